@@ -1,0 +1,226 @@
+//! `Env`: everything a component may take from the world around it, as one cloneable handle.
+//!
+//! Two kinds: `system` (real clock, operating-system randomness, CPU threads) and `simulated`
+//! (time of a paused tokio runtime, a seeded generator, CPU jobs inline). Code cannot tell which
+//! one it runs under. A simulated `Env` is deterministic only on a current-thread runtime that was
+//! started with paused time.
+
+use std::collections::hash_map::RandomState;
+use std::hash::{BuildHasher, Hasher};
+use std::sync::atomic::{AtomicI64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use crate::cpu::{CpuPool, Lane};
+use crate::id::Id;
+use crate::task::Task;
+
+/// Clock, randomness, tasks and CPU of one process or one simulated node. Cheap to clone.
+#[derive(Clone)]
+pub struct Env(Arc<Inner>);
+
+struct Inner {
+    wall: Wall,
+    origin: tokio::time::Instant,
+    random: Mutex<Generator>,
+    cpu: CpuPool,
+}
+
+enum Wall {
+    System,
+    /// Nanoseconds since the epoch at `origin`, plus the node's clock error in nanoseconds.
+    Simulated { start_ns: i64, skew_ns: AtomicI64 },
+}
+
+impl Env {
+    /// The real world, with `cpu_threads` threads for computation.
+    pub fn system(cpu_threads: usize) -> Self {
+        // RandomState is seeded by the operating system: enough for ids and jitter.
+        let seed = RandomState::new().build_hasher().finish();
+        Self::build(Wall::System, seed, CpuPool::start(cpu_threads))
+    }
+
+    /// A simulated world: time starts at `start_ns` (nanoseconds since the epoch) and moves with
+    /// the runtime's paused clock; randomness comes from `seed`; CPU jobs run inline.
+    pub fn simulated(seed: u64, start_ns: i64) -> Self {
+        let wall = Wall::Simulated { start_ns, skew_ns: AtomicI64::new(0) };
+        Self::build(wall, seed, CpuPool::inline())
+    }
+
+    #[allow(clippy::disallowed_methods)] // the one place that may
+    fn build(wall: Wall, seed: u64, cpu: CpuPool) -> Self {
+        let random = Mutex::new(Generator::new(seed));
+        Self(Arc::new(Inner { wall, origin: tokio::time::Instant::now(), random, cpu }))
+    }
+
+    /// Wall clock in nanoseconds since the epoch. May jump; never use it to measure time.
+    #[allow(clippy::disallowed_methods)] // the one place that may
+    pub fn now_ns(&self) -> i64 {
+        match &self.0.wall {
+            Wall::System => {
+                let since = SystemTime::now().duration_since(UNIX_EPOCH);
+                since.map_or(0, |d| d.as_nanos() as i64)
+            }
+            Wall::Simulated { start_ns, skew_ns } => {
+                start_ns + self.monotonic().as_nanos() as i64 + skew_ns.load(Ordering::Relaxed)
+            }
+        }
+    }
+
+    /// Time since this `Env` was made; never goes back.
+    #[allow(clippy::disallowed_methods)] // the one place that may
+    pub fn monotonic(&self) -> Duration {
+        tokio::time::Instant::now() - self.0.origin
+    }
+
+    /// Sets the error of a simulated node's wall clock; nothing in the real world.
+    pub fn set_clock_skew(&self, skew: Duration, ahead: bool) {
+        if let Wall::Simulated { skew_ns, .. } = &self.0.wall {
+            let ns = skew.as_nanos() as i64;
+            skew_ns.store(if ahead { ns } else { -ns }, Ordering::Relaxed);
+        }
+    }
+
+    /// Waits for `duration`.
+    #[allow(clippy::disallowed_methods)] // the one place that may
+    pub async fn sleep(&self, duration: Duration) {
+        tokio::time::sleep(duration).await;
+    }
+
+    /// Waits for `future` at most `duration`; `None` when the time ran out.
+    pub async fn timeout<F: Future>(&self, duration: Duration, future: F) -> Option<F::Output> {
+        tokio::time::timeout(duration, future).await.ok()
+    }
+
+    /// Starts a task; the returned [`Task`] owns it.
+    #[allow(clippy::disallowed_methods)] // the one place that may
+    pub fn spawn<T: Send + 'static>(
+        &self,
+        name: &'static str,
+        future: impl Future<Output = T> + Send + 'static,
+    ) -> Task<T> {
+        Task::new(name, tokio::spawn(future))
+    }
+
+    /// Runs computation on the CPU pool.
+    pub async fn run_cpu<T: Send + 'static>(
+        &self,
+        lane: Lane,
+        job: impl FnOnce() -> T + Send + 'static,
+    ) -> T {
+        self.0.cpu.run(lane, job).await
+    }
+
+    /// Runs a call that blocks on a device (fsync, a large read) off the I/O threads.
+    /// Inline under simulation.
+    #[allow(clippy::disallowed_methods)] // the one place that may
+    pub async fn run_blocking<T: Send + 'static>(&self, job: impl FnOnce() -> T + Send + 'static) -> T {
+        if matches!(self.0.wall, Wall::Simulated { .. }) {
+            return job();
+        }
+        match tokio::task::spawn_blocking(job).await {
+            Ok(value) => value,
+            Err(error) => std::panic::resume_unwind(error.into_panic()),
+        }
+    }
+
+    /// The CPU pool.
+    pub fn cpu(&self) -> &CpuPool {
+        &self.0.cpu
+    }
+
+    /// A random number.
+    pub fn random_u64(&self) -> u64 {
+        self.0.random.lock().unwrap_or_else(PoisonError::into_inner).next()
+    }
+
+    /// A random number below `bound` (which is at least 1).
+    pub fn random_below(&self, bound: u64) -> u64 {
+        // The bias of the multiplication is below 2^-32 for every bound we use.
+        ((u128::from(self.random_u64()) * u128::from(bound)) >> 64) as u64
+    }
+
+    /// A new id: the wall clock's milliseconds and random bits.
+    pub fn new_id(&self) -> Id {
+        let ms = (self.now_ns() / 1_000_000).max(0) as u64;
+        let random = (u128::from(self.random_u64()) << 64) | u128::from(self.random_u64());
+        Id::from_parts(ms, random)
+    }
+}
+
+/// xoshiro256** (Blackman, Vigna 2018), seeded by splitmix64. Not for secrets.
+struct Generator([u64; 4]);
+
+
+impl Generator {
+    fn new(seed: u64) -> Self {
+        let mut state = seed;
+        Self(std::array::from_fn(|_| {
+            state = state.wrapping_add(0x9E37_79B9_7F4A_7C15);
+            let mut z = state;
+            z = (z ^ (z >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
+            z = (z ^ (z >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
+            z ^ (z >> 31)
+        }))
+    }
+
+    fn next(&mut self) -> u64 {
+        let s = &mut self.0;
+        let result = s[1].wrapping_mul(5).rotate_left(7).wrapping_mul(9);
+        let t = s[1] << 17;
+        s[2] ^= s[0];
+        s[3] ^= s[1];
+        s[1] ^= s[2];
+        s[0] ^= s[3];
+        s[2] ^= t;
+        s[3] = s[3].rotate_left(45);
+        result
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn paused() -> tokio::runtime::Runtime {
+        tokio::runtime::Builder::new_current_thread().enable_time().start_paused(true).build().unwrap()
+    }
+
+    #[test]
+    fn a_simulated_env_is_the_same_for_the_same_seed() {
+        let trace = |seed| {
+            paused().block_on(async {
+                let env = Env::simulated(seed, 1_000_000_000);
+                env.sleep(Duration::from_millis(env.random_below(500))).await;
+                (env.now_ns(), env.new_id(), env.random_u64())
+            })
+        };
+        assert_eq!(trace(7), trace(7));
+        assert_ne!(trace(7), trace(8));
+    }
+
+    #[test]
+    fn skew_moves_the_wall_clock_only() {
+        paused().block_on(async {
+            let env = Env::simulated(1, 0);
+            env.set_clock_skew(Duration::from_secs(5), true);
+            env.sleep(Duration::from_secs(1)).await;
+            assert_eq!(env.now_ns(), 6_000_000_000);
+            assert_eq!(env.monotonic(), Duration::from_secs(1));
+        });
+    }
+
+    #[test]
+    fn dropping_a_task_ends_it() {
+        paused().block_on(async {
+            let env = Env::simulated(1, 0);
+            let (sender, receiver) = tokio::sync::oneshot::channel::<()>();
+            let task = env.spawn("holder", async move {
+                let _held = sender;
+                std::future::pending::<()>().await;
+            });
+            drop(task);
+            assert!(receiver.await.is_err());
+        });
+    }
+}

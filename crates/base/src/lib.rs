@@ -1,0 +1,41 @@
+//! The ground that every other crate stands on: time, randomness, tasks, the CPU pool, memory
+//! budgets, shutdown, units, ids and error kinds.
+//!
+//! **What it is.** The only place in the workspace that touches ambient authority. Everything
+//! that depends on the world around the process goes through an [`Env`]: the wall clock, the
+//! monotonic clock, sleeping, random numbers, spawning, and CPU work. `clippy.toml` bans the
+//! ambient functions everywhere else, so a whole node can run under a seeded simulation.
+//!
+//! **What it is not.** It knows nothing of logs, stores or protocols, and it does no I/O beyond
+//! reading the machine's size ([`machine`]) and environment variables ([`environment`]).
+//!
+//! **Life of a call.** `Env::system` is made once in `main`; every component gets a clone.
+//! `env.spawn(name, future)` returns a [`Task`], which aborts its future when dropped, so that
+//! no task outlives its owner. `env.run_cpu(Lane::Query, job)` moves a closure to the CPU pool
+//! and awaits its result. Memory for a query is taken with [`MemoryBudget::reserve`] before it
+//! is used, and given back when the [`Reservation`] is dropped.
+//!
+//! **Invariants.** A simulated `Env` never reads a real clock or a real random source. A
+//! reservation never exceeds its budget nor the budget's ancestors. Dropping a `Task` ends it.
+
+mod budget;
+mod cpu;
+mod env;
+pub mod environment;
+mod error;
+mod id;
+pub mod machine;
+mod shutdown;
+mod task;
+pub mod units;
+
+pub use budget::{MemoryBudget, OverBudget, Reservation};
+pub use cpu::{CpuPool, Lane};
+pub use env::Env;
+pub use error::ErrorKind;
+pub use id::Id;
+pub use shutdown::{Shutdown, ShutdownSignal};
+pub use task::{Task, TaskError};
+
+/// A boxed future that can cross threads: the return type of async methods in object-safe traits.
+pub type BoxFuture<'a, T> = std::pin::Pin<Box<dyn Future<Output = T> + Send + 'a>>;
