@@ -1,1 +1,30 @@
-//! model
+//! The words of the system as plain data: tenants, labels, streams, matchers, time ranges,
+//! batches of log entries, and pages of log rows.
+//!
+//! **What it is.** The types that crates exchange. [`LogBatch`] is what a decoder hands to the
+//! engine; [`LogPage`] is what the engine hands to a query. Everything is parsed once at the edge
+//! and trusted inside: a [`TenantId`] is valid, a [`Labels`] is sorted and unique.
+//!
+//! **What it is not.** No I/O, no async, no wire format, no policy.
+//!
+//! **Invariants.** `Labels` are sorted by name, without duplicates and without empty values.
+//! A [`StreamId`] is a pure function of the labels and never changes between versions: it is on
+//! disk. Entries of a [`LogBatch`] point into its arena and nowhere else.
+
+mod batch;
+mod labels;
+mod level;
+mod limits;
+mod matcher;
+mod page;
+mod tenant;
+mod time;
+
+pub use batch::{Arena, ArenaCodec, Entry, LogBatch, Span, StreamEntries};
+pub use labels::{Labels, LabelsError, StreamId};
+pub use level::Level;
+pub use limits::Limits;
+pub use matcher::{MatchOp, Matcher, MatcherError, matches_all};
+pub use page::{LineColumn, LogPage, MetadataColumn, MetadataValues, StreamRun, Suspect};
+pub use tenant::{TenantError, TenantId};
+pub use time::{MINUTE_NS, SECOND_NS, TimeRange};

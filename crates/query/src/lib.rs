@@ -1,1 +1,34 @@
-//! (under construction)
+//! The language-neutral query core: what a source of data is, what a query may use, what it
+//! counts, and what it answers.
+//!
+//! **What it is.** The seam between storage and languages. A language front end turns text into
+//! [`Selection`]s over a [`Source`]; the source answers with a stream of [`ScanItem`]s, which are
+//! cheap to hold and are decoded on the CPU pool; operators of this crate merge, limit and
+//! aggregate rows in memory that is reserved from the query's budget; [`QueryResult`] is the answer.
+//!
+//! **What it is not.** It names no bucket, file or node, and parses no language.
+//!
+//! **Life of a query.** The server makes a [`QueryContext`] (tenant, deadline, budget, statistics).
+//! The front end calls [`Source::scan`], pulls items, decodes each within a reservation, filters
+//! and aggregates. For a log query with a limit it stops pulling when no later item can hold a row
+//! that belongs to the answer: items come ordered by their time bounds.
+//!
+//! **Invariants.** A scan delivers each stored row exactly once, except rows that a run marks as
+//! suspect, which the reader compares with the ones it has seen (see [`sandur_model::Suspect`]).
+//! Nothing is collected without a reservation. Whatever could not be read is a warning or an error,
+//! never silence.
+
+mod context;
+mod error;
+mod result;
+mod source;
+mod stats;
+
+pub use context::QueryContext;
+pub use error::Error;
+pub use result::{LogRow, QueryResult, Sample, Series};
+pub use source::{
+    Columns, CountsTask, Follow, Followed, MinuteCount, Needle, Needles, Order, PageTask, Scan,
+    ScanItem, Selection, Source, StreamCounts, StreamVolume,
+};
+pub use stats::{QueryStats, StatsSnapshot};

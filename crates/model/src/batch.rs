@@ -1,0 +1,129 @@
+//! A batch: the entries of one request of one tenant, on their way to the WAL and the head.
+//!
+//! All text of the entries lies in one arena. A decoder that received the arena compressed keeps
+//! the compressed form beside it, so that the WAL can store those bytes as they came.
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+
+use crate::labels::{Labels, StreamId};
+use crate::level::Level;
+use crate::tenant::TenantId;
+
+/// A piece of an arena: `len` bytes from `start`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+pub struct Span {
+    /// Offset of the first byte.
+    pub start: u32,
+    /// Number of bytes.
+    pub len: u32,
+}
+
+impl Span {
+    /// The bytes of the span in `arena`.
+    pub fn of(self, arena: &[u8]) -> &[u8] {
+        &arena[self.start as usize..self.start as usize + self.len as usize]
+    }
+
+    /// Offset after the last byte.
+    pub fn end(self) -> usize {
+        self.start as usize + self.len as usize
+    }
+}
+
+/// How an arena's compressed form is coded.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ArenaCodec {
+    /// A raw snappy block, as Loki push clients send it.
+    Snappy,
+}
+
+/// The text that a batch's spans point into; at most 4 GiB.
+#[derive(Clone, Debug, Default)]
+pub struct Arena {
+    /// The plain bytes.
+    pub bytes: Bytes,
+    /// The same bytes as they arrived, when they arrived compressed by a codec of the WAL.
+    pub compressed: Option<(ArenaCodec, Bytes)>,
+}
+
+/// One log entry of a batch.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Entry {
+    /// Nanoseconds since the epoch.
+    pub timestamp: i64,
+    /// The line, in the arena.
+    pub line: Span,
+    /// First structured-metadata pair of the entry in [`LogBatch::metadata`].
+    pub metadata_start: u32,
+    /// Number of structured-metadata pairs.
+    pub metadata_len: u16,
+    /// Detected level; [`Level::None`] when the metadata holds the client's own.
+    pub level: Level,
+}
+
+/// The entries of one stream of a batch, in the order they were sent.
+#[derive(Clone, Debug)]
+pub struct StreamEntries {
+    /// The stream's identity: `labels.stream_id()`.
+    pub id: StreamId,
+    /// The stream's labels.
+    pub labels: Arc<Labels>,
+    /// Its entries; may be empty when all were refused.
+    pub entries: Vec<Entry>,
+}
+
+/// The accepted entries of one request. A stream may appear more than once.
+#[derive(Clone, Debug)]
+pub struct LogBatch {
+    /// Whose data it is.
+    pub tenant: TenantId,
+    /// Text of lines and metadata.
+    pub arena: Arena,
+    /// Structured-metadata pairs (name, value) of all entries; `detected_level` is not among them
+    /// unless the client sent its own.
+    pub metadata: Vec<(Span, Span)>,
+    /// Entries by stream.
+    pub streams: Vec<StreamEntries>,
+}
+
+impl LogBatch {
+    /// The structured metadata of an entry as (name, value) bytes.
+    pub fn metadata_of<'a>(
+        &'a self,
+        entry: &Entry,
+    ) -> impl ExactSizeIterator<Item = (&'a [u8], &'a [u8])> + Clone + use<'a> {
+        let start = entry.metadata_start as usize;
+        let pairs = &self.metadata[start..start + usize::from(entry.metadata_len)];
+        let arena = &self.arena.bytes;
+        pairs.iter().map(move |(name, value)| (name.of(arena), value.of(arena)))
+    }
+
+    /// Number of entries.
+    pub fn rows(&self) -> usize {
+        self.streams.iter().map(|s| s.entries.len()).sum()
+    }
+
+    /// Bytes of all lines.
+    pub fn line_bytes(&self) -> u64 {
+        let entries = self.streams.iter().flat_map(|s| &s.entries);
+        entries.map(|e| u64::from(e.line.len)).sum()
+    }
+
+    /// First and last timestamp of the entries; `None` when there is none.
+    pub fn time_bounds(&self) -> Option<(i64, i64)> {
+        let mut times = self.streams.iter().flat_map(|s| &s.entries).map(|e| e.timestamp);
+        let first = times.next()?;
+        Some(times.fold((first, first), |(lo, hi), t| (lo.min(t), hi.max(t))))
+    }
+
+    /// Bytes that the batch holds in memory, for budgets.
+    pub fn memory_bytes(&self) -> u64 {
+        let compressed = self.arena.compressed.as_ref().map_or(0, |(_, b)| b.len());
+        let fixed = self.metadata.len() * size_of::<(Span, Span)>()
+            + self.rows() * size_of::<Entry>()
+            + self.streams.len() * size_of::<StreamEntries>();
+        (self.arena.bytes.len() + compressed + fixed) as u64
+    }
+}

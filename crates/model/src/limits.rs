@@ -1,0 +1,105 @@
+//! Limits per tenant, with their defaults. Names are Loki's where Loki has the limit, so that
+//! existing configuration can be carried over.
+//!
+//! There is no limit on the number of streams or labels by default: the layout does not need one.
+//! Zero means "no limit" for counts and rates.
+
+use serde::Deserialize;
+
+/// What a tenant may send and ask. Sizes in bytes, times in nanoseconds.
+#[derive(Clone, Debug, PartialEq, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Limits {
+    /// Longest line in bytes.
+    pub max_line_size: u64,
+    /// Cut longer lines instead of refusing them.
+    pub max_line_size_truncate: bool,
+    /// Largest request body as sent, in bytes.
+    pub max_body_size: u64,
+    /// Largest request body after decompression, in bytes.
+    pub max_decompressed_size: u64,
+    /// Raw bytes per second and tenant; 0: no limit.
+    pub ingestion_rate: u64,
+    /// Raw bytes that may exceed the rate at once.
+    pub ingestion_burst: u64,
+    /// Refuse entries older than this, in nanoseconds; 0: no limit.
+    pub reject_old_samples_max_age: i64,
+    /// Refuse entries this far in the future, in nanoseconds.
+    pub creation_grace_period: i64,
+    /// Longest label name in bytes.
+    pub max_label_name_length: u64,
+    /// Longest label value in bytes.
+    pub max_label_value_length: u64,
+    /// Labels per stream; 0: no limit.
+    pub max_label_names_per_series: u64,
+    /// Bytes of structured metadata per entry.
+    pub max_structured_metadata_size: u64,
+    /// Structured-metadata pairs per entry.
+    pub max_structured_metadata_entries_count: u64,
+    /// Add `detected_level` to entries.
+    pub discover_log_levels: bool,
+    /// Labels tried in order for `service_name`; empty: none is added.
+    pub discover_service_name: Vec<String>,
+    /// Delete data older than this, in nanoseconds; 0: keep for ever.
+    pub retention_period: i64,
+    /// Largest `limit` of a log query.
+    pub max_entries_limit_per_query: u64,
+    /// Series in the answer of a metric query.
+    pub max_query_series: u64,
+    /// Longest time range of a query in nanoseconds; 0: no limit.
+    pub max_query_length: i64,
+    /// A query is ended after this time, in nanoseconds.
+    pub query_timeout: i64,
+    /// Memory of one query in bytes; 0: the server's default.
+    pub max_query_memory: u64,
+    /// Followers of one tenant at a time.
+    pub max_concurrent_tail_requests: u64,
+    /// Series in an answer of `index/volume`.
+    pub volume_max_series: u64,
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        const HOUR_NS: i64 = 3_600 * crate::SECOND_NS;
+        let service_name_sources = [
+            "service",
+            "app",
+            "application",
+            "app_name",
+            "name",
+            "app_kubernetes_io_name",
+            "container",
+            "container_name",
+            "k8s_container_name",
+            "component",
+            "workload",
+            "job",
+            "k8s_job_name",
+        ];
+        Self {
+            max_line_size: 256 << 10,
+            max_line_size_truncate: false,
+            max_body_size: 16 << 20,
+            max_decompressed_size: 64 << 20,
+            ingestion_rate: 0,
+            ingestion_burst: 0,
+            reject_old_samples_max_age: 7 * 24 * HOUR_NS,
+            creation_grace_period: HOUR_NS / 6,
+            max_label_name_length: 1024,
+            max_label_value_length: 2048,
+            max_label_names_per_series: 0,
+            max_structured_metadata_size: 64 << 10,
+            max_structured_metadata_entries_count: 128,
+            discover_log_levels: true,
+            discover_service_name: service_name_sources.map(str::to_owned).into(),
+            retention_period: 0,
+            max_entries_limit_per_query: 5_000,
+            max_query_series: 500,
+            max_query_length: 721 * HOUR_NS, // 30 days and 1 hour
+            query_timeout: 60 * crate::SECOND_NS,
+            max_query_memory: 0,
+            max_concurrent_tail_requests: 10,
+            volume_max_series: 1_000,
+        }
+    }
+}

@@ -1,0 +1,96 @@
+//! Who owns data. The grammar is Mimir's and Loki's, so that existing tenant ids keep working.
+
+use std::fmt;
+use std::sync::Arc;
+
+/// A valid tenant id: 1 to 150 characters of `[0-9A-Za-z!\-_.*'()]`, not `.` or `..`.
+#[derive(Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct TenantId(Arc<str>);
+
+/// Longest tenant id in bytes.
+const LENGTH_MAX: usize = 150;
+
+/// The text is not a tenant id.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum TenantError {
+    /// Nothing was given.
+    #[error("no org id")]
+    Missing,
+    /// More than 150 bytes.
+    #[error("tenant ID is too long: max {LENGTH_MAX} characters")]
+    TooLong,
+    /// A character outside the grammar, or `.` or `..`.
+    #[error("tenant ID '{0}' contains unsupported characters: allowed are letters, digits and !-_.*'()")]
+    Unsupported(String),
+}
+
+impl TenantId {
+    /// The tenant of requests that name none.
+    pub const DEFAULT: &'static str = "fake";
+
+    /// Checks and wraps an id.
+    pub fn new(id: &str) -> Result<Self, TenantError> {
+        let allowed = |b: u8| b.is_ascii_alphanumeric() || b"!-_.*'()".contains(&b);
+        if id.is_empty() {
+            return Err(TenantError::Missing);
+        }
+        if id.len() > LENGTH_MAX {
+            return Err(TenantError::TooLong);
+        }
+        if id == "." || id == ".." || !id.bytes().all(allowed) {
+            return Err(TenantError::Unsupported(id.to_owned()));
+        }
+        Ok(Self(id.into()))
+    }
+
+    /// The tenant of requests that name none.
+    pub fn default_tenant() -> Self {
+        Self(Self::DEFAULT.into())
+    }
+
+    /// The id as text.
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+
+    /// The id as one path segment: every byte outside `[A-Za-z0-9_-]` becomes `~xx` in hex, so
+    /// that no id can climb out of its directory or meet another on a case-preserving store.
+    pub fn path_segment(&self) -> String {
+        let mut segment = String::with_capacity(self.0.len());
+        for b in self.0.bytes() {
+            if b.is_ascii_alphanumeric() || b == b'_' || b == b'-' {
+                segment.push(b as char);
+            } else {
+                segment.push_str(&format!("~{b:02x}"));
+            }
+        }
+        segment
+    }
+}
+
+impl fmt::Display for TenantId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl fmt::Debug for TenantId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_grammar_is_enforced() {
+        assert_eq!(TenantId::new("team-a_1.(x)*'!").unwrap().path_segment(), "team-a_1~2e~28x~29~2a~27~21");
+        assert_eq!(TenantId::new("").unwrap_err(), TenantError::Missing);
+        assert_eq!(TenantId::new(&"x".repeat(151)).unwrap_err(), TenantError::TooLong);
+        for bad in [".", "..", "a/b", "a b", "ä", "a|b"] {
+            assert!(TenantId::new(bad).is_err(), "{bad}");
+        }
+    }
+}

@@ -1,0 +1,60 @@
+//! Points in time are `i64` nanoseconds since the epoch; ranges are half open.
+
+/// Nanoseconds in a second.
+pub const SECOND_NS: i64 = 1_000_000_000;
+/// Nanoseconds in a minute.
+pub const MINUTE_NS: i64 = 60 * SECOND_NS;
+
+/// The instants `t` with `start <= t < end`, in nanoseconds since the epoch.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct TimeRange {
+    /// First instant inside.
+    pub start: i64,
+    /// First instant after.
+    pub end: i64,
+}
+
+impl TimeRange {
+    /// Every instant.
+    pub const ALL: Self = Self { start: i64::MIN, end: i64::MAX };
+
+    /// The range `[start, end)`; empty when `end <= start`.
+    pub fn new(start: i64, end: i64) -> Self {
+        Self { start, end }
+    }
+
+    /// The range that holds both bounds.
+    pub fn inclusive(first: i64, last: i64) -> Self {
+        Self { start: first, end: last.saturating_add(1) }
+    }
+
+    /// Whether no instant is inside.
+    pub fn is_empty(&self) -> bool {
+        self.end <= self.start
+    }
+
+    /// Whether `at` is inside.
+    pub fn contains(&self, at: i64) -> bool {
+        self.start <= at && at < self.end
+    }
+
+    /// Whether every instant from `first` to `last` (both inclusive) is inside.
+    pub fn covers(&self, first: i64, last: i64) -> bool {
+        self.start <= first && last < self.end
+    }
+
+    /// Whether any instant from `first` to `last` (both inclusive) is inside.
+    pub fn touches(&self, first: i64, last: i64) -> bool {
+        first < self.end && last >= self.start
+    }
+
+    /// The instants inside both.
+    pub fn intersect(&self, other: &Self) -> Self {
+        Self { start: self.start.max(other.start), end: self.end.min(other.end) }
+    }
+
+    /// Length in nanoseconds; 0 when empty.
+    pub fn length_ns(&self) -> i64 {
+        self.end.saturating_sub(self.start).max(0)
+    }
+}

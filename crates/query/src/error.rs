@@ -1,0 +1,52 @@
+//! Why a query failed.
+
+use sandur_base::{ErrorKind, OverBudget};
+
+/// A failed query. The message is what the client reads.
+#[derive(Debug, Clone, thiserror::Error)]
+#[non_exhaustive]
+pub enum Error {
+    /// The request is malformed; the message says where and how.
+    #[error("{0}")]
+    Invalid(String),
+    /// A named limit was exceeded.
+    #[error("{0}")]
+    Limit(String),
+    /// A memory budget is exhausted.
+    #[error(transparent)]
+    OverBudget(#[from] OverBudget),
+    /// The store or a peer did not answer.
+    #[error("storage unavailable: {0}")]
+    Unavailable(String),
+    /// Stored data is damaged; names the object and what is wrong.
+    #[error("{0}")]
+    Corrupt(String),
+    /// The client went away or the server is stopping.
+    #[error("query cancelled")]
+    Cancelled,
+    /// The deadline passed.
+    #[error("query timed out after {0:?}; narrow it or raise query_timeout")]
+    Timeout(std::time::Duration),
+    /// Too many queries wait already.
+    #[error("too many outstanding requests")]
+    Busy,
+    /// A defect of ours.
+    #[error("internal error: {0}")]
+    Internal(String),
+}
+
+impl Error {
+    /// The kind that decides the status code.
+    pub fn kind(&self) -> ErrorKind {
+        match self {
+            Self::Invalid(_) => ErrorKind::Invalid,
+            Self::Limit(_) | Self::OverBudget(_) => ErrorKind::Limit,
+            Self::Unavailable(_) => ErrorKind::Unavailable,
+            Self::Corrupt(_) => ErrorKind::Corrupt,
+            Self::Cancelled => ErrorKind::Cancelled,
+            Self::Timeout(_) => ErrorKind::Timeout,
+            Self::Busy => ErrorKind::Busy,
+            Self::Internal(_) => ErrorKind::Internal,
+        }
+    }
+}

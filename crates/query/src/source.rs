@@ -1,0 +1,203 @@
+//! A source of log rows, and how a query asks it.
+
+use std::sync::Arc;
+
+use sandur_base::BoxFuture;
+use sandur_model::{Labels, Level, LineColumn, LogPage, Matcher, TimeRange};
+
+use crate::context::QueryContext;
+use crate::error::Error;
+
+/// Order in which a scan delivers its items.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Order {
+    /// By falling last timestamp.
+    NewestFirst,
+    /// By rising first timestamp.
+    OldestFirst,
+    /// As is cheapest.
+    Any,
+}
+
+/// A byte string that must stand in a line for the line to matter.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Needle {
+    /// The bytes; lower case when `ignore_ascii_case` is set.
+    pub literal: Vec<u8>,
+    /// ASCII letters match in either case.
+    pub ignore_ascii_case: bool,
+}
+
+/// What a line must hold: every element's alternatives, of which one must be there. A source may use
+/// it to skip pages; rows that do not hold the needles may still be delivered.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Needles(pub Vec<Vec<Needle>>);
+
+/// Which columns a scan needs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Columns {
+    /// The lines, for at least some rows of most pages.
+    pub lines: bool,
+    /// Structured metadata and detected level.
+    pub metadata: bool,
+}
+
+/// What a query wants of a source.
+#[derive(Clone, Debug)]
+pub struct Selection {
+    /// Conditions on stream labels; all must pass.
+    pub matchers: Vec<Matcher>,
+    /// Rows with a timestamp inside.
+    pub range: TimeRange,
+    /// Order of the items.
+    pub order: Order,
+    /// For skipping pages.
+    pub needles: Needles,
+    /// For fetching less.
+    pub columns: Columns,
+    /// The query can use [`StreamCounts`] for rows of whole minutes instead of pages. Only when every
+    /// matching row counts alike: no filter, no stage that looks at the row.
+    pub counts: bool,
+}
+
+/// Lines and bytes of one stream and level in one minute.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct MinuteCount {
+    /// The minute's end in minutes since the epoch: rows with
+    /// `(minute - 1) * 60 s < timestamp <= minute * 60 s`, the windows of LogQL.
+    pub minute: i32,
+    /// Rows.
+    pub lines: u32,
+    /// Bytes of their lines.
+    pub bytes: u64,
+}
+
+/// Counts of one stream and level; the minutes rise and lie wholly inside the selection's range.
+#[derive(Clone, Debug)]
+pub struct StreamCounts {
+    /// The stream.
+    pub labels: Arc<Labels>,
+    /// The level of the counted rows.
+    pub level: Level,
+    /// Shared storage of the counts.
+    pub minutes: Arc<Vec<MinuteCount>>,
+    /// The part of `minutes` that is meant.
+    pub from: usize,
+    /// End of that part.
+    pub to: usize,
+}
+
+impl StreamCounts {
+    /// The counts that are meant.
+    pub fn minutes(&self) -> &[MinuteCount] {
+        &self.minutes[self.from..self.to]
+    }
+}
+
+/// One piece of a scan, fetched but not decoded. `decode` parts are pure computation for the CPU pool.
+pub enum ScanItem {
+    /// Pre-aggregated rows.
+    Counts(Box<dyn CountsTask>),
+    /// A page of rows.
+    Page(Box<dyn PageTask>),
+}
+
+/// Counts that wait for decoding.
+pub trait CountsTask: Send {
+    /// Bytes that decoding takes, for the reservation.
+    fn memory_bytes(&self) -> u64;
+    /// The counts of the selected streams.
+    fn decode(self: Box<Self>) -> Result<Vec<StreamCounts>, Error>;
+}
+
+/// A page that waits for decoding.
+pub trait PageTask: Send {
+    /// First and last timestamp that the page may hold.
+    fn bounds(&self) -> (i64, i64);
+    /// Bytes that the decoded page takes at most, lines included when they were asked for.
+    fn memory_bytes(&self) -> u64;
+    /// Decodes everything but the lines, with the runs narrowed to the selection.
+    fn narrow(&mut self) -> Result<LogPage, Error>;
+    /// Decodes the lines of the whole page; only when the selection asked for them.
+    fn lines(&mut self) -> Result<LineColumn, Error>;
+}
+
+/// The answer to a selection: items in the selection's order. Fetches ahead while items are used.
+pub trait Scan: Send {
+    /// The next item; `None` at the end.
+    fn next(&mut self) -> BoxFuture<'_, Result<Option<ScanItem>, Error>>;
+}
+
+/// How much a stream holds in a time range. Whole minutes: what `index/stats` and `volume` need.
+#[derive(Clone, Debug)]
+pub struct StreamVolume {
+    /// The stream.
+    pub labels: Arc<Labels>,
+    /// Rows.
+    pub lines: u64,
+    /// Bytes of their lines.
+    pub bytes: u64,
+    /// Pages that hold them ("chunks" in Loki's words).
+    pub pages: u64,
+}
+
+/// What a follower receives.
+pub enum Followed {
+    /// New rows that match, lines and metadata included.
+    Page(LogPage),
+    /// The follower was too slow: this many rows were left out.
+    Dropped(u64),
+}
+
+/// New rows as they are acknowledged.
+pub trait Follow: Send {
+    /// Waits for news; `None` when the source is shutting down.
+    fn next(&mut self) -> BoxFuture<'_, Option<Followed>>;
+}
+
+/// Where log rows come from. Every call sees the tenant, budget and deadline in the context.
+pub trait Source: Send + Sync {
+    /// Starts reading rows.
+    fn scan<'a>(
+        &'a self,
+        context: &'a QueryContext,
+        selection: Selection,
+    ) -> BoxFuture<'a, Result<Box<dyn Scan>, Error>>;
+
+    /// The label sets of streams that match any of the matcher lists (all streams when there is no list)
+    /// and have rows in the range (to the precision of a block), sorted.
+    fn streams<'a>(
+        &'a self,
+        context: &'a QueryContext,
+        any_of: Vec<Vec<Matcher>>,
+        range: TimeRange,
+    ) -> BoxFuture<'a, Result<Vec<Arc<Labels>>, Error>>;
+
+    /// Names of labels of matching streams in the range, sorted.
+    fn label_names<'a>(
+        &'a self,
+        context: &'a QueryContext,
+        matchers: Vec<Matcher>,
+        range: TimeRange,
+    ) -> BoxFuture<'a, Result<Vec<String>, Error>>;
+
+    /// Values of one label of matching streams in the range, sorted.
+    fn label_values<'a>(
+        &'a self,
+        context: &'a QueryContext,
+        name: String,
+        matchers: Vec<Matcher>,
+        range: TimeRange,
+    ) -> BoxFuture<'a, Result<Vec<String>, Error>>;
+
+    /// Rows and bytes per matching stream in the range; minutes at its edges count whole.
+    fn volumes<'a>(
+        &'a self,
+        context: &'a QueryContext,
+        matchers: Vec<Matcher>,
+        range: TimeRange,
+    ) -> BoxFuture<'a, Result<Vec<StreamVolume>, Error>>;
+
+    /// Follows new rows of matching streams from now on.
+    fn follow(&self, context: &QueryContext, matchers: Vec<Matcher>) -> Result<Box<dyn Follow>, Error>;
+}
