@@ -1,1 +1,77 @@
-fn main() {}
+//! Repository chores, run as `cargo xtask <command>`.
+//!
+//! Each command is one file; `COMMANDS` registers them and makes the help. Nothing here is part of
+//! the product, and nothing depends on it.
+
+mod process;
+mod rivals;
+mod s3;
+mod suites;
+mod test;
+mod tidy;
+
+use anyhow::{Result, bail};
+
+/// A chore: its name, what it takes, what it does, and the function.
+struct Command {
+    name: &'static str,
+    arguments: &'static str,
+    about: &'static str,
+    run: fn(&[String]) -> Result<()>,
+}
+
+const COMMANDS: &[Command] = &[
+    Command {
+        name: "test",
+        arguments: "[cargo test arguments]",
+        about: "every test of the workspace, the S3 suites against a real S3 server included",
+        run: test::run,
+    },
+    Command {
+        name: "tidy",
+        arguments: "",
+        about: "check crate edges, file and function sizes, module docs, generated docs",
+        run: tidy::run,
+    },
+    Command {
+        name: "rivals",
+        arguments: "[NAME...]",
+        about: "build the real clients and servers that tests and benchmarks use, from the Go module registry",
+        run: rivals::run,
+    },
+    Command {
+        name: "crash",
+        arguments: "[--kills N] [--seed N]",
+        about: "kill the real binary at random points while it ingests, on a directory and on S3",
+        run: suites::crash,
+    },
+    Command {
+        name: "sim",
+        arguments: "[--seeds N] [--seed N]",
+        about: "seeded simulation with faults; one seed repeats one run exactly",
+        run: suites::sim,
+    },
+];
+
+fn main() -> Result<()> {
+    let arguments: Vec<String> = std::env::args().skip(1).collect();
+    let Some(name) = arguments.first() else {
+        help();
+        return Ok(());
+    };
+    match COMMANDS.iter().find(|c| c.name == name) {
+        Some(command) => (command.run)(&arguments[1..]),
+        None if matches!(name.as_str(), "help" | "-h" | "--help") => {
+            help();
+            Ok(())
+        }
+        None => bail!("unknown command '{name}'; `cargo xtask help` lists them"),
+    }
+}
+
+fn help() {
+    println!("cargo xtask <command>\n");
+    for command in COMMANDS {
+        println!("  {:<8}{:<28}{}", command.name, command.arguments, command.about);
+    }
+}

@@ -29,7 +29,10 @@ struct Inner {
 enum Wall {
     System,
     /// Nanoseconds since the epoch at `origin`, plus the node's clock error in nanoseconds.
-    Simulated { start_ns: i64, skew_ns: AtomicI64 },
+    Simulated {
+        start_ns: i64,
+        skew_ns: AtomicI64,
+    },
 }
 
 impl Env {
@@ -150,7 +153,6 @@ impl Env {
 
 /// xoshiro256** (Blackman, Vigna 2018), seeded by splitmix64. Not for secrets.
 struct Generator([u64; 4]);
-
 
 impl Generator {
     fn new(seed: u64) -> Self {

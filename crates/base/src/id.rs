@@ -53,9 +53,7 @@ impl FromStr for Id {
     type Err = ParseIdError;
 
     fn from_str(text: &str) -> Result<Self, Self::Err> {
-        ulid::Ulid::from_string(text)
-            .map(|u| Self(u.0))
-            .map_err(|_| ParseIdError(text.to_owned()))
+        ulid::Ulid::from_string(text).map(|u| Self(u.0)).map_err(|_| ParseIdError(text.to_owned()))
     }
 }
 

@@ -138,7 +138,9 @@ mod tests {
 
     #[test]
     fn sizes_are_read_and_written() {
-        for (text, bytes) in [("512", 512), ("64KiB", 65_536), ("8 MiB", 8 << 20), ("1.5G", 3 << 29), ("2GB", 2_000_000_000)] {
+        for (text, bytes) in
+            [("512", 512), ("64KiB", 65_536), ("8 MiB", 8 << 20), ("1.5G", 3 << 29), ("2GB", 2_000_000_000)]
+        {
             assert_eq!(text.parse::<ByteSize>().unwrap().0, bytes, "{text}");
         }
         for text in ["", "MiB", "12 parsecs", "1e999"] {
@@ -150,7 +152,9 @@ mod tests {
 
     #[test]
     fn durations_are_read_and_written() {
-        for (text, ms) in [("0", 0), ("250ms", 250), ("1h30m", 5_400_000), ("7d", 604_800_000), ("1m500ms", 60_500)] {
+        for (text, ms) in
+            [("0", 0), ("250ms", 250), ("1h30m", 5_400_000), ("7d", 604_800_000), ("1m500ms", 60_500)]
+        {
             assert_eq!(parse_duration(text).unwrap().as_millis(), ms, "{text}");
         }
         for text in ["", "5", "m5", "1s1h", "1m1m", "3 m"] {

@@ -37,9 +37,7 @@ pub enum LabelsError {
 
 impl Labels {
     /// Sorts the pairs, drops those with an empty value, and keeps the last of equal names.
-    pub fn from_pairs<N: Into<Box<str>>, V: Into<Box<str>>>(
-        pairs: impl IntoIterator<Item = (N, V)>,
-    ) -> Self {
+    pub fn from_pairs<N: Into<Box<str>>, V: Into<Box<str>>>(pairs: impl IntoIterator<Item = (N, V)>) -> Self {
         let mut all: Vec<(Box<str>, Box<str>)> =
             pairs.into_iter().map(|(n, v)| (n.into(), v.into())).collect();
         all.sort_by(|a, b| a.0.cmp(&b.0)); // stable: of equal names the last stays last

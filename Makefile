@@ -1,0 +1,33 @@
+# What a newcomer needs. Each target does its own set-up from the package registries.
+
+CARGO ?= cargo
+
+.PHONY: demo test check bench help
+
+help:
+	@echo "make demo    build, start on a local directory, ship real logs into it, print queries to try"
+	@echo "make test    every test, against a real S3 server too"
+	@echo "make check   formatting, lints, the repository's own rules"
+	@echo "make bench   measure ingest and queries on generated data"
+
+need-cargo:
+	@command -v $(CARGO) >/dev/null 2>&1 || { echo "cargo is missing: install Rust 1.95 or newer with rustup (Debian: apt-get install rustup && rustup default stable)"; exit 1; }
+	@command -v cc >/dev/null 2>&1 || { echo "a C compiler is missing (zstd and jemalloc are built from source): Debian: apt-get install build-essential"; exit 1; }
+
+need-go:
+	@command -v go >/dev/null 2>&1 || { echo "go is missing (tests build a real S3 server and logcli from the Go module registry): install Go 1.24 or newer"; exit 1; }
+
+demo: need-cargo
+	$(CARGO) build --release --package sandur-server
+	./target/release/sandur demo
+
+test: need-cargo need-go
+	$(CARGO) xtask test
+
+check: need-cargo
+	$(CARGO) fmt --all --check
+	$(CARGO) clippy --workspace --all-targets -- -D warnings
+	$(CARGO) xtask tidy
+
+bench: need-cargo
+	$(CARGO) run --release --package sandur-bench -- run

@@ -1,0 +1,62 @@
+//! The long suites: more kills, more seeds. The same tests that `cargo xtask test` runs in short.
+
+use std::process::Command;
+
+use anyhow::{Context, Result, bail};
+
+use crate::process::{root, run};
+use crate::rivals;
+use crate::s3::S3Server;
+
+/// `cargo xtask crash --kills N`: kills the real binary N times on each kind of store.
+pub fn crash(arguments: &[String]) -> Result<()> {
+    let options = Options::parse(arguments, &["--kills", "--seed"])?;
+    rivals::ensure(&["versitygw"])?;
+    let server = S3Server::start()?;
+    let mut command = Command::new(env!("CARGO"));
+    command.current_dir(root()).args([
+        "test",
+        "--package",
+        "sandur-server",
+        "--test",
+        "crash",
+        "--",
+        "--nocapture",
+    ]);
+    command.env("SANDUR_CRASH_KILLS", options.get("--kills").unwrap_or("500"));
+    if let Some(seed) = options.get("--seed") {
+        command.env("SANDUR_CRASH_SEED", seed);
+    }
+    server.apply(&mut command);
+    run(&mut command)
+}
+
+/// `cargo xtask sim --seeds N` or `--seed N`: the simulation, optimised.
+pub fn sim(arguments: &[String]) -> Result<()> {
+    Options::parse(arguments, &["--seeds", "--seed", "--first", "--scenario"])?;
+    let mut command = Command::new(env!("CARGO"));
+    command.current_dir(root()).args(["run", "--release", "--package", "sandur-sim", "--"]).args(arguments);
+    run(&mut command)
+}
+
+/// `--name value` pairs.
+struct Options<'a>(Vec<(&'a str, &'a str)>);
+
+impl<'a> Options<'a> {
+    fn parse(arguments: &'a [String], known: &[&str]) -> Result<Self> {
+        let mut pairs = Vec::new();
+        let mut rest = arguments.iter();
+        while let Some(name) = rest.next() {
+            if !known.contains(&name.as_str()) {
+                bail!("unknown option '{name}'; known: {}", known.join(", "));
+            }
+            let value = rest.next().with_context(|| format!("{name} needs a value"))?;
+            pairs.push((name.as_str(), value.as_str()));
+        }
+        Ok(Self(pairs))
+    }
+
+    fn get(&self, name: &str) -> Option<&str> {
+        self.0.iter().rev().find(|(n, _)| *n == name).map(|(_, value)| *value)
+    }
+}

@@ -1,0 +1,185 @@
+//! `cargo xtask tidy`: the rules of docs/style.md that a program can check.
+//!
+//! * a crate depends only on the crates that `EDGES` allows;
+//! * every source file begins with a module doc; no file or function is too long, tests aside;
+//! * no line is longer than 110 columns; none of the forbidden module names is used;
+//! * every crate's `lib.rs` says what the crate is not.
+//!
+//! Exceptions stand in `xtask/tidy-exceptions.txt`, one `path: rule: reason` per line; an exception
+//! that nothing needs any more is an error too.
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use anyhow::{Context, Result, bail};
+use serde_json::Value;
+
+use crate::process::{output, root};
+
+/// Which of our crates each crate may name. Tools may name anything.
+const EDGES: &[(&str, &[&str])] = &[
+    ("base", &[]),
+    ("model", &["base"]),
+    ("format", &["base", "model"]),
+    ("store", &["base"]),
+    ("catalog", &["base", "model", "format", "store"]),
+    ("query", &["base", "model"]),
+    ("engine", &["base", "model", "format", "store", "catalog", "query"]),
+    ("logql", &["base", "model", "query"]),
+    ("ingest", &["base", "model", "format"]),
+];
+
+/// Crates that may name any other.
+const UNRESTRICTED: &[&str] = &["server", "sim", "bench"];
+
+const FILE_LINES_MAX: usize = 600;
+const FUNCTION_LINES_MAX: usize = 70;
+const LINE_COLUMNS_MAX: usize = 110;
+const FORBIDDEN_NAMES: &[&str] = &["utils", "util", "common", "helpers", "helper", "manager", "misc"];
+
+/// Checks everything and fails with the list of problems.
+pub fn run(_arguments: &[String]) -> Result<()> {
+    let mut problems = Problems::load()?;
+    check_edges(&mut problems)?;
+    for file in sources()? {
+        check_file(&file, &mut problems)?;
+    }
+    problems.finish()
+}
+
+struct Problems {
+    exceptions: BTreeSet<(String, String)>,
+    used: BTreeSet<(String, String)>,
+    found: Vec<String>,
+}
+
+impl Problems {
+    fn load() -> Result<Self> {
+        let text = fs::read_to_string(root().join("xtask/tidy-exceptions.txt")).unwrap_or_default();
+        let mut exceptions = BTreeSet::new();
+        for line in text.lines().filter(|l| !l.trim().is_empty() && !l.starts_with('#')) {
+            let mut parts = line.splitn(3, ": ");
+            let (path, rule, reason) = (parts.next(), parts.next(), parts.next());
+            match (path, rule, reason) {
+                (Some(path), Some(rule), Some(_)) => exceptions.insert((path.to_owned(), rule.to_owned())),
+                _ => bail!("xtask/tidy-exceptions.txt: '{line}' is not `path: rule: reason`"),
+            };
+        }
+        Ok(Self { exceptions, used: BTreeSet::new(), found: Vec::new() })
+    }
+
+    fn add(&mut self, path: &str, rule: &str, what: String) {
+        let key = (path.to_owned(), rule.to_owned());
+        if self.exceptions.contains(&key) {
+            self.used.insert(key);
+        } else {
+            self.found.push(format!("{path}: {rule}: {what}"));
+        }
+    }
+
+    fn finish(mut self) -> Result<()> {
+        for (path, rule) in self.exceptions.difference(&self.used) {
+            self.found.push(format!("xtask/tidy-exceptions.txt: '{path}: {rule}' is not needed any more"));
+        }
+        if self.found.is_empty() {
+            println!("tidy: nothing to complain about");
+            return Ok(());
+        }
+        bail!("tidy found {} problems:\n  {}", self.found.len(), self.found.join("\n  "))
+    }
+}
+
+fn check_edges(problems: &mut Problems) -> Result<()> {
+    let mut command = Command::new(env!("CARGO"));
+    command.current_dir(root()).args(["metadata", "--no-deps", "--format-version", "1", "--offline"]);
+    let metadata: Value = serde_json::from_str(&output(&mut command)?)?;
+    for package in metadata["packages"].as_array().context("cargo metadata lists packages")? {
+        let name = package["name"].as_str().unwrap_or_default();
+        let Some(name) = name.strip_prefix("sandur-") else { continue };
+        if UNRESTRICTED.contains(&name) {
+            continue;
+        }
+        let Some((_, allowed)) = EDGES.iter().find(|(crate_name, _)| *crate_name == name) else {
+            problems.add(name, "edges", "the crate is not in the table of allowed edges".to_owned());
+            continue;
+        };
+        for dependency in package["dependencies"].as_array().into_iter().flatten() {
+            let normal = dependency["kind"].is_null();
+            let target = dependency["name"].as_str().unwrap_or_default().strip_prefix("sandur-");
+            if let Some(target) = target.filter(|t| normal && !allowed.contains(t)) {
+                problems.add(name, "edges", format!("may not depend on '{target}'"));
+            }
+        }
+    }
+    Ok(())
+}
+
+fn sources() -> Result<Vec<PathBuf>> {
+    let mut files = Vec::new();
+    let mut folders = vec![root().join("crates"), root().join("xtask/src")];
+    while let Some(folder) = folders.pop() {
+        for entry in fs::read_dir(&folder)? {
+            let path = entry?.path();
+            if path.is_dir() && path.file_name().is_some_and(|n| n != "target" && n != "fixtures") {
+                folders.push(path);
+            } else if path.extension().is_some_and(|e| e == "rs") {
+                files.push(path);
+            }
+        }
+    }
+    files.sort();
+    Ok(files)
+}
+
+fn check_file(file: &Path, problems: &mut Problems) -> Result<()> {
+    let text = fs::read_to_string(file)?;
+    let path = file.strip_prefix(root())?.display().to_string();
+    let stem = file.file_stem().and_then(|s| s.to_str()).unwrap_or_default();
+    if FORBIDDEN_NAMES.contains(&stem) {
+        problems.add(&path, "name", format!("'{stem}' says nothing; name what is inside"));
+    }
+    if !text.trim_start().starts_with("//!") {
+        problems.add(&path, "docs", "the file does not begin with a `//!` doc".to_owned());
+    }
+    if path.ends_with("src/lib.rs") && !text.contains("is not") {
+        problems.add(&path, "docs", "lib.rs does not say what the crate is not".to_owned());
+    }
+    let lines: Vec<&str> = text.lines().collect();
+    for (number, line) in lines.iter().enumerate() {
+        if line.chars().count() > LINE_COLUMNS_MAX {
+            problems.add(&path, "columns", format!("line {} is longer than {LINE_COLUMNS_MAX}", number + 1));
+            break;
+        }
+    }
+    let is_test_file = path.contains("/tests/") || stem.ends_with("tests");
+    let code_end = lines.iter().position(|l| l.trim() == "#[cfg(test)]").unwrap_or(lines.len());
+    if !is_test_file && code_end > FILE_LINES_MAX {
+        problems.add(&path, "file", format!("{code_end} lines without tests, at most {FILE_LINES_MAX}"));
+    }
+    if !is_test_file {
+        check_functions(&path, &lines[..code_end], problems);
+    }
+    Ok(())
+}
+
+/// Functions end at the closing brace in the column of their `fn`, which rustfmt guarantees.
+fn check_functions(path: &str, lines: &[&str], problems: &mut Problems) {
+    for (start, line) in lines.iter().enumerate() {
+        let indent = line.len() - line.trim_start().len();
+        let words = line.trim_start();
+        let head = words.split(['(', '<']).next().unwrap_or_default();
+        let is_function = head.split_whitespace().rev().nth(1) == Some("fn") && !words.starts_with("//");
+        if !is_function || words.ends_with(';') {
+            continue;
+        }
+        let closing = format!("{}}}", " ".repeat(indent));
+        let end = lines[start..].iter().position(|l| *l == closing);
+        let length = end.map_or(1, |n| n + 1);
+        if length > FUNCTION_LINES_MAX {
+            let what = format!("`{}` has {length} lines, at most {FUNCTION_LINES_MAX}", head.trim());
+            problems.add(path, "function", what);
+        }
+    }
+}
