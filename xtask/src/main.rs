@@ -10,6 +10,8 @@ mod suites;
 mod test;
 mod tidy;
 
+use std::process::ExitCode;
+
 use anyhow::{Result, bail};
 
 /// A chore: its name, what it takes, what it does, and the function.
@@ -24,7 +26,7 @@ const COMMANDS: &[Command] = &[
     Command {
         name: "test",
         arguments: "[cargo test arguments]",
-        about: "every test of the workspace, the S3 suites against a real S3 server included",
+        about: "every test, the S3 suites against a real S3 server included",
         run: test::run,
     },
     Command {
@@ -36,7 +38,7 @@ const COMMANDS: &[Command] = &[
     Command {
         name: "rivals",
         arguments: "[NAME...]",
-        about: "build the real clients and servers that tests and benchmarks use, from the Go module registry",
+        about: "build the real peers of tests and benchmarks from the Go module registry",
         run: rivals::run,
     },
     Command {
@@ -53,8 +55,18 @@ const COMMANDS: &[Command] = &[
     },
 ];
 
-fn main() -> Result<()> {
+fn main() -> ExitCode {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
+    match dispatch(&arguments) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("{error:#}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn dispatch(arguments: &[String]) -> Result<()> {
     let Some(name) = arguments.first() else {
         help();
         return Ok(());
