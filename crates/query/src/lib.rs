@@ -20,15 +20,27 @@
 
 mod context;
 mod error;
+mod executor;
+mod fair_queue;
+mod memory_source;
 mod result;
+mod seen_rows;
 mod source;
 mod stats;
+mod top_rows;
+mod windows;
 
 pub use context::QueryContext;
 pub use error::Error;
+pub use executor::{Collect, Merging, Want, Work, execute};
+pub use fair_queue::{FairQueue, Permit};
+pub use memory_source::{MemoryRow, MemorySource};
 pub use result::{LogRow, QueryResult, Sample, Series};
+pub use seen_rows::SeenRows;
 pub use source::{
-    Columns, CountsTask, Follow, Followed, MinuteCount, Needle, Needles, Order, PageTask, Scan,
-    ScanItem, Selection, Source, StreamCounts, StreamVolume,
+    Columns, CountsTask, Follow, Followed, MinuteCount, Needle, Needles, Order, PageTask, Scan, ScanItem,
+    Selection, Source, StreamCounts, StreamVolume,
 };
 pub use stats::{QueryStats, StatsSnapshot};
+pub use top_rows::{Direction, RankedRow, RowKey, TopRows};
+pub use windows::{Slots, Windows};

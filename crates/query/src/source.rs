@@ -33,7 +33,8 @@ pub struct Needle {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Needles(pub Vec<Vec<Needle>>);
 
-/// Which columns a scan needs.
+/// Which columns a scan needs. A page with a [`sandur_model::Suspect`] run gives its lines and its
+/// metadata whatever was asked for: the reader needs them to tell repeated rows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Columns {
     /// The lines, for at least some rows of most pages.
@@ -102,6 +103,16 @@ pub enum ScanItem {
     Page(Box<dyn PageTask>),
 }
 
+impl ScanItem {
+    /// Bytes that decoding takes at most, for the reservation.
+    pub fn memory_bytes(&self) -> u64 {
+        match self {
+            Self::Counts(task) => task.memory_bytes(),
+            Self::Page(task) => task.memory_bytes(),
+        }
+    }
+}
+
 /// Counts that wait for decoding.
 pub trait CountsTask: Send {
     /// Bytes that decoding takes, for the reservation.
@@ -114,11 +125,13 @@ pub trait CountsTask: Send {
 pub trait PageTask: Send {
     /// First and last timestamp that the page may hold.
     fn bounds(&self) -> (i64, i64);
-    /// Bytes that the decoded page takes at most, lines included when they were asked for.
+    /// Bytes that the decoded page takes at most, lines included when they were asked for or when a run
+    /// is suspect.
     fn memory_bytes(&self) -> u64;
     /// Decodes everything but the lines, with the runs narrowed to the selection.
     fn narrow(&mut self) -> Result<LogPage, Error>;
-    /// Decodes the lines of the whole page; only when the selection asked for them.
+    /// Decodes the lines of the whole page; only when the selection asked for them or when a run of the
+    /// narrowed page is suspect.
     fn lines(&mut self) -> Result<LineColumn, Error>;
 }
 

@@ -1,0 +1,315 @@
+//! Pulls the items of a scan, works on them on the CPU pool, and collects what comes out.
+//!
+//! As many items are in flight as the pool runs at once, plus one so that no thread waits; fewer when
+//! the budget has no room: an item's memory is reserved before it is decoded and given back when its
+//! work is done. Results are collected in the order of the items or as they are done.
+
+use std::collections::VecDeque;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+
+use sandur_base::{BoxFuture, Lane, Reservation};
+
+use crate::context::QueryContext;
+use crate::error::Error;
+use crate::source::{Scan, ScanItem};
+use crate::stats::QueryStats;
+
+/// What is done with each item; runs on the CPU pool, several at a time.
+pub trait Work: Send + Sync + 'static {
+    /// What comes out of an item.
+    type Output: Send + 'static;
+
+    /// Works on an item; `number` counts the items of the scan.
+    fn run(&self, number: u32, item: ScanItem) -> Result<Self::Output, Error>;
+}
+
+/// Whether an item is wanted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Want {
+    /// Work on it.
+    Take,
+    /// Leave it out.
+    Skip,
+    /// Leave it out and everything after it.
+    Stop,
+}
+
+/// Takes the results; runs in the caller's task.
+pub trait Collect<T>: Send {
+    /// Whether the item can still matter. Asked before it is started, with everything collected so far.
+    fn want(&mut self, _item: &ScanItem) -> Want {
+        Want::Take
+    }
+
+    /// Takes one result.
+    fn collect(&mut self, output: T) -> Result<(), Error>;
+}
+
+/// The order in which results are collected.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Merging {
+    /// In the order of the items.
+    Ordered,
+    /// As they are done.
+    Unordered,
+}
+
+/// Runs a scan to its end, or until nothing more is wanted.
+pub async fn execute<W: Work>(
+    context: &QueryContext,
+    mut scan: Box<dyn Scan>,
+    work: Arc<W>,
+    collector: &mut dyn Collect<W::Output>,
+    merging: Merging,
+) -> Result<(), Error> {
+    let mut in_flight = InFlight { jobs: VecDeque::new(), merging };
+    let width = context.env().cpu().parallelism() + 1;
+    let mut number = 0u32;
+    loop {
+        context.check()?;
+        if in_flight.jobs.len() >= width {
+            take_one(&mut in_flight, collector).await?;
+            continue;
+        }
+        let Some(item) = scan.next().await? else { break };
+        match collector.want(&item) {
+            Want::Take => {}
+            Want::Skip => continue,
+            Want::Stop => break,
+        }
+        let Some((item, reservation)) = admit(context, item, &mut in_flight, collector).await? else {
+            continue;
+        };
+        in_flight.jobs.push_back(Job::Running(start(context, Arc::clone(&work), number, item, reservation)));
+        number += 1;
+    }
+    while !in_flight.jobs.is_empty() {
+        context.check()?;
+        take_one(&mut in_flight, collector).await?;
+    }
+    Ok(())
+}
+
+/// Reserves an item's memory. While others are in flight, waits for them to give theirs back; `None` when
+/// what they brought made the item unwanted.
+async fn admit<T>(
+    context: &QueryContext,
+    item: ScanItem,
+    in_flight: &mut InFlight<'_, T>,
+    collector: &mut dyn Collect<T>,
+) -> Result<Option<(ScanItem, Reservation)>, Error> {
+    let bytes = item.memory_bytes();
+    loop {
+        match context.budget().reserve(bytes) {
+            Ok(reservation) => return Ok(Some((item, reservation))),
+            Err(refusal) if in_flight.jobs.is_empty() => return Err(refusal.into()),
+            Err(_) => take_one(in_flight, collector).await?,
+        }
+        if collector.want(&item) != Want::Take {
+            return Ok(None);
+        }
+    }
+}
+
+fn start<W: Work>(
+    context: &QueryContext,
+    work: Arc<W>,
+    number: u32,
+    item: ScanItem,
+    reservation: Reservation,
+) -> BoxFuture<'static, Result<W::Output, Error>> {
+    let context = context.clone();
+    Box::pin(async move {
+        let inner = context.clone();
+        let job = move || {
+            let held = reservation;
+            inner.check()?;
+            let began = inner.env().monotonic();
+            let output = work.run(number, item);
+            let took = inner.env().monotonic().saturating_sub(began);
+            QueryStats::add_time(&inner.stats().execution_ns, took);
+            drop(held);
+            output
+        };
+        context.env().run_cpu(Lane::Query, job).await
+    })
+}
+
+async fn take_one<T>(in_flight: &mut InFlight<'_, T>, collector: &mut dyn Collect<T>) -> Result<(), Error> {
+    let next = std::future::poll_fn(|cx| in_flight.poll_next(cx)).await;
+    match next {
+        Some(output) => collector.collect(output?),
+        None => Ok(()),
+    }
+}
+
+enum Job<'a, T> {
+    Running(BoxFuture<'a, Result<T, Error>>),
+    Done(Result<T, Error>),
+}
+
+struct InFlight<'a, T> {
+    jobs: VecDeque<Job<'a, T>>,
+    merging: Merging,
+}
+
+// The jobs are few (processors + 1), so polling all of them is cheaper than a ready list.
+impl<T> InFlight<'_, T> {
+    fn poll_next(&mut self, cx: &mut Context<'_>) -> Poll<Option<Result<T, Error>>> {
+        let mut ready = None;
+        for (n, job) in self.jobs.iter_mut().enumerate() {
+            if let Job::Running(future) = job {
+                match Pin::new(future).poll(cx) {
+                    Poll::Ready(output) => *job = Job::Done(output),
+                    Poll::Pending => {}
+                }
+            }
+            let counts = n == 0 || self.merging == Merging::Unordered;
+            if ready.is_none() && counts && matches!(job, Job::Done(_)) {
+                ready = Some(n);
+            }
+        }
+        if self.jobs.is_empty() {
+            return Poll::Ready(None);
+        }
+        match ready.and_then(|n| self.jobs.remove(n)) {
+            Some(Job::Done(output)) => Poll::Ready(Some(output)),
+            _ => Poll::Pending,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::source::PageTask;
+    use sandur_base::{Env, MemoryBudget};
+    use sandur_model::{LineColumn, LogPage, TenantId};
+    use std::sync::atomic::{AtomicU64, Ordering};
+    use std::time::Duration;
+
+    struct Pages {
+        left: VecDeque<(i64, u64)>,
+        asked: Arc<AtomicU64>,
+    }
+
+    struct Page {
+        last: i64,
+        bytes: u64,
+    }
+
+    impl Scan for Pages {
+        fn next(&mut self) -> BoxFuture<'_, Result<Option<ScanItem>, Error>> {
+            self.asked.fetch_add(1, Ordering::Relaxed);
+            let page = self.left.pop_front().map(|(last, bytes)| Page { last, bytes });
+            Box::pin(async { Ok(page.map(|page| ScanItem::Page(Box::new(page)))) })
+        }
+    }
+
+    impl PageTask for Page {
+        fn bounds(&self) -> (i64, i64) {
+            (self.last, self.last)
+        }
+        fn memory_bytes(&self) -> u64 {
+            self.bytes
+        }
+        fn narrow(&mut self) -> Result<LogPage, Error> {
+            Ok(LogPage { timestamps: vec![self.last], ..LogPage::default() })
+        }
+        fn lines(&mut self) -> Result<LineColumn, Error> {
+            Ok(LineColumn::default())
+        }
+    }
+
+    struct Stamp;
+    impl Work for Stamp {
+        type Output = (u32, i64);
+        fn run(&self, number: u32, item: ScanItem) -> Result<Self::Output, Error> {
+            match item {
+                ScanItem::Page(mut page) => Ok((number, page.narrow()?.timestamps[0])),
+                ScanItem::Counts(_) => Err(Error::Internal("no counts here".to_owned())),
+            }
+        }
+    }
+
+    #[derive(Default)]
+    struct Seen {
+        stamps: Vec<i64>,
+        stop_below: i64,
+    }
+    impl Collect<(u32, i64)> for Seen {
+        fn want(&mut self, item: &ScanItem) -> Want {
+            match item {
+                ScanItem::Page(page) if page.bounds().1 < self.stop_below => Want::Stop,
+                _ => Want::Take,
+            }
+        }
+        fn collect(&mut self, output: (u32, i64)) -> Result<(), Error> {
+            self.stamps.push(output.1);
+            Ok(())
+        }
+    }
+
+    fn run(env: Env, pages: &[(i64, u64)], limit: u64, mut seen: Seen) -> (Result<(), Error>, Seen, u64) {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap();
+        let asked = Arc::new(AtomicU64::new(0));
+        let scan = Box::new(Pages { left: pages.to_vec().into(), asked: Arc::clone(&asked) });
+        let budget = MemoryBudget::root("query", limit);
+        let tenant = TenantId::default_tenant();
+        let result = runtime.block_on(async {
+            let context = QueryContext::new(env, tenant, budget.clone(), Duration::from_secs(60));
+            execute(&context, scan, Arc::new(Stamp), &mut seen, Merging::Ordered).await
+        });
+        assert_eq!(budget.used(), 0, "everything was given back");
+        (result, seen, asked.load(Ordering::Relaxed))
+    }
+
+    #[test]
+    fn results_keep_the_order_of_the_items() {
+        let pages: Vec<(i64, u64)> = (0..100).rev().map(|t| (t, 10)).collect();
+        let (result, seen, _) = run(Env::system(4), &pages, 1000, Seen::default());
+        result.unwrap();
+        assert_eq!(seen.stamps, (0..100).rev().collect::<Vec<_>>());
+    }
+
+    #[test]
+    fn a_small_budget_makes_it_slower_but_not_wrong() {
+        let pages: Vec<(i64, u64)> = (0..20).map(|t| (t, 60)).collect();
+        let (result, seen, _) = run(Env::system(4), &pages, 100, Seen::default());
+        result.unwrap();
+        assert_eq!(seen.stamps.len(), 20);
+    }
+
+    #[test]
+    fn an_item_that_never_fits_names_the_budget() {
+        let (result, ..) = run(Env::system(2), &[(1, 10), (2, 101)], 100, Seen::default());
+        assert!(matches!(result, Err(Error::OverBudget(refusal)) if refusal.asked == 101));
+    }
+
+    #[test]
+    fn an_unwanted_item_ends_the_scan() {
+        let pages: Vec<(i64, u64)> = (0..50).rev().map(|t| (t, 1)).collect();
+        let wanting = Seen { stop_below: 40, ..Seen::default() };
+        let (result, seen, asked) = run(Env::system(1), &pages, 100, wanting);
+        result.unwrap();
+        assert_eq!((seen.stamps.len(), asked), (10, 11));
+    }
+
+    #[test]
+    fn a_cancelled_query_stops() {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap();
+        let asked = Arc::new(AtomicU64::new(0));
+        let scan = Box::new(Pages { left: vec![(1, 1); 10].into(), asked: Arc::clone(&asked) });
+        let result = runtime.block_on(async {
+            let budget = MemoryBudget::root("query", 100);
+            let tenant = TenantId::default_tenant();
+            let context = QueryContext::new(Env::system(1), tenant, budget, Duration::from_secs(60));
+            context.cancel();
+            execute(&context, scan, Arc::new(Stamp), &mut Seen::default(), Merging::Unordered).await
+        });
+        assert!(matches!(result, Err(Error::Cancelled)));
+        assert_eq!(asked.load(Ordering::Relaxed), 0);
+    }
+}

@@ -1,0 +1,407 @@
+//! A source whose rows are given as a vector: for tests, conformance runs and demonstrations.
+//!
+//! It serves pages of a chosen size and can be as unkind as a real source may be: pages in any order
+//! where the selection allows it, rows that appear twice with their runs marked as suspect, counts in
+//! place of pages for whole minutes. A query must not be able to tell.
+
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::sync::Arc;
+
+use bytes::Bytes;
+use sandur_base::BoxFuture;
+use sandur_model::{
+    Labels, Level, LineColumn, LogPage, MINUTE_NS, Matcher, MetadataColumn, MetadataValues, StreamRun,
+    Suspect, TimeRange, matches_all,
+};
+
+use crate::context::QueryContext;
+use crate::error::Error;
+use crate::source::{
+    CountsTask, Follow, MinuteCount, Order, PageTask, Scan, ScanItem, Selection, Source, StreamCounts,
+    StreamVolume,
+};
+
+/// One stored row.
+#[derive(Clone, Debug)]
+pub struct MemoryRow {
+    /// Labels of its stream.
+    pub labels: Arc<Labels>,
+    /// Nanoseconds since the epoch.
+    pub timestamp: i64,
+    /// The line.
+    pub line: Bytes,
+    /// Structured metadata, sorted by name.
+    pub metadata: Vec<(Arc<str>, Arc<str>)>,
+    /// Detected level.
+    pub level: Level,
+}
+
+/// Rows in memory.
+pub struct MemorySource {
+    rows: Vec<MemoryRow>,
+    page_rows: usize,
+    shuffle: u64,
+    duplicate_every: usize,
+    counts: bool,
+}
+
+impl MemorySource {
+    /// A source of these rows. Rows of one stream and instant keep their order.
+    pub fn new(mut rows: Vec<MemoryRow>) -> Self {
+        rows.sort_by_key(|row| row.timestamp);
+        Self { rows, page_rows: 1000, shuffle: 0, duplicate_every: 0, counts: false }
+    }
+
+    /// Rows per page.
+    pub fn page_rows(mut self, rows: usize) -> Self {
+        self.page_rows = rows.max(1);
+        self
+    }
+
+    /// Serves the pages in an order drawn from `seed` where the selection has none.
+    pub fn shuffled(mut self, seed: u64) -> Self {
+        self.shuffle = seed | 1;
+        self
+    }
+
+    /// Serves every `n`-th page a second time, split differently, with all rows suspect. 0: never.
+    pub fn duplicated(mut self, n: usize) -> Self {
+        self.duplicate_every = n;
+        self
+    }
+
+    /// Answers whole minutes by counts when the selection can use them.
+    pub fn with_counts(mut self) -> Self {
+        self.counts = true;
+        self
+    }
+
+    fn selected(&self, matchers: &[Matcher], range: TimeRange) -> Vec<&MemoryRow> {
+        let inside = self.rows.iter().filter(|row| range.contains(row.timestamp));
+        inside.filter(|row| matches_all(matchers, &row.labels)).collect()
+    }
+
+    fn items(&self, selection: &Selection) -> VecDeque<ScanItem> {
+        let mut rows = self.selected(&selection.matchers, selection.range);
+        let mut items = Vec::new();
+        if self.counts && selection.counts && self.duplicate_every == 0 {
+            let minutes = whole_minutes(selection.range);
+            let (counted, edges): (Vec<_>, Vec<_>) =
+                rows.into_iter().partition(|row| minutes.contains(&minute_of(row.timestamp)));
+            rows = edges;
+            items.push(ScanItem::Counts(Box::new(MemoryCounts(count(&counted)))));
+        }
+        let mut pages: Vec<MemoryPage> = Vec::new();
+        for (n, chunk) in rows.chunks(self.page_rows).enumerate() {
+            let twice = self.duplicate_every > 0 && n % self.duplicate_every == 0;
+            pages.push(MemoryPage::new(chunk, twice, selection));
+            if twice {
+                let middle = chunk.len() / 2;
+                let parts = [&chunk[..middle], &chunk[middle..]];
+                pages.extend(
+                    parts.iter().filter(|p| !p.is_empty()).map(|p| MemoryPage::new(p, true, selection)),
+                );
+            }
+        }
+        match selection.order {
+            Order::NewestFirst => pages.sort_by_key(|page| std::cmp::Reverse(page.bounds.1)),
+            Order::OldestFirst => pages.sort_by_key(|page| page.bounds.0),
+            Order::Any => shuffle(&mut pages, self.shuffle),
+        }
+        items.extend(pages.into_iter().map(|page| ScanItem::Page(Box::new(page))));
+        items.into()
+    }
+
+    fn labels_of(&self, matchers: &[Matcher], range: TimeRange) -> BTreeSet<&Labels> {
+        self.selected(matchers, range).into_iter().map(|row| &*row.labels).collect()
+    }
+}
+
+fn shuffle<T>(items: &mut [T], seed: u64) {
+    if seed == 0 {
+        return;
+    }
+    let mut state = seed;
+    for n in (1..items.len()).rev() {
+        state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        items.swap(n, (state >> 33) as usize % (n + 1));
+    }
+}
+
+/// The minute, by its end, that holds an instant.
+fn minute_of(timestamp: i64) -> i64 {
+    (timestamp - 1).div_euclid(MINUTE_NS) + 1
+}
+
+/// The minutes that lie wholly inside.
+fn whole_minutes(range: TimeRange) -> std::ops::RangeInclusive<i64> {
+    // Minute m holds (m - 1) * 60 s + 1 ..= m * 60 s.
+    let first =
+        (range.start - 1).div_euclid(MINUTE_NS) + i64::from((range.start - 1).rem_euclid(MINUTE_NS) != 0) + 1;
+    let last = (range.end - 1).div_euclid(MINUTE_NS);
+    first..=last
+}
+
+fn count(rows: &[&MemoryRow]) -> Vec<StreamCounts> {
+    let mut groups: BTreeMap<(&Arc<Labels>, Level), BTreeMap<i64, (u32, u64)>> = BTreeMap::new();
+    for row in rows {
+        let minutes = groups.entry((&row.labels, row.level)).or_default();
+        let cell = minutes.entry(minute_of(row.timestamp)).or_default();
+        *cell = (cell.0 + 1, cell.1 + row.line.len() as u64);
+    }
+    let counts = groups.into_iter().map(|((labels, level), minutes)| {
+        let minutes: Vec<MinuteCount> = minutes
+            .into_iter()
+            .map(|(minute, (lines, bytes))| MinuteCount { minute: minute as i32, lines, bytes })
+            .collect();
+        let to = minutes.len();
+        StreamCounts { labels: Arc::clone(labels), level, minutes: Arc::new(minutes), from: 0, to }
+    });
+    counts.collect()
+}
+
+struct MemoryCounts(Vec<StreamCounts>);
+
+impl CountsTask for MemoryCounts {
+    fn memory_bytes(&self) -> u64 {
+        self.0.iter().map(|c| (c.minutes.len() * size_of::<MinuteCount>() + 64) as u64).sum()
+    }
+
+    fn decode(self: Box<Self>) -> Result<Vec<StreamCounts>, Error> {
+        Ok(self.0)
+    }
+}
+
+struct MemoryPage {
+    page: LogPage,
+    lines: LineColumn,
+    bounds: (i64, i64),
+    lines_asked: bool,
+}
+
+impl MemoryPage {
+    fn new(rows: &[&MemoryRow], suspect: bool, selection: &Selection) -> Self {
+        let bounds = (rows[0].timestamp, rows[rows.len() - 1].timestamp);
+        let mut sorted = rows.to_vec();
+        sorted.sort_by(|a, b| a.labels.cmp(&b.labels).then(a.timestamp.cmp(&b.timestamp)));
+        let mut page = LogPage::default();
+        let mut text = Vec::new();
+        let mut ends = Vec::new();
+        for (n, row) in sorted.iter().enumerate() {
+            let suspect = suspect.then_some(Suspect { first: bounds.0, last: bounds.1 });
+            match page.runs.last_mut() {
+                Some(run) if run.labels == row.labels => run.end = n as u32 + 1,
+                _ => page.runs.push(StreamRun {
+                    labels: Arc::clone(&row.labels),
+                    start: n as u32,
+                    end: n as u32 + 1,
+                    suspect,
+                }),
+            }
+            page.timestamps.push(row.timestamp);
+            text.extend_from_slice(&row.line);
+            ends.push(text.len() as u32);
+            text.push(b'\n');
+        }
+        let lines_asked = selection.columns.lines || suspect;
+        if selection.columns.metadata || suspect {
+            if sorted.iter().any(|row| row.level != Level::None) {
+                page.levels = sorted.iter().map(|row| row.level).collect();
+            }
+            page.metadata = metadata_columns(&sorted);
+        }
+        Self { page, lines: LineColumn { bytes: text.into(), ends }, bounds, lines_asked }
+    }
+}
+
+fn metadata_columns(rows: &[&MemoryRow]) -> Vec<MetadataColumn> {
+    let names: BTreeSet<&Arc<str>> = rows.iter().flat_map(|r| r.metadata.iter().map(|(n, _)| n)).collect();
+    let column = |name: &Arc<str>| {
+        let value =
+            |row: &&MemoryRow| row.metadata.iter().find(|(n, _)| n == name).map(|(_, v)| Arc::clone(v));
+        let all: Vec<Option<Arc<str>>> = rows.iter().map(value).collect();
+        let values: Vec<Arc<str>> =
+            all.iter().flatten().cloned().collect::<BTreeSet<_>>().into_iter().collect();
+        let id = |v: &Option<Arc<str>>| {
+            v.as_ref().map_or(0, |v| values.binary_search(v).map_or(0, |n| n as u16 + 1))
+        };
+        let ids = all.iter().map(id).collect();
+        MetadataColumn { name: Arc::clone(name), values: MetadataValues::Dictionary { ids, values } }
+    };
+    names.into_iter().map(column).collect()
+}
+
+impl PageTask for MemoryPage {
+    fn bounds(&self) -> (i64, i64) {
+        self.bounds
+    }
+
+    fn memory_bytes(&self) -> u64 {
+        self.page.memory_bytes() + (self.lines.bytes.len() + self.lines.ends.len() * 4) as u64
+    }
+
+    fn narrow(&mut self) -> Result<LogPage, Error> {
+        Ok(self.page.clone())
+    }
+
+    fn lines(&mut self) -> Result<LineColumn, Error> {
+        if !self.lines_asked {
+            return Err(Error::Internal("lines were not asked for".to_owned()));
+        }
+        Ok(self.lines.clone())
+    }
+}
+
+struct MemoryScan(VecDeque<ScanItem>);
+
+impl Scan for MemoryScan {
+    fn next(&mut self) -> BoxFuture<'_, Result<Option<ScanItem>, Error>> {
+        let item = self.0.pop_front();
+        Box::pin(async { Ok(item) })
+    }
+}
+
+impl Source for MemorySource {
+    fn scan<'a>(
+        &'a self,
+        _context: &'a QueryContext,
+        selection: Selection,
+    ) -> BoxFuture<'a, Result<Box<dyn Scan>, Error>> {
+        let scan: Box<dyn Scan> = Box::new(MemoryScan(self.items(&selection)));
+        Box::pin(async { Ok(scan) })
+    }
+
+    fn streams<'a>(
+        &'a self,
+        _context: &'a QueryContext,
+        any_of: Vec<Vec<Matcher>>,
+        range: TimeRange,
+    ) -> BoxFuture<'a, Result<Vec<Arc<Labels>>, Error>> {
+        let any_of = if any_of.is_empty() { vec![Vec::new()] } else { any_of };
+        let found: BTreeSet<&Labels> = any_of.iter().flat_map(|m| self.labels_of(m, range)).collect();
+        let streams = found.into_iter().map(|labels| Arc::new(labels.clone())).collect();
+        Box::pin(async { Ok(streams) })
+    }
+
+    fn label_names<'a>(
+        &'a self,
+        _context: &'a QueryContext,
+        matchers: Vec<Matcher>,
+        range: TimeRange,
+    ) -> BoxFuture<'a, Result<Vec<String>, Error>> {
+        let streams = self.labels_of(&matchers, range);
+        let names: BTreeSet<&str> = streams.into_iter().flat_map(|l| l.iter().map(|(n, _)| n)).collect();
+        let names = names.into_iter().map(str::to_owned).collect();
+        Box::pin(async { Ok(names) })
+    }
+
+    fn label_values<'a>(
+        &'a self,
+        _context: &'a QueryContext,
+        name: String,
+        matchers: Vec<Matcher>,
+        range: TimeRange,
+    ) -> BoxFuture<'a, Result<Vec<String>, Error>> {
+        let streams = self.labels_of(&matchers, range);
+        let values: BTreeSet<&str> = streams.into_iter().filter_map(|l| l.get(&name)).collect();
+        let values = values.into_iter().map(str::to_owned).collect();
+        Box::pin(async { Ok(values) })
+    }
+
+    fn volumes<'a>(
+        &'a self,
+        _context: &'a QueryContext,
+        matchers: Vec<Matcher>,
+        range: TimeRange,
+    ) -> BoxFuture<'a, Result<Vec<StreamVolume>, Error>> {
+        let mut volumes: BTreeMap<&Labels, (u64, u64)> = BTreeMap::new();
+        for row in self.selected(&matchers, range) {
+            let cell = volumes.entry(&row.labels).or_default();
+            *cell = (cell.0 + 1, cell.1 + row.line.len() as u64);
+        }
+        let volume = |(labels, (lines, bytes)): (&Labels, (u64, u64))| StreamVolume {
+            labels: Arc::new(labels.clone()),
+            lines,
+            bytes,
+            pages: lines.div_ceil(self.page_rows as u64),
+        };
+        let volumes = volumes.into_iter().map(volume).collect();
+        Box::pin(async { Ok(volumes) })
+    }
+
+    fn follow(&self, _context: &QueryContext, _matchers: Vec<Matcher>) -> Result<Box<dyn Follow>, Error> {
+        Ok(Box::new(NothingNew))
+    }
+}
+
+/// The rows are given once; nothing new ever comes.
+struct NothingNew;
+
+impl Follow for NothingNew {
+    fn next(&mut self) -> BoxFuture<'_, Option<crate::source::Followed>> {
+        Box::pin(async { None })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::source::{Columns, Needles};
+
+    fn rows() -> Vec<MemoryRow> {
+        let row = |n: i64| MemoryRow {
+            labels: Arc::new(Labels::from_pairs([("app", if n % 3 == 0 { "a" } else { "b" })])),
+            timestamp: n * 20_000_000_000,
+            line: Bytes::from(format!("line {n}")),
+            metadata: vec![("k".into(), format!("{}", n % 2).into())],
+            level: Level::Info,
+        };
+        (0..30).map(row).collect()
+    }
+
+    fn selection(counts: bool) -> Selection {
+        Selection {
+            matchers: Vec::new(),
+            range: TimeRange::new(1, 30 * 20_000_000_000),
+            order: Order::Any,
+            needles: Needles::default(),
+            columns: Columns { lines: true, metadata: true },
+            counts,
+        }
+    }
+
+    fn total(source: &MemorySource, counts: bool) -> (usize, u64, usize) {
+        let (mut rows, mut counted, mut suspects) = (0, 0, 0);
+        for item in source.items(&selection(counts)) {
+            match item {
+                ScanItem::Page(mut page) => {
+                    let narrow = page.narrow().unwrap();
+                    rows += narrow.rows();
+                    suspects += narrow.runs.iter().filter(|r| r.suspect.is_some()).count();
+                    assert_eq!(page.lines().unwrap().ends.len(), narrow.timestamps.len());
+                }
+                ScanItem::Counts(task) => {
+                    let counts = task.decode().unwrap();
+                    counted +=
+                        counts.iter().flat_map(|c| c.minutes()).map(|m| u64::from(m.lines)).sum::<u64>();
+                }
+            }
+        }
+        (rows, counted, suspects)
+    }
+
+    #[test]
+    fn every_row_is_served_once_or_marked() {
+        assert_eq!(total(&MemorySource::new(rows()).page_rows(4).shuffled(9), false), (29, 0, 0));
+        let (served, _, suspects) = total(&MemorySource::new(rows()).page_rows(4).duplicated(2), false);
+        assert!(served > 29 && suspects > 0);
+    }
+
+    #[test]
+    fn counts_cover_whole_minutes_and_pages_the_edges() {
+        let (rows, counted, _) = total(&MemorySource::new(rows()).with_counts(), true);
+        // Rows 1..=29 at 20 s steps from 20 s on; the range is [1 ns, 600 s): the last minute that fits
+        // wholly ends at 540 s, the first begins at 1 ns.
+        assert_eq!((rows, counted), (2, 27));
+    }
+}
