@@ -86,8 +86,11 @@ impl MemorySource {
         let mut items = Vec::new();
         if self.counts && selection.counts && self.duplicate_every == 0 {
             let minutes = whole_minutes(selection.range);
+            let by = &selection.counts_by;
+            let known =
+                |row: &MemoryRow| row.metadata.iter().all(|(name, _)| !by.iter().any(|b| **b == **name));
             let (counted, edges): (Vec<_>, Vec<_>) =
-                rows.into_iter().partition(|row| minutes.contains(&minute_of(row.timestamp)));
+                rows.into_iter().partition(|row| minutes.contains(&minute_of(row.timestamp)) && known(row));
             rows = edges;
             items.push(ScanItem::Counts(Box::new(MemoryCounts(count(&counted)))));
         }
@@ -367,6 +370,7 @@ mod tests {
             needles: Needles::default(),
             columns: Columns { lines: true, metadata: true },
             counts,
+            counts_by: Vec::new(),
         }
     }
 

@@ -59,6 +59,10 @@ pub struct Selection {
     /// The query can use [`StreamCounts`] for rows of whole minutes instead of pages. Only when every
     /// matching row counts alike: no filter, no stage that looks at the row.
     pub counts: bool,
+    /// With `counts`: the labels that the query groups by. Counts know a row's stream and level, nothing
+    /// else: a source gives pages for a stream that lacks one of these labels when rows may carry it as
+    /// structured metadata (`detected_level` excepted, which counts know unless clients sent their own).
+    pub counts_by: Vec<String>,
 }
 
 /// Lines and bytes of one stream and level in one minute.
