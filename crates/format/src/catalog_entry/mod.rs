@@ -1,3 +1,28 @@
-//! Catalog entries: which blocks exist, as numbered immutable objects.
+//! Catalog entries, checkpoints, the boundary object and the member object: which blocks and
+//! writers exist, byte by byte.
 //!
-//! (The layout is under construction.)
+//! The pages `docs/formats/catalog-entry.md` and `docs/formats/checkpoint.md` describe the bytes.
+//! This module turns them into values and back; it evaluates nothing (that is `sandur-catalog`).
+//!
+//! Invariants: every object begins with a magic, a version byte and a CRC-32C of all that follows
+//! it; the checksum is verified before anything else is read. Hostile bytes give a typed error,
+//! never a panic and never an allocation larger than the object justifies. `decode(encode(x)) == x`.
+
+mod block_meta;
+mod boundary;
+mod checkpoint;
+mod entry;
+mod error;
+mod frame;
+mod member;
+mod wire;
+
+pub use block_meta::{BlockMeta, BlockName, day_of, day_text};
+pub use boundary::Boundary;
+pub use checkpoint::{
+    CheckpointRoot, PART_ROWS_MAX, PartRef, PartRow, Session, Verdict, Writer, decode_part,
+    encode_part,
+};
+pub use entry::{ENTRY_BYTES_MAX, Edit, Entry, Precondition, TRANSACTIONS_MAX, Transaction, WalKind};
+pub use error::FormatError;
+pub use member::Member;

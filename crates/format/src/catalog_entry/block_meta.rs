@@ -1,0 +1,174 @@
+//! What the catalog knows of a block, and the block's name in the store.
+
+use sandur_base::Id;
+use sandur_model::{TenantId, TimeRange};
+
+use super::error::FormatError;
+use super::wire::{Reader, Sink};
+
+/// Nanoseconds in a UTC day.
+const DAY_NS: i64 = 86_400 * 1_000_000_000;
+/// Bytes of the smallest encoded block: two ids, a one-letter tenant, the level, four times and
+/// seven one-byte varints.
+pub(super) const BLOCK_BYTES_MIN: usize = 32 + 2 + 1 + 32 + 7;
+
+/// A block that exists: everything a query needs to decide whether to open it, and how.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct BlockMeta {
+    /// The block's id, never reused.
+    pub id: Id,
+    /// The incarnation that made it.
+    pub writer: Id,
+    /// Whose data it holds.
+    pub tenant: TenantId,
+    /// How often it was compacted: 0 from a flush, 1 an hour, 2 a day.
+    pub level: u8,
+    /// The hour or day it belongs to, in nanoseconds since the epoch.
+    pub window: TimeRange,
+    /// Timestamp of the earliest entry, nanoseconds since the epoch.
+    pub min_ts: i64,
+    /// Timestamp of the latest entry, nanoseconds since the epoch, inclusive.
+    pub max_ts: i64,
+    /// Entries.
+    pub rows: u64,
+    /// Bytes of lines and structured metadata before compression.
+    pub raw_bytes: u64,
+    /// Bytes of the object.
+    pub size: u64,
+    /// Streams.
+    pub streams: u32,
+    /// Pages.
+    pub pages: u32,
+    /// Where the footer begins, in bytes from the object's start.
+    pub footer_offset: u64,
+    /// Bytes of the footer.
+    pub footer_len: u32,
+}
+
+impl BlockMeta {
+    /// The object's name: `blocks/<tenant>/<YYYY-MM-DD of the window's start>/<id>-<writer>`.
+    pub fn path(&self) -> String {
+        let day = day_text(self.day());
+        format!("blocks/{}/{day}/{}-{}", self.tenant.path_segment(), self.id, self.writer)
+    }
+
+    /// The UTC day of the window's start, in days since the epoch.
+    pub fn day(&self) -> i64 {
+        day_of(self.window.start)
+    }
+
+    pub(super) fn encode(&self, out: &mut Sink) {
+        out.id(self.id);
+        out.id(self.writer);
+        out.text(self.tenant.as_str());
+        out.u8(self.level);
+        for time in [self.window.start, self.window.end, self.min_ts, self.max_ts] {
+            out.i64(time);
+        }
+        for number in [self.rows, self.raw_bytes, self.size] {
+            out.varint(number);
+        }
+        out.varint(u64::from(self.streams));
+        out.varint(u64::from(self.pages));
+        out.varint(self.footer_offset);
+        out.varint(u64::from(self.footer_len));
+    }
+
+    pub(super) fn decode(from: &mut Reader<'_>) -> Result<Self, FormatError> {
+        let (id, writer) = (from.id("block id")?, from.id("block writer")?);
+        let tenant = from.text(u8::MAX as usize, "tenant")?;
+        let tenant = TenantId::new(tenant).map_err(|_| FormatError::Text { what: "tenant" })?;
+        let level = from.u8("level")?;
+        let window = TimeRange::new(from.i64("window start")?, from.i64("window end")?);
+        Ok(Self {
+            id,
+            writer,
+            tenant,
+            level,
+            window,
+            min_ts: from.i64("first timestamp")?,
+            max_ts: from.i64("last timestamp")?,
+            rows: from.varint("rows")?,
+            raw_bytes: from.varint("raw bytes")?,
+            size: from.varint("block size")?,
+            streams: from.varint_u32("streams")?,
+            pages: from.varint_u32("pages")?,
+            footer_offset: from.varint("footer offset")?,
+            footer_len: from.varint_u32("footer length")?,
+        })
+    }
+}
+
+/// The two ids in a block's object name.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct BlockName {
+    /// The block.
+    pub id: Id,
+    /// The incarnation that made it.
+    pub writer: Id,
+}
+
+impl BlockName {
+    /// Reads `blocks/<tenant>/<day>/<id>-<writer>`; `None` when the path is not of that form.
+    pub fn parse(path: &str) -> Option<Self> {
+        let mut parts = path.strip_prefix("blocks/")?.split('/');
+        let (_tenant, _day, name) = (parts.next()?, parts.next()?, parts.next()?);
+        if parts.next().is_some() {
+            return None;
+        }
+        let (id, writer) = name.split_once('-')?;
+        Some(Self { id: id.parse().ok()?, writer: writer.parse().ok()? })
+    }
+}
+
+/// The UTC day of an instant, in days since the epoch.
+pub fn day_of(timestamp_ns: i64) -> i64 {
+    timestamp_ns.div_euclid(DAY_NS)
+}
+
+/// A day since the epoch as `YYYY-MM-DD` in the proleptic Gregorian calendar.
+pub fn day_text(day: i64) -> String {
+    // Years are counted from a first of March, so that the leap day is the last of a year; an era
+    // is the 400 years (146,097 days) after which the calendar repeats.
+    let shifted = day + 719_468;
+    let (era, of_era) = (shifted.div_euclid(146_097), shifted.rem_euclid(146_097));
+    let year_of_era = (of_era - of_era / 1_460 + of_era / 36_524 - of_era / 146_096) / 365;
+    let of_year = of_era - (365 * year_of_era + year_of_era / 4 - year_of_era / 100);
+    let march_month = (5 * of_year + 2) / 153;
+    let day_of_month = of_year - (153 * march_month + 2) / 5 + 1;
+    let month = if march_month < 10 { march_month + 3 } else { march_month - 9 };
+    let year = year_of_era + era * 400 + i64::from(month <= 2);
+    format!("{year:04}-{month:02}-{day_of_month:02}")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn days_are_gregorian() {
+        let second = 1_000_000_000;
+        for (seconds, text) in [
+            (0, "1970-01-01"),
+            (-1, "1969-12-31"),
+            (951_782_400, "2000-02-29"),
+            (4_107_542_399, "2100-02-28"),
+            (4_107_542_400, "2100-03-01"),
+            (1_795_219_200, "2026-11-21"),
+        ] {
+            assert_eq!(day_text(day_of(seconds * second)), text, "{seconds}");
+        }
+        assert_eq!(day_text(day_of(i64::MIN)), "1677-09-21");
+        assert_eq!(day_text(day_of(i64::MAX)), "2262-04-11");
+    }
+
+    #[test]
+    fn names_hold_the_ids() {
+        let (id, writer) = (Id::from_parts(5, 7), Id::from_parts(3, 9));
+        let path = format!("blocks/fake/2026-11-21/{id}-{writer}");
+        assert_eq!(BlockName::parse(&path), Some(BlockName { id, writer }));
+        for bad in ["blocks/fake/2026-11-21/x-y", "blocks/fake/x", "wal/a/b/c", "blocks/a/b/c/d"] {
+            assert_eq!(BlockName::parse(bad), None, "{bad}");
+        }
+    }
+}

@@ -1,0 +1,380 @@
+//! One entry of the catalog's log: transactions of one process, each all or nothing.
+//!
+//! An entry names its author's session and the catalog number that the session had seen when it
+//! first tried to commit (`base`). Both are part of the state machine: a session's transaction is
+//! applied at most once, however often it is written.
+
+use sandur_base::Id;
+
+use super::block_meta::BlockMeta;
+use super::error::FormatError;
+use super::frame::{self, Kind};
+use super::wire::{Reader, Sink};
+
+const KIND: Kind = Kind { magic: *b"SDCE", version: 1, name: "catalog entry" };
+
+/// Most bytes of an entry. Conditional creates are single puts, which stores limit to 5 GiB but
+/// answer quickly only up to a few MiB.
+pub const ENTRY_BYTES_MAX: usize = 4 << 20;
+/// Most transactions of an entry.
+pub const TRANSACTIONS_MAX: usize = 256;
+/// Longest address or host name in bytes.
+pub(super) const NAME_BYTES_MAX: usize = 1024;
+
+/// Where a writer's WAL segments are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum WalKind {
+    /// Files below the local directory that is the store; sequence numbers count frames.
+    Local,
+    /// Objects of the bucket; sequence numbers count objects.
+    Bucket,
+}
+
+/// A change of the catalog's state. Edits are set operations on unique ids.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Edit {
+    /// A process announces itself; without it nothing of it may be acknowledged.
+    Register {
+        /// Id of the process start.
+        incarnation: Id,
+        /// Where it answers peers.
+        address: String,
+        /// Host name, for people.
+        host: String,
+        /// When it started by its own clock, milliseconds since the epoch, for people.
+        started_ms: i64,
+        /// Where its WAL is.
+        wal: WalKind,
+    },
+    /// A block exists. Void, with its transaction, when its writer is unknown or its id is at or
+    /// below the writer's orphan floor.
+    AddBlock(BlockMeta),
+    /// A block is not part of answers any more; its object is deleted after a grace period.
+    RemoveBlock {
+        /// The block.
+        id: Id,
+        /// When, by the author's clock, milliseconds since the epoch, for people.
+        at_ms: i64,
+    },
+    /// The rows of segments `from..to` are in blocks.
+    Floor {
+        /// Whose WAL.
+        incarnation: Id,
+        /// The floor before: must be the current one.
+        from: u64,
+        /// The floor after: first sequence number whose rows are not yet in blocks.
+        to: u64,
+    },
+    /// The WAL of an incarnation ends before `fence`; what it writes from there on is void.
+    Seal {
+        /// The incarnation that is presumed dead.
+        incarnation: Id,
+        /// Sequence number of the fence object.
+        fence: u64,
+    },
+    /// A sealed incarnation whose whole WAL is in blocks leaves the catalog.
+    Forget {
+        /// The incarnation.
+        incarnation: Id,
+    },
+    /// Blocks of an incarnation with an id at or below `id` can never be added any more.
+    OrphanFloor {
+        /// The incarnation whose blocks are meant.
+        incarnation: Id,
+        /// The largest void id.
+        id: Id,
+    },
+    /// The objects of removed blocks are gone.
+    Deleted {
+        /// The blocks.
+        ids: Vec<Id>,
+    },
+}
+
+/// What must hold, at the moment of replay, for a transaction to have any effect.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Precondition {
+    /// The WAL floor of an incarnation is exactly `at`.
+    FloorIs {
+        /// Whose WAL.
+        incarnation: Id,
+        /// The floor.
+        at: u64,
+    },
+    /// An incarnation is registered and not sealed.
+    Live {
+        /// The incarnation.
+        incarnation: Id,
+    },
+    /// An incarnation is registered, sealed or not.
+    Registered {
+        /// The incarnation.
+        incarnation: Id,
+    },
+    /// An incarnation is registered and sealed.
+    Sealed {
+        /// The incarnation.
+        incarnation: Id,
+    },
+    /// All of these blocks exist and are not removed.
+    BlocksPresent(Vec<Id>),
+}
+
+/// Edits that happen together or not at all.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Transaction {
+    /// With the session the commit id: grows by every transaction of a session, never reused.
+    pub sequence: u64,
+    /// The incarnation on whose behalf it is made.
+    pub author: Id,
+    /// What must hold.
+    pub preconditions: Vec<Precondition>,
+    /// What changes then.
+    pub edits: Vec<Edit>,
+}
+
+/// One numbered object of the catalog's log.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Entry {
+    /// Its number, as in its name.
+    pub number: u64,
+    /// One opening of the catalog by one process: the owner of the sequence numbers.
+    pub session: Id,
+    /// The number that the session had seen when it first tried to write these transactions.
+    pub base: u64,
+    /// The transactions, in order of their sequence numbers.
+    pub transactions: Vec<Transaction>,
+}
+
+impl Entry {
+    /// The object's bytes.
+    pub fn encode(&self) -> Result<Vec<u8>, FormatError> {
+        bounded("transactions of a catalog entry", self.transactions.len(), TRANSACTIONS_MAX)?;
+        let mut out = frame::begin(&KIND);
+        out.u64(self.number);
+        out.id(self.session);
+        out.u64(self.base);
+        out.count(self.transactions.len());
+        for transaction in &self.transactions {
+            transaction.encode(&mut out)?;
+        }
+        bounded("bytes of a catalog entry", out.0.len(), ENTRY_BYTES_MAX)?;
+        Ok(frame::seal(out))
+    }
+
+    /// Reads an entry.
+    pub fn decode(bytes: &[u8]) -> Result<Self, FormatError> {
+        let mut from = Reader::new(frame::open(&KIND, bytes)?);
+        let (number, session) = (from.u64("number")?, from.id("session")?);
+        let base = from.u64("base")?;
+        if base >= number {
+            return Err(FormatError::Range { what: "base", value: base });
+        }
+        // Sequence, author and two counts are the least that a transaction takes.
+        let count = from.count(19, "transactions")?;
+        if count > TRANSACTIONS_MAX {
+            return Err(FormatError::Range { what: "transactions", value: count as u64 });
+        }
+        let mut transactions = Vec::with_capacity(count);
+        for _ in 0..count {
+            transactions.push(Transaction::decode(&mut from)?);
+        }
+        from.finish(KIND.name)?;
+        Ok(Self { number, session, base, transactions })
+    }
+}
+
+impl Transaction {
+    /// Bytes that the transaction takes in an entry; an error when it can never be written.
+    pub fn encoded_len(&self) -> Result<usize, FormatError> {
+        let mut out = Sink::default();
+        self.encode(&mut out)?;
+        Ok(out.0.len())
+    }
+
+    fn encode(&self, out: &mut Sink) -> Result<(), FormatError> {
+        out.varint(self.sequence);
+        out.id(self.author);
+        out.count(self.preconditions.len());
+        for precondition in &self.preconditions {
+            precondition.encode(out);
+        }
+        out.count(self.edits.len());
+        for edit in &self.edits {
+            edit.encode(out)?;
+        }
+        Ok(())
+    }
+
+    fn decode(from: &mut Reader<'_>) -> Result<Self, FormatError> {
+        let (sequence, author) = (from.varint("sequence")?, from.id("author")?);
+        let mut preconditions = Vec::new();
+        for _ in 0..from.count(2, "preconditions")? {
+            preconditions.push(Precondition::decode(from)?);
+        }
+        let mut edits = Vec::new();
+        for _ in 0..from.count(2, "edits")? {
+            edits.push(Edit::decode(from)?);
+        }
+        Ok(Self { sequence, author, preconditions, edits })
+    }
+}
+
+impl Precondition {
+    fn encode(&self, out: &mut Sink) {
+        match self {
+            Self::FloorIs { incarnation, at } => {
+                out.u8(1);
+                out.id(*incarnation);
+                out.varint(*at);
+            }
+            Self::Live { incarnation } => {
+                out.u8(2);
+                out.id(*incarnation);
+            }
+            Self::Registered { incarnation } => {
+                out.u8(3);
+                out.id(*incarnation);
+            }
+            Self::Sealed { incarnation } => {
+                out.u8(4);
+                out.id(*incarnation);
+            }
+            Self::BlocksPresent(ids) => {
+                out.u8(5);
+                encode_ids(ids, out);
+            }
+        }
+    }
+
+    fn decode(from: &mut Reader<'_>) -> Result<Self, FormatError> {
+        Ok(match from.u8("precondition")? {
+            1 => Self::FloorIs { incarnation: from.id("incarnation")?, at: from.varint("floor")? },
+            2 => Self::Live { incarnation: from.id("incarnation")? },
+            3 => Self::Registered { incarnation: from.id("incarnation")? },
+            4 => Self::Sealed { incarnation: from.id("incarnation")? },
+            5 => Self::BlocksPresent(decode_ids(from)?),
+            tag => return Err(FormatError::Tag { what: "precondition", tag }),
+        })
+    }
+}
+
+impl Edit {
+    fn encode(&self, out: &mut Sink) -> Result<(), FormatError> {
+        match self {
+            Self::Register { incarnation, address, host, started_ms, wal } => {
+                bounded("bytes of an address", address.len(), NAME_BYTES_MAX)?;
+                bounded("bytes of a host name", host.len(), NAME_BYTES_MAX)?;
+                out.u8(1);
+                out.id(*incarnation);
+                out.text(address);
+                out.text(host);
+                out.i64(*started_ms);
+                wal.encode(out);
+            }
+            Self::AddBlock(meta) => {
+                out.u8(2);
+                meta.encode(out);
+            }
+            Self::RemoveBlock { id, at_ms } => {
+                out.u8(3);
+                out.id(*id);
+                out.i64(*at_ms);
+            }
+            Self::Floor { incarnation, from, to } => {
+                out.u8(4);
+                out.id(*incarnation);
+                out.varint(*from);
+                out.varint(*to);
+            }
+            Self::Seal { incarnation, fence } => {
+                out.u8(5);
+                out.id(*incarnation);
+                out.varint(*fence);
+            }
+            Self::Forget { incarnation } => {
+                out.u8(6);
+                out.id(*incarnation);
+            }
+            Self::OrphanFloor { incarnation, id } => {
+                out.u8(7);
+                out.id(*incarnation);
+                out.id(*id);
+            }
+            Self::Deleted { ids } => {
+                out.u8(8);
+                encode_ids(ids, out);
+            }
+        }
+        Ok(())
+    }
+
+    fn decode(from: &mut Reader<'_>) -> Result<Self, FormatError> {
+        Ok(match from.u8("edit")? {
+            1 => Self::Register {
+                incarnation: from.id("incarnation")?,
+                address: from.text(NAME_BYTES_MAX, "address")?.to_owned(),
+                host: from.text(NAME_BYTES_MAX, "host name")?.to_owned(),
+                started_ms: from.i64("start time")?,
+                wal: WalKind::decode(from)?,
+            },
+            2 => Self::AddBlock(BlockMeta::decode(from)?),
+            3 => Self::RemoveBlock { id: from.id("block id")?, at_ms: from.i64("removal time")? },
+            4 => Self::Floor {
+                incarnation: from.id("incarnation")?,
+                from: from.varint("floor")?,
+                to: from.varint("floor")?,
+            },
+            5 => Self::Seal { incarnation: from.id("incarnation")?, fence: from.varint("fence")? },
+            6 => Self::Forget { incarnation: from.id("incarnation")? },
+            7 => Self::OrphanFloor { incarnation: from.id("incarnation")?, id: from.id("orphan floor")? },
+            8 => Self::Deleted { ids: decode_ids(from)? },
+            tag => return Err(FormatError::Tag { what: "edit", tag }),
+        })
+    }
+
+}
+
+impl WalKind {
+    pub(super) fn encode(self, out: &mut Sink) {
+        out.u8(match self {
+            Self::Local => 0,
+            Self::Bucket => 1,
+        });
+    }
+
+    pub(super) fn decode(from: &mut Reader<'_>) -> Result<Self, FormatError> {
+        match from.u8("WAL kind")? {
+            0 => Ok(Self::Local),
+            1 => Ok(Self::Bucket),
+            tag => Err(FormatError::Tag { what: "WAL kind", tag }),
+        }
+    }
+}
+
+fn encode_ids(ids: &[Id], out: &mut Sink) {
+    out.count(ids.len());
+    for id in ids {
+        out.id(*id);
+    }
+}
+
+fn decode_ids(from: &mut Reader<'_>) -> Result<Vec<Id>, FormatError> {
+    let count = from.count(16, "ids")?;
+    let mut ids = Vec::with_capacity(count);
+    for _ in 0..count {
+        ids.push(from.id("block id")?);
+    }
+    Ok(ids)
+}
+
+pub(super) fn bounded(what: &'static str, found: usize, limit: usize) -> Result<(), FormatError> {
+    if found > limit {
+        return Err(FormatError::TooLarge { what, found, limit });
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+#[path = "entry_tests.rs"]
+mod tests;

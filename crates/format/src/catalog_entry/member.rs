@@ -1,0 +1,50 @@
+//! A member's heartbeat: rewritten every few seconds with a counter that grows.
+//!
+//! Observers compare counters with what they saw before and measure silence by their own clock;
+//! no time of the member is ever compared.
+
+use sandur_base::Id;
+
+use super::entry::{NAME_BYTES_MAX, bounded};
+use super::error::FormatError;
+use super::frame::{self, Kind};
+use super::wire::Reader;
+
+const KIND: Kind = Kind { magic: *b"SDCM", version: 1, name: "member" };
+
+/// What `members/<incarnation>` holds.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Member {
+    /// The process start that it speaks for.
+    pub incarnation: Id,
+    /// Grows with every beat.
+    pub counter: u64,
+    /// Where the process answers peers.
+    pub address: String,
+    /// Host name, for people.
+    pub host: String,
+}
+
+impl Member {
+    /// The object's bytes.
+    pub fn encode(&self) -> Result<Vec<u8>, FormatError> {
+        bounded("bytes of an address", self.address.len(), NAME_BYTES_MAX)?;
+        bounded("bytes of a host name", self.host.len(), NAME_BYTES_MAX)?;
+        let mut out = frame::begin(&KIND);
+        out.id(self.incarnation);
+        out.u64(self.counter);
+        out.text(&self.address);
+        out.text(&self.host);
+        Ok(frame::seal(out))
+    }
+
+    /// Reads a member object.
+    pub fn decode(bytes: &[u8]) -> Result<Self, FormatError> {
+        let mut from = Reader::new(frame::open(&KIND, bytes)?);
+        let (incarnation, counter) = (from.id("incarnation")?, from.u64("counter")?);
+        let address = from.text(NAME_BYTES_MAX, "address")?.to_owned();
+        let host = from.text(NAME_BYTES_MAX, "host name")?.to_owned();
+        from.finish(KIND.name)?;
+        Ok(Self { incarnation, counter, address, host })
+    }
+}
