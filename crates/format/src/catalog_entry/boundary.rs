@@ -1,7 +1,7 @@
 //! The boundary: every catalog number up to and including it may be gone.
 //!
-//! Generations are numbered objects that are created once and never deleted, so the boundary can
-//! only grow, whoever wakes up late.
+//! The one object of the catalog that is rewritten. It only grows: it is replaced by a verified
+//! update, which fails when somebody else has replaced it since it was read.
 
 use super::error::FormatError;
 use super::frame::{self, Kind};
@@ -9,11 +9,9 @@ use super::wire::Reader;
 
 const KIND: Kind = Kind { magic: *b"SDCB", version: 1, name: "boundary" };
 
-/// One generation of the boundary.
+/// What `catalog/boundary` holds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub struct Boundary {
-    /// How often the boundary was advanced; 0 for the boundary of a new catalog.
-    pub generation: u64,
     /// The largest catalog number that may be gone; a create at or below it did not happen.
     pub number: u64,
 }
@@ -22,7 +20,6 @@ impl Boundary {
     /// The object's bytes.
     pub fn encode(&self) -> Vec<u8> {
         let mut out = frame::begin(&KIND);
-        out.u64(self.generation);
         out.u64(self.number);
         frame::seal(out)
     }
@@ -30,7 +27,7 @@ impl Boundary {
     /// Reads a boundary object.
     pub fn decode(bytes: &[u8]) -> Result<Self, FormatError> {
         let mut from = Reader::new(frame::open(&KIND, bytes)?);
-        let boundary = Self { generation: from.u64("generation")?, number: from.u64("number")? };
+        let boundary = Self { number: from.u64("number")? };
         from.finish(KIND.name)?;
         Ok(boundary)
     }

@@ -103,8 +103,6 @@ pub struct CheckpointRoot {
     pub number: u64,
     /// Unique id of this checkpoint: its parts are named after it.
     pub id: Id,
-    /// A generation of the boundary that exists; where to begin looking for the newest.
-    pub boundary_generation: u64,
     /// Registered processes by incarnation.
     pub writers: Vec<Writer>,
     /// Sessions by id.
@@ -119,7 +117,6 @@ impl CheckpointRoot {
         let mut out = frame::begin(&ROOT);
         out.u64(self.number);
         out.id(self.id);
-        out.u64(self.boundary_generation);
         out.count(self.writers.len());
         for writer in &self.writers {
             writer.encode(&mut out);
@@ -142,7 +139,6 @@ impl CheckpointRoot {
     pub fn decode(bytes: &[u8]) -> Result<Self, FormatError> {
         let mut from = Reader::new(frame::open(&ROOT, bytes)?);
         let (number, id) = (from.u64("number")?, from.id("checkpoint id")?);
-        let boundary_generation = from.u64("boundary generation")?;
         let mut writers = Vec::new();
         for _ in 0..from.count(30, "writers")? {
             writers.push(Writer::decode(&mut from)?);
@@ -157,7 +153,7 @@ impl CheckpointRoot {
             parts.push(PartRef { rows, size, checksum: from.u32("part checksum")? });
         }
         from.finish(ROOT.name)?;
-        Ok(Self { number, id, boundary_generation, writers, sessions, parts })
+        Ok(Self { number, id, writers, sessions, parts })
     }
 }
 

@@ -77,7 +77,6 @@ fn sample_root() -> CheckpointRoot {
     CheckpointRoot {
         number: 128,
         id: Id(1 << 90),
-        boundary_generation: 3,
         writers: vec![writer(1, None, None), writer(2, Some(10), Some(Id(4)))],
         sessions: vec![(Id(3), Session { last_sequence: 8, at: 127, verdicts })],
         parts: vec![PartRef { rows: 2, size: 90, checksum: 0xdead_beef }],
@@ -104,7 +103,7 @@ fn fixture(name: &str) -> Vec<u8> {
 
 #[test]
 fn version_1_fixtures_are_written_and_read_the_same() {
-    let boundary = Boundary { generation: 2, number: 64 };
+    let boundary = Boundary { number: 64 };
     assert_eq!(sample_entry().encode().unwrap(), fixture("entry-v1"));
     assert_eq!(Entry::decode(&fixture("entry-v1")).unwrap(), sample_entry());
     assert_eq!(sample_root().encode(), fixture("checkpoint-root-v1"));
@@ -214,7 +213,7 @@ fn write_fixtures() {
         ("entry-v1", sample_entry().encode().unwrap()),
         ("checkpoint-root-v1", sample_root().encode()),
         ("checkpoint-part-v1", encode_part(&sample_part()).unwrap()),
-        ("boundary-v1", Boundary { generation: 2, number: 64 }.encode()),
+        ("boundary-v1", Boundary { number: 64 }.encode()),
         ("member-v1", sample_member().encode().unwrap()),
     ];
     for (name, bytes) in files {
