@@ -1,0 +1,308 @@
+//! From `object_store` errors to what they mean for us.
+//!
+//! The upstream type keeps HTTP statuses private and wraps system errors several levels deep, so
+//! this looks at the chain of sources (system error, transport error) and then at the text. A
+//! failure that is not understood counts as ambiguous: it may have been applied.
+
+use std::error::Error as StdError;
+use std::io;
+use std::time::Duration;
+
+use object_store::client::{HttpError, HttpErrorKind};
+
+use crate::error::{Error, Place};
+
+/// The longest reason that is kept: bodies of error answers can be pages long.
+const REASON_CHARS_MAX: usize = 400;
+
+/// What one attempt met.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Cause {
+    NotFound,
+    /// "Already exists" or a failed precondition. On a create it means "unknown".
+    Conflict,
+    Throttled,
+    Unavailable,
+    Timeout(Duration),
+    Denied,
+    Full,
+    ReadOnly,
+    Invalid,
+    Length {
+        expected: u64,
+        found: u64,
+    },
+    Device,
+    Internal,
+}
+
+/// One attempt's failure: its meaning and its text.
+#[derive(Clone, Debug)]
+pub(crate) struct Failure {
+    pub cause: Cause,
+    pub reason: String,
+}
+
+impl Failure {
+    pub fn new(cause: Cause, reason: impl Into<String>) -> Self {
+        Self { cause, reason: reason.into() }
+    }
+
+    pub fn timeout(waited: Duration) -> Self {
+        Self::new(Cause::Timeout(waited), format!("no answer within {waited:?}"))
+    }
+
+    /// Whether the same request may succeed when it is sent again.
+    pub fn is_transient(&self) -> bool {
+        matches!(self.cause, Cause::Throttled | Cause::Unavailable | Cause::Timeout(_))
+    }
+
+    /// Whether the store answered as it should: absent or taken is no defect of the store.
+    pub fn is_answer(&self) -> bool {
+        matches!(self.cause, Cause::NotFound | Cause::Conflict)
+    }
+
+    /// A short name for metrics.
+    pub fn label(&self) -> &'static str {
+        match self.cause {
+            Cause::NotFound => "not_found",
+            Cause::Conflict => "conflict",
+            Cause::Throttled => "throttled",
+            Cause::Unavailable => "unavailable",
+            Cause::Timeout(_) => "timeout",
+            Cause::Denied => "denied",
+            Cause::Full => "full",
+            Cause::ReadOnly => "read_only",
+            Cause::Invalid => "invalid",
+            Cause::Length { .. } => "length",
+            Cause::Device => "device",
+            Cause::Internal => "internal",
+        }
+    }
+
+    /// The error that leaves this crate.
+    pub fn into_error(self, at: Place, attempts: u32) -> Error {
+        let reason = self.reason;
+        match self.cause {
+            Cause::NotFound => Error::NotFound { at },
+            Cause::Throttled => Error::Throttled { at, attempts, reason },
+            // A conflict is resolved by whoever creates; one that escapes is an unclear outcome.
+            Cause::Unavailable | Cause::Conflict => Error::Unavailable { at, attempts, reason },
+            Cause::Timeout(waited) => Error::Timeout { at, attempts, waited },
+            Cause::Denied => {
+                let remedy = denied_remedy(&at.store);
+                Error::Denied { at, reason, remedy }
+            }
+            Cause::Full => Error::Full { at, reason },
+            Cause::ReadOnly => Error::ReadOnly { at },
+            Cause::Invalid => Error::Invalid { reason: format!("{at} is not possible: {reason}") },
+            Cause::Length { expected, found } => Error::Length { at, expected, found },
+            Cause::Device => Error::Device { at, reason },
+            Cause::Internal => Error::Internal { at, reason },
+        }
+    }
+}
+
+fn denied_remedy(store: &str) -> &'static str {
+    match store.split(':').next() {
+        Some("file") => "give this user read and write permission on the directory",
+        Some("s3") => {
+            "set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY (or attach a role) that may get, put, \
+             list and delete in this bucket"
+        }
+        Some("gs") => "set GOOGLE_SERVICE_ACCOUNT (or attach a service account) with Storage Object Admin",
+        Some("az") => {
+            "set AZURE_STORAGE_ACCOUNT_NAME and AZURE_STORAGE_ACCOUNT_KEY (or attach an identity) \
+             that may read, write, list and delete"
+        }
+        _ => "check the credentials",
+    }
+}
+
+/// What an `object_store` error means.
+pub(crate) fn classify(error: object_store::Error) -> Failure {
+    use object_store::Error as E;
+    let reason = readable(&error);
+    if let Some(cause) = system_cause(&error) {
+        return Failure::new(cause, reason);
+    }
+    let cause = match &error {
+        E::NotFound { .. } if names_missing_bucket(&reason) => Cause::Unavailable,
+        E::NotFound { .. } => Cause::NotFound,
+        E::AlreadyExists { .. } | E::Precondition { .. } | E::NotModified { .. } => Cause::Conflict,
+        E::PermissionDenied { .. } | E::Unauthenticated { .. } => Cause::Denied,
+        E::InvalidPath { .. } | E::NotSupported { .. } | E::NotImplemented { .. } => Cause::Invalid,
+        E::UnknownConfigurationKey { .. } => Cause::Invalid,
+        E::JoinError { .. } => Cause::Internal,
+        _ => transport_cause(&error).unwrap_or_else(|| text_cause(&reason)),
+    };
+    Failure::new(cause, reason)
+}
+
+/// A store that says "not found" because the whole bucket is missing must not look like an
+/// absent object: readers would take it for the end of the catalog.
+fn names_missing_bucket(reason: &str) -> bool {
+    ["NoSuchBucket", "ContainerNotFound", "The specified bucket does not exist"]
+        .iter()
+        .any(|name| reason.contains(name))
+}
+
+fn chain<'a>(error: &'a (dyn StdError + 'static)) -> impl Iterator<Item = &'a (dyn StdError + 'static)> {
+    std::iter::successors(Some(error), |&e| e.source())
+}
+
+/// The meaning of a system error of a local directory. Errors of sockets are left to
+/// [`transport_cause`].
+fn system_cause(error: &object_store::Error) -> Option<Cause> {
+    if chain(error).any(|e| e.is::<HttpError>()) {
+        return None;
+    }
+    let system = chain(error).find_map(|e| e.downcast_ref::<io::Error>())?;
+    Some(cause_of_io(system))
+}
+
+/// The meaning of a system error.
+pub(crate) fn cause_of_io(error: &io::Error) -> Cause {
+    use io::ErrorKind as K;
+    // EMFILE and ENFILE have no ErrorKind: too many files are open, which passes.
+    if matches!(error.raw_os_error(), Some(23 | 24)) {
+        return Cause::Unavailable;
+    }
+    match error.kind() {
+        K::NotFound => Cause::NotFound,
+        K::AlreadyExists => Cause::Conflict,
+        K::PermissionDenied => Cause::Denied,
+        K::StorageFull | K::QuotaExceeded => Cause::Full,
+        K::ReadOnlyFilesystem => Cause::ReadOnly,
+        K::Interrupted | K::WouldBlock | K::TimedOut | K::ResourceBusy => Cause::Unavailable,
+        K::InvalidInput | K::InvalidFilename | K::IsADirectory | K::NotADirectory => Cause::Invalid,
+        _ => Cause::Device,
+    }
+}
+
+fn transport_cause(error: &object_store::Error) -> Option<Cause> {
+    let http = chain(error).find_map(|e| e.downcast_ref::<HttpError>())?;
+    Some(match http.kind() {
+        HttpErrorKind::Timeout => Cause::Timeout(Duration::ZERO),
+        _ => Cause::Unavailable,
+    })
+}
+
+/// Statuses and error codes, in order of precedence, as they stand in the texts of error answers.
+const TEXTS: [(&str, Cause); 17] = [
+    ("SlowDown", Cause::Throttled),
+    ("StorageFull", Cause::Full),
+    ("QuotaExceeded", Cause::Full),
+    ("status code: 507", Cause::Full),
+    ("status code: 429", Cause::Throttled),
+    ("status code: 503", Cause::Throttled),
+    ("ExpiredToken", Cause::Unavailable),
+    ("RequestTimeout", Cause::Unavailable),
+    ("status code: 401", Cause::Denied),
+    ("status code: 403", Cause::Denied),
+    ("status code: 404", Cause::NotFound),
+    ("status code: 408", Cause::Unavailable),
+    ("status code: 409", Cause::Conflict),
+    ("status code: 412", Cause::Conflict),
+    ("status code: 416", Cause::Invalid),
+    ("status code: 5", Cause::Unavailable),
+    ("status code: 4", Cause::Invalid),
+];
+
+fn text_cause(reason: &str) -> Cause {
+    let known = TEXTS.iter().find(|(text, _)| reason.contains(text));
+    known.map_or(Cause::Unavailable, |(_, cause)| cause.clone())
+}
+
+/// The error's text with its sources, bounded, on one line, and without query strings, which
+/// carry signatures on some stores.
+fn readable(error: &object_store::Error) -> String {
+    let mut text = String::new();
+    for source in chain(error) {
+        let part = source.to_string();
+        if !text.contains(&part) {
+            let separator = if text.is_empty() { "" } else { ": " };
+            text = format!("{text}{separator}{part}");
+        }
+    }
+    let words = text.split_whitespace().map(without_query);
+    let mut line = words.collect::<Vec<_>>().join(" ");
+    if line.chars().count() > REASON_CHARS_MAX {
+        line = line.chars().take(REASON_CHARS_MAX).chain(['…']).collect();
+    }
+    line
+}
+
+fn without_query(word: &str) -> &str {
+    match word.split_once('?') {
+        Some((before, _)) if before.contains("://") => before,
+        _ => word,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn generic(text: &str) -> object_store::Error {
+        object_store::Error::Generic { store: "S3", source: text.to_owned().into() }
+    }
+
+    #[test]
+    fn texts_of_answers_have_meanings() {
+        let cases = [
+            ("Server returned non-2xx status code: 503 Service Unavailable: ", Cause::Throttled),
+            ("Server returned error response: <Code>SlowDown</Code>", Cause::Throttled),
+            ("Server returned non-2xx status code: 500 Internal Server Error: ", Cause::Unavailable),
+            ("Server returned non-2xx status code: 507 Insufficient Storage: XMinioStorageFull", Cause::Full),
+            (
+                "Server returned non-2xx status code: 400 Bad Request: <Code>InvalidArgument</Code>",
+                Cause::Invalid,
+            ),
+            (
+                "Server returned non-2xx status code: 400 Bad Request: <Code>ExpiredToken</Code>",
+                Cause::Unavailable,
+            ),
+            ("something never seen", Cause::Unavailable),
+        ];
+        for (text, cause) in cases {
+            assert_eq!(classify(generic(text)).cause, cause, "{text}");
+        }
+    }
+
+    #[test]
+    fn system_errors_below_a_directory_have_meanings() {
+        let cases = [
+            (28, Cause::Full),
+            (122, Cause::Full),
+            (30, Cause::ReadOnly),
+            (13, Cause::Denied),
+            (5, Cause::Device),
+            (24, Cause::Unavailable),
+        ];
+        for (errno, cause) in cases {
+            let source = Box::new(io::Error::from_raw_os_error(errno));
+            let error = object_store::Error::Generic { store: "LocalFileSystem", source };
+            assert_eq!(classify(error).cause, cause, "errno {errno}");
+        }
+    }
+
+    #[test]
+    fn a_missing_bucket_is_not_a_missing_object() {
+        let not_found = |text: &str| object_store::Error::NotFound {
+            path: "catalog/1".into(),
+            source: text.to_owned().into(),
+        };
+        assert_eq!(classify(not_found("<Code>NoSuchKey</Code>")).cause, Cause::NotFound);
+        assert_eq!(classify(not_found("<Code>NoSuchBucket</Code>")).cause, Cause::Unavailable);
+    }
+
+    #[test]
+    fn reasons_are_short_and_carry_no_signatures() {
+        let long = "x ".repeat(5_000);
+        let error = generic(&format!("GET https://host/c/b?sig=SECRET&se=1 failed {long}"));
+        let reason = classify(error).reason;
+        assert!(reason.contains("https://host/c/b failed") && !reason.contains("SECRET"), "{reason}");
+        assert!(reason.chars().count() <= REASON_CHARS_MAX + 1);
+    }
+}

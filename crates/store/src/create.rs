@@ -1,0 +1,113 @@
+//! Verified create: the only way to write a name that others may want too.
+//!
+//! "Already exists" from a store means "unknown": a lost acknowledgement that was repeated below
+//! us looks exactly like a lost race. So every answer but a plain success is settled by reading
+//! the object back: equal bytes are ours (callers embed unique ids), different bytes are the
+//! winner's, absence means try again. A local file that is found to be ours is fsynced before it
+//! is reported, because the attempt that wrote it never said that it was durable.
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+use object_store::path::Path;
+use object_store::{PutMode, PutPayload};
+
+use crate::classify::{Cause, Failure};
+use crate::error::Error;
+use crate::intent::Intent;
+use crate::meter::Operation;
+use crate::request::{Call, Requester};
+use crate::retry::Attempts;
+
+/// How a create ended.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Created {
+    /// The object holds our bytes: this call, or an earlier attempt of it, made it.
+    New,
+    /// The object holds these other bytes: somebody else made it.
+    Exists(Bytes),
+}
+
+/// What reading back told.
+enum Found {
+    Ours,
+    Theirs(Bytes),
+    Nothing,
+}
+
+impl Requester {
+    /// Creates `path` with `bytes` unless it exists. After an error the outcome is unknown.
+    pub(crate) async fn create(
+        self: &Arc<Self>,
+        path: &Path,
+        bytes: Bytes,
+        intent: Intent,
+    ) -> Result<Created, Error> {
+        let name = path.as_ref();
+        let size = bytes.len() as u64;
+        let call = Call { intent, operation: Operation::Create, path: name, bytes: size };
+        let mut attempts = Attempts::begin(self, intent.class, size);
+        loop {
+            let payload = PutPayload::from_bytes(bytes.clone());
+            let attempt = self.store(&call, path, payload, PutMode::Create);
+            let mut failure = match self.once(&call, attempts.remaining(), attempt).await {
+                Ok(_) => return Ok(Created::New),
+                Err(failure) => failure,
+            };
+            if !is_ambiguous(&failure) {
+                return Err(failure.into_error(self.place(&call), attempts.made));
+            }
+            // Until the name's state is known there is no point in writing again.
+            loop {
+                match self.read_back(path, &bytes, intent, &attempts).await {
+                    Ok(Found::Ours) => return Ok(Created::New),
+                    Ok(Found::Theirs(other)) => return Ok(Created::Exists(other)),
+                    Ok(Found::Nothing) => break,
+                    Err(unread) if unread.is_transient() => failure = unread,
+                    Err(unread) => return Err(unread.into_error(self.place(&call), attempts.made)),
+                }
+                self.next_attempt(&call, &mut attempts, &failure).await?;
+            }
+            self.next_attempt(&call, &mut attempts, &failure).await?;
+        }
+    }
+
+    /// Waits for the next attempt, or gives up with the last failure.
+    pub(crate) async fn next_attempt(
+        &self,
+        call: &Call<'_>,
+        attempts: &mut Attempts<'_>,
+        failure: &Failure,
+    ) -> Result<(), Error> {
+        if attempts.next().await {
+            self.meter.retry(call);
+            return Ok(());
+        }
+        Err(failure.clone().into_error(self.place(call), attempts.made))
+    }
+
+    async fn read_back(
+        self: &Arc<Self>,
+        path: &Path,
+        ours: &Bytes,
+        intent: Intent,
+        attempts: &Attempts<'_>,
+    ) -> Result<Found, Failure> {
+        let call = Call { intent, operation: Operation::Get, path: path.as_ref(), bytes: 0 };
+        let attempt = self.fetch(intent.class, path, None);
+        match self.once(&call, attempts.remaining(), attempt).await {
+            Ok((found, _)) if found == *ours => {
+                self.make_durable(path).await?;
+                Ok(Found::Ours)
+            }
+            Ok((found, _)) => Ok(Found::Theirs(found)),
+            Err(failure) if failure.cause == Cause::NotFound => Ok(Found::Nothing),
+            Err(failure) => Err(failure),
+        }
+    }
+}
+
+/// Whether the object may have been written, or be somebody else's, after this failure.
+fn is_ambiguous(failure: &Failure) -> bool {
+    failure.cause == Cause::Conflict || failure.is_transient()
+}

@@ -1,0 +1,237 @@
+//! A local directory as a store: made durable, locked, swept and read without detours.
+//!
+//! One process holds the directory, by an advisory lock on the file `LOCK` that the kernel frees
+//! when the process dies. Directories are fsynced when they are made. Staging files (`name#1`)
+//! that a crash left behind are removed at start, while nobody else can be writing.
+
+use std::fs::{self, File, OpenOptions};
+use std::io::{self, Write};
+use std::ops::Range;
+use std::os::unix::fs::FileExt;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use bytes::Bytes;
+use rustix::fs::FlockOperation;
+
+use crate::classify::{Cause, Failure, cause_of_io};
+use crate::error::{Error, Place};
+use crate::meter::Operation;
+
+/// The name of the lock file in the store's root; never listed.
+pub(crate) const LOCK_NAME: &str = "LOCK";
+
+/// A directory that holds a store. Dropping it frees the lock.
+#[derive(Debug)]
+pub(crate) struct Directory {
+    root: PathBuf,
+    #[expect(dead_code, reason = "held for its lock")]
+    lock: Option<File>,
+}
+
+impl Directory {
+    /// Makes the directory where it is missing, locks it, and sweeps it. Blocks.
+    pub fn open_exclusive(root: &Path, url: &Arc<str>) -> Result<Self, Error> {
+        let failed = |error: io::Error| open_failure(&error, url);
+        create_dir_durably(root).map_err(failed)?;
+        let root = fs::canonicalize(root).map_err(failed)?;
+        let lock = lock_directory(&root, url)?;
+        sweep_staging_files(&root).map_err(failed)?;
+        Ok(Self { root, lock: Some(lock) })
+    }
+
+    /// Opens an existing directory for reading, whoever holds it. Blocks.
+    pub fn open_shared(root: &Path, url: &Arc<str>) -> Result<Self, Error> {
+        let root = fs::canonicalize(root).map_err(|error| match error.kind() {
+            io::ErrorKind::NotFound => Error::invalid(format!("{url} does not exist; check --store")),
+            _ => open_failure(&error, url),
+        })?;
+        Ok(Self { root, lock: None })
+    }
+
+    /// The directory's absolute path.
+    pub fn root(&self) -> &Path {
+        &self.root
+    }
+
+    /// The file that holds an object.
+    pub fn file_of(&self, path: &str) -> PathBuf {
+        self.root.join(path)
+    }
+
+    /// Reads ranges of a file, or all of it for `None`. Blocks.
+    pub fn read(file: &Path, ranges: Option<&[Range<u64>]>) -> Result<Vec<Bytes>, Failure> {
+        let failed = |error: io::Error| Failure::new(cause_of_io(&error), error.to_string());
+        let opened = File::open(file).map_err(failed)?;
+        let meta = opened.metadata().map_err(failed)?;
+        if !meta.is_file() {
+            return Err(Failure::new(Cause::NotFound, "it is a directory"));
+        }
+        let whole = [0..meta.len()];
+        let ranges = ranges.unwrap_or(&whole);
+        ranges.iter().map(|range| read_range(&opened, range, meta.len())).collect()
+    }
+
+    /// Makes a file and the names that lead to it durable. Blocks.
+    pub fn sync(&self, file: &Path) -> io::Result<()> {
+        File::open(file)?.sync_all()?;
+        for directory in file.ancestors().skip(1) {
+            File::open(directory)?.sync_all()?;
+            if directory == self.root {
+                break;
+            }
+        }
+        Ok(())
+    }
+}
+
+fn read_range(file: &File, range: &Range<u64>, size: u64) -> Result<Bytes, Failure> {
+    let expected = range.end.saturating_sub(range.start);
+    let found = range.end.min(size).saturating_sub(range.start);
+    if found < expected {
+        let reason = format!("the file has {size} bytes, the range ends at {}", range.end);
+        return Err(Failure::new(Cause::Length { expected, found }, reason));
+    }
+    let mut buffer = vec![0; expected as usize];
+    file.read_exact_at(&mut buffer, range.start).map_err(|error| match error.kind() {
+        io::ErrorKind::UnexpectedEof => {
+            Failure::new(Cause::Length { expected, found: 0 }, "the file was truncated while it was read")
+        }
+        _ => Failure::new(cause_of_io(&error), error.to_string()),
+    })?;
+    Ok(buffer.into())
+}
+
+fn open_failure(error: &io::Error, url: &Arc<str>) -> Error {
+    let at = Place { store: Arc::clone(url), operation: Operation::Open, path: String::new() };
+    match cause_of_io(error) {
+        // Names that are files, loops of links and the like.
+        Cause::Invalid | Cause::Conflict | Cause::NotFound => {
+            Error::invalid(format!("{url} cannot be a store directory: {error}; give another --store"))
+        }
+        cause => Failure::new(cause, error.to_string()).into_error(at, 1),
+    }
+}
+
+/// Makes a directory and its missing parents, and fsyncs every directory that changed. Blocks.
+pub(crate) fn create_dir_durably(directory: &Path) -> io::Result<()> {
+    if directory.is_dir() {
+        return Ok(());
+    }
+    if let Some(parent) = directory.parent() {
+        create_dir_durably(parent)?;
+    }
+    match fs::create_dir(directory) {
+        Ok(()) => {}
+        Err(error) if error.kind() == io::ErrorKind::AlreadyExists && directory.is_dir() => {}
+        Err(error) => return Err(error),
+    }
+    // Also when somebody else made it meanwhile: their fsync may not have happened yet.
+    let parent = directory.parent().filter(|p| !p.as_os_str().is_empty());
+    File::open(parent.unwrap_or(Path::new(".")))?.sync_all()
+}
+
+fn lock_directory(root: &Path, url: &Arc<str>) -> Result<File, Error> {
+    let path = root.join(LOCK_NAME);
+    let mut options = OpenOptions::new();
+    let opened = options.read(true).write(true).create(true).truncate(false).open(&path);
+    let mut file = opened.map_err(|error| open_failure(&error, url))?;
+    match rustix::fs::flock(&file, FlockOperation::NonBlockingLockExclusive) {
+        Ok(()) => {}
+        Err(rustix::io::Errno::WOULDBLOCK) => {
+            let text = fs::read_to_string(&path).unwrap_or_default();
+            let process = match text.trim() {
+                "" => "unknown".to_owned(),
+                id => id.to_owned(),
+            };
+            return Err(Error::InUse { directory: root.to_owned(), process });
+        }
+        Err(errno) => return Err(open_failure(&errno.into(), url)),
+    }
+    let id = std::process::id();
+    let written = file.set_len(0).and_then(|()| writeln!(file, "{id}"));
+    written.map_err(|error| open_failure(&error, url))?;
+    Ok(file)
+}
+
+/// Removes what interrupted writes left: files whose names end in `#` and digits.
+fn sweep_staging_files(root: &Path) -> io::Result<()> {
+    let mut directories = vec![root.to_owned()];
+    while let Some(directory) = directories.pop() {
+        for entry in fs::read_dir(&directory)? {
+            let entry = entry?;
+            let kind = entry.file_type()?;
+            if kind.is_dir() {
+                directories.push(entry.path());
+            } else if kind.is_file() && is_staging_name(&entry.file_name().to_string_lossy()) {
+                tracing::info!(file = %entry.path().display(), "removing the rest of an interrupted write");
+                fs::remove_file(entry.path())?;
+            }
+        }
+    }
+    Ok(())
+}
+
+fn is_staging_name(name: &str) -> bool {
+    name.rsplit_once('#').is_some_and(|(base, digits)| {
+        !base.is_empty() && !digits.is_empty() && digits.bytes().all(|b| b.is_ascii_digit())
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn url() -> Arc<str> {
+        "file:///test".into()
+    }
+
+    #[test]
+    fn a_second_holder_is_told_who_holds_the_directory() {
+        let dir = tempfile::tempdir().unwrap();
+        let first = Directory::open_exclusive(dir.path(), &url()).unwrap();
+        let refusal = Directory::open_exclusive(dir.path(), &url()).unwrap_err().to_string();
+        let expected =
+            format!("is in use by process {}; stop it or give another --store", std::process::id());
+        assert!(refusal.ends_with(&expected), "{refusal}");
+        Directory::open_shared(dir.path(), &url()).unwrap();
+        drop(first);
+        Directory::open_exclusive(dir.path(), &url()).unwrap();
+    }
+
+    #[test]
+    fn staging_files_are_swept_and_objects_stay() {
+        let dir = tempfile::tempdir().unwrap();
+        fs::create_dir_all(dir.path().join("blocks/t")).unwrap();
+        for name in ["blocks/t/a#1", "blocks/t/a", "blocks/t/b#c", "x#22"] {
+            fs::write(dir.path().join(name), b"x").unwrap();
+        }
+        let held = Directory::open_exclusive(dir.path(), &url()).unwrap();
+        let exists = |name: &str| held.file_of(name).exists();
+        assert!(exists("blocks/t/a") && exists("blocks/t/b#c"));
+        assert!(!exists("blocks/t/a#1") && !exists("x#22"));
+    }
+
+    #[test]
+    fn a_file_in_the_way_and_a_missing_directory_are_named() {
+        let dir = tempfile::tempdir().unwrap();
+        let file = dir.path().join("file");
+        fs::write(&file, b"x").unwrap();
+        let error = Directory::open_exclusive(&file.join("below"), &url()).unwrap_err();
+        assert!(error.to_string().contains("give another --store"), "{error}");
+        let error = Directory::open_shared(&dir.path().join("none"), &url()).unwrap_err();
+        assert!(error.to_string().contains("does not exist"), "{error}");
+    }
+
+    #[test]
+    fn ranges_beyond_the_end_are_length_failures() {
+        let dir = tempfile::tempdir().unwrap();
+        let file = dir.path().join("f");
+        fs::write(&file, b"0123456789").unwrap();
+        let bodies = Directory::read(&file, Some(&[2..5, 0..0, 9..10])).unwrap();
+        assert_eq!(bodies, vec![Bytes::from("234"), Bytes::new(), Bytes::from("9")]);
+        let failure = Directory::read(&file, Some(&[8..12])).unwrap_err();
+        assert_eq!(failure.cause, Cause::Length { expected: 4, found: 2 });
+        assert_eq!(Directory::read(&dir.path().join("g"), None).unwrap_err().cause, Cause::NotFound);
+    }
+}

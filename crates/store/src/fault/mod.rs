@@ -1,0 +1,1 @@
+//! The fault-injecting twin (built next).

@@ -1,0 +1,169 @@
+//! Why a request is made, and what that means for its slots, its timeouts and its retries.
+//!
+//! Timeouts are per attempt and grow with the bytes to move; the deadline bounds all attempts
+//! together. Local directories have long timeouts: a slow disk does not get faster by asking again.
+
+use std::time::Duration;
+
+use sandur_base::units::{KIB, MIB};
+
+/// What a request is for. Each class has its own slots, so that none can starve another.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Class {
+    /// WAL segments: somebody waits for an acknowledgement.
+    Wal,
+    /// Blocks: flush, compaction and queries.
+    Block,
+    /// The catalog's numbered log, checkpoints and boundary. Never shared between callers.
+    Catalog,
+    /// Garbage collection: listings and deletes.
+    Gc,
+    /// Membership objects.
+    Member,
+    /// The start-up probe.
+    Probe,
+}
+
+impl Class {
+    /// All classes, in the order of [`Class::index`].
+    pub const ALL: [Class; 6] =
+        [Class::Wal, Class::Block, Class::Catalog, Class::Gc, Class::Member, Class::Probe];
+
+    pub(crate) fn index(self) -> usize {
+        self as usize
+    }
+
+    /// The name in metrics.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Wal => "wal",
+            Self::Block => "block",
+            Self::Catalog => "catalog",
+            Self::Gc => "gc",
+            Self::Member => "member",
+            Self::Probe => "probe",
+        }
+    }
+}
+
+/// Why a request is made. Later also for whom (tenant, query).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Intent {
+    /// What the request is for.
+    pub class: Class,
+}
+
+impl Intent {
+    /// For the write-ahead log.
+    pub fn wal() -> Self {
+        Self { class: Class::Wal }
+    }
+
+    /// For blocks.
+    pub fn block() -> Self {
+        Self { class: Class::Block }
+    }
+
+    /// For the catalog.
+    pub fn catalog() -> Self {
+        Self { class: Class::Catalog }
+    }
+
+    /// For garbage collection.
+    pub fn gc() -> Self {
+        Self { class: Class::Gc }
+    }
+
+    /// For membership.
+    pub fn member() -> Self {
+        Self { class: Class::Member }
+    }
+
+    /// For the start-up probe.
+    pub fn probe() -> Self {
+        Self { class: Class::Probe }
+    }
+}
+
+/// Timeouts and retries of a class.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Policy {
+    /// How long the first byte of an answer may take.
+    pub first_byte: Duration,
+    /// The slowest transfer that is still worth waiting for, in bytes per second.
+    pub bytes_per_second_min: u64,
+    /// No attempt begins later than this after the first one.
+    pub deadline: Duration,
+    /// Attempts in all.
+    pub attempts_max: u32,
+    /// The largest first pause between attempts; doubled each time.
+    pub pause_base: Duration,
+    /// The largest pause between attempts.
+    pub pause_max: Duration,
+}
+
+impl Policy {
+    /// The policy of `class` on a store over a network.
+    pub fn bucket(class: Class) -> Self {
+        let (first_byte_s, deadline_s) = match class {
+            Class::Wal => (8, 60),
+            Class::Block => (10, 120),
+            Class::Catalog => (6, 45),
+            Class::Gc => (15, 120),
+            Class::Member => (3, 10),
+            Class::Probe => (10, 30),
+        };
+        Self {
+            first_byte: Duration::from_secs(first_byte_s),
+            bytes_per_second_min: 512 * KIB,
+            deadline: Duration::from_secs(deadline_s),
+            attempts_max: 20,
+            pause_base: Duration::from_millis(50),
+            pause_max: Duration::from_secs(5),
+        }
+    }
+
+    /// The policy of `class` on a local directory.
+    pub fn local(class: Class) -> Self {
+        let bucket = Self::bucket(class);
+        Self { first_byte: Duration::from_secs(120), bytes_per_second_min: MIB, attempts_max: 4, ..bucket }
+    }
+
+    /// How long one attempt that moves `bytes` may take.
+    pub fn attempt_timeout(&self, bytes: u64) -> Duration {
+        self.first_byte + self.transfer(bytes)
+    }
+
+    /// How long moving `bytes` may take, without the wait for the first one.
+    pub fn transfer(&self, bytes: u64) -> Duration {
+        Duration::from_millis(bytes.saturating_mul(1_000) / self.bytes_per_second_min)
+    }
+
+    /// The largest pause before retry number `retry` (from 0).
+    pub fn pause_bound(&self, retry: u32) -> Duration {
+        let factor = 1u32 << retry.min(16);
+        self.pause_base.saturating_mul(factor).min(self.pause_max)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn timeouts_grow_with_size_and_pauses_are_bounded() {
+        let policy = Policy::bucket(Class::Block);
+        assert_eq!(policy.attempt_timeout(0), Duration::from_secs(10));
+        assert_eq!(policy.attempt_timeout(8 * MIB), Duration::from_secs(26));
+        assert_eq!(policy.pause_bound(0), Duration::from_millis(50));
+        assert_eq!(policy.pause_bound(1), Duration::from_millis(100));
+        assert_eq!(policy.pause_bound(u32::MAX), Duration::from_secs(5));
+    }
+
+    #[test]
+    fn classes_are_numbered_in_order() {
+        for (index, class) in Class::ALL.into_iter().enumerate() {
+            assert_eq!(class.index(), index);
+        }
+    }
+}

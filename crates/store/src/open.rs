@@ -1,0 +1,167 @@
+//! From a store URL to a store that is known to work.
+//!
+//! `object_store` is told not to retry and not to time out by itself (but for a backstop): both
+//! are ours. Credentials come from the environment variables of each service, from key files and
+//! from the machine's role, by the rules of its builders.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use object_store::aws::AmazonS3Builder;
+use object_store::azure::MicrosoftAzureBuilder;
+use object_store::gcp::GoogleCloudStorageBuilder;
+use object_store::local::LocalFileSystem;
+use object_store::memory::InMemory;
+use object_store::prefix::PrefixStore;
+use object_store::{BackoffConfig, ClientOptions, HeaderValue, ObjectStore, RetryConfig};
+use sandur_base::{Env, environment};
+
+use crate::classify::classify;
+use crate::directory::Directory;
+use crate::error::{Error, Place};
+use crate::meter::Operation;
+use crate::probe::probe;
+use crate::request::Requester;
+use crate::store::{Access, Store, StoreKind, StoreOptions};
+use crate::url::{Location, Service, Settings};
+
+/// Ends requests that slipped through every limit of ours.
+const BACKSTOP: Duration = Duration::from_secs(300);
+
+/// Opens the store at `url`: parses, connects, locks and probes.
+pub(crate) async fn open(url: &str, env: Env, options: StoreOptions) -> Result<Store, Error> {
+    let location = Location::parse(url)?;
+    let shown: Arc<str> = location.url().into();
+    let (objects, kind, directory) = match &location {
+        Location::Memory => {
+            let objects: Arc<dyn ObjectStore> = Arc::new(InMemory::new());
+            (objects, StoreKind::Memory, None)
+        }
+        Location::Bucket { service, bucket, prefix, settings } => {
+            let connected = connect(*service, bucket, settings).map_err(|e| unconnected(e, &shown))?;
+            let objects = below(connected, prefix);
+            (objects, StoreKind::Bucket, None)
+        }
+        Location::Directory(path) => {
+            let (path, shown, access) = (path.clone(), Arc::clone(&shown), options.access);
+            let opened = env.run_blocking(move || open_directory(&path, &shown, access)).await?;
+            let (directory, objects) = opened;
+            let root = directory.root().to_owned();
+            (objects, StoreKind::Local { root }, Some(directory))
+        }
+    };
+    let requester = Arc::new(Requester::new(objects, env, shown, directory));
+    if options.probe && options.access == Access::ReadWrite {
+        probe(&requester).await?;
+    }
+    Ok(Store::over(requester, kind, options))
+}
+
+fn open_directory(
+    path: &std::path::Path,
+    url: &Arc<str>,
+    access: Access,
+) -> Result<(Directory, Arc<dyn ObjectStore>), Error> {
+    let directory = match access {
+        Access::ReadWrite => Directory::open_exclusive(path, url)?,
+        Access::ReadOnly => Directory::open_shared(path, url)?,
+    };
+    let files = LocalFileSystem::new_with_prefix(directory.root()).map_err(|e| unconnected(e, url))?;
+    // Empty directories go, so that a prefix exists exactly as long as it has objects.
+    let files = files.with_fsync(true).with_automatic_cleanup(true);
+    Ok((directory, Arc::new(files)))
+}
+
+fn unconnected(error: object_store::Error, url: &Arc<str>) -> Error {
+    let at = Place { store: Arc::clone(url), operation: Operation::Open, path: String::new() };
+    let reason = classify(error).reason;
+    Error::Invalid { reason: format!("{} cannot be opened: {reason}", at.store) }
+}
+
+fn below(objects: Arc<dyn ObjectStore>, prefix: &str) -> Arc<dyn ObjectStore> {
+    if prefix.is_empty() { objects } else { Arc::new(PrefixStore::new(objects, prefix)) }
+}
+
+fn no_retries() -> RetryConfig {
+    RetryConfig { backoff: BackoffConfig::default(), max_retries: 0, retry_timeout: BACKSTOP }
+}
+
+fn client(settings: &Settings, allow_http_variable: &str) -> ClientOptions {
+    let from_environment = || environment::variable(allow_http_variable).is_some_and(|v| v == "true");
+    ClientOptions::new()
+        .with_user_agent(HeaderValue::from_static(concat!("sandur/", env!("CARGO_PKG_VERSION"))))
+        .with_allow_http(settings.allow_http.unwrap_or_else(from_environment))
+        .with_connect_timeout(Duration::from_secs(5))
+        .with_timeout(BACKSTOP)
+        .with_pool_idle_timeout(Duration::from_secs(60))
+        .with_pool_max_idle_per_host(128)
+}
+
+fn connect(
+    service: Service,
+    bucket: &str,
+    settings: &Settings,
+) -> Result<Arc<dyn ObjectStore>, object_store::Error> {
+    match service {
+        Service::S3 => connect_s3(bucket, settings),
+        Service::Google => connect_google(bucket, settings),
+        Service::Azure => connect_azure(bucket, settings),
+    }
+}
+
+fn connect_s3(bucket: &str, settings: &Settings) -> Result<Arc<dyn ObjectStore>, object_store::Error> {
+    let mut builder = AmazonS3Builder::from_env()
+        .with_bucket_name(bucket)
+        .with_client_options(client(settings, "AWS_ALLOW_HTTP"))
+        .with_retry(no_retries());
+    if let Some(region) = &settings.region {
+        builder = builder.with_region(region);
+    }
+    if let Some(endpoint) = &settings.endpoint {
+        builder = builder.with_endpoint(endpoint);
+    }
+    if let Some(on) = settings.virtual_hosted_style {
+        builder = builder.with_virtual_hosted_style_request(on);
+    }
+    if let Some(on) = settings.unsigned_payload {
+        builder = builder.with_unsigned_payload(on);
+    }
+    if let Some(on) = settings.skip_signature {
+        builder = builder.with_skip_signature(on);
+    }
+    if let Some(on) = settings.bulk_delete {
+        builder = builder.with_disable_bulk_delete(!on);
+    }
+    Ok(Arc::new(builder.build()?))
+}
+
+fn connect_google(bucket: &str, settings: &Settings) -> Result<Arc<dyn ObjectStore>, object_store::Error> {
+    let mut builder = GoogleCloudStorageBuilder::from_env()
+        .with_bucket_name(bucket)
+        .with_client_options(client(settings, "GOOGLE_ALLOW_HTTP"))
+        .with_retry(no_retries());
+    if let Some(endpoint) = &settings.endpoint {
+        builder = builder.with_base_url(endpoint);
+    }
+    if let Some(on) = settings.skip_signature {
+        builder = builder.with_skip_signature(on);
+    }
+    Ok(Arc::new(builder.build()?))
+}
+
+fn connect_azure(container: &str, settings: &Settings) -> Result<Arc<dyn ObjectStore>, object_store::Error> {
+    let mut builder = MicrosoftAzureBuilder::from_env()
+        .with_container_name(container)
+        .with_client_options(client(settings, "AZURE_ALLOW_HTTP"))
+        .with_retry(no_retries());
+    if let Some(account) = &settings.account {
+        builder = builder.with_account(account);
+    }
+    if let Some(endpoint) = &settings.endpoint {
+        builder = builder.with_endpoint(endpoint.clone());
+    }
+    if let Some(on) = settings.skip_signature {
+        builder = builder.with_skip_signature(on);
+    }
+    Ok(Arc::new(builder.build()?))
+}

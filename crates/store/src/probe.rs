@@ -1,0 +1,70 @@
+//! The start-up probe: can this store do what the protocol needs?
+//!
+//! Two creates of one random name: the second must not win. A store that ignores
+//! `If-None-Match: *` would let two writers believe that each made the same catalog entry, so such
+//! a store is refused before anything is written. The probe also finds a read-only store, missing
+//! permissions and a missing bucket, and it removes what it wrote.
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+use object_store::path::Path;
+
+use crate::create::Created;
+use crate::error::Error;
+use crate::intent::Intent;
+use crate::meter::Operation;
+use crate::request::{Call, Requester};
+
+/// Makes sure that the store has conditional creates that work, and that it can be read, written
+/// and deleted from.
+pub(crate) async fn probe(requester: &Arc<Requester>) -> Result<(), Error> {
+    let intent = Intent::probe();
+    let path = Path::from(format!("probe/{}", requester.env.new_id()));
+    let first = Bytes::from(format!("sandur probe {}", requester.env.new_id()));
+    let second = Bytes::from(format!("sandur probe {}", requester.env.new_id()));
+    let created = requester.create(&path, first.clone(), intent).await;
+    created.map_err(|error| explain(requester, error))?;
+    let again = requester.create(&path, second, intent).await;
+    let call = Call { intent, operation: Operation::Delete, path: path.as_ref(), bytes: 0 };
+    let removed = requester.persist(call, || requester.remove(intent.class, &path)).await;
+    match again? {
+        Created::Exists(found) if found == first => removed,
+        _ => Err(Error::Unsuitable {
+            store: Arc::clone(&requester.url),
+            missing: "it let a second 'create only if absent' (If-None-Match: *) overwrite the first"
+                .to_owned(),
+            remedy: "two writers would lose each other's data; use a store with conditional writes \
+                     (AWS S3, MinIO, Google Cloud Storage, Azure, Cloudflare R2, Ceph >= 20, versitygw \
+                     with extended attributes)",
+        }),
+    }
+}
+
+/// Errors of the very first request say more about the set-up than about the object.
+fn explain(requester: &Requester, error: Error) -> Error {
+    let store = Arc::clone(&requester.url);
+    match &error {
+        Error::Invalid { reason } => Error::Unsuitable {
+            store,
+            missing: format!("it refuses 'create only if absent': {reason}"),
+            remedy: "use a store with conditional writes (If-None-Match: *)",
+        },
+        // link(2) answers EPERM where the file system has no hard links.
+        Error::Denied { reason, .. } if reason.contains("os error 1)") => Error::Unsuitable {
+            store,
+            missing: format!("its file system has no hard links, which atomic creates need: {reason}"),
+            remedy: "put the directory on a file system such as ext4, xfs, btrfs or zfs",
+        },
+        Error::Unavailable { reason, .. } if names_bucket(reason) => Error::Unsuitable {
+            store,
+            missing: "the bucket does not exist".to_owned(),
+            remedy: "create it, or correct the name in --store",
+        },
+        _ => error,
+    }
+}
+
+fn names_bucket(reason: &str) -> bool {
+    reason.contains("NoSuchBucket") || reason.contains("ContainerNotFound")
+}

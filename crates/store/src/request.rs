@@ -1,0 +1,259 @@
+//! One request: a slot in the gate, a timeout, a meaning for its failure, and its cost.
+//!
+//! Everything that talks to the object store goes through [`Requester::once`], so nothing is
+//! unmetered, unbounded in time, or outside its class's slots.
+
+use std::ops::Range;
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use bytes::Bytes;
+use futures_util::StreamExt;
+use object_store::path::Path;
+use object_store::{GetOptions, GetRange, ObjectStore, ObjectStoreExt, PutMode, PutOptions, PutPayload};
+use object_store::{ObjectMeta, UpdateVersion};
+use sandur_base::{Env, Task};
+
+use crate::classify::{Cause, Failure, cause_of_io, classify};
+use crate::directory::Directory;
+use crate::error::{Error, Place};
+use crate::gate::Gate;
+use crate::intent::{Class, Intent, Policy};
+use crate::meter::{Meter, Operation};
+use crate::retry::RetryBudgets;
+
+/// Most background tasks (aborts of dropped uploads) that are kept alive at once.
+const LEFTOVERS_MAX: usize = 64;
+/// Most objects that one listing returns: 1 million names are about 100 MB.
+pub(crate) const LISTED_MAX: usize = 1_000_000;
+
+/// What a request is about, for gates, meters and messages.
+#[derive(Clone, Copy)]
+pub(crate) struct Call<'a> {
+    pub intent: Intent,
+    pub operation: Operation,
+    pub path: &'a str,
+    /// Bytes that each attempt sends or, as far as known, receives.
+    pub bytes: u64,
+}
+
+/// The way to the object store, shared by everything that makes requests.
+pub(crate) struct Requester {
+    pub objects: Arc<dyn ObjectStore>,
+    pub env: Env,
+    pub url: Arc<str>,
+    /// The directory below a local store, held while anyone can make requests.
+    pub directory: Option<Directory>,
+    pub gate: Gate,
+    pub meter: Meter,
+    pub budgets: RetryBudgets,
+    /// Whose turn it is to update an object of a local directory.
+    pub updating: Arc<tokio::sync::Mutex<()>>,
+    leftovers: Mutex<Vec<Task<()>>>,
+}
+
+impl Requester {
+    pub fn new(objects: Arc<dyn ObjectStore>, env: Env, url: Arc<str>, directory: Option<Directory>) -> Self {
+        let gate = if directory.is_some() { Gate::local() } else { Gate::bucket() };
+        let budgets = RetryBudgets::new(env.monotonic());
+        let (meter, updating, leftovers) = (Meter::new(), Arc::default(), Mutex::default());
+        Self { objects, env, url, directory, gate, meter, budgets, updating, leftovers }
+    }
+
+    /// The timeouts and retries of a class on this store.
+    pub fn policy(&self, class: Class) -> Policy {
+        if self.directory.is_some() { Policy::local(class) } else { Policy::bucket(class) }
+    }
+
+    /// Names the place of a failure.
+    pub fn place(&self, call: &Call<'_>) -> Place {
+        let store = Arc::clone(&self.url);
+        Place { store, operation: call.operation, path: call.path.to_owned() }
+    }
+
+    /// Keeps a task alive that finishes something its owner left behind.
+    pub fn adopt(&self, task: Task<()>) {
+        let mut leftovers = self.leftovers.lock().unwrap_or_else(PoisonError::into_inner);
+        leftovers.retain(|t| !t.is_finished());
+        if leftovers.len() < LEFTOVERS_MAX {
+            leftovers.push(task);
+        }
+    }
+
+    /// Makes one attempt in a slot of its class.
+    pub async fn once<T>(
+        &self,
+        call: &Call<'_>,
+        patience: Duration,
+        attempt: impl Future<Output = Result<T, Failure>>,
+    ) -> Result<T, Failure> {
+        let Some(slot) = self.env.timeout(patience, self.gate.enter(call.intent.class)).await else {
+            let reason =
+                format!("no free request slot of class {} within {patience:?}", call.intent.class.name());
+            return Err(Failure::new(Cause::Throttled, reason));
+        };
+        let started = self.env.monotonic();
+        let outcome = attempt.await;
+        let took = self.env.monotonic().saturating_sub(started);
+        let failure = outcome.as_ref().err();
+        self.meter.attempt(call, took, failure);
+        slot.finish(failure);
+        outcome
+    }
+
+    /// Waits for `work` at most `limit`.
+    pub async fn limited<T>(
+        &self,
+        limit: Duration,
+        work: impl Future<Output = object_store::Result<T>>,
+    ) -> Result<T, Failure> {
+        match self.env.timeout(limit, work).await {
+            None => Err(Failure::timeout(limit)),
+            Some(outcome) => outcome.map_err(classify),
+        }
+    }
+
+    /// One attempt to read an object or a range of it, with its version.
+    pub async fn fetch(
+        &self,
+        class: Class,
+        path: &Path,
+        range: Option<Range<u64>>,
+    ) -> Result<(Bytes, UpdateVersion), Failure> {
+        if let Some(directory) = &self.directory {
+            let file = directory.file_of(path.as_ref());
+            let ranges = range.map(|r| vec![r]);
+            let mut bodies = self.read_file(class, file, ranges).await?;
+            let body = bodies.pop().expect("one range gives one body");
+            return Ok((body, UpdateVersion { e_tag: None, version: None }));
+        }
+        let policy = self.policy(class);
+        let options = GetOptions { range: range.clone().map(GetRange::Bounded), ..GetOptions::default() };
+        let opened = self.limited(policy.first_byte, self.objects.get_opts(path, options)).await;
+        let result = opened.map_err(|failure| out_of_bounds(failure, range.as_ref()))?;
+        let promised = result.range.end - result.range.start;
+        if let Some(asked) = range.map(|r| r.end - r.start).filter(|&asked| asked != promised) {
+            let reason = "the object ends before the range does";
+            return Err(Failure::new(Cause::Length { expected: asked, found: promised }, reason));
+        }
+        let (e_tag, version) = (result.meta.e_tag.clone(), result.meta.version.clone());
+        let body = self.limited(policy.attempt_timeout(promised), result.bytes()).await?;
+        let found = body.len() as u64;
+        if found != promised {
+            let reason = format!("the body ended after {found} of {promised} bytes");
+            return Err(Failure::new(Cause::Unavailable, reason));
+        }
+        self.meter.transferred(class, Operation::Get, found);
+        Ok((body, UpdateVersion { e_tag, version }))
+    }
+
+    /// One attempt to read ranges of a local file, or all of it, in one visit off the I/O threads.
+    pub async fn read_file(
+        &self,
+        class: Class,
+        file: PathBuf,
+        ranges: Option<Vec<Range<u64>>>,
+    ) -> Result<Vec<Bytes>, Failure> {
+        let job = move || Directory::read(&file, ranges.as_deref());
+        let bodies = self.env.run_blocking(job).await?;
+        let found = bodies.iter().map(|b| b.len() as u64).sum();
+        self.meter.transferred(class, Operation::Get, found);
+        Ok(bodies)
+    }
+
+    /// Fsyncs a local object whose writer did not say that it is durable; a bucket's object is.
+    pub async fn make_durable(self: &Arc<Self>, path: &Path) -> Result<(), Failure> {
+        if self.directory.is_none() {
+            return Ok(());
+        }
+        let (requester, name) = (Arc::clone(self), path.to_string());
+        let sync = move || requester.directory.as_ref().map_or(Ok(()), |d| d.sync(&d.file_of(&name)));
+        let synced = self.env.run_blocking(sync).await;
+        synced.map_err(|error| Failure::new(cause_of_io(&error), error.to_string()))
+    }
+
+    /// One attempt to write an object.
+    pub async fn store(
+        &self,
+        call: &Call<'_>,
+        path: &Path,
+        payload: PutPayload,
+        mode: PutMode,
+    ) -> Result<UpdateVersion, Failure> {
+        let bytes = payload.content_length() as u64;
+        let limit = self.policy(call.intent.class).attempt_timeout(bytes);
+        self.meter.transferred(call.intent.class, call.operation, bytes);
+        let put = self.objects.put_opts(path, payload, PutOptions::from(mode));
+        match self.limited(limit, put).await {
+            // A put finds nothing missing but its bucket or its directory.
+            Err(f) if f.cause == Cause::NotFound => Err(Failure::new(Cause::Unavailable, f.reason)),
+            outcome => outcome.map(UpdateVersion::from),
+        }
+    }
+
+    /// One attempt to read an object's size and time; `None` when it is absent.
+    pub async fn inspect(&self, class: Class, path: &Path) -> Result<Option<ObjectMeta>, Failure> {
+        match self.limited(self.policy(class).first_byte, self.objects.head(path)).await {
+            Ok(meta) => Ok(Some(meta)),
+            Err(failure) if failure.cause == Cause::NotFound => Ok(None),
+            Err(failure) => Err(failure),
+        }
+    }
+
+    /// One attempt to enumerate everything below `prefix`, in whatever order. One object more
+    /// than [`LISTED_MAX`] at most.
+    pub async fn enumerate(&self, class: Class, prefix: Option<&Path>) -> Result<Vec<ObjectMeta>, Failure> {
+        let limit = self.policy(class).first_byte;
+        let mut listing = self.objects.list(prefix);
+        let mut found = Vec::new();
+        loop {
+            match self.env.timeout(limit, listing.next()).await {
+                None => return Err(Failure::timeout(limit)),
+                Some(None) => return Ok(found),
+                Some(Some(Ok(meta))) => found.push(meta),
+                Some(Some(Err(error))) => return Err(classify(error)),
+            }
+            if found.len() > LISTED_MAX {
+                return Ok(found);
+            }
+        }
+    }
+
+    /// One attempt to remove an object; an absent one is fine.
+    pub async fn remove(&self, class: Class, path: &Path) -> Result<(), Failure> {
+        match self.limited(self.policy(class).first_byte, self.objects.delete(path)).await {
+            Err(failure) if failure.cause != Cause::NotFound => Err(failure),
+            _ => Ok(()),
+        }
+    }
+}
+
+/// A range that begins behind the object's end is refused in different words by every store.
+fn out_of_bounds(failure: Failure, range: Option<&Range<u64>>) -> Failure {
+    let texts = ["status code: 416", "InvalidRange", "but object was only", "range was invalid"];
+    match range {
+        Some(range) if texts.iter().any(|text| failure.reason.contains(text)) => {
+            let expected = range.end - range.start;
+            Failure { cause: Cause::Length { expected, found: 0 }, ..failure }
+        }
+        _ => failure,
+    }
+}
+
+/// Reads a path as callers write it: `a/b/c`, no empty parts.
+pub(crate) fn parse_path(path: &str) -> Result<Path, Error> {
+    let parsed = Path::parse(path).map_err(|error| {
+        Error::invalid(format!("'{path}' is not an object path ({error}): write it like 'wal/01ABC/00042'"))
+    })?;
+    if parsed.as_ref().is_empty() {
+        return Err(Error::invalid("an object path must not be empty"));
+    }
+    Ok(parsed)
+}
+
+/// Reads a prefix: like a path, but may be empty for the whole store.
+pub(crate) fn parse_prefix(prefix: &str) -> Result<Option<Path>, Error> {
+    let trimmed = prefix.trim_end_matches('/');
+    if trimmed.is_empty() { Ok(None) } else { parse_path(trimmed).map(Some) }
+}
