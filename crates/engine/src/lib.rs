@@ -1,1 +1,4 @@
-//! (under construction)
+//! draft
+#[cfg(test)]
+mod fixtures;
+pub mod head;

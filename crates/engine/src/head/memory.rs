@@ -1,0 +1,57 @@
+//! Memory of a head: what a batch costs, and the batch together with the reservation that pays for it.
+//!
+//! The reservation goes with the batch: whoever still reads a batch of a head that was flushed keeps it
+//! counted.
+
+use sandur_base::Reservation;
+use sandur_model::{LogBatch, StreamEntries};
+
+/// Bytes that a row may cost beside its batch: its place in the sorted order of its stream.
+const ROW_BYTES: u64 = 16;
+/// Bytes that a stream of a batch costs beside its entries: its piece and the shared batch.
+const PIECE_BYTES: u64 = 64;
+/// Bytes that a stream costs that the head has not seen yet, beside its labels.
+const STREAM_BYTES: u64 = 384;
+/// Bytes that one label costs beside its text: two boxed strings.
+const LABEL_BYTES: u64 = 64;
+
+/// A batch in a head.
+pub struct HeadBatch {
+    batch: LogBatch,
+    memory: Reservation,
+}
+
+impl HeadBatch {
+    pub(super) fn new(batch: LogBatch, memory: Reservation) -> Self {
+        Self { batch, memory }
+    }
+
+    /// The batch.
+    pub fn batch(&self) -> &LogBatch {
+        &self.batch
+    }
+
+    /// Bytes that are reserved for it.
+    pub fn memory_bytes(&self) -> u64 {
+        self.memory.bytes()
+    }
+}
+
+/// Bytes that a batch takes on its way into a head, were all of its streams new.
+pub fn push_bytes(batch: &LogBatch) -> u64 {
+    let streams: u64 = batch.streams.iter().map(stream_bytes).sum();
+    kept_bytes(batch) + batch.arena.compressed.as_ref().map_or(0, |(_, bytes)| bytes.len() as u64) + streams
+}
+
+/// Bytes that a batch takes in a head, without the streams that are new with it.
+pub(super) fn kept_bytes(batch: &LogBatch) -> u64 {
+    let compressed = batch.arena.compressed.as_ref().map_or(0, |(_, bytes)| bytes.len() as u64);
+    let pieces = batch.streams.len() as u64 * PIECE_BYTES;
+    batch.memory_bytes() - compressed + batch.rows() as u64 * ROW_BYTES + pieces
+}
+
+/// Bytes that a stream takes in a head.
+pub(super) fn stream_bytes(stream: &StreamEntries) -> u64 {
+    let labels = &stream.labels;
+    STREAM_BYTES + labels.len() as u64 * LABEL_BYTES + labels.text_bytes() as u64
+}

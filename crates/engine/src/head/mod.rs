@@ -1,0 +1,341 @@
+//! The head: rows in memory, queryable at once, until a flush has made blocks of them.
+//!
+//! A head holds the rows of consecutive WAL sequence numbers `[start, end)` of one incarnation: our
+//! own, a dead one that we adopt, or a live one that we follow. Rows stay in the batches that brought
+//! them; a head adds who is where.
+//!
+//! **Invariants.** One inserter at a time (the view's lock); any number of readers, who never hold a
+//! lock while they read rows. A row that was inserted before a reader asked is seen by it. Memory is
+//! paid by the reservations that come with the batches.
+
+mod columns;
+mod growing;
+mod memory;
+mod pages;
+mod stream;
+
+use std::collections::{BTreeMap, HashMap};
+use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError, RwLock};
+use std::time::Duration;
+
+use foldhash::fast::RandomState;
+use sandur_base::{Id, Reservation};
+use sandur_model::{Labels, LogBatch, Matcher, StreamId, TenantId, TimeRange, matches_all};
+use sandur_query::{Columns, Order, PageTask, StreamVolume};
+
+pub(crate) use columns::page_of_rows;
+pub use growing::Growing;
+pub use memory::{HeadBatch, push_bytes};
+pub use stream::{HeadStream, Row, RowAt, StreamRows, StreamTotals};
+
+/// Raw bytes of a page that a head serves, and of a page in a block.
+pub const PAGE_BYTES: u64 = 2 << 20;
+
+/// Rows in memory of consecutive WAL sequence numbers of one incarnation.
+pub struct Head {
+    incarnation: Id,
+    start: u64,
+    end: AtomicU64,
+    born: Duration,
+    tenants: RwLock<BTreeMap<TenantId, Arc<TenantHead>>>,
+    frames: Mutex<Vec<(u64, Arc<HeadBatch>)>>,
+    totals: Totals,
+}
+
+#[derive(Default)]
+struct Totals {
+    rows: AtomicU64,
+    line_bytes: AtomicU64,
+    memory_bytes: AtomicU64,
+}
+
+struct TenantHead {
+    first: AtomicI64,
+    last: AtomicI64,
+    streams: RwLock<Streams>,
+}
+
+#[derive(Default)]
+struct Streams {
+    by_id: HashMap<StreamId, u32, RandomState>,
+    list: Growing<Arc<HeadStream>>,
+}
+
+/// Sums of a head.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct HeadTotals {
+    /// Rows, duplicates included.
+    pub rows: u64,
+    /// Bytes of their lines.
+    pub line_bytes: u64,
+    /// Bytes reserved for the batches.
+    pub memory_bytes: u64,
+}
+
+/// A stream of a head and when it has rows.
+#[derive(Clone, Debug)]
+pub struct StreamBounds {
+    /// The stream.
+    pub id: StreamId,
+    /// Its labels.
+    pub labels: Arc<Labels>,
+    /// First timestamp, of any row of the stream in the head.
+    pub first: i64,
+    /// Last timestamp, of any row of the stream in the head.
+    pub last: i64,
+}
+
+impl Head {
+    /// An empty head whose first row will have the sequence number `start` or a later one. `born` is
+    /// the monotonic time, from which its age counts.
+    pub fn new(incarnation: Id, start: u64, born: Duration) -> Self {
+        Self {
+            incarnation,
+            start,
+            end: AtomicU64::new(start),
+            born,
+            tenants: RwLock::default(),
+            frames: Mutex::default(),
+            totals: Totals::default(),
+        }
+    }
+
+    /// Whose WAL the rows are from.
+    pub fn incarnation(&self) -> Id {
+        self.incarnation
+    }
+
+    /// The first sequence number that belongs to this head.
+    pub fn start(&self) -> u64 {
+        self.start
+    }
+
+    /// The sequence number after the last one that was inserted.
+    pub fn end(&self) -> u64 {
+        self.end.load(Ordering::Acquire)
+    }
+
+    /// Monotonic time of its creation.
+    pub fn born(&self) -> Duration {
+        self.born
+    }
+
+    /// Sums over all rows.
+    pub fn totals(&self) -> HeadTotals {
+        HeadTotals {
+            rows: self.totals.rows.load(Ordering::Relaxed),
+            line_bytes: self.totals.line_bytes.load(Ordering::Relaxed),
+            memory_bytes: self.totals.memory_bytes.load(Ordering::Relaxed),
+        }
+    }
+
+    /// Whether it holds no row.
+    pub fn is_empty(&self) -> bool {
+        self.totals.rows.load(Ordering::Relaxed) == 0
+    }
+
+    /// The tenants that have rows, sorted.
+    pub fn tenants(&self) -> Vec<TenantId> {
+        self.tenants.read().unwrap_or_else(PoisonError::into_inner).keys().cloned().collect()
+    }
+
+    /// Notes that the sequence numbers below `end` are all in, also when they brought no row.
+    pub(crate) fn advance(&self, end: u64) {
+        self.end.fetch_max(end, Ordering::AcqRel);
+    }
+
+    /// Adds a batch of the frame `sequence`. One caller at a time. The compressed arena is dropped, and
+    /// what the reservation holds too much is given back.
+    pub(crate) fn insert(
+        &self,
+        sequence: u64,
+        mut batch: LogBatch,
+        mut memory: Reservation,
+    ) -> Arc<HeadBatch> {
+        let tenant = self.tenant_for_insert(&batch.tenant);
+        let mut bytes = memory::kept_bytes(&batch);
+        batch.arena.compressed = None;
+        let mut streams = Vec::with_capacity(batch.streams.len());
+        for entries in &mut batch.streams {
+            let (stream, new) = tenant.intern(entries.id, &entries.labels);
+            entries.labels = Arc::clone(&stream.labels);
+            bytes += if new { memory::stream_bytes(entries) } else { 0 };
+            streams.push(stream);
+        }
+        memory.shrink(memory.bytes().saturating_sub(bytes));
+        self.totals.memory_bytes.fetch_add(memory.bytes(), Ordering::Relaxed);
+        let batch = Arc::new(HeadBatch::new(batch, memory));
+        for (number, stream) in streams.iter().enumerate() {
+            self.append(&tenant, stream, &batch, number);
+        }
+        let mut frames = self.frames.lock().unwrap_or_else(PoisonError::into_inner);
+        frames.push((sequence, Arc::clone(&batch)));
+        drop(frames);
+        self.advance(sequence + 1);
+        batch
+    }
+
+    fn append(&self, tenant: &TenantHead, stream: &HeadStream, batch: &Arc<HeadBatch>, number: usize) {
+        if batch.batch().streams[number].entries.is_empty() {
+            return;
+        }
+        // The bounds first: a reader who sees the rows also sees that they are within the bounds.
+        let (first, last) = entry_bounds(&batch.batch().streams[number].entries);
+        tenant.first.fetch_min(first, Ordering::AcqRel);
+        tenant.last.fetch_max(last, Ordering::AcqRel);
+        let added = stream.append(batch, number as u32);
+        self.totals.rows.fetch_add(added.rows, Ordering::Relaxed);
+        self.totals.line_bytes.fetch_add(added.line_bytes, Ordering::Relaxed);
+    }
+
+    fn tenant_for_insert(&self, tenant: &TenantId) -> Arc<TenantHead> {
+        if let Some(found) = self.tenant(tenant) {
+            return found;
+        }
+        let created = Arc::new(TenantHead::default());
+        let mut tenants = self.tenants.write().unwrap_or_else(PoisonError::into_inner);
+        Arc::clone(tenants.entry(tenant.clone()).or_insert(created))
+    }
+
+    fn tenant(&self, tenant: &TenantId) -> Option<Arc<TenantHead>> {
+        self.tenants.read().unwrap_or_else(PoisonError::into_inner).get(tenant).cloned()
+    }
+
+    /// The part of this head from the sequence number `floor` on, as a head of its own.
+    pub(crate) fn from_floor(&self, floor: u64) -> Head {
+        let rest = Head::new(self.incarnation, floor, self.born);
+        let frames = self.frames.lock().unwrap_or_else(PoisonError::into_inner);
+        for (sequence, batch) in frames.iter().filter(|(sequence, _)| *sequence >= floor) {
+            rest.share(*sequence, batch);
+        }
+        rest.advance(self.end());
+        rest
+    }
+
+    fn share(&self, sequence: u64, batch: &Arc<HeadBatch>) {
+        let tenant = self.tenant_for_insert(&batch.batch().tenant);
+        for (number, entries) in batch.batch().streams.iter().enumerate() {
+            let (stream, _) = tenant.intern(entries.id, &entries.labels);
+            self.append(&tenant, &stream, batch, number);
+        }
+        self.totals.memory_bytes.fetch_add(batch.memory_bytes(), Ordering::Relaxed);
+        let mut frames = self.frames.lock().unwrap_or_else(PoisonError::into_inner);
+        frames.push((sequence, Arc::clone(batch)));
+        drop(frames);
+        self.advance(sequence + 1);
+    }
+}
+
+impl Head {
+    /// Pages of the matching rows inside the range, each of about [`PAGE_BYTES`] at most, in the order
+    /// that is asked for. Rows of a stream are sorted by time and distinct over all of the pages.
+    pub fn page_tasks(
+        &self,
+        tenant: &TenantId,
+        matchers: &[Matcher],
+        range: TimeRange,
+        order: Order,
+        columns: Columns,
+    ) -> Vec<Box<dyn PageTask>> {
+        let streams = self.matching_streams(tenant, matchers, range);
+        pages::plan(streams.iter().map(HeadStream::rows).collect(), range, order, columns)
+    }
+
+    /// Labels of the matching streams with rows inside the range, in no order.
+    pub fn streams(&self, tenant: &TenantId, matchers: &[Matcher], range: TimeRange) -> Vec<Arc<Labels>> {
+        let streams = self.matching_streams(tenant, matchers, range);
+        streams.into_iter().map(|stream| Arc::clone(&stream.labels)).collect()
+    }
+
+    /// Matching streams whose rows touch the range, with their bounds in this head, in no order.
+    pub fn stream_bounds(
+        &self,
+        tenant: &TenantId,
+        matchers: &[Matcher],
+        range: TimeRange,
+    ) -> Vec<StreamBounds> {
+        let bounds = |stream: Arc<HeadStream>| {
+            let totals = stream.totals();
+            let labels = Arc::clone(&stream.labels);
+            StreamBounds { id: stream.id, labels, first: totals.first, last: totals.last }
+        };
+        self.matching_streams(tenant, matchers, range).into_iter().map(bounds).collect()
+    }
+
+    /// Rows and bytes of matching streams inside the range, duplicates included, in no order.
+    pub fn volumes(&self, tenant: &TenantId, matchers: &[Matcher], range: TimeRange) -> Vec<StreamVolume> {
+        let streams = self.matching_streams(tenant, matchers, range);
+        let volumes = streams.iter().map(|stream| volume(stream, range));
+        volumes.filter(|volume| volume.lines > 0).collect()
+    }
+
+    /// All rows of all streams of a tenant, for a flush, in no order of the streams.
+    pub(crate) fn tenant_rows(&self, tenant: &TenantId) -> Vec<StreamRows> {
+        let streams = self.matching_streams(tenant, &[], TimeRange::ALL);
+        streams.iter().map(HeadStream::rows).collect()
+    }
+
+    fn matching_streams(
+        &self,
+        tenant: &TenantId,
+        matchers: &[Matcher],
+        range: TimeRange,
+    ) -> Vec<Arc<HeadStream>> {
+        let Some(tenant) = self.tenant(tenant) else { return Vec::new() };
+        let (first, last) = (tenant.first.load(Ordering::Acquire), tenant.last.load(Ordering::Acquire));
+        if range.is_empty() || first > last || !range.touches(first, last) {
+            return Vec::new();
+        }
+        let list = tenant.streams.read().unwrap_or_else(PoisonError::into_inner).list.clone();
+        let matching = list.iter().filter(|stream| matches_all(matchers, &stream.labels));
+        let touching = matching.filter(|stream| {
+            let totals = stream.totals();
+            totals.rows > 0 && range.touches(totals.first, totals.last)
+        });
+        touching.cloned().collect()
+    }
+}
+
+impl Default for TenantHead {
+    fn default() -> Self {
+        let (first, last) = (AtomicI64::new(i64::MAX), AtomicI64::new(i64::MIN));
+        Self { first, last, streams: RwLock::default() }
+    }
+}
+
+impl TenantHead {
+    fn intern(&self, id: StreamId, labels: &Arc<Labels>) -> (Arc<HeadStream>, bool) {
+        let mut streams = self.streams.write().unwrap_or_else(PoisonError::into_inner);
+        if let Some(&at) = streams.by_id.get(&id) {
+            return (Arc::clone(streams.list.get(at as usize)), false);
+        }
+        let stream = Arc::new(HeadStream::new(id, Arc::clone(labels)));
+        let at = streams.list.len() as u32;
+        streams.by_id.insert(id, at);
+        streams.list.push(Arc::clone(&stream));
+        (stream, true)
+    }
+}
+
+fn entry_bounds(entries: &[sandur_model::Entry]) -> (i64, i64) {
+    let times = entries.iter().map(|entry| entry.timestamp);
+    times.fold((i64::MAX, i64::MIN), |(first, last), t| (first.min(t), last.max(t)))
+}
+
+fn volume(stream: &Arc<HeadStream>, range: TimeRange) -> StreamVolume {
+    let totals = stream.totals();
+    let labels = Arc::clone(&stream.labels);
+    let (mut lines, mut bytes) = (totals.rows, totals.line_bytes);
+    if !range.covers(totals.first, totals.last) {
+        (lines, bytes) = (0, 0);
+        stream.rows().visit(range, |row| {
+            lines += 1;
+            bytes += u64::from(row.entry.line.len);
+        });
+    }
+    StreamVolume { labels, lines, bytes, pages: bytes.div_ceil(PAGE_BYTES).max(1) }
+}
+
+#[cfg(test)]
+mod tests;
