@@ -1,0 +1,114 @@
+//! General-purpose compression: zstd for columns and footers, lz4 and snappy for WAL arenas.
+//!
+//! Contexts are kept per thread, since making one costs more than compressing a small column.
+//! Decompression takes the exact plain length, which the caller has bounded, and fails when it differs.
+
+use std::cell::RefCell;
+use std::io::Cursor;
+
+use zstd::bulk::{Compressor, Decompressor};
+
+use crate::error::Error;
+
+/// Bytes are as they are.
+pub const STORED: u8 = 0;
+/// Bytes are one zstd frame.
+pub const ZSTD: u8 = 1;
+
+thread_local! {
+    static COMPRESSOR: RefCell<Option<(i32, Compressor<'static>)>> = const { RefCell::new(None) };
+    static DECOMPRESSOR: RefCell<Option<Decompressor<'static>>> = const { RefCell::new(None) };
+}
+
+/// Appends `plain` to `out` as one zstd frame and returns the frame's length.
+pub fn put_zstd(out: &mut Vec<u8>, plain: &[u8], level: i32) -> usize {
+    COMPRESSOR.with_borrow_mut(|slot| {
+        let compressor = match slot {
+            Some((kept, compressor)) if *kept == level => compressor,
+            _ => {
+                let made = Compressor::new(level).expect("every zstd level is accepted and clamped");
+                &mut slot.insert((level, made)).1
+            }
+        };
+        let start = out.len();
+        out.reserve(zstd::zstd_safe::compress_bound(plain.len()));
+        let mut frame = Cursor::new(out);
+        frame.set_position(start as u64);
+        let length = compressor.compress_to_buffer(plain, &mut frame);
+        length.expect("the buffer has the bound of a compressed frame")
+    })
+}
+
+/// Appends `plain` in the smaller of its two forms and returns the codec: compressed only when that
+/// saves an eighth, since reading it costs time.
+pub fn put_smaller(out: &mut Vec<u8>, plain: &[u8], level: i32) -> u8 {
+    let start = out.len();
+    if plain.len() >= 64 {
+        let length = put_zstd(out, plain, level);
+        if length < plain.len() - plain.len() / 8 {
+            return ZSTD;
+        }
+        out.truncate(start);
+    }
+    out.extend_from_slice(plain);
+    STORED
+}
+
+/// The plain bytes of a zstd frame; `plain_len` is bounded by the caller.
+pub fn get_zstd(frame: &[u8], plain_len: usize, part: &'static str, offset: u64) -> Result<Vec<u8>, Error> {
+    let malformed = |what| Error::Malformed { part, offset, what };
+    // A frame that lies about its length must not make us take memory for it first.
+    match zstd::zstd_safe::get_frame_content_size(frame) {
+        Ok(Some(length)) if length == plain_len as u64 => {}
+        Ok(_) => return Err(malformed("the zstd frame has another length than the stored one")),
+        Err(_) => return Err(malformed("not a zstd frame")),
+    }
+    DECOMPRESSOR.with_borrow_mut(|slot| {
+        let decompressor = match slot {
+            Some(decompressor) => decompressor,
+            None => slot.insert(Decompressor::new().expect("a context without a dictionary")),
+        };
+        let mut plain = Vec::with_capacity(plain_len);
+        let read = decompressor.decompress_to_buffer(frame, &mut plain);
+        match read {
+            Ok(length) if length == plain_len => Ok(plain),
+            Ok(_) => Err(malformed("the decompressed length is not the stored one")),
+            Err(_) => Err(malformed("the zstd frame cannot be decompressed")),
+        }
+    })
+}
+
+/// A raw lz4 block.
+pub fn lz4(plain: &[u8]) -> Vec<u8> {
+    lz4_flex::block::compress(plain)
+}
+
+/// The plain bytes of a raw lz4 block; `plain_len` is bounded by the caller.
+pub fn get_lz4(block: &[u8], plain_len: usize, part: &'static str, offset: u64) -> Result<Vec<u8>, Error> {
+    let malformed = |what| Error::Malformed { part, offset, what };
+    // lz4 expands at most 255 times: a length beyond that is a lie and takes no memory.
+    if plain_len > block.len().saturating_mul(255) + 64 {
+        return Err(malformed("the lz4 block is too short for its length"));
+    }
+    let mut plain = vec![0; plain_len];
+    match lz4_flex::block::decompress_into(block, &mut plain) {
+        Ok(length) if length == plain_len => Ok(plain),
+        Ok(_) => Err(malformed("the decompressed length is not the stored one")),
+        Err(_) => Err(malformed("the lz4 block cannot be decompressed")),
+    }
+}
+
+/// The plain bytes of a raw snappy block; `plain_len` is bounded by the caller.
+pub fn get_snappy(block: &[u8], plain_len: usize, part: &'static str, offset: u64) -> Result<Vec<u8>, Error> {
+    let malformed = |what| Error::Malformed { part, offset, what };
+    // A copy of 64 bytes takes at least two bytes, so 32 times is the most that snappy expands.
+    let possible = plain_len <= block.len().saturating_mul(32) + 64;
+    if !possible || snap::raw::decompress_len(block).ok() != Some(plain_len) {
+        return Err(malformed("the snappy block's length is not the stored one"));
+    }
+    let mut plain = vec![0; plain_len];
+    match snap::raw::Decoder::new().decompress(block, &mut plain) {
+        Ok(length) if length == plain_len => Ok(plain),
+        _ => Err(malformed("the snappy block cannot be decompressed")),
+    }
+}

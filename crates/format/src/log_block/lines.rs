@@ -1,0 +1,101 @@
+//! The line column of a page: codec id, flags, length of the text, and the text in that codec.
+//!
+//! The text is every line followed by one `\n`. When no line holds a `\n` itself, the boundaries are
+//! found by looking for it and nothing else is stored; otherwise the lengths stand before the text.
+//! New codecs are added here and nowhere else.
+//!
+//! Layout: codec (u8), flags (u8, bit 0: lengths follow), text length (LEB128), lengths as bit-packed
+//! blocks when flagged, the coded text.
+
+use bytes::Bytes;
+use sandur_model::LineColumn;
+
+use crate::codec::reader::Reader;
+use crate::codec::varint::put_varint;
+use crate::codec::{bitpack, compress};
+use crate::error::Error;
+use crate::log_block::limits::{PART_LINES, TEXT_BYTES_MAX};
+
+/// The text as it is.
+pub const STORED: u8 = compress::STORED;
+/// The text as one zstd frame.
+pub const ZSTD: u8 = compress::ZSTD;
+
+const HAS_LENGTHS: u8 = 1;
+
+/// Appends the column of `text`, whose lines end at `ends`.
+pub(crate) fn put_lines(out: &mut Vec<u8>, text: &[u8], ends: &[u32], zstd_level: i32) -> u8 {
+    let start = out.len();
+    let unambiguous = memchr::memchr_iter(b'\n', text).count() == ends.len();
+    out.push(ZSTD);
+    out.push(if unambiguous { 0 } else { HAS_LENGTHS });
+    put_varint(out, text.len() as u64);
+    if !unambiguous {
+        let mut begin = 0;
+        let lengths: Vec<u64> = ends
+            .iter()
+            .map(|&end| u64::from(end - std::mem::replace(&mut begin, end + 1)))
+            .collect();
+        bitpack::put_packed(out, &lengths);
+    }
+    out[start] = compress::put_smaller(out, text, zstd_level);
+    out[start]
+}
+
+/// Decodes a column of `rows` lines that stands at `offset` of its object. The checksum was compared.
+pub(crate) fn get_lines(bytes: &Bytes, rows: u32, offset: u64) -> Result<LineColumn, Error> {
+    let mut reader = Reader::new(PART_LINES, offset, bytes);
+    let codec = reader.u8()?;
+    let flags = reader.u8()?;
+    let length = reader.count("text bytes of a page", TEXT_BYTES_MAX as usize)?;
+    if flags & !HAS_LENGTHS != 0 {
+        return Err(reader.malformed("an unknown flag is set"));
+    }
+    let rows = rows as usize;
+    let stored_ends = match flags & HAS_LENGTHS {
+        0 => None,
+        _ => Some(ends_of(&mut reader, rows, length)?),
+    };
+    let at = reader.position();
+    let text = match codec {
+        STORED => bytes.slice(at..),
+        ZSTD => Bytes::from(compress::get_zstd(&bytes[at..], length, PART_LINES, reader.offset())?),
+        codec => return Err(Error::UnknownCodec { part: PART_LINES, offset, codec }),
+    };
+    if text.len() != length {
+        return Err(reader.malformed("the text has another length than the stored one"));
+    }
+    let ends = match stored_ends {
+        Some(ends) => ends,
+        None => found_ends(&text, rows).ok_or_else(|| reader.malformed("there are not as many lines as rows"))?,
+    };
+    Ok(LineColumn { bytes: text, ends })
+}
+
+fn ends_of(reader: &mut Reader<'_>, rows: usize, text_length: usize) -> Result<Vec<u32>, Error> {
+    let mut ends = bitpack::get_packed_u32(reader, rows)?;
+    let mut begin = 0u64;
+    for end in &mut ends {
+        let stop = begin + u64::from(*end);
+        if stop >= text_length as u64 {
+            return Err(reader.malformed("a line ends outside of the text"));
+        }
+        *end = stop as u32;
+        begin = stop + 1;
+    }
+    if begin != text_length as u64 {
+        return Err(reader.malformed("the lines do not fill the text"));
+    }
+    Ok(ends)
+}
+
+/// Where the separators stand, when there are exactly `rows` and the last byte is one.
+fn found_ends(text: &[u8], rows: usize) -> Option<Vec<u32>> {
+    // Every row has a separator, so a count beyond the text's length is a lie and takes no memory.
+    let mut ends = Vec::with_capacity(rows.min(text.len()));
+    for at in memchr::memchr_iter(b'\n', text) {
+        ends.push(at as u32);
+    }
+    let whole = ends.last().map_or(text.is_empty(), |&end| end as usize + 1 == text.len());
+    (whole && ends.len() == rows).then_some(ends)
+}

@@ -1,0 +1,41 @@
+//! A log block: one immutable object with the rows of one tenant and one time window.
+//!
+//! **Physical order.** Header; groups of pages (a group: the line columns of its pages, then their narrow
+//! columns); filter segments (between groups and after the last); footer; trailer. The footer holds all
+//! that decides which pages to read, with a checksum for every piece; see `docs/formats/log-block.md`.
+//!
+//! **Writing.** [`sort_streams`], [`BlockWriter::new`], rows in order through [`BlockWriter::push_row`] (or
+//! whole pages through [`BlockWriter::push_page`]), [`BlockWriter::take_output`] now and then,
+//! [`BlockWriter::finish`].
+//!
+//! **Reading.** [`Footer::open`] on the last `footer_len` bytes; [`Footer::select`] for streams,
+//! [`Footer::pages`] for pages whose times and streams fit, [`Footer::filter_segment_of`] to rule pages out,
+//! [`PageEntry::decode_narrow`], [`PageEntry::decode_lines`]; [`Footer::minute_counts`] instead of pages
+//! where whole minutes are counted.
+//!
+//! Invariants: rows of a page are sorted by (stream ordinal, timestamp), one run per stream; every byte
+//! before the footer but the header belongs to a piece with a checksum; decoding bounds every allocation.
+
+mod footer;
+mod limits;
+pub mod lines;
+mod metadata;
+mod minutes;
+mod narrow;
+mod order;
+mod page_builder;
+mod pages;
+mod postings;
+mod streams;
+#[cfg(test)]
+mod tests;
+mod writer;
+
+pub use footer::{BlockInfo, Footer, SectionInfo, check_header};
+pub use limits::{HEADER_LEN, ROWS_MAX, TEXT_BYTES_MAX, TRAILER_LEN, VERSION};
+pub use minutes::{CountRun, DecodedCounts, MinuteCounts, minute_of};
+pub use narrow::{NarrowPage, Run, Wanted};
+pub use order::{SERVICE_LABELS, compare_streams, sort_streams, stream_sort_key};
+pub use pages::PageEntry;
+pub use streams::{StreamStats, StreamTable};
+pub use writer::{BlockOptions, BlockSummary, BlockWriter, PageCopy, Row, check_page};

@@ -1,0 +1,237 @@
+//! The stream table of a block: label sets in columns, and what each stream holds.
+//!
+//! Layout: number of streams, number of label names; per name, in order: the name, its distinct values
+//! in order (count, then length and text each), per stream a bit-packed id, 0 = the stream lacks the
+//! label. Then per stream, bit packed: first timestamp less the block's, span, rows, line bytes, levels.
+//!
+//! Label sets are built when they are first asked for.
+
+use std::sync::{Arc, OnceLock};
+
+use roaring::RoaringBitmap;
+use sandur_model::Labels;
+
+use crate::codec::bitpack::{get_packed, get_packed_u32, put_packed};
+use crate::codec::reader::Reader;
+use crate::codec::varint::{put_blob, put_varint};
+use crate::error::Error;
+
+/// What a stream holds in a block.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct StreamStats {
+    /// First timestamp; [`i64::MAX`] when there are no rows.
+    pub min_ts: i64,
+    /// Last timestamp; [`i64::MIN`] when there are no rows.
+    pub max_ts: i64,
+    /// Rows.
+    pub rows: u64,
+    /// Bytes of the lines.
+    pub bytes: u64,
+    /// Bit `n` is set when a row has the level with number `n`.
+    pub levels: u16,
+}
+
+impl Default for StreamStats {
+    fn default() -> Self {
+        Self { min_ts: i64::MAX, max_ts: i64::MIN, rows: 0, bytes: 0, levels: 0 }
+    }
+}
+
+/// One label over all streams.
+#[derive(Debug)]
+pub(crate) struct LabelColumn {
+    pub(crate) name: Box<str>,
+    /// Distinct values, sorted.
+    pub(crate) values: Vec<Box<str>>,
+    /// Per stream: 0 when it lacks the label, else one more than the position of its value.
+    pub(crate) ids: Vec<u32>,
+}
+
+impl LabelColumn {
+    /// The id of a value; `None` when no stream has it.
+    pub(crate) fn id_of(&self, value: &str) -> Option<u32> {
+        let at = self.values.binary_search_by(|v| (**v).cmp(value)).ok()?;
+        Some(at as u32 + 1)
+    }
+}
+
+/// The streams of a block by ordinal, in the order of [`crate::log_block::compare_streams`].
+#[derive(Debug)]
+pub struct StreamTable {
+    columns: Vec<LabelColumn>,
+    stats: Vec<StreamStats>,
+    labels: Box<[OnceLock<Arc<Labels>>]>,
+}
+
+impl StreamTable {
+    /// Number of streams.
+    pub fn len(&self) -> usize {
+        self.stats.len()
+    }
+
+    /// Whether there are none.
+    pub fn is_empty(&self) -> bool {
+        self.stats.is_empty()
+    }
+
+    /// The label set of a stream.
+    ///
+    /// # Panics
+    /// When the ordinal is not below [`StreamTable::len`]; ordinals of pages are checked when read.
+    pub fn labels(&self, ordinal: u32) -> Arc<Labels> {
+        let built = self.labels[ordinal as usize].get_or_init(|| {
+            let pairs = self.columns.iter().filter_map(|column| {
+                let id = column.ids[ordinal as usize] as usize;
+                (id > 0).then(|| (&*column.name, &*column.values[id - 1]))
+            });
+            Arc::new(Labels::from_pairs(pairs))
+        });
+        built.clone()
+    }
+
+    /// What a stream holds.
+    pub fn stats(&self, ordinal: u32) -> &StreamStats {
+        &self.stats[ordinal as usize]
+    }
+
+    /// Names of all labels, sorted.
+    pub fn label_names(&self) -> impl ExactSizeIterator<Item = &str> {
+        self.columns.iter().map(|column| &*column.name)
+    }
+
+    /// Names of the labels that at least one of these streams has, sorted.
+    pub fn label_names_of<'a>(&'a self, streams: &'a RoaringBitmap) -> impl Iterator<Item = &'a str> {
+        let present = |column: &&LabelColumn| streams.iter().any(|s| column.ids[s as usize] > 0);
+        self.columns.iter().filter(present).map(|column| &*column.name)
+    }
+
+    /// All values of a label, sorted; none when no stream has it.
+    pub fn label_values(&self, name: &str) -> impl ExactSizeIterator<Item = &str> {
+        let values = self.column(name).map_or(&[][..], |column| &column.values);
+        values.iter().map(|value| &**value)
+    }
+
+    /// Values of a label among these streams, sorted.
+    pub fn label_values_of(&self, name: &str, streams: &RoaringBitmap) -> Vec<&str> {
+        let Some(column) = self.column(name) else { return Vec::new() };
+        let mut ids: Vec<u32> = streams.iter().map(|s| column.ids[s as usize]).filter(|&id| id > 0).collect();
+        ids.sort_unstable();
+        ids.dedup();
+        ids.iter().map(|&id| &*column.values[id as usize - 1]).collect()
+    }
+
+    /// The value of a label of a stream.
+    pub fn label(&self, ordinal: u32, name: &str) -> Option<&str> {
+        let column = self.column(name)?;
+        let id = column.ids[ordinal as usize] as usize;
+        (id > 0).then(|| &*column.values[id - 1])
+    }
+
+    pub(crate) fn column(&self, name: &str) -> Option<&LabelColumn> {
+        let at = self.columns.binary_search_by(|column| (*column.name).cmp(name)).ok()?;
+        Some(&self.columns[at])
+    }
+
+    pub(crate) fn columns(&self) -> &[LabelColumn] {
+        &self.columns
+    }
+
+    /// Bytes held in memory when every label set has been built.
+    pub fn memory_bytes(&self) -> u64 {
+        let text = |column: &LabelColumn| column.values.iter().map(|v| v.len() + 16).sum::<usize>();
+        let per_column = |column: &LabelColumn| (text(column) + column.ids.len() * 4 + 64) as u64;
+        let columns: u64 = self.columns.iter().map(per_column).sum();
+        // A built label set takes two boxes of 16 bytes and about 32 bytes of text per label.
+        let built = self.len() as u64 * (64 + self.columns.len() as u64 * 64);
+        columns + built + (self.stats.len() * size_of::<StreamStats>()) as u64
+    }
+
+    pub(crate) fn build(streams: &[Arc<Labels>], stats: Vec<StreamStats>) -> Self {
+        let mut names: Vec<&str> = streams.iter().flat_map(|s| s.iter()).map(|(name, _)| name).collect();
+        names.sort_unstable();
+        names.dedup();
+        let column = |name: &str| {
+            let mut values: Vec<Box<str>> =
+                streams.iter().filter_map(|s| s.get(name)).map(Box::from).collect();
+            values.sort_unstable();
+            values.dedup();
+            let mut column = LabelColumn { name: name.into(), values, ids: Vec::new() };
+            let id = |s: &Arc<Labels>| s.get(name).map_or(0, |v| column.id_of(v).expect("it was collected above"));
+            column.ids = streams.iter().map(id).collect();
+            column
+        };
+        let columns = names.into_iter().map(column).collect();
+        let labels = streams.iter().map(|s| OnceLock::from(s.clone())).collect();
+        Self { columns, stats, labels }
+    }
+
+    pub(crate) fn put(&self, out: &mut Vec<u8>, first_ts: i64) {
+        put_varint(out, self.len() as u64);
+        put_varint(out, self.columns.len() as u64);
+        for column in &self.columns {
+            put_blob(out, column.name.as_bytes());
+            put_varint(out, column.values.len() as u64);
+            column.values.iter().for_each(|value| put_blob(out, value.as_bytes()));
+            put_packed(out, &column.ids.iter().map(|&id| u64::from(id)).collect::<Vec<_>>());
+        }
+        let mut column = |value: &dyn Fn(&StreamStats) -> u64| {
+            put_packed(out, &self.stats.iter().map(value).collect::<Vec<_>>());
+        };
+        // A stream without rows has no times: any will do, since the reader looks at the rows.
+        column(&|s| if s.rows == 0 { 0 } else { s.min_ts.wrapping_sub(first_ts) as u64 });
+        column(&|s| if s.rows == 0 { 0 } else { s.max_ts.wrapping_sub(s.min_ts) as u64 });
+        column(&|s| s.rows);
+        column(&|s| s.bytes);
+        column(&|s| u64::from(s.levels));
+    }
+
+    pub(crate) fn get(reader: &mut Reader<'_>, first_ts: i64) -> Result<Self, Error> {
+        // 128 streams take at least two bytes in each of five columns.
+        let most = (reader.remaining() * 13).min(u32::MAX as usize - 1);
+        let count = reader.count("streams of a block", most)?;
+        let names = reader.count("label names of a block", reader.remaining())?;
+        let mut columns: Vec<LabelColumn> = Vec::new();
+        for _ in 0..names {
+            let column = get_column(reader, count)?;
+            if columns.last().is_some_and(|before| before.name >= column.name) {
+                return Err(reader.malformed("label names are not sorted"));
+            }
+            columns.push(column);
+        }
+        let first = get_packed(reader, count, |v| first_ts.wrapping_add(v as i64))?;
+        let span = get_packed(reader, count, |v| v as i64)?;
+        let rows = get_packed(reader, count, |v| v)?;
+        let bytes = get_packed(reader, count, |v| v)?;
+        let levels = get_packed(reader, count, |v| v as u16)?;
+        let stats = (0..count).map(|n| match rows[n] {
+            0 => StreamStats::default(),
+            rows => StreamStats {
+                min_ts: first[n],
+                max_ts: first[n].wrapping_add(span[n]),
+                rows,
+                bytes: bytes[n],
+                levels: levels[n],
+            },
+        });
+        let labels = (0..count).map(|_| OnceLock::new()).collect();
+        Ok(Self { columns, stats: stats.collect(), labels })
+    }
+}
+
+fn get_column(reader: &mut Reader<'_>, streams: usize) -> Result<LabelColumn, Error> {
+    let name: Box<str> = reader.text()?.into();
+    let count = reader.count("values of a label", reader.remaining().min(streams))?;
+    let mut values: Vec<Box<str>> = Vec::with_capacity(count);
+    for _ in 0..count {
+        let value = reader.text()?;
+        if values.last().is_some_and(|before| **before >= *value) {
+            return Err(reader.malformed("label values are not sorted"));
+        }
+        values.push(value.into());
+    }
+    let ids = get_packed_u32(reader, streams)?;
+    if ids.iter().any(|&id| id as usize > count) {
+        return Err(reader.malformed("a label id has no value"));
+    }
+    Ok(LabelColumn { name, values, ids })
+}

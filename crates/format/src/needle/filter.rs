@@ -1,0 +1,180 @@
+//! The filter of one page: a Bloom filter of 64-byte blocks in slices.
+//!
+//! A key chooses a slice, a block of the slice and two bits of the block. Two bits at about four bits
+//! per key let one key in seven pass wrongly; a UUID has four keys, all of which must pass.
+
+use crate::codec::crc32c;
+use crate::needle::keys::text_keys;
+
+/// Slices of a filter. A key belongs to one slice.
+pub const SLICES: usize = 8;
+
+/// Bytes per block: a cache line.
+pub(crate) const BLOCK_BYTES: usize = 64;
+
+/// Bits per distinct key that a filter is sized for. 4.0 lets (1 - e^(-2/4))^2 = 15 % of absent keys
+/// pass: 0.15^4 = 0.05 % of pages for a UUID.
+const BITS_PER_KEY: f64 = 4.0;
+
+/// Bits of the bitmap that counts distinct keys: 32 KiB, enough for pages of 2 MiB of random text.
+const COUNTER_BITS: usize = 1 << 18;
+
+/// More blocks per slice than this are never made: 32 MiB per filter.
+pub(crate) const BLOCKS_MAX: u32 = 1 << 16;
+
+/// The slice that a key is looked up in.
+pub fn slice_of(key: u32) -> usize {
+    Place::of(key, 1).slice
+}
+
+/// Where a key stands in a filter.
+pub(crate) struct Place {
+    pub(crate) slice: usize,
+    pub(crate) block: usize,
+    bits: [u32; 2],
+}
+
+impl Place {
+    #[inline(always)]
+    pub(crate) fn of(key: u32, blocks_per_slice: u32) -> Self {
+        let spread = u64::from(key).wrapping_mul(0x9E37_79B9_7F4A_7C15);
+        let chosen = (spread >> 29) & 0xFFFF_FFFF;
+        let bits = (spread ^ (spread >> 32)).wrapping_mul(0xD6E8_FEB8_6659_FD93);
+        Self {
+            slice: (spread >> 61) as usize,
+            block: ((chosen * u64::from(blocks_per_slice)) >> 32) as usize,
+            bits: [(bits >> 55) as u32, (bits >> 46) as u32 & 511],
+        }
+    }
+
+    /// Whether both bits are set in the slice's bytes.
+    #[inline(always)]
+    pub(crate) fn is_set(&self, slice: &[u8]) -> bool {
+        let block = &slice[self.block * BLOCK_BYTES..][..BLOCK_BYTES];
+        self.bits.iter().all(|bit| block[(bit >> 3) as usize] >> (bit & 7) & 1 == 1)
+    }
+}
+
+/// Collects the text of one page.
+#[derive(Default)]
+pub struct FilterBuilder {
+    keys: Vec<u32>,
+}
+
+/// A finished filter of one page: [`SLICES`] slices of equal length, one after the other. Empty when
+/// the page had no keys or when no filter was wanted: then nothing can be ruled out.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct PageFilter {
+    pub(crate) bytes: Vec<u8>,
+}
+
+impl FilterBuilder {
+    /// An empty builder.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Adds a text: a line, or any number of lines with separators.
+    pub fn add_text(&mut self, text: &[u8]) {
+        text_keys(text, &mut self.keys);
+    }
+
+    /// Keys so far, some of them more than once.
+    pub fn keys(&self) -> &[u32] {
+        &self.keys
+    }
+
+    /// The filter of everything that was added. The builder is empty again and keeps its memory.
+    pub fn finish(&mut self) -> PageFilter {
+        let filter = PageFilter::of_keys(&self.keys);
+        self.keys.clear();
+        filter
+    }
+}
+
+impl PageFilter {
+    /// The filter of these keys; repetitions are harmless.
+    pub fn of_keys(keys: &[u32]) -> Self {
+        let distinct = estimate_distinct(keys);
+        let bits = distinct * BITS_PER_KEY;
+        let per_slice = (bits / (SLICES * BLOCK_BYTES * 8) as f64).ceil();
+        // A page without keys has one empty block per slice: every needle long enough is ruled out.
+        let blocks = (per_slice as u32).clamp(1, BLOCKS_MAX);
+        let mut bytes = vec![0u8; SLICES * blocks as usize * BLOCK_BYTES];
+        for key in keys {
+            let place = Place::of(*key, blocks);
+            let start = (place.slice * blocks as usize + place.block) * BLOCK_BYTES;
+            let block = &mut bytes[start..start + BLOCK_BYTES];
+            for bit in place.bits {
+                block[(bit >> 3) as usize] |= 1 << (bit & 7);
+            }
+        }
+        Self { bytes }
+    }
+
+    /// Number of bytes.
+    pub fn len(&self) -> usize {
+        self.bytes.len()
+    }
+
+    /// Whether there is no filter.
+    pub fn is_empty(&self) -> bool {
+        self.bytes.is_empty()
+    }
+
+    /// Blocks in each slice.
+    pub fn blocks_per_slice(&self) -> u32 {
+        (self.bytes.len() / (SLICES * BLOCK_BYTES)) as u32
+    }
+
+    /// A view that answers questions.
+    pub fn view(&self) -> FilterView<'_> {
+        FilterView { bytes: &self.bytes, blocks: self.blocks_per_slice() }
+    }
+
+    /// crc32c of the bytes.
+    pub fn checksum(&self) -> u32 {
+        crc32c(&self.bytes)
+    }
+}
+
+/// Linear counting: a bitmap of hashed keys, of which the share of zeros tells how many there were.
+fn estimate_distinct(keys: &[u32]) -> f64 {
+    let mut seen = vec![0u64; COUNTER_BITS / 64];
+    for key in keys {
+        let bit = (key.wrapping_mul(0x9E37_79B1) >> 14) as usize;
+        seen[bit / 64] |= 1 << (bit % 64);
+    }
+    let set: u32 = seen.iter().map(|word| word.count_ones()).sum();
+    // A full bitmap would say infinity: one zero bit is as many as can be told.
+    let zeros = (COUNTER_BITS as f64 - f64::from(set)).max(1.0);
+    COUNTER_BITS as f64 * (COUNTER_BITS as f64 / zeros).ln()
+}
+
+/// A page's filter in stored form.
+#[derive(Clone, Copy)]
+pub struct FilterView<'a> {
+    bytes: &'a [u8],
+    blocks: u32,
+}
+
+impl<'a> FilterView<'a> {
+    /// The filter in `bytes`; `None` when the length is not that of a filter.
+    pub fn parse(bytes: &'a [u8]) -> Option<Self> {
+        let unit = SLICES * BLOCK_BYTES;
+        let whole = bytes.len().is_multiple_of(unit) && bytes.len() / unit <= BLOCKS_MAX as usize;
+        whole.then(|| Self { bytes, blocks: (bytes.len() / unit) as u32 })
+    }
+
+    /// Whether the page may hold a text with all of these keys.
+    pub fn may_contain(&self, keys: &[u32]) -> bool {
+        if self.blocks == 0 {
+            return true;
+        }
+        let slice_bytes = self.blocks as usize * BLOCK_BYTES;
+        keys.iter().all(|key| {
+            let place = Place::of(*key, self.blocks);
+            place.is_set(&self.bytes[place.slice * slice_bytes..][..slice_bytes])
+        })
+    }
+}
