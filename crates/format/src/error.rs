@@ -8,7 +8,9 @@ use sandur_base::ErrorKind;
 #[non_exhaustive]
 pub enum Error {
     /// The part ends before it should.
-    #[error("{part} is cut short at offset {offset}: {needed} bytes needed, {available} left; fetch it again or run 'sandur check'")]
+    #[error(
+        "{part} is cut short at offset {offset}: {needed} bytes needed, {available} left; fetch it again or run 'sandur check'"
+    )]
     Truncated {
         /// What was read.
         part: &'static str,
@@ -20,7 +22,9 @@ pub enum Error {
         available: u64,
     },
     /// The checksum of the bytes is not the one that was stored.
-    #[error("{part} at offset {offset} is damaged: checksum {found:#010x}, expected {expected:#010x}; run 'sandur check'")]
+    #[error(
+        "{part} at offset {offset} is damaged: checksum {found:#010x}, expected {expected:#010x}; run 'sandur check'"
+    )]
     Checksum {
         /// What was read.
         part: &'static str,
@@ -32,7 +36,9 @@ pub enum Error {
         found: u32,
     },
     /// The first bytes are not those of the format.
-    #[error("{part} at offset {offset} does not begin as it must: found {found:02x?}, expected {expected:02x?}; this is another kind of object")]
+    #[error(
+        "{part} at offset {offset} does not begin as it must: found {found:02x?}, expected {expected:02x?}; this is another kind of object"
+    )]
     Magic {
         /// What was read.
         part: &'static str,
@@ -87,7 +93,9 @@ pub enum Error {
     },
     /// A file of frames ends in the middle of a frame, as after a crash while writing: the frames
     /// before are whole.
-    #[error("the WAL file ends in a frame that was not written completely; {valid_len} bytes before it are whole")]
+    #[error(
+        "the WAL file ends in a frame that was not written completely; {valid_len} bytes before it are whole"
+    )]
     Torn {
         /// Bytes of whole frames.
         valid_len: u64,

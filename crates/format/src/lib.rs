@@ -5,5 +5,6 @@ pub mod codec;
 mod error;
 pub mod log_block;
 pub mod needle;
+pub mod wal_segment;
 
 pub use error::Error;

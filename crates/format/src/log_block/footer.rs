@@ -14,8 +14,8 @@ use crate::codec::varint::{put_blob, put_signed, put_varint};
 use crate::codec::{Piece, Reader, compress, crc32c};
 use crate::error::Error;
 use crate::log_block::limits::{
-    HEADER_LEN, HEADER_MAGIC, PART_FOOTER, PART_HEADER, PART_LINES, PART_NARROW, SECTION_BYTES_MAX, TRAILER_LEN,
-    TRAILER_MAGIC, VERSION,
+    HEADER_LEN, HEADER_MAGIC, PART_FOOTER, PART_HEADER, PART_LINES, PART_NARROW, SECTION_BYTES_MAX,
+    TRAILER_LEN, TRAILER_MAGIC, VERSION,
 };
 use crate::log_block::minutes::{FinishedCounts, MinuteCounts};
 use crate::log_block::pages::{PageEntry, get_pages, put_pages};
@@ -98,7 +98,11 @@ impl Footer {
         let end = trailer.offset.checked_add(u64::from(trailer.len) + TRAILER_LEN as u64);
         if end != Some(size) || trailer.offset < HEADER_LEN {
             let offset = size.saturating_sub(TRAILER_LEN as u64);
-            return Err(Error::Malformed { part: PART_FOOTER, offset, what: "the footer does not end where the object ends" });
+            return Err(Error::Malformed {
+                part: PART_FOOTER,
+                offset,
+                what: "the footer does not end where the object ends",
+            });
         }
         Ok(trailer.offset..size)
     }

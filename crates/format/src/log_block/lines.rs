@@ -32,10 +32,8 @@ pub(crate) fn put_lines(out: &mut Vec<u8>, text: &[u8], ends: &[u32], zstd_level
     put_varint(out, text.len() as u64);
     if !unambiguous {
         let mut begin = 0;
-        let lengths: Vec<u64> = ends
-            .iter()
-            .map(|&end| u64::from(end - std::mem::replace(&mut begin, end + 1)))
-            .collect();
+        let lengths: Vec<u64> =
+            ends.iter().map(|&end| u64::from(end - std::mem::replace(&mut begin, end + 1))).collect();
         bitpack::put_packed(out, &lengths);
     }
     out[start] = compress::put_smaller(out, text, zstd_level);
@@ -67,7 +65,9 @@ pub(crate) fn get_lines(bytes: &Bytes, rows: u32, offset: u64) -> Result<LineCol
     }
     let ends = match stored_ends {
         Some(ends) => ends,
-        None => found_ends(&text, rows).ok_or_else(|| reader.malformed("there are not as many lines as rows"))?,
+        None => {
+            found_ends(&text, rows).ok_or_else(|| reader.malformed("there are not as many lines as rows"))?
+        }
     };
     Ok(LineColumn { bytes: text, ends })
 }

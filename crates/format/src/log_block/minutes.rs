@@ -170,7 +170,8 @@ impl MinuteCounts {
         let (mut chunks, mut run, mut at) = (Vec::with_capacity(chunk_count), 0, reader.position());
         for (chunk_runs, length) in lengths {
             let own = run..run + chunk_runs;
-            let entries = runs.get(own.clone()).ok_or_else(|| reader.malformed("a chunk has too many runs"))?;
+            let entries =
+                runs.get(own.clone()).ok_or_else(|| reader.malformed("a chunk has too many runs"))?;
             let counts: usize = entries.iter().map(|run| run.counts as usize).sum();
             reader.bytes(length)?;
             // A block of 128 counts takes at least two bytes in each of the three columns.

@@ -34,7 +34,8 @@ mod tests {
     #[test]
     fn streams_of_a_service_lie_side_by_side() {
         let stream = |pairs: &[(&str, &str)]| Arc::new(Labels::from_pairs(pairs.iter().copied()));
-        let (api_b, api_a) = (stream(&[("app", "api"), ("pod", "b")]), stream(&[("app", "api"), ("pod", "a")]));
+        let (api_b, api_a) =
+            (stream(&[("app", "api"), ("pod", "b")]), stream(&[("app", "api"), ("pod", "a")]));
         let named = stream(&[("app", "zzz"), ("service_name", "api"), ("pod", "c")]);
         let plain = stream(&[("pod", "a")]);
         let mut streams = vec![named.clone(), api_b.clone(), plain.clone(), api_a.clone(), api_b.clone()];

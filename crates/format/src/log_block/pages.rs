@@ -6,10 +6,10 @@
 use bytes::Bytes;
 use sandur_model::LineColumn;
 
+use crate::codec::Piece;
 use crate::codec::bitpack::{get_packed, get_packed_u32, put_packed};
 use crate::codec::reader::Reader;
 use crate::codec::varint::put_varint;
-use crate::codec::Piece;
 use crate::error::Error;
 use crate::log_block::limits::{HEADER_LEN, PART_LINES, PART_NARROW, ROWS_MAX, TEXT_BYTES_MAX};
 use crate::log_block::lines;
@@ -52,7 +52,8 @@ impl PageEntry {
     /// Bytes that the decoded narrow columns take, apart from metadata, which is at most about eight
     /// times its stored length in practice and bounded by the format.
     pub fn narrow_memory_bytes(&self, wanted: Wanted) -> u64 {
-        let metadata = if wanted.metadata { u64::from(self.rows) + u64::from(self.narrow.len) * 8 } else { 0 };
+        let metadata =
+            if wanted.metadata { u64::from(self.rows) + u64::from(self.narrow.len) * 8 } else { 0 };
         u64::from(self.rows) * 9 + metadata
     }
 
@@ -63,7 +64,11 @@ impl PageEntry {
         let bounds = (page.runs.first().map(|r| r.stream), page.runs.last().map(|r| r.stream));
         if bounds != (Some(self.first_stream), Some(self.last_stream)) {
             let (part, offset) = (PART_NARROW, self.narrow.offset);
-            return Err(Error::Malformed { part, offset, what: "the streams are not those of the directory entry" });
+            return Err(Error::Malformed {
+                part,
+                offset,
+                what: "the streams are not those of the directory entry",
+            });
         }
         Ok(page)
     }

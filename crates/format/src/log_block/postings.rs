@@ -87,7 +87,9 @@ impl Postings {
         let malformed = |what| Error::Malformed { part: PART_FOOTER, offset, what };
         let set = match <[u8; SINGLE]>::try_from(bytes) {
             Ok(ordinal) => RoaringBitmap::from_iter([u32::from_le_bytes(ordinal)]),
-            Err(_) => RoaringBitmap::deserialize_from(bytes).map_err(|_| malformed("a posting is not a bitmap"))?,
+            Err(_) => {
+                RoaringBitmap::deserialize_from(bytes).map_err(|_| malformed("a posting is not a bitmap"))?
+            }
         };
         if set.max().is_some_and(|highest| highest >= streams) {
             return Err(malformed("a posting names a stream that is not there"));

@@ -156,7 +156,8 @@ impl StreamTable {
             values.sort_unstable();
             values.dedup();
             let mut column = LabelColumn { name: name.into(), values, ids: Vec::new() };
-            let id = |s: &Arc<Labels>| s.get(name).map_or(0, |v| column.id_of(v).expect("it was collected above"));
+            let id =
+                |s: &Arc<Labels>| s.get(name).map_or(0, |v| column.id_of(v).expect("it was collected above"));
             column.ids = streams.iter().map(id).collect();
             column
         };

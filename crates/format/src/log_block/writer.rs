@@ -217,7 +217,8 @@ impl BlockWriter {
         for run in &mut narrow.runs {
             let ordinal = copy.ordinals.get(run.stream as usize).copied();
             let known = ordinal.filter(|&ordinal| (ordinal as usize) < self.streams.len());
-            run.stream = known.ok_or(Error::Misuse("a copied page has a stream that the block does not have"))?;
+            run.stream =
+                known.ok_or(Error::Misuse("a copied page has a stream that the block does not have"))?;
         }
         if !narrow.runs.windows(2).all(|pair| pair[0].stream < pair[1].stream) {
             return Err(Error::Misuse("the ordinals of a copied page must keep their order"));

@@ -1,0 +1,154 @@
+//! Reading frames from a file of many or an object of one.
+
+use bytes::Bytes;
+use sandur_model::{LogBatch, TenantId};
+
+use crate::codec::crc32c;
+use crate::error::Error;
+use crate::wal_segment::frame::{FrameHeader, HEADER_LEN, MAGIC, PART};
+use crate::wal_segment::record::StoredRecord;
+
+/// A frame whose checksums are right.
+#[derive(Clone, Debug)]
+pub struct Frame {
+    header: FrameHeader,
+    offset: u64,
+    records: Vec<StoredRecord>,
+}
+
+impl Frame {
+    /// The frame in an object that holds exactly one.
+    pub fn from_object(bytes: Bytes) -> Result<Self, Error> {
+        let (header, body) = whole_frame(&bytes, 0)?;
+        let frame = Self::parse(header, &body, 0)?;
+        let expected = frame.header.frame_len();
+        if expected != bytes.len() as u64 {
+            return Err(Error::Malformed { part: PART, offset: expected, what: "bytes follow the frame" });
+        }
+        Ok(frame)
+    }
+
+    fn parse(header: FrameHeader, body: &Bytes, offset: u64) -> Result<Self, Error> {
+        let records = match header.records {
+            0 if body.is_empty() => Vec::new(),
+            count => StoredRecord::get_all(body, offset + HEADER_LEN as u64, count)?,
+        };
+        Ok(Self { header, offset, records })
+    }
+
+    /// The header.
+    pub fn header(&self) -> &FrameHeader {
+        &self.header
+    }
+
+    /// Where the frame begins in its file.
+    pub fn offset(&self) -> u64 {
+        self.offset
+    }
+
+    /// Number of batches.
+    pub fn len(&self) -> usize {
+        self.records.len()
+    }
+
+    /// Whether there is no batch, as in a fence.
+    pub fn is_empty(&self) -> bool {
+        self.records.is_empty()
+    }
+
+    /// The tenant of a batch, without decoding it.
+    pub fn tenant(&self, record: usize) -> &TenantId {
+        &self.records[record].tenant
+    }
+
+    /// Bytes that a decoded batch takes, roughly.
+    pub fn memory_bytes(&self, record: usize) -> u64 {
+        self.records[record].memory_bytes()
+    }
+
+    /// Decodes one batch.
+    pub fn batch(&self, record: usize) -> Result<LogBatch, Error> {
+        self.records[record].batch()
+    }
+
+    /// Decodes all batches.
+    pub fn batches(&self) -> Result<Vec<LogBatch>, Error> {
+        self.records.iter().map(StoredRecord::batch).collect()
+    }
+}
+
+/// Header and body of the frame at `offset` of `bytes`, their checksums compared.
+fn whole_frame(bytes: &Bytes, offset: usize) -> Result<(FrameHeader, Bytes), Error> {
+    let header = FrameHeader::get(&bytes[offset..], offset as u64)?;
+    let start = offset + HEADER_LEN;
+    let available = (bytes.len() - start) as u64;
+    if header.body_len > available {
+        let (offset, needed) = (start as u64, header.body_len);
+        return Err(Error::Truncated { part: PART, offset, needed, available });
+    }
+    let body = bytes.slice(start..start + header.body_len as usize);
+    let found = crc32c(&body);
+    if found != header.body_crc {
+        let (offset, expected) = (start as u64, header.body_crc);
+        return Err(Error::Checksum { part: PART, offset, expected, found });
+    }
+    Ok((header, body))
+}
+
+/// Reads the frames of a file one after the other.
+#[derive(Clone, Debug)]
+pub struct FrameReader {
+    bytes: Bytes,
+    offset: usize,
+    last: Option<FrameHeader>,
+}
+
+impl FrameReader {
+    /// A reader of a whole file.
+    pub fn new(bytes: Bytes) -> Self {
+        Self { bytes, offset: 0, last: None }
+    }
+
+    /// Where the next frame begins: bytes of whole frames so far.
+    pub fn offset(&self) -> u64 {
+        self.offset as u64
+    }
+
+    /// The next frame; `None` at the end of the file.
+    ///
+    /// A damaged frame with no frame after it is [`Error::Torn`]: it was being written when the writer
+    /// stopped, so nobody was told that it is safe. A damaged frame before another one is corruption and
+    /// keeps its own error.
+    pub fn next_frame(&mut self) -> Result<Option<Frame>, Error> {
+        if self.offset == self.bytes.len() {
+            return Ok(None);
+        }
+        let (header, body) = match whole_frame(&self.bytes, self.offset) {
+            Ok(found) => found,
+            // The header's checksum was right: it was written so, by a newer program or by a defect.
+            Err(error @ (Error::Version { .. } | Error::TooLarge { .. } | Error::Malformed { .. })) => {
+                return Err(error);
+            }
+            Err(_) if !self.another_follows() => return Err(Error::Torn { valid_len: self.offset as u64 }),
+            Err(error) => return Err(error),
+        };
+        let frame = Frame::parse(header, &body, self.offset as u64)?;
+        self.offset += header.frame_len() as usize;
+        self.last = Some(header);
+        Ok(Some(frame))
+    }
+
+    /// Whether a whole header of the same writer with a later sequence number stands after the damaged
+    /// frame.
+    fn another_follows(&self) -> bool {
+        let after = self.offset + 1;
+        memchr::memmem::find_iter(&self.bytes[after..], &MAGIC).any(|at| {
+            let header = FrameHeader::get(&self.bytes[after + at..], (after + at) as u64);
+            header.is_ok_and(|header| {
+                self.last.is_none_or(|last| {
+                    last.id.incarnation == header.id.incarnation && last.id.sequence < header.id.sequence
+                })
+            })
+        })
+    }
+}

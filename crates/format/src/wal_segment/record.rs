@@ -1,0 +1,173 @@
+//! A record: one batch of one tenant.
+//!
+//! Layout in the head of a frame's body: tenant (LEB128, position in the frame's tenant directory), arena
+//! codec (u8), plain and stored length of the arena (LEB128), length of the columns (LEB128), the columns.
+//! The arenas of all records follow the heads of all records, in the same order.
+
+use bytes::Bytes;
+use sandur_model::{Arena, ArenaCodec, LogBatch, TenantId};
+
+use crate::codec::varint::{put_blob, put_varint};
+use crate::codec::{Reader, compress};
+use crate::error::Error;
+use crate::wal_segment::columns;
+use crate::wal_segment::frame::PART;
+
+/// Longest arena of a batch, plain: a bound for memory when a segment is read.
+pub const ARENA_BYTES_MAX: usize = 256 << 20;
+
+const STORED: u8 = 0;
+const LZ4: u8 = 1;
+const SNAPPY: u8 = 2;
+
+/// Smaller arenas are not worth compressing.
+const COMPRESS_MIN: usize = 256;
+
+/// A batch prepared for a frame.
+#[derive(Clone, Debug)]
+pub struct Record {
+    tenant: TenantId,
+    codec: u8,
+    plain_len: usize,
+    arena: Bytes,
+    columns: Vec<u8>,
+    min_ts: i64,
+    max_ts: i64,
+}
+
+impl Record {
+    /// Prepares a batch. Its text is compressed unless it arrived compressed.
+    pub fn of(batch: &LogBatch) -> Result<Self, Error> {
+        let plain_len = batch.arena.bytes.len();
+        if plain_len > ARENA_BYTES_MAX {
+            let (found, limit) = (plain_len as u64, ARENA_BYTES_MAX as u64);
+            return Err(Error::TooLarge { part: PART, what: "the text of a batch", found, limit });
+        }
+        let (codec, arena) = stored_form(&batch.arena);
+        let (min_ts, max_ts) = batch.time_bounds().unwrap_or((i64::MAX, i64::MIN));
+        let columns = columns::put_columns(batch);
+        Ok(Self { tenant: batch.tenant.clone(), codec, plain_len, arena, columns, min_ts, max_ts })
+    }
+
+    /// Bytes that the record adds to a frame, apart from a new tenant's name.
+    pub fn frame_bytes(&self) -> usize {
+        self.columns.len() + self.arena.len() + 16
+    }
+
+    pub(crate) fn tenant(&self) -> &TenantId {
+        &self.tenant
+    }
+
+    pub(crate) fn arena(&self) -> &Bytes {
+        &self.arena
+    }
+
+    pub(crate) fn min_ts(&self) -> i64 {
+        self.min_ts
+    }
+
+    pub(crate) fn max_ts(&self) -> i64 {
+        self.max_ts
+    }
+
+    pub(crate) fn put(&self, out: &mut Vec<u8>) {
+        out.push(self.codec);
+        put_varint(out, self.plain_len as u64);
+        put_varint(out, self.arena.len() as u64);
+        put_blob(out, &self.columns);
+    }
+}
+
+fn stored_form(arena: &Arena) -> (u8, Bytes) {
+    if let Some((ArenaCodec::Snappy, compressed)) = &arena.compressed {
+        return (SNAPPY, compressed.clone());
+    }
+    if arena.bytes.len() >= COMPRESS_MIN {
+        let compressed = compress::lz4(&arena.bytes);
+        if compressed.len() < arena.bytes.len() - arena.bytes.len() / 8 {
+            return (LZ4, Bytes::from(compressed));
+        }
+    }
+    (STORED, arena.bytes.clone())
+}
+
+/// A record of a frame that was read.
+#[derive(Clone, Debug)]
+pub(crate) struct StoredRecord {
+    pub(crate) tenant: TenantId,
+    codec: u8,
+    plain_len: usize,
+    arena: Bytes,
+    columns: Bytes,
+    /// Offset of the columns in the file or object, for errors.
+    offset: u64,
+}
+
+impl StoredRecord {
+    /// Reads the heads of `count` records and finds their arenas in the rest of `body`, which stands at
+    /// `base` of its file.
+    pub(crate) fn get_all(body: &Bytes, base: u64, count: u32) -> Result<Vec<Self>, Error> {
+        let mut reader = Reader::new(PART, base, body);
+        let tenants = get_tenants(&mut reader)?;
+        // A head takes at least five bytes.
+        let most = reader.remaining() / 5;
+        if count as usize > most {
+            return Err(reader.malformed("there are fewer records than the header says"));
+        }
+        let (mut records, mut lengths) = (Vec::with_capacity(count as usize), Vec::new());
+        for _ in 0..count {
+            let tenant = tenants.get(reader.varint()? as usize);
+            let tenant = tenant.ok_or_else(|| reader.malformed("a record has an unknown tenant"))?.clone();
+            let codec = reader.u8()?;
+            let plain_len = reader.count("the text of a batch", ARENA_BYTES_MAX)?;
+            lengths.push(reader.count("the stored text of a batch", body.len())?);
+            let length = reader.count("the columns of a batch", reader.remaining())?;
+            let (at, offset) = (reader.position(), reader.offset());
+            reader.bytes(length)?;
+            let columns = body.slice(at..at + length);
+            records.push(Self { tenant, codec, plain_len, arena: Bytes::new(), columns, offset });
+        }
+        for (record, length) in records.iter_mut().zip(lengths) {
+            let at = reader.position();
+            reader.bytes(length)?;
+            record.arena = body.slice(at..at + length);
+        }
+        reader.finish()?;
+        Ok(records)
+    }
+
+    /// The batch. Its arena is plain only.
+    pub(crate) fn batch(&self) -> Result<LogBatch, Error> {
+        let (stored, length, offset) = (&self.arena, self.plain_len, self.offset);
+        let bytes = match self.codec {
+            STORED if stored.len() == length => stored.clone(),
+            STORED => {
+                let what = "the text of a batch has another length than the stored one";
+                return Err(Error::Malformed { part: PART, offset, what });
+            }
+            LZ4 => Bytes::from(compress::get_lz4(stored, length, PART, offset)?),
+            SNAPPY => Bytes::from(compress::get_snappy(stored, length, PART, offset)?),
+            codec => return Err(Error::UnknownCodec { part: PART, offset, codec }),
+        };
+        let mut reader = Reader::new(PART, offset, &self.columns);
+        let (metadata, streams) = columns::get_columns(&mut reader, length)?;
+        reader.finish()?;
+        let arena = Arena { bytes, compressed: None };
+        Ok(LogBatch { tenant: self.tenant.clone(), arena, metadata, streams })
+    }
+
+    /// Bytes that the decoded batch takes: its text, and what its columns may become.
+    pub(crate) fn memory_bytes(&self) -> u64 {
+        (self.plain_len + self.columns.len() * 8) as u64
+    }
+}
+
+fn get_tenants(reader: &mut Reader<'_>) -> Result<Vec<TenantId>, Error> {
+    let count = reader.count("tenants of a frame", reader.remaining())?;
+    let mut tenants = Vec::new();
+    for _ in 0..count {
+        let tenant = TenantId::new(reader.text()?);
+        tenants.push(tenant.map_err(|_| reader.malformed("a tenant id is not valid"))?);
+    }
+    Ok(tenants)
+}

@@ -1,0 +1,207 @@
+//! Tests of the whole layout: what goes in comes out, and damage is noticed and never believed.
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+use proptest::prelude::*;
+use sandur_base::Id;
+use sandur_model::{Arena, ArenaCodec, Entry, Labels, Level, LogBatch, Span, StreamEntries, TenantId};
+
+use super::*;
+use crate::error::Error;
+
+fn id(sequence: u64) -> FrameId {
+    FrameId { incarnation: Id::from_parts(1_700_000_000_000, 7), sequence }
+}
+
+/// A batch whose arena holds `rows` lines with metadata, as a request would.
+fn batch(tenant: &str, rows: usize, snappy: bool) -> LogBatch {
+    let (mut arena, mut metadata, mut entries) = (Vec::new(), Vec::new(), Vec::new());
+    let mut put = |text: &str| {
+        let start = arena.len() as u32;
+        arena.extend_from_slice(text.as_bytes());
+        Span { start, len: text.len() as u32 }
+    };
+    for row in 0..rows {
+        let metadata_start = metadata.len() as u32;
+        let metadata_len = (row % 3) as u16;
+        for pair in 0..metadata_len {
+            let (name, value) = (put(&format!("key{pair}")), put(&format!("value {row}")));
+            metadata.push((name, value));
+        }
+        put("ignored");
+        let line = put(&format!("line {row} of {tenant}: \u{e9}\n"));
+        let timestamp = 1_700_000_000_000_000_000 + (row as i64 * 7_919) % 1_000;
+        let level = Level::EVERY[row % Level::EVERY.len()];
+        entries.push(Entry { timestamp, line, metadata_start, metadata_len, level });
+    }
+    let half = entries.split_off(rows / 2);
+    let stream = |app: &str, entries| {
+        let labels = Arc::new(Labels::from_pairs([("app", app), ("env", "prod")]));
+        StreamEntries { id: labels.stream_id(), labels, entries }
+    };
+    let streams = vec![stream("api", entries), stream("empty", Vec::new()), stream("web", half)];
+    let compressed = snappy.then(|| snap::raw::Encoder::new().compress_vec(&arena).unwrap());
+    let compressed = compressed.map(|bytes| (ArenaCodec::Snappy, Bytes::from(bytes)));
+    let arena = Arena { bytes: Bytes::from(arena), compressed };
+    LogBatch { tenant: TenantId::new(tenant).unwrap(), arena, metadata, streams }
+}
+
+/// Everything that a batch means, for comparing: spans differ when unused metadata is left out.
+#[allow(clippy::type_complexity)]
+fn meaning(batch: &LogBatch) -> Vec<(String, Vec<(i64, Level, Vec<u8>, Vec<(Vec<u8>, Vec<u8>)>)>)> {
+    let entry = |e: &Entry| {
+        let pairs = batch.metadata_of(e).map(|(n, v)| (n.to_vec(), v.to_vec()));
+        (e.timestamp, e.level, e.line.of(&batch.arena.bytes).to_vec(), pairs.collect())
+    };
+    let stream = |s: &StreamEntries| {
+        assert_eq!(s.id, s.labels.stream_id());
+        (s.labels.to_string(), s.entries.iter().map(entry).collect())
+    };
+    batch.streams.iter().map(stream).collect()
+}
+
+fn joined(pieces: &[Bytes]) -> Bytes {
+    pieces.concat().into()
+}
+
+fn frame_of(batches: &[LogBatch], sequence: u64) -> Bytes {
+    let records: Vec<Record> = batches.iter().map(|b| Record::of(b).unwrap()).collect();
+    let mut pieces = Vec::new();
+    let header = encode_frame(id(sequence), &records, &mut pieces).unwrap();
+    let bytes = joined(&pieces);
+    assert_eq!(header.frame_len(), bytes.len() as u64);
+    bytes
+}
+
+#[test]
+fn batches_of_several_tenants_come_back() {
+    let batches = [batch("b", 50, true), batch("a", 3, false), batch("b", 0, false), batch("c", 400, false)];
+    let frame = Frame::from_object(frame_of(&batches, 9)).unwrap();
+    assert_eq!((frame.header().id, frame.len()), (id(9), 4));
+    let tenants: Vec<&str> = (0..4).map(|n| frame.tenant(n).as_str()).collect();
+    assert_eq!(tenants, ["b", "a", "b", "c"]);
+    for (read, written) in frame.batches().unwrap().iter().zip(&batches) {
+        assert_eq!(meaning(read), meaning(written));
+        assert_eq!(read.arena.bytes, written.arena.bytes);
+    }
+    assert_eq!(frame.header().min_ts, 1_700_000_000_000_000_000);
+    assert!(frame.header().max_ts > frame.header().min_ts);
+}
+
+#[test]
+fn the_compressed_text_is_shared_and_not_copied() {
+    let batch = batch("a", 100, true);
+    let mut pieces = Vec::new();
+    encode_frame(id(0), &[Record::of(&batch).unwrap()], &mut pieces).unwrap();
+    let (_, compressed) = batch.arena.compressed.unwrap();
+    assert_eq!(pieces[1].as_ptr(), compressed.as_ptr());
+}
+
+#[test]
+fn a_fence_is_a_frame_without_batches() {
+    let frame = Frame::from_object(encode_fence(id(3))).unwrap();
+    assert_eq!((frame.header().kind, frame.header().id, frame.is_empty()), (FrameKind::Fence, id(3), true));
+    assert_eq!(frame.batches().unwrap().len(), 0);
+}
+
+#[test]
+fn a_file_of_frames_is_read_in_order_and_a_torn_tail_is_told_from_corruption() {
+    let frames: Vec<Bytes> = (0..3).map(|n| frame_of(&[batch("a", 20 + n, n == 1)], n as u64)).collect();
+    let file = joined(&frames);
+    let mut reader = FrameReader::new(file.clone());
+    let mut sequences = Vec::new();
+    while let Some(frame) = reader.next_frame().unwrap() {
+        sequences.push(frame.header().id.sequence);
+    }
+    assert_eq!((sequences, reader.offset()), (vec![0, 1, 2], file.len() as u64));
+
+    let second = frames[0].len();
+    let third = second + frames[1].len();
+    for cut in third + 1..file.len() {
+        let error = read_to_error(file.slice(..cut));
+        assert_eq!(error, Error::Torn { valid_len: third as u64 });
+    }
+    for (at, torn) in [(third + 5, true), (file.len() - 1, true), (second + 5, false), (third - 1, false)] {
+        let mut damaged = file.to_vec();
+        damaged[at] ^= 0x40;
+        let error = read_to_error(damaged.into());
+        assert_eq!(error == Error::Torn { valid_len: third as u64 }, torn, "byte {at}: {error}");
+        assert!(torn || matches!(error, Error::Checksum { .. }), "{error}");
+    }
+}
+
+fn read_to_error(file: Bytes) -> Error {
+    let mut reader = FrameReader::new(file);
+    loop {
+        match reader.next_frame() {
+            Ok(Some(_)) => {}
+            Ok(None) => panic!("the damage went unnoticed"),
+            Err(error) => return error,
+        }
+    }
+}
+
+#[test]
+fn a_text_that_claims_to_be_huge_is_refused_with_the_bound_in_the_error() {
+    let batch = batch("a", 10, true);
+    let record = Record::of(&batch).unwrap();
+    let mut head = Vec::new();
+    record.put(&mut head);
+    // The plain length stands after the codec: claim 3 GiB.
+    let (_, snappy) = batch.arena.compressed.as_ref().unwrap();
+    let mut body = vec![1, 1, b'a', 0, head[0]];
+    crate::codec::varint::put_varint(&mut body, 3 << 30);
+    let plain_len = batch.arena.bytes.len();
+    let skip = 1 + if plain_len >= 128 { 2 } else { 1 };
+    body.extend_from_slice(&head[skip..]);
+    body.extend_from_slice(snappy);
+    let error = record::StoredRecord::get_all(&body.into(), 0, 1).unwrap_err();
+    assert!(matches!(error, Error::TooLarge { limit, .. } if limit == ARENA_BYTES_MAX as u64), "{error}");
+}
+
+/// Reads hostile bytes as far as possible; only panics and huge allocations fail this.
+fn read_everything(bytes: Bytes) {
+    if let Ok(frame) = Frame::from_object(bytes.clone()) {
+        let _ = frame.batches();
+    }
+    let mut reader = FrameReader::new(bytes);
+    while let Ok(Some(frame)) = reader.next_frame() {
+        let _ = frame.batches();
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(64))]
+
+    #[test]
+    fn every_changed_byte_is_noticed(at in any::<prop::sample::Index>(), bit in 0..8u8) {
+        let bytes = frame_of(&[batch("a", 30, false), batch("b", 5, true)], 1);
+        let mut damaged = bytes.to_vec();
+        damaged[at.index(bytes.len())] ^= 1 << bit;
+        prop_assert!(Frame::from_object(damaged.into()).is_err());
+    }
+
+    #[test]
+    fn a_body_with_a_right_checksum_but_any_content_never_panics(
+        changes in prop::collection::vec((any::<prop::sample::Index>(), any::<u8>()), 1..6),
+        snappy in any::<bool>(),
+    ) {
+        let bytes = frame_of(&[batch("a", 30, snappy), batch("b", 5, true)], 1);
+        let mut hostile = bytes.to_vec();
+        for (at, byte) in changes {
+            let at = HEADER_LEN + at.index(bytes.len() - HEADER_LEN);
+            hostile[at] = byte;
+        }
+        let crc = crate::codec::crc32c(&hostile[HEADER_LEN..]).to_le_bytes();
+        hostile[HEADER_LEN - 8..HEADER_LEN - 4].copy_from_slice(&crc);
+        let crc = crate::codec::crc32c(&hostile[..HEADER_LEN - 4]).to_le_bytes();
+        hostile[HEADER_LEN - 4..HEADER_LEN].copy_from_slice(&crc);
+        read_everything(hostile.into());
+    }
+
+    #[test]
+    fn random_bytes_never_panic(bytes in prop::collection::vec(any::<u8>(), 0..400)) {
+        read_everything(bytes.into());
+    }
+}
