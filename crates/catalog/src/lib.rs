@@ -1,1 +1,54 @@
-//! (under construction)
+//! The catalog: which blocks and writers exist, agreed on by any number of processes that share
+//! nothing but a store.
+//!
+//! **What it is.** A log of numbered, immutable entries (`catalog/<n>`), each made by conditional
+//! create, replayed by everybody as one deterministic state machine. A [`Snapshot`] is the state
+//! after one entry. Entries carry their preconditions, so an entry that lands late has the same
+//! effect, mostly none, for every reader. Checkpoints save reading the log from its start, the
+//! boundary object makes it safe to delete entries, and garbage collection announces through the
+//! log before it deletes data. `docs/decisions/0001-catalog-log.md` says why it is like this;
+//! `docs/formats/catalog-entry.md` and `docs/formats/checkpoint.md` describe the bytes.
+//!
+//! **What it is not.** It decides nothing by time: clocks and membership only say when to try
+//! something. It holds no rows, opens no blocks, and elects nobody.
+//!
+//! **Life of a commit.** [`Catalog::commit`] queues a transaction; one task per process gathers
+//! what waits into an entry, applies it in memory, creates the next number (`commit.rs`), then
+//! reads the boundary to be sure that the number was not created before and deleted. If somebody
+//! else has the number, the log is followed to its end (`tail.rs`) and it starts over.
+//! [`Catalog::refresh`] follows the log in the same way. [`Catalog::keep_house`] writes
+//! checkpoints and truncates the log (`checkpoint.rs`); [`Collector`] deletes data that nobody
+//! needs (`gc.rs`, `orphans.rs`); [`Members`] tells who is silent (`members.rs`); [`check`]
+//! verifies everything.
+//!
+//! **Invariants.**
+//! * A published snapshot is a prefix of the one log; its number never goes back.
+//! * A commit that was reported `Ok` is in every later snapshot of every process; one that was
+//!   reported `Rejected` is in none.
+//! * A transaction is applied at most once, however often it was written.
+//! * The boundary is advanced before a number is deleted, and read after a number was created.
+//! * No object that a snapshot references is deleted before its removal was announced in the log.
+
+mod blocks;
+mod boundary;
+mod catalog;
+mod checkpoint;
+mod commit;
+mod error;
+mod metrics;
+mod names;
+mod options;
+mod shared;
+mod snapshot;
+mod state;
+mod tail;
+#[cfg(test)]
+mod test_blocks;
+
+pub use catalog::{Catalog, Housekeeping, Registration};
+pub use error::{CommitError, EditFault, Error, Rejection};
+pub use metrics::CatalogMetrics;
+pub use options::CatalogOptions;
+pub use sandur_format::catalog_entry::Writer;
+pub use snapshot::{RemovedBlock, Snapshot};
+pub use state::{Outcome, SESSION_ENTRIES};

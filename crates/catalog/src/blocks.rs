@@ -1,0 +1,204 @@
+//! A persistent set of blocks: cloning it is cheap, and a clone never changes.
+//!
+//! Blocks are kept per tenant and day of their window, ordered by the window's start and the id;
+//! besides there is an index by id. Everything hangs on `Arc`s: a change copies the one day and
+//! the one index shard that it touches, and only if a clone still holds them.
+//!
+//! Invariants: the days and the index hold the same blocks; no day and no tenant is empty.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use sandur_base::Id;
+use sandur_format::catalog_entry::BlockMeta;
+use sandur_model::{TenantId, TimeRange};
+
+/// At a million blocks a shard holds a thousand, which are copied in tens of microseconds; copying
+/// the list of shards takes about as long as copying one of them.
+const SHARDS: usize = 1024;
+
+type Shard = BTreeMap<Id, Arc<BlockMeta>>;
+
+/// All blocks that exist.
+#[derive(Clone, Debug)]
+pub(crate) struct BlockSet {
+    tenants: Arc<BTreeMap<TenantId, Arc<TenantBlocks>>>,
+    index: Arc<Vec<Arc<Shard>>>,
+    count: usize,
+}
+
+/// The blocks of one tenant by day of their window's start (days since the epoch).
+#[derive(Clone, Debug, Default)]
+struct TenantBlocks {
+    days: BTreeMap<i64, Arc<Day>>,
+}
+
+#[derive(Clone, Debug)]
+struct Day {
+    blocks: Vec<Arc<BlockMeta>>,
+    min_ts: i64,
+    max_ts: i64,
+}
+
+impl Default for BlockSet {
+    fn default() -> Self {
+        let empty = Arc::new(Shard::new());
+        Self { tenants: Arc::default(), index: Arc::new(vec![empty; SHARDS]), count: 0 }
+    }
+}
+
+impl BlockSet {
+    pub fn len(&self) -> usize {
+        self.count
+    }
+
+    pub fn get(&self, id: Id) -> Option<&Arc<BlockMeta>> {
+        self.index[shard_of(id)].get(&id)
+    }
+
+    pub fn tenants(&self) -> impl Iterator<Item = &TenantId> {
+        self.tenants.keys()
+    }
+
+    /// Every block, by tenant, window and id.
+    pub fn iter(&self) -> impl Iterator<Item = &Arc<BlockMeta>> {
+        let tenants = self.tenants.values();
+        tenants.flat_map(|t| t.days.values()).flat_map(|d| d.blocks.iter())
+    }
+
+    /// The blocks of a tenant that hold an instant of `range`, by window and id.
+    pub fn of(
+        &self,
+        tenant: &TenantId,
+        range: TimeRange,
+    ) -> impl DoubleEndedIterator<Item = &Arc<BlockMeta>> {
+        // Days are few; a block may be longer than a day or lie outside its window, so each day
+        // is asked for the times that it really holds.
+        let days = self.tenants.get(tenant).into_iter().flat_map(|t| t.days.values());
+        days.filter(move |d| range.touches(d.min_ts, d.max_ts))
+            .flat_map(|d| d.blocks.iter())
+            .filter(move |b| range.touches(b.min_ts, b.max_ts))
+    }
+
+    /// Adds a block that is not there.
+    pub fn insert(&mut self, mut meta: BlockMeta) {
+        let tenants = Arc::make_mut(&mut self.tenants);
+        if let Some((known, _)) = tenants.get_key_value(&meta.tenant) {
+            // One copy of the name per tenant, not per block.
+            meta.tenant = known.clone();
+        }
+        let tenant = Arc::make_mut(tenants.entry(meta.tenant.clone()).or_default());
+        let block = Arc::new(meta);
+        match tenant.days.get_mut(&block.day()) {
+            Some(day) => Arc::make_mut(day).insert(&block),
+            None => {
+                let day = Day { min_ts: block.min_ts, max_ts: block.max_ts, blocks: vec![Arc::clone(&block)] };
+                tenant.days.insert(block.day(), Arc::new(day));
+            }
+        }
+        let shards = Arc::make_mut(&mut self.index);
+        Arc::make_mut(&mut shards[shard_of(block.id)]).insert(block.id, block);
+        self.count += 1;
+    }
+
+    /// Takes a block out; `None` when it is not there.
+    pub fn remove(&mut self, id: Id) -> Option<Arc<BlockMeta>> {
+        self.get(id)?;
+        let shards = Arc::make_mut(&mut self.index);
+        let block = Arc::make_mut(&mut shards[shard_of(id)]).remove(&id)?;
+        self.count -= 1;
+        let tenants = Arc::make_mut(&mut self.tenants);
+        let tenant = Arc::make_mut(tenants.get_mut(&block.tenant).expect("every block has its tenant"));
+        let day = tenant.days.get_mut(&block.day()).expect("every block has its day");
+        Arc::make_mut(day).remove(&block);
+        if day.blocks.is_empty() {
+            tenant.days.remove(&block.day());
+        }
+        if tenant.days.is_empty() {
+            tenants.remove(&block.tenant);
+        }
+        Some(block)
+    }
+}
+
+impl Day {
+    fn insert(&mut self, block: &Arc<BlockMeta>) {
+        self.min_ts = self.min_ts.min(block.min_ts);
+        self.max_ts = self.max_ts.max(block.max_ts);
+        let at = self.blocks.partition_point(|b| order(b) < order(block));
+        self.blocks.insert(at, Arc::clone(block));
+    }
+
+    fn remove(&mut self, block: &BlockMeta) {
+        self.blocks.retain(|b| b.id != block.id);
+        self.min_ts = self.blocks.iter().map(|b| b.min_ts).min().unwrap_or(i64::MAX);
+        self.max_ts = self.blocks.iter().map(|b| b.max_ts).max().unwrap_or(i64::MIN);
+    }
+}
+
+fn order(block: &BlockMeta) -> (i64, Id) {
+    (block.window.start, block.id)
+}
+
+fn shard_of(id: Id) -> usize {
+    // The low bits of an id are random; the high ones are time.
+    (id.0 % SHARDS as u128) as usize
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::test_blocks::block;
+
+    const HOUR: i64 = 3_600_000_000_000;
+
+    fn ids<'a>(blocks: impl Iterator<Item = &'a Arc<BlockMeta>>) -> Vec<u128> {
+        blocks.map(|b| b.id.0).collect()
+    }
+
+    #[test]
+    fn blocks_are_found_by_time_in_order_of_their_windows() {
+        let mut set = BlockSet::default();
+        let (a, b) = (TenantId::new("a").unwrap(), TenantId::new("b").unwrap());
+        for (id, hour) in [(1, 30), (2, 5), (3, 5), (4, 49)] {
+            set.insert(block(id, "a", hour));
+        }
+        set.insert(block(9, "b", 5));
+        assert_eq!(ids(set.of(&a, TimeRange::ALL)), [2, 3, 1, 4]);
+        assert_eq!(ids(set.of(&a, TimeRange::ALL).rev()), [4, 1, 3, 2]);
+        assert_eq!(ids(set.of(&a, TimeRange::new(5 * HOUR, 31 * HOUR))), [2, 3, 1]);
+        assert_eq!(ids(set.of(&a, TimeRange::new(6 * HOUR, 30 * HOUR))), []);
+        assert_eq!(ids(set.of(&b, TimeRange::ALL)), [9]);
+        assert_eq!(set.tenants().cloned().collect::<Vec<_>>(), [a.clone(), b.clone()]);
+        assert_eq!(set.remove(Id(9)).unwrap().id, Id(9));
+        assert!(set.remove(Id(9)).is_none());
+        assert_eq!(set.tenants().count(), 1);
+        assert_eq!((set.len(), ids(set.iter())), (4, vec![2, 3, 1, 4]));
+    }
+
+    #[test]
+    fn a_block_that_is_longer_than_its_day_is_found_by_its_times() {
+        let mut set = BlockSet::default();
+        let tenant = TenantId::new("a").unwrap();
+        let long = BlockMeta { max_ts: 80 * HOUR, ..block(1, "a", 2) };
+        set.insert(long);
+        assert_eq!(ids(set.of(&tenant, TimeRange::new(70 * HOUR, 71 * HOUR))), [1]);
+        set.insert(block(2, "a", 3));
+        set.remove(Id(1));
+        assert_eq!(ids(set.of(&tenant, TimeRange::new(70 * HOUR, 71 * HOUR))), []);
+    }
+
+    #[test]
+    fn a_clone_does_not_see_later_changes() {
+        let mut set = BlockSet::default();
+        for id in 0..2_000 {
+            set.insert(block(id, "a", (id % 100) as i64));
+        }
+        let before = set.clone();
+        set.remove(Id(5));
+        set.insert(block(5_000, "c", 1));
+        assert!(before.get(Id(5)).is_some() && before.get(Id(5_000)).is_none());
+        assert_eq!((before.iter().count(), before.len()), (2_000, 2_000));
+        assert_eq!((set.iter().count(), set.len()), (2_000, 2_000));
+    }
+}

@@ -1,0 +1,86 @@
+//! The boundary object: catalog numbers up to it may be gone.
+//!
+//! It is advanced before any number is deleted, and read, never from a cache, after every create
+//! and after every read of the log. It only grows, also when a process that slept advances it:
+//! the store replaces it only if it is still what that process saw.
+
+use bytes::Bytes;
+use sandur_format::catalog_entry::Boundary;
+use sandur_store::{Created, Intent, Updated, Version};
+
+use crate::error::Error;
+use crate::names;
+use crate::shared::Shared;
+
+impl Shared {
+    /// The boundary now; 0 when nothing was ever truncated.
+    pub(crate) async fn read_boundary(&self) -> Result<u64, Error> {
+        let number = match self.store.get(names::BOUNDARY, Intent::catalog()).await {
+            Ok(bytes) => decode(&bytes)?,
+            Err(error) if error.is_not_found() => 0,
+            Err(error) => return Err(error.into()),
+        };
+        self.note_boundary(number);
+        Ok(number)
+    }
+
+    /// Makes the boundary at least `number`; returns what it is then.
+    pub(crate) async fn advance_boundary(&self, number: u64) -> Result<u64, Error> {
+        let bytes = Bytes::from(Boundary { number }.encode());
+        let mut seen = match self.store.get_versioned(names::BOUNDARY, Intent::catalog()).await {
+            Ok((bytes, version)) => Some((decode(&bytes)?, version)),
+            Err(error) if error.is_not_found() => None,
+            Err(error) => return Err(error.into()),
+        };
+        loop {
+            let next = match seen {
+                Some((now, _)) if now >= number => {
+                    self.note_boundary(now);
+                    return Ok(now);
+                }
+                Some((_, version)) => self.replace(bytes.clone(), &version).await?,
+                None => self.establish(bytes.clone()).await?,
+            };
+            match next {
+                Attempt::Done => {
+                    self.note_boundary(number);
+                    return Ok(number);
+                }
+                // Every round means that somebody else has advanced it, so this ends.
+                Attempt::Changed(now) => seen = now,
+            }
+        }
+    }
+
+    async fn replace(&self, bytes: Bytes, version: &Version) -> Result<Attempt, Error> {
+        let intent = Intent::catalog();
+        Ok(match self.store.update(names::BOUNDARY, bytes, version, intent).await? {
+            Updated::Done => Attempt::Done,
+            Updated::Changed(Some((now, version))) => Attempt::Changed(Some((decode(&now)?, version))),
+            Updated::Changed(None) => Attempt::Changed(None),
+        })
+    }
+
+    async fn establish(&self, bytes: Bytes) -> Result<Attempt, Error> {
+        let intent = Intent::catalog();
+        match self.store.create(names::BOUNDARY, bytes, intent).await? {
+            Created::New => Ok(Attempt::Done),
+            Created::Exists(_) => {
+                let (now, version) = self.store.get_versioned(names::BOUNDARY, intent).await?;
+                Ok(Attempt::Changed(Some((decode(&now)?, version))))
+            }
+        }
+    }
+}
+
+enum Attempt {
+    Done,
+    /// Somebody else was faster; what they left.
+    Changed(Option<(u64, Version)>),
+}
+
+fn decode(bytes: &[u8]) -> Result<u64, Error> {
+    let boundary = Boundary::decode(bytes);
+    let corrupt = |reason| Error::Corrupt { path: names::BOUNDARY.to_owned(), reason };
+    boundary.map(|b| b.number).map_err(corrupt)
+}

@@ -1,0 +1,259 @@
+//! Checkpoints: the whole state at one number, so that nobody has to read the log from its start.
+//!
+//! A checkpoint is written by anyone for whom it is due: its parts first, under names of its own,
+//! then the root by conditional create. A root therefore means a complete checkpoint; parts
+//! without a root are never read and are deleted with their number. Nothing is shared between
+//! checkpoints, so that deleting one can never damage another.
+//!
+//! How often: so that reading the log on top of a checkpoint stays short, but not so often that
+//! writing the state costs more than writing the log: every 64 entries up to 32,000 blocks, in
+//! proportion beyond that, 1,024 at most; and after 10 minutes if there is any entry.
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+use sandur_base::Lane;
+use sandur_format::catalog_entry::{
+    CheckpointRoot, FormatError, PART_ROWS_MAX, PartRef, PartRow, decode_part, encode_part,
+};
+use sandur_store::{Created, Intent, ObjectInfo};
+
+use crate::error::Error;
+use crate::names::{self, CatalogObject};
+use crate::shared::Shared;
+use crate::snapshot::Snapshot;
+use crate::tail::Tail;
+
+/// How often loading is tried while others truncate the log.
+const LOADS_MAX: u32 = 12;
+/// Blocks per entry between checkpoints: a block takes about 150 bytes in a checkpoint, so this
+/// writes at most 75 KB of checkpoint per entry.
+const BLOCKS_PER_ENTRY: u64 = 500;
+/// Most entries between checkpoints: reading them takes a few seconds.
+const ENTRIES_MAX: u64 = 1024;
+
+impl Shared {
+    /// Loads the newest state: the newest readable checkpoint and the log after it.
+    pub(crate) async fn load(&self) -> Result<Arc<Snapshot>, Error> {
+        let mut boundary = 0;
+        for attempt in 0..LOADS_MAX {
+            if attempt > 0 {
+                self.pause(attempt).await;
+            }
+            let base = self.newest_checkpoint().await?;
+            if let Tail::Verified(snapshot) = self.tail(&base).await? {
+                return Ok(snapshot);
+            }
+            // The listing was old, or the log was truncated meanwhile. The checkpoint at the
+            // boundary is complete as long as the boundary stays there.
+            boundary = self.read_boundary().await?;
+            let Some(base) = self.read_checkpoint(boundary).await? else {
+                continue;
+            };
+            if let Tail::Verified(snapshot) = self.tail(&Arc::new(base)).await? {
+                return Ok(snapshot);
+            }
+        }
+        Err(Error::Unloadable { attempts: LOADS_MAX, boundary })
+    }
+
+    /// The newest checkpoint that can be read, or the empty state.
+    async fn newest_checkpoint(&self) -> Result<Arc<Snapshot>, Error> {
+        let listed = self.store.list(names::CHECKPOINTS, Intent::catalog()).await?;
+        for number in roots(&listed).into_iter().rev() {
+            if let Some(snapshot) = self.read_checkpoint(number).await? {
+                self.note_checkpoint(number);
+                return Ok(Arc::new(snapshot));
+            }
+        }
+        Ok(Arc::default())
+    }
+
+    /// The checkpoint at `number`; `None` when it is absent, being deleted, or damaged.
+    async fn read_checkpoint(&self, number: u64) -> Result<Option<Snapshot>, Error> {
+        match self.try_read_checkpoint(number).await {
+            Ok(snapshot) => Ok(Some(snapshot)),
+            Err(Error::Store(error)) if error.is_not_found() => Ok(None),
+            Err(error @ (Error::Corrupt { .. } | Error::Misplaced { .. })) => {
+                tracing::error!(%error, number, "checkpoint is damaged, an older one and the log are read instead");
+                Ok(None)
+            }
+            Err(error) => Err(error),
+        }
+    }
+
+    pub(crate) async fn try_read_checkpoint(&self, number: u64) -> Result<Snapshot, Error> {
+        let root = self.read_root(number).await?;
+        let mut parts = Vec::with_capacity(root.parts.len());
+        for (index, part) in root.parts.iter().enumerate() {
+            let path = names::part(number, root.id, index);
+            let bytes = self.store.get(&path, Intent::catalog()).await?;
+            let (expected, found) = (part.checksum, crc32c::crc32c(&bytes));
+            if expected != found {
+                let reason = FormatError::Checksum { what: "checkpoint part", expected, found };
+                return Err(Error::Corrupt { path, reason });
+            }
+            parts.push((path, bytes));
+        }
+        let work = move || restore(root, parts);
+        self.env.run_cpu(Lane::Background, work).await
+    }
+
+    async fn read_root(&self, number: u64) -> Result<CheckpointRoot, Error> {
+        let path = names::root(number);
+        let bytes = self.store.get(&path, Intent::catalog()).await?;
+        match CheckpointRoot::decode(&bytes) {
+            Ok(root) if root.number == number => Ok(root),
+            Ok(root) => Err(Error::Misplaced { path, found: root.number }),
+            Err(reason) => Err(Error::Corrupt { path, reason }),
+        }
+    }
+
+    /// Whether a checkpoint of the current snapshot is due.
+    pub(crate) fn checkpoint_is_due(&self) -> bool {
+        let (snapshot, last) = (self.current(), self.checkpointed());
+        let entries = snapshot.number().saturating_sub(last.number);
+        let every = (snapshot.block_count() as u64 / BLOCKS_PER_ENTRY).min(ENTRIES_MAX);
+        let old = self.env.monotonic().saturating_sub(last.at) >= self.options.checkpoint_age;
+        entries >= every.max(self.options.checkpoint_entries) || (entries > 0 && old)
+    }
+
+    /// Learns which checkpoints others have written.
+    pub(crate) async fn look_for_checkpoints(&self) -> Result<(), Error> {
+        let listed = self.store.list(names::CHECKPOINTS, Intent::catalog()).await?;
+        if let Some(&newest) = roots(&listed).last() {
+            self.note_checkpoint(newest);
+        }
+        Ok(())
+    }
+
+    /// Writes a checkpoint of the current snapshot; `false` when there is one at this number or a
+    /// later one.
+    pub(crate) async fn write_checkpoint(&self) -> Result<bool, Error> {
+        let snapshot = self.current();
+        if self.checkpointed().number >= snapshot.number() {
+            return Ok(false);
+        }
+        let (number, id) = (snapshot.number(), self.env.new_id());
+        let source = Arc::clone(&snapshot);
+        let parts = self.env.run_cpu(Lane::Background, move || encode_parts(&source)).await?;
+        let mut refs = Vec::with_capacity(parts.len());
+        for (index, (rows, bytes)) in parts.into_iter().enumerate() {
+            let checksum = crc32c::crc32c(&bytes);
+            refs.push(PartRef { rows, size: bytes.len() as u64, checksum });
+            let path = names::part(number, id, index);
+            self.store.put(&path, bytes, Intent::catalog()).await?;
+        }
+        let root = Bytes::from(snapshot.root(id, refs).encode());
+        let created = self.store.create(&names::root(number), root, Intent::catalog()).await?;
+        self.note_checkpoint(number);
+        if created == Created::New {
+            self.metrics.checkpoints.inc();
+            tracing::info!(number, blocks = snapshot.block_count(), "wrote a catalog checkpoint");
+        }
+        Ok(created == Created::New)
+    }
+
+    /// Advances the boundary to the older of the two newest complete checkpoints; returns the
+    /// boundary.
+    pub(crate) async fn advance_to_older_checkpoint(&self) -> Result<u64, Error> {
+        let boundary = self.read_boundary().await?;
+        let listed = self.store.list(names::CHECKPOINTS, Intent::catalog()).await?;
+        let mut complete = Vec::with_capacity(2);
+        for number in roots(&listed).into_iter().rev().take_while(|n| *n > boundary) {
+            if self.is_complete(number, &listed).await? {
+                complete.push(number);
+            }
+            if let [_newest, older] = complete[..] {
+                return self.advance_boundary(older).await;
+            }
+        }
+        Ok(boundary)
+    }
+
+    /// Whether the root can be read and all of its parts are listed with their sizes.
+    async fn is_complete(&self, number: u64, listed: &[ObjectInfo]) -> Result<bool, Error> {
+        let root = match self.read_root(number).await {
+            Ok(root) => root,
+            Err(Error::Store(error)) if error.is_not_found() => return Ok(false),
+            Err(error @ (Error::Corrupt { .. } | Error::Misplaced { .. })) => {
+                tracing::error!(%error, number, "checkpoint is damaged, the log before it is kept");
+                return Ok(false);
+            }
+            Err(error) => return Err(error),
+        };
+        let is_there = |(index, part): (usize, &PartRef)| {
+            let path = names::part(number, root.id, index);
+            let found = listed.binary_search_by(|o| o.path.cmp(&path));
+            found.is_ok_and(|at| listed[at].size == part.size)
+        };
+        Ok(root.parts.iter().enumerate().all(is_there))
+    }
+
+    /// Deletes entries up to the boundary and checkpoints below it; returns how many objects.
+    pub(crate) async fn delete_below_boundary(&self, dry_run: bool) -> Result<usize, Error> {
+        let boundary = self.read_boundary().await?;
+        let mut deleted = 0;
+        for object in self.store.list(names::CATALOG, Intent::gc()).await? {
+            let gone = match CatalogObject::parse(&object.path) {
+                Some(CatalogObject::Entry { number }) => number <= boundary,
+                Some(CatalogObject::Root { number } | CatalogObject::Part { number }) => number < boundary,
+                Some(CatalogObject::Boundary) | None => false,
+            };
+            if !gone {
+                continue;
+            }
+            if deleted >= self.options.deletes_max {
+                break;
+            }
+            if !dry_run {
+                self.store.delete(&object.path, Intent::gc()).await?;
+            }
+            deleted += 1;
+        }
+        Ok(deleted)
+    }
+}
+
+/// Numbers of the roots in a listing, ascending.
+pub(crate) fn roots(listed: &[ObjectInfo]) -> Vec<u64> {
+    let root = |object: &ObjectInfo| match CatalogObject::parse(&object.path) {
+        Some(CatalogObject::Root { number }) => Some(number),
+        _ => None,
+    };
+    let mut numbers: Vec<u64> = listed.iter().filter_map(root).collect();
+    numbers.sort_unstable();
+    numbers
+}
+
+fn encode_parts(snapshot: &Snapshot) -> Result<Vec<(u32, Bytes)>, Error> {
+    let mut parts = Vec::new();
+    let mut rows = Vec::with_capacity(PART_ROWS_MAX.min(snapshot.block_count() + 1));
+    let mut finish = |rows: &mut Vec<PartRow>| -> Result<(), Error> {
+        parts.push((rows.len() as u32, Bytes::from(encode_part(rows)?)));
+        rows.clear();
+        Ok(())
+    };
+    for row in snapshot.rows() {
+        rows.push(row);
+        if rows.len() == PART_ROWS_MAX {
+            finish(&mut rows)?;
+        }
+    }
+    if !rows.is_empty() {
+        finish(&mut rows)?;
+    }
+    Ok(parts)
+}
+
+fn restore(root: CheckpointRoot, parts: Vec<(String, Bytes)>) -> Result<Snapshot, Error> {
+    let mut rows = Vec::new();
+    for (path, bytes) in parts {
+        match decode_part(&bytes) {
+            Ok(part) => rows.extend(part),
+            Err(reason) => return Err(Error::Corrupt { path, reason }),
+        }
+    }
+    Ok(Snapshot::restore(root, rows.into_iter()))
+}
+

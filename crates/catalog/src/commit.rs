@@ -1,0 +1,372 @@
+//! Committing: one task per open catalog writes the transactions of all callers, one entry at a time.
+//!
+//! Life of a commit:
+//!
+//! 1. Waiting transactions are gathered into one entry (each stays all or nothing for itself) and
+//!    applied in memory to a clone of the verified snapshot. One that the state does not allow is
+//!    answered "rejected" once the snapshot is known to be current, and is never written.
+//! 2. The entry is created at the next number. An unclear answer is tried again with the same
+//!    bytes until the number is known to hold them or somebody else's.
+//! 3. Somebody else's: the log is followed to its end, and it starts over at 1 with the same
+//!    sequence numbers.
+//! 4. Ours: the boundary is read. If it has reached the verified snapshot, the number may have been
+//!    deleted before we created it, and nobody will ever read our entry there; or it was applied
+//!    and deleted since. The state is loaded anew and says which, because it remembers sessions.
+//!
+//! Invariants: an entry is written only while no earlier one of this session is undecided in this
+//! loop; after a deadline its number may still receive it, which the next entry will find out,
+//! because it tries the same number. So sequence numbers are decided in their order.
+
+use std::sync::{Arc, Weak};
+use std::time::Duration;
+
+use bytes::Bytes;
+use sandur_base::Id;
+use sandur_format::catalog_entry::{
+    ENTRY_BYTES_MAX, Edit, Entry, FormatError, Precondition, TRANSACTIONS_MAX, Transaction, Verdict,
+};
+use sandur_store::{Created, Intent};
+use tokio::sync::{mpsc, oneshot};
+
+use crate::error::{CommitError, EditFault, Error, Rejection};
+use crate::names;
+use crate::shared::Shared;
+use crate::snapshot::Snapshot;
+use crate::state::{Outcome, SESSION_ENTRIES};
+use crate::tail::decode_entry;
+
+/// Room for the frame and the fields of an entry around its transactions.
+const ENTRY_OVERHEAD_BYTES: usize = 64;
+
+type Answer = Result<Arc<Snapshot>, CommitError>;
+
+/// One caller's transaction and where its answer goes.
+pub(crate) struct Request {
+    /// Its sequence number is given to it when its turn comes.
+    transaction: Transaction,
+    /// Most bytes that it takes in an entry.
+    length: usize,
+    answer: oneshot::Sender<Answer>,
+}
+
+impl Request {
+    /// A request and where its answer comes from; an error when no entry could ever hold it.
+    pub fn new(
+        author: Id,
+        edits: Vec<Edit>,
+        preconditions: Vec<Precondition>,
+    ) -> Result<(Self, oneshot::Receiver<Answer>), FormatError> {
+        // The largest sequence number, so that the length is the most that it can take.
+        let transaction = Transaction { sequence: u64::MAX, author, preconditions, edits };
+        let (length, limit) = (transaction.encoded_len()?, ENTRY_BYTES_MAX - ENTRY_OVERHEAD_BYTES);
+        if length > limit {
+            return Err(FormatError::TooLarge { what: "bytes of a transaction", found: length, limit });
+        }
+        let (answer, receiver) = oneshot::channel();
+        Ok((Self { transaction, length, answer }, receiver))
+    }
+}
+
+/// The task that commits for one open catalog. Between commits it holds nothing of the catalog, so
+/// that dropping the last handle lets go of the store at once.
+pub(crate) struct Committer {
+    shared: Weak<Shared>,
+    session: Id,
+    next_sequence: u64,
+    requests: mpsc::Receiver<Request>,
+    /// A request that did not fit the entry before.
+    left_over: Option<Request>,
+}
+
+/// The work on one batch.
+struct Round {
+    shared: Arc<Shared>,
+    session: Id,
+}
+
+/// Transactions that are being committed together.
+struct Batch {
+    waiting: Vec<Waiting>,
+    /// The verified number when it was first tried.
+    base: u64,
+    began: Duration,
+    conflicts: u32,
+    /// The number at which it may have been written, until that is decided.
+    placed: Option<u64>,
+    /// Whether the snapshot is known to be as new as the call: only then may anything be rejected.
+    current: bool,
+}
+
+struct Waiting {
+    transaction: Transaction,
+    answer: oneshot::Sender<Answer>,
+}
+
+/// What became of an attempt to write an entry at its number.
+enum Placed {
+    Ours,
+    Taken,
+    /// No clear answer before the deadline.
+    Unclear(String),
+}
+
+impl Committer {
+    pub fn new(shared: &Arc<Shared>, requests: mpsc::Receiver<Request>) -> Self {
+        let session = shared.env.new_id();
+        Self { shared: Arc::downgrade(shared), session, next_sequence: 1, requests, left_over: None }
+    }
+
+    /// Commits until every handle of the catalog is gone.
+    pub async fn run(mut self) {
+        loop {
+            let first = match self.left_over.take() {
+                Some(request) => request,
+                None => match self.requests.recv().await {
+                    Some(request) => request,
+                    None => return,
+                },
+            };
+            let Some(shared) = self.shared.upgrade() else { return };
+            let batch = self.gather(&shared, first);
+            Round { shared, session: self.session }.commit(batch).await;
+        }
+    }
+
+    /// The first request and all others that wait already, as far as they fit one entry.
+    fn gather(&mut self, shared: &Shared, first: Request) -> Batch {
+        let mut batch = Batch {
+            waiting: Vec::new(),
+            base: shared.current().number(),
+            began: shared.env.monotonic(),
+            conflicts: 0,
+            placed: None,
+            current: false,
+        };
+        let (mut next, mut bytes) = (Some(first), ENTRY_OVERHEAD_BYTES);
+        while let Some(request) = next {
+            if bytes + request.length > ENTRY_BYTES_MAX {
+                self.left_over = Some(request);
+                break;
+            }
+            bytes += request.length;
+            let Request { mut transaction, answer, .. } = request;
+            transaction.sequence = self.next_sequence;
+            self.next_sequence += 1;
+            batch.waiting.push(Waiting { transaction, answer });
+            if batch.waiting.len() == TRANSACTIONS_MAX {
+                break;
+            }
+            next = self.requests.try_recv().ok();
+        }
+        batch
+    }
+}
+
+impl Round {
+    async fn commit(&self, mut batch: Batch) {
+        let mut failures = 0;
+        while !batch.waiting.is_empty() {
+            let failed = match self.step(&mut batch).await {
+                Ok(()) => continue,
+                Err(error) if !error.kind().is_retryable() => return self.give_up(batch, error),
+                Err(error) => error,
+            };
+            tracing::warn!(error = %failed, "catalog commit is retried");
+            let waited = self.waited(&batch);
+            if waited >= self.shared.options.commit_deadline {
+                return self.give_up(batch, failed);
+            }
+            self.shared.pause(failures).await;
+            failures += 1;
+        }
+    }
+
+    /// One round; an error means that nothing more is known about the batch than before.
+    async fn step(&self, batch: &mut Batch) -> Result<(), Error> {
+        let snapshot = self.shared.current();
+        if !self.resolve(batch, &snapshot) {
+            return Ok(());
+        }
+        let entry = self.entry(batch, snapshot.number() + 1);
+        let mut next = Snapshot::clone(&snapshot);
+        let outcomes = next.apply(&entry);
+        if outcomes.iter().any(|o| *o != Outcome::Applied) {
+            if batch.current {
+                self.reject(batch, outcomes);
+                return Ok(());
+            }
+            self.shared.catch_up().await?;
+            batch.current = true;
+            return Ok(());
+        }
+        match self.place(batch, &entry).await? {
+            Placed::Ours => self.confirm(batch, &snapshot, next).await,
+            Placed::Taken => {
+                batch.conflicts += 1;
+                self.shared.metrics.conflicts.inc();
+                self.shared.catch_up().await?;
+                batch.current = true;
+                Ok(())
+            }
+            Placed::Unclear(reason) => {
+                self.fail_all(batch, &reason);
+                Ok(())
+            }
+        }
+    }
+
+    fn entry(&self, batch: &Batch, number: u64) -> Entry {
+        let transactions = batch.waiting.iter().map(|w| w.transaction.clone()).collect();
+        Entry { number, session: self.session, base: batch.base, transactions }
+    }
+
+    /// Creates the entry at its number, and does not let go before it knows who has the number.
+    async fn place(&self, batch: &mut Batch, entry: &Entry) -> Result<Placed, Error> {
+        let path = names::entry(entry.number);
+        let bytes = Bytes::from(entry.encode()?);
+        for retry in 0.. {
+            let remaining = self.shared.options.commit_deadline.saturating_sub(self.waited(batch));
+            batch.placed = Some(entry.number);
+            self.shared.metrics.attempts.inc();
+            let create = self.shared.store.create(&path, bytes.clone(), Intent::catalog());
+            let failure = match self.shared.env.timeout(remaining, create).await {
+                Some(Ok(Created::New)) => return Ok(Placed::Ours),
+                Some(Ok(Created::Exists(found))) => {
+                    let ours = decode_entry(path.clone(), entry.number, &found).is_ok_and(|e| e == *entry);
+                    return Ok(if ours { Placed::Ours } else { Placed::Taken });
+                }
+                Some(Err(error)) if !error.kind().is_retryable() => return Err(error.into()),
+                Some(Err(error)) => error.to_string(),
+                None => return Ok(Placed::Unclear(format!("no answer to the creation of '{path}'"))),
+            };
+            tracing::warn!(number = entry.number, reason = %failure, "catalog entry is written again");
+            if self.waited(batch) >= self.shared.options.commit_deadline {
+                return Ok(Placed::Unclear(failure));
+            }
+            self.shared.pause(retry).await;
+        }
+        unreachable!("the loop above has no end")
+    }
+
+    /// Our entry is at its number. Did it happen?
+    async fn confirm(&self, batch: &mut Batch, verified: &Snapshot, next: Snapshot) -> Result<(), Error> {
+        let boundary = loop {
+            match self.shared.read_boundary().await {
+                Ok(boundary) => break boundary,
+                Err(error) if !error.kind().is_retryable() => return Err(error),
+                Err(error) if self.waited(batch) >= self.shared.options.commit_deadline => return Err(error),
+                Err(_) => self.shared.pause(2).await,
+            }
+        };
+        if boundary > verified.number() {
+            tracing::warn!(number = next.number(), boundary, "catalog number was gone before it was written");
+            let loaded = self.shared.reload().await?;
+            self.shared.publish(loaded);
+            batch.current = true;
+            return Ok(());
+        }
+        self.shared.metrics.entries.inc();
+        let published = self.shared.publish(Arc::new(next));
+        for waiting in batch.waiting.drain(..) {
+            self.answer(waiting, Ok(Arc::clone(&published)));
+        }
+        Ok(())
+    }
+
+    /// Finds out what became of the last attempt; `false` when the batch is answered.
+    fn resolve(&self, batch: &mut Batch, snapshot: &Arc<Snapshot>) -> bool {
+        let since = snapshot.number().saturating_sub(batch.base);
+        if let Some(number) = batch.placed {
+            if self.settle(batch, snapshot) {
+                return false;
+            }
+            if since > SESSION_ENTRIES {
+                self.fail_all(batch, "so many entries followed that its record may be forgotten");
+                return false;
+            }
+            if snapshot.number() >= number {
+                // The log has passed the number without it: it is somebody else's.
+                batch.placed = None;
+            }
+        }
+        if since > SESSION_ENTRIES / 2 && batch.placed.is_none() {
+            batch.base = snapshot.number();
+        }
+        if self.waited(batch) >= self.shared.options.commit_deadline {
+            self.fail_all(batch, "the deadline has passed");
+            return false;
+        }
+        true
+    }
+
+    /// Answers a batch that the published state has decided already; `false` when it has not.
+    fn settle(&self, batch: &mut Batch, snapshot: &Arc<Snapshot>) -> bool {
+        let first = batch.waiting[0].transaction.sequence;
+        if !snapshot.is_decided(self.session, first) {
+            return false;
+        }
+        let waited = self.waited(batch);
+        for waiting in batch.waiting.drain(..) {
+            let Transaction { sequence, preconditions, edits, .. } = &waiting.transaction;
+            let precondition = |index: u16| preconditions.get(usize::from(index)).cloned();
+            let result = match snapshot.verdict(self.session, *sequence) {
+                Some(Verdict::Applied) => Ok(Arc::clone(snapshot)),
+                Some(Verdict::Precondition(index)) => Err(precondition(index).map(Rejection::Precondition)),
+                Some(Verdict::Edit(index)) => Err(edits.get(usize::from(index)).map(|edit| {
+                    Rejection::Edit { edit: edit.clone(), fault: EditFault::Recorded }
+                })),
+                None => Err(None),
+            };
+            let result = result.map_err(|why| match why {
+                Some(why) => CommitError::Rejected { why: Box::new(why) },
+                None => CommitError::Uncertain { waited, reason: "its record was forgotten".into() },
+            });
+            self.answer(waiting, result);
+        }
+        true
+    }
+
+    fn waited(&self, batch: &Batch) -> Duration {
+        self.shared.env.monotonic().saturating_sub(batch.began)
+    }
+
+    /// Ends a batch without knowing more: unknown if any of it was written, else it did not happen.
+    fn fail_all(&self, batch: &mut Batch, reason: &str) {
+        let (waited, conflicts) = (self.waited(batch), batch.conflicts);
+        for waiting in batch.waiting.drain(..) {
+            let error = match batch.placed {
+                Some(_) => CommitError::Uncertain { waited, reason: reason.to_owned() },
+                None => CommitError::Deadline { waited, conflicts },
+            };
+            self.answer(waiting, Err(error));
+        }
+    }
+
+    fn give_up(&self, mut batch: Batch, error: Error) {
+        if batch.placed.is_some() {
+            return self.fail_all(&mut batch, &error.to_string());
+        }
+        for waiting in batch.waiting.drain(..) {
+            self.answer(waiting, Err(CommitError::Failed(error.clone())));
+        }
+    }
+
+    /// Answers the transactions that the current state does not allow; the others stay.
+    fn reject(&self, batch: &mut Batch, outcomes: Vec<Outcome>) {
+        let waiting = std::mem::take(&mut batch.waiting);
+        for (waiting, outcome) in waiting.into_iter().zip(outcomes) {
+            match outcome {
+                Outcome::Rejected(why) => {
+                    self.answer(waiting, Err(CommitError::Rejected { why: Box::new(why) }));
+                }
+                _ => batch.waiting.push(waiting),
+            }
+        }
+    }
+
+    fn answer(&self, waiting: Waiting, answer: Answer) {
+        self.shared.metrics.count_commit(&answer);
+        // A caller who went away does not want to know.
+        let _ = waiting.answer.send(answer);
+    }
+}

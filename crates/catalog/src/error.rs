@@ -1,0 +1,182 @@
+//! What can go wrong, with the object and the remedy.
+//!
+//! [`CommitError`] keeps two things apart that callers must not mix up: a commit that certainly
+//! did not happen, and one of which nobody knows ([`CommitError::Uncertain`]).
+
+use std::time::Duration;
+
+use sandur_base::ErrorKind;
+use sandur_format::catalog_entry::{Edit, FormatError, Precondition};
+
+/// A failure of the catalog.
+#[derive(Debug, Clone, thiserror::Error)]
+#[non_exhaustive]
+pub enum Error {
+    /// The store failed or refused.
+    #[error("catalog: {0}")]
+    Store(#[from] sandur_store::Error),
+    /// An object of the catalog cannot be read.
+    #[error("catalog object '{path}' cannot be used: {reason}; run `sandur check` to see all damage")]
+    Corrupt {
+        /// The object.
+        path: String,
+        /// What is wrong with it.
+        #[source]
+        reason: FormatError,
+    },
+    /// An object holds another number than its name says.
+    #[error("catalog object '{path}' holds number {found}: it was copied or renamed; run `sandur check`")]
+    Misplaced {
+        /// The object.
+        path: String,
+        /// The number inside.
+        found: u64,
+    },
+    /// The log was truncated faster than it could be read, or its checkpoints are gone.
+    #[error(
+        "catalog could not be loaded in {attempts} attempts: entries up to {boundary} are gone and no \
+         complete checkpoint at or above that number was found; run `sandur check`"
+    )]
+    Unloadable {
+        /// How often it was tried.
+        attempts: u32,
+        /// The boundary at the last attempt.
+        boundary: u64,
+    },
+    /// A value does not fit the format and was not written.
+    #[error("catalog: {0}")]
+    Format(#[from] FormatError),
+    /// A commit on behalf of housekeeping failed.
+    #[error("catalog: {0}")]
+    Commit(Box<CommitError>),
+}
+
+impl Error {
+    /// The kind of failure, for statuses and retries.
+    pub fn kind(&self) -> ErrorKind {
+        match self {
+            Self::Store(error) => error.kind(),
+            Self::Corrupt { .. } | Self::Misplaced { .. } => ErrorKind::Corrupt,
+            Self::Unloadable { .. } => ErrorKind::Unavailable,
+            Self::Format(error) => error.kind(),
+            Self::Commit(error) => error.kind(),
+        }
+    }
+}
+
+impl From<CommitError> for Error {
+    fn from(error: CommitError) -> Self {
+        Self::Commit(Box::new(error))
+    }
+}
+
+/// Why a commit is not known to have happened.
+#[derive(Debug, Clone, thiserror::Error)]
+#[non_exhaustive]
+pub enum CommitError {
+    /// The state does not allow it. It did not happen and never will.
+    #[error("commit rejected: {why}")]
+    Rejected {
+        /// Which condition did not hold.
+        why: Box<Rejection>,
+    },
+    /// It may or may not have happened, and may still happen. Commit again only under a
+    /// precondition that the first one would have made false.
+    #[error(
+        "outcome of the commit is unknown after {waited:?}: {reason}; it is safe to try again under \
+         the same preconditions"
+    )]
+    Uncertain {
+        /// How long it was tried.
+        waited: Duration,
+        /// The last failure.
+        reason: String,
+    },
+    /// It did not happen: there was no number free, or no answer, within the deadline.
+    #[error("commit did not happen within {waited:?} ({conflicts} numbers were taken by others); try again")]
+    Deadline {
+        /// How long it was tried.
+        waited: Duration,
+        /// How many numbers others had taken.
+        conflicts: u32,
+    },
+    /// It did not happen: the catalog could not be read or written.
+    #[error("commit did not happen: {0}")]
+    Failed(#[from] Error),
+    /// It did not happen: the transaction is larger than an entry may be.
+    #[error("commit did not happen: {0}")]
+    TooLarge(FormatError),
+    /// It did not happen: the catalog is being closed.
+    #[error("commit did not happen: the catalog is closed")]
+    Closed,
+}
+
+impl CommitError {
+    /// Whether the commit may have happened after all.
+    pub fn outcome_unknown(&self) -> bool {
+        matches!(self, Self::Uncertain { .. })
+    }
+
+    /// The kind of failure, for statuses and retries.
+    pub fn kind(&self) -> ErrorKind {
+        match self {
+            Self::Rejected { .. } => ErrorKind::Invalid,
+            Self::Uncertain { .. } => ErrorKind::Unavailable,
+            Self::Deadline { .. } => ErrorKind::Timeout,
+            Self::Failed(error) => error.kind(),
+            Self::TooLarge(_) => ErrorKind::Limit,
+            Self::Closed => ErrorKind::Cancelled,
+        }
+    }
+}
+
+/// Which part of a transaction the state does not allow.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum Rejection {
+    /// A precondition does not hold.
+    #[error("precondition {0:?} does not hold")]
+    Precondition(Precondition),
+    /// An edit contradicts the state.
+    #[error("{fault} ({edit:?})")]
+    Edit {
+        /// The edit.
+        edit: Edit,
+        /// What it contradicts.
+        fault: EditFault,
+    },
+}
+
+/// Why an edit contradicts the state.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+pub enum EditFault {
+    /// The incarnation never registered or was forgotten.
+    #[error("the incarnation is not registered")]
+    Unregistered,
+    /// The incarnation is registered with other properties.
+    #[error("the incarnation is registered already")]
+    Registered,
+    /// The incarnation is sealed at another number.
+    #[error("the incarnation is sealed already")]
+    Sealed,
+    /// The incarnation is still live, or not all of its WAL is in blocks.
+    #[error("the incarnation is not sealed and drained")]
+    NotDrained,
+    /// `from` is not the floor, or `to` is below it or behind the fence.
+    #[error("the floor does not follow from the current one")]
+    Floor,
+    /// The fence would be below the floor.
+    #[error("the fence is below the floor")]
+    Fence,
+    /// The block's id is at or below the orphan floor of its writer: its object may be gone.
+    #[error("the block is void: its id is not above the orphan floor of its writer")]
+    Orphan,
+    /// The block was removed already.
+    #[error("the block was removed already")]
+    Removed,
+    /// Another block has this id.
+    #[error("another block has this id")]
+    Duplicate,
+    /// The rejection was read back from the log, which does not keep the reason.
+    #[error("the edit contradicts the state")]
+    Recorded,
+}

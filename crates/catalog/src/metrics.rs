@@ -1,0 +1,89 @@
+//! Counters and gauges of one open catalog.
+
+use std::sync::Arc;
+
+use prometheus_client::metrics::counter::Counter;
+use prometheus_client::metrics::gauge::Gauge;
+use prometheus_client::registry::Registry;
+
+use crate::error::CommitError;
+use crate::snapshot::Snapshot;
+
+/// What the catalog counts. Cloning gives handles of the same counters.
+#[derive(Clone, Debug, Default)]
+pub struct CatalogMetrics {
+    /// Transactions that were committed.
+    pub commits: Counter,
+    /// Transactions that the state did not allow.
+    pub rejected: Counter,
+    /// Transactions that failed, or whose outcome is unknown.
+    pub failed: Counter,
+    /// Creations of entries that were tried.
+    pub attempts: Counter,
+    /// Numbers that somebody else had taken.
+    pub conflicts: Counter,
+    /// Entries that were applied.
+    pub entries: Counter,
+    /// Times that the state was loaded anew because entries were gone.
+    pub reloads: Counter,
+    /// Checkpoints that were written.
+    pub checkpoints: Counter,
+    /// Objects that garbage collection deleted.
+    pub deleted: Counter,
+    /// The number of the newest snapshot.
+    pub number: Gauge,
+    /// The boundary as last read.
+    pub boundary: Gauge,
+    /// Blocks that exist.
+    pub blocks: Gauge,
+    /// Blocks that are removed but not deleted.
+    pub removed: Gauge,
+    /// Registered incarnations.
+    pub writers: Gauge,
+}
+
+impl CatalogMetrics {
+    /// Registers everything under the prefix `catalog`.
+    pub fn register(&self, registry: &mut Registry) {
+        let registry = registry.sub_registry_with_prefix("catalog");
+        let counters = [
+            ("commits", "Transactions that were committed", &self.commits),
+            ("commits_rejected", "Transactions that the state did not allow", &self.rejected),
+            ("commits_failed", "Transactions that failed or whose outcome is unknown", &self.failed),
+            ("commit_attempts", "Creations of entries that were tried", &self.attempts),
+            ("commit_conflicts", "Numbers that somebody else had taken", &self.conflicts),
+            ("entries_applied", "Entries that were applied", &self.entries),
+            ("reloads", "Times that the state was loaded anew because entries were gone", &self.reloads),
+            ("checkpoints", "Checkpoints that were written", &self.checkpoints),
+            ("gc_deleted_objects", "Objects that garbage collection deleted", &self.deleted),
+        ];
+        for (name, help, counter) in counters {
+            registry.register(name, help, counter.clone());
+        }
+        let gauges = [
+            ("number", "Number of the newest snapshot", &self.number),
+            ("boundary", "Number up to which entries may be gone, as last read", &self.boundary),
+            ("blocks", "Blocks that exist", &self.blocks),
+            ("removed_blocks", "Blocks that are removed but not deleted", &self.removed),
+            ("writers", "Registered incarnations", &self.writers),
+        ];
+        for (name, help, gauge) in gauges {
+            registry.register(name, help, gauge.clone());
+        }
+    }
+
+    pub(crate) fn show(&self, snapshot: &Arc<Snapshot>) {
+        self.number.set(snapshot.number() as i64);
+        self.blocks.set(snapshot.block_count() as i64);
+        self.removed.set(snapshot.removed.len() as i64);
+        self.writers.set(snapshot.writers().len() as i64);
+    }
+
+    pub(crate) fn count_commit<T>(&self, result: &Result<T, CommitError>) {
+        match result {
+            Ok(_) => self.commits.inc(),
+            Err(CommitError::Rejected { .. }) => self.rejected.inc(),
+            Err(_) => self.failed.inc(),
+        };
+    }
+}

@@ -1,0 +1,37 @@
+//! Bounds and intervals of the catalog, with their defaults.
+
+use std::time::Duration;
+
+/// How the catalog behaves. The defaults suit a store with 20 to 600 ms per request.
+#[derive(Clone, Debug)]
+pub struct CatalogOptions {
+    /// How long one commit is tried. Default: 60 s.
+    pub commit_deadline: Duration,
+    /// Longest pause between two attempts of a commit. Default: 5 s.
+    pub pause_max: Duration,
+    /// Commits that may wait in this process. Default: 256.
+    pub queue_length_max: usize,
+    /// Entries after which a checkpoint is due. Default: 64; grows with the number of blocks, so
+    /// that what is written per entry stays bounded.
+    pub checkpoint_entries: u64,
+    /// Time after which a checkpoint is due if there is any entry. Default: 10 min.
+    pub checkpoint_age: Duration,
+    /// Objects that one call of housekeeping deletes at most. Default: 10,000.
+    pub deletes_max: usize,
+    /// Entries that are read at once when catching up. Default: 16.
+    pub read_ahead: usize,
+}
+
+impl Default for CatalogOptions {
+    fn default() -> Self {
+        Self {
+            commit_deadline: Duration::from_secs(60),
+            pause_max: Duration::from_secs(5),
+            queue_length_max: 256,
+            checkpoint_entries: 64,
+            checkpoint_age: Duration::from_secs(600),
+            deletes_max: 10_000,
+            read_ahead: 16,
+        }
+    }
+}

@@ -1,0 +1,122 @@
+//! What all parts of an open catalog share: the store, the newest verified snapshot, the clock.
+//!
+//! Invariants: the published snapshot is *verified* (see `tail.rs`): a prefix of the one log that
+//! everybody has. Its number never goes back.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use sandur_base::Env;
+use sandur_store::Store;
+use tokio::sync::watch;
+
+use crate::metrics::CatalogMetrics;
+use crate::options::CatalogOptions;
+use crate::snapshot::Snapshot;
+
+pub(crate) struct Shared {
+    pub store: Store,
+    pub env: Env,
+    pub options: CatalogOptions,
+    pub metrics: CatalogMetrics,
+    current: watch::Sender<Arc<Snapshot>>,
+    /// By the monotonic clock: the published snapshot held everything committed before this.
+    complete_at: Mutex<Duration>,
+    pub boundary_seen: AtomicU64,
+    pub refreshes: Refreshes,
+    pub checkpointed: Mutex<Checkpointed>,
+}
+
+/// Lets callers who wait for a refresh share one, if it began after they asked.
+#[derive(Default)]
+pub(crate) struct Refreshes {
+    pub turn: tokio::sync::Mutex<()>,
+    pub begun: AtomicU64,
+    pub done: AtomicU64,
+}
+
+/// The newest checkpoint that this process knows of.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Checkpointed {
+    /// Its number.
+    pub number: u64,
+    /// When this process learned of it, by its monotonic clock.
+    pub at: Duration,
+}
+
+impl Shared {
+    pub fn new(store: Store, env: Env, options: CatalogOptions) -> Self {
+        let now = env.monotonic();
+        Self {
+            store,
+            env,
+            options,
+            metrics: CatalogMetrics::default(),
+            current: watch::Sender::new(Arc::new(Snapshot::default())),
+            complete_at: Mutex::new(now),
+            boundary_seen: AtomicU64::new(0),
+            refreshes: Refreshes::default(),
+            checkpointed: Mutex::new(Checkpointed { number: 0, at: now }),
+        }
+    }
+
+    pub fn current(&self) -> Arc<Snapshot> {
+        Arc::clone(&self.current.borrow())
+    }
+
+    pub fn watch(&self) -> watch::Receiver<Arc<Snapshot>> {
+        self.current.subscribe()
+    }
+
+    /// Publishes a verified snapshot unless a newer one is there; returns the newest.
+    pub fn publish(&self, snapshot: Arc<Snapshot>) -> Arc<Snapshot> {
+        self.current.send_if_modified(|current| {
+            let newer = snapshot.number() > current.number();
+            if newer {
+                *current = Arc::clone(&snapshot);
+            }
+            newer
+        });
+        let newest = self.current();
+        self.metrics.show(&newest);
+        newest
+    }
+
+    /// Notes that the published snapshot holds everything that was committed before `began`.
+    pub fn note_complete(&self, began: Duration) {
+        let mut at = self.complete_at.lock().unwrap_or_else(PoisonError::into_inner);
+        *at = (*at).max(began);
+    }
+
+    pub fn age(&self) -> Duration {
+        let at = *self.complete_at.lock().unwrap_or_else(PoisonError::into_inner);
+        self.env.monotonic().saturating_sub(at)
+    }
+
+    pub fn checkpointed(&self) -> Checkpointed {
+        *self.checkpointed.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Notes a checkpoint that exists.
+    pub fn note_checkpoint(&self, number: u64) {
+        let at = self.env.monotonic();
+        let mut newest = self.checkpointed.lock().unwrap_or_else(PoisonError::into_inner);
+        if number > newest.number {
+            *newest = Checkpointed { number, at };
+        }
+    }
+
+    pub fn note_boundary(&self, number: u64) {
+        let before = self.boundary_seen.fetch_max(number, Ordering::Relaxed);
+        self.metrics.boundary.set(before.max(number) as i64);
+    }
+
+    /// A pause before retry number `retry` (from 0): full jitter, growing from 50 ms.
+    pub async fn pause(&self, retry: u32) {
+        let bound = Duration::from_millis(50).saturating_mul(1 << retry.min(10));
+        let bound_ms = bound.min(self.options.pause_max).as_millis() as u64;
+        let pause_ms = 1 + self.env.random_below(bound_ms.max(1));
+        self.env.sleep(Duration::from_millis(pause_ms)).await;
+    }
+}

@@ -1,0 +1,161 @@
+//! The state of the catalog after one entry, as an immutable value that is cheap to clone.
+//!
+//! Everything in it hangs on `Arc`s; [`Snapshot::apply`] (in `state.rs`) changes a clone. The state is
+//! a pure function of the entries up to its number: two processes with the same number have equal
+//! snapshots.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use sandur_base::Id;
+use sandur_format::catalog_entry::{
+    BlockMeta, CheckpointRoot, PartRef, PartRow, Session, Verdict, Writer,
+};
+use sandur_model::{TenantId, TimeRange};
+
+use crate::blocks::BlockSet;
+
+/// Which blocks and writers exist after entry `number`.
+#[derive(Clone, Debug, Default)]
+pub struct Snapshot {
+    pub(crate) number: u64,
+    pub(crate) writers: Arc<BTreeMap<Id, Writer>>,
+    pub(crate) blocks: BlockSet,
+    pub(crate) removed: Arc<BTreeMap<Id, RemovedBlock>>,
+    pub(crate) sessions: Arc<BTreeMap<Id, Session>>,
+}
+
+/// A block that is not part of answers any more, but whose object may still be there.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct RemovedBlock {
+    /// The block.
+    pub meta: Arc<BlockMeta>,
+    /// When it was removed, milliseconds since the epoch by the remover's clock. For people: it is
+    /// never compared with another machine's clock.
+    pub at_ms: i64,
+}
+
+impl Snapshot {
+    /// The number of the last entry that it contains; 0 for an empty catalog.
+    pub fn number(&self) -> u64 {
+        self.number
+    }
+
+    /// Registered incarnations, sealed ones too, by id.
+    pub fn writers(&self) -> &BTreeMap<Id, Writer> {
+        &self.writers
+    }
+
+    /// A registered incarnation.
+    pub fn writer(&self, incarnation: Id) -> Option<&Writer> {
+        self.writers.get(&incarnation)
+    }
+
+    /// The blocks of a tenant that hold an instant of `range`, by start of their window.
+    pub fn blocks(
+        &self,
+        tenant: &TenantId,
+        range: TimeRange,
+    ) -> impl DoubleEndedIterator<Item = &Arc<BlockMeta>> {
+        self.blocks.of(tenant, range)
+    }
+
+    /// A block that exists; `None` also for removed ones.
+    pub fn block(&self, id: Id) -> Option<&Arc<BlockMeta>> {
+        self.blocks.get(id)
+    }
+
+    /// Every block, by tenant, window and id.
+    pub fn all_blocks(&self) -> impl Iterator<Item = &Arc<BlockMeta>> {
+        self.blocks.iter()
+    }
+
+    /// How many blocks exist.
+    pub fn block_count(&self) -> usize {
+        self.blocks.len()
+    }
+
+    /// Tenants that have blocks, in order of their names.
+    pub fn tenants(&self) -> impl Iterator<Item = &TenantId> {
+        self.blocks.tenants()
+    }
+
+    /// Removed blocks whose objects are not known to be deleted.
+    pub fn removed(&self) -> impl Iterator<Item = &RemovedBlock> {
+        self.removed.values()
+    }
+
+    /// A removed block whose object is not known to be deleted.
+    pub fn removed_block(&self, id: Id) -> Option<&RemovedBlock> {
+        self.removed.get(&id)
+    }
+
+    /// Whether the object of this block may be needed: it exists or awaits its deletion.
+    pub fn is_referenced(&self, id: Id) -> bool {
+        self.blocks.get(id).is_some() || self.removed.contains_key(&id)
+    }
+
+    /// How many sessions are remembered.
+    pub fn session_count(&self) -> usize {
+        self.sessions.len()
+    }
+
+    /// What became of a session's transaction, as far as it is remembered.
+    pub(crate) fn verdict(&self, session: Id, sequence: u64) -> Option<Verdict> {
+        let verdicts = &self.sessions.get(&session)?.verdicts;
+        verdicts.iter().find(|(s, _)| *s == sequence).map(|(_, verdict)| *verdict)
+    }
+
+    /// Whether a session's transaction was decided, remembered or not.
+    pub(crate) fn is_decided(&self, session: Id, sequence: u64) -> bool {
+        self.sessions.get(&session).is_some_and(|s| s.last_sequence >= sequence)
+    }
+
+    /// What a checkpoint's parts hold: existing blocks, then removed ones.
+    pub(crate) fn rows(&self) -> impl Iterator<Item = PartRow> {
+        let existing = self.blocks.iter().map(|b| (b, None));
+        let removed = self.removed.values().map(|r| (&r.meta, Some(r.at_ms)));
+        existing.chain(removed).map(|(b, removed_at_ms)| PartRow { meta: BlockMeta::clone(b), removed_at_ms })
+    }
+
+    /// What a checkpoint's root holds.
+    pub(crate) fn root(&self, id: Id, parts: Vec<PartRef>) -> CheckpointRoot {
+        let writers = self.writers.values().cloned().collect();
+        let sessions = self.sessions.iter().map(|(id, s)| (*id, s.clone())).collect();
+        CheckpointRoot { number: self.number, id, writers, sessions, parts }
+    }
+
+    /// The state of a checkpoint.
+    pub(crate) fn restore(root: CheckpointRoot, rows: impl Iterator<Item = PartRow>) -> Self {
+        let (mut blocks, mut removed) = (BlockSet::default(), BTreeMap::new());
+        for PartRow { meta, removed_at_ms } in rows {
+            match removed_at_ms {
+                Some(at_ms) => {
+                    removed.insert(meta.id, RemovedBlock { meta: Arc::new(meta), at_ms });
+                }
+                None if blocks.get(meta.id).is_none() => blocks.insert(meta),
+                None => {}
+            }
+        }
+        let writers = root.writers.into_iter().map(|w| (w.incarnation, w)).collect();
+        Self {
+            number: root.number,
+            writers: Arc::new(writers),
+            blocks,
+            removed: Arc::new(removed),
+            sessions: Arc::new(root.sessions.into_iter().collect()),
+        }
+    }
+}
+
+/// Equal content, whatever is shared.
+impl PartialEq for Snapshot {
+    fn eq(&self, other: &Self) -> bool {
+        self.number == other.number
+            && self.writers == other.writers
+            && self.removed == other.removed
+            && self.sessions == other.sessions
+            && self.blocks.len() == other.blocks.len()
+            && self.blocks.iter().eq(other.blocks.iter())
+    }
+}

@@ -1,0 +1,268 @@
+//! The replicated state machine: what one entry does to a snapshot.
+//!
+//! Deterministic and total: every reader that applies the same entries in the order of their
+//! numbers has the same state, whatever the entries hold and whenever they were written. A
+//! transaction is applied whole or not at all; it is applied once, however often it was written:
+//!
+//! * a session's sequence numbers grow, and the state remembers the last one of each session;
+//! * sessions are forgotten only after [`SESSION_ENTRIES`] entries without a sign of life, and a
+//!   transaction that was first tried longer ago than that is void.
+//!
+//! So a delayed put, a retried one or one of a process that slept for a day is the same no-op for
+//! everybody. Nothing here looks at a clock.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use sandur_base::Id;
+use sandur_format::catalog_entry::{BlockMeta, Edit, Entry, Precondition, Session, Transaction, Verdict, Writer};
+
+use crate::error::{EditFault, Rejection};
+use crate::snapshot::{RemovedBlock, Snapshot};
+
+/// For how many entries a silent session is remembered. At one entry every 2 s, more than a day.
+pub const SESSION_ENTRIES: u64 = 1 << 16;
+/// Sessions are looked through for silent ones each time the number is a multiple of this.
+const SWEEP_ENTRIES: u64 = 1 << 10;
+
+/// What became of one transaction of an applied entry.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Outcome {
+    /// Its edits are part of the state.
+    Applied,
+    /// The state does not allow it.
+    Rejected(Rejection),
+    /// It was decided by an earlier entry.
+    Repeated,
+    /// It was first tried too long ago.
+    Expired,
+}
+
+impl Snapshot {
+    /// Applies the next entry and says what became of its transactions, in their order.
+    ///
+    /// # Panics
+    /// When the entry's number is not the next one: the caller reads entries in order.
+    pub fn apply(&mut self, entry: &Entry) -> Vec<Outcome> {
+        assert_eq!(entry.number, self.number + 1, "entries are applied in the order of their numbers");
+        self.number = entry.number;
+        let outcomes = if entry.base.saturating_add(SESSION_ENTRIES) < entry.number {
+            vec![Outcome::Expired; entry.transactions.len()]
+        } else {
+            self.apply_transactions(entry)
+        };
+        if self.number.is_multiple_of(SWEEP_ENTRIES) {
+            let number = self.number;
+            Arc::make_mut(&mut self.sessions).retain(|_, s| s.at.saturating_add(SESSION_ENTRIES) >= number);
+        }
+        outcomes
+    }
+
+    fn apply_transactions(&mut self, entry: &Entry) -> Vec<Outcome> {
+        let known = self.sessions.get(&entry.session);
+        let mut last_sequence = known.map_or(0, |s| s.last_sequence);
+        let (mut outcomes, mut verdicts) = (Vec::with_capacity(entry.transactions.len()), Vec::new());
+        for transaction in &entry.transactions {
+            if transaction.sequence <= last_sequence {
+                outcomes.push(Outcome::Repeated);
+                continue;
+            }
+            last_sequence = transaction.sequence;
+            let (outcome, verdict) = match self.apply_transaction(transaction) {
+                Ok(()) => (Outcome::Applied, Verdict::Applied),
+                Err((rejection, verdict)) => (Outcome::Rejected(rejection), verdict),
+            };
+            outcomes.push(outcome);
+            verdicts.push((transaction.sequence, verdict));
+        }
+        if !verdicts.is_empty() {
+            let session = Session { last_sequence, at: entry.number, verdicts };
+            Arc::make_mut(&mut self.sessions).insert(entry.session, session);
+        }
+        outcomes
+    }
+
+    fn apply_transaction(&mut self, transaction: &Transaction) -> Result<(), (Rejection, Verdict)> {
+        for (index, precondition) in transaction.preconditions.iter().enumerate() {
+            if !self.holds(precondition) {
+                let rejection = Rejection::Precondition(precondition.clone());
+                return Err((rejection, Verdict::Precondition(index_of(index))));
+            }
+        }
+        let mut plan = Plan { state: self, writers: BTreeMap::new(), removed: BTreeSet::new() };
+        for (index, edit) in transaction.edits.iter().enumerate() {
+            if let Err(fault) = plan.check(edit) {
+                let rejection = Rejection::Edit { edit: edit.clone(), fault };
+                return Err((rejection, Verdict::Edit(index_of(index))));
+            }
+        }
+        let writers = plan.writers;
+        if !writers.is_empty() {
+            let known = Arc::make_mut(&mut self.writers);
+            for (incarnation, writer) in writers {
+                match writer {
+                    Some(writer) => known.insert(incarnation, writer),
+                    None => known.remove(&incarnation),
+                };
+            }
+        }
+        for edit in &transaction.edits {
+            self.perform(edit);
+        }
+        Ok(())
+    }
+
+    fn holds(&self, precondition: &Precondition) -> bool {
+        let writer = |id: &Id| self.writers.get(id);
+        match precondition {
+            Precondition::FloorIs { incarnation, at } => writer(incarnation).is_some_and(|w| w.floor == *at),
+            Precondition::Live { incarnation } => writer(incarnation).is_some_and(|w| !w.is_sealed()),
+            Precondition::Registered { incarnation } => writer(incarnation).is_some(),
+            Precondition::Sealed { incarnation } => writer(incarnation).is_some_and(Writer::is_sealed),
+            Precondition::BlocksPresent(ids) => ids.iter().all(|id| self.blocks.get(*id).is_some()),
+        }
+    }
+
+    /// The part of a checked edit that concerns blocks; writers were changed before.
+    fn perform(&mut self, edit: &Edit) {
+        match edit {
+            Edit::AddBlock(meta) if self.blocks.get(meta.id).is_none() => self.blocks.insert(meta.clone()),
+            Edit::RemoveBlock { id, at_ms } => {
+                if let Some(meta) = self.blocks.remove(*id) {
+                    let removed = RemovedBlock { meta, at_ms: *at_ms };
+                    Arc::make_mut(&mut self.removed).insert(*id, removed);
+                }
+            }
+            Edit::Deleted { ids } if ids.iter().any(|id| self.removed.contains_key(id)) => {
+                let removed = Arc::make_mut(&mut self.removed);
+                for id in ids {
+                    removed.remove(id);
+                }
+            }
+            _ => {}
+        }
+    }
+}
+
+/// Edits of one transaction that were checked so far: later edits see earlier ones, and nothing
+/// has happened until all of them are allowed.
+struct Plan<'a> {
+    state: &'a Snapshot,
+    /// Changed writers; `None` for forgotten ones.
+    writers: BTreeMap<Id, Option<Writer>>,
+    /// Blocks that this transaction removes.
+    removed: BTreeSet<Id>,
+}
+
+impl Plan<'_> {
+    fn writer(&self, incarnation: Id) -> Option<&Writer> {
+        match self.writers.get(&incarnation) {
+            Some(changed) => changed.as_ref(),
+            None => self.state.writers.get(&incarnation),
+        }
+    }
+
+    /// A writer to change.
+    fn change(&mut self, incarnation: Id) -> Result<&mut Writer, EditFault> {
+        let known = self.writer(incarnation).cloned();
+        let slot = self.writers.entry(incarnation).or_insert(known);
+        slot.as_mut().ok_or(EditFault::Unregistered)
+    }
+
+    fn check(&mut self, edit: &Edit) -> Result<(), EditFault> {
+        match edit {
+            Edit::Register { .. } => self.check_register(edit),
+            Edit::AddBlock(meta) => self.check_add(meta),
+            Edit::RemoveBlock { id, .. } => {
+                self.removed.insert(*id);
+                Ok(())
+            }
+            Edit::Floor { incarnation, from, to } => {
+                let writer = self.change(*incarnation)?;
+                let behind_fence = writer.fence.is_some_and(|fence| *to > fence);
+                if writer.floor != *from || to < from || behind_fence {
+                    return Err(EditFault::Floor);
+                }
+                writer.floor = *to;
+                Ok(())
+            }
+            Edit::Seal { incarnation, fence } => {
+                let writer = self.change(*incarnation)?;
+                match writer.fence {
+                    Some(known) if known != *fence => Err(EditFault::Sealed),
+                    None if *fence < writer.floor => Err(EditFault::Fence),
+                    _ => {
+                        writer.fence = Some(*fence);
+                        Ok(())
+                    }
+                }
+            }
+            Edit::Forget { incarnation } => match self.writer(*incarnation) {
+                Some(writer) if !writer.is_drained() => Err(EditFault::NotDrained),
+                _ => {
+                    self.writers.insert(*incarnation, None);
+                    Ok(())
+                }
+            },
+            Edit::OrphanFloor { incarnation, id } => {
+                let writer = self.change(*incarnation)?;
+                writer.orphan_floor = writer.orphan_floor.max(Some(*id));
+                Ok(())
+            }
+            Edit::Deleted { .. } => Ok(()),
+        }
+    }
+
+    fn check_register(&mut self, edit: &Edit) -> Result<(), EditFault> {
+        let Edit::Register { incarnation, address, host, started_ms, wal } = edit else {
+            return Ok(());
+        };
+        let new = Writer {
+            incarnation: *incarnation,
+            address: address.clone(),
+            host: host.clone(),
+            started_ms: *started_ms,
+            wal: *wal,
+            floor: 0,
+            fence: None,
+            orphan_floor: None,
+        };
+        match self.writer(*incarnation) {
+            None => {
+                self.writers.insert(*incarnation, Some(new));
+                Ok(())
+            }
+            Some(known) => {
+                let Writer { floor, fence, orphan_floor, .. } = *known;
+                let same = *known == Writer { floor, fence, orphan_floor, ..new };
+                if same && !known.is_sealed() { Ok(()) } else { Err(EditFault::Registered) }
+            }
+        }
+    }
+
+    /// A void block voids its whole transaction: the transaction also moves a floor or removes
+    /// the inputs of a compaction, and doing that without the block would lose rows.
+    fn check_add(&mut self, meta: &BlockMeta) -> Result<(), EditFault> {
+        if self.state.removed.contains_key(&meta.id) || self.removed.contains(&meta.id) {
+            return Err(EditFault::Removed);
+        }
+        if let Some(known) = self.state.blocks.get(meta.id) {
+            return if **known == *meta { Ok(()) } else { Err(EditFault::Duplicate) };
+        }
+        let writer = self.writer(meta.writer).ok_or(EditFault::Unregistered)?;
+        match writer.orphan_floor {
+            Some(floor) if meta.id <= floor => Err(EditFault::Orphan),
+            _ => Ok(()),
+        }
+    }
+}
+
+/// Entries are at most 4 MiB and no precondition or edit takes less than two bytes, so an index
+/// can exceed 16 bits; beyond that the exact place is not worth more bytes in every session.
+fn index_of(index: usize) -> u16 {
+    u16::try_from(index).unwrap_or(u16::MAX)
+}
+
+#[cfg(test)]
+#[path = "state_tests.rs"]
+mod tests;

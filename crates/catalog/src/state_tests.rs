@@ -1,0 +1,276 @@
+//! Goal: the state machine does what its documentation says, for every edit and precondition, and
+//! writing a transaction twice or late changes nothing. Method: entries by hand, and random
+//! entries of which each is also delivered again later.
+
+use sandur_format::catalog_entry::WalKind;
+
+use super::*;
+use crate::test_blocks::{WRITER, block};
+
+const SESSION: Id = Id(50);
+
+fn register(incarnation: Id) -> Edit {
+    let (address, host) = ("a:1".to_owned(), "h".to_owned());
+    Edit::Register { incarnation, address, host, started_ms: 5, wal: WalKind::Bucket }
+}
+
+/// A snapshot in which `WRITER` is registered, and a way to commit to it.
+struct Log {
+    state: Snapshot,
+    sequence: u64,
+}
+
+impl Log {
+    fn new() -> Self {
+        let mut log = Self { state: Snapshot::default(), sequence: 0 };
+        log.applied(vec![register(WRITER)], vec![]);
+        log
+    }
+
+    fn entry(&mut self, edits: Vec<Edit>, preconditions: Vec<Precondition>) -> Entry {
+        self.sequence += 1;
+        let transaction = Transaction { sequence: self.sequence, author: WRITER, preconditions, edits };
+        let (number, base) = (self.state.number() + 1, self.state.number());
+        Entry { number, session: SESSION, base, transactions: vec![transaction] }
+    }
+
+    fn commit(&mut self, edits: Vec<Edit>, preconditions: Vec<Precondition>) -> Outcome {
+        let entry = self.entry(edits, preconditions);
+        self.state.apply(&entry).remove(0)
+    }
+
+    #[track_caller]
+    fn applied(&mut self, edits: Vec<Edit>, preconditions: Vec<Precondition>) {
+        assert_eq!(self.commit(edits, preconditions), Outcome::Applied);
+    }
+
+    /// Rejected, and nothing but the number and the session has changed.
+    #[track_caller]
+    fn fault(&mut self, edits: Vec<Edit>) -> EditFault {
+        let before = self.state.clone();
+        let outcome = self.commit(edits, vec![]);
+        let mut after = self.state.clone();
+        (after.number, after.sessions) = (before.number, Arc::clone(&before.sessions));
+        assert_eq!(after, before);
+        match outcome {
+            Outcome::Rejected(Rejection::Edit { fault, .. }) => fault,
+            other => panic!("{other:?}"),
+        }
+    }
+}
+
+fn floor(from: u64, to: u64) -> Edit {
+    Edit::Floor { incarnation: WRITER, from, to }
+}
+
+#[test]
+fn a_flush_is_all_or_nothing_and_only_one_of_two_wins() {
+    let mut log = Log::new();
+    let flush = |id| vec![Edit::AddBlock(block(id, "a", 1)), floor(0, 3)];
+    let guard = vec![Precondition::FloorIs { incarnation: WRITER, at: 0 }];
+    log.applied(flush(1), guard.clone());
+    let second = log.commit(flush(2), guard.clone());
+    assert_eq!(second, Outcome::Rejected(Rejection::Precondition(guard[0].clone())));
+    assert_eq!(log.fault(flush(3)), EditFault::Floor);
+    assert_eq!(log.state.writer(WRITER).unwrap().floor, 3);
+    assert_eq!(log.state.all_blocks().map(|b| b.id.0).collect::<Vec<_>>(), [1]);
+}
+
+#[test]
+fn floors_only_rise_and_never_behind_the_fence() {
+    let mut log = Log::new();
+    log.applied(vec![floor(0, 5)], vec![]);
+    assert_eq!(log.fault(vec![floor(5, 4)]), EditFault::Floor);
+    assert_eq!(log.fault(vec![floor(4, 6)]), EditFault::Floor);
+    assert_eq!(log.fault(vec![Edit::Seal { incarnation: WRITER, fence: 4 }]), EditFault::Fence);
+    let seal = Edit::Seal { incarnation: WRITER, fence: 9 };
+    log.applied(vec![seal.clone(), floor(5, 7)], vec![Precondition::Live { incarnation: WRITER }]);
+    assert_eq!(log.fault(vec![floor(7, 10)]), EditFault::Floor);
+    log.applied(vec![seal], vec![Precondition::Sealed { incarnation: WRITER }]);
+    assert_eq!(log.fault(vec![Edit::Seal { incarnation: WRITER, fence: 10 }]), EditFault::Sealed);
+    let live = Precondition::Live { incarnation: WRITER };
+    assert_eq!(log.commit(vec![], vec![live.clone()]), Outcome::Rejected(Rejection::Precondition(live)));
+}
+
+#[test]
+fn a_writer_is_forgotten_only_when_sealed_and_drained() {
+    let mut log = Log::new();
+    let forget = || vec![Edit::Forget { incarnation: WRITER }];
+    assert_eq!(log.fault(forget()), EditFault::NotDrained);
+    log.applied(vec![Edit::Seal { incarnation: WRITER, fence: 2 }], vec![]);
+    assert_eq!(log.fault(forget()), EditFault::NotDrained);
+    log.applied(vec![floor(0, 2), Edit::Forget { incarnation: WRITER }], vec![]);
+    assert!(log.state.writers().is_empty());
+    log.applied(forget(), vec![]);
+    assert_eq!(log.fault(vec![Edit::AddBlock(block(1, "a", 1))]), EditFault::Unregistered);
+    assert_eq!(log.fault(vec![floor(2, 3)]), EditFault::Unregistered);
+    let registered = Precondition::Registered { incarnation: WRITER };
+    assert!(matches!(log.commit(vec![], vec![registered]), Outcome::Rejected(_)));
+}
+
+#[test]
+fn registering_twice_is_the_same_or_an_error() {
+    let mut log = Log::new();
+    log.applied(vec![floor(0, 4)], vec![]);
+    log.applied(vec![register(WRITER)], vec![]);
+    assert_eq!(log.state.writer(WRITER).unwrap().floor, 4);
+    let (address, host) = ("b:2".to_owned(), "h".to_owned());
+    let other = Edit::Register { incarnation: WRITER, address, host, started_ms: 5, wal: WalKind::Bucket };
+    assert_eq!(log.fault(vec![other]), EditFault::Registered);
+    log.applied(vec![Edit::Seal { incarnation: WRITER, fence: 4 }], vec![]);
+    assert_eq!(log.fault(vec![register(WRITER)]), EditFault::Registered);
+}
+
+#[test]
+fn a_block_lives_is_removed_and_is_deleted() {
+    let mut log = Log::new();
+    log.applied(vec![Edit::AddBlock(block(1, "a", 1)), Edit::AddBlock(block(2, "a", 1))], vec![]);
+    let merge = |inputs: [u128; 2], output| {
+        let remove = |id| Edit::RemoveBlock { id: Id(id), at_ms: 77 };
+        let edits = vec![remove(inputs[0]), remove(inputs[1]), Edit::AddBlock(block(output, "a", 1))];
+        (edits, vec![Precondition::BlocksPresent(inputs.map(Id).to_vec())])
+    };
+    let (edits, guard) = merge([1, 2], 3);
+    log.applied(edits, guard);
+    let (edits, guard) = merge([1, 2], 4);
+    assert!(matches!(log.commit(edits, guard), Outcome::Rejected(Rejection::Precondition(_))));
+    assert_eq!(log.state.all_blocks().map(|b| b.id.0).collect::<Vec<_>>(), [3]);
+    let removed = log.state.removed_block(Id(1)).unwrap();
+    assert_eq!((removed.at_ms, removed.meta.id), (77, Id(1)));
+    assert_eq!(log.fault(vec![Edit::AddBlock(block(1, "a", 1))]), EditFault::Removed);
+    log.applied(vec![Edit::Deleted { ids: vec![Id(1), Id(9), Id(3)] }], vec![]);
+    assert!(log.state.removed_block(Id(1)).is_none() && log.state.removed_block(Id(2)).is_some());
+    assert!(log.state.block(Id(3)).is_some(), "only removed blocks can be deleted");
+    log.applied(vec![Edit::RemoveBlock { id: Id(1), at_ms: 1 }], vec![]);
+    log.applied(vec![Edit::AddBlock(block(3, "a", 1))], vec![]);
+    assert_eq!(log.fault(vec![Edit::AddBlock(block(3, "a", 2))]), EditFault::Duplicate);
+    let swap = vec![Edit::RemoveBlock { id: Id(3), at_ms: 1 }, Edit::AddBlock(block(3, "a", 1))];
+    assert_eq!(log.fault(swap), EditFault::Removed);
+}
+
+#[test]
+fn an_orphan_floor_voids_whole_transactions_of_late_blocks() {
+    let mut log = Log::new();
+    log.applied(vec![Edit::AddBlock(block(5, "a", 1))], vec![]);
+    log.applied(vec![Edit::OrphanFloor { incarnation: WRITER, id: Id(10) }], vec![]);
+    log.applied(vec![Edit::OrphanFloor { incarnation: WRITER, id: Id(4) }], vec![]);
+    let late = vec![Edit::RemoveBlock { id: Id(5), at_ms: 0 }, Edit::AddBlock(block(10, "a", 1))];
+    assert_eq!(log.fault(late), EditFault::Orphan);
+    log.applied(vec![Edit::AddBlock(block(11, "a", 1)), Edit::AddBlock(block(5, "a", 1))], vec![]);
+    assert_eq!(log.state.block_count(), 2);
+}
+
+#[test]
+fn a_transaction_that_is_written_again_or_late_does_nothing() {
+    let mut log = Log::new();
+    let mut first = log.entry(vec![Edit::AddBlock(block(1, "a", 1))], vec![]);
+    assert_eq!(log.state.apply(&first), [Outcome::Applied]);
+    log.applied(vec![Edit::RemoveBlock { id: Id(1), at_ms: 0 }], vec![]);
+    log.applied(vec![Edit::Deleted { ids: vec![Id(1)] }], vec![]);
+    first.number = log.state.number() + 1;
+    assert_eq!(log.state.apply(&first), [Outcome::Repeated]);
+    assert!(log.state.block(Id(1)).is_none());
+    // Another process lets so many entries pass that the session is forgotten.
+    while log.state.number() < 2 * SESSION_ENTRIES {
+        let number = log.state.number() + 1;
+        let idle = Transaction { sequence: number, author: Id(2), preconditions: vec![], edits: vec![] };
+        log.state.apply(&Entry { number, session: Id(51), base: number - 1, transactions: vec![idle] });
+    }
+    assert_eq!(log.state.verdict(SESSION, 2), None);
+    assert_eq!(log.state.session_count(), 1);
+    first.number = log.state.number() + 1;
+    assert_eq!(log.state.apply(&first), [Outcome::Expired]);
+    assert!(log.state.block(Id(1)).is_none());
+}
+
+#[test]
+fn a_session_is_remembered_as_long_as_its_transactions_are_not_expired() {
+    let mut log = Log::new();
+    let mut first = log.entry(vec![Edit::AddBlock(block(1, "a", 1))], vec![]);
+    log.state.apply(&first);
+    while log.state.number() < first.base + SESSION_ENTRIES - 1 {
+        let number = log.state.number() + 1;
+        log.state.apply(&Entry { number, session: Id(51), base: number - 1, transactions: vec![] });
+    }
+    first.number = log.state.number() + 1;
+    assert_eq!(log.state.apply(&first), [Outcome::Repeated]);
+    assert_eq!(log.state.verdict(SESSION, 2), Some(Verdict::Applied));
+}
+
+#[test]
+fn transactions_of_one_entry_are_decided_one_by_one() {
+    let mut log = Log::new();
+    let guard = vec![Precondition::FloorIs { incarnation: WRITER, at: 0 }];
+    let mut entry = log.entry(vec![floor(0, 2)], guard.clone());
+    let mut second = entry.transactions[0].clone();
+    second.sequence += 1;
+    let mut third = entry.transactions[0].clone();
+    (third.sequence, third.edits) = (second.sequence + 1, vec![floor(2, 3)]);
+    third.preconditions = vec![Precondition::FloorIs { incarnation: WRITER, at: 2 }];
+    let repeated = entry.transactions[0].clone();
+    entry.transactions.extend([second, third, repeated]);
+    let rejected = Outcome::Rejected(Rejection::Precondition(guard[0].clone()));
+    assert_eq!(log.state.apply(&entry), [Outcome::Applied, rejected, Outcome::Applied, Outcome::Repeated]);
+    assert_eq!(log.state.writer(WRITER).unwrap().floor, 3);
+    let verdicts = [2, 3, 4].map(|s| log.state.verdict(SESSION, s).unwrap());
+    assert_eq!(verdicts, [Verdict::Applied, Verdict::Precondition(0), Verdict::Applied]);
+    assert!(log.state.is_decided(SESSION, 4) && !log.state.is_decided(SESSION, 5));
+}
+
+/// A small generator, so that the test needs no world.
+struct Dice(u64);
+
+impl Dice {
+    fn roll(&mut self, below: u64) -> u64 {
+        self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        (self.0 >> 33) % below
+    }
+
+    fn edit(&mut self) -> Edit {
+        let writer = Id(1_000 + u128::from(self.roll(3)));
+        let id = u128::from(self.roll(30));
+        match self.roll(9) {
+            0 => register(writer),
+            1 => Edit::RemoveBlock { id: Id(id), at_ms: 3 },
+            2 => Edit::Floor { incarnation: writer, from: self.roll(4), to: self.roll(6) },
+            3 if self.roll(4) == 0 => Edit::Seal { incarnation: writer, fence: self.roll(9) },
+            4 => Edit::Deleted { ids: vec![Id(id)] },
+            5 if self.roll(6) == 0 => Edit::OrphanFloor { incarnation: writer, id: Id(id / 4) },
+            6 if self.roll(3) == 0 => Edit::Forget { incarnation: writer },
+            _ => Edit::AddBlock(BlockMeta { writer, ..block(id, ["a", "b"][self.roll(2) as usize], id as i64) }),
+        }
+    }
+}
+
+/// Delivering any earlier entry again, restoring from a checkpoint's rows, and applying on a clone
+/// that is shared or not must all give the same state.
+#[test]
+fn random_histories_are_deterministic_and_idempotent() {
+    for seed in 0..200 {
+        let mut dice = Dice(seed);
+        let (mut once, mut twice) = (Snapshot::default(), Snapshot::default());
+        let mut entries: Vec<Entry> = Vec::new();
+        let mut kept = Vec::new();
+        for sequence in 1..60 {
+            let edits = (0..dice.roll(4)).map(|_| dice.edit()).collect();
+            let preconditions = match dice.roll(3) {
+                0 => vec![Precondition::FloorIs { incarnation: Id(1_000), at: dice.roll(4) }],
+                _ => vec![],
+            };
+            let transaction = Transaction { sequence, author: Id(1), preconditions, edits };
+            let number = once.number() + 1;
+            let entry = Entry { number, session: SESSION, base: number - 1, transactions: vec![transaction] };
+            once.apply(&entry);
+            kept.push(twice.clone());
+            twice.apply(&Entry { number: twice.number() + 1, ..entry.clone() });
+            entries.push(entry);
+            let again = entries[dice.roll(entries.len() as u64) as usize].clone();
+            let number = twice.number() + 1;
+            assert_eq!(twice.apply(&Entry { number, ..again }), [Outcome::Repeated], "seed {seed}");
+            let parts = twice.root(Id(9), vec![]);
+            assert_eq!(Snapshot::restore(parts, twice.rows()), twice, "seed {seed}");
+        }
+        let normal = |s: &Snapshot| Snapshot { number: 0, sessions: Arc::default(), ..s.clone() };
+        assert_eq!(normal(&once), normal(&twice), "seed {seed}");
+    }
+}

@@ -1,0 +1,117 @@
+//! Following the log: read entry after entry until there is none, then ask for the boundary.
+//!
+//! **Why the boundary is asked after every read.** A writer that slept may create a number again
+//! that was deleted: a ghost. Whoever reads `n` could meet the ghost instead of the entry that
+//! everybody else applied. Numbers are deleted only after the boundary has reached them, so if the
+//! boundary, read *after* the entries, is still below the first of them, none was a ghost. The same
+//! check tells "there is no next entry" from "the next entries are gone". Otherwise what was read
+//! is thrown away and the state is loaded from a checkpoint.
+//!
+//! A snapshot that passed the check is called verified. Only verified snapshots are published.
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+use bytes::Bytes;
+use futures_util::future::join_all;
+use sandur_format::catalog_entry::Entry;
+use sandur_store::Intent;
+
+use crate::error::Error;
+use crate::names;
+use crate::shared::Shared;
+use crate::snapshot::Snapshot;
+
+/// Where following the log ended.
+pub(crate) enum Tail {
+    /// At its end; the snapshot is verified.
+    Verified(Arc<Snapshot>),
+    /// The entries after the starting point are gone.
+    Lost,
+}
+
+impl Shared {
+    /// The snapshot of the log's end: contains everything that was committed before the call.
+    /// Callers share a refresh that began after all of them had asked.
+    pub(crate) async fn refresh(&self) -> Result<Arc<Snapshot>, Error> {
+        let ticket = self.refreshes.begun.load(Ordering::Acquire);
+        let _turn = self.refreshes.turn.lock().await;
+        if self.refreshes.done.load(Ordering::Acquire) > ticket {
+            return Ok(self.current());
+        }
+        let own = self.refreshes.begun.fetch_add(1, Ordering::AcqRel) + 1;
+        let snapshot = self.catch_up().await?;
+        self.refreshes.done.store(own, Ordering::Release);
+        Ok(snapshot)
+    }
+
+    /// As [`Shared::refresh`], for itself alone.
+    pub(crate) async fn catch_up(&self) -> Result<Arc<Snapshot>, Error> {
+        let began = self.env.monotonic();
+        let snapshot = match self.tail(&self.current()).await? {
+            Tail::Verified(snapshot) => snapshot,
+            Tail::Lost => self.reload().await?,
+        };
+        let newest = self.publish(snapshot);
+        self.note_complete(began);
+        Ok(newest)
+    }
+
+    /// Loads the state from the newest checkpoint, because the entries after the own snapshot are
+    /// gone or because what was read cannot be trusted.
+    pub(crate) async fn reload(&self) -> Result<Arc<Snapshot>, Error> {
+        self.metrics.reloads.inc();
+        tracing::info!(number = self.current().number(), "catalog entries are gone, loading a checkpoint");
+        self.load().await
+    }
+
+    /// Follows the log from a verified snapshot to its end.
+    pub(crate) async fn tail(&self, from: &Arc<Snapshot>) -> Result<Tail, Error> {
+        let read = self.read_on(from).await;
+        // Also when an entry could not be read: a ghost's bytes are nobody's damage.
+        let boundary = self.read_boundary().await?;
+        if boundary > from.number() {
+            return Ok(Tail::Lost);
+        }
+        let state = read?;
+        self.metrics.entries.inc_by(state.number() - from.number());
+        Ok(Tail::Verified(state))
+    }
+
+    async fn read_on(&self, from: &Arc<Snapshot>) -> Result<Arc<Snapshot>, Error> {
+        let Some(first) = self.read_entry(from.number() + 1).await? else {
+            return Ok(Arc::clone(from));
+        };
+        let mut state = Snapshot::clone(from);
+        state.apply(&first);
+        loop {
+            let next = state.number() + 1;
+            let numbers = next..next + self.options.read_ahead.max(1) as u64;
+            for entry in join_all(numbers.map(|n| self.read_entry(n))).await {
+                // Later entries of the same round may exist by now; the next refresh finds them.
+                let Some(entry) = entry? else {
+                    return Ok(Arc::new(state));
+                };
+                state.apply(&entry);
+            }
+        }
+    }
+
+    /// Entry `number`, or `None` when it is absent: not yet written, or gone.
+    pub(crate) async fn read_entry(&self, number: u64) -> Result<Option<Entry>, Error> {
+        let path = names::entry(number);
+        match self.store.get(&path, Intent::catalog()).await {
+            Ok(bytes) => decode_entry(path, number, &bytes).map(Some),
+            Err(error) if error.is_not_found() => Ok(None),
+            Err(error) => Err(error.into()),
+        }
+    }
+}
+
+pub(crate) fn decode_entry(path: String, number: u64, bytes: &Bytes) -> Result<Entry, Error> {
+    match Entry::decode(bytes) {
+        Ok(entry) if entry.number == number => Ok(entry),
+        Ok(entry) => Err(Error::Misplaced { path, found: entry.number }),
+        Err(reason) => Err(Error::Corrupt { path, reason }),
+    }
+}
