@@ -12,6 +12,8 @@ use object_store::azure::MicrosoftAzureBuilder;
 use object_store::gcp::GoogleCloudStorageBuilder;
 use object_store::local::LocalFileSystem;
 use object_store::memory::InMemory;
+use object_store::multipart::MultipartStore;
+use object_store::path::Path;
 use object_store::prefix::PrefixStore;
 use object_store::{BackoffConfig, ClientOptions, HeaderValue, ObjectStore, RetryConfig};
 use sandur_base::{Env, environment};
@@ -21,7 +23,7 @@ use crate::directory::Directory;
 use crate::error::{Error, Place};
 use crate::meter::Operation;
 use crate::probe::probe;
-use crate::request::Requester;
+use crate::request::{Multipart, Requester};
 use crate::store::{Access, Store, StoreKind, StoreOptions};
 use crate::url::{Location, Service, Settings};
 
@@ -32,25 +34,26 @@ const BACKSTOP: Duration = Duration::from_secs(300);
 pub(crate) async fn open(url: &str, env: Env, options: StoreOptions) -> Result<Store, Error> {
     let location = Location::parse(url)?;
     let shown: Arc<str> = location.url().into();
-    let (objects, kind, directory) = match &location {
+    let (requester, kind) = match &location {
         Location::Memory => {
-            let objects: Arc<dyn ObjectStore> = Arc::new(InMemory::new());
-            (objects, StoreKind::Memory, None)
+            let requester = Requester::new(Arc::new(InMemory::new()), env, shown, None);
+            (requester, StoreKind::Memory)
         }
         Location::Bucket { service, bucket, prefix, settings } => {
             let connected = connect(*service, bucket, settings).map_err(|e| unconnected(e, &shown))?;
-            let objects = below(connected, prefix);
-            (objects, StoreKind::Bucket, None)
+            let requester = Requester::new(below(connected.objects, prefix), env, shown, None);
+            let multipart = Multipart { store: connected.parts, prefix: Path::from(prefix.as_str()) };
+            (requester.with_multipart(multipart), StoreKind::Bucket)
         }
         Location::Directory(path) => {
-            let (path, shown, access) = (path.clone(), Arc::clone(&shown), options.access);
-            let opened = env.run_blocking(move || open_directory(&path, &shown, access)).await?;
+            let (path, url, access) = (path.clone(), Arc::clone(&shown), options.access);
+            let opened = env.run_blocking(move || open_directory(&path, &url, access)).await?;
             let (directory, objects) = opened;
             let root = directory.root().to_owned();
-            (objects, StoreKind::Local { root }, Some(directory))
+            (Requester::new(objects, env, shown, Some(directory)), StoreKind::Local { root })
         }
     };
-    let requester = Arc::new(Requester::new(objects, env, shown, directory));
+    let requester = Arc::new(requester);
     if options.probe && options.access == Access::ReadWrite {
         probe(&requester).await?;
     }
@@ -97,11 +100,20 @@ fn client(settings: &Settings, allow_http_variable: &str) -> ClientOptions {
         .with_pool_max_idle_per_host(128)
 }
 
-fn connect(
-    service: Service,
-    bucket: &str,
-    settings: &Settings,
-) -> Result<Arc<dyn ObjectStore>, object_store::Error> {
+/// One client, as its two interfaces.
+struct Connected {
+    objects: Arc<dyn ObjectStore>,
+    parts: Arc<dyn MultipartStore>,
+}
+
+impl Connected {
+    fn new<T: ObjectStore + MultipartStore>(client: T) -> Self {
+        let client = Arc::new(client);
+        Self { objects: Arc::clone(&client) as Arc<dyn ObjectStore>, parts: client }
+    }
+}
+
+fn connect(service: Service, bucket: &str, settings: &Settings) -> Result<Connected, object_store::Error> {
     match service {
         Service::S3 => connect_s3(bucket, settings),
         Service::Google => connect_google(bucket, settings),
@@ -109,7 +121,7 @@ fn connect(
     }
 }
 
-fn connect_s3(bucket: &str, settings: &Settings) -> Result<Arc<dyn ObjectStore>, object_store::Error> {
+fn connect_s3(bucket: &str, settings: &Settings) -> Result<Connected, object_store::Error> {
     let mut builder = AmazonS3Builder::from_env()
         .with_bucket_name(bucket)
         .with_client_options(client(settings, "AWS_ALLOW_HTTP"))
@@ -132,10 +144,10 @@ fn connect_s3(bucket: &str, settings: &Settings) -> Result<Arc<dyn ObjectStore>,
     if let Some(on) = settings.bulk_delete {
         builder = builder.with_disable_bulk_delete(!on);
     }
-    Ok(Arc::new(builder.build()?))
+    Ok(Connected::new(builder.build()?))
 }
 
-fn connect_google(bucket: &str, settings: &Settings) -> Result<Arc<dyn ObjectStore>, object_store::Error> {
+fn connect_google(bucket: &str, settings: &Settings) -> Result<Connected, object_store::Error> {
     let mut builder = GoogleCloudStorageBuilder::from_env()
         .with_bucket_name(bucket)
         .with_client_options(client(settings, "GOOGLE_ALLOW_HTTP"))
@@ -146,10 +158,10 @@ fn connect_google(bucket: &str, settings: &Settings) -> Result<Arc<dyn ObjectSto
     if let Some(on) = settings.skip_signature {
         builder = builder.with_skip_signature(on);
     }
-    Ok(Arc::new(builder.build()?))
+    Ok(Connected::new(builder.build()?))
 }
 
-fn connect_azure(container: &str, settings: &Settings) -> Result<Arc<dyn ObjectStore>, object_store::Error> {
+fn connect_azure(container: &str, settings: &Settings) -> Result<Connected, object_store::Error> {
     let mut builder = MicrosoftAzureBuilder::from_env()
         .with_container_name(container)
         .with_client_options(client(settings, "AZURE_ALLOW_HTTP"))
@@ -163,5 +175,5 @@ fn connect_azure(container: &str, settings: &Settings) -> Result<Arc<dyn ObjectS
     if let Some(on) = settings.skip_signature {
         builder = builder.with_skip_signature(on);
     }
-    Ok(Arc::new(builder.build()?))
+    Ok(Connected::new(builder.build()?))
 }

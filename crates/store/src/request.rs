@@ -10,6 +10,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use futures_util::StreamExt;
+use object_store::multipart::MultipartStore;
 use object_store::path::Path;
 use object_store::{GetOptions, GetRange, ObjectStore, ObjectStoreExt, PutMode, PutOptions, PutPayload};
 use object_store::{ObjectMeta, UpdateVersion};
@@ -38,9 +39,23 @@ pub(crate) struct Call<'a> {
     pub bytes: u64,
 }
 
+/// The way to send an object in parts that we number; it knows nothing of the store's prefix.
+pub(crate) struct Multipart {
+    pub store: Arc<dyn MultipartStore>,
+    pub prefix: Path,
+}
+
+impl Multipart {
+    /// The path as it is in the bucket.
+    pub fn full_path(&self, path: &Path) -> Path {
+        self.prefix.parts().chain(path.parts()).collect()
+    }
+}
+
 /// The way to the object store, shared by everything that makes requests.
 pub(crate) struct Requester {
     pub objects: Arc<dyn ObjectStore>,
+    pub multipart: Option<Multipart>,
     pub env: Env,
     pub url: Arc<str>,
     /// The directory below a local store, held while anyone can make requests.
@@ -58,7 +73,13 @@ impl Requester {
         let gate = if directory.is_some() { Gate::local() } else { Gate::bucket() };
         let budgets = RetryBudgets::new(env.monotonic());
         let (meter, updating, leftovers) = (Meter::new(), Arc::default(), Mutex::default());
-        Self { objects, env, url, directory, gate, meter, budgets, updating, leftovers }
+        let multipart = None;
+        Self { objects, multipart, env, url, directory, gate, meter, budgets, updating, leftovers }
+    }
+
+    /// The same, sending objects in parts that we number.
+    pub fn with_multipart(self, multipart: Multipart) -> Self {
+        Self { multipart: Some(multipart), ..self }
     }
 
     /// The timeouts and retries of a class on this store.

@@ -117,6 +117,15 @@ impl Store {
         Self::over(Arc::new(requester), StoreKind::Memory, options)
     }
 
+    /// A store over the fault-injecting twin. Unlike [`Store::from_object_store`] it sends large
+    /// objects in parts that it repeats, as it does over a bucket.
+    #[cfg(feature = "fault")]
+    pub fn from_fault_store(inner: crate::fault::FaultStore, env: Env, options: StoreOptions) -> Store {
+        let parts = crate::request::Multipart { store: Arc::new(inner.clone()), prefix: Path::default() };
+        let requester = Requester::new(Arc::new(inner), env, "memory://".into(), None);
+        Self::over(Arc::new(requester.with_multipart(parts)), StoreKind::Memory, options)
+    }
+
     pub(crate) fn over(requester: Arc<Requester>, kind: StoreKind, options: StoreOptions) -> Store {
         let planner = match kind {
             StoreKind::Local { .. } => Planner::LOCAL,

@@ -4,17 +4,19 @@
 //! checked. A task of its own does the sending; the writer only fills a buffer, so memory is bounded
 //! by the parts in flight. An upload that is dropped or fails is aborted by its task, so that no
 //! parts are left to be billed. Names must be unique: an upload overwrites.
+//!
+//! Over a bucket we number the parts ourselves, so that one failed part or a failed completion is
+//! repeated by our loop instead of costing the whole object.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
-use std::time::Duration;
 
 use bytes::Bytes;
+use object_store::multipart::{MultipartStore, PartId};
 use object_store::path::Path;
-use object_store::retry::{RetryContext, RetryFailure, RetryPolicy};
-use object_store::{MultipartUpload, PutMode, PutMultipartOptions, PutPayload};
+use object_store::{MultipartId, MultipartUpload, PutMode, PutMultipartOptions, PutPayload};
+use sandur_base::Task;
 use sandur_base::units::MIB;
-use sandur_base::{BoxFuture, Task};
 use tokio::sync::{mpsc, oneshot};
 
 use crate::classify::{Cause, Failure};
@@ -22,6 +24,7 @@ use crate::error::{Error, Place};
 use crate::intent::{Class, Intent};
 use crate::meter::Operation;
 use crate::request::{Call, Requester};
+use crate::retry::Attempts;
 
 /// Bytes of a part: saturates a connection, and 10,000 of them are 80 GiB.
 pub(crate) const PART_BYTES: usize = 8 * MIB as usize;
@@ -52,7 +55,7 @@ impl Upload {
         let at = requester.place(&call);
         let (sender, messages) = mpsc::channel(1);
         let (tell, outcome) = oneshot::channel();
-        let sending = Sending { requester: Arc::clone(requester), path, class: intent.class };
+        let sending = Arc::new(Sending { requester: Arc::clone(requester), path, class: intent.class });
         let task = requester.env.spawn("store-upload", async move {
             // The writer may have gone away; then nobody needs the outcome.
             let _ = tell.send(sending.run(messages).await);
@@ -163,19 +166,33 @@ struct Sending {
     class: Class,
 }
 
+/// The parts of one object, in whichever way the store takes them.
+enum Parts {
+    /// Numbered by us, so that a part and the completion can be repeated.
+    Numbered { store: Arc<dyn MultipartStore>, at: Path, id: MultipartId, sent: Vec<PartId> },
+    /// Numbered below us: each is sent once. Local directories and stores that are given to us.
+    Plain(Box<dyn MultipartUpload>),
+}
+
+type Landed = Result<Option<PartId>, Error>;
+
 impl Sending {
     fn call(&self, bytes: u64) -> Call<'_> {
         let intent = Intent { class: self.class };
         Call { intent, operation: Operation::Upload, path: self.path.as_ref(), bytes }
     }
 
-    fn failed(&self, cause: Cause, reason: &str) -> Error {
-        Failure::new(cause, reason).into_error(self.requester.place(&self.call(0)), 1)
+    fn failed(&self, failure: Failure) -> Error {
+        failure.into_error(self.requester.place(&self.call(0)), 1)
     }
 
-    async fn run(self, mut messages: mpsc::Receiver<Message>) -> Result<u64, Error> {
+    fn given_up(&self) -> Error {
+        self.failed(Failure::new(Cause::Internal, "the upload was given up"))
+    }
+
+    async fn run(self: Arc<Self>, mut messages: mpsc::Receiver<Message>) -> Result<u64, Error> {
         match messages.recv().await {
-            None => Err(self.failed(Cause::Internal, "the upload was given up")),
+            None => Err(self.given_up()),
             Some(Message::Finish(whole)) => self.put(whole).await,
             Some(Message::Part(first)) => self.send_parts(first, messages).await,
         }
@@ -189,48 +206,71 @@ impl Sending {
         self.requester.persist(call, attempt).await.map(|_| bytes)
     }
 
-    async fn send_parts(&self, first: PutPayload, messages: mpsc::Receiver<Message>) -> Result<u64, Error> {
-        let policy = self.requester.policy(self.class);
-        let begin = || async {
-            let retries = PartRetries { requester: Arc::downgrade(&self.requester), class: self.class };
-            let options = PutMultipartOptions::default().with_retry_policy(Arc::new(retries));
-            let begun = self.requester.objects.put_multipart_opts(&self.path, options);
-            self.requester.limited(policy.first_byte, begun).await
-        };
-        let mut parts = self.requester.persist(self.call(0), begin).await?;
+    async fn send_parts(
+        self: &Arc<Self>,
+        first: PutPayload,
+        messages: mpsc::Receiver<Message>,
+    ) -> Result<u64, Error> {
+        let mut parts = self.begin().await?;
         let outcome = self.send_all(&mut parts, first, messages).await;
         if outcome.is_err() {
-            // Best effort: the lifecycle rule of the bucket removes what this cannot.
-            let aborted = self.requester.limited(policy.first_byte, parts.abort()).await;
-            if let Err(failure) = aborted {
-                tracing::debug!(path = %self.path, reason = failure.reason, "an upload could not be aborted");
-            }
+            self.abort(parts).await;
         }
         outcome
     }
 
+    async fn begin(&self) -> Result<Parts, Error> {
+        let requester = &self.requester;
+        let limit = requester.policy(self.class).first_byte;
+        let Some(multipart) = &requester.multipart else {
+            let options = PutMultipartOptions::default;
+            let attempt =
+                || requester.limited(limit, requester.objects.put_multipart_opts(&self.path, options()));
+            return requester.persist(self.call(0), attempt).await.map(Parts::Plain);
+        };
+        let (store, at) = (Arc::clone(&multipart.store), multipart.full_path(&self.path));
+        let attempt = || requester.limited(limit, store.create_multipart(&at));
+        let id = requester.persist(self.call(0), attempt).await?;
+        Ok(Parts::Numbered { store, at, id, sent: Vec::new() })
+    }
+
+    /// Best effort: the lifecycle rule of the bucket removes what this cannot.
+    async fn abort(&self, mut parts: Parts) {
+        let limit = self.requester.policy(self.class).first_byte;
+        let aborted = match &mut parts {
+            Parts::Plain(upload) => self.requester.limited(limit, upload.abort()).await,
+            Parts::Numbered { store, at, id, .. } => {
+                self.requester.limited(limit, store.abort_multipart(at, id)).await
+            }
+        };
+        if let Err(failure) = aborted {
+            tracing::debug!(path = %self.path, reason = failure.reason, "an upload could not be aborted");
+        }
+    }
+
     async fn send_all(
-        &self,
-        parts: &mut Box<dyn MultipartUpload>,
+        self: &Arc<Self>,
+        parts: &mut Parts,
         first: PutPayload,
         mut messages: mpsc::Receiver<Message>,
     ) -> Result<u64, Error> {
-        let mut total = 0;
-        let mut in_flight: VecDeque<Task<Result<(), Failure>>> = VecDeque::new();
+        let (mut total, mut number) = (0, 0);
+        let mut in_flight: VecDeque<Task<Landed>> = VecDeque::new();
         let mut message = Some(Message::Part(first));
         loop {
             let (part, is_last) = match message {
                 Some(Message::Part(part)) => (part, false),
                 Some(Message::Finish(rest)) => (rest, true),
-                None => return Err(self.failed(Cause::Internal, "the upload was given up")),
+                None => return Err(self.given_up()),
             };
             if in_flight.len() >= PARTS_IN_FLIGHT_MAX {
-                self.land(in_flight.pop_front()).await?;
+                self.land(parts, in_flight.pop_front()).await?;
             }
             let bytes = part.content_length() as u64;
             total += bytes;
             if bytes > 0 {
-                in_flight.push_back(self.send_part(parts.put_part(part), bytes));
+                in_flight.push_back(self.send_part(parts, number, part));
+                number += 1;
             }
             if is_last {
                 break;
@@ -238,98 +278,82 @@ impl Sending {
             message = messages.recv().await;
         }
         while !in_flight.is_empty() {
-            self.land(in_flight.pop_front()).await?;
+            self.land(parts, in_flight.pop_front()).await?;
         }
         self.complete(parts, total).await?;
         Ok(total)
     }
 
-    fn send_part(&self, sending: object_store::UploadPart, bytes: u64) -> Task<Result<(), Failure>> {
-        let (requester, path, class) = (Arc::clone(&self.requester), self.path.clone(), self.class);
-        let env = self.requester.env.clone();
-        env.spawn("store-upload-part", async move {
-            let intent = Intent { class };
-            let call = Call { intent, operation: Operation::Upload, path: path.as_ref(), bytes };
-            let policy = requester.policy(class);
-            requester.budgets.earn(class);
-            requester.meter.transferred(class, Operation::Upload, bytes);
-            // Its retries happen inside, by `PartRetries`: the limit covers all of them.
-            let limit = policy.deadline + policy.attempt_timeout(bytes);
-            requester.once(&call, policy.deadline, requester.limited(limit, sending)).await
-        })
+    fn send_part(self: &Arc<Self>, parts: &mut Parts, number: usize, part: PutPayload) -> Task<Landed> {
+        let bytes = part.content_length() as u64;
+        self.requester.meter.transferred(self.class, Operation::Upload, bytes);
+        let (env, sending) = (self.requester.env.clone(), Arc::clone(self));
+        let limit = self.requester.policy(self.class).attempt_timeout(bytes);
+        match parts {
+            Parts::Plain(upload) => {
+                let part = upload.put_part(part);
+                env.spawn("store-upload-part", async move {
+                    let (requester, call) = (&sending.requester, sending.call(bytes));
+                    let patience = requester.policy(sending.class).deadline;
+                    let sent = requester.once(&call, patience, requester.limited(limit, part)).await;
+                    sent.map(|()| None).map_err(|failure| sending.failed(failure))
+                })
+            }
+            Parts::Numbered { store, at, id, .. } => {
+                let (store, at, id) = (Arc::clone(store), at.clone(), id.clone());
+                env.spawn("store-upload-part", async move {
+                    let requester = &sending.requester;
+                    let attempt = || requester.limited(limit, store.put_part(&at, &id, number, part.clone()));
+                    requester.persist(sending.call(bytes), attempt).await.map(Some)
+                })
+            }
+        }
     }
 
-    async fn land(&self, part: Option<Task<Result<(), Failure>>>) -> Result<(), Error> {
+    /// Waits for the oldest part. Parts land in the order of their numbers.
+    async fn land(&self, parts: &mut Parts, part: Option<Task<Landed>>) -> Result<(), Error> {
         let Some(part) = part else { return Ok(()) };
         let landed = part.join().await;
-        let outcome = landed.unwrap_or_else(|e| Err(Failure::new(Cause::Internal, e.to_string())));
-        outcome.map_err(|failure| failure.into_error(self.requester.place(&self.call(0)), 1))
+        let landed = landed.map_err(|e| self.failed(Failure::new(Cause::Internal, e.to_string())))??;
+        if let (Parts::Numbered { sent, .. }, Some(id)) = (parts, landed) {
+            sent.push(id);
+        }
+        Ok(())
     }
 
     /// Completes the object, and believes it only when the store shows the right length: the
     /// answer to a completion may be lost, and names are unique, so what is there is ours.
-    async fn complete(&self, parts: &mut Box<dyn MultipartUpload>, total: u64) -> Result<(), Error> {
-        let call = self.call(0);
-        let policy = self.requester.policy(self.class);
-        let limit = policy.attempt_timeout(total) + policy.deadline;
-        let completing = self.requester.limited(limit, parts.complete());
-        let completed = self.requester.once(&call, policy.deadline, completing).await;
-        let shown = self.requester.persist(call, || self.requester.inspect(self.class, &self.path)).await;
-        match (completed, shown) {
-            (_, Ok(Some(meta))) if meta.size == total => {
-                let durable = self.requester.make_durable(&self.path).await;
-                durable.map_err(|f| f.into_error(self.requester.place(&call), 1))
+    async fn complete(&self, parts: &mut Parts, total: u64) -> Result<(), Error> {
+        let (requester, call) = (&self.requester, self.call(0));
+        let limit = requester.policy(self.class).attempt_timeout(total);
+        let mut attempts = Attempts::begin(requester, self.class, total);
+        loop {
+            let completed = match parts {
+                Parts::Plain(upload) => {
+                    let completing = requester.limited(limit, upload.complete());
+                    requester.once(&call, attempts.remaining(), completing).await
+                }
+                Parts::Numbered { store, at, id, sent } => {
+                    let completing = requester.limited(limit, store.complete_multipart(at, id, sent.clone()));
+                    requester.once(&call, attempts.remaining(), completing).await
+                }
+            };
+            let head = Call { operation: Operation::Head, ..call };
+            let shown = requester.persist(head, || requester.inspect(self.class, &self.path)).await?;
+            let failure = match (completed, shown) {
+                (_, Some(meta)) if meta.size == total => break,
+                (Err(failure), _) => failure,
+                (Ok(_), found) => {
+                    let found = found.map_or(0, |meta| meta.size);
+                    return Err(Error::Length { at: requester.place(&call), expected: total, found });
+                }
+            };
+            // Parts that are numbered below us are gone after the first try.
+            if !failure.is_transient() || matches!(parts, Parts::Plain(_)) {
+                return Err(self.failed(failure));
             }
-            (Err(failure), _) => Err(failure.into_error(self.requester.place(&call), 1)),
-            (Ok(_), Ok(found)) => {
-                let found = found.map_or(0, |meta| meta.size);
-                Err(Error::Length { at: self.requester.place(&call), expected: total, found })
-            }
-            (Ok(_), Err(error)) => Err(error),
+            requester.next_attempt(&call, &mut attempts, &failure).await?;
         }
-    }
-}
-
-/// Repeats single parts below the upload, at our pace and from our budget.
-#[derive(Clone)]
-struct PartRetries {
-    requester: std::sync::Weak<Requester>,
-    class: Class,
-}
-
-impl std::fmt::Debug for PartRetries {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("PartRetries").field("class", &self.class).finish_non_exhaustive()
-    }
-}
-
-impl PartRetries {
-    async fn decide(&self, context: RetryContext) -> bool {
-        let Some(requester) = self.requester.upgrade() else { return false };
-        let policy = requester.policy(self.class);
-        let attempt = u32::try_from(context.attempt).unwrap_or(u32::MAX);
-        let passes = match context.failure {
-            RetryFailure::Status(status) => {
-                status.is_success() || status.is_server_error() || matches!(status.as_u16(), 408 | 429)
-            }
-            _ => true,
-        };
-        if !passes || attempt >= policy.attempts_max || context.elapsed > policy.deadline {
-            return false;
-        }
-        let bound = policy.pause_bound(attempt - 1).as_micros() as u64;
-        let pause = Duration::from_micros(500 + requester.env.random_below(bound.max(1)));
-        requester.env.sleep(pause).await;
-        requester.budgets.pay(self.class, requester.env.monotonic())
-    }
-}
-
-impl RetryPolicy for PartRetries {
-    fn retry<'a, 'f>(&'a self, context: RetryContext) -> BoxFuture<'f, bool>
-    where
-        'a: 'f,
-        Self: 'f,
-    {
-        Box::pin(self.decide(context))
+        requester.make_durable(&self.path).await.map_err(|failure| self.failed(failure))
     }
 }

@@ -1,0 +1,245 @@
+//! Which faults there are, and how often they happen.
+//!
+//! Probabilities are per request of an operation that the fault applies to, between 0 and 1.
+
+use std::time::Duration;
+
+/// What a request does.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Op {
+    /// Read an object, in whole or in part, or its size.
+    Get,
+    /// Overwrite an object.
+    Put,
+    /// Write an object if absent.
+    Create,
+    /// Write an object if unchanged.
+    Update,
+    /// Begin, continue, complete or abort an upload in parts.
+    Upload,
+    /// Enumerate.
+    List,
+    /// Remove an object.
+    Delete,
+}
+
+impl Op {
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Self::Get => "get",
+            Self::Put => "put",
+            Self::Create => "create",
+            Self::Update => "update",
+            Self::Upload => "upload",
+            Self::List => "list",
+            Self::Delete => "delete",
+        }
+    }
+
+    pub(crate) fn is_write(self) -> bool {
+        matches!(self, Self::Put | Self::Create | Self::Update | Self::Delete)
+    }
+
+    pub(crate) fn is_conditional(self) -> bool {
+        matches!(self, Self::Create | Self::Update)
+    }
+}
+
+/// What can go wrong with one request.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Fault {
+    /// The connection fails before anything is sent.
+    Refused,
+    /// 503 SlowDown; nothing is applied.
+    Throttled,
+    /// 500; nothing is applied.
+    Failed,
+    /// Nothing is applied and no answer ever comes.
+    Hang,
+    /// The request takes this much longer than drawn, half of it before it is applied.
+    Slow(Duration),
+    /// The write is applied, the answer is lost: a connection error.
+    LostAck,
+    /// A connection error now, the write is applied this much later.
+    LateApply(Duration),
+    /// A layer below repeats the write after it was applied: a create is told "already exists".
+    AppliedTwice,
+    /// 409 or 412 although nothing stands in the way; nothing is applied.
+    FalseConflict,
+    /// The body ends early without an error.
+    Truncated,
+    /// The body ends early with an error.
+    BrokenBody,
+    /// The listing lacks what was written and still has what was deleted in the last while.
+    StaleList,
+    /// The listing ends early with an error.
+    PartialList,
+    /// The delete is acknowledged now and applied this much later.
+    DelayedDelete(Duration),
+}
+
+impl Fault {
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Self::Refused => "refused",
+            Self::Throttled => "throttled",
+            Self::Failed => "failed",
+            Self::Hang => "hang",
+            Self::Slow(_) => "slow",
+            Self::LostAck => "lost_ack",
+            Self::LateApply(_) => "late_apply",
+            Self::AppliedTwice => "applied_twice",
+            Self::FalseConflict => "false_conflict",
+            Self::Truncated => "truncated",
+            Self::BrokenBody => "broken_body",
+            Self::StaleList => "stale_list",
+            Self::PartialList => "partial_list",
+            Self::DelayedDelete(_) => "delayed_delete",
+        }
+    }
+}
+
+/// How often each fault happens, and how long things take.
+#[derive(Clone, Debug, PartialEq)]
+pub struct FaultPlan {
+    /// Median time of a request; times are log-normal around it.
+    pub latency_median: Duration,
+    /// Spread of the logarithm of the time: 0 makes all times equal, 0.5 is like S3.
+    pub latency_sigma: f64,
+    /// Probability that a request takes up to `spike_max` longer ([`Fault::Slow`]).
+    pub spike: f64,
+    /// The longest spike.
+    pub spike_max: Duration,
+    /// [`Fault::Refused`].
+    pub refused: f64,
+    /// [`Fault::Throttled`] outside of bursts.
+    pub throttled: f64,
+    /// Probability that a request begins a burst in which most requests are throttled.
+    pub burst: f64,
+    /// The longest burst.
+    pub burst_max: Duration,
+    /// [`Fault::Failed`].
+    pub failed: f64,
+    /// [`Fault::Hang`].
+    pub hang: f64,
+    /// [`Fault::LostAck`], writes only.
+    pub lost_ack: f64,
+    /// [`Fault::LateApply`], writes only.
+    pub late_apply: f64,
+    /// The latest late application.
+    pub late_max: Duration,
+    /// [`Fault::AppliedTwice`], writes only.
+    pub applied_twice: f64,
+    /// [`Fault::FalseConflict`], creates and updates only.
+    pub false_conflict: f64,
+    /// [`Fault::Truncated`], reads only.
+    pub truncated: f64,
+    /// [`Fault::BrokenBody`], reads only.
+    pub broken_body: f64,
+    /// [`Fault::StaleList`].
+    pub stale_list: f64,
+    /// How far back a stale listing looks.
+    pub stale_max: Duration,
+    /// [`Fault::PartialList`].
+    pub partial_list: f64,
+    /// Probability that a listing comes in random order.
+    pub unordered_list: f64,
+    /// [`Fault::DelayedDelete`].
+    pub delayed_delete: f64,
+}
+
+impl FaultPlan {
+    /// No faults and no latency.
+    pub fn none() -> Self {
+        Self {
+            latency_median: Duration::ZERO,
+            latency_sigma: 0.0,
+            spike: 0.0,
+            spike_max: Duration::ZERO,
+            refused: 0.0,
+            throttled: 0.0,
+            burst: 0.0,
+            burst_max: Duration::ZERO,
+            failed: 0.0,
+            hang: 0.0,
+            lost_ack: 0.0,
+            late_apply: 0.0,
+            late_max: Duration::ZERO,
+            applied_twice: 0.0,
+            false_conflict: 0.0,
+            truncated: 0.0,
+            broken_body: 0.0,
+            stale_list: 0.0,
+            stale_max: Duration::ZERO,
+            partial_list: 0.0,
+            unordered_list: 0.0,
+            delayed_delete: 0.0,
+        }
+    }
+
+    /// Latency like S3's, no faults.
+    pub fn calm() -> Self {
+        Self {
+            latency_median: Duration::from_millis(20),
+            latency_sigma: 0.5,
+            spike: 0.005,
+            spike_max: Duration::from_secs(1),
+            unordered_list: 0.1,
+            ..Self::none()
+        }
+    }
+
+    /// About 3 % of requests fail: a store on a bad day.
+    pub fn cloudy() -> Self {
+        Self {
+            spike: 0.01,
+            spike_max: Duration::from_secs(5),
+            refused: 0.005,
+            throttled: 0.005,
+            burst: 0.000_5,
+            burst_max: Duration::from_secs(2),
+            failed: 0.005,
+            hang: 0.001,
+            lost_ack: 0.01,
+            late_apply: 0.002,
+            late_max: Duration::from_secs(60),
+            applied_twice: 0.005,
+            false_conflict: 0.005,
+            truncated: 0.003,
+            broken_body: 0.003,
+            stale_list: 0.02,
+            stale_max: Duration::from_secs(5),
+            partial_list: 0.01,
+            unordered_list: 0.5,
+            delayed_delete: 0.05,
+            ..Self::calm()
+        }
+    }
+
+    /// About every fifth request fails: what protocols must survive, if slowly.
+    pub fn stormy() -> Self {
+        Self {
+            spike: 0.05,
+            spike_max: Duration::from_secs(20),
+            refused: 0.02,
+            throttled: 0.03,
+            burst: 0.003,
+            burst_max: Duration::from_secs(5),
+            failed: 0.03,
+            hang: 0.005,
+            lost_ack: 0.06,
+            late_apply: 0.02,
+            late_max: Duration::from_secs(300),
+            applied_twice: 0.04,
+            false_conflict: 0.03,
+            truncated: 0.02,
+            broken_body: 0.02,
+            stale_list: 0.2,
+            stale_max: Duration::from_secs(30),
+            partial_list: 0.05,
+            unordered_list: 1.0,
+            delayed_delete: 0.3,
+            ..Self::calm()
+        }
+    }
+}

@@ -1,0 +1,286 @@
+//! What all clients of a fault store share: the objects, the dice, the scripts and the trace.
+//!
+//! Dice are thrown in a fixed order, once per request, so that a seed decides everything. Locks
+//! are never held across a wait.
+
+use std::collections::{BTreeMap, HashMap, VecDeque};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use object_store::memory::InMemory;
+use object_store::path::Path;
+use object_store::{ObjectMeta, ObjectStore, PutMode, PutPayload, PutResult, Result};
+use sandur_base::{Env, Task};
+
+use super::plan::{Fault, FaultPlan, Op};
+
+/// Most lines that a trace keeps.
+const TRACE_MAX: usize = 1_000_000;
+/// Most deleted objects that stale listings remember.
+const DELETED_MAX: usize = 10_000;
+
+pub(super) struct World {
+    pub env: Env,
+    /// Clones of it share the objects.
+    inner: std::sync::Arc<InMemory>,
+    state: Mutex<State>,
+}
+
+struct State {
+    plan: FaultPlan,
+    is_quiet: bool,
+    /// An `Env` of its own, only for its generator: draws of others do not shift ours.
+    dice: Env,
+    burst_until: Duration,
+    scripts: VecDeque<(Op, String, Fault)>,
+    trace: Vec<String>,
+    injected: BTreeMap<&'static str, u64>,
+    /// When each object was written: monotonic, and wall clock in milliseconds.
+    written: HashMap<Path, (Duration, i64)>,
+    deleted: VecDeque<(Duration, ObjectMeta)>,
+    late: Vec<Task<()>>,
+}
+
+/// What happens to one request.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Fate {
+    /// Time before the request is applied.
+    pub before: Duration,
+    /// Time from then to its answer.
+    pub after: Duration,
+    pub fault: Option<Fault>,
+}
+
+impl World {
+    pub fn new(env: Env, seed: u64, plan: FaultPlan) -> Self {
+        let state = State {
+            plan,
+            is_quiet: false,
+            dice: Env::simulated(seed, 0),
+            burst_until: Duration::ZERO,
+            scripts: VecDeque::new(),
+            trace: Vec::new(),
+            injected: BTreeMap::new(),
+            written: HashMap::new(),
+            deleted: VecDeque::new(),
+            late: Vec::new(),
+        };
+        Self { env, inner: std::sync::Arc::new(InMemory::new()), state: Mutex::new(state) }
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub fn objects(&self) -> std::sync::Arc<InMemory> {
+        std::sync::Arc::clone(&self.inner)
+    }
+
+    pub fn set_quiet(&self, is_quiet: bool) {
+        self.state().is_quiet = is_quiet;
+    }
+
+    pub fn set_plan(&self, plan: FaultPlan) {
+        self.state().plan = plan;
+    }
+
+    pub fn script(&self, op: Op, path_prefix: &str, fault: Fault) {
+        self.state().scripts.push_back((op, path_prefix.to_owned(), fault));
+    }
+
+    pub fn trace(&self) -> Vec<String> {
+        self.state().trace.clone()
+    }
+
+    pub fn injected(&self) -> Vec<(&'static str, u64)> {
+        self.state().injected.iter().map(|(name, count)| (*name, *count)).collect()
+    }
+
+    pub fn has_late_work(&self) -> bool {
+        let mut state = self.state();
+        state.late.retain(|task| !task.is_finished());
+        !state.late.is_empty()
+    }
+
+    /// Keeps a task that applies something later.
+    pub fn keep(&self, task: Task<()>) {
+        let mut state = self.state();
+        state.late.retain(|task| !task.is_finished());
+        state.late.push(task);
+    }
+
+    pub fn note(&self, line: std::fmt::Arguments<'_>) {
+        let at = self.env.monotonic();
+        let mut state = self.state();
+        if state.trace.len() < TRACE_MAX {
+            state.trace.push(format!("{:.6} {line}", at.as_secs_f64()));
+        }
+    }
+
+    /// Decides what happens to a request, and notes it. Only scripted faults when it is spared.
+    pub fn decide(&self, client: &str, op: Op, path: &str, is_spared: bool) -> Fate {
+        let now = self.env.monotonic();
+        let fate = self.state().throw(now, op, path, is_spared);
+        let fault = fate.fault.map_or("", Fault::name);
+        self.note(format_args!("{client}{} {path} {fault}", op.name()));
+        fate
+    }
+
+    /// A random number below `bound`, for orders and cuts.
+    pub fn below(&self, bound: u64) -> u64 {
+        self.state().dice.random_below(bound.max(1))
+    }
+
+    /// Applies a write.
+    pub async fn apply_put(&self, path: &Path, payload: PutPayload, mode: PutMode) -> Result<PutResult> {
+        let result = self.inner.put_opts(path, payload, mode.into()).await?;
+        self.mark_written(path);
+        Ok(result)
+    }
+
+    pub fn mark_written(&self, path: &Path) {
+        let (at, wall_ms) = (self.env.monotonic(), self.env.now_ns() / 1_000_000);
+        self.state().written.insert(path.clone(), (at, wall_ms));
+    }
+
+    /// Applies a delete; with a tag, only if the object is still that one.
+    pub async fn apply_delete(&self, path: &Path, only: Option<&str>) -> Result<()> {
+        use object_store::ObjectStoreExt;
+        let Ok(meta) = self.inner.head(path).await else { return Ok(()) };
+        if only.is_some_and(|tag| meta.e_tag.as_deref() != Some(tag)) {
+            return Ok(());
+        }
+        self.inner.delete(path).await?;
+        let meta = self.dated(meta);
+        let at = self.env.monotonic();
+        let mut state = self.state();
+        state.written.remove(path);
+        state.deleted.push_back((at, meta));
+        if state.deleted.len() > DELETED_MAX {
+            state.deleted.pop_front();
+        }
+        Ok(())
+    }
+
+    /// The object's description with the time of the simulation in it.
+    pub fn dated(&self, mut meta: ObjectMeta) -> ObjectMeta {
+        let written = self.state().written.get(&meta.location).copied();
+        let (_, wall_ms) = written.unwrap_or_default();
+        let since_epoch = Duration::from_millis(wall_ms.max(0) as u64);
+        meta.last_modified = (std::time::UNIX_EPOCH + since_epoch).into();
+        meta
+    }
+
+    /// What a listing shows: without the newest objects and with the latest deleted ones when it
+    /// is stale, shuffled when that is drawn.
+    pub fn as_listed(&self, mut found: Vec<ObjectMeta>, prefix: &Path, is_stale: bool) -> Vec<ObjectMeta> {
+        let now = self.env.monotonic();
+        let state = self.state();
+        if is_stale {
+            let back = state.plan.stale_max.max(Duration::from_secs(1)).as_millis() as u64;
+            let horizon = now.saturating_sub(Duration::from_millis(1 + state.dice.random_below(back)));
+            let written =
+                |meta: &ObjectMeta| state.written.get(&meta.location).map_or(Duration::ZERO, |w| w.0);
+            found.retain(|meta| written(meta) < horizon);
+            let gone = state.deleted.iter().filter(|(at, _)| *at >= horizon);
+            let gone = gone.map(|(_, meta)| meta.clone());
+            let below = gone.filter(|meta| meta.location.prefix_matches(prefix));
+            let below: Vec<ObjectMeta> = below.collect();
+            found.extend(below);
+        }
+        let is_shuffled = !state.is_quiet && state.chance(state.plan.unordered_list);
+        if is_shuffled {
+            for n in (1..found.len()).rev() {
+                let other = state.dice.random_below(n as u64 + 1) as usize;
+                found.swap(n, other);
+            }
+        }
+        found
+    }
+}
+
+impl State {
+    fn chance(&self, probability: f64) -> bool {
+        self.uniform() < probability
+    }
+
+    /// Between 0 (included) and 1 (excluded).
+    fn uniform(&self) -> f64 {
+        (self.dice.random_u64() >> 11) as f64 / (1u64 << 53) as f64
+    }
+
+    fn up_to(&self, longest: Duration) -> Duration {
+        let micros = longest.as_micros() as u64;
+        Duration::from_micros(1 + self.dice.random_below(micros.max(1)))
+    }
+
+    fn throw(&mut self, now: Duration, op: Op, path: &str, is_spared: bool) -> Fate {
+        let scripted =
+            self.scripts.iter().position(|(o, prefix, _)| *o == op && path.starts_with(prefix.as_str()));
+        let scripted = scripted.and_then(|at| self.scripts.remove(at)).map(|(_, _, fault)| fault);
+        if self.is_quiet && scripted.is_none() {
+            return Fate { before: Duration::ZERO, after: Duration::ZERO, fault: None };
+        }
+        let whole = self.latency();
+        let before = whole.mul_f64(self.uniform());
+        let mut fate = Fate { before, after: whole.saturating_sub(before), fault: scripted };
+        if scripted.is_none() && !is_spared {
+            fate.fault = self.draw(now, op);
+        }
+        if let Some(Fault::Slow(extra)) = fate.fault {
+            fate.before += extra / 2;
+            fate.after += extra / 2;
+        }
+        if let Some(fault) = fate.fault {
+            *self.injected.entry(fault.name()).or_default() += 1;
+        }
+        fate
+    }
+
+    /// Log-normal around the median (Box and Muller 1958).
+    fn latency(&self) -> Duration {
+        let (u, v) = (1.0 - self.uniform(), self.uniform());
+        let normal = (-2.0 * u.ln()).sqrt() * (std::f64::consts::TAU * v).cos();
+        let factor = (self.plan.latency_sigma * normal).exp().min(50.0);
+        self.plan.latency_median.mul_f64(factor)
+    }
+
+    fn draw(&mut self, now: Duration, op: Op) -> Option<Fault> {
+        if now < self.burst_until {
+            return self.chance(0.9).then_some(Fault::Throttled);
+        }
+        if self.chance(self.plan.burst) {
+            self.burst_until = now + self.up_to(self.plan.burst_max);
+            return Some(Fault::Throttled);
+        }
+        let plan = &self.plan;
+        let candidates = [
+            (plan.refused, Fault::Refused, true),
+            (plan.throttled, Fault::Throttled, true),
+            (plan.failed, Fault::Failed, true),
+            (plan.hang, Fault::Hang, true),
+            (plan.spike, Fault::Slow(self.up_to(plan.spike_max)), true),
+            (plan.lost_ack, Fault::LostAck, op.is_write() || op == Op::Upload),
+            (plan.late_apply, Fault::LateApply(self.up_to(plan.late_max)), op.is_write()),
+            (plan.applied_twice, Fault::AppliedTwice, op.is_write()),
+            (plan.false_conflict, Fault::FalseConflict, op.is_conditional()),
+            (plan.truncated, Fault::Truncated, op == Op::Get),
+            (plan.broken_body, Fault::BrokenBody, op == Op::Get),
+            (plan.stale_list, Fault::StaleList, op == Op::List),
+            (plan.partial_list, Fault::PartialList, op == Op::List),
+            (plan.delayed_delete, Fault::DelayedDelete(self.up_to(plan.late_max)), op == Op::Delete),
+        ];
+        // One throw for all: at most one fault, and the sum of the probabilities is their rate.
+        let mut thrown = self.uniform();
+        for (probability, fault, applies) in candidates {
+            if !applies {
+                continue;
+            }
+            if thrown < probability {
+                return Some(fault);
+            }
+            thrown -= probability;
+        }
+        None
+    }
+}

@@ -1,0 +1,315 @@
+//! The contract under faults, from seeds: creates and updates stay linearizable, nothing that was
+//! acknowledged is lost, and one seed gives one trace.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use object_store::ObjectStore;
+use sandur_base::Env;
+use sandur_store::fault::{Fault, FaultPlan, FaultStore, Op};
+use sandur_store::{Created, Error, Intent, Store, StoreOptions, Updated};
+
+use crate::suite;
+
+/// Runs `scenario` in a world of its own, whose time is simulated.
+fn simulate<F: Future>(seed: u64, plan: FaultPlan, scenario: impl FnOnce(World) -> F) -> F::Output {
+    let mut builder = tokio::runtime::Builder::new_current_thread();
+    let runtime = builder.enable_time().start_paused(true).build().unwrap();
+    runtime.block_on(async {
+        let env = Env::simulated(seed, 1_790_000_000_000_000_000);
+        let faults = FaultStore::new(env.clone(), seed, plan);
+        scenario(World { env, faults }).await
+    })
+}
+
+#[derive(Clone)]
+struct World {
+    env: Env,
+    faults: FaultStore,
+}
+
+impl World {
+    /// A store of a process of its own.
+    fn store(&self, name: &str) -> Store {
+        Store::from_fault_store(self.faults.client(name), self.env.clone(), StoreOptions::default())
+    }
+
+    /// The objects as they really are, once everything late has happened.
+    async fn truth(&self) -> Store {
+        self.faults.quiet(true);
+        self.faults.settle().await;
+        self.store("truth")
+    }
+}
+
+#[test]
+fn the_contract_holds_without_faults() {
+    simulate(1, FaultPlan::none(), |world| async move { suite::run(&world.store("")).await });
+}
+
+/// How one creator ended.
+struct Attempt {
+    bytes: Bytes,
+    outcome: Result<Created, Error>,
+}
+
+async fn race(world: &World, path: &'static str, creators: usize) -> Vec<Attempt> {
+    let tasks = (0..creators).map(|n| {
+        let (store, env) = (world.store(&format!("c{n}")), world.env.clone());
+        world.env.clone().spawn("creator", async move {
+            let bytes = Bytes::from(format!("creator {n}"));
+            env.sleep(Duration::from_millis(env.random_below(200))).await;
+            let outcome = store.create(path, bytes.clone(), Intent::catalog()).await;
+            Attempt { bytes, outcome }
+        })
+    });
+    let mut attempts = Vec::new();
+    for task in tasks.collect::<Vec<_>>() {
+        attempts.push(task.join().await.unwrap());
+    }
+    attempts
+}
+
+/// Goal: create is linearizable. Of N concurrent creators of one name, exactly one gets `New` and
+/// all others see its bytes, whatever the store does; who gets an error knows nothing.
+#[test]
+fn exactly_one_creator_wins_whatever_the_store_does() {
+    let (mut failed, mut all) = (0, 0);
+    for seed in 0..200 {
+        simulate(seed, FaultPlan::stormy(), |world| async move {
+            let attempts = race(&world, "catalog/00000000000000000001", 8).await;
+            let truth = world.truth().await;
+            let real = truth.get("catalog/00000000000000000001", Intent::catalog()).await.ok();
+            let mut errors = 0;
+            for attempt in &attempts {
+                match &attempt.outcome {
+                    Ok(Created::New) => assert_eq!(Some(&attempt.bytes), real.as_ref(), "seed {seed}"),
+                    Ok(Created::Exists(seen)) => {
+                        assert_eq!(Some(seen), real.as_ref(), "seed {seed}");
+                        assert_ne!(*seen, attempt.bytes, "seed {seed}: its own bytes are New");
+                    }
+                    Err(error) => {
+                        assert!(error.kind().is_retryable(), "seed {seed}: {error}");
+                        errors += 1;
+                    }
+                }
+            }
+            let winners = attempts.iter().filter(|a| matches!(a.outcome, Ok(Created::New))).count();
+            assert!(winners <= 1 && (winners == 1 || errors > 0), "seed {seed}: {winners} winners");
+            (errors, attempts.len())
+        })
+        .into_sum(&mut failed, &mut all);
+    }
+    assert!(failed * 100 <= all, "{failed} of {all} creates gave up: retries do not do their work");
+}
+
+trait IntoSum {
+    fn into_sum(self, first: &mut usize, second: &mut usize);
+}
+
+impl IntoSum for (usize, usize) {
+    fn into_sum(self, first: &mut usize, second: &mut usize) {
+        *first += self.0;
+        *second += self.1;
+    }
+}
+
+#[test]
+fn one_seed_gives_one_trace() {
+    let trace = |seed| {
+        simulate(seed, FaultPlan::stormy(), |world| async move {
+            race(&world, "catalog/1", 6).await;
+            let store = world.store("x");
+            let mut upload = store.upload("blocks/b", Intent::block()).await.unwrap();
+            let _ = upload.write(suite::pattern(20 << 20)).await;
+            let _ = upload.finish().await;
+            let _ = store.list("", Intent::gc()).await;
+            world.truth().await;
+            world.faults.trace()
+        })
+    };
+    for seed in 0..20 {
+        let first = trace(seed);
+        assert!(first.len() > 15, "{first:?}");
+        assert_eq!(first, trace(seed), "seed {seed}");
+    }
+    assert_ne!(trace(1), trace(2));
+}
+
+/// Goal: updates are linearizable. No two updates that reported `Done` followed the same state,
+/// and none is undone by a late or repeated one.
+#[test]
+fn updates_follow_one_another_whatever_the_store_does() {
+    for seed in 0..100 {
+        simulate(seed, FaultPlan::stormy(), |world| async move {
+            let path = "catalog/boundary";
+            let start = world.faults.objects();
+            start.put_opts(&path.into(), "0".into(), Default::default()).await.unwrap();
+            let writers = (0..4).map(|n| world.env.spawn("writer", count(world.store("w"), n)));
+            let mut done = Vec::new();
+            for writer in writers.collect::<Vec<_>>() {
+                done.extend(writer.join().await.unwrap());
+            }
+            let truth = world.truth().await;
+            let last = read_count(&truth.get(path, Intent::catalog()).await.unwrap());
+            let number = done.len();
+            done.sort_unstable();
+            done.dedup();
+            assert_eq!(done.len(), number, "seed {seed}: two updates of one state");
+            assert!(done.iter().all(|n| *n <= last), "seed {seed}: {done:?} undone by {last}");
+            assert!(number >= 4, "seed {seed}: hardly any progress");
+        });
+    }
+}
+
+fn read_count(bytes: &Bytes) -> u32 {
+    let text = String::from_utf8(bytes.to_vec()).unwrap();
+    text.split(' ').next().unwrap().parse().unwrap()
+}
+
+/// Counts up, and gives the counts that it surely wrote.
+async fn count(store: Store, writer: u32) -> Vec<u32> {
+    let mut done = Vec::new();
+    for round in 0..6 {
+        let Ok((bytes, version)) = store.get_versioned("catalog/boundary", Intent::catalog()).await else {
+            continue;
+        };
+        let next = read_count(&bytes) + 1;
+        let text = Bytes::from(format!("{next} by {writer} in {round}"));
+        let updated = store.update("catalog/boundary", text, &version, Intent::catalog()).await;
+        if matches!(updated, Ok(Updated::Done)) {
+            done.push(next);
+        }
+    }
+    done
+}
+
+/// Goal: bodies that end early are never handed out, and large objects survive storms whole.
+#[test]
+fn what_was_acknowledged_is_read_whole() {
+    for seed in 0..25 {
+        simulate(seed, FaultPlan::stormy(), |world| async move {
+            let store = world.store("s");
+            let whole = suite::pattern(18 << 20);
+            let mut upload = store.upload("blocks/big", Intent::block()).await.unwrap();
+            let mut written = upload.write(whole.clone()).await.is_ok();
+            written &= upload.finish().await.is_ok();
+            let small = suite::pattern(1_000);
+            let put = store.put("blocks/small", small.clone(), Intent::block()).await.is_ok();
+            for round in 0..20u64 {
+                let ranges = [round * 40..round * 41 + 1, 900..901];
+                if let (true, Ok(bodies)) =
+                    (put, store.get_ranges("blocks/small", &ranges, Intent::block()).await)
+                {
+                    assert_eq!(bodies[1], small.slice(900..901));
+                    assert_eq!(bodies[0], small.slice(ranges[0].start as usize..ranges[0].end as usize));
+                }
+            }
+            if let (true, Ok(bytes)) = (written, store.get("blocks/big", Intent::block()).await) {
+                assert_eq!(bytes, whole, "seed {seed}");
+            }
+            let truth = world.truth().await;
+            assert_eq!(truth.head("blocks/big", Intent::block()).await.unwrap().is_some(), written);
+        });
+    }
+}
+
+/// Goal: whoever drops a create has at worst lost the answer.
+#[test]
+fn dropped_creates_leave_ours_or_nothing() {
+    for seed in 0..100 {
+        simulate(seed, FaultPlan::cloudy(), |world| async move {
+            let (a, b) = (world.store("a"), world.store("b"));
+            let patience = Duration::from_millis(world.env.random_below(60));
+            let dropped =
+                world.env.timeout(patience, a.create("catalog/1", Bytes::from("a"), Intent::catalog()));
+            let first = dropped.await;
+            let second = b.create("catalog/1", Bytes::from("b"), Intent::catalog()).await.unwrap();
+            let again = a.create("catalog/1", Bytes::from("a"), Intent::catalog()).await.unwrap();
+            match (first, second) {
+                (Some(Ok(Created::New)), second) => assert_eq!(second, Created::Exists(Bytes::from("a"))),
+                (_, Created::New) => assert_eq!(again, Created::Exists(Bytes::from("b"))),
+                (_, second) => {
+                    assert_eq!(second, Created::Exists(Bytes::from("a")));
+                    assert_eq!(again, Created::New);
+                }
+            }
+        });
+    }
+}
+
+/// The faults that one create can meet, one by one.
+#[test]
+fn a_create_settles_every_single_fault() {
+    let late = Fault::LateApply(Duration::from_secs(5));
+    let faults = [
+        Fault::Refused,
+        Fault::Throttled,
+        Fault::Failed,
+        Fault::Hang,
+        Fault::LostAck,
+        late,
+        Fault::AppliedTwice,
+        Fault::FalseConflict,
+        Fault::Slow(Duration::from_secs(30)),
+    ];
+    for (seed, fault) in faults.into_iter().enumerate() {
+        simulate(seed as u64, FaultPlan::calm(), |world| async move {
+            let store = world.store("s");
+            world.faults.fail_next(Op::Create, "catalog/", fault);
+            world.faults.fail_next(Op::Get, "catalog/", Fault::Truncated);
+            let created = store.create("catalog/7", Bytes::from("ours"), Intent::catalog()).await.unwrap();
+            assert_eq!(created, Created::New, "{fault:?}");
+            world.faults.fail_next(Op::Create, "catalog/", fault);
+            let other = store.create("catalog/7", Bytes::from("other"), Intent::catalog()).await.unwrap();
+            assert_eq!(other, Created::Exists(Bytes::from("ours")), "{fault:?}");
+            let truth = world.truth().await;
+            assert_eq!(truth.get("catalog/7", Intent::catalog()).await.unwrap(), "ours");
+        });
+    }
+}
+
+#[test]
+fn an_outage_is_bounded_in_time_and_requests() {
+    simulate(3, FaultPlan::calm(), |world| async move {
+        let client = world.faults.client("s");
+        let store =
+            Store::from_object_store(Arc::new(client.clone()), world.env.clone(), StoreOptions::default());
+        client.cut(true);
+        let reads = (0..200).map(|n| {
+            let store = store.clone();
+            world.env.spawn("reader", async move { store.get(&format!("blocks/{n}"), Intent::block()).await })
+        });
+        let wal = store.put("wal/a/0", Bytes::from("x"), Intent::wal());
+        let reads: Vec<_> = reads.collect();
+        let error = wal.await.unwrap_err();
+        assert!(error.to_string().contains("check that the store is up"), "{error}");
+        for read in reads {
+            assert!(read.join().await.unwrap().unwrap_err().kind().is_retryable());
+        }
+        assert!(world.env.monotonic() < Duration::from_secs(200));
+        let usage = store.meter().snapshot();
+        let blocks = usage.iter().find(|u| u.class == sandur_store::Class::Block).unwrap();
+        // 200 reads earn 20 retries, 32 were saved up, and 2 per second trickle in for 120 s.
+        assert!(blocks.retries <= 20 + 32 + 2 * 130, "{blocks:?}");
+        client.cut(false);
+        store.put("wal/a/1", Bytes::from("x"), Intent::wal()).await.unwrap();
+    });
+}
+
+#[test]
+fn equal_block_reads_share_a_request_and_catalog_reads_do_not() {
+    simulate(4, FaultPlan::calm(), |world| async move {
+        let store = world.store("s");
+        store.put("blocks/b", Bytes::from("x"), Intent::block()).await.unwrap();
+        for (intent, requests) in [(Intent::block(), 1), (Intent::catalog(), 5)] {
+            let reads = (0..5).map(|_| store.get("blocks/b", intent));
+            let bodies = futures_util::future::join_all(reads).await;
+            assert!(bodies.into_iter().all(|b| b.unwrap() == "x"));
+            let usage = store.meter().snapshot();
+            let got = usage.iter().find(|u| u.class == intent.class && u.operation.name() == "get");
+            assert_eq!(got.unwrap().requests, requests, "{intent:?}");
+        }
+    });
+}
