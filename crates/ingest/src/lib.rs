@@ -1,1 +1,56 @@
-//! (under construction)
+//! Wire decoders: the bytes of a push request become a [`sandur_model::LogBatch`].
+//!
+//! **What it is.** Loki's push protocol (protobuf in a snappy block, JSON) and OTLP logs (protobuf,
+//! JSON), decoded with the semantics that Loki's users know: service-name discovery, level
+//! detection, structured metadata, limits with their texts, and partial application.
+//! [`RateLimiter`] is the token bucket that the server asks before it passes a batch on.
+//!
+//! **What it is not.** No HTTP: an [`Error`] says what is wrong and the server chooses the status.
+//! No waiting: everything here is computation over bytes that are already in memory. No storage:
+//! duplicates inside a request are kept, the engine resolves them.
+//!
+//! **Life of a call.** [`loki_push`] checks the size of the body, opens its encoding with bounded
+//! memory, and walks the protobuf form once (JSON is first translated into that form). Lines are
+//! not copied: an entry's line is a span of the opened body, which becomes the batch's arena. Text
+//! that the request does not hold (a cleaned name, a formatted number) is appended to the arena.
+//! Label texts are parsed once per thread and then found in a cache, because agents repeat them.
+//! Entries that break a limit are left out and counted in [`Refused`]; the others are in
+//! [`Decoded::batch`].
+//!
+//! **Invariants.** Memory is bounded before it is taken: the size that a snappy block declares is
+//! checked first, streams are inflated up to a limit, and the number of streams, entries and
+//! metadata pairs of a request is limited. The metadata of an entry is sorted by name, each name
+//! occurs once, and names and values are UTF-8. No input makes a decoder panic.
+
+mod batch_builder;
+mod error;
+mod gzip;
+mod labels_cache;
+mod level;
+mod level_json;
+mod level_logfmt;
+mod limits_check;
+mod loki_json;
+mod loki_proto;
+mod metadata_name;
+mod otlp;
+mod otlp_json;
+mod otlp_value;
+mod protobuf;
+mod protobuf_writer;
+mod rate;
+mod refused;
+mod request;
+mod service_name;
+mod snappy;
+mod text;
+
+pub use error::Error;
+pub use limits_check::{
+    ENTRIES_MAX, LABELS_TEXT_MAX, METADATA_PAIRS_MAX, REQUEST_LABELS_TEXT_MAX, STREAMS_MAX, VALUE_DEPTH_MAX,
+};
+pub use loki_proto::loki_push;
+pub use otlp::{otlp_logs, otlp_status};
+pub use rate::{RateLimited, RateLimiter};
+pub use refused::{Reason, Refused};
+pub use request::{Decoded, PushHeaders};

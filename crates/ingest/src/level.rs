@@ -1,0 +1,325 @@
+//! Detection of an entry's level, with Loki's rules.
+//!
+//! In this order: a label of the stream with one of [`LEVEL_KEYS`]; structured metadata with such a
+//! name; OTLP's `severity_number`; a field of a JSON line; a field of a logfmt line; the first
+//! standalone level word of the line. A label or metadata value that is no known level is kept as
+//! it is and becomes `detected_level` itself; an unknown field value leads to the search for words.
+
+use sandur_model::{Labels, Level};
+
+use crate::{level_json, level_logfmt};
+
+/// Names that carry a level, by falling rank; the case matters.
+pub(crate) const LEVEL_KEYS: [&str; 14] = [
+    "level",
+    "LEVEL",
+    "Level",
+    "log.level",
+    "severity",
+    "SEVERITY",
+    "Severity",
+    "SeverityText",
+    "lvl",
+    "LVL",
+    "Lvl",
+    "severity_text",
+    "Severity_Text",
+    "SEVERITY_TEXT",
+];
+
+/// Name of the metadata that carries OTLP's severity.
+pub(crate) const SEVERITY_NUMBER: &str = "severity_number";
+
+/// Whether a name carries a level.
+pub(crate) fn is_level_key(name: &[u8]) -> bool {
+    level_key_rank(name).is_some()
+}
+
+/// The rank of a name that carries a level; 0 is the best.
+#[inline]
+pub(crate) fn level_key_rank(name: &[u8]) -> Option<usize> {
+    // `lvl` to `severity_text`, all of which begin with one of these letters
+    if !matches!(name.len(), 3 | 5 | 8 | 9 | 12 | 13) || !matches!(name[0] | 0x20, b'l' | b's') {
+        return None;
+    }
+    LEVEL_KEYS.iter().position(|key| key.as_bytes() == name)
+}
+
+/// The level that a value names, in any case.
+pub(crate) fn level_named(value: &[u8]) -> Option<Level> {
+    const NAMES: [(&str, Level); 14] = [
+        ("info", Level::Info),
+        ("error", Level::Error),
+        ("warn", Level::Warn),
+        ("debug", Level::Debug),
+        ("warning", Level::Warn),
+        ("err", Level::Error),
+        ("inf", Level::Info),
+        ("wrn", Level::Warn),
+        ("dbg", Level::Debug),
+        ("trace", Level::Trace),
+        ("trc", Level::Trace),
+        ("critical", Level::Critical),
+        ("fatal", Level::Fatal),
+        ("information", Level::Info),
+    ];
+    let named = NAMES.iter().find(|(name, _)| value.eq_ignore_ascii_case(name.as_bytes()));
+    named.map(|&(_, level)| level)
+}
+
+/// What a value of a label or of metadata says: a level, or a word of its own.
+pub(crate) fn level_of_value(value: &[u8]) -> Option<Level> {
+    level_named(value).or_else(|| (value == Level::Unknown.as_str().as_bytes()).then_some(Level::Unknown))
+}
+
+/// What the labels of a stream say about the level of its entries.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum LabelLevel {
+    /// Nothing: look at the entry.
+    Silent,
+    /// All entries have this level.
+    Known(Level),
+    /// The value of this label is a word of its own.
+    Other(&'static str),
+}
+
+/// What the labels of a stream say.
+pub(crate) fn label_level(labels: &Labels) -> LabelLevel {
+    let found = LEVEL_KEYS.iter().find_map(|key| Some((key, labels.get(key)?)));
+    match found {
+        None => LabelLevel::Silent,
+        Some((key, value)) => {
+            level_of_value(value.as_bytes()).map_or(LabelLevel::Other(key), LabelLevel::Known)
+        }
+    }
+}
+
+/// The level of OTLP's `severity_number`, as the text that the metadata holds.
+pub(crate) fn severity_level(number: &[u8]) -> Level {
+    let number = std::str::from_utf8(number).ok().and_then(|n| n.parse::<i64>().ok());
+    match number {
+        None => Level::Info,
+        Some(0) => Level::Unknown,
+        Some(..=4) => Level::Trace,
+        Some(5..=8) => Level::Debug,
+        Some(9..=12) => Level::Info,
+        Some(13..=16) => Level::Warn,
+        Some(17..=20) => Level::Error,
+        Some(21..=24) => Level::Fatal,
+        Some(_) => Level::Unknown,
+    }
+}
+
+/// The level that a line itself shows.
+pub(crate) fn line_level(line: &[u8]) -> Level {
+    let field = if level_json::looks_like_json(line) {
+        level_json::level_field(line)
+    } else if memchr::memchr(b'=', line).is_some() {
+        level_logfmt::level_field(line)
+    } else {
+        None
+    };
+    field.and_then(level_named).unwrap_or_else(|| word_level(line))
+}
+
+/// A byte before a level word.
+const LEFT: u8 = 1;
+/// A byte after a level word.
+const RIGHT: u8 = 2;
+/// A first letter of a level word.
+const FIRST: u8 = 4;
+
+/// What each byte may be. A colon may follow a word (`error: ...`) but not precede one (`misc:error`).
+const CLASS: [u8; 256] = {
+    let mut class = [0; 256];
+    let (left, right, first) = (b" \t\n[({\"'=|", b" \t\n[](){}:,!\"'=|", b"tdfcewiTDFCEWI");
+    let mut n = 0;
+    while n < left.len() {
+        class[left[n] as usize] |= LEFT;
+        n += 1;
+    }
+    n = 0;
+    while n < right.len() {
+        class[right[n] as usize] |= RIGHT;
+        n += 1;
+    }
+    n = 0;
+    while n < first.len() {
+        class[first[n] as usize] |= FIRST;
+        n += 1;
+    }
+    class
+};
+
+/// The level of the first standalone level word of a line.
+fn word_level(line: &[u8]) -> Level {
+    let mut before = LEFT; // the start of the line is a boundary
+    for (at, &byte) in line.iter().enumerate() {
+        let class = CLASS[byte as usize];
+        if before & LEFT != 0
+            && class & FIRST != 0
+            && let Some(level) = word_at(&line[at..])
+        {
+            return level;
+        }
+        before = class;
+    }
+    Level::Unknown
+}
+
+/// The level word that the text begins with, if a boundary follows it.
+fn word_at(text: &[u8]) -> Option<Level> {
+    let (word, level): (&[u8], Level) = match text[0] | 0x20 {
+        b't' => (b"trace", Level::Trace),
+        b'd' => (b"debug", Level::Debug),
+        b'f' => (b"fatal", Level::Fatal),
+        b'c' => (b"critical", Level::Critical),
+        b'e' if text.get(3).is_some_and(|b| b | 0x20 == b'o') => (b"error", Level::Error),
+        b'e' => (b"err", Level::Error),
+        b'w' if text.get(4).is_some_and(|b| b | 0x20 == b'i') => (b"warning", Level::Warn),
+        b'w' => (b"warn", Level::Warn),
+        _ => (b"info", Level::Info),
+    };
+    let stands = text.get(..word.len())?.eq_ignore_ascii_case(word)
+        && text.get(word.len()).is_none_or(|&after| CLASS[after as usize] & RIGHT != 0);
+    stands.then_some(level)
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    #[test]
+    fn a_line_shows_its_level() {
+        use Level::{Critical, Debug, Error, Fatal, Info, Trace, Unknown, Warn};
+        for (line, level) in [
+            // words
+            ("", Unknown),
+            ("nothing to see", Unknown),
+            ("this is a warning log", Warn),
+            ("WARN: hot", Warn),
+            ("[err] broken", Error),
+            ("2026-01-01 10:00:00.000  INFO 12 --- [main] c.e.ErrorController : handling error", Info),
+            ("2026/01/01 10:00:00 [error] 12#12: *1 connect() failed", Error),
+            ("warning: degraded, info follows", Warn),
+            ("misc:error [info] processed", Info),
+            ("fooerror errorbar misc:error error_code", Unknown),
+            ("information is available", Unknown),
+            ("a terror attack with errors", Unknown),
+            ("stack_trace printed, trace_id unknown", Unknown),
+            ("it was fatal!", Fatal),
+            ("(critical) and more", Critical),
+            ("x|DEBUG|y", Debug),
+            ("at the end: trace", Trace),
+            ("warnings warned", Unknown),
+            ("erro", Unknown),
+            ("er", Unknown),
+            ("err", Error),
+            ("10.0.0.1 - - \"GET /api/error-handler HTTP/1.1\" 500", Unknown),
+            ("a\tinfo\tb", Info),
+            ("schön: info", Info),
+            // JSON
+            (r#"{"msg":"an error but","level":"critical"}"#, Critical),
+            (r#"{"MSG":"an error but","LEVEL":"Critical"}"#, Critical),
+            (r#"{"msg":"warn","SEVERITY":"FATAL"}"#, Fatal),
+            (r#"{"level":"ERR"}"#, Error),
+            (r#"{"msg":"with INFO inside"}"#, Info),
+            (r#"{"error":"something"}"#, Error),
+            (r#"{"errorCode":123}"#, Unknown),
+            (r#"{"level":"odd","msg":"a warn b"}"#, Warn),
+            // logfmt
+            (r#"foo=bar msg="an error but" level=warn"#, Warn),
+            (r#"foo=bar msg="an error but" LEVEL=inFO"#, Info),
+            (r#"foo=bar Severity=critical"#, Critical),
+            (r#"foo=bar level=Information"#, Info),
+            (r#"foo=bar level=NA"#, Unknown),
+            (r#"foo=bar msg="a word: info here""#, Info),
+            ("errorCode=123", Unknown),
+            ("error=something", Error),
+            ("event='User logged in' level='info' timestamp='x'", Info),
+        ] {
+            assert_eq!(line_level(line.as_bytes()), level, "{line}");
+        }
+        assert_eq!(line_level(b"\xff\xfe error \xff"), Error);
+    }
+
+    #[test]
+    fn every_word_and_abbreviation_is_known() {
+        for (value, level) in [
+            ("trace", Level::Trace),
+            ("TRC", Level::Trace),
+            ("Debug", Level::Debug),
+            ("dbg", Level::Debug),
+            ("info", Level::Info),
+            ("INF", Level::Info),
+            ("Information", Level::Info),
+            ("warn", Level::Warn),
+            ("wrn", Level::Warn),
+            ("WARNING", Level::Warn),
+            ("error", Level::Error),
+            ("ERR", Level::Error),
+            ("critical", Level::Critical),
+            ("FATAL", Level::Fatal),
+        ] {
+            assert_eq!(level_named(value.as_bytes()), Some(level), "{value}");
+        }
+        for value in ["", "notice", "informational", "unknown", "errors"] {
+            assert_eq!(level_named(value.as_bytes()), None, "{value}");
+        }
+    }
+
+    #[test]
+    fn labels_decide_by_rank() {
+        let level = |text: &str| label_level(&Labels::parse(text).unwrap());
+        assert_eq!(level(r#"{app="a"}"#), LabelLevel::Silent);
+        assert_eq!(level(r#"{level="ERROR"}"#), LabelLevel::Known(Level::Error));
+        assert_eq!(level(r#"{severity="info", level="warn"}"#), LabelLevel::Known(Level::Warn));
+        assert_eq!(level(r#"{level="unknown"}"#), LabelLevel::Known(Level::Unknown));
+        assert_eq!(level(r#"{level="notice"}"#), LabelLevel::Other("level"));
+        assert_eq!(level(r#"{lEvel="info"}"#), LabelLevel::Silent);
+        for (rank, key) in LEVEL_KEYS.iter().enumerate() {
+            assert_eq!(level_key_rank(key.as_bytes()), Some(rank));
+        }
+        assert_eq!(level_key_rank(b"lvL"), None);
+        assert_eq!(level_key_rank(b""), None);
+    }
+
+    #[test]
+    fn severity_numbers_fall_into_their_bands() {
+        let bands = [(0, "unknown"), (1, "trace"), (4, "trace"), (5, "debug"), (8, "debug"), (9, "info")];
+        let more = [(12, "info"), (13, "warn"), (16, "warn"), (17, "error"), (20, "error"), (21, "fatal")];
+        for (number, name) in bands.into_iter().chain(more).chain([(24, "fatal"), (25, "unknown")]) {
+            assert_eq!(severity_level(number.to_string().as_bytes()).as_str(), name, "{number}");
+        }
+        assert_eq!(severity_level(b"nonsense"), Level::Info);
+    }
+
+    /// What the rules say, written without regard to speed.
+    fn word_level_plainly(line: &str) -> Level {
+        let line = line.to_ascii_lowercase();
+        let boundary = |byte: Option<u8>, set: &[u8]| byte.is_none_or(|b| set.contains(&b));
+        let words = ["trace", "debug", "fatal", "critical", "error", "err", "warning", "warn", "info"];
+        let found = words.into_iter().flat_map(|word| line.match_indices(word)).filter(|(at, word)| {
+            let before = at.checked_sub(1).map(|b| line.as_bytes()[b]);
+            let after = line.as_bytes().get(at + word.len()).copied();
+            boundary(before, b" \t\n[({\"'=|") && boundary(after, b" \t\n[](){}:,!\"'=|")
+        });
+        let first = found.min_by_key(|(at, _)| *at);
+        first.map_or(Level::Unknown, |(_, word)| level_named(word.as_bytes()).unwrap())
+    }
+
+    proptest! {
+        #[test]
+        fn the_fast_word_search_follows_the_rules(
+            words in proptest::collection::vec(
+                "info|INFO|err|Error|warn|warning|debug|trace|fatal|critical|x|[ :,.=|\\[\\]()!\"'_-]{1,2}",
+                0..12,
+            ),
+        ) {
+            let line = words.concat();
+            prop_assert_eq!(word_level(line.as_bytes()), word_level_plainly(&line), "{}", line);
+        }
+    }
+}

@@ -1,0 +1,181 @@
+//! Finds the level field of a line that is a JSON object, without building anything.
+//!
+//! In the order of the document, the first string value of a known key decides; objects are looked
+//! into one level deep, arrays not at all. A line that turns out not to be JSON has no level field.
+
+use crate::level::is_level_key;
+
+/// Objects are looked into down to this depth, the line's own being the first.
+const DEPTH_MAX: u32 = 2;
+
+/// Whether the first and last characters that are no space are braces.
+pub(crate) fn looks_like_json(line: &[u8]) -> bool {
+    let line = line.trim_ascii();
+    line.first() == Some(&b'{') && line.last() == Some(&b'}')
+}
+
+/// The raw text (escapes as they stand) of the level field.
+pub(crate) fn level_field(line: &[u8]) -> Option<&[u8]> {
+    let mut scanner = Scanner { line, at: 0 };
+    scanner.skip_space();
+    scanner.at += 1; // the brace that `looks_like_json` has seen
+    scanner.object(1).ok()?
+}
+
+struct Scanner<'a> {
+    line: &'a [u8],
+    at: usize,
+}
+
+/// The line is not JSON.
+struct Malformed;
+
+impl<'a> Scanner<'a> {
+    /// Looks for the level field in the object whose brace was just passed.
+    fn object(&mut self, depth: u32) -> Result<Option<&'a [u8]>, Malformed> {
+        self.skip_space();
+        if self.peek()? == b'}' {
+            self.at += 1;
+            return Ok(None);
+        }
+        loop {
+            self.skip_space();
+            self.expect(b'"')?;
+            let key = self.string()?;
+            self.skip_space();
+            self.expect(b':')?;
+            self.skip_space();
+            if let Some(level) = self.value(key, depth)? {
+                return Ok(Some(level));
+            }
+            self.skip_space();
+            let separator = self.peek()?;
+            self.at += 1;
+            match separator {
+                b',' => {}
+                b'}' => return Ok(None),
+                _ => return Err(Malformed),
+            }
+        }
+    }
+
+    /// Passes over a value; gives it back when it is the level, or the level that is in it.
+    fn value(&mut self, key: &[u8], depth: u32) -> Result<Option<&'a [u8]>, Malformed> {
+        let first = self.peek()?;
+        match first {
+            b'"' => {
+                self.at += 1;
+                let text = self.string()?;
+                return Ok(is_level_key(key).then_some(text));
+            }
+            b'{' if depth < DEPTH_MAX => {
+                self.at += 1;
+                return self.object(depth + 1);
+            }
+            b'{' => self.skip_nested(b'{', b'}')?,
+            b'[' => self.skip_nested(b'[', b']')?,
+            _ => {
+                let rest = &self.line[self.at..];
+                let end =
+                    rest.iter().position(|b| matches!(b, b',' | b'}' | b']') || b.is_ascii_whitespace());
+                self.at += end.filter(|&length| length > 0).ok_or(Malformed)?;
+            }
+        }
+        Ok(None)
+    }
+
+    /// The rest of a string whose opening quote was passed.
+    fn string(&mut self) -> Result<&'a [u8], Malformed> {
+        let start = self.at;
+        loop {
+            let found = memchr::memchr2(b'"', b'\\', &self.line[self.at..]).ok_or(Malformed)?;
+            self.at += found + 1;
+            if self.line[self.at - 1] == b'"' {
+                return Ok(&self.line[start..self.at - 1]);
+            }
+            self.at += 1; // the escaped character
+            if self.at > self.line.len() {
+                return Err(Malformed);
+            }
+        }
+    }
+
+    fn skip_nested(&mut self, open: u8, close: u8) -> Result<(), Malformed> {
+        let mut depth = 0u32;
+        loop {
+            let found = memchr::memchr3(b'"', open, close, &self.line[self.at..]).ok_or(Malformed)?;
+            self.at += found + 1;
+            match self.line[self.at - 1] {
+                b'"' => {
+                    self.string()?;
+                }
+                byte if byte == open => depth += 1,
+                _ => {
+                    depth -= 1;
+                    if depth == 0 {
+                        return Ok(());
+                    }
+                }
+            }
+        }
+    }
+
+    fn skip_space(&mut self) {
+        while self.line.get(self.at).is_some_and(|b| b.is_ascii_whitespace()) {
+            self.at += 1;
+        }
+    }
+
+    fn peek(&self) -> Result<u8, Malformed> {
+        self.line.get(self.at).copied().ok_or(Malformed)
+    }
+
+    fn expect(&mut self, byte: u8) -> Result<(), Malformed> {
+        if self.peek()? != byte {
+            return Err(Malformed);
+        }
+        self.at += 1;
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    #[test]
+    fn the_first_level_field_of_the_first_two_levels_is_found() {
+        for (line, level) in [
+            (r#"{"level":"error"}"#, Some("error")),
+            (r#" { "a" : 1.5 , "Level" : "x" } "#, Some("x")),
+            (r#"{"severity":"warn","level":"info"}"#, Some("warn")),
+            (r#"{"level":3,"severity":"warn"}"#, Some("warn")),
+            (r#"{"a":{"lvl":"debug"},"level":"info"}"#, Some("debug")),
+            (r#"{"a":{"b":{"level":"deep"}}}"#, None),
+            (r#"{"a":[{"level":"in an array"},"]\"]"],"log.level":"info"}"#, Some("info")),
+            (r#"{"msg":"a \"level\":\"x\" \\","LVL":"trace"}"#, Some("trace")),
+            (r#"{"a":{"b":{"c":"}"}},"t":true,"n":null,"SeverityText":"ok"}"#, Some("ok")),
+            (r#"{}"#, None),
+            (r#"{"message":"no level"}"#, None),
+            (r#"{broken "level":"error"}"#, None),
+            (r#"{"a" "level":"error"}"#, None),
+            (r#"{"a":,"level":"error"}"#, None),
+            (r#"{"LeVeL":"error"}"#, None),
+        ] {
+            assert!(looks_like_json(line.as_bytes()), "{line}");
+            assert_eq!(level_field(line.as_bytes()), level.map(str::as_bytes), "{line}");
+        }
+        for line in ["", " ", "{", "x{}", "{} x", "[1]"] {
+            assert!(!looks_like_json(line.as_bytes()), "{line}");
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn no_line_panics(line in r#"\{["\\a,:\{\}\[\] ]{0,40}\}"#) {
+            level_field(line.as_bytes());
+        }
+    }
+}

@@ -1,0 +1,297 @@
+//! Loki's push protocol in JSON, translated to its protobuf form in one pass.
+//!
+//! `{"streams":[{"stream":{"name":"value"},"values":[["<ns>","line",{"name":"value"}]]}]}`. One
+//! decoder with one set of checks then serves both forms. Strings may hold bytes that are no UTF-8.
+//! Nesting is bounded by the shape itself; unknown fields are skipped without recursion.
+
+use std::fmt;
+
+use sandur_model::SECOND_NS;
+use serde::de::{DeserializeSeed, Deserializer, Error as _, IgnoredAny, MapAccess, SeqAccess, Visitor};
+
+use crate::error::Error;
+use crate::protobuf_writer::Writer;
+
+/// The protobuf form of a JSON request.
+pub(crate) fn translate(body: &[u8]) -> Result<Vec<u8>, Error> {
+    let mut writer = Writer::with_capacity(body.len());
+    let mut json = serde_json::Deserializer::from_slice(body);
+    Request(&mut writer).deserialize(&mut json).and_then(|()| json.end()).map_err(|e| malformed(body, &e))?;
+    Ok(writer.into_bytes())
+}
+
+/// The error of the JSON reader, with its place as an offset.
+pub(crate) fn malformed(body: &[u8], error: &serde_json::Error) -> Error {
+    let before: usize =
+        body.split_inclusive(|&b| b == b'\n').take(error.line().saturating_sub(1)).map(<[u8]>::len).sum();
+    let text = error.to_string();
+    let what = text.split(" at line ").next().unwrap_or(&text);
+    Error::malformed("JSON", before + error.column(), what)
+}
+
+/// Implements a seed over one kind of JSON value.
+macro_rules! seed {
+    ($name:ident, $method:ident) => {
+        impl<'de> DeserializeSeed<'de> for $name<'_> {
+            type Value = ();
+            fn deserialize<D: Deserializer<'de>>(self, from: D) -> Result<(), D::Error> {
+                from.$method(self)
+            }
+        }
+    };
+}
+
+struct Request<'w>(&'w mut Writer);
+seed!(Request, deserialize_map);
+
+impl<'de> Visitor<'de> for Request<'_> {
+    type Value = ();
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(r#"{"streams": [...]}"#)
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<(), A::Error> {
+        while let Some(key) = map.next_key::<std::borrow::Cow<'de, str>>()? {
+            if key == "streams" {
+                map.next_value_seed(Streams(self.0))?;
+            } else {
+                map.next_value::<IgnoredAny>()?;
+            }
+        }
+        Ok(())
+    }
+}
+
+struct Streams<'w>(&'w mut Writer);
+seed!(Streams, deserialize_seq);
+
+impl<'de> Visitor<'de> for Streams<'_> {
+    type Value = ();
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a list of streams")
+    }
+
+    fn visit_seq<A: SeqAccess<'de>>(self, mut list: A) -> Result<(), A::Error> {
+        while list.next_element_seed(Stream(&mut *self.0))?.is_some() {}
+        Ok(())
+    }
+}
+
+struct Stream<'w>(&'w mut Writer);
+seed!(Stream, deserialize_map);
+
+impl<'de> Visitor<'de> for Stream<'_> {
+    type Value = ();
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(r#"a stream {"stream": {...}, "values": [...]}"#)
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<(), A::Error> {
+        let open = self.0.open(1);
+        while let Some(key) = map.next_key::<std::borrow::Cow<'de, str>>()? {
+            match &*key {
+                "stream" => map.next_value_seed(LabelSet(self.0))?,
+                "values" => map.next_value_seed(Values(self.0))?,
+                _ => {
+                    map.next_value::<IgnoredAny>()?;
+                }
+            }
+        }
+        self.0.close(open);
+        Ok(())
+    }
+}
+
+/// Labels become the text that protobuf clients send, so that they are parsed and cached alike.
+struct LabelSet<'w>(&'w mut Writer);
+seed!(LabelSet, deserialize_map);
+
+impl<'de> Visitor<'de> for LabelSet<'_> {
+    type Value = ();
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("an object of labels")
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<(), A::Error> {
+        let open = self.0.open(1);
+        self.0.extend(b"{");
+        let mut separator: &[u8] = b"";
+        while let Some(name) = map.next_key::<std::borrow::Cow<'de, str>>()? {
+            self.0.extend(separator);
+            self.0.extend(name.as_bytes());
+            self.0.extend(b"=\"");
+            map.next_value_seed(LabelValue(self.0))?;
+            self.0.extend(b"\"");
+            separator = b",";
+        }
+        self.0.extend(b"}");
+        self.0.close(open);
+        Ok(())
+    }
+}
+
+struct LabelValue<'w>(&'w mut Writer);
+seed!(LabelValue, deserialize_any);
+
+impl<'de> Visitor<'de> for LabelValue<'_> {
+    type Value = ();
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a label value: a string")
+    }
+
+    fn visit_str<E>(self, value: &str) -> Result<(), E> {
+        for piece in value.as_bytes().split_inclusive(|b| matches!(b, b'"' | b'\\')) {
+            match piece.split_last() {
+                Some((&last @ (b'"' | b'\\'), plain)) => {
+                    self.0.extend(plain);
+                    self.0.extend(&[b'\\', last]);
+                }
+                _ => self.0.extend(piece),
+            }
+        }
+        Ok(())
+    }
+
+    fn visit_bool<E>(self, value: bool) -> Result<(), E> {
+        self.0.extend(if value { b"true" } else { b"false" });
+        Ok(())
+    }
+
+    fn visit_u64<E>(self, value: u64) -> Result<(), E> {
+        self.0.extend(value.to_string().as_bytes());
+        Ok(())
+    }
+
+    fn visit_i64<E>(self, value: i64) -> Result<(), E> {
+        self.0.extend(value.to_string().as_bytes());
+        Ok(())
+    }
+
+    fn visit_f64<E>(self, value: f64) -> Result<(), E> {
+        self.0.extend(value.to_string().as_bytes());
+        Ok(())
+    }
+
+    /// No value: the label is dropped as an empty one.
+    fn visit_unit<E>(self) -> Result<(), E> {
+        Ok(())
+    }
+}
+
+struct Values<'w>(&'w mut Writer);
+seed!(Values, deserialize_any);
+
+impl<'de> Visitor<'de> for Values<'_> {
+    type Value = ();
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a list of entries")
+    }
+
+    fn visit_seq<A: SeqAccess<'de>>(self, mut list: A) -> Result<(), A::Error> {
+        while list.next_element_seed(Entry(&mut *self.0))?.is_some() {}
+        Ok(())
+    }
+
+    fn visit_unit<E>(self) -> Result<(), E> {
+        Ok(())
+    }
+}
+
+struct Entry<'w>(&'w mut Writer);
+seed!(Entry, deserialize_any);
+
+impl<'de> Visitor<'de> for Entry<'_> {
+    type Value = ();
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(r#"an entry ["<nanoseconds>", "<line>", {"<metadata>": "<value>"}]"#)
+    }
+
+    fn visit_seq<A: SeqAccess<'de>>(self, mut list: A) -> Result<(), A::Error> {
+        let open = self.0.open(2);
+        if list.next_element_seed(Timestamp(&mut *self.0))?.is_none() {
+            return Err(A::Error::invalid_length(0, &self));
+        }
+        if list.next_element_seed(Text(&mut *self.0, 2))?.is_none() {
+            return Err(A::Error::invalid_length(1, &self));
+        }
+        if list.next_element_seed(Metadata(&mut *self.0))?.is_some() {
+            while list.next_element::<IgnoredAny>()?.is_some() {}
+        }
+        self.0.close(open);
+        Ok(())
+    }
+
+    /// A hole in the list is passed over.
+    fn visit_unit<E>(self) -> Result<(), E> {
+        Ok(())
+    }
+}
+
+struct Timestamp<'w>(&'w mut Writer);
+seed!(Timestamp, deserialize_str);
+
+impl<'de> Visitor<'de> for Timestamp<'_> {
+    type Value = ();
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a timestamp: nanoseconds since the epoch as a string")
+    }
+
+    fn visit_str<E: serde::de::Error>(self, text: &str) -> Result<(), E> {
+        let invalid = |_| E::invalid_value(serde::de::Unexpected::Str(text), &self);
+        let ns: i64 = text.parse().map_err(invalid)?;
+        let open = self.0.open(1);
+        self.0.varint(1, ns.div_euclid(SECOND_NS) as u64);
+        self.0.varint(2, ns.rem_euclid(SECOND_NS) as u64);
+        self.0.close(open);
+        Ok(())
+    }
+}
+
+/// A string as a field of text.
+struct Text<'w>(&'w mut Writer, u32);
+seed!(Text, deserialize_bytes);
+
+impl<'de> Visitor<'de> for Text<'_> {
+    type Value = ();
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a string")
+    }
+
+    fn visit_bytes<E>(self, text: &[u8]) -> Result<(), E> {
+        self.0.bytes(self.1, text);
+        Ok(())
+    }
+}
+
+struct Metadata<'w>(&'w mut Writer);
+seed!(Metadata, deserialize_map);
+
+impl<'de> Visitor<'de> for Metadata<'_> {
+    type Value = ();
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("an object of structured metadata with strings as values")
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<(), A::Error> {
+        loop {
+            let open = self.0.open(3);
+            let more = map.next_key_seed(Text(&mut *self.0, 1))?.is_some();
+            if !more {
+                self.0.abandon(open);
+                return Ok(());
+            }
+            map.next_value_seed(Text(&mut *self.0, 2))?;
+            self.0.close(open);
+        }
+    }
+}

@@ -1,0 +1,320 @@
+//! OTLP logs in JSON, translated to their protobuf form in one pass.
+//!
+//! OTLP/JSON is protobuf's JSON mapping with three differences: trace and span ids are hexadecimal,
+//! enumerations are numbers, and names are in lower camel case (snake case is read too, as the
+//! collector does). 64-bit numbers come as strings or as numbers. Unknown fields are skipped. The
+//! tables below say which name is which field; nesting is bounded by the JSON reader.
+
+use std::borrow::Cow;
+use std::fmt;
+
+use serde::de::{
+    DeserializeSeed, Deserializer, Error as _, IgnoredAny, MapAccess, SeqAccess, Unexpected, Visitor,
+};
+
+use crate::error::Error;
+use crate::limits_check::VALUE_DEPTH_MAX;
+use crate::loki_json::malformed;
+use crate::protobuf_writer::Writer;
+
+/// The protobuf form of a JSON request.
+pub(crate) fn translate(body: &[u8]) -> Result<Vec<u8>, Error> {
+    let mut writer = Writer::with_capacity(body.len());
+    let mut json = serde_json::Deserializer::from_slice(body);
+    let message = MessageSeed { writer: &mut writer, fields: &REQUEST };
+    message.deserialize(&mut json).and_then(|()| json.end()).map_err(|error| {
+        if error.to_string().starts_with("recursion limit exceeded") {
+            return Error::TooDeep { limit: VALUE_DEPTH_MAX };
+        }
+        malformed(body, &error)
+    })?;
+    Ok(writer.into_bytes())
+}
+
+/// A field of a message: its name in camel and in snake case, its number, its kind.
+struct Field(&'static str, &'static str, u32, Kind);
+
+#[derive(Clone, Copy)]
+enum Kind {
+    Message(&'static [Field]),
+    Text,
+    Integer,
+    Fixed64,
+    Fixed32,
+    Bool,
+    Double,
+    Hex,
+    Base64,
+}
+
+use Kind::{Base64, Bool, Double, Fixed32, Fixed64, Hex, Integer, Message, Text};
+
+static REQUEST: [Field; 1] = [Field("resourceLogs", "resource_logs", 1, Message(&RESOURCE_LOGS))];
+static RESOURCE_LOGS: [Field; 2] = [
+    Field("resource", "resource", 1, Message(&RESOURCE)),
+    Field("scopeLogs", "scope_logs", 2, Message(&SCOPE_LOGS)),
+];
+static RESOURCE: [Field; 1] = [Field("attributes", "attributes", 1, Message(&KEY_VALUE))];
+static SCOPE_LOGS: [Field; 2] = [
+    Field("scope", "scope", 1, Message(&SCOPE)),
+    Field("logRecords", "log_records", 2, Message(&LOG_RECORD)),
+];
+static SCOPE: [Field; 4] = [
+    Field("name", "name", 1, Text),
+    Field("version", "version", 2, Text),
+    Field("attributes", "attributes", 3, Message(&KEY_VALUE)),
+    Field("droppedAttributesCount", "dropped_attributes_count", 4, Integer),
+];
+static LOG_RECORD: [Field; 11] = [
+    Field("timeUnixNano", "time_unix_nano", 1, Fixed64),
+    Field("severityNumber", "severity_number", 2, Integer),
+    Field("severityText", "severity_text", 3, Text),
+    Field("body", "body", 5, Message(&ANY_VALUE)),
+    Field("attributes", "attributes", 6, Message(&KEY_VALUE)),
+    Field("droppedAttributesCount", "dropped_attributes_count", 7, Integer),
+    Field("flags", "flags", 8, Fixed32),
+    Field("traceId", "trace_id", 9, Hex),
+    Field("spanId", "span_id", 10, Hex),
+    Field("observedTimeUnixNano", "observed_time_unix_nano", 11, Fixed64),
+    Field("eventName", "event_name", 12, Text),
+];
+static KEY_VALUE: [Field; 2] =
+    [Field("key", "key", 1, Text), Field("value", "value", 2, Message(&ANY_VALUE))];
+static ANY_VALUE: [Field; 7] = [
+    Field("stringValue", "string_value", 1, Text),
+    Field("boolValue", "bool_value", 2, Bool),
+    Field("intValue", "int_value", 3, Integer),
+    Field("doubleValue", "double_value", 4, Double),
+    Field("arrayValue", "array_value", 5, Message(&LIST)),
+    Field("kvlistValue", "kvlist_value", 6, Message(&MAP)),
+    Field("bytesValue", "bytes_value", 7, Base64),
+];
+static LIST: [Field; 1] = [Field("values", "values", 1, Message(&ANY_VALUE))];
+static MAP: [Field; 1] = [Field("values", "values", 1, Message(&KEY_VALUE))];
+
+/// A JSON object as the fields of a message.
+struct MessageSeed<'w> {
+    writer: &'w mut Writer,
+    fields: &'static [Field],
+}
+
+impl<'de> DeserializeSeed<'de> for MessageSeed<'_> {
+    type Value = ();
+    fn deserialize<D: Deserializer<'de>>(self, from: D) -> Result<(), D::Error> {
+        from.deserialize_map(self)
+    }
+}
+
+impl<'de> Visitor<'de> for MessageSeed<'_> {
+    type Value = ();
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "an object with \"{}\"", self.fields[0].0)
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<(), A::Error> {
+        while let Some(name) = map.next_key::<Cow<'de, str>>()? {
+            let field = self.fields.iter().find(|field| field.0 == name || field.1 == name);
+            match field {
+                Some(field) => map.next_value_seed(FieldSeed { writer: self.writer, field })?,
+                None => {
+                    map.next_value::<IgnoredAny>()?;
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+/// A JSON value as one field, or as a repeated one when it is a list.
+struct FieldSeed<'w> {
+    writer: &'w mut Writer,
+    field: &'static Field,
+}
+
+impl<'de> DeserializeSeed<'de> for FieldSeed<'_> {
+    type Value = ();
+    fn deserialize<D: Deserializer<'de>>(self, from: D) -> Result<(), D::Error> {
+        match self.field.3 {
+            // text may hold bytes that are no UTF-8, and may be absent
+            Text => from.deserialize_option(self),
+            _ => from.deserialize_any(self),
+        }
+    }
+}
+
+impl FieldSeed<'_> {
+    fn number(&mut self, value: u64) {
+        let field = self.field.2;
+        match self.field.3 {
+            Fixed64 => self.writer.fixed64(field, value),
+            Fixed32 => self.writer.fixed32(field, value as u32),
+            Double => self.writer.fixed64(field, (value as f64).to_bits()),
+            _ => self.writer.varint(field, value),
+        }
+    }
+
+    fn takes_numbers(&self) -> bool {
+        matches!(self.field.3, Integer | Fixed64 | Fixed32 | Double)
+    }
+
+    fn text(&mut self, text: &str) -> Option<()> {
+        let field = self.field.2;
+        match self.field.3 {
+            Double => self.writer.fixed64(field, text.parse::<f64>().ok()?.to_bits()),
+            Integer | Fixed64 | Fixed32 => {
+                let unsigned = text.parse::<u64>().ok();
+                self.number(unsigned.or_else(|| Some(text.parse::<i64>().ok()? as u64))?);
+            }
+            Hex => self.writer.bytes(field, &from_hex(text)?),
+            Base64 => self.writer.bytes(field, &from_base64(text)?),
+            Message(_) | Text | Bool => return None,
+        }
+        Some(())
+    }
+}
+
+impl<'de> Visitor<'de> for FieldSeed<'_> {
+    type Value = ();
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let kind = match self.field.3 {
+            Message(_) => "an object or a list of objects",
+            Text => "a string",
+            Integer | Fixed64 | Fixed32 => "a whole number, as such or in a string",
+            Bool => "true or false",
+            Double => "a number",
+            Hex => "a string of hexadecimal digits",
+            Base64 => "a string in base64",
+        };
+        write!(f, "{kind} for \"{}\"", self.field.0)
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, map: A) -> Result<(), A::Error> {
+        let Message(fields) = self.field.3 else {
+            return Err(A::Error::invalid_type(Unexpected::Map, &self));
+        };
+        let open = self.writer.open(self.field.2);
+        MessageSeed { writer: &mut *self.writer, fields }.visit_map(map)?;
+        self.writer.close(open);
+        Ok(())
+    }
+
+    fn visit_seq<A: SeqAccess<'de>>(self, mut list: A) -> Result<(), A::Error> {
+        let Message(_) = self.field.3 else {
+            return Err(A::Error::invalid_type(Unexpected::Seq, &self));
+        };
+        while list.next_element_seed(FieldSeed { writer: &mut *self.writer, field: self.field })?.is_some() {}
+        Ok(())
+    }
+
+    fn visit_bytes<E>(self, text: &[u8]) -> Result<(), E> {
+        self.writer.bytes(self.field.2, text);
+        Ok(())
+    }
+
+    fn visit_str<E: serde::de::Error>(mut self, text: &str) -> Result<(), E> {
+        self.text(text).ok_or_else(|| E::invalid_value(Unexpected::Str(text), &self))
+    }
+
+    fn visit_bool<E: serde::de::Error>(self, value: bool) -> Result<(), E> {
+        if !matches!(self.field.3, Bool) {
+            return Err(E::invalid_type(Unexpected::Bool(value), &self));
+        }
+        self.writer.varint(self.field.2, u64::from(value));
+        Ok(())
+    }
+
+    fn visit_u64<E: serde::de::Error>(mut self, value: u64) -> Result<(), E> {
+        if !self.takes_numbers() {
+            return Err(E::invalid_type(Unexpected::Unsigned(value), &self));
+        }
+        self.number(value);
+        Ok(())
+    }
+
+    fn visit_i64<E: serde::de::Error>(mut self, value: i64) -> Result<(), E> {
+        match self.field.3 {
+            Double => self.visit_f64(value as f64),
+            Integer => {
+                self.number(value as u64);
+                Ok(())
+            }
+            _ => Err(E::invalid_type(Unexpected::Signed(value), &self)),
+        }
+    }
+
+    fn visit_f64<E: serde::de::Error>(mut self, value: f64) -> Result<(), E> {
+        let whole = value.fract() == 0.0 && value.abs() < 2f64.powi(63);
+        match self.field.3 {
+            Double => self.writer.fixed64(self.field.2, value.to_bits()),
+            // some clients write 1.7e18 for a time
+            Integer | Fixed64 if whole => self.number(value as i64 as u64),
+            _ => return Err(E::invalid_type(Unexpected::Float(value), &self)),
+        }
+        Ok(())
+    }
+
+    /// `null` is an absent field.
+    fn visit_unit<E>(self) -> Result<(), E> {
+        Ok(())
+    }
+
+    fn visit_none<E>(self) -> Result<(), E> {
+        Ok(())
+    }
+
+    fn visit_some<D: Deserializer<'de>>(self, from: D) -> Result<(), D::Error> {
+        from.deserialize_bytes(self)
+    }
+}
+
+fn from_hex(text: &str) -> Option<Vec<u8>> {
+    let digit = |b: u8| (b as char).to_digit(16).map(|d| d as u8);
+    if !text.len().is_multiple_of(2) {
+        return None;
+    }
+    text.as_bytes().chunks(2).map(|pair| Some(digit(pair[0])? << 4 | digit(pair[1])?)).collect()
+}
+
+/// Standard or URL-safe alphabet, padded or not.
+fn from_base64(text: &str) -> Option<Vec<u8>> {
+    let text = text.trim_end_matches('=').as_bytes();
+    let mut bytes = Vec::with_capacity(text.len() * 3 / 4);
+    for four in text.chunks(4) {
+        let mut bits = 0u32;
+        for &digit in four {
+            let value = match digit {
+                b'A'..=b'Z' => digit - b'A',
+                b'a'..=b'z' => digit - b'a' + 26,
+                b'0'..=b'9' => digit - b'0' + 52,
+                b'+' | b'-' => 62,
+                b'/' | b'_' => 63,
+                _ => return None,
+            };
+            bits = bits << 6 | u32::from(value);
+        }
+        let whole = (bits << (6 * (4 - four.len()))).to_be_bytes();
+        match four.len() {
+            1 => return None,
+            digits => bytes.extend_from_slice(&whole[1..digits]),
+        }
+    }
+    Some(bytes)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn encodings_of_bytes_are_read() {
+        assert_eq!(from_hex("00aBff"), Some(vec![0, 0xAB, 0xFF]));
+        assert_eq!((from_hex("0"), from_hex("zz")), (None, None));
+        for (text, bytes) in [("", ""), ("Zg==", "f"), ("Zm8", "fo"), ("Zm9v", "foo"), ("Zm9vYg==", "foob")] {
+            assert_eq!(from_base64(text).as_deref(), Some(bytes.as_bytes()), "{text}");
+        }
+        assert_eq!(from_base64("-_+/"), Some(vec![0xFB, 0xFF, 0xBF]));
+        assert_eq!((from_base64("A"), from_base64("a b=")), (None, None));
+    }
+}

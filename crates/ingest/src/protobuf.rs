@@ -1,0 +1,210 @@
+//! A pull decoder of protobuf's wire format over a slice. Nothing is allocated.
+//!
+//! Positions are offsets into the whole message, also in a nested one, so that they can become
+//! spans of the arena. Unknown fields are skipped; groups, which no protocol here uses, are refused.
+
+use sandur_model::Span;
+
+use crate::error::Error;
+
+/// How a field's value is coded.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Wire {
+    Varint,
+    Fixed64,
+    Bytes,
+    Fixed32,
+}
+
+/// Reads the fields of one message, which ends where `bytes` ends.
+#[derive(Clone, Copy)]
+pub(crate) struct Reader<'a> {
+    bytes: &'a [u8],
+    at: usize,
+}
+
+impl<'a> Reader<'a> {
+    /// A reader of a whole message.
+    pub(crate) fn new(bytes: &'a [u8]) -> Self {
+        Self { bytes, at: 0 }
+    }
+
+    /// The next field's number and coding; `None` at the end of the message.
+    #[inline]
+    pub(crate) fn key(&mut self) -> Result<Option<(u32, Wire)>, Error> {
+        if self.at == self.bytes.len() {
+            return Ok(None);
+        }
+        let key = self.varint()?;
+        let wire = match key & 7 {
+            0 => Wire::Varint,
+            1 => Wire::Fixed64,
+            2 => Wire::Bytes,
+            5 => Wire::Fixed32,
+            other => return Err(self.error(format!("wire type {other}"))),
+        };
+        match u32::try_from(key >> 3) {
+            Ok(field) if field > 0 => Ok(Some((field, wire))),
+            _ => Err(self.error("invalid field number")),
+        }
+    }
+
+    /// A variable-length integer.
+    #[inline]
+    pub(crate) fn varint(&mut self) -> Result<u64, Error> {
+        match self.bytes.get(self.at) {
+            Some(&byte) if byte < 0x80 => {
+                self.at += 1;
+                Ok(u64::from(byte))
+            }
+            _ => self.long_varint(),
+        }
+    }
+
+    fn long_varint(&mut self) -> Result<u64, Error> {
+        let mut value = 0u64;
+        for (n, &byte) in self.bytes[self.at..].iter().enumerate().take(10) {
+            value |= u64::from(byte & 0x7F) << (7 * n);
+            if byte < 0x80 {
+                self.at += n + 1;
+                return Ok(value);
+            }
+        }
+        Err(self.error("an integer is cut off or too long"))
+    }
+
+    /// A length-delimited value as a span.
+    #[inline]
+    pub(crate) fn span(&mut self) -> Result<Span, Error> {
+        let len = self.varint()?;
+        if len > (self.bytes.len() - self.at) as u64 {
+            return Err(self.error(format!("{len} bytes are announced, fewer are left")));
+        }
+        let span = Span { start: self.at as u32, len: len as u32 };
+        self.at += len as usize;
+        Ok(span)
+    }
+
+    /// A length-delimited value as a nested message.
+    #[inline]
+    pub(crate) fn message(&mut self) -> Result<Reader<'a>, Error> {
+        let span = self.span()?;
+        Ok(self.nested(span))
+    }
+
+    /// The nested message at `span`, which this reader has given out.
+    pub(crate) fn nested(&self, span: Span) -> Reader<'a> {
+        Reader { bytes: &self.bytes[..span.end()], at: span.start as usize }
+    }
+
+    /// The bytes of a span that this reader has given out.
+    pub(crate) fn bytes_of(&self, span: Span) -> &'a [u8] {
+        &self.bytes[span.start as usize..span.end()]
+    }
+
+    /// What is left of the message.
+    pub(crate) fn rest(&self) -> &'a [u8] {
+        &self.bytes[self.at..]
+    }
+
+    /// Eight bytes, little endian.
+    pub(crate) fn fixed64(&mut self) -> Result<u64, Error> {
+        Ok(u64::from_le_bytes(self.array()?))
+    }
+
+    /// Four bytes, little endian.
+    pub(crate) fn fixed32(&mut self) -> Result<u32, Error> {
+        Ok(u32::from_le_bytes(self.array()?))
+    }
+
+    fn array<const N: usize>(&mut self) -> Result<[u8; N], Error> {
+        let array = self.bytes[self.at..].first_chunk().copied();
+        let array = array.ok_or_else(|| self.error("a number is cut off"))?;
+        self.at += N;
+        Ok(array)
+    }
+
+    /// Passes over a value.
+    #[inline]
+    pub(crate) fn skip(&mut self, wire: Wire) -> Result<(), Error> {
+        match wire {
+            Wire::Varint => self.varint().map(|_| ()),
+            Wire::Fixed64 => self.fixed64().map(|_| ()),
+            Wire::Bytes => self.span().map(|_| ()),
+            Wire::Fixed32 => self.fixed32().map(|_| ()),
+        }
+    }
+
+    /// The first length-delimited value of a field; the reader stays where it is.
+    pub(crate) fn find(&self, field: u32) -> Result<Option<Span>, Error> {
+        let mut reader = *self;
+        while let Some((number, wire)) = reader.key()? {
+            if (number, wire) == (field, Wire::Bytes) {
+                return reader.span().map(Some);
+            }
+            reader.skip(wire)?;
+        }
+        Ok(None)
+    }
+
+    #[cold]
+    fn error(&self, what: impl Into<String>) -> Error {
+        Error::malformed("protobuf", self.at, what)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    #[test]
+    fn fields_of_every_wire_type_are_read_and_skipped() {
+        let bytes = b"\x08\x96\x01\x11\x01\0\0\0\0\0\0\0\x1a\x02hi\x25\x07\0\0\0";
+        let mut reader = Reader::new(bytes);
+        assert_eq!(reader.key().unwrap(), Some((1, Wire::Varint)));
+        assert_eq!(reader.varint().unwrap(), 150);
+        assert_eq!(reader.key().unwrap(), Some((2, Wire::Fixed64)));
+        assert_eq!(reader.fixed64().unwrap(), 1);
+        assert_eq!(reader.key().unwrap(), Some((3, Wire::Bytes)));
+        let span = reader.span().unwrap();
+        assert_eq!((span.start, reader.bytes_of(span)), (14, b"hi".as_slice()));
+        assert_eq!(reader.key().unwrap(), Some((4, Wire::Fixed32)));
+        assert_eq!(reader.fixed32().unwrap(), 7);
+        assert_eq!(reader.key().unwrap(), None);
+        assert_eq!(Reader::new(bytes).find(3).unwrap(), Some(span));
+        assert_eq!(Reader::new(bytes).find(9).unwrap(), None);
+    }
+
+    #[test]
+    fn what_is_cut_off_or_impossible_is_refused() {
+        let broken: [&[u8]; 8] = [
+            b"\x08",                                             // no value
+            b"\x08\xff",                                         // half an integer
+            b"\x08\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\x01", // eleven bytes
+            b"\x0a\x05abc",                                      // five announced, three there
+            b"\x0a\xff\xff\xff\xff\xff\xff\xff\xff\x7f",         // a huge length
+            b"\x09\0\0\0",                                       // half a number
+            b"\x0b",                                             // a group
+            b"\x02\x00",                                         // field 0
+        ];
+        for bytes in broken {
+            assert!(matches!(Reader::new(bytes).find(7), Err(Error::Malformed { .. })), "{bytes:?}");
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn no_input_panics(bytes in proptest::collection::vec(any::<u8>(), 0..64)) {
+            let mut reader = Reader::new(&bytes);
+            while let Ok(Some((_, wire))) = reader.key() {
+                if wire == Wire::Bytes && let Ok(mut nested) = reader.message() {
+                    let _ = nested.key();
+                } else if reader.skip(wire).is_err() {
+                    break;
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,135 @@
+//! Writes protobuf's wire format: what the JSON decoders translate into.
+//!
+//! A nested message is written in place: its length is left open with a padded varint of five
+//! bytes and filled in when the message is closed, so nothing is copied twice.
+
+/// Appends fields to a buffer.
+#[derive(Default)]
+pub(crate) struct Writer {
+    bytes: Vec<u8>,
+}
+
+/// A message whose length is not known yet.
+#[must_use = "a message must be closed"]
+pub(crate) struct Open {
+    start: usize,
+    length_at: usize,
+}
+
+/// Bytes of a padded length: five groups of seven bits reach beyond 4 GiB.
+const LENGTH_BYTES: usize = 5;
+
+impl Writer {
+    /// A writer with room for `capacity` bytes.
+    pub(crate) fn with_capacity(capacity: usize) -> Self {
+        Self { bytes: Vec::with_capacity(capacity) }
+    }
+
+    fn key(&mut self, field: u32, wire: u32) {
+        self.raw_varint(u64::from(field << 3 | wire));
+    }
+
+    fn raw_varint(&mut self, mut value: u64) {
+        while value >= 0x80 {
+            self.bytes.push(value as u8 | 0x80);
+            value >>= 7;
+        }
+        self.bytes.push(value as u8);
+    }
+
+    /// An integer field.
+    pub(crate) fn varint(&mut self, field: u32, value: u64) {
+        self.key(field, 0);
+        self.raw_varint(value);
+    }
+
+    /// A field of eight bytes.
+    pub(crate) fn fixed64(&mut self, field: u32, value: u64) {
+        self.key(field, 1);
+        self.bytes.extend_from_slice(&value.to_le_bytes());
+    }
+
+    /// A field of four bytes.
+    pub(crate) fn fixed32(&mut self, field: u32, value: u32) {
+        self.key(field, 5);
+        self.bytes.extend_from_slice(&value.to_le_bytes());
+    }
+
+    /// A field of text or bytes.
+    pub(crate) fn bytes(&mut self, field: u32, value: &[u8]) {
+        self.key(field, 2);
+        self.raw_varint(value.len() as u64);
+        self.bytes.extend_from_slice(value);
+    }
+
+    /// Starts a nested message or a text that is written piece by piece.
+    pub(crate) fn open(&mut self, field: u32) -> Open {
+        let start = self.bytes.len();
+        self.key(field, 2);
+        let length_at = self.bytes.len();
+        self.bytes.extend_from_slice(&[0x80, 0x80, 0x80, 0x80, 0]);
+        Open { start, length_at }
+    }
+
+    /// Ends it.
+    pub(crate) fn close(&mut self, open: Open) {
+        let mut length = (self.bytes.len() - open.length_at - LENGTH_BYTES) as u64;
+        for n in 0..LENGTH_BYTES {
+            let more = if n + 1 < LENGTH_BYTES { 0x80 } else { 0 };
+            self.bytes[open.length_at + n] = (length & 0x7F) as u8 | more;
+            length >>= 7;
+        }
+    }
+
+    /// Takes the message back, with all that was written since.
+    pub(crate) fn abandon(&mut self, open: Open) {
+        self.bytes.truncate(open.start);
+    }
+
+    /// Appends to the text that is open.
+    pub(crate) fn extend(&mut self, bytes: &[u8]) {
+        self.bytes.extend_from_slice(bytes);
+    }
+
+    /// The message.
+    pub(crate) fn into_bytes(self) -> Vec<u8> {
+        self.bytes
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::protobuf::{Reader, Wire};
+
+    #[test]
+    fn what_is_written_is_read_back() {
+        let mut writer = Writer::default();
+        writer.varint(1, u64::MAX);
+        let outer = writer.open(2);
+        let inner = writer.open(16);
+        writer.extend(&[b'x'; 300]);
+        writer.close(inner);
+        writer.fixed32(3, 7);
+        writer.close(outer);
+        let taken_back = writer.open(7);
+        writer.extend(b"nothing");
+        writer.abandon(taken_back);
+        writer.fixed64(4, 9);
+        writer.bytes(5, b"end");
+        let bytes = writer.into_bytes();
+        let mut reader = Reader::new(&bytes);
+        assert_eq!(reader.key().unwrap(), Some((1, Wire::Varint)));
+        assert_eq!(reader.varint().unwrap(), u64::MAX);
+        assert_eq!(reader.key().unwrap(), Some((2, Wire::Bytes)));
+        let mut outer = reader.message().unwrap();
+        assert_eq!(outer.key().unwrap(), Some((16, Wire::Bytes)));
+        assert_eq!(outer.span().unwrap().len, 300);
+        assert_eq!(outer.key().unwrap(), Some((3, Wire::Fixed32)));
+        assert_eq!(outer.fixed32().unwrap(), 7);
+        assert_eq!(outer.key().unwrap(), None);
+        assert_eq!(reader.key().unwrap(), Some((4, Wire::Fixed64)));
+        assert_eq!(reader.fixed64().unwrap(), 9);
+        assert_eq!(reader.find(5).unwrap().map(|s| s.len), Some(3));
+    }
+}

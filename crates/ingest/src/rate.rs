@@ -1,0 +1,164 @@
+//! The ingestion rate of each tenant: a token bucket over raw bytes (lines and their metadata).
+//!
+//! A request is taken whole or refused whole. A request larger than the burst can never pass, and
+//! its text says so. Time comes in as the monotonic clock's reading; a reading that is older than
+//! the last one adds nothing. Full buckets are the same as no buckets, so idle tenants are forgotten.
+
+use std::sync::{Mutex, PoisonError};
+use std::time::Duration;
+
+use foldhash::{HashMap, HashMapExt};
+use sandur_base::ErrorKind;
+use sandur_model::{Limits, TenantId};
+
+/// Tenants with a bucket, above which full buckets are dropped. When all are in use, a tenant beyond
+/// the number is only held to its burst.
+const BUCKETS_MAX: usize = 10_000;
+
+/// A request above the tenant's rate. Nothing of it was kept; it may be sent again later.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error(
+    "ingestion rate limit exceeded for user {tenant} (limit: {limit} bytes/sec, burst: {burst} bytes) while \
+     attempting to ingest '{lines}' lines totaling '{bytes}' bytes, {remedy}"
+)]
+pub struct RateLimited {
+    /// Whose limit it is.
+    pub tenant: TenantId,
+    /// `ingestion_rate` in bytes per second.
+    pub limit: u64,
+    /// Bytes that may be sent at once.
+    pub burst: u64,
+    /// Lines of the request.
+    pub lines: u64,
+    /// Raw bytes of the request.
+    pub bytes: u64,
+    remedy: &'static str,
+}
+
+impl RateLimited {
+    /// The kind that decides the status code: the same request may pass later.
+    pub fn kind(&self) -> ErrorKind {
+        ErrorKind::Busy
+    }
+}
+
+/// The buckets of all tenants.
+#[derive(Debug)]
+pub struct RateLimiter(Mutex<HashMap<TenantId, Bucket>>);
+
+#[derive(Clone, Copy, Debug)]
+struct Bucket {
+    /// Bytes that may be taken now.
+    tokens: f64,
+    /// When `tokens` was right.
+    at: Duration,
+}
+
+impl Default for RateLimiter {
+    fn default() -> Self {
+        Self(Mutex::new(HashMap::new()))
+    }
+}
+
+impl RateLimiter {
+    /// Takes the lines and raw bytes of a request from the tenant's bucket, or refuses them.
+    /// `now` is the monotonic clock.
+    pub fn take(
+        &self,
+        tenant: &TenantId,
+        limits: &Limits,
+        now: Duration,
+        (lines, bytes): (u64, u64),
+    ) -> Result<(), RateLimited> {
+        let limit = limits.ingestion_rate;
+        if limit == 0 {
+            return Ok(());
+        }
+        let burst = if limits.ingestion_burst == 0 { limit } else { limits.ingestion_burst };
+        let full = Bucket { tokens: burst as f64, at: now };
+        let mut buckets = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if buckets.len() >= BUCKETS_MAX && !buckets.contains_key(tenant) {
+            buckets.retain(|_, b| b.filled(now, limit, burst).tokens < burst as f64);
+        }
+        let mut bucket = buckets.get(tenant).map_or(full, |b| b.filled(now, limit, burst));
+        let enough = bucket.tokens >= bytes as f64;
+        if enough {
+            bucket.tokens -= bytes as f64;
+        }
+        if buckets.len() < BUCKETS_MAX || buckets.contains_key(tenant) {
+            buckets.insert(tenant.clone(), bucket);
+        }
+        if enough {
+            return Ok(());
+        }
+        let remedy = if bytes > burst {
+            "send smaller batches or have ingestion_burst raised"
+        } else {
+            "reduce log volume or have ingestion_rate raised"
+        };
+        Err(RateLimited { tenant: tenant.clone(), limit, burst, lines, bytes, remedy })
+    }
+}
+
+impl Bucket {
+    fn filled(self, now: Duration, limit: u64, burst: u64) -> Self {
+        let passed = now.saturating_sub(self.at).as_secs_f64();
+        let tokens = (self.tokens + passed * limit as f64).min(burst as f64);
+        Self { tokens, at: self.at.max(now) }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const SECOND: Duration = Duration::from_secs(1);
+
+    fn tenant(name: &str) -> TenantId {
+        TenantId::new(name).unwrap()
+    }
+
+    #[test]
+    fn a_bucket_empties_and_fills_with_time() {
+        let limiter = RateLimiter::default();
+        let limits = Limits { ingestion_rate: 100, ingestion_burst: 150, ..Limits::default() };
+        let take = |at: Duration, bytes| limiter.take(&tenant("a"), &limits, at, (1, bytes));
+        assert!(take(SECOND, 150).is_ok());
+        assert!(take(SECOND, 1).is_err());
+        assert!(take(SECOND * 2, 101).is_err()); // refused whole: nothing is taken
+        assert!(take(SECOND * 2, 100).is_ok());
+        assert!(take(SECOND, 1).is_err()); // an older clock adds nothing
+        assert!(take(SECOND * 60, 150).is_ok()); // never more than the burst
+        assert!(take(SECOND * 60, 1).is_err());
+        assert!(limiter.take(&tenant("b"), &limits, SECOND, (1, 150)).is_ok()); // tenants are apart
+        assert!(limiter.take(&tenant("a"), &Limits::default(), SECOND, (1, u64::MAX)).is_ok());
+    }
+
+    #[test]
+    fn the_text_names_limit_and_remedy() {
+        let limiter = RateLimiter::default();
+        let limits = Limits { ingestion_rate: 100, ..Limits::default() };
+        let error = limiter.take(&tenant("a"), &limits, SECOND, (3, 101)).unwrap_err();
+        assert_eq!(
+            error.to_string(),
+            "ingestion rate limit exceeded for user a (limit: 100 bytes/sec, burst: 100 bytes) while \
+             attempting to ingest '3' lines totaling '101' bytes, send smaller batches or have \
+             ingestion_burst raised"
+        );
+        assert!(error.kind().is_retryable());
+        limiter.take(&tenant("a"), &limits, SECOND, (1, 60)).unwrap();
+        let error = limiter.take(&tenant("a"), &limits, SECOND, (1, 60)).unwrap_err();
+        assert!(error.to_string().ends_with("reduce log volume or have ingestion_rate raised"));
+    }
+
+    #[test]
+    fn idle_tenants_are_forgotten() {
+        let limiter = RateLimiter::default();
+        let limits = Limits { ingestion_rate: 100, ..Limits::default() };
+        for n in 0..2 * BUCKETS_MAX as u32 {
+            let tenant = tenant(&format!("t{n}"));
+            limiter.take(&tenant, &limits, SECOND * (n / 15_000), (1, 50)).unwrap();
+        }
+        assert!(limiter.0.lock().unwrap().len() <= BUCKETS_MAX);
+    }
+}

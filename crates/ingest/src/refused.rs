@@ -1,0 +1,217 @@
+//! What was left out of a batch and why: counts for metrics, and the text that the client reads.
+//!
+//! The reasons carry the names of Loki's `discarded_samples_total`, and the text is written as Loki
+//! writes it: equal messages are counted. At most [`TEXTS_MAX`] different messages are kept, each of
+//! at most [`TEXT_LENGTH_MAX`] bytes; the rest is counted.
+
+use std::fmt::Write;
+
+use sandur_model::StreamId;
+
+/// Different messages that are kept.
+const TEXTS_MAX: usize = 10;
+/// Bytes of one message: a stream's labels may be long.
+const TEXT_LENGTH_MAX: usize = 2 << 10;
+
+/// Why an entry, or all entries of a stream, were refused.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[repr(u8)]
+pub enum Reason {
+    /// The label text cannot be read.
+    InvalidLabels,
+    /// The stream has no label.
+    MissingLabels,
+    /// The stream has more labels than allowed.
+    TooManyLabels,
+    /// A label's name is too long.
+    LabelNameTooLong,
+    /// A label's value is too long.
+    LabelValueTooLong,
+    /// A label name occurs twice.
+    DuplicateLabelNames,
+    /// The timestamp is older than allowed.
+    TooOld,
+    /// The timestamp is further in the future than allowed.
+    TooNew,
+    /// The line is too long.
+    LineTooLong,
+    /// The structured metadata is too large.
+    MetadataTooLarge,
+    /// There are too many pairs of structured metadata.
+    MetadataTooMany,
+}
+
+impl Reason {
+    /// Every reason, in the order of its number.
+    pub const EVERY: [Self; 11] = [
+        Self::InvalidLabels,
+        Self::MissingLabels,
+        Self::TooManyLabels,
+        Self::LabelNameTooLong,
+        Self::LabelValueTooLong,
+        Self::DuplicateLabelNames,
+        Self::TooOld,
+        Self::TooNew,
+        Self::LineTooLong,
+        Self::MetadataTooLarge,
+        Self::MetadataTooMany,
+    ];
+
+    /// The name for metrics, as Loki has it.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::InvalidLabels => "invalid_labels",
+            Self::MissingLabels => "missing_labels",
+            Self::TooManyLabels => "max_label_names_per_series",
+            Self::LabelNameTooLong => "label_name_too_long",
+            Self::LabelValueTooLong => "label_value_too_long",
+            Self::DuplicateLabelNames => "duplicate_label_names",
+            Self::TooOld => "greater_than_max_sample_age",
+            Self::TooNew => "too_far_in_future",
+            Self::LineTooLong => "line_too_long",
+            Self::MetadataTooLarge => "structured_metadata_too_large",
+            Self::MetadataTooMany => "structured_metadata_too_many",
+        }
+    }
+}
+
+/// How much was refused.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+struct Count {
+    lines: u64,
+    bytes: u64,
+}
+
+/// One message and how often it came up.
+#[derive(Clone, Debug)]
+struct Told {
+    cause: Cause,
+    text: String,
+    times: u64,
+}
+
+/// What decides whether two messages are equal, so that repeated ones need not be written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Cause {
+    pub(crate) reason: Reason,
+    /// The stream, or a hash of what it was sent as.
+    pub(crate) stream: StreamId,
+    /// The number in the message: seconds, bytes, pairs.
+    pub(crate) number: i64,
+}
+
+/// The refused part of a request. Empty when everything was accepted.
+#[derive(Clone, Debug, Default)]
+pub struct Refused {
+    counts: [Count; Reason::EVERY.len()],
+    told: Vec<Told>,
+    untold: u64,
+}
+
+impl Refused {
+    /// Whether everything was accepted.
+    pub fn is_empty(&self) -> bool {
+        self.told.is_empty()
+    }
+
+    /// Refused lines.
+    pub fn lines(&self) -> u64 {
+        self.counts.iter().map(|c| c.lines).sum()
+    }
+
+    /// Refused lines and their bytes (line and structured metadata) by reason, without zeros.
+    pub fn by_reason(&self) -> impl Iterator<Item = (Reason, u64, u64)> {
+        let counted = Reason::EVERY.into_iter().zip(self.counts);
+        counted.filter(|(_, c)| *c != Count::default()).map(|(reason, c)| (reason, c.lines, c.bytes))
+    }
+
+    /// The plain-text body that tells the client; `None` when everything was accepted.
+    pub fn text(&self) -> Option<String> {
+        if self.told.is_empty() {
+            return None;
+        }
+        let mut all = String::new();
+        let grouped = self.told.len() > 1 || self.told[0].times > 1 || self.untold > 0;
+        for (n, told) in self.told.iter().enumerate() {
+            let separator = if n == 0 { "" } else { "; " };
+            all.push_str(separator);
+            if grouped {
+                let _ = write!(all, "{} errors like: ", told.times);
+            }
+            all.push_str(&told.text);
+        }
+        if self.untold > 0 {
+            let _ = write!(all, "; and {} other errors", self.untold);
+        }
+        Some(all)
+    }
+
+    /// Counts lines and bytes that are left out for a reason.
+    pub(crate) fn count(&mut self, reason: Reason, lines: u64, bytes: u64) {
+        let count = &mut self.counts[reason as usize];
+        count.lines += lines;
+        count.bytes += bytes;
+    }
+
+    /// Tells the client about one refusal; `text` is called only for a message that is kept.
+    pub(crate) fn tell(&mut self, cause: Cause, text: impl FnOnce() -> String) {
+        if let Some(told) = self.told.iter_mut().find(|t| t.cause == cause) {
+            told.times += 1;
+        } else if self.told.len() < TEXTS_MAX {
+            let mut text = text();
+            if text.len() > TEXT_LENGTH_MAX {
+                text.truncate(text.floor_char_boundary(TEXT_LENGTH_MAX));
+                text.push_str("...");
+            }
+            self.told.push(Told { cause, text, times: 1 });
+        } else {
+            self.untold += 1;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn cause(reason: Reason, number: i64) -> Cause {
+        Cause { reason, stream: StreamId(1), number }
+    }
+
+    #[test]
+    fn one_message_stands_alone_and_many_are_grouped() {
+        let mut refused = Refused::default();
+        assert_eq!((refused.is_empty(), refused.text()), (true, None));
+        refused.tell(cause(Reason::LineTooLong, 5), || "too long".to_owned());
+        assert_eq!(refused.text().unwrap(), "too long");
+        refused.tell(cause(Reason::LineTooLong, 5), || unreachable!());
+        assert_eq!(refused.text().unwrap(), "2 errors like: too long");
+        refused.tell(cause(Reason::TooOld, 5), || "too old".to_owned());
+        assert_eq!(refused.text().unwrap(), "2 errors like: too long; 1 errors like: too old");
+    }
+
+    #[test]
+    fn messages_are_bounded_in_number_and_length() {
+        let mut refused = Refused::default();
+        for n in 0..1000 {
+            refused.tell(cause(Reason::TooOld, n), || format!("{n}{}", "ä".repeat(5000)));
+        }
+        let text = refused.text().unwrap();
+        assert!(text.ends_with("; and 990 other errors"), "{text}");
+        assert!(text.len() < 11 * (TEXT_LENGTH_MAX + 100));
+    }
+
+    #[test]
+    fn counts_are_kept_by_reason() {
+        let mut refused = Refused::default();
+        refused.count(Reason::TooNew, 2, 30);
+        refused.count(Reason::TooNew, 1, 5);
+        refused.count(Reason::MetadataTooMany, 1, 1);
+        let counts: Vec<_> = refused.by_reason().collect();
+        assert_eq!(counts, [(Reason::TooNew, 3, 35), (Reason::MetadataTooMany, 1, 1)]);
+        assert_eq!(refused.lines(), 4);
+        for (n, reason) in Reason::EVERY.into_iter().enumerate() {
+            assert_eq!(reason as usize, n);
+        }
+    }
+}

@@ -1,0 +1,228 @@
+//! The outside of a request: headers, size, encoding; and what a decoded request is.
+
+use bytes::Bytes;
+use sandur_model::{Arena, ArenaCodec, Limits, LogBatch};
+
+use crate::error::Error;
+use crate::refused::Refused;
+use crate::text::ADDRESSABLE_MAX;
+use crate::{gzip, snappy};
+
+/// The headers that say how a body is to be read.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct PushHeaders<'a> {
+    /// `Content-Type`, parameters included; absent means protobuf.
+    pub content_type: Option<&'a str>,
+    /// `Content-Encoding`.
+    pub content_encoding: Option<&'a str>,
+}
+
+/// What a request held.
+#[derive(Clone, Debug)]
+pub struct Decoded {
+    /// The accepted entries.
+    pub batch: LogBatch,
+    /// What was left out.
+    pub refused: Refused,
+    /// Accepted lines.
+    pub lines: u64,
+    /// Raw bytes of the accepted entries: lines and structured metadata as they were sent.
+    pub bytes: u64,
+}
+
+/// The serialisation of a request.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Format {
+    Protobuf,
+    Json,
+}
+
+/// What the endpoints read, for messages.
+const ACCEPTED_TYPES: &str = "application/x-protobuf or application/json";
+
+impl PushHeaders<'_> {
+    /// The serialisation that the content type names.
+    pub(crate) fn format(&self) -> Result<Format, Error> {
+        let sent = self.content_type.unwrap_or("").trim();
+        let essence = sent.split(';').next().unwrap_or("").trim();
+        match essence.to_ascii_lowercase().as_str() {
+            "application/json" => Ok(Format::Json),
+            ""
+            | "application/x-protobuf"
+            | "application/protobuf"
+            | "application/vnd.google.protobuf"
+            | "application/octet-stream" => Ok(Format::Protobuf),
+            _ => Err(Error::ContentType { got: sent.to_owned(), accepted: ACCEPTED_TYPES }),
+        }
+    }
+
+    /// The encoding in lower case; empty for none.
+    fn encoding(&self) -> String {
+        let encoding = self.content_encoding.unwrap_or("").trim().to_ascii_lowercase();
+        if encoding == "identity" { String::new() } else { encoding }
+    }
+
+    fn unsupported(&self, accepted: &'static str) -> Error {
+        let got = self.content_encoding.unwrap_or("").to_owned();
+        Error::ContentEncoding { got, accepted }
+    }
+}
+
+/// An opened body: what the decoders read and what the arena will be made of.
+#[derive(Debug)]
+pub(crate) enum Body {
+    /// The body as it came.
+    Plain(Bytes),
+    /// The body after decompression or translation.
+    Opened(Vec<u8>),
+    /// The body after decompression, and the snappy block that it came in.
+    Snappy { plain: Vec<u8>, block: Bytes },
+}
+
+impl Body {
+    /// The bytes to decode.
+    pub(crate) fn bytes(&self) -> &[u8] {
+        match self {
+            Self::Plain(bytes) => bytes,
+            Self::Opened(plain) | Self::Snappy { plain, .. } => plain,
+        }
+    }
+
+    /// The arena of the body followed by the text that was added while decoding.
+    pub(crate) fn into_arena(self, tail: &[u8]) -> Arena {
+        match self {
+            Self::Plain(bytes) if tail.is_empty() => Arena { bytes, compressed: None },
+            Self::Plain(bytes) => Arena { bytes: [&bytes, tail].concat().into(), compressed: None },
+            Self::Opened(mut plain) => {
+                plain.extend_from_slice(tail);
+                Arena { bytes: plain.into(), compressed: None }
+            }
+            Self::Snappy { plain, block } if tail.is_empty() => {
+                Arena { bytes: plain.into(), compressed: Some((ArenaCodec::Snappy, block)) }
+            }
+            Self::Snappy { mut plain, block } => {
+                plain.extend_from_slice(tail);
+                let block = snappy::extend(&block, tail);
+                Arena { bytes: plain.into(), compressed: Some((ArenaCodec::Snappy, block)) }
+            }
+        }
+    }
+}
+
+/// Plain bytes that a body of the tenant may have.
+pub(crate) fn plain_limit(limits: &Limits) -> u64 {
+    match limits.max_decompressed_size {
+        0 => ADDRESSABLE_MAX,
+        limit => limit.min(ADDRESSABLE_MAX),
+    }
+}
+
+fn check_size(limits: &Limits, body: &[u8]) -> Result<(), Error> {
+    let (size, limit) = (body.len() as u64, limits.max_body_size);
+    if limit > 0 && size > limit {
+        return Err(Error::BodyTooLarge { size, limit });
+    }
+    if size > plain_limit(limits) {
+        return Err(Error::DecompressedTooLarge { limit: plain_limit(limits) });
+    }
+    Ok(())
+}
+
+/// Opens the body of a Loki push: protobuf is a snappy block, whatever encoding is around it.
+pub(crate) fn open_loki(
+    headers: PushHeaders<'_>,
+    limits: &Limits,
+    body: Bytes,
+) -> Result<(Format, Body), Error> {
+    let format = headers.format()?;
+    check_size(limits, &body)?;
+    let limit = plain_limit(limits);
+    let body = match headers.encoding().as_str() {
+        "" => Body::Plain(body),
+        "snappy" if format == Format::Protobuf => Body::Plain(body),
+        "gzip" => Body::Opened(gzip::gzip(&body, limit)?),
+        "deflate" => Body::Opened(gzip::deflate(&body, limit)?),
+        _ => return Err(headers.unsupported("snappy (protobuf only), gzip, deflate or none")),
+    };
+    if format == Format::Json {
+        return Ok((format, body));
+    }
+    let block = match body {
+        Body::Plain(bytes) => bytes,
+        Body::Opened(plain) | Body::Snappy { plain, .. } => plain.into(),
+    };
+    let plain = snappy::open(&block, limit)?;
+    Ok((format, Body::Snappy { plain, block }))
+}
+
+/// Opens the body of an OTLP request.
+pub(crate) fn open_otlp(
+    headers: PushHeaders<'_>,
+    limits: &Limits,
+    body: Bytes,
+) -> Result<(Format, Body), Error> {
+    let format = headers.format()?;
+    check_size(limits, &body)?;
+    let limit = plain_limit(limits);
+    let body = match headers.encoding().as_str() {
+        "" => Body::Plain(body),
+        "gzip" => Body::Opened(gzip::gzip(&body, limit)?),
+        "deflate" => Body::Opened(gzip::deflate(&body, limit)?),
+        "zstd" => Body::Opened(gzip::zstd(&body, limit)?),
+        "snappy" => Body::Opened(snappy::open(&body, limit)?),
+        _ => return Err(headers.unsupported("gzip, zstd, deflate, snappy or none")),
+    };
+    Ok((format, body))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn headers<'a>(content_type: &'a str, content_encoding: &'a str) -> PushHeaders<'a> {
+        PushHeaders { content_type: Some(content_type), content_encoding: Some(content_encoding) }
+    }
+
+    #[test]
+    fn the_content_type_decides_the_format() {
+        for json in ["application/json", "application/JSON; charset=utf-8", " application/json ;x=y"] {
+            assert_eq!(headers(json, "").format(), Ok(Format::Json));
+        }
+        for protobuf in ["application/x-protobuf", "", "application/octet-stream"] {
+            assert_eq!(headers(protobuf, "").format(), Ok(Format::Protobuf));
+        }
+        assert_eq!(PushHeaders::default().format(), Ok(Format::Protobuf));
+        let error = headers("text/plain", "").format().unwrap_err().to_string();
+        assert_eq!(
+            error,
+            "content type 'text/plain' is not supported: send application/x-protobuf or application/json"
+        );
+    }
+
+    #[test]
+    fn sizes_and_encodings_are_checked_first() {
+        let limits = Limits { max_body_size: 4, max_decompressed_size: 8, ..Limits::default() };
+        let body = Bytes::from_static(b"12345");
+        let error = open_otlp(headers("application/json", ""), &limits, body.clone()).unwrap_err();
+        assert_eq!(error, Error::BodyTooLarge { size: 5, limit: 4 });
+        let limits = Limits::default();
+        let error = open_loki(headers("application/json", "br"), &limits, body.clone()).unwrap_err();
+        assert!(error.to_string().contains("'br' is not supported: send snappy"), "{error}");
+        let error = open_loki(headers("application/json", "snappy"), &limits, body.clone()).unwrap_err();
+        assert!(matches!(error, Error::ContentEncoding { .. }));
+        let (_, opened) = open_otlp(headers("", "identity"), &limits, body).unwrap();
+        assert_eq!(opened.bytes(), b"12345");
+    }
+
+    #[test]
+    fn the_arena_is_the_body_and_the_tail() {
+        let block: Bytes = snap::raw::Encoder::new().compress_vec(b"body").unwrap().into();
+        let arena = Body::Snappy { plain: b"body".to_vec(), block: block.clone() }.into_arena(b"");
+        assert_eq!(arena.compressed.unwrap().1, block);
+        let arena = Body::Snappy { plain: b"body".to_vec(), block }.into_arena(b"tail");
+        assert_eq!(arena.bytes, "bodytail");
+        let again = snappy::open(&arena.compressed.unwrap().1, 100).unwrap();
+        assert_eq!(again, b"bodytail");
+        assert_eq!(Body::Plain(Bytes::from_static(b"body")).into_arena(b"tail").bytes, "bodytail");
+    }
+}

@@ -1,0 +1,127 @@
+//! A tiny encoder of push requests, written apart from the crate's own code, and shortcuts for tests.
+
+#![allow(dead_code, clippy::unwrap_used)] // each test binary uses a part; all of it is test code
+
+use bytes::Bytes;
+use sandur_ingest::{Decoded, Error, PushHeaders, loki_push, otlp_logs};
+use sandur_model::{Limits, SECOND_NS, TenantId};
+
+/// 2026-11-20T12:00:00Z.
+pub const NOON: i64 = 1_795_176_000 * SECOND_NS;
+
+pub fn varint(mut value: u64) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    while value > 127 {
+        bytes.push((value % 128 + 128) as u8);
+        value /= 128;
+    }
+    bytes.push(value as u8);
+    bytes
+}
+
+pub fn bytes(field: u64, value: impl AsRef<[u8]>) -> Vec<u8> {
+    let value = value.as_ref();
+    [varint(field * 8 + 2), varint(value.len() as u64), value.to_vec()].concat()
+}
+
+pub fn number(field: u64, value: u64) -> Vec<u8> {
+    [varint(field * 8), varint(value)].concat()
+}
+
+pub fn fixed64(field: u64, value: u64) -> Vec<u8> {
+    [varint(field * 8 + 1), value.to_le_bytes().to_vec()].concat()
+}
+
+pub fn fixed32(field: u64, value: u32) -> Vec<u8> {
+    [varint(field * 8 + 5), value.to_le_bytes().to_vec()].concat()
+}
+
+pub fn message(field: u64, fields: &[Vec<u8>]) -> Vec<u8> {
+    bytes(field, fields.concat())
+}
+
+/// An entry of a Loki push: timestamp, line, structured metadata.
+pub fn entry(timestamp: i64, line: impl AsRef<[u8]>, metadata: &[(&str, &str)]) -> Vec<u8> {
+    let (seconds, nanos) = (timestamp.div_euclid(SECOND_NS), timestamp.rem_euclid(SECOND_NS));
+    let mut fields = vec![message(1, &[number(1, seconds as u64), number(2, nanos as u64)]), bytes(2, line)];
+    fields.extend(metadata.iter().map(|(n, v)| message(3, &[bytes(1, n), bytes(2, v)])));
+    message(2, &fields)
+}
+
+pub fn stream(labels: impl AsRef<[u8]>, entries: &[Vec<u8>]) -> Vec<u8> {
+    message(1, &[bytes(1, labels), entries.concat()])
+}
+
+pub fn snappy(plain: &[u8]) -> Bytes {
+    snap::raw::Encoder::new().compress_vec(plain).unwrap().into()
+}
+
+pub fn tenant() -> TenantId {
+    TenantId::new("tenant").unwrap()
+}
+
+/// Limits without service-name discovery, so that labels stay as they are sent.
+pub fn plain_limits() -> Limits {
+    Limits { discover_service_name: Vec::new(), ..Limits::default() }
+}
+
+pub const PROTOBUF: PushHeaders<'static> =
+    PushHeaders { content_type: Some("application/x-protobuf"), content_encoding: None };
+pub const JSON: PushHeaders<'static> =
+    PushHeaders { content_type: Some("application/json"), content_encoding: None };
+
+pub fn push(limits: &Limits, streams: &[Vec<u8>]) -> Result<Decoded, Error> {
+    loki_push(&tenant(), limits, NOON, PROTOBUF, snappy(&streams.concat()))
+}
+
+pub fn push_json(limits: &Limits, json: impl Into<Vec<u8>>) -> Result<Decoded, Error> {
+    loki_push(&tenant(), limits, NOON, JSON, json.into().into())
+}
+
+pub fn otlp(limits: &Limits, resources: &[Vec<u8>]) -> Result<Decoded, Error> {
+    otlp_logs(&tenant(), limits, NOON, PROTOBUF, resources.concat().into())
+}
+
+pub fn otlp_json(limits: &Limits, json: impl Into<Vec<u8>>) -> Result<Decoded, Error> {
+    otlp_logs(&tenant(), limits, NOON, JSON, json.into().into())
+}
+
+/// A decoded entry as text: labels, nanoseconds after noon, line, level, metadata.
+pub type Row = (String, i64, String, &'static str, Vec<(String, String)>);
+
+/// All entries of a batch, checked for the promises that the crate makes.
+pub fn rows(decoded: &Decoded) -> Vec<Row> {
+    let batch = &decoded.batch;
+    assert_eq!(decoded.lines, batch.rows() as u64);
+    let mut rows = Vec::new();
+    for stream in &batch.streams {
+        assert_eq!(stream.id, stream.labels.stream_id());
+        assert!(!stream.entries.is_empty());
+        for entry in &stream.entries {
+            let text = |bytes: &[u8]| String::from_utf8(bytes.to_vec()).unwrap();
+            let metadata: Vec<_> = batch.metadata_of(entry).map(|(n, v)| (text(n), text(v))).collect();
+            assert!(metadata.windows(2).all(|w| w[0].0 < w[1].0), "sorted and unique: {metadata:?}");
+            let line = String::from_utf8_lossy(entry.line.of(&batch.arena.bytes)).into_owned();
+            rows.push((
+                stream.labels.to_string(),
+                entry.timestamp - NOON,
+                line,
+                entry.level.as_str(),
+                metadata,
+            ));
+        }
+    }
+    rows
+}
+
+pub fn pairs(metadata: &[(&str, &str)]) -> Vec<(String, String)> {
+    metadata.iter().map(|(n, v)| ((*n).to_owned(), (*v).to_owned())).collect()
+}
+
+/// The arena's compressed form, when there is one, holds the same bytes.
+pub fn check_arena(decoded: &Decoded) {
+    if let Some((_, block)) = &decoded.batch.arena.compressed {
+        let plain = snap::raw::Decoder::new().decompress_vec(block).unwrap();
+        assert_eq!(plain, decoded.batch.arena.bytes);
+    }
+}
