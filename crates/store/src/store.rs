@@ -197,7 +197,11 @@ impl Store {
         let bodies = match &self.0.requester.directory {
             Some(_) => self.get_local(path, requests.clone(), intent).await?,
             None => {
-                let gets = requests.iter().map(|r| self.get_range(path, r.clone(), intent));
+                // A list of futures instead of a mapping: a closure that borrows makes callers' futures not `Send`.
+                let mut gets = Vec::with_capacity(requests.len());
+                for range in &requests {
+                    gets.push(self.get_range(path, range.clone(), intent));
+                }
                 let running = futures_util::stream::iter(gets).buffered(RANGES_IN_FLIGHT_MAX);
                 running.try_collect::<Vec<_>>().await?
             }

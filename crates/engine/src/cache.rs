@@ -1,0 +1,154 @@
+//! What the scan keeps in memory between queries: open footers, their minute counts, needle filters.
+//!
+//! Least recently used goes first; the sum of the weights stays within the limit. Keys are
+//! immutable (block, piece), so nothing in here is ever stale. The values are handles: dropping
+//! one from the cache does not take it from a query that uses it.
+
+use std::collections::{BTreeMap, HashMap};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use sandur_base::Id;
+use sandur_format::needle::SegmentView;
+
+use crate::scan::{BlockCounts, OpenBlock};
+
+/// Which part of a block a cached value is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum Piece {
+    /// The decoded footer.
+    Footer,
+    /// The decoded minute counts.
+    Counts,
+    /// The filter segment that begins at this offset.
+    Filter(u64),
+}
+
+/// A cached value.
+#[derive(Clone)]
+pub enum Cached {
+    /// A decoded footer.
+    Footer(Arc<OpenBlock>),
+    /// Decoded minute counts.
+    Counts(Arc<BlockCounts>),
+    /// A filter segment whose checksum was verified.
+    Filter(Arc<SegmentView>),
+}
+
+type Key = (Id, Piece);
+
+/// A bounded, shared cache.
+pub struct BlockCache {
+    inner: Mutex<Inner>,
+    limit_bytes: u64,
+    hits: AtomicU64,
+    misses: AtomicU64,
+}
+
+#[derive(Default)]
+struct Inner {
+    entries: HashMap<Key, Entry, foldhash::fast::RandomState>,
+    by_age: BTreeMap<u64, Key>,
+    clock: u64,
+    bytes: u64,
+}
+
+struct Entry {
+    value: Cached,
+    bytes: u64,
+    used: u64,
+}
+
+impl BlockCache {
+    /// A cache of at most `limit_bytes`.
+    pub fn new(limit_bytes: u64) -> Self {
+        Self { inner: Mutex::default(), limit_bytes, hits: AtomicU64::new(0), misses: AtomicU64::new(0) }
+    }
+
+    /// The value, if it is there; it becomes the most recently used.
+    pub fn get(&self, block: Id, piece: Piece) -> Option<Cached> {
+        let mut inner = self.inner.lock().unwrap_or_else(PoisonError::into_inner);
+        let value = inner.touch(&(block, piece));
+        let counter = if value.is_some() { &self.hits } else { &self.misses };
+        counter.fetch_add(1, Ordering::Relaxed);
+        value
+    }
+
+    /// Keeps a value that takes `bytes` of memory; values larger than an eighth of the cache are not kept.
+    pub fn insert(&self, block: Id, piece: Piece, value: Cached, bytes: u64) {
+        if bytes > self.limit_bytes / 8 {
+            return;
+        }
+        let mut inner = self.inner.lock().unwrap_or_else(PoisonError::into_inner);
+        inner.remove(&(block, piece));
+        while inner.bytes + bytes > self.limit_bytes {
+            let Some((_, oldest)) = inner.by_age.pop_first() else { break };
+            inner.remove(&oldest);
+        }
+        inner.clock += 1;
+        let used = inner.clock;
+        inner.by_age.insert(used, (block, piece));
+        inner.entries.insert((block, piece), Entry { value, bytes, used });
+        inner.bytes += bytes;
+    }
+
+    /// Bytes held now.
+    pub fn bytes(&self) -> u64 {
+        self.inner.lock().unwrap_or_else(PoisonError::into_inner).bytes
+    }
+
+    /// Requests that were answered, and that were not.
+    pub fn hits_and_misses(&self) -> (u64, u64) {
+        (self.hits.load(Ordering::Relaxed), self.misses.load(Ordering::Relaxed))
+    }
+}
+
+impl Inner {
+    fn touch(&mut self, key: &Key) -> Option<Cached> {
+        self.clock += 1;
+        let now = self.clock;
+        let entry = self.entries.get_mut(key)?;
+        self.by_age.remove(&entry.used);
+        entry.used = now;
+        let value = entry.value.clone();
+        self.by_age.insert(now, *key);
+        Some(value)
+    }
+
+    fn remove(&mut self, key: &Key) {
+        if let Some(entry) = self.entries.remove(key) {
+            self.by_age.remove(&entry.used);
+            self.bytes -= entry.bytes;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn bytes(cache: &BlockCache, n: u128) -> bool {
+        cache.get(Id(n), Piece::Counts).is_some()
+    }
+
+    fn keep(cache: &BlockCache, n: u128, size: u64) {
+        let counts = BlockCounts { minutes: Arc::default(), runs: Vec::new() };
+        cache.insert(Id(n), Piece::Counts, Cached::Counts(Arc::new(counts)), size);
+    }
+
+    #[test]
+    fn the_least_recently_used_goes_first_and_the_limit_holds() {
+        let cache = BlockCache::new(800);
+        for n in 0..8 {
+            keep(&cache, n, 100);
+        }
+        assert!(bytes(&cache, 0), "all fit");
+        keep(&cache, 8, 100);
+        assert!(bytes(&cache, 0) && !bytes(&cache, 1), "1 was the oldest after 0 was used");
+        keep(&cache, 9, 101);
+        assert!(!bytes(&cache, 9), "larger than an eighth");
+        keep(&cache, 8, 50);
+        assert_eq!(cache.bytes(), 750, "a replaced value counts once");
+        assert_eq!(cache.hits_and_misses(), (2, 2));
+    }
+}

@@ -1,0 +1,379 @@
+//! Merging blocks: full pages are moved, thin or suspect ones are merged row by row.
+//!
+//! A page is moved when it is at least half full and none of its streams may hold rows twice: its lines
+//! are not compressed again and its filter is copied, so a row is compressed about once in its life. All
+//! other pages are merged: sorted by stream and time, exact duplicates dropped.
+//!
+//! The merge is a state machine without I/O: [`Merger::step`] computes until it needs pages or has output,
+//! so that it can run on the CPU pool with a bounded number of pages in memory.
+
+use std::cmp::Reverse;
+use std::collections::{BinaryHeap, HashSet, VecDeque};
+use std::sync::Arc;
+
+use bytes::Bytes;
+use sandur_base::{MemoryBudget, Reservation};
+use sandur_format::Error as FormatError;
+use sandur_format::log_block::{
+    BlockOptions, BlockSummary, BlockWriter, NarrowPage, PageCopy, PageEntry, Row, Wanted, sort_streams,
+};
+use sandur_format::needle::PageFilter;
+use sandur_model::{Labels, LineColumn};
+
+use crate::error::Error;
+use crate::scan::{OpenBlock, StreamSpan, find_suspects};
+
+/// Output that is handed over at once.
+const OUTPUT_BYTES: u64 = 4 << 20;
+
+/// A page of an input: which block, which page.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct PageRef {
+    /// Position of the block among the inputs.
+    pub input: usize,
+    /// Position of the page in the block.
+    pub page: u32,
+    /// Whether its filter is wanted as well.
+    pub moved: bool,
+}
+
+/// The stored bytes of a page.
+pub struct PageBytes {
+    /// The narrow columns.
+    pub narrow: Bytes,
+    /// The line column.
+    pub lines: Bytes,
+    /// The filter, for pages that are moved.
+    pub filter: Option<PageFilter>,
+}
+
+/// What the merger needs or has.
+pub enum Step {
+    /// Give it this page.
+    Need(PageRef),
+    /// Store these bytes, then go on.
+    Output(Vec<Bytes>),
+    /// Store these bytes; the block is complete.
+    Finished(Vec<Bytes>, BlockSummary, MergeCounts),
+}
+
+/// What a merge did.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct MergeCounts {
+    /// Pages that were moved as they are.
+    pub moved_pages: u64,
+    /// Pages that were merged row by row.
+    pub merged_pages: u64,
+    /// Rows that were there twice.
+    pub duplicates: u64,
+}
+
+/// A page to be merged, and where its rows begin in the order of the result.
+struct Pending {
+    stream: u32,
+    first: i64,
+    page: PageRef,
+}
+
+/// A page that is being merged.
+struct Cursor {
+    narrow: NarrowPage,
+    lines: LineColumn,
+    run: usize,
+    row: usize,
+    input: usize,
+    _memory: Reservation,
+}
+
+/// Merges blocks into one.
+pub struct Merger {
+    inputs: Vec<Arc<OpenBlock>>,
+    ordinals: Vec<Vec<u32>>,
+    writer: Option<BlockWriter>,
+    merged: VecDeque<Pending>,
+    moved: VecDeque<PageRef>,
+    cursors: Vec<Option<Cursor>>,
+    heap: BinaryHeap<Reverse<(u32, i64, usize)>>,
+    seen: Seen,
+    supplied: Option<PageBytes>,
+    handed_bytes: u64,
+    budget: MemoryBudget,
+    counts: MergeCounts,
+}
+
+impl Merger {
+    /// A merge of these blocks, opened, into one block.
+    pub fn new(
+        inputs: Vec<Arc<OpenBlock>>,
+        options: BlockOptions,
+        budget: MemoryBudget,
+    ) -> Result<Self, FormatError> {
+        let mut streams: Vec<Arc<Labels>> = Vec::new();
+        for block in &inputs {
+            let table = block.footer.streams();
+            streams.extend((0..table.len() as u32).map(|n| table.labels(n)));
+        }
+        sort_streams(&mut streams);
+        let ordinals = inputs.iter().map(|block| ordinals_in(block, &streams)).collect();
+        let mut merger = Self {
+            ordinals,
+            writer: None,
+            merged: VecDeque::new(),
+            moved: VecDeque::new(),
+            cursors: Vec::new(),
+            heap: BinaryHeap::new(),
+            seen: Seen::default(),
+            supplied: None,
+            handed_bytes: 0,
+            budget,
+            counts: MergeCounts::default(),
+            inputs,
+        };
+        merger.sort_pages(u64::from(options.page_bytes) / 2);
+        merger.writer = Some(BlockWriter::new(options, streams)?);
+        Ok(merger)
+    }
+
+    /// Decides for every page whether it is moved or merged.
+    fn sort_pages(&mut self, full_bytes: u64) {
+        let suspects = self.suspect_ordinals();
+        let (mut merged, mut moved) = (Vec::new(), Vec::new());
+        for (input, block) in self.inputs.iter().enumerate() {
+            for entry in block.footer.pages() {
+                let mut streams = entry.first_stream..=entry.last_stream;
+                let suspect = !suspects[input].is_empty() && streams.any(|n| suspects[input].contains(&n));
+                let stream = self.ordinals[input][entry.first_stream as usize];
+                let moves = entry.raw_bytes >= full_bytes && !suspect;
+                let page = PageRef { input, page: entry.index, moved: moves };
+                if moves {
+                    moved.push((stream, entry.min_ts, page));
+                } else {
+                    merged.push(Pending { stream, first: entry.min_ts, page });
+                }
+            }
+        }
+        moved.sort_by_key(|(stream, first, page)| (*stream, *first, page.input, page.page));
+        merged.sort_by_key(|p| (p.stream, p.first, p.page.input, p.page.page));
+        self.moved = moved.into_iter().map(|(_, _, page)| page).collect();
+        self.merged = merged.into();
+    }
+
+    /// Per input the ordinals of streams that may hold rows twice.
+    fn suspect_ordinals(&self) -> Vec<HashSet<u32>> {
+        let spans = self.inputs.iter().flat_map(|block| {
+            (0..block.footer.streams().len() as u32).map(|n| {
+                let stats = block.footer.streams().stats(n);
+                StreamSpan { stream: block.stream_id(n), first: stats.min_ts, last: stats.max_ts }
+            })
+        });
+        let suspects = find_suspects(spans.filter(|span| span.first <= span.last).collect());
+        let of = |block: &Arc<OpenBlock>| {
+            let ordinals = 0..block.footer.streams().len() as u32;
+            ordinals.filter(|&n| suspects.contains_key(&block.stream_id(n))).collect()
+        };
+        self.inputs.iter().map(of).collect()
+    }
+
+    /// Gives the page that the last step asked for.
+    pub fn supply(&mut self, page: PageBytes) {
+        self.supplied = Some(page);
+    }
+
+    /// Computes until it needs a page, has output, or is done.
+    pub fn step(&mut self) -> Result<Step, Error> {
+        loop {
+            if let Some(output) = self.output() {
+                return Ok(Step::Output(output));
+            }
+            if let Some(page) = self.page_due() {
+                let Some(bytes) = self.supplied.take() else { return Ok(Step::Need(page)) };
+                self.merged.pop_front();
+                self.open(page, bytes)?;
+            } else if !self.heap.is_empty() {
+                self.write_row()?;
+            } else if let Some(&page) = self.moved.front() {
+                let Some(bytes) = self.supplied.take() else { return Ok(Step::Need(page)) };
+                self.moved.pop_front();
+                self.push_page(page, bytes)?;
+            } else {
+                return self.finish();
+            }
+        }
+    }
+
+    fn writer(&mut self) -> &mut BlockWriter {
+        self.writer.as_mut().expect("the writer is there until the merge is finished")
+    }
+
+    fn output(&mut self) -> Option<Vec<Bytes>> {
+        let writer = self.writer.as_mut()?;
+        if writer.written_bytes() - self.handed_bytes < OUTPUT_BYTES {
+            return None;
+        }
+        self.handed_bytes = writer.written_bytes();
+        let mut output = Vec::new();
+        writer.take_output(&mut output);
+        Some(output)
+    }
+
+    /// The next page to be merged, when its rows may come before those that are open.
+    fn page_due(&self) -> Option<PageRef> {
+        let next = self.merged.front()?;
+        let due = self.heap.peek().is_none_or(|Reverse((s, t, _))| (next.stream, next.first) <= (*s, *t));
+        due.then_some(next.page)
+    }
+
+    fn entry(&self, page: PageRef) -> &PageEntry {
+        &self.inputs[page.input].footer.pages()[page.page as usize]
+    }
+
+    fn damaged(&self, page: PageRef) -> impl Fn(FormatError) -> Error + use<> {
+        let path = self.inputs[page.input].meta.path();
+        move |reason| Error::Damaged { path: path.clone(), reason: reason.to_string() }
+    }
+
+    fn open(&mut self, page: PageRef, bytes: PageBytes) -> Result<(), Error> {
+        let wanted = Wanted { metadata: true };
+        let entry = self.entry(page);
+        let memory = entry.line_memory_bytes() + entry.narrow_memory_bytes(wanted);
+        let memory = self.budget.reserve(memory)?;
+        let mut narrow = entry.decode_narrow(&bytes.narrow, wanted).map_err(self.damaged(page))?;
+        let lines = entry.decode_lines(&bytes.lines).map_err(self.damaged(page))?;
+        for run in &mut narrow.runs {
+            run.stream = self.ordinals[page.input][run.stream as usize];
+        }
+        self.counts.merged_pages += 1;
+        let cursor = Cursor { narrow, lines, run: 0, row: 0, input: page.input, _memory: memory };
+        let slot = self.cursors.iter().position(Option::is_none).unwrap_or_else(|| {
+            self.cursors.push(None);
+            self.cursors.len() - 1
+        });
+        if let Some((stream, timestamp)) = cursor.key() {
+            self.heap.push(Reverse((stream, timestamp, slot)));
+            self.cursors[slot] = Some(cursor);
+        }
+        Ok(())
+    }
+
+    /// Writes the first of all open rows, unless it was written before.
+    fn write_row(&mut self) -> Result<(), Error> {
+        let Some(Reverse((stream, timestamp, slot))) = self.heap.pop() else { return Ok(()) };
+        let alike = |key: Option<(u32, i64)>| key == Some((stream, timestamp));
+        let cursor = self.cursors[slot].as_mut().expect("the heap names open cursors");
+        let row = cursor.row;
+        cursor.advance();
+        let next = cursor.key();
+        let among_equals = alike(next)
+            || alike(self.heap.peek().map(|Reverse((s, t, _))| (*s, *t)))
+            || self.seen.is_at(stream, timestamp);
+        let line = cursor.lines.line(row);
+        let fresh =
+            !among_equals || self.seen.insert((stream, timestamp), line, cursor.narrow.metadata_of(row));
+        if fresh {
+            let level = cursor.narrow.level(row);
+            let writer = self.writer.as_mut().expect("the writer is there until the merge is finished");
+            let written =
+                writer.push_row(Row { stream, timestamp, level, line }, cursor.narrow.metadata_of(row));
+            let path = self.inputs[cursor.input].meta.path();
+            written.map_err(|reason| Error::Damaged { path, reason: reason.to_string() })?;
+        } else {
+            self.counts.duplicates += 1;
+        }
+        match next {
+            Some((stream, timestamp)) => self.heap.push(Reverse((stream, timestamp, slot))),
+            None => self.cursors[slot] = None,
+        }
+        Ok(())
+    }
+
+    fn push_page(&mut self, page: PageRef, bytes: PageBytes) -> Result<(), Error> {
+        let damaged = self.damaged(page);
+        let PageBytes { narrow, lines, filter } = bytes;
+        let block = Arc::clone(&self.inputs[page.input]);
+        let entry = &block.footer.pages()[page.page as usize];
+        let ordinals = std::mem::take(&mut self.ordinals[page.input]);
+        let pushed = self.writer().push_page(PageCopy { entry, lines, narrow, filter, ordinals: &ordinals });
+        self.ordinals[page.input] = ordinals;
+        self.counts.moved_pages += 1;
+        pushed.map_err(damaged)
+    }
+
+    fn finish(&mut self) -> Result<Step, Error> {
+        let writer =
+            self.writer.take().ok_or_else(|| Error::Internal("a merge was finished twice".to_owned()))?;
+        let mut output = Vec::new();
+        let summary = writer.finish(&mut output).map_err(|error| Error::Internal(error.to_string()))?;
+        let before: u64 = self.inputs.iter().map(|block| block.meta.rows).sum();
+        if summary.rows + self.counts.duplicates != before {
+            let after = summary.rows;
+            return Err(Error::Internal(format!("a merge of {before} rows made {after} of them")));
+        }
+        Ok(Step::Finished(output, summary, self.counts))
+    }
+}
+
+impl Cursor {
+    /// Stream and time of the current row.
+    fn key(&self) -> Option<(u32, i64)> {
+        let run = self.narrow.runs.get(self.run)?;
+        Some((run.stream, self.narrow.timestamps[self.row]))
+    }
+
+    fn advance(&mut self) {
+        self.row += 1;
+        if self.narrow.runs.get(self.run).is_some_and(|run| self.row >= run.end as usize) {
+            self.run += 1;
+        }
+    }
+}
+
+/// The distinct rows of one stream and instant.
+#[derive(Default)]
+struct Seen {
+    at: Option<(u32, i64)>,
+    rows: Vec<Vec<u8>>,
+}
+
+impl Seen {
+    fn is_at(&self, stream: u32, timestamp: i64) -> bool {
+        self.at == Some((stream, timestamp))
+    }
+
+    /// Whether the row is new at its stream and instant.
+    fn insert<'a>(
+        &mut self,
+        at: (u32, i64),
+        line: &[u8],
+        metadata: impl Iterator<Item = (&'a [u8], &'a [u8])>,
+    ) -> bool {
+        if self.at != Some(at) {
+            self.at = Some(at);
+            self.rows.clear();
+        }
+        // Lengths first, so that no two different rows look alike.
+        let mut row = (line.len() as u64).to_le_bytes().to_vec();
+        row.extend_from_slice(line);
+        for (name, value) in metadata {
+            row.extend_from_slice(&(name.len() as u64).to_le_bytes());
+            row.extend_from_slice(name);
+            row.extend_from_slice(&(value.len() as u64).to_le_bytes());
+            row.extend_from_slice(value);
+        }
+        let fresh = !self.rows.contains(&row);
+        if fresh {
+            self.rows.push(row);
+        }
+        fresh
+    }
+}
+
+/// For each stream of a block its position in the merged list.
+fn ordinals_in(block: &OpenBlock, streams: &[Arc<Labels>]) -> Vec<u32> {
+    let table = block.footer.streams();
+    let position = |n: u32| {
+        let labels = table.labels(n);
+        let at = streams.binary_search_by(|s| sandur_format::log_block::compare_streams(s, &labels));
+        at.expect("the merged list holds every stream of every input") as u32
+    };
+    (0..table.len() as u32).map(position).collect()
+}

@@ -1,0 +1,273 @@
+//! Compaction: blocks of an hour become one, then those of a day.
+//!
+//! [`policy`] chooses, [`merge`] computes, this file does the I/O: opens the inputs, feeds pages to the
+//! merger on the CPU pool, streams its output into the new object, and commits the exchange under the
+//! precondition that all inputs are still there. Any number of processes may compact the same bucket:
+//! of two merges of one block only one is committed, the other's object is deleted.
+//!
+//! Several processes share the work: each window belongs to the live writer that rendezvous hashing
+//! gives it. That choice saves effort and decides nothing: a wrong view of who is alive costs a merge
+//! that is not committed.
+
+mod merge;
+mod policy;
+
+use std::sync::{Arc, Mutex, PoisonError};
+
+use sandur_base::{Env, Id, Lane, MemoryBudget};
+use sandur_catalog::{Catalog, CommitError, Snapshot};
+use sandur_format::catalog_entry::{BlockMeta, Edit, Precondition};
+use sandur_format::log_block::{BlockOptions, BlockSummary};
+use sandur_model::{TenantId, TimeRange};
+use sandur_query::QueryStats;
+use sandur_store::{Intent, Store};
+use xxhash_rust::xxh3::xxh3_64;
+
+use crate::error::Error;
+use crate::scan::{BlockReader, OpenBlock};
+use crate::view::Views;
+use merge::{MergeCounts, Merger, PageBytes, PageRef, Step};
+use policy::next_merge;
+pub use policy::{CompactionPolicy, Merge};
+
+/// zstd level of merged pages: on pages of 2 MiB of log text higher levels cost several times the CPU for
+/// a few per cent (measured: levels 1 and 3 both 0.19 of raw).
+const ZSTD_LEVEL: i32 = 1;
+
+/// Merges blocks of one engine's store.
+pub(crate) struct Compactor {
+    pub(crate) env: Env,
+    pub(crate) store: Store,
+    pub(crate) catalog: Catalog,
+    pub(crate) views: Arc<Views>,
+    pub(crate) reader: BlockReader,
+    pub(crate) policy: CompactionPolicy,
+    pub(crate) budget: MemoryBudget,
+    /// Blocks that cannot be merged because they are damaged: left alone until the next start.
+    pub(crate) damaged: Mutex<Vec<Id>>,
+}
+
+impl Compactor {
+    /// Does the next merge that is due and ours, on behalf of `incarnation`; `false` when there is none.
+    pub(crate) async fn compact_once(&self, incarnation: Id) -> Result<bool, Error> {
+        let snapshot = self.catalog.snapshot();
+        let now_ns = self.env.now_ns();
+        let tenants: Vec<TenantId> = snapshot.tenants().cloned().collect();
+        for tenant in tenants {
+            let Some(merge) = self.next_of(&snapshot, &tenant, now_ns) else { continue };
+            if owner(&snapshot, &tenant, merge.window) != Some(incarnation) {
+                continue;
+            }
+            self.merge(incarnation, &snapshot, &tenant, merge).await?;
+            return Ok(true);
+        }
+        Ok(false)
+    }
+
+    fn next_of(&self, snapshot: &Snapshot, tenant: &TenantId, now_ns: i64) -> Option<Merge> {
+        let damaged = self.damaged.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        let sound = |block: &&Arc<BlockMeta>| !damaged.contains(&block.id);
+        let blocks: Vec<_> = snapshot.blocks(tenant, TimeRange::ALL).filter(sound).cloned().collect();
+        next_merge(&self.policy, now_ns, &blocks)
+    }
+
+    async fn merge(
+        &self,
+        incarnation: Id,
+        snapshot: &Snapshot,
+        tenant: &TenantId,
+        merge: Merge,
+    ) -> Result<(), Error> {
+        let started = self.env.monotonic();
+        let inputs = self.open_inputs(snapshot, &merge).await?;
+        let options = BlockOptions {
+            zstd_level: ZSTD_LEVEL,
+            ..BlockOptions::new(tenant.clone(), merge.window, merge.level)
+        };
+        let merger = Merger::new(inputs.clone(), options, self.budget.clone());
+        let merger = merger.map_err(|error| Error::Internal(error.to_string()))?;
+        let mut meta = empty_meta(self.env.new_id(), incarnation, tenant, &merge);
+        let written = self.write(merger, &inputs, &meta.path()).await;
+        let (summary, counts) = match written {
+            Ok(written) => written,
+            Err(error) => {
+                self.note_damage(&inputs, &error);
+                self.delete_orphan(&meta).await;
+                return Err(error);
+            }
+        };
+        fill_meta(&mut meta, &summary);
+        self.commit(incarnation, &merge, meta, counts).await?;
+        let took = self.env.monotonic().saturating_sub(started);
+        tracing::info!(
+            tenant = %tenant, level = merge.level, inputs = inputs.len(), rows = summary.rows,
+            moved_pages = counts.moved_pages, merged_pages = counts.merged_pages,
+            duplicates = counts.duplicates, size = summary.size, ?took, "merged blocks"
+        );
+        Ok(())
+    }
+
+    async fn open_inputs(&self, snapshot: &Snapshot, merge: &Merge) -> Result<Vec<Arc<OpenBlock>>, Error> {
+        let stats = QueryStats::default();
+        let mut inputs = Vec::with_capacity(merge.inputs.len());
+        for id in &merge.inputs {
+            let meta =
+                snapshot.block(*id).ok_or_else(|| Error::Internal("a merge of unknown blocks".to_owned()))?;
+            match self.reader.open(meta, &stats).await {
+                Ok(open) => inputs.push(open),
+                Err(error) => {
+                    self.damaged.lock().unwrap_or_else(PoisonError::into_inner).push(*id);
+                    return Err(Error::Damaged { path: meta.path(), reason: error.to_string() });
+                }
+            }
+        }
+        Ok(inputs)
+    }
+
+    /// Leaves a damaged input alone from now on, so that its neighbours can be merged.
+    fn note_damage(&self, inputs: &[Arc<OpenBlock>], error: &Error) {
+        if let Error::Damaged { path, .. } = error
+            && let Some(input) = inputs.iter().find(|input| input.meta.path() == *path)
+        {
+            self.damaged.lock().unwrap_or_else(PoisonError::into_inner).push(input.meta.id);
+        }
+    }
+
+    async fn write(
+        &self,
+        mut merger: Merger,
+        inputs: &[Arc<OpenBlock>],
+        path: &str,
+    ) -> Result<(BlockSummary, MergeCounts), Error> {
+        let mut upload = self.store.upload(path, Intent::block()).await?;
+        loop {
+            let job = move || {
+                let step = merger.step();
+                (merger, step)
+            };
+            let (returned, step) = self.env.run_cpu(Lane::Background, job).await;
+            merger = returned;
+            match step? {
+                Step::Need(page) => merger.supply(self.page(&inputs[page.input], page).await?),
+                Step::Output(pieces) => {
+                    for piece in pieces {
+                        upload.write(piece).await?;
+                    }
+                }
+                Step::Finished(pieces, summary, counts) => {
+                    for piece in pieces {
+                        upload.write(piece).await?;
+                    }
+                    let size = upload.finish().await?;
+                    if size != summary.size {
+                        let text = format!("block '{path}' took {size} bytes of {}", summary.size);
+                        return Err(Error::Internal(text));
+                    }
+                    return Ok((summary, counts));
+                }
+            }
+        }
+    }
+
+    async fn page(&self, input: &OpenBlock, page: PageRef) -> Result<PageBytes, Error> {
+        let stats = QueryStats::default();
+        let entry = &input.footer.pages()[page.page as usize];
+        let damaged = |error: crate::scan::ReadError| Error::Damaged {
+            path: input.meta.path(),
+            reason: error.to_string(),
+        };
+        let read = self.reader.pieces(&input.meta, &[entry.narrow, entry.lines], &stats).await;
+        let [narrow, lines] = <[_; 2]>::try_from(read.map_err(damaged)?)
+            .map_err(|_| Error::Internal("two pieces have two answers".to_owned()))?;
+        let segment = input.footer.filter_segment_of(page.page).filter(|_| page.moved);
+        let filter = match segment {
+            Some(segment) => {
+                let view = self.reader.segment(input, segment, &stats).await.map_err(damaged)?;
+                view.page_filter(page.page)
+            }
+            None => None,
+        };
+        Ok(PageBytes { narrow, lines, filter })
+    }
+
+    async fn commit(
+        &self,
+        incarnation: Id,
+        merge: &Merge,
+        meta: BlockMeta,
+        counts: MergeCounts,
+    ) -> Result<(), Error> {
+        let at_ms = self.env.now_ns() / 1_000_000;
+        let mut edits = Vec::with_capacity(merge.inputs.len() + 1);
+        if meta.rows > 0 {
+            edits.push(Edit::AddBlock(meta.clone()));
+        }
+        edits.extend(merge.inputs.iter().map(|id| Edit::RemoveBlock { id: *id, at_ms }));
+        let preconditions =
+            vec![Precondition::Live { incarnation }, Precondition::BlocksPresent(merge.inputs.clone())];
+        match self.catalog.commit(incarnation, edits, preconditions).await {
+            Ok(snapshot) => {
+                self.views.publish(snapshot);
+                Ok(())
+            }
+            Err(error) => {
+                if matches!(error, CommitError::Rejected { .. }) {
+                    self.delete_orphan(&meta).await;
+                }
+                let what = "a merge";
+                let reason = format!("{error} ({} pages moved)", counts.moved_pages);
+                Err(Error::Refused { what, reason })
+            }
+        }
+    }
+
+    /// Deletes an object that no commit names. When that fails, garbage collection finds it later.
+    async fn delete_orphan(&self, meta: &BlockMeta) {
+        if let Err(error) = self.store.delete(&meta.path(), Intent::gc()).await {
+            tracing::debug!(path = meta.path(), %error, "an unneeded block is left for garbage collection");
+        }
+    }
+}
+
+/// The live writer whose work a window is: the highest hash of writer, tenant and window wins.
+fn owner(snapshot: &Snapshot, tenant: &TenantId, window: TimeRange) -> Option<Id> {
+    let live = snapshot.writers().values().filter(|writer| !writer.is_sealed());
+    let weight = |incarnation: Id| {
+        let mut key = incarnation.to_bytes().to_vec();
+        key.extend_from_slice(tenant.as_str().as_bytes());
+        key.extend_from_slice(&window.start.to_le_bytes());
+        xxh3_64(&key)
+    };
+    live.map(|writer| writer.incarnation).max_by_key(|incarnation| (weight(*incarnation), *incarnation))
+}
+
+fn empty_meta(id: Id, writer: Id, tenant: &TenantId, merge: &Merge) -> BlockMeta {
+    BlockMeta {
+        id,
+        writer,
+        tenant: tenant.clone(),
+        level: merge.level,
+        window: merge.window,
+        min_ts: 0,
+        max_ts: 0,
+        rows: 0,
+        raw_bytes: 0,
+        size: 0,
+        streams: 0,
+        pages: 0,
+        footer_offset: 0,
+        footer_len: 0,
+    }
+}
+
+fn fill_meta(meta: &mut BlockMeta, summary: &BlockSummary) {
+    meta.min_ts = summary.min_ts;
+    meta.max_ts = summary.max_ts;
+    meta.rows = summary.rows;
+    meta.raw_bytes = summary.raw_bytes;
+    meta.size = summary.size;
+    meta.streams = summary.streams;
+    meta.pages = summary.pages;
+    meta.footer_offset = summary.footer_offset;
+    meta.footer_len = summary.footer_len;
+}

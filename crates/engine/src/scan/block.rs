@@ -1,0 +1,201 @@
+//! Reading blocks: footers, needle filters, counts and page columns, through the cache.
+//!
+//! Everything that comes out of here was checked against its checksum, here or when it is decoded.
+
+use std::sync::{Arc, OnceLock};
+
+use bytes::Bytes;
+use futures_util::future::join_all;
+use sandur_base::{Env, Lane};
+use sandur_format::codec::Piece as StoredPiece;
+use sandur_format::log_block::{CountRun, Footer};
+use sandur_format::needle::{FilterSegment, SegmentView};
+use sandur_model::StreamId;
+use sandur_query::{MinuteCount, QueryStats};
+use sandur_store::{Intent, Store};
+
+use crate::cache::{BlockCache, Cached, Piece};
+use sandur_format::catalog_entry::BlockMeta;
+
+/// A block whose footer is in memory.
+pub struct OpenBlock {
+    /// What the catalog says of it.
+    pub meta: Arc<BlockMeta>,
+    /// The decoded footer.
+    pub footer: Footer,
+    ids: OnceLock<Box<[StreamId]>>,
+}
+
+impl OpenBlock {
+    /// The identity of a stream of the block.
+    pub fn stream_id(&self, ordinal: u32) -> StreamId {
+        let streams = self.footer.streams();
+        let all = || (0..streams.len() as u32).map(|n| streams.labels(n).stream_id()).collect();
+        self.ids.get_or_init(all)[ordinal as usize]
+    }
+}
+
+/// The minute counts of a block, decoded.
+pub struct BlockCounts {
+    /// Counts of all streams.
+    pub minutes: Arc<Vec<MinuteCount>>,
+    /// Which counts belong to which stream and level.
+    pub runs: Vec<CountRun>,
+}
+
+/// Why a piece of a block cannot be had.
+#[derive(Clone, Debug, thiserror::Error)]
+pub enum ReadError {
+    /// The object does not exist.
+    #[error("block '{path}' is missing from the store; the answer lacks its rows, run 'sandur check'")]
+    Missing {
+        /// The block's name.
+        path: String,
+    },
+    /// The object's bytes are wrong.
+    #[error("block '{path}' is damaged, the answer lacks rows of it: {reason}")]
+    Damaged {
+        /// The block's name.
+        path: String,
+        /// What is wrong where.
+        reason: sandur_format::Error,
+    },
+    /// The store did not answer.
+    #[error("reading block '{path}': {reason}")]
+    Store {
+        /// The block's name.
+        path: String,
+        /// What the store said.
+        reason: String,
+    },
+}
+
+impl ReadError {
+    /// A damaged part of a block.
+    pub fn damaged(meta: &BlockMeta, reason: sandur_format::Error) -> Self {
+        Self::Damaged { path: meta.path(), reason }
+    }
+
+    fn store(meta: &BlockMeta, error: &sandur_store::Error) -> Self {
+        let path = meta.path();
+        if error.is_not_found() {
+            Self::Missing { path }
+        } else {
+            Self::Store { path, reason: error.to_string() }
+        }
+    }
+}
+
+/// Opens blocks and reads their parts. Cheap to clone.
+#[derive(Clone)]
+pub struct BlockReader {
+    env: Env,
+    store: Store,
+    cache: Arc<BlockCache>,
+}
+
+impl BlockReader {
+    /// A reader over a store that keeps what it reads in `cache`.
+    pub fn new(env: Env, store: Store, cache: Arc<BlockCache>) -> Self {
+        Self { env, store, cache }
+    }
+
+    /// The block with its footer.
+    pub async fn open(&self, meta: &Arc<BlockMeta>, stats: &QueryStats) -> Result<Arc<OpenBlock>, ReadError> {
+        if let Some(Cached::Footer(open)) = self.cache.get(meta.id, Piece::Footer) {
+            QueryStats::add(&stats.cache_hits, 1);
+            return Ok(open);
+        }
+        QueryStats::add(&stats.cache_misses, 1);
+        let start = meta.footer_offset;
+        let range = start..start + u64::from(meta.footer_len);
+        let bytes = self.ranges(meta, &[range], stats).await?.remove(0);
+        let decoded = self.env.run_cpu(Lane::Query, move || Footer::open(bytes)).await;
+        let footer = decoded.map_err(|reason| ReadError::damaged(meta, reason))?;
+        let weight = footer.memory_bytes() + footer.streams().len() as u64 * size_of::<StreamId>() as u64;
+        let open = Arc::new(OpenBlock { meta: Arc::clone(meta), footer, ids: OnceLock::new() });
+        self.cache.insert(meta.id, Piece::Footer, Cached::Footer(Arc::clone(&open)), weight);
+        Ok(open)
+    }
+
+    /// Several blocks with their footers, opened at the same time, in order.
+    pub async fn open_all(
+        &self,
+        metas: &[Arc<BlockMeta>],
+        stats: &QueryStats,
+    ) -> Vec<Result<Arc<OpenBlock>, ReadError>> {
+        let mut opening = Vec::with_capacity(metas.len());
+        for meta in metas {
+            opening.push(self.open(meta, stats));
+        }
+        join_all(opening).await
+    }
+
+    /// A filter segment of the block.
+    pub async fn segment(
+        &self,
+        block: &OpenBlock,
+        segment: &FilterSegment,
+        stats: &QueryStats,
+    ) -> Result<Arc<SegmentView>, ReadError> {
+        let range = segment.range();
+        let piece = Piece::Filter(range.start);
+        if let Some(Cached::Filter(view)) = self.cache.get(block.meta.id, piece) {
+            QueryStats::add(&stats.cache_hits, 1);
+            return Ok(view);
+        }
+        QueryStats::add(&stats.cache_misses, 1);
+        let bytes = self.ranges(&block.meta, &[range], stats).await?.remove(0);
+        let view = segment.open(bytes).map_err(|reason| ReadError::damaged(&block.meta, reason))?;
+        let (weight, view) = (view.memory_bytes(), Arc::new(view));
+        self.cache.insert(block.meta.id, piece, Cached::Filter(Arc::clone(&view)), weight);
+        Ok(view)
+    }
+
+    /// The block's counts, if they were decoded before.
+    pub fn known_counts(&self, block: &OpenBlock) -> Option<Arc<BlockCounts>> {
+        match self.cache.get(block.meta.id, Piece::Counts)? {
+            Cached::Counts(counts) => Some(counts),
+            _ => None,
+        }
+    }
+
+    /// Decodes the block's counts; pure computation.
+    pub fn decode_counts(&self, block: &OpenBlock) -> Result<Arc<BlockCounts>, ReadError> {
+        let damaged = |reason| ReadError::damaged(&block.meta, reason);
+        let stored = block.footer.minute_counts();
+        let make = |minute, lines, bytes| MinuteCount { minute, lines, bytes };
+        let decoded = stored.decode(None, make).map_err(damaged)?;
+        let weight =
+            decoded.counts.len() * size_of::<MinuteCount>() + decoded.runs.len() * size_of::<CountRun>();
+        let counts = Arc::new(BlockCounts { minutes: Arc::new(decoded.counts), runs: decoded.runs });
+        self.cache.insert(block.meta.id, Piece::Counts, Cached::Counts(Arc::clone(&counts)), weight as u64);
+        Ok(counts)
+    }
+
+    /// Stored pieces of the block, in order; adjacent ones are read together.
+    pub async fn pieces(
+        &self,
+        meta: &BlockMeta,
+        pieces: &[StoredPiece],
+        stats: &QueryStats,
+    ) -> Result<Vec<Bytes>, ReadError> {
+        let ranges: Vec<_> = pieces.iter().map(|piece| piece.offset..piece.end()).collect();
+        self.ranges(meta, &ranges, stats).await
+    }
+
+    async fn ranges(
+        &self,
+        meta: &BlockMeta,
+        ranges: &[std::ops::Range<u64>],
+        stats: &QueryStats,
+    ) -> Result<Vec<Bytes>, ReadError> {
+        let started = self.env.monotonic();
+        let read = self.store.get_ranges_sized(&meta.path(), meta.size, ranges, Intent::block()).await;
+        QueryStats::add_time(&stats.store_ns, self.env.monotonic().saturating_sub(started));
+        QueryStats::add(&stats.store_requests, 1);
+        let bytes = read.map_err(|error| ReadError::store(meta, &error))?;
+        QueryStats::add(&stats.store_bytes, bytes.iter().map(|b| b.len() as u64).sum());
+        Ok(bytes)
+    }
+}

@@ -1,0 +1,305 @@
+//! What to read of one cluster of sources: which counts, which pages, in which order.
+//!
+//! Pages are ruled out by time, by streams, and by needle filters, before any of them is fetched.
+//! Suspect streams are looked for only among the pages that are left: a row that is stored twice has
+//! the same line in both places, so a filter rules out both or neither.
+
+use std::cmp::Reverse;
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use roaring::RoaringBitmap;
+use sandur_format::catalog_entry::BlockMeta;
+use sandur_format::log_block::PageEntry;
+use sandur_model::{Level, LogPage, MINUTE_NS, TimeRange};
+use sandur_query::{Error, Order, PageTask, QueryContext, QueryStats, ScanItem, Selection};
+
+use super::block::{BlockReader, OpenBlock, ReadError};
+use super::needles::NeedleKeys;
+use super::page::{BlockCountsTask, BlockSelection, SuspectPage};
+use super::suspects::{StreamSpan, Suspects, find_suspects};
+use crate::head::Head;
+
+/// Blocks and heads whose times meet.
+pub struct Cluster {
+    /// The blocks.
+    pub blocks: Vec<Arc<BlockMeta>>,
+    /// The heads, each with the times that its rows had when the cluster was made. Rows of other times
+    /// that came later belong to no cluster of this scan.
+    pub heads: Vec<(Arc<Head>, TimeRange)>,
+}
+
+/// A page to be read.
+pub enum Planned {
+    /// A page of a block.
+    Block(Arc<BlockSelection>, u32),
+    /// A page of a head.
+    Head(Box<dyn PageTask>),
+}
+
+/// What to read of a cluster.
+pub struct Plan {
+    /// Counts, in no order.
+    pub counts: Vec<ScanItem>,
+    /// Pages in the selection's order.
+    pub pages: Vec<Planned>,
+}
+
+/// A block with what is wanted of it.
+struct Wanted {
+    block: Arc<OpenBlock>,
+    /// All selected streams with rows in the range.
+    streams: RoaringBitmap,
+    /// Those whose rows are counted from the footer.
+    counted: RoaringBitmap,
+    /// Pages that may hold rows of the other streams.
+    pages: Vec<u32>,
+}
+
+/// What a head has of what is wanted.
+struct HeadPart {
+    pages: Vec<Box<dyn PageTask>>,
+    spans: Vec<StreamSpan>,
+}
+
+/// Plans queries over clusters.
+pub struct Planner<'a> {
+    /// Reads footers and filters.
+    pub reader: &'a BlockReader,
+    /// The query.
+    pub context: &'a QueryContext,
+    /// What it wants.
+    pub selection: &'a Selection,
+    /// Its needles as filter keys.
+    pub needles: &'a NeedleKeys,
+}
+
+impl Planner<'_> {
+    /// Opens the cluster's footers and decides what to read.
+    pub async fn plan(&self, cluster: Cluster) -> Result<Plan, Error> {
+        let started = self.context.env().monotonic();
+        let mut wanted = self.open(&cluster.blocks).await?;
+        let heads = self.heads_with_rows(&cluster.heads);
+        let several = wanted.len() + heads.len() > 1;
+        let mut suspects = Suspects::default();
+        if self.counts_whole_minutes() {
+            if several {
+                suspects = self.suspects(&wanted, &heads, |w| w.streams.clone());
+            }
+            for one in &mut wanted {
+                one.counted = self.countable(one, &suspects);
+            }
+        }
+        for one in &mut wanted {
+            one.pages = self.pages_of(one).await?;
+        }
+        if several && !self.counts_whole_minutes() {
+            suspects = self.suspects(&wanted, &heads, streams_of_pages);
+        }
+        let plan = self.assemble(wanted, heads, Arc::new(suspects));
+        QueryStats::add_time(
+            &self.context.stats().index_ns,
+            self.context.env().monotonic().saturating_sub(started),
+        );
+        Ok(plan)
+    }
+
+    async fn open(&self, blocks: &[Arc<BlockMeta>]) -> Result<Vec<Wanted>, Error> {
+        let stats = self.context.stats();
+        let opened = self.reader.open_all(blocks, stats).await;
+        QueryStats::add(&stats.blocks_opened, blocks.len() as u64);
+        let mut wanted = Vec::with_capacity(blocks.len());
+        for block in opened {
+            let Some(block) = self.or_warn(block)? else { continue };
+            let selected = block.footer.select(&self.selection.matchers);
+            let selected = selected.map_err(|reason| ReadError::damaged(&block.meta, reason));
+            let Some(selected) = self.or_warn(selected)? else { continue };
+            let table = block.footer.streams();
+            let touches = |ordinal: &u32| {
+                let stream = table.stats(*ordinal);
+                stream.rows > 0 && self.selection.range.touches(stream.min_ts, stream.max_ts)
+            };
+            let streams: RoaringBitmap = selected.iter().filter(touches).collect();
+            QueryStats::add(&stats.streams, streams.len());
+            if !streams.is_empty() {
+                wanted.push(Wanted { block, streams, counted: RoaringBitmap::new(), pages: Vec::new() });
+            }
+        }
+        Ok(wanted)
+    }
+
+    /// Missing and damaged blocks are warnings; a store that does not answer fails the query.
+    fn or_warn<T>(&self, read: Result<T, ReadError>) -> Result<Option<T>, Error> {
+        match read {
+            Ok(value) => Ok(Some(value)),
+            Err(error @ ReadError::Store { .. }) => Err(Error::Unavailable(error.to_string())),
+            Err(damage) => {
+                self.context.warn(damage.to_string());
+                Ok(None)
+            }
+        }
+    }
+
+    /// Pages of the heads first, bounds afterwards: a row that a page holds lies within the bounds even
+    /// when more rows come in between.
+    fn heads_with_rows(&self, heads: &[(Arc<Head>, TimeRange)]) -> Vec<HeadPart> {
+        let (tenant, matchers) = (self.context.tenant(), &self.selection.matchers);
+        let part = |(head, times): &(Arc<Head>, TimeRange)| {
+            let range = self.selection.range.intersect(times);
+            let pages =
+                head.page_tasks(tenant, matchers, range, self.selection.order, self.selection.columns);
+            let bounds = head.stream_bounds(tenant, matchers, range);
+            let span =
+                |b: crate::head::StreamBounds| StreamSpan { stream: b.id, first: b.first, last: b.last };
+            HeadPart { pages, spans: bounds.into_iter().map(span).collect() }
+        };
+        heads.iter().map(part).filter(|part| !part.pages.is_empty()).collect()
+    }
+
+    fn suspects(
+        &self,
+        wanted: &[Wanted],
+        heads: &[HeadPart],
+        streams: impl Fn(&Wanted) -> RoaringBitmap,
+    ) -> Suspects {
+        let mut spans: Vec<StreamSpan> = heads.iter().flat_map(|h| h.spans.iter().copied()).collect();
+        for one in wanted {
+            let table = one.block.footer.streams();
+            spans.extend(streams(one).iter().map(|ordinal| {
+                let stats = table.stats(ordinal);
+                StreamSpan { stream: one.block.stream_id(ordinal), first: stats.min_ts, last: stats.max_ts }
+            }));
+        }
+        find_suspects(spans)
+    }
+
+    /// Counts may replace rows when the range is whole minutes `(a, b]`, as counts are kept.
+    fn counts_whole_minutes(&self) -> bool {
+        let TimeRange { start, end } = self.selection.range;
+        let whole = |at: i64| at.saturating_sub(1).rem_euclid(MINUTE_NS) == 0;
+        self.selection.counts && whole(start) && whole(end)
+    }
+
+    /// Streams whose counts say all that the query asks: their rows are stored once, and they carry the
+    /// labels that the query groups by, so that structured metadata cannot matter.
+    fn countable(&self, one: &Wanted, suspects: &Suspects) -> RoaringBitmap {
+        let table = one.block.footer.streams();
+        let has_own_levels = |ordinal| table.stats(ordinal).levels & (1 << Level::None as u16) == 0;
+        let knows = |ordinal: u32, label: &str| {
+            table.label(ordinal, label).is_some()
+                || (label == LogPage::DETECTED_LEVEL && has_own_levels(ordinal))
+        };
+        let countable = |ordinal: &u32| {
+            let unique = suspects.is_empty() || !suspects.contains_key(&one.block.stream_id(*ordinal));
+            unique && self.selection.counts_by.iter().all(|label| knows(*ordinal, label))
+        };
+        one.streams.iter().filter(countable).collect()
+    }
+
+    async fn pages_of(&self, one: &Wanted) -> Result<Vec<u32>, Error> {
+        let streams = &one.streams - &one.counted;
+        let stats = self.context.stats();
+        if streams.is_empty() {
+            return Ok(Vec::new());
+        }
+        let fits = |page: &&PageEntry| {
+            self.selection.range.touches(page.min_ts, page.max_ts)
+                && streams.range_cardinality(page.first_stream..=page.last_stream) > 0
+        };
+        let mut pages: Vec<u32> = one.block.footer.pages().iter().filter(fits).map(|p| p.index).collect();
+        QueryStats::add(&stats.pages_total, pages.len() as u64);
+        if self.needles.is_empty() {
+            return Ok(pages);
+        }
+        let before = pages.len();
+        for segment in one.block.footer.filter_segments() {
+            let covered = segment.pages();
+            if !pages.iter().any(|page| covered.contains(page)) {
+                continue;
+            }
+            let view = self.reader.segment(&one.block, segment, stats).await;
+            let Some(view) = self.or_warn(view)? else { continue };
+            pages.retain(|page| !covered.contains(page) || self.needles.may_be_in(&view, *page));
+        }
+        QueryStats::add(&stats.pages_filtered, (before - pages.len()) as u64);
+        Ok(pages)
+    }
+
+    fn assemble(&self, wanted: Vec<Wanted>, heads: Vec<HeadPart>, suspects: Arc<Suspects>) -> Plan {
+        let selection = self.selection;
+        let mut plan = Plan { counts: Vec::new(), pages: Vec::new() };
+        for one in wanted {
+            if !one.counted.is_empty() {
+                plan.counts.push(self.counts_item(&one));
+            }
+            if one.pages.is_empty() {
+                continue;
+            }
+            let streams = &one.streams - &one.counted;
+            let suspects = match suspects.is_empty() {
+                true => HashMap::default(),
+                false => streams
+                    .iter()
+                    .filter_map(|n| Some((n, *suspects.get(&one.block.stream_id(n))?)))
+                    .collect(),
+            };
+            let part = Arc::new(BlockSelection {
+                block: one.block,
+                streams,
+                suspects,
+                range: selection.range,
+                columns: selection.columns,
+                context: self.context.clone(),
+            });
+            plan.pages.extend(one.pages.into_iter().map(|page| Planned::Block(Arc::clone(&part), page)));
+        }
+        plan.pages.extend(heads.into_iter().flat_map(|head| head.pages).map(|inner| {
+            let (suspects, context) = (Arc::clone(&suspects), self.context.clone());
+            Planned::Head(Box::new(SuspectPage { inner, suspects, context }))
+        }));
+        match selection.order {
+            Order::NewestFirst => plan.pages.sort_by_key(|page| Reverse(page.bounds().1)),
+            Order::OldestFirst => plan.pages.sort_by_key(|page| page.bounds().0),
+            Order::Any => {}
+        }
+        plan
+    }
+
+    fn counts_item(&self, one: &Wanted) -> ScanItem {
+        ScanItem::Counts(Box::new(BlockCountsTask {
+            reader: self.reader.clone(),
+            block: Arc::clone(&one.block),
+            streams: one.counted.clone(),
+            range: self.selection.range,
+            context: self.context.clone(),
+            known: self.reader.known_counts(&one.block),
+        }))
+    }
+}
+
+/// The wanted streams that lie in the ranges of the pages that are left.
+fn streams_of_pages(one: &Wanted) -> RoaringBitmap {
+    if one.pages.len() == one.block.footer.pages().len() {
+        return one.streams.clone();
+    }
+    let mut near = RoaringBitmap::new();
+    for page in one.pages.iter().map(|&n| &one.block.footer.pages()[n as usize]) {
+        near.insert_range(page.first_stream..=page.last_stream);
+    }
+    near &= &one.streams;
+    near
+}
+
+impl Planned {
+    /// First and last timestamp that the page may hold of what is asked for.
+    pub fn bounds(&self) -> (i64, i64) {
+        match self {
+            Self::Block(selection, page) => {
+                let entry = &selection.block.footer.pages()[*page as usize];
+                let range = selection.range;
+                (entry.min_ts.max(range.start), entry.max_ts.min(range.end.saturating_sub(1)))
+            }
+            Self::Head(task) => task.bounds(),
+        }
+    }
+}

@@ -1,0 +1,317 @@
+//! The engine as a source of queries: scans, and the label calls that footers alone answer.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use roaring::RoaringBitmap;
+use sandur_base::BoxFuture;
+use sandur_model::{Labels, MINUTE_NS, Matcher, TimeRange};
+use sandur_query::{Error, Follow, QueryContext, QueryStats, Scan, Selection, Source, StreamVolume};
+
+use super::block::{BlockReader, OpenBlock, ReadError};
+use super::clusters::{Timed, clusters};
+use super::plan::Cluster;
+use super::stream::EngineScan;
+use crate::head::Head;
+use crate::tail::Followers;
+use crate::view::{View, Views};
+use sandur_format::catalog_entry::BlockMeta;
+
+/// Footers that are open at a time when a call walks over all blocks of a range.
+const OPEN_AT_ONCE: usize = 16;
+
+/// Queries over everything that the engine holds.
+pub(crate) struct EngineSource {
+    views: Arc<Views>,
+    followers: Arc<Followers>,
+    reader: BlockReader,
+}
+
+/// A block or a head.
+enum Holder {
+    Block(Arc<BlockMeta>),
+    Head(Arc<Head>),
+}
+
+impl EngineSource {
+    pub(crate) fn new(views: Arc<Views>, followers: Arc<Followers>, reader: BlockReader) -> Self {
+        Self { views, followers, reader }
+    }
+
+    fn view(&self, context: &QueryContext) -> Arc<View> {
+        let view = self.views.current();
+        view.missing.iter().for_each(|missing| context.warn(&**missing));
+        view
+    }
+
+    fn blocks(view: &View, context: &QueryContext, range: TimeRange) -> Vec<Arc<BlockMeta>> {
+        let blocks: Vec<_> = view.snapshot.blocks(context.tenant(), range).cloned().collect();
+        QueryStats::add(&context.stats().blocks_total, blocks.len() as u64);
+        blocks
+    }
+
+    fn clusters(&self, context: &QueryContext, selection: &Selection) -> Vec<Cluster> {
+        let view = self.view(context);
+        let mut holders: Vec<Timed<Holder>> = Vec::new();
+        for block in Self::blocks(&view, context, selection.range) {
+            holders.push(Timed { first: block.min_ts, last: block.max_ts, source: Holder::Block(block) });
+        }
+        for head in &view.heads {
+            let Some((first, last)) = head.tenant_bounds(context.tenant()) else { continue };
+            holders.push(Timed { first, last, source: Holder::Head(Arc::clone(head)) });
+        }
+        let cluster = |timed: Vec<Timed<Holder>>| {
+            let mut cluster = Cluster { blocks: Vec::new(), heads: Vec::new() };
+            for holder in timed {
+                let times = TimeRange::inclusive(holder.first, holder.last);
+                match holder.source {
+                    Holder::Block(block) => cluster.blocks.push(block),
+                    Holder::Head(head) => cluster.heads.push((head, times)),
+                }
+            }
+            cluster
+        };
+        clusters(holders, selection.order).into_iter().map(cluster).collect()
+    }
+
+    /// Calls `visit` with every block of the range and its matching streams with rows in the range.
+    async fn visit_blocks(
+        &self,
+        context: &QueryContext,
+        matchers: &[Matcher],
+        range: TimeRange,
+        mut visit: impl FnMut(&OpenBlock, &RoaringBitmap) -> Result<(), Error>,
+    ) -> Result<Arc<View>, Error> {
+        let view = self.view(context);
+        let blocks = Self::blocks(&view, context, range);
+        for some in blocks.chunks(OPEN_AT_ONCE) {
+            context.check()?;
+            for block in self.reader.open_all(some, context.stats()).await {
+                let block = match block {
+                    Ok(block) => block,
+                    Err(error @ ReadError::Store { .. }) => {
+                        return Err(Error::Unavailable(error.to_string()));
+                    }
+                    Err(damage) => {
+                        context.warn(damage.to_string());
+                        continue;
+                    }
+                };
+                let table = block.footer.streams();
+                let selected = block.footer.select(matchers).map_err(|e| Error::Corrupt(e.to_string()))?;
+                let touches = |n: &u32| {
+                    let stats = table.stats(*n);
+                    stats.rows > 0 && range.touches(stats.min_ts, stats.max_ts)
+                };
+                visit(&block, &selected.iter().filter(touches).collect())?;
+            }
+        }
+        Ok(view)
+    }
+
+    async fn streams(
+        &self,
+        context: &QueryContext,
+        any_of: Vec<Vec<Matcher>>,
+        range: TimeRange,
+    ) -> Result<Vec<Arc<Labels>>, Error> {
+        let lists = if any_of.is_empty() { vec![Vec::new()] } else { any_of };
+        let mut memory = context.budget().reserve(0)?;
+        let mut found: BTreeSet<Arc<Labels>> = BTreeSet::new();
+        for matchers in &lists {
+            let view = self
+                .visit_blocks(context, matchers, range, |block, streams| {
+                    for labels in streams.iter().map(|n| block.footer.streams().labels(n)) {
+                        let bytes = labels.text_bytes() as u64 + 64;
+                        if found.insert(labels) {
+                            memory.grow(bytes)?;
+                        }
+                    }
+                    Ok(())
+                })
+                .await?;
+            for head in &view.heads {
+                found.extend(head.streams(context.tenant(), matchers, range));
+            }
+        }
+        Ok(found.into_iter().collect())
+    }
+
+    async fn label_names(
+        &self,
+        context: &QueryContext,
+        matchers: Vec<Matcher>,
+        range: TimeRange,
+    ) -> Result<Vec<String>, Error> {
+        let mut names: BTreeSet<String> = BTreeSet::new();
+        let view = self
+            .visit_blocks(context, &matchers, range, |block, streams| {
+                let table = block.footer.streams();
+                let missing = table.label_names_of(streams).filter(|name| !names.contains(*name));
+                let missing: Vec<String> = missing.map(str::to_owned).collect();
+                names.extend(missing);
+                Ok(())
+            })
+            .await?;
+        for labels in view.heads.iter().flat_map(|h| h.streams(context.tenant(), &matchers, range)) {
+            names.extend(labels.iter().map(|(name, _)| name.to_owned()));
+        }
+        Ok(names.into_iter().collect())
+    }
+
+    async fn label_values(
+        &self,
+        context: &QueryContext,
+        name: String,
+        matchers: Vec<Matcher>,
+        range: TimeRange,
+    ) -> Result<Vec<String>, Error> {
+        let mut values: BTreeSet<String> = BTreeSet::new();
+        let mut memory = context.budget().reserve(0)?;
+        let view = self
+            .visit_blocks(context, &matchers, range, |block, streams| {
+                for value in block.footer.streams().label_values_of(&name, streams) {
+                    if !values.contains(value) {
+                        memory.grow(value.len() as u64 + 48)?;
+                        values.insert(value.to_owned());
+                    }
+                }
+                Ok(())
+            })
+            .await?;
+        for labels in view.heads.iter().flat_map(|h| h.streams(context.tenant(), &matchers, range)) {
+            values.extend(labels.get(&name).map(str::to_owned));
+        }
+        Ok(values.into_iter().collect())
+    }
+
+    async fn volumes(
+        &self,
+        context: &QueryContext,
+        matchers: Vec<Matcher>,
+        range: TimeRange,
+    ) -> Result<Vec<StreamVolume>, Error> {
+        let mut found: BTreeMap<Arc<Labels>, StreamVolume> = BTreeMap::new();
+        let mut memory = context.budget().reserve(0)?;
+        let add = |found: &mut BTreeMap<Arc<Labels>, StreamVolume>, more: StreamVolume| {
+            let sum = found.entry(Arc::clone(&more.labels)).or_insert_with(|| StreamVolume {
+                labels: Arc::clone(&more.labels),
+                lines: 0,
+                bytes: 0,
+                pages: 0,
+            });
+            sum.lines += more.lines;
+            sum.bytes += more.bytes;
+            sum.pages += more.pages;
+        };
+        let view = self
+            .visit_blocks(context, &matchers, range, |block, streams| {
+                memory.grow(streams.len() * 128)?;
+                for volume in block_volumes(&self.reader, block, streams, range)? {
+                    add(&mut found, volume);
+                }
+                Ok(())
+            })
+            .await?;
+        for volume in view.heads.iter().flat_map(|h| h.volumes(context.tenant(), &matchers, range)) {
+            add(&mut found, volume);
+        }
+        Ok(found.into_values().collect())
+    }
+}
+
+/// Volumes of the streams of a block: from its stream table when it lies inside the range, else from its
+/// minute counts.
+fn block_volumes(
+    reader: &BlockReader,
+    block: &OpenBlock,
+    streams: &RoaringBitmap,
+    range: TimeRange,
+) -> Result<Vec<StreamVolume>, Error> {
+    let table = block.footer.streams();
+    let pages_of = |n: u32| {
+        let near = |p: &&sandur_format::log_block::PageEntry| p.first_stream <= n && n <= p.last_stream;
+        block.footer.pages().iter().filter(near).count() as u64
+    };
+    let (inside, across): (RoaringBitmap, RoaringBitmap) = streams.iter().partition(|&n| {
+        let stats = table.stats(n);
+        range.covers(stats.min_ts, stats.max_ts)
+    });
+    let volume =
+        |n: u32, lines, bytes| StreamVolume { labels: table.labels(n), lines, bytes, pages: pages_of(n) };
+    let mut volumes: Vec<StreamVolume> =
+        inside.iter().map(|n| volume(n, table.stats(n).rows, table.stats(n).bytes)).collect();
+    if across.is_empty() {
+        return Ok(volumes);
+    }
+    let counts = match reader.known_counts(block) {
+        Some(counts) => counts,
+        None => reader.decode_counts(block).map_err(|damage| Error::Corrupt(damage.to_string()))?,
+    };
+    let first = range.start.saturating_sub(1).div_euclid(MINUTE_NS) + 1;
+    let last = range.end.saturating_sub(1).saturating_add(MINUTE_NS - 1).div_euclid(MINUTE_NS);
+    for run in counts.runs.iter().filter(|run| across.contains(run.stream)) {
+        let minutes = counts.minutes[run.counts.clone()].iter();
+        let inside = minutes.filter(|m| (first..=last).contains(&i64::from(m.minute)));
+        let (lines, bytes) = inside.fold((0, 0), |(l, b), m| (l + u64::from(m.lines), b + m.bytes));
+        if lines > 0 {
+            volumes.push(volume(run.stream, lines, bytes));
+        }
+    }
+    Ok(volumes)
+}
+
+impl Source for EngineSource {
+    fn scan<'a>(
+        &'a self,
+        context: &'a QueryContext,
+        selection: Selection,
+    ) -> BoxFuture<'a, Result<Box<dyn Scan>, Error>> {
+        Box::pin(async move {
+            let clusters = self.clusters(context, &selection);
+            let scan = EngineScan::new(self.reader.clone(), context.clone(), selection, clusters);
+            Ok(Box::new(scan) as Box<dyn Scan>)
+        })
+    }
+
+    fn streams<'a>(
+        &'a self,
+        context: &'a QueryContext,
+        any_of: Vec<Vec<Matcher>>,
+        range: TimeRange,
+    ) -> BoxFuture<'a, Result<Vec<Arc<Labels>>, Error>> {
+        Box::pin(self.streams(context, any_of, range))
+    }
+
+    fn label_names<'a>(
+        &'a self,
+        context: &'a QueryContext,
+        matchers: Vec<Matcher>,
+        range: TimeRange,
+    ) -> BoxFuture<'a, Result<Vec<String>, Error>> {
+        Box::pin(self.label_names(context, matchers, range))
+    }
+
+    fn label_values<'a>(
+        &'a self,
+        context: &'a QueryContext,
+        name: String,
+        matchers: Vec<Matcher>,
+        range: TimeRange,
+    ) -> BoxFuture<'a, Result<Vec<String>, Error>> {
+        Box::pin(self.label_values(context, name, matchers, range))
+    }
+
+    fn volumes<'a>(
+        &'a self,
+        context: &'a QueryContext,
+        matchers: Vec<Matcher>,
+        range: TimeRange,
+    ) -> BoxFuture<'a, Result<Vec<StreamVolume>, Error>> {
+        Box::pin(self.volumes(context, matchers, range))
+    }
+
+    fn follow(&self, context: &QueryContext, matchers: Vec<Matcher>) -> Result<Box<dyn Follow>, Error> {
+        self.followers.follow(context, matchers)
+    }
+}

@@ -1,0 +1,190 @@
+//! A running scan: clusters one after the other, pages fetched ahead in batches.
+//!
+//! Two batches are in flight while the query works on what came before. Batches begin small, so that a
+//! query for the latest rows does not fetch what it will not read, and double up to a size at which a
+//! request costs little compared with its bytes. Fetched bytes are reserved from the query's budget;
+//! when it is short, the scan fetches less ahead before it fails.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::sync::Arc;
+
+use sandur_base::{BoxFuture, Task};
+use sandur_query::{Error, PageTask, QueryContext, Scan, ScanItem, Selection};
+
+use super::block::{BlockReader, ReadError};
+use super::needles::NeedleKeys;
+use super::page::{BlockPage, BlockSelection};
+use super::plan::{Cluster, Planned, Planner};
+
+/// Stored bytes of the first batch.
+const FIRST_BATCH_BYTES: u64 = 1 << 20;
+/// Stored bytes of later batches: large enough that a request's fixed cost is small.
+const BATCH_BYTES_MAX: u64 = 8 << 20;
+/// Batches in flight.
+const BATCHES_AHEAD: usize = 2;
+
+type Fetched = Result<Vec<ScanItem>, Error>;
+
+/// The scan of one selection.
+pub struct EngineScan {
+    reader: BlockReader,
+    context: QueryContext,
+    selection: Arc<Selection>,
+    needles: NeedleKeys,
+    clusters: VecDeque<Cluster>,
+    planned: VecDeque<Planned>,
+    fetching: VecDeque<Task<Fetched>>,
+    ready: VecDeque<ScanItem>,
+    batch_bytes: u64,
+}
+
+impl EngineScan {
+    /// A scan over clusters in the selection's order.
+    pub fn new(
+        reader: BlockReader,
+        context: QueryContext,
+        selection: Selection,
+        clusters: impl IntoIterator<Item = Cluster>,
+    ) -> Self {
+        Self {
+            reader,
+            context,
+            needles: NeedleKeys::new(&selection.needles),
+            selection: Arc::new(selection),
+            clusters: clusters.into_iter().collect(),
+            planned: VecDeque::new(),
+            fetching: VecDeque::new(),
+            ready: VecDeque::new(),
+            batch_bytes: FIRST_BATCH_BYTES,
+        }
+    }
+
+    async fn next_item(&mut self) -> Result<Option<ScanItem>, Error> {
+        loop {
+            self.context.check()?;
+            self.fetch_ahead()?;
+            if let Some(item) = self.ready.pop_front() {
+                return Ok(Some(item));
+            }
+            if let Some(task) = self.fetching.pop_front() {
+                let fetched = task.join().await.map_err(|error| Error::Internal(error.to_string()))?;
+                self.ready.extend(fetched?);
+                continue;
+            }
+            let Some(cluster) = self.clusters.pop_front() else { return Ok(None) };
+            let planner = Planner {
+                reader: &self.reader,
+                context: &self.context,
+                selection: &self.selection,
+                needles: &self.needles,
+            };
+            let plan = planner.plan(cluster).await?;
+            self.ready.extend(plan.counts);
+            self.planned.extend(plan.pages);
+        }
+    }
+
+    /// Starts fetches until enough are in flight. Short memory is an error only when nothing else
+    /// of this scan is under way that could give some back.
+    fn fetch_ahead(&mut self) -> Result<(), Error> {
+        while self.fetching.len() < BATCHES_AHEAD && !self.planned.is_empty() {
+            let idle = self.fetching.is_empty() && self.ready.is_empty();
+            match self.start_batch(idle) {
+                Ok(true) => {}
+                Ok(false) => break,
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(())
+    }
+
+    /// Takes pages off the plan up to the size of a batch and fetches them; `false` when memory is short.
+    fn start_batch(&mut self, must: bool) -> Result<bool, Error> {
+        let mut batch = Vec::new();
+        let mut bytes = 0;
+        while let Some(next) = self.planned.front() {
+            let size = stored_bytes(next);
+            if !batch.is_empty() && bytes + size > self.batch_bytes {
+                break;
+            }
+            let memory = match self.context.budget().reserve(size) {
+                Ok(memory) => memory,
+                Err(_) if !batch.is_empty() => break,
+                Err(_) if !must => return Ok(false),
+                Err(refusal) => return Err(refusal.into()),
+            };
+            bytes += size;
+            batch.push((self.planned.pop_front().expect("there is a front"), memory));
+        }
+        self.batch_bytes = (self.batch_bytes * 2).min(BATCH_BYTES_MAX);
+        let (reader, context) = (self.reader.clone(), self.context.clone());
+        let task =
+            self.context.env().spawn("fetch pages", async move { fetch(&reader, &context, batch).await });
+        self.fetching.push_back(task);
+        Ok(true)
+    }
+}
+
+impl Scan for EngineScan {
+    fn next(&mut self) -> BoxFuture<'_, Result<Option<ScanItem>, Error>> {
+        Box::pin(self.next_item())
+    }
+}
+
+fn stored_bytes(page: &Planned) -> u64 {
+    match page {
+        Planned::Block(selection, index) => {
+            let entry = &selection.block.footer.pages()[*index as usize];
+            let lines = if selection.columns.lines { entry.lines.len } else { 0 };
+            u64::from(entry.narrow.len) + u64::from(lines)
+        }
+        Planned::Head(_) => 0,
+    }
+}
+
+/// Reads the stored bytes of a batch, one visit per block, and gives its pages in their order.
+async fn fetch(
+    reader: &BlockReader,
+    context: &QueryContext,
+    batch: Vec<(Planned, sandur_base::Reservation)>,
+) -> Fetched {
+    let mut items: Vec<Option<ScanItem>> = Vec::with_capacity(batch.len());
+    let mut by_block: BTreeMap<_, Vec<(usize, Arc<BlockSelection>, u32, sandur_base::Reservation)>> =
+        BTreeMap::new();
+    for (position, (page, memory)) in batch.into_iter().enumerate() {
+        match page {
+            Planned::Head(task) => items.push(Some(ScanItem::Page(task))),
+            Planned::Block(selection, index) => {
+                items.push(None);
+                let id = selection.block.meta.id;
+                by_block.entry(id).or_default().push((position, selection, index, memory));
+            }
+        }
+    }
+    for pages in by_block.into_values() {
+        let meta = Arc::clone(&pages[0].1.block.meta);
+        let mut pieces = Vec::new();
+        for (_, selection, index, _) in &pages {
+            let entry = &selection.block.footer.pages()[*index as usize];
+            pieces.push(entry.narrow);
+            if selection.columns.lines {
+                pieces.push(entry.lines);
+            }
+        }
+        let mut bytes = match reader.pieces(&meta, &pieces, context.stats()).await {
+            Ok(bytes) => bytes.into_iter(),
+            Err(error @ ReadError::Store { .. }) => return Err(Error::Unavailable(error.to_string())),
+            Err(damage) => {
+                context.warn(damage.to_string());
+                continue;
+            }
+        };
+        for (position, selection, index, memory) in pages {
+            let narrow = bytes.next().expect("one answer per piece");
+            let lines = selection.columns.lines.then(|| bytes.next().expect("one answer per piece"));
+            let page: Box<dyn PageTask> = Box::new(BlockPage { selection, index, narrow, lines, memory });
+            items[position] = Some(ScanItem::Page(page));
+        }
+    }
+    Ok(items.into_iter().flatten().collect())
+}
