@@ -1,6 +1,7 @@
 //! The handle: open, look, refresh, commit, keep house.
 
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use sandur_base::{Env, Id, Task};
@@ -178,6 +179,12 @@ impl Catalog {
     /// Whether the store is a directory that this process alone holds.
     pub fn is_local(&self) -> bool {
         matches!(self.shared.store.kind(), StoreKind::Local { .. })
+    }
+
+    /// The boundary and the newest checkpoint that this process knows of.
+    pub(crate) fn known_truncation(&self) -> (u64, u64) {
+        let boundary = self.shared.boundary_seen.load(Ordering::Relaxed);
+        (boundary, self.shared.checkpointed().number)
     }
 
     pub(crate) fn env(&self) -> &Env {

@@ -1,0 +1,123 @@
+//! The catalog as a person wants to see it: for `sandur inspect catalog`.
+
+use std::collections::BTreeMap;
+use std::fmt;
+
+use sandur_base::units::ByteSize;
+use sandur_format::catalog_entry::{Writer, day_text};
+use sandur_model::TenantId;
+
+use crate::catalog::Catalog;
+use crate::snapshot::Snapshot;
+
+/// A summary of one snapshot.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Description {
+    /// Number of the newest entry.
+    pub number: u64,
+    /// The boundary as last read; entries up to it may be gone.
+    pub boundary: u64,
+    /// The newest checkpoint that this process knows of; 0 for none.
+    pub checkpoint: u64,
+    /// Sums per tenant and level of compaction.
+    pub tenants: BTreeMap<TenantId, BTreeMap<u8, BlockSums>>,
+    /// Sums of removed blocks whose objects are not deleted yet.
+    pub removed: BlockSums,
+    /// Registered incarnations.
+    pub writers: Vec<Writer>,
+    /// Sessions that are remembered.
+    pub sessions: usize,
+}
+
+/// Sums over blocks.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct BlockSums {
+    /// Blocks.
+    pub blocks: u64,
+    /// Entries.
+    pub rows: u64,
+    /// Bytes before compression.
+    pub raw_bytes: u64,
+    /// Bytes of the objects.
+    pub size: u64,
+    /// First and last UTC day of the blocks' windows, in days since the epoch.
+    pub days: Option<(i64, i64)>,
+}
+
+impl BlockSums {
+    fn add(&mut self, block: &sandur_format::catalog_entry::BlockMeta) {
+        self.blocks += 1;
+        self.rows = self.rows.saturating_add(block.rows);
+        self.raw_bytes = self.raw_bytes.saturating_add(block.raw_bytes);
+        self.size = self.size.saturating_add(block.size);
+        let day = block.day();
+        let (first, last) = self.days.unwrap_or((day, day));
+        self.days = Some((first.min(day), last.max(day)));
+    }
+}
+
+impl Catalog {
+    /// A summary of the newest snapshot.
+    pub fn describe(&self) -> Description {
+        let (boundary, checkpoint) = self.known_truncation();
+        Description { boundary, checkpoint, ..Description::of(&self.snapshot()) }
+    }
+}
+
+impl Description {
+    /// A summary of a snapshot; boundary and checkpoint are not part of it and are 0.
+    pub fn of(snapshot: &Snapshot) -> Self {
+        let mut tenants: BTreeMap<TenantId, BTreeMap<u8, BlockSums>> = BTreeMap::new();
+        for block in snapshot.all_blocks() {
+            let levels = tenants.entry(block.tenant.clone()).or_default();
+            levels.entry(block.level).or_default().add(block);
+        }
+        let mut removed = BlockSums::default();
+        snapshot.removed().for_each(|r| removed.add(&r.meta));
+        Self {
+            number: snapshot.number(),
+            boundary: 0,
+            checkpoint: 0,
+            tenants,
+            removed,
+            writers: snapshot.writers().values().cloned().collect(),
+            sessions: snapshot.session_count(),
+        }
+    }
+}
+
+impl fmt::Display for BlockSums {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (size, raw) = (ByteSize(self.size), ByteSize(self.raw_bytes));
+        write!(f, "{} blocks, {} rows, {size} of {raw} raw", self.blocks, self.rows)?;
+        match self.days {
+            Some((first, last)) => write!(f, ", {} to {}", day_text(first), day_text(last)),
+            None => Ok(()),
+        }
+    }
+}
+
+impl fmt::Display for Description {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        writeln!(f, "entry       {}", self.number)?;
+        writeln!(f, "checkpoint  {}", self.checkpoint)?;
+        writeln!(f, "boundary    {}", self.boundary)?;
+        writeln!(f, "sessions    {}", self.sessions)?;
+        writeln!(f, "removed     {}", self.removed)?;
+        for writer in &self.writers {
+            let state = match writer.fence {
+                Some(fence) if writer.is_drained() => format!("sealed at {fence}, drained"),
+                Some(fence) => format!("sealed at {fence}"),
+                None => "live".to_owned(),
+            };
+            let Writer { incarnation, host, address, floor, wal, .. } = writer;
+            writeln!(f, "writer      {incarnation}  {host} {address}  {wal:?} WAL from {floor}, {state}")?;
+        }
+        for (tenant, levels) in &self.tenants {
+            for (level, sums) in levels {
+                writeln!(f, "tenant      {tenant}  level {level}: {sums}")?;
+            }
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,176 @@
+//! Members: who seems to be alive. Makes adoption fast; never decides anything about data.
+//!
+//! Every process rewrites `members/<incarnation>` with a growing counter. An observer notes, by
+//! its own monotonic clock, when a counter last grew; silence is the time from then to its latest
+//! successful look. Clocks of different machines are never compared, a store that cannot be read
+//! makes nobody silent, and an observer that slept looks again before it says anything.
+//!
+//! On a local directory this process holds the lock, so every other writer that is not sealed is
+//! dead by definition.
+
+use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use bytes::Bytes;
+use futures_util::future::join_all;
+use sandur_base::{Id, Task};
+use sandur_format::catalog_entry::Member;
+use sandur_store::Intent;
+
+use crate::catalog::{Catalog, Registration};
+use crate::error::Error;
+use crate::names;
+
+/// How often to look and when to worry.
+#[derive(Clone, Debug)]
+pub struct MembersOptions {
+    /// Time between two heartbeats and between two looks. Default: 10 s.
+    pub beat: Duration,
+    /// Silence after which a writer is presumed dead. Default: 30 s.
+    pub silent_after: Duration,
+}
+
+impl Default for MembersOptions {
+    fn default() -> Self {
+        Self { beat: Duration::from_secs(10), silent_after: Duration::from_secs(30) }
+    }
+}
+
+/// Looks without a change that must have happened, besides the time, before a writer is presumed
+/// dead: one look could be the first after a long sleep of the observer.
+const LOOKS_MIN: u32 = 3;
+
+/// The own heartbeat and what is known of the others'. Cheap to clone: a handle.
+#[derive(Clone)]
+pub struct Members(Arc<Inner>);
+
+struct Inner {
+    catalog: Catalog,
+    own: Registration,
+    options: MembersOptions,
+    counter: AtomicU64,
+    seen: Mutex<BTreeMap<Id, Seen>>,
+}
+
+#[derive(Clone, Copy)]
+struct Seen {
+    /// The largest counter; `None` while there was no heartbeat.
+    counter: Option<u64>,
+    /// When it was first seen, or the writer first looked for.
+    since: Duration,
+    /// The latest successful look.
+    looked: Duration,
+    /// Looks since then that saw no growth.
+    looks: u32,
+}
+
+impl Members {
+    /// The heartbeat of the process that registered as `own`. Nothing is written yet.
+    pub fn new(catalog: Catalog, own: Registration, options: MembersOptions) -> Self {
+        let (counter, seen) = (AtomicU64::new(0), Mutex::default());
+        Self(Arc::new(Inner { catalog, own, options, counter, seen }))
+    }
+
+    /// Beats and looks until the task is dropped. Failures are logged and tried again.
+    pub fn start(&self) -> Task<()> {
+        let members = self.clone();
+        self.0.catalog.env().spawn("catalog-members", async move {
+            loop {
+                if let Err(error) = members.beat().await {
+                    tracing::warn!(%error, "could not write the heartbeat");
+                }
+                if let Err(error) = members.observe().await {
+                    tracing::warn!(%error, "could not read the heartbeats of others");
+                }
+                members.0.catalog.env().sleep(members.0.options.beat).await;
+            }
+        })
+    }
+
+    /// Writes the own heartbeat once.
+    pub async fn beat(&self) -> Result<(), Error> {
+        let Registration { incarnation, address, host, .. } = self.0.own.clone();
+        let counter = self.0.counter.fetch_add(1, Ordering::Relaxed) + 1;
+        let bytes = Bytes::from(Member { incarnation, counter, address, host }.encode()?);
+        let store = self.0.catalog.store();
+        store.put(&names::member(incarnation), bytes, Intent::member()).await?;
+        Ok(())
+    }
+
+    /// Looks once at the heartbeats of all other writers that are not sealed.
+    pub async fn observe(&self) -> Result<(), Error> {
+        let snapshot = self.0.catalog.snapshot();
+        let others = snapshot.writers().values().filter(|w| !w.is_sealed());
+        let others: Vec<Id> = others.map(|w| w.incarnation).filter(|id| *id != self.0.own.incarnation).collect();
+        self.lock().retain(|id, _| others.contains(id));
+        if self.0.catalog.is_local() {
+            return Ok(());
+        }
+        let looks = others.iter().map(|id| async move { (*id, self.look(*id).await) });
+        let mut failure = None;
+        for (id, result) in join_all(looks).await {
+            match result {
+                Ok(counter) => self.note(id, counter),
+                Err(error) => failure = Some(error),
+            }
+        }
+        failure.map_or(Ok(()), Err)
+    }
+
+    /// The counter of a writer's heartbeat; `None` when there is none that can be read.
+    async fn look(&self, incarnation: Id) -> Result<Option<u64>, Error> {
+        match self.0.catalog.store().get(&names::member(incarnation), Intent::member()).await {
+            Ok(bytes) => Ok(Member::decode(&bytes).ok().map(|m| m.counter)),
+            Err(error) if error.is_not_found() => Ok(None),
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    fn note(&self, incarnation: Id, counter: Option<u64>) {
+        let now = self.0.catalog.env().monotonic();
+        let mut table = self.lock();
+        let first = Seen { counter, since: now, looked: now, looks: 0 };
+        let seen = table.entry(incarnation).or_insert(first);
+        if counter > seen.counter {
+            *seen = first;
+        } else {
+            (seen.looked, seen.looks) = (now, seen.looks.saturating_add(1));
+        }
+    }
+
+    /// For how long a writer has certainly not written a heartbeat; `None` for one that was not
+    /// looked for yet, is sealed, or is this process.
+    pub fn silent_for(&self, incarnation: Id) -> Option<Duration> {
+        let table = self.lock();
+        let seen = table.get(&incarnation)?;
+        Some(seen.looked.saturating_sub(seen.since))
+    }
+
+    /// Whether to adopt a writer: it was silent for long enough, or it cannot be alive. Being
+    /// wrong costs the writer a restart, never a row: adoption fences first.
+    pub fn is_presumed_dead(&self, incarnation: Id) -> bool {
+        if incarnation == self.0.own.incarnation {
+            return false;
+        }
+        let sealed = self.0.catalog.snapshot().writer(incarnation).is_none_or(|w| w.is_sealed());
+        if sealed || self.0.catalog.is_local() {
+            return true;
+        }
+        let table = self.lock();
+        let silent = |seen: &Seen| seen.looked.saturating_sub(seen.since) >= self.0.options.silent_after;
+        table.get(&incarnation).is_some_and(|seen| seen.looks >= LOOKS_MIN && silent(seen))
+    }
+
+    /// Takes the own heartbeat away when the process stops in good order.
+    pub async fn leave(&self) -> Result<(), Error> {
+        let path = names::member(self.0.own.incarnation);
+        self.0.catalog.store().delete(&path, Intent::member()).await?;
+        Ok(())
+    }
+
+    fn lock(&self) -> std::sync::MutexGuard<'_, BTreeMap<Id, Seen>> {
+        self.0.seen.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
