@@ -1,1 +1,20 @@
-fn main() {}
+//! The binary: the allocator and its settings, then the command line.
+
+use std::process::ExitCode;
+
+/// Returns freed memory to the system, which the bound on resident memory needs.
+#[global_allocator]
+static ALLOCATOR: tikv_jemallocator::Jemalloc = tikv_jemallocator::Jemalloc;
+
+/// Settings of the allocator: a thread of its own gives free pages back after a second, at once when
+/// they were given back lazily before; few arenas, because every arena holds free pages of its own.
+static MALLOC_CONF: &[u8] = b"background_thread:true,dirty_decay_ms:1000,muzzy_decay_ms:0,narenas:8\0";
+
+/// Where the allocator looks for its settings before `main`; the name is its contract.
+#[allow(unsafe_code)] // an exported name counts as unsafe, and there is no other way to set these
+#[unsafe(export_name = "_rjem_malloc_conf")]
+pub static MALLOC_CONF_START: &u8 = &MALLOC_CONF[0];
+
+fn main() -> ExitCode {
+    sandur_server::cli::main()
+}

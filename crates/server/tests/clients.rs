@@ -15,7 +15,8 @@ use process::{Server, Setup, now_ns};
 use serde_json::json;
 
 fn available(program: &str) -> bool {
-    let found = Command::new(program).arg("--help").stdout(Stdio::null()).stderr(Stdio::null()).status().is_ok();
+    let found =
+        Command::new(program).arg("--help").stdout(Stdio::null()).stderr(Stdio::null()).status().is_ok();
     if !found {
         eprintln!("skipped: {program} is not on PATH (`cargo xtask rivals {program}` builds it)");
     }
@@ -53,7 +54,8 @@ fn logcli_works_unchanged() {
     let folder = tempfile::tempdir().unwrap();
     let server = server(folder.path());
     push_two_streams(&server);
-    let lines = logcli(&server, &["query", r#"{app="api"} |= "n=7""#, "--limit=10", "--quiet", "--output=raw"]);
+    let lines =
+        logcli(&server, &["query", r#"{app="api"} |= "n=7""#, "--limit=10", "--quiet", "--output=raw"]);
     assert_eq!(lines.trim(), r#"level=info msg="api line" n=7"#);
     let counted = logcli(&server, &["query", r#"{app="api"} | logfmt | n >= 25"#, "--limit=100", "--quiet"]);
     assert_eq!(counted.lines().count(), 5, "{counted}");
@@ -127,7 +129,8 @@ fn telemetrygen_pushes_otlp() {
         .unwrap();
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     let now = now_ns();
-    let lines = server.lines(r#"{service_name="otel-demo"}"#, now - 3_600_000_000_000, now + 60_000_000_000, 100);
+    let lines =
+        server.lines(r#"{service_name="otel-demo"}"#, now - 3_600_000_000_000, now + 60_000_000_000, 100);
     assert_eq!(lines.len(), 10, "{lines:?}");
     assert_eq!(server.terminate(), Some(0));
 }

@@ -52,18 +52,14 @@ fn s3() {
 }
 
 fn run(store: &str, folder: &std::path::Path, arguments: &[&str]) {
-    let number = |name: &str, default: u64| std::env::var(name).ok().and_then(|v| v.parse().ok()).unwrap_or(default);
+    let number =
+        |name: &str, default: u64| std::env::var(name).ok().and_then(|v| v.parse().ok()).unwrap_or(default);
     let kills = number("SANDUR_CRASH_KILLS", 25);
     let seed = number("SANDUR_CRASH_SEED", now_ns() as u64);
     println!("crash: seed {seed} (SANDUR_CRASH_SEED={seed} repeats the moments of the kills)");
     let setup = Setup::new(store, folder).with(arguments);
-    let mut run = Run {
-        seed,
-        random: Random(seed),
-        started_ns: now_ns(),
-        epochs: Vec::new(),
-        unanswered: Vec::new(),
-    };
+    let mut run =
+        Run { seed, random: Random(seed), started_ns: now_ns(), epochs: Vec::new(), unanswered: Vec::new() };
     let mut server = setup.start();
     for kill in 1..=kills {
         run.resend(&server);
@@ -88,7 +84,8 @@ impl Run {
         let unanswered = Arc::new(Mutex::new(Vec::new()));
         let pushers: Vec<_> = (0..PUSHERS)
             .map(|pusher| {
-                let (stop, unanswered, address) = (Arc::clone(&stop), Arc::clone(&unanswered), server.address);
+                let (stop, unanswered, address) =
+                    (Arc::clone(&stop), Arc::clone(&unanswered), server.address);
                 let seed = self.seed ^ (epoch as u64 * PUSHERS + pusher);
                 std::thread::spawn(move || write(address, pusher, epoch, seed, &stop, &unanswered))
             })
@@ -160,7 +157,12 @@ fn write(
     while !stop.load(Ordering::Relaxed) && number < LINES_MAX {
         let count = 1 + random.below(40) as usize;
         let values: Vec<(i64, String)> = (0..count)
-            .map(|n| (now_ns(), format!("pusher {pusher} epoch {epoch} line {} {}", number + n, random.below(1 << 40))))
+            .map(|n| {
+                (
+                    now_ns(),
+                    format!("pusher {pusher} epoch {epoch} line {} {}", number + n, random.below(1 << 40)),
+                )
+            })
             .collect();
         number += count;
         let lines = values.iter().map(|(_, line)| line.clone());

@@ -21,8 +21,9 @@ fn store_of(folder: &Path) -> String {
 }
 
 fn push_lines(server: &Server, from: usize, count: usize, base_ns: i64) {
-    let values: Vec<(i64, String)> =
-        (from..from + count).map(|n| (base_ns + n as i64, format!("line number {n} of the fault tests"))).collect();
+    let values: Vec<(i64, String)> = (from..from + count)
+        .map(|n| (base_ns + n as i64, format!("line number {n} of the fault tests")))
+        .collect();
     let (status, body) = server.push(&json!({"job": "faults"}), &values).unwrap();
     assert_eq!(status, 204, "{}", String::from_utf8_lossy(&body));
 }
@@ -45,8 +46,10 @@ fn files_below(folder: &Path) -> Vec<PathBuf> {
 }
 
 fn check_command(store: &str) -> (bool, String) {
-    let output = Command::new(env!("CARGO_BIN_EXE_sandur")).args(["check", "--store", store]).output().unwrap();
-    let text = format!("{}{}", String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
+    let output =
+        Command::new(env!("CARGO_BIN_EXE_sandur")).args(["check", "--store", store]).output().unwrap();
+    let text =
+        format!("{}{}", String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
     (output.status.success(), text)
 }
 
@@ -148,7 +151,8 @@ fn a_directory_in_use_is_refused_with_the_remedy() {
     let folder = tempfile::tempdir().unwrap();
     let setup = Setup::new(store_of(folder.path()), folder.path());
     let server = setup.start();
-    let second = Setup { log: folder.path().join("second.log"), ..Setup::new(store_of(folder.path()), folder.path()) };
+    let second =
+        Setup { log: folder.path().join("second.log"), ..Setup::new(store_of(folder.path()), folder.path()) };
     let Err(log) = second.try_start() else { panic!("two servers run on one directory") };
     assert!(log.contains("in use") && log.contains("--store"), "{log}");
     assert_eq!(server.terminate(), Some(0));

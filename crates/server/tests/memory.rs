@@ -58,12 +58,18 @@ fn resident_memory_stays_under_the_limit() {
             }
         }));
     }
-    for query in [r#"{job="memory"} |= "no such needle in here""#, r#"sum(count_over_time({job="memory"} | json | status>=500 [1m]))"#] {
+    for query in [
+        r#"{job="memory"} |= "no such needle in here""#,
+        r#"sum(count_over_time({job="memory"} | json | status>=500 [1m]))"#,
+    ] {
         let (stop, asked) = (Arc::clone(&stop), Arc::clone(&asked));
         threads.push(std::thread::spawn(move || {
             while !stop.load(Ordering::Relaxed) {
                 let end = now_ns() + 60_000_000_000;
-                let path = format!("/loki/api/v1/query_range?query={}&start={start_ns}&end={end}&step=60", encode(query));
+                let path = format!(
+                    "/loki/api/v1/query_range?query={}&start={start_ns}&end={end}&step=60",
+                    encode(query)
+                );
                 let (status, body) = request(address, "GET", &path, &[], b"").unwrap();
                 let text = String::from_utf8_lossy(&body[..body.len().min(300)]).into_owned();
                 assert!(status == 200 || text.contains("memory budget"), "{status}: {text}");

@@ -165,7 +165,11 @@ impl Drop for Server {
 }
 
 /// Pushes lines of one stream to an address.
-pub fn push(address: SocketAddr, labels: &Value, values: &[(i64, String)]) -> std::io::Result<(u16, Vec<u8>)> {
+pub fn push(
+    address: SocketAddr,
+    labels: &Value,
+    values: &[(i64, String)],
+) -> std::io::Result<(u16, Vec<u8>)> {
     let values: Vec<Value> = values.iter().map(|(ts, line)| json!([ts.to_string(), line])).collect();
     let body = json!({"streams": [{"stream": labels, "values": values}]}).to_string();
     let headers = [("Content-Type", "application/json")];
@@ -229,7 +233,9 @@ fn dechunk(mut body: &[u8]) -> Option<Vec<u8>> {
 
 /// Percent-encodes a query parameter.
 pub fn encode(text: &str) -> String {
-    text.bytes().map(|b| if b.is_ascii_alphanumeric() { (b as char).to_string() } else { format!("%{b:02X}") }).collect()
+    text.bytes()
+        .map(|b| if b.is_ascii_alphanumeric() { (b as char).to_string() } else { format!("%{b:02X}") })
+        .collect()
 }
 
 /// Nanoseconds since the epoch.
@@ -253,7 +259,9 @@ impl Random {
 /// The S3 server of the test run as a store URL with a fresh prefix; `None` (said loudly) without one.
 pub fn s3_store(test: &str) -> Option<String> {
     let Ok(url) = std::env::var("SANDUR_TEST_S3") else {
-        eprintln!("skipped: {test}: SANDUR_TEST_S3 is not set (`cargo xtask test` starts a server and sets it)");
+        eprintln!(
+            "skipped: {test}: SANDUR_TEST_S3 is not set (`cargo xtask test` starts a server and sets it)"
+        );
         return None;
     };
     let (base, query) = url.split_once('?').unwrap_or((&url, ""));

@@ -1,0 +1,76 @@
+//! Colours on a terminal; none in a pipe or when `NO_COLOR` is set.
+
+use std::io::IsTerminal;
+
+use sandur_base::environment;
+
+/// Whether and how to colour.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Paint {
+    on: bool,
+}
+
+/// What a piece of text is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Ink {
+    /// Of little interest.
+    Dim,
+    /// A name.
+    Name,
+    /// Good.
+    Good,
+    /// Worth a look.
+    Warn,
+    /// Bad.
+    Bad,
+    /// A heading.
+    Strong,
+}
+
+impl Paint {
+    /// Colours if stdout is a terminal.
+    pub fn for_stdout() -> Self {
+        Self { on: std::io::stdout().is_terminal() && wanted() }
+    }
+
+    /// Colours if stderr is a terminal.
+    pub fn for_stderr() -> Self {
+        Self { on: std::io::stderr().is_terminal() && wanted() }
+    }
+
+    /// No colours.
+    #[cfg(test)]
+    pub fn none() -> Self {
+        Self { on: false }
+    }
+
+    /// The text in its colour.
+    pub fn ink(&self, ink: Ink, text: &str) -> String {
+        if !self.on {
+            return text.to_owned();
+        }
+        let code = match ink {
+            Ink::Dim => "2",
+            Ink::Name => "36",
+            Ink::Good => "32",
+            Ink::Warn => "33",
+            Ink::Bad => "31",
+            Ink::Strong => "1",
+        };
+        format!("\x1b[{code}m{text}\x1b[0m")
+    }
+
+    /// The ink of a log level.
+    pub fn of_level(level: &str) -> Option<Ink> {
+        match level {
+            "error" | "critical" | "fatal" => Some(Ink::Bad),
+            "warn" => Some(Ink::Warn),
+            "debug" | "trace" => Some(Ink::Dim),
+            _ => None,
+        }
+    }
+}
+
+fn wanted() -> bool {
+    environment::variable("NO_COLOR").is_none_or(|v| v.is_empty())
+}

@@ -1,0 +1,123 @@
+//! The layers of configuration: defaults, file, environment, flags.
+
+use clap::{Arg, ArgAction, ArgMatches, Command};
+use sandur_base::environment;
+
+use super::error::Error;
+use super::file;
+use super::settings::Settings;
+use super::table::Named;
+
+/// Flags of `sandur serve`, made from the table.
+pub fn serve_command() -> Command {
+    let config = Arg::new("config")
+        .long("config")
+        .value_name("FILE")
+        .help("Configuration file (TOML); unknown keys are errors. [env: SANDUR_CONFIG]");
+    let mut command = Command::new("serve")
+        .about("Run the server")
+        .long_about(
+            "Run the server: embedded on a local directory by default, or on an object-storage bucket.\n\
+             Every option is also a key of the file and an environment variable; flags go before \
+             variables, variables before the file.",
+        )
+        .arg(config);
+    for named in Named::every() {
+        command = command.arg(flag(&named));
+    }
+    command
+}
+
+fn flag(named: &Named) -> Arg {
+    let help = format!("{} [default: {}] [env: {}]", named.help, shown(&named.default), named.variable());
+    let value_name = match named.key.as_str() {
+        "store" => "URL".to_owned(),
+        "listen" => "ADDR".to_owned(),
+        _ => named.kind.to_ascii_uppercase(),
+    };
+    let heading = match named.key.split_once('.') {
+        None => "Options".to_owned(),
+        Some((group, _)) => format!("Options of {group}"),
+    };
+    let id = named.key.clone();
+    Arg::new(id)
+        .long(named.flag())
+        .value_name(value_name)
+        .help(help)
+        .help_heading(heading)
+        .action(ArgAction::Set)
+}
+
+fn shown(default: &str) -> &str {
+    if default.is_empty() { "none" } else { default }
+}
+
+/// Reads all layers; `matches` are those of [`serve_command`].
+pub fn load(matches: &ArgMatches) -> Result<Settings, Error> {
+    let flag = |key: &str| matches.try_get_one::<String>(key).ok().flatten().cloned();
+    let path = flag("config").or_else(|| environment::variable("SANDUR_CONFIG"));
+    let text = match &path {
+        None => None,
+        Some(path) => Some((path.as_str(), read(path)?)),
+    };
+    let file = text.as_ref().map(|(path, text)| (*path, text.as_str()));
+    layer(file, &environment::variable, &flag)
+}
+
+fn read(path: &str) -> Result<String, Error> {
+    std::fs::read_to_string(path)
+        .map_err(|error| Error::Unreadable { path: path.to_owned(), reason: error.to_string() })
+}
+
+/// Puts the layers over one another: file, then what `variable` and `flag` know.
+fn layer(
+    file: Option<(&str, &str)>,
+    variable: &dyn Fn(&str) -> Option<String>,
+    flag: &dyn Fn(&str) -> Option<String>,
+) -> Result<Settings, Error> {
+    let mut settings = Settings::default();
+    if let Some((path, text)) = file {
+        file::apply(&mut settings, path, text)?;
+    }
+    for named in Named::every() {
+        let set = |settings: &mut Settings, place: &str, name: String, value: String| {
+            let bad = |reason| Error::Value { place: place.to_owned(), name, reason };
+            named.slot(settings).set(&value).map_err(bad)
+        };
+        if let Some(value) = variable(&named.variable()) {
+            set(&mut settings, "environment", named.variable(), value)?;
+        }
+        if let Some(value) = flag(&named.key) {
+            set(&mut settings, "command line", format!("--{}", named.flag()), value)?;
+        }
+    }
+    Ok(settings)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn flags_go_before_variables_and_variables_before_the_file() {
+        let file = Some(("f", "store = 'file'\nlisten = 'file'\nmemory_limit = '1GiB'"));
+        let variable = |name: &str| match name {
+            "SANDUR_LISTEN" | "SANDUR_STORE" => Some("variable".to_owned()),
+            _ => None,
+        };
+        let flag = |key: &str| (key == "store").then(|| "flag".to_owned());
+        let settings = layer(file, &variable, &flag).unwrap();
+        let found = (settings.store.as_str(), settings.listen.as_str(), settings.memory_limit);
+        assert_eq!(found, ("flag", "variable", 1 << 30));
+        let bad = layer(None, &|_| None, &|k| (k == "flush.max_age").then(|| "soon".to_owned()));
+        let message = bad.unwrap_err().to_string();
+        assert!(message.starts_with("command line: --flush-max-age: 'soon' is not a duration"), "{message}");
+    }
+
+    #[test]
+    fn the_command_line_takes_the_promised_flags() {
+        let arguments = ["serve", "--store", "x", "--listen", "y", "--memory-limit", "1G", "--config", "z"];
+        let matches = serve_command().try_get_matches_from(arguments).unwrap();
+        assert_eq!(matches.get_one::<String>("memory_limit").map(String::as_str), Some("1G"));
+    }
+}

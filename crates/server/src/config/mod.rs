@@ -1,0 +1,21 @@
+//! Configuration: one table of options, from which the command line's help, the strict file, the
+//! environment variables and the reference page follow.
+//!
+//! Layers, each over the one before: defaults, file, environment, flags. An unknown key
+//! is an error that names the nearest known one. Nothing below the server reads
+//! configuration.
+
+mod error;
+mod file;
+mod layers;
+mod reference;
+mod settings;
+mod slot;
+mod table;
+
+pub use error::Error;
+pub use layers::{load, serve_command};
+pub use reference::options_page;
+pub use settings::{Compaction, Flush, Http, Log, Query, Retention, Settings, Wal};
+pub use slot::Slot;
+pub use table::{LIMITS, LimitSpec, Named};

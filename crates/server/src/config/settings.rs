@@ -1,0 +1,159 @@
+//! The settings of a server with their defaults. Plain data: the option table says how each is named.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use sandur_base::machine;
+use sandur_base::units::{GIB, KIB, MIB};
+use sandur_model::Limits;
+
+/// Everything that can be configured.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Settings {
+    /// Where data lives: `file://`, `s3://`, `gs://` or `az://`, or a path.
+    pub store: String,
+    /// Address of the HTTP listener.
+    pub listen: String,
+    /// Bytes of memory that the process may use.
+    pub memory_limit: u64,
+    /// Threads for computation; 0: one per processor.
+    pub cpu_threads: u64,
+    /// Who may call.
+    pub auth: Auth,
+    /// Log output.
+    pub log: Log,
+    /// HTTP listener.
+    pub http: Http,
+    /// Queries.
+    pub query: Query,
+    /// Write-ahead log.
+    pub wal: Wal,
+    /// From memory to blocks.
+    pub flush: Flush,
+    /// Merging of blocks.
+    pub compaction: Compaction,
+    /// Deleting of data.
+    pub retention: Retention,
+    /// Limits of tenants that have none of their own.
+    pub limits: Limits,
+    /// Limits of single tenants.
+    pub tenants: BTreeMap<String, Limits>,
+}
+
+/// Who may call.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Auth {
+    /// Refuse requests without `X-Scope-OrgID`.
+    pub require_tenant: bool,
+}
+
+/// Log output.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Log {
+    /// `text`, `logfmt` or `json`.
+    pub format: String,
+    /// Least severity, or a filter such as `info,sandur_engine=debug`.
+    pub level: String,
+}
+
+/// HTTP listener.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Http {
+    /// Connections at a time.
+    pub max_connections: u64,
+    /// Time to send the head of a request.
+    pub header_timeout: Duration,
+    /// Longest pause while a body is sent.
+    pub body_idle_timeout: Duration,
+    /// Longest pause while an answer is read.
+    pub write_idle_timeout: Duration,
+    /// Time that requests have to end when the server stops.
+    pub drain_timeout: Duration,
+    /// Answers from this size on are compressed when the client accepts it.
+    pub compress_min: u64,
+}
+
+/// Queries.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Query {
+    /// Queries that run at the same time; 0: two per processor, at least four.
+    pub max_concurrent: u64,
+    /// Queries of one tenant that may wait.
+    pub max_queued: u64,
+    /// Queries slower than this are logged with `latency=slow`.
+    pub slow_threshold: Duration,
+}
+
+/// Write-ahead log.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Wal {
+    /// Bytes of one group commit in a bucket.
+    pub group_bytes: u64,
+    /// Age of one group commit in a bucket.
+    pub group_age: Duration,
+}
+
+/// From memory to blocks.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Flush {
+    /// Oldest unflushed row.
+    pub max_age: Duration,
+    /// Raw bytes of a tenant that start a flush.
+    pub max_bytes: u64,
+}
+
+/// Merging of blocks.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Compaction {
+    /// Whether this process compacts.
+    pub enabled: bool,
+    /// How often it looks for work.
+    pub interval: Duration,
+}
+
+/// Deleting of data.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Retention {
+    /// How often old data and unused objects are looked for.
+    pub interval: Duration,
+    /// How long a removed block stays, for readers that still use it.
+    pub delete_delay: Duration,
+}
+
+impl Default for Settings {
+    fn default() -> Self {
+        Self {
+            store: "file://./sandur-data".to_owned(),
+            listen: "127.0.0.1:3100".to_owned(),
+            memory_limit: (machine::memory_bytes() / 2).clamp(128 * MIB, 1024 * GIB),
+            cpu_threads: 0,
+            auth: Auth::default(),
+            log: Log { format: "text".to_owned(), level: "info".to_owned() },
+            http: Http {
+                max_connections: 4_096,
+                header_timeout: Duration::from_secs(10),
+                body_idle_timeout: Duration::from_secs(30),
+                write_idle_timeout: Duration::from_secs(60),
+                drain_timeout: Duration::from_secs(30),
+                compress_min: 16 * KIB,
+            },
+            query: Query { max_concurrent: 0, max_queued: 1_000, slow_threshold: Duration::from_secs(10) },
+            wal: Wal { group_bytes: 8 * MIB, group_age: Duration::from_millis(500) },
+            flush: Flush { max_age: Duration::from_secs(600), max_bytes: 128 * MIB },
+            compaction: Compaction { enabled: true, interval: Duration::from_secs(30) },
+            retention: Retention {
+                interval: Duration::from_secs(600),
+                delete_delay: Duration::from_secs(1_800),
+            },
+            limits: Limits::default(),
+            tenants: BTreeMap::new(),
+        }
+    }
+}
+
+impl Settings {
+    /// The limits of a tenant.
+    pub fn limits_of(&self, tenant: &str) -> &Limits {
+        self.tenants.get(tenant).unwrap_or(&self.limits)
+    }
+}

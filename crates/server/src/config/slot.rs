@@ -1,0 +1,116 @@
+//! A slot: one typed place of the settings that an option reads and writes as text.
+//!
+//! File, environment and flags all arrive here as text, so there is one reading and one printing
+//! per kind. What is printed can be read back.
+
+use std::time::Duration;
+
+use sandur_base::units::{ByteSize, format_duration, parse_duration};
+
+/// A borrowed setting of a known kind.
+pub enum Slot<'a> {
+    /// Any text.
+    Text(&'a mut String),
+    /// One of the listed words.
+    Choice(&'a mut String, &'static [&'static str]),
+    /// Bytes, with units.
+    Size(&'a mut u64),
+    /// A duration in Prometheus form.
+    Duration(&'a mut Duration),
+    /// A duration that is stored as nanoseconds.
+    DurationNs(&'a mut i64),
+    /// A plain number.
+    Count(&'a mut u64),
+    /// `true` or `false`.
+    Switch(&'a mut bool),
+    /// Words separated by commas.
+    List(&'a mut Vec<String>),
+}
+
+impl Slot<'_> {
+    /// What kind of value it takes, for help and documentation.
+    pub fn kind(&self) -> &'static str {
+        match self {
+            Self::Text(_) => "text",
+            Self::Choice(..) => "word",
+            Self::Size(_) => "size",
+            Self::Duration(_) | Self::DurationNs(_) => "duration",
+            Self::Count(_) => "number",
+            Self::Switch(_) => "true|false",
+            Self::List(_) => "list",
+        }
+    }
+
+    /// Reads the text into the setting; the error says what is accepted.
+    pub fn set(self, text: &str) -> Result<(), String> {
+        match self {
+            Self::Text(slot) => text.clone_into(slot),
+            Self::Choice(slot, words) => {
+                if !words.contains(&text) {
+                    return Err(format!("'{text}' is not one of {}", words.join(", ")));
+                }
+                text.clone_into(slot);
+            }
+            Self::Size(slot) => *slot = text.parse::<ByteSize>().map_err(|e| e.to_string())?.0,
+            Self::Duration(slot) => *slot = parse_duration(text).map_err(|e| e.to_string())?,
+            Self::DurationNs(slot) => {
+                let duration = parse_duration(text).map_err(|e| e.to_string())?;
+                *slot = i64::try_from(duration.as_nanos()).map_err(|_| format!("'{text}' is too long"))?;
+            }
+            Self::Count(slot) => {
+                let plain = text.replace('_', "");
+                *slot = plain.parse().map_err(|_| format!("'{text}' is not a whole number"))?;
+            }
+            Self::Switch(slot) => {
+                *slot = match text {
+                    "true" | "yes" | "on" | "1" => true,
+                    "false" | "no" | "off" | "0" => false,
+                    _ => return Err(format!("'{text}' is neither true nor false")),
+                };
+            }
+            Self::List(slot) => {
+                let words = text.split(',').map(str::trim).filter(|w| !w.is_empty());
+                *slot = words.map(str::to_owned).collect();
+            }
+        }
+        Ok(())
+    }
+
+    /// The setting as it would be written.
+    pub fn print(&self) -> String {
+        match self {
+            Self::Text(value) | Self::Choice(value, _) => (*value).clone(),
+            Self::Size(bytes) => ByteSize(**bytes).to_string(),
+            Self::Duration(duration) => format_duration(**duration),
+            Self::DurationNs(ns) => format_duration(Duration::from_nanos((**ns).max(0) as u64)),
+            Self::Count(number) => number.to_string(),
+            Self::Switch(on) => on.to_string(),
+            Self::List(words) => words.join(","),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn values_are_read_and_printed_and_errors_say_what_is_accepted() {
+        let mut size = 0;
+        Slot::Size(&mut size).set("1.5GiB").unwrap();
+        assert_eq!(size, 3 << 29);
+        assert!(Slot::Size(&mut size).set("many").unwrap_err().contains("512MiB"));
+        let mut ns = 0;
+        Slot::DurationNs(&mut ns).set("1h30m").unwrap();
+        assert_eq!((ns, Slot::DurationNs(&mut ns).print().as_str()), (5_400_000_000_000, "1h30m"));
+        let mut word = String::new();
+        let error = Slot::Choice(&mut word, &["text", "json"]).set("xml").unwrap_err();
+        assert_eq!(error, "'xml' is not one of text, json");
+        let mut on = false;
+        Slot::Switch(&mut on).set("on").unwrap();
+        assert!(on && Slot::Switch(&mut on).set("maybe").is_err());
+        let mut list = Vec::new();
+        Slot::List(&mut list).set("a, b,,c").unwrap();
+        assert_eq!(Slot::List(&mut list).print(), "a,b,c");
+    }
+}

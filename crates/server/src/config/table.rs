@@ -1,0 +1,297 @@
+//! The table of options: the one place where a setting gets its name, its help and its slot.
+//!
+//! Flag and environment variable follow from the key: `flush.max_age` is `--flush-max-age` and
+//! `SANDUR_FLUSH_MAX_AGE`. Defaults are those of [`Settings::default`].
+
+use sandur_model::Limits;
+
+use super::settings::Settings;
+use super::slot::Slot;
+
+/// One option.
+pub struct OptionSpec {
+    /// Key in the file, with dots between tables.
+    pub key: &'static str,
+    /// The default in words, where the value depends on the machine.
+    pub default: Option<&'static str>,
+    /// What it does, in one or two sentences.
+    pub help: &'static str,
+    /// Where it lives.
+    pub slot: fn(&mut Settings) -> Slot<'_>,
+}
+
+/// One limit of a tenant: an option below `[limits]` and below `[tenants.NAME]`.
+pub struct LimitSpec {
+    /// Key within the table.
+    pub key: &'static str,
+    /// What it does.
+    pub help: &'static str,
+    /// Where it lives.
+    pub slot: fn(&mut Limits) -> Slot<'_>,
+}
+
+const fn option(key: &'static str, help: &'static str, slot: fn(&mut Settings) -> Slot<'_>) -> OptionSpec {
+    OptionSpec { key, default: None, help, slot }
+}
+
+const fn limit(key: &'static str, help: &'static str, slot: fn(&mut Limits) -> Slot<'_>) -> LimitSpec {
+    LimitSpec { key, help, slot }
+}
+
+impl OptionSpec {
+    const fn default_in_words(mut self, words: &'static str) -> Self {
+        self.default = Some(words);
+        self
+    }
+}
+
+/// Words that `log.format` takes.
+pub const LOG_FORMATS: &[&str] = &["text", "logfmt", "json"];
+
+/// Every option but the limits.
+pub static OPTIONS: &[OptionSpec] = &[
+    option(
+        "store",
+        "Where data lives: a path or file://PATH, s3://BUCKET/PREFIX?region=..&endpoint=.., \
+         gs://BUCKET/PREFIX, az://CONTAINER/PREFIX. Credentials come from the usual variables of the provider.",
+        |s| Slot::Text(&mut s.store),
+    ),
+    option("listen", "Address of the HTTP listener; port 0 takes a free one and prints it.", |s| {
+        Slot::Text(&mut s.listen)
+    }),
+    option("memory_limit", "Memory of the whole process; heads, queries and caches get shares of it.", |s| {
+        Slot::Size(&mut s.memory_limit)
+    })
+    .default_in_words("half of the machine's or cgroup's memory"),
+    option("cpu_threads", "Threads for decoding, searching and compacting; 0: one per processor.", |s| {
+        Slot::Count(&mut s.cpu_threads)
+    }),
+    option(
+        "auth.require_tenant",
+        "Refuse requests without the header X-Scope-OrgID. Otherwise they belong to the tenant 'fake', as in Loki.",
+        |s| Slot::Switch(&mut s.auth.require_tenant),
+    ),
+    option("log.format", "Format of the log on stderr: text, logfmt or json.", |s| {
+        Slot::Choice(&mut s.log.format, LOG_FORMATS)
+    }),
+    option("log.level", "Least severity (error, warn, info, debug, trace) or a filter per module.", |s| {
+        Slot::Text(&mut s.log.level)
+    }),
+    option("http.max_connections", "Connections at a time; more wait in the system's queue.", |s| {
+        Slot::Count(&mut s.http.max_connections)
+    }),
+    option("http.header_timeout", "Time a client has to send the head of a request.", |s| {
+        Slot::Duration(&mut s.http.header_timeout)
+    }),
+    option("http.body_idle_timeout", "Longest pause of a client while it sends a body.", |s| {
+        Slot::Duration(&mut s.http.body_idle_timeout)
+    }),
+    option("http.write_idle_timeout", "Longest pause of a client while it reads an answer.", |s| {
+        Slot::Duration(&mut s.http.write_idle_timeout)
+    }),
+    option("http.drain_timeout", "Time that running requests have to end when the server stops.", |s| {
+        Slot::Duration(&mut s.http.drain_timeout)
+    }),
+    option("http.compress_min", "Answers from this size on are gzipped when the client accepts it.", |s| {
+        Slot::Size(&mut s.http.compress_min)
+    }),
+    option(
+        "query.max_concurrent",
+        "Queries that run at the same time; 0: two per processor, at least four.",
+        |s| Slot::Count(&mut s.query.max_concurrent),
+    ),
+    option("query.max_queued", "Queries of one tenant that may wait; more are refused with 429.", |s| {
+        Slot::Count(&mut s.query.max_queued)
+    }),
+    option("query.slow_threshold", "Queries that take longer are logged with latency=slow.", |s| {
+        Slot::Duration(&mut s.query.slow_threshold)
+    }),
+    option("wal.group_bytes", "In a bucket: bytes that complete a WAL segment.", |s| {
+        Slot::Size(&mut s.wal.group_bytes)
+    }),
+    option(
+        "wal.group_age",
+        "In a bucket: age that completes a WAL segment; bounds the time of an acknowledgement.",
+        |s| Slot::Duration(&mut s.wal.group_age),
+    ),
+    option("flush.max_age", "Age of the oldest row in memory that starts a flush.", |s| {
+        Slot::Duration(&mut s.flush.max_age)
+    }),
+    option("flush.max_bytes", "Raw bytes of one tenant in memory that start a flush.", |s| {
+        Slot::Size(&mut s.flush.max_bytes)
+    }),
+    option("compaction.enabled", "Whether this process merges small blocks into larger ones.", |s| {
+        Slot::Switch(&mut s.compaction.enabled)
+    }),
+    option("compaction.interval", "How often compaction looks for work.", |s| {
+        Slot::Duration(&mut s.compaction.interval)
+    }),
+    option(
+        "retention.interval",
+        "How often data beyond its retention and unused objects are looked for.",
+        |s| Slot::Duration(&mut s.retention.interval),
+    ),
+    option(
+        "retention.delete_delay",
+        "How long a removed block stays in the store for readers that still use it.",
+        |s| Slot::Duration(&mut s.retention.delete_delay),
+    ),
+];
+
+/// The limits of a tenant. Names are Loki's where Loki has the limit.
+pub static LIMITS: &[LimitSpec] = &[
+    limit("max_line_size", "Longest line.", |l| Slot::Size(&mut l.max_line_size)),
+    limit("max_line_size_truncate", "Cut longer lines instead of refusing them.", |l| {
+        Slot::Switch(&mut l.max_line_size_truncate)
+    }),
+    limit("max_body_size", "Largest request body as sent.", |l| Slot::Size(&mut l.max_body_size)),
+    limit("max_decompressed_size", "Largest request body after decompression.", |l| {
+        Slot::Size(&mut l.max_decompressed_size)
+    }),
+    limit("ingestion_rate", "Raw bytes per second; 0: no limit.", |l| Slot::Size(&mut l.ingestion_rate)),
+    limit("ingestion_burst", "Raw bytes that may exceed the rate at once.", |l| {
+        Slot::Size(&mut l.ingestion_burst)
+    }),
+    limit("reject_old_samples_max_age", "Refuse entries older than this; 0: accept any age.", |l| {
+        Slot::DurationNs(&mut l.reject_old_samples_max_age)
+    }),
+    limit("creation_grace_period", "Refuse entries that are this far in the future.", |l| {
+        Slot::DurationNs(&mut l.creation_grace_period)
+    }),
+    limit("max_label_name_length", "Longest label name in bytes.", |l| {
+        Slot::Count(&mut l.max_label_name_length)
+    }),
+    limit("max_label_value_length", "Longest label value in bytes.", |l| {
+        Slot::Count(&mut l.max_label_value_length)
+    }),
+    limit("max_label_names_per_series", "Labels per stream; 0: no limit.", |l| {
+        Slot::Count(&mut l.max_label_names_per_series)
+    }),
+    limit("max_structured_metadata_size", "Bytes of structured metadata per entry.", |l| {
+        Slot::Size(&mut l.max_structured_metadata_size)
+    }),
+    limit("max_structured_metadata_entries_count", "Structured-metadata pairs per entry.", |l| {
+        Slot::Count(&mut l.max_structured_metadata_entries_count)
+    }),
+    limit("discover_log_levels", "Add detected_level to entries.", |l| {
+        Slot::Switch(&mut l.discover_log_levels)
+    }),
+    limit("discover_service_name", "Labels tried in order for service_name; empty: none is added.", |l| {
+        Slot::List(&mut l.discover_service_name)
+    }),
+    limit("retention_period", "Delete data older than this; 0: keep for ever.", |l| {
+        Slot::DurationNs(&mut l.retention_period)
+    }),
+    limit("max_entries_limit_per_query", "Largest limit of a log query.", |l| {
+        Slot::Count(&mut l.max_entries_limit_per_query)
+    }),
+    limit("max_query_series", "Series in the answer of a metric query.", |l| {
+        Slot::Count(&mut l.max_query_series)
+    }),
+    limit("max_query_length", "Longest time range of a query; 0: no limit.", |l| {
+        Slot::DurationNs(&mut l.max_query_length)
+    }),
+    limit("query_timeout", "A query is ended after this time.", |l| Slot::DurationNs(&mut l.query_timeout)),
+    limit("max_query_memory", "Memory of one query; 0: an eighth of all query memory.", |l| {
+        Slot::Size(&mut l.max_query_memory)
+    }),
+    limit("max_concurrent_tail_requests", "Followers at a time.", |l| {
+        Slot::Count(&mut l.max_concurrent_tail_requests)
+    }),
+    limit("volume_max_series", "Series in an answer of index/volume.", |l| {
+        Slot::Count(&mut l.volume_max_series)
+    }),
+];
+
+/// An option of the table or a limit, seen alike.
+pub struct Named {
+    /// Key in the file.
+    pub key: String,
+    /// What it does.
+    pub help: &'static str,
+    /// Kind of its value.
+    pub kind: &'static str,
+    /// Its default.
+    pub default: String,
+    setter: Setter,
+}
+
+enum Setter {
+    Option(&'static OptionSpec),
+    Limit(&'static LimitSpec),
+}
+
+impl Named {
+    /// Every option, in the order of the table, limits last.
+    pub fn every() -> Vec<Self> {
+        let mut defaults = Settings::default();
+        let mut all = Vec::new();
+        for spec in OPTIONS {
+            let slot = (spec.slot)(&mut defaults);
+            let default = spec.default.map_or_else(|| slot.print(), str::to_owned);
+            let kind = slot.kind();
+            let setter = Setter::Option(spec);
+            all.push(Self { key: spec.key.to_owned(), help: spec.help, kind, default, setter });
+        }
+        for spec in LIMITS {
+            let slot = (spec.slot)(&mut defaults.limits);
+            let (default, kind) = (slot.print(), slot.kind());
+            let (key, setter) = (format!("limits.{}", spec.key), Setter::Limit(spec));
+            all.push(Self { key, help: spec.help, kind, default, setter });
+        }
+        all
+    }
+
+    /// The flag, without the leading dashes.
+    pub fn flag(&self) -> String {
+        self.key.replace(['.', '_'], "-")
+    }
+
+    /// The environment variable.
+    pub fn variable(&self) -> String {
+        format!("SANDUR_{}", self.key.replace('.', "_").to_ascii_uppercase())
+    }
+
+    /// Where it lives.
+    pub fn slot<'a>(&self, settings: &'a mut Settings) -> Slot<'a> {
+        match self.setter {
+            Setter::Option(spec) => (spec.slot)(settings),
+            Setter::Limit(spec) => (spec.slot)(&mut settings.limits),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use super::*;
+
+    #[test]
+    fn flags_are_unique_and_every_default_can_be_read_back() {
+        let all = Named::every();
+        let flags: BTreeSet<String> = all.iter().map(Named::flag).collect();
+        assert_eq!(flags.len(), all.len());
+        for must in ["store", "listen", "memory-limit", "flush-max-age", "limits-max-line-size"] {
+            assert!(flags.contains(must), "{must}");
+        }
+        for named in &all {
+            let mut settings = Settings::default();
+            let printed = named.slot(&mut settings).print();
+            named.slot(&mut settings).set(&printed).unwrap();
+            let again = named.slot(&mut settings).print();
+            assert_eq!(again, printed, "{}", named.key);
+            assert!(named.help.ends_with('.'), "{}", named.key);
+        }
+    }
+
+    #[test]
+    fn the_table_reaches_every_limit() {
+        // A limit that the table forgets could not be configured.
+        let text = format!("{:?}", Limits::default());
+        let fields: BTreeSet<&str> =
+            text.split(['{', ',']).filter_map(|part| Some(part.trim().split_once(": ")?.0)).collect();
+        let keys: BTreeSet<&str> = LIMITS.iter().map(|l| l.key).collect();
+        assert_eq!(keys, fields.into_iter().collect());
+    }
+}

@@ -1,0 +1,128 @@
+//! What every handler needs, behind one shared handle, and the seam to the write path.
+
+use std::collections::HashMap;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use sandur_base::{BoxFuture, Env, ErrorKind, MemoryBudget, ShutdownSignal};
+use sandur_ingest::RateLimiter;
+use sandur_model::{Limits, LogBatch, TenantId};
+use sandur_query::{FairQueue, QueryContext, Source};
+
+use super::failure::Failure;
+use super::metrics::ServerMetrics;
+use crate::config::Settings;
+use crate::memory::Pressure;
+
+/// Where accepted batches go. The engine in a server; a recorder in tests.
+pub trait Intake: Send + Sync {
+    /// Returns when the batch is durable and can be queried.
+    fn push(&self, batch: LogBatch) -> BoxFuture<'_, Result<(), Failure>>;
+    /// Returns when everything acknowledged so far is in blocks.
+    fn flush(&self) -> BoxFuture<'_, Result<(), Failure>>;
+    /// Takes no more, flushes and ends all work.
+    fn shutdown(&self) -> BoxFuture<'_, Result<(), Failure>>;
+}
+
+/// Shared state of all handlers. Cheap to clone.
+pub type App = Arc<AppState>;
+
+/// What handlers need.
+pub struct AppState {
+    /// The world.
+    pub env: Env,
+    /// Configuration.
+    pub settings: Settings,
+    /// Where rows come from.
+    pub source: Arc<dyn Source>,
+    /// Where rows go.
+    pub intake: Arc<dyn Intake>,
+    /// Admission of queries.
+    pub queue: FairQueue,
+    /// Memory of all queries.
+    pub query_memory: MemoryBudget,
+    /// Memory of request bodies that are being received and decoded.
+    pub request_memory: MemoryBudget,
+    /// Ingestion rates of tenants.
+    pub rates: RateLimiter,
+    /// Whether resident memory is close to its limit.
+    pub pressure: Pressure,
+    /// Counters.
+    pub metrics: ServerMetrics,
+    /// Whether requests shall be sent here.
+    pub ready: AtomicBool,
+    /// Triggered when the server stops.
+    pub stopping: ShutdownSignal,
+    /// Followers per tenant.
+    pub followers: Followers,
+}
+
+impl AppState {
+    /// The limits of a tenant.
+    pub fn limits(&self, tenant: &TenantId) -> &Limits {
+        self.settings.limits_of(tenant.as_str())
+    }
+
+    /// A context for one query of the tenant.
+    pub fn query_context(&self, tenant: &TenantId) -> QueryContext {
+        let limits = self.limits(tenant);
+        let share = match limits.max_query_memory {
+            0 => self.query_memory.limit() / 8,
+            bytes => bytes,
+        };
+        let budget = self.query_memory.child("query", share);
+        let timeout = std::time::Duration::from_nanos(limits.query_timeout.max(0) as u64);
+        QueryContext::new(self.env.clone(), tenant.clone(), budget, timeout)
+    }
+
+    /// Whether requests shall be sent here.
+    pub fn is_ready(&self) -> bool {
+        self.ready.load(Ordering::Relaxed) && !self.stopping.is_triggered()
+    }
+}
+
+/// Counts followers, because each holds a connection and a queue for as long as it likes.
+#[derive(Default)]
+pub struct Followers(Mutex<HashMap<TenantId, u64>>);
+
+/// The right to follow; dropping it makes room for another.
+pub struct Following {
+    app: App,
+    tenant: TenantId,
+}
+
+impl Followers {
+    /// Counts one more follower of the tenant, if its limit allows.
+    pub fn enter(app: &App, tenant: &TenantId) -> Result<Following, Failure> {
+        let limit = app.limits(tenant).max_concurrent_tail_requests;
+        let mut counts = app.followers.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let count = counts.entry(tenant.clone()).or_default();
+        if limit > 0 && *count >= limit {
+            let text = format!(
+                "max concurrent tail requests limit exceeded, count > limit ({} > {limit}); \
+                 end other tails or raise max_concurrent_tail_requests",
+                *count + 1
+            );
+            return Err(Failure::new(ErrorKind::Limit, text));
+        }
+        *count += 1;
+        Ok(Following { app: Arc::clone(app), tenant: tenant.clone() })
+    }
+
+    /// All followers.
+    pub fn total(&self) -> u64 {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).values().sum()
+    }
+}
+
+impl Drop for Following {
+    fn drop(&mut self) {
+        let mut counts = self.app.followers.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(count) = counts.get_mut(&self.tenant) {
+            *count -= 1;
+            if *count == 0 {
+                counts.remove(&self.tenant);
+            }
+        }
+    }
+}

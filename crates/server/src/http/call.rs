@@ -1,0 +1,100 @@
+//! One call of the API as handlers see it: whose it is, its parameters, what the client accepts.
+
+use std::net::SocketAddr;
+
+use axum::extract::{FromRequest, Request};
+use axum::http::{HeaderMap, Method, header};
+use sandur_base::ErrorKind;
+use sandur_model::{TenantError, TenantId};
+
+use super::app::App;
+use super::body::BodyLimits;
+use super::failure::Failure;
+use super::marshal::Encoding;
+use super::params::Params;
+
+/// A call with parameters in its URL, its form body, or both.
+pub struct Call {
+    /// Whose data it is about.
+    pub tenant: TenantId,
+    /// Parameters.
+    pub params: Params,
+    /// Headers.
+    pub headers: HeaderMap,
+    /// Where the client is.
+    pub peer: Option<SocketAddr>,
+}
+
+/// Largest form: a query has at most 128 KiB, escaped at most three times as many.
+const FORM_MAX: u64 = 1 << 20;
+
+/// Header that names the tenant.
+const TENANT_HEADER: &str = "x-scope-orgid";
+/// Header that asks for labels by category.
+const ENCODING_HEADER: &str = "x-loki-response-encoding-flags";
+/// Header with `key=value` pairs that clients describe themselves with.
+const TAGS_HEADER: &str = "x-query-tags";
+
+/// The tenant of a request.
+pub fn tenant(app: &App, headers: &HeaderMap) -> Result<TenantId, Failure> {
+    let given = headers.get(TENANT_HEADER).map(|v| v.to_str().unwrap_or("\u{fffd}"));
+    let result = match given {
+        None if app.settings.auth.require_tenant => Err(TenantError::Missing),
+        None => return Ok(TenantId::default_tenant()),
+        Some(id) => TenantId::new(id.trim()),
+    };
+    result.map_err(|error| match error {
+        TenantError::Missing => Failure::new(ErrorKind::Denied, "no org id"),
+        other => Failure::invalid(other.to_string()),
+    })
+}
+
+impl FromRequest<App> for Call {
+    type Rejection = Failure;
+
+    async fn from_request(request: Request, app: &App) -> Result<Self, Failure> {
+        let (parts, body) = request.into_parts();
+        let tenant = tenant(app, &parts.headers)?;
+        let kind = parts.headers.get(header::CONTENT_TYPE).and_then(|v| v.to_str().ok()).unwrap_or("");
+        let has_form = parts.method == Method::POST && kind.starts_with("application/x-www-form-urlencoded");
+        let form = match has_form {
+            false => bytes::Bytes::new(),
+            true => {
+                let limits = BodyLimits {
+                    env: &app.env,
+                    size_max: FORM_MAX,
+                    size_limit: "size of a form",
+                    idle: app.settings.http.body_idle_timeout,
+                    budget: &app.request_memory,
+                };
+                limits.read(&parts.headers, body).await?.bytes
+            }
+        };
+        let params = Params::read(&form, parts.uri.query().unwrap_or("").as_bytes());
+        let peer = parts.extensions.get::<SocketAddr>().copied();
+        Ok(Self { tenant, params, headers: parts.headers, peer })
+    }
+}
+
+impl Call {
+    /// Whether labels shall stand by category. Loki splits on commas and trims nothing.
+    pub fn encoding(&self) -> Encoding {
+        let flags = self.headers.get(ENCODING_HEADER).and_then(|v| v.to_str().ok()).unwrap_or("");
+        match flags.split(',').any(|flag| flag == "categorize-labels") {
+            true => Encoding::Categorized,
+            false => Encoding::Merged,
+        }
+    }
+
+    /// What the client says about itself, for the query log.
+    pub fn tags(&self) -> &str {
+        self.headers.get(TAGS_HEADER).and_then(|v| v.to_str().ok()).unwrap_or("")
+    }
+
+    /// Whether a compressed answer helps: the client takes it, and a network lies between.
+    pub fn wants_gzip(&self) -> bool {
+        let accepted = self.headers.get(header::ACCEPT_ENCODING).and_then(|v| v.to_str().ok()).unwrap_or("");
+        let local = self.peer.is_some_and(|p| p.ip().is_loopback());
+        !local && accepted.split(',').any(|e| e.trim().split(';').next() == Some("gzip"))
+    }
+}

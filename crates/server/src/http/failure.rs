@@ -1,0 +1,80 @@
+//! A failed request: its status and the plain text that the client reads.
+//!
+//! The one place that maps kinds of errors to statuses. The statuses are Loki's, since agents
+//! decide by them whether to retry: 429 and 5xx are retried, other 4xx are not.
+
+use axum::http::{HeaderValue, StatusCode, header};
+use axum::response::{IntoResponse, Response};
+use sandur_base::ErrorKind;
+
+/// What a failed request answers.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Failure {
+    /// Status of the answer.
+    pub status: StatusCode,
+    /// The body.
+    pub message: String,
+}
+
+impl Failure {
+    /// A failure of this kind.
+    pub fn new(kind: ErrorKind, message: impl Into<String>) -> Self {
+        Self { status: status_of(kind), message: message.into() }
+    }
+
+    /// The request is malformed.
+    pub fn invalid(message: impl Into<String>) -> Self {
+        Self::new(ErrorKind::Invalid, message)
+    }
+
+    /// With another status than its kind's.
+    pub fn with_status(mut self, status: StatusCode) -> Self {
+        self.status = status;
+        self
+    }
+}
+
+/// The status of a kind of error.
+pub fn status_of(kind: ErrorKind) -> StatusCode {
+    match kind {
+        ErrorKind::Invalid | ErrorKind::Limit => StatusCode::BAD_REQUEST,
+        ErrorKind::NotFound => StatusCode::NOT_FOUND,
+        ErrorKind::Busy => StatusCode::TOO_MANY_REQUESTS,
+        ErrorKind::Unavailable => StatusCode::SERVICE_UNAVAILABLE,
+        ErrorKind::Denied => StatusCode::UNAUTHORIZED,
+        ErrorKind::Cancelled => StatusCode::from_u16(499).expect("499 is within the range of statuses"),
+        ErrorKind::Timeout => StatusCode::GATEWAY_TIMEOUT,
+        ErrorKind::Corrupt | ErrorKind::Internal => StatusCode::INTERNAL_SERVER_ERROR,
+    }
+}
+
+impl IntoResponse for Failure {
+    fn into_response(self) -> Response {
+        let text = HeaderValue::from_static("text/plain; charset=utf-8");
+        // The message may quote the query: no browser shall take it for a page.
+        let plain = HeaderValue::from_static("nosniff");
+        let headers = [(header::CONTENT_TYPE, text), (header::X_CONTENT_TYPE_OPTIONS, plain)];
+        (self.status, headers, self.message).into_response()
+    }
+}
+
+impl From<sandur_query::Error> for Failure {
+    fn from(error: sandur_query::Error) -> Self {
+        Self::new(error.kind(), error.to_string())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn statuses_are_those_that_agents_decide_by() {
+        let status = |kind| status_of(kind).as_u16();
+        assert_eq!(status(ErrorKind::Limit), 400);
+        assert_eq!(status(ErrorKind::Busy), 429);
+        assert_eq!(status(ErrorKind::Cancelled), 499);
+        assert_eq!(status(ErrorKind::Timeout), 504);
+        assert_eq!(Failure::from(sandur_query::Error::Busy).message, "too many outstanding requests");
+    }
+}

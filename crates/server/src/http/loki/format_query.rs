@@ -1,0 +1,29 @@
+//! `format_query`: a query in its canonical form.
+
+use axum::extract::State;
+use axum::http::StatusCode;
+use axum::response::Response;
+
+use crate::http::app::App;
+use crate::http::call::Call;
+use crate::http::failure::Failure;
+use crate::http::marshal::json;
+use crate::http::reply;
+use crate::wiring;
+
+/// The query again, formatted; a query that does not parse is a JSON answer with status 400.
+pub async fn format(State(_app): State<App>, call: Call) -> Result<Response, Failure> {
+    let formatted = wiring::format_query(call.params.query());
+    let (head, text, status) = match &formatted {
+        Ok(text) => (&b"{\"status\":\"success\",\"data\":"[..], text, StatusCode::OK),
+        Err(failure) => {
+            (&b"{\"status\":\"invalid-query\",\"error\":"[..], &failure.message, StatusCode::BAD_REQUEST)
+        }
+    };
+    let mut body = head.to_vec();
+    json::string(&mut body, text.as_bytes());
+    body.extend_from_slice(b"}\n");
+    let mut response = reply::json(body);
+    *response.status_mut() = status;
+    Ok(response)
+}

@@ -1,0 +1,91 @@
+//! `query` and `query_range`.
+
+use axum::extract::State;
+use axum::response::Response;
+use sandur_query::QueryResult;
+
+use crate::http::app::App;
+use crate::http::call::Call;
+use crate::http::failure::Failure;
+use crate::http::marshal::{Cost, estimate, query_answer};
+use crate::http::params::LIMIT_DEFAULT;
+use crate::http::query_log::{Asked, Outcome};
+use crate::http::reply;
+use crate::wiring::{self, QueryText};
+
+/// `query_range`.
+pub async fn range(State(app): State<App>, call: Call) -> Result<Response, Failure> {
+    let asked = call.params.range_query(app.env.now_ns())?;
+    let (start_ns, end_ns, step_ns) = (asked.start_ns, asked.end_ns, asked.step_ns);
+    let request = QueryText {
+        query: asked.query,
+        kind: wiring::QueryKind::Range { start_ns, end_ns, step_ns },
+        limit: asked.limit,
+        direction: asked.direction,
+        interval_ns: asked.interval_ns,
+    };
+    answer(app, call, request).await
+}
+
+/// `query`.
+pub async fn instant(State(app): State<App>, call: Call) -> Result<Response, Failure> {
+    let time_ns = call.params.time(app.env.now_ns())?;
+    let request = QueryText {
+        query: call.params.query().to_owned(),
+        kind: wiring::QueryKind::Instant { time_ns },
+        limit: call.params.limit(LIMIT_DEFAULT)?,
+        direction: call.params.direction()?,
+        interval_ns: 0,
+    };
+    answer(app, call, request).await
+}
+
+/// Admits, runs, logs and answers one query. When the client goes away this future is dropped,
+/// which ends the query's tasks.
+async fn answer(app: App, call: Call, request: QueryText) -> Result<Response, Failure> {
+    let context = app.query_context(&call.tenant);
+    let cancel = CancelOnDrop(context.clone());
+    let asked = Asked::new(&app, &call, &request);
+    let outcome = async {
+        let permit = app.queue.enter(&context).await?;
+        context.check()?;
+        let result = wiring::query(app.source.as_ref(), &context, app.limits(&call.tenant), request).await?;
+        drop(permit);
+        Ok(result)
+    };
+    let outcome: Result<QueryResult, Failure> = outcome.await;
+    let cost = cost(&context);
+    app.metrics.queries.inc();
+    app.metrics.queried_bytes.inc_by(cost.bytes());
+    let returned = outcome.as_ref().map_or(0, entries);
+    let status = outcome.as_ref().map_or_else(|f| f.status.as_u16(), |_| 200);
+    asked.log(&app, &Outcome { cost: &cost, status, returned });
+    let result = outcome?;
+    let memory = context.budget().reserve(estimate(&result)).map_err(sandur_query::Error::from)?;
+    let body = query_answer(&result, call.encoding(), &cost, &context.warnings());
+    drop(cancel);
+    Ok(reply::large_json(&app, &call, body, Some(memory)).await)
+}
+
+fn cost(context: &sandur_query::QueryContext) -> Cost {
+    let counters = context.stats().snapshot();
+    let queue = std::time::Duration::from_nanos(counters.queue_ns);
+    Cost { counters, execution: context.elapsed().saturating_sub(queue) }
+}
+
+fn entries(result: &QueryResult) -> u64 {
+    match result {
+        QueryResult::Streams(rows) => rows.len() as u64,
+        QueryResult::Matrix(series) | QueryResult::Vector(series) => series.len() as u64,
+        QueryResult::Scalar(_) => 1,
+    }
+}
+
+/// Ends the query's work when the request is dropped in the middle.
+struct CancelOnDrop(sandur_query::QueryContext);
+
+impl Drop for CancelOnDrop {
+    fn drop(&mut self) {
+        self.0.cancel();
+    }
+}

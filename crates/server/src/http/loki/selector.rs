@@ -1,0 +1,23 @@
+//! Selectors in parameters of the index endpoints.
+
+use sandur_model::Matcher;
+
+use crate::http::failure::Failure;
+use crate::wiring;
+
+/// The matchers of a selector; none for an absent one and for `{}`.
+pub fn optional(text: &str) -> Result<Vec<Matcher>, Failure> {
+    let bare: String = text.chars().filter(|c| !c.is_whitespace()).collect();
+    if bare.is_empty() || bare == "{}" {
+        return Ok(Vec::new());
+    }
+    wiring::parse_selector(text)
+}
+
+/// The matchers of a selector that must be there.
+pub fn required(text: &str) -> Result<Vec<Matcher>, Failure> {
+    if text.trim().is_empty() {
+        return Err(Failure::invalid("parse error : syntax error: unexpected $end"));
+    }
+    wiring::parse_selector(text)
+}

@@ -1,0 +1,299 @@
+//! `tail`: new rows over a websocket, after what the range before already holds.
+//!
+//! History and live rows are joined without a gap: the follower starts first, the history is read
+//! then, and live rows up to the last one of the history are left out when they were sent already.
+//! A client that reads too slowly loses rows; the frame says how many.
+
+use std::collections::{HashSet, VecDeque};
+use std::sync::Arc;
+use std::time::Duration;
+
+use axum::extract::ws::{CloseFrame, Message, WebSocket, WebSocketUpgrade};
+use axum::extract::{FromRequest, FromRequestParts, Request, State};
+use axum::response::Response;
+use sandur_query::{Direction, Follow, Followed, LogRow, QueryContext, QueryResult};
+
+use crate::http::app::{App, Followers, Following};
+use crate::http::call::Call;
+use crate::http::failure::Failure;
+use crate::http::marshal::{Encoding, json, streams};
+use crate::http::params::LIMIT_DEFAULT;
+use crate::wiring::{self, LineQuery, QueryKind, QueryText};
+
+/// How often the client is pinged.
+const PING_EVERY: Duration = Duration::from_secs(1);
+/// Largest `delay_for` in seconds.
+const DELAY_MAX: u32 = 5;
+/// Rows of one frame.
+const FRAME_ROWS_MAX: usize = 1_000;
+/// A client that takes no frame for this long is gone.
+const SEND_PATIENCE: Duration = Duration::from_secs(10);
+/// Close code for failures of the server.
+const INTERNAL_ERROR: u16 = 1011;
+
+/// What the client asked for.
+struct Asked {
+    query: String,
+    start_ns: i64,
+    limit: u32,
+    delay: Duration,
+    encoding: Encoding,
+}
+
+/// Upgrades the connection and follows.
+pub async fn tail(State(app): State<App>, request: Request) -> Result<Response, Failure> {
+    let (mut parts, body) = request.into_parts();
+    let upgrade = WebSocketUpgrade::from_request_parts(&mut parts, &app).await;
+    let call = Call::from_request(Request::from_parts(parts, body), &app).await?;
+    let upgrade = upgrade.map_err(|_| Failure::invalid("Bad Request"))?;
+    let asked = read(&app, &call)?;
+    let query = wiring::compile_log_query(&asked.query);
+    let following = Followers::enter(&app, &call.tenant)?;
+    Ok(upgrade.on_upgrade(move |socket| run(app, call, asked, query, following, socket)))
+}
+
+fn read(app: &App, call: &Call) -> Result<Asked, Failure> {
+    let params = &call.params;
+    let delay: u32 = match params.get("delay_for") {
+        None => 0,
+        Some(text) => text
+            .parse()
+            .map_err(|_| Failure::invalid(format!("strconv.Atoi: parsing {text:?}: invalid syntax")))?,
+    };
+    if delay > DELAY_MAX {
+        return Err(Failure::invalid(format!("delay_for can't be greater than {DELAY_MAX}")));
+    }
+    let (start_ns, _) = params.bounds(app.env.now_ns())?;
+    Ok(Asked {
+        query: params.query().to_owned(),
+        start_ns,
+        limit: params.limit(LIMIT_DEFAULT)?,
+        delay: Duration::from_secs(u64::from(delay)),
+        encoding: call.encoding(),
+    })
+}
+
+async fn run(
+    app: App,
+    call: Call,
+    asked: Asked,
+    query: Result<LineQuery, Failure>,
+    following: Following,
+    socket: WebSocket,
+) {
+    let mut tail = Tail { app: app.clone(), socket, encoding: asked.encoding };
+    let outcome = async {
+        let mut query = query?;
+        // A follower lives as long as it likes: the deadline of queries is not for it.
+        let context = app.query_context(&call.tenant);
+        let live = app.source.follow(&context, query.matchers())?;
+        let sent = tail.history(&call, &asked).await?;
+        tail.live(live, &mut query, &asked, sent).await
+    };
+    let outcome: Result<(), Failure> = outcome.await;
+    let frame = match outcome {
+        Ok(()) => CloseFrame { code: 1000, reason: "the server is stopping".into() },
+        Err(failure) => CloseFrame { code: INTERNAL_ERROR, reason: close_reason(&failure.message).into() },
+    };
+    let _ = tail.app.env.timeout(SEND_PATIENCE, tail.socket.send(Message::Close(Some(frame)))).await;
+    drop(following);
+}
+
+/// A close frame carries at most 123 bytes of text.
+fn close_reason(message: &str) -> String {
+    message[..message.floor_char_boundary(123)].to_owned()
+}
+
+/// What tells a row of the history from others.
+type Seen = HashSet<(i64, u64)>;
+
+fn identity(row: &LogRow) -> (i64, u64) {
+    let mut hasher = xxhash_rust::xxh3::Xxh3::new();
+    hasher.update(&row.line);
+    for (name, value) in row.stream.iter().chain(row.metadata.iter()) {
+        hasher.update(name.as_bytes());
+        hasher.update(&[0xFF]);
+        hasher.update(value.as_bytes());
+        hasher.update(&[0xFF]);
+    }
+    (row.timestamp, hasher.digest())
+}
+
+/// Rows that wait until their `delay_for` is over, so that stragglers come in order.
+struct HeldBack {
+    delay: Duration,
+    /// When they are due, and the rows.
+    frames: VecDeque<(Duration, Vec<LogRow>)>,
+    rows: usize,
+    dropped: u64,
+}
+
+/// Rows that are held back at most.
+const HELD_ROWS_MAX: usize = 20_000;
+
+impl HeldBack {
+    fn hold(&mut self, rows: Vec<LogRow>, now: Duration) {
+        if self.rows + rows.len() > HELD_ROWS_MAX {
+            self.dropped += rows.len() as u64;
+            return;
+        }
+        self.rows += rows.len();
+        if !rows.is_empty() {
+            self.frames.push_back((now + self.delay, rows));
+        }
+    }
+
+    fn next_due(&self) -> Option<Duration> {
+        self.frames.front().map(|(due, _)| *due)
+    }
+
+    /// The rows whose time has come, oldest first, at most one message full.
+    fn due(&mut self, now: Duration) -> Option<Vec<LogRow>> {
+        let mut ready = Vec::new();
+        while self.next_due().is_some_and(|due| due <= now) && ready.len() < FRAME_ROWS_MAX {
+            let (_, rows) = self.frames.pop_front()?;
+            self.rows -= rows.len();
+            ready.extend(rows);
+        }
+        ready.sort_by_key(|row| row.timestamp);
+        (!ready.is_empty()).then_some(ready)
+    }
+}
+
+struct Tail {
+    app: App,
+    socket: WebSocket,
+    encoding: Encoding,
+}
+
+impl Tail {
+    /// Sends the latest rows before now, oldest first, and returns what they were.
+    async fn history(&mut self, call: &Call, asked: &Asked) -> Result<Seen, Failure> {
+        let now_ns = self.app.env.now_ns();
+        if asked.start_ns >= now_ns {
+            return Ok(Seen::new());
+        }
+        let limits = self.app.limits(&call.tenant);
+        let request = QueryText {
+            query: asked.query.clone(),
+            kind: QueryKind::Range { start_ns: asked.start_ns, end_ns: now_ns, step_ns: 1_000_000_000 },
+            limit: asked.limit.min(limits.max_entries_limit_per_query.min(u64::from(u32::MAX)) as u32),
+            direction: Direction::Backward,
+            interval_ns: 0,
+        };
+        let context: QueryContext = self.app.query_context(&call.tenant);
+        let permit = self.app.queue.enter(&context).await?;
+        let result = wiring::query(self.app.source.as_ref(), &context, limits, request).await?;
+        drop(permit);
+        let QueryResult::Streams(mut rows) = result else {
+            return Err(Failure::invalid("only log selector is supported"));
+        };
+        rows.reverse();
+        for part in rows.chunks(FRAME_ROWS_MAX) {
+            self.send(part, 0).await?;
+        }
+        Ok(rows.iter().map(identity).collect())
+    }
+
+    /// Sends new rows until the client leaves or the server stops.
+    async fn live(
+        &mut self,
+        mut live: Box<dyn Follow>,
+        query: &mut LineQuery,
+        asked: &Asked,
+        mut sent: Seen,
+    ) -> Result<(), Failure> {
+        let env = self.app.env.clone();
+        let stop = self.app.stopping.clone();
+        let mut held = HeldBack { delay: asked.delay, frames: VecDeque::new(), rows: 0, dropped: 0 };
+        let mut next_ping = env.monotonic() + PING_EVERY;
+        loop {
+            let now = env.monotonic();
+            while let Some(rows) = held.due(now) {
+                self.send(&rows, 0).await?;
+            }
+            let dropped = std::mem::take(&mut held.dropped);
+            self.send(&[], dropped).await?;
+            if now >= next_ping {
+                next_ping = now + PING_EVERY;
+                self.deliver(Message::Ping(bytes::Bytes::new())).await?;
+            }
+            let wake = held.next_due().map_or(next_ping, |due| due.min(next_ping));
+            tokio::select! {
+                () = stop.triggered() => return Ok(()),
+                () = env.sleep(wake.saturating_sub(env.monotonic())) => {}
+                message = self.socket.recv() => match message {
+                    None | Some(Err(_) | Ok(Message::Close(_))) => return Err(gone()),
+                    Some(Ok(_)) => {}
+                },
+                followed = live.next() => match followed {
+                    None => return Ok(()),
+                    Some(Followed::Dropped(rows)) => held.dropped += rows,
+                    Some(Followed::Page(page)) => {
+                        let mut rows = Vec::new();
+                        query.process(&page, &mut rows)?;
+                        rows.retain(|row| row.timestamp >= asked.start_ns && !sent.remove(&identity(row)));
+                        held.hold(rows, env.monotonic());
+                    }
+                },
+            }
+        }
+    }
+
+    async fn send(&mut self, rows: &[LogRow], dropped: u64) -> Result<(), Failure> {
+        if rows.is_empty() && dropped == 0 {
+            return Ok(());
+        }
+        let frame = frame(rows, dropped, self.app.env.now_ns(), self.encoding);
+        self.deliver(Message::Text(frame.try_into().map_err(|_| gone())?)).await
+    }
+
+    async fn deliver(&mut self, message: Message) -> Result<(), Failure> {
+        let env = Arc::clone(&self.app).env.clone();
+        match env.timeout(SEND_PATIENCE, self.socket.send(message)).await {
+            Some(Ok(())) => Ok(()),
+            _ => Err(gone()),
+        }
+    }
+}
+
+fn gone() -> Failure {
+    sandur_query::Error::Cancelled.into()
+}
+
+/// Dropped entries that a frame lists one by one; Loki lists every one.
+const DROPPED_LISTED_MAX: u64 = 100;
+
+fn frame(rows: &[LogRow], dropped: u64, now_ns: i64, encoding: Encoding) -> bytes::Bytes {
+    let mut out = b"{\"streams\":".to_vec();
+    streams(&mut out, rows, encoding);
+    if dropped > 0 {
+        out.extend_from_slice(b",\"dropped_entries\":[");
+        for n in 0..dropped.min(DROPPED_LISTED_MAX) {
+            let comma = if n == 0 { "" } else { "," };
+            json::push(&mut out, format_args!("{comma}{{\"labels\":\"{{}}\",\"timestamp\":\"{now_ns}\"}}"));
+        }
+        out.push(b']');
+    }
+    if encoding == Encoding::Categorized {
+        out.extend_from_slice(b",\"encodingFlags\":[\"categorize-labels\"]");
+    }
+    out.extend_from_slice(b"}");
+    out.into()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn frames_have_lokis_shape() {
+        let text = |f: bytes::Bytes| String::from_utf8(f.to_vec()).unwrap();
+        assert_eq!(text(frame(&[], 0, 7, Encoding::Merged)), r#"{"streams":[]}"#);
+        assert_eq!(
+            text(frame(&[], 2, 7, Encoding::Categorized)),
+            r#"{"streams":[],"dropped_entries":[{"labels":"{}","timestamp":"7"},{"labels":"{}","timestamp":"7"}],"encodingFlags":["categorize-labels"]}"#
+        );
+        assert_eq!(close_reason(&"ä".repeat(100)).len(), 122);
+    }
+}

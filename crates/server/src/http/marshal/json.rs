@@ -1,0 +1,161 @@
+//! JSON tokens as Go's encoder writes them: `<`, `>`, `&` and the line separators of JavaScript
+//! escaped, invalid UTF-8 replaced byte by byte, numbers in the shortest plain decimal form.
+
+use std::io::Write;
+
+/// Appends a string. Bytes that are no UTF-8 become U+FFFD, one for each byte.
+pub fn string(out: &mut Vec<u8>, bytes: &[u8]) {
+    out.push(b'"');
+    for chunk in bytes.utf8_chunks() {
+        valid(out, chunk.valid().as_bytes());
+        for _ in chunk.invalid() {
+            out.extend_from_slice(b"\\ufffd");
+        }
+    }
+    out.push(b'"');
+}
+
+/// For every byte whether it can be copied as it is. 0xE2 starts the two separators.
+const PLAIN: [bool; 256] = {
+    let mut plain = [true; 256];
+    let mut byte = 0;
+    while byte < 0x20 {
+        plain[byte] = false;
+        byte += 1;
+    }
+    let mut special = 0;
+    let specials = [b'"', b'\\', b'<', b'>', b'&', 0xE2];
+    while special < specials.len() {
+        plain[specials[special] as usize] = false;
+        special += 1;
+    }
+    plain
+};
+
+fn valid(out: &mut Vec<u8>, text: &[u8]) {
+    let mut copied = 0;
+    for (at, &byte) in text.iter().enumerate() {
+        if PLAIN[byte as usize] {
+            continue;
+        }
+        let separator: &[u8] = match text.get(at..at + 3) {
+            Some([0xE2, 0x80, 0xA8]) => b"\\u2028",
+            Some([0xE2, 0x80, 0xA9]) => b"\\u2029",
+            _ => b"",
+        };
+        if byte == 0xE2 && separator.is_empty() {
+            continue;
+        }
+        out.extend_from_slice(&text[copied..at]);
+        copied = at + 1;
+        match byte {
+            b'"' => out.extend_from_slice(b"\\\""),
+            b'\\' => out.extend_from_slice(b"\\\\"),
+            b'\n' => out.extend_from_slice(b"\\n"),
+            b'\r' => out.extend_from_slice(b"\\r"),
+            b'\t' => out.extend_from_slice(b"\\t"),
+            0xE2 => {
+                out.extend_from_slice(separator);
+                copied = at + 3;
+            }
+            _ => push(out, format_args!("\\u{byte:04x}")),
+        }
+    }
+    out.extend_from_slice(&text[copied..]);
+}
+
+/// Appends formatted text.
+pub fn push(out: &mut Vec<u8>, arguments: std::fmt::Arguments<'_>) {
+    out.write_fmt(arguments).expect("writing to a Vec does not fail");
+}
+
+/// Appends an object of labels.
+pub fn labels<'a>(out: &mut Vec<u8>, labels: impl Iterator<Item = (&'a str, &'a str)>) {
+    out.push(b'{');
+    for (n, (name, value)) in labels.enumerate() {
+        if n > 0 {
+            out.push(b',');
+        }
+        string(out, name.as_bytes());
+        out.push(b':');
+        string(out, value.as_bytes());
+    }
+    out.push(b'}');
+}
+
+/// Appends an array of strings.
+pub fn strings<'a>(out: &mut Vec<u8>, items: impl Iterator<Item = &'a str>) {
+    out.push(b'[');
+    for (n, item) in items.enumerate() {
+        if n > 0 {
+            out.push(b',');
+        }
+        string(out, item.as_bytes());
+    }
+    out.push(b']');
+}
+
+/// Appends a sample's value as Prometheus prints it within quotes.
+pub fn value(out: &mut Vec<u8>, value: f64) {
+    // Rust prints the shortest decimal that reads back, never with an exponent: Go's format 'f', -1.
+    if value.is_infinite() {
+        out.extend_from_slice(if value > 0.0 { b"+Inf" } else { b"-Inf" });
+    } else {
+        push(out, format_args!("{value}"));
+    }
+}
+
+/// Appends milliseconds as seconds with as many decimals as they need.
+pub fn seconds(out: &mut Vec<u8>, ms: i64) {
+    push(out, format_args!("{}", ms as f64 / 1_000.0));
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn text(write: impl FnOnce(&mut Vec<u8>)) -> String {
+        let mut out = Vec::new();
+        write(&mut out);
+        String::from_utf8(out).unwrap()
+    }
+
+    #[test]
+    fn strings_are_escaped_as_go_escapes_them() {
+        for (given, expected) in [
+            (&b"plain"[..], r#""plain""#),
+            (b"<b>&\"q\"\\", r#""\u003cb\u003e\u0026\"q\"\\""#),
+            (b"\n\r\t\x00\x1f\x7f", "\"\\n\\r\\t\\u0000\\u001f\u{7f}\""),
+            ("\u{2028}\u{2029}\u{2027}€é".as_bytes(), "\"\\u2028\\u2029\u{2027}€é\""),
+            (b"a\xffb", r#""a\ufffdb""#),
+            (b"\xe2\x80", r#""\ufffd\ufffd""#),
+            (b"", r#""""#),
+        ] {
+            assert_eq!(text(|out| string(out, given)), expected);
+        }
+    }
+
+    #[test]
+    fn every_string_reads_back() {
+        let given: String = (0..0x3000u32).filter_map(char::from_u32).collect();
+        let written = text(|out| string(out, given.as_bytes()));
+        assert_eq!(serde_json::from_str::<String>(&written).unwrap(), given);
+    }
+
+    #[test]
+    fn numbers_have_no_exponent() {
+        for (number, expected) in [
+            (2.0, "2"),
+            (0.016666666666666666, "0.016666666666666666"),
+            (1e21, "1000000000000000000000"),
+            (1e-7, "0.0000001"),
+            (f64::NAN, "NaN"),
+            (f64::INFINITY, "+Inf"),
+            (f64::NEG_INFINITY, "-Inf"),
+        ] {
+            assert_eq!(text(|out| value(out, number)), expected);
+        }
+        assert_eq!(text(|out| seconds(out, 1_795_240_903_572)), "1795240903.572");
+        assert_eq!(text(|out| seconds(out, 1_795_240_903_000)), "1795240903");
+    }
+}

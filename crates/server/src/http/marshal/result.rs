@@ -1,0 +1,328 @@
+//! The answer of a query: streams, matrix, vector or scalar, with statistics and warnings.
+//!
+//! Streams are listed in the order of their label text, entries in the order of the query. Without
+//! `categorize-labels`, metadata and parsed labels are part of the stream, so that one stored stream
+//! may become many.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use sandur_model::Labels;
+use sandur_query::{LogRow, QueryResult, Sample, Series};
+
+use super::json;
+use super::stats::{Cost, write_stats};
+
+/// How labels of rows are written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Encoding {
+    /// All labels of a row are its stream's.
+    Merged,
+    /// Stream labels, metadata and parsed labels stand apart.
+    Categorized,
+}
+
+/// Bytes that [`query_answer`] takes for this result, about.
+pub fn estimate(result: &QueryResult) -> u64 {
+    const PER_STREAM: usize = 512;
+    const PER_SAMPLE: usize = 40;
+    let of_series = |all: &[Series]| all.iter().map(|s| PER_STREAM + s.samples.len() * PER_SAMPLE).sum();
+    let bytes: usize = match result {
+        // Escaping makes a line longer by a tenth at most in practice.
+        QueryResult::Streams(rows) => rows.iter().map(|r| 96 + r.line.len() + r.line.len() / 10).sum(),
+        QueryResult::Matrix(all) | QueryResult::Vector(all) => of_series(all),
+        QueryResult::Scalar(_) => PER_SAMPLE,
+    };
+    bytes as u64 + 8_192
+}
+
+/// The body of an answer.
+pub fn query_answer(result: &QueryResult, encoding: Encoding, cost: &Cost, warnings: &[String]) -> Vec<u8> {
+    let mut out = Vec::with_capacity(estimate(result) as usize);
+    out.extend_from_slice(b"{\"status\":\"success\",");
+    if !warnings.is_empty() {
+        out.extend_from_slice(b"\"warnings\":");
+        json::strings(&mut out, warnings.iter().map(String::as_str));
+        out.push(b',');
+    }
+    out.extend_from_slice(b"\"data\":{\"resultType\":");
+    match result {
+        QueryResult::Streams(rows) => {
+            out.extend_from_slice(b"\"streams\",");
+            if encoding == Encoding::Categorized {
+                out.extend_from_slice(b"\"encodingFlags\":[\"categorize-labels\"],");
+            }
+            out.extend_from_slice(b"\"result\":");
+            streams(&mut out, rows, encoding);
+        }
+        QueryResult::Matrix(all) => {
+            out.extend_from_slice(b"\"matrix\",\"result\":");
+            series(&mut out, all, b"\"values\":", |out, samples| {
+                out.push(b'[');
+                separated(out, samples, |out, s| sample(out, *s));
+                out.push(b']');
+            });
+        }
+        QueryResult::Vector(all) => {
+            out.extend_from_slice(b"\"vector\",\"result\":");
+            series(&mut out, all, b"\"value\":", |out, samples| {
+                samples.iter().take(1).for_each(|s| sample(out, *s));
+            });
+        }
+        QueryResult::Scalar(one) => {
+            out.extend_from_slice(b"\"scalar\",\"result\":");
+            sample(&mut out, *one);
+        }
+    }
+    out.push(b',');
+    write_stats(&mut out, cost);
+    out.extend_from_slice(b"}}\n");
+    out
+}
+
+fn separated<T>(out: &mut Vec<u8>, items: &[T], mut write: impl FnMut(&mut Vec<u8>, &T)) {
+    for (n, item) in items.iter().enumerate() {
+        if n > 0 {
+            out.push(b',');
+        }
+        write(out, item);
+    }
+}
+
+/// `[seconds,"value"]`.
+pub fn sample(out: &mut Vec<u8>, sample: Sample) {
+    out.push(b'[');
+    json::seconds(out, sample.timestamp_ms);
+    out.extend_from_slice(b",\"");
+    json::value(out, sample.value);
+    out.extend_from_slice(b"\"]");
+}
+
+fn series(out: &mut Vec<u8>, all: &[Series], key: &[u8], values: impl Fn(&mut Vec<u8>, &[Sample])) {
+    out.push(b'[');
+    separated(out, all, |out, one| {
+        out.extend_from_slice(b"{\"metric\":");
+        json::labels(out, one.labels.iter().map(|(n, v)| (&**n, &**v)));
+        out.push(b',');
+        out.extend_from_slice(key);
+        values(out, &one.samples);
+        out.push(b'}');
+    });
+    out.push(b']');
+}
+
+type Pairs = Vec<(Box<str>, Box<str>)>;
+
+/// Appends the array of streams; also the frames of a tail.
+pub fn streams(out: &mut Vec<u8>, rows: &[LogRow], encoding: Encoding) {
+    out.push(b'[');
+    match encoding {
+        Encoding::Categorized => categorized(out, rows),
+        Encoding::Merged => merged(out, rows),
+    }
+    out.push(b']');
+}
+
+fn categorized(out: &mut Vec<u8>, rows: &[LogRow]) {
+    let mut groups: HashMap<&Labels, Vec<usize>> = HashMap::new();
+    for (n, row) in rows.iter().enumerate() {
+        groups.entry(&row.stream).or_default().push(n);
+    }
+    let mut order: Vec<(String, &Labels, Vec<usize>)> =
+        groups.into_iter().map(|(labels, members)| (labels.to_string(), labels, members)).collect();
+    order.sort_by(|a, b| a.0.cmp(&b.0));
+    separated(out, &order, |out, (_, labels, members)| {
+        stream(out, labels.iter(), members, |out, n| {
+            entry(out, &rows[n]);
+            out.push(b',');
+            categories(out, &rows[n]);
+        });
+    });
+}
+
+fn merged(out: &mut Vec<u8>, rows: &[LogRow]) {
+    // Rows share their label sets: one merge per distinct combination of shared sets.
+    let mut known: HashMap<[usize; 3], usize> = HashMap::new();
+    let mut by_labels: HashMap<Pairs, usize> = HashMap::new();
+    let mut groups: Vec<(String, Pairs, Vec<usize>)> = Vec::new();
+    for (n, row) in rows.iter().enumerate() {
+        let key = [address(&row.stream), address(&row.metadata), address(&row.parsed)];
+        let group = *known.entry(key).or_insert_with(|| {
+            let pairs = merged_labels(row);
+            *by_labels.entry(pairs).or_insert_with_key(|pairs| {
+                groups.push((label_text(pairs), pairs.clone(), Vec::new()));
+                groups.len() - 1
+            })
+        });
+        groups[group].2.push(n);
+    }
+    groups.sort_by(|a, b| a.0.cmp(&b.0));
+    separated(out, &groups, |out, (_, pairs, members)| {
+        stream(out, pairs.iter().map(|(n, v)| (&**n, &**v)), members, |out, n| entry(out, &rows[n]));
+    });
+}
+
+fn address<T>(shared: &Arc<T>) -> usize {
+    Arc::as_ptr(shared).cast::<()>() as usize
+}
+
+/// All labels of a row; a parsed label goes before metadata and metadata before the stream.
+fn merged_labels(row: &LogRow) -> Pairs {
+    let owned = |(n, v): (&str, &str)| (Box::from(n), Box::from(v));
+    let mut pairs: Pairs = row.parsed.as_ref().clone();
+    pairs.extend(row.metadata.iter().map(owned));
+    pairs.extend(row.stream.iter().map(owned));
+    pairs.sort_by(|a, b| a.0.cmp(&b.0)); // stable: the first of equal names is the one that counts
+    pairs.dedup_by(|later, earlier| later.0 == earlier.0);
+    pairs
+}
+
+/// The labels as Loki prints them, which is what it sorts streams by.
+fn label_text(pairs: &Pairs) -> String {
+    let mut text = String::from("{");
+    for (n, (name, value)) in pairs.iter().enumerate() {
+        let comma = if n == 0 { "" } else { ", " };
+        text.push_str(&format!("{comma}{name}={value:?}"));
+    }
+    text.push('}');
+    text
+}
+
+fn stream<'a>(
+    out: &mut Vec<u8>,
+    labels: impl Iterator<Item = (&'a str, &'a str)>,
+    members: &[usize],
+    write: impl Fn(&mut Vec<u8>, usize),
+) {
+    out.extend_from_slice(b"{\"stream\":");
+    json::labels(out, labels);
+    out.extend_from_slice(b",\"values\":[");
+    separated(out, members, |out, &n| {
+        out.push(b'[');
+        write(out, n);
+        out.push(b']');
+    });
+    out.extend_from_slice(b"]}");
+}
+
+fn entry(out: &mut Vec<u8>, row: &LogRow) {
+    json::push(out, format_args!("\"{}\",", row.timestamp));
+    json::string(out, &row.line);
+}
+
+/// The third element of a categorized entry: always an object, with the keys that have content.
+fn categories(out: &mut Vec<u8>, row: &LogRow) {
+    out.push(b'{');
+    if !row.metadata.is_empty() {
+        out.extend_from_slice(b"\"structuredMetadata\":");
+        json::labels(out, row.metadata.iter());
+    }
+    if !row.parsed.is_empty() {
+        out.extend_from_slice(if row.metadata.is_empty() { b"\"parsed\":" } else { b",\"parsed\":" });
+        json::labels(out, row.parsed.iter().map(|(n, v)| (&**n, &**v)));
+    }
+    out.push(b'}');
+}
+
+#[cfg(test)]
+mod tests {
+    use bytes::Bytes;
+
+    use super::*;
+
+    fn row(timestamp: i64, line: &str, stream: &[(&str, &str)], metadata: &[(&str, &str)]) -> LogRow {
+        LogRow {
+            timestamp,
+            line: Bytes::copy_from_slice(line.as_bytes()),
+            stream: Arc::new(Labels::from_pairs(stream.iter().copied())),
+            metadata: Arc::new(Labels::from_pairs(metadata.iter().copied())),
+            parsed: Arc::default(),
+        }
+    }
+
+    fn answer(result: &QueryResult, encoding: Encoding) -> String {
+        let text = String::from_utf8(query_answer(result, encoding, &Cost::default(), &[])).unwrap();
+        serde_json::from_str::<serde_json::Value>(&text).unwrap();
+        let end = text.find(",\"stats\":{").unwrap();
+        text[..end].to_owned()
+    }
+
+    // The expected texts are what Loki 3.7 answered to the same rows.
+    #[test]
+    fn streams_split_by_metadata_and_sort_by_their_text() {
+        let api = [("app", "api"), ("env", "prod")];
+        let rows = vec![
+            row(3, "x y", &api, &[("detected_level", "unknown")]),
+            row(2, "hello <b>", &api, &[("detected_level", "unknown"), ("trace_id", "abc")]),
+            row(1, "a=\"1\"", &api, &[("detected_level", "error")]),
+        ];
+        let result = QueryResult::Streams(rows);
+        assert_eq!(
+            answer(&result, Encoding::Merged),
+            concat!(
+                r#"{"status":"success","data":{"resultType":"streams","result":["#,
+                r#"{"stream":{"app":"api","detected_level":"error","env":"prod"},"values":[["1","a=\"1\""]]},"#,
+                r#"{"stream":{"app":"api","detected_level":"unknown","env":"prod","trace_id":"abc"},"values":[["2","hello \u003cb\u003e"]]},"#,
+                r#"{"stream":{"app":"api","detected_level":"unknown","env":"prod"},"values":[["3","x y"]]}]"#,
+            )
+        );
+        assert_eq!(
+            answer(&result, Encoding::Categorized),
+            concat!(
+                r#"{"status":"success","data":{"resultType":"streams","encodingFlags":["categorize-labels"],"result":["#,
+                r#"{"stream":{"app":"api","env":"prod"},"values":["#,
+                r#"["3","x y",{"structuredMetadata":{"detected_level":"unknown"}}],"#,
+                r#"["2","hello \u003cb\u003e",{"structuredMetadata":{"detected_level":"unknown","trace_id":"abc"}}],"#,
+                r#"["1","a=\"1\"",{"structuredMetadata":{"detected_level":"error"}}]]}]"#,
+            )
+        );
+    }
+
+    #[test]
+    fn a_parsed_label_hides_the_one_below_and_stands_apart_when_asked() {
+        let mut one = row(1, "l", &[("app", "api"), ("level", "a")], &[]);
+        one.parsed = Arc::new(vec![("level".into(), "b".into()), ("status".into(), "".into())]);
+        let result = QueryResult::Streams(vec![one]);
+        let merged = answer(&result, Encoding::Merged);
+        assert!(merged.contains(r#""stream":{"app":"api","level":"b","status":""}"#), "{merged}");
+        let apart = answer(&result, Encoding::Categorized);
+        assert!(apart.contains(r#"["1","l",{"parsed":{"level":"b","status":""}}]"#), "{apart}");
+    }
+
+    #[test]
+    fn metrics_are_written_as_prometheus_does() {
+        let labels = Arc::new(vec![("app".into(), "api".into())]);
+        let samples =
+            vec![Sample { timestamp_ms: 1_500, value: 2.0 }, Sample { timestamp_ms: 2_000, value: f64::NAN }];
+        let series = vec![Series { labels, samples }];
+        assert_eq!(
+            answer(&QueryResult::Matrix(series.clone()), Encoding::Merged),
+            r#"{"status":"success","data":{"resultType":"matrix","result":[{"metric":{"app":"api"},"values":[[1.5,"2"],[2,"NaN"]]}]"#
+        );
+        assert_eq!(
+            answer(&QueryResult::Vector(series), Encoding::Merged),
+            r#"{"status":"success","data":{"resultType":"vector","result":[{"metric":{"app":"api"},"value":[1.5,"2"]}]"#
+        );
+        let scalar = QueryResult::Scalar(Sample { timestamp_ms: 1_000, value: 3.0 });
+        assert_eq!(
+            answer(&scalar, Encoding::Merged),
+            r#"{"status":"success","data":{"resultType":"scalar","result":[1,"3"]"#
+        );
+        assert_eq!(
+            answer(&QueryResult::Streams(Vec::new()), Encoding::Categorized),
+            r#"{"status":"success","data":{"resultType":"streams","encodingFlags":["categorize-labels"],"result":[]"#
+        );
+    }
+
+    #[test]
+    fn warnings_stand_beside_the_data() {
+        let warnings = ["block x is damaged".to_owned()];
+        let body =
+            query_answer(&QueryResult::Vector(Vec::new()), Encoding::Merged, &Cost::default(), &warnings);
+        let text = String::from_utf8(body).unwrap();
+        assert!(
+            text.starts_with(r#"{"status":"success","warnings":["block x is damaged"],"data":{"#),
+            "{text}"
+        );
+    }
+}

@@ -1,0 +1,72 @@
+//! Successful answers: JSON bodies, compressed when that pays.
+
+use std::io::Write;
+
+use axum::body::Body;
+use axum::http::{HeaderValue, StatusCode, header};
+use axum::response::Response;
+use bytes::Bytes;
+use sandur_base::{Lane, Reservation};
+
+use super::app::App;
+use super::call::Call;
+
+/// Content type of Loki's JSON answers.
+const JSON: HeaderValue = HeaderValue::from_static("application/json; charset=UTF-8");
+
+/// Bytes of an answer and the memory they were reserved from, until the client has them.
+struct Held {
+    bytes: Vec<u8>,
+    _memory: Option<Reservation>,
+}
+
+impl AsRef<[u8]> for Held {
+    fn as_ref(&self) -> &[u8] {
+        &self.bytes
+    }
+}
+
+/// A JSON answer with status 200.
+pub fn json(body: Vec<u8>) -> Response {
+    with_type(JSON, Bytes::from(body))
+}
+
+/// A JSON answer that may be large: compressed if the client wants it, its memory held until it is sent.
+pub async fn large_json(app: &App, call: &Call, body: Vec<u8>, memory: Option<Reservation>) -> Response {
+    if body.len() as u64 >= app.settings.http.compress_min && call.wants_gzip() {
+        let packed = app.env.run_cpu(Lane::Query, move || gzip(&body)).await;
+        let mut response = with_type(JSON, Bytes::from_owner(Held { bytes: packed, _memory: memory }));
+        let headers = response.headers_mut();
+        headers.insert(header::CONTENT_ENCODING, HeaderValue::from_static("gzip"));
+        headers.insert(header::VARY, HeaderValue::from_static("Accept-Encoding"));
+        return response;
+    }
+    with_type(JSON, Bytes::from_owner(Held { bytes: body, _memory: memory }))
+}
+
+/// Plain text with status 200.
+pub fn text(body: impl Into<String>) -> Response {
+    let kind = HeaderValue::from_static("text/plain; charset=utf-8");
+    with_type(kind, Bytes::from(body.into()))
+}
+
+/// No content.
+pub fn empty() -> Response {
+    let mut response = Response::new(Body::empty());
+    *response.status_mut() = StatusCode::NO_CONTENT;
+    response
+}
+
+/// Any body with status 200.
+pub fn with_type(kind: HeaderValue, body: Bytes) -> Response {
+    let mut response = Response::new(Body::from(body));
+    response.headers_mut().insert(header::CONTENT_TYPE, kind);
+    response
+}
+
+fn gzip(body: &[u8]) -> Vec<u8> {
+    let packed = Vec::with_capacity(body.len() / 4);
+    let mut encoder = flate2::write::GzEncoder::new(packed, flate2::Compression::fast());
+    let written = encoder.write_all(body).and_then(|()| encoder.finish());
+    written.expect("writing to a Vec does not fail")
+}

@@ -1,0 +1,7 @@
+//! What a process is: one role so far, the server that does everything.
+
+mod serve;
+mod signals;
+
+pub use serve::{Server, environment, serve};
+pub use signals::watch as watch_signals;

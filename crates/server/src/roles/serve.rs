@@ -1,0 +1,158 @@
+//! `sandur serve`: opens the engine, serves HTTP, and stops in order.
+//!
+//! Order of the start: log, store and engine, listener, readiness. Order of the stop: not ready any
+//! more, no new connections, running requests end, followers close, the engine flushes.
+
+use std::net::SocketAddr;
+use std::process::ExitCode;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+use sandur_base::units::ByteSize;
+use sandur_base::{Env, Shutdown, Task, machine};
+use sandur_query::FairQueue;
+use tokio::net::TcpListener;
+
+use super::signals;
+use crate::cli::Failed;
+use crate::config::Settings;
+use crate::http::{Acceptor, App, AppState, ServerMetrics, router, without_secrets};
+use crate::memory::{Pressure, Shares, govern};
+use crate::wiring::{self, Opened};
+use crate::{http, logging};
+
+/// A server that runs in this process.
+pub struct Server {
+    /// Where it listens.
+    pub address: SocketAddr,
+    app: App,
+    shutdown: Shutdown,
+    accepting: Task<()>,
+    _governor: Task<()>,
+    durability: String,
+}
+
+/// Runs until a signal; the exit code of the process.
+pub async fn serve(settings: Settings) -> Result<ExitCode, Failed> {
+    let env = environment(&settings);
+    logging::start(&settings.log, env.clone()).map_err(Failed::new)?;
+    let server = Server::start(env.clone(), settings).await?;
+    eprintln!("{}", server.greeting());
+    let _signals = env.spawn("signals", signals::watch(server.shutdown.clone()));
+    server.shutdown.signal().triggered().await;
+    server.stop().await?;
+    eprintln!("sandur: stopped; everything acknowledged is stored");
+    Ok(ExitCode::SUCCESS)
+}
+
+/// The world with as many threads for computation as the settings say.
+pub fn environment(settings: &Settings) -> Env {
+    let threads = match settings.cpu_threads {
+        0 => machine::processors(),
+        n => n as usize,
+    };
+    Env::system(threads)
+}
+
+impl Server {
+    /// Opens the store, recovers, and serves.
+    pub async fn start(env: Env, settings: Settings) -> Result<Self, Failed> {
+        let shares = Shares::of(settings.memory_limit);
+        // Before the store: an address that is taken is the commonest mistake and the quickest to see.
+        let listener =
+            TcpListener::bind(&settings.listen).await.map_err(|e| cannot_listen(&settings.listen, &e))?;
+        let address = listener.local_addr().map_err(|e| cannot_listen(&settings.listen, &e))?;
+        let opened = wiring::open(&env, &settings, &shares, address).await?;
+        let Opened { source, intake, registry, durability } = opened;
+        let shutdown = Shutdown::default();
+        let pressure = Pressure::default();
+        let metrics = ServerMetrics::new(registry);
+        let http = settings.http.clone();
+        let limit = settings.memory_limit;
+        let app: App = Arc::new(AppState {
+            env: env.clone(),
+            queue: query_queue(&settings),
+            settings,
+            source,
+            intake,
+            query_memory: shares.query_budget(),
+            request_memory: shares.request_budget(),
+            rates: Default::default(),
+            pressure: pressure.clone(),
+            metrics: metrics.clone(),
+            ready: Default::default(),
+            stopping: shutdown.signal(),
+            followers: http::Followers::default(),
+        });
+        let acceptor = Acceptor { env: env.clone(), http, metrics: metrics.clone(), stop: shutdown.signal() };
+        let accepting = env.spawn("acceptor", acceptor.run(listener, router(Arc::clone(&app))));
+        let governor = env.spawn("memory governor", govern(env.clone(), limit, pressure, metrics));
+        app.ready.store(true, Ordering::Relaxed);
+        Ok(Self { address, app, shutdown, accepting, _governor: governor, durability })
+    }
+
+    /// What a person wants to know at the start.
+    fn greeting(&self) -> String {
+        let settings = &self.app.settings;
+        let address = self.address;
+        format!(
+            "sandur {} is ready\n\
+             \x20 address     http://{address}  (Loki API; push to /loki/api/v1/push or /otlp/v1/logs)\n\
+             \x20 store       {}\n\
+             \x20 durability  {}\n\
+             \x20 memory      at most {} of {} (--memory-limit)\n\
+             \x20 stop        Ctrl-C or SIGTERM flushes and exits",
+            env!("CARGO_PKG_VERSION"),
+            without_secrets(&settings.store),
+            self.durability,
+            ByteSize(settings.memory_limit),
+            ByteSize(machine::memory_bytes()),
+        )
+    }
+
+    /// Stops in order; the error says what could not be flushed.
+    pub async fn stop(self) -> Result<(), Failed> {
+        let Self { app, shutdown, accepting, _governor, .. } = self;
+        app.ready.store(false, Ordering::Relaxed);
+        shutdown.trigger();
+        if let Err(error) = accepting.join().await {
+            tracing::error!(%error, "the accept loop ended badly");
+        }
+        wait_for_followers(&app).await;
+        app.intake.shutdown().await.map_err(|failure| {
+            let text = failure.message;
+            Failed::new(format!("stopped, but not everything was flushed: {text}; it is safe in the WAL and flushed at the next start"))
+        })
+    }
+}
+
+/// Websockets are not requests any more; they close by themselves once they see the shutdown.
+async fn wait_for_followers(app: &App) {
+    const STEP: Duration = Duration::from_millis(20);
+    for _ in 0..100 {
+        if app.followers.total() == 0 {
+            return;
+        }
+        app.env.sleep(STEP).await;
+    }
+}
+
+fn query_queue(settings: &Settings) -> FairQueue {
+    let running = match settings.query.max_concurrent {
+        0 => (machine::processors() * 2).max(4),
+        n => n as usize,
+    };
+    FairQueue::new(running, settings.query.max_queued as usize)
+}
+
+fn cannot_listen(address: &str, error: &std::io::Error) -> Failed {
+    let remedy = match error.kind() {
+        std::io::ErrorKind::AddrInUse => {
+            "another process listens there: stop it, or choose another with --listen"
+        }
+        std::io::ErrorKind::PermissionDenied => "this user may not listen there: choose a port above 1023",
+        _ => "write it like 127.0.0.1:3100",
+    };
+    Failed::new(format!("cannot listen on {address}: {error}; {remedy}"))
+}
