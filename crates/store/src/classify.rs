@@ -8,7 +8,7 @@ use std::error::Error as StdError;
 use std::io;
 use std::time::Duration;
 
-use object_store::client::{HttpError, HttpErrorKind};
+use object_store::client::HttpError;
 
 use crate::error::{Error, Place};
 
@@ -23,6 +23,8 @@ pub(crate) enum Cause {
     Conflict,
     Throttled,
     Unavailable,
+    /// The bucket itself is missing: nothing that passes by itself.
+    NoBucket,
     Timeout(Duration),
     Denied,
     Full,
@@ -69,6 +71,7 @@ impl Failure {
             Cause::Conflict => "conflict",
             Cause::Throttled => "throttled",
             Cause::Unavailable => "unavailable",
+            Cause::NoBucket => "no_bucket",
             Cause::Timeout(_) => "timeout",
             Cause::Denied => "denied",
             Cause::Full => "full",
@@ -87,7 +90,9 @@ impl Failure {
             Cause::NotFound => Error::NotFound { at },
             Cause::Throttled => Error::Throttled { at, attempts, reason },
             // A conflict is resolved by whoever creates; one that escapes is an unclear outcome.
-            Cause::Unavailable | Cause::Conflict => Error::Unavailable { at, attempts, reason },
+            Cause::Unavailable | Cause::Conflict | Cause::NoBucket => {
+                Error::Unavailable { at, attempts, reason }
+            }
             Cause::Timeout(waited) => Error::Timeout { at, attempts, waited },
             Cause::Denied => {
                 let remedy = denied_remedy(&at.store);
@@ -103,7 +108,7 @@ impl Failure {
     }
 }
 
-fn denied_remedy(store: &str) -> &'static str {
+pub(crate) fn denied_remedy(store: &str) -> &'static str {
     match store.split(':').next() {
         Some("file") => "give this user read and write permission on the directory",
         Some("s3") => {
@@ -112,8 +117,8 @@ fn denied_remedy(store: &str) -> &'static str {
         }
         Some("gs") => "set GOOGLE_SERVICE_ACCOUNT (or attach a service account) with Storage Object Admin",
         Some("az") => {
-            "set AZURE_STORAGE_ACCOUNT_NAME and AZURE_STORAGE_ACCOUNT_KEY (or attach an identity) \
-             that may read, write, list and delete"
+            "give ?account=.. and set AZURE_STORAGE_ACCOUNT_KEY (or attach an identity) that may \
+             read, write, list and delete"
         }
         _ => "check the credentials",
     }
@@ -127,7 +132,9 @@ pub(crate) fn classify(error: object_store::Error) -> Failure {
         return Failure::new(cause, reason);
     }
     let cause = match &error {
-        E::NotFound { .. } if names_missing_bucket(&reason) => Cause::Unavailable,
+        E::NotFound { .. } if names_missing_bucket(&reason) => Cause::NoBucket,
+        // versitygw's word for an unknown access key, with status 404.
+        E::NotFound { .. } if reason.contains("UserNotFound") => Cause::Denied,
         E::NotFound { .. } => Cause::NotFound,
         E::AlreadyExists { .. } | E::Precondition { .. } | E::NotModified { .. } => Cause::Conflict,
         E::PermissionDenied { .. } | E::Unauthenticated { .. } => Cause::Denied,
@@ -141,7 +148,7 @@ pub(crate) fn classify(error: object_store::Error) -> Failure {
 
 /// A store that says "not found" because the whole bucket is missing must not look like an
 /// absent object: readers would take it for the end of the catalog.
-fn names_missing_bucket(reason: &str) -> bool {
+pub(crate) fn names_missing_bucket(reason: &str) -> bool {
     ["NoSuchBucket", "ContainerNotFound", "The specified bucket does not exist"]
         .iter()
         .any(|name| reason.contains(name))
@@ -180,12 +187,9 @@ pub(crate) fn cause_of_io(error: &io::Error) -> Cause {
     }
 }
 
+/// Whatever happened to the connection, nobody knows how far the request came.
 fn transport_cause(error: &object_store::Error) -> Option<Cause> {
-    let http = chain(error).find_map(|e| e.downcast_ref::<HttpError>())?;
-    Some(match http.kind() {
-        HttpErrorKind::Timeout => Cause::Timeout(Duration::ZERO),
-        _ => Cause::Unavailable,
-    })
+    chain(error).any(|e| e.is::<HttpError>()).then_some(Cause::Unavailable)
 }
 
 /// Statuses and error codes, in order of precedence, as they stand in the texts of error answers.
@@ -214,23 +218,51 @@ fn text_cause(reason: &str) -> Cause {
     known.map_or(Cause::Unavailable, |(_, cause)| cause.clone())
 }
 
-/// The error's text with its sources, bounded, on one line, and without query strings, which
-/// carry signatures on some stores.
+/// The error's text on one line: what the store or the system said, without what we know
+/// already (our own request), bounded, and without query strings, which carry signatures.
 fn readable(error: &object_store::Error) -> String {
-    let mut text = String::new();
-    for source in chain(error) {
-        let part = source.to_string();
-        if !text.contains(&part) {
-            let separator = if text.is_empty() { "" } else { ": " };
-            text = format!("{text}{separator}{part}");
+    let wrapper = usize::from(matches!(error, object_store::Error::Generic { .. }));
+    let texts: Vec<String> = chain(error).skip(wrapper).map(ToString::to_string).collect();
+    let said = texts.iter().find_map(|text| said_by_store(text)).unwrap_or_else(|| {
+        // Outer texts repeat the inner ones: the innermost two say it all.
+        let inner = &texts[texts.len().saturating_sub(2)..];
+        match inner {
+            [outer, innermost] if !outer.contains(innermost.as_str()) => format!("{outer}: {innermost}"),
+            [outer, _] => outer.clone(),
+            other => other.concat(),
         }
-    }
-    let words = text.split_whitespace().map(without_query);
-    let mut line = words.collect::<Vec<_>>().join(" ");
+    });
+    let mut line = said.split_whitespace().map(without_query).collect::<Vec<_>>().join(" ");
     if line.chars().count() > REASON_CHARS_MAX {
         line = line.chars().take(REASON_CHARS_MAX).chain(['…']).collect();
     }
     line
+}
+
+/// Status, code and message of an error answer: `status code: 403 Forbidden, AccessDenied: ..`.
+fn said_by_store(text: &str) -> Option<String> {
+    let status = text.split_once("status code: ").map(|(_, rest)| rest);
+    let status = status.map(|rest| rest.split([':', '<']).next().unwrap_or_default().trim());
+    let code = between(text, "<Code>", "</Code>");
+    if status.is_none() && code.is_none() {
+        return None;
+    }
+    let mut said = status.map_or(String::new(), |status| format!("status code: {status}"));
+    for part in [code, between(text, "<Message>", "</Message>")].into_iter().flatten() {
+        let separator = if said.is_empty() { "" } else { ", " };
+        said = format!("{said}{separator}{part}");
+    }
+    if code.is_none() {
+        let body = text.split_once("status code: ").and_then(|(_, rest)| rest.split_once(": "));
+        let body = body.map_or("", |(_, body)| body.trim());
+        said = if body.is_empty() { said } else { format!("{said}: {body}") };
+    }
+    Some(said)
+}
+
+fn between<'a>(text: &'a str, open: &str, close: &str) -> Option<&'a str> {
+    let (_, rest) = text.split_once(open)?;
+    rest.split_once(close).map(|(inside, _)| inside)
 }
 
 fn without_query(word: &str) -> &str {
@@ -294,7 +326,7 @@ mod tests {
             source: text.to_owned().into(),
         };
         assert_eq!(classify(not_found("<Code>NoSuchKey</Code>")).cause, Cause::NotFound);
-        assert_eq!(classify(not_found("<Code>NoSuchBucket</Code>")).cause, Cause::Unavailable);
+        assert_eq!(classify(not_found("<Code>NoSuchBucket</Code>")).cause, Cause::NoBucket);
     }
 
     #[test]
@@ -304,5 +336,8 @@ mod tests {
         let reason = classify(error).reason;
         assert!(reason.contains("https://host/c/b failed") && !reason.contains("SECRET"), "{reason}");
         assert!(reason.chars().count() <= REASON_CHARS_MAX + 1);
+        let answer = "Error performing PUT http://h/b/k in 3ms - Server returned non-2xx status code: 403 \
+                      Forbidden: <?xml?> <Error><Code>AccessDenied</Code><Message>No.</Message><RequestId>1";
+        assert_eq!(classify(generic(answer)).reason, "status code: 403 Forbidden, AccessDenied, No.");
     }
 }

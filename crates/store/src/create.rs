@@ -3,8 +3,8 @@
 //! "Already exists" from a store means "unknown": a lost acknowledgement that was repeated below
 //! us looks exactly like a lost race. So every answer but a plain success is settled by reading
 //! the object back: equal bytes are ours (callers embed unique ids), different bytes are the
-//! winner's, absence means try again. A local file that is found to be ours is fsynced before it
-//! is reported, because the attempt that wrote it never said that it was durable.
+//! winner's, absence means try again. A local file that is found is fsynced before it is reported,
+//! because the attempt that wrote it has not said that it is durable.
 
 use std::sync::Arc;
 
@@ -66,24 +66,10 @@ impl Requester {
                     Err(unread) if unread.is_transient() => failure = unread,
                     Err(unread) => return Err(unread.into_error(self.place(&call), attempts.made)),
                 }
-                self.next_attempt(&call, &mut attempts, &failure).await?;
+                self.next_attempt(&call, &mut attempts, failure.clone()).await?;
             }
-            self.next_attempt(&call, &mut attempts, &failure).await?;
+            self.next_attempt(&call, &mut attempts, failure).await?;
         }
-    }
-
-    /// Waits for the next attempt, or gives up with the last failure.
-    pub(crate) async fn next_attempt(
-        &self,
-        call: &Call<'_>,
-        attempts: &mut Attempts<'_>,
-        failure: &Failure,
-    ) -> Result<(), Error> {
-        if attempts.next().await {
-            self.meter.retry(call);
-            return Ok(());
-        }
-        Err(failure.clone().into_error(self.place(call), attempts.made))
     }
 
     async fn read_back(
@@ -96,11 +82,11 @@ impl Requester {
         let call = Call { intent, operation: Operation::Get, path: path.as_ref(), bytes: 0 };
         let attempt = self.fetch(intent.class, path, None);
         match self.once(&call, attempts.remaining(), attempt).await {
-            Ok((found, _)) if found == *ours => {
+            Ok((found, _)) => {
+                // Whoever builds on it must not outlive it.
                 self.make_durable(path).await?;
-                Ok(Found::Ours)
+                Ok(if found == *ours { Found::Ours } else { Found::Theirs(found) })
             }
-            Ok((found, _)) => Ok(Found::Theirs(found)),
             Err(failure) if failure.cause == Cause::NotFound => Ok(Found::Nothing),
             Err(failure) => Err(failure),
         }

@@ -72,6 +72,25 @@ impl Directory {
         ranges.iter().map(|range| read_range(&opened, range, meta.len())).collect()
     }
 
+    /// Replaces a file that holds `before` by `bytes`, atomically and durably; otherwise gives
+    /// what it holds. One caller at a time. Blocks.
+    pub fn replace(&self, file: &Path, before: &Bytes, bytes: &Bytes) -> Result<Option<Bytes>, Failure> {
+        let now = Self::read(file, None)?.pop().unwrap_or_default();
+        if now != *before {
+            return Ok(Some(now));
+        }
+        let mut staging = file.as_os_str().to_owned();
+        // Other writers' staging files are numbered from 1.
+        staging.push("#0");
+        let written = File::create(&staging).and_then(|mut staged| {
+            staged.write_all(bytes)?;
+            staged.sync_all()?;
+            fs::rename(&staging, file)?;
+            File::open(file.parent().unwrap_or(&self.root))?.sync_all()
+        });
+        written.map(|()| None).map_err(|error| Failure::new(cause_of_io(&error), error.to_string()))
+    }
+
     /// Makes a file and the names that lead to it durable. Blocks.
     pub fn sync(&self, file: &Path) -> io::Result<()> {
         File::open(file)?.sync_all()?;

@@ -26,7 +26,17 @@ pub struct Place {
 
 impl fmt::Display for Place {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{} of '{}' in {}", self.operation, self.path, self.store)
+        write!(f, "{} {} {}", self.what(), if self.path.is_empty() { "of" } else { "in" }, self.store)
+    }
+}
+
+impl Place {
+    /// The operation and the object, without the store.
+    fn what(&self) -> String {
+        if self.path.is_empty() {
+            return self.operation.to_string();
+        }
+        format!("{} of '{}'", self.operation, self.path)
     }
 }
 
@@ -85,7 +95,7 @@ pub enum Error {
         remedy: &'static str,
     },
     /// The device or the quota is full.
-    #[error("no space left in {}: {} of '{}' failed ({reason}); free space or lower the retention", .at.store, .at.operation, .at.path)]
+    #[error("no space left in {}: {} failed ({reason}); free space or lower the retention", .at.store, .at.what())]
     Full {
         /// Where.
         at: Place,
@@ -93,7 +103,7 @@ pub enum Error {
         reason: String,
     },
     /// The store takes no writes.
-    #[error("{} is read-only: {} of '{}' refused; remount it writable or give another --store", .at.store, .at.operation, .at.path)]
+    #[error("{} is read-only: {} refused; make it writable or give another --store", .at.store, .at.what())]
     ReadOnly {
         /// Where.
         at: Place,

@@ -111,7 +111,7 @@ impl Policy {
             Class::Catalog => (6, 45),
             Class::Gc => (15, 120),
             Class::Member => (3, 10),
-            Class::Probe => (10, 30),
+            Class::Probe => (5, 10),
         };
         Self {
             first_byte: Duration::from_secs(first_byte_s),

@@ -18,10 +18,9 @@ use object_store::prefix::PrefixStore;
 use object_store::{BackoffConfig, ClientOptions, HeaderValue, ObjectStore, RetryConfig};
 use sandur_base::{Env, environment};
 
-use crate::classify::classify;
+use crate::classify::{classify, denied_remedy};
 use crate::directory::Directory;
-use crate::error::{Error, Place};
-use crate::meter::Operation;
+use crate::error::Error;
 use crate::probe::probe;
 use crate::request::{Multipart, Requester};
 use crate::store::{Access, Store, StoreKind, StoreOptions};
@@ -76,9 +75,8 @@ fn open_directory(
 }
 
 fn unconnected(error: object_store::Error, url: &Arc<str>) -> Error {
-    let at = Place { store: Arc::clone(url), operation: Operation::Open, path: String::new() };
-    let reason = classify(error).reason;
-    Error::Invalid { reason: format!("{} cannot be opened: {reason}", at.store) }
+    let (reason, remedy) = (classify(error).reason, denied_remedy(url));
+    Error::Invalid { reason: format!("{url} cannot be opened: {reason}; {remedy}") }
 }
 
 fn below(objects: Arc<dyn ObjectStore>, prefix: &str) -> Arc<dyn ObjectStore> {

@@ -10,6 +10,7 @@ use std::sync::Arc;
 use bytes::Bytes;
 use object_store::path::Path;
 
+use crate::classify::names_missing_bucket;
 use crate::create::Created;
 use crate::error::Error;
 use crate::intent::Intent;
@@ -27,17 +28,22 @@ pub(crate) async fn probe(requester: &Arc<Requester>) -> Result<(), Error> {
     created.map_err(|error| explain(requester, error))?;
     let again = requester.create(&path, second, intent).await;
     let call = Call { intent, operation: Operation::Delete, path: path.as_ref(), bytes: 0 };
-    let removed = requester.persist(call, || requester.remove(intent.class, &path)).await;
     match again? {
-        Created::Exists(found) if found == first => removed,
-        _ => Err(Error::Unsuitable {
-            store: Arc::clone(&requester.url),
-            missing: "it let a second 'create only if absent' (If-None-Match: *) overwrite the first"
-                .to_owned(),
-            remedy: "two writers would lose each other's data; use a store with conditional writes \
-                     (AWS S3, MinIO, Google Cloud Storage, Azure, Cloudflare R2, Ceph >= 20, versitygw \
+        Created::Exists(found) if found == first => {
+            requester.persist(call, || requester.remove(intent.class, &path)).await
+        }
+        _ => {
+            // Best effort: what counts is the refusal.
+            let _ = requester.remove(intent.class, &path).await;
+            Err(Error::Unsuitable {
+                store: Arc::clone(&requester.url),
+                missing: "it let a second 'create only if absent' (If-None-Match: *) overwrite the first"
+                    .to_owned(),
+                remedy: "two writers would lose each other's data; use a store with conditional writes \
+                     (AWS S3, MinIO, Google Cloud Storage, Azure, Cloudflare R2, versitygw \
                      with extended attributes)",
-        }),
+            })
+        }
     }
 }
 
@@ -56,15 +62,11 @@ fn explain(requester: &Requester, error: Error) -> Error {
             missing: format!("its file system has no hard links, which atomic creates need: {reason}"),
             remedy: "put the directory on a file system such as ext4, xfs, btrfs or zfs",
         },
-        Error::Unavailable { reason, .. } if names_bucket(reason) => Error::Unsuitable {
+        Error::Unavailable { reason, .. } if names_missing_bucket(reason) => Error::Unsuitable {
             store,
             missing: "the bucket does not exist".to_owned(),
             remedy: "create it, or correct the name in --store",
         },
         _ => error,
     }
-}
-
-fn names_bucket(reason: &str) -> bool {
-    reason.contains("NoSuchBucket") || reason.contains("ContainerNotFound")
 }

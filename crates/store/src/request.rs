@@ -24,8 +24,6 @@ use crate::intent::{Class, Intent, Policy};
 use crate::meter::{Meter, Operation};
 use crate::retry::RetryBudgets;
 
-/// Most background tasks (aborts of dropped uploads) that are kept alive at once.
-const LEFTOVERS_MAX: usize = 64;
 /// Most objects that one listing returns: 1 million names are about 100 MB.
 pub(crate) const LISTED_MAX: usize = 1_000_000;
 
@@ -93,13 +91,12 @@ impl Requester {
         Place { store, operation: call.operation, path: call.path.to_owned() }
     }
 
-    /// Keeps a task alive that finishes something its owner left behind.
+    /// Keeps a task alive that cleans up what its owner left behind. There are never more than
+    /// uploads were under way within the last few minutes: a task ends with its deadlines.
     pub fn adopt(&self, task: Task<()>) {
         let mut leftovers = self.leftovers.lock().unwrap_or_else(PoisonError::into_inner);
         leftovers.retain(|t| !t.is_finished());
-        if leftovers.len() < LEFTOVERS_MAX {
-            leftovers.push(task);
-        }
+        leftovers.push(task);
     }
 
     /// Makes one attempt in a slot of its class.
@@ -207,8 +204,8 @@ impl Requester {
         self.meter.transferred(call.intent.class, call.operation, bytes);
         let put = self.objects.put_opts(path, payload, PutOptions::from(mode));
         match self.limited(limit, put).await {
-            // A put finds nothing missing but its bucket or its directory.
-            Err(f) if f.cause == Cause::NotFound => Err(Failure::new(Cause::Unavailable, f.reason)),
+            // A put finds nothing missing but its bucket.
+            Err(f) if f.cause == Cause::NotFound => Err(Failure::new(Cause::NoBucket, f.reason)),
             outcome => outcome.map(UpdateVersion::from),
         }
     }

@@ -121,11 +121,32 @@ impl Requester {
                 Ok(value) => return Ok(value),
                 Err(failure) => failure,
             };
-            if !failure.is_transient() || !attempts.next().await {
+            if !failure.is_transient() {
                 return Err(failure.into_error(self.place(&call), attempts.made));
             }
-            self.meter.retry(&call);
+            self.next_attempt(&call, &mut attempts, failure).await?;
         }
+    }
+
+    /// Waits for the next attempt, or gives up with the last failure.
+    pub async fn next_attempt(
+        &self,
+        call: &Call<'_>,
+        attempts: &mut Attempts<'_>,
+        failure: Failure,
+    ) -> Result<(), Error> {
+        let (place, reason) = (self.place(call), failure.reason.as_str());
+        // At start somebody is looking at the screen and wonders why nothing happens.
+        if call.intent.class == Class::Probe && attempts.made == 1 {
+            tracing::warn!(%place, reason, "the store does not answer yet, trying again");
+        } else {
+            tracing::debug!(%place, reason, attempt = attempts.made, "trying again");
+        }
+        if attempts.next().await {
+            self.meter.retry(call);
+            return Ok(());
+        }
+        Err(failure.into_error(place, attempts.made))
     }
 }
 

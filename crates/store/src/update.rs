@@ -75,29 +75,22 @@ impl Requester {
         before: &Bytes,
         intent: Intent,
     ) -> Result<Updated, Error> {
-        let call = update_call(path, &bytes, intent);
-        // The put itself runs to its end even when this future is dropped, so the lock goes with it.
         let turn = Arc::clone(&self.updating).lock_owned().await;
-        let (requester, path) = (Arc::clone(self), path.clone());
-        let before = before.clone();
-        let work = async move {
+        let (requester, name, before) = (Arc::clone(self), path.to_string(), before.clone());
+        let call = update_call(path, &bytes, intent);
+        // The turn goes with the job, which runs to its end even when this future is dropped.
+        let job = move || {
             let _turn = turn;
-            let call = update_call(&path, &bytes, intent);
-            let now = requester.fetch_version(&path, intent).await;
-            match now {
-                Ok((now, _)) if now == before => {}
-                Ok(other) => return Ok(Updated::Changed(Some(other))),
-                Err(failure) if failure.cause == Cause::NotFound => return Ok(Updated::Changed(None)),
-                Err(failure) => return Err(failure.into_error(requester.place(&call), 1)),
-            }
-            let payload = PutPayload::from_bytes(bytes.clone());
-            let put = requester.store(&call, &path, payload, PutMode::Overwrite);
-            let limit = requester.policy(intent.class).deadline;
-            let put = requester.once(&call, limit, put).await;
-            put.map(|_| Updated::Done).map_err(|f| f.into_error(requester.place(&call), 1))
+            let directory = requester.directory.as_ref().expect("only local objects have bytes as versions");
+            directory.replace(&directory.file_of(&name), &before, &bytes)
         };
-        let done = self.env.spawn("store-update", work).join().await;
-        done.unwrap_or_else(|e| Err(Error::Internal { at: self.place(&call), reason: e.to_string() }))
+        let outcome = self.once(&call, self.policy(intent.class).deadline, self.env.run_blocking(job)).await;
+        match outcome {
+            Ok(None) => Ok(Updated::Done),
+            Ok(Some(now)) => Ok(Updated::Changed(Some((now.clone(), Version(Seen::Bytes(now)))))),
+            Err(failure) if failure.cause == Cause::NotFound => Ok(Updated::Changed(None)),
+            Err(failure) => Err(failure.into_error(self.place(&call), 1)),
+        }
     }
 
     async fn update_tagged(
@@ -128,9 +121,9 @@ impl Requester {
                     Err(f) if f.is_transient() => failure = f,
                     Err(f) => return Err(f.into_error(self.place(&call), attempts.made)),
                 }
-                self.next_attempt(&call, &mut attempts, &failure).await?;
+                self.next_attempt(&call, &mut attempts, failure.clone()).await?;
             }
-            self.next_attempt(&call, &mut attempts, &failure).await?;
+            self.next_attempt(&call, &mut attempts, failure).await?;
         }
     }
 }

@@ -352,7 +352,7 @@ impl Sending {
             if !failure.is_transient() || matches!(parts, Parts::Plain(_)) {
                 return Err(self.failed(failure));
             }
-            requester.next_attempt(&call, &mut attempts, &failure).await?;
+            requester.next_attempt(&call, &mut attempts, failure).await?;
         }
         requester.make_durable(&self.path).await.map_err(|failure| self.failed(failure))
     }
