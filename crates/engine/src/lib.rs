@@ -1,4 +1,48 @@
-//! draft
+//! The engine: everything between a batch of rows and the blocks in the store, and back.
+//!
+//! **What it is.** The write half takes batches into the WAL (`wal`), keeps them in the head (`head`)
+//! until a flush makes blocks of them (`flush`), adopts writers that died (`adopt`) and follows those
+//! that live (`follow_writers`). The read half answers queries over blocks and heads (`scan`). The
+//! background merges blocks (`compact`), lets old ones go (`retain`) and collects garbage (`maintain`).
+//!
+//! **What it is not.** It parses no query language and no wire format, listens on no port, and is not a
+//! member of anything: two engines on one store agree through the catalog alone.
+//!
+//! **Life of a push.** [`Engine::push`] reserves memory, the WAL's committer makes a frame of all pushes
+//! that wait, writes it durably, puts its rows into the head of the view, tells followers, and answers.
+//!
+//! **Life of a query.** [`Engine::source`] takes the view of the moment (snapshot and heads), opens the
+//! footers of blocks that fit, and hands out pages in the order that is asked for.
+//!
+//! **Invariants.** A row is acknowledged only when it is durable. In every view a row is in a head or in
+//! a block, never in both and never in neither ([`View`]). Rows of a dead writer are flushed by exactly
+//! one adopter. Memory that grows with data is reserved from a budget first.
+
+mod adopt;
+mod cache;
+mod compact;
+mod engine;
+mod error;
 #[cfg(test)]
 mod fixtures;
+mod flush;
+mod follow_writers;
 pub mod head;
+mod maintain;
+mod metrics;
+mod options;
+mod retain;
+mod scan;
+mod shared;
+mod tail;
+mod view;
+mod wal;
+
+pub use compact::CompactionPolicy;
+pub use engine::Engine;
+pub use error::Error;
+pub use maintain::MaintenanceOptions;
+pub use metrics::Metrics;
+pub use options::EngineOptions;
+pub use retain::RetentionOf;
+pub use view::View;

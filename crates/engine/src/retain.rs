@@ -11,6 +11,7 @@ use sandur_format::catalog_entry::{BlockMeta, Edit, Precondition};
 use sandur_model::TenantId;
 
 use crate::error::Error;
+use crate::shared::refused;
 use crate::view::Views;
 
 /// Blocks that one commit removes at most.
@@ -39,9 +40,7 @@ pub(crate) async fn remove_expired(
     let edits = expired.iter().map(|id| Edit::RemoveBlock { id: *id, at_ms }).collect();
     let preconditions = vec![Precondition::BlocksPresent(expired.clone())];
     let committed = catalog.commit(incarnation, edits, preconditions).await;
-    let snapshot =
-        committed.map_err(|e| Error::Refused { what: "a removal of old blocks", reason: e.to_string() })?;
-    views.publish(snapshot);
+    views.publish(committed.map_err(|error| refused("a removal of old blocks", &error))?);
     tracing::info!(blocks = expired.len(), "removed blocks past their retention");
     Ok(expired.len())
 }

@@ -24,7 +24,9 @@ use sandur_store::{Intent, Store};
 use xxhash_rust::xxh3::xxh3_64;
 
 use crate::error::Error;
+use crate::maintain::MaintenanceOptions;
 use crate::scan::{BlockReader, OpenBlock};
+use crate::shared::{Shared, refused};
 use crate::view::Views;
 use merge::{MergeCounts, Merger, PageBytes, PageRef, Step};
 use policy::next_merge;
@@ -36,18 +38,31 @@ const ZSTD_LEVEL: i32 = 1;
 
 /// Merges blocks of one engine's store.
 pub(crate) struct Compactor {
-    pub(crate) env: Env,
-    pub(crate) store: Store,
-    pub(crate) catalog: Catalog,
-    pub(crate) views: Arc<Views>,
-    pub(crate) reader: BlockReader,
-    pub(crate) policy: CompactionPolicy,
-    pub(crate) budget: MemoryBudget,
+    env: Env,
+    store: Store,
+    catalog: Catalog,
+    views: Arc<Views>,
+    reader: BlockReader,
+    policy: CompactionPolicy,
+    budget: MemoryBudget,
     /// Blocks that cannot be merged because they are damaged: left alone until the next start.
-    pub(crate) damaged: Mutex<Vec<Id>>,
+    damaged: Mutex<Vec<Id>>,
 }
 
 impl Compactor {
+    pub(crate) fn new(shared: &Shared, reader: BlockReader, options: &MaintenanceOptions) -> Self {
+        Self {
+            env: shared.env.clone(),
+            store: shared.store.clone(),
+            catalog: shared.catalog.clone(),
+            views: Arc::clone(&shared.views),
+            reader,
+            policy: options.compaction.clone(),
+            budget: options.compaction_budget.clone(),
+            damaged: Mutex::default(),
+        }
+    }
+
     /// Does the next merge that is due and ours, on behalf of `incarnation`; `false` when there is none.
     pub(crate) async fn compact_once(&self, incarnation: Id) -> Result<bool, Error> {
         let snapshot = self.catalog.snapshot();
@@ -97,7 +112,7 @@ impl Compactor {
             }
         };
         fill_meta(&mut meta, &summary);
-        self.commit(incarnation, &merge, meta, counts).await?;
+        self.commit(incarnation, &merge, meta).await?;
         let took = self.env.monotonic().saturating_sub(started);
         tracing::info!(
             tenant = %tenant, level = merge.level, inputs = inputs.len(), rows = summary.rows,
@@ -195,7 +210,6 @@ impl Compactor {
         incarnation: Id,
         merge: &Merge,
         meta: BlockMeta,
-        counts: MergeCounts,
     ) -> Result<(), Error> {
         let at_ms = self.env.now_ns() / 1_000_000;
         let mut edits = Vec::with_capacity(merge.inputs.len() + 1);
@@ -214,9 +228,7 @@ impl Compactor {
                 if matches!(error, CommitError::Rejected { .. }) {
                     self.delete_orphan(&meta).await;
                 }
-                let what = "a merge";
-                let reason = format!("{error} ({} pages moved)", counts.moved_pages);
-                Err(Error::Refused { what, reason })
+                Err(refused("a merge", &error))
             }
         }
     }

@@ -56,7 +56,7 @@ struct Cells<'a> {
     cells: Vec<(u32, &'a [u8])>,
 }
 
-/// The metadata columns, sorted by key. When an entry has a key twice the last value counts.
+/// The metadata columns, sorted by key. When an entry has a key twice the first value counts.
 pub(super) fn metadata<'a>(rows: impl Iterator<Item = Row<'a>>) -> Vec<MetadataColumn> {
     let mut columns: Vec<Cells<'a>> = Vec::new();
     let mut by_name: HashMap<&'a [u8], usize, RandomState> = HashMap::default();
@@ -74,9 +74,8 @@ pub(super) fn metadata<'a>(rows: impl Iterator<Item = Row<'a>>) -> Vec<MetadataC
                 })
             };
             let cells = &mut columns[at].cells;
-            match cells.last_mut() {
-                Some(last) if last.0 == count => last.1 = value,
-                _ => cells.push((count, value)),
+            if cells.last().is_none_or(|last| last.0 != count) {
+                cells.push((count, value));
             }
         }
         count += 1;

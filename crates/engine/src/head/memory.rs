@@ -8,6 +8,8 @@ use sandur_model::{LogBatch, StreamEntries};
 
 /// Bytes that a row may cost beside its batch: its place in the sorted order of its stream.
 const ROW_BYTES: u64 = 16;
+/// Bytes that a row takes in a WAL frame beside its text.
+const WAL_ROW_BYTES: u64 = 16;
 /// Bytes that a stream of a batch costs beside its entries: its piece and the shared batch.
 const PIECE_BYTES: u64 = 64;
 /// Bytes that a stream costs that the head has not seen yet, beside its labels.
@@ -37,10 +39,12 @@ impl HeadBatch {
     }
 }
 
-/// Bytes that a batch takes on its way into a head, were all of its streams new.
+/// Bytes that a batch takes on its way into a head, were all of its streams new: the batch, and its form
+/// in the WAL.
 pub fn push_bytes(batch: &LogBatch) -> u64 {
     let streams: u64 = batch.streams.iter().map(stream_bytes).sum();
-    kept_bytes(batch) + batch.arena.compressed.as_ref().map_or(0, |(_, bytes)| bytes.len() as u64) + streams
+    let text = batch.arena.compressed.as_ref().map_or(batch.arena.bytes.len(), |(_, bytes)| bytes.len());
+    kept_bytes(batch) + streams + text as u64 + batch.rows() as u64 * WAL_ROW_BYTES
 }
 
 /// Bytes that a batch takes in a head, without the streams that are new with it.

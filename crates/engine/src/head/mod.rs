@@ -276,6 +276,13 @@ impl Head {
         streams.iter().map(HeadStream::rows).collect()
     }
 
+    /// First and last timestamp of a tenant's rows; `None` without rows.
+    pub fn tenant_bounds(&self, tenant: &TenantId) -> Option<(i64, i64)> {
+        let tenant = self.tenant(tenant)?;
+        let (first, last) = (tenant.first.load(Ordering::Acquire), tenant.last.load(Ordering::Acquire));
+        (first <= last).then_some((first, last))
+    }
+
     fn matching_streams(
         &self,
         tenant: &TenantId,

@@ -6,6 +6,7 @@
 //! the next reader.
 
 use std::hash::BuildHasher;
+use std::ops::ControlFlow;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use sandur_model::{Entry, Labels, LogBatch, StreamId, TimeRange};
@@ -181,6 +182,11 @@ pub struct Row<'a> {
 }
 
 impl<'a> Row<'a> {
+    /// A row of a batch that is in no head.
+    pub fn of_batch(batch: &'a LogBatch, entry: &'a Entry) -> Self {
+        Self { at: RowAt { piece: 0, entry: 0 }, batch, entry }
+    }
+
     /// The bytes of the line.
     pub fn line(&self) -> &'a [u8] {
         self.entry.line.of(&self.batch.arena.bytes)
@@ -225,20 +231,36 @@ impl StreamRows {
     /// Calls `visit` for every row inside the range by rising time; rows of one instant in the order
     /// of arrival, duplicates included.
     pub fn visit<'a>(&'a self, range: TimeRange, mut visit: impl FnMut(Row<'a>)) {
+        let _ = self.visit_while(range, |row| {
+            visit(row);
+            ControlFlow::Continue(())
+        });
+    }
+
+    /// The same, until `visit` breaks.
+    fn visit_while<'a>(
+        &'a self,
+        range: TimeRange,
+        mut visit: impl FnMut(Row<'a>) -> ControlFlow<()>,
+    ) -> ControlFlow<()> {
         if !range.touches(self.totals.first, self.totals.last) {
-            return;
+            return ControlFlow::Continue(());
         }
         match &self.sorted {
             Some(rows) => {
                 let from = rows.partition_point(|row| row.timestamp < range.start);
-                let inside = rows[from..].iter().take_while(|row| row.timestamp < range.end);
-                inside.for_each(|row| visit(self.row(row.at)));
+                let mut inside = rows[from..].iter().take_while(|row| row.timestamp < range.end);
+                inside.try_for_each(|row| visit(self.row(row.at)))
             }
             None => self.visit_in_place(range, visit),
         }
     }
 
-    fn visit_in_place<'a>(&'a self, range: TimeRange, mut visit: impl FnMut(Row<'a>)) {
+    fn visit_in_place<'a>(
+        &'a self,
+        range: TimeRange,
+        mut visit: impl FnMut(Row<'a>) -> ControlFlow<()>,
+    ) -> ControlFlow<()> {
         let ends_before = |piece: &Piece| piece.entries().last().is_some_and(|e| e.timestamp < range.start);
         for number in self.pieces.partition_point(ends_before)..self.pieces.len() {
             let piece = self.pieces.get(number);
@@ -246,34 +268,66 @@ impl StreamRows {
             let from = entries.partition_point(|entry| entry.timestamp < range.start);
             for (n, entry) in entries.iter().enumerate().skip(from) {
                 if entry.timestamp >= range.end {
-                    return;
+                    return ControlFlow::Continue(());
                 }
                 let at = RowAt { piece: number as u32, entry: n as u32 };
-                visit(Row { at, batch: piece.batch.batch(), entry });
+                visit(Row { at, batch: piece.batch.batch(), entry })?;
             }
         }
+        ControlFlow::Continue(())
     }
 
     /// Calls `visit` for every row inside the range by rising time, each distinct row once: of rows
     /// with the same timestamp, line and structured metadata the first that arrived. Returns how many
     /// duplicates were left out.
-    pub fn visit_distinct<'a>(&'a self, range: TimeRange, mut visit: impl FnMut(Row<'a>)) -> u64 {
+    pub fn visit_distinct<'a>(&'a self, range: TimeRange, visit: impl FnMut(Row<'a>)) -> u64 {
+        self.visit_distinct_while(range, visit, || true).duplicates
+    }
+
+    /// The same, but `go_on` is asked after each instant whether to visit the next one.
+    pub(crate) fn visit_distinct_while<'a>(
+        &'a self,
+        range: TimeRange,
+        mut visit: impl FnMut(Row<'a>),
+        mut go_on: impl FnMut() -> bool,
+    ) -> Visited {
         let mut instant: Vec<Row<'a>> = Vec::new();
-        let mut duplicates = 0;
-        self.visit(range, |row| {
-            if instant.first().is_some_and(|first| first.entry.timestamp != row.entry.timestamp) {
-                duplicates += drain_distinct(&mut instant, &mut visit);
+        let mut visited = Visited::default();
+        let _ = self.visit_while(range, |row| {
+            let timestamp = row.entry.timestamp;
+            if instant.first().is_some_and(|first| first.entry.timestamp != timestamp) {
+                visited.duplicates += drain_distinct(&mut instant, &mut visit);
+                if !go_on() {
+                    visited.resume_at = Some(timestamp);
+                    return ControlFlow::Break(());
+                }
             }
             instant.push(row);
+            ControlFlow::Continue(())
         });
-        duplicates + drain_distinct(&mut instant, &mut visit)
+        visited.duplicates += drain_distinct(&mut instant, &mut visit);
+        visited
     }
+}
+
+/// How far a visit came.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Visited {
+    /// Rows left out.
+    pub(crate) duplicates: u64,
+    /// The first instant that was not visited, when the visit was broken off.
+    pub(crate) resume_at: Option<i64>,
 }
 
 /// Rows of one instant above which duplicates are found by hash instead of by comparing all pairs.
 const PAIRS_MAX: usize = 8;
 
 fn drain_distinct<'a>(instant: &mut Vec<Row<'a>>, visit: &mut impl FnMut(Row<'a>)) -> u64 {
+    if let [only] = instant[..] {
+        visit(only);
+        instant.clear();
+        return 0;
+    }
     let all = instant.len();
     let mut kept = 0;
     if all > PAIRS_MAX {

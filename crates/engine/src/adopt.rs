@@ -1,0 +1,244 @@
+//! Adoption: the rows of a writer that died become ours to serve and to flush.
+//!
+//! In a local directory every other unsealed incarnation is dead, because we hold the lock: its files
+//! are read when the engine opens, so its rows can be queried at once, and flushed in the background.
+//! In a bucket a silent writer may only be slow: it is fenced first. A fence is an object under the
+//! number after the last segment; whoever creates a number first, owns it. If it is a segment of the
+//! writer, it is taken and the next number is tried. After the fence the writer cannot acknowledge any
+//! more, and what it has in flight behind it is void.
+//!
+//! Either way one commit seals the writer, adds the blocks and moves its floor to the end. Losing that
+//! race to another adopter, or to the writer's own flush, is normal: the view has dropped the rows that
+//! are in blocks by then, and what is left is tried again.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use sandur_base::{Id, Lane, Reservation};
+use sandur_format::catalog_entry::WalKind;
+use sandur_format::wal_segment::{Frame, FrameId, FrameKind, encode_fence};
+use sandur_model::LogBatch;
+use sandur_store::{Created, Intent};
+
+use crate::error::Error;
+use crate::flush::{Ending, Flushed};
+use crate::follow_writers::{CaughtUp, WriterTail, WhenFull};
+use crate::head::{Head, push_bytes};
+use crate::shared::{Shared, member_path};
+use crate::view::floor_of;
+use crate::wal::{self, frame};
+
+/// First pause before an adoption is tried again; doubled up to the maximum.
+const PAUSE_BASE: Duration = Duration::from_secs(1);
+/// Longest pause before an adoption is tried again.
+const PAUSE_MAX: Duration = Duration::from_secs(30);
+
+/// A dead writer of this directory whose rows are in our heads.
+pub(crate) struct Dead {
+    incarnation: Id,
+    /// The sequence number at which its WAL ends.
+    fence: u64,
+    /// Files that are kept for `sandur check`, because something in them is damaged.
+    damaged: Vec<String>,
+}
+
+impl Shared {
+    /// Reads the WAL of every dead writer of this directory into heads.
+    pub(crate) async fn recover(&self) -> Result<Vec<Dead>, Error> {
+        let own = self.incarnation();
+        let snapshot = self.catalog.snapshot();
+        let mut dead = Vec::new();
+        for writer in snapshot.writers().values() {
+            if writer.incarnation == own || writer.is_sealed() {
+                continue;
+            }
+            if writer.wal != WalKind::Local {
+                let id = writer.incarnation;
+                tracing::warn!(incarnation = %id, "a writer of a bucket is in a local catalog; it is left");
+                continue;
+            }
+            dead.push(self.replay(writer.incarnation).await?);
+        }
+        self.recovering.send_replace(dead.len());
+        Ok(dead)
+    }
+
+    /// Reads the files of one dead writer.
+    async fn replay(&self, incarnation: Id) -> Result<Dead, Error> {
+        let files = self.store.list(&format!("wal/{incarnation}"), Intent::wal()).await?;
+        let mut files: Vec<(u64, String)> =
+            files.into_iter().filter_map(|file| Some((wal::sequence_of(&file.path)?, file.path))).collect();
+        files.sort_unstable();
+        let floor = floor_of(&self.views.current().snapshot, incarnation);
+        let mut dead = Dead { incarnation, fence: floor, damaged: Vec::new() };
+        let mut rows = 0;
+        for (n, (_, path)) in files.iter().enumerate() {
+            let flushed = files.get(n + 1).is_some_and(|(next, _)| *next <= floor);
+            if !flushed {
+                rows += self.replay_file(path, &mut dead).await?;
+            }
+        }
+        self.views.advance(incarnation, dead.fence);
+        tracing::info!(%incarnation, rows, end = dead.fence, "the WAL of an earlier process was read");
+        Ok(dead)
+    }
+
+    async fn replay_file(&self, path: &str, dead: &mut Dead) -> Result<usize, Error> {
+        let bytes = self.store.get(path, Intent::wal()).await?;
+        let (source, incarnation) = (bytes.clone(), dead.incarnation);
+        let found = self.env.run_cpu(Lane::Background, move || frame::of_file(incarnation, &source)).await;
+        if let Some(damage) = found.damage {
+            tracing::error!(path, damage, "acknowledged rows in a WAL file are damaged; the file is kept");
+            dead.damaged.push(path.to_owned());
+        }
+        let mut rows = 0;
+        for frame in found.frames {
+            let sequence = frame.header().id.sequence;
+            if sequence < dead.fence {
+                continue;
+            }
+            dead.fence = sequence + 1;
+            let source = bytes.clone();
+            let decode = move || frame::batches(&frame, &source);
+            match self.env.run_cpu(Lane::Background, decode).await {
+                Ok(batches) => rows += self.insert_of_dead(incarnation, sequence, batches).await?,
+                Err(error) => {
+                    tracing::error!(path, sequence, %error, "a WAL frame is damaged; the file is kept");
+                    dead.damaged.push(path.to_owned());
+                }
+            }
+        }
+        Ok(rows)
+    }
+
+    /// Puts the rows of a dead writer's frame into its head. When memory is short, what was read of
+    /// that writer so far is flushed first.
+    async fn insert_of_dead(
+        &self,
+        incarnation: Id,
+        sequence: u64,
+        batches: Vec<LogBatch>,
+    ) -> Result<usize, Error> {
+        let rows = batches.iter().map(LogBatch::rows).sum();
+        let mut reserved = Vec::with_capacity(batches.len());
+        for batch in batches {
+            let memory = self.reserve_or_flush(incarnation, push_bytes(&batch)).await?;
+            reserved.push((batch, memory));
+        }
+        self.views.insert(incarnation, sequence, reserved);
+        Ok(rows)
+    }
+
+    /// Takes memory of the write budget for rows of a dead writer.
+    pub(crate) async fn reserve_or_flush(&self, incarnation: Id, bytes: u64) -> Result<Reservation, Error> {
+        let budget = &self.options.write_budget;
+        if let Ok(memory) = budget.reserve(bytes) {
+            return Ok(memory);
+        }
+        self.views.seal(incarnation);
+        for head in self.views.heads_of(incarnation) {
+            self.flush_head(&head, Ending::Open).await?;
+        }
+        Ok(budget.reserve(bytes)?)
+    }
+
+    /// Flushes and seals dead writers of this directory, until that is done or the engine stops.
+    pub(crate) async fn flush_dead(self: Arc<Self>, dead: Vec<Dead>) {
+        for dead in dead {
+            let mut pause = PAUSE_BASE;
+            while let Err(error) = self.finish(dead.incarnation, dead.fence, &dead.damaged).await {
+                tracing::warn!(incarnation = %dead.incarnation, %error, "an adoption is tried again");
+                if !self.pause(pause).await {
+                    return;
+                }
+                pause = (pause * 2).min(PAUSE_MAX);
+            }
+            self.recovering.send_modify(|count| *count -= 1);
+        }
+    }
+
+    /// Fences a silent writer of the bucket, reads it to the end, flushes and seals it.
+    pub(crate) async fn adopt(&self, mut tail: WriterTail) -> Result<(), Error> {
+        let incarnation = tail.incarnation();
+        // A segment may be absent because the writer has flushed and deleted it: the newest floor tells.
+        self.publish(self.catalog.refresh().await?);
+        let fence = loop {
+            if let CaughtUp::Fenced { fence } = tail.read(self, WhenFull::Flush).await? {
+                break fence;
+            }
+            if floor_of(&self.views.current().snapshot, incarnation) == u64::MAX {
+                return Ok(());
+            }
+            let sequence = tail.next();
+            let path = wal::path(incarnation, sequence);
+            let bytes = encode_fence(FrameId { incarnation, sequence });
+            match self.store.create(&path, bytes, Intent::wal()).await? {
+                Created::New => break sequence,
+                // A segment that got there first, or somebody else's fence: the tail reads it.
+                Created::Exists(_) => {}
+            }
+        };
+        tracing::info!(%incarnation, fence, "a silent writer is fenced and adopted");
+        self.finish(incarnation, fence, tail.damaged()).await
+    }
+
+    /// Flushes what is left of a dead writer and seals it; then its WAL is deleted, but for the fence.
+    /// Gives up when the writer has moved its floor beyond the fence: it lives, and the fence is void.
+    async fn finish(&self, incarnation: Id, fence: u64, damaged: &[String]) -> Result<(), Error> {
+        loop {
+            let floor = floor_of(&self.views.current().snapshot, incarnation);
+            if floor == u64::MAX {
+                return Ok(()); // somebody else has sealed it
+            }
+            if floor > fence {
+                tracing::info!(%incarnation, fence, floor, "a writer that was to be adopted goes on");
+                return Ok(());
+            }
+            self.views.seal(incarnation);
+            let heads = self.views.heads_of(incarnation);
+            let (head, ending) = match &heads[..] {
+                [] => {
+                    let head = Head::new(incarnation, floor, self.env.monotonic());
+                    (Arc::new(head), Ending::Sealed { fence })
+                }
+                [last] => (Arc::clone(last), Ending::Sealed { fence }),
+                [first, ..] => (Arc::clone(first), Ending::Open),
+            };
+            if ending != Ending::Open {
+                head.advance(fence);
+            }
+            let flushed = self.flush_head(&head, ending).await?;
+            if flushed == Flushed::Committed && ending != Ending::Open {
+                break;
+            }
+        }
+        self.metrics.adoptions.inc();
+        self.delete_wal(incarnation, fence, damaged).await;
+        Ok(())
+    }
+
+    /// Deletes what a sealed writer left, but for damaged objects and the fence. What remains is found
+    /// by garbage collection.
+    async fn delete_wal(&self, incarnation: Id, fence: u64, damaged: &[String]) {
+        let objects = match self.store.list(&format!("wal/{incarnation}"), Intent::gc()).await {
+            Ok(objects) => objects,
+            Err(error) => return tracing::warn!(%incarnation, %error, "a flushed WAL could not be listed"),
+        };
+        let below_fence = |path: &str| wal::sequence_of(path).is_some_and(|sequence| sequence < fence);
+        for object in objects.iter().filter(|o| below_fence(&o.path) && !damaged.contains(&o.path)) {
+            if let Err(error) = self.store.delete(&object.path, Intent::gc()).await {
+                tracing::warn!(path = object.path, %error, "a flushed WAL object could not be deleted");
+            }
+        }
+        if !self.local
+            && let Err(error) = self.store.delete(&member_path(incarnation), Intent::member()).await
+        {
+            tracing::warn!(%incarnation, %error, "the heartbeat of a dead writer could not be deleted");
+        }
+    }
+}
+
+/// Whether a frame is a fence.
+pub(crate) fn is_fence(frame: &Frame) -> bool {
+    frame.header().kind == FrameKind::Fence
+}

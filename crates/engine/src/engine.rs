@@ -1,0 +1,332 @@
+//! The engine as others see it: open, push, flush, follow, shut down.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use sandur_base::{Env, Id, Lane, Task};
+use sandur_catalog::{Catalog, Snapshot};
+use sandur_format::wal_segment::{ARENA_BYTES_MAX, Record};
+use sandur_model::{LogBatch, Matcher};
+use sandur_query::{Follow, QueryContext, Source};
+use sandur_store::{Intent, Store, StoreKind};
+use tokio::sync::{mpsc, oneshot};
+
+use crate::cache::BlockCache;
+use crate::error::Error;
+use crate::flush::{Ending, task as flush_task};
+use crate::follow_writers::WriterFollower;
+use crate::head::{Head, push_bytes};
+use crate::maintain;
+use crate::metrics::Metrics;
+use crate::options::EngineOptions;
+use crate::scan::{BlockReader, EngineSource};
+use crate::shared::{Shared, member_path};
+use crate::view::View;
+use crate::wal::{End, Wal};
+
+/// Text bytes or rows of a batch from which preparing it for the WAL leaves the I/O threads.
+const SMALL_BYTES: usize = 64 << 10;
+const SMALL_ROWS: usize = 1_000;
+/// Flush requests that may wait.
+const FLUSH_QUEUE: usize = 16;
+/// Longest pause before a fenced engine tries again to register a new incarnation.
+const RESTART_PAUSE_MAX: Duration = Duration::from_secs(30);
+/// Timestamps closer than a day to the ends of the range belong to windows that cannot be told.
+const TIMESTAMP_MARGIN_NS: i64 = 86_400 * 1_000_000_000;
+/// Longest line in bytes; limits of tenants are far below.
+const LINE_BYTES_MAX: u32 = 64 << 20;
+
+/// A log engine over one store. Dropping it without [`Engine::shutdown`] is a crash: nothing that was
+/// acknowledged is lost.
+pub struct Engine {
+    shared: Arc<Shared>,
+    reader: BlockReader,
+    flush_requests: mpsc::Sender<flush_task::Request>,
+    supervisor: Mutex<Option<Task<Option<u64>>>>,
+    closing: Arc<AtomicBool>,
+    tasks: Mutex<Vec<Task<()>>>,
+}
+
+impl Engine {
+    /// Opens the engine: registers a new incarnation, reads what earlier or other writers left in their
+    /// WAL, so that it can be queried, and starts the background tasks.
+    pub async fn open(store: Store, env: Env, options: EngineOptions) -> Result<Arc<Self>, Error> {
+        let local = matches!(store.kind(), StoreKind::Local { .. });
+        let catalog = Catalog::open(store.clone(), env.clone(), options.catalog.clone()).await?;
+        let shared = Shared::new(store, env.clone(), catalog, options, local);
+        let committer = shared.start_wal().await?;
+        let mut tasks = vec![env.spawn("view-publisher", publish_snapshots(Arc::clone(&shared)))];
+        if local {
+            let dead = shared.recover().await?;
+            tasks.push(env.spawn("recovery", Arc::clone(&shared).flush_dead(dead)));
+        } else {
+            shared.beat(0).await?;
+            let mut follower = WriterFollower::new(Arc::clone(&shared));
+            follower.tick().await?;
+            tasks.push(env.spawn("writer-follower", follower.run()));
+            tasks.push(env.spawn("heartbeat", send_heartbeats(Arc::clone(&shared))));
+        }
+        let (flush_requests, requests) = mpsc::channel(FLUSH_QUEUE);
+        tasks.push(env.spawn("flush", flush_task::run(Arc::clone(&shared), requests)));
+        let cache = Arc::new(BlockCache::new(shared.options.cache_bytes));
+        let reader = BlockReader::new(env.clone(), shared.store.clone(), cache);
+        tasks.push(env.spawn("maintenance", maintain::run(Arc::clone(&shared), reader.clone())));
+        let closing = Arc::new(AtomicBool::new(false));
+        let supervise = supervise(Arc::clone(&shared), committer, Arc::clone(&closing));
+        let supervisor = Mutex::new(Some(env.spawn("wal-supervisor", supervise)));
+        Ok(Arc::new(Self { shared, reader, flush_requests, supervisor, closing, tasks: Mutex::new(tasks) }))
+    }
+
+    /// Stores a batch. Returns when it is durable and can be queried. After an error it may or may not
+    /// be stored; sending it again is safe, because equal rows are stored once.
+    pub async fn push(&self, batch: LogBatch) -> Result<(), Error> {
+        let started = self.shared.env.monotonic();
+        let outcome = self.push_uncounted(batch).await;
+        let metrics = &self.shared.metrics;
+        match outcome {
+            Ok(()) => {
+                let waited = self.shared.env.monotonic().saturating_sub(started);
+                metrics.push_seconds.observe(waited.as_secs_f64());
+            }
+            Err(_) => drop(metrics.pushes_failed.inc()),
+        }
+        outcome
+    }
+
+    async fn push_uncounted(&self, batch: LogBatch) -> Result<(), Error> {
+        if batch.rows() == 0 {
+            return Ok(());
+        }
+        let shared = &self.shared;
+        let wal = shared.wal();
+        wal.status().check(shared.env.monotonic())?;
+        check_bounds(&batch)?;
+        let (bytes, limit) = (push_bytes(&batch), shared.options.push_bytes_max());
+        if bytes > limit || batch.arena.bytes.len() > ARENA_BYTES_MAX {
+            return Err(Error::BatchTooLarge { bytes, limit: limit.min(ARENA_BYTES_MAX as u64) });
+        }
+        let memory = shared.options.write_budget.reserve(bytes).inspect_err(|_| shared.press())?;
+        let (batch, record) = self.prepare(batch).await?;
+        let outcome = wal.enqueue(batch, record, memory)?;
+        let patience = shared.options.push_timeout;
+        match shared.env.timeout(patience, outcome).await {
+            Some(Ok(outcome)) => outcome,
+            Some(Err(_)) => Err(wal.status().end_reason()),
+            None => {
+                let reason = wal.status().trouble().unwrap_or_else(|| "the WAL is slow".to_owned());
+                Err(Error::AckTimeout { waited: patience, reason })
+            }
+        }
+    }
+
+    /// The batch without its compressed form, and its record for the WAL.
+    async fn prepare(&self, mut batch: LogBatch) -> Result<(LogBatch, Record), Error> {
+        let has_small_text = batch.arena.compressed.is_some() || batch.arena.bytes.len() < SMALL_BYTES;
+        let small = has_small_text && batch.rows() < SMALL_ROWS;
+        let prepare = move || {
+            let record = Record::of(&batch);
+            batch.arena.compressed = None;
+            (batch, record)
+        };
+        let (batch, record) =
+            if small { prepare() } else { self.shared.env.run_cpu(Lane::Query, prepare).await };
+        Ok((batch, record.map_err(|error| Error::Internal(error.to_string()))?))
+    }
+
+    /// Puts everything in blocks that was acknowledged before the call, by this process or by the ones
+    /// that this directory had before.
+    pub async fn flush(&self) -> Result<(), Error> {
+        let mut recovering = self.shared.recovering.subscribe();
+        // The sender is in `shared`, which is alive.
+        let _ = recovering.wait_for(|count| *count == 0).await;
+        let (reply, outcome) = oneshot::channel();
+        self.flush_requests.send(reply).await.map_err(|_| Error::ShuttingDown)?;
+        outcome.await.map_err(|_| Error::ShuttingDown)?
+    }
+
+    /// Follows new rows of matching streams from now on.
+    pub fn follow(
+        &self,
+        context: &QueryContext,
+        matchers: Vec<Matcher>,
+    ) -> Result<Box<dyn Follow>, sandur_query::Error> {
+        self.shared.followers.follow(context, matchers)
+    }
+
+    /// Queries over everything that the engine holds.
+    pub fn source(self: &Arc<Self>) -> Arc<dyn Source> {
+        let (views, followers) = (Arc::clone(&self.shared.views), Arc::clone(&self.shared.followers));
+        Arc::new(EngineSource::new(views, followers, self.reader.clone()))
+    }
+
+    /// What queries see now: a catalog snapshot and the heads that belong to it.
+    pub fn view(&self) -> Arc<View> {
+        self.shared.views.current()
+    }
+
+    /// Makes a newer catalog snapshot visible at once. Snapshots of this process's catalog become
+    /// visible by themselves soon after.
+    pub fn publish(&self, snapshot: Arc<Snapshot>) {
+        self.shared.publish(snapshot);
+    }
+
+    /// The store.
+    pub fn store(&self) -> &Store {
+        &self.shared.store
+    }
+
+    /// The catalog.
+    pub fn catalog(&self) -> &Catalog {
+        &self.shared.catalog
+    }
+
+    /// Clock, tasks and CPU.
+    pub fn env(&self) -> &Env {
+        &self.shared.env
+    }
+
+    /// The incarnation that pushes are acknowledged under. It changes when this process is fenced.
+    pub fn incarnation(&self) -> Id {
+        self.shared.incarnation()
+    }
+
+    /// Counters of the write half.
+    pub fn metrics(&self) -> &Metrics {
+        let totals = self.view().head_totals();
+        let metrics = &self.shared.metrics;
+        metrics.head_rows.set(totals.rows as i64);
+        metrics.head_line_bytes.set(totals.line_bytes as i64);
+        metrics.heads.set(self.view().heads.len() as i64);
+        metrics
+    }
+
+    /// Fails when pushes are refused now, and says why: for readiness.
+    pub fn writable(&self) -> Result<(), Error> {
+        if self.closing.load(Ordering::Acquire) {
+            return Err(Error::ShuttingDown);
+        }
+        self.shared.wal().status().check_without_trial(self.shared.env.monotonic())
+    }
+
+    /// Takes no more pushes, waits for those that wait, flushes everything, seals the incarnation, so
+    /// that the next start has nothing to adopt, and ends all tasks. When that is not possible in time
+    /// the rest stays in the WAL, and the error says so.
+    pub async fn shutdown(&self) -> Result<(), Error> {
+        self.closing.store(true, Ordering::Release);
+        self.shared.wal().close();
+        let patience = self.shared.options.shutdown_timeout;
+        let finished = self.shared.env.timeout(patience, self.finish()).await;
+        self.shared.shutdown.trigger();
+        self.shared.followers.close();
+        let tasks = std::mem::take(&mut *self.tasks.lock().unwrap_or_else(PoisonError::into_inner));
+        for task in tasks {
+            task.abort();
+            // An aborted task is what was asked for.
+            let _ = task.join().await;
+        }
+        finished.unwrap_or_else(|| {
+            let reason = "not everything was flushed; the rest is in the WAL and is read at the next start";
+            Err(Error::AckTimeout { waited: patience, reason: reason.to_owned() })
+        })
+    }
+
+    async fn finish(&self) -> Result<(), Error> {
+        let supervisor = self.supervisor.lock().unwrap_or_else(PoisonError::into_inner).take();
+        let Some(supervisor) = supervisor else { return Ok(()) };
+        let next = supervisor.join().await.map_err(|error| Error::Internal(error.to_string()))?;
+        self.flush().await?;
+        let Some(next) = next else { return Err(self.shared.wal().status().end_reason()) };
+        let shared = &self.shared;
+        let wal = shared.wal();
+        let floor = crate::view::floor_of(&shared.views.current().snapshot, wal.incarnation());
+        if floor <= next {
+            let rest = Arc::new(Head::new(wal.incarnation(), floor, shared.env.monotonic()));
+            rest.advance(next);
+            shared.flush_head(&rest, Ending::Sealed { fence: next }).await?;
+        }
+        wal.delete_below(floor, next).await;
+        if !shared.local {
+            shared.store.delete(&member_path(wal.incarnation()), Intent::member()).await?;
+        }
+        Ok(())
+    }
+}
+
+fn check_bounds(batch: &LogBatch) -> Result<(), Error> {
+    let (earliest, latest) = (i64::MIN + TIMESTAMP_MARGIN_NS, i64::MAX - TIMESTAMP_MARGIN_NS);
+    for entry in batch.streams.iter().flat_map(|stream| &stream.entries) {
+        let timestamp = entry.timestamp;
+        if timestamp < earliest || timestamp > latest {
+            return Err(Error::Timestamp { timestamp });
+        }
+        if entry.line.len > LINE_BYTES_MAX {
+            let (bytes, limit) = (u64::from(entry.line.len), u64::from(LINE_BYTES_MAX));
+            return Err(Error::BatchTooLarge { bytes, limit });
+        }
+    }
+    Ok(())
+}
+
+/// Makes snapshots visible that other parts of this process committed.
+async fn publish_snapshots(shared: Arc<Shared>) {
+    let mut snapshots = shared.catalog.watch();
+    while snapshots.changed().await.is_ok() {
+        let snapshot = Arc::clone(&snapshots.borrow_and_update());
+        shared.publish(snapshot);
+    }
+}
+
+async fn send_heartbeats(shared: Arc<Shared>) {
+    for counter in 1.. {
+        if !shared.pause(shared.options.heartbeat_interval).await {
+            return;
+        }
+        if let Err(error) = shared.beat(counter).await {
+            tracing::warn!(%error, "the heartbeat could not be written");
+        }
+    }
+}
+
+/// Starts a new incarnation each time the current one is fenced. Gives the first unused sequence number
+/// of the last one when the queue was closed; `None` when there is none.
+async fn supervise(shared: Arc<Shared>, mut committer: Task<End>, closing: Arc<AtomicBool>) -> Option<u64> {
+    loop {
+        match committer.join().await {
+            Ok(End::Closed { next }) => return Some(next),
+            Ok(End::Fenced) => {}
+            Err(error) => {
+                tracing::error!(%error, "nothing is acknowledged any more");
+                shared.wal().status().end(Error::Internal(error.to_string()));
+                return None;
+            }
+        }
+        if closing.load(Ordering::Acquire) {
+            return None;
+        }
+        committer = restart(&shared).await;
+        if closing.load(Ordering::Acquire) {
+            shared.wal().close();
+        }
+    }
+}
+
+async fn restart(shared: &Shared) -> Task<End> {
+    let mut pause = Duration::from_secs(1);
+    loop {
+        match shared.start_wal().await {
+            Ok(committer) => return committer,
+            Err(error) => tracing::warn!(%error, "a new incarnation could not be registered yet"),
+        }
+        shared.env.sleep(pause).await;
+        pause = (pause * 2).min(RESTART_PAUSE_MAX);
+    }
+}
+
+impl Drop for Engine {
+    /// Ends the queue, so that no push waits for a committer that is gone.
+    fn drop(&mut self) {
+        let wal: Arc<Wal> = self.shared.wal();
+        wal.close();
+    }
+}

@@ -1,0 +1,150 @@
+//! What can go wrong in the engine, as types.
+//!
+//! A failed WAL frame fails every push in it, so the errors are cheap to clone.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use sandur_base::units::ByteSize;
+use sandur_base::{ErrorKind, Id, OverBudget};
+
+/// A failure of the engine.
+#[derive(Clone, Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum Error {
+    /// The heads hold as much as they may, because flushing lags behind.
+    #[error(
+        "the heads are full: {} more would exceed the memory budget '{}' of {} ({} in use by rows that \
+         wait for a flush); send again later, or raise --memory-limit",
+        ByteSize(.0.asked), .0.budget, ByteSize(.0.limit), ByteSize(.0.used)
+    )]
+    HeadsFull(OverBudget),
+    /// More pushes wait for the WAL than may.
+    #[error("{limit} pushes wait for the WAL already (push_queue); send again later")]
+    QueueFull {
+        /// The bound.
+        limit: usize,
+    },
+    /// A batch that would not even fit into empty heads.
+    #[error(
+        "a batch of {} is larger than the {} that one push may take of the write budget; send smaller \
+         requests, or raise --memory-limit",
+        ByteSize(*.bytes), ByteSize(*.limit)
+    )]
+    BatchTooLarge {
+        /// What the batch takes in memory.
+        bytes: u64,
+        /// What one batch may take.
+        limit: u64,
+    },
+    /// A timestamp that no window can hold.
+    #[error("timestamp {timestamp} is out of range: the years 1678 to 2261 can be stored")]
+    Timestamp {
+        /// Nanoseconds since the epoch.
+        timestamp: i64,
+    },
+    /// The WAL's device is full. Nothing of the push was applied.
+    #[error(
+        "no space left for the WAL: {reason}; the push was not applied, free space or lower the retention"
+    )]
+    NoSpace {
+        /// What the store said.
+        reason: String,
+    },
+    /// A WAL write or fsync failed in a way that no later success can be trusted after.
+    #[error(
+        "the WAL cannot be written any more: {reason}; the push was not acknowledged, nothing will be \
+         until the process is restarted on a sound disk"
+    )]
+    Poisoned {
+        /// What the store said.
+        reason: String,
+    },
+    /// Another process has sealed this incarnation, because it seemed dead.
+    #[error(
+        "incarnation {incarnation} was fenced by another process that found it silent; the push was not \
+         acknowledged, send it again"
+    )]
+    Fenced {
+        /// The incarnation that ended.
+        incarnation: Id,
+    },
+    /// The store did not take the WAL segment in time. It may still do so.
+    #[error(
+        "the WAL was not durable within {waited:?} ({reason}); the push is not acknowledged, sending it \
+         again is safe"
+    )]
+    AckTimeout {
+        /// How long the push waited.
+        waited: Duration,
+        /// The latest trouble of the WAL.
+        reason: String,
+    },
+    /// The engine stops.
+    #[error("the server is shutting down; send again to another one or later")]
+    ShuttingDown,
+    /// The store failed.
+    #[error(transparent)]
+    Store(Arc<sandur_store::Error>),
+    /// The catalog failed.
+    #[error(transparent)]
+    Catalog(Arc<sandur_catalog::Error>),
+    /// A commit failed.
+    #[error("{what} could not be committed: {reason}")]
+    Refused {
+        /// What was to be committed.
+        what: &'static str,
+        /// Why.
+        reason: String,
+        /// The kind of the catalog's failure.
+        kind: ErrorKind,
+    },
+    /// Stored bytes are damaged.
+    #[error("'{path}' is damaged: {reason}; run `sandur check`")]
+    Damaged {
+        /// The object.
+        path: String,
+        /// What is wrong.
+        reason: String,
+    },
+    /// A defect of ours.
+    #[error("internal error of the engine: {0}; please report it")]
+    Internal(String),
+}
+
+impl Error {
+    /// The kind that decides status codes and retries.
+    pub fn kind(&self) -> ErrorKind {
+        match self {
+            Self::HeadsFull(_) | Self::QueueFull { .. } => ErrorKind::Busy,
+            Self::BatchTooLarge { .. } => ErrorKind::Limit,
+            Self::Timestamp { .. } => ErrorKind::Invalid,
+            Self::NoSpace { .. } | Self::Poisoned { .. } | Self::Fenced { .. } => ErrorKind::Unavailable,
+            Self::ShuttingDown => ErrorKind::Unavailable,
+            Self::Refused { kind, .. } => *kind,
+            Self::AckTimeout { .. } => ErrorKind::Timeout,
+            Self::Store(error) => error.kind(),
+            Self::Catalog(error) => error.kind(),
+            Self::Damaged { .. } => ErrorKind::Corrupt,
+            Self::Internal(_) => ErrorKind::Internal,
+        }
+    }
+}
+
+impl From<sandur_store::Error> for Error {
+    fn from(error: sandur_store::Error) -> Self {
+        Self::Store(Arc::new(error))
+    }
+}
+
+impl From<sandur_catalog::Error> for Error {
+    fn from(error: sandur_catalog::Error) -> Self {
+        Self::Catalog(Arc::new(error))
+    }
+}
+
+impl From<OverBudget> for Error {
+    fn from(refusal: OverBudget) -> Self {
+        Self::HeadsFull(refusal)
+    }
+}

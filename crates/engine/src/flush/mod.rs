@@ -1,0 +1,215 @@
+//! Flush: the rows of a sealed head become blocks, and one commit moves the WAL floor past them.
+//!
+//! Blocks are uploaded first, then committed together with `Floor a -> b` under the precondition that
+//! the floor still is `a` and that the writer is live: whoever else put the same rows in blocks (an
+//! adopter, or an earlier attempt of ours whose answer was lost) makes this commit fail, so rows are in
+//! blocks exactly once. The view changes from head to blocks in one step.
+
+mod assembly;
+mod plan;
+pub(crate) mod task;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures_util::stream::{StreamExt, TryStreamExt};
+use sandur_base::{Env, Id, Lane};
+use sandur_catalog::{Catalog, CommitError, Snapshot};
+use sandur_format::catalog_entry::{BlockMeta, Edit, Precondition};
+use sandur_store::{Intent, Store};
+
+use crate::error::Error;
+use crate::head::Head;
+use crate::metrics::Metrics;
+use crate::view::{Views, floor_of};
+use assembly::{Assembly, Step};
+use plan::{BlockPlan, plan_blocks};
+
+/// First pause before a commit is tried again; doubled up to the maximum.
+const PAUSE_BASE: Duration = Duration::from_millis(500);
+/// Longest pause before a commit is tried again.
+const PAUSE_MAX: Duration = Duration::from_secs(15);
+
+/// What a flush works with.
+pub(crate) struct Flusher {
+    pub(crate) env: Env,
+    pub(crate) store: Store,
+    pub(crate) catalog: Catalog,
+    pub(crate) views: Arc<Views>,
+    pub(crate) metrics: Metrics,
+}
+
+/// Whether the WAL of the flushed incarnation ends with the flushed head.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Ending {
+    /// It goes on.
+    Open,
+    /// It ends before this sequence number: the incarnation is sealed in the same commit.
+    Sealed {
+        /// The sequence number of the fence.
+        fence: u64,
+    },
+}
+
+/// How a flush ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Flushed {
+    /// The rows are in blocks of ours.
+    Committed,
+    /// Somebody else changed the floor or sealed the incarnation; nothing of ours was committed.
+    Overtaken,
+}
+
+impl Flusher {
+    /// Flushes a head on behalf of `author`. Tries again until it is done or overtaken; the caller
+    /// bounds the time.
+    pub(crate) async fn flush(&self, author: Id, head: &Arc<Head>, ending: Ending) -> Result<Flushed, Error> {
+        let started = self.env.monotonic();
+        let blocks = self.write_blocks(author, head).await?;
+        let outcome = self.commit(author, head, ending, &blocks).await;
+        match outcome {
+            Ok(Flushed::Committed) => self.count(&blocks, started),
+            // Rejected means that the blocks can never become part of the catalog.
+            Ok(Flushed::Overtaken) => self.delete_blocks(&blocks).await,
+            // Unknown: they may be part of it. Garbage collection finds out.
+            Err(_) => {}
+        }
+        outcome
+    }
+
+    fn count(&self, blocks: &[BlockMeta], started: Duration) {
+        self.metrics.flushes.inc();
+        self.metrics.blocks.inc_by(blocks.len() as u64);
+        self.metrics.block_bytes.inc_by(blocks.iter().map(|block| block.size).sum());
+        let waited = self.env.monotonic().saturating_sub(started);
+        self.metrics.flush_seconds.observe(waited.as_secs_f64());
+    }
+
+    async fn write_blocks(&self, author: Id, head: &Arc<Head>) -> Result<Vec<BlockMeta>, Error> {
+        let planned = Arc::clone(head);
+        let plans = self.env.run_cpu(Lane::Background, move || plan_blocks(&planned)).await;
+        let parallelism = self.env.cpu().parallelism();
+        let writes = plans.into_iter().map(|plan| self.write_block(author, Arc::new(plan)));
+        futures_util::stream::iter(writes).buffered(parallelism).try_collect().await
+    }
+
+    async fn write_block(&self, author: Id, plan: Arc<BlockPlan>) -> Result<BlockMeta, Error> {
+        let mut meta = empty_meta(self.env.new_id(), author, &plan);
+        let path = meta.path();
+        let damaged = |error: sandur_format::Error| Error::Internal(format!("block '{path}': {error}"));
+        let mut upload = self.store.upload(&path, Intent::block()).await?;
+        let mut assembly = Box::new(Assembly::begin(plan).map_err(damaged)?);
+        loop {
+            let work = move || {
+                let mut output = Vec::new();
+                let step = assembly.step(&mut output);
+                (step, output)
+            };
+            let (step, output) = self.env.run_cpu(Lane::Background, work).await;
+            for bytes in output {
+                upload.write(bytes).await?;
+            }
+            match step.map_err(damaged)? {
+                Step::More(rest) => assembly = rest,
+                Step::Done { summary, duplicates } => {
+                    self.metrics.duplicates.inc_by(duplicates);
+                    meta.min_ts = summary.min_ts;
+                    meta.max_ts = summary.max_ts;
+                    meta.rows = summary.rows;
+                    meta.raw_bytes = summary.raw_bytes;
+                    meta.size = summary.size;
+                    meta.streams = summary.streams;
+                    meta.pages = summary.pages;
+                    meta.footer_offset = summary.footer_offset;
+                    meta.footer_len = summary.footer_len;
+                    break;
+                }
+            }
+        }
+        upload.finish().await?;
+        Ok(meta)
+    }
+
+    async fn commit(
+        &self,
+        author: Id,
+        head: &Head,
+        ending: Ending,
+        blocks: &[BlockMeta],
+    ) -> Result<Flushed, Error> {
+        let incarnation = head.incarnation();
+        let (edits, preconditions) = transaction(head, ending, blocks);
+        let mut pause = PAUSE_BASE;
+        loop {
+            let committed = self.catalog.commit(author, edits.clone(), preconditions.clone()).await;
+            let error = match committed {
+                Ok(snapshot) => {
+                    self.views.publish(snapshot);
+                    return Ok(Flushed::Committed);
+                }
+                Err(CommitError::Rejected { why }) => {
+                    let snapshot = self.catalog.refresh().await?;
+                    let done = is_done(&snapshot, incarnation, head.end(), blocks);
+                    self.views.publish(snapshot);
+                    tracing::info!(%incarnation, %why, done, "a flush was settled by an earlier commit");
+                    return Ok(if done { Flushed::Committed } else { Flushed::Overtaken });
+                }
+                Err(CommitError::TooLarge(error)) => return Err(Error::Internal(error.to_string())),
+                Err(error) => error,
+            };
+            tracing::warn!(%incarnation, %error, "the commit of a flush is tried again");
+            self.metrics.flush_failures.inc();
+            self.env.sleep(pause).await;
+            pause = (pause * 2).min(PAUSE_MAX);
+        }
+    }
+
+    async fn delete_blocks(&self, blocks: &[BlockMeta]) {
+        for block in blocks {
+            let path = block.path();
+            if let Err(error) = self.store.delete(&path, Intent::gc()).await {
+                tracing::warn!(path, %error, "a block that was not committed is left to garbage collection");
+            }
+        }
+    }
+}
+
+/// Whether an earlier attempt of the same commit happened. Blocks may be compacted already, so the
+/// floor decides when the head had no rows or the blocks are gone.
+fn is_done(snapshot: &Snapshot, incarnation: Id, end: u64, blocks: &[BlockMeta]) -> bool {
+    floor_of(snapshot, incarnation) >= end
+        && blocks.iter().all(|block| snapshot.is_referenced(block.id))
+}
+
+fn transaction(head: &Head, ending: Ending, blocks: &[BlockMeta]) -> (Vec<Edit>, Vec<Precondition>) {
+    let incarnation = head.incarnation();
+    let (from, to) = (head.start(), head.end());
+    let mut edits: Vec<Edit> = blocks.iter().cloned().map(Edit::AddBlock).collect();
+    if from < to {
+        edits.push(Edit::Floor { incarnation, from, to });
+    }
+    if let Ending::Sealed { fence } = ending {
+        edits.push(Edit::Seal { incarnation, fence });
+    }
+    let floor = Precondition::FloorIs { incarnation, at: from };
+    (edits, vec![floor, Precondition::Live { incarnation }])
+}
+
+fn empty_meta(id: Id, writer: Id, plan: &BlockPlan) -> BlockMeta {
+    BlockMeta {
+        id,
+        writer,
+        tenant: plan.tenant.clone(),
+        level: 0,
+        window: plan.window,
+        min_ts: 0,
+        max_ts: 0,
+        rows: 0,
+        raw_bytes: 0,
+        size: 0,
+        streams: 0,
+        pages: 0,
+        footer_offset: 0,
+        footer_len: 0,
+    }
+}

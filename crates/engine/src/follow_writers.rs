@@ -1,0 +1,338 @@
+//! The other processes of a bucket: their catalog commits, their WAL, their heartbeats.
+//!
+//! One task asks about once a second for news: the catalog's next entry, and the next WAL segment of
+//! every other unsealed writer, whose rows go into heads of ours. So this process answers for all of
+//! them. A writer whose heartbeat and WAL are silent for long is adopted.
+//!
+//! **Bounds.** Rows of other writers take at most a part of the write budget. When it is used up, a
+//! writer is not followed further until its own flushes have made room; meanwhile answers carry a
+//! warning, because newer rows of it are missing.
+//!
+//! **Invariants.** Segments are read in the order of their numbers, without a gap. Silence is measured
+//! by our own monotonic clock from when we first looked; no clocks are compared.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use futures_util::future::join_all;
+use futures_util::stream::StreamExt;
+use sandur_base::{Id, Lane, Task};
+use sandur_catalog::Snapshot;
+use sandur_format::wal_segment::FrameId;
+use sandur_model::LogBatch;
+use sandur_store::{Error as StoreError, Intent};
+
+use crate::adopt::is_fence;
+use crate::error::Error;
+use crate::head::push_bytes;
+use crate::shared::{Shared, member_path};
+use crate::view::floor_of;
+use crate::wal::{self, frame};
+
+/// Segments that are fetched at once while catching up.
+const READ_AHEAD: usize = 8;
+/// Polls without news after which a writer is asked less often.
+const IDLE_POLLS: u32 = 10;
+
+/// Where reading a writer's WAL has come to.
+pub(crate) struct WriterTail {
+    incarnation: Id,
+    next: u64,
+    fenced: bool,
+    damaged: Vec<String>,
+}
+
+/// How reading a WAL to its end went.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum CaughtUp {
+    /// The next segment is not there yet.
+    Yes {
+        /// Segments that were read.
+        segments: u64,
+    },
+    /// The writer is fenced: no segment will follow.
+    Fenced {
+        /// The number of the fence.
+        fence: u64,
+    },
+    /// There is no memory for more.
+    OutOfMemory,
+}
+
+/// What to do when the rows of a writer do not fit into memory.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum WhenFull {
+    /// Read no further: the writer is alive and flushes them itself.
+    Stop,
+    /// Flush what was read: the writer is dead and fenced or about to be.
+    Flush,
+}
+
+impl WriterTail {
+    /// The tail of a writer whose rows below `next` are in heads or blocks.
+    pub(crate) fn new(incarnation: Id, next: u64) -> Self {
+        Self { incarnation, next, fenced: false, damaged: Vec::new() }
+    }
+
+    pub(crate) fn incarnation(&self) -> Id {
+        self.incarnation
+    }
+
+    /// The number of the next segment.
+    pub(crate) fn next(&self) -> u64 {
+        self.next
+    }
+
+    /// Segments that could not be read.
+    pub(crate) fn damaged(&self) -> &[String] {
+        &self.damaged
+    }
+
+    /// Reads segments into the writer's head until there is none.
+    pub(crate) async fn read(&mut self, shared: &Shared, when_full: WhenFull) -> Result<CaughtUp, Error> {
+        let floor = floor_of(&shared.views.current().snapshot, self.incarnation);
+        if floor == u64::MAX {
+            return Ok(CaughtUp::Yes { segments: 0 });
+        }
+        self.next = self.next.max(floor);
+        let (mut segments, mut ahead) = (0, 1);
+        while !self.fenced {
+            let from = self.next;
+            let mut fetches = Vec::with_capacity(ahead);
+            for sequence in from..from + ahead as u64 {
+                fetches.push(fetch(shared, self.incarnation, sequence));
+            }
+            let mut fetched = futures_util::stream::iter(fetches).buffered(READ_AHEAD);
+            while let Some(segment) = fetched.next().await {
+                let Some(bytes) = segment? else {
+                    return Ok(CaughtUp::Yes { segments });
+                };
+                if !self.take(shared, bytes, when_full).await? {
+                    return Ok(CaughtUp::OutOfMemory);
+                }
+                segments += 1;
+                if self.fenced {
+                    break;
+                }
+            }
+            ahead = READ_AHEAD;
+        }
+        Ok(CaughtUp::Fenced { fence: self.next })
+    }
+
+    /// Puts the rows of the next segment into the head; false when there is no memory for them.
+    async fn take(&mut self, shared: &Shared, bytes: Bytes, when_full: WhenFull) -> Result<bool, Error> {
+        let (incarnation, sequence) = (self.incarnation, self.next);
+        let path = wal::path(incarnation, sequence);
+        let decode = {
+            let path = path.clone();
+            move || -> Result<Option<Vec<LogBatch>>, Error> {
+                let frame = frame::of_object(FrameId { incarnation, sequence }, &path, bytes.clone())?;
+                if is_fence(&frame) {
+                    return Ok(None);
+                }
+                let damaged = |error: sandur_format::Error| Error::Damaged { path, reason: error.to_string() };
+                frame::batches(&frame, &bytes).map(Some).map_err(damaged)
+            }
+        };
+        let batches = match shared.env.run_cpu(Lane::Query, decode).await {
+            Ok(Some(batches)) => batches,
+            Ok(None) => {
+                self.fenced = true;
+                return Ok(true);
+            }
+            Err(error) => {
+                tracing::error!(%error, "acknowledged rows in a WAL segment are damaged");
+                self.damaged.push(path);
+                Vec::new()
+            }
+        };
+        let mut reserved = Vec::with_capacity(batches.len());
+        for batch in batches {
+            let bytes = push_bytes(&batch);
+            let memory = match when_full {
+                WhenFull::Flush => shared.reserve_or_flush(incarnation, bytes).await?,
+                WhenFull::Stop => match shared.followed_budget.reserve(bytes) {
+                    Ok(memory) => memory,
+                    Err(_) => return Ok(false),
+                },
+            };
+            reserved.push((batch, memory));
+        }
+        for batch in shared.views.insert(incarnation, sequence, reserved) {
+            shared.followers.deliver(batch.batch());
+        }
+        shared.metrics.followed_segments.inc();
+        self.next += 1;
+        Ok(true)
+    }
+}
+
+async fn fetch(shared: &Shared, incarnation: Id, sequence: u64) -> Result<Option<Bytes>, StoreError> {
+    match shared.store.get(&wal::path(incarnation, sequence), Intent::wal()).await {
+        Ok(bytes) => Ok(Some(bytes)),
+        Err(error) if error.is_not_found() => Ok(None),
+        Err(error) => Err(error),
+    }
+}
+
+/// A live writer that is followed.
+struct Followed {
+    tail: WriterTail,
+    idle_polls: u32,
+    /// The heartbeat as it was last seen.
+    member: Option<Bytes>,
+    /// Our monotonic time at the last sign of life.
+    last_sign: Duration,
+    /// Our monotonic time at which the heartbeat is looked at next.
+    look_at: Duration,
+}
+
+/// Follows all other writers of the bucket.
+pub(crate) struct WriterFollower {
+    shared: Arc<Shared>,
+    followed: BTreeMap<Id, Followed>,
+    adoptions: BTreeMap<Id, Task<()>>,
+    ticks: u64,
+}
+
+impl WriterFollower {
+    pub(crate) fn new(shared: Arc<Shared>) -> Self {
+        Self { shared, followed: BTreeMap::new(), adoptions: BTreeMap::new(), ticks: 0 }
+    }
+
+    /// Asks for news until the engine stops.
+    pub(crate) async fn run(mut self) {
+        while self.shared.pause(self.shared.options.poll_interval).await {
+            if let Err(error) = self.tick().await {
+                tracing::warn!(%error, "the catalog could not be followed; it is tried again");
+            }
+        }
+    }
+
+    /// Asks once for news of the catalog and of all writers.
+    pub(crate) async fn tick(&mut self) -> Result<(), Error> {
+        self.ticks += 1;
+        let snapshot = self.shared.catalog.refresh().await?;
+        self.shared.publish(Arc::clone(&snapshot));
+        self.reconcile(&snapshot);
+        let (shared, ticks) = (&self.shared, self.ticks);
+        let idle_ticks = idle_ticks(shared);
+        let polls = self.followed.values_mut().map(|followed| async move {
+            if followed.idle_polls < IDLE_POLLS || ticks.is_multiple_of(idle_ticks) {
+                followed.poll(shared).await;
+            }
+            followed.look_for_signs(shared).await;
+        });
+        join_all(polls).await;
+        self.adopt_silent();
+        Ok(())
+    }
+
+    /// Follows exactly the unsealed writers that are neither we nor being adopted.
+    fn reconcile(&mut self, snapshot: &Snapshot) {
+        let own = self.shared.incarnation();
+        self.adoptions.retain(|_, task| !task.is_finished());
+        let writers = snapshot.writers().values();
+        let wanted: BTreeSet<Id> = writers
+            .filter(|writer| !writer.is_sealed() && writer.incarnation != own)
+            .map(|writer| writer.incarnation)
+            .filter(|incarnation| !self.adoptions.contains_key(incarnation))
+            .collect();
+        self.followed.retain(|incarnation, _| wanted.contains(incarnation));
+        let now = self.shared.env.monotonic();
+        for incarnation in wanted {
+            let next = || self.shared.views.next_of(incarnation);
+            self.followed.entry(incarnation).or_insert_with(|| Followed {
+                tail: WriterTail::new(incarnation, next()),
+                idle_polls: 0,
+                member: None,
+                last_sign: now,
+                look_at: now,
+            });
+        }
+        self.shared.metrics.followed_writers.set(self.followed.len() as i64);
+    }
+
+    /// Starts the adoption of writers that have been silent for too long. The processes that are alive
+    /// wait one after the other, so that mostly one of them does the work.
+    fn adopt_silent(&mut self) {
+        let shared = &self.shared;
+        let (now, own) = (shared.env.monotonic(), shared.incarnation());
+        let silence = |followed: &Followed| now.saturating_sub(followed.last_sign);
+        let alive = self.followed.iter().filter(|(_, f)| silence(f) <= shared.options.dead_after);
+        let rank = alive.filter(|(incarnation, _)| **incarnation < own).count() as u32;
+        let patience = shared.options.dead_after + shared.options.heartbeat_interval / 2 * rank;
+        let silent: Vec<Id> =
+            self.followed.iter().filter(|(_, f)| silence(f) > patience).map(|(id, _)| *id).collect();
+        for incarnation in silent {
+            let Some(followed) = self.followed.remove(&incarnation) else { continue };
+            let shared = Arc::clone(&self.shared);
+            let adoption = async move {
+                if let Err(error) = shared.adopt(followed.tail).await {
+                    tracing::warn!(%incarnation, %error, "a silent writer could not be adopted yet");
+                }
+                shared.views.set_missing(incarnation, None);
+            };
+            self.adoptions.insert(incarnation, self.shared.env.spawn("adoption", adoption));
+        }
+    }
+}
+
+/// Every how many ticks an idle writer is asked.
+fn idle_ticks(shared: &Shared) -> u64 {
+    let interval = shared.options.poll_interval.as_millis().max(1);
+    (shared.options.poll_idle_interval.as_millis() / interval).max(1) as u64
+}
+
+impl Followed {
+    async fn poll(&mut self, shared: &Shared) {
+        let incarnation = self.tail.incarnation;
+        match self.tail.read(shared, WhenFull::Stop).await {
+            Ok(CaughtUp::Yes { segments: 0 }) => {
+                self.idle_polls = self.idle_polls.saturating_add(1);
+                shared.views.set_missing(incarnation, None);
+            }
+            Ok(CaughtUp::Yes { .. }) => {
+                self.idle_polls = 0;
+                self.last_sign = shared.env.monotonic();
+                shared.views.set_missing(incarnation, None);
+            }
+            Ok(CaughtUp::Fenced { .. }) => {}
+            Ok(CaughtUp::OutOfMemory) => {
+                let limit = sandur_base::units::ByteSize(shared.followed_budget.limit());
+                let missing = format!(
+                    "the newest rows of writer {incarnation} are missing: rows of other writers exceed \
+                     the memory budget 'followed writers' of {limit}; raise --memory-limit"
+                );
+                shared.views.set_missing(incarnation, Some(missing));
+            }
+            Err(error) => {
+                tracing::warn!(%incarnation, %error, "the WAL of another writer could not be read");
+                let missing = format!("the newest rows of writer {incarnation} are missing: {error}");
+                shared.views.set_missing(incarnation, Some(missing));
+            }
+        }
+    }
+
+    async fn look_for_signs(&mut self, shared: &Shared) {
+        let now = shared.env.monotonic();
+        if now < self.look_at {
+            return;
+        }
+        self.look_at = now + shared.options.heartbeat_interval / 2;
+        match shared.store.get(&member_path(self.tail.incarnation), Intent::member()).await {
+            Ok(member) => {
+                if self.member.as_ref() != Some(&member) {
+                    self.member = Some(member);
+                    self.last_sign = shared.env.monotonic();
+                }
+            }
+            Err(error) if error.is_not_found() => {}
+            // A store that does not answer says nothing about the writer.
+            Err(_) => self.last_sign = self.last_sign.max(now.saturating_sub(shared.options.dead_after / 2)),
+        }
+    }
+}

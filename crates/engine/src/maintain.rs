@@ -1,0 +1,104 @@
+//! The background: merges, retention, the catalog's own housekeeping, garbage collection.
+//!
+//! One task, one thing at a time, so that its memory is one merge. Whatever fails is logged and tried
+//! again at the next round; nothing here is needed for an answer to be right.
+
+use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
+
+use sandur_base::MemoryBudget;
+use sandur_base::units::MIB;
+use sandur_catalog::{Collector, GcOptions};
+use sandur_model::TenantId;
+
+use crate::compact::{CompactionPolicy, Compactor};
+use crate::error::Error;
+use crate::retain::{RetentionOf, remove_expired};
+use crate::scan::BlockReader;
+use crate::shared::Shared;
+
+/// How the background works.
+#[derive(Clone)]
+pub struct MaintenanceOptions {
+    /// Pause between two rounds. Default: 10 s.
+    pub interval: Duration,
+    /// Pause between two collections of garbage. Default: 1 min.
+    pub gc_interval: Duration,
+    /// Pause between two searches for objects that no commit names. Default: 1 h.
+    pub orphan_interval: Duration,
+    /// When blocks are merged.
+    pub compaction: CompactionPolicy,
+    /// Memory of pages that are being merged. Default: 128 MiB.
+    pub compaction_budget: MemoryBudget,
+    /// Grace and bounds of garbage collection.
+    pub gc: GcOptions,
+    /// How long tenants keep their rows. Default: for ever.
+    pub retention_of: RetentionOf,
+}
+
+impl Default for MaintenanceOptions {
+    fn default() -> Self {
+        Self {
+            interval: Duration::from_secs(10),
+            gc_interval: Duration::from_secs(60),
+            orphan_interval: Duration::from_secs(3_600),
+            compaction: CompactionPolicy::default(),
+            compaction_budget: MemoryBudget::root("compaction", 128 * MIB),
+            gc: GcOptions::default(),
+            retention_of: Arc::new(|_: &TenantId| 0),
+        }
+    }
+}
+
+impl fmt::Debug for MaintenanceOptions {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut fields = f.debug_struct("MaintenanceOptions");
+        fields.field("interval", &self.interval).field("compaction", &self.compaction);
+        fields.field("gc", &self.gc).finish_non_exhaustive()
+    }
+}
+
+/// Works until the engine stops.
+pub(crate) async fn run(shared: Arc<Shared>, reader: BlockReader) {
+    let options = shared.options.maintenance.clone();
+    let compactor = Compactor::new(&shared, reader, &options);
+    let mut collector = Collector::new(shared.catalog.clone(), options.gc.clone());
+    let (mut gc_due, mut orphans_due) = (options.gc_interval, options.orphan_interval);
+    while shared.pause(options.interval).await {
+        compact_all(&shared, &compactor).await;
+        let incarnation = shared.incarnation();
+        let (env, catalog, views) = (&shared.env, &shared.catalog, &shared.views);
+        let removed = remove_expired(env, catalog, views, &options.retention_of, incarnation).await;
+        warn("removing old blocks", removed.map(drop));
+        warn("housekeeping of the catalog", catalog.keep_house().await.map(drop).map_err(Error::from));
+        let now = env.monotonic();
+        if now >= gc_due {
+            gc_due = now + options.gc_interval;
+            warn("garbage collection", collector.collect(incarnation).await.map(drop).map_err(Error::from));
+        }
+        if now >= orphans_due {
+            orphans_due = now + options.orphan_interval;
+            let collected = collector.collect_orphans(incarnation, None).await;
+            warn("the search for unneeded objects", collected.map(drop).map_err(Error::from));
+        }
+    }
+}
+
+/// Merges until nothing is due. A merge that fails ends the round: the next one sees a newer state.
+async fn compact_all(shared: &Shared, compactor: &Compactor) {
+    let signal = shared.shutdown.signal();
+    while !signal.is_triggered() {
+        match compactor.compact_once(shared.incarnation()).await {
+            Ok(true) => {}
+            Ok(false) => return,
+            Err(error) => return warn("merging blocks", Err(error)),
+        }
+    }
+}
+
+fn warn(what: &str, outcome: Result<(), Error>) {
+    if let Err(error) = outcome {
+        tracing::warn!(%error, "{what} failed; it is tried again");
+    }
+}

@@ -1,0 +1,127 @@
+//! What the write half counts, for `/metrics`.
+
+use prometheus_client::metrics::counter::Counter;
+use prometheus_client::metrics::gauge::Gauge;
+use prometheus_client::metrics::histogram::Histogram;
+use prometheus_client::registry::Registry;
+
+/// Handles of the metrics. Cheap to clone; all clones count together.
+#[derive(Clone, Debug)]
+pub struct Metrics {
+    /// Pushes that were acknowledged.
+    pub pushes: Counter,
+    /// Pushes that were refused or not acknowledged.
+    pub pushes_failed: Counter,
+    /// Rows that were acknowledged.
+    pub rows: Counter,
+    /// Line bytes that were acknowledged.
+    pub line_bytes: Counter,
+    /// WAL frames that became durable.
+    pub wal_frames: Counter,
+    /// Bytes of WAL frames that became durable.
+    pub wal_bytes: Counter,
+    /// Failed attempts to write a WAL frame.
+    pub wal_failures: Counter,
+    /// Time from a push to its acknowledgement.
+    pub push_seconds: Histogram,
+    /// Time that making a frame durable took.
+    pub wal_seconds: Histogram,
+    /// Heads that became blocks.
+    pub flushes: Counter,
+    /// Flushes that failed and are tried again.
+    pub flush_failures: Counter,
+    /// Rows left out by flushes because they were there already.
+    pub duplicates: Counter,
+    /// Blocks made by flushes.
+    pub blocks: Counter,
+    /// Bytes of these blocks.
+    pub block_bytes: Counter,
+    /// Time that flushes took.
+    pub flush_seconds: Histogram,
+    /// Rows in the heads.
+    pub head_rows: Gauge,
+    /// Line bytes in the heads.
+    pub head_line_bytes: Gauge,
+    /// Heads of all kinds.
+    pub heads: Gauge,
+    /// Writers that were adopted.
+    pub adoptions: Counter,
+    /// Other writers that are followed.
+    pub followed_writers: Gauge,
+    /// WAL segments of other writers that were read.
+    pub followed_segments: Counter,
+    /// How often this process was fenced.
+    pub fenced: Counter,
+}
+
+/// Upper bounds from 1 ms to 32 s, doubling.
+fn seconds() -> Histogram {
+    Histogram::new((0..16).map(|n| 0.001 * f64::from(1u32 << n)))
+}
+
+impl Default for Metrics {
+    fn default() -> Self {
+        Self {
+            pushes: Counter::default(),
+            pushes_failed: Counter::default(),
+            rows: Counter::default(),
+            line_bytes: Counter::default(),
+            wal_frames: Counter::default(),
+            wal_bytes: Counter::default(),
+            wal_failures: Counter::default(),
+            push_seconds: seconds(),
+            wal_seconds: seconds(),
+            flushes: Counter::default(),
+            flush_failures: Counter::default(),
+            duplicates: Counter::default(),
+            blocks: Counter::default(),
+            block_bytes: Counter::default(),
+            flush_seconds: seconds(),
+            head_rows: Gauge::default(),
+            head_line_bytes: Gauge::default(),
+            heads: Gauge::default(),
+            adoptions: Counter::default(),
+            followed_writers: Gauge::default(),
+            followed_segments: Counter::default(),
+            fenced: Counter::default(),
+        }
+    }
+}
+
+impl Metrics {
+    /// Names all metrics in a registry.
+    pub fn register(&self, registry: &mut Registry) {
+        let all = registry.sub_registry_with_prefix("sandur_engine");
+        all.register("pushes", "Pushes that were acknowledged", self.pushes.clone());
+        let text = "Pushes that were refused or not acknowledged";
+        all.register("pushes_failed", text, self.pushes_failed.clone());
+        all.register("rows", "Rows that were acknowledged", self.rows.clone());
+        all.register("line_bytes", "Line bytes that were acknowledged", self.line_bytes.clone());
+        all.register("wal_frames", "WAL frames that became durable", self.wal_frames.clone());
+        all.register("wal_bytes", "Bytes of WAL frames that became durable", self.wal_bytes.clone());
+        let text = "Failed attempts to write a WAL frame";
+        all.register("wal_failures", text, self.wal_failures.clone());
+        let text = "Time from a push to its acknowledgement";
+        all.register("push_seconds", text, self.push_seconds.clone());
+        let text = "Time that making a WAL frame durable took";
+        all.register("wal_seconds", text, self.wal_seconds.clone());
+        all.register("flushes", "Heads that became blocks", self.flushes.clone());
+        let text = "Flushes that failed and are tried again";
+        all.register("flush_failures", text, self.flush_failures.clone());
+        let text = "Rows left out by flushes because they were there already";
+        all.register("duplicates", text, self.duplicates.clone());
+        all.register("blocks", "Blocks made by flushes", self.blocks.clone());
+        all.register("block_bytes", "Bytes of blocks made by flushes", self.block_bytes.clone());
+        all.register("flush_seconds", "Time that flushes took", self.flush_seconds.clone());
+        all.register("head_rows", "Rows in the heads", self.head_rows.clone());
+        all.register("head_line_bytes", "Line bytes in the heads", self.head_line_bytes.clone());
+        all.register("heads", "Heads: own, adopted and followed", self.heads.clone());
+        all.register("adoptions", "Writers that were adopted", self.adoptions.clone());
+        let text = "Other writers whose WAL is read from the bucket";
+        all.register("followed_writers", text, self.followed_writers.clone());
+        let text = "WAL segments of other writers that were read";
+        all.register("followed_segments", text, self.followed_segments.clone());
+        let text = "How often another process fenced this one";
+        all.register("fenced", text, self.fenced.clone());
+    }
+}

@@ -1,0 +1,94 @@
+//! Bounds and intervals of the engine, with their defaults.
+
+use std::time::Duration;
+
+use sandur_base::MemoryBudget;
+use sandur_base::units::MIB;
+use sandur_catalog::CatalogOptions;
+
+use crate::maintain::MaintenanceOptions;
+
+/// How an engine behaves.
+#[derive(Clone, Debug)]
+pub struct EngineOptions {
+    /// Memory of pushes, heads and followed writers together. Default: 512 MiB.
+    pub write_budget: MemoryBudget,
+    /// Line bytes at which a head is flushed. Default: 128 MiB; a head is also flushed when it takes
+    /// two fifths of the write budget, so that one can be flushed while the next one fills.
+    pub flush_bytes: u64,
+    /// Age at which a head is flushed. Default: 5 min.
+    pub flush_age: Duration,
+    /// Bytes at which a WAL frame is cut. Default: 8 MiB.
+    pub wal_frame_bytes: u64,
+    /// Longest time that a push waits for company in a bucket's WAL segment. Default: 500 ms.
+    pub wal_linger: Duration,
+    /// The same when no segment was written within the last `wal_linger`. Default: 20 ms.
+    pub wal_idle_linger: Duration,
+    /// WAL segments of a bucket that are being written at once. Default: 4.
+    pub wal_puts_in_flight: usize,
+    /// Size at which a local WAL file is followed by the next one. Default: 64 MiB.
+    pub wal_file_bytes: u64,
+    /// Pushes that may wait for the WAL. Default: 8192.
+    pub push_queue: usize,
+    /// How long a push waits for its acknowledgement. Default: 30 s.
+    pub push_timeout: Duration,
+    /// Interval at which news of other processes are asked for. Default: 1 s.
+    pub poll_interval: Duration,
+    /// The same for a writer that has been idle for a while. Default: 2 s.
+    pub poll_idle_interval: Duration,
+    /// Interval of our own heartbeat. Default: 10 s.
+    pub heartbeat_interval: Duration,
+    /// Silence after which another writer is adopted. Default: 30 s.
+    pub dead_after: Duration,
+    /// How long `shutdown` tries to flush. Default: 60 s.
+    pub shutdown_timeout: Duration,
+    /// Where this process answers peers, for the catalog. Default: empty.
+    pub address: String,
+    /// Host name, for people. Default: empty.
+    pub host: String,
+    /// Footers, counts and filters that are kept in memory between queries. Default: 256 MiB.
+    pub cache_bytes: u64,
+    /// Merges, retention and garbage collection.
+    pub maintenance: MaintenanceOptions,
+    /// The catalog's own options.
+    pub catalog: CatalogOptions,
+}
+
+impl Default for EngineOptions {
+    fn default() -> Self {
+        Self {
+            write_budget: MemoryBudget::root("write", 512 * MIB),
+            flush_bytes: 128 * MIB,
+            flush_age: Duration::from_secs(300),
+            wal_frame_bytes: 8 * MIB,
+            wal_linger: Duration::from_millis(500),
+            wal_idle_linger: Duration::from_millis(20),
+            wal_puts_in_flight: 4,
+            wal_file_bytes: 64 * MIB,
+            push_queue: 8192,
+            push_timeout: Duration::from_secs(30),
+            poll_interval: Duration::from_secs(1),
+            poll_idle_interval: Duration::from_secs(2),
+            heartbeat_interval: Duration::from_secs(10),
+            dead_after: Duration::from_secs(30),
+            shutdown_timeout: Duration::from_secs(60),
+            address: String::new(),
+            host: String::new(),
+            cache_bytes: 256 * MIB,
+            maintenance: MaintenanceOptions::default(),
+            catalog: CatalogOptions::default(),
+        }
+    }
+}
+
+impl EngineOptions {
+    /// Bytes of memory at which a head is flushed although its lines are few.
+    pub(crate) fn flush_memory_bytes(&self) -> u64 {
+        self.write_budget.limit() / 5 * 2
+    }
+
+    /// Bytes that one push may take of the write budget.
+    pub(crate) fn push_bytes_max(&self) -> u64 {
+        self.write_budget.limit() / 2
+    }
+}

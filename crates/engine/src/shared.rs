@@ -1,0 +1,177 @@
+//! What all tasks of an engine share, and the start of a WAL under a new incarnation.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, PoisonError, RwLock};
+use std::time::Duration;
+
+use sandur_base::{Env, Id, MemoryBudget, Shutdown, Task};
+use sandur_catalog::{Catalog, CommitError, Registration, Snapshot};
+use sandur_format::catalog_entry::{Member, WalKind};
+use sandur_store::{Intent, Store};
+use tokio::sync::{Mutex, Notify, watch};
+
+use crate::error::Error;
+use crate::flush::{Ending, Flushed, Flusher};
+use crate::head::Head;
+use crate::metrics::Metrics;
+use crate::options::EngineOptions;
+use crate::tail::Followers;
+use crate::view::Views;
+use crate::wal::{Context, End, Status, Wal};
+
+/// The part of the write budget that rows of other live writers may take.
+const FOLLOWED_PART: u64 = 4;
+
+/// The parts of an engine.
+pub(crate) struct Shared {
+    pub(crate) env: Env,
+    pub(crate) store: Store,
+    pub(crate) catalog: Catalog,
+    pub(crate) options: EngineOptions,
+    pub(crate) local: bool,
+    pub(crate) views: Arc<Views>,
+    pub(crate) followers: Arc<Followers>,
+    pub(crate) metrics: Metrics,
+    /// Memory of the rows of other live writers; a part of the write budget.
+    pub(crate) followed_budget: MemoryBudget,
+    /// Tells the flusher that the head has grown, or that a push was refused for lack of memory.
+    pub(crate) grown: Arc<Notify>,
+    pub(crate) shutdown: Shutdown,
+    /// Dead writers of this directory whose rows are not in blocks yet.
+    pub(crate) recovering: watch::Sender<usize>,
+    /// A push was refused for lack of memory since the last flush.
+    pressure: AtomicBool,
+    wal: RwLock<Option<Arc<Wal>>>,
+    flusher: Flusher,
+    flush_turn: Mutex<()>,
+}
+
+impl Shared {
+    pub(crate) fn new(
+        store: Store,
+        env: Env,
+        catalog: Catalog,
+        options: EngineOptions,
+        local: bool,
+    ) -> Arc<Self> {
+        let views = Arc::new(Views::new(env.clone(), catalog.snapshot()));
+        let metrics = Metrics::default();
+        let flusher = Flusher {
+            env: env.clone(),
+            store: store.clone(),
+            catalog: catalog.clone(),
+            views: Arc::clone(&views),
+            metrics: metrics.clone(),
+        };
+        let followed_bytes = options.write_budget.limit() / FOLLOWED_PART;
+        Arc::new(Self {
+            followed_budget: options.write_budget.child("followed writers", followed_bytes),
+            env,
+            store,
+            catalog,
+            options,
+            local,
+            views,
+            followers: Arc::default(),
+            metrics,
+            grown: Arc::default(),
+            shutdown: Shutdown::default(),
+            recovering: watch::Sender::new(0),
+            pressure: AtomicBool::new(false),
+            wal: RwLock::default(),
+            flusher,
+            flush_turn: Mutex::new(()),
+        })
+    }
+
+    /// The WAL that takes pushes now.
+    pub(crate) fn wal(&self) -> Arc<Wal> {
+        let wal = self.wal.read().unwrap_or_else(PoisonError::into_inner);
+        Arc::clone(wal.as_ref().expect("an engine is opened with a WAL"))
+    }
+
+    /// Our own incarnation now.
+    pub(crate) fn incarnation(&self) -> Id {
+        self.wal().incarnation()
+    }
+
+    /// Registers a new incarnation and starts its WAL.
+    pub(crate) async fn start_wal(&self) -> Result<Task<End>, Error> {
+        let incarnation = self.env.new_id();
+        let registration = Registration {
+            incarnation,
+            address: self.options.address.clone(),
+            host: self.options.host.clone(),
+            wal: if self.local { WalKind::Local } else { WalKind::Bucket },
+        };
+        let registered = self.catalog.register(registration).await;
+        self.views.publish(registered.map_err(|error| refused("the registration", &error))?);
+        let context = Context {
+            env: self.env.clone(),
+            store: self.store.clone(),
+            options: self.options.clone(),
+            incarnation,
+            views: Arc::clone(&self.views),
+            followers: Arc::clone(&self.followers),
+            metrics: self.metrics.clone(),
+            status: Arc::new(Status::default()),
+            grown: Arc::clone(&self.grown),
+            sealed: Notify::new(),
+        };
+        let (wal, committer) = Wal::start(context, self.local);
+        *self.wal.write().unwrap_or_else(PoisonError::into_inner) = Some(wal);
+        tracing::info!(%incarnation, store = self.store.url(), "the WAL takes pushes");
+        Ok(committer)
+    }
+
+    /// Makes a snapshot visible. Notices when it says that our incarnation is sealed.
+    pub(crate) fn publish(&self, snapshot: Arc<Snapshot>) {
+        let wal = self.wal();
+        if snapshot.writer(wal.incarnation()).is_some_and(|writer| writer.is_sealed()) {
+            wal.end_sealed();
+        }
+        self.views.publish(snapshot);
+    }
+
+    /// Flushes a head: one at a time, so that at most one is in memory beside those that grow.
+    pub(crate) async fn flush_head(&self, head: &Arc<Head>, ending: Ending) -> Result<Flushed, Error> {
+        let _turn = self.flush_turn.lock().await;
+        self.flusher.flush(self.incarnation(), head, ending).await
+    }
+
+    /// Asks for a flush because a push found no memory.
+    pub(crate) fn press(&self) {
+        self.pressure.store(true, Ordering::Release);
+        self.grown.notify_one();
+    }
+
+    /// Whether a flush was asked for since this was called last.
+    pub(crate) fn take_pressure(&self) -> bool {
+        self.pressure.swap(false, Ordering::AcqRel)
+    }
+
+    /// Waits for a while, or less when the engine stops; false when it stops.
+    pub(crate) async fn pause(&self, duration: Duration) -> bool {
+        let signal = self.shutdown.signal();
+        self.env.timeout(duration, signal.triggered()).await.is_none()
+    }
+
+    /// Writes the heartbeat number `counter` of our incarnation.
+    pub(crate) async fn beat(&self, counter: u64) -> Result<(), Error> {
+        let incarnation = self.incarnation();
+        let (address, host) = (self.options.address.clone(), self.options.host.clone());
+        let member = Member { incarnation, counter, address, host };
+        let bytes = member.encode().map_err(|error| Error::Internal(error.to_string()))?;
+        Ok(self.store.put(&member_path(incarnation), bytes.into(), Intent::member()).await?)
+    }
+}
+
+/// The name of an incarnation's heartbeat.
+pub(crate) fn member_path(incarnation: Id) -> String {
+    format!("members/{incarnation}")
+}
+
+/// A commit that is not tried again.
+pub(crate) fn refused(what: &'static str, error: &CommitError) -> Error {
+    Error::Refused { what, reason: error.to_string(), kind: error.kind() }
+}

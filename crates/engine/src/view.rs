@@ -1,0 +1,208 @@
+//! What queries see: a catalog snapshot and the heads that belong to it, swapped as one.
+//!
+//! **Invariant.** In every [`View`] a row of WAL sequence number `n` is in a head if `n` is at or above
+//! its writer's floor in the snapshot, and in a block if it is below: never in both, never in neither.
+//! Whoever learns of a new snapshot calls [`Views::publish`], in any order; whoever has rows calls
+//! [`Views::insert`]. Both hold one short lock, under which heads are cut at the floors.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
+
+use sandur_base::{Env, Id, Reservation};
+use sandur_catalog::Snapshot;
+use sandur_model::LogBatch;
+
+use crate::head::{Head, HeadBatch, HeadTotals};
+
+/// A consistent state of everything that can be queried. The last head of a writer that is alive grows
+/// while the view is in use.
+pub struct View {
+    /// The blocks.
+    pub snapshot: Arc<Snapshot>,
+    /// The rows that are not in blocks yet.
+    pub heads: Vec<Arc<Head>>,
+    /// What is missing, for a warning in every answer: writers that cannot be followed for lack of memory.
+    pub missing: Vec<Arc<str>>,
+}
+
+impl View {
+    /// Sums over all heads.
+    pub fn head_totals(&self) -> HeadTotals {
+        let mut sum = HeadTotals::default();
+        for totals in self.heads.iter().map(|head| head.totals()) {
+            sum.rows += totals.rows;
+            sum.line_bytes += totals.line_bytes;
+            sum.memory_bytes += totals.memory_bytes;
+        }
+        sum
+    }
+}
+
+/// The holder of the current view.
+pub(crate) struct Views {
+    env: Env,
+    inserters: Mutex<BTreeMap<Id, Inserter>>,
+    current: RwLock<Arc<View>>,
+}
+
+/// Where the rows of one incarnation go.
+#[derive(Default)]
+struct Inserter {
+    /// The head that takes rows; the last one of the incarnation in the view.
+    open: Option<Arc<Head>>,
+    /// The sequence number that the next head starts with.
+    start: u64,
+    /// Why rows of this incarnation are missing.
+    missing: Option<Arc<str>>,
+}
+
+impl Views {
+    pub(crate) fn new(env: Env, snapshot: Arc<Snapshot>) -> Self {
+        let view = View { snapshot, heads: Vec::new(), missing: Vec::new() };
+        Self { env, inserters: Mutex::default(), current: RwLock::new(Arc::new(view)) }
+    }
+
+    /// The view now.
+    pub(crate) fn current(&self) -> Arc<View> {
+        Arc::clone(&self.current.read().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    fn lock(&self) -> MutexGuard<'_, BTreeMap<Id, Inserter>> {
+        self.inserters.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn swap(&self, view: View) -> Arc<View> {
+        let view = Arc::new(view);
+        *self.current.write().unwrap_or_else(PoisonError::into_inner) = Arc::clone(&view);
+        view
+    }
+
+    /// Puts the batches of frame `sequence` where queries see them. Frames of an incarnation come in
+    /// the order of their numbers. Rows that are in blocks already are dropped.
+    pub(crate) fn insert(
+        &self,
+        incarnation: Id,
+        sequence: u64,
+        batches: Vec<(LogBatch, Reservation)>,
+    ) -> Vec<Arc<HeadBatch>> {
+        let mut inserters = self.lock();
+        let current = self.current();
+        if sequence < floor_of(&current.snapshot, incarnation) {
+            return Vec::new();
+        }
+        let inserter = inserters.entry(incarnation).or_default();
+        let head = self.open_head(inserter, incarnation, &current);
+        let insert = |(batch, memory)| head.insert(sequence, batch, memory);
+        let inserted = batches.into_iter().map(insert).collect();
+        head.advance(sequence + 1);
+        inserted
+    }
+
+    fn open_head(&self, inserter: &mut Inserter, incarnation: Id, current: &View) -> Arc<Head> {
+        if let Some(open) = &inserter.open {
+            return Arc::clone(open);
+        }
+        let start = inserter.start.max(floor_of(&current.snapshot, incarnation));
+        let head = Arc::new(Head::new(incarnation, start, self.env.monotonic()));
+        inserter.open = Some(Arc::clone(&head));
+        let mut heads = current.heads.clone();
+        heads.push(Arc::clone(&head));
+        let (snapshot, missing) = (Arc::clone(&current.snapshot), current.missing.clone());
+        self.swap(View { snapshot, heads, missing });
+        head
+    }
+
+    /// Notes that frames below `end` bring no more rows: sequence numbers that became void.
+    pub(crate) fn advance(&self, incarnation: Id, end: u64) {
+        let mut inserters = self.lock();
+        let inserter = inserters.entry(incarnation).or_default();
+        match &inserter.open {
+            Some(open) => open.advance(end),
+            None => inserter.start = inserter.start.max(end),
+        }
+    }
+
+    /// The first sequence number of an incarnation whose rows are neither in a head nor in a block.
+    pub(crate) fn next_of(&self, incarnation: Id) -> u64 {
+        let inserters = self.lock();
+        let floor = floor_of(&self.current().snapshot, incarnation);
+        let Some(inserter) = inserters.get(&incarnation) else { return floor };
+        let end = inserter.open.as_ref().map_or(inserter.start, |open| open.end());
+        end.max(floor)
+    }
+
+    /// The head of an incarnation that takes rows now.
+    pub(crate) fn open(&self, incarnation: Id) -> Option<Arc<Head>> {
+        self.lock().get(&incarnation)?.open.clone()
+    }
+
+    /// Ends the head that takes rows now: it stays visible, but later rows go to a new one.
+    pub(crate) fn seal(&self, incarnation: Id) -> Option<Arc<Head>> {
+        let mut inserters = self.lock();
+        let inserter = inserters.get_mut(&incarnation)?;
+        let head = inserter.open.take()?;
+        inserter.start = head.end();
+        Some(head)
+    }
+
+    /// The heads of an incarnation in the order of their sequence numbers, sealed or not.
+    pub(crate) fn heads_of(&self, incarnation: Id) -> Vec<Arc<Head>> {
+        let current = self.current();
+        current.heads.iter().filter(|head| head.incarnation() == incarnation).cloned().collect()
+    }
+
+    /// Says that rows of an incarnation are missing from the heads, or no longer.
+    pub(crate) fn set_missing(&self, incarnation: Id, missing: Option<String>) {
+        let mut inserters = self.lock();
+        let inserter = inserters.entry(incarnation).or_default();
+        if inserter.missing.as_deref() == missing.as_deref() {
+            return;
+        }
+        inserter.missing = missing.map(Arc::from);
+        let current = self.current();
+        let missing = missing_of(&inserters);
+        self.swap(View { snapshot: Arc::clone(&current.snapshot), heads: current.heads.clone(), missing });
+    }
+
+    /// Makes a snapshot visible together with the heads that belong to it. An older snapshot than the
+    /// current one changes nothing.
+    pub(crate) fn publish(&self, snapshot: Arc<Snapshot>) -> Arc<View> {
+        let mut inserters = self.lock();
+        let current = self.current();
+        if snapshot.number() <= current.snapshot.number() {
+            return current;
+        }
+        let mut heads = Vec::with_capacity(current.heads.len());
+        for head in &current.heads {
+            let floor = floor_of(&snapshot, head.incarnation());
+            if floor <= head.start() {
+                heads.push(Arc::clone(head));
+                continue;
+            }
+            let rest = (floor < head.end()).then(|| Arc::new(head.from_floor(floor)));
+            if let Some(inserter) = inserters.get_mut(&head.incarnation())
+                && inserter.open.as_ref().is_some_and(|open| Arc::ptr_eq(open, head))
+            {
+                inserter.start = inserter.start.max(head.end());
+                inserter.open = rest.clone();
+            }
+            heads.extend(rest);
+        }
+        inserters.retain(|incarnation, _| floor_of(&snapshot, *incarnation) < u64::MAX);
+        let missing = missing_of(&inserters);
+        self.swap(View { snapshot, heads, missing })
+    }
+}
+
+fn missing_of(inserters: &BTreeMap<Id, Inserter>) -> Vec<Arc<str>> {
+    inserters.values().filter_map(|inserter| inserter.missing.clone()).collect()
+}
+
+/// The first sequence number of an incarnation whose rows are not in blocks. There is none when it is
+/// sealed and drained, nor when it was forgotten.
+pub(crate) fn floor_of(snapshot: &Snapshot, incarnation: Id) -> u64 {
+    match snapshot.writer(incarnation) {
+        Some(writer) if writer.fence.is_none_or(|fence| writer.floor < fence) => writer.floor,
+        _ => u64::MAX,
+    }
+}

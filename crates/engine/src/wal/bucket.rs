@@ -1,0 +1,210 @@
+//! The WAL in a bucket: one object per frame, by verified create, several at once.
+//!
+//! A frame is cut by size or age. The first push after a pause waits only for the idle linger; from
+//! then on at most one frame per linger is written unless frames are full, so that a busy server does
+//! not pay for more requests than it needs.
+//!
+//! **Order.** Frames are settled strictly in the order of their numbers, whatever order the store
+//! finishes them in: a frame behind one that never becomes durable must not be acknowledged, because
+//! recovery reads up to the first missing number. A frame that fails is written again, the same bytes
+//! under the same name, until it is durable or the number turns out to be taken: then another process
+//! has fenced this incarnation, and nothing from that number on counts.
+
+use std::ops::Range;
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use futures_util::stream::{FuturesOrdered, StreamExt};
+use sandur_base::{BoxFuture, Id, Lane};
+use sandur_store::{Created, Intent, Store};
+use tokio::sync::mpsc;
+
+use super::group::{Batches, Group, Replies};
+use super::{Context, End, Push, frame};
+use crate::error::Error;
+
+/// First pause before a frame is written again; doubled up to the maximum.
+const PAUSE_BASE: Duration = Duration::from_millis(100);
+/// Longest pause before a frame is written again.
+const PAUSE_MAX: Duration = Duration::from_secs(5);
+/// Deletes of WAL segments that are under way at once.
+const DELETES_IN_FLIGHT: usize = 8;
+
+/// Writes the frames of one incarnation.
+pub(super) struct Committer {
+    context: Arc<Context>,
+    next: u64,
+    gathered: Group,
+    /// Monotonic time at which the gathered pushes must be on their way.
+    deadline: Duration,
+    last_cut: Option<Duration>,
+}
+
+/// A frame whose writing ended.
+struct Written {
+    sequence: u64,
+    outcome: Outcome,
+    batches: Batches,
+    replies: Replies,
+}
+
+enum Outcome {
+    Durable { bytes: u64 },
+    Fenced,
+}
+
+impl Committer {
+    pub(super) fn new(context: Arc<Context>) -> Self {
+        Self { context, next: 0, gathered: Group::default(), deadline: Duration::ZERO, last_cut: None }
+    }
+
+    pub(super) async fn run(mut self, mut queue: mpsc::Receiver<Push>) -> End {
+        let context = Arc::clone(&self.context);
+        let options = &context.options;
+        let mut in_flight: FuturesOrdered<BoxFuture<'static, Written>> = FuturesOrdered::new();
+        let mut open = true;
+        loop {
+            let may_cut = !self.gathered.is_empty() && in_flight.len() < options.wal_puts_in_flight;
+            let full = self.gathered.bytes() >= options.wal_frame_bytes;
+            let now = context.env.monotonic();
+            if may_cut && (full || !open || now >= self.deadline) {
+                in_flight.push_back(self.cut(now));
+                continue;
+            }
+            if !open && self.gathered.is_empty() && in_flight.is_empty() {
+                return End::Closed { next: self.next };
+            }
+            tokio::select! {
+                biased;
+                Some(written) = in_flight.next(), if !in_flight.is_empty() => {
+                    if self.settle(written).await {
+                        continue;
+                    }
+                    drop(in_flight);
+                    return self.end_fenced(queue);
+                }
+                push = queue.recv(), if open && !full => match push {
+                    Some(push) => self.gather(push, &mut queue),
+                    None => open = false,
+                },
+                () = context.sealed.notified() => {
+                    drop(in_flight);
+                    self.fence();
+                    return self.end_fenced(queue);
+                }
+                () = context.env.sleep(self.deadline.saturating_sub(now)), if may_cut => {}
+            }
+        }
+    }
+
+    fn gather(&mut self, push: Push, queue: &mut mpsc::Receiver<Push>) {
+        if self.gathered.is_empty() {
+            let options = &self.context.options;
+            let now = self.context.env.monotonic();
+            let by_rate = self.last_cut.map_or(Duration::ZERO, |cut| cut + options.wal_linger);
+            self.deadline = by_rate.max(now + options.wal_idle_linger);
+        }
+        self.gathered.add(push);
+        while self.gathered.bytes() < self.context.options.wal_frame_bytes {
+            let Ok(push) = queue.try_recv() else { break };
+            self.gathered.add(push);
+        }
+    }
+
+    fn cut(&mut self, now: Duration) -> BoxFuture<'static, Written> {
+        self.last_cut = Some(now);
+        let (sequence, group) = (self.next, std::mem::take(&mut self.gathered));
+        self.next += 1;
+        let context = Arc::clone(&self.context);
+        Box::pin(async move { write(&context, sequence, group).await })
+    }
+
+    /// Applies and acknowledges a durable frame; false when the incarnation was fenced.
+    async fn settle(&mut self, written: Written) -> bool {
+        let context = &self.context;
+        let Written { sequence, outcome, batches, replies } = written;
+        match outcome {
+            Outcome::Durable { bytes } => {
+                context.metrics.wal_frames.inc();
+                context.metrics.wal_bytes.inc_by(bytes);
+                context.status.set_trouble(None);
+                context.apply_where_due(sequence, bytes, batches).await;
+                replies.acknowledge(&context.metrics);
+                true
+            }
+            Outcome::Fenced => {
+                replies.fail(&self.fence());
+                false
+            }
+        }
+    }
+
+    /// Nothing is acknowledged under this incarnation any more.
+    fn fence(&self) -> Error {
+        let context = &self.context;
+        let refusal = Error::Fenced { incarnation: context.incarnation };
+        tracing::error!(%refusal, next = self.next, "this incarnation ends");
+        context.metrics.fenced.inc();
+        context.status.end(refusal.clone());
+        refusal
+    }
+
+    /// Refuses everything that waits. Frames in flight behind the fence may still land; they are void,
+    /// and those who wait for them learn from their dropped replies that they got no acknowledgement.
+    fn end_fenced(self, mut queue: mpsc::Receiver<Push>) -> End {
+        let refusal = self.context.status.end_reason();
+        let mut waiting = self.gathered;
+        queue.close();
+        while let Ok(push) = queue.try_recv() {
+            waiting.add(push);
+        }
+        waiting.replies.fail(&refusal);
+        End::Fenced
+    }
+}
+
+async fn write(context: &Arc<Context>, sequence: u64, group: Group) -> Written {
+    let incarnation = context.incarnation;
+    let Group { records, batches, replies, .. } = group;
+    let encode = move || frame::encode_whole(incarnation, sequence, &records);
+    let bytes = context.env.run_cpu(Lane::Query, encode).await;
+    let outcome = create(context, sequence, bytes).await;
+    Written { sequence, outcome, batches, replies }
+}
+
+async fn create(context: &Context, sequence: u64, bytes: Bytes) -> Outcome {
+    let path = super::path(context.incarnation, sequence);
+    let started = context.env.monotonic();
+    let mut pause = PAUSE_BASE;
+    loop {
+        match context.store.create(&path, bytes.clone(), Intent::wal()).await {
+            Ok(Created::New) => {
+                let waited = context.env.monotonic().saturating_sub(started);
+                context.metrics.wal_seconds.observe(waited.as_secs_f64());
+                return Outcome::Durable { bytes: bytes.len() as u64 };
+            }
+            Ok(Created::Exists(_)) => return Outcome::Fenced,
+            Err(error) => {
+                tracing::warn!(path, %error, "a WAL segment is written again");
+                context.metrics.wal_failures.inc();
+                context.status.set_trouble(Some(error.to_string()));
+                let jitter = context.env.random_below(pause.as_millis() as u64 / 2 + 1);
+                context.env.sleep(pause + Duration::from_millis(jitter)).await;
+                pause = (pause * 2).min(PAUSE_MAX);
+            }
+        }
+    }
+}
+
+/// Deletes segments. What cannot be deleted now stays below the floor, where nobody reads it, until
+/// garbage collection finds it.
+pub(crate) async fn delete_segments(store: &Store, incarnation: Id, sequences: Range<u64>) {
+    let deletes = sequences.map(|sequence| async move {
+        let path = super::path(incarnation, sequence);
+        if let Err(error) = store.delete(&path, Intent::gc()).await {
+            tracing::warn!(path, %error, "a flushed WAL segment could not be deleted");
+        }
+    });
+    futures_util::stream::iter(deletes).buffer_unordered(DELETES_IN_FLIGHT).collect::<Vec<()>>().await;
+}

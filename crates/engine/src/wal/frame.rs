@@ -1,0 +1,157 @@
+//! Between WAL frames and batches: encoding what a committer gathered, reading what a writer left.
+
+use bytes::{Bytes, BytesMut};
+use sandur_base::Id;
+use sandur_format::Error as FormatError;
+use sandur_format::wal_segment::{Frame, FrameHeader, FrameId, FrameReader, Record, encode_frame};
+use sandur_model::LogBatch;
+
+use crate::error::Error;
+
+/// The frame of these records, as pieces that follow each other.
+pub(crate) fn encode(incarnation: Id, sequence: u64, records: &[Record]) -> Vec<Bytes> {
+    let mut pieces = Vec::with_capacity(records.len() + 1);
+    let encoded = encode_frame(FrameId { incarnation, sequence }, records, &mut pieces);
+    encoded.expect("a frame is cut long before the format's bound, and no batch exceeds a quarter of it");
+    pieces
+}
+
+/// The frame of these records in one piece.
+pub(crate) fn encode_whole(incarnation: Id, sequence: u64, records: &[Record]) -> Bytes {
+    let pieces = encode(incarnation, sequence, records);
+    let mut whole = BytesMut::with_capacity(pieces.iter().map(Bytes::len).sum());
+    pieces.iter().for_each(|piece| whole.extend_from_slice(piece));
+    whole.freeze()
+}
+
+/// The batches of a frame that was read from `source`. None of them shares memory with it: a small batch
+/// must not keep a large file in memory.
+pub(crate) fn batches(frame: &Frame, source: &Bytes) -> Result<Vec<LogBatch>, FormatError> {
+    let mut batches = frame.batches()?;
+    for batch in &mut batches {
+        let arena = &mut batch.arena.bytes;
+        if source.as_ptr_range().contains(&arena.as_ptr()) {
+            *arena = Bytes::copy_from_slice(arena);
+        }
+    }
+    Ok(batches)
+}
+
+/// The frame of a segment object, which must be frame `id`.
+pub(crate) fn of_object(id: FrameId, path: &str, bytes: Bytes) -> Result<Frame, Error> {
+    let damaged = |reason: String| Error::Damaged { path: path.to_owned(), reason };
+    let frame = Frame::from_object(bytes).map_err(|error| damaged(error.to_string()))?;
+    let found = frame.header().id;
+    if found != id {
+        return Err(damaged(format!("it holds frame {} of {}", found.sequence, found.incarnation)));
+    }
+    Ok(frame)
+}
+
+/// What a local WAL file holds.
+pub(crate) struct FileFrames {
+    /// Its whole frames, by rising sequence number.
+    pub(crate) frames: Vec<Frame>,
+    /// What is damaged before a later frame, and so was acknowledged once.
+    pub(crate) damage: Option<String>,
+}
+
+/// The whole frames of a local file. A torn one at the end was never acknowledged and is left out. A
+/// damaged one before others is reported, and reading goes on behind it.
+pub(crate) fn of_file(incarnation: Id, bytes: &Bytes) -> FileFrames {
+    let (mut frames, mut damage) = (Vec::<Frame>::new(), None);
+    let mut base = 0;
+    loop {
+        let mut reader = FrameReader::new(bytes.slice(base..));
+        let failure = loop {
+            match reader.next_frame() {
+                Ok(Some(frame)) => {
+                    let id = frame.header().id;
+                    let follows = frames.last().is_none_or(|last| last.header().id.sequence < id.sequence);
+                    if id.incarnation == incarnation && follows {
+                        frames.push(frame);
+                    }
+                }
+                Ok(None) | Err(FormatError::Torn { .. }) => return FileFrames { frames, damage },
+                Err(error) => break error,
+            }
+        };
+        base += reader.offset() as usize;
+        damage.get_or_insert_with(|| format!("at byte {base}: {failure}"));
+        match next_header(incarnation, &bytes[base..]) {
+            Some(skipped) => base += skipped,
+            None => return FileFrames { frames, damage },
+        }
+    }
+}
+
+/// Offset of the next frame header of the incarnation behind the first byte.
+fn next_header(incarnation: Id, bytes: &[u8]) -> Option<usize> {
+    let starts = memchr::memmem::find_iter(bytes.get(1..)?, b"SWAL").map(|at| at + 1);
+    let mut headers = starts.filter(|at| {
+        FrameHeader::get(&bytes[*at..], 0).is_ok_and(|header| header.id.incarnation == incarnation)
+    });
+    headers.next()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::fixtures::BatchBuilder;
+
+    const WRITER: Id = Id(7);
+
+    fn file(sequences: std::ops::Range<u64>) -> Vec<u8> {
+        let frames = sequences.map(|sequence| {
+            let line = format!("line {sequence}");
+            let batch = BatchBuilder::new().stream("a").row(sequence as i64, &line).build();
+            encode_whole(WRITER, sequence, &[Record::of(&batch).unwrap()])
+        });
+        frames.flatten().collect()
+    }
+
+    fn read(bytes: Vec<u8>) -> (Vec<u64>, bool) {
+        let found = of_file(WRITER, &Bytes::from(bytes));
+        let sequences = found.frames.iter().map(|frame| frame.header().id.sequence).collect();
+        (sequences, found.damage.is_some())
+    }
+
+    #[test]
+    fn a_torn_end_is_left_out_and_damage_before_it_is_told() {
+        let one = file(0..1).len();
+        let whole = file(0..4);
+        assert_eq!(read(whole.clone()), (vec![0, 1, 2, 3], false));
+        for cut in 3 * one + 1..whole.len() {
+            assert_eq!(read(whole[..cut].to_vec()), (vec![0, 1, 2], false), "cut at {cut}");
+        }
+        for damaged in one..2 * one {
+            let mut bytes = whole.clone();
+            bytes[damaged] ^= 1;
+            assert_eq!(read(bytes), (vec![0, 2, 3], true), "damaged at {damaged}");
+        }
+    }
+
+    #[test]
+    fn frames_of_others_are_not_read() {
+        assert!(of_file(Id(8), &Bytes::from(file(0..2))).frames.is_empty());
+    }
+
+    #[test]
+    fn batches_do_not_keep_the_file_in_memory() {
+        let bytes = Bytes::from(file(0..1));
+        let found = of_file(WRITER, &bytes);
+        let batches = batches(&found.frames[0], &bytes).unwrap();
+        assert!(!bytes.as_ptr_range().contains(&batches[0].arena.bytes.as_ptr()));
+        assert_eq!(batches[0].rows(), 1);
+    }
+
+    #[test]
+    fn an_object_must_be_the_frame_that_its_name_says() {
+        let bytes = Bytes::from(file(3..4));
+        let id = |sequence| FrameId { incarnation: WRITER, sequence };
+        assert!(of_object(id(3), "wal/x", bytes.clone()).is_ok());
+        let error = of_object(id(4), "wal/x", bytes.clone()).unwrap_err();
+        assert!(error.to_string().contains("holds frame 3"), "{error}");
+        assert!(matches!(of_object(id(3), "wal/x", bytes.slice(1..)), Err(Error::Damaged { .. })));
+    }
+}

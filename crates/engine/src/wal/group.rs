@@ -1,0 +1,61 @@
+//! The pushes of one frame, from the queue to their acknowledgement.
+
+use sandur_base::Reservation;
+use sandur_format::wal_segment::Record;
+use sandur_model::LogBatch;
+use tokio::sync::oneshot;
+
+use super::Push;
+use crate::error::Error;
+use crate::metrics::Metrics;
+
+/// Batches with the memory that pays for them.
+pub(super) type Batches = Vec<(LogBatch, Reservation)>;
+
+/// Pushes that become durable together.
+#[derive(Default)]
+pub(super) struct Group {
+    pub(super) records: Vec<Record>,
+    pub(super) batches: Batches,
+    pub(super) replies: Replies,
+    bytes: u64,
+}
+
+impl Group {
+    pub(super) fn add(&mut self, push: Push) {
+        self.bytes += push.record.frame_bytes() as u64;
+        self.records.push(push.record);
+        self.batches.push((push.batch, push.memory));
+        self.replies.0.push(push.reply);
+    }
+
+    /// Bytes of the frame.
+    pub(super) fn bytes(&self) -> u64 {
+        self.bytes
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.records.is_empty()
+    }
+}
+
+/// Those who wait for the outcome of a frame.
+#[derive(Default)]
+pub(super) struct Replies(Vec<oneshot::Sender<Result<(), Error>>>);
+
+impl Replies {
+    /// Acknowledges. Whoever went away meanwhile needs no answer.
+    pub(super) fn acknowledge(self, metrics: &Metrics) {
+        metrics.pushes.inc_by(self.0.len() as u64);
+        for reply in self.0 {
+            let _ = reply.send(Ok(()));
+        }
+    }
+
+    /// Refuses.
+    pub(super) fn fail(self, error: &Error) {
+        for reply in self.0 {
+            let _ = reply.send(Err(error.clone()));
+        }
+    }
+}

@@ -1,0 +1,198 @@
+//! The WAL in a local directory: files that are appended to, one fsync per natural batch.
+//!
+//! While one frame is being synced the next pushes gather, so the batches grow by themselves under
+//! load and an idle server acknowledges after one fsync.
+//!
+//! **When an append fails** the file is left as it is, and its last frame may be torn or whole. Nothing
+//! of that frame is acknowledged or applied, its sequence number is not used again, and the next frame
+//! begins a new file. Recovery takes every whole frame it finds: should the failed one be whole after
+//! all, it holds rows that a client was told to send again, and equal rows are stored once. A full
+//! device is tried again, at most once per pause; any other failure poisons the WAL for good, because
+//! after a failed fsync the kernel may report success for pages that it has dropped.
+
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use bytes::Bytes;
+use sandur_base::Lane;
+use sandur_store::{AppendFile, Error as StoreError, Intent, Store};
+use tokio::sync::mpsc;
+
+use super::group::Group;
+use super::{Context, End, Push, SMALL_BYTES, frame};
+use crate::error::Error;
+
+/// How long pushes are refused without a trial when the device is full.
+const FULL_PAUSE: Duration = Duration::from_secs(1);
+
+/// The WAL files of this process that still exist.
+#[derive(Default)]
+pub(crate) struct LocalFiles(Mutex<Files>);
+
+#[derive(Default)]
+struct Files {
+    open: Option<(Arc<AppendFile>, u64)>,
+    closed: Vec<ClosedFile>,
+}
+
+struct ClosedFile {
+    path: String,
+    /// The sequence number after its last frame.
+    end: u64,
+}
+
+impl LocalFiles {
+    fn files(&self) -> MutexGuard<'_, Files> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The file that takes frame `sequence`, unless a new one has to be begun.
+    fn file_for(&self, sequence: u64, bytes_max: u64) -> Option<Arc<AppendFile>> {
+        let mut files = self.files();
+        if files.open.as_ref().is_some_and(|(file, _)| file.len() >= bytes_max) {
+            files.close_open();
+        }
+        let (file, end) = files.open.as_mut()?;
+        // Noted before the append: whoever deletes by this number must not take a file too early.
+        *end = sequence + 1;
+        Some(Arc::clone(file))
+    }
+
+    fn begin(&self, file: AppendFile, sequence: u64) -> Arc<AppendFile> {
+        let file = Arc::new(file);
+        let mut files = self.files();
+        files.close_open();
+        files.open = Some((Arc::clone(&file), sequence + 1));
+        file
+    }
+
+    /// Ends the file that is open; the next frame begins a new one.
+    pub(crate) fn retire(&self) {
+        self.files().close_open();
+    }
+
+    /// Deletes the files whose frames are all below the floor.
+    pub(crate) async fn delete_below(&self, store: &Store, floor: u64) {
+        let (gone, kept): (Vec<_>, Vec<_>) =
+            std::mem::take(&mut self.files().closed).into_iter().partition(|file| file.end <= floor);
+        self.files().closed.extend(kept);
+        for file in gone {
+            if let Err(error) = store.delete(&file.path, Intent::gc()).await {
+                tracing::warn!(path = file.path, %error, "a flushed WAL file could not be deleted");
+                self.files().closed.push(file);
+            }
+        }
+    }
+}
+
+impl Files {
+    fn close_open(&mut self) {
+        if let Some((file, end)) = self.open.take() {
+            self.closed.push(ClosedFile { path: file.path().to_owned(), end });
+        }
+    }
+}
+
+/// Writes the frames of one incarnation.
+pub(super) struct Committer {
+    context: Arc<Context>,
+    files: Arc<LocalFiles>,
+    next: u64,
+}
+
+impl Committer {
+    pub(super) fn new(context: Arc<Context>, files: Arc<LocalFiles>) -> Self {
+        Self { context, files, next: 0 }
+    }
+
+    pub(super) async fn run(mut self, mut queue: mpsc::Receiver<Push>) -> End {
+        while let Some(first) = queue.recv().await {
+            let mut group = Group::default();
+            group.add(first);
+            while group.bytes() < self.context.options.wal_frame_bytes {
+                let Ok(push) = queue.try_recv() else { break };
+                group.add(push);
+            }
+            self.commit(group).await;
+        }
+        End::Closed { next: self.next }
+    }
+
+    async fn commit(&mut self, group: Group) {
+        let context = Arc::clone(&self.context);
+        if let Err(error) = context.status.check(context.env.monotonic()) {
+            return group.replies.fail(&error);
+        }
+        let sequence = self.next;
+        self.next += 1;
+        let started = context.env.monotonic();
+        let (pieces, group) = self.encode(sequence, group).await;
+        let bytes: u64 = pieces.iter().map(|piece| piece.len() as u64).sum();
+        if let Err(error) = self.append(sequence, pieces).await {
+            context.metrics.wal_failures.inc();
+            context.views.advance(context.incarnation, self.next);
+            return group.replies.fail(&self.settle(error));
+        }
+        context.metrics.wal_frames.inc();
+        context.metrics.wal_bytes.inc_by(bytes);
+        let waited = context.env.monotonic().saturating_sub(started);
+        context.metrics.wal_seconds.observe(waited.as_secs_f64());
+        context.apply_where_due(sequence, bytes, group.batches).await;
+        group.replies.acknowledge(&context.metrics);
+    }
+
+    async fn encode(&self, sequence: u64, mut group: Group) -> (Vec<Bytes>, Group) {
+        let incarnation = self.context.incarnation;
+        let small = group.bytes() < SMALL_BYTES;
+        let encode = move || {
+            let records = std::mem::take(&mut group.records);
+            (frame::encode(incarnation, sequence, &records), group)
+        };
+        // A client waits, so it goes before background work.
+        if small { encode() } else { self.context.env.run_cpu(Lane::Query, encode).await }
+    }
+
+    async fn append(&self, sequence: u64, pieces: Vec<Bytes>) -> Result<(), StoreError> {
+        let context = &self.context;
+        let file = match self.files.file_for(sequence, context.options.wal_file_bytes) {
+            Some(file) => file,
+            None => {
+                let path = super::path(context.incarnation, sequence);
+                self.files.begin(context.store.append_file(&path).await?, sequence)
+            }
+        };
+        let appended = file.append(pieces).await;
+        if appended.is_err() {
+            self.files.retire();
+            self.drop_if_useless(&file).await;
+        }
+        appended
+    }
+
+    /// Deletes a file that never took a whole frame, so that a full disk does not fill with them.
+    async fn drop_if_useless(&self, file: &AppendFile) {
+        if !file.is_empty() {
+            return;
+        }
+        match self.context.store.delete(file.path(), Intent::gc()).await {
+            Ok(()) => self.files.files().closed.retain(|closed| closed.path != file.path()),
+            Err(error) => tracing::warn!(path = file.path(), %error, "an empty WAL file could not be deleted"),
+        }
+    }
+
+    /// Decides what a failed append means for the pushes after it.
+    fn settle(&self, error: StoreError) -> Error {
+        let status = &self.context.status;
+        let reason = error.to_string();
+        if matches!(error, StoreError::Full { .. }) {
+            let refusal = Error::NoSpace { reason };
+            tracing::warn!(%refusal, "pushes are refused until there is space");
+            status.pause(refusal.clone(), self.context.env.monotonic() + FULL_PAUSE);
+            return refusal;
+        }
+        let refusal = Error::Poisoned { reason };
+        tracing::error!(%refusal, "nothing is acknowledged any more");
+        status.end(refusal.clone());
+        refusal
+    }
+}

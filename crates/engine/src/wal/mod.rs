@@ -1,0 +1,189 @@
+//! The write-ahead log: pushes of all tenants become durable in frames, in order, before they are seen.
+//!
+//! Life of a push: it waits in a bounded queue; a committer takes everything that waits, encodes one
+//! frame, makes it durable ([`local`]: one append and fsync; [`bucket`]: one object), puts its batches
+//! into the head, hands them to followers, and acknowledges.
+//!
+//! **Invariants.** Durable, then visible, then acknowledged. Sequence numbers rise by one per frame and
+//! are acknowledged in order. A number whose frame failed is never used again (local), or is written
+//! again with the same bytes until it is durable (bucket). Once poisoned or fenced, nothing is
+//! acknowledged any more.
+
+mod bucket;
+pub(crate) mod frame;
+mod group;
+mod local;
+mod status;
+
+use std::sync::{Arc, Mutex, PoisonError};
+
+use sandur_base::{Env, Id, Lane, Reservation, Task};
+use sandur_format::wal_segment::Record;
+use sandur_model::LogBatch;
+use sandur_store::Store;
+use tokio::sync::{Notify, mpsc, oneshot};
+
+use crate::error::Error;
+use crate::metrics::Metrics;
+use crate::options::EngineOptions;
+use crate::tail::Followers;
+use crate::view::Views;
+
+pub(crate) use bucket::delete_segments;
+use group::Batches;
+pub(crate) use local::LocalFiles;
+pub(crate) use status::Status;
+
+/// Bytes of a frame from which encoding and applying it leaves the I/O threads.
+const SMALL_BYTES: u64 = 64 << 10;
+
+/// A push on its way.
+pub(crate) struct Push {
+    /// Without its compressed form, which is in the record.
+    pub(crate) batch: LogBatch,
+    pub(crate) record: Record,
+    pub(crate) memory: Reservation,
+    pub(crate) reply: oneshot::Sender<Result<(), Error>>,
+}
+
+/// What a committer works with.
+pub(crate) struct Context {
+    pub(crate) env: Env,
+    pub(crate) store: Store,
+    pub(crate) options: EngineOptions,
+    pub(crate) incarnation: Id,
+    pub(crate) views: Arc<Views>,
+    pub(crate) followers: Arc<Followers>,
+    pub(crate) metrics: Metrics,
+    pub(crate) status: Arc<Status>,
+    /// Tells the flusher that the head has grown.
+    pub(crate) grown: Arc<Notify>,
+    /// Tells the committer that the catalog says that this incarnation is sealed.
+    pub(crate) sealed: Notify,
+}
+
+/// How a committer ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum End {
+    /// The queue was closed and everything in it is settled. The next frame would have this number.
+    Closed {
+        /// First sequence number that was never used.
+        next: u64,
+    },
+    /// Another process sealed this incarnation.
+    Fenced,
+}
+
+/// The WAL of one incarnation.
+pub(crate) struct Wal {
+    context: Arc<Context>,
+    sender: Mutex<Option<mpsc::Sender<Push>>>,
+    files: Option<Arc<LocalFiles>>,
+}
+
+impl Wal {
+    /// Starts the committer: on files when the store is a local directory, else on objects.
+    pub(crate) fn start(context: Context, local: bool) -> (Arc<Self>, Task<End>) {
+        let context = Arc::new(context);
+        let (sender, queue) = mpsc::channel(context.options.push_queue);
+        let files = local.then(|| Arc::new(LocalFiles::default()));
+        let task = match &files {
+            Some(files) => {
+                let committer = local::Committer::new(Arc::clone(&context), Arc::clone(files));
+                context.env.spawn("wal-committer", committer.run(queue))
+            }
+            None => {
+                let committer = bucket::Committer::new(Arc::clone(&context));
+                context.env.spawn("wal-committer", committer.run(queue))
+            }
+        };
+        (Arc::new(Self { context, sender: Mutex::new(Some(sender)), files }), task)
+    }
+
+    /// Whose WAL it is.
+    pub(crate) fn incarnation(&self) -> Id {
+        self.context.incarnation
+    }
+
+    /// What keeps the WAL from acknowledging.
+    pub(crate) fn status(&self) -> &Status {
+        &self.context.status
+    }
+
+    /// Queues a push; the receiver gets its outcome.
+    pub(crate) fn enqueue(
+        &self,
+        batch: LogBatch,
+        record: Record,
+        memory: Reservation,
+    ) -> Result<oneshot::Receiver<Result<(), Error>>, Error> {
+        self.context.status.check(self.context.env.monotonic())?;
+        let (reply, outcome) = oneshot::channel();
+        let sender = self.sender.lock().unwrap_or_else(PoisonError::into_inner);
+        let sender = sender.as_ref().ok_or(Error::ShuttingDown)?;
+        let sent = sender.try_send(Push { batch, record, memory, reply });
+        sent.map_err(|refused| match refused {
+            mpsc::error::TrySendError::Full(_) => Error::QueueFull { limit: self.context.options.push_queue },
+            mpsc::error::TrySendError::Closed(_) => self.context.status.end_reason(),
+        })?;
+        Ok(outcome)
+    }
+
+    /// Ends the committer as fenced: the catalog says that another process has sealed this incarnation.
+    pub(crate) fn end_sealed(&self) {
+        self.context.sealed.notify_one();
+    }
+
+    /// Takes no more pushes; the committer ends when it has settled those that wait.
+    pub(crate) fn close(&self) {
+        self.sender.lock().unwrap_or_else(PoisonError::into_inner).take();
+    }
+
+    /// Notes that the head was sealed: the next frame begins a new file.
+    pub(crate) fn head_sealed(&self) {
+        if let Some(files) = &self.files {
+            files.retire();
+        }
+    }
+
+    /// Deletes what lies below the floor: all rows of it are in blocks.
+    pub(crate) async fn delete_below(&self, from: u64, floor: u64) {
+        let context = &self.context;
+        match &self.files {
+            Some(files) => files.delete_below(&context.store, floor).await,
+            None => delete_segments(&context.store, context.incarnation, from..floor).await,
+        }
+    }
+}
+
+impl Context {
+    /// Makes the batches of a durable frame visible, tells followers and the flusher.
+    fn apply(&self, sequence: u64, batches: Batches) {
+        for batch in self.views.insert(self.incarnation, sequence, batches) {
+            self.metrics.rows.inc_by(batch.batch().rows() as u64);
+            self.metrics.line_bytes.inc_by(batch.batch().line_bytes());
+            self.followers.deliver(batch.batch());
+        }
+        self.grown.notify_one();
+    }
+
+    /// The same, off the I/O threads when it is much.
+    async fn apply_where_due(self: &Arc<Self>, sequence: u64, bytes: u64, batches: Batches) {
+        if bytes < SMALL_BYTES {
+            return self.apply(sequence, batches);
+        }
+        let applier = Arc::clone(self);
+        self.env.run_cpu(Lane::Query, move || applier.apply(sequence, batches)).await;
+    }
+}
+
+/// The name of a WAL file or segment.
+pub(crate) fn path(incarnation: Id, sequence: u64) -> String {
+    format!("wal/{incarnation}/{sequence:020}")
+}
+
+/// The sequence number in the name of a WAL file or segment.
+pub(crate) fn sequence_of(path: &str) -> Option<u64> {
+    let name = path.rsplit('/').next()?;
+    (name.len() == 20).then(|| name.parse().ok())?
+}
