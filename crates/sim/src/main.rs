@@ -1,0 +1,55 @@
+//! `cargo xtask sim`: runs many seeds, or one of them twice.
+//!
+//! `--seeds N` runs N seeds from `--first` (default 1) on; `--seed N` runs one seed twice and compares the
+//! traces.
+
+use std::process::ExitCode;
+
+use sandur_sim::run;
+
+fn main() -> ExitCode {
+    let arguments: Vec<String> = std::env::args().skip(1).collect();
+    let number = |name: &str| {
+        let at = arguments.iter().position(|a| a == name)?;
+        arguments.get(at + 1)?.parse::<u64>().ok()
+    };
+    let outcome = match number("--seed") {
+        Some(seed) => twice(seed),
+        None => many(number("--first").unwrap_or(1), number("--seeds").unwrap_or(2_000)),
+    };
+    match outcome {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("{error:#}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn twice(seed: u64) -> anyhow::Result<()> {
+    let (first, second) = (run(seed)?, run(seed)?);
+    println!("{first:?}");
+    anyhow::ensure!(first == second, "seed {seed} gave two different runs: {second:?}");
+    println!("seed {seed}: twice the same trace");
+    Ok(())
+}
+
+fn many(first: u64, count: u64) -> anyhow::Result<()> {
+    let (mut rows, mut kills, mut zombies) = (0, 0, 0);
+    for seed in first..first + count {
+        let outcome = run(seed)?;
+        rows += outcome.acknowledged;
+        kills += outcome.kills;
+        zombies += outcome.zombies;
+        if (seed - first + 1).is_multiple_of(100) {
+            println!(
+                "{} seeds: {rows} rows acknowledged, {kills} kills, {zombies} zombies",
+                seed - first + 1
+            );
+        }
+    }
+    println!(
+        "{count} seeds from {first}: every invariant held; {rows} rows acknowledged, {kills} kills, {zombies} zombies"
+    );
+    Ok(())
+}

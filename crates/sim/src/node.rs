@@ -1,0 +1,143 @@
+//! One simulated process: an engine over its own client of the shared store.
+//!
+//! Killing a node drops the engine with all its tasks at whatever point they wait, which is what a
+//! power cut does to a process that keeps nothing but a bucket. A cut node is a zombie: it lives, but
+//! its requests go nowhere until it is connected again.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use anyhow::{Result, bail};
+use bytes::Bytes;
+use sandur_base::units::MIB;
+use sandur_base::{Env, MemoryBudget};
+use sandur_engine::{Engine, EngineOptions, MaintenanceOptions};
+use sandur_model::{Arena, Entry, Labels, Level, LogBatch, Span, StreamEntries, TenantId, TimeRange};
+use sandur_query::{Columns, Needles, Order, QueryContext, ScanItem, Selection, Source};
+use sandur_store::fault::FaultStore;
+use sandur_store::{Store, StoreOptions};
+
+/// A running engine.
+pub struct Node {
+    /// The node's name in traces.
+    pub name: String,
+    /// The engine.
+    pub engine: Arc<Engine>,
+    client: FaultStore,
+    env: Env,
+}
+
+/// A row of a push.
+pub struct WrittenRow {
+    /// Nanoseconds since the epoch.
+    pub timestamp: i64,
+    /// Its line.
+    pub line: String,
+}
+
+impl Node {
+    /// Starts an engine over a client of the shared store; fails while the store fails.
+    pub async fn start(name: String, env: &Env, world: &FaultStore) -> Result<Self> {
+        let client = world.client(&name);
+        let store = Store::from_object_store(Arc::new(client.clone()), env.clone(), StoreOptions::default());
+        let engine = Engine::open(store, env.clone(), options()).await?;
+        Ok(Self { name, engine, client, env: env.clone() })
+    }
+
+    /// Cuts the node off from the store, or connects it again.
+    pub fn cut(&self, is_cut: bool) {
+        self.client.cut(is_cut);
+    }
+
+    /// Pushes rows of one stream.
+    pub async fn push(&self, stream: &str, rows: &[WrittenRow]) -> Result<()> {
+        self.engine.push(batch(stream, rows)).await?;
+        Ok(())
+    }
+
+    /// Every line that the node finds; fails when it says that something is missing.
+    pub async fn lines(&self) -> Result<Vec<String>> {
+        let budget = MemoryBudget::root("simulated query", 64 * MIB);
+        let tenant = TenantId::default_tenant();
+        let context = QueryContext::new(self.env.clone(), tenant, budget, Duration::from_secs(3_600));
+        let source = self.engine.source();
+        let selection = Selection {
+            matchers: Vec::new(),
+            range: TimeRange::ALL,
+            order: Order::OldestFirst,
+            needles: Needles::default(),
+            columns: Columns { lines: true, metadata: true },
+            counts: false,
+            counts_by: Vec::new(),
+        };
+        let lines = collect(&*source, &context, selection).await?;
+        if let Some(warning) = context.warnings().first() {
+            bail!("{} warns: {warning}", self.name);
+        }
+        Ok(lines)
+    }
+}
+
+/// Small sizes and short times, so that a few simulated minutes see many flushes and merges.
+fn options() -> EngineOptions {
+    let mut maintenance = MaintenanceOptions {
+        interval: Duration::from_secs(5),
+        gc_interval: Duration::from_secs(30),
+        orphan_interval: Duration::from_secs(300),
+        ..MaintenanceOptions::default()
+    };
+    maintenance.compaction.hour_blocks_max = 4;
+    maintenance.compaction.quiet = Duration::from_secs(10);
+    maintenance.compaction.window_grace = Duration::from_secs(60);
+    maintenance.gc.grace = Duration::from_secs(600);
+    EngineOptions {
+        write_budget: MemoryBudget::root("simulated writes", 64 * MIB),
+        flush_bytes: 2_000,
+        flush_age: Duration::from_secs(20),
+        maintenance,
+        ..EngineOptions::default()
+    }
+}
+
+async fn collect(source: &dyn Source, context: &QueryContext, selection: Selection) -> Result<Vec<String>> {
+    let mut scan = source.scan(context, selection).await?;
+    let mut seen = std::collections::HashSet::new();
+    let mut lines = Vec::new();
+    while let Some(item) = scan.next().await? {
+        let ScanItem::Page(mut task) = item else { bail!("counts were not asked for") };
+        let page = task.narrow()?;
+        if page.runs.is_empty() {
+            continue;
+        }
+        let column = task.lines()?;
+        for run in &page.runs {
+            for row in run.start as usize..run.end as usize {
+                let at = page.timestamps[row];
+                let line = String::from_utf8_lossy(column.line(row)).into_owned();
+                let suspect = run.suspect.is_some_and(|s| s.first <= at && at <= s.last);
+                if !suspect || seen.insert((run.labels.to_string(), at, line.clone())) {
+                    lines.push(line);
+                }
+            }
+        }
+    }
+    Ok(lines)
+}
+
+fn batch(stream: &str, rows: &[WrittenRow]) -> LogBatch {
+    let labels = Arc::new(Labels::from_pairs([("job", "sim"), ("stream", stream)]));
+    let mut arena = Vec::new();
+    let mut entries = Vec::new();
+    for row in rows {
+        let line = Span { start: arena.len() as u32, len: row.line.len() as u32 };
+        arena.extend_from_slice(row.line.as_bytes());
+        let (metadata_start, metadata_len, level) = (0, 0, Level::Info);
+        entries.push(Entry { timestamp: row.timestamp, line, metadata_start, metadata_len, level });
+    }
+    LogBatch {
+        tenant: TenantId::default_tenant(),
+        arena: Arena { bytes: Bytes::from(arena), compressed: None },
+        metadata: Vec::new(),
+        streams: vec![StreamEntries { id: labels.stream_id(), labels, entries }],
+    }
+}
