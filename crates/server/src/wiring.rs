@@ -3,15 +3,17 @@
 //! Handlers name nothing of those crates but what stands here, so that a change of an entry point is
 //! a change of this file.
 
-use sandur_base::units::parse_duration;
-use sandur_model::{Limits, LogPage, Matcher};
-use sandur_query::{Direction, LogRow, QueryContext, QueryResult, Source};
-
 use std::net::SocketAddr;
 use std::sync::Arc;
 
 use prometheus_client::registry::Registry;
-use sandur_base::Env;
+use sandur_base::units::parse_duration;
+use sandur_base::{BoxFuture, Env, MemoryBudget};
+use sandur_catalog::GcOptions;
+use sandur_engine::{CompactionPolicy, Engine, EngineOptions, MaintenanceOptions};
+use sandur_model::{Limits, LogBatch, LogPage, Matcher};
+use sandur_query::{Direction, LogRow, QueryContext, QueryResult, Source};
+use sandur_store::{Store, StoreKind, StoreOptions};
 
 use crate::cli::Failed;
 use crate::config::Settings;
@@ -32,12 +34,88 @@ pub struct Opened {
 
 /// Opens the store and the engine.
 pub async fn open(
-    _env: &Env,
-    _settings: &Settings,
-    _shares: &Shares,
-    _address: SocketAddr,
+    env: &Env,
+    settings: &Settings,
+    shares: &Shares,
+    address: SocketAddr,
 ) -> Result<Opened, Failed> {
-    Err(Failed::new("the engine is not wired yet"))
+    let store = Store::open(&settings.store, env.clone(), StoreOptions::default());
+    let store = store.await.map_err(|e| Failed::new(e.to_string()))?;
+    let durability = match store.kind() {
+        StoreKind::Local { root } => format!("acknowledged means fsynced to {}", root.display()),
+        StoreKind::Bucket => format!("acknowledged means stored in {}", store.url()),
+        StoreKind::Memory => "none: the store is this process's memory".to_owned(),
+    };
+    let options = engine_options(settings, shares, address);
+    let engine = Engine::open(store.clone(), env.clone(), options).await;
+    let engine = engine.map_err(|e| Failed::new(format!("cannot open the store: {e}")))?;
+    let mut registry = Registry::default();
+    store.meter().register(&mut registry);
+    engine.catalog().metrics().register(&mut registry);
+    engine.metrics().register(&mut registry);
+    Ok(Opened { source: engine.source(), intake: Arc::new(EngineIntake(engine)), registry, durability })
+}
+
+fn engine_options(settings: &Settings, shares: &Shares, address: SocketAddr) -> EngineOptions {
+    let tenants = settings.clone();
+    let defaults = MaintenanceOptions::default();
+    let maintenance = MaintenanceOptions {
+        interval: settings.compaction.interval,
+        gc_interval: settings.retention.interval,
+        compaction: CompactionPolicy {
+            block_raw_bytes_max: settings.compaction.block_max,
+            ..CompactionPolicy::default()
+        },
+        compaction_budget: MemoryBudget::root("compaction", shares.compaction),
+        gc: GcOptions { grace: settings.retention.delete_delay, ..GcOptions::default() },
+        retention_of: Arc::new(move |tenant| tenants.limits_of(tenant.as_str()).retention_period),
+        ..defaults
+    };
+    EngineOptions {
+        write_budget: MemoryBudget::root("write", shares.write),
+        flush_bytes: settings.flush.max_bytes,
+        flush_age: settings.flush.max_age,
+        wal_frame_bytes: settings.wal.group_bytes,
+        wal_linger: settings.wal.group_age,
+        poll_interval: settings.cluster.poll_interval,
+        heartbeat_interval: settings.cluster.heartbeat_interval,
+        dead_after: settings.cluster.dead_after,
+        address: address.to_string(),
+        host: rustix::system::uname().nodename().to_string_lossy().into_owned(),
+        cache_bytes: shares.cache,
+        maintenance,
+        ..EngineOptions::default()
+    }
+}
+
+/// The engine as handlers see it.
+struct EngineIntake(Arc<Engine>);
+
+fn failure(error: sandur_engine::Error) -> Failure {
+    Failure::new(error.kind(), error.to_string())
+}
+
+impl Intake for EngineIntake {
+    fn push(&self, batch: LogBatch) -> BoxFuture<'_, Result<(), Failure>> {
+        Box::pin(async move { self.0.push(batch).await.map_err(failure) })
+    }
+
+    fn flush(&self) -> BoxFuture<'_, Result<(), Failure>> {
+        Box::pin(async move { self.0.flush().await.map_err(failure) })
+    }
+
+    fn writable(&self) -> Result<(), Failure> {
+        self.0.writable().map_err(failure)
+    }
+
+    fn observe(&self) {
+        // Reading them brings the gauges of the heads up to date.
+        self.0.metrics();
+    }
+
+    fn shutdown(&self) -> BoxFuture<'_, Result<(), Failure>> {
+        Box::pin(async move { self.0.shutdown().await.map_err(failure) })
+    }
 }
 
 /// A query as it was asked.

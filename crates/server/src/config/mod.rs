@@ -16,6 +16,6 @@ mod table;
 pub use error::Error;
 pub use layers::{load, serve_command};
 pub use reference::options_page;
-pub use settings::{Compaction, Flush, Http, Log, Query, Retention, Settings, Wal};
+pub use settings::{Cluster, Compaction, Flush, Http, Log, Query, Retention, Settings, Wal};
 pub use slot::Slot;
 pub use table::{LIMITS, LimitSpec, Named};

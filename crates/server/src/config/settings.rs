@@ -34,6 +34,8 @@ pub struct Settings {
     pub compaction: Compaction,
     /// Deleting of data.
     pub retention: Retention,
+    /// Processes that share a bucket.
+    pub cluster: Cluster,
     /// Limits of tenants that have none of their own.
     pub limits: Limits,
     /// Limits of single tenants.
@@ -105,16 +107,27 @@ pub struct Flush {
 /// Merging of blocks.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Compaction {
-    /// Whether this process compacts.
-    pub enabled: bool,
     /// How often it looks for work.
     pub interval: Duration,
+    /// Raw bytes of a block that is not merged any more; 0: nothing is merged by this process.
+    pub block_max: u64,
+}
+
+/// Processes that share a bucket.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Cluster {
+    /// How often news of the others are asked for.
+    pub poll_interval: Duration,
+    /// How often this process says that it lives.
+    pub heartbeat_interval: Duration,
+    /// Silence after which another process is taken for dead and its rows are adopted.
+    pub dead_after: Duration,
 }
 
 /// Deleting of data.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Retention {
-    /// How often old data and unused objects are looked for.
+    /// How often unused objects are looked for.
     pub interval: Duration,
     /// How long a removed block stays, for readers that still use it.
     pub delete_delay: Duration,
@@ -139,11 +152,16 @@ impl Default for Settings {
             },
             query: Query { max_concurrent: 0, max_queued: 1_000, slow_threshold: Duration::from_secs(10) },
             wal: Wal { group_bytes: 8 * MIB, group_age: Duration::from_millis(500) },
-            flush: Flush { max_age: Duration::from_secs(600), max_bytes: 128 * MIB },
-            compaction: Compaction { enabled: true, interval: Duration::from_secs(30) },
+            flush: Flush { max_age: Duration::from_secs(300), max_bytes: 128 * MIB },
+            compaction: Compaction { interval: Duration::from_secs(10), block_max: 4 * GIB },
             retention: Retention {
-                interval: Duration::from_secs(600),
-                delete_delay: Duration::from_secs(1_800),
+                interval: Duration::from_secs(60),
+                delete_delay: Duration::from_secs(3_600),
+            },
+            cluster: Cluster {
+                poll_interval: Duration::from_secs(1),
+                heartbeat_interval: Duration::from_secs(10),
+                dead_after: Duration::from_secs(30),
             },
             limits: Limits::default(),
             tenants: BTreeMap::new(),

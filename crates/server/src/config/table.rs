@@ -120,21 +120,32 @@ pub static OPTIONS: &[OptionSpec] = &[
     option("flush.max_bytes", "Raw bytes of one tenant in memory that start a flush.", |s| {
         Slot::Size(&mut s.flush.max_bytes)
     }),
-    option("compaction.enabled", "Whether this process merges small blocks into larger ones.", |s| {
-        Slot::Switch(&mut s.compaction.enabled)
-    }),
-    option("compaction.interval", "How often compaction looks for work.", |s| {
+    option("compaction.interval", "How often compaction and retention look for work.", |s| {
         Slot::Duration(&mut s.compaction.interval)
     }),
     option(
-        "retention.interval",
-        "How often data beyond its retention and unused objects are looked for.",
-        |s| Slot::Duration(&mut s.retention.interval),
+        "compaction.block_max",
+        "Raw bytes from which on a block is not merged any more; 0: this process merges nothing.",
+        |s| Slot::Size(&mut s.compaction.block_max),
     ),
+    option("retention.interval", "How often unused objects are looked for.", |s| {
+        Slot::Duration(&mut s.retention.interval)
+    }),
     option(
         "retention.delete_delay",
-        "How long a removed block stays in the store for readers that still use it.",
+        "How long a removed block stays in the store for readers that still use it; longer than any query.",
         |s| Slot::Duration(&mut s.retention.delete_delay),
+    ),
+    option("cluster.poll_interval", "How often news of other processes on the bucket are asked for.", |s| {
+        Slot::Duration(&mut s.cluster.poll_interval)
+    }),
+    option("cluster.heartbeat_interval", "How often this process says that it lives.", |s| {
+        Slot::Duration(&mut s.cluster.heartbeat_interval)
+    }),
+    option(
+        "cluster.dead_after",
+        "Silence after which another process is taken for dead and its unflushed rows are adopted.",
+        |s| Slot::Duration(&mut s.cluster.dead_after),
     ),
 ];
 

@@ -33,10 +33,11 @@ pub fn routes() -> Router<App> {
 }
 
 async fn ready(State(app): State<App>) -> Result<Response, Failure> {
-    match app.is_ready() {
-        true => Ok(reply::text("ready\n")),
-        false => Err(Failure::new(ErrorKind::Unavailable, "not ready: starting or stopping\n")),
+    if !app.is_ready() {
+        return Err(Failure::new(ErrorKind::Unavailable, "not ready: starting or stopping\n"));
     }
+    app.intake.writable().map_err(|f| Failure::new(ErrorKind::Unavailable, f.message))?;
+    Ok(reply::text("ready\n"))
 }
 
 async fn healthy() -> Response {
@@ -45,6 +46,7 @@ async fn healthy() -> Response {
 
 async fn metrics(State(app): State<App>) -> Response {
     let kind = HeaderValue::from_static("application/openmetrics-text; version=1.0.0; charset=utf-8");
+    app.intake.observe();
     reply::with_type(kind, app.metrics.page().into())
 }
 

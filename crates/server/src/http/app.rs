@@ -20,6 +20,12 @@ pub trait Intake: Send + Sync {
     fn push(&self, batch: LogBatch) -> BoxFuture<'_, Result<(), Failure>>;
     /// Returns when everything acknowledged so far is in blocks.
     fn flush(&self) -> BoxFuture<'_, Result<(), Failure>>;
+    /// Whether pushes are taken now; the failure says why not.
+    fn writable(&self) -> Result<(), Failure> {
+        Ok(())
+    }
+    /// Brings gauges up to date before they are shown.
+    fn observe(&self) {}
     /// Takes no more, flushes and ends all work.
     fn shutdown(&self) -> BoxFuture<'_, Result<(), Failure>>;
 }

@@ -63,11 +63,6 @@ impl<R: BufRead> LineReader<R> {
         }
         Ok((!lines.is_empty()).then_some(Batch { lines, end: self.offset }))
     }
-
-    /// Bytes read so far, those that were skipped included.
-    pub fn offset(&self) -> u64 {
-        self.offset
-    }
 }
 
 #[cfg(test)]
