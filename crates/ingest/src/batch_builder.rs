@@ -46,7 +46,7 @@ pub(crate) struct OpenStream {
 /// Collects the entries of one request.
 pub(crate) struct BatchBuilder<'a> {
     pub(crate) text: Text<'a>,
-    /// The metadata of the entry that is added next, in order of precedence.
+    /// The metadata of the entry that is added next; of equal names the last counts.
     pub(crate) pairs: Vec<(Span, Span)>,
     limits: &'a Limits,
     entry_limits: EntryLimits,
@@ -239,21 +239,25 @@ impl<'a> BatchBuilder<'a> {
         self.refused.tell(cause, || self.entry_limits.text(broken, &known.labels));
     }
 
-    /// Moves `pairs` to the batch: names normal, values UTF-8, sorted, the first of equal names.
+    /// Moves `pairs` to the batch: names normal, values UTF-8, sorted, of equal names the last. An
+    /// empty value is the same as none, for Loki as for its clients.
     fn add_metadata(&mut self, start: usize) -> Result<(), Error> {
         for n in 0..self.pairs.len() {
             let (name, value) = self.pairs[n];
-            let name = self.normal_name(name)?;
             let value = self.clean(value)?;
-            let bytes = self.text.get(name);
-            let sorted = &self.metadata[start..];
-            // requests mostly repeat a few pairs, often sorted already: look from the end
-            let at =
-                sorted.iter().rposition(|(other, _)| self.text.get(*other) <= bytes).map_or(0, |at| at + 1);
-            if at > 0 && self.text.get(sorted[at - 1].0) == bytes {
+            if value.len == 0 {
                 continue;
             }
-            self.metadata.insert(start + at, (name, value));
+            let name = self.normal_name(name)?;
+            let bytes = self.text.get(name);
+            let sorted = &self.metadata[start..];
+            // clients often sort their pairs: look from the end
+            let before = sorted.iter().rposition(|(other, _)| self.text.get(*other) <= bytes);
+            match before {
+                Some(at) if self.text.get(sorted[at].0) == bytes => self.metadata[start + at].1 = value,
+                Some(at) => self.metadata.insert(start + at + 1, (name, value)),
+                None => self.metadata.insert(start, (name, value)),
+            }
         }
         Ok(())
     }
@@ -324,16 +328,12 @@ impl<'a> BatchBuilder<'a> {
             return self.level_without_metadata(stream, line, start);
         }
         if let Some(value) = found.keyed {
-            let bytes = self.text.get(value);
-            if bytes.is_empty() {
-                return Ok(Level::None);
-            }
-            return match level_of_value(bytes) {
+            return match level_of_value(self.text.get(value)) {
                 Some(level) => Ok(level),
                 None => self.add_detected(value, start),
             };
         }
-        if let Some(number) = found.severity.filter(|n| n.len > 0) {
+        if let Some(number) = found.severity {
             return Ok(severity_level(self.text.get(number)));
         }
         Ok(line_level(self.text.get(line)))

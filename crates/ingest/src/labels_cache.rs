@@ -18,7 +18,7 @@ use crate::level::{LabelLevel, label_level};
 use crate::limits_check::has_service_name;
 
 /// Bytes of names and labels in one generation of one thread.
-const GENERATION_BYTES_MAX: usize = 2 << 20;
+const GENERATION_BYTES_MAX: usize = 4 << 20;
 /// Names longer than this are not kept.
 const NAME_BYTES_MAX: usize = 4 << 10;
 /// Memory of an entry beside its name and labels.

@@ -20,7 +20,7 @@
 //! **Invariants.** Memory is bounded before it is taken: the size that a snappy block declares is
 //! checked first, streams are inflated up to a limit, and the number of streams, entries and
 //! metadata pairs of a request is limited. The metadata of an entry is sorted by name, each name
-//! occurs once, and names and values are UTF-8. No input makes a decoder panic.
+//! occurs once, no value is empty, and names and values are UTF-8. No input makes a decoder panic.
 
 mod batch_builder;
 mod error;

@@ -235,6 +235,10 @@ impl Export<'_> {
     /// flags=8, trace_id=9, span_id=10, observed=11, event_name=12}`.
     fn record(&mut self, stream: &mut OpenStream, message: Reader<'_>) -> Result<(), Error> {
         self.builder.pairs.clear();
+        // of equal names the last counts
+        self.builder.pairs.extend_from_slice(&self.resource);
+        self.builder.pairs.extend_from_slice(&self.scope);
+        self.record_attributes(message)?;
         let mut fields = message;
         let (mut time, mut observed, mut body) = (0, 0, Value::Empty);
         while let Some(key) = fields.key()? {
@@ -264,9 +268,6 @@ impl Export<'_> {
         if time != 0 && observed != 0 {
             self.own_number("observed_timestamp", observed)?;
         }
-        self.record_attributes(message)?;
-        self.builder.pairs.extend_from_slice(&self.scope);
-        self.builder.pairs.extend_from_slice(&self.resource);
         let timestamp = [time, observed].into_iter().find(|&t| t != 0);
         let timestamp = timestamp.map_or(self.now_ns, |t| i64::try_from(t).unwrap_or(i64::MAX));
         let line = self.value_text(body)?;

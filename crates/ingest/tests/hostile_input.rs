@@ -96,7 +96,8 @@ fn a_million_metadata_pairs_are_refused() {
     let text = decoded.refused.text().unwrap();
     assert!(text.contains("too many structured metadata labels: '1000000', limit: '128'"), "{text}");
     // a resource whose attributes are multiplied by many tiny records
-    let attributes: Vec<Vec<u8>> = (0..100).map(|n| message(1, &[bytes(1, format!("k{n}"))])).collect();
+    let attributes: Vec<Vec<u8>> =
+        (0..100).map(|n| message(1, &[bytes(1, format!("k{n}")), bytes(2, bytes(1, "v"))])).collect();
     let records = bytes(2, "").repeat(200_000);
     let request = message(1, &[message(1, &attributes), message(2, &[records])]);
     let error = otlp(&Limits::default(), &[request]).unwrap_err();

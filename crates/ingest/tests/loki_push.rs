@@ -27,7 +27,7 @@ fn a_request_becomes_a_batch_without_copying_lines() {
         rows(&decoded),
         [
             (api.to_owned(), 0, "first".to_owned(), "warn", vec![]),
-            (api.to_owned(), -1, "second".to_owned(), "warn", pairs(&[("a", ""), ("trace_id", "t1")])),
+            (api.to_owned(), -1, "second".to_owned(), "warn", pairs(&[("trace_id", "t1")])),
             (job.to_owned(), 5, "level=error x=y".to_owned(), "error", vec![]),
         ]
     );
@@ -194,10 +194,20 @@ fn lines_are_cut_when_the_tenant_wants_it() {
 #[test]
 fn metadata_is_brought_into_its_normal_form() {
     let limits = plain_limits();
-    let sent =
-        [("z", "1"), ("span.id", "s"), ("a", "2"), ("9lives", "3"), ("span_id", "later"), ("z", "later")];
+    let sent = [
+        ("z", "1"),
+        ("span.id", "s"),
+        ("a", "2"),
+        ("9lives", "3"),
+        ("span_id", "later"),
+        ("z", "later"),
+        ("empty", ""),
+    ];
     let decoded = push(&limits, &[stream(r#"{a="b", level="info"}"#, &[entry(NOON, "x", &sent)])]).unwrap();
-    assert_eq!(rows(&decoded)[0].4, pairs(&[("a", "2"), ("key_9lives", "3"), ("span_id", "s"), ("z", "1")]));
+    assert_eq!(
+        rows(&decoded)[0].4,
+        pairs(&[("a", "2"), ("key_9lives", "3"), ("span_id", "later"), ("z", "later")])
+    );
     check_arena(&decoded);
     // bytes that are no text are left out of values, and kept in lines
     let value = [bytes(1, "k"), bytes(2, b"a\xff\xfeb")].concat();
@@ -235,7 +245,7 @@ fn levels_come_from_where_loki_takes_them() {
             "trace",
             &[("level", "trace"), ("severity_number", "5")],
         ),
-        (r#"{a="b"}"#, "an error", &[("severity_number", "")], "error", &[("severity_number", "")]),
+        (r#"{a="b"}"#, "an error", &[("severity_number", "")], "error", &[]),
         // the client's own: known ones are kept as the entry's level, others as they are
         (r#"{a="b", level="info"}"#, "x", &[("detected_level", "WaRn"), ("z", "1")], "warn", &[("z", "1")]),
         (r#"{a="b", level="info"}"#, "x", &[("detected_level", "odd")], "", &[("detected_level", "odd")]),
@@ -249,7 +259,7 @@ fn levels_come_from_where_loki_takes_them() {
             "",
             &[("a", "1"), ("detected_level", "alert"), ("severity", "alert")],
         ),
-        (r#"{a="b"}"#, "an error", &[("level", "")], "", &[("level", "")]),
+        (r#"{a="b"}"#, "an error", &[("level", ""), ("detected_level", "")], "error", &[]),
     ];
     for (labels, line, metadata, level, kept) in cases {
         let entries = [entry(NOON, line, metadata), entry(NOON + 1, line, metadata)];
