@@ -67,8 +67,8 @@ impl Directory {
         if !meta.is_file() {
             return Err(Failure::new(Cause::NotFound, "it is a directory"));
         }
-        let whole = [0..meta.len()];
-        let ranges = ranges.unwrap_or(&whole);
+        let whole = 0..meta.len();
+        let ranges = ranges.unwrap_or(std::slice::from_ref(&whole));
         ranges.iter().map(|range| read_range(&opened, range, meta.len())).collect()
     }
 
@@ -249,7 +249,7 @@ mod tests {
         fs::write(&file, b"0123456789").unwrap();
         let bodies = Directory::read(&file, Some(&[2..5, 0..0, 9..10])).unwrap();
         assert_eq!(bodies, vec![Bytes::from("234"), Bytes::new(), Bytes::from("9")]);
-        let failure = Directory::read(&file, Some(&[8..12])).unwrap_err();
+        let failure = Directory::read(&file, Some(&[0..1, 8..12])).unwrap_err();
         assert_eq!(failure.cause, Cause::Length { expected: 4, found: 2 });
         assert_eq!(Directory::read(&dir.path().join("g"), None).unwrap_err().cause, Cause::NotFound);
     }

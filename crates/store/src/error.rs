@@ -95,7 +95,10 @@ pub enum Error {
         remedy: &'static str,
     },
     /// The device or the quota is full.
-    #[error("no space left in {}: {} failed ({reason}); free space or lower the retention", .at.store, .at.what())]
+    #[error(
+        "no space left in {}: {} failed ({reason}); free space or lower the retention",
+        .at.store, .at.what()
+    )]
     Full {
         /// Where.
         at: Place,
@@ -116,7 +119,8 @@ pub enum Error {
     },
     /// The store answered with another number of bytes than was asked for.
     #[error(
-        "{at} gave {found} bytes instead of {expected}: the object is truncated or was overwritten; run `sandur check`"
+        "{at} gave {found} bytes instead of {expected}: the object is truncated or was overwritten; \
+         run `sandur check`"
     )]
     Length {
         /// Where.
@@ -135,7 +139,10 @@ pub enum Error {
         reason: String,
     },
     /// Another process holds the directory.
-    #[error("directory {} is in use by process {process}; stop it or give another --store", .directory.display())]
+    #[error(
+        "directory {} is in use by process {process}; stop it or give another --store",
+        .directory.display()
+    )]
     InUse {
         /// The directory.
         directory: PathBuf,

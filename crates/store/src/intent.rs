@@ -25,7 +25,7 @@ pub enum Class {
 }
 
 impl Class {
-    /// All classes, in the order of [`Class::index`].
+    /// All classes, in the order of their numbers.
     pub const ALL: [Class; 6] =
         [Class::Wal, Class::Block, Class::Catalog, Class::Gc, Class::Member, Class::Probe];
 

@@ -202,3 +202,44 @@ impl Meter {
         &self.cells[class.index() * Operation::ALL.len() + operation as usize]
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::classify::Cause;
+    use crate::intent::Intent;
+
+    #[test]
+    fn attempts_are_counted_by_class_operation_and_reason() {
+        let (meter, mut registry) = (Meter::new(), Registry::default());
+        meter.register(&mut registry);
+        let call = Call { intent: Intent::wal(), operation: Operation::Put, path: "wal/a/0", bytes: 7 };
+        meter.attempt(&call, Duration::from_millis(3), Some(&Failure::new(Cause::Throttled, "503")));
+        meter.retry(&call);
+        meter.transferred(Class::Wal, Operation::Put, 7);
+        meter.attempt(&call, Duration::from_millis(3), None);
+        let read = Call { operation: Operation::Get, ..call };
+        meter.attempt(&read, Duration::ZERO, Some(&Failure::new(Cause::NotFound, "404")));
+        let (class, operation) = (Class::Wal, Operation::Put);
+        let put = Usage { class, operation, requests: 2, retries: 1, errors: 1, bytes: 7 };
+        let get = Usage { operation: Operation::Get, requests: 1, retries: 0, errors: 0, bytes: 0, ..put };
+        assert_eq!(meter.snapshot(), vec![get, put]);
+        let mut text = String::new();
+        prometheus_client::encoding::text::encode(&mut text, &registry).unwrap();
+        for line in [
+            "sandur_store_requests_total{class=\"wal\",operation=\"put\"} 2",
+            "sandur_store_errors_total{class=\"wal\",operation=\"put\",reason=\"throttled\"} 1",
+            "sandur_store_transferred_bytes_total{class=\"wal\",operation=\"put\"} 7",
+            "sandur_store_request_seconds_count{class=\"wal\",operation=\"put\"} 2",
+        ] {
+            assert!(text.contains(line), "{line} is not in\n{text}");
+        }
+    }
+
+    #[test]
+    fn operations_are_numbered_in_order() {
+        for (number, operation) in Operation::ALL.into_iter().enumerate() {
+            assert_eq!(operation as usize, number);
+        }
+    }
+}

@@ -197,7 +197,7 @@ impl Store {
         let bodies = match &self.0.requester.directory {
             Some(_) => self.get_local(path, requests.clone(), intent).await?,
             None => {
-                // A list of futures instead of a mapping: a closure that borrows makes callers' futures not `Send`.
+                // A list instead of a mapping: a closure that borrows makes callers' futures not `Send`.
                 let mut gets = Vec::with_capacity(requests.len());
                 for range in &requests {
                     gets.push(self.get_range(path, range.clone(), intent));

@@ -121,7 +121,8 @@ fn file(rest: &str) -> Result<Location, Error> {
     let path = rest.strip_prefix("localhost/").map_or(rest.to_owned(), |p| format!("/{p}"));
     if !path.starts_with(['/', '.']) {
         return Err(Error::invalid(format!(
-            "'file://{rest}' names a host, not a path: write file:///{rest} (absolute) or file://./{rest} (relative)"
+            "'file://{rest}' names a host, not a path: write file:///{rest} (absolute) or \
+             file://./{rest} (relative)"
         )));
     }
     directory(&percent_decoded(&path)?)
@@ -185,7 +186,8 @@ fn bucket(service: Service, text: &str) -> Result<Location, Error> {
     }
     if parsed.port().is_some() {
         let reason = format!(
-            "'{bucket}' is taken for a bucket, and buckets have no port: give the server as ?endpoint=http://host:port"
+            "'{bucket}' is taken for a bucket, and buckets have no port: give the server as \
+             ?endpoint=http://host:port"
         );
         return Err(Error::invalid(reason));
     }
@@ -237,7 +239,8 @@ fn set(service: Service, settings: &mut Settings, name: &str, value: String) -> 
 }
 
 fn endpoint(value: String) -> Result<String, Error> {
-    let bad = "endpoint in the store URL must look like https://host or http://host:port, without user, path or query";
+    let bad = "endpoint in the store URL must look like https://host or http://host:port, without \
+               user, path or query";
     let parsed = Url::parse(&value).map_err(|_| Error::invalid(bad))?;
     let is_plain = matches!(parsed.scheme(), "http" | "https")
         && parsed.has_host()

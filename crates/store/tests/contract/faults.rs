@@ -298,6 +298,80 @@ fn an_outage_is_bounded_in_time_and_requests() {
     });
 }
 
+/// Goal: a storm of queries never takes the slots of the WAL or of the catalog.
+#[test]
+fn a_storm_of_block_reads_does_not_hold_up_the_wal() {
+    simulate(5, FaultPlan::calm(), |world| async move {
+        let store = world.store("s");
+        let mut storm = Vec::new();
+        for n in 0..500 {
+            world.faults.fail_next(Op::Get, "blocks/", Fault::Hang);
+            let store = store.clone();
+            let read = async move { store.get(&format!("blocks/{n}"), Intent::block()).await };
+            storm.push(world.env.spawn("reader", read));
+        }
+        world.env.sleep(Duration::from_millis(100)).await;
+        let began = world.env.monotonic();
+        store.put("wal/a/0", Bytes::from("x"), Intent::wal()).await.unwrap();
+        store.create("catalog/1", Bytes::from("x"), Intent::catalog()).await.unwrap();
+        assert!(
+            world.env.monotonic() - began < Duration::from_secs(3),
+            "{:?}",
+            world.env.monotonic() - began
+        );
+        assert!(storm.iter().all(|read| !read.is_finished()));
+    });
+}
+
+/// Goal: one failed part, a failed completion or a lost answer to it do not cost the upload.
+#[test]
+fn uploads_repeat_what_fails() {
+    // The beginning, three parts, the completion.
+    for number in 0..5 {
+        for fault in [Fault::Failed, Fault::Throttled, Fault::LostAck, Fault::Hang] {
+            simulate(6, FaultPlan::calm(), |world| async move {
+                let store = world.store("s");
+                let mut upload = store.upload("blocks/b", Intent::block()).await.unwrap();
+                for _ in 0..number {
+                    world.faults.fail_next(Op::Upload, "blocks/b", Fault::Slow(Duration::ZERO));
+                }
+                world.faults.fail_next(Op::Upload, "blocks/b", fault);
+                upload.write(suite::pattern(20 << 20)).await.unwrap();
+                assert_eq!(upload.finish().await.unwrap(), 20 << 20, "{fault:?} at {number}");
+                let read = store.get("blocks/b", Intent::block()).await.unwrap();
+                assert_eq!(read, suite::pattern(20 << 20));
+                assert_eq!(world.faults.injected().iter().map(|i| i.1).sum::<u64>(), 1 + number);
+            });
+        }
+    }
+}
+
+/// All calls can be made from tasks that move between threads.
+#[test]
+fn every_future_is_send() {
+    fn send<T: Send>(_: T) {}
+    #[allow(dead_code, reason = "compiling it is the test")]
+    fn calls(store: &Store, version: &sandur_store::Version, upload: sandur_store::Upload) {
+        let (intent, bytes) = (Intent::block(), Bytes::new());
+        send(Store::open("", Env::system(1), StoreOptions::default()));
+        send(store.get("", intent));
+        send(store.get_range("", 0..1, intent));
+        send(store.get_ranges("", &[], intent));
+        send(store.get_ranges_sized("", 0, &[], intent));
+        send(store.get_versioned("", intent));
+        send(store.create("", bytes.clone(), intent));
+        send(store.update("", bytes.clone(), version, intent));
+        send(store.put("", bytes.clone(), intent));
+        send(store.upload("", intent));
+        send(store.list("", intent));
+        send(store.list_prefixes("", intent));
+        send(store.head("", intent));
+        send(store.delete("", intent));
+        send(store.append_file(""));
+        send(upload.finish());
+    }
+}
+
 #[test]
 fn equal_block_reads_share_a_request_and_catalog_reads_do_not() {
     simulate(4, FaultPlan::calm(), |world| async move {

@@ -4,6 +4,8 @@
 //! `SANDUR_TEST_S3=s3://bucket/prefix?endpoint=http://127.0.0.1:9000&region=us-east-1` with
 //! `AWS_ACCESS_KEY_ID` and `AWS_SECRET_ACCESS_KEY` in the environment.
 
+#![allow(clippy::unwrap_used, reason = "a failed expectation should end a test")]
+
 mod faults;
 mod local;
 mod probe;

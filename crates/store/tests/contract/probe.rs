@@ -61,7 +61,8 @@ fn missing_permissions_and_buckets_are_named() {
     let denied = "HTTP/1.1 403 Forbidden\r\nContent-Length: 0\r\nConnection: close\r\n\r\n";
     let error = runtime().block_on(refusal(&serve(move |_| denied)));
     assert!(error.to_string().contains("set AWS_ACCESS_KEY_ID"), "{error}");
-    let missing = "HTTP/1.1 404 Not Found\r\nContent-Length: 31\r\nConnection: close\r\n\r\n<Error>NoSuchBucket</Error>1234";
+    let missing = "HTTP/1.1 404 Not Found\r\nContent-Length: 25\r\nConnection: close\r\n\r\n\
+                   <Code>NoSuchBucket</Code>";
     let error = runtime().block_on(refusal(&serve(move |_| missing)));
     assert!(error.to_string().contains("the bucket does not exist"), "{error}");
 }

@@ -80,7 +80,7 @@ async fn ranges(store: &Store, root: &str) {
         let error = store.get_ranges(&path, &ranges, intent).await.unwrap_err();
         assert!(matches!(error, Error::Length { .. }), "{ranges:?}: {error}");
     }
-    let missing = store.get_ranges(&format!("{root}/none"), &[0..1], intent).await.unwrap_err();
+    let missing = store.get_ranges(&format!("{root}/none"), &[0..1, 5..5], intent).await.unwrap_err();
     assert!(missing.is_not_found(), "{missing}");
 }
 
