@@ -22,7 +22,7 @@ use sandur_store::{Created, Intent};
 
 use crate::error::Error;
 use crate::flush::{Ending, Flushed};
-use crate::follow_writers::{CaughtUp, WriterTail, WhenFull};
+use crate::follow_writers::{CaughtUp, WhenFull, WriterTail};
 use crate::head::{Head, push_bytes};
 use crate::shared::{Shared, member_path};
 use crate::view::floor_of;

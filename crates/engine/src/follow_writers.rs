@@ -133,7 +133,8 @@ impl WriterTail {
                 if is_fence(&frame) {
                     return Ok(None);
                 }
-                let damaged = |error: sandur_format::Error| Error::Damaged { path, reason: error.to_string() };
+                let damaged =
+                    |error: sandur_format::Error| Error::Damaged { path, reason: error.to_string() };
                 frame::batches(&frame, &bytes).map(Some).map_err(damaged)
             }
         };

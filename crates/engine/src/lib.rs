@@ -35,6 +35,8 @@ mod retain;
 mod scan;
 mod shared;
 mod tail;
+#[cfg(test)]
+mod tests;
 mod view;
 mod wal;
 

@@ -205,12 +205,7 @@ impl Compactor {
         Ok(PageBytes { narrow, lines, filter })
     }
 
-    async fn commit(
-        &self,
-        incarnation: Id,
-        merge: &Merge,
-        meta: BlockMeta,
-    ) -> Result<(), Error> {
+    async fn commit(&self, incarnation: Id, merge: &Merge, meta: BlockMeta) -> Result<(), Error> {
         let at_ms = self.env.now_ns() / 1_000_000;
         let mut edits = Vec::with_capacity(merge.inputs.len() + 1);
         if meta.rows > 0 {

@@ -177,8 +177,7 @@ impl Flusher {
 /// Whether an earlier attempt of the same commit happened. Blocks may be compacted already, so the
 /// floor decides when the head had no rows or the blocks are gone.
 fn is_done(snapshot: &Snapshot, incarnation: Id, end: u64, blocks: &[BlockMeta]) -> bool {
-    floor_of(snapshot, incarnation) >= end
-        && blocks.iter().all(|block| snapshot.is_referenced(block.id))
+    floor_of(snapshot, incarnation) >= end && blocks.iter().all(|block| snapshot.is_referenced(block.id))
 }
 
 fn transaction(head: &Head, ending: Ending, blocks: &[BlockMeta]) -> (Vec<Edit>, Vec<Precondition>) {

@@ -176,7 +176,9 @@ impl Committer {
         }
         match self.context.store.delete(file.path(), Intent::gc()).await {
             Ok(()) => self.files.files().closed.retain(|closed| closed.path != file.path()),
-            Err(error) => tracing::warn!(path = file.path(), %error, "an empty WAL file could not be deleted"),
+            Err(error) => {
+                tracing::warn!(path = file.path(), %error, "an empty WAL file could not be deleted")
+            }
         }
     }
 

@@ -1,0 +1,181 @@
+//! Several engines over one simulated bucket, in paused time.
+
+use sandur_store::fault::{Fault, FaultPlan, FaultStore, Op};
+use sandur_store::{Store, StoreOptions};
+
+use super::*;
+
+/// A bucket without faults, and the world around it.
+fn world(seed: u64) -> (Env, FaultStore) {
+    let env = Env::simulated(seed, START_NS);
+    let plan = FaultPlan { latency_median: Duration::from_millis(10), ..FaultPlan::none() };
+    let bucket = FaultStore::new(env.clone(), seed, plan);
+    (env, bucket)
+}
+
+async fn open(env: &Env, client: &FaultStore) -> Arc<Engine> {
+    let store = Store::from_object_store(Arc::new(client.clone()), env.clone(), StoreOptions::default());
+    Engine::open(store, env.clone(), small_options()).await.unwrap()
+}
+
+async fn sleep(env: &Env, seconds: u64) {
+    env.sleep(Duration::from_secs(seconds)).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn two_engines_answer_for_each_other() {
+    let (env, bucket) = world(1);
+    let (one, two) = (open(&env, &bucket.client("one")).await, open(&env, &bucket.client("two")).await);
+    let first = push_rows(&one, "a", 0..10).await;
+    let second = push_rows(&two, "b", 0..10).await;
+    sleep(&env, 3).await;
+    let all = sorted([first, second]);
+    assert_eq!(read_all(&one).await, all);
+    assert_eq!(read_all(&two).await, all);
+    one.flush().await.unwrap();
+    assert_eq!(read_all(&one).await, all);
+    assert_eq!(read_all(&two).await, all, "before it hears of the flush");
+    sleep(&env, 3).await;
+    assert_eq!(read_all(&two).await, all, "after it has heard of the flush");
+    assert_eq!(two.view().head_totals().rows, 10, "flushed rows of the other left the head");
+    let three = open(&env, &bucket.client("three")).await;
+    assert_eq!(read_all(&three).await, all, "at once when it opens");
+    one.shutdown().await.unwrap();
+    two.shutdown().await.unwrap();
+    three.shutdown().await.unwrap();
+    let four = open(&env, &bucket.client("four")).await;
+    assert_eq!(four.view().heads.len(), 0);
+    assert_eq!(read_all(&four).await, all);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_dead_writer_is_read_and_adopted() {
+    let (env, bucket) = world(2);
+    let (one, two) = (open(&env, &bucket.client("one")).await, open(&env, &bucket.client("two")).await);
+    let three = open(&env, &bucket.client("three")).await;
+    let dead = one.incarnation();
+    let rows = push_rows(&one, "a", 0..10).await;
+    one.flush().await.unwrap();
+    let all = sorted([rows, push_rows(&one, "a", 10..20).await]);
+    drop(one);
+    for second in 0..90 {
+        sleep(&env, 1).await;
+        if second > 2 {
+            assert_eq!(read_all(&two).await, all, "after {second} s");
+            assert_eq!(read_all(&three).await, all, "after {second} s");
+        }
+    }
+    let snapshot = two.catalog().refresh().await.unwrap();
+    assert!(snapshot.writer(dead).is_none_or(|writer| writer.is_sealed()), "the dead writer is sealed");
+    assert_eq!(two.view().head_totals().rows, 0);
+    assert_eq!(two.metrics().adoptions.get() + three.metrics().adoptions.get(), 1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_zombie_is_fenced_and_goes_on_as_a_new_incarnation() {
+    let (env, bucket) = world(3);
+    let client = bucket.client("zombie");
+    let (zombie, other) = (open(&env, &client).await, open(&env, &bucket.client("other")).await);
+    let before = zombie.incarnation();
+    let mut all = push_rows(&zombie, "a", 0..10).await;
+    client.cut(true);
+    let pushed = env.spawn("push", {
+        let zombie = Arc::clone(&zombie);
+        async move { push_row(&zombie, "a", 99, "in vain").await }
+    });
+    sleep(&env, 120).await;
+    assert_eq!(other.metrics().adoptions.get(), 1);
+    client.cut(false);
+    let outcome = pushed.join().await.unwrap();
+    assert!(outcome.is_err(), "nobody was told that it is stored: {outcome:?}");
+    sleep(&env, 30).await;
+    assert_ne!(zombie.incarnation(), before);
+    all.extend(push_rows(&zombie, "b", 0..5).await);
+    sleep(&env, 5).await;
+    let unacknowledged =
+        |rows: Vec<Row>| rows.into_iter().filter(|row| row.2 != "in vain").collect::<Vec<_>>();
+    assert_eq!(unacknowledged(read_all(&zombie).await), all);
+    assert_eq!(unacknowledged(read_all(&other).await), all);
+    zombie.shutdown().await.unwrap();
+    other.shutdown().await.unwrap();
+}
+
+#[tokio::test(start_paused = true)]
+async fn acknowledgements_come_in_order_whatever_the_store_does_first() {
+    let (env, bucket) = world(4);
+    let engine = open(&env, &bucket.client("one")).await;
+    let prefix = format!("wal/{}", engine.incarnation());
+    bucket.fail_next(Op::Create, &format!("{prefix}/{:020}", 1), Fault::Slow(Duration::from_secs(4)));
+    let order = Arc::new(std::sync::Mutex::new(Vec::new()));
+    let mut pushes = Vec::new();
+    for n in 0..4 {
+        let (engine, order) = (Arc::clone(&engine), Arc::clone(&order));
+        pushes.push(env.spawn("push", async move {
+            push_row(&engine, "a", n, "x").await.unwrap();
+            order.lock().unwrap().push(n);
+        }));
+        env.sleep(Duration::from_millis(600)).await;
+    }
+    for push in pushes {
+        push.join().await.unwrap();
+    }
+    assert_eq!(*order.lock().unwrap(), [0, 1, 2, 3]);
+    assert_eq!(engine.metrics().wal_frames.get(), 4);
+}
+
+#[tokio::test(start_paused = true)]
+async fn pushes_linger_only_when_the_server_is_busy() {
+    let (env, bucket) = world(5);
+    let engine = open(&env, &bucket.client("one")).await;
+    let time = |from: Duration| env.monotonic() - from;
+    let start = env.monotonic();
+    push_row(&engine, "a", 0, "x").await.unwrap();
+    assert!(time(start) < Duration::from_millis(100), "{:?}", time(start));
+    let start = env.monotonic();
+    let pushes = (1..50).map(|n| push_row(&engine, "a", n, "x"));
+    futures_util::future::join_all(pushes).await;
+    assert!(time(start) > Duration::from_millis(400), "{:?}", time(start));
+    assert_eq!(engine.metrics().wal_frames.get(), 2);
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_unreachable_store_refuses_pushes_in_time_and_takes_them_later() {
+    let (env, bucket) = world(6);
+    let client = bucket.client("one");
+    let engine = open(&env, &client).await;
+    let mut all = push_rows(&engine, "a", 0..3).await;
+    client.cut(true);
+    let start = env.monotonic();
+    let error = push_row(&engine, "a", 10, "maybe").await.unwrap_err();
+    assert!(matches!(error, Error::AckTimeout { .. }), "{error}");
+    assert!(env.monotonic() - start < Duration::from_secs(31));
+    client.cut(false);
+    // The segment is written after all; nobody was told, and sending again stores it once.
+    all.push(push_row(&engine, "a", 10, "maybe").await.unwrap());
+    assert_eq!(read_all(&engine).await, all);
+    engine.shutdown().await.unwrap();
+}
+
+#[tokio::test(start_paused = true)]
+async fn lost_answers_and_errors_change_nothing() {
+    let (env, bucket) = world(7);
+    let engine = open(&env, &bucket.client("one")).await;
+    let mut all = Vec::new();
+    for n in 0..30 {
+        for (at, fault) in [(3, Fault::LostAck), (5, Fault::Failed), (7, Fault::AppliedTwice)] {
+            if n % 8 == at {
+                for (op, prefix) in [(Op::Create, "wal/"), (Op::Create, "catalog/"), (Op::Put, "blocks/")] {
+                    bucket.fail_next(op, prefix, fault);
+                }
+            }
+        }
+        all.push(push_row(&engine, "a", n, &format!("line {n}")).await.unwrap());
+        if n % 10 == 9 {
+            engine.flush().await.unwrap();
+        }
+        assert_eq!(read_all(&engine).await, all);
+    }
+    engine.shutdown().await.unwrap();
+    let engine = open(&env, &bucket.client("two")).await;
+    assert_eq!(read_all(&engine).await, all);
+}

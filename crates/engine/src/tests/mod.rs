@@ -1,0 +1,85 @@
+//! Whole engines over a directory and over a simulated bucket: what is acknowledged is found exactly
+//! once, whatever happens to the process.
+
+mod bucket;
+mod local;
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+use std::time::Duration;
+
+use sandur_base::{Env, MemoryBudget};
+use sandur_model::{TenantId, TimeRange};
+use sandur_query::{Columns, Needles, Order, QueryContext, ScanItem, Selection};
+
+use crate::fixtures::BatchBuilder;
+use crate::{Engine, EngineOptions, Error};
+
+/// A Saturday in November 2026, at a full hour.
+const START_NS: i64 = 1_795_226_400 * 1_000_000_000;
+
+type Row = (String, i64, String);
+
+fn small_options() -> EngineOptions {
+    EngineOptions { write_budget: MemoryBudget::root("write", 32 << 20), ..EngineOptions::default() }
+}
+
+fn context(env: &Env) -> QueryContext {
+    let budget = MemoryBudget::root("query", 256 << 20);
+    QueryContext::new(env.clone(), TenantId::default_tenant(), budget, Duration::from_secs(60))
+}
+
+/// Every row that a query finds, sorted; a row that came twice without being marked is there twice.
+async fn read_all(engine: &Arc<Engine>) -> Vec<Row> {
+    let context = context(engine.env());
+    let selection = Selection {
+        matchers: Vec::new(),
+        range: TimeRange::ALL,
+        order: Order::OldestFirst,
+        needles: Needles::default(),
+        columns: Columns { lines: true, metadata: true },
+        counts: false,
+        counts_by: Vec::new(),
+    };
+    let mut scan = engine.source().scan(&context, selection).await.unwrap();
+    let (mut rows, mut suspects) = (Vec::new(), BTreeSet::new());
+    while let Some(item) = scan.next().await.unwrap() {
+        let ScanItem::Page(mut task) = item else { panic!("no counts were asked for") };
+        let mut page = task.narrow().unwrap();
+        page.lines = Some(task.lines().unwrap());
+        for run in &page.runs {
+            let app = run.labels.get("app").unwrap();
+            for row in run.start as usize..run.end as usize {
+                let line = page.lines.as_ref().unwrap().line(row);
+                let found = (app.to_owned(), page.timestamps[row], String::from_utf8(line.to_vec()).unwrap());
+                let suspect = run.suspect.is_some_and(|s| s.first <= found.1 && found.1 <= s.last);
+                if !suspect || suspects.insert(found.clone()) {
+                    rows.push(found);
+                }
+            }
+        }
+    }
+    rows.sort();
+    rows
+}
+
+/// Pushes one row and gives it back when it was acknowledged.
+async fn push_row(engine: &Engine, app: &str, number: i64, line: &str) -> Result<Row, Error> {
+    let timestamp = START_NS + number * 1_000_000;
+    engine.push(BatchBuilder::new().stream(app).row(timestamp, line).build()).await?;
+    Ok((app.to_owned(), timestamp, line.to_owned()))
+}
+
+async fn push_rows(engine: &Engine, app: &str, numbers: std::ops::Range<i64>) -> Vec<Row> {
+    let mut rows = Vec::new();
+    for number in numbers {
+        rows.push(push_row(engine, app, number, &format!("line {number}")).await.unwrap());
+    }
+    rows
+}
+
+fn sorted(parts: impl IntoIterator<Item = Vec<Row>>) -> Vec<Row> {
+    let mut rows: Vec<Row> = parts.into_iter().flatten().collect();
+    rows.sort();
+    rows
+}
