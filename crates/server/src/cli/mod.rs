@@ -14,6 +14,7 @@ mod push;
 mod query;
 mod results;
 mod tail;
+mod target;
 
 use std::process::ExitCode;
 

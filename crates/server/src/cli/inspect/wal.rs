@@ -1,0 +1,56 @@
+//! A WAL segment or file for people: its frames and some of their rows.
+
+use std::process::ExitCode;
+
+use sandur_base::units::ByteSize;
+use sandur_format::wal_segment::{Frame, FrameKind, FrameReader};
+
+use crate::cli::failed::Failed;
+use crate::cli::moment;
+use crate::cli::target::Object;
+
+/// Shows the frames.
+pub async fn show(object: &Object, rows: usize) -> Result<ExitCode, Failed> {
+    let bytes = object.read_all().await.map_err(Failed::new)?;
+    println!("WAL {} with {}", object.path, ByteSize(object.size));
+    let mut reader = FrameReader::new(bytes);
+    loop {
+        match reader.next_frame() {
+            Ok(Some(frame)) => show_frame(&frame, rows),
+            Ok(None) => return Ok(ExitCode::SUCCESS),
+            Err(sandur_format::Error::Torn { valid_len }) => {
+                println!(
+                    "the rest from byte {valid_len} on was being written when the writer stopped; it was never acknowledged"
+                );
+                return Ok(ExitCode::SUCCESS);
+            }
+            Err(error) => return Err(Failed::new(format!("'{}': {error}", object.path))),
+        }
+    }
+}
+
+fn show_frame(frame: &Frame, rows: usize) {
+    let header = frame.header();
+    let (incarnation, sequence) = (header.id.incarnation, header.id.sequence);
+    let place = format!("frame {sequence} of {incarnation} at byte {}", frame.offset());
+    if header.kind == FrameKind::Fence {
+        println!("{place}: a fence; the writer was sealed here");
+        return;
+    }
+    println!("{place}: {} batches in {}", frame.len(), ByteSize(header.body_len));
+    for record in 0..frame.len() {
+        let batch = match frame.batch(record) {
+            Ok(batch) => batch,
+            Err(error) => {
+                println!("  batch {record} of tenant {}: {error}", frame.tenant(record));
+                continue;
+            }
+        };
+        println!("  tenant {}: {} rows, {}", batch.tenant, batch.rows(), ByteSize(batch.line_bytes()));
+        let entries = batch.streams.iter().flat_map(|s| s.entries.iter().map(move |e| (s, e)));
+        for (stream, entry) in entries.take(rows) {
+            let line = String::from_utf8_lossy(entry.line.of(&batch.arena.bytes));
+            println!("    {} {} {line}", moment::show(entry.timestamp), stream.labels);
+        }
+    }
+}

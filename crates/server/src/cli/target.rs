@@ -1,0 +1,86 @@
+//! What `inspect` and `check` look at: a store, or one object of it or of the file system.
+
+use std::fs::File;
+use std::ops::Range;
+use std::os::unix::fs::FileExt;
+use std::path::Path;
+
+use bytes::Bytes;
+use clap::{Arg, Command};
+use sandur_base::Env;
+use sandur_store::{Access, Intent, Store, StoreOptions};
+
+use super::failed::Failed;
+
+/// Adds `--store`.
+pub fn store_argument(command: Command) -> Command {
+    let store = Arg::new("store").long("store").value_name("URL").default_value("./sandur-data");
+    command.arg(store.help("The store: a directory, or s3://, gs:// or az:// as for serve"))
+}
+
+/// Opens a store for reading, also while a server holds it.
+pub async fn open_store(url: &str, env: &Env) -> Result<Store, Failed> {
+    let local = url.strip_prefix("file://").unwrap_or(url);
+    if !local.contains("://") && !Path::new(local).is_dir() {
+        return Err(Failed::new(format!("'{local}' is no directory: name the store with --store")));
+    }
+    let options = StoreOptions { access: Access::ReadOnly, probe: false };
+    Store::open(url, env.clone(), options).await.map_err(|e| Failed::new(e.to_string()))
+}
+
+/// One object, read in pieces.
+pub struct Object {
+    /// Its path, for messages.
+    pub path: String,
+    /// Its size in bytes.
+    pub size: u64,
+    place: Place,
+}
+
+enum Place {
+    File(File),
+    Store(Store),
+}
+
+impl Object {
+    /// A file of the file system.
+    pub fn file(path: &str) -> Result<Self, Failed> {
+        let failed = |e: std::io::Error| Failed::new(format!("cannot read '{path}': {e}"));
+        let file = File::open(path).map_err(failed)?;
+        let size = file.metadata().map_err(failed)?.len();
+        Ok(Self { path: path.to_owned(), size, place: Place::File(file) })
+    }
+
+    /// An object of a store; `None` when it does not exist.
+    pub async fn stored(store: &Store, path: &str) -> Result<Option<Self>, Failed> {
+        let head = store.head(path, Intent::block()).await.map_err(|e| Failed::new(e.to_string()))?;
+        Ok(head.map(|info| Self::known(store, path, info.size)))
+    }
+
+    /// An object of a known size.
+    pub fn known(store: &Store, path: &str, size: u64) -> Self {
+        Self { path: path.to_owned(), size, place: Place::Store(store.clone()) }
+    }
+
+    /// Some of its bytes.
+    pub async fn read(&self, range: Range<u64>) -> Result<Bytes, String> {
+        match &self.place {
+            Place::Store(store) => {
+                store.get_range(&self.path, range, Intent::block()).await.map_err(|e| e.to_string())
+            }
+            Place::File(file) => {
+                let mut bytes = vec![0; range.end.saturating_sub(range.start) as usize];
+                file.read_exact_at(&mut bytes, range.start).map_err(|e| format!("'{}': {e}", self.path))?;
+                Ok(bytes.into())
+            }
+        }
+    }
+
+    /// All of its bytes.
+    pub async fn read_all(&self) -> Result<Bytes, String> {
+        if self.size == 0 {
+            return Ok(Bytes::new());
+        }
+        self.read(0..self.size).await
+    }
+}
