@@ -1,1 +1,100 @@
-//! (under construction)
+//! LogQL: Loki's query language over a [`sandur_query::Source`].
+//!
+//! **What it is.** Parser, planner, stages and functions. Text becomes a syntax tree ([`Expr`]); a tree is
+//! planned into scans of a source (which streams, which times, which columns, which needles, counts or rows)
+//! and run over pages on the CPU pool; what comes out is a [`sandur_query::QueryResult`].
+//!
+//! **What it is not.** It knows no store, no node and no wire format, and it holds no data beyond a query.
+//!
+//! **Life of a query.** [`query`] parses the text and checks the request. A log query becomes a `LogScan`:
+//! line filters search whole pages, stages see the rows that are left, best first, and the scan stops when
+//! no later page can matter. A metric query is evaluated from the leaves: each range aggregation becomes a
+//! `RangeScan` whose workers add rows to groups and slots of time; vector functions and operators work on the
+//! series that come out.
+//!
+//! **How to add.** A stage is one file in `stage/` and one line in `stage::STAGES`; a function over windows
+//! one file in `range/` and one line in `range::FUNCTIONS`; a function over vectors one line in
+//! `vector::FUNCTIONS`; a template function one line in a group of `template::FUNCTIONS`. Parser and
+//! documentation are made from these tables.
+//!
+//! **Invariants.** Semantics and error texts are Loki's. A stage's syntax tree node is checked when it is
+//! parsed, so running it cannot fail. Nothing that grows with the data is held without a reservation.
+
+mod ast;
+mod binary;
+mod error;
+mod evaluate;
+mod go_regex;
+mod lexer;
+mod log_scan;
+mod matrix;
+mod names;
+mod needles;
+mod page_filter;
+mod parser;
+mod pipeline;
+mod range;
+mod range_scan;
+mod reference;
+mod request;
+mod row;
+mod stage;
+mod tail;
+mod template;
+mod units;
+mod vector;
+
+use sandur_model::{Limits, Matcher};
+use sandur_query::{Error, QueryContext, QueryResult, Source};
+
+pub use ast::{
+    BinaryExpr, BinaryOp, Cardinality, Conversion, Expr, Grouping, LabelReplace, LogExpr, Matching,
+    MetricExpr, RangeAggregation, Unwrap, VectorAggregation,
+};
+pub use error::ParseError;
+pub use parser::parse;
+pub use range::RangeFunction;
+pub use reference::reference;
+pub use request::{Kind, Request};
+pub use stage::StageNode;
+pub use tail::LogQuery;
+pub use vector::VectorFunction;
+
+/// Answers a query.
+pub async fn query(
+    source: &dyn Source,
+    context: &QueryContext,
+    limits: &Limits,
+    request: Request,
+) -> Result<QueryResult, Error> {
+    context.check()?;
+    match parse(&request.query)? {
+        Expr::Log(log) => {
+            let scan = log_scan::LogScan {
+                pipeline: pipeline::Pipeline::new(&log, None),
+                range: request::log_range(&request, limits)?,
+                direction: request.direction,
+                limit: request.limit as usize,
+                interval_ns: request.interval_ns,
+            };
+            Ok(QueryResult::Streams(log_scan::run(source, context, scan).await?))
+        }
+        Expr::Metric(metric) => {
+            let steps = request::metric_steps(&request, limits)?;
+            evaluate::Evaluation { source, context, steps }.answer(&metric, limits).await
+        }
+    }
+}
+
+/// Reads a selector, `{a="b", c=~"d"}`. It may select every stream.
+pub fn parse_selector(text: &str) -> Result<Vec<Matcher>, Error> {
+    match parser::parse_unchecked(text)? {
+        Expr::Log(log) if log.stages.is_empty() => Ok(log.matchers),
+        _ => Err(Error::Invalid("only label matchers are supported".to_owned())),
+    }
+}
+
+/// Reads a log query for following new rows.
+pub fn compile_log_query(text: &str) -> Result<LogQuery, Error> {
+    Ok(LogQuery::new(&parser::parse_log(text)?))
+}

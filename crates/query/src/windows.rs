@@ -114,6 +114,11 @@ impl Slots {
         }
     }
 
+    /// Whether a slot lies between two windows, so that its rows belong to no step.
+    pub fn is_gap(&self, slot: usize) -> bool {
+        self.whole == 0 && slot % 2 == 1
+    }
+
     /// The slots of a step's window.
     pub fn of_step(&self, step: usize) -> std::ops::Range<usize> {
         if self.rest == 0 { step..step + self.whole } else { 2 * step..2 * (step + self.whole) + 1 }
@@ -147,6 +152,11 @@ mod tests {
                     let by_slot = found.is_some_and(|(slot, _)| slots.of_step(s).contains(&slot));
                     assert_eq!(inside, by_slot, "t={t} step={s} of {windows:?}");
                 }
+                let in_any = (0..windows.steps()).any(|s| {
+                    let end = windows.end_of(s);
+                    end - range < t && t <= end
+                });
+                assert_eq!(in_any, found.is_some_and(|(slot, _)| !slots.is_gap(slot)), "t={t} {windows:?}");
                 if let Some((slot, until)) = found {
                     assert!(slot < slots.len(), "{slot} of {}", slots.len());
                     assert!(until >= t);

@@ -1,0 +1,48 @@
+//! Why a query cannot be parsed, in Loki's words: Grafana shows them as they are.
+
+use std::fmt;
+
+/// The query text is not valid LogQL, or asks for what cannot be.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ParseError {
+    /// What is wrong.
+    pub message: String,
+    /// One-based line; 0 when the error is about a whole expression.
+    pub line: usize,
+    /// One-based column; 0 when the error is about a whole expression.
+    pub column: usize,
+}
+
+impl ParseError {
+    /// An error at a place of the text.
+    pub fn at(line: usize, column: usize, message: impl Into<String>) -> Self {
+        Self { message: message.into(), line, column }
+    }
+
+    /// An error of an expression as a whole.
+    pub fn whole(message: impl Into<String>) -> Self {
+        Self::at(0, 0, message)
+    }
+
+    /// Always [`sandur_base::ErrorKind::Invalid`].
+    pub fn kind(&self) -> sandur_base::ErrorKind {
+        sandur_base::ErrorKind::Invalid
+    }
+}
+
+impl fmt::Display for ParseError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if self.line == 0 && self.column == 0 {
+            return write!(f, "parse error : {}", self.message);
+        }
+        write!(f, "parse error at line {}, col {}: {}", self.line, self.column, self.message)
+    }
+}
+
+impl std::error::Error for ParseError {}
+
+impl From<ParseError> for sandur_query::Error {
+    fn from(error: ParseError) -> Self {
+        Self::Invalid(error.to_string())
+    }
+}

@@ -1,0 +1,142 @@
+//! Evaluates metric expressions over all steps at once, from the leaves to the root.
+
+use sandur_base::{BoxFuture, Reservation};
+use sandur_model::Limits;
+use sandur_query::{Error, QueryContext, QueryResult, Sample, Source, Windows};
+
+use crate::ast::{Grouping, LabelReplace, MetricExpr, RangeAggregation};
+use crate::binary;
+use crate::matrix::{Labels, Matrix, Series};
+use crate::range::slots::is_absent;
+use crate::range_scan::{self, RangeScan};
+use crate::request::Steps;
+use crate::vector;
+
+/// Where and when an expression is evaluated.
+pub struct Evaluation<'a> {
+    /// The rows.
+    pub source: &'a dyn Source,
+    /// What the query may use.
+    pub context: &'a QueryContext,
+    /// When.
+    pub steps: Steps,
+}
+
+/// A matrix and the memory that it is reserved under.
+struct Held {
+    matrix: Matrix,
+    memory: Reservation,
+}
+
+impl Evaluation<'_> {
+    /// The answer to a metric query.
+    pub async fn answer(&self, expr: &MetricExpr, limits: &Limits) -> Result<QueryResult, Error> {
+        let steps = self.steps;
+        if let (MetricExpr::Literal(value), true) = (expr, steps.instant) {
+            return Ok(QueryResult::Scalar(Sample { timestamp_ms: steps.timestamp_ms(0), value: *value }));
+        }
+        let held = self.matrix(expr).await?;
+        let mut matrix = held.matrix.without_empty();
+        let most = limits.max_query_series;
+        if most > 0 && matrix.series.len() as u64 > most {
+            return Err(Error::Limit(format!(
+                "maximum number of series ({most}) reached for a single query; consider reducing query cardinality \
+                 by adding more specific stream selectors, reducing the time range, or aggregating results with \
+                 functions like sum(), count() or topk()"
+            )));
+        }
+        if !(steps.instant && matrix.ordered) {
+            matrix.series.sort_by(|a, b| a.labels.cmp(&b.labels));
+        }
+        let series = matrix.series.iter().map(|series| self.series(series)).collect();
+        Ok(if steps.instant { QueryResult::Vector(series) } else { QueryResult::Matrix(series) })
+    }
+
+    fn series(&self, series: &Series) -> sandur_query::Series {
+        let present = series.values.iter().enumerate().filter(|(_, value)| !is_absent(**value));
+        let sample = |(step, value): (usize, &f64)| Sample {
+            timestamp_ms: self.steps.timestamp_ms(step),
+            value: *value,
+        };
+        let labels: Vec<(Box<str>, Box<str>)> =
+            series.labels.iter().map(|(n, v)| ((&**n).into(), (&**v).into())).collect();
+        sandur_query::Series { labels: labels.into(), samples: present.map(sample).collect() }
+    }
+
+    fn hold(&self, matrix: Matrix) -> Result<Held, Error> {
+        Ok(Held { memory: self.context.budget().reserve(matrix.memory_bytes())?, matrix })
+    }
+
+    fn matrix<'b>(&'b self, expr: &'b MetricExpr) -> BoxFuture<'b, Result<Held, Error>> {
+        Box::pin(async move {
+            self.context.check()?;
+            match expr {
+                MetricExpr::Literal(value) | MetricExpr::VectorOf(value) => {
+                    self.hold(Matrix::constant(self.steps.count(), *value))
+                }
+                MetricExpr::Range(range) => self.range(range, None).await,
+                MetricExpr::Vector(aggregation) => {
+                    // A sum of counts is a count of the larger group: no need to tell the smaller ones apart.
+                    if let MetricExpr::Range(range) = &aggregation.inner
+                        && aggregation.function.name == "sum"
+                        && range.function.sums
+                        && range.grouping.is_none()
+                    {
+                        let all = Grouping { without: false, labels: Vec::new() };
+                        return self.range(range, Some(aggregation.grouping.as_ref().unwrap_or(&all))).await;
+                    }
+                    let held = self.matrix(&aggregation.inner).await?;
+                    let grouping = aggregation.grouping.as_ref();
+                    let result =
+                        vector::apply(aggregation.function, aggregation.parameter, grouping, held.matrix);
+                    drop(held.memory);
+                    self.hold(result)
+                }
+                MetricExpr::LabelReplace(replace) => {
+                    let mut held = self.matrix(&replace.inner).await?;
+                    for series in &mut held.matrix.series {
+                        series.labels = replaced(replace, &series.labels);
+                    }
+                    Ok(held)
+                }
+                MetricExpr::Binary(binary) => {
+                    let (op, bool) = (binary.op, binary.return_bool);
+                    let result = match (&binary.left, &binary.right) {
+                        (MetricExpr::Literal(number), right) => {
+                            binary::with_number(op, self.matrix(right).await?.matrix, *number, true, bool)
+                        }
+                        (left, MetricExpr::Literal(number)) => {
+                            binary::with_number(op, self.matrix(left).await?.matrix, *number, false, bool)
+                        }
+                        (left, right) => {
+                            let (left, right) = (self.matrix(left).await?, self.matrix(right).await?);
+                            binary::vectors(op, left.matrix, right.matrix, &binary.matching, bool)?
+                        }
+                    };
+                    self.hold(result)
+                }
+            }
+        })
+    }
+
+    async fn range(&self, range: &RangeAggregation, outer: Option<&Grouping>) -> Result<Held, Error> {
+        let steps = self.steps;
+        let windows =
+            Windows::new(steps.first_ns, steps.last_ns, steps.step_ns, range.range_ns, range.offset_ns);
+        let scan = RangeScan::new(range, outer, windows);
+        self.hold(range_scan::run(self.source, self.context, scan).await?)
+    }
+}
+
+/// The labels with the destination set from the source, when that matches.
+fn replaced(replace: &LabelReplace, labels: &Labels) -> Labels {
+    let source = crate::matrix::label(labels, &replace.source).unwrap_or("");
+    let Some(captures) = replace.regex.captures(source) else { return labels.clone() };
+    let mut value = String::new();
+    captures.expand(&replace.replacement, &mut value);
+    let mut pairs: Vec<_> = labels.iter().filter(|(n, _)| **n != *replace.destination).cloned().collect();
+    if !value.is_empty() {
+        pairs.push((replace.destination.as_str().into(), value.into()));
+    }
+    crate::matrix::sorted_labels(pairs)
+}

@@ -1,0 +1,165 @@
+//! Regular expressions in Go's syntax, made ready for Rust's engine.
+//!
+//! The two differ in a few places: Go's `\d \w \s \b` are ASCII, it knows `\Q..\E`, and inside of `[..]` it
+//! takes `[`, `&&`, `--` and `~~` as they are. Everything runs in linear time in both.
+
+use regex_automata::meta;
+use regex_automata::util::syntax;
+use regex_syntax::hir::Hir;
+
+/// Compiled size above which an expression is refused: bounds memory and time.
+pub const REGEX_BYTES_MAX: usize = 10 << 20;
+
+/// The same expression in Rust's syntax.
+pub fn translate(pattern: &str) -> String {
+    let mut out = String::with_capacity(pattern.len() + 8);
+    let mut rest = pattern;
+    while let Some(c) = rest.chars().next() {
+        rest = &rest[c.len_utf8()..];
+        match c {
+            '\\' => rest = escape(&mut out, rest, false),
+            '[' => rest = class(&mut out, rest),
+            _ => out.push(c),
+        }
+    }
+    out
+}
+
+/// What follows a backslash; gives the text after it.
+fn escape<'a>(out: &mut String, rest: &'a str, in_class: bool) -> &'a str {
+    let Some(c) = rest.chars().next() else {
+        out.push('\\');
+        return rest;
+    };
+    let after = &rest[c.len_utf8()..];
+    match (c, in_class) {
+        ('d', true) => out.push_str("0-9"),
+        ('w', true) => out.push_str("0-9A-Za-z_"),
+        ('s', true) => out.push_str(r"\t\n\f\r "),
+        ('d', false) => out.push_str("[0-9]"),
+        ('w', false) => out.push_str("[0-9A-Za-z_]"),
+        ('s', false) => out.push_str(r"[\t\n\f\r ]"),
+        ('D', _) => out.push_str("[^0-9]"),
+        ('W', _) => out.push_str("[^0-9A-Za-z_]"),
+        ('S', _) => out.push_str(r"[^\t\n\f\r ]"),
+        ('b', false) => out.push_str(r"(?-u:\b)"),
+        ('B', false) => out.push_str(r"(?-u:\B)"),
+        ('Q', false) => {
+            let end = after.find("\\E").unwrap_or(after.len());
+            out.push_str(&regex_syntax::escape(&after[..end]));
+            return after.get(end + 2..).unwrap_or("");
+        }
+        ('<' | '>', _) => out.push(c),
+        _ => {
+            out.push('\\');
+            out.push(c);
+        }
+    }
+    after
+}
+
+/// What follows an opening bracket; gives the text after the closing one.
+fn class<'a>(out: &mut String, mut rest: &'a str) -> &'a str {
+    out.push('[');
+    if let Some(after) = rest.strip_prefix('^') {
+        out.push('^');
+        rest = after;
+    }
+    let mut first = true;
+    while let Some(c) = rest.chars().next() {
+        let after = &rest[c.len_utf8()..];
+        match c {
+            ']' if !first => {
+                out.push(']');
+                return after;
+            }
+            '\\' => rest = escape(out, after, true),
+            '[' if after.starts_with(':') && after.contains(":]") => {
+                let end = rest.find(":]").map_or(rest.len(), |n| n + 2);
+                out.push_str(&rest[..end]);
+                rest = &rest[end..];
+            }
+            '[' | ']' | '&' | '~' => {
+                out.push('\\');
+                out.push(c);
+                rest = after;
+            }
+            '-' if after.starts_with('-') => {
+                out.push_str("\\-");
+                rest = after;
+            }
+            _ => {
+                out.push(c);
+                rest = after;
+            }
+        }
+        first = false;
+    }
+    rest
+}
+
+/// Compiles an expression over bytes.
+pub fn compile_bytes(pattern: &str) -> Result<regex::bytes::Regex, String> {
+    let translated = translate(pattern);
+    let built = regex::bytes::RegexBuilder::new(&translated).size_limit(REGEX_BYTES_MAX).build();
+    built.map_err(|error| reason(pattern, &error.to_string()))
+}
+
+/// Compiles an expression over text.
+pub fn compile_text(pattern: &str) -> Result<regex::Regex, String> {
+    let translated = translate(pattern);
+    let built = regex::RegexBuilder::new(&translated).size_limit(REGEX_BYTES_MAX).build();
+    built.map_err(|error| reason(pattern, &error.to_string()))
+}
+
+/// The expression's syntax tree over bytes that need not be UTF-8.
+pub fn parse_hir(pattern: &str) -> Result<Hir, String> {
+    let translated = translate(pattern);
+    let mut parser = regex_syntax::ParserBuilder::new().utf8(false).build();
+    parser.parse(&translated).map_err(|error| reason(pattern, &error.to_string()))
+}
+
+/// Compiles a syntax tree for searching.
+pub fn compile_hir(hir: &Hir) -> Result<meta::Regex, String> {
+    let config = meta::Config::new().utf8_empty(false).nfa_size_limit(Some(REGEX_BYTES_MAX));
+    let mut builder = meta::Builder::new();
+    builder.configure(config).syntax(syntax::Config::new().utf8(false));
+    builder.build_from_hir(hir).map_err(|error| error.to_string())
+}
+
+fn reason(pattern: &str, error: &str) -> String {
+    let what = error.lines().last().unwrap_or_default().trim_start_matches("error: ");
+    format!("error parsing regexp: {what}: `{pattern}`")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn expressions_of_go_mean_the_same() {
+        for (pattern, text, expected) in [
+            (r"\d+", "٣", false),
+            (r"^\w+$", "é", false),
+            (r"^[\w-]+$", "a-b", true),
+            (r"\s", "\u{a0}", false),
+            (r"\Qa.b\E+", "a.bb", true),
+            (r"\Qa.b", "axb", false),
+            (r"[[]x", "[x", true),
+            (r"[]x]", "]", true),
+            (r"[a&&b]", "&", true),
+            (r"[[:digit:]]+z", "12z", true),
+            (r"[^\d]", "1", false),
+            (r"\bfoo\b", "a foo b", true),
+            (r"\bfoo\b", "éfooé", true),
+            (r"\<x", "<x", true),
+            (r"(?i)ERROR", "error", true),
+            (r"[\D]", "1", false),
+        ] {
+            let regex = compile_bytes(pattern).unwrap_or_else(|e| panic!("{pattern}: {e}"));
+            assert_eq!(regex.is_match(text.as_bytes()), expected, "{pattern} on {text}");
+        }
+        assert!(compile_bytes("(").unwrap_err().starts_with("error parsing regexp: "));
+        assert!(compile_text("a{1001}{1001}{1001}").is_err());
+    }
+}

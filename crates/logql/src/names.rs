@@ -1,0 +1,76 @@
+//! Label names as small numbers. A pipeline knows its own names from the start; each worker adds the ones
+//! it meets, so numbers are comparable within one worker only.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use foldhash::fast::FixedState;
+
+/// A label name of one [`Names`].
+pub type NameId = u32;
+
+/// What a label is called when its own name is taken by a stream label or structured metadata.
+const EXTRACTED: &str = "_extracted";
+
+/// The names met so far.
+#[derive(Clone, Default)]
+pub struct Names {
+    list: Vec<Arc<str>>,
+    ids: HashMap<Arc<str>, NameId, FixedState>,
+    /// For each name the id of the name with `_extracted` behind it, once asked for.
+    extracted: Vec<Option<NameId>>,
+}
+
+impl Names {
+    /// The number of a name.
+    pub fn id(&mut self, name: &str) -> NameId {
+        if let Some(&id) = self.ids.get(name) {
+            return id;
+        }
+        let id = self.list.len() as NameId;
+        let name: Arc<str> = name.into();
+        self.list.push(Arc::clone(&name));
+        self.extracted.push(None);
+        self.ids.insert(name, id);
+        id
+    }
+
+    /// The number of a name that was met before.
+    pub fn find(&self, name: &str) -> Option<NameId> {
+        self.ids.get(name).copied()
+    }
+
+    /// The name of a number.
+    pub fn name(&self, id: NameId) -> &Arc<str> {
+        &self.list[id as usize]
+    }
+
+    /// The number of the name with `_extracted` behind it.
+    pub fn extracted(&mut self, id: NameId) -> NameId {
+        if let Some(found) = self.extracted[id as usize] {
+            return found;
+        }
+        let name = format!("{}{EXTRACTED}", self.list[id as usize]);
+        let found = self.id(&name);
+        self.extracted[id as usize] = Some(found);
+        found
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_name_keeps_its_number() {
+        let mut names = Names::default();
+        let a = names.id("a");
+        let b = names.id("b");
+        assert_ne!(a, b);
+        assert_eq!(names.id("a"), a);
+        let extracted = names.extracted(a);
+        assert_eq!(&**names.name(extracted), "a_extracted");
+        assert_eq!(names.extracted(a), extracted);
+        assert_eq!((names.find("b"), names.find("c")), (Some(b), None));
+    }
+}

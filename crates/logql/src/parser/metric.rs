@@ -1,0 +1,412 @@
+//! Metric expressions: range and vector aggregations, operators, literals.
+
+use crate::ast::{
+    BinaryExpr, BinaryOp, Cardinality, Conversion, Expr, Grouping, LabelReplace, LogExpr, Matching,
+    MetricExpr, RangeAggregation, Unwrap, VectorAggregation,
+};
+use crate::binary;
+use crate::error::ParseError;
+use crate::lexer::{Kind, Token};
+use crate::parser::{Parser, validate_matchers};
+use crate::range::{self, Argument};
+use crate::stage;
+use crate::units::parse_float;
+use crate::vector;
+
+/// Checks what the grammar leaves open: that every selector selects.
+pub fn validate(expr: &Expr) -> Result<(), ParseError> {
+    match expr {
+        Expr::Log(log) => validate_matchers(&log.matchers),
+        Expr::Metric(metric) => validate_metric(metric),
+    }
+}
+
+fn validate_metric(expr: &MetricExpr) -> Result<(), ParseError> {
+    match expr {
+        MetricExpr::Range(range) => validate_matchers(&range.log.matchers),
+        MetricExpr::Vector(vector) => validate_metric(&vector.inner),
+        MetricExpr::LabelReplace(replace) => validate_metric(&replace.inner),
+        MetricExpr::Literal(_) | MetricExpr::VectorOf(_) => Ok(()),
+        MetricExpr::Binary(binary) => {
+            validate_metric(&binary.left)?;
+            validate_metric(&binary.right)
+        }
+    }
+}
+
+/// A range expression while its parts come in either order.
+struct Ranged {
+    log: LogExpr,
+    unwrap: Option<Unwrap>,
+    range_ns: Option<i64>,
+    offset_ns: Option<i64>,
+}
+
+impl Parser {
+    /// An expression of operators that bind at least as strongly as `strength`.
+    pub fn expr(&mut self, strength: u8) -> Result<Expr, ParseError> {
+        self.deeper(|parser| {
+            let mut left = parser.operand()?;
+            while let Some((op, binds)) = parser.operator().filter(|(_, binds)| *binds >= strength) {
+                parser.take();
+                let (return_bool, matching) = parser.modifiers()?;
+                // `^` is right-associative, everything else left.
+                let right = parser.expr(if op == BinaryOp::Power { binds } else { binds + 1 })?;
+                left = Expr::Metric(binary_expr(op, left, right, return_bool, matching)?);
+            }
+            Ok(left)
+        })
+    }
+
+    fn operator(&self) -> Option<(BinaryOp, u8)> {
+        use BinaryOp::{
+            Add, And, Divide, Equal, Greater, GreaterOrEqual, Less, LessOrEqual, Modulo, Multiply, NotEqual,
+            Or, Power, Subtract, Unless,
+        };
+        let Kind::Word(word) = self.kind() else { return None };
+        Some(match word {
+            "or" => (Or, 1),
+            "and" => (And, 2),
+            "unless" => (Unless, 2),
+            "==" => (Equal, 3),
+            "!=" => (NotEqual, 3),
+            "<" => (Less, 3),
+            "<=" => (LessOrEqual, 3),
+            ">" => (Greater, 3),
+            ">=" => (GreaterOrEqual, 3),
+            "+" => (Add, 4),
+            "-" => (Subtract, 4),
+            "*" => (Multiply, 5),
+            "/" => (Divide, 5),
+            "%" => (Modulo, 5),
+            "^" => (Power, 6),
+            _ => return None,
+        })
+    }
+
+    fn modifiers(&mut self) -> Result<(bool, Matching), ParseError> {
+        let return_bool = self.take_word("bool");
+        let mut matching = Matching::default();
+        if !self.is_word("on") && !self.is_word("ignoring") {
+            return Ok((return_bool, matching));
+        }
+        matching.explicit = true;
+        matching.on = self.is_word("on");
+        self.take();
+        matching.labels = self.label_list()?;
+        for (word, cardinality) in
+            [("group_left", Cardinality::ManyToOne), ("group_right", Cardinality::OneToMany)]
+        {
+            if self.take_word(word) {
+                matching.cardinality = cardinality;
+                // `group_left (` may also begin the right side: only names and `)` make a list.
+                let names = matches!(self.peek_second().kind, Kind::Identifier | Kind::Word(")"));
+                if self.is_word("(") && names {
+                    matching.include = self.label_list()?;
+                }
+                break;
+            }
+        }
+        Ok((return_bool, matching))
+    }
+
+    /// `(a, b)`
+    fn label_list(&mut self) -> Result<Vec<String>, ParseError> {
+        self.expect_word("(")?;
+        let mut labels = Vec::new();
+        if self.take_word(")") {
+            return Ok(labels);
+        }
+        if self.kind() != Kind::Identifier {
+            return Err(self.unexpected(&["IDENTIFIER", ")"]));
+        }
+        loop {
+            labels.push(self.expect(Kind::Identifier, &["IDENTIFIER"])?.text);
+            if self.take_word(")") {
+                return Ok(labels);
+            }
+            self.expect_word_of(",", &[",", ")"])?;
+        }
+    }
+
+    fn operand(&mut self) -> Result<Expr, ParseError> {
+        match self.kind() {
+            Kind::Word("{") => Ok(Expr::Log(self.log()?)),
+            Kind::Word("(") => {
+                self.take();
+                let inner = self.expr(0)?;
+                self.expect_word_of(")", &[])?;
+                Ok(inner)
+            }
+            Kind::Number | Kind::Word("+" | "-") => Ok(Expr::Metric(MetricExpr::Literal(self.literal()?))),
+            Kind::Function("label_replace") => Ok(Expr::Metric(self.label_replace()?)),
+            Kind::Function("vector") => {
+                self.take();
+                self.expect_word("(")?;
+                let number = self.expect(Kind::Number, &["NUMBER"])?;
+                self.expect_word(")")?;
+                Ok(Expr::Metric(MetricExpr::VectorOf(number_value(&number)?)))
+            }
+            Kind::Function(name) => {
+                if let Some(function) = range::find(name) {
+                    return Ok(Expr::Metric(self.range_aggregation(function)?));
+                }
+                match vector::find(name) {
+                    Some(function) => Ok(Expr::Metric(self.vector_aggregation(function)?)),
+                    None => Err(self.unexpected(&[])),
+                }
+            }
+            _ => Err(self.unexpected(&[])),
+        }
+    }
+
+    /// A number with its sign.
+    pub fn literal(&mut self) -> Result<f64, ParseError> {
+        let negative = self.is_word("-");
+        if negative || self.is_word("+") {
+            self.take();
+        }
+        let number = number_value(&self.expect(Kind::Number, &["NUMBER"])?)?;
+        Ok(if negative { -number } else { number })
+    }
+
+    fn metric(&mut self) -> Result<MetricExpr, ParseError> {
+        match self.expr(0)? {
+            Expr::Metric(metric) => Ok(metric),
+            // What should follow a selector inside an aggregation is a range.
+            Expr::Log(_) => Err(self.unexpected(&[])),
+        }
+    }
+
+    fn label_replace(&mut self) -> Result<MetricExpr, ParseError> {
+        self.take();
+        self.expect_word("(")?;
+        let inner = self.metric()?;
+        let mut arguments: [String; 4] = Default::default();
+        for argument in &mut arguments {
+            self.expect_word_of(",", &[","])?;
+            *argument = self.string()?;
+        }
+        self.expect_word(")")?;
+        let [destination, replacement, source, pattern] = arguments;
+        let regex = regex::Regex::new(&format!("^(?:{pattern})$")).map_err(|_| {
+            ParseError::whole(format!("invalid regex in label_replace: error parsing regexp: `{pattern}`"))
+        })?;
+        let replace = LabelReplace { inner, destination, replacement, source, pattern, regex };
+        Ok(MetricExpr::LabelReplace(Box::new(replace)))
+    }
+
+    fn grouping(&mut self) -> Result<Option<Grouping>, ParseError> {
+        let without = self.is_word("without");
+        if !without && !self.is_word("by") {
+            return Ok(None);
+        }
+        self.take();
+        Ok(Some(Grouping { without, labels: self.label_list()? }))
+    }
+
+    fn vector_aggregation(
+        &mut self,
+        function: &'static vector::VectorFunction,
+    ) -> Result<MetricExpr, ParseError> {
+        self.take();
+        let before = self.grouping()?;
+        self.expect_word("(")?;
+        let mut parameter = None;
+        if self.kind() == Kind::Number && self.peek_second().kind == Kind::Word(",") {
+            parameter = Some(self.take());
+            self.take();
+        }
+        let inner = self.metric()?;
+        self.expect_word_of(")", &[])?;
+        let grouping = match before {
+            Some(grouping) => Some(grouping),
+            None => self.grouping()?,
+        };
+        let parameter = vector_parameter(function, parameter.as_ref())?;
+        if function.sorts && grouping.as_ref().is_some_and(|g| !g.labels.is_empty()) {
+            return Err(ParseError::whole("sort and sort_desc doesn't allow grouping by "));
+        }
+        Ok(MetricExpr::Vector(Box::new(VectorAggregation { function, parameter, inner, grouping })))
+    }
+
+    fn range_aggregation(
+        &mut self,
+        function: &'static range::RangeFunction,
+    ) -> Result<MetricExpr, ParseError> {
+        self.take();
+        self.expect_word("(")?;
+        let mut parameter = None;
+        if self.kind() == Kind::Number {
+            parameter = Some(self.take());
+            self.expect_word(",")?;
+        } else if !self.is_word("{") && !self.is_word("(") {
+            return Err(self.unexpected(&["NUMBER", "{", "("]));
+        }
+        let ranged = self.ranged()?;
+        let Some(range_ns) = ranged.range_ns else { return Err(self.unexpected(&[])) };
+        self.expect_word_of(")", &[])?;
+        let grouping = self.grouping()?;
+        let parameter = range_parameter(function, parameter.as_ref())?;
+        let aggregation = RangeAggregation {
+            function,
+            parameter,
+            log: ranged.log,
+            unwrap: ranged.unwrap,
+            range_ns,
+            offset_ns: ranged.offset_ns.unwrap_or(0),
+            grouping,
+        };
+        range::validate(&aggregation)?;
+        Ok(MetricExpr::Range(Box::new(aggregation)))
+    }
+
+    /// Selector, stages, unwrap, range and offset, in any of the orders that Loki takes.
+    fn ranged(&mut self) -> Result<Ranged, ParseError> {
+        self.deeper(|parser| {
+            let mut ranged = if parser.take_word("(") {
+                let inner = parser.ranged()?;
+                parser.expect_word_of(")", &[])?;
+                inner
+            } else {
+                let matchers = parser.selector()?;
+                let log = LogExpr { matchers, stages: Vec::new() };
+                Ranged { log, unwrap: None, range_ns: None, offset_ns: None }
+            };
+            parser.stages_and_unwrap(&mut ranged)?;
+            if ranged.range_ns.is_none() && parser.kind() == Kind::Range {
+                ranged.range_ns = Some(parser.take().value);
+                if parser.take_word("offset") {
+                    ranged.offset_ns = Some(parser.expect(Kind::Duration, &["DURATION"])?.value);
+                }
+                parser.stages_and_unwrap(&mut ranged)?;
+            }
+            Ok(ranged)
+        })
+    }
+
+    fn stages_and_unwrap(&mut self, ranged: &mut Ranged) -> Result<(), ParseError> {
+        if ranged.unwrap.is_none() {
+            ranged.log.stages.extend(self.stages()?);
+            if self.is_word("|") {
+                ranged.unwrap = Some(self.unwrap()?);
+            }
+        }
+        Ok(())
+    }
+
+    fn unwrap(&mut self) -> Result<Unwrap, ParseError> {
+        self.expect_word("|")?;
+        self.expect_word("unwrap")?;
+        let conversion = match self.kind() {
+            Kind::Function("bytes") => Conversion::Bytes,
+            Kind::Function("duration") => Conversion::Duration,
+            Kind::Function("duration_seconds") => Conversion::DurationSeconds,
+            Kind::Identifier => Conversion::Float,
+            _ => {
+                return Err(self.unexpected(&[
+                    "IDENTIFIER",
+                    "BYTES_CONV",
+                    "DURATION_CONV",
+                    "DURATION_SECONDS_CONV",
+                ]));
+            }
+        };
+        let label = if conversion == Conversion::Float {
+            self.take().text
+        } else {
+            self.take();
+            self.expect_word("(")?;
+            let label = self.expect(Kind::Identifier, &["IDENTIFIER"])?.text;
+            self.expect_word(")")?;
+            label
+        };
+        let mut filters = Vec::new();
+        while self.is_word("|") {
+            filters.push(stage::parse_label_filter(self)?);
+        }
+        Ok(Unwrap { label, conversion, filters })
+    }
+}
+
+fn number_value(token: &Token) -> Result<f64, ParseError> {
+    parse_float(&token.text)
+        .map_err(|reason| ParseError::whole(format!("unable to parse literal as a float: {reason}")))
+}
+
+fn range_parameter(
+    function: &'static range::RangeFunction,
+    parameter: Option<&Token>,
+) -> Result<Option<f64>, ParseError> {
+    match (function.argument, parameter) {
+        (Argument::Number, None) => {
+            Err(ParseError::whole(format!("parameter required for operation {}", function.name)))
+        }
+        (Argument::Number, Some(token)) => parse_float(&token.text).map(Some).map_err(|reason| {
+            ParseError::whole(format!("invalid parameter for operation {}: {reason}", function.name))
+        }),
+        (_, Some(token)) => Err(ParseError::whole(format!(
+            "parameter {} not supported for operation {}",
+            token.text, function.name
+        ))),
+        (_, None) => Ok(None),
+    }
+}
+
+fn vector_parameter(
+    function: &'static vector::VectorFunction,
+    parameter: Option<&Token>,
+) -> Result<Option<i64>, ParseError> {
+    let name = function.name;
+    match (function.takes_count, parameter) {
+        (true, None) => Err(ParseError::whole(format!("parameter required for operation {name}"))),
+        (true, Some(token)) => match token.text.parse::<i64>() {
+            Err(_) => Err(ParseError::whole(format!("invalid parameter {name}({},", token.text))),
+            Ok(count) if count <= 0 => Err(ParseError::whole(format!(
+                "invalid parameter (must be greater than 0) {name}({}",
+                token.text
+            ))),
+            Ok(count) => Ok(Some(count)),
+        },
+        (false, Some(token)) => {
+            Err(ParseError::whole(format!("unsupported parameter for operation {name}({},", token.text)))
+        }
+        (false, None) => Ok(None),
+    }
+}
+
+fn binary_expr(
+    op: BinaryOp,
+    left: Expr,
+    right: Expr,
+    return_bool: bool,
+    matching: Matching,
+) -> Result<MetricExpr, ParseError> {
+    let side = |expr: Expr, leg: &str| match expr {
+        Expr::Metric(metric) => Ok(metric),
+        Expr::Log(log) => {
+            let name = if log.stages.is_empty() { "MatchersExpr" } else { "PipelineExpr" };
+            let message = format!(
+                "unexpected type for {leg} leg of binary operation ({}): *syntax.{name}",
+                op.as_str()
+            );
+            Err(ParseError::whole(message))
+        }
+    };
+    let (left, right) = (side(left, "left")?, side(right, "right")?);
+    if op.is_set() {
+        for (leg, expr) in [("left", &left), ("right", &right)] {
+            if let MetricExpr::Literal(value) = expr {
+                let message = format!(
+                    "unexpected literal for {leg} leg of logical/set binary operation ({}): {value:.6}",
+                    op.as_str()
+                );
+                return Err(ParseError::whole(message));
+            }
+        }
+    }
+    if let (MetricExpr::Literal(l), MetricExpr::Literal(r)) = (&left, &right) {
+        return Ok(MetricExpr::Literal(binary::apply(op, *l, *r)));
+    }
+    Ok(MetricExpr::Binary(Box::new(BinaryExpr { op, left, right, return_bool, matching })))
+}

@@ -1,0 +1,139 @@
+//! Tokens to the syntax tree, by recursive descent with one token of look-ahead.
+//!
+//! Error texts follow Loki's generated parser: `syntax error: unexpected X, expecting A or B`, where the
+//! list is left out when more than four tokens would fit. `select` has selectors and matchers, `metric` has
+//! expressions over them; stages parse themselves (see [`crate::stage`]).
+
+mod metric;
+mod select;
+pub use select::{NamedMatcher, new_matcher};
+
+use crate::ast::{Expr, LogExpr};
+use crate::error::ParseError;
+use crate::lexer::{Kind, Token, tokenize};
+
+pub use select::validate_matchers;
+
+/// Longest query in bytes.
+const QUERY_BYTES_MAX: usize = 131_072;
+/// Deepest nesting of parentheses and operators: bounds the stack.
+const DEPTH_MAX: usize = 200;
+
+/// Reads a query and checks that it can be run.
+pub fn parse(text: &str) -> Result<Expr, ParseError> {
+    let expr = parse_unchecked(text)?;
+    metric::validate(&expr)?;
+    Ok(expr)
+}
+
+/// Reads a query that may select every stream.
+pub fn parse_unchecked(text: &str) -> Result<Expr, ParseError> {
+    if text.len() >= QUERY_BYTES_MAX {
+        let message = format!("input size too long ({} > {QUERY_BYTES_MAX})", text.len());
+        return Err(ParseError::whole(message));
+    }
+    let mut parser = Parser { tokens: tokenize(text), at: 0, depth: 0 };
+    let expr = parser.expr(0)?;
+    parser.end()?;
+    Ok(expr)
+}
+
+/// Reads a log query and checks that it can be run.
+pub fn parse_log(text: &str) -> Result<LogExpr, ParseError> {
+    match parse(text)? {
+        Expr::Log(log) => Ok(log),
+        Expr::Metric(_) => Err(ParseError::whole("only log selector is supported")),
+    }
+}
+
+/// The tokens and how far they are read.
+pub struct Parser {
+    tokens: Vec<Token>,
+    at: usize,
+    depth: usize,
+}
+
+impl Parser {
+    /// The next token; the last one again at the end.
+    pub fn peek(&self) -> &Token {
+        &self.tokens[self.at.min(self.tokens.len() - 1)]
+    }
+
+    /// The token after the next.
+    pub fn peek_second(&self) -> &Token {
+        &self.tokens[(self.at + 1).min(self.tokens.len() - 1)]
+    }
+
+    /// What the next token is.
+    pub fn kind(&self) -> Kind {
+        self.peek().kind
+    }
+
+    /// Takes the next token.
+    pub fn take(&mut self) -> Token {
+        let token = self.peek().clone();
+        self.at += 1;
+        token
+    }
+
+    /// Takes the next token when it is this word.
+    pub fn take_word(&mut self, word: &str) -> bool {
+        let found = self.is_word(word);
+        self.at += usize::from(found);
+        found
+    }
+
+    /// Whether the next token is this word.
+    pub fn is_word(&self, word: &str) -> bool {
+        matches!(self.kind(), Kind::Word(w) if w == word)
+    }
+
+    /// Takes this word or fails.
+    pub fn expect_word(&mut self, word: &str) -> Result<(), ParseError> {
+        self.expect_word_of(word, &[word])
+    }
+
+    /// Takes this word or fails, naming all that could stand here.
+    pub fn expect_word_of(&mut self, word: &str, expecting: &[&str]) -> Result<(), ParseError> {
+        if self.take_word(word) { Ok(()) } else { Err(self.unexpected(expecting)) }
+    }
+
+    /// Takes a token of this kind or fails.
+    pub fn expect(&mut self, kind: Kind, expecting: &[&str]) -> Result<Token, ParseError> {
+        if self.kind() == kind { Ok(self.take()) } else { Err(self.unexpected(expecting)) }
+    }
+
+    /// Takes a string or fails.
+    pub fn string(&mut self) -> Result<String, ParseError> {
+        Ok(self.expect(Kind::String, &["STRING"])?.text)
+    }
+
+    /// The error that the next token is where it stands.
+    pub fn unexpected(&self, expecting: &[&str]) -> ParseError {
+        self.peek().unexpected(expecting)
+    }
+
+    /// Fails unless everything was read.
+    pub fn end(&self) -> Result<(), ParseError> {
+        if self.kind() == Kind::End { Ok(()) } else { Err(self.unexpected(&[])) }
+    }
+
+    /// Runs `read` one level deeper.
+    pub fn deeper<T>(
+        &mut self,
+        read: impl FnOnce(&mut Self) -> Result<T, ParseError>,
+    ) -> Result<T, ParseError> {
+        self.depth += 1;
+        if self.depth > DEPTH_MAX {
+            let token = self.peek();
+            let message = format!("query nested too deeply: at most {DEPTH_MAX} levels");
+            return Err(ParseError::at(token.line, token.column, message));
+        }
+        let result = read(self);
+        self.depth -= 1;
+        result
+    }
+}
+
+#[cfg(test)]
+mod tests;

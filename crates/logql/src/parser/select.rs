@@ -1,0 +1,124 @@
+//! Selectors, matchers and pipelines.
+
+use std::sync::Arc;
+
+use sandur_model::{MatchOp, Matcher};
+
+use crate::ast::LogExpr;
+use crate::error::ParseError;
+use crate::lexer::Kind;
+use crate::parser::Parser;
+use crate::stage::{self, StageNode};
+
+const ALL_STREAMS: &str = "queries require at least one regexp or equality matcher that does not have an \
+    empty-compatible value. For instance, app=~\".*\" does not meet this requirement, but app=~\".+\" will";
+
+/// Fails when the matchers would select every stream.
+pub fn validate_matchers(matchers: &[Matcher]) -> Result<(), ParseError> {
+    let narrows = |m: &Matcher| match m.op() {
+        MatchOp::Equal | MatchOp::Regex => !m.matches_empty(),
+        MatchOp::NotEqual | MatchOp::NotRegex => false,
+    };
+    if matchers.iter().any(narrows) { Ok(()) } else { Err(ParseError::whole(ALL_STREAMS)) }
+}
+
+impl Parser {
+    /// `{a="b", c=~"d"}`
+    pub fn selector(&mut self) -> Result<Vec<Matcher>, ParseError> {
+        self.expect_word("{")?;
+        let mut matchers = Vec::new();
+        if self.take_word("}") {
+            return Ok(matchers);
+        }
+        if self.kind() != Kind::Identifier {
+            return Err(self.unexpected(&["IDENTIFIER", "}"]));
+        }
+        loop {
+            matchers.push(self.matcher()?);
+            if self.take_word("}") {
+                return Ok(matchers);
+            }
+            self.expect_word_of(",", &["}", ","])?;
+        }
+    }
+
+    /// `name="value"`
+    pub fn matcher(&mut self) -> Result<Matcher, ParseError> {
+        let name = self.expect(Kind::Identifier, &["IDENTIFIER"])?.text;
+        let op = match self.kind() {
+            Kind::Word("=") => MatchOp::Equal,
+            Kind::Word("!=") => MatchOp::NotEqual,
+            Kind::Word("=~") => MatchOp::Regex,
+            Kind::Word("!~") => MatchOp::NotRegex,
+            _ => return Err(self.unexpected(&["=", "=~", "!~", "!="])),
+        };
+        self.take();
+        let value = self.string()?;
+        new_matcher(name, op, value)
+    }
+
+    /// A selector and its stages.
+    pub fn log(&mut self) -> Result<LogExpr, ParseError> {
+        if self.is_word("(") {
+            self.take();
+            let inner = self.deeper(Self::log)?;
+            self.expect_word(")")?;
+            return Ok(inner);
+        }
+        let matchers = self.selector()?;
+        let stages = self.stages()?;
+        Ok(LogExpr { matchers, stages })
+    }
+
+    /// Whether a stage follows; `| unwrap` is none.
+    pub fn at_stage(&self) -> bool {
+        match self.kind() {
+            Kind::Word("|=" | "!=" | "|~" | "!~" | "|>" | "!>") => true,
+            Kind::Word("|") => self.peek_second().kind != Kind::Word("unwrap"),
+            _ => false,
+        }
+    }
+
+    /// Every stage that follows.
+    pub fn stages(&mut self) -> Result<Vec<Arc<dyn StageNode>>, ParseError> {
+        let mut stages = Vec::new();
+        while self.at_stage() {
+            stages.push(stage::parse(self)?);
+        }
+        Ok(stages)
+    }
+
+    /// `a, b` or `a="b"` in a list, as `drop` and `keep` take it.
+    pub fn named_matchers(&mut self) -> Result<Vec<NamedMatcher>, ParseError> {
+        let mut list = Vec::new();
+        loop {
+            let compared = matches!(self.peek_second().kind, Kind::Word("=" | "!=" | "=~" | "!~"));
+            list.push(if compared {
+                NamedMatcher::Matcher(self.matcher()?)
+            } else {
+                NamedMatcher::Name(self.expect(Kind::Identifier, &["IDENTIFIER"])?.text)
+            });
+            if !self.take_word(",") {
+                return Ok(list);
+            }
+        }
+    }
+}
+
+/// A label by its name, or by its name and value.
+#[derive(Clone, Debug)]
+pub enum NamedMatcher {
+    /// Whatever its value.
+    Name(String),
+    /// Only with a value that matches.
+    Matcher(Matcher),
+}
+
+/// A matcher, or a parse error when its expression does not compile.
+pub fn new_matcher(name: String, op: MatchOp, value: String) -> Result<Matcher, ParseError> {
+    let pattern = value.clone();
+    Matcher::new(name, op, value).map_err(|error| {
+        let reason = error.reason.lines().last().unwrap_or_default().trim_start_matches("error: ").to_owned();
+        ParseError::whole(format!("error parsing regexp: {reason}: `{pattern}`"))
+    })
+}

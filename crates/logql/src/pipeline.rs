@@ -1,0 +1,146 @@
+//! A log expression made ready to run: line filters pulled to the front, stages that do nothing left out,
+//! and what it needs of a page.
+
+use std::sync::Arc;
+
+use sandur_model::{LineColumn, LogPage, Matcher, StreamRun};
+use sandur_query::Needles;
+
+use crate::ast::LogExpr;
+use crate::names::Names;
+use crate::needles;
+use crate::page_filter::PageFilter;
+use crate::row::{ERROR, ERROR_DETAILS, Row, Scratch, Wanted, seed_names};
+use crate::stage::{LineFilter, Stage, StageNode};
+
+/// What a query does with the rows of its selector.
+#[derive(Clone)]
+pub struct Pipeline {
+    /// Conditions on the stream.
+    pub matchers: Vec<Matcher>,
+    /// Filters of the original line; all must pass.
+    pub filters: Vec<LineFilter>,
+    /// What follows, in its order.
+    pub stages: Vec<Arc<dyn StageNode>>,
+    /// Labels that the query can use; `None` is any.
+    pub wanted: Option<Vec<String>>,
+}
+
+impl Pipeline {
+    /// For a log expression whose labels are used as `wanted` says.
+    pub fn new(log: &LogExpr, wanted: Option<Vec<String>>) -> Self {
+        let (mut filters, mut stages) = (Vec::new(), Vec::new());
+        let mut line_changed = false;
+        let nothing_wanted = wanted.as_ref().is_some_and(Vec::is_empty);
+        for stage in &log.stages {
+            match stage.line_filter() {
+                Some(filter) if filter.passes_all() => {}
+                // Filters only drop rows: nothing is lost by dropping them before other stages see them.
+                Some(filter) if !line_changed => filters.push(filter.clone()),
+                _ => {
+                    line_changed |= stage.effect().changes_line;
+                    if !(nothing_wanted && stage.effect().only_extracts) {
+                        stages.push(Arc::clone(stage));
+                    }
+                }
+            }
+        }
+        Self { matchers: log.matchers.clone(), filters, stages, wanted }
+    }
+
+    /// Whether lines are needed to tell what passes.
+    pub fn reads_lines(&self) -> bool {
+        !self.filters.is_empty() || self.stages.iter().any(|s| s.effect().reads_line)
+    }
+
+    /// Names of labels that stages look at, errors left out.
+    pub fn labels_read(&self) -> Vec<String> {
+        let mut names: Vec<String> = self.stages.iter().flat_map(|s| s.reads()).collect();
+        names.retain(|name| name != ERROR && name != ERROR_DETAILS);
+        names
+    }
+
+    /// What every wanted line holds.
+    pub fn needles(&self) -> Needles {
+        needles::required(self.filters.iter())
+    }
+
+    /// A worker of its own.
+    pub fn start(&self) -> Worker {
+        let mut names = seed_names();
+        let wanted = match &self.wanted {
+            None => Wanted::All,
+            Some(list) => Wanted::Only(wanted_ids(list, &mut names)),
+        };
+        let stages = self.stages.iter().map(|stage| stage.start(&mut names)).collect();
+        let filter = PageFilter::new(self.filters.iter().cloned());
+        Worker { filter, stages, wanted, scratch: Scratch::new(names), rows: Vec::new() }
+    }
+}
+
+/// A wanted `x_extracted` needs the key `x`, too: whether it is taken is known per row only.
+fn wanted_ids(list: &[String], names: &mut Names) -> Vec<u32> {
+    let mut ids: Vec<u32> = Vec::new();
+    for name in list {
+        ids.push(names.id(name));
+        if let Some(plain) = name.strip_suffix("_extracted") {
+            ids.push(names.id(plain));
+        }
+    }
+    ids.sort_unstable();
+    ids.dedup();
+    ids
+}
+
+/// Stages and buffers of one worker.
+pub struct Worker {
+    filter: PageFilter,
+    /// What follows the line filters.
+    pub stages: Vec<Box<dyn Stage>>,
+    /// Labels that the query can use.
+    pub wanted: Wanted,
+    /// Buffers.
+    pub scratch: Scratch,
+    rows: Vec<u32>,
+}
+
+impl Worker {
+    /// Whether line filters decide.
+    pub fn filters_lines(&self) -> bool {
+        !self.filter.is_empty()
+    }
+
+    /// Rows of the range that pass the line filters; the buffer comes back with [`Self::give_back`].
+    pub fn select(&mut self, lines: Option<&LineColumn>, rows: std::ops::Range<u32>) -> Vec<u32> {
+        let mut selected = std::mem::take(&mut self.rows);
+        selected.clear();
+        match lines {
+            Some(lines) if !self.filter.is_empty() => self.filter.select(lines, rows, &mut selected),
+            _ => selected.extend(rows),
+        }
+        selected
+    }
+
+    /// Gives a buffer back for the next call.
+    pub fn give_back(&mut self, rows: Vec<u32>) {
+        self.rows = rows;
+    }
+}
+
+/// Whether the row passes every stage.
+pub fn passes(stages: &mut [Box<dyn Stage>], row: &mut Row<'_>) -> bool {
+    stages.iter_mut().all(|stage| stage.process(row))
+}
+
+/// The rows of a run with timestamps from `first` to `last`, both included.
+pub fn rows_between(page: &LogPage, run: &StreamRun, first: i64, last: i64) -> std::ops::Range<u32> {
+    let times = &page.timestamps[run.start as usize..run.end as usize];
+    let start = times.partition_point(|&t| t < first) as u32;
+    let end = times.partition_point(|&t| t <= last) as u32;
+    run.start + start..run.start + end.max(start)
+}
+
+/// Whether a row must be compared with the ones seen before.
+pub fn is_suspect(run: &StreamRun, timestamp: i64) -> bool {
+    run.suspect.is_some_and(|s| s.first <= timestamp && timestamp <= s.last)
+}

@@ -1,0 +1,62 @@
+//! `min_over_time` and `max_over_time`. A NaN gives way to any number.
+
+use crate::range::slots::{Slot, Table};
+use crate::range::{Argument, RangeFunction, RowValue, UnwrapUse, Window};
+
+const BASE: RangeFunction = RangeFunction {
+    name: "min_over_time",
+    doc: "The least of unwrapped values.",
+    argument: Argument::Nothing,
+    unwrap: UnwrapUse::Required,
+    grouping: true,
+    value: RowValue::One,
+    sums: false,
+    absent: false,
+    start: |setup| Table::<Extreme<false>>::boxed(setup, value),
+};
+
+pub const TABLE: &[RangeFunction] = &[
+    BASE,
+    RangeFunction {
+        name: "max_over_time",
+        doc: "The greatest of unwrapped values.",
+        start: |setup| Table::<Extreme<true>>::boxed(setup, value),
+        ..BASE
+    },
+];
+
+#[derive(Clone, Copy, Debug, Default)]
+struct Extreme<const GREATEST: bool>(Option<f64>);
+
+impl<const GREATEST: bool> Slot for Extreme<GREATEST> {
+    fn add(&mut self, _timestamp: i64, value: f64) {
+        let better = |best: f64| best.is_nan() || if GREATEST { value > best } else { value < best };
+        if self.0.is_none_or(better) {
+            self.0 = Some(value);
+        }
+    }
+
+    fn merge(&mut self, other: &Self) {
+        if let Some(value) = other.0 {
+            self.add(0, value);
+        }
+    }
+}
+
+fn value<const GREATEST: bool>(state: &Extreme<GREATEST>, _window: &Window) -> Option<f64> {
+    state.0
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::range::slots::testing::value;
+
+    #[test]
+    fn extremes() {
+        let rows = [(1, 3.0), (2, f64::NAN), (3, -1.0), (4, 2.0)];
+        assert_eq!(value("min_over_time", 0.0, &rows), Some(-1.0));
+        assert_eq!(value("max_over_time", 0.0, &rows), Some(3.0));
+        assert!(value("max_over_time", 0.0, &[(1, f64::NAN)]).unwrap().is_nan());
+        assert_eq!(value("min_over_time", 0.0, &[]), None);
+    }
+}

@@ -1,0 +1,63 @@
+//! `first_over_time` and `last_over_time`: by timestamp. Of several rows of one instant the first or last
+//! that was read counts.
+
+use crate::range::slots::{Slot, Table};
+use crate::range::{Argument, RangeFunction, RowValue, UnwrapUse, Window};
+
+const BASE: RangeFunction = RangeFunction {
+    name: "first_over_time",
+    doc: "The oldest of unwrapped values.",
+    argument: Argument::Nothing,
+    unwrap: UnwrapUse::Required,
+    grouping: true,
+    value: RowValue::One,
+    sums: false,
+    absent: false,
+    start: |setup| Table::<Edge<false>>::boxed(setup, value),
+};
+
+pub const TABLE: &[RangeFunction] = &[
+    BASE,
+    RangeFunction {
+        name: "last_over_time",
+        doc: "The newest of unwrapped values.",
+        start: |setup| Table::<Edge<true>>::boxed(setup, value),
+        ..BASE
+    },
+];
+
+#[derive(Clone, Copy, Debug, Default)]
+struct Edge<const LAST: bool>(Option<(i64, f64)>);
+
+impl<const LAST: bool> Slot for Edge<LAST> {
+    fn add(&mut self, timestamp: i64, value: f64) {
+        let replaces = |(known, _): (i64, f64)| if LAST { timestamp >= known } else { timestamp < known };
+        if self.0.is_none_or(replaces) {
+            self.0 = Some((timestamp, value));
+        }
+    }
+
+    fn merge(&mut self, other: &Self) {
+        if let Some((timestamp, value)) = other.0 {
+            self.add(timestamp, value);
+        }
+    }
+}
+
+fn value<const LAST: bool>(state: &Edge<LAST>, _window: &Window) -> Option<f64> {
+    state.0.map(|(_, value)| value)
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::range::slots::testing::value;
+
+    #[test]
+    fn edges() {
+        let rows = [(5, 50.0), (2, 20.0), (9, 90.0), (3, 30.0)];
+        assert_eq!(value("first_over_time", 0.0, &rows), Some(20.0));
+        assert_eq!(value("last_over_time", 0.0, &rows), Some(90.0));
+        assert_eq!(value("last_over_time", 0.0, &[(1, 1.0)]), Some(1.0));
+        assert_eq!(value("first_over_time", 0.0, &[]), None);
+    }
+}

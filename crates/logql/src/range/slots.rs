@@ -1,0 +1,260 @@
+//! Accumulations: for each group and slot of time what a function keeps of its rows.
+//!
+//! A group's slots are kept from the first to the last that has rows, so that many short-lived groups cost
+//! little. Memory is reserved before it grows.
+
+use std::any::Any;
+
+use sandur_base::Reservation;
+use sandur_query::{Error, Windows};
+
+use crate::range::{Setup, Window};
+
+/// The value of a step without a sample: a NaN that no computation makes.
+pub const ABSENT: f64 = f64::from_bits(0x7ff8_dead_beef_0001);
+
+/// Whether a value says that there is no sample.
+pub fn is_absent(value: f64) -> bool {
+    value.to_bits() == ABSENT.to_bits()
+}
+
+/// What is kept of the rows of one group and slot. The default is "no rows".
+pub trait Slot: Default + Clone + Send + 'static {
+    /// Takes a row.
+    fn add(&mut self, timestamp: i64, value: f64);
+    /// Takes the rows of another slot. Both may hold rows of the same instants.
+    fn merge(&mut self, other: &Self);
+    /// Takes rows that are known by their number and sum only. Only for functions that count.
+    fn add_counted(&mut self, _rows: u64, _sum: f64) {}
+    /// Bytes beside the slot itself.
+    fn heap_bytes(&self) -> u64 {
+        0
+    }
+}
+
+/// Groups and their slots, whatever is kept in them.
+pub trait Accumulation: Send {
+    /// Takes a row of a group.
+    fn add(
+        &mut self,
+        memory: &mut Reservation,
+        group: u32,
+        slot: usize,
+        row: (i64, f64),
+    ) -> Result<(), Error>;
+    /// Takes rows that are known by their number and sum only.
+    fn add_counted(
+        &mut self,
+        memory: &mut Reservation,
+        group: u32,
+        slot: usize,
+        counted: (u64, f64),
+    ) -> Result<(), Error>;
+    /// Takes the rows of a group of another accumulation of the same function.
+    fn merge(
+        &mut self,
+        memory: &mut Reservation,
+        group: u32,
+        other: &dyn Accumulation,
+        from: u32,
+    ) -> Result<(), Error>;
+    /// The values of a group at each step.
+    fn values(&self, group: u32, windows: &Windows) -> Vec<f64>;
+    /// For merging.
+    fn as_any(&self) -> &dyn Any;
+}
+
+/// How a window's rows become a number; `None` when there are none.
+pub type Finish<S> = fn(&S, &Window) -> Option<f64>;
+
+#[derive(Clone)]
+struct Lane<S> {
+    first: usize,
+    slots: Vec<S>,
+}
+
+/// The one implementation.
+pub struct Table<S> {
+    setup: Setup,
+    finish: Finish<S>,
+    lanes: Vec<Lane<S>>,
+}
+
+impl<S: Slot> Table<S> {
+    /// Without rows.
+    pub fn boxed(setup: Setup, finish: Finish<S>) -> Box<dyn Accumulation> {
+        Box::new(Self { setup, finish, lanes: Vec::new() })
+    }
+
+    fn slot(&mut self, memory: &mut Reservation, group: u32, slot: usize) -> Result<&mut S, Error> {
+        let group = group as usize;
+        if group >= self.lanes.len() {
+            let more = group + 1 - self.lanes.len();
+            memory.grow((more * size_of::<Lane<S>>()) as u64)?;
+            self.lanes.resize(group + 1, Lane { first: 0, slots: Vec::new() });
+        }
+        let lane = &mut self.lanes[group];
+        if lane.slots.is_empty() {
+            lane.first = slot;
+        }
+        let last = lane.first + lane.slots.len();
+        if slot < lane.first || slot >= last {
+            lane.cover(memory, slot, self.setup.slots)?;
+        }
+        Ok(&mut lane.slots[slot - lane.first])
+    }
+}
+
+impl<S: Slot> Lane<S> {
+    /// Makes room for a slot outside of the lane; a little more than needed in its direction.
+    fn cover(&mut self, memory: &mut Reservation, slot: usize, limit: usize) -> Result<(), Error> {
+        let length = self.slots.len();
+        let spare = length / 2;
+        let (front, back) = if slot < self.first {
+            (self.first - slot + spare.min(slot), 0)
+        } else {
+            let needed = slot + 1 - self.first - length;
+            (0, (needed + spare).min(limit.max(slot + 1) - self.first - length))
+        };
+        memory.grow(((front + back) * size_of::<S>()) as u64)?;
+        if front > 0 {
+            self.slots.splice(0..0, std::iter::repeat_with(S::default).take(front));
+            self.first -= front;
+        }
+        self.slots.resize(length + front + back, S::default());
+        Ok(())
+    }
+}
+
+impl<S: Slot> Accumulation for Table<S> {
+    fn add(
+        &mut self,
+        memory: &mut Reservation,
+        group: u32,
+        slot: usize,
+        row: (i64, f64),
+    ) -> Result<(), Error> {
+        let cell = self.slot(memory, group, slot)?;
+        let before = cell.heap_bytes();
+        cell.add(row.0, row.1);
+        let grown = cell.heap_bytes().saturating_sub(before);
+        if grown > 0 {
+            memory.grow(grown)?;
+        }
+        Ok(())
+    }
+
+    fn add_counted(
+        &mut self,
+        memory: &mut Reservation,
+        group: u32,
+        slot: usize,
+        counted: (u64, f64),
+    ) -> Result<(), Error> {
+        self.slot(memory, group, slot)?.add_counted(counted.0, counted.1);
+        Ok(())
+    }
+
+    fn merge(
+        &mut self,
+        memory: &mut Reservation,
+        group: u32,
+        other: &dyn Accumulation,
+        from: u32,
+    ) -> Result<(), Error> {
+        let other = other.as_any().downcast_ref::<Self>();
+        let Some(lane) = other.and_then(|o| o.lanes.get(from as usize)) else { return Ok(()) };
+        for (n, slot) in lane.slots.iter().enumerate() {
+            memory.grow(slot.heap_bytes())?;
+            self.slot(memory, group, lane.first + n)?.merge(slot);
+        }
+        Ok(())
+    }
+
+    fn values(&self, group: u32, windows: &Windows) -> Vec<f64> {
+        let slots = windows.slots();
+        let mut values = vec![ABSENT; windows.steps()];
+        let Some(lane) = self.lanes.get(group as usize) else { return values };
+        let end = lane.first + lane.slots.len();
+        for (step, value) in values.iter_mut().enumerate() {
+            let wanted = slots.of_step(step);
+            let (from, to) = (wanted.start.max(lane.first), wanted.end.min(end));
+            if from >= to {
+                continue;
+            }
+            let parameter = self.setup.parameter;
+            let window = Window { end_ns: windows.end_of(step), range_ns: windows.range_ns(), parameter };
+            let cells = &lane.slots[from - lane.first..to - lane.first];
+            let found = match cells {
+                [one] => (self.finish)(one, &window),
+                many => {
+                    let mut total = S::default();
+                    many.iter().for_each(|cell| total.merge(cell));
+                    (self.finish)(&total, &window)
+                }
+            };
+            *value = found.unwrap_or(ABSENT);
+        }
+        values
+    }
+
+    fn as_any(&self) -> &dyn Any {
+        self
+    }
+}
+
+#[cfg(test)]
+pub(crate) mod testing {
+    use super::*;
+    use sandur_base::MemoryBudget;
+    use sandur_query::Windows;
+
+    /// The value of a function over rows of one window of 60 s.
+    pub fn value(function: &str, parameter: f64, rows: &[(i64, f64)]) -> Option<f64> {
+        let function = crate::range::find(function).unwrap();
+        let windows = Windows::new(60_000_000_000, 60_000_000_000, 1, 60_000_000_000, 0);
+        let setup = Setup { slots: windows.slots().len(), parameter };
+        let budget = MemoryBudget::root("test", 1 << 20);
+        let mut memory = budget.reserve(0).unwrap();
+        // Half of the rows come by way of another accumulation.
+        let (mut left, mut right) = ((function.start)(setup), (function.start)(setup));
+        for (n, (second, value)) in rows.iter().enumerate() {
+            let side = if n % 2 == 0 { &mut left } else { &mut right };
+            side.add(&mut memory, 0, 0, (second * 1_000_000_000, *value)).unwrap();
+        }
+        left.merge(&mut memory, 0, &*right, 0).unwrap();
+        let value = left.values(0, &windows)[0];
+        (!is_absent(value)).then_some(value)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::range::find;
+    use sandur_base::MemoryBudget;
+    use sandur_query::Windows;
+
+    #[test]
+    fn lanes_grow_both_ways_within_the_budget() {
+        let windows = Windows::new(0, 99, 1, 3, 0);
+        let slots = windows.slots();
+        let setup = Setup { slots: slots.len(), parameter: 0.0 };
+        let budget = MemoryBudget::root("test", 1 << 20);
+        let mut memory = budget.reserve(0).unwrap();
+        let mut counts = (find("count_over_time").unwrap().start)(setup);
+        for t in [50, 52, 40, 60, 50] {
+            let (slot, _) = slots.find(t).unwrap();
+            counts.add(&mut memory, 1, slot, (t, 1.0)).unwrap();
+        }
+        let values = counts.values(1, &windows);
+        let seen: Vec<(usize, f64)> =
+            values.iter().copied().enumerate().filter(|(_, v)| !is_absent(*v)).collect();
+        let expected =
+            [(40, 1.0), (41, 1.0), (42, 1.0), (50, 2.0), (51, 2.0), (52, 3.0), (53, 1.0), (54, 1.0)];
+        assert_eq!(seen[..8], expected);
+        assert!(memory.bytes() > 0);
+        let mut small = MemoryBudget::root("small", 100).reserve(0).unwrap();
+        assert!(matches!(counts.add(&mut small, 500, 0, (0, 1.0)), Err(Error::OverBudget(_))));
+    }
+}

@@ -1,0 +1,548 @@
+//! Runs one range aggregation: rows become numbers, numbers go to groups and slots of time.
+//!
+//! Workers keep accumulations of their own, so that pages need no merging; they meet at the end. Label sets
+//! are small keys until then. When the rows' windows lie on whole minutes and nothing but stream and level
+//! decides, counts of the source take the place of rows.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use foldhash::fast::FixedState;
+use sandur_base::Reservation;
+use sandur_model::{Level, LineColumn, LogPage, MINUTE_NS, StreamRun, TimeRange};
+use sandur_query::{
+    Collect, Columns, Error, Merging, Order, PageTask, QueryContext, QueryStats, ScanItem, SeenRows,
+    Selection, Slots, Source, StreamCounts, Windows, Work, execute,
+};
+
+use crate::ast::{Conversion, Grouping, RangeAggregation};
+use crate::log_scan::row_hash;
+use crate::matrix::{Labels, Matrix, Series, sorted_labels};
+use crate::names::NameId;
+use crate::pipeline::{Pipeline, Worker, is_suspect, passes, rows_between};
+use crate::range::slots::{ABSENT, Accumulation, is_absent};
+use crate::range::{RangeFunction, RowValue, Setup};
+use crate::row::{ERROR, ERROR_DETAILS, ERROR_DETAILS_ID, ERROR_ID, Row, RunLabels};
+use crate::stage::Stage;
+use crate::units::{parse_bytes, parse_float, parse_go_duration};
+
+/// What `__error__` says of a value that cannot be unwrapped.
+const UNWRAP_ERROR: &str = "SampleExtractionErr";
+
+/// Which labels tell groups apart.
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum Keep {
+    All,
+    By(Vec<String>),
+    Without(Vec<String>),
+}
+
+/// A range aggregation made ready to run.
+pub struct RangeScan {
+    pipeline: Pipeline,
+    keep: Keep,
+    function: &'static RangeFunction,
+    parameter: f64,
+    unwrap: Option<(String, Conversion, Vec<Arc<dyn crate::stage::StageNode>>)>,
+    windows: Windows,
+    /// Rows with an error count because the query asks for them.
+    keeps_errors: bool,
+}
+
+impl RangeScan {
+    /// `outer` is the grouping of a `sum` around it that the scan takes over.
+    pub fn new(aggregation: &RangeAggregation, outer: Option<&Grouping>, windows: Windows) -> Self {
+        let function = aggregation.function;
+        let mut keep = keep_of(aggregation.grouping.as_ref(), outer);
+        if function.absent {
+            keep = Keep::By(Vec::new());
+        }
+        if let Some(unwrap) = &aggregation.unwrap {
+            keep = match keep {
+                Keep::All => Keep::Without(vec![unwrap.label.clone()]),
+                Keep::Without(mut names) => {
+                    names.push(unwrap.label.clone());
+                    Keep::Without(names)
+                }
+                by => by,
+            };
+        }
+        let unwrap = aggregation.unwrap.as_ref();
+        let filters = unwrap.map_or(&[] as &[_], |u| &u.filters);
+        let mut read: Vec<String> =
+            aggregation.log.stages.iter().chain(filters).flat_map(|s| s.reads()).collect();
+        let keeps_errors = read.iter().any(|name| name == ERROR) && matches!(keep, Keep::By(_));
+        let wanted = match &keep {
+            Keep::By(names) => {
+                read.extend(names.iter().cloned());
+                read.extend(unwrap.map(|u| u.label.clone()));
+                Some(read)
+            }
+            Keep::All | Keep::Without(_) => None,
+        };
+        Self {
+            pipeline: Pipeline::new(&aggregation.log, wanted),
+            keep,
+            function,
+            parameter: aggregation.parameter.unwrap_or(0.0),
+            unwrap: unwrap.map(|u| (u.label.clone(), u.conversion, u.filters.clone())),
+            windows,
+            keeps_errors,
+        }
+    }
+
+    /// Whether stream and level of a row are all that decides about it.
+    fn counts(&self) -> bool {
+        self.unwrap.is_none() && matches!(self.keep, Keep::By(_)) && !self.pipeline.reads_lines()
+    }
+
+    fn selection(&self) -> Selection {
+        let (first, last) = self.windows.bounds();
+        let reads = self.pipeline.labels_read();
+        let by: &[String] = if let Keep::By(names) = &self.keep { names } else { &[] };
+        let counts = self.counts();
+        let metadata = !matches!(self.keep, Keep::By(_))
+            || !by.is_empty()
+            || !reads.is_empty()
+            || self.pipeline.stages.iter().any(|s| s.effect().changes_labels)
+            || self.unwrap.is_some();
+        let bytes = self.unwrap.is_none() && self.function.value == RowValue::Bytes;
+        Selection {
+            matchers: self.pipeline.matchers.clone(),
+            range: TimeRange::inclusive(first, last),
+            order: Order::Any,
+            needles: self.pipeline.needles(),
+            columns: Columns { lines: self.pipeline.reads_lines() || bytes, metadata },
+            counts: counts && self.windows.on_grid(MINUTE_NS),
+            counts_by: if counts { by.iter().chain(&reads).cloned().collect() } else { Vec::new() },
+        }
+    }
+}
+
+fn keep_of(own: Option<&Grouping>, outer: Option<&Grouping>) -> Keep {
+    match own.or(outer) {
+        None => Keep::All,
+        Some(grouping) if grouping.without && grouping.labels.is_empty() => Keep::All,
+        Some(grouping) if grouping.without => Keep::Without(grouping.labels.clone()),
+        Some(grouping) => Keep::By(grouping.labels.clone()),
+    }
+}
+
+/// Runs the aggregation; the series in no order, with the memory that they are reserved under.
+pub async fn run(source: &dyn Source, context: &QueryContext, scan: RangeScan) -> Result<Matrix, Error> {
+    let selection = scan.selection();
+    if selection.range.is_empty() || scan.windows.steps() == 0 {
+        return Ok(Matrix::new(scan.windows.steps()));
+    }
+    let items = source.scan(context, selection).await?;
+    let work = Arc::new(RangeWork {
+        slots: scan.windows.slots(),
+        seen: Mutex::new(SeenRows::new(context.budget())?),
+        workers: Mutex::new(Vec::new()),
+        context: context.clone(),
+        scan,
+    });
+    execute(context, items, Arc::clone(&work), &mut Nothing, Merging::Unordered).await?;
+    // The last steps are computation as well.
+    let job = Arc::clone(&work);
+    context.env().run_cpu(sandur_base::Lane::Query, move || job.finish()).await
+}
+
+/// Workers keep what they find.
+struct Nothing;
+
+impl Collect<()> for Nothing {
+    fn collect(&mut self, _output: ()) -> Result<(), Error> {
+        Ok(())
+    }
+}
+
+struct RangeWork {
+    scan: RangeScan,
+    context: QueryContext,
+    slots: Slots,
+    seen: Mutex<SeenRows>,
+    workers: Mutex<Vec<RangeWorker>>,
+}
+
+/// Groups that a worker has met, by a key of name numbers and values.
+struct Groups {
+    keys: HashMap<Box<[u8]>, u32, FixedState>,
+    labels: Vec<Labels>,
+    key: Vec<u8>,
+    pairs: Vec<(NameId, u32, u32)>,
+    text: Vec<u8>,
+}
+
+struct RangeWorker {
+    pipeline: Worker,
+    unwrap: Option<(NameId, Conversion, Vec<Box<dyn Stage>>)>,
+    keep: KeepIds,
+    groups: Groups,
+    values: Box<dyn Accumulation>,
+    memory: Reservation,
+}
+
+enum KeepIds {
+    All,
+    By(Vec<NameId>),
+    Without(Vec<NameId>),
+}
+
+impl Work for RangeWork {
+    type Output = ();
+
+    fn run(&self, _number: u32, item: ScanItem) -> Result<(), Error> {
+        let kept = self.workers.lock().unwrap_or_else(PoisonError::into_inner).pop();
+        let mut worker = match kept {
+            Some(worker) => worker,
+            None => self.start()?,
+        };
+        match item {
+            ScanItem::Page(mut task) => self.page(&mut worker, &mut *task)?,
+            ScanItem::Counts(task) => self.counts(&mut worker, &task.decode()?)?,
+        }
+        self.workers.lock().unwrap_or_else(PoisonError::into_inner).push(worker);
+        Ok(())
+    }
+}
+
+impl RangeWork {
+    fn start(&self) -> Result<RangeWorker, Error> {
+        let scan = &self.scan;
+        let mut pipeline = scan.pipeline.start();
+        let names = &mut pipeline.scratch.names;
+        let ids =
+            |names: &mut crate::names::Names, list: &[String]| list.iter().map(|n| names.id(n)).collect();
+        let keep = match &scan.keep {
+            Keep::All => KeepIds::All,
+            Keep::By(list) => {
+                let mut sorted = list.clone();
+                sorted.sort();
+                sorted.dedup();
+                KeepIds::By(ids(names, &sorted))
+            }
+            Keep::Without(list) => KeepIds::Without(ids(names, list)),
+        };
+        let unwrap = scan.unwrap.as_ref().map(|(label, conversion, filters)| {
+            let label = names.id(label);
+            (label, *conversion, filters.iter().map(|f| f.start(names)).collect())
+        });
+        let setup = Setup { slots: self.slots.len(), parameter: scan.parameter };
+        Ok(RangeWorker {
+            pipeline,
+            unwrap,
+            keep,
+            groups: Groups {
+                keys: HashMap::default(),
+                labels: Vec::new(),
+                key: Vec::new(),
+                pairs: Vec::new(),
+                text: Vec::new(),
+            },
+            values: (scan.function.start)(setup),
+            memory: self.context.budget().reserve(0)?,
+        })
+    }
+
+    fn page(&self, worker: &mut RangeWorker, task: &mut dyn PageTask) -> Result<(), Error> {
+        let page = task.narrow()?;
+        let (first, last) = self.scan.windows.bounds();
+        let suspicious = page.runs.iter().any(|run| run.suspect.is_some());
+        let bytes = self.scan.unwrap.is_none() && self.scan.function.value == RowValue::Bytes;
+        let lines = match self.scan.pipeline.reads_lines() || bytes || suspicious {
+            true => Some(task.lines()?),
+            false => None,
+        };
+        let mut looked_at = 0;
+        for run in &page.runs {
+            let rows = rows_between(&page, run, first, last);
+            looked_at += rows.len() as u64;
+            if rows.is_empty() {
+                continue;
+            }
+            self.run_of_page(worker, (&page, lines.as_ref()), run, rows)?;
+        }
+        QueryStats::add(&self.context.stats().lines_processed, looked_at);
+        Ok(())
+    }
+
+    /// Rows of one stream.
+    fn run_of_page(
+        &self,
+        worker: &mut RangeWorker,
+        (page, lines): (&LogPage, Option<&LineColumn>),
+        run: &StreamRun,
+        rows: std::ops::Range<u32>,
+    ) -> Result<(), Error> {
+        let selected = worker.pipeline.select(lines, rows);
+        let base = RunLabels::new(page, &run.labels, &mut worker.pipeline.scratch.names);
+        let fixed = worker.fixed_group(&base, &self.scan.pipeline);
+        let stream = run.suspect.map(|_| run.labels.stream_id());
+        let RangeWorker { pipeline, unwrap, keep, groups, values, memory } = worker;
+        let Worker { stages, wanted, scratch, .. } = pipeline;
+        let mut row = Row::new(page, &base, wanted, scratch);
+        let (mut group, mut slot, mut slot_end) = (None, None, i64::MIN);
+        let (mut passed, mut duplicates) = (0, 0);
+        for &index in &selected {
+            let index = index as usize;
+            let timestamp = page.timestamps[index];
+            if timestamp > slot_end {
+                (slot, slot_end) = match self.slots.find(timestamp) {
+                    Some((found, end)) => (Some(found).filter(|s| !self.slots.is_gap(*s)), end),
+                    None => (None, i64::MIN),
+                };
+            }
+            let Some(slot) = slot else { continue };
+            let line = lines.map_or(&[] as &[u8], |l| l.line(index));
+            row.load(index, line);
+            if !passes(stages, &mut row) {
+                continue;
+            }
+            let value = match unwrap {
+                Some((label, conversion, filters)) => match unwrapped(&mut row, *label, *conversion, filters)
+                {
+                    Some(value) => value,
+                    None => continue,
+                },
+                None => match self.scan.function.value {
+                    RowValue::One => 1.0,
+                    RowValue::Bytes => row.line().len() as f64,
+                },
+            };
+            if let Some(stream) = stream
+                && is_suspect(run, timestamp)
+                && let Some(lines) = lines
+            {
+                let hash = row_hash(page, lines, stream, index);
+                if !self.seen.lock().unwrap_or_else(PoisonError::into_inner).insert(hash)? {
+                    duplicates += 1;
+                    continue;
+                }
+            }
+            if row.error().is_some() && !self.scan.keeps_errors {
+                return Err(pipeline_error(&row));
+            }
+            let group = match (fixed, group) {
+                (true, Some(group)) => group,
+                _ => *group.insert(groups.find(&row, keep, memory)?),
+            };
+            values.add(memory, group, slot, (timestamp, value))?;
+            passed += 1;
+        }
+        drop(row);
+        pipeline.give_back(selected);
+        QueryStats::add(&self.context.stats().post_filter_lines, passed);
+        QueryStats::add(&self.context.stats().duplicates, duplicates);
+        Ok(())
+    }
+
+    /// Counts of streams stand for their rows.
+    fn counts(&self, worker: &mut RangeWorker, counts: &[StreamCounts]) -> Result<(), Error> {
+        let bytes = self.scan.function.value == RowValue::Bytes;
+        let mut counted = 0;
+        for stream in counts {
+            let Some(group) = self.group_of_counts(worker, stream)? else { continue };
+            let (mut slot, mut slot_end) = (None, i64::MIN);
+            for minute in stream.minutes() {
+                // The minute's last instant stands for all of it: window edges lie on minutes.
+                let timestamp = i64::from(minute.minute) * MINUTE_NS;
+                if timestamp > slot_end {
+                    (slot, slot_end) = match self.slots.find(timestamp) {
+                        Some((found, end)) => (Some(found).filter(|s| !self.slots.is_gap(*s)), end),
+                        None => (None, i64::MIN),
+                    };
+                }
+                let Some(slot) = slot else { continue };
+                let rows = u64::from(minute.lines);
+                let sum = if bytes { minute.bytes as f64 } else { rows as f64 };
+                worker.values.add_counted(&mut worker.memory, group, slot, (rows, sum))?;
+                counted += rows;
+            }
+        }
+        QueryStats::add(&self.context.stats().lines_counted, counted);
+        Ok(())
+    }
+
+    /// The group of a stream and level; `None` when a label filter drops its rows.
+    fn group_of_counts(&self, worker: &mut RangeWorker, counts: &StreamCounts) -> Result<Option<u32>, Error> {
+        let levels = if counts.level == Level::None { Vec::new() } else { vec![counts.level] };
+        let page = LogPage { timestamps: vec![0], levels, ..LogPage::default() };
+        let base = RunLabels::new(&page, &counts.labels, &mut worker.pipeline.scratch.names);
+        let Worker { stages, wanted, scratch, .. } = &mut worker.pipeline;
+        let mut row = Row::new(&page, &base, wanted, scratch);
+        row.load(0, &[]);
+        if !passes(stages, &mut row) {
+            return Ok(None);
+        }
+        if row.error().is_some() && !self.scan.keeps_errors {
+            return Err(pipeline_error(&row));
+        }
+        worker.groups.find(&row, &worker.keep, &mut worker.memory).map(Some)
+    }
+
+    /// Brings the workers' groups together and computes the values.
+    fn finish(&self) -> Result<Matrix, Error> {
+        let mut workers = std::mem::take(&mut *self.workers.lock().unwrap_or_else(PoisonError::into_inner));
+        let windows = &self.scan.windows;
+        if self.scan.function.absent {
+            return self.absent(&workers);
+        }
+        let Some(mut first) = workers.pop() else { return Ok(Matrix::new(windows.steps())) };
+        let mut places: HashMap<Labels, u32, FixedState> =
+            first.groups.labels.iter().cloned().zip(0u32..).collect();
+        for worker in workers {
+            for (from, labels) in (0u32..).zip(&worker.groups.labels) {
+                let next = places.len() as u32;
+                let group = *places.entry(labels.clone()).or_insert(next);
+                first.values.merge(&mut first.memory, group, &*worker.values, from)?;
+            }
+        }
+        first.memory.grow((places.len() * windows.steps() * 8) as u64)?;
+        let series = places.into_iter().map(|(labels, group)| {
+            let values = first.values.values(group, windows);
+            Series { labels, values }
+        });
+        let matrix = Matrix { steps: windows.steps(), series: series.collect(), ordered: false };
+        Ok(matrix.without_empty())
+    }
+
+    /// 1 at the steps whose windows have no rows at all.
+    fn absent(&self, workers: &[RangeWorker]) -> Result<Matrix, Error> {
+        let windows = &self.scan.windows;
+        let mut values = vec![1.0; windows.steps()];
+        for worker in workers {
+            for group in 0..worker.groups.labels.len() as u32 {
+                let found = worker.values.values(group, windows);
+                for (value, _) in values.iter_mut().zip(found).filter(|(_, found)| !is_absent(*found)) {
+                    *value = ABSENT;
+                }
+            }
+        }
+        let series = Series { labels: absent_labels(&self.scan.pipeline), values };
+        Ok(Matrix { steps: windows.steps(), series: vec![series], ordered: false }.without_empty())
+    }
+}
+
+/// Labels that the equality matchers name once.
+fn absent_labels(pipeline: &Pipeline) -> Labels {
+    use sandur_model::MatchOp::Equal;
+    let matchers = &pipeline.matchers;
+    let once = |name: &str| matchers.iter().filter(|m| m.name() == name).count() == 1;
+    let named = matchers.iter().filter(|m| m.op() == Equal && once(m.name()) && !m.value().is_empty());
+    sorted_labels(named.map(|m| (m.name().into(), m.value().into())).collect())
+}
+
+/// The number in a label; `None` drops the row.
+fn unwrapped(
+    row: &mut Row<'_>,
+    label: NameId,
+    conversion: Conversion,
+    filters: &mut [Box<dyn Stage>],
+) -> Option<f64> {
+    let text = row.get(label).filter(|t| !t.is_empty())?;
+    let number = match conversion {
+        Conversion::Float => parse_float(text),
+        Conversion::Duration | Conversion::DurationSeconds => {
+            parse_go_duration(text).map(|ns| ns as f64 / 1e9)
+        }
+        Conversion::Bytes => parse_bytes(text).map(|bytes| bytes as f64),
+    };
+    let value = number.unwrap_or_else(|reason| {
+        row.fail(UNWRAP_ERROR, reason);
+        0.0
+    });
+    passes(filters, row).then_some(value)
+}
+
+fn pipeline_error(row: &Row<'_>) -> Error {
+    let mut pairs = Vec::new();
+    row.for_each_label(|_, name, value| {
+        pairs.push((row.scratch.names.name(name).to_string(), value.to_owned()))
+    });
+    let error = row.error().unwrap_or_default();
+    pairs.push((ERROR.to_owned(), error.to_owned()));
+    if !row.error_details().is_empty() {
+        pairs.push((ERROR_DETAILS.to_owned(), row.error_details().to_owned()));
+    }
+    pairs.sort();
+    let labels: Vec<String> = pairs.iter().map(|(n, v)| format!("{n}={}", crate::units::quote(v))).collect();
+    Error::Invalid(format!(
+        "pipeline error: '{error}' for series: '{{{}}}'.\n\
+         Use a label filter to intentionally skip this error. (e.g | __error__!=\"{error}\").\n\
+         To skip all potential errors you can match empty errors.(e.g __error__=\"\")\n\
+         The label filter can also be specified after unwrap. (e.g | unwrap latency | __error__=\"\" )\n",
+        labels.join(", ")
+    ))
+}
+
+impl RangeWorker {
+    /// Whether all rows of the run belong to one group: it is told by labels of the stream, which parsers
+    /// cannot take.
+    fn fixed_group(&self, base: &RunLabels<'_>, pipeline: &Pipeline) -> bool {
+        let KeepIds::By(names) = &self.keep else { return false };
+        let harmless =
+            |s: &Arc<dyn crate::stage::StageNode>| !s.effect().changes_labels || s.effect().only_extracts;
+        names.iter().all(|name| base.stream_has(*name)) && pipeline.stages.iter().all(harmless)
+    }
+}
+
+impl Groups {
+    /// The row's group.
+    fn find(&mut self, row: &Row<'_>, keep: &KeepIds, memory: &mut Reservation) -> Result<u32, Error> {
+        self.pairs.clear();
+        self.text.clear();
+        let (pairs, text) = (&mut self.pairs, &mut self.text);
+        let mut push = |name: NameId, value: &str| {
+            pairs.push((name, text.len() as u32, value.len() as u32));
+            text.extend_from_slice(value.as_bytes());
+        };
+        match keep {
+            KeepIds::By(names) => {
+                for &name in names {
+                    let value = match name {
+                        ERROR_ID | ERROR_DETAILS_ID => Some(row.value(name)).filter(|v| !v.is_empty()),
+                        _ => row.get(name),
+                    };
+                    if let Some(value) = value {
+                        push(name, value);
+                    }
+                }
+            }
+            KeepIds::All => row.for_each_label(|_, name, value| push(name, value)),
+            KeepIds::Without(names) => row.for_each_label(|_, name, value| {
+                if !names.contains(&name) {
+                    push(name, value);
+                }
+            }),
+        }
+        if !matches!(keep, KeepIds::By(_)) {
+            self.pairs.sort_unstable_by_key(|(name, ..)| *name);
+        }
+        self.key.clear();
+        for &(name, start, len) in &self.pairs {
+            self.key.extend_from_slice(&name.to_le_bytes());
+            self.key.extend_from_slice(&len.to_le_bytes());
+            self.key.extend_from_slice(&self.text[start as usize..(start + len) as usize]);
+        }
+        if let Some(&group) = self.keys.get(self.key.as_slice()) {
+            return Ok(group);
+        }
+        self.add(row, memory)
+    }
+
+    #[cold]
+    fn add(&mut self, row: &Row<'_>, memory: &mut Reservation) -> Result<u32, Error> {
+        memory.grow((self.key.len() + self.text.len() + 128 + self.pairs.len() * 64) as u64)?;
+        let names = &row.scratch.names;
+        let pairs = self.pairs.iter().map(|&(name, start, len)| {
+            let value = String::from_utf8_lossy(&self.text[start as usize..(start + len) as usize]);
+            (Arc::clone(names.name(name)), Arc::from(&*value))
+        });
+        let labels = sorted_labels(pairs.collect());
+        let group = self.labels.len() as u32;
+        self.labels.push(labels);
+        self.keys.insert(self.key.as_slice().into(), group);
+        Ok(group)
+    }
+}

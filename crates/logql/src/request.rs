@@ -1,0 +1,195 @@
+//! What is asked: the query text and its times, and the checks that do not need the data.
+
+use sandur_model::{Limits, TimeRange};
+use sandur_query::{Direction, Error};
+
+use crate::units::format_prometheus_duration;
+
+/// Points of one series of an answer.
+const POINTS_MAX: i64 = 11_000;
+
+/// A query and its parameters.
+#[derive(Clone, Debug)]
+pub struct Request {
+    /// The query text.
+    pub query: String,
+    /// At one instant or over a range.
+    pub kind: Kind,
+    /// Most rows of a log query's answer.
+    pub limit: u32,
+    /// Which rows of a log query count first.
+    pub direction: Direction,
+    /// Least time between two rows of a log query's answer, in nanoseconds; 0: none.
+    pub interval_ns: i64,
+}
+
+/// The times of a query, in nanoseconds since the epoch.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    /// Metric queries only.
+    Instant {
+        /// The instant.
+        time_ns: i64,
+    },
+    /// `[start, end)` for log queries; steps from `start` to `end`, both included, for metric queries.
+    Range {
+        /// Start.
+        start_ns: i64,
+        /// End.
+        end_ns: i64,
+        /// Distance of two steps; metric queries only.
+        step_ns: i64,
+    },
+}
+
+/// The instants at which a metric query has values.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Steps {
+    /// The first.
+    pub first_ns: i64,
+    /// The last possible one.
+    pub last_ns: i64,
+    /// Distance.
+    pub step_ns: i64,
+    /// A single instant, whose answer is a vector.
+    pub instant: bool,
+}
+
+impl Steps {
+    /// How many there are.
+    pub fn count(&self) -> usize {
+        if self.last_ns < self.first_ns {
+            0
+        } else {
+            ((self.last_ns - self.first_ns) / self.step_ns) as usize + 1
+        }
+    }
+
+    /// A step's time in milliseconds.
+    pub fn timestamp_ms(&self, step: usize) -> i64 {
+        (self.first_ns + self.step_ns * step as i64).div_euclid(1_000_000)
+    }
+}
+
+/// The range of a log query.
+pub fn log_range(request: &Request, limits: &Limits) -> Result<TimeRange, Error> {
+    let Kind::Range { start_ns, end_ns, .. } = request.kind else {
+        return Err(Error::Invalid(
+            "log queries are not supported as an instant query type, please change your query to a range query type"
+                .to_owned(),
+        ));
+    };
+    check_order(start_ns, end_ns)?;
+    check_length(start_ns, end_ns, limits)?;
+    let most = limits.max_entries_limit_per_query;
+    if most > 0 && u64::from(request.limit) > most {
+        return Err(Error::Limit(format!(
+            "max entries limit per query exceeded, limit > max_entries_limit_per_query ({} > {most})",
+            request.limit
+        )));
+    }
+    Ok(TimeRange::new(start_ns, end_ns))
+}
+
+/// The steps of a metric query. As Loki's frontend does it, the start of a range goes down and the end up to
+/// a multiple of the step, so that the same panel asks for the same steps again and again.
+pub fn metric_steps(request: &Request, limits: &Limits) -> Result<Steps, Error> {
+    match request.kind {
+        Kind::Instant { time_ns } => {
+            Ok(Steps { first_ns: time_ns, last_ns: time_ns, step_ns: 1, instant: true })
+        }
+        Kind::Range { start_ns, end_ns, step_ns } => {
+            check_order(start_ns, end_ns)?;
+            if step_ns <= 0 {
+                return Err(Error::Invalid(
+                    "zero or negative query resolution step widths are not accepted. Try a positive integer"
+                        .to_owned(),
+                ));
+            }
+            check_length(start_ns, end_ns, limits)?;
+            if (end_ns - start_ns) / step_ns > POINTS_MAX {
+                return Err(Error::Invalid(
+                    "exceeded maximum resolution of 11,000 points per time series. \
+                     Try increasing the value of the step parameter"
+                        .to_owned(),
+                ));
+            }
+            let first_ns = start_ns - start_ns.rem_euclid(step_ns);
+            let over = end_ns.rem_euclid(step_ns);
+            let last_ns = if over == 0 { end_ns } else { end_ns.saturating_add(step_ns - over) };
+            Ok(Steps { first_ns, last_ns, step_ns, instant: false })
+        }
+    }
+}
+
+fn check_order(start_ns: i64, end_ns: i64) -> Result<(), Error> {
+    if end_ns < start_ns || start_ns.checked_add(0).is_none() || end_ns.checked_sub(start_ns).is_none() {
+        return Err(Error::Invalid("end timestamp must not be before or equal to start time".to_owned()));
+    }
+    Ok(())
+}
+
+fn check_length(start_ns: i64, end_ns: i64, limits: &Limits) -> Result<(), Error> {
+    let (length, most) = (end_ns - start_ns, limits.max_query_length);
+    if most > 0 && length > most {
+        return Err(Error::Limit(format!(
+            "the query time range exceeds the limit (query length: {}, limit: {})",
+            format_prometheus_duration(length),
+            format_prometheus_duration(most)
+        )));
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const S: i64 = 1_000_000_000;
+
+    fn request(kind: Kind, limit: u32) -> Request {
+        Request { query: String::new(), kind, limit, direction: Direction::Backward, interval_ns: 0 }
+    }
+
+    fn range(start: i64, end: i64, step: i64) -> Request {
+        request(Kind::Range { start_ns: start * S, end_ns: end * S, step_ns: step * S }, 10)
+    }
+
+    #[test]
+    fn steps_are_aligned_outwards() {
+        let steps = metric_steps(&range(65, 125, 30), &Limits::default()).unwrap();
+        assert_eq!((steps.first_ns, steps.last_ns, steps.count()), (60 * S, 150 * S, 4));
+        assert_eq!(steps.timestamp_ms(1), 90_000);
+        let exact = metric_steps(&range(60, 120, 30), &Limits::default()).unwrap();
+        assert_eq!((exact.first_ns, exact.last_ns, exact.count()), (60 * S, 120 * S, 3));
+        let before_epoch = metric_steps(&range(-65, -5, 30), &Limits::default()).unwrap();
+        assert_eq!((before_epoch.first_ns, before_epoch.last_ns), (-90 * S, 0));
+        let instant = metric_steps(&request(Kind::Instant { time_ns: 7 }, 1), &Limits::default()).unwrap();
+        assert_eq!((instant.count(), instant.first_ns), (1, 7));
+    }
+
+    #[test]
+    fn refusals_are_worded_as_loki_words_them() {
+        let limits = Limits::default();
+        let message = |result: Result<Steps, Error>| result.unwrap_err().to_string();
+        assert!(
+            message(metric_steps(&range(0, 11_001, 1), &limits))
+                .starts_with("exceeded maximum resolution of 11,000")
+        );
+        metric_steps(&range(0, 11_000, 1), &limits).unwrap();
+        assert!(message(metric_steps(&range(0, 10, 0), &limits)).starts_with("zero or negative"));
+        assert!(
+            message(metric_steps(&range(10, 0, 1), &limits)).starts_with("end timestamp must not be before")
+        );
+        let long = message(metric_steps(&range(0, 40 * 86_400, 3600), &limits));
+        assert_eq!(long, "the query time range exceeds the limit (query length: 40d, limit: 30d1h)");
+        let instant = log_range(&request(Kind::Instant { time_ns: 0 }, 1), &limits).unwrap_err().to_string();
+        assert!(instant.starts_with("log queries are not supported as an instant query type"));
+        let many = request(Kind::Range { start_ns: 0, end_ns: 1, step_ns: 0 }, 5001);
+        let many = log_range(&many, &limits).unwrap_err().to_string();
+        assert_eq!(
+            many,
+            "max entries limit per query exceeded, limit > max_entries_limit_per_query (5001 > 5000)"
+        );
+    }
+}

@@ -1,0 +1,490 @@
+//! One row on its way through the stages: its line, and its labels by origin.
+//!
+//! Labels of the stream and structured metadata are read where the page has them; what stages make lies in
+//! one buffer that is reused from row to row, so that a row costs no allocation. A label that a stage makes
+//! hides one of the stream or metadata with the same name.
+
+use sandur_model::{Labels, Level, LogPage};
+
+use crate::names::{NameId, Names};
+
+/// Name of the label that says which stage failed on the row.
+pub const ERROR: &str = "__error__";
+/// Name of the label that says how.
+pub const ERROR_DETAILS: &str = "__error_details__";
+
+/// Numbers of the names that every pipeline knows, in the order in which [`seed_names`] adds them.
+pub const ERROR_ID: NameId = 0;
+/// See [`ERROR_ID`].
+pub const ERROR_DETAILS_ID: NameId = 1;
+
+/// Names with the ones that every pipeline knows.
+pub fn seed_names() -> Names {
+    let mut names = Names::default();
+    assert_eq!((names.id(ERROR), names.id(ERROR_DETAILS)), (ERROR_ID, ERROR_DETAILS_ID));
+    names
+}
+
+/// Which labels the rest of the query can use.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Wanted {
+    /// Any.
+    All,
+    /// These and no other. Numbers of the pipeline's own names.
+    Only(Vec<NameId>),
+}
+
+impl Wanted {
+    /// Whether a parser has anything to do.
+    pub fn nothing(&self) -> bool {
+        matches!(self, Self::Only(names) if names.is_empty())
+    }
+}
+
+#[derive(Clone, Copy)]
+struct Parsed {
+    name: NameId,
+    start: u32,
+    len: u32,
+}
+
+/// Buffers of a worker, reused for all of its rows.
+pub struct Scratch {
+    /// Names that the worker has met.
+    pub names: Names,
+    parsed: Vec<Parsed>,
+    text: Vec<u8>,
+    line: Vec<u8>,
+    hidden: Vec<NameId>,
+    details: String,
+    /// Free for stages to use between rows; empty or garbage at the start of each use.
+    pub spare: Vec<u8>,
+    /// Like `spare`, for nested names.
+    pub path: Vec<u8>,
+}
+
+impl Scratch {
+    /// Buffers that start with the pipeline's names.
+    pub fn new(names: Names) -> Self {
+        Self {
+            names,
+            parsed: Vec::new(),
+            text: Vec::new(),
+            line: Vec::new(),
+            hidden: Vec::new(),
+            details: String::new(),
+            spare: Vec::new(),
+            path: Vec::new(),
+        }
+    }
+}
+
+enum Line<'p> {
+    Page(&'p [u8]),
+    Own,
+}
+
+/// Where a metadata label of a page comes from.
+#[derive(Clone, Copy)]
+enum Column {
+    Level,
+    Number(u32),
+}
+
+/// Labels that all rows of a run have in common, and where the others come from.
+pub struct RunLabels<'p> {
+    stream: Vec<(NameId, &'p str)>,
+    columns: Vec<(NameId, Column)>,
+}
+
+impl<'p> RunLabels<'p> {
+    /// For rows of the page that belong to this stream.
+    pub fn new(page: &'p LogPage, labels: &'p Labels, names: &mut Names) -> Self {
+        let stream: Vec<(NameId, &str)> =
+            labels.iter().map(|(name, value)| (names.id(name), value)).collect();
+        let mut columns = Vec::with_capacity(page.metadata.len() + 1);
+        let mut add = |name: &str, column: Column| {
+            let id = names.id(name);
+            let taken = stream.iter().any(|(n, _)| *n == id);
+            let id = if taken { names.extracted(id) } else { id };
+            if id != ERROR_ID && id != ERROR_DETAILS_ID {
+                columns.push((id, column));
+            }
+        };
+        for (n, column) in page.metadata.iter().enumerate() {
+            add(&column.name, Column::Number(n as u32));
+        }
+        if !page.levels.is_empty() {
+            add(LogPage::DETECTED_LEVEL, Column::Level);
+        }
+        Self { stream, columns }
+    }
+
+    /// Whether the stream has a label of this name.
+    pub fn stream_has(&self, name: NameId) -> bool {
+        self.stream.iter().any(|(n, _)| *n == name)
+    }
+}
+
+/// A row and its labels, moved from row to row of a page.
+pub struct Row<'p> {
+    /// Nanoseconds since the epoch.
+    pub timestamp: i64,
+    /// Buffers and names.
+    pub scratch: &'p mut Scratch,
+    page: &'p LogPage,
+    index: usize,
+    line: Line<'p>,
+    lines_replaced: u32,
+    base: &'p RunLabels<'p>,
+    error: Option<&'static str>,
+    wanted: &'p Wanted,
+}
+
+impl<'p> Row<'p> {
+    /// Ready to go to a row of the page.
+    pub fn new(
+        page: &'p LogPage,
+        base: &'p RunLabels<'p>,
+        wanted: &'p Wanted,
+        scratch: &'p mut Scratch,
+    ) -> Self {
+        Self {
+            timestamp: 0,
+            scratch,
+            page,
+            index: 0,
+            line: Line::Page(&[]),
+            lines_replaced: 0,
+            base,
+            error: None,
+            wanted,
+        }
+    }
+
+    /// Goes to the rows of another run.
+    pub fn switch(&mut self, base: &'p RunLabels<'p>) {
+        self.base = base;
+    }
+
+    /// Goes to a row of the page.
+    pub fn load(&mut self, index: usize, line: &'p [u8]) {
+        self.timestamp = self.page.timestamps[index];
+        self.index = index;
+        self.line = Line::Page(line);
+        self.error = None;
+        let scratch = &mut *self.scratch;
+        scratch.parsed.clear();
+        scratch.text.clear();
+        scratch.hidden.clear();
+        scratch.details.clear();
+    }
+
+    /// The line as the stages so far left it.
+    pub fn line(&self) -> &[u8] {
+        match self.line {
+            Line::Page(line) => line,
+            Line::Own => &self.scratch.line,
+        }
+    }
+
+    /// Calls `f` with the line and the row without its line.
+    pub fn with_line<T>(&mut self, f: impl FnOnce(&mut Self, &[u8]) -> T) -> T {
+        match self.line {
+            Line::Page(line) => f(self, line),
+            Line::Own => {
+                let own = std::mem::take(&mut self.scratch.line);
+                let before = self.lines_replaced;
+                let result = f(self, &own);
+                // A stage that set a new line while it read the old one wins.
+                if self.lines_replaced == before {
+                    self.scratch.line = own;
+                } else {
+                    self.scratch.spare = own;
+                }
+                result
+            }
+        }
+    }
+
+    /// Replaces the line by what `write` writes.
+    pub fn replace_line(&mut self, write: impl FnOnce(&mut Self, &mut Vec<u8>)) {
+        let mut buffer = std::mem::take(&mut self.scratch.spare);
+        buffer.clear();
+        write(self, &mut buffer);
+        self.scratch.spare = std::mem::replace(&mut self.scratch.line, buffer);
+        self.line = Line::Own;
+        self.lines_replaced += 1;
+    }
+
+    /// Whether the stream or the row's structured metadata has a label of this name.
+    pub fn base_has(&self, name: NameId) -> bool {
+        self.base.stream.iter().any(|(n, _)| *n == name)
+            || (!self.is_hidden(name) && self.metadata_value(name).is_some())
+    }
+
+    /// The name that a parser's label gets: its own, or with `_extracted` when that is taken.
+    pub fn free_name(&mut self, name: NameId) -> NameId {
+        if self.base_has(name) { self.scratch.names.extracted(name) } else { name }
+    }
+
+    /// Whether a parser should extract a label: the query can use it and no stage made it before.
+    pub fn wants(&self, name: NameId) -> bool {
+        let wanted = match self.wanted {
+            Wanted::All => true,
+            Wanted::Only(names) => names.contains(&name),
+        };
+        wanted && !self.is_parsed(name)
+    }
+
+    /// Which labels the rest of the query can use.
+    pub fn wanted(&self) -> &'p Wanted {
+        self.wanted
+    }
+
+    /// Whether every label that the query can use was made, so that a parser may stop.
+    pub fn has_all_wanted(&self) -> bool {
+        match self.wanted {
+            Wanted::All => false,
+            Wanted::Only(names) => !names.is_empty() && names.iter().all(|&name| self.is_parsed(name)),
+        }
+    }
+
+    fn is_parsed(&self, name: NameId) -> bool {
+        self.scratch.parsed.iter().any(|p| p.name == name)
+    }
+
+    fn is_hidden(&self, name: NameId) -> bool {
+        self.scratch.hidden.contains(&name)
+    }
+
+    fn metadata_value(&self, name: NameId) -> Option<&'p str> {
+        let mut columns = self.base.columns.iter().filter(|(n, _)| *n == name);
+        columns.find_map(|(_, column)| self.column_value(*column))
+    }
+
+    fn column_value(&self, column: Column) -> Option<&'p str> {
+        match column {
+            Column::Level => {
+                Some(self.page.level(self.index)).filter(|l| *l != Level::None).map(Level::as_str)
+            }
+            Column::Number(n) => self.page.metadata[n as usize].get(self.index),
+        }
+    }
+
+    /// The value of a label, whatever its origin. `__error__` is not a label: see [`Self::error`].
+    pub fn get(&self, name: NameId) -> Option<&str> {
+        if let Some(parsed) = self.scratch.parsed.iter().find(|p| p.name == name) {
+            return Some(self.text_of(*parsed));
+        }
+        if !self.scratch.hidden.is_empty() && self.is_hidden(name) {
+            return None;
+        }
+        self.metadata_value(name)
+            .or_else(|| self.base.stream.iter().find(|(n, _)| *n == name).map(|(_, value)| *value))
+    }
+
+    /// The value of a label, `__error__` and `__error_details__` included; absent is empty.
+    pub fn value(&self, name: NameId) -> &str {
+        match name {
+            ERROR_ID => self.error.unwrap_or(""),
+            ERROR_DETAILS_ID => &self.scratch.details,
+            _ => self.get(name).unwrap_or(""),
+        }
+    }
+
+    fn text_of(&self, parsed: Parsed) -> &str {
+        let bytes = &self.scratch.text[parsed.start as usize..(parsed.start + parsed.len) as usize];
+        // Everything that enters the buffer is UTF-8: see `set` and `set_with`.
+        std::str::from_utf8(bytes).unwrap_or("")
+    }
+
+    /// Sets a label that a stage made.
+    pub fn set(&mut self, name: NameId, value: &str) {
+        self.set_with(name, |text| text.extend_from_slice(value.as_bytes()));
+    }
+
+    /// Sets a label to what `write` appends to the buffer. Bytes that are not UTF-8 become spaces, as Loki
+    /// does it.
+    pub fn set_with(&mut self, name: NameId, write: impl FnOnce(&mut Vec<u8>)) {
+        let text = &mut self.scratch.text;
+        let start = text.len();
+        write(text);
+        if std::str::from_utf8(&text[start..]).is_err() {
+            let clean = String::from_utf8_lossy(&text[start..]).replace('\u{fffd}', " ");
+            text.truncate(start);
+            text.extend_from_slice(clean.as_bytes());
+        }
+        let (start, len) = (start as u32, (self.scratch.text.len() - start) as u32);
+        match self.scratch.parsed.iter_mut().find(|p| p.name == name) {
+            Some(parsed) => *parsed = Parsed { name, start, len },
+            None => self.scratch.parsed.push(Parsed { name, start, len }),
+        }
+    }
+
+    /// Removes a label, whatever its origin.
+    pub fn delete(&mut self, name: NameId) {
+        self.scratch.parsed.retain(|p| p.name != name);
+        if !self.is_hidden(name) {
+            self.scratch.hidden.push(name);
+        }
+    }
+
+    /// Why a stage failed on the row.
+    pub fn error(&self) -> Option<&'static str> {
+        self.error
+    }
+
+    /// How a stage failed on the row.
+    pub fn error_details(&self) -> &str {
+        &self.scratch.details
+    }
+
+    /// Marks the row as failed; the line stays.
+    pub fn fail(&mut self, error: &'static str, details: impl std::fmt::Display) {
+        use std::fmt::Write;
+        self.error = Some(error);
+        self.scratch.details.clear();
+        let _ = write!(self.scratch.details, "{details}"); // writing to a string cannot fail
+    }
+
+    /// Marks the row as failed unless it failed before.
+    pub fn fail_first(&mut self, error: &'static str, details: impl std::fmt::Display) {
+        if self.error.is_none() {
+            self.fail(error, details);
+        }
+    }
+
+    /// Takes the failure back.
+    pub fn clear_error(&mut self) {
+        self.error = None;
+    }
+
+    /// Takes the failure's details back.
+    pub fn clear_error_details(&mut self) {
+        self.scratch.details.clear();
+    }
+
+    /// Calls `f` for each label by origin, hidden ones left out, errors left out.
+    pub fn for_each_label(&self, mut f: impl FnMut(Origin, NameId, &str)) {
+        let scratch = &*self.scratch;
+        let shadowed = |name: NameId| self.is_hidden(name) || self.is_parsed(name);
+        let plain = scratch.hidden.is_empty() && scratch.parsed.is_empty();
+        for (name, value) in &self.base.stream {
+            if plain || !shadowed(*name) {
+                f(Origin::Stream, *name, value);
+            }
+        }
+        for (name, column) in &self.base.columns {
+            if (plain || !shadowed(*name))
+                && let Some(value) = self.column_value(*column)
+            {
+                f(Origin::Metadata, *name, value);
+            }
+        }
+        for parsed in &scratch.parsed {
+            f(Origin::Parsed, parsed.name, self.text_of(*parsed));
+        }
+    }
+
+    /// Whether no stage has touched the labels of the stream and the metadata.
+    pub fn labels_untouched(&self) -> bool {
+        self.scratch.hidden.is_empty() && self.scratch.parsed.is_empty() && self.error.is_none()
+    }
+}
+
+/// Where a label comes from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Origin {
+    /// The stream.
+    Stream,
+    /// The row's structured metadata.
+    Metadata,
+    /// A stage.
+    Parsed,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use sandur_model::{MetadataColumn, MetadataValues};
+
+    fn page() -> LogPage {
+        LogPage {
+            timestamps: vec![7],
+            levels: vec![Level::Warn],
+            metadata: vec![
+                MetadataColumn { name: "app".into(), values: MetadataValues::Constant("meta".into()) },
+                MetadataColumn { name: "trace".into(), values: MetadataValues::Constant("t1".into()) },
+            ],
+            ..LogPage::default()
+        }
+    }
+
+    fn labels(row: &Row<'_>) -> Vec<String> {
+        let mut all = Vec::new();
+        row.for_each_label(|origin, name, value| {
+            all.push(format!("{origin:?} {}={value}", row.scratch.names.name(name)));
+        });
+        all
+    }
+
+    #[test]
+    fn names_are_taken_by_stream_then_metadata_then_stages() {
+        let (page, stream) = (page(), Labels::from_pairs([("app", "api")]));
+        let mut scratch = Scratch::new(seed_names());
+        let base = RunLabels::new(&page, &stream, &mut scratch.names);
+        let mut row = Row::new(&page, &base, &Wanted::All, &mut scratch);
+        row.load(0, b"line");
+        assert_eq!(
+            labels(&row),
+            [
+                "Stream app=api",
+                "Metadata app_extracted=meta",
+                "Metadata trace=t1",
+                "Metadata detected_level=warn"
+            ]
+        );
+        let trace = row.scratch.names.id("trace");
+        let free = row.free_name(trace);
+        assert_eq!(&**row.scratch.names.name(free), "trace_extracted");
+        row.set(trace, "new");
+        assert_eq!(row.get(trace), Some("new"));
+        assert!(labels(&row).contains(&"Parsed trace=new".to_owned()));
+        assert!(!labels(&row).contains(&"Metadata trace=t1".to_owned()));
+        row.delete(trace);
+        assert_eq!(row.get(trace), None);
+        row.load(0, b"line");
+        assert_eq!(row.get(trace), Some("t1"), "the next row starts afresh");
+    }
+
+    #[test]
+    fn text_that_is_not_utf8_becomes_spaces() {
+        let (page, stream) = (page(), Labels::default());
+        let mut scratch = Scratch::new(seed_names());
+        let base = RunLabels::new(&page, &stream, &mut scratch.names);
+        let mut row = Row::new(&page, &base, &Wanted::All, &mut scratch);
+        row.load(0, b"");
+        let name = row.scratch.names.id("x");
+        row.set_with(name, |text| text.extend_from_slice(b"a\xffb"));
+        assert_eq!(row.get(name), Some("a b"));
+    }
+
+    #[test]
+    fn a_replaced_line_can_be_replaced_again() {
+        let (page, stream) = (page(), Labels::default());
+        let mut scratch = Scratch::new(seed_names());
+        let base = RunLabels::new(&page, &stream, &mut scratch.names);
+        let mut row = Row::new(&page, &base, &Wanted::All, &mut scratch);
+        row.load(0, b"abc");
+        for expected in ["abc!", "abc!!"] {
+            row.with_line(|row, line| {
+                row.replace_line(|_, out| {
+                    out.extend_from_slice(line);
+                    out.push(b'!');
+                })
+            });
+            assert_eq!(row.line(), expected.as_bytes());
+        }
+    }
+}

@@ -1,0 +1,74 @@
+//! `decolorize`: removes ANSI colour sequences from the line.
+
+use std::fmt;
+use std::sync::Arc;
+
+use regex::bytes::Regex;
+
+use crate::error::ParseError;
+use crate::names::Names;
+use crate::parser::Parser;
+use crate::row::Row;
+use crate::stage::{Effect, Stage, StageNode, StageSpec};
+
+pub const SPEC: StageSpec =
+    StageSpec { name: "decolorize", syntax: "| decolorize", doc: "Removes ANSI colour sequences.", parse };
+
+/// Control sequences: an introducer, parameters, and a final letter; or a title that ends with a bell.
+const SEQUENCE: &str = "(?:\u{1b}|\u{9b})[\\[\\]()#;?]*(?:(?:(?:[a-zA-Z0-9]*(?:;[a-zA-Z0-9]*)*)?\u{7})|\
+    (?:(?:[0-9]{1,4}(?:;[0-9]{0,4})*)?[0-9A-PRZcf-ntqry=><~]))";
+
+fn parse(_parser: &mut Parser) -> Result<Arc<dyn StageNode>, ParseError> {
+    Ok(Arc::new(Decolorize))
+}
+
+#[derive(Debug)]
+struct Decolorize;
+
+impl fmt::Display for Decolorize {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("| decolorize")
+    }
+}
+
+impl StageNode for Decolorize {
+    fn effect(&self) -> Effect {
+        Effect { reads_line: true, changes_line: true, ..Effect::default() }
+    }
+
+    fn start(&self, _names: &mut Names) -> Box<dyn Stage> {
+        Box::new(Running(Regex::new(SEQUENCE).expect("a constant expression compiles")))
+    }
+}
+
+struct Running(Regex);
+
+impl Stage for Running {
+    fn process(&mut self, row: &mut Row<'_>) -> bool {
+        // The first byte of either introducer.
+        if memchr::memchr2(0x1b, 0xc2, row.line()).is_none() {
+            return true;
+        }
+        row.with_line(|row, line| {
+            let plain = self.0.replace_all(line, b"".as_slice());
+            row.replace_line(|_, out| out.extend_from_slice(&plain));
+        });
+        true
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::stage::testing::run;
+
+    #[test]
+    fn colours_go_and_text_stays() {
+        for (line, plain) in [
+            ("\u{1b}[31mred\u{1b}[0m text", "red text"),
+            ("\u{1b}[1;32mgreen\u{1b}[m", "green"),
+            ("no colour à", "no colour à"),
+        ] {
+            assert_eq!(run(r#"{app="s"} | decolorize"#, line).unwrap().line, plain);
+        }
+    }
+}

@@ -1,0 +1,67 @@
+//! Keys of parsed lines as label names: every character outside `[a-zA-Z0-9_]` becomes `_`, and a name does
+//! not begin with a digit.
+
+use crate::names::NameId;
+use crate::row::{Row, Wanted};
+
+/// Whether a key is a label name as it stands.
+fn is_plain(key: &[u8]) -> bool {
+    let plain = |b: &u8| b.is_ascii_alphanumeric() || *b == b'_';
+    key.first().is_some_and(|b| !b.is_ascii_digit()) && key.iter().all(plain)
+}
+
+/// Appends the label form of a key; nothing for a key of blanks. `_` goes before a digit only where the
+/// name begins.
+pub fn append_sanitized(to: &mut Vec<u8>, key: &[u8]) {
+    let text = String::from_utf8_lossy(key);
+    let text = text.trim();
+    if to.is_empty() && text.starts_with(|c: char| c.is_ascii_digit()) {
+        to.push(b'_');
+    }
+    let plain = |c: char| if c.is_ascii_alphanumeric() || c == '_' { c as u8 } else { b'_' };
+    to.extend(text.chars().map(plain));
+}
+
+/// The number of the label that a key makes; `None` when it makes none or none that is wanted.
+pub fn key_name(row: &mut Row<'_>, key: &[u8]) -> Option<NameId> {
+    if is_plain(key) {
+        return known_name(row, key);
+    }
+    let mut name = std::mem::take(&mut row.scratch.spare);
+    name.clear();
+    append_sanitized(&mut name, key);
+    let found = if name.is_empty() { None } else { known_name(row, &name) };
+    row.scratch.spare = name;
+    found
+}
+
+/// The number of a name that is label-shaped already; unknown names are added only when any is wanted.
+pub fn known_name(row: &mut Row<'_>, name: &[u8]) -> Option<NameId> {
+    let name = std::str::from_utf8(name).ok()?;
+    match row.wanted() {
+        Wanted::All => Some(row.scratch.names.id(name)),
+        Wanted::Only(_) => row.scratch.names.find(name),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn keys_become_label_names() {
+        for (key, name) in [
+            ("status", "status"),
+            ("a-b.c", "a_b_c"),
+            ("9x", "_9x"),
+            (" pad ", "pad"),
+            ("é", "_"),
+            ("   ", ""),
+        ] {
+            let mut out = Vec::new();
+            append_sanitized(&mut out, key.as_bytes());
+            assert_eq!(String::from_utf8(out).unwrap(), name, "{key}");
+        }
+        assert!(is_plain(b"a_1") && !is_plain(b"1a") && !is_plain(b"") && !is_plain(b"a-b"));
+    }
+}

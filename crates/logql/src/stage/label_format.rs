@@ -1,0 +1,215 @@
+//! `label_format a=b, c="template"`: renames a label, or sets one to a template's output.
+
+use std::fmt;
+use std::sync::Arc;
+
+use crate::error::ParseError;
+use crate::lexer::Kind;
+use crate::names::{NameId, Names};
+use crate::parser::Parser;
+use crate::row::{ERROR, Row};
+use crate::stage::line_format::TEMPLATE_ERROR;
+use crate::stage::{Effect, Stage, StageNode, StageSpec, stage_error};
+use crate::template::{Runner, Template};
+use crate::units::quote;
+
+pub const SPEC: StageSpec = StageSpec {
+    name: "label_format",
+    syntax: "| label_format new=old, label=\"{{.other}}\"",
+    doc: "Renames labels, or sets them to the output of a template over the labels.",
+    parse,
+};
+
+#[derive(Debug)]
+enum Format {
+    Rename { to: String, from: String },
+    Set { label: String, text: String, template: Template },
+}
+
+impl Format {
+    fn label(&self) -> &str {
+        match self {
+            Self::Rename { to, .. } => to,
+            Self::Set { label, .. } => label,
+        }
+    }
+}
+
+#[derive(Debug)]
+struct LabelFormat {
+    formats: Vec<Format>,
+}
+
+fn parse(parser: &mut Parser) -> Result<Arc<dyn StageNode>, ParseError> {
+    let mut formats = Vec::new();
+    loop {
+        let label = parser.expect(Kind::Identifier, &["IDENTIFIER"])?.text;
+        parser.expect_word("=")?;
+        formats.push(match parser.kind() {
+            Kind::Identifier => Format::Rename { to: label, from: parser.take().text },
+            Kind::String => {
+                let text = parser.take().text;
+                let template = Template::parse(&text, "label").map_err(|reason| {
+                    ParseError::whole(format!("invalid template for label '{label}': {reason}"))
+                })?;
+                Format::Set { label, text, template }
+            }
+            _ => return Err(parser.unexpected(&["IDENTIFIER", "STRING"])),
+        });
+        if !parser.take_word(",") {
+            break;
+        }
+    }
+    let node = LabelFormat { formats };
+    let mut seen: Vec<&str> = Vec::new();
+    for label in node.formats.iter().map(Format::label) {
+        if label == ERROR {
+            return Err(stage_error(&node, format!("{label} cannot be formatted")));
+        }
+        if seen.contains(&label) {
+            let reason = format!("multiple label name '{label}' not allowed in a single format operation");
+            return Err(stage_error(&node, reason));
+        }
+        seen.push(label);
+    }
+    Ok(Arc::new(node))
+}
+
+impl fmt::Display for LabelFormat {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("| label_format ")?;
+        for (n, format) in self.formats.iter().enumerate() {
+            f.write_str(if n == 0 { "" } else { "," })?;
+            match format {
+                Format::Rename { to, from } => write!(f, "{to}={from}")?,
+                Format::Set { label, text, .. } => write!(f, "{label}={}", quote(text))?,
+            }
+        }
+        Ok(())
+    }
+}
+
+impl StageNode for LabelFormat {
+    fn effect(&self) -> Effect {
+        // A template may write the line.
+        Effect { reads_line: true, changes_labels: true, ..Effect::default() }
+    }
+
+    fn reads(&self) -> Vec<String> {
+        let mut names = Vec::new();
+        for format in &self.formats {
+            match format {
+                Format::Rename { from, .. } => names.push(from.clone()),
+                Format::Set { template, .. } => names.extend(template.fields().unwrap_or_default()),
+            }
+        }
+        names
+    }
+
+    fn start(&self, names: &mut Names) -> Box<dyn Stage> {
+        let formats = self.formats.iter().map(|format| match format {
+            Format::Rename { to, from } => RunningFormat::Rename { to: names.id(to), from: names.id(from) },
+            Format::Set { label, template, .. } => {
+                RunningFormat::Set { label: names.id(label), runner: Runner::new(template, names) }
+            }
+        });
+        Box::new(Running { formats: formats.collect(), outputs: Vec::new(), out: Vec::new() })
+    }
+}
+
+enum RunningFormat {
+    Rename { to: NameId, from: NameId },
+    Set { label: NameId, runner: Runner },
+}
+
+struct Running {
+    formats: Vec<RunningFormat>,
+    outputs: Vec<Result<Vec<u8>, String>>,
+    out: Vec<u8>,
+}
+
+impl Stage for Running {
+    fn process(&mut self, row: &mut Row<'_>) -> bool {
+        let mut started = false;
+        let mut next = 0;
+        for n in 0..self.formats.len() {
+            match &self.formats[n] {
+                RunningFormat::Rename { to, from } => {
+                    if let Some(value) = row.get(*from) {
+                        self.out.clear();
+                        self.out.extend_from_slice(value.as_bytes());
+                        row.set_with(*to, |text| text.extend_from_slice(&self.out));
+                        row.delete(*from);
+                    }
+                }
+                RunningFormat::Set { label, .. } => {
+                    let label = *label;
+                    if !started {
+                        self.run_templates(row);
+                        started = true;
+                    }
+                    match &self.outputs[next] {
+                        Ok(text) => row.set_with(label, |out| out.extend_from_slice(text)),
+                        Err(reason) => row.fail(TEMPLATE_ERROR, reason),
+                    }
+                    next += 1;
+                }
+            }
+        }
+        true
+    }
+}
+
+impl Running {
+    /// All templates of a stage see the labels as the first of them finds them.
+    fn run_templates(&mut self, row: &mut Row<'_>) {
+        self.outputs.clear();
+        for format in &self.formats {
+            if let RunningFormat::Set { runner, .. } = format {
+                let mut text = Vec::new();
+                let outcome = row.with_line(|row, line| runner.run(row, line, &mut text));
+                self.outputs.push(outcome.map(|()| text));
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::stage::testing::run;
+
+    fn all(stages: &str) -> String {
+        let out = run(&format!(r#"{{app="s"}} | logfmt | {stages}"#), "a=1 b=2").unwrap();
+        let pairs = out.stream.iter().chain(&out.parsed).map(|(n, v)| format!("{n}={v}"));
+        pairs.collect::<Vec<_>>().join(" ")
+    }
+
+    #[test]
+    fn labels_are_renamed_and_set() {
+        for (stages, expected) in [
+            ("label_format c=a", "app=s b=2 c=1"),
+            ("label_format a=b", "app=s a=2"),
+            (r#"label_format c="{{.a}}-{{.app}}""#, "app=s a=1 b=2 c=1-s"),
+            (r#"label_format app="{{.a}}""#, "a=1 app=1 b=2"),
+            ("label_format service=app", "a=1 b=2 service=s"),
+            ("label_format c=none", "app=s a=1 b=2"),
+            (r#"label_format c="{{.none}}""#, "app=s a=1 b=2 c="),
+            (r#"label_format a="9",c="{{.a}}""#, "app=s a=9 b=2 c=1"),
+            (r#"label_format c="{{__line__}}""#, "app=s a=1 b=2 c=a=1 b=2"),
+        ] {
+            assert_eq!(all(stages), expected, "{stages}");
+        }
+    }
+
+    #[test]
+    fn what_cannot_be_formatted_is_refused() {
+        for (stage, reason) in [
+            ("label_format __error__=a", "__error__ cannot be formatted"),
+            ("label_format a=b,a=c", "multiple label name 'a' not allowed in a single format operation"),
+            (r#"label_format a="{{""#, "invalid template for label 'a'"),
+        ] {
+            let error = crate::parse(&format!(r#"{{app="s"}} | {stage}"#)).unwrap_err().to_string();
+            assert!(error.contains(reason), "{error}");
+        }
+    }
+}

@@ -1,0 +1,214 @@
+//! Line filters: `|= "text"`, `!=`, `|~ "regex"`, `!~`, `|> "pattern"`, `!>`, with `or` and `ip("..")`.
+//!
+//! A filter works on a line; the filters before any stage that changes the line also search whole pages
+//! (see [`crate::page_filter`]).
+
+use std::fmt;
+use std::sync::Arc;
+
+use memchr::memmem::Finder;
+use regex_automata::{Input, meta};
+use regex_syntax::hir::Hir;
+
+use crate::error::ParseError;
+use crate::go_regex::{compile_hir, parse_hir};
+use crate::lexer::Kind;
+use crate::names::Names;
+use crate::parser::Parser;
+use crate::row::Row;
+use crate::stage::ip::IpSet;
+use crate::stage::pattern_text::Pattern;
+use crate::stage::{Effect, Stage, StageNode};
+use crate::units::quote;
+
+/// What one alternative of a filter looks for.
+#[derive(Clone, Debug)]
+pub enum LineTest {
+    /// A byte string.
+    Literal(Finder<'static>),
+    /// A regular expression anywhere in the line.
+    Regex {
+        /// For planning searches.
+        hir: Hir,
+        /// For searching one line.
+        regex: meta::Regex,
+    },
+    /// The form of the whole line.
+    Pattern(Pattern),
+    /// An address anywhere in the line.
+    Ip(IpSet),
+}
+
+/// A line filter.
+#[derive(Clone, Debug)]
+pub struct LineFilter {
+    /// Lines with any of the alternatives are dropped in place of kept.
+    pub negated: bool,
+    /// Any of them will do.
+    pub tests: Vec<LineTest>,
+    operator: &'static str,
+    texts: Vec<(bool, String)>,
+}
+
+impl LineTest {
+    /// Whether the line has it.
+    pub fn matches(&self, line: &[u8]) -> bool {
+        match self {
+            Self::Literal(finder) => finder.find(line).is_some(),
+            Self::Regex { regex, .. } => regex.is_match(Input::new(line)),
+            Self::Pattern(pattern) => pattern.matches(line),
+            Self::Ip(set) => set.found_in(line),
+        }
+    }
+}
+
+impl LineFilter {
+    /// Whether the line passes.
+    pub fn passes(&self, line: &[u8]) -> bool {
+        self.tests.iter().any(|test| test.matches(line)) != self.negated
+    }
+
+    /// Whether every line passes.
+    pub fn passes_all(&self) -> bool {
+        let all = |test: &LineTest| matches!(test, LineTest::Literal(finder) if finder.needle().is_empty());
+        !self.negated && self.tests.iter().any(all)
+    }
+}
+
+/// Reads a filter with its alternatives.
+pub fn parse(parser: &mut Parser) -> Result<Arc<dyn StageNode>, ParseError> {
+    let Kind::Word(operator) = parser.kind() else { return Err(parser.unexpected(&[])) };
+    let negated = operator.starts_with('!');
+    parser.take();
+    let mut filter = LineFilter { negated, tests: Vec::new(), operator, texts: Vec::new() };
+    loop {
+        let ip = parser.kind() == Kind::Function("ip");
+        let text = if ip {
+            parser.take();
+            parser.expect_word("(")?;
+            let text = parser.string()?;
+            parser.expect_word(")")?;
+            text
+        } else {
+            parser.expect(Kind::String, &["STRING", "ip"])?.text
+        };
+        filter.tests.push(new_test(operator, ip, &text).map_err(ParseError::whole)?);
+        filter.texts.push((ip, text));
+        if !parser.take_word("or") {
+            return Ok(Arc::new(filter));
+        }
+    }
+}
+
+fn new_test(operator: &str, ip: bool, text: &str) -> Result<LineTest, String> {
+    match (operator, ip) {
+        ("|=" | "!=", true) => Ok(LineTest::Ip(IpSet::parse(text)?)),
+        (_, true) => Err("ip: invalid operation".to_owned()),
+        ("|=" | "!=", false) => Ok(literal(text.as_bytes())),
+        ("|~" | "!~", false) => {
+            let hir = parse_hir(text)?;
+            // An expression without meta-characters is a literal, which is searched faster.
+            if let regex_syntax::hir::HirKind::Literal(found) = hir.kind() {
+                return Ok(literal(&found.0));
+            }
+            if matches!(text, "" | ".*" | ".*.*") {
+                return Ok(literal(b""));
+            }
+            let regex = compile_hir(&hir)?;
+            Ok(LineTest::Regex { hir, regex })
+        }
+        _ => {
+            let pattern = Pattern::parse(text)?;
+            if let Some(name) = pattern.names().next() {
+                return Err(format!("named captures are not allowed: found '<{name}>'"));
+            }
+            Ok(LineTest::Pattern(pattern))
+        }
+    }
+}
+
+fn literal(needle: &[u8]) -> LineTest {
+    LineTest::Literal(Finder::new(needle).into_owned())
+}
+
+impl fmt::Display for LineFilter {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.operator)?;
+        for (n, (ip, text)) in self.texts.iter().enumerate() {
+            let or = if n == 0 { "" } else { " or" };
+            match ip {
+                true => write!(f, "{or} ip({})", quote(text))?,
+                false => write!(f, "{or} {}", quote(text))?,
+            }
+        }
+        Ok(())
+    }
+}
+
+impl StageNode for LineFilter {
+    fn effect(&self) -> Effect {
+        Effect { reads_line: true, ..Effect::default() }
+    }
+
+    fn start(&self, _names: &mut Names) -> Box<dyn Stage> {
+        Box::new(self.clone())
+    }
+
+    fn line_filter(&self) -> Option<&LineFilter> {
+        Some(self)
+    }
+}
+
+impl Stage for LineFilter {
+    fn process(&mut self, row: &mut Row<'_>) -> bool {
+        self.passes(row.line())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::stage::testing::run;
+
+    #[test]
+    fn filters_keep_and_drop_lines() {
+        for (filter, line, kept) in [
+            (r#"|= "ell""#, "hello", true),
+            (r#"|= "elx""#, "hello", false),
+            (r#"|= """#, "hello", true),
+            (r#"!= """#, "hello", false),
+            (r#"!= "ell""#, "hello", false),
+            (r#"|= "x" or "ell""#, "hello", true),
+            (r#"!= "x" or "ell""#, "hello", false),
+            (r#"!= "x" or "y""#, "hello", true),
+            (r#"|= "h" |= "o" != "x""#, "hello", true),
+            (r#"|~ "^h.*o$""#, "hello", true),
+            (r#"|~ "(?i)HELLO""#, "hello", true),
+            (r#"|~ "l{3}""#, "hello", false),
+            (r#"!~ "l+" or "z""#, "hello", false),
+            (r#"|~ "a.c""#, "abc", true),
+            (r#"|~ "ell""#, "hello", true),
+            (r#"|~ ".*""#, "hello", true),
+            (r#"|> "he<_>o""#, "hello", true),
+            (r#"!> "he<_>o""#, "hello", false),
+            (r#"|> "hello""#, "hello!", false),
+            (r#"|= ip("10.0.0.0/8")"#, "from 10.1.2.3", true),
+            (r#"!= ip("10.0.0.0/8")"#, "from 10.1.2.3", false),
+            (r#"|= ip("10.0.0.0/8") or "none""#, "none", true),
+        ] {
+            assert_eq!(run(&format!(r#"{{a="b"}} {filter}"#), line).is_some(), kept, "{filter} on {line}");
+        }
+    }
+
+    #[test]
+    fn broken_filters_are_refused() {
+        for (filter, reason) in [
+            (r#"|~ "(""#, "error parsing regexp"),
+            (r#"|~ ip("1.2.3.4")"#, "ip: invalid operation"),
+            (r#"|= ip("x")"#, "ip: invalid pattern"),
+            (r#"|> "<name>""#, "named captures are not allowed: found '<name>'"),
+        ] {
+            let error = crate::parse(&format!(r#"{{a="b"}} {filter}"#)).unwrap_err().to_string();
+            assert!(error.contains(reason), "{filter}: {error}");
+        }
+    }
+}

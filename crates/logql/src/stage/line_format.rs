@@ -1,0 +1,87 @@
+//! `line_format "template"`: the template's output becomes the line.
+
+use std::fmt;
+use std::sync::Arc;
+
+use crate::error::ParseError;
+use crate::names::Names;
+use crate::parser::Parser;
+use crate::row::Row;
+use crate::stage::{Effect, Stage, StageNode, StageSpec};
+use crate::template::{Runner, Template};
+use crate::units::quote;
+
+/// What `__error__` says of a row that a template cannot work on.
+pub const TEMPLATE_ERROR: &str = "TemplateFormatErr";
+
+pub const SPEC: StageSpec = StageSpec {
+    name: "line_format",
+    syntax: "| line_format \"{{.label}} text\"",
+    doc: "Replaces the line by the output of a template over the labels.",
+    parse,
+};
+
+fn parse(parser: &mut Parser) -> Result<Arc<dyn StageNode>, ParseError> {
+    let text = parser.string()?;
+    let template = Template::parse(&text, "line")
+        .map_err(|reason| ParseError::whole(format!("invalid line template: {reason}")))?;
+    Ok(Arc::new(LineFormat { text, template }))
+}
+
+#[derive(Debug)]
+struct LineFormat {
+    text: String,
+    template: Template,
+}
+
+impl fmt::Display for LineFormat {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "| line_format {}", quote(&self.text))
+    }
+}
+
+impl StageNode for LineFormat {
+    fn effect(&self) -> Effect {
+        Effect { reads_line: true, changes_line: true, ..Effect::default() }
+    }
+
+    fn reads(&self) -> Vec<String> {
+        self.template.fields().unwrap_or_default()
+    }
+
+    fn start(&self, names: &mut Names) -> Box<dyn Stage> {
+        Box::new(Running { runner: Runner::new(&self.template, names), out: Vec::new() })
+    }
+}
+
+struct Running {
+    runner: Runner,
+    out: Vec<u8>,
+}
+
+impl Stage for Running {
+    fn process(&mut self, row: &mut Row<'_>) -> bool {
+        self.out.clear();
+        let outcome = row.with_line(|row, line| self.runner.run(row, line, &mut self.out));
+        match outcome {
+            Ok(()) => row.replace_line(|_, buffer| buffer.extend_from_slice(&self.out)),
+            Err(reason) => row.fail(TEMPLATE_ERROR, reason),
+        }
+        true
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::stage::testing::run;
+
+    #[test]
+    fn the_output_becomes_the_line() {
+        let line =
+            |stages: &str| run(&format!(r#"{{app="s"}} | logfmt | {stages}"#), "a=1 b=2").unwrap().line;
+        assert_eq!(line(r#"line_format "{{.a}}{{.app}}{{.none}}""#), "1s");
+        assert_eq!(line(r#"line_format "{{.b}}""#), "2", "one field is copied");
+        assert_eq!(line(r#"line_format "x{{__line__}}" | line_format "{{__line__}}y""#), "xa=1 b=2y");
+        assert_eq!(line(r#"line_format "{{.none}}""#), "");
+    }
+}

@@ -1,0 +1,196 @@
+//! `logfmt`: the pairs of a logfmt line become labels, all of them or the ones that are named.
+
+use std::fmt;
+use std::sync::Arc;
+
+use crate::error::ParseError;
+use crate::lexer::Kind;
+use crate::names::{NameId, Names};
+use crate::parser::Parser;
+use crate::row::Row;
+use crate::stage::json_expressions::{Expression, join, parse_list};
+use crate::stage::keys::{append_sanitized, key_name};
+use crate::stage::logfmt_scan::{Pair, Pairs};
+use crate::stage::{Effect, Stage, StageNode, StageSpec};
+
+/// What `__error__` says of a line that is not logfmt.
+const LOGFMT_ERROR: &str = "LogfmtParserErr";
+
+pub const SPEC: StageSpec = StageSpec {
+    name: "logfmt",
+    syntax: "| logfmt [--strict] [--keep-empty] [label[=\"key\"], ..]",
+    doc: "Extracts labels from `key=value` pairs: all of them, or the named ones. Damaged pairs are left out, \
+          with --strict they are an error; empty values are left out unless --keep-empty is given.",
+    parse,
+};
+
+fn parse(parser: &mut Parser) -> Result<Arc<dyn StageNode>, ParseError> {
+    let (mut strict, mut keep_empty) = (false, false);
+    while parser.kind() == Kind::Flag {
+        match parser.take().text.as_str() {
+            "--strict" => strict = true,
+            _ => keep_empty = true,
+        }
+    }
+    let expressions = if parser.kind() == Kind::Identifier { parse_list(parser)? } else { Vec::new() };
+    for expression in &expressions {
+        if expression.text.trim().is_empty() {
+            let message =
+                format!("cannot parse expression [{}]: syntax error: unexpected $end", expression.text);
+            return Err(ParseError::whole(message));
+        }
+    }
+    Ok(Arc::new(Logfmt { strict, keep_empty, expressions }))
+}
+
+#[derive(Debug)]
+struct Logfmt {
+    strict: bool,
+    keep_empty: bool,
+    expressions: Vec<Expression>,
+}
+
+impl fmt::Display for Logfmt {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("| logfmt")?;
+        if self.strict {
+            f.write_str(" --strict")?;
+        }
+        if self.keep_empty {
+            f.write_str(" --keep-empty")?;
+        }
+        if !self.expressions.is_empty() {
+            write!(f, " {}", join(&self.expressions))?;
+        }
+        Ok(())
+    }
+}
+
+impl StageNode for Logfmt {
+    fn effect(&self) -> Effect {
+        Effect { reads_line: true, only_extracts: true, changes_labels: true, ..Effect::default() }
+    }
+
+    fn start(&self, names: &mut Names) -> Box<dyn Stage> {
+        if self.expressions.is_empty() {
+            return Box::new(All { strict: self.strict, keep_empty: self.keep_empty });
+        }
+        let named = self.expressions.iter().map(|e| {
+            let mut key = Vec::new();
+            append_sanitized(&mut key, e.text.as_bytes());
+            (names.id(&e.label), key)
+        });
+        Box::new(Named { strict: self.strict, labels: named.collect(), key: Vec::new() })
+    }
+}
+
+struct All {
+    strict: bool,
+    keep_empty: bool,
+}
+
+impl Stage for All {
+    fn process(&mut self, row: &mut Row<'_>) -> bool {
+        if row.wanted().nothing() || row.has_all_wanted() {
+            return true;
+        }
+        row.with_line(|row, line| {
+            for pair in Pairs::new(line) {
+                match pair {
+                    Ok(pair) => {
+                        self.extract(row, &pair);
+                        if row.has_all_wanted() {
+                            return;
+                        }
+                    }
+                    Err(broken) if self.strict => {
+                        row.fail(LOGFMT_ERROR, broken);
+                        return;
+                    }
+                    Err(_) => {}
+                }
+            }
+        });
+        true
+    }
+}
+
+impl All {
+    fn extract(&self, row: &mut Row<'_>, pair: &Pair<'_>) {
+        let Some(name) = key_name(row, pair.key) else { return };
+        let name = row.free_name(name);
+        if row.wants(name) && (self.keep_empty || !pair.value.is_empty()) {
+            row.set_with(name, |text| pair.append_value(text));
+        }
+    }
+}
+
+struct Named {
+    strict: bool,
+    /// The label and the key, both as label names.
+    labels: Vec<(NameId, Vec<u8>)>,
+    key: Vec<u8>,
+}
+
+impl Stage for Named {
+    fn process(&mut self, row: &mut Row<'_>) -> bool {
+        if row.wanted().nothing() || row.has_all_wanted() {
+            return true;
+        }
+        for (label, _) in &self.labels {
+            if !row.base_has(*label) {
+                row.set(*label, "");
+            }
+        }
+        row.with_line(|row, line| {
+            for pair in Pairs::new(line) {
+                match pair {
+                    Ok(pair) => self.extract(row, &pair),
+                    Err(broken) if self.strict => {
+                        row.fail(LOGFMT_ERROR, broken);
+                        return;
+                    }
+                    Err(_) => {}
+                }
+            }
+        });
+        true
+    }
+}
+
+impl Named {
+    fn extract(&mut self, row: &mut Row<'_>, pair: &Pair<'_>) {
+        self.key.clear();
+        append_sanitized(&mut self.key, pair.key);
+        if let Some((label, _)) = self.labels.iter().find(|(_, key)| *key == self.key) {
+            let name = row.free_name(*label);
+            row.set_with(name, |text| pair.append_value(text));
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::stage::testing::labels;
+
+    #[test]
+    fn pairs_become_labels() {
+        let line = r#"level=info a-b=1 9x=2 dup=1 dup=2 msg="hi \"there\"" empty= app=p bad"x"#;
+        for (stage, expected) in [
+            ("logfmt", r#"_9x=2 a_b=1 app_extracted=p dup=1 level=info msg=hi "there""#),
+            ("logfmt --keep-empty", r#"_9x=2 a_b=1 app_extracted=p dup=1 empty= level=info msg=hi "there""#),
+            (r#"logfmt level, code="a-b", none"#, "code=1 level=info none="),
+            ("logfmt app", "app_extracted=p"),
+        ] {
+            assert_eq!(labels(&format!(r#"{{app="s"}} | {stage}"#), line), expected, "{stage}");
+        }
+    }
+
+    #[test]
+    fn strict_fails_at_the_first_damage() {
+        let query = r#"{app="s"} | logfmt --strict"#;
+        assert_eq!(labels(query, r#"good=1 bad="open"#), "__error__=LogfmtParserErr good=1");
+        assert_eq!(labels(query, "a=1 b=2"), "a=1 b=2");
+        assert_eq!(labels(r#"{app="s"} | logfmt --strict a"#, "b=c=d a=1"), "__error__=LogfmtParserErr a=");
+    }
+}

@@ -1,0 +1,178 @@
+//! Patterns: literal text and captures, `<name>` or `<_>`. Used by the `pattern` parser and by `|>`.
+
+use memchr::memmem::Finder;
+
+/// A piece of a pattern.
+#[derive(Clone, Debug)]
+pub enum Piece {
+    /// Text that must be there.
+    Literal(Finder<'static>),
+    /// Any text; named unless it is `<_>`.
+    Capture(Option<String>),
+}
+
+/// A pattern without two captures in a row.
+#[derive(Clone, Debug)]
+pub struct Pattern {
+    /// Literals and captures in turn.
+    pub pieces: Vec<Piece>,
+}
+
+impl Pattern {
+    /// Reads a pattern.
+    pub fn parse(text: &str) -> Result<Self, String> {
+        let mut pieces = Vec::new();
+        let mut literal = String::new();
+        let mut rest = text;
+        while let Some(c) = rest.chars().next() {
+            if let Some(name) = capture_at(rest) {
+                if !literal.is_empty() {
+                    pieces.push(literal_piece(&std::mem::take(&mut literal)));
+                } else if let Some(Piece::Capture(before)) = pieces.last() {
+                    let before = before.as_deref().unwrap_or("_");
+                    return Err(format!(
+                        "found consecutive capture '<{before}><{name}>': invalid expression"
+                    ));
+                }
+                pieces.push(Piece::Capture((name != "_").then(|| name.to_owned())));
+                rest = &rest[name.len() + 2..];
+            } else {
+                literal.push(c);
+                rest = &rest[c.len_utf8()..];
+            }
+        }
+        if !literal.is_empty() {
+            pieces.push(literal_piece(&literal));
+        }
+        Ok(Self { pieces })
+    }
+
+    /// Names of the captures in their order.
+    pub fn names(&self) -> impl Iterator<Item = &str> {
+        self.pieces.iter().filter_map(|piece| match piece {
+            Piece::Capture(name) => name.as_deref(),
+            Piece::Literal(_) => None,
+        })
+    }
+
+    /// Literals in their order.
+    pub fn literals(&self) -> impl Iterator<Item = &[u8]> {
+        self.pieces.iter().filter_map(|piece| match piece {
+            Piece::Literal(finder) => Some(finder.needle()),
+            Piece::Capture(_) => None,
+        })
+    }
+
+    /// Whether the whole line has the pattern's form; captures are never empty.
+    pub fn matches(&self, line: &[u8]) -> bool {
+        if line.is_empty() || self.pieces.is_empty() {
+            return line.is_empty() && self.pieces.is_empty();
+        }
+        let mut at = 0;
+        for (n, piece) in self.pieces.iter().enumerate() {
+            let Piece::Literal(finder) = piece else { continue };
+            let Some(found) = finder.find(&line[at..]) else { return false };
+            // In front of every literal but the first there is a capture, which takes something.
+            if (n == 0) != (found == 0) {
+                return false;
+            }
+            at += found + finder.needle().len();
+        }
+        let open_end = matches!(self.pieces.last(), Some(Piece::Capture(_)));
+        open_end == (at != line.len())
+    }
+
+    /// Calls `f` with the position and text of each named capture, as far as the line has the pattern's form.
+    pub fn captures<'a>(&self, line: &'a [u8], mut f: impl FnMut(usize, &'a [u8])) {
+        let mut pieces = self.pieces.iter();
+        let mut rest = line;
+        if let Some(Piece::Literal(finder)) = self.pieces.first() {
+            let Some(after) = rest.strip_prefix(finder.needle()) else { return };
+            rest = after;
+            pieces.next();
+        }
+        let mut position = 0;
+        while let Some(Piece::Capture(name)) = pieces.next() {
+            let (text, after) = match pieces.next() {
+                Some(Piece::Literal(finder)) => match finder.find(rest) {
+                    Some(n) => (&rest[..n], Some(&rest[n + finder.needle().len()..])),
+                    None => (rest, None),
+                },
+                _ => (rest, None),
+            };
+            if name.is_some() {
+                f(position, text);
+                position += 1;
+            }
+            let Some(after) = after else { return };
+            rest = after;
+        }
+    }
+}
+
+fn literal_piece(text: &str) -> Piece {
+    Piece::Literal(Finder::new(text.as_bytes()).into_owned())
+}
+
+/// The name of a capture that begins the text.
+fn capture_at(text: &str) -> Option<&str> {
+    let inside = text.strip_prefix('<')?;
+    let name = &inside[..inside.find('>')?];
+    let first = name.starts_with(|c: char| c.is_ascii_alphabetic() || c == '_');
+    let rest = name.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'_');
+    (first && rest).then_some(name)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn whole_lines_match_or_not() {
+        for (pattern, line, expected) in [
+            ("foo <_> baz", "foo bar baz", true),
+            ("<_> bar", "foo bar baz", false),
+            ("<_> baz", "foo bar baz", true),
+            ("foo <_>", "foo bar baz", true),
+            ("<_> bar <_>", " bar ", false),
+            ("<_>bar<_>", " bar ", true),
+            ("foo", "foo", true),
+            ("foo", "foo bar", false),
+            ("foo", "a foo", false),
+            ("", "", true),
+            ("", "x", false),
+            ("x", "", false),
+            ("<_>", "x", true),
+        ] {
+            assert_eq!(
+                Pattern::parse(pattern).unwrap().matches(line.as_bytes()),
+                expected,
+                "{pattern} on {line}"
+            );
+        }
+    }
+
+    #[test]
+    fn captures_take_what_is_between() {
+        let captures = |pattern: &str, line: &str| {
+            let mut all = Vec::new();
+            let pattern = Pattern::parse(pattern).unwrap();
+            pattern.captures(line.as_bytes(), |n, text| {
+                all.push((n, String::from_utf8_lossy(text).into_owned()))
+            });
+            all.into_iter().map(|(n, t)| format!("{n}:{t}")).collect::<Vec<_>>().join(" ")
+        };
+        assert_eq!(captures("<ip> - <_> [<ts>]", "1.2.3.4 - bob [now] rest"), "0:1.2.3.4 1:now");
+        assert_eq!(captures("<a>,<b>", "x,y"), "0:x 1:y");
+        assert_eq!(captures("<a>,<b>", "only"), "0:only");
+        assert_eq!(captures("pre <a>", "no pre x"), "");
+        assert_eq!(captures("<a >", "x"), "", "no capture at all");
+    }
+
+    #[test]
+    fn two_captures_in_a_row_are_refused() {
+        let error = Pattern::parse("<a><b>").unwrap_err();
+        assert_eq!(error, "found consecutive capture '<a><b>': invalid expression");
+        assert!(Pattern::parse("<_><_>").is_err());
+    }
+}

@@ -1,0 +1,115 @@
+//! `regexp "(?P<name>..)"`: named groups of a regular expression become labels.
+
+use std::fmt;
+use std::sync::Arc;
+
+use regex::bytes::{CaptureLocations, Regex};
+
+use crate::error::ParseError;
+use crate::go_regex::compile_bytes;
+use crate::names::{NameId, Names};
+use crate::parser::Parser;
+use crate::row::Row;
+use crate::stage::keys::append_sanitized;
+use crate::stage::{Effect, Stage, StageNode, StageSpec};
+use crate::units::quote;
+
+pub const SPEC: StageSpec = StageSpec {
+    name: "regexp",
+    syntax: "| regexp \"(?P<name>..)\"",
+    doc: "Extracts labels from the named groups of a regular expression; a line that does not match stays.",
+    parse,
+};
+
+fn parse(parser: &mut Parser) -> Result<Arc<dyn StageNode>, ParseError> {
+    let text = parser.string()?;
+    let invalid = |reason: String| ParseError::whole(format!("invalid regexp parser: {reason}"));
+    let regex = compile_bytes(&text).map_err(invalid)?;
+    if regex.capture_names().flatten().next().is_none() {
+        return Err(invalid("at least one named capture must be supplied".to_owned()));
+    }
+    Ok(Arc::new(Regexp { text, regex }))
+}
+
+#[derive(Debug)]
+struct Regexp {
+    text: String,
+    regex: Regex,
+}
+
+impl fmt::Display for Regexp {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "| regexp {}", quote(&self.text))
+    }
+}
+
+impl StageNode for Regexp {
+    fn effect(&self) -> Effect {
+        Effect { reads_line: true, only_extracts: true, changes_labels: true, ..Effect::default() }
+    }
+
+    fn start(&self, names: &mut Names) -> Box<dyn Stage> {
+        let mut groups = Vec::new();
+        for (group, name) in self.regex.capture_names().enumerate() {
+            let Some(name) = name else { continue };
+            let mut label = Vec::new();
+            append_sanitized(&mut label, name.as_bytes());
+            groups.push((group, names.id(&String::from_utf8_lossy(&label))));
+        }
+        // A clone has its own cache, so that workers do not wait for each other.
+        let regex = self.regex.clone();
+        Box::new(Running { locations: regex.capture_locations(), regex, groups })
+    }
+}
+
+struct Running {
+    regex: Regex,
+    locations: CaptureLocations,
+    groups: Vec<(usize, NameId)>,
+}
+
+impl Stage for Running {
+    fn process(&mut self, row: &mut Row<'_>) -> bool {
+        if row.wanted().nothing() {
+            return true;
+        }
+        row.with_line(|row, line| {
+            if self.regex.captures_read(&mut self.locations, line).is_none() {
+                return;
+            }
+            for (group, name) in &self.groups {
+                let name = row.free_name(*name);
+                if row.wants(name) {
+                    let span = self.locations.get(*group).unwrap_or((0, 0));
+                    row.set_with(name, |text| text.extend_from_slice(&line[span.0..span.1]));
+                }
+            }
+        });
+        true
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::stage::testing::labels;
+
+    #[test]
+    fn named_groups_become_labels() {
+        let query = r#"{app="s"} | regexp `(?P<method>\w+) (?P<path>\S+)( (?P<app>\d+))?`"#;
+        assert_eq!(labels(query, "GET /x 200"), "app_extracted=200 method=GET path=/x");
+        assert_eq!(labels(query, "GET /x"), "app_extracted= method=GET path=/x", "an unused group is empty");
+        assert_eq!(labels(query, "nothing"), "");
+    }
+
+    #[test]
+    fn broken_expressions_are_refused() {
+        let error = crate::parse(r#"{app="s"} | regexp "(a)""#).unwrap_err().to_string();
+        assert_eq!(error, "parse error : invalid regexp parser: at least one named capture must be supplied");
+        assert!(
+            crate::parse(r#"{app="s"} | regexp "(?P<a>""#)
+                .unwrap_err()
+                .to_string()
+                .contains("error parsing regexp")
+        );
+    }
+}

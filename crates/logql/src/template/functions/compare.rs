@@ -1,0 +1,106 @@
+//! Comparing and choosing: `eq`, `lt`, `not`, `default` and their like.
+
+use super::{Function, Value};
+
+pub const TABLE: &[Function] = &[
+    Function {
+        name: "and",
+        arguments: (1, 99),
+        doc: "The first empty argument, else the last.",
+        call: |_, a| Ok(last(a)),
+    },
+    Function {
+        name: "or",
+        arguments: (1, 99),
+        doc: "The first non-empty argument, else the last.",
+        call: |_, a| Ok(last(a)),
+    },
+    Function {
+        name: "not",
+        arguments: (1, 1),
+        doc: "Whether the argument is empty.",
+        call: |_, a| Ok(Value::Bool(!a[0].is_true())),
+    },
+    Function {
+        name: "eq",
+        arguments: (2, 99),
+        doc: "Whether the first argument equals any other.",
+        call: |_, a| equal(&a).map(Value::Bool),
+    },
+    Function {
+        name: "ne",
+        arguments: (2, 2),
+        doc: "Whether two arguments differ.",
+        call: |_, a| equal(&a).map(|e| Value::Bool(!e)),
+    },
+    Function {
+        name: "lt",
+        arguments: (2, 2),
+        doc: "Whether the first is less.",
+        call: |_, a| order(&a, |o| o.is_lt()),
+    },
+    Function {
+        name: "le",
+        arguments: (2, 2),
+        doc: "Whether the first is less or equal.",
+        call: |_, a| order(&a, |o| o.is_le()),
+    },
+    Function {
+        name: "gt",
+        arguments: (2, 2),
+        doc: "Whether the first is greater.",
+        call: |_, a| order(&a, |o| o.is_gt()),
+    },
+    Function {
+        name: "ge",
+        arguments: (2, 2),
+        doc: "Whether the first is greater or equal.",
+        call: |_, a| order(&a, |o| o.is_ge()),
+    },
+    Function {
+        name: "default",
+        arguments: (1, 2),
+        doc: "The first argument when the second is empty.",
+        call: |_, a| Ok(default(a)),
+    },
+];
+
+fn last(mut arguments: Vec<Value>) -> Value {
+    arguments.pop().unwrap_or(Value::Nil)
+}
+
+fn default(arguments: Vec<Value>) -> Value {
+    match arguments.as_slice() {
+        [_, given] if given.is_true() => given.clone(),
+        [fallback, ..] => fallback.clone(),
+        [] => Value::Nil,
+    }
+}
+
+fn equal(arguments: &[Value]) -> Result<bool, String> {
+    for other in &arguments[1..] {
+        let same = match (&arguments[0], other) {
+            (Value::Text(a), Value::Text(b)) => a == b,
+            (Value::Int(a), Value::Int(b)) => a == b,
+            (Value::Float(a), Value::Float(b)) => a == b,
+            (Value::Bool(a), Value::Bool(b)) => a == b,
+            (Value::Nil, Value::Nil) => true,
+            (Value::Nil, _) | (_, Value::Nil) => false,
+            _ => return Err("incompatible types for comparison".to_owned()),
+        };
+        if same {
+            return Ok(true);
+        }
+    }
+    Ok(false)
+}
+
+fn order(arguments: &[Value], holds: fn(std::cmp::Ordering) -> bool) -> Result<Value, String> {
+    let ordering = match (&arguments[0], &arguments[1]) {
+        (Value::Text(a), Value::Text(b)) => Some(a.cmp(b)),
+        (Value::Int(a), Value::Int(b)) => Some(a.cmp(b)),
+        (Value::Float(a), Value::Float(b)) => a.partial_cmp(b),
+        _ => return Err("incompatible types for comparison".to_owned()),
+    };
+    Ok(Value::Bool(ordering.is_some_and(holds)))
+}

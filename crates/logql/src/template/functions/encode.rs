@@ -1,0 +1,126 @@
+//! Codings: base 64, URLs, JSON.
+
+use super::{Function, Value, text_argument};
+
+pub const TABLE: &[Function] = &[
+    Function {
+        name: "b64enc",
+        arguments: (1, 1),
+        doc: "Base 64 of the text.",
+        call: |_, a| Ok(Value::Text(base64_encode(text_argument(&a[0])?.as_bytes()))),
+    },
+    Function {
+        name: "b64dec",
+        arguments: (1, 1),
+        doc: "The text that was base 64.",
+        call: |_, a| Ok(Value::Text(base64_text(text_argument(&a[0])?))),
+    },
+    Function {
+        name: "urlencode",
+        arguments: (1, 1),
+        doc: "The text as a part of a URL's query.",
+        call: |_, a| Ok(Value::Text(url_encode(text_argument(&a[0])?))),
+    },
+    Function {
+        name: "urldecode",
+        arguments: (1, 1),
+        doc: "The text that was a part of a URL's query.",
+        call: |_, a| url_decode(text_argument(&a[0])?).map(Value::Text),
+    },
+    Function {
+        name: "urlquery",
+        arguments: (1, 1),
+        doc: "Like urlencode, of any value.",
+        call: |_, a| Ok(Value::Text(url_encode(&a[0].to_text()))),
+    },
+    Function {
+        name: "fromJson",
+        arguments: (1, 1),
+        doc: "The value that the JSON text says; nothing when it is not JSON.",
+        call: |_, a| Ok(from_json(text_argument(&a[0])?)),
+    },
+];
+
+const ALPHABET: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+
+fn base64_encode(bytes: &[u8]) -> String {
+    let mut out = String::with_capacity(bytes.len().div_ceil(3) * 4);
+    for chunk in bytes.chunks(3) {
+        let word = chunk.iter().fold(0u32, |w, b| w << 8 | u32::from(*b)) << (8 * (3 - chunk.len()));
+        for n in 0..4 {
+            let digit = ALPHABET[(word >> (18 - 6 * n)) as usize & 63] as char;
+            out.push(if n <= chunk.len() { digit } else { '=' });
+        }
+    }
+    out
+}
+
+/// Missing padding is added; what cannot be decoded becomes Go's error text, as Loki does it.
+fn base64_text(text: &str) -> String {
+    let mut bytes = Vec::with_capacity(text.len() / 4 * 3);
+    let plain: Vec<u8> = text.bytes().filter(|b| !matches!(b, b'\n' | b'\r')).collect();
+    let padding = plain.iter().rev().take_while(|b| **b == b'=').count().min(2);
+    let digits = &plain[..plain.len() - padding];
+    for (n, chunk) in digits.chunks(4).enumerate() {
+        let mut word = 0u32;
+        for (m, digit) in chunk.iter().enumerate() {
+            let Some(value) = ALPHABET.iter().position(|a| a == digit) else {
+                return format!("illegal base64 data at input byte {}", n * 4 + m);
+            };
+            word |= (value as u32) << (18 - 6 * m);
+        }
+        if chunk.len() == 1 {
+            return format!("illegal base64 data at input byte {}", n * 4);
+        }
+        bytes.extend_from_slice(&word.to_be_bytes()[1..chunk.len()]);
+    }
+    String::from_utf8_lossy(&bytes).into_owned()
+}
+
+fn url_encode(text: &str) -> String {
+    let mut out = String::with_capacity(text.len());
+    for byte in text.bytes() {
+        match byte {
+            b' ' => out.push('+'),
+            b if b.is_ascii_alphanumeric() || b"-_.~".contains(&b) => out.push(b as char),
+            b => out.push_str(&format!("%{b:02X}")),
+        }
+    }
+    out
+}
+
+fn url_decode(text: &str) -> Result<String, String> {
+    let bytes = text.as_bytes();
+    let mut out = Vec::with_capacity(bytes.len());
+    let mut at = 0;
+    while at < bytes.len() {
+        match bytes[at] {
+            b'+' => out.push(b' '),
+            b'%' => {
+                let digits = text.get(at + 1..at + 3).filter(|d| d.bytes().all(|b| b.is_ascii_hexdigit()));
+                let value = digits.and_then(|d| u8::from_str_radix(d, 16).ok());
+                let escape = text.get(at..(at + 3).min(text.len())).unwrap_or("%");
+                out.push(value.ok_or_else(|| format!("invalid URL escape {}", crate::units::quote(escape)))?);
+                at += 2;
+            }
+            byte => out.push(byte),
+        }
+        at += 1;
+    }
+    Ok(String::from_utf8_lossy(&out).into_owned())
+}
+
+fn from_json(text: &str) -> Value {
+    serde_json::from_str::<serde_json::Value>(text).map_or(Value::Nil, convert)
+}
+
+fn convert(json: serde_json::Value) -> Value {
+    match json {
+        serde_json::Value::Null => Value::Nil,
+        serde_json::Value::Bool(b) => Value::Bool(b),
+        serde_json::Value::Number(n) => Value::Float(n.as_f64().unwrap_or(f64::NAN)),
+        serde_json::Value::String(text) => Value::Text(text),
+        serde_json::Value::Array(list) => Value::List(list.into_iter().map(convert).collect()),
+        serde_json::Value::Object(map) => Value::Map(map.into_iter().map(|(k, v)| (k, convert(v))).collect()),
+    }
+}

@@ -1,0 +1,520 @@
+//! Time: Go's layouts (`2006-01-02T15:04:05Z07:00`) for writing and reading.
+
+use jiff::civil::{Date, DateTime, Time};
+use jiff::tz::{Offset, TimeZone};
+use jiff::{SignedDuration, Timestamp};
+
+use super::{Function, Value, text_argument};
+use crate::template::value::Instant;
+
+pub const TABLE: &[Function] = &[
+    Function {
+        name: "__timestamp__",
+        arguments: (0, 0),
+        doc: "The row's time.",
+        call: |site, _| Ok(Value::Time(Instant::utc(site.timestamp))),
+    },
+    Function {
+        name: "now",
+        arguments: (0, 0),
+        doc: "The row's time: a query has no other clock.",
+        call: |site, _| Ok(Value::Time(Instant::utc(site.timestamp))),
+    },
+    Function {
+        name: "date",
+        arguments: (2, 2),
+        doc: "date layout time: the time in Go's layout.",
+        call: |_, a| Ok(Value::Text(write(instant_argument(&a[1])?, text_argument(&a[0])?))),
+    },
+    Function {
+        name: "toDate",
+        arguments: (2, 2),
+        doc: "toDate layout text: the time that the text says.",
+        call: |_, a| Ok(Value::Time(read(text_argument(&a[0])?, text_argument(&a[1])?, None))),
+    },
+    Function {
+        name: "toDateInZone",
+        arguments: (3, 3),
+        doc: "toDateInZone layout zone text.",
+        call: |_, a| in_zone(&a),
+    },
+    Function {
+        name: "unixToTime",
+        arguments: (1, 1),
+        doc: "The time of 5 (days), 10, 13, 16 or 19 digits since the epoch.",
+        call: |_, a| unix_to_time(text_argument(&a[0])?),
+    },
+    Function {
+        name: "unixEpoch",
+        arguments: (1, 1),
+        doc: "Seconds since the epoch.",
+        call: |_, a| epoch(&a[0], 1_000_000_000),
+    },
+    Function {
+        name: "unixEpochMillis",
+        arguments: (1, 1),
+        doc: "Milliseconds since the epoch.",
+        call: |_, a| epoch(&a[0], 1_000_000),
+    },
+    Function {
+        name: "unixEpochNanos",
+        arguments: (1, 1),
+        doc: "Nanoseconds since the epoch.",
+        call: |_, a| epoch(&a[0], 1),
+    },
+];
+
+const MONTHS: [&str; 12] = [
+    "January",
+    "February",
+    "March",
+    "April",
+    "May",
+    "June",
+    "July",
+    "August",
+    "September",
+    "October",
+    "November",
+    "December",
+];
+const DAYS: [&str; 7] = ["Sunday", "Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday"];
+
+/// Seconds from Go's zero time to the epoch, negated.
+const ZERO_SECONDS: i64 = -62_135_596_800;
+
+/// Go's `time.Time.String` in UTC.
+pub fn text(instant: Instant) -> String {
+    write(instant, "2006-01-02 15:04:05.999999999 -0700 MST")
+}
+
+fn instant_argument(value: &Value) -> Result<Instant, String> {
+    match value {
+        Value::Time(instant) => Ok(*instant),
+        Value::Int(seconds) => Ok(Instant::utc(seconds.saturating_mul(1_000_000_000))),
+        other => Err(format!("wrong type for value; expected time.Time; got {}", other.type_name())),
+    }
+}
+
+fn epoch(value: &Value, unit: i64) -> Result<Value, String> {
+    let instant = instant_argument(value)?;
+    let count = if instant.zero { ZERO_SECONDS } else { instant.ns.div_euclid(unit) };
+    Ok(Value::Text(count.to_string()))
+}
+
+fn unix_to_time(text: &str) -> Result<Value, String> {
+    let failed = |why: &str| format!("unable to parse time '{text}': {why}");
+    let number: i64 = text.parse().map_err(|_| {
+        failed(&format!("strconv.ParseInt: parsing {}: invalid syntax", crate::units::quote(text)))
+    })?;
+    let unit = match text.len() {
+        5 => 86_400_000_000_000,
+        10 => 1_000_000_000,
+        13 => 1_000_000,
+        16 => 1_000,
+        19 => 1,
+        _ => return Err(failed("%!w(<nil>)")),
+    };
+    Ok(Value::Time(Instant::utc(number.saturating_mul(unit))))
+}
+
+fn in_zone(arguments: &[Value]) -> Result<Value, String> {
+    let [layout, zone, text] = [0, 1, 2].map(|n| text_argument(&arguments[n]));
+    let zone = TimeZone::get(zone?).unwrap_or(TimeZone::UTC);
+    Ok(Value::Time(read(layout?, text?, Some(zone))))
+}
+
+/// An element of a layout.
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Part<'a> {
+    Text(&'a str),
+    LongMonth,
+    ShortMonth,
+    Month,
+    ZeroMonth,
+    LongDay,
+    ShortDay,
+    Day,
+    SpaceDay,
+    ZeroDay,
+    DayOfYear,
+    Hour,
+    Hour12,
+    ZeroHour12,
+    Minute,
+    ZeroMinute,
+    Second,
+    ZeroSecond,
+    Year,
+    ShortYear,
+    Half(bool),
+    ZoneName,
+    /// `Z` for UTC, a colon, and how many parts.
+    Zone {
+        z: bool,
+        colon: bool,
+        parts: u8,
+    },
+    /// Digits of the second's fraction, whether zeros at the end stay, and the sign before it.
+    Fraction {
+        digits: usize,
+        zeros: bool,
+        sign: char,
+    },
+}
+
+/// Elements in the order in which they are tried.
+const PARTS: &[(&str, Part<'static>)] = &[
+    ("January", Part::LongMonth),
+    ("Jan", Part::ShortMonth),
+    ("Monday", Part::LongDay),
+    ("Mon", Part::ShortDay),
+    ("MST", Part::ZoneName),
+    ("2006", Part::Year),
+    ("002", Part::DayOfYear),
+    ("01", Part::ZeroMonth),
+    ("02", Part::ZeroDay),
+    ("03", Part::ZeroHour12),
+    ("04", Part::ZeroMinute),
+    ("05", Part::ZeroSecond),
+    ("06", Part::ShortYear),
+    ("15", Part::Hour),
+    ("_2", Part::SpaceDay),
+    ("PM", Part::Half(true)),
+    ("pm", Part::Half(false)),
+    ("Z070000", Part::Zone { z: true, colon: false, parts: 3 }),
+    ("Z07:00:00", Part::Zone { z: true, colon: true, parts: 3 }),
+    ("Z0700", Part::Zone { z: true, colon: false, parts: 2 }),
+    ("Z07:00", Part::Zone { z: true, colon: true, parts: 2 }),
+    ("Z07", Part::Zone { z: true, colon: false, parts: 1 }),
+    ("-070000", Part::Zone { z: false, colon: false, parts: 3 }),
+    ("-07:00:00", Part::Zone { z: false, colon: true, parts: 3 }),
+    ("-0700", Part::Zone { z: false, colon: false, parts: 2 }),
+    ("-07:00", Part::Zone { z: false, colon: true, parts: 2 }),
+    ("-07", Part::Zone { z: false, colon: false, parts: 1 }),
+    ("1", Part::Month),
+    ("2", Part::Day),
+    ("3", Part::Hour12),
+    ("4", Part::Minute),
+    ("5", Part::Second),
+];
+
+fn fraction(layout: &str) -> Option<(Part<'static>, usize)> {
+    let sign = layout.chars().next().filter(|c| matches!(c, '.' | ','))?;
+    let digit = layout[1..].chars().next().filter(|c| matches!(c, '0' | '9'))?;
+    let digits = layout[1..].len() - layout[1..].trim_start_matches(digit).len();
+    let ends = !layout[1 + digits..].starts_with(|c: char| c.is_ascii_digit());
+    ends.then_some((Part::Fraction { digits, zeros: digit == '0', sign }, digits + 1))
+}
+
+fn parts(layout: &str) -> Vec<Part<'_>> {
+    let mut parts = Vec::new();
+    let mut text_start = 0;
+    let mut at = 0;
+    while at < layout.len() {
+        let rest = &layout[at..];
+        let fixed = PARTS.iter().find(|(text, part)| {
+            // `Jan` and `Mon` are not parts of longer words.
+            let word = matches!(part, Part::ShortMonth | Part::ShortDay);
+            rest.starts_with(text) && !(word && rest[3..].starts_with(|c: char| c.is_ascii_lowercase()))
+        });
+        let found = fixed.map(|(text, part)| (*part, text.len())).or_else(|| fraction(rest));
+        let Some((part, length)) = found else {
+            at += rest.chars().next().map_or(1, char::len_utf8);
+            continue;
+        };
+        if text_start < at {
+            parts.push(Part::Text(&layout[text_start..at]));
+        }
+        parts.push(part);
+        at += length;
+        text_start = at;
+    }
+    if text_start < layout.len() {
+        parts.push(Part::Text(&layout[text_start..]));
+    }
+    parts
+}
+
+fn civil(instant: Instant) -> DateTime {
+    if instant.zero {
+        return DateTime::constant(1, 1, 1, 0, 0, 0, 0);
+    }
+    let timestamp = Timestamp::from_nanosecond(i128::from(instant.ns)).unwrap_or_default();
+    Offset::from_seconds(instant.offset).unwrap_or(Offset::UTC).to_datetime(timestamp)
+}
+
+/// The instant in Go's layout.
+fn write(instant: Instant, layout: &str) -> String {
+    use std::fmt::Write;
+    let t = civil(instant);
+    let mut out = String::new();
+    let hour12 = if t.hour() % 12 == 0 { 12 } else { t.hour() % 12 };
+    let weekday = DAYS[t.weekday().to_sunday_zero_offset() as usize];
+    let month = MONTHS[t.month() as usize - 1];
+    for part in parts(layout) {
+        // Writing to a string cannot fail.
+        let _ = match part {
+            Part::Text(text) => write!(out, "{text}"),
+            Part::LongMonth => write!(out, "{month}"),
+            Part::ShortMonth => write!(out, "{}", &month[..3]),
+            Part::Month => write!(out, "{}", t.month()),
+            Part::ZeroMonth => write!(out, "{:02}", t.month()),
+            Part::LongDay => write!(out, "{weekday}"),
+            Part::ShortDay => write!(out, "{}", &weekday[..3]),
+            Part::Day => write!(out, "{}", t.day()),
+            Part::SpaceDay => write!(out, "{:2}", t.day()),
+            Part::ZeroDay => write!(out, "{:02}", t.day()),
+            Part::DayOfYear => write!(out, "{:03}", t.day_of_year()),
+            Part::Hour => write!(out, "{:02}", t.hour()),
+            Part::Hour12 => write!(out, "{hour12}"),
+            Part::ZeroHour12 => write!(out, "{hour12:02}"),
+            Part::Minute => write!(out, "{}", t.minute()),
+            Part::ZeroMinute => write!(out, "{:02}", t.minute()),
+            Part::Second => write!(out, "{}", t.second()),
+            Part::ZeroSecond => write!(out, "{:02}", t.second()),
+            Part::Year => write!(out, "{:04}", t.year()),
+            Part::ShortYear => write!(out, "{:02}", t.year().rem_euclid(100)),
+            Part::Half(upper) => {
+                let half = if t.hour() >= 12 { "PM" } else { "AM" };
+                write!(out, "{}", if upper { half.to_owned() } else { half.to_lowercase() })
+            }
+            Part::ZoneName if instant.offset == 0 => write!(out, "UTC"),
+            Part::ZoneName => write!(out, "{}", offset_text(instant.offset, false, 2)),
+            Part::Zone { z: true, .. } if instant.offset == 0 => write!(out, "Z"),
+            Part::Zone { colon, parts, .. } => write!(out, "{}", offset_text(instant.offset, colon, parts)),
+            Part::Fraction { digits, zeros, sign } => {
+                let all = format!("{:09}", t.subsec_nanosecond());
+                let cut = &all[..digits.min(9)];
+                let cut = if zeros { cut } else { cut.trim_end_matches('0') };
+                if cut.is_empty() { Ok(()) } else { write!(out, "{sign}{cut}") }
+            }
+        };
+    }
+    out
+}
+
+fn offset_text(offset: i32, colon: bool, parts: u8) -> String {
+    let sign = if offset < 0 { '-' } else { '+' };
+    let total = offset.unsigned_abs();
+    let numbers = [total / 3600, total / 60 % 60, total % 60];
+    let texts: Vec<String> = numbers[..usize::from(parts)].iter().map(|n| format!("{n:02}")).collect();
+    format!("{sign}{}", texts.join(if colon { ":" } else { "" }))
+}
+
+/// The instant that a text says in Go's layout; Go's zero time when it says none.
+fn read(layout: &str, text: &str, zone: Option<TimeZone>) -> Instant {
+    try_read(layout, text, zone).unwrap_or_else(Instant::zero)
+}
+
+#[derive(Default)]
+struct Fields {
+    year: Option<i16>,
+    month: Option<i8>,
+    day: Option<i8>,
+    day_of_year: Option<i16>,
+    hour: i8,
+    minute: i8,
+    second: i8,
+    nanosecond: i32,
+    afternoon: Option<bool>,
+    offset: Option<i32>,
+}
+
+fn try_read(layout: &str, text: &str, zone: Option<TimeZone>) -> Option<Instant> {
+    let mut fields = Fields::default();
+    let mut rest = text;
+    let list = parts(layout);
+    for (n, part) in list.iter().enumerate() {
+        rest = read_part(&mut fields, *part, rest)?;
+        // A fraction may follow the seconds although the layout has none.
+        let fraction_next = matches!(list.get(n + 1), Some(Part::Fraction { .. }));
+        if matches!(part, Part::Second | Part::ZeroSecond) && !fraction_next && rest.starts_with(['.', ',']) {
+            rest = read_fraction(&mut fields, rest)?;
+        }
+    }
+    if !rest.is_empty() {
+        return None;
+    }
+    instant_of(&fields, zone)
+}
+
+fn instant_of(fields: &Fields, zone: Option<TimeZone>) -> Option<Instant> {
+    let year = fields.year.unwrap_or(0);
+    let date = match fields.day_of_year {
+        Some(day) => Date::new(year, 1, 1)
+            .ok()?
+            .checked_add(SignedDuration::from_hours(24 * i64::from(day - 1)))
+            .ok()?,
+        None => Date::new(year, fields.month.unwrap_or(1), fields.day.unwrap_or(1)).ok()?,
+    };
+    let hour = match fields.afternoon {
+        Some(true) if fields.hour < 12 => fields.hour + 12,
+        Some(false) if fields.hour == 12 => 0,
+        _ => fields.hour,
+    };
+    let time = Time::new(hour, fields.minute, fields.second, fields.nanosecond).ok()?;
+    let datetime = date.to_datetime(time);
+    let (timestamp, offset) = match (fields.offset, zone) {
+        (Some(seconds), _) => {
+            let offset = Offset::from_seconds(seconds).ok()?;
+            (offset.to_timestamp(datetime).ok()?, seconds)
+        }
+        (None, Some(zone)) => {
+            let zoned = datetime.to_zoned(zone).ok()?;
+            (zoned.timestamp(), zoned.offset().seconds())
+        }
+        (None, None) => (Offset::UTC.to_timestamp(datetime).ok()?, 0),
+    };
+    let ns = i64::try_from(timestamp.as_nanosecond()).ok()?;
+    Some(Instant { ns, offset, zero: false })
+}
+
+/// Takes digits from the front: at least one, at most `most`.
+fn digits(rest: &str, least: usize, most: usize) -> Option<(i64, &str)> {
+    let count = rest.bytes().take(most).take_while(u8::is_ascii_digit).count();
+    if count < least {
+        return None;
+    }
+    Some((rest[..count].parse().ok()?, &rest[count..]))
+}
+
+fn name<'a>(rest: &'a str, names: &[&str], length: Option<usize>) -> Option<(usize, &'a str)> {
+    names.iter().enumerate().find_map(|(n, name)| {
+        let name = &name[..length.unwrap_or(name.len())];
+        let head = rest.get(..name.len())?;
+        head.eq_ignore_ascii_case(name).then(|| (n, &rest[name.len()..]))
+    })
+}
+
+fn read_part<'a>(fields: &mut Fields, part: Part<'_>, rest: &'a str) -> Option<&'a str> {
+    let number = |least, most| digits(rest, least, most);
+    Some(match part {
+        Part::Text(text) => rest.strip_prefix(text)?,
+        Part::LongMonth | Part::ShortMonth => {
+            let (n, after) = name(rest, &MONTHS, (part == Part::ShortMonth).then_some(3))?;
+            fields.month = Some(n as i8 + 1);
+            after
+        }
+        Part::LongDay => name(rest, &DAYS, None)?.1,
+        Part::ShortDay => name(rest, &DAYS, Some(3))?.1,
+        Part::Month | Part::ZeroMonth => {
+            let (n, after) = number(if part == Part::ZeroMonth { 2 } else { 1 }, 2)?;
+            fields.month = Some(n as i8);
+            after
+        }
+        Part::Day | Part::ZeroDay | Part::SpaceDay => {
+            let trimmed = if part == Part::SpaceDay { rest.strip_prefix(' ').unwrap_or(rest) } else { rest };
+            let (n, after) = digits(trimmed, if part == Part::ZeroDay { 2 } else { 1 }, 2)?;
+            fields.day = Some(n as i8);
+            after
+        }
+        Part::DayOfYear => {
+            let (n, after) = number(3, 3)?;
+            fields.day_of_year = Some(n as i16);
+            after
+        }
+        Part::Hour | Part::ZeroHour12 | Part::Hour12 => {
+            let (n, after) = number(if part == Part::Hour12 { 1 } else { 2 }, 2)?;
+            fields.hour = n as i8;
+            after
+        }
+        Part::Minute | Part::ZeroMinute => {
+            let (n, after) = number(if part == Part::ZeroMinute { 2 } else { 1 }, 2)?;
+            fields.minute = n as i8;
+            after
+        }
+        Part::Second | Part::ZeroSecond => {
+            let (n, after) = number(if part == Part::ZeroSecond { 2 } else { 1 }, 2)?;
+            fields.second = n as i8;
+            after
+        }
+        Part::Year => {
+            let (n, after) = number(4, 4)?;
+            fields.year = Some(n as i16);
+            after
+        }
+        Part::ShortYear => {
+            let (n, after) = number(2, 2)?;
+            fields.year = Some(if n >= 69 { 1900 + n as i16 } else { 2000 + n as i16 });
+            after
+        }
+        Part::Half(_) => {
+            let (n, after) = name(rest, &["AM", "PM"], None)?;
+            fields.afternoon = Some(n == 1);
+            after
+        }
+        Part::ZoneName => {
+            let letters = rest.len() - rest.trim_start_matches(|c: char| c.is_ascii_uppercase()).len();
+            if !(3..=5).contains(&letters) {
+                return None;
+            }
+            // As in Go, an unknown abbreviation is a made-up zone at UTC.
+            fields.offset = Some(fields.offset.unwrap_or(0));
+            &rest[letters..]
+        }
+        Part::Zone { z: true, .. } if rest.starts_with('Z') => {
+            fields.offset = Some(0);
+            &rest[1..]
+        }
+        Part::Zone { colon, parts, .. } => read_zone(fields, rest, colon, parts)?,
+        Part::Fraction { zeros, .. } if !zeros && !rest.starts_with(['.', ',']) => rest,
+        Part::Fraction { .. } => read_fraction(fields, rest)?,
+    })
+}
+
+fn read_zone<'a>(fields: &mut Fields, rest: &'a str, colon: bool, parts: u8) -> Option<&'a str> {
+    let sign = match rest.chars().next()? {
+        '+' => 1,
+        '-' => -1,
+        _ => return None,
+    };
+    let mut after = &rest[1..];
+    let mut seconds = 0;
+    for n in 0..parts {
+        if n > 0 && colon {
+            after = after.strip_prefix(':')?;
+        }
+        let (value, next) = digits(after, 2, 2)?;
+        seconds += value as i32 * [3600, 60, 1][usize::from(n)];
+        after = next;
+    }
+    fields.offset = Some(sign * seconds);
+    Some(after)
+}
+
+fn read_fraction<'a>(fields: &mut Fields, rest: &'a str) -> Option<&'a str> {
+    let inside = rest.strip_prefix(['.', ','])?;
+    let count = inside.bytes().take_while(u8::is_ascii_digit).count();
+    if count == 0 {
+        return None;
+    }
+    let kept = &inside[..count.min(9)];
+    fields.nanosecond = kept.parse::<i32>().ok()? * 10i32.pow(9 - kept.len() as u32);
+    Some(&inside[count..])
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn layouts_are_written_and_read_back() {
+        let instant = Instant { ns: 1_700_000_000_123_456_789, offset: 0, zero: false };
+        for (layout, text) in [
+            ("2006-01-02T15:04:05Z07:00", "2023-11-14T22:13:20Z"),
+            ("2006-01-02T15:04:05.999999999Z07:00", "2023-11-14T22:13:20.123456789Z"),
+            ("02 Jan 06 15:04 -0700", "14 Nov 23 22:13 +0000"),
+            ("Monday, January 2, 2006 at 3:04:05PM", "Tuesday, November 14, 2023 at 10:13:20PM"),
+            ("1/2/06 03:04:05.000", "11/14/23 10:13:20.123"),
+            ("2006-002", "2023-318"),
+        ] {
+            assert_eq!(write(instant, layout), text);
+        }
+        let east = read("2006-01-02T15:04:05Z07:00", "2023-11-14T22:13:20+02:00", None);
+        assert_eq!((east.ns / 1_000_000_000, east.offset), (1_699_992_800, 7200));
+        assert_eq!(write(east, "15:04 -07:00"), "22:13 +02:00");
+        assert!(read("2006-01-02", "nonsense", None).zero);
+        assert_eq!(read("2006-01-02 15:04:05", "2023-11-14 22:13:20.5", None).ns, 1_700_000_000_500_000_000);
+    }
+}

@@ -1,0 +1,43 @@
+//! Templates of `line_format` and `label_format`: Go's text/template with the functions of Loki.
+//!
+//! `parse` makes a tree of it once; `run` walks the tree for a row. A field that the row does not have is
+//! the empty string. Output and loops are bounded: see [`run`].
+
+mod functions;
+mod parse;
+mod run;
+mod value;
+
+pub use functions::FUNCTIONS;
+pub use run::Runner;
+
+use std::fmt;
+
+use parse::Node;
+
+/// A template.
+#[derive(Clone)]
+pub struct Template {
+    nodes: Vec<Node>,
+}
+
+impl fmt::Debug for Template {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Template")
+    }
+}
+
+impl Template {
+    /// Reads a template; the error is worded as Go does it.
+    pub fn parse(text: &str, name: &str) -> Result<Self, String> {
+        let nodes = parse::parse(text)
+            .map_err(|error| format!("template: {name}:{}: {}", error.line, error.reason))?;
+        Ok(Self { nodes })
+    }
+
+    /// Names of the labels that it looks at; `None` when it may look at any.
+    pub fn fields(&self) -> Option<Vec<String>> {
+        let mut fields = Vec::new();
+        parse::fields(&self.nodes, &mut fields).then_some(fields)
+    }
+}

@@ -1,0 +1,500 @@
+//! Text to a tree of nodes.
+
+use super::functions::{self, Function};
+use super::value::Value;
+
+/// Deepest nesting of blocks and parentheses: bounds the stack.
+const DEPTH_MAX: usize = 64;
+
+/// What is wrong and where.
+pub struct Failure {
+    pub line: usize,
+    pub reason: String,
+}
+
+/// A piece of a template.
+#[derive(Clone)]
+pub enum Node {
+    Text(String),
+    /// Writes the value, unless the pipeline only sets a variable.
+    Action(Pipeline),
+    If(Branch),
+    With(Branch),
+    Range(Branch),
+    Break,
+    Continue,
+}
+
+#[derive(Clone)]
+pub struct Branch {
+    pub pipeline: Pipeline,
+    pub then: Vec<Node>,
+    pub otherwise: Vec<Node>,
+}
+
+/// Commands that pass their values on, and the variables that take the last one.
+#[derive(Clone)]
+pub struct Pipeline {
+    pub variables: Vec<String>,
+    /// `:=` in place of `=`.
+    pub declares: bool,
+    pub commands: Vec<Command>,
+}
+
+/// Operands: a function and its arguments, or one value.
+#[derive(Clone)]
+pub struct Command {
+    pub operands: Vec<Operand>,
+}
+
+#[derive(Clone)]
+pub enum Operand {
+    /// `.`
+    Dot,
+    /// `.a.b`
+    Field(Vec<String>),
+    /// `$x.a`; `$` alone is the empty name.
+    Variable(String, Vec<String>),
+    Literal(Value),
+    Function(&'static Function),
+    /// `(pipeline).a`
+    Group(Box<Pipeline>, Vec<String>),
+}
+
+/// Adds the names of the labels that the nodes look at; false when they may look at any.
+pub fn fields(nodes: &[Node], out: &mut Vec<String>) -> bool {
+    nodes.iter().all(|node| match node {
+        Node::Text(_) | Node::Break | Node::Continue => true,
+        Node::Action(pipeline) => pipeline_fields(pipeline, out),
+        Node::If(branch) | Node::With(branch) | Node::Range(branch) => {
+            pipeline_fields(&branch.pipeline, out)
+                && fields(&branch.then, out)
+                && fields(&branch.otherwise, out)
+        }
+    })
+}
+
+fn pipeline_fields(pipeline: &Pipeline, out: &mut Vec<String>) -> bool {
+    pipeline.commands.iter().flat_map(|c| &c.operands).all(|operand| match operand {
+        Operand::Dot => false,
+        Operand::Field(path) => {
+            out.extend(path.first().cloned());
+            true
+        }
+        Operand::Variable(name, path) if name.is_empty() => {
+            out.extend(path.first().cloned());
+            !path.is_empty()
+        }
+        Operand::Variable(..) | Operand::Literal(_) | Operand::Function(_) => true,
+        Operand::Group(pipeline, _) => pipeline_fields(pipeline, out),
+    })
+}
+
+/// Reads a template.
+pub fn parse(text: &str) -> Result<Vec<Node>, Failure> {
+    let mut parser = Parser { text, at: 0, depth: 0, trim: false, variables: vec![String::new()], loops: 0 };
+    let (nodes, end) = parser.nodes()?;
+    match end {
+        End::Text => Ok(nodes),
+        End::End => Err(parser.fail("unexpected {{end}}")),
+        End::Else(_) => Err(parser.fail("unexpected {{else}}")),
+    }
+}
+
+/// What ended a list of nodes.
+enum End {
+    Text,
+    End,
+    Else(Option<&'static str>),
+}
+
+struct Parser<'a> {
+    text: &'a str,
+    at: usize,
+    depth: usize,
+    /// The last action ended with `-}}`.
+    trim: bool,
+    variables: Vec<String>,
+    loops: usize,
+}
+
+#[derive(Clone, Debug, PartialEq)]
+enum Token<'a> {
+    Word(&'a str),
+    Field(&'a str),
+    Variable(&'a str),
+    Literal(Value),
+    Dot,
+    Pipe,
+    Open,
+    Close,
+    Comma,
+    Declare,
+    Assign,
+    Space,
+    End,
+}
+
+impl<'a> Parser<'a> {
+    fn fail(&self, reason: impl Into<String>) -> Failure {
+        let line = self.text[..self.at.min(self.text.len())].matches('\n').count() + 1;
+        Failure { line, reason: reason.into() }
+    }
+
+    fn rest(&self) -> &'a str {
+        &self.text[self.at..]
+    }
+
+    fn nodes(&mut self) -> Result<(Vec<Node>, End), Failure> {
+        self.depth += 1;
+        if self.depth > DEPTH_MAX {
+            return Err(self.fail(format!("nested too deeply: at most {DEPTH_MAX} levels")));
+        }
+        let mut nodes = Vec::new();
+        let end = loop {
+            let open = self.rest().find("{{");
+            let mut text = &self.rest()[..open.unwrap_or(self.rest().len())];
+            self.at += text.len();
+            if std::mem::take(&mut self.trim) {
+                text = text.trim_start_matches([' ', '\t', '\r', '\n']);
+            }
+            if open.is_some() {
+                self.at += 2;
+                let trims =
+                    self.rest().strip_prefix('-').is_some_and(|r| r.starts_with([' ', '\t', '\r', '\n']));
+                if trims {
+                    self.at += 1;
+                    text = text.trim_end_matches([' ', '\t', '\r', '\n']);
+                }
+            }
+            if !text.is_empty() {
+                nodes.push(Node::Text(text.to_owned()));
+            }
+            if open.is_none() {
+                break End::Text;
+            }
+            if self.comment()? {
+                continue;
+            }
+            match self.action()? {
+                Step::Node(node) => nodes.push(node),
+                Step::End(end) => break end,
+            }
+        };
+        self.depth -= 1;
+        Ok((nodes, end))
+    }
+
+    fn comment(&mut self) -> Result<bool, Failure> {
+        let inside = self.rest().trim_start();
+        if !inside.starts_with("/*") {
+            return Ok(false);
+        }
+        let Some(end) = self.rest().find("*/") else { return Err(self.fail("unclosed comment")) };
+        self.at += end + 2;
+        self.close()?;
+        Ok(true)
+    }
+
+    /// The end of an action.
+    fn close(&mut self) -> Result<(), Failure> {
+        let rest = self.rest();
+        let trimmed = rest.trim_start();
+        if let Some(after) = trimmed.strip_prefix("-}}").filter(|_| trimmed.len() < rest.len()) {
+            self.at = self.text.len() - after.len();
+            self.trim = true;
+            return Ok(());
+        }
+        match trimmed.strip_prefix("}}") {
+            Some(after) => {
+                self.at = self.text.len() - after.len();
+                Ok(())
+            }
+            None => Err(self.fail("unclosed action")),
+        }
+    }
+
+    fn action(&mut self) -> Result<Step, Failure> {
+        let before = self.at;
+        self.skip_space();
+        let word = match self.token()? {
+            Token::Word(word) => word,
+            _ => "",
+        };
+        match word {
+            "if" => Ok(Step::Node(Node::If(self.branch("if")?))),
+            "with" => Ok(Step::Node(Node::With(self.branch("with")?))),
+            "range" => {
+                self.loops += 1;
+                let branch = self.branch("range");
+                self.loops -= 1;
+                Ok(Step::Node(Node::Range(branch?)))
+            }
+            "end" => {
+                self.close()?;
+                Ok(Step::End(End::End))
+            }
+            "else" => {
+                self.skip_space();
+                let here = self.at;
+                let next = match self.token()? {
+                    Token::Word("if") => Some("if"),
+                    Token::Word("with") => Some("with"),
+                    _ => {
+                        self.at = here;
+                        self.close()?;
+                        None
+                    }
+                };
+                Ok(Step::End(End::Else(next)))
+            }
+            "break" | "continue" => {
+                if self.loops == 0 {
+                    return Err(self.fail(format!("{{{{{word}}}}} outside {{{{range}}}}")));
+                }
+                self.close()?;
+                Ok(Step::Node(if word == "break" { Node::Break } else { Node::Continue }))
+            }
+            "define" | "template" | "block" => Err(self.fail(format!("{{{{{word}}}}} is not supported"))),
+            _ => {
+                self.at = before;
+                let pipeline = self.pipeline("command", false)?;
+                self.close()?;
+                Ok(Step::Node(Node::Action(pipeline)))
+            }
+        }
+    }
+
+    fn branch(&mut self, kind: &'static str) -> Result<Branch, Failure> {
+        let known = self.variables.len();
+        let pipeline = self.pipeline(kind, kind == "range")?;
+        self.close()?;
+        let (then, end) = self.nodes()?;
+        let otherwise = match end {
+            End::End => Vec::new(),
+            End::Text => return Err(self.fail("unexpected EOF")),
+            End::Else(None) => match self.nodes()? {
+                (nodes, End::End) => nodes,
+                _ => return Err(self.fail("expected end; found {{else}}")),
+            },
+            End::Else(Some(next)) => {
+                // `else if` shares the end of its parent.
+                let branch = self.branch(next)?;
+                vec![if next == "if" { Node::If(branch) } else { Node::With(branch) }]
+            }
+        };
+        self.variables.truncate(known);
+        Ok(Branch { pipeline, then, otherwise })
+    }
+
+    fn pipeline(&mut self, context: &str, ranging: bool) -> Result<Pipeline, Failure> {
+        let mut pipeline = Pipeline { variables: Vec::new(), declares: false, commands: Vec::new() };
+        self.declaration(&mut pipeline, ranging)?;
+        loop {
+            let command = self.command()?;
+            if command.operands.is_empty() {
+                return Err(self.fail(format!("missing value for {context}")));
+            }
+            if !pipeline.commands.is_empty() && !matches!(command.operands[0], Operand::Function(_)) {
+                let place = pipeline.commands.len() + 1;
+                return Err(self.fail(format!("non executable command in pipeline stage {place}")));
+            }
+            pipeline.commands.push(command);
+            let here = self.at;
+            self.skip_space();
+            if self.token()? != Token::Pipe {
+                self.at = here;
+                break;
+            }
+        }
+        if pipeline.declares {
+            self.variables.extend(pipeline.variables.iter().cloned());
+        }
+        Ok(pipeline)
+    }
+
+    /// `$x :=`, `$x =` or `$i, $x :=` in front of a pipeline.
+    fn declaration(&mut self, pipeline: &mut Pipeline, ranging: bool) -> Result<(), Failure> {
+        let start = self.at;
+        let mut names = Vec::new();
+        loop {
+            self.skip_space();
+            let Token::Variable(name) = self.token()? else { break };
+            names.push(name.to_owned());
+            self.skip_space();
+            match self.token()? {
+                Token::Declare => {
+                    (pipeline.variables, pipeline.declares) = (names, true);
+                    return Ok(());
+                }
+                Token::Assign => {
+                    pipeline.variables = names;
+                    return Ok(());
+                }
+                Token::Comma if ranging && names.len() < 2 => {}
+                _ => break,
+            }
+        }
+        self.at = start;
+        Ok(())
+    }
+
+    fn command(&mut self) -> Result<Command, Failure> {
+        let mut operands = Vec::new();
+        loop {
+            let before = self.at;
+            self.skip_space();
+            let operand = match self.token()? {
+                Token::Word(word) => match word {
+                    "true" | "false" => Operand::Literal(Value::Bool(word == "true")),
+                    "nil" => Operand::Literal(Value::Nil),
+                    _ => match functions::find(word) {
+                        Some(function) => Operand::Function(function),
+                        None => {
+                            return Err(
+                                self.fail(format!("function {} not defined", crate::units::quote(word)))
+                            );
+                        }
+                    },
+                },
+                Token::Dot => Operand::Dot,
+                Token::Field(name) => {
+                    let mut path = vec![name.to_owned()];
+                    self.more_fields(&mut path);
+                    Operand::Field(path)
+                }
+                Token::Variable(name) => {
+                    if !self.variables.iter().any(|known| known == name) {
+                        return Err(self.fail(format!("undefined variable \"${name}\"")));
+                    }
+                    let mut path = Vec::new();
+                    self.more_fields(&mut path);
+                    Operand::Variable(name.to_owned(), path)
+                }
+                Token::Literal(value) => Operand::Literal(value),
+                Token::Open => {
+                    self.depth += 1;
+                    if self.depth > DEPTH_MAX {
+                        return Err(self.fail(format!("nested too deeply: at most {DEPTH_MAX} levels")));
+                    }
+                    let inner = self.pipeline("parenthesized pipeline", false)?;
+                    self.skip_space();
+                    if self.token()? != Token::Close {
+                        return Err(self.fail("unclosed left paren"));
+                    }
+                    self.depth -= 1;
+                    let mut path = Vec::new();
+                    self.more_fields(&mut path);
+                    Operand::Group(Box::new(inner), path)
+                }
+                _ => {
+                    self.at = before;
+                    return Ok(Command { operands });
+                }
+            };
+            operands.push(operand);
+        }
+    }
+
+    fn more_fields(&mut self, path: &mut Vec<String>) {
+        while let Some(name) = self.rest().strip_prefix('.').map(identifier).filter(|n| !n.is_empty()) {
+            path.push(name.to_owned());
+            self.at += name.len() + 1;
+        }
+    }
+
+    fn skip_space(&mut self) {
+        self.at += self.rest().len() - self.rest().trim_start().len();
+    }
+
+    /// The next token of an action; closing braces are [`Token::End`] and are not taken.
+    fn token(&mut self) -> Result<Token<'a>, Failure> {
+        let rest = self.rest();
+        let Some(first) = rest.chars().next() else { return Err(self.fail("unclosed action")) };
+        let (token, length) = match first {
+            '}' => (Token::End, 0),
+            '-' if rest.starts_with("-}}") => (Token::End, 0),
+            '|' => (Token::Pipe, 1),
+            '(' => (Token::Open, 1),
+            ')' => (Token::Close, 1),
+            ',' => (Token::Comma, 1),
+            ':' if rest.starts_with(":=") => (Token::Declare, 2),
+            '=' => (Token::Assign, 1),
+            c if c.is_whitespace() => (Token::Space, c.len_utf8()),
+            '.' if !rest[1..].starts_with(|c: char| c.is_ascii_digit()) => match identifier(&rest[1..]) {
+                "" => (Token::Dot, 1),
+                name => (Token::Field(name), 1 + name.len()),
+            },
+            '$' => {
+                let name = identifier(&rest[1..]);
+                (Token::Variable(name), 1 + name.len())
+            }
+            '"' => self.quoted(rest)?,
+            '`' => match rest[1..].find('`') {
+                Some(end) => (Token::Literal(Value::Text(rest[1..=end].to_owned())), end + 2),
+                None => return Err(self.fail("unterminated raw quoted string")),
+            },
+            '\'' => {
+                let end = rest[1..].find('\'').ok_or_else(|| self.fail("unterminated character constant"))?;
+                let c = rest[1..].chars().next().unwrap_or('\0');
+                (Token::Literal(Value::Int(i64::from(u32::from(c)))), end + 2)
+            }
+            c if c.is_ascii_digit() || matches!(c, '+' | '-' | '.') => self.number(rest)?,
+            c if c.is_alphabetic() || c == '_' => {
+                let word = identifier(rest);
+                (Token::Word(word), word.len())
+            }
+            c => return Err(self.fail(format!("unexpected {c:?} in operand"))),
+        };
+        self.at += length;
+        Ok(token)
+    }
+
+    fn quoted(&self, rest: &str) -> Result<(Token<'a>, usize), Failure> {
+        let mut escaped = false;
+        let end = rest[1..].find(|c| match c {
+            _ if escaped => {
+                escaped = false;
+                false
+            }
+            '\\' => {
+                escaped = true;
+                false
+            }
+            c => c == '"',
+        });
+        let Some(end) = end else { return Err(self.fail("unterminated quoted string")) };
+        let tokens = crate::lexer::tokenize(&rest[..end + 2]);
+        match tokens.first() {
+            Some(token) if token.kind == crate::lexer::Kind::String => {
+                Ok((Token::Literal(Value::Text(token.text.clone())), end + 2))
+            }
+            _ => Err(self.fail("invalid syntax")),
+        }
+    }
+
+    fn number(&self, rest: &str) -> Result<(Token<'a>, usize), Failure> {
+        let numeric = |c: char| c.is_ascii_alphanumeric() || matches!(c, '.' | '+' | '-' | '_');
+        let length = rest.find(|c| !numeric(c)).unwrap_or(rest.len());
+        let text = &rest[..length];
+        let plain = text.replace('_', "");
+        let hexadecimal = plain.strip_prefix("0x").and_then(|h| i64::from_str_radix(h, 16).ok());
+        let value = hexadecimal
+            .or_else(|| plain.parse().ok())
+            .map(Value::Int)
+            .or_else(|| plain.parse().ok().map(Value::Float));
+        match value {
+            Some(value) => Ok((Token::Literal(value), length)),
+            None => Err(self.fail(format!("bad number syntax: {}", crate::units::quote(text)))),
+        }
+    }
+}
+
+enum Step {
+    Node(Node),
+    End(End),
+}
+
+fn identifier(text: &str) -> &str {
+    &text[..text.find(|c: char| c != '_' && !c.is_alphanumeric()).unwrap_or(text.len())]
+}

@@ -1,0 +1,328 @@
+//! Walks a template's tree for a row.
+//!
+//! Bounds: the output of one row is at most [`OUTPUT_BYTES_MAX`] and a template takes at most
+//! [`STEPS_MAX`] steps per row; beyond that it fails, which marks the row with `TemplateFormatErr`.
+
+use std::collections::BTreeMap;
+
+use crate::names::NameId;
+use crate::row::{ERROR, ERROR_DETAILS, Row};
+
+use super::Template;
+use super::functions::{Function, Site};
+use super::parse::{Branch, Command, Node, Operand, Pipeline};
+use super::value::Value;
+
+/// Longest output of a row in bytes.
+const OUTPUT_BYTES_MAX: usize = 1 << 20;
+/// Most steps of a row.
+const STEPS_MAX: usize = 100_000;
+
+/// A template that runs in one worker.
+pub struct Runner {
+    nodes: Vec<Node>,
+    /// When the template is one plain field: copying its value is all there is to do.
+    simple: Option<NameId>,
+    /// Names of fields and their numbers.
+    fields: Vec<(String, NameId)>,
+}
+
+enum Flow {
+    Next,
+    Break,
+    Continue,
+}
+
+struct State<'r, 'p> {
+    row: &'r Row<'p>,
+    fields: &'r [(String, NameId)],
+    line: &'r [u8],
+    out: &'r mut Vec<u8>,
+    start: usize,
+    steps: usize,
+    variables: Vec<(String, Value)>,
+    /// The value of `.` inside `with` and `range`; `None` is the row's labels.
+    dot: Option<Value>,
+}
+
+impl Runner {
+    /// Prepares a template.
+    pub fn new(template: &Template, names: &mut crate::names::Names) -> Self {
+        let mut list = Vec::new();
+        super::parse::fields(&template.nodes, &mut list);
+        list.sort();
+        list.dedup();
+        let fields: Vec<(String, NameId)> =
+            list.into_iter().map(|name| (name.clone(), names.id(&name))).collect();
+        let simple = match template.nodes.as_slice() {
+            [Node::Action(pipeline)] if pipeline.variables.is_empty() => match pipeline.commands.as_slice() {
+                [Command { operands }] => match operands.as_slice() {
+                    [Operand::Field(path)] if path.len() == 1 => Some(names.id(&path[0])),
+                    _ => None,
+                },
+                _ => None,
+            },
+            _ => None,
+        };
+        Self { nodes: template.nodes.clone(), simple, fields }
+    }
+
+    /// Appends the template's output for the row, whose line is `line`.
+    pub fn run(&self, row: &Row<'_>, line: &[u8], out: &mut Vec<u8>) -> Result<(), String> {
+        if let Some(name) = self.simple {
+            out.extend_from_slice(row.value(name).as_bytes());
+            return Ok(());
+        }
+        let start = out.len();
+        let fields = &self.fields;
+        let mut state = State { row, fields, line, out, start, steps: 0, variables: Vec::new(), dot: None };
+        match state.nodes(&self.nodes) {
+            Ok(_) => Ok(()),
+            Err(reason) => {
+                out.truncate(start);
+                Err(reason)
+            }
+        }
+    }
+}
+
+impl State<'_, '_> {
+    fn nodes(&mut self, nodes: &[Node]) -> Result<Flow, String> {
+        let known = self.variables.len();
+        for node in nodes {
+            self.steps += 1;
+            if self.steps > STEPS_MAX || self.out.len() - self.start > OUTPUT_BYTES_MAX {
+                return Err(format!(
+                    "template exceeds {STEPS_MAX} steps or {OUTPUT_BYTES_MAX} bytes of output"
+                ));
+            }
+            let flow = match node {
+                Node::Text(text) => {
+                    self.out.extend_from_slice(text.as_bytes());
+                    Flow::Next
+                }
+                Node::Action(pipeline) => {
+                    self.action(pipeline)?;
+                    Flow::Next
+                }
+                Node::If(branch) => self.conditional(branch, false)?,
+                Node::With(branch) => self.conditional(branch, true)?,
+                Node::Range(branch) => {
+                    self.range(branch)?;
+                    Flow::Next
+                }
+                Node::Break => Flow::Break,
+                Node::Continue => Flow::Continue,
+            };
+            if !matches!(flow, Flow::Next) {
+                self.variables.truncate(known);
+                return Ok(flow);
+            }
+        }
+        self.variables.truncate(known);
+        Ok(Flow::Next)
+    }
+
+    fn action(&mut self, pipeline: &Pipeline) -> Result<(), String> {
+        // A field of the row goes straight to the output.
+        if let ([], [Command { operands }]) = (&*pipeline.variables, &*pipeline.commands)
+            && let ([Operand::Field(path)], None) = (&**operands, &self.dot)
+            && let [name] = &**path
+        {
+            let row = self.row;
+            self.out.extend_from_slice(row.value(self.field_id(name)).as_bytes());
+            return Ok(());
+        }
+        let value = self.pipeline(pipeline)?;
+        if pipeline.variables.is_empty() {
+            self.out.extend_from_slice(value.to_text().as_bytes());
+        }
+        Ok(())
+    }
+
+    fn conditional(&mut self, branch: &Branch, moves_dot: bool) -> Result<Flow, String> {
+        let known = self.variables.len();
+        let value = self.pipeline(&branch.pipeline)?;
+        let flow = if !value.is_true() {
+            self.nodes(&branch.otherwise)
+        } else if moves_dot {
+            let before = self.dot.replace(value);
+            let flow = self.nodes(&branch.then);
+            self.dot = before;
+            flow
+        } else {
+            self.nodes(&branch.then)
+        };
+        self.variables.truncate(known);
+        flow
+    }
+
+    fn range(&mut self, branch: &Branch) -> Result<(), String> {
+        let known = self.variables.len();
+        let value = self.evaluate_pipeline(&branch.pipeline)?;
+        let items: Vec<(Value, Value)> = match value {
+            Value::List(list) => {
+                list.into_iter().enumerate().map(|(n, v)| (Value::Int(n as i64), v)).collect()
+            }
+            Value::Map(map) => map.into_iter().map(|(k, v)| (Value::Text(k), v)).collect(),
+            Value::Int(count) => {
+                (0..count.clamp(0, STEPS_MAX as i64)).map(|n| (Value::Int(n), Value::Int(n))).collect()
+            }
+            Value::Nil => Vec::new(),
+            other => return Err(format!("range can't iterate over {}", other.to_text())),
+        };
+        if items.is_empty() {
+            self.nodes(&branch.otherwise)?;
+        }
+        for (key, value) in items {
+            match branch.pipeline.variables.as_slice() {
+                [] => {}
+                [one] => self.set(one, value.clone(), branch.pipeline.declares),
+                [first, second, ..] => {
+                    self.set(first, key, branch.pipeline.declares);
+                    self.set(second, value.clone(), branch.pipeline.declares);
+                }
+            }
+            let before = self.dot.replace(value);
+            let flow = self.nodes(&branch.then);
+            self.dot = before;
+            self.variables.truncate(known);
+            if matches!(flow?, Flow::Break) {
+                break;
+            }
+        }
+        Ok(())
+    }
+
+    fn set(&mut self, name: &str, value: Value, declare: bool) {
+        if !declare && let Some(slot) = self.variables.iter_mut().rev().find(|(n, _)| n == name) {
+            slot.1 = value;
+            return;
+        }
+        self.variables.push((name.to_owned(), value));
+    }
+
+    fn pipeline(&mut self, pipeline: &Pipeline) -> Result<Value, String> {
+        let value = self.evaluate_pipeline(pipeline)?;
+        for name in &pipeline.variables {
+            self.set(name, value.clone(), pipeline.declares);
+        }
+        Ok(value)
+    }
+
+    fn evaluate_pipeline(&mut self, pipeline: &Pipeline) -> Result<Value, String> {
+        let mut passed: Option<Value> = None;
+        for command in &pipeline.commands {
+            self.steps += 1;
+            passed = Some(self.command(command, passed)?);
+        }
+        Ok(passed.unwrap_or(Value::Nil))
+    }
+
+    fn command(&mut self, command: &Command, passed: Option<Value>) -> Result<Value, String> {
+        let Operand::Function(function) = &command.operands[0] else {
+            if command.operands.len() > 1 {
+                return Err("can't give argument to non-function".to_owned());
+            }
+            return self.operand(&command.operands[0]);
+        };
+        self.call(function, &command.operands[1..], passed)
+    }
+
+    fn call(
+        &mut self,
+        function: &Function,
+        operands: &[Operand],
+        passed: Option<Value>,
+    ) -> Result<Value, String> {
+        // `and` and `or` stop at the first operand that decides.
+        if matches!(function.name, "and" | "or") {
+            let mut last = Value::Nil;
+            for operand in operands {
+                last = self.operand(operand)?;
+                if last.is_true() == (function.name == "or") {
+                    return Ok(last);
+                }
+            }
+            return Ok(passed.unwrap_or(last));
+        }
+        let mut arguments = Vec::with_capacity(operands.len() + 1);
+        for operand in operands {
+            arguments.push(self.operand(operand)?);
+        }
+        arguments.extend(passed);
+        let (least, most) = function.arguments;
+        if arguments.len() < least || arguments.len() > most {
+            let want = if least == most { format!("{least}") } else { format!("at least {least}") };
+            return Err(format!(
+                "wrong number of args for {}: want {want} got {}",
+                function.name,
+                arguments.len()
+            ));
+        }
+        let site = Site { line: self.line, timestamp: self.row.timestamp };
+        (function.call)(&site, arguments)
+            .map_err(|reason| format!("error calling {}: {reason}", function.name))
+    }
+
+    fn operand(&mut self, operand: &Operand) -> Result<Value, String> {
+        match operand {
+            Operand::Literal(value) => Ok(value.clone()),
+            Operand::Dot => Ok(self.dot.clone().unwrap_or_else(|| self.all_labels())),
+            Operand::Field(path) => match self.dot.clone() {
+                None => self.label_path(path),
+                Some(dot) => fields_of(dot, path),
+            },
+            Operand::Variable(name, path) if name.is_empty() => {
+                if path.is_empty() {
+                    Ok(self.all_labels())
+                } else {
+                    self.label_path(path)
+                }
+            }
+            Operand::Variable(name, path) => {
+                let found = self.variables.iter().rev().find(|(n, _)| n == name);
+                let value =
+                    found.map(|(_, v)| v.clone()).ok_or_else(|| format!("undefined variable: ${name}"))?;
+                fields_of(value, path)
+            }
+            Operand::Function(function) => self.call(function, &[], None),
+            Operand::Group(pipeline, path) => {
+                let value = self.pipeline(pipeline)?;
+                fields_of(value, path)
+            }
+        }
+    }
+
+    fn field_id(&self, name: &str) -> NameId {
+        let found = self.fields.binary_search_by(|(n, _)| n.as_str().cmp(name));
+        found.map_or(NameId::MAX, |n| self.fields[n].1)
+    }
+
+    fn label_path(&self, path: &[String]) -> Result<Value, String> {
+        let value = Value::Text(self.row.value(self.field_id(&path[0])).to_owned());
+        fields_of(value, &path[1..])
+    }
+
+    fn all_labels(&self) -> Value {
+        let mut map = BTreeMap::new();
+        self.row.for_each_label(|_, name, value| {
+            map.insert(self.row.scratch.names.name(name).to_string(), Value::Text(value.to_owned()));
+        });
+        if let Some(error) = self.row.error() {
+            map.insert(ERROR.to_owned(), Value::Text(error.to_owned()));
+            map.insert(ERROR_DETAILS.to_owned(), Value::Text(self.row.error_details().to_owned()));
+        }
+        Value::Map(map)
+    }
+}
+
+fn fields_of(mut value: Value, path: &[String]) -> Result<Value, String> {
+    for name in path {
+        value = match value {
+            Value::Map(mut map) => map.remove(name).unwrap_or(Value::Nil),
+            other => return Err(format!("can't evaluate field {name} in type {}", other.type_name())),
+        };
+    }
+    Ok(value)
+}

@@ -1,0 +1,351 @@
+//! Durations, byte sizes and numbers as Go, Prometheus and humanize read and write them, with their error
+//! texts, because LogQL shows both to users.
+
+use std::fmt::Write;
+
+const MICROSECOND: i64 = 1_000;
+const MILLISECOND: i64 = 1_000_000;
+const SECOND: i64 = 1_000_000_000;
+const MINUTE: i64 = 60 * SECOND;
+const HOUR: i64 = 60 * MINUTE;
+const DAY: i64 = 24 * HOUR;
+
+/// Units of Prometheus durations, largest first, in nanoseconds.
+const PROMETHEUS_UNITS: [(&str, i64); 7] = [
+    ("y", 365 * DAY),
+    ("w", 7 * DAY),
+    ("d", DAY),
+    ("h", HOUR),
+    ("m", MINUTE),
+    ("s", SECOND),
+    ("ms", MILLISECOND),
+];
+
+/// Reads `1d12h`: whole numbers, units from large to small, each once. The result is in nanoseconds.
+pub fn parse_prometheus_duration(text: &str) -> Result<i64, String> {
+    match text {
+        "" => return Err("empty duration string".to_owned()),
+        "0" => return Ok(0),
+        _ => {}
+    }
+    let invalid = || format!("not a valid duration string: {}", quote(text));
+    let mut rest = text;
+    let mut last_unit = None;
+    let mut total: i64 = 0;
+    while !rest.is_empty() {
+        let digits = rest.len() - rest.trim_start_matches(|c: char| c.is_ascii_digit()).len();
+        if digits == 0 {
+            return Err(invalid());
+        }
+        let number: i64 = rest[..digits].parse().map_err(|_| "duration out of range".to_owned())?;
+        rest = &rest[digits..];
+        let letters = rest.find(|c: char| c.is_ascii_digit()).unwrap_or(rest.len());
+        let unit = &rest[..letters];
+        rest = &rest[letters..];
+        if unit.is_empty() {
+            return Err(invalid());
+        }
+        let place = PROMETHEUS_UNITS.iter().position(|(name, _)| *name == unit);
+        let Some(place) = place else {
+            return Err(format!("unknown unit {} in duration {}", quote(unit), quote(text)));
+        };
+        if last_unit.is_some_and(|last| place <= last) {
+            return Err(invalid());
+        }
+        last_unit = Some(place);
+        let nanoseconds = number.checked_mul(PROMETHEUS_UNITS[place].1);
+        let sum = nanoseconds.and_then(|n| total.checked_add(n));
+        total = sum.ok_or_else(|| "duration out of range".to_owned())?;
+    }
+    Ok(total)
+}
+
+/// Reads `-1h15m30.5s` as Go's `time.ParseDuration`: fractions and any order, units up to hours.
+pub fn parse_go_duration(text: &str) -> Result<i64, String> {
+    let invalid = || format!("time: invalid duration {}", quote(text));
+    let (negative, mut rest) = match text.as_bytes().first() {
+        Some(b'-') => (true, &text[1..]),
+        Some(b'+') => (false, &text[1..]),
+        _ => (false, text),
+    };
+    if rest == "0" {
+        return Ok(0);
+    }
+    if rest.is_empty() {
+        return Err(invalid());
+    }
+    let mut total: u64 = 0;
+    while !rest.is_empty() {
+        let number = rest.len() - rest.trim_start_matches(|c: char| c.is_ascii_digit() || c == '.').len();
+        let (digits, after) = rest.split_at(number);
+        let (whole, fraction) = digits.split_once('.').unwrap_or((digits, ""));
+        if (whole.is_empty() && fraction.is_empty()) || fraction.contains('.') {
+            return Err(invalid());
+        }
+        let letters = after.find(|c: char| c.is_ascii_digit() || c == '.').unwrap_or(after.len());
+        let (unit, after) = after.split_at(letters);
+        rest = after;
+        if unit.is_empty() {
+            return Err(format!("time: missing unit in duration {}", quote(text)));
+        }
+        let Some(scale) = go_unit(unit) else {
+            return Err(format!("time: unknown unit {} in duration {}", quote(unit), quote(text)));
+        };
+        let part = scaled(whole, fraction, scale).ok_or_else(invalid)?;
+        total = total.checked_add(part).filter(|&t| t <= 1 << 63).ok_or_else(invalid)?;
+    }
+    match (negative, total) {
+        (true, t) => Ok((t as i64).wrapping_neg()),
+        (false, t) => i64::try_from(t).map_err(|_| invalid()),
+    }
+}
+
+fn go_unit(unit: &str) -> Option<u64> {
+    Some(match unit {
+        "ns" => 1,
+        "us" | "µs" | "μs" => MICROSECOND as u64,
+        "ms" => MILLISECOND as u64,
+        "s" => SECOND as u64,
+        "m" => MINUTE as u64,
+        "h" => HOUR as u64,
+        _ => return None,
+    })
+}
+
+fn scaled(whole: &str, fraction: &str, scale: u64) -> Option<u64> {
+    let whole: u64 = if whole.is_empty() { 0 } else { whole.parse().ok()? };
+    let mut total = whole.checked_mul(scale)?;
+    if !fraction.is_empty() {
+        // More digits than a nanosecond's share of the unit do not change the result.
+        let digits = &fraction[..fraction.len().min(17)];
+        let value: u64 = digits.parse().ok()?;
+        total =
+            total.checked_add((value as f64 * (scale as f64 / 10f64.powi(digits.len() as i32))) as u64)?;
+    }
+    Some(total)
+}
+
+/// Reads a duration of a query: Prometheus' form, else Go's.
+pub fn parse_query_duration(text: &str) -> Result<i64, String> {
+    parse_prometheus_duration(text).or_else(|_| parse_go_duration(text))
+}
+
+/// Writes nanoseconds as Go's `Duration.String`: `1h15m0s`, `1.5s`, `250ms`, `0s`.
+pub fn format_go_duration(nanoseconds: i64) -> String {
+    let mut out = String::new();
+    if nanoseconds < 0 {
+        out.push('-');
+    }
+    let total = nanoseconds.unsigned_abs();
+    let fraction = |value: u64, unit: u64| {
+        let (whole, rest) = (value / unit, value % unit);
+        if rest == 0 {
+            return format!("{whole}");
+        }
+        let width = unit.ilog10() as usize;
+        let digits = format!("{rest:0width$}");
+        format!("{whole}.{}", digits.trim_end_matches('0'))
+    };
+    let second = SECOND as u64;
+    match total {
+        0 => return "0s".to_owned(),
+        t if t < MICROSECOND as u64 => _ = write!(out, "{t}ns"),
+        t if t < MILLISECOND as u64 => _ = write!(out, "{}µs", fraction(t, MICROSECOND as u64)),
+        t if t < second => _ = write!(out, "{}ms", fraction(t, MILLISECOND as u64)),
+        t => {
+            let (hours, minutes) = (t / HOUR as u64, t / MINUTE as u64 % 60);
+            if hours > 0 {
+                _ = write!(out, "{hours}h");
+            }
+            if hours > 0 || minutes > 0 {
+                _ = write!(out, "{minutes}m");
+            }
+            _ = write!(out, "{}s", fraction(t % MINUTE as u64, second));
+        }
+    }
+    out
+}
+
+/// Writes nanoseconds as Prometheus does: `1h30m`, `5m`, `500ms`, `0s`.
+pub fn format_prometheus_duration(nanoseconds: i64) -> String {
+    let mut milliseconds = nanoseconds / MILLISECOND;
+    if milliseconds == 0 {
+        return "0s".to_owned();
+    }
+    let mut out = String::new();
+    if milliseconds < 0 {
+        out.push('-');
+        milliseconds = -milliseconds;
+    }
+    for (unit, nanoseconds) in PROMETHEUS_UNITS {
+        let size = nanoseconds / MILLISECOND;
+        // Years and weeks only when nothing would be left: 90d is easier to read than 12w6d.
+        let exact = matches!(unit, "y" | "w");
+        if exact && milliseconds % size != 0 {
+            continue;
+        }
+        if milliseconds >= size {
+            _ = write!(out, "{}{unit}", milliseconds / size);
+            milliseconds %= size;
+        }
+    }
+    out
+}
+
+/// Reads `1.5 MiB` as humanize does: case does not matter, `KB` is 1000 and `KiB` is 1024.
+pub fn parse_bytes(text: &str) -> Result<u64, String> {
+    let number_end = text.find(|c: char| !(c.is_ascii_digit() || c == '.' || c == ',')).unwrap_or(text.len());
+    let (number, unit) = text.split_at(number_end);
+    let number = number.replace(',', "");
+    let value = parse_float(&number)?;
+    let unit = unit.trim().to_lowercase();
+    let scale: u64 = match &*unit {
+        "" | "b" => 1,
+        "k" | "kb" => 1_000,
+        "m" | "mb" => 1_000_000,
+        "g" | "gb" => 1_000_000_000,
+        "t" | "tb" => 1_000_000_000_000,
+        "p" | "pb" => 1_000_000_000_000_000,
+        "e" | "eb" => 1_000_000_000_000_000_000,
+        "ki" | "kib" => 1 << 10,
+        "mi" | "mib" => 1 << 20,
+        "gi" | "gib" => 1 << 30,
+        "ti" | "tib" => 1 << 40,
+        "pi" | "pib" => 1 << 50,
+        "ei" | "eib" => 1 << 60,
+        _ => return Err(format!("unhandled size name: {unit}")),
+    };
+    let scaled = value * scale as f64;
+    if scaled >= u64::MAX as f64 {
+        return Err(format!("too large: {text}"));
+    }
+    Ok(scaled as u64)
+}
+
+/// Writes bytes as humanize does, without the space: `82MB`, `1.5kB`, `5B`.
+pub fn format_bytes(bytes: u64) -> String {
+    if bytes < 10 {
+        return format!("{bytes}B");
+    }
+    let units = ["B", "kB", "MB", "GB", "TB", "PB", "EB"];
+    let exponent = ((bytes as f64).ln() / 1000f64.ln()).floor() as usize;
+    let exponent = exponent.min(units.len() - 1);
+    let value = (bytes as f64 / 1000f64.powi(exponent as i32) * 10.0 + 0.5).floor() / 10.0;
+    if value < 10.0 {
+        format!("{value:.1}{}", units[exponent])
+    } else {
+        format!("{value:.0}{}", units[exponent])
+    }
+}
+
+/// Reads a number as Go's `strconv.ParseFloat`.
+pub fn parse_float(text: &str) -> Result<f64, String> {
+    let invalid = || format!("strconv.ParseFloat: parsing {}: invalid syntax", quote(text));
+    let value: f64 = text.parse().map_err(|_| invalid())?;
+    let named = text.trim_start_matches(['+', '-']).starts_with(['i', 'I']);
+    if value.is_infinite() && !named {
+        return Err(format!("strconv.ParseFloat: parsing {}: value out of range", quote(text)));
+    }
+    Ok(value)
+}
+
+/// Writes a number as Go's `strconv.FormatFloat(value, 'f', -1, 64)`.
+pub fn format_float(value: f64) -> String {
+    if value.is_nan() {
+        "NaN".to_owned()
+    } else if value.is_infinite() {
+        if value > 0.0 { "+Inf" } else { "-Inf" }.to_owned()
+    } else {
+        format!("{value}")
+    }
+}
+
+/// Writes a string as Go's `strconv.Quote`.
+pub fn quote(text: &str) -> String {
+    let mut out = String::with_capacity(text.len() + 2);
+    out.push('"');
+    for c in text.chars() {
+        match c {
+            '"' => out.push_str("\\\""),
+            '\\' => out.push_str("\\\\"),
+            '\n' => out.push_str("\\n"),
+            '\r' => out.push_str("\\r"),
+            '\t' => out.push_str("\\t"),
+            '\u{7}' => out.push_str("\\a"),
+            '\u{8}' => out.push_str("\\b"),
+            '\u{b}' => out.push_str("\\v"),
+            '\u{c}' => out.push_str("\\f"),
+            c if (c as u32) < 0x20 || c == '\u{7f}' => _ = write!(out, "\\x{:02x}", c as u32),
+            c => out.push(c),
+        }
+    }
+    out.push('"');
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn prometheus_durations() {
+        for (text, ns) in
+            [("0", 0), ("5m", 5 * MINUTE), ("1d12h", 36 * HOUR), ("1h500ms", HOUR + 500 * MILLISECOND)]
+        {
+            assert_eq!(parse_prometheus_duration(text), Ok(ns), "{text}");
+        }
+        for bad in ["", "5", "m", "5m1h", "1.5h", "-5m", "5m5m"] {
+            assert!(parse_prometheus_duration(bad).is_err(), "{bad}");
+        }
+        let error = parse_prometheus_duration("5minutes").unwrap_err();
+        assert_eq!(error, r#"unknown unit "minutes" in duration "5minutes""#);
+        assert_eq!(parse_prometheus_duration("999999999y").unwrap_err(), "duration out of range");
+    }
+
+    #[test]
+    fn go_durations() {
+        for (text, ns) in [
+            ("1.5h", 90 * MINUTE),
+            ("-5m", -5 * MINUTE),
+            ("1m30s", 90 * SECOND),
+            (".5s", SECOND / 2),
+            ("10µs", 10_000),
+        ] {
+            assert_eq!(parse_go_duration(text), Ok(ns), "{text}");
+        }
+        assert_eq!(parse_go_duration("5").unwrap_err(), r#"time: missing unit in duration "5""#);
+        assert_eq!(parse_go_duration("1d").unwrap_err(), r#"time: unknown unit "d" in duration "1d""#);
+        assert_eq!(parse_go_duration("x").unwrap_err(), r#"time: invalid duration "x""#);
+        for ns in [0, 1, 1_500, 250 * MILLISECOND, 90 * SECOND, HOUR, -HOUR - 1, 1_234_567_890_123] {
+            assert_eq!(parse_go_duration(&format_go_duration(ns)), Ok(ns), "{ns}");
+        }
+        assert_eq!(format_go_duration(HOUR + 15 * MINUTE), "1h15m0s");
+        assert_eq!(format_go_duration(SECOND + SECOND / 2), "1.5s");
+        assert_eq!(format_prometheus_duration(90 * MINUTE), "1h30m");
+        assert_eq!(format_prometheus_duration(DAY), "1d");
+        assert_eq!(format_prometheus_duration(25 * HOUR), "1d1h");
+    }
+
+    #[test]
+    fn sizes() {
+        for (text, bytes) in
+            [("1KB", 1000), ("1KiB", 1024), ("2.5 MB", 2_500_000), ("1,000b", 1000), ("7", 7)]
+        {
+            assert_eq!(parse_bytes(text), Ok(bytes), "{text}");
+        }
+        assert_eq!(parse_bytes("5 parsecs").unwrap_err(), "unhandled size name: parsecs");
+        assert!(parse_bytes("abc").is_err());
+        assert!(parse_bytes("100000EB").unwrap_err().starts_with("too large"));
+        assert_eq!([format_bytes(5), format_bytes(1500), format_bytes(82_854_982)], ["5B", "1.5kB", "83MB"]);
+    }
+
+    #[test]
+    fn floats_are_read_as_go_does() {
+        for (text, value) in [("1", 1.0), (".5", 0.5), ("1e3", 1000.0), ("+2", 2.0), ("inf", f64::INFINITY)] {
+            assert_eq!(parse_float(text), Ok(value), "{text}");
+        }
+        assert_eq!(parse_float("0x10").unwrap_err(), r#"strconv.ParseFloat: parsing "0x10": invalid syntax"#);
+        assert!(parse_float("1e999").unwrap_err().ends_with("value out of range"));
+        assert_eq!(format_float(1e21), "1000000000000000000000");
+    }
+}

@@ -1,0 +1,325 @@
+//! Functions over the vectors of each instant: `sum`, `topk` and their like. [`FUNCTIONS`] is the table that
+//! the parser and the documentation are made from.
+
+use std::collections::HashMap;
+
+use foldhash::fast::FixedState;
+
+use crate::ast::Grouping;
+use crate::matrix::{Labels, Matrix, Series};
+use crate::range::slots::{ABSENT, is_absent};
+
+/// One line of the table of functions.
+pub struct VectorFunction {
+    /// Its name.
+    pub name: &'static str,
+    /// What it does, for the documentation.
+    pub doc: &'static str,
+    /// Whether it takes a count before its vector.
+    pub takes_count: bool,
+    /// Orders an instant vector; takes no grouping.
+    pub sorts: bool,
+    /// Its way of working.
+    pub kind: Kind,
+}
+
+/// How a function works.
+#[derive(Clone, Copy)]
+pub enum Kind {
+    /// One value per group.
+    Fold(fn() -> Box<dyn Fold>),
+    /// The series with the greatest (or least) values of each group, as they are.
+    Select {
+        /// The greatest, in place of the least.
+        greatest: bool,
+    },
+    /// All series, by value.
+    Sort {
+        /// The greatest first.
+        descending: bool,
+    },
+}
+
+impl std::fmt::Debug for VectorFunction {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(self.name)
+    }
+}
+
+/// Takes the values of a group at one instant.
+pub trait Fold {
+    /// Takes a value.
+    fn add(&mut self, value: f64);
+    /// The result; at least one value was taken.
+    fn value(&self) -> f64;
+}
+
+const fn fold(name: &'static str, doc: &'static str, start: fn() -> Box<dyn Fold>) -> VectorFunction {
+    VectorFunction { name, doc, takes_count: false, sorts: false, kind: Kind::Fold(start) }
+}
+
+const fn other(name: &'static str, doc: &'static str, kind: Kind) -> VectorFunction {
+    let takes_count = matches!(kind, Kind::Select { .. });
+    VectorFunction { name, doc, takes_count, sorts: !takes_count, kind }
+}
+
+/// Every function.
+pub const FUNCTIONS: &[VectorFunction] = &[
+    fold("sum", "The sum of each group.", || Box::new(Sum(0.0))),
+    fold("avg", "The mean of each group.", || Box::new(Mean { count: 0.0, mean: 0.0 })),
+    fold("min", "The least value of each group.", || Box::new(Extreme { greatest: false, best: None })),
+    fold("max", "The greatest value of each group.", || Box::new(Extreme { greatest: true, best: None })),
+    fold("count", "The number of series in each group.", || Box::new(Count(0.0))),
+    fold("stddev", "The standard deviation of each group.", || {
+        Box::new(Deviation { root: true, ..VARIANCE })
+    }),
+    fold("stdvar", "The variance of each group.", || Box::new(VARIANCE)),
+    other("topk", "The series with the greatest values of each group.", Kind::Select { greatest: true }),
+    other("bottomk", "The series with the least values of each group.", Kind::Select { greatest: false }),
+    other("approx_topk", "Like topk; exact here.", Kind::Select { greatest: true }),
+    other("sort", "The series by rising value.", Kind::Sort { descending: false }),
+    other("sort_desc", "The series by falling value.", Kind::Sort { descending: true }),
+];
+
+/// The function of this name.
+pub fn find(name: &str) -> Option<&'static VectorFunction> {
+    FUNCTIONS.iter().find(|function| function.name == name)
+}
+
+struct Sum(f64);
+impl Fold for Sum {
+    fn add(&mut self, value: f64) {
+        self.0 += value;
+    }
+    fn value(&self) -> f64 {
+        self.0
+    }
+}
+
+struct Count(f64);
+impl Fold for Count {
+    fn add(&mut self, _value: f64) {
+        self.0 += 1.0;
+    }
+    fn value(&self) -> f64 {
+        self.0
+    }
+}
+
+struct Mean {
+    count: f64,
+    mean: f64,
+}
+impl Fold for Mean {
+    fn add(&mut self, value: f64) {
+        self.count += 1.0;
+        if self.count == 1.0 {
+            self.mean = value;
+        } else if self.mean.is_infinite() && (value == self.mean || value.is_finite()) {
+            // An infinite mean stays what it is unless its opposite comes.
+        } else {
+            self.mean += (value - self.mean) / self.count;
+        }
+    }
+    fn value(&self) -> f64 {
+        self.mean
+    }
+}
+
+struct Extreme {
+    greatest: bool,
+    best: Option<f64>,
+}
+impl Fold for Extreme {
+    fn add(&mut self, value: f64) {
+        let better = |best: f64| best.is_nan() || if self.greatest { best < value } else { best > value };
+        if self.best.is_none_or(better) {
+            self.best = Some(value);
+        }
+    }
+    fn value(&self) -> f64 {
+        self.best.unwrap_or(f64::NAN)
+    }
+}
+
+const VARIANCE: Deviation = Deviation { root: false, count: 0.0, mean: 0.0, squares: 0.0 };
+
+struct Deviation {
+    root: bool,
+    count: f64,
+    mean: f64,
+    squares: f64,
+}
+impl Fold for Deviation {
+    fn add(&mut self, value: f64) {
+        self.count += 1.0;
+        if self.count == 1.0 {
+            self.mean = value;
+            return;
+        }
+        let delta = value - self.mean;
+        self.mean += delta / self.count;
+        self.squares += delta * (value - self.mean);
+    }
+    fn value(&self) -> f64 {
+        let variance = self.squares / self.count;
+        if self.root { variance.sqrt() } else { variance }
+    }
+}
+
+/// The labels of a group that a series belongs to.
+pub fn group_labels(labels: &Labels, grouping: Option<&Grouping>) -> Labels {
+    let Some(grouping) = grouping else { return Labels::default() };
+    let named = |name: &str| grouping.labels.iter().any(|l| l == name);
+    labels.iter().filter(|(name, _)| named(name) != grouping.without).cloned().collect::<Vec<_>>().into()
+}
+
+/// Applies a function to every instant.
+pub fn apply(
+    function: &VectorFunction,
+    parameter: Option<i64>,
+    grouping: Option<&Grouping>,
+    input: Matrix,
+) -> Matrix {
+    match function.kind {
+        Kind::Fold(start) => fold_groups(start, grouping, &input),
+        Kind::Select { greatest } => {
+            let count = usize::try_from(parameter.unwrap_or(1)).unwrap_or(usize::MAX);
+            select(greatest, count, grouping, input)
+        }
+        Kind::Sort { descending } => sort(descending, input),
+    }
+}
+
+/// The series of each group, groups in the order in which they first appear.
+fn groups(grouping: Option<&Grouping>, input: &Matrix) -> Vec<(Labels, Vec<usize>)> {
+    let mut places: HashMap<Labels, usize, FixedState> = HashMap::default();
+    let mut groups: Vec<(Labels, Vec<usize>)> = Vec::new();
+    for (n, series) in input.series.iter().enumerate() {
+        let labels = group_labels(&series.labels, grouping);
+        let place = *places.entry(labels.clone()).or_insert_with(|| {
+            groups.push((labels, Vec::new()));
+            groups.len() - 1
+        });
+        groups[place].1.push(n);
+    }
+    groups
+}
+
+fn fold_groups(start: fn() -> Box<dyn Fold>, grouping: Option<&Grouping>, input: &Matrix) -> Matrix {
+    let mut output = Matrix::new(input.steps);
+    for (labels, members) in groups(grouping, input) {
+        let values = (0..input.steps).map(|step| {
+            let mut state: Option<Box<dyn Fold>> = None;
+            for &member in &members {
+                let value = input.series[member].values[step];
+                if !is_absent(value) {
+                    state.get_or_insert_with(start).add(value);
+                }
+            }
+            state.map_or(ABSENT, |s| s.value())
+        });
+        output.series.push(Series { labels, values: values.collect() });
+    }
+    output
+}
+
+/// By falling rank: NaN is below every number for both directions.
+fn rank(greatest: bool, a: f64, b: f64) -> std::cmp::Ordering {
+    match (a.is_nan(), b.is_nan()) {
+        (true, true) => std::cmp::Ordering::Equal,
+        (true, false) => std::cmp::Ordering::Greater,
+        (false, true) => std::cmp::Ordering::Less,
+        _ if greatest => b.total_cmp(&a),
+        _ => a.total_cmp(&b),
+    }
+}
+
+fn select(greatest: bool, count: usize, grouping: Option<&Grouping>, mut input: Matrix) -> Matrix {
+    let mut kept: Vec<Vec<bool>> = vec![vec![false; input.steps]; input.series.len()];
+    let mut order = Vec::new();
+    for (_, members) in groups(grouping, &input) {
+        for step in 0..input.steps {
+            let value = |n: &usize| input.series[*n].values[step];
+            let mut present: Vec<usize> = members.iter().copied().filter(|n| !is_absent(value(n))).collect();
+            // Of equal values the series that comes first by its labels stays.
+            present.sort_by(|a, b| {
+                let labels = || input.series[*a].labels.cmp(&input.series[*b].labels);
+                rank(greatest, value(a), value(b)).then_with(labels)
+            });
+            present.truncate(count);
+            present.iter().for_each(|&n| kept[n][step] = true);
+            if input.steps == 1 {
+                order.extend(present);
+            }
+        }
+    }
+    for (series, kept) in input.series.iter_mut().zip(&kept) {
+        for (value, kept) in series.values.iter_mut().zip(kept) {
+            if !kept {
+                *value = ABSENT;
+            }
+        }
+    }
+    if input.steps == 1 { input.reordered(&order) } else { input }
+}
+
+fn sort(descending: bool, input: Matrix) -> Matrix {
+    if input.steps != 1 {
+        return input;
+    }
+    let mut order: Vec<usize> =
+        (0..input.series.len()).filter(|&n| !is_absent(input.series[n].values[0])).collect();
+    let value = |n: &usize| input.series[*n].values[0];
+    order.sort_by(|a, b| {
+        let labels = || input.series[*a].labels.cmp(&input.series[*b].labels);
+        rank(descending, value(a), value(b)).then_with(labels)
+    });
+    input.reordered(&order)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::matrix::testing::matrix;
+
+    fn run(name: &str, parameter: Option<i64>, by: &[&str], input: Matrix) -> Vec<String> {
+        let grouping = Grouping { without: false, labels: by.iter().map(|l| (*l).to_owned()).collect() };
+        apply(find(name).unwrap(), parameter, Some(&grouping), input).to_text()
+    }
+
+    fn input() -> Matrix {
+        matrix(&[("a=1,b=x", &[1.0, 2.0]), ("a=2,b=x", &[3.0, ABSENT]), ("a=3,b=y", &[5.0, 7.0])])
+    }
+
+    #[test]
+    fn folds_by_group() {
+        assert_eq!(run("sum", None, &["b"], input()), ["b=x: 4 2", "b=y: 5 7"]);
+        assert_eq!(run("avg", None, &[], input()), [": 3 4.5"]);
+        assert_eq!(run("min", None, &[], input()), [": 1 2"]);
+        assert_eq!(run("max", None, &[], input()), [": 5 7"]);
+        assert_eq!(run("count", None, &[], input()), [": 3 2"]);
+        assert_eq!(run("stdvar", None, &["b"], input()), ["b=x: 1 0", "b=y: 0 0"]);
+        assert_eq!(run("stddev", None, &["b"], input()), ["b=x: 1 0", "b=y: 0 0"]);
+        assert_eq!(run("sum", None, &["missing"], input()), [": 9 9"]);
+    }
+
+    #[test]
+    fn selects_and_sorts() {
+        assert_eq!(run("topk", Some(1), &[], input()), ["a=3,b=y: 5 7"]);
+        assert_eq!(run("topk", Some(1), &["b"], input()), ["a=1,b=x: _ 2", "a=2,b=x: 3 _", "a=3,b=y: 5 7"]);
+        assert_eq!(run("bottomk", Some(2), &[], input()), ["a=1,b=x: 1 2", "a=2,b=x: 3 _", "a=3,b=y: _ 7"]);
+        let one = || matrix(&[("a=1", &[2.0]), ("a=2", &[f64::NAN]), ("a=3", &[1.0]), ("a=4", &[2.0])]);
+        assert_eq!(run("sort", None, &[], one()), ["a=3: 1", "a=1: 2", "a=4: 2", "a=2: NaN"]);
+        assert_eq!(run("sort_desc", None, &[], one()), ["a=1: 2", "a=4: 2", "a=3: 1", "a=2: NaN"]);
+        assert_eq!(run("topk", Some(2), &[], one()), ["a=1: 2", "a=4: 2"]);
+        assert_eq!(run("bottomk", Some(9), &[], one()), ["a=3: 1", "a=1: 2", "a=4: 2", "a=2: NaN"]);
+    }
+
+    #[test]
+    fn infinities_follow_prometheus() {
+        let infinite = f64::INFINITY;
+        assert_eq!(run("avg", None, &[], matrix(&[("a=1", &[infinite]), ("a=2", &[1.0])])), [": +Inf"]);
+        assert_eq!(run("avg", None, &[], matrix(&[("a=1", &[infinite]), ("a=2", &[-infinite])])), [": NaN"]);
+    }
+}
