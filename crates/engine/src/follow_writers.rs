@@ -8,8 +8,9 @@
 //! writer is not followed further until its own flushes have made room; meanwhile answers carry a
 //! warning, because newer rows of it are missing.
 //!
-//! **Invariants.** Segments are read in the order of their numbers, without a gap. Silence is measured
-//! by our own monotonic clock from when we first looked; no clocks are compared.
+//! **Invariants.** Segments are read in the order of their numbers, without a gap. Silence is how often
+//! we looked in vain, at intervals of our own monotonic clock: no clocks are compared, and a process that
+//! slept itself does not take the others for dead when it wakes up.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -185,8 +186,8 @@ struct Followed {
     idle_polls: u32,
     /// The heartbeat as it was last seen.
     member: Option<Bytes>,
-    /// Our monotonic time at the last sign of life.
-    last_sign: Duration,
+    /// How often it was looked for a sign of life in vain since the last one.
+    silent_looks: u32,
     /// Our monotonic time at which the heartbeat is looked at next.
     look_at: Duration,
 }
@@ -250,7 +251,7 @@ impl WriterFollower {
                 tail: WriterTail::new(incarnation, next()),
                 idle_polls: 0,
                 member: None,
-                last_sign: now,
+                silent_looks: 0,
                 look_at: now,
             });
         }
@@ -261,8 +262,8 @@ impl WriterFollower {
     /// wait one after the other, so that mostly one of them does the work.
     fn adopt_silent(&mut self) {
         let shared = &self.shared;
-        let (now, own) = (shared.env.monotonic(), shared.incarnation());
-        let silence = |followed: &Followed| now.saturating_sub(followed.last_sign);
+        let own = shared.incarnation();
+        let silence = |followed: &Followed| look_interval(shared) * followed.silent_looks;
         let alive = self.followed.iter().filter(|(_, f)| silence(f) <= shared.options.dead_after);
         let rank = alive.filter(|(incarnation, _)| **incarnation < own).count() as u32;
         let patience = shared.options.dead_after + shared.options.heartbeat_interval / 2 * rank;
@@ -297,8 +298,7 @@ impl Followed {
                 shared.views.set_missing(incarnation, None);
             }
             Ok(CaughtUp::Yes { .. }) => {
-                self.idle_polls = 0;
-                self.last_sign = shared.env.monotonic();
+                (self.idle_polls, self.silent_looks) = (0, 0);
                 shared.views.set_missing(incarnation, None);
             }
             Ok(CaughtUp::Fenced { .. }) => {}
@@ -323,17 +323,27 @@ impl Followed {
         if now < self.look_at {
             return;
         }
-        self.look_at = now + shared.options.heartbeat_interval / 2;
+        self.look_at = now + look_interval(shared);
         match shared.store.get(&member_path(self.tail.incarnation), Intent::member()).await {
-            Ok(member) => {
-                if self.member.as_ref() != Some(&member) {
-                    self.member = Some(member);
-                    self.last_sign = shared.env.monotonic();
-                }
+            Ok(member) if self.member.as_ref() != Some(&member) => {
+                self.member = Some(member);
+                self.silent_looks = 0;
             }
-            Err(error) if error.is_not_found() => {}
-            // A store that does not answer says nothing about the writer.
-            Err(_) => self.last_sign = self.last_sign.max(now.saturating_sub(shared.options.dead_after / 2)),
+            Ok(_) => self.silent_looks += 1,
+            Err(error) if error.is_not_found() => self.silent_looks += 1,
+            // A store that does not answer says nothing about the writer, who may not reach it either.
+            Err(_) => self.silent_looks = self.silent_looks.min(looks_of(shared) / 2),
         }
     }
+}
+
+/// Interval at which heartbeats are looked for.
+fn look_interval(shared: &Shared) -> Duration {
+    shared.options.heartbeat_interval / 2
+}
+
+/// Looks in vain after which a writer counts as silent.
+fn looks_of(shared: &Shared) -> u32 {
+    let looks = shared.options.dead_after.as_millis() / look_interval(shared).as_millis().max(1);
+    looks.try_into().unwrap_or(u32::MAX)
 }

@@ -14,7 +14,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use bytes::Bytes;
-use sandur_base::Lane;
+use sandur_base::{BoxFuture, Lane};
 use sandur_store::{AppendFile, Error as StoreError, Intent, Store};
 use tokio::sync::mpsc;
 
@@ -25,13 +25,55 @@ use crate::error::Error;
 /// How long pushes are refused without a trial when the device is full.
 const FULL_PAUSE: Duration = Duration::from_secs(1);
 
+/// What the WAL needs of a file.
+pub(super) trait WalFile: Send + Sync {
+    /// Writes the pieces and makes them durable. After a failure the file takes no more.
+    fn append(&self, pieces: Vec<Bytes>) -> BoxFuture<'_, Result<(), StoreError>>;
+    /// Durable bytes.
+    fn len(&self) -> u64;
+    /// The file's path in the store.
+    fn path(&self) -> &str;
+}
+
+impl WalFile for AppendFile {
+    fn append(&self, pieces: Vec<Bytes>) -> BoxFuture<'_, Result<(), StoreError>> {
+        Box::pin(AppendFile::append(self, pieces))
+    }
+
+    fn len(&self) -> u64 {
+        AppendFile::len(self)
+    }
+
+    fn path(&self) -> &str {
+        AppendFile::path(self)
+    }
+}
+
+/// What the WAL needs of a directory; tests put a failing one here.
+pub(super) trait WalDirectory: Send + Sync {
+    /// Makes a new file.
+    fn begin<'a>(&'a self, path: &'a str) -> BoxFuture<'a, Result<Arc<dyn WalFile>, StoreError>>;
+    /// Removes a file.
+    fn delete<'a>(&'a self, path: &'a str) -> BoxFuture<'a, Result<(), StoreError>>;
+}
+
+impl WalDirectory for Store {
+    fn begin<'a>(&'a self, path: &'a str) -> BoxFuture<'a, Result<Arc<dyn WalFile>, StoreError>> {
+        Box::pin(async move { Ok(Arc::new(self.append_file(path).await?) as Arc<dyn WalFile>) })
+    }
+
+    fn delete<'a>(&'a self, path: &'a str) -> BoxFuture<'a, Result<(), StoreError>> {
+        Box::pin(Store::delete(self, path, Intent::gc()))
+    }
+}
+
 /// The WAL files of this process that still exist.
 #[derive(Default)]
 pub(crate) struct LocalFiles(Mutex<Files>);
 
 #[derive(Default)]
 struct Files {
-    open: Option<(Arc<AppendFile>, u64)>,
+    open: Option<(Arc<dyn WalFile>, u64)>,
     closed: Vec<ClosedFile>,
 }
 
@@ -47,7 +89,7 @@ impl LocalFiles {
     }
 
     /// The file that takes frame `sequence`, unless a new one has to be begun.
-    fn file_for(&self, sequence: u64, bytes_max: u64) -> Option<Arc<AppendFile>> {
+    fn file_for(&self, sequence: u64, bytes_max: u64) -> Option<Arc<dyn WalFile>> {
         let mut files = self.files();
         if files.open.as_ref().is_some_and(|(file, _)| file.len() >= bytes_max) {
             files.close_open();
@@ -58,8 +100,7 @@ impl LocalFiles {
         Some(Arc::clone(file))
     }
 
-    fn begin(&self, file: AppendFile, sequence: u64) -> Arc<AppendFile> {
-        let file = Arc::new(file);
+    fn begin(&self, file: Arc<dyn WalFile>, sequence: u64) -> Arc<dyn WalFile> {
         let mut files = self.files();
         files.close_open();
         files.open = Some((Arc::clone(&file), sequence + 1));
@@ -72,12 +113,12 @@ impl LocalFiles {
     }
 
     /// Deletes the files whose frames are all below the floor.
-    pub(crate) async fn delete_below(&self, store: &Store, floor: u64) {
+    pub(super) async fn delete_below(&self, directory: &dyn WalDirectory, floor: u64) {
         let (gone, kept): (Vec<_>, Vec<_>) =
             std::mem::take(&mut self.files().closed).into_iter().partition(|file| file.end <= floor);
         self.files().closed.extend(kept);
         for file in gone {
-            if let Err(error) = store.delete(&file.path, Intent::gc()).await {
+            if let Err(error) = directory.delete(&file.path).await {
                 tracing::warn!(path = file.path, %error, "a flushed WAL file could not be deleted");
                 self.files().closed.push(file);
             }
@@ -96,13 +137,18 @@ impl Files {
 /// Writes the frames of one incarnation.
 pub(super) struct Committer {
     context: Arc<Context>,
+    directory: Arc<dyn WalDirectory>,
     files: Arc<LocalFiles>,
     next: u64,
 }
 
 impl Committer {
-    pub(super) fn new(context: Arc<Context>, files: Arc<LocalFiles>) -> Self {
-        Self { context, files, next: 0 }
+    pub(super) fn new(
+        context: Arc<Context>,
+        directory: Arc<dyn WalDirectory>,
+        files: Arc<LocalFiles>,
+    ) -> Self {
+        Self { context, directory, files, next: 0 }
     }
 
     pub(super) async fn run(mut self, mut queue: mpsc::Receiver<Push>) -> End {
@@ -158,23 +204,23 @@ impl Committer {
             Some(file) => file,
             None => {
                 let path = super::path(context.incarnation, sequence);
-                self.files.begin(context.store.append_file(&path).await?, sequence)
+                self.files.begin(self.directory.begin(&path).await?, sequence)
             }
         };
         let appended = file.append(pieces).await;
         if appended.is_err() {
             self.files.retire();
-            self.drop_if_useless(&file).await;
+            self.drop_if_useless(&*file).await;
         }
         appended
     }
 
     /// Deletes a file that never took a whole frame, so that a full disk does not fill with them.
-    async fn drop_if_useless(&self, file: &AppendFile) {
-        if !file.is_empty() {
+    async fn drop_if_useless(&self, file: &dyn WalFile) {
+        if file.len() > 0 {
             return;
         }
-        match self.context.store.delete(file.path(), Intent::gc()).await {
+        match self.directory.delete(file.path()).await {
             Ok(()) => self.files.files().closed.retain(|closed| closed.path != file.path()),
             Err(error) => {
                 tracing::warn!(path = file.path(), %error, "an empty WAL file could not be deleted")
@@ -198,3 +244,7 @@ impl Committer {
         refusal
     }
 }
+
+#[cfg(test)]
+#[path = "local_tests.rs"]
+mod tests;

@@ -89,7 +89,11 @@ impl Wal {
         let files = local.then(|| Arc::new(LocalFiles::default()));
         let task = match &files {
             Some(files) => {
-                let committer = local::Committer::new(Arc::clone(&context), Arc::clone(files));
+                let committer = local::Committer::new(
+                    Arc::clone(&context),
+                    Arc::new(context.store.clone()),
+                    Arc::clone(files),
+                );
                 context.env.spawn("wal-committer", committer.run(queue))
             }
             None => {

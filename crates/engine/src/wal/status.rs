@@ -60,11 +60,6 @@ impl Status {
         self.state().ended.clone().unwrap_or(Error::ShuttingDown)
     }
 
-    /// Whether nothing will ever be acknowledged again.
-    pub(crate) fn has_ended(&self) -> bool {
-        self.state().ended.is_some()
-    }
-
     /// Refuses pushes until the monotonic time `until`; the next one is a trial.
     pub(crate) fn pause(&self, error: Error, until: Duration) {
         self.state().paused = Some((error, until));

@@ -1,0 +1,244 @@
+//! The committer over a directory that fails as it is told: what is refused is not applied, what is
+//! acknowledged is in a whole frame, and numbers are never used twice.
+
+use std::collections::{BTreeMap, VecDeque};
+
+use sandur_base::{Env, Id, MemoryBudget, Task};
+use sandur_catalog::{Catalog, CatalogOptions, Registration};
+use sandur_format::catalog_entry::WalKind;
+use sandur_format::wal_segment::Record;
+use sandur_store::{Operation, Place, StoreOptions};
+use tokio::sync::{Notify, oneshot};
+
+use super::*;
+use crate::fixtures::BatchBuilder;
+use crate::metrics::Metrics;
+use crate::options::EngineOptions;
+use crate::view::Views;
+use crate::wal::Status;
+
+/// What the next append or the next new file meets.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Meets {
+    Success,
+    /// No space; half of the frame is written.
+    FullTorn,
+    /// No space is told, but all of the frame is written.
+    FullWhole,
+    /// The fsync reports a device error.
+    Device,
+    /// A new file cannot be made for lack of space.
+    NoNewFile,
+}
+
+#[derive(Default)]
+struct Disk {
+    files: Mutex<BTreeMap<String, Vec<u8>>>,
+    script: Mutex<VecDeque<Meets>>,
+}
+
+impl Disk {
+    fn next(&self, creating: bool) -> Meets {
+        let mut script = self.script.lock().unwrap();
+        match script.front() {
+            Some(Meets::NoNewFile) if creating => script.pop_front().unwrap(),
+            Some(Meets::NoNewFile) | None => Meets::Success,
+            Some(_) if creating => Meets::Success,
+            Some(_) => script.pop_front().unwrap(),
+        }
+    }
+
+    fn frames(&self) -> Vec<u64> {
+        let files = self.files.lock().unwrap();
+        let frames = files.values().flat_map(|bytes| {
+            frame::of_file(Id(1), &Bytes::from(bytes.clone()))
+                .frames
+                .into_iter()
+                .map(|f| f.header().id.sequence)
+        });
+        frames.collect()
+    }
+}
+
+struct DiskFile {
+    disk: Arc<Disk>,
+    path: String,
+    durable: Mutex<u64>,
+}
+
+struct DiskDirectory(Arc<Disk>);
+
+impl WalDirectory for DiskDirectory {
+    fn begin<'a>(&'a self, path: &'a str) -> BoxFuture<'a, Result<Arc<dyn WalFile>, StoreError>> {
+        let disk = Arc::clone(&self.0);
+        if disk.next(true) == Meets::NoNewFile {
+            return Box::pin(async { Err(full()) });
+        }
+        let earlier = disk.files.lock().unwrap().insert(path.to_owned(), Vec::new());
+        assert!(earlier.is_none(), "{path} was there already");
+        let file = DiskFile { disk, path: path.to_owned(), durable: Mutex::new(0) };
+        Box::pin(async move { Ok(Arc::new(file) as Arc<dyn WalFile>) })
+    }
+
+    fn delete<'a>(&'a self, path: &'a str) -> BoxFuture<'a, Result<(), StoreError>> {
+        self.0.files.lock().unwrap().remove(path);
+        Box::pin(async { Ok(()) })
+    }
+}
+
+impl WalFile for DiskFile {
+    fn append(&self, pieces: Vec<Bytes>) -> BoxFuture<'_, Result<(), StoreError>> {
+        let meets = self.disk.next(false);
+        let bytes: Vec<u8> = pieces.concat();
+        let written = if meets == Meets::FullTorn { &bytes[..bytes.len() / 2] } else { &bytes[..] };
+        self.disk.files.lock().unwrap().get_mut(&self.path).unwrap().extend_from_slice(written);
+        Box::pin(async move {
+            match meets {
+                Meets::Success => {
+                    *self.durable.lock().unwrap() += bytes.len() as u64;
+                    Ok(())
+                }
+                Meets::Device => Err(StoreError::Device { at: place(), reason: "EIO".into() }),
+                _ => Err(full()),
+            }
+        })
+    }
+
+    fn len(&self) -> u64 {
+        *self.durable.lock().unwrap()
+    }
+
+    fn path(&self) -> &str {
+        &self.path
+    }
+}
+
+fn place() -> Place {
+    Place { store: "file:///test".into(), operation: Operation::Append, path: "wal/x".into() }
+}
+
+fn full() -> StoreError {
+    StoreError::Full { at: place(), reason: "os error 28".into() }
+}
+
+struct Bench {
+    disk: Arc<Disk>,
+    context: Arc<Context>,
+    files: Arc<LocalFiles>,
+    sender: mpsc::Sender<Push>,
+    _committer: Task<End>,
+}
+
+impl Bench {
+    async fn new() -> Self {
+        let env = Env::simulated(1, 0);
+        let store = Store::open("memory://", env.clone(), StoreOptions::default()).await.unwrap();
+        let catalog = Catalog::open(store.clone(), env.clone(), CatalogOptions::default()).await.unwrap();
+        let (incarnation, wal) = (Id(1), WalKind::Local);
+        let registration = Registration { incarnation, address: String::new(), host: String::new(), wal };
+        let snapshot = catalog.register(registration).await.unwrap();
+        let context = Arc::new(Context {
+            views: Arc::new(Views::new(env.clone(), snapshot)),
+            env: env.clone(),
+            store,
+            options: EngineOptions { wal_file_bytes: 1 << 20, ..EngineOptions::default() },
+            incarnation,
+            followers: Arc::default(),
+            metrics: Metrics::default(),
+            status: Arc::new(Status::default()),
+            grown: Arc::default(),
+            sealed: Notify::new(),
+        });
+        let (disk, files) = (Arc::new(Disk::default()), Arc::new(LocalFiles::default()));
+        let directory = Arc::new(DiskDirectory(Arc::clone(&disk)));
+        let committer = Committer::new(Arc::clone(&context), directory, Arc::clone(&files));
+        let (sender, queue) = mpsc::channel(100);
+        let committer = env.spawn("committer", committer.run(queue));
+        Self { disk, context, files, sender, _committer: committer }
+    }
+
+    async fn push(&self, line: &str) -> Result<(), Error> {
+        let batch = BatchBuilder::new().stream("a").row(1, line).build();
+        let memory = MemoryBudget::root("test", 1 << 20).reserve(10_000).unwrap();
+        let (reply, outcome) = oneshot::channel();
+        let record = Record::of(&batch).unwrap();
+        assert!(self.sender.send(Push { batch, record, memory, reply }).await.is_ok());
+        outcome.await.unwrap()
+    }
+
+    fn script(&self, meets: &[Meets]) {
+        self.disk.script.lock().unwrap().extend(meets);
+    }
+
+    fn rows(&self) -> u64 {
+        self.context.views.current().head_totals().rows
+    }
+
+    async fn wait(&self) {
+        self.context.env.sleep(FULL_PAUSE).await;
+    }
+
+    fn file_count(&self) -> usize {
+        self.disk.files.lock().unwrap().len()
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_full_disk_refuses_until_there_is_space() {
+    let bench = Bench::new().await;
+    bench.push("one").await.unwrap();
+    bench.script(&[Meets::FullTorn, Meets::NoNewFile, Meets::FullTorn]);
+    let error = bench.push("two").await.unwrap_err();
+    assert!(
+        error.to_string().contains("no space left") && error.to_string().contains("free space"),
+        "{error}"
+    );
+    assert!(error.kind().is_retryable());
+    let error = bench.push("refused without a trial").await.unwrap_err();
+    assert!(matches!(error, Error::NoSpace { .. }));
+    assert_eq!(bench.disk.script.lock().unwrap().len(), 2);
+    for trial in 0..2 {
+        bench.wait().await;
+        assert!(bench.push("again").await.is_err(), "trial {trial}");
+    }
+    assert_eq!((bench.rows(), bench.file_count()), (1, 1), "useless files do not pile up");
+    bench.wait().await;
+    bench.push("there is space").await.unwrap();
+    bench.push("more").await.unwrap();
+    assert_eq!(bench.rows(), 3);
+    let frames = bench.disk.frames();
+    assert_eq!(frames.len(), 3, "exactly what was acknowledged is whole: {frames:?}");
+    assert!(frames.is_sorted() && frames[0] == 0 && frames[1] > 3, "numbers go on: {frames:?}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_refused_frame_that_is_whole_after_all_has_a_number_of_its_own() {
+    let bench = Bench::new().await;
+    bench.push("one").await.unwrap();
+    bench.script(&[Meets::FullWhole]);
+    assert!(bench.push("two").await.is_err());
+    bench.wait().await;
+    bench.push("two").await.unwrap();
+    assert_eq!(bench.rows(), 2, "what was refused is not applied");
+    assert_eq!(bench.disk.frames(), [0, 1, 2], "recovery finds it, and equal rows are stored once");
+    bench.context.views.seal(Id(1));
+    bench.files.retire();
+    bench.push("three").await.unwrap();
+    let directory = DiskDirectory(Arc::clone(&bench.disk));
+    bench.files.delete_below(&directory, 3).await;
+    assert_eq!(bench.disk.frames(), [3], "files below the floor go, the open one stays");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_failed_fsync_ends_acknowledging_for_good() {
+    let bench = Bench::new().await;
+    bench.push("one").await.unwrap();
+    bench.script(&[Meets::Device]);
+    let error = bench.push("two").await.unwrap_err();
+    assert!(matches!(error, Error::Poisoned { .. }), "{error}");
+    assert!(error.to_string().contains("restarted"), "{error}");
+    bench.wait().await;
+    assert!(matches!(bench.push("three").await, Err(Error::Poisoned { .. })));
+    assert_eq!((bench.rows(), bench.file_count()), (1, 1));
+    assert!(bench.context.status.check_without_trial(Duration::MAX).is_err());
+}
