@@ -7,12 +7,12 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 
 use prometheus_client::registry::Registry;
-use sandur_base::units::parse_duration;
 use sandur_base::{BoxFuture, Env, MemoryBudget};
 use sandur_catalog::GcOptions;
 use sandur_engine::{CompactionPolicy, Engine, EngineOptions, MaintenanceOptions};
+pub use sandur_logql::{Kind as QueryKind, Request as QueryText};
 use sandur_model::{Limits, LogBatch, LogPage, Matcher};
-use sandur_query::{Direction, LogRow, QueryContext, QueryResult, Source};
+use sandur_query::{LogRow, QueryContext, QueryResult, Source};
 use sandur_store::{Store, StoreKind, StoreOptions};
 
 use crate::cli::Failed;
@@ -118,81 +118,54 @@ impl Intake for EngineIntake {
     }
 }
 
-/// A query as it was asked.
-#[derive(Clone, Debug)]
-pub struct QueryText {
-    /// Its text.
-    pub query: String,
-    /// Instant or range.
-    pub kind: QueryKind,
-    /// Most entries of a log query.
-    pub limit: u32,
-    /// Which entries count first.
-    pub direction: Direction,
-    /// Least distance of entries in nanoseconds; 0: all.
-    pub interval_ns: i64,
-}
-
-/// When a query looks.
-#[derive(Clone, Copy, Debug)]
-pub enum QueryKind {
-    /// At one instant.
-    Instant {
-        /// Nanoseconds since the epoch.
-        time_ns: i64,
-    },
-    /// At every step of a range.
-    Range {
-        /// First instant.
-        start_ns: i64,
-        /// Last instant of a metric query, first instant after a log query.
-        end_ns: i64,
-        /// Distance of points.
-        step_ns: i64,
-    },
-}
-
 /// Runs a query.
 pub async fn query(
-    _source: &dyn Source,
-    _context: &QueryContext,
-    _limits: &Limits,
-    _request: QueryText,
+    source: &dyn Source,
+    context: &QueryContext,
+    limits: &Limits,
+    request: QueryText,
 ) -> Result<QueryResult, Failure> {
-    Err(Failure::invalid("queries are not wired yet"))
+    check_entries(limits, &request)?;
+    Ok(sandur_logql::query(source, context, limits, request).await?)
+}
+
+/// Loki refuses a log query that asks for more than the tenant may have.
+fn check_entries(limits: &Limits, request: &QueryText) -> Result<(), Failure> {
+    let (asked, most) = (u64::from(request.limit), limits.max_entries_limit_per_query);
+    if most > 0 && asked > most && request.query.trim_start().starts_with('{') {
+        let text = "max entries limit per query exceeded, limit > max_entries_limit_per_query";
+        return Err(Failure::invalid(format!("{text} ({asked} > {most})")));
+    }
+    Ok(())
 }
 
 /// The matchers of a selector.
-pub fn parse_selector(_text: &str) -> Result<Vec<Matcher>, Failure> {
-    Err(Failure::invalid("selectors are not wired yet"))
+pub fn parse_selector(text: &str) -> Result<Vec<Matcher>, Failure> {
+    Ok(sandur_logql::parse_selector(text)?)
 }
 
 /// A log query that can be run over pages as they come.
-pub struct LineQuery;
+pub struct LineQuery(sandur_logql::LogQuery);
 
 impl LineQuery {
     /// Conditions on streams.
     pub fn matchers(&self) -> Vec<Matcher> {
-        Vec::new()
+        self.0.matchers().to_vec()
     }
 
-    /// Appends the rows of the page that pass.
-    pub fn process(&mut self, _page: &LogPage, _rows: &mut Vec<LogRow>) -> Result<(), Failure> {
-        Ok(())
+    /// Appends the rows of the page that pass, by time.
+    pub fn process(&self, page: &LogPage, rows: &mut Vec<LogRow>) {
+        self.0.process_page(page, rows);
     }
 }
 
 /// Compiles a log query for a follower.
-pub fn compile_log_query(_text: &str) -> Result<LineQuery, Failure> {
-    Err(Failure::invalid("tail is not wired yet"))
+pub fn compile_log_query(text: &str) -> Result<LineQuery, Failure> {
+    Ok(LineQuery(sandur_logql::compile_log_query(text)?))
 }
 
 /// A query in its canonical form.
-pub fn format_query(_text: &str) -> Result<String, Failure> {
-    Err(Failure::invalid("formatting is not wired yet"))
-}
-
-/// Whether the text is a duration.
-pub fn is_duration(text: &str) -> bool {
-    parse_duration(text).is_ok()
+pub fn format_query(text: &str) -> Result<String, Failure> {
+    let parsed = sandur_logql::parse(text).map_err(sandur_query::Error::from)?;
+    Ok(parsed.to_string())
 }

@@ -117,6 +117,23 @@ fn note(fields: &mut BTreeMap<String, Field>, row: &sandur_query::LogRow, parser
     }
 }
 
+/// Whether the text is a Go duration: numbers with units, like `1.5ms` or `1h30m`.
+fn is_duration(text: &str) -> bool {
+    const UNITS: [&str; 8] = ["ns", "us", "µs", "μs", "ms", "s", "m", "h"];
+    let mut rest = text.strip_prefix('-').unwrap_or(text);
+    let mut parts = 0;
+    while !rest.is_empty() {
+        let number = rest.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(rest.len());
+        let unit = rest[number..].find(|c: char| c.is_ascii_digit()).unwrap_or(rest.len() - number);
+        if rest[..number].parse::<f64>().is_err() || !UNITS.contains(&&rest[number..number + unit]) {
+            return false;
+        }
+        rest = &rest[number + unit..];
+        parts += 1;
+    }
+    parts > 0
+}
+
 /// The narrowest type that every value has.
 fn type_of(values: &BTreeSet<String>) -> &'static str {
     let all = |test: fn(&str) -> bool| values.iter().all(|v| test(v));
@@ -128,7 +145,7 @@ fn type_of(values: &BTreeSet<String>) -> &'static str {
         "float"
     } else if all(|v| matches!(v, "true" | "false")) {
         "boolean"
-    } else if all(wiring::is_duration) {
+    } else if all(is_duration) {
         "duration"
     } else if all(|v| v.parse::<sandur_base::units::ByteSize>().is_ok()) {
         "bytes"
@@ -187,7 +204,7 @@ mod tests {
             (&["1", "-20"][..], "int"),
             (&["1", "2.5"], "float"),
             (&["true"], "boolean"),
-            (&["5ms", "1m"], "duration"),
+            (&["5ms", "1m30s", "12.5µs"], "duration"),
             (&["5MB", "1GiB"], "bytes"),
             (&["5MB", "x"], "string"),
             (&[], "string"),

@@ -83,12 +83,12 @@ async fn run(
 ) {
     let mut tail = Tail { app: app.clone(), socket, encoding: asked.encoding };
     let outcome = async {
-        let mut query = query?;
+        let query = query?;
         // A follower lives as long as it likes: the deadline of queries is not for it.
         let context = app.query_context(&call.tenant);
         let live = app.source.follow(&context, query.matchers())?;
         let sent = tail.history(&call, &asked).await?;
-        tail.live(live, &mut query, &asked, sent).await
+        tail.live(live, &query, &asked, sent).await
     };
     let outcome: Result<(), Failure> = outcome.await;
     let frame = match outcome {
@@ -199,7 +199,7 @@ impl Tail {
     async fn live(
         &mut self,
         mut live: Box<dyn Follow>,
-        query: &mut LineQuery,
+        query: &LineQuery,
         asked: &Asked,
         mut sent: Seen,
     ) -> Result<(), Failure> {
@@ -231,7 +231,7 @@ impl Tail {
                     Some(Followed::Dropped(rows)) => held.dropped += rows,
                     Some(Followed::Page(page)) => {
                         let mut rows = Vec::new();
-                        query.process(&page, &mut rows)?;
+                        query.process(&page, &mut rows);
                         rows.retain(|row| row.timestamp >= asked.start_ns && !sent.remove(&identity(row)));
                         held.hold(rows, env.monotonic());
                     }
