@@ -226,14 +226,31 @@ impl Scratch {
     }
 }
 
-/// Rows of one stream and level in one minute, as the writer gathers them.
+/// Rows of one stream and level in one minute, as the writer gathers them. Small, because a block may
+/// have millions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Count {
     stream: u32,
+    minute: i32,
+    lines: u32,
     level: Level,
-    minute: i64,
-    lines: u64,
-    bytes: u64,
+    /// Bytes of the lines; what exceeds 40 bits is counted by a further entry.
+    bytes: [u8; 5],
+}
+
+/// Most bytes of one entry.
+const COUNT_BYTES_MAX: u64 = (1 << 40) - 1;
+
+impl Count {
+    fn bytes(&self) -> u64 {
+        let mut wide = [0; 8];
+        wide[..5].copy_from_slice(&self.bytes);
+        u64::from_le_bytes(wide)
+    }
+
+    fn run(&self) -> (u32, Level) {
+        (self.stream, self.level)
+    }
 }
 
 /// Gathers counts while rows are written. Fast when rows come by stream and time.
@@ -267,15 +284,20 @@ impl MinuteCounter {
         let (lines, bytes) = &mut self.open[level as usize];
         *lines += 1;
         *bytes += line_bytes as u64;
+        if *lines == u32::MAX || *bytes > COUNT_BYTES_MAX / 2 {
+            self.close();
+        }
     }
 
     fn close(&mut self) {
         for (level, (lines, bytes)) in Level::EVERY.into_iter().zip(&mut self.open) {
-            let lines = u64::from(std::mem::take(lines));
-            let bytes = std::mem::take(bytes);
+            let (lines, total) = (std::mem::take(lines), std::mem::take(bytes));
             if lines > 0 {
-                let (stream, minute) = (self.stream, self.minute);
-                self.counts.push(Count { stream, level, minute, lines, bytes });
+                let mut bytes = [0; 5];
+                bytes.copy_from_slice(&total.to_le_bytes()[..5]);
+                // An i64 of nanoseconds has fewer minutes than an i32 holds.
+                let (stream, minute) = (self.stream, self.minute as i32);
+                self.counts.push(Count { stream, minute, lines, level, bytes });
             }
         }
     }
@@ -284,24 +306,16 @@ impl MinuteCounter {
         (self.counts.capacity() * size_of::<Count>()) as u64
     }
 
-    /// The counts sorted by stream, level and minute, equal ones joined.
+    /// All counts by stream, level and minute.
     pub(crate) fn finish(&mut self) -> FinishedCounts {
         self.close();
         let mut counts = std::mem::take(&mut self.counts);
         counts.sort_unstable_by_key(|c| (c.stream, c.level, c.minute));
-        counts.dedup_by(|next, kept| {
-            let same = (next.stream, next.level, next.minute) == (kept.stream, kept.level, kept.minute);
-            if same {
-                kept.lines += next.lines;
-                kept.bytes += next.bytes;
-            }
-            same
-        });
         FinishedCounts(counts)
     }
 }
 
-/// All counts of a block, sorted.
+/// All counts of a block, sorted by stream, level and minute; the same minute may come several times.
 pub(crate) struct FinishedCounts(Vec<Count>);
 
 impl FinishedCounts {
@@ -309,55 +323,74 @@ impl FinishedCounts {
     pub(crate) fn add_to(&self, stats: &mut [StreamStats]) {
         for count in &self.0 {
             let stats = &mut stats[count.stream as usize];
-            stats.rows += count.lines;
-            stats.bytes += count.bytes;
+            stats.rows += u64::from(count.lines);
+            stats.bytes += count.bytes();
             stats.levels |= 1 << count.level as u16;
         }
     }
 
     pub(crate) fn put(&self, out: &mut Vec<u8>) {
-        let counts = &self.0;
-        let base = counts.iter().map(|c| c.minute).min().unwrap_or(0);
-        let runs: Vec<&[Count]> =
-            counts.chunk_by(|a, b| (a.stream, a.level) == (b.stream, b.level)).collect();
-        let mut chunks: Vec<(usize, Vec<u8>)> = Vec::new();
-        let mut open: Vec<&[Count]> = Vec::new();
-        for (at, run) in runs.iter().enumerate() {
-            open.push(run);
-            let full = open.iter().map(|run| run.len()).sum::<usize>() >= CHUNK_COUNTS;
-            if full || at + 1 == runs.len() {
-                chunks.push((open.len(), chunk_bytes(&open)));
-                open.clear();
+        let base = self.0.iter().map(|c| c.minute).min().unwrap_or(0);
+        let (mut runs, mut chunks, mut chunk) = (Vec::new(), Vec::new(), ChunkColumns::default());
+        let (mut total, mut in_chunk) = (0u64, 0u64);
+        for run in self.0.chunk_by(|a, b| a.run() == b.run()) {
+            let counts = chunk.add(run);
+            total += counts;
+            in_chunk += 1;
+            runs.push((run[0].stream, run[0].level, counts, i64::from(run[0].minute) - i64::from(base)));
+            if chunk.minutes.len() >= CHUNK_COUNTS {
+                chunks.push((std::mem::take(&mut in_chunk), std::mem::take(&mut chunk).put()));
             }
         }
-        put_signed(out, base);
+        if in_chunk > 0 {
+            chunks.push((in_chunk, chunk.put()));
+        }
+        put_signed(out, base.into());
         put_varint(out, runs.len() as u64);
-        put_varint(out, counts.len() as u64);
+        put_varint(out, total);
         put_varint(out, chunks.len() as u64);
         let mut stream = 0;
-        let gap = |run: &&[Count]| u64::from(run[0].stream - std::mem::replace(&mut stream, run[0].stream));
+        let gap = |run: &(u32, Level, u64, i64)| u64::from(run.0 - std::mem::replace(&mut stream, run.0));
         put_packed(out, &runs.iter().map(gap).collect::<Vec<_>>());
-        put_packed(out, &runs.iter().map(|run| run[0].level as u64).collect::<Vec<_>>());
-        put_packed(out, &runs.iter().map(|run| run.len() as u64).collect::<Vec<_>>());
-        put_packed(out, &runs.iter().map(|run| (run[0].minute - base) as u64).collect::<Vec<_>>());
+        put_packed(out, &runs.iter().map(|run| run.1 as u64).collect::<Vec<_>>());
+        put_packed(out, &runs.iter().map(|run| run.2).collect::<Vec<_>>());
+        put_packed(out, &runs.iter().map(|run| run.3 as u64).collect::<Vec<_>>());
         for (runs, bytes) in &chunks {
-            put_varint(out, *runs as u64);
+            put_varint(out, *runs);
             put_varint(out, bytes.len() as u64);
         }
         chunks.iter().for_each(|(_, bytes)| out.extend_from_slice(bytes));
     }
 }
 
-fn chunk_bytes(runs: &[&[Count]]) -> Vec<u8> {
-    let mut out = Vec::new();
-    let mut distances = Vec::new();
-    for run in runs {
+/// The columns of a chunk.
+#[derive(Default)]
+struct ChunkColumns {
+    minutes: Vec<u64>,
+    lines: Vec<u64>,
+    bytes: Vec<u64>,
+}
+
+impl ChunkColumns {
+    /// Adds a run, equal minutes joined, and returns how many counts it has.
+    fn add(&mut self, run: &[Count]) -> u64 {
+        let start = self.minutes.len();
         let mut before = run[0].minute;
-        distances.extend(run.iter().map(|c| (c.minute - std::mem::replace(&mut before, c.minute)) as u64));
+        for minute in run.chunk_by(|a, b| a.minute == b.minute) {
+            self.minutes.push((i64::from(minute[0].minute) - i64::from(before)) as u64);
+            before = minute[0].minute;
+            let lines: u64 = minute.iter().map(|c| u64::from(c.lines)).sum();
+            self.lines.push(lines.min(u32::MAX.into()));
+            self.bytes.push(minute.iter().map(Count::bytes).sum());
+        }
+        (self.minutes.len() - start) as u64
     }
-    let counts = || runs.iter().flat_map(|run| run.iter());
-    put_packed(&mut out, &distances);
-    put_packed(&mut out, &counts().map(|c| c.lines.min(u64::from(u32::MAX))).collect::<Vec<_>>());
-    put_packed(&mut out, &counts().map(|c| c.bytes).collect::<Vec<_>>());
-    out
+
+    fn put(&self) -> Vec<u8> {
+        let mut out = Vec::new();
+        put_packed(&mut out, &self.minutes);
+        put_packed(&mut out, &self.lines);
+        put_packed(&mut out, &self.bytes);
+        out
+    }
 }

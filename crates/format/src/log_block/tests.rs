@@ -91,6 +91,11 @@ fn read_all(block: &Bytes) -> Vec<TestRow> {
     footer.pages().iter().flat_map(|entry| read_page(block, entry).unwrap()).collect()
 }
 
+/// An id that stands in one row only.
+fn id(stream: u32, n: u32) -> String {
+    format!("{:032x}", xxhash_rust::xxh3::xxh3_128(&[stream.to_le_bytes(), n.to_le_bytes()].concat()))
+}
+
 /// Rows of several streams with everything that can be in a row.
 fn varied_rows(streams: u32, per_stream: u32) -> Vec<TestRow> {
     let mut rows = Vec::new();
@@ -101,7 +106,10 @@ fn varied_rows(streams: u32, per_stream: u32) -> Vec<TestRow> {
                 metadata.push(("a_constant".to_owned(), "x".to_owned()));
             }
             if n % 3 == 0 {
-                metadata.push(("trace".to_owned(), format!("{:032x}", (stream * per_stream + n) as u128 * 0x9E37)));
+                metadata.push((
+                    "trace".to_owned(),
+                    format!("{:032x}", (stream * per_stream + n) as u128 * 0x9E37),
+                ));
             }
             if n % 97 == 5 {
                 metadata.push(("z_rare".to_owned(), String::new()));
@@ -111,7 +119,8 @@ fn varied_rows(streams: u32, per_stream: u32) -> Vec<TestRow> {
                 timestamp: 1_000_000_000 * i64::from(n) + i64::from(stream),
                 level: Level::EVERY[(n / 7) as usize % Level::EVERY.len()],
                 metadata,
-                line: format!("level=info stream={stream} n={n} \u{1F30B} took {}ms", n * 31 % 977).into_bytes(),
+                line: format!("level=info n={n} \u{1F30B} took {}ms id={}", n * 31 % 977, id(stream, n))
+                    .into_bytes(),
             });
         }
     }
@@ -178,7 +187,8 @@ fn lines_with_line_breaks_and_empty_lines_come_back() {
     assert_eq!(read_all(&block), rows);
     let footer = open(&block);
     let narrow = &footer.pages()[0].narrow;
-    let page = footer.pages()[0].decode_narrow(&cut(&block, narrow.range()), Wanted { metadata: true }).unwrap();
+    let page =
+        footer.pages()[0].decode_narrow(&cut(&block, narrow.range()), Wanted { metadata: true }).unwrap();
     assert!(page.levels.is_empty() && page.metadata.is_empty());
 }
 
@@ -300,7 +310,10 @@ fn labels_and_values_are_listed() {
 
 #[test]
 fn minutes_count_every_row_in_the_windows_of_logql() {
-    assert_eq!([minute_of(0), minute_of(1), minute_of(60_000_000_000), minute_of(60_000_000_001)], [0, 1, 1, 2]);
+    assert_eq!(
+        [minute_of(0), minute_of(1), minute_of(60_000_000_000), minute_of(60_000_000_001)],
+        [0, 1, 1, 2]
+    );
     assert_eq!([minute_of(-1), minute_of(-60_000_000_000)], [0, -1]);
     let rows = varied_rows(9, 700);
     let (_, block) = write(options(), &streams(9), &rows);
@@ -341,7 +354,7 @@ fn filters_rule_pages_out_and_never_the_right_one() {
     for (n, entry) in footer.pages().iter().enumerate() {
         let page = read_page(&block, entry).unwrap();
         let line = String::from_utf8(page[page.len() / 2].line.clone()).unwrap();
-        let keys = needle_keys(&line.as_bytes()[11..], false);
+        let keys = needle_keys(line.split("id=").nth(1).unwrap().as_bytes(), false);
         for other in footer.pages() {
             let segment = footer.filter_segment_of(other.index).unwrap();
             let view = segment.open(cut(&block, segment.range())).unwrap();
@@ -351,7 +364,8 @@ fn filters_rule_pages_out_and_never_the_right_one() {
             maybe += usize::from(answer);
         }
     }
-    assert!(maybe < asked / 3, "{maybe} of {asked}");
+    let pages = footer.pages().len();
+    assert!(maybe < pages * 2, "{maybe} of {asked}");
 }
 
 #[test]
@@ -390,7 +404,8 @@ fn copied_pages_keep_rows_counts_and_filters() {
     let view = segment.open(cut(&block_a, segment.range())).unwrap();
     let mut writer = BlockWriter::new(small, all.clone()).unwrap();
     let mut out = Vec::new();
-    let extra = TestRow { stream: 19, timestamp: 5, level: Level::Warn, metadata: vec![], line: b"extra".to_vec() };
+    let extra =
+        TestRow { stream: 19, timestamp: 5, level: Level::Warn, metadata: vec![], line: b"extra".to_vec() };
     let push = |writer: &mut BlockWriter| {
         let row = Row { stream: 19, timestamp: 5, level: Level::Warn, line: &extra.line };
         writer.push_row(row, std::iter::empty()).unwrap();
@@ -405,7 +420,8 @@ fn copied_pages_keep_rows_counts_and_filters() {
     let summary = writer.finish(&mut out).unwrap();
     let block = Bytes::from(out.concat());
     let mut expected = vec![extra.clone()];
-    expected.extend(rows_a.iter().cloned().map(|row| TestRow { stream: ordinals[row.stream as usize], ..row }));
+    expected
+        .extend(rows_a.iter().cloned().map(|row| TestRow { stream: ordinals[row.stream as usize], ..row }));
     expected.push(extra.clone());
     assert_eq!(read_all(&block), expected);
     assert_eq!(summary.rows, rows_a.len() as u64 + 2);
@@ -479,7 +495,13 @@ fn any_rows() -> impl Strategy<Value = Vec<TestRow>> {
     let text = prop_oneof!["[a-c\n]{0,6}", ".{0,12}", Just(String::new())];
     let pair = ("[a-e]{1,2}", text.clone());
     let row = (0..6u32, any::<i16>(), 0..9usize, prop::collection::btree_map(pair.0, pair.1, 0..4), text);
-    let make = |(stream, time, level, metadata, line): (u32, i16, usize, std::collections::BTreeMap<_, _>, String)| {
+    let make = |(stream, time, level, metadata, line): (
+        u32,
+        i16,
+        usize,
+        std::collections::BTreeMap<_, _>,
+        String,
+    )| {
         TestRow {
             stream,
             timestamp: i64::from(time) * 1_000_000_007,

@@ -1,7 +1,7 @@
 //! The filter of one page: a Bloom filter of 64-byte blocks in slices.
 //!
-//! A key chooses a slice, a block of the slice and two bits of the block. Two bits at about four bits
-//! per key let one key in seven pass wrongly; a UUID has four keys, all of which must pass.
+//! A key chooses a slice, a block of the slice and two bits of the block. One absent key in five passes,
+//! but a needle worth looking for has several keys, and all of them must pass.
 
 use crate::codec::crc32c;
 use crate::needle::keys::text_keys;
@@ -12,9 +12,10 @@ pub const SLICES: usize = 8;
 /// Bytes per block: a cache line.
 pub(crate) const BLOCK_BYTES: usize = 64;
 
-/// Bits per distinct key that a filter is sized for. 4.0 lets (1 - e^(-2/4))^2 = 15 % of absent keys
-/// pass: 0.15^4 = 0.05 % of pages for a UUID.
-const BITS_PER_KEY: f64 = 4.0;
+/// Bits per distinct key that a filter is sized for. 3.25 lets (1 - e^(-2/3.25))^2 = 21 % of absent keys
+/// pass. A UUID has six keys, 32 hex digits have five, so about one page in 5,000 passes wrongly; a
+/// span id of 16 hex digits has one or two, and one page in ten passes.
+const BITS_PER_KEY: f64 = 3.25;
 
 /// Bits of the bitmap that counts distinct keys: 32 KiB, enough for pages of 2 MiB of random text.
 const COUNTER_BITS: usize = 1 << 18;

@@ -1,0 +1,414 @@
+//! Measures the writer, the readers and the filters on packs of Loki push requests, as the measuring
+//! program of the project makes them (`gen-logs`): speeds per thread and bytes by part.
+//!
+//! `cargo run --release -p sandur-format --example measure_log_block -- DATA-FOLDER [--zstd LEVEL] [--hours N]`
+//!
+//! A pack is frames of: payload length (u32), items (u32), raw bytes (u64), newest timestamp (i64), payload.
+
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+
+use anyhow::{Context, Result, bail};
+use bytes::Bytes;
+use sandur_base::{Env, Id};
+use sandur_format::log_block::{BlockOptions, BlockSummary, BlockWriter, Footer, Row, Wanted, sort_streams};
+use sandur_format::needle::{FilterBuilder, PageFilter, needle_keys, text_keys};
+use sandur_format::wal_segment::{Frame, FrameId, Record, encode_frame};
+use sandur_model::{
+    Arena, ArenaCodec, Entry, Labels, Level, LogBatch, MatchOp, Matcher, Span, StreamEntries, TenantId,
+    TimeRange,
+};
+
+fn main() -> Result<()> {
+    let mut arguments = std::env::args().skip(1);
+    let folder = arguments.next().context("give the folder of a data set")?;
+    let (mut zstd_level, mut hours) = (3, 24);
+    while let Some(option) = arguments.next() {
+        let value = arguments.next().context("an option needs a value")?;
+        match option.as_str() {
+            "--zstd" => zstd_level = value.parse()?,
+            "--hours" => hours = value.parse()?,
+            _ => bail!("unknown option {option}"),
+        }
+    }
+    let clock = Clock(Env::system(1));
+    let batches = clock.time("read and decode requests", 0, || read_packs(Path::new(&folder)))?;
+    measure_wal(&clock, &batches)?;
+    let rows = Rows::of(&batches);
+    println!(
+        "{} rows, {} streams, {:.1} MB of lines",
+        rows.order.len(),
+        rows.streams.len(),
+        rows.raw as f64 / 1e6
+    );
+    let windows = rows.windows(hours);
+    let mut blocks = Vec::new();
+    for window in &windows {
+        blocks.push(measure_writer(&clock, &rows, window, zstd_level)?);
+    }
+    let stored: u64 = blocks.iter().map(|(summary, _)| summary.size).sum();
+    println!(
+        "stored: {:.1} MB = {:.4} of raw in {} blocks",
+        stored as f64 / 1e6,
+        stored as f64 / rows.raw as f64,
+        blocks.len()
+    );
+    let footers = measure_readers(&clock, &blocks)?;
+    measure_parts(&clock, &rows, zstd_level);
+    measure_pruning(&clock, &blocks, &footers)
+}
+
+struct Clock(Env);
+
+impl Clock {
+    fn time<T>(&self, what: &str, bytes: u64, work: impl FnOnce() -> T) -> T {
+        let start = self.0.monotonic();
+        let result = work();
+        report(what, bytes, self.0.monotonic() - start);
+        result
+    }
+}
+
+fn report(what: &str, bytes: u64, took: Duration) {
+    let speed = if bytes > 0 {
+        format!("{:9.0} MB/s", bytes as f64 / 1e6 / took.as_secs_f64())
+    } else {
+        String::new()
+    };
+    println!("{what:44} {:10.3} ms {speed}", took.as_secs_f64() * 1e3);
+}
+
+fn read_packs(folder: &Path) -> Result<Vec<LogBatch>> {
+    let mut names: Vec<_> =
+        std::fs::read_dir(folder)?.map(|e| e.map(|e| e.path())).collect::<Result<_, _>>()?;
+    names.retain(|path| path.extension().is_some_and(|e| e == "pack"));
+    names.sort();
+    let mut batches = Vec::new();
+    for name in names {
+        let bytes = Bytes::from(std::fs::read(&name)?);
+        let mut at = 0;
+        while at < bytes.len() {
+            let length = u32::from_le_bytes(bytes[at..at + 4].try_into()?) as usize;
+            batches.push(decode_push(bytes.slice(at + 24..at + 24 + length))?);
+            at += 24 + length;
+        }
+    }
+    Ok(batches)
+}
+
+/// A field of a protobuf message: number, varint value or position and length of its bytes.
+fn field(bytes: &[u8], at: &mut usize) -> (u64, u64, Span) {
+    let tag = varint(bytes, at);
+    let value = varint(bytes, at);
+    let mut span = Span::default();
+    if tag & 7 == 2 {
+        span = Span { start: *at as u32, len: value as u32 };
+        *at += value as usize;
+    }
+    (tag >> 3, value, span)
+}
+
+fn varint(bytes: &[u8], at: &mut usize) -> u64 {
+    let (mut value, mut shift) = (0, 0);
+    loop {
+        let byte = bytes[*at];
+        *at += 1;
+        value |= u64::from(byte & 0x7F) << shift;
+        shift += 7;
+        if byte < 0x80 {
+            return value;
+        }
+    }
+}
+
+fn decode_push(compressed: Bytes) -> Result<LogBatch> {
+    let bytes = Bytes::from(snappy(&compressed)?);
+    let (mut streams, mut at) = (Vec::new(), 0);
+    while at < bytes.len() {
+        let (_, _, stream) = field(&bytes, &mut at);
+        streams.push(decode_stream(&bytes, stream)?);
+    }
+    let arena = Arena { bytes, compressed: Some((ArenaCodec::Snappy, compressed)) };
+    Ok(LogBatch { tenant: TenantId::default_tenant(), arena, metadata: Vec::new(), streams })
+}
+
+fn snappy(block: &[u8]) -> Result<Vec<u8>> {
+    let mut at = 0;
+    let length = varint(block, &mut at) as usize;
+    Ok(sandur_format::codec::compress::get_snappy(block, length, "request", 0)?)
+}
+
+fn decode_stream(bytes: &[u8], stream: Span) -> Result<StreamEntries> {
+    let (mut labels, mut entries, mut at) = (Labels::default(), Vec::new(), stream.start as usize);
+    while at < stream.end() {
+        let (number, _, span) = field(bytes, &mut at);
+        if number == 1 {
+            labels = Labels::parse(std::str::from_utf8(span.of(bytes))?)?;
+            continue;
+        }
+        let mut entry = Entry {
+            timestamp: 0,
+            line: Span::default(),
+            metadata_start: 0,
+            metadata_len: 0,
+            level: Level::None,
+        };
+        let mut at = span.start as usize;
+        while at < span.end() {
+            let (number, _, part) = field(bytes, &mut at);
+            match number {
+                1 => {
+                    let mut at = part.start as usize;
+                    while at < part.end() {
+                        let (number, value, _) = field(bytes, &mut at);
+                        entry.timestamp += value as i64 * if number == 1 { 1_000_000_000 } else { 1 };
+                    }
+                }
+                2 => entry.line = part,
+                _ => {}
+            }
+        }
+        entries.push(entry);
+    }
+    let level = labels.get("level").and_then(Level::from_name).unwrap_or(Level::Unknown);
+    entries.iter_mut().for_each(|entry| entry.level = level);
+    Ok(StreamEntries { id: labels.stream_id(), labels: Arc::new(labels), entries })
+}
+
+fn measure_wal(clock: &Clock, batches: &[LogBatch]) -> Result<()> {
+    let raw: u64 = batches.iter().map(LogBatch::line_bytes).sum();
+    let mut files: Vec<Vec<Bytes>> = Vec::new();
+    clock.time("WAL encode", raw, || {
+        for (sequence, group) in batches.chunks(8).enumerate() {
+            let records = group.iter().map(Record::of).collect::<Result<Vec<_>, _>>()?;
+            let mut pieces = Vec::new();
+            let id = FrameId { incarnation: Id::from_parts(1, 2), sequence: sequence as u64 };
+            encode_frame(id, &records, &mut pieces)?;
+            files.push(pieces);
+        }
+        Ok::<_, sandur_format::Error>(())
+    })?;
+    let stored: usize = files.iter().flatten().map(Bytes::len).sum();
+    let arenas: usize =
+        batches.iter().filter_map(|b| b.arena.compressed.as_ref()).map(|(_, b)| b.len()).sum();
+    println!("WAL: {:.1} MB stored, of which {:.1} MB text", stored as f64 / 1e6, arenas as f64 / 1e6);
+    let files: Vec<Bytes> = files.iter().map(|pieces| pieces.concat().into()).collect();
+    let rows = clock.time("WAL decode", raw, || {
+        files.iter().try_fold(0, |rows, file| {
+            let batches = Frame::from_object(file.clone())?.batches()?;
+            Ok::<_, sandur_format::Error>(rows + batches.iter().map(LogBatch::rows).sum::<usize>())
+        })
+    })?;
+    println!("WAL: {rows} rows read");
+    Ok(())
+}
+
+/// All rows in the order of a block.
+struct Rows<'a> {
+    batches: &'a [LogBatch],
+    streams: Vec<Arc<Labels>>,
+    /// Stream ordinal, timestamp, batch, stream in the batch, entry.
+    order: Vec<(u32, i64, u32, u32, u32)>,
+    raw: u64,
+}
+
+impl<'a> Rows<'a> {
+    fn of(batches: &'a [LogBatch]) -> Self {
+        let mut streams: Vec<Arc<Labels>> =
+            batches.iter().flat_map(|b| &b.streams).map(|s| s.labels.clone()).collect();
+        sort_streams(&mut streams);
+        let ordinals: std::collections::HashMap<_, u32> =
+            streams.iter().enumerate().map(|(n, s)| (s.stream_id(), n as u32)).collect();
+        let mut order = Vec::new();
+        for (batch_at, batch) in batches.iter().enumerate() {
+            for (stream_at, stream) in batch.streams.iter().enumerate() {
+                let ordinal = ordinals[&stream.id];
+                order.extend(stream.entries.iter().enumerate().map(|(at, entry)| {
+                    (ordinal, entry.timestamp, batch_at as u32, stream_at as u32, at as u32)
+                }));
+            }
+        }
+        order.sort_unstable();
+        Self { batches, streams, order, raw: batches.iter().map(LogBatch::line_bytes).sum() }
+    }
+
+    fn line(&self, row: &(u32, i64, u32, u32, u32)) -> (&'a Entry, &'a [u8]) {
+        let batch = &self.batches[row.2 as usize];
+        let entry = &batch.streams[row.3 as usize].entries[row.4 as usize];
+        (entry, entry.line.of(&batch.arena.bytes))
+    }
+
+    fn windows(&self, hours: i64) -> Vec<TimeRange> {
+        let length = hours * 3_600_000_000_000;
+        let mut windows: Vec<i64> = self.order.iter().map(|row| row.1 / length).collect();
+        windows.sort_unstable();
+        windows.dedup();
+        windows.into_iter().map(|w| TimeRange::new(w * length, (w + 1) * length)).collect()
+    }
+}
+
+fn measure_writer(
+    clock: &Clock,
+    rows: &Rows<'_>,
+    window: &TimeRange,
+    zstd_level: i32,
+) -> Result<(BlockSummary, Bytes)> {
+    let mut options = BlockOptions::new(TenantId::default_tenant(), *window, 1);
+    options.zstd_level = zstd_level;
+    let mine: Vec<_> = rows.order.iter().filter(|row| window.contains(row.1)).collect();
+    let raw = mine.iter().map(|row| rows.line(row).1.len() as u64).sum();
+    let mut writer = BlockWriter::new(options, rows.streams.clone())?;
+    let (mut out, mut held) = (Vec::new(), 0);
+    let summary = clock.time("write a block", raw, || {
+        for row in mine {
+            let (entry, line) = rows.line(row);
+            let row = Row { stream: row.0, timestamp: row.1, level: entry.level, line };
+            writer.push_row(row, std::iter::empty())?;
+            if row.timestamp % 16 == 0 {
+                held = held.max(writer.memory_bytes());
+                writer.take_output(&mut out);
+            }
+        }
+        writer.finish(&mut out)
+    })?;
+    println!("at most {:.1} MB held while writing", held as f64 / 1e6);
+    Ok((summary, Bytes::from(out.concat())))
+}
+
+fn measure_readers(clock: &Clock, blocks: &[(BlockSummary, Bytes)]) -> Result<Vec<Footer>> {
+    let mut footers = Vec::new();
+    for (summary, block) in blocks {
+        let bytes = block.slice(summary.footer_offset as usize..);
+        let footer = clock.time("open a footer", 0, || Footer::open(bytes.clone()))?;
+        let raw = summary.raw_bytes as f64 / 100.0;
+        let sizes = |name: &str, bytes: u64| {
+            println!("  {name:24} {bytes:12} bytes {:8.4} % of raw", bytes as f64 / raw)
+        };
+        sizes("lines", footer.pages().iter().map(|p| u64::from(p.lines.len)).sum());
+        sizes("narrow columns", footer.pages().iter().map(|p| u64::from(p.narrow.len)).sum());
+        sizes("filters", footer.filter_segments().iter().map(|s| s.range().end - s.range().start).sum());
+        for section in footer.sections() {
+            sizes(section.name, section.stored_bytes.into());
+        }
+        println!(
+            "  {} pages, footer holds {:.1} MB in memory",
+            footer.pages().len(),
+            footer.memory_bytes() as f64 / 1e6
+        );
+        let counts = clock.time("decode all minute counts", 0, || {
+            footer.minute_counts().decode(None, |minute, lines, bytes| (minute, lines, bytes))
+        })?;
+        println!("  {} counts in {} runs", counts.counts.len(), counts.runs.len());
+        let matchers = [
+            Matcher::new("app", MatchOp::Equal, "checkout")?,
+            Matcher::new("host", MatchOp::Regex, ".*[13]")?,
+        ];
+        let selected = clock.time("select streams", 0, || footer.select(&matchers))?;
+        println!("  {} streams", selected.len());
+        let raw = summary.raw_bytes;
+        let cut = |range: std::ops::Range<u64>| block.slice(range.start as usize..range.end as usize);
+        clock.time("decode narrow columns", raw, || {
+            footer.pages().iter().try_for_each(|p| {
+                p.decode_narrow(&cut(p.narrow.range()), Wanted { metadata: true }).map(drop)
+            })
+        })?;
+        clock.time("decode lines", raw, || {
+            footer.pages().iter().try_for_each(|p| p.decode_lines(&cut(p.lines.range())).map(drop))
+        })?;
+        footers.push(footer);
+    }
+    Ok(footers)
+}
+
+/// The expensive parts of the writer alone, on pages of 2 MiB.
+fn measure_parts(clock: &Clock, rows: &Rows<'_>, zstd_level: i32) {
+    let mut text = Vec::new();
+    for row in &rows.order {
+        text.extend_from_slice(rows.line(row).1);
+        text.push(b'\n');
+    }
+    let total = text.len() as u64;
+    let mut keys = Vec::new();
+    clock.time("keys alone", total, || {
+        for page in text.chunks(2 << 20) {
+            keys.clear();
+            text_keys(page, &mut keys);
+        }
+    });
+    let mut builder = FilterBuilder::new();
+    let mut filters: Vec<PageFilter> = Vec::new();
+    clock.time("keys and filters", total, || {
+        for page in text.chunks(2 << 20) {
+            builder.add_text(page);
+            filters.push(builder.finish());
+        }
+    });
+    let bytes: usize = filters.iter().map(PageFilter::len).sum();
+    println!("  filters: {:.4} % of raw", bytes as f64 * 100.0 / total as f64);
+    for level in [1, zstd_level] {
+        let mut out = Vec::new();
+        let mut stored = 0;
+        clock.time(&format!("zstd -{level} alone"), total, || {
+            for page in text.chunks(2 << 20) {
+                out.clear();
+                stored += sandur_format::codec::compress::put_zstd(&mut out, page, level);
+            }
+        });
+        println!("  {:.4} of raw", stored as f64 / total as f64);
+    }
+}
+
+fn measure_pruning(clock: &Clock, blocks: &[(BlockSummary, Bytes)], footers: &[Footer]) -> Result<()> {
+    let mut views = Vec::new();
+    for ((_, block), footer) in blocks.iter().zip(footers) {
+        for segment in footer.filter_segments() {
+            let range = segment.range();
+            views.push((
+                segment.pages(),
+                segment.open(block.slice(range.start as usize..range.end as usize))?,
+            ));
+        }
+    }
+    let hex = |seed: u64, digits: usize| -> String {
+        let mut state = seed.wrapping_mul(0x9E37_79B9_7F4A_7C15) ^ 0xDEAD_BEEF;
+        let mut text = String::new();
+        while text.len() < digits {
+            state = (state ^ (state >> 29)).wrapping_mul(0xBF58_476D_1CE4_E5B9).wrapping_add(seed);
+            text.push_str(&format!("{:08x}", state >> 32));
+        }
+        text.truncate(digits);
+        text
+    };
+    let uuid = |seed| {
+        let h = hex(seed, 32);
+        format!("{}-{}-4{}-a{}-{}", &h[..8], &h[8..12], &h[13..16], &h[17..20], &h[20..])
+    };
+    let kinds: [(&str, &dyn Fn(u64) -> String); 6] = [
+        ("absent uuid", &uuid),
+        ("absent 32 hex digits", &|n| hex(n, 32)),
+        ("absent 16 hex digits", &|n| hex(n, 16)),
+        ("span_id\":\"16 hex", &|n| format!("\"span_id\":\"{}\"", hex(n, 16))),
+        ("user id in JSON", &|n| format!("\"user\":{{\"id\":\"nobody{}\"", n % 1000)),
+        ("rare phrase", &|_| "quorum lost while committing ledger segment".to_owned()),
+    ];
+    let pages: usize = footers.iter().map(|f| f.pages().len()).sum();
+    for (what, make) in kinds {
+        let needles: Vec<_> = (1..=200u64).map(|n| needle_keys(make(n).as_bytes(), false)).collect();
+        let keys: usize = needles.iter().map(Vec::len).sum();
+        let mut passed = 0;
+        let start = clock.0.monotonic();
+        for needle in &needles {
+            for (range, view) in &views {
+                passed += range.clone().filter(|&page| view.may_contain(page, needle)).count();
+            }
+        }
+        let took = (clock.0.monotonic() - start) / needles.len() as u32;
+        let average = passed as f64 / needles.len() as f64;
+        println!(
+            "{what:24} {:.1} keys: {average:7.2} of {pages} pages pass, {took:?} per needle",
+            keys as f64 / 200.0
+        );
+    }
+    Ok(())
+}

@@ -1,0 +1,215 @@
+//! Minimizers of folded grams: the keys of texts and needles.
+//!
+//! A gram is [`GRAM`] bytes, letters folded to lower case. It is one of three kinds, in this order:
+//! * 0, text: no digit;
+//! * 1, mixed: a digit beside anything that does not stand in an id; all digits count as `0`;
+//! * 2, id: letters, digits and `-` only, with a digit.
+//!
+//! The hash of a gram begins with its kind, so a window keeps an id gram only when it lies wholly within
+//! an id. Timestamps, durations and counters, which differ in every line and which nobody looks for by
+//! substring, so leave keys that repeat from line to line, and the filter is half as large as
+//! it would be; ids of [`NEEDLE_MIN`] characters and more keep all of their digits.
+//!
+//! A text is worked on in steps whose arrays stay in the first-level cache: fold and classify bytes, hash
+//! grams, take the minima of windows, keep those that change. The stages that a compiler cannot turn
+//! into vectors by itself have a second form for AVX2; both give the same keys.
+
+#[cfg(target_arch = "x86_64")]
+mod avx2;
+
+/// Bytes per gram.
+pub const GRAM: usize = 6;
+/// Consecutive grams of which the least hash is kept.
+pub const WINDOW: usize = 8;
+/// Shortest needle that has a whole window.
+pub const NEEDLE_MIN: usize = GRAM + WINDOW - 1;
+
+/// Windows per step: the arrays of a step stay in the first-level cache.
+const STEP: usize = 1024;
+/// Positions that a step looks at: more than it needs, so that every loop has whole vectors.
+const ROOM: usize = STEP + 32;
+
+/// Keys met within the last few thousand are not repeated: a direct-mapped memory of this many keys.
+const RECENT: usize = 4096;
+
+/// Appends the keys of `text` to `keys`; most repetitions are left out. Texts of less than
+/// [`NEEDLE_MIN`] bytes have none.
+pub fn text_keys(text: &[u8], keys: &mut Vec<u32>) {
+    #[cfg(target_arch = "x86_64")]
+    if std::arch::is_x86_feature_detected!("avx2") && std::arch::is_x86_feature_detected!("popcnt") {
+        // SAFETY: the function needs these two and nothing else, and the processor has them.
+        #[allow(unsafe_code)]
+        unsafe {
+            avx2::text_keys(text, keys)
+        };
+        return;
+    }
+    text_keys_portable(text, keys);
+}
+
+/// [`text_keys`] without regard to the processor.
+pub(crate) fn text_keys_portable(text: &[u8], keys: &mut Vec<u32>) {
+    every_key::<Portable>(text, keys);
+}
+
+/// The keys of a needle, all of which a text must have that holds it. Empty when the needle is too
+/// short to be tested.
+///
+/// With `ignore_ascii_case` the needle stands for every text that is equal after folding ASCII letters.
+/// The caller guarantees that its matching folds nothing else: Unicode also folds the Kelvin sign to
+/// `k` and the long s to `s`, so a Unicode-aware pattern with `k` or `s` must not be given as a literal.
+/// Filters fold on both sides, so the keys are the same in both cases.
+pub fn needle_keys(literal: &[u8], ignore_ascii_case: bool) -> Vec<u32> {
+    let _ = ignore_ascii_case;
+    let mut keys = Vec::new();
+    text_keys(literal, &mut keys);
+    keys.sort_unstable();
+    keys.dedup();
+    keys
+}
+
+/// The stages that depend on the processor.
+trait Stages {
+    /// Hashes of the grams at each position.
+    fn hash(arrays: &mut Arrays);
+    /// Those of the first `count` minima that differ from the one before, gathered at the start of
+    /// `changed`; returns how many.
+    fn changes(minima: &[u32; STEP + 1], count: usize, changed: &mut [u32; STEP + 8]) -> usize;
+}
+
+#[inline(always)]
+fn every_key<S: Stages>(text: &[u8], keys: &mut Vec<u32>) {
+    if text.len() < NEEDLE_MIN {
+        return;
+    }
+    let windows = text.len() - NEEDLE_MIN + 1;
+    let mut arrays = Arrays {
+        folded: [0; ROOM + 16],
+        digits: [0; ROOM + 16],
+        ids: [0; ROOM + 16],
+        kinds: [0; ROOM],
+        hashes: [0; ROOM],
+    };
+    let mut recent = [0u32; RECENT];
+    let mut minima = [0u32; STEP + 1];
+    let mut changed = [0u32; STEP + 8];
+    let mut start = 0;
+    while start < windows {
+        let count = (windows - start).min(STEP);
+        arrays.fold(&text[start..start + count + NEEDLE_MIN - 1]);
+        arrays.classify();
+        S::hash(&mut arrays);
+        // The last minimum of the step before stands before the first of this one.
+        minima[0] = minima[STEP];
+        arrays.minimize(&mut minima);
+        let changes = S::changes(&minima, count, &mut changed);
+        append_new(&changed[..changes], &mut recent, keys);
+        start += count;
+    }
+}
+
+/// Appends the keys that were not met recently.
+#[inline(always)]
+fn append_new(changed: &[u32], recent: &mut [u32; RECENT], keys: &mut Vec<u32>) {
+    let start = keys.len();
+    keys.resize(start + changed.len(), 0);
+    let new = &mut keys[start..];
+    let mut kept = 0;
+    for &key in changed {
+        let slot = &mut recent[(key >> 3) as usize % RECENT];
+        new[kept] = key;
+        kept += usize::from(*slot != key);
+        *slot = key;
+    }
+    keys.truncate(start + kept);
+}
+
+/// What a step works on. Positions after the last whole window hold anything; nobody looks at them.
+struct Arrays {
+    /// Bytes with letters folded.
+    folded: [u8; ROOM + 16],
+    /// 0x0F where a byte is a digit: the bits that make the difference between digits.
+    digits: [u8; ROOM + 16],
+    /// 1 where a byte may stand in an id.
+    ids: [u8; ROOM + 16],
+    /// Kind of the gram at each position.
+    kinds: [u8; ROOM],
+    hashes: [u32; ROOM],
+}
+
+impl Arrays {
+    #[inline(always)]
+    fn fold(&mut self, text: &[u8]) {
+        let places = self.folded.iter_mut().zip(&mut self.digits).zip(&mut self.ids);
+        for (((folded, digit), id), &byte) in places.zip(text) {
+            let upper = byte.wrapping_sub(b'A') < 26;
+            let low = byte | (u8::from(upper) << 5);
+            let is_digit = byte.wrapping_sub(b'0') < 10;
+            *folded = low;
+            *digit = if is_digit { 0x0F } else { 0 };
+            *id = u8::from(is_digit | (low.wrapping_sub(b'a') < 26) | (byte == b'-'));
+        }
+    }
+
+    #[inline(always)]
+    fn classify(&mut self) {
+        for at in 0..ROOM {
+            let ids = |n: usize| self.ids[at + n];
+            let digits = |n: usize| self.digits[at + n];
+            let id = ids(0) & ids(1) & ids(2) & ids(3) & ids(4) & ids(5);
+            let digit = (digits(0) | digits(1) | digits(2) | digits(3) | digits(4) | digits(5)) & 1;
+            self.kinds[at] = digit + (digit & id);
+        }
+    }
+
+    /// Minima over 2, 4 and then 8 hashes: each pass joins two windows of the pass before.
+    #[inline(always)]
+    fn minimize(&mut self, minima: &mut [u32; STEP + 1]) {
+        for at in 0..ROOM - 1 {
+            self.hashes[at] = self.hashes[at].min(self.hashes[at + 1]);
+        }
+        for at in 0..ROOM - 2 {
+            self.hashes[at] = self.hashes[at].min(self.hashes[at + 2]);
+        }
+        for at in 0..STEP {
+            minima[at + 1] = self.hashes[at].min(self.hashes[at + 4]);
+        }
+    }
+}
+
+/// First and second multiplier of a gram's two words, and the multiplier of their mix: odd, else
+/// arbitrary. They are part of the format.
+const MULTIPLIERS: [u32; 3] = [0x9E37_79B1, 0x85EB_CA77, 0x2C1B_3C6D];
+
+/// For every processor.
+struct Portable;
+
+impl Stages for Portable {
+    #[inline(always)]
+    fn hash(arrays: &mut Arrays) {
+        for at in 0..ROOM {
+            let word = |bytes: &[u8]| u32::from_le_bytes(bytes.try_into().expect("four bytes"));
+            let kind = u32::from(arrays.kinds[at]);
+            // All ones for an id, whose digits count; else the digits' low bits are taken away.
+            let keep = 0u32.wrapping_sub(kind >> 1);
+            let gram = |n: usize| {
+                let from = at + n..at + n + 4;
+                word(&arrays.folded[from.clone()]) & (!word(&arrays.digits[from]) | keep)
+            };
+            let mixed = gram(0).wrapping_mul(MULTIPLIERS[0]) ^ gram(2).wrapping_mul(MULTIPLIERS[1]);
+            let hash = (mixed ^ (mixed >> 15)).wrapping_mul(MULTIPLIERS[2]);
+            // Never 0, which marks an empty place among the recent keys.
+            arrays.hashes[at] = kind << 30 | hash >> 2 | 1;
+        }
+    }
+
+    #[inline(always)]
+    fn changes(minima: &[u32; STEP + 1], count: usize, changed: &mut [u32; STEP + 8]) -> usize {
+        let mut changes = 0;
+        for pair in minima[..count + 1].windows(2) {
+            changed[changes] = pair[1];
+            changes += usize::from(pair[0] != pair[1]);
+        }
+        changes
+    }
+}
