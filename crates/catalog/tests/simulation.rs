@@ -49,10 +49,16 @@ struct History {
     removing: BTreeSet<Id>,
     /// Processes that crashed and whose writers may be adopted.
     dead: BTreeSet<Id>,
+    /// Blocks that existed once and do not any more.
+    gone: BTreeSet<Id>,
+    /// Blocks as the watcher last saw them.
+    existing: BTreeSet<Id>,
     /// The last floor of every writer that was ever seen.
     floors: BTreeMap<Id, u64>,
     uncertain: u64,
     commits: u64,
+    conflicts: u64,
+    reloads: u64,
 }
 
 struct World {
@@ -141,7 +147,7 @@ impl World {
             if stopping {
                 return;
             }
-            self.env.sleep(Duration::from_millis(50)).await;
+            self.env.sleep(Duration::from_millis(250)).await;
         }
     }
 
@@ -150,6 +156,11 @@ impl World {
         for writer in snapshot.writers().values() {
             history.floors.insert(writer.incarnation, writer.floor);
         }
+        let existing: BTreeSet<Id> = snapshot.all_blocks().map(|b| b.id).collect();
+        let gone: Vec<Id> = history.existing.difference(&existing).copied().collect();
+        history.gone.extend(gone);
+        assert!(existing.is_disjoint(&history.gone), "a block is back in {}", snapshot.number());
+        history.existing = existing;
         let floors: u64 = history.floors.values().sum();
         let rows: u64 = snapshot.all_blocks().map(|b| b.rows).sum();
         assert_eq!(rows, floors, "rows are lost or doubled in {}", snapshot.number());
@@ -175,7 +186,12 @@ impl Process {
 
     /// Puts the block and commits; a process may lose interest in between.
     async fn commit(&self, meta: &BlockMeta, edits: Vec<Edit>, guard: Vec<Precondition>) {
-        if self.write(meta).await && !self.world.chance(8) {
+        let is_written = self.write(meta).await;
+        if self.world.chance(10) {
+            // Long enough for others to take this process for dead and its block for an orphan.
+            self.world.sleep_up_to(90_000).await;
+        }
+        if is_written && !self.world.chance(8) {
             let mut all = vec![Edit::AddBlock(meta.clone())];
             all.extend(edits);
             let result = self.catalog.commit(self.incarnation, all, guard).await;
@@ -223,6 +239,12 @@ impl Process {
         self.commit(&meta, inputs.map(remove).to_vec(), guard).await;
     }
 
+    /// A block without rows and without any guard: only the state machine protects it.
+    async fn import(&self) {
+        let meta = self.new_block(0);
+        self.commit(&meta, vec![], vec![]).await;
+    }
+
     async fn adopt(&self) {
         let Ok(snapshot) = self.catalog.refresh().await else { return };
         let dead = self.world.history().dead.clone();
@@ -239,7 +261,8 @@ impl Process {
     async fn act(self: Arc<Self>) {
         for _ in 0..STEPS {
             match self.world.env.random_below(10) {
-                0..=4 => self.flush().await,
+                0..=3 => self.flush().await,
+                4 => self.import().await,
                 5..=6 => self.compact().await,
                 7 => self.adopt().await,
                 8 => {
@@ -251,7 +274,7 @@ impl Process {
                 // A long sleep: others truncate the log meanwhile.
                 _ => self.world.sleep_up_to(120_000).await,
             }
-            self.world.sleep_up_to(3_000).await;
+            self.world.sleep_up_to(1_500).await;
         }
     }
 
@@ -265,7 +288,7 @@ impl Process {
             if self.world.chance(30) {
                 let _ = collector.collect(self.incarnation).await;
             }
-            if self.world.chance(10) {
+            if self.world.chance(20) {
                 let now = Id::from_parts((self.world.env.now_ns() / 1_000_000) as u64, 0);
                 let oldest = self.pending.lock().unwrap().first().copied();
                 let uncommitted_from = oldest.map_or(now, |id| id.min(now));
@@ -283,6 +306,10 @@ async fn live(world: Arc<World>, name: String) {
         let actors: Vec<Task<()>> =
             (0..ACTORS).map(|_| world.env.spawn("actor", Arc::clone(&process).act())).collect();
         let house = world.chance(70).then(|| world.env.spawn("house", Arc::clone(&process).keep_house()));
+        if world.chance(30) {
+            // Wrongly presumed dead: it may be adopted while it goes on.
+            world.history().dead.insert(process.incarnation);
+        }
         match world.env.random_below(3) {
             // Crash: everything ends where it is, except what is on its way to the store.
             0 if generation == 0 => world.sleep_up_to(60_000).await,
@@ -296,6 +323,9 @@ async fn live(world: Arc<World>, name: String) {
             _ => join(actors).await,
         }
         drop(house);
+        let metrics = process.catalog.metrics();
+        world.history().conflicts += metrics.conflicts.get();
+        world.history().reloads += metrics.reloads.get();
         world.history().dead.insert(process.incarnation);
     }
 }
@@ -323,8 +353,13 @@ async fn scenario(seed: u64) -> Vec<String> {
     finish(&world).await;
     let mut trace = fault.trace();
     let history = world.history();
-    let sums = (history.commits, history.acknowledged.len(), history.rejected.len(), history.uncertain);
-    trace.push(format!("commits, acknowledged, rejected, uncertain: {sums:?}; {:?}", fault.injected()));
+    let (acknowledged, rejected) = (history.acknowledged.len(), history.rejected.len());
+    let History { commits, uncertain, conflicts, reloads, .. } = *history;
+    trace.push(format!(
+        "{commits} commits: {acknowledged} acknowledged, {rejected} rejected, {uncertain} uncertain; \
+         {conflicts} conflicts, {reloads} reloads; {:?}",
+        fault.injected()
+    ));
     trace
 }
 
