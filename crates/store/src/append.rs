@@ -16,7 +16,6 @@ use sandur_base::Env;
 use tokio::sync::Mutex;
 
 use crate::classify::{Failure, cause_of_io};
-use crate::directory::create_dir_durably;
 use crate::error::{Error, Place};
 use crate::intent::{Class, Intent};
 use crate::meter::Operation;
@@ -64,7 +63,7 @@ impl Device for File {
 }
 
 impl AppendFile {
-    /// Makes the file, which must not exist, and its directories, all of it durable.
+    /// Makes the file, which must not exist, durably; its directories are there.
     pub(crate) async fn begin(requester: Arc<Requester>, path: &str, file: PathBuf) -> Result<Self, Error> {
         let made = requester.env.run_blocking(move || create_durably(&file)).await;
         let durable = Arc::new(AtomicU64::new(0));
@@ -148,19 +147,10 @@ fn place(requester: &Requester, path: &str) -> Place {
 
 fn create_durably(path: &std::path::Path) -> io::Result<File> {
     let directory = path.parent().expect("an object's file is below the store's root");
-    loop {
-        create_dir_durably(directory)?;
-        match OpenOptions::new().append(true).create_new(true).open(path) {
-            Ok(file) => {
-                file.sync_all()?;
-                File::open(directory)?.sync_all()?;
-                return Ok(file);
-            }
-            // A delete of the directory's last file removed the directory just now.
-            Err(error) if error.kind() == io::ErrorKind::NotFound => {}
-            Err(error) => return Err(error),
-        }
-    }
+    let file = OpenOptions::new().append(true).create_new(true).open(path)?;
+    file.sync_all()?;
+    File::open(directory)?.sync_all()?;
+    Ok(file)
 }
 
 #[cfg(test)]
@@ -194,7 +184,7 @@ mod tests {
     #[tokio::test]
     async fn pieces_are_in_the_file_in_order() {
         let dir = tempfile::tempdir().unwrap();
-        let path = dir.path().join("wal/a/0");
+        let path = dir.path().join("0");
         let file = AppendFile::begin(requester(), "wal/a/0", path.clone()).await.unwrap();
         let many: Vec<Bytes> = (0..3_000u32).map(|n| Bytes::from(format!("{n};"))).collect();
         let expected: Vec<u8> = [b"ab".to_vec(), many.concat()].concat();

@@ -1,15 +1,19 @@
 //! A local directory as a store: made durable, locked, swept and read without detours.
 //!
 //! One process holds the directory, by an advisory lock on the file `LOCK` that the kernel frees
-//! when the process dies. Directories are fsynced when they are made. Staging files (`name#1`)
-//! that a crash left behind are removed at start, while nobody else can be writing.
+//! when the process dies. The names of directories are durable before anything is put into them:
+//! `object_store` fsyncs directories that it makes, but not those that another writer made just
+//! now. At start, while nobody else can be writing, staging files (`name#1`) that a crash left
+//! behind and empty directories are removed; never later, so that no directory vanishes from
+//! under a writer.
 
+use std::collections::HashSet;
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Write};
 use std::ops::Range;
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 
 use bytes::Bytes;
 use rustix::fs::FlockOperation;
@@ -27,7 +31,12 @@ pub(crate) struct Directory {
     root: PathBuf,
     #[expect(dead_code, reason = "held for its lock")]
     lock: Option<File>,
+    /// Directories whose names are known to be durable, so that only new ones cost an fsync.
+    durable: Mutex<HashSet<PathBuf>>,
 }
+
+/// Most directories that are remembered to be durable; beyond, all are found out anew.
+const DURABLE_MAX: usize = 65_536;
 
 impl Directory {
     /// Makes the directory where it is missing, locks it, and sweeps it. Blocks.
@@ -36,8 +45,8 @@ impl Directory {
         create_dir_durably(root).map_err(failed)?;
         let root = fs::canonicalize(root).map_err(failed)?;
         let lock = lock_directory(&root, url)?;
-        sweep_staging_files(&root).map_err(failed)?;
-        Ok(Self { root, lock: Some(lock) })
+        sweep(&root).map_err(failed)?;
+        Ok(Self { root, lock: Some(lock), durable: Mutex::default() })
     }
 
     /// Opens an existing directory for reading, whoever holds it. Blocks.
@@ -46,7 +55,7 @@ impl Directory {
             io::ErrorKind::NotFound => Error::invalid(format!("{url} does not exist; check --store")),
             _ => open_failure(&error, url),
         })?;
-        Ok(Self { root, lock: None })
+        Ok(Self { root, lock: None, durable: Mutex::default() })
     }
 
     /// The directory's absolute path.
@@ -57,6 +66,48 @@ impl Directory {
     /// The file that holds an object.
     pub fn file_of(&self, path: &str) -> PathBuf {
         self.root.join(path)
+    }
+
+    /// Whether the directories above a file are known to be there, durably. Never waits.
+    pub fn is_prepared(&self, file: &Path) -> bool {
+        self.durable.try_lock().is_ok_and(|durable| file.parent().is_some_and(|d| durable.contains(d)))
+    }
+
+    /// Makes the directories above a file, and fsyncs what names them. Also directories that are
+    /// there already: whoever made them may not have got so far. Directories are never removed
+    /// while a store is open, which is what makes this hold. Blocks.
+    pub fn prepare(&self, file: &Path) -> io::Result<()> {
+        let mut durable = self.durable.lock().unwrap_or_else(PoisonError::into_inner);
+        if durable.len() > DURABLE_MAX {
+            durable.clear();
+        }
+        let above = file.ancestors().skip(1).take_while(|d| *d != self.root);
+        let unknown: Vec<&Path> = above.take_while(|d| !durable.contains(*d)).collect();
+        for directory in unknown.into_iter().rev() {
+            match fs::create_dir(directory) {
+                Err(error) if error.kind() != io::ErrorKind::AlreadyExists => return Err(error),
+                _ => {}
+            }
+            File::open(directory.parent().unwrap_or(&self.root))?.sync_all()?;
+            durable.insert(directory.to_owned());
+        }
+        Ok(())
+    }
+
+    /// The directories directly below a prefix that have files somewhere below them. Blocks.
+    pub fn names(&self, prefix: &str) -> io::Result<Vec<String>> {
+        let entries = match fs::read_dir(self.root.join(prefix)) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
+            entries => entries?,
+        };
+        let mut names = Vec::new();
+        for entry in entries {
+            let entry = entry?;
+            if entry.file_type()?.is_dir() && has_files(&entry.path())? {
+                names.push(entry.file_name().to_string_lossy().into_owned());
+            }
+        }
+        Ok(names)
     }
 
     /// Reads ranges of a file, or all of it for `None`. Blocks.
@@ -133,7 +184,7 @@ fn open_failure(error: &io::Error, url: &Arc<str>) -> Error {
 }
 
 /// Makes a directory and its missing parents, and fsyncs every directory that changed. Blocks.
-pub(crate) fn create_dir_durably(directory: &Path) -> io::Result<()> {
+fn create_dir_durably(directory: &Path) -> io::Result<()> {
     if directory.is_dir() {
         return Ok(());
     }
@@ -173,22 +224,46 @@ fn lock_directory(root: &Path, url: &Arc<str>) -> Result<File, Error> {
     Ok(file)
 }
 
-/// Removes what interrupted writes left: files whose names end in `#` and digits.
-fn sweep_staging_files(root: &Path) -> io::Result<()> {
-    let mut directories = vec![root.to_owned()];
-    while let Some(directory) = directories.pop() {
+/// Removes what nobody needs: files that interrupted writes left, whose names end in `#` and
+/// digits, and directories that deletes left empty.
+fn sweep(root: &Path) -> io::Result<()> {
+    let mut unseen = vec![root.to_owned()];
+    let mut directories = Vec::new();
+    while let Some(directory) = unseen.pop() {
         for entry in fs::read_dir(&directory)? {
             let entry = entry?;
-            let kind = entry.file_type()?;
-            if kind.is_dir() {
+            let (kind, name) = (entry.file_type()?, entry.file_name());
+            // The file system's own directory, where the store is a mount point.
+            if kind.is_dir() && name != "lost+found" {
+                unseen.push(entry.path());
                 directories.push(entry.path());
-            } else if kind.is_file() && is_staging_name(&entry.file_name().to_string_lossy()) {
+            } else if kind.is_file() && is_staging_name(&name.to_string_lossy()) {
                 tracing::info!(file = %entry.path().display(), "removing the rest of an interrupted write");
                 fs::remove_file(entry.path())?;
             }
         }
     }
+    // Children stand behind their parents. Those that are not empty stay.
+    for directory in directories.iter().rev() {
+        let _ = fs::remove_dir(directory);
+    }
     Ok(())
+}
+
+fn has_files(directory: &Path) -> io::Result<bool> {
+    let mut unseen = vec![directory.to_owned()];
+    while let Some(directory) = unseen.pop() {
+        for entry in fs::read_dir(&directory)? {
+            let entry = entry?;
+            let kind = entry.file_type()?;
+            if kind.is_dir() {
+                unseen.push(entry.path());
+            } else if !is_staging_name(&entry.file_name().to_string_lossy()) {
+                return Ok(true);
+            }
+        }
+    }
+    Ok(false)
 }
 
 fn is_staging_name(name: &str) -> bool {
@@ -219,16 +294,23 @@ mod tests {
     }
 
     #[test]
-    fn staging_files_are_swept_and_objects_stay() {
+    fn staging_files_and_empty_directories_are_swept_and_objects_stay() {
         let dir = tempfile::tempdir().unwrap();
         fs::create_dir_all(dir.path().join("blocks/t")).unwrap();
+        fs::create_dir_all(dir.path().join("blocks/u/empty")).unwrap();
+        fs::create_dir_all(dir.path().join("lost+found")).unwrap();
         for name in ["blocks/t/a#1", "blocks/t/a", "blocks/t/b#c", "x#22"] {
             fs::write(dir.path().join(name), b"x").unwrap();
         }
         let held = Directory::open_exclusive(dir.path(), &url()).unwrap();
         let exists = |name: &str| held.file_of(name).exists();
         assert!(exists("blocks/t/a") && exists("blocks/t/b#c"));
-        assert!(!exists("blocks/t/a#1") && !exists("x#22"));
+        assert!(!exists("blocks/t/a#1") && !exists("x#22") && !exists("blocks/u") && exists("lost+found"));
+        assert_eq!(held.names("").unwrap(), ["blocks"]);
+        assert!(!held.is_prepared(&held.file_of("wal/a/0")));
+        held.prepare(&held.file_of("wal/a/0")).unwrap();
+        assert!(held.is_prepared(&held.file_of("wal/a/1")) && exists("wal/a"));
+        assert_eq!((held.names("wal").unwrap(), held.names("none").unwrap()), (vec![], vec![]));
     }
 
     #[test]

@@ -126,7 +126,7 @@ impl Policy {
     /// The policy of `class` on a local directory.
     pub fn local(class: Class) -> Self {
         let bucket = Self::bucket(class);
-        Self { first_byte: Duration::from_secs(120), bytes_per_second_min: MIB, attempts_max: 4, ..bucket }
+        Self { first_byte: Duration::from_secs(120), bytes_per_second_min: MIB, attempts_max: 10, ..bucket }
     }
 
     /// How long one attempt that moves `bytes` may take.

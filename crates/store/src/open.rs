@@ -69,9 +69,7 @@ fn open_directory(
         Access::ReadOnly => Directory::open_shared(path, url)?,
     };
     let files = LocalFileSystem::new_with_prefix(directory.root()).map_err(|e| unconnected(e, url))?;
-    // Empty directories go, so that a prefix exists exactly as long as it has objects.
-    let files = files.with_fsync(true).with_automatic_cleanup(true);
-    Ok((directory, Arc::new(files)))
+    Ok((directory, Arc::new(files.with_fsync(true))))
 }
 
 fn unconnected(error: object_store::Error, url: &Arc<str>) -> Error {

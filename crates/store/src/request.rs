@@ -193,7 +193,7 @@ impl Requester {
 
     /// One attempt to write an object.
     pub async fn store(
-        &self,
+        self: &Arc<Self>,
         call: &Call<'_>,
         path: &Path,
         payload: PutPayload,
@@ -202,12 +202,21 @@ impl Requester {
         let bytes = payload.content_length() as u64;
         let limit = self.policy(call.intent.class).attempt_timeout(bytes);
         self.meter.transferred(call.intent.class, call.operation, bytes);
+        self.prepare(path).await?;
         let put = self.objects.put_opts(path, payload, PutOptions::from(mode));
-        match self.limited(limit, put).await {
-            // A put finds nothing missing but its bucket.
-            Err(f) if f.cause == Cause::NotFound => Err(Failure::new(Cause::NoBucket, f.reason)),
-            outcome => outcome.map(UpdateVersion::from),
+        self.limited(limit, put).await.map_err(nowhere).map(UpdateVersion::from)
+    }
+
+    /// Makes the directories above a local object, durably, before something is put there.
+    pub async fn prepare(self: &Arc<Self>, path: &Path) -> Result<(), Failure> {
+        let is_ready = |d: &Directory| d.is_prepared(&d.file_of(path.as_ref()));
+        if self.directory.as_ref().is_none_or(is_ready) {
+            return Ok(());
         }
+        let (requester, name) = (Arc::clone(self), path.to_string());
+        let make = move || requester.directory.as_ref().map_or(Ok(()), |d| d.prepare(&d.file_of(&name)));
+        let made = self.env.run_blocking(make).await;
+        made.map_err(|error| Failure::new(cause_of_io(&error), error.to_string()))
     }
 
     /// One attempt to read an object's size and time; `None` when it is absent.
@@ -238,12 +247,30 @@ impl Requester {
         }
     }
 
+    /// One attempt to find the directories with files directly below a prefix of a local store.
+    pub async fn names(self: &Arc<Self>, prefix: Option<&Path>) -> Result<Vec<String>, Failure> {
+        let (requester, prefix) = (Arc::clone(self), prefix.map_or(String::new(), Path::to_string));
+        let find = move || requester.directory.as_ref().map_or(Ok(Vec::new()), |d| d.names(&prefix));
+        let found = self.env.run_blocking(find).await;
+        let mut names = found.map_err(|error| Failure::new(cause_of_io(&error), error.to_string()))?;
+        names.sort_unstable();
+        Ok(names)
+    }
+
     /// One attempt to remove an object; an absent one is fine.
     pub async fn remove(&self, class: Class, path: &Path) -> Result<(), Failure> {
         match self.limited(self.policy(class).first_byte, self.objects.delete(path)).await {
             Err(failure) if failure.cause != Cause::NotFound => Err(failure),
             _ => Ok(()),
         }
+    }
+}
+
+/// A write finds nothing missing but the bucket, or the whole directory.
+pub(crate) fn nowhere(failure: Failure) -> Failure {
+    match failure.cause {
+        Cause::NotFound => Failure { cause: Cause::NoBucket, ..failure },
+        _ => failure,
     }
 }
 

@@ -318,6 +318,10 @@ impl Store {
         let below = parse_prefix(prefix)?;
         let requester = &self.0.requester;
         let call = Call { intent, operation: Operation::List, path: prefix, bytes: 0 };
+        if requester.directory.is_some() {
+            let attempt = || requester.names(below.as_ref());
+            return requester.persist(call, attempt).await;
+        }
         let limit = requester.policy(intent.class).attempt_timeout(0);
         let attempt = || requester.limited(limit, requester.objects.list_with_delimiter(below.as_ref()));
         let found = requester.persist(call, attempt).await?.common_prefixes;
@@ -353,6 +357,9 @@ impl Store {
             return Err(Error::invalid(reason));
         };
         let file = directory.file_of(path.as_ref());
+        let prepared = requester.prepare(&path).await;
+        let at = || requester.place(&call(Operation::Append, &path, Intent::wal(), 0));
+        prepared.map_err(|failure| failure.into_error(at(), 1))?;
         AppendFile::begin(Arc::clone(requester), path.as_ref(), file).await
     }
 

@@ -23,7 +23,7 @@ use crate::classify::{Cause, Failure};
 use crate::error::{Error, Place};
 use crate::intent::{Class, Intent};
 use crate::meter::Operation;
-use crate::request::{Call, Requester};
+use crate::request::{Call, Requester, nowhere};
 use crate::retry::Attempts;
 
 /// Bytes of a part: saturates a connection, and 10,000 of them are 80 GiB.
@@ -223,13 +223,18 @@ impl Sending {
         let requester = &self.requester;
         let limit = requester.policy(self.class).first_byte;
         let Some(multipart) = &requester.multipart else {
-            let options = PutMultipartOptions::default;
-            let attempt =
-                || requester.limited(limit, requester.objects.put_multipart_opts(&self.path, options()));
+            let attempt = || async {
+                requester.prepare(&self.path).await?;
+                let begun = requester.objects.put_multipart_opts(&self.path, PutMultipartOptions::default());
+                requester.limited(limit, begun).await.map_err(nowhere)
+            };
             return requester.persist(self.call(0), attempt).await.map(Parts::Plain);
         };
         let (store, at) = (Arc::clone(&multipart.store), multipart.full_path(&self.path));
-        let attempt = || requester.limited(limit, store.create_multipart(&at));
+        let attempt = || async {
+            let begun = requester.limited(limit, store.create_multipart(&at)).await;
+            begun.map_err(nowhere)
+        };
         let id = requester.persist(self.call(0), attempt).await?;
         Ok(Parts::Numbered { store, at, id, sent: Vec::new() })
     }

@@ -86,13 +86,17 @@ fn concurrent_deletes_and_creates_do_not_lose_directories() {
     let dir = tempfile::tempdir().unwrap();
     runtime().block_on(async {
         let (store, env) = (open(&dir.path().display().to_string()).await, Env::system(1));
-        let tasks = (0..4).map(|n| {
+        let tasks = (0..8).map(|n| {
             let store = store.clone();
             env.spawn("churn", async move {
-                for round in 0..40 {
+                for round in 0..60 {
                     let path = format!("blocks/t/day/{n}-{round}");
-                    let created = store.create(&path, Bytes::from("x"), Intent::block()).await.unwrap();
-                    assert_eq!(created, Created::New);
+                    if n % 4 == 0 {
+                        store.append_file(&path).await.unwrap();
+                    } else {
+                        let created = store.create(&path, Bytes::from("x"), Intent::block()).await.unwrap();
+                        assert_eq!(created, Created::New);
+                    }
                     store.delete(&path, Intent::gc()).await.unwrap();
                 }
             })
