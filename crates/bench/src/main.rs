@@ -1,1 +1,234 @@
-fn main() {}
+//! `sandur-bench`: generated input and measurements from the command line.
+
+use std::path::{Path, PathBuf};
+use std::process::Command as Process;
+use std::time::Duration;
+
+use anyhow::{Context, Result, bail};
+use clap::{Arg, ArgAction, ArgMatches, Command, value_parser};
+use sandur_base::units::{ByteSize, parse_duration};
+use sandur_base::{Env, environment};
+use sandur_bench::services::Services;
+use sandur_bench::{live, pack, run};
+
+fn main() -> Result<()> {
+    let matches = command().get_matches();
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build()?;
+    let env = Env::system(1);
+    runtime.block_on(async {
+        match matches.subcommand() {
+            Some(("generate", arguments)) if arguments.contains_id("to") => stream(&env, arguments).await,
+            Some(("generate", arguments)) => generate(&env, arguments),
+            Some(("run", arguments)) => measure(&env, arguments).await,
+            Some(("server", arguments)) => serve(&env, arguments).await,
+            _ => unreachable!("clap asks for a subcommand"),
+        }
+    })
+}
+
+fn text(name: &'static str, value: &'static str, help: &'static str) -> Arg {
+    Arg::new(name).long(name).value_name(value).help(help)
+}
+
+fn number(name: &'static str, default: &'static str, help: &'static str) -> Arg {
+    text(name, "N", help).default_value(default).value_parser(value_parser!(u64))
+}
+
+fn command() -> Command {
+    let seed = || number("seed", "1", "The same seed gives the same logs");
+    let instances = || number("instances", "8", "Instances of each of the nine services");
+    let size = || text("size", "SIZE", "Bytes of log text, about").default_value("64MiB");
+    let generate = Command::new("generate")
+        .about("Make up the logs of a shop: as a data set in files, or live to a server")
+        .args([seed(), instances(), size().conflicts_with("to")])
+        .arg(text("out", "DIR", "Directory of the data set").required_unless_present("to"))
+        .arg(
+            text("span", "DURATION", "Time that the data set covers")
+                .default_value("6h")
+                .conflicts_with("to"),
+        )
+        .arg(text("end", "TIME", "Its end in RFC 3339; default: now").conflicts_with("to"))
+        .arg(text("to", "ADDR", "Push to this server instead, as time passes").conflicts_with("out"))
+        .arg(
+            text("rate", "N", "Requests of customers per second, each of four to five lines")
+                .default_value("20")
+                .value_parser(value_parser!(f64)),
+        )
+        .arg(text("for", "DURATION", "Stop after this time").requires("to"))
+        .arg(text("tenant", "ID", "X-Scope-OrgID of the pushes").requires("to"));
+    let run = Command::new("run")
+        .about("Measure the server: push, settle, query; medians (and spreads) of several runs")
+        .args([seed(), instances(), size()])
+        .arg(text("data", "DIR", "Data set; default: one is generated"))
+        .arg(number("runs", "3", "Runs, each on an empty store"))
+        .arg(text("server", "PATH", "The sandur program; default: beside this one, built if it is absent"))
+        .arg(text("address", "ADDR", "Address on which our server listens").default_value("127.0.0.1:3155"))
+        .arg(text("dir", "DIR", "Where data and results go").default_value("target/bench"))
+        .arg(text("dbm", "PATH", "The program dbmeasure, to measure beside rivals").requires("scripts"))
+        .arg(text("scripts", "DIR", "Directory of its servers.sh"))
+        .arg(
+            text("rivals", "NAMES", "Rivals that servers.sh knows, comma separated")
+                .value_delimiter(',')
+                .action(ArgAction::Append),
+        )
+        .arg(text("peer", "COMMAND", "Command that starts and stops rivals: `peer up|down|wipe NAME`"))
+        .arg(text("peers", "DIR", "Directory of the rivals' process ids and data").requires("peer"));
+    let server = Command::new("server")
+        .about("Start, stop or empty the server under measurement (for scripts)")
+        .hide(true)
+        .arg(Arg::new("verb").required(true).value_parser(["up", "down", "wipe"]))
+        .args([text("server", "PATH", "").required(true), text("dir", "DIR", "").required(true)])
+        .arg(text("address", "ADDR", "").required(true));
+    Command::new("sandur-bench")
+        .about("Generated logs and measurements for Sandur")
+        .subcommand_required(true)
+        .arg_required_else_help(true)
+        .subcommands([generate, run, server])
+}
+
+fn argument<'a>(arguments: &'a ArgMatches, name: &str) -> Option<&'a str> {
+    arguments.get_one::<String>(name).map(String::as_str)
+}
+
+fn count(arguments: &ArgMatches, name: &str) -> u64 {
+    arguments.get_one::<u64>(name).copied().unwrap_or_default()
+}
+
+fn wanted(arguments: &ArgMatches, span: Duration, end_s: i64) -> Result<pack::Wanted> {
+    let bytes: ByteSize = argument(arguments, "size").unwrap_or("64MiB").parse()?;
+    let from = end_s - span.as_secs().max(1) as i64;
+    let instances = count(arguments, "instances") as usize;
+    Ok(pack::Wanted { seed: count(arguments, "seed"), bytes: bytes.0, instances, from, to: end_s })
+}
+
+fn generate(env: &Env, arguments: &ArgMatches) -> Result<()> {
+    let span = parse_duration(argument(arguments, "span").unwrap_or("6h"))?;
+    let end = match argument(arguments, "end") {
+        Some(text) => {
+            text.parse::<jiff::Timestamp>().context("--end: write it like 2026-11-20T12:00:00Z")?.as_second()
+        }
+        None => env.now_ns() / 1_000_000_000,
+    };
+    let out = Path::new(argument(arguments, "out").context("--out is needed")?);
+    make_data_set(env, out, wanted(arguments, span, end)?)
+}
+
+fn make_data_set(env: &Env, out: &Path, wanted: pack::Wanted) -> Result<()> {
+    let mut shown = env.monotonic();
+    let made = pack::generate(out, wanted, |bytes| {
+        if env.monotonic() - shown > Duration::from_secs(1) {
+            shown = env.monotonic();
+            eprintln!("generated {} of about {}", ByteSize(bytes), ByteSize(wanted.bytes));
+        }
+    });
+    let made = made.with_context(|| format!("cannot write to {}", out.display()))?;
+    eprintln!("{}: {} lines, {} of text", out.display(), made.lines, ByteSize(made.bytes));
+    Ok(())
+}
+
+async fn stream(env: &Env, arguments: &ArgMatches) -> Result<()> {
+    let services = Services::new(count(arguments, "seed"), count(arguments, "instances") as usize);
+    let length = argument(arguments, "for").map(parse_duration).transpose()?;
+    let address = argument(arguments, "to").context("--to is needed")?;
+    let requests_per_second = arguments.get_one::<f64>("rate").copied().unwrap_or(20.0);
+    let target = live::Target { address, tenant: argument(arguments, "tenant"), requests_per_second };
+    let started = env.monotonic();
+    let (mut lines, mut failed) = (0, 0u64);
+    live::stream(env, &services, target, |pushed| {
+        match pushed.failure {
+            None => lines += pushed.lines,
+            Some(failure) => {
+                failed += pushed.lines;
+                eprintln!("{} lines were not accepted: {failure}", pushed.lines);
+            }
+        }
+        length.is_none_or(|length| env.monotonic() - started < length)
+    })
+    .await;
+    eprintln!("{lines} lines were accepted, {failed} were not");
+    Ok(())
+}
+
+fn place(program: PathBuf, directory: PathBuf, arguments: &ArgMatches) -> run::Place {
+    run::Place { program, directory, address: argument(arguments, "address").unwrap_or_default().to_owned() }
+}
+
+async fn measure(env: &Env, arguments: &ArgMatches) -> Result<()> {
+    let directory = PathBuf::from(argument(arguments, "dir").unwrap_or("target/bench"));
+    let data = match argument(arguments, "data") {
+        Some(data) => PathBuf::from(data),
+        None => {
+            let data = directory.join("data-set");
+            let span = Duration::from_secs(6 * 3600);
+            make_data_set(env, &data, wanted(arguments, span, env.now_ns() / 1_000_000_000)?)?;
+            data
+        }
+    };
+    let place = place(server_program(arguments)?, directory.join("server"), arguments);
+    let runs = count(arguments, "runs").max(1) as usize;
+    let told = |news: &str| eprintln!("{news}");
+    let Some(dbm) = argument(arguments, "dbm") else {
+        let column = run::alone(env, &run::Alone { place, data, runs }, told).await?;
+        println!("{}", run::table(&[column]));
+        return Ok(());
+    };
+    let peer = argument(arguments, "peer").zip(argument(arguments, "peers"));
+    let plan = run::Beside {
+        place,
+        data,
+        dbm: dbm.into(),
+        scripts: argument(arguments, "scripts").unwrap_or_default().into(),
+        rivals: arguments.get_many::<String>("rivals").into_iter().flatten().cloned().collect(),
+        peer: peer.map(|(command, directory)| (command.to_owned(), directory.into())),
+        this: std::env::current_exe()?,
+        out: directory.join("results"),
+        runs,
+    };
+    println!("{}", run::table(&run::beside(&plan, told)?));
+    Ok(())
+}
+
+/// The server's program: as given, or beside this one; it is built when it is not there.
+fn server_program(arguments: &ArgMatches) -> Result<PathBuf> {
+    if let Some(program) = argument(arguments, "server") {
+        return Ok(program.into());
+    }
+    let program = std::env::current_exe()?.with_file_name("sandur");
+    let Some(cargo) = environment::variable("CARGO") else {
+        if program.exists() {
+            return Ok(program);
+        }
+        bail!(
+            "no server at {}: build it with `cargo build --release -p sandur-server`, or give --server",
+            program.display()
+        );
+    };
+    let mut build = Process::new(cargo);
+    build.args(["build", "--package", "sandur-server"]);
+    if !cfg!(debug_assertions) {
+        build.arg("--release");
+    }
+    if !build.status().context("cannot run cargo")?.success() {
+        bail!("the server could not be built");
+    }
+    Ok(program)
+}
+
+async fn serve(env: &Env, arguments: &ArgMatches) -> Result<()> {
+    let program = argument(arguments, "server").unwrap_or_default().into();
+    let directory = argument(arguments, "dir").unwrap_or_default().into();
+    let place = place(program, directory, arguments);
+    match argument(arguments, "verb") {
+        Some("up") => place.up(env).await.map(|_| ()),
+        Some("down") => place.down(env).await,
+        _ => place.wipe(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #[test]
+    fn the_command_line_is_consistent() {
+        super::command().debug_assert();
+    }
+}

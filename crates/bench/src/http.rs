@@ -1,0 +1,183 @@
+//! As much of an HTTP/1.1 client as measurements need: one kept connection, requests one at a time.
+
+use std::io::{self, BufRead, BufReader, Read, Write};
+use std::net::TcpStream;
+use std::time::Duration;
+
+/// Longest wait for a part of an answer.
+const ANSWER_TIMEOUT: Duration = Duration::from_secs(120);
+/// Bytes of an answer that are read.
+const ANSWER_MAX: u64 = 1 << 30;
+
+/// A connection to a server, opened when it is needed and again when it was closed.
+pub(crate) struct Connection {
+    address: String,
+    stream: Option<BufReader<TcpStream>>,
+}
+
+/// An answer.
+#[derive(Debug)]
+pub(crate) struct Answer {
+    pub(crate) status: u16,
+    pub(crate) body: Vec<u8>,
+}
+
+impl Answer {
+    /// The start of the body as text, for messages.
+    pub(crate) fn text(&self) -> String {
+        String::from_utf8_lossy(&self.body[..self.body.len().min(300)]).trim().to_owned()
+    }
+}
+
+impl Connection {
+    /// A connection to `host:port` or `http://host:port`.
+    pub(crate) fn new(address: &str) -> Self {
+        let address = address.strip_prefix("http://").unwrap_or(address).trim_end_matches('/');
+        Self { address: address.to_owned(), stream: None }
+    }
+
+    /// Asks.
+    pub(crate) fn get(&mut self, path: &str) -> io::Result<Answer> {
+        self.request("GET", path, &[], &[])
+    }
+
+    /// Sends a body with headers (`Name: value`).
+    pub(crate) fn post(&mut self, path: &str, headers: &[&str], body: &[u8]) -> io::Result<Answer> {
+        self.request("POST", path, headers, body)
+    }
+
+    fn request(&mut self, method: &str, path: &str, headers: &[&str], body: &[u8]) -> io::Result<Answer> {
+        let kept = self.stream.is_some();
+        match self.exchange(method, path, headers, body) {
+            // the server may have closed a kept connection just now: a new one decides
+            Err(_) if kept => {
+                self.stream = None;
+                self.exchange(method, path, headers, body)
+            }
+            result => result,
+        }
+        .inspect_err(|_| self.stream = None)
+    }
+
+    fn exchange(&mut self, method: &str, path: &str, headers: &[&str], body: &[u8]) -> io::Result<Answer> {
+        let stream = match &mut self.stream {
+            Some(stream) => stream,
+            None => {
+                let stream = TcpStream::connect(&self.address)?;
+                stream.set_nodelay(true)?;
+                stream.set_read_timeout(Some(ANSWER_TIMEOUT))?;
+                self.stream.insert(BufReader::with_capacity(64 << 10, stream))
+            }
+        };
+        let extra: String = headers.iter().map(|header| format!("{header}\r\n")).collect();
+        let head = format!(
+            "{method} {path} HTTP/1.1\r\nHost: {}\r\nContent-Length: {}\r\n{extra}\r\n",
+            self.address,
+            body.len()
+        );
+        stream.get_mut().write_all(head.as_bytes())?;
+        stream.get_mut().write_all(body)?;
+        let (answer, keep) = read_answer(stream)?;
+        if !keep {
+            self.stream = None;
+        }
+        Ok(answer)
+    }
+}
+
+/// An answer, and whether the connection can be used again.
+fn read_answer(from: &mut impl BufRead) -> io::Result<(Answer, bool)> {
+    let bad = |what: &str| io::Error::other(format!("not an HTTP answer: {what}"));
+    let status_line = read_line(from)?;
+    let status =
+        status_line.split(' ').nth(1).and_then(|s| s.parse().ok()).ok_or_else(|| bad(&status_line))?;
+    let (mut length, mut chunked, mut keep) = (None, false, true);
+    loop {
+        let line = read_line(from)?;
+        let Some((name, value)) = line.split_once(':') else { break };
+        let value = value.trim();
+        match name.to_ascii_lowercase().as_str() {
+            "content-length" => length = Some(value.parse::<u64>().map_err(|_| bad(value))?),
+            "transfer-encoding" => chunked = value.eq_ignore_ascii_case("chunked"),
+            "connection" => keep = !value.eq_ignore_ascii_case("close"),
+            _ => {}
+        }
+    }
+    let mut body = Vec::new();
+    if chunked {
+        loop {
+            let line = read_line(from)?;
+            let size = line.split(';').next().unwrap_or_default();
+            let size = u64::from_str_radix(size.trim(), 16).map_err(|_| bad(&line))?;
+            from.take(size.min(ANSWER_MAX)).read_to_end(&mut body)?;
+            read_line(from)?;
+            if size == 0 {
+                break;
+            }
+        }
+    } else if let Some(length) = length {
+        from.take(length.min(ANSWER_MAX)).read_to_end(&mut body)?;
+        if body.len() as u64 != length {
+            return Err(io::ErrorKind::UnexpectedEof.into());
+        }
+    } else if status != 204 {
+        keep = false;
+        from.take(ANSWER_MAX).read_to_end(&mut body)?;
+    }
+    Ok((Answer { status, body }, keep))
+}
+
+fn read_line(from: &mut impl BufRead) -> io::Result<String> {
+    let mut line = Vec::new();
+    from.take(64 << 10).read_until(b'\n', &mut line)?;
+    if line.pop() != Some(b'\n') {
+        return Err(io::ErrorKind::UnexpectedEof.into());
+    }
+    Ok(String::from_utf8_lossy(&line).trim_end().to_owned())
+}
+
+/// Text as a value in the query part of a path.
+pub(crate) fn escaped(text: &str) -> String {
+    let mut escaped = String::with_capacity(text.len() * 3);
+    for &byte in text.as_bytes() {
+        if byte.is_ascii_alphanumeric() || b"-_.~".contains(&byte) {
+            escaped.push(byte as char);
+        } else {
+            escaped.push_str(&format!("%{byte:02X}"));
+        }
+    }
+    escaped
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn answer(text: &str) -> io::Result<(u16, String, bool)> {
+        let (answer, keep) = read_answer(&mut text.as_bytes())?;
+        Ok((answer.status, answer.text(), keep))
+    }
+
+    #[test]
+    fn answers_of_every_length_form_are_read() {
+        let sized = answer("HTTP/1.1 200 OK\r\nContent-Length: 3\r\n\r\nabcdef").unwrap();
+        assert_eq!(sized, (200, "abc".to_owned(), true));
+        let chunked =
+            "HTTP/1.1 400 Bad\r\ntransfer-encoding: chunked\r\n\r\n2\r\nab\r\n1;x\r\nc\r\n0\r\n\r\n";
+        assert_eq!(answer(chunked).unwrap(), (400, "abc".to_owned(), true));
+        assert_eq!(answer("HTTP/1.1 204 No Content\r\n\r\n").unwrap(), (204, String::new(), true));
+        assert_eq!(answer("HTTP/1.1 200 OK\r\n\r\nrest").unwrap(), (200, "rest".to_owned(), false));
+        let closing = answer("HTTP/1.1 200 OK\r\nConnection: close\r\nContent-Length: 0\r\n\r\n").unwrap();
+        assert!(!closing.2);
+        for broken in
+            ["", "nonsense\r\n\r\n", "HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nabc", "HTTP/1.1 200 OK\r\n"]
+        {
+            assert!(answer(broken).is_err(), "{broken}");
+        }
+    }
+
+    #[test]
+    fn query_values_are_escaped() {
+        assert_eq!(escaped("{a=\"b\"} |= `ä`"), "%7Ba%3D%22b%22%7D%20%7C%3D%20%60%C3%A4%60");
+    }
+}

@@ -1,0 +1,97 @@
+//! Loki push bodies out of generated streams: protobuf in a snappy block.
+
+use sandur_model::SECOND_NS;
+
+use crate::services::Stream;
+
+/// The protobuf form of a push of these streams.
+pub fn protobuf(streams: &[Stream]) -> Vec<u8> {
+    let text: u64 = streams.iter().map(Stream::text_bytes).sum();
+    let mut request = Vec::with_capacity(text as usize * 5 / 4);
+    let (mut stream_bytes, mut entry) = (Vec::new(), Vec::new());
+    for stream in streams {
+        stream_bytes.clear();
+        field(&mut stream_bytes, 1, stream.labels.to_string().as_bytes());
+        for line in &stream.lines {
+            entry.clear();
+            let mut time = Vec::with_capacity(16);
+            number(&mut time, 1, line.timestamp.div_euclid(SECOND_NS) as u64);
+            number(&mut time, 2, line.timestamp.rem_euclid(SECOND_NS) as u64);
+            field(&mut entry, 1, &time);
+            field(&mut entry, 2, line.text.as_bytes());
+            for (name, value) in &line.metadata {
+                let mut pair = Vec::with_capacity(name.len() + value.len() + 4);
+                field(&mut pair, 1, name.as_bytes());
+                field(&mut pair, 2, value.as_bytes());
+                field(&mut entry, 3, &pair);
+            }
+            field(&mut stream_bytes, 2, &entry);
+        }
+        field(&mut request, 1, &stream_bytes);
+    }
+    request
+}
+
+/// A push of these streams as it is sent: `Content-Type: application/x-protobuf`.
+pub fn snappy(streams: &[Stream]) -> Vec<u8> {
+    let plain = protobuf(streams);
+    snap::raw::Encoder::new().compress_vec(&plain).expect("a push is far below snappy's 4 GiB")
+}
+
+fn varint(into: &mut Vec<u8>, mut value: u64) {
+    while value >= 0x80 {
+        into.push(value as u8 | 0x80);
+        value >>= 7;
+    }
+    into.push(value as u8);
+}
+
+fn number(into: &mut Vec<u8>, field: u64, value: u64) {
+    varint(into, field << 3);
+    varint(into, value);
+}
+
+fn field(into: &mut Vec<u8>, field: u64, value: &[u8]) {
+    varint(into, field << 3 | 2);
+    varint(into, value.len() as u64);
+    into.extend_from_slice(value);
+}
+
+#[cfg(test)]
+mod tests {
+    use sandur_ingest::{PushHeaders, loki_push};
+    use sandur_model::{Level, Limits, TenantId};
+
+    use super::*;
+    use crate::services::Services;
+
+    #[test]
+    fn the_decoder_reads_what_was_generated() {
+        let second = 1_795_176_000;
+        let streams = Services::new(3, 2).between(second, second + 20, 20.0);
+        let body = snappy(&streams).into();
+        let now = (second + 20) * SECOND_NS;
+        let tenant = TenantId::default_tenant();
+        let decoded = loki_push(&tenant, &Limits::default(), now, PushHeaders::default(), body).unwrap();
+        assert!(decoded.refused.is_empty(), "{:?}", decoded.refused.text());
+        let batch = decoded.batch;
+        assert_eq!(batch.streams.len(), streams.len());
+        let mut levels = Vec::new();
+        for (sent, stored) in streams.iter().zip(&batch.streams) {
+            assert_eq!(stored.labels.get("app"), sent.labels.get("app"));
+            assert_eq!(sent.lines.len(), stored.entries.len());
+            for (line, entry) in sent.lines.iter().zip(&stored.entries) {
+                assert_eq!(
+                    (line.timestamp, line.text.as_bytes()),
+                    (entry.timestamp, entry.line.of(&batch.arena.bytes))
+                );
+                let metadata: Vec<(&[u8], &[u8])> = batch.metadata_of(entry).collect();
+                assert_eq!(metadata.len(), line.metadata.len());
+                levels.push(entry.level);
+            }
+        }
+        for level in [Level::Debug, Level::Info, Level::Warn, Level::Unknown] {
+            assert!(levels.contains(&level), "{level:?}");
+        }
+    }
+}

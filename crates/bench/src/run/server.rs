@@ -1,0 +1,187 @@
+//! A server process under measurement: started on an empty directory, watched through the kernel.
+
+use std::fs::{self, File};
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::time::Duration;
+
+use anyhow::{Context, Result, bail};
+use sandur_base::Env;
+
+use crate::http::Connection;
+
+/// Longest wait for readiness and for the end.
+const PATIENCE: Duration = Duration::from_secs(60);
+/// Interval of looking.
+const LOOK_EVERY: Duration = Duration::from_millis(50);
+/// The kernel counts processor time in hundredths of a second on every Linux that we know.
+const TICKS_PER_SECOND: f64 = 100.0;
+
+/// A `sandur serve` of ours: where its parts are.
+#[derive(Clone, Debug)]
+pub struct Place {
+    /// The `sandur` program.
+    pub program: PathBuf,
+    /// Its data, its log and the file with its process id are in here.
+    pub directory: PathBuf,
+    /// `host:port` on which it listens.
+    pub address: String,
+}
+
+impl Place {
+    /// Where the data is.
+    pub fn data(&self) -> PathBuf {
+        self.directory.join("data")
+    }
+
+    /// The file with the process id.
+    pub fn pid_file(&self) -> PathBuf {
+        self.directory.join("pid")
+    }
+
+    /// Starts the server and waits until it is ready.
+    pub async fn up(&self, env: &Env) -> Result<Process> {
+        fs::create_dir_all(&self.directory)?;
+        let log = File::create(self.directory.join("log"))?;
+        let data = fs::canonicalize(&self.directory)?.join("data");
+        let mut command = Command::new(&self.program);
+        command.args(["serve", "--store", &format!("file://{}", data.display()), "--listen", &self.address]);
+        command.stdin(Stdio::null()).stdout(log.try_clone()?).stderr(log);
+        let child = command.spawn().with_context(|| format!("cannot start {}", self.program.display()))?;
+        fs::write(self.pid_file(), child.id().to_string())?;
+        let process = Process(child.id());
+        let started = env.monotonic();
+        let mut connection = Connection::new(&self.address);
+        while !connection.get("/ready").is_ok_and(|answer| answer.status == 200) {
+            if !process.lives() || env.monotonic() - started > PATIENCE {
+                let log = fs::read_to_string(self.directory.join("log")).unwrap_or_default();
+                bail!("the server did not become ready; its last words:\n{}", last_lines(&log));
+            }
+            env.sleep(LOOK_EVERY).await;
+        }
+        Ok(process)
+    }
+
+    /// Asks the server to stop and waits until it has; nothing when it does not run.
+    pub async fn down(&self, env: &Env) -> Result<()> {
+        let Ok(pid) = fs::read_to_string(self.pid_file()) else { return Ok(()) };
+        let process = Process(pid.trim().parse().context("the pid file holds no number")?);
+        // an id may have been given to another program since
+        if process.lives() && process.program() == fs::canonicalize(&self.program).ok() {
+            Command::new("kill").args(["-TERM", pid.trim()]).status().context("cannot run kill")?;
+            let asked = env.monotonic();
+            while process.lives() {
+                if env.monotonic() - asked > PATIENCE {
+                    bail!("the server (process {}) did not stop within a minute", process.0);
+                }
+                env.sleep(LOOK_EVERY).await;
+            }
+        }
+        fs::remove_file(self.pid_file()).context("cannot remove the pid file")
+    }
+
+    /// Deletes the data.
+    pub fn wipe(&self) -> Result<()> {
+        match fs::remove_dir_all(self.data()) {
+            Err(error) if error.kind() != std::io::ErrorKind::NotFound => Err(error.into()),
+            _ => Ok(()),
+        }
+    }
+}
+
+fn last_lines(text: &str) -> String {
+    let lines: Vec<&str> = text.lines().collect();
+    lines[lines.len().saturating_sub(5)..].join("\n")
+}
+
+/// A process as the kernel shows it.
+#[derive(Clone, Copy, Debug)]
+pub struct Process(pub u32);
+
+impl Process {
+    /// Whether it runs; one that has ended and was not waited for does not.
+    pub fn lives(self) -> bool {
+        self.stat().is_some_and(|stat| !stat.starts_with('Z'))
+    }
+
+    /// User and system time in seconds.
+    pub fn cpu_seconds(self) -> f64 {
+        let stat = self.stat().unwrap_or_default();
+        let ticks = |at: usize| stat.split(' ').nth(at).and_then(|t| t.parse::<f64>().ok()).unwrap_or(0.0);
+        (ticks(11) + ticks(12)) / TICKS_PER_SECOND
+    }
+
+    /// Most memory that was resident, in bytes.
+    pub fn resident_peak_bytes(self) -> u64 {
+        let status = fs::read_to_string(format!("/proc/{}/status", self.0)).unwrap_or_default();
+        let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"));
+        let kib = line.and_then(|line| line.split_whitespace().next()?.parse::<u64>().ok());
+        kib.unwrap_or(0) * 1024
+    }
+
+    fn program(self) -> Option<PathBuf> {
+        fs::read_link(format!("/proc/{}/exe", self.0)).ok()
+    }
+
+    /// The kernel's line on the process, from the state on (the name before it may hold anything).
+    fn stat(self) -> Option<String> {
+        let text = fs::read_to_string(format!("/proc/{}/stat", self.0)).ok()?;
+        Some(text.rsplit_once(") ")?.1.to_owned())
+    }
+}
+
+/// Bytes that the files below a directory take on the disk.
+pub fn disk_bytes(directory: &Path) -> u64 {
+    use std::os::unix::fs::MetadataExt;
+    let Ok(entries) = fs::read_dir(directory) else { return 0 };
+    let sizes = entries.flatten().map(|entry| match entry.metadata() {
+        Ok(metadata) if metadata.is_dir() => disk_bytes(&entry.path()),
+        Ok(metadata) => metadata.blocks() * 512,
+        Err(_) => 0,
+    });
+    sizes.sum()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_kernel_tells_about_this_process() {
+        let this = Process(std::process::id());
+        assert!(this.lives() && this.resident_peak_bytes() > 1 << 20);
+        let mut sum = 0u64;
+        while this.cpu_seconds() < 0.02 {
+            sum = (0..1_000_000u64).fold(sum, |a, b| a.wrapping_mul(31).wrapping_add(b));
+        }
+        assert_ne!(sum, 1);
+        assert!(!Process(u32::MAX).lives());
+    }
+
+    #[test]
+    fn disk_use_counts_nested_files() {
+        let directory = tempfile::tempdir().unwrap();
+        fs::create_dir(directory.path().join("inner")).unwrap();
+        fs::write(directory.path().join("inner/file"), vec![1; 100_000]).unwrap();
+        assert!(disk_bytes(directory.path()) >= 100_000);
+        assert_eq!(disk_bytes(&directory.path().join("absent")), 0);
+    }
+
+    #[test]
+    fn a_program_that_is_no_server_is_reported_with_its_words() {
+        let directory = tempfile::tempdir().unwrap();
+        let place = Place {
+            program: "/bin/echo".into(),
+            directory: directory.path().join("place"),
+            address: "127.0.0.1:1".to_owned(),
+        };
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap();
+        runtime.block_on(async {
+            let env = Env::system(1);
+            let error = place.up(&env).await.unwrap_err().to_string();
+            assert!(error.contains("did not become ready") && error.contains("serve --store"), "{error}");
+            place.down(&env).await.unwrap();
+            place.wipe().unwrap();
+        });
+    }
+}

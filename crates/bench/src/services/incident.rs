@@ -1,0 +1,59 @@
+//! What goes wrong now and then, and for how long.
+//!
+//! Time is cut into periods of [`PERIOD_S`]; each has at most one incident, chosen by seed and period.
+
+use super::random::Dice;
+
+/// Seconds of a period.
+const PERIOD_S: i64 = 480;
+
+/// A kind of trouble.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Incident {
+    /// The bank answers late or not at all: slow and failing payments.
+    BankTimeouts,
+    /// The database waits for a lock: everything that touches it is slow.
+    DatabaseLock,
+    /// A service is killed for its memory and starts again.
+    OutOfMemory,
+    /// Someone tries passwords.
+    PasswordGuessing,
+}
+
+/// The incident of a second, if there is one.
+pub(crate) fn at(seed: u64, second: i64) -> Option<Incident> {
+    let period = second.div_euclid(PERIOD_S);
+    let mut dice = Dice::of(&[seed, 0x1C, period as u64]);
+    if !dice.percent(60.0) {
+        return None;
+    }
+    let kinds =
+        [Incident::BankTimeouts, Incident::DatabaseLock, Incident::OutOfMemory, Incident::PasswordGuessing];
+    let kind = *dice.pick(&kinds);
+    let start = dice.between(30, 300) as i64;
+    let length = dice.between(45, 150) as i64;
+    let within = second.rem_euclid(PERIOD_S) - start;
+    (0..length).contains(&within).then_some(kind)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn trouble_is_rare_lasts_and_comes_in_every_kind() {
+        let day: Vec<Option<Incident>> = (0..86_400).map(|second| at(7, second)).collect();
+        let troubled = day.iter().filter(|i| i.is_some()).count();
+        assert!((5_000..20_000).contains(&troubled), "{troubled}");
+        let changes = day.windows(2).filter(|w| w[0] != w[1]).count();
+        assert!((100..300).contains(&changes), "{changes}");
+        for kind in [
+            Incident::BankTimeouts,
+            Incident::DatabaseLock,
+            Incident::OutOfMemory,
+            Incident::PasswordGuessing,
+        ] {
+            assert!(day.contains(&Some(kind)), "{kind:?}");
+        }
+    }
+}

@@ -1,0 +1,212 @@
+//! The logs of a made-up shop, deterministic by seed.
+//!
+//! Customers' requests pass through several services, and each writes in its own manner: an access
+//! log, logfmt, JSON, the text of a Java and of a Python program, a database, a kernel. Lines of one
+//! request share a trace id, in the text or in structured metadata. Traffic rises and falls over the
+//! day, and now and then there is an [`Incident`].
+//!
+//! What happens in a second depends on seed, second and rate alone. Everything a request leaves is
+//! written within the second of its start, so that a range of seconds is complete in itself.
+
+mod incident;
+mod random;
+mod request;
+mod voices;
+
+use std::sync::Arc;
+
+use sandur_model::Labels;
+
+pub use incident::Incident;
+use random::Dice;
+use request::Second;
+
+/// One line of a service.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Line {
+    /// Nanoseconds since the epoch.
+    pub timestamp: i64,
+    /// The text; may hold line breaks (stack traces).
+    pub text: String,
+    /// Structured metadata.
+    pub metadata: Vec<(&'static str, String)>,
+}
+
+/// The lines of one stream, oldest first.
+#[derive(Clone, Debug)]
+pub struct Stream {
+    /// Labels: `app`, `env`, `region`, `pod`.
+    pub labels: Arc<Labels>,
+    /// Its lines.
+    pub lines: Vec<Line>,
+}
+
+impl Stream {
+    /// Bytes of the lines' text.
+    pub fn text_bytes(&self) -> u64 {
+        self.lines.iter().map(|line| line.text.len() as u64).sum()
+    }
+}
+
+/// A service, and the `app` label of its streams.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Service {
+    Gateway,
+    Auth,
+    Catalog,
+    Checkout,
+    Payments,
+    Inventory,
+    Mailer,
+    Postgres,
+    Kernel,
+}
+
+impl Service {
+    pub(crate) const EVERY: [Self; 9] = [
+        Self::Gateway,
+        Self::Auth,
+        Self::Catalog,
+        Self::Checkout,
+        Self::Payments,
+        Self::Inventory,
+        Self::Mailer,
+        Self::Postgres,
+        Self::Kernel,
+    ];
+
+    fn app(self) -> &'static str {
+        match self {
+            Self::Gateway => "gateway",
+            Self::Auth => "auth",
+            Self::Catalog => "catalog",
+            Self::Checkout => "checkout",
+            Self::Payments => "payments",
+            Self::Inventory => "inventory",
+            Self::Mailer => "mailer",
+            Self::Postgres => "postgres",
+            Self::Kernel => "node",
+        }
+    }
+}
+
+/// The shop: the same seed and number of instances write the same lines.
+#[derive(Clone, Debug)]
+pub struct Services {
+    seed: u64,
+    instances: usize,
+    /// By service, then by instance.
+    labels: Vec<Arc<Labels>>,
+}
+
+impl Services {
+    /// A shop whose services run as this many instances each (at least one).
+    pub fn new(seed: u64, instances: usize) -> Self {
+        let instances = instances.max(1);
+        let regions = ["eu-west", "us-east", "ap-south"];
+        let labels = Service::EVERY.iter().flat_map(|service| {
+            (0..instances).map(|instance| {
+                let mut dice = Dice::of(&[seed, 0x90D, *service as u64, instance as u64]);
+                let pod = format!("{}-{:05x}-{instance}", service.app(), dice.below(1 << 20));
+                let region = regions[instance % regions.len()];
+                let pairs = [("app", service.app()), ("env", "demo"), ("region", region), ("pod", &pod)];
+                Arc::new(Labels::from_pairs(pairs))
+            })
+        });
+        Self { seed, instances, labels: labels.collect() }
+    }
+
+    /// The incident of a second (since the epoch), if there is one.
+    pub fn incident(&self, second: i64) -> Option<Incident> {
+        incident::at(self.seed, second)
+    }
+
+    /// What is written in the seconds from `from` to before `to` (since the epoch) when customers make
+    /// about this many requests per second; each leaves four to five lines. Streams without lines
+    /// are left out.
+    pub fn between(&self, from: i64, to: i64, requests_per_second: f64) -> Vec<Stream> {
+        let mut streams: Vec<Stream> =
+            self.labels.iter().map(|labels| Stream { labels: labels.clone(), lines: Vec::new() }).collect();
+        for second in from..to {
+            let mut written = Second::new(self.seed, second, incident::at(self.seed, second));
+            written.pass(requests_per_second);
+            for (service, instance, line) in written.into_lines() {
+                streams[service as usize * self.instances + instance as usize % self.instances]
+                    .lines
+                    .push(line);
+            }
+        }
+        streams.retain(|stream| !stream.lines.is_empty());
+        streams
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const MONDAY: i64 = 1_795_176_000;
+
+    fn all_lines(streams: &[Stream]) -> Vec<(String, Line)> {
+        let lines =
+            streams.iter().flat_map(|s| s.lines.iter().map(|line| (s.labels.to_string(), line.clone())));
+        lines.collect()
+    }
+
+    #[test]
+    fn the_pieces_make_up_the_whole_and_seeds_differ() {
+        let shop = Services::new(1, 3);
+        let whole = all_lines(&shop.between(MONDAY, MONDAY + 60, 20.0));
+        let mut pieces: Vec<_> =
+            (0..60).flat_map(|s| all_lines(&shop.between(MONDAY + s, MONDAY + s + 1, 20.0))).collect();
+        let mut sorted = whole.clone();
+        let key = |line: &(String, Line)| (line.0.clone(), line.1.timestamp, line.1.text.clone());
+        sorted.sort_by_key(key);
+        pieces.sort_by_key(key);
+        assert_eq!(sorted, pieces);
+        assert_ne!(whole, all_lines(&Services::new(2, 3).between(MONDAY, MONDAY + 60, 20.0)));
+    }
+
+    #[test]
+    fn lines_are_sorted_and_within_their_seconds() {
+        let shop = Services::new(1, 2);
+        for stream in shop.between(MONDAY, MONDAY + 30, 50.0) {
+            let times: Vec<i64> = stream.lines.iter().map(|line| line.timestamp).collect();
+            assert!(times.is_sorted(), "{}", stream.labels);
+            let seconds = times.iter().map(|t| t / 1_000_000_000);
+            assert!(seconds.into_iter().all(|s| (MONDAY..MONDAY + 30).contains(&s)));
+        }
+    }
+
+    #[test]
+    fn every_service_writes_every_level_somewhere_and_requests_can_be_followed() {
+        let shop = Services::new(1, 1);
+        let lines = all_lines(&shop.between(MONDAY, MONDAY + 3_600, 5.0));
+        for service in Service::EVERY {
+            let app = format!("app=\"{}\"", service.app());
+            assert!(lines.iter().any(|(labels, _)| labels.contains(&app)), "{service:?}");
+        }
+        for word in
+            ["ERROR", "WARN", "INFO", "DEBUG", "\"level\":\"error\"", "level=warn", "FATAL", "Traceback"]
+        {
+            assert!(lines.iter().any(|(_, line)| line.text.contains(word)), "{word}");
+        }
+        let traced =
+            lines.iter().find(|(labels, line)| labels.contains("payments") && !line.metadata.is_empty());
+        let trace = &traced.unwrap().1.metadata[0].1;
+        let in_text = lines.iter().filter(|(_, line)| line.text.contains(trace.as_str())).count();
+        assert!(in_text >= 2, "{in_text}");
+    }
+
+    #[test]
+    fn incidents_show_in_the_lines() {
+        let shop = Services::new(1, 1);
+        let second = (MONDAY..).find(|s| shop.incident(*s) == Some(Incident::BankTimeouts)).unwrap();
+        let count = |from: i64| {
+            let lines = all_lines(&shop.between(from, from + 20, 50.0));
+            lines.iter().filter(|(_, line)| line.text.contains("bank did not answer")).count()
+        };
+        let quiet = (MONDAY..).find(|s| (0..20).all(|n| shop.incident(s + n).is_none())).unwrap();
+        assert!(count(second) > 5 + 5 * count(quiet), "{} {}", count(second), count(quiet));
+    }
+}
