@@ -14,6 +14,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use bytes::Bytes;
 use sandur_base::{Id, Lane, Reservation};
 use sandur_format::catalog_entry::WalKind;
 use sandur_format::wal_segment::{Frame, FrameId, FrameKind, encode_fence};
@@ -24,7 +25,7 @@ use crate::error::Error;
 use crate::flush::{Ending, Flushed};
 use crate::follow_writers::{CaughtUp, WhenFull, WriterTail};
 use crate::head::{Head, push_bytes};
-use crate::shared::{Shared, member_path};
+use crate::shared::Shared;
 use crate::view::floor_of;
 use crate::wal::{self, frame};
 
@@ -38,26 +39,21 @@ pub(crate) struct Dead {
     incarnation: Id,
     /// The sequence number at which its WAL ends.
     fence: u64,
-    /// Files that are kept for `sandur check`, because something in them is damaged.
-    damaged: Vec<String>,
 }
 
 impl Shared {
-    /// Reads the WAL of every dead writer of this directory into heads.
+    /// Reads the WAL of every writer that is dead for certain into heads: all others of a directory, and
+    /// those of a directory that was copied to this bucket.
     pub(crate) async fn recover(&self) -> Result<Vec<Dead>, Error> {
         let own = self.incarnation();
         let snapshot = self.catalog.snapshot();
         let mut dead = Vec::new();
         for writer in snapshot.writers().values() {
-            if writer.incarnation == own || writer.is_sealed() {
-                continue;
+            // Nobody appends to files in a bucket: they were copied from a directory.
+            let is_dead = self.local || writer.wal == WalKind::Local;
+            if is_dead && writer.incarnation != own && !writer.is_sealed() {
+                dead.push(self.replay(writer.incarnation).await?);
             }
-            if writer.wal != WalKind::Local {
-                let id = writer.incarnation;
-                tracing::warn!(incarnation = %id, "a writer of a bucket is in a local catalog; it is left");
-                continue;
-            }
-            dead.push(self.replay(writer.incarnation).await?);
         }
         self.recovering.send_replace(dead.len());
         Ok(dead)
@@ -70,7 +66,7 @@ impl Shared {
             files.into_iter().filter_map(|file| Some((wal::sequence_of(&file.path)?, file.path))).collect();
         files.sort_unstable();
         let floor = floor_of(&self.views.current().snapshot, incarnation);
-        let mut dead = Dead { incarnation, fence: floor, damaged: Vec::new() };
+        let mut dead = Dead { incarnation, fence: floor };
         let mut rows = 0;
         for (n, (_, path)) in files.iter().enumerate() {
             let flushed = files.get(n + 1).is_some_and(|(next, _)| *next <= floor);
@@ -88,13 +84,13 @@ impl Shared {
         let (source, incarnation) = (bytes.clone(), dead.incarnation);
         let found = self.env.run_cpu(Lane::Background, move || frame::of_file(incarnation, &source)).await;
         if let Some(damage) = found.damage {
-            tracing::error!(path, damage, "acknowledged rows in a WAL file are damaged; the file is kept");
-            dead.damaged.push(path.to_owned());
+            tracing::error!(path, damage, "acknowledged rows in a WAL file are damaged");
+            self.keep_damaged(path, bytes.clone()).await;
         }
         let mut rows = 0;
         for frame in found.frames {
             let sequence = frame.header().id.sequence;
-            if sequence < dead.fence {
+            if sequence < dead.fence || is_fence(&frame) {
                 continue;
             }
             dead.fence = sequence + 1;
@@ -103,8 +99,8 @@ impl Shared {
             match self.env.run_cpu(Lane::Background, decode).await {
                 Ok(batches) => rows += self.insert_of_dead(incarnation, sequence, batches).await?,
                 Err(error) => {
-                    tracing::error!(path, sequence, %error, "a WAL frame is damaged; the file is kept");
-                    dead.damaged.push(path.to_owned());
+                    tracing::error!(path, sequence, %error, "acknowledged rows in a WAL frame are damaged");
+                    self.keep_damaged(path, bytes.clone()).await;
                 }
             }
         }
@@ -146,7 +142,7 @@ impl Shared {
     pub(crate) async fn flush_dead(self: Arc<Self>, dead: Vec<Dead>) {
         for dead in dead {
             let mut pause = PAUSE_BASE;
-            while let Err(error) = self.finish(dead.incarnation, dead.fence, &dead.damaged).await {
+            while let Err(error) = self.finish(dead.incarnation, dead.fence).await {
                 tracing::warn!(incarnation = %dead.incarnation, %error, "an adoption is tried again");
                 if !self.pause(pause).await {
                     return;
@@ -179,12 +175,12 @@ impl Shared {
             }
         };
         tracing::info!(%incarnation, fence, "a silent writer is fenced and adopted");
-        self.finish(incarnation, fence, tail.damaged()).await
+        self.finish(incarnation, fence).await
     }
 
     /// Flushes what is left of a dead writer and seals it; then its WAL is deleted, but for the fence.
     /// Gives up when the writer has moved its floor beyond the fence: it lives, and the fence is void.
-    async fn finish(&self, incarnation: Id, fence: u64, damaged: &[String]) -> Result<(), Error> {
+    async fn finish(&self, incarnation: Id, fence: u64) -> Result<(), Error> {
         loop {
             let floor = floor_of(&self.views.current().snapshot, incarnation);
             if floor == u64::MAX {
@@ -213,27 +209,30 @@ impl Shared {
             }
         }
         self.metrics.adoptions.inc();
-        self.delete_wal(incarnation, fence, damaged).await;
+        self.delete_wal(incarnation, fence).await;
         Ok(())
     }
 
-    /// Deletes what a sealed writer left, but for damaged objects and the fence. What remains is found
-    /// by garbage collection.
-    async fn delete_wal(&self, incarnation: Id, fence: u64, damaged: &[String]) {
+    /// Deletes what a sealed writer left, but for the fence. What remains is found by garbage collection.
+    async fn delete_wal(&self, incarnation: Id, fence: u64) {
         let objects = match self.store.list(&format!("wal/{incarnation}"), Intent::gc()).await {
             Ok(objects) => objects,
             Err(error) => return tracing::warn!(%incarnation, %error, "a flushed WAL could not be listed"),
         };
         let below_fence = |path: &str| wal::sequence_of(path).is_some_and(|sequence| sequence < fence);
-        for object in objects.iter().filter(|o| below_fence(&o.path) && !damaged.contains(&o.path)) {
+        for object in objects.iter().filter(|object| below_fence(&object.path)) {
             if let Err(error) = self.store.delete(&object.path, Intent::gc()).await {
                 tracing::warn!(path = object.path, %error, "a flushed WAL object could not be deleted");
             }
         }
-        if !self.local
-            && let Err(error) = self.store.delete(&member_path(incarnation), Intent::member()).await
-        {
-            tracing::warn!(%incarnation, %error, "the heartbeat of a dead writer could not be deleted");
+    }
+
+    /// Keeps a copy of a WAL object that is damaged, for people: the object itself goes with its WAL.
+    pub(crate) async fn keep_damaged(&self, path: &str, bytes: Bytes) {
+        let copy = format!("damaged/{path}");
+        match self.store.put(&copy, bytes, Intent::gc()).await {
+            Ok(()) => tracing::error!(path, copy, "a copy of the damaged WAL object is kept"),
+            Err(error) => tracing::error!(path, %error, "no copy of the damaged WAL object could be made"),
         }
     }
 }

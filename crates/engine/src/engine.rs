@@ -9,7 +9,7 @@ use sandur_catalog::{Catalog, Snapshot};
 use sandur_format::wal_segment::{ARENA_BYTES_MAX, Record};
 use sandur_model::{LogBatch, Matcher};
 use sandur_query::{Follow, QueryContext, Source};
-use sandur_store::{Intent, Store, StoreKind};
+use sandur_store::{Store, StoreKind};
 use tokio::sync::{mpsc, oneshot};
 
 use crate::cache::BlockCache;
@@ -21,7 +21,7 @@ use crate::maintain;
 use crate::metrics::Metrics;
 use crate::options::EngineOptions;
 use crate::scan::{BlockReader, EngineSource};
-use crate::shared::{Shared, member_path};
+use crate::shared::Shared;
 use crate::view::View;
 use crate::wal::{End, Wal};
 
@@ -57,15 +57,12 @@ impl Engine {
         let shared = Shared::new(store, env.clone(), catalog, options, local);
         let committer = shared.start_wal().await?;
         let mut tasks = vec![env.spawn("view-publisher", publish_snapshots(Arc::clone(&shared)))];
-        if local {
-            let dead = shared.recover().await?;
-            tasks.push(env.spawn("recovery", Arc::clone(&shared).flush_dead(dead)));
-        } else {
-            shared.beat(0).await?;
+        let dead = shared.recover().await?;
+        tasks.push(env.spawn("recovery", Arc::clone(&shared).flush_dead(dead)));
+        if !local {
             let mut follower = WriterFollower::new(Arc::clone(&shared));
             follower.tick().await?;
             tasks.push(env.spawn("writer-follower", follower.run()));
-            tasks.push(env.spawn("heartbeat", send_heartbeats(Arc::clone(&shared))));
         }
         let (flush_requests, requests) = mpsc::channel(FLUSH_QUEUE);
         tasks.push(env.spawn("flush", flush_task::run(Arc::clone(&shared), requests)));
@@ -246,10 +243,7 @@ impl Engine {
             shared.flush_head(&rest, Ending::Sealed { fence: next }).await?;
         }
         wal.delete_below(floor, next).await;
-        if !shared.local {
-            shared.store.delete(&member_path(wal.incarnation()), Intent::member()).await?;
-        }
-        Ok(())
+        shared.leave().await
     }
 }
 
@@ -274,17 +268,6 @@ async fn publish_snapshots(shared: Arc<Shared>) {
     while snapshots.changed().await.is_ok() {
         let snapshot = Arc::clone(&snapshots.borrow_and_update());
         shared.publish(snapshot);
-    }
-}
-
-async fn send_heartbeats(shared: Arc<Shared>) {
-    for counter in 1.. {
-        if !shared.pause(shared.options.heartbeat_interval).await {
-            return;
-        }
-        if let Err(error) = shared.beat(counter).await {
-            tracing::warn!(%error, "the heartbeat could not be written");
-        }
     }
 }
 

@@ -2,25 +2,24 @@
 //!
 //! One task asks about once a second for news: the catalog's next entry, and the next WAL segment of
 //! every other unsealed writer, whose rows go into heads of ours. So this process answers for all of
-//! them. A writer whose heartbeat and WAL are silent for long is adopted.
+//! them. A writer whose heartbeat is silent for long is adopted.
 //!
 //! **Bounds.** Rows of other writers take at most a part of the write budget. When it is used up, a
 //! writer is not followed further until its own flushes have made room; meanwhile answers carry a
 //! warning, because newer rows of it are missing.
 //!
-//! **Invariants.** Segments are read in the order of their numbers, without a gap. Silence is how often
-//! we looked in vain, at intervals of our own monotonic clock: no clocks are compared, and a process that
-//! slept itself does not take the others for dead when it wakes up.
+//! **Invariants.** Segments are read in the order of their numbers, without a gap. Who is silent is the
+//! catalog's [`sandur_catalog::Members`] to tell: no clocks are compared.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
-use std::time::Duration;
 
 use bytes::Bytes;
 use futures_util::future::join_all;
 use futures_util::stream::StreamExt;
 use sandur_base::{Id, Lane, Task};
 use sandur_catalog::Snapshot;
+use sandur_format::catalog_entry::WalKind;
 use sandur_format::wal_segment::FrameId;
 use sandur_model::LogBatch;
 use sandur_store::{Error as StoreError, Intent};
@@ -28,7 +27,7 @@ use sandur_store::{Error as StoreError, Intent};
 use crate::adopt::is_fence;
 use crate::error::Error;
 use crate::head::push_bytes;
-use crate::shared::{Shared, member_path};
+use crate::shared::Shared;
 use crate::view::floor_of;
 use crate::wal::{self, frame};
 
@@ -42,7 +41,6 @@ pub(crate) struct WriterTail {
     incarnation: Id,
     next: u64,
     fenced: bool,
-    damaged: Vec<String>,
 }
 
 /// How reading a WAL to its end went.
@@ -74,7 +72,7 @@ pub(crate) enum WhenFull {
 impl WriterTail {
     /// The tail of a writer whose rows below `next` are in heads or blocks.
     pub(crate) fn new(incarnation: Id, next: u64) -> Self {
-        Self { incarnation, next, fenced: false, damaged: Vec::new() }
+        Self { incarnation, next, fenced: false }
     }
 
     pub(crate) fn incarnation(&self) -> Id {
@@ -84,11 +82,6 @@ impl WriterTail {
     /// The number of the next segment.
     pub(crate) fn next(&self) -> u64 {
         self.next
-    }
-
-    /// Segments that could not be read.
-    pub(crate) fn damaged(&self) -> &[String] {
-        &self.damaged
     }
 
     /// Reads segments into the writer's head until there is none.
@@ -127,6 +120,7 @@ impl WriterTail {
     async fn take(&mut self, shared: &Shared, bytes: Bytes, when_full: WhenFull) -> Result<bool, Error> {
         let (incarnation, sequence) = (self.incarnation, self.next);
         let path = wal::path(incarnation, sequence);
+        let original = bytes.clone();
         let decode = {
             let path = path.clone();
             move || -> Result<Option<Vec<LogBatch>>, Error> {
@@ -147,7 +141,7 @@ impl WriterTail {
             }
             Err(error) => {
                 tracing::error!(%error, "acknowledged rows in a WAL segment are damaged");
-                self.damaged.push(path);
+                shared.keep_damaged(&path, original).await;
                 Vec::new()
             }
         };
@@ -184,12 +178,6 @@ async fn fetch(shared: &Shared, incarnation: Id, sequence: u64) -> Result<Option
 struct Followed {
     tail: WriterTail,
     idle_polls: u32,
-    /// The heartbeat as it was last seen.
-    member: Option<Bytes>,
-    /// How often it was looked for a sign of life in vain since the last one.
-    silent_looks: u32,
-    /// Our monotonic time at which the heartbeat is looked at next.
-    look_at: Duration,
 }
 
 /// Follows all other writers of the bucket.
@@ -222,12 +210,9 @@ impl WriterFollower {
         self.reconcile(&snapshot);
         let (shared, ticks) = (&self.shared, self.ticks);
         let idle_ticks = idle_ticks(shared);
-        let polls = self.followed.values_mut().map(|followed| async move {
-            if followed.idle_polls < IDLE_POLLS || ticks.is_multiple_of(idle_ticks) {
-                followed.poll(shared).await;
-            }
-            followed.look_for_signs(shared).await;
-        });
+        let is_due =
+            |followed: &&mut Followed| followed.idle_polls < IDLE_POLLS || ticks.is_multiple_of(idle_ticks);
+        let polls = self.followed.values_mut().filter(is_due).map(|followed| followed.poll(shared));
         join_all(polls).await;
         self.adopt_silent();
         Ok(())
@@ -240,20 +225,16 @@ impl WriterFollower {
         let writers = snapshot.writers().values();
         let wanted: BTreeSet<Id> = writers
             .filter(|writer| !writer.is_sealed() && writer.incarnation != own)
+            .filter(|writer| writer.wal == WalKind::Bucket)
             .map(|writer| writer.incarnation)
             .filter(|incarnation| !self.adoptions.contains_key(incarnation))
             .collect();
         self.followed.retain(|incarnation, _| wanted.contains(incarnation));
-        let now = self.shared.env.monotonic();
         for incarnation in wanted {
             let next = || self.shared.views.next_of(incarnation);
-            self.followed.entry(incarnation).or_insert_with(|| Followed {
-                tail: WriterTail::new(incarnation, next()),
-                idle_polls: 0,
-                member: None,
-                silent_looks: 0,
-                look_at: now,
-            });
+            self.followed
+                .entry(incarnation)
+                .or_insert_with(|| Followed { tail: WriterTail::new(incarnation, next()), idle_polls: 0 });
         }
         self.shared.metrics.followed_writers.set(self.followed.len() as i64);
     }
@@ -262,13 +243,16 @@ impl WriterFollower {
     /// wait one after the other, so that mostly one of them does the work.
     fn adopt_silent(&mut self) {
         let shared = &self.shared;
+        let Some(members) = shared.members() else { return };
         let own = shared.incarnation();
-        let silence = |followed: &Followed| look_interval(shared) * followed.silent_looks;
-        let alive = self.followed.iter().filter(|(_, f)| silence(f) <= shared.options.dead_after);
-        let rank = alive.filter(|(incarnation, _)| **incarnation < own).count() as u32;
+        let alive = self.followed.keys().filter(|incarnation| !members.is_presumed_dead(**incarnation));
+        let rank = alive.filter(|incarnation| **incarnation < own).count() as u32;
         let patience = shared.options.dead_after + shared.options.heartbeat_interval / 2 * rank;
-        let silent: Vec<Id> =
-            self.followed.iter().filter(|(_, f)| silence(f) > patience).map(|(id, _)| *id).collect();
+        let is_silent = |incarnation: &Id| {
+            members.is_presumed_dead(*incarnation)
+                && members.silent_for(*incarnation).is_some_and(|silence| silence >= patience)
+        };
+        let silent: Vec<Id> = self.followed.keys().copied().filter(is_silent).collect();
         for incarnation in silent {
             let Some(followed) = self.followed.remove(&incarnation) else { continue };
             let shared = Arc::clone(&self.shared);
@@ -298,7 +282,7 @@ impl Followed {
                 shared.views.set_missing(incarnation, None);
             }
             Ok(CaughtUp::Yes { .. }) => {
-                (self.idle_polls, self.silent_looks) = (0, 0);
+                self.idle_polls = 0;
                 shared.views.set_missing(incarnation, None);
             }
             Ok(CaughtUp::Fenced { .. }) => {}
@@ -317,33 +301,4 @@ impl Followed {
             }
         }
     }
-
-    async fn look_for_signs(&mut self, shared: &Shared) {
-        let now = shared.env.monotonic();
-        if now < self.look_at {
-            return;
-        }
-        self.look_at = now + look_interval(shared);
-        match shared.store.get(&member_path(self.tail.incarnation), Intent::member()).await {
-            Ok(member) if self.member.as_ref() != Some(&member) => {
-                self.member = Some(member);
-                self.silent_looks = 0;
-            }
-            Ok(_) => self.silent_looks += 1,
-            Err(error) if error.is_not_found() => self.silent_looks += 1,
-            // A store that does not answer says nothing about the writer, who may not reach it either.
-            Err(_) => self.silent_looks = self.silent_looks.min(looks_of(shared) / 2),
-        }
-    }
-}
-
-/// Interval at which heartbeats are looked for.
-fn look_interval(shared: &Shared) -> Duration {
-    shared.options.heartbeat_interval / 2
-}
-
-/// Looks in vain after which a writer counts as silent.
-fn looks_of(shared: &Shared) -> u32 {
-    let looks = shared.options.dead_after.as_millis() / look_interval(shared).as_millis().max(1);
-    looks.try_into().unwrap_or(u32::MAX)
 }

@@ -5,9 +5,9 @@ use std::sync::{Arc, PoisonError, RwLock};
 use std::time::Duration;
 
 use sandur_base::{Env, Id, MemoryBudget, Shutdown, Task};
-use sandur_catalog::{Catalog, CommitError, Registration, Snapshot};
-use sandur_format::catalog_entry::{Member, WalKind};
-use sandur_store::{Intent, Store};
+use sandur_catalog::{Catalog, CommitError, Members, MembersOptions, Registration, Snapshot};
+use sandur_format::catalog_entry::WalKind;
+use sandur_store::Store;
 use tokio::sync::{Mutex, Notify, watch};
 
 use crate::error::Error;
@@ -42,6 +42,7 @@ pub(crate) struct Shared {
     /// A push was refused for lack of memory since the last flush.
     pressure: AtomicBool,
     wal: RwLock<Option<Arc<Wal>>>,
+    members: RwLock<Option<(Members, Task<()>)>>,
     flusher: Flusher,
     flush_turn: Mutex<()>,
 }
@@ -79,6 +80,7 @@ impl Shared {
             recovering: watch::Sender::new(0),
             pressure: AtomicBool::new(false),
             wal: RwLock::default(),
+            members: RwLock::default(),
             flusher,
             flush_turn: Mutex::new(()),
         })
@@ -98,14 +100,17 @@ impl Shared {
     /// Registers a new incarnation and starts its WAL.
     pub(crate) async fn start_wal(&self) -> Result<Task<End>, Error> {
         let incarnation = self.env.new_id();
-        let registration = Registration {
+        let own = Registration {
             incarnation,
             address: self.options.address.clone(),
             host: self.options.host.clone(),
             wal: if self.local { WalKind::Local } else { WalKind::Bucket },
         };
-        let registered = self.catalog.register(registration).await;
+        let registered = self.catalog.register(own.clone()).await;
         self.views.publish(registered.map_err(|error| refused("the registration", &error))?);
+        if !self.local {
+            self.start_heartbeat(own).await;
+        }
         let context = Context {
             env: self.env.clone(),
             store: self.store.clone(),
@@ -122,6 +127,31 @@ impl Shared {
         *self.wal.write().unwrap_or_else(PoisonError::into_inner) = Some(wal);
         tracing::info!(%incarnation, store = self.store.url(), "the WAL takes pushes");
         Ok(committer)
+    }
+
+    /// Heartbeats for this incarnation, and looks for those of others.
+    async fn start_heartbeat(&self, own: Registration) {
+        let (beat, silent_after) = (self.options.heartbeat_interval, self.options.dead_after);
+        let members = Members::new(self.catalog.clone(), own, MembersOptions { beat, silent_after });
+        if let Err(error) = members.beat().await {
+            tracing::warn!(%error, "the first heartbeat could not be written");
+        }
+        let task = members.start();
+        *self.members.write().unwrap_or_else(PoisonError::into_inner) = Some((members, task));
+    }
+
+    /// Who seems to be alive; `None` in a local directory.
+    pub(crate) fn members(&self) -> Option<Members> {
+        let members = self.members.read().unwrap_or_else(PoisonError::into_inner);
+        members.as_ref().map(|(members, _)| members.clone())
+    }
+
+    /// Ends the heartbeat for good.
+    pub(crate) async fn leave(&self) -> Result<(), Error> {
+        let members = self.members.write().unwrap_or_else(PoisonError::into_inner).take();
+        let Some((members, task)) = members else { return Ok(()) };
+        drop(task);
+        Ok(members.leave().await?)
     }
 
     /// Makes a snapshot visible. Notices when it says that our incarnation is sealed.
@@ -155,20 +185,6 @@ impl Shared {
         let signal = self.shutdown.signal();
         self.env.timeout(duration, signal.triggered()).await.is_none()
     }
-
-    /// Writes the heartbeat number `counter` of our incarnation.
-    pub(crate) async fn beat(&self, counter: u64) -> Result<(), Error> {
-        let incarnation = self.incarnation();
-        let (address, host) = (self.options.address.clone(), self.options.host.clone());
-        let member = Member { incarnation, counter, address, host };
-        let bytes = member.encode().map_err(|error| Error::Internal(error.to_string()))?;
-        Ok(self.store.put(&member_path(incarnation), bytes.into(), Intent::member()).await?)
-    }
-}
-
-/// The name of an incarnation's heartbeat.
-pub(crate) fn member_path(incarnation: Id) -> String {
-    format!("members/{incarnation}")
 }
 
 /// A commit that is not tried again.

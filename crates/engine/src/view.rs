@@ -179,7 +179,7 @@ impl Views {
                 heads.push(Arc::clone(head));
                 continue;
             }
-            let rest = (floor < head.end()).then(|| Arc::new(head.from_floor(floor)));
+            let rest = (floor < head.end()).then(|| Arc::new(head.since_floor(floor)));
             if let Some(inserter) = inserters.get_mut(&head.incarnation())
                 && inserter.open.as_ref().is_some_and(|open| Arc::ptr_eq(open, head))
             {

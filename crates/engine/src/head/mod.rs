@@ -203,7 +203,7 @@ impl Head {
     }
 
     /// The part of this head from the sequence number `floor` on, as a head of its own.
-    pub(crate) fn from_floor(&self, floor: u64) -> Head {
+    pub(crate) fn since_floor(&self, floor: u64) -> Head {
         let rest = Head::new(self.incarnation, floor, self.born);
         let frames = self.frames.lock().unwrap_or_else(PoisonError::into_inner);
         for (sequence, batch) in frames.iter().filter(|(sequence, _)| *sequence >= floor) {

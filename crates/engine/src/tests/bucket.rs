@@ -14,8 +14,12 @@ fn world(seed: u64) -> (Env, FaultStore) {
 }
 
 async fn open(env: &Env, client: &FaultStore) -> Arc<Engine> {
+    open_with(env, client, small_options()).await
+}
+
+async fn open_with(env: &Env, client: &FaultStore, options: EngineOptions) -> Arc<Engine> {
     let store = Store::from_object_store(Arc::new(client.clone()), env.clone(), StoreOptions::default());
-    Engine::open(store, env.clone(), small_options()).await.unwrap()
+    Engine::open(store, env.clone(), options).await.unwrap()
 }
 
 async fn sleep(env: &Env, seconds: u64) {
@@ -178,4 +182,34 @@ async fn lost_answers_and_errors_change_nothing() {
     engine.shutdown().await.unwrap();
     let engine = open(&env, &bucket.client("two")).await;
     assert_eq!(read_all(&engine).await, all);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_writer_that_does_not_fit_into_memory_is_missed_aloud_and_adopted_in_parts() {
+    let (env, bucket) = world(8);
+    let one = open(&env, &bucket.client("one")).await;
+    let options = EngineOptions { write_budget: MemoryBudget::root("write", 1 << 20), ..small_options() };
+    let two = open_with(&env, &bucket.client("two"), options).await;
+    let mut all = Vec::new();
+    for n in 0..40 {
+        let line = format!("{n} {}", "x".repeat(50_000));
+        all.push(push_row(&one, "a", n, &line).await.unwrap());
+    }
+    sleep(&env, 3).await;
+    let missing = two.view().missing.clone();
+    assert!(missing.len() == 1 && missing[0].contains("followed writers"), "{missing:?}");
+    assert!(read_all(&two).await.len() < all.len());
+    one.flush().await.unwrap();
+    sleep(&env, 3).await;
+    assert!(two.view().missing.is_empty());
+    assert_eq!(read_all(&two).await, sorted([all.clone()]));
+    for n in 40..80 {
+        let line = format!("{n} {}", "x".repeat(50_000));
+        all.push(push_row(&one, "a", n, &line).await.unwrap());
+    }
+    drop(one);
+    sleep(&env, 60).await;
+    assert_eq!(two.metrics().adoptions.get(), 1);
+    assert!(two.view().missing.is_empty());
+    assert_eq!(read_all(&two).await, sorted([all]));
 }

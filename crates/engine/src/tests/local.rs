@@ -109,7 +109,7 @@ fn a_torn_end_is_ignored() {
 }
 
 #[test]
-fn damage_costs_one_frame_and_the_file_is_kept() {
+fn damage_costs_one_frame_and_a_copy_is_kept() {
     let directory = TempDir::new().unwrap();
     let rows = process(async { push_rows(&*open(directory.path()).await, "a", 0..10).await });
     let file = wal_files(directory.path()).remove(0);
@@ -124,7 +124,9 @@ fn damage_costs_one_frame_and_the_file_is_kept() {
         assert_eq!(found.len(), 9, "one frame is lost");
         assert!(found.iter().all(|row| rows.contains(row)));
     });
-    assert!(file.exists());
+    assert!(!file.exists());
+    let kept = directory.path().join("damaged").join(file.strip_prefix(directory.path()).unwrap());
+    assert_eq!(std::fs::read(kept).unwrap(), bytes);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
