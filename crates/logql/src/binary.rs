@@ -61,7 +61,6 @@ pub fn with_number(
             *value = merge(op, left, right, *value, return_bool);
         }
     }
-    vector.ordered = false;
     vector
 }
 
@@ -81,6 +80,13 @@ fn by_signature(side: &Matrix, matching: &Matching) -> BySignature {
         map.entry(signature(&series.labels, matching)).or_default().push(n);
     }
     map
+}
+
+/// The series of each signature, in the order in which they first appear.
+fn groups(side: &Matrix, matching: &Matching) -> Vec<(Labels, Vec<usize>)> {
+    let mut groups: Vec<(Labels, Vec<usize>)> = by_signature(side, matching).into_iter().collect();
+    groups.sort_by_key(|(_, members)| members[0]);
+    groups
 }
 
 /// Two vectors.
@@ -116,8 +122,9 @@ fn filtered(mut left: Matrix, right: &Matrix, matching: &Matching, wanted: bool)
 
 /// The left side, and values of the right side where the left side has no partner.
 fn union(left: Matrix, right: Matrix, matching: &Matching) -> Matrix {
+    let ordered = left.ordered || right.ordered;
     let rest = filtered(right, &left, matching, false);
-    let mut output = Collected::new(left.steps);
+    let mut output = Collected::new(left.steps, ordered);
     for series in left.series.into_iter().chain(rest.series) {
         for (step, value) in series.values.iter().enumerate() {
             if !is_absent(*value) {
@@ -139,8 +146,9 @@ fn joined(
     let swapped = matching.cardinality == Cardinality::OneToMany;
     let (many, one) = if swapped { (right, left) } else { (left, right) };
     let ones = by_signature(one, matching);
-    let mut output = Collected::new(left.steps);
-    for (signature, members) in by_signature(many, matching) {
+    let ordered = left.ordered || right.ordered;
+    let mut output = Collected::new(left.steps, ordered);
+    for (signature, members) in groups(many, matching) {
         let Some(partners) = ones.get(&signature) else { continue };
         for step in 0..left.steps {
             let present = |side: &Matrix, list: &[usize]| -> Vec<usize> {
@@ -200,8 +208,8 @@ struct Collected {
 }
 
 impl Collected {
-    fn new(steps: usize) -> Self {
-        Self { matrix: Matrix::new(steps), places: HashMap::default() }
+    fn new(steps: usize, ordered: bool) -> Self {
+        Self { matrix: Matrix { ordered, ..Matrix::new(steps) }, places: HashMap::default() }
     }
 
     fn set(&mut self, labels: &Labels, step: usize, value: f64) {

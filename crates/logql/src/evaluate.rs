@@ -32,6 +32,9 @@ impl Evaluation<'_> {
     /// The answer to a metric query.
     pub async fn answer(&self, expr: &MetricExpr, limits: &Limits) -> Result<QueryResult, Error> {
         let steps = self.steps;
+        if !steps.instant && contains(expr, "approx_topk") {
+            return Err(Error::Invalid("approx_topk is only supported on instant queries".to_owned()));
+        }
         if let (MetricExpr::Literal(value), true) = (expr, steps.instant) {
             return Ok(QueryResult::Scalar(Sample { timestamp_ms: steps.timestamp_ms(0), value: *value }));
         }
@@ -125,6 +128,16 @@ impl Evaluation<'_> {
             Windows::new(steps.first_ns, steps.last_ns, steps.step_ns, range.range_ns, range.offset_ns);
         let scan = RangeScan::new(range, outer, windows);
         self.hold(range_scan::run(self.source, self.context, scan).await?)
+    }
+}
+
+/// Whether a vector function of this name is used.
+fn contains(expr: &MetricExpr, name: &str) -> bool {
+    match expr {
+        MetricExpr::Range(_) | MetricExpr::Literal(_) | MetricExpr::VectorOf(_) => false,
+        MetricExpr::Vector(vector) => vector.function.name == name || contains(&vector.inner, name),
+        MetricExpr::Binary(binary) => contains(&binary.left, name) || contains(&binary.right, name),
+        MetricExpr::LabelReplace(replace) => contains(&replace.inner, name),
     }
 }
 

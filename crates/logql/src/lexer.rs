@@ -358,11 +358,38 @@ fn is_call(rest: &str) -> bool {
     })
 }
 
+/// Length of a literal like `0x1.8p3`, `0b101`, `0o17`; 1 when it is none. Which of them are numbers is for
+/// the parser to say.
+fn prefixed_length(bytes: &[u8]) -> usize {
+    let digit: fn(&u8) -> bool = match bytes[1] {
+        b'x' | b'X' => u8::is_ascii_hexdigit,
+        b'b' | b'B' | b'o' | b'O' => u8::is_ascii_digit,
+        _ => return 1,
+    };
+    let mut end = 2 + bytes[2..].iter().take_while(|b| digit(b) || **b == b'.').count();
+    if end == 2 {
+        return 1;
+    }
+    if matches!(bytes.get(end), Some(b'p' | b'P')) {
+        let sign = usize::from(matches!(bytes.get(end + 1), Some(b'+' | b'-')));
+        let exponent =
+            bytes.get(end + 1 + sign..).unwrap_or_default().iter().take_while(|b| b.is_ascii_digit()).count();
+        if exponent > 0 {
+            end += 1 + sign + exponent;
+        }
+    }
+    end
+}
+
 /// Length of a Go number literal without its sign.
 fn number_length(text: &str) -> usize {
     let bytes = text.as_bytes();
-    if bytes.len() > 1 && bytes[0] == b'0' && matches!(bytes[1], b'x' | b'X') {
-        return 2 + bytes[2..].iter().take_while(|b| b.is_ascii_hexdigit()).count();
+    if bytes.len() > 1
+        && bytes[0] == b'0'
+        && bytes[1].is_ascii_alphabetic()
+        && !matches!(bytes[1], b'e' | b'E')
+    {
+        return prefixed_length(bytes);
     }
     let digits = |from: usize| bytes[from..].iter().take_while(|b| b.is_ascii_digit()).count();
     let mut end = digits(0);

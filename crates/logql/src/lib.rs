@@ -60,19 +60,41 @@ pub use stage::StageNode;
 pub use tail::LogQuery;
 pub use vector::VectorFunction;
 
-/// Answers a query.
+/// Answers a query. The steps of a range query are aligned to multiples of the step, as Loki's frontend does
+/// it.
 pub async fn query(
     source: &dyn Source,
     context: &QueryContext,
     limits: &Limits,
     request: Request,
 ) -> Result<QueryResult, Error> {
+    answer(source, context, limits, &request, request::metric_steps).await
+}
+
+/// Answers a query like [`query`], with steps that begin exactly at the start, as Loki's engine does it
+/// without its frontend.
+pub async fn query_unaligned(
+    source: &dyn Source,
+    context: &QueryContext,
+    limits: &Limits,
+    request: Request,
+) -> Result<QueryResult, Error> {
+    answer(source, context, limits, &request, request::exact_steps).await
+}
+
+async fn answer(
+    source: &dyn Source,
+    context: &QueryContext,
+    limits: &Limits,
+    request: &Request,
+    steps: fn(&Request, &Limits) -> Result<request::Steps, Error>,
+) -> Result<QueryResult, Error> {
     context.check()?;
     match parse(&request.query)? {
         Expr::Log(log) => {
             let scan = log_scan::LogScan {
                 pipeline: pipeline::Pipeline::new(&log, None),
-                range: request::log_range(&request, limits)?,
+                range: request::log_range(request, limits)?,
                 direction: request.direction,
                 limit: request.limit as usize,
                 interval_ns: request.interval_ns,
@@ -80,7 +102,7 @@ pub async fn query(
             Ok(QueryResult::Streams(log_scan::run(source, context, scan).await?))
         }
         Expr::Metric(metric) => {
-            let steps = request::metric_steps(&request, limits)?;
+            let steps = steps(request, limits)?;
             evaluate::Evaluation { source, context, steps }.answer(&metric, limits).await
         }
     }

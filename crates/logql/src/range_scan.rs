@@ -93,7 +93,13 @@ impl RangeScan {
 
     /// Whether stream and level of a row are all that decides about it.
     fn counts(&self) -> bool {
-        self.unwrap.is_none() && matches!(self.keep, Keep::By(_)) && !self.pipeline.reads_lines()
+        let Keep::By(names) = &self.keep else { return false };
+        // Whether a row has such a label depends on its metadata.
+        let told_by_metadata = |name: &String| name.ends_with("_extracted");
+        let read = self.pipeline.labels_read();
+        self.unwrap.is_none()
+            && !self.pipeline.reads_lines()
+            && !names.iter().chain(&read).any(told_by_metadata)
     }
 
     fn selection(&self) -> Selection {

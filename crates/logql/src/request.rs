@@ -94,6 +94,17 @@ pub fn log_range(request: &Request, limits: &Limits) -> Result<TimeRange, Error>
 /// The steps of a metric query. As Loki's frontend does it, the start of a range goes down and the end up to
 /// a multiple of the step, so that the same panel asks for the same steps again and again.
 pub fn metric_steps(request: &Request, limits: &Limits) -> Result<Steps, Error> {
+    let steps = exact_steps(request, limits)?;
+    if steps.instant {
+        return Ok(steps);
+    }
+    let over = steps.last_ns.rem_euclid(steps.step_ns);
+    let last_ns = if over == 0 { steps.last_ns } else { steps.last_ns.saturating_add(steps.step_ns - over) };
+    Ok(Steps { first_ns: steps.first_ns - steps.first_ns.rem_euclid(steps.step_ns), last_ns, ..steps })
+}
+
+/// The steps of a metric query, from its start on.
+pub fn exact_steps(request: &Request, limits: &Limits) -> Result<Steps, Error> {
     match request.kind {
         Kind::Instant { time_ns } => {
             Ok(Steps { first_ns: time_ns, last_ns: time_ns, step_ns: 1, instant: true })
@@ -114,16 +125,13 @@ pub fn metric_steps(request: &Request, limits: &Limits) -> Result<Steps, Error> 
                         .to_owned(),
                 ));
             }
-            let first_ns = start_ns - start_ns.rem_euclid(step_ns);
-            let over = end_ns.rem_euclid(step_ns);
-            let last_ns = if over == 0 { end_ns } else { end_ns.saturating_add(step_ns - over) };
-            Ok(Steps { first_ns, last_ns, step_ns, instant: false })
+            Ok(Steps { first_ns: start_ns, last_ns: end_ns, step_ns, instant: false })
         }
     }
 }
 
 fn check_order(start_ns: i64, end_ns: i64) -> Result<(), Error> {
-    if end_ns < start_ns || start_ns.checked_add(0).is_none() || end_ns.checked_sub(start_ns).is_none() {
+    if end_ns < start_ns || end_ns.checked_sub(start_ns).is_none() {
         return Err(Error::Invalid("end timestamp must not be before or equal to start time".to_owned()));
     }
     Ok(())

@@ -241,12 +241,36 @@ pub fn format_bytes(bytes: u64) -> String {
 /// Reads a number as Go's `strconv.ParseFloat`.
 pub fn parse_float(text: &str) -> Result<f64, String> {
     let invalid = || format!("strconv.ParseFloat: parsing {}: invalid syntax", quote(text));
-    let value: f64 = text.parse().map_err(|_| invalid())?;
+    let value: f64 = match text.parse() {
+        Ok(value) => value,
+        Err(_) => hexadecimal_float(text).ok_or_else(invalid)?,
+    };
     let named = text.trim_start_matches(['+', '-']).starts_with(['i', 'I']);
     if value.is_infinite() && !named {
         return Err(format!("strconv.ParseFloat: parsing {}: value out of range", quote(text)));
     }
     Ok(value)
+}
+
+/// `0x1.8p3`: hexadecimal digits and a power of two, which must be there.
+fn hexadecimal_float(text: &str) -> Option<f64> {
+    let (negative, digits) = match text.strip_prefix('-') {
+        Some(rest) => (true, rest),
+        None => (false, text.strip_prefix('+').unwrap_or(text)),
+    };
+    let digits = digits.strip_prefix("0x").or_else(|| digits.strip_prefix("0X"))?;
+    let (mantissa, exponent) = digits.split_once(['p', 'P'])?;
+    let (whole, fraction) = mantissa.split_once('.').unwrap_or((mantissa, ""));
+    if whole.is_empty() && fraction.is_empty() {
+        return None;
+    }
+    let mut value = 0.0;
+    for digit in whole.chars().chain(fraction.chars()) {
+        value = value * 16.0 + f64::from(digit.to_digit(16)?);
+    }
+    let exponent: i32 = exponent.parse().ok()?;
+    let scaled = value * 2f64.powi(exponent.checked_sub(4 * i32::try_from(fraction.len()).ok()?)?);
+    Some(if negative { -scaled } else { scaled })
 }
 
 /// Writes a number as Go's `strconv.FormatFloat(value, 'f', -1, 64)`.
@@ -341,7 +365,9 @@ mod tests {
 
     #[test]
     fn floats_are_read_as_go_does() {
-        for (text, value) in [("1", 1.0), (".5", 0.5), ("1e3", 1000.0), ("+2", 2.0), ("inf", f64::INFINITY)] {
+        for (text, value) in
+            [("1", 1.0), (".5", 0.5), ("1e3", 1000.0), ("+2", 2.0), ("inf", f64::INFINITY), ("0x1.8p3", 12.0)]
+        {
             assert_eq!(parse_float(text), Ok(value), "{text}");
         }
         assert_eq!(parse_float("0x10").unwrap_err(), r#"strconv.ParseFloat: parsing "0x10": invalid syntax"#);

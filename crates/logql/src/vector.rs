@@ -237,7 +237,6 @@ fn rank(greatest: bool, a: f64, b: f64) -> std::cmp::Ordering {
 
 fn select(greatest: bool, count: usize, grouping: Option<&Grouping>, mut input: Matrix) -> Matrix {
     let mut kept: Vec<Vec<bool>> = vec![vec![false; input.steps]; input.series.len()];
-    let mut order = Vec::new();
     for (_, members) in groups(grouping, &input) {
         for step in 0..input.steps {
             let value = |n: &usize| input.series[*n].values[step];
@@ -249,9 +248,6 @@ fn select(greatest: bool, count: usize, grouping: Option<&Grouping>, mut input: 
             });
             present.truncate(count);
             present.iter().for_each(|&n| kept[n][step] = true);
-            if input.steps == 1 {
-                order.extend(present);
-            }
         }
     }
     for (series, kept) in input.series.iter_mut().zip(&kept) {
@@ -261,7 +257,7 @@ fn select(greatest: bool, count: usize, grouping: Option<&Grouping>, mut input: 
             }
         }
     }
-    if input.steps == 1 { input.reordered(&order) } else { input }
+    input
 }
 
 fn sort(descending: bool, input: Matrix) -> Matrix {
@@ -313,7 +309,7 @@ mod tests {
         assert_eq!(run("sort", None, &[], one()), ["a=3: 1", "a=1: 2", "a=4: 2", "a=2: NaN"]);
         assert_eq!(run("sort_desc", None, &[], one()), ["a=1: 2", "a=4: 2", "a=3: 1", "a=2: NaN"]);
         assert_eq!(run("topk", Some(2), &[], one()), ["a=1: 2", "a=4: 2"]);
-        assert_eq!(run("bottomk", Some(9), &[], one()), ["a=3: 1", "a=1: 2", "a=4: 2", "a=2: NaN"]);
+        assert_eq!(run("bottomk", Some(3), &[], one()), ["a=1: 2", "a=3: 1", "a=4: 2"]);
     }
 
     #[test]

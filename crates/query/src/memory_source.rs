@@ -107,7 +107,10 @@ impl MemorySource {
             }
         }
         match selection.order {
-            Order::NewestFirst => pages.sort_by_key(|page| std::cmp::Reverse(page.bounds.1)),
+            Order::NewestFirst => {
+                pages.reverse();
+                pages.sort_by_key(|page| std::cmp::Reverse(page.bounds.1));
+            }
             Order::OldestFirst => pages.sort_by_key(|page| page.bounds.0),
             Order::Any => shuffle(&mut pages, self.shuffle),
         }

@@ -11,9 +11,9 @@ use crate::error::Error;
 /// Order in which a scan delivers its items.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Order {
-    /// By falling last timestamp.
+    /// By falling last timestamp; of equal ones the one that was stored later comes first.
     NewestFirst,
-    /// By rising first timestamp.
+    /// By rising first timestamp; of equal ones the one that was stored earlier comes first.
     OldestFirst,
     /// As is cheapest.
     Any,

@@ -224,6 +224,9 @@ impl Parser {
             None => self.grouping()?,
         };
         let parameter = vector_parameter(function, parameter.as_ref())?;
+        if function.name == "approx_topk" && grouping.is_some() {
+            return Err(ParseError::whole("grouping not allowed for approx_topk aggregation"));
+        }
         if function.sorts && grouping.as_ref().is_some_and(|g| !g.labels.is_empty()) {
             return Err(ParseError::whole("sort and sort_desc doesn't allow grouping by "));
         }

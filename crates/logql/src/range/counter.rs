@@ -51,13 +51,13 @@ fn rate(samples: &Samples, window: &Window) -> Option<f64> {
     // A bound that is not much farther away than the next sample would be is reached by the trend; beyond
     // that the trend is taken on for half a distance.
     let reach = |gap: f64| if gap < between * 1.1 { gap } else { between / 2.0 };
-    let mut before = (first.0 - (window.end_ns - window.range_ns)) as f64 / 1e9;
+    let mut before = reach((first.0 - (window.end_ns - window.range_ns)) as f64 / 1e9);
     if increase > 0.0 && first.1 >= 0.0 {
-        // A counter was never below zero.
+        // A counter was never below zero: where it began, the trend ends.
         before = before.min(sampled * (first.1 / increase));
     }
     let after = (window.end_ns - last.0) as f64 / 1e9;
-    let stretched = (sampled + reach(before) + reach(after)) / sampled;
+    let stretched = (sampled + before + reach(after)) / sampled;
     Some(increase * stretched / window.range_seconds())
 }
 

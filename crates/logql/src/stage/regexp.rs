@@ -24,11 +24,21 @@ pub const SPEC: StageSpec = StageSpec {
 fn parse(parser: &mut Parser) -> Result<Arc<dyn StageNode>, ParseError> {
     let text = parser.string()?;
     let invalid = |reason: String| ParseError::whole(format!("invalid regexp parser: {reason}"));
+    if let Some(name) = repeated_name(&text) {
+        return Err(invalid(format!("duplicate extracted label name '{name}'")));
+    }
     let regex = compile_bytes(&text).map_err(invalid)?;
     if regex.capture_names().flatten().next().is_none() {
         return Err(invalid("at least one named capture must be supplied".to_owned()));
     }
     Ok(Arc::new(Regexp { text, regex }))
+}
+
+/// A group name that stands twice.
+fn repeated_name(text: &str) -> Option<&str> {
+    let names = text.split("(?P<").skip(1).filter_map(|rest| rest.split_once('>').map(|(name, _)| name));
+    let names: Vec<&str> = names.collect();
+    names.iter().enumerate().find(|(n, name)| names[..*n].contains(name)).map(|(_, name)| *name)
 }
 
 #[derive(Debug)]
