@@ -92,7 +92,8 @@ impl BlockSet {
         match tenant.days.get_mut(&block.day()) {
             Some(day) => Arc::make_mut(day).insert(&block),
             None => {
-                let day = Day { min_ts: block.min_ts, max_ts: block.max_ts, blocks: vec![Arc::clone(&block)] };
+                let day =
+                    Day { min_ts: block.min_ts, max_ts: block.max_ts, blocks: vec![Arc::clone(&block)] };
                 tenant.days.insert(block.day(), Arc::new(day));
             }
         }

@@ -194,7 +194,9 @@ async fn check_blocks(store: &Store, snapshot: &Snapshot, report: &mut CheckRepo
                 report.block_bytes += block.size;
             }
             Some(size) => report.damage(path, format!("has {size} bytes, the catalog says {}", block.size)),
-            None => report.damage(path, format!("is missing: {} rows of '{}' are lost", block.rows, block.tenant)),
+            None => {
+                report.damage(path, format!("is missing: {} rows of '{}' are lost", block.rows, block.tenant))
+            }
         }
     }
     Ok(())

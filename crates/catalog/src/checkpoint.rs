@@ -75,7 +75,7 @@ impl Shared {
             Ok(snapshot) => Ok(Some(snapshot)),
             Err(Error::Store(error)) if error.is_not_found() => Ok(None),
             Err(error @ (Error::Corrupt { .. } | Error::Misplaced { .. })) => {
-                tracing::error!(%error, number, "checkpoint is damaged, an older one and the log are read instead");
+                tracing::error!(%error, number, "checkpoint is damaged, an older one is read instead");
                 Ok(None)
             }
             Err(error) => Err(error),
@@ -256,4 +256,3 @@ fn restore(root: CheckpointRoot, parts: Vec<(String, Bytes)>) -> Result<Snapshot
     }
     Ok(Snapshot::restore(root, rows.into_iter()))
 }
-

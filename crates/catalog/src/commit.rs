@@ -312,9 +312,9 @@ impl Round {
             let result = match snapshot.verdict(self.session, *sequence) {
                 Some(Verdict::Applied) => Ok(Arc::clone(snapshot)),
                 Some(Verdict::Precondition(index)) => Err(precondition(index).map(Rejection::Precondition)),
-                Some(Verdict::Edit(index)) => Err(edits.get(usize::from(index)).map(|edit| {
-                    Rejection::Edit { edit: edit.clone(), fault: EditFault::Recorded }
-                })),
+                Some(Verdict::Edit(index)) => Err(edits
+                    .get(usize::from(index))
+                    .map(|edit| Rejection::Edit { edit: edit.clone(), fault: EditFault::Recorded })),
                 None => Err(None),
             };
             let result = result.map_err(|why| match why {

@@ -137,7 +137,12 @@ impl Collector {
         Ok(())
     }
 
-    async fn collect_wal_of(&mut self, author: Id, writer: &Writer, report: &mut GcReport) -> Result<(), Error> {
+    async fn collect_wal_of(
+        &mut self,
+        author: Id,
+        writer: &Writer,
+        report: &mut GcReport,
+    ) -> Result<(), Error> {
         let incarnation = writer.incarnation;
         let drained = writer.is_drained();
         // A local writer appends frames to few files and knows best which of them are done.

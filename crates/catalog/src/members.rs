@@ -103,7 +103,8 @@ impl Members {
     pub async fn observe(&self) -> Result<(), Error> {
         let snapshot = self.0.catalog.snapshot();
         let others = snapshot.writers().values().filter(|w| !w.is_sealed());
-        let others: Vec<Id> = others.map(|w| w.incarnation).filter(|id| *id != self.0.own.incarnation).collect();
+        let others: Vec<Id> =
+            others.map(|w| w.incarnation).filter(|id| *id != self.0.own.incarnation).collect();
         self.lock().retain(|id, _| others.contains(id));
         if self.0.catalog.is_local() {
             return Ok(());

@@ -51,7 +51,11 @@ struct Orphan {
 
 impl Collector {
     /// Deletes orphans, on behalf of the incarnation `author`. Lists every block: run it rarely.
-    pub async fn collect_orphans(&mut self, author: Id, own: Option<OwnBlocks>) -> Result<OrphanReport, Error> {
+    pub async fn collect_orphans(
+        &mut self,
+        author: Id,
+        own: Option<OwnBlocks>,
+    ) -> Result<OrphanReport, Error> {
         let mut report = OrphanReport::default();
         let unreferenced = self.find_unreferenced(own, &mut report).await?;
         let mut floors: BTreeMap<Id, Id> = BTreeMap::new();

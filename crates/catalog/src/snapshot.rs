@@ -8,9 +8,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use sandur_base::Id;
-use sandur_format::catalog_entry::{
-    BlockMeta, CheckpointRoot, PartRef, PartRow, Session, Verdict, Writer,
-};
+use sandur_format::catalog_entry::{BlockMeta, CheckpointRoot, PartRef, PartRow, Session, Verdict, Writer};
 use sandur_model::{TenantId, TimeRange};
 
 use crate::blocks::BlockSet;

@@ -15,7 +15,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use sandur_base::Id;
-use sandur_format::catalog_entry::{BlockMeta, Edit, Entry, Precondition, Session, Transaction, Verdict, Writer};
+use sandur_format::catalog_entry::{
+    BlockMeta, Edit, Entry, Precondition, Session, Transaction, Verdict, Writer,
+};
 
 use crate::error::{EditFault, Rejection};
 use crate::snapshot::{RemovedBlock, Snapshot};
@@ -70,7 +72,7 @@ impl Snapshot {
             last_sequence = transaction.sequence;
             let (outcome, verdict) = match self.apply_transaction(transaction) {
                 Ok(()) => (Outcome::Applied, Verdict::Applied),
-                Err((rejection, verdict)) => (Outcome::Rejected(rejection), verdict),
+                Err((rejection, verdict)) => (Outcome::Rejected(*rejection), verdict),
             };
             outcomes.push(outcome);
             verdicts.push((transaction.sequence, verdict));
@@ -82,18 +84,18 @@ impl Snapshot {
         outcomes
     }
 
-    fn apply_transaction(&mut self, transaction: &Transaction) -> Result<(), (Rejection, Verdict)> {
+    fn apply_transaction(&mut self, transaction: &Transaction) -> Result<(), (Box<Rejection>, Verdict)> {
         for (index, precondition) in transaction.preconditions.iter().enumerate() {
             if !self.holds(precondition) {
                 let rejection = Rejection::Precondition(precondition.clone());
-                return Err((rejection, Verdict::Precondition(index_of(index))));
+                return Err((Box::new(rejection), Verdict::Precondition(index_of(index))));
             }
         }
         let mut plan = Plan { state: self, writers: BTreeMap::new(), removed: BTreeSet::new() };
         for (index, edit) in transaction.edits.iter().enumerate() {
             if let Err(fault) = plan.check(edit) {
                 let rejection = Rejection::Edit { edit: edit.clone(), fault };
-                return Err((rejection, Verdict::Edit(index_of(index))));
+                return Err((Box::new(rejection), Verdict::Edit(index_of(index))));
             }
         }
         let writers = plan.writers;

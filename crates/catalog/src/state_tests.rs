@@ -237,7 +237,10 @@ impl Dice {
             4 => Edit::Deleted { ids: vec![Id(id)] },
             5 if self.roll(6) == 0 => Edit::OrphanFloor { incarnation: writer, id: Id(id / 4) },
             6 if self.roll(3) == 0 => Edit::Forget { incarnation: writer },
-            _ => Edit::AddBlock(BlockMeta { writer, ..block(id, ["a", "b"][self.roll(2) as usize], id as i64) }),
+            _ => Edit::AddBlock(BlockMeta {
+                writer,
+                ..block(id, ["a", "b"][self.roll(2) as usize], id as i64)
+            }),
         }
     }
 }

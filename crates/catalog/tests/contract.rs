@@ -2,6 +2,8 @@
 //! share entries, checkpoints and truncation lose nothing. Method: several catalogs over one memory
 //! store under paused time.
 
+#![allow(clippy::unwrap_used)] // also in the functions that tests share
+
 mod world;
 
 use sandur_base::{Env, Id};

@@ -2,6 +2,8 @@
 //! their own clock, and `check` finds every kind of damage. Method: real objects in a memory store
 //! under paused time; each object is looked for by name.
 
+#![allow(clippy::unwrap_used)] // also in the functions that tests share
+
 mod world;
 
 use std::time::Duration;
@@ -99,7 +101,9 @@ async fn wal_objects_go_below_the_floor_but_the_fence_stays() {
     scene.commit(vec![Edit::Seal { incarnation: dead, fence: 6 }]).await;
     assert_eq!(collector.collect(scene.own).await.unwrap().wal_objects, 0, "one run later");
     assert_eq!(collector.collect(scene.own).await.unwrap().wal_objects, 4);
-    assert!(!exists(&scene.store, &wal(scene.own, 2)).await && exists(&scene.store, &wal(scene.own, 3)).await);
+    assert!(
+        !exists(&scene.store, &wal(scene.own, 2)).await && exists(&scene.store, &wal(scene.own, 3)).await
+    );
     assert!(exists(&scene.store, &wal(dead, 0)).await && exists(&scene.store, &wal(dead, 6)).await);
     assert!(!exists(&scene.store, &wal(dead, 7)).await, "behind the fence is void");
     scene.commit(vec![Edit::Floor { incarnation: dead, from: 0, to: 6 }]).await;
@@ -150,9 +154,14 @@ async fn orphans_are_voided_before_they_are_deleted() {
     assert!(exists(&scene.store, &late.path()).await);
     let report = scene.collector(false).collect_orphans(scene.own, Some(own)).await.unwrap();
     assert_eq!((report.listed, report.deleted, report.left), (6, 3, 2));
-    for (meta, stays) in
-        [(&used, true), (&late, false), (&unknown, false), (&of_live, true), (&own_old, false), (&own_pending, true)]
-    {
+    for (meta, stays) in [
+        (&used, true),
+        (&late, false),
+        (&unknown, false),
+        (&of_live, true),
+        (&own_old, false),
+        (&own_pending, true),
+    ] {
         assert_eq!(exists(&scene.store, &meta.path()).await, stays, "{}", meta.path());
     }
     // The one that slept cannot commit the deleted block, the pending one can be committed.
@@ -166,8 +175,12 @@ async fn silence_is_measured_by_the_observers_clock_alone() {
     let scene = scene(5).await;
     let other = scene.env.new_id();
     register(&scene.catalog, other).await.unwrap();
-    let registration =
-        |incarnation| Registration { incarnation, address: String::new(), host: "h".into(), wal: WalKind::Bucket };
+    let registration = |incarnation| Registration {
+        incarnation,
+        address: String::new(),
+        host: "h".into(),
+        wal: WalKind::Bucket,
+    };
     let members = |id| Members::new(scene.catalog.clone(), registration(id), MembersOptions::default());
     let (observer, observed) = (members(scene.own), members(other));
     let task = observed.start();
@@ -240,8 +253,12 @@ async fn check_names_every_damaged_object() {
     put(&scene.store, "catalog/stranger").await;
     scene.stored_block(Id(9)).await;
     let report = check(&scene.store, &scene.env).await.unwrap();
-    let damaged: Vec<&str> =
-        report.findings.iter().filter(|f| f.severity == Severity::Damage).map(|f| f.object.as_str()).collect();
+    let damaged: Vec<&str> = report
+        .findings
+        .iter()
+        .filter(|f| f.severity == Severity::Damage)
+        .map(|f| f.object.as_str())
+        .collect();
     let mut expected = vec![short.path(), missing.path(), wal(dead, 0)];
     expected.sort();
     assert_eq!(sorted(damaged), expected);

@@ -16,6 +16,8 @@
 //!
 //! A failure prints its seed: put it into `ONE_SEED` below to run it alone.
 
+#![allow(clippy::unwrap_used)] // also in the functions that tests share
+
 mod world;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -127,7 +129,11 @@ impl World {
     fn verify(&self, who: &str, snapshot: &Snapshot, known: &BTreeSet<Id>) {
         let history = self.history();
         for id in known.difference(&history.removing) {
-            assert!(snapshot.block(*id).is_some(), "{who}: acknowledged block {id} is not in {}", snapshot.number());
+            assert!(
+                snapshot.block(*id).is_some(),
+                "{who}: acknowledged block {id} is not in {}",
+                snapshot.number()
+            );
         }
         for id in &history.rejected {
             assert!(!snapshot.is_referenced(*id), "{who}: rejected block {id} is in {}", snapshot.number());
@@ -199,7 +205,11 @@ impl Process {
             history.commits += 1;
             match result {
                 Ok(snapshot) => {
-                    assert!(snapshot.is_referenced(meta.id), "{}: own commit is not in its snapshot", self.name);
+                    assert!(
+                        snapshot.is_referenced(meta.id),
+                        "{}: own commit is not in its snapshot",
+                        self.name
+                    );
                     history.acknowledged.insert(meta.id);
                 }
                 Err(CommitError::Rejected { .. }) => {

@@ -332,7 +332,6 @@ impl Edit {
             tag => return Err(FormatError::Tag { what: "edit", tag }),
         })
     }
-
 }
 
 impl WalKind {

@@ -159,7 +159,10 @@ fn a_block_path_is_tenant_day_id_and_writer() {
 
 proptest! {
     #[test]
-    fn any_block_survives(numbers in proptest::collection::vec(any::<u64>(), 12), tenant in "[a-z!_.*'()-]{3,150}") {
+    fn any_block_survives(
+        numbers in proptest::collection::vec(any::<u64>(), 12),
+        tenant in "[a-z!_.*'()-]{3,150}",
+    ) {
         let n = |at: usize| numbers[at];
         let block = BlockMeta {
             id: Id(u128::from(n(0)) << 64 | u128::from(n(1))),
@@ -218,10 +221,8 @@ fn write_fixtures() {
     ];
     for (name, bytes) in files {
         let path = format!("{}/src/catalog_entry/fixtures/{name}.hex", env!("CARGO_MANIFEST_DIR"));
-        let lines: Vec<String> = bytes
-            .chunks(32)
-            .map(|line| line.iter().map(|b| format!("{b:02x}")).collect())
-            .collect();
+        let lines: Vec<String> =
+            bytes.chunks(32).map(|line| line.iter().map(|b| format!("{b:02x}")).collect()).collect();
         std::fs::write(path, lines.join("\n") + "\n").unwrap();
     }
 }

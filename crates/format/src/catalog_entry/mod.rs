@@ -20,8 +20,7 @@ mod wire;
 pub use block_meta::{BlockMeta, BlockName, day_of, day_text};
 pub use boundary::Boundary;
 pub use checkpoint::{
-    CheckpointRoot, PART_ROWS_MAX, PartRef, PartRow, Session, Verdict, Writer, decode_part,
-    encode_part,
+    CheckpointRoot, PART_ROWS_MAX, PartRef, PartRow, Session, Verdict, Writer, decode_part, encode_part,
 };
 pub use entry::{ENTRY_BYTES_MAX, Edit, Entry, Precondition, TRANSACTIONS_MAX, Transaction, WalKind};
 pub use error::FormatError;
