@@ -43,7 +43,7 @@ pub(crate) async fn run(shared: Arc<Shared>, mut requests: mpsc::Receiver<Reques
             Ok(()) => (pause, not_before) = (PAUSE_BASE, Duration::ZERO),
             Err(error) => {
                 shared.metrics.flush_failures.inc();
-                tracing::warn!(%error, "a flush failed and is tried again; its rows stay in memory and the WAL");
+                tracing::warn!(%error, "a flush failed and is tried again; its rows stay in the WAL");
                 not_before = shared.env.monotonic() + pause;
                 pause = (pause * 2).min(PAUSE_MAX);
             }
