@@ -21,7 +21,7 @@ pub const METADATA_CELLS: u64 = 8 << 20;
 /// What a reader accepts: one row may add many keys at once.
 pub const METADATA_CELLS_MAX: u64 = 32 << 20;
 /// Most plain bytes of a compressed part of a page's narrow columns.
-pub const NARROW_BYTES_MAX: usize = 512 << 20;
+pub const NARROW_BYTES_MAX: usize = 1 << 30;
 /// Most plain bytes of a footer section.
 pub const SECTION_BYTES_MAX: usize = 1 << 30;
 

@@ -34,6 +34,11 @@ const DICTIONARY_MAX: usize = 65_535;
 /// A column with fewer present rows than a sixteenth is stored sparse.
 const SPARSE_SHARE: usize = 16;
 
+/// What a decoded column and a decoded value take besides their text: two pointers each, the counters of
+/// an [`Arc`], an allocation's rounding.
+const COLUMN_BYTES: usize = 160;
+const VALUE_BYTES: usize = 48;
+
 /// Collects the metadata of a page's rows.
 #[derive(Default)]
 pub(crate) struct MetadataBuilder {
@@ -115,18 +120,21 @@ impl MetadataBuilder {
         (self.columns.len() + pairs) as u64 * u64::from(rows) > METADATA_CELLS
     }
 
-    /// Appends the columns of a page of `rows` rows and begins anew.
-    pub(crate) fn finish(&mut self, rows: u32, out: &mut Vec<u8>) {
+    /// Appends the columns of a page of `rows` rows and begins anew. Returns the bytes that the columns
+    /// take when they are decoded.
+    pub(crate) fn finish(&mut self, rows: u32, out: &mut Vec<u8>) -> u64 {
         let mut columns = std::mem::take(&mut self.columns);
         self.by_key.clear();
         self.order.clear();
         self.bytes = 0;
         columns.sort_unstable_by(|a, b| a.key.cmp(&b.key));
         put_varint(out, columns.len() as u64);
+        let mut memory = 0;
         for column in &columns {
             put_blob(out, &column.key);
-            column.put(rows as usize, out);
+            memory += column.put(rows as usize, out) + (column.key.len() + COLUMN_BYTES) as u64;
         }
+        memory
     }
 }
 
@@ -140,8 +148,14 @@ impl Column {
         })
     }
 
-    fn put(&self, rows: usize, out: &mut Vec<u8>) {
-        let Some((distinct, ids)) = self.dictionary() else { return self.put_plain(rows, out) };
+    /// Appends the column and returns the bytes that it takes when it is decoded.
+    fn put(&self, rows: usize, out: &mut Vec<u8>) -> u64 {
+        let start = out.len();
+        let Some((distinct, ids)) = self.dictionary() else {
+            self.put_plain(rows, out);
+            // The values, an offset and a presence bit per row; what was appended is more than the values.
+            return (out.len() - start + (rows + 1) * 4 + rows.div_ceil(8)) as u64;
+        };
         let everywhere = self.rows.len() == rows;
         if everywhere && distinct.len() == 1 {
             out.push(CONSTANT);
@@ -159,6 +173,7 @@ impl Column {
             self.rows.iter().zip(&ids).for_each(|(&row, &id)| dense[row as usize] = id);
             put_dictionary(out, &distinct, &dense);
         }
+        (out.len() - start + distinct.len() * VALUE_BYTES + rows * 2) as u64
     }
 
     /// Distinct values and one more than its position for each present value; `None` when the values

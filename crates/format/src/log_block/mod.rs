@@ -16,6 +16,8 @@
 //! Invariants: rows of a page are sorted by (stream ordinal, timestamp), one run per stream; every byte
 //! before the footer but the header belongs to a piece with a checksum; decoding bounds every allocation.
 
+#[cfg(test)]
+mod fixture;
 mod footer;
 mod limits;
 pub mod lines;

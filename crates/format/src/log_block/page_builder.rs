@@ -32,6 +32,7 @@ pub(crate) struct EncodedPage {
     pub(crate) filter: PageFilter,
     pub(crate) line_codec: u8,
     pub(crate) raw_bytes: u64,
+    pub(crate) metadata_bytes: u64,
     pub(crate) rows: u32,
     pub(crate) min_ts: i64,
     pub(crate) max_ts: i64,
@@ -111,9 +112,9 @@ impl PageBuilder {
         } else {
             PageFilter::default()
         };
-        let mut metadata = Vec::new();
+        let (mut metadata, mut metadata_bytes) = (Vec::new(), 0);
         if self.metadata.bytes() > 0 {
-            self.metadata.finish(rows, &mut metadata);
+            metadata_bytes = self.metadata.finish(rows, &mut metadata);
         }
         let columns = NarrowColumns {
             runs: &self.runs,
@@ -129,6 +130,7 @@ impl PageBuilder {
             filter,
             line_codec,
             raw_bytes: self.text.len() as u64 - u64::from(rows),
+            metadata_bytes,
             rows,
             min_ts: self.run_bounds().map(|(_, first, _)| first).min().unwrap_or(0),
             max_ts: self.run_bounds().map(|(_, _, last)| last).max().unwrap_or(0),

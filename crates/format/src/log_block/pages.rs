@@ -11,9 +11,11 @@ use crate::codec::bitpack::{get_packed, get_packed_u32, put_packed};
 use crate::codec::reader::Reader;
 use crate::codec::varint::put_varint;
 use crate::error::Error;
-use crate::log_block::limits::{HEADER_LEN, PART_LINES, PART_NARROW, ROWS_MAX, TEXT_BYTES_MAX};
+use crate::log_block::limits::{
+    HEADER_LEN, NARROW_BYTES_MAX, PART_LINES, PART_NARROW, ROWS_MAX, TEXT_BYTES_MAX,
+};
 use crate::log_block::lines;
-use crate::log_block::narrow::{NarrowPage, Wanted, get_narrow};
+use crate::log_block::narrow::{NarrowPage, Run, Wanted, get_narrow};
 
 /// One page of a block.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -30,6 +32,8 @@ pub struct PageEntry {
     pub line_codec: u8,
     /// Bytes of all lines, without separators.
     pub raw_bytes: u64,
+    /// Bytes that the decoded metadata columns take at most.
+    pub metadata_bytes: u64,
     /// Rows.
     pub rows: u32,
     /// First timestamp.
@@ -49,12 +53,12 @@ impl PageEntry {
         self.raw_bytes + u64::from(self.rows) * 5
     }
 
-    /// Bytes that the decoded narrow columns take, apart from metadata, which is at most about eight
-    /// times its stored length in practice and bounded by the format.
+    /// Bytes that the decoded narrow columns take at most.
     pub fn narrow_memory_bytes(&self, wanted: Wanted) -> u64 {
-        let metadata =
-            if wanted.metadata { u64::from(self.rows) + u64::from(self.narrow.len) * 8 } else { 0 };
-        u64::from(self.rows) * 9 + metadata
+        // Per row a timestamp and at most a run; with metadata also a level.
+        let rows = u64::from(self.rows);
+        let metadata = if wanted.metadata { rows + self.metadata_bytes } else { 0 };
+        rows * (8 + size_of::<Run>() as u64) + metadata
     }
 
     /// Decodes the narrow columns from the bytes of [`PageEntry::narrow`], after comparing checksums.
@@ -97,6 +101,7 @@ pub(crate) fn put_pages(out: &mut Vec<u8>, pages: &[PageEntry], first_ts: i64) {
     column(&|p| u64::from(p.narrow.crc));
     column(&|p| u64::from(p.line_codec));
     column(&|p| p.raw_bytes);
+    column(&|p| p.metadata_bytes);
     column(&|p| u64::from(p.rows));
     column(&|p| p.min_ts.wrapping_sub(first_ts) as u64);
     column(&|p| p.max_ts.wrapping_sub(p.min_ts) as u64);
@@ -133,6 +138,7 @@ pub(crate) fn get_pages(
         Ok::<_, Error>(())
     };
     column(&|p, v| p.raw_bytes = v)?;
+    column(&|p, v| p.metadata_bytes = v)?;
     column(&|p, v| p.rows = v.min(u64::from(u32::MAX)) as u32)?;
     column(&|p, v| p.min_ts = first_ts.wrapping_add(v as i64))?;
     column(&|p, v| p.max_ts = p.min_ts.wrapping_add(v as i64))?;
@@ -141,6 +147,7 @@ pub(crate) fn get_pages(
     let valid = |p: &PageEntry| {
         (1..=ROWS_MAX).contains(&p.rows)
             && p.raw_bytes <= u64::from(TEXT_BYTES_MAX)
+            && p.metadata_bytes <= NARROW_BYTES_MAX as u64 * 4
             && p.last_stream < streams
             && p.min_ts <= p.max_ts
     };
@@ -160,6 +167,7 @@ const EMPTY: PageEntry = PageEntry {
     narrow: Piece { offset: 0, len: 0, crc: 0 },
     line_codec: 0,
     raw_bytes: 0,
+    metadata_bytes: 0,
     rows: 0,
     min_ts: 0,
     max_ts: 0,

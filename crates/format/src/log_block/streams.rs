@@ -6,8 +6,10 @@
 //!
 //! Label sets are built when they are first asked for.
 
+use std::collections::{HashMap, HashSet};
 use std::sync::{Arc, OnceLock};
 
+use foldhash::fast::RandomState;
 use roaring::RoaringBitmap;
 use sandur_model::Labels;
 
@@ -147,19 +149,18 @@ impl StreamTable {
     }
 
     pub(crate) fn build(streams: &[Arc<Labels>], stats: Vec<StreamStats>) -> Self {
-        let mut names: Vec<&str> = streams.iter().flat_map(|s| s.iter()).map(|(name, _)| name).collect();
+        let names = streams.iter().flat_map(|s| s.iter()).map(|(name, _)| name);
+        let names: HashSet<&str, RandomState> = names.collect();
+        let mut names: Vec<&str> = names.into_iter().collect();
         names.sort_unstable();
-        names.dedup();
         let column = |name: &str| {
-            let mut values: Vec<Box<str>> =
-                streams.iter().filter_map(|s| s.get(name)).map(Box::from).collect();
+            let values: HashSet<&str, RandomState> = streams.iter().filter_map(|s| s.get(name)).collect();
+            let mut values: Vec<&str> = values.into_iter().collect();
             values.sort_unstable();
-            values.dedup();
-            let mut column = LabelColumn { name: name.into(), values, ids: Vec::new() };
-            let id =
-                |s: &Arc<Labels>| s.get(name).map_or(0, |v| column.id_of(v).expect("it was collected above"));
-            column.ids = streams.iter().map(id).collect();
-            column
+            let ids: HashMap<&str, u32, RandomState> = values.iter().copied().zip(1..).collect();
+            let id = |s: &Arc<Labels>| s.get(name).map_or(0, |value| ids[value]);
+            let ids = streams.iter().map(id).collect();
+            LabelColumn { name: name.into(), values: values.into_iter().map(Box::from).collect(), ids }
         };
         let columns = names.into_iter().map(column).collect();
         let labels = streams.iter().map(|s| OnceLock::from(s.clone())).collect();

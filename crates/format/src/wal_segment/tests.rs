@@ -171,6 +171,33 @@ fn read_everything(bytes: Bytes) {
     }
 }
 
+/// A frame of version 1 in the repository, which every later version must still read.
+const FIXTURE: &[u8] = include_bytes!("../../fixtures/wal-frame-v1.bin");
+
+fn fixture_batches() -> [LogBatch; 3] {
+    [batch("team-a", 40, true), batch("team-b", 60, false), batch("team-a", 1, false)]
+}
+
+/// Only for a new version of the format: version 1 stays as it is.
+#[test]
+#[ignore = "writes into the repository"]
+fn write_the_fixture() {
+    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/fixtures/wal-frame-v1.bin");
+    std::fs::write(path, frame_of(&fixture_batches(), 42)).unwrap();
+}
+
+#[test]
+fn version_1_is_read() {
+    let frame = Frame::from_object(Bytes::from_static(FIXTURE)).unwrap();
+    assert_eq!((frame.header().id, frame.header().kind), (id(42), FrameKind::Data));
+    let batches = frame.batches().unwrap();
+    assert_eq!(batches.len(), 3);
+    for (read, written) in batches.iter().zip(&fixture_batches()) {
+        assert_eq!(read.tenant, written.tenant);
+        assert_eq!(meaning(read), meaning(written));
+    }
+}
+
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(64))]
 

@@ -1,0 +1,112 @@
+//! A block of version 1 in the repository, which every later version must still read.
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+use sandur_model::{Labels, Level, LogPage, MatchOp, Matcher, TenantId, TimeRange};
+
+use super::*;
+use crate::needle::needle_keys;
+
+const FIXTURE: &[u8] = include_bytes!("../../fixtures/log-block-v1.bin");
+
+const ROWS: u32 = 120;
+
+fn streams() -> Vec<Arc<Labels>> {
+    let pairs =
+        [[("app", "api"), ("pod", "a")], [("app", "api"), ("pod", "b")], [("app", "web"), ("zone", "x")]];
+    pairs.into_iter().map(|pairs| Arc::new(Labels::from_pairs(pairs))).collect()
+}
+
+/// Row `n` of each stream: timestamp, level, metadata, line. Every form of every column is met.
+fn row(stream: u32, n: u32) -> (i64, Level, Vec<(String, String)>, Vec<u8>) {
+    let id =
+        format!("{:032x}", xxhash_rust::xxh3::xxh3_128(&[stream.to_le_bytes(), n.to_le_bytes()].concat()));
+    let timestamp = 1_795_176_000_000_000_000 + i64::from(n) * 1_500_000_000 + i64::from(stream);
+    let level = match stream {
+        0 => Level::Info,
+        1 => Level::EVERY[n as usize % 9],
+        _ => Level::None,
+    };
+    let mut metadata = vec![("constant".to_owned(), "same everywhere".to_owned())];
+    metadata.push(("dictionary".to_owned(), format!("value {}", n % 7)));
+    if n % 2 == 0 {
+        metadata.push(("plain".to_owned(), id.clone()));
+    }
+    if n % 50 == 3 {
+        metadata.push(("sparse".to_owned(), String::new()));
+    }
+    let break_ = if stream == 2 && n % 10 == 0 { "\n\tat Main.java:7" } else { "" };
+    let line = format!("level={} msg=\"request {n} served\" trace_id={id} \u{e9}{break_}", level.as_str());
+    (timestamp, level, metadata, line.into_bytes())
+}
+
+fn write_fixture() -> Vec<u8> {
+    let tenant = TenantId::new("fixture").unwrap();
+    let window = TimeRange::new(1_795_176_000_000_000_000, 1_795_179_600_000_000_000);
+    let mut options = BlockOptions::new(tenant, window, 2);
+    (options.page_bytes, options.group_pages) = (12_000, 2);
+    let mut writer = BlockWriter::new(options, streams()).unwrap();
+    for stream in 0..3 {
+        for n in 0..ROWS {
+            let (timestamp, level, metadata, line) = row(stream, n);
+            let pairs = metadata.iter().map(|(name, value)| (name.as_bytes(), value.as_bytes()));
+            writer.push_row(Row { stream, timestamp, level, line: &line }, pairs).unwrap();
+        }
+    }
+    let mut out = Vec::new();
+    writer.finish(&mut out).unwrap();
+    out.concat()
+}
+
+/// Only for a new version of the format: version 1 stays as it is.
+#[test]
+#[ignore = "writes into the repository"]
+fn write_the_fixture() {
+    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/fixtures/log-block-v1.bin");
+    std::fs::write(path, write_fixture()).unwrap();
+}
+
+#[test]
+fn version_1_is_read() {
+    let block = Bytes::from_static(FIXTURE);
+    let cut = |range: std::ops::Range<u64>| block.slice(range.start as usize..range.end as usize);
+    check_header(&block).unwrap();
+    let footer = Footer::open(cut(Footer::locate(&block, block.len() as u64).unwrap())).unwrap();
+    let info = footer.info();
+    assert_eq!((info.version, info.level, info.tenant.as_str()), (1, 2, "fixture"));
+    assert_eq!(info.rows, u64::from(3 * ROWS));
+    for (ordinal, labels) in streams().iter().enumerate() {
+        assert_eq!(footer.streams().labels(ordinal as u32), *labels);
+    }
+    let api = footer.select(&[Matcher::new("app", MatchOp::Equal, "api").unwrap()]).unwrap();
+    assert_eq!(api.iter().collect::<Vec<_>>(), [0, 1]);
+    let mut seen = [0u32; 3];
+    for entry in footer.pages() {
+        let narrow = entry.decode_narrow(&cut(entry.narrow.range()), Wanted { metadata: true }).unwrap();
+        let lines = entry.decode_lines(&cut(entry.lines.range())).unwrap();
+        let segment = footer.filter_segment_of(entry.index).unwrap();
+        let filters = segment.open(cut(segment.range())).unwrap();
+        for run in &narrow.runs {
+            for at in run.start as usize..run.end as usize {
+                let (timestamp, level, metadata, line) = row(run.stream, seen[run.stream as usize]);
+                let pairs = metadata.iter().map(|(name, value)| (name.as_bytes(), value.as_bytes()));
+                assert_eq!((narrow.timestamps[at], narrow.level(at)), (timestamp, level));
+                assert!(narrow.metadata_of(at).eq(pairs));
+                assert_eq!(lines.line(at), line);
+                assert!(filters.may_contain(entry.index, &needle_keys(&line, false)));
+                seen[run.stream as usize] += 1;
+            }
+        }
+        assert!(
+            !filters.may_contain(entry.index, &needle_keys(b"7d1f0c55-83be-4a21-9c6e-f20b1a9d4e37", false))
+        );
+        let memory = entry.narrow_memory_bytes(Wanted { metadata: true });
+        let (timestamps, levels, metadata) = (narrow.timestamps, narrow.levels, narrow.metadata);
+        let page = LogPage { timestamps, levels, metadata, ..LogPage::default() };
+        assert!(page.memory_bytes() <= memory, "{} bytes, {memory} announced", page.memory_bytes());
+    }
+    assert_eq!(seen, [ROWS; 3]);
+    let counts = footer.minute_counts().decode(None, |_, lines, _| lines).unwrap();
+    assert_eq!(counts.counts.iter().sum::<u32>(), 3 * ROWS);
+}
