@@ -68,6 +68,7 @@ async fn one_run(
     let _ = connection.post("/flush", &[], &[]);
     settle(env, process).await;
     let cpu = process.cpu_seconds();
+    check_lines(&mut connection, manifest)?;
     let megabytes = manifest.bytes as f64 / 1e6;
     column.add("push, s", wall);
     column.add("push, MB/s", megabytes / wall);
@@ -131,6 +132,20 @@ async fn settle(env: &Env, process: Process) {
             return;
         }
     }
+}
+
+/// Figures of a server that lost lines would mean nothing.
+fn check_lines(connection: &mut Connection, manifest: &Manifest) -> Result<()> {
+    let range = manifest.to - manifest.from;
+    let query = escaped(&format!("sum(count_over_time({{app=~\".+\"}}[{range}s]))"));
+    let answer = connection.get(&format!("/loki/api/v1/query?query={query}&time={}", manifest.to))?;
+    let json: serde_json::Value = serde_json::from_slice(&answer.body)
+        .with_context(|| format!("a count was answered with {}: {}", answer.status, answer.text()))?;
+    let counted = json["data"]["result"][0]["value"][1].as_str().and_then(|n| n.parse::<f64>().ok());
+    if counted != Some(manifest.lines as f64) {
+        bail!("{} lines were pushed, the server counts {}", manifest.lines, counted.unwrap_or(0.0));
+    }
+    Ok(())
 }
 
 /// The questions, each with its path.

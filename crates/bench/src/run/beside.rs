@@ -183,7 +183,8 @@ mod tests {
         let push = r#"{"raw_bytes":2000000,"wall_s":2.0,"user_s":0.5,"sys_s":0.5,"rss_peak":1000000,
             "disk_alloc":1500000,"disk_by":{"loki/wal":500000,"loki/chunks":1000000},"errors":0}"#;
         fs::write(out.join("push-loki.json"), push).unwrap();
-        let queries = r#"{"queries":[{"id":"L01","runs_s":[0.003,0.001,0.002]},{"id":"L02","error":"no","runs_s":[]}]}"#;
+        let queries = r#"{"queries":[{"id":"L01","runs_s":[0.003,0.001,0.002]},
+            {"id":"L02","error":"no","runs_s":[]}]}"#;
         fs::write(out.join("query-loki-1.json"), queries).unwrap();
         fs::write(out.join("query-loki-cold.json"), "{").unwrap();
         let mut column = Column::new("loki");

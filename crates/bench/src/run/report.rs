@@ -98,7 +98,8 @@ mod tests {
         ours.add("only ours", 0.1234);
         let mut rival = Column::new("rival");
         rival.add("wall, s", 15.55);
-        let expected = "| | ours | rival |\n|---|---|---|\n| wall, s | 1234 (1200..1300) | 15.6 |\n| only ours | 0.123 |  |\n";
+        let expected = "| | ours | rival |\n|---|---|---|\n\
+            | wall, s | 1234 (1200..1300) | 15.6 |\n| only ours | 0.123 |  |\n";
         assert_eq!(table(&[ours, rival]), expected);
         assert_eq!(
             (median(&[]), median(&[2.0, 1.0]), median(&[3.0, 1.0, 2.0])),

@@ -40,8 +40,8 @@ impl Dice {
 
     /// One of several, the first ones far more often than the last, as names and paths are.
     pub(crate) fn favour<'a, T>(&mut self, from: &'a [T]) -> &'a T {
-        let skewed = self.below(1 << 20) * self.below(1 << 20) >> 20;
-        &from[(skewed * from.len() as u64 >> 20) as usize]
+        let skewed = (self.below(1 << 20) * self.below(1 << 20)) >> 20;
+        &from[((skewed * from.len() as u64) >> 20) as usize]
     }
 
     /// One of several, all equally often.

@@ -83,7 +83,7 @@ impl Second {
         let request = Request {
             start,
             trace: format!("{:016x}{:016x}", dice.next(), dice.next()),
-            user: *dice.favour(&voices::USERS),
+            user: dice.favour::<&'static str>(&voices::USERS),
             client: format!("203.0.{}.{}", dice.below(4), dice.below(250)),
             path: path.replace('#', &dice.between(1, 900).to_string()),
             method,

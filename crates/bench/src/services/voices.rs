@@ -160,7 +160,8 @@ pub(crate) fn payment_line(dice: &mut Dice, request: &Request, failed: bool, too
     format!(
         "{{\"ts\":\"{when}\",\"level\":\"{level}\",\"msg\":\"{message}\",\"trace_id\":\"{trace}\",\
          \"status\":{status},\"duration_ms\":{took_ms},\"attempt\":{attempt},\"user\":{{\"name\":\"{user}\",\
-         \"country\":\"{}\"}},\"order\":{{\"amount\":{euros}.{cents:02},\"currency\":\"EUR\"}},\"bank\":\"{bank}\"}}",
+         \"country\":\"{}\"}},\"order\":{{\"amount\":{euros}.{cents:02},\"currency\":\"EUR\"}},\
+         \"bank\":\"{bank}\"}}",
         dice.favour(&["DE", "SE", "IS", "FR", "US"])
     )
 }
@@ -213,7 +214,8 @@ pub(crate) fn postgres_line(dice: &mut Dice, request: &Request, waited_ms: u64) 
     let row = dice.between(1, 90_000);
     if waited_ms > 0 {
         return format!(
-            "{when} [{pid}] LOG:  process {pid} acquired ShareLock on transaction {row} after {waited_ms}.{:03} ms",
+            "{when} [{pid}] LOG:  process {pid} acquired ShareLock on transaction {row} after \
+             {waited_ms}.{:03} ms",
             dice.below(1_000)
         );
     }
@@ -253,6 +255,7 @@ pub(crate) fn kernel_line(dice: &mut Dice, request: &Request) -> String {
 pub(crate) fn killed_line(request: &Request, pid: u64) -> String {
     let when = time(request, 1, "%b %e %H:%M:%S");
     format!(
-        "{when} node-1 kernel: Out of memory: Killed process {pid} (java) total-vm:8123456kB, anon-rss:4012345kB"
+        "{when} node-1 kernel: Out of memory: Killed process {pid} (java) total-vm:8123456kB, \
+         anon-rss:4012345kB"
     )
 }
