@@ -128,6 +128,33 @@ async fn a_sleeper_that_commits_at_a_deleted_number_finds_out_and_commits_again(
     assert_eq!(a.refresh().await.unwrap(), sleeper.refresh().await.unwrap());
 }
 
+#[tokio::test(start_paused = true)]
+async fn a_checkpoint_of_many_blocks_has_several_parts() {
+    let (env, store) = memory(6);
+    let catalog = Catalog::open(store.clone(), env.clone(), options()).await.unwrap();
+    let writer = env.new_id();
+    register(&catalog, writer).await.unwrap();
+    for round in 0..5 {
+        let blocks = (0..4_000).map(|n| add(&block(&env, writer, (round * 4_000 + n) % 700)));
+        catalog.commit(writer, blocks.collect(), vec![]).await.unwrap();
+    }
+    let removed: Vec<Id> = catalog.snapshot().all_blocks().step_by(10).map(|b| b.id).collect();
+    let edits = removed.iter().map(|id| Edit::RemoveBlock { id: *id, at_ms: 9 }).collect();
+    catalog.commit(writer, edits, vec![]).await.unwrap();
+    assert!(catalog.checkpoint().await.unwrap());
+    assert!(!catalog.checkpoint().await.unwrap(), "there is one at this number");
+    let listed = store.list("catalog/checkpoints", sandur_store::Intent::catalog()).await.unwrap();
+    assert_eq!(listed.len(), 3 + 1, "20,000 blocks in parts of 8,192, and a root");
+    let fresh = Catalog::open(store.clone(), env.clone(), options()).await.unwrap();
+    assert_eq!(fresh.snapshot(), catalog.snapshot());
+    assert_eq!((fresh.snapshot().block_count(), fresh.snapshot().removed().count()), (18_000, 2_000));
+    // A transaction that no entry could hold is refused at once.
+    let blocks = (0..60_000).map(|n| add(&block(&env, writer, n % 700))).collect();
+    let error = catalog.commit(writer, blocks, vec![]).await.unwrap_err();
+    assert!(matches!(error, CommitError::TooLarge(_)), "{error}");
+    assert!(error.to_string().contains("split it"), "{error}");
+}
+
 #[tokio::test]
 async fn a_local_directory_keeps_the_catalog_over_a_restart() {
     let directory = tempfile::tempdir().unwrap();

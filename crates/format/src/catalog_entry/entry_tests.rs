@@ -187,7 +187,10 @@ proptest! {
 
     /// The checksum is no defence against an attacker: bodies of random bytes must not panic.
     #[test]
-    fn hostile_bodies_never_panic(body in proptest::collection::vec(any::<u8>(), 0..300), which in 0usize..5) {
+    fn hostile_bodies_never_panic(
+        body in proptest::collection::vec(any::<u8>(), 0..300),
+        which in 0usize..5,
+    ) {
         let magic = [*b"SDCE", *b"SDCR", *b"SDCP", *b"SDCB", *b"SDCM"][which];
         let mut out = frame::begin(&Kind { magic, version: 1, name: "" });
         out.0.extend_from_slice(&body);
