@@ -10,6 +10,7 @@ use prometheus_client::registry::Registry;
 use sandur_base::{BoxFuture, Env, MemoryBudget};
 use sandur_catalog::GcOptions;
 use sandur_engine::{CompactionPolicy, Engine, EngineOptions, MaintenanceOptions};
+use sandur_logql::Expr;
 pub use sandur_logql::{Kind as QueryKind, Request as QueryText};
 use sandur_model::{Limits, LogBatch, LogPage, Matcher};
 use sandur_query::{LogRow, QueryContext, QueryResult, Source};
@@ -129,14 +130,23 @@ pub async fn query(
     Ok(sandur_logql::query(source, context, limits, request).await?)
 }
 
-/// Loki refuses a log query that asks for more than the tenant may have.
+/// What Loki says when there is no query.
+pub const EMPTY_QUERY: &str = "parse error : syntax error: unexpected $end";
+
+/// Loki refuses a log query that asks for more entries than the tenant may have.
 fn check_entries(limits: &Limits, request: &QueryText) -> Result<(), Failure> {
-    let (asked, most) = (u64::from(request.limit), limits.max_entries_limit_per_query);
-    if most > 0 && asked > most && request.query.trim_start().starts_with('{') {
-        let text = "max entries limit per query exceeded, limit > max_entries_limit_per_query";
-        return Err(Failure::invalid(format!("{text} ({asked} > {most})")));
+    if request.query.trim().is_empty() {
+        return Err(Failure::invalid(EMPTY_QUERY));
     }
-    Ok(())
+    let parsed = sandur_logql::parse(&request.query).map_err(sandur_query::Error::from)?;
+    let (asked, most) = (u64::from(request.limit), limits.max_entries_limit_per_query);
+    match parsed {
+        Expr::Log(_) if most > 0 && asked > most => {
+            let text = "max entries limit per query exceeded, limit > max_entries_limit_per_query";
+            Err(Failure::invalid(format!("{text} ({asked} > {most})")))
+        }
+        _ => Ok(()),
+    }
 }
 
 /// The matchers of a selector.

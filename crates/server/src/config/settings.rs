@@ -65,6 +65,8 @@ pub struct Http {
     pub max_connections: u64,
     /// Time to send the head of a request.
     pub header_timeout: Duration,
+    /// Longest pause between two requests of a connection.
+    pub idle_timeout: Duration,
     /// Longest pause while a body is sent.
     pub body_idle_timeout: Duration,
     /// Longest pause while an answer is read.
@@ -145,6 +147,7 @@ impl Default for Settings {
             http: Http {
                 max_connections: 4_096,
                 header_timeout: Duration::from_secs(10),
+                idle_timeout: Duration::from_secs(120),
                 body_idle_timeout: Duration::from_secs(30),
                 write_idle_timeout: Duration::from_secs(60),
                 drain_timeout: Duration::from_secs(30),

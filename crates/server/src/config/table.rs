@@ -83,6 +83,9 @@ pub static OPTIONS: &[OptionSpec] = &[
     option("http.header_timeout", "Time a client has to send the head of a request.", |s| {
         Slot::Duration(&mut s.http.header_timeout)
     }),
+    option("http.idle_timeout", "Longest pause between two requests of a connection.", |s| {
+        Slot::Duration(&mut s.http.idle_timeout)
+    }),
     option("http.body_idle_timeout", "Longest pause of a client while it sends a body.", |s| {
         Slot::Duration(&mut s.http.body_idle_timeout)
     }),

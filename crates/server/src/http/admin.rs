@@ -8,11 +8,12 @@ use axum::extract::State;
 use axum::http::HeaderValue;
 use axum::response::Response;
 use axum::routing::{get, post};
-use sandur_base::ErrorKind;
+use sandur_base::{ErrorKind, machine};
 
 use super::app::App;
 use super::call::Call;
 use super::failure::Failure;
+use super::metrics::page;
 use super::reply;
 use crate::config::{LIMITS, Named};
 
@@ -46,8 +47,22 @@ async fn healthy() -> Response {
 
 async fn metrics(State(app): State<App>) -> Response {
     let kind = HeaderValue::from_static("application/openmetrics-text; version=1.0.0; charset=utf-8");
+    observe(&app);
+    reply::with_type(kind, page(&app.registry).into())
+}
+
+/// Brings gauges up to date.
+fn observe(app: &App) {
     app.intake.observe();
-    reply::with_type(kind, app.metrics.page().into())
+    let metrics = &app.metrics;
+    metrics.queries_running.set(app.queue.running() as i64);
+    metrics.queries_waiting.set(app.queue.waiting() as i64);
+    metrics.followers.set(app.followers.total() as i64);
+    metrics.observe_budget(&app.query_memory);
+    metrics.observe_budget(&app.request_memory);
+    if let Some(resident) = machine::resident_bytes() {
+        metrics.resident_bytes.set(resident as i64);
+    }
 }
 
 async fn flush(State(app): State<App>) -> Result<Response, Failure> {

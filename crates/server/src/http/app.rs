@@ -4,6 +4,7 @@ use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
+use prometheus_client::registry::Registry;
 use sandur_base::{BoxFuture, Env, ErrorKind, MemoryBudget, ShutdownSignal};
 use sandur_ingest::RateLimiter;
 use sandur_model::{Limits, LogBatch, TenantId};
@@ -53,8 +54,10 @@ pub struct AppState {
     pub rates: RateLimiter,
     /// Whether resident memory is close to its limit.
     pub pressure: Pressure,
-    /// Counters.
+    /// Counters of the server.
     pub metrics: ServerMetrics,
+    /// Metrics of the whole process.
+    pub registry: Registry,
     /// Whether requests shall be sent here.
     pub ready: AtomicBool,
     /// Triggered when the server stops.

@@ -1,6 +1,5 @@
 //! Metrics of the HTTP side, and the page that shows all metrics of the process.
 
-use std::sync::Arc;
 use std::time::Duration;
 
 use prometheus_client::encoding::EncodeLabelSet;
@@ -9,7 +8,9 @@ use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::metrics::histogram::Histogram;
+use prometheus_client::metrics::info::Info;
 use prometheus_client::registry::Registry;
+use sandur_base::MemoryBudget;
 
 /// Labels of request counters. Routes are patterns, so that their number is bounded.
 #[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
@@ -29,7 +30,14 @@ pub struct RouteLabels {
     pub route: String,
 }
 
-/// Handles of the server's own metrics. Cheap to clone.
+/// Labels of memory budgets.
+#[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
+pub struct BudgetLabels {
+    /// Name of the budget.
+    pub budget: String,
+}
+
+/// Handles of the server's own metrics. Cheap to clone; all clones count together.
 #[derive(Clone)]
 pub struct ServerMetrics {
     requests: Family<RequestLabels, Counter>,
@@ -44,13 +52,20 @@ pub struct ServerMetrics {
     pub refused_entries: Counter,
     /// Queries that ended, well or badly.
     pub queries: Counter,
+    /// Queries that run.
+    pub queries_running: Gauge,
+    /// Queries that wait.
+    pub queries_waiting: Gauge,
     /// Bytes of lines that queries looked at.
     pub queried_bytes: Counter,
-    /// Resident memory as the governor last saw it.
+    /// Followers.
+    pub followers: Gauge,
+    /// Resident memory.
     pub resident_bytes: Gauge,
+    budget_used: Family<BudgetLabels, Gauge>,
+    budget_limit: Family<BudgetLabels, Gauge>,
     /// Times that pushes were refused because memory was short.
     pub pressure_refusals: Counter,
-    registry: Arc<Registry>,
 }
 
 fn histogram() -> Histogram {
@@ -59,10 +74,9 @@ fn histogram() -> Histogram {
     Histogram::new(buckets)
 }
 
-impl ServerMetrics {
-    /// Registers the server's metrics beside those that are in the registry already.
-    pub fn new(mut registry: Registry) -> Self {
-        let mut metrics = Self {
+impl Default for ServerMetrics {
+    fn default() -> Self {
+        Self {
             requests: Family::default(),
             seconds: Family::new_with_constructor(histogram as fn() -> Histogram),
             connections: Gauge::default(),
@@ -70,36 +84,48 @@ impl ServerMetrics {
             pushed_entries: Counter::default(),
             refused_entries: Counter::default(),
             queries: Counter::default(),
+            queries_running: Gauge::default(),
+            queries_waiting: Gauge::default(),
             queried_bytes: Counter::default(),
+            followers: Gauge::default(),
             resident_bytes: Gauge::default(),
+            budget_used: Family::default(),
+            budget_limit: Family::default(),
             pressure_refusals: Counter::default(),
-            registry: Arc::default(),
-        };
-        metrics.register(&mut registry);
-        metrics.registry = Arc::new(registry);
-        metrics
+        }
+    }
+}
+
+impl ServerMetrics {
+    /// Names the server's metrics beside those that are in the registry already.
+    pub fn register(self, mut registry: Registry) -> Registry {
+        let all = &mut registry;
+        all.register("sandur_http_requests", "Answered requests", self.requests);
+        all.register("sandur_http_request_seconds", "Time to answer requests", self.seconds);
+        all.register("sandur_http_connections", "Open connections", self.connections);
+        all.register("sandur_push_line_bytes", "Bytes of accepted lines", self.pushed_bytes);
+        all.register("sandur_push_entries", "Accepted entries", self.pushed_entries);
+        all.register("sandur_push_refused_entries", "Entries refused by a limit", self.refused_entries);
+        all.register("sandur_queries", "Queries that ended", self.queries);
+        all.register("sandur_queries_running", "Queries that run", self.queries_running);
+        all.register("sandur_queries_waiting", "Queries that wait", self.queries_waiting);
+        all.register("sandur_query_line_bytes", "Bytes of lines that queries looked at", self.queried_bytes);
+        all.register("sandur_followers", "Clients that follow new lines", self.followers);
+        all.register("sandur_memory_budget_used_bytes", "Reserved bytes of a budget", self.budget_used);
+        all.register("sandur_memory_budget_limit_bytes", "Bytes of a budget", self.budget_limit);
+        all.register("process_resident_memory_bytes", "Resident memory", self.resident_bytes);
+        let text = "Pushes refused because resident memory was near its limit";
+        all.register("sandur_memory_pressure_refusals", text, self.pressure_refusals);
+        let build = Info::new([("version", env!("CARGO_PKG_VERSION"))]);
+        all.register("sandur_build", "What was built", build);
+        registry
     }
 
-    fn register(&self, registry: &mut Registry) {
-        let m = self.clone();
-        registry.register("sandur_http_requests", "Answered requests", m.requests);
-        registry.register("sandur_http_request_seconds", "Time to answer requests", m.seconds);
-        registry.register("sandur_http_connections", "Open connections", m.connections);
-        registry.register("sandur_push_line_bytes", "Bytes of accepted lines", m.pushed_bytes);
-        registry.register("sandur_push_entries", "Accepted entries", m.pushed_entries);
-        registry.register("sandur_push_refused_entries", "Entries refused by a limit", m.refused_entries);
-        registry.register("sandur_queries", "Queries that ended", m.queries);
-        registry.register(
-            "sandur_query_line_bytes",
-            "Bytes of lines that queries looked at",
-            m.queried_bytes,
-        );
-        registry.register("process_resident_memory_bytes", "Resident memory", m.resident_bytes);
-        registry.register(
-            "sandur_memory_pressure_refusals",
-            "Pushes refused because resident memory was near its limit",
-            m.pressure_refusals,
-        );
+    /// Shows how much of a budget is reserved.
+    pub fn observe_budget(&self, budget: &MemoryBudget) {
+        let labels = BudgetLabels { budget: budget.name().to_owned() };
+        self.budget_used.get_or_create(&labels).set(budget.used() as i64);
+        self.budget_limit.get_or_create(&labels).set(budget.limit() as i64);
     }
 
     /// Counts an answered request.
@@ -108,13 +134,13 @@ impl ServerMetrics {
         self.seconds.get_or_create(&route).observe(took.as_secs_f64());
         self.requests.get_or_create(&labels).inc();
     }
+}
 
-    /// Every metric of the process in the OpenMetrics text format.
-    pub fn page(&self) -> String {
-        let mut page = String::new();
-        encode(&mut page, &self.registry).expect("writing to a String does not fail");
-        page
-    }
+/// Every metric of a registry in the OpenMetrics text format.
+pub fn page(registry: &Registry) -> String {
+    let mut page = String::new();
+    encode(&mut page, registry).expect("writing to a String does not fail");
+    page
 }
 
 #[cfg(test)]
@@ -123,10 +149,10 @@ mod tests {
 
     #[test]
     fn requests_are_counted_by_route_method_and_status() {
-        let metrics = ServerMetrics::new(Registry::default());
+        let metrics = ServerMetrics::default();
         let labels = RequestLabels { route: "/ready".into(), method: "GET".into(), status: 200 };
         metrics.answered(labels, Duration::from_millis(3));
-        let page = metrics.page();
+        let page = page(&metrics.register(Registry::default()));
         let line = "sandur_http_requests_total{route=\"/ready\",method=\"GET\",status=\"200\"} 1";
         assert!(page.contains(line), "{page}");
         assert!(

@@ -1,11 +1,15 @@
 //! All routes, and what happens around every request: counting, and the answers for paths and
 //! methods that do not exist.
 
+use std::any::Any;
+use std::panic::AssertUnwindSafe;
+
 use axum::Router;
 use axum::extract::{MatchedPath, Request, State};
 use axum::http::StatusCode;
 use axum::middleware::{Next, from_fn_with_state};
-use axum::response::Response;
+use axum::response::{IntoResponse, Response};
+use futures_util::FutureExt;
 use sandur_base::ErrorKind;
 
 use super::app::App;
@@ -33,9 +37,20 @@ async fn count(State(app): State<App>, request: Request, next: Next) -> Response
     // Counted by its drop when the client goes away in the middle.
     let mut counted =
         Counted { app: app.clone(), route, method, began, status: StatusCode::from_u16(499).ok() };
-    let response = next.run(request).await;
+    let response = match AssertUnwindSafe(next.run(request)).catch_unwind().await {
+        Ok(response) => response,
+        Err(panic) => panicked(&counted.route, &*panic),
+    };
     counted.status = Some(response.status());
     response
+}
+
+/// A defect must cost one request, not the connection, and must be seen.
+fn panicked(route: &str, panic: &(dyn Any + Send)) -> Response {
+    let message = panic.downcast_ref::<&str>().map(|t| (*t).to_owned());
+    let message = message.or_else(|| panic.downcast_ref::<String>().cloned()).unwrap_or_default();
+    tracing::error!(route, message, "a request panicked");
+    Failure::new(ErrorKind::Internal, format!("internal error: {message}; please report it")).into_response()
 }
 
 struct Counted {

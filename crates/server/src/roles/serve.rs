@@ -5,8 +5,8 @@
 
 use std::net::SocketAddr;
 use std::process::ExitCode;
-use std::sync::Arc;
 use std::sync::atomic::Ordering;
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use sandur_base::units::ByteSize;
@@ -63,13 +63,15 @@ impl Server {
         let listener =
             TcpListener::bind(&settings.listen).await.map_err(|e| cannot_listen(&settings.listen, &e))?;
         let address = listener.local_addr().map_err(|e| cannot_listen(&settings.listen, &e))?;
+        let (shutdown, pressure, metrics) =
+            (Shutdown::default(), Pressure::default(), ServerMetrics::default());
+        let (http, limit) = (settings.http.clone(), settings.memory_limit);
+        let acceptor = Acceptor { env: env.clone(), http, metrics: metrics.clone(), stop: shutdown.signal() };
+        let cell = Arc::new(OnceLock::new());
+        // Answers 503 until the engine is open: recovery may take a while.
+        let accepting = env.spawn("acceptor", acceptor.run(listener, Arc::clone(&cell)));
         let opened = wiring::open(&env, &settings, &shares, address).await?;
         let Opened { source, intake, registry, durability } = opened;
-        let shutdown = Shutdown::default();
-        let pressure = Pressure::default();
-        let metrics = ServerMetrics::new(registry);
-        let http = settings.http.clone();
-        let limit = settings.memory_limit;
         let app: App = Arc::new(AppState {
             env: env.clone(),
             queue: query_queue(&settings),
@@ -81,12 +83,13 @@ impl Server {
             rates: Default::default(),
             pressure: pressure.clone(),
             metrics: metrics.clone(),
+            registry: metrics.clone().register(registry),
             ready: Default::default(),
             stopping: shutdown.signal(),
             followers: http::Followers::default(),
         });
-        let acceptor = Acceptor { env: env.clone(), http, metrics: metrics.clone(), stop: shutdown.signal() };
-        let accepting = env.spawn("acceptor", acceptor.run(listener, router(Arc::clone(&app))));
+        // Set once, here.
+        let _ = cell.set(router(Arc::clone(&app)));
         let governor = env.spawn("memory governor", govern(env.clone(), limit, pressure, metrics));
         app.ready.store(true, Ordering::Relaxed);
         Ok(Self { address, app, shutdown, accepting, _governor: governor, durability })

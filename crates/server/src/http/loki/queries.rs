@@ -1,5 +1,7 @@
 //! `query` and `query_range`.
 
+use std::time::Duration;
+
 use axum::extract::State;
 use axum::response::Response;
 use sandur_query::QueryResult;
@@ -40,6 +42,9 @@ pub async fn instant(State(app): State<App>, call: Call) -> Result<Response, Fai
     answer(app, call, request).await
 }
 
+/// Longest piece of work between two looks at the deadline.
+const PIECE_MAX: Duration = Duration::from_secs(10);
+
 /// Admits, runs, logs and answers one query. When the client goes away this future is dropped,
 /// which ends the query's tasks.
 async fn answer(app: App, call: Call, request: QueryText) -> Result<Response, Failure> {
@@ -53,7 +58,12 @@ async fn answer(app: App, call: Call, request: QueryText) -> Result<Response, Fa
         drop(permit);
         Ok(result)
     };
-    let outcome: Result<QueryResult, Failure> = outcome.await;
+    // The query checks its deadline between pieces of work; one piece that hangs must not hold the client.
+    let patience = app.limits(&call.tenant).query_timeout.max(0) as u64;
+    let patience = Duration::from_nanos(patience);
+    let timed = app.env.timeout(patience + PIECE_MAX, outcome).await;
+    let outcome: Result<QueryResult, Failure> =
+        timed.unwrap_or_else(|| Err(sandur_query::Error::Timeout(patience).into()));
     let cost = cost(&context);
     app.metrics.queries.inc();
     app.metrics.queried_bytes.inc_by(cost.bytes());
@@ -69,7 +79,7 @@ async fn answer(app: App, call: Call, request: QueryText) -> Result<Response, Fa
 
 fn cost(context: &sandur_query::QueryContext) -> Cost {
     let counters = context.stats().snapshot();
-    let queue = std::time::Duration::from_nanos(counters.queue_ns);
+    let queue = Duration::from_nanos(counters.queue_ns);
     Cost { counters, execution: context.elapsed().saturating_sub(queue) }
 }
 

@@ -17,7 +17,7 @@ pub fn optional(text: &str) -> Result<Vec<Matcher>, Failure> {
 /// The matchers of a selector that must be there.
 pub fn required(text: &str) -> Result<Vec<Matcher>, Failure> {
     if text.trim().is_empty() {
-        return Err(Failure::invalid("parse error : syntax error: unexpected $end"));
+        return Err(Failure::invalid(wiring::EMPTY_QUERY));
     }
     wiring::parse_selector(text)
 }

@@ -1,0 +1,469 @@
+//! The HTTP surface against rows in memory: shapes, statuses and texts that Loki's clients rely on.
+//!
+//! Method: requests go straight into the router; answers are compared with what Loki 3.7 answered to
+//! the same rows, statistics aside.
+
+use std::sync::atomic::AtomicBool;
+use std::sync::{Arc, Mutex};
+
+use axum::Router;
+use axum::body::Body;
+use axum::http::{Method, Request};
+use http_body_util::BodyExt;
+use prometheus_client::registry::Registry;
+use sandur_base::{BoxFuture, Env, ErrorKind, MemoryBudget, Shutdown};
+use sandur_model::{Labels, Level, LogBatch};
+use sandur_query::{FairQueue, MemoryRow, MemorySource};
+use sandur_server::config::Settings;
+use sandur_server::http::{AppState, Failure, Followers, Intake, ServerMetrics, router};
+use tower::ServiceExt;
+
+/// Remembers what it was given.
+#[derive(Default)]
+struct Recorder {
+    batches: Mutex<Vec<LogBatch>>,
+    failure: Mutex<Option<Failure>>,
+}
+
+impl Intake for Recorder {
+    fn push(&self, batch: LogBatch) -> BoxFuture<'_, Result<(), Failure>> {
+        Box::pin(async move {
+            if let Some(failure) = self.failure.lock().unwrap().clone() {
+                return Err(failure);
+            }
+            self.batches.lock().unwrap().push(batch);
+            Ok(())
+        })
+    }
+
+    fn flush(&self) -> BoxFuture<'_, Result<(), Failure>> {
+        Box::pin(async { Ok(()) })
+    }
+
+    fn shutdown(&self) -> BoxFuture<'_, Result<(), Failure>> {
+        Box::pin(async { Ok(()) })
+    }
+}
+
+struct Server {
+    router: Router,
+    intake: Arc<Recorder>,
+    _shutdown: Shutdown,
+}
+
+/// The rows are of this second and the ones before.
+const NOW: i64 = 1_795_240_900;
+
+fn rows() -> Vec<MemoryRow> {
+    let row =
+        |seconds_ago: i64, labels: &[(&str, &str)], line: &str, metadata: &[(&str, &str)], level| MemoryRow {
+            labels: Arc::new(Labels::from_pairs(labels.iter().copied())),
+            timestamp: (NOW - seconds_ago) * 1_000_000_000,
+            line: line.to_owned().into(),
+            metadata: metadata.iter().map(|(n, v)| ((*n).into(), (*v).into())).collect(),
+            level,
+        };
+    let api = [("app", "api"), ("env", "prod")];
+    vec![
+        row(10, &api, "hello <b>", &[("trace_id", "abc")], Level::Unknown),
+        row(20, &api, "level=error msg=\"boom\" status=500", &[], Level::Error),
+        row(30, &[("app", "web")], "{\"a\":1,\"level\":\"warn\"}", &[], Level::Warn),
+    ]
+}
+
+fn server_with(change: impl FnOnce(&mut Settings)) -> Server {
+    let mut settings = Settings::default();
+    change(&mut settings);
+    let intake = Arc::new(Recorder::default());
+    let shutdown = Shutdown::default();
+    let metrics = ServerMetrics::default();
+    let app = Arc::new(AppState {
+        env: Env::simulated(1, NOW * 1_000_000_000),
+        settings,
+        source: Arc::new(MemorySource::new(rows())),
+        intake: intake.clone(),
+        queue: FairQueue::new(4, 10),
+        query_memory: MemoryBudget::root("all queries", 64 << 20),
+        request_memory: MemoryBudget::root("request bodies", 64 << 20),
+        rates: Default::default(),
+        pressure: Default::default(),
+        registry: metrics.clone().register(Registry::default()),
+        metrics,
+        ready: AtomicBool::new(true),
+        stopping: shutdown.signal(),
+        followers: Followers::default(),
+    });
+    Server { router: router(app), intake, _shutdown: shutdown }
+}
+
+fn server() -> Server {
+    server_with(|_| ())
+}
+
+struct Answer {
+    status: u16,
+    kind: String,
+    body: String,
+}
+
+impl Answer {
+    /// The part before the statistics.
+    fn data(&self) -> &str {
+        self.body.split(",\"stats\":{").next().unwrap()
+    }
+}
+
+impl Server {
+    async fn send(&self, request: Request<Body>) -> Answer {
+        let response = self.router.clone().oneshot(request).await.unwrap();
+        let status = response.status().as_u16();
+        let kind = response.headers().get("content-type").map(|v| v.to_str().unwrap().to_owned());
+        let body = response.into_body().collect().await.unwrap().to_bytes();
+        Answer { status, kind: kind.unwrap_or_default(), body: String::from_utf8(body.to_vec()).unwrap() }
+    }
+
+    async fn get_with(&self, path: &str, pairs: &[(&str, &str)], headers: &[(&str, &str)]) -> Answer {
+        let query = url::form_urlencoded::Serializer::new(String::new()).extend_pairs(pairs).finish();
+        let mut request = Request::builder().uri(format!("{path}?{query}"));
+        for (name, value) in headers {
+            request = request.header(*name, *value);
+        }
+        self.send(request.body(Body::empty()).unwrap()).await
+    }
+
+    async fn get(&self, path: &str, pairs: &[(&str, &str)]) -> Answer {
+        self.get_with(path, pairs, &[]).await
+    }
+
+    async fn post(&self, path: &str, headers: &[(&str, &str)], body: impl Into<Body>) -> Answer {
+        let mut request = Request::builder().method(Method::POST).uri(path);
+        for (name, value) in headers {
+            request = request.header(*name, *value);
+        }
+        self.send(request.body(body.into()).unwrap()).await
+    }
+
+    async fn push_json(&self, body: &str) -> Answer {
+        self.post("/loki/api/v1/push", &[("content-type", "application/json")], body.to_owned()).await
+    }
+}
+
+const RANGE: &str = "/loki/api/v1/query_range";
+
+#[tokio::test(start_paused = true)]
+async fn log_queries_answer_in_both_encodings() {
+    let server = server();
+    let pairs = [("query", "{app=~\".+\"}")];
+    let merged = server.get(RANGE, &pairs).await;
+    assert_eq!((merged.status, merged.kind.as_str()), (200, "application/json; charset=UTF-8"));
+    assert_eq!(
+        merged.data(),
+        concat!(
+            r#"{"status":"success","data":{"resultType":"streams","result":["#,
+            r#"{"stream":{"app":"api","detected_level":"error","env":"prod"},"values":[["1795240880000000000","level=error msg=\"boom\" status=500"]]},"#,
+            r#"{"stream":{"app":"api","detected_level":"unknown","env":"prod","trace_id":"abc"},"values":[["1795240890000000000","hello \u003cb\u003e"]]},"#,
+            r#"{"stream":{"app":"web","detected_level":"warn"},"values":[["1795240870000000000","{\"a\":1,\"level\":\"warn\"}"]]}]"#,
+        )
+    );
+    let flags = [("x-loki-response-encoding-flags", "categorize-labels")];
+    let apart = server.get_with(RANGE, &pairs, &flags).await;
+    assert_eq!(
+        apart.data(),
+        concat!(
+            r#"{"status":"success","data":{"resultType":"streams","encodingFlags":["categorize-labels"],"result":["#,
+            r#"{"stream":{"app":"api","env":"prod"},"values":["#,
+            r#"["1795240890000000000","hello \u003cb\u003e",{"structuredMetadata":{"detected_level":"unknown","trace_id":"abc"}}],"#,
+            r#"["1795240880000000000","level=error msg=\"boom\" status=500",{"structuredMetadata":{"detected_level":"error"}}]]},"#,
+            r#"{"stream":{"app":"web"},"values":[["1795240870000000000","{\"a\":1,\"level\":\"warn\"}",{"structuredMetadata":{"detected_level":"warn"}}]]}]"#,
+        )
+    );
+    let parsed = [("query", "{app=\"api\"} | logfmt | status>=500 | keep status")];
+    let parsed = server.get_with(RANGE, &parsed, &flags).await;
+    assert!(parsed.data().contains(r#"{"parsed":{"status":"500"}}"#), "{}", parsed.body);
+}
+
+#[tokio::test(start_paused = true)]
+async fn limit_and_direction_are_honoured_and_forms_are_read() {
+    let server = server();
+    let newest = server.get(RANGE, &[("query", "{app=~\".+\"}"), ("limit", "1")]).await;
+    assert!(newest.data().contains("1795240890000000000") && !newest.data().contains("1795240880000000000"));
+    let form = "query=%7Bapp%3D~%22.%2B%22%7D&limit=1&direction=FORWARD";
+    let headers = [("content-type", "application/x-www-form-urlencoded")];
+    let oldest = server.post(RANGE, &headers, form).await;
+    assert!(oldest.data().contains("1795240870000000000"), "{}", oldest.body);
+    let tag = [("x-query-tags", "Source=grafana-lokiexplore-app")];
+    assert_eq!(server.get_with(RANGE, &[("query", "{app=\"api\"}")], &tag).await.status, 200);
+}
+
+#[tokio::test(start_paused = true)]
+async fn metric_queries_answer_like_prometheus() {
+    let server = server();
+    let health = server.get("/loki/api/v1/query", &[("query", "vector(1)+vector(1)"), ("time", "5")]).await;
+    assert_eq!(
+        health.data(),
+        r#"{"status":"success","data":{"resultType":"vector","result":[{"metric":{},"value":[5,"2"]}]"#
+    );
+    let query = "sum by (app) (count_over_time({app=~\".+\"}[5m]))";
+    let vector = server.get("/loki/api/v1/query", &[("query", query), ("time", "1795240900")]).await;
+    assert_eq!(
+        vector.data(),
+        concat!(
+            r#"{"status":"success","data":{"resultType":"vector","result":["#,
+            r#"{"metric":{"app":"api"},"value":[1795240900,"2"]},{"metric":{"app":"web"},"value":[1795240900,"1"]}]"#
+        )
+    );
+    let times = [("query", query), ("start", "1795240860"), ("end", "1795240920"), ("step", "60")];
+    let matrix = server.get(RANGE, &times).await;
+    assert!(matrix.data().contains(r#""resultType":"matrix""#), "{}", matrix.body);
+    assert!(
+        matrix.data().contains(r#"{"metric":{"app":"api"},"values":[[1795240920,"2"]]}"#),
+        "{}",
+        matrix.body
+    );
+    let stats: serde_json::Value = serde_json::from_str(&matrix.body).unwrap();
+    assert!(stats["data"]["stats"]["summary"]["execTime"].is_number());
+}
+
+#[tokio::test(start_paused = true)]
+async fn failed_queries_are_plain_text() {
+    let server = server_with(|s| s.limits.max_entries_limit_per_query = 200);
+    for (path, pairs, status, text) in [
+        (
+            RANGE,
+            &[("query", "{app=\"api\"")][..],
+            400,
+            "parse error at line 1, col 11: syntax error: unexpected $end, expecting } or ,",
+        ),
+        (RANGE, &[], 400, "parse error : syntax error: unexpected $end"),
+        (
+            "/loki/api/v1/query",
+            &[("query", "{app=\"api\"}")],
+            400,
+            "log queries are not supported as an instant query type, please change your query to a range query type",
+        ),
+        (
+            RANGE,
+            &[("query", "{app=\"a\"}"), ("limit", "201")],
+            400,
+            "max entries limit per query exceeded, limit > max_entries_limit_per_query (201 > 200)",
+        ),
+        (RANGE, &[("query", "{app=\"a\"}"), ("direction", "x")], 400, "invalid direction 'x'"),
+        ("/loki/api/v1/index/stats", &[], 400, "parse error : syntax error: unexpected $end"),
+        (
+            "/loki/api/v1/series",
+            &[("match", "bad")],
+            400,
+            "parse error at line 1, col 1: syntax error: unexpected IDENTIFIER",
+        ),
+        (
+            "/loki/api/v1/detected_fields",
+            &[("query", "rate({a=\"b\"}[1m])")],
+            400,
+            "only log selector is supported",
+        ),
+        ("/nothing", &[], 404, "404 page not found\n"),
+    ] {
+        let answer = server.get(path, pairs).await;
+        assert_eq!((answer.status, answer.body.as_str()), (status, text), "{path} {pairs:?}");
+        assert_eq!(answer.kind, "text/plain; charset=utf-8", "{path}");
+    }
+    let method = server.post("/loki/api/v1/status/buildinfo", &[], "").await;
+    assert_eq!((method.status, method.body.as_str()), (405, ""));
+}
+
+#[tokio::test(start_paused = true)]
+async fn labels_series_and_sizes_come_from_the_index() {
+    let server = server();
+    for (path, pairs, body) in [
+        ("/loki/api/v1/labels", &[][..], r#"{"status":"success","data":["app","env"]}"#),
+        ("/loki/api/v1/label", &[("query", "{app=\"web\"}")], r#"{"status":"success","data":["app"]}"#),
+        ("/loki/api/v1/labels", &[("query", "{app=\"none\"}")], r#"{"status":"success"}"#),
+        ("/loki/api/v1/label/app/values", &[], r#"{"status":"success","data":["api","web"]}"#),
+        ("/loki/api/v1/label/none/values", &[], r#"{"status":"success"}"#),
+        (
+            "/loki/api/v1/series",
+            &[("match[]", "{app=\"api\"}")],
+            r#"{"status":"success","data":[{"app":"api","env":"prod"}]}"#,
+        ),
+        ("/loki/api/v1/series", &[("match[]", "{app=\"none\"}")], r#"{"status":"success","data":[]}"#),
+        (
+            "/loki/api/v1/index/stats",
+            &[("query", "{app=\"api\"}")],
+            r#"{"streams":1,"chunks":1,"bytes":42,"entries":2}"#,
+        ),
+        (
+            "/loki/api/v1/detected_labels",
+            &[],
+            r#"{"detectedLabels":[{"label":"app","cardinality":2},{"label":"env","cardinality":1}]}"#,
+        ),
+        ("/loki/api/v1/detected_labels", &[("query", "{app=\"none\"}")], "{}"),
+        (
+            "/loki/api/v1/format_query",
+            &[("query", "{app=\"a\"}|=\"b\"")],
+            r#"{"status":"success","data":"{app=\"a\"} |= \"b\""}"#,
+        ),
+    ] {
+        let answer = server.get(path, pairs).await;
+        assert_eq!((answer.status, answer.body.trim_end()), (200, body), "{path} {pairs:?}");
+    }
+    let bad = server.get("/loki/api/v1/format_query", &[("query", "{app=\"a\"")]).await;
+    let text = r#"{"status":"invalid-query","error":"parse error at line 1, col 9: syntax error: unexpected $end, expecting } or ,"}"#;
+    assert_eq!((bad.status, bad.body.trim_end()), (400, text));
+}
+
+#[tokio::test(start_paused = true)]
+async fn volumes_are_grouped_by_the_asked_labels() {
+    let server = server();
+    let volume = async |pairs: &[(&str, &str)]| {
+        let answer = server.get("/loki/api/v1/index/volume", pairs).await;
+        let value: serde_json::Value = serde_json::from_str(&answer.body).unwrap();
+        let series = value["data"]["result"].as_array().unwrap();
+        series
+            .iter()
+            .map(|s| format!("{} {}", s["metric"], s["value"][1].as_str().unwrap()))
+            .collect::<Vec<_>>()
+    };
+    let all = ("query", "{app=~\".+\"}");
+    assert_eq!(volume(&[all]).await, [r#"{"app":"api"} 42"#, r#"{"app":"web"} 22"#]);
+    assert_eq!(volume(&[all, ("targetLabels", "env")]).await, [r#"{"env":"prod"} 42"#]);
+    assert_eq!(volume(&[all, ("limit", "1")]).await, [r#"{"app":"api"} 42"#]);
+    assert_eq!(volume(&[("query", "{}")]).await, [r#"{"app":"api","env":"prod"} 42"#, r#"{"app":"web"} 22"#]);
+    let by_label = volume(&[all, ("aggregateBy", "labels"), ("targetLabels", "app,env")]).await;
+    assert_eq!(by_label, [r#"{"app":""} 64"#, r#"{"env":""} 42"#]);
+    let pairs = [all, ("start", "1795240840"), ("end", "1795240900"), ("step", "60")];
+    let range = server.get("/loki/api/v1/index/volume_range", &pairs).await;
+    assert!(
+        range.data().contains(r#"{"metric":{"app":"api"},"values":[[1795240900,"42"]]}"#),
+        "{}",
+        range.body
+    );
+}
+
+#[tokio::test(start_paused = true)]
+async fn detected_fields_name_type_and_parser() {
+    let server = server();
+    let pairs = [("query", "{app=~\".+\"}")];
+    let answer = server.get("/loki/api/v1/detected_fields", &pairs).await;
+    let value: serde_json::Value = serde_json::from_str(&answer.body).unwrap();
+    let fields: Vec<String> = value["fields"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|f| format!("{} {} {}", f["label"].as_str().unwrap(), f["type"].as_str().unwrap(), f["parsers"]))
+        .collect();
+    for expected in [
+        r#"a int ["json"]"#,
+        "detected_level string null",
+        r#"level string ["json","logfmt"]"#,
+        r#"status int ["logfmt"]"#,
+        "trace_id string null",
+    ] {
+        assert!(fields.iter().any(|f| f == expected), "{expected} in {fields:?}");
+    }
+    let values = server.get("/loki/api/v1/detected_field/status/values", &pairs).await;
+    assert_eq!(values.body.trim_end(), r#"{"limit":1000,"values":["500"]}"#);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_push_is_empty_on_success_and_partly_applied_on_refusal() {
+    let server = server();
+    let now = NOW * 1_000_000_000;
+    let whole = format!(r#"{{"streams":[{{"stream":{{"app":"x"}},"values":[["{now}","one"]]}}]}}"#);
+    let answer = server.push_json(&whole).await;
+    assert_eq!((answer.status, answer.body.as_str()), (204, ""));
+    let mixed =
+        format!(r#"{{"streams":[{{"stream":{{"app":"x"}},"values":[["{now}","two"],["1000","old"]]}}]}}"#);
+    let answer = server.push_json(&mixed).await;
+    assert_eq!(answer.status, 400, "{}", answer.body);
+    assert!(answer.body.contains("timestamp"), "{}", answer.body);
+    let lines: Vec<usize> = server.intake.batches.lock().unwrap().iter().map(LogBatch::rows).collect();
+    assert_eq!(lines, [1, 1], "the valid entry of the second push was kept");
+    for (body, status) in [("{\"streams\":[", 400), ("{\"streams\":[]}", 422), ("", 400)] {
+        assert_eq!(server.push_json(body).await.status, status, "{body}");
+    }
+    *server.intake.failure.lock().unwrap() = Some(Failure::new(ErrorKind::Busy, "the heads are full"));
+    let busy = server.push_json(&whole).await;
+    assert_eq!((busy.status, busy.body.as_str()), (429, "the heads are full"));
+}
+
+#[tokio::test(start_paused = true)]
+async fn limits_of_size_and_rate_have_their_statuses() {
+    let server = server_with(|s| {
+        s.limits.max_body_size = 400;
+        s.limits.ingestion_rate = 10;
+        s.limits.ingestion_burst = 10;
+    });
+    let now = NOW * 1_000_000_000;
+    let push =
+        |line: &str| format!(r#"{{"streams":[{{"stream":{{"app":"x"}},"values":[["{now}","{line}"]]}}]}}"#);
+    assert_eq!(server.push_json(&push("123456789")).await.status, 204);
+    let fast = server.push_json(&push("123456789")).await;
+    assert_eq!(fast.status, 429, "{}", fast.body);
+    assert!(fast.body.contains("ingestion rate limit exceeded"), "{}", fast.body);
+    let large = server.push_json(&push(&"x".repeat(500))).await;
+    assert_eq!(large.status, 413);
+    assert!(large.body.contains("max_body_size"), "{}", large.body);
+}
+
+#[tokio::test(start_paused = true)]
+async fn otlp_answers_in_the_clients_format() {
+    let server = server();
+    let path = "/otlp/v1/logs";
+    let now = NOW * 1_000_000_000;
+    let body = format!(
+        r#"{{"resourceLogs":[{{"resource":{{"attributes":[{{"key":"service.name","value":{{"stringValue":"svc"}}}}]}},"scopeLogs":[{{"logRecords":[{{"timeUnixNano":"{now}","body":{{"stringValue":"hi"}}}}]}}]}}]}}"#
+    );
+    let json = [("content-type", "application/json")];
+    let answer = server.post(path, &json, body).await;
+    assert_eq!((answer.status, answer.body.as_str(), answer.kind.as_str()), (200, "{}", "application/json"));
+    assert_eq!(server.intake.batches.lock().unwrap().len(), 1);
+    let bad = server.post(path, &json, "{\"resourceLogs\":[").await;
+    assert_eq!((bad.status, bad.kind.as_str()), (400, "application/json"));
+    assert!(bad.body.starts_with("{\"message\":\""), "{}", bad.body);
+    let protobuf = [("content-type", "application/x-protobuf")];
+    let bad = server.post(path, &protobuf, "xxx").await;
+    assert_eq!((bad.status, bad.kind.as_str()), (400, "application/x-protobuf"));
+    assert!(bad.body.starts_with('\u{12}'), "a google.rpc.Status: {:?}", bad.body);
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_tenant_comes_from_the_header() {
+    let open = server();
+    let path = "/loki/api/v1/labels";
+    assert_eq!(open.get(path, &[]).await.status, 200);
+    let bad = open.get_with(path, &[], &[("x-scope-orgid", "a/b")]).await;
+    assert_eq!(bad.status, 400);
+    let strict = server_with(|s| s.auth.require_tenant = true);
+    let missing = strict.get(path, &[]).await;
+    assert_eq!((missing.status, missing.body.as_str()), (401, "no org id"));
+    assert_eq!(strict.get_with(path, &[], &[("x-scope-orgid", "team-a")]).await.status, 200);
+    let now = NOW * 1_000_000_000;
+    let body = format!(r#"{{"streams":[{{"stream":{{"app":"x"}},"values":[["{now}","one"]]}}]}}"#);
+    let headers = [("content-type", "application/json"), ("x-scope-orgid", "team-a")];
+    assert_eq!(strict.post("/loki/api/v1/push", &headers, body).await.status, 204);
+    assert_eq!(strict.intake.batches.lock().unwrap()[0].tenant.as_str(), "team-a");
+}
+
+#[tokio::test(start_paused = true)]
+async fn operations_answer() {
+    let server = server();
+    for (path, expected) in [
+        ("/ready", "ready\n"),
+        ("/-/ready", "ready\n"),
+        ("/-/healthy", "healthy\n"),
+        ("/loki/api/v1/status/buildinfo", "{\"version\":\""),
+        ("/services", "ingester => Running\n"),
+        ("/config", "listen = \"127.0.0.1:3100\""),
+        ("/config/tenant/v1/limits", "max_line_size: \"256KiB\""),
+        ("/loki/api/v1/drilldown-limits", "\"volume_enabled\":true"),
+    ] {
+        let answer = server.get(path, &[]).await;
+        assert!(answer.status == 200 && answer.body.contains(expected), "{path}: {}", answer.body);
+    }
+    assert_eq!(server.post("/flush", &[], "").await.status, 204);
+    let page = server.get("/metrics", &[]).await;
+    assert!(page.kind.starts_with("application/openmetrics-text"), "{}", page.kind);
+    let counted = r#"sandur_http_requests_total{route="/ready",method="GET",status="200"} 1"#;
+    assert!(page.body.contains(counted), "{}", page.body);
+    assert!(page.body.contains(r#"sandur_memory_budget_limit_bytes{budget="all queries"} 67108864"#));
+}
