@@ -167,7 +167,8 @@ fn valid_entries_are_kept_beside_refused_ones() {
         "1 errors like: entry for stream '{app=\"a\"}' has timestamp too old: 2026-11-06T12:00:00Z, \
          oldest acceptable timestamp is: 2026-11-13T12:00:00Z; ",
         "1 errors like: entry for stream '{app=\"a\"}' has timestamp too new: 2026-11-27T12:00:00Z; ",
-        "1 errors like: error parsing labels '{app=' with error: parse error at line 1, col 6: syntax error: unexpected $end",
+        "1 errors like: error parsing labels '{app=' with error: parse error at line 1, \
+         col 6: syntax error: unexpected $end",
         "1 errors like: stream '{a=\"1\", a=\"2\"}' has duplicate label name: 'a'; ",
         "1 errors like: error at least one label pair is required per stream; ",
         "invalid UTF-8",

@@ -1,6 +1,7 @@
 //! A server process under measurement: started on an empty directory, watched through the kernel.
 
 use std::fs::{self, File};
+use std::net::TcpStream;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::Duration;
@@ -41,6 +42,9 @@ impl Place {
 
     /// Starts the server and waits until it is ready.
     pub async fn up(&self, env: &Env) -> Result<Process> {
+        if TcpStream::connect(&self.address).is_ok() {
+            bail!("something listens on {} already: stop it or choose another --address", self.address);
+        }
         fs::create_dir_all(&self.directory)?;
         let log = File::create(self.directory.join("log"))?;
         let data = fs::canonicalize(&self.directory)?.join("data");
@@ -119,8 +123,11 @@ impl Process {
         kib.unwrap_or(0) * 1024
     }
 
+    /// The file that the process runs, also when it was replaced since.
     fn program(self) -> Option<PathBuf> {
-        fs::read_link(format!("/proc/{}/exe", self.0)).ok()
+        let path = fs::read_link(format!("/proc/{}/exe", self.0)).ok()?;
+        let text = path.to_str()?;
+        Some(text.strip_suffix(" (deleted)").unwrap_or(text).into())
     }
 
     /// The kernel's line on the process, from the state on (the name before it may hold anything).
@@ -165,6 +172,31 @@ mod tests {
         fs::write(directory.path().join("inner/file"), vec![1; 100_000]).unwrap();
         assert!(disk_bytes(directory.path()) >= 100_000);
         assert_eq!(disk_bytes(&directory.path().join("absent")), 0);
+    }
+
+    #[test]
+    fn a_server_is_stopped_although_its_program_was_replaced() {
+        let directory = tempfile::tempdir().unwrap();
+        let program = directory.path().join("program");
+        fs::copy("/bin/sleep", &program).unwrap();
+        let mut child = Command::new(&program).arg("60").spawn().unwrap();
+        fs::remove_file(&program).unwrap();
+        fs::write(&program, "another").unwrap();
+        let place = Place { program, directory: directory.path().to_owned(), address: String::new() };
+        fs::write(place.pid_file(), child.id().to_string()).unwrap();
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap();
+        runtime.block_on(place.down(&Env::system(1))).unwrap();
+        assert!(!child.wait().unwrap().success());
+    }
+
+    #[test]
+    fn an_address_that_is_taken_is_reported() {
+        let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+        let address = listener.local_addr().unwrap().to_string();
+        let place = Place { program: "/bin/echo".into(), directory: "/nonexistent".into(), address };
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap();
+        let error = runtime.block_on(place.up(&Env::system(1))).unwrap_err().to_string();
+        assert!(error.contains("something listens on 127.0.0.1:"), "{error}");
     }
 
     #[test]
