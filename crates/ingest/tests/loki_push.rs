@@ -335,14 +335,16 @@ proptest! {
         for (pairs, entries) in &sent {
             let labels = Labels::from_pairs(pairs.iter().map(|(n, v)| (n.as_str(), v.as_str())));
             let encoded: Vec<Vec<u8>> = entries.iter().map(|(t, line, metadata)| {
-                let metadata: Vec<(&str, &str)> = metadata.iter().map(|(n, v)| (n.as_str(), v.as_str())).collect();
+                let pairs = metadata.iter().map(|(n, v)| (n.as_str(), v.as_str()));
+                let metadata: Vec<(&str, &str)> = pairs.collect();
                 entry(NOON + t, line, &metadata)
             }).collect();
             streams.push(stream(labels.to_string(), &encoded));
             let object: serde_json::Map<_, _> = labels.iter().map(|(n, v)| (n.to_owned(), v.into())).collect();
             let values: Vec<serde_json::Value> = entries.iter().map(|(t, line, metadata)| {
                 // a JSON object keeps one of equal names: compare without repetitions
-                let metadata: serde_json::Map<_, _> = metadata.iter().map(|(n, v)| (n.clone(), v.as_str().into())).collect();
+                let pairs = metadata.iter().map(|(n, v)| (n.clone(), v.as_str().into()));
+                let metadata: serde_json::Map<_, _> = pairs.collect();
                 serde_json::json!([(NOON + t).to_string(), line, metadata])
             }).collect();
             json.push(serde_json::json!({"stream": object, "values": values}));
