@@ -340,7 +340,8 @@ proptest! {
                 entry(NOON + t, line, &metadata)
             }).collect();
             streams.push(stream(labels.to_string(), &encoded));
-            let object: serde_json::Map<_, _> = labels.iter().map(|(n, v)| (n.to_owned(), v.into())).collect();
+            let pairs = labels.iter().map(|(n, v)| (n.to_owned(), v.into()));
+            let object: serde_json::Map<_, _> = pairs.collect();
             let values: Vec<serde_json::Value> = entries.iter().map(|(t, line, metadata)| {
                 // a JSON object keeps one of equal names: compare without repetitions
                 let pairs = metadata.iter().map(|(n, v)| (n.clone(), v.as_str().into()));
