@@ -1,7 +1,8 @@
 //! Measures the writer, the readers and the filters on packs of Loki push requests, as the measuring
 //! program of the project makes them (`gen-logs`): speeds per thread and bytes by part.
 //!
-//! `cargo run --release -p sandur-format --example measure_log_block -- DATA-FOLDER [--zstd LEVEL] [--hours N]`
+//! `cargo run --release -p sandur-format --example measure_log_block -- DATA-FOLDER`, then optionally
+//! `--zstd LEVEL` and `--hours N` (a block for every N hours).
 //!
 //! A pack is frames of: payload length (u32), items (u32), raw bytes (u64), newest timestamp (i64), payload.
 

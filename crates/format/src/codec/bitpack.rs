@@ -173,7 +173,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn any_values_round_trip(values in proptest::collection::vec(any::<u64>(), 0..300), shift in 0..64u32) {
+        fn any_values_round_trip(values in prop::collection::vec(any::<u64>(), 0..300), shift in 0..64u32) {
             let values: Vec<u64> = values.iter().map(|v| v >> shift).collect();
             round_trip(&values);
         }

@@ -98,9 +98,9 @@ fn version_1_is_read() {
                 seen[run.stream as usize] += 1;
             }
         }
-        assert!(
-            !filters.may_contain(entry.index, &needle_keys(b"7d1f0c55-83be-4a21-9c6e-f20b1a9d4e37", false))
-        );
+        // The last page is too small for a filter.
+        let absent = needle_keys(b"7d1f0c55-83be-4a21-9c6e-f20b1a9d4e37", false);
+        assert_eq!(filters.may_contain(entry.index, &absent), entry.raw_bytes < 8_000);
         let memory = entry.narrow_memory_bytes(Wanted { metadata: true });
         let (timestamps, levels, metadata) = (narrow.timestamps, narrow.levels, narrow.metadata);
         let page = LogPage { timestamps, levels, metadata, ..LogPage::default() };

@@ -7,8 +7,8 @@
 //! text of a batch is not copied: it is a piece of the output of its own, in the form in which it
 //! arrived when that form is a codec of the WAL. [`encode_fence`] makes the frame that seals a writer.
 //!
-//! **Reading.** [`FrameReader`] over a file, [`Frame::from_object`] over an object; [`Frame::batch`] decodes one
-//! record.
+//! **Reading.** [`FrameReader`] over a file, [`Frame::from_object`] over an object; [`Frame::batch`] decodes
+//! one record.
 //!
 //! Invariants: header and body have checksums, compared before anything is believed; every length is
 //! checked before memory is taken; a frame that was not written completely at the end of a file is
