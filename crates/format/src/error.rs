@@ -9,7 +9,7 @@ use sandur_base::ErrorKind;
 pub enum Error {
     /// The part ends before it should.
     #[error(
-        "{part} is cut short at offset {offset}: {needed} bytes needed, {available} left; fetch it again or run 'sandur check'"
+        "{part} is cut short at offset {offset}: {needed} bytes needed, {available} left; run 'sandur check'"
     )]
     Truncated {
         /// What was read.

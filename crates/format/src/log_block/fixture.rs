@@ -30,13 +30,13 @@ fn row(stream: u32, n: u32) -> (i64, Level, Vec<(String, String)>, Vec<u8>) {
     };
     let mut metadata = vec![("constant".to_owned(), "same everywhere".to_owned())];
     metadata.push(("dictionary".to_owned(), format!("value {}", n % 7)));
-    if n % 2 == 0 {
+    if n.is_multiple_of(2) {
         metadata.push(("plain".to_owned(), id.clone()));
     }
     if n % 50 == 3 {
         metadata.push(("sparse".to_owned(), String::new()));
     }
-    let break_ = if stream == 2 && n % 10 == 0 { "\n\tat Main.java:7" } else { "" };
+    let break_ = if stream == 2 && n.is_multiple_of(10) { "\n\tat Main.java:7" } else { "" };
     let line = format!("level={} msg=\"request {n} served\" trace_id={id} \u{e9}{break_}", level.as_str());
     (timestamp, level, metadata, line.into_bytes())
 }
