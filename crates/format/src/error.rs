@@ -23,7 +23,8 @@ pub enum Error {
     },
     /// The checksum of the bytes is not the one that was stored.
     #[error(
-        "{part} at offset {offset} is damaged: checksum {found:#010x}, expected {expected:#010x}; run 'sandur check'"
+        "{part} at offset {offset} is damaged: checksum {found:#010x}, expected {expected:#010x}; \
+         run 'sandur check'"
     )]
     Checksum {
         /// What was read.
@@ -37,7 +38,8 @@ pub enum Error {
     },
     /// The first bytes are not those of the format.
     #[error(
-        "{part} at offset {offset} does not begin as it must: found {found:02x?}, expected {expected:02x?}; this is another kind of object"
+        "{part} at offset {offset} does not begin as it must: found {found:02x?}, expected {expected:02x?}; \
+         this is another kind of object"
     )]
     Magic {
         /// What was read.
