@@ -3,6 +3,8 @@
 //! Method: requests go straight into the router; answers are compared with what Loki 3.7 answered to
 //! the same rows, statistics aside.
 
+#![allow(clippy::unwrap_used)] // a test: a panic is its failure
+
 use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex};
 
@@ -160,9 +162,12 @@ async fn log_queries_answer_in_both_encodings() {
         merged.data(),
         concat!(
             r#"{"status":"success","data":{"resultType":"streams","result":["#,
-            r#"{"stream":{"app":"api","detected_level":"error","env":"prod"},"values":[["1795240880000000000","level=error msg=\"boom\" status=500"]]},"#,
-            r#"{"stream":{"app":"api","detected_level":"unknown","env":"prod","trace_id":"abc"},"values":[["1795240890000000000","hello \u003cb\u003e"]]},"#,
-            r#"{"stream":{"app":"web","detected_level":"warn"},"values":[["1795240870000000000","{\"a\":1,\"level\":\"warn\"}"]]}]"#,
+            r#"{"stream":{"app":"api","detected_level":"error","env":"prod"},"#,
+            r#""values":[["1795240880000000000","level=error msg=\"boom\" status=500"]]},"#,
+            r#"{"stream":{"app":"api","detected_level":"unknown","env":"prod","trace_id":"abc"},"#,
+            r#""values":[["1795240890000000000","hello \u003cb\u003e"]]},"#,
+            r#"{"stream":{"app":"web","detected_level":"warn"},"#,
+            r#""values":[["1795240870000000000","{\"a\":1,\"level\":\"warn\"}"]]}]"#,
         )
     );
     let flags = [("x-loki-response-encoding-flags", "categorize-labels")];
@@ -170,11 +175,15 @@ async fn log_queries_answer_in_both_encodings() {
     assert_eq!(
         apart.data(),
         concat!(
-            r#"{"status":"success","data":{"resultType":"streams","encodingFlags":["categorize-labels"],"result":["#,
+            r#"{"status":"success","data":{"resultType":"streams","#,
+            r#""encodingFlags":["categorize-labels"],"result":["#,
             r#"{"stream":{"app":"api","env":"prod"},"values":["#,
-            r#"["1795240890000000000","hello \u003cb\u003e",{"structuredMetadata":{"detected_level":"unknown","trace_id":"abc"}}],"#,
-            r#"["1795240880000000000","level=error msg=\"boom\" status=500",{"structuredMetadata":{"detected_level":"error"}}]]},"#,
-            r#"{"stream":{"app":"web"},"values":[["1795240870000000000","{\"a\":1,\"level\":\"warn\"}",{"structuredMetadata":{"detected_level":"warn"}}]]}]"#,
+            r#"["1795240890000000000","hello \u003cb\u003e","#,
+            r#"{"structuredMetadata":{"detected_level":"unknown","trace_id":"abc"}}],"#,
+            r#"["1795240880000000000","level=error msg=\"boom\" status=500","#,
+            r#"{"structuredMetadata":{"detected_level":"error"}}]]},"#,
+            r#"{"stream":{"app":"web"},"values":[["1795240870000000000","#,
+            r#""{\"a\":1,\"level\":\"warn\"}",{"structuredMetadata":{"detected_level":"warn"}}]]}]"#,
         )
     );
     let parsed = [("query", "{app=\"api\"} | logfmt | status>=500 | keep status")];
@@ -209,7 +218,8 @@ async fn metric_queries_answer_like_prometheus() {
         vector.data(),
         concat!(
             r#"{"status":"success","data":{"resultType":"vector","result":["#,
-            r#"{"metric":{"app":"api"},"value":[1795240900,"2"]},{"metric":{"app":"web"},"value":[1795240900,"1"]}]"#
+            r#"{"metric":{"app":"api"},"value":[1795240900,"2"]},"#,
+            r#"{"metric":{"app":"web"},"value":[1795240900,"1"]}]"#
         )
     );
     let times = [("query", query), ("start", "1795240860"), ("end", "1795240920"), ("step", "60")];
@@ -239,7 +249,8 @@ async fn failed_queries_are_plain_text() {
             "/loki/api/v1/query",
             &[("query", "{app=\"api\"}")],
             400,
-            "log queries are not supported as an instant query type, please change your query to a range query type",
+            "log queries are not supported as an instant query type, \
+             please change your query to a range query type",
         ),
         (
             RANGE,
@@ -307,8 +318,9 @@ async fn labels_series_and_sizes_come_from_the_index() {
         assert_eq!((answer.status, answer.body.trim_end()), (200, body), "{path} {pairs:?}");
     }
     let bad = server.get("/loki/api/v1/format_query", &[("query", "{app=\"a\"")]).await;
-    let text = r#"{"status":"invalid-query","error":"parse error at line 1, col 9: syntax error: unexpected $end, expecting } or ,"}"#;
-    assert_eq!((bad.status, bad.body.trim_end()), (400, text));
+    let reason = "parse error at line 1, col 9: syntax error: unexpected $end, expecting } or ,";
+    let text = format!(r#"{{"status":"invalid-query","error":"{reason}"}}"#);
+    assert_eq!((bad.status, bad.body.trim_end()), (400, text.as_str()));
 }
 
 #[tokio::test(start_paused = true)]
@@ -410,9 +422,10 @@ async fn otlp_answers_in_the_clients_format() {
     let server = server();
     let path = "/otlp/v1/logs";
     let now = NOW * 1_000_000_000;
-    let body = format!(
-        r#"{{"resourceLogs":[{{"resource":{{"attributes":[{{"key":"service.name","value":{{"stringValue":"svc"}}}}]}},"scopeLogs":[{{"logRecords":[{{"timeUnixNano":"{now}","body":{{"stringValue":"hi"}}}}]}}]}}]}}"#
-    );
+    let resource = r#"{"attributes":[{"key":"service.name","value":{"stringValue":"svc"}}]}"#;
+    let record = format!(r#"{{"timeUnixNano":"{now}","body":{{"stringValue":"hi"}}}}"#);
+    let scopes = format!(r#"[{{"logRecords":[{record}]}}]"#);
+    let body = format!(r#"{{"resourceLogs":[{{"resource":{resource},"scopeLogs":{scopes}}}]}}"#);
     let json = [("content-type", "application/json")];
     let answer = server.post(path, &json, body).await;
     assert_eq!((answer.status, answer.body.as_str(), answer.kind.as_str()), (200, "{}", "application/json"));

@@ -257,7 +257,8 @@ fn conclude(store: &Store, report: &CheckReport, sums: &Sums) -> ExitCode {
         n => {
             println!("{}", paint.ink(Ink::Bad, &format!("{n} problems; everything else is readable")));
             println!(
-                "Queries leave a damaged page or block out and say so in a warning. Restore the named objects from a copy if there is one."
+                "Queries leave a damaged page or block out and say so in a warning. \
+                 Restore the named objects from a copy if there is one."
             );
             ExitCode::FAILURE
         }

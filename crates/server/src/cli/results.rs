@@ -303,8 +303,10 @@ mod tests {
         let vector = r#"{"data":{"resultType":"vector","result":[{"metric":{"a":"b"},"value":[1.5,"10"]},
             {"metric":{},"value":[1.5,"7"]}]},"warnings":["x"]}"#;
         assert_eq!(printed(vector, Output::Text), "10  {a=\"b\"}\n 7  {}\n");
-        let matrix = r#"{"data":{"resultType":"matrix","result":[{"metric":{"a":"b"},"values":[[1,"0"],[2,"4"],[3,"8"]]}]}}"#;
-        assert_eq!(printed(matrix, Output::Text), "{a=\"b\"}\n  ▁▅█  last 8, least 0, most 8, 3 points\n");
+        let matrix = r#"{"data":{"resultType":"matrix","result":
+            [{"metric":{"a":"b"},"values":[[1,"0"],[2,"4"],[3,"8"]]}]}}"#;
+        let expected = "{a=\"b\"}\n  ▁▅█  last 8, least 0, most 8, 3 points\n";
+        assert_eq!(printed(matrix, Output::Text), expected);
         let scalar = r#"{"data":{"resultType":"scalar","result":[1,"2"]}}"#;
         assert_eq!(printed(scalar, Output::Text), "2\n");
     }

@@ -202,7 +202,8 @@ mod tests {
             ),
             (
                 "[tenants.'a/b']",
-                "s.toml:1: tenants.a/b: tenant ID 'a/b' contains unsupported characters: allowed are letters, digits and !-_.*'()",
+                "s.toml:1: tenants.a/b: tenant ID 'a/b' contains unsupported characters: \
+                 allowed are letters, digits and !-_.*'()",
             ),
             ("listen = [1]", "s.toml:1: listen: expected text, a number, true or false, or a list of texts"),
         ] {

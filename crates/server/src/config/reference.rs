@@ -12,7 +12,8 @@ pub fn options_page() -> String {
          a test fails when this page is stale.\n\n\
          All options are optional. Layers, each over the one before: defaults, the file of `--config FILE` \
          (TOML; unknown keys are errors), environment variables, flags. Sizes are written like `512MiB` or \
-         `2GB`, durations like `90s`, `5m` or `1h30m`, lists as `[\"a\", \"b\"]` in the file and `a,b` elsewhere.\n\n\
+         `2GB`, durations like `90s`, `5m` or `1h30m`, lists as \
+         `[\"a\", \"b\"]` in the file and `a,b` elsewhere.\n\n\
          `[tenants.NAME]` in the file takes the keys of `[limits]` and overrides them for one tenant.\n\n\
          ```toml\n\
          store = \"s3://logs/prod?region=eu-west-1\"\n\

@@ -155,7 +155,7 @@ impl Default for Settings {
             },
             query: Query { max_concurrent: 0, max_queued: 1_000, slow_threshold: Duration::from_secs(10) },
             wal: Wal { group_bytes: 8 * MIB, group_age: Duration::from_millis(500) },
-            flush: Flush { max_age: Duration::from_secs(300), max_bytes: 128 * MIB },
+            flush: Flush { max_age: Duration::from_secs(300), max_bytes: 64 * MIB },
             compaction: Compaction { interval: Duration::from_secs(10), block_max: 4 * GIB },
             retention: Retention {
                 interval: Duration::from_secs(60),

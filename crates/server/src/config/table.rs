@@ -53,7 +53,8 @@ pub static OPTIONS: &[OptionSpec] = &[
     option(
         "store",
         "Where data lives: a path or file://PATH, s3://BUCKET/PREFIX?region=..&endpoint=.., \
-         gs://BUCKET/PREFIX, az://CONTAINER/PREFIX. Credentials come from the usual variables of the provider.",
+         gs://BUCKET/PREFIX, az://CONTAINER/PREFIX. Credentials come from the usual \
+         variables of the provider.",
         |s| Slot::Text(&mut s.store),
     ),
     option("listen", "Address of the HTTP listener; port 0 takes a free one and prints it.", |s| {
@@ -68,7 +69,8 @@ pub static OPTIONS: &[OptionSpec] = &[
     }),
     option(
         "auth.require_tenant",
-        "Refuse requests without the header X-Scope-OrgID. Otherwise they belong to the tenant 'fake', as in Loki.",
+        "Refuse requests without the header X-Scope-OrgID. Otherwise they belong to the \
+         tenant 'fake', as in Loki.",
         |s| Slot::Switch(&mut s.auth.require_tenant),
     ),
     option("log.format", "Format of the log on stderr: text, logfmt or json.", |s| {
@@ -120,7 +122,7 @@ pub static OPTIONS: &[OptionSpec] = &[
     option("flush.max_age", "Age of the oldest row in memory that starts a flush.", |s| {
         Slot::Duration(&mut s.flush.max_age)
     }),
-    option("flush.max_bytes", "Raw bytes of one tenant in memory that start a flush.", |s| {
+    option("flush.max_bytes", "Line bytes in memory that start a flush.", |s| {
         Slot::Size(&mut s.flush.max_bytes)
     }),
     option("compaction.interval", "How often compaction and retention look for work.", |s| {

@@ -276,7 +276,8 @@ mod tests {
             ),
             (
                 "start=1&end=20000&step=1",
-                "exceeded maximum resolution of 11,000 points per time series. Try increasing the value of the step parameter",
+                "exceeded maximum resolution of 11,000 points per time series. \
+                 Try increasing the value of the step parameter",
             ),
         ] {
             let failure = params(text).range_query(NOW).unwrap_err();

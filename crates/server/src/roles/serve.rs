@@ -125,7 +125,10 @@ impl Server {
         wait_for_followers(&app).await;
         app.intake.shutdown().await.map_err(|failure| {
             let text = failure.message;
-            Failed::new(format!("stopped, but not everything was flushed: {text}; it is safe in the WAL and flushed at the next start"))
+            Failed::new(format!(
+                "stopped, but not everything was flushed: {text}; \
+                 it is safe in the WAL and flushed at the next start"
+            ))
         })
     }
 }

@@ -101,7 +101,8 @@ impl Shop {
                     CHECKOUT,
                     took,
                     format!(
-                        "level={level} msg=\"{outcome}\" user={user} items={items} duration={took}ms trace_id={trace}"
+                        "level={level} msg=\"{outcome}\" user={user} items={items} duration={took}ms \
+                         trace_id={trace}"
                     ),
                     true,
                 );
@@ -136,7 +137,8 @@ impl Shop {
         let (bytes, agent) = (200 + self.below(30_000), self.pick(&AGENTS));
         let method = if matches!(path, "/checkout" | "/login") { "POST" } else { "GET" };
         let text = format!(
-            "{client} - {user} [{when}] \"{method} {path} HTTP/1.1\" {status} {bytes} \"-\" \"{agent}\" {took_ms}"
+            "{client} - {user} [{when}] \"{method} {path} HTTP/1.1\" {status} {bytes} \"-\" \
+             \"{agent}\" {took_ms}"
         );
         push(GATEWAY, took_ms, text, true);
     }

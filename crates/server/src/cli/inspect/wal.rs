@@ -20,7 +20,8 @@ pub async fn show(object: &Object, rows: usize) -> Result<ExitCode, Failed> {
             Ok(None) => return Ok(ExitCode::SUCCESS),
             Err(sandur_format::Error::Torn { valid_len }) => {
                 println!(
-                    "the rest from byte {valid_len} on was being written when the writer stopped; it was never acknowledged"
+                    "the rest from byte {valid_len} on was being written when the writer stopped; \
+                     it was never acknowledged"
                 );
                 return Ok(ExitCode::SUCCESS);
             }

@@ -292,7 +292,10 @@ mod tests {
         assert_eq!(text(frame(&[], 0, 7, Encoding::Merged)), r#"{"streams":[]}"#);
         assert_eq!(
             text(frame(&[], 2, 7, Encoding::Categorized)),
-            r#"{"streams":[],"dropped_entries":[{"labels":"{}","timestamp":"7"},{"labels":"{}","timestamp":"7"}],"encodingFlags":["categorize-labels"]}"#
+            concat!(
+                r#"{"streams":[],"dropped_entries":[{"labels":"{}","timestamp":"7"},"#,
+                r#"{"labels":"{}","timestamp":"7"}],"encodingFlags":["categorize-labels"]}"#
+            )
         );
         assert_eq!(close_reason(&"ä".repeat(100)).len(), 122);
     }

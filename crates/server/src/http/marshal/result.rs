@@ -261,18 +261,22 @@ mod tests {
             answer(&result, Encoding::Merged),
             concat!(
                 r#"{"status":"success","data":{"resultType":"streams","result":["#,
-                r#"{"stream":{"app":"api","detected_level":"error","env":"prod"},"values":[["1","a=\"1\""]]},"#,
-                r#"{"stream":{"app":"api","detected_level":"unknown","env":"prod","trace_id":"abc"},"values":[["2","hello \u003cb\u003e"]]},"#,
+                r#"{"stream":{"app":"api","detected_level":"error","env":"prod"},"#,
+                r#""values":[["1","a=\"1\""]]},"#,
+                r#"{"stream":{"app":"api","detected_level":"unknown","env":"prod","trace_id":"abc"},"#,
+                r#""values":[["2","hello \u003cb\u003e"]]},"#,
                 r#"{"stream":{"app":"api","detected_level":"unknown","env":"prod"},"values":[["3","x y"]]}]"#,
             )
         );
         assert_eq!(
             answer(&result, Encoding::Categorized),
             concat!(
-                r#"{"status":"success","data":{"resultType":"streams","encodingFlags":["categorize-labels"],"result":["#,
+                r#"{"status":"success","data":{"resultType":"streams","#,
+                r#""encodingFlags":["categorize-labels"],"result":["#,
                 r#"{"stream":{"app":"api","env":"prod"},"values":["#,
                 r#"["3","x y",{"structuredMetadata":{"detected_level":"unknown"}}],"#,
-                r#"["2","hello \u003cb\u003e",{"structuredMetadata":{"detected_level":"unknown","trace_id":"abc"}}],"#,
+                r#"["2","hello \u003cb\u003e","#,
+                r#"{"structuredMetadata":{"detected_level":"unknown","trace_id":"abc"}}],"#,
                 r#"["1","a=\"1\"",{"structuredMetadata":{"detected_level":"error"}}]]}]"#,
             )
         );
@@ -297,11 +301,17 @@ mod tests {
         let series = vec![Series { labels, samples }];
         assert_eq!(
             answer(&QueryResult::Matrix(series.clone()), Encoding::Merged),
-            r#"{"status":"success","data":{"resultType":"matrix","result":[{"metric":{"app":"api"},"values":[[1.5,"2"],[2,"NaN"]]}]"#
+            concat!(
+                r#"{"status":"success","data":{"resultType":"matrix","result":"#,
+                r#"[{"metric":{"app":"api"},"values":[[1.5,"2"],[2,"NaN"]]}]"#
+            )
         );
         assert_eq!(
             answer(&QueryResult::Vector(series), Encoding::Merged),
-            r#"{"status":"success","data":{"resultType":"vector","result":[{"metric":{"app":"api"},"value":[1.5,"2"]}]"#
+            concat!(
+                r#"{"status":"success","data":{"resultType":"vector","result":"#,
+                r#"[{"metric":{"app":"api"},"value":[1.5,"2"]}]"#
+            )
         );
         let scalar = QueryResult::Scalar(Sample { timestamp_ms: 1_000, value: 3.0 });
         assert_eq!(
@@ -310,7 +320,10 @@ mod tests {
         );
         assert_eq!(
             answer(&QueryResult::Streams(Vec::new()), Encoding::Categorized),
-            r#"{"status":"success","data":{"resultType":"streams","encodingFlags":["categorize-labels"],"result":[]"#
+            concat!(
+                r#"{"status":"success","data":{"resultType":"streams","#,
+                r#""encodingFlags":["categorize-labels"],"result":[]"#
+            )
         );
     }
 

@@ -160,7 +160,8 @@ fn ingester(out: &mut Vec<u8>, counters: &StatsSnapshot) {
     push(
         out,
         format_args!(
-            ",\"ingester\":{{\"totalReached\":1,\"totalChunksMatched\":{},\"totalBatches\":{},\"totalLinesSent\":{},",
+            ",\"ingester\":{{\"totalReached\":1,\"totalChunksMatched\":{},\"totalBatches\":{},\
+             \"totalLinesSent\":{},",
             counters.head_pages, counters.head_pages, counters.head_lines,
         ),
     );
