@@ -25,7 +25,7 @@ struct Prepared {
 /// A way to find candidate rows in many lines at once.
 enum Search {
     /// Exactly the rows that hold the needle, which has no line break.
-    Literal(Finder<'static>),
+    Literal(Box<Finder<'static>>),
     /// Exactly the rows that hold one of the needles, which have no line break.
     Literals(aho_corasick::AhoCorasick),
     /// Exactly the rows that match, when no line holds a line break.

@@ -10,7 +10,7 @@ use crate::ast::LogExpr;
 use crate::names::Names;
 use crate::needles;
 use crate::page_filter::PageFilter;
-use crate::row::{ERROR, ERROR_DETAILS, Row, Scratch, Wanted, seed_names};
+use crate::row::{ERROR, ERROR_DETAILS, Row, Scratch, Wanted, WantedNames, seed_names};
 use crate::stage::{LineFilter, Stage, StageNode};
 
 /// What a query does with the rows of its selector.
@@ -70,7 +70,10 @@ impl Pipeline {
         let mut names = seed_names();
         let wanted = match &self.wanted {
             None => Wanted::All,
-            Some(list) => Wanted::Only(wanted_ids(list, &mut names)),
+            Some(list) => {
+                let ids = wanted_ids(list, &mut names);
+                Wanted::Only(WantedNames::new(ids, &names))
+            }
         };
         let stages = self.stages.iter().map(|stage| stage.start(&mut names)).collect();
         let filter = PageFilter::new(self.filters.iter().cloned());
@@ -87,8 +90,6 @@ fn wanted_ids(list: &[String], names: &mut Names) -> Vec<u32> {
             ids.push(names.id(plain));
         }
     }
-    ids.sort_unstable();
-    ids.dedup();
     ids
 }
 

@@ -15,7 +15,7 @@ use sandur_query::{
     Selection, Slots, Source, StreamCounts, Windows, Work, execute,
 };
 
-use crate::ast::{Conversion, Grouping, RangeAggregation};
+use crate::ast::{Conversion, Grouping, RangeAggregation, Unwrap};
 use crate::log_scan::row_hash;
 use crate::matrix::{Labels, Matrix, Series, sorted_labels};
 use crate::names::NameId;
@@ -43,7 +43,7 @@ pub struct RangeScan {
     keep: Keep,
     function: &'static RangeFunction,
     parameter: f64,
-    unwrap: Option<(String, Conversion, Vec<Arc<dyn crate::stage::StageNode>>)>,
+    unwrap: Option<Unwrap>,
     windows: Windows,
     /// Rows with an error count because the query asks for them.
     keeps_errors: bool,
@@ -85,7 +85,7 @@ impl RangeScan {
             keep,
             function,
             parameter: aggregation.parameter.unwrap_or(0.0),
-            unwrap: unwrap.map(|u| (u.label.clone(), u.conversion, u.filters.clone())),
+            unwrap: unwrap.cloned(),
             windows,
             keeps_errors,
         }
@@ -182,11 +182,18 @@ struct Groups {
 
 struct RangeWorker {
     pipeline: Worker,
-    unwrap: Option<(NameId, Conversion, Vec<Box<dyn Stage>>)>,
+    unwrap: Option<RunningUnwrap>,
     keep: KeepIds,
     groups: Groups,
     values: Box<dyn Accumulation>,
     memory: Reservation,
+}
+
+/// The label whose text becomes the number, and the filters behind it.
+struct RunningUnwrap {
+    label: NameId,
+    conversion: Conversion,
+    filters: Vec<Box<dyn Stage>>,
 }
 
 enum KeepIds {
@@ -230,9 +237,10 @@ impl RangeWork {
             }
             Keep::Without(list) => KeepIds::Without(ids(names, list)),
         };
-        let unwrap = scan.unwrap.as_ref().map(|(label, conversion, filters)| {
-            let label = names.id(label);
-            (label, *conversion, filters.iter().map(|f| f.start(names)).collect())
+        let unwrap = scan.unwrap.as_ref().map(|unwrap| RunningUnwrap {
+            label: names.id(&unwrap.label),
+            conversion: unwrap.conversion,
+            filters: unwrap.filters.iter().map(|f| f.start(names)).collect(),
         });
         let setup = Setup { slots: self.slots.len(), parameter: scan.parameter };
         Ok(RangeWorker {
@@ -281,9 +289,13 @@ impl RangeWork {
         run: &StreamRun,
         rows: std::ops::Range<u32>,
     ) -> Result<(), Error> {
-        let selected = worker.pipeline.select(lines, rows);
         let base = RunLabels::new(page, &run.labels, &mut worker.pipeline.scratch.names);
         let fixed = worker.fixed_group(&base, &self.scan.pipeline);
+        let all_pass = worker.pipeline.stages.is_empty() && !worker.pipeline.filters_lines();
+        if fixed && all_pass && run.suspect.is_none() && self.unwrap_free() {
+            return self.whole_run(worker, (page, lines), &base, rows);
+        }
+        let selected = worker.pipeline.select(lines, rows);
         let stream = run.suspect.map(|_| run.labels.stream_id());
         let RangeWorker { pipeline, unwrap, keep, groups, values, memory } = worker;
         let Worker { stages, wanted, scratch, .. } = pipeline;
@@ -306,8 +318,7 @@ impl RangeWork {
                 continue;
             }
             let value = match unwrap {
-                Some((label, conversion, filters)) => match unwrapped(&mut row, *label, *conversion, filters)
-                {
+                Some(unwrap) => match unwrapped(&mut row, unwrap) {
                     Some(value) => value,
                     None => continue,
                 },
@@ -336,10 +347,49 @@ impl RangeWork {
             values.add(memory, group, slot, (timestamp, value))?;
             passed += 1;
         }
-        drop(row);
         pipeline.give_back(selected);
         QueryStats::add(&self.context.stats().post_filter_lines, passed);
         QueryStats::add(&self.context.stats().duplicates, duplicates);
+        Ok(())
+    }
+
+    fn unwrap_free(&self) -> bool {
+        self.scan.unwrap.is_none()
+    }
+
+    /// Rows of one group that all pass: only their numbers, or their lines' lengths, per slot.
+    fn whole_run(
+        &self,
+        worker: &mut RangeWorker,
+        (page, lines): (&LogPage, Option<&LineColumn>),
+        base: &RunLabels<'_>,
+        rows: std::ops::Range<u32>,
+    ) -> Result<(), Error> {
+        let RangeWorker { pipeline, keep, groups, values, memory, .. } = worker;
+        let Worker { wanted, scratch, .. } = pipeline;
+        let mut row = Row::new(page, base, wanted, scratch);
+        row.load(rows.start as usize, &[]);
+        let group = groups.find(&row, keep, memory)?;
+        let (mut at, end) = (rows.start as usize, rows.end as usize);
+        let mut passed = 0;
+        while at < end {
+            let Some((slot, until)) = self.slots.find(page.timestamps[at]) else { break };
+            let next = at + page.timestamps[at..end].partition_point(|&t| t <= until);
+            if !self.slots.is_gap(slot) {
+                let count = (next - at) as u64;
+                let sum = match (self.scan.function.value, lines) {
+                    // Lines lie one after another, a separator behind each.
+                    (RowValue::Bytes, Some(lines)) => {
+                        (lines.ends[next - 1] as usize - lines.start(at) - (next - at - 1)) as f64
+                    }
+                    _ => count as f64,
+                };
+                values.add_counted(memory, group, slot, (count, sum))?;
+                passed += count;
+            }
+            at = next;
+        }
+        QueryStats::add(&self.context.stats().post_filter_lines, passed);
         Ok(())
     }
 
@@ -440,14 +490,9 @@ fn absent_labels(pipeline: &Pipeline) -> Labels {
 }
 
 /// The number in a label; `None` drops the row.
-fn unwrapped(
-    row: &mut Row<'_>,
-    label: NameId,
-    conversion: Conversion,
-    filters: &mut [Box<dyn Stage>],
-) -> Option<f64> {
-    let text = row.get(label).filter(|t| !t.is_empty())?;
-    let number = match conversion {
+fn unwrapped(row: &mut Row<'_>, unwrap: &mut RunningUnwrap) -> Option<f64> {
+    let text = row.get(unwrap.label).filter(|t| !t.is_empty())?;
+    let number = match unwrap.conversion {
         Conversion::Float => parse_float(text),
         Conversion::Duration | Conversion::DurationSeconds => {
             parse_go_duration(text).map(|ns| ns as f64 / 1e9)
@@ -458,7 +503,7 @@ fn unwrapped(
         row.fail(UNWRAP_ERROR, reason);
         0.0
     });
-    passes(filters, row).then_some(value)
+    passes(&mut unwrap.filters, row).then_some(value)
 }
 
 fn pipeline_error(row: &Row<'_>) -> Error {

@@ -30,14 +30,54 @@ pub fn seed_names() -> Names {
 pub enum Wanted {
     /// Any.
     All,
-    /// These and no other. Numbers of the pipeline's own names.
-    Only(Vec<NameId>),
+    /// These and no other.
+    Only(WantedNames),
+}
+
+/// The names of the pipeline's own that the query can use.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct WantedNames {
+    ids: Vec<NameId>,
+    /// A bit for the length and first byte of each name: most keys of a line have none of them.
+    shapes: u64,
+}
+
+fn shape(first: u8, length: usize) -> u64 {
+    1 << ((length as u64 * 11 + u64::from(first)) & 63)
+}
+
+impl WantedNames {
+    /// These names.
+    pub fn new(mut ids: Vec<NameId>, names: &Names) -> Self {
+        ids.sort_unstable();
+        ids.dedup();
+        let shapes = ids.iter().fold(0, |all, id| {
+            let name = names.name(*id).as_bytes();
+            all | shape(name.first().copied().unwrap_or(0), name.len())
+        });
+        Self { ids, shapes }
+    }
+
+    /// Whether a key may be one of the names; mostly right when it says yes, always when it says no.
+    pub fn may_be(&self, key: &[u8]) -> bool {
+        self.may_be_shape(key.first().copied().unwrap_or(0), key.len())
+    }
+
+    /// Whether one of the names may begin so and be so long.
+    pub fn may_be_shape(&self, first: u8, length: usize) -> bool {
+        self.shapes & shape(first, length) != 0
+    }
+
+    /// The names.
+    pub fn ids(&self) -> &[NameId] {
+        &self.ids
+    }
 }
 
 impl Wanted {
     /// Whether a parser has anything to do.
     pub fn nothing(&self) -> bool {
-        matches!(self, Self::Only(names) if names.is_empty())
+        matches!(self, Self::Only(names) if names.ids.is_empty())
     }
 }
 
@@ -232,7 +272,7 @@ impl<'p> Row<'p> {
     pub fn wants(&self, name: NameId) -> bool {
         let wanted = match self.wanted {
             Wanted::All => true,
-            Wanted::Only(names) => names.contains(&name),
+            Wanted::Only(names) => names.ids.contains(&name),
         };
         wanted && !self.is_parsed(name)
     }
@@ -246,7 +286,9 @@ impl<'p> Row<'p> {
     pub fn has_all_wanted(&self) -> bool {
         match self.wanted {
             Wanted::All => false,
-            Wanted::Only(names) => !names.is_empty() && names.iter().all(|&name| self.is_parsed(name)),
+            Wanted::Only(names) => {
+                !names.ids.is_empty() && names.ids.iter().all(|&name| self.is_parsed(name))
+            }
         }
     }
 

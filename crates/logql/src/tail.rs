@@ -44,7 +44,6 @@ impl LogQuery {
                     out.push(log_row(&row, &run.labels));
                 }
             }
-            drop(row);
             worker.give_back(selected);
         }
         out[start..].sort_by_key(|row| row.timestamp);

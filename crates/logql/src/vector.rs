@@ -236,28 +236,31 @@ fn rank(greatest: bool, a: f64, b: f64) -> std::cmp::Ordering {
 }
 
 fn select(greatest: bool, count: usize, grouping: Option<&Grouping>, mut input: Matrix) -> Matrix {
-    let mut kept: Vec<Vec<bool>> = vec![vec![false; input.steps]; input.series.len()];
+    let mut kept: Vec<Vec<f64>> = vec![vec![ABSENT; input.steps]; input.series.len()];
     for (_, members) in groups(grouping, &input) {
-        for step in 0..input.steps {
-            let value = |n: &usize| input.series[*n].values[step];
-            let mut present: Vec<usize> = members.iter().copied().filter(|n| !is_absent(value(n))).collect();
-            // Of equal values the series that comes first by its labels stays.
-            present.sort_by(|a, b| {
-                let labels = || input.series[*a].labels.cmp(&input.series[*b].labels);
-                rank(greatest, value(a), value(b)).then_with(labels)
-            });
-            present.truncate(count);
-            present.iter().for_each(|&n| kept[n][step] = true);
-        }
-    }
-    for (series, kept) in input.series.iter_mut().zip(&kept) {
-        for (value, kept) in series.values.iter_mut().zip(kept) {
-            if !kept {
-                *value = ABSENT;
+        (0..input.steps).for_each(|step| {
+            for member in best(greatest, count, step, &members, &input) {
+                kept[member][step] = input.series[member].values[step];
             }
-        }
+        });
+    }
+    for (series, values) in input.series.iter_mut().zip(kept) {
+        series.values = values;
     }
     input
+}
+
+/// The members with the best values of a step.
+fn best(greatest: bool, count: usize, step: usize, members: &[usize], input: &Matrix) -> Vec<usize> {
+    let value = |n: &usize| input.series[*n].values[step];
+    let mut present: Vec<usize> = members.iter().copied().filter(|n| !is_absent(value(n))).collect();
+    // Of equal values the series that comes first by its labels stays.
+    present.sort_by(|a, b| {
+        let labels = || input.series[*a].labels.cmp(&input.series[*b].labels);
+        rank(greatest, value(a), value(b)).then_with(labels)
+    });
+    present.truncate(count);
+    present
 }
 
 fn sort(descending: bool, input: Matrix) -> Matrix {

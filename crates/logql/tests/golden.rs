@@ -4,6 +4,8 @@
 //! Each query runs over several sources of the same rows: small and large pages, shuffled, repeated, with
 //! counts in place of rows. The answer must be the same over all of them.
 
+#![allow(clippy::unwrap_used)] // a test may
+
 mod script;
 
 use std::path::Path;
@@ -12,7 +14,7 @@ use std::time::Duration;
 use sandur_base::{Env, MemoryBudget};
 use sandur_model::{Limits, TenantId};
 use sandur_query::{MemoryRow, MemorySource, QueryContext, QueryResult};
-use script::{Command, Eval, Expected, Match};
+use script::{Command, Eval, Expected, Match, Pairs};
 
 fn sources(rows: &[MemoryRow]) -> Vec<(&'static str, MemorySource)> {
     let source = || MemorySource::new(rows.to_vec());
@@ -77,12 +79,10 @@ fn check(eval: &Eval, result: Result<QueryResult, String>) -> Option<String> {
     }
 }
 
-fn check_series(
-    eval: &Eval,
-    ordered: bool,
-    expected: &[(Vec<(String, String)>, Vec<Option<f64>>)],
-    result: QueryResult,
-) -> Option<String> {
+/// The labels of a series and its value at each step.
+type Line = (Pairs, Vec<Option<f64>>);
+
+fn check_series(eval: &Eval, ordered: bool, expected: &[Line], result: QueryResult) -> Option<String> {
     let (found, first, step) = match (result, eval.request.kind) {
         (QueryResult::Vector(series), sandur_logql::Kind::Instant { time_ns }) => {
             (series, time_ns, 1_000_000)
@@ -129,9 +129,7 @@ fn check_series(
     let same =
         rows.len() == wanted.len() && rows.iter().zip(&wanted).all(|(r, w)| r.0 == w.0 && equal(&r.1, &w.1));
     (!same).then(|| {
-        let list = |rows: &[(Vec<(String, String)>, Vec<Option<f64>>)]| {
-            rows.iter().map(|(l, v)| text(l, v)).collect::<Vec<_>>().join("\n    ")
-        };
+        let list = |rows: &[Line]| rows.iter().map(|(l, v)| text(l, v)).collect::<Vec<_>>().join("\n    ");
         format!("found\n    {}\n  expected\n    {}", list(&rows), list(&wanted))
     })
 }

@@ -3,6 +3,8 @@
 //!
 //! The oracle shares no code with the crate: it looks at every row for every step.
 
+#![allow(clippy::unwrap_used)] // a test may
+
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;

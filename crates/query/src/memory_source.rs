@@ -149,7 +149,9 @@ fn whole_minutes(range: TimeRange) -> std::ops::RangeInclusive<i64> {
 }
 
 fn count(rows: &[&MemoryRow]) -> Vec<StreamCounts> {
-    let mut groups: BTreeMap<(&Arc<Labels>, Level), BTreeMap<i64, (u32, u64)>> = BTreeMap::new();
+    /// Lines and bytes by minute.
+    type Minutes = BTreeMap<i64, (u32, u64)>;
+    let mut groups: BTreeMap<(&Arc<Labels>, Level), Minutes> = BTreeMap::new();
     for row in rows {
         let minutes = groups.entry((&row.labels, row.level)).or_default();
         let cell = minutes.entry(minute_of(row.timestamp)).or_default();

@@ -71,11 +71,11 @@ impl Stage for Json {
 fn members(row: &mut Row<'_>, object: &[u8], path: &mut Vec<u8>, depth: usize) -> Result<Flow, Malformed> {
     each_member(object, &mut |key, value| {
         let mut plain = Vec::new();
-        let key = if memchr::memchr(b'\\', key).is_some() {
-            append_unescaped(&mut plain, key);
+        let key = if key.escaped {
+            append_unescaped(&mut plain, key.raw);
             &plain
         } else {
-            key
+            key.raw
         };
         let length = path.len();
         let flow = match value {
@@ -117,7 +117,7 @@ fn wants_prefix(row: &Row<'_>, prefix: &[u8]) -> bool {
     match row.wanted() {
         Wanted::All => true,
         Wanted::Only(names) => {
-            names.iter().any(|&n| row.scratch.names.name(n).as_bytes().starts_with(prefix))
+            names.ids().iter().any(|&n| row.scratch.names.name(n).as_bytes().starts_with(prefix))
         }
     }
 }

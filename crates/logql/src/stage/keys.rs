@@ -6,9 +6,19 @@ use crate::row::{Row, Wanted};
 
 /// Whether a key is a label name as it stands.
 fn is_plain(key: &[u8]) -> bool {
-    let plain = |b: &u8| b.is_ascii_alphanumeric() || *b == b'_';
-    key.first().is_some_and(|b| !b.is_ascii_digit()) && key.iter().all(plain)
+    key.first().is_some_and(|b| !b.is_ascii_digit()) && key.iter().all(|b| PLAIN[usize::from(*b)])
 }
+
+/// Bytes that a label name may have.
+const PLAIN: [bool; 256] = {
+    let mut table = [false; 256];
+    let mut byte = 0;
+    while byte < 256 {
+        table[byte] = (byte as u8).is_ascii_alphanumeric() || byte as u8 == b'_';
+        byte += 1;
+    }
+    table
+};
 
 /// Appends the label form of a key; nothing for a key of blanks. `_` goes before a digit only where the
 /// name begins.
@@ -27,6 +37,11 @@ pub fn key_name(row: &mut Row<'_>, key: &[u8]) -> Option<NameId> {
     if is_plain(key) {
         return known_name(row, key);
     }
+    if let (Wanted::Only(wanted), Some((first, length))) = (row.wanted(), ascii_shape(key))
+        && !wanted.may_be_shape(first, length)
+    {
+        return None;
+    }
     let mut name = std::mem::take(&mut row.scratch.spare);
     name.clear();
     append_sanitized(&mut name, key);
@@ -35,11 +50,25 @@ pub fn key_name(row: &mut Row<'_>, key: &[u8]) -> Option<NameId> {
     found
 }
 
+/// First byte and length of the label form of a key, when they can be told without making it.
+fn ascii_shape(key: &[u8]) -> Option<(u8, usize)> {
+    let (first, last) = (*key.first()?, *key.last()?);
+    if first.is_ascii_whitespace() || last.is_ascii_whitespace() || !key.is_ascii() {
+        return None;
+    }
+    match first {
+        b'0'..=b'9' => Some((b'_', key.len() + 1)),
+        b if b.is_ascii_alphabetic() => Some((b, key.len())),
+        _ => Some((b'_', key.len())),
+    }
+}
+
 /// The number of a name that is label-shaped already; unknown names are added only when any is wanted.
 pub fn known_name(row: &mut Row<'_>, name: &[u8]) -> Option<NameId> {
     let name = std::str::from_utf8(name).ok()?;
     match row.wanted() {
         Wanted::All => Some(row.scratch.names.id(name)),
+        Wanted::Only(wanted) if !wanted.may_be(name.as_bytes()) => None,
         Wanted::Only(_) => row.scratch.names.find(name),
     }
 }
@@ -62,6 +91,12 @@ mod tests {
             append_sanitized(&mut out, key.as_bytes());
             assert_eq!(String::from_utf8(out).unwrap(), name, "{key}");
         }
+        for key in ["a-b", "9x", "[w]", "a b", "-", "_9-"] {
+            let mut out = Vec::new();
+            append_sanitized(&mut out, key.as_bytes());
+            assert_eq!(ascii_shape(key.as_bytes()), Some((out[0], out.len())), "{key}");
+        }
+        assert_eq!((ascii_shape(b" a"), ascii_shape("é".as_bytes())), (None, None));
         assert!(is_plain(b"a_1") && !is_plain(b"1a") && !is_plain(b"") && !is_plain(b"a-b"));
     }
 }

@@ -25,7 +25,7 @@ use crate::units::quote;
 #[derive(Clone, Debug)]
 pub enum LineTest {
     /// A byte string.
-    Literal(Finder<'static>),
+    Literal(Box<Finder<'static>>),
     /// A regular expression anywhere in the line.
     Regex {
         /// For planning searches.
@@ -128,7 +128,7 @@ fn new_test(operator: &str, ip: bool, text: &str) -> Result<LineTest, String> {
 }
 
 fn literal(needle: &[u8]) -> LineTest {
-    LineTest::Literal(Finder::new(needle).into_owned())
+    LineTest::Literal(Box::new(Finder::new(needle).into_owned()))
 }
 
 impl fmt::Display for LineFilter {

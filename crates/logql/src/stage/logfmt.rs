@@ -117,9 +117,12 @@ impl Stage for All {
 
 impl All {
     fn extract(&self, row: &mut Row<'_>, pair: &Pair<'_>) {
+        if pair.value.is_empty() && !self.keep_empty {
+            return;
+        }
         let Some(name) = key_name(row, pair.key) else { return };
         let name = row.free_name(name);
-        if row.wants(name) && (self.keep_empty || !pair.value.is_empty()) {
+        if row.wants(name) {
             row.set_with(name, |text| pair.append_value(text));
         }
     }

@@ -3,17 +3,36 @@
 use crate::stage::json_scan::append_unescaped;
 
 /// Why a pair could not be read; the scan can go on behind it.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Broken {
     /// What is wrong.
-    pub reason: String,
+    pub reason: Reason,
     /// One-based offset.
     pub position: usize,
 }
 
+/// What is wrong with a pair.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Reason {
+    /// A byte that cannot stand there.
+    Unexpected(u8),
+    /// A key that is not text.
+    InvalidKey,
+    /// A quote without an end.
+    Unterminated,
+    /// An escape that is none.
+    InvalidQuoted,
+}
+
 impl std::fmt::Display for Broken {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "logfmt syntax error at pos {} : {}", self.position, self.reason)
+        write!(f, "logfmt syntax error at pos {} : ", self.position)?;
+        match self.reason {
+            Reason::Unexpected(byte) => write!(f, "unexpected {:?}", byte as char),
+            Reason::InvalidKey => f.write_str("invalid key"),
+            Reason::Unterminated => f.write_str("unterminated quoted value"),
+            Reason::InvalidQuoted => f.write_str("invalid quoted value"),
+        }
     }
 }
 
@@ -49,6 +68,17 @@ fn is_blank(byte: u8) -> bool {
     byte <= b' '
 }
 
+/// Bytes that end a key or a bare value: blanks, `=` and `"`.
+const ENDS: [bool; 256] = {
+    let mut table = [false; 256];
+    let mut byte = 0;
+    while byte < 256 {
+        table[byte] = byte <= 0x20 || byte == b'=' as usize || byte == b'"' as usize;
+        byte += 1;
+    }
+    table
+};
+
 impl<'a> Pairs<'a> {
     /// From the start of the line.
     pub fn new(line: &'a [u8]) -> Self {
@@ -59,7 +89,7 @@ impl<'a> Pairs<'a> {
         self.line[from..].iter().position(|&b| wanted(b)).map_or(self.line.len(), |n| from + n)
     }
 
-    fn broken(&mut self, reason: String) -> Broken {
+    fn broken(&mut self, reason: Reason) -> Broken {
         let position = self.at + 1;
         self.at = self.seek(self.at, is_blank);
         Broken { reason, position }
@@ -67,7 +97,7 @@ impl<'a> Pairs<'a> {
 
     fn unexpected(&mut self) -> Broken {
         let byte = self.line[self.at];
-        self.broken(format!("unexpected {:?}", byte as char))
+        self.broken(Reason::Unexpected(byte))
     }
 
     fn quoted(&mut self, key: &'a [u8]) -> Result<Pair<'a>, Broken> {
@@ -78,8 +108,7 @@ impl<'a> Pairs<'a> {
             let rest = self.line.get(end..).unwrap_or_default();
             let Some(n) = memchr::memchr2(b'"', b'\\', rest) else {
                 self.at = self.line.len();
-                let reason = "unterminated quoted value".to_owned();
-                return Err(Broken { reason, position: self.at + 1 });
+                return Err(Broken { reason: Reason::Unterminated, position: self.at + 1 });
             };
             end += n;
             if self.line[end] == b'"' {
@@ -91,7 +120,7 @@ impl<'a> Pairs<'a> {
         self.at = end + 1;
         let value = &self.line[start..end];
         if escaped && !append_unescaped(&mut Vec::new(), value) {
-            return Err(Broken { reason: "invalid quoted value".to_owned(), position: self.at + 1 });
+            return Err(Broken { reason: Reason::InvalidQuoted, position: self.at + 1 });
         }
         Ok(Pair { key, value, escaped })
     }
@@ -106,7 +135,7 @@ impl<'a> Iterator for Pairs<'a> {
             return None;
         }
         let start = self.at;
-        self.at = self.seek(start, |b| b == b'=' || b == b'"' || is_blank(b));
+        self.at = self.seek(start, |b| ENDS[usize::from(b)]);
         let key = &self.line[start..self.at];
         match self.line.get(self.at) {
             Some(b'"') => return Some(Err(self.unexpected())),
@@ -115,7 +144,7 @@ impl<'a> Iterator for Pairs<'a> {
             _ => return Some(Ok(Pair { key, value: &[], escaped: false })),
         }
         if key.contains(&0xEF) && String::from_utf8_lossy(key).contains('\u{fffd}') {
-            return Some(Err(self.broken("invalid key".to_owned())));
+            return Some(Err(self.broken(Reason::InvalidKey)));
         }
         self.at += 1;
         match self.line.get(self.at) {
@@ -124,7 +153,7 @@ impl<'a> Iterator for Pairs<'a> {
             Some(_) => {}
         }
         let start = self.at;
-        self.at = self.seek(start, |b| b == b'=' || b == b'"' || is_blank(b));
+        self.at = self.seek(start, |b| ENDS[usize::from(b)]);
         if matches!(self.line.get(self.at), Some(b'=' | b'"')) {
             return Some(Err(self.unexpected()));
         }
@@ -143,7 +172,7 @@ mod tests {
                 pair.append_value(&mut value);
                 format!("{}={}", String::from_utf8_lossy(pair.key), String::from_utf8_lossy(&value))
             }
-            Err(broken) => format!("!{}@{}", broken.reason, broken.position),
+            Err(broken) => broken.to_string().replace("logfmt syntax error at pos ", "!"),
         };
         Pairs::new(line.as_bytes()).map(pair).collect::<Vec<_>>().join("|")
     }
@@ -154,10 +183,10 @@ mod tests {
             ("a=1 b=two", "a=1|b=two"),
             ("  flag a= b", "flag=|a=|b="),
             (r#"m="hi \"x\"" n="""#, r#"m=hi "x"|n="#),
-            (r#"good=1 bad="open"#, "good=1|!unterminated quoted value@17"),
-            ("a=b=c d=1", "!unexpected '='@4|d=1"),
-            ("=x y=1", "!unexpected '='@1|y=1"),
-            (r#"a"b c=1"#, r#"!unexpected '"'@2|c=1"#),
+            (r#"good=1 bad="open"#, "good=1|!17 : unterminated quoted value"),
+            ("a=b=c d=1", "!4 : unexpected '='|d=1"),
+            ("=x y=1", "!1 : unexpected '='|y=1"),
+            (r#"a"b c=1"#, r#"!2 : unexpected '"'|c=1"#),
             ("", ""),
             ("a=", "a="),
         ] {

@@ -121,7 +121,7 @@ pub(crate) mod testing {
 
     use sandur_model::{Labels, LogPage};
 
-    use crate::row::{Origin, Row, RunLabels, Scratch, Wanted, seed_names};
+    use crate::row::{Origin, Row, RunLabels, Scratch, Wanted, WantedNames, seed_names};
 
     /// What a pipeline makes of a line.
     #[derive(Debug, PartialEq)]
@@ -145,7 +145,10 @@ pub(crate) mod testing {
         let mut names = seed_names();
         let wanted = match wanted {
             None => Wanted::All,
-            Some(list) => Wanted::Only(list.iter().map(|n| names.id(n)).collect()),
+            Some(list) => {
+                let ids = list.iter().map(|n| names.id(n)).collect();
+                Wanted::Only(WantedNames::new(ids, &names))
+            }
         };
         let mut stages: Vec<_> = log.stages.iter().map(|s| s.start(&mut names)).collect();
         let mut scratch = Scratch::new(names);

@@ -6,7 +6,7 @@ use memchr::memmem::Finder;
 #[derive(Clone, Debug)]
 pub enum Piece {
     /// Text that must be there.
-    Literal(Finder<'static>),
+    Literal(Box<Finder<'static>>),
     /// Any text; named unless it is `<_>`.
     Capture(Option<String>),
 }
@@ -111,7 +111,7 @@ impl Pattern {
 }
 
 fn literal_piece(text: &str) -> Piece {
-    Piece::Literal(Finder::new(text.as_bytes()).into_owned())
+    Piece::Literal(Box::new(Finder::new(text.as_bytes()).into_owned()))
 }
 
 /// The name of a capture that begins the text.

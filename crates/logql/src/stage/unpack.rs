@@ -87,6 +87,7 @@ impl Running {
         let mut packed = false;
         each_member(line, &mut |key, value| {
             let Value::String(raw) = value else { return Ok(Flow::Continue) };
+            let key = key.raw;
             if key == ENTRY {
                 self.entry.clear();
                 if !append_unescaped(&mut self.entry, raw) {

@@ -96,7 +96,7 @@ pub fn parse(text: &str) -> Result<Vec<Node>, Failure> {
     let (nodes, end) = parser.nodes()?;
     match end {
         End::Text => Ok(nodes),
-        End::End => Err(parser.fail("unexpected {{end}}")),
+        End::Block => Err(parser.fail("unexpected {{end}}")),
         End::Else(_) => Err(parser.fail("unexpected {{else}}")),
     }
 }
@@ -104,7 +104,7 @@ pub fn parse(text: &str) -> Result<Vec<Node>, Failure> {
 /// What ended a list of nodes.
 enum End {
     Text,
-    End,
+    Block,
     Else(Option<&'static str>),
 }
 
@@ -232,7 +232,7 @@ impl<'a> Parser<'a> {
             }
             "end" => {
                 self.close()?;
-                Ok(Step::End(End::End))
+                Ok(Step::End(End::Block))
             }
             "else" => {
                 self.skip_space();
@@ -271,10 +271,10 @@ impl<'a> Parser<'a> {
         self.close()?;
         let (then, end) = self.nodes()?;
         let otherwise = match end {
-            End::End => Vec::new(),
+            End::Block => Vec::new(),
             End::Text => return Err(self.fail("unexpected EOF")),
             End::Else(None) => match self.nodes()? {
-                (nodes, End::End) => nodes,
+                (nodes, End::Block) => nodes,
                 _ => return Err(self.fail("expected end; found {{else}}")),
             },
             End::Else(Some(next)) => {

@@ -39,12 +39,15 @@ pub struct Eval {
     pub expected: Expected,
 }
 
+/// Labels sorted by name.
+pub type Pairs = Vec<(String, String)>;
+
 /// What a query must answer.
 pub enum Expected {
     Empty,
     Fail(Option<Match>),
     Scalar(f64),
-    Series { ordered: bool, series: Vec<(Vec<(String, String)>, Vec<Option<f64>>)> },
+    Series { ordered: bool, series: Vec<(Pairs, Vec<Option<f64>>)> },
     Logs(Vec<String>),
 }
 
@@ -237,7 +240,8 @@ fn eval(number: usize, head: &str, block: &[String]) -> Eval {
             kind == "logs"
         }
     };
-    while logs {
+    let mut options = logs;
+    while options {
         if let Some(rest) = words.strip_prefix("limit ") {
             let (limit, rest) = rest.split_once(' ').unwrap();
             request.limit = limit.parse().unwrap();
@@ -252,7 +256,7 @@ fn eval(number: usize, head: &str, block: &[String]) -> Eval {
         } else if let Some(rest) = words.strip_prefix("backward ") {
             words = rest;
         } else {
-            break;
+            options = false;
         }
     }
     request.query = words.to_owned();

@@ -1,0 +1,281 @@
+//! How fast the language works on pages that are in memory: `cargo run --release --example speed [threads] [part of a name]`.
+//!
+//! Lines are made up (a third each JSON, logfmt and text); 64 pages of 2 MiB are served again and again until
+//! 1 GiB has gone by. Printed are the best of three runs and raw bytes per second.
+
+#![allow(clippy::unwrap_used, clippy::disallowed_methods)] // a measuring tool
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use sandur_base::{BoxFuture, Env, MemoryBudget};
+use sandur_logql::{Kind, Request};
+use sandur_model::{Labels, Level, Limits, LineColumn, LogPage, Matcher, StreamRun, TenantId, TimeRange};
+use sandur_query::{
+    CountsTask, Direction, Error, Follow, MinuteCount, Order, PageTask, QueryContext, QueryResult, Scan,
+    ScanItem, Selection, Source, StreamCounts, StreamVolume,
+};
+
+const S: i64 = 1_000_000_000;
+const PAGE_BYTES: usize = 2 << 20;
+const DISTINCT: usize = 64;
+const PAGES: usize = 512;
+
+struct Stored {
+    page: LogPage,
+    lines: LineColumn,
+    bounds: (i64, i64),
+}
+
+struct Pages {
+    pages: Vec<Arc<Stored>>,
+    served: usize,
+    counts: Vec<StreamCounts>,
+}
+
+struct Task {
+    stored: Arc<Stored>,
+}
+
+struct Random(u64);
+
+impl Random {
+    fn below(&mut self, n: u64) -> u64 {
+        self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        (self.0 >> 33) % n
+    }
+}
+
+fn line(random: &mut Random, kind: usize, out: &mut Vec<u8>) {
+    use std::io::Write;
+    let (status, took) = ([200, 200, 200, 200, 404, 500, 503][random.below(7) as usize], random.below(3000));
+    let (user, trace) = (random.below(100_000), random.below(u64::MAX >> 33));
+    match kind {
+        0 => write!(
+            out,
+            r#"{{"ts":"2026-11-21T06:{:02}:11.{:03}Z","level":"info","msg":"request completed","method":"GET","path":"/api/v1/users/{user}","status":{status},"duration_ms":{took},"trace_id":"{trace:032x}","client":{{"ip":"10.1.{}.{}","agent":"curl/8.5"}}}}"#,
+            random.below(60), random.below(1000), random.below(256), random.below(256)
+        ),
+        1 => write!(
+            out,
+            r#"level=info ts=2026-11-21T06:{:02}:11Z caller=handler.go:{} msg="request completed" method=GET path=/api/v1/users/{user} status={status} duration={took}ms trace_id={trace:032x}"#,
+            random.below(60), random.below(900)
+        ),
+        _ => write!(
+            out,
+            "2026-11-21 06:{:02}:11,{:03} INFO  [worker-{}] com.example.Service - finished job {user} with status {status} in {took} ms, correlation {trace:032x}",
+            random.below(60), random.below(1000), random.below(32)
+        ),
+    }
+    .unwrap();
+}
+
+fn pages() -> Vec<Arc<Stored>> {
+    let mut random = Random(1);
+    let make = |number: usize| {
+        let mut text = Vec::with_capacity(PAGE_BYTES + 512);
+        let mut ends = Vec::new();
+        let mut timestamps = Vec::new();
+        let mut runs: Vec<StreamRun> = Vec::new();
+        let start = number as i64 * 120 * S;
+        for stream in 0..6usize {
+            let first = timestamps.len();
+            let labels = Labels::from_pairs([
+                ("app", ["api", "web", "worker"][stream % 3].to_owned()),
+                ("pod", format!("pod-{number}-{stream}")),
+                ("env", "prod".to_owned()),
+            ]);
+            while text.len() < PAGE_BYTES * (stream + 1) / 6 {
+                line(&mut random, stream % 3, &mut text);
+                ends.push(text.len() as u32);
+                text.push(b'\n');
+                timestamps.push(start + (timestamps.len() - first) as i64 * 60_000_000);
+            }
+            let (start, end) = (first as u32, timestamps.len() as u32);
+            runs.push(StreamRun { labels: Arc::new(labels), start, end, suspect: None });
+        }
+        let bounds = (*timestamps.iter().min().unwrap(), *timestamps.iter().max().unwrap());
+        let page = LogPage { runs, timestamps, ..LogPage::default() };
+        Arc::new(Stored { page, lines: LineColumn { bytes: text.into(), ends }, bounds })
+    };
+    (0..DISTINCT).map(make).collect()
+}
+
+/// 700,000 minute counts of 2,000 streams.
+fn counts() -> Vec<StreamCounts> {
+    let one = |n: usize| {
+        let labels = Labels::from_pairs([("app", format!("app-{}", n % 40)), ("pod", format!("pod-{n}"))]);
+        let minutes = (1..=350).map(|minute| MinuteCount { minute, lines: 7, bytes: 900 }).collect();
+        StreamCounts {
+            labels: Arc::new(labels),
+            level: Level::Info,
+            minutes: Arc::new(minutes),
+            from: 0,
+            to: 350,
+        }
+    };
+    (0..2000).map(one).collect()
+}
+
+impl PageTask for Task {
+    fn bounds(&self) -> (i64, i64) {
+        self.stored.bounds
+    }
+    fn memory_bytes(&self) -> u64 {
+        PAGE_BYTES as u64
+    }
+    fn narrow(&mut self) -> Result<LogPage, Error> {
+        Ok(self.stored.page.clone())
+    }
+    fn lines(&mut self) -> Result<LineColumn, Error> {
+        Ok(self.stored.lines.clone())
+    }
+}
+
+struct Counted(Vec<StreamCounts>);
+
+impl CountsTask for Counted {
+    fn memory_bytes(&self) -> u64 {
+        1024
+    }
+    fn decode(self: Box<Self>) -> Result<Vec<StreamCounts>, Error> {
+        Ok(self.0)
+    }
+}
+
+struct Items(Vec<ScanItem>);
+
+impl Scan for Items {
+    fn next(&mut self) -> BoxFuture<'_, Result<Option<ScanItem>, Error>> {
+        let item = self.0.pop();
+        Box::pin(async { Ok(item) })
+    }
+}
+
+impl Source for Pages {
+    fn scan<'a>(
+        &'a self,
+        _context: &'a QueryContext,
+        selection: Selection,
+    ) -> BoxFuture<'a, Result<Box<dyn Scan>, Error>> {
+        let mut items: Vec<ScanItem> = Vec::new();
+        if selection.counts && !self.counts.is_empty() {
+            for part in self.counts.chunks(500) {
+                items.push(ScanItem::Counts(Box::new(Counted(part.to_vec()))));
+            }
+        } else {
+            let mut tasks: Vec<Task> = (0..self.served)
+                .map(|n| Task { stored: Arc::clone(&self.pages[n % self.pages.len()]) })
+                .collect();
+            if selection.order == Order::NewestFirst {
+                tasks.sort_by_key(|task| task.stored.bounds.1);
+            }
+            items.extend(tasks.into_iter().map(|task| ScanItem::Page(Box::new(task))));
+        }
+        Box::pin(async { Ok(Box::new(Items(items)) as Box<dyn Scan>) })
+    }
+    fn streams<'a>(
+        &'a self,
+        _: &'a QueryContext,
+        _: Vec<Vec<Matcher>>,
+        _: TimeRange,
+    ) -> BoxFuture<'a, Result<Vec<Arc<Labels>>, Error>> {
+        Box::pin(async { Ok(Vec::new()) })
+    }
+    fn label_names<'a>(
+        &'a self,
+        _: &'a QueryContext,
+        _: Vec<Matcher>,
+        _: TimeRange,
+    ) -> BoxFuture<'a, Result<Vec<String>, Error>> {
+        Box::pin(async { Ok(Vec::new()) })
+    }
+    fn label_values<'a>(
+        &'a self,
+        _: &'a QueryContext,
+        _: String,
+        _: Vec<Matcher>,
+        _: TimeRange,
+    ) -> BoxFuture<'a, Result<Vec<String>, Error>> {
+        Box::pin(async { Ok(Vec::new()) })
+    }
+    fn volumes<'a>(
+        &'a self,
+        _: &'a QueryContext,
+        _: Vec<Matcher>,
+        _: TimeRange,
+    ) -> BoxFuture<'a, Result<Vec<StreamVolume>, Error>> {
+        Box::pin(async { Ok(Vec::new()) })
+    }
+    fn follow(&self, _: &QueryContext, _: Vec<Matcher>) -> Result<Box<dyn Follow>, Error> {
+        Err(Error::Cancelled)
+    }
+}
+
+fn main() {
+    let threads = std::env::args().nth(1).and_then(|t| t.parse().ok()).unwrap_or(1);
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap();
+    runtime.block_on(async {
+        let env = Env::system(threads);
+        let all = Pages { pages: pages(), served: PAGES, counts: Vec::new() };
+        let five = Pages { pages: all.pages[..5].to_vec(), served: 5, counts: Vec::new() };
+        let counted = Pages { pages: Vec::new(), served: 0, counts: counts() };
+        println!("{threads} threads, {} MiB in {PAGES} pages", (PAGES * PAGE_BYTES) >> 20);
+        let window = "[8m]";
+        let only = std::env::args().nth(2).unwrap_or_default();
+        for (name, source, query) in [
+            ("absent needle", &all, format!(r#"sum(count_over_time({{env="prod"}} |= "absent-needle-xyz" {window}))"#)),
+            ("needle in 1 of 3", &all, format!(r#"sum(count_over_time({{env="prod"}} |= "correlation" {window}))"#)),
+            ("needle, negated", &all, format!(r#"sum(count_over_time({{env="prod"}} != "correlation" {window}))"#)),
+            ("two needles", &all, format!(r#"sum(count_over_time({{env="prod"}} |= "status" |= "abcdef" {window}))"#)),
+            ("three alternatives", &all, format!(r#"sum(count_over_time({{env="prod"}} |= "zzza" or "zzzb" or "zzzc" {window}))"#)),
+            ("regex, absent", &all, format!(r#"sum(count_over_time({{env="prod"}} |~ "fail(ed|ure).*code=[0-9]+" {window}))"#)),
+            ("regex, no literal", &all, format!(r#"sum(count_over_time({{env="prod"}} |~ "[0-9]{{5}}[g-z]{{4}}" {window}))"#)),
+            ("regex, any case", &all, format!(r#"sum(count_over_time({{env="prod"}} |~ "(?i)exception" {window}))"#)),
+            ("pattern", &all, format!(r#"sum(count_over_time({{env="prod"}} |> "<_> INFO <_> finished job <_>" {window}))"#)),
+            ("json, status >= 500", &all, format!(r#"sum by (app) (count_over_time({{env="prod"}} | json | status >= 500 | __error__="" {window}))"#)),
+            ("json first member", &all, format!(r#"sum by (level) (count_over_time({{env="prod"}} |= "{{" | json | __error__="" {window}))"#)),
+            ("logfmt, status >= 500", &all, format!(r#"sum by (app) (count_over_time({{env="prod"}} | logfmt | status >= 500 {window}))"#)),
+            ("logfmt, unwrap", &all, format!(r#"avg_over_time({{env="prod"}} | logfmt | unwrap duration(duration) | __error__="" {window}) by (app)"#)),
+            ("rows by app", &all, format!(r#"sum by (app) (count_over_time({{env="prod"}} {window}))"#)),
+            ("minute counts by app", &counted, format!(r#"sum by (app) (count_over_time({{env="prod"}} {window}))"#)),
+            ("latest 1000 of 5 pages", &five, r#"{env="prod"}"#.to_owned()),
+            ("latest 1000 with needle", &all, r#"{env="prod"} |= "status=503""#.to_owned()),
+        ] {
+            if name.contains(&only) {
+                measure(&env, name, source, &query).await;
+            }
+        }
+    });
+}
+
+async fn measure(env: &Env, name: &str, source: &Pages, query: &str) {
+    let mut best = Duration::MAX;
+    let mut answer = String::new();
+    for _ in 0..3 {
+        let budget = MemoryBudget::root("query", 1 << 30);
+        let context =
+            QueryContext::new(env.clone(), TenantId::default_tenant(), budget, Duration::from_secs(600));
+        let request = Request {
+            query: query.to_owned(),
+            kind: Kind::Range { start_ns: 0, end_ns: 480 * 60 * S, step_ns: 480 * S },
+            limit: 1000,
+            direction: Direction::Backward,
+            interval_ns: 0,
+        };
+        let began = Instant::now();
+        let result = sandur_logql::query(source, &context, &Limits::default(), request).await;
+        best = best.min(began.elapsed());
+        answer = match result {
+            Ok(QueryResult::Matrix(series)) => {
+                let total: f64 = series.iter().flat_map(|s| &s.samples).map(|s| s.value).sum();
+                format!("{} series, {total}", series.len())
+            }
+            Ok(QueryResult::Streams(rows)) => format!("{} rows", rows.len()),
+            other => format!("{other:?}"),
+        };
+    }
+    let bytes = source.served * PAGE_BYTES;
+    let speed = bytes as f64 / best.as_secs_f64() / 1e9;
+    println!("{name:26} {:9.2} ms {speed:7.2} GB/s   {answer}", best.as_secs_f64() * 1e3);
+}
