@@ -208,7 +208,7 @@ pub static LIMITS: &[LimitSpec] = &[
         Slot::DurationNs(&mut l.max_query_length)
     }),
     limit("query_timeout", "A query is ended after this time.", |l| Slot::DurationNs(&mut l.query_timeout)),
-    limit("max_query_memory", "Memory of one query; 0: an eighth of all query memory.", |l| {
+    limit("max_query_memory", "Memory of one query; 0: half of all query memory.", |l| {
         Slot::Size(&mut l.max_query_memory)
     }),
     limit("max_concurrent_tail_requests", "Followers at a time.", |l| {

@@ -76,7 +76,8 @@ impl AppState {
     pub fn query_context(&self, tenant: &TenantId) -> QueryContext {
         let limits = self.limits(tenant);
         let share = match limits.max_query_memory {
-            0 => self.query_memory.limit() / 8,
+            // Half: one query alone gets far, two cannot starve a third for long.
+            0 => self.query_memory.limit() / 2,
             bytes => bytes,
         };
         let budget = self.query_memory.child("query", share);

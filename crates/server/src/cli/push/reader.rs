@@ -1,7 +1,8 @@
 //! Reads lines of a file or of stdin and cuts them into batches.
 //!
-//! A line without a timestamp of its own (the next line of a stack trace) gets the one before. The
-//! last line of a file counts although it has no line break.
+//! A line without a timestamp of its own (the next line of a stack trace) gets the one before. Lines
+//! of one instant get a nanosecond more each: equal lines at equal times would count as one, and many
+//! programs write whole seconds. The last line of a file counts although it has no line break.
 
 use std::io::BufRead;
 
@@ -20,8 +21,28 @@ pub struct LineReader<R> {
     input: R,
     labels: Labels,
     recogniser: Option<Recogniser>,
-    last_ns: Option<i64>,
+    dates: Dates,
     offset: u64,
+}
+
+/// Times of lines, no two alike in a row.
+#[derive(Default)]
+struct Dates {
+    /// The time that was found last.
+    base_ns: Option<i64>,
+    /// Lines since then.
+    lines: i64,
+}
+
+impl Dates {
+    /// The time of the next line, in which `found` was found.
+    fn next(&mut self, found: Option<i64>, now_ns: i64) -> i64 {
+        match found.or(self.base_ns) {
+            Some(ns) if self.base_ns == Some(ns) => self.lines += 1,
+            base => *self = Self { base_ns: Some(base.unwrap_or(now_ns)), lines: 0 },
+        }
+        self.base_ns.unwrap_or(now_ns) + self.lines
+    }
 }
 
 /// Lines of one request.
@@ -35,7 +56,7 @@ pub struct Batch {
 impl<R: BufRead> LineReader<R> {
     /// Reads from `offset` on; without a recogniser every line is of now.
     pub fn new(input: R, labels: Labels, recogniser: Option<Recogniser>, offset: u64) -> Self {
-        Self { input, labels, recogniser, last_ns: None, offset }
+        Self { input, labels, recogniser, dates: Dates::default(), offset }
     }
 
     /// The next batch; `None` at the end. `now_ns` dates lines that have no time.
@@ -55,11 +76,9 @@ impl<R: BufRead> LineReader<R> {
                 continue;
             }
             let found = self.recogniser.as_ref().and_then(|r| r.find(text));
-            if found.is_some() {
-                self.last_ns = found;
-            }
-            let timestamp = found.or(self.last_ns).unwrap_or(now_ns);
-            lines.add(timestamp, &text[..text.len().min(LINE_BYTES_MAX)]);
+            // Without a recogniser there is no other time than that of the reading.
+            let found = if self.recogniser.is_some() { found } else { Some(now_ns) };
+            lines.add(self.dates.next(found, now_ns), &text[..text.len().min(LINE_BYTES_MAX)]);
         }
         Ok((!lines.is_empty()).then_some(Batch { lines, end: self.offset }))
     }
@@ -68,6 +87,14 @@ impl<R: BufRead> LineReader<R> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn no_two_lines_in_a_row_have_one_time() {
+        let mut dates = Dates::default();
+        let found = [None, None, Some(100), Some(100), None, Some(90), Some(100), None];
+        let times: Vec<i64> = found.into_iter().map(|f| dates.next(f, 7)).collect();
+        assert_eq!(times, [7, 8, 100, 101, 102, 90, 100, 101]);
+    }
 
     #[test]
     fn inputs_are_cut_into_batches_with_their_offsets() {

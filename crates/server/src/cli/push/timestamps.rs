@@ -1,8 +1,8 @@
 //! Recognises the timestamp of a log line, in the forms that most programs write.
 //!
 //! RFC 3339 and its looser kin (`2026-11-21 06:01:43,123`), syslog (`Nov 21 06:01:43`), the common
-//! log format (`[21/Nov/2026:06:01:43 +0000]`), and the usual fields of JSON and logfmt lines. A time
-//! without a zone is local.
+//! log format (`[21/Nov/2026:06:01:43 +0000]`), C's (`Sat Nov 21 06:01:43 2026`), and the usual fields
+//! of JSON and logfmt lines. A time without a zone is local.
 
 use jiff::civil::{Date, DateTime, Time};
 use jiff::tz::{Offset, TimeZone};
@@ -34,6 +34,7 @@ impl Recogniser {
             b'{' => self.field(text, true),
             _ => self
                 .leading(text)
+                .or_else(|| self.c_library(text))
                 .or_else(|| self.syslog(text))
                 .or_else(|| self.common_log(text))
                 .or_else(|| self.field(text, false)),
@@ -56,6 +57,16 @@ impl Recogniser {
         let (time, length) = clock(&text[11..])?;
         let civil = date.ok()?.to_datetime(time);
         self.with_zone(civil, text.get(11 + length..).unwrap_or_default())
+    }
+
+    /// `Sat Nov 21 06:01:43.123 2026`, perhaps in brackets: what `ctime` and Apache write.
+    fn c_library(&self, text: &[u8]) -> Option<i64> {
+        let text = text.strip_prefix(b"[").unwrap_or(text);
+        let month = MONTHS.iter().position(|m| text.get(4..7) == Some(m))? as i8 + 1;
+        let day: i8 = std::str::from_utf8(text.get(8..10)?).ok()?.trim().parse().ok()?;
+        let (time, length) = clock(text.get(11..)?)?;
+        let year = number(text, 11 + length + 1, 4)?;
+        self.with_zone(Date::new(year as i16, month, day).ok()?.to_datetime(time), b"")
     }
 
     /// `<13>Nov 21 06:01:43 ...`.
@@ -193,6 +204,8 @@ mod tests {
             ("2026-01-14T06:01:43.123456789+01:00 x", "2026-01-14T05:01:43.123456789Z"),
             ("[2026-01-14 06:01:43,123] x", "2026-01-14T06:01:43.123Z"),
             ("2026/01/14 06:01:43 [error] x", "2026-01-14T06:01:43Z"),
+            ("[Wed Jan 14 06:01:43.5 2026] [error] x", "2026-01-14T06:01:43.5Z"),
+            ("Wed Jan 14 06:01:43 2026 x", "2026-01-14T06:01:43Z"),
             ("Jan 14 06:01:43 host sshd[1]: x", "2026-01-14T06:01:43Z"),
             ("Jan  4 06:01:43 host x", "2026-01-04T06:01:43Z"),
             ("<13>Dec 31 23:59:60 host x", "2025-12-31T23:59:59Z"),
