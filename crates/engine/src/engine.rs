@@ -4,7 +4,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use sandur_base::{Env, Id, Lane, Task};
+use sandur_base::{Env, Id, Lane, Reservation, Task};
 use sandur_catalog::{Catalog, Snapshot};
 use sandur_format::wal_segment::{ARENA_BYTES_MAX, Record};
 use sandur_model::{LogBatch, Matcher};
@@ -30,6 +30,8 @@ const SMALL_BYTES: usize = 64 << 10;
 const SMALL_ROWS: usize = 1_000;
 /// Flush requests that may wait.
 const FLUSH_QUEUE: usize = 16;
+/// How often a push that waits for memory looks again when nothing tells it to.
+const MEMORY_LOOK: Duration = Duration::from_millis(100);
 /// Longest pause before a fenced engine tries again to register a new incarnation.
 const RESTART_PAUSE_MAX: Duration = Duration::from_secs(30);
 /// Timestamps closer than a day to the ends of the range belong to windows that cannot be told.
@@ -103,7 +105,7 @@ impl Engine {
         if bytes > limit || batch.arena.bytes.len() > ARENA_BYTES_MAX {
             return Err(Error::BatchTooLarge { bytes, limit: limit.min(ARENA_BYTES_MAX as u64) });
         }
-        let memory = shared.options.write_budget.reserve(bytes).inspect_err(|_| shared.press())?;
+        let memory = self.reserve(bytes).await?;
         let (batch, record) = self.prepare(batch).await?;
         let outcome = wal.enqueue(batch, record, memory)?;
         let patience = shared.options.push_timeout;
@@ -114,6 +116,26 @@ impl Engine {
                 let reason = wal.status().trouble().unwrap_or_else(|| "the WAL is slow".to_owned());
                 Err(Error::AckTimeout { waited: patience, reason })
             }
+        }
+    }
+
+    /// Memory for a push. While the heads are full the push waits for a flush: a client that is slowed
+    /// down needs no retries. The wait is bounded; after it the push is refused.
+    async fn reserve(&self, bytes: u64) -> Result<Reservation, Error> {
+        let shared = &self.shared;
+        let deadline = shared.env.monotonic() + shared.options.push_wait;
+        loop {
+            let freed = shared.freed.notified();
+            match shared.options.write_budget.reserve(bytes) {
+                Ok(memory) => return Ok(memory),
+                Err(refusal) if shared.env.monotonic() >= deadline => return Err(refusal.into()),
+                Err(_) => shared.press(),
+            }
+            if self.closing.load(Ordering::Acquire) {
+                return Err(Error::ShuttingDown);
+            }
+            // Queries that end give memory back too, without a word: look again soon in any case.
+            let _ = shared.env.timeout(MEMORY_LOOK, freed).await;
         }
     }
 
@@ -195,6 +217,11 @@ impl Engine {
         metrics.head_rows.set(totals.rows as i64);
         metrics.head_line_bytes.set(totals.line_bytes as i64);
         metrics.heads.set(self.view().heads.len() as i64);
+        let cache = self.reader.cache();
+        let (hits, misses) = cache.hits_and_misses();
+        metrics.cache_bytes.set(cache.bytes() as i64);
+        metrics.cache_hits.set(hits as i64);
+        metrics.cache_misses.set(misses as i64);
         metrics
     }
 

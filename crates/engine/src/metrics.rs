@@ -52,6 +52,12 @@ pub struct Metrics {
     pub followed_segments: Counter,
     /// How often this process was fenced.
     pub fenced: Counter,
+    /// Bytes of footers, counts and filters in the cache.
+    pub cache_bytes: Gauge,
+    /// Requests that the cache answered.
+    pub cache_hits: Gauge,
+    /// Requests that the cache could not answer.
+    pub cache_misses: Gauge,
 }
 
 /// Upper bounds from 1 ms to 32 s, doubling.
@@ -84,6 +90,9 @@ impl Default for Metrics {
             followed_writers: Gauge::default(),
             followed_segments: Counter::default(),
             fenced: Counter::default(),
+            cache_bytes: Gauge::default(),
+            cache_hits: Gauge::default(),
+            cache_misses: Gauge::default(),
         }
     }
 }
@@ -123,5 +132,11 @@ impl Metrics {
         all.register("followed_segments", text, self.followed_segments.clone());
         let text = "How often another process fenced this one";
         all.register("fenced", text, self.fenced.clone());
+        let text = "Bytes of footers, counts and filters in the cache";
+        all.register("cache_bytes", text, self.cache_bytes.clone());
+        let text = "Requests that the cache answered, since the start";
+        all.register("cache_hits", text, self.cache_hits.clone());
+        let text = "Requests that the cache could not answer, since the start";
+        all.register("cache_misses", text, self.cache_misses.clone());
     }
 }

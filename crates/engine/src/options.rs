@@ -13,7 +13,7 @@ use crate::maintain::MaintenanceOptions;
 pub struct EngineOptions {
     /// Memory of pushes, heads and followed writers together. Default: 512 MiB.
     pub write_budget: MemoryBudget,
-    /// Line bytes at which a head is flushed. Default: 128 MiB; a head is also flushed when it takes
+    /// Line bytes at which a head is flushed. Default: 64 MiB; a head is also flushed when it takes
     /// two fifths of the write budget, so that one can be flushed while the next one fills.
     pub flush_bytes: u64,
     /// Age at which a head is flushed. Default: 5 min.
@@ -30,6 +30,8 @@ pub struct EngineOptions {
     pub wal_file_bytes: u64,
     /// Pushes that may wait for the WAL. Default: 8192.
     pub push_queue: usize,
+    /// How long a push waits for memory while a flush gives some back. Default: 10 s.
+    pub push_wait: Duration,
     /// How long a push waits for its acknowledgement. Default: 30 s.
     pub push_timeout: Duration,
     /// Interval at which news of other processes are asked for. Default: 1 s.
@@ -58,7 +60,7 @@ impl Default for EngineOptions {
     fn default() -> Self {
         Self {
             write_budget: MemoryBudget::root("write", 512 * MIB),
-            flush_bytes: 128 * MIB,
+            flush_bytes: 64 * MIB,
             flush_age: Duration::from_secs(300),
             wal_frame_bytes: 8 * MIB,
             wal_linger: Duration::from_millis(500),
@@ -66,6 +68,7 @@ impl Default for EngineOptions {
             wal_puts_in_flight: 4,
             wal_file_bytes: 64 * MIB,
             push_queue: 8192,
+            push_wait: Duration::from_secs(10),
             push_timeout: Duration::from_secs(30),
             poll_interval: Duration::from_secs(1),
             poll_idle_interval: Duration::from_secs(2),

@@ -36,6 +36,8 @@ pub(crate) struct Shared {
     pub(crate) followed_budget: MemoryBudget,
     /// Tells the flusher that the head has grown, or that a push was refused for lack of memory.
     pub(crate) grown: Arc<Notify>,
+    /// Tells pushes that wait for memory that a flush has given some back.
+    pub(crate) freed: Notify,
     pub(crate) shutdown: Shutdown,
     /// Dead writers of this directory whose rows are not in blocks yet.
     pub(crate) recovering: watch::Sender<usize>,
@@ -76,6 +78,7 @@ impl Shared {
             followers: Arc::default(),
             metrics,
             grown: Arc::default(),
+            freed: Notify::new(),
             shutdown: Shutdown::default(),
             recovering: watch::Sender::new(0),
             pressure: AtomicBool::new(false),

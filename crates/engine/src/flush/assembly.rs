@@ -10,9 +10,6 @@ use super::plan::BlockPlan;
 
 /// Bytes of lines per step: some tens of milliseconds, so that queries get their turn on the pool.
 const STEP_BYTES: u64 = 4 << 20;
-/// Line bytes above which the pages of a block are full: such pages are never written again, so they
-/// deserve the better compression.
-const FULL_BYTES: u64 = 2 << 20;
 
 /// A block that is being written.
 pub(crate) struct Assembly {
@@ -38,8 +35,7 @@ pub(crate) enum Step {
 
 impl Assembly {
     pub(crate) fn begin(plan: Arc<BlockPlan>) -> Result<Self, sandur_format::Error> {
-        let mut options = BlockOptions::new(plan.tenant.clone(), plan.window, 0);
-        options.zstd_level = if plan.line_bytes >= FULL_BYTES { 3 } else { 1 };
+        let options = BlockOptions::new(plan.tenant.clone(), plan.window, 0);
         let streams = plan.streams().map(|rows| Arc::clone(&rows.stream().labels)).collect();
         let writer = BlockWriter::new(options, streams)?;
         Ok(Self { plan, writer, slice: 0, ordinal: 0, resume_at: None, duplicates: 0 })

@@ -96,6 +96,7 @@ impl Flusher {
     async fn write_block(&self, author: Id, plan: Arc<BlockPlan>) -> Result<BlockMeta, Error> {
         let mut meta = empty_meta(self.env.new_id(), author, &plan);
         let path = meta.path();
+        let line_bytes = plan.line_bytes;
         let damaged = |error: sandur_format::Error| Error::Internal(format!("block '{path}': {error}"));
         let mut upload = self.store.upload(&path, Intent::block()).await?;
         let mut assembly = Box::new(Assembly::begin(plan).map_err(damaged)?);
@@ -127,6 +128,7 @@ impl Flusher {
             }
         }
         upload.finish().await?;
+        tracing::info!(tenant = %meta.tenant, rows = meta.rows, line_bytes, size = meta.size, path, "wrote a block");
         Ok(meta)
     }
 

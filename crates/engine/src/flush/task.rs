@@ -86,6 +86,8 @@ impl Shared {
             if self.flush_head(&head, Ending::Open).await? == Flushed::Committed {
                 wal.delete_below(head.start(), head.end()).await;
             }
+            drop(head);
+            self.freed.notify_waiters();
         }
     }
 }

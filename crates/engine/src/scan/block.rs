@@ -100,6 +100,11 @@ impl BlockReader {
         Self { env, store, cache }
     }
 
+    /// What it keeps between queries.
+    pub fn cache(&self) -> &BlockCache {
+        &self.cache
+    }
+
     /// The block with its footer.
     pub async fn open(&self, meta: &Arc<BlockMeta>, stats: &QueryStats) -> Result<Arc<OpenBlock>, ReadError> {
         if let Some(Cached::Footer(open)) = self.cache.get(meta.id, Piece::Footer) {
