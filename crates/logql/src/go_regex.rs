@@ -5,7 +5,7 @@
 
 use regex_automata::meta;
 use regex_automata::util::syntax;
-use regex_syntax::hir::Hir;
+use regex_syntax::hir::{Hir, literal};
 
 /// Compiled size above which an expression is refused: bounds memory and time.
 pub const REGEX_BYTES_MAX: usize = 10 << 20;
@@ -121,10 +121,21 @@ pub fn parse_hir(pattern: &str) -> Result<Hir, String> {
 
 /// Compiles a syntax tree for searching.
 pub fn compile_hir(hir: &Hir) -> Result<meta::Regex, String> {
-    let config = meta::Config::new().utf8_empty(false).nfa_size_limit(Some(REGEX_BYTES_MAX));
+    let config = meta::Config::new()
+        .utf8_empty(false)
+        .nfa_size_limit(Some(REGEX_BYTES_MAX))
+        .auto_prefilter(begins_rarely(hir));
     let mut builder = meta::Builder::new();
     builder.configure(config).syntax(syntax::Config::new().utf8(false));
     builder.build_from_hir(hir).map_err(|error| error.to_string())
+}
+
+/// Whether the bytes that a match begins with are worth searching for. Single bytes like digits stand
+/// everywhere in logs: stopping at each of them is slower than the automaton.
+fn begins_rarely(hir: &Hir) -> bool {
+    let prefixes = literal::Extractor::new().extract(hir);
+    let Some(literals) = prefixes.literals() else { return true };
+    literals.len() <= 3 || literals.iter().all(|l| l.len() >= 2)
 }
 
 fn reason(pattern: &str, error: &str) -> String {

@@ -65,7 +65,7 @@ pub async fn run(source: &dyn Source, context: &QueryContext, scan: LogScan) -> 
         scan,
     };
     let work = Arc::new(work);
-    execute(context, items, Arc::clone(&work), &mut collector, Merging::Ordered).await?;
+    execute(context, items, Arc::clone(&work), &mut collector, Merging::Unordered).await?;
     let (mut rows, _reservation) = collector.top.into_rows();
     if work.scan.interval_ns > 0 {
         thin_out(&mut rows, &work.scan);
@@ -145,9 +145,10 @@ impl Work for LogWork {
         let ScanItem::Page(mut task) = item else { return nothing() };
         let kept = self.workers.lock().unwrap_or_else(PoisonError::into_inner).pop();
         let mut worker = kept.unwrap_or_else(|| self.scan.pipeline.start());
-        let rows = self.page(&mut worker, number, &mut *task);
+        let rows = self.page(&mut worker, number, &mut *task)?;
+        worker.reserve_names(self.context.budget())?;
         self.workers.lock().unwrap_or_else(PoisonError::into_inner).push(worker);
-        rows
+        Ok(rows)
     }
 }
 

@@ -19,6 +19,7 @@ pub struct Names {
     ids: HashMap<Arc<str>, NameId, FixedState>,
     /// For each name the id of the name with `_extracted` behind it, once asked for.
     extracted: Vec<Option<NameId>>,
+    text_bytes: usize,
 }
 
 impl Names {
@@ -28,6 +29,7 @@ impl Names {
             return id;
         }
         let id = self.list.len() as NameId;
+        self.text_bytes += name.len();
         let name: Arc<str> = name.into();
         self.list.push(Arc::clone(&name));
         self.extracted.push(None);
@@ -43,6 +45,11 @@ impl Names {
     /// The name of a number.
     pub fn name(&self, id: NameId) -> &Arc<str> {
         &self.list[id as usize]
+    }
+
+    /// Bytes that the names take.
+    pub fn memory_bytes(&self) -> u64 {
+        (self.text_bytes + self.list.len() * 80) as u64
     }
 
     /// The number of the name with `_extracted` behind it.

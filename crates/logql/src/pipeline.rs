@@ -3,8 +3,9 @@
 
 use std::sync::Arc;
 
+use sandur_base::{MemoryBudget, Reservation};
 use sandur_model::{LineColumn, LogPage, Matcher, StreamRun};
-use sandur_query::Needles;
+use sandur_query::{Error, Needles};
 
 use crate::ast::LogExpr;
 use crate::names::Names;
@@ -77,7 +78,7 @@ impl Pipeline {
         };
         let stages = self.stages.iter().map(|stage| stage.start(&mut names)).collect();
         let filter = PageFilter::new(self.filters.iter().cloned());
-        Worker { filter, stages, wanted, scratch: Scratch::new(names), rows: Vec::new() }
+        Worker { filter, stages, wanted, scratch: Scratch::new(names), rows: Vec::new(), names_memory: None }
     }
 }
 
@@ -103,6 +104,7 @@ pub struct Worker {
     /// Buffers.
     pub scratch: Scratch,
     rows: Vec<u32>,
+    names_memory: Option<Reservation>,
 }
 
 impl Worker {
@@ -120,6 +122,16 @@ impl Worker {
             _ => selected.extend(rows),
         }
         selected
+    }
+
+    /// Reserves what the names of the lines so far take: lines may bring any number of keys.
+    pub fn reserve_names(&mut self, budget: &MemoryBudget) -> Result<(), Error> {
+        let bytes = self.scratch.names.memory_bytes();
+        match &mut self.names_memory {
+            Some(held) => held.resize(bytes)?,
+            None => self.names_memory = Some(budget.reserve(bytes)?),
+        }
+        Ok(())
     }
 
     /// Gives a buffer back for the next call.

@@ -215,6 +215,7 @@ impl Work for RangeWork {
             ScanItem::Page(mut task) => self.page(&mut worker, &mut *task)?,
             ScanItem::Counts(task) => self.counts(&mut worker, &task.decode()?)?,
         }
+        worker.pipeline.reserve_names(self.context.budget())?;
         self.workers.lock().unwrap_or_else(PoisonError::into_inner).push(worker);
         Ok(())
     }

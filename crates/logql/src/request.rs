@@ -61,13 +61,13 @@ impl Steps {
         if self.last_ns < self.first_ns {
             0
         } else {
-            ((self.last_ns - self.first_ns) / self.step_ns) as usize + 1
+            (self.last_ns.saturating_sub(self.first_ns) / self.step_ns) as usize + 1
         }
     }
 
     /// A step's time in milliseconds.
     pub fn timestamp_ms(&self, step: usize) -> i64 {
-        (self.first_ns + self.step_ns * step as i64).div_euclid(1_000_000)
+        self.first_ns.saturating_add(self.step_ns.saturating_mul(step as i64)).div_euclid(1_000_000)
     }
 }
 
@@ -100,7 +100,8 @@ pub fn metric_steps(request: &Request, limits: &Limits) -> Result<Steps, Error> 
     }
     let over = steps.last_ns.rem_euclid(steps.step_ns);
     let last_ns = if over == 0 { steps.last_ns } else { steps.last_ns.saturating_add(steps.step_ns - over) };
-    Ok(Steps { first_ns: steps.first_ns - steps.first_ns.rem_euclid(steps.step_ns), last_ns, ..steps })
+    let first_ns = steps.first_ns.saturating_sub(steps.first_ns.rem_euclid(steps.step_ns));
+    Ok(Steps { first_ns, last_ns, ..steps })
 }
 
 /// The steps of a metric query, from its start on.

@@ -84,6 +84,8 @@ pub async fn execute<W: Work>(
         };
         in_flight.jobs.push_back(Job::Running(start(context, Arc::clone(&work), number, item, reservation)));
         number += 1;
+        // The first poll hands the job to the pool: it runs while the next item is fetched.
+        std::future::poll_fn(|cx| in_flight.poll_newest(cx)).await;
     }
     while !in_flight.jobs.is_empty() {
         context.check()?;
@@ -150,6 +152,16 @@ enum Job<'a, T> {
     Done(Result<T, Error>),
 }
 
+impl<T> Job<'_, T> {
+    fn poll(&mut self, cx: &mut Context<'_>) {
+        if let Self::Running(future) = self
+            && let Poll::Ready(output) = Pin::new(future).poll(cx)
+        {
+            *self = Self::Done(output);
+        }
+    }
+}
+
 struct InFlight<'a, T> {
     jobs: VecDeque<Job<'a, T>>,
     merging: Merging,
@@ -157,15 +169,17 @@ struct InFlight<'a, T> {
 
 // The jobs are few (processors + 1), so polling all of them is cheaper than a ready list.
 impl<T> InFlight<'_, T> {
+    fn poll_newest(&mut self, cx: &mut Context<'_>) -> Poll<()> {
+        if let Some(job) = self.jobs.back_mut() {
+            job.poll(cx);
+        }
+        Poll::Ready(())
+    }
+
     fn poll_next(&mut self, cx: &mut Context<'_>) -> Poll<Option<Result<T, Error>>> {
         let mut ready = None;
         for (n, job) in self.jobs.iter_mut().enumerate() {
-            if let Job::Running(future) = job {
-                match Pin::new(future).poll(cx) {
-                    Poll::Ready(output) => *job = Job::Done(output),
-                    Poll::Pending => {}
-                }
-            }
+            job.poll(cx);
             let counts = n == 0 || self.merging == Merging::Unordered;
             if ready.is_none() && counts && matches!(job, Job::Done(_)) {
                 ready = Some(n);

@@ -71,7 +71,13 @@ impl RankedRow {
     pub fn memory_bytes(&self) -> u64 {
         let parsed: usize = self.row.parsed.iter().map(|(n, v)| n.len() + v.len() + 32).sum();
         let metadata = if self.row.metadata.is_empty() { 0 } else { self.row.metadata.text_bytes() + 64 };
-        (size_of::<Self>() + self.row.line.len() + parsed + metadata + 48) as u64
+        // The stream's own labels are shared; ones that stages changed belong to the row.
+        let stream = if Arc::ptr_eq(&self.row.stream, &self.key.stream) {
+            0
+        } else {
+            self.row.stream.text_bytes() + 64
+        };
+        (size_of::<Self>() + self.row.line.len() + parsed + metadata + stream + 48) as u64
     }
 }
 

@@ -13,18 +13,29 @@ pub struct Windows {
     range: i64,
 }
 
-/// Where the slots of a grid lie.
+/// Where the slots lie.
+///
+/// Two arrangements: when windows are shorter than the steps' span, their beginnings and ends share a grid,
+/// with one or two slots per step. When they are longer, all beginnings lie before all ends, and what is
+/// between belongs to every window and is one slot, however long it is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Slots {
     /// Exclusive lower edge of the first slot.
     base: i64,
-    step: i64,
-    /// Whole steps in a window.
-    whole: usize,
-    /// What is left of a window beyond whole steps; 0 when slots are whole steps.
-    rest: i64,
+    /// The first step's instant.
+    first: i64,
+    step: u64,
     steps: usize,
     last: i64,
+    arrangement: Arrangement,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Arrangement {
+    /// Whole steps in a window, and what is left of it beyond them.
+    Grid { whole: usize, rest: u64 },
+    /// Beginnings, the middle, ends.
+    Apart,
 }
 
 impl Windows {
@@ -32,7 +43,7 @@ impl Windows {
     /// `step` and `range` are positive; an instant query has `first == last`.
     pub fn new(first: i64, last: i64, step: i64, range: i64, offset: i64) -> Self {
         let step = step.max(1);
-        let steps = if last < first { 0 } else { (last.saturating_sub(first) / step) as usize + 1 };
+        let steps = if last < first { 0 } else { (last.abs_diff(first) / step.unsigned_abs()) as usize + 1 };
         Self { first: first.saturating_sub(offset), step, steps, range: range.max(1) }
     }
 
@@ -65,16 +76,16 @@ impl Windows {
 
     /// The slots between the edges.
     pub fn slots(&self) -> Slots {
-        // A single window is one slot: a step as long as the window makes it so.
-        let step = if self.steps <= 1 { self.range } else { self.step };
-        Slots {
-            base: self.first.saturating_sub(self.range),
-            step,
-            whole: (self.range / step) as usize,
-            rest: self.range % step,
-            steps: self.steps,
-            last: self.end_of(self.steps.saturating_sub(1)),
-        }
+        let last = self.end_of(self.steps.saturating_sub(1));
+        let base = self.first.saturating_sub(self.range);
+        let (step, range) = (self.step.unsigned_abs(), self.first.abs_diff(base));
+        let span = last.abs_diff(self.first);
+        let arrangement = if range > span {
+            Arrangement::Apart
+        } else {
+            Arrangement::Grid { whole: (range / step) as usize, rest: range % step }
+        };
+        Slots { base, first: self.first, step, steps: self.steps, last, arrangement }
     }
 }
 
@@ -85,7 +96,11 @@ impl Slots {
             return 0;
         }
         let last_step = self.steps - 1;
-        if self.rest == 0 { last_step + self.whole } else { 2 * (last_step + self.whole) + 1 }
+        match self.arrangement {
+            Arrangement::Apart => 2 * last_step + 1,
+            Arrangement::Grid { whole, rest: 0 } => last_step + whole,
+            Arrangement::Grid { whole, .. } => 2 * (last_step + whole) + 1,
+        }
     }
 
     /// Whether there is no slot.
@@ -99,29 +114,40 @@ impl Slots {
         if timestamp <= self.base || timestamp > self.last || self.steps == 0 {
             return None;
         }
-        let distance = timestamp - self.base; // at least 1
-        let whole = (distance - 1) / self.step;
-        let start = self.base + whole * self.step;
-        let slot = whole as usize;
-        if self.rest == 0 {
-            return Some((slot, start + self.step));
-        }
-        let inside = timestamp - start; // 1 ..= step
-        if inside <= self.rest {
-            Some((2 * slot, start + self.rest))
-        } else {
-            Some((2 * slot + 1, start + self.step))
+        let last_step = self.steps - 1;
+        // Steps begun after an edge, and what is left of the last of them.
+        let beyond = |edge: i64| {
+            let distance = timestamp.abs_diff(edge); // at least 1
+            let begun = (distance - 1) / self.step;
+            (begun as usize, distance - begun * self.step)
+        };
+        let until = |inside: u64, length: u64| timestamp.saturating_add_unsigned(length - inside);
+        let (begun, inside) = beyond(self.base);
+        match self.arrangement {
+            Arrangement::Apart if timestamp > self.first => {
+                let (begun, inside) = beyond(self.first);
+                Some((last_step + 1 + begun, until(inside, self.step)))
+            }
+            Arrangement::Apart if begun < last_step => Some((begun, until(inside, self.step))),
+            Arrangement::Apart => Some((last_step, self.first)),
+            Arrangement::Grid { rest: 0, .. } => Some((begun, until(inside, self.step))),
+            Arrangement::Grid { rest, .. } if inside <= rest => Some((2 * begun, until(inside, rest))),
+            Arrangement::Grid { .. } => Some((2 * begun + 1, until(inside, self.step))),
         }
     }
 
     /// Whether a slot lies between two windows, so that its rows belong to no step.
     pub fn is_gap(&self, slot: usize) -> bool {
-        self.whole == 0 && slot % 2 == 1
+        matches!(self.arrangement, Arrangement::Grid { whole: 0, .. }) && slot % 2 == 1
     }
 
-    /// The slots of a step's window.
+    /// The slots of a step's window. Both ends rise with the step.
     pub fn of_step(&self, step: usize) -> std::ops::Range<usize> {
-        if self.rest == 0 { step..step + self.whole } else { 2 * step..2 * (step + self.whole) + 1 }
+        match self.arrangement {
+            Arrangement::Apart => step..self.steps + step,
+            Arrangement::Grid { whole, rest: 0 } => step..step + whole,
+            Arrangement::Grid { whole, .. } => 2 * step..2 * (step + whole) + 1,
+        }
     }
 }
 
@@ -141,6 +167,11 @@ mod tests {
             (-50, 37, 9, 40, -3),
             (0, 9, 10, 25, 0),
             (10, 0, 10, 25, 0),
+            (100, 160, 10, 60, 0),
+            (100, 160, 10, 61, 0),
+            (100, 160, 10, 70, 0),
+            (100, 160, 10, 700, 3),
+            (100, 165, 10, 64, 0),
         ] {
             let windows = Windows::new(first, last, step, range, offset);
             let slots = windows.slots();
@@ -165,6 +196,15 @@ mod tests {
                 }
             }
         }
+    }
+
+    #[test]
+    fn long_windows_need_few_slots() {
+        let day = 86_400_000_000_000;
+        let slots = Windows::new(0, 10_000_000_000, 1_000_000_000, 30 * day, 0).slots();
+        assert_eq!(slots.len(), 21);
+        let extreme = Windows::new(i64::MIN + 5, i64::MAX, 1, i64::MAX, i64::MIN);
+        let _ = (extreme.bounds(), extreme.slots().find(0), extreme.slots().find(i64::MAX));
     }
 
     #[test]

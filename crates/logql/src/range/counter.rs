@@ -20,6 +20,8 @@ pub const TABLE: &[RangeFunction] = &[RangeFunction {
 struct Samples(Vec<(i64, f64)>);
 
 impl Slot for Samples {
+    const COMPACT: bool = false;
+
     fn add(&mut self, timestamp: i64, value: f64) {
         self.0.push((timestamp, value));
     }

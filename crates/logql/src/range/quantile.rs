@@ -21,6 +21,8 @@ pub const TABLE: &[RangeFunction] = &[RangeFunction {
 struct Values(Vec<f64>);
 
 impl Slot for Values {
+    const COMPACT: bool = false;
+
     fn add(&mut self, _timestamp: i64, value: f64) {
         self.0.push(value);
     }

@@ -26,6 +26,8 @@ pub trait Slot: Default + Clone + Send + 'static {
     fn merge(&mut self, other: &Self);
     /// Takes rows that are known by their number and sum only. Only for functions that count.
     fn add_counted(&mut self, _rows: u64, _sum: f64) {}
+    /// Whether merging costs the same however many rows are held.
+    const COMPACT: bool = true;
     /// Bytes beside the slot itself.
     fn heap_bytes(&self) -> u64 {
         0
@@ -116,13 +118,60 @@ impl<S: Slot> Lane<S> {
             let needed = slot + 1 - self.first - length;
             (0, (needed + spare).min(limit.max(slot + 1) - self.first - length))
         };
-        memory.grow(((front + back) * size_of::<S>()) as u64)?;
+        memory.grow((front + back).saturating_mul(size_of::<S>()) as u64)?;
         if front > 0 {
             self.slots.splice(0..0, std::iter::repeat_with(S::default).take(front));
             self.first -= front;
         }
         self.slots.resize(length + front + back, S::default());
         Ok(())
+    }
+}
+
+/// Up to so many slots are merged one by one.
+const DIRECT_MAX: usize = 8;
+
+/// Totals over ranges of slots whose ends never go back, with few merges per range: the older part is kept
+/// as totals from each slot to a border, the newer part as one running total.
+struct Sliding<'a, S> {
+    slots: &'a [S],
+    /// Totals from a slot to the border, the nearest to the border first.
+    older: Vec<S>,
+    border: usize,
+    newer: S,
+    high: usize,
+}
+
+impl<'a, S: Slot> Sliding<'a, S> {
+    fn new(slots: &'a [S]) -> Self {
+        Self { slots, older: Vec::new(), border: 0, newer: S::default(), high: 0 }
+    }
+
+    fn over(&mut self, from: usize, to: usize) -> S {
+        if from >= self.border {
+            // The older part is used up: what is newer becomes it.
+            self.high = self.high.max(from);
+            self.older.clear();
+            let mut total = S::default();
+            for slot in self.slots[from..self.high].iter().rev() {
+                let mut next = slot.clone();
+                next.merge(&total);
+                total = next.clone();
+                self.older.push(next);
+            }
+            self.border = self.high;
+            self.newer = S::default();
+        }
+        for slot in &self.slots[self.high..to.max(self.high)] {
+            self.newer.merge(slot);
+        }
+        self.high = self.high.max(to);
+        let mut total = match self.border.checked_sub(from + 1) {
+            Some(place) => self.older[place].clone(),
+            None => S::default(),
+        };
+        total.merge(&self.newer);
+        total
     }
 }
 
@@ -176,6 +225,7 @@ impl<S: Slot> Accumulation for Table<S> {
         let mut values = vec![ABSENT; windows.steps()];
         let Some(lane) = self.lanes.get(group as usize) else { return values };
         let end = lane.first + lane.slots.len();
+        let mut sliding = Sliding::new(&lane.slots);
         for (step, value) in values.iter_mut().enumerate() {
             let wanted = slots.of_step(step);
             let (from, to) = (wanted.start.max(lane.first), wanted.end.min(end));
@@ -184,9 +234,12 @@ impl<S: Slot> Accumulation for Table<S> {
             }
             let parameter = self.setup.parameter;
             let window = Window { end_ns: windows.end_of(step), range_ns: windows.range_ns(), parameter };
-            let cells = &lane.slots[from - lane.first..to - lane.first];
-            let found = match cells {
+            let (from, to) = (from - lane.first, to - lane.first);
+            let found = match &lane.slots[from..to] {
                 [one] => (self.finish)(one, &window),
+                many if S::COMPACT && many.len() > DIRECT_MAX => {
+                    (self.finish)(&sliding.over(from, to), &window)
+                }
                 many => {
                     let mut total = S::default();
                     many.iter().for_each(|cell| total.merge(cell));
@@ -234,6 +287,27 @@ mod tests {
     use crate::range::find;
     use sandur_base::MemoryBudget;
     use sandur_query::Windows;
+
+    /// However windows overlap, their totals are those of their slots.
+    #[test]
+    fn sliding_totals_are_plain_totals() {
+        let slots: Vec<crate::range::total::Total> = (0..60)
+            .map(|n| {
+                let mut slot = crate::range::total::Total::default();
+                slot.add(0, f64::from(n));
+                slot
+            })
+            .collect();
+        for (length, pace) in [(1, 1), (10, 1), (10, 3), (25, 2), (10, 15), (60, 1)] {
+            let mut sliding = Sliding::new(&slots);
+            for from in (0..60).step_by(pace) {
+                let to = (from + length).min(60);
+                let expected: f64 = (from..to).map(|n| n as f64).sum();
+                let found = sliding.over(from, to);
+                assert_eq!((found.sum(), found.rows), (expected, (to - from) as u64), "{from}..{to}");
+            }
+        }
+    }
 
     #[test]
     fn lanes_grow_both_ways_within_the_budget() {
