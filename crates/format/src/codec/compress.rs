@@ -7,6 +7,7 @@ use std::cell::RefCell;
 use std::io::Cursor;
 
 use zstd::bulk::{Compressor, Decompressor};
+use zstd::zstd_safe::CParameter;
 
 use crate::error::Error;
 
@@ -15,9 +16,26 @@ pub const STORED: u8 = 0;
 /// Bytes are one zstd frame.
 pub const ZSTD: u8 = 1;
 
+/// The level that columns are written with by default. It looks back 512 KiB in a table of 2^14 entries;
+/// looking back a whole page of 2 MiB in 2^15 entries makes log lines 1.3 % smaller and takes 6 % longer
+/// (2^16 entries: 1.7 % and 13 %; level 3: 1 % larger and 35 % slower).
+const FAST_LEVEL: i32 = 1;
+const FAST_WINDOW_LOG: u32 = 21;
+const FAST_HASH_LOG: u32 = 15;
+
 thread_local! {
     static COMPRESSOR: RefCell<Option<(i32, Compressor<'static>)>> = const { RefCell::new(None) };
     static DECOMPRESSOR: RefCell<Option<Decompressor<'static>>> = const { RefCell::new(None) };
+}
+
+fn compressor(level: i32) -> Compressor<'static> {
+    let mut made = Compressor::new(level).expect("every zstd level is accepted and clamped");
+    if level == FAST_LEVEL {
+        for parameter in [CParameter::WindowLog(FAST_WINDOW_LOG), CParameter::HashLog(FAST_HASH_LOG)] {
+            made.set_parameter(parameter).expect("both are within the bounds of zstd");
+        }
+    }
+    made
 }
 
 /// Appends `plain` to `out` as one zstd frame and returns the frame's length.
@@ -25,10 +43,7 @@ pub fn put_zstd(out: &mut Vec<u8>, plain: &[u8], level: i32) -> usize {
     COMPRESSOR.with_borrow_mut(|slot| {
         let compressor = match slot {
             Some((kept, compressor)) if *kept == level => compressor,
-            _ => {
-                let made = Compressor::new(level).expect("every zstd level is accepted and clamped");
-                &mut slot.insert((level, made)).1
-            }
+            _ => &mut slot.insert((level, compressor(level))).1,
         };
         let start = out.len();
         out.reserve(zstd::zstd_safe::compress_bound(plain.len()));
