@@ -25,6 +25,7 @@ pub mod codec;
 mod error;
 pub mod log_block;
 pub mod needle;
+pub mod shapes;
 pub mod wal_segment;
 
 pub use error::Error;

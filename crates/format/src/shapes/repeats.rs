@@ -1,0 +1,203 @@
+//! Values that occurred before in a column, and how that is stored: by the distance back to the last
+//! occurrence (near), or, with at most 256 different values, by the number of the value (far).
+
+use crate::error::Error;
+
+use super::column::{get_classed, put_classed};
+use super::numbers::{class_of, entropy_bits, extra_bits};
+use super::sink::Sink;
+use super::source::Source;
+
+/// What follows holds every value.
+pub(super) const ALL_NEW: u8 = 0;
+/// Numbers of values stand before the different values.
+pub(super) const FAR: u8 = 1;
+/// Distances stand before the different values.
+pub(super) const NEAR: u8 = 2;
+
+/// A value that is not found within this many probes counts as new, which is never wrong. Keeps crafted
+/// collisions from costing more than this factor.
+const MAX_PROBES: usize = 24;
+
+/// The search ends when of so many values more than so many are new.
+const CHECKPOINTS: [(usize, usize); 2] = [(256, 230), (1_024, 820)];
+
+/// Different values whose numbers fit a byte.
+const MAX_FAR: usize = 256;
+
+/// Bits that a Huffman table takes per symbol, about.
+const SYMBOL_BITS: u64 = 5;
+
+/// A value of the column.
+struct Value {
+    hash: u32,
+    first: u32,
+    last: u32,
+    uses: u32,
+}
+
+/// The repetitions of a column.
+#[derive(Default)]
+pub(super) struct Repeats {
+    /// One more than the position in `values`, by hash.
+    table: Vec<u32>,
+    values: Vec<Value>,
+    /// The number of each value, cut to a byte.
+    numbers: Vec<u8>,
+    /// How far back each value occurred last, 0 for the first time.
+    distances: Vec<u32>,
+}
+
+/// A way to store repetitions, and what it takes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Choice {
+    pub(super) tag: u8,
+    pub(super) bits: u64,
+}
+
+impl Repeats {
+    /// Looks for repetitions among `len` values and says how they are stored best; `None` when there
+    /// are too few.
+    pub(super) fn find(
+        &mut self,
+        len: usize,
+        hash: impl Fn(usize) -> u64,
+        same: impl Fn(usize, usize) -> bool,
+    ) -> Option<Choice> {
+        self.table.clear();
+        self.table.resize(256, 0);
+        self.values.clear();
+        self.numbers.clear();
+        self.distances.clear();
+        let mut classes = [0; 256];
+        for index in 0..len {
+            let number = self.number(hash(index) >> 32, index, &same);
+            let value = &mut self.values[number];
+            let distance = index as u32 - value.last;
+            value.last = index as u32;
+            value.uses += 1;
+            classes[class_of(u64::from(distance)) as usize] += 1;
+            self.distances.push(distance);
+            self.numbers.push(number as u8);
+            if CHECKPOINTS.iter().any(|&(seen, new)| index + 1 == seen && self.values.len() > new) {
+                return None;
+            }
+        }
+        (self.values.len() < len).then(|| self.choose(&classes))
+    }
+
+    /// The number of a value, which is a new one if it was not seen.
+    #[inline(always)]
+    fn number(&mut self, hash: u64, index: usize, same: &impl Fn(usize, usize) -> bool) -> usize {
+        if self.values.len() * 2 >= self.table.len() {
+            self.grow();
+        }
+        let (hash, mask) = (hash as u32, self.table.len() - 1);
+        let mut place = hash as usize & mask;
+        for probe in 0..MAX_PROBES {
+            let entry = self.table[place] as usize;
+            if entry == 0 {
+                self.table[place] = self.values.len() as u32 + 1;
+                break;
+            }
+            let value = &self.values[entry - 1];
+            if value.hash == hash && same(value.first as usize, index) {
+                return entry - 1;
+            }
+            place = (place + probe + 1) & mask;
+        }
+        self.values.push(Value { hash, first: index as u32, last: index as u32, uses: 0 });
+        self.values.len() - 1
+    }
+
+    #[cold]
+    fn grow(&mut self) {
+        let size = self.table.len() * 4;
+        self.table.clear();
+        self.table.resize(size, 0);
+        for (number, value) in self.values.iter().enumerate() {
+            let mut place = value.hash as usize & (size - 1);
+            for probe in 0..MAX_PROBES {
+                if self.table[place] == 0 {
+                    self.table[place] = number as u32 + 1;
+                    break;
+                }
+                place = (place + probe + 1) & (size - 1);
+            }
+        }
+    }
+
+    fn choose(&self, classes: &[u32; 256]) -> Choice {
+        let extra = |(class, &count): (usize, &u32)| u64::from(extra_bits(class as u8)) * u64::from(count);
+        let symbols = classes.iter().filter(|&&count| count > 0).count() as u64;
+        let extra: u64 = classes.iter().enumerate().map(extra).sum();
+        let near = Choice { tag: NEAR, bits: entropy_bits(classes) + extra + symbols * SYMBOL_BITS };
+        if self.values.len() > MAX_FAR {
+            return near;
+        }
+        let mut uses = [0; MAX_FAR];
+        self.values.iter().zip(&mut uses).for_each(|(value, uses)| *uses = value.uses);
+        let far = Choice { tag: FAR, bits: entropy_bits(&uses) + self.values.len() as u64 * SYMBOL_BITS };
+        if near.bits < far.bits { near } else { far }
+    }
+
+    /// Positions of the different values, in the order of their numbers.
+    pub(super) fn firsts(&self) -> impl Iterator<Item = usize> {
+        self.values.iter().map(|value| value.first as usize)
+    }
+
+    /// Stores the repetitions as chosen. The different values must follow.
+    pub(super) fn put(&self, choice: Choice, plane: &mut Vec<u8>, sink: &mut Sink) {
+        if choice.tag == NEAR {
+            put_classed(self.distances.iter().map(|&d| u64::from(d)), plane, sink);
+        } else {
+            sink.put(self.values.len() as u64);
+            sink.put_plane(&self.numbers);
+        }
+    }
+}
+
+/// Reads the repetitions of `len` values, then the different values with `read`, and appends all values
+/// to `out`.
+pub(super) fn get_repeated<'a>(
+    tag: u8,
+    len: usize,
+    source: &mut Source<'a>,
+    out: &mut Vec<u64>,
+    read: impl FnOnce(&mut Source<'a>, usize, &mut Vec<u64>) -> Result<(), Error>,
+) -> Result<(), Error> {
+    match tag {
+        ALL_NEW => read(source, len, out),
+        FAR => {
+            let different = source.directory.count("different values", MAX_FAR.min(len))?;
+            let numbers = source.plane(len)?;
+            let mut values = Vec::with_capacity(different);
+            read(source, different, &mut values)?;
+            // every byte is then the number of a value, so that the loop needs no check
+            let highest = numbers.iter().copied().max().unwrap_or(0);
+            if highest as usize >= values.len() {
+                return Err(source.directory.malformed("a value has a number that no value has"));
+            }
+            out.extend(numbers.iter().map(|&number| values[number as usize]));
+            Ok(())
+        }
+        NEAR => {
+            let mut distances = Vec::with_capacity(len);
+            get_classed(len, source, |d| distances.push(u32::try_from(d).unwrap_or(u32::MAX)))?;
+            let different = distances.iter().filter(|&&d| d == 0).count();
+            let mut values = Vec::with_capacity(different);
+            read(source, different, &mut values)?;
+            let (mut values, start) = (values.into_iter(), out.len());
+            for distance in distances {
+                let value = match distance {
+                    0 => values.next(),
+                    back => out[start..].len().checked_sub(back as usize).map(|at| out[start + at]),
+                };
+                let missing = || source.directory.malformed("a value repeats one before the first");
+                out.push(value.ok_or_else(missing)?);
+            }
+            Ok(())
+        }
+        _ => Err(source.directory.malformed("unknown kind of repetitions")),
+    }
+}

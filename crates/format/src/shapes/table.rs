@@ -1,0 +1,274 @@
+//! Shapes: constant text with slots. Finds the number of a shape that was seen before.
+
+use super::words::{fold, load_up_to8, load8, same_bytes};
+
+/// A shape that is not found within this many probes counts as new, which is never wrong. Keeps crafted
+/// collisions from costing more than this factor.
+const MAX_PROBES: usize = 24;
+
+/// Keeps comparisons with the last shape from running over the end.
+const PADDING: [u8; 8] = [0; 8];
+
+/// One slot of a shape: the length of the constant text before it, and what it holds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Slot {
+    /// `length << 8 | code`: lines are shorter than 2^24 bytes.
+    packed: u32,
+}
+
+impl Slot {
+    /// Bytes of constant text before the slot.
+    #[inline(always)]
+    pub(super) fn constant(self) -> usize {
+        (self.packed >> 8) as usize
+    }
+
+    /// What the slot holds.
+    pub(super) fn code(self) -> u8 {
+        self.packed as u8
+    }
+}
+
+/// A text on its way to becoming a shape.
+#[derive(Default)]
+pub(super) struct Split {
+    /// The slots, and where each ends in the text.
+    slots: Vec<(Slot, u32)>,
+    start: usize,
+    /// End of the last slot.
+    pub(super) at: usize,
+}
+
+impl Split {
+    /// Starts with a text at `start`.
+    #[inline(always)]
+    pub(super) fn begin(&mut self, start: usize) {
+        self.slots.clear();
+        self.start = start;
+        self.at = start;
+    }
+
+    /// Adds a slot at `[start, end)`; the text since the last one is constant.
+    #[inline(always)]
+    pub(super) fn slot(&mut self, start: usize, end: usize, code: u8) {
+        let packed = ((start - self.at) as u32) << 8 | u32::from(code);
+        self.slots.push((Slot { packed }, end as u32));
+        self.at = end;
+    }
+
+    /// Slots so far.
+    #[inline(always)]
+    pub(super) fn slots(&self) -> usize {
+        self.slots.len()
+    }
+
+    /// The slots, and where each ends in the text.
+    #[cfg(test)]
+    pub(super) fn parts(&self) -> impl Iterator<Item = (Slot, usize)> {
+        self.slots.iter().map(|&(slot, end)| (slot, end as usize))
+    }
+
+    /// A hash of the slots and of some of the text before each.
+    fn hash(&self, text: &[u8], end: usize) -> u64 {
+        let (mut hash, mut at) = (0_u64, self.start);
+        for &(slot, slot_end) in &self.slots {
+            let some = sample(text, at, slot.constant());
+            hash = fold(hash.rotate_left(1) ^ u64::from(slot.packed), some);
+            at = slot_end as usize;
+        }
+        fold(hash ^ (end - at) as u64, sample(text, at, end - at))
+    }
+}
+
+/// The first eight of some bytes, and the last.
+#[inline(always)]
+fn sample(text: &[u8], at: usize, len: usize) -> u64 {
+    match len {
+        0 => 0,
+        1..=8 => load_up_to8(text, at, len),
+        _ => load8(text, at) ^ load8(text, at + len - 8).rotate_left(31),
+    }
+}
+
+/// A shape.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Shape {
+    hash: u64,
+    slots_at: u32,
+    slots: u32,
+    constants_at: u32,
+    constants: u32,
+    /// The shape that followed this one last time.
+    successor: u32,
+    /// How many texts have this shape.
+    pub(super) uses: u32,
+}
+
+/// All shapes of some texts, numbered in the order in which they were first seen.
+#[derive(Default)]
+pub(super) struct ShapeTable {
+    table: Vec<u32>,
+    shapes: Vec<Shape>,
+    slots: Vec<Slot>,
+    /// The constant text of all shapes, and [`PADDING`].
+    constants: Vec<u8>,
+    /// The shape that was added last.
+    last: u32,
+    guesses: u32,
+    /// How often the last guesses were right.
+    luck: i32,
+}
+
+impl ShapeTable {
+    /// Forgets all shapes; at most `limit` will be added.
+    pub(super) fn reset(&mut self, limit: usize) {
+        self.table.clear();
+        self.table.resize((limit * 2).next_power_of_two().max(16), 0);
+        self.shapes.clear();
+        self.slots.clear();
+        self.constants.clear();
+        self.constants.extend_from_slice(&PADDING);
+        self.last = 0;
+        self.guesses = 0;
+        self.luck = 0;
+    }
+
+    /// Number of shapes.
+    pub(super) fn len(&self) -> usize {
+        self.shapes.len()
+    }
+
+    /// The shapes by number.
+    pub(super) fn shapes(&self) -> &[Shape] {
+        &self.shapes
+    }
+
+    /// The slots of a shape.
+    pub(super) fn slots(&self, shape: &Shape) -> &[Slot] {
+        &self.slots[shape.slots_at as usize..(shape.slots_at + shape.slots) as usize]
+    }
+
+    /// The constant text of a shape: what stands before each slot, then what follows the last.
+    pub(super) fn constants(&self, shape: &Shape) -> &[u8] {
+        &self.constants[shape.constants_at as usize..(shape.constants_at + shape.constants) as usize]
+    }
+
+    /// Counts a use of the shape of the text that ends at `end`, and returns its number.
+    #[inline(always)]
+    pub(super) fn add(&mut self, split: &Split, text: &[u8], end: usize) -> u32 {
+        let number = self.guess(split, text, end).unwrap_or_else(|| self.find(split, text, end));
+        self.shapes[number as usize].uses += 1;
+        self.shapes[self.last as usize].successor = number;
+        self.last = number;
+        number
+    }
+
+    /// Often the shape is that which followed the last one before; where it rarely is, most guesses are
+    /// left out.
+    #[inline(always)]
+    fn guess(&mut self, split: &Split, text: &[u8], end: usize) -> Option<u32> {
+        self.guesses += 1;
+        if self.luck < 0 && !self.guesses.is_multiple_of(16) {
+            return None;
+        }
+        let guess = self.shapes.get(self.last as usize)?.successor;
+        let right = self.is(self.shapes.get(guess as usize)?, split, text, end);
+        self.luck = (self.luck + if right { 1 } else { -2 }).clamp(-16, 64);
+        right.then_some(guess)
+    }
+
+    #[inline(never)]
+    fn find(&mut self, split: &Split, text: &[u8], end: usize) -> u32 {
+        let hash = split.hash(text, end);
+        let mask = self.table.len() - 1;
+        let mut place = (hash >> 24) as usize & mask;
+        for probe in 0..MAX_PROBES {
+            let entry = self.table[place];
+            if entry == 0 {
+                self.table[place] = self.shapes.len() as u32 + 1;
+                break;
+            }
+            let shape = &self.shapes[entry as usize - 1];
+            if shape.hash == hash && self.is(shape, split, text, end) {
+                return entry - 1;
+            }
+            place = (place + probe + 1) & mask;
+        }
+        self.insert(hash, split, text, end)
+    }
+
+    #[inline(always)]
+    fn is(&self, shape: &Shape, split: &Split, text: &[u8], end: usize) -> bool {
+        let slots = self.slots(shape);
+        if slots.len() != split.slots.len() {
+            return false;
+        }
+        let mut from = shape.constants_at as usize;
+        let mut at = split.start;
+        for (known, (slot, slot_end)) in slots.iter().zip(&split.slots) {
+            let constant = slot.constant();
+            if known != slot || !same_bytes((&self.constants, from), (text, at), constant) {
+                return false;
+            }
+            from += constant;
+            at = *slot_end as usize;
+        }
+        let tail = (shape.constants_at + shape.constants) as usize - from;
+        tail == end - at && same_bytes((&self.constants, from), (text, at), tail)
+    }
+
+    #[cold]
+    fn insert(&mut self, hash: u64, split: &Split, text: &[u8], end: usize) -> u32 {
+        let number = self.shapes.len() as u32;
+        self.constants.truncate(self.constants.len() - PADDING.len());
+        let (slots_at, constants_at) = (self.slots.len(), self.constants.len());
+        let mut at = split.start;
+        for &(slot, slot_end) in &split.slots {
+            self.slots.push(slot);
+            self.constants.extend_from_slice(&text[at..at + slot.constant()]);
+            at = slot_end as usize;
+        }
+        self.constants.extend_from_slice(&text[at..end]);
+        let constants = self.constants.len() - constants_at;
+        self.constants.extend_from_slice(&PADDING);
+        self.shapes.push(Shape {
+            hash,
+            slots_at: slots_at as u32,
+            slots: split.slots.len() as u32,
+            constants_at: constants_at as u32,
+            constants: constants as u32,
+            successor: number,
+            uses: 0,
+        });
+        number
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn add(table: &mut ShapeTable, text: &str, slots: &[(usize, usize, u8)]) -> u32 {
+        let mut split = Split::default();
+        split.begin(1);
+        slots.iter().for_each(|&(start, end, code)| split.slot(start, end, code));
+        table.add(&split, text.as_bytes(), text.len() - 1)
+    }
+
+    #[test]
+    fn shapes_differ_in_text_slots_and_codes() {
+        let mut table = ShapeTable::default();
+        table.reset(8);
+        assert_eq!(add(&mut table, "|took 15 ms|", &[(6, 8, 0)]), 0);
+        assert_eq!(add(&mut table, "|took 7 ms|", &[(6, 7, 0)]), 0);
+        assert_eq!(add(&mut table, "|took 7 ms|", &[(6, 7, 1)]), 1);
+        assert_eq!(add(&mut table, "|took 7 us|", &[(6, 7, 0)]), 2);
+        assert_eq!(add(&mut table, "|took 7 m|", &[(6, 7, 0)]), 3);
+        assert_eq!(add(&mut table, "|took 7 m|", &[]), 4);
+        assert_eq!(add(&mut table, "|took 1567 ms|", &[(6, 10, 0)]), 0);
+        assert_eq!(table.len(), 5);
+        let first = table.shapes()[0];
+        assert_eq!((first.uses, table.constants(&first)), (3, b"took  ms".as_slice()));
+        assert_eq!(table.slots(&first).iter().map(|s| s.constant()).collect::<Vec<_>>(), [5]);
+    }
+}
