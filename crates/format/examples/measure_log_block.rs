@@ -24,7 +24,7 @@ use sandur_model::{
 fn main() -> Result<()> {
     let mut arguments = std::env::args().skip(1);
     let folder = arguments.next().context("give the folder of a data set")?;
-    let (mut zstd_level, mut hours) = (3, 24);
+    let (mut zstd_level, mut hours) = (1, 24);
     while let Some(option) = arguments.next() {
         let value = arguments.next().context("an option needs a value")?;
         match option.as_str() {
@@ -323,7 +323,10 @@ fn measure_readers(clock: &Clock, blocks: &[(BlockSummary, Bytes)]) -> Result<Ve
             })
         })?;
         clock.time("decode lines", raw, || {
-            footer.pages().iter().try_for_each(|p| p.decode_lines(&cut(p.lines.range())).map(drop))
+            footer.pages().iter().try_for_each(|p| {
+                let narrow = p.decode_narrow(&cut(p.narrow.range()), Wanted { metadata: false })?;
+                p.decode_lines(&cut(p.lines.range()), &narrow.timestamps).map(drop)
+            })
         })?;
         footers.push(footer);
     }
@@ -355,7 +358,7 @@ fn measure_parts(clock: &Clock, rows: &Rows<'_>, zstd_level: i32) {
     });
     let bytes: usize = filters.iter().map(PageFilter::len).sum();
     println!("  filters: {:.4} % of raw", bytes as f64 * 100.0 / total as f64);
-    for level in [1, zstd_level] {
+    for level in [zstd_level, 3] {
         let mut out = Vec::new();
         let mut stored = 0;
         clock.time(&format!("zstd -{level} alone"), total, || {
