@@ -1,4 +1,5 @@
-//! How fast the language works on pages that are in memory: `cargo run --release --example speed [threads] [part of a name]`.
+//! How fast the language works on pages that are in memory:
+//! `cargo run --release --example speed [threads] [part of a name]`.
 //!
 //! Lines are made up (a third each JSON, logfmt and text); 64 pages of 2 MiB are served again and again until
 //! 1 GiB has gone by. Printed are the best of three runs and raw bytes per second.
@@ -47,27 +48,31 @@ impl Random {
 }
 
 fn line(random: &mut Random, kind: usize, out: &mut Vec<u8>) {
-    use std::io::Write;
-    let (status, took) = ([200, 200, 200, 200, 404, 500, 503][random.below(7) as usize], random.below(3000));
-    let (user, trace) = (random.below(100_000), random.below(u64::MAX >> 33));
-    match kind {
-        0 => write!(
-            out,
-            r#"{{"ts":"2026-11-21T06:{:02}:11.{:03}Z","level":"info","msg":"request completed","method":"GET","path":"/api/v1/users/{user}","status":{status},"duration_ms":{took},"trace_id":"{trace:032x}","client":{{"ip":"10.1.{}.{}","agent":"curl/8.5"}}}}"#,
-            random.below(60), random.below(1000), random.below(256), random.below(256)
-        ),
-        1 => write!(
-            out,
-            r#"level=info ts=2026-11-21T06:{:02}:11Z caller=handler.go:{} msg="request completed" method=GET path=/api/v1/users/{user} status={status} duration={took}ms trace_id={trace:032x}"#,
-            random.below(60), random.below(900)
-        ),
-        _ => write!(
-            out,
-            "2026-11-21 06:{:02}:11,{:03} INFO  [worker-{}] com.example.Service - finished job {user} with status {status} in {took} ms, correlation {trace:032x}",
-            random.below(60), random.below(1000), random.below(32)
-        ),
-    }
-    .unwrap();
+    let status = [200, 200, 200, 200, 404, 500, 503][random.below(7) as usize];
+    let (took, user) = (random.below(3000), random.below(100_000));
+    let trace = format!("{:032x}", random.below(u64::MAX >> 33));
+    let (second, thread) = (random.below(60), random.below(1000));
+    let text = match kind {
+        0 => [
+            format!(r#"{{"ts":"2026-11-21T06:{second:02}:11.{thread:03}Z","level":"info","#),
+            format!(r#""msg":"request completed","method":"GET","path":"/api/v1/users/{user}","#),
+            format!(r#""status":{status},"duration_ms":{took},"trace_id":"{trace}","#),
+            format!(r#""client":{{"ip":"10.1.{second}.{second}","agent":"curl/8.5"}}}}"#),
+        ],
+        1 => [
+            format!("level=info ts=2026-11-21T06:{second:02}:11Z caller=handler.go:{thread} "),
+            format!("msg=\"request completed\" method=GET path=/api/v1/users/{user} "),
+            format!("status={status} duration={took}ms "),
+            format!("trace_id={trace}"),
+        ],
+        _ => [
+            format!("2026-11-21 06:{second:02}:11,{thread:03} INFO  [worker-{second}] "),
+            format!("com.example.Service - finished job {user} with status {status} "),
+            format!("in {took} ms, "),
+            format!("correlation {trace}"),
+        ],
+    };
+    out.extend_from_slice(text.concat().as_bytes());
 }
 
 fn pages() -> Vec<Arc<Stored>> {
@@ -221,24 +226,28 @@ fn main() {
         let five = Pages { pages: all.pages[..5].to_vec(), served: 5, counts: Vec::new() };
         let counted = Pages { pages: Vec::new(), served: 0, counts: counts() };
         println!("{threads} threads, {} MiB in {PAGES} pages", (PAGES * PAGE_BYTES) >> 20);
-        let window = "[8m]";
         let only = std::env::args().nth(2).unwrap_or_default();
+        let over = |text: &str| format!(r#"{{env="prod"}} {text} [8m]"#);
+        let count = |text: &str| format!("sum(count_over_time({}))", over(text));
+        let by_app = |text: &str| format!("sum by (app) (count_over_time({}))", over(text));
+        let unwrapped = over("| logfmt | unwrap duration(duration) | __error__=\"\"");
         for (name, source, query) in [
-            ("absent needle", &all, format!(r#"sum(count_over_time({{env="prod"}} |= "absent-needle-xyz" {window}))"#)),
-            ("needle in 1 of 3", &all, format!(r#"sum(count_over_time({{env="prod"}} |= "correlation" {window}))"#)),
-            ("needle, negated", &all, format!(r#"sum(count_over_time({{env="prod"}} != "correlation" {window}))"#)),
-            ("two needles", &all, format!(r#"sum(count_over_time({{env="prod"}} |= "status" |= "abcdef" {window}))"#)),
-            ("three alternatives", &all, format!(r#"sum(count_over_time({{env="prod"}} |= "zzza" or "zzzb" or "zzzc" {window}))"#)),
-            ("regex, absent", &all, format!(r#"sum(count_over_time({{env="prod"}} |~ "fail(ed|ure).*code=[0-9]+" {window}))"#)),
-            ("regex, no literal", &all, format!(r#"sum(count_over_time({{env="prod"}} |~ "[0-9]{{5}}[g-z]{{4}}" {window}))"#)),
-            ("regex, any case", &all, format!(r#"sum(count_over_time({{env="prod"}} |~ "(?i)exception" {window}))"#)),
-            ("pattern", &all, format!(r#"sum(count_over_time({{env="prod"}} |> "<_> INFO <_> finished job <_>" {window}))"#)),
-            ("json, status >= 500", &all, format!(r#"sum by (app) (count_over_time({{env="prod"}} | json | status >= 500 | __error__="" {window}))"#)),
-            ("json first member", &all, format!(r#"sum by (level) (count_over_time({{env="prod"}} |= "{{" | json | __error__="" {window}))"#)),
-            ("logfmt, status >= 500", &all, format!(r#"sum by (app) (count_over_time({{env="prod"}} | logfmt | status >= 500 {window}))"#)),
-            ("logfmt, unwrap", &all, format!(r#"avg_over_time({{env="prod"}} | logfmt | unwrap duration(duration) | __error__="" {window}) by (app)"#)),
-            ("rows by app", &all, format!(r#"sum by (app) (count_over_time({{env="prod"}} {window}))"#)),
-            ("minute counts by app", &counted, format!(r#"sum by (app) (count_over_time({{env="prod"}} {window}))"#)),
+            ("absent needle", &all, count(r#"|= "absent-needle-xyz""#)),
+            ("needle in 1 of 3", &all, count(r#"|= "correlation""#)),
+            ("needle, negated", &all, count(r#"!= "correlation""#)),
+            ("two needles", &all, count(r#"|= "status" |= "abcdef""#)),
+            ("three alternatives", &all, count(r#"|= "zzza" or "zzzb" or "zzzc""#)),
+            ("regex, absent", &all, count(r#"|~ "fail(ed|ure).*code=[0-9]+""#)),
+            ("regex, no literal", &all, count(r#"|~ "[0-9]{5}[g-z]{4}""#)),
+            ("regex, any case", &all, count(r#"|~ "(?i)exception""#)),
+            ("pattern", &all, count(r#"|> "<_> INFO <_> finished job <_>""#)),
+            ("json, status >= 500", &all, by_app(r#"| json | status >= 500 | __error__="""#)),
+            ("json of json only", &all, by_app(r#"|= "{" | json | status >= 500"#)),
+            ("logfmt, status >= 500", &all, by_app("| logfmt | status >= 500")),
+            ("logfmt, unwrap", &all, format!("avg_over_time({unwrapped}) by (app)")),
+            ("rows by missing label", &all, format!("sum by (app, level) (count_over_time({}))", over(""))),
+            ("rows by app", &all, by_app("")),
+            ("minute counts by app", &counted, by_app("")),
             ("latest 1000 of 5 pages", &five, r#"{env="prod"}"#.to_owned()),
             ("latest 1000 with needle", &all, r#"{env="prod"} |= "status=503""#.to_owned()),
         ] {

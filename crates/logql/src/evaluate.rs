@@ -12,6 +12,10 @@ use crate::range_scan::{self, RangeScan};
 use crate::request::Steps;
 use crate::vector;
 
+/// What to do about too many series, in Loki's words.
+const NARROW_IT: &str = "consider reducing query cardinality by adding more specific stream selectors, \
+    reducing the time range, or aggregating results with functions like sum(), count() or topk()";
+
 /// Where and when an expression is evaluated.
 pub struct Evaluation<'a> {
     /// The rows.
@@ -40,16 +44,17 @@ impl Evaluation<'_> {
         }
         let held = self.matrix(expr).await?;
         let mut matrix = held.matrix.without_empty();
-        let most = limits.max_query_series;
-        if most > 0 && matrix.series.len() as u64 > most {
-            return Err(Error::Limit(format!(
-                "maximum number of series ({most}) reached for a single query; consider reducing query cardinality \
-                 by adding more specific stream selectors, reducing the time range, or aggregating results with \
-                 functions like sum(), count() or topk()"
-            )));
-        }
         if !(steps.instant && matrix.ordered) {
             matrix.series.sort_by(|a, b| a.labels.cmp(&b.labels));
+        }
+        let most = usize::try_from(limits.max_query_series).unwrap_or(usize::MAX);
+        if most > 0 && matrix.series.len() > most {
+            let reached = format!("maximum number of series ({most}) reached for a single query");
+            if !self.context.allows_partial() {
+                return Err(Error::Limit(format!("{reached}; {NARROW_IT}")));
+            }
+            self.context.warn(format!("{reached}; returning partial results"));
+            matrix.series.truncate(most);
         }
         let series = matrix.series.iter().map(|series| self.series(series)).collect();
         Ok(if steps.instant { QueryResult::Vector(series) } else { QueryResult::Matrix(series) })
@@ -88,8 +93,10 @@ impl Evaluation<'_> {
                         let all = Grouping { without: false, labels: Vec::new() };
                         return self.range(range, Some(aggregation.grouping.as_ref().unwrap_or(&all))).await;
                     }
-                    let held = self.matrix(&aggregation.inner).await?;
+                    let mut held = self.matrix(&aggregation.inner).await?;
                     let grouping = aggregation.grouping.as_ref();
+                    // The result is at most as large as what it is made from.
+                    held.memory.grow(held.matrix.memory_bytes())?;
                     let result =
                         vector::apply(aggregation.function, aggregation.parameter, grouping, held.matrix);
                     drop(held.memory);
@@ -112,7 +119,8 @@ impl Evaluation<'_> {
                             binary::with_number(op, self.matrix(left).await?.matrix, *number, false, bool)
                         }
                         (left, right) => {
-                            let (left, right) = (self.matrix(left).await?, self.matrix(right).await?);
+                            let (mut left, right) = (self.matrix(left).await?, self.matrix(right).await?);
+                            left.memory.grow(left.matrix.memory_bytes() + right.matrix.memory_bytes())?;
                             binary::vectors(op, left.matrix, right.matrix, &binary.matching, bool)?
                         }
                     };

@@ -25,6 +25,7 @@ mod binary;
 mod error;
 mod evaluate;
 mod go_regex;
+mod groups;
 mod lexer;
 mod log_scan;
 mod matrix;

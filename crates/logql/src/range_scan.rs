@@ -16,13 +16,14 @@ use sandur_query::{
 };
 
 use crate::ast::{Conversion, Grouping, RangeAggregation, Unwrap};
+use crate::groups::{Groups, KeepIds, ToldBy};
 use crate::log_scan::row_hash;
 use crate::matrix::{Labels, Matrix, Series, sorted_labels};
 use crate::names::NameId;
 use crate::pipeline::{Pipeline, Worker, is_suspect, passes, rows_between};
 use crate::range::slots::{ABSENT, Accumulation, is_absent};
 use crate::range::{RangeFunction, RowValue, Setup};
-use crate::row::{ERROR, ERROR_DETAILS, ERROR_DETAILS_ID, ERROR_ID, Row, RunLabels};
+use crate::row::{ERROR, ERROR_DETAILS, Row, RunLabels};
 use crate::stage::Stage;
 use crate::units::{parse_bytes, parse_float, parse_go_duration};
 
@@ -171,15 +172,6 @@ struct RangeWork {
     workers: Mutex<Vec<RangeWorker>>,
 }
 
-/// Groups that a worker has met, by a key of name numbers and values.
-struct Groups {
-    keys: HashMap<Box<[u8]>, u32, FixedState>,
-    labels: Vec<Labels>,
-    key: Vec<u8>,
-    pairs: Vec<(NameId, u32, u32)>,
-    text: Vec<u8>,
-}
-
 struct RangeWorker {
     pipeline: Worker,
     unwrap: Option<RunningUnwrap>,
@@ -194,12 +186,6 @@ struct RunningUnwrap {
     label: NameId,
     conversion: Conversion,
     filters: Vec<Box<dyn Stage>>,
-}
-
-enum KeepIds {
-    All,
-    By(Vec<NameId>),
-    Without(Vec<NameId>),
 }
 
 impl Work for RangeWork {
@@ -248,13 +234,7 @@ impl RangeWork {
             pipeline,
             unwrap,
             keep,
-            groups: Groups {
-                keys: HashMap::default(),
-                labels: Vec::new(),
-                key: Vec::new(),
-                pairs: Vec::new(),
-                text: Vec::new(),
-            },
+            groups: Groups::default(),
             values: (scan.function.start)(setup),
             memory: self.context.budget().reserve(0)?,
         })
@@ -291,9 +271,9 @@ impl RangeWork {
         rows: std::ops::Range<u32>,
     ) -> Result<(), Error> {
         let base = RunLabels::new(page, &run.labels, &mut worker.pipeline.scratch.names);
-        let fixed = worker.fixed_group(&base, &self.scan.pipeline);
+        let told_by = worker.keep.told_by(&base, &self.scan.pipeline);
         let all_pass = worker.pipeline.stages.is_empty() && !worker.pipeline.filters_lines();
-        if fixed && all_pass && run.suspect.is_none() && self.unwrap_free() {
+        if told_by == ToldBy::Run && all_pass && run.suspect.is_none() && self.scan.unwrap.is_none() {
             return self.whole_run(worker, (page, lines), &base, rows);
         }
         let selected = worker.pipeline.select(lines, rows);
@@ -301,7 +281,9 @@ impl RangeWork {
         let RangeWorker { pipeline, unwrap, keep, groups, values, memory } = worker;
         let Worker { stages, wanted, scratch, .. } = pipeline;
         let mut row = Row::new(page, &base, wanted, scratch);
-        let (mut group, mut slot, mut slot_end) = (None, None, i64::MIN);
+        let (mut slot, mut slot_end) = (None, i64::MIN);
+        // By the number of the level; the first place serves when there is one group.
+        let mut known: [Option<u32>; Level::EVERY.len()] = Default::default();
         let (mut passed, mut duplicates) = (0, 0);
         for &index in &selected {
             let index = index as usize;
@@ -318,16 +300,7 @@ impl RangeWork {
             if !passes(stages, &mut row) {
                 continue;
             }
-            let value = match unwrap {
-                Some(unwrap) => match unwrapped(&mut row, unwrap) {
-                    Some(value) => value,
-                    None => continue,
-                },
-                None => match self.scan.function.value {
-                    RowValue::One => 1.0,
-                    RowValue::Bytes => row.line().len() as f64,
-                },
-            };
+            let Some(value) = self.value(&mut row, unwrap.as_mut()) else { continue };
             if let Some(stream) = stream
                 && is_suspect(run, timestamp)
                 && let Some(lines) = lines
@@ -341,9 +314,13 @@ impl RangeWork {
             if row.error().is_some() && !self.scan.keeps_errors {
                 return Err(pipeline_error(&row));
             }
-            let group = match (fixed, group) {
-                (true, Some(group)) => group,
-                _ => *group.insert(groups.find(&row, keep, memory)?),
+            let place = match told_by {
+                ToldBy::Run => 0,
+                ToldBy::Level | ToldBy::Row => page.level(index) as usize,
+            };
+            let group = match known[place] {
+                Some(group) if told_by != ToldBy::Row => group,
+                _ => *known[place].insert(groups.find(&row, keep, memory)?),
             };
             values.add(memory, group, slot, (timestamp, value))?;
             passed += 1;
@@ -354,8 +331,13 @@ impl RangeWork {
         Ok(())
     }
 
-    fn unwrap_free(&self) -> bool {
-        self.scan.unwrap.is_none()
+    /// What a row counts; `None` drops it.
+    fn value(&self, row: &mut Row<'_>, unwrap: Option<&mut RunningUnwrap>) -> Option<f64> {
+        match (unwrap, self.scan.function.value) {
+            (Some(unwrap), _) => unwrapped(row, unwrap),
+            (None, RowValue::One) => Some(1.0),
+            (None, RowValue::Bytes) => Some(row.line().len() as f64),
+        }
     }
 
     /// Rows of one group that all pass: only their numbers, or their lines' lengths, per slot.
@@ -526,75 +508,4 @@ fn pipeline_error(row: &Row<'_>) -> Error {
          The label filter can also be specified after unwrap. (e.g | unwrap latency | __error__=\"\" )\n",
         labels.join(", ")
     ))
-}
-
-impl RangeWorker {
-    /// Whether all rows of the run belong to one group: it is told by labels of the stream, which parsers
-    /// cannot take.
-    fn fixed_group(&self, base: &RunLabels<'_>, pipeline: &Pipeline) -> bool {
-        let KeepIds::By(names) = &self.keep else { return false };
-        let harmless =
-            |s: &Arc<dyn crate::stage::StageNode>| !s.effect().changes_labels || s.effect().only_extracts;
-        names.iter().all(|name| base.stream_has(*name)) && pipeline.stages.iter().all(harmless)
-    }
-}
-
-impl Groups {
-    /// The row's group.
-    fn find(&mut self, row: &Row<'_>, keep: &KeepIds, memory: &mut Reservation) -> Result<u32, Error> {
-        self.pairs.clear();
-        self.text.clear();
-        let (pairs, text) = (&mut self.pairs, &mut self.text);
-        let mut push = |name: NameId, value: &str| {
-            pairs.push((name, text.len() as u32, value.len() as u32));
-            text.extend_from_slice(value.as_bytes());
-        };
-        match keep {
-            KeepIds::By(names) => {
-                for &name in names {
-                    let value = match name {
-                        ERROR_ID | ERROR_DETAILS_ID => Some(row.value(name)).filter(|v| !v.is_empty()),
-                        _ => row.get(name),
-                    };
-                    if let Some(value) = value {
-                        push(name, value);
-                    }
-                }
-            }
-            KeepIds::All => row.for_each_label(|_, name, value| push(name, value)),
-            KeepIds::Without(names) => row.for_each_label(|_, name, value| {
-                if !names.contains(&name) {
-                    push(name, value);
-                }
-            }),
-        }
-        if !matches!(keep, KeepIds::By(_)) {
-            self.pairs.sort_unstable_by_key(|(name, ..)| *name);
-        }
-        self.key.clear();
-        for &(name, start, len) in &self.pairs {
-            self.key.extend_from_slice(&name.to_le_bytes());
-            self.key.extend_from_slice(&len.to_le_bytes());
-            self.key.extend_from_slice(&self.text[start as usize..(start + len) as usize]);
-        }
-        if let Some(&group) = self.keys.get(self.key.as_slice()) {
-            return Ok(group);
-        }
-        self.add(row, memory)
-    }
-
-    #[cold]
-    fn add(&mut self, row: &Row<'_>, memory: &mut Reservation) -> Result<u32, Error> {
-        memory.grow((self.key.len() + self.text.len() + 128 + self.pairs.len() * 64) as u64)?;
-        let names = &row.scratch.names;
-        let pairs = self.pairs.iter().map(|&(name, start, len)| {
-            let value = String::from_utf8_lossy(&self.text[start as usize..(start + len) as usize]);
-            (Arc::clone(names.name(name)), Arc::from(&*value))
-        });
-        let labels = sorted_labels(pairs.collect());
-        let group = self.labels.len() as u32;
-        self.labels.push(labels);
-        self.keys.insert(self.key.as_slice().into(), group);
-        Ok(group)
-    }
 }

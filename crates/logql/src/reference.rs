@@ -14,7 +14,8 @@ pub fn reference() -> String {
     for stage in STAGES {
         page.push_str(&format!("| {} | `{}` | {} |\n", stage.name, cell(stage.syntax), cell(stage.doc)));
     }
-    page.push_str("\n## Functions over windows\n\n| function | unwrap | by, without | what it gives |\n|---|---|---|---|\n");
+    page.push_str("\n## Functions over windows\n\n");
+    page.push_str("| function | unwrap | by, without | what it gives |\n|---|---|---|---|\n");
     for function in range::FUNCTIONS.iter().copied().flatten() {
         let unwrap = match function.unwrap {
             UnwrapUse::Forbidden => "no",

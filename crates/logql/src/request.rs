@@ -8,6 +8,9 @@ use crate::units::format_prometheus_duration;
 /// Points of one series of an answer.
 const POINTS_MAX: i64 = 11_000;
 
+const NOT_INSTANT: &str = "log queries are not supported as an instant query type, \
+    please change your query to a range query type";
+
 /// A query and its parameters.
 #[derive(Clone, Debug)]
 pub struct Request {
@@ -74,10 +77,7 @@ impl Steps {
 /// The range of a log query.
 pub fn log_range(request: &Request, limits: &Limits) -> Result<TimeRange, Error> {
     let Kind::Range { start_ns, end_ns, .. } = request.kind else {
-        return Err(Error::Invalid(
-            "log queries are not supported as an instant query type, please change your query to a range query type"
-                .to_owned(),
-        ));
+        return Err(Error::Invalid(NOT_INSTANT.to_owned()));
     };
     check_order(start_ns, end_ns)?;
     check_length(start_ns, end_ns, limits)?;

@@ -160,10 +160,31 @@ impl<'p> RunLabels<'p> {
         Self { stream, columns }
     }
 
-    /// Whether the stream has a label of this name.
-    pub fn stream_has(&self, name: NameId) -> bool {
-        self.stream.iter().any(|(n, _)| *n == name)
+    /// Where a label of this name would come from, before any stage.
+    pub fn place_of(&self, name: NameId) -> Place {
+        if self.stream.iter().any(|(n, _)| *n == name) {
+            return Place::Stream;
+        }
+        let mut columns = self.columns.iter().filter(|(n, _)| *n == name);
+        match (columns.next(), columns.next()) {
+            (None, _) => Place::Nowhere,
+            (Some((_, Column::Level)), None) => Place::Level,
+            _ => Place::Row,
+        }
     }
+}
+
+/// Where a label of a run's rows comes from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Place {
+    /// The stream: the same for all rows.
+    Stream,
+    /// The detected level.
+    Level,
+    /// Each row's structured metadata.
+    Row,
+    /// No row has it.
+    Nowhere,
 }
 
 /// A row and its labels, moved from row to row of a page.

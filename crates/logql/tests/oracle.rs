@@ -352,7 +352,8 @@ proptest! {
         let expected = metric.answer(&rows);
         for (name, source) in sources(&rows, seed) {
             let found = found_series(run(&source, &request));
-            prop_assert!(same(&found, &expected), "{name}: {}\nfound {found:#?}\nexpected {expected:#?}", request.query);
+            let query = &request.query;
+            prop_assert!(same(&found, &expected), "{name}: {query}\n{found:#?}\nnot {expected:#?}");
         }
     }
 

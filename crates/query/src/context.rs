@@ -22,6 +22,7 @@ struct Inner {
     started: Duration,
     timeout: Duration,
     cancelled: AtomicBool,
+    partial: AtomicBool,
     warnings: Mutex<Vec<String>>,
 }
 
@@ -40,6 +41,7 @@ impl QueryContext {
             started,
             timeout,
             cancelled: AtomicBool::new(false),
+            partial: AtomicBool::new(false),
             warnings: Mutex::default(),
         }))
     }
@@ -83,6 +85,17 @@ impl QueryContext {
             return Err(Error::Timeout(self.0.timeout));
         }
         Ok(())
+    }
+
+    /// Lets an answer that exceeds a limit on its size be cut with a warning, where it would fail otherwise:
+    /// for clients that ask for it.
+    pub fn allow_partial(&self) {
+        self.0.partial.store(true, Ordering::Relaxed);
+    }
+
+    /// Whether an answer that is too large is cut in place of refused.
+    pub fn allows_partial(&self) -> bool {
+        self.0.partial.load(Ordering::Relaxed)
     }
 
     /// Notes that the answer is incomplete or unusual; clients see it as a warning.

@@ -172,7 +172,8 @@ fn refusals_are_worded_as_loki_words_them() {
         ),
         (
             "0x10",
-            "parse error : unable to parse literal as a float: strconv.ParseFloat: parsing \"0x10\": invalid syntax",
+            "parse error : unable to parse literal as a float: \
+             strconv.ParseFloat: parsing \"0x10\": invalid syntax",
         ),
         (r#"sort(rate({a="b"}[5m])) by (x)"#, "parse error : sort and sort_desc doesn't allow grouping by "),
         (

@@ -19,8 +19,8 @@ const LOGFMT_ERROR: &str = "LogfmtParserErr";
 pub const SPEC: StageSpec = StageSpec {
     name: "logfmt",
     syntax: "| logfmt [--strict] [--keep-empty] [label[=\"key\"], ..]",
-    doc: "Extracts labels from `key=value` pairs: all of them, or the named ones. Damaged pairs are left out, \
-          with --strict they are an error; empty values are left out unless --keep-empty is given.",
+    doc: "Extracts labels from `key=value` pairs: all of them, or the named ones. Damaged pairs are left \
+          out, with --strict they are an error; empty values are left out unless --keep-empty is given.",
     parse,
 };
 

@@ -388,79 +388,58 @@ fn name<'a>(rest: &'a str, names: &[&str], length: Option<usize>) -> Option<(usi
 }
 
 fn read_part<'a>(fields: &mut Fields, part: Part<'_>, rest: &'a str) -> Option<&'a str> {
-    let number = |least, most| digits(rest, least, most);
-    Some(match part {
-        Part::Text(text) => rest.strip_prefix(text)?,
+    match part {
+        Part::Text(text) => rest.strip_prefix(text),
+        Part::LongDay => Some(name(rest, &DAYS, None)?.1),
+        Part::ShortDay => Some(name(rest, &DAYS, Some(3))?.1),
         Part::LongMonth | Part::ShortMonth => {
             let (n, after) = name(rest, &MONTHS, (part == Part::ShortMonth).then_some(3))?;
             fields.month = Some(n as i8 + 1);
-            after
-        }
-        Part::LongDay => name(rest, &DAYS, None)?.1,
-        Part::ShortDay => name(rest, &DAYS, Some(3))?.1,
-        Part::Month | Part::ZeroMonth => {
-            let (n, after) = number(if part == Part::ZeroMonth { 2 } else { 1 }, 2)?;
-            fields.month = Some(n as i8);
-            after
-        }
-        Part::Day | Part::ZeroDay | Part::SpaceDay => {
-            let trimmed = if part == Part::SpaceDay { rest.strip_prefix(' ').unwrap_or(rest) } else { rest };
-            let (n, after) = digits(trimmed, if part == Part::ZeroDay { 2 } else { 1 }, 2)?;
-            fields.day = Some(n as i8);
-            after
-        }
-        Part::DayOfYear => {
-            let (n, after) = number(3, 3)?;
-            fields.day_of_year = Some(n as i16);
-            after
-        }
-        Part::Hour | Part::ZeroHour12 | Part::Hour12 => {
-            let (n, after) = number(if part == Part::Hour12 { 1 } else { 2 }, 2)?;
-            fields.hour = n as i8;
-            after
-        }
-        Part::Minute | Part::ZeroMinute => {
-            let (n, after) = number(if part == Part::ZeroMinute { 2 } else { 1 }, 2)?;
-            fields.minute = n as i8;
-            after
-        }
-        Part::Second | Part::ZeroSecond => {
-            let (n, after) = number(if part == Part::ZeroSecond { 2 } else { 1 }, 2)?;
-            fields.second = n as i8;
-            after
-        }
-        Part::Year => {
-            let (n, after) = number(4, 4)?;
-            fields.year = Some(n as i16);
-            after
-        }
-        Part::ShortYear => {
-            let (n, after) = number(2, 2)?;
-            fields.year = Some(if n >= 69 { 1900 + n as i16 } else { 2000 + n as i16 });
-            after
+            Some(after)
         }
         Part::Half(_) => {
             let (n, after) = name(rest, &["AM", "PM"], None)?;
             fields.afternoon = Some(n == 1);
-            after
+            Some(after)
         }
         Part::ZoneName => {
             let letters = rest.len() - rest.trim_start_matches(|c: char| c.is_ascii_uppercase()).len();
-            if !(3..=5).contains(&letters) {
-                return None;
-            }
             // As in Go, an unknown abbreviation is a made-up zone at UTC.
             fields.offset = Some(fields.offset.unwrap_or(0));
-            &rest[letters..]
+            (3..=5).contains(&letters).then(|| &rest[letters..])
         }
         Part::Zone { z: true, .. } if rest.starts_with('Z') => {
             fields.offset = Some(0);
-            &rest[1..]
+            Some(&rest[1..])
         }
-        Part::Zone { colon, parts, .. } => read_zone(fields, rest, colon, parts)?,
-        Part::Fraction { zeros, .. } if !zeros && !rest.starts_with(['.', ',']) => rest,
-        Part::Fraction { .. } => read_fraction(fields, rest)?,
-    })
+        Part::Zone { colon, parts, .. } => read_zone(fields, rest, colon, parts),
+        Part::Fraction { zeros, .. } if !zeros && !rest.starts_with(['.', ',']) => Some(rest),
+        Part::Fraction { .. } => read_fraction(fields, rest),
+        _ => read_number(fields, part, rest),
+    }
+}
+
+fn read_number<'a>(fields: &mut Fields, part: Part<'_>, rest: &'a str) -> Option<&'a str> {
+    let (least, most) = match part {
+        Part::Month | Part::Day | Part::SpaceDay | Part::Hour12 | Part::Minute | Part::Second => (1, 2),
+        Part::DayOfYear => (3, 3),
+        Part::Year => (4, 4),
+        _ => (2, 2),
+    };
+    let padded = part == Part::SpaceDay && rest.starts_with(' ');
+    let (n, after) = digits(&rest[usize::from(padded)..], least, most)?;
+    let short = n as i8;
+    match part {
+        Part::Month | Part::ZeroMonth => fields.month = Some(short),
+        Part::Day | Part::ZeroDay | Part::SpaceDay => fields.day = Some(short),
+        Part::DayOfYear => fields.day_of_year = Some(n as i16),
+        Part::Hour | Part::ZeroHour12 | Part::Hour12 => fields.hour = short,
+        Part::Minute | Part::ZeroMinute => fields.minute = short,
+        Part::Second | Part::ZeroSecond => fields.second = short,
+        Part::Year => fields.year = Some(n as i16),
+        _ => fields.year = Some(if n >= 69 { 1900 + n as i16 } else { 2000 + n as i16 }),
+    }
+    Some(after)
 }
 
 fn read_zone<'a>(fields: &mut Fields, rest: &'a str, colon: bool, parts: u8) -> Option<&'a str> {

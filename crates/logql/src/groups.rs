@@ -1,0 +1,127 @@
+//! Groups of rows: the labels that a range aggregation keeps, as small numbers of one worker.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use foldhash::fast::FixedState;
+use sandur_base::Reservation;
+use sandur_query::Error;
+
+use crate::matrix::{Labels, sorted_labels};
+use crate::names::NameId;
+use crate::pipeline::Pipeline;
+use crate::row::{ERROR_DETAILS_ID, ERROR_ID, Place, Row, RunLabels};
+
+/// Which labels tell groups apart.
+pub enum KeepIds {
+    /// Any.
+    All,
+    /// These, sorted by name.
+    By(Vec<NameId>),
+    /// All but these.
+    Without(Vec<NameId>),
+}
+
+/// The groups that a worker has met, by a key of name numbers and values.
+#[derive(Default)]
+pub struct Groups {
+    keys: HashMap<Box<[u8]>, u32, FixedState>,
+    /// The labels of each group.
+    pub labels: Vec<Labels>,
+    key: Vec<u8>,
+    pairs: Vec<(NameId, u32, u32)>,
+    text: Vec<u8>,
+}
+
+/// What tells the groups of a run's rows apart.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub enum ToldBy {
+    /// Nothing: all rows belong to one group.
+    Run,
+    /// The detected level.
+    Level,
+    /// More.
+    Row,
+}
+
+impl KeepIds {
+    /// What tells the groups of a run's rows apart. Parsers cannot take labels of the stream.
+    pub fn told_by(&self, base: &RunLabels<'_>, pipeline: &Pipeline) -> ToldBy {
+        let Self::By(names) = self else { return ToldBy::Row };
+        let changing = || pipeline.stages.iter().map(|s| s.effect()).filter(|e| e.changes_labels);
+        if changing().any(|effect| !effect.only_extracts) {
+            return ToldBy::Row;
+        }
+        let parses = changing().next().is_some();
+        let mut told_by = ToldBy::Run;
+        for name in names {
+            match base.place_of(*name) {
+                Place::Stream => {}
+                Place::Nowhere if !parses && !matches!(*name, ERROR_ID | ERROR_DETAILS_ID) => {}
+                Place::Level if !parses => told_by = ToldBy::Level,
+                _ => return ToldBy::Row,
+            }
+        }
+        told_by
+    }
+}
+
+impl Groups {
+    /// The row's group.
+    pub fn find(&mut self, row: &Row<'_>, keep: &KeepIds, memory: &mut Reservation) -> Result<u32, Error> {
+        self.pairs.clear();
+        self.text.clear();
+        let (pairs, text) = (&mut self.pairs, &mut self.text);
+        let mut push = |name: NameId, value: &str| {
+            pairs.push((name, text.len() as u32, value.len() as u32));
+            text.extend_from_slice(value.as_bytes());
+        };
+        match keep {
+            KeepIds::By(names) => {
+                for &name in names {
+                    let value = match name {
+                        ERROR_ID | ERROR_DETAILS_ID => Some(row.value(name)).filter(|v| !v.is_empty()),
+                        _ => row.get(name),
+                    };
+                    if let Some(value) = value {
+                        push(name, value);
+                    }
+                }
+            }
+            KeepIds::All => row.for_each_label(|_, name, value| push(name, value)),
+            KeepIds::Without(names) => row.for_each_label(|_, name, value| {
+                if !names.contains(&name) {
+                    push(name, value);
+                }
+            }),
+        }
+        if !matches!(keep, KeepIds::By(_)) {
+            self.pairs.sort_unstable_by_key(|(name, ..)| *name);
+        }
+        self.key.clear();
+        for &(name, start, len) in &self.pairs {
+            self.key.extend_from_slice(&name.to_le_bytes());
+            self.key.extend_from_slice(&len.to_le_bytes());
+            self.key.extend_from_slice(&self.text[start as usize..(start + len) as usize]);
+        }
+        if let Some(&group) = self.keys.get(self.key.as_slice()) {
+            return Ok(group);
+        }
+        self.add(row, memory)
+    }
+
+    #[cold]
+    fn add(&mut self, row: &Row<'_>, memory: &mut Reservation) -> Result<u32, Error> {
+        memory.grow((self.key.len() + self.text.len() + 128 + self.pairs.len() * 64) as u64)?;
+        let names = &row.scratch.names;
+        let pairs = self.pairs.iter().map(|&(name, start, len)| {
+            let value = String::from_utf8_lossy(&self.text[start as usize..(start + len) as usize]);
+            (Arc::clone(names.name(name)), Arc::from(&*value))
+        });
+        let labels = sorted_labels(pairs.collect());
+        let group = self.labels.len() as u32;
+        self.labels.push(labels);
+        self.keys.insert(self.key.as_slice().into(), group);
+        Ok(group)
+    }
+}
