@@ -238,7 +238,7 @@ impl Merger {
         let memory = entry.line_memory_bytes() + entry.narrow_memory_bytes(wanted);
         let memory = self.budget.reserve(memory)?;
         let mut narrow = entry.decode_narrow(&bytes.narrow, wanted).map_err(self.damaged(page))?;
-        let lines = entry.decode_lines(&bytes.lines).map_err(self.damaged(page))?;
+        let lines = entry.decode_lines(&bytes.lines, &narrow.timestamps).map_err(self.damaged(page))?;
         for run in &mut narrow.runs {
             run.stream = self.ordinals[page.input][run.stream as usize];
         }

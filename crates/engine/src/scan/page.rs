@@ -43,6 +43,8 @@ pub struct BlockPage {
     pub narrow: Bytes,
     /// The lines as stored, when they are wanted.
     pub lines: Option<Bytes>,
+    /// Timestamps of the page's rows, once they are decoded; lines are stored relative to them.
+    pub timestamps: Vec<i64>,
     /// Memory of the stored bytes.
     pub memory: Reservation,
 }
@@ -56,13 +58,16 @@ impl BlockPage {
         Wanted { metadata: self.selection.columns.metadata }
     }
 
-    fn decode(&self) -> Result<LogPage, sandur_format::Error> {
+    fn decode(&mut self) -> Result<LogPage, sandur_format::Error> {
         let entry = self.entry();
         if let Some(lines) = &self.lines {
             // Checked now: a page whose lines are damaged has no rows at all, rather than half of them.
             entry.lines.check("line column", lines)?;
         }
         let page = entry.decode_narrow(&self.narrow, self.wanted())?;
+        if self.lines.is_some() {
+            self.timestamps.clone_from(&page.timestamps);
+        }
         let selection = &self.selection;
         let mut runs = Vec::new();
         for run in page.runs.iter().filter(|run| selection.streams.contains(run.stream)) {
@@ -93,7 +98,7 @@ impl PageTask for BlockPage {
 
     fn memory_bytes(&self) -> u64 {
         let lines = if self.lines.is_some() { self.entry().line_memory_bytes() } else { 0 };
-        lines + self.entry().narrow_memory_bytes(self.wanted())
+        lines + self.entry().narrow_memory_bytes(self.wanted()) + u64::from(self.entry().rows) * 8
     }
 
     fn narrow(&mut self) -> Result<LogPage, Error> {
@@ -110,7 +115,7 @@ impl PageTask for BlockPage {
     fn lines(&mut self) -> Result<LineColumn, Error> {
         let stored =
             self.lines.take().ok_or_else(|| Error::Internal("lines were not asked for".to_owned()))?;
-        let lines = self.entry().decode_lines(&stored);
+        let lines = self.entry().decode_lines(&stored, &self.timestamps);
         let meta = &self.selection.block.meta;
         let lines = lines.map_err(|reason| Error::Corrupt(ReadError::damaged(meta, reason).to_string()))?;
         self.memory.shrink(stored.len() as u64);

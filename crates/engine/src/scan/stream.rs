@@ -182,7 +182,8 @@ async fn fetch(
         for (position, selection, index, memory) in pages {
             let narrow = bytes.next().expect("one answer per piece");
             let lines = selection.columns.lines.then(|| bytes.next().expect("one answer per piece"));
-            let page: Box<dyn PageTask> = Box::new(BlockPage { selection, index, narrow, lines, memory });
+            let page: Box<dyn PageTask> =
+                Box::new(BlockPage { selection, index, narrow, lines, timestamps: Vec::new(), memory });
             items[position] = Some(ScanItem::Page(page));
         }
     }

@@ -84,7 +84,7 @@ fn version_1_is_read() {
     let mut seen = [0u32; 3];
     for entry in footer.pages() {
         let narrow = entry.decode_narrow(&cut(entry.narrow.range()), Wanted { metadata: true }).unwrap();
-        let lines = entry.decode_lines(&cut(entry.lines.range())).unwrap();
+        let lines = entry.decode_lines(&cut(entry.lines.range()), &narrow.timestamps).unwrap();
         let segment = footer.filter_segment_of(entry.index).unwrap();
         let filters = segment.open(cut(segment.range())).unwrap();
         for run in &narrow.runs {

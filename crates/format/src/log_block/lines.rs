@@ -4,6 +4,9 @@
 //! found by looking for it and nothing else is stored; otherwise the lengths stand before the text.
 //! New codecs are added here and nowhere else.
 //!
+//! Lines with structure are stored as shapes and slots, if that is smaller; the rows' timestamps, which
+//! lines often repeat, are then needed to read them.
+//!
 //! Layout: codec (u8), flags (u8, bit 0: lengths follow), text length (LEB128), lengths as bit-packed
 //! blocks when flagged, the coded text.
 
@@ -15,17 +18,42 @@ use crate::codec::varint::put_varint;
 use crate::codec::{bitpack, compress};
 use crate::error::Error;
 use crate::log_block::limits::{PART_LINES, TEXT_BYTES_MAX};
+use crate::shapes::{self, ShapeScratch};
 
 /// The text as it is.
 pub const STORED: u8 = compress::STORED;
 /// The text as one zstd frame.
 pub const ZSTD: u8 = compress::ZSTD;
+/// The text as shapes and slots; see [`crate::shapes`]. Needs the timestamps of the rows to be read.
+pub const SHAPES: u8 = 2;
 
 const HAS_LENGTHS: u8 = 1;
 
-/// Appends the column of `text`, whose lines end at `ends`.
-pub(crate) fn put_lines(out: &mut Vec<u8>, text: &[u8], ends: &[u32], zstd_level: i32) -> u8 {
+/// The lines of a page before they are coded.
+pub(crate) struct Lines<'a> {
+    /// Every line followed by `\n`.
+    pub(crate) text: &'a [u8],
+    /// Where the lines end.
+    pub(crate) ends: &'a [u32],
+    /// Timestamps of the rows.
+    pub(crate) timestamps: &'a [i64],
+}
+
+/// Appends the column in the codec that suits its lines and gives the codec.
+pub(crate) fn put_lines(
+    out: &mut Vec<u8>,
+    lines: &Lines<'_>,
+    scratch: &mut ShapeScratch,
+    zstd_level: i32,
+) -> u8 {
+    let Lines { text, ends, timestamps } = *lines;
     let start = out.len();
+    out.extend_from_slice(&[SHAPES, 0]);
+    put_varint(out, text.len() as u64);
+    if shapes::encode(text, ends, timestamps, scratch, out) {
+        return SHAPES;
+    }
+    out.truncate(start);
     let unambiguous = memchr::memchr_iter(b'\n', text).count() == ends.len();
     out.push(ZSTD);
     out.push(if unambiguous { 0 } else { HAS_LENGTHS });
@@ -41,7 +69,12 @@ pub(crate) fn put_lines(out: &mut Vec<u8>, text: &[u8], ends: &[u32], zstd_level
 }
 
 /// Decodes a column of `rows` lines that stands at `offset` of its object. The checksum was compared.
-pub(crate) fn get_lines(bytes: &Bytes, rows: u32, offset: u64) -> Result<LineColumn, Error> {
+pub(crate) fn get_lines(
+    bytes: &Bytes,
+    timestamps: &[i64],
+    rows: u32,
+    offset: u64,
+) -> Result<LineColumn, Error> {
     let mut reader = Reader::new(PART_LINES, offset, bytes);
     let codec = reader.u8()?;
     let flags = reader.u8()?;
@@ -55,6 +88,14 @@ pub(crate) fn get_lines(bytes: &Bytes, rows: u32, offset: u64) -> Result<LineCol
         _ => Some(ends_of(&mut reader, rows, length)?),
     };
     let at = reader.position();
+    if codec == SHAPES {
+        let column = shapes::decode(&bytes[at..], timestamps, length)?;
+        return if column.ends.len() == rows {
+            Ok(column)
+        } else {
+            Err(reader.malformed("there are not as many lines as rows"))
+        };
+    }
     let text = match codec {
         STORED => bytes.slice(at..),
         ZSTD => Bytes::from(compress::get_zstd(&bytes[at..], length, PART_LINES, reader.offset())?),

@@ -4,10 +4,11 @@ use bytes::Bytes;
 use sandur_model::Level;
 
 use crate::log_block::limits::TEXT_BYTES_MAX;
-use crate::log_block::lines::put_lines;
+use crate::log_block::lines::{Lines, put_lines};
 use crate::log_block::metadata::MetadataBuilder;
 use crate::log_block::narrow::{NarrowColumns, Run, put_narrow};
 use crate::needle::{FilterBuilder, PageFilter};
+use crate::shapes::ShapeScratch;
 
 /// Pages with less text have no filter: reading the page is as cheap as reading a filter.
 const FILTER_TEXT_MIN: usize = 8 << 10;
@@ -22,6 +23,7 @@ pub(crate) struct PageBuilder {
     runs: Vec<Run>,
     metadata: MetadataBuilder,
     filter: FilterBuilder,
+    shapes: ShapeScratch,
     scratch: Vec<u8>,
 }
 
@@ -104,7 +106,8 @@ impl PageBuilder {
     pub(crate) fn finish(&mut self, zstd_level: i32) -> EncodedPage {
         let rows = self.rows();
         self.scratch.clear();
-        let line_codec = put_lines(&mut self.scratch, &self.text, &self.ends, zstd_level);
+        let column = Lines { text: &self.text, ends: &self.ends, timestamps: &self.timestamps };
+        let line_codec = put_lines(&mut self.scratch, &column, &mut self.shapes, zstd_level);
         let lines = Bytes::copy_from_slice(&self.scratch);
         let filter = if self.text.len() >= FILTER_TEXT_MIN {
             self.filter.add_text(&self.text);

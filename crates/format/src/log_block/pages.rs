@@ -77,10 +77,11 @@ impl PageEntry {
         Ok(page)
     }
 
-    /// Decodes the lines from the bytes of [`PageEntry::lines`], after comparing checksums.
-    pub fn decode_lines(&self, bytes: &Bytes) -> Result<LineColumn, Error> {
+    /// Decodes the lines from the bytes of [`PageEntry::lines`], after comparing checksums. `timestamps` are
+    /// those of the page's rows: lines that repeat them are stored without.
+    pub fn decode_lines(&self, bytes: &Bytes, timestamps: &[i64]) -> Result<LineColumn, Error> {
         self.lines.check(PART_LINES, bytes)?;
-        lines::get_lines(bytes, self.rows, self.lines.offset)
+        lines::get_lines(bytes, timestamps, self.rows, self.lines.offset)
     }
 }
 

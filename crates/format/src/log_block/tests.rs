@@ -69,7 +69,7 @@ fn cut(block: &Bytes, range: std::ops::Range<u64>) -> Bytes {
 
 fn read_page(block: &Bytes, entry: &PageEntry) -> Result<Vec<TestRow>, Error> {
     let narrow = entry.decode_narrow(&cut(block, entry.narrow.range()), Wanted { metadata: true })?;
-    let lines = entry.decode_lines(&cut(block, entry.lines.range()))?;
+    let lines = entry.decode_lines(&cut(block, entry.lines.range()), &narrow.timestamps)?;
     let mut rows = Vec::new();
     for run in &narrow.runs {
         for row in run.start as usize..run.end as usize {
@@ -546,8 +546,9 @@ proptest! {
             let (lines, narrow) = (hostile(entry.lines.range()), hostile(entry.narrow.range()));
             entry.lines.crc = crate::codec::crc32c(&lines);
             entry.narrow.crc = crate::codec::crc32c(&narrow);
-            let _ = entry.decode_lines(&lines);
-            let _ = entry.decode_narrow(&narrow, Wanted { metadata: true });
+            let narrow = entry.decode_narrow(&narrow, Wanted { metadata: true });
+            let timestamps = narrow.map_or_else(|_| vec![0; entry.rows as usize], |narrow| narrow.timestamps);
+            let _ = entry.decode_lines(&lines, &timestamps);
         }
     }
 

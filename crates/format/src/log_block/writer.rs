@@ -217,7 +217,7 @@ impl BlockWriter {
         self.cut_page();
         let entry = copy.entry;
         let mut narrow = entry.decode_narrow(&copy.narrow, Wanted { metadata: true })?;
-        let lines = entry.decode_lines(&copy.lines)?;
+        let lines = entry.decode_lines(&copy.lines, &narrow.timestamps)?;
         for run in &mut narrow.runs {
             let ordinal = copy.ordinals.get(run.stream as usize).copied();
             let known = ordinal.filter(|&ordinal| (ordinal as usize) < self.streams.len());

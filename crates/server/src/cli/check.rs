@@ -106,9 +106,9 @@ async fn check_block(store: &Store, meta: &BlockMeta) -> Result<u64, String> {
     // Lines and narrow columns lie in two rows beside each other: each is read through a window of its own.
     for page in footer.pages() {
         let bytes = narrow.read(page.narrow).await?;
-        page.decode_narrow(&bytes, Wanted { metadata: true }).map_err(|e| e.to_string())?;
+        let columns = page.decode_narrow(&bytes, Wanted { metadata: true }).map_err(|e| e.to_string())?;
         let bytes = wide.read(page.lines).await?;
-        page.decode_lines(&bytes).map_err(|e| e.to_string())?;
+        page.decode_lines(&bytes, &columns.timestamps).map_err(|e| e.to_string())?;
         count += 2;
     }
     for segment in footer.filter_segments() {

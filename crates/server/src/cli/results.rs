@@ -37,6 +37,16 @@ pub enum Data {
 }
 
 impl Data {
+    /// Whether nothing was found.
+    pub fn is_empty(&self) -> bool {
+        match self {
+            Self::Streams(streams) => streams.iter().all(|s| s.values.is_empty()),
+            Self::Matrix(series) => series.is_empty(),
+            Self::Vector(series) => series.is_empty(),
+            Self::Scalar(_) => false,
+        }
+    }
+
     /// How much it is: `12 lines`, `3 series`.
     pub fn size_in_words(&self) -> String {
         match self {

@@ -4,7 +4,8 @@
 //! quickly, then live) through the same HTTP API that everyone uses, and goes on until Ctrl-C.
 
 mod machine_logs;
-mod services;
+mod queries;
+mod shop;
 
 use std::io::{IsTerminal, Write};
 use std::path::Path;
@@ -14,22 +15,22 @@ use std::time::Duration;
 use clap::{Arg, ArgMatches, Command};
 use sandur_base::units::ByteSize;
 use sandur_base::{Env, Shutdown};
+use sandur_catalog::{Catalog, CatalogOptions};
+use sandur_model::SECOND_NS;
 
 use super::client::Client;
 use super::failed::Failed;
 use super::paint::{Ink, Paint};
-use super::push::{Input, Positions, Sender, Sent, Shipper, push_body};
+use super::push::{Input, Positions, Sender, Sent, Shipper};
+use super::target::open_store;
 use crate::config::Settings;
 use crate::roles::{self, Server};
-use services::Shop;
+use shop::Shop;
 
-/// Requests of customers per second, live and in the past that is made up at the start.
-const LIVE_RATE: u64 = 25;
-const PAST_RATE: u64 = 8;
-/// Past that is made up.
-const PAST: Duration = Duration::from_secs(3_600);
-/// Interval of live pushes.
-const TICK: Duration = Duration::from_secs(1);
+/// Seconds of the past that are made up at the start.
+const PAST_S: i64 = 3_600;
+/// Seconds in one push while the past or what was missed is caught up with.
+const PIECE_S: i64 = 120;
 
 /// The command.
 pub fn command() -> Command {
@@ -45,19 +46,6 @@ pub fn command() -> Command {
         .arg(listen)
         .arg(length)
 }
-
-/// Five queries over what the demo ships, each with what it shows.
-const QUERIES: [(&str, &str, &str); 5] = [
-    ("errors of the shop", "{env=\"demo\"} | detected_level=\"error\"", ""),
-    ("slow payments, from JSON", "{service=\"payments\"} | json | duration_ms > 1000", ""),
-    (
-        "lines per level and minute",
-        "sum by (detected_level) (count_over_time({env=\"demo\"}[1m]))",
-        " --step 1m",
-    ),
-    ("requests per second by service", "sum by (service) (rate({env=\"demo\"}[5m]))", " --instant"),
-    ("this machine's own logs", "{job=\"machine\"}", " --since 30d"),
-];
 
 /// Runs until Ctrl-C.
 pub async fn run(matches: &ArgMatches) -> Result<ExitCode, Failed> {
@@ -78,10 +66,13 @@ pub async fn run(matches: &ArgMatches) -> Result<ExitCode, Failed> {
     let _signals = env.spawn("signals", roles::watch_signals(stop.clone()));
     let signal = stop.signal();
     let sender = Sender { env: env.clone(), client: Client::new(&address, None)?, retries: 10 };
-    let mut demo = Demo { env: env.clone(), sender, shop: Shop::new(env.clone()), lines: 0, bytes: 0 };
+    let now = env.now_ns().div_euclid(SECOND_NS);
+    let shop = Shop::with_trouble(now - PAST_S, now);
+    let mut demo = Demo { env: env.clone(), sender, shop, next: now - PAST_S, lines: 0, bytes: 0 };
     let work = async {
-        demo.load().await?;
-        demo.introduce(&address, &paint).await;
+        demo.load_past(now).await?;
+        demo.load_files().await;
+        demo.introduce(&address, &paint).await?;
         demo.live().await
     };
     let outcome = tokio::select! {
@@ -91,7 +82,7 @@ pub async fn run(matches: &ArgMatches) -> Result<ExitCode, Failed> {
     };
     eprintln!("\nstopping: flushing to {store} ...");
     server.stop().await?;
-    demo.farewell(&store);
+    demo.farewell(&store).await?;
     outcome.map(|()| ExitCode::SUCCESS)
 }
 
@@ -119,7 +110,7 @@ async fn start(env: &Env, settings: Settings) -> Result<Server, Failed> {
         .is_err_and(|e| e.kind() == std::io::ErrorKind::AddrInUse);
     let mut settings = settings;
     if taken {
-        eprintln!("{} is in use; taking a free port", settings.listen);
+        eprintln!("{} is in use; taking a free port (or choose one with --listen)", settings.listen);
         settings.listen = "127.0.0.1:0".to_owned();
     }
     Server::start(env.clone(), settings).await
@@ -129,22 +120,31 @@ struct Demo {
     env: Env,
     sender: Sender,
     shop: Shop,
+    /// First second of the shop that is not shipped.
+    next: i64,
     lines: u64,
     bytes: u64,
 }
 
 impl Demo {
-    /// The shop's past and the machine's files.
-    async fn load(&mut self) -> Result<(), Failed> {
-        eprintln!("loading an hour of a made-up shop ...");
-        let now = self.env.now_ns();
-        let (start, step) = (now - PAST.as_nanos() as i64, 300_000_000_000);
-        for from in (start..now).step_by(step as usize) {
-            self.ship(from, (from + step).min(now), PAST_RATE).await?;
+    /// The shop's last hour.
+    async fn load_past(&mut self, now: i64) -> Result<(), Failed> {
+        eprintln!("loading the last hour of a made-up shop ...");
+        while self.next < now {
+            self.ship((self.next + PIECE_S).min(now)).await?;
+            let minutes = (PAST_S - (now - self.next)) / 60;
+            show_progress(&format!("{minutes} of {} minutes, {} lines", PAST_S / 60, self.lines));
         }
+        end_progress();
+        eprintln!("loaded {} lines, {}", self.lines, ByteSize(self.bytes));
+        Ok(())
+    }
+
+    /// The machine's files.
+    async fn load_files(&mut self) {
         let files = machine_logs::files();
         let total: u64 = files.iter().map(|(_, bytes)| bytes).sum();
-        eprintln!("loading {} log files of this machine, {} ...", files.len(), ByteSize(total));
+        eprintln!("loading {} readable log files of this machine, {} ...", files.len(), ByteSize(total));
         let mut shipper = Shipper::new(self.sender.clone(), Positions::none(), true);
         for (path, _) in files {
             let name = machine_logs::name_of(&path);
@@ -158,85 +158,92 @@ impl Demo {
         self.lines += lines;
         self.bytes += bytes;
         shipper.finish();
-        Ok(())
     }
 
-    async fn ship(&mut self, from: i64, to: i64, rate: u64) -> Result<(), Failed> {
-        let streams = self.shop.lines(from, to, rate);
-        if let Sent::Partly(text) = self.sender.send(push_body(&streams)).await? {
+    /// Ships what the shop wrote before the second `to` and is not shipped yet.
+    async fn ship(&mut self, to: i64) -> Result<(), Failed> {
+        let written = self.shop.write(&self.env, self.next, to).await;
+        if let Sent::Partly(text) = self.sender.send(written.body).await? {
             return Err(Failed::new(format!("the server left lines out: {text}")));
         }
-        self.lines += streams.iter().map(|s| s.count()).sum::<u64>();
-        self.bytes += streams.iter().map(|s| s.line_bytes()).sum::<u64>();
+        self.next = to;
+        self.lines += written.lines;
+        self.bytes += written.bytes;
         Ok(())
     }
 
     /// Address and queries, each tried once.
-    async fn introduce(&self, address: &str, paint: &Paint) {
+    async fn introduce(&self, address: &str, paint: &Paint) -> Result<(), Failed> {
+        let proposals = queries::propose(&self.env, &self.sender.client).await?;
         let program = std::env::args().next().unwrap_or_else(|| "sandur".to_owned());
-        let named =
-            if address == "http://127.0.0.1:3100" { String::new() } else { format!(" --addr {address}") };
-        eprintln!(
-            "\n{} {address} is a Loki data source for Grafana and logcli.",
-            paint.ink(Ink::Strong, "Ready.")
-        );
-        eprintln!("Queries worth trying, in another terminal:\n");
-        for (what, query, more) in QUERIES {
-            let found = self.try_query(query, more).await;
-            eprintln!("  {}", paint.ink(Ink::Dim, &format!("# {what}: {found}")));
-            eprintln!("  {program} query{named} '{query}'{more}");
+        let named = match address {
+            "http://127.0.0.1:3100" => String::new(),
+            other => format!(" --addr {other}"),
+        };
+        let ready = paint.ink(Ink::Strong, "Ready.");
+        eprintln!("\n{ready} {address} is a Loki data source for Grafana and logcli.");
+        eprintln!("{} queries worth trying, in another terminal:\n", proposals.len());
+        for proposal in &proposals {
+            eprintln!("  {}", paint.ink(Ink::Dim, &proposal.comment()));
+            eprintln!("  {}", proposal.command(&program, &named));
         }
         eprintln!("  {}", paint.ink(Ink::Dim, "# and live:"));
-        eprintln!("  {program} tail{named} '{{service=\"checkout\"}}'");
+        eprintln!("  {program} tail{named} '{{app=\"checkout\"}}'");
         eprintln!("\nLines keep coming. Ctrl-C stops.\n");
+        Ok(())
     }
 
-    async fn try_query(&self, query: &str, more: &str) -> String {
-        let now = self.env.now_ns();
-        let back: i64 = if more.contains("30d") { 30 * 86_400 } else { 3_600 };
-        let range = [("start", (now - back * 1_000_000_000).to_string()), ("end", now.to_string())];
-        let (path, mut pairs) = match more.contains("--instant") {
-            true => ("/loki/api/v1/query", vec![("time", now.to_string())]),
-            false => ("/loki/api/v1/query_range", range.to_vec()),
-        };
-        pairs.push(("query", query.to_owned()));
-        if more.contains("--step") {
-            pairs.push(("step", "1m".to_owned()));
-        }
-        let began = self.env.monotonic();
-        let answer = self.sender.client.get(path, &pairs).await;
-        let took = (self.env.monotonic() - began).as_millis();
-        let read = answer.map_err(Failed::from).and_then(|body| super::results::read(&body));
-        match read {
-            Ok(answer) => format!("{} in {took} ms", answer.data.size_in_words()),
-            Err(failed) => format!("failed: {}", failed.message()),
-        }
-    }
-
-    /// Ships the shop's present for ever.
+    /// Ships the shop's present for ever; a second that fails is said and left out.
     async fn live(&mut self) -> Result<(), Failed> {
-        let mut from = self.env.now_ns();
         loop {
-            self.env.sleep(TICK).await;
-            let now = self.env.now_ns();
-            self.ship(from, now, LIVE_RATE).await?;
-            from = now;
-            if std::io::stderr().is_terminal() {
-                eprint!("\r{} lines, {} shipped  ", self.lines, ByteSize(self.bytes));
-                let _ = std::io::stderr().flush();
+            let wait = (self.next + 1) * SECOND_NS - self.env.now_ns();
+            self.env.sleep(Duration::from_nanos(wait.max(0) as u64)).await;
+            let now = self.env.now_ns().div_euclid(SECOND_NS);
+            let to = now.clamp(self.next, self.next + PIECE_S);
+            if let Err(failed) = self.ship(to).await {
+                end_progress();
+                eprintln!("a push failed, going on: {}", failed.message());
+                self.next = to;
             }
+            show_progress(&format!("{} lines, {} shipped", self.lines, ByteSize(self.bytes)));
         }
     }
 
-    fn farewell(&self, store: &str) {
+    /// What the stopped server leaves behind.
+    async fn farewell(&self, store: &str) -> Result<(), Failed> {
+        let stored = open_store(store, &self.env).await?;
+        let catalog = Catalog::open(stored, self.env.clone(), CatalogOptions::default()).await;
+        let catalog =
+            catalog.map_err(|e| Failed::new(format!("stopped; cannot read what {store} holds: {e}")))?;
+        let snapshot = catalog.snapshot();
+        let rows: u64 = snapshot.all_blocks().map(|block| block.rows).sum();
         let path = store.strip_prefix("file://").unwrap_or(store);
-        let kept = ByteSize(size_of(Path::new(path)));
         eprintln!(
-            "kept {} lines ({} of text) of this run in {path}, which takes {kept} on disk.\n\
+            "kept {rows} rows in {} blocks in {path}, which takes {} on disk \
+             (this run shipped {} lines, {} of text).\n\
              `sandur serve --store {path}` serves them again; delete the directory to forget them.",
+            snapshot.block_count(),
+            ByteSize(size_of(Path::new(path))),
             self.lines,
             ByteSize(self.bytes),
         );
+        Ok(())
+    }
+}
+
+/// Shows a line that is overwritten by the next one, to people only.
+fn show_progress(text: &str) {
+    if std::io::stderr().is_terminal() {
+        eprint!("\r{text}  ");
+        // Without it the terminal is only late.
+        let _ = std::io::stderr().flush();
+    }
+}
+
+/// Clears the line of [`show_progress`].
+fn end_progress() {
+    if std::io::stderr().is_terminal() {
+        eprint!("\r\x1b[K");
     }
 }
 

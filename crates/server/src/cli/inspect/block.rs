@@ -67,8 +67,8 @@ fn show_streams(footer: &Footer, most: usize) {
 
 async fn show_rows(object: &Object, footer: &Footer, page: &PageEntry, most: usize) -> Result<(), String> {
     let (lines, narrow) = (object.read(page.lines.range()).await?, object.read(page.narrow.range()).await?);
-    let lines = page.decode_lines(&lines).map_err(|e| e.to_string())?;
     let columns = page.decode_narrow(&narrow, Wanted { metadata: true }).map_err(|e| e.to_string())?;
+    let lines = page.decode_lines(&lines, &columns.timestamps).map_err(|e| e.to_string())?;
     if let Some(run) = columns.runs.first() {
         for row in (run.start as usize..run.end as usize).take(most) {
             let metadata: Vec<String> = columns

@@ -1,0 +1,164 @@
+//! Queries that the demo proposes: only such that find something in what it shipped.
+
+use sandur_base::Env;
+
+use crate::cli::client::Client;
+use crate::cli::failed::Failed;
+use crate::cli::results;
+
+/// How many are proposed.
+pub const PROPOSED: usize = 5;
+/// Nanoseconds of an hour, the range of `sandur query` without options.
+const HOUR_NS: i64 = 3_600 * 1_000_000_000;
+
+/// How a query is asked, beyond its text.
+#[derive(Clone, Copy)]
+enum Ask {
+    /// Over the last hour.
+    Hour,
+    /// Over the last thirty days: log files may be old.
+    Month,
+    /// Over the last hour, a point per minute.
+    Minutes,
+    /// Now.
+    Instant,
+}
+
+impl Ask {
+    /// Options of `sandur query` that ask this way.
+    fn options(self) -> &'static str {
+        match self {
+            Self::Hour => "",
+            Self::Month => " --since 30d",
+            Self::Minutes => " --step 1m",
+            Self::Instant => " --instant",
+        }
+    }
+}
+
+/// A query and what it shows.
+pub struct Query {
+    shows: &'static str,
+    text: &'static str,
+    ask: Ask,
+}
+
+/// By preference; the last ones stand in where a machine has no logs of its own.
+const CANDIDATES: [Query; 7] = [
+    Query {
+        shows: "errors of every service, whatever its format",
+        text: r#"{env="demo"} | detected_level="error""#,
+        ask: Ask::Hour,
+    },
+    Query {
+        shows: "slow payments, out of nested JSON",
+        text: r#"{app="payments"} | json | duration_ms > 1000 | line_format "{{.user_name}} waited {{.duration_ms}} ms: {{.msg}}""#,
+        ask: Ask::Hour,
+    },
+    Query {
+        shows: "lines per level and minute: incidents stand out",
+        text: r#"sum by (detected_level) (count_over_time({env="demo"}[1m]))"#,
+        ask: Ask::Minutes,
+    },
+    Query {
+        shows: "lines per second by service",
+        text: r#"sum by (app) (rate({env="demo"}[5m]))"#,
+        ask: Ask::Instant,
+    },
+    Query { shows: "this machine's own logs", text: r#"{job="machine"}"#, ask: Ask::Month },
+    Query {
+        shows: "whose passwords were wrong most often, from logfmt",
+        text: r#"topk(3, sum by (user) (count_over_time({app="auth"} |= "wrong password" | logfmt [1h])))"#,
+        ask: Ask::Instant,
+    },
+    Query {
+        shows: "answers by status, out of an access log",
+        text: r#"sum by (status) (count_over_time({app="gateway"} | pattern `<_> "<_>" <status> <_>` [5m]))"#,
+        ask: Ask::Minutes,
+    },
+];
+
+/// A query that was tried.
+pub struct Proposal {
+    query: &'static Query,
+    /// What it found and how quickly, for people.
+    found: String,
+}
+
+impl Proposal {
+    /// A comment that says what it is.
+    pub fn comment(&self) -> String {
+        format!("# {}: {}", self.query.shows, self.found)
+    }
+
+    /// The command line that asks it; `program` and `options` stand before the query.
+    pub fn command(&self, program: &str, options: &str) -> String {
+        format!("{program} query{options} '{}'{}", self.query.text, self.query.ask.options())
+    }
+}
+
+/// The first [`PROPOSED`] queries that find something, each tried once.
+pub async fn propose(env: &Env, client: &Client) -> Result<Vec<Proposal>, Failed> {
+    let mut proposals = Vec::new();
+    for query in &CANDIDATES {
+        if proposals.len() == PROPOSED {
+            break;
+        }
+        proposals.extend(attempt(env, client, query).await?.map(|found| Proposal { query, found }));
+    }
+    Ok(proposals)
+}
+
+/// What the query finds; `None` when that is nothing.
+async fn attempt(env: &Env, client: &Client, query: &Query) -> Result<Option<String>, Failed> {
+    let (path, pairs) = request(query, env.now_ns());
+    let began = env.monotonic();
+    let body = client.get(path, &pairs).await?;
+    let took = (env.monotonic() - began).as_millis();
+    let data = results::read(&body)?.data;
+    Ok((!data.is_empty()).then(|| format!("{} in {took} ms", data.size_in_words())))
+}
+
+fn request(query: &Query, now_ns: i64) -> (&'static str, Vec<(&'static str, String)>) {
+    let text = ("query", query.text.to_owned());
+    let back = match query.ask {
+        Ask::Instant => return ("/loki/api/v1/query", vec![text, ("time", now_ns.to_string())]),
+        Ask::Month => 30 * 24 * HOUR_NS,
+        Ask::Hour | Ask::Minutes => HOUR_NS,
+    };
+    let mut pairs = vec![text, ("start", (now_ns - back).to_string()), ("end", now_ns.to_string())];
+    if matches!(query.ask, Ask::Minutes) {
+        pairs.push(("step", "1m".to_owned()));
+    }
+    ("/loki/api/v1/query_range", pairs)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_candidate_is_logql_that_a_shell_passes_on() {
+        assert!(CANDIDATES.len() > PROPOSED);
+        for query in &CANDIDATES {
+            sandur_logql::parse(query.text).unwrap_or_else(|e| panic!("{}: {e}", query.text));
+            assert!(!query.text.contains('\''), "{}", query.text);
+        }
+        let proposal = Proposal { query: &CANDIDATES[4], found: "2 lines in 1 ms".to_owned() };
+        assert_eq!(proposal.comment(), "# this machine's own logs: 2 lines in 1 ms");
+        assert_eq!(proposal.command("sandur", ""), "sandur query '{job=\"machine\"}' --since 30d");
+    }
+
+    #[test]
+    fn requests_ask_what_the_options_ask() {
+        let now = 40 * 24 * HOUR_NS;
+        let value = |ask, name| {
+            let (_, pairs) = request(&Query { shows: "", text: "{a=\"b\"}", ask }, now);
+            pairs.into_iter().find(|(n, _)| *n == name).map(|(_, value)| value)
+        };
+        assert_eq!(value(Ask::Month, "start"), Some((10 * 24 * HOUR_NS).to_string()));
+        assert_eq!(value(Ask::Hour, "step"), None);
+        assert_eq!(value(Ask::Minutes, "step").as_deref(), Some("1m"));
+        assert_eq!(value(Ask::Instant, "time"), Some(now.to_string()));
+    }
+}
