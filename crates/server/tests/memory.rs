@@ -22,10 +22,9 @@ fn lines(random: &mut Random, count: usize) -> Vec<(i64, String)> {
     (0..count)
         .map(|n| {
             let (a, b, c) = (random.below(1 << 60), random.below(1_000), random.below(500));
-            let line = format!(
-                r#"{{"level":"info","trace":"{a:016x}","status":{},"took_ms":{b},"path":"/api/v1/items/{c}","n":{n}}}"#,
-                200 + random.below(5) * 100
-            );
+            let status = 200 + random.below(5) * 100;
+            let request = format!(r#""status":{status},"took_ms":{b},"path":"/api/v1/items/{c}""#);
+            let line = format!(r#"{{"level":"info","trace":"{a:016x}",{request},"n":{n}}}"#);
             (now_ns() + n as i64, line)
         })
         .collect()

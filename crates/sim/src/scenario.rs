@@ -228,7 +228,8 @@ impl Scenario {
         self.check_readers(true).await.context("after a flush")?;
         let fresh = Node::start("fresh".to_owned(), &self.env, &self.world).await?;
         self.env.sleep(Duration::from_secs(5)).await;
-        self.oracle().check("a fresh node", &fresh.lines().await?, true)?;
+        let found = fresh.lines().await?;
+        self.oracle().check("a fresh node", &found, true)?;
         self.check_store().await
     }
 

@@ -94,7 +94,8 @@ fn merge_window(
     let newest_ms = blocks.iter().map(|b| b.id.timestamp_ms()).max()?;
     let quiet = now_ns / 1_000_000 >= (newest_ms as i64).saturating_add(policy.quiet.as_millis() as i64);
     let crowded = level == 1 && blocks.len() >= policy.hour_blocks_max;
-    if !crowded && !(over && quiet) {
+    let is_due = crowded || (over && quiet);
+    if !is_due {
         return None;
     }
     blocks.sort_by_key(|b| (b.raw_bytes, b.id));

@@ -128,7 +128,8 @@ impl Flusher {
             }
         }
         upload.finish().await?;
-        tracing::info!(tenant = %meta.tenant, rows = meta.rows, line_bytes, size = meta.size, path, "wrote a block");
+        let (tenant, rows, size) = (&meta.tenant, meta.rows, meta.size);
+        tracing::info!(%tenant, rows, line_bytes, size, path, "wrote a block");
         Ok(meta)
     }
 

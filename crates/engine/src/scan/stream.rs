@@ -8,7 +8,7 @@
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 
-use sandur_base::{BoxFuture, Task};
+use sandur_base::{BoxFuture, Id, Reservation, Task};
 use sandur_query::{Error, PageTask, QueryContext, Scan, ScanItem, Selection};
 
 use super::block::{BlockReader, ReadError};
@@ -142,32 +142,35 @@ fn stored_bytes(page: &Planned) -> u64 {
     }
 }
 
+/// A page of a block within a batch.
+struct Wanted {
+    position: usize,
+    selection: Arc<BlockSelection>,
+    index: u32,
+    memory: Reservation,
+}
+
 /// Reads the stored bytes of a batch, one visit per block, and gives its pages in their order.
-async fn fetch(
-    reader: &BlockReader,
-    context: &QueryContext,
-    batch: Vec<(Planned, sandur_base::Reservation)>,
-) -> Fetched {
+async fn fetch(reader: &BlockReader, context: &QueryContext, batch: Vec<(Planned, Reservation)>) -> Fetched {
     let mut items: Vec<Option<ScanItem>> = Vec::with_capacity(batch.len());
-    let mut by_block: BTreeMap<_, Vec<(usize, Arc<BlockSelection>, u32, sandur_base::Reservation)>> =
-        BTreeMap::new();
+    let mut by_block: BTreeMap<Id, Vec<Wanted>> = BTreeMap::new();
     for (position, (page, memory)) in batch.into_iter().enumerate() {
         match page {
             Planned::Head(task) => items.push(Some(ScanItem::Page(task))),
             Planned::Block(selection, index) => {
                 items.push(None);
                 let id = selection.block.meta.id;
-                by_block.entry(id).or_default().push((position, selection, index, memory));
+                by_block.entry(id).or_default().push(Wanted { position, selection, index, memory });
             }
         }
     }
     for pages in by_block.into_values() {
-        let meta = Arc::clone(&pages[0].1.block.meta);
+        let meta = Arc::clone(&pages[0].selection.block.meta);
         let mut pieces = Vec::new();
-        for (_, selection, index, _) in &pages {
-            let entry = &selection.block.footer.pages()[*index as usize];
+        for page in &pages {
+            let entry = &page.selection.block.footer.pages()[page.index as usize];
             pieces.push(entry.narrow);
-            if selection.columns.lines {
+            if page.selection.columns.lines {
                 pieces.push(entry.lines);
             }
         }
@@ -179,7 +182,7 @@ async fn fetch(
                 continue;
             }
         };
-        for (position, selection, index, memory) in pages {
+        for Wanted { position, selection, index, memory } in pages {
             let narrow = bytes.next().expect("one answer per piece");
             let lines = selection.columns.lines.then(|| bytes.next().expect("one answer per piece"));
             let page: Box<dyn PageTask> =

@@ -4,7 +4,8 @@
 //! the server does and not on a library's cleverness. Every wait ends: by an event, by the child's
 //! end, or by a deadline that is far beyond what a healthy run needs.
 
-#![allow(dead_code, clippy::disallowed_methods, clippy::unwrap_used)] // a test harness: real time, real threads
+// A test harness: real time, real threads, and not every test needs all of it.
+#![allow(dead_code, clippy::disallowed_methods, clippy::unwrap_used)]
 
 use std::fs::File;
 use std::io::{Read, Write};
