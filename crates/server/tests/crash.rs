@@ -34,7 +34,7 @@ struct Run {
     random: Random,
     started_ns: i64,
     epochs: Vec<Vec<Written>>,
-    unanswered: Vec<(u64, usize, Vec<(i64, String)>)>,
+    unanswered: Vec<Request>,
 }
 
 #[test]
@@ -141,7 +141,10 @@ fn labels(pusher: u64, epoch: usize) -> serde_json::Value {
     json!({"job": "crash", "pusher": pusher.to_string(), "epoch": epoch.to_string()})
 }
 
-type Unanswered = Mutex<Vec<(u64, usize, Vec<(i64, String)>)>>;
+/// Pusher, epoch and lines of a request.
+type Request = (u64, usize, Vec<(i64, String)>);
+/// Requests that had no answer.
+type Unanswered = Mutex<Vec<Request>>;
 
 fn write(
     address: SocketAddr,
