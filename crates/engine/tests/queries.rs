@@ -4,6 +4,8 @@
 //! memory, with flushes and enough simulated time for merges between them. After every step scans, counts
 //! and label calls are compared with a plain list of distinct rows.
 
+#![allow(clippy::unwrap_used)] // a test: a panic is how it fails
+
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::sync::Arc;
 use std::time::Duration;
