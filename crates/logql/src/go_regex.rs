@@ -138,9 +138,39 @@ fn begins_rarely(hir: &Hir) -> bool {
     literals.len() <= 3 || literals.iter().all(|l| l.len() >= 2)
 }
 
+/// What is wrong with an expression, in Go's words where it has some.
 fn reason(pattern: &str, error: &str) -> String {
-    let what = error.lines().last().unwrap_or_default().trim_start_matches("error: ");
-    format!("error parsing regexp: {what}: `{pattern}`")
+    explain(pattern).unwrap_or_else(|| {
+        let what = error.lines().last().unwrap_or_default().trim_start_matches("error: ");
+        format!("error parsing regexp: {what}: `{pattern}`")
+    })
+}
+
+/// What is wrong with an expression in Go's words; `None` when nothing is, or nothing that Go has words for.
+pub fn explain(pattern: &str) -> Option<String> {
+    use regex_syntax::ast::ErrorKind;
+    let translated = translate(pattern);
+    let error = regex_syntax::ast::parse::Parser::new().parse(&translated).err()?;
+    let span = error.span();
+    // Where an operand is missing the span is empty: what stands there instead is shown.
+    let end = if span.is_empty() { span.start.offset + 1 } else { span.end.offset };
+    let piece = translated.get(span.start.offset..end).unwrap_or_default();
+    let (what, shown) = match error.kind() {
+        ErrorKind::GroupUnclosed => ("missing closing )", pattern),
+        ErrorKind::GroupUnopened => ("unexpected )", pattern),
+        ErrorKind::ClassUnclosed => ("missing closing ]", piece),
+        ErrorKind::ClassRangeInvalid => ("invalid character class range", piece),
+        ErrorKind::RepetitionMissing => ("missing argument to repetition operator", piece),
+        ErrorKind::RepetitionCountInvalid => ("invalid repeat count", piece),
+        ErrorKind::EscapeUnexpectedEof => ("trailing backslash at end of expression", ""),
+        ErrorKind::EscapeUnrecognized => ("invalid escape sequence", piece),
+        ErrorKind::GroupNameInvalid | ErrorKind::GroupNameEmpty => ("invalid named capture", piece),
+        ErrorKind::UnsupportedLookAround | ErrorKind::FlagUnrecognized => {
+            ("invalid or unsupported Perl syntax", piece)
+        }
+        _ => return None,
+    };
+    Some(format!("error parsing regexp: {what}: `{shown}`"))
 }
 
 #[cfg(test)]
@@ -170,7 +200,15 @@ mod tests {
             let regex = compile_bytes(pattern).unwrap_or_else(|e| panic!("{pattern}: {e}"));
             assert_eq!(regex.is_match(text.as_bytes()), expected, "{pattern} on {text}");
         }
-        assert!(compile_bytes("(").unwrap_err().starts_with("error parsing regexp: "));
+        for (pattern, words) in [
+            ("(", "missing closing ): `(`"),
+            ("a)", "unexpected ): `a)`"),
+            ("*a", "missing argument to repetition operator: `*`"),
+            (r"a\q", r"invalid escape sequence: `\q`"),
+            ("(?=a)", "invalid or unsupported Perl syntax: `(?=`"),
+        ] {
+            assert_eq!(compile_bytes(pattern).unwrap_err(), format!("error parsing regexp: {words}"));
+        }
         assert!(compile_text("a{1001}{1001}{1001}").is_err());
     }
 }

@@ -6,6 +6,7 @@ use crate::ast::{
 };
 use crate::binary;
 use crate::error::ParseError;
+use crate::go_regex;
 use crate::lexer::{Kind, Token};
 use crate::parser::{Parser, validate_matchers};
 use crate::range::{self, Argument};
@@ -189,8 +190,9 @@ impl Parser {
         }
         self.expect_word(")")?;
         let [destination, replacement, source, pattern] = arguments;
-        let regex = regex::Regex::new(&format!("^(?:{pattern})$")).map_err(|_| {
-            ParseError::whole(format!("invalid regex in label_replace: error parsing regexp: `{pattern}`"))
+        let regex = go_regex::compile_text(&format!("^(?:{pattern})$")).map_err(|reason| {
+            let reason = go_regex::explain(&pattern).unwrap_or(reason);
+            ParseError::whole(format!("invalid regex in label_replace: {reason}"))
         })?;
         let replace = LabelReplace { inner, destination, replacement, source, pattern, regex };
         Ok(MetricExpr::LabelReplace(Box::new(replace)))

@@ -115,7 +115,12 @@ impl Parser {
 
     /// Fails unless everything was read.
     pub fn end(&self) -> Result<(), ParseError> {
-        if self.kind() == Kind::End { Ok(()) } else { Err(self.unexpected(&[])) }
+        match self.kind() {
+            Kind::End => Ok(()),
+            // A stage could follow the bar, but not this one.
+            Kind::Word("|") => Err(self.peek_second().unexpected(&[])),
+            _ => Err(self.unexpected(&[])),
+        }
     }
 
     /// Runs `read` one level deeper.

@@ -6,6 +6,7 @@ use sandur_model::{MatchOp, Matcher};
 
 use crate::ast::LogExpr;
 use crate::error::ParseError;
+use crate::go_regex;
 use crate::lexer::Kind;
 use crate::parser::Parser;
 use crate::stage::{self, StageNode};
@@ -118,7 +119,9 @@ pub enum NamedMatcher {
 pub fn new_matcher(name: String, op: MatchOp, value: String) -> Result<Matcher, ParseError> {
     let pattern = value.clone();
     Matcher::new(name, op, value).map_err(|error| {
-        let reason = error.reason.lines().last().unwrap_or_default().trim_start_matches("error: ").to_owned();
-        ParseError::whole(format!("error parsing regexp: {reason}: `{pattern}`"))
+        let other = || {
+            format!("error parsing regexp: {}: `{pattern}`", error.reason.lines().last().unwrap_or_default())
+        };
+        ParseError::whole(go_regex::explain(&pattern).unwrap_or_else(other))
     })
 }

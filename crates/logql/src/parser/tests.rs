@@ -180,7 +180,7 @@ fn refusals_are_worded_as_loki_words_them() {
             r#"{a="b"} | line_format"#,
             "parse error at line 1, col 22: syntax error: unexpected $end, expecting STRING",
         ),
-        (r#"{a="b"} | unwrap x"#, "parse error at line 1, col 9: syntax error: unexpected |"),
+        (r#"{a="b"} | unwrap x"#, "parse error at line 1, col 11: syntax error: unexpected unwrap"),
         ("", "parse error at line 1, col 1: syntax error: unexpected $end"),
         ("{a=\"b\"} |\n  nope", "parse error at line 2, col 7: syntax error: unexpected $end"),
     ] {

@@ -64,14 +64,18 @@ pub fn each_member<'a>(
         return Err(NO_OBJECT);
     }
     at = skip_blank(text, at + 1);
-    if text.get(at) == Some(&b'}') {
-        return Ok(Flow::Continue);
+    if at >= text.len() {
+        return Err(NO_JSON);
     }
     loop {
-        if text.get(at) != Some(&b'"') {
-            return Err(NO_JSON);
+        match text.get(at) {
+            Some(b'"') => {}
+            Some(b'}') => return Ok(Flow::Continue),
+            Some(_) => return Err(NO_OBJECT),
+            // The words are those of the parser that Loki uses.
+            None => return Err(NO_ARRAY),
         }
-        let (key_end, escaped) = string_end(text, at + 1)?;
+        let (key_end, escaped) = string_end(text, at + 1).map_err(|_| NO_JSON)?;
         let key = Key { raw: &text[at + 1..key_end], escaped };
         at = skip_blank(text, key_end + 1);
         if text.get(at) != Some(&b':') {
@@ -85,7 +89,8 @@ pub fn each_member<'a>(
         match text.get(at) {
             Some(b',') => at = skip_blank(text, at + 1),
             Some(b'}') => return Ok(Flow::Continue),
-            _ => return Err(NO_OBJECT),
+            Some(_) => return Err(NO_OBJECT),
+            None => return Err(NO_ARRAY),
         }
     }
 }
@@ -367,6 +372,12 @@ mod tests {
         let names: Vec<String> = found.unwrap().iter().map(|m| m[..1].to_owned()).collect();
         assert_eq!(names.join(""), "abcdeg");
         assert!(members("{}").unwrap().is_empty());
+        assert_eq!(members(r#"{"a":1,}"#).unwrap().len(), 1);
+        for (bad, words) in
+            [(r#"{"a":1"#, NO_ARRAY), ("x", NO_OBJECT), ("{", NO_JSON), (r#"{"a":1 2}"#, NO_OBJECT)]
+        {
+            assert_eq!(members(bad).unwrap_err(), words, "{bad}");
+        }
         for bad in
             ["", "x", "[1]", "{", r#"{"a"}"#, r#"{"a":}"#, r#"{"a":1"#, r#"{"a":"x}"#, r#"{"a":{}"#, "{a:1}"]
         {

@@ -155,7 +155,7 @@ fn value(
             parser.expect_word(")")?;
             let negated = operator == "!=";
             let set = IpSet::parse(&text)
-                .map_err(|reason| stage_error(&format!("{name}{operator}ip({})", quote(&text)), reason))?;
+                .map_err(|reason| stage_error(&format!("| {name}{operator}ip({})", quote(&text)), reason))?;
             Ok(Condition::Ip { name, negated, set, text })
         }
         Kind::Duration => Ok(Condition::Duration(name, comparison, parser.take().value)),

@@ -18,7 +18,7 @@ use crate::parser::Parser;
 use crate::row::Row;
 use crate::stage::ip::IpSet;
 use crate::stage::pattern_text::Pattern;
-use crate::stage::{Effect, Stage, StageNode};
+use crate::stage::{Effect, Stage, StageNode, stage_error};
 use crate::units::quote;
 
 /// What one alternative of a filter looks for.
@@ -92,8 +92,9 @@ pub fn parse(parser: &mut Parser) -> Result<Arc<dyn StageNode>, ParseError> {
         } else {
             parser.expect(Kind::String, &["STRING", "ip"])?.text
         };
-        filter.tests.push(new_test(operator, ip, &text).map_err(ParseError::whole)?);
+        let test = new_test(operator, ip, &text);
         filter.texts.push((ip, text));
+        filter.tests.push(test.map_err(|reason| stage_error(&filter, reason))?);
         if !parser.take_word("or") {
             return Ok(Arc::new(filter));
         }

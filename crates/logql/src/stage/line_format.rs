@@ -7,7 +7,7 @@ use crate::error::ParseError;
 use crate::names::Names;
 use crate::parser::Parser;
 use crate::row::Row;
-use crate::stage::{Effect, Stage, StageNode, StageSpec};
+use crate::stage::{Effect, Stage, StageNode, StageSpec, stage_error};
 use crate::template::{Runner, Template};
 use crate::units::quote;
 
@@ -23,8 +23,10 @@ pub const SPEC: StageSpec = StageSpec {
 
 fn parse(parser: &mut Parser) -> Result<Arc<dyn StageNode>, ParseError> {
     let text = parser.string()?;
-    let template = Template::parse(&text, "line")
-        .map_err(|reason| ParseError::whole(format!("invalid line template: {reason}")))?;
+    let template = Template::parse(&text, "line").map_err(|reason| {
+        let stage = format!("| line_format {}", quote(&text));
+        stage_error(&stage, format!("invalid line template: {reason}"))
+    })?;
     Ok(Arc::new(LineFormat { text, template }))
 }
 

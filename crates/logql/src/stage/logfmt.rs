@@ -78,7 +78,7 @@ impl StageNode for Logfmt {
         let named = self.expressions.iter().map(|e| {
             let mut key = Vec::new();
             append_sanitized(&mut key, e.text.as_bytes());
-            (names.id(&e.label), key)
+            NamedLabel { id: names.id(&e.label), name: e.label.clone().into_bytes(), key }
         });
         Box::new(Named { strict: self.strict, labels: named.collect(), key: Vec::new() })
     }
@@ -130,8 +130,14 @@ impl All {
 
 struct Named {
     strict: bool,
-    /// The label and the key, both as label names.
-    labels: Vec<(NameId, Vec<u8>)>,
+    labels: Vec<NamedLabel>,
+    key: Vec<u8>,
+}
+
+/// A label and the key whose value it takes, as a label name.
+struct NamedLabel {
+    id: NameId,
+    name: Vec<u8>,
     key: Vec<u8>,
 }
 
@@ -140,9 +146,9 @@ impl Stage for Named {
         if row.wanted().nothing() || row.has_all_wanted() {
             return true;
         }
-        for (label, _) in &self.labels {
-            if !row.base_has(*label) {
-                row.set(*label, "");
+        for label in &self.labels {
+            if !row.base_has(label.id) {
+                row.set(label.id, "");
             }
         }
         row.with_line(|row, line| {
@@ -165,8 +171,10 @@ impl Named {
     fn extract(&mut self, row: &mut Row<'_>, pair: &Pair<'_>) {
         self.key.clear();
         append_sanitized(&mut self.key, pair.key);
-        if let Some((label, _)) = self.labels.iter().find(|(_, key)| *key == self.key) {
-            let name = row.free_name(*label);
+        // As in Loki, a key that is the label's own name sets it, too.
+        let by_key = self.labels.iter().find(|label| label.key == self.key);
+        if let Some(label) = by_key.or_else(|| self.labels.iter().find(|label| label.name == self.key)) {
+            let name = row.free_name(label.id);
             row.set_with(name, |text| pair.append_value(text));
         }
     }
@@ -184,6 +192,7 @@ mod tests {
             ("logfmt --keep-empty", r#"_9x=2 a_b=1 app_extracted=p dup=1 empty= level=info msg=hi "there""#),
             (r#"logfmt level, code="a-b", none"#, "code=1 level=info none="),
             ("logfmt app", "app_extracted=p"),
+            (r#"logfmt level="nothing""#, "level=info"),
         ] {
             assert_eq!(labels(&format!(r#"{{app="s"}} | {stage}"#), line), expected, "{stage}");
         }

@@ -12,6 +12,7 @@ pub use functions::FUNCTIONS;
 pub use run::Runner;
 
 use std::fmt;
+use std::sync::Arc;
 
 use parse::Node;
 
@@ -19,6 +20,9 @@ use parse::Node;
 #[derive(Clone)]
 pub struct Template {
     nodes: Vec<Node>,
+    /// What error messages call it, and its text.
+    name: &'static str,
+    text: Arc<str>,
 }
 
 impl fmt::Debug for Template {
@@ -29,10 +33,10 @@ impl fmt::Debug for Template {
 
 impl Template {
     /// Reads a template; the error is worded as Go does it.
-    pub fn parse(text: &str, name: &str) -> Result<Self, String> {
+    pub fn parse(text: &str, name: &'static str) -> Result<Self, String> {
         let nodes = parse::parse(text)
             .map_err(|error| format!("template: {name}:{}: {}", error.line, error.reason))?;
-        Ok(Self { nodes })
+        Ok(Self { nodes, name, text: text.into() })
     }
 
     /// Names of the labels that it looks at; `None` when it may look at any.

@@ -45,6 +45,16 @@ pub struct Pipeline {
 #[derive(Clone)]
 pub struct Command {
     pub operands: Vec<Operand>,
+    pub place: Place,
+}
+
+/// Where something stands in the template, for error messages.
+#[derive(Clone, Copy, Default)]
+pub struct Place {
+    pub start: usize,
+    pub end: usize,
+    /// The offset that messages name.
+    pub at: usize,
 }
 
 #[derive(Clone)]
@@ -52,7 +62,7 @@ pub enum Operand {
     /// `.`
     Dot,
     /// `.a.b`
-    Field(Vec<String>),
+    Field(Vec<String>, Place),
     /// `$x.a`; `$` alone is the empty name.
     Variable(String, Vec<String>),
     Literal(Value),
@@ -77,7 +87,7 @@ pub fn fields(nodes: &[Node], out: &mut Vec<String>) -> bool {
 fn pipeline_fields(pipeline: &Pipeline, out: &mut Vec<String>) -> bool {
     pipeline.commands.iter().flat_map(|c| &c.operands).all(|operand| match operand {
         Operand::Dot => false,
-        Operand::Field(path) => {
+        Operand::Field(path, _) => {
             out.extend(path.first().cloned());
             true
         }
@@ -341,9 +351,14 @@ impl<'a> Parser<'a> {
 
     fn command(&mut self) -> Result<Command, Failure> {
         let mut operands = Vec::new();
+        let mut place = Place::default();
         loop {
             let before = self.at;
             self.skip_space();
+            let start = self.at;
+            if operands.is_empty() {
+                (place.start, place.at) = (start, start);
+            }
             let operand = match self.token()? {
                 Token::Word(word) => match word {
                     "true" | "false" => Operand::Literal(Value::Bool(word == "true")),
@@ -361,7 +376,8 @@ impl<'a> Parser<'a> {
                 Token::Field(name) => {
                     let mut path = vec![name.to_owned()];
                     self.more_fields(&mut path);
-                    Operand::Field(path)
+                    let last = path.last().map_or(0, |name| name.len() + 1);
+                    Operand::Field(path, Place { start, end: self.at, at: self.at - last })
                 }
                 Token::Variable(name) => {
                     if !self.variables.iter().any(|known| known == name) {
@@ -389,10 +405,11 @@ impl<'a> Parser<'a> {
                 }
                 _ => {
                     self.at = before;
-                    return Ok(Command { operands });
+                    return Ok(Command { operands, place });
                 }
             };
             operands.push(operand);
+            place.end = self.at;
         }
     }
 

@@ -10,7 +10,7 @@ use crate::row::{ERROR, ERROR_DETAILS, Row};
 
 use super::Template;
 use super::functions::{Function, Site};
-use super::parse::{Branch, Command, Node, Operand, Pipeline};
+use super::parse::{Branch, Command, Node, Operand, Pipeline, Place};
 use super::value::Value;
 
 /// Longest output of a row in bytes.
@@ -20,7 +20,7 @@ const STEPS_MAX: usize = 100_000;
 
 /// A template that runs in one worker.
 pub struct Runner {
-    nodes: Vec<Node>,
+    template: Template,
     /// When the template is one plain field: copying its value is all there is to do.
     simple: Option<NameId>,
     /// Names of fields and their numbers.
@@ -35,6 +35,7 @@ enum Flow {
 
 struct State<'r, 'p> {
     row: &'r Row<'p>,
+    template: &'r Template,
     fields: &'r [(String, NameId)],
     line: &'r [u8],
     out: &'r mut Vec<u8>,
@@ -56,15 +57,15 @@ impl Runner {
             list.into_iter().map(|name| (name.clone(), names.id(&name))).collect();
         let simple = match template.nodes.as_slice() {
             [Node::Action(pipeline)] if pipeline.variables.is_empty() => match pipeline.commands.as_slice() {
-                [Command { operands }] => match operands.as_slice() {
-                    [Operand::Field(path)] if path.len() == 1 => Some(names.id(&path[0])),
+                [Command { operands, .. }] => match operands.as_slice() {
+                    [Operand::Field(path, _)] if path.len() == 1 => Some(names.id(&path[0])),
                     _ => None,
                 },
                 _ => None,
             },
             _ => None,
         };
-        Self { nodes: template.nodes.clone(), simple, fields }
+        Self { template: template.clone(), simple, fields }
     }
 
     /// Appends the template's output for the row, whose line is `line`.
@@ -75,8 +76,10 @@ impl Runner {
         }
         let start = out.len();
         let fields = &self.fields;
-        let mut state = State { row, fields, line, out, start, steps: 0, variables: Vec::new(), dot: None };
-        match state.nodes(&self.nodes) {
+        let template = &self.template;
+        let (steps, variables, dot) = (0, Vec::new(), None);
+        let mut state = State { row, template, fields, line, out, start, steps, variables, dot };
+        match state.nodes(&template.nodes) {
             Ok(_) => Ok(()),
             Err(reason) => {
                 out.truncate(start);
@@ -125,8 +128,8 @@ impl State<'_, '_> {
 
     fn action(&mut self, pipeline: &Pipeline) -> Result<(), String> {
         // A field of the row goes straight to the output.
-        if let ([], [Command { operands }]) = (&*pipeline.variables, &*pipeline.commands)
-            && let ([Operand::Field(path)], None) = (&**operands, &self.dot)
+        if let ([], [Command { operands, .. }]) = (&*pipeline.variables, &*pipeline.commands)
+            && let ([Operand::Field(path, _)], None) = (&**operands, &self.dot)
             && let [name] = &**path
         {
             let row = self.row;
@@ -220,6 +223,27 @@ impl State<'_, '_> {
     }
 
     fn command(&mut self, command: &Command, passed: Option<Value>) -> Result<Value, String> {
+        let result = self.evaluate(command, passed);
+        result.map_err(|reason| self.placed(command.place, reason))
+    }
+
+    /// The reason with the place where it came about, as Go words it; a reason that has one keeps it.
+    fn placed(&self, place: Place, reason: String) -> String {
+        const SHOWN: usize = 20;
+        if reason.starts_with("template: ") {
+            return reason;
+        }
+        let Template { name, text, .. } = self.template;
+        let before = &text[..place.at];
+        let line = before.matches('\n').count() + 1;
+        let column = before.rfind('\n').map_or(place.at, |n| place.at - n - 1);
+        let source = text[place.start..place.end].split_whitespace().collect::<Vec<_>>().join(" ");
+        let dots = if source.chars().count() > SHOWN { "..." } else { "" };
+        let source: String = source.chars().take(SHOWN).collect();
+        format!("template: {name}:{line}:{column}: executing {name:?} at <{source}{dots}>: {reason}")
+    }
+
+    fn evaluate(&mut self, command: &Command, passed: Option<Value>) -> Result<Value, String> {
         let Operand::Function(function) = &command.operands[0] else {
             if command.operands.len() > 1 {
                 return Err("can't give argument to non-function".to_owned());
@@ -269,10 +293,13 @@ impl State<'_, '_> {
         match operand {
             Operand::Literal(value) => Ok(value.clone()),
             Operand::Dot => Ok(self.dot.clone().unwrap_or_else(|| self.all_labels())),
-            Operand::Field(path) => match self.dot.clone() {
-                None => self.label_path(path),
-                Some(dot) => fields_of(dot, path),
-            },
+            Operand::Field(path, place) => {
+                let found = match self.dot.clone() {
+                    None => self.label_path(path),
+                    Some(dot) => fields_of(dot, path),
+                };
+                found.map_err(|reason| self.placed(*place, reason))
+            }
             Operand::Variable(name, path) if name.is_empty() => {
                 if path.is_empty() {
                     Ok(self.all_labels())

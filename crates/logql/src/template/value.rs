@@ -96,7 +96,7 @@ impl Value {
     }
 }
 
-/// Writes a number as Go's `%v`: shortest form, with an exponent below 1e-4 and from 1e21 on.
+/// Writes a number as Go's `%v`: the shortest digits, with an exponent below 1e-4 and from 1e6 on.
 pub fn format_general(value: f64) -> String {
     if value.is_nan() {
         return "NaN".to_owned();
@@ -105,7 +105,7 @@ pub fn format_general(value: f64) -> String {
         return if value > 0.0 { "+Inf" } else { "-Inf" }.to_owned();
     }
     let size = value.abs();
-    if size != 0.0 && !(1e-4..1e21).contains(&size) {
+    if size != 0.0 && !(1e-4..1e6).contains(&size) {
         let text = format!("{value:e}");
         let (mantissa, exponent) = text.split_once('e').unwrap_or((&text, "0"));
         let (sign, digits) = match exponent.strip_prefix('-') {
@@ -126,7 +126,9 @@ mod tests {
         for (value, text) in [
             (Value::Float(1.0), "1"),
             (Value::Float(1.5), "1.5"),
-            (Value::Float(1e21), "1e+21"),
+            (Value::Float(1e6), "1e+06"),
+            (Value::Float(999999.5), "999999.5"),
+            (Value::Float(123456789.5), "1.234567895e+08"),
             (Value::Float(0.00001), "1e-05"),
             (Value::Int(-3), "-3"),
             (Value::Nil, "<no value>"),

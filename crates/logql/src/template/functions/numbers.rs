@@ -80,7 +80,7 @@ pub const TABLE: &[Function] = &[
         name: "divf",
         arguments: (1, 99),
         doc: "The first number divided by the others.",
-        call: |_, a| Ok(foldf(&a, |x, y| x / y)),
+        call: |_, a| Ok(dividef(&a)),
     },
     Function {
         name: "maxf",
@@ -141,6 +141,15 @@ fn foldf(arguments: &[Value], op: fn(f64, f64) -> f64) -> Value {
     let result = arguments[1..].iter().fold(to_float(&arguments[0]), |sum, v| op(sum, to_float(v)));
     let shown = format!("{result:.14e}");
     Value::Float(parse_float(&shown).unwrap_or(result))
+}
+
+/// Division keeps sixteen decimals, as sprig's decimal numbers do.
+fn dividef(arguments: &[Value]) -> Value {
+    let quotient = arguments[1..].iter().fold(to_float(&arguments[0]), |sum, v| {
+        let shown = format!("{:.16}", sum / to_float(v));
+        parse_float(&shown).unwrap_or(f64::NAN)
+    });
+    Value::Float(quotient)
 }
 
 fn divide(arguments: &[Value], op: fn(i64, i64) -> i64) -> Result<Value, String> {

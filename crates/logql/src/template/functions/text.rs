@@ -230,27 +230,34 @@ fn replace_count(arguments: &[Value]) -> Result<Value, String> {
     Ok(Value::Text(replaced))
 }
 
-fn trunc(arguments: &[Value]) -> Result<Value, String> {
-    let (count, text) = (int_argument(&arguments[0])?, text_argument(&arguments[1])?);
-    let length = text.chars().count() as i64;
-    let cut: String = if count < 0 && length + count > 0 {
-        text.chars().skip((length + count) as usize).collect()
-    } else if count >= 0 {
-        text.chars().take(count as usize).collect()
-    } else {
-        text.to_owned()
-    };
-    Ok(Value::Text(cut))
+/// Cuts between bytes, as sprig does; half a character becomes the replacement character.
+fn cut(bytes: &[u8]) -> Value {
+    Value::Text(String::from_utf8_lossy(bytes).into_owned())
 }
 
+fn trunc(arguments: &[Value]) -> Result<Value, String> {
+    let (count, text) = (int_argument(&arguments[0])?, text_argument(&arguments[1])?.as_bytes());
+    let size = usize::try_from(count.unsigned_abs()).unwrap_or(usize::MAX);
+    Ok(match count < 0 {
+        true if size < text.len() => cut(&text[text.len() - size..]),
+        false if size < text.len() => cut(&text[..size]),
+        _ => cut(text),
+    })
+}
+
+/// From `start` to `end`; a negative start is the beginning, an end outside is the end.
 fn substr(arguments: &[Value]) -> Result<Value, String> {
     let (start, end) = (int_argument(&arguments[0])?, int_argument(&arguments[1])?);
-    let characters: Vec<char> = text_argument(&arguments[2])?.chars().collect();
-    let length = characters.len() as i64;
-    let end = if end < 0 && start >= 0 { length } else { end.min(length) };
-    let start = start.clamp(0, length);
-    let part = if end > start { &characters[start as usize..end as usize] } else { &[] };
-    Ok(Value::Text(part.iter().collect()))
+    let text = text_argument(&arguments[2])?.as_bytes();
+    let outside = || "runtime error: slice bounds out of range".to_owned();
+    let start_at = usize::try_from(start.max(0)).map_err(|_| outside())?;
+    let end_at = match usize::try_from(end) {
+        Ok(end) if end <= text.len() => end,
+        // Only behind a start that is none must the end be inside.
+        _ if start < 0 => return Err(outside()),
+        _ => text.len(),
+    };
+    text.get(start_at..end_at).map(cut).ok_or_else(outside)
 }
 
 fn indent(arguments: &[Value], before: &str) -> Result<Value, String> {
