@@ -161,3 +161,44 @@ fn replaced(replace: &LabelReplace, labels: &Labels) -> Labels {
     }
     crate::matrix::sorted_labels(pairs)
 }
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+    use std::time::Duration;
+
+    use super::*;
+    use sandur_base::{Env, MemoryBudget};
+    use sandur_model::{Labels, Level, TenantId};
+    use sandur_query::{MemoryRow, MemorySource};
+
+    #[test]
+    fn too_many_series_are_refused_or_cut_when_asked() {
+        let row = |n: i64| MemoryRow {
+            labels: Arc::new(Labels::from_pairs([("app", format!("a{n}"))])),
+            timestamp: n + 1,
+            line: "x".into(),
+            metadata: Vec::new(),
+            level: Level::None,
+        };
+        let source = MemorySource::new((0..5).map(row).collect());
+        let limits = Limits { max_query_series: 3, ..Limits::default() };
+        let crate::Expr::Metric(expr) = crate::parse(r#"count_over_time({app=~".+"}[1m])"#).unwrap() else {
+            panic!("a metric query");
+        };
+        let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
+        runtime.block_on(async {
+            let budget = MemoryBudget::root("query", 1 << 20);
+            let tenant = TenantId::default_tenant();
+            let context = QueryContext::new(Env::simulated(1, 0), tenant, budget, Duration::from_secs(9));
+            let steps = Steps { first_ns: 10, last_ns: 10, step_ns: 1, instant: true };
+            let evaluation = Evaluation { source: &source, context: &context, steps };
+            let refusal = evaluation.answer(&expr, &limits).await.unwrap_err().to_string();
+            assert!(refusal.starts_with("maximum number of series (3) reached for a single query; consider"));
+            context.allow_partial();
+            let answer = evaluation.answer(&expr, &limits).await.unwrap();
+            assert!(matches!(answer, QueryResult::Vector(series) if series.len() == 3));
+            assert!(context.warnings()[0].ends_with("returning partial results"));
+        });
+    }
+}

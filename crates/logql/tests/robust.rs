@@ -304,7 +304,8 @@ proptest! {
     ) {
         let query = query.replace("[1m]", &format!("[{range}]{offset}"));
         let end_ns = start_ns.saturating_add(length);
-        run_at(&query, &[b"x=1".to_vec()], [Kind::Instant { time_ns: start_ns }, Kind::Range { start_ns, end_ns, step_ns }]);
+        let kinds = [Kind::Instant { time_ns: start_ns }, Kind::Range { start_ns, end_ns, step_ns }];
+        run_at(&query, &[b"x=1".to_vec()], kinds);
     }
 
     #[test]

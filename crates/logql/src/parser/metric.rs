@@ -190,10 +190,8 @@ impl Parser {
         }
         self.expect_word(")")?;
         let [destination, replacement, source, pattern] = arguments;
-        let regex = go_regex::compile_text(&format!("^(?:{pattern})$")).map_err(|reason| {
-            let reason = go_regex::explain(&pattern).unwrap_or(reason);
-            ParseError::whole(format!("invalid regex in label_replace: {reason}"))
-        })?;
+        let regex = go_regex::compile_text(&format!("^(?:{pattern})$"))
+            .map_err(|reason| ParseError::whole(format!("invalid regex in label_replace: {reason}")))?;
         let replace = LabelReplace { inner, destination, replacement, source, pattern, regex };
         Ok(MetricExpr::LabelReplace(Box::new(replace)))
     }

@@ -328,6 +328,7 @@ pub fn parse_path(text: &str) -> Result<Vec<Step>, String> {
                     let end = quoted.find('"').ok_or_else(|| syntax("$end"))?;
                     (Step::Key(quoted[..end].to_owned()), &quoted[end + 1..])
                 }
+                None if inside.is_empty() => return Err(syntax("$end, expecting STRING or INDEX")),
                 None => {
                     let end = inside.find(|c: char| !c.is_ascii_digit()).unwrap_or(inside.len());
                     let index = inside[..end].parse().map_err(|_| syntax("index"))?;

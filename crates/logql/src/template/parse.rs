@@ -64,7 +64,7 @@ pub enum Operand {
     /// `.a.b`
     Field(Vec<String>, Place),
     /// `$x.a`; `$` alone is the empty name.
-    Variable(String, Vec<String>),
+    Variable(String, Vec<String>, Place),
     Literal(Value),
     Function(&'static Function),
     /// `(pipeline).a`
@@ -91,7 +91,7 @@ fn pipeline_fields(pipeline: &Pipeline, out: &mut Vec<String>) -> bool {
             out.extend(path.first().cloned());
             true
         }
-        Operand::Variable(name, path) if name.is_empty() => {
+        Operand::Variable(name, path, _) if name.is_empty() => {
             out.extend(path.first().cloned());
             !path.is_empty()
         }
@@ -385,7 +385,12 @@ impl<'a> Parser<'a> {
                     }
                     let mut path = Vec::new();
                     self.more_fields(&mut path);
-                    Operand::Variable(name.to_owned(), path)
+                    let last = path.last().map_or(0, |name| name.len() + 1);
+                    Operand::Variable(
+                        name.to_owned(),
+                        path,
+                        Place { start, end: self.at, at: self.at - last },
+                    )
                 }
                 Token::Literal(value) => Operand::Literal(value),
                 Token::Open => {

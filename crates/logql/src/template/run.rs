@@ -138,7 +138,7 @@ impl State<'_, '_> {
         }
         let value = self.pipeline(pipeline)?;
         if pipeline.variables.is_empty() {
-            self.out.extend_from_slice(value.to_text().as_bytes());
+            self.out.extend_from_slice(value.written().as_bytes());
         }
         Ok(())
     }
@@ -229,7 +229,6 @@ impl State<'_, '_> {
 
     /// The reason with the place where it came about, as Go words it; a reason that has one keeps it.
     fn placed(&self, place: Place, reason: String) -> String {
-        const SHOWN: usize = 20;
         if reason.starts_with("template: ") {
             return reason;
         }
@@ -238,9 +237,7 @@ impl State<'_, '_> {
         let line = before.matches('\n').count() + 1;
         let column = before.rfind('\n').map_or(place.at, |n| place.at - n - 1);
         let source = text[place.start..place.end].split_whitespace().collect::<Vec<_>>().join(" ");
-        let dots = if source.chars().count() > SHOWN { "..." } else { "" };
-        let source: String = source.chars().take(SHOWN).collect();
-        format!("template: {name}:{line}:{column}: executing {name:?} at <{source}{dots}>: {reason}")
+        format!("template: {name}:{line}:{column}: executing {name:?} at <{source}>: {reason}")
     }
 
     fn evaluate(&mut self, command: &Command, passed: Option<Value>) -> Result<Value, String> {
@@ -300,18 +297,18 @@ impl State<'_, '_> {
                 };
                 found.map_err(|reason| self.placed(*place, reason))
             }
-            Operand::Variable(name, path) if name.is_empty() => {
+            Operand::Variable(name, path, _) if name.is_empty() => {
                 if path.is_empty() {
                     Ok(self.all_labels())
                 } else {
                     self.label_path(path)
                 }
             }
-            Operand::Variable(name, path) => {
+            Operand::Variable(name, path, place) => {
                 let found = self.variables.iter().rev().find(|(n, _)| n == name);
                 let value =
                     found.map(|(_, v)| v.clone()).ok_or_else(|| format!("undefined variable: ${name}"))?;
-                fields_of(value, path)
+                fields_of(value, path).map_err(|reason| self.placed(*place, reason))
             }
             Operand::Function(function) => self.call(function, &[], None),
             Operand::Group(pipeline, path) => {
@@ -348,6 +345,7 @@ fn fields_of(mut value: Value, path: &[String]) -> Result<Value, String> {
     for name in path {
         value = match value {
             Value::Map(mut map) => map.remove(name).unwrap_or(Value::Nil),
+            Value::Nil => Value::Nil,
             other => return Err(format!("can't evaluate field {name} in type {}", other.type_name())),
         };
     }

@@ -75,10 +75,15 @@ impl Value {
         }
     }
 
+    /// Its text as an action writes it: like `%v`, but nothing is `<no value>`.
+    pub fn written(&self) -> String {
+        if *self == Self::Nil { "<no value>".to_owned() } else { self.to_text() }
+    }
+
     /// Its text as Go prints it with `%v`.
     pub fn to_text(&self) -> String {
         match self {
-            Self::Nil => "<no value>".to_owned(),
+            Self::Nil => "<nil>".to_owned(),
             Self::Text(text) => text.clone(),
             Self::Int(n) => n.to_string(),
             Self::Float(n) => format_general(*n),
@@ -131,8 +136,8 @@ mod tests {
             (Value::Float(123456789.5), "1.234567895e+08"),
             (Value::Float(0.00001), "1e-05"),
             (Value::Int(-3), "-3"),
-            (Value::Nil, "<no value>"),
-            (Value::List(vec![Value::Int(1), Value::Text("a".into())]), "[1 a]"),
+            (Value::Nil, "<nil>"),
+            (Value::List(vec![Value::Int(1), Value::Text("a".into()), Value::Nil]), "[1 a <nil>]"),
             (Value::Map([("k".to_owned(), Value::Bool(true))].into()), "map[k:true]"),
         ] {
             assert_eq!(value.to_text(), text);

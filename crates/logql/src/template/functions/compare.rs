@@ -86,7 +86,7 @@ fn equal(arguments: &[Value]) -> Result<bool, String> {
             (Value::Bool(a), Value::Bool(b)) => a == b,
             (Value::Nil, Value::Nil) => true,
             (Value::Nil, _) | (_, Value::Nil) => false,
-            _ => return Err("incompatible types for comparison".to_owned()),
+            (left, right) => return Err(incompatible(left, right)),
         };
         if same {
             return Ok(true);
@@ -100,7 +100,11 @@ fn order(arguments: &[Value], holds: fn(std::cmp::Ordering) -> bool) -> Result<V
         (Value::Text(a), Value::Text(b)) => Some(a.cmp(b)),
         (Value::Int(a), Value::Int(b)) => Some(a.cmp(b)),
         (Value::Float(a), Value::Float(b)) => a.partial_cmp(b),
-        _ => return Err("incompatible types for comparison".to_owned()),
+        (left, right) => return Err(incompatible(left, right)),
     };
     Ok(Value::Bool(ordering.is_some_and(holds)))
+}
+
+fn incompatible(left: &Value, right: &Value) -> String {
+    format!("incompatible types for comparison: {} and {}", left.type_name(), right.type_name())
 }

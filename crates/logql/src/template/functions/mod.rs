@@ -63,6 +63,15 @@ fn to_int(value: &Value) -> i64 {
         Value::Int(n) => *n,
         Value::Float(n) => *n as i64,
         Value::Bool(b) => i64::from(*b),
+        Value::Text(text) if text.len() > 2 && text.starts_with('0') => {
+            let digits = &text[2..];
+            match text.as_bytes()[1] {
+                b'x' | b'X' => i64::from_str_radix(digits, 16).unwrap_or(0),
+                b'o' | b'O' => i64::from_str_radix(digits, 8).unwrap_or(0),
+                b'b' | b'B' => i64::from_str_radix(digits, 2).unwrap_or(0),
+                _ => text.parse().unwrap_or(0),
+            }
+        }
         Value::Text(text) => {
             let trimmed = text.trim_start_matches('0');
             let digits = if trimmed.is_empty() && !text.is_empty() { "0" } else { trimmed };
@@ -149,6 +158,11 @@ mod tests {
         ("{{max 1 3 2}} {{min 3 1 2}} {{maxf 1.5 2}} {{minf 1.5 2}}", "3 1 2 1.5"),
         ("{{divf 1 3}} {{addf 0.1 0.2}}", "0.3333333333333333 0.3"),
         ("{{float64 \"2000000\"}} {{trunc 3 \"a\"}}", "2e+06 a"),
+        ("{{int \"0x1f\"}} {{int \"007\"}} {{int \"x\"}}", "31 7 0"),
+        (
+            "{{fromJson \"[null]\"}} {{fromJson \"null\"}} {{$m := fromJson \"x\"}}{{$m.a}}",
+            "[<nil>] <no value> <no value>",
+        ),
         ("{{ceil 1.2}} {{floor 1.8}} {{round 1.2345 2}}", "2 1 1.23"),
         ("{{int \"42\"}} {{int 1.9}} {{float64 \"1.5\"}} {{add .status 1}}", "42 1 1.5 504"),
         ("{{bytes .size}} {{duration .took}} {{duration_seconds .took}}", "2048 1.5 1.5"),
