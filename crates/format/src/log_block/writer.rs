@@ -44,8 +44,8 @@ pub struct BlockOptions {
 
 impl BlockOptions {
     /// The defaults: pages of 1 MiB, so that finding one line decodes little, groups of 16 pages, and zstd
-    /// level 1, which on log lines is not only
-    /// twice as fast as level 3 but also smaller (measured: 18.9 against 19.2 % of raw).
+    /// level 1, which on log lines is not only twice as fast as level 3 but also smaller (measured: 18.9
+    /// against 19.2 % of raw).
     pub fn new(tenant: TenantId, window: TimeRange, level: u8) -> Self {
         let (zstd_level, page_bytes, page_rows, group_pages) = (1, 1 << 20, ROWS_MAX, 16);
         Self { tenant, window, level, zstd_level, page_bytes, page_rows, group_pages }
