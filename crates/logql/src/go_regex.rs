@@ -130,12 +130,12 @@ pub fn compile_hir(hir: &Hir) -> Result<meta::Regex, String> {
     builder.build_from_hir(hir).map_err(|error| error.to_string())
 }
 
-/// Whether the bytes that a match begins with are worth searching for. Single bytes like digits stand
+/// Whether the bytes that a match begins with are worth searching for. Digits and short pieces stand
 /// everywhere in logs: stopping at each of them is slower than the automaton.
 fn begins_rarely(hir: &Hir) -> bool {
     let prefixes = literal::Extractor::new().extract(hir);
     let Some(literals) = prefixes.literals() else { return true };
-    literals.len() <= 3 || literals.iter().all(|l| l.len() >= 2)
+    literals.len() <= 3 || literals.iter().all(|l| l.len() >= 3)
 }
 
 /// What is wrong with an expression, in Go's words where it has some.

@@ -321,7 +321,10 @@ proptest! {
     }
 
     #[test]
-    fn any_lines(lines in prop::collection::vec(line(), 0..12), query in prop::sample::select(QUERIES.to_vec())) {
+    fn any_lines(
+        lines in prop::collection::vec(line(), 0..12),
+        query in prop::sample::select(QUERIES.to_vec()),
+    ) {
         run(query, &lines);
     }
 }
