@@ -5,8 +5,9 @@
 //! [`push_body`] turns them into pushes, [`pack`] keeps pushes in files, [`live`] streams them to a
 //! server as time passes, and [`run`] measures a server, alone or beside rivals.
 //!
-//! **What it is not.** No part of the product: the server only uses [`services`] to have something to
-//! show. It judges nothing: it prints medians and spreads, which mean something beside other figures
+//! **What it is not.** No part of the product: the server only uses [`services`] and [`push_body`], to
+//! have something to show in `sandur demo`; the rest is behind the feature `measure`, which the server
+//! leaves out. It judges nothing: it prints medians and spreads, which mean something beside other figures
 //! of the same machine and hour.
 //!
 //! **Life of a measurement.** [`run::alone`] generates a data set, starts the server on an empty
@@ -17,9 +18,13 @@
 //! **Invariants.** What is generated for a second depends on seed and second alone, so neither the
 //! pieces in which it is asked for nor the order matter. `services` depends on nothing but `model`.
 
+#[cfg(feature = "measure")]
 mod http;
+#[cfg(feature = "measure")]
 pub mod live;
+#[cfg(feature = "measure")]
 pub mod pack;
 pub mod push_body;
+#[cfg(feature = "measure")]
 pub mod run;
 pub mod services;

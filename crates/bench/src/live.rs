@@ -19,7 +19,7 @@ pub struct Target<'a> {
     pub address: &'a str,
     /// `X-Scope-OrgID`, when the server asks for it.
     pub tenant: Option<&'a str>,
-    /// Requests of customers per second; each leaves four to five lines.
+    /// Requests of customers per second; each leaves about two lines.
     pub requests_per_second: f64,
 }
 

@@ -50,7 +50,7 @@ fn command() -> Command {
         .arg(text("end", "TIME", "Its end in RFC 3339; default: now").conflicts_with("to"))
         .arg(text("to", "ADDR", "Push to this server instead, as time passes").conflicts_with("out"))
         .arg(
-            text("rate", "N", "Requests of customers per second, each of four to five lines")
+            text("rate", "N", "Requests of customers per second, each of about two lines")
                 .default_value("20")
                 .value_parser(value_parser!(f64)),
         )

@@ -122,7 +122,7 @@ impl Services {
     }
 
     /// What is written in the seconds from `from` to before `to` (since the epoch) when customers make
-    /// about this many requests per second; each leaves four to five lines. Streams without lines
+    /// about this many requests per second; each leaves about two lines. Streams without lines
     /// are left out.
     pub fn between(&self, from: i64, to: i64, requests_per_second: f64) -> Vec<Stream> {
         let mut streams: Vec<Stream> =

@@ -52,7 +52,10 @@ const CANDIDATES: [Query; 7] = [
     },
     Query {
         shows: "slow payments, out of nested JSON",
-        text: r#"{app="payments"} | json | duration_ms > 1000 | line_format "{{.user_name}} waited {{.duration_ms}} ms: {{.msg}}""#,
+        text: concat!(
+            r#"{app="payments"} | json | duration_ms > 1000 "#,
+            r#"| line_format "{{.user_name}} waited {{.duration_ms}} ms: {{.msg}}""#
+        ),
         ask: Ask::Hour,
     },
     Query {
@@ -73,7 +76,10 @@ const CANDIDATES: [Query; 7] = [
     },
     Query {
         shows: "answers by status, out of an access log",
-        text: r#"sum by (status) (count_over_time({app="gateway"} | pattern `<_> "<_>" <status> <_>` [5m]))"#,
+        text: concat!(
+            r#"sum by (status) (count_over_time({app="gateway"} "#,
+            r#"| pattern `<_> "<_>" <status> <_>` | status != "" [5m]))"#
+        ),
         ask: Ask::Minutes,
     },
 ];

@@ -5,8 +5,8 @@ use sandur_base::Env;
 use sandur_bench::push_body;
 use sandur_bench::services::{Incident, Services};
 
-/// Requests of customers per second; each leaves four to five lines.
-const REQUESTS_PER_SECOND: f64 = 8.0;
+/// Requests of customers per second; each leaves about two lines.
+const REQUESTS_PER_SECOND: f64 = 20.0;
 /// Instances of each service.
 const INSTANCES: usize = 2;
 /// Shops that are looked at for one with a story to tell.
@@ -27,9 +27,9 @@ pub struct Written {
 pub struct Shop(Services);
 
 impl Shop {
-    /// A shop whose payments failed for a while in the seconds from `from` to before `to`. The same
-    /// range gives the same shop, so that a demo that is started again soon repeats itself and the
-    /// server drops the duplicates.
+    /// A shop whose payments failed for a while in the seconds from `from` to before `to`. The first
+    /// one counts, so that a demo that is started again soon mostly repeats lines that are there, which
+    /// the server shows once.
     pub fn with_trouble(from: i64, to: i64) -> Self {
         let troubled = |shop: &Services| (from..to).any(|s| shop.incident(s) == Some(Incident::BankTimeouts));
         let mut shops = (1..=SEEDS).map(|seed| Services::new(seed, INSTANCES));

@@ -27,7 +27,7 @@ use sandur_model::Labels;
 use super::client::{self, Client, Refusal};
 use super::failed::Failed;
 use reader::LineReader;
-pub use request::{Lines, push_body};
+use request::push_body;
 pub use resume::{Position, Positions};
 pub use sender::{Sender, Sent};
 pub use timestamps::Recogniser;

@@ -19,23 +19,12 @@ impl Lines {
 
     /// Adds a line.
     pub fn add(&mut self, timestamp_ns: i64, line: &[u8]) {
-        self.add_with_metadata(timestamp_ns, line, &[]);
-    }
-
-    /// Adds a line with structured metadata.
-    pub fn add_with_metadata(&mut self, timestamp_ns: i64, line: &[u8], metadata: &[(&str, &str)]) {
         let mut stamp = Vec::with_capacity(16);
         field_number(&mut stamp, 1, timestamp_ns.div_euclid(1_000_000_000) as u64);
         field_number(&mut stamp, 2, timestamp_ns.rem_euclid(1_000_000_000) as u64);
         let mut entry = Vec::with_capacity(stamp.len() + line.len() + 8);
         field_bytes(&mut entry, 1, &stamp);
         field_bytes(&mut entry, 2, line);
-        for (name, value) in metadata {
-            let mut pair = Vec::with_capacity(name.len() + value.len() + 4);
-            field_bytes(&mut pair, 1, name.as_bytes());
-            field_bytes(&mut pair, 2, value.as_bytes());
-            field_bytes(&mut entry, 3, &pair);
-        }
         field_bytes(&mut self.entries, 2, &entry);
         self.count += 1;
         self.line_bytes += line.len() as u64;
@@ -103,7 +92,7 @@ mod tests {
         let labels = Labels::from_pairs([("app", "a\"b")]);
         let mut lines = Lines::of(&labels);
         lines.add(1_500_000_000_123_456_789, b"one");
-        lines.add_with_metadata(1_500_000_001_000_000_000, b"", &[("trace_id", "x")]);
+        lines.add(1_500_000_001_000_000_000, b"");
         let limits = Limits { reject_old_samples_max_age: 0, ..Limits::default() };
         let headers = sandur_ingest::PushHeaders { content_type: Some(PUSH_TYPE), content_encoding: None };
         let body = push_body(&[lines, Lines::of(&labels)]);
@@ -115,7 +104,6 @@ mod tests {
         let entry = batch.streams[0].entries[0];
         assert_eq!(entry.timestamp, 1_500_000_000_123_456_789);
         assert_eq!(entry.line.of(&batch.arena.bytes), b"one");
-        let metadata: Vec<_> = batch.metadata_of(&batch.streams[0].entries[1]).collect();
-        assert_eq!(metadata, [(&b"trace_id"[..], &b"x"[..])]);
+        assert_eq!(batch.streams[0].entries[1].line.of(&batch.arena.bytes), b"");
     }
 }
