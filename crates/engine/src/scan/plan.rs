@@ -11,14 +11,17 @@ use std::sync::Arc;
 use roaring::RoaringBitmap;
 use sandur_format::catalog_entry::BlockMeta;
 use sandur_format::log_block::PageEntry;
-use sandur_model::{Level, LogPage, MINUTE_NS, TimeRange};
-use sandur_query::{Error, Order, PageTask, QueryContext, QueryStats, ScanItem, Selection};
+use sandur_model::{Level, LogPage, MINUTE_NS, Suspect, TimeRange};
+use sandur_query::{Columns, Error, Order, PageTask, QueryContext, QueryStats, ScanItem, Selection};
 
 use super::block::{BlockReader, OpenBlock, ReadError};
 use super::needles::NeedleKeys;
 use super::page::{BlockCountsTask, BlockSelection, SuspectPage};
 use super::suspects::{StreamSpan, Suspects, find_suspects};
 use crate::head::Head;
+
+/// What it takes to tell repeated rows.
+const WHOLE_ROWS: Columns = Columns { lines: true, metadata: true };
 
 /// Blocks and heads whose times meet.
 pub struct Cluster {
@@ -79,7 +82,12 @@ impl Planner<'_> {
     pub async fn plan(&self, cluster: Cluster) -> Result<Plan, Error> {
         let started = self.context.env().monotonic();
         let mut wanted = self.open(&cluster.blocks).await?;
-        let heads = self.heads_with_rows(&cluster.heads);
+        // Which streams are suspect is not known before the heads' pages are.
+        let columns = match wanted.len() + cluster.heads.len() > 1 {
+            true => WHOLE_ROWS,
+            false => self.selection.columns,
+        };
+        let heads = self.heads_with_rows(&cluster.heads, columns);
         let several = wanted.len() + heads.len() > 1;
         let mut suspects = Suspects::default();
         if self.counts_whole_minutes() {
@@ -142,12 +150,11 @@ impl Planner<'_> {
 
     /// Pages of the heads first, bounds afterwards: a row that a page holds lies within the bounds even
     /// when more rows come in between.
-    fn heads_with_rows(&self, heads: &[(Arc<Head>, TimeRange)]) -> Vec<HeadPart> {
+    fn heads_with_rows(&self, heads: &[(Arc<Head>, TimeRange)], columns: Columns) -> Vec<HeadPart> {
         let (tenant, matchers) = (self.context.tenant(), &self.selection.matchers);
         let part = |(head, times): &(Arc<Head>, TimeRange)| {
             let range = self.selection.range.intersect(times);
-            let pages =
-                head.page_tasks(tenant, matchers, range, self.selection.order, self.selection.columns);
+            let pages = head.page_tasks(tenant, matchers, range, self.selection.order, columns);
             let bounds = head.stream_bounds(tenant, matchers, range);
             let span =
                 |b: crate::head::StreamBounds| StreamSpan { stream: b.id, first: b.first, last: b.last };
@@ -243,15 +250,22 @@ impl Planner<'_> {
                     .filter_map(|n| Some((n, *suspects.get(&one.block.stream_id(n))?)))
                     .collect(),
             };
-            let part = Arc::new(BlockSelection {
-                block: one.block,
-                streams,
-                suspects,
-                range: selection.range,
-                columns: selection.columns,
-                context: self.context.clone(),
-            });
-            plan.pages.extend(one.pages.into_iter().map(|page| Planned::Block(Arc::clone(&part), page)));
+            let (doubtful, sure) = split_by_doubt(&one.block, one.pages, &suspects);
+            let read = |suspects, columns| {
+                Arc::new(BlockSelection {
+                    block: Arc::clone(&one.block),
+                    streams: streams.clone(),
+                    suspects,
+                    range: selection.range,
+                    columns,
+                    context: self.context.clone(),
+                })
+            };
+            for (pages, part) in
+                [(sure, read(HashMap::default(), selection.columns)), (doubtful, read(suspects, WHOLE_ROWS))]
+            {
+                plan.pages.extend(pages.into_iter().map(|page| Planned::Block(Arc::clone(&part), page)));
+            }
         }
         plan.pages.extend(heads.into_iter().flat_map(|head| head.pages).map(|inner| {
             let (suspects, context) = (Arc::clone(&suspects), self.context.clone());
@@ -275,6 +289,24 @@ impl Planner<'_> {
             known: self.reader.known_counts(&one.block),
         }))
     }
+}
+
+/// The pages that may hold suspect rows, and the others, which are read as narrowly as was asked.
+fn split_by_doubt(
+    block: &OpenBlock,
+    pages: Vec<u32>,
+    suspects: &HashMap<u32, Suspect, foldhash::fast::RandomState>,
+) -> (Vec<u32>, Vec<u32>) {
+    let streams: RoaringBitmap = suspects.keys().collect();
+    let first = suspects.values().map(|s| s.first).min().unwrap_or(i64::MAX);
+    let last = suspects.values().map(|s| s.last).max().unwrap_or(i64::MIN);
+    let doubtful = |page: &u32| {
+        let entry = &block.footer.pages()[*page as usize];
+        entry.min_ts <= last
+            && first <= entry.max_ts
+            && streams.range_cardinality(entry.first_stream..=entry.last_stream) > 0
+    };
+    pages.into_iter().partition(doubtful)
 }
 
 /// The wanted streams that lie in the ranges of the pages that are left.
