@@ -110,4 +110,10 @@ fn five_printed_commands_find_something_and_ctrl_c_says_what_was_kept() {
     let (rows, blocks) = (number(closing, "kept", " rows in"), number(closing, "rows in", " blocks in"));
     assert!(rows > 10_000 && blocks > 0, "{closing}");
     assert!(number(closing, "this run shipped", " lines, ") <= rows, "what was shipped was kept: {closing}");
+
+    // The second time the last hour's lines are there already, mostly.
+    let mut again = Demo::start(folder.path(), &taken.to_string());
+    let said = again.wait_for("Ctrl-C stops.");
+    assert_eq!(said.lines().filter(|line| line.trim().starts_with(&program)).count(), 5, "{said}");
+    assert_eq!(again.interrupt(), Some(0), "{}", again.said());
 }
