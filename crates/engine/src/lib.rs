@@ -19,6 +19,7 @@
 //! one adopter. Memory that grows with data is reserved from a budget first.
 
 mod adopt;
+mod block_meta;
 mod cache;
 mod compact;
 mod engine;

@@ -23,6 +23,7 @@ use sandur_query::QueryStats;
 use sandur_store::{Intent, Store};
 use xxhash_rust::xxh3::xxh3_64;
 
+use crate::block_meta;
 use crate::error::Error;
 use crate::maintain::MaintenanceOptions;
 use crate::scan::{BlockReader, OpenBlock};
@@ -94,7 +95,8 @@ impl Compactor {
         let options = BlockOptions::new(tenant.clone(), merge.window, merge.level);
         let merger = Merger::new(inputs.clone(), options, self.budget.clone());
         let merger = merger.map_err(|error| Error::Internal(error.to_string()))?;
-        let mut meta = empty_meta(self.env.new_id(), incarnation, tenant, &merge);
+        let mut meta =
+            block_meta::unwritten(self.env.new_id(), incarnation, tenant, merge.window, merge.level);
         let written = self.write(merger, &inputs, &meta.path()).await;
         let (summary, counts) = match written {
             Ok(written) => written,
@@ -104,7 +106,7 @@ impl Compactor {
                 return Err(error);
             }
         };
-        fill_meta(&mut meta, &summary);
+        block_meta::fill(&mut meta, &summary);
         self.commit(incarnation, &merge, meta).await?;
         let took = self.env.monotonic().saturating_sub(started);
         tracing::info!(
@@ -239,35 +241,4 @@ fn owner(snapshot: &Snapshot, tenant: &TenantId, window: TimeRange) -> Option<Id
         xxh3_64(&key)
     };
     live.map(|writer| writer.incarnation).max_by_key(|incarnation| (weight(*incarnation), *incarnation))
-}
-
-fn empty_meta(id: Id, writer: Id, tenant: &TenantId, merge: &Merge) -> BlockMeta {
-    BlockMeta {
-        id,
-        writer,
-        tenant: tenant.clone(),
-        level: merge.level,
-        window: merge.window,
-        min_ts: 0,
-        max_ts: 0,
-        rows: 0,
-        raw_bytes: 0,
-        size: 0,
-        streams: 0,
-        pages: 0,
-        footer_offset: 0,
-        footer_len: 0,
-    }
-}
-
-fn fill_meta(meta: &mut BlockMeta, summary: &BlockSummary) {
-    meta.min_ts = summary.min_ts;
-    meta.max_ts = summary.max_ts;
-    meta.rows = summary.rows;
-    meta.raw_bytes = summary.raw_bytes;
-    meta.size = summary.size;
-    meta.streams = summary.streams;
-    meta.pages = summary.pages;
-    meta.footer_offset = summary.footer_offset;
-    meta.footer_len = summary.footer_len;
 }

@@ -18,6 +18,7 @@ use sandur_catalog::{Catalog, CommitError, Snapshot};
 use sandur_format::catalog_entry::{BlockMeta, Edit, Precondition};
 use sandur_store::{Intent, Store};
 
+use crate::block_meta;
 use crate::error::Error;
 use crate::head::Head;
 use crate::metrics::Metrics;
@@ -94,7 +95,7 @@ impl Flusher {
     }
 
     async fn write_block(&self, author: Id, plan: Arc<BlockPlan>) -> Result<BlockMeta, Error> {
-        let mut meta = empty_meta(self.env.new_id(), author, &plan);
+        let mut meta = block_meta::unwritten(self.env.new_id(), author, &plan.tenant, plan.window, 0);
         let path = meta.path();
         let line_bytes = plan.line_bytes;
         let damaged = |error: sandur_format::Error| Error::Internal(format!("block '{path}': {error}"));
@@ -114,15 +115,7 @@ impl Flusher {
                 Step::More(rest) => assembly = rest,
                 Step::Done { summary, duplicates } => {
                     self.metrics.duplicates.inc_by(duplicates);
-                    meta.min_ts = summary.min_ts;
-                    meta.max_ts = summary.max_ts;
-                    meta.rows = summary.rows;
-                    meta.raw_bytes = summary.raw_bytes;
-                    meta.size = summary.size;
-                    meta.streams = summary.streams;
-                    meta.pages = summary.pages;
-                    meta.footer_offset = summary.footer_offset;
-                    meta.footer_len = summary.footer_len;
+                    block_meta::fill(&mut meta, &summary);
                     break;
                 }
             }
@@ -195,23 +188,4 @@ fn transaction(head: &Head, ending: Ending, blocks: &[BlockMeta]) -> (Vec<Edit>,
     }
     let floor = Precondition::FloorIs { incarnation, at: from };
     (edits, vec![floor, Precondition::Live { incarnation }])
-}
-
-fn empty_meta(id: Id, writer: Id, plan: &BlockPlan) -> BlockMeta {
-    BlockMeta {
-        id,
-        writer,
-        tenant: plan.tenant.clone(),
-        level: 0,
-        window: plan.window,
-        min_ts: 0,
-        max_ts: 0,
-        rows: 0,
-        raw_bytes: 0,
-        size: 0,
-        streams: 0,
-        pages: 0,
-        footer_offset: 0,
-        footer_len: 0,
-    }
 }

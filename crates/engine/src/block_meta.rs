@@ -1,0 +1,39 @@
+//! The catalog entry of a block that is being written: its name first, what it holds at the end.
+
+use sandur_base::Id;
+use sandur_format::catalog_entry::BlockMeta;
+use sandur_format::log_block::BlockSummary;
+use sandur_model::{TenantId, TimeRange};
+
+/// The entry of a block that has no rows yet; enough for its path.
+pub(crate) fn unwritten(id: Id, writer: Id, tenant: &TenantId, window: TimeRange, level: u8) -> BlockMeta {
+    BlockMeta {
+        id,
+        writer,
+        tenant: tenant.clone(),
+        level,
+        window,
+        min_ts: 0,
+        max_ts: 0,
+        rows: 0,
+        raw_bytes: 0,
+        size: 0,
+        streams: 0,
+        pages: 0,
+        footer_offset: 0,
+        footer_len: 0,
+    }
+}
+
+/// Fills in what the finished block holds.
+pub(crate) fn fill(meta: &mut BlockMeta, summary: &BlockSummary) {
+    meta.min_ts = summary.min_ts;
+    meta.max_ts = summary.max_ts;
+    meta.rows = summary.rows;
+    meta.raw_bytes = summary.raw_bytes;
+    meta.size = summary.size;
+    meta.streams = summary.streams;
+    meta.pages = summary.pages;
+    meta.footer_offset = summary.footer_offset;
+    meta.footer_len = summary.footer_len;
+}
