@@ -106,7 +106,7 @@ impl Cutter<'_> {
     }
 
     fn push(&mut self, start: usize, end: usize, code: u8, value: u64) -> usize {
-        self.split.slot(start, end, code);
+        self.split.slot(self.text, start, end, code);
         self.atoms.push(value);
         end
     }

@@ -1,9 +1,9 @@
-//! Byte classes of lines as bit masks, 64 bytes at a time.
+//! Byte classes as bit masks, 64 bytes at a time.
 //!
 //! Delimiters end tokens. Soft ones (`: = & ? #`) do so only outside of paths.
 
-/// Bit `i` of each mask describes byte `i` of a block of 64 bytes.
-#[derive(Clone, Copy, Default)]
+/// What the bytes of a block are: bit `i` of each mask tells of byte `i`.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Masks {
     /// A token that starts or contains this byte may be a slot: digits, `/`, `@`, values.
     pub(super) interest: u64,
@@ -21,25 +21,16 @@ pub(super) struct Masks {
     pub(super) digit: u64,
 }
 
-/// Masks of a part of the lines, moved forward as encoding goes on.
-#[derive(Default)]
-pub(super) struct Window {
-    base: usize,
-    masks: Vec<Masks>,
-}
-
-/// Bytes classified at a time: their masks stay in the first-level cache.
-const WINDOW: usize = 16 << 10;
-
 /// What one block finds byte by byte; [`Masks`] follow from it and the block before.
 #[derive(Clone, Copy, Default)]
 struct Raw {
-    delimiter: u64,
     soft: u64,
+    hard: u64,
     quote: u64,
     slash: u64,
-    at: u64,
     digit: u64,
+    /// Digits, `/` and `@`.
+    interest: u64,
     equals: u64,
     colon: u64,
     space: u64,
@@ -47,88 +38,11 @@ struct Raw {
 
 /// The last bits of a block that matter to the next one.
 #[derive(Clone, Copy, Default)]
-struct Carry {
+pub(super) struct Carry {
     quote: u64,
     equals: u64,
     key: u64,
     key_space: u64,
-}
-
-impl Window {
-    /// Starts over with other lines.
-    pub(super) fn reset(&mut self) {
-        self.base = 0;
-        self.masks.clear();
-    }
-
-    /// Makes sure that the masks of `lines[start..end]` are there.
-    pub(super) fn cover(&mut self, lines: &[u8], start: usize, end: usize) {
-        if start >= self.base && end <= self.base + self.masks.len() * 64 {
-            return;
-        }
-        self.base = start & !63;
-        let stop = (self.base + WINDOW).max(end).min(lines.len());
-        self.masks.clear();
-        let mut carry = Carry::default();
-        for block in lines[self.base..stop.max(self.base)].chunks(64) {
-            let raw = match <&[u8; 64]>::try_from(block) {
-                Ok(block) => classify(block),
-                Err(_) => {
-                    let mut padded = [b'\n'; 64];
-                    padded[..block.len()].copy_from_slice(block);
-                    classify(&padded)
-                }
-            };
-            self.masks.push(combine(&raw, &mut carry));
-        }
-    }
-
-    /// The first byte in `[from, end)` whose bit is set in the chosen mask, else `end`.
-    #[inline(always)]
-    pub(super) fn next(&self, mask: impl Fn(&Masks) -> u64, from: usize, end: usize) -> usize {
-        if from >= end {
-            return end;
-        }
-        let offset = from - self.base;
-        let mut block = offset >> 6;
-        let mut bits = mask(&self.masks[block]) & (u64::MAX << (offset & 63));
-        let last = (end - 1 - self.base) >> 6;
-        while bits == 0 {
-            if block == last {
-                return end;
-            }
-            block += 1;
-            bits = mask(&self.masks[block]);
-        }
-        (self.base + block * 64 + bits.trailing_zeros() as usize).min(end)
-    }
-
-    /// One after the last byte in `[low, at)` whose bit is set in the chosen mask, else `low`.
-    #[inline(always)]
-    pub(super) fn after_last(&self, mask: impl Fn(&Masks) -> u64, low: usize, at: usize) -> usize {
-        if at <= low {
-            return low;
-        }
-        let offset = at - 1 - self.base;
-        let mut block = offset >> 6;
-        let mut bits = mask(&self.masks[block]) & (u64::MAX >> (63 - (offset & 63)));
-        let first = (low - self.base) >> 6;
-        while bits == 0 {
-            if block == first {
-                return low;
-            }
-            block -= 1;
-            bits = mask(&self.masks[block]);
-        }
-        (self.base + block * 64 + 64 - bits.leading_zeros() as usize).max(low)
-    }
-
-    /// Whether byte `at` has its bit set in the chosen mask.
-    #[inline(always)]
-    pub(super) fn has(&self, mask: impl Fn(&Masks) -> u64, at: usize) -> bool {
-        let offset = at - self.base;
-        mask(&self.masks[offset >> 6]) >> (offset & 63) & 1 != 0
-    }
 }
 
 fn combine(raw: &Raw, carry: &mut Carry) -> Masks {
@@ -145,9 +59,9 @@ fn combine(raw: &Raw, carry: &mut Carry) -> Masks {
         key_space: key_space >> 63,
     };
     Masks {
-        interest: raw.digit | raw.slash | raw.at | value,
-        delimiter: raw.delimiter,
-        hard: raw.delimiter & !raw.soft,
+        interest: raw.interest | value,
+        delimiter: raw.soft | raw.hard,
+        hard: raw.hard,
         quote: raw.quote,
         value,
         slash: raw.slash,
@@ -156,64 +70,121 @@ fn combine(raw: &Raw, carry: &mut Carry) -> Masks {
 }
 
 #[cfg(target_arch = "x86_64")]
-#[inline(always)]
-fn classify(block: &[u8; 64]) -> Raw {
-    // SAFETY: every x86_64 processor has SSE2, which is all that is asked for.
-    #[allow(unsafe_code)]
-    unsafe {
-        classify_sse2(block)
+mod by_vector {
+    use std::arch::x86_64::*;
+
+    use super::{Carry, Masks, Raw, combine};
+
+    /// Makes a classifier from the instructions of one vector width.
+    macro_rules! classifier {
+        ($name:ident, $one_block:ident, $feature:literal, $bytes:literal, $mask:ty, $load:ident,
+         $splat:ident, $equal:ident, $subtract:ident, $min:ident, $or:ident, $bits:ident) => {
+            #[target_feature(enable = $feature)]
+            pub(super) fn $name(blocks: &[[u8; 64]], carry: &mut Carry, masks: &mut Vec<Masks>) {
+                masks.extend(blocks.iter().map(|block| combine(&$one_block(block), carry)));
+            }
+
+            #[inline]
+            #[target_feature(enable = $feature)]
+            fn $one_block(block: &[u8; 64]) -> Raw {
+                let mut raw = Raw::default();
+                for at in (0..64).step_by($bytes) {
+                    let v = $load(block[at..at + $bytes].try_into().expect("a part of the block"));
+                    let is = |byte: u8| $equal(v, $splat(byte as i8));
+                    let from = |low: u8, count: u8| {
+                        let moved = $subtract(v, $splat(low as i8));
+                        $equal($min(moved, $splat(count as i8 - 1)), moved)
+                    };
+                    let bits = |mask| u64::from($bits(mask) as $mask) << at;
+                    // brackets differ from braces in one bit
+                    let folded = $or(v, $splat(0x20));
+                    let braces = $or($equal(folded, $splat(b'{' as i8)), $equal(folded, $splat(b'}' as i8)));
+                    let (quote, equals, colon) = (is(b'"'), is(b'='), is(b':'));
+                    let soft = $or($or(is(b'#'), is(b'&')), $or($or(colon, equals), is(b'?')));
+                    let hard = $or($or(from(0, 0x21), from(b'\'', 3)), $or(braces, is(b'|')));
+                    let hard = $or($or(hard, quote), $or(is(b','), $or(from(b';', 2), is(b'>'))));
+                    let (slash, digit) = (is(b'/'), from(b'0', 10));
+                    raw.soft |= bits(soft);
+                    raw.hard |= bits(hard);
+                    raw.quote |= bits(quote);
+                    raw.slash |= bits(slash);
+                    raw.digit |= bits(digit);
+                    raw.interest |= bits($or($or(slash, digit), is(b'@')));
+                    raw.equals |= bits(equals);
+                    raw.colon |= bits(colon);
+                    raw.space |= bits(is(b' '));
+                }
+                raw
+            }
+        };
     }
+
+    #[inline]
+    #[target_feature(enable = "sse2")]
+    fn load_16(bytes: &[u8; 16]) -> __m128i {
+        let half = |at: usize| i64::from_le_bytes(bytes[at..at + 8].try_into().expect("eight bytes"));
+        _mm_set_epi64x(half(8), half(0))
+    }
+
+    #[inline]
+    #[target_feature(enable = "avx2")]
+    fn load_32(bytes: &[u8; 32]) -> __m256i {
+        let part = |at: usize| i64::from_le_bytes(bytes[at..at + 8].try_into().expect("eight bytes"));
+        _mm256_set_epi64x(part(24), part(16), part(8), part(0))
+    }
+
+    classifier!(
+        sse2,
+        sse2_block,
+        "sse2",
+        16,
+        u16,
+        load_16,
+        _mm_set1_epi8,
+        _mm_cmpeq_epi8,
+        _mm_sub_epi8,
+        _mm_min_epu8,
+        _mm_or_si128,
+        _mm_movemask_epi8
+    );
+    classifier!(
+        avx2,
+        avx2_block,
+        "avx2",
+        32,
+        u32,
+        load_32,
+        _mm256_set1_epi8,
+        _mm256_cmpeq_epi8,
+        _mm256_sub_epi8,
+        _mm256_min_epu8,
+        _mm256_or_si256,
+        _mm256_movemask_epi8
+    );
 }
 
+/// Appends the masks of blocks.
 #[cfg(target_arch = "x86_64")]
-#[inline]
-#[target_feature(enable = "sse2")]
-fn classify_sse2(block: &[u8; 64]) -> Raw {
-    use std::arch::x86_64::*;
-    let mut raw = Raw::default();
-    for quarter in 0..4 {
-        let at = quarter * 16;
-        let low = i64::from_le_bytes(block[at..at + 8].try_into().expect("eight bytes"));
-        let high = i64::from_le_bytes(block[at + 8..at + 16].try_into().expect("eight bytes"));
-        let v = _mm_set_epi64x(high, low);
-        let is = |b: u8| _mm_cmpeq_epi8(v, _mm_set1_epi8(b as i8));
-        let from = |low: u8, count: u8| {
-            let moved = _mm_sub_epi8(v, _mm_set1_epi8(low as i8));
-            _mm_cmpeq_epi8(_mm_min_epu8(moved, _mm_set1_epi8(count as i8 - 1)), moved)
-        };
-        let or = |a, b| _mm_or_si128(a, b);
-        let bits = |m| u64::from(_mm_movemask_epi8(m) as u16) << at;
-        let (quote, equals, colon, space) = (is(b'"'), is(b'='), is(b':'), is(b' '));
-        let folded = _mm_or_si128(v, _mm_set1_epi8(0x20));
-        let braces = or(
-            _mm_cmpeq_epi8(folded, _mm_set1_epi8(b'{' as i8)),
-            _mm_cmpeq_epi8(folded, _mm_set1_epi8(b'}' as i8)),
-        );
-        let hard = or(or(from(0, 0x21), from(b'\'', 3)), or(or(braces, is(b'|')), or(is(b','), quote)));
-        let delimiter = or(or(hard, from(b':', 6)), or(is(b'#'), is(b'&')));
-        let soft = or(or(is(b'#'), is(b'&')), or(or(colon, equals), is(b'?')));
-        raw.delimiter |= bits(delimiter);
-        raw.soft |= bits(soft);
-        raw.quote |= bits(quote);
-        raw.slash |= bits(is(b'/'));
-        raw.at |= bits(is(b'@'));
-        raw.digit |= bits(from(b'0', 10));
-        raw.equals |= bits(equals);
-        raw.colon |= bits(colon);
-        raw.space |= bits(space);
+#[allow(unsafe_code)]
+pub(super) fn classify(blocks: &[[u8; 64]], carry: &mut Carry, masks: &mut Vec<Masks>) {
+    if std::arch::is_x86_feature_detected!("avx2") {
+        // SAFETY: the processor has AVX2, as was just asked.
+        unsafe { by_vector::avx2(blocks, carry, masks) }
+    } else {
+        // SAFETY: every x86_64 processor has SSE2.
+        unsafe { by_vector::sse2(blocks, carry, masks) }
     }
-    raw
 }
 
 #[cfg(any(test, not(target_arch = "x86_64")))]
 mod by_table {
-    use super::Raw;
+    use super::{Carry, Masks, Raw, combine};
 
-    const DELIMITER: u16 = 1;
+    const HARD: u16 = 1;
     const SOFT: u16 = 2;
     const QUOTE: u16 = 4;
     const SLASH: u16 = 8;
-    const AT: u16 = 16;
+    const INTEREST: u16 = 16;
     const DIGIT: u16 = 32;
     const EQUALS: u16 = 128;
     const COLON: u16 = 256;
@@ -221,17 +192,17 @@ mod by_table {
 
     const fn flags_of(byte: u8) -> u16 {
         match byte {
-            b' ' => DELIMITER | SPACE,
-            b'"' => DELIMITER | QUOTE,
-            b'=' => DELIMITER | SOFT | EQUALS,
-            b':' => DELIMITER | SOFT | COLON,
-            b'&' | b'?' | b'#' => DELIMITER | SOFT,
+            b' ' => HARD | SPACE,
+            b'"' => HARD | QUOTE,
+            b'=' => SOFT | EQUALS,
+            b':' => SOFT | COLON,
+            b'&' | b'?' | b'#' => SOFT,
             0..=0x1f | b'\'' | b'(' | b')' | b',' | b';' | b'<' | b'>' | b'[' | b']' | b'{' | b'|' | b'}' => {
-                DELIMITER
+                HARD
             }
-            b'/' => SLASH,
-            b'@' => AT,
-            b'0'..=b'9' => DIGIT,
+            b'/' => SLASH | INTEREST,
+            b'@' => INTEREST,
+            b'0'..=b'9' => DIGIT | INTEREST,
             _ => 0,
         }
     }
@@ -246,16 +217,21 @@ mod by_table {
         flags
     };
 
-    pub(super) fn classify(block: &[u8; 64]) -> Raw {
+    /// Appends the masks of blocks.
+    pub(super) fn classify(blocks: &[[u8; 64]], carry: &mut Carry, masks: &mut Vec<Masks>) {
+        masks.extend(blocks.iter().map(|block| combine(&one_block(block), carry)));
+    }
+
+    fn one_block(block: &[u8; 64]) -> Raw {
         let mut raw = Raw::default();
         for (i, &byte) in block.iter().enumerate() {
             let flags = FLAGS[byte as usize];
             let bit = |flag: u16| u64::from(flags & flag != 0) << i;
-            raw.delimiter |= bit(DELIMITER);
+            raw.hard |= bit(HARD);
             raw.soft |= bit(SOFT);
             raw.quote |= bit(QUOTE);
             raw.slash |= bit(SLASH);
-            raw.at |= bit(AT);
+            raw.interest |= bit(INTEREST);
             raw.digit |= bit(DIGIT);
             raw.equals |= bit(EQUALS);
             raw.colon |= bit(COLON);
@@ -266,7 +242,7 @@ mod by_table {
 }
 
 #[cfg(not(target_arch = "x86_64"))]
-use by_table::classify;
+pub(super) use by_table::classify;
 
 #[cfg(test)]
 mod tests {
@@ -274,28 +250,21 @@ mod tests {
 
     #[test]
     fn both_classifiers_agree_on_every_byte() {
-        for start in (0..256).step_by(64) {
-            let block: [u8; 64] = std::array::from_fn(|i| (start + i) as u8);
-            let (a, b) = (classify(&block), by_table::classify(&block));
-            let fields =
-                |r: &Raw| [r.delimiter, r.soft, r.quote, r.slash, r.at, r.digit, r.equals, r.colon, r.space];
-            assert_eq!(fields(&a), fields(&b), "bytes from {start}");
-        }
-    }
-
-    #[test]
-    fn values_start_after_keys_across_blocks() {
-        for shift in 0..70 {
-            let text = format!("{}k=v {{\"a\":1,\"b\": \"x\"}}\n", ".".repeat(shift));
-            let mut window = Window::default();
-            window.cover(text.as_bytes(), 0, text.len());
-            let starts: Vec<u8> =
-                (0..text.len()).filter(|&i| window.has(|m| m.value, i)).map(|i| text.as_bytes()[i]).collect();
-            assert_eq!(starts, b"v1\"", "shift {shift}");
-            let digit = window.next(|m| m.digit, 0, text.len());
-            assert_eq!(text.as_bytes()[digit], b'1');
-            assert_eq!(window.after_last(|m| m.delimiter, 0, shift + 2), shift + 2);
-            assert_eq!(window.after_last(|m| m.delimiter, 0, shift + 1), 0);
+        let mut text: Vec<u8> = (0..=255).collect();
+        text.extend(br#"{"a":1,"b": "x","c":  null,d=e f="g"}"#.iter().cycle().take(640));
+        let (blocks, _) = text.as_chunks();
+        let mut expected = Vec::new();
+        by_table::classify(blocks, &mut Carry::default(), &mut expected);
+        let mut masks = Vec::new();
+        classify(blocks, &mut Carry::default(), &mut masks);
+        assert_eq!(masks, expected);
+        #[cfg(target_arch = "x86_64")]
+        #[allow(unsafe_code)]
+        {
+            masks.clear();
+            // SAFETY: every x86_64 processor has SSE2.
+            unsafe { by_vector::sse2(blocks, &mut Carry::default(), &mut masks) };
+            assert_eq!(masks, expected);
         }
     }
 }

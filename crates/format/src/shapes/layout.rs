@@ -32,14 +32,22 @@ enum Part {
     Epoch,
 }
 
+/// A part that is not there is written behind the text.
+const NOWHERE: usize = MAX_LAYOUT;
+
+/// An instant as it is written, then bytes without meaning.
+pub(super) type Text = [u8; MAX_LAYOUT + 8];
+
 /// A compiled layout.
 #[derive(Clone, Debug)]
 pub(super) struct Layout {
     pattern: Vec<u8>,
     /// What changes with the day at most, and where it stands.
     date_parts: Vec<(Part, usize)>,
-    /// What changes with the second.
-    time_parts: Vec<(Part, usize)>,
+    /// Where hour, minute and second stand; [`NOWHERE`] if they do not.
+    time_at: [usize; 3],
+    /// Where the seconds since the epoch stand.
+    epoch_at: Option<usize>,
     fraction_at: usize,
     fraction_digits: usize,
     /// Nanoseconds between two instants that are written differently.
@@ -126,28 +134,28 @@ impl Layout {
                 parts.push((part_of(run[0], run.len())?, at));
             }
         }
-        let has = |wanted: &[Part]| parts.iter().any(|(p, _)| wanted.contains(p));
-        let mut fractions = parts.iter().filter(|(p, _)| *p == Part::Fraction);
-        let fraction = fractions.next().copied();
-        let epoch = has(&[Part::Epoch]);
-        let has_year = epoch || has(&[Part::Year, Part::ShortYear]);
-        let has_date = epoch || has(&[Part::Day, Part::PaddedDay]);
-        if parts.is_empty() || fractions.next().is_some() || (has_year && !has_date) {
+        let at = |part| parts.iter().find(|(p, _)| *p == part).map(|&(_, at)| at);
+        let once = |part| parts.iter().filter(|(p, _)| *p == part).count() <= 1;
+        let has = |part| at(part).is_some();
+        let has_year = has(Part::Epoch) || has(Part::Year) || has(Part::ShortYear);
+        let has_date = has(Part::Epoch) || has(Part::Day) || has(Part::PaddedDay);
+        let unique = [Part::Hour, Part::Minute, Part::Second, Part::Fraction, Part::Epoch];
+        if parts.is_empty() || !unique.into_iter().all(once) || (has_year && !has_date) {
             return None;
         }
-        let fraction_at = fraction.map_or(0, |(_, at)| at);
-        let digits = pattern[fraction_at..].iter().take_while(|&&b| b == b'f').count();
-        let of_time =
-            |p: &(Part, usize)| matches!(p.0, Part::Hour | Part::Minute | Part::Second | Part::Epoch);
+        let fraction_at = at(Part::Fraction).unwrap_or(0);
+        let fraction_digits = pattern[fraction_at..].iter().take_while(|&&b| b == b'f').count();
+        let time_at = [Part::Hour, Part::Minute, Part::Second].map(|part| at(part).unwrap_or(NOWHERE));
         Some(Self {
             pattern: pattern.to_vec(),
-            date_parts: parts.iter().copied().filter(|p| !of_time(p)).collect(),
-            time_parts: parts.iter().copied().filter(of_time).collect(),
+            time_at,
+            epoch_at: at(Part::Epoch),
             fraction_at,
-            fraction_digits: if fraction.is_some() { digits } else { 0 },
-            unit: unit_of(&parts, if fraction.is_some() { digits } else { 0 }),
+            fraction_digits,
+            unit: unit_of(&parts, fraction_digits),
             has_year,
             has_date,
+            date_parts: parts.into_iter().filter(|(part, _)| !unique.contains(part)).collect(),
         })
     }
 
@@ -171,7 +179,7 @@ impl Layout {
         b"YMDhmsef".contains(&self.pattern[index])
     }
 
-    fn write_date(&self, days: i64, out: &mut [u8; MAX_LAYOUT]) {
+    fn write_date(&self, days: i64, out: &mut Text) {
         let date = date_of(days);
         for &(part, at) in &self.date_parts {
             let out = &mut out[at..];
@@ -193,26 +201,23 @@ impl Layout {
                     let name = days.rem_euclid(7) as usize * 3;
                     out[..3].copy_from_slice(&WEEKDAYS[name..name + 3]);
                 }
-                Part::Hour | Part::Minute | Part::Second | Part::Fraction | Part::Epoch => {}
+                _ => {}
             }
         }
     }
 
-    fn write_time(&self, second: i64, out: &mut [u8; MAX_LAYOUT]) {
-        let of_day = second.rem_euclid(DAY_SECONDS);
-        for &(part, at) in &self.time_parts {
-            let value = match part {
-                Part::Hour => of_day / 3_600,
-                Part::Minute => of_day / 60 % 60,
-                Part::Second => of_day % 60,
-                _ => {
-                    let second = second.unsigned_abs() % 10_000_000_000;
-                    let low = eight_digits((second % 100_000_000) as u32);
-                    out[at + 2..at + 10].copy_from_slice(&low.to_le_bytes());
-                    (second / 100_000_000) as i64
-                }
-            };
-            out[at..at + 2].copy_from_slice(&two(value));
+    #[inline(always)]
+    fn write_time(&self, second: i64, out: &mut Text) {
+        let of_day = second.rem_euclid(DAY_SECONDS) as u32;
+        let parts = [of_day / 3_600, of_day / 60 % 60, of_day % 60];
+        for (at, part) in self.time_at.into_iter().zip(parts) {
+            out[at..at + 2].copy_from_slice(&two(i64::from(part)));
+        }
+        if let Some(at) = self.epoch_at {
+            let second = second.unsigned_abs() % 10_000_000_000;
+            out[at..at + 2].copy_from_slice(&two((second / 100_000_000) as i64));
+            let low = eight_digits((second % 100_000_000) as u32);
+            out[at + 2..at + 10].copy_from_slice(&low.to_le_bytes());
         }
     }
 
@@ -222,27 +227,32 @@ impl Layout {
         let near_days = near.div_euclid(DAY_SECONDS * SECOND);
         let mut date = date_of(near_days);
         let near_year = date.year;
-        let (mut seconds, mut fraction, mut epoch) = (0, 0, None);
-        for &(part, at) in self.date_parts.iter().chain(&self.time_parts) {
+        for &(part, at) in &self.date_parts {
             let rest = text.get(at..)?;
             match part {
                 Part::Year => date.year = digits(&rest[..4])?,
                 Part::ShortYear => date.year = near_year - near_year.rem_euclid(100) + digits(&rest[..2])?,
                 Part::Month => date.month = digits(&rest[..2]).filter(|m| (1..=12).contains(m))?,
-                Part::Day => date.day = digits(&rest[..2])?,
                 Part::PaddedDay if rest[0] == b' ' => date.day = digits(&rest[1..2])?,
-                Part::PaddedDay => date.day = digits(&rest[..2])?,
+                Part::Day | Part::PaddedDay => date.day = digits(&rest[..2])?,
                 Part::MonthName => {
-                    date.month = MONTHS.chunks(3).position(|name| name == &rest[..3])? as i64 + 1
+                    date.month = MONTHS.chunks(3).position(|name| name == &rest[..3])? as i64 + 1;
                 }
-                Part::Weekday => {}
-                Part::Hour => seconds += digits(&rest[..2])? * 3_600,
-                Part::Minute => seconds += digits(&rest[..2])? * 60,
-                Part::Second => seconds += digits(&rest[..2])?,
-                Part::Fraction => fraction = digits(&rest[..self.fraction_digits])? * self.unit,
-                Part::Epoch => epoch = Some(digits(&rest[..10])?),
+                _ => {}
             }
         }
+        let mut seconds = 0;
+        for (at, unit) in self.time_at.into_iter().zip([3_600, 60, 1]).filter(|(at, _)| *at != NOWHERE) {
+            seconds += digits(text.get(at..at + 2)?)? * unit;
+        }
+        let epoch = match self.epoch_at {
+            Some(at) => Some(digits(text.get(at..at + 10)?)?),
+            None => None,
+        };
+        let fraction = match self.fraction_digits {
+            0 => 0,
+            len => digits(text.get(self.fraction_at..self.fraction_at + len)?)? * self.unit,
+        };
         let at = |date: Date| {
             let second = epoch.unwrap_or_else(|| days_of(date) * DAY_SECONDS + seconds);
             second.checked_mul(SECOND)?.checked_add(fraction)
@@ -271,14 +281,14 @@ fn digits(text: &[u8]) -> Option<i64> {
 #[derive(Clone, Debug)]
 pub(super) struct Writer {
     layout: Layout,
-    text: [u8; MAX_LAYOUT],
+    text: Text,
     day: i64,
     second: i64,
 }
 
 impl Writer {
     pub(super) fn new(layout: Layout) -> Self {
-        let mut text = [0; MAX_LAYOUT];
+        let mut text = [0; MAX_LAYOUT + 8];
         text[..layout.pattern.len()].copy_from_slice(&layout.pattern);
         Self { layout, text, day: i64::MIN, second: i64::MIN }
     }
@@ -293,7 +303,7 @@ impl Writer {
 
     /// The text of an instant, then bytes without meaning.
     #[inline(always)]
-    pub(super) fn write(&mut self, instant: i64) -> &[u8; MAX_LAYOUT] {
+    pub(super) fn write(&mut self, instant: i64) -> &Text {
         let second = instant.div_euclid(SECOND);
         if second != self.second {
             self.second = second;
@@ -389,7 +399,7 @@ mod tests {
     #[test]
     fn malformed_layouts_are_refused() {
         for pattern in
-            ["", "abc", "YYY-MM", "hhh", "f.f", "YYYY", "ssssssssssssssssssssssssssssssssssssssssss"]
+            ["", "abc", "YYY-MM", "hhh", "f.f", "YYYY", "ssssssssssssssssssssssssssssssssssssssssss", "hh:hh"]
         {
             assert!(Layout::compile(pattern.as_bytes()).is_none(), "{pattern}");
         }

@@ -14,10 +14,10 @@
 //! codec for lines without structure; [`encode`] then says so and the caller takes zstd.
 //!
 //! **Life of a page.** [`encode`]: `clock` learns from a sample which timestamp layouts occur; `split`
-//! cuts each line, with the byte classes of `classes`; `table` finds its shape; `pools` sorts the tokens;
-//! `tokens`, `atoms`, `repeats` and `column` store each pool into the streams of `sink`. [`decode`]:
-//! `source` reads the streams, `values` makes the text of every token in one arena, and `decode` copies
-//! constant text and tokens into the lines.
+//! cuts each line, with the byte classes of `classes` and `window`; `table` finds its shape; `pools` sorts
+//! the tokens; `tokens`, `atoms`, `repeats` and `column` store each pool into the streams of `sink`.
+//! [`decode`]: `source` reads the streams, `values` makes the text of every token in one arena, and
+//! `decode` copies constant text and tokens into the lines.
 //!
 //! **Invariants.** Decoding gives exactly the bytes and line ends that were encoded, given the same
 //! timestamps. The same lines give the same bytes on every machine. Every length that is read is checked
@@ -43,6 +43,7 @@ mod table;
 mod tests;
 mod tokens;
 mod values;
+mod window;
 mod words;
 
 pub use decode::decode;

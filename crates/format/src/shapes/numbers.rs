@@ -17,6 +17,20 @@ const FIRST: [u64; 21] = {
     first
 };
 
+/// Digits of the smallest number of each length in bits up to 32.
+const LEAST_DIGITS: [u8; 33] = {
+    let mut digits = [1; 33];
+    let mut bits = 1;
+    while bits <= 32 {
+        let smallest = if bits == 1 { 0 } else { 1_u64 << (bits - 1) };
+        while smallest >= FIRST[digits[bits] as usize + 1] {
+            digits[bits] += 1;
+        }
+        bits += 1;
+    }
+    digits
+};
+
 /// The longest string of digits that is one number.
 pub(super) const MAX_DIGITS: usize = 19;
 
@@ -34,8 +48,8 @@ pub(super) fn number_of_digits(bytes: &[u8], at: usize, len: usize) -> u64 {
 #[inline(always)]
 pub(super) fn write_number(number: u64, out: &mut [u8; 24]) -> usize {
     if number < FIRST[9] {
-        let longer = (2..9).map(|n| usize::from(number >= FIRST[n])).sum::<usize>();
-        let len = longer + 1;
+        let least = LEAST_DIGITS[32 - (number as u32 | 1).leading_zeros() as usize] as usize;
+        let len = least + usize::from(number >= FIRST[least + 1]);
         let text = eight_digits((number - FIRST[len]) as u32) >> (64 - 8 * len);
         out[..8].copy_from_slice(&text.to_le_bytes());
         return len;

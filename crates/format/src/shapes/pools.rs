@@ -133,9 +133,9 @@ fn place_after(place: u64, constant: &[u8], code: u8) -> u64 {
             let in_word = |b: &u8| b.is_ascii_alphanumeric() || matches!(b, b'_' | b'-' | b'.');
             let before = near[..letter].iter().rev().take_while(|b| in_word(b)).count();
             let word = &near[letter - before..];
-            fold_bytes(1, word, 0, word.len())
+            fold_bytes(1, word)
         }
-        None => fold_bytes(place, constant, 0, constant.len()),
+        None => fold_bytes(place, constant),
     };
     fold(place, u64::from(code) + 1)
 }

@@ -20,7 +20,7 @@ pub(super) const NEAR: u8 = 2;
 const MAX_PROBES: usize = 24;
 
 /// The search ends when of so many values more than so many are new.
-const CHECKPOINTS: [(usize, usize); 2] = [(256, 230), (1_024, 820)];
+const CHECKPOINTS: [(usize, usize); 3] = [(512, 490), (2_048, 1_750), (usize::MAX, usize::MAX)];
 
 /// Different values whose numbers fit a byte.
 const MAX_FAR: usize = 256;
@@ -44,8 +44,36 @@ pub(super) struct Repeats {
     values: Vec<Value>,
     /// The number of each value, cut to a byte.
     numbers: Vec<u8>,
-    /// How far back each value occurred last, 0 for the first time.
+    /// How far back each value occurred last, see [`Distances`].
     distances: Vec<u32>,
+}
+
+/// Codes distances back: 0 for a new value, 1 for the same distance as last time, else one more than the
+/// distance. Sequences of values that repeat are then sequences of ones.
+#[derive(Default)]
+struct Distances {
+    last: u32,
+}
+
+impl Distances {
+    #[inline(always)]
+    fn code(&mut self, distance: u32) -> u32 {
+        if distance == 0 {
+            return 0;
+        }
+        let same = distance == self.last;
+        self.last = distance;
+        if same { 1 } else { distance + 1 }
+    }
+
+    /// The distance of a code that is not 0.
+    #[inline(always)]
+    fn distance(&mut self, code: u32) -> u32 {
+        if code > 1 {
+            self.last = code - 1;
+        }
+        self.last
+    }
 }
 
 /// A way to store repetitions, and what it takes.
@@ -69,21 +97,23 @@ impl Repeats {
         self.values.clear();
         self.numbers.clear();
         self.distances.clear();
-        let mut classes = [0; 256];
-        for index in 0..len {
-            let number = self.number(hash(index) >> 32, index, &same);
-            let value = &mut self.values[number];
-            let distance = index as u32 - value.last;
-            value.last = index as u32;
-            value.uses += 1;
-            classes[class_of(u64::from(distance)) as usize] += 1;
-            self.distances.push(distance);
-            self.numbers.push(number as u8);
-            if CHECKPOINTS.iter().any(|&(seen, new)| index + 1 == seen && self.values.len() > new) {
+        let (mut done, mut distances) = (0, Distances::default());
+        for (until, new) in CHECKPOINTS {
+            let until = until.min(len);
+            for index in done..until {
+                let number = self.number(hash(index) >> 32, index, &same);
+                let value = &mut self.values[number];
+                self.distances.push(distances.code(index as u32 - value.last));
+                self.numbers.push(number as u8);
+                value.last = index as u32;
+                value.uses += 1;
+            }
+            done = until;
+            if self.values.len() > new {
                 return None;
             }
         }
-        (self.values.len() < len).then(|| self.choose(&classes))
+        (self.values.len() < len).then(|| self.choose())
     }
 
     /// The number of a value, which is a new one if it was not seen.
@@ -127,11 +157,13 @@ impl Repeats {
         }
     }
 
-    fn choose(&self, classes: &[u32; 256]) -> Choice {
+    fn choose(&self) -> Choice {
+        let mut classes = [0; 256];
+        self.distances.iter().for_each(|&d| classes[class_of(u64::from(d)) as usize] += 1);
         let extra = |(class, &count): (usize, &u32)| u64::from(extra_bits(class as u8)) * u64::from(count);
         let symbols = classes.iter().filter(|&&count| count > 0).count() as u64;
         let extra: u64 = classes.iter().enumerate().map(extra).sum();
-        let near = Choice { tag: NEAR, bits: entropy_bits(classes) + extra + symbols * SYMBOL_BITS };
+        let near = Choice { tag: NEAR, bits: entropy_bits(&classes) + extra + symbols * SYMBOL_BITS };
         if self.values.len() > MAX_FAR {
             return near;
         }
@@ -182,16 +214,21 @@ pub(super) fn get_repeated<'a>(
             Ok(())
         }
         NEAR => {
-            let mut distances = Vec::with_capacity(len);
-            get_classed(len, source, |d| distances.push(u32::try_from(d).unwrap_or(u32::MAX)))?;
-            let different = distances.iter().filter(|&&d| d == 0).count();
+            let mut codes = Vec::with_capacity(len);
+            get_classed(len, source, |code| codes.push(u32::try_from(code).unwrap_or(u32::MAX)))?;
+            let different = codes.iter().filter(|&&code| code == 0).count();
             let mut values = Vec::with_capacity(different);
             read(source, different, &mut values)?;
             let (mut values, start) = (values.into_iter(), out.len());
-            for distance in distances {
-                let value = match distance {
+            let mut distances = Distances::default();
+            for code in codes {
+                let value = match code {
                     0 => values.next(),
-                    back => out[start..].len().checked_sub(back as usize).map(|at| out[start + at]),
+                    _ => {
+                        let back = distances.distance(code) as usize;
+                        let at = (out.len() - start).checked_sub(back).filter(|_| back > 0);
+                        at.map(|at| out[start + at])
+                    }
                 };
                 let missing = || source.directory.malformed("a value repeats one before the first");
                 out.push(value.ok_or_else(missing)?);

@@ -3,10 +3,10 @@
 //! Variable are values after `=` and after JSON keys, tokens with a digit or an `@`, and paths. All else
 //! is constant, so that words make shapes and values do not.
 
-use super::classes::Window;
 use super::clock::{Clocks, MAX_CLOCKS};
 use super::numbers::{MAX_DIGITS, number_of_digits};
 use super::table::Split;
+use super::window::Window;
 use super::words::{fold, fold_bytes, load_up_to8, same_bytes};
 
 /// Code of a slot that holds a variable token; a timestamp's is one more than its clock.
@@ -38,7 +38,7 @@ impl Token {
         let (mark, word) = match len {
             _ if number => (NUMBER, number_of_digits(lines, start, len)),
             1..=8 => (0, load_up_to8(lines, start, len)),
-            _ => (0, fold_bytes(0, lines, start, len)),
+            _ => (0, fold_bytes(0, &lines[start..end])),
         };
         Self { start: start as u32, packed: len as u32 | mark, word }
     }
@@ -114,11 +114,14 @@ impl Splitter {
         self.window.cover(lines, start, end);
         self.split.begin(start);
         let line = Line { lines, end, timestamp };
-        let mut at = self.window.next(|m| m.interest, start, end);
+        let mut at = self.window.next(&self.window.interest, start, end);
         while at < end && self.split.slots() < MAX_SLOTS {
-            let next =
-                if self.window.has(|m| m.value, at) { self.value(line, at) } else { self.token(line, at) };
-            at = self.window.next(|m| m.interest, next, end);
+            let next = if self.window.is(&self.window.value, at) {
+                self.value(line, at)
+            } else {
+                self.token(line, at)
+            };
+            at = self.window.next(&self.window.interest, next, end);
         }
     }
 
@@ -126,15 +129,20 @@ impl Splitter {
     #[inline(always)]
     fn timestamp(&mut self, line: Line<'_>, digit: usize, (low, high): (usize, usize)) -> Option<usize> {
         let found = self.clocks.find(line.lines, digit, (low, high), line.timestamp)?;
-        self.split.slot(found.start, found.end, found.clock as u8 + 1);
+        self.split.slot(line.lines, found.start, found.end, found.clock as u8 + 1);
         self.offsets[found.clock].push(found.offset);
         Some(found.end)
     }
 
     #[inline(always)]
     fn variable(&mut self, line: Line<'_>, start: usize, end: usize) -> usize {
-        let number = end - start <= MAX_DIGITS && self.window.next(|m| !m.digit, start, end) == end;
-        self.split.slot(start, end, VARIABLE);
+        let number = self.is_number(start, end);
+        self.push(line, (start, end), number)
+    }
+
+    #[inline(always)]
+    fn push(&mut self, line: Line<'_>, (start, end): (usize, usize), number: bool) -> usize {
+        self.split.slot(line.lines, start, end, VARIABLE);
         self.tokens.push(Token::new(line.lines, start, end, number));
         end
     }
@@ -151,10 +159,10 @@ impl Splitter {
         {
             return next;
         }
-        if self.window.has(|m| m.delimiter, at) {
+        if self.window.is(&self.window.delimiter, at) {
             return at + 1;
         }
-        let end = self.window.next(|m| m.hard, at, line.end);
+        let end = self.window.next(&self.window.hard, at, line.end);
         self.variable(line, at, end)
     }
 
@@ -163,14 +171,14 @@ impl Splitter {
         let escaped = |quote: usize| {
             line.lines[start..quote].iter().rev().take_while(|&&b| b == b'\\').count() % 2 == 1
         };
-        let mut end = self.window.next(|m| m.quote, start, line.end);
+        let mut end = self.window.next(&self.window.quote, start, line.end);
         while end < line.end && escaped(end) {
-            end = self.window.next(|m| m.quote, end + 1, line.end);
+            end = self.window.next(&self.window.quote, end + 1, line.end);
         }
         if end == line.end || end == start {
             return start;
         }
-        let digit = self.window.next(|m| m.digit, start, end);
+        let digit = self.window.next(&self.window.digit, start, end);
         if digit < end
             && digit <= start + MAX_LEAD
             && let Some(next) = self.timestamp(line, digit, (start, end))
@@ -188,16 +196,21 @@ impl Splitter {
         {
             return next;
         }
-        let start = self.window.after_last(|m| m.delimiter, self.split.at, at);
-        let mut end = self.window.next(|m| m.delimiter, at, line.end);
-        if self.window.next(|m| m.slash, start, end) < end {
-            end = self.window.next(|m| m.hard, end, line.end);
+        let (start, mut end, mut number) = self.window.token(at, (self.split.at, line.end));
+        number &= end - start <= MAX_DIGITS;
+        if line.lines[end - 1] == b'.' && end > at + 1 {
+            // full stops belong to the sentence
+            while end > at + 1 && line.lines[end - 1] == b'.' {
+                end -= 1;
+            }
+            number = self.is_number(start, end);
         }
-        // a full stop belongs to the sentence
-        while end > at + 1 && line.lines[end - 1] == b'.' {
-            end -= 1;
-        }
-        self.variable(line, start, end)
+        self.push(line, (start, end), number)
+    }
+
+    #[inline(always)]
+    fn is_number(&self, start: usize, end: usize) -> bool {
+        end - start <= MAX_DIGITS && self.window.is_digits(start, end)
     }
 }
 

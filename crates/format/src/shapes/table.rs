@@ -1,13 +1,10 @@
 //! Shapes: constant text with slots. Finds the number of a shape that was seen before.
 
-use super::words::{fold, load_up_to8, load8, same_bytes};
+use super::words::{fold, fold_bytes};
 
 /// A shape that is not found within this many probes counts as new, which is never wrong. Keeps crafted
 /// collisions from costing more than this factor.
 const MAX_PROBES: usize = 24;
-
-/// Keeps comparisons with the last shape from running over the end.
-const PADDING: [u8; 8] = [0; 8];
 
 /// One slot of a shape: the length of the constant text before it, and what it holds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -32,28 +29,38 @@ impl Slot {
 /// A text on its way to becoming a shape.
 #[derive(Default)]
 pub(super) struct Split {
-    /// The slots, and where each ends in the text.
-    slots: Vec<(Slot, u32)>,
-    start: usize,
+    slots: Vec<Slot>,
+    /// The constant text so far, then bytes without meaning.
+    constants: Vec<u8>,
+    constants_len: usize,
     /// End of the last slot.
     pub(super) at: usize,
+    /// Ends of the slots.
+    #[cfg(test)]
+    ends: Vec<usize>,
 }
+
+/// Short pieces of text are copied as a whole.
+const PIECE: usize = 16;
 
 impl Split {
     /// Starts with a text at `start`.
     #[inline(always)]
     pub(super) fn begin(&mut self, start: usize) {
         self.slots.clear();
-        self.start = start;
+        self.constants_len = 0;
         self.at = start;
     }
 
     /// Adds a slot at `[start, end)`; the text since the last one is constant.
     #[inline(always)]
-    pub(super) fn slot(&mut self, start: usize, end: usize, code: u8) {
+    pub(super) fn slot(&mut self, text: &[u8], start: usize, end: usize, code: u8) {
         let packed = ((start - self.at) as u32) << 8 | u32::from(code);
-        self.slots.push((Slot { packed }, end as u32));
+        self.add_constant(text, start);
+        self.slots.push(Slot { packed });
         self.at = end;
+        #[cfg(test)]
+        self.ends.push(end);
     }
 
     /// Slots so far.
@@ -62,31 +69,41 @@ impl Split {
         self.slots.len()
     }
 
+    #[inline(always)]
+    fn add_constant(&mut self, text: &[u8], end: usize) {
+        let (from, len) = (self.at, end - self.at);
+        let to = self.constants_len;
+        self.constants_len += len;
+        if len <= PIECE
+            && let (Some(text), Some(out)) =
+                (text.get(from..from + PIECE), self.constants.get_mut(to..to + PIECE))
+        {
+            return out.copy_from_slice(text);
+        }
+        self.add_long_constant(text, from, to);
+    }
+
+    fn add_long_constant(&mut self, text: &[u8], from: usize, to: usize) {
+        let end = self.constants_len;
+        if self.constants.len() < end + PIECE {
+            self.constants.resize(end + 1_024, 0);
+        }
+        self.constants[to..end].copy_from_slice(&text[from..from + end - to]);
+    }
+
     /// The slots, and where each ends in the text.
     #[cfg(test)]
     pub(super) fn parts(&self) -> impl Iterator<Item = (Slot, usize)> {
-        self.slots.iter().map(|&(slot, end)| (slot, end as usize))
+        let ends = &self.ends[self.ends.len() - self.slots.len()..];
+        self.slots.iter().copied().zip(ends.iter().copied())
     }
 
-    /// A hash of the slots and of some of the text before each.
-    fn hash(&self, text: &[u8], end: usize) -> u64 {
-        let (mut hash, mut at) = (0_u64, self.start);
-        for &(slot, slot_end) in &self.slots {
-            let some = sample(text, at, slot.constant());
-            hash = fold(hash.rotate_left(1) ^ u64::from(slot.packed), some);
-            at = slot_end as usize;
-        }
-        fold(hash ^ (end - at) as u64, sample(text, at, end - at))
-    }
-}
-
-/// The first eight of some bytes, and the last.
-#[inline(always)]
-fn sample(text: &[u8], at: usize, len: usize) -> u64 {
-    match len {
-        0 => 0,
-        1..=8 => load_up_to8(text, at, len),
-        _ => load8(text, at) ^ load8(text, at + len - 8).rotate_left(31),
+    fn hash(&self) -> u64 {
+        let (pairs, rest) = self.slots.as_chunks::<2>();
+        let two = |hash, [a, b]: &[Slot; 2]| fold(hash, u64::from(a.packed) << 32 | u64::from(b.packed));
+        let slots = pairs.iter().fold(0, two);
+        let slots = rest.iter().fold(slots, |hash, slot| fold(hash, u64::from(slot.packed)));
+        fold_bytes(slots, &self.constants[..self.constants_len])
     }
 }
 
@@ -110,7 +127,6 @@ pub(super) struct ShapeTable {
     table: Vec<u32>,
     shapes: Vec<Shape>,
     slots: Vec<Slot>,
-    /// The constant text of all shapes, and [`PADDING`].
     constants: Vec<u8>,
     /// The shape that was added last.
     last: u32,
@@ -127,7 +143,6 @@ impl ShapeTable {
         self.shapes.clear();
         self.slots.clear();
         self.constants.clear();
-        self.constants.extend_from_slice(&PADDING);
         self.last = 0;
         self.guesses = 0;
         self.luck = 0;
@@ -155,8 +170,9 @@ impl ShapeTable {
 
     /// Counts a use of the shape of the text that ends at `end`, and returns its number.
     #[inline(always)]
-    pub(super) fn add(&mut self, split: &Split, text: &[u8], end: usize) -> u32 {
-        let number = self.guess(split, text, end).unwrap_or_else(|| self.find(split, text, end));
+    pub(super) fn add(&mut self, split: &mut Split, text: &[u8], end: usize) -> u32 {
+        split.add_constant(text, end);
+        let number = self.guess(split).unwrap_or_else(|| self.find(split));
         self.shapes[number as usize].uses += 1;
         self.shapes[self.last as usize].successor = number;
         self.last = number;
@@ -166,20 +182,20 @@ impl ShapeTable {
     /// Often the shape is that which followed the last one before; where it rarely is, most guesses are
     /// left out.
     #[inline(always)]
-    fn guess(&mut self, split: &Split, text: &[u8], end: usize) -> Option<u32> {
+    fn guess(&mut self, split: &Split) -> Option<u32> {
         self.guesses += 1;
         if self.luck < 0 && !self.guesses.is_multiple_of(16) {
             return None;
         }
         let guess = self.shapes.get(self.last as usize)?.successor;
-        let right = self.is(self.shapes.get(guess as usize)?, split, text, end);
+        let right = self.is(self.shapes.get(guess as usize)?, split);
         self.luck = (self.luck + if right { 1 } else { -2 }).clamp(-16, 64);
         right.then_some(guess)
     }
 
     #[inline(never)]
-    fn find(&mut self, split: &Split, text: &[u8], end: usize) -> u32 {
-        let hash = split.hash(text, end);
+    fn find(&mut self, split: &Split) -> u32 {
+        let hash = split.hash();
         let mask = self.table.len() - 1;
         let mut place = (hash >> 24) as usize & mask;
         for probe in 0..MAX_PROBES {
@@ -189,54 +205,33 @@ impl ShapeTable {
                 break;
             }
             let shape = &self.shapes[entry as usize - 1];
-            if shape.hash == hash && self.is(shape, split, text, end) {
+            if shape.hash == hash && self.is(shape, split) {
                 return entry - 1;
             }
             place = (place + probe + 1) & mask;
         }
-        self.insert(hash, split, text, end)
+        self.insert(hash, split)
     }
 
     #[inline(always)]
-    fn is(&self, shape: &Shape, split: &Split, text: &[u8], end: usize) -> bool {
-        let slots = self.slots(shape);
-        if slots.len() != split.slots.len() {
-            return false;
-        }
-        let mut from = shape.constants_at as usize;
-        let mut at = split.start;
-        for (known, (slot, slot_end)) in slots.iter().zip(&split.slots) {
-            let constant = slot.constant();
-            if known != slot || !same_bytes((&self.constants, from), (text, at), constant) {
-                return false;
-            }
-            from += constant;
-            at = *slot_end as usize;
-        }
-        let tail = (shape.constants_at + shape.constants) as usize - from;
-        tail == end - at && same_bytes((&self.constants, from), (text, at), tail)
+    fn is(&self, shape: &Shape, split: &Split) -> bool {
+        shape.constants as usize == split.constants_len
+            && self.slots(shape) == split.slots
+            && self.constants(shape) == &split.constants[..split.constants_len]
     }
 
     #[cold]
-    fn insert(&mut self, hash: u64, split: &Split, text: &[u8], end: usize) -> u32 {
+    fn insert(&mut self, hash: u64, split: &Split) -> u32 {
         let number = self.shapes.len() as u32;
-        self.constants.truncate(self.constants.len() - PADDING.len());
         let (slots_at, constants_at) = (self.slots.len(), self.constants.len());
-        let mut at = split.start;
-        for &(slot, slot_end) in &split.slots {
-            self.slots.push(slot);
-            self.constants.extend_from_slice(&text[at..at + slot.constant()]);
-            at = slot_end as usize;
-        }
-        self.constants.extend_from_slice(&text[at..end]);
-        let constants = self.constants.len() - constants_at;
-        self.constants.extend_from_slice(&PADDING);
+        self.slots.extend_from_slice(&split.slots);
+        self.constants.extend_from_slice(&split.constants[..split.constants_len]);
         self.shapes.push(Shape {
             hash,
             slots_at: slots_at as u32,
             slots: split.slots.len() as u32,
             constants_at: constants_at as u32,
-            constants: constants as u32,
+            constants: split.constants_len as u32,
             successor: number,
             uses: 0,
         });
@@ -251,8 +246,8 @@ mod tests {
     fn add(table: &mut ShapeTable, text: &str, slots: &[(usize, usize, u8)]) -> u32 {
         let mut split = Split::default();
         split.begin(1);
-        slots.iter().for_each(|&(start, end, code)| split.slot(start, end, code));
-        table.add(&split, text.as_bytes(), text.len() - 1)
+        slots.iter().for_each(|&(start, end, code)| split.slot(text.as_bytes(), start, end, code));
+        table.add(&mut split, text.as_bytes(), text.len() - 1)
     }
 
     #[test]

@@ -183,6 +183,15 @@ fn timestamps_that_differ_from_the_rows_come_back() {
 }
 
 #[test]
+fn sequences_that_repeat_take_almost_nothing() {
+    // lists of hundreds of numbers, each list nearly the one before
+    let list = |n: u64| (n..n + 300).map(|k| format!("seat={} ", mixed(k) >> 33)).collect::<String>();
+    let rows = Rows::new((0..200).map(|n| (NOON, list(n).into_bytes())));
+    let bytes = rows.encoded().expect("shapes pay");
+    assert!(bytes.len() < rows.text.len() / 100, "{} of {}", bytes.len(), rows.text.len());
+}
+
+#[test]
 fn tokens_with_line_feeds_come_back() {
     let lines =
         (0..400_u64).map(|n| (NOON, format!("n={n} msg=\"a {}\n b\" x=\"\n\"\n\n", mixed(n)).into_bytes()));

@@ -231,7 +231,7 @@ fn put_wide(
     sink: &mut Sink,
 ) {
     let at = |i: usize| positions[i] as usize;
-    let hash = |i: usize| fold_bytes(0, wide, at(i), width);
+    let hash = |i: usize| fold_bytes(0, &wide[at(i)..at(i) + width]);
     let same = |a: usize, b: usize| same_bytes((wide, at(a)), (wide, at(b)), width);
     let found = repeats.find(positions.len(), hash, same);
     let repeated = positions.len() - repeats.firsts().count();

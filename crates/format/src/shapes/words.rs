@@ -144,19 +144,39 @@ impl Case {
 /// Folds one word into a hash.
 #[inline(always)]
 pub(super) fn fold(hash: u64, word: u64) -> u64 {
-    let product = u128::from(hash ^ word) * 0x9e37_79b9_7f4a_7c15;
+    fold_two(hash, word, 0)
+}
+
+/// Folds two words into a hash.
+#[inline(always)]
+pub(super) fn fold_two(hash: u64, first: u64, second: u64) -> u64 {
+    let product = u128::from(hash ^ first) * u128::from(second ^ 0x9e37_79b9_7f4a_7c15);
     (product as u64) ^ (product >> 64) as u64
 }
 
-/// Folds `len` bytes from `at` into a hash. The length is not folded in.
+/// Folds bytes into a hash. Their number is not folded in.
 #[inline(always)]
-pub(super) fn fold_bytes(mut hash: u64, bytes: &[u8], at: usize, len: usize) -> u64 {
-    let mut done = 0;
-    while len - done > 8 {
-        hash = fold(hash, load8(bytes, at + done));
-        done += 8;
+pub(super) fn fold_bytes(hash: u64, bytes: &[u8]) -> u64 {
+    let (pairs, rest) = bytes.as_chunks::<16>();
+    let two = |hash, pair: &[u8; 16]| fold_two(hash, load8(pair, 0), load8(pair, 8));
+    let hash = pairs.iter().fold(hash, two);
+    match (rest.len(), bytes.last_chunk()) {
+        (0, _) => hash,
+        (_, Some(last)) => two(hash, last),
+        (8.., _) => fold_two(hash, load8(rest, 0), load8(rest, rest.len() - 8)),
+        _ => fold(hash, few_bytes(rest)),
     }
-    if len > done { fold(hash, load_up_to8(bytes, at + done, len - done)) } else { hash }
+}
+
+/// One to seven bytes as a number that tells them from as many others.
+#[inline(always)]
+fn few_bytes(bytes: &[u8]) -> u64 {
+    match (bytes.first_chunk(), bytes.last_chunk()) {
+        (Some(first), Some(last)) => {
+            u64::from(u32::from_le_bytes(*first)) | u64::from(u32::from_le_bytes(*last)) << 32
+        }
+        _ => [0, bytes.len() / 2, bytes.len() - 1].iter().fold(0, |n, &at| n << 8 | u64::from(bytes[at])),
+    }
 }
 
 /// Whether `len` bytes of `a` and `b`, from the given positions, are equal.
@@ -235,7 +255,18 @@ mod tests {
                 assert_eq!(same_bytes((&a, 3), (&b, 1), len), wrong >= len, "len {len}, byte {wrong}");
             }
         }
-        assert_eq!(fold_bytes(1, b"abcdefghij", 0, 9), fold_bytes(1, b"xabcdefghi", 1, 9));
-        assert_ne!(fold_bytes(1, b"abcdefghi", 0, 9), fold_bytes(1, b"abcdefghj", 0, 9));
+    }
+
+    #[test]
+    fn every_byte_changes_the_hash() {
+        let text: Vec<u8> = (0..30).collect();
+        for len in 0..text.len() {
+            let hash = fold_bytes(1, &text[..len]);
+            for at in 0..len {
+                let mut other = text[..len].to_vec();
+                other[at] ^= 0x10;
+                assert_ne!(fold_bytes(1, &other), hash, "byte {at} of {len}");
+            }
+        }
     }
 }
