@@ -19,6 +19,11 @@ const ROUNDS: u64 = 12;
 /// How long the world is given to calm down: adoption takes 30 s, garbage collection its grace.
 const QUIET: Duration = Duration::from_secs(1_800);
 
+/// No run takes longer: one that does asks for something for ever.
+const RUN_MAX: Duration = Duration::from_secs(6 * 3_600);
+/// Requests that are shown of a run that does not end.
+const LAST_REQUESTS: usize = 12;
+
 /// What a run was like.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Outcome {
@@ -43,7 +48,15 @@ pub fn run(seed: u64) -> Result<Outcome> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_time().start_paused(true).build()?;
     let outcome = runtime.block_on(async move {
         let mut scenario = Scenario::new(seed);
-        scenario.play().await
+        let (env, world) = (scenario.env.clone(), scenario.world.clone());
+        match env.timeout(RUN_MAX, scenario.play()).await {
+            Some(outcome) => outcome,
+            None => {
+                let trace = world.trace();
+                let last = trace[trace.len().saturating_sub(LAST_REQUESTS)..].join("\n  ");
+                bail!("the run did not end within {RUN_MAX:?} of simulated time; it last did\n  {last}")
+            }
+        }
     });
     outcome.with_context(|| format!("seed {seed} (repeat it with `cargo xtask sim --seed {seed}`)"))
 }
