@@ -4,7 +4,7 @@
 //! timestamp, cut to the layout's unit. Everything after that is one comparison per place where a
 //! timestamp could be.
 
-use super::layout::{Layout, Writer};
+use super::layout::{Layout, Writer, starts_with_name};
 use super::words::{load8, not_digits, same_bytes};
 
 /// Layouts that are looked for. A fraction may follow those that end with seconds.
@@ -46,8 +46,8 @@ const KNOWN: [&str; 31] = [
 pub(super) const MAX_CLOCKS: usize = 8;
 
 /// Lines that are looked at to learn the layouts, and bytes of each.
-const SAMPLE_LINES: usize = 40;
-const SAMPLE_BYTES: usize = 320;
+const SAMPLE_LINES: usize = 32;
+const SAMPLE_BYTES: usize = 256;
 
 const MINUTE: u64 = 60 * 1_000_000_000;
 
@@ -226,10 +226,21 @@ fn sample_line(line: &[u8], timestamp: i64, known: &mut [Clock], seen: &mut Vec<
 /// The longest layout, with its fraction, of a timestamp at `line[at..]`, and whether it equals the row's.
 fn sample_layouts(line: &[u8], at: usize, timestamp: i64, known: &mut [Clock]) -> Option<(Vec<u8>, bool)> {
     let text = &line[at..];
+    let digits = text.iter().take(20).take_while(|b| b.is_ascii_digit()).count();
+    let leading = match digits {
+        0 if !starts_with_name(text) => return None,
+        0 | 2 | 4 | 6 | 8 => digits,
+        // seconds, or with a fraction of three, six or nine digits
+        10 | 13 | 16 | 19 => 10,
+        _ => return None,
+    };
     let found = known.iter_mut().filter_map(|clock| {
-        let eight = load8(text, clock.first_digit);
         let len = clock.writer.len();
-        if !clock.could_be(eight, not_digits(eight)) || text.len() < len {
+        if clock.layout().leading_digits() != leading || text.len() < len {
+            return None;
+        }
+        let eight = load8(text, clock.first_digit);
+        if !clock.could_be(eight, not_digits(eight)) {
             return None;
         }
         let offset = offset_of(&mut clock.writer, &text[..len], timestamp)?;

@@ -44,7 +44,7 @@ struct Survey {
 }
 
 /// Bits that numbers with these classes take when there are `scale` / 256 times as many.
-fn classed_bits(counts: &[u32; 256], scale: u64) -> u64 {
+fn classed_bits(counts: &[u32], scale: u64) -> u64 {
     let (mut extra, mut total, mut symbols) = (0, 0, 0);
     for (class, &count) in counts.iter().enumerate().filter(|(_, count)| **count > 0) {
         extra += u64::from(extra_bits(class as u8)) * u64::from(count);
@@ -64,19 +64,24 @@ fn survey(numbers: &[u64]) -> Survey {
         return Survey { min, width, packed, classed: 0, differences: 0 };
     }
     let (mut plain, mut differences) = ([0; 256], [0; 256]);
+    let mut largest = 0;
     let runs = (numbers.len() / SAMPLE).max(1);
     let mut seen = 0;
     for run in numbers.chunks(SAMPLE_RUN).step_by(runs) {
         let mut last = run[0];
         for &number in run {
             plain[class_of(number - min) as usize] += 1;
-            differences[class_of(zigzag(number.wrapping_sub(last) as i64)) as usize] += 1;
+            let difference = zigzag(number.wrapping_sub(last) as i64);
+            differences[class_of(difference) as usize] += 1;
+            largest |= difference;
             last = number;
         }
         seen += run.len() as u64;
     }
     let scale = numbers.len() as u64 * 256 / seen;
-    let (classed, differences) = (classed_bits(&plain, scale), classed_bits(&differences, scale));
+    let counted = |largest: u64| 0..usize::from(class_of(largest)) + 1;
+    let classed = classed_bits(&plain[counted(max - min)], scale);
+    let differences = classed_bits(&differences[counted(largest)], scale);
     Survey { min, width, packed, classed, differences }
 }
 

@@ -12,7 +12,7 @@ use super::column::get_numbers;
 use super::layout::{Layout, MAX_LAYOUT, Writer};
 use super::source::{Source, Streams};
 use super::values::{Arena, SLACK, span};
-use super::{MAX_TEXT, PART, VERSION, stream_limit};
+use super::{BYTES_PER_SLOT, MAX_TEXT, PART, VERSION, stream_limit};
 
 /// What follows the constant text of a part: the end of the line, else a clock, else a pool plus
 /// [`MAX_CLOCKS`].
@@ -163,8 +163,7 @@ impl Shapes {
         &self.parts[self.starts[usize::from(shape)] as usize..]
     }
 
-    /// How many slots of the rows each clock and pool fills: none is empty, so there are no more than
-    /// `raw_len`.
+    /// How many slots of the rows each clock and pool fills.
     fn slot_uses(&self, rows: &[u16], raw_len: usize) -> Result<Vec<usize>, Error> {
         let mut uses = vec![0_usize; self.starts.len()];
         rows.iter().for_each(|&shape| uses[usize::from(shape)] += 1);
@@ -176,8 +175,8 @@ impl Shapes {
                 total = total.saturating_add(uses);
             }
         }
-        if total > raw_len {
-            return Err(malformed("there are more slots than bytes"));
+        if total > raw_len / BYTES_PER_SLOT {
+            return Err(malformed("there are too many slots"));
         }
         Ok(sizes)
     }

@@ -9,7 +9,7 @@ use super::sink::Sink;
 use super::split::{Splitter, VARIABLE};
 use super::table::ShapeTable;
 use super::tokens::{TokenScratch, put_pool};
-use super::{MAX_TEXT, VERSION, stream_limit};
+use super::{BYTES_PER_SLOT, MAX_TEXT, VERSION, stream_limit};
 
 /// Fewer lines are not worth the while.
 const MIN_ROWS: usize = 32;
@@ -20,8 +20,10 @@ const ROWS_PER_SHAPE: usize = 4;
 /// Shapes that may be new whatever the number of lines.
 const FREE_SHAPES: usize = 16;
 
-/// What zstd makes of the lines is estimated from two pieces of this many bytes.
-const SAMPLE: usize = 32 << 10;
+/// What zstd makes of the lines is estimated from two pieces: this part of the lines each, but no less than
+/// these bytes.
+const SAMPLE_PART: usize = 64;
+const SAMPLE_BYTES: usize = 16 << 10;
 
 /// Reusable memory of the encoder; between calls it holds nothing that matters.
 #[derive(Default)]
@@ -37,6 +39,9 @@ pub struct ShapeScratch {
     column: ColumnScratch,
     plane: Vec<u8>,
 }
+
+/// Memory that encoding so many bytes of lines took is kept for the next lines, that of more is not.
+const KEPT: usize = 4 << 20;
 
 /// Appends the encoded lines to `out` and returns true; or returns false and leaves `out` as it was, when
 /// the lines have too little in common, or plain zstd would store them about as well.
@@ -54,9 +59,15 @@ pub fn encode(
     if ends.len() < MIN_ROWS || ends.len() != timestamps.len() || !is_well_formed(lines, ends) {
         return false;
     }
-    if !split_lines(lines, ends, timestamps, scratch) {
-        return false;
+    let encoded = split_lines(lines, ends, timestamps, scratch) && put_lines(lines, scratch, out);
+    if lines.len() > KEPT {
+        *scratch = ShapeScratch::default();
     }
+    encoded
+}
+
+/// Stores the lines, which were split, unless that does not pay.
+fn put_lines(lines: &[u8], scratch: &mut ShapeScratch, out: &mut Vec<u8>) -> bool {
     let ShapeScratch { splitter, shapes, rows, pools, sink, .. } = scratch;
     pools.plan(shapes);
     pools.fill(rows, &splitter.tokens);
@@ -109,7 +120,7 @@ fn split_lines(lines: &[u8], ends: &[u32], timestamps: &[i64], scratch: &mut Sha
         }
         start = end + 1;
     }
-    true
+    splitter.slots() <= lines.len() / BYTES_PER_SLOT
 }
 
 fn put_clocks(splitter: &Splitter, sink: &mut Sink) {
@@ -165,7 +176,8 @@ fn pays(lines: &[u8], stored: usize, sink: &mut Sink) -> bool {
     let (mut sampled, mut compressed) = (0, 0);
     for part in [1, 3] {
         let from = lines.len() / 4 * part;
-        let piece = &lines[from..(from + SAMPLE).min(lines.len())];
+        let len = (lines.len() / SAMPLE_PART).max(SAMPLE_BYTES);
+        let piece = &lines[from..(from + len).min(lines.len())];
         sampled += piece.len();
         compressed += sink.compressed_len(piece);
     }

@@ -54,6 +54,7 @@ pub(super) struct Layout {
     pub(super) unit: i64,
     has_year: bool,
     has_date: bool,
+    leading_digits: usize,
 }
 
 /// A day of the calendar.
@@ -109,6 +110,10 @@ fn stands_for_itself(byte: u8) -> bool {
     !b"YMBDEWhmsef".contains(&byte)
 }
 
+fn is_digit(letter: u8) -> bool {
+    b"YMDhmsef".contains(&letter)
+}
+
 fn unit_of(parts: &[(Part, usize)], fraction_digits: usize) -> i64 {
     let has = |part| parts.iter().any(|(p, _)| *p == part);
     match fraction_digits {
@@ -155,6 +160,7 @@ impl Layout {
             unit: unit_of(&parts, fraction_digits),
             has_year,
             has_date,
+            leading_digits: pattern.iter().take_while(|&&b| is_digit(b)).count(),
             date_parts: parts.into_iter().filter(|(part, _)| !unique.contains(part)).collect(),
         })
     }
@@ -162,6 +168,11 @@ impl Layout {
     /// The text of the layout.
     pub(super) fn pattern(&self) -> &[u8] {
         &self.pattern
+    }
+
+    /// How many digits the layout begins with.
+    pub(super) fn leading_digits(&self) -> usize {
+        self.leading_digits
     }
 
     /// Whether the layout says which day it is.
@@ -176,7 +187,7 @@ impl Layout {
 
     /// Whether the byte at `index` is always a digit.
     pub(super) fn is_digit(&self, index: usize) -> bool {
-        b"YMDhmsef".contains(&self.pattern[index])
+        is_digit(self.pattern[index])
     }
 
     fn write_date(&self, days: i64, out: &mut Text) {
@@ -275,6 +286,12 @@ fn two(value: i64) -> [u8; 2] {
 
 fn digits(text: &[u8]) -> Option<i64> {
     text.iter().try_fold(0, |value, &b| b.is_ascii_digit().then(|| value * 10 + i64::from(b - b'0')))
+}
+
+/// Whether a text starts with the name of a month or a weekday.
+pub(super) fn starts_with_name(text: &[u8]) -> bool {
+    let name = text.first_chunk::<3>();
+    name.is_some_and(|name| MONTHS.as_chunks().0.contains(name) || WEEKDAYS.as_chunks().0.contains(name))
 }
 
 /// Writes instants in one layout; fast when one follows shortly after another.

@@ -55,6 +55,9 @@ const VERSION: u8 = 1;
 /// Most bytes of lines with their separators: lengths within a line have 24 bits.
 const MAX_TEXT: usize = (1 << 24) - 1;
 
+/// Lines have a slot per so many bytes at most: it bounds the memory of both sides.
+const BYTES_PER_SLOT: usize = 4;
+
 /// Errors name the codec by this.
 const PART: &str = "line shapes";
 

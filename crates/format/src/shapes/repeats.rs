@@ -159,11 +159,12 @@ impl Repeats {
 
     fn choose(&self) -> Choice {
         let mut classes = [0; 256];
-        self.distances.iter().for_each(|&d| classes[class_of(u64::from(d)) as usize] += 1);
+        self.distances.iter().for_each(|&code| classes[class_of(u64::from(code)) as usize] += 1);
+        let classes = &classes[..=usize::from(class_of(self.distances.len() as u64 + 1))];
         let extra = |(class, &count): (usize, &u32)| u64::from(extra_bits(class as u8)) * u64::from(count);
         let symbols = classes.iter().filter(|&&count| count > 0).count() as u64;
         let extra: u64 = classes.iter().enumerate().map(extra).sum();
-        let near = Choice { tag: NEAR, bits: entropy_bits(&classes) + extra + symbols * SYMBOL_BITS };
+        let near = Choice { tag: NEAR, bits: entropy_bits(classes) + extra + symbols * SYMBOL_BITS };
         if self.values.len() > MAX_FAR {
             return near;
         }

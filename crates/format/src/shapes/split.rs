@@ -125,6 +125,11 @@ impl Splitter {
         }
     }
 
+    /// Slots of all lines so far.
+    pub(super) fn slots(&self) -> usize {
+        self.tokens.len() + self.offsets.iter().map(Vec::len).sum::<usize>()
+    }
+
     /// Takes the timestamp in `[low, high)` whose first digit is at `digit` and returns its end.
     #[inline(always)]
     fn timestamp(&mut self, line: Line<'_>, digit: usize, (low, high): (usize, usize)) -> Option<usize> {

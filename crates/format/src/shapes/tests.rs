@@ -144,6 +144,8 @@ fn lines_without_structure_are_left_to_zstd() {
     let words =
         |n: u64| (0..12).map(|k| char::from(b'a' + (mixed(n * 12 + k) % 26) as u8)).collect::<String>();
     assert!(Rows::new((0..500).map(|n| (0, words(n).into_bytes()))).encoded().is_none(), "a shape per line");
+    let digits = |n: u64| (0..50).map(|k| format!("{} ", mixed(n * 50 + k) % 10)).collect::<String>();
+    assert!(Rows::new((0..500).map(|n| (0, digits(n).into_bytes()))).encoded().is_none(), "too many slots");
     assert!(Rows::new([]).encoded().is_none(), "no rows");
     assert!(service(&[2], 10).encoded().is_none(), "few rows");
     let same =
