@@ -150,6 +150,12 @@ impl LogPage {
         self.runs.iter().map(|r| (r.end - r.start) as usize).sum()
     }
 
+    /// Bytes of structured metadata as decoded, keys and levels included, for statistics.
+    pub fn metadata_bytes(&self) -> u64 {
+        let columns = self.metadata.iter().map(|c| c.name.len() + c.memory_bytes());
+        (columns.sum::<usize>() + self.levels.len()) as u64
+    }
+
     /// Bytes that the page holds in memory, for budgets.
     pub fn memory_bytes(&self) -> u64 {
         let metadata: usize = self.metadata.iter().map(MetadataColumn::memory_bytes).sum();

@@ -28,58 +28,88 @@ macro_rules! counters {
 counters! {
     /// Nanoseconds from arrival to the start of work.
     queue_ns,
-    /// Nanoseconds spent choosing blocks and pages (footers, postings, needle filters).
+    /// Pieces of time that the query was cut into and that were run apart.
+    splits,
+    /// Pieces of work (scans of a part of the data) that were run side by side.
+    shards,
+    /// Nanoseconds spent choosing blocks and pages: footers, postings, needle filters, reading them included.
     index_ns,
-    /// Nanoseconds spent waiting for the object store or directory.
-    store_ns,
-    /// Nanoseconds spent in the cache.
-    cache_ns,
-    /// Nanoseconds of decoding, filtering and aggregating.
-    execution_ns,
+    /// The part of `index_ns` that went into needle filters.
+    filter_ns,
+    /// Parts of blocks' indexes (footers, counts, filters) that were in memory.
+    index_cache_hits,
+    /// Parts of blocks' indexes that had to be read.
+    index_cache_misses,
     /// Blocks whose time and tenant fit.
     blocks_total,
     /// Blocks that were opened.
     blocks_opened,
-    /// Streams that matched.
+    /// Streams that matched, counted per block.
     streams,
     /// Pages whose time and streams fit.
     pages_total,
+    /// Segments of needle filters that were asked.
+    filters_asked,
     /// Pages that a needle filter ruled out.
     pages_filtered,
+    /// Nanoseconds spent waiting for pages from the object store or directory.
+    store_ns,
+    /// Requests to the object store, those for indexes included.
+    store_requests,
+    /// Bytes that came from the object store, those of indexes included.
+    store_bytes,
+    /// Pages that were in memory.
+    page_cache_hits,
+    /// Pages that memory was asked for and did not have.
+    page_cache_misses,
+    /// Bytes of pages that came from memory.
+    page_cache_bytes,
+    /// Nanoseconds spent asking memory for pages.
+    page_cache_ns,
     /// Pages that were read from blocks.
     pages_read,
+    /// Compressed bytes of pages that were decoded.
+    compressed_bytes,
+    /// Line bytes of pages that were decoded.
+    decompressed_bytes,
+    /// Bytes of structured metadata of pages of blocks, as decoded.
+    metadata_bytes,
+    /// Heads (of this process and of followed writers) that were asked.
+    heads_asked,
     /// Pages that were read from the heads.
     head_pages,
     /// Lines from the heads.
     head_lines,
     /// Line bytes from the heads.
     head_bytes,
-    /// Requests to the object store.
-    store_requests,
-    /// Bytes that came from the object store.
-    store_bytes,
-    /// Requests answered by the cache.
-    cache_hits,
-    /// Requests that the cache could not answer.
-    cache_misses,
-    /// Bytes that came from the cache.
-    cache_bytes,
-    /// Compressed bytes of pages that were decoded.
-    compressed_bytes,
-    /// Line bytes of pages that were decoded.
-    decompressed_bytes,
-    /// Rows looked at.
+    /// Bytes of structured metadata from the heads.
+    head_metadata_bytes,
+    /// Nanoseconds of decoding, filtering and aggregating, summed over threads.
+    execution_ns,
+    /// Rows looked at, those of heads included.
     lines_processed,
     /// Rows answered by pre-aggregated counts.
     lines_counted,
-    /// Bytes of structured metadata looked at.
-    metadata_bytes,
     /// Rows that passed all filters.
     post_filter_lines,
     /// Rows dropped because they were stored twice.
     duplicates,
-    /// Entries in the answer.
+    /// Entries of a log answer, series of others.
     entries_returned,
+    /// Extents that the cache of results was asked for.
+    result_cache_requests,
+    /// Extents that it had.
+    result_cache_hits,
+    /// Extents that were put into it.
+    result_cache_stored,
+    /// Bytes that came from it.
+    result_cache_bytes_received,
+    /// Bytes that were put into it.
+    result_cache_bytes_sent,
+    /// Nanoseconds spent asking it.
+    result_cache_ns,
+    /// Nanoseconds of the query's range that it answered.
+    result_cache_length_ns,
 }
 
 impl QueryStats {

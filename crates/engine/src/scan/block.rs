@@ -108,10 +108,10 @@ impl BlockReader {
     /// The block with its footer.
     pub async fn open(&self, meta: &Arc<BlockMeta>, stats: &QueryStats) -> Result<Arc<OpenBlock>, ReadError> {
         if let Some(Cached::Footer(open)) = self.cache.get(meta.id, Piece::Footer) {
-            QueryStats::add(&stats.cache_hits, 1);
+            QueryStats::add(&stats.index_cache_hits, 1);
             return Ok(open);
         }
-        QueryStats::add(&stats.cache_misses, 1);
+        QueryStats::add(&stats.index_cache_misses, 1);
         let start = meta.footer_offset;
         let range = start..start + u64::from(meta.footer_len);
         let bytes = self.ranges(meta, &[range], stats).await?.remove(0);
@@ -146,10 +146,10 @@ impl BlockReader {
         let range = segment.range();
         let piece = Piece::Filter(range.start);
         if let Some(Cached::Filter(view)) = self.cache.get(block.meta.id, piece) {
-            QueryStats::add(&stats.cache_hits, 1);
+            QueryStats::add(&stats.index_cache_hits, 1);
             return Ok(view);
         }
-        QueryStats::add(&stats.cache_misses, 1);
+        QueryStats::add(&stats.index_cache_misses, 1);
         let bytes = self.ranges(&block.meta, &[range], stats).await?.remove(0);
         let view = segment.open(bytes).map_err(|reason| ReadError::damaged(&block.meta, reason))?;
         let (weight, view) = (view.memory_bytes(), Arc::new(view));
@@ -186,7 +186,10 @@ impl BlockReader {
         stats: &QueryStats,
     ) -> Result<Vec<Bytes>, ReadError> {
         let ranges: Vec<_> = pieces.iter().map(|piece| piece.offset..piece.end()).collect();
-        self.ranges(meta, &ranges, stats).await
+        let started = self.env.monotonic();
+        let read = self.ranges(meta, &ranges, stats).await;
+        QueryStats::add_time(&stats.store_ns, self.env.monotonic().saturating_sub(started));
+        read
     }
 
     async fn ranges(
@@ -195,9 +198,7 @@ impl BlockReader {
         ranges: &[std::ops::Range<u64>],
         stats: &QueryStats,
     ) -> Result<Vec<Bytes>, ReadError> {
-        let started = self.env.monotonic();
         let read = self.store.get_ranges_sized(&meta.path(), meta.size, ranges, Intent::block()).await;
-        QueryStats::add_time(&stats.store_ns, self.env.monotonic().saturating_sub(started));
         QueryStats::add(&stats.store_requests, 1);
         let bytes = read.map_err(|error| ReadError::store(meta, &error))?;
         QueryStats::add(&stats.store_bytes, bytes.iter().map(|b| b.len() as u64).sum());

@@ -105,11 +105,13 @@ impl PageTask for BlockPage {
         let stats = self.selection.context.stats();
         QueryStats::add(&stats.pages_read, 1);
         QueryStats::add(&stats.compressed_bytes, self.memory.bytes());
-        self.decode().or_else(|reason| {
+        let page = self.decode().unwrap_or_else(|reason| {
             let warning = ReadError::damaged(&self.selection.block.meta, reason);
             self.selection.context.warn(warning.to_string());
-            Ok(LogPage::default())
-        })
+            LogPage::default()
+        });
+        QueryStats::add(&self.selection.context.stats().metadata_bytes, page.metadata_bytes());
+        Ok(page)
     }
 
     fn lines(&mut self) -> Result<LineColumn, Error> {
@@ -153,6 +155,7 @@ impl PageTask for SuspectPage {
         let stats = self.context.stats();
         QueryStats::add(&stats.head_pages, 1);
         QueryStats::add(&stats.head_lines, page.rows() as u64);
+        QueryStats::add(&stats.head_metadata_bytes, page.metadata_bytes());
         Ok(page)
     }
 
@@ -204,20 +207,17 @@ impl CountsTask for BlockCountsTask {
         let first = (self.range.start.saturating_sub(1)).div_euclid(MINUTE_NS) + 1;
         let last = (self.range.end.saturating_sub(1)).div_euclid(MINUTE_NS);
         let mut streams = Vec::with_capacity(self.streams.len() as usize);
-        let mut counted = 0;
         for run in counts.runs.iter().filter(|run| self.streams.contains(run.stream)) {
             let minutes = &counts.minutes[run.counts.clone()];
             let from = minutes.partition_point(|m| i64::from(m.minute) < first);
             let to = minutes.partition_point(|m| i64::from(m.minute) <= last);
             if from < to {
-                counted += minutes[from..to].iter().map(|m: &MinuteCount| u64::from(m.lines)).sum::<u64>();
                 let (from, to) = (run.counts.start + from, run.counts.start + to);
                 let labels = self.block.footer.streams().labels(run.stream);
                 let minutes = Arc::clone(&counts.minutes);
                 streams.push(StreamCounts { labels, level: run.level, minutes, from, to });
             }
         }
-        QueryStats::add(&self.context.stats().lines_counted, counted);
         Ok(streams)
     }
 }

@@ -218,17 +218,19 @@ impl Planner<'_> {
         if self.needles.is_empty() {
             return Ok(pages);
         }
-        let before = pages.len();
+        let (before, began) = (pages.len(), self.context.env().monotonic());
         for segment in one.block.footer.filter_segments() {
             let covered = segment.pages();
             if !pages.iter().any(|page| covered.contains(page)) {
                 continue;
             }
+            QueryStats::add(&stats.filters_asked, 1);
             let view = self.reader.segment(&one.block, segment, stats).await;
             let Some(view) = self.or_warn(view)? else { continue };
             pages.retain(|page| !covered.contains(page) || self.needles.may_be_in(&view, *page));
         }
         QueryStats::add(&stats.pages_filtered, (before - pages.len()) as u64);
+        QueryStats::add_time(&stats.filter_ns, self.context.env().monotonic().saturating_sub(began));
         Ok(pages)
     }
 

@@ -56,6 +56,7 @@ impl EngineSource {
         for block in Self::blocks(&view, context, selection.range) {
             holders.push(Timed { first: block.min_ts, last: block.max_ts, source: Holder::Block(block) });
         }
+        QueryStats::add(&context.stats().heads_asked, view.heads.len() as u64);
         for head in &view.heads {
             let Some((first, last)) = head.tenant_bounds(context.tenant()) else { continue };
             holders.push(Timed { first, last, source: Holder::Head(Arc::clone(head)) });
@@ -82,10 +83,13 @@ impl EngineSource {
         range: TimeRange,
         mut visit: impl FnMut(&OpenBlock, &RoaringBitmap) -> Result<(), Error>,
     ) -> Result<Arc<View>, Error> {
+        let began = context.env().monotonic();
         let view = self.view(context);
+        QueryStats::add(&context.stats().heads_asked, view.heads.len() as u64);
         let blocks = Self::blocks(&view, context, range);
         for some in blocks.chunks(OPEN_AT_ONCE) {
             context.check()?;
+            QueryStats::add(&context.stats().blocks_opened, some.len() as u64);
             for block in self.reader.open_all(some, context.stats()).await {
                 let block = match block {
                     Ok(block) => block,
@@ -103,9 +107,13 @@ impl EngineSource {
                     let stats = table.stats(*n);
                     stats.rows > 0 && range.touches(stats.min_ts, stats.max_ts)
                 };
-                visit(&block, &selected.iter().filter(touches).collect())?;
+                let streams: RoaringBitmap = selected.iter().filter(touches).collect();
+                QueryStats::add(&context.stats().streams, streams.len());
+                visit(&block, &streams)?;
             }
         }
+        let took = context.env().monotonic().saturating_sub(began);
+        QueryStats::add_time(&context.stats().index_ns, took);
         Ok(view)
     }
 

@@ -9,7 +9,7 @@ use sandur_query::QueryResult;
 use crate::http::app::App;
 use crate::http::call::Call;
 use crate::http::failure::Failure;
-use crate::http::marshal::{Cost, estimate, query_answer};
+use crate::http::marshal::{Cost, ResultCache, estimate, query_answer};
 use crate::http::params::LIMIT_DEFAULT;
 use crate::http::query_log::{Asked, Outcome};
 use crate::http::reply;
@@ -80,7 +80,8 @@ async fn answer(app: App, call: Call, request: QueryText) -> Result<Response, Fa
 fn cost(context: &sandur_query::QueryContext) -> Cost {
     let counters = context.stats().snapshot();
     let queue = Duration::from_nanos(counters.queue_ns);
-    Cost { counters, execution: context.elapsed().saturating_sub(queue) }
+    let execution = context.elapsed().saturating_sub(queue);
+    Cost { counters, execution, result_cache: ResultCache::Range }
 }
 
 fn entries(result: &QueryResult) -> u64 {

@@ -13,7 +13,7 @@ use super::selector;
 use crate::http::app::App;
 use crate::http::call::Call;
 use crate::http::failure::Failure;
-use crate::http::marshal::{Cost, Encoding, json, query_answer};
+use crate::http::marshal::{Cost, Encoding, ResultCache, json, query_answer};
 use crate::http::params::LIMIT_DEFAULT;
 use crate::http::reply;
 
@@ -168,7 +168,11 @@ async fn answer(
     context: &QueryContext,
     result: QueryResult,
 ) -> Result<Response, Failure> {
-    let cost = Cost { counters: context.stats().snapshot(), execution: context.elapsed() };
+    let cost = Cost {
+        counters: context.stats().snapshot(),
+        execution: context.elapsed(),
+        result_cache: ResultCache::Volume,
+    };
     let body = query_answer(&result, Encoding::Merged, &cost, &context.warnings());
     Ok(reply::large_json(app, call, body, None).await)
 }

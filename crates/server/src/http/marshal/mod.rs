@@ -9,4 +9,4 @@ mod result;
 mod stats;
 
 pub use result::{Encoding, estimate, query_answer, streams};
-pub use stats::Cost;
+pub use stats::{Cost, ResultCache};

@@ -1,14 +1,33 @@
 //! The `stats` object of an answer in Loki's shape, filled from our counters.
 //!
-//! Words map like this: block -> chunk reference, page -> chunk, heads -> ingester, store -> chunk
-//! download. Fields of Loki that have no counterpart here are present and zero: Grafana and
-//! dashboards read them unconditionally.
+//! Words map like this: page of a block -> chunk of the store, page of a head -> chunk of an ingester,
+//! cache of footers, counts and filters -> index cache, needle filter -> bloom filter. Fields of Loki that
+//! have no counterpart here are present and zero: Grafana and dashboards read them unconditionally.
+//! `docs/reference/query-statistics.md` explains every field.
 
 use std::time::Duration;
 
 use sandur_query::StatsSnapshot;
 
 use super::json::push;
+
+/// The cache of results that a query belongs to; Loki counts each kind of query apart.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum ResultCache {
+    /// Range queries.
+    #[default]
+    Range,
+    /// Metric queries at one instant.
+    InstantMetric,
+    /// `index/stats`.
+    Stats,
+    /// `index/volume` and `index/volume_range`.
+    Volume,
+    /// `series`.
+    Series,
+    /// `labels` and `label/NAME/values`.
+    Labels,
+}
 
 /// What one query cost.
 #[derive(Clone, Debug, Default)]
@@ -17,17 +36,24 @@ pub struct Cost {
     pub counters: StatsSnapshot,
     /// From arrival to the answer, without the queue.
     pub execution: Duration,
+    /// Where the counters of cached results belong.
+    pub result_cache: ResultCache,
 }
 
 impl Cost {
-    /// Bytes of lines that were looked at.
+    /// Bytes of lines and structured metadata that were decoded and looked at.
     pub fn bytes(&self) -> u64 {
-        self.counters.head_bytes + self.counters.decompressed_bytes
+        self.counters.head_bytes + self.counters.decompressed_bytes + self.metadata_bytes()
     }
 
-    /// Lines that were looked at or counted.
+    /// The structured metadata within [`bytes`](Self::bytes).
+    pub fn metadata_bytes(&self) -> u64 {
+        self.counters.metadata_bytes + self.counters.head_metadata_bytes
+    }
+
+    /// Lines that were looked at. Lines that counts of footers stand for are not: nobody looked at them.
     pub fn lines(&self) -> u64 {
-        self.counters.lines_processed + self.counters.lines_counted
+        self.counters.lines_processed
     }
 
     /// `amount` per second of execution.
@@ -40,46 +66,84 @@ impl Cost {
     pub fn queue(&self) -> Duration {
         Duration::from_nanos(self.counters.queue_ns)
     }
+
+    /// Time spent getting pages, whether from memory or from the store.
+    pub fn download_ns(&self) -> u64 {
+        self.counters.store_ns + self.counters.page_cache_ns
+    }
+}
+
+/// A value of the object.
+#[derive(Clone, Copy)]
+enum Value {
+    Number(u64),
+    Seconds(f64),
+    Truth(bool),
+}
+
+use Value::{Number, Seconds, Truth};
+
+type Field = (&'static str, Value);
+
+fn seconds(ns: u64) -> Value {
+    Seconds(ns as f64 / 1e9)
+}
+
+/// Appends `"name":value` pairs, separated by commas.
+fn fields(out: &mut Vec<u8>, all: &[Field]) {
+    for (n, (name, value)) in all.iter().enumerate() {
+        let comma = if n == 0 { "" } else { "," };
+        match value {
+            Number(number) => push(out, format_args!("{comma}\"{name}\":{number}")),
+            Seconds(number) => push(out, format_args!("{comma}\"{name}\":{number}")),
+            Truth(truth) => push(out, format_args!("{comma}\"{name}\":{truth}")),
+        }
+    }
+}
+
+fn object(out: &mut Vec<u8>, name: &str, all: &[Field]) {
+    push(out, format_args!("\"{name}\":{{"));
+    fields(out, all);
+    out.push(b'}');
 }
 
 /// Appends `"stats":{...}`.
 pub fn write_stats(out: &mut Vec<u8>, cost: &Cost) {
+    let c = &cost.counters;
     out.extend_from_slice(b"\"stats\":{");
     summary(out, cost);
     out.extend_from_slice(b",\"querier\":{");
-    store(out, &StoreFigures::of_blocks(&cost.counters));
-    push(out, format_args!(",\"querierExecTime\":{}}}", seconds(cost.counters.execution_ns)));
-    ingester(out, &cost.counters);
-    caches(out, &cost.counters);
-    index(out, &cost.counters);
+    store(out, &StoreFigures::of_blocks(cost));
+    out.push(b',');
+    fields(out, &[("querierExecTime", seconds(c.execution_ns))]);
+    out.extend_from_slice(b"},\"ingester\":{");
+    ingester(out, c);
+    out.extend_from_slice(b"},\"cache\":{");
+    caches(out, cost);
+    out.extend_from_slice(b"},");
+    index(out, c);
     out.push(b'}');
 }
 
-fn seconds(ns: u64) -> f64 {
-    ns as f64 / 1e9
-}
-
 fn summary(out: &mut Vec<u8>, cost: &Cost) {
-    let counters = &cost.counters;
-    push(
+    let c = &cost.counters;
+    object(
         out,
-        format_args!(
-            "\"summary\":{{\"bytesProcessedPerSecond\":{},\"linesProcessedPerSecond\":{},\
-             \"totalBytesProcessed\":{},\"totalLinesProcessed\":{},\"execTime\":{},\"queueTime\":{},\
-             \"subqueries\":0,\"totalEntriesReturned\":{},\"splits\":{},\"shards\":{},\
-             \"totalPostFilterLines\":{},\"totalStructuredMetadataBytesProcessed\":{}}}",
-            cost.per_second(cost.bytes()),
-            cost.per_second(cost.lines()),
-            cost.bytes(),
-            cost.lines(),
-            cost.execution.as_secs_f64(),
-            seconds(counters.queue_ns),
-            counters.entries_returned,
-            counters.blocks_opened,
-            counters.pages_read + counters.head_pages,
-            counters.post_filter_lines,
-            counters.metadata_bytes,
-        ),
+        "summary",
+        &[
+            ("bytesProcessedPerSecond", Number(cost.per_second(cost.bytes()))),
+            ("linesProcessedPerSecond", Number(cost.per_second(cost.lines()))),
+            ("totalBytesProcessed", Number(cost.bytes())),
+            ("totalLinesProcessed", Number(cost.lines())),
+            ("execTime", Seconds(cost.execution.as_secs_f64())),
+            ("queueTime", seconds(c.queue_ns)),
+            ("subqueries", Number(0)),
+            ("totalEntriesReturned", Number(c.entries_returned)),
+            ("splits", Number(c.splits)),
+            ("shards", Number(c.shards)),
+            ("totalPostFilterLines", Number(c.post_filter_lines)),
+            ("totalStructuredMetadataBytesProcessed", Number(cost.metadata_bytes())),
+        ],
     );
 }
 
@@ -91,128 +155,203 @@ struct StoreFigures {
     download_ns: u64,
     head_bytes: u64,
     head_lines: u64,
+    head_metadata_bytes: u64,
     decompressed_bytes: u64,
     decompressed_lines: u64,
+    decompressed_metadata_bytes: u64,
     compressed_bytes: u64,
     duplicates: u64,
     post_filter_lines: u64,
     index_ns: u64,
-    metadata: bool,
 }
 
 impl StoreFigures {
-    fn of_blocks(c: &StatsSnapshot) -> Self {
+    fn of_blocks(cost: &Cost) -> Self {
+        let c = &cost.counters;
         Self {
             refs: c.pages_total,
             downloaded: c.pages_read,
-            download_ns: c.store_ns + c.cache_ns,
-            decompressed_bytes: c.decompressed_bytes,
+            download_ns: cost.download_ns(),
+            decompressed_bytes: c.decompressed_bytes + c.metadata_bytes,
             decompressed_lines: c.lines_processed.saturating_sub(c.head_lines),
+            decompressed_metadata_bytes: c.metadata_bytes,
             compressed_bytes: c.compressed_bytes,
             duplicates: c.duplicates,
+            // Filters do not tell rows of blocks from rows of heads: all of them stand here.
             post_filter_lines: c.post_filter_lines,
             index_ns: c.index_ns,
-            metadata: c.metadata_bytes > 0,
             ..Self::default()
         }
     }
 
     fn of_heads(c: &StatsSnapshot) -> Self {
-        Self { head_bytes: c.head_bytes, head_lines: c.head_lines, ..Self::default() }
+        Self {
+            head_bytes: c.head_bytes + c.head_metadata_bytes,
+            head_lines: c.head_lines,
+            head_metadata_bytes: c.head_metadata_bytes,
+            ..Self::default()
+        }
     }
 }
+
+/// Counters of Loki's experimental engine; nothing here corresponds to it.
+const DATAOBJ: [&str; 14] = [
+    "prePredicateDecompressedRows",
+    "prePredicateDecompressedBytes",
+    "prePredicateDecompressedStructuredMetadataBytes",
+    "postPredicateRows",
+    "postPredicateDecompressedBytes",
+    "postPredicateStructuredMetadataBytes",
+    "postFilterRows",
+    "pagesScanned",
+    "pagesDownloaded",
+    "pagesDownloadedBytes",
+    "pageBatches",
+    "totalRowsAvailable",
+    "totalPageDownloadTime",
+    "wireBytesTransferred",
+];
 
 fn store(out: &mut Vec<u8>, f: &StoreFigures) {
-    push(
+    let metadata = f.head_metadata_bytes + f.decompressed_metadata_bytes > 0;
+    out.extend_from_slice(b"\"store\":{");
+    fields(
         out,
-        format_args!(
-            "\"store\":{{\"totalChunksRef\":{},\"totalChunksDownloaded\":{},\"chunksDownloadTime\":{},\
-             \"queryReferencedStructuredMetadata\":{},\"queryUsedV2Engine\":false,\
-             \"chunk\":{{\"headChunkBytes\":{},\"headChunkLines\":{},\"decompressedBytes\":{},\
-             \"decompressedLines\":{},\"compressedBytes\":{},\"totalDuplicates\":{},\"postFilterLines\":{},\
-             \"headChunkStructuredMetadataBytes\":0,\"decompressedStructuredMetadataBytes\":0}},\
-             \"chunkRefsFetchTime\":{},\"congestionControlLatency\":0,\"pipelineWrapperFilteredLines\":0,",
-            f.refs,
-            f.downloaded,
-            f.download_ns,
-            f.metadata,
-            f.head_bytes,
-            f.head_lines,
-            f.decompressed_bytes,
-            f.decompressed_lines,
-            f.compressed_bytes,
-            f.duplicates,
-            f.post_filter_lines,
-            f.index_ns,
-        ),
+        &[
+            ("totalChunksRef", Number(f.refs)),
+            ("totalChunksDownloaded", Number(f.downloaded)),
+            ("chunksDownloadTime", Number(f.download_ns)),
+            ("queryReferencedStructuredMetadata", Truth(metadata)),
+            ("queryUsedV2Engine", Truth(false)),
+        ],
     );
-    // Loki's experimental engine; nothing here corresponds to it.
-    out.extend_from_slice(
-        b"\"dataobj\":{\"prePredicateDecompressedRows\":0,\"prePredicateDecompressedBytes\":0,\
-          \"prePredicateDecompressedStructuredMetadataBytes\":0,\"postPredicateRows\":0,\
-          \"postPredicateDecompressedBytes\":0,\"postPredicateStructuredMetadataBytes\":0,\
-          \"postFilterRows\":0,\"pagesScanned\":0,\"pagesDownloaded\":0,\"pagesDownloadedBytes\":0,\
-          \"pageBatches\":0,\"totalRowsAvailable\":0,\"totalPageDownloadTime\":0}}",
-    );
-}
-
-fn ingester(out: &mut Vec<u8>, counters: &StatsSnapshot) {
-    push(
+    out.push(b',');
+    object(
         out,
-        format_args!(
-            ",\"ingester\":{{\"totalReached\":1,\"totalChunksMatched\":{},\"totalBatches\":{},\
-             \"totalLinesSent\":{},",
-            counters.head_pages, counters.head_pages, counters.head_lines,
-        ),
+        "chunk",
+        &[
+            ("headChunkBytes", Number(f.head_bytes)),
+            ("headChunkLines", Number(f.head_lines)),
+            ("decompressedBytes", Number(f.decompressed_bytes)),
+            ("decompressedLines", Number(f.decompressed_lines)),
+            ("compressedBytes", Number(f.compressed_bytes)),
+            ("totalDuplicates", Number(f.duplicates)),
+            ("postFilterLines", Number(f.post_filter_lines)),
+            ("headChunkStructuredMetadataBytes", Number(f.head_metadata_bytes)),
+            ("decompressedStructuredMetadataBytes", Number(f.decompressed_metadata_bytes)),
+        ],
     );
-    store(out, &StoreFigures::of_heads(counters));
+    out.push(b',');
+    fields(
+        out,
+        &[
+            ("chunkRefsFetchTime", Number(f.index_ns)),
+            ("congestionControlLatency", Number(0)),
+            ("pipelineWrapperFilteredLines", Number(0)),
+        ],
+    );
+    out.push(b',');
+    object(out, "dataobj", &DATAOBJ.map(|name| (name, Number(0))));
     out.push(b'}');
 }
 
-/// Loki's caches; the page cache counts as the chunk cache.
-fn caches(out: &mut Vec<u8>, counters: &StatsSnapshot) {
-    let names = [
-        "chunk",
-        "index",
-        "result",
-        "statsResult",
-        "volumeResult",
-        "seriesResult",
-        "labelResult",
-        "instantMetricResult",
+fn ingester(out: &mut Vec<u8>, c: &StatsSnapshot) {
+    fields(
+        out,
+        &[
+            ("totalReached", Number(c.heads_asked)),
+            ("totalChunksMatched", Number(c.head_pages)),
+            ("totalBatches", Number(c.head_pages)),
+            ("totalLinesSent", Number(c.head_lines)),
+        ],
+    );
+    out.push(b',');
+    store(out, &StoreFigures::of_heads(c));
+}
+
+/// What a cache did for the query.
+#[derive(Default)]
+struct CacheFigures {
+    found: u64,
+    requested: u64,
+    stored: u64,
+    received: u64,
+    sent: u64,
+    ns: u64,
+    length_ns: u64,
+}
+
+/// Loki's caches; those without a counterpart stay zero.
+fn caches(out: &mut Vec<u8>, cost: &Cost) {
+    let c = &cost.counters;
+    let pages = || CacheFigures {
+        found: c.page_cache_hits,
+        requested: c.page_cache_hits + c.page_cache_misses,
+        received: c.page_cache_bytes,
+        ns: c.page_cache_ns,
+        ..CacheFigures::default()
+    };
+    let index = || CacheFigures {
+        found: c.index_cache_hits,
+        requested: c.index_cache_hits + c.index_cache_misses,
+        ..CacheFigures::default()
+    };
+    let results = || CacheFigures {
+        found: c.result_cache_hits,
+        requested: c.result_cache_requests,
+        stored: c.result_cache_stored,
+        received: c.result_cache_bytes_received,
+        sent: c.result_cache_bytes_sent,
+        ns: c.result_cache_ns,
+        length_ns: c.result_cache_length_ns,
+    };
+    let result = |which| if cost.result_cache == which { results() } else { CacheFigures::default() };
+    let all = [
+        ("chunk", pages()),
+        ("index", index()),
+        ("result", result(ResultCache::Range)),
+        ("statsResult", result(ResultCache::Stats)),
+        ("volumeResult", result(ResultCache::Volume)),
+        ("seriesResult", result(ResultCache::Series)),
+        ("labelResult", result(ResultCache::Labels)),
+        ("instantMetricResult", result(ResultCache::InstantMetric)),
+        ("logResult", CacheFigures::default()),
+        ("taskResult", CacheFigures::default()),
     ];
-    out.extend_from_slice(b",\"cache\":{");
-    for (n, name) in names.iter().enumerate() {
-        let (found, missed, bytes, ns) = match n {
-            0 => (counters.cache_hits, counters.cache_misses, counters.cache_bytes, counters.cache_ns),
-            _ => (0, 0, 0, 0),
-        };
-        let comma = if n == 0 { "" } else { "," };
-        let requested = found + missed;
-        push(
+    for (n, (name, f)) in all.iter().enumerate() {
+        if n > 0 {
+            out.push(b',');
+        }
+        object(
             out,
-            format_args!(
-                "{comma}\"{name}\":{{\"entriesFound\":{found},\"entriesRequested\":{requested},\
-                 \"entriesStored\":0,\"bytesReceived\":{bytes},\"bytesSent\":0,\"requests\":{requested},\
-                 \"downloadTime\":{ns},\"queryLengthServed\":0}}"
-            ),
+            name,
+            &[
+                ("entriesFound", Number(f.found)),
+                ("entriesRequested", Number(f.requested)),
+                ("entriesStored", Number(f.stored)),
+                ("bytesReceived", Number(f.received)),
+                ("bytesSent", Number(f.sent)),
+                ("requests", Number(f.requested)),
+                ("downloadTime", Number(f.ns)),
+                ("queryLengthServed", Number(f.length_ns)),
+            ],
         );
     }
-    out.push(b'}');
 }
 
-fn index(out: &mut Vec<u8>, counters: &StatsSnapshot) {
-    let kept = counters.pages_total.saturating_sub(counters.pages_filtered);
-    push(
+fn index(out: &mut Vec<u8>, c: &StatsSnapshot) {
+    object(
         out,
-        format_args!(
-            ",\"index\":{{\"totalChunks\":{},\"postFilterChunks\":{kept},\"shardsDuration\":0,\
-             \"usedBloomFilters\":{},\"totalStreams\":{},\"chunkRefsLookupTime\":{},\"bloomFilterTime\":0}}",
-            counters.pages_total,
-            counters.pages_filtered > 0,
-            counters.streams,
-            counters.index_ns,
-        ),
+        "index",
+        &[
+            ("totalChunks", Number(c.pages_total)),
+            ("postFilterChunks", Number(c.pages_total.saturating_sub(c.pages_filtered))),
+            ("shardsDuration", Number(0)),
+            ("usedBloomFilters", Truth(c.filters_asked > 0)),
+            ("totalStreams", Number(c.streams)),
+            ("chunkRefsLookupTime", seconds(c.index_ns)),
+            ("bloomFilterTime", seconds(c.filter_ns)),
+        ],
     );
 }
 
@@ -220,34 +359,73 @@ fn index(out: &mut Vec<u8>, counters: &StatsSnapshot) {
 mod tests {
     use super::*;
 
+    fn stats(cost: &Cost) -> serde_json::Value {
+        let mut out = b"{".to_vec();
+        write_stats(&mut out, cost);
+        out.push(b'}');
+        serde_json::from_slice::<serde_json::Value>(&out).unwrap()["stats"].clone()
+    }
+
     #[test]
     fn the_object_has_all_of_lokis_fields() {
-        let counters = StatsSnapshot {
-            head_bytes: 80,
-            decompressed_bytes: 20,
-            lines_processed: 5,
-            ..Default::default()
-        };
-        let cost = Cost { counters, execution: Duration::from_millis(500) };
-        let mut out = b"{".to_vec();
-        write_stats(&mut out, &cost);
-        out.push(b'}');
-        let value: serde_json::Value = serde_json::from_slice(&out).unwrap();
-        let stats = &value["stats"];
-        assert_eq!(stats["summary"]["totalBytesProcessed"], 100);
-        assert_eq!(stats["summary"]["bytesProcessedPerSecond"], 200);
-        assert_eq!(stats["summary"]["execTime"], 0.5);
+        let stats = stats(&Cost::default());
         let paths = [
-            "/querier/store/chunk/decompressedLines",
-            "/querier/store/dataobj/pagesScanned",
+            "/summary/totalStructuredMetadataBytesProcessed",
+            "/querier/store/chunk/decompressedStructuredMetadataBytes",
+            "/querier/store/dataobj/wireBytesTransferred",
             "/querier/querierExecTime",
             "/ingester/totalReached",
-            "/ingester/store/chunk/headChunkBytes",
-            "/cache/instantMetricResult/entriesFound",
-            "/index/usedBloomFilters",
+            "/ingester/store/chunk/headChunkStructuredMetadataBytes",
+            "/ingester/store/dataobj/pagesScanned",
+            "/cache/chunk/queryLengthServed",
+            "/cache/index/entriesStored",
+            "/cache/result/requests",
+            "/cache/statsResult/bytesSent",
+            "/cache/volumeResult/bytesReceived",
+            "/cache/seriesResult/entriesRequested",
+            "/cache/labelResult/entriesFound",
+            "/cache/instantMetricResult/downloadTime",
+            "/cache/logResult/entriesFound",
+            "/cache/taskResult/entriesFound",
+            "/index/chunkRefsLookupTime",
+            "/index/bloomFilterTime",
         ];
         for path in paths {
-            assert!(stats.pointer(path).is_some(), "{path}");
+            assert_eq!(stats.pointer(path).and_then(serde_json::Value::as_f64), Some(0.0), "{path}");
         }
+        assert_eq!(stats["index"]["usedBloomFilters"], false);
+    }
+
+    #[test]
+    fn bytes_lines_and_caches_stand_where_they_belong() {
+        let counters = StatsSnapshot {
+            head_bytes: 70,
+            head_metadata_bytes: 10,
+            head_lines: 2,
+            decompressed_bytes: 15,
+            metadata_bytes: 5,
+            lines_processed: 5,
+            lines_counted: 1_000,
+            result_cache_hits: 3,
+            result_cache_requests: 4,
+            index_ns: 1_500_000_000,
+            ..Default::default()
+        };
+        let execution = Duration::from_millis(500);
+        let stats = stats(&Cost { counters, execution, result_cache: ResultCache::Volume });
+        let at = |path: &str| stats.pointer(path).unwrap().as_f64().unwrap();
+        assert_eq!(at("/summary/totalBytesProcessed"), 100.0);
+        assert_eq!(at("/summary/bytesProcessedPerSecond"), 200.0);
+        assert_eq!(at("/summary/totalStructuredMetadataBytesProcessed"), 15.0);
+        assert_eq!(at("/summary/totalLinesProcessed"), 5.0);
+        assert_eq!(at("/summary/execTime"), 0.5);
+        assert_eq!(at("/querier/store/chunk/decompressedBytes"), 20.0);
+        assert_eq!(at("/querier/store/chunk/decompressedLines"), 3.0);
+        assert_eq!(at("/ingester/store/chunk/headChunkBytes"), 80.0);
+        assert_eq!(at("/ingester/totalLinesSent"), 2.0);
+        assert_eq!(at("/querier/store/chunkRefsFetchTime"), 1.5e9);
+        assert_eq!(at("/index/chunkRefsLookupTime"), 1.5);
+        assert_eq!((at("/cache/volumeResult/entriesFound"), at("/cache/result/entriesFound")), (3.0, 0.0));
+        assert_eq!(at("/cache/volumeResult/entriesRequested"), 4.0);
     }
 }
