@@ -22,6 +22,7 @@ use clap::{Arg, ArgMatches, Command};
 use sandur_base::{Env, machine};
 
 use crate::config;
+use crate::http;
 use crate::roles;
 pub use failed::Failed;
 
@@ -64,7 +65,7 @@ fn command() -> Command {
 }
 
 fn docs_command() -> Command {
-    let page = Arg::new("page").value_parser(["options"]).required(true);
+    let page = Arg::new("page").value_parser(["options", "http-api"]).required(true);
     Command::new("docs").about("Print a generated page of the documentation").hide(true).arg(page)
 }
 
@@ -78,8 +79,12 @@ async fn dispatch(matches: &ArgMatches) -> Result<ExitCode, Failed> {
         Some(("inspect", m)) => inspect::run(env(), m).await,
         Some(("check", m)) => check::run(env(), m).await,
         Some(("demo", m)) => demo::run(m).await,
-        Some(("docs", _)) => {
-            print!("{}", config::options_page());
+        Some(("docs", m)) => {
+            let page = match m.get_one::<String>("page").map(String::as_str) {
+                Some("http-api") => http::http_api_page(),
+                _ => config::options_page(),
+            };
+            print!("{page}");
             Ok(ExitCode::SUCCESS)
         }
         _ => unreachable!("clap requires a subcommand"),

@@ -1,12 +1,11 @@
 //! The HTTP side: accept loop, routes, Loki's API, operations.
 //!
 //! **Life of a request.** [`Acceptor`] reads the head within its timeout and hands the request to
-//! the router. A handler takes the tenant and the parameters ([`call`]), bounds the body
+//! the router, which is made from the table [`routes`]. A handler takes the tenant and the parameters ([`call`]), bounds the body
 //! ([`body`]), calls the engine or the query language through [`crate::wiring`] and the seams of
 //! [`AppState`], and writes the answer ([`marshal`], [`reply`]). Every failure is a [`Failure`].
 
 mod accept;
-mod admin;
 mod app;
 mod body;
 mod call;
@@ -14,15 +13,22 @@ mod failure;
 mod loki;
 mod marshal;
 mod metrics;
+mod operations;
 mod params;
 mod query_log;
+mod reference;
 mod reply;
+mod route;
 mod router;
+mod routes;
 
 pub use accept::Acceptor;
-pub use admin::without_secrets;
 pub use app::{App, AppState, Followers, Intake};
 pub use failure::Failure;
 pub use metrics::ServerMetrics;
+pub use operations::without_secrets;
 pub use params::timestamp;
+pub use reference::http_api_page;
+pub use route::{Group, Parameter, Route, Verb};
 pub use router::router;
+pub use routes::ROUTES;

@@ -15,13 +15,13 @@ use sandur_base::ErrorKind;
 use super::app::App;
 use super::failure::Failure;
 use super::metrics::RequestLabels;
-use super::{admin, loki};
+use super::routes::ROUTES;
 
 /// The whole HTTP surface.
 pub fn router(app: App) -> Router {
-    Router::new()
-        .merge(loki::routes())
-        .merge(admin::routes())
+    let paths = ROUTES.iter().flat_map(|route| route.paths.iter().map(move |path| (*path, route)));
+    paths
+        .fold(Router::new(), |router, (path, route)| router.route(path, route.service()))
         .fallback(|| async { Failure::new(ErrorKind::NotFound, "404 page not found\n") })
         .layer(from_fn_with_state(app.clone(), count))
         .with_state(app)

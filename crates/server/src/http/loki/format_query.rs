@@ -3,16 +3,30 @@
 use axum::extract::State;
 use axum::http::StatusCode;
 use axum::response::Response;
+use axum::routing::on;
 
 use crate::http::app::App;
 use crate::http::call::Call;
 use crate::http::failure::Failure;
 use crate::http::marshal::json;
 use crate::http::reply;
+use crate::http::route::{GET_POST, Group, QUERY, Route};
 use crate::wiring;
 
+/// This endpoint.
+pub static ROUTE: Route = Route {
+    methods: GET_POST,
+    paths: &["/loki/api/v1/format_query"],
+    group: Group::Query,
+    does: "A query in its canonical form.",
+    parameters: &[QUERY],
+    answers: "200, `{\"status\":\"success\",\"data\":\"..\"}`.",
+    fails: "400, `{\"status\":\"invalid-query\",\"error\":\"..\"}`.",
+    handler: |verbs| on(verbs, format),
+};
+
 /// The query again, formatted; a query that does not parse is a JSON answer with status 400.
-pub async fn format(State(_app): State<App>, call: Call) -> Result<Response, Failure> {
+async fn format(State(_app): State<App>, call: Call) -> Result<Response, Failure> {
     let formatted = wiring::format_query(call.params.query());
     let (head, text, status) = match &formatted {
         Ok(text) => (&b"{\"status\":\"success\",\"data\":"[..], text, StatusCode::OK),

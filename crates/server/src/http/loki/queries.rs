@@ -1,8 +1,7 @@
-//! `query` and `query_range`.
+//! What `query` and `query_range` share: admission, running, the log line, the answer.
 
 use std::time::Duration;
 
-use axum::extract::State;
 use axum::response::Response;
 use sandur_query::QueryResult;
 
@@ -10,44 +9,16 @@ use crate::http::app::App;
 use crate::http::call::Call;
 use crate::http::failure::Failure;
 use crate::http::marshal::{Cost, ResultCache, estimate, query_answer};
-use crate::http::params::LIMIT_DEFAULT;
 use crate::http::query_log::{Asked, Outcome};
 use crate::http::reply;
 use crate::wiring::{self, QueryText};
-
-/// `query_range`.
-pub async fn range(State(app): State<App>, call: Call) -> Result<Response, Failure> {
-    let asked = call.params.range_query(app.env.now_ns())?;
-    let (start_ns, end_ns, step_ns) = (asked.start_ns, asked.end_ns, asked.step_ns);
-    let request = QueryText {
-        query: asked.query,
-        kind: wiring::QueryKind::Range { start_ns, end_ns, step_ns },
-        limit: asked.limit,
-        direction: asked.direction,
-        interval_ns: asked.interval_ns,
-    };
-    answer(app, call, request).await
-}
-
-/// `query`.
-pub async fn instant(State(app): State<App>, call: Call) -> Result<Response, Failure> {
-    let time_ns = call.params.time(app.env.now_ns())?;
-    let request = QueryText {
-        query: call.params.query().to_owned(),
-        kind: wiring::QueryKind::Instant { time_ns },
-        limit: call.params.limit(LIMIT_DEFAULT)?,
-        direction: call.params.direction()?,
-        interval_ns: 0,
-    };
-    answer(app, call, request).await
-}
 
 /// Longest piece of work between two looks at the deadline.
 const PIECE_MAX: Duration = Duration::from_secs(10);
 
 /// Admits, runs, logs and answers one query. When the client goes away this future is dropped,
 /// which ends the query's tasks.
-async fn answer(app: App, call: Call, request: QueryText) -> Result<Response, Failure> {
+pub async fn answer(app: App, call: Call, request: QueryText) -> Result<Response, Failure> {
     let context = app.query_context(&call.tenant);
     let cancel = CancelOnDrop(context.clone());
     let asked = Asked::new(&app, &call, &request);

@@ -11,6 +11,7 @@ use std::time::Duration;
 use axum::extract::ws::{CloseFrame, Message, WebSocket, WebSocketUpgrade};
 use axum::extract::{FromRequest, FromRequestParts, Request, State};
 use axum::response::Response;
+use axum::routing::on;
 use sandur_query::{Direction, Follow, Followed, LogRow, QueryContext, QueryResult};
 
 use crate::http::app::{App, Followers, Following};
@@ -18,7 +19,26 @@ use crate::http::call::Call;
 use crate::http::failure::Failure;
 use crate::http::marshal::{Encoding, json, streams};
 use crate::http::params::LIMIT_DEFAULT;
+use crate::http::route::{GET_POST, Group, QUERY, Route, START, parameter};
 use crate::wiring::{self, LineQuery, QueryKind, QueryText};
+
+/// This endpoint.
+pub static ROUTE: Route = Route {
+    methods: GET_POST,
+    paths: &["/loki/api/v1/tail", "/api/prom/tail"],
+    group: Group::Query,
+    does: "Follows new lines over a websocket, after what the range before already holds.",
+    parameters: &[
+        QUERY,
+        START,
+        parameter("limit", "most lines of the range before; 100"),
+        parameter("delay_for", "seconds to wait for late lines; 0, at most 5"),
+    ],
+    answers: "101; frames `{\"streams\":[..],\"dropped_entries\":[{\"labels\",\"timestamp\"}]}`, a ping each second; \
+              a failure closes with 1011 and its text.",
+    fails: "400: not a websocket, too many followers.",
+    handler: |verbs| on(verbs, tail),
+};
 
 /// How often the client is pinged.
 const PING_EVERY: Duration = Duration::from_secs(1);
@@ -41,7 +61,7 @@ struct Asked {
 }
 
 /// Upgrades the connection and follows.
-pub async fn tail(State(app): State<App>, request: Request) -> Result<Response, Failure> {
+async fn tail(State(app): State<App>, request: Request) -> Result<Response, Failure> {
     let (mut parts, body) = request.into_parts();
     let upgrade = WebSocketUpgrade::from_request_parts(&mut parts, &app).await;
     let call = Call::from_request(Request::from_parts(parts, body), &app).await?;

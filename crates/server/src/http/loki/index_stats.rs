@@ -1,0 +1,48 @@
+//! `index/stats`: how much there is, without reading it.
+
+use axum::extract::State;
+use axum::response::Response;
+use axum::routing::on;
+use sandur_model::TimeRange;
+use sandur_query::StreamVolume;
+
+use super::selector;
+use crate::http::app::App;
+use crate::http::call::Call;
+use crate::http::failure::Failure;
+use crate::http::marshal::json;
+use crate::http::reply;
+use crate::http::route::{END, GET_POST, Group, Route, SINCE, START, parameter};
+
+/// This endpoint.
+pub static ROUTE: Route = Route {
+    methods: GET_POST,
+    paths: &["/loki/api/v1/index/stats"],
+    group: Group::Index,
+    does: "How much the streams that match hold in the range.",
+    parameters: &[parameter("query", "a selector; required"), START, END, SINCE],
+    answers: "200, `{\"streams\",\"chunks\",\"bytes\",\"entries\"}`, not wrapped; a chunk is a page of a block.",
+    fails: "",
+    handler: |verbs| on(verbs, stats),
+};
+
+/// `index/stats`.
+async fn stats(State(app): State<App>, call: Call) -> Result<Response, Failure> {
+    let (start, end) = call.params.bounds(app.env.now_ns())?;
+    let matchers = selector::required(call.params.query())?;
+    let context = app.query_context(&call.tenant);
+    let volumes = app.source.volumes(&context, matchers, TimeRange::inclusive(start, end)).await?;
+    let sum = |field: fn(&StreamVolume) -> u64| volumes.iter().map(field).sum::<u64>();
+    let mut body = Vec::new();
+    json::push(
+        &mut body,
+        format_args!(
+            "{{\"streams\":{},\"chunks\":{},\"bytes\":{},\"entries\":{}}}\n",
+            volumes.len(),
+            sum(|v| v.pages),
+            sum(|v| v.bytes),
+            sum(|v| v.lines)
+        ),
+    );
+    Ok(reply::json(body))
+}

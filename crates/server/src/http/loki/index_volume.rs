@@ -1,0 +1,49 @@
+//! `index/volume`: bytes of the whole range by labels.
+
+use axum::extract::State;
+use axum::response::Response;
+use axum::routing::on;
+use sandur_model::TimeRange;
+use sandur_query::{QueryResult, Sample, Series};
+
+use super::volume::{VolumeRequest, answer, largest};
+use crate::http::app::App;
+use crate::http::call::Call;
+use crate::http::failure::Failure;
+use crate::http::route::{END, GET_POST, Group, Route, SINCE, START, parameter};
+
+/// This endpoint.
+pub static ROUTE: Route = Route {
+    methods: GET_POST,
+    paths: &["/loki/api/v1/index/volume"],
+    group: Group::Index,
+    does: "Bytes of the whole range, by labels.",
+    parameters: &[
+        parameter("query", "a selector, or `{}` for every stream; required"),
+        START,
+        END,
+        SINCE,
+        parameter("targetLabels", "labels to group by, with commas; by default those of the selector"),
+        parameter("aggregateBy", "`series` (default) or `labels`"),
+        parameter("limit", "most groups; 100"),
+    ],
+    answers: "200, an instant vector, largest first.",
+    fails: "400 when `limit` exceeds `volume_max_series`.",
+    handler: |verbs| on(verbs, instant),
+};
+
+/// `index/volume`: bytes of the whole range.
+async fn instant(State(app): State<App>, call: Call) -> Result<Response, Failure> {
+    let (start, end) = call.params.ordered_bounds(app.env.now_ns())?;
+    let request = VolumeRequest::read(&app, &call)?;
+    let context = app.query_context(&call.tenant);
+    let range = TimeRange::inclusive(start, end);
+    let volumes = app.source.volumes(&context, request.matchers.clone(), range).await?;
+    let groups = largest(request.group(&volumes), request.limit, |bytes| *bytes);
+    let timestamp_ms = end.div_euclid(1_000_000);
+    let series = groups.into_iter().map(|(labels, bytes)| Series {
+        labels: std::sync::Arc::new(labels),
+        samples: vec![Sample { timestamp_ms, value: bytes as f64 }],
+    });
+    answer(&app, &call, &context, QueryResult::Vector(series.collect())).await
+}

@@ -1,0 +1,46 @@
+//! `labels`: names of labels.
+
+use axum::extract::State;
+use axum::response::Response;
+use axum::routing::on;
+use sandur_model::TimeRange;
+
+use super::selector;
+use crate::http::app::App;
+use crate::http::call::Call;
+use crate::http::failure::Failure;
+use crate::http::marshal::json;
+use crate::http::reply;
+use crate::http::route::{END, GET_POST, Group, Route, SELECTOR, SINCE, START};
+
+/// This endpoint.
+pub static ROUTE: Route = Route {
+    methods: GET_POST,
+    paths: &["/loki/api/v1/labels", "/loki/api/v1/label"],
+    group: Group::Index,
+    does: "Names of labels in the range, of the streams that match.",
+    parameters: &[SELECTOR, START, END, SINCE],
+    answers: "200, `{\"status\":\"success\",\"data\":[\"app\",..]}`; without `data` when there is none.",
+    fails: "",
+    handler: |verbs| on(verbs, names),
+};
+
+/// `labels`: names of labels in the range, of streams that match `query` if it is given.
+async fn names(State(app): State<App>, call: Call) -> Result<Response, Failure> {
+    let (start, end) = call.params.bounds(app.env.now_ns())?;
+    let matchers = selector::optional(call.params.query())?;
+    let context = app.query_context(&call.tenant);
+    let names = app.source.label_names(&context, matchers, TimeRange::inclusive(start, end)).await?;
+    Ok(strings(&names))
+}
+
+/// Loki leaves `data` out when there is nothing.
+pub fn strings(items: &[String]) -> Response {
+    let mut body = b"{\"status\":\"success\"".to_vec();
+    if !items.is_empty() {
+        body.extend_from_slice(b",\"data\":");
+        json::strings(&mut body, items.iter().map(String::as_str));
+    }
+    body.extend_from_slice(b"}\n");
+    reply::json(body)
+}

@@ -1,0 +1,35 @@
+//! `label/NAME/values`: values of a label.
+
+use axum::extract::{Path, State};
+use axum::response::Response;
+use axum::routing::on;
+use sandur_model::TimeRange;
+
+use super::label_names::strings;
+use super::selector;
+use crate::http::app::App;
+use crate::http::call::Call;
+use crate::http::failure::Failure;
+use crate::http::route::{END, GET_POST, Group, NAME, Route, SELECTOR, SINCE, START};
+
+/// This endpoint.
+pub static ROUTE: Route = Route {
+    methods: GET_POST,
+    paths: &["/loki/api/v1/label/{name}/values"],
+    group: Group::Index,
+    does: "Values of a label in the range, of the streams that match.",
+    parameters: &[NAME, SELECTOR, START, END, SINCE],
+    answers: "200, `{\"status\":\"success\",\"data\":[\"api\",..]}`; without `data` when there is none.",
+    fails: "",
+    handler: |verbs| on(verbs, values),
+};
+
+/// `label/NAME/values`.
+async fn values(State(app): State<App>, Path(name): Path<String>, call: Call) -> Result<Response, Failure> {
+    let (start, end) = call.params.bounds(app.env.now_ns())?;
+    let matchers = selector::optional(call.params.query())?;
+    let context = app.query_context(&call.tenant);
+    let range = TimeRange::inclusive(start, end);
+    let values = app.source.label_values(&context, name, matchers, range).await?;
+    Ok(strings(&values))
+}

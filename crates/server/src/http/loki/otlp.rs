@@ -1,0 +1,71 @@
+//! `otlp/v1/logs`: lines by OpenTelemetry's protocol.
+
+use axum::extract::{Request, State};
+use axum::http::{HeaderMap, HeaderValue, StatusCode, header};
+use axum::response::{IntoResponse, Response};
+use axum::routing::on;
+use bytes::Bytes;
+
+use super::intake::push;
+use crate::http::app::App;
+use crate::http::failure::Failure;
+use crate::http::marshal::json;
+use crate::http::reply;
+use crate::http::route::{Group, POST, Route};
+
+/// This endpoint.
+pub static ROUTE: Route = Route {
+    methods: POST,
+    paths: &["/otlp/v1/logs"],
+    group: Group::Write,
+    does: "Stores log records; answers when they are durable and can be queried. The body is an \
+           `ExportLogsServiceRequest` in protobuf or JSON, plain or compressed.",
+    parameters: &[],
+    answers: "200, an empty `ExportLogsServiceResponse` in the format of the request.",
+    fails: "like `push`, with a `google.rpc.Status` as body and 503 for 500, which exporters retry.",
+    handler: |verbs| on(verbs, otlp),
+};
+
+/// `POST /otlp/v1/logs`.
+async fn otlp(State(app): State<App>, request: Request) -> Response {
+    let (parts, body) = request.into_parts();
+    let json = is_json(&parts.headers);
+    let outcome = match push(&app, &parts.headers, body, sandur_ingest::otlp_logs).await {
+        Ok(None) => return otlp_accepted(json),
+        Ok(Some(text)) => Failure::invalid(text),
+        Err(failure) => failure,
+    };
+    otlp_failure(json, outcome)
+}
+
+fn is_json(headers: &HeaderMap) -> bool {
+    let kind = headers.get(header::CONTENT_TYPE).and_then(|v| v.to_str().ok());
+    kind.is_some_and(|k| k.trim_start().to_ascii_lowercase().starts_with("application/json"))
+}
+
+/// An empty `ExportLogsServiceResponse`: no bytes in protobuf.
+fn otlp_accepted(json: bool) -> Response {
+    match json {
+        true => reply::with_type(HeaderValue::from_static("application/json"), Bytes::from_static(b"{}")),
+        false => reply::with_type(HeaderValue::from_static("application/x-protobuf"), Bytes::new()),
+    }
+}
+
+/// A `google.rpc.Status` in the client's format. Exporters retry 429, 502, 503 and 504 only, so that
+/// a failure on our side must be 503.
+fn otlp_failure(json: bool, failure: Failure) -> Response {
+    let status = match failure.status {
+        StatusCode::INTERNAL_SERVER_ERROR => StatusCode::SERVICE_UNAVAILABLE,
+        other => other,
+    };
+    let (kind, body) = match json {
+        true => {
+            let mut body = b"{\"message\":".to_vec();
+            json::string(&mut body, failure.message.as_bytes());
+            body.push(b'}');
+            ("application/json", Bytes::from(body))
+        }
+        false => ("application/x-protobuf", sandur_ingest::otlp_status(&failure.message)),
+    };
+    (status, [(header::CONTENT_TYPE, HeaderValue::from_static(kind))], body).into_response()
+}

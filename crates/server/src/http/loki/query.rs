@@ -1,0 +1,38 @@
+//! `query`: a metric at one instant.
+
+use axum::extract::State;
+use axum::response::Response;
+use axum::routing::on;
+
+use super::queries::answer;
+use crate::http::app::App;
+use crate::http::call::Call;
+use crate::http::failure::Failure;
+use crate::http::params::LIMIT_DEFAULT;
+use crate::http::route::{GET_POST, Group, QUERY, Route, parameter};
+use crate::wiring::{QueryKind, QueryText};
+
+/// This endpoint.
+pub static ROUTE: Route = Route {
+    methods: GET_POST,
+    paths: &["/loki/api/v1/query"],
+    group: Group::Query,
+    does: "A metric at one instant.",
+    parameters: &[QUERY, parameter("time", "the instant; by default now")],
+    answers: "200, `vector` or `scalar`, with `stats`.",
+    fails: "400: a query that does not parse, a query of lines, a limit; 429; 504.",
+    handler: |verbs| on(verbs, instant),
+};
+
+/// `query`.
+async fn instant(State(app): State<App>, call: Call) -> Result<Response, Failure> {
+    let time_ns = call.params.time(app.env.now_ns())?;
+    let request = QueryText {
+        query: call.params.query().to_owned(),
+        kind: QueryKind::Instant { time_ns },
+        limit: call.params.limit(LIMIT_DEFAULT)?,
+        direction: call.params.direction()?,
+        interval_ns: 0,
+    };
+    answer(app, call, request).await
+}

@@ -1,0 +1,48 @@
+//! `query_range`: lines of a range, or a metric over it.
+
+use axum::extract::State;
+use axum::response::Response;
+use axum::routing::on;
+
+use super::queries::answer;
+use crate::http::app::App;
+use crate::http::call::Call;
+use crate::http::failure::Failure;
+use crate::http::route::{END, GET_POST, Group, QUERY, Route, SINCE, START, STEP, parameter};
+use crate::wiring::{QueryKind, QueryText};
+
+/// This endpoint.
+pub static ROUTE: Route = Route {
+    methods: GET_POST,
+    paths: &["/loki/api/v1/query_range"],
+    group: Group::Query,
+    does: "Lines of a range, or a metric at each step of it.",
+    parameters: &[
+        QUERY,
+        START,
+        END,
+        SINCE,
+        STEP,
+        parameter("limit", "most lines; 100"),
+        parameter("direction", "`backward` (default, newest first) or `forward`"),
+        parameter("interval", "least distance of two lines of a stream; 0"),
+    ],
+    answers: "200, `streams` or `matrix`, with `stats`; with the header \
+              `X-Loki-Response-Encoding-Flags: categorize-labels` labels stand by category.",
+    fails: "400: a query that does not parse, a limit, more than 11,000 points; 429; 504.",
+    handler: |verbs| on(verbs, range),
+};
+
+/// `query_range`.
+async fn range(State(app): State<App>, call: Call) -> Result<Response, Failure> {
+    let asked = call.params.range_query(app.env.now_ns())?;
+    let (start_ns, end_ns, step_ns) = (asked.start_ns, asked.end_ns, asked.step_ns);
+    let request = QueryText {
+        query: asked.query,
+        kind: QueryKind::Range { start_ns, end_ns, step_ns },
+        limit: asked.limit,
+        direction: asked.direction,
+        interval_ns: asked.interval_ns,
+    };
+    answer(app, call, request).await
+}

@@ -1,0 +1,59 @@
+//! `series`: label sets of streams.
+
+use std::sync::Arc;
+
+use axum::extract::State;
+use axum::response::Response;
+use axum::routing::on;
+use sandur_model::{Labels, TimeRange};
+
+use super::selector;
+use crate::http::app::App;
+use crate::http::call::Call;
+use crate::http::failure::Failure;
+use crate::http::marshal::json;
+use crate::http::reply;
+use crate::http::route::{END, GET_POST, Group, Route, SINCE, START, parameter};
+
+/// This endpoint.
+pub static ROUTE: Route = Route {
+    methods: GET_POST,
+    paths: &["/loki/api/v1/series"],
+    group: Group::Index,
+    does: "Label sets of the streams that match any selector.",
+    parameters: &[
+        parameter("match[]", "a selector; may stand several times; also `match`; without it every stream"),
+        START,
+        END,
+        SINCE,
+    ],
+    answers: "200, `{\"status\":\"success\",\"data\":[{\"app\":\"api\"},..]}`.",
+    fails: "",
+    handler: |verbs| on(verbs, series),
+};
+
+/// `series`: label sets of streams that match any `match[]` (or `match`).
+async fn series(State(app): State<App>, call: Call) -> Result<Response, Failure> {
+    let (start, end) = call.params.bounds(app.env.now_ns())?;
+    let mut any_of = Vec::new();
+    for text in call.params.all("match[]").chain(call.params.all("match")) {
+        any_of.push(selector::optional(text)?);
+    }
+    let context = app.query_context(&call.tenant);
+    let streams = app.source.streams(&context, any_of, TimeRange::inclusive(start, end)).await?;
+    let bytes: u64 = streams.iter().map(|s| (s.text_bytes() + s.len() * 6 + 3) as u64).sum();
+    let memory = context.budget().reserve(bytes).map_err(sandur_query::Error::from)?;
+    Ok(reply::large_json(&app, &call, series_body(&streams), Some(memory)).await)
+}
+
+fn series_body(streams: &[Arc<Labels>]) -> Vec<u8> {
+    let mut body = b"{\"status\":\"success\",\"data\":[".to_vec();
+    for (n, stream) in streams.iter().enumerate() {
+        if n > 0 {
+            body.push(b',');
+        }
+        json::labels(&mut body, stream.iter());
+    }
+    body.extend_from_slice(b"]}\n");
+    body
+}

@@ -1,0 +1,27 @@
+//! `flush`: puts everything that is in memory into blocks.
+
+use axum::extract::State;
+use axum::response::Response;
+use axum::routing::on;
+
+use crate::http::app::App;
+use crate::http::failure::Failure;
+use crate::http::reply;
+use crate::http::route::{GET_POST, Group, Route};
+
+/// This endpoint.
+pub static ROUTE: Route = Route {
+    methods: GET_POST,
+    paths: &["/flush", "/ingester/flush"],
+    group: Group::Operations,
+    does: "Puts everything that was acknowledged so far into blocks; returns when that is done.",
+    parameters: &[],
+    answers: "204.",
+    fails: "503 when the store cannot be written.",
+    handler: |verbs| on(verbs, flush),
+};
+
+async fn flush(State(app): State<App>) -> Result<Response, Failure> {
+    app.intake.flush().await?;
+    Ok(reply::empty())
+}

@@ -1,0 +1,27 @@
+//! `services`: the parts of the process and their states.
+
+use axum::extract::State;
+use axum::response::Response;
+use axum::routing::on;
+
+use crate::http::app::App;
+use crate::http::reply;
+use crate::http::route::{GET, Group, Route};
+
+/// This endpoint.
+pub static ROUTE: Route = Route {
+    methods: GET,
+    paths: &["/services"],
+    group: Group::Operations,
+    does: "Parts of the process by Loki's names and their states.",
+    parameters: &[],
+    answers: "200, a line `name => Running` or `name => Stopping` per part.",
+    fails: "",
+    handler: |verbs| on(verbs, services),
+};
+
+async fn services(State(app): State<App>) -> Response {
+    let state = if app.is_ready() { "Running" } else { "Stopping" };
+    let names = ["server", "distributor", "ingester", "querier", "compactor"];
+    reply::text(names.iter().map(|n| format!("{n} => {state}\n")).collect::<String>())
+}

@@ -1,0 +1,142 @@
+//! A route: one endpoint as a row of a table, which the router and the reference page are made from.
+
+use axum::routing::{MethodFilter, MethodRouter};
+
+use super::app::App;
+
+/// One endpoint.
+pub struct Route {
+    /// Methods that it takes; all others answer 405 with an empty body.
+    pub methods: &'static [Verb],
+    /// Its paths: the usual one first, then others that mean the same.
+    pub paths: &'static [&'static str],
+    /// Where it stands in the reference.
+    pub group: Group,
+    /// What it does, in a sentence.
+    pub does: &'static str,
+    /// Parameters of the URL or of a form.
+    pub parameters: &'static [Parameter],
+    /// Status and shape of a good answer.
+    pub answers: &'static str,
+    /// Its own failures beside those that the group has.
+    pub fails: &'static str,
+    /// The handler for these methods: `|verbs| on(verbs, handler)`.
+    pub handler: fn(MethodFilter) -> MethodRouter<App>,
+}
+
+/// A method that a route may take.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Verb {
+    /// `GET`, and `HEAD` with it.
+    Get,
+    /// `POST`.
+    Post,
+    /// `PUT`.
+    Put,
+    /// `DELETE`.
+    Delete,
+}
+
+/// Reads with parameters in the URL.
+pub const GET: &[Verb] = &[Verb::Get];
+/// Reads with parameters in the URL or in a form.
+pub const GET_POST: &[Verb] = &[Verb::Get, Verb::Post];
+/// Changes something.
+pub const POST: &[Verb] = &[Verb::Post];
+
+/// Chapters of the reference.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Group {
+    /// Pushes.
+    Write,
+    /// Queries of lines and of metrics.
+    Query,
+    /// Labels, series and sizes.
+    Index,
+    /// What Grafana and Logs Drilldown ask to offer choices.
+    Discovery,
+    /// Recording and alerting rules.
+    Rules,
+    /// Paths of Loki before its version 1.
+    Legacy,
+    /// For those who run the server.
+    Operations,
+}
+
+impl Group {
+    /// All, in the order of the reference.
+    pub const ALL: [Self; 7] =
+        [Self::Write, Self::Query, Self::Index, Self::Discovery, Self::Rules, Self::Legacy, Self::Operations];
+
+    /// Title of the chapter.
+    pub fn title(self) -> &'static str {
+        match self {
+            Self::Write => "Write",
+            Self::Query => "Query",
+            Self::Index => "Labels, series and sizes",
+            Self::Discovery => "Discovery",
+            Self::Rules => "Rules",
+            Self::Legacy => "Legacy paths",
+            Self::Operations => "Operations",
+        }
+    }
+}
+
+/// A parameter of a route.
+pub struct Parameter {
+    /// Its name.
+    pub name: &'static str,
+    /// Values, default, meaning.
+    pub help: &'static str,
+}
+
+/// A parameter and what it means.
+pub const fn parameter(name: &'static str, help: &'static str) -> Parameter {
+    Parameter { name, help }
+}
+
+/// The text of a query.
+pub const QUERY: Parameter = parameter("query", "LogQL; required");
+/// A selector that narrows.
+pub const SELECTOR: Parameter = parameter("query", "a selector, `{app=\"api\"}`; without it every stream");
+/// First instant.
+pub const START: Parameter = parameter("start", "first instant; by default `since` before `end`");
+/// Last instant.
+pub const END: Parameter = parameter("end", "last instant; by default now");
+/// Length of the range.
+pub const SINCE: Parameter = parameter("since", "length of the range when there is no `start`; `1h`");
+/// Distance of points.
+pub const STEP: Parameter =
+    parameter("step", "seconds or a duration; by default a 250th of the range, at least 1 s");
+/// Path segment with a name of a label or field.
+pub const NAME: Parameter = parameter("{name}", "part of the path: the name");
+
+impl Verb {
+    /// As it stands in a request.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Get => "GET",
+            Self::Post => "POST",
+            Self::Put => "PUT",
+            Self::Delete => "DELETE",
+        }
+    }
+
+    fn filter(self) -> MethodFilter {
+        match self {
+            Self::Get => MethodFilter::GET,
+            Self::Post => MethodFilter::POST,
+            Self::Put => MethodFilter::PUT,
+            Self::Delete => MethodFilter::DELETE,
+        }
+    }
+}
+
+impl Route {
+    /// Answers for one of its paths.
+    pub fn service(&self) -> MethodRouter<App> {
+        let mut filters = self.methods.iter().map(|verb| verb.filter());
+        let first = filters.next().expect("a route takes at least one method");
+        (self.handler)(filters.fold(first, MethodFilter::or))
+    }
+}
