@@ -1,9 +1,10 @@
 //! The HTTP side: accept loop, routes, Loki's API, operations.
 //!
 //! **Life of a request.** [`Acceptor`] reads the head within its timeout and hands the request to
-//! the router, which is made from the table [`routes`]. A handler takes the tenant and the parameters ([`call`]), bounds the body
-//! ([`body`]), calls the engine or the query language through [`crate::wiring`] and the seams of
-//! [`AppState`], and writes the answer ([`marshal`], [`reply`]). Every failure is a [`Failure`].
+//! the router, which is made from the table [`routes`]. A handler takes the tenant and the
+//! parameters ([`call`]), bounds the body ([`body`]), calls the engine or the query language through
+//! [`crate::wiring`] and the seams of [`AppState`], and writes the answer ([`marshal`], [`reply`]).
+//! Every failure is a [`Failure`].
 
 mod accept;
 mod app;

@@ -21,7 +21,7 @@ pub static ROUTE: Route = Route {
     group: Group::Index,
     does: "How much the streams that match hold in the range.",
     parameters: &[parameter("query", "a selector; required"), START, END, SINCE],
-    answers: "200, `{\"streams\",\"chunks\",\"bytes\",\"entries\"}`, not wrapped; a chunk is a page of a block.",
+    answers: r#"200, `{"streams","chunks","bytes","entries"}`, not wrapped; a chunk is a page of a block."#,
     fails: "",
     handler: |verbs| on(verbs, stats),
 };

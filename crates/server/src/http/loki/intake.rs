@@ -1,4 +1,5 @@
-//! What pushes of all protocols share: admission, decoding, storing. Acknowledged when the batch is durable and can be queried.
+//! What pushes of all protocols share: admission, decoding, storing. Acknowledged when the batch is
+//! durable and can be queried.
 //!
 //! A push is applied in part: entries that break a limit are left out and named in a 4xx answer, the
 //! others are stored. Agents drop what a 4xx refused and repeat what a 429 or 5xx refused.

@@ -15,12 +15,12 @@ pub static ROUTE: Route = Route {
     methods: POST,
     paths: &["/loki/api/v1/push", "/api/prom/push"],
     group: Group::Write,
-    does: "Stores lines; answers when they are durable and can be queried. The body is protobuf in a snappy block, or \
-           `application/json`, plain or with `Content-Encoding: gzip` or `deflate`.",
+    does: "Stores lines; answers when they are durable and can be queried. The body is protobuf in a snappy \
+           block, or `application/json`, plain or with `Content-Encoding: gzip` or `deflate`.",
     parameters: &[],
     answers: "204.",
-    fails: "400: some entries break a limit (the text names them; the others are stored), or the body cannot be decoded; \
-            413; 422: no stream in the body; 429: a rate; 503.",
+    fails: "400: some entries break a limit (the text names them; the others are stored), or the body cannot \
+            be decoded; 413; 422: no stream in the body; 429: a rate; 503.",
     handler: |verbs| on(verbs, loki),
 };
 

@@ -34,8 +34,8 @@ pub static ROUTE: Route = Route {
         parameter("limit", "most lines of the range before; 100"),
         parameter("delay_for", "seconds to wait for late lines; 0, at most 5"),
     ],
-    answers: "101; frames `{\"streams\":[..],\"dropped_entries\":[{\"labels\",\"timestamp\"}]}`, a ping each second; \
-              a failure closes with 1011 and its text.",
+    answers: "101; frames `{\"streams\":[..],\"dropped_entries\":[{\"labels\",\"timestamp\"}]}`, a ping each \
+              second; a failure closes with 1011 and its text.",
     fails: "400: not a websocket, too many followers.",
     handler: |verbs| on(verbs, tail),
 };

@@ -13,7 +13,7 @@ pub static ROUTE: Route = Route {
     group: Group::Operations,
     does: "Which version this is.",
     parameters: &[],
-    answers: "200, `{\"version\",\"revision\",\"branch\",\"buildUser\",\"buildDate\",\"goVersion\"}`, not wrapped.",
+    answers: r#"200, `{"version","revision","branch","buildUser","buildDate","goVersion"}`, not wrapped."#,
     fails: "",
     handler: |verbs| on(verbs, build_info),
 };
