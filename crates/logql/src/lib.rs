@@ -24,6 +24,7 @@ mod ast;
 mod binary;
 mod error;
 mod evaluate;
+mod fields;
 mod go_regex;
 mod groups;
 mod lexer;
@@ -33,7 +34,9 @@ mod names;
 mod needles;
 mod page_filter;
 mod parser;
+mod patterns;
 mod pipeline;
+mod pretty;
 mod range;
 mod range_scan;
 mod reference;
@@ -53,7 +56,10 @@ pub use ast::{
     MetricExpr, RangeAggregation, Unwrap, VectorAggregation,
 };
 pub use error::ParseError;
+pub use fields::{Field, FieldParser, line_fields};
 pub use parser::parse;
+pub use patterns::{PatternSeries, PatternsRequest, patterns};
+pub use pretty::pretty;
 pub use range::RangeFunction;
 pub use reference::reference;
 pub use request::{Kind, Request};

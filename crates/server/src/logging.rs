@@ -1,6 +1,7 @@
 //! The log of the process on stderr: text for people, logfmt or JSON for machines.
 
 use std::fmt::{self, Write};
+use std::sync::{Mutex, PoisonError};
 
 use sandur_base::Env;
 use tracing::field::{Field, Visit};
@@ -10,8 +11,48 @@ use tracing_subscriber::fmt::format::Writer;
 use tracing_subscriber::fmt::time::FormatTime;
 use tracing_subscriber::fmt::{FmtContext, FormatEvent, FormatFields};
 use tracing_subscriber::registry::LookupSpan;
+use tracing_subscriber::reload::Handle;
 
 use crate::config::Log;
+
+/// What is logged now. The subscriber of a process is global, and so is its filter.
+static FILTER: Mutex<Filter> = Mutex::new(Filter { text: String::new(), reload: None });
+
+struct Filter {
+    text: String,
+    /// Puts another filter into the subscriber; `None` before logging was started.
+    reload: Option<Reload>,
+}
+
+type Reload = Box<dyn Fn(EnvFilter) -> Result<(), String> + Send>;
+
+/// What [`set_level`] takes.
+const LEVELS: [&str; 5] = ["trace", "debug", "info", "warn", "error"];
+
+/// The least severity that is logged, or the filter that was configured.
+pub fn level() -> String {
+    FILTER.lock().unwrap_or_else(PoisonError::into_inner).text.clone()
+}
+
+/// Logs from this severity on; the error says what is wrong.
+pub fn set_level(level: &str) -> Result<(), String> {
+    if !LEVELS.contains(&level) {
+        return Err(format!("unrecognized log level {level:?}"));
+    }
+    let mut filter = FILTER.lock().unwrap_or_else(PoisonError::into_inner);
+    if let Some(reload) = &filter.reload {
+        reload(EnvFilter::new(level))?;
+    }
+    level.clone_into(&mut filter.text);
+    Ok(())
+}
+
+/// Remembers how to change the filter of the subscriber that was just made.
+fn remember<S: 'static>(level: &str, handle: Handle<EnvFilter, S>) {
+    let reload: Reload = Box::new(move |filter| handle.reload(filter).map_err(|e| e.to_string()));
+    let mut filter = FILTER.lock().unwrap_or_else(PoisonError::into_inner);
+    *filter = Filter { text: level.to_owned(), reload: Some(reload) };
+}
 
 /// Starts logging; the error says what is wrong with the settings.
 pub fn start(log: &Log, env: Env) -> Result<(), String> {
@@ -20,14 +61,24 @@ pub fn start(log: &Log, env: Env) -> Result<(), String> {
     })?;
     let builder = tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr);
     // A second start in one process (tests) keeps the first.
-    let _ = match log.format.as_str() {
-        "json" => builder.json().flatten_event(true).with_timer(Clock(env)).try_init(),
-        "logfmt" => builder.event_format(Logfmt(env)).try_init(),
+    match log.format.as_str() {
+        "json" => {
+            let builder = builder.json().flatten_event(true).with_timer(Clock(env)).with_filter_reloading();
+            let handle = builder.reload_handle();
+            let _ = builder.try_init().map(|()| remember(&log.level, handle));
+        }
+        "logfmt" => {
+            let builder = builder.event_format(Logfmt(env)).with_filter_reloading();
+            let handle = builder.reload_handle();
+            let _ = builder.try_init().map(|()| remember(&log.level, handle));
+        }
         _ => {
             let colours = std::io::IsTerminal::is_terminal(&std::io::stderr());
-            builder.with_ansi(colours).with_timer(Clock(env)).try_init()
+            let builder = builder.with_ansi(colours).with_timer(Clock(env)).with_filter_reloading();
+            let handle = builder.reload_handle();
+            let _ = builder.try_init().map(|()| remember(&log.level, handle));
         }
-    };
+    }
     Ok(())
 }
 

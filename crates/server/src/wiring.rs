@@ -11,7 +11,9 @@ use sandur_base::{BoxFuture, Env, MemoryBudget};
 use sandur_catalog::GcOptions;
 use sandur_engine::{CompactionPolicy, Engine, EngineOptions, MaintenanceOptions};
 use sandur_logql::Expr;
-pub use sandur_logql::{Kind as QueryKind, Request as QueryText};
+pub use sandur_logql::{
+    FieldParser, Kind as QueryKind, PatternSeries, PatternsRequest, Request as QueryText, line_fields,
+};
 use sandur_model::{Limits, LogBatch, LogPage, Matcher};
 use sandur_query::{LogRow, QueryContext, QueryResult, Source};
 use sandur_store::{Store, StoreKind, StoreOptions};
@@ -171,11 +173,29 @@ impl LineQuery {
 
 /// Compiles a log query for a follower.
 pub fn compile_log_query(text: &str) -> Result<LineQuery, Failure> {
+    check_is_log_query(text)?;
     Ok(LineQuery(sandur_logql::compile_log_query(text)?))
 }
 
-/// A query in its canonical form.
+/// Refuses a metric query where lines are wanted, in Loki's words.
+pub fn check_is_log_query(text: &str) -> Result<(), Failure> {
+    match sandur_logql::parse(text).map_err(sandur_query::Error::from)? {
+        Expr::Log(_) => Ok(()),
+        Expr::Metric(_) => Err(Failure::invalid("only log selector is supported")),
+    }
+}
+
+/// A query laid out for people.
 pub fn format_query(text: &str) -> Result<String, Failure> {
     let parsed = sandur_logql::parse(text).map_err(sandur_query::Error::from)?;
-    Ok(parsed.to_string())
+    Ok(sandur_logql::pretty(&parsed))
+}
+
+/// What the lines of streams look like.
+pub async fn patterns(
+    source: &dyn Source,
+    context: &QueryContext,
+    request: PatternsRequest,
+) -> Result<Vec<PatternSeries>, Failure> {
+    Ok(sandur_logql::patterns(source, context, request).await?)
 }

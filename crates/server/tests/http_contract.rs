@@ -50,7 +50,7 @@ impl Intake for Recorder {
 struct Server {
     router: Router,
     intake: Arc<Recorder>,
-    _shutdown: Shutdown,
+    shutdown: Shutdown,
 }
 
 /// The rows are of this second and the ones before.
@@ -93,9 +93,11 @@ fn server_with(change: impl FnOnce(&mut Settings)) -> Server {
         metrics,
         ready: AtomicBool::new(true),
         stopping: shutdown.signal(),
+        shutdown: shutdown.clone(),
+        prepared: AtomicBool::new(false),
         followers: Followers::default(),
     });
-    Server { router: router(app), intake, _shutdown: shutdown }
+    Server { router: router(app), intake, shutdown }
 }
 
 fn server() -> Server {
@@ -352,28 +354,184 @@ async fn volumes_are_grouped_by_the_asked_labels() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn detected_fields_name_type_and_parser() {
+async fn detected_fields_name_type_parser_and_path() {
     let server = server();
-    let pairs = [("query", "{app=~\".+\"}")];
-    let answer = server.get("/loki/api/v1/detected_fields", &pairs).await;
-    let value: serde_json::Value = serde_json::from_str(&answer.body).unwrap();
-    let fields: Vec<String> = value["fields"]
-        .as_array()
-        .unwrap()
-        .iter()
-        .map(|f| format!("{} {} {}", f["label"].as_str().unwrap(), f["type"].as_str().unwrap(), f["parsers"]))
-        .collect();
-    for expected in [
-        r#"a int ["json"]"#,
-        "detected_level string null",
-        r#"level string ["json","logfmt"]"#,
-        r#"status int ["logfmt"]"#,
-        "trace_id string null",
+    let path = "/loki/api/v1/detected_fields";
+    let answer = server.get(path, &[("query", "{app=~\".+\"}")]).await;
+    assert_eq!(
+        answer.body,
+        concat!(
+            r#"{"fields":[{"label":"a","type":"int","cardinality":1,"parsers":["json"],"jsonPath":["a"]},"#,
+            r#"{"label":"detected_level","type":"string","cardinality":3,"parsers":null},"#,
+            r#"{"label":"level","type":"string","cardinality":2,"parsers":["json","logfmt"],"#,
+            r#""jsonPath":["level"]},"#,
+            r#"{"label":"msg","type":"string","cardinality":1,"parsers":["logfmt"]},"#,
+            r#"{"label":"status","type":"int","cardinality":1,"parsers":["logfmt"]},"#,
+            r#"{"label":"trace_id","type":"string","cardinality":1,"parsers":null}],"limit":1000}"#,
+            "\n"
+        )
+    );
+    let few = [("query", "{app=~\".+\"}"), ("field_limit", "1"), ("line_limit", "1")];
+    let few = server.get(path, &few).await;
+    let newest =
+        r#"{"fields":[{"label":"detected_level","type":"string","cardinality":1,"parsers":null}],"limit":1}"#;
+    assert_eq!(few.body.trim_end(), newest);
+    let values = "/loki/api/v1/detected_field/level/values";
+    for (path, pairs, body) in [
+        (path, &[("query", "{app=\"none\"}")][..], "{}"),
+        (values, &[("query", "{app=~\".+\"}")], r#"{"limit":1000,"values":["error","warn"]}"#),
+        (values, &[("query", "{app=~\".+\"}"), ("limit", "1")], r#"{"limit":1,"values":["error"]}"#),
+        ("/loki/api/v1/detected_field/none/values", &[("query", "{app=~\".+\"}")], "{}"),
+        // What the query itself makes is a field, too.
+        (
+            "/loki/api/v1/detected_field/code/values",
+            &[("query", "{app=\"api\"} | logfmt code=\"status\" | code != \"\"")],
+            r#"{"limit":1000,"values":["500"]}"#,
+        ),
     ] {
-        assert!(fields.iter().any(|f| f == expected), "{expected} in {fields:?}");
+        let answer = server.get(path, pairs).await;
+        assert_eq!((answer.status, answer.body.trim_end()), (200, body), "{path} {pairs:?}");
     }
-    let values = server.get("/loki/api/v1/detected_field/status/values", &pairs).await;
-    assert_eq!(values.body.trim_end(), r#"{"limit":1000,"values":["500"]}"#);
+    let bad = server.get(path, &[("query", "{app=\"api\"}"), ("line_limit", "0")]).await;
+    assert_eq!((bad.status, bad.body.as_str()), (400, "limit must be a positive value"));
+}
+
+#[tokio::test(start_paused = true)]
+async fn patterns_can_be_pasted_behind_a_filter() {
+    let server = server();
+    let path = "/loki/api/v1/patterns";
+    let times = [("start", "1795240840"), ("end", "1795240900"), ("step", "20")];
+    let ask = async |query: &str| {
+        let mut pairs = vec![("query", query)];
+        pairs.extend(times);
+        server.get(path, &pairs).await
+    };
+    let answer = ask("{app=\"api\"}").await;
+    assert_eq!(
+        answer.body,
+        concat!(
+            r#"{"status":"success","data":["#,
+            r#"{"pattern":"hello \u003cb\u003e","level":"unknown","samples":[[1795240880,1]]},"#,
+            r#"{"pattern":"level=error msg=\"boom\" status=\u003c_\u003e","level":"error","#,
+            r#""samples":[[1795240880,1]]}]}"#,
+            "\n"
+        )
+        .replace("hello \\u003cb\\u003e", "hello \\u003c\\u003c_\\u003e\\u003e")
+    );
+    for pattern in ["hello <<_>>", r#"level=error msg=\"boom\" status=<_>"#] {
+        let query = format!("{{app=\"api\"}} |> \"{pattern}\"");
+        let mut pairs = vec![("query", query.as_str())];
+        pairs.extend(times);
+        let lines = server.get(RANGE, &pairs).await;
+        assert_eq!(lines.body.matches("\"values\":[[").count(), 1, "{query}: {}", lines.body);
+    }
+    assert_eq!(ask("{app=\"none\"}").await.body, "{\"status\":\"success\",\"data\":[]}\n");
+    let small = [("query", "{app=\"api\"}"), ("start", "1"), ("end", "20000"), ("step", "1")];
+    let small = server.get(path, &small).await;
+    let text = "exceeded maximum resolution of 11,000 points per time series. \
+                Try increasing the value of the step parameter";
+    assert_eq!((small.status, small.body.as_str()), (400, text));
+    let metric = ask("rate({app=\"api\"}[1m])").await;
+    assert_eq!((metric.status, metric.body.as_str()), (400, "only label matchers are supported"));
+}
+
+#[tokio::test(start_paused = true)]
+async fn rules_are_answered_as_for_a_tenant_without_any() {
+    let server = server();
+    for (method, path, status, body) in [
+        ("GET", "/loki/api/v1/rules", 404, "no rule groups found\n"),
+        ("GET", "/api/prom/rules/team", 404, "no rule groups found\n"),
+        ("GET", "/loki/api/v1/rules/team/group", 404, "group does not exist\n"),
+        ("DELETE", "/loki/api/v1/rules/team", 404, "group namespace does not exist\n"),
+        ("DELETE", "/api/prom/rules/team/group", 404, "group does not exist\n"),
+        (
+            "GET",
+            "/prometheus/api/v1/rules?type=alert",
+            200,
+            r#"{"status":"success","data":{"groups":[]},"errorType":"","error":""}"#,
+        ),
+        (
+            "GET",
+            "/prometheus/api/v1/rules?type=x",
+            400,
+            r#"{"status":"error","data":null,"errorType":"bad_data","error":"not supported value \"x\""}"#,
+        ),
+        (
+            "GET",
+            "/prometheus/api/v1/alerts",
+            200,
+            r#"{"status":"success","data":{"alerts":[]},"errorType":"","error":""}"#,
+        ),
+        ("PUT", "/loki/api/v1/rules/team", 405, ""),
+    ] {
+        let request = Request::builder().method(method).uri(path).body(Body::empty()).unwrap();
+        let answer = server.send(request).await;
+        assert_eq!((answer.status, answer.body.as_str()), (status, body), "{method} {path}");
+    }
+    let stored = server.post("/loki/api/v1/rules/team", &[], "name: x").await;
+    assert_eq!(stored.status, 501, "{}", stored.body);
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_paths_before_version_1_have_their_own_shape() {
+    let server = server();
+    let lines = server.get("/api/prom/query", &[("query", "{app=\"api\"}"), ("regexp", "bo+m")]).await;
+    let streams = lines.body.split(r#","streams":"#).nth(1).unwrap();
+    assert_eq!(
+        streams,
+        concat!(
+            r#"[{"labels":"{app=\"api\", detected_level=\"error\", env=\"prod\"}","#,
+            r#""entries":[{"ts":"2026-11-21T06:01:20Z","line":"level=error msg=\"boom\" status=500"}]}]}"#,
+            "\n"
+        )
+    );
+    assert!(lines.body.starts_with(r#"{"stats":{"#), "{}", lines.body);
+    let metric = server.get("/api/prom/query", &[("query", "rate({app=\"api\"}[1m])")]).await;
+    assert_eq!((metric.status, metric.body.as_str()), (400, "only log selector is supported"));
+    for (path, pairs, body) in [
+        ("/api/prom/label", &[][..], r#"{"values":["app","env"]}"#),
+        ("/api/prom/label/app/values", &[], r#"{"values":["api","web"]}"#),
+        ("/api/prom/label/none/values", &[], "{}"),
+        (
+            "/api/prom/series",
+            &[("match[]", "{app=\"web\"}")],
+            r#"{"status":"success","data":[{"app":"web"}]}"#,
+        ),
+    ] {
+        let answer = server.get(path, pairs).await;
+        assert_eq!((answer.status, answer.body.trim_end()), (200, body), "{path}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_process_is_prepared_and_shut_down_by_requests() {
+    let server = server();
+    let prepare = "/ingester/prepare_shutdown";
+    assert_eq!(server.get(prepare, &[]).await.body, "unset");
+    assert_eq!(server.post(prepare, &[], "").await.status, 204);
+    assert_eq!(server.get(prepare, &[]).await.body, "set");
+    let undo = Request::builder().method(Method::DELETE).uri(prepare).body(Body::empty()).unwrap();
+    assert_eq!(server.send(undo).await.status, 204);
+    assert_eq!(server.get(prepare, &[]).await.body, "unset");
+    assert!(!server.shutdown.signal().is_triggered());
+    assert_eq!(server.post("/ingester/shutdown", &[], "").await.status, 204);
+    assert!(server.shutdown.signal().is_triggered());
+    let again = server.post("/ingester/shutdown", &[], "").await;
+    assert_eq!((again.status, again.body.as_str()), (503, "Ingester is stopping or already stopped."));
+    assert_eq!(server.get("/ready", &[]).await.status, 503);
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_log_level_is_shown_and_changed() {
+    let server = server();
+    let set = server.post("/log_level?log_level=debug", &[], "").await;
+    let changed = "{\"status\":\"success\",\"message\":\"Log level set to debug\"}\n";
+    assert_eq!((set.status, set.body.as_str()), (200, changed));
+    let shown = server.get("/log_level", &[]).await;
+    assert_eq!(shown.body, "{\"message\":\"Current log level is debug\"}\n");
+    let bad = server.post("/log_level?log_level=loud", &[], "").await;
+    let refused = "{\"status\":\"failed\",\"message\":\"unrecognized log level \\\"loud\\\"\"}\n";
+    assert_eq!((bad.status, bad.body.as_str()), (400, refused));
 }
 
 #[tokio::test(start_paused = true)]
@@ -466,14 +624,30 @@ async fn operations_answer() {
         ("/-/healthy", "healthy\n"),
         ("/loki/api/v1/status/buildinfo", "{\"version\":\""),
         ("/services", "ingester => Running\n"),
-        ("/config", "listen = \"127.0.0.1:3100\""),
-        ("/config/tenant/v1/limits", "max_line_size: \"256KiB\""),
+        ("/config", "\nlisten: 127.0.0.1:3100\n"),
+        ("/config", "\nflush:\n  max_age: 5m\n"),
+        ("/config/tenant/v1/limits", "\nmax_line_size: 256KiB\n"),
+        ("/config/tenant/v1/limits", "\nreject_old_samples: true\n"),
+        ("/config/tenant/v1/limits", "\ndiscover_service_name:\n  - service\n  - app\n"),
         ("/loki/api/v1/drilldown-limits", "\"volume_enabled\":true"),
+        ("/loki/api/v1/drilldown-limits", "\"pattern_ingester_enabled\":true"),
+        ("/ring", "127.0.0.1:3100 ACTIVE\n"),
+        ("/distributor/ring", "127.0.0.1:3100 ACTIVE\n"),
+        ("/memberlist", "This instance doesn't use memberlist.\n"),
     ] {
         let answer = server.get(path, &[]).await;
         assert!(answer.status == 200 && answer.body.contains(expected), "{path}: {}", answer.body);
     }
-    assert_eq!(server.post("/flush", &[], "").await.status, 204);
+    let ring = server.get_with("/ring", &[], &[("accept", "application/json")]).await;
+    let ring: serde_json::Value = serde_json::from_str(&ring.body).unwrap();
+    assert_eq!(ring["shards"][0]["state"], "ACTIVE");
+    let changed = server_with(|s| s.flush.max_age = std::time::Duration::from_secs(60));
+    let diff = changed.get("/config", &[("mode", "diff")]).await;
+    assert_eq!(diff.body, "flush:\n  max_age: 1m\n");
+    for path in ["/flush", "/ingester/flush", "/flush/tenant"] {
+        assert_eq!(server.post(path, &[], "").await.status, 204, "{path}");
+    }
+    assert_eq!(server.post("/flush/tenant?streams=bad", &[], "").await.status, 400);
     let page = server.get("/metrics", &[]).await;
     assert!(page.kind.starts_with("application/openmetrics-text"), "{}", page.kind);
     let counted = r#"sandur_http_requests_total{route="/ready",method="GET",status="200"} 1"#;

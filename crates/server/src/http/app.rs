@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use prometheus_client::registry::Registry;
-use sandur_base::{BoxFuture, Env, ErrorKind, MemoryBudget, ShutdownSignal};
+use sandur_base::{BoxFuture, Env, ErrorKind, MemoryBudget, Shutdown, ShutdownSignal};
 use sandur_ingest::RateLimiter;
 use sandur_model::{Limits, LogBatch, TenantId};
 use sandur_query::{FairQueue, QueryContext, Source};
@@ -62,6 +62,10 @@ pub struct AppState {
     pub ready: AtomicBool,
     /// Triggered when the server stops.
     pub stopping: ShutdownSignal,
+    /// Stops the server when it is triggered.
+    pub shutdown: Shutdown,
+    /// Whether it was announced that this process will be scaled down.
+    pub prepared: AtomicBool,
     /// Followers per tenant.
     pub followers: Followers,
 }

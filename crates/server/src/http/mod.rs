@@ -11,6 +11,7 @@ mod app;
 mod body;
 mod call;
 mod failure;
+mod legacy;
 mod loki;
 mod marshal;
 mod metrics;
@@ -22,6 +23,7 @@ mod reply;
 mod route;
 mod router;
 mod routes;
+mod rules;
 
 pub use accept::Acceptor;
 pub use app::{App, AppState, Followers, Intake};

@@ -157,7 +157,8 @@ impl Params {
     }
 }
 
-fn atoi(text: &str) -> String {
+/// What Go says of a text that is not a number.
+pub fn atoi(text: &str) -> String {
     format!("strconv.Atoi: parsing {text:?}: invalid syntax")
 }
 

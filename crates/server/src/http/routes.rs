@@ -2,7 +2,7 @@
 //! the router and `docs/reference/http-api.md` are made from this table.
 
 use super::route::Route;
-use super::{loki, operations};
+use super::{legacy, loki, operations, rules};
 
 /// Every endpoint, in the order of the reference.
 pub static ROUTES: &[&Route] = &[
@@ -21,7 +21,18 @@ pub static ROUTES: &[&Route] = &[
     &loki::detected_labels::ROUTE,
     &loki::detected_fields::ROUTE,
     &loki::detected_field_values::ROUTE,
+    &loki::patterns::ROUTE,
     &loki::drilldown_limits::ROUTE,
+    &rules::list::ROUTE,
+    &rules::group::ROUTE,
+    &rules::create::ROUTE,
+    &rules::delete::NAMESPACE,
+    &rules::delete::GROUP,
+    &rules::discovery::ROUTE,
+    &rules::alerts::ROUTE,
+    &legacy::query::ROUTE,
+    &legacy::label_names::ROUTE,
+    &legacy::label_values::ROUTE,
     &operations::ready::ROUTE,
     &operations::healthy::ROUTE,
     &operations::metrics::ROUTE,
@@ -29,5 +40,11 @@ pub static ROUTES: &[&Route] = &[
     &operations::config::ROUTE,
     &operations::tenant_limits::ROUTE,
     &operations::build_info::ROUTE,
+    &operations::log_level::ROUTE,
     &operations::flush::ROUTE,
+    &operations::flush_tenant::ROUTE,
+    &operations::prepare_shutdown::ROUTE,
+    &operations::shutdown::ROUTE,
+    &operations::ring::ROUTE,
+    &operations::memberlist::ROUTE,
 ];

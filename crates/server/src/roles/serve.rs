@@ -86,6 +86,8 @@ impl Server {
             registry: metrics.clone().register(registry),
             ready: Default::default(),
             stopping: shutdown.signal(),
+            shutdown: shutdown.clone(),
+            prepared: Default::default(),
             followers: http::Followers::default(),
         });
         // Set once, here.

@@ -4,7 +4,7 @@ use axum::extract::{Path, State};
 use axum::response::Response;
 use axum::routing::on;
 
-use super::fields::{FIELDS_DEFAULT, collect};
+use super::fields::{collect, limit};
 use crate::http::app::App;
 use crate::http::call::Call;
 use crate::http::failure::Failure;
@@ -24,22 +24,22 @@ pub static ROUTE: Route = Route {
         START,
         END,
         SINCE,
-        parameter("line_limit", "lines that are looked at; 1000"),
+        parameter("line_limit", "newest lines that are looked at; 100"),
         parameter("limit", "most values; 1000"),
     ],
-    answers: "200, `{\"values\":[..],\"limit\":N}`.",
+    answers: "200, `{\"limit\":N,\"values\":[..]}`; `{}` when there is none.",
     fails: "400: not a query of lines.",
     handler: |verbs| on(verbs, values),
 };
 
-/// `detected_field/NAME/values`.
+/// Loki leaves an empty list and its limit out.
 async fn values(State(app): State<App>, Path(name): Path<String>, call: Call) -> Result<Response, Failure> {
-    let limit = call.params.limit(FIELDS_DEFAULT)?;
+    let limit = limit(&call)?;
     let fields = collect(&app, &call).await?;
+    let Some(field) = fields.get(&name) else { return Ok(reply::json(b"{}\n".to_vec())) };
     let mut body = Vec::new();
     json::push(&mut body, format_args!("{{\"limit\":{limit},\"values\":"));
-    let values = fields.get(&name).map(|f| &f.values);
-    json::strings(&mut body, values.into_iter().flatten().take(limit as usize).map(String::as_str));
+    json::strings(&mut body, field.values.iter().take(limit as usize).map(String::as_str));
     body.extend_from_slice(b"}\n");
     Ok(reply::json(body))
 }

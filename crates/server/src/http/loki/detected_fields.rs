@@ -4,7 +4,7 @@ use axum::extract::State;
 use axum::response::Response;
 use axum::routing::on;
 
-use super::fields::{FIELDS_DEFAULT, collect, type_of};
+use super::fields::{collect, limit, type_of};
 use crate::http::app::App;
 use crate::http::call::Call;
 use crate::http::failure::Failure;
@@ -23,18 +23,24 @@ pub static ROUTE: Route = Route {
         START,
         END,
         SINCE,
-        parameter("line_limit", "lines that are looked at; 1000"),
+        parameter("line_limit", "newest lines that are looked at; 100"),
         parameter("limit", "most fields; 1000"),
     ],
-    answers: "200, `{\"fields\":[{\"label\",\"type\",\"cardinality\",\"parsers\"},..],\"limit\":N}`.",
-    fails: "400: not a query of lines.",
+    answers: "200, \
+              `{\"fields\":[{\"label\",\"type\",\"cardinality\",\"parsers\",\"jsonPath\"},..],\"limit\":N}`; \
+              the type is string, int, float, boolean, duration or bytes; `parsers` is null for structured \
+              metadata; `jsonPath` stands for fields of JSON lines; `{}` when there is none.",
+    fails: "400: not a query of lines, `line_limit` exceeds `max_entries_limit_per_query`.",
     handler: |verbs| on(verbs, fields),
 };
 
-/// `detected_fields`.
+/// Loki leaves empty lists and their limit out.
 async fn fields(State(app): State<App>, call: Call) -> Result<Response, Failure> {
-    let limit = call.params.limit(FIELDS_DEFAULT)?;
+    let limit = limit(&call)?;
     let fields = collect(&app, &call).await?;
+    if fields.is_empty() {
+        return Ok(reply::json(b"{}\n".to_vec()));
+    }
     let mut body = b"{\"fields\":[".to_vec();
     for (n, (name, field)) in fields.iter().take(limit as usize).enumerate() {
         body.extend_from_slice(if n == 0 { b"{\"label\":" } else { b",{\"label\":" });
@@ -46,7 +52,11 @@ async fn fields(State(app): State<App>, call: Call) -> Result<Response, Failure>
         );
         match field.parsers.is_empty() {
             true => body.extend_from_slice(b"null"),
-            false => json::strings(&mut body, field.parsers.iter().copied()),
+            false => json::strings(&mut body, field.parsers.iter().map(|parser| parser.name())),
+        }
+        if !field.path.is_empty() {
+            body.extend_from_slice(b",\"jsonPath\":");
+            json::strings(&mut body, field.path.iter().map(String::as_str));
         }
         body.push(b'}');
     }

@@ -27,15 +27,29 @@ pub static ROUTE: Route = Route {
     handler: |verbs| on(verbs, labels),
 };
 
-/// Labels whose every value looks like an id are left out: nobody picks from such a list.
-fn looks_like_id(value: &str) -> bool {
-    let hex = |c: char| c.is_ascii_hexdigit() || c == '-';
-    value.len() >= 16 && value.chars().all(hex) && value.chars().any(|c| c.is_ascii_digit())
+/// Labels that are offered whatever their values are.
+const ALWAYS: [&str; 4] = ["cluster", "namespace", "instance", "pod"];
+
+/// Whether people pick from these values: not when all are numbers or UUIDs, unless they are only 0 and 1.
+fn is_offered(name: &str, values: &BTreeSet<&str>) -> bool {
+    let is_id = |value: &&str| value.parse::<f64>().is_ok() || is_uuid(value);
+    let switch = values.len() <= 2 && values.iter().all(|value| matches!(*value, "0" | "1"));
+    ALWAYS.contains(&name) || switch || !values.iter().all(is_id)
+}
+
+/// 32 hexadecimal digits, with dashes in the usual places or none.
+fn is_uuid(text: &str) -> bool {
+    let hex = |part: &str| part.bytes().all(|b| b.is_ascii_hexdigit());
+    match text.len() {
+        32 => hex(text),
+        36 => text.split('-').map(str::len).eq([8, 4, 4, 4, 12]) && text.split('-').all(hex),
+        _ => false,
+    }
 }
 
 /// `detected_labels`: names and number of values, largest first.
 async fn labels(State(app): State<App>, call: Call) -> Result<Response, Failure> {
-    let (start, end) = call.params.bounds(app.env.now_ns())?;
+    let (start, end) = call.params.ordered_bounds(app.env.now_ns())?;
     let matchers = selector::optional(call.params.query())?;
     let context = app.query_context(&call.tenant);
     let any_of = if matchers.is_empty() { Vec::new() } else { vec![matchers] };
@@ -48,7 +62,7 @@ async fn labels(State(app): State<App>, call: Call) -> Result<Response, Failure>
     }
     let mut all: Vec<(&str, usize)> = values
         .iter()
-        .filter(|(_, values)| !values.iter().all(|v| looks_like_id(v)))
+        .filter(|(name, values)| is_offered(name, values))
         .map(|(name, values)| (*name, values.len()))
         .collect();
     all.sort_by(|a, b| b.1.cmp(&a.1).then(a.0.cmp(b.0)));
@@ -63,4 +77,18 @@ async fn labels(State(app): State<App>, call: Call) -> Result<Response, Failure>
     }
     body.extend_from_slice(b"]}\n");
     Ok(reply::json(body))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn labels_of_numbers_and_ids_are_left_out() {
+        let offered = |name: &str, values: &[&str]| is_offered(name, &values.iter().copied().collect());
+        assert!(offered("app", &["api", "17"]) && offered("on", &["0", "1"]) && offered("pod", &["17"]));
+        assert!(!offered("port", &["80"]) && !offered("code", &["0", "1", "2"]));
+        assert!(!offered("trace", &["4bf92f3577b34da6a3ce929d0e0e4736"]));
+        assert!(!offered("id", &["4bf92f35-77b3-4da6-a3ce-929d0e0e4736"]));
+    }
 }

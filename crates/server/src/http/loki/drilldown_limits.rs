@@ -1,8 +1,11 @@
 //! `drilldown-limits`: what Logs Drilldown wants to know before it starts.
 
+use std::time::Duration;
+
 use axum::extract::State;
 use axum::response::Response;
 use axum::routing::on;
+use sandur_base::units::format_duration;
 
 use crate::http::app::App;
 use crate::http::call::Call;
@@ -21,21 +24,44 @@ pub static ROUTE: Route = Route {
     handler: |verbs| on(verbs, drilldown_limits),
 };
 
+/// Fields that a level is looked for in.
+const LEVEL_FIELDS: [&str; 12] = [
+    "level",
+    "LEVEL",
+    "Level",
+    "Severity",
+    "severity",
+    "SEVERITY",
+    "lvl",
+    "LVL",
+    "Lvl",
+    "severity_text",
+    "Severity_Text",
+    "SEVERITY_TEXT",
+];
+
 async fn drilldown_limits(State(app): State<App>, call: Call) -> Response {
     let limits = app.limits(&call.tenant);
+    let duration = |ns: i64| format_duration(Duration::from_nanos(ns.max(0) as u64));
     let body = serde_json::json!({
         "limits": {
+            "allow_structured_metadata": true,
             "discover_log_levels": limits.discover_log_levels,
             "discover_service_name": limits.discover_service_name,
+            "log_level_fields": LEVEL_FIELDS,
             "max_entries_limit_per_query": limits.max_entries_limit_per_query,
             "max_line_size_truncate": limits.max_line_size_truncate,
+            "max_query_length": duration(limits.max_query_length),
             "max_query_series": limits.max_query_series,
-            "query_timeout": format!("{}s", limits.query_timeout / 1_000_000_000),
+            "metric_aggregation_enabled": false,
+            "pattern_persistence_enabled": false,
+            "query_timeout": duration(limits.query_timeout),
+            "retention_period": duration(limits.retention_period),
             "volume_enabled": true,
             "volume_max_series": limits.volume_max_series,
         },
-        "pattern_ingester_enabled": false,
+        "pattern_ingester_enabled": true,
         "version": env!("CARGO_PKG_VERSION"),
     });
-    reply::json(body.to_string().into_bytes())
+    reply::json(format!("{body}\n").into_bytes())
 }

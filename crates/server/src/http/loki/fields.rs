@@ -1,81 +1,102 @@
 //! Fields of lines: what `detected_fields` and `detected_field/NAME/values` share.
+//!
+//! The newest lines are looked at: their structured metadata, the labels that the query itself makes, and
+//! what `json`, or else `logfmt`, would find in them.
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use sandur_query::QueryResult;
+use sandur_base::Lane;
+use sandur_query::{Direction, LogRow, QueryResult};
 
 use crate::http::app::App;
 use crate::http::call::Call;
 use crate::http::failure::Failure;
-use crate::wiring::{self, QueryKind, QueryText};
+use crate::http::params::{LIMIT_DEFAULT, atoi};
+use crate::wiring::{self, FieldParser, QueryKind, QueryText};
 
-/// Lines that are looked at for fields.
-const LINES_DEFAULT: u32 = 1_000;
-/// Fields in an answer.
-pub const FIELDS_DEFAULT: u32 = 1_000;
+/// Fields or values in an answer, by default.
+const FIELDS_DEFAULT: u32 = 1_000;
 
 /// What is known about one field.
-#[derive(Default)]
+#[derive(Debug, Default)]
 pub struct Field {
+    /// Its values in the lines that were looked at.
     pub values: BTreeSet<String>,
-    pub parsers: BTreeSet<&'static str>,
+    /// What finds it; empty for structured metadata.
+    pub parsers: BTreeSet<FieldParser>,
+    /// Where it stands in JSON lines.
+    pub path: Vec<String>,
 }
 
-/// Samples lines and collects their metadata and the fields that `json` and `logfmt` find.
-pub async fn collect(app: &App, call: &Call) -> Result<BTreeMap<String, Field>, Failure> {
-    let asked = call.params.range_query(app.env.now_ns())?;
-    let text = asked.query.trim().to_owned();
-    if !text.starts_with('{') {
-        return Err(Failure::invalid("only log selector is supported"));
+/// Fields by name.
+pub type Fields = BTreeMap<String, Field>;
+
+/// `limit`, or `field_limit` as it was called once.
+pub fn limit(call: &Call) -> Result<u32, Failure> {
+    positive(call, if call.params.get("limit").is_some() { "limit" } else { "field_limit" }, FIELDS_DEFAULT)
+}
+
+fn positive(call: &Call, name: &str, default: u32) -> Result<u32, Failure> {
+    let Some(text) = call.params.get(name) else { return Ok(default) };
+    let number: i64 = text.parse().map_err(|_| Failure::invalid(atoi(text)))?;
+    match u32::try_from(number) {
+        Ok(number) if number > 0 => Ok(number),
+        _ if number > 0 => Ok(u32::MAX),
+        _ => Err(Failure::invalid("limit must be a positive value")),
     }
-    let lines = call.params.get("line_limit").and_then(|t| t.parse().ok()).unwrap_or(LINES_DEFAULT);
+}
+
+/// Looks at the newest lines of the query, as many as `line_limit` says.
+pub async fn collect(app: &App, call: &Call) -> Result<Fields, Failure> {
+    let (start_ns, end_ns) = call.params.ordered_bounds(app.env.now_ns())?;
+    let query = call.params.query().to_owned();
+    wiring::check_is_log_query(&query)?;
+    let request = QueryText {
+        query,
+        kind: QueryKind::Range { start_ns, end_ns, step_ns: call.params.step(start_ns, end_ns)? },
+        limit: positive(call, "line_limit", LIMIT_DEFAULT)?,
+        direction: Direction::Backward,
+        interval_ns: 0,
+    };
     let context = app.query_context(&call.tenant);
     let permit = app.queue.enter(&context).await?;
-    let mut fields: BTreeMap<String, Field> = BTreeMap::new();
-    for (stage, parser) in [("", None), ("| json", Some("json")), ("| logfmt", Some("logfmt"))] {
-        let request = QueryText {
-            query: format!("{text} {stage}"),
-            kind: QueryKind::Range { start_ns: asked.start_ns, end_ns: asked.end_ns, step_ns: asked.step_ns },
-            limit: lines.min(app.limits(&call.tenant).max_entries_limit_per_query as u32),
-            direction: asked.direction,
-            interval_ns: 0,
-        };
-        let result = wiring::query(app.source.as_ref(), &context, app.limits(&call.tenant), request).await?;
-        if let QueryResult::Streams(rows) = result {
-            rows.iter().for_each(|row| note(&mut fields, row, parser));
-        }
-    }
+    let result = wiring::query(app.source.as_ref(), &context, app.limits(&call.tenant), request).await?;
+    let QueryResult::Streams(rows) = result else { return Ok(Fields::new()) };
+    let fields = app.env.run_cpu(Lane::Query, move || of_rows(&rows)).await;
     drop(permit);
     Ok(fields)
 }
 
-/// Values of one field that are kept to tell its type and number.
-const VALUES_MAX: usize = 1_000;
-
-fn note(fields: &mut BTreeMap<String, Field>, row: &sandur_query::LogRow, parser: Option<&'static str>) {
-    let mut add = |name: &str, value: &str| {
-        let name = name.strip_suffix("_extracted").unwrap_or(name);
-        if name.starts_with("__") || (value.is_empty() && parser.is_some()) {
-            return;
+fn of_rows(rows: &[LogRow]) -> Fields {
+    let mut fields = Fields::new();
+    for row in rows {
+        for (name, value) in row.metadata.iter() {
+            fields.entry(name.to_owned()).or_default().values.insert(value.to_owned());
         }
-        let field = fields.entry(name.to_owned()).or_default();
-        field.parsers.extend(parser);
-        if field.values.len() < VALUES_MAX {
-            field.values.insert(value.to_owned());
+        let (parser, found) = wiring::line_fields(&row.line);
+        let asked = row.parsed.iter().filter(|(name, _)| !name.starts_with("__"));
+        for (name, value) in asked {
+            let field = fields.entry(name.to_string()).or_default();
+            field.values.insert(value.to_string());
+            field.parsers.insert(parser);
         }
-    };
-    match parser {
-        None => row.metadata.iter().for_each(|(n, v)| add(n, v)),
-        // A line that is not of this format yields an error and perhaps rubbish beside it.
-        Some(_) if row.parsed.iter().any(|(n, _)| &**n == "__error__") => {}
-        Some(_) => row.parsed.iter().for_each(|(n, v)| add(n, v)),
+        for field in found {
+            // A label of the stream keeps its name.
+            let taken = row.stream.get(&field.name).is_some();
+            let name = if taken { field.name + "_extracted" } else { field.name };
+            let known = fields.entry(name).or_default();
+            known.values.insert(field.value);
+            known.parsers.insert(parser);
+            known.path = field.path;
+        }
     }
+    fields
 }
 
 /// Whether the text is a Go duration: numbers with units, like `1.5ms` or `1h30m`.
 fn is_duration(text: &str) -> bool {
     const UNITS: [&str; 8] = ["ns", "us", "µs", "μs", "ms", "s", "m", "h"];
-    let mut rest = text.strip_prefix('-').unwrap_or(text);
+    let mut rest = text.strip_prefix(['-', '+']).unwrap_or(text);
     let mut parts = 0;
     while !rest.is_empty() {
         let number = rest.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(rest.len());
@@ -89,6 +110,11 @@ fn is_duration(text: &str) -> bool {
     parts > 0
 }
 
+/// Words that Go reads as a boolean, less the numbers.
+fn is_boolean(text: &str) -> bool {
+    matches!(text, "t" | "T" | "TRUE" | "true" | "True" | "f" | "F" | "FALSE" | "false" | "False")
+}
+
 /// The narrowest type that every value has.
 pub fn type_of(values: &BTreeSet<String>) -> &'static str {
     let all = |test: fn(&str) -> bool| values.iter().all(|v| test(v));
@@ -98,7 +124,7 @@ pub fn type_of(values: &BTreeSet<String>) -> &'static str {
         "int"
     } else if all(|v| v.parse::<f64>().is_ok()) {
         "float"
-    } else if all(|v| matches!(v, "true" | "false")) {
+    } else if all(is_boolean) {
         "boolean"
     } else if all(is_duration) {
         "duration"
@@ -114,13 +140,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn types_and_ids_are_told() {
+    fn types_are_told() {
         let set = |values: &[&str]| values.iter().map(|v| (*v).to_owned()).collect::<BTreeSet<String>>();
         for (values, kind) in [
             (&["1", "-20"][..], "int"),
             (&["1", "2.5"], "float"),
-            (&["true"], "boolean"),
-            (&["5ms", "1m30s", "12.5µs"], "duration"),
+            (&["true", "F"], "boolean"),
+            (&["5ms", "1m30s", "12.5µs", "+1h"], "duration"),
             (&["5MB", "1GiB"], "bytes"),
             (&["5MB", "x"], "string"),
             (&[], "string"),

@@ -25,13 +25,16 @@ pub static ROUTE: Route = Route {
     handler: |verbs| on(verbs, names),
 };
 
-/// `labels`: names of labels in the range, of streams that match `query` if it is given.
 async fn names(State(app): State<App>, call: Call) -> Result<Response, Failure> {
+    Ok(strings(&find(&app, &call).await?))
+}
+
+/// Names of labels that the call asks for.
+pub async fn find(app: &App, call: &Call) -> Result<Vec<String>, Failure> {
     let (start, end) = call.params.bounds(app.env.now_ns())?;
     let matchers = selector::optional(call.params.query())?;
     let context = app.query_context(&call.tenant);
-    let names = app.source.label_names(&context, matchers, TimeRange::inclusive(start, end)).await?;
-    Ok(strings(&names))
+    Ok(app.source.label_names(&context, matchers, TimeRange::inclusive(start, end)).await?)
 }
 
 /// Loki leaves `data` out when there is nothing.

@@ -24,12 +24,14 @@ pub static ROUTE: Route = Route {
     handler: |verbs| on(verbs, values),
 };
 
-/// `label/NAME/values`.
 async fn values(State(app): State<App>, Path(name): Path<String>, call: Call) -> Result<Response, Failure> {
+    Ok(strings(&find(&app, &call, name).await?))
+}
+
+/// Values of the label that the call asks for.
+pub async fn find(app: &App, call: &Call, name: String) -> Result<Vec<String>, Failure> {
     let (start, end) = call.params.bounds(app.env.now_ns())?;
     let matchers = selector::optional(call.params.query())?;
     let context = app.query_context(&call.tenant);
-    let range = TimeRange::inclusive(start, end);
-    let values = app.source.label_values(&context, name, matchers, range).await?;
-    Ok(strings(&values))
+    Ok(app.source.label_values(&context, name, matchers, TimeRange::inclusive(start, end)).await?)
 }

@@ -8,7 +8,7 @@ use sandur_query::QueryResult;
 use crate::http::app::App;
 use crate::http::call::Call;
 use crate::http::failure::Failure;
-use crate::http::marshal::{Cost, ResultCache, estimate, query_answer};
+use crate::http::marshal::{Cost, ResultCache, estimate, legacy_answer, query_answer};
 use crate::http::query_log::{Asked, Outcome};
 use crate::http::reply;
 use crate::wiring::{self, QueryText};
@@ -19,6 +19,20 @@ const PIECE_MAX: Duration = Duration::from_secs(10);
 /// Admits, runs, logs and answers one query. When the client goes away this future is dropped,
 /// which ends the query's tasks.
 pub async fn answer(app: App, call: Call, request: QueryText) -> Result<Response, Failure> {
+    answer_in(Shape::Current, app, call, request).await
+}
+
+/// The shape of an answer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Shape {
+    /// Of version 1.
+    Current,
+    /// Of before, which knows streams alone.
+    Legacy,
+}
+
+/// [`answer`] in a shape.
+pub async fn answer_in(shape: Shape, app: App, call: Call, request: QueryText) -> Result<Response, Failure> {
     let context = app.query_context(&call.tenant);
     let cancel = CancelOnDrop(context.clone());
     let asked = Asked::new(&app, &call, &request);
@@ -43,7 +57,10 @@ pub async fn answer(app: App, call: Call, request: QueryText) -> Result<Response
     asked.log(&app, &Outcome { cost: &cost, status, returned });
     let result = outcome?;
     let memory = context.budget().reserve(estimate(&result)).map_err(sandur_query::Error::from)?;
-    let body = query_answer(&result, call.encoding(), &cost, &context.warnings());
+    let body = match (shape, &result) {
+        (Shape::Legacy, QueryResult::Streams(rows)) => legacy_answer(rows, &cost),
+        _ => query_answer(&result, call.encoding(), &cost, &context.warnings()),
+    };
     drop(cancel);
     Ok(reply::large_json(&app, &call, body, Some(memory)).await)
 }

@@ -18,7 +18,7 @@ use crate::http::route::{END, GET_POST, Group, Route, SINCE, START, parameter};
 /// This endpoint.
 pub static ROUTE: Route = Route {
     methods: GET_POST,
-    paths: &["/loki/api/v1/series"],
+    paths: &["/loki/api/v1/series", "/api/prom/series"],
     group: Group::Index,
     does: "Label sets of the streams that match any selector.",
     parameters: &[

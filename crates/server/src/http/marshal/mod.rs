@@ -5,8 +5,10 @@
 //! UTF-8 and safe to embed in a page.
 
 pub mod json;
+mod legacy;
 mod result;
 mod stats;
 
+pub use legacy::legacy_answer;
 pub use result::{Encoding, estimate, query_answer, streams};
 pub use stats::{Cost, ResultCache};

@@ -80,7 +80,8 @@ pub fn query_answer(result: &QueryResult, encoding: Encoding, cost: &Cost, warni
     out
 }
 
-fn separated<T>(out: &mut Vec<u8>, items: &[T], mut write: impl FnMut(&mut Vec<u8>, &T)) {
+/// Writes items with commas between.
+pub fn separated<T>(out: &mut Vec<u8>, items: &[T], mut write: impl FnMut(&mut Vec<u8>, &T)) {
     for (n, item) in items.iter().enumerate() {
         if n > 0 {
             out.push(b',');
@@ -111,7 +112,8 @@ fn series(out: &mut Vec<u8>, all: &[Series], key: &[u8], values: impl Fn(&mut Ve
     out.push(b']');
 }
 
-type Pairs = Vec<(Box<str>, Box<str>)>;
+/// Names and values of labels.
+pub type Pairs = Vec<(Box<str>, Box<str>)>;
 
 /// Appends the array of streams; also the frames of a tail.
 pub fn streams(out: &mut Vec<u8>, rows: &[LogRow], encoding: Encoding) {
@@ -141,6 +143,13 @@ fn categorized(out: &mut Vec<u8>, rows: &[LogRow]) {
 }
 
 fn merged(out: &mut Vec<u8>, rows: &[LogRow]) {
+    separated(out, &merged_groups(rows), |out, (_, pairs, members)| {
+        stream(out, pairs.iter().map(|(n, v)| (&**n, &**v)), members, |out, n| entry(out, &rows[n]));
+    });
+}
+
+/// Rows by all of their labels: the labels' text, the labels, the numbers of the rows.
+pub fn merged_groups(rows: &[LogRow]) -> Vec<(String, Pairs, Vec<usize>)> {
     // Rows share their label sets: one merge per distinct combination of shared sets.
     let mut known: HashMap<[usize; 3], usize> = HashMap::new();
     let mut by_labels: HashMap<Pairs, usize> = HashMap::new();
@@ -157,9 +166,7 @@ fn merged(out: &mut Vec<u8>, rows: &[LogRow]) {
         groups[group].2.push(n);
     }
     groups.sort_by(|a, b| a.0.cmp(&b.0));
-    separated(out, &groups, |out, (_, pairs, members)| {
-        stream(out, pairs.iter().map(|(n, v)| (&**n, &**v)), members, |out, n| entry(out, &rows[n]));
-    });
+    groups
 }
 
 fn address<T>(shared: &Arc<T>) -> usize {

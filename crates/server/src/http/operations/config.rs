@@ -1,15 +1,15 @@
 //! `config`: the configuration in effect.
 
-use std::fmt::Write;
-
 use axum::extract::State;
 use axum::response::Response;
 use axum::routing::on;
 
-use crate::config::Named;
+use super::yaml;
+use crate::config::{Named, Settings};
 use crate::http::app::App;
+use crate::http::call::Call;
 use crate::http::reply;
-use crate::http::route::{GET, Group, Route};
+use crate::http::route::{GET, Group, Route, parameter};
 
 /// This endpoint.
 pub static ROUTE: Route = Route {
@@ -17,28 +17,31 @@ pub static ROUTE: Route = Route {
     paths: &["/config"],
     group: Group::Operations,
     does: "The configuration in effect, without secrets.",
-    parameters: &[],
-    answers: "200, as it would stand in the file.",
+    parameters: &[parameter("mode", "`diff`: what differs from the defaults; `defaults`: the defaults")],
+    answers: "200, YAML with the keys of the file.",
     fails: "",
     handler: |verbs| on(verbs, config),
 };
 
-/// The configuration in effect, as it would stand in the file. It holds no secrets: those come from
-/// the environment of the store's provider only.
-async fn config(State(app): State<App>) -> Response {
-    let mut settings = app.settings.clone();
+/// It holds no secrets: those come from the environment of the store's provider only.
+async fn config(State(app): State<App>, call: Call) -> Response {
+    let mode = call.params.get("mode").unwrap_or("");
+    let mut settings = if mode == "defaults" { Settings::default() } else { app.settings.clone() };
+    settings.store = without_secrets(&settings.store);
+    let mut defaults = Settings::default();
     let mut page = String::new();
     let mut group = String::new();
     for named in Named::every() {
+        let slot = named.slot(&mut settings);
+        if mode == "diff" && slot.print() == named.slot(&mut defaults).print() {
+            continue;
+        }
         let (of, key) = named.key.split_once('.').unwrap_or(("", &named.key));
         if of != group {
-            // Writing to a String cannot fail.
-            let _ = writeln!(page, "\n[{of}]");
+            page.push_str(&format!("{of}:\n"));
             of.clone_into(&mut group);
         }
-        let value =
-            if key == "store" { without_secrets(&settings.store) } else { named.slot(&mut settings).print() };
-        let _ = writeln!(page, "{key} = {value:?}");
+        page.push_str(&yaml::line(if of.is_empty() { "" } else { "  " }, key, &slot));
     }
     reply::text(page)
 }

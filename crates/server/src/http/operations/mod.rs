@@ -4,10 +4,17 @@
 pub mod build_info;
 pub mod config;
 pub mod flush;
+pub mod flush_tenant;
 pub mod healthy;
+pub mod log_level;
+pub mod memberlist;
 pub mod metrics;
+pub mod prepare_shutdown;
 pub mod ready;
+pub mod ring;
 pub mod services;
+pub mod shutdown;
 pub mod tenant_limits;
+mod yaml;
 
 pub use config::without_secrets;

@@ -3,7 +3,9 @@
 use axum::extract::State;
 use axum::response::Response;
 use axum::routing::on;
+use sandur_model::Limits;
 
+use super::yaml;
 use crate::config::{LIMITS, LimitSpec};
 use crate::http::app::App;
 use crate::http::call::Call;
@@ -17,13 +19,31 @@ pub static ROUTE: Route = Route {
     group: Group::Operations,
     does: "The limits that hold for the tenant.",
     parameters: &[],
-    answers: "200, YAML.",
+    answers: "200, YAML with Loki's names where Loki has the limit.",
     fails: "",
     handler: |verbs| on(verbs, tenant_limits),
 };
 
+/// Loki's limits that are told by another limit here.
+fn derived(limits: &Limits) -> String {
+    let mebibytes = |bytes: u64| bytes as f64 / (1u64 << 20) as f64;
+    format!(
+        "allow_structured_metadata: true\n\
+         ingestion_burst_size_mb: {}\n\
+         ingestion_rate_mb: {}\n\
+         reject_old_samples: {}\n\
+         volume_enabled: true\n",
+        mebibytes(limits.ingestion_burst),
+        mebibytes(limits.ingestion_rate),
+        limits.reject_old_samples_max_age > 0,
+    )
+}
+
 async fn tenant_limits(State(app): State<App>, call: Call) -> Response {
     let mut limits = app.limits(&call.tenant).clone();
-    let line = |spec: &LimitSpec| format!("{}: {:?}\n", spec.key, (spec.slot)(&mut limits).print());
-    reply::text(LIMITS.iter().map(line).collect::<String>())
+    let mut page = derived(&limits);
+    for LimitSpec { key, slot, .. } in LIMITS {
+        page.push_str(&yaml::line("", key, &slot(&mut limits)));
+    }
+    reply::text(page)
 }

@@ -1,0 +1,281 @@
+//! Patterns: what the lines of a selection look like, and how many there are of each over time.
+//!
+//! Workers mask the lines of their pages ([`template`]) and count equal templates; the collector groups
+//! templates that differ in a few words ([`clusters`]). Patterns are for `|>`: each matches the lines that it
+//! stands for.
+//!
+//! **Bounds.** A selection with more than [`BYTES_MAX`] is sampled: every n-th page is read and its lines
+//! count n times. Templates of a page and clusters have a number that they do not exceed; what clusters take
+//! is reserved from the query's budget.
+
+mod clusters;
+mod template;
+
+use std::collections::HashMap;
+use std::hash::BuildHasher;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use foldhash::fast::FixedState;
+use sandur_base::Reservation;
+use sandur_model::{Level, LineColumn, LogPage, Matcher, StreamRun, TimeRange};
+use sandur_query::{
+    Collect, Columns, Error, Merging, Needles, Order, QueryContext, QueryStats, ScanItem, SeenRows,
+    Selection, Source, Want, Work, execute,
+};
+
+use crate::pipeline::{is_suspect, rows_between};
+use clusters::{Clusters, Counts};
+use template::Template;
+
+/// Most bytes of lines that are read: about a second of one processor.
+const BYTES_MAX: u64 = 256 << 20;
+/// Most templates of one page: lines of further ones are left out, they are too many kinds to be patterns.
+const PAGE_TEMPLATES_MAX: usize = 4_000;
+/// Most patterns of an answer, as in Loki.
+const PATTERNS_MAX: usize = 300;
+/// Shortest step, as in Loki.
+const STEP_MIN_NS: i64 = 10_000_000_000;
+
+/// Which lines, and how time is divided.
+#[derive(Clone, Debug)]
+pub struct PatternsRequest {
+    /// Conditions on streams.
+    pub matchers: Vec<Matcher>,
+    /// Lines with a timestamp inside.
+    pub range: TimeRange,
+    /// Length of a step in nanoseconds; at least ten seconds are taken.
+    pub step_ns: i64,
+}
+
+/// One pattern.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PatternSeries {
+    /// The text for `|>`.
+    pub pattern: String,
+    /// Level of its lines.
+    pub level: Level,
+    /// Start of each step in seconds and lines in it: from the first step with lines to the last.
+    pub samples: Vec<(i64, u64)>,
+}
+
+/// The patterns with the most lines, most first.
+pub async fn patterns(
+    source: &dyn Source,
+    context: &QueryContext,
+    request: PatternsRequest,
+) -> Result<Vec<PatternSeries>, Error> {
+    let step_ns = request.step_ns.max(STEP_MIN_NS);
+    let volumes = source.volumes(context, request.matchers.clone(), request.range).await?;
+    let bytes: u64 = volumes.iter().map(|volume| volume.bytes).sum();
+    let every = bytes.div_ceil(BYTES_MAX).max(1);
+    let selection = Selection {
+        matchers: request.matchers,
+        range: request.range,
+        order: Order::Any,
+        needles: Needles::default(),
+        columns: Columns { lines: true, metadata: true },
+        counts: false,
+        counts_by: Vec::new(),
+    };
+    let work = Mining {
+        context: context.clone(),
+        range: request.range,
+        step_ns,
+        seen: Mutex::new(SeenRows::new(context.budget())?),
+    };
+    let memory = context.budget().reserve(0)?;
+    let mut gathering = Gathering { clusters: Clusters::default(), memory, every };
+    let scan = source.scan(context, selection).await?;
+    // In the order of the pages: clusters depend on it, and equal questions shall get equal answers.
+    execute(context, scan, Arc::new(work), &mut gathering, Merging::Ordered).await?;
+    let mined = gathering.clusters.mined().into_iter().take(PATTERNS_MAX);
+    let series = mined.map(|mined| PatternSeries {
+        pattern: mined.pattern,
+        level: mined.level,
+        samples: samples(&mined.counts, step_ns, every),
+    });
+    Ok(series.collect())
+}
+
+/// Points without a gap between the first and the last.
+fn samples(counts: &Counts, step_ns: i64, every: u64) -> Vec<(i64, u64)> {
+    let mut points = Vec::new();
+    let mut next = None;
+    for &(step, lines) in &counts.0 {
+        points.extend((next.unwrap_or(step)..step).map(|gap| (gap, 0)));
+        points.push((step, lines * every));
+        next = Some(step + 1);
+    }
+    points.into_iter().map(|(step, lines)| (step * step_ns / 1_000_000_000, lines)).collect()
+}
+
+/// Masks and counts the lines of a page.
+struct Mining {
+    context: QueryContext,
+    range: TimeRange,
+    step_ns: i64,
+    seen: Mutex<SeenRows>,
+}
+
+/// Templates of a page and their lines by number of the step.
+type Counted = HashMap<(Level, Template), Counts>;
+
+impl Work for Mining {
+    type Output = Counted;
+
+    fn run(&self, _number: u32, item: ScanItem) -> Result<Counted, Error> {
+        let mut counted = Counted::new();
+        let ScanItem::Page(mut task) = item else { return Ok(counted) };
+        let page = task.narrow()?;
+        let lines = task.lines()?;
+        let mut template = Template::default();
+        for run in &page.runs {
+            // A range ends before its end.
+            let rows = rows_between(&page, run, self.range.start, self.range.end.saturating_sub(1));
+            QueryStats::add(&self.context.stats().lines_processed, rows.len() as u64);
+            for row in rows {
+                let row = row as usize;
+                if self.is_new(&page, &lines, run, row)? {
+                    template.mask(lines.line(row));
+                    count(&mut counted, page.level(row), &mut template, page.timestamps[row] / self.step_ns);
+                }
+            }
+        }
+        Ok(counted)
+    }
+}
+
+impl Mining {
+    fn is_new(&self, page: &LogPage, lines: &LineColumn, run: &StreamRun, row: usize) -> Result<bool, Error> {
+        let timestamp = page.timestamps[row];
+        if !is_suspect(run, timestamp) {
+            return Ok(true);
+        }
+        let stream = run.labels.stream_id();
+        let hash = SeenRows::hash(stream, timestamp, lines.line(row), page.metadata_of(row));
+        self.seen.lock().unwrap_or_else(PoisonError::into_inner).insert(hash)
+    }
+}
+
+fn count(counted: &mut Counted, level: Level, template: &mut Template, step: i64) {
+    let key = (level, std::mem::take(template));
+    if let Some(counts) = counted.get_mut(&key) {
+        counts.add(step, 1);
+        // Its buffers serve for the next line.
+        *template = key.1;
+    } else if counted.len() < PAGE_TEMPLATES_MAX {
+        counted.insert(key, Counts(vec![(step, 1)]));
+    } else {
+        *template = key.1;
+    }
+}
+
+/// Groups what the pages brought.
+struct Gathering {
+    clusters: Clusters,
+    memory: Reservation,
+    /// One page of this many is read.
+    every: u64,
+}
+
+impl Collect<Counted> for Gathering {
+    /// Chooses by what a page is, so that the answer to being asked again is the same.
+    fn want(&mut self, item: &ScanItem) -> Want {
+        let ScanItem::Page(page) = item else { return Want::Skip };
+        let (first, last) = page.bounds();
+        let identity = FixedState::default().hash_one((first, last, page.memory_bytes()));
+        let chosen = self.every <= 1 || identity.is_multiple_of(self.every);
+        if chosen { Want::Take } else { Want::Skip }
+    }
+
+    fn collect(&mut self, counted: Counted) -> Result<(), Error> {
+        let mut counted: Vec<((Level, Template), Counts)> = counted.into_iter().collect();
+        // A hash table has no order of its own.
+        counted.sort_by(|(a, _), (b, _)| {
+            (a.0, &a.1.skeleton, &a.1.words).cmp(&(b.0, &b.1.skeleton, &b.1.words))
+        });
+        for ((level, template), counts) in &counted {
+            self.clusters.add(*level, template, counts);
+        }
+        let bytes = self.clusters.bytes();
+        if bytes > self.memory.bytes() {
+            self.memory.grow((bytes - self.memory.bytes()).max(64 << 10))?;
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use sandur_base::{Env, MemoryBudget};
+    use sandur_model::{Labels, TenantId};
+    use sandur_query::{MemoryRow, MemorySource};
+
+    use super::*;
+
+    const S: i64 = 1_000_000_000;
+
+    fn row(second: i64, line: &str, level: Level) -> MemoryRow {
+        MemoryRow {
+            labels: Arc::new(Labels::from_pairs([("app", "api")])),
+            timestamp: second * S,
+            line: line.to_owned().into(),
+            metadata: Vec::new(),
+            level,
+        }
+    }
+
+    fn ask(source: MemorySource, step_s: i64, budget: u64) -> Result<Vec<PatternSeries>, Error> {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap();
+        runtime.block_on(async {
+            let (budget, tenant) = (MemoryBudget::root("query", budget), TenantId::default_tenant());
+            let context = QueryContext::new(Env::system(2), tenant, budget.clone(), Duration::from_secs(60));
+            let request = PatternsRequest {
+                matchers: crate::parse_selector(r#"{app="api"}"#).unwrap(),
+                range: TimeRange::new(100 * S, 200 * S),
+                step_ns: step_s * S,
+            };
+            let answer = patterns(&source, &context, request).await;
+            assert_eq!(budget.used(), 0, "everything was given back");
+            answer
+        })
+    }
+
+    fn rows() -> Vec<MemoryRow> {
+        vec![
+            row(99, "took 1ms for bob", Level::Info),
+            row(101, "took 1ms for bob", Level::Info),
+            row(105, "took 2ms for bob", Level::Info),
+            row(135, "took 3ms for eve", Level::Info),
+            row(140, "took 3ms for eve", Level::Error),
+            row(200, "took 1ms for bob", Level::Info),
+        ]
+    }
+
+    #[test]
+    fn patterns_are_counted_by_step_and_level() {
+        let answer = ask(MemorySource::new(rows()), 1, 1 << 20).unwrap();
+        let of = |level: Level, samples: &[(i64, u64)]| PatternSeries {
+            pattern: if level == Level::Info { "took <_> for <_>" } else { "took <_> for eve" }.to_owned(),
+            level,
+            samples: samples.to_vec(),
+        };
+        let expected =
+            [of(Level::Info, &[(100, 2), (110, 0), (120, 0), (130, 1)]), of(Level::Error, &[(140, 1)])];
+        assert_eq!(answer, expected, "ten seconds are the shortest step");
+    }
+
+    #[test]
+    fn pages_and_repeated_rows_change_nothing() {
+        let whole = ask(MemorySource::new(rows()), 60, 1 << 20).unwrap();
+        let pages = MemorySource::new(rows()).page_rows(2).duplicated(1);
+        assert_eq!(ask(pages, 60, 1 << 20).unwrap(), whole);
+    }
+
+    #[test]
+    fn memory_is_reserved() {
+        assert!(matches!(ask(MemorySource::new(rows()), 60, 3_000), Err(Error::OverBudget(_))));
+    }
+}

@@ -1,0 +1,365 @@
+//! A query over several lines, as `format_query` answers it.
+//!
+//! The layout is Loki's: what fits into [`WIDTH_MAX`] columns stays on its line as `Display` writes it; what
+//! does not is opened, its parts two columns further in. In three places the result would not mean what was
+//! asked, and differs: alternatives of a line filter (`or`) stay, an operand that is opened keeps the
+//! parentheses that its operator needs, and `by ()` of a range function stays.
+
+use std::fmt::Display;
+use std::sync::Arc;
+
+use crate::ast::{
+    BinaryExpr, BinaryOp, Cardinality, Expr, Grouping, LabelReplace, LogExpr, MetricExpr, RangeAggregation,
+    Unwrap, VectorAggregation,
+};
+use crate::stage::StageNode;
+use crate::units::{format_float, format_prometheus_duration, quote};
+
+/// Longest text, in bytes, that is left on one line.
+const WIDTH_MAX: usize = 100;
+
+/// The query in its layout; it parses to the same query.
+pub fn pretty(expr: &Expr) -> String {
+    match expr {
+        Expr::Log(log) => of_log(log, 0),
+        Expr::Metric(metric) => of_metric(metric, 0),
+    }
+}
+
+fn indent(level: usize) -> String {
+    "  ".repeat(level)
+}
+
+/// The text on one line, if it fits.
+fn short(part: &impl Display, level: usize) -> Option<String> {
+    let text = part.to_string();
+    (text.len() <= WIDTH_MAX).then(|| indent(level) + &text)
+}
+
+fn of_log(log: &LogExpr, level: usize) -> String {
+    if let Some(text) = short(log, level) {
+        return text;
+    }
+    let selector = LogExpr { matchers: log.matchers.clone(), stages: Vec::new() };
+    let mut lines = vec![format!("{}{selector}", indent(level))];
+    if log.stages.is_empty() {
+        return lines.remove(0);
+    }
+    // Line filters in a row share a line as long as they fit.
+    let mut rest = log.stages.as_slice();
+    while let Some(first) = rest.first() {
+        let filters = rest.iter().take_while(|stage| stage.line_filter().is_some()).count();
+        if filters > 0 {
+            of_filters(&rest[..filters], level + 1, &mut lines);
+            rest = &rest[filters..];
+        } else {
+            lines.push(format!("{}{first}", indent(level + 1)));
+            rest = &rest[1..];
+        }
+    }
+    lines.join("\n")
+}
+
+/// As many filters as fit stand on the first line, each other on its own.
+fn of_filters(filters: &[Arc<dyn StageNode>], level: usize, lines: &mut Vec<String>) {
+    let texts: Vec<String> = filters.iter().map(|filter| filter.to_string()).collect();
+    let fits = |n: &usize| texts[..*n].join(" ").len() <= WIDTH_MAX;
+    let together = (1..=texts.len()).rev().find(fits).unwrap_or(1);
+    lines.push(indent(level) + &texts[..together].join(" "));
+    lines.extend(texts[together..].iter().map(|text| indent(level) + text));
+}
+
+fn of_metric(metric: &MetricExpr, level: usize) -> String {
+    match metric {
+        MetricExpr::Range(range) => of_range(range, level),
+        MetricExpr::Vector(vector) => of_vector(vector, level),
+        MetricExpr::Binary(binary) => of_binary(binary, level),
+        MetricExpr::LabelReplace(replace) => of_label_replace(replace, level),
+        MetricExpr::Literal(_) | MetricExpr::VectorOf(_) => format!("{}{metric}", indent(level)),
+    }
+}
+
+fn of_range(range: &RangeAggregation, level: usize) -> String {
+    if let Some(text) = short(range, level) {
+        return text;
+    }
+    let mut text = format!("{}{}(\n", indent(level), range.function.name);
+    if let Some(parameter) = range.parameter {
+        text += &format!("{}{},\n", indent(level + 1), format_float(parameter));
+    }
+    text += &of_log(&range.log, level + 1);
+    if let Some(unwrap) = &range.unwrap {
+        text += &of_unwrap(unwrap, level + 2);
+    }
+    text += &format!(" [{}]", format_prometheus_duration(range.range_ns));
+    if range.offset_ns != 0 {
+        let sign = if range.offset_ns < 0 { "-" } else { "" };
+        text += &format!(" offset {sign}{}", format_prometheus_duration(range.offset_ns.abs()));
+    }
+    text + &format!("\n{}){}", indent(level), of_grouping(range.grouping.as_ref()))
+}
+
+fn of_unwrap(unwrap: &Unwrap, level: usize) -> String {
+    let bare = Unwrap { filters: Vec::new(), ..unwrap.clone() };
+    let mut text = format!("\n{}{bare}", indent(level));
+    for filter in &unwrap.filters {
+        text += &format!("\n{}{filter}", indent(level));
+    }
+    text
+}
+
+fn of_grouping(grouping: Option<&Grouping>) -> String {
+    grouping.map_or_else(String::new, |grouping| {
+        let word = if grouping.without { "without" } else { "by" };
+        format!(" {word} ({})", grouping.labels.join(", "))
+    })
+}
+
+fn of_vector(vector: &VectorAggregation, level: usize) -> String {
+    if let Some(text) = short(vector, level) {
+        return text;
+    }
+    let grouping = of_grouping(vector.grouping.as_ref());
+    let mut arguments: Vec<String> =
+        vector.parameter.iter().map(|parameter| format!("{}{parameter}", indent(level + 1))).collect();
+    arguments.push(of_metric(&vector.inner, level + 1));
+    of_call(&format!("{}{grouping}", vector.function.name), &arguments, level)
+}
+
+fn of_call(name: &str, arguments: &[String], level: usize) -> String {
+    format!("{0}{name}(\n{1}\n{0})", indent(level), arguments.join(",\n"))
+}
+
+fn of_label_replace(replace: &LabelReplace, level: usize) -> String {
+    if let Some(text) = short(replace, level) {
+        return text;
+    }
+    let mut arguments = vec![of_metric(&replace.inner, level + 1)];
+    let texts = [&replace.destination, &replace.replacement, &replace.source, &replace.pattern];
+    arguments.extend(texts.iter().map(|text| indent(level + 1) + &quote(text)));
+    of_call("label_replace", &arguments, level)
+}
+
+fn of_binary(binary: &BinaryExpr, level: usize) -> String {
+    if let Some(text) = short(binary, level) {
+        return text;
+    }
+    let left = of_operand(&binary.left, level + 1, |inner| binds_less(inner, binary.op, Side::Left));
+    let right = of_operand(&binary.right, level + 1, |inner| binds_less(inner, binary.op, Side::Right));
+    format!("{left}\n{}{}\n{right}", indent(level), operator(binary))
+}
+
+/// An operand; one that is opened and binds less than its operator stands in parentheses.
+fn of_operand(operand: &MetricExpr, level: usize, binds_less: impl Fn(BinaryOp) -> bool) -> String {
+    match operand {
+        MetricExpr::Binary(inner) if short(&**inner, level).is_none() && binds_less(inner.op) => {
+            format!("{0}(\n{1}\n{0})", indent(level), of_binary(inner, level + 1))
+        }
+        _ => of_metric(operand, level),
+    }
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Side {
+    Left,
+    Right,
+}
+
+/// Whether an operand with this operator needs parentheses.
+fn binds_less(inner: BinaryOp, outer: BinaryOp, side: Side) -> bool {
+    let (inner, outer) = (precedence(inner), precedence(outer));
+    // The power binds to the right, all others to the left.
+    let tie = if outer == precedence(BinaryOp::Power) { Side::Left } else { Side::Right };
+    inner < outer || (inner == outer && side == tie)
+}
+
+fn precedence(op: BinaryOp) -> u8 {
+    match op {
+        BinaryOp::Or => 0,
+        BinaryOp::And | BinaryOp::Unless => 1,
+        _ if op.is_comparison() => 2,
+        BinaryOp::Add | BinaryOp::Subtract => 3,
+        BinaryOp::Power => 5,
+        _ => 4,
+    }
+}
+
+/// The operator with what modifies it.
+fn operator(binary: &BinaryExpr) -> String {
+    let mut text = binary.op.as_str().to_owned();
+    if binary.return_bool {
+        text += " bool";
+    }
+    let matching = &binary.matching;
+    if !matching.explicit {
+        return text;
+    }
+    let word = if matching.on { "on" } else { "ignoring" };
+    text += &format!(" {word} ({})", matching.labels.join(", "));
+    let group = match matching.cardinality {
+        Cardinality::OneToOne => return text,
+        Cardinality::ManyToOne => " group_left",
+        Cardinality::OneToMany => " group_right",
+    };
+    text += group;
+    if !matching.include.is_empty() {
+        text += &format!(" ({})", matching.include.join(", "));
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn formatted(query: &str) -> String {
+        pretty(&crate::parse(query).unwrap())
+    }
+
+    #[test]
+    fn what_fits_stays_on_its_line() {
+        for (query, expected) in [
+            ("{a=\"b\"}|=\"x\"|json", r#"{a="b"} |= "x" | json"#),
+            ("sum by(a)(rate({a=\"b\"}[5m]))", r#"sum by (a) (rate({a="b"}[5m]))"#),
+            ("1 + 2", "3"),
+        ] {
+            assert_eq!(formatted(query), expected);
+        }
+    }
+
+    #[test]
+    fn long_queries_are_opened() {
+        let log = concat!(
+            r#"{cluster="ops-tools1", namespace="loki-dev", job="loki-dev/query-frontend"} "#,
+            r#"|= "metrics.go" != "out of order" | logfmt | level != "error""#
+        );
+        assert_eq!(
+            formatted(log),
+            concat!(
+                "{cluster=\"ops-tools1\", namespace=\"loki-dev\", job=\"loki-dev/query-frontend\"}\n",
+                "  |= \"metrics.go\" != \"out of order\"\n",
+                "  | logfmt\n",
+                "  | level!=\"error\""
+            )
+        );
+        let metric = format!(
+            r#"topk(10, sum by (a, b) (quantile_over_time(
+                0.99, {log} | unwrap took | __error__="" [5m] offset 1h)))"#
+        );
+        assert_eq!(
+            formatted(&metric),
+            concat!(
+                "topk(\n",
+                "  10,\n",
+                "  sum by (a, b)(\n",
+                "    quantile_over_time(\n",
+                "      0.99,\n",
+                "      {cluster=\"ops-tools1\", namespace=\"loki-dev\", job=\"loki-dev/query-frontend\"}\n",
+                "        |= \"metrics.go\" != \"out of order\"\n",
+                "        | logfmt\n",
+                "        | level!=\"error\"\n",
+                "        | unwrap took\n",
+                "        | __error__=\"\" [5m] offset 1h\n",
+                "    )\n",
+                "  )\n",
+                ")"
+            )
+        );
+    }
+
+    #[test]
+    fn operators_stand_on_their_own_line_and_keep_their_operands() {
+        let rate = |app: &str| {
+            format!(r#"sum by (app,level) (rate({{app="{app}", env="production", zone="eu"}}[5m]))"#)
+        };
+        let query = format!(
+            "({} + {}) * on (app, level) group_left (team) {}",
+            rate("one"),
+            rate("two"),
+            rate("three")
+        );
+        let line = |app: &str, level: usize| format!("{}{}", "  ".repeat(level), rate(app));
+        let expected = [
+            "  (".to_owned(),
+            line("one", 3),
+            "    +".to_owned(),
+            line("two", 3),
+            "  )".to_owned(),
+            "* on (app, level) group_left (team)".to_owned(),
+            line("three", 1),
+        ];
+        assert_eq!(formatted(&query), expected.join("\n"));
+    }
+
+    /// Whatever is drawn: the layout parses to the query that it came from, and laying it out again changes
+    /// nothing.
+    #[test]
+    fn the_layout_means_the_same() {
+        const STAGES: [&str; 16] = [
+            r#"|= "error""#,
+            r#"!= "debug" or "trace""#,
+            r#"|~ "(?i)time.?out" or "refused by the peer of the connection that was opened first""#,
+            r#"|> "<_> took <_>""#,
+            r#"|= ip("10.0.0.0/8")"#,
+            "| json",
+            r#"| json status="http.status", took="http.took""#,
+            "| logfmt --strict --keep-empty",
+            r#"| regexp "(?P<user>\\w+)@(?P<host>[a-z.]+)""#,
+            r#"| pattern "<ip> - <_> [<time>]""#,
+            r#"| status >= 500 or took > 1m30s and size < 5MB"#,
+            r#"| line_format "{{.status}} {{.took | printf \"%10s\"}}""#,
+            r#"| label_format a=b, c="{{.d}}""#,
+            "| decolorize",
+            r#"| drop a, b="c""#,
+            r#"| keep d, e="f""#,
+        ];
+        const RANGES: [&str; 5] =
+            ["rate", "count_over_time", "bytes_rate", "absent_over_time", "bytes_over_time"];
+        const OPERATORS: [&str; 15] =
+            ["or", "and", "unless", "==", "!=", "<", "<=", ">", ">= bool", "+", "-", "*", "/", "%", "^"];
+        let mut state = 7u64;
+        let mut next = move |below: usize| {
+            state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+            (state >> 33) as usize % below
+        };
+        fn log(next: &mut impl FnMut(usize) -> usize) -> String {
+            let mut text = r#"{app="api", env=~"prod.*"}"#.to_owned();
+            for _ in 0..next(7) {
+                text += &format!(" {}", STAGES[next(STAGES.len())]);
+            }
+            text
+        }
+        fn metric(next: &mut impl FnMut(usize) -> usize, depth: usize) -> String {
+            match next(if depth == 0 { 2 } else { 6 }) {
+                0 => format!("{}({} [5m])", RANGES[next(RANGES.len())], log(next)),
+                1 => format!(
+                    r#"avg_over_time({} | unwrap duration(took) | __error__="" [1h] offset 5m) by (app)"#,
+                    log(next)
+                ),
+                2 => format!("sum by (app, env) ({})", metric(next, depth - 1)),
+                3 => format!("topk(5, {}) without (pod)", metric(next, depth - 1)),
+                4 => format!(r#"label_replace({}, "a", "$1", "b", "(.*)")"#, metric(next, depth - 1)),
+                _ => {
+                    let operator = OPERATORS[next(OPERATORS.len())];
+                    let matching = ["", " on (app)", " ignoring (pod)"][next(3)];
+                    format!(
+                        "({}) {operator}{matching} ({})",
+                        metric(next, depth - 1),
+                        metric(next, depth - 1)
+                    )
+                }
+            }
+        }
+        let mut opened = 0;
+        for n in 0..400 {
+            let query = if n % 4 == 0 { log(&mut next) } else { metric(&mut next, 4) };
+            let parsed = crate::parse(&query).unwrap_or_else(|e| panic!("{query}: {e}"));
+            let text = pretty(&parsed);
+            let again = crate::parse(&text).unwrap_or_else(|e| panic!("{query}\n{text}: {e}"));
+            assert_eq!(again.to_string(), parsed.to_string(), "{text}");
+            assert_eq!(pretty(&again), text);
+            opened += usize::from(text.contains('\n'));
+        }
+        assert!(opened > 100, "only {opened} queries were long");
+    }
+}

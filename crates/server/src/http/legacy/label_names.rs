@@ -1,0 +1,28 @@
+//! `api/prom/label`: names of labels.
+
+use axum::extract::State;
+use axum::response::Response;
+use axum::routing::on;
+
+use super::values;
+use crate::http::app::App;
+use crate::http::call::Call;
+use crate::http::failure::Failure;
+use crate::http::loki;
+use crate::http::route::{END, GET_POST, Group, Route, SELECTOR, SINCE, START};
+
+/// This endpoint.
+pub static ROUTE: Route = Route {
+    methods: GET_POST,
+    paths: &["/api/prom/label"],
+    group: Group::Legacy,
+    does: "Names of labels in the range, of the streams that match.",
+    parameters: &[SELECTOR, START, END, SINCE],
+    answers: "200, `{\"values\":[\"app\",..]}`; `{}` when there is none.",
+    fails: "",
+    handler: |verbs| on(verbs, names),
+};
+
+async fn names(State(app): State<App>, call: Call) -> Result<Response, Failure> {
+    Ok(values(&loki::label_names::find(&app, &call).await?))
+}

@@ -1,0 +1,28 @@
+//! `api/prom/label/NAME/values`: values of a label.
+
+use axum::extract::{Path, State};
+use axum::response::Response;
+use axum::routing::on;
+
+use super::values;
+use crate::http::app::App;
+use crate::http::call::Call;
+use crate::http::failure::Failure;
+use crate::http::loki;
+use crate::http::route::{END, GET_POST, Group, NAME, Route, SELECTOR, SINCE, START};
+
+/// This endpoint.
+pub static ROUTE: Route = Route {
+    methods: GET_POST,
+    paths: &["/api/prom/label/{name}/values"],
+    group: Group::Legacy,
+    does: "Values of a label in the range, of the streams that match.",
+    parameters: &[NAME, SELECTOR, START, END, SINCE],
+    answers: "200, `{\"values\":[\"api\",..]}`; `{}` when there is none.",
+    fails: "",
+    handler: |verbs| on(verbs, of_label),
+};
+
+async fn of_label(State(app): State<App>, Path(name): Path<String>, call: Call) -> Result<Response, Failure> {
+    Ok(values(&loki::label_values::find(&app, &call, name).await?))
+}

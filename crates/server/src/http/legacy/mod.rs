@@ -1,0 +1,22 @@
+//! Paths and shapes of Loki before its version 1, which old agents and scripts still use. One file per
+//! endpoint. Push, series and tail are the same as those of version 1 and stand there.
+
+pub mod label_names;
+pub mod label_values;
+pub mod query;
+
+use axum::response::Response;
+
+use super::marshal::json;
+use super::reply;
+
+/// `{"values":[..]}`; Loki leaves an empty list out.
+fn values(items: &[String]) -> Response {
+    let mut body = b"{".to_vec();
+    if !items.is_empty() {
+        body.extend_from_slice(b"\"values\":");
+        json::strings(&mut body, items.iter().map(String::as_str));
+    }
+    body.extend_from_slice(b"}\n");
+    reply::json(body)
+}

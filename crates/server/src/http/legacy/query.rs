@@ -1,0 +1,50 @@
+//! `api/prom/query`: lines of a range in the shape of before version 1.
+
+use axum::extract::State;
+use axum::response::Response;
+use axum::routing::on;
+
+use crate::http::app::App;
+use crate::http::call::Call;
+use crate::http::failure::Failure;
+use crate::http::loki::queries::{Shape, answer_in};
+use crate::http::route::{END, GET_POST, Group, QUERY, Route, SINCE, START, parameter};
+use crate::wiring::{self, QueryKind, QueryText};
+
+/// This endpoint.
+pub static ROUTE: Route = Route {
+    methods: GET_POST,
+    paths: &["/api/prom/query"],
+    group: Group::Legacy,
+    does: "Lines of a range.",
+    parameters: &[
+        QUERY,
+        parameter("regexp", "a regular expression that lines must match as well"),
+        START,
+        END,
+        SINCE,
+        parameter("limit", "most lines; 100"),
+        parameter("direction", "`backward` (default, newest first) or `forward`"),
+    ],
+    answers: r#"200, `{"stats":{..},"streams":[{"labels":"{..}","entries":[{"ts","line"},..]},..]}`."#,
+    fails: "400: a query that does not parse, or not a query of lines; 429; 504.",
+    handler: |verbs| on(verbs, query),
+};
+
+async fn query(State(app): State<App>, call: Call) -> Result<Response, Failure> {
+    let asked = call.params.range_query(app.env.now_ns())?;
+    let query = match call.params.get("regexp") {
+        None => asked.query,
+        Some(expression) => format!("{} |~ {expression:?}", asked.query),
+    };
+    wiring::check_is_log_query(&query)?;
+    let (start_ns, end_ns, step_ns) = (asked.start_ns, asked.end_ns, asked.step_ns);
+    let request = QueryText {
+        query,
+        kind: QueryKind::Range { start_ns, end_ns, step_ns },
+        limit: asked.limit,
+        direction: asked.direction,
+        interval_ns: asked.interval_ns,
+    };
+    answer_in(Shape::Legacy, app, call, request).await
+}

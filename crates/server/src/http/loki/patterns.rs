@@ -1,0 +1,59 @@
+//! `patterns`: what the lines of streams look like, and how many there are of each.
+
+use axum::extract::State;
+use axum::response::Response;
+use axum::routing::on;
+use sandur_model::TimeRange;
+
+use super::selector;
+use crate::http::app::App;
+use crate::http::call::Call;
+use crate::http::failure::Failure;
+use crate::http::marshal::json;
+use crate::http::reply;
+use crate::http::route::{END, GET_POST, Group, Route, SINCE, START, STEP, parameter};
+use crate::wiring::{self, PatternSeries, PatternsRequest};
+
+/// This endpoint.
+pub static ROUTE: Route = Route {
+    methods: GET_POST,
+    paths: &["/loki/api/v1/patterns"],
+    group: Group::Discovery,
+    does: "What the lines of the streams look like and how many there are of each, by step. A pattern can be \
+           pasted behind `|>` and matches the lines that it stands for. Of large selections a sample is \
+           read.",
+    parameters: &[parameter("query", "a selector; required"), START, END, SINCE, STEP],
+    answers: "200, \
+              `{\"status\":\"success\",\"data\":[{\"pattern\",\"level\",\"samples\":[[seconds,lines]]}]}`, \
+              most lines first, at most 300; a step is at least 10 s.",
+    fails: "400: not a selector, more than 11,000 points.",
+    handler: |verbs| on(verbs, patterns),
+};
+
+async fn patterns(State(app): State<App>, call: Call) -> Result<Response, Failure> {
+    let (start, end) = call.params.bounds(app.env.now_ns())?;
+    let step_ns = call.params.step(start, end)?;
+    let matchers = selector::required(call.params.query())?;
+    let context = app.query_context(&call.tenant);
+    let permit = app.queue.enter(&context).await?;
+    let request = PatternsRequest { matchers, range: TimeRange::new(start, end), step_ns };
+    let found = wiring::patterns(app.source.as_ref(), &context, request).await?;
+    drop(permit);
+    Ok(reply::large_json(&app, &call, body(&found), None).await)
+}
+
+fn body(found: &[PatternSeries]) -> Vec<u8> {
+    let mut body = b"{\"status\":\"success\",\"data\":[".to_vec();
+    for (n, series) in found.iter().enumerate() {
+        body.extend_from_slice(if n == 0 { b"{\"pattern\":" } else { b",{\"pattern\":" });
+        json::string(&mut body, series.pattern.as_bytes());
+        json::push(&mut body, format_args!(",\"level\":\"{}\",\"samples\":[", series.level.as_str()));
+        for (n, (seconds, lines)) in series.samples.iter().enumerate() {
+            let comma = if n == 0 { "" } else { "," };
+            json::push(&mut body, format_args!("{comma}[{seconds},{lines}]"));
+        }
+        body.extend_from_slice(b"]}");
+    }
+    body.extend_from_slice(b"]}\n");
+    body
+}

@@ -1,0 +1,31 @@
+//! The answer of a query of lines in the shape of before version 1.
+
+use sandur_query::LogRow;
+
+use super::json;
+use super::result::{merged_groups, separated};
+use super::stats::{Cost, write_stats};
+
+/// The body of an answer.
+pub fn legacy_answer(rows: &[LogRow], cost: &Cost) -> Vec<u8> {
+    let mut out = b"{".to_vec();
+    write_stats(&mut out, cost);
+    out.extend_from_slice(b",\"streams\":[");
+    separated(&mut out, &merged_groups(rows), |out, (text, _, members)| {
+        out.extend_from_slice(b"{\"labels\":");
+        json::string(out, text.as_bytes());
+        out.extend_from_slice(b",\"entries\":[");
+        separated(out, members, |out, &n| entry(out, &rows[n]));
+        out.extend_from_slice(b"]}");
+    });
+    out.extend_from_slice(b"]}\n");
+    out
+}
+
+fn entry(out: &mut Vec<u8>, row: &LogRow) {
+    // Every nanosecond of 64 bits is within what the calendar knows.
+    let instant = jiff::Timestamp::from_nanosecond(i128::from(row.timestamp)).unwrap_or_default();
+    json::push(out, format_args!("{{\"ts\":\"{instant}\",\"line\":"));
+    json::string(out, &row.line);
+    out.push(b'}');
+}

@@ -1,0 +1,32 @@
+//! `flush/tenant`: puts what a tenant has in memory into blocks.
+
+use axum::extract::State;
+use axum::response::Response;
+use axum::routing::on;
+
+use crate::http::app::App;
+use crate::http::call::Call;
+use crate::http::failure::Failure;
+use crate::http::reply;
+use crate::http::route::{Group, POST, Route, parameter};
+use crate::wiring;
+
+/// This endpoint.
+pub static ROUTE: Route = Route {
+    methods: POST,
+    paths: &["/flush/tenant"],
+    group: Group::Operations,
+    does: "Puts what the tenant has in memory into blocks; other tenants are flushed with it.",
+    parameters: &[parameter("streams", "a selector, checked; a flush always takes every stream")],
+    answers: "204.",
+    fails: "400: not a selector; 503 when the store cannot be written.",
+    handler: |verbs| on(verbs, flush),
+};
+
+async fn flush(State(app): State<App>, call: Call) -> Result<Response, Failure> {
+    if let Some(streams) = call.params.get("streams") {
+        wiring::parse_selector(streams)?;
+    }
+    app.intake.flush().await?;
+    Ok(reply::empty())
+}

@@ -1,0 +1,52 @@
+//! `log_level`: which messages the process logs, read and changed while it runs.
+
+use axum::http::{Method, StatusCode};
+use axum::response::Response;
+use axum::routing::on;
+
+use crate::http::call::Call;
+use crate::http::marshal::json;
+use crate::http::reply;
+use crate::http::route::{GET_POST, Group, Route, parameter};
+use crate::logging;
+
+/// This endpoint.
+pub static ROUTE: Route = Route {
+    methods: GET_POST,
+    paths: &["/log_level"],
+    group: Group::Operations,
+    does: "The least severity that is logged; POST changes it until the process ends.",
+    parameters: &[parameter("log_level", "with POST: `trace`, `debug`, `info`, `warn` or `error`")],
+    answers: "200, `{\"message\":\"Current log level is info\"}`, after a change \
+              `{\"status\":\"success\",\"message\":\"Log level set to debug\"}`.",
+    fails: "400, `{\"status\":\"failed\",\"message\":\"..\"}`.",
+    handler: |verbs| on(verbs, log_level),
+};
+
+async fn log_level(method: Method, call: Call) -> Response {
+    if method != Method::POST {
+        return answer(StatusCode::OK, None, &format!("Current log level is {}", logging::level()));
+    }
+    let wanted = call.params.get("log_level").unwrap_or("");
+    match logging::set_level(wanted) {
+        Ok(()) => {
+            let text = format!("Log level set to {wanted}");
+            tracing::info!("{text}");
+            answer(StatusCode::OK, Some("success"), &text)
+        }
+        Err(reason) => answer(StatusCode::BAD_REQUEST, Some("failed"), &reason),
+    }
+}
+
+fn answer(status: StatusCode, outcome: Option<&str>, message: &str) -> Response {
+    let mut body = b"{".to_vec();
+    if let Some(outcome) = outcome {
+        json::push(&mut body, format_args!("\"status\":\"{outcome}\","));
+    }
+    body.extend_from_slice(b"\"message\":");
+    json::string(&mut body, message.as_bytes());
+    body.extend_from_slice(b"}\n");
+    let mut response = reply::json(body);
+    *response.status_mut() = status;
+    response
+}

@@ -1,0 +1,43 @@
+//! `ingester/prepare_shutdown`: announces that this process will be scaled down.
+//!
+//! Every stop flushes, so there is little to prepare: a first flush makes the one at the end short.
+
+use std::sync::atomic::Ordering;
+
+use axum::extract::State;
+use axum::http::Method;
+use axum::response::Response;
+use axum::routing::on;
+
+use crate::http::app::App;
+use crate::http::failure::Failure;
+use crate::http::reply;
+use crate::http::route::{Group, Route, Verb};
+
+/// This endpoint.
+pub static ROUTE: Route = Route {
+    methods: &[Verb::Get, Verb::Post, Verb::Delete],
+    paths: &["/ingester/prepare_shutdown"],
+    group: Group::Operations,
+    does: "POST flushes and marks this process as about to be scaled down, DELETE takes the mark away, GET \
+           shows it. The mark changes nothing else: every stop flushes.",
+    parameters: &[],
+    answers: "204; with GET 200, `set` or `unset`.",
+    fails: "503 when the store cannot be written.",
+    handler: |verbs| on(verbs, prepare),
+};
+
+async fn prepare(State(app): State<App>, method: Method) -> Result<Response, Failure> {
+    match method {
+        Method::POST => {
+            app.intake.flush().await?;
+            app.prepared.store(true, Ordering::Relaxed);
+            Ok(reply::empty())
+        }
+        Method::DELETE => {
+            app.prepared.store(false, Ordering::Relaxed);
+            Ok(reply::empty())
+        }
+        _ => Ok(reply::text(if app.prepared.load(Ordering::Relaxed) { "set" } else { "unset" })),
+    }
+}

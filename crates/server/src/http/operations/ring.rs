@@ -1,0 +1,51 @@
+//! The ring pages. Processes share a bucket and need no ring: each shows itself.
+
+use axum::extract::State;
+use axum::http::{HeaderMap, HeaderValue, header};
+use axum::response::Response;
+use axum::routing::on;
+
+use crate::http::app::App;
+use crate::http::reply;
+use crate::http::route::{GET_POST, Group, Route};
+
+/// This endpoint.
+pub static ROUTE: Route = Route {
+    methods: GET_POST,
+    paths: &[
+        "/ring",
+        "/distributor/ring",
+        "/ruler/ring",
+        "/compactor/ring",
+        "/indexgateway/ring",
+        "/scheduler/ring",
+        "/pattern/ring",
+    ],
+    group: Group::Operations,
+    does: "This process as the one member of a ring: processes share a bucket and need none.",
+    parameters: &[],
+    answers: "200, a line of text, or with `Accept: application/json` \
+              `{\"shards\":[{\"id\",\"state\",\"address\",..}],\"now\"}`.",
+    fails: "",
+    handler: |verbs| on(verbs, ring),
+};
+
+async fn ring(State(app): State<App>, headers: HeaderMap) -> Response {
+    let state = if app.is_ready() { "ACTIVE" } else { "LEAVING" };
+    let address = &app.settings.listen;
+    let accepted = headers.get(header::ACCEPT).and_then(|v| v.to_str().ok()).unwrap_or("");
+    if !accepted.contains("application/json") {
+        return reply::text(format!("{address} {state}\nProcesses share the bucket; there is no ring.\n"));
+    }
+    let now = jiff::Timestamp::from_nanosecond(i128::from(app.env.now_ns())).unwrap_or_default().to_string();
+    let member = serde_json::json!({
+        "id": address,
+        "state": state,
+        "address": address,
+        "timestamp": now,
+        "zone": "",
+        "tokens": [],
+    });
+    let body = serde_json::json!({ "shards": [member], "now": now });
+    reply::with_type(HeaderValue::from_static("application/json"), body.to_string().into())
+}

@@ -1,0 +1,27 @@
+//! Storing a rule group: refused, because nothing would evaluate it.
+
+use axum::http::StatusCode;
+use axum::response::Response;
+use axum::routing::on;
+
+use crate::http::call::Call;
+use crate::http::failure::Failure;
+use crate::http::route::{Group, POST, Route};
+
+/// This endpoint.
+pub static ROUTE: Route = Route {
+    methods: POST,
+    paths: &["/loki/api/v1/rules/{namespace}", "/api/prom/rules/{namespace}"],
+    group: Group::Rules,
+    does: "Would store a rule group.",
+    parameters: &[],
+    answers: "none.",
+    fails: "501: rules are not evaluated here.",
+    handler: |verbs| on(verbs, create),
+};
+
+async fn create(_call: Call) -> Result<Response, Failure> {
+    let text = "rules are not evaluated by this server: keep them in Grafana's alerting, \
+                or in a ruler that queries it\n";
+    Err(Failure::invalid(text).with_status(StatusCode::NOT_IMPLEMENTED))
+}

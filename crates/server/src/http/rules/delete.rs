@@ -1,0 +1,41 @@
+//! Deleting rules: there are none.
+
+use axum::response::Response;
+use axum::routing::on;
+
+use super::missing;
+use crate::http::call::Call;
+use crate::http::failure::Failure;
+use crate::http::route::{Group, Route, Verb};
+
+/// This endpoint.
+pub static NAMESPACE: Route = Route {
+    methods: &[Verb::Delete],
+    paths: &["/loki/api/v1/rules/{namespace}", "/api/prom/rules/{namespace}"],
+    group: Group::Rules,
+    does: "Would delete the rule groups of a namespace.",
+    parameters: &[],
+    answers: "none.",
+    fails: "404 `group namespace does not exist`.",
+    handler: |verbs| on(verbs, namespace),
+};
+
+/// This endpoint.
+pub static GROUP: Route = Route {
+    methods: &[Verb::Delete],
+    paths: &["/loki/api/v1/rules/{namespace}/{group}", "/api/prom/rules/{namespace}/{group}"],
+    group: Group::Rules,
+    does: "Would delete a rule group.",
+    parameters: &[],
+    answers: "none.",
+    fails: "404 `group does not exist`.",
+    handler: |verbs| on(verbs, group),
+};
+
+async fn namespace(_call: Call) -> Result<Response, Failure> {
+    Err(missing("group namespace does not exist"))
+}
+
+async fn group(_call: Call) -> Result<Response, Failure> {
+    Err(missing("group does not exist"))
+}

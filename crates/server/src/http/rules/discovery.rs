@@ -1,0 +1,36 @@
+//! `prometheus/api/v1/rules`: rules with their state: there are none.
+
+use axum::http::{HeaderValue, StatusCode};
+use axum::response::Response;
+use axum::routing::on;
+
+use super::nothing;
+use crate::http::call::Call;
+use crate::http::marshal::json;
+use crate::http::reply;
+use crate::http::route::{GET, Group, Route, parameter};
+
+/// This endpoint.
+pub static ROUTE: Route = Route {
+    methods: GET,
+    paths: &["/prometheus/api/v1/rules"],
+    group: Group::Rules,
+    does: "Rules with their state, in Prometheus' shape; there is none.",
+    parameters: &[parameter("type", "`alert` or `record`")],
+    answers: "200, `{\"status\":\"success\",\"data\":{\"groups\":[]},\"errorType\":\"\",\"error\":\"\"}`.",
+    fails: "400 for another `type`, as JSON.",
+    handler: |verbs| on(verbs, rules),
+};
+
+async fn rules(call: Call) -> Response {
+    let kind = call.params.get("type").unwrap_or("").to_lowercase();
+    if matches!(kind.as_str(), "" | "alert" | "record") {
+        return nothing("{\"groups\":[]}");
+    }
+    let mut body = b"{\"status\":\"error\",\"data\":null,\"errorType\":\"bad_data\",\"error\":".to_vec();
+    json::string(&mut body, format!("not supported value {kind:?}").as_bytes());
+    body.push(b'}');
+    let mut response = reply::with_type(HeaderValue::from_static("application/json"), body.into());
+    *response.status_mut() = StatusCode::BAD_REQUEST;
+    response
+}

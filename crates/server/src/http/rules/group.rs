@@ -1,0 +1,25 @@
+//! One rule group: there is none.
+
+use axum::response::Response;
+use axum::routing::on;
+
+use super::missing;
+use crate::http::call::Call;
+use crate::http::failure::Failure;
+use crate::http::route::{GET, Group, Route};
+
+/// This endpoint.
+pub static ROUTE: Route = Route {
+    methods: GET,
+    paths: &["/loki/api/v1/rules/{namespace}/{group}", "/api/prom/rules/{namespace}/{group}"],
+    group: Group::Rules,
+    does: "A rule group; rules are not kept here, so there is none.",
+    parameters: &[],
+    answers: "none.",
+    fails: "404 `group does not exist`.",
+    handler: |verbs| on(verbs, group),
+};
+
+async fn group(_call: Call) -> Result<Response, Failure> {
+    Err(missing("group does not exist"))
+}

@@ -1,0 +1,30 @@
+//! Rule groups of a tenant: there are none.
+
+use axum::response::Response;
+use axum::routing::on;
+
+use super::missing;
+use crate::http::call::Call;
+use crate::http::failure::Failure;
+use crate::http::route::{GET, Group, Route};
+
+/// This endpoint.
+pub static ROUTE: Route = Route {
+    methods: GET,
+    paths: &[
+        "/loki/api/v1/rules",
+        "/api/prom/rules",
+        "/loki/api/v1/rules/{namespace}",
+        "/api/prom/rules/{namespace}",
+    ],
+    group: Group::Rules,
+    does: "Rule groups of the tenant; rules are not kept here, so there is none.",
+    parameters: &[],
+    answers: "none.",
+    fails: "404 `no rule groups found`, which Grafana reads as an empty list.",
+    handler: |verbs| on(verbs, list),
+};
+
+async fn list(_call: Call) -> Result<Response, Failure> {
+    Err(missing("no rule groups found"))
+}
