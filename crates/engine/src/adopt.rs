@@ -204,8 +204,17 @@ impl Shared {
                 head.advance(fence);
             }
             let flushed = self.flush_head(&head, ending).await?;
-            if flushed == Flushed::Committed && ending != Ending::Open {
-                break;
+            match flushed {
+                Flushed::Committed if ending != Ending::Open => break,
+                // The writer moved on, or somebody else adopts it: the next round sees what is left.
+                _ if floor_of(&self.views.current().snapshot, incarnation) != floor => {}
+                Flushed::Committed => {}
+                // We are the ones who may not write: as an adopter we were silent for too long.
+                Flushed::Overtaken => {
+                    let author = self.incarnation();
+                    self.publish(self.catalog.snapshot());
+                    return Err(Error::Overtaken { incarnation: author });
+                }
             }
         }
         self.metrics.adoptions.inc();

@@ -69,6 +69,15 @@ pub enum Error {
         /// The incarnation that ended.
         incarnation: Id,
     },
+    /// A flush found that another process has sealed the incarnation whose rows it wrote.
+    #[error(
+        "incarnation {incarnation} was fenced by another process that found it silent; that process puts its \
+         rows into blocks, nothing acknowledged is lost"
+    )]
+    Overtaken {
+        /// The incarnation that ended.
+        incarnation: Id,
+    },
     /// The store did not take the WAL segment in time. It may still do so.
     #[error(
         "the WAL was not durable within {waited:?} ({reason}); the push is not acknowledged, sending it \
@@ -119,7 +128,9 @@ impl Error {
             Self::HeadsFull(_) | Self::QueueFull { .. } => ErrorKind::Busy,
             Self::BatchTooLarge { .. } => ErrorKind::Limit,
             Self::Timestamp { .. } => ErrorKind::Invalid,
-            Self::NoSpace { .. } | Self::Poisoned { .. } | Self::Fenced { .. } => ErrorKind::Unavailable,
+            Self::NoSpace { .. } | Self::Poisoned { .. } | Self::Fenced { .. } | Self::Overtaken { .. } => {
+                ErrorKind::Unavailable
+            }
             Self::ShuttingDown => ErrorKind::Unavailable,
             Self::Refused { kind, .. } => *kind,
             Self::AckTimeout { .. } => ErrorKind::Timeout,

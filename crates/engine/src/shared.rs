@@ -157,13 +157,15 @@ impl Shared {
         Ok(members.leave().await?)
     }
 
-    /// Makes a snapshot visible. Notices when it says that our incarnation is sealed.
+    /// Makes a snapshot visible. Notices when it says that our incarnation is sealed, or was so long ago
+    /// that the catalog has forgotten it.
     pub(crate) fn publish(&self, snapshot: Arc<Snapshot>) {
         let wal = self.wal();
-        if snapshot.writer(wal.incarnation()).is_some_and(|writer| writer.is_sealed()) {
+        // The newest view knows of our registration, an older snapshot need not.
+        let view = self.views.publish(snapshot);
+        if view.snapshot.writer(wal.incarnation()).is_none_or(|writer| writer.is_sealed()) {
             wal.end_sealed();
         }
-        self.views.publish(snapshot);
     }
 
     /// Flushes a head: one at a time, so that at most one is in memory beside those that grow.

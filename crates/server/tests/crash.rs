@@ -2,7 +2,7 @@
 //!
 //! Method: four pushers write numbered lines and note which requests were acknowledged; the server is
 //! killed at random moments and started again; requests without an answer are sent again, as agents
-//! do. After every few kills, and at the end, every line is counted. `SANDUR_CRASH_KILLS` (25) sets the
+//! do. After every few kills the newest lines are counted, now and then and at the end all of them. `SANDUR_CRASH_KILLS` (25) sets the
 //! number of kills per store, `SANDUR_CRASH_SEED` repeats a run.
 
 #![allow(clippy::disallowed_methods, clippy::unwrap_used)] // a process test: real time, real threads
@@ -19,6 +19,9 @@ use process::{Random, Server, Setup, now_ns, push, s3_store};
 use serde_json::json;
 
 const PUSHERS: u64 = 4;
+/// Kills between two counts of the newest lines, and of all lines.
+const CHECK_NEW: u64 = 10;
+const CHECK_ALL: u64 = 50;
 /// Lines of one pusher between two restarts; below the largest `limit` of a query.
 const LINES_MAX: usize = 4_000;
 
@@ -64,15 +67,15 @@ fn run(store: &str, folder: &std::path::Path, arguments: &[&str]) {
     for kill in 1..=kills {
         run.resend(&server);
         server = run.epoch(server, &setup);
-        if kill % 10 == 0 || kill == kills {
-            run.check(&server);
-        }
-        if kill % 50 == 0 {
+        if kill % CHECK_ALL == 0 {
+            run.check(&server, 0);
             println!("crash: {kill} kills survived");
+        } else if kill % CHECK_NEW == 0 {
+            run.check(&server, run.epochs.len().saturating_sub(CHECK_NEW as usize));
         }
     }
     run.resend(&server);
-    run.check(&server);
+    run.check(&server, 0);
     assert_eq!(server.terminate(), Some(0), "a clean stop after the crashes");
 }
 
@@ -113,8 +116,9 @@ impl Run {
         }
     }
 
-    fn check(&self, server: &Server) {
-        for (epoch, pushers) in self.epochs.iter().enumerate() {
+    /// Counts every line of the epochs from `first` on.
+    fn check(&self, server: &Server, first: usize) {
+        for (epoch, pushers) in self.epochs.iter().enumerate().skip(first) {
             for (pusher, written) in pushers.iter().enumerate() {
                 let selector = format!(r#"{{job="crash", pusher="{pusher}", epoch="{epoch}"}}"#);
                 let found = server.lines(&selector, self.started_ns, now_ns() + 1_000_000_000, 5_000);

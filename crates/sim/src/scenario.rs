@@ -49,14 +49,15 @@ pub fn run(seed: u64) -> Result<Outcome> {
     let outcome = runtime.block_on(async move {
         let mut scenario = Scenario::new(seed);
         let (env, world) = (scenario.env.clone(), scenario.world.clone());
-        match env.timeout(RUN_MAX, scenario.play()).await {
-            Some(outcome) => outcome,
-            None => {
-                let trace = world.trace();
-                let last = trace[trace.len().saturating_sub(LAST_REQUESTS)..].join("\n  ");
-                bail!("the run did not end within {RUN_MAX:?} of simulated time; it last did\n  {last}")
-            }
-        }
+        let outcome = env.timeout(RUN_MAX, scenario.play()).await;
+        let what = match outcome {
+            _ if world.is_exhausted() => "asked the store without end".to_owned(),
+            None => format!("did not end within {RUN_MAX:?} of simulated time"),
+            Some(outcome) => return outcome,
+        };
+        let trace = world.trace();
+        let last = trace[trace.len().saturating_sub(LAST_REQUESTS)..].join("\n  ");
+        bail!("the run {what}; it last did\n  {last}")
     });
     outcome.with_context(|| format!("seed {seed} (repeat it with `cargo xtask sim --seed {seed}`)"))
 }

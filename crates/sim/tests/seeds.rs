@@ -22,3 +22,13 @@ fn one_seed_gives_one_trace() {
         assert!(first.requests > 100);
     }
 }
+
+/// Seeds that once found a fault.
+///
+/// * 1213: a node that was fenced before it noticed flushed its head again and again without a pause.
+#[test]
+fn seeds_that_found_faults_hold() {
+    for seed in [1213] {
+        sandur_sim::run(seed).unwrap_or_else(|error| panic!("{error:#}"));
+    }
+}

@@ -83,8 +83,16 @@ impl Shared {
             let is_open = |head: &Arc<_>| open.as_ref().is_some_and(|open| Arc::ptr_eq(open, head));
             let heads = self.views.heads_of(wal.incarnation());
             let Some(head) = heads.into_iter().find(|head| !is_open(head)) else { return Ok(()) };
-            if self.flush_head(&head, Ending::Open).await? == Flushed::Committed {
-                wal.delete_below(head.start(), head.end()).await;
+            match self.flush_head(&head, Ending::Open).await? {
+                Flushed::Committed => wal.delete_below(head.start(), head.end()).await,
+                Flushed::Overtaken => {
+                    // Whoever sealed us flushes these rows; until then the head stays, and asking the
+                    // catalog again at once would get the same answer.
+                    self.publish(self.catalog.snapshot());
+                    if self.views.heads_of(wal.incarnation()).iter().any(|left| Arc::ptr_eq(left, &head)) {
+                        return Err(Error::Overtaken { incarnation: wal.incarnation() });
+                    }
+                }
             }
             drop(head);
             self.freed.notify_waiters();

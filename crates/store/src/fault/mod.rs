@@ -89,6 +89,11 @@ impl FaultStore {
         self.world.trace()
     }
 
+    /// Whether more requests came than the store answers: somebody asks without end.
+    pub fn is_exhausted(&self) -> bool {
+        self.world.is_exhausted()
+    }
+
     /// How many faults of each kind were injected, by name, sorted.
     pub fn injected(&self) -> Vec<(&'static str, u64)> {
         self.world.injected()

@@ -19,10 +19,7 @@ use object_store::{
 use super::FaultStore;
 use super::plan::{Fault, Op};
 use super::upload::FaultUpload;
-use super::world::Fate;
-
-/// Longer than any deadline.
-const NEVER: Duration = Duration::from_secs(24 * 3_600);
+use super::world::{Fate, NEVER};
 
 impl FaultStore {
     /// Throws the dice for a request and lets it travel to the store; errors happen on the way.

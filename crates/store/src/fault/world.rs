@@ -14,6 +14,11 @@ use sandur_base::{Env, Task};
 
 use super::plan::{Fault, FaultPlan, Op};
 
+/// Most requests that are answered: whoever asks without a pause must wait at last, so that simulated
+/// time goes on and the deadline of the run shows the loop.
+const REQUESTS_MAX: u64 = 200_000;
+/// Longer than any deadline.
+pub(super) const NEVER: Duration = Duration::from_secs(24 * 3_600);
 /// Most lines that a trace keeps.
 const TRACE_MAX: usize = 1_000_000;
 /// Most deleted objects that stale listings remember.
@@ -35,6 +40,7 @@ struct State {
     scripts: VecDeque<(Op, String, Fault)>,
     trace: Vec<String>,
     injected: BTreeMap<&'static str, u64>,
+    requests: u64,
     /// When each object was written: monotonic, and wall clock in milliseconds.
     written: HashMap<Path, (Duration, i64)>,
     deleted: VecDeque<(Duration, ObjectMeta)>,
@@ -61,6 +67,7 @@ impl World {
             scripts: VecDeque::new(),
             trace: Vec::new(),
             injected: BTreeMap::new(),
+            requests: 0,
             written: HashMap::new(),
             deleted: VecDeque::new(),
             late: Vec::new(),
@@ -92,6 +99,11 @@ impl World {
         self.state().trace.clone()
     }
 
+    /// Whether more requests came than are answered.
+    pub fn is_exhausted(&self) -> bool {
+        self.state().requests > REQUESTS_MAX
+    }
+
     pub fn injected(&self) -> Vec<(&'static str, u64)> {
         self.state().injected.iter().map(|(name, count)| (*name, *count)).collect()
     }
@@ -120,7 +132,11 @@ impl World {
     /// Decides what happens to a request, and notes it. Only scripted faults when it is spared.
     pub fn decide(&self, client: &str, op: Op, path: &str, is_spared: bool) -> Fate {
         let now = self.env.monotonic();
-        let fate = self.state().throw(now, op, path, is_spared);
+        let mut fate = self.state().throw(now, op, path, is_spared);
+        if self.state().count_request() {
+            fate.before = NEVER;
+            return fate;
+        }
         let fault = fate.fault.map_or("", Fault::name);
         self.note(format_args!("{client}{} {path} {fault}", op.name()));
         fate
@@ -200,6 +216,12 @@ impl World {
 }
 
 impl State {
+    /// Counts a request; whether there were too many.
+    fn count_request(&mut self) -> bool {
+        self.requests += 1;
+        self.requests > REQUESTS_MAX
+    }
+
     fn chance(&self, probability: f64) -> bool {
         self.uniform() < probability
     }
