@@ -2,8 +2,8 @@
 //!
 //! Method: four pushers write numbered lines and note which requests were acknowledged; the server is
 //! killed at random moments and started again; requests without an answer are sent again, as agents
-//! do. After every few kills the newest lines are counted, now and then and at the end all of them. `SANDUR_CRASH_KILLS` (25) sets the
-//! number of kills per store, `SANDUR_CRASH_SEED` repeats a run.
+//! do. After every few kills the newest lines are counted, now and then and at the end all of them.
+//! `SANDUR_CRASH_KILLS` (25) sets the number of kills per store, `SANDUR_CRASH_SEED` repeats a run.
 
 #![allow(clippy::disallowed_methods, clippy::unwrap_used)] // a process test: real time, real threads
 
