@@ -93,7 +93,7 @@ pub struct Merger {
     merged: VecDeque<Pending>,
     moved: VecDeque<PageRef>,
     cursors: Vec<Option<Cursor>>,
-    heap: BinaryHeap<Reverse<(u32, i64, usize)>>,
+    heap: BinaryHeap<Reverse<(u32, i64, usize, usize)>>,
     seen: Seen,
     supplied: Option<PageBytes>,
     handed_bytes: u64,
@@ -219,7 +219,7 @@ impl Merger {
     /// The next page to be merged, when its rows may come before those that are open.
     fn page_due(&self) -> Option<PageRef> {
         let next = self.merged.front()?;
-        let due = self.heap.peek().is_none_or(|Reverse((s, t, _))| (next.stream, next.first) <= (*s, *t));
+        let due = self.heap.peek().is_none_or(|Reverse((s, t, ..))| (next.stream, next.first) <= (*s, *t));
         due.then_some(next.page)
     }
 
@@ -249,7 +249,7 @@ impl Merger {
             self.cursors.len() - 1
         });
         if let Some((stream, timestamp)) = cursor.key() {
-            self.heap.push(Reverse((stream, timestamp, slot)));
+            self.heap.push(Reverse((stream, timestamp, cursor.input, slot)));
             self.cursors[slot] = Some(cursor);
         }
         Ok(())
@@ -257,14 +257,14 @@ impl Merger {
 
     /// Writes the first of all open rows, unless it was written before.
     fn write_row(&mut self) -> Result<(), Error> {
-        let Some(Reverse((stream, timestamp, slot))) = self.heap.pop() else { return Ok(()) };
+        let Some(Reverse((stream, timestamp, input, slot))) = self.heap.pop() else { return Ok(()) };
         let alike = |key: Option<(u32, i64)>| key == Some((stream, timestamp));
         let cursor = self.cursors[slot].as_mut().expect("the heap names open cursors");
         let row = cursor.row;
         cursor.advance();
         let next = cursor.key();
         let among_equals = alike(next)
-            || alike(self.heap.peek().map(|Reverse((s, t, _))| (*s, *t)))
+            || alike(self.heap.peek().map(|Reverse((s, t, ..))| (*s, *t)))
             || self.seen.is_at(stream, timestamp);
         let line = cursor.lines.line(row);
         let fresh =
@@ -280,7 +280,7 @@ impl Merger {
             self.counts.duplicates += 1;
         }
         match next {
-            Some((stream, timestamp)) => self.heap.push(Reverse((stream, timestamp, slot))),
+            Some((stream, timestamp)) => self.heap.push(Reverse((stream, timestamp, input, slot))),
             None => self.cursors[slot] = None,
         }
         Ok(())

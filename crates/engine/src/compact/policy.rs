@@ -5,6 +5,7 @@
 //! merge never crosses a window, so retention can drop whole blocks. Blocks that have reached the
 //! largest size are left alone; a large block is not rewritten for the sake of a few small ones.
 
+use std::cmp::Reverse;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
@@ -113,6 +114,8 @@ fn merge_window(
     if chosen.len() < 2 {
         return None;
     }
+    // Rows of one instant stay in the order in which they came: those of merged blocks came first.
+    chosen.sort_by_key(|b| (Reverse(b.level), b.id));
     Some(Merge { inputs: chosen.iter().map(|b| b.id).collect(), window, level })
 }
 

@@ -9,6 +9,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use roaring::RoaringBitmap;
+use sandur_base::Id;
 use sandur_format::catalog_entry::BlockMeta;
 use sandur_format::log_block::PageEntry;
 use sandur_model::{Level, LogPage, MINUTE_NS, Suspect, TimeRange};
@@ -273,9 +274,10 @@ impl Planner<'_> {
             let (suspects, context) = (Arc::clone(&suspects), self.context.clone());
             Planned::Head(Box::new(SuspectPage { inner, suspects, context }))
         }));
+        // Rows of one instant are answered in the order in which they came, as far as pages tell.
         match selection.order {
-            Order::NewestFirst => plan.pages.sort_by_key(|page| Reverse(page.bounds().1)),
-            Order::OldestFirst => plan.pages.sort_by_key(|page| page.bounds().0),
+            Order::NewestFirst => plan.pages.sort_by_key(|page| Reverse((page.bounds().1, page.age()))),
+            Order::OldestFirst => plan.pages.sort_by_key(|page| (page.bounds().0, page.age())),
             Order::Any => {}
         }
         plan
@@ -325,6 +327,17 @@ fn streams_of_pages(one: &Wanted) -> RoaringBitmap {
 }
 
 impl Planned {
+    /// Smaller for rows that came earlier: merged blocks, fresh blocks by their ids, heads.
+    fn age(&self) -> (Reverse<u8>, Id, u32) {
+        match self {
+            Self::Block(selection, page) => {
+                let meta = &selection.block.meta;
+                (Reverse(meta.level), meta.id, *page)
+            }
+            Self::Head(_) => (Reverse(0), Id(u128::MAX), 0),
+        }
+    }
+
     /// First and last timestamp that the page may hold of what is asked for.
     pub fn bounds(&self) -> (i64, i64) {
         match self {
