@@ -2,8 +2,8 @@
 //!
 //! Keywords are case-insensitive and reserved everywhere; names of functions are keywords only where a
 //! call follows: before `(`, or before `by (` and `without (`. `#` and `//` begin a comment to the end of
-//! the line. A text that cannot be a token becomes a [`Kind::Broken`] token, so that an earlier syntax
-//! error is reported first.
+//! the line, `/*` one to `*/`. A text that cannot be a token becomes a [`Kind::Broken`] token, so that an
+//! earlier syntax error is reported first.
 
 use crate::error::ParseError;
 use crate::units::{parse_bytes, parse_prometheus_duration, parse_query_duration};
@@ -44,7 +44,7 @@ pub struct Token {
     pub text: String,
     /// Nanoseconds of durations and ranges, bytes of sizes.
     pub value: i64,
-    /// One-based line.
+    /// One-based line; 0 where Loki's messages have no line.
     pub line: usize,
     /// One-based column in characters.
     pub column: usize,
@@ -179,7 +179,10 @@ impl<'a> Lexer<'a> {
 
     fn run(&mut self) {
         loop {
-            self.skip_blank();
+            if let Err((start, reason)) = self.skip_blank() {
+                self.push(Kind::Broken, reason, 0, start);
+                return;
+            }
             let Some(first) = self.rest().chars().next() else {
                 self.push(Kind::End, String::new(), 0, self.at);
                 return;
@@ -188,6 +191,7 @@ impl<'a> Lexer<'a> {
             let outcome = match first {
                 '"' => self.quoted(start),
                 '`' => self.raw(start),
+                '\'' => self.character(start),
                 '[' => self.range(start),
                 c if c.is_ascii_digit() => self.number(start),
                 '.' if self.rest()[1..].starts_with(|c: char| c.is_ascii_digit()) => self.number(start),
@@ -207,23 +211,41 @@ impl<'a> Lexer<'a> {
 
     fn push(&mut self, kind: Kind, text: String, value: i64, start: usize) {
         let column = self.text[self.line_start..start].chars().count() + 1;
-        self.tokens.push(Token { kind, text, value, line: self.line, column });
+        // Loki's scanner forgets the line of what it takes rune by rune, and its users know the messages.
+        let is_lineless = match kind {
+            Kind::Range | Kind::Duration | Kind::Bytes | Kind::Flag => true,
+            Kind::Broken => self.text[start..].starts_with('['),
+            Kind::Word(word) => word.len() == 2 && !word.as_bytes()[0].is_ascii_alphabetic(),
+            _ => false,
+        };
+        let line = if is_lineless { 0 } else { self.line };
+        self.tokens.push(Token { kind, text, value, line, column });
     }
 
-    fn skip_blank(&mut self) {
+    /// Skips blanks and comments; fails at a comment that does not end.
+    fn skip_blank(&mut self) -> Result<(), (usize, String)> {
         loop {
             let rest = self.rest();
             let trimmed = rest.trim_start_matches(|c: char| c.is_whitespace());
-            for (n, _) in rest[..rest.len() - trimmed.len()].match_indices('\n') {
-                self.line += 1;
-                self.line_start = self.at + n + 1;
+            self.pass(rest.len() - trimmed.len());
+            if let Some(inside) = trimmed.strip_prefix("/*") {
+                let end = inside.find("*/").ok_or((self.at, "comment not terminated".to_owned()))?;
+                self.pass(end + 4);
+            } else if trimmed.starts_with('#') || trimmed.starts_with("//") {
+                self.at += trimmed.find('\n').unwrap_or(trimmed.len());
+            } else {
+                return Ok(());
             }
-            self.at += rest.len() - trimmed.len();
-            if !trimmed.starts_with('#') && !trimmed.starts_with("//") {
-                return;
-            }
-            self.at += trimmed.find('\n').unwrap_or(trimmed.len());
         }
+    }
+
+    /// Goes on by so many bytes, which may hold ends of lines.
+    fn pass(&mut self, length: usize) {
+        for (n, _) in self.rest()[..length].match_indices('\n') {
+            self.line += 1;
+            self.line_start = self.at + n + 1;
+        }
+        self.at += length;
     }
 
     fn quoted(&mut self, start: usize) -> Result<(), String> {
@@ -253,6 +275,29 @@ impl<'a> Lexer<'a> {
             self.line_start = start + 1 + n + 1;
         }
         self.at = start + 1 + end + 1;
+        Ok(())
+    }
+
+    /// A character literal of Go: no word of the language, but its errors are the first that are seen.
+    fn character(&mut self, start: usize) -> Result<(), String> {
+        let mut chars = self.text[start + 1..].char_indices();
+        let mut count = 0;
+        loop {
+            match chars.next() {
+                None | Some((_, '\n')) => return Err("literal not terminated".to_owned()),
+                Some((n, '\'')) => {
+                    self.at = start + 1 + n + 1;
+                    break;
+                }
+                Some((_, '\\')) => _ = chars.next(),
+                Some(_) => {}
+            }
+            count += 1;
+        }
+        if count != 1 {
+            return Err("invalid char literal".to_owned());
+        }
+        self.push(Kind::Identifier, self.text[start..self.at].to_owned(), 0, start);
         Ok(())
     }
 

@@ -100,7 +100,7 @@ async fn answer(
     match parse(&request.query)? {
         Expr::Log(log) => {
             let scan = log_scan::LogScan {
-                pipeline: pipeline::Pipeline::new(&log, None),
+                pipeline: pipeline::Pipeline::new(&log, None).begun_at(context.env().now_ns()),
                 range: request::log_range(request, limits)?,
                 direction: request.direction,
                 limit: request.limit as usize,

@@ -25,6 +25,8 @@ pub struct Pipeline {
     pub stages: Vec<Arc<dyn StageNode>>,
     /// Labels that the query can use; `None` is any.
     pub wanted: Option<Vec<String>>,
+    /// When the query began, in nanoseconds since the epoch; `None`: templates take each row's own time.
+    pub now_ns: Option<i64>,
 }
 
 impl Pipeline {
@@ -46,7 +48,13 @@ impl Pipeline {
                 }
             }
         }
-        Self { matchers: log.matchers.clone(), filters, stages, wanted }
+        Self { matchers: log.matchers.clone(), filters, stages, wanted, now_ns: None }
+    }
+
+    /// The same for a query that began at this time.
+    pub fn begun_at(mut self, now_ns: i64) -> Self {
+        self.now_ns = Some(now_ns);
+        self
     }
 
     /// Whether lines are needed to tell what passes.
@@ -78,7 +86,9 @@ impl Pipeline {
         };
         let stages = self.stages.iter().map(|stage| stage.start(&mut names)).collect();
         let filter = PageFilter::new(self.filters.iter().cloned());
-        Worker { filter, stages, wanted, scratch: Scratch::new(names), rows: Vec::new(), names_memory: None }
+        let mut scratch = Scratch::new(names);
+        scratch.now_ns = self.now_ns;
+        Worker { filter, stages, wanted, scratch, rows: Vec::new(), names_memory: None }
     }
 }
 

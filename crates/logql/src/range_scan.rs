@@ -137,6 +137,7 @@ fn keep_of(own: Option<&Grouping>, outer: Option<&Grouping>) -> Keep {
 
 /// Runs the aggregation; the series in no order, with the memory that they are reserved under.
 pub async fn run(source: &dyn Source, context: &QueryContext, scan: RangeScan) -> Result<Matrix, Error> {
+    let scan = RangeScan { pipeline: scan.pipeline.begun_at(context.env().now_ns()), ..scan };
     let selection = scan.selection();
     if selection.range.is_empty() || scan.windows.steps() == 0 {
         return Ok(Matrix::new(scan.windows.steps()));

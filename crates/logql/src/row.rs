@@ -97,6 +97,8 @@ pub struct Scratch {
     line: Vec<u8>,
     hidden: Vec<NameId>,
     details: String,
+    /// When the query began, in nanoseconds since the epoch; `None`: each row's own time.
+    pub now_ns: Option<i64>,
     /// Free for stages to use between rows; empty or garbage at the start of each use.
     pub spare: Vec<u8>,
     /// Like `spare`, for nested names.
@@ -113,6 +115,7 @@ impl Scratch {
             line: Vec::new(),
             hidden: Vec::new(),
             details: String::new(),
+            now_ns: None,
             spare: Vec::new(),
             path: Vec::new(),
         }

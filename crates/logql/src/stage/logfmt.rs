@@ -175,7 +175,14 @@ impl Named {
         let by_key = self.labels.iter().find(|label| label.key == self.key);
         if let Some(label) = by_key.or_else(|| self.labels.iter().find(|label| label.name == self.key)) {
             let name = row.free_name(label.id);
-            row.set_with(name, |text| pair.append_value(text));
+            row.set_with(name, |text| {
+                let start = text.len();
+                pair.append_value(text);
+                // Where all pairs are taken, bytes that are not UTF-8 become blanks; here nothing is left.
+                if std::str::from_utf8(&text[start..]).is_err() {
+                    text.truncate(start);
+                }
+            });
         }
     }
 }

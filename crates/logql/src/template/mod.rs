@@ -3,6 +3,7 @@
 //! `parse` makes a tree of it once; `run` walks the tree for a row. A field that the row does not have is
 //! the empty string. Output and loops are bounded: see [`run`].
 
+mod blocks;
 mod functions;
 mod parse;
 mod run;
@@ -14,12 +15,13 @@ pub use run::Runner;
 use std::fmt;
 use std::sync::Arc;
 
-use parse::Node;
+use parse::{Blocks, Node};
 
 /// A template.
 #[derive(Clone)]
 pub struct Template {
     nodes: Vec<Node>,
+    blocks: Blocks,
     /// What error messages call it, and its text.
     name: &'static str,
     text: Arc<str>,
@@ -34,14 +36,21 @@ impl fmt::Debug for Template {
 impl Template {
     /// Reads a template; the error is worded as Go does it.
     pub fn parse(text: &str, name: &'static str) -> Result<Self, String> {
-        let nodes = parse::parse(text)
+        let (nodes, blocks) = parse::parse(text)
             .map_err(|error| format!("template: {name}:{}: {}", error.line, error.reason))?;
-        Ok(Self { nodes, name, text: text.into() })
+        Ok(Self { nodes, blocks, name, text: text.into() })
     }
 
     /// Names of the labels that it looks at; `None` when it may look at any.
     pub fn fields(&self) -> Option<Vec<String>> {
         let mut fields = Vec::new();
-        parse::fields(&self.nodes, &mut fields).then_some(fields)
+        self.add_fields(&mut fields).then_some(fields)
+    }
+
+    /// Adds the names of the labels that it looks at; false when it may look at any.
+    fn add_fields(&self, out: &mut Vec<String>) -> bool {
+        // A block may get the labels as its `.`; its fields are then labels.
+        let lists = std::iter::once(&self.nodes).chain(self.blocks.values());
+        lists.fold(true, |named, nodes| parse::fields(nodes, out) && named)
     }
 }

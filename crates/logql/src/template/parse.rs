@@ -1,4 +1,6 @@
-//! Text to a tree of nodes.
+//! Text to a tree of nodes, and the blocks that `define` and `block` name.
+
+use std::collections::BTreeMap;
 
 use super::functions::{self, Function};
 use super::value::Value;
@@ -21,9 +23,14 @@ pub enum Node {
     If(Branch),
     With(Branch),
     Range(Branch),
+    /// Runs the block of this name with the pipeline's value as its `.`.
+    Block(String, Option<Pipeline>, Place),
     Break,
     Continue,
 }
+
+/// Blocks by their names.
+pub type Blocks = BTreeMap<String, Vec<Node>>;
 
 #[derive(Clone)]
 pub struct Branch {
@@ -73,19 +80,29 @@ pub enum Operand {
 
 /// Adds the names of the labels that the nodes look at; false when they may look at any.
 pub fn fields(nodes: &[Node], out: &mut Vec<String>) -> bool {
-    nodes.iter().all(|node| match node {
-        Node::Text(_) | Node::Break | Node::Continue => true,
-        Node::Action(pipeline) => pipeline_fields(pipeline, out),
+    // Nothing is left out after the first that may look at any: the others have to be known all the same.
+    nodes.iter().fold(true, |all, node| node_fields(node, out) && all)
+}
+
+fn node_fields(node: &Node, out: &mut Vec<String>) -> bool {
+    match node {
+        Node::Text(_) | Node::Break | Node::Continue | Node::Block(_, None, _) => true,
+        Node::Action(pipeline) | Node::Block(_, Some(pipeline), _) => pipeline_fields(pipeline, out),
         Node::If(branch) | Node::With(branch) | Node::Range(branch) => {
-            pipeline_fields(&branch.pipeline, out)
-                && fields(&branch.then, out)
-                && fields(&branch.otherwise, out)
+            let of_pipeline = pipeline_fields(&branch.pipeline, out);
+            let of_then = fields(&branch.then, out);
+            fields(&branch.otherwise, out) && of_then && of_pipeline
         }
-    })
+    }
 }
 
 fn pipeline_fields(pipeline: &Pipeline, out: &mut Vec<String>) -> bool {
-    pipeline.commands.iter().flat_map(|c| &c.operands).all(|operand| match operand {
+    let operands = pipeline.commands.iter().flat_map(|c| &c.operands);
+    operands.fold(true, |all, operand| operand_fields(operand, out) && all)
+}
+
+fn operand_fields(operand: &Operand, out: &mut Vec<String>) -> bool {
+    match operand {
         Operand::Dot => false,
         Operand::Field(path, _) => {
             out.extend(path.first().cloned());
@@ -97,39 +114,42 @@ fn pipeline_fields(pipeline: &Pipeline, out: &mut Vec<String>) -> bool {
         }
         Operand::Variable(..) | Operand::Literal(_) | Operand::Function(_) => true,
         Operand::Group(pipeline, _) => pipeline_fields(pipeline, out),
-    })
+    }
 }
 
 /// Reads a template.
-pub fn parse(text: &str) -> Result<Vec<Node>, Failure> {
-    let mut parser = Parser { text, at: 0, depth: 0, trim: false, variables: vec![String::new()], loops: 0 };
+pub fn parse(text: &str) -> Result<(Vec<Node>, Blocks), Failure> {
+    let variables = vec![String::new()];
+    let blocks = Blocks::new();
+    let mut parser = Parser { text, at: 0, depth: 0, trim: false, variables, loops: 0, blocks };
     let (nodes, end) = parser.nodes()?;
     match end {
-        End::Text => Ok(nodes),
+        End::Text => Ok((nodes, parser.blocks)),
         End::Block => Err(parser.fail("unexpected {{end}}")),
         End::Else(_) => Err(parser.fail("unexpected {{else}}")),
     }
 }
 
 /// What ended a list of nodes.
-enum End {
+pub(super) enum End {
     Text,
     Block,
     Else(Option<&'static str>),
 }
 
-struct Parser<'a> {
-    text: &'a str,
-    at: usize,
-    depth: usize,
+pub(super) struct Parser<'a> {
+    pub(super) text: &'a str,
+    pub(super) at: usize,
+    pub(super) depth: usize,
     /// The last action ended with `-}}`.
     trim: bool,
-    variables: Vec<String>,
-    loops: usize,
+    pub(super) variables: Vec<String>,
+    pub(super) loops: usize,
+    pub(super) blocks: Blocks,
 }
 
 #[derive(Clone, Debug, PartialEq)]
-enum Token<'a> {
+pub(super) enum Token<'a> {
     Word(&'a str),
     Field(&'a str),
     Variable(&'a str),
@@ -146,7 +166,7 @@ enum Token<'a> {
 }
 
 impl<'a> Parser<'a> {
-    fn fail(&self, reason: impl Into<String>) -> Failure {
+    pub(super) fn fail(&self, reason: impl Into<String>) -> Failure {
         let line = self.text[..self.at.min(self.text.len())].matches('\n').count() + 1;
         Failure { line, reason: reason.into() }
     }
@@ -155,7 +175,7 @@ impl<'a> Parser<'a> {
         &self.text[self.at..]
     }
 
-    fn nodes(&mut self) -> Result<(Vec<Node>, End), Failure> {
+    pub(super) fn nodes(&mut self) -> Result<(Vec<Node>, End), Failure> {
         self.depth += 1;
         if self.depth > DEPTH_MAX {
             return Err(self.fail(format!("nested too deeply: at most {DEPTH_MAX} levels")));
@@ -188,6 +208,7 @@ impl<'a> Parser<'a> {
             }
             match self.action()? {
                 Step::Node(node) => nodes.push(node),
+                Step::Nothing => {}
                 Step::End(end) => break end,
             }
         };
@@ -207,7 +228,7 @@ impl<'a> Parser<'a> {
     }
 
     /// The end of an action.
-    fn close(&mut self) -> Result<(), Failure> {
+    pub(super) fn close(&mut self) -> Result<(), Failure> {
         let rest = self.rest();
         let trimmed = rest.trim_start();
         if let Some(after) = trimmed.strip_prefix("-}}").filter(|_| trimmed.len() < rest.len()) {
@@ -265,7 +286,9 @@ impl<'a> Parser<'a> {
                 self.close()?;
                 Ok(Step::Node(if word == "break" { Node::Break } else { Node::Continue }))
             }
-            "define" | "template" | "block" => Err(self.fail(format!("{{{{{word}}}}} is not supported"))),
+            "define" => self.define(),
+            "template" => Ok(Step::Node(self.call_block(before)?)),
+            "block" => self.block(before),
             _ => {
                 self.at = before;
                 let pipeline = self.pipeline("command", false)?;
@@ -297,7 +320,7 @@ impl<'a> Parser<'a> {
         Ok(Branch { pipeline, then, otherwise })
     }
 
-    fn pipeline(&mut self, context: &str, ranging: bool) -> Result<Pipeline, Failure> {
+    pub(super) fn pipeline(&mut self, context: &str, ranging: bool) -> Result<Pipeline, Failure> {
         let mut pipeline = Pipeline { variables: Vec::new(), declares: false, commands: Vec::new() };
         self.declaration(&mut pipeline, ranging)?;
         loop {
@@ -364,6 +387,15 @@ impl<'a> Parser<'a> {
                     "true" | "false" => Operand::Literal(Value::Bool(word == "true")),
                     "nil" => Operand::Literal(Value::Nil),
                     _ => match functions::find(word) {
+                        Some(function) if self.rest().starts_with('.') => {
+                            let place = Place { start, end: self.at, at: start };
+                            let command = Command { operands: vec![Operand::Function(function)], place };
+                            let (variables, commands) = (Vec::new(), vec![command]);
+                            let call = Pipeline { variables, declares: false, commands };
+                            let mut path = Vec::new();
+                            self.more_fields(&mut path);
+                            Operand::Group(Box::new(call), path)
+                        }
                         Some(function) => Operand::Function(function),
                         None => {
                             return Err(
@@ -425,12 +457,12 @@ impl<'a> Parser<'a> {
         }
     }
 
-    fn skip_space(&mut self) {
+    pub(super) fn skip_space(&mut self) {
         self.at += self.rest().len() - self.rest().trim_start().len();
     }
 
     /// The next token of an action; closing braces are [`Token::End`] and are not taken.
-    fn token(&mut self) -> Result<Token<'a>, Failure> {
+    pub(super) fn token(&mut self) -> Result<Token<'a>, Failure> {
         let rest = self.rest();
         let Some(first) = rest.chars().next() else { return Err(self.fail("unclosed action")) };
         let (token, length) = match first {
@@ -512,8 +544,10 @@ impl<'a> Parser<'a> {
     }
 }
 
-enum Step {
+pub(super) enum Step {
     Node(Node),
+    /// Something that leaves no node.
+    Nothing,
     End(End),
 }
 

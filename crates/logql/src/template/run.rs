@@ -9,7 +9,7 @@ use crate::names::NameId;
 use crate::row::{ERROR, ERROR_DETAILS, Row};
 
 use super::Template;
-use super::functions::{Function, Site};
+use super::functions::{Function, RegexCache, Site, time_method};
 use super::parse::{Branch, Command, Node, Operand, Pipeline, Place};
 use super::value::Value;
 
@@ -17,6 +17,8 @@ use super::value::Value;
 const OUTPUT_BYTES_MAX: usize = 1 << 20;
 /// Most steps of a row.
 const STEPS_MAX: usize = 100_000;
+/// Deepest nesting of blocks that run blocks: bounds the stack.
+const BLOCKS_MAX: usize = 50;
 
 /// A template that runs in one worker.
 pub struct Runner {
@@ -25,6 +27,8 @@ pub struct Runner {
     simple: Option<NameId>,
     /// Names of fields and their numbers.
     fields: Vec<(String, NameId)>,
+    /// Regexes that the template's functions have used.
+    regexes: RegexCache,
 }
 
 enum Flow {
@@ -44,13 +48,18 @@ struct State<'r, 'p> {
     variables: Vec<(String, Value)>,
     /// The value of `.` inside `with` and `range`; `None` is the row's labels.
     dot: Option<Value>,
+    /// The value of `$`, which differs inside of blocks; `None` is the row's labels.
+    root: Option<Value>,
+    /// Blocks that run within each other.
+    blocks: usize,
+    regexes: &'r RegexCache,
 }
 
 impl Runner {
     /// Prepares a template.
     pub fn new(template: &Template, names: &mut crate::names::Names) -> Self {
         let mut list = Vec::new();
-        super::parse::fields(&template.nodes, &mut list);
+        template.add_fields(&mut list);
         list.sort();
         list.dedup();
         let fields: Vec<(String, NameId)> =
@@ -65,7 +74,7 @@ impl Runner {
             },
             _ => None,
         };
-        Self { template: template.clone(), simple, fields }
+        Self { template: template.clone(), simple, fields, regexes: RegexCache::default() }
     }
 
     /// Appends the template's output for the row, whose line is `line`.
@@ -77,8 +86,20 @@ impl Runner {
         let start = out.len();
         let fields = &self.fields;
         let template = &self.template;
-        let (steps, variables, dot) = (0, Vec::new(), None);
-        let mut state = State { row, template, fields, line, out, start, steps, variables, dot };
+        let mut state = State {
+            row,
+            template,
+            fields,
+            line,
+            out,
+            start,
+            steps: 0,
+            variables: Vec::new(),
+            dot: None,
+            root: None,
+            blocks: 0,
+            regexes: &self.regexes,
+        };
         match state.nodes(&template.nodes) {
             Ok(_) => Ok(()),
             Err(reason) => {
@@ -112,6 +133,11 @@ impl State<'_, '_> {
                 Node::With(branch) => self.conditional(branch, true)?,
                 Node::Range(branch) => {
                     self.range(branch)?;
+                    Flow::Next
+                }
+                Node::Block(name, pipeline, place) => {
+                    let outcome = self.block(name, pipeline.as_ref());
+                    outcome.map_err(|reason| self.placed(*place, reason))?;
                     Flow::Next
                 }
                 Node::Break => Flow::Break,
@@ -197,6 +223,29 @@ impl State<'_, '_> {
         Ok(())
     }
 
+    fn block(&mut self, name: &str, pipeline: Option<&Pipeline>) -> Result<(), String> {
+        let template = self.template;
+        let Some(nodes) = template.blocks.get(name) else {
+            return Err(format!("template {} not defined", crate::units::quote(name)));
+        };
+        if self.blocks >= BLOCKS_MAX {
+            return Err(format!("exceeded maximum template depth ({BLOCKS_MAX})"));
+        }
+        // `.` and `$` of the labels themselves are handed on without making a map of them.
+        let dot = match pipeline {
+            None => Some(Value::Nil),
+            Some(pipeline) if is_labels(pipeline, self.dot.is_none(), self.root.is_none()) => None,
+            Some(pipeline) => Some(self.pipeline(pipeline)?),
+        };
+        let outside = (self.dot.take(), self.root.take(), std::mem::take(&mut self.variables));
+        (self.dot, self.root) = (dot.clone(), dot);
+        self.blocks += 1;
+        let outcome = self.nodes(nodes);
+        self.blocks -= 1;
+        (self.dot, self.root, self.variables) = outside;
+        outcome.map(|_| ())
+    }
+
     fn set(&mut self, name: &str, value: Value, declare: bool) {
         if !declare && let Some(slot) = self.variables.iter_mut().rev().find(|(n, _)| n == name) {
             slot.1 = value;
@@ -243,11 +292,28 @@ impl State<'_, '_> {
     fn evaluate(&mut self, command: &Command, passed: Option<Value>) -> Result<Value, String> {
         let Operand::Function(function) = &command.operands[0] else {
             if command.operands.len() > 1 {
-                return Err("can't give argument to non-function".to_owned());
+                return self.method_call(&command.operands[0], &command.operands[1..]);
             }
             return self.operand(&command.operands[0]);
         };
         self.call(function, &command.operands[1..], passed)
+    }
+
+    /// `x.Method argument..`
+    fn method_call(&mut self, target: &Operand, operands: &[Operand]) -> Result<Value, String> {
+        let mut target = target.clone();
+        let method = match &mut target {
+            Operand::Field(path, _) if path.len() > 1 => path.pop(),
+            Operand::Variable(_, path, _) | Operand::Group(_, path) => path.pop(),
+            _ => None,
+        };
+        let Some(method) = method else { return Err("can't give argument to non-function".to_owned()) };
+        let value = self.operand(&target)?;
+        let arguments = operands.iter().map(|o| self.operand(o)).collect::<Result<Vec<_>, _>>()?;
+        match value {
+            Value::Time(instant) => time_method(instant, &method, &arguments),
+            _ => Err(format!("{method} has arguments but cannot be invoked as function")),
+        }
     }
 
     fn call(
@@ -281,7 +347,8 @@ impl State<'_, '_> {
                 arguments.len()
             ));
         }
-        let site = Site { line: self.line, timestamp: self.row.timestamp };
+        let now_ns = self.row.scratch.now_ns.unwrap_or(self.row.timestamp);
+        let site = Site { line: self.line, timestamp: self.row.timestamp, now_ns, regexes: self.regexes };
         (function.call)(&site, arguments)
             .map_err(|reason| format!("error calling {}: {reason}", function.name))
     }
@@ -297,12 +364,13 @@ impl State<'_, '_> {
                 };
                 found.map_err(|reason| self.placed(*place, reason))
             }
-            Operand::Variable(name, path, _) if name.is_empty() => {
-                if path.is_empty() {
-                    Ok(self.all_labels())
-                } else {
-                    self.label_path(path)
-                }
+            Operand::Variable(name, path, place) if name.is_empty() => {
+                let found = match (self.root.clone(), path.is_empty()) {
+                    (Some(root), _) => fields_of(root, path),
+                    (None, true) => Ok(self.all_labels()),
+                    (None, false) => self.label_path(path),
+                };
+                found.map_err(|reason| self.placed(*place, reason))
             }
             Operand::Variable(name, path, place) => {
                 let found = self.variables.iter().rev().find(|(n, _)| n == name);
@@ -341,9 +409,20 @@ impl State<'_, '_> {
     }
 }
 
+/// Whether a block gets the labels as they are: `.` or `$` where these are the labels.
+fn is_labels(pipeline: &Pipeline, dot_is_labels: bool, root_is_labels: bool) -> bool {
+    let ([], [command]) = (&*pipeline.variables, &*pipeline.commands) else { return false };
+    match &*command.operands {
+        [Operand::Dot] => dot_is_labels,
+        [Operand::Variable(name, path, _)] => name.is_empty() && path.is_empty() && root_is_labels,
+        _ => false,
+    }
+}
+
 fn fields_of(mut value: Value, path: &[String]) -> Result<Value, String> {
     for name in path {
         value = match value {
+            Value::Time(instant) => time_method(instant, name, &[])?,
             Value::Map(mut map) => map.remove(name).unwrap_or(Value::Nil),
             Value::Nil => Value::Nil,
             other => return Err(format!("can't evaluate field {name} in type {}", other.type_name())),

@@ -65,7 +65,7 @@ fn command() -> Command {
 }
 
 fn docs_command() -> Command {
-    let page = Arg::new("page").value_parser(["options", "http-api"]).required(true);
+    let page = Arg::new("page").value_parser(["options", "http-api", "logql"]).required(true);
     Command::new("docs").about("Print a generated page of the documentation").hide(true).arg(page)
 }
 
@@ -81,6 +81,7 @@ async fn dispatch(matches: &ArgMatches) -> Result<ExitCode, Failed> {
         Some(("demo", m)) => demo::run(m).await,
         Some(("docs", m)) => {
             let page = match m.get_one::<String>("page").map(String::as_str) {
+                Some("logql") => sandur_logql::reference(),
                 Some("http-api") => http::http_api_page(),
                 _ => config::options_page(),
             };

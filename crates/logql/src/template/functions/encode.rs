@@ -34,6 +34,18 @@ pub const TABLE: &[Function] = &[
         call: |_, a| Ok(Value::Text(url_encode(&a[0].to_text()))),
     },
     Function {
+        name: "html",
+        arguments: (0, 99),
+        doc: "The values as text of HTML.",
+        call: |_, a| Ok(Value::Text(html(&joined(&a)))),
+    },
+    Function {
+        name: "js",
+        arguments: (0, 99),
+        doc: "The values as text of a JavaScript string.",
+        call: |_, a| Ok(Value::Text(js(&joined(&a)))),
+    },
+    Function {
         name: "fromJson",
         arguments: (1, 1),
         doc: "The value that the JSON text says; nothing when it is not JSON.",
@@ -108,6 +120,40 @@ fn url_decode(text: &str) -> Result<String, String> {
         at += 1;
     }
     Ok(String::from_utf8_lossy(&out).into_owned())
+}
+
+/// The arguments as one text, as `print` writes them.
+fn joined(arguments: &[Value]) -> String {
+    super::print::print(arguments)
+}
+
+fn html(text: &str) -> String {
+    let mut out = String::with_capacity(text.len());
+    for c in text.chars() {
+        match c {
+            '"' => out.push_str("&#34;"),
+            '\'' => out.push_str("&#39;"),
+            '&' => out.push_str("&amp;"),
+            '<' => out.push_str("&lt;"),
+            '>' => out.push_str("&gt;"),
+            '\0' => out.push('\u{fffd}'),
+            c => out.push(c),
+        }
+    }
+    out
+}
+
+fn js(text: &str) -> String {
+    let mut out = String::with_capacity(text.len());
+    for c in text.chars() {
+        match c {
+            '\\' | '\'' | '"' => out.extend(['\\', c]),
+            '<' | '>' | '&' | '=' => out.push_str(&format!("\\u{:04X}", c as u32)),
+            c if c.is_control() => out.push_str(&format!("\\u{:04X}", c as u32)),
+            c => out.push(c),
+        }
+    }
+    out
 }
 
 fn from_json(text: &str) -> Value {

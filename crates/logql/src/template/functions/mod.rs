@@ -5,12 +5,16 @@ mod compare;
 mod encode;
 mod numbers;
 mod print;
+mod regexes;
 mod text;
 mod time;
+mod time_methods;
 
 use super::value::Value;
 
+pub use regexes::RegexCache;
 pub use time::text as time_text;
+pub use time_methods::call as time_method;
 
 /// Where a function is called.
 pub struct Site<'a> {
@@ -18,6 +22,10 @@ pub struct Site<'a> {
     pub line: &'a [u8],
     /// The row's timestamp, in nanoseconds since the epoch.
     pub timestamp: i64,
+    /// When the query began, in nanoseconds since the epoch.
+    pub now_ns: i64,
+    /// Regexes that were compiled before.
+    pub regexes: &'a RegexCache,
 }
 
 /// A function of templates.

@@ -41,7 +41,7 @@ pub const TABLE: &[Function] = &[
     Function { name: "slice", arguments: (1, 3), doc: "slice text start end.", call: |_, a| slice(&a) },
 ];
 
-fn print(values: &[Value]) -> String {
+pub fn print(values: &[Value]) -> String {
     let mut out = String::new();
     for (n, value) in values.iter().enumerate() {
         let both = n > 0 && !matches!(value, Value::Text(_)) && !matches!(values[n - 1], Value::Text(_));

@@ -1,7 +1,6 @@
 //! Text: case, trimming, cutting, padding, searching, replacing.
 
-use super::{Function, Value, int_argument, text_argument};
-use crate::go_regex::compile_text;
+use super::{Function, Site, Value, int_argument, text_argument};
 
 /// Longest text that a function may make, in bytes.
 const TEXT_BYTES_MAX: usize = 1 << 20;
@@ -13,30 +12,10 @@ pub const TABLE: &[Function] = &[
         doc: "The line.",
         call: |site, _| Ok(Value::Text(String::from_utf8_lossy(site.line).into_owned())),
     },
-    Function {
-        name: "ToLower",
-        arguments: (1, 1),
-        doc: "Lower case.",
-        call: |_, a| one(&a, str::to_lowercase),
-    },
-    Function {
-        name: "ToUpper",
-        arguments: (1, 1),
-        doc: "Upper case.",
-        call: |_, a| one(&a, str::to_uppercase),
-    },
-    Function {
-        name: "lower",
-        arguments: (1, 1),
-        doc: "Lower case.",
-        call: |_, a| one(&a, str::to_lowercase),
-    },
-    Function {
-        name: "upper",
-        arguments: (1, 1),
-        doc: "Upper case.",
-        call: |_, a| one(&a, str::to_uppercase),
-    },
+    Function { name: "ToLower", arguments: (1, 1), doc: "Lower case.", call: |_, a| one(&a, lower) },
+    Function { name: "ToUpper", arguments: (1, 1), doc: "Upper case.", call: |_, a| one(&a, upper) },
+    Function { name: "lower", arguments: (1, 1), doc: "Lower case.", call: |_, a| one(&a, lower) },
+    Function { name: "upper", arguments: (1, 1), doc: "Upper case.", call: |_, a| one(&a, upper) },
     Function {
         name: "title",
         arguments: (1, 1),
@@ -171,22 +150,21 @@ pub const TABLE: &[Function] = &[
         name: "regexReplaceAll",
         arguments: (3, 3),
         doc: "regexReplaceAll regex text replacement: $1 is the first group.",
-        call: |_, a| regex_replace(&a, false),
+        call: |site, a| regex_replace(site, &a, false),
     },
     Function {
         name: "regexReplaceAllLiteral",
         arguments: (3, 3),
         doc: "regexReplaceAllLiteral regex text replacement.",
-        call: |_, a| regex_replace(&a, true),
+        call: |site, a| regex_replace(site, &a, true),
     },
     Function {
         name: "count",
         arguments: (2, 2),
         doc: "count regex text: how often it matches.",
-        call: |_, a| {
-            Ok(Value::Int(
-                compile_text(text_argument(&a[0])?)?.find_iter(text_argument(&a[1])?).count() as i64
-            ))
+        call: |site, a| {
+            let regex = site.regexes.get(text_argument(&a[0])?)?;
+            Ok(Value::Int(regex.find_iter(text_argument(&a[1])?).count() as i64))
         },
     },
 ];
@@ -208,12 +186,27 @@ fn set(
     Ok(Value::Text(f(text_argument(text)?, &characters).to_owned()))
 }
 
+/// Go changes the case of each character for itself: what would become several characters stays.
+fn upper(text: &str) -> String {
+    text.chars().map(upper_char).collect()
+}
+
+fn upper_char(c: char) -> char {
+    let mut upper = c.to_uppercase();
+    if upper.len() == 1 { upper.next().unwrap_or(c) } else { c }
+}
+
+fn lower(text: &str) -> String {
+    // The first of several is the letter, what follows are marks.
+    text.chars().map(|c| c.to_lowercase().next().unwrap_or(c)).collect()
+}
+
 fn title(text: &str) -> String {
     let mut start = true;
     let mut out = String::with_capacity(text.len());
     for c in text.chars() {
         if start {
-            out.extend(c.to_uppercase())
+            out.push(upper_char(c))
         } else {
             out.push(c)
         }
@@ -295,9 +288,9 @@ fn align(arguments: &[Value], left: bool) -> Result<Value, String> {
     Ok(Value::Text(aligned))
 }
 
-fn regex_replace(arguments: &[Value], literal: bool) -> Result<Value, String> {
+fn regex_replace(site: &Site<'_>, arguments: &[Value], literal: bool) -> Result<Value, String> {
     let [pattern, text, replacement] = [0, 1, 2].map(|n| text_argument(&arguments[n]));
-    let (regex, text, replacement) = (compile_text(pattern?)?, text?, replacement?);
+    let (regex, text, replacement) = (site.regexes.get(pattern?)?, text?, replacement?);
     let replaced = if literal {
         regex.replace_all(text, regex::NoExpand(replacement))
     } else {

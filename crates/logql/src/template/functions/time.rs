@@ -17,8 +17,8 @@ pub const TABLE: &[Function] = &[
     Function {
         name: "now",
         arguments: (0, 0),
-        doc: "The row's time: a query has no other clock.",
-        call: |site, _| Ok(Value::Time(Instant::utc(site.timestamp))),
+        doc: "The time at which the query began.",
+        call: |site, _| Ok(Value::Time(Instant::utc(site.now_ns))),
     },
     Function {
         name: "date",
@@ -64,7 +64,7 @@ pub const TABLE: &[Function] = &[
     },
 ];
 
-const MONTHS: [&str; 12] = [
+pub const MONTHS: [&str; 12] = [
     "January",
     "February",
     "March",
@@ -78,10 +78,10 @@ const MONTHS: [&str; 12] = [
     "November",
     "December",
 ];
-const DAYS: [&str; 7] = ["Sunday", "Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday"];
+pub const DAYS: [&str; 7] = ["Sunday", "Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday"];
 
 /// Seconds from Go's zero time to the epoch, negated.
-const ZERO_SECONDS: i64 = -62_135_596_800;
+pub const ZERO_SECONDS: i64 = -62_135_596_800;
 
 /// Go's `time.Time.String` in UTC.
 pub fn text(instant: Instant) -> String {
@@ -236,7 +236,7 @@ fn parts(layout: &str) -> Vec<Part<'_>> {
     parts
 }
 
-fn civil(instant: Instant) -> DateTime {
+pub fn civil(instant: Instant) -> DateTime {
     if instant.zero {
         return DateTime::constant(1, 1, 1, 0, 0, 0, 0);
     }
@@ -245,7 +245,7 @@ fn civil(instant: Instant) -> DateTime {
 }
 
 /// The instant in Go's layout.
-fn write(instant: Instant, layout: &str) -> String {
+pub fn write(instant: Instant, layout: &str) -> String {
     use std::fmt::Write;
     let t = civil(instant);
     let mut out = String::new();

@@ -1,0 +1,55 @@
+//! Methods of times, as Go's `time.Time` has them: `__timestamp__.Unix`, `$t.Format "15:04"`.
+
+use super::time::{DAYS, MONTHS, ZERO_SECONDS, civil, write};
+use super::{Value, text_argument};
+use crate::template::value::Instant;
+
+/// Calls the method of a time.
+pub fn call(instant: Instant, method: &str, arguments: &[Value]) -> Result<Value, String> {
+    let other = match (method, arguments) {
+        ("Format", [layout]) => return Ok(Value::Text(write(instant, text_argument(layout)?))),
+        ("Before" | "After" | "Equal" | "Compare", [Value::Time(other)]) => {
+            order(instant).cmp(&order(*other))
+        }
+        (_, []) => return plain(instant, method),
+        _ => return Err(format!("wrong number of args for {method}: got {}", arguments.len())),
+    };
+    Ok(match method {
+        "Before" => Value::Bool(other.is_lt()),
+        "After" => Value::Bool(other.is_gt()),
+        "Equal" => Value::Bool(other.is_eq()),
+        _ => Value::Int(other as i64),
+    })
+}
+
+/// Go's zero time lies before any other.
+fn order(instant: Instant) -> (bool, i64) {
+    (!instant.zero, instant.ns)
+}
+
+fn plain(instant: Instant, method: &str) -> Result<Value, String> {
+    let time = civil(instant);
+    let since = |unit: i64| {
+        let seconds = ZERO_SECONDS.saturating_mul(1_000_000_000 / unit);
+        Value::Int(if instant.zero { seconds } else { instant.ns.div_euclid(unit) })
+    };
+    Ok(match method {
+        "Unix" => since(1_000_000_000),
+        "UnixMilli" => since(1_000_000),
+        "UnixMicro" => since(1_000),
+        "UnixNano" => since(1),
+        "Year" => Value::Int(time.year().into()),
+        "Month" => Value::Text(MONTHS[time.month() as usize - 1].to_owned()),
+        "Day" => Value::Int(time.day().into()),
+        "YearDay" => Value::Int(time.day_of_year().into()),
+        "Weekday" => Value::Text(DAYS[time.weekday().to_sunday_zero_offset() as usize].to_owned()),
+        "Hour" => Value::Int(time.hour().into()),
+        "Minute" => Value::Int(time.minute().into()),
+        "Second" => Value::Int(time.second().into()),
+        "Nanosecond" => Value::Int(time.subsec_nanosecond().into()),
+        "UTC" | "Local" => Value::Time(Instant { offset: 0, ..instant }),
+        "IsZero" => Value::Bool(instant.zero),
+        "String" => Value::Text(super::time_text(instant)),
+        _ => return Err(format!("can't evaluate field {method} in type time.Time")),
+    })
+}
