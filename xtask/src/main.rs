@@ -3,6 +3,7 @@
 //! Each command is one file; `COMMANDS` registers them and makes the help. Nothing here is part of
 //! the product, and nothing depends on it.
 
+mod fuzz;
 mod process;
 mod rivals;
 mod s3;
@@ -53,6 +54,18 @@ const COMMANDS: &[Command] = &[
         about: "seeded simulation with faults; one seed repeats one run exactly",
         run: suites::sim,
     },
+    Command {
+        name: "conformance",
+        arguments: "logql PATH...",
+        about: "run query scripts over memory, a head, flushed and compacted blocks",
+        run: suites::conformance,
+    },
+    Command {
+        name: "fuzz",
+        arguments: "[--seconds N] [TARGET...]",
+        about: "fuzz decoders, parsers and codecs (needs cargo-fuzz)",
+        run: fuzz::run,
+    },
 ];
 
 fn main() -> ExitCode {
@@ -84,6 +97,6 @@ fn dispatch(arguments: &[String]) -> Result<()> {
 fn help() {
     println!("cargo xtask <command>\n");
     for command in COMMANDS {
-        println!("  {:<8}{:<28}{}", command.name, command.arguments, command.about);
+        println!("  {:<12}{:<28}{}", command.name, command.arguments, command.about);
     }
 }

@@ -39,6 +39,18 @@ pub fn sim(arguments: &[String]) -> Result<()> {
     run(&mut command)
 }
 
+/// `cargo xtask conformance logql PATH...`: scripts of queries and answers over every kind of storage.
+pub fn conformance(arguments: &[String]) -> Result<()> {
+    let mut command = Command::new(env!("CARGO"));
+    command.current_dir(root()).args(["run", "--quiet", "--package", "sandur-conformance", "--"]);
+    for argument in arguments {
+        // Paths are the caller's, whose directory need not be the root.
+        let absolute = std::path::absolute(argument).ok().filter(|path| path.exists());
+        command.arg(absolute.unwrap_or_else(|| argument.into()));
+    }
+    run(&mut command)
+}
+
 /// `--name value` pairs.
 struct Options<'a>(Vec<(&'a str, &'a str)>);
 

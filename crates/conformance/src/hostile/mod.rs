@@ -1,0 +1,39 @@
+//! Inputs that are meant to hurt: one function per decoder, parser and codec that takes any bytes.
+//!
+//! A target panics when an invariant breaks: a text that is read differently after it was written, memory
+//! that is not given back, a decoded batch that points outside of its arena. `fuzz/` runs the targets under a
+//! fuzzer; `tests/replay.rs` runs them over the inputs that are kept in `fuzz/regressions`.
+
+mod codec;
+mod logql;
+mod otlp;
+mod push;
+mod stages;
+mod template;
+
+/// A target: its name, and what it does with an input.
+pub struct Target {
+    /// Name of the fuzz target and of its directory of kept inputs.
+    pub name: &'static str,
+    /// Runs it.
+    pub run: fn(&[u8]),
+}
+
+/// Every target.
+pub const TARGETS: &[Target] = &[
+    Target { name: "logql", run: logql::run },
+    Target { name: "template", run: template::run },
+    Target { name: "push", run: push::run },
+    Target { name: "otlp", run: otlp::run },
+    Target { name: "stages", run: stages::run },
+    Target { name: "shapes", run: codec::run },
+];
+
+/// Runs the target with this name.
+///
+/// # Panics
+/// When there is none, and when the target finds something.
+pub fn run(name: &str, input: &[u8]) {
+    let target = TARGETS.iter().find(|t| t.name == name);
+    (target.unwrap_or_else(|| panic!("no target '{name}'")).run)(input);
+}

@@ -1,0 +1,51 @@
+//! `cargo xtask conformance logql PATH...`: runs scripts over memory, a head, flushed and compacted blocks.
+//!
+//! Prints a line per script and one for all, then every failure; the exit code is 0 when there is none.
+
+use std::path::Path;
+use std::process::ExitCode;
+
+use sandur_conformance::run::{run_file, scripts};
+use sandur_conformance::world::Place;
+
+fn main() -> ExitCode {
+    let arguments: Vec<String> = std::env::args().skip(1).collect();
+    let outcome = match arguments.split_first() {
+        Some((language, paths)) if language == "logql" && !paths.is_empty() => run(paths),
+        _ => Err("usage: sandur-conformance logql PATH...".to_owned()),
+    };
+    match outcome {
+        Ok(0) => ExitCode::SUCCESS,
+        Ok(_) => ExitCode::FAILURE,
+        Err(error) => {
+            eprintln!("{error}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+/// Gives the number of failures.
+fn run(paths: &[String]) -> Result<usize, String> {
+    let (mut evals, mut failures) = (0, Vec::new());
+    let mut passed = Place::EVERY.map(|place| (place, 0));
+    for path in paths {
+        for file in scripts(Path::new(path))? {
+            let report = run_file(&file, &Place::EVERY)?;
+            println!("{report}");
+            evals += report.evals;
+            for (total, (_, passed)) in passed.iter_mut().zip(&report.passed) {
+                total.1 += passed;
+            }
+            failures.extend(report.failures);
+        }
+    }
+    print!("{:<36} {evals:>5} evals", "total");
+    for (place, passed) in &passed {
+        print!("   {} {passed} of {evals}", place.name());
+    }
+    println!();
+    for failure in &failures {
+        println!("\n{failure}");
+    }
+    Ok(failures.len())
+}

@@ -1,0 +1,56 @@
+//! `cargo xtask fuzz [--seconds N] [TARGET...]`: runs fuzz targets one after the other.
+//!
+//! Inputs that are kept in `fuzz/regressions` are read first; what the fuzzer grows goes to `fuzz/corpus`,
+//! which is not kept. A finding is written to `fuzz/artifacts`: minimise it, fix it, and keep it.
+
+use std::fs;
+use std::process::Command;
+
+use anyhow::{Context, Result, bail};
+
+use crate::process::{require, root, run as run_command};
+
+/// Targets that decode what anybody may send.
+const TARGETS: &[&str] = &["logql", "template", "push", "otlp", "stages", "shapes"];
+
+/// Seconds for each target when nothing else is said.
+const SECONDS: u64 = 60;
+
+/// Memory of a fuzzer in MiB: above it an input is a finding.
+const MEMORY_MB: u64 = 2_048;
+
+/// Runs the named targets, or all.
+pub fn run(arguments: &[String]) -> Result<()> {
+    require("cargo-fuzz", "install it with `cargo install cargo-fuzz`")?;
+    let (mut seconds, mut targets) = (SECONDS, Vec::new());
+    let mut rest = arguments.iter();
+    while let Some(argument) = rest.next() {
+        if argument == "--seconds" {
+            let value = rest.next().context("--seconds needs a number")?;
+            seconds = value.parse().with_context(|| format!("--seconds {value}"))?;
+        } else if TARGETS.contains(&argument.as_str()) {
+            targets.push(argument.as_str());
+        } else {
+            bail!("unknown target '{argument}'; known: {}", TARGETS.join(", "));
+        }
+    }
+    if targets.is_empty() {
+        targets = TARGETS.to_vec();
+    }
+    for target in targets {
+        fuzz(target, seconds)?;
+    }
+    Ok(())
+}
+
+fn fuzz(target: &str, seconds: u64) -> Result<()> {
+    let corpus = root().join("fuzz/corpus").join(target);
+    fs::create_dir_all(&corpus)?;
+    let mut command = Command::new(env!("CARGO"));
+    // Without a sanitizer a stable compiler will do; overflow checks and assertions are on.
+    command.current_dir(root()).args(["fuzz", "run", "--sanitizer", "none", target]).arg(corpus);
+    command.arg(root().join("fuzz/regressions").join(target));
+    command.args(["--", &format!("-max_total_time={seconds}"), &format!("-rss_limit_mb={MEMORY_MB}")]);
+    command.args(["-timeout=10", "-print_final_stats=1", "-max_len=4096"]);
+    run_command(&mut command)
+}
