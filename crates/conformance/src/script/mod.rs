@@ -16,10 +16,10 @@
 //! ```
 //!
 //! Our own additions: `e"…"` wherever a line may stand is a text with escapes (`\n`, `\"`, `\xff`, `\u{e9}`);
-//! `eval aligned` is a range query whose steps are aligned to multiples of the step, as Loki's frontend does
-//! it; `expect fail text:` gives the whole error text; and `eval logs` runs a log query, whose answer is
-//! written row by row: time, labels of the stream, structured metadata, labels made by stages, line. Groups of
-//! labels that are empty may be left out from the right.
+//! `eval aligned` is a range query whose steps are aligned to multiples of the step, as Loki's frontend
+//! does it; `expect fail text:` gives the whole error text; and `eval logs` runs a log query, whose answer is
+//! written row by row: time, labels of the stream, structured metadata, labels made by stages, line.
+//! Groups of labels that are empty may be left out from the right.
 //!
 //! ```text
 //! eval logs from 0s to 60s limit 2 forward {app="a"} |= "line" | label_format x="y"

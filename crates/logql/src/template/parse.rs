@@ -383,27 +383,7 @@ impl<'a> Parser<'a> {
                 (place.start, place.at) = (start, start);
             }
             let operand = match self.token()? {
-                Token::Word(word) => match word {
-                    "true" | "false" => Operand::Literal(Value::Bool(word == "true")),
-                    "nil" => Operand::Literal(Value::Nil),
-                    _ => match functions::find(word) {
-                        Some(function) if self.rest().starts_with('.') => {
-                            let place = Place { start, end: self.at, at: start };
-                            let command = Command { operands: vec![Operand::Function(function)], place };
-                            let (variables, commands) = (Vec::new(), vec![command]);
-                            let call = Pipeline { variables, declares: false, commands };
-                            let mut path = Vec::new();
-                            self.more_fields(&mut path);
-                            Operand::Group(Box::new(call), path)
-                        }
-                        Some(function) => Operand::Function(function),
-                        None => {
-                            return Err(
-                                self.fail(format!("function {} not defined", crate::units::quote(word)))
-                            );
-                        }
-                    },
-                },
+                Token::Word(word) => self.word_operand(word, start)?,
                 Token::Dot => Operand::Dot,
                 Token::Field(name) => {
                     let mut path = vec![name.to_owned()];
@@ -448,6 +428,27 @@ impl<'a> Parser<'a> {
             operands.push(operand);
             place.end = self.at;
         }
+    }
+
+    /// A constant, or a function that ends where the parser stands.
+    fn word_operand(&mut self, word: &str, start: usize) -> Result<Operand, Failure> {
+        match word {
+            "true" | "false" => return Ok(Operand::Literal(Value::Bool(word == "true"))),
+            "nil" => return Ok(Operand::Literal(Value::Nil)),
+            _ => {}
+        }
+        let Some(function) = functions::find(word) else {
+            return Err(self.fail(format!("function {} not defined", crate::units::quote(word))));
+        };
+        if !self.rest().starts_with('.') {
+            return Ok(Operand::Function(function));
+        }
+        let place = Place { start, end: self.at, at: start };
+        let command = Command { operands: vec![Operand::Function(function)], place };
+        let call = Pipeline { variables: Vec::new(), declares: false, commands: vec![command] };
+        let mut path = Vec::new();
+        self.more_fields(&mut path);
+        Ok(Operand::Group(Box::new(call), path))
     }
 
     fn more_fields(&mut self, path: &mut Vec<String>) {
