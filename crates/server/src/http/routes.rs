@@ -31,6 +31,7 @@ pub static ROUTES: &[&Route] = &[
     &rules::discovery::ROUTE,
     &rules::alerts::ROUTE,
     &legacy::query::ROUTE,
+    &legacy::tail::ROUTE,
     &legacy::label_names::ROUTE,
     &legacy::label_values::ROUTE,
     &operations::ready::ROUTE,

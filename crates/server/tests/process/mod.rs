@@ -89,8 +89,13 @@ impl Server {
     }
 
     /// Asks the process to stop and waits for it; gives its exit code.
-    pub fn terminate(mut self) -> Option<i32> {
+    pub fn terminate(self) -> Option<i32> {
         self.signal("TERM");
+        self.wait()
+    }
+
+    /// Waits until the process ends by itself; gives its exit code.
+    pub fn wait(mut self) -> Option<i32> {
         let deadline = Instant::now() + PATIENCE;
         while Instant::now() < deadline {
             if let Some(status) = self.child.try_wait().unwrap() {

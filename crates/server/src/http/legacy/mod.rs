@@ -1,9 +1,10 @@
 //! Paths and shapes of Loki before its version 1, which old agents and scripts still use. One file per
-//! endpoint. Push, series and tail are the same as those of version 1 and stand there.
+//! endpoint. Push and series are the same as those of version 1 and stand there.
 
 pub mod label_names;
 pub mod label_values;
 pub mod query;
+pub mod tail;
 
 use axum::response::Response;
 

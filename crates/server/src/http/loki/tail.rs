@@ -14,10 +14,11 @@ use axum::response::Response;
 use axum::routing::on;
 use sandur_query::{Direction, Follow, Followed, LogRow, QueryContext, QueryResult};
 
+use super::queries::Shape;
 use crate::http::app::{App, Followers, Following};
 use crate::http::call::Call;
 use crate::http::failure::Failure;
-use crate::http::marshal::{Encoding, json, streams};
+use crate::http::marshal::{Encoding, json, legacy_streams, streams};
 use crate::http::params::LIMIT_DEFAULT;
 use crate::http::route::{GET_POST, Group, QUERY, Route, START, parameter};
 use crate::wiring::{self, LineQuery, QueryKind, QueryText};
@@ -25,7 +26,7 @@ use crate::wiring::{self, LineQuery, QueryKind, QueryText};
 /// This endpoint.
 pub static ROUTE: Route = Route {
     methods: GET_POST,
-    paths: &["/loki/api/v1/tail", "/api/prom/tail"],
+    paths: &["/loki/api/v1/tail"],
     group: Group::Query,
     does: "Follows new lines over a websocket, after what the range before already holds.",
     parameters: &[
@@ -57,22 +58,28 @@ struct Asked {
     start_ns: i64,
     limit: u32,
     delay: Duration,
+    shape: Shape,
     encoding: Encoding,
 }
 
 /// Upgrades the connection and follows.
 async fn tail(State(app): State<App>, request: Request) -> Result<Response, Failure> {
+    tail_in(Shape::Current, app, request).await
+}
+
+/// A tail whose frames have this shape.
+pub async fn tail_in(shape: Shape, app: App, request: Request) -> Result<Response, Failure> {
     let (mut parts, body) = request.into_parts();
     let upgrade = WebSocketUpgrade::from_request_parts(&mut parts, &app).await;
     let call = Call::from_request(Request::from_parts(parts, body), &app).await?;
     let upgrade = upgrade.map_err(|_| Failure::invalid("Bad Request"))?;
-    let asked = read(&app, &call)?;
+    let asked = read(&app, &call, shape)?;
     let query = wiring::compile_log_query(&asked.query);
     let following = Followers::enter(&app, &call.tenant)?;
     Ok(upgrade.on_upgrade(move |socket| run(app, call, asked, query, following, socket)))
 }
 
-fn read(app: &App, call: &Call) -> Result<Asked, Failure> {
+fn read(app: &App, call: &Call, shape: Shape) -> Result<Asked, Failure> {
     let params = &call.params;
     let delay: u32 = match params.get("delay_for") {
         None => 0,
@@ -89,6 +96,7 @@ fn read(app: &App, call: &Call) -> Result<Asked, Failure> {
         start_ns,
         limit: params.limit(LIMIT_DEFAULT)?,
         delay: Duration::from_secs(u64::from(delay)),
+        shape,
         encoding: call.encoding(),
     })
 }
@@ -101,7 +109,7 @@ async fn run(
     following: Following,
     socket: WebSocket,
 ) {
-    let mut tail = Tail { app: app.clone(), socket, encoding: asked.encoding };
+    let mut tail = Tail { app: app.clone(), socket, shape: asked.shape, encoding: asked.encoding };
     let outcome = async {
         let query = query?;
         // A follower lives as long as it likes: the deadline of queries is not for it.
@@ -183,6 +191,7 @@ impl HeldBack {
 struct Tail {
     app: App,
     socket: WebSocket,
+    shape: Shape,
     encoding: Encoding,
 }
 
@@ -264,7 +273,11 @@ impl Tail {
         if rows.is_empty() && dropped == 0 {
             return Ok(());
         }
-        let frame = frame(rows, dropped, self.app.env.now_ns(), self.encoding);
+        let now_ns = self.app.env.now_ns();
+        let frame = match self.shape {
+            Shape::Current => frame(rows, dropped, now_ns, self.encoding),
+            Shape::Legacy => legacy_frame(rows, dropped, now_ns),
+        };
         self.deliver(Message::Text(frame.try_into().map_err(|_| gone())?)).await
     }
 
@@ -302,6 +315,25 @@ fn frame(rows: &[LogRow], dropped: u64, now_ns: i64, encoding: Encoding) -> byte
     out.into()
 }
 
+/// A frame of before version 1, in which an absent list is null.
+fn legacy_frame(rows: &[LogRow], dropped: u64, now_ns: i64) -> bytes::Bytes {
+    let mut out = b"{\"streams\":[".to_vec();
+    legacy_streams(&mut out, rows);
+    out.extend_from_slice(b"],\"dropped_entries\":");
+    if dropped == 0 {
+        out.extend_from_slice(b"null}");
+        return out.into();
+    }
+    out.push(b'[');
+    let now = jiff::Timestamp::from_nanosecond(i128::from(now_ns)).unwrap_or_default();
+    for n in 0..dropped.min(DROPPED_LISTED_MAX) {
+        let comma = if n == 0 { "" } else { "," };
+        json::push(&mut out, format_args!("{comma}{{\"Timestamp\":\"{now}\",\"Labels\":\"{{}}\"}}"));
+    }
+    out.extend_from_slice(b"]}");
+    out.into()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -316,6 +348,11 @@ mod tests {
                 r#"{"streams":[],"dropped_entries":[{"labels":"{}","timestamp":"7"},"#,
                 r#"{"labels":"{}","timestamp":"7"}],"encodingFlags":["categorize-labels"]}"#
             )
+        );
+        assert_eq!(text(legacy_frame(&[], 0, 7)), r#"{"streams":[],"dropped_entries":null}"#);
+        assert_eq!(
+            text(legacy_frame(&[], 1, 7_000_000_000)),
+            r#"{"streams":[],"dropped_entries":[{"Timestamp":"1970-01-01T00:00:07Z","Labels":"{}"}]}"#
         );
         assert_eq!(close_reason(&"ä".repeat(100)).len(), 122);
     }

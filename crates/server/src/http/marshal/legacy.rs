@@ -11,15 +11,20 @@ pub fn legacy_answer(rows: &[LogRow], cost: &Cost) -> Vec<u8> {
     let mut out = b"{".to_vec();
     write_stats(&mut out, cost);
     out.extend_from_slice(b",\"streams\":[");
-    separated(&mut out, &merged_groups(rows), |out, (text, _, members)| {
+    legacy_streams(&mut out, rows);
+    out.extend_from_slice(b"]}\n");
+    out
+}
+
+/// Streams by all of their labels.
+pub fn legacy_streams(out: &mut Vec<u8>, rows: &[LogRow]) {
+    separated(out, &merged_groups(rows), |out, (text, _, members)| {
         out.extend_from_slice(b"{\"labels\":");
         json::string(out, text.as_bytes());
         out.extend_from_slice(b",\"entries\":[");
         separated(out, members, |out, &n| entry(out, &rows[n]));
         out.extend_from_slice(b"]}");
     });
-    out.extend_from_slice(b"]}\n");
-    out
 }
 
 fn entry(out: &mut Vec<u8>, row: &LogRow) {

@@ -9,6 +9,6 @@ mod legacy;
 mod result;
 mod stats;
 
-pub use legacy::legacy_answer;
+pub use legacy::{legacy_answer, legacy_streams};
 pub use result::{Encoding, estimate, query_answer, streams};
 pub use stats::{Cost, ResultCache};

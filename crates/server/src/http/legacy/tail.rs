@@ -1,0 +1,32 @@
+//! `api/prom/tail`: follows new lines, in the shape of before version 1.
+
+use axum::extract::{Request, State};
+use axum::response::Response;
+use axum::routing::on;
+
+use crate::http::app::App;
+use crate::http::failure::Failure;
+use crate::http::loki::queries::Shape;
+use crate::http::loki::tail::tail_in;
+use crate::http::route::{GET_POST, Group, QUERY, Route, START, parameter};
+
+/// This endpoint.
+pub static ROUTE: Route = Route {
+    methods: GET_POST,
+    paths: &["/api/prom/tail"],
+    group: Group::Legacy,
+    does: "Follows new lines over a websocket, after what the range before already holds.",
+    parameters: &[
+        QUERY,
+        START,
+        parameter("limit", "most lines of the range before; 100"),
+        parameter("delay_for", "seconds to wait for late lines; 0, at most 5"),
+    ],
+    answers: r#"101; frames `{"streams":[{"labels","entries":[{"ts","line"}]}],"dropped_entries"}`."#,
+    fails: "400: not a websocket, too many followers.",
+    handler: |verbs| on(verbs, tail),
+};
+
+async fn tail(State(app): State<App>, request: Request) -> Result<Response, Failure> {
+    tail_in(Shape::Legacy, app, request).await
+}
