@@ -45,6 +45,33 @@ pub enum MetricExpr {
     LabelReplace(Box<LabelReplace>),
 }
 
+impl MetricExpr {
+    /// The range aggregations in it, which read all that it reads.
+    pub fn range_aggregations(&self) -> Vec<&RangeAggregation> {
+        match self {
+            Self::Range(range) => vec![range],
+            Self::Literal(_) | Self::VectorOf(_) => Vec::new(),
+            Self::Vector(vector) => vector.inner.range_aggregations(),
+            Self::LabelReplace(replace) => replace.inner.range_aggregations(),
+            Self::Binary(binary) => {
+                let mut all = binary.left.range_aggregations();
+                all.extend(binary.right.range_aggregations());
+                all
+            }
+        }
+    }
+}
+
+impl Expr {
+    /// The log expressions in it, each with its selector.
+    pub fn log_expressions(&self) -> Vec<&LogExpr> {
+        match self {
+            Self::Log(log) => vec![log],
+            Self::Metric(metric) => metric.range_aggregations().into_iter().map(|r| &r.log).collect(),
+        }
+    }
+}
+
 /// A function over the rows of a window.
 #[derive(Clone, Debug)]
 pub struct RangeAggregation {

@@ -2,10 +2,11 @@
 
 use sandur_base::{BoxFuture, Reservation};
 use sandur_model::Limits;
-use sandur_query::{Error, QueryContext, QueryResult, Sample, Source, Windows};
+use sandur_query::{Error, QueryContext, QueryResult, QueryStats, Sample, Source, Windows};
 
 use crate::ast::{Grouping, LabelReplace, MetricExpr, RangeAggregation};
 use crate::binary;
+use crate::kept_results;
 use crate::matrix::{Labels, Matrix, Series};
 use crate::range::slots::is_absent;
 use crate::range_scan::{self, RangeScan};
@@ -42,22 +43,35 @@ impl Evaluation<'_> {
         if let (MetricExpr::Literal(value), true) = (expr, steps.instant) {
             return Ok(QueryResult::Scalar(Sample { timestamp_ms: steps.timestamp_ms(0), value: *value }));
         }
-        let held = self.matrix(expr).await?;
-        let mut matrix = held.matrix.without_empty();
-        if !(steps.instant && matrix.ordered) {
-            matrix.series.sort_by(|a, b| a.labels.cmp(&b.labels));
-        }
+        let mut series = match steps.instant {
+            true => {
+                let _turn = self.context.turn().await?;
+                self.all_series(expr).await?
+            }
+            false => kept_results::range_query(self, expr, limits).await?,
+        };
         let most = usize::try_from(limits.max_query_series).unwrap_or(usize::MAX);
-        if most > 0 && matrix.series.len() > most {
+        if most > 0 && series.len() > most {
             let reached = format!("maximum number of series ({most}) reached for a single query");
             if !self.context.allows_partial() {
                 return Err(Error::Limit(format!("{reached}; {NARROW_IT}")));
             }
             self.context.warn(format!("{reached}; returning partial results"));
-            matrix.series.truncate(most);
+            series.truncate(most);
         }
-        let series = matrix.series.iter().map(|series| self.series(series)).collect();
         Ok(if steps.instant { QueryResult::Vector(series) } else { QueryResult::Matrix(series) })
+    }
+
+    /// Every series with a value at one of the steps: sorted by labels, or, of an instant, in the order that
+    /// the expression asks for.
+    pub async fn all_series(&self, expr: &MetricExpr) -> Result<Vec<sandur_query::Series>, Error> {
+        QueryStats::add(&self.context.stats().splits, 1);
+        let held = self.matrix(expr).await?;
+        let mut matrix = held.matrix.without_empty();
+        if !(self.steps.instant && matrix.ordered) {
+            matrix.series.sort_by(|a, b| a.labels.cmp(&b.labels));
+        }
+        Ok(matrix.series.iter().map(|series| self.series(series)).collect())
     }
 
     fn series(&self, series: &Series) -> sandur_query::Series {

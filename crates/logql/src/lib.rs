@@ -6,11 +6,12 @@
 //!
 //! **What it is not.** It knows no store, no node and no wire format, and it holds no data beyond a query.
 //!
-//! **Life of a query.** [`query`] parses the text and checks the request. A log query becomes a `LogScan`:
-//! line filters search whole pages, stages see the rows that are left, best first, and the scan stops when
-//! no later page can matter. A metric query is evaluated from the leaves: each range aggregation becomes a
-//! `RangeScan` whose workers add rows to groups and slots of time; vector functions and operators work on the
-//! series that come out.
+//! **Life of a query.** [`query`] parses the text and checks it against the tenant's limits (`admission`).
+//! Its time is cut into pieces (`splits`); a metric range query takes what is known already from the cache
+//! of results (`kept_results`). Each piece of a log query becomes a `LogScan`: line filters search whole
+//! pages, stages see the rows that are left, best first, and the scan stops when no later page can matter.
+//! A metric query is evaluated from the leaves: each range aggregation becomes a `RangeScan` whose workers
+//! add rows to groups and slots of time; vector functions and operators work on the series that come out.
 //!
 //! **How to add.** A stage is one file in `stage/` and one line in `stage::STAGES`; a function over windows
 //! one file in `range/` and one line in `range::FUNCTIONS`; a function over vectors one line in
@@ -20,6 +21,7 @@
 //! **Invariants.** Semantics and error texts are Loki's. A stage's syntax tree node is checked when it is
 //! parsed, so running it cannot fail. Nothing that grows with the data is held without a reservation.
 
+mod admission;
 mod ast;
 mod binary;
 mod error;
@@ -27,6 +29,7 @@ mod evaluate;
 mod fields;
 mod go_regex;
 mod groups;
+mod kept_results;
 mod lexer;
 mod log_scan;
 mod matrix;
@@ -42,15 +45,18 @@ mod range_scan;
 mod reference;
 mod request;
 mod row;
+mod splits;
 mod stage;
 mod tail;
 mod template;
 mod units;
 mod vector;
 
+use sandur_base::BoxFuture;
 use sandur_model::{Limits, Matcher};
 use sandur_query::{Error, QueryContext, QueryResult, Source};
 
+pub use admission::{check_blocked, check_selectors, query_hash, query_type};
 pub use ast::{
     BinaryExpr, BinaryOp, Cardinality, Conversion, Expr, Grouping, LabelReplace, LogExpr, Matching,
     MetricExpr, RangeAggregation, Unwrap, VectorAggregation,
@@ -75,7 +81,8 @@ pub async fn query(
     limits: &Limits,
     request: Request,
 ) -> Result<QueryResult, Error> {
-    answer(source, context, limits, &request, request::metric_steps).await
+    let answer: BoxFuture<'_, _> = Box::pin(answer(source, context, limits, &request, request::metric_steps));
+    answer.await
 }
 
 /// Answers a query like [`query`], with steps that begin exactly at the start, as Loki's engine does it
@@ -86,7 +93,8 @@ pub async fn query_unaligned(
     limits: &Limits,
     request: Request,
 ) -> Result<QueryResult, Error> {
-    answer(source, context, limits, &request, request::exact_steps).await
+    let answer: BoxFuture<'_, _> = Box::pin(answer(source, context, limits, &request, request::exact_steps));
+    answer.await
 }
 
 async fn answer(
@@ -97,21 +105,33 @@ async fn answer(
     steps: fn(&Request, &Limits) -> Result<request::Steps, Error>,
 ) -> Result<QueryResult, Error> {
     context.check()?;
-    match parse(&request.query)? {
+    let expr = parse(&request.query)?;
+    check_selectors(&expr, limits)?;
+    let Some(request) = request.since(context.earliest_ns()) else {
+        return Ok(nothing(&expr, request));
+    };
+    match &expr {
         Expr::Log(log) => {
-            let scan = log_scan::LogScan {
-                pipeline: pipeline::Pipeline::new(&log, None).begun_at(context.env().now_ns()),
-                range: request::log_range(request, limits)?,
-                direction: request.direction,
-                limit: request.limit as usize,
-                interval_ns: request.interval_ns,
-            };
-            Ok(QueryResult::Streams(log_scan::run(source, context, scan).await?))
+            let range = request::log_range(&request, limits)?;
+            admission::check_size(source, context, limits, vec![(log, range)]).await?;
+            splits::log_query(source, context, limits, log, (&request, range)).await.map(QueryResult::Streams)
         }
         Expr::Metric(metric) => {
-            let steps = steps(request, limits)?;
-            evaluate::Evaluation { source, context, steps }.answer(&metric, limits).await
+            let steps = steps(&request, limits)?;
+            admission::check_ranges(metric, limits)?;
+            let reads = admission::reads(metric, &steps);
+            admission::check_size(source, context, limits, reads).await?;
+            evaluate::Evaluation { source, context, steps }.answer(metric, limits).await
         }
+    }
+}
+
+/// The answer over a time without any row.
+fn nothing(expr: &Expr, request: &Request) -> QueryResult {
+    match (expr, request.kind) {
+        (Expr::Log(_), _) => QueryResult::Streams(Vec::new()),
+        (Expr::Metric(_), Kind::Instant { .. }) => QueryResult::Vector(Vec::new()),
+        (Expr::Metric(_), Kind::Range { .. }) => QueryResult::Matrix(Vec::new()),
     }
 }
 

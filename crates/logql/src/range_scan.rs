@@ -103,8 +103,10 @@ impl RangeScan {
             && !names.iter().chain(&read).any(told_by_metadata)
     }
 
-    fn selection(&self) -> Selection {
+    fn selection(&self, earliest_ns: i64) -> Selection {
         let (first, last) = self.windows.bounds();
+        // Counts are kept by whole minutes, which begin one nanosecond after a multiple.
+        let first = first.max(earliest_ns.div_euclid(MINUTE_NS).saturating_mul(MINUTE_NS).saturating_add(1));
         let reads = self.pipeline.labels_read();
         let by: &[String] = if let Keep::By(names) = &self.keep { names } else { &[] };
         let counts = self.counts();
@@ -137,8 +139,8 @@ fn keep_of(own: Option<&Grouping>, outer: Option<&Grouping>) -> Keep {
 
 /// Runs the aggregation; the series in no order, with the memory that they are reserved under.
 pub async fn run(source: &dyn Source, context: &QueryContext, scan: RangeScan) -> Result<Matrix, Error> {
-    let scan = RangeScan { pipeline: scan.pipeline.begun_at(context.env().now_ns()), ..scan };
-    let selection = scan.selection();
+    let scan = RangeScan { pipeline: scan.pipeline.begun_at(context.begun_ns()), ..scan };
+    let selection = scan.selection(context.earliest_ns());
     if selection.range.is_empty() || scan.windows.steps() == 0 {
         return Ok(Matrix::new(scan.windows.steps()));
     }

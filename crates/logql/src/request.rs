@@ -3,7 +3,7 @@
 use sandur_model::{Limits, TimeRange};
 use sandur_query::{Direction, Error};
 
-use crate::units::format_prometheus_duration;
+use crate::units::{format_go_duration, format_prometheus_duration};
 
 /// Points of one series of an answer.
 const POINTS_MAX: i64 = 11_000;
@@ -56,6 +56,21 @@ pub struct Steps {
     pub step_ns: i64,
     /// A single instant, whose answer is a vector.
     pub instant: bool,
+}
+
+impl Request {
+    /// The request without the time before `earliest_ns`; `None` when nothing is left of it.
+    pub fn since(&self, earliest_ns: i64) -> Option<Self> {
+        let kind = match self.kind {
+            Kind::Instant { time_ns } if time_ns < earliest_ns => return None,
+            Kind::Range { end_ns, .. } if end_ns < earliest_ns => return None,
+            Kind::Range { start_ns, end_ns, step_ns } => {
+                Kind::Range { start_ns: start_ns.max(earliest_ns), end_ns, step_ns }
+            }
+            instant => instant,
+        };
+        Some(Self { kind, ..self.clone() })
+    }
 }
 
 impl Steps {
@@ -139,11 +154,11 @@ fn check_order(start_ns: i64, end_ns: i64) -> Result<(), Error> {
 }
 
 fn check_length(start_ns: i64, end_ns: i64, limits: &Limits) -> Result<(), Error> {
-    let (length, most) = (end_ns - start_ns, limits.max_query_length);
+    let (length, most) = (end_ns.saturating_sub(start_ns), limits.max_query_length);
     if most > 0 && length > most {
         return Err(Error::Limit(format!(
             "the query time range exceeds the limit (query length: {}, limit: {})",
-            format_prometheus_duration(length),
+            format_go_duration(length),
             format_prometheus_duration(most)
         )));
     }
@@ -191,7 +206,7 @@ mod tests {
             message(metric_steps(&range(10, 0, 1), &limits)).starts_with("end timestamp must not be before")
         );
         let long = message(metric_steps(&range(0, 40 * 86_400, 3600), &limits));
-        assert_eq!(long, "the query time range exceeds the limit (query length: 40d, limit: 30d1h)");
+        assert_eq!(long, "the query time range exceeds the limit (query length: 960h0m0s, limit: 30d1h)");
         let instant = log_range(&request(Kind::Instant { time_ns: 0 }, 1), &limits).unwrap_err().to_string();
         assert!(instant.starts_with("log queries are not supported as an instant query type"));
         let many = request(Kind::Range { start_ns: 0, end_ns: 1, step_ns: 0 }, 5001);

@@ -222,6 +222,18 @@ pub fn parse_bytes(text: &str) -> Result<u64, String> {
     Ok(scaled as u64)
 }
 
+/// Writes bytes in powers of 1024 as humanize does: `1.5 MiB`, `82 KiB`, `5 B`.
+pub fn format_binary_bytes(bytes: u64) -> String {
+    if bytes < 10 {
+        return format!("{bytes} B");
+    }
+    let units = ["B", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB"];
+    let exponent = (bytes.ilog2() / 10) as usize;
+    let value = (bytes as f64 / 1024f64.powi(exponent as i32) * 10.0 + 0.5).floor() / 10.0;
+    let decimals = usize::from(value < 10.0);
+    format!("{value:.decimals$} {}", units[exponent])
+}
+
 /// Writes bytes as humanize does, without the space: `82MB`, `1.5kB`, `5B`.
 pub fn format_bytes(bytes: u64) -> String {
     if bytes < 10 {

@@ -4,7 +4,9 @@
 //! There is no limit on the number of streams or labels by default: the layout does not need one.
 //! Zero means "no limit" for counts and rates.
 
-use serde::Deserialize;
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
 
 /// What a tenant may send and ask. Sizes in bytes, times in nanoseconds.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
@@ -48,14 +50,63 @@ pub struct Limits {
     pub max_query_series: u64,
     /// Longest time range of a query in nanoseconds; 0: no limit.
     pub max_query_length: i64,
+    /// Longest `[range]` of a metric query in nanoseconds; 0: no limit.
+    pub max_query_range: i64,
+    /// Rows older than this do not exist for queries, in nanoseconds; 0: all exist.
+    pub max_query_lookback: i64,
     /// A query is ended after this time, in nanoseconds.
     pub query_timeout: i64,
+    /// Pages that one query works on at the same time; 0: as many as there are threads.
+    pub max_query_parallelism: u64,
+    /// Queries are cut at multiples of this time, in nanoseconds; 0: not at all.
+    pub split_queries_by_interval: i64,
+    /// Line bytes that a query may have to look through, by the index; 0: no limit.
+    pub max_query_bytes_read: u64,
+    /// The same for each piece of a query; 0: no limit.
+    pub max_querier_bytes_read: u64,
+    /// Streams that a selector of the series endpoint may match; 0: no limit.
+    pub cardinality_limit: u64,
+    /// Matchers of a selector; 0: no limit.
+    pub max_streams_matchers_per_query: u64,
+    /// Labels that every selector must name.
+    pub required_labels: Vec<String>,
+    /// Matchers that every selector must have at least.
+    pub minimum_labels_number: u64,
+    /// Queries that are refused.
+    pub blocked_queries: Vec<BlockedQuery>,
+    /// Accepted for Loki's sake, without effect: results are kept by the state of the data, not by age.
+    pub max_cache_freshness_per_query: i64,
     /// Memory of one query in bytes; 0: the server's default.
     pub max_query_memory: u64,
     /// Followers of one tenant at a time.
     pub max_concurrent_tail_requests: u64,
     /// Series in an answer of `index/volume`.
     pub volume_max_series: u64,
+}
+
+/// Which queries are refused; what is left empty fits all.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct BlockedQuery {
+    /// The query's text, or an expression that is found in it.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub pattern: String,
+    /// Whether the pattern is a regular expression.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub regex: bool,
+    /// Hash of the query's text, as query logs show it; goes before the pattern. 0: none.
+    #[serde(skip_serializing_if = "is_zero")]
+    pub hash: u32,
+    /// Kinds of queries: `filter`, `limited`, `metric`.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub types: Vec<String>,
+    /// Tags of the request, all of which must be there.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub tags: BTreeMap<String, String>,
+}
+
+fn is_zero(number: &u32) -> bool {
+    *number == 0
 }
 
 impl Default for Limits {
@@ -96,7 +147,19 @@ impl Default for Limits {
             max_entries_limit_per_query: 5_000,
             max_query_series: 500,
             max_query_length: 721 * HOUR_NS, // 30 days and 1 hour
+            max_query_range: 0,
+            max_query_lookback: 0,
             query_timeout: 60 * crate::SECOND_NS,
+            max_query_parallelism: 32,
+            split_queries_by_interval: HOUR_NS,
+            max_query_bytes_read: 0,
+            max_querier_bytes_read: 0,
+            cardinality_limit: 0,
+            max_streams_matchers_per_query: 1_000,
+            required_labels: Vec::new(),
+            minimum_labels_number: 0,
+            blocked_queries: Vec::new(),
+            max_cache_freshness_per_query: 10 * 60 * crate::SECOND_NS,
             max_query_memory: 0,
             max_concurrent_tail_requests: 10,
             volume_max_series: 1_000,

@@ -43,6 +43,27 @@ impl TenantId {
         Ok(Self(id.into()))
     }
 
+    /// Several tenants, asked as one: their ids with `|` between, each once, sorted. Nothing is ever stored
+    /// under such an id.
+    pub fn several(ids: impl IntoIterator<Item = Self>) -> Result<Self, TenantError> {
+        let ids: std::collections::BTreeSet<Self> = ids.into_iter().collect();
+        let texts: Vec<&str> = ids.iter().map(Self::as_str).collect();
+        if texts.is_empty() {
+            return Err(TenantError::Missing);
+        }
+        Ok(Self(texts.join("|").into()))
+    }
+
+    /// The tenants that this id stands for: itself, or each of several.
+    pub fn each(&self) -> impl Iterator<Item = Self> {
+        self.0.split('|').map(|id| Self(id.into()))
+    }
+
+    /// Whether it stands for several tenants.
+    pub fn is_several(&self) -> bool {
+        self.0.contains('|')
+    }
+
     /// The tenant of requests that name none.
     pub fn default_tenant() -> Self {
         Self(Self::DEFAULT.into())
@@ -89,6 +110,8 @@ mod tests {
         assert_eq!(TenantId::new("team-a_1.(x)*'!").unwrap().path_segment(), "team-a_1~2e~28x~29~2a~27~21");
         assert_eq!(TenantId::new("").unwrap_err(), TenantError::Missing);
         assert_eq!(TenantId::new(&"x".repeat(151)).unwrap_err(), TenantError::TooLong);
+        let several = TenantId::several(["b", "a", "b"].map(|id| TenantId::new(id).unwrap())).unwrap();
+        assert_eq!((several.as_str(), several.is_several(), several.each().count()), ("a|b", true, 2));
         for bad in [".", "..", "a/b", "a b", "ä", "a|b"] {
             assert!(TenantId::new(bad).is_err(), "{bad}");
         }

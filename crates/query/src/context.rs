@@ -1,4 +1,4 @@
-//! What one query may use: its tenant, its deadline, its memory, and the counters it fills.
+//! What one query may use: its tenant, its deadline, its memory, its turns, and the counters it fills.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -8,20 +8,30 @@ use sandur_base::{Env, MemoryBudget};
 use sandur_model::TenantId;
 
 use crate::error::Error;
+use crate::fair_queue::{FairQueue, Permit};
+use crate::results_cache::ResultsCache;
 use crate::stats::QueryStats;
 
 /// One query's rights and duties. Shared by all of its tasks.
 #[derive(Clone)]
-pub struct QueryContext(Arc<Inner>);
+pub struct QueryContext {
+    shared: Arc<Inner>,
+    tenant: TenantId,
+    queue: Option<FairQueue>,
+    results: Option<ResultsCache>,
+    parallelism: usize,
+    earliest_ns: i64,
+}
 
 struct Inner {
     env: Env,
-    tenant: TenantId,
     budget: MemoryBudget,
     stats: QueryStats,
     started: Duration,
+    begun_ns: i64,
     timeout: Duration,
     cancelled: AtomicBool,
+    admitted: AtomicBool,
     partial: AtomicBool,
     warnings: Mutex<Vec<String>>,
 }
@@ -30,59 +40,126 @@ struct Inner {
 const WARNINGS_MAX: usize = 20;
 
 impl QueryContext {
-    /// A context that ends `timeout` after now.
+    /// A context that ends `timeout` after now; without a queue, a cache of results or other bounds.
     pub fn new(env: Env, tenant: TenantId, budget: MemoryBudget, timeout: Duration) -> Self {
-        let started = env.monotonic();
-        Self(Arc::new(Inner {
+        let (started, begun_ns) = (env.monotonic(), env.now_ns());
+        let shared = Arc::new(Inner {
             env,
-            tenant,
+            begun_ns,
             budget,
             stats: QueryStats::default(),
             started,
             timeout,
             cancelled: AtomicBool::new(false),
+            admitted: AtomicBool::new(false),
             partial: AtomicBool::new(false),
             warnings: Mutex::default(),
-        }))
+        });
+        Self { shared, tenant, queue: None, results: None, parallelism: usize::MAX, earliest_ns: i64::MIN }
+    }
+
+    /// Pieces of the query wait for their turns in this queue.
+    pub fn with_queue(mut self, queue: FairQueue) -> Self {
+        self.queue = Some(queue);
+        self
+    }
+
+    /// Metric range queries reuse what they find there.
+    pub fn with_results(mut self, results: ResultsCache) -> Self {
+        self.results = Some(results);
+        self
+    }
+
+    /// At most so many pages of the query are worked on at the same time; 0: as many as there are threads.
+    pub fn with_parallelism(mut self, most: usize) -> Self {
+        self.parallelism = if most == 0 { usize::MAX } else { most };
+        self
+    }
+
+    /// Rows before this instant do not exist for the query.
+    pub fn with_earliest(mut self, earliest_ns: i64) -> Self {
+        self.earliest_ns = earliest_ns;
+        self
+    }
+
+    /// The same query over the data of another tenant: time, memory, statistics and turns stay shared.
+    pub fn of_tenant(&self, tenant: TenantId) -> Self {
+        Self { tenant, ..self.clone() }
+    }
+
+    /// Waits for the tenant's turn. The query works while it holds the permit, and gives it back between
+    /// its pieces, so that a long query does not keep others waiting. Fails with [`Error::Busy`] when
+    /// too many queries of the tenant wait already; a query that began is not refused any more.
+    pub async fn turn(&self) -> Result<Option<Permit>, Error> {
+        self.check()?;
+        match &self.queue {
+            Some(queue) => queue.enter(self).await.map(Some),
+            None => Ok(None),
+        }
+    }
+
+    /// Notes that the query was admitted once; tells whether it was before.
+    pub(crate) fn admit(&self) -> bool {
+        self.shared.admitted.swap(true, Ordering::Relaxed)
+    }
+
+    /// Where results are kept, if they are.
+    pub fn results(&self) -> Option<&ResultsCache> {
+        self.results.as_ref()
+    }
+
+    /// Most pages that are worked on at the same time.
+    pub fn parallelism(&self) -> usize {
+        self.parallelism
+    }
+
+    /// The first instant whose rows exist for the query.
+    pub fn earliest_ns(&self) -> i64 {
+        self.earliest_ns
     }
 
     /// The world.
     pub fn env(&self) -> &Env {
-        &self.0.env
+        &self.shared.env
     }
 
     /// Whose data is asked for.
     pub fn tenant(&self) -> &TenantId {
-        &self.0.tenant
+        &self.tenant
     }
 
     /// Memory of this query.
     pub fn budget(&self) -> &MemoryBudget {
-        &self.0.budget
+        &self.shared.budget
     }
 
     /// Counters of this query.
     pub fn stats(&self) -> &QueryStats {
-        &self.0.stats
+        &self.shared.stats
+    }
+
+    /// When the query began, in nanoseconds since the epoch: its "now", the same in all of its pieces.
+    pub fn begun_ns(&self) -> i64 {
+        self.shared.begun_ns
     }
 
     /// Time since the query began.
     pub fn elapsed(&self) -> Duration {
-        self.0.env.monotonic().saturating_sub(self.0.started)
+        self.shared.env.monotonic().saturating_sub(self.shared.started)
     }
 
     /// Ends the query at its next check.
     pub fn cancel(&self) {
-        self.0.cancelled.store(true, Ordering::Relaxed);
+        self.shared.cancelled.store(true, Ordering::Relaxed);
     }
 
     /// Fails when the query was cancelled or its time is over. Called between pieces of work.
     pub fn check(&self) -> Result<(), Error> {
-        if self.0.cancelled.load(Ordering::Relaxed) {
+        if self.shared.cancelled.load(Ordering::Relaxed) {
             return Err(Error::Cancelled);
         }
-        if self.elapsed() > self.0.timeout {
-            return Err(Error::Timeout(self.0.timeout));
+        if self.elapsed() > self.shared.timeout {
+            return Err(Error::Timeout(self.shared.timeout));
         }
         Ok(())
     }
@@ -90,17 +167,17 @@ impl QueryContext {
     /// Lets an answer that exceeds a limit on its size be cut with a warning, where it would fail otherwise:
     /// for clients that ask for it.
     pub fn allow_partial(&self) {
-        self.0.partial.store(true, Ordering::Relaxed);
+        self.shared.partial.store(true, Ordering::Relaxed);
     }
 
     /// Whether an answer that is too large is cut in place of refused.
     pub fn allows_partial(&self) -> bool {
-        self.0.partial.load(Ordering::Relaxed)
+        self.shared.partial.load(Ordering::Relaxed)
     }
 
     /// Notes that the answer is incomplete or unusual; clients see it as a warning.
     pub fn warn(&self, warning: impl Into<String>) {
-        let mut warnings = self.0.warnings.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut warnings = self.shared.warnings.lock().unwrap_or_else(PoisonError::into_inner);
         let warning = warning.into();
         if warnings.len() < WARNINGS_MAX && !warnings.contains(&warning) {
             warnings.push(warning);
@@ -109,6 +186,6 @@ impl QueryContext {
 
     /// The warnings so far.
     pub fn warnings(&self) -> Vec<String> {
-        self.0.warnings.lock().unwrap_or_else(PoisonError::into_inner).clone()
+        self.shared.warnings.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 }

@@ -22,10 +22,13 @@ pub enum Error {
     #[error("{0}")]
     Corrupt(String),
     /// The client went away or the server is stopping.
-    #[error("query cancelled")]
+    #[error("the request was cancelled by the client")]
     Cancelled,
     /// The deadline passed.
-    #[error("query timed out after {0:?}; narrow it or raise query_timeout")]
+    #[error(
+        "request timed out, decrease the duration of the request or add more label matchers (prefer exact \
+         match over regex match) to reduce the amount of data processed"
+    )]
     Timeout(std::time::Duration),
     /// Too many queries wait already.
     #[error("too many outstanding requests")]

@@ -1,8 +1,9 @@
 //! Pulls the items of a scan, works on them on the CPU pool, and collects what comes out.
 //!
-//! As many items are in flight as the pool runs at once, plus one so that no thread waits; fewer when
-//! the budget has no room: an item's memory is reserved before it is decoded and given back when its
-//! work is done. Results are collected in the order of the items or as they are done.
+//! As many items are in flight as the pool runs at once, plus one so that no thread waits; fewer when the
+//! query may not run as many (`max_query_parallelism`) or when the budget has no room: an item's memory is
+//! reserved before it is decoded and given back when its work is done. Results are collected in the order
+//! of the items or as they are done.
 
 use std::collections::VecDeque;
 use std::pin::Pin;
@@ -65,7 +66,7 @@ pub async fn execute<W: Work>(
     merging: Merging,
 ) -> Result<(), Error> {
     let mut in_flight = InFlight { jobs: VecDeque::new(), merging };
-    let width = context.env().cpu().parallelism() + 1;
+    let width = (context.env().cpu().parallelism() + 1).min(context.parallelism());
     let mut number = 0u32;
     loop {
         context.check()?;
@@ -84,6 +85,7 @@ pub async fn execute<W: Work>(
         };
         in_flight.jobs.push_back(Job::Running(start(context, Arc::clone(&work), number, item, reservation)));
         number += 1;
+        QueryStats::add(&context.stats().shards, 1);
         // The first poll hands the job to the pool: it runs while the next item is fetched.
         std::future::poll_fn(|cx| in_flight.poll_newest(cx)).await;
     }

@@ -1,8 +1,9 @@
 //! Admission of queries: a fixed number runs at once, the rest waits, tenants take turns.
 //!
 //! A tenant with a thousand waiting queries delays another tenant's single query by one turn, not by a
-//! thousand. Waiting is bounded per tenant: beyond that a query is refused at once with
-//! [`Error::Busy`], which clients may retry.
+//! thousand. A query enters once per piece of its work, so that a long one lets others pass in between.
+//! Waiting is bounded per tenant: beyond that a new query is refused at once with [`Error::Busy`], which
+//! clients may retry; the later pieces of a query that began are never refused.
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -47,6 +48,7 @@ impl FairQueue {
     /// Waits for the tenant's turn; the time counts as the query's queue time.
     pub async fn enter(&self, context: &QueryContext) -> Result<Permit, Error> {
         let began = context.env().monotonic();
+        let is_known = context.admit();
         let receiver = {
             let mut state = self.0.lock();
             if state.running < self.0.running_max {
@@ -60,7 +62,7 @@ impl FairQueue {
                 queue.retain(|sender| !sender.is_closed());
                 queue.len()
             });
-            if waiting >= self.0.waiting_max {
+            if waiting >= self.0.waiting_max && !is_known {
                 return Err(Error::Busy);
             }
             let (sender, receiver) = oneshot::channel();

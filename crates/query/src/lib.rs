@@ -8,10 +8,12 @@
 //!
 //! **What it is not.** It names no bucket, file or node, and parses no language.
 //!
-//! **Life of a query.** The server makes a [`QueryContext`] (tenant, deadline, budget, statistics).
-//! The front end calls [`Source::scan`], pulls items, decodes each within a reservation, filters
-//! and aggregates. For a log query with a limit it stops pulling when no later item can hold a row
-//! that belongs to the answer: items come ordered by their time bounds.
+//! **Life of a query.** The server makes a [`QueryContext`] (tenant, deadline, budget, statistics, queue).
+//! The front end cuts the query's time into pieces ([`cuts`]), takes what the [`ResultsCache`] holds
+//! already, and waits for its tenant's turn ([`FairQueue`]) with each of the others. For a piece it calls
+//! [`Source::scan`], pulls items, decodes each within a reservation, filters and aggregates. For a log
+//! query with a limit it stops pulling when no later item can hold a row that belongs to the answer: items
+//! come ordered by their time bounds.
 //!
 //! **Invariants.** A scan delivers each stored row exactly once, except rows that a run marks as
 //! suspect, which the reader compares with the ones it has seen (see [`sandur_model::Suspect`]).
@@ -22,11 +24,15 @@ mod context;
 mod error;
 mod executor;
 mod fair_queue;
+mod holdings;
 mod memory_source;
+mod pieces;
 mod result;
+mod results_cache;
 mod seen_rows;
 mod source;
 mod stats;
+mod tenants_source;
 mod top_rows;
 mod windows;
 
@@ -34,13 +40,17 @@ pub use context::QueryContext;
 pub use error::Error;
 pub use executor::{Collect, Merging, Want, Work, execute};
 pub use fair_queue::{FairQueue, Permit};
+pub use holdings::{Holding, add_versions, cuts};
 pub use memory_source::{MemoryRow, MemorySource};
+pub use pieces::in_order;
 pub use result::{LogRow, QueryResult, Sample, Series};
+pub use results_cache::{CachedUnit, ResultsCache, ResultsFigures, Unit, UnitKey};
 pub use seen_rows::SeenRows;
 pub use source::{
     Columns, CountsTask, Follow, Followed, MinuteCount, Needle, Needles, Order, PageTask, Scan, ScanItem,
     Selection, Source, StreamCounts, StreamVolume,
 };
 pub use stats::{QueryStats, StatsSnapshot};
+pub use tenants_source::TenantsSource;
 pub use top_rows::{Direction, RankedRow, RowKey, TopRows};
 pub use windows::{Slots, Windows};

@@ -7,6 +7,7 @@ use sandur_model::{Labels, Level, LineColumn, LogPage, Matcher, TimeRange};
 
 use crate::context::QueryContext;
 use crate::error::Error;
+use crate::holdings::Holding;
 
 /// Order in which a scan delivers its items.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -214,6 +215,13 @@ pub trait Source: Send + Sync {
         matchers: Vec<Matcher>,
         range: TimeRange,
     ) -> BoxFuture<'a, Result<Vec<StreamVolume>, Error>>;
+
+    /// What the tenant's rows in the range are held by now; `None` when the source cannot say. Whatever
+    /// changes an answer over some time changes the versions of the holdings that touch this time, after the
+    /// change can be seen and before it is acknowledged.
+    fn holdings(&self, _context: &QueryContext, _range: TimeRange) -> Option<Vec<Holding>> {
+        None
+    }
 
     /// Follows new rows of matching streams from now on.
     fn follow(&self, context: &QueryContext, matchers: Vec<Matcher>) -> Result<Box<dyn Follow>, Error>;

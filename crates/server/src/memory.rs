@@ -1,8 +1,8 @@
 //! Memory of the process: shares of the one limit, and the governor that keeps resident memory below it.
 //!
 //! Budgets bound what the program asks for; the allocator and the kernel decide what is resident.
-//! The governor watches the difference: near the limit it makes the allocator give free pages back,
-//! and if that does not help, pushes are refused with 429 until memory falls.
+//! The governor watches the difference: near the limit it makes the allocator give free pages back, then lets
+//! kept results go, and if that does not help, pushes are refused with 429 until memory falls.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -10,6 +10,7 @@ use std::time::Duration;
 
 use sandur_base::units::{ByteSize, MIB};
 use sandur_base::{Env, MemoryBudget, machine};
+use sandur_query::ResultsCache;
 use tikv_jemalloc_ctl::{Access, AsName, arenas};
 
 use crate::http::ServerMetrics;
@@ -25,21 +26,29 @@ pub struct Shares {
     pub query: u64,
     /// Blocks' footers and pages.
     pub cache: u64,
+    /// Results of metric queries.
+    pub results: u64,
     /// Request bodies while they are received and decoded.
     pub requests: u64,
 }
 
 impl Shares {
-    /// Splits the limit: 30 % write, 10 % compaction, 25 % queries, 10 % cache, 8 % requests; 17 % are
-    /// the rest.
+    /// Splits the limit: 30 % write, 10 % compaction, 23 % queries, 10 % cache, 2 % results, 8 % requests;
+    /// 17 % are the rest.
     pub fn of(limit: u64) -> Self {
         let part = |percent: u64| limit / 100 * percent;
-        Self { write: part(30), compaction: part(10), query: part(25), cache: part(10), requests: part(8) }
+        let (write, compaction, query) = (part(30), part(10), part(23));
+        Self { write, compaction, query, cache: part(10), results: part(2), requests: part(8) }
     }
 
     /// The budget of queries.
     pub fn query_budget(&self) -> MemoryBudget {
         MemoryBudget::root("all queries", self.query)
+    }
+
+    /// The cache of results.
+    pub fn results_cache(&self) -> ResultsCache {
+        ResultsCache::new(MemoryBudget::root("results", self.results))
     }
 
     /// The budget of request bodies.
@@ -64,7 +73,7 @@ impl Pressure {
 const LOOK_EVERY: Duration = Duration::from_millis(250);
 
 /// Watches resident memory for ever.
-pub async fn govern(env: Env, limit: u64, pressure: Pressure, metrics: ServerMetrics) {
+pub async fn govern(env: Env, limit: u64, pressure: Pressure, metrics: ServerMetrics, results: ResultsCache) {
     let mut judge = Judge::new(limit);
     loop {
         env.sleep(LOOK_EVERY).await;
@@ -72,6 +81,9 @@ pub async fn govern(env: Env, limit: u64, pressure: Pressure, metrics: ServerMet
         if judge.wants_purge(resident) {
             env.run_blocking(purge).await;
             resident = machine::resident_bytes().unwrap_or(resident);
+            if judge.wants_purge(resident) {
+                results.clear();
+            }
         }
         metrics.resident_bytes.set(resident as i64);
         if let Some(high) = judge.decide(resident) {
@@ -137,7 +149,8 @@ mod tests {
     #[test]
     fn shares_leave_room_and_pressure_does_not_flap() {
         let shares = Shares::of(1 << 30);
-        let sum = shares.write + shares.compaction + shares.query + shares.cache + shares.requests;
+        let kept = shares.cache + shares.results;
+        let sum = shares.write + shares.compaction + shares.query + kept + shares.requests;
         assert!(sum <= (1 << 30) / 100 * 83);
         let mut judge = Judge::new(1_000);
         let decided: Vec<Option<bool>> = [950, 960, 950, 880, 879, 950].map(|r| judge.decide(r)).into();

@@ -15,11 +15,11 @@ pub use sandur_logql::{
     FieldParser, Kind as QueryKind, PatternSeries, PatternsRequest, Request as QueryText, line_fields,
 };
 use sandur_model::{Limits, LogBatch, LogPage, Matcher};
-use sandur_query::{LogRow, QueryContext, QueryResult, Source};
+use sandur_query::{LogRow, QueryContext, QueryResult, Source, TenantsSource};
 use sandur_store::{Store, StoreKind, StoreOptions};
 
 use crate::cli::Failed;
-use crate::config::Settings;
+use crate::config::{Settings, TenantLimits};
 use crate::http::{Failure, Intake};
 use crate::memory::Shares;
 
@@ -40,6 +40,7 @@ pub async fn open(
     env: &Env,
     settings: &Settings,
     shares: &Shares,
+    limits: Arc<TenantLimits>,
     address: SocketAddr,
 ) -> Result<Opened, Failed> {
     let store = Store::open(&settings.store, env.clone(), StoreOptions::default());
@@ -49,18 +50,23 @@ pub async fn open(
         StoreKind::Bucket => format!("acknowledged means stored in {}", store.url()),
         StoreKind::Memory => "none: the store is this process's memory".to_owned(),
     };
-    let options = engine_options(settings, shares, address);
+    let options = engine_options(settings, shares, limits, address);
     let engine = Engine::open(store.clone(), env.clone(), options).await;
     let engine = engine.map_err(|e| Failed::new(format!("cannot open the store: {e}")))?;
     let mut registry = Registry::default();
     store.meter().register(&mut registry);
     engine.catalog().metrics().register(&mut registry);
     engine.metrics().register(&mut registry);
-    Ok(Opened { source: engine.source(), intake: Arc::new(EngineIntake(engine)), registry, durability })
+    let source = Arc::new(TenantsSource::new(engine.source()));
+    Ok(Opened { source, intake: Arc::new(EngineIntake(engine)), registry, durability })
 }
 
-fn engine_options(settings: &Settings, shares: &Shares, address: SocketAddr) -> EngineOptions {
-    let tenants = settings.clone();
+fn engine_options(
+    settings: &Settings,
+    shares: &Shares,
+    limits: Arc<TenantLimits>,
+    address: SocketAddr,
+) -> EngineOptions {
     let defaults = MaintenanceOptions::default();
     let maintenance = MaintenanceOptions {
         interval: settings.compaction.interval,
@@ -71,7 +77,7 @@ fn engine_options(settings: &Settings, shares: &Shares, address: SocketAddr) -> 
         },
         compaction_budget: MemoryBudget::root("compaction", shares.compaction),
         gc: GcOptions { grace: settings.retention.delete_delay, ..GcOptions::default() },
-        retention_of: Arc::new(move |tenant| tenants.limits_of(tenant.as_str()).retention_period),
+        retention_of: Arc::new(move |tenant| limits.of(tenant).retention_period),
         ..defaults
     };
     EngineOptions {
@@ -121,14 +127,17 @@ impl Intake for EngineIntake {
     }
 }
 
-/// Runs a query.
+/// Runs a query. `tags` are those of the request.
 pub async fn query(
     source: &dyn Source,
     context: &QueryContext,
     limits: &Limits,
+    tags: &str,
     request: QueryText,
 ) -> Result<QueryResult, Failure> {
     check_entries(limits, &request)?;
+    let parsed = sandur_logql::parse(&request.query).map_err(sandur_query::Error::from)?;
+    sandur_logql::check_blocked(&parsed, &request.query, tags, limits)?;
     Ok(sandur_logql::query(source, context, limits, request).await?)
 }
 

@@ -15,8 +15,8 @@ use http_body_util::BodyExt;
 use prometheus_client::registry::Registry;
 use sandur_base::{BoxFuture, Env, ErrorKind, MemoryBudget, Shutdown};
 use sandur_model::{Labels, Level, LogBatch};
-use sandur_query::{FairQueue, MemoryRow, MemorySource};
-use sandur_server::config::Settings;
+use sandur_query::{FairQueue, MemoryRow, MemorySource, ResultsCache, TenantsSource};
+use sandur_server::config::{Settings, TenantLimits};
 use sandur_server::http::{AppState, Failure, Followers, Intake, ServerMetrics, router};
 use tower::ServiceExt;
 
@@ -81,10 +81,12 @@ fn server_with(change: impl FnOnce(&mut Settings)) -> Server {
     let metrics = ServerMetrics::default();
     let app = Arc::new(AppState {
         env: Env::simulated(1, NOW * 1_000_000_000),
+        tenant_limits: Arc::new(TenantLimits::new(&settings)),
         settings,
-        source: Arc::new(MemorySource::new(rows())),
+        source: Arc::new(TenantsSource::new(Arc::new(MemorySource::new(rows())))),
         intake: intake.clone(),
-        queue: FairQueue::new(4, 10),
+        turns: FairQueue::new(4, 10),
+        results: ResultsCache::new(MemoryBudget::root("results", 1 << 20)),
         query_memory: MemoryBudget::root("all queries", 64 << 20),
         request_memory: MemoryBudget::root("request bodies", 64 << 20),
         rates: Default::default(),

@@ -8,6 +8,7 @@
 //! lock while they read rows. A row that was inserted before a reader asked is seen by it. Memory is
 //! paid by the reservations that come with the batches.
 
+mod arrivals;
 mod columns;
 mod growing;
 mod memory;
@@ -22,8 +23,9 @@ use std::time::Duration;
 use foldhash::fast::RandomState;
 use sandur_base::{Id, Reservation};
 use sandur_model::{Labels, LogBatch, Matcher, StreamId, TenantId, TimeRange, matches_all};
-use sandur_query::{Columns, Order, PageTask, StreamVolume};
+use sandur_query::{Columns, Holding, Order, PageTask, StreamVolume};
 
+use arrivals::Arrivals;
 pub(crate) use columns::page_of_rows;
 pub use growing::Growing;
 pub use memory::{HeadBatch, push_bytes};
@@ -53,6 +55,7 @@ struct Totals {
 struct TenantHead {
     first: AtomicI64,
     last: AtomicI64,
+    arrivals: Mutex<Arrivals>,
     streams: RwLock<Streams>,
 }
 
@@ -187,6 +190,9 @@ impl Head {
         let added = stream.append(batch, number as u32);
         self.totals.rows.fetch_add(added.rows, Ordering::Relaxed);
         self.totals.line_bytes.fetch_add(added.line_bytes, Ordering::Relaxed);
+        // Last: who sees the count sees the rows.
+        let mut arrivals = tenant.arrivals.lock().unwrap_or_else(PoisonError::into_inner);
+        arrivals.add(&batch.batch().streams[number].entries);
     }
 
     fn tenant_for_insert(&self, tenant: &TenantId) -> Arc<TenantHead> {
@@ -283,6 +289,13 @@ impl Head {
         (first <= last).then_some((first, last))
     }
 
+    /// What the tenant's rows in the range are held by. The versions change with every row that comes.
+    pub fn holdings(&self, tenant: &TenantId, range: TimeRange) -> Vec<Holding> {
+        let Some(tenant) = self.tenant(tenant) else { return Vec::new() };
+        let arrivals = tenant.arrivals.lock().unwrap_or_else(PoisonError::into_inner);
+        arrivals.holdings(self.incarnation, self.start, range)
+    }
+
     fn matching_streams(
         &self,
         tenant: &TenantId,
@@ -307,7 +320,7 @@ impl Head {
 impl Default for TenantHead {
     fn default() -> Self {
         let (first, last) = (AtomicI64::new(i64::MAX), AtomicI64::new(i64::MIN));
-        Self { first, last, streams: RwLock::default() }
+        Self { first, last, arrivals: Mutex::default(), streams: RwLock::default() }
     }
 }
 

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use roaring::RoaringBitmap;
 use sandur_base::BoxFuture;
 use sandur_model::{Labels, MINUTE_NS, Matcher, TimeRange};
-use sandur_query::{Error, Follow, QueryContext, QueryStats, Scan, Selection, Source, StreamVolume};
+use sandur_query::{Error, Follow, Holding, QueryContext, QueryStats, Scan, Selection, Source, StreamVolume};
 
 use super::block::{BlockReader, OpenBlock, ReadError};
 use super::clusters::{Timed, clusters};
@@ -317,6 +317,24 @@ impl Source for EngineSource {
         range: TimeRange,
     ) -> BoxFuture<'a, Result<Vec<StreamVolume>, Error>> {
         Box::pin(self.volumes(context, matchers, range))
+    }
+
+    fn holdings(&self, context: &QueryContext, range: TimeRange) -> Option<Vec<Holding>> {
+        let view = self.views.current();
+        if !view.missing.is_empty() {
+            return None;
+        }
+        let block = |block: &Arc<BlockMeta>| Holding {
+            first: block.min_ts,
+            last: block.max_ts,
+            version: block.id.0,
+            bytes: block.raw_bytes.max(1),
+        };
+        let mut holdings: Vec<Holding> = view.snapshot.blocks(context.tenant(), range).map(block).collect();
+        for head in &view.heads {
+            holdings.extend(head.holdings(context.tenant(), range));
+        }
+        Some(holdings)
     }
 
     fn follow(&self, context: &QueryContext, matchers: Vec<Matcher>) -> Result<Box<dyn Follow>, Error> {

@@ -2,6 +2,8 @@
 //!
 //! Every key must be in the table; every error carries the line it is about.
 
+use std::collections::BTreeMap;
+
 use sandur_model::{Limits, TenantId};
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
@@ -13,10 +15,7 @@ use super::table::{LIMITS, Named};
 /// Applies the text of a file named `path` to the settings.
 pub fn apply(settings: &mut Settings, path: &str, text: &str) -> Result<(), Error> {
     let file = File { path, text };
-    let document = DeTable::parse(text).map_err(|error| {
-        let start = error.span().map_or(0, |s| s.start);
-        Error::Syntax { place: file.place(start), reason: error.message().to_owned() }
-    })?;
+    let document = file.parse()?;
     let known = Named::every();
     let mut pairs = Vec::new();
     let mut tenants = Vec::new();
@@ -34,10 +33,36 @@ pub fn apply(settings: &mut Settings, path: &str, text: &str) -> Result<(), Erro
     }
     // After [limits], which a tenant's own limits start from wherever they stand in the file.
     for (name, table) in tenants {
-        let limits = file.tenant(name, table, &settings.limits)?;
+        let limits = file.tenant("tenants", name, table, &settings.limits)?;
         settings.tenants.insert(name.get_ref().to_string(), limits);
     }
     Ok(())
+}
+
+/// Reads the text of a file of overrides named `path`: limits per tenant, over those that `base` gives.
+pub fn overrides(
+    path: &str,
+    text: &str,
+    base: impl Fn(&str) -> Limits,
+) -> Result<BTreeMap<String, Limits>, Error> {
+    let file = File { path, text };
+    let document = file.parse()?;
+    let mut all = BTreeMap::new();
+    for (key, value) in document.get_ref() {
+        let DeValue::Table(tenants) = value.get_ref() else {
+            let (key, offset) = (key.get_ref().to_string(), key.span().start);
+            return Err(file.unknown(&Pair { key, value: String::new(), offset }, ["overrides"]));
+        };
+        if key.get_ref() != "overrides" {
+            let (key, offset) = (key.get_ref().to_string(), key.span().start);
+            return Err(file.unknown(&Pair { key, value: String::new(), offset }, ["overrides"]));
+        }
+        for (name, table) in tenants {
+            let limits = file.tenant("overrides", name, table, &base(name.get_ref()))?;
+            all.insert(name.get_ref().to_string(), limits);
+        }
+    }
+    Ok(all)
 }
 
 struct File<'a> {
@@ -52,14 +77,21 @@ struct Pair {
     offset: usize,
 }
 
-impl File<'_> {
+impl<'a> File<'a> {
+    fn parse(&self) -> Result<Spanned<DeTable<'a>>, Error> {
+        DeTable::parse(self.text).map_err(|error| {
+            let start = error.span().map_or(0, |s| s.start);
+            Error::Syntax { place: self.place(start), reason: error.message().to_owned() }
+        })
+    }
+
     fn place(&self, offset: usize) -> String {
         let before = &self.text.as_bytes()[..offset.min(self.text.len())];
         let line = 1 + before.iter().filter(|&&b| b == b'\n').count();
         format!("{}:{line}", self.path)
     }
 
-    fn unknown<'a>(&self, pair: &Pair, names: impl IntoIterator<Item = &'a str>) -> Error {
+    fn unknown<'n>(&self, pair: &Pair, names: impl IntoIterator<Item = &'n str>) -> Error {
         let nearest = nearest(&pair.key, names);
         let place = self.place(pair.offset);
         Error::Unknown { place, name: pair.key.clone(), nearest }
@@ -72,6 +104,7 @@ impl File<'_> {
     /// The limits of `[tenants.NAME]`: the common ones with those that stand there.
     fn tenant(
         &self,
+        group: &str,
         name: &Spanned<std::borrow::Cow<'_, str>>,
         table: &Spanned<DeValue<'_>>,
         common: &Limits,
@@ -79,14 +112,14 @@ impl File<'_> {
         let place = || self.place(name.span().start);
         TenantId::new(name.get_ref()).map_err(|e| Error::Value {
             place: place(),
-            name: format!("tenants.{}", name.get_ref()),
+            name: format!("{group}.{}", name.get_ref()),
             reason: e.to_string(),
         })?;
         let mut pairs = Vec::new();
         let mut limits = common.clone();
         let Some(keys) = table.get_ref().as_table() else {
             let reason = "expected a table of limits".to_owned();
-            return Err(Error::Value { place: place(), name: format!("tenants.{}", name.get_ref()), reason });
+            return Err(Error::Value { place: place(), name: format!("{group}.{}", name.get_ref()), reason });
         };
         for (key, value) in keys {
             self.flatten(key.get_ref(), key.span().start, value, &mut pairs)?;
@@ -136,6 +169,9 @@ fn scalar(value: &DeValue<'_>) -> Option<String> {
             Some(i64::from_str_radix(number.as_str(), number.radix()).ok()?.to_string())
         }
         DeValue::Float(number) => Some(number.as_str().to_owned()),
+        DeValue::Array(items) if items.iter().any(|item| item.get_ref().is_table()) => {
+            Some(json(value)?.to_string())
+        }
         DeValue::Array(items) => {
             let words: Option<Vec<String>> = items
                 .iter()
@@ -148,6 +184,26 @@ fn scalar(value: &DeValue<'_>) -> Option<String> {
         }
         DeValue::Datetime(_) | DeValue::Table(_) => None,
     }
+}
+
+/// The same as JSON, for values with parts.
+fn json(value: &DeValue<'_>) -> Option<serde_json::Value> {
+    use serde_json::Value;
+    Some(match value {
+        DeValue::String(text) => Value::from(text.to_string()),
+        DeValue::Boolean(on) => Value::from(*on),
+        DeValue::Integer(number) => Value::from(i64::from_str_radix(number.as_str(), number.radix()).ok()?),
+        DeValue::Array(items) => {
+            Value::Array(items.iter().map(|item| json(item.get_ref())).collect::<Option<_>>()?)
+        }
+        DeValue::Table(table) => {
+            let member = |(name, value): (&Spanned<std::borrow::Cow<'_, str>>, &Spanned<DeValue<'_>>)| {
+                Some((name.get_ref().to_string(), json(value.get_ref())?))
+            };
+            Value::Object(table.iter().map(member).collect::<Option<_>>()?)
+        }
+        DeValue::Float(_) | DeValue::Datetime(_) => return None,
+    })
 }
 
 #[cfg(test)]
@@ -181,6 +237,37 @@ mod tests {
         let team = settings.limits_of("team-a");
         assert_eq!((team.max_line_size, team.retention_period), (1024, 30 * 86_400 * 1_000_000_000));
         assert_eq!(settings.limits_of("other").max_line_size, 256 << 10);
+    }
+
+    #[test]
+    fn policies_and_overrides_are_read() {
+        let text = r#"
+            [[limits.blocked_queries]]
+            pattern = "rate"
+            regex = true
+            types = ["metric"]
+            [tenants.a]
+            max_query_series = 7
+            required_labels = ["app"]
+        "#;
+        let settings = read(text).unwrap();
+        assert_eq!(settings.limits.blocked_queries[0].types, ["metric"]);
+        let base = |tenant: &str| settings.limits_of(tenant).clone();
+        let text = "[overrides.a]\nmax_query_length = '1d'\n[overrides.b]\nmax_query_series = 9";
+        let limits = overrides("o.toml", text, base).unwrap();
+        let (a, b) = (&limits["a"], &limits["b"]);
+        assert_eq!((a.max_query_series, a.max_query_length), (7, 86_400_000_000_000));
+        assert_eq!((a.required_labels.len(), b.max_query_series, b.blocked_queries.len()), (1, 9, 1));
+        for (text, message) in [
+            ("[override.a]", "o.toml:1: unknown key 'override'; did you mean 'overrides'?"),
+            ("overrides = 1", "o.toml:1: unknown key 'overrides'; did you mean 'overrides'?"),
+            (
+                "[overrides.a]\nmax_query_serie = 1",
+                "o.toml:2: unknown key 'max_query_serie'; did you mean 'max_query_series'?",
+            ),
+        ] {
+            assert_eq!(overrides("o.toml", text, base).unwrap_err().to_string(), message);
+        }
     }
 
     #[test]

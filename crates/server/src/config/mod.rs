@@ -1,6 +1,8 @@
 //! Configuration: one table of options, from which the command line's help, the strict file, the
 //! environment variables and the reference page follow.
 //!
+//! Limits of single tenants can also stand in a file of their own, which is read while the server runs.
+//!
 //! Layers, each over the one before: defaults, file, environment, flags. An unknown key
 //! is an error that names the nearest known one. Nothing below the server reads
 //! configuration.
@@ -12,6 +14,7 @@ mod reference;
 mod settings;
 mod slot;
 mod table;
+mod tenant_limits;
 
 pub use error::Error;
 pub use layers::{load, serve_command};
@@ -19,3 +22,4 @@ pub use reference::options_page;
 pub use settings::{Cluster, Compaction, Flush, Http, Log, Query, Retention, Settings, Wal};
 pub use slot::Slot;
 pub use table::{LIMITS, LimitSpec, Named};
+pub use tenant_limits::TenantLimits;

@@ -18,6 +18,8 @@ pub struct Settings {
     pub memory_limit: u64,
     /// Threads for computation; 0: one per processor.
     pub cpu_threads: u64,
+    /// File with limits of single tenants that is read while the server runs; empty: none.
+    pub limits_file: String,
     /// Who may call.
     pub auth: Auth,
     /// Log output.
@@ -84,6 +86,10 @@ pub struct Query {
     pub max_concurrent: u64,
     /// Queries of one tenant that may wait.
     pub max_queued: u64,
+    /// Answer queries over several tenants.
+    pub multi_tenant: bool,
+    /// Keep results of metric range queries.
+    pub cache_results: bool,
     /// Queries slower than this are logged with `latency=slow`.
     pub slow_threshold: Duration,
 }
@@ -142,6 +148,7 @@ impl Default for Settings {
             listen: "127.0.0.1:3100".to_owned(),
             memory_limit: (machine::memory_bytes() / 2).clamp(128 * MIB, 1024 * GIB),
             cpu_threads: 0,
+            limits_file: String::new(),
             auth: Auth::default(),
             log: Log { format: "text".to_owned(), level: "info".to_owned() },
             http: Http {
@@ -153,7 +160,13 @@ impl Default for Settings {
                 drain_timeout: Duration::from_secs(30),
                 compress_min: 16 * KIB,
             },
-            query: Query { max_concurrent: 0, max_queued: 1_000, slow_threshold: Duration::from_secs(10) },
+            query: Query {
+                max_concurrent: 0,
+                max_queued: 1_000,
+                multi_tenant: false,
+                cache_results: true,
+                slow_threshold: Duration::from_secs(10),
+            },
             wal: Wal { group_bytes: 8 * MIB, group_age: Duration::from_millis(500) },
             flush: Flush { max_age: Duration::from_secs(300), max_bytes: 64 * MIB },
             compaction: Compaction { interval: Duration::from_secs(10), block_max: 4 * GIB },

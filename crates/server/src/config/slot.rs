@@ -6,6 +6,7 @@
 use std::time::Duration;
 
 use sandur_base::units::{ByteSize, format_duration, parse_duration};
+use sandur_model::BlockedQuery;
 
 /// A borrowed setting of a known kind.
 pub enum Slot<'a> {
@@ -25,6 +26,8 @@ pub enum Slot<'a> {
     Switch(&'a mut bool),
     /// Words separated by commas.
     List(&'a mut Vec<String>),
+    /// Policies that block queries; as text a JSON array, in a file an array of tables.
+    Policies(&'a mut Vec<BlockedQuery>),
 }
 
 impl Slot<'_> {
@@ -38,6 +41,7 @@ impl Slot<'_> {
             Self::Count(_) => "number",
             Self::Switch(_) => "true|false",
             Self::List(_) => "list",
+            Self::Policies(_) => "policies",
         }
     }
 
@@ -72,6 +76,7 @@ impl Slot<'_> {
                 let words = text.split(',').map(str::trim).filter(|w| !w.is_empty());
                 *slot = words.map(str::to_owned).collect();
             }
+            Self::Policies(slot) => *slot = policies(text)?,
         }
         Ok(())
     }
@@ -86,8 +91,25 @@ impl Slot<'_> {
             Self::Count(number) => number.to_string(),
             Self::Switch(on) => on.to_string(),
             Self::List(words) => words.join(","),
+            Self::Policies(policies) if policies.is_empty() => String::new(),
+            Self::Policies(policies) => {
+                serde_json::to_string(policies).expect("texts and numbers are always JSON")
+            }
         }
     }
+}
+
+fn policies(text: &str) -> Result<Vec<BlockedQuery>, String> {
+    if text.trim().is_empty() {
+        return Ok(Vec::new());
+    }
+    let policies: Vec<BlockedQuery> = serde_json::from_str(text).map_err(|error| {
+        format!("{error}; it takes a list of policies with pattern, regex, hash, types and tags")
+    })?;
+    for policy in policies.iter().filter(|policy| policy.regex) {
+        regex::Regex::new(&policy.pattern).map_err(|error| error.to_string())?;
+    }
+    Ok(policies)
 }
 
 #[cfg(test)]
@@ -112,5 +134,15 @@ mod tests {
         let mut list = Vec::new();
         Slot::List(&mut list).set("a, b,,c").unwrap();
         assert_eq!(Slot::List(&mut list).print(), "a,b,c");
+        let mut policies = Vec::new();
+        Slot::Policies(&mut policies).set(r#"[{"pattern":".*","regex":true,"types":["metric"]}]"#).unwrap();
+        assert_eq!(
+            Slot::Policies(&mut policies).print(),
+            r#"[{"pattern":".*","regex":true,"types":["metric"]}]"#
+        );
+        assert!(Slot::Policies(&mut policies).set(r#"[{"pattern":"(","regex":true}]"#).is_err());
+        assert!(Slot::Policies(&mut policies).set(r#"[{"patern":"x"}]"#).unwrap_err().contains("patern"));
+        Slot::Policies(&mut policies).set("").unwrap();
+        assert!(policies.is_empty());
     }
 }

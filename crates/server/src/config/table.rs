@@ -68,6 +68,12 @@ pub static OPTIONS: &[OptionSpec] = &[
         Slot::Count(&mut s.cpu_threads)
     }),
     option(
+        "limits_file",
+        "Limits of single tenants that can change while the server runs: TOML with a table \
+         [overrides.NAME] per tenant and the keys of [limits]. It is read every 10 s.",
+        |s| Slot::Text(&mut s.limits_file),
+    ),
+    option(
         "auth.require_tenant",
         "Refuse requests without the header X-Scope-OrgID. Otherwise they belong to the \
          tenant 'fake', as in Loki.",
@@ -107,6 +113,15 @@ pub static OPTIONS: &[OptionSpec] = &[
     ),
     option("query.max_queued", "Queries of one tenant that may wait; more are refused with 429.", |s| {
         Slot::Count(&mut s.query.max_queued)
+    }),
+    option(
+        "query.multi_tenant_queries_enabled",
+        "Answer queries whose X-Scope-OrgID names several tenants with | between; their rows carry the label \
+         __tenant_id__.",
+        |s| Slot::Switch(&mut s.query.multi_tenant),
+    ),
+    option("query.cache_results", "Keep results of metric range queries in memory and reuse them.", |s| {
+        Slot::Switch(&mut s.query.cache_results)
     }),
     option("query.slow_threshold", "Queries that take longer are logged with latency=slow.", |s| {
         Slot::Duration(&mut s.query.slow_threshold)
@@ -207,7 +222,57 @@ pub static LIMITS: &[LimitSpec] = &[
     limit("max_query_length", "Longest time range of a query; 0: no limit.", |l| {
         Slot::DurationNs(&mut l.max_query_length)
     }),
-    limit("query_timeout", "A query is ended after this time.", |l| Slot::DurationNs(&mut l.query_timeout)),
+    limit("max_query_range", "Longest [range] in a metric query; 0: no limit.", |l| {
+        Slot::DurationNs(&mut l.max_query_range)
+    }),
+    limit("max_query_lookback", "Queries see no rows older than this; 0: they see all.", |l| {
+        Slot::DurationNs(&mut l.max_query_lookback)
+    }),
+    limit("query_timeout", "A query is ended after this time, with 504.", |l| {
+        Slot::DurationNs(&mut l.query_timeout)
+    }),
+    limit(
+        "max_query_parallelism",
+        "Pages that one query works on at the same time; 0: as many as there are threads.",
+        |l| Slot::Count(&mut l.max_query_parallelism),
+    ),
+    limit(
+        "split_queries_by_interval",
+        "Long queries are cut at multiples of this time, where no block is cut in two, and let others \
+         pass in between; 0: they are not cut.",
+        |l| Slot::DurationNs(&mut l.split_queries_by_interval),
+    ),
+    limit(
+        "max_query_bytes_read",
+        "Line bytes that the streams and times of a query may hold; 0: no limit.",
+        |l| Slot::Size(&mut l.max_query_bytes_read),
+    ),
+    limit("max_querier_bytes_read", "The same for each piece that a query is cut into; 0: no limit.", |l| {
+        Slot::Size(&mut l.max_querier_bytes_read)
+    }),
+    limit("cardinality_limit", "Streams in an answer of the series endpoint; 0: no limit.", |l| {
+        Slot::Count(&mut l.cardinality_limit)
+    }),
+    limit("max_streams_matchers_per_query", "Matchers of a selector; 0: no limit.", |l| {
+        Slot::Count(&mut l.max_streams_matchers_per_query)
+    }),
+    limit("required_labels", "Labels that every selector of a query must name.", |l| {
+        Slot::List(&mut l.required_labels)
+    }),
+    limit("minimum_labels_number", "Matchers that every selector of a query must have.", |l| {
+        Slot::Count(&mut l.minimum_labels_number)
+    }),
+    limit(
+        "blocked_queries",
+        "Queries that are refused: policies with pattern, regex, hash, types (filter, limited, metric) and \
+         tags; the first that fits decides.",
+        |l| Slot::Policies(&mut l.blocked_queries),
+    ),
+    limit(
+        "max_cache_freshness_per_query",
+        "Accepted without effect: cached results are valid as long as the rows behind them are the same.",
+        |l| Slot::DurationNs(&mut l.max_cache_freshness_per_query),
+    ),
     limit("max_query_memory", "Memory of one query; 0: half of all query memory.", |l| {
         Slot::Size(&mut l.max_query_memory)
     }),

@@ -3,16 +3,17 @@
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
 
 use prometheus_client::registry::Registry;
 use sandur_base::{BoxFuture, Env, ErrorKind, MemoryBudget, Shutdown, ShutdownSignal};
 use sandur_ingest::RateLimiter;
 use sandur_model::{Limits, LogBatch, TenantId};
-use sandur_query::{FairQueue, QueryContext, Source};
+use sandur_query::{FairQueue, QueryContext, ResultsCache, Source};
 
 use super::failure::Failure;
 use super::metrics::ServerMetrics;
-use crate::config::Settings;
+use crate::config::{Settings, TenantLimits};
 use crate::memory::Pressure;
 
 /// Where accepted batches go. The engine in a server; a recorder in tests.
@@ -44,8 +45,12 @@ pub struct AppState {
     pub source: Arc<dyn Source>,
     /// Where rows go.
     pub intake: Arc<dyn Intake>,
-    /// Admission of queries.
-    pub queue: FairQueue,
+    /// Limits of tenants now.
+    pub tenant_limits: Arc<TenantLimits>,
+    /// Turns of queries; each piece of a query waits for one.
+    pub turns: FairQueue,
+    /// Results of metric range queries.
+    pub results: ResultsCache,
     /// Memory of all queries.
     pub query_memory: MemoryBudget,
     /// Memory of request bodies that are being received and decoded.
@@ -72,8 +77,8 @@ pub struct AppState {
 
 impl AppState {
     /// The limits of a tenant.
-    pub fn limits(&self, tenant: &TenantId) -> &Limits {
-        self.settings.limits_of(tenant.as_str())
+    pub fn limits(&self, tenant: &TenantId) -> Arc<Limits> {
+        self.tenant_limits.of(tenant)
     }
 
     /// A context for one query of the tenant.
@@ -85,13 +90,27 @@ impl AppState {
             bytes => bytes,
         };
         let budget = self.query_memory.child("query", share);
-        let timeout = std::time::Duration::from_nanos(limits.query_timeout.max(0) as u64);
-        QueryContext::new(self.env.clone(), tenant.clone(), budget, timeout)
+        let context = QueryContext::new(self.env.clone(), tenant.clone(), budget, timeout_of(&limits))
+            .with_queue(self.turns.clone())
+            .with_parallelism(limits.max_query_parallelism as usize);
+        let context = match limits.max_query_lookback {
+            0 => context,
+            lookback => context.with_earliest(self.env.now_ns().saturating_sub(lookback)),
+        };
+        if self.settings.query.cache_results { context.with_results(self.results.clone()) } else { context }
     }
 
     /// Whether requests shall be sent here.
     pub fn is_ready(&self) -> bool {
         self.ready.load(Ordering::Relaxed) && !self.stopping.is_triggered()
+    }
+}
+
+/// How long a query may take.
+pub fn timeout_of(limits: &Limits) -> Duration {
+    match limits.query_timeout {
+        0 => Duration::MAX,
+        ns => Duration::from_nanos(ns.unsigned_abs()),
     }
 }
 
@@ -113,8 +132,7 @@ impl Followers {
         let count = counts.entry(tenant.clone()).or_default();
         if limit > 0 && *count >= limit {
             let text = format!(
-                "max concurrent tail requests limit exceeded, count > limit ({} > {limit}); \
-                 end other tails or raise max_concurrent_tail_requests",
+                "max concurrent tail requests limit exceeded, count > limit ({} > {limit})",
                 *count + 1
             );
             return Err(Failure::new(ErrorKind::Limit, text));

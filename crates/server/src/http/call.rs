@@ -3,6 +3,7 @@
 use std::net::SocketAddr;
 
 use axum::extract::{FromRequest, Request};
+use axum::http::request::Parts;
 use axum::http::{HeaderMap, Method, header};
 use sandur_base::ErrorKind;
 use sandur_model::{TenantError, TenantId};
@@ -15,7 +16,7 @@ use super::params::Params;
 
 /// A call with parameters in its URL, its form body, or both.
 pub struct Call {
-    /// Whose data it is about.
+    /// Whose data it is about; several tenants only for queries.
     pub tenant: TenantId,
     /// Parameters.
     pub params: Params,
@@ -49,12 +50,35 @@ pub fn tenant(app: &App, headers: &HeaderMap) -> Result<TenantId, Failure> {
     })
 }
 
+/// What may be asked of several tenants at once: parts of paths.
+const OF_SEVERAL: &[&str] =
+    &["/query", "/query_range", "/label", "/series", "/index/", "/patterns", "/detected_", "/format_query"];
+
+/// The tenants of a request that names several, if that is allowed. Only queries may, and not all of them.
+fn several_tenants(app: &App, parts: &Parts) -> Result<Option<TenantId>, Failure> {
+    let given = parts.headers.get(TENANT_HEADER).and_then(|v| v.to_str().ok()).unwrap_or("");
+    if !app.settings.query.multi_tenant || !given.contains('|') {
+        return Ok(None);
+    }
+    let ids = given.split('|').map(|id| TenantId::new(id.trim())).collect::<Result<Vec<_>, _>>();
+    let several = ids.and_then(TenantId::several).map_err(|error| Failure::invalid(error.to_string()))?;
+    let path = parts.uri.path();
+    let name = path.strip_prefix("/loki/api/v1").or_else(|| path.strip_prefix("/api/prom")).unwrap_or("");
+    if several.is_several() && !OF_SEVERAL.iter().any(|part| name.starts_with(part)) {
+        return Err(Failure::invalid("multiple org IDs present"));
+    }
+    Ok(Some(several))
+}
+
 impl FromRequest<App> for Call {
     type Rejection = Failure;
 
     async fn from_request(request: Request, app: &App) -> Result<Self, Failure> {
         let (parts, body) = request.into_parts();
-        let tenant = tenant(app, &parts.headers)?;
+        let tenant = match several_tenants(app, &parts)? {
+            Some(several) => several,
+            None => tenant(app, &parts.headers)?,
+        };
         let kind = parts.headers.get(header::CONTENT_TYPE).and_then(|v| v.to_str().ok()).unwrap_or("");
         let has_form = parts.method == Method::POST && kind.starts_with("application/x-www-form-urlencoded");
         let form = match has_form {

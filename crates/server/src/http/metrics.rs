@@ -11,6 +11,7 @@ use prometheus_client::metrics::histogram::Histogram;
 use prometheus_client::metrics::info::Info;
 use prometheus_client::registry::Registry;
 use sandur_base::MemoryBudget;
+use sandur_query::ResultsCache;
 
 /// Labels of request counters. Routes are patterns, so that their number is bounded.
 #[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
@@ -37,6 +38,13 @@ pub struct BudgetLabels {
     pub budget: String,
 }
 
+/// Labels of outcomes.
+#[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
+pub struct OutcomeLabels {
+    /// What happened.
+    pub outcome: &'static str,
+}
+
 /// Handles of the server's own metrics. Cheap to clone; all clones count together.
 #[derive(Clone)]
 pub struct ServerMetrics {
@@ -52,6 +60,8 @@ pub struct ServerMetrics {
     pub refused_entries: Counter,
     /// Queries that ended, well or badly.
     pub queries: Counter,
+    /// Queries whose client went away.
+    pub queries_cancelled: Counter,
     /// Queries that run.
     pub queries_running: Gauge,
     /// Queries that wait.
@@ -62,6 +72,9 @@ pub struct ServerMetrics {
     pub followers: Gauge,
     /// Resident memory.
     pub resident_bytes: Gauge,
+    /// Units in the cache of results.
+    pub result_units: Gauge,
+    results: Family<OutcomeLabels, Gauge>,
     budget_used: Family<BudgetLabels, Gauge>,
     budget_limit: Family<BudgetLabels, Gauge>,
     /// Times that pushes were refused because memory was short.
@@ -84,11 +97,14 @@ impl Default for ServerMetrics {
             pushed_entries: Counter::default(),
             refused_entries: Counter::default(),
             queries: Counter::default(),
+            queries_cancelled: Counter::default(),
             queries_running: Gauge::default(),
             queries_waiting: Gauge::default(),
             queried_bytes: Counter::default(),
             followers: Gauge::default(),
             resident_bytes: Gauge::default(),
+            result_units: Gauge::default(),
+            results: Family::default(),
             budget_used: Family::default(),
             budget_limit: Family::default(),
             pressure_refusals: Counter::default(),
@@ -107,10 +123,15 @@ impl ServerMetrics {
         all.register("sandur_push_entries", "Accepted entries", self.pushed_entries);
         all.register("sandur_push_refused_entries", "Entries refused by a limit", self.refused_entries);
         all.register("sandur_queries", "Queries that ended", self.queries);
+        let text = "Queries whose client went away before the answer";
+        all.register("sandur_queries_cancelled", text, self.queries_cancelled);
         all.register("sandur_queries_running", "Queries that run", self.queries_running);
         all.register("sandur_queries_waiting", "Queries that wait", self.queries_waiting);
         all.register("sandur_query_line_bytes", "Bytes of lines that queries looked at", self.queried_bytes);
         all.register("sandur_followers", "Clients that follow new lines", self.followers);
+        all.register("sandur_result_cache_units", "Units in the cache of results", self.result_units);
+        let text = "What became of look-ups in the cache of results, and of what was stored there";
+        all.register("sandur_result_cache_outcomes", text, self.results);
         all.register("sandur_memory_budget_used_bytes", "Reserved bytes of a budget", self.budget_used);
         all.register("sandur_memory_budget_limit_bytes", "Bytes of a budget", self.budget_limit);
         all.register("process_resident_memory_bytes", "Resident memory", self.resident_bytes);
@@ -119,6 +140,22 @@ impl ServerMetrics {
         let build = Info::new([("version", env!("CARGO_PKG_VERSION"))]);
         all.register("sandur_build", "What was built", build);
         registry
+    }
+
+    /// Shows how well the cache of results works.
+    pub fn observe_results(&self, results: &ResultsCache) {
+        let figures = results.figures();
+        self.result_units.set(figures.units as i64);
+        for (outcome, count) in [
+            ("hit", figures.hits),
+            ("miss", figures.misses),
+            ("outdated", figures.outdated),
+            ("stored", figures.stored),
+            ("evicted", figures.evicted),
+        ] {
+            self.results.get_or_create(&OutcomeLabels { outcome }).set(count as i64);
+        }
+        self.observe_budget(results.budget());
     }
 
     /// Shows how much of a budget is reserved.

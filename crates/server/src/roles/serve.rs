@@ -16,7 +16,7 @@ use tokio::net::TcpListener;
 
 use super::signals;
 use crate::cli::Failed;
-use crate::config::Settings;
+use crate::config::{Settings, TenantLimits};
 use crate::http::{Acceptor, App, AppState, ServerMetrics, router, without_secrets};
 use crate::memory::{Pressure, Shares, govern};
 use crate::wiring::{self, Opened};
@@ -29,7 +29,7 @@ pub struct Server {
     app: App,
     shutdown: Shutdown,
     accepting: Task<()>,
-    _governor: Task<()>,
+    background: [Task<()>; 2],
     durability: String,
 }
 
@@ -70,11 +70,17 @@ impl Server {
         let cell = Arc::new(OnceLock::new());
         // Answers 503 until the engine is open: recovery may take a while.
         let accepting = env.spawn("acceptor", acceptor.run(listener, Arc::clone(&cell)));
-        let opened = wiring::open(&env, &settings, &shares, address).await?;
+        let limits = Arc::new(TenantLimits::new(&settings));
+        limits.load(&env).await.map_err(|error| Failed::new(error.to_string()))?;
+        let following = env.spawn("limits of tenants", Arc::clone(&limits).follow(env.clone()));
+        let opened = wiring::open(&env, &settings, &shares, Arc::clone(&limits), address).await?;
         let Opened { source, intake, registry, durability } = opened;
+        let results = shares.results_cache();
         let app: App = Arc::new(AppState {
             env: env.clone(),
-            queue: query_queue(&settings),
+            tenant_limits: limits,
+            turns: query_queue(&settings),
+            results: results.clone(),
             settings,
             source,
             intake,
@@ -92,9 +98,9 @@ impl Server {
         });
         // Set once, here.
         let _ = cell.set(router(Arc::clone(&app)));
-        let governor = env.spawn("memory governor", govern(env.clone(), limit, pressure, metrics));
+        let governor = env.spawn("memory governor", govern(env.clone(), limit, pressure, metrics, results));
         app.ready.store(true, Ordering::Relaxed);
-        Ok(Self { address, app, shutdown, accepting, _governor: governor, durability })
+        Ok(Self { address, app, shutdown, accepting, background: [governor, following], durability })
     }
 
     /// What a person wants to know at the start.
@@ -118,13 +124,14 @@ impl Server {
 
     /// Stops in order; the error says what could not be flushed.
     pub async fn stop(self) -> Result<(), Failed> {
-        let Self { app, shutdown, accepting, _governor, .. } = self;
+        let Self { app, shutdown, accepting, background, .. } = self;
         app.ready.store(false, Ordering::Relaxed);
         shutdown.trigger();
         if let Err(error) = accepting.join().await {
             tracing::error!(%error, "the accept loop ended badly");
         }
         wait_for_followers(&app).await;
+        drop(background);
         app.intake.shutdown().await.map_err(|failure| {
             let text = failure.message;
             Failed::new(format!(

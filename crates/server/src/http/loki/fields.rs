@@ -59,11 +59,10 @@ pub async fn collect(app: &App, call: &Call) -> Result<Fields, Failure> {
         interval_ns: 0,
     };
     let context = app.query_context(&call.tenant);
-    let permit = app.queue.enter(&context).await?;
-    let result = wiring::query(app.source.as_ref(), &context, app.limits(&call.tenant), request).await?;
+    let limits = app.limits(&call.tenant);
+    let result = wiring::query(app.source.as_ref(), &context, &limits, call.tags(), request).await?;
     let QueryResult::Streams(rows) = result else { return Ok(Fields::new()) };
     let fields = app.env.run_cpu(Lane::Query, move || of_rows(&rows)).await;
-    drop(permit);
     Ok(fields)
 }
 

@@ -43,7 +43,7 @@ pub async fn push(
     let Decoded { batch, refused, lines, bytes } = decoded;
     app.metrics.refused_entries.inc_by(refused.lines());
     if lines > 0 {
-        let allowed = app.rates.take(&tenant, app.limits(&tenant), app.env.monotonic(), (lines, bytes));
+        let allowed = app.rates.take(&tenant, &app.limits(&tenant), app.env.monotonic(), (lines, bytes));
         allowed.map_err(|e| Failure::new(e.kind(), e.to_string()))?;
         app.intake.push(batch).await?;
         app.metrics.pushed_entries.inc_by(lines);

@@ -35,10 +35,10 @@ async fn patterns(State(app): State<App>, call: Call) -> Result<Response, Failur
     let step_ns = call.params.step(start, end)?;
     let matchers = selector::required(call.params.query())?;
     let context = app.query_context(&call.tenant);
-    let permit = app.queue.enter(&context).await?;
+    let turn = context.turn().await?;
     let request = PatternsRequest { matchers, range: TimeRange::new(start, end), step_ns };
     let found = wiring::patterns(app.source.as_ref(), &context, request).await?;
-    drop(permit);
+    drop(turn);
     Ok(reply::large_json(&app, &call, body(&found), None).await)
 }
 

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use axum::extract::State;
 use axum::response::Response;
 use axum::routing::on;
+use sandur_base::ErrorKind;
 use sandur_model::{Labels, TimeRange};
 
 use super::selector;
@@ -28,7 +29,7 @@ pub static ROUTE: Route = Route {
         SINCE,
     ],
     answers: "200, `{\"status\":\"success\",\"data\":[{\"app\":\"api\"},..]}`.",
-    fails: "",
+    fails: "400: more streams than `cardinality_limit`.",
     handler: |verbs| on(verbs, series),
 };
 
@@ -41,6 +42,12 @@ async fn series(State(app): State<App>, call: Call) -> Result<Response, Failure>
     }
     let context = app.query_context(&call.tenant);
     let streams = app.source.streams(&context, any_of, TimeRange::inclusive(start, end)).await?;
+    let (found, most) = (streams.len() as u64, app.limits(&call.tenant).cardinality_limit);
+    if most > 0 && found > most {
+        let text =
+            format!("cardinality limit exceeded for series{{}}; {found} entries, more than limit of {most}");
+        return Err(Failure::new(ErrorKind::Limit, text));
+    }
     let bytes: u64 = streams.iter().map(|s| (s.text_bytes() + s.len() * 6 + 3) as u64).sum();
     let memory = context.budget().reserve(bytes).map_err(sandur_query::Error::from)?;
     Ok(reply::large_json(&app, &call, series_body(&streams), Some(memory)).await)

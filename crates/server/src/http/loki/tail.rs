@@ -211,9 +211,8 @@ impl Tail {
             interval_ns: 0,
         };
         let context: QueryContext = self.app.query_context(&call.tenant);
-        let permit = self.app.queue.enter(&context).await?;
-        let result = wiring::query(self.app.source.as_ref(), &context, limits, request).await?;
-        drop(permit);
+        let source = self.app.source.as_ref();
+        let result = wiring::query(source, &context, &limits, call.tags(), request).await?;
         let QueryResult::Streams(mut rows) = result else {
             return Err(Failure::invalid("only log selector is supported"));
         };

@@ -33,11 +33,12 @@ async fn metrics(State(app): State<App>) -> Response {
 fn observe(app: &App) {
     app.intake.observe();
     let metrics = &app.metrics;
-    metrics.queries_running.set(app.queue.running() as i64);
-    metrics.queries_waiting.set(app.queue.waiting() as i64);
+    metrics.queries_running.set(app.turns.running() as i64);
+    metrics.queries_waiting.set(app.turns.waiting() as i64);
     metrics.followers.set(app.followers.total() as i64);
     metrics.observe_budget(&app.query_memory);
     metrics.observe_budget(&app.request_memory);
+    metrics.observe_results(&app.results);
     if let Some(resident) = machine::resident_bytes() {
         metrics.resident_bytes.set(resident as i64);
     }

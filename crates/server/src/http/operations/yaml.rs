@@ -10,6 +10,9 @@ pub fn line(indent: &str, key: &str, slot: &Slot<'_>) -> String {
             let items: String = words.iter().map(|word| format!("{indent}  - {}\n", scalar(word))).collect();
             format!("{indent}{key}:\n{items}")
         }
+        Slot::Policies(policies) if policies.is_empty() => format!("{indent}{key}: []\n"),
+        // JSON is YAML too.
+        Slot::Policies(_) => format!("{indent}{key}: {}\n", slot.print()),
         Slot::Switch(_) | Slot::Count(_) => format!("{indent}{key}: {}\n", slot.print()),
         _ => format!("{indent}{key}: {}\n", scalar(&slot.print())),
     }

@@ -1,0 +1,264 @@
+//! What a tenant's limits say of a query before it runs, in Loki's words.
+
+use std::collections::HashMap;
+
+use regex::Regex;
+use sandur_model::{Limits, Matcher, TimeRange};
+use sandur_query::{Error, QueryContext, Source};
+
+use crate::ast::{Expr, LogExpr, MetricExpr};
+use crate::request::Steps;
+use crate::stage::Effect;
+use crate::units::{format_binary_bytes, format_prometheus_duration};
+
+/// The hash by which a query is told in logs and in `blocked_queries`: FNV-1 of its text, 32 bits.
+pub fn query_hash(text: &str) -> u32 {
+    text.bytes().fold(0x811C_9DC5, |hash: u32, byte| hash.wrapping_mul(0x0100_0193) ^ u32::from(byte))
+}
+
+/// What kind of query it is: `metric`, `filter` (lines or labels are filtered) or `limited` (they are not).
+pub fn query_type(expr: &Expr) -> &'static str {
+    let Expr::Log(log) = expr else { return "metric" };
+    let filters = log.stages.iter().any(|stage| match stage.line_filter() {
+        Some(filter) => !filter.passes_all(),
+        // A stage that changes nothing and is no line filter is a label filter.
+        None => stage.effect() == Effect::default(),
+    });
+    if filters { "filter" } else { "limited" }
+}
+
+/// Fails when a policy of the tenant blocks the query. `tags` are those of the request, `key=value` pairs
+/// with commas between. The first policy whose hash or pattern fits decides.
+pub fn check_blocked(expr: &Expr, text: &str, tags: &str, limits: &Limits) -> Result<(), Error> {
+    for policy in &limits.blocked_queries {
+        let fits = if policy.hash > 0 {
+            policy.hash == query_hash(text)
+        } else if policy.pattern.is_empty() {
+            true
+        } else if policy.regex {
+            Regex::new(&policy.pattern).is_ok_and(|regex| regex.is_match(text))
+        } else {
+            policy.pattern.trim() == text.trim()
+        };
+        if !fits {
+            continue;
+        }
+        let kind = query_type(expr);
+        let of_kind = policy.types.is_empty() || policy.types.iter().any(|t| t == kind);
+        let given: HashMap<String, &str> = key_values(tags).collect();
+        let tagged = policy.tags.iter().all(|(name, value)| {
+            given.get(&name.to_lowercase()).is_some_and(|given| given.eq_ignore_ascii_case(value))
+        });
+        if of_kind && tagged {
+            return Err(Error::Limit("query blocked by policy".to_owned()));
+        }
+        return Ok(());
+    }
+    Ok(())
+}
+
+fn key_values(tags: &str) -> impl Iterator<Item = (String, &str)> {
+    tags.split(',').filter_map(|pair| {
+        let mut parts = pair.split('=').filter(|part| !part.is_empty());
+        match (parts.next(), parts.next(), parts.next()) {
+            (Some(key), Some(value), None) => Some((key.to_lowercase(), value)),
+            _ => None,
+        }
+    })
+}
+
+/// Checks every selector of the query: enough matchers, not too many, the required ones.
+pub fn check_selectors(expr: &Expr, limits: &Limits) -> Result<(), Error> {
+    expr.log_expressions().into_iter().try_for_each(|log| check_matchers(&log.matchers, limits))
+}
+
+fn check_matchers(matchers: &[Matcher], limits: &Limits) -> Result<(), Error> {
+    let present = || matchers.iter().map(Matcher::name).collect::<Vec<_>>().join(", ");
+    let is_missing = |label: &&String| !matchers.iter().any(|m| m.name() == **label);
+    let missing: Vec<&str> = limits.required_labels.iter().filter(is_missing).map(String::as_str).collect();
+    if !missing.is_empty() {
+        return Err(Error::Limit(format!(
+            "stream selector is missing required matchers [{}], labels present in the query were [{}]",
+            missing.join(", "),
+            present()
+        )));
+    }
+    let (count, least) = (matchers.len() as u64, limits.minimum_labels_number);
+    if count < least {
+        return Err(Error::Limit(format!(
+            "stream selector has less label matchers than required: (present: [{}], number_present: {count}, \
+             required_number_label_matchers: {least})",
+            present()
+        )));
+    }
+    let most = limits.max_streams_matchers_per_query;
+    if most > 0 && count > most {
+        return Err(Error::Limit(format!(
+            "max streams matchers per query exceeded, matchers-count > limit ({count} > {most})"
+        )));
+    }
+    Ok(())
+}
+
+/// Checks the windows of a metric query.
+pub fn check_ranges(expr: &MetricExpr, limits: &Limits) -> Result<(), Error> {
+    let most = limits.max_query_range;
+    for range in expr.range_aggregations() {
+        if most > 0 && range.range_ns > most {
+            return Err(Error::Limit(format!(
+                "[interval] value exceeds limit: [{}] > [{}]",
+                format_prometheus_duration(range.range_ns),
+                format_prometheus_duration(most)
+            )));
+        }
+    }
+    Ok(())
+}
+
+/// What a metric query reads: its selectors, each with its time.
+pub fn reads<'a>(expr: &'a MetricExpr, steps: &Steps) -> Vec<(&'a LogExpr, TimeRange)> {
+    let read = |range: &'a crate::ast::RangeAggregation| {
+        let first = steps.first_ns.saturating_sub(range.offset_ns).saturating_sub(range.range_ns);
+        let last = steps.last_ns.saturating_sub(range.offset_ns);
+        (&range.log, TimeRange::inclusive(first.saturating_add(1), last))
+    };
+    expr.range_aggregations().into_iter().map(read).collect()
+}
+
+/// Fails when the streams of the selectors hold more line bytes in their times than a query may look through.
+pub async fn check_size(
+    source: &dyn Source,
+    context: &QueryContext,
+    limits: &Limits,
+    reads: Vec<(&LogExpr, TimeRange)>,
+) -> Result<(), Error> {
+    let most = limits.max_query_bytes_read;
+    if most == 0 {
+        return Ok(());
+    }
+    let bytes = size(source, context, reads).await?;
+    if bytes > most {
+        let (bytes, most) = (format_binary_bytes(bytes), format_binary_bytes(most));
+        return Err(Error::Limit(format!(
+            "the query would read too many bytes (query: {bytes}, limit: {most}); consider adding more \
+             specific stream selectors or reduce the time range of the query"
+        )));
+    }
+    Ok(())
+}
+
+/// The same for one piece of a query.
+pub async fn check_piece_size(
+    source: &dyn Source,
+    context: &QueryContext,
+    limits: &Limits,
+    reads: Vec<(&LogExpr, TimeRange)>,
+) -> Result<(), Error> {
+    let most = limits.max_querier_bytes_read;
+    if most == 0 {
+        return Ok(());
+    }
+    let bytes = size(source, context, reads).await?;
+    if bytes > most {
+        let (bytes, most) = (format_binary_bytes(bytes), format_binary_bytes(most));
+        return Err(Error::Limit(format!(
+            "query too large to execute on a single querier: (query: {bytes}, limit: {most}); consider \
+             adding more specific stream selectors, reduce the time range of the query, or adjust \
+             parallelization settings"
+        )));
+    }
+    Ok(())
+}
+
+async fn size(
+    source: &dyn Source,
+    context: &QueryContext,
+    reads: Vec<(&LogExpr, TimeRange)>,
+) -> Result<u64, Error> {
+    let mut bytes = 0u64;
+    for (log, range) in reads {
+        let volumes = source.volumes(context, log.matchers.clone(), range).await?;
+        bytes += volumes.iter().map(|volume| volume.bytes).sum::<u64>();
+    }
+    Ok(bytes)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use sandur_model::BlockedQuery;
+
+    fn refusal(query: &str, limits: &Limits) -> String {
+        let expr = crate::parse(query).unwrap();
+        let checked = check_selectors(&expr, limits).and_then(|()| match &expr {
+            Expr::Metric(metric) => check_ranges(metric, limits),
+            Expr::Log(_) => Ok(()),
+        });
+        checked.err().map(|e| e.to_string()).unwrap_or_default()
+    }
+
+    #[test]
+    fn selectors_and_windows_are_refused_in_lokis_words() {
+        let none = Limits::default();
+        let required = Limits { required_labels: vec!["app".into(), "env".into()], ..Limits::default() };
+        let three = Limits { minimum_labels_number: 3, ..Limits::default() };
+        let one = Limits { max_streams_matchers_per_query: 1, ..Limits::default() };
+        let short = Limits { max_query_range: 1_800_000_000_000, ..Limits::default() };
+        let query = r#"{env="b", x="y"}"#;
+        let metric = r#"rate({app="a"}[5m]) / rate({env="b", x="y"}[1h])"#;
+        assert_eq!(refusal(query, &none) + &refusal(metric, &none), "");
+        for text in [query, metric] {
+            let missing = if text == query { "app" } else { "env" };
+            let present = if text == query { "env, x" } else { "app" };
+            assert_eq!(
+                refusal(text, &required),
+                format!(
+                    "stream selector is missing required matchers [{missing}], \
+                     labels present in the query were [{present}]"
+                )
+            );
+        }
+        assert_eq!(
+            refusal(query, &three),
+            "stream selector has less label matchers than required: (present: [env, x], number_present: 2, \
+             required_number_label_matchers: 3)"
+        );
+        assert_eq!(
+            refusal(query, &one),
+            "max streams matchers per query exceeded, matchers-count > limit (2 > 1)"
+        );
+        assert_eq!(refusal(metric, &short), "[interval] value exceeds limit: [1h] > [30m]");
+    }
+
+    fn blocked(policies: &[BlockedQuery], query: &str, tags: &str) -> bool {
+        let limits = Limits { blocked_queries: policies.to_vec(), ..Limits::default() };
+        check_blocked(&crate::parse(query).unwrap(), query, tags, &limits).is_err()
+    }
+
+    #[test]
+    fn policies_block_by_pattern_kind_hash_and_tags() {
+        let policy = |pattern: &str, regex: bool, types: &[&str]| BlockedQuery {
+            pattern: pattern.into(),
+            regex,
+            types: types.iter().map(|t| (*t).to_owned()).collect(),
+            ..BlockedQuery::default()
+        };
+        let query = r#"{app="a"} |= "x""#;
+        assert!(!blocked(&[], query, ""));
+        assert!(blocked(&[policy(r#" {app="a"} |= "x" "#, false, &[])], query, ""));
+        assert!(!blocked(&[policy("app", false, &[])], query, ""));
+        assert!(blocked(&[policy("app=.a", true, &["filter"])], query, ""));
+        assert!(!blocked(&[policy("app=.a", true, &["metric", "limited"])], query, ""));
+        assert!(blocked(&[policy("", false, &["limited"])], r#"{app="a"} | json"#, ""));
+        assert!(blocked(&[policy("", false, &["metric"])], r#"rate({app="a"}[1m])"#, ""));
+        // The first one that fits decides, also when it does not block.
+        assert!(!blocked(&[policy("", false, &["metric"]), policy(".*", true, &[])], query, ""));
+        let hash = BlockedQuery { hash: query_hash(query), ..BlockedQuery::default() };
+        assert!(blocked(std::slice::from_ref(&hash), query, "") && !blocked(&[hash], r#"{app="a"}"#, ""));
+        let tags = [("Source".to_owned(), "Grafana".to_owned())].into();
+        let tagged = BlockedQuery { tags, ..BlockedQuery::default() };
+        assert!(blocked(std::slice::from_ref(&tagged), query, "a=b,source=grafana"));
+        assert!(!blocked(&[tagged], query, "source=other"));
+        assert_eq!(query_hash("hello"), 0xB6FA_7167, "FNV-1, as Loki's logs show it");
+    }
+}

@@ -1,0 +1,425 @@
+//! Metric range queries from results that are known already, and the rest evaluated in pieces.
+//!
+//! The steps of a query lie on a grid. Runs of steps of the grid are units: numbered from the epoch, so
+//! that the same panel a minute later meets the same ones. A unit's version is that of all rows that its
+//! steps look at (see [`sandur_query::Holding`]). Units that the cache has in this version are taken from
+//! it; the others are evaluated, and kept if the version is still the same afterwards: then nothing came in
+//! between.
+//!
+//! **Invariant.** An answer is what evaluating the whole query anew would give. Steps do not depend on each
+//! other, so it does not matter which of them are evaluated together.
+
+use std::collections::BTreeMap;
+use std::collections::hash_map::{Entry, HashMap};
+use std::sync::Arc;
+
+use foldhash::fast::FixedState;
+use sandur_base::BoxFuture;
+use sandur_base::units::MIB;
+use sandur_model::{Limits, TimeRange};
+use sandur_query::{
+    CachedUnit, Error, Holding, QueryStats, ResultsCache, Sample, Series, Unit, UnitKey, add_versions, cuts,
+    in_order,
+};
+
+use crate::admission;
+use crate::ast::MetricExpr;
+use crate::evaluate::Evaluation;
+use crate::request::Steps;
+
+/// Steps of a unit at least, and the time that it spans at least: small enough that rows which come all the
+/// time make little worthless, large enough that a unit is worth its keeping.
+const UNIT_STEPS_MIN: i64 = 8;
+const UNIT_NS_MIN: i64 = 300 * 1_000_000_000;
+/// Raw bytes that are worth a turn of their own.
+const PIECE_BYTES: u64 = 256 * MIB;
+/// A piece is this many times as long as the longest window at least, since it reads a window more than its
+/// own steps.
+const WINDOWS_PER_PIECE: i64 = 4;
+/// Pieces that run at the same time: while one ends, the next has begun.
+const PIECES_AT_ONCE: usize = 2;
+
+/// The series of a range query, sorted by labels.
+pub async fn range_query(
+    evaluation: &Evaluation<'_>,
+    expr: &MetricExpr,
+    limits: &Limits,
+) -> Result<Vec<Series>, Error> {
+    let query =
+        RangeQuery { evaluation, expr, limits, grid: Grid::of(&evaluation.steps), looks: looks(expr) };
+    let asked = query.grid.asked(&evaluation.steps);
+    let holdings = if query.looks.is_empty() { None } else { query.holdings(&asked) };
+    match holdings {
+        Some(holdings) if !asked.is_empty() => query.run(&holdings, &asked).await,
+        _ => query.piece(evaluation.steps.first_ns, evaluation.steps.last_ns).await,
+    }
+}
+
+/// The windows that an expression looks at: lengths and offsets, each pair once.
+fn looks(expr: &MetricExpr) -> Vec<(i64, i64)> {
+    let mut looks: Vec<_> = expr.range_aggregations().iter().map(|r| (r.range_ns, r.offset_ns)).collect();
+    looks.sort_unstable();
+    looks.dedup();
+    looks
+}
+
+/// The instants at which steps can be, in units of several.
+#[derive(Clone, Copy, Debug)]
+struct Grid {
+    phase_ns: i64,
+    step_ns: i64,
+    unit_steps: i64,
+}
+
+/// The part of a unit that a query asks for, by numbers of steps.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Asked {
+    unit: i64,
+    first: i64,
+    last: i64,
+}
+
+impl Grid {
+    fn of(steps: &Steps) -> Self {
+        let step_ns = steps.step_ns.max(1);
+        let unit_steps = (UNIT_NS_MIN.saturating_add(step_ns - 1) / step_ns).max(UNIT_STEPS_MIN);
+        Self { phase_ns: steps.first_ns.rem_euclid(step_ns), step_ns, unit_steps }
+    }
+
+    fn number(&self, at_ns: i64) -> i64 {
+        at_ns.saturating_sub(self.phase_ns).div_euclid(self.step_ns)
+    }
+
+    fn instant(&self, number: i64) -> i64 {
+        number.saturating_mul(self.step_ns).saturating_add(self.phase_ns)
+    }
+
+    fn unit_of(&self, number: i64) -> i64 {
+        number.div_euclid(self.unit_steps)
+    }
+
+    /// First and last step of a unit.
+    fn steps_of(&self, unit: i64) -> (i64, i64) {
+        let first = unit.saturating_mul(self.unit_steps);
+        (first, first.saturating_add(self.unit_steps - 1))
+    }
+
+    /// The units that the steps touch, in order.
+    fn asked(&self, steps: &Steps) -> Vec<Asked> {
+        let count = steps.count() as i64;
+        if count == 0 {
+            return Vec::new();
+        }
+        let first = self.number(steps.first_ns);
+        let last = first + count - 1;
+        let part = |unit| {
+            let (from, to) = self.steps_of(unit);
+            Asked { unit, first: from.max(first), last: to.min(last) }
+        };
+        (self.unit_of(first)..=self.unit_of(last)).map(part).collect()
+    }
+}
+
+struct RangeQuery<'a> {
+    evaluation: &'a Evaluation<'a>,
+    expr: &'a MetricExpr,
+    limits: &'a Limits,
+    grid: Grid,
+    looks: Vec<(i64, i64)>,
+}
+
+/// Consecutive steps of the answer.
+enum Part {
+    Kept(CachedUnit, Asked),
+    Fresh(Vec<Series>),
+}
+
+impl RangeQuery<'_> {
+    /// The rows that the steps of a unit look at through one kind of window.
+    fn reach(&self, unit: i64, (range_ns, offset_ns): (i64, i64)) -> TimeRange {
+        let (first, last) = self.grid.steps_of(unit);
+        self.window(self.grid.instant(first), self.grid.instant(last), (range_ns, offset_ns))
+    }
+
+    fn window(&self, first_ns: i64, last_ns: i64, (range_ns, offset_ns): (i64, i64)) -> TimeRange {
+        let first = first_ns.saturating_sub(offset_ns).saturating_sub(range_ns).saturating_add(1);
+        TimeRange::inclusive(first, last_ns.saturating_sub(offset_ns))
+    }
+
+    /// What holds the rows that the units look at.
+    fn holdings(&self, asked: &[Asked]) -> Option<Vec<Holding>> {
+        let (first, last) = (asked.first()?.unit, asked.last()?.unit);
+        let all = self.looks.iter().flat_map(|look| [self.reach(first, *look), self.reach(last, *look)]);
+        let whole = all.reduce(|a, b| TimeRange::new(a.start.min(b.start), a.end.max(b.end)))?;
+        self.evaluation.source.holdings(self.evaluation.context, whole)
+    }
+
+    fn versions(&self, holdings: &[Holding], asked: &[Asked]) -> Vec<u128> {
+        let mut sums = vec![0; asked.len()];
+        for (salt, look) in self.looks.iter().enumerate() {
+            let reaches: Vec<TimeRange> = asked.iter().map(|a| self.reach(a.unit, *look)).collect();
+            add_versions(holdings, &reaches, salt as u64, &mut sums);
+        }
+        sums
+    }
+
+    async fn run(&self, holdings: &[Holding], asked: &[Asked]) -> Result<Vec<Series>, Error> {
+        let text = self.expr.to_string();
+        let results = self.results(&text);
+        let versions = self.versions(holdings, asked);
+        let grid = self.grid;
+        let numbers = [grid.step_ns, grid.phase_ns];
+        let tenant = self.evaluation.context.tenant();
+        let identity = ResultsCache::identity(&[tenant.as_str(), &text], &numbers);
+        let key = |unit| UnitKey { query: identity, number: unit };
+        let kept: Vec<Option<CachedUnit>> = match results {
+            None => vec![None; asked.len()],
+            Some(results) => self.look_up(results, asked, &versions, key),
+        };
+        let runs = self.missing_runs(asked, &kept);
+        let pieces = runs.iter().flat_map(|run| self.pieces(holdings, *run));
+        let pieces: Vec<(i64, i64)> = pieces.collect();
+        let mut futures: Vec<BoxFuture<'_, Result<Vec<Series>, Error>>> = Vec::with_capacity(pieces.len());
+        for (first, last) in &pieces {
+            futures.push(Box::pin(self.piece(grid.instant(*first), grid.instant(*last))));
+        }
+        let fresh = in_order(PIECES_AT_ONCE, futures).await?;
+        if let Some(results) = results
+            && !fresh.is_empty()
+        {
+            self.keep(results, (asked, &versions), (&pieces, &fresh), key);
+        }
+        let mut parts = parts(asked, kept, &pieces, fresh);
+        match parts.as_mut_slice() {
+            // Nothing was known and nothing was cut: the series are sorted already.
+            [Part::Fresh(series)] => Ok(std::mem::take(series)),
+            _ => self.assemble(parts),
+        }
+    }
+
+    /// The cache, when the answer depends on nothing but the query and the rows.
+    fn results(&self, text: &str) -> Option<&ResultsCache> {
+        let context = self.evaluation.context;
+        // Templates can ask for the time of day; rows of a bounded past leave as time goes by.
+        let asks_for_time = text.contains("_format ") && text.contains("now");
+        let by_clock = asks_for_time || context.earliest_ns() > i64::MIN;
+        // Samples carry milliseconds, which must tell the step.
+        let exact = self.grid.step_ns % 1_000_000 == 0 && self.grid.phase_ns % 1_000_000 == 0;
+        context.results().filter(|_| exact && !by_clock)
+    }
+
+    fn look_up(
+        &self,
+        results: &ResultsCache,
+        asked: &[Asked],
+        versions: &[u128],
+        key: impl Fn(i64) -> UnitKey,
+    ) -> Vec<Option<CachedUnit>> {
+        let context = self.evaluation.context;
+        let stats = context.stats();
+        let began = context.env().monotonic();
+        let get = |(a, version): (&Asked, &u128)| results.get(key(a.unit), *version, (a.first, a.last));
+        let kept: Vec<Option<CachedUnit>> = asked.iter().zip(versions).map(get).collect();
+        let found = kept.iter().zip(asked).filter_map(|(unit, a)| Some((unit.as_ref()?, a)));
+        QueryStats::add(&stats.result_cache_requests, asked.len() as u64);
+        for (unit, a) in found {
+            QueryStats::add(&stats.result_cache_hits, 1);
+            QueryStats::add(&stats.result_cache_bytes_received, unit.memory_bytes());
+            let length = (a.last - a.first + 1).saturating_mul(self.grid.step_ns);
+            QueryStats::add(&stats.result_cache_length_ns, length.unsigned_abs());
+        }
+        QueryStats::add_time(&stats.result_cache_ns, context.env().monotonic().saturating_sub(began));
+        kept
+    }
+
+    /// Runs of steps that are not known. Known steps between them are evaluated too when that is cheaper than
+    /// reading the windows before every run.
+    fn missing_runs(&self, asked: &[Asked], kept: &[Option<CachedUnit>]) -> Vec<(i64, i64)> {
+        let mut runs: Vec<(i64, i64)> = Vec::new();
+        for (a, _) in asked.iter().zip(kept).filter(|(_, kept)| kept.is_none()) {
+            match runs.last_mut() {
+                Some((_, last)) if *last + 1 == a.first => *last = a.last,
+                _ => runs.push((a.first, a.last)),
+            }
+        }
+        let (Some(first), Some(last)) = (runs.first(), runs.last()) else { return runs };
+        let whole = (first.0, last.1);
+        let longest = self.looks.iter().map(|(range, _)| *range).max().unwrap_or(0);
+        let length =
+            |run: &(i64, i64)| (run.1 - run.0 + 1).saturating_mul(self.grid.step_ns).saturating_add(longest);
+        let apart = runs.iter().fold(0i64, |sum, run| sum.saturating_add(length(run)));
+        if apart > length(&whole) { vec![whole] } else { runs }
+    }
+
+    /// A run of steps, cut where that makes nothing be read twice.
+    fn pieces(&self, holdings: &[Holding], (first, last): (i64, i64)) -> Vec<(i64, i64)> {
+        let longest = self.looks.iter().map(|(range, _)| *range).max().unwrap_or(0);
+        let offset = self.looks.iter().map(|(_, offset)| *offset).min().unwrap_or(0);
+        let grid = self.grid;
+        let range = self.window(grid.instant(first), grid.instant(last), (longest, offset));
+        let interval = self.limits.split_queries_by_interval;
+        let length_min = longest.saturating_mul(WINDOWS_PER_PIECE);
+        let mut pieces = Vec::new();
+        let mut next = first;
+        for at in cuts(holdings, range, (interval, length_min), false, |_| PIECE_BYTES) {
+            // The last step whose window ends before the cut.
+            let end = grid.number(at.saturating_add(offset).saturating_sub(1)).min(last);
+            if end >= next && end < last {
+                pieces.push((next, end));
+                next = end + 1;
+            }
+        }
+        pieces.push((next, last));
+        pieces
+    }
+
+    /// Evaluates steps in the tenant's turn.
+    async fn piece(&self, first_ns: i64, last_ns: i64) -> Result<Vec<Series>, Error> {
+        let whole = self.evaluation;
+        let steps = Steps { first_ns, last_ns, ..whole.steps };
+        let _turn = whole.context.turn().await?;
+        let reads = admission::reads(self.expr, &steps);
+        admission::check_piece_size(whole.source, whole.context, self.limits, reads).await?;
+        let part = Evaluation { source: whole.source, context: whole.context, steps };
+        part.all_series(self.expr).await
+    }
+
+    /// Keeps what was evaluated, unit by unit, if the rows are still those that it was evaluated from.
+    fn keep(
+        &self,
+        results: &ResultsCache,
+        (asked, versions): (&[Asked], &[u128]),
+        (pieces, fresh): (&[(i64, i64)], &[Vec<Series>]),
+        key: impl Fn(i64) -> UnitKey,
+    ) {
+        let context = self.evaluation.context;
+        let began = context.env().monotonic();
+        // What is incomplete now may be whole the next time.
+        let Some(holdings) = self.holdings(asked).filter(|_| context.warnings().is_empty()) else { return };
+        let after = self.versions(&holdings, asked);
+        let mut by_unit: BTreeMap<i64, Vec<Series>> = BTreeMap::new();
+        for series in fresh.iter().flatten() {
+            self.part_by_unit(series, &mut by_unit);
+        }
+        let is_fresh = |a: &Asked| {
+            let inside = |&(first, last): &(i64, i64)| first <= a.last && a.first <= last;
+            pieces.iter().any(inside)
+        };
+        for ((a, version), after) in asked.iter().zip(versions).zip(after) {
+            if *version != after || !is_fresh(a) {
+                continue;
+            }
+            let series = by_unit.remove(&a.unit).unwrap_or_default();
+            let unit = Unit { first: a.first, last: a.last, version: *version, series };
+            let bytes = unit.memory_bytes();
+            if results.insert(key(a.unit), unit) {
+                QueryStats::add(&context.stats().result_cache_stored, 1);
+                QueryStats::add(&context.stats().result_cache_bytes_sent, bytes);
+            }
+        }
+        let took = context.env().monotonic().saturating_sub(began);
+        QueryStats::add_time(&context.stats().result_cache_ns, took);
+    }
+
+    fn part_by_unit(&self, series: &Series, by_unit: &mut BTreeMap<i64, Vec<Series>>) {
+        let unit_of = |sample: &Sample| {
+            self.grid.unit_of(self.grid.number(sample.timestamp_ms.saturating_mul(1_000_000)))
+        };
+        let mut rest = series.samples.as_slice();
+        while let Some(first) = rest.first() {
+            let unit = unit_of(first);
+            let count = rest.iter().take_while(|sample| unit_of(sample) == unit).count();
+            let (samples, later) = rest.split_at(count);
+            let part = Series { labels: Arc::clone(&series.labels), samples: samples.to_vec() };
+            by_unit.entry(unit).or_default().push(part);
+            rest = later;
+        }
+    }
+
+    /// Joins the parts, which come in the order of time; sorted by labels.
+    fn assemble(&self, parts: Vec<Part>) -> Result<Vec<Series>, Error> {
+        let samples = |part: &Part| match part {
+            Part::Kept(unit, _) => unit.series.iter().map(|s| s.samples.len()).sum::<usize>(),
+            Part::Fresh(series) => series.iter().map(|s| s.samples.len()).sum(),
+        };
+        let bytes = parts.iter().map(samples).sum::<usize>() * size_of::<Sample>();
+        let _memory = self.evaluation.context.budget().reserve(bytes as u64)?;
+        let mut joined: HashMap<SeriesLabels, Vec<Sample>, FixedState> = HashMap::default();
+        let mut add = |labels: &SeriesLabels, samples: &[Sample]| match joined.entry(Arc::clone(labels)) {
+            Entry::Occupied(mut known) => known.get_mut().extend_from_slice(samples),
+            Entry::Vacant(new) => drop(new.insert(samples.to_vec())),
+        };
+        for part in &parts {
+            match part {
+                Part::Fresh(series) => series.iter().for_each(|s| add(&s.labels, &s.samples)),
+                Part::Kept(unit, asked) => {
+                    let ms = |number| self.grid.instant(number).div_euclid(1_000_000);
+                    let (first, last) = (ms(asked.first), ms(asked.last));
+                    for series in &unit.series {
+                        let from = series.samples.partition_point(|s| s.timestamp_ms < first);
+                        let to = series.samples.partition_point(|s| s.timestamp_ms <= last);
+                        if from < to {
+                            add(&series.labels, &series.samples[from..to]);
+                        }
+                    }
+                }
+            }
+        }
+        let mut all: Vec<Series> =
+            joined.into_iter().map(|(labels, samples)| Series { labels, samples }).collect();
+        all.sort_by(|a, b| a.labels.cmp(&b.labels));
+        Ok(all)
+    }
+}
+
+type SeriesLabels = Arc<Vec<(Box<str>, Box<str>)>>;
+
+/// What was evaluated and what was known besides, in the order of time.
+fn parts(
+    asked: &[Asked],
+    kept: Vec<Option<CachedUnit>>,
+    pieces: &[(i64, i64)],
+    fresh: Vec<Vec<Series>>,
+) -> Vec<Part> {
+    let evaluated = |a: &Asked| pieces.iter().any(|(first, last)| *first <= a.last && a.first <= *last);
+    let known = asked.iter().zip(kept).filter(|(a, _)| !evaluated(a));
+    let known = known.filter_map(|(a, unit)| Some((a.first, Part::Kept(unit?, *a))));
+    let fresh = pieces.iter().zip(fresh).map(|((first, _), series)| (*first, Part::Fresh(series)));
+    let mut parts: Vec<(i64, Part)> = known.chain(fresh).collect();
+    parts.sort_by_key(|(first, _)| *first);
+    parts.into_iter().map(|(_, part)| part).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const S: i64 = 1_000_000_000;
+
+    fn steps(first: i64, last: i64, step: i64) -> Steps {
+        Steps { first_ns: first * S, last_ns: last * S, step_ns: step * S, instant: false }
+    }
+
+    /// Every step is in exactly one unit, and a later query of the same grid meets the same units.
+    #[test]
+    fn units_part_the_steps_and_stay_where_they_are() {
+        for (first, last, step) in [(0, 3_600, 15), (7, 10_007, 345), (-900, 900, 60), (300, 300, 60)] {
+            let steps = steps(first, last, step);
+            let grid = Grid::of(&steps);
+            let asked = grid.asked(&steps);
+            let mut at = asked[0].first;
+            for a in &asked {
+                assert_eq!(a.first, at, "{first} {last} {step}");
+                assert!(grid.unit_of(a.first) == a.unit && grid.unit_of(a.last) == a.unit);
+                at = a.last + 1;
+            }
+            assert_eq!(grid.instant(asked[0].first), steps.first_ns);
+            assert_eq!((at - asked[0].first) as usize, steps.count());
+            let later =
+                Steps { first_ns: steps.first_ns + step * S, last_ns: steps.last_ns + step * S, ..steps };
+            assert_eq!(Grid::of(&later).asked(&later)[0].unit, grid.unit_of(asked[0].first + 1));
+        }
+        let none = steps(10, 0, 1);
+        assert!(Grid::of(&none).asked(&none).is_empty());
+    }
+}

@@ -1,0 +1,349 @@
+//! Goal: a query that is cut into pieces answers what the whole query answers, reads no more than it must,
+//! and gives its turn back between pieces.
+//!
+//! Method: rows in memory behind a source that claims to hold each hour in a block of its own, heavy enough
+//! to be worth a turn. Answers are compared with those of the same rows in one piece.
+
+#![allow(clippy::unwrap_used)] // a test: a panic is how it fails
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
+
+use sandur_base::{BoxFuture, Env, MemoryBudget};
+use sandur_logql::{Kind, Request};
+use sandur_model::{Labels, Level, Limits, Matcher, TenantId, TimeRange};
+use sandur_query::{
+    Direction, Error, FairQueue, Follow, Holding, MemoryRow, MemorySource, QueryContext, QueryResult,
+    ResultsCache, Scan, Selection, Source, StreamVolume,
+};
+
+const S: i64 = 1_000_000_000;
+const HOUR: i64 = 3_600 * S;
+const HOURS: i64 = 12;
+
+/// Rows by hours.
+struct Hours {
+    rows: MemorySource,
+    scans: AtomicUsize,
+    version: AtomicUsize,
+    /// Told before each scan.
+    before_scan: Box<dyn Fn(usize) + Send + Sync>,
+}
+
+impl Hours {
+    fn new() -> Self {
+        let row = |n: i64| MemoryRow {
+            labels: Arc::new(Labels::from_pairs([("app", format!("a{}", n % 3))])),
+            timestamp: n * 60 * S + 7,
+            line: format!("row {n} n={}", n % 7).into(),
+            metadata: Vec::new(),
+            level: Level::None,
+        };
+        let rows = MemorySource::new((0..HOURS * 60).map(row).collect()).page_rows(20);
+        Self { rows, scans: AtomicUsize::new(0), version: AtomicUsize::new(0), before_scan: Box::new(|_| ()) }
+    }
+}
+
+impl Source for Hours {
+    fn scan<'a>(
+        &'a self,
+        context: &'a QueryContext,
+        selection: Selection,
+    ) -> BoxFuture<'a, Result<Box<dyn Scan>, Error>> {
+        (self.before_scan)(self.scans.fetch_add(1, Ordering::SeqCst));
+        self.rows.scan(context, selection)
+    }
+    fn streams<'a>(
+        &'a self,
+        context: &'a QueryContext,
+        any_of: Vec<Vec<Matcher>>,
+        range: TimeRange,
+    ) -> BoxFuture<'a, Result<Vec<Arc<Labels>>, Error>> {
+        self.rows.streams(context, any_of, range)
+    }
+    fn label_names<'a>(
+        &'a self,
+        context: &'a QueryContext,
+        matchers: Vec<Matcher>,
+        range: TimeRange,
+    ) -> BoxFuture<'a, Result<Vec<String>, Error>> {
+        self.rows.label_names(context, matchers, range)
+    }
+    fn label_values<'a>(
+        &'a self,
+        context: &'a QueryContext,
+        name: String,
+        matchers: Vec<Matcher>,
+        range: TimeRange,
+    ) -> BoxFuture<'a, Result<Vec<String>, Error>> {
+        self.rows.label_values(context, name, matchers, range)
+    }
+    fn volumes<'a>(
+        &'a self,
+        context: &'a QueryContext,
+        matchers: Vec<Matcher>,
+        range: TimeRange,
+    ) -> BoxFuture<'a, Result<Vec<StreamVolume>, Error>> {
+        self.rows.volumes(context, matchers, range)
+    }
+    fn holdings(&self, _context: &QueryContext, range: TimeRange) -> Option<Vec<Holding>> {
+        let version = self.version.load(Ordering::SeqCst) as u128;
+        let hour = |n: i64| Holding {
+            first: n * HOUR,
+            last: n * HOUR + HOUR - 1,
+            version: (n as u128) << 64 | version,
+            bytes: 2 << 30,
+        };
+        Some((0..HOURS).map(hour).filter(|h| range.touches(h.first, h.last)).collect())
+    }
+    fn follow(&self, context: &QueryContext, matchers: Vec<Matcher>) -> Result<Box<dyn Follow>, Error> {
+        self.rows.follow(context, matchers)
+    }
+}
+
+fn paused<T>(future: impl Future<Output = T>) -> T {
+    tokio::runtime::Builder::new_current_thread().build().unwrap().block_on(future)
+}
+
+fn context() -> QueryContext {
+    let (tenant, budget) = (TenantId::default_tenant(), MemoryBudget::root("query", 64 << 20));
+    QueryContext::new(Env::simulated(1, 0), tenant, budget, Duration::from_secs(600))
+}
+
+fn log_request(query: &str, limit: u32, direction: Direction) -> Request {
+    let kind = Kind::Range { start_ns: 5 * 60 * S, end_ns: HOURS * HOUR, step_ns: 0 };
+    Request { query: query.to_owned(), kind, limit, direction, interval_ns: 0 }
+}
+
+fn metric_request(query: &str, start: i64, end: i64, step: i64) -> Request {
+    let kind = Kind::Range { start_ns: start * S, end_ns: end * S, step_ns: step * S };
+    Request { query: query.to_owned(), kind, limit: 10, direction: Direction::Backward, interval_ns: 0 }
+}
+
+async fn ask(source: &dyn Source, context: &QueryContext, request: &Request) -> QueryResult {
+    sandur_logql::query(source, context, &Limits::default(), request.clone()).await.unwrap()
+}
+
+const METRICS: &[&str] = &[
+    r#"sum by (app) (count_over_time({app=~".+"} |= "n=3" [5m]))"#,
+    r#"count_over_time({app=~".+"}[30m] offset 10m)"#,
+    r#"topk(1, rate({app=~".+"}[10m])) / on() group_left sum(rate({app=~".+"}[1h]))"#,
+    r#"sum(sum_over_time({app=~".+"} | logfmt | unwrap n [20m]))"#,
+    r#"absent_over_time({app="a0"} |= "row 77 " [15m])"#,
+];
+
+#[test]
+fn log_queries_stop_at_the_piece_that_has_enough() {
+    paused(async {
+        let (source, whole) = (Hours::new(), Hours::new().rows);
+        for direction in [Direction::Backward, Direction::Forward] {
+            for (query, limit, most) in [
+                (r#"{app=~".+"}"#, 5, 1),
+                (r#"{app=~".+"} |= "n=3""#, 20, 4),
+                (r#"{app="a1"} |= "row 37" "#, 10, 12),
+                (r#"{app="a1"} |= "nowhere""#, 10, 12),
+            ] {
+                let request = log_request(query, limit, direction);
+                source.scans.store(0, Ordering::SeqCst);
+                let context = context();
+                let answer = ask(&source, &context, &request).await;
+                assert_eq!(answer, ask(&whole, &self::context(), &request).await, "{query} {direction:?}");
+                let scans = source.scans.load(Ordering::SeqCst);
+                assert!(scans <= most, "{query} {direction:?}: {scans} pieces");
+                assert_eq!(context.stats().snapshot().splits, scans as u64);
+            }
+        }
+    });
+}
+
+#[test]
+fn metric_queries_are_the_same_in_pieces() {
+    paused(async {
+        let (source, whole) = (Hours::new(), Hours::new().rows);
+        for query in METRICS {
+            for (start, end, step) in [(0, 43_200, 60), (1_000, 40_000, 345), (3_600, 7_200, 3_600)] {
+                let request = metric_request(query, start, end, step);
+                let answer = ask(&source, &context(), &request).await;
+                assert_eq!(answer, ask(&whole, &context(), &request).await, "{query} {start} {end} {step}");
+            }
+        }
+        source.scans.store(0, Ordering::SeqCst);
+        ask(&source, &context(), &metric_request(METRICS[0], 0, 43_200, 60)).await;
+        assert!(source.scans.load(Ordering::SeqCst) >= 10, "an hour is worth a turn");
+    });
+}
+
+#[test]
+fn what_is_known_is_not_read_again_until_rows_change() {
+    paused(async {
+        let source = Hours::new();
+        let results = ResultsCache::new(MemoryBudget::root("results", 8 << 20));
+        for query in METRICS {
+            let context = || context().with_results(results.clone());
+            let first = metric_request(query, 600, 30_000, 60);
+            let fresh = ask(&source, &context(), &first).await;
+            source.scans.store(0, Ordering::SeqCst);
+            let again = context();
+            assert_eq!(ask(&source, &again, &first).await, fresh, "{query}");
+            assert_eq!(source.scans.load(Ordering::SeqCst), 0, "{query}");
+            let stats = again.stats().snapshot();
+            assert!(stats.result_cache_hits > 50 && stats.result_cache_hits == stats.result_cache_requests);
+            // A later window reads only what is new.
+            let later = metric_request(query, 900, 30_300, 60);
+            let shifted = context();
+            let answer = ask(&source, &shifted, &later).await;
+            assert_eq!(answer, ask(&source, &self::context(), &later).await, "{query}");
+            let stats = shifted.stats().snapshot();
+            assert!(stats.result_cache_hits + 3 >= stats.result_cache_requests, "{query}: {stats:?}");
+            source.version.fetch_add(1, Ordering::SeqCst);
+            let changed = context();
+            assert_eq!(ask(&source, &changed, &first).await, fresh, "{query}");
+            assert_eq!(changed.stats().snapshot().result_cache_hits, 0, "{query}");
+        }
+    });
+}
+
+#[test]
+fn nothing_is_kept_of_rows_that_change_meanwhile_or_depend_on_the_clock() {
+    paused(async {
+        let mut source = Hours::new();
+        let version = Arc::new(AtomicUsize::new(0));
+        let results = ResultsCache::new(MemoryBudget::root("results", 8 << 20));
+        let request = metric_request(METRICS[0], 600, 30_000, 60);
+        let by_clock = r#"sum(count_over_time({app=~".+"} | label_format t="{{ now }}" [5m]))"#;
+        ask(&source, &context().with_results(results.clone()), &metric_request(by_clock, 0, 9_000, 60)).await;
+        ask(&source, &context().with_results(results.clone()).with_earliest(S), &request).await;
+        assert_eq!(results.figures().stored, 0);
+        let changing = Arc::clone(&version);
+        source.before_scan = Box::new(move |_| _ = changing.fetch_add(1, Ordering::SeqCst));
+        let source = Changing { hours: source, version };
+        ask(&source, &context().with_results(results.clone()), &request).await;
+        assert_eq!(results.figures().stored, 0);
+    });
+}
+
+/// Hours whose version is the one that scans change.
+struct Changing {
+    hours: Hours,
+    version: Arc<AtomicUsize>,
+}
+
+impl Source for Changing {
+    fn scan<'a>(
+        &'a self,
+        context: &'a QueryContext,
+        selection: Selection,
+    ) -> BoxFuture<'a, Result<Box<dyn Scan>, Error>> {
+        self.hours.scan(context, selection)
+    }
+    fn streams<'a>(
+        &'a self,
+        context: &'a QueryContext,
+        any_of: Vec<Vec<Matcher>>,
+        range: TimeRange,
+    ) -> BoxFuture<'a, Result<Vec<Arc<Labels>>, Error>> {
+        self.hours.streams(context, any_of, range)
+    }
+    fn label_names<'a>(
+        &'a self,
+        context: &'a QueryContext,
+        matchers: Vec<Matcher>,
+        range: TimeRange,
+    ) -> BoxFuture<'a, Result<Vec<String>, Error>> {
+        self.hours.label_names(context, matchers, range)
+    }
+    fn label_values<'a>(
+        &'a self,
+        context: &'a QueryContext,
+        name: String,
+        matchers: Vec<Matcher>,
+        range: TimeRange,
+    ) -> BoxFuture<'a, Result<Vec<String>, Error>> {
+        self.hours.label_values(context, name, matchers, range)
+    }
+    fn volumes<'a>(
+        &'a self,
+        context: &'a QueryContext,
+        matchers: Vec<Matcher>,
+        range: TimeRange,
+    ) -> BoxFuture<'a, Result<Vec<StreamVolume>, Error>> {
+        self.hours.volumes(context, matchers, range)
+    }
+    fn holdings(&self, context: &QueryContext, range: TimeRange) -> Option<Vec<Holding>> {
+        self.hours.version.store(self.version.load(Ordering::SeqCst), Ordering::SeqCst);
+        self.hours.holdings(context, range)
+    }
+    fn follow(&self, context: &QueryContext, matchers: Vec<Matcher>) -> Result<Box<dyn Follow>, Error> {
+        self.hours.follow(context, matchers)
+    }
+}
+
+/// A cancelled query starts nothing more, and a query takes a turn for each of its pieces.
+#[test]
+fn pieces_take_turns_and_a_cancelled_query_starts_no_other() {
+    paused(async {
+        let mut source = Hours::new();
+        let queue = FairQueue::new(1, 10);
+        let context = context().with_queue(queue.clone());
+        let (watched, cancelled) = (queue.clone(), context.clone());
+        source.before_scan = Box::new(move |scan| {
+            assert_eq!(watched.running(), 1, "a scan runs in a turn");
+            if scan == 3 {
+                cancelled.cancel();
+            }
+        });
+        let request = log_request(r#"{app=~".+"} |= "nowhere""#, 10, Direction::Backward);
+        let outcome = sandur_logql::query(&source, &context, &Limits::default(), request).await;
+        assert!(matches!(outcome, Err(Error::Cancelled)));
+        assert_eq!((source.scans.load(Ordering::SeqCst), queue.running()), (4, 0));
+    });
+}
+
+#[test]
+fn queries_that_would_read_too_much_are_refused() {
+    paused(async {
+        let source = Hours::new();
+        let refusal = async |limits: Limits, request: Request| {
+            let outcome = sandur_logql::query(&source, &context(), &limits, request).await;
+            outcome.err().map(|error| error.to_string()).unwrap_or_default()
+        };
+        let metric = || metric_request(METRICS[0], 0, 43_200, 60);
+        let log = || log_request(r#"{app=~".+"}"#, 10, Direction::Backward);
+        let most = |bytes| Limits { max_query_bytes_read: bytes, ..Limits::default() };
+        assert_eq!(refusal(most(1 << 20), metric()).await, "");
+        for request in [metric(), log()] {
+            assert_eq!(
+                refusal(most(2_000), request).await,
+                "the query would read too many bytes (query: 7.6 KiB, limit: 2.0 KiB); consider adding more \
+                 specific stream selectors or reduce the time range of the query"
+            );
+        }
+        let piece = |bytes| Limits { max_querier_bytes_read: bytes, ..Limits::default() };
+        assert_eq!(refusal(piece(2_000), metric()).await, "");
+        assert!(
+            refusal(piece(100), log())
+                .await
+                .starts_with("query too large to execute on a single querier: (query: ")
+        );
+    });
+}
+
+#[test]
+fn rows_before_the_lookback_do_not_exist() {
+    paused(async {
+        let source = Hours::new();
+        let since = context().with_earliest(6 * HOUR);
+        let QueryResult::Streams(rows) =
+            ask(&source, &since, &log_request(r#"{app=~".+"}"#, 5_000, Direction::Forward)).await
+        else {
+            panic!("rows")
+        };
+        assert_eq!((rows.len(), rows[0].timestamp), (360, 6 * HOUR + 7));
+        let before = metric_request(METRICS[0], 0, 3_600, 60);
+        assert_eq!(ask(&source, &since, &before).await, QueryResult::Matrix(Vec::new()));
+        let across = metric_request(r#"sum(count_over_time({app=~".+"}[12h]))"#, 0, 43_200, 3_600);
+        let QueryResult::Matrix(series) = ask(&source, &since, &across).await else { panic!("a matrix") };
+        assert_eq!(series[0].samples.iter().map(|s| s.value).fold(0.0, f64::max), 360.0);
+    });
+}

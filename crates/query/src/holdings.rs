@@ -1,0 +1,163 @@
+//! What holds the rows of a time: blocks, and spans of heads. Tells whether an answer may have changed, and
+//! where a query can be cut in time without reading anything twice.
+//!
+//! **Invariant.** Two looks at the holdings that touch a time give the same versions only if every query over
+//! this time answers the same in between.
+
+use sandur_model::TimeRange;
+use xxhash_rust::xxh3::xxh3_128;
+
+/// Something that holds rows of a tenant.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Holding {
+    /// The earliest instant that it may hold rows of.
+    pub first: i64,
+    /// The latest one.
+    pub last: i64,
+    /// Differs from every other state of every other holding.
+    pub version: u128,
+    /// Raw bytes of its rows. Without any it holds no rows but decides about those of others, as a deletion
+    /// does.
+    pub bytes: u64,
+}
+
+/// More cuts than this are not considered: the distance of the candidates is raised.
+const CANDIDATES_MAX: i64 = 4_096;
+
+/// Adds to each sum what identifies the state of the holdings that touch its reach. Both ends of the reaches
+/// rise. `salt` tells several reaches of one sum apart.
+pub fn add_versions(holdings: &[Holding], reaches: &[TimeRange], salt: u64, sums: &mut [u128]) {
+    // What begins and ends to count at each reach: a holding costs two additions, however many it touches.
+    let mut changes = vec![0u128; reaches.len() + 1];
+    for holding in holdings {
+        let begin = reaches.partition_point(|reach| reach.end <= holding.first);
+        let end = reaches.partition_point(|reach| reach.start <= holding.last);
+        if begin < end {
+            let mut bytes = [0; 24];
+            bytes[..16].copy_from_slice(&holding.version.to_le_bytes());
+            bytes[16..].copy_from_slice(&salt.to_le_bytes());
+            let hash = xxh3_128(&bytes);
+            changes[begin] = changes[begin].wrapping_add(hash);
+            changes[end] = changes[end].wrapping_sub(hash);
+        }
+    }
+    let mut state = 0u128;
+    for (sum, change) in sums.iter_mut().zip(changes) {
+        state = state.wrapping_add(change);
+        *sum = sum.wrapping_add(state);
+    }
+}
+
+/// Instants at which the rows of the range can be parted so that no block is in two parts: multiples of
+/// `interval`, each part as long as `length_min` at least and, if there is enough, with as many raw bytes
+/// as `bytes_min` says of the part's number. Parts are counted from the end when `newest_first`. The
+/// instants come in the order of the parts; an instant belongs to the part after it.
+pub fn cuts(
+    holdings: &[Holding],
+    range: TimeRange,
+    (interval, length_min): (i64, i64),
+    newest_first: bool,
+    bytes_min: impl Fn(usize) -> u64,
+) -> Vec<i64> {
+    let (first, last) = held(holdings, range);
+    if interval <= 0 || first >= last {
+        return Vec::new();
+    }
+    let fewest = last.saturating_sub(first) / interval / CANDIDATES_MAX + 1;
+    let interval = interval.saturating_mul(fewest);
+    let base = first.div_euclid(interval);
+    let slot = |at: i64| (at.clamp(first, last).div_euclid(interval) - base) as usize;
+    let slots = slot(last) + 1;
+    let mut bytes = vec![0u64; slots];
+    let mut crossed = vec![0i64; slots + 1];
+    for holding in holdings.iter().filter(|h| h.bytes > 0 && range.touches(h.first, h.last)) {
+        let (from, to) = (slot(holding.first), slot(holding.last));
+        bytes[from] += holding.bytes;
+        // The boundary before slot n is cut number n.
+        crossed[from + 1] += 1;
+        crossed[to + 1] -= 1;
+    }
+    let mut open = 0;
+    let is_free: Vec<bool> = crossed
+        .iter()
+        .map(|change| {
+            open += change;
+            open == 0
+        })
+        .collect();
+    let order: Vec<usize> = if newest_first { (1..slots).rev().collect() } else { (1..slots).collect() };
+    let mut found = Vec::new();
+    let mut before = if newest_first { last } else { first };
+    let mut gathered = 0u64;
+    for n in order {
+        gathered += bytes[if newest_first { n } else { n - 1 }];
+        let at = (base + n as i64).saturating_mul(interval);
+        let is_long = at.abs_diff(before) >= length_min.unsigned_abs();
+        if is_free[n] && is_long && gathered >= bytes_min(found.len()).max(1) {
+            found.push(at);
+            (before, gathered) = (at, 0);
+        }
+    }
+    found
+}
+
+/// First and last instant of rows in the range.
+fn held(holdings: &[Holding], range: TimeRange) -> (i64, i64) {
+    let inside = holdings.iter().filter(|h| h.bytes > 0 && range.touches(h.first, h.last));
+    let (first, last) =
+        inside.fold((i64::MAX, i64::MIN), |(first, last), h| (first.min(h.first), last.max(h.last)));
+    (first.max(range.start), last.min(range.end.saturating_sub(1)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn holding(first: i64, last: i64, version: u128) -> Holding {
+        Holding { first, last, version, bytes: 10 }
+    }
+
+    fn sums(holdings: &[Holding]) -> Vec<u128> {
+        let reaches: Vec<TimeRange> = (0..6).map(|n| TimeRange::inclusive(n * 10 - 4, n * 10 + 9)).collect();
+        let mut sums = vec![0; reaches.len()];
+        add_versions(holdings, &reaches, 7, &mut sums);
+        sums
+    }
+
+    /// Exactly the reaches that a holding touches change with it, whatever the order of the holdings.
+    #[test]
+    fn versions_change_where_a_holding_touches() {
+        let base = [holding(0, 5, 1), holding(12, 33, 2), holding(40, 41, 3)];
+        let before = sums(&base);
+        assert_eq!(sums(&[base[2], base[0], base[1]]), before);
+        for (first, last) in [(6, 6), (5, 5), (10, 15), (16, 16), (-9, 99), (60, 70), (-9, -5), (59, 59)] {
+            let after = sums(&[base[0], base[1], base[2], holding(first, last, 4)]);
+            for n in 0..6 {
+                let touches = first <= n as i64 * 10 + 9 && last >= n as i64 * 10 - 4;
+                assert_eq!(after[n] != before[n], touches, "{first}..={last} reach {n}");
+            }
+        }
+    }
+
+    #[test]
+    fn cuts_leave_blocks_whole_and_parts_heavy_enough() {
+        let hour = |n: i64| holding(n * 60, n * 60 + 59, n as u128);
+        let hours: Vec<Holding> = (0..6).map(hour).collect();
+        let all = TimeRange::new(0, 360);
+        assert_eq!(cuts(&hours, all, (60, 0), false, |_| 1), [60, 120, 180, 240, 300]);
+        assert_eq!(cuts(&hours, all, (60, 0), true, |_| 1), [300, 240, 180, 120, 60]);
+        assert_eq!(cuts(&hours, all, (60, 0), false, |_| 20), [120, 240]);
+        assert_eq!(cuts(&hours, all, (60, 0), true, |n| 10 << n), [300, 180]);
+        assert_eq!(cuts(&hours, all, (60, 150), false, |_| 1), [180]);
+        assert_eq!(cuts(&hours, TimeRange::new(70, 130), (60, 0), false, |_| 1), [120]);
+        assert!(cuts(&hours, all, (0, 0), false, |_| 1).is_empty());
+        let mut days = hours.clone();
+        days.push(holding(60, 239, 9));
+        assert_eq!(cuts(&days, all, (60, 0), false, |_| 1), [60, 240, 300]);
+        // What holds no rows stands in no way.
+        days.push(Holding { bytes: 0, ..holding(i64::MIN, i64::MAX, 10) });
+        assert_eq!(cuts(&days, all, (60, 0), false, |_| 1), [60, 240, 300]);
+        let wide = [holding(0, 1, 1), holding(i64::MAX - 1, i64::MAX, 2)];
+        assert!(cuts(&wide, TimeRange::ALL, (1, 0), false, |_| 1).len() <= 1);
+    }
+}

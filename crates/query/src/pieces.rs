@@ -1,0 +1,86 @@
+//! Several futures at a time, their results in order: for the pieces of one query.
+
+use std::collections::VecDeque;
+use std::task::Poll;
+
+use sandur_base::BoxFuture;
+
+use crate::error::Error;
+
+enum Piece<'a, T> {
+    Running(BoxFuture<'a, Result<T, Error>>),
+    Done(Result<T, Error>),
+}
+
+/// Runs the futures, at most `width` at the same time, each started when there is room; the results in the
+/// order of the futures. The first error, in this order, ends all of them.
+pub async fn in_order<'a, T>(
+    width: usize,
+    pieces: impl IntoIterator<Item = BoxFuture<'a, Result<T, Error>>>,
+) -> Result<Vec<T>, Error> {
+    let mut waiting = pieces.into_iter();
+    let mut running: VecDeque<Piece<'a, T>> = VecDeque::new();
+    let mut results = Vec::new();
+    std::future::poll_fn(|cx| {
+        loop {
+            while running.len() < width.max(1)
+                && let Some(next) = waiting.next()
+            {
+                running.push_back(Piece::Running(next));
+            }
+            for piece in &mut running {
+                if let Piece::Running(future) = piece
+                    && let Poll::Ready(result) = future.as_mut().poll(cx)
+                {
+                    *piece = Piece::Done(result);
+                }
+            }
+            match running.pop_front() {
+                None => return Poll::Ready(Ok(())),
+                Some(Piece::Done(Ok(result))) => results.push(result),
+                Some(Piece::Done(Err(error))) => return Poll::Ready(Err(error)),
+                Some(first) => {
+                    running.push_front(first);
+                    return Poll::Pending;
+                }
+            }
+        }
+    })
+    .await?;
+    Ok(results)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use sandur_base::Env;
+    use std::sync::Arc;
+    use std::sync::atomic::{AtomicUsize, Ordering};
+    use std::time::Duration;
+
+    fn paused<T>(future: impl Future<Output = T>) -> T {
+        let mut builder = tokio::runtime::Builder::new_current_thread();
+        builder.enable_time().start_paused(true).build().unwrap().block_on(future)
+    }
+
+    #[test]
+    fn results_are_in_order_and_no_more_run_than_the_width_says() {
+        paused(async {
+            let env = Env::simulated(1, 0);
+            let running = Arc::new(AtomicUsize::new(0));
+            let piece = |n: u64| -> BoxFuture<'static, Result<u64, Error>> {
+                let (env, running) = (env.clone(), Arc::clone(&running));
+                Box::pin(async move {
+                    assert!(running.fetch_add(1, Ordering::SeqCst) < 2);
+                    env.sleep(Duration::from_secs(10 - n)).await;
+                    running.fetch_sub(1, Ordering::SeqCst);
+                    if n == 7 { Err(Error::Busy) } else { Ok(n) }
+                })
+            };
+            assert_eq!(in_order(2, (0..5).map(piece)).await.unwrap(), [0, 1, 2, 3, 4]);
+            assert!(env.monotonic() < Duration::from_secs(30), "two ran at a time");
+            assert!(matches!(in_order(2, (5..9).map(piece)).await, Err(Error::Busy)));
+            assert!(in_order::<u64>(2, []).await.unwrap().is_empty());
+        });
+    }
+}

@@ -1,0 +1,444 @@
+//! Several tenants asked as one: their rows side by side, told apart by the label `__tenant_id__`.
+//!
+//! A query of one tenant goes through untouched. For several, matchers on `__tenant_id__` choose among the
+//! tenants and do not reach the streams; a stream that has such a label itself shows it as
+//! `original___tenant_id__`.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use sandur_base::BoxFuture;
+use sandur_model::{Labels, LineColumn, LogPage, Matcher, TenantId, TimeRange};
+use xxhash_rust::xxh3::xxh3_128;
+
+use crate::context::QueryContext;
+use crate::error::Error;
+use crate::holdings::Holding;
+use crate::source::{
+    CountsTask, Follow, Order, PageTask, Scan, ScanItem, Selection, Source, StreamCounts, StreamVolume,
+};
+
+/// The label that names the tenant.
+const TENANT_LABEL: &str = "__tenant_id__";
+/// The name under which a stream's own label of this name is shown.
+const ORIGINAL_LABEL: &str = "original___tenant_id__";
+
+/// A source that also answers for several tenants at once.
+pub struct TenantsSource(Arc<dyn Source>);
+
+impl TenantsSource {
+    /// Asks this source for each of the tenants.
+    pub fn new(inner: Arc<dyn Source>) -> Self {
+        Self(inner)
+    }
+
+    /// Contexts of the tenants that the matchers choose, and the matchers of streams that are left.
+    fn chosen(
+        context: &QueryContext,
+        matchers: &[Matcher],
+    ) -> Result<(Vec<QueryContext>, Vec<Matcher>), Error> {
+        let (of_tenants, rest): (Vec<&Matcher>, Vec<&Matcher>) =
+            matchers.iter().partition(|m| m.name() == TENANT_LABEL);
+        let original = |m: &Matcher| match m.name() {
+            ORIGINAL_LABEL => Matcher::new(TENANT_LABEL, m.op(), m.value())
+                .map_err(|error| Error::Invalid(error.to_string())),
+            _ => Ok(m.clone()),
+        };
+        let rest = rest.into_iter().map(original).collect::<Result<_, Error>>()?;
+        let fits = |tenant: &TenantId| of_tenants.iter().all(|m| m.matches(tenant.as_str()));
+        let contexts = context.tenant().each().filter(fits).map(|tenant| context.of_tenant(tenant));
+        Ok((contexts.collect(), rest))
+    }
+
+    async fn scan_each(
+        &self,
+        context: &QueryContext,
+        mut selection: Selection,
+    ) -> Result<Box<dyn Scan>, Error> {
+        let (contexts, matchers) = Self::chosen(context, &selection.matchers)?;
+        selection.matchers = matchers;
+        // Every row has this label: no need to look for it in metadata.
+        selection.counts_by.retain(|label| label != TENANT_LABEL);
+        let mut scans = Vec::with_capacity(contexts.len());
+        for one in contexts {
+            let scan = self.0.scan(&one, selection.clone()).await?;
+            scans.push(TenantScan { tenant: one.tenant().clone(), scan, next: None });
+        }
+        Ok(Box::new(Merged { scans, order: selection.order }))
+    }
+
+    async fn streams_of_each(
+        &self,
+        context: &QueryContext,
+        any_of: Vec<Vec<Matcher>>,
+        range: TimeRange,
+    ) -> Result<Vec<Arc<Labels>>, Error> {
+        let lists = if any_of.is_empty() { vec![Vec::new()] } else { any_of };
+        let mut found = BTreeSet::new();
+        for list in &lists {
+            let (contexts, matchers) = Self::chosen(context, list)?;
+            for one in contexts {
+                let streams = self.0.streams(&one, vec![matchers.clone()], range).await?;
+                found.extend(streams.iter().map(|labels| with_tenant(labels, one.tenant())));
+            }
+        }
+        Ok(found.into_iter().collect())
+    }
+
+    async fn names_of_each(
+        &self,
+        context: &QueryContext,
+        matchers: Vec<Matcher>,
+        range: TimeRange,
+    ) -> Result<Vec<String>, Error> {
+        let (contexts, matchers) = Self::chosen(context, &matchers)?;
+        let mut names = BTreeSet::from([TENANT_LABEL.to_owned()]);
+        for one in contexts {
+            names.extend(self.0.label_names(&one, matchers.clone(), range).await?);
+        }
+        Ok(names.into_iter().collect())
+    }
+
+    async fn values_of_each(
+        &self,
+        context: &QueryContext,
+        name: String,
+        matchers: Vec<Matcher>,
+        range: TimeRange,
+    ) -> Result<Vec<String>, Error> {
+        let (contexts, matchers) = Self::chosen(context, &matchers)?;
+        if name == TENANT_LABEL {
+            return Ok(contexts.iter().map(|one| one.tenant().to_string()).collect());
+        }
+        let name = if name == ORIGINAL_LABEL { TENANT_LABEL.to_owned() } else { name };
+        let mut values = BTreeSet::new();
+        for one in contexts {
+            values.extend(self.0.label_values(&one, name.clone(), matchers.clone(), range).await?);
+        }
+        Ok(values.into_iter().collect())
+    }
+
+    async fn volumes_of_each(
+        &self,
+        context: &QueryContext,
+        matchers: Vec<Matcher>,
+        range: TimeRange,
+    ) -> Result<Vec<StreamVolume>, Error> {
+        let (contexts, matchers) = Self::chosen(context, &matchers)?;
+        let mut volumes = Vec::new();
+        for one in contexts {
+            volumes.extend(self.0.volumes(&one, matchers.clone(), range).await?);
+        }
+        Ok(volumes)
+    }
+}
+
+impl Source for TenantsSource {
+    fn scan<'a>(
+        &'a self,
+        context: &'a QueryContext,
+        selection: Selection,
+    ) -> BoxFuture<'a, Result<Box<dyn Scan>, Error>> {
+        match context.tenant().is_several() {
+            true => Box::pin(self.scan_each(context, selection)),
+            false => self.0.scan(context, selection),
+        }
+    }
+
+    fn streams<'a>(
+        &'a self,
+        context: &'a QueryContext,
+        any_of: Vec<Vec<Matcher>>,
+        range: TimeRange,
+    ) -> BoxFuture<'a, Result<Vec<Arc<Labels>>, Error>> {
+        match context.tenant().is_several() {
+            true => Box::pin(self.streams_of_each(context, any_of, range)),
+            false => self.0.streams(context, any_of, range),
+        }
+    }
+
+    fn label_names<'a>(
+        &'a self,
+        context: &'a QueryContext,
+        matchers: Vec<Matcher>,
+        range: TimeRange,
+    ) -> BoxFuture<'a, Result<Vec<String>, Error>> {
+        match context.tenant().is_several() {
+            true => Box::pin(self.names_of_each(context, matchers, range)),
+            false => self.0.label_names(context, matchers, range),
+        }
+    }
+
+    fn label_values<'a>(
+        &'a self,
+        context: &'a QueryContext,
+        name: String,
+        matchers: Vec<Matcher>,
+        range: TimeRange,
+    ) -> BoxFuture<'a, Result<Vec<String>, Error>> {
+        match context.tenant().is_several() {
+            true => Box::pin(self.values_of_each(context, name, matchers, range)),
+            false => self.0.label_values(context, name, matchers, range),
+        }
+    }
+
+    fn volumes<'a>(
+        &'a self,
+        context: &'a QueryContext,
+        matchers: Vec<Matcher>,
+        range: TimeRange,
+    ) -> BoxFuture<'a, Result<Vec<StreamVolume>, Error>> {
+        match context.tenant().is_several() {
+            true => Box::pin(self.volumes_of_each(context, matchers, range)),
+            false => self.0.volumes(context, matchers, range),
+        }
+    }
+
+    fn holdings(&self, context: &QueryContext, range: TimeRange) -> Option<Vec<Holding>> {
+        if !context.tenant().is_several() {
+            return self.0.holdings(context, range);
+        }
+        // The answer also depends on who is asked, with rows or without.
+        let version = xxh3_128(context.tenant().as_str().as_bytes());
+        let mut all = vec![Holding { first: i64::MIN, last: i64::MAX, version, bytes: 0 }];
+        for tenant in context.tenant().each() {
+            all.extend(self.0.holdings(&context.of_tenant(tenant), range)?);
+        }
+        Some(all)
+    }
+
+    fn follow(&self, context: &QueryContext, matchers: Vec<Matcher>) -> Result<Box<dyn Follow>, Error> {
+        match context.tenant().is_several() {
+            true => Err(Error::Invalid("multiple org IDs present".to_owned())),
+            false => self.0.follow(context, matchers),
+        }
+    }
+}
+
+/// The labels as an answer over several tenants shows them.
+fn with_tenant(labels: &Labels, tenant: &TenantId) -> Arc<Labels> {
+    let shown = |(name, value)| if name == TENANT_LABEL { (ORIGINAL_LABEL, value) } else { (name, value) };
+    Arc::new(Labels::from_pairs(labels.iter().map(shown).chain([(TENANT_LABEL, tenant.as_str())])))
+}
+
+/// The scan of one tenant, and what it brings next.
+struct TenantScan {
+    tenant: TenantId,
+    scan: Box<dyn Scan>,
+    next: Option<ScanItem>,
+}
+
+/// Scans of several tenants, their items in one order.
+struct Merged {
+    scans: Vec<TenantScan>,
+    order: Order,
+}
+
+impl Merged {
+    async fn take(&mut self) -> Result<Option<ScanItem>, Error> {
+        let mut n = 0;
+        while let Some(scan) = self.scans.get_mut(n) {
+            if scan.next.is_none() {
+                scan.next = scan.scan.next().await?;
+            }
+            if scan.next.is_some() { n += 1 } else { drop(self.scans.remove(n)) }
+        }
+        let rank = |scan: &TenantScan| match (&scan.next, self.order) {
+            (Some(ScanItem::Page(page)), Order::NewestFirst) => -i128::from(page.bounds().1),
+            (Some(ScanItem::Page(page)), Order::OldestFirst) => i128::from(page.bounds().0),
+            _ => i128::MIN,
+        };
+        let Some(best) = self.scans.iter_mut().min_by_key(|scan| rank(scan)) else { return Ok(None) };
+        let tenant = best.tenant.clone();
+        Ok(best.next.take().map(|item| match item {
+            ScanItem::Counts(inner) => ScanItem::Counts(Box::new(TenantCounts { inner, tenant })),
+            ScanItem::Page(inner) => ScanItem::Page(Box::new(TenantPage { inner, tenant })),
+        }))
+    }
+}
+
+impl Scan for Merged {
+    fn next(&mut self) -> BoxFuture<'_, Result<Option<ScanItem>, Error>> {
+        Box::pin(self.take())
+    }
+}
+
+struct TenantCounts {
+    inner: Box<dyn CountsTask>,
+    tenant: TenantId,
+}
+
+impl CountsTask for TenantCounts {
+    fn memory_bytes(&self) -> u64 {
+        self.inner.memory_bytes()
+    }
+
+    fn decode(self: Box<Self>) -> Result<Vec<StreamCounts>, Error> {
+        let mut all = self.inner.decode()?;
+        all.iter_mut().for_each(|counts| counts.labels = with_tenant(&counts.labels, &self.tenant));
+        Ok(all)
+    }
+}
+
+struct TenantPage {
+    inner: Box<dyn PageTask>,
+    tenant: TenantId,
+}
+
+impl PageTask for TenantPage {
+    fn bounds(&self) -> (i64, i64) {
+        self.inner.bounds()
+    }
+
+    fn memory_bytes(&self) -> u64 {
+        self.inner.memory_bytes()
+    }
+
+    fn narrow(&mut self) -> Result<LogPage, Error> {
+        let mut page = self.inner.narrow()?;
+        page.runs.iter_mut().for_each(|run| run.labels = with_tenant(&run.labels, &self.tenant));
+        Ok(page)
+    }
+
+    fn lines(&mut self) -> Result<LineColumn, Error> {
+        self.inner.lines()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::memory_source::{MemoryRow, MemorySource};
+    use crate::source::{Columns, Needles};
+    use sandur_base::{Env, MemoryBudget};
+    use sandur_model::{Level, MatchOp};
+    use std::time::Duration;
+
+    /// Every tenant has rows of its own.
+    struct Own;
+
+    fn rows_of(tenant: &TenantId) -> MemorySource {
+        let row = |timestamp, labels: &[(&str, &str)]| MemoryRow {
+            labels: Arc::new(Labels::from_pairs(labels.iter().copied())),
+            timestamp,
+            line: format!("{tenant} {timestamp}").into(),
+            metadata: Vec::new(),
+            level: Level::None,
+        };
+        let rows = match tenant.as_str() {
+            "a" => vec![row(1, &[("app", "x")]), row(3, &[("app", "x")])],
+            "b" => vec![row(2, &[("app", "x")]), row(4, &[("app", "y"), ("__tenant_id__", "own")])],
+            _ => Vec::new(),
+        };
+        MemorySource::new(rows).page_rows(1)
+    }
+
+    impl Source for Own {
+        fn scan<'a>(
+            &'a self,
+            context: &'a QueryContext,
+            selection: Selection,
+        ) -> BoxFuture<'a, Result<Box<dyn Scan>, Error>> {
+            Box::pin(async move { rows_of(context.tenant()).scan(context, selection).await })
+        }
+        fn streams<'a>(
+            &'a self,
+            context: &'a QueryContext,
+            any_of: Vec<Vec<Matcher>>,
+            range: TimeRange,
+        ) -> BoxFuture<'a, Result<Vec<Arc<Labels>>, Error>> {
+            Box::pin(async move { rows_of(context.tenant()).streams(context, any_of, range).await })
+        }
+        fn label_names<'a>(
+            &'a self,
+            context: &'a QueryContext,
+            matchers: Vec<Matcher>,
+            range: TimeRange,
+        ) -> BoxFuture<'a, Result<Vec<String>, Error>> {
+            Box::pin(async move { rows_of(context.tenant()).label_names(context, matchers, range).await })
+        }
+        fn label_values<'a>(
+            &'a self,
+            context: &'a QueryContext,
+            name: String,
+            matchers: Vec<Matcher>,
+            range: TimeRange,
+        ) -> BoxFuture<'a, Result<Vec<String>, Error>> {
+            Box::pin(
+                async move { rows_of(context.tenant()).label_values(context, name, matchers, range).await },
+            )
+        }
+        fn volumes<'a>(
+            &'a self,
+            context: &'a QueryContext,
+            matchers: Vec<Matcher>,
+            range: TimeRange,
+        ) -> BoxFuture<'a, Result<Vec<StreamVolume>, Error>> {
+            Box::pin(async move { rows_of(context.tenant()).volumes(context, matchers, range).await })
+        }
+        fn follow(&self, context: &QueryContext, matchers: Vec<Matcher>) -> Result<Box<dyn Follow>, Error> {
+            rows_of(context.tenant()).follow(context, matchers)
+        }
+    }
+
+    fn context() -> QueryContext {
+        let tenants = TenantId::several(["b", "a", "c"].map(|id| TenantId::new(id).unwrap())).unwrap();
+        let budget = MemoryBudget::root("query", 1 << 20);
+        QueryContext::new(Env::simulated(1, 0), tenants, budget, Duration::from_secs(9))
+    }
+
+    async fn lines(matchers: Vec<Matcher>, order: Order) -> Vec<String> {
+        let selection = Selection {
+            matchers,
+            range: TimeRange::ALL,
+            order,
+            needles: Needles::default(),
+            columns: Columns { lines: true, metadata: true },
+            counts: false,
+            counts_by: Vec::new(),
+        };
+        let source = TenantsSource::new(Arc::new(Own));
+        let mut scan = source.scan(&context(), selection).await.unwrap();
+        let mut lines = Vec::new();
+        while let Some(ScanItem::Page(mut page)) = scan.next().await.unwrap() {
+            let narrow = page.narrow().unwrap();
+            let line = String::from_utf8(page.lines().unwrap().line(0).to_vec()).unwrap();
+            lines.push(format!("{line} {}", narrow.runs[0].labels));
+        }
+        lines
+    }
+
+    #[tokio::test]
+    async fn rows_of_several_tenants_come_in_one_order_with_their_tenants() {
+        let all = lines(Vec::new(), Order::NewestFirst).await;
+        assert_eq!(
+            all,
+            [
+                r#"b 4 {__tenant_id__="b", app="y", original___tenant_id__="own"}"#,
+                r#"a 3 {__tenant_id__="a", app="x"}"#,
+                r#"b 2 {__tenant_id__="b", app="x"}"#,
+                r#"a 1 {__tenant_id__="a", app="x"}"#,
+            ]
+        );
+        let matcher = |name: &str, value: &str| Matcher::new(name, MatchOp::Regex, value).unwrap();
+        let only_a = lines(vec![matcher("__tenant_id__", "a|c")], Order::OldestFirst).await;
+        assert_eq!(only_a.len(), 2, "{only_a:?}");
+        let own = lines(vec![matcher("original___tenant_id__", "own")], Order::Any).await;
+        assert_eq!(own.len(), 1, "{own:?}");
+    }
+
+    #[tokio::test]
+    async fn labels_and_series_of_several_tenants_are_joined() {
+        let (source, context) = (TenantsSource::new(Arc::new(Own)), context());
+        let names = source.label_names(&context, Vec::new(), TimeRange::ALL).await.unwrap();
+        assert_eq!(names, ["__tenant_id__", "app"]);
+        let values = |name: &str| source.label_values(&context, name.to_owned(), Vec::new(), TimeRange::ALL);
+        assert_eq!(values("__tenant_id__").await.unwrap(), ["a", "b", "c"]);
+        assert_eq!(values("app").await.unwrap(), ["x", "y"]);
+        let streams = source.streams(&context, Vec::new(), TimeRange::ALL).await.unwrap();
+        assert_eq!(streams.len(), 3);
+        let volumes = source.volumes(&context, Vec::new(), TimeRange::ALL).await.unwrap();
+        assert_eq!(volumes.iter().map(|v| v.lines).sum::<u64>(), 4);
+        assert!(source.follow(&context, Vec::new()).is_err());
+    }
+}

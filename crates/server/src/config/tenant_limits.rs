@@ -1,0 +1,184 @@
+//! The limits of each tenant now: those of the configuration, under those of the file of overrides, which is
+//! read again and again while the server runs.
+//!
+//! A file that cannot be used changes nothing; the log says what is wrong with it.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, PoisonError, RwLock};
+use std::time::Duration;
+
+use sandur_base::Env;
+use sandur_model::{Limits, TenantId};
+
+use super::error::Error;
+use super::file;
+use super::settings::Settings;
+
+/// How often the file of overrides is read.
+const RELOAD_EVERY: Duration = Duration::from_secs(10);
+
+/// Limits by tenant.
+pub struct TenantLimits {
+    common: Arc<Limits>,
+    configured: BTreeMap<String, Arc<Limits>>,
+    overrides: RwLock<BTreeMap<String, Arc<Limits>>>,
+    path: String,
+}
+
+impl TenantLimits {
+    /// Those of the settings, the file of overrides not read yet.
+    pub fn new(settings: &Settings) -> Self {
+        let shared = |(name, limits): (&String, &Limits)| (name.clone(), Arc::new(limits.clone()));
+        Self {
+            common: Arc::new(settings.limits.clone()),
+            configured: settings.tenants.iter().map(shared).collect(),
+            overrides: RwLock::default(),
+            path: settings.limits_file.clone(),
+        }
+    }
+
+    /// The limits of a tenant; of several the strictest of each.
+    pub fn of(&self, tenant: &TenantId) -> Arc<Limits> {
+        if !tenant.is_several() {
+            return self.of_one(tenant.as_str());
+        }
+        let each = tenant.each().map(|one| self.of_one(one.as_str()));
+        let strictest = |a: Arc<Limits>, b: Arc<Limits>| Arc::new(strictest(&a, &b));
+        each.reduce(strictest).unwrap_or_else(|| Arc::clone(&self.common))
+    }
+
+    fn of_one(&self, tenant: &str) -> Arc<Limits> {
+        let overrides = self.overrides.read().unwrap_or_else(PoisonError::into_inner);
+        let own = overrides.get(tenant).or_else(|| self.configured.get(tenant));
+        Arc::clone(own.unwrap_or(&self.common))
+    }
+
+    /// Takes over what the text of the file says.
+    fn apply(&self, text: &str) -> Result<(), Error> {
+        let base = |tenant: &str| Limits::clone(self.configured.get(tenant).unwrap_or(&self.common));
+        let read = file::overrides(&self.path, text, base)?;
+        let shared = read.into_iter().map(|(name, limits)| (name, Arc::new(limits))).collect();
+        *self.overrides.write().unwrap_or_else(PoisonError::into_inner) = shared;
+        Ok(())
+    }
+
+    /// Reads the file of overrides, if there is one.
+    pub async fn load(&self, env: &Env) -> Result<(), Error> {
+        match self.read(env).await? {
+            Some(text) => self.apply(&text),
+            None => Ok(()),
+        }
+    }
+
+    async fn read(&self, env: &Env) -> Result<Option<String>, Error> {
+        if self.path.is_empty() {
+            return Ok(None);
+        }
+        let path = self.path.clone();
+        let text = env.run_blocking(move || std::fs::read_to_string(path)).await;
+        let path = || self.path.clone();
+        text.map(Some).map_err(|error| Error::Unreadable { path: path(), reason: error.to_string() })
+    }
+
+    /// Reads the file again and again, for ever.
+    pub async fn follow(self: Arc<Self>, env: Env) {
+        let mut known = None;
+        loop {
+            env.sleep(RELOAD_EVERY).await;
+            let read = self.read(&env).await;
+            let outcome = match &read {
+                Ok(None) => return,
+                Ok(text) if *text == known => continue,
+                Ok(Some(text)) => self.apply(text),
+                Err(error) => Err(error.clone()),
+            };
+            match outcome {
+                Ok(()) => tracing::info!(path = self.path, "limits of tenants are read"),
+                Err(error) => tracing::error!(%error, "limits of tenants stay as they were"),
+            }
+            known = read.ok().flatten();
+        }
+    }
+}
+
+/// Limits of a query over two tenants: the smaller of each, where 0 means none; every label that either
+/// requires; every policy of either.
+fn strictest(a: &Limits, b: &Limits) -> Limits {
+    fn least<T: Ord + Default + Copy>(a: T, b: T) -> T {
+        let none = T::default();
+        if a == none || b == none { a.max(b) } else { a.min(b) }
+    }
+    let mut both = a.clone();
+    for (slot, other) in [
+        (&mut both.max_query_length, b.max_query_length),
+        (&mut both.max_query_range, b.max_query_range),
+        (&mut both.max_query_lookback, b.max_query_lookback),
+        (&mut both.query_timeout, b.query_timeout),
+        (&mut both.split_queries_by_interval, b.split_queries_by_interval),
+    ] {
+        *slot = least(*slot, other);
+    }
+    for (slot, other) in [
+        (&mut both.max_entries_limit_per_query, b.max_entries_limit_per_query),
+        (&mut both.max_query_series, b.max_query_series),
+        (&mut both.max_query_parallelism, b.max_query_parallelism),
+        (&mut both.max_query_bytes_read, b.max_query_bytes_read),
+        (&mut both.max_querier_bytes_read, b.max_querier_bytes_read),
+        (&mut both.max_query_memory, b.max_query_memory),
+        (&mut both.cardinality_limit, b.cardinality_limit),
+        (&mut both.max_streams_matchers_per_query, b.max_streams_matchers_per_query),
+        (&mut both.minimum_labels_number, b.minimum_labels_number),
+        (&mut both.volume_max_series, b.volume_max_series),
+    ] {
+        *slot = least(*slot, other);
+    }
+    let new = b.required_labels.iter().filter(|label| !a.required_labels.contains(label));
+    both.required_labels.extend(new.cloned());
+    both.blocked_queries.extend(b.blocked_queries.iter().cloned());
+    both
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn series(limits: &TenantLimits, tenant: &str) -> u64 {
+        let ids = tenant.split('|').map(|id| TenantId::new(id).unwrap());
+        limits.of(&TenantId::several(ids).unwrap()).max_query_series
+    }
+
+    #[test]
+    fn overrides_go_before_the_configuration_and_slips_change_nothing() {
+        let mut settings = Settings { limits_file: "limits.toml".to_owned(), ..Settings::default() };
+        let a = Limits { max_query_series: 1, max_query_range: 5, ..Limits::default() };
+        settings.tenants.insert("a".to_owned(), a);
+        let limits = TenantLimits::new(&settings);
+        assert_eq!((series(&limits, "a"), series(&limits, "b")), (1, 500));
+        limits.apply("[overrides.a]\nmax_query_series = 2\n[overrides.b]\nmax_query_series = 3").unwrap();
+        assert_eq!((series(&limits, "a"), series(&limits, "b"), series(&limits, "c")), (2, 3, 500));
+        let a = TenantId::new("a").unwrap();
+        assert_eq!(limits.of(&a).max_query_range, 5, "the configuration lies under it");
+        limits.apply("[overrides.a]\nmax_query_serie = 2").unwrap_err();
+        assert_eq!(series(&limits, "a"), 2);
+        limits.apply("[overrides.b]\nmax_query_series = 0").unwrap();
+        assert_eq!((series(&limits, "a"), series(&limits, "a|b"), series(&limits, "b|c")), (1, 1, 500));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_file_is_read_again_while_the_server_runs() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("limits.toml");
+        let settings = Settings { limits_file: path.to_string_lossy().into_owned(), ..Settings::default() };
+        let (env, limits) = (Env::simulated(1, 0), Arc::new(TenantLimits::new(&settings)));
+        assert!(matches!(limits.load(&env).await, Err(Error::Unreadable { .. })));
+        std::fs::write(&path, "[overrides.a]\nmax_query_series = 7").unwrap();
+        limits.load(&env).await.unwrap();
+        assert_eq!(series(&limits, "a"), 7);
+        let _task = env.spawn("limits", Arc::clone(&limits).follow(env.clone()));
+        for (text, expected) in [("max_query_series = 8", 8), ("nonsense", 8), ("max_query_series = 9", 9)] {
+            std::fs::write(&path, format!("[overrides.a]\n{text}")).unwrap();
+            env.sleep(RELOAD_EVERY * 2).await;
+            assert_eq!(series(&limits, "a"), expected, "{text}");
+        }
+    }
+}

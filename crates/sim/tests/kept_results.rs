@@ -1,0 +1,191 @@
+//! Goal: an answer from the cache of results is the one that evaluating anew gives, whatever happens to the
+//! rows meanwhile.
+//!
+//! Method: seeded runs of an engine over a store in memory. Late, repeated and current rows are pushed, heads
+//! are flushed, blocks merged and removed by retention, in any order and also while a query runs; then every
+//! query is asked twice, with the cache and without. The cache is small, so that units also go for lack of
+//! memory.
+
+#![allow(clippy::unwrap_used)] // a test: a panic is how it fails
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use sandur_base::units::{KIB, MIB};
+use sandur_base::{Env, MemoryBudget};
+use sandur_engine::{Engine, EngineOptions, MaintenanceOptions};
+use sandur_logql::{Kind, Request};
+use sandur_model::{Arena, Entry, Labels, Level, Limits, LogBatch, Span, StreamEntries, TenantId, TimeRange};
+use sandur_query::{Direction, QueryContext, QueryResult, ResultsCache, Source};
+use sandur_store::fault::{FaultPlan, FaultStore};
+use sandur_store::{Store, StoreOptions};
+
+const S: i64 = 1_000_000_000;
+/// 2026-11-20 10:00 UTC.
+const START_NS: i64 = 1_795_168_800 * S;
+const RETENTION_NS: i64 = 20 * 3_600 * S;
+const STEPS: usize = 60;
+
+const QUERIES: &[&str] = &[
+    r#"sum(count_over_time({job="sim"}[5m]))"#,
+    r#"count_over_time({job="sim"}[1m])"#,
+    r#"sum by (stream) (count_over_time({job="sim"} |= "1" [17m] offset 3m))"#,
+    r#"topk(1, bytes_over_time({stream=~"s[01]"}[10m]))"#,
+    r#"sum(rate({job="sim"}[2h]))"#,
+    r#"count_over_time({stream="s1"}[5m]) / count_over_time({stream="s1"} [15m])"#,
+    r#"absent_over_time({stream="s2"}[5m])"#,
+    r#"max by (stream) (max_over_time({job="sim"} | logfmt | unwrap n [30m]))"#,
+];
+
+struct World {
+    env: Env,
+    engine: Arc<Engine>,
+    results: ResultsCache,
+    written: u64,
+}
+
+impl World {
+    async fn new(seed: u64) -> Self {
+        let env = Env::simulated(seed, START_NS);
+        let world = FaultStore::new(env.clone(), seed, FaultPlan::calm());
+        let client = world.client("node");
+        let store = Store::from_object_store(Arc::new(client), env.clone(), StoreOptions::default());
+        let mut maintenance = MaintenanceOptions {
+            interval: Duration::from_secs(5),
+            retention_of: Arc::new(|_: &TenantId| RETENTION_NS),
+            ..MaintenanceOptions::default()
+        };
+        maintenance.compaction.quiet = Duration::from_secs(5);
+        maintenance.compaction.hour_blocks_max = 3;
+        maintenance.compaction.window_grace = Duration::from_secs(60);
+        let write_budget = MemoryBudget::root("write", 64 * MIB);
+        let options = EngineOptions { write_budget, maintenance, ..EngineOptions::default() };
+        let engine = Engine::open(store, env.clone(), options).await.unwrap();
+        let results = ResultsCache::new(MemoryBudget::root("results", 48 * KIB));
+        Self { env, engine, results, written: 0 }
+    }
+
+    /// Some rows of one stream: mostly of now, sometimes of up to a day ago, sometimes the same again.
+    fn batch(&mut self) -> LogBatch {
+        let env = &self.env;
+        let stream = format!("s{}", env.random_below(3));
+        let labels = Arc::new(Labels::from_pairs([("job", "sim"), ("stream", &*stream)]));
+        let late_ns = match env.random_below(3) {
+            0 => env.random_below(24 * 3_600) as i64 * S,
+            _ => env.random_below(120) as i64 * S,
+        };
+        let (mut arena, mut entries) = (Vec::new(), Vec::new());
+        for n in 0..1 + env.random_below(12) {
+            self.written += 1;
+            let text = format!("row={} n={}", self.written, self.written % 5);
+            let line = Span { start: arena.len() as u32, len: text.len() as u32 };
+            arena.extend_from_slice(text.as_bytes());
+            let timestamp = env.now_ns() - late_ns + n as i64 * 7 * S;
+            let (metadata_start, metadata_len, level) = (0, 0, Level::Info);
+            entries.push(Entry { timestamp, line, metadata_start, metadata_len, level });
+        }
+        LogBatch {
+            tenant: TenantId::default_tenant(),
+            arena: Arena { bytes: Bytes::from(arena), compressed: None },
+            metadata: Vec::new(),
+            streams: vec![StreamEntries { id: labels.stream_id(), labels, entries }],
+        }
+    }
+
+    async fn change(&mut self) {
+        match self.env.random_below(8) {
+            0 => self.engine.flush().await.unwrap(),
+            1 => self.env.sleep(Duration::from_secs(self.env.random_below(90))).await,
+            2 => self.env.sleep(Duration::from_secs(self.env.random_below(3_600))).await,
+            _ => {
+                let batch = self.batch();
+                self.engine.push(batch.clone()).await.unwrap();
+                if self.env.random_below(4) == 0 {
+                    self.engine.push(batch).await.unwrap(); // as a client that missed the answer
+                }
+            }
+        }
+    }
+
+    fn request(&self) -> Request {
+        let env = &self.env;
+        let query = QUERIES[env.random_below(QUERIES.len() as u64) as usize];
+        let step = [15, 60, 120, 600][env.random_below(4) as usize];
+        let length = [1_800, 3_600, 6 * 3_600, 24 * 3_600][env.random_below(4) as usize].min(step * 2_000);
+        let end_ns = env.now_ns() - [0, 0, 40, 7_000][env.random_below(4) as usize] * S;
+        let kind = Kind::Range { start_ns: end_ns - length * S, end_ns, step_ns: step * S };
+        let query = query.to_owned();
+        Request { query, kind, limit: 10, direction: Direction::Backward, interval_ns: 0 }
+    }
+
+    async fn ask(&self, request: &Request, with_results: bool) -> QueryResult {
+        let budget = MemoryBudget::root("query", 64 * MIB);
+        let tenant = TenantId::default_tenant();
+        let context = QueryContext::new(self.env.clone(), tenant, budget, Duration::from_secs(3_600));
+        let context = if with_results { context.with_results(self.results.clone()) } else { context };
+        let source = self.engine.source();
+        let answer = sandur_logql::query(&*source, &context, &Limits::default(), request.clone()).await;
+        assert!(context.warnings().is_empty(), "{:?}", context.warnings());
+        answer.unwrap()
+    }
+
+    /// Asks while rows come. What the query answers is anybody's guess; what it leaves in the cache is not.
+    async fn ask_while_rows_come(&mut self, request: &Request) {
+        let (env, engine) = (self.env.clone(), Arc::clone(&self.engine));
+        let batches: Vec<LogBatch> = (0..3).map(|_| self.batch()).collect();
+        let flushes = env.random_below(2) == 0;
+        let writer = self.env.spawn("writer", async move {
+            for batch in batches {
+                engine.push(batch).await.unwrap();
+                if flushes {
+                    engine.flush().await.unwrap();
+                }
+                env.sleep(Duration::from_millis(env.random_below(50))).await;
+            }
+        });
+        for _ in 0..3 {
+            self.ask(request, true).await;
+        }
+        writer.join().await.unwrap();
+    }
+}
+
+async fn play(seed: u64) -> ResultsCache {
+    let mut world = World::new(seed).await;
+    for step in 0..STEPS {
+        for _ in 0..world.env.random_below(4) {
+            world.change().await;
+        }
+        let request = world.request();
+        if world.env.random_below(3) == 0 {
+            world.ask_while_rows_come(&request).await;
+        }
+        for _ in 0..2 {
+            let kept = world.ask(&request, true).await;
+            let fresh = world.ask(&request, false).await;
+            assert_eq!(kept, fresh, "seed {seed} step {step}: {request:?}");
+        }
+    }
+    assert!(world.engine.source().holdings(&context(&world.env), TimeRange::ALL).is_some());
+    world.results.clone()
+}
+
+fn context(env: &Env) -> QueryContext {
+    let budget = MemoryBudget::root("query", MIB);
+    QueryContext::new(env.clone(), TenantId::default_tenant(), budget, Duration::from_secs(60))
+}
+
+#[test]
+fn kept_results_never_differ_from_fresh_ones() {
+    let (mut hits, mut outdated, mut evicted) = (0, 0, 0);
+    for seed in 1..=20 {
+        let mut builder = tokio::runtime::Builder::new_current_thread();
+        let runtime = builder.enable_time().start_paused(true).build().unwrap();
+        let figures = runtime.block_on(play(seed)).figures();
+        hits += figures.hits;
+        outdated += figures.outdated;
+        evicted += figures.evicted;
+    }
+    assert!(hits > 500 && outdated > 200 && evicted > 50, "{hits} {outdated} {evicted}: the runs were real");
+}
