@@ -96,9 +96,9 @@ fn refusals_are_worded_as_loki_words_them() {
         ),
         (
             "rate({ foo = \"bar\" }[5minutes])",
-            "parse error at line 1, col 21: unknown unit \"minutes\" in duration \"5minutes\"",
+            "parse error at line 0, col 21: unknown unit \"minutes\" in duration \"5minutes\"",
         ),
-        (r#"rate({ foo = "bar" }[5)"#, "parse error at line 1, col 21: missing closing ']' in duration"),
+        (r#"rate({ foo = "bar" }[5)"#, "parse error at line 0, col 21: missing closing ']' in duration"),
         (r#"min({ foo = "bar" }[5m])"#, "parse error at line 0, col 20: syntax error: unexpected RANGE"),
         (r#"stddev({ foo = "bar" })"#, "parse error at line 1, col 23: syntax error: unexpected )"),
         (
