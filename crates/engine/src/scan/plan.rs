@@ -11,7 +11,7 @@ use std::sync::Arc;
 use roaring::RoaringBitmap;
 use sandur_base::Id;
 use sandur_format::catalog_entry::BlockMeta;
-use sandur_format::log_block::PageEntry;
+use sandur_format::log_block::{Carriers, PageEntry};
 use sandur_model::{Level, LogPage, MINUTE_NS, Suspect, TimeRange};
 use sandur_query::{Columns, Error, Order, PageTask, QueryContext, QueryStats, ScanItem, Selection};
 
@@ -188,18 +188,21 @@ impl Planner<'_> {
         self.selection.counts && whole(start) && whole(end)
     }
 
-    /// Streams whose counts say all that the query asks: their rows are stored once, and they carry the
-    /// labels that the query groups by, so that structured metadata cannot matter.
+    /// Streams whose counts say all that the query asks: their rows are stored once, and for each label
+    /// that the query groups by they carry it themselves or have no row with such structured metadata.
     fn countable(&self, one: &Wanted, suspects: &Suspects) -> RoaringBitmap {
         let table = one.block.footer.streams();
         let has_own_levels = |ordinal| table.stats(ordinal).levels & (1 << Level::None as u16) == 0;
-        let knows = |ordinal: u32, label: &str| {
+        let keys = one.block.footer.metadata_keys();
+        let asked: Vec<_> = self.selection.counts_by.iter().map(|l| (l.as_str(), keys.carriers(l))).collect();
+        let knows = |ordinal: u32, (label, carriers): &(&str, Carriers<'_>)| {
             table.label(ordinal, label).is_some()
-                || (label == LogPage::DETECTED_LEVEL && has_own_levels(ordinal))
+                || !carriers.may_include(ordinal)
+                || (*label == LogPage::DETECTED_LEVEL && has_own_levels(ordinal))
         };
         let countable = |ordinal: &u32| {
             let unique = suspects.is_empty() || !suspects.contains_key(&one.block.stream_id(*ordinal));
-            unique && self.selection.counts_by.iter().all(|label| knows(*ordinal, label))
+            unique && asked.iter().all(|label| knows(*ordinal, label))
         };
         one.streams.iter().filter(countable).collect()
     }

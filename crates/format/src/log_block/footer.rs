@@ -14,9 +14,10 @@ use crate::codec::varint::{put_blob, put_signed, put_varint};
 use crate::codec::{Piece, Reader, compress, crc32c};
 use crate::error::Error;
 use crate::log_block::limits::{
-    HEADER_LEN, HEADER_MAGIC, PART_FOOTER, PART_HEADER, PART_LINES, PART_NARROW, SECTION_BYTES_MAX,
-    TRAILER_LEN, TRAILER_MAGIC, VERSION,
+    HEADER_LEN, HEADER_MAGIC, METADATA_KEYS_SINCE, PART_FOOTER, PART_HEADER, PART_LINES, PART_NARROW,
+    SECTION_BYTES_MAX, TRAILER_LEN, TRAILER_MAGIC, VERSION,
 };
+use crate::log_block::metadata_keys::{KeyCollector, MetadataKeys};
 use crate::log_block::minutes::{FinishedCounts, MinuteCounts};
 use crate::log_block::pages::{PageEntry, get_pages, put_pages};
 use crate::log_block::postings::{Postings, select};
@@ -30,14 +31,16 @@ const POSTINGS: u8 = 3;
 const PAGES: u8 = 4;
 const FILTERS: u8 = 5;
 const MINUTES: u8 = 6;
+const METADATA_KEYS: u8 = 7;
 
-const SECTIONS: [(u8, &str); 6] = [
+const SECTIONS: [(u8, &str); 7] = [
     (META, "meta"),
     (STREAMS, "streams"),
     (POSTINGS, "postings"),
     (PAGES, "pages"),
     (FILTERS, "filters"),
     (MINUTES, "minutes"),
+    (METADATA_KEYS, "metadata keys"),
 ];
 
 /// What a block is and how much it holds.
@@ -87,6 +90,7 @@ pub struct Footer {
     pages: Vec<PageEntry>,
     segments: Vec<FilterSegment>,
     minutes: MinuteCounts,
+    metadata_keys: MetadataKeys,
     sections: Vec<SectionInfo>,
 }
 
@@ -127,9 +131,28 @@ impl Footer {
         let (plain, offset) = sections.take(FILTERS)?;
         let segments = get_segments(&plain, offset, trailer.offset)?;
         let minutes = MinuteCounts::get(sections.take(MINUTES)?.0, streams.len() as u32)?;
+        let metadata_keys = match trailer.version >= METADATA_KEYS_SINCE {
+            true => {
+                let (plain, offset) = sections.take(METADATA_KEYS)?;
+                MetadataKeys::get(&plain, offset, streams.len() as u32)?
+            }
+            false => MetadataKeys::default(),
+        };
         let (offset, stored_bytes) = (trailer.offset, bytes.len() as u32);
         let sections = sections.infos;
-        Ok(Self { info, offset, stored_bytes, streams, postings, pages, segments, minutes, sections })
+        let footer = Self {
+            info,
+            offset,
+            stored_bytes,
+            streams,
+            postings,
+            pages,
+            segments,
+            minutes,
+            metadata_keys,
+            sections,
+        };
+        Ok(footer)
     }
 
     /// What the block is.
@@ -185,6 +208,11 @@ impl Footer {
         &self.minutes
     }
 
+    /// Which streams have rows with which structured-metadata key.
+    pub fn metadata_keys(&self) -> &MetadataKeys {
+        &self.metadata_keys
+    }
+
     /// Sizes of the sections.
     pub fn sections(&self) -> &[SectionInfo] {
         &self.sections
@@ -204,7 +232,10 @@ impl Footer {
     pub fn memory_bytes(&self) -> u64 {
         let pages = self.pages.len() * size_of::<PageEntry>() + size_of::<Self>();
         let segments: u64 = self.segments.iter().map(FilterSegment::memory_bytes).sum();
-        let parts = self.streams.memory_bytes() + self.postings.memory_bytes() + self.minutes.memory_bytes();
+        let parts = self.streams.memory_bytes()
+            + self.postings.memory_bytes()
+            + self.minutes.memory_bytes()
+            + self.metadata_keys.memory_bytes();
         // Sections that are stored as they are keep the whole footer alive.
         pages as u64 + segments + parts + u64::from(self.stored_bytes)
     }
@@ -377,6 +408,7 @@ pub(crate) struct FooterParts<'a> {
     pub(crate) pages: &'a [PageEntry],
     pub(crate) segments: &'a [FilterSegment],
     pub(crate) counts: &'a FinishedCounts,
+    pub(crate) metadata_keys: &'a KeyCollector,
 }
 
 /// The footer and trailer that stand at `offset`.
@@ -407,7 +439,8 @@ pub(crate) fn put_footer(parts: &FooterParts<'_>, offset: u64) -> Result<(BlockS
                 put_varint(&mut plain, parts.segments.len() as u64);
                 parts.segments.iter().for_each(|segment| segment.put(&mut plain));
             }
-            _ => parts.counts.put(&mut plain),
+            MINUTES => parts.counts.put(&mut plain),
+            _ => parts.metadata_keys.put(&mut plain),
         }
         if plain.len() > SECTION_BYTES_MAX {
             let (found, limit) = (plain.len() as u64, SECTION_BYTES_MAX as u64);

@@ -22,6 +22,7 @@ use crate::codec::reader::Reader;
 use crate::codec::varint::{put_blob, put_varint};
 use crate::error::Error;
 use crate::log_block::limits::{METADATA_CELLS, METADATA_CELLS_MAX, NARROW_BYTES_MAX};
+use crate::log_block::narrow::Run;
 
 const CONSTANT: u8 = 0;
 const DICTIONARY: u8 = 1;
@@ -112,6 +113,23 @@ impl MetadataBuilder {
     /// Bytes held: they count for the size of the page.
     pub(crate) fn bytes(&self) -> usize {
         self.bytes
+    }
+
+    /// Calls `visit` with each key and the streams of the runs that have it.
+    pub(crate) fn visit_keys(
+        &self,
+        runs: &[Run],
+        mut visit: impl FnMut(&str, &mut dyn Iterator<Item = u32>),
+    ) {
+        for column in &self.columns {
+            let has = |run: &&Run| {
+                let at = column.rows.partition_point(|&row| row < run.start);
+                column.rows.get(at).is_some_and(|&row| row < run.end)
+            };
+            // Keys are kept readable, so nothing is lost here.
+            let key = String::from_utf8_lossy(&column.key);
+            visit(&key, &mut runs.iter().filter(has).map(|run| run.stream));
+        }
     }
 
     /// Whether a page of `rows` rows, the last with `pairs` pairs, could take more memory when it is

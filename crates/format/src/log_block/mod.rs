@@ -11,7 +11,7 @@
 //! **Reading.** [`Footer::open`] on the last `footer_len` bytes; [`Footer::select`] for streams,
 //! [`Footer::pages`] for pages whose times and streams fit, [`Footer::filter_segment_of`] to rule pages out,
 //! [`PageEntry::decode_narrow`], [`PageEntry::decode_lines`]; [`Footer::minute_counts`] instead of pages
-//! where whole minutes are counted.
+//! where whole minutes are counted, [`Footer::metadata_keys`] for what they do not know.
 //!
 //! Invariants: rows of a page are sorted by (stream ordinal, timestamp), one run per stream; every byte
 //! before the footer but the header belongs to a piece with a checksum; decoding bounds every allocation.
@@ -22,6 +22,7 @@ mod footer;
 mod limits;
 pub mod lines;
 mod metadata;
+mod metadata_keys;
 mod minutes;
 mod narrow;
 mod order;
@@ -35,6 +36,7 @@ mod writer;
 
 pub use footer::{BlockInfo, Footer, SectionInfo, check_header};
 pub use limits::{HEADER_LEN, ROWS_MAX, TEXT_BYTES_MAX, TRAILER_LEN, VERSION};
+pub use metadata_keys::{Carriers, MetadataKeys};
 pub use minutes::{CountRun, DecodedCounts, MinuteCounts, minute_of};
 pub use narrow::{NarrowPage, Run, Wanted};
 pub use order::{SERVICE_LABELS, compare_streams, sort_streams, stream_sort_key};

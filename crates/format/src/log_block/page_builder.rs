@@ -6,6 +6,7 @@ use sandur_model::Level;
 use crate::log_block::limits::TEXT_BYTES_MAX;
 use crate::log_block::lines::{Lines, put_lines};
 use crate::log_block::metadata::MetadataBuilder;
+use crate::log_block::metadata_keys::KeyCollector;
 use crate::log_block::narrow::{NarrowColumns, Run, put_narrow};
 use crate::needle::{FilterBuilder, PageFilter};
 use crate::shapes::ShapeScratch;
@@ -91,6 +92,11 @@ impl PageBuilder {
         self.ends.push(self.text.len() as u32);
         self.text.push(b'\n');
         self.metadata.push(row, metadata);
+    }
+
+    /// Notes which streams have which metadata key.
+    pub(crate) fn note_keys(&self, keys: &mut KeyCollector) {
+        self.metadata.visit_keys(&self.runs, |key, streams| keys.note(key, streams));
     }
 
     /// Runs with the timestamps of their first and last row.

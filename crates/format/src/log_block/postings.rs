@@ -83,22 +83,27 @@ impl Postings {
     pub(crate) fn set(&self, column: usize, id: u32, streams: u32) -> Result<RoaringBitmap, Error> {
         let range = self.range(column, id);
         let offset = range.start as u64;
-        let bytes = &self.bytes[range];
-        let malformed = |what| Error::Malformed { part: PART_FOOTER, offset, what };
-        let set = match <[u8; SINGLE]>::try_from(bytes) {
-            Ok(ordinal) => RoaringBitmap::from_iter([u32::from_le_bytes(ordinal)]),
-            Err(_) => {
-                RoaringBitmap::deserialize_from(bytes).map_err(|_| malformed("a posting is not a bitmap"))?
-            }
-        };
-        if set.max().is_some_and(|highest| highest >= streams) {
-            return Err(malformed("a posting names a stream that is not there"));
-        }
-        Ok(set)
+        get_set(&self.bytes[range], offset, streams)
     }
 }
 
-fn put_set(out: &mut Vec<u8>, set: &RoaringBitmap) -> u64 {
+/// A set of streams from its bytes, which stand at `offset`.
+pub(crate) fn get_set(bytes: &[u8], offset: u64, streams: u32) -> Result<RoaringBitmap, Error> {
+    let malformed = |what| Error::Malformed { part: PART_FOOTER, offset, what };
+    let set = match <[u8; SINGLE]>::try_from(bytes) {
+        Ok(ordinal) => RoaringBitmap::from_iter([u32::from_le_bytes(ordinal)]),
+        Err(_) => {
+            RoaringBitmap::deserialize_from(bytes).map_err(|_| malformed("a posting is not a bitmap"))?
+        }
+    };
+    if set.max().is_some_and(|highest| highest >= streams) {
+        return Err(malformed("a posting names a stream that is not there"));
+    }
+    Ok(set)
+}
+
+/// Appends a set of streams and returns its length.
+pub(crate) fn put_set(out: &mut Vec<u8>, set: &RoaringBitmap) -> u64 {
     let start = out.len();
     match (set.len(), set.min()) {
         (1, Some(ordinal)) => out.extend_from_slice(&ordinal.to_le_bytes()),

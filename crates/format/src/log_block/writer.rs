@@ -15,6 +15,7 @@ use crate::log_block::footer::{FooterParts, put_footer};
 use crate::log_block::limits::{
     HEADER_LEN, HEADER_MAGIC, PART_LINES, PART_NARROW, ROWS_MAX, TEXT_BYTES_MAX, VERSION,
 };
+use crate::log_block::metadata_keys::KeyCollector;
 use crate::log_block::minutes::MinuteCounter;
 use crate::log_block::narrow::{Run, Wanted, with_runs};
 use crate::log_block::order::{compare_streams, stream_sort_key};
@@ -114,6 +115,7 @@ pub struct BlockWriter {
     stats: Vec<StreamStats>,
     page: PageBuilder,
     counter: MinuteCounter,
+    metadata_keys: KeyCollector,
     group: Vec<EncodedPage>,
     pages: Vec<PageEntry>,
     groups: u32,
@@ -146,6 +148,7 @@ impl BlockWriter {
             services,
             page: PageBuilder::default(),
             counter: MinuteCounter::default(),
+            metadata_keys: KeyCollector::default(),
             group: Vec::new(),
             pages: Vec::new(),
             groups: 0,
@@ -208,6 +211,7 @@ impl BlockWriter {
             stats.min_ts = stats.min_ts.min(first);
             stats.max_ts = stats.max_ts.max(last);
         }
+        self.page.note_keys(&mut self.metadata_keys);
         let page = self.page.finish(self.options.zstd_level);
         self.add_page(page);
     }
@@ -237,6 +241,10 @@ impl BlockWriter {
                 let length = lines.ends[row] as usize - lines.start(row);
                 self.counter.add(stream, narrow.timestamps[row], narrow.level(row), length);
             }
+        }
+        for column in &narrow.metadata {
+            let has = |run: &&Run| (run.start..run.end).any(|row| column.get(row as usize).is_some());
+            self.metadata_keys.note(&column.name, narrow.runs.iter().filter(has).map(|run| run.stream));
         }
         let (offset, level) = (entry.narrow.offset, self.options.zstd_level);
         let page = EncodedPage {
@@ -328,7 +336,10 @@ impl BlockWriter {
         let of_page = |p: &EncodedPage| p.lines.len() + p.narrow.len() + p.filter.len();
         let group: usize = self.group.iter().map(of_page).sum();
         let tables = self.streams.len() * (size_of::<StreamStats>() + 12) + self.pages.len() * 100;
-        let parts = self.page.memory_bytes() + self.counter.memory_bytes() + self.filters.memory_bytes();
+        let parts = self.page.memory_bytes()
+            + self.counter.memory_bytes()
+            + self.filters.memory_bytes()
+            + self.metadata_keys.memory_bytes();
         (output + group + tables) as u64 + parts
     }
 
@@ -346,6 +357,7 @@ impl BlockWriter {
             pages: &self.pages,
             segments: &self.segments,
             counts: &counts,
+            metadata_keys: &self.metadata_keys,
         };
         let (summary, footer) = put_footer(&parts, self.offset)?;
         self.output.push(footer);
