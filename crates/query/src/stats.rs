@@ -60,8 +60,6 @@ counters! {
     store_bytes,
     /// Pages that were in memory.
     page_cache_hits,
-    /// Pages that memory was asked for and did not have.
-    page_cache_misses,
     /// Bytes of pages that came from memory.
     page_cache_bytes,
     /// Nanoseconds spent asking memory for pages.

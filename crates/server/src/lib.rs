@@ -7,9 +7,9 @@
 //! below, and [`wiring`] is the one place that names their entry points.
 //!
 //! **Life of a process.** `main` sets the allocator and calls [`cli::main`]. `sandur serve` loads the
-//! layers of [`config`], starts logging, opens the store, and serves ([`roles`]); SIGTERM or Ctrl-C
-//! drains: requests end, everything acknowledged is flushed, exit code 0. A second signal exits at
-//! once, which loses nothing that was acknowledged.
+//! layers of [`config`], starts logging, opens the store, and serves ([`roles`]); its own log may go into
+//! its own store; SIGTERM or Ctrl-C drains: requests end, everything acknowledged is flushed, exit code 0.
+//! A second signal exits at once, which loses nothing that was acknowledged.
 //!
 //! **Invariants.** A push is answered with success only after the engine said that it is durable.
 //! Every wait on a client has a timeout, every body and answer a bound. Settings are read here and
@@ -18,7 +18,9 @@
 pub mod cli;
 pub mod config;
 pub mod http;
+mod logfmt;
 mod logging;
 pub mod memory;
 pub mod roles;
+mod self_logs;
 pub mod wiring;

@@ -1,4 +1,5 @@
-//! The log of the process on stderr: text for people, logfmt or JSON for machines.
+//! The log of the process on stderr: text for people, logfmt or JSON for machines; and, when they are asked
+//! for, the same events as lines of this server's own store ([`crate::self_logs`]).
 
 use std::fmt::{self, Write};
 use std::sync::{Mutex, PoisonError};
@@ -6,16 +7,23 @@ use std::sync::{Mutex, PoisonError};
 use sandur_base::Env;
 use tracing::field::{Field, Visit};
 use tracing::{Event, Subscriber};
-use tracing_subscriber::EnvFilter;
 use tracing_subscriber::fmt::format::Writer;
 use tracing_subscriber::fmt::time::FormatTime;
 use tracing_subscriber::fmt::{FmtContext, FormatEvent, FormatFields};
+use tracing_subscriber::layer::SubscriberExt;
 use tracing_subscriber::registry::LookupSpan;
-use tracing_subscriber::reload::Handle;
+use tracing_subscriber::reload::{self, Handle};
+use tracing_subscriber::util::SubscriberInitExt;
+use tracing_subscriber::{EnvFilter, Layer};
 
 use crate::config::Log;
+use crate::logfmt::Line;
+use crate::self_logs::SelfLogs;
 
-/// What is logged now. The subscriber of a process is global, and so is its filter.
+/// Targets below this carry a whole line of logfmt as their message.
+const LINES_TARGET: &str = "sandur::query::";
+
+/// What is logged on stderr now. The subscriber of a process is global, and so is its filter.
 static FILTER: Mutex<Filter> = Mutex::new(Filter { text: String::new(), reload: None });
 
 struct Filter {
@@ -55,29 +63,26 @@ fn remember<S: 'static>(level: &str, handle: Handle<EnvFilter, S>) {
 }
 
 /// Starts logging; the error says what is wrong with the settings.
-pub fn start(log: &Log, env: Env) -> Result<(), String> {
+pub fn start(log: &Log, env: Env, self_logs: Option<&SelfLogs>) -> Result<(), String> {
     let filter = EnvFilter::try_new(&log.level).map_err(|e| {
         format!("log.level '{}': {e}; write it like info or warn,sandur_engine=debug", log.level)
     })?;
-    let builder = tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr);
-    // A second start in one process (tests) keeps the first.
-    match log.format.as_str() {
-        "json" => {
-            let builder = builder.json().flatten_event(true).with_timer(Clock(env)).with_filter_reloading();
-            let handle = builder.reload_handle();
-            let _ = builder.try_init().map(|()| remember(&log.level, handle));
-        }
-        "logfmt" => {
-            let builder = builder.event_format(Logfmt(env)).with_filter_reloading();
-            let handle = builder.reload_handle();
-            let _ = builder.try_init().map(|()| remember(&log.level, handle));
-        }
+    let output = tracing_subscriber::fmt::layer().with_writer(std::io::stderr);
+    let output = match log.format.as_str() {
+        "json" => output.json().flatten_event(true).with_timer(Clock(env)).boxed(),
+        "logfmt" => output.event_format(Logfmt(env)).boxed(),
         _ => {
             let colours = std::io::IsTerminal::is_terminal(&std::io::stderr());
-            let builder = builder.with_ansi(colours).with_timer(Clock(env)).with_filter_reloading();
-            let handle = builder.reload_handle();
-            let _ = builder.try_init().map(|()| remember(&log.level, handle));
+            output.with_ansi(colours).with_timer(Clock(env)).boxed()
         }
+    };
+    // The filter is that of stderr alone: what is shipped has a level of its own.
+    let own = self_logs.map(SelfLogs::layer);
+    // A second start in one process (tests) keeps the first.
+    let (filter, handle) = reload::Layer::new(filter);
+    let started = tracing_subscriber::registry().with(output.with_filter(filter)).with(own).try_init();
+    if started.is_ok() {
+        remember(&log.level, handle);
     }
     Ok(())
 }
@@ -87,9 +92,17 @@ struct Clock(Env);
 
 impl FormatTime for Clock {
     fn format_time(&self, writer: &mut Writer<'_>) -> fmt::Result {
-        match jiff::Timestamp::from_nanosecond(i128::from(self.0.now_ns())) {
-            Ok(now) => write!(writer, "{now:.3}"),
-            Err(_) => writer.write_str("-"),
+        write!(writer, "{}", Moment(self.0.now_ns()))
+    }
+}
+
+struct Moment(i64);
+
+impl fmt::Display for Moment {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match jiff::Timestamp::from_nanosecond(i128::from(self.0)) {
+            Ok(now) => write!(f, "{now:.3}"),
+            Err(_) => f.write_str("-"),
         }
     }
 }
@@ -108,62 +121,101 @@ where
         mut writer: Writer<'_>,
         event: &Event<'_>,
     ) -> fmt::Result {
-        let meta = event.metadata();
-        writer.write_str("ts=")?;
-        Clock(self.0.clone()).format_time(&mut writer)?;
-        let level = meta.level().as_str().to_ascii_lowercase();
-        write!(writer, " level={level} caller={}", meta.target())?;
-        let mut pairs = Pairs { text: String::new() };
-        event.record(&mut pairs);
-        writeln!(writer, "{}", pairs.text)
+        writeln!(writer, "{}", logfmt(event, self.0.now_ns()))
     }
 }
 
-struct Pairs {
-    text: String,
+/// The event as a line of logfmt.
+pub fn logfmt(event: &Event<'_>, now_ns: i64) -> String {
+    let meta = event.metadata();
+    let mut line = Line::default();
+    line.plain("ts", Moment(now_ns));
+    line.plain("level", level_of(event));
+    if meta.target().starts_with(LINES_TARGET) {
+        let mut message = Message(String::new());
+        event.record(&mut message);
+        let mut line = line.into_string();
+        line.push(' ');
+        line.push_str(&message.0);
+        return line;
+    }
+    line.plain("caller", meta.target());
+    let mut pairs = Pairs(line);
+    event.record(&mut pairs);
+    pairs.0.into_string()
 }
 
-impl Pairs {
-    fn push(&mut self, name: &str, value: &str) {
-        let name = if name == "message" { "msg" } else { name };
-        let plain = !value.is_empty() && value.bytes().all(|b| b > b' ' && b != b'"' && b != b'=');
-        // Writing to a String cannot fail.
-        let _ = match plain {
-            true => write!(self.text, " {name}={value}"),
-            false => write!(self.text, " {name}={value:?}"),
-        };
+/// The level of an event in Loki's words.
+pub fn level_of(event: &Event<'_>) -> &'static str {
+    match *event.metadata().level() {
+        tracing::Level::ERROR => "error",
+        tracing::Level::WARN => "warn",
+        tracing::Level::INFO => "info",
+        tracing::Level::DEBUG => "debug",
+        tracing::Level::TRACE => "trace",
     }
 }
+
+/// Takes the fields as pairs.
+struct Pairs(Line);
 
 impl Visit for Pairs {
     fn record_debug(&mut self, field: &Field, value: &dyn fmt::Debug) {
-        self.push(field.name(), &format!("{value:?}"));
+        self.record_str(field, &format!("{value:?}"));
     }
 
     fn record_str(&mut self, field: &Field, value: &str) {
-        self.push(field.name(), value);
+        let name = if field.name() == "message" { "msg" } else { field.name() };
+        self.0.text(name, value);
+    }
+}
+
+/// Takes the message as it is.
+struct Message(String);
+
+impl Visit for Message {
+    fn record_debug(&mut self, field: &Field, value: &dyn fmt::Debug) {
+        if field.name() == "message" {
+            // Writing to a String cannot fail.
+            let _ = write!(self.0, "{value:?}");
+        }
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use std::sync::{Arc, Mutex};
+
     use super::*;
 
+    #[derive(Clone, Default)]
+    struct Seen(Arc<Mutex<Vec<String>>>);
+
+    impl<S: Subscriber> Layer<S> for Seen {
+        fn on_event(&self, event: &Event<'_>, _: tracing_subscriber::layer::Context<'_, S>) {
+            self.0.lock().unwrap().push(logfmt(event, 1_795_240_900_123_456_789));
+        }
+    }
+
     #[test]
-    fn values_are_quoted_when_they_need_it() {
-        let mut pairs = Pairs { text: String::new() };
-        pairs.push("message", "it works");
-        pairs.push("query", r#"{a="b"}"#);
-        pairs.push("n", "5");
-        pairs.push("empty", "");
-        assert_eq!(pairs.text, r#" msg="it works" query="{a=\"b\"}" n=5 empty="""#);
+    fn events_become_lines_and_lines_stay_as_they_are() {
+        let seen = Seen::default();
+        tracing::subscriber::with_default(tracing_subscriber::registry().with(seen.clone()), || {
+            tracing::warn!(target: "sandur_engine::flush", path = "a b", n = 5, "it works");
+            tracing::info!(target: "sandur::query::querier", "caller=metrics.go query=\"{{a=\\\"b\\\"}}\"");
+        });
+        let lines = seen.0.lock().unwrap();
+        let start = "ts=2026-11-21T06:01:40.123Z";
+        let warned = r#"level=warn caller=sandur_engine::flush msg="it works" path="a b" n=5"#;
+        assert_eq!(lines[0], format!("{start} {warned}"));
+        assert_eq!(lines[1], format!(r#"{start} level=info caller=metrics.go query="{{a=\"b\"}}""#));
     }
 
     #[test]
     fn a_bad_level_is_explained() {
         let log = Log { format: "text".into(), level: "a=b=c".into() };
         let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap();
-        let error = runtime.block_on(async { start(&log, Env::system(1)) }).unwrap_err();
+        let error = runtime.block_on(async { start(&log, Env::system(1), None) }).unwrap_err();
         assert!(error.contains("write it like info"), "{error}");
     }
 }

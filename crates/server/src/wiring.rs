@@ -6,15 +6,18 @@
 use std::net::SocketAddr;
 use std::sync::Arc;
 
+use bytes::Bytes;
 use prometheus_client::registry::Registry;
 use sandur_base::{BoxFuture, Env, MemoryBudget};
 use sandur_catalog::GcOptions;
 use sandur_engine::{CompactionPolicy, Engine, EngineOptions, MaintenanceOptions};
+use sandur_ingest::{Decoded, PushHeaders};
 use sandur_logql::Expr;
+pub use sandur_logql::query_hash;
 pub use sandur_logql::{
     FieldParser, Kind as QueryKind, PatternSeries, PatternsRequest, Request as QueryText, line_fields,
 };
-use sandur_model::{Limits, LogBatch, LogPage, Matcher};
+use sandur_model::{Limits, LogBatch, LogPage, Matcher, TenantId};
 use sandur_query::{LogRow, QueryContext, QueryResult, Source, TenantsSource};
 use sandur_store::{Store, StoreKind, StoreOptions};
 
@@ -127,6 +130,12 @@ impl Intake for EngineIntake {
     }
 }
 
+/// Reads a push in Loki's JSON.
+pub fn decode_push(tenant: &TenantId, limits: &Limits, now_ns: i64, body: Bytes) -> Result<Decoded, String> {
+    let headers = PushHeaders { content_type: Some("application/json"), content_encoding: None };
+    sandur_ingest::loki_push(tenant, limits, now_ns, headers, body).map_err(|error| error.to_string())
+}
+
 /// Runs a query. `tags` are those of the request.
 pub async fn query(
     source: &dyn Source,
@@ -192,6 +201,12 @@ pub fn check_is_log_query(text: &str) -> Result<(), Failure> {
         Expr::Log(_) => Ok(()),
         Expr::Metric(_) => Err(Failure::invalid("only log selector is supported")),
     }
+}
+
+/// The kind of a query in Loki's words: `metric`, `filter` (a stage may drop lines), `limited` (none does);
+/// nothing for what is no query.
+pub fn query_type(text: &str) -> &'static str {
+    sandur_logql::parse(text).map_or("", |expr| sandur_logql::query_type(&expr))
 }
 
 /// A query laid out for people.

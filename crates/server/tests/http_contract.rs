@@ -196,6 +196,23 @@ async fn log_queries_answer_in_both_encodings() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn drilldown_gets_a_part_of_too_many_series_and_others_a_refusal() {
+    let server = server_with(|settings| settings.limits.max_query_series = 1);
+    let pairs = [("query", "count_over_time({app=~\".+\"}[1h])"), ("step", "60")];
+    let refused = server.get_with(RANGE, &pairs, &[("x-query-tags", "Source=grafana")]).await;
+    let reached = "maximum number of series (1) reached for a single query; ";
+    assert_eq!(refused.status, 400);
+    assert!(refused.body.starts_with(&format!("{reached}consider")), "{}", refused.body);
+    let tags = [("x-query-tags", "Feature=x,Source=grafana-lokiexplore-app")];
+    let part = server.get_with(RANGE, &pairs, &tags).await;
+    assert_eq!(part.status, 200, "{}", part.body);
+    let start = format!(r#"{{"status":"success","warnings":["{reached}returning partial results"],"data""#);
+    assert!(part.body.starts_with(&start), "{}", part.body);
+    let answer: serde_json::Value = serde_json::from_str(&part.body).unwrap();
+    assert_eq!(answer["data"]["result"].as_array().unwrap().len(), 1);
+}
+
+#[tokio::test(start_paused = true)]
 async fn limit_and_direction_are_honoured_and_forms_are_read() {
     let server = server();
     let newest = server.get(RANGE, &[("query", "{app=~\".+\"}"), ("limit", "1")]).await;

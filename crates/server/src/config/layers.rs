@@ -40,12 +40,16 @@ fn flag(named: &Named) -> Arg {
         Some((group, _)) => format!("Options of {group}"),
     };
     let id = named.key.clone();
-    Arg::new(id)
+    let arg = Arg::new(id)
         .long(named.flag())
         .value_name(value_name)
         .help(help)
         .help_heading(heading)
-        .action(ArgAction::Set)
+        .action(ArgAction::Set);
+    match named.kind == "true|false" {
+        true => arg.num_args(0..=1).default_missing_value("true"),
+        false => arg,
+    }
 }
 
 fn shown(default: &str) -> &str {
@@ -116,8 +120,11 @@ mod tests {
 
     #[test]
     fn the_command_line_takes_the_promised_flags() {
-        let arguments = ["serve", "--store", "x", "--listen", "y", "--memory-limit", "1G", "--config", "z"];
-        let matches = serve_command().try_get_matches_from(arguments).unwrap();
+        let arguments =
+            "serve --self-logs --store x --listen y --memory-limit 1G --config z --auth-require-tenant false";
+        let matches = serve_command().try_get_matches_from(arguments.split(' ')).unwrap();
+        assert_eq!(matches.get_one::<String>("self_logs").map(String::as_str), Some("true"));
+        assert_eq!(matches.get_one::<String>("auth.require_tenant").map(String::as_str), Some("false"));
         assert_eq!(matches.get_one::<String>("memory_limit").map(String::as_str), Some("1G"));
     }
 }

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use sandur_base::machine;
 use sandur_base::units::{GIB, KIB, MIB};
-use sandur_model::Limits;
+use sandur_model::{Limits, TenantId};
 
 /// Everything that can be configured.
 #[derive(Clone, Debug, PartialEq)]
@@ -24,6 +24,12 @@ pub struct Settings {
     pub auth: Auth,
     /// Log output.
     pub log: Log,
+    /// Store the own log in the own store.
+    pub self_logs: bool,
+    /// Tenant that the own log belongs to.
+    pub self_logs_tenant: String,
+    /// Bytes of the own log that may wait for the store.
+    pub self_logs_queue: u64,
     /// HTTP listener.
     pub http: Http,
     /// Queries.
@@ -151,6 +157,9 @@ impl Default for Settings {
             limits_file: String::new(),
             auth: Auth::default(),
             log: Log { format: "text".to_owned(), level: "info".to_owned() },
+            self_logs: false,
+            self_logs_tenant: TenantId::default_tenant().to_string(),
+            self_logs_queue: 4 * MIB,
             http: Http {
                 max_connections: 4_096,
                 header_timeout: Duration::from_secs(10),

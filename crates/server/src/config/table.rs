@@ -74,6 +74,18 @@ pub static OPTIONS: &[OptionSpec] = &[
         |s| Slot::Text(&mut s.limits_file),
     ),
     option(
+        "self_logs",
+        "Store the server's own log (level info and above) in its own store, with the labels \
+         service_name=\"sandur\", component and level.",
+        |s| Slot::Switch(&mut s.self_logs),
+    ),
+    option("self_logs_tenant", "Tenant that the own log belongs to.", |s| {
+        Slot::Text(&mut s.self_logs_tenant)
+    }),
+    option("self_logs_queue", "Bytes of the own log that may wait for the store; more are dropped.", |s| {
+        Slot::Size(&mut s.self_logs_queue)
+    }),
+    option(
         "auth.require_tenant",
         "Refuse requests without the header X-Scope-OrgID. Otherwise they belong to the \
          tenant 'fake', as in Loki.",

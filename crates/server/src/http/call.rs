@@ -110,9 +110,22 @@ impl Call {
         }
     }
 
+    /// A header's text; empty when it is not there or not text.
+    pub fn header(&self, name: &str) -> &str {
+        self.headers.get(name).and_then(|v| v.to_str().ok()).unwrap_or("")
+    }
+
     /// What the client says about itself, for the query log.
     pub fn tags(&self) -> &str {
-        self.headers.get(TAGS_HEADER).and_then(|v| v.to_str().ok()).unwrap_or("")
+        self.header(TAGS_HEADER)
+    }
+
+    /// The trace that the request belongs to, from the headers of W3C or Jaeger.
+    pub fn trace_id(&self) -> Option<&str> {
+        let w3c = self.header("traceparent").split('-').nth(1);
+        let jaeger = || self.header("uber-trace-id").split(':').next();
+        let is_id = |id: &&str| !id.is_empty() && id.len() <= 32 && id.bytes().all(|b| b.is_ascii_hexdigit());
+        w3c.filter(is_id).or_else(|| jaeger().filter(is_id))
     }
 
     /// Whether a compressed answer helps: the client takes it, and a network lies between.

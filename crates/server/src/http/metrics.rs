@@ -79,6 +79,10 @@ pub struct ServerMetrics {
     budget_limit: Family<BudgetLabels, Gauge>,
     /// Times that pushes were refused because memory was short.
     pub pressure_refusals: Counter,
+    /// Lines of the own log that were stored.
+    pub self_logs: Counter,
+    /// Lines of the own log that did not fit the queue or broke a limit.
+    pub self_logs_dropped: Counter,
 }
 
 fn histogram() -> Histogram {
@@ -108,6 +112,8 @@ impl Default for ServerMetrics {
             budget_used: Family::default(),
             budget_limit: Family::default(),
             pressure_refusals: Counter::default(),
+            self_logs: Counter::default(),
+            self_logs_dropped: Counter::default(),
         }
     }
 }
@@ -137,6 +143,9 @@ impl ServerMetrics {
         all.register("process_resident_memory_bytes", "Resident memory", self.resident_bytes);
         let text = "Pushes refused because resident memory was near its limit";
         all.register("sandur_memory_pressure_refusals", text, self.pressure_refusals);
+        all.register("sandur_self_log_lines", "Lines of the own log that were stored", self.self_logs);
+        let text = "Lines of the own log that did not fit self_logs_queue or broke a limit";
+        all.register("sandur_self_log_dropped_lines", text, self.self_logs_dropped);
         let build = Info::new([("version", env!("CARGO_PKG_VERSION"))]);
         all.register("sandur_build", "What was built", build);
         registry

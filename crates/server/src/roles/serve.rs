@@ -1,7 +1,8 @@
 //! `sandur serve`: opens the engine, serves HTTP, and stops in order.
 //!
 //! Order of the start: log, store and engine, listener, readiness. Order of the stop: not ready any
-//! more, no new connections, running requests end, followers close, the engine flushes.
+//! more, no new connections, running requests end, followers close, the own log is stored, the engine
+//! flushes.
 
 use std::net::SocketAddr;
 use std::process::ExitCode;
@@ -11,6 +12,7 @@ use std::time::Duration;
 
 use sandur_base::units::ByteSize;
 use sandur_base::{Env, Shutdown, Task, machine};
+use sandur_model::TenantId;
 use sandur_query::FairQueue;
 use tokio::net::TcpListener;
 
@@ -19,6 +21,7 @@ use crate::cli::Failed;
 use crate::config::{Settings, TenantLimits};
 use crate::http::{Acceptor, App, AppState, ServerMetrics, router, without_secrets};
 use crate::memory::{Pressure, Shares, govern};
+use crate::self_logs::{SelfLogs, Shipper};
 use crate::wiring::{self, Opened};
 use crate::{http, logging};
 
@@ -30,14 +33,16 @@ pub struct Server {
     shutdown: Shutdown,
     accepting: Task<()>,
     background: [Task<()>; 2],
+    shipper: Option<Shipper>,
     durability: String,
 }
 
 /// Runs until a signal; the exit code of the process.
 pub async fn serve(settings: Settings) -> Result<ExitCode, Failed> {
     let env = environment(&settings);
-    logging::start(&settings.log, env.clone()).map_err(Failed::new)?;
-    let server = Server::start(env.clone(), settings).await?;
+    let self_logs = settings.self_logs.then(|| SelfLogs::new(env.clone(), settings.self_logs_queue));
+    logging::start(&settings.log, env.clone(), self_logs.as_ref()).map_err(Failed::new)?;
+    let server = Server::start(env.clone(), settings, self_logs).await?;
     eprintln!("{}", server.greeting());
     let _signals = env.spawn("signals", signals::watch(server.shutdown.clone()));
     server.shutdown.signal().triggered().await;
@@ -56,8 +61,10 @@ pub fn environment(settings: &Settings) -> Env {
 }
 
 impl Server {
-    /// Opens the store, recovers, and serves.
-    pub async fn start(env: Env, settings: Settings) -> Result<Self, Failed> {
+    /// Opens the store, recovers, and serves. What waits in `self_logs` is stored from then on.
+    pub async fn start(env: Env, settings: Settings, self_logs: Option<SelfLogs>) -> Result<Self, Failed> {
+        let own_tenant = TenantId::new(&settings.self_logs_tenant)
+            .map_err(|error| Failed::new(format!("self_logs_tenant: {error}")))?;
         let shares = Shares::of(settings.memory_limit);
         // Before the store: an address that is taken is the commonest mistake and the quickest to see.
         let listener =
@@ -100,7 +107,9 @@ impl Server {
         let _ = cell.set(router(Arc::clone(&app)));
         let governor = env.spawn("memory governor", govern(env.clone(), limit, pressure, metrics, results));
         app.ready.store(true, Ordering::Relaxed);
-        Ok(Self { address, app, shutdown, accepting, background: [governor, following], durability })
+        let shipper = self_logs.map(|logs| Shipper::start(&app, logs, own_tenant));
+        let background = [governor, following];
+        Ok(Self { address, app, shutdown, accepting, background, shipper, durability })
     }
 
     /// What a person wants to know at the start.
@@ -124,13 +133,16 @@ impl Server {
 
     /// Stops in order; the error says what could not be flushed.
     pub async fn stop(self) -> Result<(), Failed> {
-        let Self { app, shutdown, accepting, background, .. } = self;
+        let Self { app, shutdown, accepting, background, shipper, .. } = self;
         app.ready.store(false, Ordering::Relaxed);
         shutdown.trigger();
         if let Err(error) = accepting.join().await {
             tracing::error!(%error, "the accept loop ended badly");
         }
         wait_for_followers(&app).await;
+        if let Some(shipper) = shipper {
+            shipper.finish().await;
+        }
         drop(background);
         app.intake.shutdown().await.map_err(|failure| {
             let text = failure.message;

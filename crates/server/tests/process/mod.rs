@@ -27,6 +27,7 @@ pub struct Server {
 }
 
 /// How to start a server.
+#[derive(Clone)]
 pub struct Setup {
     pub store: String,
     pub arguments: Vec<String>,

@@ -56,7 +56,7 @@ pub async fn run(matches: &ArgMatches) -> Result<ExitCode, Failed> {
         text("for").map(|t| sandur_base::units::parse_duration(&t).map_err(|e| Failed::new(e.to_string())));
     let length = length.transpose()?;
     let env = roles::environment(&settings);
-    crate::logging::start(&settings.log, env.clone()).map_err(Failed::new)?;
+    crate::logging::start(&settings.log, env.clone(), None).map_err(Failed::new)?;
     let server = start(&env, settings).await?;
     let paint = Paint::for_stderr();
     let address = format!("http://{}", server.address);
@@ -113,7 +113,7 @@ async fn start(env: &Env, settings: Settings) -> Result<Server, Failed> {
         eprintln!("{} is in use; taking a free port (or choose one with --listen)", settings.listen);
         settings.listen = "127.0.0.1:0".to_owned();
     }
-    Server::start(env.clone(), settings).await
+    Server::start(env.clone(), settings, None).await
 }
 
 struct Demo {

@@ -12,6 +12,7 @@ use crate::http::app::App;
 use crate::http::call::Call;
 use crate::http::failure::Failure;
 use crate::http::marshal::json;
+use crate::http::query_log::{Asked, Times, logged};
 use crate::http::reply;
 use crate::http::route::{END, GET_POST, Group, Route, SELECTOR, SINCE, START};
 
@@ -53,7 +54,12 @@ async fn labels(State(app): State<App>, call: Call) -> Result<Response, Failure>
     let matchers = selector::optional(call.params.query())?;
     let context = app.query_context(&call.tenant);
     let any_of = if matchers.is_empty() { Vec::new() } else { vec![matchers] };
-    let streams = app.source.streams(&context, any_of, TimeRange::inclusive(start, end)).await?;
+    let times = Times { start_ns: start, end_ns: end };
+    let asked = Asked::other("detected_labels", call.params.query(), times);
+    let streams = logged((&app, &call), &context, asked, async {
+        Ok(app.source.streams(&context, any_of, TimeRange::inclusive(start, end)).await?)
+    });
+    let streams = streams.await?;
     let mut values: BTreeMap<&str, BTreeSet<&str>> = BTreeMap::new();
     for stream in &streams {
         for (name, value) in stream.iter() {

@@ -12,6 +12,7 @@ use crate::http::app::App;
 use crate::http::call::Call;
 use crate::http::failure::Failure;
 use crate::http::params::{LIMIT_DEFAULT, atoi};
+use crate::http::query_log::{Asked, Times, logged};
 use crate::wiring::{self, FieldParser, QueryKind, QueryText};
 
 /// Fields or values in an answer, by default.
@@ -59,11 +60,14 @@ pub async fn collect(app: &App, call: &Call) -> Result<Fields, Failure> {
         interval_ns: 0,
     };
     let context = app.query_context(&call.tenant);
-    let limits = app.limits(&call.tenant);
-    let result = wiring::query(app.source.as_ref(), &context, &limits, call.tags(), request).await?;
-    let QueryResult::Streams(rows) = result else { return Ok(Fields::new()) };
-    let fields = app.env.run_cpu(Lane::Query, move || of_rows(&rows)).await;
-    Ok(fields)
+    let asked = Asked::other("detected_fields", &request.query, Times { start_ns, end_ns });
+    let work = async {
+        let limits = app.limits(&call.tenant);
+        let result = wiring::query(app.source.as_ref(), &context, &limits, call.tags(), request).await?;
+        let QueryResult::Streams(rows) = result else { return Ok(Fields::new()) };
+        Ok(app.env.run_cpu(Lane::Query, move || of_rows(&rows)).await)
+    };
+    logged((app, call), &context, asked, work).await
 }
 
 fn of_rows(rows: &[LogRow]) -> Fields {

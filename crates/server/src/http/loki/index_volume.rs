@@ -10,6 +10,7 @@ use super::volume::{VolumeRequest, answer, largest};
 use crate::http::app::App;
 use crate::http::call::Call;
 use crate::http::failure::Failure;
+use crate::http::query_log::{Asked, Times};
 use crate::http::route::{END, GET_POST, Group, Route, SINCE, START, parameter};
 
 /// This endpoint.
@@ -37,13 +38,18 @@ async fn instant(State(app): State<App>, call: Call) -> Result<Response, Failure
     let (start, end) = call.params.ordered_bounds(app.env.now_ns())?;
     let request = VolumeRequest::read(&app, &call)?;
     let context = app.query_context(&call.tenant);
-    let range = TimeRange::inclusive(start, end);
-    let volumes = app.source.volumes(&context, request.matchers.clone(), range).await?;
-    let groups = largest(request.group(&volumes), request.limit, |bytes| *bytes);
-    let timestamp_ms = end.div_euclid(1_000_000);
-    let series = groups.into_iter().map(|(labels, bytes)| Series {
-        labels: std::sync::Arc::new(labels),
-        samples: vec![Sample { timestamp_ms, value: bytes as f64 }],
-    });
-    answer(&app, &call, &context, QueryResult::Vector(series.collect())).await
+    let times = Times { start_ns: start, end_ns: end };
+    let asked = Asked::volume(call.params.query(), times, 0, request.limit as u32);
+    let work = async {
+        let range = TimeRange::inclusive(start, end);
+        let volumes = app.source.volumes(&context, request.matchers.clone(), range).await?;
+        let groups = largest(request.group(&volumes), request.limit, |bytes| *bytes);
+        let timestamp_ms = end.div_euclid(1_000_000);
+        let series = groups.into_iter().map(|(labels, bytes)| Series {
+            labels: std::sync::Arc::new(labels),
+            samples: vec![Sample { timestamp_ms, value: bytes as f64 }],
+        });
+        Ok(QueryResult::Vector(series.collect()))
+    };
+    answer((&app, &call), &context, asked, work).await
 }

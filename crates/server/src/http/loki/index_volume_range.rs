@@ -13,6 +13,7 @@ use super::volume::{Pairs, VolumeRequest, answer, largest};
 use crate::http::app::App;
 use crate::http::call::Call;
 use crate::http::failure::Failure;
+use crate::http::query_log::{Asked, Times};
 use crate::http::route::{END, GET_POST, Group, Route, SINCE, START, STEP, parameter};
 
 /// This endpoint.
@@ -42,21 +43,27 @@ async fn range(State(app): State<App>, call: Call) -> Result<Response, Failure> 
     let request = VolumeRequest::read(&app, &call)?;
     let step = call.params.step(start, end)?;
     let context = app.query_context(&call.tenant);
-    let mut sums: HashMap<Pairs, Vec<Sample>> = HashMap::new();
-    for (from, to) in steps(start, end, step) {
-        context.check()?;
-        let volumes =
-            app.source.volumes(&context, request.matchers.clone(), TimeRange::new(from, to)).await?;
-        // Loki dates a step by its last millisecond, the last one by the end of the range.
-        let timestamp_ms = if to > end { end.div_euclid(1_000_000) } else { to.div_euclid(1_000_000) - 1 };
-        for (labels, bytes) in request.group(&volumes) {
-            sums.entry(labels).or_default().push(Sample { timestamp_ms, value: bytes as f64 });
+    let times = Times { start_ns: start, end_ns: end };
+    let asked = Asked::volume(call.params.query(), times, step, request.limit as u32);
+    let work = async {
+        let mut sums: HashMap<Pairs, Vec<Sample>> = HashMap::new();
+        for (from, to) in steps(start, end, step) {
+            context.check()?;
+            let volumes =
+                app.source.volumes(&context, request.matchers.clone(), TimeRange::new(from, to)).await?;
+            // Loki dates a step by its last millisecond, the last one by the end of the range.
+            let timestamp_ms =
+                if to > end { end.div_euclid(1_000_000) } else { to.div_euclid(1_000_000) - 1 };
+            for (labels, bytes) in request.group(&volumes) {
+                sums.entry(labels).or_default().push(Sample { timestamp_ms, value: bytes as f64 });
+            }
         }
-    }
-    let total = |samples: &Vec<Sample>| samples.iter().map(|s| s.value as u64).sum();
-    let series = largest(sums, request.limit, total).into_iter();
-    let series = series.map(|(labels, samples)| Series { labels: Arc::new(labels), samples }).collect();
-    answer(&app, &call, &context, QueryResult::Matrix(series)).await
+        let total = |samples: &Vec<Sample>| samples.iter().map(|s| s.value as u64).sum();
+        let series = largest(sums, request.limit, total).into_iter();
+        let series = series.map(|(labels, samples)| Series { labels: Arc::new(labels), samples });
+        Ok(QueryResult::Matrix(series.collect()))
+    };
+    answer((&app, &call), &context, asked, work).await
 }
 
 /// Steps aligned to multiples of the step; the first and the last are cut to the range.

@@ -4,12 +4,14 @@ use axum::extract::State;
 use axum::response::Response;
 use axum::routing::on;
 use sandur_model::TimeRange;
+use sandur_query::QueryStats;
 
 use super::selector;
 use crate::http::app::App;
 use crate::http::call::Call;
 use crate::http::failure::Failure;
 use crate::http::marshal::json;
+use crate::http::query_log::{Asked, Times, logged};
 use crate::http::reply;
 use crate::http::route::{END, GET_POST, Group, Route, SELECTOR, SINCE, START};
 
@@ -34,7 +36,13 @@ pub async fn find(app: &App, call: &Call) -> Result<Vec<String>, Failure> {
     let (start, end) = call.params.bounds(app.env.now_ns())?;
     let matchers = selector::optional(call.params.query())?;
     let context = app.query_context(&call.tenant);
-    Ok(app.source.label_names(&context, matchers, TimeRange::inclusive(start, end)).await?)
+    let asked = Asked::labels("", call.params.query(), Times { start_ns: start, end_ns: end });
+    let work = async {
+        let names = app.source.label_names(&context, matchers, TimeRange::inclusive(start, end)).await?;
+        QueryStats::add(&context.stats().entries_returned, names.len() as u64);
+        Ok(names)
+    };
+    logged((app, call), &context, asked, work).await
 }
 
 /// Loki leaves `data` out when there is nothing.

@@ -10,6 +10,7 @@ use crate::http::app::App;
 use crate::http::call::Call;
 use crate::http::failure::Failure;
 use crate::http::marshal::json;
+use crate::http::query_log::{Asked, Times, logged};
 use crate::http::reply;
 use crate::http::route::{END, GET_POST, Group, Route, SINCE, START, STEP, parameter};
 use crate::wiring::{self, PatternSeries, PatternsRequest};
@@ -35,10 +36,15 @@ async fn patterns(State(app): State<App>, call: Call) -> Result<Response, Failur
     let step_ns = call.params.step(start, end)?;
     let matchers = selector::required(call.params.query())?;
     let context = app.query_context(&call.tenant);
-    let turn = context.turn().await?;
-    let request = PatternsRequest { matchers, range: TimeRange::new(start, end), step_ns };
-    let found = wiring::patterns(app.source.as_ref(), &context, request).await?;
-    drop(turn);
+    let asked = Asked::other("patterns", call.params.query(), Times { start_ns: start, end_ns: end });
+    let work = async {
+        let turn = context.turn().await?;
+        let request = PatternsRequest { matchers, range: TimeRange::new(start, end), step_ns };
+        let found = wiring::patterns(app.source.as_ref(), &context, request).await?;
+        drop(turn);
+        Ok(found)
+    };
+    let found = logged((&app, &call), &context, asked, work).await?;
     Ok(reply::large_json(&app, &call, body(&found), None).await)
 }
 

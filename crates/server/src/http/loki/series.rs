@@ -7,12 +7,14 @@ use axum::response::Response;
 use axum::routing::on;
 use sandur_base::ErrorKind;
 use sandur_model::{Labels, TimeRange};
+use sandur_query::QueryStats;
 
 use super::selector;
 use crate::http::app::App;
 use crate::http::call::Call;
 use crate::http::failure::Failure;
 use crate::http::marshal::json;
+use crate::http::query_log::{Asked, Times, logged};
 use crate::http::reply;
 use crate::http::route::{END, GET_POST, Group, Route, SINCE, START, parameter};
 
@@ -37,17 +39,25 @@ pub static ROUTE: Route = Route {
 async fn series(State(app): State<App>, call: Call) -> Result<Response, Failure> {
     let (start, end) = call.params.bounds(app.env.now_ns())?;
     let mut any_of = Vec::new();
-    for text in call.params.all("match[]").chain(call.params.all("match")) {
+    let selectors = || call.params.all("match[]").chain(call.params.all("match"));
+    for text in selectors() {
         any_of.push(selector::optional(text)?);
     }
     let context = app.query_context(&call.tenant);
-    let streams = app.source.streams(&context, any_of, TimeRange::inclusive(start, end)).await?;
-    let (found, most) = (streams.len() as u64, app.limits(&call.tenant).cardinality_limit);
-    if most > 0 && found > most {
-        let text =
-            format!("cardinality limit exceeded for series{{}}; {found} entries, more than limit of {most}");
-        return Err(Failure::new(ErrorKind::Limit, text));
-    }
+    let asked = Asked::series(selectors(), Times { start_ns: start, end_ns: end });
+    let work = async {
+        let streams = app.source.streams(&context, any_of, TimeRange::inclusive(start, end)).await?;
+        let (found, most) = (streams.len() as u64, app.limits(&call.tenant).cardinality_limit);
+        if most > 0 && found > most {
+            let text = format!(
+                "cardinality limit exceeded for series{{}}; {found} entries, more than limit of {most}"
+            );
+            return Err(Failure::new(ErrorKind::Limit, text));
+        }
+        QueryStats::add(&context.stats().entries_returned, found);
+        Ok(streams)
+    };
+    let streams = logged((&app, &call), &context, asked, work).await?;
     let bytes: u64 = streams.iter().map(|s| (s.text_bytes() + s.len() * 6 + 3) as u64).sum();
     let memory = context.budget().reserve(bytes).map_err(sandur_query::Error::from)?;
     Ok(reply::large_json(&app, &call, series_body(&streams), Some(memory)).await)

@@ -5,14 +5,15 @@ use std::collections::HashMap;
 use axum::response::Response;
 use sandur_base::ErrorKind;
 use sandur_model::Matcher;
-use sandur_query::{QueryContext, QueryResult, StreamVolume};
+use sandur_query::{QueryContext, QueryResult, QueryStats, StreamVolume};
 
 use super::selector;
 use crate::http::app::App;
 use crate::http::call::Call;
 use crate::http::failure::Failure;
-use crate::http::marshal::{Cost, Encoding, ResultCache, query_answer};
+use crate::http::marshal::{Encoding, query_answer};
 use crate::http::params::LIMIT_DEFAULT;
+use crate::http::query_log::{Asked, Outcome, QueryLog};
 use crate::http::reply;
 
 /// What a volume request asks for.
@@ -90,19 +91,22 @@ pub fn largest<T>(groups: HashMap<Pairs, T>, limit: usize, value: impl Fn(&T) ->
     all
 }
 
-/// The answer with its statistics.
+/// Does the work, logs it, and answers with its statistics.
 pub async fn answer(
-    app: &App,
-    call: &Call,
+    (app, call): (&App, &Call),
     context: &QueryContext,
-    result: QueryResult,
+    asked: Asked,
+    work: impl Future<Output = Result<QueryResult, Failure>>,
 ) -> Result<Response, Failure> {
-    let cost = Cost {
-        counters: context.stats().snapshot(),
-        execution: context.elapsed(),
-        result_cache: ResultCache::Volume,
-    };
-    let body = query_answer(&result, Encoding::Merged, &cost, &context.warnings());
+    let log = QueryLog::begin(app, call, context, asked);
+    let result = work.await;
+    if let Ok(QueryResult::Matrix(series) | QueryResult::Vector(series)) = &result {
+        QueryStats::add(&context.stats().entries_returned, series.len() as u64);
+    }
+    let cost = log.cost();
+    let status = result.as_ref().map_or_else(|failure| failure.status.as_u16(), |_| 200);
+    log.end(&cost, Outcome::of_status(status));
+    let body = query_answer(&result?, Encoding::Merged, &cost, &context.warnings());
     Ok(reply::large_json(app, call, body, None).await)
 }
 

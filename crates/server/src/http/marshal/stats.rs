@@ -67,6 +67,11 @@ impl Cost {
         Duration::from_nanos(self.counters.queue_ns)
     }
 
+    /// Pages that were looked for in memory, and read from the store when they were not there.
+    pub fn pages_wanted(&self) -> u64 {
+        self.counters.pages_read.max(self.counters.page_cache_hits)
+    }
+
     /// Time spent getting pages, whether from memory or from the store.
     pub fn download_ns(&self) -> u64 {
         self.counters.store_ns + self.counters.page_cache_ns
@@ -286,7 +291,7 @@ fn caches(out: &mut Vec<u8>, cost: &Cost) {
     let c = &cost.counters;
     let pages = || CacheFigures {
         found: c.page_cache_hits,
-        requested: c.page_cache_hits + c.page_cache_misses,
+        requested: cost.pages_wanted(),
         received: c.page_cache_bytes,
         ns: c.page_cache_ns,
         ..CacheFigures::default()

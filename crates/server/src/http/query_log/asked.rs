@@ -1,0 +1,147 @@
+//! What was asked, as the log line tells it.
+
+use crate::http::marshal::ResultCache;
+use crate::wiring::{self, QueryKind, QueryText};
+
+/// Longest text of a query that is logged.
+const TEXT_BYTES_MAX: usize = 4_096;
+
+/// The times of a request, in nanoseconds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Times {
+    /// Start.
+    pub start_ns: i64,
+    /// End.
+    pub end_ns: i64,
+}
+
+/// What kind of request it was.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum What {
+    /// `query` and `query_range`.
+    Query,
+    /// `labels` and `label/NAME/values`.
+    Labels,
+    /// `series`.
+    Series,
+    /// `index/stats`.
+    Stats,
+    /// `index/volume` and `index/volume_range`.
+    Volume,
+    /// Another request that is answered from the index or from a sample of lines.
+    Other,
+}
+
+/// A request.
+pub struct Asked {
+    pub(super) what: What,
+    /// As in Loki: `metric`, `filter`, `limited`, `labels`, `series`, `stats`, `volume`, or the name of the
+    /// endpoint.
+    pub(super) query_type: &'static str,
+    pub(super) range_type: &'static str,
+    /// The query, the selectors of `series`.
+    pub(super) text: String,
+    /// Hash of the whole text, as Loki's.
+    pub(super) hash: u32,
+    pub(super) label: String,
+    pub(super) times: Times,
+    pub(super) step_ns: i64,
+    pub(super) limit: u32,
+}
+
+impl Asked {
+    fn new(what: What, query_type: &'static str, text: &str, times: Times) -> Self {
+        Self {
+            what,
+            query_type,
+            range_type: "range",
+            text: text[..text.floor_char_boundary(TEXT_BYTES_MAX)].to_owned(),
+            hash: wiring::query_hash(text),
+            label: String::new(),
+            times,
+            step_ns: 0,
+            limit: 0,
+        }
+    }
+
+    /// A query at an instant or over a range, with the tags of its client.
+    pub fn query(request: &QueryText, tags: &str) -> Self {
+        let (range_type, times, step_ns) = match request.kind {
+            QueryKind::Instant { time_ns } => ("instant", Times { start_ns: time_ns, end_ns: time_ns }, 0),
+            QueryKind::Range { start_ns, end_ns, step_ns } => ("range", Times { start_ns, end_ns }, step_ns),
+        };
+        let query_type = match wiring::query_type(&request.query) {
+            // Samples for the query builder look like filters and are none.
+            "filter" if tags.contains("datasample") => "limited",
+            other => other,
+        };
+        let asked = Self::new(What::Query, query_type, &request.query, times);
+        Self { range_type, step_ns, limit: request.limit, ..asked }
+    }
+
+    /// Names of labels, or values of the label.
+    pub fn labels(label: &str, query: &str, times: Times) -> Self {
+        Self { label: label.to_owned(), ..Self::new(What::Labels, "labels", query, times) }
+    }
+
+    /// Streams that match any of the selectors.
+    pub fn series<'a>(selectors: impl Iterator<Item = &'a str>, times: Times) -> Self {
+        let text = selectors.collect::<Vec<_>>().join(":");
+        Self::new(What::Series, "series", &text, times)
+    }
+
+    /// How much a selector holds.
+    pub fn stats(query: &str, times: Times) -> Self {
+        Self::new(What::Stats, "stats", query, times)
+    }
+
+    /// How much each group holds; a step of 0 is the whole range.
+    pub fn volume(query: &str, times: Times, step_ns: i64, limit: u32) -> Self {
+        let range_type = if step_ns == 0 { "instant" } else { "range" };
+        Self { range_type, step_ns, limit, ..Self::new(What::Volume, "volume", query, times) }
+    }
+
+    /// Another request, by the name of its endpoint.
+    pub fn other(endpoint: &'static str, query: &str, times: Times) -> Self {
+        Self::new(What::Other, endpoint, query, times)
+    }
+
+    /// Whether lines are read for it.
+    pub(super) fn is_query(&self) -> bool {
+        self.what == What::Query
+    }
+
+    pub(super) fn result_cache(&self) -> ResultCache {
+        match self.what {
+            What::Query if self.query_type == "metric" && self.range_type == "instant" => {
+                ResultCache::InstantMetric
+            }
+            What::Query | What::Other => ResultCache::Range,
+            What::Labels => ResultCache::Labels,
+            What::Series => ResultCache::Series,
+            What::Stats => ResultCache::Stats,
+            What::Volume => ResultCache::Volume,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn queries_are_told_apart_as_loki_does() {
+        let kind = |query: &str| {
+            let kind = QueryKind::Range { start_ns: 0, end_ns: 1, step_ns: 1 };
+            let direction = sandur_query::Direction::Backward;
+            let request = QueryText { query: query.to_owned(), kind, limit: 1, direction, interval_ns: 0 };
+            Asked::query(&request, "").query_type
+        };
+        assert_eq!(kind(r#"{a="b"}"#), "limited");
+        assert_eq!(kind(r#"{a="b"} |= "" | json"#), "limited");
+        assert_eq!(kind(r#"{a="b"} |= "x""#), "filter");
+        assert_eq!(kind(r#"{a="b"} | logfmt | level="x""#), "filter");
+        assert_eq!(kind(r#"rate({a="b"} |= "x" [1m])"#), "metric");
+        assert_eq!(kind("{a="), "");
+    }
+}

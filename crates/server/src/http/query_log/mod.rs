@@ -1,0 +1,134 @@
+//! One log line per query, with the keys of Loki's `metrics.go` line, so that queries and dashboards
+//! over Loki's own logs work on ours. Pages count as chunks, heads as the ingester.
+//!
+//! A handler says what was asked ([`Asked`]) before it works and how it ended afterwards; a request that is
+//! dropped in the middle, because its client went away, is logged by [`QueryLog`]'s drop, with status 499.
+//! `docs/reference/query-log.md` explains every key.
+
+mod asked;
+mod line;
+mod tags;
+
+use std::future::Future;
+use std::time::Duration;
+
+use sandur_query::QueryContext;
+
+use super::app::App;
+use super::call::Call;
+use super::failure::Failure;
+use super::marshal::Cost;
+
+pub use asked::{Asked, Times};
+pub use tags::{is_drilldown, pairs as tag_pairs};
+
+/// Event target of lines of queries that ran here.
+pub const QUERIER_TARGET: &str = "sandur::query::querier";
+/// Event target of lines of requests that the index answers.
+pub const FRONTEND_TARGET: &str = "sandur::query::frontend";
+/// What the client's status is when it went away.
+const CLIENT_GONE: u16 = 499;
+
+/// Who asked.
+struct Caller {
+    tenant: String,
+    tags: String,
+    user_agent: String,
+    trace: Option<String>,
+}
+
+/// How a query ended.
+#[derive(Clone, Copy, Debug)]
+pub struct Outcome {
+    /// Status of the answer.
+    pub status: u16,
+    /// Lines in the answer of a log query.
+    pub returned_lines: u64,
+    /// Bytes of the answer.
+    pub result_bytes: u64,
+}
+
+impl Outcome {
+    /// Nothing but a status.
+    pub fn of_status(status: u16) -> Self {
+        Self { status, returned_lines: 0, result_bytes: 0 }
+    }
+}
+
+/// A query that will be logged when it ends, however it ends.
+pub struct QueryLog {
+    app: App,
+    context: QueryContext,
+    asked: Asked,
+    caller: Caller,
+    written: bool,
+}
+
+impl QueryLog {
+    /// Begins to watch a query.
+    pub fn begin(app: &App, call: &Call, context: &QueryContext, asked: Asked) -> Self {
+        let caller = Caller {
+            tenant: call.tenant.to_string(),
+            tags: call.tags().to_owned(),
+            user_agent: call.header("user-agent").to_owned(),
+            trace: call.trace_id().map(str::to_owned),
+        };
+        Self { app: app.clone(), context: context.clone(), asked, caller, written: false }
+    }
+
+    /// What the query cost until now.
+    pub fn cost(&self) -> Cost {
+        let counters = self.context.stats().snapshot();
+        let queue = Duration::from_nanos(counters.queue_ns);
+        let execution = self.context.elapsed().saturating_sub(queue);
+        Cost { counters, execution, result_cache: self.asked.result_cache() }
+    }
+
+    /// Writes the line.
+    pub fn end(mut self, cost: &Cost, outcome: Outcome) {
+        self.write(cost, outcome);
+    }
+
+    fn write(&mut self, cost: &Cost, outcome: Outcome) {
+        self.written = true;
+        let metrics = &self.app.metrics;
+        metrics.queries.inc();
+        metrics.queried_bytes.inc_by(cost.bytes());
+        let seen = line::Seen {
+            now_ns: self.app.env.now_ns(),
+            slow: cost.execution + cost.queue() > self.app.settings.query.slow_threshold,
+        };
+        let line = line::write(&self.asked, &self.caller, cost, outcome, seen);
+        match self.asked.is_query() {
+            true => tracing::info!(target: QUERIER_TARGET, "{line}"),
+            false => tracing::info!(target: FRONTEND_TARGET, "{line}"),
+        }
+    }
+}
+
+impl Drop for QueryLog {
+    /// The request was dropped in the middle: its tasks end, and it is logged all the same.
+    fn drop(&mut self) {
+        self.context.cancel();
+        if !self.written {
+            self.app.metrics.queries_cancelled.inc();
+            let cost = self.cost();
+            self.write(&cost, Outcome::of_status(CLIENT_GONE));
+        }
+    }
+}
+
+/// Does the work of a request and logs how it ended.
+pub async fn logged<T>(
+    (app, call): (&App, &Call),
+    context: &QueryContext,
+    asked: Asked,
+    work: impl Future<Output = Result<T, Failure>>,
+) -> Result<T, Failure> {
+    let log = QueryLog::begin(app, call, context, asked);
+    let result = work.await;
+    let status = result.as_ref().map_or_else(|failure| failure.status.as_u16(), |_| 200);
+    let cost = log.cost();
+    log.end(&cost, Outcome::of_status(status));
+    result
+}

@@ -1,0 +1,168 @@
+//! Lines of `key=value` pairs as Go's logfmt encoder writes them, with Go's durations and sizes: what
+//! queries and dashboards over logs of Loki and its kin expect to parse.
+
+use std::fmt::{self, Display, Write};
+
+/// A line under construction.
+#[derive(Default)]
+pub struct Line(String);
+
+impl Line {
+    /// Appends a pair whose value is any text.
+    pub fn text(&mut self, key: &str, value: &str) {
+        self.key(key);
+        if value == "null" || value.chars().any(needs_quotes) {
+            self.quoted(value);
+        } else {
+            self.0.push_str(value);
+        }
+    }
+
+    /// Appends a pair whose value prints without blanks, quotes and control characters, as numbers do.
+    pub fn plain(&mut self, key: &str, value: impl Display) {
+        self.key(key);
+        // Writing to a String cannot fail.
+        let _ = write!(self.0, "{value}");
+    }
+
+    /// Appends a duration in nanoseconds.
+    pub fn time(&mut self, key: &str, ns: i64) {
+        self.plain(key, GoDuration(ns));
+    }
+
+    /// Appends a number of bytes.
+    pub fn bytes(&mut self, key: &str, bytes: u64) {
+        self.plain(key, GoBytes(bytes));
+    }
+
+    /// The line.
+    pub fn into_string(self) -> String {
+        self.0
+    }
+
+    fn key(&mut self, key: &str) {
+        if !self.0.is_empty() {
+            self.0.push(' ');
+        }
+        self.0.extend(key.chars().filter(|c| !needs_quotes(*c)));
+        self.0.push('=');
+    }
+
+    fn quoted(&mut self, value: &str) {
+        self.0.push('"');
+        for c in value.chars() {
+            let _ = match c {
+                '"' | '\\' => write!(self.0, "\\{c}"),
+                '\n' => write!(self.0, "\\n"),
+                '\r' => write!(self.0, "\\r"),
+                '\t' => write!(self.0, "\\t"),
+                control if control < ' ' => write!(self.0, "\\u{:04x}", control as u32),
+                other => write!(self.0, "{other}"),
+            };
+        }
+        self.0.push('"');
+    }
+}
+
+fn needs_quotes(c: char) -> bool {
+    c <= ' ' || matches!(c, '=' | '"' | '\u{fffd}')
+}
+
+/// Nanoseconds as Go prints a `time.Duration`: `1h2m3.5s`, `1.5ms`, `0s`.
+pub struct GoDuration(pub i64);
+
+impl Display for GoDuration {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if self.0 < 0 {
+            f.write_char('-')?;
+        }
+        let ns = self.0.unsigned_abs();
+        let (unit, size) = match ns {
+            0 => return f.write_str("0s"),
+            1..1_000 => ("ns", 1),
+            1_000..1_000_000 => ("µs", 1_000),
+            1_000_000..1_000_000_000 => ("ms", 1_000_000),
+            _ => {
+                let (hours, minutes) = (ns / 3_600_000_000_000, ns / 60_000_000_000 % 60);
+                if hours > 0 {
+                    write!(f, "{hours}h")?;
+                }
+                if hours > 0 || minutes > 0 {
+                    write!(f, "{minutes}m")?;
+                }
+                return decimal(f, ns % 60_000_000_000, 1_000_000_000, "s");
+            }
+        };
+        decimal(f, ns, size, unit)
+    }
+}
+
+/// `ns` in units of `size`, with as many decimals as it has.
+fn decimal(f: &mut fmt::Formatter<'_>, ns: u64, size: u64, unit: &str) -> fmt::Result {
+    write!(f, "{}", ns / size)?;
+    let rest = ns % size;
+    if rest > 0 {
+        let digits = size.ilog10() as usize;
+        let decimals = format!("{rest:0digits$}");
+        write!(f, ".{}", decimals.trim_end_matches('0'))?;
+    }
+    f.write_str(unit)
+}
+
+/// Bytes as Loki prints them: powers of 1,000, one decimal below ten (`0B`, `1.5kB`, `12MB`).
+pub struct GoBytes(pub u64);
+
+impl Display for GoBytes {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if self.0 < 10 {
+            return write!(f, "{}B", self.0);
+        }
+        let units = ["B", "kB", "MB", "GB", "TB", "PB", "EB"];
+        let power = self.0.ilog(1_000);
+        let value = (self.0 as f64 / 1_000f64.powi(power as i32) * 10.0 + 0.5).floor() / 10.0;
+        let unit = units[power as usize];
+        if value < 10.0 { write!(f, "{value:.1}{unit}") } else { write!(f, "{value:.0}{unit}") }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    // The expected texts are what Go's encoders print.
+    #[test]
+    fn values_are_quoted_when_they_need_it() {
+        let mut line = Line::default();
+        line.text("msg", "it works");
+        line.text("query", r#"{a="b"} |~ "\\d""#);
+        line.text("bad key=\"", "5");
+        line.text("empty", "");
+        line.text("none", "null");
+        line.text("control", "a\tb\u{1}\u{e9}");
+        let expected = concat!(
+            r#"msg="it works" query="{a=\"b\"} |~ \"\\\\d\"" badkey=5 empty= none="null" "#,
+            "control=\"a\\tb\\u0001\u{e9}\""
+        );
+        assert_eq!(line.into_string(), expected);
+    }
+
+    #[test]
+    fn durations_print_as_in_go() {
+        let shown = |ns| GoDuration(ns).to_string();
+        assert_eq!([shown(0), shown(999), shown(1_500)], ["0s", "999ns", "1.5µs"]);
+        assert_eq!([shown(1_000_000), shown(12_345_678)], ["1ms", "12.345678ms"]);
+        assert_eq!([shown(1_000_000_001), shown(60_000_000_000)], ["1.000000001s", "1m0s"]);
+        assert_eq!(shown(3_600_000_000_000 * 26 + 61_500_000_000), "26h1m1.5s");
+        assert_eq!(shown(-90_000_000_000), "-1m30s");
+        assert_eq!(shown(3_600_000_000_000), "1h0m0s");
+    }
+
+    #[test]
+    fn sizes_print_as_in_loki() {
+        let shown = |bytes| GoBytes(bytes).to_string();
+        assert_eq!([shown(0), shown(9), shown(10), shown(999)], ["0B", "9B", "10B", "999B"]);
+        assert_eq!([shown(1_000), shown(1_049), shown(12_345)], ["1.0kB", "1.0kB", "12kB"]);
+        assert_eq!([shown(9_950_000), shown(82_854_982)], ["10MB", "83MB"]);
+        assert_eq!(shown(u64::MAX), "18EB");
+    }
+}
