@@ -102,6 +102,15 @@ impl BlockSet {
         self.count += 1;
     }
 
+    /// Notes that a block holds no lines of deletes that were started by entries up to `through`; nothing
+    /// when it is not there or that is known.
+    pub fn mark_clean(&mut self, id: Id, through: u64) {
+        let Some(block) = self.get(id).filter(|block| block.deletes_through < through) else { return };
+        let meta = BlockMeta { deletes_through: through, ..BlockMeta::clone(block) };
+        self.remove(id);
+        self.insert(meta);
+    }
+
     /// Takes a block out; `None` when it is not there.
     pub fn remove(&mut self, id: Id) -> Option<Arc<BlockMeta>> {
         self.get(id)?;

@@ -176,6 +176,27 @@ pub enum EditFault {
     /// Another block has this id.
     #[error("another block has this id")]
     Duplicate,
+    /// There is no such delete request.
+    #[error("there is no such delete request")]
+    NoDelete,
+    /// Blocks are being rewritten already.
+    #[error("the delete request is being processed")]
+    DeleteStarted,
+    /// Nothing is left to do or to cancel.
+    #[error("the delete request was processed")]
+    DeleteProcessed,
+    /// It may still be cancelled.
+    #[error("the delete request was not started")]
+    DeleteNotStarted,
+    /// A block may hold lines of it.
+    #[error("blocks may hold lines of the delete request")]
+    DeleteUnfinished,
+    /// The tenant may have no more open delete requests.
+    #[error("the tenant has {max} open delete requests, the most there may be", max = crate::OPEN_DELETES_MAX)]
+    DeletesFull,
+    /// Something is claimed about entries that do not exist yet.
+    #[error("the number is above that of the last entry")]
+    Future,
     /// The rejection was read back from the log, which does not keep the reason.
     #[error("the edit contradicts the state")]
     Recorded,

@@ -19,7 +19,7 @@
 //! [`Catalog::refresh`] follows the log in the same way. [`Catalog::keep_house`] writes
 //! checkpoints and truncates the log (`checkpoint.rs`); [`Collector`] deletes data that nobody
 //! needs (`gc.rs`, `orphans.rs`); [`Members`] tells who is silent (`members.rs`); [`check`]
-//! verifies everything.
+//! verifies everything. `deletes.rs` says how requests to delete lines are kept and finished.
 //!
 //! **Invariants.**
 //! * A published snapshot is a prefix of the one log; its number never goes back.
@@ -35,6 +35,7 @@ mod catalog;
 mod check;
 mod checkpoint;
 mod commit;
+mod deletes;
 mod describe;
 mod error;
 mod gc;
@@ -52,6 +53,7 @@ mod test_blocks;
 
 pub use catalog::{Catalog, Housekeeping, Registration};
 pub use check::{CheckReport, Finding, Severity, check};
+pub use deletes::OPEN_DELETES_MAX;
 pub use describe::{BlockSums, Description};
 pub use error::{CommitError, EditFault, Error, Rejection};
 pub use gc::{Collector, GcOptions, GcReport};
@@ -59,6 +61,6 @@ pub use members::{Members, MembersOptions};
 pub use metrics::CatalogMetrics;
 pub use options::CatalogOptions;
 pub use orphans::{OrphanReport, OwnBlocks};
-pub use sandur_format::catalog_entry::Writer;
+pub use sandur_format::catalog_entry::{DeleteProgress, DeleteRecord, DeleteRequest, Writer};
 pub use snapshot::{RemovedBlock, Snapshot};
 pub use state::{Outcome, SESSION_ENTRIES};

@@ -8,10 +8,13 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use sandur_base::Id;
-use sandur_format::catalog_entry::{BlockMeta, CheckpointRoot, PartRef, PartRow, Session, Verdict, Writer};
+use sandur_format::catalog_entry::{
+    BlockMeta, CheckpointRoot, PartRef, PartRow, Session, TenantDeletes, Verdict, Writer,
+};
 use sandur_model::{TenantId, TimeRange};
 
 use crate::blocks::BlockSet;
+use crate::deletes::Deletes;
 
 /// Which blocks and writers exist after entry `number`.
 #[derive(Clone, Debug, Default)]
@@ -21,6 +24,7 @@ pub struct Snapshot {
     pub(crate) blocks: BlockSet,
     pub(crate) removed: Arc<BTreeMap<Id, RemovedBlock>>,
     pub(crate) sessions: Arc<BTreeMap<Id, Session>>,
+    pub(crate) deletes: Arc<Deletes>,
 }
 
 /// A block that is not part of answers any more, but whose object may still be there.
@@ -120,7 +124,8 @@ impl Snapshot {
     pub(crate) fn root(&self, id: Id, parts: Vec<PartRef>) -> CheckpointRoot {
         let writers = self.writers.values().cloned().collect();
         let sessions = self.sessions.iter().map(|(id, s)| (*id, s.clone())).collect();
-        CheckpointRoot { number: self.number, id, writers, sessions, parts }
+        let deletes = self.deletes.iter().map(|(tenant, of)| (tenant.clone(), TenantDeletes::clone(of)));
+        CheckpointRoot { number: self.number, id, writers, sessions, parts, deletes: deletes.collect() }
     }
 
     /// The state of a checkpoint.
@@ -135,6 +140,7 @@ impl Snapshot {
                 None => {}
             }
         }
+        let deletes = root.deletes.into_iter().map(|(tenant, of)| (tenant, Arc::new(of)));
         let writers = root.writers.into_iter().map(|w| (w.incarnation, w)).collect();
         Self {
             number: root.number,
@@ -142,6 +148,7 @@ impl Snapshot {
             blocks,
             removed: Arc::new(removed),
             sessions: Arc::new(root.sessions.into_iter().collect()),
+            deletes: Arc::new(deletes.collect()),
         }
     }
 }
@@ -153,6 +160,7 @@ impl PartialEq for Snapshot {
             && self.writers == other.writers
             && self.removed == other.removed
             && self.sessions == other.sessions
+            && self.deletes == other.deletes
             && self.blocks.len() == other.blocks.len()
             && self.blocks.iter().eq(other.blocks.iter())
     }

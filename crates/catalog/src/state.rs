@@ -141,6 +141,11 @@ impl Snapshot {
                     removed.remove(id);
                 }
             }
+            Edit::CreateDelete(_)
+            | Edit::StartDelete { .. }
+            | Edit::CancelDelete { .. }
+            | Edit::FinishDelete { .. }
+            | Edit::BlocksClean { .. } => self.perform_delete(edit),
             _ => {}
         }
     }
@@ -212,6 +217,11 @@ impl Plan<'_> {
                 Ok(())
             }
             Edit::Deleted { .. } => Ok(()),
+            Edit::CreateDelete(_)
+            | Edit::StartDelete { .. }
+            | Edit::CancelDelete { .. }
+            | Edit::FinishDelete { .. }
+            | Edit::BlocksClean { .. } => self.state.check_delete(edit),
         }
     }
 
@@ -249,7 +259,12 @@ impl Plan<'_> {
             return Err(EditFault::Removed);
         }
         if let Some(known) = self.state.blocks.get(meta.id) {
-            return if **known == *meta { Ok(()) } else { Err(EditFault::Duplicate) };
+            // What a block is clean of may have become known since.
+            let same = **known == BlockMeta { deletes_through: known.deletes_through, ..meta.clone() };
+            return if same { Ok(()) } else { Err(EditFault::Duplicate) };
+        }
+        if meta.deletes_through > self.state.number {
+            return Err(EditFault::Future);
         }
         let writer = self.writer(meta.writer).ok_or(EditFault::Unregistered)?;
         match writer.orphan_floor {

@@ -2,7 +2,8 @@
 //! writing a transaction twice or late changes nothing. Method: entries by hand, and random
 //! entries of which each is also delivered again later.
 
-use sandur_format::catalog_entry::WalKind;
+use sandur_format::catalog_entry::{DeleteProgress, DeleteRequest, TenantDeletes, WalKind};
+use sandur_model::TenantId;
 
 use super::*;
 use crate::test_blocks::{WRITER, block};
@@ -217,6 +218,102 @@ fn transactions_of_one_entry_are_decided_one_by_one() {
     assert!(log.state.is_decided(SESSION, 4) && !log.state.is_decided(SESSION, 5));
 }
 
+/// A request for lines of the given hours, both included.
+fn delete_of(id: u128, tenant: &str, first_hour: i64, last_hour: i64) -> DeleteRequest {
+    DeleteRequest {
+        id: Id(id),
+        tenant: TenantId::new(tenant).unwrap(),
+        query: r#"{app="a"}"#.into(),
+        start_ms: first_hour * 3_600_000,
+        end_ms: last_hour * 3_600_000,
+        created_ms: 9,
+    }
+}
+
+#[test]
+fn a_delete_is_finished_when_every_block_of_its_time_is_clean() {
+    let mut log = Log::new();
+    let request = delete_of(7, "a", 1, 2);
+    let (tenant, id) = (request.tenant.clone(), request.id);
+    let start = || Edit::StartDelete { tenant: tenant.clone(), id };
+    let finish = || Edit::FinishDelete { tenant: tenant.clone(), id, at_ms: 5 };
+    let cancel = |started| Edit::CancelDelete { tenant: tenant.clone(), id, started };
+    for n in 0..4 {
+        log.applied(vec![Edit::AddBlock(block(n, "a", n as i64))], vec![]);
+    }
+    log.applied(vec![Edit::AddBlock(block(9, "b", 1))], vec![]);
+    assert_eq!((log.fault(vec![start()]), log.state.delete_generation(&tenant)), (EditFault::NoDelete, 0));
+    log.applied(vec![Edit::CreateDelete(request.clone())], vec![]);
+    let created = log.state.number();
+    assert_eq!(log.state.delete_generation(&tenant), created);
+    assert_eq!(log.fault(vec![finish()]), EditFault::DeleteNotStarted);
+    let other = DeleteRequest { query: "{}".into(), ..request.clone() };
+    assert_eq!(log.fault(vec![Edit::CreateDelete(other)]), EditFault::Duplicate);
+    log.applied(vec![start()], vec![]);
+    let at = log.state.number();
+    let state = |log: &Log| {
+        let record = log.state.delete(&tenant, id).unwrap();
+        let unclean: Vec<u128> = log.state.unclean_blocks(record).map(|b| b.id.0).collect();
+        (record.progress, unclean, log.state.delete_percent(record))
+    };
+    // The block of hour 2 begins after the last instant, at the full hour.
+    assert_eq!(state(&log), (DeleteProgress::Started { at, blocks: 1 }, vec![1], 0));
+    assert_eq!(log.fault(vec![cancel(false)]), EditFault::DeleteStarted);
+    assert_eq!(log.fault(vec![finish()]), EditFault::DeleteUnfinished);
+    let too_new = Edit::BlocksClean { ids: vec![Id(1)], through: at + 9 };
+    assert_eq!(log.fault(vec![too_new]), EditFault::Future);
+    log.applied(vec![Edit::BlocksClean { ids: vec![Id(1), Id(77)], through: at }], vec![]);
+    assert_eq!(state(&log).2, 99);
+    // A flush that began before the request was started brings lines of it in the meantime.
+    log.applied(vec![Edit::AddBlock(block(20, "a", 1))], vec![]);
+    assert_eq!(log.fault(vec![finish()]), EditFault::DeleteUnfinished);
+    let clean = BlockMeta { deletes_through: at, ..block(21, "a", 1) };
+    let rewrite = vec![Edit::AddBlock(clean), Edit::RemoveBlock { id: Id(20), at_ms: 1 }];
+    log.applied(rewrite, vec![Precondition::BlocksPresent(vec![Id(20)])]);
+    log.applied(vec![finish()], vec![]);
+    assert_eq!(state(&log), (DeleteProgress::Processed { at_ms: 5 }, vec![], 100));
+    assert_eq!(log.fault(vec![cancel(true)]), EditFault::DeleteProcessed);
+    assert_eq!(log.fault(vec![start()]), EditFault::DeleteProcessed);
+    assert!(log.state.delete_generation(&tenant) > at);
+}
+
+#[test]
+fn a_delete_can_be_cancelled_until_it_is_processed() {
+    let mut log = Log::new();
+    let request = delete_of(7, "a", 1, 2);
+    let (tenant, id) = (request.tenant.clone(), request.id);
+    log.applied(vec![Edit::CreateDelete(request.clone())], vec![]);
+    log.applied(vec![Edit::CancelDelete { tenant: tenant.clone(), id, started: false }], vec![]);
+    assert_eq!(log.state.deletes(&tenant).count(), 0);
+    assert_eq!(log.state.delete_generation(&tenant), log.state.number(), "what is hidden has changed");
+    log.applied(vec![Edit::CreateDelete(request)], vec![]);
+    log.applied(vec![Edit::StartDelete { tenant: tenant.clone(), id }], vec![]);
+    log.applied(vec![Edit::CancelDelete { tenant: tenant.clone(), id, started: true }], vec![]);
+    assert_eq!(log.state.deletes(&tenant).count(), 0);
+}
+
+#[test]
+fn open_and_remembered_deletes_are_bounded() {
+    let mut log = Log::new();
+    let most = crate::OPEN_DELETES_MAX as u128;
+    let tenant = TenantId::new("a").unwrap();
+    for n in 0..most {
+        log.applied(vec![Edit::CreateDelete(delete_of(n, "a", 1, 2))], vec![]);
+    }
+    assert_eq!(log.fault(vec![Edit::CreateDelete(delete_of(most, "a", 1, 2))]), EditFault::DeletesFull);
+    log.applied(vec![Edit::CreateDelete(delete_of(most, "b", 1, 2))], vec![]);
+    for n in 0..most + 20 {
+        if n >= most {
+            log.applied(vec![Edit::CreateDelete(delete_of(n, "a", 1, 2))], vec![]);
+        }
+        log.applied(vec![Edit::StartDelete { tenant: tenant.clone(), id: Id(n) }], vec![]);
+        let finish = Edit::FinishDelete { tenant: tenant.clone(), id: Id(n), at_ms: 1 };
+        log.applied(vec![finish], vec![]);
+    }
+    let kept: Vec<u128> = log.state.deletes(&tenant).map(|record| record.request.id.0).collect();
+    assert_eq!((kept.len(), kept[0]), (1_000, 20));
+}
+
 /// A small generator, so that the test needs no world.
 struct Dice(u64);
 
@@ -229,7 +326,12 @@ impl Dice {
     fn edit(&mut self) -> Edit {
         let writer = Id(1_000 + u128::from(self.roll(3)));
         let id = u128::from(self.roll(30));
-        match self.roll(9) {
+        let tenant = || TenantId::new(["a", "b"][(id % 2) as usize]).unwrap();
+        match self.roll(13) {
+            9 => Edit::CreateDelete(delete_of(id, tenant().as_str(), id as i64, id as i64 + 3)),
+            10 => Edit::StartDelete { tenant: tenant(), id: Id(id) },
+            11 => Edit::CancelDelete { tenant: tenant(), id: Id(id), started: self.roll(2) == 0 },
+            12 => Edit::FinishDelete { tenant: tenant(), id: Id(id), at_ms: 1 },
             0 => register(writer),
             1 => Edit::RemoveBlock { id: Id(id), at_ms: 3 },
             2 => Edit::Floor { incarnation: writer, from: self.roll(4), to: self.roll(6) },
@@ -243,6 +345,17 @@ impl Dice {
             }),
         }
     }
+}
+
+/// Repeated entries move numbers, which is all that may differ.
+fn without_numbers(of: &TenantDeletes) -> Arc<TenantDeletes> {
+    let mut of = TenantDeletes { generation: 0, ..of.clone() };
+    for record in of.requests.values_mut() {
+        if let DeleteProgress::Started { at, .. } = &mut record.progress {
+            *at = 0;
+        }
+    }
+    Arc::new(of)
 }
 
 /// Delivering any earlier entry again, restoring from a checkpoint's rows, and applying on a clone
@@ -273,7 +386,11 @@ fn random_histories_are_deterministic_and_idempotent() {
             let parts = twice.root(Id(9), vec![]);
             assert_eq!(Snapshot::restore(parts, twice.rows()), twice, "seed {seed}");
         }
-        let normal = |s: &Snapshot| Snapshot { number: 0, sessions: Arc::default(), ..s.clone() };
+        let normal = |s: &Snapshot| {
+            let deletes = s.deletes.iter().map(|(tenant, of)| (tenant.clone(), without_numbers(of)));
+            let deletes = Arc::new(deletes.collect());
+            Snapshot { number: 0, sessions: Arc::default(), deletes, ..s.clone() }
+        };
         assert_eq!(normal(&once), normal(&twice), "seed {seed}");
     }
 }

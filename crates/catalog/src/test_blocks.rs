@@ -25,5 +25,6 @@ pub(crate) fn block(id: u128, tenant: &str, hour: i64) -> BlockMeta {
         pages: 1,
         footer_offset: 200,
         footer_len: 100,
+        deletes_through: 0,
     }
 }

@@ -22,6 +22,7 @@ pub(crate) fn unwritten(id: Id, writer: Id, tenant: &TenantId, window: TimeRange
         pages: 0,
         footer_offset: 0,
         footer_len: 0,
+        deletes_through: 0,
     }
 }
 

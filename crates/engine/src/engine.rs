@@ -176,7 +176,8 @@ impl Engine {
     /// Queries over everything that the engine holds.
     pub fn source(self: &Arc<Self>) -> Arc<dyn Source> {
         let (views, followers) = (Arc::clone(&self.shared.views), Arc::clone(&self.shared.followers));
-        Arc::new(EngineSource::new(views, followers, self.reader.clone()))
+        let rulebook = Arc::clone(&self.shared.rulebook);
+        Arc::new(EngineSource::new(views, followers, self.reader.clone(), rulebook))
     }
 
     /// What queries see now: a catalog snapshot and the heads that belong to it.
@@ -188,6 +189,10 @@ impl Engine {
     /// visible by themselves soon after.
     pub fn publish(&self, snapshot: Arc<Snapshot>) {
         self.shared.publish(snapshot);
+    }
+
+    pub(crate) fn shared(&self) -> &Shared {
+        &self.shared
     }
 
     /// The store.

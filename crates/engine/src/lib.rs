@@ -3,7 +3,8 @@
 //! **What it is.** The write half takes batches into the WAL (`wal`), keeps them in the head (`head`)
 //! until a flush makes blocks of them (`flush`), adopts writers that died (`adopt`) and follows those
 //! that live (`follow_writers`). The read half answers queries over blocks and heads (`scan`). The
-//! background merges blocks (`compact`), lets old ones go (`retain`) and collects garbage (`maintain`).
+//! background merges blocks (`compact`), lets old ones go (`retain`), removes lines that delete requests name
+//! (`deletes`, which also hides them from queries until then) and collects garbage (`maintain`).
 //!
 //! **What it is not.** It parses no query language and no wire format, listens on no port, and is not a
 //! member of anything: two engines on one store agree through the catalog alone.
@@ -22,6 +23,7 @@ mod adopt;
 mod block_meta;
 mod cache;
 mod compact;
+mod deletes;
 mod engine;
 mod error;
 #[cfg(test)]
@@ -42,6 +44,7 @@ mod view;
 mod wal;
 
 pub use compact::CompactionPolicy;
+pub use deletes::{DeleteOptions, DeleteStatus, DeletionModeOf};
 pub use engine::Engine;
 pub use error::Error;
 pub use maintain::MaintenanceOptions;

@@ -1,4 +1,4 @@
-//! The background: merges, retention, the catalog's own housekeeping, garbage collection.
+//! The background: deletes, merges, retention, the catalog's own housekeeping, garbage collection.
 //!
 //! One task, one thing at a time, so that its memory is one merge. Whatever fails is logged and tried
 //! again at the next round; nothing here is needed for an answer to be right.
@@ -13,6 +13,7 @@ use sandur_catalog::{Collector, GcOptions};
 use sandur_model::TenantId;
 
 use crate::compact::{CompactionPolicy, Compactor};
+use crate::deletes::DeleteProcessor;
 use crate::error::Error;
 use crate::retain::{RetentionOf, remove_expired};
 use crate::scan::BlockReader;
@@ -63,10 +64,11 @@ impl fmt::Debug for MaintenanceOptions {
 pub(crate) async fn run(shared: Arc<Shared>, reader: BlockReader) {
     let options = shared.options.maintenance.clone();
     let compactor = Compactor::new(&shared, reader, &options);
+    let mut deletes = DeleteProcessor::new(&shared);
     let mut collector = Collector::new(shared.catalog.clone(), options.gc.clone());
     let (mut gc_due, mut orphans_due) = (options.gc_interval, options.orphan_interval);
     while shared.pause(options.interval).await {
-        compact_all(&shared, &compactor).await;
+        compact_all(&shared, &compactor, &mut deletes).await;
         let incarnation = shared.incarnation();
         let (env, catalog, views) = (&shared.env, &shared.catalog, &shared.views);
         let removed = remove_expired(env, catalog, views, &options.retention_of, incarnation).await;
@@ -85,10 +87,12 @@ pub(crate) async fn run(shared: Arc<Shared>, reader: BlockReader) {
     }
 }
 
-/// Merges until nothing is due. A merge that fails ends the round: the next one sees a newer state.
-async fn compact_all(shared: &Shared, compactor: &Compactor) {
+/// Merges until nothing is due, deletes first each time. A merge that fails ends the round: the next one
+/// sees a newer state.
+async fn compact_all(shared: &Shared, compactor: &Compactor, deletes: &mut DeleteProcessor) {
     let signal = shared.shutdown.signal();
     while !signal.is_triggered() {
+        warn("processing delete requests", deletes.round(compactor).await);
         match compactor.compact_once(shared.incarnation()).await {
             Ok(true) => {}
             Ok(false) => return,

@@ -58,6 +58,20 @@ pub struct Metrics {
     pub cache_hits: Gauge,
     /// Requests that the cache could not answer.
     pub cache_misses: Gauge,
+    /// Delete requests that were made here.
+    pub deletes_created: Counter,
+    /// Delete requests that were cancelled here.
+    pub deletes_cancelled: Counter,
+    /// Delete requests that were finished here.
+    pub deletes_processed: Counter,
+    /// Delete requests that are not processed.
+    pub deletes_pending: Gauge,
+    /// Blocks that were rewritten without deleted lines.
+    pub delete_rewrites: Counter,
+    /// Rows that these rewrites removed.
+    pub deleted_rows: Counter,
+    /// Failed attempts to remove deleted lines from a block.
+    pub delete_failures: Counter,
 }
 
 /// Upper bounds from 1 ms to 32 s, doubling.
@@ -93,6 +107,13 @@ impl Default for Metrics {
             cache_bytes: Gauge::default(),
             cache_hits: Gauge::default(),
             cache_misses: Gauge::default(),
+            deletes_created: Counter::default(),
+            deletes_cancelled: Counter::default(),
+            deletes_processed: Counter::default(),
+            deletes_pending: Gauge::default(),
+            delete_rewrites: Counter::default(),
+            deleted_rows: Counter::default(),
+            delete_failures: Counter::default(),
         }
     }
 }
@@ -138,5 +159,36 @@ impl Metrics {
         all.register("cache_hits", text, self.cache_hits.clone());
         let text = "Requests that the cache could not answer, since the start";
         all.register("cache_misses", text, self.cache_misses.clone());
+        self.register_deletes(all);
+    }
+
+    fn register_deletes(&self, all: &mut Registry) {
+        all.register("deletes_created", "Delete requests that were made here", self.deletes_created.clone());
+        all.register(
+            "deletes_cancelled",
+            "Delete requests that were cancelled here",
+            self.deletes_cancelled.clone(),
+        );
+        all.register(
+            "deletes_processed",
+            "Delete requests that were finished here",
+            self.deletes_processed.clone(),
+        );
+        all.register(
+            "deletes_pending",
+            "Delete requests that are not processed",
+            self.deletes_pending.clone(),
+        );
+        all.register(
+            "delete_rewrites",
+            "Blocks that were rewritten without deleted lines",
+            self.delete_rewrites.clone(),
+        );
+        all.register("deleted_rows", "Rows that these rewrites removed", self.deleted_rows.clone());
+        all.register(
+            "delete_failures",
+            "Failed attempts to remove deleted lines from a block",
+            self.delete_failures.clone(),
+        );
     }
 }

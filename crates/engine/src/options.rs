@@ -6,6 +6,7 @@ use sandur_base::MemoryBudget;
 use sandur_base::units::MIB;
 use sandur_catalog::CatalogOptions;
 
+use crate::deletes::DeleteOptions;
 use crate::maintain::MaintenanceOptions;
 
 /// How an engine behaves.
@@ -52,6 +53,8 @@ pub struct EngineOptions {
     pub cache_bytes: u64,
     /// Merges, retention and garbage collection.
     pub maintenance: MaintenanceOptions,
+    /// Delete requests.
+    pub deletes: DeleteOptions,
     /// The catalog's own options.
     pub catalog: CatalogOptions,
 }
@@ -79,6 +82,7 @@ impl Default for EngineOptions {
             host: String::new(),
             cache_bytes: 256 * MIB,
             maintenance: MaintenanceOptions::default(),
+            deletes: DeleteOptions::default(),
             catalog: CatalogOptions::default(),
         }
     }

@@ -10,6 +10,7 @@ use sandur_format::catalog_entry::WalKind;
 use sandur_store::Store;
 use tokio::sync::{Mutex, Notify, watch};
 
+use crate::deletes::Rulebook;
 use crate::error::Error;
 use crate::flush::{Ending, Flushed, Flusher};
 use crate::head::Head;
@@ -32,6 +33,8 @@ pub(crate) struct Shared {
     pub(crate) views: Arc<Views>,
     pub(crate) followers: Arc<Followers>,
     pub(crate) metrics: Metrics,
+    /// What delete requests hide and remove.
+    pub(crate) rulebook: Arc<Rulebook>,
     /// Memory of the rows of other live writers; a part of the write budget.
     pub(crate) followed_budget: MemoryBudget,
     /// Tells the flusher that the head has grown, or that a push was refused for lack of memory.
@@ -69,6 +72,7 @@ impl Shared {
         let followed_bytes = options.write_budget.limit() / FOLLOWED_PART;
         Arc::new(Self {
             followed_budget: options.write_budget.child("followed writers", followed_bytes),
+            rulebook: Arc::new(Rulebook::new(options.deletes.clone())),
             env,
             store,
             catalog,

@@ -24,6 +24,7 @@
 mod admission;
 mod ast;
 mod binary;
+mod delete;
 mod error;
 mod evaluate;
 mod fields;
@@ -61,6 +62,7 @@ pub use ast::{
     BinaryExpr, BinaryOp, Cardinality, Conversion, Expr, Grouping, LabelReplace, LogExpr, Matching,
     MetricExpr, RangeAggregation, Unwrap, VectorAggregation,
 };
+pub use delete::DeleteQuery;
 pub use error::ParseError;
 pub use fields::{Field, FieldParser, line_fields};
 pub use parser::parse;

@@ -23,7 +23,7 @@ mod time;
 pub use batch::{Arena, ArenaCodec, Entry, LogBatch, Span, StreamEntries};
 pub use labels::{Labels, LabelsError, StreamId};
 pub use level::Level;
-pub use limits::{BlockedQuery, Limits};
+pub use limits::{BlockedQuery, DeletionMode, Limits};
 pub use matcher::{MatchOp, Matcher, MatcherError, matches_all};
 pub use page::{LineColumn, LogPage, MetadataColumn, MetadataValues, StreamRun, Suspect};
 pub use tenant::{TenantError, TenantId};

@@ -44,6 +44,8 @@ pub struct Limits {
     pub discover_service_name: Vec<String>,
     /// Delete data older than this, in nanoseconds; 0: keep for ever.
     pub retention_period: i64,
+    /// What becomes of lines that delete requests name.
+    pub deletion_mode: DeletionMode,
     /// Largest `limit` of a log query.
     pub max_entries_limit_per_query: u64,
     /// Series in the answer of a metric query.
@@ -109,6 +111,38 @@ fn is_zero(number: &u32) -> bool {
     *number == 0
 }
 
+/// What becomes of lines that delete requests name.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum DeletionMode {
+    /// Nothing: the API refuses, and earlier requests are without effect.
+    Disabled,
+    /// They are hidden from queries, but stay in the store.
+    FilterOnly,
+    /// They are hidden at once and removed from the store later.
+    #[default]
+    FilterAndDelete,
+}
+
+impl DeletionMode {
+    /// Every mode, in the order in which messages list them.
+    pub const ALL: [Self; 3] = [Self::Disabled, Self::FilterOnly, Self::FilterAndDelete];
+
+    /// Its name in configurations.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Disabled => "disabled",
+            Self::FilterOnly => "filter-only",
+            Self::FilterAndDelete => "filter-and-delete",
+        }
+    }
+
+    /// The mode of that name.
+    pub fn parse(name: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|mode| mode.as_str() == name)
+    }
+}
+
 impl Default for Limits {
     fn default() -> Self {
         const HOUR_NS: i64 = 3_600 * crate::SECOND_NS;
@@ -144,6 +178,7 @@ impl Default for Limits {
             discover_log_levels: true,
             discover_service_name: service_name_sources.map(str::to_owned).into(),
             retention_period: 0,
+            deletion_mode: DeletionMode::default(),
             max_entries_limit_per_query: 5_000,
             max_query_series: 500,
             max_query_length: 721 * HOUR_NS, // 30 days and 1 hour

@@ -29,6 +29,7 @@ mod memory_source;
 mod pieces;
 mod result;
 mod results_cache;
+mod row_selector;
 mod seen_rows;
 mod source;
 mod stats;
@@ -45,6 +46,7 @@ pub use memory_source::{MemoryRow, MemorySource};
 pub use pieces::in_order;
 pub use result::{LogRow, QueryResult, Sample, Series};
 pub use results_cache::{CachedUnit, ResultsCache, ResultsFigures, Unit, UnitKey};
+pub use row_selector::{RowSelector, SelectorCompiler};
 pub use seen_rows::SeenRows;
 pub use source::{
     Columns, CountsTask, Follow, Followed, MinuteCount, Needle, Needles, Order, PageTask, Scan, ScanItem,

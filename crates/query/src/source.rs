@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use sandur_base::BoxFuture;
-use sandur_model::{Labels, Level, LineColumn, LogPage, Matcher, TimeRange};
+use sandur_model::{Labels, Level, LineColumn, LogPage, Matcher, TenantId, TimeRange};
 
 use crate::context::QueryContext;
 use crate::error::Error;
@@ -225,4 +225,11 @@ pub trait Source: Send + Sync {
 
     /// Follows new rows of matching streams from now on.
     fn follow(&self, context: &QueryContext, matchers: Vec<Matcher>) -> Result<Box<dyn Follow>, Error>;
+
+    /// A number that changes whenever the rows that deletes hide from the tenant's queries may have changed.
+    /// An answer that is kept for later is filed under the number that was read *before* it was made, and is
+    /// used only while the number is the same.
+    fn delete_generation(&self, _tenant: &TenantId) -> u64 {
+        0
+    }
 }

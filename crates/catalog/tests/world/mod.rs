@@ -41,6 +41,7 @@ pub fn block(env: &Env, writer: Id, hour: i64) -> BlockMeta {
         pages: 1,
         footer_offset: 2,
         footer_len: 3,
+        deletes_through: 0,
     }
 }
 

@@ -4,25 +4,32 @@
 //! are not compressed again and its filter is copied, so a row is compressed about once in its life. All
 //! other pages are merged: sorted by stream and time, exact duplicates dropped.
 //!
+//! Rows that deletes hide are left out: a page that may hold some is merged, one of hidden streams alone is
+//! not even read, and a stream of which nothing is left is not part of the result.
+//!
 //! The merge is a state machine without I/O: [`Merger::step`] computes until it needs pages or has output,
 //! so that it can run on the CPU pool with a bounded number of pages in memory.
 
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, HashSet, VecDeque};
+use std::convert::Infallible;
 use std::sync::Arc;
 
 use bytes::Bytes;
 use sandur_base::{MemoryBudget, Reservation};
 use sandur_format::Error as FormatError;
 use sandur_format::log_block::{
-    BlockOptions, BlockSummary, BlockWriter, NarrowPage, PageCopy, PageEntry, Row, Wanted, sort_streams,
+    BlockOptions, BlockSummary, BlockWriter, NarrowPage, PageCopy, PageEntry, Row, Run, Wanted, sort_streams,
 };
 use sandur_format::needle::PageFilter;
-use sandur_model::{Labels, LineColumn};
+use sandur_model::{Labels, LineColumn, LogPage, StreamRun};
 
+use crate::deletes::{Touched, visible_parts};
 use crate::error::Error;
 use crate::scan::{OpenBlock, StreamSpan, find_suspects};
 
+/// The ordinal of a stream that the result does not have.
+const NO_STREAM: u32 = u32::MAX;
 /// Output that is handed over at once.
 const OUTPUT_BYTES: u64 = 4 << 20;
 
@@ -66,6 +73,8 @@ pub struct MergeCounts {
     pub merged_pages: u64,
     /// Rows that were there twice.
     pub duplicates: u64,
+    /// Rows that deletes took out.
+    pub deleted: u64,
 }
 
 /// A page to be merged, and where its rows begin in the order of the result.
@@ -88,6 +97,9 @@ struct Cursor {
 /// Merges blocks into one.
 pub struct Merger {
     inputs: Vec<Arc<OpenBlock>>,
+    /// What deletes do to each input.
+    deletes: Vec<Touched>,
+    /// For each stream of each input its ordinal in the result, or [`NO_STREAM`].
     ordinals: Vec<Vec<u32>>,
     writer: Option<BlockWriter>,
     merged: VecDeque<Pending>,
@@ -102,20 +114,24 @@ pub struct Merger {
 }
 
 impl Merger {
-    /// A merge of these blocks, opened, into one block.
+    /// A merge of these blocks, opened, into one block without the rows that `deletes` names in each.
     pub fn new(
         inputs: Vec<Arc<OpenBlock>>,
+        deletes: Vec<Touched>,
         options: BlockOptions,
         budget: MemoryBudget,
     ) -> Result<Self, FormatError> {
         let mut streams: Vec<Arc<Labels>> = Vec::new();
-        for block in &inputs {
+        for (block, deletes) in inputs.iter().zip(&deletes) {
             let table = block.footer.streams();
-            streams.extend((0..table.len() as u32).map(|n| table.labels(n)));
+            let stays = |n: &u32| table.stats(*n).rows > 0 && !deletes.gone.contains(*n);
+            streams.extend((0..table.len() as u32).filter(stays).map(|n| table.labels(n)));
         }
         sort_streams(&mut streams);
-        let ordinals = inputs.iter().map(|block| ordinals_in(block, &streams)).collect();
+        let ordinals =
+            inputs.iter().zip(&deletes).map(|(block, d)| ordinals_in(block, d, &streams)).collect();
         let mut merger = Self {
+            deletes,
             ordinals,
             writer: None,
             merged: VecDeque::new(),
@@ -142,8 +158,13 @@ impl Merger {
             for entry in block.footer.pages() {
                 let mut streams = entry.first_stream..=entry.last_stream;
                 let suspect = !suspects[input].is_empty() && streams.any(|n| suspects[input].contains(&n));
-                let stream = self.ordinals[input][entry.first_stream as usize];
-                let moves = entry.raw_bytes >= full_bytes && !suspect;
+                let of_page = entry.first_stream as usize..=entry.last_stream as usize;
+                let mut ordinals = self.ordinals[input][of_page].iter().copied();
+                let Some(stream) = ordinals.find(|ordinal| *ordinal != NO_STREAM) else {
+                    self.counts.deleted += u64::from(entry.rows);
+                    continue;
+                };
+                let moves = entry.raw_bytes >= full_bytes && !suspect && !self.deletes[input].may_hit(entry);
                 let page = PageRef { input, page: entry.index, moved: moves };
                 if moves {
                     moved.push((stream, entry.min_ts, page));
@@ -239,11 +260,13 @@ impl Merger {
         let memory = self.budget.reserve(memory)?;
         let mut narrow = entry.decode_narrow(&bytes.narrow, wanted).map_err(self.damaged(page))?;
         let lines = entry.decode_lines(&bytes.lines, &narrow.timestamps).map_err(self.damaged(page))?;
+        self.leave_out(page, &mut narrow, &lines);
         for run in &mut narrow.runs {
             run.stream = self.ordinals[page.input][run.stream as usize];
         }
         self.counts.merged_pages += 1;
-        let cursor = Cursor { narrow, lines, run: 0, row: 0, input: page.input, _memory: memory };
+        let row = narrow.runs.first().map_or(0, |run| run.start as usize);
+        let cursor = Cursor { narrow, lines, run: 0, row, input: page.input, _memory: memory };
         let slot = self.cursors.iter().position(Option::is_none).unwrap_or_else(|| {
             self.cursors.push(None);
             self.cursors.len() - 1
@@ -253,6 +276,42 @@ impl Merger {
             self.cursors[slot] = Some(cursor);
         }
         Ok(())
+    }
+
+    /// Cuts the rows that deletes hide out of the runs of a page.
+    fn leave_out(&mut self, page: PageRef, narrow: &mut NarrowPage, lines: &LineColumn) {
+        let deletes = &self.deletes[page.input];
+        let mask = deletes.mask.as_ref().filter(|_| deletes.pages.contains(page.page));
+        if mask.is_none() && deletes.gone.is_empty() {
+            return;
+        }
+        let rows_before: u32 = narrow.runs.iter().map(|run| run.end - run.start).sum();
+        narrow.runs.retain(|run| !deletes.gone.contains(run.stream));
+        if let Some(mask) = mask {
+            let table = self.inputs[page.input].footer.streams();
+            let labelled = |run: &Run| {
+                let (labels, suspect) = (table.labels(run.stream), None);
+                StreamRun { labels, start: run.start, end: run.end, suspect }
+            };
+            let view = LogPage {
+                runs: narrow.runs.iter().map(labelled).collect(),
+                timestamps: std::mem::take(&mut narrow.timestamps),
+                levels: std::mem::take(&mut narrow.levels),
+                metadata: std::mem::take(&mut narrow.metadata),
+                lines: None,
+            };
+            let Ok(hidden) = mask.hidden(&view, || Ok::<_, Infallible>(lines));
+            (narrow.timestamps, narrow.levels, narrow.metadata) =
+                (view.timestamps, view.levels, view.metadata);
+            for Run { stream, start, end } in std::mem::take(&mut narrow.runs) {
+                let runs = &mut narrow.runs;
+                visible_parts(start..end, &hidden, |rows| {
+                    runs.push(Run { stream, start: rows.start, end: rows.end });
+                });
+            }
+        }
+        let rows_after: u32 = narrow.runs.iter().map(|run| run.end - run.start).sum();
+        self.counts.deleted += u64::from(rows_before - rows_after);
     }
 
     /// Writes the first of all open rows, unless it was written before.
@@ -304,7 +363,7 @@ impl Merger {
         let mut output = Vec::new();
         let summary = writer.finish(&mut output).map_err(|error| Error::Internal(error.to_string()))?;
         let before: u64 = self.inputs.iter().map(|block| block.meta.rows).sum();
-        if summary.rows + self.counts.duplicates != before {
+        if summary.rows + self.counts.duplicates + self.counts.deleted != before {
             let after = summary.rows;
             return Err(Error::Internal(format!("a merge of {before} rows made {after} of them")));
         }
@@ -323,6 +382,8 @@ impl Cursor {
         self.row += 1;
         if self.narrow.runs.get(self.run).is_some_and(|run| self.row >= run.end as usize) {
             self.run += 1;
+            // Deleted rows may lie between runs.
+            self.row = self.narrow.runs.get(self.run).map_or(self.row, |run| run.start as usize);
         }
     }
 }
@@ -367,13 +428,16 @@ impl Seen {
     }
 }
 
-/// For each stream of a block its position in the merged list.
-fn ordinals_in(block: &OpenBlock, streams: &[Arc<Labels>]) -> Vec<u32> {
+/// For each stream of a block its position in the merged list, or [`NO_STREAM`].
+fn ordinals_in(block: &OpenBlock, deletes: &Touched, streams: &[Arc<Labels>]) -> Vec<u32> {
     let table = block.footer.streams();
     let position = |n: u32| {
+        if table.stats(n).rows == 0 || deletes.gone.contains(n) {
+            return NO_STREAM;
+        }
         let labels = table.labels(n);
         let at = streams.binary_search_by(|s| sandur_format::log_block::compare_streams(s, &labels));
-        at.expect("the merged list holds every stream of every input") as u32
+        at.expect("the merged list holds every stream that stays") as u32
     };
     (0..table.len() as u32).map(position).collect()
 }

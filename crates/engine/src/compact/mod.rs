@@ -14,6 +14,7 @@ mod policy;
 
 use std::sync::{Arc, Mutex, PoisonError};
 
+use roaring::RoaringBitmap;
 use sandur_base::{Env, Id, Lane, MemoryBudget};
 use sandur_catalog::{Catalog, CommitError, Snapshot};
 use sandur_format::catalog_entry::{BlockMeta, Edit, Precondition};
@@ -24,9 +25,10 @@ use sandur_store::{Intent, Store};
 use xxhash_rust::xxh3::xxh3_64;
 
 use crate::block_meta;
+use crate::deletes::{DueRules, Rulebook, Touched, touched};
 use crate::error::Error;
 use crate::maintain::MaintenanceOptions;
-use crate::scan::{BlockReader, OpenBlock};
+use crate::scan::{BlockReader, OpenBlock, ReadError};
 use crate::shared::{Shared, refused};
 use crate::view::Views;
 use merge::{MergeCounts, Merger, PageBytes, PageRef, Step};
@@ -42,6 +44,7 @@ pub(crate) struct Compactor {
     reader: BlockReader,
     policy: CompactionPolicy,
     budget: MemoryBudget,
+    rulebook: Arc<Rulebook>,
     /// Blocks that cannot be merged because they are damaged: left alone until the next start.
     damaged: Mutex<Vec<Id>>,
 }
@@ -56,6 +59,7 @@ impl Compactor {
             reader,
             policy: options.compaction.clone(),
             budget: options.compaction_budget.clone(),
+            rulebook: Arc::clone(&shared.rulebook),
             damaged: Mutex::default(),
         }
     }
@@ -67,7 +71,7 @@ impl Compactor {
         let tenants: Vec<TenantId> = snapshot.tenants().cloned().collect();
         for tenant in tenants {
             let Some(merge) = self.next_of(&snapshot, &tenant, now_ns) else { continue };
-            if owner(&snapshot, &tenant, merge.window) != Some(incarnation) {
+            if !is_owner(&snapshot, &tenant, merge.window, incarnation) {
                 continue;
             }
             self.merge(incarnation, &snapshot, &tenant, merge).await?;
@@ -90,13 +94,60 @@ impl Compactor {
         tenant: &TenantId,
         merge: Merge,
     ) -> Result<(), Error> {
-        let started = self.env.monotonic();
         let inputs = self.open_inputs(snapshot, &merge).await?;
+        let due = self.rulebook.due(snapshot, tenant);
+        let deletes = self.touch(&inputs, &due).await?;
+        // Rules that cannot be applied leave the result as clean as its inputs.
+        let least = inputs.iter().map(|input| input.meta.deletes_through).min().unwrap_or(0);
+        let through = due.through.unwrap_or(least);
+        self.exchange(incarnation, merge, Opened { inputs, deletes, through }).await.map(drop)
+    }
+
+    /// Makes a block clean of the started delete requests, if it is not: rewrites it without their lines.
+    pub(crate) async fn clean(
+        &self,
+        incarnation: Id,
+        snapshot: &Snapshot,
+        block: &Arc<BlockMeta>,
+    ) -> Result<Cleaned, Error> {
+        let due = self.rulebook.due(snapshot, &block.tenant);
+        let is_damaged = self.damaged.lock().unwrap_or_else(PoisonError::into_inner).contains(&block.id);
+        let Some(through) = due.through.filter(|_| !is_damaged) else { return Ok(Cleaned::LeftAlone) };
+        let merge = Merge { inputs: vec![block.id], window: block.window, level: block.level };
+        let inputs = self.open_inputs(snapshot, &merge).await?;
+        let deletes = self.touch(&inputs, &due).await?;
+        if deletes.iter().all(Touched::is_nothing) {
+            return Ok(Cleaned::Untouched { through });
+        }
+        let rows = self.exchange(incarnation, merge, Opened { inputs, deletes, through }).await?;
+        Ok(Cleaned::Rewritten { rows })
+    }
+
+    /// What the rules do to each of the inputs.
+    async fn touch(&self, inputs: &[Arc<OpenBlock>], due: &DueRules) -> Result<Vec<Touched>, Error> {
+        let stats = QueryStats::default();
+        let mut all = Vec::with_capacity(inputs.len());
+        for input in inputs {
+            let mut streams = RoaringBitmap::new();
+            streams.insert_range(0..input.footer.streams().len() as u32);
+            let touched = touched(&self.reader, input, &streams, due.rules.iter(), &stats).await;
+            let unread =
+                |error: ReadError| Error::Damaged { path: input.meta.path(), reason: error.to_string() };
+            all.push(touched.map_err(unread)?);
+        }
+        Ok(all)
+    }
+
+    /// Replaces opened blocks by one; gives the number of rows that deletes took out.
+    async fn exchange(&self, incarnation: Id, merge: Merge, opened: Opened) -> Result<u64, Error> {
+        let started = self.env.monotonic();
+        let Opened { inputs, deletes, through } = opened;
+        let tenant = inputs[0].meta.tenant.clone();
         let options = BlockOptions::new(tenant.clone(), merge.window, merge.level);
-        let merger = Merger::new(inputs.clone(), options, self.budget.clone());
+        let merger = Merger::new(inputs.clone(), deletes, options, self.budget.clone());
         let merger = merger.map_err(|error| Error::Internal(error.to_string()))?;
         let mut meta =
-            block_meta::unwritten(self.env.new_id(), incarnation, tenant, merge.window, merge.level);
+            block_meta::unwritten(self.env.new_id(), incarnation, &tenant, merge.window, merge.level);
         let written = self.write(merger, &inputs, &meta.path()).await;
         let (summary, counts) = match written {
             Ok(written) => written,
@@ -107,14 +158,16 @@ impl Compactor {
             }
         };
         block_meta::fill(&mut meta, &summary);
+        meta.deletes_through = through;
         self.commit(incarnation, &merge, meta).await?;
         let took = self.env.monotonic().saturating_sub(started);
         tracing::info!(
             tenant = %tenant, level = merge.level, inputs = inputs.len(), rows = summary.rows,
             moved_pages = counts.moved_pages, merged_pages = counts.merged_pages,
-            duplicates = counts.duplicates, size = summary.size, ?took, "merged blocks"
+            duplicates = counts.duplicates, deleted = counts.deleted, size = summary.size, ?took,
+            "merged blocks"
         );
-        Ok(())
+        Ok(counts.deleted)
     }
 
     async fn open_inputs(&self, snapshot: &Snapshot, merge: &Merge) -> Result<Vec<Arc<OpenBlock>>, Error> {
@@ -212,6 +265,9 @@ impl Compactor {
         match self.catalog.commit(incarnation, edits, preconditions).await {
             Ok(snapshot) => {
                 self.views.publish(snapshot);
+                if meta.rows == 0 {
+                    self.delete_orphan(&meta).await;
+                }
                 Ok(())
             }
             Err(error) => {
@@ -229,6 +285,36 @@ impl Compactor {
             tracing::debug!(path = meta.path(), %error, "an unneeded block is left for garbage collection");
         }
     }
+}
+
+/// Blocks that were opened to be replaced.
+struct Opened {
+    inputs: Vec<Arc<OpenBlock>>,
+    /// What deletes do to each of them.
+    deletes: Vec<Touched>,
+    /// What the result is clean of.
+    through: u64,
+}
+
+/// What became of a block that was to be cleaned.
+pub(crate) enum Cleaned {
+    /// It holds no line of the requests that were started by entries up to `through`.
+    Untouched {
+        /// Number of an entry.
+        through: u64,
+    },
+    /// It was replaced by one without these lines.
+    Rewritten {
+        /// Rows that were taken out.
+        rows: u64,
+    },
+    /// It is damaged, or some request cannot be applied by this program: its lines stay hidden.
+    LeftAlone,
+}
+
+/// Whether a window's work is that of this writer.
+pub(crate) fn is_owner(snapshot: &Snapshot, tenant: &TenantId, window: TimeRange, incarnation: Id) -> bool {
+    owner(snapshot, tenant, window) == Some(incarnation)
 }
 
 /// The live writer whose work a window is: the highest hash of writer, tenant and window wins.

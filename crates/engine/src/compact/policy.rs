@@ -142,6 +142,7 @@ mod tests {
             pages: 1,
             footer_offset: 0,
             footer_len: 0,
+            deletes_through: 0,
         })
     }
 

@@ -19,5 +19,6 @@ mod stream;
 mod suspects;
 
 pub use block::{BlockCounts, BlockReader, OpenBlock, ReadError};
+pub(crate) use needles::NeedleKeys;
 pub(crate) use source::EngineSource;
 pub(crate) use suspects::{StreamSpan, find_suspects};

@@ -16,6 +16,7 @@ use sandur_query::{
 
 use super::block::{BlockCounts, BlockReader, OpenBlock, ReadError};
 use super::suspects::Suspects;
+use crate::deletes::Mask;
 
 /// What a query wants of one block.
 pub struct BlockSelection {
@@ -29,6 +30,8 @@ pub struct BlockSelection {
     pub range: TimeRange,
     /// Columns that are asked for.
     pub columns: Columns,
+    /// What hides rows of the pages.
+    pub mask: Option<Arc<Mask>>,
     /// The query.
     pub context: QueryContext,
 }

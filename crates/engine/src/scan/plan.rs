@@ -19,6 +19,7 @@ use super::block::{BlockReader, OpenBlock, ReadError};
 use super::needles::NeedleKeys;
 use super::page::{BlockCountsTask, BlockSelection, SuspectPage};
 use super::suspects::{StreamSpan, Suspects, find_suspects};
+use crate::deletes::{Mask, MaskedPage, Rules, Touched, touched};
 use crate::head::Head;
 
 /// What it takes to tell repeated rows.
@@ -58,6 +59,8 @@ struct Wanted {
     counted: RoaringBitmap,
     /// Pages that may hold rows of the other streams.
     pages: Vec<u32>,
+    /// What deletes hide.
+    touched: Touched,
 }
 
 /// What a head has of what is wanted.
@@ -76,6 +79,8 @@ pub struct Planner<'a> {
     pub selection: &'a Selection,
     /// Its needles as filter keys.
     pub needles: &'a NeedleKeys,
+    /// What deletes hide.
+    pub rules: &'a Rules,
 }
 
 impl Planner<'_> {
@@ -84,10 +89,10 @@ impl Planner<'_> {
         let started = self.context.env().monotonic();
         let mut wanted = self.open(&cluster.blocks).await?;
         // Which streams are suspect is not known before the heads' pages are.
-        let columns = match wanted.len() + cluster.heads.len() > 1 {
-            true => WHOLE_ROWS,
-            false => self.selection.columns,
-        };
+        let range = self.selection.range;
+        let mut rules = self.rules.between(range.start, range.end.saturating_sub(1));
+        let whole = wanted.len() + cluster.heads.len() > 1 || rules.any(|rule| rule.selector.looks_at_rows());
+        let columns = if whole { WHOLE_ROWS } else { self.selection.columns };
         let heads = self.heads_with_rows(&cluster.heads, columns);
         let several = wanted.len() + heads.len() > 1;
         let mut suspects = Suspects::default();
@@ -128,10 +133,15 @@ impl Planner<'_> {
                 let stream = table.stats(*ordinal);
                 stream.rows > 0 && self.selection.range.touches(stream.min_ts, stream.max_ts)
             };
-            let streams: RoaringBitmap = selected.iter().filter(touches).collect();
+            let mut streams: RoaringBitmap = selected.iter().filter(touches).collect();
+            let rules = self.rules.between(block.meta.min_ts, block.meta.max_ts);
+            let touched = touched(self.reader, &block, &streams, rules, stats).await;
+            let Some(touched) = self.or_warn(touched)? else { continue };
+            streams -= &touched.gone;
             QueryStats::add(&stats.streams, streams.len());
             if !streams.is_empty() {
-                wanted.push(Wanted { block, streams, counted: RoaringBitmap::new(), pages: Vec::new() });
+                let (counted, pages) = (RoaringBitmap::new(), Vec::new());
+                wanted.push(Wanted { block, streams, counted, pages, touched });
             }
         }
         Ok(wanted)
@@ -201,8 +211,10 @@ impl Planner<'_> {
                 || (*label == LogPage::DETECTED_LEVEL && has_own_levels(ordinal))
         };
         let countable = |ordinal: &u32| {
+            // Counts know nothing of hidden rows.
+            let whole = !one.touched.partly.contains(*ordinal);
             let unique = suspects.is_empty() || !suspects.contains_key(&one.block.stream_id(*ordinal));
-            unique && asked.iter().all(|label| knows(*ordinal, label))
+            whole && unique && asked.iter().all(|label| knows(*ordinal, label))
         };
         one.streams.iter().filter(countable).collect()
     }
@@ -257,25 +269,36 @@ impl Planner<'_> {
                     .collect(),
             };
             let (doubtful, sure) = split_by_doubt(&one.block, one.pages, &suspects);
-            let read = |suspects, columns| {
+            let read = |suspects, columns, mask| {
                 Arc::new(BlockSelection {
                     block: Arc::clone(&one.block),
                     streams: streams.clone(),
                     suspects,
                     range: selection.range,
                     columns,
+                    mask,
                     context: self.context.clone(),
                 })
             };
-            for (pages, part) in
-                [(sure, read(HashMap::default(), selection.columns)), (doubtful, read(suspects, WHOLE_ROWS))]
-            {
-                plan.pages.extend(pages.into_iter().map(|page| Planned::Block(Arc::clone(&part), page)));
+            let parts = [(sure, HashMap::default(), selection.columns), (doubtful, suspects, WHOLE_ROWS)];
+            for (pages, suspects, columns) in parts {
+                let (masked, plain) = split_by_mask(&one.touched, pages);
+                for (pages, mask) in [(plain, None), (masked, one.touched.mask.clone())] {
+                    let whole = mask.as_ref().is_some_and(|mask| mask.looks_at_rows());
+                    let columns = if whole { WHOLE_ROWS } else { columns };
+                    let part = read(suspects.clone(), columns, mask);
+                    plan.pages.extend(pages.into_iter().map(|page| Planned::Block(Arc::clone(&part), page)));
+                }
             }
         }
         plan.pages.extend(heads.into_iter().flat_map(|head| head.pages).map(|inner| {
             let (suspects, context) = (Arc::clone(&suspects), self.context.clone());
-            Planned::Head(Box::new(SuspectPage { inner, suspects, context }))
+            let (first, last) = inner.bounds();
+            let page = Box::new(SuspectPage { inner, suspects, context });
+            match Mask::of(self.rules.between(first, last).cloned().collect()) {
+                Some(mask) => Planned::Head(Box::new(MaskedPage::new(page, mask, self.context.clone()))),
+                None => Planned::Head(page),
+            }
         }));
         // Rows of one instant are answered in the order in which they came, as far as pages tell.
         match selection.order {
@@ -296,6 +319,11 @@ impl Planner<'_> {
             known: self.reader.known_counts(&one.block),
         }))
     }
+}
+
+/// The pages that may hold hidden rows, and the others.
+fn split_by_mask(touched: &Touched, pages: Vec<u32>) -> (Vec<u32>, Vec<u32>) {
+    pages.into_iter().partition(|page| touched.pages.contains(*page))
 }
 
 /// The pages that may hold suspect rows, and the others, which are read as narrowly as was asked.

@@ -5,13 +5,14 @@ use std::sync::Arc;
 
 use roaring::RoaringBitmap;
 use sandur_base::BoxFuture;
-use sandur_model::{Labels, MINUTE_NS, Matcher, TimeRange};
+use sandur_model::{Labels, MINUTE_NS, Matcher, TenantId, TimeRange};
 use sandur_query::{Error, Follow, Holding, QueryContext, QueryStats, Scan, Selection, Source, StreamVolume};
 
 use super::block::{BlockReader, OpenBlock, ReadError};
 use super::clusters::{Timed, clusters};
 use super::plan::Cluster;
 use super::stream::EngineScan;
+use crate::deletes::{MaskedFollow, Rulebook};
 use crate::head::Head;
 use crate::tail::Followers;
 use crate::view::{View, Views};
@@ -25,6 +26,7 @@ pub(crate) struct EngineSource {
     views: Arc<Views>,
     followers: Arc<Followers>,
     reader: BlockReader,
+    rulebook: Arc<Rulebook>,
 }
 
 /// A block or a head.
@@ -34,8 +36,13 @@ enum Holder {
 }
 
 impl EngineSource {
-    pub(crate) fn new(views: Arc<Views>, followers: Arc<Followers>, reader: BlockReader) -> Self {
-        Self { views, followers, reader }
+    pub(crate) fn new(
+        views: Arc<Views>,
+        followers: Arc<Followers>,
+        reader: BlockReader,
+        rulebook: Arc<Rulebook>,
+    ) -> Self {
+        Self { views, followers, reader, rulebook }
     }
 
     fn view(&self, context: &QueryContext) -> Arc<View> {
@@ -50,10 +57,9 @@ impl EngineSource {
         blocks
     }
 
-    fn clusters(&self, context: &QueryContext, selection: &Selection) -> Vec<Cluster> {
-        let view = self.view(context);
+    fn clusters(view: &View, context: &QueryContext, selection: &Selection) -> Vec<Cluster> {
         let mut holders: Vec<Timed<Holder>> = Vec::new();
-        for block in Self::blocks(&view, context, selection.range) {
+        for block in Self::blocks(view, context, selection.range) {
             holders.push(Timed { first: block.min_ts, last: block.max_ts, source: Holder::Block(block) });
         }
         QueryStats::add(&context.stats().heads_asked, view.heads.len() as u64);
@@ -276,8 +282,11 @@ impl Source for EngineSource {
         selection: Selection,
     ) -> BoxFuture<'a, Result<Box<dyn Scan>, Error>> {
         Box::pin(async move {
-            let clusters = self.clusters(context, &selection);
-            let scan = EngineScan::new(self.reader.clone(), context.clone(), selection, clusters);
+            let view = self.view(context);
+            let rules = self.rulebook.hiding(&view.snapshot, context.tenant());
+            rules.warn(context);
+            let clusters = Self::clusters(&view, context, &selection);
+            let scan = EngineScan::new(self.reader.clone(), context.clone(), selection, clusters, rules);
             Ok(Box::new(scan) as Box<dyn Scan>)
         })
     }
@@ -334,10 +343,20 @@ impl Source for EngineSource {
         for head in &view.heads {
             holdings.extend(head.holdings(context.tenant(), range));
         }
+        // What deletes hide belongs to the version of everything: an odd factor keeps generations apart.
+        let deletes = u128::from(view.snapshot.delete_generation(context.tenant()));
+        let mixed = deletes.wrapping_mul(0x9E37_79B9_7F4A_7C15_F39C_C060_5CED_C835);
+        holdings.iter_mut().for_each(|holding| holding.version ^= mixed);
         Some(holdings)
     }
 
     fn follow(&self, context: &QueryContext, matchers: Vec<Matcher>) -> Result<Box<dyn Follow>, Error> {
-        self.followers.follow(context, matchers)
+        let inner = self.followers.follow(context, matchers)?;
+        let (views, rulebook) = (Arc::clone(&self.views), Arc::clone(&self.rulebook));
+        Ok(Box::new(MaskedFollow::new(inner, context.tenant().clone(), views, rulebook)))
+    }
+
+    fn delete_generation(&self, tenant: &TenantId) -> u64 {
+        self.views.current().snapshot.delete_generation(tenant)
     }
 }

@@ -15,6 +15,7 @@ use super::block::{BlockReader, ReadError};
 use super::needles::NeedleKeys;
 use super::page::{BlockPage, BlockSelection};
 use super::plan::{Cluster, Planned, Planner};
+use crate::deletes::{MaskedPage, Rules};
 
 /// Stored bytes of the first batch.
 const FIRST_BATCH_BYTES: u64 = 1 << 20;
@@ -32,6 +33,7 @@ pub struct EngineScan {
     selection: Arc<Selection>,
     needles: NeedleKeys,
     clusters: VecDeque<Cluster>,
+    rules: Rules,
     planned: VecDeque<Planned>,
     fetching: VecDeque<Task<Fetched>>,
     ready: VecDeque<ScanItem>,
@@ -45,6 +47,7 @@ impl EngineScan {
         context: QueryContext,
         selection: Selection,
         clusters: impl IntoIterator<Item = Cluster>,
+        rules: Rules,
     ) -> Self {
         Self {
             reader,
@@ -52,6 +55,7 @@ impl EngineScan {
             needles: NeedleKeys::new(&selection.needles),
             selection: Arc::new(selection),
             clusters: clusters.into_iter().collect(),
+            rules,
             planned: VecDeque::new(),
             fetching: VecDeque::new(),
             ready: VecDeque::new(),
@@ -77,6 +81,7 @@ impl EngineScan {
                 context: &self.context,
                 selection: &self.selection,
                 needles: &self.needles,
+                rules: &self.rules,
             };
             let plan = planner.plan(cluster).await?;
             self.ready.extend(plan.counts);
@@ -185,8 +190,13 @@ async fn fetch(reader: &BlockReader, context: &QueryContext, batch: Vec<(Planned
         for Wanted { position, selection, index, memory } in pages {
             let narrow = bytes.next().expect("one answer per piece");
             let lines = selection.columns.lines.then(|| bytes.next().expect("one answer per piece"));
+            let mask = selection.mask.clone();
             let page: Box<dyn PageTask> =
                 Box::new(BlockPage { selection, index, narrow, lines, timestamps: Vec::new(), memory });
+            let page = match mask {
+                Some(mask) => Box::new(MaskedPage::new(page, mask, context.clone())),
+                None => page,
+            };
             items[position] = Some(ScanItem::Page(page));
         }
     }

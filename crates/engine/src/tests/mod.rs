@@ -2,6 +2,7 @@
 //! once, whatever happens to the process.
 
 mod bucket;
+mod deletes;
 mod local;
 
 use std::collections::BTreeSet;

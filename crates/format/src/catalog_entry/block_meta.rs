@@ -3,6 +3,7 @@
 use sandur_base::Id;
 use sandur_model::{TenantId, TimeRange};
 
+use super::delete_request::decode_tenant;
 use super::error::FormatError;
 use super::wire::{Reader, Sink};
 
@@ -43,6 +44,9 @@ pub struct BlockMeta {
     pub footer_offset: u64,
     /// Bytes of the footer.
     pub footer_len: u32,
+    /// The block holds no line of a delete request that was started by an entry up to this number.
+    /// Stored beside the block, not within: see the edits and checkpoint rows that carry it.
+    pub deletes_through: u64,
 }
 
 impl BlockMeta {
@@ -76,8 +80,7 @@ impl BlockMeta {
 
     pub(super) fn decode(from: &mut Reader<'_>) -> Result<Self, FormatError> {
         let (id, writer) = (from.id("block id")?, from.id("block writer")?);
-        let tenant = from.text(u8::MAX as usize, "tenant")?;
-        let tenant = TenantId::new(tenant).map_err(|_| FormatError::Text { what: "tenant" })?;
+        let tenant = decode_tenant(from)?;
         let level = from.u8("level")?;
         let window = TimeRange::new(from.i64("window start")?, from.i64("window end")?);
         Ok(Self {
@@ -95,6 +98,7 @@ impl BlockMeta {
             pages: from.varint_u32("pages")?,
             footer_offset: from.varint("footer offset")?,
             footer_len: from.varint_u32("footer length")?,
+            deletes_through: 0,
         })
     }
 }

@@ -4,14 +4,18 @@
 //! and each part's length and checksum. Parts are written before the root and belong to it alone.
 
 use sandur_base::Id;
+use sandur_model::TenantId;
 
 use super::block_meta::{BLOCK_BYTES_MIN, BlockMeta};
+use super::delete_request::{TenantDeletes, decode_tenant};
 use super::entry::{NAME_BYTES_MAX, WalKind, bounded};
 use super::error::FormatError;
 use super::frame::{self, Kind};
 use super::wire::{Reader, Sink};
 
 const ROOT: Kind = Kind { magic: *b"SDCR", version: 1, name: "checkpoint root" };
+/// A root with delete requests; older programs must not read past them.
+const ROOT_WITH_DELETES: Kind = Kind { magic: *b"SDCR", version: 2, name: "checkpoint root" };
 const PART: Kind = Kind { magic: *b"SDCP", version: 1, name: "checkpoint part" };
 
 /// Most blocks of one part: about 1 MiB before compression at typical tenant names.
@@ -109,12 +113,15 @@ pub struct CheckpointRoot {
     pub sessions: Vec<(Id, Session)>,
     /// The parts in order.
     pub parts: Vec<PartRef>,
+    /// Delete requests by tenant.
+    pub deletes: Vec<(TenantId, TenantDeletes)>,
 }
 
 impl CheckpointRoot {
     /// The object's bytes.
     pub fn encode(&self) -> Vec<u8> {
-        let mut out = frame::begin(&ROOT);
+        let kind = if self.deletes.is_empty() { &ROOT } else { &ROOT_WITH_DELETES };
+        let mut out = frame::begin(kind);
         out.u64(self.number);
         out.id(self.id);
         out.count(self.writers.len());
@@ -132,12 +139,21 @@ impl CheckpointRoot {
             out.u64(part.size);
             out.u32(part.checksum);
         }
+        if !self.deletes.is_empty() {
+            out.count(self.deletes.len());
+            for (tenant, deletes) in &self.deletes {
+                out.text(tenant.as_str());
+                deletes.encode(&mut out);
+            }
+        }
         frame::seal(out)
     }
 
     /// Reads a root.
     pub fn decode(bytes: &[u8]) -> Result<Self, FormatError> {
-        let mut from = Reader::new(frame::open(&ROOT, bytes)?);
+        let has_deletes = bytes.get(4) == Some(&ROOT_WITH_DELETES.version);
+        let kind = if has_deletes { &ROOT_WITH_DELETES } else { &ROOT };
+        let mut from = Reader::new(frame::open(kind, bytes)?);
         let (number, id) = (from.u64("number")?, from.id("checkpoint id")?);
         let mut writers = Vec::new();
         for _ in 0..from.count(30, "writers")? {
@@ -152,8 +168,16 @@ impl CheckpointRoot {
             let (rows, size) = (from.u32("part rows")?, from.u64("part size")?);
             parts.push(PartRef { rows, size, checksum: from.u32("part checksum")? });
         }
+        let mut deletes = Vec::new();
+        if has_deletes {
+            for _ in 0..from.count(4, "tenants with deletes")? {
+                let tenant = decode_tenant(&mut from)?;
+                let of_tenant = TenantDeletes::decode(&tenant, &mut from)?;
+                deletes.push((tenant, of_tenant));
+            }
+        }
         from.finish(ROOT.name)?;
-        Ok(Self { number, id, writers, sessions, parts })
+        Ok(Self { number, id, writers, sessions, parts, deletes })
     }
 }
 
@@ -241,9 +265,13 @@ pub fn encode_part(rows: &[PartRow]) -> Result<Vec<u8>, FormatError> {
     bounded("blocks of a checkpoint part", rows.len(), PART_ROWS_MAX)?;
     let mut raw = Sink::default();
     for row in rows {
-        raw.u8(u8::from(row.removed_at_ms.is_some()));
+        let clean = row.meta.deletes_through > 0;
+        raw.u8(u8::from(row.removed_at_ms.is_some()) | u8::from(clean) << 1);
         if let Some(at) = row.removed_at_ms {
             raw.i64(at);
+        }
+        if clean {
+            raw.varint(row.meta.deletes_through);
         }
         row.meta.encode(&mut raw);
     }
@@ -270,12 +298,14 @@ pub fn decode_part(bytes: &[u8]) -> Result<Vec<PartRow>, FormatError> {
     let mut from = Reader::new(&raw);
     let mut found = Vec::with_capacity(rows);
     for _ in 0..rows {
-        let removed_at_ms = match from.u8("block state")? {
-            0 => None,
-            1 => Some(from.i64("removal time")?),
-            tag => return Err(FormatError::Tag { what: "block state", tag }),
-        };
-        found.push(PartRow { meta: BlockMeta::decode(&mut from)?, removed_at_ms });
+        let state = from.u8("block state")?;
+        if state > 3 {
+            return Err(FormatError::Tag { what: "block state", tag: state });
+        }
+        let removed_at_ms = if state & 1 != 0 { Some(from.i64("removal time")?) } else { None };
+        let deletes_through = if state & 2 != 0 { from.varint("number of an entry")? } else { 0 };
+        let meta = BlockMeta { deletes_through, ..BlockMeta::decode(&mut from)? };
+        found.push(PartRow { meta, removed_at_ms });
     }
     from.finish(PART.name)?;
     Ok(found)

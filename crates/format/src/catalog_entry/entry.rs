@@ -5,8 +5,10 @@
 //! applied at most once, however often it is written.
 
 use sandur_base::Id;
+use sandur_model::TenantId;
 
 use super::block_meta::BlockMeta;
+use super::delete_request::{DeleteRequest, decode_tenant};
 use super::error::FormatError;
 use super::frame::{self, Kind};
 use super::wire::{Reader, Sink};
@@ -88,6 +90,40 @@ pub enum Edit {
     Deleted {
         /// The blocks.
         ids: Vec<Id>,
+    },
+    /// Lines shall go. They are hidden from now on.
+    CreateDelete(DeleteRequest),
+    /// The lines of a delete request are removed from blocks from now on.
+    StartDelete {
+        /// Whose request.
+        tenant: TenantId,
+        /// The request.
+        id: Id,
+    },
+    /// A delete request is taken back.
+    CancelDelete {
+        /// Whose request.
+        tenant: TenantId,
+        /// The request.
+        id: Id,
+        /// Also when it was started: some of its lines may be gone for good.
+        started: bool,
+    },
+    /// No block holds lines of a delete request any more.
+    FinishDelete {
+        /// Whose request.
+        tenant: TenantId,
+        /// The request.
+        id: Id,
+        /// When, by the author's clock, milliseconds since the epoch, for people.
+        at_ms: i64,
+    },
+    /// Blocks hold no line of the delete requests that were started by entries up to `through`.
+    BlocksClean {
+        /// The blocks.
+        ids: Vec<Id>,
+        /// Number of an entry.
+        through: u64,
     },
 }
 
@@ -272,6 +308,11 @@ impl Edit {
                 out.i64(*started_ms);
                 wal.encode(out);
             }
+            Self::AddBlock(meta) if meta.deletes_through > 0 => {
+                out.u8(14);
+                out.varint(meta.deletes_through);
+                meta.encode(out);
+            }
             Self::AddBlock(meta) => {
                 out.u8(2);
                 meta.encode(out);
@@ -305,6 +346,32 @@ impl Edit {
                 out.u8(8);
                 encode_ids(ids, out);
             }
+            Self::CreateDelete(request) => {
+                out.u8(9);
+                request.encode(out)?;
+            }
+            Self::StartDelete { tenant, id } => {
+                out.u8(10);
+                out.text(tenant.as_str());
+                out.id(*id);
+            }
+            Self::CancelDelete { tenant, id, started } => {
+                out.u8(11);
+                out.text(tenant.as_str());
+                out.id(*id);
+                out.u8(u8::from(*started));
+            }
+            Self::FinishDelete { tenant, id, at_ms } => {
+                out.u8(12);
+                out.text(tenant.as_str());
+                out.id(*id);
+                out.i64(*at_ms);
+            }
+            Self::BlocksClean { ids, through } => {
+                out.u8(13);
+                encode_ids(ids, out);
+                out.varint(*through);
+            }
         }
         Ok(())
     }
@@ -329,6 +396,35 @@ impl Edit {
             6 => Self::Forget { incarnation: from.id("incarnation")? },
             7 => Self::OrphanFloor { incarnation: from.id("incarnation")?, id: from.id("orphan floor")? },
             8 => Self::Deleted { ids: decode_ids(from)? },
+            tag => return Self::decode_of_deletes(tag, from),
+        })
+    }
+
+    /// The edits that deletes brought.
+    fn decode_of_deletes(tag: u8, from: &mut Reader<'_>) -> Result<Self, FormatError> {
+        let request = "delete request";
+        Ok(match tag {
+            9 => Self::CreateDelete(DeleteRequest::decode(from)?),
+            10 => Self::StartDelete { tenant: decode_tenant(from)?, id: from.id(request)? },
+            11 => Self::CancelDelete {
+                tenant: decode_tenant(from)?,
+                id: from.id(request)?,
+                started: match from.u8("cancellation")? {
+                    0 => false,
+                    1 => true,
+                    tag => return Err(FormatError::Tag { what: "cancellation", tag }),
+                },
+            },
+            12 => Self::FinishDelete {
+                tenant: decode_tenant(from)?,
+                id: from.id(request)?,
+                at_ms: from.i64("end of a delete request")?,
+            },
+            13 => Self::BlocksClean { ids: decode_ids(from)?, through: from.varint("number of an entry")? },
+            14 => {
+                let deletes_through = from.varint("number of an entry")?;
+                Self::AddBlock(BlockMeta { deletes_through, ..BlockMeta::decode(from)? })
+            }
             tag => return Err(FormatError::Tag { what: "edit", tag }),
         })
     }

@@ -27,6 +27,7 @@ pub(in super::super) fn sample_block(n: u64) -> BlockMeta {
         pages: 120,
         footer_offset: 29_000_000,
         footer_len: 1_000_000,
+        deletes_through: 0,
     }
 }
 
@@ -80,7 +81,56 @@ fn sample_root() -> CheckpointRoot {
         writers: vec![writer(1, None, None), writer(2, Some(10), Some(Id(4)))],
         sessions: vec![(Id(3), Session { last_sequence: 8, at: 127, verdicts })],
         parts: vec![PartRef { rows: 2, size: 90, checksum: 0xdead_beef }],
+        deletes: Vec::new(),
     }
+}
+
+fn sample_request(n: u64) -> DeleteRequest {
+    DeleteRequest {
+        id: Id::from_parts(2_000 + n, 3),
+        tenant: TenantId::new("team-a").unwrap(),
+        query: r#"{app="api"} |= "card=""#.into(),
+        start_ms: 1_795_219_200_000,
+        end_ms: 1_795_222_800_999,
+        created_ms: 1_795_223_000_000,
+    }
+}
+
+/// Every edit that deletes brought.
+fn sample_entry_of_deletes() -> Entry {
+    let (tenant, id) = (sample_request(0).tenant, sample_request(0).id);
+    let edits = vec![
+        Edit::CreateDelete(sample_request(0)),
+        Edit::StartDelete { tenant: tenant.clone(), id },
+        Edit::CancelDelete { tenant: tenant.clone(), id, started: true },
+        Edit::FinishDelete { tenant, id, at_ms: 1_795_223_100_000 },
+        Edit::BlocksClean { ids: vec![Id(5), Id(6)], through: 300 },
+        Edit::AddBlock(BlockMeta { deletes_through: 41, ..sample_block(3) }),
+    ];
+    let transaction = Transaction { sequence: 9, author: Id(2), preconditions: vec![], edits };
+    Entry { number: 42, session: Id(77), base: 40, transactions: vec![transaction] }
+}
+
+fn sample_root_with_deletes() -> CheckpointRoot {
+    let progress = [
+        DeleteProgress::Received,
+        DeleteProgress::Started { at: 300, blocks: 12 },
+        DeleteProgress::Processed { at_ms: 1_795_223_100_000 },
+    ];
+    let record = |(n, progress)| DeleteRecord { request: sample_request(n), progress };
+    let requests = (0..).zip(progress).map(record).map(|r| (r.request.id, r)).collect();
+    let deletes = vec![(sample_request(0).tenant, TenantDeletes { generation: 301, requests })];
+    CheckpointRoot { deletes, ..sample_root() }
+}
+
+fn sample_part_with_deletes() -> Vec<PartRow> {
+    let clean = |n, removed_at_ms| PartRow {
+        meta: BlockMeta { deletes_through: 300 + n, ..sample_block(n) },
+        removed_at_ms,
+    };
+    let mut rows = sample_part();
+    rows.extend([clean(3, None), clean(4, Some(5))]);
+    rows
 }
 
 fn sample_part() -> Vec<PartRow> {
@@ -115,6 +165,30 @@ fn version_1_fixtures_are_written_and_read_the_same() {
     assert_eq!(Boundary::decode(&fixture("boundary-v1")).unwrap(), boundary);
     assert_eq!(sample_member().encode().unwrap(), fixture("member-v1"));
     assert_eq!(Member::decode(&fixture("member-v1")).unwrap(), sample_member());
+}
+
+#[test]
+fn fixtures_with_deletes_are_written_and_read_the_same() {
+    let (entry, root) = (sample_entry_of_deletes(), sample_root_with_deletes());
+    assert_eq!(entry.encode().unwrap(), fixture("entry-deletes-v1"));
+    assert_eq!(Entry::decode(&fixture("entry-deletes-v1")).unwrap(), entry);
+    assert_eq!(root.encode(), fixture("checkpoint-root-v2"));
+    assert_eq!(CheckpointRoot::decode(&fixture("checkpoint-root-v2")).unwrap(), root);
+    assert_eq!(decode_part(&fixture("checkpoint-part-deletes-v1")).unwrap(), sample_part_with_deletes());
+    let rows = sample_part_with_deletes();
+    assert_eq!(decode_part(&encode_part(&rows).unwrap()).unwrap(), rows);
+}
+
+#[test]
+fn a_delete_request_names_whole_milliseconds() {
+    let request = sample_request(0);
+    let range = request.range();
+    assert_eq!((range.start, range.end), (1_795_219_200_000_000_000, 1_795_222_800_999_000_001));
+    let long = DeleteRequest { query: "x".repeat(DELETE_QUERY_BYTES_MAX + 1), ..request };
+    let transaction =
+        |edit| Transaction { sequence: 1, author: Id(2), preconditions: vec![], edits: vec![edit] };
+    let refused = transaction(Edit::CreateDelete(long)).encoded_len().unwrap_err();
+    assert!(refused.to_string().contains("query of a delete request"), "{refused}");
 }
 
 #[test]
@@ -179,6 +253,7 @@ proptest! {
             pages: n(11) as u32,
             footer_offset: n(0),
             footer_len: n(1) as u32,
+            deletes_through: n(2),
         };
         block.path();
         let rows = vec![PartRow { meta: block, removed_at_ms: Some(n(3) as i64) }];
@@ -202,7 +277,8 @@ proptest! {
     /// As above, but most fields are right: one byte of a valid body is changed and resealed.
     #[test]
     fn damaged_but_resealed_objects_never_panic(at in 12usize..400, value in any::<u8>()) {
-        for mut bytes in [sample_entry().encode().unwrap(), sample_root().encode()] {
+        let with_deletes = [sample_entry_of_deletes().encode().unwrap(), sample_root_with_deletes().encode()];
+        for mut bytes in [sample_entry().encode().unwrap(), sample_root().encode()].into_iter().chain(with_deletes) {
             let at = at.min(bytes.len() - 1);
             bytes[at] = value;
             let bytes = frame::seal(super::super::wire::Sink(bytes));
@@ -219,6 +295,9 @@ fn write_fixtures() {
         ("entry-v1", sample_entry().encode().unwrap()),
         ("checkpoint-root-v1", sample_root().encode()),
         ("checkpoint-part-v1", encode_part(&sample_part()).unwrap()),
+        ("entry-deletes-v1", sample_entry_of_deletes().encode().unwrap()),
+        ("checkpoint-root-v2", sample_root_with_deletes().encode()),
+        ("checkpoint-part-deletes-v1", encode_part(&sample_part_with_deletes()).unwrap()),
         ("boundary-v1", Boundary { number: 64 }.encode()),
         ("member-v1", sample_member().encode().unwrap()),
     ];

@@ -11,6 +11,7 @@
 mod block_meta;
 mod boundary;
 mod checkpoint;
+mod delete_request;
 mod entry;
 mod error;
 mod frame;
@@ -21,6 +22,9 @@ pub use block_meta::{BlockMeta, BlockName, day_of, day_text};
 pub use boundary::Boundary;
 pub use checkpoint::{
     CheckpointRoot, PART_ROWS_MAX, PartRef, PartRow, Session, Verdict, Writer, decode_part, encode_part,
+};
+pub use delete_request::{
+    DELETE_QUERY_BYTES_MAX, DeleteProgress, DeleteRecord, DeleteRequest, TenantDeletes,
 };
 pub use entry::{ENTRY_BYTES_MAX, Edit, Entry, Precondition, TRANSACTIONS_MAX, Transaction, WalKind};
 pub use error::FormatError;

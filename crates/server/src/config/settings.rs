@@ -125,6 +125,10 @@ pub struct Compaction {
     pub interval: Duration,
     /// Raw bytes of a block that is not merged any more; 0: nothing is merged by this process.
     pub block_max: u64,
+    /// How long a delete request can be cancelled before its lines are removed.
+    pub delete_request_cancel_period: Duration,
+    /// Largest `max_interval` of a delete request.
+    pub delete_max_interval: Duration,
 }
 
 /// Processes that share a bucket.
@@ -178,7 +182,12 @@ impl Default for Settings {
             },
             wal: Wal { group_bytes: 8 * MIB, group_age: Duration::from_millis(500) },
             flush: Flush { max_age: Duration::from_secs(300), max_bytes: 64 * MIB },
-            compaction: Compaction { interval: Duration::from_secs(10), block_max: 4 * GIB },
+            compaction: Compaction {
+                interval: Duration::from_secs(10),
+                block_max: 4 * GIB,
+                delete_request_cancel_period: Duration::from_secs(24 * 3_600),
+                delete_max_interval: Duration::from_secs(24 * 3_600),
+            },
             retention: Retention {
                 interval: Duration::from_secs(60),
                 delete_delay: Duration::from_secs(3_600),

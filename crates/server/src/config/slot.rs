@@ -6,7 +6,7 @@
 use std::time::Duration;
 
 use sandur_base::units::{ByteSize, format_duration, parse_duration};
-use sandur_model::BlockedQuery;
+use sandur_model::{BlockedQuery, DeletionMode};
 
 /// A borrowed setting of a known kind.
 pub enum Slot<'a> {
@@ -14,6 +14,8 @@ pub enum Slot<'a> {
     Text(&'a mut String),
     /// One of the listed words.
     Choice(&'a mut String, &'static [&'static str]),
+    /// What becomes of lines that delete requests name.
+    Deletion(&'a mut DeletionMode),
     /// Bytes, with units.
     Size(&'a mut u64),
     /// A duration in Prometheus form.
@@ -35,7 +37,7 @@ impl Slot<'_> {
     pub fn kind(&self) -> &'static str {
         match self {
             Self::Text(_) => "text",
-            Self::Choice(..) => "word",
+            Self::Choice(..) | Self::Deletion(_) => "word",
             Self::Size(_) => "size",
             Self::Duration(_) | Self::DurationNs(_) => "duration",
             Self::Count(_) => "number",
@@ -54,6 +56,12 @@ impl Slot<'_> {
                     return Err(format!("'{text}' is not one of {}", words.join(", ")));
                 }
                 text.clone_into(slot);
+            }
+            Self::Deletion(slot) => {
+                *slot = DeletionMode::parse(text).ok_or_else(|| {
+                    let words = DeletionMode::ALL.map(DeletionMode::as_str);
+                    format!("'{text}' is not one of {}", words.join(", "))
+                })?;
             }
             Self::Size(slot) => *slot = text.parse::<ByteSize>().map_err(|e| e.to_string())?.0,
             Self::Duration(slot) => *slot = parse_duration(text).map_err(|e| e.to_string())?,
@@ -85,6 +93,7 @@ impl Slot<'_> {
     pub fn print(&self) -> String {
         match self {
             Self::Text(value) | Self::Choice(value, _) => (*value).clone(),
+            Self::Deletion(mode) => mode.as_str().to_owned(),
             Self::Size(bytes) => ByteSize(**bytes).to_string(),
             Self::Duration(duration) => format_duration(**duration),
             Self::DurationNs(ns) => format_duration(Duration::from_nanos((**ns).max(0) as u64)),

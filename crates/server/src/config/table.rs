@@ -160,6 +160,17 @@ pub static OPTIONS: &[OptionSpec] = &[
         "Raw bytes from which on a block is not merged any more; 0: this process merges nothing.",
         |s| Slot::Size(&mut s.compaction.block_max),
     ),
+    option(
+        "compaction.delete_request_cancel_period",
+        "How long a delete request can be cancelled; its lines are hidden at once and removed after this.",
+        |s| Slot::Duration(&mut s.compaction.delete_request_cancel_period),
+    ),
+    option(
+        "compaction.delete_max_interval",
+        "Largest max_interval of a delete request with filters. It is checked as in Loki; requests are not \
+         split here.",
+        |s| Slot::Duration(&mut s.compaction.delete_max_interval),
+    ),
     option("retention.interval", "How often unused objects are looked for.", |s| {
         Slot::Duration(&mut s.retention.interval)
     }),
@@ -225,6 +236,12 @@ pub static LIMITS: &[LimitSpec] = &[
     limit("retention_period", "Delete data older than this; 0: keep for ever.", |l| {
         Slot::DurationNs(&mut l.retention_period)
     }),
+    limit(
+        "deletion_mode",
+        "What becomes of lines that delete requests name: disabled (the API refuses), filter-only (hidden, \
+         but kept) or filter-and-delete (hidden at once, removed from the store later).",
+        |l| Slot::Deletion(&mut l.deletion_mode),
+    ),
     limit("max_entries_limit_per_query", "Largest limit of a log query.", |l| {
         Slot::Count(&mut l.max_entries_limit_per_query)
     }),

@@ -5,7 +5,7 @@ use std::process::ExitCode;
 use sandur_base::Env;
 use sandur_base::units::ByteSize;
 use sandur_catalog::{Catalog, CatalogOptions};
-use sandur_format::catalog_entry::{Edit, Entry};
+use sandur_format::catalog_entry::{DeleteRequest, Edit, Entry};
 use sandur_store::Store;
 
 use crate::cli::failed::Failed;
@@ -67,5 +67,19 @@ fn edit_text(edit: &Edit) -> String {
         Edit::Forget { incarnation } => format!("forget {incarnation}"),
         Edit::OrphanFloor { incarnation, id } => format!("no more blocks of {incarnation} up to {id}"),
         Edit::Deleted { ids } => format!("{} removed blocks are deleted", ids.len()),
+        Edit::CreateDelete(request) => {
+            let [first, last] = [request.start_ms, request.end_ms].map(|ms| ms.saturating_mul(1_000_000));
+            let (first, last) = (moment::show(first), moment::show(last));
+            let DeleteRequest { id, tenant, query, .. } = request;
+            format!("delete request {id}: tenant {tenant}, lines of {query} from {first} to {last}")
+        }
+        Edit::StartDelete { tenant, id } => format!("start delete request {id} of tenant {tenant}"),
+        Edit::CancelDelete { tenant, id, .. } => format!("cancel delete request {id} of tenant {tenant}"),
+        Edit::FinishDelete { tenant, id, .. } => {
+            format!("delete request {id} of tenant {tenant} is processed")
+        }
+        Edit::BlocksClean { ids, through } => {
+            format!("{} blocks hold nothing of deletes started up to entry {through}", ids.len())
+        }
     }
 }

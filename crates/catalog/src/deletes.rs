@@ -1,0 +1,162 @@
+//! Delete requests in the replicated state: which there are, how far they have come, what is left to do.
+//!
+//! A request hides its lines from the entry that creates it. The entry that starts it is a mark: a block
+//! made from a later snapshot, by a maker that left out the lines of all started requests, says so in
+//! [`BlockMeta::deletes_through`]. Which blocks still hold lines is therefore a comparison of numbers, and
+//! finishing a request is refused as long as there is one: no clock and no message decides.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use sandur_base::Id;
+use sandur_format::catalog_entry::{BlockMeta, DeleteProgress, DeleteRecord, Edit, TenantDeletes};
+use sandur_model::TenantId;
+
+use crate::error::EditFault;
+use crate::snapshot::Snapshot;
+
+/// Open delete requests of one tenant at most: each costs at every read of what it names.
+pub const OPEN_DELETES_MAX: usize = 1_000;
+/// Processed delete requests of one tenant that are remembered, the latest by id.
+const PROCESSED_DELETES_KEPT: usize = 1_000;
+
+pub(crate) type Deletes = BTreeMap<TenantId, Arc<TenantDeletes>>;
+
+impl Snapshot {
+    /// The delete requests of a tenant by id, processed ones too.
+    pub fn deletes(&self, tenant: &TenantId) -> impl DoubleEndedIterator<Item = &DeleteRecord> {
+        self.deletes.get(tenant).into_iter().flat_map(|of| of.requests.values())
+    }
+
+    /// A delete request.
+    pub fn delete(&self, tenant: &TenantId, id: Id) -> Option<&DeleteRecord> {
+        self.deletes.get(tenant)?.requests.get(&id)
+    }
+
+    /// Tenants that have or had delete requests.
+    pub fn tenants_with_deletes(&self) -> impl Iterator<Item = &TenantId> {
+        self.deletes.keys()
+    }
+
+    /// A number that grows whenever the lines that are hidden from the tenant's queries may have changed;
+    /// 0 for a tenant that never had a delete request. Answers that are kept for later belong to the
+    /// generation under which they were made: with another one they must not be used.
+    pub fn delete_generation(&self, tenant: &TenantId) -> u64 {
+        self.deletes.get(tenant).map_or(0, |of| of.generation)
+    }
+
+    /// The blocks that may hold lines of a started request; none before it is started.
+    pub fn unclean_blocks<'a>(
+        &'a self,
+        record: &'a DeleteRecord,
+    ) -> impl Iterator<Item = &'a Arc<BlockMeta>> {
+        let started = record.started_at();
+        let blocks = self.blocks(&record.request.tenant, record.request.range());
+        blocks.filter(move |block| started.is_some_and(|at| block.deletes_through < at))
+    }
+
+    /// How much of a started request is done, in percent; 0 before it is started, 100 once it is processed.
+    pub fn delete_percent(&self, record: &DeleteRecord) -> u8 {
+        match record.progress {
+            DeleteProgress::Received => 0,
+            DeleteProgress::Processed { .. } => 100,
+            DeleteProgress::Started { blocks, .. } => {
+                let left = (self.unclean_blocks(record).count() as u64).min(blocks);
+                let done = (blocks - left) * 100;
+                // Nothing left is not yet the end: rows in memory may have to become blocks first.
+                done.checked_div(blocks).unwrap_or(99).min(99) as u8
+            }
+        }
+    }
+
+    /// Whether an edit that concerns deletes is allowed.
+    pub(crate) fn check_delete(&self, edit: &Edit) -> Result<(), EditFault> {
+        let find = |tenant, id| self.delete(tenant, id).ok_or(EditFault::NoDelete);
+        match edit {
+            Edit::CreateDelete(request) => match self.delete(&request.tenant, request.id) {
+                Some(known) if known.request == *request => Ok(()),
+                Some(_) => Err(EditFault::Duplicate),
+                None => {
+                    let open = self.deletes(&request.tenant).filter(|record| record.is_open()).count();
+                    if open < OPEN_DELETES_MAX { Ok(()) } else { Err(EditFault::DeletesFull) }
+                }
+            },
+            Edit::StartDelete { tenant, id } => match find(tenant, *id)?.progress {
+                DeleteProgress::Processed { .. } => Err(EditFault::DeleteProcessed),
+                DeleteProgress::Received | DeleteProgress::Started { .. } => Ok(()),
+            },
+            Edit::CancelDelete { tenant, id, started } => match find(tenant, *id)?.progress {
+                DeleteProgress::Processed { .. } => Err(EditFault::DeleteProcessed),
+                DeleteProgress::Started { .. } if !started => Err(EditFault::DeleteStarted),
+                DeleteProgress::Received | DeleteProgress::Started { .. } => Ok(()),
+            },
+            Edit::FinishDelete { tenant, id, .. } => {
+                let record = find(tenant, *id)?;
+                match record.progress {
+                    DeleteProgress::Received => Err(EditFault::DeleteNotStarted),
+                    DeleteProgress::Processed { .. } => Ok(()),
+                    DeleteProgress::Started { .. } => match self.unclean_blocks(record).next() {
+                        Some(_) => Err(EditFault::DeleteUnfinished),
+                        None => Ok(()),
+                    },
+                }
+            }
+            Edit::BlocksClean { through, .. } if *through > self.number => Err(EditFault::Future),
+            _ => Ok(()),
+        }
+    }
+
+    /// Performs an edit that concerns deletes and was checked.
+    pub(crate) fn perform_delete(&mut self, edit: &Edit) {
+        match edit {
+            Edit::CreateDelete(request) if self.delete(&request.tenant, request.id).is_none() => {
+                let record = DeleteRecord { request: request.clone(), progress: DeleteProgress::Received };
+                self.change(&request.tenant, |of| drop(of.requests.insert(request.id, record)));
+            }
+            Edit::StartDelete { tenant, id } => {
+                let received = |record: &&DeleteRecord| record.progress == DeleteProgress::Received;
+                let Some(record) = self.delete(tenant, *id).filter(received) else { return };
+                let at = self.number;
+                let blocks = self.blocks(tenant, record.request.range()).count() as u64;
+                self.set_progress(tenant, *id, DeleteProgress::Started { at, blocks });
+            }
+            Edit::CancelDelete { tenant, id, .. } if self.delete(tenant, *id).is_some() => {
+                self.change(tenant, |of| drop(of.requests.remove(id)));
+            }
+            Edit::FinishDelete { tenant, id, at_ms } => {
+                if self.delete(tenant, *id).is_some_and(DeleteRecord::is_open) {
+                    self.set_progress(tenant, *id, DeleteProgress::Processed { at_ms: *at_ms });
+                    self.change(tenant, forget_oldest);
+                }
+            }
+            Edit::BlocksClean { ids, through } => {
+                for id in ids {
+                    self.blocks.mark_clean(*id, *through);
+                }
+            }
+            _ => {}
+        }
+    }
+
+    fn set_progress(&mut self, tenant: &TenantId, id: Id, progress: DeleteProgress) {
+        self.change(tenant, |of| {
+            if let Some(record) = of.requests.get_mut(&id) {
+                record.progress = progress;
+            }
+        });
+    }
+
+    fn change(&mut self, tenant: &TenantId, change: impl FnOnce(&mut TenantDeletes)) {
+        let deletes = Arc::make_mut(&mut self.deletes);
+        let of_tenant = Arc::make_mut(deletes.entry(tenant.clone()).or_default());
+        change(of_tenant);
+        of_tenant.generation = self.number;
+    }
+}
+
+fn forget_oldest(of: &mut TenantDeletes) {
+    let processed: Vec<Id> = of.requests.values().filter(|r| !r.is_open()).map(|r| r.request.id).collect();
+    for id in processed.iter().take(processed.len().saturating_sub(PROCESSED_DELETES_KEPT)) {
+        of.requests.remove(id);
+    }
+}

@@ -1,0 +1,221 @@
+//! Removing the lines of delete requests from blocks.
+//!
+//! **Life of a request.** Once it cannot be cancelled any more, it is *started* by a catalog entry, whose
+//! number is the mark that clean blocks carry. Blocks of its time that are not clean are looked at: one
+//! without touched pages is marked clean as it is, any other is rewritten without the lines. Rows that were
+//! acknowledged before the start and are still in memory, here or elsewhere, are waited for: their flush
+//! makes blocks that are not clean and come next. Then the request is finished; the catalog refuses that if
+//! a block that is not clean has come meanwhile.
+//!
+//! **Who does it.** Each window belongs to one live writer, as in compaction. All of it can be done twice or
+//! given up at any point: what is left to do follows from the catalog alone. Failures are tried again at the
+//! next round.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use sandur_base::Id;
+use sandur_catalog::{DeleteProgress, DeleteRecord, Snapshot};
+use sandur_format::catalog_entry::{BlockMeta, Edit, Precondition, WalKind};
+use sandur_model::{DeletionMode, TenantId, TimeRange};
+use sandur_store::Intent;
+
+use crate::compact::{Cleaned, Compactor, is_owner};
+use crate::error::Error;
+use crate::shared::{Shared, refused};
+use crate::view::floor_of;
+use crate::wal;
+
+/// Blocks that one commit marks clean at most.
+const CLEAN_MAX: usize = 256;
+/// A request is not started before this long after its last moment to be cancelled, so that the two do not
+/// race: a minute, as in Loki.
+const START_GRACE_MS: i64 = 60_000;
+
+/// For each writer the sequence number below which all rows must be in blocks.
+type Targets = BTreeMap<Id, u64>;
+
+/// Starts, processes and finishes delete requests.
+pub(crate) struct DeleteProcessor {
+    shared: Arc<Shared>,
+    /// What started requests wait for. Forgotten at a restart: then they wait for a little more.
+    targets: BTreeMap<Id, Targets>,
+}
+
+impl DeleteProcessor {
+    pub fn new(shared: &Arc<Shared>) -> Self {
+        Self { shared: Arc::clone(shared), targets: BTreeMap::new() }
+    }
+
+    /// Does what is due for the requests of all tenants.
+    pub async fn round(&mut self, compactor: &Compactor) -> Result<(), Error> {
+        let snapshot = self.shared.catalog.snapshot();
+        let (mut pending, mut open) = (0, BTreeSet::new());
+        for tenant in snapshot.tenants_with_deletes() {
+            let records: Vec<DeleteRecord> =
+                snapshot.deletes(tenant).filter(|record| record.is_open()).cloned().collect();
+            pending += records.len();
+            open.extend(records.iter().map(|record| record.request.id));
+            if self.shared.rulebook.mode_of(tenant) == DeletionMode::FilterAndDelete && !records.is_empty() {
+                self.tenant(compactor, tenant, records).await?;
+            }
+        }
+        self.shared.metrics.deletes_pending.set(pending as i64);
+        self.targets.retain(|id, _| open.contains(id));
+        Ok(())
+    }
+
+    async fn tenant(
+        &mut self,
+        compactor: &Compactor,
+        tenant: &TenantId,
+        records: Vec<DeleteRecord>,
+    ) -> Result<(), Error> {
+        let incarnation = self.shared.incarnation();
+        for record in records.iter().filter(|r| r.progress == DeleteProgress::Received) {
+            let own = is_owner(&self.shared.catalog.snapshot(), tenant, record.request.range(), incarnation);
+            if own && self.is_due(record) {
+                let edit = Edit::StartDelete { tenant: tenant.clone(), id: record.request.id };
+                self.commit("the start of a delete request", vec![edit], Vec::new()).await?;
+                tracing::info!(%tenant, id = %record.request.id, "started to process a delete request");
+            }
+        }
+        self.clean_blocks(compactor, tenant).await?;
+        let snapshot = self.shared.catalog.snapshot();
+        let started: Vec<DeleteRecord> =
+            snapshot.deletes(tenant).filter(|r| r.started_at().is_some()).cloned().collect();
+        for record in started {
+            self.finish(tenant, &record).await?;
+        }
+        Ok(())
+    }
+
+    fn is_due(&self, record: &DeleteRecord) -> bool {
+        let period_ms = i64::try_from(self.shared.rulebook.cancel_period().as_millis()).unwrap_or(i64::MAX);
+        // Without a time to cancel there is no race to avoid.
+        let grace_ms = if period_ms == 0 { 0 } else { START_GRACE_MS };
+        let due_ms = record.request.created_ms.saturating_add(period_ms).saturating_add(grace_ms);
+        self.shared.env.now_ns() / 1_000_000 >= due_ms
+    }
+
+    /// Makes every block of ours clean of the tenant's started requests.
+    async fn clean_blocks(&self, compactor: &Compactor, tenant: &TenantId) -> Result<(), Error> {
+        let snapshot = self.shared.catalog.snapshot();
+        let mut unclean: BTreeMap<Id, Arc<BlockMeta>> = BTreeMap::new();
+        for record in snapshot.deletes(tenant) {
+            unclean.extend(snapshot.unclean_blocks(record).map(|block| (block.id, Arc::clone(block))));
+        }
+        let (mut untouched, mut failed) = (Vec::new(), None);
+        let signal = self.shared.shutdown.signal();
+        for block in unclean.into_values() {
+            if signal.is_triggered() {
+                break;
+            }
+            let incarnation = self.shared.incarnation();
+            let now = self.shared.catalog.snapshot();
+            if now.block(block.id).is_none() || !is_owner(&now, tenant, block.window, incarnation) {
+                continue;
+            }
+            // One block that cannot be cleaned must not keep the others from it.
+            match compactor.clean(incarnation, &now, &block).await {
+                Ok(Cleaned::Untouched { through }) => untouched.push((block.id, through)),
+                Ok(Cleaned::Rewritten { rows }) => {
+                    self.shared.metrics.delete_rewrites.inc();
+                    self.shared.metrics.deleted_rows.inc_by(rows);
+                }
+                Ok(Cleaned::LeftAlone) => {}
+                Err(error) => {
+                    self.shared.metrics.delete_failures.inc();
+                    tracing::warn!(path = block.path(), %error, "lines could not be removed from a block yet");
+                    failed = Some(error);
+                }
+            }
+        }
+        self.mark_clean(untouched).await?;
+        failed.map_or(Ok(()), Err)
+    }
+
+    async fn mark_clean(&self, untouched: Vec<(Id, u64)>) -> Result<(), Error> {
+        for some in untouched.chunks(CLEAN_MAX) {
+            let Some(through) = some.iter().map(|(_, through)| *through).min() else { continue };
+            let ids: Vec<Id> = some.iter().map(|(id, _)| *id).collect();
+            let edit = Edit::BlocksClean { ids, through };
+            self.commit("a note on clean blocks", vec![edit], Vec::new()).await?;
+        }
+        Ok(())
+    }
+
+    /// Finishes a started request when nothing of it is left anywhere.
+    async fn finish(&mut self, tenant: &TenantId, record: &DeleteRecord) -> Result<(), Error> {
+        let (request, incarnation) = (&record.request, self.shared.incarnation());
+        let snapshot = self.shared.catalog.snapshot();
+        if !is_owner(&snapshot, tenant, request.range(), incarnation) {
+            return Ok(());
+        }
+        if !self.targets.contains_key(&request.id) {
+            let targets = self.current_ends(&snapshot).await?;
+            self.targets.insert(request.id, targets);
+        }
+        let targets = &self.targets[&request.id];
+        if snapshot.unclean_blocks(record).next().is_some() || self.is_in_memory(tenant, record, targets) {
+            return Ok(());
+        }
+        let at_ms = self.shared.env.now_ns() / 1_000_000;
+        let edit = Edit::FinishDelete { tenant: tenant.clone(), id: request.id, at_ms };
+        let alive = vec![Precondition::Live { incarnation }];
+        self.commit("the end of a delete request", vec![edit], alive).await?;
+        self.shared.metrics.deletes_processed.inc();
+        self.targets.remove(&request.id);
+        tracing::info!(%tenant, id = %request.id, "a delete request is processed");
+        Ok(())
+    }
+
+    /// For every writer a number above those of all rows that it has acknowledged so far.
+    async fn current_ends(&self, snapshot: &Snapshot) -> Result<Targets, Error> {
+        let mut ends = Targets::new();
+        for writer in snapshot.writers().values().filter(|writer| !writer.is_drained()) {
+            let incarnation = writer.incarnation;
+            let mut end = self.shared.views.next_of(incarnation);
+            if writer.wal == WalKind::Bucket && incarnation != self.shared.incarnation() {
+                // What we have followed may be old; the listing is not.
+                let prefix = format!("wal/{incarnation}/");
+                let listed = self.shared.store.list(&prefix, Intent::wal()).await?;
+                let sequences = listed.iter().filter_map(|object| wal::sequence_of(&object.path));
+                end = end.max(sequences.max().map_or(0, |last| last + 1));
+            }
+            ends.insert(incarnation, end);
+        }
+        Ok(ends)
+    }
+
+    /// Whether rows from before the start may be in memory somewhere. Writers whose rows we know up to their
+    /// target are fine when none of those can be meant.
+    fn is_in_memory(&self, tenant: &TenantId, record: &DeleteRecord, targets: &Targets) -> bool {
+        // First what is known, then the view: rows that are known by then are in the view.
+        let followed = |id: &Id, target: u64| self.shared.views.next_of(*id) >= target;
+        let known: Vec<bool> = targets.iter().map(|(id, target)| followed(id, *target)).collect();
+        let view = self.shared.views.current();
+        let range: TimeRange = record.request.range();
+        targets.iter().zip(known).any(|((incarnation, target), known)| {
+            if floor_of(&view.snapshot, *incarnation) >= *target {
+                return false;
+            }
+            let meant = |head: &Arc<crate::head::Head>| {
+                let bounds = head.tenant_bounds(tenant);
+                bounds.is_some_and(|(first, last)| range.touches(first, last))
+            };
+            !known || view.heads.iter().filter(|head| head.incarnation() == *incarnation).any(meant)
+        })
+    }
+
+    async fn commit(
+        &self,
+        what: &'static str,
+        edits: Vec<Edit>,
+        preconditions: Vec<Precondition>,
+    ) -> Result<(), Error> {
+        let committed = self.shared.catalog.commit(self.shared.incarnation(), edits, preconditions).await;
+        self.shared.publish(committed.map_err(|error| refused(what, &error))?);
+        Ok(())
+    }
+}

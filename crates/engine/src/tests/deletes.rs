@@ -1,0 +1,352 @@
+//! Goal: lines that a delete request names are hidden from every answer at once and for as long as the
+//! request is open, are gone from the blocks afterwards, and nothing else is ever missing; across crashes,
+//! restarts and several processes. Method: whole engines over a directory and over a simulated bucket with
+//! faults, a one-word query language, and comparison with what was acknowledged.
+
+use std::ops::Range;
+
+use sandur_catalog::DeleteProgress;
+use sandur_model::{DeletionMode, LineColumn, LogPage, MINUTE_NS, Matcher};
+use sandur_query::{Error as QueryError, Followed, Needle, RowSelector};
+use sandur_store::fault::{FaultPlan, FaultStore};
+use sandur_store::{Store, StoreOptions};
+use tempfile::TempDir;
+
+use super::*;
+use crate::fixtures::{app_is, rows_of};
+use crate::{DeleteOptions, MaintenanceOptions};
+
+/// `app` or `app word`: the lines of one app, or those of them that hold a word.
+struct Word {
+    matchers: Vec<Matcher>,
+    word: Option<String>,
+    needles: Needles,
+}
+
+impl RowSelector for Word {
+    fn matchers(&self) -> &[Matcher] {
+        &self.matchers
+    }
+
+    fn looks_at_rows(&self) -> bool {
+        self.word.is_some()
+    }
+
+    fn needles(&self) -> &Needles {
+        &self.needles
+    }
+
+    fn select(&self, _: &LogPage, lines: &LineColumn, _: usize, rows: Range<u32>, out: &mut Vec<u32>) {
+        let holds = |line: &[u8], word: &str| String::from_utf8_lossy(line).split(' ').any(|w| w == word);
+        out.extend(
+            rows.filter(|row| self.word.as_ref().is_some_and(|w| holds(lines.line(*row as usize), w))),
+        );
+    }
+}
+
+fn compile(text: &str) -> Result<Arc<dyn RowSelector>, QueryError> {
+    let (app, word) = match text.split_once(' ') {
+        Some((app, word)) => (app, Some(word.to_owned())),
+        None => (text, None),
+    };
+    let needle = |word: &String| vec![Needle { literal: word.as_bytes().to_vec(), ignore_ascii_case: false }];
+    let needles = Needles(word.iter().map(needle).collect());
+    Ok(Arc::new(Word { matchers: app_is(app), word, needles }))
+}
+
+fn options(cancel_period: Duration, mode: DeletionMode) -> EngineOptions {
+    let deletes =
+        DeleteOptions { cancel_period, mode_of: Arc::new(move |_| mode), compile: Arc::new(compile) };
+    let maintenance =
+        MaintenanceOptions { interval: Duration::from_millis(20), ..MaintenanceOptions::default() };
+    EngineOptions { deletes, maintenance, ..small_options() }
+}
+
+const DAY: Duration = Duration::from_secs(86_400);
+
+async fn open(directory: &TempDir, cancel_period: Duration, mode: DeletionMode) -> Arc<Engine> {
+    let env = Env::system(2);
+    let url = directory.path().to_str().unwrap();
+    let store = Store::open(url, env.clone(), StoreOptions::default()).await.unwrap();
+    Engine::open(store, env, options(cancel_period, mode)).await.unwrap()
+}
+
+/// Asks for a delete of the rows with these numbers, both included.
+async fn delete(engine: &Engine, query: &str, first: i64, last: i64) -> sandur_base::Id {
+    let ms = START_NS / 1_000_000;
+    engine.create_delete(&TenantId::default_tenant(), query, ms + first, ms + last).await.unwrap()
+}
+
+/// Waits until the request is processed.
+async fn processed(engine: &Engine, id: sandur_base::Id) {
+    let mut snapshots = engine.catalog().watch();
+    let tenant = TenantId::default_tenant();
+    let wait = snapshots.wait_for(|snapshot| {
+        let progress = snapshot.delete(&tenant, id).map(|record| record.progress);
+        matches!(progress, Some(DeleteProgress::Processed { .. }))
+    });
+    let snapshot =
+        engine.env().timeout(Duration::from_secs(60), wait).await.expect("it ends").unwrap().clone();
+    engine.publish(snapshot);
+}
+
+fn without(rows: &[Row], app: &str, word: Option<&str>, numbers: Range<i64>) -> Vec<Row> {
+    let named = |row: &&Row| {
+        let number = (row.1 - START_NS) / 1_000_000;
+        row.0 == app
+            && numbers.contains(&number)
+            && word.is_none_or(|word| row.2.split(' ').any(|other| other == word))
+    };
+    rows.iter().filter(|row| !named(row)).cloned().collect()
+}
+
+/// Rows of the hour around the start, from counts where those may be used.
+async fn count_all(engine: &Arc<Engine>) -> (u64, u64) {
+    let context = context(engine.env());
+    let selection = Selection {
+        matchers: Vec::new(),
+        range: TimeRange::new(START_NS + 1 - 60 * MINUTE_NS, START_NS + 1 + 60 * MINUTE_NS),
+        order: Order::Any,
+        needles: Needles::default(),
+        columns: Columns { lines: false, metadata: false },
+        counts: true,
+        counts_by: Vec::new(),
+    };
+    let mut scan = engine.source().scan(&context, selection).await.unwrap();
+    let (mut counted, mut read) = (0, 0);
+    while let Some(item) = scan.next().await.unwrap() {
+        match item {
+            ScanItem::Counts(task) => {
+                let counts = task.decode().unwrap();
+                let minutes = counts.iter().flat_map(|stream| stream.minutes());
+                counted += minutes.map(|minute| u64::from(minute.lines)).sum::<u64>();
+            }
+            ScanItem::Page(mut task) => read += task.narrow().unwrap().rows() as u64,
+        }
+    }
+    (counted, read)
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn lines_are_hidden_at_once_and_come_back_when_cancelled() {
+    let directory = TempDir::new().unwrap();
+    let engine = open(&directory, DAY, DeletionMode::FilterAndDelete).await;
+    let tenant = TenantId::default_tenant();
+    let generation = || engine.source().delete_generation(&tenant);
+    let in_blocks = sorted([push_rows(&engine, "a", 0..40).await, push_rows(&engine, "b", 0..40).await]);
+    engine.flush().await.unwrap();
+    let in_head = push_rows(&engine, "a", 40..60).await;
+    let all = sorted([in_blocks, in_head]);
+    assert_eq!((read_all(&engine).await, generation()), (all.clone(), 0));
+    assert_eq!(count_all(&engine).await, (80, 20), "blocks are counted from their footers");
+    let by_time = delete(&engine, "a", 10, 49).await;
+    let left = without(&all, "a", None, 10..50);
+    assert_eq!(read_all(&engine).await, left);
+    assert_eq!(count_all(&engine).await, (40, 20), "the touched stream is read, the other one counted");
+    let first = generation();
+    assert!(first > 0);
+    let by_line = delete(&engine, "b 7", 0, 100).await;
+    let less = without(&left, "b", Some("7"), 0..100);
+    assert_eq!(less.len() + 1, left.len());
+    assert_eq!((read_all(&engine).await, generation() > first), (less, true));
+    let absent = delete(&engine, "b nothing-like-this", 0, 100).await;
+    engine.cancel_delete(&tenant, by_line, false).await.unwrap();
+    assert_eq!(count_all(&engine).await, (40, 20), "filters know that no page holds the word");
+    let whole = delete(&engine, "a", 0, 100).await;
+    assert_eq!(count_all(&engine).await, (40, 0), "a stream that is hidden whole is not even read");
+    for id in [whole, by_time, absent] {
+        engine.cancel_delete(&tenant, id, false).await.unwrap();
+    }
+    assert_eq!(read_all(&engine).await, all);
+    assert_eq!(count_all(&engine).await, (80, 20));
+    assert!(engine.cancel_delete(&tenant, whole, false).await.is_err(), "there is no such request");
+    assert!(engine.deletes(&tenant).await.unwrap().is_empty());
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn followers_do_not_see_what_is_hidden() {
+    let directory = TempDir::new().unwrap();
+    let engine = open(&directory, DAY, DeletionMode::FilterOnly).await;
+    let context = context(engine.env());
+    let mut follow = engine.source().follow(&context, app_is("a")).unwrap();
+    delete(&engine, "a 5", 0, 100).await;
+    let rows = push_rows(&engine, "a", 4..7).await;
+    let mut seen = Vec::new();
+    while seen.len() < 2 {
+        let Some(Followed::Page(page)) = follow.next().await else { panic!("a page") };
+        seen.extend(rows_of(&page));
+    }
+    assert_eq!(seen, [rows[0].clone(), rows[2].clone()]);
+}
+
+#[test]
+fn blocks_lose_the_lines_across_restarts() {
+    let directory = TempDir::new().unwrap();
+    let process = |body| {
+        let mut runtime = tokio::runtime::Builder::new_multi_thread();
+        let runtime = runtime.worker_threads(2).enable_all().build().unwrap();
+        let body: std::pin::Pin<Box<dyn Future<Output = Vec<Row>>>> = body;
+        runtime.block_on(body)
+    };
+    let tenant = TenantId::default_tenant();
+    let left = process(Box::pin(async {
+        let engine = open(&directory, DAY, DeletionMode::FilterAndDelete).await;
+        let flushed = [push_rows(&engine, "a", 0..40).await, push_rows(&engine, "b", 0..40).await];
+        let whole = push_rows(&engine, "c", 0..40).await;
+        engine.flush().await.unwrap();
+        let all = sorted([sorted(flushed), push_rows(&engine, "a", 40..60).await, whole]);
+        delete(&engine, "a", 10, 49).await;
+        delete(&engine, "b 7", 0, 39).await;
+        delete(&engine, "c", 0, 100).await;
+        let left = without(&all, "a", None, 10..50);
+        let left = without(&left, "b", Some("7"), 0..40);
+        let left = without(&left, "c", None, 0..100);
+        assert_eq!(read_all(&engine).await, left);
+        left
+    }));
+    process(Box::pin(async {
+        // The head of the process before is read from its WAL; nothing is started for a day.
+        let engine = open(&directory, DAY, DeletionMode::FilterAndDelete).await;
+        assert_eq!(read_all(&engine).await, left);
+        engine.flush().await.unwrap();
+        assert_eq!(read_all(&engine).await, left);
+        engine.catalog().checkpoint().await.unwrap();
+        Vec::new()
+    }));
+    process(Box::pin(async {
+        let engine = open(&directory, Duration::ZERO, DeletionMode::FilterAndDelete).await;
+        let ids: Vec<_> =
+            engine.deletes(&tenant).await.unwrap().iter().map(|d| d.record.request.id).collect();
+        assert_eq!(ids.len(), 3);
+        for id in ids {
+            processed(&engine, id).await;
+        }
+        assert_eq!(read_all(&engine).await, left);
+        let view = engine.view();
+        let rows: u64 = view.snapshot.all_blocks().map(|block| block.rows).sum();
+        assert_eq!(rows, left.len() as u64, "the blocks themselves hold no more");
+        assert_eq!(engine.metrics().deleted_rows.get(), 40 + 1 + 40);
+        let context = context(engine.env());
+        let labels = engine.source().label_values(&context, "app".into(), Vec::new(), TimeRange::ALL).await;
+        assert_eq!(labels.unwrap(), ["a", "b"], "a stream without rows is no stream");
+        let refused =
+            engine.cancel_delete(&tenant, engine.deletes(&tenant).await.unwrap()[0].record.request.id, true);
+        assert!(refused.await.is_err(), "nothing is left to cancel");
+        // Rows that come after the request was processed are kept.
+        let late = push_row(&engine, "a", 20, "late").await.unwrap();
+        assert_eq!(read_all(&engine).await, sorted([left.clone(), vec![late]]));
+        Vec::new()
+    }));
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_block_of_which_nothing_is_left_goes_away() {
+    let directory = TempDir::new().unwrap();
+    let engine = open(&directory, Duration::ZERO, DeletionMode::FilterAndDelete).await;
+    push_rows(&engine, "a", 0..10).await;
+    engine.flush().await.unwrap();
+    processed(&engine, delete(&engine, "a", 0, 100).await).await;
+    assert_eq!((engine.view().snapshot.block_count(), read_all(&engine).await), (0, Vec::new()));
+    let line = |n| format!("secret {n}");
+    for n in 0..5 {
+        push_row(&engine, "a", n, &line(n)).await.unwrap();
+    }
+    engine.flush().await.unwrap();
+    processed(&engine, delete(&engine, "a secret", 0, 100).await).await;
+    assert_eq!((engine.view().snapshot.block_count(), read_all(&engine).await), (0, Vec::new()));
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_mode_of_a_tenant_decides() {
+    let directory = TempDir::new().unwrap();
+    let engine = open(&directory, Duration::ZERO, DeletionMode::FilterOnly).await;
+    let all = push_rows(&engine, "a", 0..10).await;
+    engine.flush().await.unwrap();
+    delete(&engine, "a", 0, 100).await;
+    assert_eq!(read_all(&engine).await, []);
+    engine.shutdown().await.unwrap();
+    drop(engine);
+    let engine = open(&directory, Duration::ZERO, DeletionMode::Disabled).await;
+    assert_eq!(read_all(&engine).await, all, "nothing was removed, and nothing is hidden");
+    let status = engine.deletes(&TenantId::default_tenant()).await.unwrap();
+    assert_eq!((status[0].record.progress, status[0].percent), (DeleteProgress::Received, 0));
+}
+
+/// One process among others on a bucket.
+async fn member(env: &Env, client: &FaultStore) -> Arc<Engine> {
+    let store = Store::from_object_store(Arc::new(client.clone()), env.clone(), StoreOptions::default());
+    let options = options(Duration::from_secs(30), DeletionMode::FilterAndDelete);
+    let maintenance = MaintenanceOptions::default();
+    let options = EngineOptions { maintenance, flush_age: Duration::from_secs(45), ..options };
+    loop {
+        if let Ok(engine) = Engine::open(store.clone(), env.clone(), options.clone()).await {
+            return engine;
+        }
+        env.sleep(Duration::from_secs(1)).await;
+    }
+}
+
+/// Two processes push and delete while the bucket misbehaves; one of them is killed, again and again, at
+/// random moments of the processing. Hidden rows must never be seen again by the process that hid them or by
+/// its successors, all others must be there, and in the end every request is processed.
+async fn survives(seed: u64) {
+    println!("seed {seed}");
+    let env = Env::simulated(seed, START_NS);
+    let plan = FaultPlan { latency_median: Duration::from_millis(10), ..FaultPlan::none() };
+    let bucket = FaultStore::new(env.clone(), seed, plan);
+    let one = member(&env, &bucket.client("one")).await;
+    let (mut victim, mut names) = (member(&env, &bucket.client("victim-0")).await, 1);
+    let mut rows: Vec<Row> = Vec::new();
+    let mut ids = Vec::new();
+    for round in 0..6i64 {
+        let (from, to) = (round * 100, round * 100 + 20);
+        rows.extend(push_rows(&one, "a", from..to).await);
+        rows.extend(push_rows(&victim, "b", from..to).await);
+        env.sleep(Duration::from_secs(3)).await;
+        rows.sort();
+        if round < 4 {
+            let word = (from + 3).to_string();
+            ids.push(delete(&one, "b", from, from + 10).await);
+            ids.push(delete(&one, &format!("a {word}"), from, to).await);
+            rows = without(&without(&rows, "b", None, from..from + 11), "a", Some(&word), from..to);
+        }
+        assert_eq!(read_all(&one).await, rows, "seed {seed}, round {round}");
+        env.sleep(Duration::from_millis(env.random_below(60_000))).await;
+        assert_eq!(read_all(&one).await, rows, "seed {seed}, round {round}, later");
+        if env.random_below(2) == 0 {
+            drop(victim);
+            victim = member(&env, &bucket.client(&format!("victim-{names}"))).await;
+            names += 1;
+            assert_eq!(read_all(&victim).await, rows, "seed {seed}, round {round}, after a crash");
+        }
+    }
+    let tenant = TenantId::default_tenant();
+    for id in ids {
+        let mut waited = 0;
+        loop {
+            let snapshot = one.catalog().refresh().await.unwrap();
+            let record = snapshot.delete(&tenant, id).unwrap();
+            if matches!(record.progress, DeleteProgress::Processed { .. }) {
+                break;
+            }
+            assert!(waited < 900, "seed {seed}: {record:?} is stuck at {}", snapshot.delete_percent(record));
+            env.sleep(Duration::from_secs(5)).await;
+            waited += 5;
+            assert_eq!(read_all(&one).await, rows, "seed {seed}, while {id} is processed");
+        }
+    }
+    env.sleep(Duration::from_secs(120)).await;
+    assert_eq!(read_all(&one).await, rows, "seed {seed}, at the end");
+    one.flush().await.unwrap();
+    victim.flush().await.unwrap();
+    let snapshot = one.catalog().refresh().await.unwrap();
+    let stored: u64 = snapshot.all_blocks().map(|block| block.rows).sum();
+    assert_eq!(stored, rows.len() as u64, "seed {seed}: what the blocks hold");
+}
+
+#[tokio::test(start_paused = true)]
+async fn crashes_and_other_processes_neither_lose_nor_resurrect() {
+    for seed in 0..6 {
+        survives(seed).await;
+    }
+}

@@ -1,0 +1,173 @@
+//! A request to delete log lines, and how far it has come.
+
+use std::collections::BTreeMap;
+
+use sandur_base::Id;
+use sandur_model::{TenantId, TimeRange};
+
+use super::entry::bounded;
+use super::error::FormatError;
+use super::wire::{Reader, Sink};
+
+/// Longest query of a delete request in bytes: every open request is in memory of every process and in
+/// every checkpoint.
+pub const DELETE_QUERY_BYTES_MAX: usize = 16 << 10;
+/// Nanoseconds in a millisecond.
+const MS_NS: i64 = 1_000_000;
+
+/// Which lines shall go: those of a tenant, within a time, that a query selects.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct DeleteRequest {
+    /// Its id, never reused.
+    pub id: Id,
+    /// Whose lines.
+    pub tenant: TenantId,
+    /// A log query in the language of the tenant's clients; the catalog does not read it.
+    pub query: String,
+    /// First timestamp, milliseconds since the epoch.
+    pub start_ms: i64,
+    /// Last timestamp, milliseconds since the epoch, inclusive.
+    pub end_ms: i64,
+    /// When it was made by its author's clock, milliseconds since the epoch.
+    pub created_ms: i64,
+}
+
+/// How far a delete request has come.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum DeleteProgress {
+    /// Its lines are hidden; it can be cancelled.
+    Received,
+    /// Its lines are being removed from blocks.
+    Started {
+        /// Number of the entry that started it. A block whose `deletes_through` is at or above it holds
+        /// none of its lines.
+        at: u64,
+        /// Blocks that might have held lines of it then, for showing progress.
+        blocks: u64,
+    },
+    /// No block holds lines of it.
+    Processed {
+        /// When, by its finisher's clock, milliseconds since the epoch, for people.
+        at_ms: i64,
+    },
+}
+
+/// A delete request in the catalog's state.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct DeleteRecord {
+    /// What was asked for.
+    pub request: DeleteRequest,
+    /// How far it has come.
+    pub progress: DeleteProgress,
+}
+
+/// The delete requests of one tenant.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct TenantDeletes {
+    /// Number of the last entry that changed anything here: grows with every change.
+    pub generation: u64,
+    /// The requests by id.
+    pub requests: BTreeMap<Id, DeleteRecord>,
+}
+
+impl DeleteRequest {
+    /// The timestamps that it names, in nanoseconds.
+    pub fn range(&self) -> TimeRange {
+        TimeRange::inclusive(self.start_ms.saturating_mul(MS_NS), self.end_ms.saturating_mul(MS_NS))
+    }
+
+    pub(super) fn encode(&self, out: &mut Sink) -> Result<(), FormatError> {
+        bounded("bytes of the query of a delete request", self.query.len(), DELETE_QUERY_BYTES_MAX)?;
+        out.id(self.id);
+        out.text(self.tenant.as_str());
+        self.encode_rest(out);
+        Ok(())
+    }
+
+    pub(super) fn decode(from: &mut Reader<'_>) -> Result<Self, FormatError> {
+        let (id, tenant) = (from.id("delete request")?, decode_tenant(from)?);
+        Self::decode_rest(id, tenant, from)
+    }
+
+    fn encode_rest(&self, out: &mut Sink) {
+        out.text(&self.query);
+        for time in [self.start_ms, self.end_ms, self.created_ms] {
+            out.i64(time);
+        }
+    }
+
+    fn decode_rest(id: Id, tenant: TenantId, from: &mut Reader<'_>) -> Result<Self, FormatError> {
+        Ok(Self {
+            id,
+            tenant,
+            query: from.text(DELETE_QUERY_BYTES_MAX, "query of a delete request")?.to_owned(),
+            start_ms: from.i64("first time of a delete request")?,
+            end_ms: from.i64("last time of a delete request")?,
+            created_ms: from.i64("creation time of a delete request")?,
+        })
+    }
+}
+
+impl DeleteRecord {
+    /// Whether its lines are hidden: it was not processed yet.
+    pub fn is_open(&self) -> bool {
+        !matches!(self.progress, DeleteProgress::Processed { .. })
+    }
+
+    /// The entry that started it, while it is being processed.
+    pub fn started_at(&self) -> Option<u64> {
+        match self.progress {
+            DeleteProgress::Started { at, .. } => Some(at),
+            _ => None,
+        }
+    }
+}
+
+impl TenantDeletes {
+    pub(super) fn encode(&self, out: &mut Sink) {
+        out.varint(self.generation);
+        out.count(self.requests.len());
+        for (id, record) in &self.requests {
+            out.id(*id);
+            record.request.encode_rest(out);
+            match record.progress {
+                DeleteProgress::Received => out.u8(0),
+                DeleteProgress::Started { at, blocks } => {
+                    out.u8(1);
+                    out.varint(at);
+                    out.varint(blocks);
+                }
+                DeleteProgress::Processed { at_ms } => {
+                    out.u8(2);
+                    out.i64(at_ms);
+                }
+            }
+        }
+    }
+
+    pub(super) fn decode(tenant: &TenantId, from: &mut Reader<'_>) -> Result<Self, FormatError> {
+        let generation = from.varint("generation of deletes")?;
+        let mut requests = BTreeMap::new();
+        // Id, empty query, three times and the state are the least that a request takes.
+        for _ in 0..from.count(42, "delete requests")? {
+            let id = from.id("delete request")?;
+            let request = DeleteRequest::decode_rest(id, tenant.clone(), from)?;
+            let progress = match from.u8("progress of a delete request")? {
+                0 => DeleteProgress::Received,
+                1 => DeleteProgress::Started {
+                    at: from.varint("start of a delete request")?,
+                    blocks: from.varint("blocks of a delete request")?,
+                },
+                2 => DeleteProgress::Processed { at_ms: from.i64("end of a delete request")? },
+                tag => return Err(FormatError::Tag { what: "progress of a delete request", tag }),
+            };
+            requests.insert(id, DeleteRecord { request, progress });
+        }
+        Ok(Self { generation, requests })
+    }
+}
+
+pub(super) fn decode_tenant(from: &mut Reader<'_>) -> Result<TenantId, FormatError> {
+    let tenant = from.text(u8::MAX as usize, "tenant")?;
+    TenantId::new(tenant).map_err(|_| FormatError::Text { what: "tenant" })
+}

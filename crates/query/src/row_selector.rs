@@ -1,0 +1,28 @@
+//! A query language's judgement on single rows, for those who have pages but know no language: deletes.
+
+use std::ops::Range;
+use std::sync::Arc;
+
+use sandur_model::{LineColumn, LogPage, Matcher};
+
+use crate::error::Error;
+use crate::source::Needles;
+
+/// A log query, made ready to tell which rows it selects.
+pub trait RowSelector: Send + Sync {
+    /// Conditions on the stream.
+    fn matchers(&self) -> &[Matcher];
+
+    /// Whether rows of a matching stream differ: their lines or metadata decide.
+    fn looks_at_rows(&self) -> bool;
+
+    /// What every selected line holds.
+    fn needles(&self) -> &Needles;
+
+    /// Appends the selected ones of `rows`, rising. The rows belong to the run at position `run` of the
+    /// page, whose stream matches; the page has its metadata and levels, `lines` are its lines.
+    fn select(&self, page: &LogPage, lines: &LineColumn, run: usize, rows: Range<u32>, out: &mut Vec<u32>);
+}
+
+/// Makes the text of a log query ready.
+pub type SelectorCompiler = Arc<dyn Fn(&str) -> Result<Arc<dyn RowSelector>, Error> + Send + Sync>;

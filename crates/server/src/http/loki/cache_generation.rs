@@ -1,0 +1,31 @@
+//! `cache/generation_numbers`: a number that changes when deletes change what queries may answer.
+
+use axum::extract::State;
+use axum::response::Response;
+use axum::routing::on;
+
+use crate::http::app::App;
+use crate::http::call::Call;
+use crate::http::reply;
+use crate::http::route::{GET, Group, Route};
+
+/// This endpoint.
+pub static ROUTE: Route = Route {
+    methods: GET,
+    paths: &["/loki/api/v1/cache/generation_numbers"],
+    group: Group::Deletes,
+    does: "A number that grows whenever deletes change what queries of the tenant answer, for caches before \
+           this server.",
+    parameters: &[],
+    answers: "200, a JSON string with the number; empty when the tenant never had a delete request.",
+    fails: "",
+    handler: |verbs| on(verbs, generation),
+};
+
+async fn generation(State(app): State<App>, call: Call) -> Response {
+    let text = match app.source.delete_generation(&call.tenant) {
+        0 => "\"\"\n".to_owned(),
+        number => format!("\"{number}\"\n"),
+    };
+    reply::json(text.into_bytes())
+}

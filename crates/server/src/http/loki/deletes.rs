@@ -1,0 +1,82 @@
+//! What the endpoints of `delete` have in common: whose requests, how they are read and shown.
+
+use sandur_base::Id;
+use sandur_model::{DeletionMode, TenantId};
+
+use crate::http::app::{App, DeleteShown, Deletes};
+use crate::http::failure::Failure;
+use crate::http::params::rfc3339;
+use axum::http::StatusCode;
+use std::sync::Arc;
+
+/// What Loki says to tenants that may not delete.
+const NOT_AVAILABLE: &str = "deletion is not available for this tenant\n";
+
+/// The delete requests of the engine, if the tenant may use them.
+pub fn of(app: &App, tenant: &TenantId) -> Result<Arc<dyn Deletes>, Failure> {
+    let allowed = app.limits(tenant).deletion_mode != DeletionMode::Disabled;
+    let deletes = app.intake.deletes().filter(|_| allowed);
+    deletes.ok_or_else(|| Failure::invalid(NOT_AVAILABLE).with_status(StatusCode::FORBIDDEN))
+}
+
+/// An instant in milliseconds: unix seconds of ten characters, or RFC 3339; nothing is now.
+pub fn instant_ms(text: Option<&str>, now_ns: i64) -> Option<i64> {
+    let Some(text) = text else { return Some(now_ns / 1_000_000) };
+    if let Some(ns) = rfc3339(text) {
+        return Some(ns.div_euclid(1_000_000));
+    }
+    let seconds: f64 = text.parse().ok().filter(|_| text.len() == 10)?;
+    Some((seconds * 1_000.0).round() as i64)
+}
+
+/// The status in Loki's words.
+pub fn status(shown: &DeleteShown) -> String {
+    match shown.percent {
+        0 => "received".to_owned(),
+        100 => "processed".to_owned(),
+        percent => format!("{percent}% Complete"),
+    }
+}
+
+/// The request of that id, or Loki's answer that there is none.
+pub fn find(all: Vec<DeleteShown>, id: Option<&str>) -> Result<DeleteShown, Failure> {
+    let id: Option<Id> = id.and_then(|id| id.parse().ok());
+    let found = all.into_iter().find(|shown| Some(shown.id) == id);
+    let missing = Failure::new(sandur_base::ErrorKind::NotFound, "could not find delete request with given id\n");
+    found.ok_or(missing)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn instants_are_read_as_loki_reads_them() {
+        for (text, expected) in [
+            (None, Some(1_500)),
+            (Some("1591616227"), Some(1_591_616_227_000)),
+            (Some("159161622.5"), None),
+            (Some("15916162.5"), Some(15_916_162_500)),
+            (Some("2020-06-08T11:37:07Z"), Some(1_591_616_227_000)),
+            (Some("2020-06-08T11:37:07.1239Z"), Some(1_591_616_227_123)),
+            (Some("1591616227000"), None),
+            (Some("yesterday!"), None),
+        ] {
+            assert_eq!(instant_ms(text, 1_500_000_000), expected, "{text:?}");
+        }
+    }
+
+    #[test]
+    fn a_status_is_one_of_lokis() {
+        let shown = |percent| DeleteShown {
+            id: Id(1),
+            start_ms: 0,
+            end_ms: 1,
+            created_ms: 2,
+            query: "{}".into(),
+            percent,
+        };
+        let all = [0, 1, 99, 100].map(|percent| status(&shown(percent)));
+        assert_eq!(all, ["received", "1% Complete", "99% Complete", "processed"]);
+    }
+}
