@@ -192,7 +192,7 @@ pub enum EditFault {
     #[error("blocks may hold lines of the delete request")]
     DeleteUnfinished,
     /// The tenant may have no more open delete requests.
-    #[error("the tenant has {max} open delete requests, the most there may be", max = crate::OPEN_DELETES_MAX)]
+    #[error("the tenant has {max} open delete requests, the most it may have", max = crate::OPEN_DELETES_MAX)]
     DeletesFull,
     /// Something is claimed about entries that do not exist yet.
     #[error("the number is above that of the last entry")]

@@ -213,6 +213,11 @@ impl Source for TenantsSource {
             false => self.0.follow(context, matchers),
         }
     }
+
+    fn delete_generation(&self, tenant: &TenantId) -> u64 {
+        // Each only grows, so the sum changes when any does.
+        tenant.each().map(|one| self.0.delete_generation(&one)).fold(0, u64::wrapping_add)
+    }
 }
 
 /// The labels as an answer over several tenants shows them.

@@ -8,22 +8,26 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use prometheus_client::registry::Registry;
-use sandur_base::{BoxFuture, Env, MemoryBudget};
+use sandur_base::{BoxFuture, Env, Id, MemoryBudget};
 use sandur_catalog::GcOptions;
-use sandur_engine::{CompactionPolicy, Engine, EngineOptions, MaintenanceOptions};
+use sandur_engine::{
+    CompactionPolicy, DeleteOptions, DeleteStatus, Engine, EngineOptions, MaintenanceOptions,
+};
+use sandur_format::catalog_entry::DELETE_QUERY_BYTES_MAX;
 use sandur_ingest::{Decoded, PushHeaders};
-use sandur_logql::Expr;
 pub use sandur_logql::query_hash;
+use sandur_logql::{DeleteQuery, Expr};
 pub use sandur_logql::{
-    FieldParser, Kind as QueryKind, PatternSeries, PatternsRequest, Request as QueryText, line_fields,
+    FieldParser, Kind as QueryKind, PatternSeries, PatternsRequest, Request as QueryText, format_go_duration,
+    line_fields, parse_go_duration,
 };
 use sandur_model::{Limits, LogBatch, LogPage, Matcher, TenantId};
-use sandur_query::{LogRow, QueryContext, QueryResult, Source, TenantsSource};
+use sandur_query::{LogRow, QueryContext, QueryResult, RowSelector, Source, TenantsSource};
 use sandur_store::{Store, StoreKind, StoreOptions};
 
 use crate::cli::Failed;
 use crate::config::{Settings, TenantLimits};
-use crate::http::{Failure, Intake};
+use crate::http::{DeleteShown, Deletes, Failure, Intake};
 use crate::memory::Shares;
 
 /// An engine that is ready, as the server uses it.
@@ -71,6 +75,7 @@ fn engine_options(
     address: SocketAddr,
 ) -> EngineOptions {
     let defaults = MaintenanceOptions::default();
+    let kept = Arc::clone(&limits);
     let maintenance = MaintenanceOptions {
         interval: settings.compaction.interval,
         gc_interval: settings.retention.interval,
@@ -80,7 +85,7 @@ fn engine_options(
         },
         compaction_budget: MemoryBudget::root("compaction", shares.compaction),
         gc: GcOptions { grace: settings.retention.delete_delay, ..GcOptions::default() },
-        retention_of: Arc::new(move |tenant| limits.of(tenant).retention_period),
+        retention_of: Arc::new(move |tenant| kept.of(tenant).retention_period),
         ..defaults
     };
     EngineOptions {
@@ -96,7 +101,16 @@ fn engine_options(
         host: rustix::system::uname().nodename().to_string_lossy().into_owned(),
         cache_bytes: shares.cache,
         maintenance,
+        deletes: delete_options(settings, limits),
         ..EngineOptions::default()
+    }
+}
+
+fn delete_options(settings: &Settings, limits: Arc<TenantLimits>) -> DeleteOptions {
+    DeleteOptions {
+        cancel_period: settings.compaction.delete_request_cancel_period,
+        mode_of: Arc::new(move |tenant| limits.of(tenant).deletion_mode),
+        compile: Arc::new(|text| Ok(Arc::new(DeleteQuery::new(text)?))),
     }
 }
 
@@ -120,6 +134,10 @@ impl Intake for EngineIntake {
         self.0.writable().map_err(failure)
     }
 
+    fn deletes(&self) -> Option<Arc<dyn Deletes>> {
+        Some(Arc::new(EngineDeletes(Arc::clone(&self.0))))
+    }
+
     fn observe(&self) {
         // Reading them brings the gauges of the heads up to date.
         self.0.metrics();
@@ -137,6 +155,54 @@ pub fn decode_push(tenant: &TenantId, limits: &Limits, now_ns: i64, body: Bytes)
 }
 
 /// Runs a query. `tags` are those of the request.
+/// The delete requests of the engine as handlers see them.
+struct EngineDeletes(Arc<Engine>);
+
+impl Deletes for EngineDeletes {
+    fn create<'a>(
+        &'a self,
+        tenant: &'a TenantId,
+        query: &'a str,
+        start_ms: i64,
+        end_ms: i64,
+    ) -> BoxFuture<'a, Result<Id, Failure>> {
+        Box::pin(async move { self.0.create_delete(tenant, query, start_ms, end_ms).await.map_err(failure) })
+    }
+
+    fn list<'a>(&'a self, tenant: &'a TenantId) -> BoxFuture<'a, Result<Vec<DeleteShown>, Failure>> {
+        let shown = |DeleteStatus { record, percent }| {
+            let request = record.request;
+            DeleteShown {
+                id: request.id,
+                start_ms: request.start_ms,
+                end_ms: request.end_ms,
+                created_ms: request.created_ms,
+                query: request.query,
+                percent,
+            }
+        };
+        Box::pin(async move {
+            let all = self.0.deletes(tenant).await.map_err(failure)?;
+            Ok(all.into_iter().map(shown).collect())
+        })
+    }
+
+    fn cancel<'a>(&'a self, tenant: &'a TenantId, id: Id, force: bool) -> BoxFuture<'a, Result<(), Failure>> {
+        Box::pin(async move { self.0.cancel_delete(tenant, id, force).await.map_err(failure) })
+    }
+}
+
+/// Whether the query of a delete request looks at lines or metadata; a failure when it is not one.
+pub fn check_delete_query(text: &str) -> Result<bool, Failure> {
+    let query = DeleteQuery::new(text).map_err(|error| Failure::invalid(format!("{error}\n")))?;
+    if text.len() > DELETE_QUERY_BYTES_MAX {
+        let text = format!("the query is longer than {DELETE_QUERY_BYTES_MAX} bytes; split it\n");
+        return Err(Failure::invalid(text));
+    }
+    Ok(query.looks_at_rows())
+}
+
+/// Runs a query.
 pub async fn query(
     source: &dyn Source,
     context: &QueryContext,

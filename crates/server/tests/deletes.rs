@@ -18,7 +18,12 @@ const SECOND_NS: i64 = 1_000_000_000;
 const SELECTOR: &str = r#"{job="deletes"}"#;
 const SECRET: &str = r#"{job="deletes"} |= "card=4711""#;
 
-/// Lines a minute apart from each other, the last one an hour ago; every tenth has a secret.
+/// The start of an hour that is over.
+fn earlier_hour_ns() -> i64 {
+    (now_ns() / SECOND_NS / 3_600 - 2) * 3_600 * SECOND_NS
+}
+
+/// Lines a second apart from each other; every tenth has a secret.
 fn push(server: &Server, numbers: std::ops::Range<i64>, base_ns: i64) {
     let line = |n: i64| match n % 10 {
         3 => format!("level=info order={n} card=4711-{n}"),
@@ -79,7 +84,7 @@ fn deleted_lines_are_hidden_then_gone() {
     let store = folder.path().join("data");
     let setup = || Setup::new(store.to_str().unwrap(), folder.path()).with(&["--compaction-interval=200ms"]);
     let server = setup().start();
-    let base_ns = (now_ns() / SECOND_NS - 5_400) * SECOND_NS;
+    let base_ns = earlier_hour_ns();
     push(&server, 0..100, base_ns);
     assert_eq!(server.get("/flush").0, 204);
     push(&server, 100..120, base_ns);
@@ -105,7 +110,7 @@ fn deleted_lines_are_hidden_then_gone() {
 
     assert_eq!(call(&server, "POST", &parameters), (204, String::new()));
     let before = files_below(&store.join("blocks"));
-    assert_eq!(before.len(), 1);
+    assert_eq!(before.len(), 1, "one hour, one block");
     server.kill();
     let now_due = ["--compaction-delete-request-cancel-period=0s", "--retention-delete-delay=1s"];
     let server = setup().with(&now_due).with(&["--retention-interval=200ms"]).start();
@@ -176,7 +181,7 @@ fn every_process_of_a_bucket_hides_the_lines() {
         Setup::new(&store, &own).with(&["--compaction-interval=200ms", now_due]).start()
     };
     let (one, two) = (start("one"), start("two"));
-    let base_ns = (now_ns() / SECOND_NS - 5_400) * SECOND_NS;
+    let base_ns = earlier_hour_ns();
     push(&one, 0..60, base_ns);
     push(&two, 60..120, base_ns);
     until("both see all lines", || [&one, &two].iter().all(|s| found(s, base_ns) == (120, 120)));

@@ -126,7 +126,7 @@ impl DeleteProcessor {
                 Ok(Cleaned::LeftAlone) => {}
                 Err(error) => {
                     self.shared.metrics.delete_failures.inc();
-                    tracing::warn!(path = block.path(), %error, "lines could not be removed from a block yet");
+                    tracing::warn!(path = block.path(), %error, "deleted lines are still in a block");
                     failed = Some(error);
                 }
             }

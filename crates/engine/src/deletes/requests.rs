@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use sandur_base::Id;
-use sandur_catalog::{DeleteRecord, DeleteRequest};
+use sandur_catalog::{CommitError, DeleteRecord, DeleteRequest, Rejection};
 use sandur_format::catalog_entry::Edit;
 use sandur_model::TenantId;
 
@@ -61,7 +61,17 @@ impl Engine {
 
     async fn commit_delete(&self, what: &'static str, edit: Edit) -> Result<(), Error> {
         let committed = self.catalog().commit(self.incarnation(), vec![edit], Vec::new()).await;
-        self.publish(committed.map_err(|error| refused(what, &error))?);
+        let committed = committed.map_err(|error| match &error {
+            // The fault alone: the edit would repeat the whole request.
+            CommitError::Rejected { why } => match &**why {
+                Rejection::Edit { fault, .. } => {
+                    Error::Refused { what, reason: fault.to_string(), kind: error.kind() }
+                }
+                Rejection::Precondition(_) => refused(what, &error),
+            },
+            _ => refused(what, &error),
+        });
+        self.publish(committed?);
         Ok(())
     }
 }

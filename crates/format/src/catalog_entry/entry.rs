@@ -346,6 +346,18 @@ impl Edit {
                 out.u8(8);
                 encode_ids(ids, out);
             }
+            Self::CreateDelete(_)
+            | Self::StartDelete { .. }
+            | Self::CancelDelete { .. }
+            | Self::FinishDelete { .. }
+            | Self::BlocksClean { .. } => self.encode_of_deletes(out)?,
+        }
+        Ok(())
+    }
+
+    /// The edits that deletes brought.
+    fn encode_of_deletes(&self, out: &mut Sink) -> Result<(), FormatError> {
+        match self {
             Self::CreateDelete(request) => {
                 out.u8(9);
                 request.encode(out)?;
@@ -372,6 +384,7 @@ impl Edit {
                 encode_ids(ids, out);
                 out.varint(*through);
             }
+            _ => {}
         }
         Ok(())
     }

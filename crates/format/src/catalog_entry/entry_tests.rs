@@ -278,7 +278,8 @@ proptest! {
     #[test]
     fn damaged_but_resealed_objects_never_panic(at in 12usize..400, value in any::<u8>()) {
         let with_deletes = [sample_entry_of_deletes().encode().unwrap(), sample_root_with_deletes().encode()];
-        for mut bytes in [sample_entry().encode().unwrap(), sample_root().encode()].into_iter().chain(with_deletes) {
+        let plain = [sample_entry().encode().unwrap(), sample_root().encode()];
+        for mut bytes in plain.into_iter().chain(with_deletes) {
             let at = at.min(bytes.len() - 1);
             bytes[at] = value;
             let bytes = frame::seal(super::super::wire::Sink(bytes));

@@ -11,6 +11,7 @@ use sandur_ingest::RateLimiter;
 use sandur_model::{Limits, LogBatch, TenantId};
 use sandur_query::{FairQueue, QueryContext, ResultsCache, Source};
 
+use super::delete_requests::Deletes;
 use super::failure::Failure;
 use super::metrics::ServerMetrics;
 use crate::config::{Settings, TenantLimits};
@@ -25,6 +26,10 @@ pub trait Intake: Send + Sync {
     /// Whether pushes are taken now; the failure says why not.
     fn writable(&self) -> Result<(), Failure> {
         Ok(())
+    }
+    /// Requests to delete lines; `None` where there is nothing to delete from.
+    fn deletes(&self) -> Option<Arc<dyn Deletes>> {
+        None
     }
     /// Brings gauges up to date before they are shown.
     fn observe(&self) {}

@@ -10,6 +10,7 @@ mod accept;
 mod app;
 mod body;
 mod call;
+mod delete_requests;
 mod failure;
 mod legacy;
 mod loki;
@@ -27,6 +28,7 @@ mod rules;
 
 pub use accept::Acceptor;
 pub use app::{App, AppState, Followers, Intake};
+pub use delete_requests::{DeleteShown, Deletes};
 pub use failure::Failure;
 pub use metrics::ServerMetrics;
 pub use operations::without_secrets;

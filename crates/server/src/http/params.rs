@@ -200,6 +200,12 @@ pub fn seconds_or_duration(text: &str) -> Result<i64, Failure> {
     }
 }
 
+/// An RFC 3339 timestamp in nanoseconds since the epoch; `None` when it is none.
+pub fn rfc3339(text: &str) -> Option<i64> {
+    let instant = text.parse::<jiff::Timestamp>().ok()?;
+    i64::try_from(instant.as_nanosecond()).ok()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -55,6 +55,8 @@ pub enum Group {
     Index,
     /// What Grafana and Logs Drilldown ask to offer choices.
     Discovery,
+    /// Requests to delete lines.
+    Deletes,
     /// Recording and alerting rules.
     Rules,
     /// Paths of Loki before its version 1.
@@ -65,8 +67,16 @@ pub enum Group {
 
 impl Group {
     /// All, in the order of the reference.
-    pub const ALL: [Self; 7] =
-        [Self::Write, Self::Query, Self::Index, Self::Discovery, Self::Rules, Self::Legacy, Self::Operations];
+    pub const ALL: [Self; 8] = [
+        Self::Write,
+        Self::Query,
+        Self::Index,
+        Self::Discovery,
+        Self::Deletes,
+        Self::Rules,
+        Self::Legacy,
+        Self::Operations,
+    ];
 
     /// Title of the chapter.
     pub fn title(self) -> &'static str {
@@ -75,6 +85,7 @@ impl Group {
             Self::Query => "Query",
             Self::Index => "Labels, series and sizes",
             Self::Discovery => "Discovery",
+            Self::Deletes => "Deletes",
             Self::Rules => "Rules",
             Self::Legacy => "Legacy paths",
             Self::Operations => "Operations",

@@ -43,10 +43,8 @@ async fn create(State(app): State<App>, call: Call) -> Result<Response, Failure>
     let query = params.get("query").ok_or_else(|| Failure::invalid("query not set\n"))?;
     let has_filter = wiring::check_delete_query(query)?;
     let start = params.get("start").ok_or_else(|| Failure::invalid("start time not set\n"))?;
-    let start_ms =
-        deletes::instant_ms(Some(start), now_ns).ok_or_else(|| Failure::invalid(BAD_START))?;
-    let end_ms =
-        deletes::instant_ms(params.get("end"), now_ns).ok_or_else(|| Failure::invalid(BAD_END))?;
+    let start_ms = deletes::instant_ms(Some(start), now_ns).ok_or_else(|| Failure::invalid(BAD_START))?;
+    let end_ms = deletes::instant_ms(params.get("end"), now_ns).ok_or_else(|| Failure::invalid(BAD_END))?;
     if end_ms > now_ns / 1_000_000 {
         return Err(Failure::invalid("deletes in the future are not allowed\n"));
     }
@@ -100,10 +98,7 @@ mod tests {
         for bad in ["1d", "999ms", "-1h", "soon"] {
             assert_eq!(refusal(bad, week_ms).as_deref(), Some(units), "{bad}");
         }
-        assert_eq!(
-            refusal("25h", week_ms).as_deref(),
-            Some("max_interval can't be greater than 24h0m0s\n")
-        );
+        assert_eq!(refusal("25h", week_ms).as_deref(), Some("max_interval can't be greater than 24h0m0s\n"));
         assert_eq!(
             refusal("2h", 3_600_000).as_deref(),
             Some("max_interval can't be greater than the interval to be deleted (1h0m0s)\n")

@@ -5,8 +5,9 @@ use axum::response::Response;
 use axum::routing::on;
 
 use super::deletes;
-use crate::http::app::{App, DeleteShown};
+use crate::http::app::App;
 use crate::http::call::Call;
+use crate::http::delete_requests::DeleteShown;
 use crate::http::failure::Failure;
 use crate::http::marshal::json;
 use crate::http::reply;
@@ -23,9 +24,9 @@ pub static ROUTE: Route = Route {
         parameter("end", "see `start`"),
         parameter("for_querytime_filtering", "`true`: only requests whose lines are hidden by queries"),
     ],
-    answers: "200, `[{\"request_id\":\"..\",\"start_time\":1,\"end_time\":2,\"query\":\"..\",\"status\":\"..\",\
-              \"created_at\":3,\"user_id\":\"\"}]`, times in seconds; the status is `received`, \
-              `42% Complete` or `processed`.",
+    answers: "200, `[{\"request_id\":\"..\",\"start_time\":1,\"end_time\":2,\"query\":\"..\",\
+              \"status\":\"..\",\"created_at\":3,\"user_id\":\"\"}]`, times in seconds; the status is \
+              `received`, `42% Complete` or `processed`.",
     fails: "400: `start` or `end`; 403: `deletion_mode` is `disabled`.",
     handler: |verbs| on(verbs, list),
 };

@@ -3,7 +3,8 @@
 use sandur_base::Id;
 use sandur_model::{DeletionMode, TenantId};
 
-use crate::http::app::{App, DeleteShown, Deletes};
+use crate::http::app::App;
+use crate::http::delete_requests::{DeleteShown, Deletes};
 use crate::http::failure::Failure;
 use crate::http::params::rfc3339;
 use axum::http::StatusCode;
@@ -14,6 +15,9 @@ const NOT_AVAILABLE: &str = "deletion is not available for this tenant\n";
 
 /// The delete requests of the engine, if the tenant may use them.
 pub fn of(app: &App, tenant: &TenantId) -> Result<Arc<dyn Deletes>, Failure> {
+    if tenant.is_several() {
+        return Err(Failure::invalid("multiple org IDs present\n"));
+    }
     let allowed = app.limits(tenant).deletion_mode != DeletionMode::Disabled;
     let deletes = app.intake.deletes().filter(|_| allowed);
     deletes.ok_or_else(|| Failure::invalid(NOT_AVAILABLE).with_status(StatusCode::FORBIDDEN))
@@ -42,7 +46,8 @@ pub fn status(shown: &DeleteShown) -> String {
 pub fn find(all: Vec<DeleteShown>, id: Option<&str>) -> Result<DeleteShown, Failure> {
     let id: Option<Id> = id.and_then(|id| id.parse().ok());
     let found = all.into_iter().find(|shown| Some(shown.id) == id);
-    let missing = Failure::new(sandur_base::ErrorKind::NotFound, "could not find delete request with given id\n");
+    let missing =
+        Failure::new(sandur_base::ErrorKind::NotFound, "could not find delete request with given id\n");
     found.ok_or(missing)
 }
 

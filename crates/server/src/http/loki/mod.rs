@@ -2,6 +2,11 @@
 //!
 //! Shapes, statuses and texts are those of Loki 3.7, checked against its answers.
 
+pub mod cache_generation;
+pub mod delete_cancel;
+pub mod delete_create;
+pub mod delete_list;
+mod deletes;
 pub mod detected_field_values;
 pub mod detected_fields;
 pub mod detected_labels;
