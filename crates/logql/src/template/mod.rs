@@ -51,6 +51,8 @@ impl Template {
     fn add_fields(&self, out: &mut Vec<String>) -> bool {
         // A block may get the labels as its `.`; its fields are then labels.
         let lists = std::iter::once(&self.nodes).chain(self.blocks.values());
-        lists.fold(true, |named, nodes| parse::fields(nodes, out) && named)
+        let mut named = true;
+        lists.for_each(|nodes| named &= parse::fields(nodes, out));
+        named
     }
 }

@@ -81,7 +81,9 @@ pub enum Operand {
 /// Adds the names of the labels that the nodes look at; false when they may look at any.
 pub fn fields(nodes: &[Node], out: &mut Vec<String>) -> bool {
     // Nothing is left out after the first that may look at any: the others have to be known all the same.
-    nodes.iter().fold(true, |all, node| node_fields(node, out) && all)
+    let mut named = true;
+    nodes.iter().for_each(|node| named &= node_fields(node, out));
+    named
 }
 
 fn node_fields(node: &Node, out: &mut Vec<String>) -> bool {
@@ -98,7 +100,9 @@ fn node_fields(node: &Node, out: &mut Vec<String>) -> bool {
 
 fn pipeline_fields(pipeline: &Pipeline, out: &mut Vec<String>) -> bool {
     let operands = pipeline.commands.iter().flat_map(|c| &c.operands);
-    operands.fold(true, |all, operand| operand_fields(operand, out) && all)
+    let mut named = true;
+    operands.for_each(|operand| named &= operand_fields(operand, out));
+    named
 }
 
 fn operand_fields(operand: &Operand, out: &mut Vec<String>) -> bool {
