@@ -123,11 +123,11 @@ impl Snapshot {
             Edit::CancelDelete { tenant, id, .. } if self.delete(tenant, *id).is_some() => {
                 self.change(tenant, |of| drop(of.requests.remove(id)));
             }
-            Edit::FinishDelete { tenant, id, at_ms } => {
-                if self.delete(tenant, *id).is_some_and(DeleteRecord::is_open) {
-                    self.set_progress(tenant, *id, DeleteProgress::Processed { at_ms: *at_ms });
-                    self.change(tenant, forget_oldest);
-                }
+            Edit::FinishDelete { tenant, id, at_ms }
+                if self.delete(tenant, *id).is_some_and(DeleteRecord::is_open) =>
+            {
+                self.set_progress(tenant, *id, DeleteProgress::Processed { at_ms: *at_ms });
+                self.change(tenant, forget_oldest);
             }
             Edit::BlocksClean { ids, through } => {
                 for id in ids {

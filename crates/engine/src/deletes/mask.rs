@@ -192,12 +192,12 @@ mod tests {
     fn parts_lie_between_hidden_rows() {
         let parts = |hidden: &[u32]| {
             let mut parts = Vec::new();
-            visible_parts(2..8, &hidden.iter().copied().collect(), |part| parts.push(part));
+            visible_parts(2..8, &hidden.iter().copied().collect(), |part| parts.push((part.start, part.end)));
             parts
         };
-        assert_eq!(parts(&[]), [2..8]);
-        assert_eq!(parts(&[1, 2, 7, 8]), [3..7]);
-        assert_eq!(parts(&[4, 5]), [2..4, 6..8]);
+        assert_eq!(parts(&[]), [(2, 8)]);
+        assert_eq!(parts(&[1, 2, 7, 8]), [(3, 7)]);
+        assert_eq!(parts(&[4, 5]), [(2, 4), (6, 8)]);
         assert_eq!(parts(&[2, 3, 4, 5, 6, 7]), []);
     }
 }
