@@ -3,7 +3,7 @@
 //!
 //! Method: the real binary. What queries over the log answer is compared with what the raw lines say.
 
-#![allow(clippy::unwrap_used)] // a test: a panic is its failure
+#![allow(clippy::disallowed_methods, clippy::unwrap_used)] // process tests: real time
 
 mod process;
 
