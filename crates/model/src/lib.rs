@@ -2,7 +2,8 @@
 //! batches of log entries, and pages of log rows.
 //!
 //! **What it is.** The types that crates exchange. [`LogBatch`] is what a decoder hands to the
-//! engine; [`LogPage`] is what the engine hands to a query. Everything is parsed once at the edge
+//! engine; [`LogPage`] is what the engine hands to a query, and [`LineAutomaton`] what a query hands back to
+//! have lines tested. Everything is parsed once at the edge
 //! and trusted inside: a [`TenantId`] is valid, a [`Labels`] is sorted and unique.
 //!
 //! **What it is not.** No I/O, no async, no wire format, no policy.
@@ -11,6 +12,7 @@
 //! A [`StreamId`] is a pure function of the labels and never changes between versions: it is on
 //! disk. Entries of a [`LogBatch`] point into its arena and nowhere else.
 
+mod automaton;
 mod batch;
 mod labels;
 mod level;
@@ -20,6 +22,7 @@ mod page;
 mod tenant;
 mod time;
 
+pub use automaton::{AutomatonError, AutomatonParts, AutomatonState, LineAutomaton};
 pub use batch::{Arena, ArenaCodec, Entry, LogBatch, Span, StreamEntries};
 pub use labels::{Labels, LabelsError, StreamId};
 pub use level::Level;

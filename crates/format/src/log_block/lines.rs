@@ -89,7 +89,7 @@ pub(crate) fn get_lines(
     };
     let at = reader.position();
     if codec == SHAPES {
-        let column = shapes::decode(&bytes[at..], timestamps, length)?;
+        let column = shapes::decode(&bytes.slice(at..), timestamps, length)?;
         return if column.ends.len() == rows {
             Ok(column)
         } else {

@@ -50,6 +50,27 @@ const CLASS: [u8; 256] = {
     class
 };
 
+/// How an atom is written.
+pub(super) enum AtomForm {
+    Number,
+    Address,
+    Uuid,
+    /// So many hexadecimal digits.
+    LowerHex(usize),
+    UpperHex(usize),
+}
+
+/// The form of the atoms of a code.
+pub(super) fn form_of(code: u8) -> AtomForm {
+    match (code, hex_of(code)) {
+        (NUMBER, _) => AtomForm::Number,
+        (ADDRESS, _) => AtomForm::Address,
+        (_, Some((len, Case::Lower))) => AtomForm::LowerHex(len),
+        (_, Some((len, Case::Upper))) => AtomForm::UpperHex(len),
+        _ => AtomForm::Uuid,
+    }
+}
+
 /// Length and case of a hexadecimal atom.
 fn hex_of(code: u8) -> Option<(usize, Case)> {
     match code {

@@ -226,8 +226,8 @@ mod tests {
         put_numbers(numbers, &mut ColumnScratch::default(), &mut sink);
         let mut bytes = Vec::new();
         sink.finish(&mut bytes);
-        let mut streams = super::super::source::Streams::read(&bytes, 1 << 20).unwrap();
-        let (mut source, _) = streams.source();
+        let streams = super::super::source::Streams::read(&bytes.clone().into(), 1 << 20).unwrap();
+        let mut source = streams.source(&([0; 5]..streams.end(0)));
         assert_eq!(source.directory.u8().unwrap(), 0, "no pools");
         let mut out = vec![7];
         get_numbers(numbers.len(), &mut source, &mut out).unwrap();

@@ -16,8 +16,9 @@
 //! **Life of a page.** [`encode`]: `clock` learns from a sample which timestamp layouts occur; `split`
 //! cuts each line, with the byte classes of `classes` and `window`; `table` finds its shape; `pools` sorts
 //! the tokens; `tokens`, `atoms`, `repeats` and `column` store each pool into the streams of `sink`.
-//! [`decode`]: `source` reads the streams, `values` makes the text of every token in one arena, and
-//! `decode` copies constant text and tokens into the lines.
+//! [`ShapedLines`]: `source` reads the streams, `opened` finds the pools in them, `values` makes the text of
+//! tokens in one arena, and `decode` copies constant text and tokens into the lines. A test of lines runs
+//! over the pieces instead (`search`, with the sets of states of `image`).
 //!
 //! **Invariants.** Decoding gives exactly the bytes and line ends that were encoded, given the same
 //! timestamps. The same lines give the same bytes on every machine. Every length that is read is checked
@@ -31,10 +32,15 @@ mod clock;
 mod column;
 mod decode;
 mod encode;
+mod image;
 mod layout;
 mod numbers;
+mod opened;
 mod pools;
 mod repeats;
+mod search;
+#[cfg(test)]
+mod search_tests;
 mod sink;
 mod source;
 mod split;
@@ -48,6 +54,7 @@ mod words;
 
 pub use decode::decode;
 pub use encode::{ShapeScratch, encode};
+pub use opened::ShapedLines;
 
 /// Version of the format, its first byte.
 const VERSION: u8 = 1;

@@ -1,5 +1,9 @@
 //! The streams of an encoded column, while they are read.
 
+use std::ops::Range;
+
+use bytes::Bytes;
+
 use crate::codec::compress::get_zstd;
 use crate::codec::reader::Reader;
 use crate::error::Error;
@@ -8,13 +12,16 @@ use super::PART;
 use super::sink::{PLANE_CONSTANT, PLANE_FRAME, PLANE_SMALL, PLANE_STORED};
 
 /// The streams; those that were compressed as a whole are decompressed.
-pub(super) struct Streams<'a> {
+pub(super) struct Streams {
     directory: Vec<u8>,
     text: Vec<u8>,
     small: Vec<u8>,
-    bits: &'a [u8],
-    planes: &'a [u8],
+    bits: Bytes,
+    planes: Bytes,
 }
+
+/// A position in every stream: directory, text, bits, small planes, planes.
+pub(super) type Place = [usize; 5];
 
 /// Cursors over the streams but the text.
 pub(super) struct Source<'a> {
@@ -24,9 +31,9 @@ pub(super) struct Source<'a> {
     planes: Reader<'a>,
 }
 
-impl<'a> Streams<'a> {
+impl Streams {
     /// Reads the streams; none that is compressed has more than `limit` bytes.
-    pub(super) fn read(bytes: &'a [u8], limit: usize) -> Result<Self, Error> {
+    pub(super) fn read(bytes: &Bytes, limit: usize) -> Result<Self, Error> {
         let mut reader = Reader::new(PART, 0, bytes);
         let mut unpack = || {
             let len = reader.count("bytes of a stream", limit)?;
@@ -36,19 +43,29 @@ impl<'a> Streams<'a> {
         let (directory, text, small) = (unpack()?, unpack()?, unpack()?);
         let (bits, planes) = (reader.blob()?, reader.blob()?);
         reader.finish()?;
-        Ok(Self { directory, text, small, bits, planes })
+        Ok(Self { directory, text, small, bits: bytes.slice_ref(bits), planes: bytes.slice_ref(planes) })
     }
 
-    /// The cursors, and the text, which is taken out.
-    pub(super) fn source(&mut self) -> (Source<'_>, Vec<u8>) {
-        let text = std::mem::take(&mut self.text);
-        let source = Source {
-            directory: Reader::new("directory of line shapes", 0, &self.directory),
-            bits: Reader::new("packed numbers of line shapes", 0, self.bits),
-            small: Reader::new("short planes of line shapes", 0, &self.small),
-            planes: Reader::new("planes of line shapes", 0, self.planes),
-        };
-        (source, text)
+    /// Takes the text out.
+    pub(super) fn take_text(&mut self) -> Vec<u8> {
+        std::mem::take(&mut self.text)
+    }
+
+    /// Where the streams end, when the text has so many bytes.
+    pub(super) fn end(&self, text: usize) -> Place {
+        [self.directory.len(), text, self.bits.len(), self.small.len(), self.planes.len()]
+    }
+
+    /// Cursors over a part of the streams, which must lie inside.
+    pub(super) fn source(&self, part: &Range<Place>) -> Source<'_> {
+        let of = |stream: usize| part.start[stream]..part.end[stream];
+        let base = |stream: usize| part.start[stream] as u64;
+        Source {
+            directory: Reader::new("directory of line shapes", base(0), &self.directory[of(0)]),
+            bits: Reader::new("packed numbers of line shapes", base(2), &self.bits[of(2)]),
+            small: Reader::new("short planes of line shapes", base(3), &self.small[of(3)]),
+            planes: Reader::new("planes of line shapes", base(4), &self.planes[of(4)]),
+        }
     }
 }
 
@@ -94,6 +111,15 @@ impl<'a> Source<'a> {
         [&self.directory, &self.bits, &self.small, &self.planes].map(Reader::position)
     }
 
+    /// Goes past the description of a plane that has bytes, without reading it.
+    pub(super) fn skip_plane(&mut self) -> Result<(), Error> {
+        match self.directory.u8()? {
+            PLANE_CONSTANT => self.directory.u8().map(|_| ()),
+            PLANE_FRAME => self.directory.varint().map(|_| ()),
+            _ => Ok(()),
+        }
+    }
+
     /// Fails when anything is left over.
     pub(super) fn finish(self) -> Result<(), Error> {
         self.directory.finish()?;
@@ -111,7 +137,7 @@ pub(super) mod tests {
 
     /// An encoded page with one byte of its compressed streams, taken one after another, changed.
     pub(in super::super) fn with_changed_stream(page: &[u8], limit: usize, at: usize, change: u8) -> Vec<u8> {
-        let mut streams = Streams::read(&page[1..], limit).unwrap();
+        let mut streams = Streams::read(&Bytes::copy_from_slice(&page[1..]), limit).unwrap();
         let mut at = at % (streams.directory.len() + streams.text.len() + streams.small.len());
         let mut out = page[..1].to_vec();
         for stream in [&mut streams.directory, &mut streams.text, &mut streams.small] {
@@ -127,7 +153,7 @@ pub(super) mod tests {
         }
         for stream in [streams.bits, streams.planes] {
             put_varint(&mut out, stream.len() as u64);
-            out.extend_from_slice(stream);
+            out.extend_from_slice(&stream);
         }
         out
     }

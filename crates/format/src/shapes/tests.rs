@@ -10,14 +10,14 @@ use super::*;
 const NOON: i64 = 1_795_176_003_004_050_607; // 2026-11-20T12:00:03.004050607Z
 
 /// Lines with their separators, ends and timestamps.
-struct Rows {
-    text: Vec<u8>,
-    ends: Vec<u32>,
-    timestamps: Vec<i64>,
+pub(super) struct Rows {
+    pub(super) text: Vec<u8>,
+    pub(super) ends: Vec<u32>,
+    pub(super) timestamps: Vec<i64>,
 }
 
 impl Rows {
-    fn new(lines: impl IntoIterator<Item = (i64, Vec<u8>)>) -> Self {
+    pub(super) fn new(lines: impl IntoIterator<Item = (i64, Vec<u8>)>) -> Self {
         let mut rows = Self { text: Vec::new(), ends: Vec::new(), timestamps: Vec::new() };
         for (timestamp, line) in lines {
             rows.text.extend_from_slice(&line);
@@ -37,13 +37,23 @@ impl Rows {
     }
 
     /// The encoded lines, after they came back.
-    fn encoded(&self) -> Option<Vec<u8>> {
+    pub(super) fn encoded(&self) -> Option<Vec<u8>> {
         let bytes = self.encoded_with(&mut ShapeScratch::default())?;
-        let decoded = decode(&bytes, &self.timestamps, self.text.len()).unwrap();
+        let decoded = read(&bytes, &self.timestamps, self.text.len()).unwrap();
         assert!(decoded.bytes == self.text, "the lines changed");
         assert_eq!(decoded.ends, self.ends);
         Some(bytes)
     }
+}
+
+/// The line of a row.
+pub(super) fn line_of(rows: &Rows, row: usize) -> &[u8] {
+    let start = if row == 0 { 0 } else { rows.ends[row - 1] as usize + 1 };
+    &rows.text[start..rows.ends[row] as usize]
+}
+
+fn read(bytes: &[u8], timestamps: &[i64], raw_len: usize) -> Result<sandur_model::LineColumn, crate::Error> {
+    decode(&bytes::Bytes::copy_from_slice(bytes), timestamps, raw_len)
 }
 
 /// Numbers that look random and are the same on every machine.
@@ -110,7 +120,7 @@ fn line(kind: u64, n: u64, timestamp: i64) -> String {
     }
 }
 
-fn service(kinds: &[u64], rows: u64) -> Rows {
+pub(super) fn service(kinds: &[u64], rows: u64) -> Rows {
     Rows::new((0..rows).map(|n| {
         let timestamp = NOON + n as i64 * 1_234_567_891;
         (timestamp, line(kinds[mixed(n) as usize % kinds.len()], n, timestamp).into_bytes())
@@ -207,16 +217,21 @@ fn version_1_fixture_is_written_and_read_the_same() {
     let digits: Vec<u8> = hex.bytes().filter(|b| !b.is_ascii_whitespace()).collect();
     let text = |pair: &[u8]| u8::from_str_radix(std::str::from_utf8(pair).unwrap(), 16).unwrap();
     let fixture: Vec<u8> = digits.chunks(2).map(text).collect();
-    let decoded = decode(&fixture, &rows.timestamps, rows.text.len()).unwrap();
+    let decoded = read(&fixture, &rows.timestamps, rows.text.len()).unwrap();
     assert!(decoded.bytes == rows.text && decoded.ends == rows.ends);
     assert!(rows.encoded().unwrap() == fixture, "the encoder's output changed: is that intended?");
 }
 
 /// Decodes damaged bytes: an error, or as many bytes as asked for.
 fn survives(bytes: &[u8], rows: &Rows) {
-    if let Ok(column) = decode(bytes, &rows.timestamps, rows.text.len()) {
+    if let Ok(column) = read(bytes, &rows.timestamps, rows.text.len()) {
         assert_eq!(column.bytes.len(), rows.text.len());
         assert_eq!(column.ends.len(), rows.timestamps.len());
+    }
+    let bytes = bytes::Bytes::copy_from_slice(bytes);
+    if let Ok(mut lines) = ShapedLines::open(&bytes, rows.timestamps.len(), rows.text.len()) {
+        let wanted: Vec<bool> = (0..rows.timestamps.len()).map(|row| row % 7 == 0).collect();
+        let _ = lines.lines_of(&rows.timestamps, &wanted);
     }
 }
 
@@ -225,20 +240,20 @@ fn every_damaged_byte_is_survived() {
     let rows = service(&[0, 1, 2, 3, 4], 120);
     let bytes = rows.encoded().unwrap();
     for at in 0..bytes.len() {
-        assert!(decode(&bytes[..at], &rows.timestamps, rows.text.len()).is_err(), "cut at {at}");
+        assert!(read(&bytes[..at], &rows.timestamps, rows.text.len()).is_err(), "cut at {at}");
         for change in [1, 0x80, 0xff] {
             let mut damaged = bytes.clone();
             damaged[at] ^= change;
             survives(&damaged, &rows);
         }
     }
-    assert!(decode(&[&bytes[..], &[0]].concat(), &rows.timestamps, rows.text.len()).is_err());
-    assert!(decode(&bytes, &rows.timestamps[1..], rows.text.len()).is_err());
-    assert!(decode(&bytes, &rows.timestamps, rows.text.len() - 1).is_err());
-    assert!(decode(&bytes, &rows.timestamps, usize::MAX).is_err());
+    assert!(read(&[&bytes[..], &[0]].concat(), &rows.timestamps, rows.text.len()).is_err());
+    assert!(read(&bytes, &rows.timestamps[1..], rows.text.len()).is_err());
+    assert!(read(&bytes, &rows.timestamps, rows.text.len() - 1).is_err());
+    assert!(read(&bytes, &rows.timestamps, usize::MAX).is_err());
     let newer = [&[VERSION + 1], &bytes[1..]].concat();
     assert!(matches!(
-        decode(&newer, &rows.timestamps, rows.text.len()),
+        read(&newer, &rows.timestamps, rows.text.len()),
         Err(crate::Error::Version { found: 2, .. })
     ));
 }

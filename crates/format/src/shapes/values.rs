@@ -1,5 +1,7 @@
 //! Reads pools: the text of every token, and where in it each row's tokens stand.
 
+use std::ops::Range;
+
 use crate::codec::reader::Reader;
 use crate::error::Error;
 
@@ -20,9 +22,10 @@ pub(super) const SLACK: usize = 32;
 /// The text stream, and after it the texts that are made from atoms.
 pub(super) struct Arena {
     bytes: Vec<u8>,
-    /// End of the text stream, and what of it was used.
+    /// End of the text stream, what of it was used, and how far it may be used now.
     text_len: usize,
     text_at: usize,
+    text_end: usize,
     /// End of the texts so far, and how far they may go.
     at: usize,
     limit: usize,
@@ -44,13 +47,20 @@ impl Arena {
     /// The text stream, and room for the texts of `raw_len` bytes of lines.
     pub(super) fn new(text: Vec<u8>, raw_len: usize) -> Self {
         let text_len = text.len();
-        Self { bytes: text, text_len, text_at: 0, at: text_len, limit: text_len + raw_len }
+        Self {
+            bytes: text,
+            text_len,
+            text_at: 0,
+            text_end: text_len,
+            at: text_len,
+            limit: text_len + raw_len,
+        }
     }
 
     /// The next `len` bytes of the text stream: where they start.
     pub(super) fn take_text(&mut self, len: usize) -> Result<usize, Error> {
         let at = self.text_at;
-        if len > self.text_len - at {
+        if len > self.text_end - at {
             return Err(malformed("the text ends early"));
         }
         self.text_at += len;
@@ -64,16 +74,29 @@ impl Arena {
 
     /// Bytes of the text stream that are left.
     pub(super) fn text_left(&self) -> usize {
-        self.text_len - self.text_at
+        self.text_end - self.text_at
     }
 
-    /// All texts, and [`SLACK`] bytes.
-    pub(super) fn finish(mut self) -> Result<Vec<u8>, Error> {
-        if self.text_left() > 0 {
-            return Err(malformed("text is left over"));
+    /// Goes to a part of the text stream, beyond which nothing is read.
+    pub(super) fn enter(&mut self, part: Range<usize>) {
+        (self.text_at, self.text_end) = (part.start, part.end);
+    }
+
+    /// A part of the text stream.
+    pub(super) fn text(&self, part: Range<usize>) -> &[u8] {
+        &self.bytes[part]
+    }
+
+    /// All texts so far.
+    pub(super) fn texts(&self) -> &[u8] {
+        &self.bytes
+    }
+
+    /// Appends [`SLACK`] bytes, if they are not there.
+    pub(super) fn pad(&mut self) {
+        if self.bytes.len() < self.at + SLACK {
+            self.bytes.resize(self.at + SLACK, 0);
         }
-        self.bytes.resize(self.at + SLACK, 0);
-        Ok(self.bytes)
     }
 
     /// Makes room for `len` more bytes.
@@ -148,7 +171,7 @@ impl Arena {
     }
 
     fn read_text(&mut self, len: usize, cells: &mut Vec<u64>) -> Result<(), Error> {
-        let text = &self.bytes[self.text_at..self.text_len];
+        let text = &self.bytes[self.text_at..self.text_end];
         let mut start = 0;
         for end in memchr::memchr_iter(b'\n', text).take(len) {
             cells.push(cell(self.text_at + start, end - start));
@@ -206,9 +229,9 @@ fn malformed(what: &'static str) -> Error {
 }
 
 /// Constant text of a pattern, and the column of the atom that follows it.
-struct Part {
-    text_at: usize,
-    text_len: usize,
+pub(super) struct Part {
+    pub(super) text_at: usize,
+    pub(super) text_len: usize,
     /// [`NO_COLUMN`] at the end of a pattern.
     column: usize,
 }
@@ -216,7 +239,7 @@ struct Part {
 const NO_COLUMN: usize = usize::MAX;
 
 /// The patterns of a pool.
-struct Patterns {
+pub(super) struct Patterns {
     parts: Vec<Part>,
     /// First part of each pattern, and the one after its last.
     ranges: Vec<(usize, usize)>,
@@ -227,7 +250,7 @@ struct Patterns {
 }
 
 impl Patterns {
-    fn read(source: &mut Source<'_>, arena: &mut Arena) -> Result<Self, Error> {
+    pub(super) fn read(source: &mut Source<'_>, arena: &mut Arena) -> Result<Self, Error> {
         let directory = &mut source.directory;
         let count = directory.count("patterns of a pool", MAX_PATTERNS)?;
         let (mut parts, mut ranges, mut longest) = (Vec::new(), Vec::new(), Vec::new());
@@ -252,6 +275,16 @@ impl Patterns {
             return Err(directory.malformed("an atom is in no column or of no kind"));
         }
         Ok(Self { parts, ranges, longest, codes })
+    }
+
+    /// The parts of each pattern.
+    pub(super) fn all(&self) -> impl Iterator<Item = &[Part]> {
+        self.ranges.iter().map(|&(from, to)| &self.parts[from..to])
+    }
+
+    /// The code of the atom that follows a part; `None` at the end of a pattern.
+    pub(super) fn code_after(&self, part: &Part) -> Option<u8> {
+        self.codes.get(part.column).copied()
     }
 
     /// How many atoms each column has when the tokens have these patterns; `None` when a pattern is not

@@ -1,0 +1,332 @@
+//! Runs a test of lines over pieces instead of lines.
+//!
+//! **How.** A shape is judged once for all its rows. The automaton runs over its constant text; at a slot the
+//! state becomes the set of states that some token may lead to ([`super::image`]). Mostly the constant text
+//! behind the slot brings all of them back to one state: then the token does not matter. What remains are
+//! *stretches* of slots and text in which a token may decide. A shape without stretches passes or fails as
+//! a whole; for rows of the others the automaton runs over their tokens in the stretches, and only pools that
+//! stand in some stretch are read at all.
+//!
+//! **Why that is exact.** The set after a piece holds the state of every row after it, by induction: the set
+//! before does, an image holds the successors of all tokens, and text maps states one by one. So (1) where
+//! the set has one state, every row that is undecided is in it, and a stretch may begin there with this
+//! state; (2) outside of stretches no row becomes decided: a stretch is left out only when no state of its
+//! sets was [`LineAutomaton::PASSES`] or [`LineAutomaton::FAILS`]. Inside of stretches the automaton reads
+//! exactly the bytes of the line.
+
+use std::collections::HashMap;
+
+use foldhash::fast::FixedState;
+use sandur_model::{AutomatonState, LineAutomaton};
+
+use crate::error::Error;
+
+use super::clock::MAX_CLOCKS;
+use super::decode::instant_of;
+use super::image::{MAX_STATES, States, Tokens, run};
+use super::opened::{LINE_END, ShapedLines, malformed};
+use super::values::span;
+
+/// Sets with more states are not followed further: the rest of the line is looked at.
+const FOLLOWED_STATES: u32 = 32;
+
+/// What is known of the rows of a shape.
+enum Verdict {
+    /// The shape has no row that matters.
+    Unused,
+    /// All pass, or all fail.
+    Same(bool),
+    /// It depends on tokens.
+    Look(Program),
+}
+
+/// How to tell whether a row passes.
+struct Program {
+    stretches: Vec<Stretch>,
+    /// Whether rows that no stretch decides pass; `None` when the state after the last stretch says that.
+    otherwise: Option<bool>,
+    /// There are no such rows.
+    decides_all: bool,
+}
+
+/// Slots and text behind each, in which tokens may decide.
+struct Stretch {
+    /// The state before it.
+    enter: AutomatonState,
+    /// The part whose slot comes first, and the part whose text comes last.
+    from: usize,
+    to: usize,
+    may_pass: bool,
+    may_fail: bool,
+}
+
+/// Judges shapes.
+struct Judge<'a> {
+    automaton: &'a LineAutomaton,
+    lines: &'a mut ShapedLines,
+    tokens: Vec<Option<Tokens>>,
+    images: HashMap<(u32, AutomatonState), Option<States>, FixedState>,
+}
+
+impl ShapedLines {
+    /// Clears the rows of `alive` whose lines fail the test; with `negated`, those that pass it. The rows have
+    /// these timestamps. False when the test is too large to run over pieces; then nothing changes.
+    pub fn retain(
+        &mut self,
+        test: &LineAutomaton,
+        negated: bool,
+        timestamps: &[i64],
+        alive: &mut [bool],
+    ) -> Result<bool, Error> {
+        if test.states() > MAX_STATES || alive.len() != self.rows.len() {
+            return Ok(false);
+        }
+        let verdicts = self.judge(test, alive)?;
+        let looked = verdicts.iter().any(|verdict| matches!(verdict, Verdict::Look(_)));
+        if looked {
+            self.look(test, negated, timestamps, (&verdicts, alive))?;
+            return Ok(true);
+        }
+        let passes = |verdict: &Verdict| matches!(verdict, Verdict::Same(passes) if *passes != negated);
+        let kept: Vec<bool> = verdicts.iter().map(passes).collect();
+        for (alive, &shape) in alive.iter_mut().zip(&self.rows) {
+            *alive &= kept[usize::from(shape)];
+        }
+        Ok(true)
+    }
+
+    fn judge(&mut self, test: &LineAutomaton, alive: &[bool]) -> Result<Vec<Verdict>, Error> {
+        let mut used = vec![false; self.shapes.starts.len()];
+        for (&shape, &alive) in self.rows.iter().zip(alive) {
+            used[usize::from(shape)] |= alive;
+        }
+        let tokens = (0..self.fields()).map(|_| None).collect();
+        let mut judge = Judge { automaton: test, lines: self, tokens, images: HashMap::default() };
+        let verdict = |(shape, used)| if used { judge.shape(shape) } else { Ok(Verdict::Unused) };
+        used.into_iter().enumerate().map(verdict).collect()
+    }
+
+    /// Looks at the rows that are alive.
+    fn look(
+        &mut self,
+        test: &LineAutomaton,
+        negated: bool,
+        timestamps: &[i64],
+        (verdicts, alive): (&[Verdict], &mut [bool]),
+    ) -> Result<(), Error> {
+        let mut wanted = vec![false; self.fields()];
+        for verdict in verdicts {
+            let Verdict::Look(program) = verdict else { continue };
+            let slots = program.stretches.iter().flat_map(|stretch| stretch.from..stretch.to);
+            slots.for_each(|part| wanted[self.shapes.parts[part].then as usize] = true);
+        }
+        for field in (0..wanted.len()).filter(|&field| wanted[field]) {
+            self.read_field(field)?;
+        }
+        let order = SlotOrder::new(self, &wanted);
+        let mut cursors: Vec<usize> =
+            (0..self.fields()).map(|field| self.cells_at(field).unwrap_or(0)).collect();
+        for (row, &timestamp) in timestamps.iter().enumerate().take(alive.len()) {
+            let shape = usize::from(self.rows[row]);
+            if alive[row] {
+                let passes = match &verdicts[shape] {
+                    Verdict::Unused => negated,
+                    Verdict::Same(passes) => *passes,
+                    Verdict::Look(program) => self.passes(test, program, timestamp, (&order, &cursors))?,
+                };
+                alive[row] = passes != negated;
+            }
+            for &(field, slots) in order.advances(shape) {
+                cursors[field as usize] += slots as usize;
+            }
+        }
+        Ok(())
+    }
+
+    fn passes(
+        &mut self,
+        test: &LineAutomaton,
+        program: &Program,
+        timestamp: i64,
+        (order, cursors): (&SlotOrder, &[usize]),
+    ) -> Result<bool, Error> {
+        let mut state = test.start();
+        for stretch in &program.stretches {
+            state = stretch.enter;
+            for part in stretch.from..stretch.to {
+                let field = self.shapes.parts[part].then as usize;
+                let cell = self.cells[cursors[field] + order.number[part] as usize];
+                state = if field >= MAX_CLOCKS {
+                    let (at, len) = span(cell);
+                    test.run(state, &self.arena.texts()[at..at + len])
+                } else {
+                    let writer = &mut self.writers[field];
+                    let len = writer.len();
+                    let instant = instant_of(cell, timestamp, writer);
+                    let instant = instant.ok_or(malformed("a timestamp is out of range"))?;
+                    test.run(state, &writer.write(instant)[..len])
+                };
+                if state <= LineAutomaton::FAILS {
+                    break;
+                }
+                let text = &self.shapes.parts[part + 1];
+                let (at, len) = (text.text_at as usize, text.text_len as usize);
+                state = run(test, state, &self.arena.texts()[at..at + len]);
+            }
+            if state <= LineAutomaton::FAILS {
+                return Ok(state == LineAutomaton::PASSES);
+            }
+        }
+        Ok(program.otherwise.unwrap_or_else(|| test.passes_at_end(state)))
+    }
+}
+
+impl Judge<'_> {
+    fn shape(&mut self, shape: usize) -> Result<Verdict, Error> {
+        let mut states = States::one(self.automaton.start());
+        let (mut stretches, mut open) = (Vec::new(), None::<Stretch>);
+        let mut at = self.lines.shapes.starts[shape] as usize;
+        let (otherwise, decides_all) = loop {
+            let part = self.lines.shapes.parts[at];
+            let text = part.text_at as usize..(part.text_at + part.text_len) as usize;
+            states = states.map(|state| run(self.automaton, state, self.lines.arena.text(text.clone())));
+            match &mut open {
+                Some(stretch) => {
+                    stretch.to = at;
+                    stretch.note(&mut states);
+                    if states.len() <= 1 && stretch.decides() {
+                        stretches.extend(open.take());
+                    } else if states.len() <= 1 {
+                        open = None;
+                    }
+                    if states.len() == 0 {
+                        break (None, true);
+                    }
+                }
+                None if states.single().is_some_and(|state| state <= LineAutomaton::FAILS) => {
+                    break (Some(states.single() == Some(LineAutomaton::PASSES)), false);
+                }
+                None => {}
+            }
+            if part.then == LINE_END {
+                let mut ends = states.iter().map(|state| self.automaton.passes_at_end(state));
+                let first = ends.next().unwrap_or(false);
+                let same = ends.all(|passes| passes == first).then_some(first);
+                stretches.extend(open.filter(|stretch| same.is_none() || stretch.decides()));
+                break (same, false);
+            }
+            let enter = states.single().unwrap_or(LineAutomaton::FAILS);
+            let stretch =
+                open.get_or_insert(Stretch { enter, from: at, to: at, may_pass: false, may_fail: false });
+            match self.image(part.then, &states)? {
+                Some(image) => states = image,
+                None => {
+                    stretch.follow_to_the_end(&self.lines.shapes.parts);
+                    stretches.extend(open);
+                    break (None, false);
+                }
+            }
+            stretch.note(&mut states);
+            at += 1;
+        };
+        Ok(verdict(Program { stretches, otherwise, decides_all }))
+    }
+
+    /// The states after a token of a field; `None` when they are too many or unknown.
+    fn image(&mut self, field: u32, states: &States) -> Result<Option<States>, Error> {
+        if states.len() > FOLLOWED_STATES {
+            return Ok(None);
+        }
+        let mut all = States::default();
+        for state in states.iter() {
+            let image = match self.images.get(&(field, state)) {
+                Some(known) => *known,
+                None => {
+                    let tokens = match &mut self.tokens[field as usize] {
+                        Some(tokens) => tokens,
+                        unread => unread.insert(Tokens::of(self.lines, field as usize)?),
+                    };
+                    let image = tokens.image(self.automaton, self.lines, state);
+                    self.images.insert((field, state), image);
+                    image
+                }
+            };
+            match image {
+                Some(image) => all.add(&image),
+                None => return Ok(None),
+            }
+        }
+        Ok(Some(all))
+    }
+}
+
+impl Stretch {
+    /// Takes decided states out of the set and remembers which they were.
+    fn note(&mut self, states: &mut States) {
+        self.may_pass |= states.holds(LineAutomaton::PASSES);
+        self.may_fail |= states.holds(LineAutomaton::FAILS);
+        states.take_decided();
+    }
+
+    fn decides(&self) -> bool {
+        self.may_pass || self.may_fail
+    }
+
+    fn follow_to_the_end(&mut self, parts: &[super::opened::Part]) {
+        let rest = parts[self.from..].iter().take_while(|part| part.then != LINE_END).count();
+        (self.to, self.may_pass, self.may_fail) = (self.from + rest, true, true);
+    }
+}
+
+/// The program, unless all its ways end alike.
+fn verdict(program: Program) -> Verdict {
+    let (mut may_pass, mut may_fail) = match program.otherwise {
+        Some(passes) => (passes, !passes),
+        None if program.decides_all => (false, false),
+        None => (true, true),
+    };
+    for stretch in &program.stretches {
+        may_pass |= stretch.may_pass;
+        may_fail |= stretch.may_fail;
+    }
+    if may_pass && may_fail { Verdict::Look(program) } else { Verdict::Same(may_pass) }
+}
+
+/// Which slot of its field in its row each slot is, and how many slots of each field a row has.
+struct SlotOrder {
+    /// By part.
+    number: Vec<u32>,
+    /// Field and slots, shapes one after another.
+    advances: Vec<(u32, u32)>,
+    /// Where those of each shape start, and where the last end.
+    starts: Vec<usize>,
+}
+
+impl SlotOrder {
+    /// For the wanted fields.
+    fn new(lines: &ShapedLines, wanted: &[bool]) -> Self {
+        let shapes = &lines.shapes;
+        let mut order = Self { number: vec![0; shapes.parts.len()], advances: Vec::new(), starts: vec![0] };
+        let mut slots = vec![0; wanted.len()];
+        for (shape, &first) in shapes.starts.iter().enumerate() {
+            let from = order.advances.len();
+            for (n, field) in shapes.slots(shape as u16).enumerate().filter(|(_, field)| wanted[*field]) {
+                if slots[field] == 0 {
+                    order.advances.push((field as u32, 0));
+                }
+                order.number[first as usize + n] = slots[field];
+                slots[field] += 1;
+            }
+            for (field, count) in &mut order.advances[from..] {
+                *count = std::mem::take(&mut slots[*field as usize]);
+            }
+            order.starts.push(order.advances.len());
+        }
+        order
+    }
+
+    #[inline(always)]
+    fn advances(&self, shape: usize) -> &[(u32, u32)] {
+        &self.advances[self.starts[shape]..self.starts[shape + 1]]
+    }
+}
