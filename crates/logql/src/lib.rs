@@ -32,6 +32,7 @@ mod go_regex;
 mod groups;
 mod kept_results;
 mod lexer;
+mod line_automaton;
 mod log_scan;
 mod matrix;
 mod names;

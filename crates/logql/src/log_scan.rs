@@ -4,6 +4,7 @@
 //! holds so far tells which rows, and which whole pages, can still matter. Lines are decoded only for pages
 //! with such rows.
 
+use std::ops::Range;
 use std::sync::atomic::{AtomicI64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -15,7 +16,7 @@ use sandur_query::{
     RankedRow, RowKey, ScanItem, SeenRows, Selection, Source, TopRows, Want, Work, execute,
 };
 
-use crate::pipeline::{Pipeline, Worker, is_suspect, passes, rows_between};
+use crate::pipeline::{Chosen, Pipeline, Worker, is_suspect, passes, rows_between};
 use crate::row::{ERROR, ERROR_DETAILS, Origin, Row, RunLabels};
 
 /// What is asked of a scan.
@@ -171,18 +172,41 @@ impl LogWork {
             return Ok(PageRows { rows: Vec::new(), _memory: memory });
         }
         QueryStats::add(&self.context.stats().lines_processed, inside as u64);
-        let lines = task.lines()?;
-        memory.grow((inside * size_of::<Candidate>()) as u64)?;
-        let mut candidates = Vec::with_capacity(if worker.filters_lines() { 0 } else { inside });
-        for (n, range) in ranges.into_iter().enumerate() {
-            let selected = worker.select(Some(&lines), range);
-            let candidate =
-                |&row: &u32| Candidate { timestamp: page.timestamps[row as usize], row, run: n as u32 };
-            candidates.extend(selected.iter().map(candidate));
-            worker.give_back(selected);
+        memory.grow(page.timestamps.len() as u64)?;
+        let chosen = worker.choose(task, &page, &ranges)?;
+        let candidates = self.candidates(&page, &chosen, ranges, &mut memory)?;
+        if candidates.is_empty() {
+            return Ok(PageRows { rows: Vec::new(), _memory: memory });
         }
-        self.order(&page, &mut candidates, worker.stages.is_empty());
+        let lines = match chosen {
+            Chosen { lines: Some(lines), .. } => lines,
+            Chosen { mut rows, lines: None } => {
+                rows.fill(false);
+                candidates.iter().for_each(|candidate| rows[candidate.row as usize] = true);
+                task.lines_of(&rows)?
+            }
+        };
         self.rows(worker, number, (&page, &lines), &candidates, memory)
+    }
+
+    /// The chosen rows, best first; when every candidate passes, only as many as can be answered.
+    fn candidates(
+        &self,
+        page: &LogPage,
+        chosen: &Chosen,
+        ranges: Vec<Range<u32>>,
+        memory: &mut Reservation,
+    ) -> Result<Vec<Candidate>, Error> {
+        let count = chosen.rows.iter().filter(|chosen| **chosen).count();
+        memory.grow((count * size_of::<Candidate>()) as u64)?;
+        let mut candidates = Vec::with_capacity(count);
+        for (run, range) in (0..).zip(ranges) {
+            let inside = range.filter(|&row| chosen.rows[row as usize]);
+            let timestamp = |row: u32| page.timestamps[row as usize];
+            candidates.extend(inside.map(|row| Candidate { timestamp: timestamp(row), row, run }));
+        }
+        self.order(page, &mut candidates);
+        Ok(candidates)
     }
 
     /// Timestamps that can still enter, both included.
@@ -195,8 +219,7 @@ impl LogWork {
         }
     }
 
-    /// Best first; when every candidate passes, only as many as can be answered.
-    fn order(&self, page: &LogPage, candidates: &mut Vec<Candidate>, all_pass: bool) {
+    fn order(&self, page: &LogPage, candidates: &mut Vec<Candidate>) {
         let direction = self.scan.direction;
         let compare = |a: &Candidate, b: &Candidate| {
             let by_time = match direction {
@@ -214,6 +237,7 @@ impl LogWork {
             by_time.then_with(by_stream).then_with(by_row)
         };
         let suspicious = page.runs.iter().any(|run| run.suspect.is_some());
+        let all_pass = self.scan.pipeline.stages.is_empty();
         if all_pass && !suspicious && candidates.len() > self.limit {
             candidates.select_nth_unstable_by(self.limit, compare);
             candidates.truncate(self.limit);

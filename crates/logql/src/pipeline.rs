@@ -1,13 +1,15 @@
 //! A log expression made ready to run: line filters pulled to the front, stages that do nothing left out,
 //! and what it needs of a page.
 
-use std::sync::Arc;
+use std::ops::Range;
+use std::sync::{Arc, OnceLock};
 
 use sandur_base::{MemoryBudget, Reservation};
-use sandur_model::{LineColumn, LogPage, Matcher, StreamRun};
-use sandur_query::{Error, Needles};
+use sandur_model::{LineAutomaton, LineColumn, LogPage, Matcher, StreamRun};
+use sandur_query::{Error, Needles, PageTask};
 
 use crate::ast::LogExpr;
+use crate::line_automaton;
 use crate::names::Names;
 use crate::needles;
 use crate::page_filter::PageFilter;
@@ -27,6 +29,8 @@ pub struct Pipeline {
     pub wanted: Option<Vec<String>>,
     /// When the query began, in nanoseconds since the epoch; `None`: templates take each row's own time.
     pub now_ns: Option<i64>,
+    /// Automata of the filters, made for the first worker.
+    automata: Arc<OnceLock<Vec<Option<LineAutomaton>>>>,
 }
 
 impl Pipeline {
@@ -48,7 +52,8 @@ impl Pipeline {
                 }
             }
         }
-        Self { matchers: log.matchers.clone(), filters, stages, wanted, now_ns: None }
+        let automata = Arc::default();
+        Self { matchers: log.matchers.clone(), filters, stages, wanted, now_ns: None, automata }
     }
 
     /// The same for a query that began at this time.
@@ -59,7 +64,12 @@ impl Pipeline {
 
     /// Whether lines are needed to tell what passes.
     pub fn reads_lines(&self) -> bool {
-        !self.filters.is_empty() || self.stages.iter().any(|s| s.effect().reads_line)
+        !self.filters.is_empty() || self.stages_read_lines()
+    }
+
+    /// Whether stages need the lines of what passed the line filters.
+    pub fn stages_read_lines(&self) -> bool {
+        self.stages.iter().any(|s| s.effect().reads_line)
     }
 
     /// Names of labels that stages look at, errors left out.
@@ -88,7 +98,18 @@ impl Pipeline {
         let filter = PageFilter::new(self.filters.iter().cloned());
         let mut scratch = Scratch::new(names);
         scratch.now_ns = self.now_ns;
-        Worker { filter, stages, wanted, scratch, rows: Vec::new(), names_memory: None }
+        let automata = Arc::clone(&self.automata);
+        automata.get_or_init(|| self.filters.iter().map(line_automaton::of_filter).collect());
+        Worker {
+            filter,
+            filters: self.filters.clone(),
+            automata,
+            stages,
+            wanted,
+            scratch,
+            rows: Vec::new(),
+            names_memory: None,
+        }
     }
 }
 
@@ -104,9 +125,19 @@ fn wanted_ids(list: &[String], names: &mut Names) -> Vec<u32> {
     ids
 }
 
+/// The rows of a page that pass the line filters.
+pub struct Chosen {
+    /// Per row of the page whether it does.
+    pub rows: Vec<bool>,
+    /// Lines, of these rows at least, if they had to be put together.
+    pub lines: Option<LineColumn>,
+}
+
 /// Stages and buffers of one worker.
 pub struct Worker {
     filter: PageFilter,
+    filters: Vec<LineFilter>,
+    automata: Arc<OnceLock<Vec<Option<LineAutomaton>>>>,
     /// What follows the line filters.
     pub stages: Vec<Box<dyn Stage>>,
     /// Labels that the query can use.
@@ -123,14 +154,75 @@ impl Worker {
         !self.filter.is_empty()
     }
 
+    /// Marks the rows of the ranges that pass the line filters. The lines of a page that can tell without are
+    /// not put together, or only those that a filter has to read.
+    pub fn choose(
+        &mut self,
+        task: &mut dyn PageTask,
+        page: &LogPage,
+        ranges: &[Range<u32>],
+    ) -> Result<Chosen, Error> {
+        let mut rows = vec![false; page.timestamps.len()];
+        ranges.iter().for_each(|range| rows[range.start as usize..range.end as usize].fill(true));
+        if self.filter.is_empty() || ranges.iter().all(Range::is_empty) {
+            return Ok(Chosen { rows, lines: None });
+        }
+        let automata = self.automata.get().map_or(&[] as &[_], Vec::as_slice);
+        let mut told = vec![false; self.filters.len()];
+        for (n, automaton) in automata.iter().enumerate() {
+            let Some(automaton) = automaton else { continue };
+            told[n] = task.retain(automaton, self.filters[n].negated, &mut rows)?;
+            if !told[n] {
+                break;
+            }
+        }
+        if !told.contains(&true) {
+            return self.choose_by_lines(task, ranges, rows);
+        }
+        let rest: Vec<&LineFilter> =
+            self.filters.iter().zip(&told).filter(|(_, told)| !**told).map(|(filter, _)| filter).collect();
+        if rest.is_empty() || !rows.contains(&true) {
+            return Ok(Chosen { rows, lines: None });
+        }
+        let lines = task.lines_of(&rows)?;
+        for (row, chosen) in rows.iter_mut().enumerate() {
+            *chosen = *chosen && rest.iter().all(|filter| filter.passes(lines.line(row)));
+        }
+        Ok(Chosen { rows, lines: Some(lines) })
+    }
+
+    fn choose_by_lines(
+        &mut self,
+        task: &mut dyn PageTask,
+        ranges: &[Range<u32>],
+        mut rows: Vec<bool>,
+    ) -> Result<Chosen, Error> {
+        let lines = task.lines()?;
+        rows.fill(false);
+        for range in ranges {
+            let selected = self.select(Some(&lines), range.clone());
+            selected.iter().for_each(|&row| rows[row as usize] = true);
+            self.give_back(selected);
+        }
+        Ok(Chosen { rows, lines: Some(lines) })
+    }
+
     /// Rows of the range that pass the line filters; the buffer comes back with [`Self::give_back`].
-    pub fn select(&mut self, lines: Option<&LineColumn>, rows: std::ops::Range<u32>) -> Vec<u32> {
+    pub fn select(&mut self, lines: Option<&LineColumn>, rows: Range<u32>) -> Vec<u32> {
         let mut selected = std::mem::take(&mut self.rows);
         selected.clear();
         match lines {
             Some(lines) if !self.filter.is_empty() => self.filter.select(lines, rows, &mut selected),
             _ => selected.extend(rows),
         }
+        selected
+    }
+
+    /// The chosen rows of a range; the buffer comes back with [`Self::give_back`].
+    pub fn chosen(&mut self, chosen: &Chosen, rows: Range<u32>) -> Vec<u32> {
+        let mut selected = std::mem::take(&mut self.rows);
+        selected.clear();
+        selected.extend(rows.filter(|&row| chosen.rows[row as usize]));
         selected
     }
 

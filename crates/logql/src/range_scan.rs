@@ -20,7 +20,7 @@ use crate::groups::{Groups, KeepIds, ToldBy};
 use crate::log_scan::row_hash;
 use crate::matrix::{Labels, Matrix, Series, sorted_labels};
 use crate::names::NameId;
-use crate::pipeline::{Pipeline, Worker, is_suspect, passes, rows_between};
+use crate::pipeline::{Chosen, Pipeline, Worker, is_suspect, passes, rows_between};
 use crate::range::slots::{ABSENT, Accumulation, is_absent};
 use crate::range::{RangeFunction, RowValue, Setup};
 use crate::row::{ERROR, ERROR_DETAILS, Row, RunLabels};
@@ -248,20 +248,26 @@ impl RangeWork {
         let (first, last) = self.scan.windows.bounds();
         let suspicious = page.runs.iter().any(|run| run.suspect.is_some());
         let bytes = self.scan.unwrap.is_none() && self.scan.function.value == RowValue::Bytes;
-        let lines = match self.scan.pipeline.reads_lines() || bytes || suspicious {
-            true => Some(task.lines()?),
-            false => None,
-        };
-        let mut looked_at = 0;
-        for run in &page.runs {
-            let rows = rows_between(&page, run, first, last);
-            looked_at += rows.len() as u64;
-            if rows.is_empty() {
-                continue;
-            }
-            self.run_of_page(worker, (&page, lines.as_ref()), run, rows)?;
+        let ranges: Vec<_> = page.runs.iter().map(|run| rows_between(&page, run, first, last)).collect();
+        let looked_at: usize = ranges.iter().map(|range| range.len()).sum();
+        QueryStats::add(&self.context.stats().lines_processed, looked_at as u64);
+        if looked_at == 0 {
+            return Ok(());
         }
-        QueryStats::add(&self.context.stats().lines_processed, looked_at);
+        let reads = self.scan.pipeline.stages_read_lines() || bytes || suspicious;
+        let _marks = self.context.budget().reserve(page.timestamps.len() as u64)?;
+        let mut chosen = worker.pipeline.choose(task, &page, &ranges)?;
+        if reads && chosen.lines.is_none() && chosen.rows.contains(&true) {
+            chosen.lines = Some(match worker.pipeline.filters_lines() {
+                true => task.lines_of(&chosen.rows)?,
+                false => task.lines()?,
+            });
+        }
+        for (run, rows) in page.runs.iter().zip(ranges) {
+            if !rows.is_empty() {
+                self.run_of_page(worker, (&page, &chosen), run, rows)?;
+            }
+        }
         Ok(())
     }
 
@@ -269,17 +275,18 @@ impl RangeWork {
     fn run_of_page(
         &self,
         worker: &mut RangeWorker,
-        (page, lines): (&LogPage, Option<&LineColumn>),
+        (page, chosen): (&LogPage, &Chosen),
         run: &StreamRun,
         rows: std::ops::Range<u32>,
     ) -> Result<(), Error> {
+        let lines = chosen.lines.as_ref();
         let base = RunLabels::new(page, &run.labels, &mut worker.pipeline.scratch.names);
         let told_by = worker.keep.told_by(&base, &self.scan.pipeline);
         let all_pass = worker.pipeline.stages.is_empty() && !worker.pipeline.filters_lines();
         if told_by == ToldBy::Run && all_pass && run.suspect.is_none() && self.scan.unwrap.is_none() {
             return self.whole_run(worker, (page, lines), &base, rows);
         }
-        let selected = worker.pipeline.select(lines, rows);
+        let selected = worker.pipeline.chosen(chosen, rows);
         let stream = run.suspect.map(|_| run.labels.stream_id());
         let RangeWorker { pipeline, unwrap, keep, groups, values, memory } = worker;
         let Worker { stages, wanted, scratch, .. } = pipeline;

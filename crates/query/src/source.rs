@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use sandur_base::BoxFuture;
-use sandur_model::{Labels, Level, LineColumn, LogPage, Matcher, TenantId, TimeRange};
+use sandur_model::{Labels, Level, LineAutomaton, LineColumn, LogPage, Matcher, TenantId, TimeRange};
 
 use crate::context::QueryContext;
 use crate::error::Error;
@@ -138,6 +138,18 @@ pub trait PageTask: Send {
     /// Decodes the lines of the whole page; only when the selection asked for them or when a run of the
     /// narrowed page is suspect.
     fn lines(&mut self) -> Result<LineColumn, Error>;
+
+    /// Clears the rows of `alive`, one per row of the page, whose lines fail the test; with `negated`, those
+    /// whose lines pass it. False when the page cannot tell without putting its lines together; then nothing
+    /// changes. Allowed where [`PageTask::lines`] is.
+    fn retain(&mut self, _test: &LineAutomaton, _negated: bool, _alive: &mut [bool]) -> Result<bool, Error> {
+        Ok(false)
+    }
+
+    /// The lines of the wanted rows; the others may be empty. In place of [`PageTask::lines`], once.
+    fn lines_of(&mut self, _wanted: &[bool]) -> Result<LineColumn, Error> {
+        self.lines()
+    }
 }
 
 /// The answer to a selection: items in the selection's order. Fetches ahead while items are used.

@@ -9,7 +9,8 @@ use bytes::Bytes;
 use roaring::RoaringBitmap;
 use sandur_base::Reservation;
 use sandur_format::log_block::{PageEntry, Wanted};
-use sandur_model::{LineColumn, LogPage, MINUTE_NS, StreamRun, Suspect, TimeRange};
+use sandur_format::shapes::ShapedLines;
+use sandur_model::{LineAutomaton, LineColumn, LogPage, MINUTE_NS, StreamRun, Suspect, TimeRange};
 use sandur_query::{
     Columns, CountsTask, Error, MinuteCount, PageTask, QueryContext, QueryStats, StreamCounts,
 };
@@ -44,12 +45,22 @@ pub struct BlockPage {
     pub index: u32,
     /// The narrow columns as stored.
     pub narrow: Bytes,
-    /// The lines as stored, when they are wanted.
-    pub lines: Option<Bytes>,
+    /// The lines, when they are wanted.
+    pub lines: PageLines,
     /// Timestamps of the page's rows, once they are decoded; lines are stored relative to them.
     pub timestamps: Vec<i64>,
     /// Memory of the stored bytes.
     pub memory: Reservation,
+}
+
+/// How much of a page's lines was read.
+pub enum PageLines {
+    /// They are not wanted, or were given away.
+    None,
+    /// As stored.
+    Stored(Bytes),
+    /// Open for reading parts of them.
+    Open(Box<ShapedLines>),
 }
 
 impl BlockPage {
@@ -63,12 +74,12 @@ impl BlockPage {
 
     fn decode(&mut self) -> Result<LogPage, sandur_format::Error> {
         let entry = self.entry();
-        if let Some(lines) = &self.lines {
+        if let PageLines::Stored(lines) = &self.lines {
             // Checked now: a page whose lines are damaged has no rows at all, rather than half of them.
             entry.lines.check("line column", lines)?;
         }
         let page = entry.decode_narrow(&self.narrow, self.wanted())?;
-        if self.lines.is_some() {
+        if !matches!(self.lines, PageLines::None) {
             self.timestamps.clone_from(&page.timestamps);
         }
         let selection = &self.selection;
@@ -93,6 +104,31 @@ impl BlockPage {
     }
 }
 
+impl BlockPage {
+    /// Opens the lines for reading parts of them; false when they have none.
+    fn open(&mut self) -> Result<bool, sandur_format::Error> {
+        let stored = match &self.lines {
+            PageLines::None => return Ok(false),
+            PageLines::Open(_) => return Ok(true),
+            PageLines::Stored(stored) => stored,
+        };
+        let Some(open) = self.entry().open_lines(stored)? else { return Ok(false) };
+        self.count_lines();
+        self.lines = PageLines::Open(Box::new(open));
+        Ok(true)
+    }
+
+    /// Counts the lines as read, whether or not they are put together.
+    fn count_lines(&self) {
+        let bytes = self.entry().raw_bytes + u64::from(self.entry().rows);
+        QueryStats::add(&self.selection.context.stats().decompressed_bytes, bytes);
+    }
+
+    fn damaged(&self, reason: sandur_format::Error) -> Error {
+        Error::Corrupt(ReadError::damaged(&self.selection.block.meta, reason).to_string())
+    }
+}
+
 impl PageTask for BlockPage {
     fn bounds(&self) -> (i64, i64) {
         let (entry, range) = (self.entry(), self.selection.range);
@@ -100,7 +136,10 @@ impl PageTask for BlockPage {
     }
 
     fn memory_bytes(&self) -> u64 {
-        let lines = if self.lines.is_some() { self.entry().line_memory_bytes() } else { 0 };
+        let lines = match self.lines {
+            PageLines::None => 0,
+            _ => self.entry().line_memory_bytes(),
+        };
         lines + self.entry().narrow_memory_bytes(self.wanted()) + u64::from(self.entry().rows) * 8
     }
 
@@ -118,15 +157,50 @@ impl PageTask for BlockPage {
     }
 
     fn lines(&mut self) -> Result<LineColumn, Error> {
-        let stored =
-            self.lines.take().ok_or_else(|| Error::Internal("lines were not asked for".to_owned()))?;
-        let lines = self.entry().decode_lines(&stored, &self.timestamps);
-        let meta = &self.selection.block.meta;
-        let lines = lines.map_err(|reason| Error::Corrupt(ReadError::damaged(meta, reason).to_string()))?;
-        self.memory.shrink(stored.len() as u64);
-        QueryStats::add(&self.selection.context.stats().decompressed_bytes, lines.bytes.len() as u64);
-        Ok(lines)
+        let lines = match std::mem::replace(&mut self.lines, PageLines::None) {
+            PageLines::None => return Err(not_asked_for()),
+            PageLines::Stored(stored) => {
+                self.count_lines();
+                let lines = self.entry().decode_lines(&stored, &self.timestamps);
+                self.memory.shrink(stored.len() as u64);
+                lines
+            }
+            PageLines::Open(mut open) => open.lines(&self.timestamps),
+        };
+        lines.map_err(|reason| self.damaged(reason))
     }
+
+    fn retain(&mut self, test: &LineAutomaton, negated: bool, alive: &mut [bool]) -> Result<bool, Error> {
+        let damaged = |page: &Self, reason| Err(page.damaged(reason));
+        match self.open() {
+            Ok(true) => {}
+            Ok(false) => return Ok(false),
+            Err(reason) => return damaged(self, reason),
+        }
+        let PageLines::Open(open) = &mut self.lines else { return Err(not_asked_for()) };
+        match open.retain(test, negated, &self.timestamps, alive) {
+            Ok(told) => Ok(told),
+            Err(reason) => damaged(self, reason),
+        }
+    }
+
+    fn lines_of(&mut self, wanted: &[bool]) -> Result<LineColumn, Error> {
+        match self.open() {
+            Ok(true) => {}
+            Ok(false) => return self.lines(),
+            Err(reason) => return Err(self.damaged(reason)),
+        }
+        match std::mem::replace(&mut self.lines, PageLines::None) {
+            PageLines::Open(mut open) => {
+                open.lines_of(&self.timestamps, wanted).map_err(|reason| self.damaged(reason))
+            }
+            _ => Err(not_asked_for()),
+        }
+    }
+}
+
+fn not_asked_for() -> Error {
+    Error::Internal("lines were not asked for".to_owned())
 }
 
 /// A page of a head, with the streams that may be stored twice marked.
@@ -166,6 +240,10 @@ impl PageTask for SuspectPage {
         let lines = self.inner.lines()?;
         QueryStats::add(&self.context.stats().head_bytes, lines.bytes.len() as u64);
         Ok(lines)
+    }
+
+    fn retain(&mut self, test: &LineAutomaton, negated: bool, alive: &mut [bool]) -> Result<bool, Error> {
+        self.inner.retain(test, negated, alive)
     }
 }
 

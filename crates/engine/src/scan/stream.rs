@@ -13,7 +13,7 @@ use sandur_query::{Error, PageTask, QueryContext, Scan, ScanItem, Selection};
 
 use super::block::{BlockReader, ReadError};
 use super::needles::NeedleKeys;
-use super::page::{BlockPage, BlockSelection};
+use super::page::{BlockPage, BlockSelection, PageLines};
 use super::plan::{Cluster, Planned, Planner};
 use crate::deletes::{MaskedPage, Rules};
 
@@ -189,7 +189,10 @@ async fn fetch(reader: &BlockReader, context: &QueryContext, batch: Vec<(Planned
         };
         for Wanted { position, selection, index, memory } in pages {
             let narrow = bytes.next().expect("one answer per piece");
-            let lines = selection.columns.lines.then(|| bytes.next().expect("one answer per piece"));
+            let lines = match selection.columns.lines {
+                true => PageLines::Stored(bytes.next().expect("one answer per piece")),
+                false => PageLines::None,
+            };
             let mask = selection.mask.clone();
             let page: Box<dyn PageTask> =
                 Box::new(BlockPage { selection, index, narrow, lines, timestamps: Vec::new(), memory });

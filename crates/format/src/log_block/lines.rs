@@ -18,7 +18,7 @@ use crate::codec::varint::put_varint;
 use crate::codec::{bitpack, compress};
 use crate::error::Error;
 use crate::log_block::limits::{PART_LINES, TEXT_BYTES_MAX};
-use crate::shapes::{self, ShapeScratch};
+use crate::shapes::{self, ShapeScratch, ShapedLines};
 
 /// The text as it is.
 pub const STORED: u8 = compress::STORED;
@@ -66,6 +66,20 @@ pub(crate) fn put_lines(
     }
     out[start] = compress::put_smaller(out, text, zstd_level);
     out[start]
+}
+
+/// Opens a column of `rows` lines that stands at `offset` of its object for reading parts of it; `None` when
+/// its codec has no parts. The checksum was compared.
+pub(crate) fn open_lines(bytes: &Bytes, rows: u32, offset: u64) -> Result<Option<ShapedLines>, Error> {
+    let mut reader = Reader::new(PART_LINES, offset, bytes);
+    if reader.u8()? != SHAPES {
+        return Ok(None);
+    }
+    if reader.u8()? != 0 {
+        return Err(reader.malformed("shapes have no flags"));
+    }
+    let length = reader.count("text bytes of a page", TEXT_BYTES_MAX as usize)?;
+    ShapedLines::open(&bytes.slice(reader.position()..), rows as usize, length).map(Some)
 }
 
 /// Decodes a column of `rows` lines that stands at `offset` of its object. The checksum was compared.

@@ -16,6 +16,7 @@ use crate::log_block::limits::{
 };
 use crate::log_block::lines;
 use crate::log_block::narrow::{NarrowPage, Run, Wanted, get_narrow};
+use crate::shapes::ShapedLines;
 
 /// One page of a block.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -82,6 +83,13 @@ impl PageEntry {
     pub fn decode_lines(&self, bytes: &Bytes, timestamps: &[i64]) -> Result<LineColumn, Error> {
         self.lines.check(PART_LINES, bytes)?;
         lines::get_lines(bytes, timestamps, self.rows, self.lines.offset)
+    }
+
+    /// Opens the lines from the bytes of [`PageEntry::lines`], after comparing checksums, for reading parts of
+    /// them; `None` when they are stored without parts.
+    pub fn open_lines(&self, bytes: &Bytes) -> Result<Option<ShapedLines>, Error> {
+        self.lines.check(PART_LINES, bytes)?;
+        lines::open_lines(bytes, self.rows, self.lines.offset)
     }
 }
 

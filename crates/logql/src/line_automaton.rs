@@ -1,0 +1,235 @@
+//! Line filters as automata, which a source may run over lines that it keeps in pieces.
+//!
+//! Literals and regular expressions become one automaton per filter; a filter with a form or an address, or
+//! one whose automaton is large, has none. The automaton says of a line what the filter says before it is
+//! negated.
+
+use std::collections::HashMap;
+
+use regex_automata::Anchored;
+use regex_automata::dfa::{Automaton, StartKind, dense};
+use regex_automata::nfa::thompson;
+use regex_automata::util::primitives::StateID;
+use regex_automata::util::start;
+use regex_syntax::hir::Hir;
+use sandur_model::{AutomatonParts, AutomatonState, LineAutomaton};
+
+use crate::stage::{LineFilter, LineTest};
+
+/// Larger automata are not made.
+const STATES_MAX: usize = 1024;
+/// Bytes that making one may take.
+const BYTES_MAX: usize = 1 << 20;
+
+/// The automaton of what the filter looks for, if it has one.
+pub fn of_filter(filter: &LineFilter) -> Option<LineAutomaton> {
+    let mut alternatives = Vec::with_capacity(filter.tests.len());
+    for test in &filter.tests {
+        alternatives.push(match test {
+            LineTest::Literal(finder) => Hir::literal(finder.needle()),
+            LineTest::Regex { hir, .. } => hir.clone(),
+            LineTest::Pattern(_) | LineTest::Ip(_) => return None,
+        });
+    }
+    let automaton = compile(&Hir::alternation(alternatives))?;
+    let mut states = Explored::default();
+    let start = automaton.start_state(&start::Config::new().anchored(Anchored::No)).ok()?;
+    let start = states.id(&automaton, start);
+    states.explore(&automaton)?;
+    states.decide_early();
+    LineAutomaton::new(AutomatonParts {
+        classes: states.classes,
+        start: states.alias(start),
+        next: states.next,
+        passes_at_end: states.passes_at_end,
+    })
+    .ok()
+}
+
+fn compile(hir: &Hir) -> Option<dense::DFA<Vec<u32>>> {
+    let nfa = thompson::Config::new()
+        .utf8(false)
+        .which_captures(thompson::WhichCaptures::None)
+        .nfa_size_limit(Some(BYTES_MAX));
+    let nfa = thompson::Compiler::new().configure(nfa).build_from_hir(hir).ok()?;
+    let config = dense::Config::new()
+        .start_kind(StartKind::Unanchored)
+        .accelerate(false)
+        .dfa_size_limit(Some(BYTES_MAX))
+        .determinize_size_limit(Some(BYTES_MAX));
+    dense::Builder::new().configure(config).build_from_nfa(&nfa).ok()
+}
+
+/// States that were reached.
+struct Explored {
+    ids: HashMap<StateID, AutomatonState>,
+    found: Vec<StateID>,
+    classes: [u8; 256],
+    next: Vec<Vec<AutomatonState>>,
+    passes_at_end: Vec<bool>,
+    aliases: Vec<AutomatonState>,
+}
+
+impl Default for Explored {
+    fn default() -> Self {
+        Self {
+            ids: HashMap::new(),
+            found: Vec::new(),
+            classes: [0; 256],
+            next: vec![Vec::new(); 2],
+            passes_at_end: vec![true, false],
+            aliases: Vec::new(),
+        }
+    }
+}
+
+impl Explored {
+    /// The number of a state; those that decide have the numbers of [`LineAutomaton`].
+    fn id(&mut self, automaton: &impl Automaton, state: StateID) -> AutomatonState {
+        if automaton.is_match_state(state) {
+            return LineAutomaton::PASSES;
+        }
+        if automaton.is_dead_state(state) {
+            return LineAutomaton::FAILS;
+        }
+        *self.ids.entry(state).or_insert_with(|| {
+            self.found.push(state);
+            self.found.len() as AutomatonState + 1
+        })
+    }
+
+    /// Follows every transition; `None` when there are too many states, or one gives up.
+    fn explore(&mut self, automaton: &dense::DFA<Vec<u32>>) -> Option<()> {
+        let classes = automaton.byte_classes();
+        self.classes = std::array::from_fn(|byte| classes.get(byte as u8));
+        let count = usize::from(self.classes.iter().copied().max().unwrap_or(0)) + 1;
+        let mut bytes = vec![0; count];
+        (0..=255).for_each(|byte| bytes[usize::from(self.classes[usize::from(byte)])] = byte);
+        let mut done = 0;
+        while let Some(&state) = self.found.get(done) {
+            if automaton.is_quit_state(state) || self.found.len() > STATES_MAX {
+                return None;
+            }
+            let next = bytes.iter().map(|&byte| self.id(automaton, automaton.next_state(state, byte)));
+            let next = next.collect();
+            self.next.push(next);
+            self.passes_at_end.push(automaton.is_match_state(automaton.next_eoi_state(state)));
+            done += 1;
+        }
+        Some(())
+    }
+
+    /// The engine's automata tell a match one byte late, and go on where none can follow. A state that passes
+    /// whatever comes next passes; one that leads to no passing state fails.
+    fn decide_early(&mut self) {
+        let count = self.next.len();
+        let mut hopeful = self.passes_at_end.clone();
+        loop {
+            let before = hopeful.iter().filter(|hopeful| **hopeful).count();
+            for state in 2..count {
+                hopeful[state] |= self.next[state].iter().any(|&to| hopeful[usize::from(to)]);
+            }
+            if hopeful.iter().filter(|hopeful| **hopeful).count() == before {
+                break;
+            }
+        }
+        let passes = |state: usize| {
+            self.passes_at_end[state] && self.next[state].iter().all(|&to| to == LineAutomaton::PASSES)
+        };
+        self.aliases = (0..count)
+            .map(|state| match state {
+                0 | 1 => state as AutomatonState,
+                _ if passes(state) => LineAutomaton::PASSES,
+                _ if !hopeful[state] => LineAutomaton::FAILS,
+                _ => state as AutomatonState,
+            })
+            .collect();
+        let aliases = &self.aliases;
+        self.next.iter_mut().flatten().for_each(|to| *to = aliases[usize::from(*to)]);
+    }
+
+    fn alias(&self, state: AutomatonState) -> AutomatonState {
+        self.aliases[usize::from(state)]
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::parser::parse_log;
+    use proptest::prelude::*;
+
+    fn filter(text: &str) -> LineFilter {
+        let log = parse_log(&format!(r#"{{a="b"}} {text}"#)).unwrap();
+        log.stages[0].line_filter().unwrap().clone()
+    }
+
+    const FILTERS: [&str; 22] = [
+        r#"|= "timeout""#,
+        r#"!= "timeout""#,
+        r#"|= "a" or "bc""#,
+        r#"|= "\n""#,
+        r#"|~ "" or "x""#,
+        r#"|~ "^GET""#,
+        r#"|~ "0$""#,
+        r#"|~ "^$""#,
+        r#"|~ "(?i)time(out|d)""#,
+        r#"|~ "\\b500\\b""#,
+        r#"|~ "\\B5""#,
+        r#"|~ "a.c""#,
+        r#"|~ "(?s)a.*b$""#,
+        r#"|~ "(?m)^b$""#,
+        r#"|~ "[^a-z]$""#,
+        r#"|~ "\" (404|5..) ""#,
+        r#"|~ "ti(me)*out|x{3}""#,
+        r#"|~ "(?i)k""#,
+        r#"|~ "\\d+ms""#,
+        r#"!~ "e(r+)o""#,
+        r#"|~ "b*""#,
+        r#"|~ "^(abc|ab)$""#,
+    ];
+
+    fn check(filter: &LineFilter, line: &[u8]) {
+        let automaton = of_filter(filter).unwrap();
+        assert_eq!(automaton.passes(line) != filter.negated, filter.passes(line), "{filter} on {line:?}");
+    }
+
+    #[test]
+    fn forms_addresses_and_giants_have_none() {
+        for text in [r#"|> "<_>a<_>""#, r#"|= ip("1.2.3.4")"#, r#"|~ "[ab]*a[ab]{14}c""#] {
+            assert!(of_filter(&filter(text)).is_none(), "{text}");
+        }
+    }
+
+    #[test]
+    fn a_literal_passes_at_its_last_byte() {
+        let automaton = of_filter(&filter(r#"|= "abc""#)).unwrap();
+        assert_eq!(automaton.run(automaton.start(), b"xxabc"), LineAutomaton::PASSES);
+        assert_eq!(automaton.states(), 2 + 4, "three states and the one that passes early");
+        assert_eq!(automaton.leaving(), Some(&b"a"[..]));
+        let anchored = of_filter(&filter(r#"|~ "^abc""#)).unwrap();
+        assert_eq!(anchored.run(anchored.start(), b"x"), LineAutomaton::FAILS);
+    }
+
+    proptest! {
+        #[test]
+        fn automata_say_what_filters_say(
+            n in 0..FILTERS.len(),
+            words in proptest::collection::vec(
+                prop_oneof![
+                    Just("time"), Just("out"), Just("timeout"), Just("TIMED"), Just("a"), Just("b"), Just("c"),
+                    Just("abc"), Just("\n"), Just("500"), Just("5"), Just(" "), Just("\" 404 "), Just("ms"),
+                    Just("GET"), Just("erro"), Just("xxx"), Just("\u{e9}"), Just("\u{212a}"), Just("0"),
+                ],
+                0..8,
+            ),
+            rubbish in proptest::collection::vec(any::<u8>(), 0..3),
+        ) {
+            let filter = filter(FILTERS[n]);
+            let line = words.concat().into_bytes();
+            check(&filter, &line);
+            check(&filter, &[&line[..], &rubbish].concat());
+            check(&filter, &[&rubbish[..], &line].concat());
+        }
+    }
+}
