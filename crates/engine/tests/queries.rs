@@ -16,8 +16,8 @@ use sandur_base::units::MIB;
 use sandur_base::{Env, MemoryBudget};
 use sandur_engine::{Engine, EngineOptions, MaintenanceOptions};
 use sandur_model::{
-    Arena, Entry, Labels, Level, LogBatch, MINUTE_NS, MatchOp, Matcher, Span, StreamEntries, TenantId,
-    TimeRange,
+    Arena, AutomatonParts, Entry, Labels, Level, LineAutomaton, LogBatch, MINUTE_NS, MatchOp, Matcher, Span,
+    StreamEntries, TenantId, TimeRange,
 };
 use sandur_query::{Columns, Needle, Needles, Order, QueryContext, ScanItem, Selection};
 use sandur_store::{Store, StoreOptions};
@@ -93,6 +93,7 @@ impl Fixture {
         let mut scan = self.engine.source().scan(&context, selection).await.unwrap();
         let (mut rows, mut counts, mut seen) = (Vec::new(), BTreeMap::new(), HashSet::new());
         let mut bound = None;
+        let seven = lines_with(b'7');
         while let Some(item) = scan.next().await.unwrap() {
             match item {
                 ScanItem::Counts(task) => {
@@ -116,12 +117,20 @@ impl Fixture {
                     }
                     let page = task.narrow().unwrap();
                     let suspicious = page.runs.iter().any(|run| run.suspect.is_some());
-                    let lines = (columns.lines || suspicious).then(|| task.lines().unwrap());
+                    let mut alive = vec![true; page.timestamps.len()];
+                    let told = columns.lines
+                        && order == Order::OldestFirst
+                        && task.retain(&seven, false, &mut alive).unwrap();
+                    let lines = (columns.lines || suspicious).then(|| match told {
+                        true => task.lines_of(&vec![true; alive.len()]).unwrap(),
+                        false => task.lines().unwrap(),
+                    });
                     for run in &page.runs {
                         for row in run.start as usize..run.end as usize {
                             let at = page.timestamps[row];
                             assert!(first <= at && at <= last, "a row lies outside of its page's bounds");
                             let line = lines.as_ref().map_or(&[] as &[u8], |lines| lines.line(row));
+                            assert_eq!(alive[row], !told || seven.passes(line));
                             let line = String::from_utf8(line.to_vec()).unwrap();
                             let found = (run.labels.to_string(), at, line);
                             let suspect = run.suspect.is_some_and(|s| s.first <= at && at <= s.last);
@@ -281,4 +290,13 @@ fn every_row_is_seen_exactly_once() {
             fixture.engine.shutdown().await.unwrap();
         });
     }
+}
+
+/// The test for lines that hold a byte.
+fn lines_with(byte: u8) -> LineAutomaton {
+    let mut classes = [0; 256];
+    classes[usize::from(byte)] = 1;
+    let next = vec![Vec::new(), Vec::new(), vec![2, LineAutomaton::PASSES]];
+    let parts = AutomatonParts { classes, next, passes_at_end: vec![false; 3], start: 2 };
+    LineAutomaton::new(parts).unwrap()
 }

@@ -17,8 +17,8 @@ use sandur_format::log_block::{BlockOptions, BlockSummary, BlockWriter, Footer, 
 use sandur_format::needle::{FilterBuilder, PageFilter, needle_keys, text_keys};
 use sandur_format::wal_segment::{Frame, FrameId, Record, encode_frame};
 use sandur_model::{
-    Arena, ArenaCodec, Entry, Labels, Level, LogBatch, MatchOp, Matcher, Span, StreamEntries, TenantId,
-    TimeRange,
+    Arena, ArenaCodec, AutomatonParts, AutomatonState, Entry, Labels, Level, LineAutomaton, LogBatch,
+    MatchOp, Matcher, Span, StreamEntries, TenantId, TimeRange,
 };
 
 fn main() -> Result<()> {
@@ -328,9 +328,61 @@ fn measure_readers(clock: &Clock, blocks: &[(BlockSummary, Bytes)]) -> Result<Ve
                 p.decode_lines(&cut(p.lines.range()), &narrow.timestamps).map(drop)
             })
         })?;
+        for needle in ["timeout", "\" 404 ", "error", "zzz-nowhere"] {
+            measure_search(clock, summary.raw_bytes, &footer, block, needle)?;
+        }
         footers.push(footer);
     }
     Ok(footers)
+}
+
+/// Searches all lines twice: over their pieces, and put together.
+fn measure_search(clock: &Clock, raw: u64, footer: &Footer, block: &Bytes, needle: &str) -> Result<()> {
+    let cut = |range: std::ops::Range<u64>| block.slice(range.start as usize..range.end as usize);
+    let test = contains(needle.as_bytes())?;
+    let (mut found, mut expected, mut without_parts) = (0, 0, 0);
+    clock.time(&format!("search '{needle}' over pieces"), raw, || {
+        footer.pages().iter().try_for_each(|p| -> Result<()> {
+            let narrow = p.decode_narrow(&cut(p.narrow.range()), Wanted { metadata: false })?;
+            let Some(mut lines) = p.open_lines(&cut(p.lines.range()))? else {
+                without_parts += 1;
+                return Ok(());
+            };
+            let mut alive = vec![true; narrow.timestamps.len()];
+            lines.retain(&test, false, &narrow.timestamps, &mut alive)?;
+            found += alive.iter().filter(|alive| **alive).count();
+            Ok(())
+        })
+    })?;
+    let finder = memchr::memmem::Finder::new(needle);
+    clock.time(&format!("search '{needle}' in lines"), raw, || {
+        footer.pages().iter().try_for_each(|p| -> Result<()> {
+            let narrow = p.decode_narrow(&cut(p.narrow.range()), Wanted { metadata: false })?;
+            let lines = p.decode_lines(&cut(p.lines.range()), &narrow.timestamps)?;
+            let mut next = 0;
+            for row in finder.find_iter(&lines.bytes).map(|hit| lines.row_at(hit)) {
+                expected += usize::from(row >= next);
+                next = row + 1;
+            }
+            Ok(())
+        })
+    })?;
+    println!("  {found} of {expected} rows, {without_parts} pages without parts");
+    Ok(())
+}
+
+/// The automaton that looks for a needle: its state is how much of the needle was read last.
+fn contains(needle: &[u8]) -> Result<LineAutomaton> {
+    let next = |count: usize, byte: u8| -> AutomatonState {
+        let seen = [&needle[..count], &[byte]].concat();
+        let from = (0..=seen.len()).find(|&from| needle.starts_with(&seen[from..])).unwrap_or(seen.len());
+        if seen.len() - from == needle.len() { LineAutomaton::PASSES } else { (seen.len() - from) as u16 + 2 }
+    };
+    let mut table = vec![Vec::new(); 2];
+    table.extend((0..needle.len()).map(|count| (0..=255).map(|byte| next(count, byte)).collect::<Vec<_>>()));
+    let passes_at_end = vec![false; needle.len() + 2];
+    let classes = std::array::from_fn(|byte| byte as u8);
+    Ok(LineAutomaton::new(AutomatonParts { classes, next: table, passes_at_end, start: 2 })?)
 }
 
 /// The expensive parts of the writer alone, on pages of 2 MiB.

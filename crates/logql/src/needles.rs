@@ -4,7 +4,7 @@
 //! Sound, not complete: a line that passes the filters holds the needles, whatever they are. Only filters
 //! before a stage that changes the line count.
 
-use regex_syntax::hir::{Hir, HirKind, literal};
+use regex_syntax::hir::{Class, Hir, HirKind, literal};
 use sandur_query::{Needle, Needles};
 
 use crate::stage::{LineFilter, LineTest};
@@ -13,6 +13,8 @@ use crate::stage::{LineFilter, LineTest};
 const LENGTH_MIN: usize = 3;
 /// More alternatives than this hardly ever exclude a page.
 const ALTERNATIVES_MAX: usize = 16;
+/// Ways to write a text beyond the case of ASCII letters.
+const FOLDED_WAYS_MAX: usize = 4;
 
 /// The needles of the filters, all of which every line passes.
 pub fn required<'a>(filters: impl Iterator<Item = &'a LineFilter>) -> Needles {
@@ -69,26 +71,32 @@ fn of_hir(hir: &Hir) -> Vec<Vec<Needle>> {
         _ => std::slice::from_ref(hir),
     };
     let mut needles = Vec::new();
-    let mut folded = Vec::new();
+    let mut text = Text::default();
     for part in parts {
-        match folded_byte(part) {
-            Some(byte) => folded.push(byte),
-            None => {
-                take_folded(&mut folded, &mut needles);
+        match (part.kind(), folded_letter(part)) {
+            (HirKind::Literal(found), _) => text.push_exact(&found.0),
+            (_, Some((letter, other))) => text.push_folded(letter, other),
+            _ => {
+                needles.extend(std::mem::take(&mut text).needles());
                 of_part(part, &mut needles);
             }
         }
     }
-    take_folded(&mut folded, &mut needles);
+    needles.extend(text.needles());
     needles
 }
 
 fn of_part(part: &Hir, needles: &mut Vec<Vec<Needle>>) {
     match part.kind() {
-        HirKind::Literal(found) => needles.push(vec![exact(&found.0)]),
         HirKind::Capture(capture) => needles.extend(of_hir(&capture.sub)),
         HirKind::Repetition(repetition) if repetition.min > 0 => needles.extend(of_hir(&repetition.sub)),
-        HirKind::Alternation(_) | HirKind::Concat(_) => {
+        HirKind::Alternation(branches) => {
+            let mut branches = branches.iter().map(of_hir);
+            let first = branches.next().unwrap_or_default();
+            let found = branches.fold(first, either);
+            if found.iter().flatten().any(|needle| needle.literal.len() >= LENGTH_MIN) {
+                return needles.extend(found);
+            }
             let mut extractor = literal::Extractor::new();
             extractor.limit_total(ALTERNATIVES_MAX);
             let mut found = extractor.extract(part);
@@ -98,47 +106,87 @@ fn of_part(part: &Hir, needles: &mut Vec<Vec<Needle>>) {
                 needles.push(literals.iter().map(|l| exact(l.as_bytes())).collect());
             }
         }
+        HirKind::Concat(_) => needles.extend(of_hir(part)),
         _ => {}
     }
 }
 
-/// A run of letters in either case and of other characters, as `(?i)` makes it, is one needle.
-fn take_folded(folded: &mut Vec<u8>, needles: &mut Vec<Vec<Needle>>) {
-    let literal = std::mem::take(folded);
-    if !literal.is_empty() {
-        let ignore_ascii_case = literal.iter().any(u8::is_ascii_lowercase);
-        needles.push(vec![Needle { literal, ignore_ascii_case }]);
+/// Text that follows without a gap, as it may be written. Letters in either case, as `(?i)` makes them, and
+/// letters in one case are one text, which is then sought in any case.
+struct Text {
+    /// All ways to write it but for the case of ASCII letters; never empty.
+    ways: Vec<Vec<u8>>,
+    ignore_ascii_case: bool,
+    /// Texts before this one, of which another letter would have made too many ways.
+    before: Vec<Vec<Needle>>,
+}
+
+impl Default for Text {
+    fn default() -> Self {
+        Self { ways: vec![Vec::new()], ignore_ascii_case: false, before: Vec::new() }
     }
 }
 
-/// The byte of a class that is one ASCII letter in both cases and nothing else. `k` and `s` have further
-/// forms outside of ASCII (the Kelvin sign and the long s), so their classes are larger and do not count.
-fn folded_byte(hir: &Hir) -> Option<u8> {
-    let HirKind::Class(class) = hir.kind() else { return None };
-    let (mut bytes, mut count) = ([0u8; 2], 0);
-    match class {
-        regex_syntax::hir::Class::Unicode(class) => {
-            for range in class.ranges() {
-                if range.start() != range.end() || !range.start().is_ascii() || count == 2 {
-                    return None;
-                }
-                bytes[count] = range.start() as u8;
-                count += 1;
-            }
-        }
-        regex_syntax::hir::Class::Bytes(class) => {
-            for range in class.ranges() {
-                if range.start() != range.end() || count == 2 {
-                    return None;
-                }
-                bytes[count] = range.start();
-                count += 1;
-            }
-        }
+impl Text {
+    fn push_exact(&mut self, bytes: &[u8]) {
+        self.ways.iter_mut().for_each(|way| way.extend_from_slice(bytes));
     }
-    let [upper, lower] = bytes;
-    let letter = count == 2 && lower.is_ascii_lowercase() && upper == lower.to_ascii_uppercase();
-    letter.then_some(lower)
+
+    /// A letter in either case, or what else counts as the same letter.
+    fn push_folded(&mut self, letter: u8, other: Option<char>) {
+        if other.is_some() && self.ways.len() * 2 > FOLDED_WAYS_MAX {
+            let before = std::mem::take(self).needles();
+            self.before = before;
+        }
+        self.ignore_ascii_case = true;
+        let mut others = Vec::new();
+        if let Some(other) = other {
+            others.clone_from(&self.ways);
+            let mut bytes = [0; 4];
+            let bytes = other.encode_utf8(&mut bytes).as_bytes();
+            others.iter_mut().for_each(|way| way.extend_from_slice(bytes));
+        }
+        self.push_exact(&[letter]);
+        self.ways.extend(others);
+    }
+
+    fn needles(mut self) -> Vec<Vec<Needle>> {
+        let ignore_ascii_case = self.ignore_ascii_case;
+        if ignore_ascii_case {
+            self.ways.iter_mut().for_each(|way| way.make_ascii_lowercase());
+        }
+        if self.ways.iter().all(|way| !way.is_empty()) {
+            let needle = |literal| Needle { literal, ignore_ascii_case };
+            self.before.push(self.ways.into_iter().map(needle).collect());
+        }
+        self.before
+    }
+}
+
+/// The letter, in lower case, of a class that is one ASCII letter in both cases, and what the class holds
+/// besides: `k` has the Kelvin sign and `s` the long s.
+fn folded_letter(hir: &Hir) -> Option<(u8, Option<char>)> {
+    let HirKind::Class(class) = hir.kind() else { return None };
+    let mut members = Vec::with_capacity(3);
+    match class {
+        Class::Unicode(class) if class.ranges().len() <= 3 => {
+            for range in class.ranges() {
+                members.push((range.start() == range.end()).then_some(range.start())?);
+            }
+        }
+        Class::Bytes(class) if class.ranges().len() == 2 => {
+            for range in class.ranges() {
+                members.push((range.start() == range.end()).then_some(char::from(range.start()))?);
+            }
+        }
+        _ => return None,
+    }
+    let (upper, lower, other) = match *members {
+        [upper, lower] => (upper, lower, None),
+        [upper, lower, other] if !other.is_ascii() => (upper, lower, Some(other)),
+        _ => return None,
+    };
+    (lower.is_ascii_lowercase() && upper == lower.to_ascii_uppercase()).then_some((lower as u8, other))
 }
 
 #[cfg(test)]
@@ -168,8 +216,12 @@ mod tests {
             (r#"|~ "error|timeout""#, "error/timeout"),
             (r#"|~ "(GET|POST) /api""#, "GET/POST  /api"),
             (r#"|~ "(?i)error""#, "~error"),
-            (r#"|~ "(?i)task""#, ""),
-            (r#"|~ "(?i)disconnect""#, "~connect"),
+            (r#"|~ "(?i)task""#, "~task/~ta\u{17f}k/~tas\u{212a}/~ta\u{17f}\u{212a}"),
+            (r#"|~ "(?i)disconnect""#, "~disconnect/~di\u{17f}connect"),
+            (r#"|~ "(?i)kiosks""#, "~kios/~\u{212a}ios/~kio\u{17f}/~\u{212a}io\u{17f}"),
+            (r#"|~ "(?i)time OUT 7""#, "~time out 7"),
+            (r#"|~ "(?i)(refuse|time)d""#, "~refuse/~refu\u{17f}e/~time"),
+            (r#"|~ "up (timed out|reset by peer).*x""#, "up  timed out/reset by peer"),
             (r#"|~ "x?abc+""#, ""),
             (r#"|~ "(abcd)+""#, "abcd"),
             (r#"|~ "(abcd)*""#, ""),
