@@ -144,8 +144,8 @@ mod tests {
         let broken: [fn(&mut AutomatonParts); 5] = [
             |p| p.start = 4,
             |p| p.next[3][1] = 4,
-            |p| drop(p.next[2].pop()),
-            |p| drop(p.passes_at_end.pop()),
+            |p| p.next[2].truncate(1),
+            |p| p.passes_at_end.truncate(2),
             |p| p.next.truncate(1),
         ];
         for change in broken {

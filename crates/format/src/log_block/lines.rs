@@ -103,7 +103,7 @@ pub(crate) fn get_lines(
     };
     let at = reader.position();
     if codec == SHAPES {
-        let column = shapes::decode(&bytes.slice(at..), timestamps, length)?;
+        let column = ShapedLines::open(&bytes.slice(at..), timestamps.len(), length)?.lines(timestamps)?;
         return if column.ends.len() == rows {
             Ok(column)
         } else {

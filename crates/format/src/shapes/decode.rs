@@ -12,8 +12,8 @@ use super::opened::{LINE_END, ShapedLines, Shapes, malformed};
 use super::values::{SLACK, span};
 
 /// Decodes the lines of rows with these timestamps; separators included, they take `raw_len` bytes.
-pub fn decode(bytes: &Bytes, timestamps: &[i64], raw_len: usize) -> Result<LineColumn, Error> {
-    ShapedLines::open(bytes, timestamps.len(), raw_len)?.lines(timestamps)
+pub fn decode(bytes: &[u8], timestamps: &[i64], raw_len: usize) -> Result<LineColumn, Error> {
+    ShapedLines::open(&Bytes::copy_from_slice(bytes), timestamps.len(), raw_len)?.lines(timestamps)
 }
 
 impl ShapedLines {

@@ -53,7 +53,7 @@ pub(super) fn line_of(rows: &Rows, row: usize) -> &[u8] {
 }
 
 fn read(bytes: &[u8], timestamps: &[i64], raw_len: usize) -> Result<sandur_model::LineColumn, crate::Error> {
-    decode(&bytes::Bytes::copy_from_slice(bytes), timestamps, raw_len)
+    decode(bytes, timestamps, raw_len)
 }
 
 /// Numbers that look random and are the same on every machine.
