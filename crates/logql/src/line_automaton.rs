@@ -217,7 +217,8 @@ mod tests {
             n in 0..FILTERS.len(),
             words in proptest::collection::vec(
                 prop_oneof![
-                    Just("time"), Just("out"), Just("timeout"), Just("TIMED"), Just("a"), Just("b"), Just("c"),
+                    Just("time"), Just("out"), Just("timeout"), Just("TIMED"), Just("a"), Just("b"),
+                    Just("c"),
                     Just("abc"), Just("\n"), Just("500"), Just("5"), Just(" "), Just("\" 404 "), Just("ms"),
                     Just("GET"), Just("erro"), Just("xxx"), Just("\u{e9}"), Just("\u{212a}"), Just("0"),
                 ],

@@ -85,8 +85,8 @@ impl PageEntry {
         lines::get_lines(bytes, timestamps, self.rows, self.lines.offset)
     }
 
-    /// Opens the lines from the bytes of [`PageEntry::lines`], after comparing checksums, for reading parts of
-    /// them; `None` when they are stored without parts.
+    /// Opens the lines from the bytes of [`PageEntry::lines`], after comparing checksums, for reading parts
+    /// of them; `None` when they are stored without parts.
     pub fn open_lines(&self, bytes: &Bytes) -> Result<Option<ShapedLines>, Error> {
         self.lines.check(PART_LINES, bytes)?;
         lines::open_lines(bytes, self.rows, self.lines.offset)

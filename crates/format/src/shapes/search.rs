@@ -69,8 +69,8 @@ struct Judge<'a> {
 }
 
 impl ShapedLines {
-    /// Clears the rows of `alive` whose lines fail the test; with `negated`, those that pass it. The rows have
-    /// these timestamps. False when the test is too large to run over pieces; then nothing changes.
+    /// Clears the rows of `alive` whose lines fail the test; with `negated`, those that pass it. The rows
+    /// have these timestamps. False when the test is too large to run over pieces; then nothing changes.
     pub fn retain(
         &mut self,
         test: &LineAutomaton,
