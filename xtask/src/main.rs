@@ -3,6 +3,7 @@
 //! Each command is one file; `COMMANDS` registers them and makes the help. Nothing here is part of
 //! the product, and nothing depends on it.
 
+mod differential;
 mod fuzz;
 mod process;
 mod rivals;
@@ -41,6 +42,12 @@ const COMMANDS: &[Command] = &[
         arguments: "[NAME...]",
         about: "build the real peers of tests and benchmarks from the Go module registry",
         run: rivals::run,
+    },
+    Command {
+        name: "differential",
+        arguments: "loki [--templates PATH] [--seed N] ...",
+        about: "ask a real Loki and our server the same and compare the answers",
+        run: differential::run_differential,
     },
     Command {
         name: "crash",

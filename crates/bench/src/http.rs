@@ -10,39 +10,46 @@ const ANSWER_TIMEOUT: Duration = Duration::from_secs(120);
 const ANSWER_MAX: u64 = 1 << 30;
 
 /// A connection to a server, opened when it is needed and again when it was closed.
-pub(crate) struct Connection {
+pub struct Connection {
     address: String,
     stream: Option<BufReader<TcpStream>>,
 }
 
 /// An answer.
 #[derive(Debug)]
-pub(crate) struct Answer {
-    pub(crate) status: u16,
-    pub(crate) body: Vec<u8>,
+pub struct Answer {
+    /// Its status.
+    pub status: u16,
+    /// Its body, decoded from chunks.
+    pub body: Vec<u8>,
 }
 
 impl Answer {
     /// The start of the body as text, for messages.
-    pub(crate) fn text(&self) -> String {
+    pub fn text(&self) -> String {
         String::from_utf8_lossy(&self.body[..self.body.len().min(300)]).trim().to_owned()
     }
 }
 
 impl Connection {
     /// A connection to `host:port` or `http://host:port`.
-    pub(crate) fn new(address: &str) -> Self {
+    pub fn new(address: &str) -> Self {
         let address = address.strip_prefix("http://").unwrap_or(address).trim_end_matches('/');
         Self { address: address.to_owned(), stream: None }
     }
 
     /// Asks.
-    pub(crate) fn get(&mut self, path: &str) -> io::Result<Answer> {
+    pub fn get(&mut self, path: &str) -> io::Result<Answer> {
         self.request("GET", path, &[], &[])
     }
 
+    /// Asks with headers (`Name: value`).
+    pub fn get_with(&mut self, path: &str, headers: &[&str]) -> io::Result<Answer> {
+        self.request("GET", path, headers, &[])
+    }
+
     /// Sends a body with headers (`Name: value`).
-    pub(crate) fn post(&mut self, path: &str, headers: &[&str], body: &[u8]) -> io::Result<Answer> {
+    pub fn post(&mut self, path: &str, headers: &[&str], body: &[u8]) -> io::Result<Answer> {
         self.request("POST", path, headers, body)
     }
 
@@ -137,7 +144,7 @@ fn read_line(from: &mut impl BufRead) -> io::Result<String> {
 }
 
 /// Text as a value in the query part of a path.
-pub(crate) fn escaped(text: &str) -> String {
+pub fn escaped(text: &str) -> String {
     let mut escaped = String::with_capacity(text.len() * 3);
     for &byte in text.as_bytes() {
         if byte.is_ascii_alphanumeric() || b"-_.~".contains(&byte) {

@@ -19,7 +19,7 @@
 //! pieces in which it is asked for nor the order matter. `services` depends on nothing but `model`.
 
 #[cfg(feature = "measure")]
-mod http;
+pub mod http;
 #[cfg(feature = "measure")]
 pub mod live;
 #[cfg(feature = "measure")]
@@ -28,3 +28,5 @@ pub mod push_body;
 #[cfg(feature = "measure")]
 pub mod run;
 pub mod services;
+#[cfg(feature = "measure")]
+pub mod websocket;

@@ -21,6 +21,7 @@ fn main() -> Result<()> {
             Some(("generate", arguments)) => generate(&env, arguments),
             Some(("run", arguments)) => measure(&env, arguments).await,
             Some(("server", arguments)) => serve(&env, arguments).await,
+            Some(("tail", arguments)) => follow(&env, arguments).await,
             _ => unreachable!("clap asks for a subcommand"),
         }
     })
@@ -83,7 +84,42 @@ fn command() -> Command {
         .about("Generated logs and measurements for Sandur")
         .subcommand_required(true)
         .arg_required_else_help(true)
-        .subcommands([generate, run, server])
+        .subcommands([generate, run, server, tail_command()])
+}
+
+fn tail_command() -> Command {
+    Command::new("tail")
+        .about("Follow a running server with many clients while lines are pushed; counts must add up")
+        .arg(
+            text("to", "ADDR", "The server, started with a sufficient max_concurrent_tail_requests")
+                .required(true),
+        )
+        .arg(number("readers", "17", "Followers that read as fast as they can"))
+        .arg(number("sleepers", "3", "Followers that read nothing until everything was pushed"))
+        .arg(
+            text("rate", "SIZE", "Bytes of lines per second; 0 for as fast as possible")
+                .default_value("20MB"),
+        )
+        .arg(text("size", "SIZE", "Bytes of lines in all").default_value("600MB"))
+}
+
+async fn follow(env: &Env, arguments: &ArgMatches) -> Result<()> {
+    let size = |name| argument(arguments, name).unwrap_or("0").parse::<ByteSize>();
+    let load = run::TailLoad {
+        address: argument(arguments, "to").context("--to is needed")?.to_owned(),
+        readers: count(arguments, "readers") as usize,
+        sleepers: count(arguments, "sleepers") as usize,
+        bytes_per_second: size("rate")?.0,
+        bytes: size("size")?.0,
+    };
+    let report = run::tail(env, &load).await?;
+    print!("{}", report.text());
+    let silent = report.silent_losses().len();
+    if silent > 0 {
+        bail!("{silent} followers lost lines and were not told");
+    }
+    println!("every follower's count adds up");
+    Ok(())
 }
 
 fn argument<'a>(arguments: &'a ArgMatches, name: &str) -> Option<&'a str> {

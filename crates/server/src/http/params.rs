@@ -3,6 +3,8 @@
 //! Query string and form body are one list in which the body goes first. An empty value counts as
 //! absent. Error texts are Loki's, because people search for them.
 
+use std::num::IntErrorKind;
+
 use sandur_base::units::parse_duration;
 use sandur_model::SECOND_NS;
 use sandur_query::Direction;
@@ -159,7 +161,14 @@ impl Params {
 
 /// What Go says of a text that is not a number.
 pub fn atoi(text: &str) -> String {
-    format!("strconv.Atoi: parsing {text:?}: invalid syntax")
+    not_a_number("Atoi", text)
+}
+
+fn not_a_number(function: &str, text: &str) -> String {
+    let too_far = [IntErrorKind::PosOverflow, IntErrorKind::NegOverflow];
+    let out_of_range = text.parse::<i64>().is_err_and(|error| too_far.contains(error.kind()));
+    let reason = if out_of_range { "value out of range" } else { "invalid syntax" };
+    format!("strconv.{function}: parsing {text:?}: {reason}")
 }
 
 /// An instant: up to ten digits are seconds, more are nanoseconds, a decimal point makes it
@@ -179,7 +188,7 @@ pub fn timestamp(text: &str) -> Result<i64, String> {
             Ok(instant) => {
                 i64::try_from(instant.as_nanosecond()).map_err(|_| format!("'{text}' is out of range"))
             }
-            Err(_) => Err(format!("strconv.ParseInt: parsing {text:?}: invalid syntax")),
+            Err(_) => Err(not_a_number("ParseInt", text)),
         },
     }
 }
@@ -266,6 +275,10 @@ mod tests {
     fn errors_have_the_texts_that_people_search_for() {
         for (text, message) in [
             ("limit=x", "strconv.Atoi: parsing \"x\": invalid syntax"),
+            (
+                "limit=99999999999999999999",
+                "strconv.Atoi: parsing \"99999999999999999999\": value out of range",
+            ),
             ("limit=0", "limit must be a positive value"),
             ("limit=-1", "limit must be a positive value"),
             ("direction=x", "invalid direction 'x'"),

@@ -47,6 +47,8 @@ const PING_EVERY: Duration = Duration::from_secs(1);
 const DELAY_MAX: u32 = 5;
 /// Rows of one frame.
 const FRAME_ROWS_MAX: usize = 1_000;
+/// Bytes of the lines of one frame, but for a single longer one.
+const FRAME_BYTES_MAX: usize = 256 << 10;
 /// A client that takes no frame for this long is gone.
 const SEND_PATIENCE: Duration = Duration::from_secs(10);
 /// Close code for failures of the server.
@@ -269,15 +271,20 @@ impl Tail {
     }
 
     async fn send(&mut self, rows: &[LogRow], dropped: u64) -> Result<(), Failure> {
-        if rows.is_empty() && dropped == 0 {
-            return Ok(());
+        let (mut rows, mut untold) = (rows, dropped);
+        while !rows.is_empty() || untold > 0 {
+            // Clients count the entries, so every one is listed, in as many frames as that takes.
+            let told = untold.min(DROPPED_LISTED_MAX);
+            let (now, later) = rows.split_at(rows_of_frame(rows));
+            let now_ns = self.app.env.now_ns();
+            let frame = match self.shape {
+                Shape::Current => frame(now, told, now_ns, self.encoding),
+                Shape::Legacy => legacy_frame(now, told, now_ns),
+            };
+            self.deliver(Message::Text(frame.try_into().map_err(|_| gone())?)).await?;
+            (rows, untold) = (later, untold - told);
         }
-        let now_ns = self.app.env.now_ns();
-        let frame = match self.shape {
-            Shape::Current => frame(rows, dropped, now_ns, self.encoding),
-            Shape::Legacy => legacy_frame(rows, dropped, now_ns),
-        };
-        self.deliver(Message::Text(frame.try_into().map_err(|_| gone())?)).await
+        Ok(())
     }
 
     async fn deliver(&mut self, message: Message) -> Result<(), Failure> {
@@ -289,19 +296,29 @@ impl Tail {
     }
 }
 
+/// How many of the rows go into one frame: small frames, because a slow client has a certain time for each.
+fn rows_of_frame(rows: &[LogRow]) -> usize {
+    let mut bytes = 0;
+    let fits = |row: &&LogRow| {
+        bytes += row.line.len();
+        bytes <= FRAME_BYTES_MAX
+    };
+    rows.iter().take(FRAME_ROWS_MAX).take_while(fits).count().max(rows.len().min(1))
+}
+
 fn gone() -> Failure {
     sandur_query::Error::Cancelled.into()
 }
 
-/// Dropped entries that a frame lists one by one; Loki lists every one.
-const DROPPED_LISTED_MAX: u64 = 100;
+/// Dropped entries of one frame: as many as it may have rows.
+const DROPPED_LISTED_MAX: u64 = FRAME_ROWS_MAX as u64;
 
 fn frame(rows: &[LogRow], dropped: u64, now_ns: i64, encoding: Encoding) -> bytes::Bytes {
     let mut out = b"{\"streams\":".to_vec();
     streams(&mut out, rows, encoding);
     if dropped > 0 {
         out.extend_from_slice(b",\"dropped_entries\":[");
-        for n in 0..dropped.min(DROPPED_LISTED_MAX) {
+        for n in 0..dropped {
             let comma = if n == 0 { "" } else { "," };
             json::push(&mut out, format_args!("{comma}{{\"labels\":\"{{}}\",\"timestamp\":\"{now_ns}\"}}"));
         }

@@ -1,0 +1,147 @@
+//! `sandur-differential`: the command line. `cargo xtask differential loki` builds everything and calls it.
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use anyhow::{Context, Result};
+use clap::{Arg, ArgAction, ArgMatches, Command, value_parser};
+use sandur_base::Env;
+use sandur_differential::ask::{Ask, Shape, random_query};
+use sandur_differential::corpus::{HALF_NS, MIDDLE_NS, SECOND_NS};
+use sandur_differential::endpoints::random_endpoint;
+use sandur_differential::grammar::Query;
+use sandur_differential::run::Report;
+use sandur_differential::servers::{self, Programs, Servers};
+use sandur_differential::{rules, templates};
+
+fn main() -> Result<ExitCode> {
+    let matches = command().get_matches();
+    if matches.get_flag("rules") {
+        print!("{}", rules::table());
+        return Ok(ExitCode::SUCCESS);
+    }
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build()?;
+    runtime.block_on(whole(&Env::system(1), &matches))
+}
+
+fn command() -> Command {
+    let text = |name: &'static str, value: &'static str, help: &'static str| {
+        Arg::new(name).long(name).value_name(value).help(help)
+    };
+    let number = |name: &'static str, default: &'static str, help: &'static str| {
+        text(name, "N", help).default_value(default).value_parser(value_parser!(u64))
+    };
+    Command::new("sandur-differential")
+        .about("Ask Loki and Sandur the same and compare the answers")
+        .arg(text("loki", "PROGRAM", "Loki's program").default_value(".tools/bin/loki"))
+        .arg(text("sandur", "PROGRAM", "Our program").default_value("target/debug/sandur"))
+        .arg(text("templates", "PATH", "Folder pkg/logql/bench/queries of Loki's sources"))
+        .arg(number("seed", "1", "Seed of logs and queries"))
+        .arg(number("seeds", "1", "Number of seeds, from that one on"))
+        .arg(number("queries", "5000", "Random queries per seed"))
+        .arg(number("endpoints", "600", "Random requests to other endpoints per seed"))
+        .arg(text("case", "N", "Ask only this random query of the seed").value_parser(value_parser!(u64)))
+        .arg(text("query", "LOGQL", "Ask only this query"))
+        .arg(text("time", "NS", "Ask the query at this time and not over a range"))
+        .arg(text("step", "STEP", "Step of the query").default_value("60"))
+        .arg(number("show", "60", "Differences to print"))
+        .arg(
+            Arg::new("blocks")
+                .long("blocks")
+                .action(ArgAction::SetTrue)
+                .help("Compare Sandur over memory with Sandur over blocks, without Loki"),
+        )
+        .arg(Arg::new("rules").long("rules").action(ArgAction::SetTrue).help("Print the rules and stop"))
+}
+
+async fn whole(env: &Env, matches: &ArgMatches) -> Result<ExitCode> {
+    let number = |name: &str| matches.get_one::<u64>(name).copied().unwrap_or_default();
+    let path = |name: &str| matches.get_one::<String>(name).map(PathBuf::from);
+    let (loki, sandur) = (path("loki"), path("sandur").unwrap_or_default());
+    let loki = loki.filter(|_| !matches.get_flag("blocks"));
+    let templates = path("templates").map(|folder| templates::read(&folder)).transpose()?;
+    let mut clean = true;
+    for seed in number("seed")..number("seed") + number("seeds") {
+        let directory = tempfile::tempdir().context("cannot make a directory")?;
+        let programs = Programs { loki: loki.as_deref(), sandur: &sandur, directory: directory.path() };
+        let mut servers = start(env, &programs, seed).await?;
+        let mut report = Report::default();
+        if let Some(ask) = single(matches, seed) {
+            print_both(&mut servers, &ask)?;
+            report.ask(&mut servers, "command line".to_owned(), &ask)?;
+        } else {
+            let first = if seed == number("seed") { templates.as_deref() } else { None };
+            all(&mut servers, &mut report, seed, first, &number)?;
+        }
+        println!("seed {seed}, {:.0} s", env.monotonic().as_secs_f64());
+        report.print(number("show") as usize);
+        clean &= report.findings.is_empty();
+    }
+    Ok(if clean { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}
+
+async fn start(env: &Env, programs: &Programs<'_>, seed: u64) -> Result<Servers> {
+    let mut servers = servers::start(env, programs).await?;
+    servers.push(seed)?;
+    Ok(servers)
+}
+
+/// Templates and half of the random requests with our rows in memory, the rest with them in blocks.
+fn all(
+    servers: &mut Servers,
+    report: &mut Report,
+    seed: u64,
+    templates: Option<&[templates::Template]>,
+    number: &dyn Fn(&str) -> u64,
+) -> Result<()> {
+    for template in templates.unwrap_or_default() {
+        for ask in template.asks() {
+            report.ask(servers, template.name.clone(), &ask)?;
+        }
+    }
+    let (queries, endpoints) = (number("queries"), number("endpoints"));
+    for half in 0..2 {
+        for index in half * queries / 2..(half + 1) * queries / 2 {
+            report.ask(servers, format!("--seed {seed} --case {index}"), &random_query(seed, index))?;
+        }
+        for index in half * endpoints / 2..(half + 1) * endpoints / 2 {
+            report.ask(servers, format!("seed {seed}, endpoint {index}"), &random_endpoint(seed, index))?;
+        }
+        servers.ours.flush()?;
+    }
+    Ok(())
+}
+
+fn single(matches: &ArgMatches, seed: u64) -> Option<Ask> {
+    if let Some(index) = matches.get_one::<u64>("case") {
+        return Some(random_query(seed, *index));
+    }
+    let query = Query::Text(matches.get_one::<String>("query")?.clone());
+    let ask = match matches.get_one::<String>("time") {
+        Some(time) => Ask::new("query", Shape::Query).with("time", time),
+        None => Ask::new("query_range", Shape::Query)
+            .with("start", MIDDLE_NS - HALF_NS - 60 * SECOND_NS)
+            .with("end", MIDDLE_NS + HALF_NS + 60 * SECOND_NS)
+            .with("step", matches.get_one::<String>("step")?),
+    };
+    Some(ask.with_query(query))
+}
+
+fn print_both(servers: &mut Servers, ask: &Ask) -> Result<()> {
+    println!("{ask}");
+    for (name, answer) in [("Loki", servers.loki.ask(ask)?), ("we", servers.ours.ask(ask)?)] {
+        let text = String::from_utf8_lossy(&answer.body).into_owned();
+        println!("{name}: {} {}", answer.status, text.chars().take(3000).collect::<String>());
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_command_line_is_sound() {
+        command().debug_assert();
+    }
+}

@@ -1,0 +1,45 @@
+//! One of the two servers, as the other side of a connection.
+
+use std::io;
+
+use sandur_bench::http::{Answer, Connection, escaped};
+
+use crate::ask::Ask;
+
+/// A server and the connection to it.
+pub struct Peer {
+    connection: Connection,
+}
+
+impl Peer {
+    /// The server at `host:port`.
+    pub fn new(address: &str) -> Self {
+        Self { connection: Connection::new(address) }
+    }
+
+    /// Asks.
+    pub fn ask(&mut self, ask: &Ask) -> io::Result<Answer> {
+        let pairs: Vec<String> = ask
+            .parameters
+            .iter()
+            .map(|(name, value)| format!("{}={}", escaped(name), escaped(value)))
+            .collect();
+        let text = pairs.join("&");
+        if ask.by_post {
+            let headers = ["Content-Type: application/x-www-form-urlencoded"];
+            let headers: Vec<&str> = headers.into_iter().chain(ask.headers.iter().copied()).collect();
+            return self.connection.post(&ask.path, &headers, text.as_bytes());
+        }
+        self.connection.get_with(&format!("{}?{text}", ask.path), &ask.headers)
+    }
+
+    /// Pushes a JSON body.
+    pub fn push(&mut self, body: &str) -> io::Result<Answer> {
+        self.connection.post("/loki/api/v1/push", &["Content-Type: application/json"], body.as_bytes())
+    }
+
+    /// Writes what is in memory to the store.
+    pub fn flush(&mut self) -> io::Result<Answer> {
+        self.connection.post("/flush", &[], &[])
+    }
+}

@@ -1,0 +1,62 @@
+//! A seeded generator: the same seed gives the same data and the same questions on every machine.
+
+/// SplitMix64: small, and good enough to choose words.
+#[derive(Clone, Debug)]
+pub struct Random(u64);
+
+impl Random {
+    /// A generator that always goes the same way from `seed`.
+    pub fn new(seed: u64) -> Self {
+        Self(seed)
+    }
+
+    /// The next 64 bits.
+    pub fn next(&mut self) -> u64 {
+        self.0 = self.0.wrapping_add(0x9E37_79B9_7F4A_7C15);
+        let mut mixed = self.0;
+        mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
+        mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
+        mixed ^ (mixed >> 31)
+    }
+
+    /// A number below `bound`; 0 for a bound of 0.
+    pub fn below(&mut self, bound: usize) -> usize {
+        if bound == 0 { 0 } else { (self.next() % bound as u64) as usize }
+    }
+
+    /// A number from `from` to `to`, both included.
+    pub fn between(&mut self, from: i64, to: i64) -> i64 {
+        from + self.below((to - from + 1).max(1) as usize) as i64
+    }
+
+    /// True in `percent` of 100 cases.
+    pub fn chance(&mut self, percent: usize) -> bool {
+        self.below(100) < percent
+    }
+
+    /// One of them.
+    pub fn pick<'a, T: ?Sized>(&mut self, from: &[&'a T]) -> &'a T {
+        from[self.below(from.len())]
+    }
+
+    /// A generator of its own for number `index`, so that one case can be made again without the others.
+    pub fn fork(seed: u64, index: u64) -> Self {
+        let mut mixer = Self::new(seed ^ index.wrapping_mul(0xD6E8_FEB8_6659_FD93));
+        Self::new(mixer.next())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_fork_depends_on_seed_and_index_alone() {
+        assert_eq!(Random::fork(7, 3).next(), Random::fork(7, 3).next());
+        assert_ne!(Random::fork(7, 3).next(), Random::fork(7, 4).next());
+        assert_ne!(Random::fork(7, 3).next(), Random::fork(8, 3).next());
+        let mut random = Random::new(1);
+        assert!((0..1000).all(|_| (3..=5).contains(&random.between(3, 5))));
+        assert!((0..1000).all(|_| !random.chance(0) && random.chance(100)));
+    }
+}

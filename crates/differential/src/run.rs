@@ -1,0 +1,119 @@
+//! A whole run: cases in order, differences gathered, explained or made smaller, and a report.
+
+use std::collections::BTreeMap;
+use std::io;
+
+use sandur_bench::http::Answer;
+
+use crate::ask::Ask;
+use crate::compare::{Difference, compare};
+use crate::rules::{Case, VARIES, explanation};
+use crate::servers::Servers;
+use crate::shrink::shrink;
+
+/// How often Loki is asked again to see whether it answers itself differently.
+const REPEATS: usize = 6;
+
+/// Where a case comes from, to be printed so that it can be asked again.
+pub type Origin = String;
+
+/// A difference that nothing explains.
+pub struct Finding {
+    /// Where it comes from.
+    pub origin: Origin,
+    /// The smallest request that shows it.
+    pub ask: Ask,
+    /// What differs.
+    pub difference: Difference,
+}
+
+/// What a run found.
+#[derive(Default)]
+pub struct Report {
+    /// Requests made.
+    pub asked: usize,
+    /// Requests that Loki answered with an error.
+    pub refused: usize,
+    /// Requests that Loki answered with nothing in it.
+    pub empty: usize,
+    /// Differences by the rule that explains them.
+    pub explained: BTreeMap<&'static str, usize>,
+    /// Differences that no rule explains.
+    pub findings: Vec<Finding>,
+}
+
+/// Asks both the same.
+fn both(servers: &mut Servers, ask: &Ask) -> io::Result<(Answer, Answer)> {
+    Ok((servers.loki.ask(ask)?, servers.ours.ask(ask)?))
+}
+
+impl Report {
+    /// Asks one request and notes how the answers differ.
+    pub fn ask(&mut self, servers: &mut Servers, origin: Origin, ask: &Ask) -> io::Result<()> {
+        let (loki, ours) = both(servers, ask)?;
+        self.asked += 1;
+        self.refused += usize::from(loki.status >= 400);
+        self.empty += usize::from(loki.status < 300 && is_empty(&loki));
+        let Some(difference) = compare(ask, &loki, &ours) else { return Ok(()) };
+        let case = Case { ask, difference: &difference, loki: &loki, ours: &ours };
+        if let Some(rule) = explanation(&case) {
+            *self.explained.entry(rule.id).or_default() += 1;
+            return Ok(());
+        }
+        if self.loki_gives(servers, ask, &ours)? {
+            *self.explained.entry(VARIES).or_default() += 1;
+            return Ok(());
+        }
+        let mut differs = |ask: &Ask| {
+            let (loki, ours) = both(servers, ask).ok()?;
+            let difference = compare(ask, &loki, &ours)?;
+            let case = Case { ask, difference: &difference, loki: &loki, ours: &ours };
+            explanation(&case).is_none().then_some(difference.kind)
+        };
+        let small = shrink(ask, difference.kind, &mut differs);
+        let (loki, ours) = both(servers, &small)?;
+        let difference = compare(&small, &loki, &ours).unwrap_or(difference);
+        self.findings.push(Finding { origin, ask: small, difference });
+        Ok(())
+    }
+
+    /// Whether Loki, asked again, gives our answer: then its first one was one of several.
+    fn loki_gives(&self, servers: &mut Servers, ask: &Ask, ours: &Answer) -> io::Result<bool> {
+        for _ in 0..REPEATS {
+            let again = servers.loki.ask(ask)?;
+            let Some(difference) = compare(ask, &again, ours) else { return Ok(true) };
+            let case = Case { ask, difference: &difference, loki: &again, ours };
+            if explanation(&case).is_some() {
+                return Ok(true);
+            }
+        }
+        Ok(false)
+    }
+
+    /// Prints what was found.
+    pub fn print(&self, findings_max: usize) {
+        let mut kinds: BTreeMap<String, usize> = BTreeMap::new();
+        for finding in &self.findings {
+            *kinds.entry(format!("{:?}", finding.difference.kind)).or_default() += 1;
+        }
+        for finding in self.findings.iter().take(findings_max) {
+            println!("--- {:?}  [{}]\n  {}", finding.difference.kind, finding.origin, finding.ask);
+            println!("      {}", finding.difference.detail);
+        }
+        println!(
+            "{} asked: {} refused by Loki, {} empty; {} unexplained {kinds:?}",
+            self.asked,
+            self.refused,
+            self.empty,
+            self.findings.len()
+        );
+        for (id, count) in &self.explained {
+            println!("  explained by {id}: {count}");
+        }
+    }
+}
+
+fn is_empty(answer: &Answer) -> bool {
+    let body = String::from_utf8_lossy(&answer.body);
+    body.contains("\"result\":[]") || body.contains("\"data\":[]")
+}

@@ -1,0 +1,46 @@
+//! Makes the query of a difference smaller while the difference stays.
+
+use crate::ask::Ask;
+use crate::compare::Kind;
+
+/// Requests that are tried at most.
+const TRIES_MAX: usize = 120;
+
+/// The smallest request found that `differs` in the same kind.
+pub fn shrink(ask: &Ask, kind: Kind, differs: &mut dyn FnMut(&Ask) -> Option<Kind>) -> Ask {
+    let mut best = ask.clone();
+    let mut tries = 0;
+    'again: loop {
+        let Some(query) = best.query.clone() else { return best };
+        for smaller in query.smaller() {
+            tries += 1;
+            if tries > TRIES_MAX {
+                return best;
+            }
+            let candidate = best.with_query(smaller);
+            if differs(&candidate) == Some(kind) {
+                best = candidate;
+                continue 'again;
+            }
+        }
+        return best;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::ask::Shape;
+    use crate::grammar::{Log, Query};
+
+    #[test]
+    fn the_stage_that_matters_remains() {
+        let stages =
+            ["| json", "|= \"x\"", "| drop a", "| decolorize", "| keep b"].map(str::to_owned).to_vec();
+        let log = Log { matchers: vec!["a=\"b\"".to_owned(), "c=\"d\"".to_owned()], stages };
+        let ask = Ask::new("query_range", Shape::Query).with_query(Query::Log(log));
+        let mut differs = |ask: &Ask| ask.query_text().contains("decolorize").then_some(Kind::Content);
+        let small = shrink(&ask, Kind::Content, &mut differs);
+        assert_eq!(small.query_text(), "{c=\"d\"} | decolorize");
+    }
+}
