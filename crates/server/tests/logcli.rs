@@ -98,7 +98,7 @@ fn queries_print_lines_and_numbers() {
     let first: Value = serde_json::from_str(forward.lines().next().unwrap()).unwrap();
     assert_eq!(forward.lines().count(), 3);
     assert!(first["line"].as_str().unwrap().contains("n=0 "), "{forward}");
-    assert_eq!(first["labels"]["env"], "test", "{forward}");
+    assert_eq!(first["labels"]["app"], "api", "labels that all lines share are left out: {forward}");
     // more than one batch: logcli asks again from the last timestamp and leaves out what it has
     let all = bench.run(&["query", r#"{env="test"}"#, "--limit=0", "--batch=97", "--output=raw"]);
     let different: BTreeSet<&str> = all.lines().collect();

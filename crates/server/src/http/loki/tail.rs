@@ -372,4 +372,20 @@ mod tests {
         );
         assert_eq!(close_reason(&"ä".repeat(100)).len(), 122);
     }
+
+    #[test]
+    fn frames_are_small_and_never_empty() {
+        let row = |length| LogRow {
+            timestamp: 1,
+            line: vec![b'x'; length].into(),
+            stream: Default::default(),
+            metadata: Default::default(),
+            parsed: Default::default(),
+        };
+        let rows = |count, length| vec![row(length); count];
+        assert_eq!(rows_of_frame(&[]), 0);
+        assert_eq!(rows_of_frame(&rows(3, FRAME_BYTES_MAX + 1)), 1);
+        assert_eq!(rows_of_frame(&rows(10, FRAME_BYTES_MAX / 4)), 4);
+        assert_eq!(rows_of_frame(&rows(FRAME_ROWS_MAX + 1, 1)), FRAME_ROWS_MAX);
+    }
 }
