@@ -17,8 +17,12 @@ impl Peer {
         Self { connection: Connection::new(address) }
     }
 
-    /// Asks.
-    pub fn ask(&mut self, ask: &Ask) -> io::Result<Answer> {
+    /// Asks. A connection that breaks is an answer too, with status 0: the run goes on and tells of it.
+    pub fn ask(&mut self, ask: &Ask) -> Answer {
+        self.try_ask(ask).unwrap_or_else(|e| Answer { status: 0, body: e.to_string().into_bytes() })
+    }
+
+    fn try_ask(&mut self, ask: &Ask) -> io::Result<Answer> {
         let pairs: Vec<String> = ask
             .parameters
             .iter()

@@ -1,7 +1,6 @@
 //! A whole run: cases in order, differences gathered, explained or made smaller, and a report.
 
 use std::collections::BTreeMap;
-use std::io;
 
 use sandur_bench::http::Answer;
 
@@ -43,51 +42,50 @@ pub struct Report {
 }
 
 /// Asks both the same.
-fn both(servers: &mut Servers, ask: &Ask) -> io::Result<(Answer, Answer)> {
-    Ok((servers.loki.ask(ask)?, servers.ours.ask(ask)?))
+fn both(servers: &mut Servers, ask: &Ask) -> (Answer, Answer) {
+    (servers.loki.ask(ask), servers.ours.ask(ask))
 }
 
 impl Report {
     /// Asks one request and notes how the answers differ.
-    pub fn ask(&mut self, servers: &mut Servers, origin: Origin, ask: &Ask) -> io::Result<()> {
-        let (loki, ours) = both(servers, ask)?;
+    pub fn ask(&mut self, servers: &mut Servers, origin: Origin, ask: &Ask) {
+        let (loki, ours) = both(servers, ask);
         self.asked += 1;
         self.refused += usize::from(loki.status >= 400);
         self.empty += usize::from(loki.status < 300 && is_empty(&loki));
-        let Some(difference) = compare(ask, &loki, &ours) else { return Ok(()) };
+        let Some(difference) = compare(ask, &loki, &ours) else { return };
         let case = Case { ask, difference: &difference, loki: &loki, ours: &ours };
         if let Some(rule) = explanation(&case) {
             *self.explained.entry(rule.id).or_default() += 1;
-            return Ok(());
+            return;
         }
-        if self.loki_gives(servers, ask, &ours)? {
+        if self.loki_gives(servers, ask, &ours) {
             *self.explained.entry(VARIES).or_default() += 1;
-            return Ok(());
+            return;
         }
         let mut differs = |ask: &Ask| {
-            let (loki, ours) = both(servers, ask).ok()?;
+            let (loki, ours) = both(servers, ask);
             let difference = compare(ask, &loki, &ours)?;
             let case = Case { ask, difference: &difference, loki: &loki, ours: &ours };
             explanation(&case).is_none().then_some(difference.kind)
         };
         let small = shrink(ask, difference.kind, &mut differs);
-        let (loki, ours) = both(servers, &small)?;
+        let (loki, ours) = both(servers, &small);
         let difference = compare(&small, &loki, &ours).unwrap_or(difference);
         self.findings.push(Finding { origin, ask: small, difference });
-        Ok(())
     }
 
     /// Whether Loki, asked again, gives our answer: then its first one was one of several.
-    fn loki_gives(&self, servers: &mut Servers, ask: &Ask, ours: &Answer) -> io::Result<bool> {
+    fn loki_gives(&self, servers: &mut Servers, ask: &Ask, ours: &Answer) -> bool {
         for _ in 0..REPEATS {
-            let again = servers.loki.ask(ask)?;
-            let Some(difference) = compare(ask, &again, ours) else { return Ok(true) };
+            let again = servers.loki.ask(ask);
+            let Some(difference) = compare(ask, &again, ours) else { return true };
             let case = Case { ask, difference: &difference, loki: &again, ours };
             if explanation(&case).is_some() {
-                return Ok(true);
+                return true;
             }
         }
-        Ok(false)
+        false
     }
 
     /// Prints what was found.
