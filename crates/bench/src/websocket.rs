@@ -49,7 +49,7 @@ impl Websocket {
     }
 
     /// The next frame; pings are answered.
-    pub fn next(&mut self) -> io::Result<Frame> {
+    pub fn receive(&mut self) -> io::Result<Frame> {
         let frame = read_frame(&mut self.stream)?;
         if frame == Frame::Ping {
             // An empty pong, masked as clients must, with a mask of zeros.

@@ -11,7 +11,7 @@ impl Random {
     }
 
     /// The next 64 bits.
-    pub fn next(&mut self) -> u64 {
+    pub fn draw(&mut self) -> u64 {
         self.0 = self.0.wrapping_add(0x9E37_79B9_7F4A_7C15);
         let mut mixed = self.0;
         mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
@@ -21,7 +21,7 @@ impl Random {
 
     /// A number below `bound`; 0 for a bound of 0.
     pub fn below(&mut self, bound: usize) -> usize {
-        if bound == 0 { 0 } else { (self.next() % bound as u64) as usize }
+        if bound == 0 { 0 } else { (self.draw() % bound as u64) as usize }
     }
 
     /// A number from `from` to `to`, both included.
@@ -42,7 +42,7 @@ impl Random {
     /// A generator of its own for number `index`, so that one case can be made again without the others.
     pub fn fork(seed: u64, index: u64) -> Self {
         let mut mixer = Self::new(seed ^ index.wrapping_mul(0xD6E8_FEB8_6659_FD93));
-        Self::new(mixer.next())
+        Self::new(mixer.draw())
     }
 }
 
@@ -52,9 +52,9 @@ mod tests {
 
     #[test]
     fn a_fork_depends_on_seed_and_index_alone() {
-        assert_eq!(Random::fork(7, 3).next(), Random::fork(7, 3).next());
-        assert_ne!(Random::fork(7, 3).next(), Random::fork(7, 4).next());
-        assert_ne!(Random::fork(7, 3).next(), Random::fork(8, 3).next());
+        assert_eq!(Random::fork(7, 3).draw(), Random::fork(7, 3).draw());
+        assert_ne!(Random::fork(7, 3).draw(), Random::fork(7, 4).draw());
+        assert_ne!(Random::fork(7, 3).draw(), Random::fork(8, 3).draw());
         let mut random = Random::new(1);
         assert!((0..1000).all(|_| (3..=5).contains(&random.between(3, 5))));
         assert!((0..1000).all(|_| !random.chance(0) && random.chance(100)));

@@ -163,7 +163,11 @@ common:
   storage: {{filesystem: {{chunks_directory: {path}/chunks, rules_directory: {path}/rules}}}}
 schema_config:
   configs:
-    - {{from: 2020-01-01, store: tsdb, object_store: filesystem, schema: v13, index: {{prefix: index_, period: 24h}}}}
+    - from: 2020-01-01
+      store: tsdb
+      object_store: filesystem
+      schema: v13
+      index: {{prefix: index_, period: 24h}}
 ingester: {{lifecycler: {{min_ready_duration: 0s, final_sleep: 0s}}, wal: {{dir: {path}/wal}}}}
 querier: {{query_ingesters_within: 0s}}
 query_range:

@@ -81,10 +81,10 @@ fn scalar(value: &str) -> String {
     if let Some(inner) = value.strip_prefix('\'').and_then(|v| v.strip_suffix('\'')) {
         return inner.replace("''", "'");
     }
-    if value.starts_with('"') {
-        if let Ok(text) = serde_json::from_str::<String>(value) {
-            return text;
-        }
+    if value.starts_with('"')
+        && let Ok(text) = serde_json::from_str::<String>(value)
+    {
+        return text;
     }
     value.to_owned()
 }

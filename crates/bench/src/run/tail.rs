@@ -209,7 +209,7 @@ fn follow(mut socket: Websocket, slept: bool, total: &Total) -> FollowerReport {
         if total.get().is_some_and(|total| report.received + report.dropped >= total) {
             return report;
         }
-        match socket.next() {
+        match socket.receive() {
             Ok(Frame::Text(text)) => match serde_json::from_slice::<Message>(&text) {
                 Ok(message) => {
                     quiet_pings = 0;

@@ -107,7 +107,7 @@ pub(super) fn text(random: &mut Random, index: usize) -> Made {
         0 => String::new(),
         1 => " ".to_owned(),
         2 => format!("\u{1b}[31mERROR\u{1b}[0m failed at step {index}"),
-        3 => format!("\u{1b}[1;32minfo\u{1b}[0m: done \u{1b}[4munderlined\u{1b}[24m"),
+        3 => "\u{1b}[1;32minfo\u{1b}[0m: done \u{1b}[4munderlined\u{1b}[24m".to_owned(),
         4 => "Ünïcödé straße ΣΑΣ İstanbul 日本語 \u{1F600}".to_owned(),
         5 => format!("tab\tseparated\tline {index}"),
         6 => "multi\nline\nentry".to_owned(),
