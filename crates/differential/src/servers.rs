@@ -168,7 +168,12 @@ schema_config:
       object_store: filesystem
       schema: v13
       index: {{prefix: index_, period: 24h}}
-ingester: {{lifecycler: {{min_ready_duration: 0s, final_sleep: 0s}}, wal: {{dir: {path}/wal}}}}
+ingester:
+  lifecycler: {{min_ready_duration: 0s, final_sleep: 0s}}
+  wal: {{dir: {path}/wal}}
+  query_store_max_look_back_period: -1ns
+  chunk_idle_period: 24h
+  max_chunk_age: 24h
 querier: {{query_ingesters_within: 0s}}
 query_range:
   cache_results: false
