@@ -5,8 +5,8 @@
 //! version is the same, so that late rows, deletions and retention make it worthless by themselves: no
 //! freshness rule is needed, and no answer from here differs from one that is computed anew.
 //!
-//! Memory is bounded by a budget: what was used least lately goes first. A unit that is in use when it goes
-//! counts until it is not.
+//! Memory is bounded by a budget: of what is not in use, what was used least lately goes first, and nothing
+//! goes when that would not make room. A unit that is in use when all are let go counts until it is not.
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -173,17 +173,11 @@ impl ResultsCache {
         }
         let mut state = self.lock();
         state.remove(&key);
-        let memory = loop {
-            match self.0.budget.reserve(bytes) {
-                Ok(memory) => break memory,
-                Err(_) => {
-                    let oldest = state.order.first_key_value().map(|(_, key)| *key);
-                    let Some(oldest) = oldest else { return false };
-                    state.remove(&oldest);
-                    self.0.evicted.fetch_add(1, Ordering::Relaxed);
-                }
-            }
-        };
+        let missing = bytes.saturating_sub(self.0.budget.available());
+        let Some(evicted) = state.least_used(missing) else { return false };
+        evicted.iter().for_each(|key| state.remove(key));
+        self.0.evicted.fetch_add(evicted.len() as u64, Ordering::Relaxed);
+        let Ok(memory) = self.0.budget.reserve(bytes) else { return false };
         state.insert(key, CachedUnit(Arc::new((unit, memory))));
         self.0.stored.fetch_add(1, Ordering::Relaxed);
         true
@@ -235,6 +229,22 @@ impl State {
         entry.used = self.uses;
         self.order.insert(self.uses, key);
         Found::Hit(entry.unit.clone())
+    }
+
+    /// The units whose eviction frees so many bytes, those that were used least lately first; `None` when
+    /// there are not enough. Units in use would free nothing.
+    fn least_used(&self, bytes: u64) -> Option<Vec<UnitKey>> {
+        let (mut keys, mut freed) = (Vec::new(), 0);
+        let mut oldest = self.order.values();
+        while freed < bytes {
+            let key = oldest.next()?;
+            let unit = &self.entries.get(key)?.unit.0;
+            if Arc::strong_count(unit) == 1 {
+                freed += unit.1.bytes();
+                keys.push(*key);
+            }
+        }
+        Some(keys)
     }
 
     fn insert(&mut self, key: UnitKey, unit: CachedUnit) {
@@ -295,5 +305,23 @@ mod tests {
         assert_eq!(cache.budget().used(), size, "a unit in use counts");
         drop(held);
         assert_eq!(cache.budget().used(), 0);
+    }
+
+    #[test]
+    fn units_in_use_stay_and_nothing_goes_in_vain() {
+        let size = unit(1, 1).memory_bytes();
+        let cache = ResultsCache::new(MemoryBudget::root("results", size * 10 + size / 2));
+        let mut held = Vec::new();
+        for n in 0..10 {
+            assert!(cache.insert(key(n), unit(1, 1)));
+            held.extend(cache.get(key(n), 1, (0, 9)).filter(|_| n < 9));
+        }
+        assert!(cache.insert(key(10), unit(1, 1)), "one unit is not in use");
+        assert!((0..9).all(|n| cache.get(key(n), 1, (0, 9)).is_some()), "those in use free nothing");
+        assert!(cache.get(key(9), 1, (0, 9)).is_none());
+        held.extend(cache.get(key(10), 1, (0, 9)));
+        assert!(!cache.insert(key(11), unit(1, 1)));
+        let figures = cache.figures();
+        assert_eq!((figures.units, figures.evicted), (10, 1));
     }
 }
