@@ -1,16 +1,9 @@
 //! Several futures at a time, their results in order: for the pieces of one query.
 
-use std::collections::VecDeque;
-use std::task::Poll;
-
+use futures_util::{StreamExt, TryStreamExt, stream};
 use sandur_base::BoxFuture;
 
 use crate::error::Error;
-
-enum Piece<'a, T> {
-    Running(BoxFuture<'a, Result<T, Error>>),
-    Done(Result<T, Error>),
-}
 
 /// Runs the futures, at most `width` at the same time, each started when there is room; the results in the
 /// order of the futures. The first error, in this order, ends all of them.
@@ -18,36 +11,7 @@ pub async fn in_order<'a, T>(
     width: usize,
     pieces: impl IntoIterator<Item = BoxFuture<'a, Result<T, Error>>>,
 ) -> Result<Vec<T>, Error> {
-    let mut waiting = pieces.into_iter();
-    let mut running: VecDeque<Piece<'a, T>> = VecDeque::new();
-    let mut results = Vec::new();
-    std::future::poll_fn(|cx| {
-        loop {
-            while running.len() < width.max(1)
-                && let Some(next) = waiting.next()
-            {
-                running.push_back(Piece::Running(next));
-            }
-            for piece in &mut running {
-                if let Piece::Running(future) = piece
-                    && let Poll::Ready(result) = future.as_mut().poll(cx)
-                {
-                    *piece = Piece::Done(result);
-                }
-            }
-            match running.pop_front() {
-                None => return Poll::Ready(Ok(())),
-                Some(Piece::Done(Ok(result))) => results.push(result),
-                Some(Piece::Done(Err(error))) => return Poll::Ready(Err(error)),
-                Some(first) => {
-                    running.push_front(first);
-                    return Poll::Pending;
-                }
-            }
-        }
-    })
-    .await?;
-    Ok(results)
+    stream::iter(pieces).buffered(width.max(1)).try_collect().await
 }
 
 #[cfg(test)]
