@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use sandur_base::{Env, MemoryBudget};
 use sandur_model::TenantId;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 use crate::error::Error;
 use crate::fair_queue::{FairQueue, Permit};
@@ -20,6 +21,8 @@ pub struct QueryContext {
     queue: Option<FairQueue>,
     results: Option<ResultsCache>,
     parallelism: usize,
+    /// One permit for each page that may be worked on at the same time; `None`: any number.
+    workers: Option<Arc<Semaphore>>,
     earliest_ns: i64,
 }
 
@@ -55,7 +58,8 @@ impl QueryContext {
             partial: AtomicBool::new(false),
             warnings: Mutex::default(),
         });
-        Self { shared, tenant, queue: None, results: None, parallelism: usize::MAX, earliest_ns: i64::MIN }
+        let (queue, results, workers) = (None, None, None);
+        Self { shared, tenant, queue, results, parallelism: usize::MAX, workers, earliest_ns: i64::MIN }
     }
 
     /// Pieces of the query wait for their turns in this queue.
@@ -70,9 +74,11 @@ impl QueryContext {
         self
     }
 
-    /// At most so many pages of the query are worked on at the same time; 0: as many as there are threads.
+    /// At most so many pages of the query are worked on at the same time, however many of its pieces run; 0:
+    /// as many as there are threads.
     pub fn with_parallelism(mut self, most: usize) -> Self {
         self.parallelism = if most == 0 { usize::MAX } else { most };
+        self.workers = (most > 0).then(|| Arc::new(Semaphore::new(most.min(Semaphore::MAX_PERMITS))));
         self
     }
 
@@ -113,6 +119,13 @@ impl QueryContext {
         self.parallelism
     }
 
+    /// The right to work on a page, when their number is limited. Waits for other pages of the query.
+    pub(crate) async fn worker(&self) -> Option<OwnedSemaphorePermit> {
+        let workers = self.workers.clone()?;
+        // The semaphore is never closed.
+        workers.acquire_owned().await.ok()
+    }
+
     /// The first instant whose rows exist for the query.
     pub fn earliest_ns(&self) -> i64 {
         self.earliest_ns
@@ -146,6 +159,17 @@ impl QueryContext {
     /// Time since the query began.
     pub fn elapsed(&self) -> Duration {
         self.shared.env.monotonic().saturating_sub(self.shared.started)
+    }
+
+    /// Time that is left until the query's deadline.
+    pub fn remaining(&self) -> Duration {
+        self.shared.timeout.saturating_sub(self.elapsed())
+    }
+
+    /// Waits for `work` until the query's deadline; then gives it up and fails with [`Error::Timeout`].
+    pub async fn in_time<T>(&self, work: impl Future<Output = T>) -> Result<T, Error> {
+        let timed = self.env().timeout(self.remaining(), work).await;
+        timed.ok_or(Error::Timeout(self.shared.timeout))
     }
 
     /// Ends the query at its next check.

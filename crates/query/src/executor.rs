@@ -1,7 +1,8 @@
 //! Pulls the items of a scan, works on them on the CPU pool, and collects what comes out.
 //!
-//! As many items are in flight as the pool runs at once, plus one so that no thread waits; fewer when the
-//! query may not run as many (`max_query_parallelism`) or when the budget has no room: an item's memory is
+//! As many items are in flight as the pool runs at once, plus one so that no thread waits; fewer when all
+//! scans of the query together may not run as many (`max_query_parallelism`) or when the budget has no room:
+//! an item's memory is
 //! reserved before it is decoded and given back when its work is done. Results are collected in the order
 //! of the items or as they are done.
 
@@ -126,9 +127,10 @@ fn start<W: Work>(
 ) -> BoxFuture<'static, Result<W::Output, Error>> {
     let context = context.clone();
     Box::pin(async move {
+        let worker = context.worker().await;
         let inner = context.clone();
         let job = move || {
-            let held = reservation;
+            let held = (reservation, worker);
             inner.check()?;
             let began = inner.env().monotonic();
             let output = work.run(number, item);
@@ -202,7 +204,7 @@ mod tests {
     use super::*;
     use crate::source::PageTask;
     use sandur_base::{Env, MemoryBudget};
-    use sandur_model::{LineColumn, LogPage, TenantId};
+    use sandur_model::{LineAutomaton, LineColumn, LogPage, TenantId};
     use std::sync::atomic::{AtomicU64, Ordering};
     use std::time::Duration;
 
@@ -236,6 +238,12 @@ mod tests {
         }
         fn lines(&mut self) -> Result<LineColumn, Error> {
             Ok(LineColumn::default())
+        }
+        fn retain(&mut self, _: &LineAutomaton, _: bool, _: &mut [bool]) -> Result<bool, Error> {
+            Ok(false)
+        }
+        fn lines_of(&mut self, _: &[bool]) -> Result<LineColumn, Error> {
+            self.lines()
         }
     }
 
@@ -311,6 +319,47 @@ mod tests {
         let (result, seen, asked) = run(Env::system(1), &pages, 100, wanting);
         result.unwrap();
         assert_eq!((seen.stamps.len(), asked), (10, 11));
+    }
+
+    /// Works a little and notes how many of its kind work at the same time.
+    #[derive(Default)]
+    struct Crowd {
+        working: AtomicU64,
+        most: AtomicU64,
+    }
+
+    impl Work for Crowd {
+        type Output = (u32, i64);
+        fn run(&self, number: u32, _: ScanItem) -> Result<Self::Output, Error> {
+            let working = self.working.fetch_add(1, Ordering::SeqCst) + 1;
+            self.most.fetch_max(working, Ordering::SeqCst);
+            // Long enough for others to be seen.
+            (0..100).for_each(|_| std::thread::yield_now());
+            self.working.fetch_sub(1, Ordering::SeqCst);
+            Ok((number, 0))
+        }
+    }
+
+    #[test]
+    fn parallelism_is_that_of_all_scans_of_a_query() {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap();
+        let crowd = Arc::new(Crowd::default());
+        let context = QueryContext::new(
+            Env::system(4),
+            TenantId::default_tenant(),
+            MemoryBudget::root("query", 1_000),
+            Duration::from_secs(60),
+        )
+        .with_parallelism(1);
+        let (mut one, mut other) = (Seen::default(), Seen::default());
+        runtime.block_on(async {
+            let pages = || Box::new(Pages { left: vec![(1, 1); 200].into(), asked: Arc::default() });
+            let run = |seen| execute(&context, pages(), Arc::clone(&crowd), seen, Merging::Ordered);
+            let (a, b) = tokio::join!(run(&mut one), run(&mut other));
+            a.and(b).unwrap();
+        });
+        assert_eq!((one.stamps.len(), other.stamps.len()), (200, 200));
+        assert_eq!(crowd.most.load(Ordering::SeqCst), 1);
     }
 
     #[test]

@@ -45,7 +45,7 @@ impl FairQueue {
         Self(Arc::new(Shared { running_max, waiting_max, state: Mutex::default() }))
     }
 
-    /// Waits for the tenant's turn; the time counts as the query's queue time.
+    /// Waits for the tenant's turn, no longer than the query has time; the wait counts as its queue time.
     pub async fn enter(&self, context: &QueryContext) -> Result<Permit, Error> {
         let began = context.env().monotonic();
         let is_known = context.admit();
@@ -72,11 +72,11 @@ impl FairQueue {
             state.waiting.entry(tenant.clone()).or_default().push_back(sender);
             receiver
         };
-        let permit = receiver.await.map_err(|_| Error::Cancelled);
+        let answer = context.in_time(receiver).await;
         let waited = context.env().monotonic().saturating_sub(began);
         QueryStats::add_time(&context.stats().queue_ns, waited);
         context.check()?;
-        permit
+        answer?.map_err(|_| Error::Cancelled)
     }
 
     /// Queries that run now.
@@ -84,9 +84,10 @@ impl FairQueue {
         self.0.lock().running
     }
 
-    /// Queries that wait now.
+    /// Queries that wait now; those whose client went away wait no more.
     pub fn waiting(&self) -> usize {
-        self.0.lock().waiting.values().map(VecDeque::len).sum()
+        let state = self.0.lock();
+        state.waiting.values().flatten().filter(|sender| !sender.is_closed()).count()
     }
 }
 
@@ -201,6 +202,24 @@ mod tests {
             env.sleep(Duration::from_millis(1)).await;
             drop(first);
             task.join().await.unwrap().unwrap();
+            assert_eq!(queue.running(), 0);
+        });
+    }
+
+    #[test]
+    fn a_query_waits_no_longer_than_it_has_time_and_then_waits_no_more() {
+        paused(async {
+            let env = Env::simulated(1, 0);
+            let queue = FairQueue::new(1, 10);
+            let first = queue.enter(&context(&env, "a")).await.unwrap();
+            let late = context(&env, "b");
+            env.sleep(Duration::from_secs(599)).await;
+            let began = env.monotonic();
+            assert!(matches!(queue.enter(&late).await, Err(Error::Timeout(_))));
+            assert_eq!((env.monotonic() - began).as_secs(), 1, "what is left of ten minutes");
+            assert_eq!(late.stats().snapshot().queue_ns, 1_000_000_000);
+            assert_eq!((queue.running(), queue.waiting()), (1, 0), "it is not counted any more");
+            drop(first);
             assert_eq!(queue.running(), 0);
         });
     }
