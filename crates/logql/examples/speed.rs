@@ -11,7 +11,9 @@ use std::time::{Duration, Instant};
 
 use sandur_base::{BoxFuture, Env, MemoryBudget};
 use sandur_logql::{Kind, Request};
-use sandur_model::{Labels, Level, Limits, LineColumn, LogPage, Matcher, StreamRun, TenantId, TimeRange};
+use sandur_model::{
+    Labels, Level, Limits, LineAutomaton, LineColumn, LogPage, Matcher, StreamRun, TenantId, TimeRange,
+};
 use sandur_query::{
     CountsTask, Direction, Error, Follow, MinuteCount, Order, PageTask, QueryContext, QueryResult, Scan,
     ScanItem, Selection, Source, StreamCounts, StreamVolume,
@@ -134,6 +136,12 @@ impl PageTask for Task {
     }
     fn lines(&mut self) -> Result<LineColumn, Error> {
         Ok(self.stored.lines.clone())
+    }
+    fn retain(&mut self, _: &LineAutomaton, _: bool, _: &mut [bool]) -> Result<bool, Error> {
+        Ok(false)
+    }
+    fn lines_of(&mut self, _: &[bool]) -> Result<LineColumn, Error> {
+        self.lines()
     }
 }
 

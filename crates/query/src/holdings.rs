@@ -16,8 +16,7 @@ pub struct Holding {
     pub last: i64,
     /// Differs from every other state of every other holding.
     pub version: u128,
-    /// Raw bytes of its rows. Without any it holds no rows but decides about those of others, as a deletion
-    /// does.
+    /// Raw bytes of its rows.
     pub bytes: u64,
 }
 
@@ -70,7 +69,7 @@ pub fn cuts(
     let slots = slot(last) + 1;
     let mut bytes = vec![0u64; slots];
     let mut crossed = vec![0i64; slots + 1];
-    for holding in holdings.iter().filter(|h| h.bytes > 0 && range.touches(h.first, h.last)) {
+    for holding in holdings.iter().filter(|h| range.touches(h.first, h.last)) {
         let (from, to) = (slot(holding.first), slot(holding.last));
         bytes[from] += holding.bytes;
         // The boundary before slot n is cut number n.
@@ -103,7 +102,7 @@ pub fn cuts(
 
 /// First and last instant of rows in the range.
 fn held(holdings: &[Holding], range: TimeRange) -> (i64, i64) {
-    let inside = holdings.iter().filter(|h| h.bytes > 0 && range.touches(h.first, h.last));
+    let inside = holdings.iter().filter(|h| range.touches(h.first, h.last));
     let (first, last) =
         inside.fold((i64::MAX, i64::MIN), |(first, last), h| (first.min(h.first), last.max(h.last)));
     (first.max(range.start), last.min(range.end.saturating_sub(1)))
@@ -153,9 +152,6 @@ mod tests {
         assert!(cuts(&hours, all, (0, 0), false, |_| 1).is_empty());
         let mut days = hours.clone();
         days.push(holding(60, 239, 9));
-        assert_eq!(cuts(&days, all, (60, 0), false, |_| 1), [60, 240, 300]);
-        // What holds no rows stands in no way.
-        days.push(Holding { bytes: 0, ..holding(i64::MIN, i64::MAX, 10) });
         assert_eq!(cuts(&days, all, (60, 0), false, |_| 1), [60, 240, 300]);
         let wide = [holding(0, 1, 1), holding(i64::MAX - 1, i64::MAX, 2)];
         assert!(cuts(&wide, TimeRange::ALL, (1, 0), false, |_| 1).len() <= 1);

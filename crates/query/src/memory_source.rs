@@ -4,14 +4,14 @@
 //! where the selection allows it, rows that appear twice with their runs marked as suspect, counts in
 //! place of pages for whole minutes. A query must not be able to tell.
 
-use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
 use std::sync::Arc;
 
 use bytes::Bytes;
 use sandur_base::BoxFuture;
 use sandur_model::{
     Labels, Level, LineAutomaton, LineColumn, LogPage, MINUTE_NS, Matcher, MetadataColumn, MetadataValues,
-    StreamRun, Suspect, TimeRange, matches_all,
+    StreamRun, Suspect, TenantId, TimeRange, matches_all,
 };
 
 use crate::context::QueryContext;
@@ -36,9 +36,15 @@ pub struct MemoryRow {
     pub level: Level,
 }
 
+/// What happens before a scan begins; its failure is the scan's.
+type BeforeScan = dyn Fn(&QueryContext, &Selection) -> BoxFuture<'static, Result<(), Error>> + Send + Sync;
+
 /// Rows in memory.
 pub struct MemorySource {
     rows: Vec<MemoryRow>,
+    /// Rows of tenants that have their own.
+    own_rows: HashMap<TenantId, Vec<MemoryRow>>,
+    before_scan: Option<Box<BeforeScan>>,
     page_rows: usize,
     shuffle: u64,
     duplicate_every: usize,
@@ -46,10 +52,27 @@ pub struct MemorySource {
 }
 
 impl MemorySource {
-    /// A source of these rows. Rows of one stream and instant keep their order.
+    /// A source of these rows, whoever asks. Rows of one stream and instant keep their order.
     pub fn new(mut rows: Vec<MemoryRow>) -> Self {
         rows.sort_by_key(|row| row.timestamp);
-        Self { rows, page_rows: 1000, shuffle: 0, duplicate_every: 0, counts: false }
+        let (own_rows, before_scan) = (HashMap::new(), None);
+        Self { rows, own_rows, before_scan, page_rows: 1000, shuffle: 0, duplicate_every: 0, counts: false }
+    }
+
+    /// The tenant has these rows and no others.
+    pub fn of_tenant(mut self, tenant: TenantId, mut rows: Vec<MemoryRow>) -> Self {
+        rows.sort_by_key(|row| row.timestamp);
+        self.own_rows.insert(tenant, rows);
+        self
+    }
+
+    /// Every scan waits for this first and fails when it does.
+    pub fn before_scan(
+        mut self,
+        hook: impl Fn(&QueryContext, &Selection) -> BoxFuture<'static, Result<(), Error>> + Send + Sync + 'static,
+    ) -> Self {
+        self.before_scan = Some(Box::new(hook));
+        self
     }
 
     /// Rows per page.
@@ -76,13 +99,14 @@ impl MemorySource {
         self
     }
 
-    fn selected(&self, matchers: &[Matcher], range: TimeRange) -> Vec<&MemoryRow> {
-        let inside = self.rows.iter().filter(|row| range.contains(row.timestamp));
+    fn selected(&self, tenant: &TenantId, matchers: &[Matcher], range: TimeRange) -> Vec<&MemoryRow> {
+        let rows = self.own_rows.get(tenant).unwrap_or(&self.rows);
+        let inside = rows.iter().filter(|row| range.contains(row.timestamp));
         inside.filter(|row| matches_all(matchers, &row.labels)).collect()
     }
 
-    fn items(&self, selection: &Selection) -> VecDeque<ScanItem> {
-        let mut rows = self.selected(&selection.matchers, selection.range);
+    fn items(&self, tenant: &TenantId, selection: &Selection) -> VecDeque<ScanItem> {
+        let mut rows = self.selected(tenant, &selection.matchers, selection.range);
         let mut items = Vec::new();
         if self.counts && selection.counts && self.duplicate_every == 0 {
             let minutes = whole_minutes(selection.range);
@@ -118,8 +142,8 @@ impl MemorySource {
         items.into()
     }
 
-    fn labels_of(&self, matchers: &[Matcher], range: TimeRange) -> BTreeSet<&Labels> {
-        self.selected(matchers, range).into_iter().map(|row| &*row.labels).collect()
+    fn labels_of(&self, tenant: &TenantId, matchers: &[Matcher], range: TimeRange) -> BTreeSet<&Labels> {
+        self.selected(tenant, matchers, range).into_iter().map(|row| &*row.labels).collect()
     }
 }
 
@@ -294,32 +318,39 @@ impl Scan for MemoryScan {
 impl Source for MemorySource {
     fn scan<'a>(
         &'a self,
-        _context: &'a QueryContext,
+        context: &'a QueryContext,
         selection: Selection,
     ) -> BoxFuture<'a, Result<Box<dyn Scan>, Error>> {
-        let scan: Box<dyn Scan> = Box::new(MemoryScan(self.items(&selection)));
-        Box::pin(async { Ok(scan) })
+        let before = self.before_scan.as_ref().map(|hook| hook(context, &selection));
+        Box::pin(async move {
+            if let Some(before) = before {
+                before.await?;
+            }
+            let scan: Box<dyn Scan> = Box::new(MemoryScan(self.items(context.tenant(), &selection)));
+            Ok(scan)
+        })
     }
 
     fn streams<'a>(
         &'a self,
-        _context: &'a QueryContext,
+        context: &'a QueryContext,
         any_of: Vec<Vec<Matcher>>,
         range: TimeRange,
     ) -> BoxFuture<'a, Result<Vec<Arc<Labels>>, Error>> {
         let any_of = if any_of.is_empty() { vec![Vec::new()] } else { any_of };
-        let found: BTreeSet<&Labels> = any_of.iter().flat_map(|m| self.labels_of(m, range)).collect();
+        let found: BTreeSet<&Labels> =
+            any_of.iter().flat_map(|m| self.labels_of(context.tenant(), m, range)).collect();
         let streams = found.into_iter().map(|labels| Arc::new(labels.clone())).collect();
         Box::pin(async { Ok(streams) })
     }
 
     fn label_names<'a>(
         &'a self,
-        _context: &'a QueryContext,
+        context: &'a QueryContext,
         matchers: Vec<Matcher>,
         range: TimeRange,
     ) -> BoxFuture<'a, Result<Vec<String>, Error>> {
-        let streams = self.labels_of(&matchers, range);
+        let streams = self.labels_of(context.tenant(), &matchers, range);
         let names: BTreeSet<&str> = streams.into_iter().flat_map(|l| l.iter().map(|(n, _)| n)).collect();
         let names = names.into_iter().map(str::to_owned).collect();
         Box::pin(async { Ok(names) })
@@ -327,12 +358,12 @@ impl Source for MemorySource {
 
     fn label_values<'a>(
         &'a self,
-        _context: &'a QueryContext,
+        context: &'a QueryContext,
         name: String,
         matchers: Vec<Matcher>,
         range: TimeRange,
     ) -> BoxFuture<'a, Result<Vec<String>, Error>> {
-        let streams = self.labels_of(&matchers, range);
+        let streams = self.labels_of(context.tenant(), &matchers, range);
         let values: BTreeSet<&str> = streams.into_iter().filter_map(|l| l.get(&name)).collect();
         let values = values.into_iter().map(str::to_owned).collect();
         Box::pin(async { Ok(values) })
@@ -340,12 +371,12 @@ impl Source for MemorySource {
 
     fn volumes<'a>(
         &'a self,
-        _context: &'a QueryContext,
+        context: &'a QueryContext,
         matchers: Vec<Matcher>,
         range: TimeRange,
     ) -> BoxFuture<'a, Result<Vec<StreamVolume>, Error>> {
         let mut volumes: BTreeMap<&Labels, (u64, u64)> = BTreeMap::new();
-        for row in self.selected(&matchers, range) {
+        for row in self.selected(context.tenant(), &matchers, range) {
             let cell = volumes.entry(&row.labels).or_default();
             *cell = (cell.0 + 1, cell.1 + row.line.len() as u64);
         }
@@ -403,7 +434,7 @@ mod tests {
 
     fn total(source: &MemorySource, counts: bool) -> (usize, u64, usize) {
         let (mut rows, mut counted, mut suspects) = (0, 0, 0);
-        for item in source.items(&selection(counts)) {
+        for item in source.items(&TenantId::default_tenant(), &selection(counts)) {
             match item {
                 ScanItem::Page(mut page) => {
                     let narrow = page.narrow().unwrap();

@@ -142,14 +142,10 @@ pub trait PageTask: Send {
     /// Clears the rows of `alive`, one per row of the page, whose lines fail the test; with `negated`, those
     /// whose lines pass it. False when the page cannot tell without putting its lines together; then nothing
     /// changes. Allowed where [`PageTask::lines`] is.
-    fn retain(&mut self, _test: &LineAutomaton, _negated: bool, _alive: &mut [bool]) -> Result<bool, Error> {
-        Ok(false)
-    }
+    fn retain(&mut self, test: &LineAutomaton, negated: bool, alive: &mut [bool]) -> Result<bool, Error>;
 
     /// The lines of the wanted rows; the others may be empty. In place of [`PageTask::lines`], once.
-    fn lines_of(&mut self, _wanted: &[bool]) -> Result<LineColumn, Error> {
-        self.lines()
-    }
+    fn lines_of(&mut self, wanted: &[bool]) -> Result<LineColumn, Error>;
 }
 
 /// The answer to a selection: items in the selection's order. Fetches ahead while items are used.

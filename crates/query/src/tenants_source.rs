@@ -8,8 +8,7 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use sandur_base::BoxFuture;
-use sandur_model::{Labels, LineColumn, LogPage, Matcher, TenantId, TimeRange};
-use xxhash_rust::xxh3::xxh3_128;
+use sandur_model::{Labels, LineAutomaton, LineColumn, LogPage, Matcher, TenantId, TimeRange};
 
 use crate::context::QueryContext;
 use crate::error::Error;
@@ -198,9 +197,7 @@ impl Source for TenantsSource {
         if !context.tenant().is_several() {
             return self.0.holdings(context, range);
         }
-        // The answer also depends on who is asked, with rows or without.
-        let version = xxh3_128(context.tenant().as_str().as_bytes());
-        let mut all = vec![Holding { first: i64::MIN, last: i64::MAX, version, bytes: 0 }];
+        let mut all = Vec::new();
         for tenant in context.tenant().each() {
             all.extend(self.0.holdings(&context.of_tenant(tenant), range)?);
         }
@@ -308,6 +305,14 @@ impl PageTask for TenantPage {
     fn lines(&mut self) -> Result<LineColumn, Error> {
         self.inner.lines()
     }
+
+    fn retain(&mut self, test: &LineAutomaton, negated: bool, alive: &mut [bool]) -> Result<bool, Error> {
+        self.inner.retain(test, negated, alive)
+    }
+
+    fn lines_of(&mut self, wanted: &[bool]) -> Result<LineColumn, Error> {
+        self.inner.lines_of(wanted)
+    }
 }
 
 #[cfg(test)]
@@ -316,74 +321,35 @@ mod tests {
     use crate::memory_source::{MemoryRow, MemorySource};
     use crate::source::{Columns, Needles};
     use sandur_base::{Env, MemoryBudget};
-    use sandur_model::{Level, MatchOp};
+    use sandur_model::{AutomatonParts, Level, MatchOp};
     use std::time::Duration;
 
-    /// Every tenant has rows of its own.
-    struct Own;
-
-    fn rows_of(tenant: &TenantId) -> MemorySource {
-        let row = |timestamp, labels: &[(&str, &str)]| MemoryRow {
+    fn row(tenant: &str, timestamp: i64, labels: &[(&str, &str)]) -> MemoryRow {
+        MemoryRow {
             labels: Arc::new(Labels::from_pairs(labels.iter().copied())),
             timestamp,
             line: format!("{tenant} {timestamp}").into(),
             metadata: Vec::new(),
             level: Level::None,
-        };
-        let rows = match tenant.as_str() {
-            "a" => vec![row(1, &[("app", "x")]), row(3, &[("app", "x")])],
-            "b" => vec![row(2, &[("app", "x")]), row(4, &[("app", "y"), ("__tenant_id__", "own")])],
-            _ => Vec::new(),
-        };
-        MemorySource::new(rows).page_rows(1)
+        }
     }
 
-    impl Source for Own {
-        fn scan<'a>(
-            &'a self,
-            context: &'a QueryContext,
-            selection: Selection,
-        ) -> BoxFuture<'a, Result<Box<dyn Scan>, Error>> {
-            Box::pin(async move { rows_of(context.tenant()).scan(context, selection).await })
-        }
-        fn streams<'a>(
-            &'a self,
-            context: &'a QueryContext,
-            any_of: Vec<Vec<Matcher>>,
-            range: TimeRange,
-        ) -> BoxFuture<'a, Result<Vec<Arc<Labels>>, Error>> {
-            Box::pin(async move { rows_of(context.tenant()).streams(context, any_of, range).await })
-        }
-        fn label_names<'a>(
-            &'a self,
-            context: &'a QueryContext,
-            matchers: Vec<Matcher>,
-            range: TimeRange,
-        ) -> BoxFuture<'a, Result<Vec<String>, Error>> {
-            Box::pin(async move { rows_of(context.tenant()).label_names(context, matchers, range).await })
-        }
-        fn label_values<'a>(
-            &'a self,
-            context: &'a QueryContext,
-            name: String,
-            matchers: Vec<Matcher>,
-            range: TimeRange,
-        ) -> BoxFuture<'a, Result<Vec<String>, Error>> {
-            Box::pin(
-                async move { rows_of(context.tenant()).label_values(context, name, matchers, range).await },
-            )
-        }
-        fn volumes<'a>(
-            &'a self,
-            context: &'a QueryContext,
-            matchers: Vec<Matcher>,
-            range: TimeRange,
-        ) -> BoxFuture<'a, Result<Vec<StreamVolume>, Error>> {
-            Box::pin(async move { rows_of(context.tenant()).volumes(context, matchers, range).await })
-        }
-        fn follow(&self, context: &QueryContext, matchers: Vec<Matcher>) -> Result<Box<dyn Follow>, Error> {
-            rows_of(context.tenant()).follow(context, matchers)
-        }
+    /// Tenants `a` and `b` have rows of their own, others none.
+    fn source() -> TenantsSource {
+        let tenant = |id| TenantId::new(id).unwrap();
+        let a = vec![row("a", 1, &[("app", "x")]), row("a", 3, &[("app", "x")])];
+        let own = [("app", "y"), ("__tenant_id__", "own")];
+        let b = vec![row("b", 2, &[("app", "x")]), row("b", 4, &own)];
+        let rows = MemorySource::new(Vec::new()).of_tenant(tenant("a"), a).of_tenant(tenant("b"), b);
+        TenantsSource::new(Arc::new(rows.page_rows(1)))
+    }
+
+    /// Lines with a `2`.
+    fn holds_a_two() -> LineAutomaton {
+        let mut classes = [0; 256];
+        classes[usize::from(b'2')] = 1;
+        let next = vec![vec![], vec![], vec![2, LineAutomaton::PASSES]];
+        LineAutomaton::new(AutomatonParts { classes, next, passes_at_end: vec![false; 3], start: 2 }).unwrap()
     }
 
     fn context() -> QueryContext {
@@ -392,8 +358,8 @@ mod tests {
         QueryContext::new(Env::simulated(1, 0), tenants, budget, Duration::from_secs(9))
     }
 
-    async fn lines(matchers: Vec<Matcher>, order: Order) -> Vec<String> {
-        let selection = Selection {
+    fn everything(matchers: Vec<Matcher>, order: Order) -> Selection {
+        Selection {
             matchers,
             range: TimeRange::ALL,
             order,
@@ -401,9 +367,11 @@ mod tests {
             columns: Columns { lines: true, metadata: true },
             counts: false,
             counts_by: Vec::new(),
-        };
-        let source = TenantsSource::new(Arc::new(Own));
-        let mut scan = source.scan(&context(), selection).await.unwrap();
+        }
+    }
+
+    async fn lines(matchers: Vec<Matcher>, order: Order) -> Vec<String> {
+        let mut scan = source().scan(&context(), everything(matchers, order)).await.unwrap();
         let mut lines = Vec::new();
         while let Some(ScanItem::Page(mut page)) = scan.next().await.unwrap() {
             let narrow = page.narrow().unwrap();
@@ -432,9 +400,24 @@ mod tests {
         assert_eq!(own.len(), 1, "{own:?}");
     }
 
+    /// Lines that a page can leave out are left out for several tenants as well.
+    #[tokio::test]
+    async fn pages_of_several_tenants_tell_and_put_together_what_their_own_pages_do() {
+        let rows = (1..=4).map(|timestamp| row("a", timestamp, &[("app", "x")])).collect();
+        let source = TenantsSource::new(Arc::new(MemorySource::new(rows)));
+        let mut scan = source.scan(&context(), everything(Vec::new(), Order::Any)).await.unwrap();
+        let Some(ScanItem::Page(mut page)) = scan.next().await.unwrap() else { panic!("a page") };
+        page.narrow().unwrap();
+        let mut alive = [true; 4];
+        assert!(page.retain(&holds_a_two(), false, &mut alive).unwrap(), "the page within can tell");
+        assert_eq!(alive, [false, true, false, false]);
+        let lines = page.lines_of(&alive).unwrap();
+        assert_eq!([lines.line(0), lines.line(1)], [&b""[..], b"a 2"], "unwanted lines are left out");
+    }
+
     #[tokio::test]
     async fn labels_and_series_of_several_tenants_are_joined() {
-        let (source, context) = (TenantsSource::new(Arc::new(Own)), context());
+        let (source, context) = (source(), context());
         let names = source.label_names(&context, Vec::new(), TimeRange::ALL).await.unwrap();
         assert_eq!(names, ["__tenant_id__", "app"]);
         let values = |name: &str| source.label_values(&context, name.to_owned(), Vec::new(), TimeRange::ALL);

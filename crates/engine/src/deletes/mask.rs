@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use roaring::RoaringBitmap;
 use sandur_base::{BoxFuture, Reservation};
-use sandur_model::{LineColumn, LogPage, StreamRun, TenantId, matches_all};
+use sandur_model::{LineAutomaton, LineColumn, LogPage, StreamRun, TenantId, matches_all};
 use sandur_query::{Error, Follow, Followed, PageTask, QueryContext};
 
 use super::rules::{Rule, Rulebook};
@@ -135,6 +135,21 @@ impl PageTask for MaskedPage {
         match self.lines.take() {
             Some(lines) => Ok(lines),
             None => self.inner.lines(),
+        }
+    }
+
+    /// Once lines are put together they are the way to tell.
+    fn retain(&mut self, test: &LineAutomaton, negated: bool, alive: &mut [bool]) -> Result<bool, Error> {
+        match self.lines {
+            Some(_) => Ok(false),
+            None => self.inner.retain(test, negated, alive),
+        }
+    }
+
+    fn lines_of(&mut self, wanted: &[bool]) -> Result<LineColumn, Error> {
+        match self.lines.take() {
+            Some(lines) => Ok(lines),
+            None => self.inner.lines_of(wanted),
         }
     }
 }

@@ -6,7 +6,7 @@
 use std::ops::Range;
 use std::sync::Arc;
 
-use sandur_model::{LineColumn, LogPage, StreamRun, TimeRange};
+use sandur_model::{LineAutomaton, LineColumn, LogPage, StreamRun, TimeRange};
 use sandur_query::{Columns, Error, Order, PageTask};
 
 use super::PAGE_BYTES;
@@ -246,5 +246,14 @@ impl PageTask for HeadPage {
     fn lines(&mut self) -> Result<LineColumn, Error> {
         self.selected();
         Ok(columns::lines(self.rows()))
+    }
+
+    /// Lines of a head stand together already: there is nothing to save.
+    fn retain(&mut self, _: &LineAutomaton, _: bool, _: &mut [bool]) -> Result<bool, Error> {
+        Ok(false)
+    }
+
+    fn lines_of(&mut self, _: &[bool]) -> Result<LineColumn, Error> {
+        self.lines()
     }
 }

@@ -245,6 +245,12 @@ impl PageTask for SuspectPage {
     fn retain(&mut self, test: &LineAutomaton, negated: bool, alive: &mut [bool]) -> Result<bool, Error> {
         self.inner.retain(test, negated, alive)
     }
+
+    fn lines_of(&mut self, wanted: &[bool]) -> Result<LineColumn, Error> {
+        let lines = self.inner.lines_of(wanted)?;
+        QueryStats::add(&self.context.stats().head_bytes, lines.bytes.len() as u64);
+        Ok(lines)
+    }
 }
 
 /// Counts of the streams of a block whose rows are known to be unique and alike.
