@@ -5,7 +5,9 @@ use std::sync::Arc;
 use sandur_base::Env;
 use tracing::{Event, Level, Metadata, Subscriber};
 use tracing_subscriber::Layer;
+use tracing_subscriber::filter::{LevelFilter, filter_fn};
 use tracing_subscriber::layer::Context;
+use tracing_subscriber::registry::LookupSpan;
 
 use super::queue::{Queue, Waiting};
 use crate::logging;
@@ -24,8 +26,14 @@ pub struct SelfLogLayer {
 }
 
 impl SelfLogLayer {
-    pub(super) fn new(env: Env, queue: Arc<Queue>) -> Self {
-        Self { env, queue }
+    /// The layer behind the filter of what is taken: to everything else the process stays deaf, so that it
+    /// costs nothing.
+    pub(super) fn filtered<S>(env: Env, queue: Arc<Queue>) -> impl Layer<S>
+    where
+        S: Subscriber + for<'a> LookupSpan<'a>,
+    {
+        let taken = filter_fn(is_taken).with_max_level_hint(LevelFilter::INFO);
+        Self { env, queue }.with_filter(taken)
     }
 }
 
@@ -48,9 +56,6 @@ fn component(target: &str) -> &str {
 impl<S: Subscriber> Layer<S> for SelfLogLayer {
     fn on_event(&self, event: &Event<'_>, _: Context<'_, S>) {
         let meta = event.metadata();
-        if !is_taken(meta) {
-            return;
-        }
         let timestamp = self.env.now_ns();
         self.queue.push(Waiting {
             timestamp,
@@ -70,8 +75,10 @@ mod tests {
     #[test]
     fn own_events_are_taken_and_those_of_the_shipper_never() {
         let queue = Arc::new(Queue::new(1 << 20));
-        let layer = SelfLogLayer::new(Env::simulated(1, 1_000), Arc::clone(&queue));
-        tracing::subscriber::with_default(tracing_subscriber::registry().with(layer), || {
+        let layer = SelfLogLayer::filtered(Env::simulated(1, 1_000), Arc::clone(&queue));
+        let subscriber = tracing_subscriber::registry().with(layer);
+        assert_eq!(subscriber.max_level_hint(), Some(LevelFilter::INFO), "finer events are not even made");
+        tracing::subscriber::with_default(subscriber, || {
             tracing::info!(target: "sandur_engine::flush", "wrote");
             tracing::debug!(target: "sandur_engine::flush", "too fine");
             tracing::info!(target: "hyper::client", "chatter");

@@ -15,6 +15,9 @@ mod shipper;
 use std::sync::Arc;
 
 use sandur_base::Env;
+use tracing::Subscriber;
+use tracing_subscriber::Layer;
+use tracing_subscriber::registry::LookupSpan;
 
 use layer::SelfLogLayer;
 use queue::Queue;
@@ -37,7 +40,7 @@ impl SelfLogs {
     }
 
     /// What takes events.
-    pub fn layer(&self) -> SelfLogLayer {
-        SelfLogLayer::new(self.env.clone(), Arc::clone(&self.queue))
+    pub fn layer<S: Subscriber + for<'a> LookupSpan<'a>>(&self) -> impl Layer<S> + use<S> {
+        SelfLogLayer::filtered(self.env.clone(), Arc::clone(&self.queue))
     }
 }

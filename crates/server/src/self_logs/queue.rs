@@ -124,6 +124,13 @@ impl Queue {
         self.news.notify_one();
     }
 
+    /// Waits until the queue was closed. One task waits at a time, here or in [`Queue::wait`].
+    pub async fn closed(&self) {
+        while !self.is_closed() {
+            self.news.notified().await;
+        }
+    }
+
     /// Whether no more lines come.
     pub fn is_closed(&self) -> bool {
         self.lock().closed

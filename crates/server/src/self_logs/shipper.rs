@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use bytes::Bytes;
-use sandur_base::Task;
+use sandur_base::{ShutdownSignal, Task};
 use sandur_model::TenantId;
 use serde_json::json;
 
@@ -34,7 +34,7 @@ impl Shipper {
             let mut failing = false;
             while !own.queue.is_closed() {
                 own.queue.wait().await;
-                own.pause(&app, if failing { PAUSE } else { LINGER }).await;
+                own.pause(&app.stopping, failing).await;
                 failing = !push_all(&app, &own, &tenant, failing).await;
             }
         });
@@ -51,11 +51,12 @@ impl Shipper {
 }
 
 impl SelfLogs {
-    /// Sleeps unless the server stops.
-    async fn pause(&self, app: &App, time: Duration) {
-        tokio::select! {
-            () = self.env.sleep(time) => {}
-            () = app.stopping.triggered() => {}
+    /// Lets lines gather, shortly when the server stops; after a failure lets the store recover as long as
+    /// more lines may come, because a stopping server often cannot store either.
+    async fn pause(&self, stopping: &ShutdownSignal, failing: bool) {
+        match failing {
+            true => drop(self.env.timeout(PAUSE, self.queue.closed()).await),
+            false => drop(self.env.timeout(LINGER, stopping.triggered()).await),
         }
     }
 }
@@ -105,4 +106,27 @@ fn body(lines: &[Waiting]) -> Bytes {
     };
     let streams: Vec<_> = streams.into_iter().map(stream).collect();
     Bytes::from(json!({ "streams": streams }).to_string())
+}
+
+#[cfg(test)]
+mod tests {
+    use sandur_base::{Env, Shutdown};
+
+    use super::*;
+
+    #[tokio::test(start_paused = true)]
+    async fn a_failing_store_is_left_alone_for_a_while_even_at_the_end() {
+        let env = Env::simulated(1, 0);
+        let (logs, shutdown) = (SelfLogs::new(env.clone(), 1 << 20), Shutdown::default());
+        let paused = async |failing| {
+            let began = env.monotonic();
+            logs.pause(&shutdown.signal(), failing).await;
+            env.monotonic() - began
+        };
+        assert_eq!((paused(false).await, paused(true).await), (LINGER, PAUSE));
+        shutdown.trigger();
+        assert_eq!((paused(false).await, paused(true).await), (Duration::ZERO, PAUSE));
+        logs.queue.close();
+        assert_eq!(paused(true).await, Duration::ZERO, "the last push is not put off");
+    }
 }
