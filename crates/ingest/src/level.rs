@@ -10,7 +10,7 @@ use sandur_model::{Labels, Level};
 use crate::{level_json, level_logfmt};
 
 /// Names that carry a level, by falling rank; the case matters.
-pub(crate) const LEVEL_KEYS: [&str; 14] = [
+pub const LEVEL_KEYS: [&str; 14] = [
     "level",
     "LEVEL",
     "Level",

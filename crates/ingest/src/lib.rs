@@ -46,6 +46,7 @@ mod snappy;
 mod text;
 
 pub use error::Error;
+pub use level::LEVEL_KEYS;
 pub use limits_check::{
     ENTRIES_MAX, LABELS_TEXT_MAX, METADATA_PAIRS_MAX, REQUEST_LABELS_TEXT_MAX, STREAMS_MAX, VALUE_DEPTH_MAX,
 };

@@ -74,7 +74,7 @@ pub use reference::reference;
 pub use request::{Kind, Request};
 pub use stage::StageNode;
 pub use tail::LogQuery;
-pub use units::{format_go_duration, parse_go_duration};
+pub use units::{format_go_duration, parse_go_duration, quote};
 pub use vector::VectorFunction;
 
 /// Answers a query. The steps of a range query are aligned to multiples of the step, as Loki's frontend does

@@ -14,12 +14,13 @@ use sandur_engine::{
     CompactionPolicy, DeleteOptions, DeleteStatus, Engine, EngineOptions, MaintenanceOptions,
 };
 use sandur_format::catalog_entry::DELETE_QUERY_BYTES_MAX;
+pub use sandur_ingest::LEVEL_KEYS;
 use sandur_ingest::{Decoded, PushHeaders};
 pub use sandur_logql::query_hash;
 use sandur_logql::{DeleteQuery, Expr};
 pub use sandur_logql::{
     FieldParser, Kind as QueryKind, PatternSeries, PatternsRequest, Request as QueryText, format_go_duration,
-    line_fields, parse_go_duration,
+    line_fields, parse_go_duration, quote,
 };
 use sandur_model::{Limits, LogBatch, LogPage, Matcher, TenantId};
 use sandur_query::{LogRow, QueryContext, QueryResult, RowSelector, Source, TenantsSource};
@@ -154,7 +155,6 @@ pub fn decode_push(tenant: &TenantId, limits: &Limits, now_ns: i64, body: Bytes)
     sandur_ingest::loki_push(tenant, limits, now_ns, headers, body).map_err(|error| error.to_string())
 }
 
-/// Runs a query. `tags` are those of the request.
 /// The delete requests of the engine as handlers see them.
 struct EngineDeletes(Arc<Engine>);
 
@@ -202,7 +202,7 @@ pub fn check_delete_query(text: &str) -> Result<bool, Failure> {
     Ok(query.looks_at_rows())
 }
 
-/// Runs a query.
+/// Runs a query. `tags` are those of the request.
 pub async fn query(
     source: &dyn Source,
     context: &QueryContext,

@@ -35,7 +35,7 @@ async fn query(State(app): State<App>, call: Call) -> Result<Response, Failure> 
     let asked = call.params.range_query(app.env.now_ns())?;
     let query = match call.params.get("regexp") {
         None => asked.query,
-        Some(expression) => format!("{} |~ {expression:?}", asked.query),
+        Some(expression) => format!("{} |~ {}", asked.query, wiring::quote(expression)),
     };
     wiring::check_is_log_query(&query)?;
     let (start_ns, end_ns, step_ns) = (asked.start_ns, asked.end_ns, asked.step_ns);

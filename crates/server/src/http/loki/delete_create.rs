@@ -53,7 +53,7 @@ async fn create(State(app): State<App>, call: Call) -> Result<Response, Failure>
     }
     if let Some(interval) = params.get("max_interval").filter(|_| has_filter) {
         let most = app.settings.compaction.delete_max_interval;
-        check_interval(interval, most, end_ms - start_ms)?;
+        check_interval(interval, most, end_ms.saturating_sub(start_ms))?;
     }
     let id = requests.create(&call.tenant, query, start_ms, end_ms).await?.to_string();
     tracing::info!(tenant = %call.tenant, id, query, start_ms, end_ms, "lines are to be deleted");

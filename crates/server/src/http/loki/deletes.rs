@@ -30,7 +30,8 @@ pub fn instant_ms(text: Option<&str>, now_ns: i64) -> Option<i64> {
         return Some(ns.div_euclid(1_000_000));
     }
     let seconds: f64 = text.parse().ok().filter(|_| text.len() == 10)?;
-    Some((seconds * 1_000.0).round() as i64)
+    let ms = (seconds * 1_000.0).round();
+    ms.is_finite().then_some(ms as i64)
 }
 
 /// The status in Loki's words.
@@ -66,6 +67,8 @@ mod tests {
             (Some("2020-06-08T11:37:07.1239Z"), Some(1_591_616_227_123)),
             (Some("1591616227000"), None),
             (Some("yesterday!"), None),
+            (Some("-1e9999999"), None),
+            (Some("1e00000308"), None),
         ] {
             assert_eq!(instant_ms(text, 1_500_000_000), expected, "{text:?}");
         }

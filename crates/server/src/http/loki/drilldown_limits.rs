@@ -11,6 +11,7 @@ use crate::http::app::App;
 use crate::http::call::Call;
 use crate::http::reply;
 use crate::http::route::{GET, Group, Route};
+use crate::wiring::LEVEL_KEYS;
 
 /// This endpoint.
 pub static ROUTE: Route = Route {
@@ -24,22 +25,6 @@ pub static ROUTE: Route = Route {
     handler: |verbs| on(verbs, drilldown_limits),
 };
 
-/// Fields that a level is looked for in.
-const LEVEL_FIELDS: [&str; 12] = [
-    "level",
-    "LEVEL",
-    "Level",
-    "Severity",
-    "severity",
-    "SEVERITY",
-    "lvl",
-    "LVL",
-    "Lvl",
-    "severity_text",
-    "Severity_Text",
-    "SEVERITY_TEXT",
-];
-
 async fn drilldown_limits(State(app): State<App>, call: Call) -> Response {
     let limits = app.limits(&call.tenant);
     let duration = |ns: i64| format_duration(Duration::from_nanos(ns.max(0) as u64));
@@ -48,7 +33,7 @@ async fn drilldown_limits(State(app): State<App>, call: Call) -> Response {
             "allow_structured_metadata": true,
             "discover_log_levels": limits.discover_log_levels,
             "discover_service_name": limits.discover_service_name,
-            "log_level_fields": LEVEL_FIELDS,
+            "log_level_fields": LEVEL_KEYS,
             "max_entries_limit_per_query": limits.max_entries_limit_per_query,
             "max_line_size_truncate": limits.max_line_size_truncate,
             "max_query_length": duration(limits.max_query_length),

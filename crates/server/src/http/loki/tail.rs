@@ -12,6 +12,7 @@ use axum::extract::ws::{CloseFrame, Message, WebSocket, WebSocketUpgrade};
 use axum::extract::{FromRequest, FromRequestParts, Request, State};
 use axum::response::Response;
 use axum::routing::on;
+use sandur_model::Limits;
 use sandur_query::{Direction, Follow, Followed, LogRow, QueryContext, QueryResult};
 
 use super::queries::Shape;
@@ -129,6 +130,14 @@ async fn run(
     drop(following);
 }
 
+/// Rows of the history: no more than the tenant may have, where a limit of 0 is none.
+fn most_rows(asked: u32, limits: &Limits) -> u32 {
+    match u32::try_from(limits.max_entries_limit_per_query) {
+        Ok(most) if most > 0 => asked.min(most),
+        _ => asked,
+    }
+}
+
 /// A close frame carries at most 123 bytes of text.
 fn close_reason(message: &str) -> String {
     message[..message.floor_char_boundary(123)].to_owned()
@@ -208,7 +217,7 @@ impl Tail {
         let request = QueryText {
             query: asked.query.clone(),
             kind: QueryKind::Range { start_ns: asked.start_ns, end_ns: now_ns, step_ns: 1_000_000_000 },
-            limit: asked.limit.min(limits.max_entries_limit_per_query.min(u64::from(u32::MAX)) as u32),
+            limit: most_rows(asked.limit, &limits),
             direction: Direction::Backward,
             interval_ns: 0,
         };
@@ -370,6 +379,9 @@ mod tests {
             text(legacy_frame(&[], 1, 7_000_000_000)),
             r#"{"streams":[],"dropped_entries":[{"Timestamp":"1970-01-01T00:00:07Z","Labels":"{}"}]}"#
         );
+        let limits = |most| Limits { max_entries_limit_per_query: most, ..Limits::default() };
+        let most = |most| most_rows(100, &limits(most));
+        assert_eq!([most(0), most(7), most(200), most(u64::MAX)], [100, 7, 100, 100]);
         assert_eq!(close_reason(&"ä".repeat(100)).len(), 122);
     }
 
