@@ -2,9 +2,11 @@
 
 use std::net::SocketAddr;
 
+use axum::body::Body;
 use axum::extract::{FromRequest, Request};
 use axum::http::request::Parts;
 use axum::http::{HeaderMap, Method, header};
+use bytes::Bytes;
 use sandur_base::ErrorKind;
 use sandur_model::{TenantError, TenantId};
 
@@ -70,6 +72,35 @@ fn several_tenants(app: &App, parts: &Parts) -> Result<Option<TenantId>, Failure
     Ok(Some(several))
 }
 
+/// Parameters of the URL and, as in Go, of the form that a POST or a PUT carries.
+async fn read_params(app: &App, parts: &Parts, body: Body) -> Result<Params, Failure> {
+    let kind = parts.headers.get(header::CONTENT_TYPE).and_then(|v| v.to_str().ok()).unwrap_or("");
+    let may_carry = matches!(parts.method, Method::POST | Method::PUT);
+    let form = if may_carry && kind.starts_with("application/x-www-form-urlencoded") {
+        let limits = BodyLimits {
+            env: &app.env,
+            size_max: FORM_MAX,
+            size_limit: "size of a form",
+            idle: app.settings.http.body_idle_timeout,
+            budget: &app.request_memory,
+        };
+        limits.read(&parts.headers, body).await?.bytes
+    } else {
+        Bytes::new()
+    };
+    Ok(Params::read(&form, parts.uri.query().unwrap_or("").as_bytes()))
+}
+
+/// For what is no tenant's matter: the tenant is not looked at.
+impl FromRequest<App> for Params {
+    type Rejection = Failure;
+
+    async fn from_request(request: Request, app: &App) -> Result<Self, Failure> {
+        let (parts, body) = request.into_parts();
+        read_params(app, &parts, body).await
+    }
+}
+
 impl FromRequest<App> for Call {
     type Rejection = Failure;
 
@@ -79,22 +110,7 @@ impl FromRequest<App> for Call {
             Some(several) => several,
             None => tenant(app, &parts.headers)?,
         };
-        let kind = parts.headers.get(header::CONTENT_TYPE).and_then(|v| v.to_str().ok()).unwrap_or("");
-        let has_form = parts.method == Method::POST && kind.starts_with("application/x-www-form-urlencoded");
-        let form = match has_form {
-            false => bytes::Bytes::new(),
-            true => {
-                let limits = BodyLimits {
-                    env: &app.env,
-                    size_max: FORM_MAX,
-                    size_limit: "size of a form",
-                    idle: app.settings.http.body_idle_timeout,
-                    budget: &app.request_memory,
-                };
-                limits.read(&parts.headers, body).await?.bytes
-            }
-        };
-        let params = Params::read(&form, parts.uri.query().unwrap_or("").as_bytes());
+        let params = read_params(app, &parts, body).await?;
         let peer = parts.extensions.get::<SocketAddr>().copied();
         Ok(Self { tenant, params, headers: parts.headers, peer })
     }

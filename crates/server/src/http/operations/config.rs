@@ -7,7 +7,7 @@ use axum::routing::on;
 use super::yaml;
 use crate::config::{Named, Settings};
 use crate::http::app::App;
-use crate::http::call::Call;
+use crate::http::params::Params;
 use crate::http::reply;
 use crate::http::route::{GET, Group, Route, parameter};
 
@@ -24,8 +24,8 @@ pub static ROUTE: Route = Route {
 };
 
 /// It holds no secrets: those come from the environment of the store's provider only.
-async fn config(State(app): State<App>, call: Call) -> Response {
-    let mode = call.params.get("mode").unwrap_or("");
+async fn config(State(app): State<App>, params: Params) -> Response {
+    let mode = params.get("mode").unwrap_or("");
     let mut settings = if mode == "defaults" { Settings::default() } else { app.settings.clone() };
     settings.store = without_secrets(&settings.store);
     let mut defaults = Settings::default();

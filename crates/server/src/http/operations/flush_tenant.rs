@@ -5,8 +5,8 @@ use axum::response::Response;
 use axum::routing::on;
 
 use crate::http::app::App;
-use crate::http::call::Call;
 use crate::http::failure::Failure;
+use crate::http::params::Params;
 use crate::http::reply;
 use crate::http::route::{Group, POST, Route, parameter};
 use crate::wiring;
@@ -23,8 +23,8 @@ pub static ROUTE: Route = Route {
     handler: |verbs| on(verbs, flush),
 };
 
-async fn flush(State(app): State<App>, call: Call) -> Result<Response, Failure> {
-    if let Some(streams) = call.params.get("streams") {
+async fn flush(State(app): State<App>, params: Params) -> Result<Response, Failure> {
+    if let Some(streams) = params.get("streams") {
         wiring::parse_selector(streams)?;
     }
     app.intake.flush().await?;

@@ -4,8 +4,8 @@ use axum::http::{Method, StatusCode};
 use axum::response::Response;
 use axum::routing::on;
 
-use crate::http::call::Call;
 use crate::http::marshal::json;
+use crate::http::params::Params;
 use crate::http::reply;
 use crate::http::route::{GET_POST, Group, Route, parameter};
 use crate::logging;
@@ -23,11 +23,11 @@ pub static ROUTE: Route = Route {
     handler: |verbs| on(verbs, log_level),
 };
 
-async fn log_level(method: Method, call: Call) -> Response {
+async fn log_level(method: Method, params: Params) -> Response {
     if method != Method::POST {
         return answer(StatusCode::OK, None, &format!("Current log level is {}", logging::level()));
     }
-    let wanted = call.params.get("log_level").unwrap_or("");
+    let wanted = params.get("log_level").unwrap_or("");
     match logging::set_level(wanted) {
         Ok(()) => {
             let text = format!("Log level set to {wanted}");
