@@ -38,6 +38,11 @@ impl<T> Task<T> {
 
     /// Waits for the task's result. Cancelling this future aborts the task.
     pub async fn join(mut self) -> Result<T, TaskError> {
+        self.ended().await
+    }
+
+    /// Waits for the task's result, which is given once. Cancelling this future leaves the task running.
+    pub async fn ended(&mut self) -> Result<T, TaskError> {
         let handle = self.handle.as_mut().expect("the handle is only taken on drop");
         let result = handle.await;
         let name = self.name;

@@ -45,9 +45,19 @@ pub struct Engine {
     shared: Arc<Shared>,
     reader: BlockReader,
     flush_requests: mpsc::Sender<flush_task::Request>,
-    supervisor: Mutex<Option<Task<Option<u64>>>>,
+    stage: tokio::sync::Mutex<Stage>,
     closing: Arc<AtomicBool>,
     tasks: Mutex<Vec<Task<()>>>,
+}
+
+/// How far the end of an engine has come. A shutdown that is given up in the middle is taken up by the next.
+enum Stage {
+    /// The supervisor of the WAL still runs.
+    Supervised(Task<Option<u64>>),
+    /// The WAL is closed; the number of its next segment, unless it ended badly.
+    Closed(Option<u64>),
+    /// Everything is flushed and the incarnation has left.
+    Left,
 }
 
 impl Engine {
@@ -73,8 +83,9 @@ impl Engine {
         tasks.push(env.spawn("maintenance", maintain::run(Arc::clone(&shared), reader.clone())));
         let closing = Arc::new(AtomicBool::new(false));
         let supervise = supervise(Arc::clone(&shared), committer, Arc::clone(&closing));
-        let supervisor = Mutex::new(Some(env.spawn("wal-supervisor", supervise)));
-        Ok(Arc::new(Self { shared, reader, flush_requests, supervisor, closing, tasks: Mutex::new(tasks) }))
+        let stage = Stage::Supervised(env.spawn("wal-supervisor", supervise));
+        let (tasks, stage) = (Mutex::new(tasks), tokio::sync::Mutex::new(stage));
+        Ok(Arc::new(Self { shared, reader, flush_requests, stage, closing, tasks }))
     }
 
     /// Stores a batch. Returns when it is durable and can be queried. After an error it may or may not
@@ -246,6 +257,11 @@ impl Engine {
         self.shared.wal().close();
         let patience = self.shared.options.shutdown_timeout;
         let finished = self.shared.env.timeout(patience, self.finish()).await;
+        if let Ok(stage) = self.stage.try_lock()
+            && let Stage::Supervised(supervisor) = &*stage
+        {
+            supervisor.abort();
+        }
         self.shared.shutdown.trigger();
         self.shared.followers.close();
         let tasks = std::mem::take(&mut *self.tasks.lock().unwrap_or_else(PoisonError::into_inner));
@@ -261,9 +277,13 @@ impl Engine {
     }
 
     async fn finish(&self) -> Result<(), Error> {
-        let supervisor = self.supervisor.lock().unwrap_or_else(PoisonError::into_inner).take();
-        let Some(supervisor) = supervisor else { return Ok(()) };
-        let next = supervisor.join().await.map_err(|error| Error::Internal(error.to_string()))?;
+        let mut stage = self.stage.lock().await;
+        if let Stage::Supervised(supervisor) = &mut *stage {
+            let ended = supervisor.ended().await;
+            *stage = Stage::Closed(ended.as_ref().ok().copied().flatten());
+            ended.map_err(|error| Error::Internal(error.to_string()))?;
+        }
+        let Stage::Closed(next) = *stage else { return Ok(()) };
         self.flush().await?;
         let Some(next) = next else { return Err(self.shared.wal().status().end_reason()) };
         let shared = &self.shared;
@@ -275,7 +295,9 @@ impl Engine {
             shared.flush_head(&rest, Ending::Sealed { fence: next }).await?;
         }
         wal.delete_below(floor, next).await;
-        shared.leave().await
+        shared.leave().await?;
+        *stage = Stage::Left;
+        Ok(())
     }
 }
 

@@ -5,57 +5,22 @@
 
 #![allow(clippy::unwrap_used)] // a test: a panic is its failure
 
-use std::sync::atomic::AtomicBool;
-use std::sync::{Arc, Mutex};
+mod harness;
 
-use axum::Router;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
 use axum::body::Body;
 use axum::http::{Method, Request};
-use http_body_util::BodyExt;
-use prometheus_client::registry::Registry;
-use sandur_base::{BoxFuture, Env, ErrorKind, MemoryBudget, Shutdown};
+use harness::{NOW, Server};
+use sandur_base::ErrorKind;
 use sandur_model::{Labels, Level, LogBatch};
-use sandur_query::{FairQueue, MemoryRow, MemorySource, ResultsCache, TenantsSource};
-use sandur_server::config::{Settings, TenantLimits};
-use sandur_server::http::{AppState, Failure, Followers, Intake, ServerMetrics, router};
-use tower::ServiceExt;
+use sandur_query::{MemoryRow, MemorySource};
+use sandur_server::config::Settings;
+use sandur_server::http::Failure;
 
-/// Remembers what it was given.
-#[derive(Default)]
-struct Recorder {
-    batches: Mutex<Vec<LogBatch>>,
-    failure: Mutex<Option<Failure>>,
-}
-
-impl Intake for Recorder {
-    fn push(&self, batch: LogBatch) -> BoxFuture<'_, Result<(), Failure>> {
-        Box::pin(async move {
-            if let Some(failure) = self.failure.lock().unwrap().clone() {
-                return Err(failure);
-            }
-            self.batches.lock().unwrap().push(batch);
-            Ok(())
-        })
-    }
-
-    fn flush(&self) -> BoxFuture<'_, Result<(), Failure>> {
-        Box::pin(async { Ok(()) })
-    }
-
-    fn shutdown(&self) -> BoxFuture<'_, Result<(), Failure>> {
-        Box::pin(async { Ok(()) })
-    }
-}
-
-struct Server {
-    router: Router,
-    intake: Arc<Recorder>,
-    shutdown: Shutdown,
-}
-
-/// The rows are of this second and the ones before.
-const NOW: i64 = 1_795_240_900;
-
+/// The rows are of the first second and the ones before.
 fn rows() -> Vec<MemoryRow> {
     let row =
         |seconds_ago: i64, labels: &[(&str, &str)], line: &str, metadata: &[(&str, &str)], level| MemoryRow {
@@ -74,84 +39,11 @@ fn rows() -> Vec<MemoryRow> {
 }
 
 fn server_with(change: impl FnOnce(&mut Settings)) -> Server {
-    let mut settings = Settings::default();
-    change(&mut settings);
-    let intake = Arc::new(Recorder::default());
-    let shutdown = Shutdown::default();
-    let metrics = ServerMetrics::default();
-    let app = Arc::new(AppState {
-        env: Env::simulated(1, NOW * 1_000_000_000),
-        tenant_limits: Arc::new(TenantLimits::new(&settings)),
-        settings,
-        source: Arc::new(TenantsSource::new(Arc::new(MemorySource::new(rows())))),
-        intake: intake.clone(),
-        turns: FairQueue::new(4, 10),
-        results: ResultsCache::new(MemoryBudget::root("results", 1 << 20)),
-        query_memory: MemoryBudget::root("all queries", 64 << 20),
-        request_memory: MemoryBudget::root("request bodies", 64 << 20),
-        rates: Default::default(),
-        pressure: Default::default(),
-        registry: metrics.clone().register(Registry::default()),
-        metrics,
-        ready: AtomicBool::new(true),
-        stopping: shutdown.signal(),
-        shutdown: shutdown.clone(),
-        prepared: AtomicBool::new(false),
-        followers: Followers::default(),
-    });
-    Server { router: router(app), intake, shutdown }
+    Server::over(Arc::new(MemorySource::new(rows())), change)
 }
 
 fn server() -> Server {
     server_with(|_| ())
-}
-
-struct Answer {
-    status: u16,
-    kind: String,
-    body: String,
-}
-
-impl Answer {
-    /// The part before the statistics.
-    fn data(&self) -> &str {
-        self.body.split(",\"stats\":{").next().unwrap()
-    }
-}
-
-impl Server {
-    async fn send(&self, request: Request<Body>) -> Answer {
-        let response = self.router.clone().oneshot(request).await.unwrap();
-        let status = response.status().as_u16();
-        let kind = response.headers().get("content-type").map(|v| v.to_str().unwrap().to_owned());
-        let body = response.into_body().collect().await.unwrap().to_bytes();
-        Answer { status, kind: kind.unwrap_or_default(), body: String::from_utf8(body.to_vec()).unwrap() }
-    }
-
-    async fn get_with(&self, path: &str, pairs: &[(&str, &str)], headers: &[(&str, &str)]) -> Answer {
-        let query = url::form_urlencoded::Serializer::new(String::new()).extend_pairs(pairs).finish();
-        let mut request = Request::builder().uri(format!("{path}?{query}"));
-        for (name, value) in headers {
-            request = request.header(*name, *value);
-        }
-        self.send(request.body(Body::empty()).unwrap()).await
-    }
-
-    async fn get(&self, path: &str, pairs: &[(&str, &str)]) -> Answer {
-        self.get_with(path, pairs, &[]).await
-    }
-
-    async fn post(&self, path: &str, headers: &[(&str, &str)], body: impl Into<Body>) -> Answer {
-        let mut request = Request::builder().method(Method::POST).uri(path);
-        for (name, value) in headers {
-            request = request.header(*name, *value);
-        }
-        self.send(request.body(body.into()).unwrap()).await
-    }
-
-    async fn push_json(&self, body: &str) -> Answer {
-        self.post("/loki/api/v1/push", &[("content-type", "application/json")], body.to_owned()).await
-    }
 }
 
 const RANGE: &str = "/loki/api/v1/query_range";
@@ -505,6 +397,12 @@ async fn the_paths_before_version_1_have_their_own_shape() {
         )
     );
     assert!(lines.body.starts_with(r#"{"stats":{"#), "{}", lines.body);
+    // Combining marks are letters of the expression and no escapes.
+    for expression in ["bo\u{301}*om", "\u{7}|\"boom\"|\\bboom\\b"] {
+        let pairs = [("query", "{app=\"api\"}"), ("regexp", expression)];
+        let lines = server.get("/api/prom/query", &pairs).await;
+        assert!(lines.body.contains("status=500"), "{expression}: {}", lines.body);
+    }
     let metric = server.get("/api/prom/query", &[("query", "rate({app=\"api\"}[1m])")]).await;
     assert_eq!((metric.status, metric.body.as_str()), (400, "only log selector is supported"));
     for (path, pairs, body) in [
@@ -538,6 +436,65 @@ async fn a_process_is_prepared_and_shut_down_by_requests() {
     let again = server.post("/ingester/shutdown", &[], "").await;
     assert_eq!((again.status, again.body.as_str()), (503, "Ingester is stopping or already stopped."));
     assert_eq!(server.get("/ready", &[]).await.status, 503);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_shutdown_goes_on_when_its_client_leaves() {
+    for path in ["/ingester/shutdown", "/ingester/shutdown?terminate=false"] {
+        let server = server();
+        server.intake.slow.store(true, Ordering::SeqCst);
+        let patience = Duration::from_secs(5);
+        let left = server.app.env.timeout(patience, server.post(path, &[], "")).await;
+        assert!(left.is_none(), "the client left before the answer");
+        assert_eq!(server.post(path, &[], "").await.status, 503, "it is stopping");
+        server.intake.go_on.notify_one();
+        server.app.env.sleep(patience).await;
+        assert_eq!(server.intake.ended.load(Ordering::SeqCst), 1, "{path}");
+        let stops = !path.ends_with("terminate=false");
+        assert_eq!(server.shutdown.signal().is_triggered(), stops, "{path}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_shutdown_that_failed_can_be_asked_for_again() {
+    for path in ["/ingester/shutdown", "/ingester/shutdown?terminate=false"] {
+        let server = server();
+        *server.intake.failure.lock().unwrap() = Some(Failure::new(ErrorKind::Unavailable, "no store"));
+        for _ in 0..2 {
+            let failed = server.post(path, &[], "").await;
+            assert_eq!((failed.status, failed.body.as_str()), (503, "no store"), "{path}");
+        }
+        assert!(!server.shutdown.signal().is_triggered());
+        *server.intake.failure.lock().unwrap() = None;
+        assert_eq!(server.post(path, &[], "").await.status, 204, "{path}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn operators_need_no_tenant() {
+    let server = server_with(|s| s.auth.require_tenant = true);
+    assert_eq!(server.get("/config", &[]).await.status, 200);
+    assert_eq!(server.get("/log_level", &[]).await.status, 200);
+    assert_eq!(server.post("/flush/tenant?streams=bad", &[], "").await.status, 400, "parameters are read");
+    assert_eq!(server.post("/flush/tenant", &[], "").await.status, 204);
+    assert_eq!(server.post("/ingester/shutdown", &[], "").await.status, 204);
+    let limits = server.get("/config/tenant/v1/limits", &[]).await;
+    assert_eq!((limits.status, limits.body.as_str()), (401, "no org id"), "whose limits?");
+}
+
+#[tokio::test(start_paused = true)]
+async fn forms_of_puts_are_read_and_times_without_end_refused() {
+    let server = server();
+    let form = [("content-type", "application/x-www-form-urlencoded")];
+    let body = "query=%7Bapp%3D%22api%22%7D&start=1795240800&end=1795240850";
+    let put = server.carry(Method::PUT, "/loki/api/v1/delete", &form, body).await;
+    assert_eq!((put.status, put.body.as_str()), (204, ""));
+    let asked = ("{app=\"api\"}".to_owned(), 1_795_240_800_000, 1_795_240_850_000);
+    assert_eq!(*server.intake.deletes.0.lock().unwrap(), [asked]);
+    let endless = "query=%7Bapp%3D%22api%22%7D+%7C%3D+%22x%22&start=-1e9999999&max_interval=1h";
+    let put = server.carry(Method::PUT, "/loki/api/v1/delete", &form, endless).await;
+    let text = "invalid start time: require unix seconds or RFC3339 format\n";
+    assert_eq!((put.status, put.body.as_str()), (400, text));
 }
 
 #[tokio::test(start_paused = true)]
@@ -649,6 +606,7 @@ async fn operations_answer() {
         ("/config/tenant/v1/limits", "\nreject_old_samples: true\n"),
         ("/config/tenant/v1/limits", "\ndiscover_service_name:\n  - service\n  - app\n"),
         ("/loki/api/v1/drilldown-limits", "\"volume_enabled\":true"),
+        ("/loki/api/v1/drilldown-limits", "\"log.level\",\"severity\""),
         ("/loki/api/v1/drilldown-limits", "\"pattern_ingester_enabled\":true"),
         ("/ring", "127.0.0.1:3100 ACTIVE\n"),
         ("/distributor/ring", "127.0.0.1:3100 ACTIVE\n"),

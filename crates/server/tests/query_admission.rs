@@ -5,172 +5,99 @@
 
 #![allow(clippy::unwrap_used)] // a test: a panic is its failure
 
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+mod harness;
+
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
+use std::time::Duration;
 
-use axum::Router;
-use axum::body::Body;
-use axum::http::Request;
-use http_body_util::BodyExt;
-use prometheus_client::registry::Registry;
-use sandur_base::{BoxFuture, Env, MemoryBudget, Shutdown};
-use sandur_model::{BlockedQuery, Labels, Level, LogBatch, Matcher, TimeRange};
-use sandur_query::{
-    Error, FairQueue, Follow, MemoryRow, MemorySource, QueryContext, ResultsCache, Scan, Selection, Source,
-    StreamVolume, TenantsSource,
-};
-use sandur_server::config::{Settings, TenantLimits};
-use sandur_server::http::{App, AppState, Failure, Followers, Intake, ServerMetrics, router};
+use harness::NOW;
+use sandur_base::BoxFuture;
+use sandur_model::{BlockedQuery, Labels, Level, TenantId};
+use sandur_query::{Error, MemoryRow, MemorySource, QueryContext, Selection};
+use sandur_server::config::Settings;
 use tokio::sync::Notify;
-use tower::ServiceExt;
 
-const NOW: i64 = 1_795_240_900;
-
-struct Nowhere;
-
-impl Intake for Nowhere {
-    fn push(&self, _batch: LogBatch) -> BoxFuture<'_, Result<(), Failure>> {
-        Box::pin(async { Ok(()) })
-    }
-    fn flush(&self) -> BoxFuture<'_, Result<(), Failure>> {
-        Box::pin(async { Ok(()) })
-    }
-    fn shutdown(&self) -> BoxFuture<'_, Result<(), Failure>> {
-        Box::pin(async { Ok(()) })
-    }
-}
-
-/// Rows of each tenant; some scans never begin.
+/// What became of the scans.
 #[derive(Default)]
-struct Slow {
+struct Scans {
     waiting: Notify,
-    scans: AtomicUsize,
+    begun: AtomicUsize,
     given_up: AtomicUsize,
     context: Mutex<Option<QueryContext>>,
 }
 
-struct GivenUp<'a>(&'a AtomicUsize);
+struct GivenUp(Arc<Scans>);
 
-impl Drop for GivenUp<'_> {
+impl Drop for GivenUp {
     fn drop(&mut self) {
-        self.0.fetch_add(1, Ordering::SeqCst);
+        self.0.given_up.fetch_add(1, Ordering::SeqCst);
     }
 }
 
-fn rows(context: &QueryContext) -> MemorySource {
-    let labels = Arc::new(Labels::from_pairs([("app", "api"), ("owner", context.tenant().as_str())]));
-    let (timestamp, line) = ((NOW - 10) * 1_000_000_000, context.tenant().to_string().into());
-    MemorySource::new(vec![MemoryRow { labels, timestamp, line, metadata: Vec::new(), level: Level::None }])
-}
-
-impl Source for Slow {
-    fn scan<'a>(
-        &'a self,
-        context: &'a QueryContext,
-        selection: Selection,
-    ) -> BoxFuture<'a, Result<Box<dyn Scan>, Error>> {
-        self.scans.fetch_add(1, Ordering::SeqCst);
-        if selection.matchers.iter().any(|m| m.value() == "slow") {
-            *self.context.lock().unwrap() = Some(context.clone());
-            let guard = GivenUp(&self.given_up);
-            self.waiting.notify_one();
-            return Box::pin(async move {
-                std::future::pending::<()>().await;
-                drop(guard);
-                Err(Error::Cancelled)
-            });
+impl Scans {
+    /// Scans for `{app="slow"}` never begin.
+    fn begin(
+        self: &Arc<Self>,
+        context: &QueryContext,
+        selection: &Selection,
+    ) -> BoxFuture<'static, Result<(), Error>> {
+        self.begun.fetch_add(1, Ordering::SeqCst);
+        if !selection.matchers.iter().any(|m| m.value() == "slow") {
+            return Box::pin(async { Ok(()) });
         }
-        Box::pin(async move { rows(context).scan(context, selection).await })
+        *self.context.lock().unwrap() = Some(context.clone());
+        let guard = GivenUp(Arc::clone(self));
+        self.waiting.notify_one();
+        Box::pin(async move {
+            let _guard = guard;
+            std::future::pending().await
+        })
     }
-    fn streams<'a>(
-        &'a self,
-        context: &'a QueryContext,
-        any_of: Vec<Vec<Matcher>>,
-        range: TimeRange,
-    ) -> BoxFuture<'a, Result<Vec<Arc<Labels>>, Error>> {
-        Box::pin(async move { rows(context).streams(context, any_of, range).await })
-    }
-    fn label_names<'a>(
-        &'a self,
-        context: &'a QueryContext,
-        matchers: Vec<Matcher>,
-        range: TimeRange,
-    ) -> BoxFuture<'a, Result<Vec<String>, Error>> {
-        Box::pin(async move { rows(context).label_names(context, matchers, range).await })
-    }
-    fn label_values<'a>(
-        &'a self,
-        context: &'a QueryContext,
-        name: String,
-        matchers: Vec<Matcher>,
-        range: TimeRange,
-    ) -> BoxFuture<'a, Result<Vec<String>, Error>> {
-        Box::pin(async move { rows(context).label_values(context, name, matchers, range).await })
-    }
-    fn volumes<'a>(
-        &'a self,
-        context: &'a QueryContext,
-        matchers: Vec<Matcher>,
-        range: TimeRange,
-    ) -> BoxFuture<'a, Result<Vec<StreamVolume>, Error>> {
-        Box::pin(async move { rows(context).volumes(context, matchers, range).await })
-    }
-    fn follow(&self, context: &QueryContext, matchers: Vec<Matcher>) -> Result<Box<dyn Follow>, Error> {
-        rows(context).follow(context, matchers)
-    }
+}
+
+fn row(tenant: &str) -> MemoryRow {
+    let labels = Arc::new(Labels::from_pairs([("app", "api"), ("owner", tenant)]));
+    let (timestamp, line) = ((NOW - 10) * 1_000_000_000, tenant.to_owned().into());
+    MemoryRow { labels, timestamp, line, metadata: Vec::new(), level: Level::None }
 }
 
 struct Server {
-    router: Router,
-    app: App,
-    source: Arc<Slow>,
-    _shutdown: Shutdown,
+    inner: harness::Server,
+    scans: Arc<Scans>,
+}
+
+impl std::ops::Deref for Server {
+    type Target = harness::Server;
+
+    fn deref(&self) -> &harness::Server {
+        &self.inner
+    }
 }
 
 fn server(change: impl FnOnce(&mut Settings)) -> Server {
-    let mut settings = Settings::default();
-    change(&mut settings);
-    let (shutdown, metrics, source) =
-        (Shutdown::default(), ServerMetrics::default(), Arc::new(Slow::default()));
-    let waiting = settings.query.max_queued as usize;
-    let app = Arc::new(AppState {
-        env: Env::simulated(1, NOW * 1_000_000_000),
-        tenant_limits: Arc::new(TenantLimits::new(&settings)),
-        settings,
-        source: Arc::new(TenantsSource::new(source.clone())),
-        intake: Arc::new(Nowhere),
-        turns: FairQueue::new(1, waiting),
-        results: ResultsCache::new(MemoryBudget::root("results", 1 << 20)),
-        query_memory: MemoryBudget::root("all queries", 64 << 20),
-        request_memory: MemoryBudget::root("request bodies", 64 << 20),
-        rates: Default::default(),
-        pressure: Default::default(),
-        registry: metrics.clone().register(Registry::default()),
-        metrics,
-        ready: AtomicBool::new(true),
-        stopping: shutdown.signal(),
-        shutdown: shutdown.clone(),
-        prepared: AtomicBool::new(false),
-        followers: Followers::default(),
-    });
-    Server { router: router(app.clone()), app, source, _shutdown: shutdown }
+    let scans = Arc::new(Scans::default());
+    let hook = Arc::clone(&scans);
+    let mut source = MemorySource::new(Vec::new())
+        .before_scan(move |context: &QueryContext, selection: &Selection| hook.begin(context, selection));
+    for tenant in ["fake", "a", "b"] {
+        source = source.of_tenant(TenantId::new(tenant).unwrap(), vec![row(tenant)]);
+    }
+    let change = |settings: &mut Settings| {
+        settings.query.max_concurrent = 1;
+        change(settings);
+    };
+    Server { inner: harness::Server::over(Arc::new(source), change), scans }
 }
 
 impl Server {
-    async fn get(&self, path: &str, pairs: &[(&str, &str)], headers: &[(&str, &str)]) -> (u16, String) {
-        let query = url::form_urlencoded::Serializer::new(String::new()).extend_pairs(pairs).finish();
-        let mut request = Request::builder().uri(format!("/loki/api/v1/{path}?{query}"));
-        for (name, value) in headers {
-            request = request.header(*name, *value);
-        }
-        let response = self.router.clone().oneshot(request.body(Body::empty()).unwrap()).await.unwrap();
-        let status = response.status().as_u16();
-        let body = response.into_body().collect().await.unwrap().to_bytes();
-        (status, String::from_utf8(body.to_vec()).unwrap())
+    async fn api(&self, path: &str, pairs: &[(&str, &str)], headers: &[(&str, &str)]) -> (u16, String) {
+        let answer = self.get_with(&format!("/loki/api/v1/{path}"), pairs, headers).await;
+        (answer.status, answer.body)
     }
 
     async fn ask(&self, query: &str) -> (u16, String) {
-        self.get("query_range", &[("query", query)], &[]).await
+        self.api("query_range", &[("query", query)], &[]).await
     }
 }
 
@@ -181,26 +108,21 @@ async fn a_query_ends_with_its_client() {
     let server = server(|_| ());
     tokio::select! {
         _ = server.ask(SLOW) => panic!("nobody answers"),
-        () = server.source.waiting.notified() => {}
+        () = server.scans.waiting.notified() => {}
     }
-    assert_eq!(server.source.given_up.load(Ordering::SeqCst), 1, "the scan is given up");
-    let context = server.source.context.lock().unwrap().take().unwrap();
+    assert_eq!(server.scans.given_up.load(Ordering::SeqCst), 1, "the scan is given up");
+    let context = server.scans.context.lock().unwrap().take().unwrap();
     assert!(matches!(context.check(), Err(Error::Cancelled)), "pages that wait for a thread are not begun");
     assert_eq!((server.app.turns.running(), server.app.turns.waiting()), (0, 0));
     assert_eq!(server.app.metrics.queries_cancelled.get(), 1);
-    let (_, page) = {
-        let request = Request::builder().uri("/metrics").body(Body::empty()).unwrap();
-        let response = server.router.clone().oneshot(request).await.unwrap();
-        let body = response.into_body().collect().await.unwrap().to_bytes();
-        (0, String::from_utf8(body.to_vec()).unwrap())
-    };
+    let page = server.inner.get("/metrics", &[]).await.body;
     assert!(page.contains("method=\"GET\",status=\"499\"} 1"), "{page}");
     // A client that leaves while it waits leaves the queue.
     let _turn = context_of(&server).turn().await.unwrap();
-    let timed = server.app.env.timeout(std::time::Duration::from_secs(1), server.ask(r#"{app="api"}"#)).await;
+    let timed = server.app.env.timeout(Duration::from_secs(1), server.ask(r#"{app="api"}"#)).await;
     assert!(timed.is_none());
     assert_eq!(server.app.metrics.queries_cancelled.get(), 2);
-    assert_eq!(server.source.scans.load(Ordering::SeqCst), 1);
+    assert_eq!(server.scans.begun.load(Ordering::SeqCst), 1);
 }
 
 fn context_of(server: &Server) -> QueryContext {
@@ -221,7 +143,7 @@ async fn a_query_that_takes_too_long_is_ended() {
         )
     );
     assert_eq!((server.app.env.monotonic() - began).as_secs(), 5);
-    assert_eq!((server.source.given_up.load(Ordering::SeqCst), server.app.turns.running()), (1, 0));
+    assert_eq!((server.scans.given_up.load(Ordering::SeqCst), server.app.turns.running()), (1, 0));
 }
 
 #[tokio::test(start_paused = true)]
@@ -257,33 +179,33 @@ async fn policies_and_required_labels_refuse_before_anything_is_read() {
         (400, "stream selector is missing required matchers [app], labels present in the query were [env]")
     );
     let boom = [("query", r#"{app="api"} |= "boom""#)];
-    let tagged = server.get("query_range", &boom, &[("X-Query-Tags", "Source=Grafana")]).await;
+    let tagged = server.api("query_range", &boom, &[("X-Query-Tags", "Source=Grafana")]).await;
     assert_eq!(tagged, (400, "query blocked by policy".to_owned()));
-    assert_eq!(server.source.scans.load(Ordering::SeqCst), 0);
-    assert_eq!(server.get("query_range", &boom, &[]).await.0, 200);
+    assert_eq!(server.scans.begun.load(Ordering::SeqCst), 0);
+    assert_eq!(server.api("query_range", &boom, &[]).await.0, 200);
 }
 
 #[tokio::test(start_paused = true)]
 async fn several_tenants_are_one_when_that_is_enabled() {
     let two = [("X-Scope-OrgID", "b|a|b")];
     let off = server(|_| ());
-    assert_eq!(off.get("labels", &[], &two).await.0, 400);
+    assert_eq!(off.api("labels", &[], &two).await.0, 400);
     let server = server(|s| s.query.multi_tenant = true);
-    let (status, body) = server.get("query_range", &[("query", r#"{app="api"}"#)], &two).await;
+    let (status, body) = server.api("query_range", &[("query", r#"{app="api"}"#)], &two).await;
     assert_eq!(status, 200, "{body}");
     for tenant in ["a", "b"] {
         let stream = format!(r#"{{"__tenant_id__":"{tenant}","app":"api","owner":"{tenant}"}}"#);
         assert!(body.contains(&stream), "{body}");
     }
     let counted = [("query", r#"sum by (__tenant_id__) (count_over_time({__tenant_id__=~"b|c"}[1m]))"#)];
-    let (_, body) = server.get("query", &counted, &two).await;
+    let (_, body) = server.api("query", &counted, &two).await;
     assert!(body.contains(r#""metric":{"__tenant_id__":"b"}"#) && !body.contains(r#""a""#), "{body}");
-    let (_, body) = server.get("label/__tenant_id__/values", &[], &two).await;
+    let (_, body) = server.api("label/__tenant_id__/values", &[], &two).await;
     assert_eq!(body.trim(), r#"{"status":"success","data":["a","b"]}"#);
-    let (_, body) = server.get("labels", &[], &two).await;
+    let (_, body) = server.api("labels", &[], &two).await;
     assert_eq!(body.trim(), r#"{"status":"success","data":["__tenant_id__","app","owner"]}"#);
-    let (status, text) = server.get("push", &[], &two).await;
+    let (status, text) = server.api("push", &[], &two).await;
     assert!(status == 405 || text.contains("org ID"), "{status} {text}");
-    assert_eq!(server.get("labels", &[], &[("X-Scope-OrgID", "a|b/c")]).await.0, 400);
-    assert_eq!(server.get("labels", &[], &[("X-Scope-OrgID", "a")]).await.0, 200);
+    assert_eq!(server.api("labels", &[], &[("X-Scope-OrgID", "a|b/c")]).await.0, 400);
+    assert_eq!(server.api("labels", &[], &[("X-Scope-OrgID", "a")]).await.0, 200);
 }

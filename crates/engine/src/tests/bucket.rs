@@ -52,6 +52,25 @@ async fn two_engines_answer_for_each_other() {
     assert_eq!(read_all(&four).await, all);
 }
 
+/// Whoever asked for a shutdown may go away in the middle of it; the next one ends what was begun.
+#[tokio::test(start_paused = true)]
+async fn a_shutdown_that_is_given_up_is_taken_up_by_the_next() {
+    let mut given_up = 0;
+    for patience in (1..150).step_by(12) {
+        let (env, bucket) = world(1);
+        let engine = open(&env, &bucket.client("one")).await;
+        let rows = push_rows(&engine, "a", 0..10).await;
+        let first = env.timeout(Duration::from_millis(patience), engine.shutdown()).await;
+        given_up += usize::from(first.is_none());
+        engine.shutdown().await.unwrap();
+        engine.shutdown().await.unwrap();
+        let next = open(&env, &bucket.client("two")).await;
+        assert_eq!(next.view().heads.len(), 0, "everything is in blocks, given up after {patience} ms");
+        assert_eq!(read_all(&next).await, rows);
+    }
+    assert!(given_up > 2, "{given_up}");
+}
+
 #[tokio::test(start_paused = true)]
 async fn a_dead_writer_is_read_and_adopted() {
     let (env, bucket) = world(2);

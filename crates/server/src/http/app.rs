@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use prometheus_client::registry::Registry;
-use sandur_base::{BoxFuture, Env, ErrorKind, MemoryBudget, Shutdown, ShutdownSignal};
+use sandur_base::{BoxFuture, Env, ErrorKind, MemoryBudget, Shutdown, ShutdownSignal, Task};
 use sandur_ingest::RateLimiter;
 use sandur_model::{Limits, LogBatch, TenantId};
 use sandur_query::{FairQueue, QueryContext, ResultsCache, Source};
@@ -74,6 +74,8 @@ pub struct AppState {
     pub stopping: ShutdownSignal,
     /// Stops the server when it is triggered.
     pub shutdown: Shutdown,
+    /// The work that a request to stop began: it outlives the request.
+    pub ending: Mutex<Option<Task<()>>>,
     /// Whether it was announced that this process will be scaled down.
     pub prepared: AtomicBool,
     /// Followers per tenant.

@@ -12,7 +12,7 @@ const INTRODUCTION: &str = "# HTTP API\n\n\
     (`application/x-www-form-urlencoded`) where a path takes POST; a form goes first. Instants are seconds \
     (up to ten digits), nanoseconds (more digits), seconds with a decimal point, or RFC 3339. \
     `X-Scope-OrgID` names the tenant; without it the tenant is `fake`, or the answer is 401 `no org id` with \
-    `auth.require_tenant`.\n\n\
+    `auth.require_tenant`; operations need none, but for the limits of a tenant.\n\n\
     A failure is plain text. 400: the request or a limit of the tenant; 401: no tenant; 404: no such thing; \
     405: another method (empty body); 413: the body is too large; 429: try again later; 499: the client went \
     away; 500: a defect or damaged data; 503: not now; 504: the query took too long.\n";

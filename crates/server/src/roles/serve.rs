@@ -100,6 +100,7 @@ impl Server {
             ready: Default::default(),
             stopping: shutdown.signal(),
             shutdown: shutdown.clone(),
+            ending: Default::default(),
             prepared: Default::default(),
             followers: http::Followers::default(),
         });

@@ -1,15 +1,17 @@
 //! `ingester/shutdown`: flushes and stops.
 
 use std::sync::atomic::Ordering;
+use std::sync::{Arc, PoisonError};
 
 use axum::extract::State;
 use axum::response::Response;
 use axum::routing::on;
 use sandur_base::ErrorKind;
+use tokio::sync::oneshot;
 
 use crate::http::app::App;
-use crate::http::call::Call;
 use crate::http::failure::Failure;
+use crate::http::params::Params;
 use crate::http::reply;
 use crate::http::route::{GET_POST, Group, Route, parameter};
 
@@ -18,7 +20,7 @@ pub static ROUTE: Route = Route {
     methods: GET_POST,
     paths: &["/ingester/shutdown"],
     group: Group::Operations,
-    does: "Takes no more pushes, flushes, and ends the process in order.",
+    does: "Takes no more pushes, flushes, and ends the process in order, also when the client does not wait.",
     parameters: &[
         parameter("flush", "`false`: answer at once and flush while stopping; `true`"),
         parameter("terminate", "`false`: flush and take no more pushes, but go on answering queries; `true`"),
@@ -29,21 +31,38 @@ pub static ROUTE: Route = Route {
     handler: |verbs| on(verbs, shutdown),
 };
 
-async fn shutdown(State(app): State<App>, call: Call) -> Result<Response, Failure> {
-    // The first call does it; another one cannot undo or repeat it.
+async fn shutdown(State(app): State<App>, params: Params) -> Result<Response, Failure> {
+    // The first call does it; another one cannot undo or repeat it, unless the first one failed.
     if !app.ready.swap(false, Ordering::Relaxed) || app.stopping.is_triggered() {
         let text = "Ingester is stopping or already stopped.";
         return Err(Failure::new(ErrorKind::Unavailable, text));
     }
-    let wanted = |name: &str| call.params.get(name).is_none_or(|value| value != "false");
-    if !wanted("terminate") {
-        app.intake.shutdown().await?;
-    } else {
-        if wanted("flush") {
-            app.intake.flush().await.inspect_err(|_| app.ready.store(true, Ordering::Relaxed))?;
+    let wanted = |name: &str| params.get(name).is_none_or(|value| value != "false");
+    let (flush, terminate) = (wanted("flush"), wanted("terminate"));
+    let (tell, outcome) = oneshot::channel();
+    let own = Arc::clone(&app);
+    // What was begun ends, whether or not the client waits for it.
+    let work = app.env.spawn("shutdown by request", async move {
+        let ended = end(&own, flush, terminate).await;
+        if ended.is_err() {
+            own.ready.store(true, Ordering::Relaxed);
         }
-        tracing::info!("stopping: asked to by a request");
-        app.shutdown.trigger();
-    }
+        let _ = tell.send(ended);
+    });
+    *app.ending.lock().unwrap_or_else(PoisonError::into_inner) = Some(work);
+    let lost = |_| Failure::new(ErrorKind::Internal, "the shutdown ended badly; the log says why");
+    outcome.await.map_err(lost)??;
     Ok(reply::empty())
+}
+
+async fn end(app: &App, flush: bool, terminate: bool) -> Result<(), Failure> {
+    if !terminate {
+        return app.intake.shutdown().await;
+    }
+    if flush {
+        app.intake.flush().await?;
+    }
+    tracing::info!("stopping: asked to by a request");
+    app.shutdown.trigger();
+    Ok(())
 }
