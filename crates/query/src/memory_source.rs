@@ -67,10 +67,10 @@ impl MemorySource {
     }
 
     /// Every scan waits for this first and fails when it does.
-    pub fn before_scan(
-        mut self,
-        hook: impl Fn(&QueryContext, &Selection) -> BoxFuture<'static, Result<(), Error>> + Send + Sync + 'static,
-    ) -> Self {
+    pub fn before_scan<F>(mut self, hook: F) -> Self
+    where
+        F: Fn(&QueryContext, &Selection) -> BoxFuture<'static, Result<(), Error>> + Send + Sync + 'static,
+    {
         self.before_scan = Some(Box::new(hook));
         self
     }
