@@ -8,6 +8,8 @@ use std::time::Duration;
 use sandur_base::units::ByteSize;
 use sandur_base::{ErrorKind, Id, OverBudget};
 
+use crate::scan::ReadError;
+
 /// A failure of the engine.
 #[derive(Clone, Debug, thiserror::Error)]
 #[non_exhaustive]
@@ -145,6 +147,20 @@ impl Error {
 impl From<sandur_store::Error> for Error {
     fn from(error: sandur_store::Error) -> Self {
         Self::Store(Arc::new(error))
+    }
+}
+
+/// A block that could not be read: only one that is missing or whose bytes are wrong is damaged; a store that
+/// does not answer says nothing about the block.
+impl From<ReadError> for Error {
+    fn from(error: ReadError) -> Self {
+        match error {
+            ReadError::Store { reason, .. } => Self::Store(reason),
+            ReadError::Missing { path } => {
+                Self::Damaged { path, reason: "it is missing from the store".to_owned() }
+            }
+            ReadError::Damaged { path, reason } => Self::Damaged { path, reason: reason.to_string() },
+        }
     }
 }
 

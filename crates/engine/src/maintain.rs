@@ -92,7 +92,7 @@ pub(crate) async fn run(shared: Arc<Shared>, reader: BlockReader) {
 async fn compact_all(shared: &Shared, compactor: &Compactor, deletes: &mut DeleteProcessor) {
     let signal = shared.shutdown.signal();
     while !signal.is_triggered() {
-        warn("processing delete requests", deletes.round(compactor).await);
+        deletes.round(compactor).await;
         match compactor.compact_once(shared.incarnation()).await {
             Ok(true) => {}
             Ok(false) => return,

@@ -12,7 +12,8 @@
 mod merge;
 mod policy;
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::collections::BTreeSet;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use roaring::RoaringBitmap;
 use sandur_base::{Env, Id, Lane, MemoryBudget};
@@ -28,7 +29,7 @@ use crate::block_meta;
 use crate::deletes::{DueRules, Rulebook, Touched, touched};
 use crate::error::Error;
 use crate::maintain::MaintenanceOptions;
-use crate::scan::{BlockReader, OpenBlock, ReadError};
+use crate::scan::{BlockReader, OpenBlock};
 use crate::shared::{Shared, refused};
 use crate::view::Views;
 use merge::{MergeCounts, Merger, PageBytes, PageRef, Step};
@@ -45,8 +46,9 @@ pub(crate) struct Compactor {
     policy: CompactionPolicy,
     budget: MemoryBudget,
     rulebook: Arc<Rulebook>,
-    /// Blocks that cannot be merged because they are damaged: left alone until the next start.
-    damaged: Mutex<Vec<Id>>,
+    /// Blocks that cannot be merged because they are damaged or missing: left alone until the next start.
+    /// One that could not be read because the store did not answer is tried again.
+    damaged: Mutex<BTreeSet<Id>>,
 }
 
 impl Compactor {
@@ -81,7 +83,7 @@ impl Compactor {
     }
 
     fn next_of(&self, snapshot: &Snapshot, tenant: &TenantId, now_ns: i64) -> Option<Merge> {
-        let damaged = self.damaged.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        let damaged = self.damaged().clone();
         let sound = |block: &&Arc<BlockMeta>| !damaged.contains(&block.id);
         let blocks: Vec<_> = snapshot.blocks(tenant, TimeRange::ALL).filter(sound).cloned().collect();
         next_merge(&self.policy, now_ns, &blocks)
@@ -94,7 +96,18 @@ impl Compactor {
         tenant: &TenantId,
         merge: Merge,
     ) -> Result<(), Error> {
-        let inputs = self.open_inputs(snapshot, &merge).await?;
+        let merged = self.merge_sound(incarnation, snapshot, tenant, &merge).await;
+        merged.inspect_err(|error| self.note_damage(snapshot, &merge, error))
+    }
+
+    async fn merge_sound(
+        &self,
+        incarnation: Id,
+        snapshot: &Snapshot,
+        tenant: &TenantId,
+        merge: &Merge,
+    ) -> Result<(), Error> {
+        let inputs = self.open_inputs(snapshot, merge).await?;
         let due = self.rulebook.due(snapshot, tenant);
         let deletes = self.touch(&inputs, &due).await?;
         // Rules that cannot be applied leave the result as clean as its inputs.
@@ -111,16 +124,35 @@ impl Compactor {
         block: &Arc<BlockMeta>,
     ) -> Result<Cleaned, Error> {
         let due = self.rulebook.due(snapshot, &block.tenant);
-        let is_damaged = self.damaged.lock().unwrap_or_else(PoisonError::into_inner).contains(&block.id);
-        let Some(through) = due.through.filter(|_| !is_damaged) else { return Ok(Cleaned::LeftAlone) };
+        if self.damaged().contains(&block.id) {
+            return Ok(Cleaned::LeftAlone { why: "the block is damaged or missing" });
+        }
+        let Some(through) = due.through else {
+            return Ok(Cleaned::LeftAlone { why: "a delete request cannot be read by this program" });
+        };
         let merge = Merge { inputs: vec![block.id], window: block.window, level: block.level };
-        let inputs = self.open_inputs(snapshot, &merge).await?;
-        let deletes = self.touch(&inputs, &due).await?;
+        let cleaned = self.clean_sound(incarnation, snapshot, &merge, (&due, through)).await;
+        cleaned.inspect_err(|error| self.note_damage(snapshot, &merge, error))
+    }
+
+    async fn clean_sound(
+        &self,
+        incarnation: Id,
+        snapshot: &Snapshot,
+        merge: &Merge,
+        (due, through): (&DueRules, u64),
+    ) -> Result<Cleaned, Error> {
+        let inputs = self.open_inputs(snapshot, merge).await?;
+        let deletes = self.touch(&inputs, due).await?;
         if deletes.iter().all(Touched::is_nothing) {
             return Ok(Cleaned::Untouched { through });
         }
         let rows = self.exchange(incarnation, merge, Opened { inputs, deletes, through }).await?;
         Ok(Cleaned::Rewritten { rows })
+    }
+
+    fn damaged(&self) -> MutexGuard<'_, BTreeSet<Id>> {
+        self.damaged.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// What the rules do to each of the inputs.
@@ -130,16 +162,13 @@ impl Compactor {
         for input in inputs {
             let mut streams = RoaringBitmap::new();
             streams.insert_range(0..input.footer.streams().len() as u32);
-            let touched = touched(&self.reader, input, &streams, due.rules.iter(), &stats).await;
-            let unread =
-                |error: ReadError| Error::Damaged { path: input.meta.path(), reason: error.to_string() };
-            all.push(touched.map_err(unread)?);
+            all.push(touched(&self.reader, input, &streams, due.rules.iter(), &stats).await?);
         }
         Ok(all)
     }
 
     /// Replaces opened blocks by one; gives the number of rows that deletes took out.
-    async fn exchange(&self, incarnation: Id, merge: Merge, opened: Opened) -> Result<u64, Error> {
+    async fn exchange(&self, incarnation: Id, merge: &Merge, opened: Opened) -> Result<u64, Error> {
         let started = self.env.monotonic();
         let Opened { inputs, deletes, through } = opened;
         let tenant = inputs[0].meta.tenant.clone();
@@ -152,14 +181,13 @@ impl Compactor {
         let (summary, counts) = match written {
             Ok(written) => written,
             Err(error) => {
-                self.note_damage(&inputs, &error);
                 self.delete_orphan(&meta).await;
                 return Err(error);
             }
         };
         block_meta::fill(&mut meta, &summary);
         meta.deletes_through = through;
-        self.commit(incarnation, &merge, meta).await?;
+        self.commit(incarnation, merge, meta).await?;
         let took = self.env.monotonic().saturating_sub(started);
         tracing::info!(
             tenant = %tenant, level = merge.level, inputs = inputs.len(), rows = summary.rows,
@@ -176,24 +204,16 @@ impl Compactor {
         for id in &merge.inputs {
             let meta =
                 snapshot.block(*id).ok_or_else(|| Error::Internal("a merge of unknown blocks".to_owned()))?;
-            match self.reader.open(meta, &stats).await {
-                Ok(open) => inputs.push(open),
-                Err(error) => {
-                    self.damaged.lock().unwrap_or_else(PoisonError::into_inner).push(*id);
-                    return Err(Error::Damaged { path: meta.path(), reason: error.to_string() });
-                }
-            }
+            inputs.push(self.reader.open(meta, &stats).await?);
         }
         Ok(inputs)
     }
 
     /// Leaves a damaged input alone from now on, so that its neighbours can be merged.
-    fn note_damage(&self, inputs: &[Arc<OpenBlock>], error: &Error) {
-        if let Error::Damaged { path, .. } = error
-            && let Some(input) = inputs.iter().find(|input| input.meta.path() == *path)
-        {
-            self.damaged.lock().unwrap_or_else(PoisonError::into_inner).push(input.meta.id);
-        }
+    fn note_damage(&self, snapshot: &Snapshot, merge: &Merge, error: &Error) {
+        let Error::Damaged { path, .. } = error else { return };
+        let is_meant = |id: &&Id| snapshot.block(**id).is_some_and(|meta| meta.path() == *path);
+        self.damaged().extend(merge.inputs.iter().find(is_meant));
     }
 
     async fn write(
@@ -235,17 +255,13 @@ impl Compactor {
     async fn page(&self, input: &OpenBlock, page: PageRef) -> Result<PageBytes, Error> {
         let stats = QueryStats::default();
         let entry = &input.footer.pages()[page.page as usize];
-        let damaged = |error: crate::scan::ReadError| Error::Damaged {
-            path: input.meta.path(),
-            reason: error.to_string(),
-        };
-        let read = self.reader.pieces(&input.meta, &[entry.narrow, entry.lines], &stats).await;
-        let [narrow, lines] = <[_; 2]>::try_from(read.map_err(damaged)?)
+        let read = self.reader.pieces(&input.meta, &[entry.narrow, entry.lines], &stats).await?;
+        let [narrow, lines] = <[_; 2]>::try_from(read)
             .map_err(|_| Error::Internal("two pieces have two answers".to_owned()))?;
         let segment = input.footer.filter_segment_of(page.page).filter(|_| page.moved);
         let filter = match segment {
             Some(segment) => {
-                let view = self.reader.segment(input, segment, &stats).await.map_err(damaged)?;
+                let view = self.reader.segment(input, segment, &stats).await?;
                 view.page_filter(page.page)
             }
             None => None,
@@ -308,8 +324,11 @@ pub(crate) enum Cleaned {
         /// Rows that were taken out.
         rows: u64,
     },
-    /// It is damaged, or some request cannot be applied by this program: its lines stay hidden.
-    LeftAlone,
+    /// Nothing was done: its lines stay hidden.
+    LeftAlone {
+        /// Why.
+        why: &'static str,
+    },
 }
 
 /// Whether a window's work is that of this writer.

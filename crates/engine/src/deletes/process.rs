@@ -47,8 +47,9 @@ impl DeleteProcessor {
         Self { shared: Arc::clone(shared), targets: BTreeMap::new() }
     }
 
-    /// Does what is due for the requests of all tenants.
-    pub async fn round(&mut self, compactor: &Compactor) -> Result<(), Error> {
+    /// Does what is due for the requests of all tenants. The failures of one tenant are no other one's; they
+    /// are logged and tried again at the next round.
+    pub async fn round(&mut self, compactor: &Compactor) {
         let snapshot = self.shared.catalog.snapshot();
         let (mut pending, mut open) = (0, BTreeSet::new());
         for tenant in snapshot.tenants_with_deletes() {
@@ -56,38 +57,44 @@ impl DeleteProcessor {
                 snapshot.deletes(tenant).filter(|record| record.is_open()).cloned().collect();
             pending += records.len();
             open.extend(records.iter().map(|record| record.request.id));
-            if self.shared.rulebook.mode_of(tenant) == DeletionMode::FilterAndDelete && !records.is_empty() {
-                self.tenant(compactor, tenant, records).await?;
+            if self.shared.rulebook.mode_of(tenant) != DeletionMode::FilterAndDelete || records.is_empty() {
+                continue;
+            }
+            if let Err(error) = self.tenant(compactor, tenant, records).await {
+                tracing::warn!(%tenant, %error, "processing delete requests failed; it is tried again");
             }
         }
         self.shared.metrics.deletes_pending.set(pending as i64);
         self.targets.retain(|id, _| open.contains(id));
-        Ok(())
     }
 
+    /// Does what can be done of a tenant's requests; the first failure when all is tried.
     async fn tenant(
         &mut self,
         compactor: &Compactor,
         tenant: &TenantId,
         records: Vec<DeleteRecord>,
     ) -> Result<(), Error> {
-        let incarnation = self.shared.incarnation();
+        let (incarnation, mut failed) = (self.shared.incarnation(), None);
         for record in records.iter().filter(|r| r.progress == DeleteProgress::Received) {
             let own = is_owner(&self.shared.catalog.snapshot(), tenant, record.request.range(), incarnation);
             if own && self.is_due(record) {
                 let edit = Edit::StartDelete { tenant: tenant.clone(), id: record.request.id };
-                self.commit("the start of a delete request", vec![edit], Vec::new()).await?;
-                tracing::info!(%tenant, id = %record.request.id, "started to process a delete request");
+                let started = self.commit("the start of a delete request", vec![edit], Vec::new()).await;
+                if started.is_ok() {
+                    tracing::info!(%tenant, id = %record.request.id, "started to process a delete request");
+                }
+                note(&mut failed, started);
             }
         }
-        self.clean_blocks(compactor, tenant).await?;
+        note(&mut failed, self.clean_blocks(compactor, tenant).await);
         let snapshot = self.shared.catalog.snapshot();
         let started: Vec<DeleteRecord> =
             snapshot.deletes(tenant).filter(|r| r.started_at().is_some()).cloned().collect();
         for record in started {
-            self.finish(tenant, &record).await?;
+            note(&mut failed, self.finish(tenant, &record).await);
         }
-        Ok(())
+        failed.map_or(Ok(()), Err)
     }
 
     fn is_due(&self, record: &DeleteRecord) -> bool {
@@ -123,15 +130,17 @@ impl DeleteProcessor {
                     self.shared.metrics.delete_rewrites.inc();
                     self.shared.metrics.deleted_rows.inc_by(rows);
                 }
-                Ok(Cleaned::LeftAlone) => {}
+                Ok(Cleaned::LeftAlone { why }) => {
+                    tracing::warn!(path = block.path(), why, "deleted lines stay in a block");
+                }
                 Err(error) => {
                     self.shared.metrics.delete_failures.inc();
                     tracing::warn!(path = block.path(), %error, "deleted lines are still in a block");
-                    failed = Some(error);
+                    note(&mut failed, Err(error));
                 }
             }
         }
-        self.mark_clean(untouched).await?;
+        note(&mut failed, self.mark_clean(untouched).await);
         failed.map_or(Ok(()), Err)
     }
 
@@ -217,5 +226,12 @@ impl DeleteProcessor {
         let committed = self.shared.catalog.commit(self.shared.incarnation(), edits, preconditions).await;
         self.shared.publish(committed.map_err(|error| refused(what, &error))?);
         Ok(())
+    }
+}
+
+/// Keeps a failure if it is the first one.
+fn note(first: &mut Option<Error>, outcome: Result<(), Error>) {
+    if let Err(error) = outcome {
+        first.get_or_insert(error);
     }
 }

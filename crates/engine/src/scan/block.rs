@@ -66,7 +66,7 @@ pub enum ReadError {
         /// The block's name.
         path: String,
         /// What the store said.
-        reason: String,
+        reason: Arc<sandur_store::Error>,
     },
 }
 
@@ -76,12 +76,12 @@ impl ReadError {
         Self::Damaged { path: meta.path(), reason }
     }
 
-    fn store(meta: &BlockMeta, error: &sandur_store::Error) -> Self {
+    fn store(meta: &BlockMeta, error: sandur_store::Error) -> Self {
         let path = meta.path();
         if error.is_not_found() {
             Self::Missing { path }
         } else {
-            Self::Store { path, reason: error.to_string() }
+            Self::Store { path, reason: Arc::new(error) }
         }
     }
 }
@@ -200,7 +200,7 @@ impl BlockReader {
     ) -> Result<Vec<Bytes>, ReadError> {
         let read = self.store.get_ranges_sized(&meta.path(), meta.size, ranges, Intent::block()).await;
         QueryStats::add(&stats.store_requests, 1);
-        let bytes = read.map_err(|error| ReadError::store(meta, &error))?;
+        let bytes = read.map_err(|error| ReadError::store(meta, error))?;
         QueryStats::add(&stats.store_bytes, bytes.iter().map(|b| b.len() as u64).sum());
         Ok(bytes)
     }

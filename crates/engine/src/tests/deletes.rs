@@ -8,7 +8,7 @@ use std::ops::Range;
 use sandur_catalog::DeleteProgress;
 use sandur_model::{DeletionMode, LineColumn, LogPage, MINUTE_NS, Matcher};
 use sandur_query::{Error as QueryError, Followed, Needle, RowSelector};
-use sandur_store::fault::{FaultPlan, FaultStore};
+use sandur_store::fault::{Fault, FaultPlan, FaultStore, Op};
 use sandur_store::{Store, StoreOptions};
 use tempfile::TempDir;
 
@@ -286,14 +286,65 @@ async fn member(env: &Env, client: &FaultStore) -> Arc<Engine> {
     }
 }
 
+/// About every tenth request fails, each in a way that trying again mends.
+fn bad_day() -> FaultPlan {
+    FaultPlan {
+        latency_median: Duration::from_millis(10),
+        refused: 0.02,
+        throttled: 0.02,
+        failed: 0.03,
+        lost_ack: 0.01,
+        false_conflict: 0.01,
+        truncated: 0.01,
+        broken_body: 0.01,
+        ..FaultPlan::none()
+    }
+}
+
+/// Blocks that the store does not give for a while are cleaned when it does again, and those of other tenants
+/// meanwhile.
+#[tokio::test(start_paused = true)]
+async fn a_store_that_fails_for_a_while_leaves_no_request_stuck() {
+    let env = Env::simulated(7, START_NS);
+    let plan = FaultPlan { latency_median: Duration::from_millis(10), ..FaultPlan::none() };
+    let bucket = FaultStore::new(env.clone(), 7, plan);
+    let engine = member(&env, &bucket.client("one")).await;
+    let (first, other) = (TenantId::default_tenant(), TenantId::new("other").unwrap());
+    assert!(first < other, "requests are processed by tenant");
+    let rows = push_rows(&engine, "a", 0..20).await;
+    let batch = BatchBuilder::of(other.clone()).stream("a").row(START_NS, "x").build();
+    engine.push(batch).await.unwrap();
+    engine.flush().await.unwrap();
+    let unread = engine.view().snapshot.blocks(&first, TimeRange::ALL).next().unwrap().path();
+    for _ in 0..200 {
+        bucket.fail_next(Op::Get, &unread, Fault::Failed);
+    }
+    let id = delete(&engine, "a 7", 0, 100).await;
+    let ms = START_NS / 1_000_000;
+    let others = engine.create_delete(&other, "a x", ms, ms).await.unwrap();
+    let is_processed = async |tenant: &TenantId, id| {
+        let snapshot = engine.catalog().refresh().await.unwrap();
+        matches!(snapshot.delete(tenant, id).unwrap().progress, DeleteProgress::Processed { .. })
+    };
+    while !is_processed(&other, others).await {
+        assert!(env.monotonic() < Duration::from_secs(3_600), "the other tenant's request waits");
+        env.sleep(Duration::from_secs(5)).await;
+    }
+    assert!(engine.metrics().delete_failures.get() > 0 && !is_processed(&first, id).await);
+    while !is_processed(&first, id).await {
+        assert!(env.monotonic() < Duration::from_secs(7_200), "the block was given up");
+        env.sleep(Duration::from_secs(5)).await;
+    }
+    assert_eq!(read_all(&engine).await, without(&rows, "a", Some("7"), 0..100));
+}
+
 /// Two processes push and delete while the bucket misbehaves; one of them is killed, again and again, at
 /// random moments of the processing. Hidden rows must never be seen again by the process that hid them or by
 /// its successors, all others must be there, and in the end every request is processed.
 async fn survives(seed: u64) {
     println!("seed {seed}");
     let env = Env::simulated(seed, START_NS);
-    let plan = FaultPlan { latency_median: Duration::from_millis(10), ..FaultPlan::none() };
-    let bucket = FaultStore::new(env.clone(), seed, plan);
+    let bucket = FaultStore::new(env.clone(), seed, bad_day());
     let one = member(&env, &bucket.client("one")).await;
     let (mut victim, mut names) = (member(&env, &bucket.client("victim-0")).await, 1);
     let mut rows: Vec<Row> = Vec::new();
