@@ -33,8 +33,12 @@ pub struct LogScan {
     pub interval_ns: i64,
 }
 
-/// Runs the query.
-pub async fn run(source: &dyn Source, context: &QueryContext, scan: LogScan) -> Result<Vec<LogRow>, Error> {
+/// Runs the query: the rows, and the memory that they are reserved under.
+pub async fn run(
+    source: &dyn Source,
+    context: &QueryContext,
+    scan: LogScan,
+) -> Result<(Vec<LogRow>, Reservation), Error> {
     let order = match scan.direction {
         Direction::Backward => Order::NewestFirst,
         Direction::Forward => Order::OldestFirst,
@@ -51,7 +55,7 @@ pub async fn run(source: &dyn Source, context: &QueryContext, scan: LogScan) -> 
     // With an interval the row that counts next depends on the one before, so all that pass are kept.
     let limit = if scan.interval_ns > 0 { usize::MAX } else { scan.limit };
     if scan.limit == 0 || scan.range.is_empty() {
-        return Ok(Vec::new());
+        return Ok((Vec::new(), context.budget().reserve(0)?));
     }
     let items = source.scan(context, selection).await?;
     let bound = Arc::new(AtomicI64::new(open_bound(scan.direction)));
@@ -67,12 +71,12 @@ pub async fn run(source: &dyn Source, context: &QueryContext, scan: LogScan) -> 
     };
     let work = Arc::new(work);
     execute(context, items, Arc::clone(&work), &mut collector, Merging::Unordered).await?;
-    let (mut rows, _reservation) = collector.top.into_rows();
+    let (mut rows, memory) = collector.top.into_rows();
     if work.scan.interval_ns > 0 {
         thin_out(&mut rows, &work.scan);
     }
     QueryStats::add(&context.stats().entries_returned, rows.len() as u64);
-    Ok(rows)
+    Ok((rows, memory))
 }
 
 /// The bound that lets every row in.

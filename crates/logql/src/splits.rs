@@ -30,7 +30,8 @@ pub async fn log_query(
     (request, range): (&Request, TimeRange),
 ) -> Result<Vec<LogRow>, Error> {
     let limit = request.limit as usize;
-    let mut rows: Vec<LogRow> = Vec::new();
+    // The rows of all pieces stay reserved until the answer is made.
+    let (mut rows, mut held): (Vec<LogRow>, Vec<_>) = Default::default();
     for piece in pieces(source, context, limits, request, range) {
         let _turn = context.turn().await?;
         admission::check_piece_size(source, context, limits, vec![(log, piece)]).await?;
@@ -42,7 +43,9 @@ pub async fn log_query(
             limit: limit - rows.len(),
             interval_ns: request.interval_ns,
         };
-        rows.extend(log_scan::run(source, context, scan).await?);
+        let (found, memory) = log_scan::run(source, context, scan).await?;
+        rows.extend(found);
+        held.push(memory);
         if rows.len() >= limit {
             break;
         }
