@@ -53,6 +53,7 @@ mod tail;
 mod template;
 mod units;
 mod vector;
+mod volume;
 
 use sandur_base::BoxFuture;
 use sandur_model::{Limits, Matcher};
@@ -71,11 +72,12 @@ pub use patterns::{PatternSeries, PatternsRequest, patterns};
 pub use pretty::pretty;
 pub use range::RangeFunction;
 pub use reference::reference;
-pub use request::{Kind, Request};
+pub use request::{Kind, Request, check_length};
 pub use stage::StageNode;
 pub use tail::LogQuery;
 pub use units::{format_go_duration, parse_go_duration, quote};
 pub use vector::VectorFunction;
+pub use volume::bytes_by_labels;
 
 /// Answers a query. The steps of a range query are aligned to multiples of the step, as Loki's frontend does
 /// it.
@@ -85,7 +87,19 @@ pub async fn query(
     limits: &Limits,
     request: Request,
 ) -> Result<QueryResult, Error> {
-    let answer: BoxFuture<'_, _> = Box::pin(answer(source, context, limits, &request, request::metric_steps));
+    query_parsed(source, context, limits, &parse(&request.query)?, &request).await
+}
+
+/// Answers a query like [`query`], which was parsed already: the text of the request is not looked at.
+pub async fn query_parsed(
+    source: &dyn Source,
+    context: &QueryContext,
+    limits: &Limits,
+    expr: &Expr,
+    request: &Request,
+) -> Result<QueryResult, Error> {
+    let steps = request::metric_steps;
+    let answer: BoxFuture<'_, _> = Box::pin(answer((source, context), limits, expr, request, steps));
     answer.await
 }
 
@@ -97,24 +111,24 @@ pub async fn query_unaligned(
     limits: &Limits,
     request: Request,
 ) -> Result<QueryResult, Error> {
-    let answer: BoxFuture<'_, _> = Box::pin(answer(source, context, limits, &request, request::exact_steps));
+    let (expr, steps) = (parse(&request.query)?, request::exact_steps);
+    let answer: BoxFuture<'_, _> = Box::pin(answer((source, context), limits, &expr, &request, steps));
     answer.await
 }
 
 async fn answer(
-    source: &dyn Source,
-    context: &QueryContext,
+    (source, context): (&dyn Source, &QueryContext),
     limits: &Limits,
+    expr: &Expr,
     request: &Request,
     steps: fn(&Request, &Limits) -> Result<request::Steps, Error>,
 ) -> Result<QueryResult, Error> {
     context.check()?;
-    let expr = parse(&request.query)?;
-    check_selectors(&expr, limits)?;
+    check_selectors(expr, limits)?;
     let Some(request) = request.since(context.earliest_ns()) else {
-        return Ok(nothing(&expr, request));
+        return Ok(nothing(expr, request));
     };
-    match &expr {
+    match expr {
         Expr::Log(log) => {
             let range = request::log_range(&request, limits)?;
             admission::check_size(source, context, limits, vec![(log, range)]).await?;

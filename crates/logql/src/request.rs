@@ -153,7 +153,8 @@ fn check_order(start_ns: i64, end_ns: i64) -> Result<(), Error> {
     Ok(())
 }
 
-fn check_length(start_ns: i64, end_ns: i64, limits: &Limits) -> Result<(), Error> {
+/// Fails when a time is longer than a query's may be.
+pub fn check_length(start_ns: i64, end_ns: i64, limits: &Limits) -> Result<(), Error> {
     let (length, most) = (end_ns.saturating_sub(start_ns), limits.max_query_length);
     if most > 0 && length > most {
         return Err(Error::Limit(format!(

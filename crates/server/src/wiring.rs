@@ -23,7 +23,9 @@ pub use sandur_logql::{
     line_fields, parse_go_duration, quote,
 };
 use sandur_model::{Limits, LogBatch, LogPage, Matcher, TenantId};
-use sandur_query::{LogRow, QueryContext, QueryResult, RowSelector, Source, TenantsSource};
+use sandur_query::{
+    Direction, LogRow, QueryContext, QueryResult, RowSelector, Series, Source, TenantsSource,
+};
 use sandur_store::{Store, StoreKind, StoreOptions};
 
 use crate::cli::Failed;
@@ -210,30 +212,40 @@ pub async fn query(
     tags: &str,
     request: QueryText,
 ) -> Result<QueryResult, Failure> {
-    check_entries(limits, &request)?;
-    let parsed = sandur_logql::parse(&request.query).map_err(sandur_query::Error::from)?;
-    sandur_logql::check_blocked(&parsed, &request.query, tags, limits)?;
-    Ok(sandur_logql::query(source, context, limits, request).await?)
-}
-
-/// What Loki says when there is no query.
-pub const EMPTY_QUERY: &str = "parse error : syntax error: unexpected $end";
-
-/// Loki refuses a log query that asks for more entries than the tenant may have.
-fn check_entries(limits: &Limits, request: &QueryText) -> Result<(), Failure> {
     if request.query.trim().is_empty() {
         return Err(Failure::invalid(EMPTY_QUERY));
     }
     let parsed = sandur_logql::parse(&request.query).map_err(sandur_query::Error::from)?;
-    let (asked, most) = (u64::from(request.limit), limits.max_entries_limit_per_query);
-    match parsed {
-        Expr::Log(_) if most > 0 && asked > most => {
-            let text = "max entries limit per query exceeded, limit > max_entries_limit_per_query";
-            Err(Failure::invalid(format!("{text} ({asked} > {most})")))
-        }
-        _ => Ok(()),
+    sandur_logql::check_blocked(&parsed, &request.query, tags, limits)?;
+    Ok(sandur_logql::query_parsed(source, context, limits, &parsed, &request).await?)
+}
+
+/// Bytes of lines in a window before each of the instants, of the streams that match, summed by some of their
+/// labels. Limits on the queries of the tenant do not concern it.
+pub async fn bytes_by_labels(
+    source: &dyn Source,
+    context: &QueryContext,
+    (matchers, labels): (Vec<Matcher>, Vec<String>),
+    kind: QueryKind,
+    window_ns: i64,
+) -> Result<Vec<Series>, Failure> {
+    let query = sandur_logql::bytes_by_labels(matchers, labels, window_ns);
+    let limits = Limits { max_query_length: 0, max_query_range: 0, max_query_series: 0, ..Limits::default() };
+    let (direction, text) = (Direction::Backward, String::new());
+    let request = QueryText { query: text, kind, limit: 1, direction, interval_ns: 0 };
+    match sandur_logql::query_parsed(source, context, &limits, &query, &request).await? {
+        QueryResult::Matrix(series) | QueryResult::Vector(series) => Ok(series),
+        QueryResult::Streams(_) | QueryResult::Scalar(_) => Ok(Vec::new()),
     }
 }
+
+/// Fails when a time is longer than the tenant may ask for.
+pub fn check_length(start_ns: i64, end_ns: i64, limits: &Limits) -> Result<(), Failure> {
+    Ok(sandur_logql::check_length(start_ns, end_ns, limits)?)
+}
+
+/// What Loki says when there is no query.
+pub const EMPTY_QUERY: &str = "parse error : syntax error: unexpected $end";
 
 /// The matchers of a selector.
 pub fn parse_selector(text: &str) -> Result<Vec<Matcher>, Failure> {

@@ -1,0 +1,41 @@
+//! The query behind volumes by step: bytes of the lines of streams, summed by some of their labels.
+
+use sandur_model::Matcher;
+
+use crate::ast::{Expr, Grouping, LogExpr, MetricExpr, RangeAggregation, VectorAggregation};
+use crate::{range, vector};
+
+/// `sum by (labels) (bytes_over_time({matchers}[window]))`; unlike a query that a person writes it may select
+/// every stream.
+pub fn bytes_by_labels(matchers: Vec<Matcher>, labels: Vec<String>, window_ns: i64) -> Expr {
+    let bytes = RangeAggregation {
+        function: range::find("bytes_over_time").expect("a function of the table"),
+        parameter: None,
+        log: LogExpr { matchers, stages: Vec::new() },
+        unwrap: None,
+        range_ns: window_ns.max(1),
+        offset_ns: 0,
+        grouping: None,
+    };
+    Expr::Metric(MetricExpr::Vector(Box::new(VectorAggregation {
+        function: vector::find("sum").expect("a function of the table"),
+        parameter: None,
+        inner: MetricExpr::Range(Box::new(bytes)),
+        grouping: Some(Grouping { without: false, labels }),
+    })))
+}
+
+#[cfg(test)]
+mod tests {
+    use sandur_model::MatchOp;
+
+    use super::*;
+
+    #[test]
+    fn it_is_the_query_that_a_person_would_write() {
+        let matchers = vec![Matcher::new("app", MatchOp::Equal, "api").unwrap()];
+        let made = bytes_by_labels(matchers, vec!["app".to_owned()], 60_000_000_000);
+        let written = crate::parse(r#"sum by (app) (bytes_over_time({app="api"}[1m]))"#).unwrap();
+        assert_eq!(made.to_string(), written.to_string());
+    }
+}
