@@ -262,6 +262,77 @@ async fn volumes_are_grouped_by_the_asked_labels() {
         "{}",
         range.body
     );
+    // Rows of 880 and 890 seconds; the one of 870 is of another app.
+    let pairs = [("query", "{}"), ("start", "1795240871"), ("end", "1795240900"), ("step", "10")];
+    let range = server.get("/loki/api/v1/index/volume_range", &pairs).await;
+    let samples = r#"[[1795240879.999,"33"],[1795240889.999,"9"]]"#;
+    let only = format!(r#"[{{"metric":{{"app":"api","env":"prod"}},"values":{samples}}}]"#);
+    assert!(range.data().ends_with(&only), "{}", range.body);
+    let by_label = [all, ("start", "1795240840"), ("aggregateBy", "labels"), ("targetLabels", "app,env")];
+    let range = server.get("/loki/api/v1/index/volume_range", &by_label).await;
+    let range: serde_json::Value = serde_json::from_str(&range.body).unwrap();
+    let sum_of = |n: usize| {
+        let samples = range["data"]["result"][n]["values"].as_array().unwrap();
+        samples.iter().map(|sample| sample[1].as_str().unwrap().parse::<u64>().unwrap()).sum::<u64>()
+    };
+    assert_eq!((sum_of(0), sum_of(1)), (64, 42));
+}
+
+/// The row of ten seconds ago is the only one that is left.
+#[tokio::test(start_paused = true)]
+async fn rows_behind_the_lookback_do_not_exist_for_anybody() {
+    let server = server_with(|s| s.limits.max_query_lookback = 15_000_000_000);
+    let all = ("query", "{app=~\".+\"}");
+    for (path, pairs, body) in [
+        ("label/app/values", &[][..], r#"{"status":"success","data":["api"]}"#),
+        ("series", &[], r#"{"status":"success","data":[{"app":"api","env":"prod"}]}"#),
+        ("index/stats", &[all], r#"{"streams":1,"chunks":1,"bytes":9,"entries":1}"#),
+        (
+            "detected_labels",
+            &[],
+            r#"{"detectedLabels":[{"label":"app","cardinality":1},{"label":"env","cardinality":1}]}"#,
+        ),
+        ("labels", &[("end", "1795240880")], r#"{"status":"success"}"#),
+        ("index/stats", &[all, ("end", "1795240880")], r#"{"streams":0,"chunks":0,"bytes":0,"entries":0}"#),
+        ("patterns", &[all, ("end", "1795240880")], r#"{"status":"success","data":[]}"#),
+    ] {
+        let answer = server.get(&format!("/loki/api/v1/{path}"), pairs).await;
+        assert_eq!((answer.status, answer.body.trim_end()), (200, body), "{path} {pairs:?}");
+    }
+    let patterns = server.get("/loki/api/v1/patterns", &[all]).await;
+    assert_eq!(patterns.body.matches("\"pattern\":").count(), 1, "{}", patterns.body);
+    for (path, value) in [
+        ("index/volume", r#""value":[1795240900,"9"]}]"#),
+        ("index/volume_range", r#""values":[[1795240900,"9"]]}]"#),
+    ] {
+        let volume = server.get(&format!("/loki/api/v1/{path}"), &[all]).await;
+        let series = format!(r#"{{"metric":{{"app":"api"}},{value}"#);
+        assert!(volume.data().contains(&series), "{path}: {}", volume.body);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn no_request_may_be_about_more_time_than_a_query() {
+    let server = server_with(|s| s.limits.max_query_length = 3_600_000_000_000);
+    let query = ("query", "{app=\"api\"}");
+    let times = [query, ("start", "1795230000"), ("end", "1795240900"), ("step", "600")];
+    let text = "the query time range exceeds the limit (query length: 3h1m40s, limit: 1h)";
+    for path in [
+        "labels",
+        "label/app/values",
+        "series",
+        "index/stats",
+        "index/volume",
+        "index/volume_range",
+        "detected_labels",
+        "detected_fields",
+        "patterns",
+        "query_range",
+    ] {
+        let answer = server.get(&format!("/loki/api/v1/{path}"), &times).await;
+        assert_eq!((answer.status, answer.body.as_str()), (400, text), "{path}");
+        assert_eq!(server.get(&format!("/loki/api/v1/{path}"), &[query]).await.status, 200, "{path}");
+    }
 }
 
 #[tokio::test(start_paused = true)]

@@ -147,6 +147,28 @@ async fn a_query_that_takes_too_long_is_ended() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn whatever_scans_is_ended_in_time_also_while_it_waits() {
+    let server = server(|s| s.limits.query_timeout = 5_000_000_000);
+    let late = async |path: &str| {
+        let began = server.app.env.monotonic();
+        let (status, text) = server.api(path, &[("query", SLOW)], &[]).await;
+        assert_eq!(((server.app.env.monotonic() - began).as_secs(), status), (5, 504), "{path}: {text}");
+        assert!(text.starts_with("request timed out"), "{path}: {text}");
+    };
+    let paths = ["patterns", "detected_fields", "index/volume_range", "query_range"];
+    for path in paths {
+        late(path).await;
+    }
+    assert_eq!(server.scans.given_up.load(Ordering::SeqCst), paths.len());
+    let _turn = context_of(&server).turn().await.unwrap();
+    for path in paths {
+        late(path).await;
+    }
+    assert_eq!(server.scans.begun.load(Ordering::SeqCst), paths.len(), "the others got no turn");
+    assert_eq!((server.app.turns.running(), server.app.turns.waiting()), (1, 0));
+}
+
+#[tokio::test(start_paused = true)]
 async fn too_many_waiting_queries_are_refused() {
     let server = server(|s| s.query.max_queued = 1);
     let turn = context_of(&server).turn().await.unwrap();

@@ -114,7 +114,7 @@ impl AppState {
 }
 
 /// How long a query may take.
-pub fn timeout_of(limits: &Limits) -> Duration {
+fn timeout_of(limits: &Limits) -> Duration {
     match limits.query_timeout {
         0 => Duration::MAX,
         ns => Duration::from_nanos(ns.unsigned_abs()),

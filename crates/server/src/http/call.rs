@@ -8,13 +8,16 @@ use axum::http::request::Parts;
 use axum::http::{HeaderMap, Method, header};
 use bytes::Bytes;
 use sandur_base::ErrorKind;
-use sandur_model::{TenantError, TenantId};
+use sandur_model::{TenantError, TenantId, TimeRange};
+use sandur_query::QueryContext;
 
 use super::app::App;
 use super::body::BodyLimits;
 use super::failure::Failure;
 use super::marshal::Encoding;
 use super::params::Params;
+use super::query_log::Times;
+use crate::wiring;
 
 /// A call with parameters in its URL, its form body, or both.
 pub struct Call {
@@ -116,7 +119,33 @@ impl FromRequest<App> for Call {
     }
 }
 
+/// A range that holds nothing: no row can be stored so late.
+const NOTHING: TimeRange = TimeRange { start: i64::MAX, end: i64::MAX };
+
 impl Call {
+    /// The times that the call asks about, as they are given, and what the tenant may see of them. Fails when
+    /// that is longer than `max_query_length`.
+    pub fn range(&self, app: &App, context: &QueryContext) -> Result<(Times, TimeRange), Failure> {
+        self.visible(app, context, self.params.bounds(app.env.now_ns())?)
+    }
+
+    /// Like [`Call::range`], and fails when the end is before the start.
+    pub fn ordered_range(&self, app: &App, context: &QueryContext) -> Result<(Times, TimeRange), Failure> {
+        self.visible(app, context, self.params.ordered_bounds(app.env.now_ns())?)
+    }
+
+    fn visible(
+        &self,
+        app: &App,
+        context: &QueryContext,
+        (start_ns, end_ns): (i64, i64),
+    ) -> Result<(Times, TimeRange), Failure> {
+        let first = start_ns.max(context.earliest_ns());
+        wiring::check_length(first, end_ns, &app.limits(&self.tenant))?;
+        let range = if end_ns < first { NOTHING } else { TimeRange::inclusive(first, end_ns) };
+        Ok((Times { start_ns, end_ns }, range))
+    }
+
     /// Whether labels shall stand by category. Loki splits on commas and trims nothing.
     pub fn encoding(&self) -> Encoding {
         let flags = self.headers.get(ENCODING_HEADER).and_then(|v| v.to_str().ok()).unwrap_or("");

@@ -85,10 +85,15 @@ impl Params {
 
     /// `limit`, at least 1.
     pub fn limit(&self, default: u32) -> Result<u32, Failure> {
-        let Some(text) = self.get("limit") else { return Ok(default) };
+        self.positive("limit", default)
+    }
+
+    /// A number of things, at least 1; a number that is too large is as many as there can be.
+    pub fn positive(&self, name: &str, default: u32) -> Result<u32, Failure> {
+        let Some(text) = self.get(name) else { return Ok(default) };
         let number: i64 = text.parse().map_err(|_| Failure::invalid(atoi(text)))?;
         match u32::try_from(number) {
-            Ok(limit) if limit > 0 => Ok(limit),
+            Ok(count) if count > 0 => Ok(count),
             _ if number > 0 => Ok(u32::MAX),
             _ => Err(Failure::invalid("limit must be a positive value")),
         }
@@ -160,7 +165,7 @@ impl Params {
 }
 
 /// What Go says of a text that is not a number.
-pub fn atoi(text: &str) -> String {
+fn atoi(text: &str) -> String {
     not_a_number("Atoi", text)
 }
 

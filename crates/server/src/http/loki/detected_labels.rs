@@ -5,14 +5,13 @@ use std::collections::{BTreeMap, BTreeSet};
 use axum::extract::State;
 use axum::response::Response;
 use axum::routing::on;
-use sandur_model::TimeRange;
 
 use super::selector;
 use crate::http::app::App;
 use crate::http::call::Call;
 use crate::http::failure::Failure;
 use crate::http::marshal::json;
-use crate::http::query_log::{Asked, Times, logged};
+use crate::http::query_log::{Asked, logged};
 use crate::http::reply;
 use crate::http::route::{END, GET_POST, Group, Route, SELECTOR, SINCE, START};
 
@@ -50,16 +49,15 @@ fn is_uuid(text: &str) -> bool {
 
 /// `detected_labels`: names and number of values, largest first.
 async fn labels(State(app): State<App>, call: Call) -> Result<Response, Failure> {
-    let (start, end) = call.params.ordered_bounds(app.env.now_ns())?;
-    let matchers = selector::optional(call.params.query())?;
     let context = app.query_context(&call.tenant);
+    let (times, range) = call.ordered_range(&app, &context)?;
+    let matchers = selector::optional(call.params.query())?;
     let any_of = if matchers.is_empty() { Vec::new() } else { vec![matchers] };
-    let times = Times { start_ns: start, end_ns: end };
     let asked = Asked::other("detected_labels", call.params.query(), times);
     let streams = logged((&app, &call), &context, asked, async {
-        Ok(app.source.streams(&context, any_of, TimeRange::inclusive(start, end)).await?)
+        Ok(app.source.streams(&context, any_of, range).await?)
     });
-    let streams = streams.await?;
+    let (streams, _) = streams.await?;
     let mut values: BTreeMap<&str, BTreeSet<&str>> = BTreeMap::new();
     for stream in &streams {
         for (name, value) in stream.iter() {

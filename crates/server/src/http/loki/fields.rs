@@ -11,7 +11,7 @@ use sandur_query::{Direction, LogRow, QueryResult};
 use crate::http::app::App;
 use crate::http::call::Call;
 use crate::http::failure::Failure;
-use crate::http::params::{LIMIT_DEFAULT, atoi};
+use crate::http::params::LIMIT_DEFAULT;
 use crate::http::query_log::{Asked, Times, logged};
 use crate::wiring::{self, FieldParser, QueryKind, QueryText};
 
@@ -34,17 +34,8 @@ pub type Fields = BTreeMap<String, Field>;
 
 /// `limit`, or `field_limit` as it was called once.
 pub fn limit(call: &Call) -> Result<u32, Failure> {
-    positive(call, if call.params.get("limit").is_some() { "limit" } else { "field_limit" }, FIELDS_DEFAULT)
-}
-
-fn positive(call: &Call, name: &str, default: u32) -> Result<u32, Failure> {
-    let Some(text) = call.params.get(name) else { return Ok(default) };
-    let number: i64 = text.parse().map_err(|_| Failure::invalid(atoi(text)))?;
-    match u32::try_from(number) {
-        Ok(number) if number > 0 => Ok(number),
-        _ if number > 0 => Ok(u32::MAX),
-        _ => Err(Failure::invalid("limit must be a positive value")),
-    }
+    let name = if call.params.get("limit").is_some() { "limit" } else { "field_limit" };
+    call.params.positive(name, FIELDS_DEFAULT)
 }
 
 /// Looks at the newest lines of the query, as many as `line_limit` says.
@@ -55,7 +46,7 @@ pub async fn collect(app: &App, call: &Call) -> Result<Fields, Failure> {
     let request = QueryText {
         query,
         kind: QueryKind::Range { start_ns, end_ns, step_ns: call.params.step(start_ns, end_ns)? },
-        limit: positive(call, "line_limit", LIMIT_DEFAULT)?,
+        limit: call.params.positive("line_limit", LIMIT_DEFAULT)?,
         direction: Direction::Backward,
         interval_ns: 0,
     };
@@ -67,7 +58,8 @@ pub async fn collect(app: &App, call: &Call) -> Result<Fields, Failure> {
         let QueryResult::Streams(rows) = result else { return Ok(Fields::new()) };
         Ok(app.env.run_cpu(Lane::Query, move || of_rows(&rows)).await)
     };
-    logged((app, call), &context, asked, work).await
+    let (fields, _) = logged((app, call), &context, asked, work).await?;
+    Ok(fields)
 }
 
 fn of_rows(rows: &[LogRow]) -> Fields {

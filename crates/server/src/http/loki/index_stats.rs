@@ -3,7 +3,6 @@
 use axum::extract::State;
 use axum::response::Response;
 use axum::routing::on;
-use sandur_model::TimeRange;
 use sandur_query::StreamVolume;
 
 use super::selector;
@@ -11,7 +10,7 @@ use crate::http::app::App;
 use crate::http::call::Call;
 use crate::http::failure::Failure;
 use crate::http::marshal::json;
-use crate::http::query_log::{Asked, Times, logged};
+use crate::http::query_log::{Asked, logged};
 use crate::http::reply;
 use crate::http::route::{END, GET_POST, Group, Route, SINCE, START, parameter};
 
@@ -29,14 +28,14 @@ pub static ROUTE: Route = Route {
 
 /// `index/stats`.
 async fn stats(State(app): State<App>, call: Call) -> Result<Response, Failure> {
-    let (start, end) = call.params.bounds(app.env.now_ns())?;
-    let matchers = selector::required(call.params.query())?;
     let context = app.query_context(&call.tenant);
-    let asked = Asked::stats(call.params.query(), Times { start_ns: start, end_ns: end });
+    let (times, range) = call.range(&app, &context)?;
+    let matchers = selector::required(call.params.query())?;
+    let asked = Asked::stats(call.params.query(), times);
     let volumes = logged((&app, &call), &context, asked, async {
-        Ok(app.source.volumes(&context, matchers, TimeRange::inclusive(start, end)).await?)
+        Ok(app.source.volumes(&context, matchers, range).await?)
     });
-    let volumes = volumes.await?;
+    let (volumes, _) = volumes.await?;
     let sum = |field: fn(&StreamVolume) -> u64| volumes.iter().map(field).sum::<u64>();
     let mut body = Vec::new();
     json::push(

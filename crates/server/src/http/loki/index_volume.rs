@@ -3,14 +3,13 @@
 use axum::extract::State;
 use axum::response::Response;
 use axum::routing::on;
-use sandur_model::TimeRange;
 use sandur_query::{QueryResult, Sample, Series};
 
 use super::volume::{VolumeRequest, answer, largest};
 use crate::http::app::App;
 use crate::http::call::Call;
 use crate::http::failure::Failure;
-use crate::http::query_log::{Asked, Times};
+use crate::http::query_log::Asked;
 use crate::http::route::{END, GET_POST, Group, Route, SINCE, START, parameter};
 
 /// This endpoint.
@@ -35,16 +34,14 @@ pub static ROUTE: Route = Route {
 
 /// `index/volume`: bytes of the whole range.
 async fn instant(State(app): State<App>, call: Call) -> Result<Response, Failure> {
-    let (start, end) = call.params.ordered_bounds(app.env.now_ns())?;
-    let request = VolumeRequest::read(&app, &call)?;
     let context = app.query_context(&call.tenant);
-    let times = Times { start_ns: start, end_ns: end };
+    let (times, range) = call.ordered_range(&app, &context)?;
+    let request = VolumeRequest::read(&app, &call)?;
     let asked = Asked::volume(call.params.query(), times, 0, request.limit as u32);
     let work = async {
-        let range = TimeRange::inclusive(start, end);
         let volumes = app.source.volumes(&context, request.matchers.clone(), range).await?;
         let groups = largest(request.group(&volumes), request.limit, |bytes| *bytes);
-        let timestamp_ms = end.div_euclid(1_000_000);
+        let timestamp_ms = times.end_ns.div_euclid(1_000_000);
         let series = groups.into_iter().map(|(labels, bytes)| Series {
             labels: std::sync::Arc::new(labels),
             samples: vec![Sample { timestamp_ms, value: bytes as f64 }],

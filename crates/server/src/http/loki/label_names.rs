@@ -3,7 +3,6 @@
 use axum::extract::State;
 use axum::response::Response;
 use axum::routing::on;
-use sandur_model::TimeRange;
 use sandur_query::QueryStats;
 
 use super::selector;
@@ -11,7 +10,7 @@ use crate::http::app::App;
 use crate::http::call::Call;
 use crate::http::failure::Failure;
 use crate::http::marshal::json;
-use crate::http::query_log::{Asked, Times, logged};
+use crate::http::query_log::{Asked, logged};
 use crate::http::reply;
 use crate::http::route::{END, GET_POST, Group, Route, SELECTOR, SINCE, START};
 
@@ -33,16 +32,17 @@ async fn names(State(app): State<App>, call: Call) -> Result<Response, Failure> 
 
 /// Names of labels that the call asks for.
 pub async fn find(app: &App, call: &Call) -> Result<Vec<String>, Failure> {
-    let (start, end) = call.params.bounds(app.env.now_ns())?;
-    let matchers = selector::optional(call.params.query())?;
     let context = app.query_context(&call.tenant);
-    let asked = Asked::labels("", call.params.query(), Times { start_ns: start, end_ns: end });
+    let (times, range) = call.range(app, &context)?;
+    let matchers = selector::optional(call.params.query())?;
+    let asked = Asked::labels("", call.params.query(), times);
     let work = async {
-        let names = app.source.label_names(&context, matchers, TimeRange::inclusive(start, end)).await?;
+        let names = app.source.label_names(&context, matchers, range).await?;
         QueryStats::add(&context.stats().entries_returned, names.len() as u64);
         Ok(names)
     };
-    logged((app, call), &context, asked, work).await
+    let (names, _) = logged((app, call), &context, asked, work).await?;
+    Ok(names)
 }
 
 /// Loki leaves `data` out when there is nothing.

@@ -3,7 +3,6 @@
 use axum::extract::{Path, State};
 use axum::response::Response;
 use axum::routing::on;
-use sandur_model::TimeRange;
 use sandur_query::QueryStats;
 
 use super::label_names::strings;
@@ -11,7 +10,7 @@ use super::selector;
 use crate::http::app::App;
 use crate::http::call::Call;
 use crate::http::failure::Failure;
-use crate::http::query_log::{Asked, Times, logged};
+use crate::http::query_log::{Asked, logged};
 use crate::http::route::{END, GET_POST, Group, NAME, Route, SELECTOR, SINCE, START};
 
 /// This endpoint.
@@ -32,15 +31,15 @@ async fn values(State(app): State<App>, Path(name): Path<String>, call: Call) ->
 
 /// Values of the label that the call asks for.
 pub async fn find(app: &App, call: &Call, name: String) -> Result<Vec<String>, Failure> {
-    let (start, end) = call.params.bounds(app.env.now_ns())?;
-    let matchers = selector::optional(call.params.query())?;
     let context = app.query_context(&call.tenant);
-    let asked = Asked::labels(&name, call.params.query(), Times { start_ns: start, end_ns: end });
+    let (times, range) = call.range(app, &context)?;
+    let matchers = selector::optional(call.params.query())?;
+    let asked = Asked::labels(&name, call.params.query(), times);
     let work = async {
-        let range = TimeRange::inclusive(start, end);
         let values = app.source.label_values(&context, name, matchers, range).await?;
         QueryStats::add(&context.stats().entries_returned, values.len() as u64);
         Ok(values)
     };
-    logged((app, call), &context, asked, work).await
+    let (values, _) = logged((app, call), &context, asked, work).await?;
+    Ok(values)
 }

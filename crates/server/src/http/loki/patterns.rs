@@ -10,7 +10,7 @@ use crate::http::app::App;
 use crate::http::call::Call;
 use crate::http::failure::Failure;
 use crate::http::marshal::json;
-use crate::http::query_log::{Asked, Times, logged};
+use crate::http::query_log::{Asked, logged};
 use crate::http::reply;
 use crate::http::route::{END, GET_POST, Group, Route, SINCE, START, STEP, parameter};
 use crate::wiring::{self, PatternSeries, PatternsRequest};
@@ -32,20 +32,30 @@ pub static ROUTE: Route = Route {
 };
 
 async fn patterns(State(app): State<App>, call: Call) -> Result<Response, Failure> {
-    let (start, end) = call.params.bounds(app.env.now_ns())?;
-    let step_ns = call.params.step(start, end)?;
-    let matchers = selector::required(call.params.query())?;
     let context = app.query_context(&call.tenant);
-    let asked = Asked::other("patterns", call.params.query(), Times { start_ns: start, end_ns: end });
+    let (times, range) = call.range(&app, &context)?;
+    let step_ns = call.params.step(times.start_ns, times.end_ns)?;
+    let matchers = selector::required(call.params.query())?;
+    let asked = Asked::other("patterns", call.params.query(), times);
     let work = async {
         let turn = context.turn().await?;
-        let request = PatternsRequest { matchers, range: TimeRange::new(start, end), step_ns };
+        // The end is not included, as in queries of lines.
+        let range = TimeRange::new(range.start, range.end.saturating_sub(1));
+        let request = PatternsRequest { matchers, range, step_ns };
         let found = wiring::patterns(app.source.as_ref(), &context, request).await?;
         drop(turn);
         Ok(found)
     };
-    let found = logged((&app, &call), &context, asked, work).await?;
-    Ok(reply::large_json(&app, &call, body(&found), None).await)
+    let (found, _) = logged((&app, &call), &context, asked, work).await?;
+    let memory = context.budget().reserve(body_bytes(&found)).map_err(sandur_query::Error::from)?;
+    Ok(reply::large_json(&app, &call, body(&found), Some(memory)).await)
+}
+
+/// Bytes of the answer and of what it is made from.
+fn body_bytes(found: &[PatternSeries]) -> u64 {
+    const PER_SAMPLE: usize = 40;
+    let one = |series: &PatternSeries| 2 * series.pattern.len() + 64 + series.samples.len() * PER_SAMPLE;
+    found.iter().map(one).sum::<usize>() as u64
 }
 
 fn body(found: &[PatternSeries]) -> Vec<u8> {

@@ -3,7 +3,7 @@
 use axum::response::Response;
 use sandur_query::{QueryContext, QueryResult, QueryStats};
 
-use crate::http::app::{App, timeout_of};
+use crate::http::app::App;
 use crate::http::call::Call;
 use crate::http::failure::Failure;
 use crate::http::marshal::{estimate, legacy_answer, query_answer};
@@ -64,14 +64,11 @@ async fn run(
     let limits = app.limits(&call.tenant);
     let query = wiring::query(app.source.as_ref(), context, &limits, call.tags(), request);
     // The query looks at its deadline between pieces of work; one piece that hangs must not hold the client.
-    let patience = timeout_of(&limits);
-    let timed = app.env.timeout(patience, query).await;
-    let result: Result<QueryResult, Failure> =
-        timed.unwrap_or_else(|| Err(sandur_query::Error::Timeout(patience).into()));
-    if let Ok(QueryResult::Matrix(series) | QueryResult::Vector(series)) = &result {
+    let result = context.in_time(query).await??;
+    if let QueryResult::Matrix(series) | QueryResult::Vector(series) = &result {
         QueryStats::add(&context.stats().entries_returned, series.len() as u64);
     }
-    result
+    Ok(result)
 }
 
 /// Lines of a log query's answer.

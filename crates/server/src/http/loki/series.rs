@@ -6,7 +6,7 @@ use axum::extract::State;
 use axum::response::Response;
 use axum::routing::on;
 use sandur_base::ErrorKind;
-use sandur_model::{Labels, TimeRange};
+use sandur_model::Labels;
 use sandur_query::QueryStats;
 
 use super::selector;
@@ -14,7 +14,7 @@ use crate::http::app::App;
 use crate::http::call::Call;
 use crate::http::failure::Failure;
 use crate::http::marshal::json;
-use crate::http::query_log::{Asked, Times, logged};
+use crate::http::query_log::{Asked, logged};
 use crate::http::reply;
 use crate::http::route::{END, GET_POST, Group, Route, SINCE, START, parameter};
 
@@ -37,16 +37,16 @@ pub static ROUTE: Route = Route {
 
 /// `series`: label sets of streams that match any `match[]` (or `match`).
 async fn series(State(app): State<App>, call: Call) -> Result<Response, Failure> {
-    let (start, end) = call.params.bounds(app.env.now_ns())?;
+    let context = app.query_context(&call.tenant);
+    let (times, range) = call.range(&app, &context)?;
     let mut any_of = Vec::new();
     let selectors = || call.params.all("match[]").chain(call.params.all("match"));
     for text in selectors() {
         any_of.push(selector::optional(text)?);
     }
-    let context = app.query_context(&call.tenant);
-    let asked = Asked::series(selectors(), Times { start_ns: start, end_ns: end });
+    let asked = Asked::series(selectors(), times);
     let work = async {
-        let streams = app.source.streams(&context, any_of, TimeRange::inclusive(start, end)).await?;
+        let streams = app.source.streams(&context, any_of, range).await?;
         let (found, most) = (streams.len() as u64, app.limits(&call.tenant).cardinality_limit);
         if most > 0 && found > most {
             let text = format!(
@@ -57,7 +57,7 @@ async fn series(State(app): State<App>, call: Call) -> Result<Response, Failure>
         QueryStats::add(&context.stats().entries_returned, found);
         Ok(streams)
     };
-    let streams = logged((&app, &call), &context, asked, work).await?;
+    let (streams, _) = logged((&app, &call), &context, asked, work).await?;
     let bytes: u64 = streams.iter().map(|s| (s.text_bytes() + s.len() * 6 + 3) as u64).sum();
     let memory = context.budget().reserve(bytes).map_err(sandur_query::Error::from)?;
     Ok(reply::large_json(&app, &call, series_body(&streams), Some(memory)).await)

@@ -223,7 +223,8 @@ impl Tail {
         };
         let context: QueryContext = self.app.query_context(&call.tenant);
         let source = self.app.source.as_ref();
-        let result = wiring::query(source, &context, &limits, call.tags(), request).await?;
+        let query = wiring::query(source, &context, &limits, call.tags(), request);
+        let result = context.in_time(query).await??;
         let QueryResult::Streams(mut rows) = result else {
             return Err(Failure::invalid("only log selector is supported"));
         };

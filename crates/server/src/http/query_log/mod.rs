@@ -118,17 +118,17 @@ impl Drop for QueryLog {
     }
 }
 
-/// Does the work of a request and logs how it ended.
+/// Does the work of a request within the query's time, logs how it ended, and tells what it cost.
 pub async fn logged<T>(
     (app, call): (&App, &Call),
     context: &QueryContext,
     asked: Asked,
     work: impl Future<Output = Result<T, Failure>>,
-) -> Result<T, Failure> {
+) -> Result<(T, Cost), Failure> {
     let log = QueryLog::begin(app, call, context, asked);
-    let result = work.await;
+    let result = context.in_time(work).await.unwrap_or_else(|late| Err(late.into()));
     let status = result.as_ref().map_or_else(|failure| failure.status.as_u16(), |_| 200);
     let cost = log.cost();
     log.end(&cost, Outcome::of_status(status));
-    result
+    Ok((result?, cost))
 }
