@@ -62,6 +62,35 @@ fn patterns_are_the_same_from_memory_and_from_blocks_and_select_their_lines() {
     }
 }
 
+/// Bytes by step from memory and from blocks, whatever the steps are: every line counts once.
+#[test]
+fn volumes_by_step_add_up_to_what_was_pushed() {
+    let folder = tempfile::tempdir().unwrap();
+    let store = folder.path().join("store").display().to_string();
+    let server = Setup::new(store, folder.path()).start();
+    let (second, base_ns) = (1_000_000_000, now_ns() - 600_000_000_000);
+    let values: Vec<(i64, String)> =
+        (0..300).map(|n| (base_ns + n * second, format!("line {n:>4}"))).collect();
+    let (status, _) = server.push(&json!({"app": "shop"}), &values).unwrap();
+    assert_eq!(status, 204);
+    let volume = |step: &str| {
+        let range = format!("start={}&end={}", base_ns - second / 2, base_ns + 300 * second);
+        let query = encode("{app=\"shop\"}");
+        let path = format!("/loki/api/v1/index/volume_range?query={query}&{range}&step={step}");
+        let samples = server.get_json(&path)["data"]["result"][0]["values"].clone();
+        let bytes = |sample: &Value| sample[1].as_str().unwrap().parse::<u64>().unwrap();
+        samples.as_array().unwrap().iter().map(bytes).collect::<Vec<u64>>()
+    };
+    for flushed in [false, true] {
+        for (step, most) in [("60", 540), ("14", 126), ("1", 9), ("3600", 2_700)] {
+            let sums = volume(step);
+            assert_eq!(sums.iter().sum::<u64>(), 2_700, "step {step}, flushed {flushed}: {sums:?}");
+            assert!(sums.iter().all(|bytes| *bytes <= most), "step {step}, flushed {flushed}: {sums:?}");
+        }
+        assert_eq!(post(&server, "/ingester/flush").0, 204);
+    }
+}
+
 #[test]
 fn the_level_of_the_log_is_changed_while_it_runs() {
     let folder = tempfile::tempdir().unwrap();

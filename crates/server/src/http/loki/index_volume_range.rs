@@ -1,27 +1,30 @@
 //! `index/volume_range`: bytes of each step by labels.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
 use axum::extract::State;
 use axum::response::Response;
 use axum::routing::on;
-use sandur_model::TimeRange;
-use sandur_query::{QueryResult, Sample, Series};
+use sandur_base::Reservation;
+use sandur_model::{MatchOp, Matcher, TimeRange};
+use sandur_query::{QueryContext, QueryResult, Sample, Series};
 
 use super::volume::{Pairs, VolumeRequest, answer, largest};
 use crate::http::app::App;
 use crate::http::call::Call;
 use crate::http::failure::Failure;
-use crate::http::query_log::{Asked, Times};
+use crate::http::query_log::Asked;
 use crate::http::route::{END, GET_POST, Group, Route, SINCE, START, STEP, parameter};
+use crate::wiring::{self, QueryKind};
 
 /// This endpoint.
 pub static ROUTE: Route = Route {
     methods: GET_POST,
     paths: &["/loki/api/v1/index/volume_range"],
     group: Group::Index,
-    does: "Bytes of each step, by labels.",
+    does: "Bytes of each step, by labels. Steps end at multiples of `step`; every line counts in the one \
+           step that it lies in, the end of a step included.",
     parameters: &[
         parameter("query", "a selector, or `{}` for every stream; required"),
         START,
@@ -33,60 +36,154 @@ pub static ROUTE: Route = Route {
         parameter("limit", "most groups; 100"),
     ],
     answers: "200, a matrix, largest first.",
-    fails: "400 for more than 11,000 points, and when `limit` exceeds `volume_max_series`.",
+    fails: "400 for more than 11,000 points, and when `limit` exceeds `volume_max_series`; 429; 504.",
     handler: |verbs| on(verbs, range),
 };
 
-/// `index/volume_range`: bytes of each step; a point stands at the end of its step.
 async fn range(State(app): State<App>, call: Call) -> Result<Response, Failure> {
-    let (start, end) = call.params.ordered_bounds(app.env.now_ns())?;
     let request = VolumeRequest::read(&app, &call)?;
-    let step = call.params.step(start, end)?;
     let context = app.query_context(&call.tenant);
-    let times = Times { start_ns: start, end_ns: end };
+    let (times, range) = call.ordered_range(&app, &context)?;
+    let step = call.params.step(times.start_ns, times.end_ns)?;
     let asked = Asked::volume(call.params.query(), times, step, request.limit as u32);
     let work = async {
-        let mut sums: HashMap<Pairs, Vec<Sample>> = HashMap::new();
-        for (from, to) in steps(start, end, step) {
-            context.check()?;
-            let volumes =
-                app.source.volumes(&context, request.matchers.clone(), TimeRange::new(from, to)).await?;
-            // Loki dates a step by its last millisecond, the last one by the end of the range.
-            let timestamp_ms =
-                if to > end { end.div_euclid(1_000_000) } else { to.div_euclid(1_000_000) - 1 };
-            for (labels, bytes) in request.group(&volumes) {
-                sums.entry(labels).or_default().push(Sample { timestamp_ms, value: bytes as f64 });
-            }
+        let mut volumes = ByStep::begin(&app, &context, &request, range).await?;
+        for piece in pieces(range, step) {
+            volumes.add(piece).await?;
         }
-        let total = |samples: &Vec<Sample>| samples.iter().map(|s| s.value as u64).sum();
-        let series = largest(sums, request.limit, total).into_iter();
-        let series = series.map(|(labels, samples)| Series { labels: Arc::new(labels), samples });
+        let total = |samples: &BTreeMap<i64, f64>| samples.values().sum::<f64>() as u64;
+        let series = largest(volumes.sums, request.limit, total).into_iter().map(|(labels, samples)| {
+            let sample = |(timestamp_ms, value)| Sample { timestamp_ms, value };
+            Series { labels: Arc::new(labels), samples: samples.into_iter().map(sample).collect() }
+        });
         Ok(QueryResult::Matrix(series.collect()))
     };
     answer((&app, &call), &context, asked, work).await
 }
 
-/// Steps aligned to multiples of the step; the first and the last are cut to the range.
-fn steps(start: i64, end: i64, step: i64) -> impl Iterator<Item = (i64, i64)> {
-    let mut from = start;
-    std::iter::from_fn(move || {
-        if from > end {
-            return None;
+/// Volumes while they are gathered.
+struct ByStep<'a> {
+    app: &'a App,
+    context: &'a QueryContext,
+    request: &'a VolumeRequest,
+    matchers: Vec<Matcher>,
+    labels: Vec<String>,
+    sums: HashMap<Pairs, BTreeMap<i64, f64>>,
+    memory: Reservation,
+}
+
+impl<'a> ByStep<'a> {
+    async fn begin(
+        app: &'a App,
+        context: &'a QueryContext,
+        request: &'a VolumeRequest,
+        range: TimeRange,
+    ) -> Result<Self, Failure> {
+        let mut matchers = request.matchers.clone();
+        let all = match request.takes_every_label() {
+            true => app.source.label_names(context, matchers.clone(), range).await?,
+            false => Vec::new(),
+        };
+        let labels = request.labels(all);
+        if let [only] = labels.as_slice() {
+            // Streams without the label are in no group: no need to look at them.
+            let has = Matcher::new(only.as_str(), MatchOp::NotEqual, "");
+            matchers.push(has.map_err(|error| Failure::invalid(error.to_string()))?);
         }
-        let boundary = from.div_euclid(step).saturating_add(1).saturating_mul(step);
-        let piece = (from, boundary.min(end.saturating_add(1)));
-        from = boundary;
-        Some(piece)
-    })
+        let memory = context.budget().reserve(0).map_err(sandur_query::Error::from)?;
+        Ok(Self { app, context, request, matchers, labels, sums: HashMap::new(), memory })
+    }
+
+    async fn add(&mut self, piece: Piece) -> Result<(), Failure> {
+        let of = (self.matchers.clone(), self.labels.clone());
+        let source = self.app.source.as_ref();
+        let found = wiring::bytes_by_labels(source, self.context, of, piece.kind, piece.window_ns).await?;
+        let bytes = found.iter().map(|series| PER_SERIES + series.samples.len() as u64 * PER_SAMPLE).sum();
+        self.memory.grow(bytes).map_err(sandur_query::Error::from)?;
+        for series in found {
+            for group in self.request.groups_of(&series.labels) {
+                let sums = self.sums.entry(group).or_default();
+                for sample in &series.samples {
+                    *sums.entry(sample.timestamp_ms - piece.earlier_ms).or_default() += sample.value;
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+/// What a series and a sample take while they are summed, and as what they become.
+const PER_SERIES: u64 = 1_024;
+const PER_SAMPLE: u64 = 80;
+
+/// Instants whose volumes are asked for at once.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Piece {
+    kind: QueryKind,
+    /// How far each instant looks back.
+    window_ns: i64,
+    /// How much earlier its points are dated.
+    earlier_ms: i64,
+}
+
+/// Steps end at multiples of the step and hold what lies behind their beginnings; the first and the last are
+/// cut to the range. Loki dates a step by its last millisecond, the last one by the end of the range.
+fn pieces(range: TimeRange, step_ns: i64) -> Vec<Piece> {
+    let (start, end) = (range.start, range.end.saturating_sub(1));
+    if range.is_empty() {
+        return Vec::new();
+    }
+    let instant = |time_ns, window_ns, earlier_ms| {
+        let kind = QueryKind::Instant { time_ns };
+        Piece { kind, window_ns, earlier_ms }
+    };
+    let below = |at: i64| at.saturating_sub(at.rem_euclid(step_ns));
+    let (first, last) = (below(start.saturating_add(step_ns - 1)), below(end));
+    if first > end {
+        return vec![instant(end, end - start + 1, 0)];
+    }
+    let mut pieces = Vec::new();
+    if start < first {
+        pieces.push(instant(first, first - start + 1, 1));
+    }
+    if first < last {
+        let kind = QueryKind::Range { start_ns: first + step_ns, end_ns: last, step_ns };
+        pieces.push(Piece { kind, window_ns: step_ns, earlier_ms: 1 });
+    }
+    if last < end {
+        pieces.push(instant(end, end - last, 0));
+    }
+    pieces
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
+    /// Every instant of the range lies in one step, but for a beginning that is a multiple of the step.
     #[test]
     fn steps_are_aligned_and_cover_the_range_once() {
-        assert_eq!(steps(5, 31, 10).collect::<Vec<_>>(), [(5, 10), (10, 20), (20, 30), (30, 32)]);
-        assert_eq!(steps(10, 10, 10).collect::<Vec<_>>(), [(10, 11)]);
+        for (start, end) in
+            [(5, 31), (10, 31), (5, 30), (10, 30), (11, 13), (10, 10), (5, 10), (5, 12), (-7, 3)]
+        {
+            let mut covered = Vec::new();
+            for piece in pieces(TimeRange::inclusive(start, end), 10) {
+                let ends = match piece.kind {
+                    QueryKind::Instant { time_ns } => vec![time_ns],
+                    QueryKind::Range { start_ns, end_ns, step_ns } => {
+                        assert_eq!((step_ns, start_ns % 10, end_ns % 10), (10, 0, 0));
+                        (start_ns..=end_ns).step_by(10).collect()
+                    }
+                };
+                for to in ends {
+                    covered.extend(to - piece.window_ns + 1..=to);
+                    assert!(to % 10 == 0 || to == end, "{to} of {start}..={end}");
+                    assert_eq!(piece.earlier_ms == 0, to == end && end % 10 != 0);
+                }
+            }
+            let behind = if start % 10 == 0 { start + 1 } else { start };
+            assert_eq!(covered, (behind..=end).collect::<Vec<_>>(), "{start}..={end}");
+        }
+        assert!(pieces(TimeRange::new(i64::MAX, i64::MAX), 10).is_empty());
     }
 }

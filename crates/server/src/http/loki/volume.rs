@@ -11,9 +11,9 @@ use super::selector;
 use crate::http::app::App;
 use crate::http::call::Call;
 use crate::http::failure::Failure;
-use crate::http::marshal::{Encoding, query_answer};
+use crate::http::marshal::{Encoding, estimate, query_answer};
 use crate::http::params::LIMIT_DEFAULT;
-use crate::http::query_log::{Asked, Outcome, QueryLog};
+use crate::http::query_log::{Asked, logged};
 use crate::http::reply;
 
 /// What a volume request asks for.
@@ -60,20 +60,44 @@ impl VolumeRequest {
         self.matchers.is_empty() || self.matchers.iter().any(|m| m.name() == name)
     }
 
+    /// The labels that groups are told apart by; `all` are those that streams have.
+    pub fn labels(&self, all: Vec<String>) -> Vec<String> {
+        let mut labels = if !self.targets.is_empty() {
+            self.targets.clone()
+        } else if self.matchers.is_empty() {
+            all
+        } else {
+            self.matchers.iter().map(|matcher| matcher.name().to_owned()).collect()
+        };
+        labels.sort();
+        labels.dedup();
+        labels
+    }
+
+    /// Whether it takes the names of all labels to know which groups there are.
+    pub fn takes_every_label(&self) -> bool {
+        self.targets.is_empty() && self.matchers.is_empty()
+    }
+
+    /// The groups that a series with these labels counts for.
+    pub fn groups_of(&self, labels: &[(Box<str>, Box<str>)]) -> Vec<Pairs> {
+        let held = labels.iter().filter(|(_, value)| !value.is_empty());
+        match self.by_label {
+            true => held.map(|(name, _)| vec![(name.clone(), "".into())]).collect(),
+            false => {
+                Some(held.cloned().collect()).filter(|pairs: &Pairs| !pairs.is_empty()).into_iter().collect()
+            }
+        }
+    }
+
     /// Bytes by series or label.
     pub fn group(&self, volumes: &[StreamVolume]) -> HashMap<Pairs, u64> {
         let mut sums: HashMap<Pairs, u64> = HashMap::new();
         for volume in volumes {
             let kept = volume.labels.iter().filter(|(name, _)| self.is_target(name));
-            if self.by_label {
-                for (name, _) in kept {
-                    *sums.entry(vec![(name.into(), "".into())]).or_default() += volume.bytes;
-                }
-                continue;
-            }
-            let series: Pairs = kept.map(|(n, v)| (n.into(), v.into())).collect();
-            if !series.is_empty() {
-                *sums.entry(series).or_default() += volume.bytes;
+            let pairs: Pairs = kept.map(|(n, v)| (n.into(), v.into())).collect();
+            for group in self.groups_of(&pairs) {
+                *sums.entry(group).or_default() += volume.bytes;
             }
         }
         sums
@@ -98,16 +122,17 @@ pub async fn answer(
     asked: Asked,
     work: impl Future<Output = Result<QueryResult, Failure>>,
 ) -> Result<Response, Failure> {
-    let log = QueryLog::begin(app, call, context, asked);
-    let result = work.await;
-    if let Ok(QueryResult::Matrix(series) | QueryResult::Vector(series)) = &result {
-        QueryStats::add(&context.stats().entries_returned, series.len() as u64);
-    }
-    let cost = log.cost();
-    let status = result.as_ref().map_or_else(|failure| failure.status.as_u16(), |_| 200);
-    log.end(&cost, Outcome::of_status(status));
-    let body = query_answer(&result?, Encoding::Merged, &cost, &context.warnings());
-    Ok(reply::large_json(app, call, body, None).await)
+    let counted = async {
+        let result = work.await?;
+        if let QueryResult::Matrix(series) | QueryResult::Vector(series) = &result {
+            QueryStats::add(&context.stats().entries_returned, series.len() as u64);
+        }
+        Ok(result)
+    };
+    let (result, cost) = logged((app, call), context, asked, counted).await?;
+    let memory = context.budget().reserve(estimate(&result)).map_err(sandur_query::Error::from)?;
+    let body = query_answer(&result, Encoding::Merged, &cost, &context.warnings());
+    Ok(reply::large_json(app, call, body, Some(memory)).await)
 }
 
 #[cfg(test)]
