@@ -9,7 +9,9 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use sandur_base::Id;
-use sandur_format::catalog_entry::{BlockMeta, DeleteProgress, DeleteRecord, Edit, TenantDeletes};
+use sandur_format::catalog_entry::{
+    BlockMeta, DeleteProgress, DeleteRecord, DeleteRequest, Edit, TenantDeletes,
+};
 use sandur_model::TenantId;
 
 use crate::error::EditFault;
@@ -19,6 +21,9 @@ use crate::snapshot::Snapshot;
 pub const OPEN_DELETES_MAX: usize = 1_000;
 /// Processed delete requests of one tenant that are remembered, the latest by id.
 const PROCESSED_DELETES_KEPT: usize = 1_000;
+/// Bytes that the queries of a tenant's open requests take together at most, and so those of the remembered
+/// ones: they are part of every checkpoint's root.
+pub const DELETE_QUERIES_BYTES_MAX: usize = 1 << 20;
 
 pub(crate) type Deletes = BTreeMap<TenantId, Arc<TenantDeletes>>;
 
@@ -76,10 +81,7 @@ impl Snapshot {
             Edit::CreateDelete(request) => match self.delete(&request.tenant, request.id) {
                 Some(known) if known.request == *request => Ok(()),
                 Some(_) => Err(EditFault::Duplicate),
-                None => {
-                    let open = self.deletes(&request.tenant).filter(|record| record.is_open()).count();
-                    if open < OPEN_DELETES_MAX { Ok(()) } else { Err(EditFault::DeletesFull) }
-                }
+                None => self.check_room(request),
             },
             Edit::StartDelete { tenant, id } => match find(tenant, *id)?.progress {
                 DeleteProgress::Processed { .. } => Err(EditFault::DeleteProcessed),
@@ -104,6 +106,19 @@ impl Snapshot {
             Edit::BlocksClean { through, .. } if *through > self.number => Err(EditFault::Future),
             _ => Ok(()),
         }
+    }
+
+    /// Whether the tenant may have one more open request.
+    fn check_room(&self, request: &DeleteRequest) -> Result<(), EditFault> {
+        let open = || self.deletes(&request.tenant).filter(|record| record.is_open());
+        if open().count() >= OPEN_DELETES_MAX {
+            return Err(EditFault::DeletesFull);
+        }
+        let queries: usize = open().map(|record| record.request.query.len()).sum();
+        if queries + request.query.len() > DELETE_QUERIES_BYTES_MAX {
+            return Err(EditFault::DeleteQueriesFull);
+        }
+        Ok(())
     }
 
     /// Performs an edit that concerns deletes and was checked.
@@ -155,8 +170,16 @@ impl Snapshot {
 }
 
 fn forget_oldest(of: &mut TenantDeletes) {
-    let processed: Vec<Id> = of.requests.values().filter(|r| !r.is_open()).map(|r| r.request.id).collect();
-    for id in processed.iter().take(processed.len().saturating_sub(PROCESSED_DELETES_KEPT)) {
-        of.requests.remove(id);
+    let (mut kept, mut bytes) = (0, 0);
+    let mut forgotten = Vec::new();
+    for request in of.requests.values().rev().filter(|r| !r.is_open()).map(|r| &r.request) {
+        kept += 1;
+        bytes += request.query.len();
+        if kept > PROCESSED_DELETES_KEPT || bytes > DELETE_QUERIES_BYTES_MAX {
+            forgotten.push(request.id);
+        }
+    }
+    for id in forgotten {
+        of.requests.remove(&id);
     }
 }

@@ -194,6 +194,12 @@ pub enum EditFault {
     /// The tenant may have no more open delete requests.
     #[error("the tenant has {max} open delete requests, the most it may have", max = crate::OPEN_DELETES_MAX)]
     DeletesFull,
+    /// The tenant's open delete requests may have no longer queries.
+    #[error(
+        "the queries of the tenant's open delete requests would take more than {max} bytes, the most they may",
+        max = crate::DELETE_QUERIES_BYTES_MAX
+    )]
+    DeleteQueriesFull,
     /// Something is claimed about entries that do not exist yet.
     #[error("the number is above that of the last entry")]
     Future,

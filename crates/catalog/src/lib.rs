@@ -53,7 +53,7 @@ mod test_blocks;
 
 pub use catalog::{Catalog, Housekeeping, Registration};
 pub use check::{CheckReport, Finding, Severity, check};
-pub use deletes::OPEN_DELETES_MAX;
+pub use deletes::{DELETE_QUERIES_BYTES_MAX, OPEN_DELETES_MAX};
 pub use describe::{BlockSums, Description};
 pub use error::{CommitError, EditFault, Error, Rejection};
 pub use gc::{Collector, GcOptions, GcReport};

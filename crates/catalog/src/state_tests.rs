@@ -314,6 +314,28 @@ fn open_and_remembered_deletes_are_bounded() {
     assert_eq!((kept.len(), kept[0]), (1_000, 20));
 }
 
+#[test]
+fn queries_of_deletes_are_bounded_together() {
+    let mut log = Log::new();
+    let tenant = TenantId::new("a").unwrap();
+    let long = |n: u128| DeleteRequest { query: "x".repeat(16 << 10), ..delete_of(n, "a", 1, 2) };
+    let fit = (crate::DELETE_QUERIES_BYTES_MAX >> 14) as u128;
+    for n in 0..fit {
+        log.applied(vec![Edit::CreateDelete(long(n))], vec![]);
+    }
+    assert_eq!(log.fault(vec![Edit::CreateDelete(long(fit))]), EditFault::DeleteQueriesFull);
+    for n in 0..fit + 3 {
+        if n >= fit {
+            log.applied(vec![Edit::CreateDelete(long(n))], vec![]);
+        }
+        log.applied(vec![Edit::StartDelete { tenant: tenant.clone(), id: Id(n) }], vec![]);
+        let finish = Edit::FinishDelete { tenant: tenant.clone(), id: Id(n), at_ms: 1 };
+        log.applied(vec![finish], vec![]);
+    }
+    let kept: Vec<u128> = log.state.deletes(&tenant).map(|record| record.request.id.0).collect();
+    assert_eq!((kept.len() as u128, kept[0]), (fit, 3));
+}
+
 /// A small generator, so that the test needs no world.
 struct Dice(u64);
 
