@@ -3,9 +3,9 @@
 //! Compiling is done once per request and change of the tenant's requests; a tenant without requests costs
 //! one look into a map.
 
-use std::collections::HashMap;
+use std::collections::hash_map::{Entry, HashMap};
 use std::fmt;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use sandur_base::Id;
@@ -113,9 +113,13 @@ impl Rulebook {
 
     /// What is hidden from the tenant's queries in this snapshot.
     pub fn hiding(&self, snapshot: &Snapshot, tenant: &TenantId) -> Rules {
-        match snapshot.deletes(tenant).any(DeleteRecord::is_open) {
-            true if self.mode_of(tenant) != DeletionMode::Disabled => self.open(snapshot, tenant),
-            _ => Rules::default(),
+        if !snapshot.deletes(tenant).any(DeleteRecord::is_open) {
+            self.forget(snapshot, tenant);
+            return Rules::default();
+        }
+        match self.mode_of(tenant) {
+            DeletionMode::Disabled => Rules::default(),
+            _ => self.open(snapshot, tenant),
         }
     }
 
@@ -135,12 +139,12 @@ impl Rulebook {
 
     fn open(&self, snapshot: &Snapshot, tenant: &TenantId) -> Rules {
         let generation = snapshot.delete_generation(tenant);
-        let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
-        let before = known.get(tenant);
-        if let Some(current) = before.filter(|known| known.generation == generation) {
-            return current.rules.clone();
-        }
-        let before = before.map(|known| known.rules.clone()).unwrap_or_default();
+        let before = match self.known().get(tenant) {
+            Some(current) if current.generation == generation => return current.rules.clone(),
+            Some(other) => other.rules.clone(),
+            None => Rules::default(),
+        };
+        // Without the lock: other tenants need not wait while a query is compiled.
         let (mut rules, mut unreadable) = (Vec::new(), Vec::new());
         for record in snapshot.deletes(tenant).filter(|record| record.is_open()) {
             match self.rule(&before, record) {
@@ -149,8 +153,32 @@ impl Rulebook {
             }
         }
         let rules = Rules { rules: rules.into(), unreadable: unreadable.into() };
-        known.insert(tenant.clone(), Known { generation, rules: rules.clone() });
+        let mut known = self.known();
+        if known.get(tenant).is_none_or(|known| known.generation < generation) {
+            known.insert(tenant.clone(), Known { generation, rules: rules.clone() });
+        }
         rules
+    }
+
+    /// Drops the rules of a tenant that has no open request any more.
+    fn forget(&self, snapshot: &Snapshot, tenant: &TenantId) {
+        let generation = snapshot.delete_generation(tenant);
+        if generation > 0
+            && let Entry::Occupied(known) = self.known().entry(tenant.clone())
+            && known.get().generation < generation
+        {
+            known.remove();
+        }
+    }
+
+    fn known(&self) -> MutexGuard<'_, HashMap<TenantId, Known>> {
+        self.known.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Tenants whose rules are kept.
+    #[cfg(test)]
+    pub fn tenants(&self) -> Vec<TenantId> {
+        self.known().keys().cloned().collect()
     }
 
     fn rule(&self, before: &Rules, record: &DeleteRecord) -> Result<Rule, String> {
