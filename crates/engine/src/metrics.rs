@@ -184,7 +184,11 @@ impl Metrics {
             "Blocks that were rewritten without deleted lines",
             self.delete_rewrites.clone(),
         );
-        all.register("deleted_rows", "Rows that these rewrites removed", self.deleted_rows.clone());
+        all.register(
+            "deleted_rows",
+            "Rows that these rewrites and merges removed because they were deleted",
+            self.deleted_rows.clone(),
+        );
         all.register(
             "delete_failures",
             "Failed attempts to remove deleted lines from a block",

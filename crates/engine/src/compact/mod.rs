@@ -15,6 +15,7 @@ mod policy;
 use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use prometheus_client::metrics::counter::Counter;
 use roaring::RoaringBitmap;
 use sandur_base::{Env, Id, Lane, MemoryBudget};
 use sandur_catalog::{Catalog, CommitError, Snapshot};
@@ -46,6 +47,7 @@ pub(crate) struct Compactor {
     policy: CompactionPolicy,
     budget: MemoryBudget,
     rulebook: Arc<Rulebook>,
+    deleted_rows: Counter,
     /// Blocks that cannot be merged because they are damaged or missing: left alone until the next start.
     /// One that could not be read because the store did not answer is tried again.
     damaged: Mutex<BTreeSet<Id>>,
@@ -62,6 +64,7 @@ impl Compactor {
             policy: options.compaction.clone(),
             budget: options.compaction_budget.clone(),
             rulebook: Arc::clone(&shared.rulebook),
+            deleted_rows: shared.metrics.deleted_rows.clone(),
             damaged: Mutex::default(),
         }
     }
@@ -113,7 +116,7 @@ impl Compactor {
         // Rules that cannot be applied leave the result as clean as its inputs.
         let least = inputs.iter().map(|input| input.meta.deletes_through).min().unwrap_or(0);
         let through = due.through.unwrap_or(least);
-        self.exchange(incarnation, merge, Opened { inputs, deletes, through }).await.map(drop)
+        self.exchange(incarnation, merge, Opened { inputs, deletes, through }).await
     }
 
     /// Makes a block clean of the started delete requests, if it is not: rewrites it without their lines.
@@ -147,8 +150,8 @@ impl Compactor {
         if deletes.iter().all(Touched::is_nothing) {
             return Ok(Cleaned::Untouched { through });
         }
-        let rows = self.exchange(incarnation, merge, Opened { inputs, deletes, through }).await?;
-        Ok(Cleaned::Rewritten { rows })
+        self.exchange(incarnation, merge, Opened { inputs, deletes, through }).await?;
+        Ok(Cleaned::Rewritten)
     }
 
     fn damaged(&self) -> MutexGuard<'_, BTreeSet<Id>> {
@@ -162,13 +165,15 @@ impl Compactor {
         for input in inputs {
             let mut streams = RoaringBitmap::new();
             streams.insert_range(0..input.footer.streams().len() as u32);
-            all.push(touched(&self.reader, input, &streams, due.rules.iter(), &stats).await?);
+            all.push(
+                touched(&self.reader, input, (&streams, TimeRange::ALL), due.rules.iter(), &stats).await?,
+            );
         }
         Ok(all)
     }
 
-    /// Replaces opened blocks by one; gives the number of rows that deletes took out.
-    async fn exchange(&self, incarnation: Id, merge: &Merge, opened: Opened) -> Result<u64, Error> {
+    /// Replaces opened blocks by one, without the rows that deletes take out.
+    async fn exchange(&self, incarnation: Id, merge: &Merge, opened: Opened) -> Result<(), Error> {
         let started = self.env.monotonic();
         let Opened { inputs, deletes, through } = opened;
         let tenant = inputs[0].meta.tenant.clone();
@@ -188,6 +193,7 @@ impl Compactor {
         block_meta::fill(&mut meta, &summary);
         meta.deletes_through = through;
         self.commit(incarnation, merge, meta).await?;
+        self.deleted_rows.inc_by(counts.deleted);
         let took = self.env.monotonic().saturating_sub(started);
         tracing::info!(
             tenant = %tenant, level = merge.level, inputs = inputs.len(), rows = summary.rows,
@@ -195,7 +201,7 @@ impl Compactor {
             duplicates = counts.duplicates, deleted = counts.deleted, size = summary.size, ?took,
             "merged blocks"
         );
-        Ok(counts.deleted)
+        Ok(())
     }
 
     async fn open_inputs(&self, snapshot: &Snapshot, merge: &Merge) -> Result<Vec<Arc<OpenBlock>>, Error> {
@@ -320,10 +326,7 @@ pub(crate) enum Cleaned {
         through: u64,
     },
     /// It was replaced by one without these lines.
-    Rewritten {
-        /// Rows that were taken out.
-        rows: u64,
-    },
+    Rewritten,
     /// Nothing was done: its lines stay hidden.
     LeftAlone {
         /// Why.

@@ -126,10 +126,7 @@ impl DeleteProcessor {
             // One block that cannot be cleaned must not keep the others from it.
             match compactor.clean(incarnation, &now, &block).await {
                 Ok(Cleaned::Untouched { through }) => untouched.push((block.id, through)),
-                Ok(Cleaned::Rewritten { rows }) => {
-                    self.shared.metrics.delete_rewrites.inc();
-                    self.shared.metrics.deleted_rows.inc_by(rows);
-                }
+                Ok(Cleaned::Rewritten) => drop(self.shared.metrics.delete_rewrites.inc()),
                 Ok(Cleaned::LeftAlone { why }) => {
                     tracing::warn!(path = block.path(), why, "deleted lines stay in a block");
                 }

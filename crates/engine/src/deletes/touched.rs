@@ -7,11 +7,12 @@ use std::sync::Arc;
 
 use roaring::RoaringBitmap;
 use sandur_format::log_block::PageEntry;
+use sandur_model::TimeRange;
 use sandur_query::QueryStats;
 
 use super::mask::Mask;
 use super::rules::Rule;
-use crate::scan::{BlockReader, OpenBlock, ReadError};
+use crate::scan::{BlockReader, OpenBlock, ReadError, Sought, pages_holding};
 
 /// What rules do to a block.
 #[derive(Default)]
@@ -39,12 +40,12 @@ impl Touched {
     }
 }
 
-/// Applies the rules to those `streams` of the block. Rules that the block is known to be clean of are
-/// left out.
+/// Applies the rules to those streams of the block, as far as rows of the range are concerned. Rules that the
+/// block is known to be clean of are left out.
 pub(crate) async fn touched(
     reader: &BlockReader,
     block: &OpenBlock,
-    streams: &RoaringBitmap,
+    (streams, range): (&RoaringBitmap, TimeRange),
     rules: impl Iterator<Item = &Arc<Rule>>,
     stats: &QueryStats,
 ) -> Result<Touched, ReadError> {
@@ -52,7 +53,8 @@ pub(crate) async fn touched(
     let mut masking: Vec<Arc<Rule>> = Vec::new();
     let clean_of = block.meta.deletes_through;
     for rule in rules.filter(|rule| rule.started.is_none_or(|at| at > clean_of)) {
-        if !rule.range.touches(block.meta.min_ts, block.meta.max_ts) {
+        let concerned = rule.range.intersect(&range);
+        if !concerned.touches(block.meta.min_ts, block.meta.max_ts) {
             continue;
         }
         let selected = block.footer.select(rule.selector.matchers());
@@ -60,7 +62,7 @@ pub(crate) async fn touched(
         let mut partly = RoaringBitmap::new();
         for stream in selected {
             let of = block.footer.streams().stats(stream);
-            if of.rows == 0 || !rule.range.touches(of.min_ts, of.max_ts) {
+            if of.rows == 0 || !concerned.touches(of.min_ts, of.max_ts) {
                 continue;
             }
             let whole = !rule.selector.looks_at_rows() && rule.range.covers(of.min_ts, of.max_ts);
@@ -70,7 +72,9 @@ pub(crate) async fn touched(
                 partly.insert(stream)
             };
         }
-        let pages = pages_of(reader, block, &partly, rule, stats).await?;
+        let sought = Sought { range: concerned, streams: &partly, needles: &rule.needles };
+        // A filter that cannot be read rules nothing out.
+        let pages = pages_holding(reader, block, sought, stats).await?.pages;
         if !pages.is_empty() {
             touched.partly |= in_pages(block, &partly, &pages);
             touched.pages |= pages;
@@ -80,40 +84,6 @@ pub(crate) async fn touched(
     touched.partly -= &touched.gone;
     touched.mask = Mask::of(masking);
     Ok(touched)
-}
-
-async fn pages_of(
-    reader: &BlockReader,
-    block: &OpenBlock,
-    streams: &RoaringBitmap,
-    rule: &Rule,
-    stats: &QueryStats,
-) -> Result<RoaringBitmap, ReadError> {
-    let fits = |page: &&PageEntry| {
-        rule.range.touches(page.min_ts, page.max_ts)
-            && streams.range_cardinality(page.first_stream..=page.last_stream) > 0
-    };
-    let mut pages: RoaringBitmap = block.footer.pages().iter().filter(fits).map(|page| page.index).collect();
-    if pages.is_empty() || rule.needles.is_empty() {
-        return Ok(pages);
-    }
-    for segment in block.footer.filter_segments() {
-        let covered = segment.pages();
-        if pages.range_cardinality(covered.clone()) == 0 {
-            continue;
-        }
-        match reader.segment(block, segment, stats).await {
-            Ok(view) => {
-                let without = |page: &u32| !rule.needles.may_be_in(&view, *page);
-                let out: RoaringBitmap = pages.range(covered).filter(without).collect();
-                pages -= out;
-            }
-            Err(error @ ReadError::Store { .. }) => return Err(error),
-            // A filter that cannot be read rules nothing out.
-            Err(_) => {}
-        }
-    }
-    Ok(pages)
 }
 
 fn in_pages(block: &OpenBlock, streams: &RoaringBitmap, pages: &RoaringBitmap) -> RoaringBitmap {

@@ -19,14 +19,23 @@ use sandur_format::catalog_entry::BlockMeta;
 
 /// A block whose footer is in memory.
 pub struct OpenBlock {
-    /// What the catalog says of it.
+    /// What the catalog says of it: in the snapshot of whoever opened it, since some of it changes.
     pub meta: Arc<BlockMeta>,
     /// The decoded footer.
-    pub footer: Footer,
-    ids: OnceLock<Box<[StreamId]>>,
+    pub footer: Arc<Footer>,
+    ids: Arc<OnceLock<Box<[StreamId]>>>,
 }
 
 impl OpenBlock {
+    /// The same block as another snapshot describes it.
+    fn with_meta(self: Arc<Self>, meta: &Arc<BlockMeta>) -> Arc<Self> {
+        if Arc::ptr_eq(&self.meta, meta) {
+            return self;
+        }
+        let (meta, footer, ids) = (Arc::clone(meta), Arc::clone(&self.footer), Arc::clone(&self.ids));
+        Arc::new(Self { meta, footer, ids })
+    }
+
     /// The identity of a stream of the block.
     pub fn stream_id(&self, ordinal: u32) -> StreamId {
         let streams = self.footer.streams();
@@ -109,7 +118,7 @@ impl BlockReader {
     pub async fn open(&self, meta: &Arc<BlockMeta>, stats: &QueryStats) -> Result<Arc<OpenBlock>, ReadError> {
         if let Some(Cached::Footer(open)) = self.cache.get(meta.id, Piece::Footer) {
             QueryStats::add(&stats.index_cache_hits, 1);
-            return Ok(open);
+            return Ok(open.with_meta(meta));
         }
         QueryStats::add(&stats.index_cache_misses, 1);
         let start = meta.footer_offset;
@@ -118,7 +127,8 @@ impl BlockReader {
         let decoded = self.env.run_cpu(Lane::Query, move || Footer::open(bytes)).await;
         let footer = decoded.map_err(|reason| ReadError::damaged(meta, reason))?;
         let weight = footer.memory_bytes() + footer.streams().len() as u64 * size_of::<StreamId>() as u64;
-        let open = Arc::new(OpenBlock { meta: Arc::clone(meta), footer, ids: OnceLock::new() });
+        let open = OpenBlock { meta: Arc::clone(meta), footer: Arc::new(footer), ids: Arc::default() };
+        let open = Arc::new(open);
         self.cache.insert(meta.id, Piece::Footer, Cached::Footer(Arc::clone(&open)), weight);
         Ok(open)
     }

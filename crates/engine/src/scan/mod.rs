@@ -13,6 +13,7 @@ mod block;
 mod clusters;
 mod needles;
 mod page;
+mod pages;
 mod plan;
 mod source;
 mod stream;
@@ -20,5 +21,6 @@ mod suspects;
 
 pub use block::{BlockCounts, BlockReader, OpenBlock, ReadError};
 pub(crate) use needles::NeedleKeys;
+pub(crate) use pages::{Sought, pages_holding};
 pub(crate) use source::EngineSource;
 pub(crate) use suspects::{StreamSpan, find_suspects};

@@ -11,13 +11,14 @@ use std::sync::Arc;
 use roaring::RoaringBitmap;
 use sandur_base::Id;
 use sandur_format::catalog_entry::BlockMeta;
-use sandur_format::log_block::{Carriers, PageEntry};
+use sandur_format::log_block::Carriers;
 use sandur_model::{Level, LogPage, MINUTE_NS, Suspect, TimeRange};
 use sandur_query::{Columns, Error, Order, PageTask, QueryContext, QueryStats, ScanItem, Selection};
 
 use super::block::{BlockReader, OpenBlock, ReadError};
 use super::needles::NeedleKeys;
 use super::page::{BlockCountsTask, BlockSelection, SuspectPage};
+use super::pages::{Sought, pages_holding};
 use super::suspects::{StreamSpan, Suspects, find_suspects};
 use crate::deletes::{Mask, MaskedPage, Rules, Touched, touched};
 use crate::head::Head;
@@ -135,7 +136,8 @@ impl Planner<'_> {
             };
             let mut streams: RoaringBitmap = selected.iter().filter(touches).collect();
             let rules = self.rules.between(block.meta.min_ts, block.meta.max_ts);
-            let touched = touched(self.reader, &block, &streams, rules, stats).await;
+            let of_interest = (&streams, self.selection.range);
+            let touched = touched(self.reader, &block, of_interest, rules, stats).await;
             let Some(touched) = self.or_warn(touched)? else { continue };
             streams -= &touched.gone;
             QueryStats::add(&stats.streams, streams.len());
@@ -225,29 +227,16 @@ impl Planner<'_> {
         if streams.is_empty() {
             return Ok(Vec::new());
         }
-        let fits = |page: &&PageEntry| {
-            self.selection.range.touches(page.min_ts, page.max_ts)
-                && streams.range_cardinality(page.first_stream..=page.last_stream) > 0
-        };
-        let mut pages: Vec<u32> = one.block.footer.pages().iter().filter(fits).map(|p| p.index).collect();
-        QueryStats::add(&stats.pages_total, pages.len() as u64);
-        if self.needles.is_empty() {
-            return Ok(pages);
-        }
-        let (before, began) = (pages.len(), self.context.env().monotonic());
-        for segment in one.block.footer.filter_segments() {
-            let covered = segment.pages();
-            if !pages.iter().any(|page| covered.contains(page)) {
-                continue;
-            }
-            QueryStats::add(&stats.filters_asked, 1);
-            let view = self.reader.segment(&one.block, segment, stats).await;
-            let Some(view) = self.or_warn(view)? else { continue };
-            pages.retain(|page| !covered.contains(page) || self.needles.may_be_in(&view, *page));
-        }
-        QueryStats::add(&stats.pages_filtered, (before - pages.len()) as u64);
+        let began = self.context.env().monotonic();
+        let sought = Sought { range: self.selection.range, streams: &streams, needles: self.needles };
+        let found = pages_holding(self.reader, &one.block, sought, stats).await;
+        let Some(found) = self.or_warn(found)? else { return Ok(Vec::new()) };
+        found.unread.iter().for_each(|damage| self.context.warn(damage.to_string()));
+        QueryStats::add(&stats.pages_total, found.before_filters);
+        QueryStats::add(&stats.filters_asked, found.filters_asked);
+        QueryStats::add(&stats.pages_filtered, found.before_filters - found.pages.len());
         QueryStats::add_time(&stats.filter_ns, self.context.env().monotonic().saturating_sub(began));
-        Ok(pages)
+        Ok(found.pages.iter().collect())
     }
 
     fn assemble(&self, wanted: Vec<Wanted>, heads: Vec<HeadPart>, suspects: Arc<Suspects>) -> Plan {
@@ -359,6 +348,10 @@ fn streams_of_pages(one: &Wanted) -> RoaringBitmap {
 
 impl Planned {
     /// Smaller for rows that came earlier: merged blocks, fresh blocks by their ids, heads.
+    ///
+    /// A block that was rewritten for a delete request has a new id at its old level, so its rows count as
+    /// later than those of the same level that came after them; only rows of one instant can tell. The old
+    /// id cannot be taken again: ids below a writer's orphan floor belong to nobody.
     fn age(&self) -> (Reverse<u8>, Id, u32) {
         match self {
             Self::Block(selection, page) => {

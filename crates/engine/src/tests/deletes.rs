@@ -6,14 +6,17 @@
 use std::ops::Range;
 
 use sandur_catalog::DeleteProgress;
+use sandur_format::catalog_entry::BlockMeta;
 use sandur_model::{DeletionMode, LineColumn, LogPage, MINUTE_NS, Matcher};
-use sandur_query::{Error as QueryError, Followed, Needle, RowSelector};
+use sandur_query::{Error as QueryError, Followed, Needle, QueryStats, RowSelector};
 use sandur_store::fault::{Fault, FaultPlan, FaultStore, Op};
 use sandur_store::{Store, StoreOptions};
 use tempfile::TempDir;
 
 use super::*;
+use crate::cache::BlockCache;
 use crate::fixtures::{app_is, rows_of};
+use crate::scan::BlockReader;
 use crate::{DeleteOptions, MaintenanceOptions};
 
 /// `app` or `app word`: the lines of one app, or those of them that hold a word.
@@ -163,6 +166,25 @@ async fn lines_are_hidden_at_once_and_come_back_when_cancelled() {
     assert_eq!(count_all(&engine).await, (80, 20));
     assert!(engine.cancel_delete(&tenant, whole, false).await.is_err(), "there is no such request");
     assert!(engine.deletes(&tenant).await.unwrap().is_empty());
+    assert_eq!(engine.shared().rulebook.tenants(), [], "nothing is kept for a tenant without requests");
+}
+
+/// What the catalog says of a block changes while its footer is kept.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_kept_footer_comes_with_what_the_snapshot_says() {
+    let directory = TempDir::new().unwrap();
+    let engine = open(&directory, DAY, DeletionMode::FilterAndDelete).await;
+    push_rows(&engine, "a", 0..10).await;
+    engine.flush().await.unwrap();
+    let before = Arc::clone(engine.view().snapshot.all_blocks().next().unwrap());
+    let cache = Arc::new(BlockCache::new(1 << 20));
+    let reader = BlockReader::new(engine.env().clone(), engine.store().clone(), cache);
+    let stats = QueryStats::default();
+    reader.open(&before, &stats).await.unwrap();
+    let clean = Arc::new(BlockMeta { deletes_through: 7, ..BlockMeta::clone(&before) });
+    let opened = reader.open(&clean, &stats).await.unwrap();
+    assert_eq!((opened.meta.deletes_through, stats.snapshot().index_cache_hits), (7, 1));
+    assert_eq!(reader.open(&before, &stats).await.unwrap().meta.deletes_through, before.deletes_through);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
