@@ -196,7 +196,7 @@ pub enum EditFault {
     DeletesFull,
     /// The tenant's open delete requests may have no longer queries.
     #[error(
-        "the queries of the tenant's open delete requests would take more than {max} bytes, the most they may",
+        "queries of the tenant's open delete requests would take more than {max} bytes, the most they may",
         max = crate::DELETE_QUERIES_BYTES_MAX
     )]
     DeleteQueriesFull,
