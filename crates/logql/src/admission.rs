@@ -27,9 +27,14 @@ pub fn query_type(expr: &Expr) -> &'static str {
     if filters { "filter" } else { "limited" }
 }
 
-/// Fails when a policy of the tenant blocks the query. `tags` are those of the request, `key=value` pairs
-/// with commas between. The first policy whose hash or pattern fits decides.
-pub fn check_blocked(expr: &Expr, text: &str, tags: &str, limits: &Limits) -> Result<(), Error> {
+/// Fails when a policy of the tenant blocks the query. `tags` are those of the request, names in lower case
+/// and values. The first policy whose hash or pattern fits decides.
+pub fn check_blocked(
+    expr: &Expr,
+    text: &str,
+    tags: &[(String, String)],
+    limits: &Limits,
+) -> Result<(), Error> {
     for policy in &limits.blocked_queries {
         let fits = if policy.hash > 0 {
             policy.hash == query_hash(text)
@@ -45,9 +50,9 @@ pub fn check_blocked(expr: &Expr, text: &str, tags: &str, limits: &Limits) -> Re
         }
         let kind = query_type(expr);
         let of_kind = policy.types.is_empty() || policy.types.iter().any(|t| t == kind);
-        let given: HashMap<String, &str> = key_values(tags).collect();
+        let given: HashMap<&str, &str> = tags.iter().map(|(n, v)| (n.as_str(), v.as_str())).collect();
         let tagged = policy.tags.iter().all(|(name, value)| {
-            given.get(&name.to_lowercase()).is_some_and(|given| given.eq_ignore_ascii_case(value))
+            given.get(name.to_lowercase().as_str()).is_some_and(|given| given.eq_ignore_ascii_case(value))
         });
         if of_kind && tagged {
             return Err(Error::Limit("query blocked by policy".to_owned()));
@@ -55,16 +60,6 @@ pub fn check_blocked(expr: &Expr, text: &str, tags: &str, limits: &Limits) -> Re
         return Ok(());
     }
     Ok(())
-}
-
-fn key_values(tags: &str) -> impl Iterator<Item = (String, &str)> {
-    tags.split(',').filter_map(|pair| {
-        let mut parts = pair.split('=').filter(|part| !part.is_empty());
-        match (parts.next(), parts.next(), parts.next()) {
-            (Some(key), Some(value), None) => Some((key.to_lowercase(), value)),
-            _ => None,
-        }
-    })
 }
 
 /// Checks every selector of the query: enough matchers, not too many, the required ones.
@@ -230,9 +225,10 @@ mod tests {
         assert_eq!(refusal(metric, &short), "[interval] value exceeds limit: [1h] > [30m]");
     }
 
-    fn blocked(policies: &[BlockedQuery], query: &str, tags: &str) -> bool {
+    fn blocked(policies: &[BlockedQuery], query: &str, tags: &[(&str, &str)]) -> bool {
+        let tags: Vec<_> = tags.iter().map(|(n, v)| ((*n).to_owned(), (*v).to_owned())).collect();
         let limits = Limits { blocked_queries: policies.to_vec(), ..Limits::default() };
-        check_blocked(&crate::parse(query).unwrap(), query, tags, &limits).is_err()
+        check_blocked(&crate::parse(query).unwrap(), query, &tags, &limits).is_err()
     }
 
     #[test]
@@ -244,21 +240,21 @@ mod tests {
             ..BlockedQuery::default()
         };
         let query = r#"{app="a"} |= "x""#;
-        assert!(!blocked(&[], query, ""));
-        assert!(blocked(&[policy(r#" {app="a"} |= "x" "#, false, &[])], query, ""));
-        assert!(!blocked(&[policy("app", false, &[])], query, ""));
-        assert!(blocked(&[policy("app=.a", true, &["filter"])], query, ""));
-        assert!(!blocked(&[policy("app=.a", true, &["metric", "limited"])], query, ""));
-        assert!(blocked(&[policy("", false, &["limited"])], r#"{app="a"} | json"#, ""));
-        assert!(blocked(&[policy("", false, &["metric"])], r#"rate({app="a"}[1m])"#, ""));
+        assert!(!blocked(&[], query, &[]));
+        assert!(blocked(&[policy(r#" {app="a"} |= "x" "#, false, &[])], query, &[]));
+        assert!(!blocked(&[policy("app", false, &[])], query, &[]));
+        assert!(blocked(&[policy("app=.a", true, &["filter"])], query, &[]));
+        assert!(!blocked(&[policy("app=.a", true, &["metric", "limited"])], query, &[]));
+        assert!(blocked(&[policy("", false, &["limited"])], r#"{app="a"} | json"#, &[]));
+        assert!(blocked(&[policy("", false, &["metric"])], r#"rate({app="a"}[1m])"#, &[]));
         // The first one that fits decides, also when it does not block.
-        assert!(!blocked(&[policy("", false, &["metric"]), policy(".*", true, &[])], query, ""));
+        assert!(!blocked(&[policy("", false, &["metric"]), policy(".*", true, &[])], query, &[]));
         let hash = BlockedQuery { hash: query_hash(query), ..BlockedQuery::default() };
-        assert!(blocked(std::slice::from_ref(&hash), query, "") && !blocked(&[hash], r#"{app="a"}"#, ""));
+        assert!(blocked(std::slice::from_ref(&hash), query, &[]) && !blocked(&[hash], r#"{app="a"}"#, &[]));
         let tags = [("Source".to_owned(), "Grafana".to_owned())].into();
         let tagged = BlockedQuery { tags, ..BlockedQuery::default() };
-        assert!(blocked(std::slice::from_ref(&tagged), query, "a=b,source=grafana"));
-        assert!(!blocked(&[tagged], query, "source=other"));
+        assert!(blocked(std::slice::from_ref(&tagged), query, &[("a", "b"), ("source", "grafana")]));
+        assert!(!blocked(&[tagged], query, &[("source", "other")]));
         assert_eq!(query_hash("hello"), 0xB6FA_7167, "FNV-1, as Loki's logs show it");
     }
 }

@@ -3,6 +3,8 @@
 
 use std::fmt::{self, Display, Write};
 
+use crate::wiring;
+
 /// A line under construction.
 #[derive(Default)]
 pub struct Line(String);
@@ -27,7 +29,7 @@ impl Line {
 
     /// Appends a duration in nanoseconds.
     pub fn time(&mut self, key: &str, ns: i64) {
-        self.plain(key, GoDuration(ns));
+        self.plain(key, wiring::format_go_duration(ns));
     }
 
     /// Appends a number of bytes.
@@ -68,47 +70,6 @@ fn needs_quotes(c: char) -> bool {
     c <= ' ' || matches!(c, '=' | '"' | '\u{fffd}')
 }
 
-/// Nanoseconds as Go prints a `time.Duration`: `1h2m3.5s`, `1.5ms`, `0s`.
-pub struct GoDuration(pub i64);
-
-impl Display for GoDuration {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        if self.0 < 0 {
-            f.write_char('-')?;
-        }
-        let ns = self.0.unsigned_abs();
-        let (unit, size) = match ns {
-            0 => return f.write_str("0s"),
-            1..1_000 => ("ns", 1),
-            1_000..1_000_000 => ("µs", 1_000),
-            1_000_000..1_000_000_000 => ("ms", 1_000_000),
-            _ => {
-                let (hours, minutes) = (ns / 3_600_000_000_000, ns / 60_000_000_000 % 60);
-                if hours > 0 {
-                    write!(f, "{hours}h")?;
-                }
-                if hours > 0 || minutes > 0 {
-                    write!(f, "{minutes}m")?;
-                }
-                return decimal(f, ns % 60_000_000_000, 1_000_000_000, "s");
-            }
-        };
-        decimal(f, ns, size, unit)
-    }
-}
-
-/// `ns` in units of `size`, with as many decimals as it has.
-fn decimal(f: &mut fmt::Formatter<'_>, ns: u64, size: u64, unit: &str) -> fmt::Result {
-    write!(f, "{}", ns / size)?;
-    let rest = ns % size;
-    if rest > 0 {
-        let digits = size.ilog10() as usize;
-        let decimals = format!("{rest:0digits$}");
-        write!(f, ".{}", decimals.trim_end_matches('0'))?;
-    }
-    f.write_str(unit)
-}
-
 /// Bytes as Loki prints them: powers of 1,000, one decimal below ten (`0B`, `1.5kB`, `12MB`).
 pub struct GoBytes(pub u64);
 
@@ -144,17 +105,6 @@ mod tests {
             "control=\"a\\tb\\u0001\u{e9}\""
         );
         assert_eq!(line.into_string(), expected);
-    }
-
-    #[test]
-    fn durations_print_as_in_go() {
-        let shown = |ns| GoDuration(ns).to_string();
-        assert_eq!([shown(0), shown(999), shown(1_500)], ["0s", "999ns", "1.5µs"]);
-        assert_eq!([shown(1_000_000), shown(12_345_678)], ["1ms", "12.345678ms"]);
-        assert_eq!([shown(1_000_000_001), shown(60_000_000_000)], ["1.000000001s", "1m0s"]);
-        assert_eq!(shown(3_600_000_000_000 * 26 + 61_500_000_000), "26h1m1.5s");
-        assert_eq!(shown(-90_000_000_000), "-1m30s");
-        assert_eq!(shown(3_600_000_000_000), "1h0m0s");
     }
 
     #[test]

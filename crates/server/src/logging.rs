@@ -20,8 +20,8 @@ use crate::config::Log;
 use crate::logfmt::Line;
 use crate::self_logs::SelfLogs;
 
-/// Targets below this carry a whole line of logfmt as their message.
-const LINES_TARGET: &str = "sandur::query::";
+/// Targets below this carry a whole line of logfmt as their message, and end with the name of a component.
+pub const LINES_TARGET: &str = "sandur::query::";
 
 /// What is logged on stderr now. The subscriber of a process is global, and so is its filter.
 static FILTER: Mutex<Filter> = Mutex::new(Filter { text: String::new(), reload: None });

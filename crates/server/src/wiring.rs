@@ -209,7 +209,7 @@ pub async fn query(
     source: &dyn Source,
     context: &QueryContext,
     limits: &Limits,
-    tags: &str,
+    tags: &[(String, String)],
     request: QueryText,
 ) -> Result<QueryResult, Failure> {
     if request.query.trim().is_empty() {

@@ -226,8 +226,16 @@ async fn several_tenants_are_one_when_that_is_enabled() {
     assert_eq!(body.trim(), r#"{"status":"success","data":["a","b"]}"#);
     let (_, body) = server.api("labels", &[], &two).await;
     assert_eq!(body.trim(), r#"{"status":"success","data":["__tenant_id__","app","owner"]}"#);
-    let (status, text) = server.api("push", &[], &two).await;
-    assert!(status == 405 || text.contains("org ID"), "{status} {text}");
+    for path in ["series", "index/stats", "index/volume", "detected_labels", "patterns", "format_query"] {
+        let (status, text) = server.api(path, &[("query", r#"{app="api"}"#)], &two).await;
+        assert_eq!(status, 200, "{path}: {text}");
+    }
+    for path in ["delete", "drilldown-limits"] {
+        let refused = server.api(path, &[], &two).await;
+        assert_eq!(refused, (400, "multiple org IDs present".to_owned()), "{path}");
+    }
+    let push = server.post("/loki/api/v1/push", &two, "").await;
+    assert_eq!(push.status, 400, "{}", push.body);
     assert_eq!(server.api("labels", &[], &[("X-Scope-OrgID", "a|b/c")]).await.0, 400);
     assert_eq!(server.api("labels", &[], &[("X-Scope-OrgID", "a")]).await.0, 200);
 }

@@ -16,7 +16,8 @@ use super::body::BodyLimits;
 use super::failure::Failure;
 use super::marshal::Encoding;
 use super::params::Params;
-use super::query_log::Times;
+use super::query_log::{Times, tag_pairs};
+use super::route::OfSeveral;
 use crate::wiring;
 
 /// A call with parameters in its URL, its form body, or both.
@@ -25,6 +26,8 @@ pub struct Call {
     pub tenant: TenantId,
     /// Parameters.
     pub params: Params,
+    /// What the client says about itself in `X-Query-Tags`: names and values.
+    pub tags: Vec<(String, String)>,
     /// Headers.
     pub headers: HeaderMap,
     /// Where the client is.
@@ -55,11 +58,7 @@ pub fn tenant(app: &App, headers: &HeaderMap) -> Result<TenantId, Failure> {
     })
 }
 
-/// What may be asked of several tenants at once: parts of paths.
-const OF_SEVERAL: &[&str] =
-    &["/query", "/query_range", "/label", "/series", "/index/", "/patterns", "/detected_", "/format_query"];
-
-/// The tenants of a request that names several, if that is allowed. Only queries may, and not all of them.
+/// The tenants of a request that names several, if that is allowed. The route says whether it may.
 fn several_tenants(app: &App, parts: &Parts) -> Result<Option<TenantId>, Failure> {
     let given = parts.headers.get(TENANT_HEADER).and_then(|v| v.to_str().ok()).unwrap_or("");
     if !app.settings.query.multi_tenant || !given.contains('|') {
@@ -67,9 +66,7 @@ fn several_tenants(app: &App, parts: &Parts) -> Result<Option<TenantId>, Failure
     }
     let ids = given.split('|').map(|id| TenantId::new(id.trim())).collect::<Result<Vec<_>, _>>();
     let several = ids.and_then(TenantId::several).map_err(|error| Failure::invalid(error.to_string()))?;
-    let path = parts.uri.path();
-    let name = path.strip_prefix("/loki/api/v1").or_else(|| path.strip_prefix("/api/prom")).unwrap_or("");
-    if several.is_several() && !OF_SEVERAL.iter().any(|part| name.starts_with(part)) {
+    if several.is_several() && parts.extensions.get::<OfSeveral>().is_none() {
         return Err(Failure::invalid("multiple org IDs present"));
     }
     Ok(Some(several))
@@ -115,8 +112,13 @@ impl FromRequest<App> for Call {
         };
         let params = read_params(app, &parts, body).await?;
         let peer = parts.extensions.get::<SocketAddr>().copied();
-        Ok(Self { tenant, params, headers: parts.headers, peer })
+        let tags = tag_pairs(text_of(&parts.headers, TAGS_HEADER));
+        Ok(Self { tenant, params, tags, headers: parts.headers, peer })
     }
+}
+
+fn text_of<'a>(headers: &'a HeaderMap, name: &str) -> &'a str {
+    headers.get(name).and_then(|v| v.to_str().ok()).unwrap_or("")
 }
 
 /// A range that holds nothing: no row can be stored so late.
@@ -157,12 +159,7 @@ impl Call {
 
     /// A header's text; empty when it is not there or not text.
     pub fn header(&self, name: &str) -> &str {
-        self.headers.get(name).and_then(|v| v.to_str().ok()).unwrap_or("")
-    }
-
-    /// What the client says about itself, for the query log.
-    pub fn tags(&self) -> &str {
-        self.header(TAGS_HEADER)
+        text_of(&self.headers, name)
     }
 
     /// The trace that the request belongs to, from the headers of W3C or Jaeger.

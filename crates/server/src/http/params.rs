@@ -189,12 +189,7 @@ pub fn timestamp(text: &str) -> Result<i64, String> {
     match text.parse::<i64>() {
         Ok(number) if text.len() <= 10 => Ok(number.saturating_mul(SECOND_NS)),
         Ok(number) => Ok(number),
-        Err(_) => match text.parse::<jiff::Timestamp>() {
-            Ok(instant) => {
-                i64::try_from(instant.as_nanosecond()).map_err(|_| format!("'{text}' is out of range"))
-            }
-            Err(_) => Err(not_a_number("ParseInt", text)),
-        },
+        Err(_) => rfc3339(text).ok_or_else(|| not_a_number("ParseInt", text)),
     }
 }
 
@@ -214,7 +209,7 @@ pub fn seconds_or_duration(text: &str) -> Result<i64, Failure> {
     }
 }
 
-/// An RFC 3339 timestamp in nanoseconds since the epoch; `None` when it is none.
+/// An RFC 3339 timestamp in nanoseconds since the epoch; `None` when it is none, or too far from now.
 pub fn rfc3339(text: &str) -> Option<i64> {
     let instant = text.parse::<jiff::Timestamp>().ok()?;
     i64::try_from(instant.as_nanosecond()).ok()

@@ -39,6 +39,9 @@ fn describe(page: &mut String, route: &Route) {
         let others: Vec<String> = route.paths[1..].iter().map(|path| format!("`{path}`")).collect();
         let _ = write!(page, "\nAlso: {}\n", others.join(", "));
     }
+    if route.several_tenants {
+        page.push_str("\nMay be asked of several tenants at once.\n");
+    }
     if !route.parameters.is_empty() {
         page.push_str("\n| parameter | meaning |\n|---|---|\n");
         for parameter in route.parameters {

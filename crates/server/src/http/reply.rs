@@ -31,6 +31,13 @@ pub fn json(body: Vec<u8>) -> Response {
     with_type(JSON, Bytes::from(body))
 }
 
+/// A JSON answer with another status.
+pub fn json_with(status: StatusCode, body: Vec<u8>) -> Response {
+    let mut response = json(body);
+    *response.status_mut() = status;
+    response
+}
+
 /// A JSON answer that may be large: compressed if the client wants it, its memory held until it is sent.
 pub async fn large_json(app: &App, call: &Call, body: Vec<u8>, memory: Option<Reservation>) -> Response {
     if body.len() as u64 >= app.settings.http.compress_min && call.wants_gzip() {

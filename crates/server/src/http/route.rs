@@ -1,5 +1,6 @@
 //! A route: one endpoint as a row of a table, which the router and the reference page are made from.
 
+use axum::Extension;
 use axum::routing::{MethodFilter, MethodRouter};
 
 use super::app::App;
@@ -20,9 +21,15 @@ pub struct Route {
     pub answers: &'static str,
     /// Its own failures beside those that the group has.
     pub fails: &'static str,
+    /// Whether it may be asked of several tenants at once.
+    pub several_tenants: bool,
     /// The handler for these methods: `|verbs| on(verbs, handler)`.
     pub handler: fn(MethodFilter) -> MethodRouter<App>,
 }
+
+/// Stands in the extensions of a request that may be asked of several tenants at once.
+#[derive(Clone, Copy, Debug)]
+pub struct OfSeveral;
 
 /// A method that a route may take.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -148,6 +155,7 @@ impl Route {
     pub fn service(&self) -> MethodRouter<App> {
         let mut filters = self.methods.iter().map(|verb| verb.filter());
         let first = filters.next().expect("a route takes at least one method");
-        (self.handler)(filters.fold(first, MethodFilter::or))
+        let service = (self.handler)(filters.fold(first, MethodFilter::or));
+        if self.several_tenants { service.layer(Extension(OfSeveral)) } else { service }
     }
 }

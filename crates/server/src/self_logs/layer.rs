@@ -16,8 +16,6 @@ use crate::logging;
 const OWN: &str = "sandur";
 /// What the module that stores lines says about itself must not be stored: it would never end.
 const SHIPPING: &str = "sandur_server::self_logs";
-/// Targets that say themselves which component they are of.
-const NAMED: &str = "sandur::query::";
 
 /// A layer of `tracing`.
 pub struct SelfLogLayer {
@@ -46,7 +44,7 @@ fn is_taken(meta: &Metadata<'_>) -> bool {
 
 /// The component that a target belongs to: the last part of a name, else the crate.
 fn component(target: &str) -> &str {
-    if let Some(name) = target.strip_prefix(NAMED) {
+    if let Some(name) = target.strip_prefix(logging::LINES_TARGET) {
         return name;
     }
     let of_crate = target.split("::").next().unwrap_or(target);

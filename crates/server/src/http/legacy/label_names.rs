@@ -20,6 +20,7 @@ pub static ROUTE: Route = Route {
     parameters: &[SELECTOR, START, END, SINCE],
     answers: "200, `{\"values\":[\"app\",..]}`; `{}` when there is none.",
     fails: "",
+    several_tenants: true,
     handler: |verbs| on(verbs, names),
 };
 

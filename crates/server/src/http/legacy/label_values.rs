@@ -20,6 +20,7 @@ pub static ROUTE: Route = Route {
     parameters: &[NAME, SELECTOR, START, END, SINCE],
     answers: "200, `{\"values\":[\"api\",..]}`; `{}` when there is none.",
     fails: "",
+    several_tenants: true,
     handler: |verbs| on(verbs, of_label),
 };
 

@@ -28,6 +28,7 @@ pub static ROUTE: Route = Route {
     ],
     answers: r#"200, `{"stats":{..},"streams":[{"labels":"{..}","entries":[{"ts","line"},..]},..]}`."#,
     fails: "400: a query that does not parse, or not a query of lines; 429; 504.",
+    several_tenants: true,
     handler: |verbs| on(verbs, query),
 };
 

@@ -24,6 +24,7 @@ pub static ROUTE: Route = Route {
     ],
     answers: r#"101; frames `{"streams":[{"labels","entries":[{"ts","line"}]}],"dropped_entries"}`."#,
     fails: "400: not a websocket, too many followers.",
+    several_tenants: false,
     handler: |verbs| on(verbs, tail),
 };
 

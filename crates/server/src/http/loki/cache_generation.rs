@@ -19,6 +19,7 @@ pub static ROUTE: Route = Route {
     parameters: &[],
     answers: "200, a JSON string with the number; empty when the tenant never had a delete request.",
     fails: "",
+    several_tenants: false,
     handler: |verbs| on(verbs, generation),
 };
 

@@ -25,6 +25,7 @@ pub static ROUTE: Route = Route {
     answers: "204.",
     fails: "400: processed, or started or past its time and not forced; 403: `deletion_mode` is `disabled`; \
             404: no such request.",
+    several_tenants: false,
     handler: |verbs| on(verbs, cancel),
 };
 

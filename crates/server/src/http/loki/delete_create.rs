@@ -30,6 +30,7 @@ pub static ROUTE: Route = Route {
     ],
     answers: "204; the header `X-Delete-Request-ID` has the request's id.",
     fails: "400: a parameter, or too many open requests; 403: `deletion_mode` is `disabled`.",
+    several_tenants: false,
     handler: |verbs| on(verbs, create),
 };
 

@@ -28,6 +28,7 @@ pub static ROUTE: Route = Route {
               \"status\":\"..\",\"created_at\":3,\"user_id\":\"\"}]`, times in seconds; the status is \
               `received`, `42% Complete` or `processed`.",
     fails: "400: `start` or `end`; 403: `deletion_mode` is `disabled`.",
+    several_tenants: false,
     handler: |verbs| on(verbs, list),
 };
 

@@ -15,9 +15,6 @@ const NOT_AVAILABLE: &str = "deletion is not available for this tenant\n";
 
 /// The delete requests of the engine, if the tenant may use them.
 pub fn of(app: &App, tenant: &TenantId) -> Result<Arc<dyn Deletes>, Failure> {
-    if tenant.is_several() {
-        return Err(Failure::invalid("multiple org IDs present\n"));
-    }
     let allowed = app.limits(tenant).deletion_mode != DeletionMode::Disabled;
     let deletes = app.intake.deletes().filter(|_| allowed);
     deletes.ok_or_else(|| Failure::invalid(NOT_AVAILABLE).with_status(StatusCode::FORBIDDEN))

@@ -29,6 +29,7 @@ pub static ROUTE: Route = Route {
     ],
     answers: "200, `{\"limit\":N,\"values\":[..]}`; `{}` when there is none.",
     fails: "400: not a query of lines.",
+    several_tenants: true,
     handler: |verbs| on(verbs, values),
 };
 

@@ -31,6 +31,7 @@ pub static ROUTE: Route = Route {
               the type is string, int, float, boolean, duration or bytes; `parsers` is null for structured \
               metadata; `jsonPath` stands for fields of JSON lines; `{}` when there is none.",
     fails: "400: not a query of lines, `line_limit` exceeds `max_entries_limit_per_query`.",
+    several_tenants: true,
     handler: |verbs| on(verbs, fields),
 };
 

@@ -24,6 +24,7 @@ pub static ROUTE: Route = Route {
     parameters: &[SELECTOR, START, END, SINCE],
     answers: "200, `{\"detectedLabels\":[{\"label\",\"cardinality\"},..]}`; `{}` when there is none.",
     fails: "",
+    several_tenants: true,
     handler: |verbs| on(verbs, labels),
 };
 

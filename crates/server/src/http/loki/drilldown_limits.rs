@@ -22,6 +22,7 @@ pub static ROUTE: Route = Route {
     parameters: &[],
     answers: "200, `{\"limits\":{..},\"pattern_ingester_enabled\":bool,\"version\":\"..\"}`.",
     fails: "",
+    several_tenants: false,
     handler: |verbs| on(verbs, drilldown_limits),
 };
 

@@ -54,7 +54,7 @@ pub async fn collect(app: &App, call: &Call) -> Result<Fields, Failure> {
     let asked = Asked::other("detected_fields", &request.query, Times { start_ns, end_ns });
     let work = async {
         let limits = app.limits(&call.tenant);
-        let result = wiring::query(app.source.as_ref(), &context, &limits, call.tags(), request).await?;
+        let result = wiring::query(app.source.as_ref(), &context, &limits, &call.tags, request).await?;
         let QueryResult::Streams(rows) = result else { return Ok(Fields::new()) };
         Ok(app.env.run_cpu(Lane::Query, move || of_rows(&rows)).await)
     };
@@ -88,23 +88,6 @@ fn of_rows(rows: &[LogRow]) -> Fields {
     fields
 }
 
-/// Whether the text is a Go duration: numbers with units, like `1.5ms` or `1h30m`.
-fn is_duration(text: &str) -> bool {
-    const UNITS: [&str; 8] = ["ns", "us", "µs", "μs", "ms", "s", "m", "h"];
-    let mut rest = text.strip_prefix(['-', '+']).unwrap_or(text);
-    let mut parts = 0;
-    while !rest.is_empty() {
-        let number = rest.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(rest.len());
-        let unit = rest[number..].find(|c: char| c.is_ascii_digit()).unwrap_or(rest.len() - number);
-        if rest[..number].parse::<f64>().is_err() || !UNITS.contains(&&rest[number..number + unit]) {
-            return false;
-        }
-        rest = &rest[number + unit..];
-        parts += 1;
-    }
-    parts > 0
-}
-
 /// Words that Go reads as a boolean, less the numbers.
 fn is_boolean(text: &str) -> bool {
     matches!(text, "t" | "T" | "TRUE" | "true" | "True" | "f" | "F" | "FALSE" | "false" | "False")
@@ -121,7 +104,7 @@ pub fn type_of(values: &BTreeSet<String>) -> &'static str {
         "float"
     } else if all(is_boolean) {
         "boolean"
-    } else if all(is_duration) {
+    } else if all(|v| wiring::parse_go_duration(v).is_ok()) {
         "duration"
     } else if all(|v| v.parse::<sandur_base::units::ByteSize>().is_ok()) {
         "bytes"
@@ -142,6 +125,7 @@ mod tests {
             (&["1", "2.5"], "float"),
             (&["true", "F"], "boolean"),
             (&["5ms", "1m30s", "12.5µs", "+1h"], "duration"),
+            (&["0", "1.5h"], "duration"),
             (&["5MB", "1GiB"], "bytes"),
             (&["5MB", "x"], "string"),
             (&[], "string"),

@@ -22,6 +22,7 @@ pub static ROUTE: Route = Route {
     parameters: &[QUERY],
     answers: "200, `{\"status\":\"success\",\"data\":\"..\"}`.",
     fails: "400, `{\"status\":\"invalid-query\",\"error\":\"..\"}`.",
+    several_tenants: true,
     handler: |verbs| on(verbs, format),
 };
 
@@ -37,7 +38,5 @@ async fn format(State(_app): State<App>, call: Call) -> Result<Response, Failure
     let mut body = head.to_vec();
     json::string(&mut body, text.as_bytes());
     body.extend_from_slice(b"}\n");
-    let mut response = reply::json(body);
-    *response.status_mut() = status;
-    Ok(response)
+    Ok(reply::json_with(status, body))
 }

@@ -23,6 +23,7 @@ pub static ROUTE: Route = Route {
     parameters: &[parameter("query", "a selector; required"), START, END, SINCE],
     answers: r#"200, `{"streams","chunks","bytes","entries"}`, not wrapped; a chunk is a page of a block."#,
     fails: "",
+    several_tenants: true,
     handler: |verbs| on(verbs, stats),
 };
 

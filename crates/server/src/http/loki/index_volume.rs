@@ -29,6 +29,7 @@ pub static ROUTE: Route = Route {
     ],
     answers: "200, an instant vector, largest first.",
     fails: "400 when `limit` exceeds `volume_max_series`.",
+    several_tenants: true,
     handler: |verbs| on(verbs, instant),
 };
 

@@ -37,6 +37,7 @@ pub static ROUTE: Route = Route {
     ],
     answers: "200, a matrix, largest first.",
     fails: "400 for more than 11,000 points, and when `limit` exceeds `volume_max_series`; 429; 504.",
+    several_tenants: true,
     handler: |verbs| on(verbs, range),
 };
 

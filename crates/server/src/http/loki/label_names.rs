@@ -23,6 +23,7 @@ pub static ROUTE: Route = Route {
     parameters: &[SELECTOR, START, END, SINCE],
     answers: "200, `{\"status\":\"success\",\"data\":[\"app\",..]}`; without `data` when there is none.",
     fails: "",
+    several_tenants: true,
     handler: |verbs| on(verbs, names),
 };
 

@@ -22,6 +22,7 @@ pub static ROUTE: Route = Route {
     parameters: &[NAME, SELECTOR, START, END, SINCE],
     answers: "200, `{\"status\":\"success\",\"data\":[\"api\",..]}`; without `data` when there is none.",
     fails: "",
+    several_tenants: true,
     handler: |verbs| on(verbs, values),
 };
 

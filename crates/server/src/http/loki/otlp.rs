@@ -23,6 +23,7 @@ pub static ROUTE: Route = Route {
     parameters: &[],
     answers: "200, an empty `ExportLogsServiceResponse` in the format of the request.",
     fails: "like `push`, with a `google.rpc.Status` as body and 503 for 500, which exporters retry.",
+    several_tenants: false,
     handler: |verbs| on(verbs, otlp),
 };
 

@@ -28,6 +28,7 @@ pub static ROUTE: Route = Route {
               `{\"status\":\"success\",\"data\":[{\"pattern\",\"level\",\"samples\":[[seconds,lines]]}]}`, \
               most lines first, at most 300; a step is at least 10 s.",
     fails: "400: not a selector, more than 11,000 points.",
+    several_tenants: true,
     handler: |verbs| on(verbs, patterns),
 };
 

@@ -21,6 +21,7 @@ pub static ROUTE: Route = Route {
     answers: "204.",
     fails: "400: some entries break a limit (the text names them; the others are stored), or the body cannot \
             be decoded; 413; 422: no stream in the body; 429: a rate; 503.",
+    several_tenants: false,
     handler: |verbs| on(verbs, loki),
 };
 

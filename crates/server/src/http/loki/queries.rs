@@ -29,10 +29,10 @@ pub enum Shape {
 /// [`answer`] in a shape.
 pub async fn answer_in(shape: Shape, app: App, call: Call, request: QueryText) -> Result<Response, Failure> {
     let context = app.query_context(&call.tenant);
-    if query_log::is_drilldown(call.tags()) {
+    if query_log::is_drilldown(&call.tags) {
         context.allow_partial();
     }
-    let log = QueryLog::begin(&app, &call, &context, Asked::query(&request, call.tags()));
+    let log = QueryLog::begin(&app, &call, &context, Asked::query(&request, &call.tags));
     let outcome = run(&app, &call, &context, request).await;
     let cost = log.cost();
     let answered = outcome.and_then(|result| {
@@ -62,7 +62,7 @@ async fn run(
     request: QueryText,
 ) -> Result<QueryResult, Failure> {
     let limits = app.limits(&call.tenant);
-    let query = wiring::query(app.source.as_ref(), context, &limits, call.tags(), request);
+    let query = wiring::query(app.source.as_ref(), context, &limits, &call.tags, request);
     // The query looks at its deadline between pieces of work; one piece that hangs must not hold the client.
     let result = context.in_time(query).await??;
     if let QueryResult::Matrix(series) | QueryResult::Vector(series) = &result {

@@ -21,6 +21,7 @@ pub static ROUTE: Route = Route {
     parameters: &[QUERY, parameter("time", "the instant; by default now")],
     answers: "200, `vector` or `scalar`, with `stats`.",
     fails: "400: a query that does not parse, a query of lines, a limit; 429; 504.",
+    several_tenants: true,
     handler: |verbs| on(verbs, instant),
 };
 

@@ -30,6 +30,7 @@ pub static ROUTE: Route = Route {
     answers: "200, `streams` or `matrix`, with `stats`; with the header \
               `X-Loki-Response-Encoding-Flags: categorize-labels` labels stand by category.",
     fails: "400: a query that does not parse, a limit, more than 11,000 points; 429; 504.",
+    several_tenants: true,
     handler: |verbs| on(verbs, range),
 };
 

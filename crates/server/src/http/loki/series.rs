@@ -32,6 +32,7 @@ pub static ROUTE: Route = Route {
     ],
     answers: "200, `{\"status\":\"success\",\"data\":[{\"app\":\"api\"},..]}`.",
     fails: "400: more streams than `cardinality_limit`.",
+    several_tenants: true,
     handler: |verbs| on(verbs, series),
 };
 

@@ -39,6 +39,7 @@ pub static ROUTE: Route = Route {
     answers: "101; frames `{\"streams\":[..],\"dropped_entries\":[{\"labels\",\"timestamp\"}]}`, a ping each \
               second; a failure closes with 1011 and its text.",
     fails: "400: not a websocket, too many followers.",
+    several_tenants: false,
     handler: |verbs| on(verbs, tail),
 };
 
@@ -223,7 +224,7 @@ impl Tail {
         };
         let context: QueryContext = self.app.query_context(&call.tenant);
         let source = self.app.source.as_ref();
-        let query = wiring::query(source, &context, &limits, call.tags(), request);
+        let query = wiring::query(source, &context, &limits, &call.tags, request);
         let result = context.in_time(query).await??;
         let QueryResult::Streams(mut rows) = result else {
             return Err(Failure::invalid("only log selector is supported"));
@@ -352,7 +353,7 @@ fn legacy_frame(rows: &[LogRow], dropped: u64, now_ns: i64) -> bytes::Bytes {
     }
     out.push(b'[');
     let now = jiff::Timestamp::from_nanosecond(i128::from(now_ns)).unwrap_or_default();
-    for n in 0..dropped.min(DROPPED_LISTED_MAX) {
+    for n in 0..dropped {
         let comma = if n == 0 { "" } else { "," };
         json::push(&mut out, format_args!("{comma}{{\"Timestamp\":\"{now}\",\"Labels\":\"{{}}\"}}"));
     }

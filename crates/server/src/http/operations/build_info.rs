@@ -15,6 +15,7 @@ pub static ROUTE: Route = Route {
     parameters: &[],
     answers: r#"200, `{"version","revision","branch","buildUser","buildDate","goVersion"}`, not wrapped."#,
     fails: "",
+    several_tenants: false,
     handler: |verbs| on(verbs, build_info),
 };
 

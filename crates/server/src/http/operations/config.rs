@@ -20,6 +20,7 @@ pub static ROUTE: Route = Route {
     parameters: &[parameter("mode", "`diff`: what differs from the defaults; `defaults`: the defaults")],
     answers: "200, YAML with the keys of the file.",
     fails: "",
+    several_tenants: false,
     handler: |verbs| on(verbs, config),
 };
 

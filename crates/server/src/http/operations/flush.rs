@@ -18,6 +18,7 @@ pub static ROUTE: Route = Route {
     parameters: &[],
     answers: "204.",
     fails: "503 when the store cannot be written.",
+    several_tenants: false,
     handler: |verbs| on(verbs, flush),
 };
 

@@ -20,6 +20,7 @@ pub static ROUTE: Route = Route {
     parameters: &[parameter("streams", "a selector, checked; a flush always takes every stream")],
     answers: "204.",
     fails: "400: not a selector; 503 when the store cannot be written.",
+    several_tenants: false,
     handler: |verbs| on(verbs, flush),
 };
 

@@ -15,6 +15,7 @@ pub static ROUTE: Route = Route {
     parameters: &[],
     answers: "200, the text `healthy`.",
     fails: "",
+    several_tenants: false,
     handler: |verbs| on(verbs, healthy),
 };
 

@@ -20,6 +20,7 @@ pub static ROUTE: Route = Route {
     answers: "200, `{\"message\":\"Current log level is info\"}`, after a change \
               `{\"status\":\"success\",\"message\":\"Log level set to debug\"}`.",
     fails: "400, `{\"status\":\"failed\",\"message\":\"..\"}`.",
+    several_tenants: false,
     handler: |verbs| on(verbs, log_level),
 };
 
@@ -46,7 +47,5 @@ fn answer(status: StatusCode, outcome: Option<&str>, message: &str) -> Response 
     body.extend_from_slice(b"\"message\":");
     json::string(&mut body, message.as_bytes());
     body.extend_from_slice(b"}\n");
-    let mut response = reply::json(body);
-    *response.status_mut() = status;
-    response
+    reply::json_with(status, body)
 }

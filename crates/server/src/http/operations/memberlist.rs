@@ -15,6 +15,7 @@ pub static ROUTE: Route = Route {
     parameters: &[],
     answers: "200, a line of text that says so.",
     fails: "",
+    several_tenants: false,
     handler: |verbs| on(verbs, memberlist),
 };
 

@@ -20,6 +20,7 @@ pub static ROUTE: Route = Route {
     parameters: &[],
     answers: "200, the OpenMetrics text format.",
     fails: "",
+    several_tenants: false,
     handler: |verbs| on(verbs, metrics),
 };
 

@@ -24,6 +24,7 @@ pub static ROUTE: Route = Route {
     parameters: &[],
     answers: "204; with GET 200, `set` or `unset`.",
     fails: "503 when the store cannot be written.",
+    several_tenants: false,
     handler: |verbs| on(verbs, prepare),
 };
 

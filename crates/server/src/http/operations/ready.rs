@@ -19,6 +19,7 @@ pub static ROUTE: Route = Route {
     parameters: &[],
     answers: "200, the text `ready`.",
     fails: "503 with the reason while the server starts, stops, or cannot take pushes.",
+    several_tenants: false,
     handler: |verbs| on(verbs, ready),
 };
 

@@ -27,6 +27,7 @@ pub static ROUTE: Route = Route {
     answers: "200, a line of text, or with `Accept: application/json` \
               `{\"shards\":[{\"id\",\"state\",\"address\",..}],\"now\"}`.",
     fails: "",
+    several_tenants: false,
     handler: |verbs| on(verbs, ring),
 };
 

@@ -17,6 +17,7 @@ pub static ROUTE: Route = Route {
     parameters: &[],
     answers: "200, a line `name => Running` or `name => Stopping` per part.",
     fails: "",
+    several_tenants: false,
     handler: |verbs| on(verbs, services),
 };
 

@@ -28,6 +28,7 @@ pub static ROUTE: Route = Route {
     ],
     answers: "204.",
     fails: "503 when it is stopping already, or the store cannot be written.",
+    several_tenants: false,
     handler: |verbs| on(verbs, shutdown),
 };
 

@@ -21,6 +21,7 @@ pub static ROUTE: Route = Route {
     parameters: &[],
     answers: "200, YAML with Loki's names where Loki has the limit.",
     fails: "",
+    several_tenants: false,
     handler: |verbs| on(verbs, tenant_limits),
 };
 

@@ -65,14 +65,16 @@ impl Asked {
     }
 
     /// A query at an instant or over a range, with the tags of its client.
-    pub fn query(request: &QueryText, tags: &str) -> Self {
+    pub fn query(request: &QueryText, tags: &[(String, String)]) -> Self {
         let (range_type, times, step_ns) = match request.kind {
             QueryKind::Instant { time_ns } => ("instant", Times { start_ns: time_ns, end_ns: time_ns }, 0),
             QueryKind::Range { start_ns, end_ns, step_ns } => ("range", Times { start_ns, end_ns }, step_ns),
         };
+        let is_sample =
+            |(name, value): &(String, String)| [name, value].iter().any(|t| t.contains("datasample"));
         let query_type = match wiring::query_type(&request.query) {
             // Samples for the query builder look like filters and are none.
-            "filter" if tags.contains("datasample") => "limited",
+            "filter" if tags.iter().any(is_sample) => "limited",
             other => other,
         };
         let asked = Self::new(What::Query, query_type, &request.query, times);
@@ -135,7 +137,7 @@ mod tests {
             let kind = QueryKind::Range { start_ns: 0, end_ns: 1, step_ns: 1 };
             let direction = sandur_query::Direction::Backward;
             let request = QueryText { query: query.to_owned(), kind, limit: 1, direction, interval_ns: 0 };
-            Asked::query(&request, "").query_type
+            Asked::query(&request, &[]).query_type
         };
         assert_eq!(kind(r#"{a="b"}"#), "limited");
         assert_eq!(kind(r#"{a="b"} |= "" | json"#), "limited");

@@ -1,7 +1,7 @@
 //! The line itself: Loki's keys in Loki's order, then what we know beyond them.
 
 use super::asked::{Asked, What};
-use super::{Caller, Outcome, tag_pairs};
+use super::{Caller, Outcome};
 use crate::http::marshal::Cost;
 use crate::logfmt::Line;
 
@@ -36,8 +36,8 @@ pub(super) fn write(asked: &Asked, caller: &Caller, cost: &Cost, outcome: Outcom
     caches(&mut line, asked, cost);
     heads(&mut line, cost);
     index(&mut line, cost);
-    for (key, value) in tag_pairs(&caller.tags) {
-        line.text(&key, &value);
+    for (key, value) in &caller.tags {
+        line.text(key, value);
     }
     line.plain("disable_pipeline_wrappers", false);
     if outcome.result_bytes > 0 {
@@ -181,7 +181,8 @@ mod tests {
     use crate::wiring::{QueryKind, QueryText};
 
     fn caller() -> Caller {
-        let (tags, trace) = ("Source=grafana".to_owned(), Some("4bf92f35".to_owned()));
+        let tags = vec![("source".to_owned(), "grafana".to_owned())];
+        let trace = Some("4bf92f35".to_owned());
         Caller { tenant: "fake".to_owned(), tags, user_agent: "Grafana/12.1".to_owned(), trace }
     }
 
@@ -210,7 +211,7 @@ mod tests {
         let cost = Cost { counters, execution: Duration::from_millis(500), ..Cost::default() };
         let outcome = Outcome { status: 200, returned_lines: 42, result_bytes: 5_000 };
         let seen = Seen { now_ns: NOW, slow: false };
-        let asked = Asked::query(&request, "");
+        let asked = Asked::query(&request, &[]);
         let line = write(&asked, &caller(), &cost, outcome, seen);
         let hash = asked.hash;
         let mut start = concat!(

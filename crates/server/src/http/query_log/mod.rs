@@ -32,7 +32,7 @@ const CLIENT_GONE: u16 = 499;
 /// Who asked.
 struct Caller {
     tenant: String,
-    tags: String,
+    tags: Vec<(String, String)>,
     user_agent: String,
     trace: Option<String>,
 }
@@ -69,7 +69,7 @@ impl QueryLog {
     pub fn begin(app: &App, call: &Call, context: &QueryContext, asked: Asked) -> Self {
         let caller = Caller {
             tenant: call.tenant.to_string(),
-            tags: call.tags().to_owned(),
+            tags: call.tags.clone(),
             user_agent: call.header("user-agent").to_owned(),
             trace: call.trace_id().map(str::to_owned),
         };

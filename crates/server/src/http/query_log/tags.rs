@@ -26,8 +26,8 @@ pub fn pairs(tags: &str) -> Vec<(String, String)> {
 }
 
 /// Whether Logs Drilldown asks.
-pub fn is_drilldown(tags: &str) -> bool {
-    pairs(tags).iter().any(|(key, value)| key == "source" && value.eq_ignore_ascii_case(DRILLDOWN))
+pub fn is_drilldown(tags: &[(String, String)]) -> bool {
+    tags.iter().any(|(key, value)| key == "source" && value.eq_ignore_ascii_case(DRILLDOWN))
 }
 
 #[cfg(test)]
@@ -45,6 +45,7 @@ mod tests {
 
     #[test]
     fn drilldown_is_known_by_its_source() {
+        let is_drilldown = |tags| is_drilldown(&pairs(tags));
         assert!(is_drilldown("Source=grafana-lokiexplore-app"));
         assert!(is_drilldown("a=b,source=Grafana-LokiExplore-App"));
         assert!(!is_drilldown("Source=grafana,App=grafana-lokiexplore-app"));

@@ -16,6 +16,7 @@ pub static ROUTE: Route = Route {
     parameters: &[],
     answers: "200, `{\"status\":\"success\",\"data\":{\"alerts\":[]},\"errorType\":\"\",\"error\":\"\"}`.",
     fails: "",
+    several_tenants: false,
     handler: |verbs| on(verbs, alerts),
 };
 

@@ -17,6 +17,7 @@ pub static ROUTE: Route = Route {
     parameters: &[],
     answers: "none.",
     fails: "501: rules are not evaluated here.",
+    several_tenants: false,
     handler: |verbs| on(verbs, create),
 };
 

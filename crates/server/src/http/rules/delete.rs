@@ -17,6 +17,7 @@ pub static NAMESPACE: Route = Route {
     parameters: &[],
     answers: "none.",
     fails: "404 `group namespace does not exist`.",
+    several_tenants: false,
     handler: |verbs| on(verbs, namespace),
 };
 
@@ -29,6 +30,7 @@ pub static GROUP: Route = Route {
     parameters: &[],
     answers: "none.",
     fails: "404 `group does not exist`.",
+    several_tenants: false,
     handler: |verbs| on(verbs, group),
 };
 

@@ -19,6 +19,7 @@ pub static ROUTE: Route = Route {
     parameters: &[parameter("type", "`alert` or `record`")],
     answers: "200, `{\"status\":\"success\",\"data\":{\"groups\":[]},\"errorType\":\"\",\"error\":\"\"}`.",
     fails: "400 for another `type`, as JSON.",
+    several_tenants: false,
     handler: |verbs| on(verbs, rules),
 };
 

@@ -17,6 +17,7 @@ pub static ROUTE: Route = Route {
     parameters: &[],
     answers: "none.",
     fails: "404 `group does not exist`.",
+    several_tenants: false,
     handler: |verbs| on(verbs, group),
 };
 

@@ -22,6 +22,7 @@ pub static ROUTE: Route = Route {
     parameters: &[],
     answers: "none.",
     fails: "404 `no rule groups found`, which Grafana reads as an empty list.",
+    several_tenants: false,
     handler: |verbs| on(verbs, list),
 };
 
