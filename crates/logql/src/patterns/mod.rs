@@ -33,6 +33,8 @@ const BYTES_MAX: u64 = 256 << 20;
 const PAGE_TEMPLATES_MAX: usize = 4_000;
 /// Most patterns of an answer, as in Loki.
 const PATTERNS_MAX: usize = 300;
+/// What a point takes, while points are made as well.
+const POINT_BYTES: u64 = 3 * size_of::<(i64, u64)>() as u64;
 /// Shortest step, as in Loki.
 const STEP_MIN_NS: i64 = 10_000_000_000;
 
@@ -88,13 +90,20 @@ pub async fn patterns(
     let scan = source.scan(context, selection).await?;
     // In the order of the pages: clusters depend on it, and equal questions shall get equal answers.
     execute(context, scan, Arc::new(work), &mut gathering, Merging::Ordered).await?;
-    let mined = gathering.clusters.mined().into_iter().take(PATTERNS_MAX);
-    let series = mined.map(|mined| PatternSeries {
-        pattern: mined.pattern,
-        level: mined.level,
-        samples: samples(&mined.counts, step_ns, every),
-    });
-    Ok(series.collect())
+    let mut series = Vec::new();
+    for mined in gathering.clusters.mined().into_iter().take(PATTERNS_MAX) {
+        // Gaps may be far more than what was counted.
+        gathering.memory.grow(points(&mined.counts) * POINT_BYTES)?;
+        let samples = samples(&mined.counts, step_ns, every);
+        series.push(PatternSeries { pattern: mined.pattern, level: mined.level, samples });
+    }
+    Ok(series)
+}
+
+/// How many points there are from the first step with lines to the last.
+fn points(counts: &Counts) -> u64 {
+    let ends = counts.0.first().zip(counts.0.last());
+    ends.map_or(0, |((first, _), (last, _))| last.abs_diff(*first) + 1)
 }
 
 /// Points without a gap between the first and the last.
@@ -228,13 +237,22 @@ mod tests {
     }
 
     fn ask(source: MemorySource, step_s: i64, budget: u64) -> Result<Vec<PatternSeries>, Error> {
+        ask_of(TimeRange::new(100 * S, 200 * S), source, step_s, budget)
+    }
+
+    fn ask_of(
+        range: TimeRange,
+        source: MemorySource,
+        step_s: i64,
+        budget: u64,
+    ) -> Result<Vec<PatternSeries>, Error> {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap();
         runtime.block_on(async {
             let (budget, tenant) = (MemoryBudget::root("query", budget), TenantId::default_tenant());
             let context = QueryContext::new(Env::system(2), tenant, budget.clone(), Duration::from_secs(60));
             let request = PatternsRequest {
                 matchers: crate::parse_selector(r#"{app="api"}"#).unwrap(),
-                range: TimeRange::new(100 * S, 200 * S),
+                range,
                 step_ns: step_s * S,
             };
             let answer = patterns(&source, &context, request).await;
@@ -277,5 +295,14 @@ mod tests {
     #[test]
     fn memory_is_reserved() {
         assert!(matches!(ask(MemorySource::new(rows()), 60, 3_000), Err(Error::OverBudget(_))));
+        // Two lines far apart have many points between them.
+        let apart = || vec![row(101, "took 1ms", Level::Info), row(1_000_000, "took 1ms", Level::Info)];
+        assert!(matches!(
+            ask_of(TimeRange::ALL, MemorySource::new(apart()), 10, 1 << 20),
+            Err(Error::OverBudget(_))
+        ));
+        let points =
+            ask_of(TimeRange::ALL, MemorySource::new(apart()), 10, 64 << 20).unwrap()[0].samples.len();
+        assert_eq!(points, 99_991);
     }
 }
