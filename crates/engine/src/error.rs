@@ -8,6 +8,7 @@ use std::time::Duration;
 use sandur_base::units::ByteSize;
 use sandur_base::{ErrorKind, Id, OverBudget};
 
+use crate::deletes::CancelRefusal;
 use crate::scan::ReadError;
 
 /// A failure of the engine.
@@ -110,6 +111,9 @@ pub enum Error {
         /// The kind of the catalog's failure.
         kind: ErrorKind,
     },
+    /// A delete request is not taken back.
+    #[error(transparent)]
+    Cancel(#[from] CancelRefusal),
     /// Stored bytes are damaged.
     #[error("'{path}' is damaged: {reason}; run `sandur check`")]
     Damaged {
@@ -138,6 +142,8 @@ impl Error {
             Self::AckTimeout { .. } => ErrorKind::Timeout,
             Self::Store(error) => error.kind(),
             Self::Catalog(error) => error.kind(),
+            Self::Cancel(CancelRefusal::Unknown) => ErrorKind::NotFound,
+            Self::Cancel(_) => ErrorKind::Invalid,
             Self::Damaged { .. } => ErrorKind::Corrupt,
             Self::Internal(_) => ErrorKind::Internal,
         }

@@ -44,7 +44,7 @@ mod view;
 mod wal;
 
 pub use compact::CompactionPolicy;
-pub use deletes::{DeleteOptions, DeleteStatus, DeletionModeOf};
+pub use deletes::{CancelRefusal, DeleteOptions, DeleteStatus, DeletionModeOf};
 pub use engine::Engine;
 pub use error::Error;
 pub use maintain::MaintenanceOptions;

@@ -11,7 +11,7 @@ use prometheus_client::registry::Registry;
 use sandur_base::{BoxFuture, Env, Id, MemoryBudget};
 use sandur_catalog::GcOptions;
 use sandur_engine::{
-    CompactionPolicy, DeleteOptions, DeleteStatus, Engine, EngineOptions, MaintenanceOptions,
+    CancelRefusal, CompactionPolicy, DeleteOptions, DeleteStatus, Engine, EngineOptions, MaintenanceOptions,
 };
 use sandur_format::catalog_entry::DELETE_QUERY_BYTES_MAX;
 pub use sandur_ingest::LEVEL_KEYS;
@@ -30,7 +30,7 @@ use sandur_store::{Store, StoreKind, StoreOptions};
 
 use crate::cli::Failed;
 use crate::config::{Settings, TenantLimits};
-use crate::http::{DeleteShown, Deletes, Failure, Intake};
+use crate::http::{DeleteShown, Deletes, Failure, Intake, no_such_delete};
 use crate::memory::Shares;
 
 /// An engine that is ready, as the server uses it.
@@ -190,7 +190,25 @@ impl Deletes for EngineDeletes {
     }
 
     fn cancel<'a>(&'a self, tenant: &'a TenantId, id: Id, force: bool) -> BoxFuture<'a, Result<(), Failure>> {
-        Box::pin(async move { self.0.cancel_delete(tenant, id, force).await.map_err(failure) })
+        Box::pin(async move { self.0.cancel_delete(tenant, id, force).await.map_err(cancel_failure) })
+    }
+}
+
+/// A refused cancellation in Loki's words.
+fn cancel_failure(error: sandur_engine::Error) -> Failure {
+    let sandur_engine::Error::Cancel(refusal) = error else { return failure(error) };
+    match refusal {
+        CancelRefusal::Unknown => no_such_delete(),
+        CancelRefusal::Processed => {
+            Failure::invalid("deletion of request which is in process or already processed is not allowed\n")
+        }
+        CancelRefusal::Late { period } => {
+            let period = format_go_duration(i64::try_from(period.as_nanos()).unwrap_or(i64::MAX));
+            Failure::invalid(format!(
+                "Cancellation of partially completed delete request or delete request past the deadline of \
+                 {period} since its creation is not allowed. To force, use the ?force query parameter\n"
+            ))
+        }
     }
 }
 

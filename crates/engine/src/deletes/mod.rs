@@ -19,7 +19,7 @@ mod touched;
 
 pub(crate) use mask::{Mask, MaskedFollow, MaskedPage, visible_parts};
 pub(crate) use process::DeleteProcessor;
-pub use requests::DeleteStatus;
+pub use requests::{CancelRefusal, DeleteStatus};
 pub use rules::{DeleteOptions, DeletionModeOf};
 pub(crate) use rules::{DueRules, Rulebook, Rules};
 pub(crate) use touched::{Touched, touched};

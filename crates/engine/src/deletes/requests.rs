@@ -1,6 +1,7 @@
 //! Delete requests as the API asks for them: make, list, cancel.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use sandur_base::Id;
 use sandur_catalog::{CommitError, DeleteRecord, DeleteRequest, Rejection};
@@ -18,6 +19,38 @@ pub struct DeleteStatus {
     pub record: DeleteRecord,
     /// How much of it is done, in percent: 0 before it is started, 100 when it is processed.
     pub percent: u8,
+}
+
+/// Why a delete request is not taken back.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum CancelRefusal {
+    /// The tenant has no such request.
+    #[error("there is no delete request with this id")]
+    Unknown,
+    /// Its lines are gone.
+    #[error("the delete request was processed; its lines cannot be brought back")]
+    Processed,
+    /// Lines may be gone already, and nobody insisted.
+    #[error(
+        "the delete request was started or is older than {period:?}, in which it could be cancelled; force \
+         it to keep the lines that are left"
+    )]
+    Late {
+        /// How long a request can be cancelled.
+        period: Duration,
+    },
+}
+
+impl DeleteStatus {
+    fn check_cancel(&self, period: Duration, now_ms: i64, force: bool) -> Result<(), CancelRefusal> {
+        let period_ms = i64::try_from(period.as_millis()).unwrap_or(i64::MAX);
+        let is_late = self.record.request.created_ms.saturating_add(period_ms) < now_ms;
+        match self.percent {
+            100 => Err(CancelRefusal::Processed),
+            started if (started > 0 || is_late) && !force => Err(CancelRefusal::Late { period }),
+            _ => Ok(()),
+        }
+    }
 }
 
 impl Engine {
@@ -39,10 +72,15 @@ impl Engine {
         Ok(id)
     }
 
-    /// Takes a request back: its lines are shown again, as far as they are still there. One that was
-    /// started is taken back only if `started` says so.
-    pub async fn cancel_delete(&self, tenant: &TenantId, id: Id, started: bool) -> Result<(), Error> {
-        let edit = Edit::CancelDelete { tenant: tenant.clone(), id, started };
+    /// Takes a request back: its lines are shown again, as far as they are still there. One that was started,
+    /// or whose time to be cancelled is over, is taken back only if `force` says so.
+    pub async fn cancel_delete(&self, tenant: &TenantId, id: Id, force: bool) -> Result<(), Error> {
+        let all = self.deletes(tenant).await?;
+        let found = all.iter().find(|status| status.record.request.id == id);
+        let status = found.ok_or(CancelRefusal::Unknown)?;
+        let period = self.shared().rulebook.cancel_period();
+        status.check_cancel(period, self.env().now_ns() / 1_000_000, force)?;
+        let edit = Edit::CancelDelete { tenant: tenant.clone(), id, started: force };
         self.commit_delete("the cancellation of a delete request", edit).await?;
         self.shared().metrics.deletes_cancelled.inc();
         Ok(())
@@ -73,5 +111,28 @@ impl Engine {
         });
         self.publish(committed?);
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use sandur_catalog::DeleteProgress;
+
+    use super::*;
+
+    #[test]
+    fn late_cancellations_must_be_forced_and_processed_requests_stay() {
+        let (tenant, period) = (TenantId::default_tenant(), Duration::from_secs(10));
+        let query = "{app=\"a\"}".to_owned();
+        let request = DeleteRequest { id: Id(1), tenant, query, start_ms: 0, end_ms: 1, created_ms: 5_000 };
+        let record = DeleteRecord { request, progress: DeleteProgress::Received };
+        let check = |percent, now_ms, force| {
+            DeleteStatus { record: record.clone(), percent }.check_cancel(period, now_ms, force)
+        };
+        assert_eq!((check(0, 5_000, false), check(0, 15_000, false)), (Ok(()), Ok(())));
+        let late = Err(CancelRefusal::Late { period });
+        assert_eq!((check(0, 15_001, false), check(1, 5_000, false)), (late, late));
+        assert_eq!((check(0, 15_001, true), check(99, 5_000, true)), (Ok(()), Ok(())));
+        assert_eq!(check(100, 5_000, true), Err(CancelRefusal::Processed));
     }
 }

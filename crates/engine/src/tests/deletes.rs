@@ -17,7 +17,7 @@ use super::*;
 use crate::cache::BlockCache;
 use crate::fixtures::{app_is, rows_of};
 use crate::scan::BlockReader;
-use crate::{DeleteOptions, MaintenanceOptions};
+use crate::{CancelRefusal, DeleteOptions, MaintenanceOptions};
 
 /// `app` or `app word`: the lines of one app, or those of them that hold a word.
 struct Word {
@@ -164,7 +164,8 @@ async fn lines_are_hidden_at_once_and_come_back_when_cancelled() {
     }
     assert_eq!(read_all(&engine).await, all);
     assert_eq!(count_all(&engine).await, (80, 20));
-    assert!(engine.cancel_delete(&tenant, whole, false).await.is_err(), "there is no such request");
+    let unknown = engine.cancel_delete(&tenant, whole, false).await;
+    assert!(matches!(unknown, Err(Error::Cancel(CancelRefusal::Unknown))), "{unknown:?}");
     assert!(engine.deletes(&tenant).await.unwrap().is_empty());
     assert_eq!(engine.shared().rulebook.tenants(), [], "nothing is kept for a tenant without requests");
 }
@@ -252,9 +253,9 @@ fn blocks_lose_the_lines_across_restarts() {
         let context = context(engine.env());
         let labels = engine.source().label_values(&context, "app".into(), Vec::new(), TimeRange::ALL).await;
         assert_eq!(labels.unwrap(), ["a", "b"], "a stream without rows is no stream");
-        let refused =
-            engine.cancel_delete(&tenant, engine.deletes(&tenant).await.unwrap()[0].record.request.id, true);
-        assert!(refused.await.is_err(), "nothing is left to cancel");
+        let processed = engine.deletes(&tenant).await.unwrap()[0].record.request.id;
+        let refused = engine.cancel_delete(&tenant, processed, true).await;
+        assert!(matches!(refused, Err(Error::Cancel(CancelRefusal::Processed))), "{refused:?}");
         // Rows that come after the request was processed are kept.
         let late = push_row(&engine, "a", 20, "late").await.unwrap();
         assert_eq!(read_all(&engine).await, sorted([left.clone(), vec![late]]));

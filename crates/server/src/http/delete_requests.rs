@@ -1,6 +1,6 @@
 //! The seam between the endpoints of `delete` and the engine.
 
-use sandur_base::{BoxFuture, Id};
+use sandur_base::{BoxFuture, ErrorKind, Id};
 use sandur_model::TenantId;
 
 use super::failure::Failure;
@@ -18,7 +18,8 @@ pub trait Deletes: Send + Sync {
     ) -> BoxFuture<'a, Result<Id, Failure>>;
     /// The tenant's requests of all processes, in no order.
     fn list<'a>(&'a self, tenant: &'a TenantId) -> BoxFuture<'a, Result<Vec<DeleteShown>, Failure>>;
-    /// Takes a request back; one that is being processed only if `force` says so.
+    /// Takes a request back; one that was started or is too old only if `force` says so, a processed one
+    /// never.
     fn cancel<'a>(&'a self, tenant: &'a TenantId, id: Id, force: bool) -> BoxFuture<'a, Result<(), Failure>>;
 }
 
@@ -37,4 +38,9 @@ pub struct DeleteShown {
     pub query: String,
     /// How much of it is done: 100 when it is processed.
     pub percent: u8,
+}
+
+/// What Loki says when the tenant has no such request.
+pub fn no_such_delete() -> Failure {
+    Failure::new(ErrorKind::NotFound, "could not find delete request with given id\n")
 }

@@ -28,7 +28,7 @@ mod rules;
 
 pub use accept::Acceptor;
 pub use app::{App, AppState, Followers, Intake};
-pub use delete_requests::{DeleteShown, Deletes};
+pub use delete_requests::{DeleteShown, Deletes, no_such_delete};
 pub use failure::Failure;
 pub use metrics::ServerMetrics;
 pub use operations::without_secrets;

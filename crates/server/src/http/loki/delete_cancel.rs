@@ -3,14 +3,15 @@
 use axum::extract::State;
 use axum::response::Response;
 use axum::routing::on;
+use sandur_base::Id;
 
 use super::deletes;
 use crate::http::app::App;
 use crate::http::call::Call;
+use crate::http::delete_requests::no_such_delete;
 use crate::http::failure::Failure;
 use crate::http::reply;
 use crate::http::route::{Group, Route, Verb, parameter};
-use crate::wiring;
 
 /// This endpoint.
 pub static ROUTE: Route = Route {
@@ -31,24 +32,10 @@ pub static ROUTE: Route = Route {
 
 async fn cancel(State(app): State<App>, call: Call) -> Result<Response, Failure> {
     let requests = deletes::of(&app, &call.tenant)?;
-    let all = requests.list(&call.tenant).await?;
-    let shown = deletes::find(all, call.params.get("request_id"))?;
-    if shown.percent == 100 {
-        let text = "deletion of request which is in process or already processed is not allowed\n";
-        return Err(Failure::invalid(text));
-    }
+    let id = call.params.get("request_id").and_then(|text| text.parse::<Id>().ok());
+    let id = id.ok_or_else(no_such_delete)?;
     let force = call.params.get("force") == Some("true");
-    let period = app.settings.compaction.delete_request_cancel_period;
-    let period_ms = i64::try_from(period.as_millis()).unwrap_or(i64::MAX);
-    let is_late = shown.created_ms.saturating_add(period_ms) < app.env.now_ns() / 1_000_000;
-    if (shown.percent > 0 || is_late) && !force {
-        let period = wiring::format_go_duration(i64::try_from(period.as_nanos()).unwrap_or(i64::MAX));
-        return Err(Failure::invalid(format!(
-            "Cancellation of partially completed delete request or delete request past the deadline of \
-             {period} since its creation is not allowed. To force, use the ?force query parameter\n"
-        )));
-    }
-    requests.cancel(&call.tenant, shown.id, force).await?;
-    tracing::info!(tenant = %call.tenant, id = %shown.id, force, "a delete request was cancelled");
+    requests.cancel(&call.tenant, id, force).await?;
+    tracing::info!(tenant = %call.tenant, %id, force, "a delete request was cancelled");
     Ok(reply::empty())
 }

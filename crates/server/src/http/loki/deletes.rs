@@ -1,6 +1,5 @@
 //! What the endpoints of `delete` have in common: whose requests, how they are read and shown.
 
-use sandur_base::Id;
 use sandur_model::{DeletionMode, TenantId};
 
 use crate::http::app::App;
@@ -40,17 +39,10 @@ pub fn status(shown: &DeleteShown) -> String {
     }
 }
 
-/// The request of that id, or Loki's answer that there is none.
-pub fn find(all: Vec<DeleteShown>, id: Option<&str>) -> Result<DeleteShown, Failure> {
-    let id: Option<Id> = id.and_then(|id| id.parse().ok());
-    let found = all.into_iter().find(|shown| Some(shown.id) == id);
-    let missing =
-        Failure::new(sandur_base::ErrorKind::NotFound, "could not find delete request with given id\n");
-    found.ok_or(missing)
-}
-
 #[cfg(test)]
 mod tests {
+    use sandur_base::Id;
+
     use super::*;
 
     #[test]
