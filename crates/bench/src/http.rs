@@ -12,6 +12,7 @@ const ANSWER_MAX: u64 = 1 << 30;
 /// A connection to a server, opened when it is needed and again when it was closed.
 pub struct Connection {
     address: String,
+    timeout: Duration,
     stream: Option<BufReader<TcpStream>>,
 }
 
@@ -35,7 +36,12 @@ impl Connection {
     /// A connection to `host:port` or `http://host:port`.
     pub fn new(address: &str) -> Self {
         let address = address.strip_prefix("http://").unwrap_or(address).trim_end_matches('/');
-        Self { address: address.to_owned(), stream: None }
+        Self { address: address.to_owned(), timeout: ANSWER_TIMEOUT, stream: None }
+    }
+
+    /// With this longest wait for a part of an answer in place of two minutes.
+    pub fn with_timeout(self, timeout: Duration) -> Self {
+        Self { timeout, ..self }
     }
 
     /// Asks.
@@ -72,7 +78,7 @@ impl Connection {
             None => {
                 let stream = TcpStream::connect(&self.address)?;
                 stream.set_nodelay(true)?;
-                stream.set_read_timeout(Some(ANSWER_TIMEOUT))?;
+                stream.set_read_timeout(Some(self.timeout))?;
                 self.stream.insert(BufReader::with_capacity(64 << 10, stream))
             }
         };

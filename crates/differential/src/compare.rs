@@ -275,6 +275,12 @@ fn tie(ask: &Ask, left: &[Row], right: &[Row]) -> Option<Kind> {
     if edge != last(&right) {
         return None;
     }
+    let lines = |all: &[(String, String, String)]| -> Vec<String> {
+        all.iter().filter(|e| e.0 == edge).map(|e| e.2.clone()).collect()
+    };
+    if lines(&left) == lines(&right) {
+        return None; // the same lines with other labels
+    }
     left.retain(|e| e.0 != edge);
     right.retain(|e| e.0 != edge);
     (left == right).then_some(Kind::TieCut)

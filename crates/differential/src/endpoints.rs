@@ -1,6 +1,7 @@
 //! Requests to the read endpoints beside queries.
 
 use crate::ask::{Ask, Shape, moment, range};
+use crate::corpus::{HALF_NS, MIDDLE_NS, SECOND_NS};
 use crate::grammar::{Query, log_query, metric_query, spoilt};
 use crate::random::Random;
 
@@ -20,8 +21,8 @@ const SELECTORS: &[&str] = &[
 const WRONG_SELECTORS: &[&str] =
     &["{", "{}", r#"{app=~".*"}"#, "x", r#"{app="web"} |"#, r#"{app="web"} |= "x""#, ""];
 
-/// Request number `index` of a seed.
-pub fn random_endpoint(seed: u64, index: u64) -> Ask {
+/// Request number `index` of a seed. Loki tells labels from what it has not flushed yet, sizes from the rest.
+pub fn random_endpoint(seed: u64, index: u64, flushed: bool) -> Ask {
     let mut random = Random::fork(seed ^ 0x00E5_D901, index);
     let random = &mut random;
     let (start, end) = range(random);
@@ -42,13 +43,19 @@ pub fn random_endpoint(seed: u64, index: u64) -> Ask {
             }
             ask
         }
-        4 => queried(ranged(Ask::new("index/stats", Shape::IndexStats), random), selector),
-        5..=6 => volume(ranged(Ask::new("index/volume", Shape::Volume), random), random, selector),
-        7 => {
+        4 if flushed => queried(ranged(Ask::new("index/stats", Shape::IndexStats), random), selector),
+        5..=6 if flushed => {
+            let (start, end) = (MIDDLE_NS - HALF_NS - 60 * SECOND_NS, MIDDLE_NS + HALF_NS + 60 * SECOND_NS);
+            let ask = Ask::new("index/volume", Shape::Volume).with("start", start).with("end", end);
+            volume(ask, random, selector)
+        }
+        7 if flushed => {
             let ask = ranged(Ask::new("index/volume_range", Shape::Volume), random).with("step", "300");
             volume(ask, random, selector)
         }
-        8 => queried(ranged(Ask::new("detected_labels", Shape::DetectedLabels), random), selector),
+        4..=8 if !flushed => {
+            queried(ranged(Ask::new("detected_labels", Shape::DetectedLabels), random), selector)
+        }
         9 => detected(ranged(Ask::new("detected_fields", Shape::DetectedFields), random), random),
         10 => {
             let name = random.pick(&["level", "status", "method", "trace_id", "user", "absent", "app", "n"]);

@@ -44,12 +44,17 @@ fn command() -> Command {
         .arg(text("query", "LOGQL", "Ask only this query"))
         .arg(text("time", "NS", "Ask the query at this time and not over a range"))
         .arg(text("step", "STEP", "Step of the query").default_value("60"))
-        .arg(number("show", "60", "Differences to print"))
         .arg(
             Arg::new("blocks")
                 .long("blocks")
                 .action(ArgAction::SetTrue)
                 .help("Compare Sandur over memory with Sandur over blocks, without Loki"),
+        )
+        .arg(
+            Arg::new("serve")
+                .long("serve")
+                .action(ArgAction::SetTrue)
+                .help("Ask nothing: print the addresses of both and keep them until interrupted"),
         )
         .arg(Arg::new("rules").long("rules").action(ArgAction::SetTrue).help("Print the rules and stop"))
 }
@@ -65,6 +70,10 @@ async fn whole(env: &Env, matches: &ArgMatches) -> Result<ExitCode> {
         let directory = tempfile::tempdir().context("cannot make a directory")?;
         let programs = Programs { loki: loki.as_deref(), sandur: &sandur, directory: directory.path() };
         let mut servers = start(env, &programs, seed).await?;
+        if matches.get_flag("serve") {
+            println!("Loki at {}, we at {}", servers.loki.address(), servers.ours.address());
+            std::future::pending::<()>().await;
+        }
         let mut report = Report::default();
         if let Some(ask) = single(matches, seed) {
             print_both(&mut servers, &ask);
@@ -74,7 +83,7 @@ async fn whole(env: &Env, matches: &ArgMatches) -> Result<ExitCode> {
             all(&mut servers, &mut report, seed, first, &number)?;
         }
         println!("seed {seed}, {:.0} s", env.monotonic().as_secs_f64());
-        report.print(number("show") as usize);
+        report.print();
         clean &= report.findings.is_empty();
     }
     Ok(if clean { ExitCode::SUCCESS } else { ExitCode::FAILURE })
@@ -86,7 +95,7 @@ async fn start(env: &Env, programs: &Programs<'_>, seed: u64) -> Result<Servers>
     Ok(servers)
 }
 
-/// Templates and half of the random requests with our rows in memory, the rest with them in blocks.
+/// Templates and half of the random requests with the rows in memory, the rest with them in the stores.
 fn all(
     servers: &mut Servers,
     report: &mut Report,
@@ -105,9 +114,14 @@ fn all(
             report.ask(servers, format!("--seed {seed} --case {index}"), &random_query(seed, index));
         }
         for index in half * endpoints / 2..(half + 1) * endpoints / 2 {
-            report.ask(servers, format!("seed {seed}, endpoint {index}"), &random_endpoint(seed, index));
+            report.ask(
+                servers,
+                format!("seed {seed}, endpoint {index}"),
+                &random_endpoint(seed, index, half == 1),
+            );
         }
         servers.ours.flush()?;
+        servers.loki.flush()?;
     }
     Ok(())
 }

@@ -1,20 +1,30 @@
 //! One of the two servers, as the other side of a connection.
 
 use std::io;
+use std::time::Duration;
 
 use sandur_bench::http::{Answer, Connection, escaped};
 
 use crate::ask::Ask;
 
+/// Longest wait for an answer: the corpus is small, and Loki never answers some queries.
+const PATIENCE: Duration = Duration::from_secs(8);
+
 /// A server and the connection to it.
 pub struct Peer {
+    address: String,
     connection: Connection,
 }
 
 impl Peer {
     /// The server at `host:port`.
     pub fn new(address: &str) -> Self {
-        Self { connection: Connection::new(address) }
+        Self { address: address.to_owned(), connection: Connection::new(address).with_timeout(PATIENCE) }
+    }
+
+    /// `host:port`.
+    pub fn address(&self) -> &str {
+        &self.address
     }
 
     /// Asks. A connection that breaks is an answer too, with status 0: the run goes on and tells of it.

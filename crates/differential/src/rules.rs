@@ -4,9 +4,10 @@
 //! `docs/reference/loki-compatibility.md` is written from this table.
 
 use sandur_bench::http::Answer;
+use serde_json::Value;
 
-use crate::ask::Ask;
-use crate::compare::{Difference, Kind};
+use crate::ask::{Ask, Shape};
+use crate::compare::{Difference, Kind, compare};
 
 /// A difference with both answers.
 pub struct Case<'a> {
@@ -44,6 +45,69 @@ const fn rule(
     Rule { id, what, reason, explains }
 }
 
+fn begins(answer: &Answer, text: &str) -> bool {
+    answer.body.starts_with(text.as_bytes())
+}
+
+fn contains(answer: &Answer, text: &str) -> bool {
+    String::from_utf8_lossy(&answer.body).contains(text)
+}
+
+/// Whether a parser refused the query.
+fn refuses_text(answer: &Answer) -> bool {
+    answer.status == 400 && (begins(answer, "parse error") || contains(answer, "\"error\":\"parse error"))
+}
+
+/// Whether it was refused for a token, not for what the query means.
+fn names_token(answer: &Answer) -> bool {
+    refuses_text(answer) && contains(answer, "parse error at line")
+}
+
+/// The value of a number alone.
+fn scalar(answer: &Answer) -> Option<Value> {
+    let body: Value = serde_json::from_slice(&answer.body).ok()?;
+    let data = &body["data"];
+    (data["resultType"] == "scalar").then(|| data["result"][1].clone())
+}
+
+/// Whether the difference is gone when both answers go through `change`.
+fn without(case: &Case<'_>, change: fn(&mut Value)) -> bool {
+    let changed = |answer: &Answer| -> Option<Answer> {
+        let mut body: Value = serde_json::from_slice(&answer.body).ok()?;
+        let streams = body["data"]["result"].as_array_mut()?;
+        streams.iter_mut().for_each(change);
+        // A changed label may change the order of the streams.
+        streams.sort_by_key(Value::to_string);
+        Some(Answer { status: answer.status, body: body.to_string().into_bytes() })
+    };
+    let (Some(loki), Some(ours)) = (changed(case.loki), changed(case.ours)) else { return false };
+    compare(case.ask, &loki, &ours).is_none()
+}
+
+/// Takes out what a failed template says of itself: in labels, and in the parsed labels of entries.
+fn template_details(stream: &mut Value) {
+    let blank = |labels: &mut Value| {
+        if let Some(details) = labels.get_mut("__error_details__")
+            && details.as_str().is_some_and(|text| text.starts_with("template: "))
+        {
+            *details = Value::Null;
+        }
+    };
+    blank(&mut stream["stream"]);
+    for entry in stream["values"].as_array_mut().into_iter().flatten() {
+        if let Some(parsed) = entry.get_mut(2).and_then(|categories| categories.get_mut("parsed")) {
+            blank(parsed);
+        }
+    }
+}
+
+/// Leaves one of equal entries.
+fn repetitions(stream: &mut Value) {
+    if let Some(entries) = stream["values"].as_array_mut() {
+        entries.dedup();
+    }
+}
+
 /// Every rule.
 pub const RULES: &[Rule] = &[
     rule(
@@ -63,6 +127,193 @@ pub const RULES: &[Rule] = &[
                 |answer: &Answer| answer.status == 400 && answer.body.starts_with(b"pipeline error: '");
             case.difference.kind == Kind::ErrorText && is_one(case.loki) && is_one(case.ours)
         },
+    ),
+    rule(
+        "syntax-error-wording",
+        "Both refuse a query for a token that cannot stand there, and name another one or expect other ones.",
+        "Loki's parser is generated: which tokens it lists, and how far it reads before it gives up, follow \
+         the states of its tables. The line, the column and the token are mostly the same.",
+        |case| case.difference.kind == Kind::ErrorText && names_token(case.loki) && names_token(case.ours),
+    ),
+    rule(
+        "first-mistake",
+        "Both refuse a query with several mistakes and name different ones.",
+        "Loki tells mistakes of syntax before mistakes of meaning, and those of stages last; we tell the first \
+         from the left.",
+        |case| {
+            let both = refuses_text(case.loki) && refuses_text(case.ours);
+            let by_token = both && names_token(case.loki) != names_token(case.ours);
+            let by_stage = refuses_text(case.ours) && contains(case.ours, " : stage '");
+            case.difference.kind == Kind::ErrorText && (by_token || by_stage)
+        },
+    ),
+    rule(
+        "number-literals",
+        "Loki refuses a number literal: `0B`, `08`, `0x1.5`, `1e`.",
+        "Its scanner takes them for damaged literals of Go, the size of nothing (`> 0B`) too. We read what \
+         has a meaning and refuse the rest in other words.",
+        |case| {
+            let words = [" literal", "has no digits", "requires a 'p' exponent"];
+            names_token(case.loki) && words.iter().any(|word| contains(case.loki, word))
+        },
+    ),
+    rule(
+        "scalar-time",
+        "The time of a number alone (`1 + 2`) is that of the request; Loki's is far in the past.",
+        "Loki multiplies milliseconds by a million on the way to its answer. The number is the same.",
+        |case| {
+            let (loki, ours) = (scalar(case.loki), scalar(case.ours));
+            loki.is_some() && loki == ours
+        },
+    ),
+    rule(
+        "or-ip",
+        "A line filter with `ip(..)` and `or`: we look for addresses, Loki for the text between the quotes.",
+        "Loki forgets that an alternative is an address as soon as there is another one.",
+        |case| {
+            let query = case.ask.query_text();
+            query.contains("ip(") && query.contains(" or ")
+        },
+    ),
+    rule(
+        "ip-colons",
+        "A line filter for an address that begins with colons (`|= ip(\"::1\")`) finds it.",
+        "Loki looks for addresses only where a digit or a letter begins one.",
+        |case| {
+            let query = case.ask.query_text();
+            query.contains("ip(\"::") || query.contains("ip(`::")
+        },
+    ),
+    rule(
+        "or-empty",
+        "A line filter with an alternative that every line has (`|= \"a\" or \"\"`) passes every line; in Loki \
+         it does not.",
+        "Loki leaves the alternative that every line has out, and keeps the others.",
+        |case| {
+            let query = case.ask.query_text();
+            let all = ["\"\"", "``", "\".*\"", "`.*`"];
+            all.iter().any(|e| query.contains(&format!("or {e}")) || query.contains(&format!("{e} or")))
+        },
+    ),
+    rule(
+        "interval",
+        "With `interval`, other lines are left out.",
+        "Loki leaves lines out of each part of a query, an hour or a shard, and then of what is left; we leave \
+         them out of the whole answer.",
+        |case| case.ask.parameter("interval").is_some() && case.difference.kind == Kind::Content,
+    ),
+    rule(
+        "approximate",
+        "`approx_topk` keeps another of several series with nearly the same value.",
+        "Loki's is approximate, ours exact.",
+        |case| case.ask.query_text().contains("approx_topk") && case.ours.status == 200,
+    ),
+    rule(
+        "error-label-in-line",
+        "A line has a field `__error__` of its own, and a stage fails on it.",
+        "In Loki the row then has two labels of this name, and which of them is shown or ends a query changes \
+         from row to row.",
+        |case| {
+            let marks = ["pipeline error: 'fake'", "\"__error__\":\"fake\""];
+            let marked = |answer: &Answer| marks.iter().any(|mark| contains(answer, mark));
+            let failed = contains(case.loki, "Err\"") || contains(case.ours, "Err\"");
+            (marked(case.loki) || marked(case.ours)) && (failed || case.loki.status == 400)
+        },
+    ),
+    rule(
+        "early-filters",
+        "A metric query that has `__error__=\"\"` before a filter of numbers fails on a value that is no number.",
+        "While a parser of Loki extracts a label, the first filter that reads it is run, wherever it stands, and \
+         a later stage may see its error. Here stages run in their order: `__error__=\"\"` goes last.",
+        |case| {
+            let query = case.ask.query_text();
+            let ours = case.ours.status == 400 && contains(case.ours, "pipeline error: 'LabelFilterErr'");
+            query.contains("__error__=\"\"") && (ours || query.contains("absent_over_time"))
+        },
+    ),
+    rule(
+        "matching-status",
+        "Series that cannot be matched one to one end the query with status 400; Loki's is 500.",
+        "The mistake is the query's, and a status of 500 rings alarms.",
+        |case| {
+            let words = ["many-to-many matching not allowed", "many-to-one matching must be explicit"];
+            let told = |answer: &Answer| words.iter().any(|word| contains(answer, word));
+            case.loki.status == 500 && case.ours.status == 400 && told(case.loki) && told(case.ours)
+        },
+    ),
+    rule(
+        "field-types",
+        "A detected field has another type or another path.",
+        "Loki's type is that of the last line that it looked at, ours one that all values fit. Of two paths \
+         that give the same label Loki names one or the other.",
+        |case| {
+            let untyped = |answer: &Answer| -> Option<Vec<String>> {
+                let mut body: Value = serde_json::from_slice(&answer.body).ok()?;
+                let mut texts = Vec::new();
+                for field in body["fields"].as_array_mut()? {
+                    let members = field.as_object_mut()?;
+                    members.remove("type");
+                    members.remove("jsonPath");
+                    texts.push(field.to_string());
+                }
+                texts.sort();
+                Some(texts)
+            };
+            let (loki, ours) = (untyped(case.loki), untyped(case.ours));
+            loki.is_some() && loki == ours
+        },
+    ),
+    rule(
+        "index-sizes",
+        "Entries of `index/stats` and series of `index/volume_range` differ.",
+        "Loki's index knows chunks, and takes their lines for spread evenly over their time; ours knows the \
+         lines of each minute, and counts a line that was sent twice twice until it meets in a block.",
+        |case| {
+            let ranged = case.ask.path.ends_with("index/volume_range");
+            let entries =
+                case.ask.shape == Shape::IndexStats && case.difference.detail.starts_with("entries");
+            case.difference.kind == Kind::Content && (ranged || entries)
+        },
+    ),
+    rule(
+        "stage-never-built",
+        "Loki answers or formats a query that has a faulty stage; we refuse it.",
+        "Loki looks at stages when it first runs them: not when its index tells before that there is no data, \
+         not when a count needs no formatted line, and not to format a query.",
+        |case| {
+            let empty = contains(case.loki, "\"result\":[]") || case.ask.path.ends_with("format_query");
+            let unused = contains(case.ours, " : stage '| line_format");
+            case.loki.status == 200 && (empty || unused) && contains(case.ours, " : stage '")
+        },
+    ),
+    rule(
+        "loki-fails",
+        "Loki fails with status 500 or does not answer, we answer or refuse.",
+        "It has no evaluator for a number that `label_replace` gets, and finds late that `approx_topk` needs an \
+         instant.",
+        |case| {
+            let words = ["unexpected expr type", "count min sketches are only supported"];
+            case.loki.status == 0
+                || case.loki.status == 500 && words.iter().any(|word| contains(case.loki, word))
+        },
+    ),
+    rule(
+        "ties",
+        "Lines with the same time come in another order, or the limit keeps another of them.",
+        "Loki orders them by a hash, or by their labels where its shards meet; we by their arrival.",
+        |case| matches!(case.difference.kind, Kind::TieOrder | Kind::TieCut),
+    ),
+    rule(
+        "template-error-details",
+        "`__error_details__` of a failed template names another place in it, or another reason.",
+        "The text comes from inside Go's template package, which knows an argument's place and type.",
+        |case| without(case, template_details),
+    ),
+    rule(
+        "formatted-duplicates",
+        "Lines that a stage made equal, at the same time and with the same labels, occur once in Loki.",
+        "Loki takes them for one line that it got from several places. They are several lines.",
+        |case| case.ask.query_text().contains("_format") && without(case, repetitions),
     ),
     rule(
         "rounding",

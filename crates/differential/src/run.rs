@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use sandur_bench::http::Answer;
 
 use crate::ask::Ask;
-use crate::compare::{Difference, compare};
+use crate::compare::compare;
 use crate::rules::{Case, VARIES, explanation};
 use crate::servers::Servers;
 use crate::shrink::shrink;
@@ -15,16 +15,6 @@ const REPEATS: usize = 6;
 
 /// Where a case comes from, to be printed so that it can be asked again.
 pub type Origin = String;
-
-/// A difference that nothing explains.
-pub struct Finding {
-    /// Where it comes from.
-    pub origin: Origin,
-    /// The smallest request that shows it.
-    pub ask: Ask,
-    /// What differs.
-    pub difference: Difference,
-}
 
 /// What a run found.
 #[derive(Default)]
@@ -37,8 +27,8 @@ pub struct Report {
     pub empty: usize,
     /// Differences by the rule that explains them.
     pub explained: BTreeMap<&'static str, usize>,
-    /// Differences that no rule explains.
-    pub findings: Vec<Finding>,
+    /// Differences that no rule explains, by their kind; each was printed when it was found.
+    pub findings: BTreeMap<String, usize>,
 }
 
 /// Asks both the same.
@@ -72,7 +62,8 @@ impl Report {
         let small = shrink(ask, difference.kind, &mut differs);
         let (loki, ours) = both(servers, &small);
         let difference = compare(&small, &loki, &ours).unwrap_or(difference);
-        self.findings.push(Finding { origin, ask: small, difference });
+        println!("--- {:?}  [{origin}]\n  {small}\n      {}", difference.kind, difference.detail);
+        *self.findings.entry(format!("{:?}", difference.kind)).or_default() += 1;
     }
 
     /// Whether Loki, asked again, gives our answer: then its first one was one of several.
@@ -88,22 +79,15 @@ impl Report {
         false
     }
 
-    /// Prints what was found.
-    pub fn print(&self, findings_max: usize) {
-        let mut kinds: BTreeMap<String, usize> = BTreeMap::new();
-        for finding in &self.findings {
-            *kinds.entry(format!("{:?}", finding.difference.kind)).or_default() += 1;
-        }
-        for finding in self.findings.iter().take(findings_max) {
-            println!("--- {:?}  [{}]\n  {}", finding.difference.kind, finding.origin, finding.ask);
-            println!("      {}", finding.difference.detail);
-        }
+    /// Prints the sums.
+    pub fn print(&self) {
         println!(
-            "{} asked: {} refused by Loki, {} empty; {} unexplained {kinds:?}",
+            "{} asked: {} refused by Loki, {} empty; {} unexplained {:?}",
             self.asked,
             self.refused,
             self.empty,
-            self.findings.len()
+            self.findings.values().sum::<usize>(),
+            self.findings
         );
         for (id, count) in &self.explained {
             println!("  explained by {id}: {count}");

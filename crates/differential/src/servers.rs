@@ -175,6 +175,7 @@ ingester:
   chunk_idle_period: 24h
   max_chunk_age: 24h
 querier: {{query_ingesters_within: 0s}}
+frontend: {{encoding: protobuf}}
 query_range:
   cache_results: false
   cache_index_stats_results: false
@@ -190,6 +191,7 @@ limits_config:
   per_stream_rate_limit_burst: 1GB
   volume_enabled: true
   shard_streams: {{enabled: false}}
+  shard_aggregations: [approx_topk]
 ",
         path = directory.display()
     )

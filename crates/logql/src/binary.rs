@@ -135,6 +135,16 @@ fn union(left: Matrix, right: Matrix, matching: &Matching) -> Matrix {
     output.matrix
 }
 
+/// Whether two series of a side have the same signature and a value at the same step, partner or not.
+fn is_ambiguous(side: &Matrix, signatures: &BySignature) -> bool {
+    let present = |n: &usize, step: usize| !is_absent(side.series[*n].values[step]);
+    let several = |members: &Vec<usize>| {
+        members.len() > 1
+            && (0..side.steps).any(|step| members.iter().filter(|n| present(n, step)).count() > 1)
+    };
+    signatures.values().any(several)
+}
+
 /// Pairs of series with the same signature.
 fn joined(
     op: BinaryOp,
@@ -146,6 +156,10 @@ fn joined(
     let swapped = matching.cardinality == Cardinality::OneToMany;
     let (many, one) = if swapped { (right, left) } else { (left, right) };
     let ones = by_signature(one, matching);
+    if is_ambiguous(one, &ones) {
+        let side = if swapped { "left" } else { "right" };
+        return Err(Error::Invalid(format!("found duplicate series on the {side} hand-side;{DUPLICATE}")));
+    }
     let ordered = left.ordered || right.ordered;
     let mut output = Collected::new(left.steps, ordered);
     for (signature, members) in groups(many, matching) {
@@ -156,11 +170,6 @@ fn joined(
             };
             let (members, partners) = (present(many, &members), present(one, partners));
             let Some(&partner) = partners.first() else { continue };
-            if partners.len() > 1 {
-                let side = if swapped { "left" } else { "right" };
-                let message = format!("found duplicate series on the {side} hand-side;{DUPLICATE}");
-                return Err(Error::Invalid(message));
-            }
             if members.len() > 1 && matching.cardinality == Cardinality::OneToOne {
                 return Err(Error::Invalid(IMPLICIT.to_owned()));
             }

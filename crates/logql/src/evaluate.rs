@@ -1,5 +1,7 @@
 //! Evaluates metric expressions over all steps at once, from the leaves to the root.
 
+use std::sync::Arc;
+
 use sandur_base::{BoxFuture, Reservation};
 use sandur_model::Limits;
 use sandur_query::{Error, QueryContext, QueryResult, QueryStats, Sample, Source, Windows};
@@ -7,7 +9,7 @@ use sandur_query::{Error, QueryContext, QueryResult, QueryStats, Sample, Source,
 use crate::ast::{Grouping, LabelReplace, MetricExpr, RangeAggregation};
 use crate::binary;
 use crate::kept_results;
-use crate::matrix::{Labels, Matrix, Series};
+use crate::matrix::{Labels, Matrix, Series, labels_text};
 use crate::range::slots::is_absent;
 use crate::range_scan::{self, RangeScan};
 use crate::request::Steps;
@@ -50,6 +52,10 @@ impl Evaluation<'_> {
             }
             false => kept_results::range_query(self, expr, limits).await?,
         };
+        if self.spans_intervals(limits.split_queries_by_interval) {
+            let pairs = |s: &sandur_query::Series| labels_text(s.labels.iter().map(|(n, v)| (&**n, &**v)));
+            series.sort_by_cached_key(pairs);
+        }
         let most = usize::try_from(limits.max_query_series).unwrap_or(usize::MAX);
         if most > 0 && series.len() > most {
             let reached = format!("maximum number of series ({most}) reached for a single query");
@@ -60,6 +66,13 @@ impl Evaluation<'_> {
             series.truncate(most);
         }
         Ok(if steps.instant { QueryResult::Vector(series) } else { QueryResult::Matrix(series) })
+    }
+
+    /// Whether Loki would put the answer together from several intervals, which shows in the order of series.
+    fn spans_intervals(&self, split_ns: i64) -> bool {
+        let Steps { first_ns, last_ns, step_ns, instant } = self.steps;
+        let interval_ns = split_ns.max(step_ns);
+        !instant && split_ns > 0 && first_ns.div_euclid(interval_ns) != last_ns.div_euclid(interval_ns)
     }
 
     /// Every series with a value at one of the steps: sorted by labels, or, of an instant, in the order that
@@ -169,7 +182,9 @@ fn replaced(replace: &LabelReplace, labels: &Labels) -> Labels {
     let Some(captures) = replace.regex.captures(source) else { return labels.clone() };
     let mut value = String::new();
     captures.expand(&replace.replacement, &mut value);
-    let mut pairs: Vec<_> = labels.iter().filter(|(n, _)| **n != *replace.destination).cloned().collect();
+    // As in Prometheus, what is built anew has no empty labels.
+    let stays = |(name, value): &&(Arc<str>, Arc<str>)| **name != *replace.destination && !value.is_empty();
+    let mut pairs: Vec<_> = labels.iter().filter(stays).cloned().collect();
     if !value.is_empty() {
         pairs.push((replace.destination.as_str().into(), value.into()));
     }

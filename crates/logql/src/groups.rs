@@ -10,7 +10,20 @@ use sandur_query::Error;
 use crate::matrix::{Labels, sorted_labels};
 use crate::names::NameId;
 use crate::pipeline::Pipeline;
+use crate::range::RangeFunction;
 use crate::row::{ERROR_DETAILS_ID, ERROR_ID, Place, Row, RunLabels};
+
+/// Functions that Loki computes shard by shard.
+const SHARDED: [&str; 8] = [
+    "avg_over_time",
+    "bytes_over_time",
+    "bytes_rate",
+    "count_over_time",
+    "max_over_time",
+    "min_over_time",
+    "rate",
+    "sum_over_time",
+];
 
 /// Which labels tell groups apart.
 pub enum KeepIds {
@@ -31,6 +44,7 @@ pub struct Groups {
     key: Vec<u8>,
     pairs: Vec<(NameId, u32, u32)>,
     text: Vec<u8>,
+    leaves_out_empty: bool,
 }
 
 /// What tells the groups of a run's rows apart.
@@ -67,12 +81,24 @@ impl KeepIds {
 }
 
 impl Groups {
+    /// No group yet. Behind `drop`, `keep` and renaming Loki joins the series of several shards, and joining them loses
+    /// labels without a value; elsewhere, and of functions that it does not shard, they stay.
+    pub fn new(pipeline: &Pipeline, function: &RangeFunction) -> Self {
+        let removes = pipeline.stages.iter().any(|stage| stage.effect().removes_labels);
+        let leaves_out_empty = removes && SHARDED.contains(&function.name);
+        Self { leaves_out_empty, ..Self::default() }
+    }
+
     /// The row's group.
     pub fn find(&mut self, row: &Row<'_>, keep: &KeepIds, memory: &mut Reservation) -> Result<u32, Error> {
         self.pairs.clear();
         self.text.clear();
         let (pairs, text) = (&mut self.pairs, &mut self.text);
+        let leaves_out_empty = self.leaves_out_empty && !matches!(keep, KeepIds::By(_));
         let mut push = |name: NameId, value: &str| {
+            if value.is_empty() && leaves_out_empty {
+                return;
+            }
             pairs.push((name, text.len() as u32, value.len() as u32));
             text.extend_from_slice(value.as_bytes());
         };

@@ -325,7 +325,9 @@ pub fn log_row(row: &Row<'_>, stream: &Arc<Labels>) -> LogRow {
             Origin::Parsed => parsed.push(((&**name).into(), value.into())),
         }
     });
-    if let Some(error) = row.error() {
+    // A line can have a field of this name, which then stands before what a stage says.
+    let has_field = parsed.iter().any(|(name, _)| **name == *ERROR);
+    if let Some(error) = row.error().filter(|_| !has_field) {
         parsed.push((ERROR.into(), error.into()));
     }
     if !row.error_details().is_empty() {

@@ -10,7 +10,7 @@ use sandur_query::{Error, Needles, PageTask};
 
 use crate::ast::LogExpr;
 use crate::line_automaton;
-use crate::names::Names;
+use crate::names::{NameId, Names};
 use crate::needles;
 use crate::page_filter::PageFilter;
 use crate::row::{ERROR, ERROR_DETAILS, Row, Scratch, Wanted, WantedNames, seed_names};
@@ -29,6 +29,8 @@ pub struct Pipeline {
     pub wanted: Option<Vec<String>>,
     /// When the query began, in nanoseconds since the epoch; `None`: templates take each row's own time.
     pub now_ns: Option<i64>,
+    /// Whether filters of labels run as soon as a parser has the label.
+    early_filters: bool,
     /// Automata of the filters, made for the first worker.
     automata: Arc<OnceLock<Vec<Option<LineAutomaton>>>>,
 }
@@ -53,13 +55,40 @@ impl Pipeline {
             }
         }
         let automata = Arc::default();
-        Self { matchers: log.matchers.clone(), filters, stages, wanted, now_ns: None, automata }
+        Self {
+            matchers: log.matchers.clone(),
+            filters,
+            stages,
+            wanted,
+            now_ns: None,
+            early_filters: true,
+            automata,
+        }
     }
 
     /// The same for a query that began at this time.
     pub fn begun_at(mut self, now_ns: i64) -> Self {
         self.now_ns = Some(now_ns);
         self
+    }
+
+    /// The same with all filters of labels in their places.
+    pub fn without_early_filters(mut self) -> Self {
+        self.early_filters = false;
+        self
+    }
+
+    /// The filters of labels that parsers run, the first of each label.
+    fn early_filters(&self, names: &mut Names) -> Vec<(NameId, Box<dyn Stage>)> {
+        let mut early: Vec<(NameId, Box<dyn Stage>)> = Vec::new();
+        for stage in self.stages.iter().filter(|_| self.early_filters) {
+            if let Some(id) = stage.filtered_label().map(|label| names.id(&label))
+                && early.iter().all(|(known, _)| *known != id)
+            {
+                early.push((id, stage.start(names)));
+            }
+        }
+        early
     }
 
     /// Whether lines are needed to tell what passes.
@@ -96,7 +125,9 @@ impl Pipeline {
         };
         let stages = self.stages.iter().map(|stage| stage.start(&mut names)).collect();
         let filter = PageFilter::new(self.filters.iter().cloned());
+        let early = self.early_filters(&mut names);
         let mut scratch = Scratch::new(names);
+        scratch.early = early;
         scratch.now_ns = self.now_ns;
         let automata = Arc::clone(&self.automata);
         automata.get_or_init(|| self.filters.iter().map(line_automaton::of_filter).collect());

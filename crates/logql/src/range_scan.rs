@@ -81,8 +81,11 @@ impl RangeScan {
             }
             Keep::All | Keep::Without(_) => None,
         };
+        let pipeline = Pipeline::new(&aggregation.log, wanted);
+        // As in Loki: where a few labels are all that is wanted, a parser stops when it has them.
+        let grouped = matches!(&keep, Keep::By(names) if !names.is_empty());
         Self {
-            pipeline: Pipeline::new(&aggregation.log, wanted),
+            pipeline: if grouped { pipeline.without_early_filters() } else { pipeline },
             keep,
             function,
             parameter: aggregation.parameter.unwrap_or(0.0),
@@ -237,7 +240,7 @@ impl RangeWork {
             pipeline,
             unwrap,
             keep,
-            groups: Groups::default(),
+            groups: Groups::new(&scan.pipeline, scan.function),
             values: (scan.function.start)(setup),
             memory: self.context.budget().reserve(0)?,
         })
@@ -321,7 +324,7 @@ impl RangeWork {
                     continue;
                 }
             }
-            if row.error().is_some() && !self.scan.keeps_errors {
+            if row.error_or_label().is_some() && !self.scan.keeps_errors {
                 return Err(pipeline_error(&row));
             }
             let place = match told_by {
@@ -424,7 +427,7 @@ impl RangeWork {
         if !passes(stages, &mut row) {
             return Ok(None);
         }
-        if row.error().is_some() && !self.scan.keeps_errors {
+        if row.error_or_label().is_some() && !self.scan.keeps_errors {
             return Err(pipeline_error(&row));
         }
         worker.groups.find(&row, &worker.keep, &mut worker.memory).map(Some)
@@ -504,7 +507,8 @@ fn pipeline_error(row: &Row<'_>) -> Error {
     row.for_each_label(|_, name, value| {
         pairs.push((row.scratch.names.name(name).to_string(), value.to_owned()))
     });
-    let error = row.error().unwrap_or_default();
+    let error = row.error_or_label().unwrap_or_default();
+    pairs.retain(|(name, _)| name != ERROR);
     pairs.push((ERROR.to_owned(), error.to_owned()));
     if !row.error_details().is_empty() {
         pairs.push((ERROR_DETAILS.to_owned(), row.error_details().to_owned()));

@@ -7,6 +7,7 @@
 use sandur_model::{Labels, Level, LogPage};
 
 use crate::names::{NameId, Names};
+use crate::stage::Stage;
 
 /// Name of the label that says which stage failed on the row.
 pub const ERROR: &str = "__error__";
@@ -96,7 +97,10 @@ pub struct Scratch {
     text: Vec<u8>,
     line: Vec<u8>,
     hidden: Vec<NameId>,
+    removed: Vec<NameId>,
     details: String,
+    /// Filters that run as soon as a parser has their label, the first of each label.
+    pub early: Vec<(NameId, Box<dyn Stage>)>,
     /// When the query began, in nanoseconds since the epoch; `None`: each row's own time.
     pub now_ns: Option<i64>,
     /// Free for stages to use between rows; empty or garbage at the start of each use.
@@ -114,7 +118,9 @@ impl Scratch {
             text: Vec::new(),
             line: Vec::new(),
             hidden: Vec::new(),
+            removed: Vec::new(),
             details: String::new(),
+            early: Vec::new(),
             now_ns: None,
             spare: Vec::new(),
             path: Vec::new(),
@@ -202,6 +208,7 @@ pub struct Row<'p> {
     lines_replaced: u32,
     base: &'p RunLabels<'p>,
     error: Option<&'static str>,
+    rejected: bool,
     wanted: &'p Wanted,
 }
 
@@ -222,6 +229,7 @@ impl<'p> Row<'p> {
             lines_replaced: 0,
             base,
             error: None,
+            rejected: false,
             wanted,
         }
     }
@@ -237,10 +245,12 @@ impl<'p> Row<'p> {
         self.index = index;
         self.line = Line::Page(line);
         self.error = None;
+        self.rejected = false;
         let scratch = &mut *self.scratch;
         scratch.parsed.clear();
         scratch.text.clear();
         scratch.hidden.clear();
+        scratch.removed.clear();
         scratch.details.clear();
     }
 
@@ -292,13 +302,14 @@ impl<'p> Row<'p> {
         if self.base_has(name) { self.scratch.names.extracted(name) } else { name }
     }
 
-    /// Whether a parser should extract a label: the query can use it and no stage made it before.
+    /// Whether a parser should extract a label: the query can use it and no stage made it before, not even
+    /// one that a later stage removed.
     pub fn wants(&self, name: NameId) -> bool {
         let wanted = match self.wanted {
             Wanted::All => true,
             Wanted::Only(names) => names.ids.contains(&name),
         };
-        wanted && !self.is_parsed(name)
+        wanted && !self.is_parsed(name) && !self.scratch.removed.contains(&name)
     }
 
     /// Which labels the rest of the query can use.
@@ -388,9 +399,37 @@ impl<'p> Row<'p> {
         }
     }
 
+    /// Whether the row still passes now that a parser set this label; if not, it is to read no further and
+    /// drop the row.
+    pub fn passes_early(&mut self, name: NameId) -> bool {
+        if self.scratch.early.iter().any(|(n, _)| *n == name) {
+            let mut early = std::mem::take(&mut self.scratch.early);
+            if let Some((_, filter)) = early.iter_mut().find(|(n, _)| *n == name) {
+                self.rejected |= !filter.process(self);
+            }
+            self.scratch.early = early;
+        }
+        !self.rejected
+    }
+
+    /// Whether a filter rejected the row while a parser read it.
+    pub fn is_rejected(&self) -> bool {
+        self.rejected
+    }
+
+    /// Whether a stage made a label of this name, be it removed since.
+    pub fn was_extracted(&self, name: &[u8]) -> bool {
+        let scratch = &*self.scratch;
+        let made = scratch.parsed.iter().map(|p| p.name).chain(scratch.removed.iter().copied());
+        made.into_iter().any(|id| scratch.names.name(id).as_bytes() == name)
+    }
+
     /// Removes a label, whatever its origin.
     pub fn delete(&mut self, name: NameId) {
-        self.scratch.parsed.retain(|p| p.name != name);
+        if self.is_parsed(name) {
+            self.scratch.parsed.retain(|p| p.name != name);
+            self.scratch.removed.push(name);
+        }
         if !self.is_hidden(name) {
             self.scratch.hidden.push(name);
         }
@@ -399,6 +438,13 @@ impl<'p> Row<'p> {
     /// Why a stage failed on the row.
     pub fn error(&self) -> Option<&'static str> {
         self.error
+    }
+
+    /// What a metric query takes for the row's error: the reason of a stage, or a label `__error__` that a
+    /// parser found in the line.
+    pub fn error_or_label(&self) -> Option<&str> {
+        let label = || self.scratch.parsed.iter().find(|p| p.name == ERROR_ID).map(|p| self.text_of(*p));
+        self.error.or_else(label).filter(|error| !error.is_empty())
     }
 
     /// How a stage failed on the row.
@@ -412,6 +458,11 @@ impl<'p> Row<'p> {
         self.error = Some(error);
         self.scratch.details.clear();
         let _ = write!(self.scratch.details, "{details}"); // writing to a string cannot fail
+    }
+
+    /// Marks the row as failed; the details of an earlier failure stay.
+    pub fn fail_without_details(&mut self, error: &'static str) {
+        self.error = Some(error);
     }
 
     /// Marks the row as failed unless it failed before.

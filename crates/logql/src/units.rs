@@ -312,11 +312,19 @@ pub fn quote(text: &str) -> String {
             '\u{b}' => out.push_str("\\v"),
             '\u{c}' => out.push_str("\\f"),
             c if (c as u32) < 0x20 || c == '\u{7f}' => _ = write!(out, "\\x{:02x}", c as u32),
-            c => out.push(c),
+            c if is_printable(c) => out.push(c),
+            c if (c as u32) < 0x10000 => _ = write!(out, "\\u{:04x}", c as u32),
+            c => _ = write!(out, "\\U{:08x}", c as u32),
         }
     }
     out.push('"');
     out
+}
+
+/// Whether a character is a letter, mark, number, punctuation or symbol, or the plain space.
+fn is_printable(c: char) -> bool {
+    // Behind another character marks are printed; the rest that is escaped is what Go escapes.
+    c.is_ascii() || !format!("x{c}").escape_debug().any(|escaped| escaped == '\\')
 }
 
 #[cfg(test)]

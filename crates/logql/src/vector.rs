@@ -2,6 +2,7 @@
 //! the parser and the documentation are made from.
 
 use std::collections::HashMap;
+use std::sync::Arc;
 
 use foldhash::fast::FixedState;
 
@@ -171,7 +172,12 @@ impl Fold for Deviation {
 pub fn group_labels(labels: &Labels, grouping: Option<&Grouping>) -> Labels {
     let Some(grouping) = grouping else { return Labels::default() };
     let named = |name: &str| grouping.labels.iter().any(|l| l == name);
-    labels.iter().filter(|(name, _)| named(name) != grouping.without).cloned().collect::<Vec<_>>().into()
+    // What is left by `without` goes through Prometheus' labels, where an empty one is none; `by` keeps it.
+    let kept = |(name, value): &&(Arc<str>, Arc<str>)| match grouping.without {
+        true => !named(name) && !value.is_empty(),
+        false => named(name),
+    };
+    labels.iter().filter(kept).cloned().collect::<Vec<_>>().into()
 }
 
 /// Applies a function to every instant.

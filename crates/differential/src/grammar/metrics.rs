@@ -19,6 +19,14 @@ pub fn metric_query(random: &mut Random, depth: usize) -> Metric {
     }
 }
 
+/// A query for numbers that is no number itself: Loki never answers an aggregation of one.
+fn series_query(random: &mut Random, depth: usize) -> Metric {
+    match metric_query(random, depth) {
+        Metric::Constant(_) => window(random),
+        other => other,
+    }
+}
+
 const CONSTANTS: &[&str] =
     &["1", "0", "-3.5", "1e3", "vector(1)", "vector(0)", "vector(-2.5)", "0x10", "Inf", "NaN"];
 
@@ -110,7 +118,7 @@ fn vector(random: &mut Random, depth: usize) -> Metric {
         "sort",
         "sort_desc",
     ]);
-    let inner = Box::new(metric_query(random, depth - 1));
+    let inner = Box::new(series_query(random, depth - 1));
     let parameter = matches!(function, "topk" | "bottomk" | "approx_topk")
         .then(|| random.pick(&["1", "2", "3", "10", "100"]).to_owned());
     let may_group = !matches!(function, "sort" | "sort_desc" | "approx_topk");
@@ -166,5 +174,5 @@ fn replace(random: &mut Random, depth: usize) -> Metric {
         r#""level", "$1", "app", "(we.)""#,
         r#""new", "${name}", "app", "(?P<name>.+)""#,
     ]);
-    Metric::Replace { inner: Box::new(metric_query(random, depth - 1)), arguments: arguments.to_owned() }
+    Metric::Replace { inner: Box::new(series_query(random, depth - 1)), arguments: arguments.to_owned() }
 }

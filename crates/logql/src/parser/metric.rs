@@ -25,6 +25,10 @@ pub fn validate(expr: &Expr) -> Result<(), ParseError> {
 fn validate_metric(expr: &MetricExpr) -> Result<(), ParseError> {
     match expr {
         MetricExpr::Range(range) => validate_matchers(&range.log.matchers),
+        // Loki refuses to aggregate a number, in these words.
+        MetricExpr::Vector(vector) if matches!(vector.inner, MetricExpr::Literal(_)) => {
+            validate_matchers(&[])
+        }
         MetricExpr::Vector(vector) => validate_metric(&vector.inner),
         MetricExpr::LabelReplace(replace) => validate_metric(&replace.inner),
         MetricExpr::Literal(_) | MetricExpr::VectorOf(_) => Ok(()),
@@ -100,9 +104,8 @@ impl Parser {
         {
             if self.take_word(word) {
                 matching.cardinality = cardinality;
-                // `group_left (` may also begin the right side: only names and `)` make a list.
-                let names = matches!(self.peek_second().kind, Kind::Identifier | Kind::Word(")"));
-                if self.is_word("(") && names {
+                // As in Loki, a parenthesis begins a list even where only an operand could follow.
+                if self.is_word("(") {
                     matching.include = self.label_list()?;
                 }
                 break;

@@ -52,7 +52,7 @@ impl fmt::Display for DropKeep {
 
 impl StageNode for DropKeep {
     fn effect(&self) -> Effect {
-        Effect { changes_labels: true, ..Effect::default() }
+        Effect { changes_labels: true, removes_labels: true, ..Effect::default() }
     }
 
     fn start(&self, names: &mut Names) -> Box<dyn Stage> {
@@ -101,7 +101,8 @@ impl Stage for Keep {
             let kept = |(n, matcher): &(NameId, Option<Matcher>)| {
                 *n == name && matcher.as_ref().is_none_or(|m| m.matches(value))
             };
-            if !self.labels.iter().any(kept) {
+            let is_error = matches!(name, ERROR_ID | ERROR_DETAILS_ID);
+            if !is_error && !self.labels.iter().any(kept) {
                 self.leaving.push(name);
             }
         });

@@ -64,7 +64,7 @@ impl Stage for Json {
                 row.fail(JSON_ERROR, reason);
             }
         });
-        true
+        !row.is_rejected()
     }
 }
 
@@ -128,7 +128,7 @@ fn extract(row: &mut Row<'_>, name: NameId, value: Value<'_>) -> Flow {
         return Flow::Continue;
     }
     set_value(row, name, value);
-    if row.has_all_wanted() { Flow::Stop } else { Flow::Continue }
+    if !row.passes_early(name) || row.has_all_wanted() { Flow::Stop } else { Flow::Continue }
 }
 
 /// Sets a label to the text of a value: strings unescaped, everything else as written.

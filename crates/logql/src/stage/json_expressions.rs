@@ -93,7 +93,7 @@ impl Stage for Running {
         }
         row.with_line(|row, line| {
             if !matches!(line[0], b'"' | b'{' | b'[') {
-                row.fail(JSON_ERROR, "");
+                row.fail_without_details(JSON_ERROR);
                 return;
             }
             for (label, path) in &self.wanted {
@@ -126,6 +126,8 @@ mod tests {
         ] {
             assert_eq!(labels(&format!(r#"{{app="s"}} | {stage}"#), line), expected, "{stage}");
         }
+        let cut = r#"{"a":1,"b":2,"c":{"d":"#;
+        assert_eq!(labels(r#"{app="s"} | json a, z="b", c"#, cut), "a=1 c= z=2");
         assert_eq!(labels(r#"{app="s"} | json a="b""#, "nope"), "__error__=JSONParserErr");
     }
 

@@ -281,7 +281,12 @@ pub enum Step {
 
 /// The value at a path; `None` when there is none.
 pub fn find<'a>(text: &'a [u8], path: &[Step]) -> Result<Option<Value<'a>>, Malformed> {
-    let (mut value, _) = value_at(text, skip_blank(text, 0))?;
+    let start = skip_blank(text, 0);
+    let mut value = match text.get(start) {
+        // Whatever its end: a member may be found before the damage.
+        Some(b'{') if !path.is_empty() => Value::Object(&text[start..]),
+        _ => value_at(text, start)?.0,
+    };
     for step in path {
         let next = match (step, value) {
             (Step::Key(key), Value::Object(object)) => member(object, key)?,

@@ -236,6 +236,13 @@ impl StageNode for LabelFilter {
         names
     }
 
+    fn filtered_label(&self) -> Option<String> {
+        match self.condition {
+            Condition::And(..) | Condition::Or(..) => None,
+            _ => self.reads().pop(),
+        }
+    }
+
     fn start(&self, names: &mut Names) -> Box<dyn Stage> {
         Box::new(self.condition.compile(names))
     }

@@ -20,10 +20,17 @@ pub const SPEC: StageSpec = StageSpec {
     parse,
 };
 
+/// What a label is set from, as written.
+#[derive(Clone, Debug)]
+enum Source {
+    Label(String),
+    Template(String),
+}
+
 #[derive(Debug)]
 enum Format {
     Rename { to: String, from: String },
-    Set { label: String, text: String, template: Template },
+    Set { label: String, template: Template },
 }
 
 impl Format {
@@ -38,29 +45,39 @@ impl Format {
 #[derive(Debug)]
 struct LabelFormat {
     formats: Vec<Format>,
+    sources: Vec<(String, Source)>,
 }
 
+/// The stage as text.
+struct Written<'a>(&'a [(String, Source)]);
+
 fn parse(parser: &mut Parser) -> Result<Arc<dyn StageNode>, ParseError> {
-    let mut formats = Vec::new();
+    let mut sources = Vec::new();
     loop {
         let label = parser.expect(Kind::Identifier, &["IDENTIFIER"])?.text;
         parser.expect_word("=")?;
-        formats.push(match parser.kind() {
-            Kind::Identifier => Format::Rename { to: label, from: parser.take().text },
-            Kind::String => {
-                let text = parser.take().text;
-                let template = Template::parse(&text, "label").map_err(|reason| {
-                    ParseError::whole(format!("invalid template for label '{label}': {reason}"))
-                })?;
-                Format::Set { label, text, template }
-            }
+        let source = match parser.kind() {
+            Kind::Identifier => Source::Label(parser.take().text),
+            Kind::String => Source::Template(parser.take().text),
             _ => return Err(parser.unexpected(&["IDENTIFIER", "STRING"])),
-        });
+        };
+        sources.push((label, source));
         if !parser.take_word(",") {
             break;
         }
     }
-    let node = LabelFormat { formats };
+    let written = Written(&sources).to_string();
+    let compile = |(label, source)| match source {
+        Source::Label(from) => Ok(Format::Rename { to: label, from }),
+        Source::Template(text) => match Template::parse(&text, "label") {
+            Ok(template) => Ok(Format::Set { label, template }),
+            Err(reason) => {
+                Err(stage_error(&written, format!("invalid template for label '{label}': {reason}")))
+            }
+        },
+    };
+    let formats = sources.clone().into_iter().map(compile).collect::<Result<_, _>>()?;
+    let node = LabelFormat { formats, sources };
     let mut seen: Vec<&str> = Vec::new();
     for label in node.formats.iter().map(Format::label) {
         if label == ERROR {
@@ -75,24 +92,31 @@ fn parse(parser: &mut Parser) -> Result<Arc<dyn StageNode>, ParseError> {
     Ok(Arc::new(node))
 }
 
-impl fmt::Display for LabelFormat {
+impl fmt::Display for Written<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("| label_format ")?;
-        for (n, format) in self.formats.iter().enumerate() {
+        for (n, (label, source)) in self.0.iter().enumerate() {
             f.write_str(if n == 0 { "" } else { "," })?;
-            match format {
-                Format::Rename { to, from } => write!(f, "{to}={from}")?,
-                Format::Set { label, text, .. } => write!(f, "{label}={}", quote(text))?,
+            match source {
+                Source::Label(from) => write!(f, "{label}={from}")?,
+                Source::Template(text) => write!(f, "{label}={}", quote(text))?,
             }
         }
         Ok(())
     }
 }
 
+impl fmt::Display for LabelFormat {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        Written(&self.sources).fmt(f)
+    }
+}
+
 impl StageNode for LabelFormat {
     fn effect(&self) -> Effect {
         // A template may write the line.
-        Effect { reads_line: true, changes_labels: true, ..Effect::default() }
+        let removes_labels = self.formats.iter().any(|format| matches!(format, Format::Rename { .. }));
+        Effect { reads_line: true, changes_labels: true, removes_labels, ..Effect::default() }
     }
 
     fn reads(&self) -> Vec<String> {
@@ -109,7 +133,7 @@ impl StageNode for LabelFormat {
     fn start(&self, names: &mut Names) -> Box<dyn Stage> {
         let formats = self.formats.iter().map(|format| match format {
             Format::Rename { to, from } => RunningFormat::Rename { to: names.id(to), from: names.id(from) },
-            Format::Set { label, template, .. } => {
+            Format::Set { label, template } => {
                 RunningFormat::Set { label: names.id(label), runner: Runner::new(template, names) }
             }
         });

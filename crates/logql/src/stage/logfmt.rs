@@ -99,7 +99,7 @@ impl Stage for All {
                 match pair {
                     Ok(pair) => {
                         self.extract(row, &pair);
-                        if row.has_all_wanted() {
+                        if row.is_rejected() || row.has_all_wanted() {
                             return;
                         }
                     }
@@ -111,7 +111,7 @@ impl Stage for All {
                 }
             }
         });
-        true
+        !row.is_rejected()
     }
 }
 
@@ -124,6 +124,7 @@ impl All {
         let name = row.free_name(name);
         if row.wants(name) {
             row.set_with(name, |text| pair.append_value(text));
+            row.passes_early(name);
         }
     }
 }
@@ -154,7 +155,11 @@ impl Stage for Named {
         row.with_line(|row, line| {
             for pair in Pairs::new(line) {
                 match pair {
-                    Ok(pair) => self.extract(row, &pair),
+                    Ok(pair) => {
+                        if !self.extract(row, &pair) {
+                            return;
+                        }
+                    }
                     Err(broken) if self.strict => {
                         row.fail(LOGFMT_ERROR, broken);
                         return;
@@ -168,13 +173,22 @@ impl Stage for Named {
 }
 
 impl Named {
-    fn extract(&mut self, row: &mut Row<'_>, pair: &Pair<'_>) {
+    /// Sets the label of a pair; false when the rest of the line does not matter, as Loki has it: every label
+    /// that the query can use was made, or one that already got its name with `_extracted` comes again.
+    fn extract(&mut self, row: &mut Row<'_>, pair: &Pair<'_>) -> bool {
         self.key.clear();
         append_sanitized(&mut self.key, pair.key);
         // As in Loki, a key that is the label's own name sets it, too.
         let by_key = self.labels.iter().find(|label| label.key == self.key);
         if let Some(label) = by_key.or_else(|| self.labels.iter().find(|label| label.name == self.key)) {
+            // A key that another stage made a label of is not read again, as Loki has it.
+            if label.name != self.key && row.was_extracted(&self.key) {
+                return true;
+            }
             let name = row.free_name(label.id);
+            if name != label.id && !row.wants(name) {
+                return false;
+            }
             row.set_with(name, |text| {
                 let start = text.len();
                 pair.append_value(text);
@@ -184,6 +198,7 @@ impl Named {
                 }
             });
         }
+        !row.has_all_wanted()
     }
 }
 
@@ -199,6 +214,8 @@ mod tests {
             ("logfmt --keep-empty", r#"_9x=2 a_b=1 app_extracted=p dup=1 empty= level=info msg=hi "there""#),
             (r#"logfmt level, code="a-b", none"#, "code=1 level=info none="),
             ("logfmt app", "app_extracted=p"),
+            // Of a repeated key the last value counts, unless the name is taken.
+            ("logfmt dup", "dup=2"),
             (r#"logfmt level="nothing""#, "level=info"),
         ] {
             assert_eq!(labels(&format!(r#"{{app="s"}} | {stage}"#), line), expected, "{stage}");

@@ -45,6 +45,8 @@ pub struct Effect {
     pub only_extracts: bool,
     /// Makes, changes or removes labels.
     pub changes_labels: bool,
+    /// Removes labels by their names, so that what told series apart may be gone.
+    pub removes_labels: bool,
 }
 
 /// A stage in the syntax tree.
@@ -54,6 +56,11 @@ pub trait StageNode: fmt::Debug + fmt::Display + Send + Sync {
     /// Names of the labels that the stage looks at.
     fn reads(&self) -> Vec<String> {
         Vec::new()
+    }
+    /// The one label that the stage reads, when it is a filter of labels without `and` and `or`. Parsers run
+    /// such filters as soon as they have the label, so that the rest of a line need not be read.
+    fn filtered_label(&self) -> Option<String> {
+        None
     }
     /// The running stage of one worker.
     fn start(&self, names: &mut Names) -> Box<dyn Stage>;

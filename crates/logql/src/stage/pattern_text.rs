@@ -63,7 +63,8 @@ impl Pattern {
         })
     }
 
-    /// Whether the whole line has the pattern's form; captures are never empty.
+    /// Whether the line has the pattern's form, up to its end; captures are never empty. As in Loki, a literal
+    /// at the beginning may be anywhere.
     pub fn matches(&self, line: &[u8]) -> bool {
         if line.is_empty() || self.pieces.is_empty() {
             return line.is_empty() && self.pieces.is_empty();
@@ -73,7 +74,7 @@ impl Pattern {
             let Piece::Literal(finder) = piece else { continue };
             let Some(found) = finder.find(&line[at..]) else { return false };
             // In front of every literal but the first there is a capture, which takes something.
-            if (n == 0) != (found == 0) {
+            if n != 0 && found == 0 {
                 return false;
             }
             at += found + finder.needle().len();
@@ -138,7 +139,8 @@ mod tests {
             ("<_>bar<_>", " bar ", true),
             ("foo", "foo", true),
             ("foo", "foo bar", false),
-            ("foo", "a foo", false),
+            ("foo", "a foo", true),
+            ("foo <_>", "a foo bar", true),
             ("", "", true),
             ("", "x", false),
             ("x", "", false),

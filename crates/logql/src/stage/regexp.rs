@@ -92,10 +92,13 @@ impl Stage for Running {
                 if row.wants(name) {
                     let span = self.locations.get(*group).unwrap_or((0, 0));
                     row.set_with(name, |text| text.extend_from_slice(&line[span.0..span.1]));
+                    if !row.passes_early(name) {
+                        return;
+                    }
                 }
             }
         });
-        true
+        !row.is_rejected()
     }
 }
 

@@ -221,8 +221,12 @@ impl<'a> Parser<'a> {
     }
 
     fn comment(&mut self) -> Result<bool, Failure> {
-        let inside = self.rest().trim_start();
-        if !inside.starts_with("/*") {
+        // As in Go, right behind the braces, or behind the blank that a trim marker needs.
+        let trims = self.text[..self.at].trim_end().ends_with('-');
+        let inside = self.rest();
+        let begins = inside.starts_with("/*");
+        if !begins && !(trims && inside.starts_with([' ', '\t', '\n', '\r']) && inside[1..].starts_with("/*"))
+        {
             return Ok(false);
         }
         let Some(end) = self.rest().find("*/") else { return Err(self.fail("unclosed comment")) };

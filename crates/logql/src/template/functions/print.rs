@@ -75,12 +75,12 @@ fn index(arguments: Vec<Value>) -> Result<Value, String> {
         value = match value {
             Value::Map(mut map) => map.remove(text_argument(&key)?).unwrap_or(Value::Nil),
             Value::List(list) => {
-                let at = int_argument(&key)?;
+                let at = position(&key)?;
                 let item = usize::try_from(at).ok().and_then(|at| list.get(at).cloned());
                 item.ok_or_else(|| format!("index out of range: {at}"))?
             }
             Value::Text(text) => {
-                let at = int_argument(&key)?;
+                let at = position(&key)?;
                 let byte = usize::try_from(at).ok().and_then(|at| text.as_bytes().get(at).copied());
                 Value::Int(i64::from(byte.ok_or_else(|| format!("index out of range: {at}"))?))
             }
@@ -88,6 +88,11 @@ fn index(arguments: Vec<Value>) -> Result<Value, String> {
         };
     }
     Ok(value)
+}
+
+/// A place in a list or text, as `index` and `slice` take it.
+fn position(value: &Value) -> Result<i64, String> {
+    int_argument(value).map_err(|_| format!("cannot index slice/array with type {}", value.type_name()))
 }
 
 fn slice(arguments: &[Value]) -> Result<Value, String> {
@@ -99,7 +104,7 @@ fn slice(arguments: &[Value]) -> Result<Value, String> {
     let bound = |n: usize, default: usize| match arguments.get(n) {
         None => Ok(default),
         Some(value) => {
-            let at = int_argument(value)?;
+            let at = position(value)?;
             let inside = usize::try_from(at).ok().filter(|&at| at <= length);
             inside.ok_or_else(|| format!("index out of range: {at}"))
         }

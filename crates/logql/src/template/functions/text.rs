@@ -242,15 +242,21 @@ fn trunc(arguments: &[Value]) -> Result<Value, String> {
 fn substr(arguments: &[Value]) -> Result<Value, String> {
     let (start, end) = (int_argument(&arguments[0])?, int_argument(&arguments[1])?);
     let text = text_argument(&arguments[2])?.as_bytes();
-    let outside = || "runtime error: slice bounds out of range".to_owned();
-    let start_at = usize::try_from(start.max(0)).map_err(|_| outside())?;
-    let end_at = match usize::try_from(end) {
-        Ok(end) if end <= text.len() => end,
-        // Only behind a start that is none must the end be inside.
-        _ if start < 0 => return Err(outside()),
-        _ => text.len(),
-    };
-    text.get(start_at..end_at).map(cut).ok_or_else(outside)
+    // A slice that Go panics at, in the words of its runtime.
+    let outside = |why: String| Err(format!("runtime error: slice bounds out of range [{why}"));
+    let size = text.len() as i64;
+    if start < 0 {
+        return match end {
+            ..0 => outside(format!(":{end}]")),
+            end if end > size => outside(format!(":{end}] with length {size}")),
+            end => Ok(cut(&text[..end as usize])),
+        };
+    }
+    let end = if end < 0 || end > size { size } else { end };
+    if start > end {
+        return outside(format!("{start}:{end}]"));
+    }
+    Ok(cut(&text[start as usize..end as usize]))
 }
 
 fn indent(arguments: &[Value], before: &str) -> Result<Value, String> {

@@ -12,6 +12,7 @@ use sandur_query::{LogRow, QueryResult, Sample, Series};
 
 use super::json;
 use super::stats::{Cost, write_stats};
+use crate::wiring::quote;
 
 /// How labels of rows are written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -189,7 +190,7 @@ fn label_text(pairs: &Pairs) -> String {
     let mut text = String::from("{");
     for (n, (name, value)) in pairs.iter().enumerate() {
         let comma = if n == 0 { "" } else { ", " };
-        text.push_str(&format!("{comma}{name}={value:?}"));
+        text.push_str(&format!("{comma}{name}={}", quote(value)));
     }
     text.push('}');
     text
