@@ -185,6 +185,31 @@ pub const RULES: &[Rule] = &[
         },
     ),
     rule(
+        "equal-ranks",
+        "`topk` and `bottomk` keep another of several series with the same value.",
+        "Loki keeps the one that it met first, in the order of a hash map; we the first by labels.",
+        |case| {
+            let query = case.ask.query_text();
+            let ranks =
+                query.contains("topk(") || query.contains("topk by") || query.contains("topk without");
+            let ranks = ranks || query.contains("bottomk");
+            ranks && case.difference.kind == Kind::Attribution
+        },
+    ),
+    rule(
+        "same-series-twice",
+        "Loki answers with several series that have the same labels; we with one.",
+        "Behind `drop`, `keep` and renaming, labels without a value are lost on the way through Loki's shards, \
+         after its series were told apart by them.",
+        |case| {
+            let Ok(body) = serde_json::from_slice::<Value>(&case.loki.body) else { return false };
+            let series = body["data"]["result"].as_array().into_iter().flatten();
+            let mut labels: Vec<String> = series.map(|series| series["metric"].to_string()).collect();
+            labels.sort();
+            labels.windows(2).any(|pair| pair[0] == pair[1] && pair[0] != "null")
+        },
+    ),
+    rule(
         "or-empty",
         "A line filter with an alternative that every line has (`|= \"a\" or \"\"`) passes every line; in Loki \
          it does not.",
@@ -204,9 +229,13 @@ pub const RULES: &[Rule] = &[
     ),
     rule(
         "approximate",
-        "`approx_topk` keeps another of several series with nearly the same value.",
-        "Loki's is approximate, ours exact.",
-        |case| case.ask.query_text().contains("approx_topk") && case.ours.status == 200,
+        "`approx_topk` keeps another of several series with nearly the same value, or is refused for another \
+         reason.",
+        "Loki's is approximate, ours exact. Loki finds late that it is no query over a range.",
+        |case| {
+            let refused = case.loki.status >= 400 && case.ours.status >= 400;
+            case.ask.query_text().contains("approx_topk") && (case.ours.status == 200 || refused)
+        },
     ),
     rule(
         "error-label-in-line",

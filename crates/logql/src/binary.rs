@@ -201,6 +201,8 @@ fn result_labels(many: &Labels, one: &Labels, matching: &Matching) -> Labels {
         }
         _ => many.to_vec(),
     };
+    // As in Prometheus, what is built anew has no empty labels.
+    pairs.retain(|(_, value)| !value.is_empty());
     for name in &matching.include {
         pairs.retain(|(n, _)| **n != **name);
         if let Some(value) = label(one, name).filter(|v| !v.is_empty()) {

@@ -10,20 +10,7 @@ use sandur_query::Error;
 use crate::matrix::{Labels, sorted_labels};
 use crate::names::NameId;
 use crate::pipeline::Pipeline;
-use crate::range::RangeFunction;
 use crate::row::{ERROR_DETAILS_ID, ERROR_ID, Place, Row, RunLabels};
-
-/// Functions that Loki computes shard by shard.
-const SHARDED: [&str; 8] = [
-    "avg_over_time",
-    "bytes_over_time",
-    "bytes_rate",
-    "count_over_time",
-    "max_over_time",
-    "min_over_time",
-    "rate",
-    "sum_over_time",
-];
 
 /// Which labels tell groups apart.
 pub enum KeepIds {
@@ -81,11 +68,8 @@ impl KeepIds {
 }
 
 impl Groups {
-    /// No group yet. Behind `drop`, `keep` and renaming Loki joins the series of several shards, and joining them loses
-    /// labels without a value; elsewhere, and of functions that it does not shard, they stay.
-    pub fn new(pipeline: &Pipeline, function: &RangeFunction) -> Self {
-        let removes = pipeline.stages.iter().any(|stage| stage.effect().removes_labels);
-        let leaves_out_empty = removes && SHARDED.contains(&function.name);
+    /// No group yet; `leaves_out_empty`: labels without a value do not count.
+    pub fn new(leaves_out_empty: bool) -> Self {
         Self { leaves_out_empty, ..Self::default() }
     }
 

@@ -27,6 +27,18 @@ use crate::row::{ERROR, ERROR_DETAILS, Row, RunLabels};
 use crate::stage::Stage;
 use crate::units::{parse_bytes, parse_float, parse_go_duration};
 
+/// Functions that Loki computes shard by shard.
+const SHARDED: [&str; 8] = [
+    "avg_over_time",
+    "bytes_over_time",
+    "bytes_rate",
+    "count_over_time",
+    "max_over_time",
+    "min_over_time",
+    "rate",
+    "sum_over_time",
+];
+
 /// What `__error__` says of a value that cannot be unwrapped.
 const UNWRAP_ERROR: &str = "SampleExtractionErr";
 
@@ -48,6 +60,7 @@ pub struct RangeScan {
     windows: Windows,
     /// Rows with an error count because the query asks for them.
     keeps_errors: bool,
+    leaves_out_empty: bool,
 }
 
 impl RangeScan {
@@ -84,7 +97,13 @@ impl RangeScan {
         let pipeline = Pipeline::new(&aggregation.log, wanted);
         // As in Loki: where a few labels are all that is wanted, a parser stops when it has them.
         let grouped = matches!(&keep, Keep::By(names) if !names.is_empty());
+        // Where labels were removed Loki joins the series of several shards, and joining them loses labels
+        // without a value; elsewhere, and of functions that it does not shard, they stay.
+        let removes = pipeline.stages.iter().any(|stage| stage.effect().removes_labels);
+        let without = aggregation.grouping.as_ref().is_some_and(|grouping| grouping.without);
+        let leaves_out_empty = (removes || without) && SHARDED.contains(&function.name);
         Self {
+            leaves_out_empty,
             pipeline: if grouped { pipeline.without_early_filters() } else { pipeline },
             keep,
             function,
@@ -240,7 +259,7 @@ impl RangeWork {
             pipeline,
             unwrap,
             keep,
-            groups: Groups::new(&scan.pipeline, scan.function),
+            groups: Groups::new(scan.leaves_out_empty),
             values: (scan.function.start)(setup),
             memory: self.context.budget().reserve(0)?,
         })
