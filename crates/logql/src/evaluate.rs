@@ -6,6 +6,7 @@ use sandur_base::{BoxFuture, Reservation};
 use sandur_model::Limits;
 use sandur_query::{Error, QueryContext, QueryResult, QueryStats, Sample, Source, Windows};
 
+use crate::admission;
 use crate::ast::{Grouping, LabelReplace, MetricExpr, RangeAggregation};
 use crate::binary;
 use crate::kept_results;
@@ -29,6 +30,14 @@ pub struct Evaluation<'a> {
     pub steps: Steps,
 }
 
+/// Series of an answer, and the memory that they are reserved under.
+pub struct HeldSeries {
+    /// The series.
+    pub series: Vec<sandur_query::Series>,
+    /// Their memory.
+    pub memory: Reservation,
+}
+
 /// A matrix and the memory that it is reserved under.
 struct Held {
     matrix: Matrix,
@@ -45,23 +54,15 @@ impl Evaluation<'_> {
         if let (MetricExpr::Literal(value), true) = (expr, steps.instant) {
             return Ok(QueryResult::Scalar(Sample { timestamp_ms: steps.timestamp_ms(0), value: *value }));
         }
-        let mut series = match steps.instant {
-            true => {
-                let _turn = self.context.turn().await?;
-                self.all_series(expr).await?
-            }
+        let HeldSeries { mut series, memory: _memory } = match steps.instant {
+            true => self.piece(expr, limits, (steps.first_ns, steps.last_ns)).await?,
             false => kept_results::range_query(self, expr, limits).await?,
         };
         if self.spans_intervals(limits.split_queries_by_interval) {
             let pairs = |s: &sandur_query::Series| labels_text(s.labels.iter().map(|(n, v)| (&**n, &**v)));
             series.sort_by_cached_key(pairs);
         }
-        let most = usize::try_from(limits.max_query_series).unwrap_or(usize::MAX);
-        if most > 0 && series.len() > most {
-            let reached = format!("maximum number of series ({most}) reached for a single query");
-            if !self.context.allows_partial() {
-                return Err(Error::Limit(format!("{reached}; {NARROW_IT}")));
-            }
+        if let Some((most, reached)) = self.too_many(series.len(), limits)? {
             self.context.warn(format!("{reached}; returning partial results"));
             series.truncate(most);
         }
@@ -75,16 +76,51 @@ impl Evaluation<'_> {
         !instant && split_ns > 0 && first_ns.div_euclid(interval_ns) != last_ns.div_euclid(interval_ns)
     }
 
+    /// Evaluates the steps between two instants, both included, in the tenant's turn.
+    pub async fn piece(
+        &self,
+        expr: &MetricExpr,
+        limits: &Limits,
+        (first_ns, last_ns): (i64, i64),
+    ) -> Result<HeldSeries, Error> {
+        let steps = Steps { first_ns, last_ns, ..self.steps };
+        let _turn = self.context.turn().await?;
+        let reads = admission::reads(expr, &steps);
+        admission::check_piece_size(self.source, self.context, limits, reads).await?;
+        let part = Evaluation { source: self.source, context: self.context, steps };
+        part.all_series(expr, limits).await
+    }
+
     /// Every series with a value at one of the steps: sorted by labels, or, of an instant, in the order that
-    /// the expression asks for.
-    pub async fn all_series(&self, expr: &MetricExpr) -> Result<Vec<sandur_query::Series>, Error> {
+    /// the expression asks for. Too many of them are refused before they are put together.
+    async fn all_series(&self, expr: &MetricExpr, limits: &Limits) -> Result<HeldSeries, Error> {
         QueryStats::add(&self.context.stats().splits, 1);
-        let held = self.matrix(expr).await?;
-        let mut matrix = held.matrix.without_empty();
+        let Held { matrix, mut memory } = self.matrix(expr).await?;
+        let mut matrix = matrix.without_empty();
+        self.too_many(matrix.series.len(), limits)?;
         if !(self.steps.instant && matrix.ordered) {
             matrix.series.sort_by(|a, b| a.labels.cmp(&b.labels));
         }
-        Ok(matrix.series.iter().map(|series| self.series(series)).collect())
+        let bytes: u64 = matrix.series.iter().map(answered_bytes).sum();
+        memory.grow(bytes)?;
+        let series = matrix.series.iter().map(|series| self.series(series)).collect();
+        drop(matrix);
+        memory.resize(bytes)?;
+        Ok(HeldSeries { series, memory })
+    }
+
+    /// Refuses more series than a query may answer. A client that takes a part of them is told, besides, how
+    /// many it may have and why.
+    fn too_many(&self, series: usize, limits: &Limits) -> Result<Option<(usize, String)>, Error> {
+        let most = usize::try_from(limits.max_query_series).unwrap_or(usize::MAX);
+        if most == 0 || series <= most {
+            return Ok(None);
+        }
+        let reached = format!("maximum number of series ({most}) reached for a single query");
+        match self.context.allows_partial() {
+            true => Ok(Some((most, reached))),
+            false => Err(Error::Limit(format!("{reached}; {NARROW_IT}"))),
+        }
     }
 
     fn series(&self, series: &Series) -> sandur_query::Series {
@@ -164,6 +200,13 @@ impl Evaluation<'_> {
         let scan = RangeScan::new(range, outer, windows);
         self.hold(range_scan::run(self.source, self.context, scan).await?)
     }
+}
+
+/// Bytes that a series takes in an answer.
+fn answered_bytes(series: &Series) -> u64 {
+    let present = series.values.iter().filter(|value| !is_absent(**value)).count();
+    let labels: usize = series.labels.iter().map(|(n, v)| n.len() + v.len() + 64).sum();
+    (present * size_of::<Sample>() + labels + size_of::<sandur_query::Series>() + 32) as u64
 }
 
 /// Whether a vector function of this name is used.

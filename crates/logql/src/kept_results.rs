@@ -14,17 +14,16 @@ use std::collections::hash_map::{Entry, HashMap};
 use std::sync::Arc;
 
 use foldhash::fast::FixedState;
-use sandur_base::BoxFuture;
 use sandur_base::units::MIB;
+use sandur_base::{BoxFuture, Reservation};
 use sandur_model::{Limits, TimeRange};
 use sandur_query::{
     CachedUnit, Error, Holding, QueryStats, ResultsCache, Sample, Series, Unit, UnitKey, add_versions, cuts,
     in_order,
 };
 
-use crate::admission;
 use crate::ast::MetricExpr;
-use crate::evaluate::Evaluation;
+use crate::evaluate::{Evaluation, HeldSeries};
 use crate::request::Steps;
 
 /// Steps of a unit at least, and the time that it spans at least: small enough that rows which come all the
@@ -36,6 +35,8 @@ const PIECE_BYTES: u64 = 256 * MIB;
 /// A piece is this many times as long as the longest window at least, since it reads a window more than its
 /// own steps.
 const WINDOWS_PER_PIECE: i64 = 4;
+/// Bytes that a joined series takes beside samples and labels.
+const JOINED_BYTES: usize = 128;
 /// Pieces that run at the same time: while one ends, the next has begun.
 const PIECES_AT_ONCE: usize = 2;
 
@@ -44,14 +45,14 @@ pub async fn range_query(
     evaluation: &Evaluation<'_>,
     expr: &MetricExpr,
     limits: &Limits,
-) -> Result<Vec<Series>, Error> {
+) -> Result<HeldSeries, Error> {
     let query =
         RangeQuery { evaluation, expr, limits, grid: Grid::of(&evaluation.steps), looks: looks(expr) };
     let asked = query.grid.asked(&evaluation.steps);
     let holdings = if query.looks.is_empty() { None } else { query.holdings(&asked) };
     match holdings {
         Some(holdings) if !asked.is_empty() => query.run(&holdings, &asked).await,
-        _ => query.piece(evaluation.steps.first_ns, evaluation.steps.last_ns).await,
+        _ => evaluation.piece(expr, limits, (evaluation.steps.first_ns, evaluation.steps.last_ns)).await,
     }
 }
 
@@ -131,7 +132,7 @@ struct RangeQuery<'a> {
 /// Consecutive steps of the answer.
 enum Part {
     Kept(CachedUnit, Asked),
-    Fresh(Vec<Series>),
+    Fresh(HeldSeries),
 }
 
 impl RangeQuery<'_> {
@@ -163,14 +164,12 @@ impl RangeQuery<'_> {
         sums
     }
 
-    async fn run(&self, holdings: &[Holding], asked: &[Asked]) -> Result<Vec<Series>, Error> {
+    async fn run(&self, holdings: &[Holding], asked: &[Asked]) -> Result<HeldSeries, Error> {
         let text = self.expr.to_string();
         let results = self.results(&text);
         let versions = self.versions(holdings, asked);
         let grid = self.grid;
-        let numbers = [grid.step_ns, grid.phase_ns];
-        let tenant = self.evaluation.context.tenant();
-        let identity = ResultsCache::identity(&[tenant.as_str(), &text], &numbers);
+        let identity = self.identity(&text);
         let key = |unit| UnitKey { query: identity, number: unit };
         let kept: Vec<Option<CachedUnit>> = match results {
             None => vec![None; asked.len()],
@@ -179,9 +178,10 @@ impl RangeQuery<'_> {
         let runs = self.missing_runs(asked, &kept);
         let pieces = runs.iter().flat_map(|run| self.pieces(holdings, *run));
         let pieces: Vec<(i64, i64)> = pieces.collect();
-        let mut futures: Vec<BoxFuture<'_, Result<Vec<Series>, Error>>> = Vec::with_capacity(pieces.len());
+        let mut futures: Vec<BoxFuture<'_, Result<HeldSeries, Error>>> = Vec::with_capacity(pieces.len());
         for (first, last) in &pieces {
-            futures.push(Box::pin(self.piece(grid.instant(*first), grid.instant(*last))));
+            let instants = (grid.instant(*first), grid.instant(*last));
+            futures.push(Box::pin(self.evaluation.piece(self.expr, self.limits, instants)));
         }
         let fresh = in_order(PIECES_AT_ONCE, futures).await?;
         if let Some(results) = results
@@ -190,11 +190,19 @@ impl RangeQuery<'_> {
             self.keep(results, (asked, &versions), (&pieces, &fresh), key);
         }
         let mut parts = parts(asked, kept, &pieces, fresh);
-        match parts.as_mut_slice() {
+        match (parts.pop(), parts.is_empty()) {
             // Nothing was known and nothing was cut: the series are sorted already.
-            [Part::Fresh(series)] => Ok(std::mem::take(series)),
-            _ => self.assemble(parts),
+            (Some(Part::Fresh(series)), true) => Ok(series),
+            (last, _) => self.assemble(parts.into_iter().chain(last).collect()),
         }
+    }
+
+    /// What decides about the answer beside the rows. The text may show times less exactly than they are.
+    fn identity(&self, text: &str) -> u128 {
+        let tenant = self.evaluation.context.tenant();
+        let windows = self.expr.range_aggregations().into_iter().flat_map(|r| [r.range_ns, r.offset_ns]);
+        let numbers: Vec<i64> = [self.grid.step_ns, self.grid.phase_ns].into_iter().chain(windows).collect();
+        ResultsCache::identity(&[tenant.as_str(), text], &numbers)
     }
 
     /// The cache, when the answer depends on nothing but the query and the rows.
@@ -273,23 +281,12 @@ impl RangeQuery<'_> {
         pieces
     }
 
-    /// Evaluates steps in the tenant's turn.
-    async fn piece(&self, first_ns: i64, last_ns: i64) -> Result<Vec<Series>, Error> {
-        let whole = self.evaluation;
-        let steps = Steps { first_ns, last_ns, ..whole.steps };
-        let _turn = whole.context.turn().await?;
-        let reads = admission::reads(self.expr, &steps);
-        admission::check_piece_size(whole.source, whole.context, self.limits, reads).await?;
-        let part = Evaluation { source: whole.source, context: whole.context, steps };
-        part.all_series(self.expr).await
-    }
-
     /// Keeps what was evaluated, unit by unit, if the rows are still those that it was evaluated from.
     fn keep(
         &self,
         results: &ResultsCache,
         (asked, versions): (&[Asked], &[u128]),
-        (pieces, fresh): (&[(i64, i64)], &[Vec<Series>]),
+        (pieces, fresh): (&[(i64, i64)], &[HeldSeries]),
         key: impl Fn(i64) -> UnitKey,
     ) {
         let context = self.evaluation.context;
@@ -297,8 +294,11 @@ impl RangeQuery<'_> {
         // What is incomplete now may be whole the next time.
         let Some(holdings) = self.holdings(asked).filter(|_| context.warnings().is_empty()) else { return };
         let after = self.versions(&holdings, asked);
+        // The samples are copied on their way; a query that has no memory for that is not to fail for it.
+        let bytes = fresh.iter().map(|held| held.memory.bytes()).sum();
+        let Ok(_copies) = context.budget().reserve(bytes) else { return };
         let mut by_unit: BTreeMap<i64, Vec<Series>> = BTreeMap::new();
-        for series in fresh.iter().flatten() {
+        for series in fresh.iter().flat_map(|held| &held.series) {
             self.part_by_unit(series, &mut by_unit);
         }
         let is_fresh = |a: &Asked| {
@@ -337,21 +337,14 @@ impl RangeQuery<'_> {
     }
 
     /// Joins the parts, which come in the order of time; sorted by labels.
-    fn assemble(&self, parts: Vec<Part>) -> Result<Vec<Series>, Error> {
-        let samples = |part: &Part| match part {
-            Part::Kept(unit, _) => unit.series.iter().map(|s| s.samples.len()).sum::<usize>(),
-            Part::Fresh(series) => series.iter().map(|s| s.samples.len()).sum(),
-        };
-        let bytes = parts.iter().map(samples).sum::<usize>() * size_of::<Sample>();
-        let _memory = self.evaluation.context.budget().reserve(bytes as u64)?;
-        let mut joined: HashMap<SeriesLabels, Vec<Sample>, FixedState> = HashMap::default();
-        let mut add = |labels: &SeriesLabels, samples: &[Sample]| match joined.entry(Arc::clone(labels)) {
-            Entry::Occupied(mut known) => known.get_mut().extend_from_slice(samples),
-            Entry::Vacant(new) => drop(new.insert(samples.to_vec())),
-        };
+    fn assemble(&self, parts: Vec<Part>) -> Result<HeldSeries, Error> {
+        let mut joined =
+            Joined { all: HashMap::default(), memory: self.evaluation.context.budget().reserve(0)? };
         for part in &parts {
             match part {
-                Part::Fresh(series) => series.iter().for_each(|s| add(&s.labels, &s.samples)),
+                Part::Fresh(held) => {
+                    held.series.iter().try_for_each(|s| joined.add(&s.labels, &s.samples))?;
+                }
                 Part::Kept(unit, asked) => {
                     let ms = |number| self.grid.instant(number).div_euclid(1_000_000);
                     let (first, last) = (ms(asked.first), ms(asked.last));
@@ -359,27 +352,50 @@ impl RangeQuery<'_> {
                         let from = series.samples.partition_point(|s| s.timestamp_ms < first);
                         let to = series.samples.partition_point(|s| s.timestamp_ms <= last);
                         if from < to {
-                            add(&series.labels, &series.samples[from..to]);
+                            joined.add(&series.labels, &series.samples[from..to])?;
                         }
                     }
                 }
             }
         }
-        let mut all: Vec<Series> =
-            joined.into_iter().map(|(labels, samples)| Series { labels, samples }).collect();
-        all.sort_by(|a, b| a.labels.cmp(&b.labels));
-        Ok(all)
+        let Joined { all, memory } = joined;
+        let mut series: Vec<Series> =
+            all.into_iter().map(|(labels, samples)| Series { labels, samples }).collect();
+        series.sort_by(|a, b| a.labels.cmp(&b.labels));
+        Ok(HeldSeries { series, memory })
     }
 }
 
 type SeriesLabels = Arc<Vec<(Box<str>, Box<str>)>>;
+
+/// Series that are put together from parts, in reserved memory.
+struct Joined {
+    all: HashMap<SeriesLabels, Vec<Sample>, FixedState>,
+    memory: Reservation,
+}
+
+impl Joined {
+    fn add(&mut self, labels: &SeriesLabels, samples: &[Sample]) -> Result<(), Error> {
+        // Vectors grow by doubling.
+        self.memory.grow((2 * size_of_val(samples)) as u64)?;
+        match self.all.entry(Arc::clone(labels)) {
+            Entry::Occupied(mut known) => known.get_mut().extend_from_slice(samples),
+            Entry::Vacant(new) => {
+                let text: usize = labels.iter().map(|(n, v)| n.len() + v.len() + 64).sum();
+                self.memory.grow((text + JOINED_BYTES) as u64)?;
+                new.insert(samples.to_vec());
+            }
+        }
+        Ok(())
+    }
+}
 
 /// What was evaluated and what was known besides, in the order of time.
 fn parts(
     asked: &[Asked],
     kept: Vec<Option<CachedUnit>>,
     pieces: &[(i64, i64)],
-    fresh: Vec<Vec<Series>>,
+    fresh: Vec<HeldSeries>,
 ) -> Vec<Part> {
     let evaluated = |a: &Asked| pieces.iter().any(|(first, last)| *first <= a.last && a.first <= *last);
     let known = asked.iter().zip(kept).filter(|(a, _)| !evaluated(a));

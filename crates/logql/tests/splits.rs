@@ -223,6 +223,26 @@ fn nothing_is_kept_of_rows_that_change_meanwhile_or_depend_on_the_clock() {
     });
 }
 
+/// Times that look the same in the text are not taken for each other.
+#[test]
+fn windows_that_differ_by_less_than_a_millisecond_are_kept_apart() {
+    paused(async {
+        let source = Hours::new();
+        let results = ResultsCache::new(MemoryBudget::root("results", 8 << 20));
+        // Rows come 7 ns after each minute, steps 2 ms after.
+        for offset in ["1ms", "1999999ns"] {
+            let query = format!(r#"sum(count_over_time({{app=~".+"}}[1ms] offset {offset}))"#);
+            let kind = Kind::Range { start_ns: 600_002_000_000, end_ns: 9_000_002_000_000, step_ns: 60 * S };
+            let request = Request { kind, ..metric_request(&query, 0, 0, 1) };
+            let (knowing, limits) = (context().with_results(results.clone()), Limits::default());
+            let kept = sandur_logql::query_unaligned(&source, &knowing, &limits, request.clone()).await;
+            let fresh = sandur_logql::query_unaligned(&source, &context(), &limits, request).await.unwrap();
+            assert_eq!(matches!(&fresh, QueryResult::Matrix(s) if s.is_empty()), offset != "1ms");
+            assert_eq!(kept.unwrap(), fresh, "{offset}");
+        }
+    });
+}
+
 /// Hours whose version is the one that scans change.
 struct Changing {
     hours: Hours,
@@ -321,11 +341,70 @@ fn queries_that_would_read_too_much_are_refused() {
         }
         let piece = |bytes| Limits { max_querier_bytes_read: bytes, ..Limits::default() };
         assert_eq!(refusal(piece(2_000), metric()).await, "");
-        assert!(
-            refusal(piece(100), log())
-                .await
-                .starts_with("query too large to execute on a single querier: (query: ")
-        );
+        let instant = |query: &str| Request {
+            kind: Kind::Instant { time_ns: HOURS * HOUR },
+            ..metric_request(query, 0, 0, 1)
+        };
+        let recent = instant(r#"count_over_time({app="a0"}[5m])"#);
+        assert_eq!(refusal(piece(100), recent).await, "");
+        for request in [log(), instant(r#"count_over_time({app="a0"}[12h])"#)] {
+            assert!(
+                refusal(piece(100), request)
+                    .await
+                    .starts_with("query too large to execute on a single querier: (query: ")
+            );
+        }
+    });
+}
+
+/// What finished pieces found counts until the answer is made.
+#[test]
+fn pieces_together_stay_within_the_memory_of_a_query() {
+    paused(async {
+        let source = Hours::new();
+        let peak = async |request: &Request, bytes: u64| {
+            let budget = MemoryBudget::root("query", bytes);
+            let (env, tenant) = (Env::simulated(1, 0), TenantId::default_tenant());
+            let context = QueryContext::new(env, tenant, budget.clone(), Duration::from_secs(600));
+            let asked = sandur_logql::query(&source, &context, &Limits::default(), request.clone()).await;
+            assert_eq!(budget.used(), 0);
+            asked.map(|_| budget.peak())
+        };
+        let log = |limit| log_request(r#"{app=~".+"}"#, limit, Direction::Forward);
+        let metric =
+            |hours| metric_request(r#"count_over_time({app=~".+"} | logfmt [1m])"#, 0, hours * 3_600, 60);
+        for (less, more) in [(log(60), log(700)), (metric(1), metric(HOURS))] {
+            let (one, all) = (peak(&less, 64 << 20).await.unwrap(), peak(&more, 64 << 20).await.unwrap());
+            assert!(all > one + 640 * 16, "{one} bytes for one piece, {all} for all");
+            assert!(matches!(peak(&more, one + 640 * 8).await, Err(Error::OverBudget(_))));
+        }
+    });
+}
+
+/// Too many series are refused by the first piece that has them, and what is kept is not cut.
+#[test]
+fn pieces_with_too_many_series_are_refused_at_once() {
+    paused(async {
+        let source = Hours::new();
+        let limits = Limits { max_query_series: 5, ..Limits::default() };
+        let request = metric_request(r#"count_over_time({app=~".+"} | logfmt [1h])"#, 0, 43_200, 60);
+        let refused = sandur_logql::query(&source, &context(), &limits, request.clone()).await;
+        let reason = refused.unwrap_err().to_string();
+        assert!(reason.starts_with("maximum number of series (5) reached for a single query; consider"));
+        assert!(source.scans.load(Ordering::SeqCst) <= 3, "later pieces are not begun");
+        let results = ResultsCache::new(MemoryBudget::root("results", 8 << 20));
+        let partial = context().with_results(results.clone());
+        partial.allow_partial();
+        let cut = sandur_logql::query(&source, &partial, &limits, request.clone()).await.unwrap();
+        let (QueryResult::Matrix(cut), QueryResult::Matrix(all)) =
+            (cut, ask(&source, &context(), &request).await)
+        else {
+            panic!("matrices")
+        };
+        assert_eq!((cut.len(), cut.as_slice()), (5, &all[..5]));
+        assert_eq!(partial.warnings().len(), 1);
+        let whole = ask(&source, &context().with_results(results.clone()), &request).await;
+        assert_eq!(whole, QueryResult::Matrix(all), "what is kept is not cut");
     });
 }
 
