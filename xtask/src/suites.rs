@@ -31,12 +31,19 @@ pub fn crash(arguments: &[String]) -> Result<()> {
     run(&mut command)
 }
 
-/// `cargo xtask sim --seeds N` or `--seed N`: the simulation, optimised.
+/// `cargo xtask sim --seeds N` or `--seed N`: the simulation, optimised. Without one seed to repeat, the long
+/// comparison of kept results with fresh ones runs as well.
 pub fn sim(arguments: &[String]) -> Result<()> {
-    Options::parse(arguments, &["--seeds", "--seed", "--first", "--scenario"])?;
+    let options = Options::parse(arguments, &["--seeds", "--seed", "--first", "--scenario"])?;
     let mut command = Command::new(env!("CARGO"));
     command.current_dir(root()).args(["run", "--release", "--package", "sandur-sim", "--"]).args(arguments);
-    run(&mut command)
+    run(&mut command)?;
+    if options.get("--seed").is_some() {
+        return Ok(());
+    }
+    let mut kept = Command::new(env!("CARGO"));
+    kept.current_dir(root()).args(["test", "--release", "--package", "sandur-sim", "--test", "kept_results"]);
+    run(kept.args(["--", "--ignored"]))
 }
 
 /// `cargo xtask conformance logql PATH...`: scripts of queries and answers over every kind of storage.
