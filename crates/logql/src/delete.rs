@@ -118,6 +118,8 @@ mod tests {
                 compiled.select(&page, &lines, 0, 1..4, &mut rows);
                 assert_eq!(rows, expected, "{query}, round {round}");
             }
+            // Lines that are put together anyway need no automaton.
+            assert!(!compiled.pipeline.filters.iter().any(|filter| filter.has_made_automaton()), "{query}");
         }
         assert!(!DeleteQuery::new(r#"{app="a"} |= "4111-1111-1111""#).unwrap().needles().0.is_empty());
     }

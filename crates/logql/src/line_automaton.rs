@@ -202,6 +202,14 @@ mod tests {
     }
 
     #[test]
+    fn an_automaton_is_made_once_for_all_copies() {
+        let filter = filter(r#"|~ "a+b""#);
+        let copy = filter.clone();
+        assert!(!filter.has_made_automaton());
+        assert!(std::ptr::eq(filter.automaton().unwrap(), copy.automaton().unwrap()));
+    }
+
+    #[test]
     fn a_literal_passes_at_its_last_byte() {
         let automaton = of_filter(&filter(r#"|= "abc""#)).unwrap();
         assert_eq!(automaton.run(automaton.start(), b"xxabc"), LineAutomaton::PASSES);

@@ -2,14 +2,13 @@
 //! and what it needs of a page.
 
 use std::ops::Range;
-use std::sync::{Arc, OnceLock};
+use std::sync::Arc;
 
 use sandur_base::{MemoryBudget, Reservation};
-use sandur_model::{LineAutomaton, LineColumn, LogPage, Matcher, StreamRun};
+use sandur_model::{LineColumn, LogPage, Matcher, StreamRun};
 use sandur_query::{Error, Needles, PageTask};
 
 use crate::ast::LogExpr;
-use crate::line_automaton;
 use crate::names::{NameId, Names};
 use crate::needles;
 use crate::page_filter::PageFilter;
@@ -31,8 +30,6 @@ pub struct Pipeline {
     pub now_ns: Option<i64>,
     /// Whether filters of labels run as soon as a parser has the label.
     early_filters: bool,
-    /// Automata of the filters, made for the first worker.
-    automata: Arc<OnceLock<Vec<Option<LineAutomaton>>>>,
 }
 
 impl Pipeline {
@@ -54,16 +51,7 @@ impl Pipeline {
                 }
             }
         }
-        let automata = Arc::default();
-        Self {
-            matchers: log.matchers.clone(),
-            filters,
-            stages,
-            wanted,
-            now_ns: None,
-            early_filters: true,
-            automata,
-        }
+        Self { matchers: log.matchers.clone(), filters, stages, wanted, now_ns: None, early_filters: true }
     }
 
     /// The same for a query that began at this time.
@@ -129,12 +117,9 @@ impl Pipeline {
         let mut scratch = Scratch::new(names);
         scratch.early = early;
         scratch.now_ns = self.now_ns;
-        let automata = Arc::clone(&self.automata);
-        automata.get_or_init(|| self.filters.iter().map(line_automaton::of_filter).collect());
         Worker {
             filter,
             filters: self.filters.clone(),
-            automata,
             stages,
             wanted,
             scratch,
@@ -168,7 +153,6 @@ pub struct Chosen {
 pub struct Worker {
     filter: PageFilter,
     filters: Vec<LineFilter>,
-    automata: Arc<OnceLock<Vec<Option<LineAutomaton>>>>,
     /// What follows the line filters.
     pub stages: Vec<Box<dyn Stage>>,
     /// Labels that the query can use.
@@ -198,12 +182,11 @@ impl Worker {
         if self.filter.is_empty() || ranges.iter().all(Range::is_empty) {
             return Ok(Chosen { rows, lines: None });
         }
-        let automata = self.automata.get().map_or(&[] as &[_], Vec::as_slice);
         let mut told = vec![false; self.filters.len()];
-        for (n, automaton) in automata.iter().enumerate() {
-            let Some(automaton) = automaton else { continue };
-            told[n] = task.retain(automaton, self.filters[n].negated, &mut rows)?;
-            if !told[n] {
+        for (told, filter) in told.iter_mut().zip(&self.filters) {
+            let Some(automaton) = filter.automaton() else { continue };
+            *told = task.retain(automaton, filter.negated, &mut rows)?;
+            if !*told {
                 break;
             }
         }

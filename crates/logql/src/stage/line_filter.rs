@@ -4,15 +4,17 @@
 //! (see [`crate::page_filter`]).
 
 use std::fmt;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use memchr::memmem::Finder;
 use regex_automata::{Input, meta};
 use regex_syntax::hir::Hir;
+use sandur_model::LineAutomaton;
 
 use crate::error::ParseError;
 use crate::go_regex::{compile_hir, parse_hir};
 use crate::lexer::Kind;
+use crate::line_automaton;
 use crate::names::Names;
 use crate::parser::Parser;
 use crate::row::Row;
@@ -48,6 +50,8 @@ pub struct LineFilter {
     pub tests: Vec<LineTest>,
     operator: &'static str,
     texts: Vec<(bool, String)>,
+    /// Made when it is first asked for; copies of the filter share it.
+    automaton: Arc<OnceLock<Option<LineAutomaton>>>,
 }
 
 impl LineTest {
@@ -63,6 +67,17 @@ impl LineTest {
 }
 
 impl LineFilter {
+    /// The automaton of what the filter looks for, if it has one: what it says of a line is not negated.
+    pub fn automaton(&self) -> Option<&LineAutomaton> {
+        self.automaton.get_or_init(|| line_automaton::of_filter(self)).as_ref()
+    }
+
+    /// Whether anybody has asked for the automaton.
+    #[cfg(test)]
+    pub fn has_made_automaton(&self) -> bool {
+        self.automaton.get().is_some()
+    }
+
     /// Whether the line passes.
     pub fn passes(&self, line: &[u8]) -> bool {
         self.tests.iter().any(|test| test.matches(line)) != self.negated
@@ -80,7 +95,8 @@ pub fn parse(parser: &mut Parser) -> Result<Arc<dyn StageNode>, ParseError> {
     let Kind::Word(operator) = parser.kind() else { return Err(parser.unexpected(&[])) };
     let negated = operator.starts_with('!');
     parser.take();
-    let mut filter = LineFilter { negated, tests: Vec::new(), operator, texts: Vec::new() };
+    let automaton = Arc::default();
+    let mut filter = LineFilter { negated, tests: Vec::new(), operator, texts: Vec::new(), automaton };
     loop {
         let ip = parser.kind() == Kind::Function("ip");
         let text = if ip {
