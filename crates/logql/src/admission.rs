@@ -2,11 +2,12 @@
 
 use std::collections::HashMap;
 
-use regex::Regex;
+use regex::{Regex, RegexBuilder};
 use sandur_model::{Limits, Matcher, TimeRange};
 use sandur_query::{Error, QueryContext, Source};
 
 use crate::ast::{Expr, LogExpr, MetricExpr};
+use crate::go_regex::{REGEX_BYTES_MAX, translate};
 use crate::request::Steps;
 use crate::stage::Effect;
 use crate::units::{format_binary_bytes, format_prometheus_duration};
@@ -27,6 +28,12 @@ pub fn query_type(expr: &Expr) -> &'static str {
     if filters { "filter" } else { "limited" }
 }
 
+/// Reads the expression of a policy, which is in Go's syntax.
+pub fn policy_regex(pattern: &str) -> Result<Regex, String> {
+    let built = RegexBuilder::new(&translate(pattern)).size_limit(REGEX_BYTES_MAX).build();
+    built.map_err(|error| error.to_string())
+}
+
 /// Fails when a policy of the tenant blocks the query. `tags` are those of the request, names in lower case
 /// and values. The first policy whose hash or pattern fits decides.
 pub fn check_blocked(
@@ -41,7 +48,8 @@ pub fn check_blocked(
         } else if policy.pattern.is_empty() {
             true
         } else if policy.regex {
-            Regex::new(&policy.pattern).is_ok_and(|regex| regex.is_match(text))
+            let compile = || policy_regex(&policy.pattern).ok();
+            policy.compiled.get(compile).is_some_and(|regex| regex.is_match(text))
         } else {
             policy.pattern.trim() == text.trim()
         };
@@ -244,6 +252,10 @@ mod tests {
         assert!(blocked(&[policy(r#" {app="a"} |= "x" "#, false, &[])], query, &[]));
         assert!(!blocked(&[policy("app", false, &[])], query, &[]));
         assert!(blocked(&[policy("app=.a", true, &["filter"])], query, &[]));
+        assert!(blocked(&[policy(r#"\Q{app="a"}\E[[=| ]+"x"#, true, &[])], query, &[]), "Go's syntax");
+        let compiled = policy("app=.a", true, &[]);
+        assert!(blocked(std::slice::from_ref(&compiled), query, &[]));
+        assert!(compiled.compiled.get(|| panic!("it is compiled already")).is_some());
         assert!(!blocked(&[policy("app=.a", true, &["metric", "limited"])], query, &[]));
         assert!(blocked(&[policy("", false, &["limited"])], r#"{app="a"} | json"#, &[]));
         assert!(blocked(&[policy("", false, &["metric"])], r#"rate({app="a"}[1m])"#, &[]));

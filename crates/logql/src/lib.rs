@@ -59,7 +59,7 @@ use sandur_base::BoxFuture;
 use sandur_model::{Limits, Matcher};
 use sandur_query::{Error, QueryContext, QueryResult, Source};
 
-pub use admission::{check_blocked, check_selectors, query_hash, query_type};
+pub use admission::{check_blocked, check_selectors, policy_regex, query_hash, query_type};
 pub use ast::{
     BinaryExpr, BinaryOp, Cardinality, Conversion, Expr, Grouping, LabelReplace, LogExpr, Matching,
     MetricExpr, RangeAggregation, Unwrap, VectorAggregation,

@@ -26,7 +26,7 @@ pub use automaton::{AutomatonError, AutomatonParts, AutomatonState, LineAutomato
 pub use batch::{Arena, ArenaCodec, Entry, LogBatch, Span, StreamEntries};
 pub use labels::{Labels, LabelsError, StreamId};
 pub use level::Level;
-pub use limits::{BlockedQuery, DeletionMode, Limits};
+pub use limits::{BlockedQuery, CompiledPattern, DeletionMode, Limits};
 pub use matcher::{MatchOp, Matcher, MatcherError, matches_all};
 pub use page::{LineColumn, LogPage, MetadataColumn, MetadataValues, StreamRun, Suspect};
 pub use tenant::{TenantError, TenantId};

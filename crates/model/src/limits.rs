@@ -5,7 +5,10 @@
 //! Zero means "no limit" for counts and rates.
 
 use std::collections::BTreeMap;
+use std::fmt;
+use std::sync::{Arc, OnceLock};
 
+use regex::Regex;
 use serde::{Deserialize, Serialize};
 
 /// What a tenant may send and ask. Sizes in bytes, times in nanoseconds.
@@ -105,6 +108,35 @@ pub struct BlockedQuery {
     /// Tags of the request, all of which must be there.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub tags: BTreeMap<String, String>,
+    /// The pattern, compiled.
+    #[serde(skip)]
+    pub compiled: CompiledPattern,
+}
+
+/// An expression that is compiled when it is first needed; copies share it.
+#[derive(Clone, Default)]
+pub struct CompiledPattern(Arc<OnceLock<Option<Regex>>>);
+
+impl CompiledPattern {
+    /// The expression; `compile` is called once.
+    pub fn get(&self, compile: impl FnOnce() -> Option<Regex>) -> Option<&Regex> {
+        self.0.get_or_init(compile).as_ref()
+    }
+}
+
+/// It says nothing that the pattern does not say.
+impl PartialEq for CompiledPattern {
+    fn eq(&self, _: &Self) -> bool {
+        true
+    }
+}
+
+impl Eq for CompiledPattern {}
+
+impl fmt::Debug for CompiledPattern {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("CompiledPattern").field(&self.0.get().is_some()).finish()
+    }
 }
 
 fn is_zero(number: &u32) -> bool {

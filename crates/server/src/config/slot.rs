@@ -116,7 +116,7 @@ fn policies(text: &str) -> Result<Vec<BlockedQuery>, String> {
         format!("{error}; it takes a list of policies with pattern, regex, hash, types and tags")
     })?;
     for policy in policies.iter().filter(|policy| policy.regex) {
-        regex::Regex::new(&policy.pattern).map_err(|error| error.to_string())?;
+        sandur_logql::policy_regex(&policy.pattern)?;
     }
     Ok(policies)
 }
