@@ -194,9 +194,13 @@ async fn play(seed: u64) -> ResultsCache {
             world.ask_while_rows_come(&request).await;
         }
         for _ in 0..2 {
+            // Blocks may leave in the background meanwhile: the kept answer is that of before or of after.
+            let before = world.ask(&request, false).await;
             let kept = world.ask(&request, true).await;
-            let fresh = world.ask(&request, false).await;
-            assert_eq!(kept, fresh, "seed {seed} step {step}: {request:?}");
+            if kept != before {
+                let after = world.ask(&request, false).await;
+                assert_eq!(kept, after, "seed {seed} step {step}: {request:?}");
+            }
         }
     }
     assert!(world.engine.source().holdings(&context(&world.env), TimeRange::ALL).is_some());
