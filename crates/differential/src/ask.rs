@@ -149,7 +149,7 @@ fn over_a_range(random: &mut Random, is_log: bool) -> Ask {
         ask = ask.with("direction", random.pick(&["forward", "backward", "FORWARD"]));
     }
     if interval {
-        // Loki's ingesters stop at the limit before they leave lines out, its store does not: none is hit here.
+        // Loki's ingesters stop at the limit before they leave lines out, its store does not: none is hit.
         ask = ask.with("interval", random.pick(&["10s", "60", "1.5"])).with("limit", "5000");
     }
     ask

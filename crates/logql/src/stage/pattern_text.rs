@@ -63,8 +63,8 @@ impl Pattern {
         })
     }
 
-    /// Whether the line has the pattern's form, up to its end; captures are never empty. As in Loki, a literal
-    /// at the beginning may be anywhere.
+    /// Whether the line has the pattern's form, up to its end; captures are never empty. As in Loki, a
+    /// literal at the beginning may be anywhere.
     pub fn matches(&self, line: &[u8]) -> bool {
         if line.is_empty() || self.pieces.is_empty() {
             return line.is_empty() && self.pieces.is_empty();
