@@ -138,8 +138,8 @@ pub const RULES: &[Rule] = &[
     rule(
         "first-mistake",
         "Both refuse a query with several mistakes and name different ones.",
-        "Loki tells mistakes of syntax before mistakes of meaning, and those of stages last; we tell the first \
-         from the left.",
+        "Loki tells mistakes of syntax before mistakes of meaning, and those of stages last; we tell the \
+         first from the left.",
         |case| {
             let both = refuses_text(case.loki) && refuses_text(case.ours);
             let by_token = both && names_token(case.loki) != names_token(case.ours);
@@ -199,8 +199,8 @@ pub const RULES: &[Rule] = &[
     rule(
         "same-series-twice",
         "Loki answers with several series that have the same labels; we with one.",
-        "Behind `drop`, `keep` and renaming, labels without a value are lost on the way through Loki's shards, \
-         after its series were told apart by them.",
+        "Behind `drop`, `keep` and renaming, labels without a value are lost on the way through Loki's \
+         shards, after its series were told apart by them.",
         |case| {
             let Ok(body) = serde_json::from_slice::<Value>(&case.loki.body) else { return false };
             let series = body["data"]["result"].as_array().into_iter().flatten();
@@ -211,8 +211,8 @@ pub const RULES: &[Rule] = &[
     ),
     rule(
         "or-empty",
-        "A line filter with an alternative that every line has (`|= \"a\" or \"\"`) passes every line; in Loki \
-         it does not.",
+        "A line filter with an alternative that every line has (`|= \"a\" or \"\"`) passes every line; in \
+         Loki it does not.",
         "Loki leaves the alternative that every line has out, and keeps the others.",
         |case| {
             let query = case.ask.query_text();
@@ -223,8 +223,8 @@ pub const RULES: &[Rule] = &[
     rule(
         "interval",
         "With `interval`, other lines are left out.",
-        "Loki leaves lines out of each part of a query, an hour or a shard, and then of what is left; we leave \
-         them out of the whole answer.",
+        "Loki leaves lines out of each part of a query, an hour or a shard, and then of what is left; we \
+         leave them out of the whole answer.",
         |case| case.ask.parameter("interval").is_some() && case.difference.kind == Kind::Content,
     ),
     rule(
@@ -240,8 +240,8 @@ pub const RULES: &[Rule] = &[
     rule(
         "error-label-in-line",
         "A line has a field `__error__` of its own, and a stage fails on it.",
-        "In Loki the row then has two labels of this name, and which of them is shown or ends a query changes \
-         from row to row.",
+        "In Loki the row then has two labels of this name, and which of them is shown or ends a query \
+         changes from row to row.",
         |case| {
             let marks = ["pipeline error: 'fake'", "\"__error__\":\"fake\""];
             let marked = |answer: &Answer| marks.iter().any(|mark| contains(answer, mark));
@@ -251,9 +251,10 @@ pub const RULES: &[Rule] = &[
     ),
     rule(
         "early-filters",
-        "A metric query that has `__error__=\"\"` before a filter of numbers fails on a value that is no number.",
-        "While a parser of Loki extracts a label, the first filter that reads it is run, wherever it stands, and \
-         a later stage may see its error. Here stages run in their order: `__error__=\"\"` goes last.",
+        "A metric query that has `__error__=\"\"` before a filter of numbers fails on a value that is no \
+         number.",
+        "While a parser of Loki extracts a label, the first filter that reads it is run, wherever it stands, \
+         and a later stage may see its error. Here stages run in their order: `__error__=\"\"` goes last.",
         |case| {
             let query = case.ask.query_text();
             let ours = case.ours.status == 400 && contains(case.ours, "pipeline error: 'LabelFilterErr'");
@@ -307,8 +308,8 @@ pub const RULES: &[Rule] = &[
     rule(
         "stage-never-built",
         "Loki answers or formats a query that has a faulty stage; we refuse it.",
-        "Loki looks at stages when it first runs them: not when its index tells before that there is no data, \
-         not when a count needs no formatted line, and not to format a query.",
+        "Loki looks at stages when it first runs them: not when its index tells before that there is no \
+         data, not when a count needs no formatted line, and not to format a query.",
         |case| {
             let empty = contains(case.loki, "\"result\":[]") || case.ask.path.ends_with("format_query");
             let unused = contains(case.ours, " : stage '| line_format");
@@ -318,8 +319,8 @@ pub const RULES: &[Rule] = &[
     rule(
         "loki-fails",
         "Loki fails with status 500 or does not answer, we answer or refuse.",
-        "It has no evaluator for a number that `label_replace` gets, and finds late that `approx_topk` needs an \
-         instant.",
+        "It has no evaluator for a number that `label_replace` gets, and finds late that `approx_topk` needs \
+         an instant.",
         |case| {
             let words = ["unexpected expr type", "count min sketches are only supported"];
             case.loki.status == 0
