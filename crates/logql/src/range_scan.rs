@@ -24,7 +24,7 @@ use crate::pipeline::{Chosen, Pipeline, Worker, is_suspect, passes, rows_between
 use crate::range::slots::{ABSENT, Accumulation, is_absent};
 use crate::range::{RangeFunction, RowValue, Setup};
 use crate::row::{ERROR, ERROR_DETAILS, Row, RunLabels};
-use crate::stage::Stage;
+use crate::stage::{JSON_ERROR, LOGFMT_ERROR, Stage};
 use crate::units::{parse_bytes, parse_float, parse_go_duration};
 
 /// Functions that Loki computes shard by shard.
@@ -58,7 +58,7 @@ pub struct RangeScan {
     parameter: f64,
     unwrap: Option<Unwrap>,
     windows: Windows,
-    /// Rows with an error count because the query asks for them.
+    /// Rows that a parser failed on count because the query asks for them.
     keeps_errors: bool,
     leaves_out_empty: bool,
 }
@@ -112,6 +112,12 @@ impl RangeScan {
             windows,
             keeps_errors,
         }
+    }
+
+    /// Whether the row ends the query: it has an error, and not one of a parser that the query asks for.
+    fn ends_with(&self, row: &Row<'_>) -> bool {
+        let of_parser = |error: &str| error == JSON_ERROR || error == LOGFMT_ERROR;
+        row.error_or_label().is_some_and(|error| !(self.keeps_errors && of_parser(error)))
     }
 
     /// Whether stream and level of a row are all that decides about it.
@@ -343,7 +349,7 @@ impl RangeWork {
                     continue;
                 }
             }
-            if row.error_or_label().is_some() && !self.scan.keeps_errors {
+            if self.scan.ends_with(&row) {
                 return Err(pipeline_error(&row));
             }
             let place = match told_by {
@@ -446,7 +452,7 @@ impl RangeWork {
         if !passes(stages, &mut row) {
             return Ok(None);
         }
-        if row.error_or_label().is_some() && !self.scan.keeps_errors {
+        if self.scan.ends_with(&row) {
             return Err(pipeline_error(&row));
         }
         worker.groups.find(&row, &worker.keep, &mut worker.memory).map(Some)

@@ -14,7 +14,7 @@ use crate::stage::logfmt_scan::{Pair, Pairs};
 use crate::stage::{Effect, Stage, StageNode, StageSpec};
 
 /// What `__error__` says of a line that is not logfmt.
-const LOGFMT_ERROR: &str = "LogfmtParserErr";
+pub const LOGFMT_ERROR: &str = "LogfmtParserErr";
 
 pub const SPEC: StageSpec = StageSpec {
     name: "logfmt",

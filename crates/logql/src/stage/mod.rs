@@ -31,8 +31,10 @@ use crate::names::Names;
 use crate::parser::Parser;
 use crate::row::Row;
 
+pub use json::JSON_ERROR;
 pub use label_filter::parse_piped as parse_label_filter;
 pub use line_filter::{LineFilter, LineTest};
+pub use logfmt::LOGFMT_ERROR;
 
 /// What the planner must know of a stage.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

@@ -198,7 +198,11 @@ impl State<'_, '_> {
                 (0..count.clamp(0, STEPS_MAX as i64)).map(|n| (Value::Int(n), Value::Int(n))).collect()
             }
             Value::Nil => Vec::new(),
-            other => return Err(format!("range can't iterate over {}", other.to_text())),
+            other => {
+                let reason = format!("range can't iterate over {}", other.to_text());
+                let place = branch.pipeline.commands.last().map(|command| command.place);
+                return Err(place.map_or(reason.clone(), |place| self.placed(place, reason)));
+            }
         };
         if items.is_empty() {
             self.nodes(&branch.otherwise)?;
