@@ -233,6 +233,17 @@ pub const RULES: &[Rule] = &[
         },
     ),
     rule(
+        "empty-label-regex",
+        "A label filter with an empty expression (`a !~ \"\"`) tests whether the label has a value.",
+        "Loki takes the expression for one that every value matches.",
+        |case| {
+            let query = case.ask.query_text();
+            ["=~ \"\"", "!~ \"\"", "=~ ``", "!~ ``", "=~\"\"", "!~\"\""]
+                .iter()
+                .any(|empty| query.contains(empty))
+        },
+    ),
+    rule(
         "or-empty",
         "A line filter with an alternative that every line has (`|= \"a\" or \"\"`) passes every line; in \
          Loki it does not.",

@@ -254,6 +254,7 @@ impl<'a> Lexer<'a> {
         loop {
             match chars.next() {
                 None | Some((_, '\n')) => return Err("literal not terminated".to_owned()),
+                Some((_, '\0')) => return Err("invalid character NUL".to_owned()),
                 Some((n, '"')) => {
                     self.at = start + 1 + n + 1;
                     let text = String::from_utf8(bytes).map_err(|_| "invalid UTF-8 rune".to_owned())?;

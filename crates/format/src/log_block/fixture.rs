@@ -10,6 +10,7 @@ use crate::needle::needle_keys;
 
 const VERSION_1: &[u8] = include_bytes!("../../fixtures/log-block-v1.bin");
 const VERSION_2: &[u8] = include_bytes!("../../fixtures/log-block-v2.bin");
+const VERSION_3: &[u8] = include_bytes!("../../fixtures/log-block-v3.bin");
 
 const ROWS: u32 = 120;
 
@@ -64,7 +65,7 @@ fn write_fixture() -> Vec<u8> {
 #[test]
 #[ignore = "writes into the repository"]
 fn write_the_fixture() {
-    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/fixtures/log-block-v2.bin");
+    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/fixtures/log-block-v3.bin");
     std::fs::write(path, write_fixture()).unwrap();
 }
 
@@ -79,6 +80,22 @@ fn version_2_is_read() {
     let footer = check_fixture(VERSION_2, 2);
     let keys: Vec<(&str, u64)> = footer.metadata_keys().known().unwrap().collect();
     assert_eq!(keys, [("constant", 3), ("dictionary", 3), ("plain", 3), ("sparse", 3)]);
+}
+
+#[test]
+fn version_3_is_read_and_rules_out_words() {
+    let footer = check_fixture(VERSION_3, 3);
+    let block = Bytes::from_static(VERSION_3);
+    // Small pages have no filter.
+    for page in footer.pages().iter().filter(|page| page.raw_bytes >= 8_000).map(|page| page.index) {
+        let segment = footer.filter_segment_of(page).unwrap();
+        let range = segment.range();
+        let filters = segment.open(block.slice(range.start as usize..range.end as usize)).unwrap();
+        assert!(filters.may_contain(page, &needle_keys(b"served", false)));
+        let absent: [&[u8]; 4] = [b"refused", b"timeout", b"connection", b"panicked"];
+        let passing = absent.iter().filter(|w| filters.may_contain(page, &needle_keys(w, false))).count();
+        assert!(passing <= 1, "{passing} of four absent words pass page {page}");
+    }
 }
 
 fn check_fixture(fixture: &'static [u8], version: u16) -> Footer {

@@ -15,7 +15,7 @@ use crate::codec::{Piece, Reader, compress, crc32c};
 use crate::error::Error;
 use crate::log_block::limits::{
     HEADER_LEN, HEADER_MAGIC, METADATA_KEYS_SINCE, PART_FOOTER, PART_HEADER, PART_LINES, PART_NARROW,
-    SECTION_BYTES_MAX, TRAILER_LEN, TRAILER_MAGIC, VERSION,
+    SECTION_BYTES_MAX, TRAILER_LEN, TRAILER_MAGIC, VERSION, WORD_KEYS_SINCE,
 };
 use crate::log_block::metadata_keys::{KeyCollector, MetadataKeys};
 use crate::log_block::minutes::{FinishedCounts, MinuteCounts};
@@ -129,7 +129,7 @@ impl Footer {
         let pages = get_pages(&mut reader, info.min_ts, streams.len() as u32, trailer.offset)?;
         reader.finish()?;
         let (plain, offset) = sections.take(FILTERS)?;
-        let segments = get_segments(&plain, offset, trailer.offset)?;
+        let segments = get_segments(&plain, offset, trailer.offset, trailer.version >= WORD_KEYS_SINCE)?;
         let minutes = MinuteCounts::get(sections.take(MINUTES)?.0, streams.len() as u32)?;
         let metadata_keys = match trailer.version >= METADATA_KEYS_SINCE {
             true => {
@@ -385,12 +385,17 @@ fn put_meta(out: &mut Vec<u8>, options: &BlockOptions, summary: &BlockSummary) {
     put_varint(out, summary.raw_bytes);
 }
 
-fn get_segments(bytes: &[u8], offset: u64, footer_offset: u64) -> Result<Vec<FilterSegment>, Error> {
+fn get_segments(
+    bytes: &[u8],
+    offset: u64,
+    footer_offset: u64,
+    tells_words: bool,
+) -> Result<Vec<FilterSegment>, Error> {
     let mut reader = Reader::new(PART_FOOTER, offset, bytes);
     let count = reader.count("filter segments", reader.remaining())?;
     let mut segments: Vec<FilterSegment> = Vec::new();
     for _ in 0..count {
-        let segment = FilterSegment::get(&mut reader)?;
+        let segment = FilterSegment::get(&mut reader, tells_words)?;
         let in_order = segments.last().is_none_or(|before| before.pages().end <= segment.pages().start);
         if !in_order || segment.range().end > footer_offset {
             return Err(reader.malformed("filter segments are not in order or lie beyond the footer"));

@@ -39,7 +39,7 @@ pub use limits::{HEADER_LEN, ROWS_MAX, TEXT_BYTES_MAX, TRAILER_LEN, VERSION};
 pub use metadata_keys::{Carriers, MetadataKeys};
 pub use minutes::{CountRun, DecodedCounts, MinuteCounts, minute_of};
 pub use narrow::{NarrowPage, Run, Wanted};
-pub use order::{SERVICE_LABELS, compare_streams, sort_streams, stream_sort_key};
+pub use order::{LEVEL_LABELS, SERVICE_LABELS, compare_streams, sort_streams, stream_sort_key};
 pub use pages::PageEntry;
 pub use streams::{StreamStats, StreamTable};
 pub use writer::{BlockOptions, BlockSummary, BlockWriter, PageCopy, Row, check_page};

@@ -1,7 +1,8 @@
 //! The order of streams in a block, used by everyone who writes or merges blocks.
 //!
 //! Streams of one service lie side by side, because their lines look alike: they compress together,
-//! and a query for a service touches few pages.
+//! and a query for a service touches few pages. Within a service, streams of one level do: what people
+//! look for is mostly in the few lines of errors, and then no page with other lines need be read.
 
 use std::cmp::Ordering;
 use std::sync::Arc;
@@ -11,14 +12,18 @@ use sandur_model::Labels;
 /// Labels that tell which service a stream belongs to; the first present one counts.
 pub const SERVICE_LABELS: [&str; 6] = ["service_name", "app", "job", "service", "container", "name"];
 
-/// The first sort key of a stream: the value of the first present service label, or nothing.
-pub fn stream_sort_key(labels: &Labels) -> &str {
-    SERVICE_LABELS.iter().find_map(|name| labels.get(name)).unwrap_or("")
+/// Labels that tell of which level a stream's lines are; the first present one counts.
+pub const LEVEL_LABELS: [&str; 4] = ["level", "severity", "log_level", "lvl"];
+
+/// The first sort keys of a stream: the values of the first present service label and level label, or nothing.
+pub fn stream_sort_key(labels: &Labels) -> (&str, &str) {
+    let first = |names: &[&str]| names.iter().find_map(|name| labels.get(name)).unwrap_or("");
+    (first(&SERVICE_LABELS), first(&LEVEL_LABELS))
 }
 
 /// Compares by [`stream_sort_key`], then by all labels. Equal only for equal label sets.
 pub fn compare_streams(a: &Labels, b: &Labels) -> Ordering {
-    stream_sort_key(a).cmp(stream_sort_key(b)).then_with(|| a.cmp(b))
+    stream_sort_key(a).cmp(&stream_sort_key(b)).then_with(|| a.cmp(b))
 }
 
 /// Sorts streams as a block wants them and leaves out repetitions.
@@ -41,5 +46,26 @@ mod tests {
         let mut streams = vec![named.clone(), api_b.clone(), plain.clone(), api_a.clone(), api_b.clone()];
         sort_streams(&mut streams);
         assert_eq!(streams, [plain, api_a, api_b, named]);
+    }
+
+    #[test]
+    fn streams_of_a_level_lie_side_by_side_within_their_service() {
+        let stream = |app: &str, host: &str, level: &str| {
+            Arc::new(Labels::from_pairs([("app", app), ("host", host), ("level", level)]))
+        };
+        let mut streams = vec![
+            stream("a", "1", "info"),
+            stream("a", "2", "error"),
+            stream("a", "1", "error"),
+            stream("b", "1", "error"),
+        ];
+        sort_streams(&mut streams);
+        let sorted = [
+            stream("a", "1", "error"),
+            stream("a", "2", "error"),
+            stream("a", "1", "info"),
+            stream("b", "1", "error"),
+        ];
+        assert_eq!(streams, sorted);
     }
 }

@@ -125,6 +125,9 @@ pub struct BlockWriter {
     output: Vec<Bytes>,
 }
 
+/// A page of at least this share of the full size ends where the streams' sort keys change.
+const PAGE_SHARE_MIN: usize = 16;
+
 impl BlockWriter {
     /// A writer of rows of these streams, which must be sorted by
     /// [`crate::log_block::sort_streams`]: a stream's position is its ordinal.
@@ -195,10 +198,11 @@ impl BlockWriter {
         }
         let in_order = (stream, timestamp) <= (row.stream, row.timestamp);
         let other_service = || self.services[stream as usize] != self.services[row.stream as usize];
-        // Lines of one service compress together: a page over half full ends with its service.
+        // Lines of one service and level compress together and are searched together: a page that is worth
+        // its entry in the footer ends with them.
         !in_order
             || self.page.would_overflow(row.line.len(), metadata.count())
-            || (bytes >= limit / 2 && stream != row.stream && other_service())
+            || (bytes >= limit / PAGE_SHARE_MIN && stream != row.stream && other_service())
     }
 
     /// Closes the current page, if it has rows.

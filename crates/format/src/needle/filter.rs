@@ -4,7 +4,7 @@
 //! but a needle worth looking for has several keys, and all of them must pass.
 
 use crate::codec::crc32c;
-use crate::needle::keys::text_keys;
+use crate::needle::keys::{is_word_key, text_keys, word_keys};
 
 /// Slices of a filter. A key belongs to one slice.
 pub const SLICES: usize = 8;
@@ -67,6 +67,8 @@ pub struct FilterBuilder {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct PageFilter {
     pub(crate) bytes: Vec<u8>,
+    /// Whether grams of words are among the keys.
+    pub(crate) words: bool,
 }
 
 impl FilterBuilder {
@@ -78,6 +80,7 @@ impl FilterBuilder {
     /// Adds a text: a line, or any number of lines with separators.
     pub fn add_text(&mut self, text: &[u8]) {
         text_keys(text, &mut self.keys);
+        word_keys(text, &mut self.keys);
     }
 
     /// Keys so far, some of them more than once.
@@ -94,7 +97,7 @@ impl FilterBuilder {
 }
 
 impl PageFilter {
-    /// The filter of these keys; repetitions are harmless.
+    /// The filter of these keys, grams of words among them; repetitions are harmless.
     pub fn of_keys(keys: &[u32]) -> Self {
         let distinct = estimate_distinct(keys);
         let bits = distinct * BITS_PER_KEY;
@@ -110,7 +113,7 @@ impl PageFilter {
                 block[(bit >> 3) as usize] |= 1 << (bit & 7);
             }
         }
-        Self { bytes }
+        Self { bytes, words: true }
     }
 
     /// Number of bytes.
@@ -130,7 +133,7 @@ impl PageFilter {
 
     /// A view that answers questions.
     pub fn view(&self) -> FilterView<'_> {
-        FilterView { bytes: &self.bytes, blocks: self.blocks_per_slice() }
+        FilterView { bytes: &self.bytes, blocks: self.blocks_per_slice(), words: self.words }
     }
 
     /// crc32c of the bytes.
@@ -157,14 +160,15 @@ fn estimate_distinct(keys: &[u32]) -> f64 {
 pub struct FilterView<'a> {
     bytes: &'a [u8],
     blocks: u32,
+    words: bool,
 }
 
 impl<'a> FilterView<'a> {
-    /// The filter in `bytes`; `None` when the length is not that of a filter.
-    pub fn parse(bytes: &'a [u8]) -> Option<Self> {
+    /// The filter in `bytes`, with grams of words or without; `None` when the length is not that of a filter.
+    pub fn parse(bytes: &'a [u8], words: bool) -> Option<Self> {
         let unit = SLICES * BLOCK_BYTES;
         let whole = bytes.len().is_multiple_of(unit) && bytes.len() / unit <= BLOCKS_MAX as usize;
-        whole.then(|| Self { bytes, blocks: (bytes.len() / unit) as u32 })
+        whole.then(|| Self { bytes, blocks: (bytes.len() / unit) as u32, words })
     }
 
     /// Whether the page may hold a text with all of these keys.
@@ -173,7 +177,7 @@ impl<'a> FilterView<'a> {
             return true;
         }
         let slice_bytes = self.blocks as usize * BLOCK_BYTES;
-        keys.iter().all(|key| {
+        keys.iter().filter(|key| self.words || !is_word_key(**key)).all(|key| {
             let place = Place::of(*key, self.blocks);
             place.is_set(&self.bytes[place.slice * slice_bytes..][..slice_bytes])
         })

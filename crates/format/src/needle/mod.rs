@@ -4,8 +4,9 @@
 //! bits; the minimum of every [`WINDOW`] consecutive hashes is a key of the text (a minimizer). Any
 //! needle of at least [`NEEDLE_MIN`] bytes has at least one whole window, and the minimum of that
 //! window is a key of every text that holds the needle. So all minima of the needle's windows must
-//! be among a text's keys, or the text does not hold the needle. Shorter needles cannot be tested, and
-//! numbers shorter than that are told apart by the text around them only, see [`text_keys`].
+//! be among a text's keys, or the text does not hold the needle. Of shorter needles words are tested:
+//! every [`WORD_GRAM`] consecutive letters are a key too, see [`word_keys`]. Numbers shorter than that are
+//! told apart by the text around them only, see [`text_keys`].
 //!
 //! **Filters.** The keys of a page go to a Bloom filter of cache-line blocks, cut in [`SLICES`] slices
 //! by key, so that the filters of a run of pages (a *segment*) can be stored slice by slice: testing
@@ -21,5 +22,5 @@ mod segment;
 mod tests;
 
 pub use filter::{FilterBuilder, FilterView, PageFilter, SLICES, slice_of};
-pub use keys::{GRAM, NEEDLE_MIN, WINDOW, needle_keys, text_keys};
+pub use keys::{GRAM, NEEDLE_MIN, WINDOW, WORD_GRAM, is_word_key, needle_keys, text_keys, word_keys};
 pub use segment::{FilterSegment, PAGES_MAX, SegmentBuilder, SegmentView};

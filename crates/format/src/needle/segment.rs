@@ -13,6 +13,7 @@ use crate::codec::varint::put_varint;
 use crate::codec::{Piece, crc32c};
 use crate::error::Error;
 use crate::needle::filter::{BLOCK_BYTES, BLOCKS_MAX, PageFilter, Place, SLICES};
+use crate::needle::keys::is_word_key;
 
 /// Most pages in a segment: 1 GiB of raw lines, about 8 MiB of filters, 1 MiB per slice.
 pub const PAGES_MAX: usize = 512;
@@ -28,6 +29,8 @@ pub struct FilterSegment {
     blocks: Vec<u32>,
     /// Where each page's part begins within a slice, in blocks, and the length of a slice.
     starts: Vec<u32>,
+    /// Which pages' filters have grams of words.
+    words: Vec<bool>,
     checksums: [u32; SLICES],
 }
 
@@ -67,12 +70,18 @@ impl SegmentBuilder {
             }
             *checksum = crc32c(&bytes[start..]);
         }
-        (FilterSegment::new(first_page, offset, blocks, checksums), Bytes::from(bytes))
+        let words = filters.iter().map(|filter| filter.words).collect();
+        (FilterSegment::new(first_page, offset, (blocks, words), checksums), Bytes::from(bytes))
     }
 }
 
 impl FilterSegment {
-    fn new(first_page: u32, offset: u64, blocks: Vec<u32>, checksums: [u32; SLICES]) -> Self {
+    fn new(
+        first_page: u32,
+        offset: u64,
+        (blocks, words): (Vec<u32>, Vec<bool>),
+        checksums: [u32; SLICES],
+    ) -> Self {
         let mut starts = Vec::with_capacity(blocks.len() + 1);
         let mut at = 0u32;
         starts.push(0);
@@ -80,7 +89,7 @@ impl FilterSegment {
             at += count;
             starts.push(at);
         }
-        Self { first_page, offset, blocks, starts, checksums }
+        Self { first_page, offset, blocks, starts, words, checksums }
     }
 
     /// Pages whose filters are here.
@@ -106,7 +115,7 @@ impl FilterSegment {
 
     /// Bytes that the entry itself holds in memory.
     pub fn memory_bytes(&self) -> u64 {
-        (size_of::<Self>() + (self.blocks.len() + self.starts.len()) * 4) as u64
+        (size_of::<Self>() + (self.blocks.len() + self.starts.len()) * 4 + self.words.len()) as u64
     }
 
     /// A view over the whole segment's bytes; every checksum is compared.
@@ -135,35 +144,41 @@ impl FilterSegment {
             self.slice(slice).check(PART, &bytes)?;
             slices[slice] = Some(bytes);
         }
-        Ok(SegmentView { first_page: self.first_page, starts: self.starts.clone(), slices })
+        let (starts, words) = (self.starts.clone(), self.words.clone());
+        Ok(SegmentView { first_page: self.first_page, starts, words, slices })
     }
 
     pub(crate) fn put(&self, out: &mut Vec<u8>) {
         put_varint(out, u64::from(self.first_page));
         put_varint(out, self.offset);
         put_varint(out, self.blocks.len() as u64);
-        for count in &self.blocks {
-            put_varint(out, u64::from(*count));
+        for (count, words) in self.blocks.iter().zip(&self.words) {
+            put_varint(out, u64::from(*count) << 1 | u64::from(*words));
         }
         for checksum in self.checksums {
             out.extend_from_slice(&checksum.to_le_bytes());
         }
     }
 
-    pub(crate) fn get(reader: &mut Reader<'_>) -> Result<Self, Error> {
+    /// Reads an entry; before grams of words were, there was no bit for them.
+    pub(crate) fn get(reader: &mut Reader<'_>, tells_words: bool) -> Result<Self, Error> {
         let first_page = reader.varint32()?;
         let offset = reader.varint()?;
         let pages = reader.count("pages in a filter segment", PAGES_MAX)?;
-        let mut blocks = Vec::with_capacity(pages);
+        let (mut blocks, mut words) = (Vec::with_capacity(pages), Vec::with_capacity(pages));
+        let bits = u32::from(tells_words);
         for _ in 0..pages {
-            blocks.push(reader.count("blocks of a filter slice", BLOCKS_MAX as usize)? as u32);
+            let most = (BLOCKS_MAX << bits) as usize + bits as usize;
+            let count = reader.count("blocks of a filter slice", most)? as u32;
+            blocks.push(count >> bits);
+            words.push(tells_words && count & 1 == 1);
         }
         let mut checksums = [0; SLICES];
         for checksum in &mut checksums {
             *checksum = reader.u32()?;
         }
         let end = u64::from(first_page) + pages as u64;
-        let segment = Self::new(first_page, offset, blocks, checksums);
+        let segment = Self::new(first_page, offset, (blocks, words), checksums);
         if end > u64::from(u32::MAX) || offset.checked_add(segment.slice_bytes() as u64 * 8).is_none() {
             return Err(reader.malformed("a filter segment lies outside of any object"));
         }
@@ -176,6 +191,7 @@ impl FilterSegment {
 pub struct SegmentView {
     first_page: u32,
     starts: Vec<u32>,
+    words: Vec<bool>,
     slices: [Option<Bytes>; SLICES],
 }
 
@@ -189,7 +205,8 @@ impl SegmentView {
             return true;
         }
         let range = start as usize * BLOCK_BYTES..end as usize * BLOCK_BYTES;
-        keys.iter().all(|key| {
+        let words = self.words[at];
+        keys.iter().filter(|key| words || !is_word_key(**key)).all(|key| {
             let place = Place::of(*key, end - start);
             let slice = self.slices[place.slice].as_ref();
             slice.is_none_or(|bytes| place.is_set(&bytes[range.clone()]))
@@ -205,12 +222,12 @@ impl SegmentView {
         for slice in &self.slices {
             bytes.extend_from_slice(&slice.as_ref()?[range.clone()]);
         }
-        Some(PageFilter { bytes })
+        Some(PageFilter { bytes, words: self.words[at] })
     }
 
     /// Bytes held in memory.
     pub fn memory_bytes(&self) -> u64 {
         let slices: usize = self.slices.iter().flatten().map(Bytes::len).sum();
-        (size_of::<Self>() + self.starts.len() * 4 + slices) as u64
+        (size_of::<Self>() + self.starts.len() * 4 + self.words.len() + slices) as u64
     }
 }

@@ -42,8 +42,22 @@ proptest! {
                 needle.make_ascii_uppercase();
             }
             let keys = needle_keys(&needle, upper);
-            prop_assert_eq!(keys.is_empty(), needle.len() < NEEDLE_MIN);
+            let minimizers = keys.iter().filter(|key| !is_word_key(**key)).count();
+            prop_assert_eq!(minimizers == 0, needle.len() < NEEDLE_MIN);
             prop_assert!(filter.view().may_contain(&keys), "{:?}", String::from_utf8_lossy(&needle));
+        }
+    }
+
+    #[test]
+    fn every_short_substring_is_maybe(text in log_text(), cuts in prop::collection::vec(any::<prop::sample::Index>(), 60)) {
+        let mut builder = FilterBuilder::new();
+        builder.add_text(&text);
+        let filter = builder.finish();
+        for at in cuts {
+            let start = at.index(text.len() + 1);
+            let needle = &text[start..(start + NEEDLE_MIN - 1).min(text.len())];
+            let keys = needle_keys(needle, false);
+            prop_assert!(filter.view().may_contain(&keys), "{:?}", String::from_utf8_lossy(needle));
         }
     }
 
@@ -71,6 +85,11 @@ fn plain_keys(text: &[u8]) -> Vec<u32> {
     };
     let hashes: Vec<u32> = folded.windows(GRAM).map(hash).collect();
     let mut keys: Vec<u32> = hashes.windows(WINDOW).map(|w| *w.iter().min().unwrap()).collect();
+    let words = folded.windows(WORD_GRAM).filter(|gram| gram.iter().all(u8::is_ascii_lowercase));
+    keys.extend(words.map(|gram| {
+        let gram = gram.iter().fold(0u64, |all, &byte| all << 8 | u64::from(byte));
+        3 << 30 | (gram.wrapping_mul(0x9E37_79B9_7F4A_7C15) >> 34) as u32
+    }));
     keys.sort_unstable();
     keys.dedup();
     keys
@@ -99,7 +118,9 @@ fn keys_are_stable() {
     assert_eq!(needle_keys(b"7f3a9c21-b04e-4d6f", false), needle_keys(b"7F3A9C21-B04E-4D6F", true));
     let keys = needle_keys(b"trace_id=4bf92f3577b34da6", false);
     assert_eq!(keys, plain_keys(b"trace_id=4bf92f3577b34da6"));
-    assert_eq!(format!("{:08x}", keys.iter().fold(0, |all, key| all ^ key)), "1592321f");
+    let sum =
+        |words: bool| keys.iter().filter(|key| is_word_key(**key) == words).fold(0, |all, key| all ^ key);
+    assert_eq!([sum(false), sum(true)].map(|sum| format!("{sum:08x}")), ["1592321f", "d1eb9899"]);
 }
 
 #[test]
@@ -120,7 +141,8 @@ fn absent_ids_hardly_ever_pass_and_short_needles_always() {
     assert!((0..2_000).all(|n| passes(id(n))));
     let wrong = (10_000..20_000).filter(|&n| passes(id(n))).count();
     assert!(wrong < 100, "{wrong} of 10,000 absent ids pass");
-    assert!(passes("twelve bytes".to_owned()), "too short to be tested");
+    assert!(passes("code 418 x86".to_owned()), "too short, and no word of five letters");
+    assert!(passes("request".to_owned()) && !passes("timeout".to_owned()), "a word");
     assert!(!passes("quorum lost while committing".to_owned()));
 }
 
@@ -130,9 +152,9 @@ fn a_filter_knows_its_stored_form() {
     builder.add_text(b"a text that is long enough for keys");
     let filter = builder.finish();
     assert_eq!(filter.len(), SLICES * 64);
-    let view = FilterView::parse(&filter.bytes).unwrap();
+    let view = FilterView::parse(&filter.bytes, true).unwrap();
     assert!(view.may_contain(&needle_keys(b"long enough for", false)));
     assert!(!view.may_contain(&needle_keys(b"nothing of the kind", false)));
-    assert!(FilterView::parse(&filter.bytes[1..]).is_none());
-    assert!(FilterView::parse(&[]).unwrap().may_contain(&[1, 2, 3]), "no filter rules nothing out");
+    assert!(FilterView::parse(&filter.bytes[1..], true).is_none());
+    assert!(FilterView::parse(&[], true).unwrap().may_contain(&[1, 2, 3]), "no filter rules nothing out");
 }

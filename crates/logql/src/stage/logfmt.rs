@@ -34,7 +34,9 @@ fn parse(parser: &mut Parser) -> Result<Arc<dyn StageNode>, ParseError> {
     }
     let expressions = if parser.kind() == Kind::Identifier { parse_list(parser)? } else { Vec::new() };
     for expression in &expressions {
-        if expression.text.trim().is_empty() {
+        let text = expression.text.trim();
+        let begins = |c: char| c.is_alphanumeric() || matches!(c, '_' | '"' | '-' | '.');
+        if !text.starts_with(begins) {
             let message =
                 format!("cannot parse expression [{}]: syntax error: unexpected $end", expression.text);
             return Err(ParseError::whole(message));

@@ -16,6 +16,9 @@
 
 #[cfg(target_arch = "x86_64")]
 mod avx2;
+mod words;
+
+pub use words::{WORD_GRAM, is_word_key, word_keys};
 
 /// Bytes per gram.
 pub const GRAM: usize = 6;
@@ -52,8 +55,8 @@ pub(crate) fn text_keys_portable(text: &[u8], keys: &mut Vec<u32>) {
     every_key::<Portable>(text, keys);
 }
 
-/// The keys of a needle, all of which a text must have that holds it. Empty when the needle is too
-/// short to be tested.
+/// The keys of a needle, all of which a text must have that holds it: minimizers, and grams of its words.
+/// Empty when the needle is too short to be tested.
 ///
 /// With `ignore_ascii_case` the needle stands for every text that is equal after folding ASCII letters.
 /// The caller guarantees that its matching folds nothing else: Unicode also folds the Kelvin sign to
@@ -63,6 +66,7 @@ pub fn needle_keys(literal: &[u8], ignore_ascii_case: bool) -> Vec<u32> {
     let _ = ignore_ascii_case;
     let mut keys = Vec::new();
     text_keys(literal, &mut keys);
+    word_keys(literal, &mut keys);
     keys.sort_unstable();
     keys.dedup();
     keys
