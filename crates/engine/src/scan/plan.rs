@@ -129,12 +129,7 @@ impl Planner<'_> {
             let selected = block.footer.select(&self.selection.matchers);
             let selected = selected.map_err(|reason| ReadError::damaged(&block.meta, reason));
             let Some(selected) = self.or_warn(selected)? else { continue };
-            let table = block.footer.streams();
-            let touches = |ordinal: &u32| {
-                let stream = table.stats(*ordinal);
-                stream.rows > 0 && self.selection.range.touches(stream.min_ts, stream.max_ts)
-            };
-            let mut streams: RoaringBitmap = selected.iter().filter(touches).collect();
+            let mut streams = block.footer.streams().touching(selected, self.selection.range);
             let rules = self.rules.between(block.meta.min_ts, block.meta.max_ts);
             let of_interest = (&streams, self.selection.range);
             let touched = touched(self.reader, &block, of_interest, rules, stats).await;

@@ -107,13 +107,8 @@ impl EngineSource {
                         continue;
                     }
                 };
-                let table = block.footer.streams();
                 let selected = block.footer.select(matchers).map_err(|e| Error::Corrupt(e.to_string()))?;
-                let touches = |n: &u32| {
-                    let stats = table.stats(*n);
-                    stats.rows > 0 && range.touches(stats.min_ts, stats.max_ts)
-                };
-                let streams: RoaringBitmap = selected.iter().filter(touches).collect();
+                let streams = block.footer.streams().touching(selected, range);
                 QueryStats::add(&context.stats().streams, streams.len());
                 visit(&block, &streams)?;
             }

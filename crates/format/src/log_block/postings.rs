@@ -119,7 +119,8 @@ pub(crate) fn select(
     matchers: &[Matcher],
 ) -> Result<RoaringBitmap, Error> {
     let streams = table.len() as u32;
-    let mut selected = RoaringBitmap::from_sorted_iter(0..streams).expect("a range is sorted");
+    let mut selected = RoaringBitmap::new();
+    selected.insert_range(0..streams);
     let mut ordered: Vec<&Matcher> = matchers.iter().collect();
     ordered.sort_by_key(|matcher| cost(table, postings, matcher));
     for matcher in ordered {

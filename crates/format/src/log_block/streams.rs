@@ -11,7 +11,7 @@ use std::sync::{Arc, OnceLock};
 
 use foldhash::fast::RandomState;
 use roaring::RoaringBitmap;
-use sandur_model::Labels;
+use sandur_model::{Labels, TimeRange};
 
 use crate::codec::bitpack::{get_packed, get_packed_u32, put_packed};
 use crate::codec::reader::Reader;
@@ -116,10 +116,22 @@ impl StreamTable {
     /// Values of a label among these streams, sorted.
     pub fn label_values_of(&self, name: &str, streams: &RoaringBitmap) -> Vec<&str> {
         let Some(column) = self.column(name) else { return Vec::new() };
-        let mut ids: Vec<u32> = streams.iter().map(|s| column.ids[s as usize]).filter(|&id| id > 0).collect();
-        ids.sort_unstable();
-        ids.dedup();
-        ids.iter().map(|&id| &*column.values[id as usize - 1]).collect()
+        // Values are sorted, and 0 is the absent one.
+        let mut met = vec![false; column.values.len() + 1];
+        streams.iter().for_each(|s| met[column.ids[s as usize] as usize] = true);
+        column.values.iter().zip(&met[1..]).filter(|(_, met)| **met).map(|(value, _)| &**value).collect()
+    }
+
+    /// Those of the streams that may have rows within a range.
+    pub fn touching(&self, mut streams: RoaringBitmap, range: TimeRange) -> RoaringBitmap {
+        let outside = |ordinal: &u32| {
+            let stats = self.stats(*ordinal);
+            stats.rows == 0 || !range.touches(stats.min_ts, stats.max_ts)
+        };
+        // Mostly none are, and adding numbers to a set one by one costs more than looking at them.
+        let gone = RoaringBitmap::from_sorted_iter(streams.iter().filter(outside)).expect("a set is sorted");
+        streams -= gone;
+        streams
     }
 
     /// The value of a label of a stream.

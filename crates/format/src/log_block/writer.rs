@@ -125,8 +125,8 @@ pub struct BlockWriter {
     output: Vec<Bytes>,
 }
 
-/// A page of at least this share of the full size ends where the streams' sort keys change.
-const PAGE_SHARE_MIN: usize = 16;
+/// A page of at least this share (one in so many) of the full size ends where the streams' sort keys change.
+const PAGE_SHARE_MIN: usize = 32;
 
 impl BlockWriter {
     /// A writer of rows of these streams, which must be sorted by
