@@ -244,6 +244,16 @@ pub const RULES: &[Rule] = &[
         },
     ),
     rule(
+        "format-blanks",
+        "`format_query` breaks or indents a line elsewhere: before `| decolorize`, behind `without ()`.",
+        "Loki forgets the indentation of this stage and a blank behind an empty list.",
+        |case| {
+            let bare =
+                |answer: &Answer| String::from_utf8_lossy(&answer.body).replace("\\n", "").replace(' ', "");
+            case.ask.path.ends_with("format_query") && bare(case.loki) == bare(case.ours)
+        },
+    ),
+    rule(
         "or-empty",
         "A line filter with an alternative that every line has (`|= \"a\" or \"\"`) passes every line; in \
          Loki it does not.",
@@ -281,18 +291,6 @@ pub const RULES: &[Rule] = &[
             let marked = |answer: &Answer| marks.iter().any(|mark| contains(answer, mark));
             let failed = contains(case.loki, "Err\"") || contains(case.ours, "Err\"");
             (marked(case.loki) || marked(case.ours)) && (failed || case.loki.status == 400)
-        },
-    ),
-    rule(
-        "early-filters",
-        "A metric query that has `__error__=\"\"` before a filter of numbers fails on a value that is no \
-         number.",
-        "While a parser of Loki extracts a label, the first filter that reads it is run, wherever it stands, \
-         and a later stage may see its error. Here stages run in their order: `__error__=\"\"` goes last.",
-        |case| {
-            let query = case.ask.query_text();
-            let ours = case.ours.status == 400 && contains(case.ours, "pipeline error: 'LabelFilterErr'");
-            query.contains("__error__=\"\"") && (ours || query.contains("absent_over_time"))
         },
     ),
     rule(

@@ -161,6 +161,13 @@ pub fn parse_selector(text: &str) -> Result<Vec<Matcher>, Error> {
     }
 }
 
+/// Reads a selector that asks for more than the absence of labels.
+pub fn parse_selecting(text: &str) -> Result<Vec<Matcher>, Error> {
+    let matchers = parse_selector(text)?;
+    parser::validate_matchers(&matchers)?;
+    Ok(matchers)
+}
+
 /// Reads a log query for following new rows.
 pub fn compile_log_query(text: &str) -> Result<LogQuery, Error> {
     Ok(LogQuery::new(&parser::parse_log(text)?))

@@ -270,6 +270,11 @@ pub fn parse_selector(text: &str) -> Result<Vec<Matcher>, Failure> {
     Ok(sandur_logql::parse_selector(text)?)
 }
 
+/// Reads a selector that asks for more than the absence of labels.
+pub fn parse_selecting(text: &str) -> Result<Vec<Matcher>, Failure> {
+    Ok(sandur_logql::parse_selecting(text)?)
+}
+
 /// A log query that can be run over pages as they come.
 pub struct LineQuery(sandur_logql::LogQuery);
 

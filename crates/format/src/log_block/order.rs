@@ -15,7 +15,8 @@ pub const SERVICE_LABELS: [&str; 6] = ["service_name", "app", "job", "service", 
 /// Labels that tell of which level a stream's lines are; the first present one counts.
 pub const LEVEL_LABELS: [&str; 4] = ["level", "severity", "log_level", "lvl"];
 
-/// The first sort keys of a stream: the values of the first present service label and level label, or nothing.
+/// The first sort keys of a stream: the values of the first present service label and of the first present
+/// level label, or nothing.
 pub fn stream_sort_key(labels: &Labels) -> (&str, &str) {
     let first = |names: &[&str]| names.iter().find_map(|name| labels.get(name)).unwrap_or("");
     (first(&SERVICE_LABELS), first(&LEVEL_LABELS))

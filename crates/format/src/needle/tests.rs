@@ -49,7 +49,10 @@ proptest! {
     }
 
     #[test]
-    fn every_short_substring_is_maybe(text in log_text(), cuts in prop::collection::vec(any::<prop::sample::Index>(), 60)) {
+    fn every_short_substring_is_maybe(
+        text in log_text(),
+        cuts in prop::collection::vec(any::<prop::sample::Index>(), 60),
+    ) {
         let mut builder = FilterBuilder::new();
         builder.add_text(&text);
         let filter = builder.finish();

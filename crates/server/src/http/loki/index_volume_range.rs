@@ -35,7 +35,7 @@ pub static ROUTE: Route = Route {
         parameter("aggregateBy", "`series` (default) or `labels`"),
         parameter("limit", "most groups; 100"),
     ],
-    answers: "200, a matrix, largest first.",
+    answers: "200, a matrix, largest first; an empty vector when there is nothing.",
     fails: "400 for more than 11,000 points, and when `limit` exceeds `volume_max_series`; 429; 504.",
     several_tenants: true,
     handler: |verbs| on(verbs, range),
@@ -57,7 +57,9 @@ async fn range(State(app): State<App>, call: Call) -> Result<Response, Failure> 
             let sample = |(timestamp_ms, value)| Sample { timestamp_ms, value };
             Series { labels: Arc::new(labels), samples: samples.into_iter().map(sample).collect() }
         });
-        Ok(QueryResult::Matrix(series.collect()))
+        let series: Vec<Series> = series.collect();
+        // Nothing at all is an empty vector, as in Loki.
+        Ok(if series.is_empty() { QueryResult::Vector(series) } else { QueryResult::Matrix(series) })
     };
     answer((&app, &call), &context, asked, work).await
 }

@@ -21,3 +21,16 @@ pub fn required(text: &str) -> Result<Vec<Matcher>, Failure> {
     }
     wiring::parse_selector(text)
 }
+
+/// The matchers of a selector that must be there and select by more than what is absent.
+pub fn required_selecting(text: &str) -> Result<Vec<Matcher>, Failure> {
+    if text.trim().is_empty() {
+        return required(text);
+    }
+    wiring::parse_selecting(text)
+}
+
+/// The same, and none when it is absent.
+pub fn optional_selecting(text: &str) -> Result<Vec<Matcher>, Failure> {
+    if text.trim().is_empty() { Ok(Vec::new()) } else { required_selecting(text) }
+}

@@ -20,7 +20,7 @@ use crate::http::reply;
 pub struct VolumeRequest {
     /// Conditions on streams.
     pub matchers: Vec<Matcher>,
-    /// Labels that series keep; empty: those of the matchers, all for `{}`.
+    /// Labels that series keep; empty: those of the matchers, all for `{}` and for sums by label.
     targets: Vec<String>,
     by_label: bool,
     /// Most groups.
@@ -30,10 +30,6 @@ pub struct VolumeRequest {
 impl VolumeRequest {
     /// Reads the parameters.
     pub fn read(app: &App, call: &Call) -> Result<Self, Failure> {
-        if call.params.query().trim().is_empty() {
-            selector::required("")?;
-        }
-        let matchers = selector::optional(call.params.query())?;
         let targets = call.params.get("targetLabels").unwrap_or("").split(',');
         let targets = targets.map(str::trim).filter(|t| !t.is_empty()).map(str::to_owned).collect();
         let by_label = match call.params.get("aggregateBy") {
@@ -43,7 +39,13 @@ impl VolumeRequest {
                 return Err(Failure::invalid("invalid aggregation option"));
             }
         };
-        let limit = call.params.limit(LIMIT_DEFAULT)?;
+        let is_all = call.params.query().split_whitespace().collect::<String>() == "{}";
+        let matchers = if is_all { Vec::new() } else { selector::required_selecting(call.params.query())? };
+        // As in Loki, 0 is the default.
+        let limit = match call.params.get("limit") {
+            Some("0") => LIMIT_DEFAULT,
+            _ => call.params.limit(LIMIT_DEFAULT)?,
+        };
         let most = app.limits(&call.tenant).volume_max_series;
         if u64::from(limit) > most {
             let text =
@@ -57,14 +59,14 @@ impl VolumeRequest {
         if !self.targets.is_empty() {
             return self.targets.iter().any(|t| t == name);
         }
-        self.matchers.is_empty() || self.matchers.iter().any(|m| m.name() == name)
+        self.takes_every_label() || self.matchers.iter().any(|m| m.name() == name)
     }
 
     /// The labels that groups are told apart by; `all` are those that streams have.
     pub fn labels(&self, all: Vec<String>) -> Vec<String> {
         let mut labels = if !self.targets.is_empty() {
             self.targets.clone()
-        } else if self.matchers.is_empty() {
+        } else if self.takes_every_label() {
             all
         } else {
             self.matchers.iter().map(|matcher| matcher.name().to_owned()).collect()
@@ -76,7 +78,7 @@ impl VolumeRequest {
 
     /// Whether it takes the names of all labels to know which groups there are.
     pub fn takes_every_label(&self) -> bool {
-        self.targets.is_empty() && self.matchers.is_empty()
+        self.targets.is_empty() && (self.by_label || self.matchers.is_empty())
     }
 
     /// The groups that a series with these labels counts for.
