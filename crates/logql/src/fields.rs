@@ -1,5 +1,6 @@
 //! Fields that a line has by itself: the members of a JSON object, or else the pairs of logfmt.
 
+use crate::row::ERROR;
 use crate::stage::json_scan::{Flow, Malformed, Value, append_unescaped, each_member};
 use crate::stage::keys::append_sanitized;
 use crate::stage::logfmt_scan::Pairs;
@@ -61,6 +62,8 @@ pub fn line_fields(line: &[u8]) -> (FieldParser, Vec<Field>) {
 fn first_of_each(mut fields: Vec<Field>) -> Vec<Field> {
     fields.sort_by(|a, b| a.name.cmp(&b.name));
     fields.dedup_by(|later, earlier| later.name == earlier.name);
+    // The name of a stage's failure is no field.
+    fields.retain(|field| field.name != ERROR);
     fields
 }
 

@@ -15,7 +15,7 @@ use sandur_query::{
     Selection, Slots, Source, StreamCounts, Windows, Work, execute,
 };
 
-use crate::ast::{Conversion, Grouping, RangeAggregation, Unwrap};
+use crate::ast::{Conversion, Grouping, LogExpr, RangeAggregation, Unwrap};
 use crate::groups::{Groups, KeepIds, ToldBy};
 use crate::log_scan::row_hash;
 use crate::matrix::{Labels, Matrix, Series, sorted_labels};
@@ -94,7 +94,8 @@ impl RangeScan {
             }
             Keep::All | Keep::Without(_) => None,
         };
-        let pipeline = Pipeline::new(&aggregation.log, wanted);
+        let log = without_unread_lines(&aggregation.log, function.value == RowValue::Bytes);
+        let pipeline = Pipeline::new(&log, wanted);
         // As in Loki: where a few labels are all that is wanted, a parser stops when it has them.
         let grouped = matches!(&keep, Keep::By(names) if !names.is_empty());
         // Where labels were removed Loki joins the series of several shards, and joining them loses labels
@@ -114,10 +115,12 @@ impl RangeScan {
         }
     }
 
-    /// Whether the row ends the query: it has an error, and not one of a parser that the query asks for.
+    /// Whether the row ends the query: it has an error, and not one of a parser that the query asks for. A
+    /// label `__error__` that a parser found in the line counts where it would be a label of the series.
     fn ends_with(&self, row: &Row<'_>) -> bool {
         let of_parser = |error: &str| error == JSON_ERROR || error == LOGFMT_ERROR;
-        row.error_or_label().is_some_and(|error| !(self.keeps_errors && of_parser(error)))
+        let error = if matches!(self.keep, Keep::By(_)) { row.error() } else { row.error_or_label() };
+        error.is_some_and(|error| !(self.keeps_errors && of_parser(error)))
     }
 
     /// Whether stream and level of a row are all that decides about it.
@@ -154,6 +157,20 @@ impl RangeScan {
             counts_by: if counts { by.iter().chain(&reads).cloned().collect() } else { Vec::new() },
         }
     }
+}
+
+/// The expression without stages that only write a line which nothing reads: they cannot fail, then.
+fn without_unread_lines(log: &LogExpr, mut is_read: bool) -> LogExpr {
+    let mut stages = Vec::with_capacity(log.stages.len());
+    for stage in log.stages.iter().rev() {
+        let effect = stage.effect();
+        if is_read || !effect.changes_line || effect.changes_labels {
+            is_read |= effect.reads_line;
+            stages.push(Arc::clone(stage));
+        }
+    }
+    stages.reverse();
+    LogExpr { matchers: log.matchers.clone(), stages }
 }
 
 fn keep_of(own: Option<&Grouping>, outer: Option<&Grouping>) -> Keep {

@@ -53,7 +53,7 @@ struct Running {
 
 impl Stage for Running {
     fn process(&mut self, row: &mut Row<'_>) -> bool {
-        if row.line().is_empty() {
+        if row.line().is_empty() || row.wanted().nothing() || row.has_all_wanted() {
             return true;
         }
         let packed = row.with_line(|row, line| {
