@@ -255,6 +255,17 @@ pub const RULES: &[Rule] = &[
         },
     ),
     rule(
+        "renamed-keys",
+        "A grouped metric query sees labels that `logfmt` takes from keys of other names \
+         (`logfmt took=\"duration\"`).",
+        "Loki leaves keys unread that the query does not name, before it looks which label they are for.",
+        |case| {
+            let query = case.ask.query_text();
+            let renames = |part: &str| part.trim_start().starts_with("logfmt") && part.contains("=\"");
+            query.contains("by (") && query.split('|').any(renames)
+        },
+    ),
+    rule(
         "or-empty",
         "A line filter with an alternative that every line has (`|= \"a\" or \"\"`) passes every line; in \
          Loki it does not.",

@@ -417,14 +417,6 @@ impl<'p> Row<'p> {
         self.rejected
     }
 
-    /// Whether a label of this name could be used by the query.
-    pub fn wants_key(&self, name: &[u8]) -> bool {
-        match self.wanted {
-            Wanted::All => true,
-            Wanted::Only(names) => names.ids.iter().any(|&id| self.scratch.names.name(id).as_bytes() == name),
-        }
-    }
-
     /// Whether a stage made a label of this name, be it removed since.
     pub fn was_extracted(&self, name: &[u8]) -> bool {
         let scratch = &*self.scratch;

@@ -13,7 +13,7 @@ use crate::error::ParseError;
 use crate::lexer::Kind;
 use crate::names::{NameId, Names};
 use crate::parser::{Parser, new_matcher};
-use crate::row::Row;
+use crate::row::{ERROR_DETAILS_ID, Row};
 use crate::stage::ip::IpSet;
 use crate::stage::{Effect, Stage, StageNode, stage_error};
 use crate::units::{
@@ -261,6 +261,8 @@ enum Running {
 impl Stage for Running {
     fn process(&mut self, row: &mut Row<'_>) -> bool {
         match self {
+            // The details of a failure are no label to a filter, as in Loki.
+            Self::Text(ERROR_DETAILS_ID, matcher) => matcher.matches(row.get(ERROR_DETAILS_ID).unwrap_or("")),
             Self::Text(name, matcher) => matcher.matches(row.value(*name)),
             Self::Number(name, op, value) => compare(row, *name, *op, *value, parse_float),
             Self::Duration(name, op, value) => compare(row, *name, *op, *value, parse_go_duration),

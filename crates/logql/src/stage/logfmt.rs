@@ -183,9 +183,8 @@ impl Named {
         // As in Loki, a key that is the label's own name sets it, too.
         let by_key = self.labels.iter().find(|label| label.key == self.key);
         if let Some(label) = by_key.or_else(|| self.labels.iter().find(|label| label.name == self.key)) {
-            // As in Loki, a key under another name is not read again when a stage made a label of it, nor when
-            // the query groups by labels and not by this one.
-            if label.name != self.key && (row.was_extracted(&self.key) || !row.wants_key(&self.key)) {
+            // As in Loki, a key under another name is not read again when a stage made a label of it.
+            if label.name != self.key && row.was_extracted(&self.key) {
                 return true;
             }
             let name = row.free_name(label.id);
