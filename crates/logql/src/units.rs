@@ -1,6 +1,7 @@
 //! Durations, byte sizes and numbers as Go, Prometheus and humanize read and write them, with their error
 //! texts, because LogQL shows both to users.
 
+use std::borrow::Cow;
 use std::fmt::Write;
 
 const MICROSECOND: i64 = 1_000;
@@ -253,15 +254,35 @@ pub fn format_bytes(bytes: u64) -> String {
 /// Reads a number as Go's `strconv.ParseFloat`.
 pub fn parse_float(text: &str) -> Result<f64, String> {
     let invalid = || format!("strconv.ParseFloat: parsing {}: invalid syntax", quote(text));
-    let value: f64 = match text.parse() {
+    let joined = without_underscores(text).ok_or_else(invalid)?;
+    let value: f64 = match joined.parse() {
         Ok(value) => value,
-        Err(_) => hexadecimal_float(text).ok_or_else(invalid)?,
+        Err(_) => hexadecimal_float(&joined).ok_or_else(invalid)?,
     };
     let named = text.trim_start_matches(['+', '-']).starts_with(['i', 'I']);
     if value.is_infinite() && !named {
         return Err(format!("strconv.ParseFloat: parsing {}: value out of range", quote(text)));
     }
     Ok(value)
+}
+
+/// The number without underscores, which may stand between digits and behind `0x`, as in Go's literals.
+fn without_underscores(text: &str) -> Option<Cow<'_, str>> {
+    if !text.contains('_') {
+        return Some(Cow::Borrowed(text));
+    }
+    let bytes = text.as_bytes();
+    let unsigned = text.trim_start_matches(['+', '-']);
+    let prefix = if unsigned.starts_with("0x") || unsigned.starts_with("0X") { 2 } else { 0 };
+    let start = text.len() - unsigned.len() + prefix;
+    let is_digit = |byte: u8| byte.is_ascii_digit() || (prefix > 0 && byte.is_ascii_hexdigit());
+    let separates = |at: usize| {
+        let behind_prefix = prefix > 0 && at == start;
+        let after_digit = at > start && is_digit(bytes[at - 1]);
+        (behind_prefix || after_digit) && bytes.get(at + 1).is_some_and(|next| is_digit(*next))
+    };
+    let all = text.match_indices('_').all(|(at, _)| separates(at));
+    all.then(|| Cow::Owned(text.replace('_', "")))
 }
 
 /// `0x1.8p3`: hexadecimal digits and a power of two, which must be there.
@@ -330,6 +351,24 @@ fn is_printable(c: char) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// What Go's `strconv.ParseFloat` says.
+    #[test]
+    fn underscores_separate_digits() {
+        for (text, value) in [
+            ("1_000", 1000.0),
+            ("1_0.5", 10.5),
+            ("1e1_0", 1e10),
+            ("-1_0", -10.0),
+            ("0x1_0p0", 16.0),
+            ("0x_1p0", 1.0),
+        ] {
+            assert_eq!(parse_float(text), Ok(value), "{text}");
+        }
+        for bad in ["_1", "1_", "1__0", "1._5", "1_.5", "_", "0x1_p0"] {
+            assert!(parse_float(bad).is_err(), "{bad}");
+        }
+    }
 
     #[test]
     fn prometheus_durations() {
