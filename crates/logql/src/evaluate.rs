@@ -10,10 +10,11 @@ use crate::admission;
 use crate::ast::{Grouping, LabelReplace, MetricExpr, RangeAggregation};
 use crate::binary;
 use crate::kept_results;
-use crate::matrix::{Labels, Matrix, Series, labels_text};
+use crate::matrix::{Labels, Matrix, Series};
 use crate::range::slots::is_absent;
 use crate::range_scan::{self, RangeScan};
 use crate::request::Steps;
+use crate::units::labels_text;
 use crate::vector;
 
 /// What to do about too many series, in Loki's words.

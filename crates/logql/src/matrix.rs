@@ -3,7 +3,6 @@
 use std::sync::Arc;
 
 use crate::range::slots::is_absent;
-use crate::units::quote;
 
 /// Name and value pairs sorted by name.
 pub type Labels = Arc<[(Arc<str>, Arc<str>)]>;
@@ -62,13 +61,6 @@ impl Matrix {
 /// The value of a label.
 pub fn label<'a>(labels: &'a Labels, name: &str) -> Option<&'a str> {
     labels.iter().find(|(n, _)| **n == *name).map(|(_, v)| &**v)
-}
-
-/// Labels as Loki writes them, `{a="b", c="d"}`: it sorts by this text what it has put together from several
-/// intervals.
-pub fn labels_text<'a>(labels: impl Iterator<Item = (&'a str, &'a str)>) -> String {
-    let pairs: Vec<String> = labels.map(|(name, value)| format!("{name}={}", quote(value))).collect();
-    format!("{{{}}}", pairs.join(", "))
 }
 
 /// Sorts pairs by name.

@@ -25,7 +25,7 @@ use crate::range::slots::{ABSENT, Accumulation, is_absent};
 use crate::range::{RangeFunction, RowValue, Setup};
 use crate::row::{ERROR, ERROR_DETAILS, Row, RunLabels};
 use crate::stage::{JSON_ERROR, LOGFMT_ERROR, Stage};
-use crate::units::{parse_bytes, parse_float, parse_go_duration};
+use crate::units::{labels_text, parse_bytes, parse_float, parse_go_duration};
 
 /// Functions that Loki computes shard by shard.
 const SHARDED: [&str; 8] = [
@@ -556,12 +556,11 @@ fn pipeline_error(row: &Row<'_>) -> Error {
         pairs.push((ERROR_DETAILS.to_owned(), row.error_details().to_owned()));
     }
     pairs.sort();
-    let labels: Vec<String> = pairs.iter().map(|(n, v)| format!("{n}={}", crate::units::quote(v))).collect();
+    let labels = labels_text(pairs.iter().map(|(name, value)| (name.as_str(), value.as_str())));
     Error::Invalid(format!(
-        "pipeline error: '{error}' for series: '{{{}}}'.\n\
+        "pipeline error: '{error}' for series: '{labels}'.\n\
          Use a label filter to intentionally skip this error. (e.g | __error__!=\"{error}\").\n\
          To skip all potential errors you can match empty errors.(e.g __error__=\"\")\n\
          The label filter can also be specified after unwrap. (e.g | unwrap latency | __error__=\"\" )\n",
-        labels.join(", ")
     ))
 }

@@ -342,6 +342,13 @@ pub fn quote(text: &str) -> String {
     out
 }
 
+/// Labels as Loki writes them, `{a="b", c="d"}`: it sorts by this text what it has put together, and names
+/// series so in errors.
+pub fn labels_text<'a>(labels: impl Iterator<Item = (&'a str, &'a str)>) -> String {
+    let pairs: Vec<String> = labels.map(|(name, value)| format!("{name}={}", quote(value))).collect();
+    format!("{{{}}}", pairs.join(", "))
+}
+
 /// Whether a character is a letter, mark, number, punctuation or symbol, or the plain space.
 fn is_printable(c: char) -> bool {
     // Behind another character marks are printed; the rest that is escaped is what Go escapes.

@@ -5,10 +5,14 @@ use sandur_model::Matcher;
 use crate::http::failure::Failure;
 use crate::wiring;
 
+/// Whether a selector is `{}`.
+pub fn is_every_stream(text: &str) -> bool {
+    text.split_whitespace().collect::<String>() == "{}"
+}
+
 /// The matchers of a selector; none for an absent one and for `{}`.
 pub fn optional(text: &str) -> Result<Vec<Matcher>, Failure> {
-    let bare: String = text.chars().filter(|c| !c.is_whitespace()).collect();
-    if bare.is_empty() || bare == "{}" {
+    if text.trim().is_empty() || is_every_stream(text) {
         return Ok(Vec::new());
     }
     wiring::parse_selector(text)

@@ -39,8 +39,10 @@ impl VolumeRequest {
                 return Err(Failure::invalid("invalid aggregation option"));
             }
         };
-        let is_all = call.params.query().split_whitespace().collect::<String>() == "{}";
-        let matchers = if is_all { Vec::new() } else { selector::required_selecting(call.params.query())? };
+        let matchers = match selector::is_every_stream(call.params.query()) {
+            true => Vec::new(),
+            false => selector::required_selecting(call.params.query())?,
+        };
         // As in Loki, 0 is the default.
         let limit = match call.params.get("limit") {
             Some("0") => LIMIT_DEFAULT,

@@ -12,7 +12,7 @@ use sandur_query::{LogRow, QueryResult, Sample, Series};
 
 use super::json;
 use super::stats::{Cost, write_stats};
-use crate::wiring::quote;
+use crate::wiring::labels_text;
 
 /// How labels of rows are written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -160,7 +160,8 @@ pub fn merged_groups(rows: &[LogRow]) -> Vec<(String, Pairs, Vec<usize>)> {
         let group = *known.entry(key).or_insert_with(|| {
             let pairs = merged_labels(row);
             *by_labels.entry(pairs).or_insert_with_key(|pairs| {
-                groups.push((label_text(pairs), pairs.clone(), Vec::new()));
+                let text = labels_text(pairs.iter().map(|(name, value)| (&**name, &**value)));
+                groups.push((text, pairs.clone(), Vec::new()));
                 groups.len() - 1
             })
         });
@@ -183,17 +184,6 @@ fn merged_labels(row: &LogRow) -> Pairs {
     pairs.sort_by(|a, b| a.0.cmp(&b.0)); // stable: the first of equal names is the one that counts
     pairs.dedup_by(|later, earlier| later.0 == earlier.0);
     pairs
-}
-
-/// The labels as Loki prints them, which is what it sorts streams by.
-fn label_text(pairs: &Pairs) -> String {
-    let mut text = String::from("{");
-    for (n, (name, value)) in pairs.iter().enumerate() {
-        let comma = if n == 0 { "" } else { ", " };
-        text.push_str(&format!("{comma}{name}={}", quote(value)));
-    }
-    text.push('}');
-    text
 }
 
 fn stream<'a>(
