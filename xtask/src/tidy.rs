@@ -24,9 +24,10 @@ const EDGES: &[(&str, &[&str])] = &[
     ("model", &["base"]),
     ("format", &["base", "model"]),
     ("store", &["base"]),
+    ("cache", &["base"]),
     ("catalog", &["base", "model", "format", "store"]),
     ("query", &["base", "model"]),
-    ("engine", &["base", "model", "format", "store", "catalog", "query"]),
+    ("engine", &["base", "model", "format", "store", "cache", "catalog", "query"]),
     ("logql", &["base", "model", "query"]),
     ("ingest", &["base", "model", "format"]),
 ];
