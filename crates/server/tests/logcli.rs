@@ -231,3 +231,32 @@ fn new_lines_are_followed() {
         assert!(line.starts_with("live line"), "{line}");
     }
 }
+
+#[test]
+fn deletions_are_asked_listed_and_cancelled() {
+    let Some(bench) = bench() else { return };
+    let [from, to] = bench.range();
+    let query = ["query", r#"{app="api"}"#, "--limit=1000", "--output=raw", &from, &to];
+    let all = bench.run(&query);
+    assert_eq!(all.lines().count() as i64, LINES);
+
+    bench.run(&["delete", "create", r#"{app="api"} |= "took=7ms""#, &from, &to]);
+    let listed = bench.run(&["delete", "list", "--output=jsonl"]);
+    let listed: Value = serde_json::from_str(&listed).unwrap();
+    assert_eq!(listed[0]["query"], r#"{app="api"} |= "took=7ms""#);
+    assert_eq!(listed[0]["start_time"], bench.start_ns / 1_000_000_000);
+    assert_eq!(listed[0]["status"], "received");
+    let left = bench.run(&query);
+    assert_eq!(left.lines().count() as i64, LINES - LINES / 50);
+    assert!(!left.contains("took=7ms"), "{left}");
+
+    // logcli does not print ids
+    let requests = bench.server.get_json("/loki/api/v1/delete");
+    let id = requests[0]["request_id"].as_str().unwrap();
+    bench.run(&["delete", "cancel", &format!("--request-id={id}")]);
+    assert_eq!(bench.run(&["delete", "list", "--output=jsonl"]).trim(), "[]");
+    let back = bench.run(&query);
+    assert_eq!(back, all);
+    let unknown = bench.refused(&["delete", "cancel", "--request-id=nosuch"]);
+    assert!(unknown.contains("could not find delete request with given id"), "{unknown}");
+}

@@ -6,10 +6,13 @@ use std::io::Write;
 /// Appends a string. Bytes that are no UTF-8 become U+FFFD, one for each byte.
 pub fn string(out: &mut Vec<u8>, bytes: &[u8]) {
     out.push(b'"');
-    for chunk in bytes.utf8_chunks() {
-        valid(out, chunk.valid().as_bytes());
-        for _ in chunk.invalid() {
-            out.extend_from_slice(b"\\ufffd");
+    match std::str::from_utf8(bytes) {
+        Ok(_) => valid(out, bytes),
+        Err(_) => {
+            for chunk in bytes.utf8_chunks() {
+                valid(out, chunk.valid().as_bytes());
+                chunk.invalid().iter().for_each(|_| out.extend_from_slice(b"\\ufffd"));
+            }
         }
     }
     out.push(b'"');
@@ -33,6 +36,7 @@ const PLAIN: [bool; 256] = {
 };
 
 fn valid(out: &mut Vec<u8>, text: &[u8]) {
+    out.reserve(text.len() + text.len() / 8);
     let mut copied = 0;
     for (at, &byte) in text.iter().enumerate() {
         if PLAIN[byte as usize] {
