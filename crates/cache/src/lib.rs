@@ -9,9 +9,13 @@
 //! **Life of a call.** A read asks the RAM tier, then the index of the flash tier, and at most one
 //! place on the device.
 //!
+//! **Parts.** [`policy`] decides what stays in RAM, what may be written to flash and what is written
+//! again; it counts what had to go.
+//!
 //! **Invariants.** Never a wrong byte: what a checksum or the key does not confirm is a miss.
 //! Nothing is unbounded, and every drop is counted with its reason.
 
 mod hint;
+pub mod policy;
 
 pub use hint::Hint;

@@ -1,0 +1,302 @@
+//! What may be written to flash: the answer to each candidate, with a reason when it is no.
+//!
+//! | hint | answer |
+//! |---|---|
+//! | ingest | yes; under a write budget thinned last |
+//! | metadata | yes, and exempt from thinning and tenants' caps: it is small, and everything needs it |
+//! | point | yes, within the write budget and the tenant's share |
+//! | scan of less than 5 % of the capacity | as point |
+//! | larger scan | RAM only, until the key is wanted a second time within the ghost window |
+//!
+//! A second want is either a hit in RAM while the value was there ([`Candidate::hits`]) or a second
+//! offer of the same key while the ghost still knows the first.
+//!
+//! **Invariants.** A scan however large moves nothing out of flash at its first pass. Every refusal has
+//! a [`Refusal`]. All methods take a shared reference and neither lock nor wait; memory is fixed at the
+//! start. With one thread and one seed, same calls give same answers.
+
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+
+use super::ghost::Ghost;
+use super::tenant_share::{TenantCaps, TenantShares};
+use super::write_budget::WriteBudget;
+use crate::Hint;
+
+/// Scans of at most this part of the capacity are treated like any other read.
+const SMALL_SCAN_SHARE: f64 = 0.05;
+/// Largest value in parts of the capacity: it pushes out at most a hundredth of everything.
+const LARGEST_SHARE: f64 = 0.01;
+/// Smallest value that is never too large, whatever the capacity.
+const ALWAYS_FITS_BYTES: u64 = 1 << 20;
+/// Keys the ghost has cells for at most: 16 MiB.
+const GHOST_KEYS_MAX: u64 = 3 << 20;
+/// Mean size of values that the ghost's cells are sized for.
+const GHOST_VALUE_BYTES: u64 = 64 << 10;
+
+/// What admission goes by.
+#[derive(Clone, Debug, PartialEq)]
+pub struct AdmissionOptions {
+    /// Bytes of the flash tier.
+    pub capacity: u64,
+    /// Bytes that may be written in 24 hours; 0 for no limit.
+    pub write_bytes_per_day: u64,
+    /// Caps of tenants.
+    pub tenants: TenantCaps,
+    /// Seed of the thinning.
+    pub seed: u64,
+}
+
+/// A value that could be written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Candidate {
+    /// Hash of the key.
+    pub hash: u64,
+    /// Bytes on flash.
+    pub bytes: u64,
+    /// Who owns it.
+    pub tenant: u32,
+    /// What is known about it.
+    pub hint: Hint,
+    /// Reads it had while it was in RAM.
+    pub hits: u8,
+}
+
+/// Why a value is not written to flash.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Refusal {
+    /// Part of a large scan, wanted for the first time.
+    ScannedOnce,
+    /// The write budget is short, and this one was left out.
+    WriteBudget,
+    /// Its tenant holds its share already, and the tier is full.
+    TenantShare,
+    /// Larger than a hundredth of the tier.
+    TooLarge,
+}
+
+impl Refusal {
+    /// Every reason.
+    pub const ALL: [Self; 4] = [Self::ScannedOnce, Self::WriteBudget, Self::TenantShare, Self::TooLarge];
+
+    /// Its name in metrics.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::ScannedOnce => "scanned_once",
+            Self::WriteBudget => "write_budget",
+            Self::TenantShare => "tenant_share",
+            Self::TooLarge => "too_large",
+        }
+    }
+}
+
+/// The answer. A refused value stays in RAM as long as it is worth its place there.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Verdict {
+    /// Write it to flash.
+    Admit,
+    /// Do not.
+    RamOnly(Refusal),
+}
+
+/// Decides about candidates, and keeps the books that it decides by.
+#[derive(Debug)]
+pub struct Admission {
+    capacity: AtomicU64,
+    scanned: Ghost,
+    budget: WriteBudget,
+    shares: TenantShares,
+    held: AtomicU64,
+    draws: AtomicU64,
+    refused: [AtomicU64; Refusal::ALL.len()],
+}
+
+impl Admission {
+    /// Nothing held, the budget untouched.
+    pub fn new(options: AdmissionOptions) -> Self {
+        let keys = (options.capacity / GHOST_VALUE_BYTES).clamp(1_024, GHOST_KEYS_MAX);
+        Self {
+            capacity: AtomicU64::new(options.capacity),
+            scanned: Ghost::new(options.capacity, keys as usize),
+            budget: WriteBudget::new(options.write_bytes_per_day),
+            shares: TenantShares::new(options.tenants),
+            held: AtomicU64::new(0),
+            draws: AtomicU64::new(options.seed),
+            refused: Default::default(),
+        }
+    }
+
+    /// Whether the candidate may be written; `now_ms` is any clock that does not go back.
+    pub fn decide(&self, candidate: &Candidate, now_ms: u64) -> Verdict {
+        match self.refusal(candidate, now_ms) {
+            None => Verdict::Admit,
+            Some(reason) => {
+                self.refused[reason as usize].fetch_add(1, Relaxed);
+                Verdict::RamOnly(reason)
+            }
+        }
+    }
+
+    /// Counts bytes of a tenant that were written: of admitted values and of reinserted ones.
+    pub fn wrote(&self, tenant: u32, bytes: u64) {
+        self.budget.spend(bytes);
+        self.recovered(tenant, bytes);
+    }
+
+    /// Counts bytes of a tenant that are on flash since before a restart.
+    pub fn recovered(&self, tenant: u32, bytes: u64) {
+        self.held.fetch_add(bytes, Relaxed);
+        self.shares.add(tenant, bytes);
+    }
+
+    /// Counts bytes of a tenant that left flash.
+    pub fn dropped(&self, tenant: u32, bytes: u64) {
+        let _ = self.held.fetch_update(Relaxed, Relaxed, |held| Some(held.saturating_sub(bytes)));
+        self.shares.subtract(tenant, bytes);
+    }
+
+    /// Changes the capacity, as when a device shrinks.
+    pub fn set_capacity(&self, capacity: u64) {
+        self.capacity.store(capacity, Relaxed);
+    }
+
+    /// Bytes that a tenant holds on flash.
+    pub fn held_by(&self, tenant: u32) -> u64 {
+        self.shares.held(tenant)
+    }
+
+    /// Bytes of the write budget that are left this hour; nothing without a budget.
+    pub fn budget_left_bytes(&self) -> Option<i64> {
+        self.budget.left_bytes()
+    }
+
+    /// How often each reason was given.
+    pub fn refusals(&self) -> impl Iterator<Item = (Refusal, u64)> {
+        Refusal::ALL.into_iter().map(|reason| (reason, self.refused[reason as usize].load(Relaxed)))
+    }
+
+    /// Bytes held by the policy itself.
+    pub fn memory_bytes(&self) -> usize {
+        self.scanned.memory_bytes() + size_of::<Self>()
+    }
+
+    fn refusal(&self, candidate: &Candidate, now_ms: u64) -> Option<Refusal> {
+        let capacity = self.capacity.load(Relaxed);
+        let largest = ((capacity as f64 * LARGEST_SHARE) as u64).max(ALWAYS_FITS_BYTES.min(capacity / 4));
+        if candidate.bytes > largest {
+            return Some(Refusal::TooLarge);
+        }
+        if candidate.hint == Hint::Metadata {
+            return None;
+        }
+        if let Hint::Scan { bytes } = candidate.hint
+            && bytes as f64 > capacity as f64 * SMALL_SCAN_SHARE
+            && candidate.hits == 0
+            && !self.scanned.take(candidate.hash)
+        {
+            self.scanned.note(candidate.hash, candidate.bytes);
+            return Some(Refusal::ScannedOnce);
+        }
+        let full = self.held.load(Relaxed) as f64 > capacity as f64 * 0.95;
+        if full && self.shares.exceeds(candidate.tenant, candidate.bytes, capacity) {
+            return Some(Refusal::TenantShare);
+        }
+        // New data is what the next hours ask for: half the thinning of what a query brought.
+        let draw = self.draw() * if candidate.hint == Hint::Ingest { 0.5 } else { 1.0 };
+        if !self.budget.admits(candidate.bytes, now_ms, draw) {
+            return Some(Refusal::WriteBudget);
+        }
+        None
+    }
+
+    /// The next of a sequence of numbers in 0..1 (splitmix64).
+    fn draw(&self) -> f64 {
+        let mut z = self.draws.fetch_add(0x9E37_79B9_7F4A_7C15, Relaxed);
+        z = (z ^ (z >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
+        z = (z ^ (z >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
+        ((z ^ (z >> 31)) >> 11) as f64 / (1u64 << 53) as f64
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const CAPACITY: u64 = 1 << 30;
+
+    fn admission(write_bytes_per_day: u64, tenants: TenantCaps) -> Admission {
+        Admission::new(AdmissionOptions { capacity: CAPACITY, write_bytes_per_day, tenants, seed: 1 })
+    }
+
+    fn candidate(key: u64, hint: Hint) -> Candidate {
+        let hash = key.wrapping_mul(0x9E37_79B9_7F4A_7C15);
+        Candidate { hash, bytes: 100_000, tenant: 1, hint, hits: 0 }
+    }
+
+    const LARGE_SCAN: Hint = Hint::Scan { bytes: CAPACITY };
+
+    #[test]
+    fn a_large_scan_reaches_flash_with_the_second_want() {
+        let admission = admission(0, TenantCaps::default());
+        let first = candidate(1, LARGE_SCAN);
+        assert_eq!(admission.decide(&first, 1), Verdict::RamOnly(Refusal::ScannedOnce));
+        assert_eq!(admission.decide(&first, 1), Verdict::Admit);
+        let read_in_ram = Candidate { hits: 1, ..candidate(2, LARGE_SCAN) };
+        assert_eq!(admission.decide(&read_in_ram, 1), Verdict::Admit);
+        let small = candidate(3, Hint::Scan { bytes: CAPACITY / 25 });
+        assert_eq!(admission.decide(&small, 1), Verdict::Admit);
+        for hint in [Hint::Ingest, Hint::Point, Hint::Metadata] {
+            assert_eq!(admission.decide(&candidate(4, hint), 1), Verdict::Admit, "{hint:?}");
+        }
+        assert_eq!(admission.refusals().next(), Some((Refusal::ScannedOnce, 1)));
+    }
+
+    #[test]
+    fn a_scan_of_ten_times_the_capacity_that_comes_twice_stays_out() {
+        let admission = admission(0, TenantCaps::default());
+        let keys = 10 * CAPACITY / 100_000;
+        let admitted = (0..2 * keys)
+            .filter(|at| admission.decide(&candidate(at % keys, LARGE_SCAN), 1) == Verdict::Admit)
+            .count();
+        // Fingerprints that look alike let through one in some thousands.
+        assert!(admitted as u64 <= keys / 500, "{admitted} of {keys} keys");
+    }
+
+    #[test]
+    fn tenants_above_their_share_wait_only_while_the_tier_is_full() {
+        let caps = TenantCaps { default: 1.0, named: vec![(9, 0.5), (1, 0.1)] };
+        let admission = admission(0, caps);
+        admission.wrote(1, CAPACITY / 4);
+        assert_eq!(admission.decide(&candidate(1, Hint::Point), 1), Verdict::Admit, "there is room");
+        admission.recovered(2, CAPACITY / 4 * 3);
+        assert_eq!(admission.decide(&candidate(1, Hint::Point), 1), Verdict::RamOnly(Refusal::TenantShare));
+        assert_eq!(admission.decide(&candidate(1, Hint::Metadata), 1), Verdict::Admit);
+        admission.dropped(1, CAPACITY / 4);
+        admission.recovered(2, CAPACITY / 4);
+        assert_eq!(admission.decide(&candidate(1, Hint::Point), 1), Verdict::Admit, "it shrank");
+        assert_eq!((admission.held_by(1), admission.held_by(2)), (0, CAPACITY));
+    }
+
+    #[test]
+    fn the_write_budget_holds_and_metadata_passes() {
+        let admission = admission(24_000_000, TenantCaps::default());
+        let mut written = 0u64;
+        for at in 0..100_000u64 {
+            let candidate = candidate(at, Hint::Point);
+            if admission.decide(&candidate, 1 + at * 36) == Verdict::Admit {
+                admission.wrote(1, candidate.bytes);
+                written += candidate.bytes;
+            }
+        }
+        // The bucket at the start and an hour's refill.
+        assert!((1_000_000..=2_100_000).contains(&written), "{written}");
+        assert_eq!(admission.decide(&candidate(1, Hint::Metadata), 3_600_000), Verdict::Admit);
+        assert!(admission.refusals().any(|(reason, count)| reason == Refusal::WriteBudget && count > 90_000));
+    }
+
+    #[test]
+    fn values_that_would_push_out_a_hundredth_stay_out() {
+        let admission = admission(0, TenantCaps::default());
+        let large = Candidate { bytes: CAPACITY / 50, ..candidate(1, Hint::Point) };
+        assert_eq!(admission.decide(&large, 1), Verdict::RamOnly(Refusal::TooLarge));
+    }
+}

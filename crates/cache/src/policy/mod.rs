@@ -1,0 +1,25 @@
+//! What stays and what goes: replacement in RAM, admission to flash, and the counting of drops.
+//!
+//! * [`S3Fifo`] holds the entries of one shard of the RAM tier and says which must leave.
+//! * [`Admission`] says whether a value may be written to flash, and if not, why.
+//! * [`Reinsertion`] says which records of a segment are written again when it is reclaimed.
+//! * [`Churn`] counts what was pushed out, and above all what was pushed out unread.
+//!
+//! Everything here is synchronous, knows no clock and draws no randomness of its own: times and seeds
+//! are arguments. The simulator runs this very code.
+
+mod admission;
+mod churn;
+mod ghost;
+mod reinsertion;
+mod s3fifo;
+mod slab;
+mod table;
+mod tenant_share;
+mod write_budget;
+
+pub use admission::{Admission, AdmissionOptions, Candidate, Refusal, Verdict};
+pub use churn::{Age, Amount, Churn, ChurnRow, ChurnTotal, Class, Eviction, Source, TENANTS_MAX};
+pub use reinsertion::{REINSERTION_SHARE, RecordFacts, Reinsertion};
+pub use s3fifo::{Evicted, NewEntry, Place, Rank, S3Fifo, SECOND_CHANCES_MAX};
+pub use tenant_share::TenantCaps;

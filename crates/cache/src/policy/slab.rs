@@ -1,0 +1,210 @@
+//! Entries in one array, each a member of one of a few first-in-first-out queues by links inside of
+//! the entries.
+//!
+//! **Invariants.** A place below `u32::MAX` names an entry from `add` until `take`; then it may name
+//! another. Every entry is in exactly one queue. A queue's weight is the sum of its entries' weights.
+//! Adding allocates only when the array grows; everything else never does.
+
+/// No place.
+const NONE: u32 = u32::MAX;
+/// Highest use count.
+pub(crate) const USES_MAX: u8 = 3;
+
+/// One entry: 24 bytes and the value.
+#[derive(Debug)]
+pub(crate) struct Node<T> {
+    pub(crate) hash: u64,
+    newer: u32,
+    older: u32,
+    pub(crate) weight: u32,
+    /// Which queue.
+    pub(crate) queue: u8,
+    /// Uses since the last decision about the entry, at most [`USES_MAX`].
+    pub(crate) uses: u8,
+    /// Read at least once.
+    pub(crate) fetched: bool,
+    /// `None` in a free place.
+    value: Option<T>,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Queue {
+    newest: u32,
+    oldest: u32,
+    weight: u64,
+    entries: usize,
+}
+
+impl Queue {
+    const EMPTY: Self = Self { newest: NONE, oldest: NONE, weight: 0, entries: 0 };
+}
+
+/// The array and its `N` queues.
+#[derive(Debug)]
+pub(crate) struct Slab<T, const N: usize> {
+    nodes: Vec<Node<T>>,
+    /// First free place; the next one stands in its `older`.
+    free: u32,
+    queues: [Queue; N],
+}
+
+impl<T, const N: usize> Slab<T, N> {
+    pub(crate) fn new() -> Self {
+        Self { nodes: Vec::new(), free: NONE, queues: [Queue::EMPTY; N] }
+    }
+
+    /// Empty, with memory for `entries` entries.
+    pub(crate) fn with_room(entries: usize) -> Self {
+        Self { nodes: Vec::with_capacity(entries), ..Self::new() }
+    }
+
+    /// A new entry as the newest of `queue`.
+    ///
+    /// # Panics
+    /// With 2^32 - 1 entries, which is more than fit in memory beside their values.
+    pub(crate) fn add(&mut self, queue: u8, hash: u64, weight: u32, value: T) -> u32 {
+        let node = Node {
+            hash,
+            newer: NONE,
+            older: NONE,
+            weight,
+            queue,
+            uses: 0,
+            fetched: false,
+            value: Some(value),
+        };
+        let place = if self.free == NONE {
+            assert!(self.nodes.len() < NONE as usize, "a slab holds at most 2^32 - 1 entries");
+            self.nodes.push(node);
+            (self.nodes.len() - 1) as u32
+        } else {
+            let place = self.free;
+            self.free = self.nodes[place as usize].older;
+            self.nodes[place as usize] = node;
+            place
+        };
+        self.link(place);
+        place
+    }
+
+    /// Takes the entry at `place` out.
+    pub(crate) fn take(&mut self, place: u32) -> Option<T> {
+        let value = self.nodes[place as usize].value.take()?;
+        self.unlink(place);
+        let node = &mut self.nodes[place as usize];
+        node.older = self.free;
+        self.free = place;
+        Some(value)
+    }
+
+    /// Makes the entry the newest of `queue`.
+    pub(crate) fn move_to(&mut self, place: u32, queue: u8) {
+        self.unlink(place);
+        self.nodes[place as usize].queue = queue;
+        self.link(place);
+    }
+
+    /// Changes the weight of an entry.
+    pub(crate) fn reweigh(&mut self, place: u32, weight: u32) {
+        let node = &mut self.nodes[place as usize];
+        let queue = &mut self.queues[node.queue as usize];
+        queue.weight = queue.weight - u64::from(node.weight) + u64::from(weight);
+        node.weight = weight;
+    }
+
+    #[inline]
+    pub(crate) fn node(&self, place: u32) -> &Node<T> {
+        &self.nodes[place as usize]
+    }
+
+    #[inline]
+    pub(crate) fn node_mut(&mut self, place: u32) -> &mut Node<T> {
+        &mut self.nodes[place as usize]
+    }
+
+    /// The entry that has been in `queue` for longest.
+    pub(crate) fn oldest(&self, queue: u8) -> Option<u32> {
+        let place = self.queues[queue as usize].oldest;
+        (place != NONE).then_some(place)
+    }
+
+    pub(crate) fn weight(&self, queue: u8) -> u64 {
+        self.queues[queue as usize].weight
+    }
+
+    pub(crate) fn entries(&self, queue: u8) -> usize {
+        self.queues[queue as usize].entries
+    }
+
+    /// Places in use and free ones.
+    pub(crate) fn places(&self) -> usize {
+        self.nodes.len()
+    }
+
+    /// Bytes held, values' own allocations apart.
+    pub(crate) fn memory_bytes(&self) -> usize {
+        self.nodes.capacity() * size_of::<Node<T>>()
+    }
+
+    fn link(&mut self, place: u32) {
+        let (queue, weight) = {
+            let node = &self.nodes[place as usize];
+            (node.queue as usize, node.weight)
+        };
+        let former = self.queues[queue].newest;
+        let node = &mut self.nodes[place as usize];
+        (node.newer, node.older) = (NONE, former);
+        match former {
+            NONE => self.queues[queue].oldest = place,
+            former => self.nodes[former as usize].newer = place,
+        }
+        let queue = &mut self.queues[queue];
+        queue.newest = place;
+        queue.weight += u64::from(weight);
+        queue.entries += 1;
+    }
+
+    fn unlink(&mut self, place: u32) {
+        let (newer, older, weight, queue) = {
+            let node = &self.nodes[place as usize];
+            (node.newer, node.older, node.weight, node.queue as usize)
+        };
+        match newer {
+            NONE => self.queues[queue].newest = older,
+            newer => self.nodes[newer as usize].older = older,
+        }
+        match older {
+            NONE => self.queues[queue].oldest = newer,
+            older => self.nodes[older as usize].newer = newer,
+        }
+        let queue = &mut self.queues[queue];
+        queue.weight -= u64::from(weight);
+        queue.entries -= 1;
+    }
+}
+
+impl<T> Node<T> {
+    /// The value, unless the place is free.
+    #[inline]
+    pub(crate) fn value(&self) -> Option<&T> {
+        self.value.as_ref()
+    }
+
+    /// The value, unless the place is free.
+    #[inline]
+    pub(crate) fn value_mut(&mut self) -> Option<&mut T> {
+        self.value.as_mut()
+    }
+
+    /// Counts a use.
+    #[inline]
+    pub(crate) fn use_once(&mut self) {
+        // A hot entry's counter is at its end: leave the cache line clean then.
+        if self.uses < USES_MAX {
+            self.uses += 1;
+        }
+        if !self.fetched {
+            self.fetched = true;
+        }
+    }
+}
