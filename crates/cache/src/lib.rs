@@ -15,7 +15,23 @@
 //! **Invariants.** Never a wrong byte: what a checksum or the key does not confirm is a miss.
 //! Nothing is unbounded, and every drop is counted with its reason.
 
+mod cache;
+mod error;
 mod hint;
+mod item;
+mod options;
 pub mod policy;
+mod ram;
+mod request;
+mod stats;
 
+pub use cache::{Cache, LONGEST_KEY};
+pub use error::Error;
 pub use hint::Hint;
+pub use item::{Item, ItemMeta, Tier, Value};
+pub use options::{CacheOptions, LEAST_MEMORY};
+pub use ram::Reserved;
+pub use request::{
+    Answer, Applied, Change, Condition, Lookup, Pending, Put, Read, Revision, Stored, Updated,
+};
+pub use stats::{CacheStats, RamCounts};

@@ -1,0 +1,24 @@
+//! Options of a cache.
+//!
+//! Invariant: the defaults are the settings we measure; nothing here needs tuning for a workload.
+
+/// How to open a cache.
+#[derive(Clone, Debug)]
+pub struct CacheOptions {
+    /// Bytes of memory for everything that grows with items: records, tables and queues.
+    pub memory: u64,
+    /// Largest value in bytes.
+    pub max_value: u64,
+    /// Whether items make way for new ones. When not, writes are refused with
+    /// [`Stored::NoMemory`](crate::Stored::NoMemory) once memory is full.
+    pub evict: bool,
+}
+
+/// The least memory limit in bytes: below it the tables alone would be the cache.
+pub const LEAST_MEMORY: u64 = 1 << 20;
+
+impl Default for CacheOptions {
+    fn default() -> Self {
+        Self { memory: 64 << 20, max_value: 1 << 30, evict: true }
+    }
+}

@@ -1,0 +1,271 @@
+//! The RAM tier: items in shards, under one limit of memory.
+//!
+//! Eviction is by shard, since each has its own queue: the shard that needs room gives some of its
+//! own when it holds at least the average, else one that does. Hashes spread items evenly, so this
+//! comes close to one queue over all.
+//!
+//! Invariants: an item is in the shard of its hash; the memory counts every item and its entry in
+//! the table; while one shard is locked, others are only tried, so locks cannot form a circle.
+
+mod epochs;
+mod memory;
+mod record;
+mod shard;
+
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, TryLockError};
+
+pub(crate) use epochs::Epochs;
+pub(crate) use memory::Memory;
+pub use memory::Reserved;
+pub(crate) use record::{Moment, Record};
+pub(crate) use shard::Dead;
+use shard::Shard;
+
+use crate::stats::RamCounts;
+
+/// Shards of a tier with plenty of memory.
+const MOST_SHARDS: u64 = 256;
+/// Memory for which another shard is worth having: values of a MiB must fit several times.
+const SHARD_MEMORY: u64 = 8 << 20;
+
+/// All shards and the memory that they share.
+#[derive(Debug)]
+pub(crate) struct Ram {
+    slots: Box<[Slot]>,
+    memory: Arc<Memory>,
+    evict: bool,
+    /// Bytes of all items and their entries.
+    weight: AtomicU64,
+    /// Where to look for room next.
+    cursor: AtomicUsize,
+}
+
+/// A shard on cache lines of its own; processors fetch them in pairs.
+#[derive(Debug)]
+#[repr(align(128))]
+struct Slot {
+    shard: Mutex<Shard>,
+    /// The shard's weight, readable without its lock.
+    weight: AtomicU64,
+}
+
+/// A locked shard.
+pub(crate) struct Locked<'a> {
+    ram: &'a Ram,
+    index: usize,
+    shard: MutexGuard<'a, Shard>,
+}
+
+impl Ram {
+    pub fn new(memory: Arc<Memory>, evict: bool) -> Self {
+        let shards = (memory.limit() / SHARD_MEMORY).clamp(1, MOST_SHARDS).next_power_of_two();
+        let capacity = memory.limit() / shards;
+        let slot = |_| Slot { shard: Mutex::new(Shard::new(capacity)), weight: AtomicU64::new(0) };
+        Self {
+            slots: (0..shards).map(slot).collect(),
+            memory,
+            evict,
+            weight: AtomicU64::new(0),
+            cursor: AtomicUsize::new(0),
+        }
+    }
+
+    pub fn memory(&self) -> &Arc<Memory> {
+        &self.memory
+    }
+
+    pub fn shards(&self) -> usize {
+        self.slots.len()
+    }
+
+    /// Locks the shard of a hash.
+    pub fn lock(&self, hash: u64) -> Locked<'_> {
+        // The table inside the shard uses the lower bits.
+        self.lock_shard((hash >> 48) as usize & (self.slots.len() - 1))
+    }
+
+    /// Locks a shard by its number.
+    pub fn lock_shard(&self, index: usize) -> Locked<'_> {
+        let shard = self.slots[index].shard.lock().unwrap_or_else(PoisonError::into_inner);
+        Locked { ram: self, index, shard }
+    }
+
+    fn try_lock_shard(&self, index: usize) -> Option<Locked<'_>> {
+        let shard = match self.slots[index].shard.try_lock() {
+            Ok(shard) => shard,
+            Err(TryLockError::Poisoned(poisoned)) => poisoned.into_inner(),
+            Err(TryLockError::WouldBlock) => return None,
+        };
+        Some(Locked { ram: self, index, shard })
+    }
+
+    /// Takes `bytes` for something beside items, such as a buffer; items make way for it.
+    pub fn reserve(&self, bytes: u64, at: Moment) -> Option<Reserved> {
+        loop {
+            if let Some(reserved) = self.memory.take(bytes) {
+                return Some(reserved);
+            }
+            if bytes > self.memory.limit() || !self.evict || !self.evict_elsewhere(usize::MAX, at) {
+                return None;
+            }
+        }
+    }
+
+    /// Moves the limit; items beyond it leave at once.
+    pub fn set_limit(&self, limit: u64, at: Moment) {
+        self.memory.set_limit(limit);
+        let capacity = limit / self.slots.len() as u64;
+        for index in 0..self.slots.len() {
+            self.lock_shard(index).shard.set_capacity(capacity);
+        }
+        self.pay_back(at);
+    }
+
+    /// Evicts until no more is in use than the limit.
+    pub fn pay_back(&self, at: Moment) {
+        while self.memory.excess() > 0 && self.evict_elsewhere(usize::MAX, at) {}
+    }
+
+    /// Evicts one item from a shard that holds at least the average, other than `own`.
+    fn evict_elsewhere(&self, own: usize, at: Moment) -> bool {
+        let count = self.slots.len();
+        let average = self.average();
+        for least in [average, 1] {
+            for _ in 0..count {
+                let index = self.cursor.fetch_add(1, Ordering::Relaxed) & (count - 1);
+                if index == own || self.slots[index].weight.load(Ordering::Relaxed) < least {
+                    continue;
+                }
+                if let Some(mut shard) = self.try_lock_shard(index)
+                    && shard.evict_one(at)
+                {
+                    return true;
+                }
+            }
+        }
+        false
+    }
+
+    fn average(&self) -> u64 {
+        (self.weight.load(Ordering::Relaxed) / self.slots.len() as u64).max(1)
+    }
+
+    /// Counters of all shards, and how many items they hold.
+    pub fn counts(&self) -> (RamCounts, u64) {
+        let mut sum = RamCounts::default();
+        let mut items = 0;
+        for index in 0..self.slots.len() {
+            let shard = self.lock_shard(index);
+            sum.add(&shard.shard.counts);
+            items += shard.shard.len() as u64;
+        }
+        (sum, items)
+    }
+
+    /// Bytes of all items and their entries.
+    pub fn weight(&self) -> u64 {
+        self.weight.load(Ordering::Relaxed)
+    }
+}
+
+impl Locked<'_> {
+    /// The live item of `key`, counted as a use if `counted`; a dead one is taken out.
+    pub fn find(
+        &mut self,
+        hash: u64,
+        key: &[u8],
+        at: Moment,
+        counted: bool,
+    ) -> Result<&mut Record, Option<Dead>> {
+        // Told apart by the count of items, since a match on the answer would keep it borrowed.
+        let before = self.shard.len();
+        let missing = self.shard.find(hash, key, at, counted).err();
+        if self.shard.len() != before {
+            self.settle(0);
+        }
+        match missing {
+            Some(why) => Err(why),
+            None => self.shard.find(hash, key, at, false),
+        }
+    }
+
+    /// Reserves `bytes`; items make way for them unless the cache does not evict.
+    pub fn make_room(&mut self, bytes: u64, at: Moment) -> Option<Reserved> {
+        let memory = &self.ram.memory;
+        if bytes > memory.limit() {
+            return None;
+        }
+        loop {
+            if let Some(reserved) = memory.take(bytes) {
+                return Some(reserved);
+            }
+            if !self.free_some(at) {
+                return None;
+            }
+        }
+    }
+
+    /// Puts a record in, whose weight is what was reserved. Returns what it replaced.
+    pub fn store(&mut self, hash: u64, record: Record, reserved: Reserved) -> Option<Record> {
+        debug_assert_eq!(reserved.bytes(), record.weight());
+        let old = self.shard.insert(hash, record);
+        self.settle(reserved.keep());
+        old
+    }
+
+    /// Takes out the item of `key`, dead or not.
+    pub fn take(&mut self, hash: u64, key: &[u8]) -> Option<Record> {
+        let record = self.shard.remove(hash, key)?;
+        self.settle(0);
+        Some(record)
+    }
+
+    /// Takes out all dead items, at most once a second; how many there were.
+    pub fn sweep(&mut self, at: Moment) -> usize {
+        let dead = self.shard.sweep(at);
+        self.settle(0);
+        dead
+    }
+
+    /// Shows live items at up to `count` places from `from` on; where to go on.
+    pub fn visit(&self, from: usize, count: usize, at: Moment, see: impl FnMut(&Record)) -> Option<usize> {
+        self.shard.visit(from, count, at, see)
+    }
+
+    /// The shard's counters.
+    pub fn counts(&mut self) -> &mut RamCounts {
+        &mut self.shard.counts
+    }
+
+    /// Frees one item, here or where more is held; without eviction, what is dead.
+    fn free_some(&mut self, at: Moment) -> bool {
+        if !self.ram.evict {
+            return self.sweep(at) > 0;
+        }
+        let holds_its_share = self.shard.weight() >= self.ram.average();
+        if holds_its_share && self.evict_one(at) {
+            return true;
+        }
+        self.ram.evict_elsewhere(self.index, at) || self.evict_one(at)
+    }
+
+    fn evict_one(&mut self, at: Moment) -> bool {
+        let evicted = self.shard.evict(at).is_some();
+        self.settle(0);
+        evicted
+    }
+
+    /// Counts against the memory what the shard has become, of which `paid` bytes have been taken.
+    fn settle(&self, paid: u64) {
+        let now = self.shard.weight();
+        let before = self.ram.slots[self.index].weight.swap(now, Ordering::Relaxed);
+        self.ram.weight.fetch_add(now.wrapping_sub(before), Ordering::Relaxed);
+        let due = before + paid;
+        if now >= due {
+            self.ram.memory.take_anyway(now - due);
+        } else {
+            self.ram.memory.give_back(due - now);
+        }
+    }
+}

@@ -1,0 +1,115 @@
+//! What a cache counts.
+//!
+//! Invariant: every lookup is counted once, as a hit or as a miss with its reason; every item that
+//! leaves is counted once, with the reason.
+
+use crate::ram::{Dead, Record};
+
+/// Everything that a cache can say of itself.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct CacheStats {
+    /// The RAM tier's counters.
+    pub ram: RamCounts,
+    /// Items in the RAM tier.
+    pub items: u64,
+    /// Bytes of items in the RAM tier, with their entries in its tables.
+    pub bytes: u64,
+    /// Bytes in use of all that counts against the memory limit.
+    pub memory_used: u64,
+    /// The memory limit in bytes.
+    pub memory_limit: u64,
+    /// Writes that happened.
+    pub stored: u64,
+}
+
+/// Counters of the RAM tier since the start.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct RamCounts {
+    /// Lookups answered.
+    pub hits: u64,
+    /// Lookups of keys that were not there at all.
+    pub absent: u64,
+    /// Lookups of items that had expired.
+    pub found_expired: u64,
+    /// Lookups of items that a `flush_all` had voided.
+    pub found_flushed: u64,
+    /// Live items that made way for others.
+    pub evicted: u64,
+    /// Those of them that nobody had read.
+    pub evicted_unfetched: u64,
+    /// Those of them that had an expiry.
+    pub evicted_with_expiry: u64,
+    /// Bytes of records that made way for others.
+    pub evicted_bytes: u64,
+    /// Items that left because they had expired.
+    pub expired: u64,
+    /// Those of them that nobody had read.
+    pub expired_unfetched: u64,
+    /// Items that left because of a `flush_all`.
+    pub flushed: u64,
+    /// Dead items whose memory was taken for a new one.
+    pub reclaimed: u64,
+    /// Items that a new value replaced.
+    pub replaced: u64,
+    /// Items that were removed by name.
+    pub removed: u64,
+    /// Writes refused because no memory could be freed.
+    pub refused: u64,
+    /// Items of another key with the same hash that a new item displaced.
+    pub displaced: u64,
+}
+
+impl RamCounts {
+    /// Lookups that found nothing.
+    pub fn misses(&self) -> u64 {
+        self.absent + self.found_expired + self.found_flushed
+    }
+
+    pub(crate) fn count_miss(&mut self, why: Option<Dead>) {
+        match why {
+            None => self.absent += 1,
+            Some(Dead::Expired) => self.found_expired += 1,
+            Some(Dead::Flushed) => self.found_flushed += 1,
+        }
+    }
+
+    pub(crate) fn count_dead(&mut self, why: Dead, fetched: bool) {
+        match why {
+            Dead::Flushed => self.flushed += 1,
+            Dead::Expired => {
+                self.expired += 1;
+                self.expired_unfetched += u64::from(!fetched);
+            }
+        }
+    }
+
+    pub(crate) fn count_evicted(&mut self, record: &Record) {
+        self.evicted += 1;
+        self.evicted_unfetched += u64::from(!record.fetched);
+        self.evicted_with_expiry += u64::from(record.expires_at != 0);
+        self.evicted_bytes += record.weight();
+    }
+
+    pub(crate) fn add(&mut self, other: &Self) {
+        let Self { hits, absent, found_expired, found_flushed, evicted, .. } = other;
+        self.hits += hits;
+        self.absent += absent;
+        self.found_expired += found_expired;
+        self.found_flushed += found_flushed;
+        self.evicted += evicted;
+        let Self { evicted_unfetched, evicted_with_expiry, evicted_bytes, expired, .. } = other;
+        self.evicted_unfetched += evicted_unfetched;
+        self.evicted_with_expiry += evicted_with_expiry;
+        self.evicted_bytes += evicted_bytes;
+        self.expired += expired;
+        let Self { expired_unfetched, flushed, reclaimed, replaced, .. } = other;
+        self.expired_unfetched += expired_unfetched;
+        self.flushed += flushed;
+        self.reclaimed += reclaimed;
+        self.replaced += replaced;
+        let Self { removed, refused, displaced, .. } = other;
+        self.removed += removed;
+        self.refused += refused;
+        self.displaced += displaced;
+    }
+}
