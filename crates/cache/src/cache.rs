@@ -19,6 +19,7 @@ use crate::item::Item;
 use crate::options::{CacheOptions, LEAST_MEMORY};
 use crate::ram::{Epochs, Locked, Memory, Moment, Ram, Record, Reserved};
 use crate::request::{Answer, Applied, Change, Lookup, Put, Read, Stored, Updated};
+use crate::single_flight::Flights;
 use crate::stats::CacheStats;
 
 /// Longest key in bytes.
@@ -38,6 +39,7 @@ struct Inner {
     /// The version number of the next write.
     next_cas: AtomicU64,
     stored: AtomicU64,
+    flights: Flights,
 }
 
 impl Cache {
@@ -55,6 +57,7 @@ impl Cache {
             epochs: Epochs::default(),
             next_cas: AtomicU64::new(1),
             stored: AtomicU64::new(0),
+            flights: Flights::default(),
         })))
     }
 
@@ -182,6 +185,10 @@ impl Cache {
             memory_limit: memory.limit(),
             stored: self.0.stored.load(Ordering::Relaxed),
         }
+    }
+
+    pub(crate) fn flights(&self) -> &Flights {
+        &self.0.flights
     }
 
     /// The options it was opened with.

@@ -17,16 +17,19 @@
 
 mod cache;
 mod error;
+mod fetch;
 mod hint;
 mod item;
 mod options;
 pub mod policy;
 mod ram;
 mod request;
+mod single_flight;
 mod stats;
 
 pub use cache::{Cache, LONGEST_KEY};
 pub use error::Error;
+pub use fetch::Fetched;
 pub use hint::Hint;
 pub use item::{Item, ItemMeta, Tier, Value};
 pub use options::{CacheOptions, LEAST_MEMORY};

@@ -1,0 +1,213 @@
+//! Reading through the cache: what is in no tier is fetched from where it comes from, once.
+//!
+//! For keys whose value never changes, such as ranges of immutable objects: a fetch that began
+//! before a write of the same key would put the older value over it.
+//!
+//! Invariant: of all callers who miss a key at the same time one fetches it; each of the keys of one
+//! call is read from the device, fetched or waited for at the same time as the others.
+
+use bytes::Bytes;
+
+use crate::cache::Cache;
+use crate::item::{Tier, Value};
+use crate::request::{Put, Read};
+use crate::single_flight::{Claim, Role, Waiting};
+
+/// A value and where it came from.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Fetched {
+    /// The value.
+    pub value: Value,
+    /// The tier that had it; [`Tier::Origin`] when it was fetched, by this caller or another.
+    pub tier: Tier,
+    /// Whether another caller fetched it.
+    pub shared: bool,
+}
+
+impl Fetched {
+    fn at_origin(value: Value, shared: bool) -> Option<Self> {
+        Some(Self { value, tier: Tier::Origin, shared })
+    }
+}
+
+/// Who brings the keys that are in no tier, by their places among the caller's.
+#[derive(Default)]
+struct Missing {
+    ours: Vec<usize>,
+    claims: Vec<Claim>,
+    others: Vec<(usize, Waiting)>,
+}
+
+impl Cache {
+    /// The value of `key`, from the cache or by `fetch`, whose answer is kept as `put` says.
+    pub async fn get_or_fetch<E, F>(&self, key: &[u8], put: &Put, fetch: impl Fn() -> F) -> Result<Fetched, E>
+    where
+        F: Future<Output = Result<Bytes, E>>,
+    {
+        let fetch_one = |_: Vec<usize>| {
+            let fetching = fetch();
+            async move { Ok(vec![fetching.await?]) }
+        };
+        let mut found = self.get_or_fetch_many(&[key], put, fetch_one).await?;
+        Ok(found.swap_remove(0))
+    }
+
+    /// The values of many keys, in their order. Those in no tier are asked of `fetch` together, by
+    /// their places in `keys`; it returns their values in that order, which may be slices of larger
+    /// buffers. It is called a second time for keys that another caller failed to fetch.
+    ///
+    /// # Panics
+    /// When `fetch` returns fewer values than it was asked for.
+    pub async fn get_or_fetch_many<E, F>(
+        &self,
+        keys: &[&[u8]],
+        put: &Put,
+        fetch: impl Fn(Vec<usize>) -> F,
+    ) -> Result<Vec<Fetched>, E>
+    where
+        F: Future<Output = Result<Vec<Bytes>, E>>,
+    {
+        let mut lookups = Vec::with_capacity(keys.len());
+        self.get_many(keys.iter().copied(), &Read::with_hint(put.hint), &mut lookups);
+        let mut found: Vec<Option<Fetched>> = Vec::with_capacity(keys.len());
+        for lookup in lookups {
+            // Those on the device were submitted together and are read side by side.
+            let item = lookup.wait().await;
+            found.push(item.map(|item| Fetched { value: item.value, tier: item.meta.tier, shared: false }));
+        }
+        let missing = self.divide(keys, &found);
+        if !missing.ours.is_empty() {
+            let values = fetch(missing.ours.clone()).await?;
+            assert!(values.len() >= missing.ours.len(), "as many values as were asked for");
+            for ((at, claim), value) in missing.ours.into_iter().zip(missing.claims).zip(values) {
+                self.keep(keys[at], &value, put);
+                let value = Value::from(value);
+                claim.settle(value.clone());
+                found[at] = Fetched::at_origin(value, false);
+            }
+        }
+        let mut failed = Vec::new();
+        for (at, waiting) in missing.others {
+            match waiting.value().await {
+                Some(value) => found[at] = Fetched::at_origin(value, true),
+                None => failed.push(at),
+            }
+        }
+        if !failed.is_empty() {
+            let values = fetch(failed.clone()).await?;
+            assert!(values.len() >= failed.len(), "as many values as were asked for");
+            for (at, value) in failed.into_iter().zip(values) {
+                self.keep(keys[at], &value, put);
+                found[at] = Fetched::at_origin(value.into(), false);
+            }
+        }
+        Ok(found.into_iter().flatten().collect())
+    }
+
+    /// Claims what nobody fetches yet, and joins those who fetch the rest.
+    fn divide(&self, keys: &[&[u8]], found: &[Option<Fetched>]) -> Missing {
+        let mut missing = Missing::default();
+        for (at, key) in keys.iter().enumerate().filter(|(at, _)| found[*at].is_none()) {
+            match self.flights().join(key) {
+                Role::Fetch(claim) => {
+                    missing.ours.push(at);
+                    missing.claims.push(claim);
+                }
+                Role::Wait(waiting) => missing.others.push((at, waiting)),
+            }
+        }
+        missing
+    }
+
+    /// Keeps a copy: what was fetched may be a slice of something much larger.
+    fn keep(&self, key: &[u8], value: &Bytes, put: &Put) {
+        // What cannot be kept is fetched again.
+        let _ = self.put(key, Bytes::copy_from_slice(value), put);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::{AtomicUsize, Ordering};
+    use std::time::Duration;
+
+    use sandur_base::Env;
+
+    use super::*;
+    use crate::CacheOptions;
+
+    fn open() -> (Env, Cache) {
+        let env = Env::simulated(1, 1_700_000_000_000_000_000);
+        let cache = Cache::open(&env, CacheOptions::default()).unwrap();
+        (env, cache)
+    }
+
+    fn value(at: usize) -> Bytes {
+        Bytes::from(format!("value {at}"))
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn callers_who_overlap_fetch_each_key_once_and_together() {
+        let (env, cache) = open();
+        let (fetches, keys_fetched) = (AtomicUsize::new(0), AtomicUsize::new(0));
+        let names: Vec<String> = (0..20).map(|n| n.to_string()).collect();
+        let ask = async |range: std::ops::Range<usize>| {
+            let keys: Vec<&[u8]> = names[range.clone()].iter().map(|n| n.as_bytes()).collect();
+            let fetch = |places: Vec<usize>| {
+                fetches.fetch_add(1, Ordering::Relaxed);
+                keys_fetched.fetch_add(places.len(), Ordering::Relaxed);
+                let (env, start) = (&env, range.start);
+                async move {
+                    env.sleep(Duration::from_millis(30)).await;
+                    Ok::<_, ()>(places.into_iter().map(|at| value(start + at)).collect())
+                }
+            };
+            let found = cache.get_or_fetch_many(&keys, &Put::default(), fetch).await.unwrap();
+            for (at, found) in range.zip(&found) {
+                assert_eq!(*found.value, *value(at));
+            }
+            found
+        };
+        let (first, second) = tokio::join!(ask(0..12), ask(8..20));
+        assert_eq!(first.iter().filter(|f| f.shared).count() + second.iter().filter(|f| f.shared).count(), 4);
+        assert_eq!((fetches.load(Ordering::Relaxed), keys_fetched.load(Ordering::Relaxed)), (2, 20));
+        let again = ask(0..20).await;
+        assert!(again.iter().all(|f| f.tier == Tier::Ram));
+        assert_eq!(fetches.load(Ordering::Relaxed), 2);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_failure_is_the_callers_own_and_those_who_waited_help_themselves() {
+        let (env, cache) = open();
+        let attempts = AtomicUsize::new(0);
+        let ask = async || {
+            let fetch = || {
+                let attempt = attempts.fetch_add(1, Ordering::Relaxed);
+                let env = &env;
+                async move {
+                    env.sleep(Duration::from_millis(30)).await;
+                    if attempt == 0 { Err("down") } else { Ok(value(1)) }
+                }
+            };
+            cache.get_or_fetch(b"k", &Put::default(), fetch).await
+        };
+        let (first, second, third) = tokio::join!(ask(), ask(), ask());
+        assert_eq!(first.unwrap_err(), "down");
+        assert_eq!((&*second.unwrap().value, &*third.unwrap().value), (&*value(1), &*value(1)));
+        assert_eq!(attempts.load(Ordering::Relaxed), 3);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_caller_who_goes_away_leaves_the_others_to_fetch() {
+        let (env, cache) = open();
+        let fetch = || async {
+            env.sleep(Duration::from_millis(30)).await;
+            Ok::<_, ()>(value(1))
+        };
+        let put = Put::default();
+        let impatient = env.timeout(Duration::from_millis(5), cache.get_or_fetch(b"k", &put, fetch));
+        let (gone, patient) = tokio::join!(impatient, cache.get_or_fetch(b"k", &put, fetch));
+        assert!(gone.is_none());
+        assert_eq!(*patient.unwrap().value, *value(1));
+    }
+}
