@@ -48,7 +48,7 @@ impl Cache {
         if options.memory < LEAST_MEMORY {
             return Err(Error::TooLittleMemory { limit: options.memory, least: LEAST_MEMORY });
         }
-        let ram = Ram::new(Memory::new(options.memory), options.evict);
+        let ram = Ram::new(Memory::new(options.memory), options.evict, options.listener.clone());
         Ok(Self(Arc::new(Inner {
             env: env.clone(),
             options,

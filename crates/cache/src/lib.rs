@@ -20,6 +20,7 @@ mod error;
 mod fetch;
 mod hint;
 mod item;
+mod listener;
 mod options;
 pub mod policy;
 mod ram;
@@ -32,6 +33,7 @@ pub use error::Error;
 pub use fetch::Fetched;
 pub use hint::Hint;
 pub use item::{Item, ItemMeta, Tier, Value};
+pub use listener::{Leaving, Left, Listener};
 pub use options::{CacheOptions, LEAST_MEMORY};
 pub use ram::Reserved;
 pub use request::{

@@ -2,6 +2,10 @@
 //!
 //! Invariant: the defaults are the settings we measure; nothing here needs tuning for a workload.
 
+use std::sync::Arc;
+
+use crate::listener::Listener;
+
 /// How to open a cache.
 #[derive(Clone, Debug)]
 pub struct CacheOptions {
@@ -12,6 +16,8 @@ pub struct CacheOptions {
     /// Whether items make way for new ones. When not, writes are refused with
     /// [`Stored::NoMemory`](crate::Stored::NoMemory) once memory is full.
     pub evict: bool,
+    /// Who hears of items that leave memory by themselves.
+    pub listener: Option<Arc<dyn Listener>>,
 }
 
 /// The least memory limit in bytes: below it the tables alone would be the cache.
@@ -19,6 +25,6 @@ pub const LEAST_MEMORY: u64 = 1 << 20;
 
 impl Default for CacheOptions {
     fn default() -> Self {
-        Self { memory: 64 << 20, max_value: 1 << 30, evict: true }
+        Self { memory: 64 << 20, max_value: 1 << 30, evict: true, listener: None }
     }
 }

@@ -47,6 +47,10 @@ pub struct Put {
     pub condition: Condition,
     /// The item's new version number; the cache's next one when `None`.
     pub cas: Option<u64>,
+    /// The item is out of date from the start but still servable.
+    pub stale: bool,
+    /// Somebody was already told to refresh it.
+    pub won: bool,
 }
 
 /// What must hold of the present item for a write to happen.

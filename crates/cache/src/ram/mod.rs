@@ -22,6 +22,7 @@ pub(crate) use record::{Moment, Record};
 pub(crate) use shard::Dead;
 use shard::Shard;
 
+use crate::listener::Listener;
 use crate::stats::RamCounts;
 
 /// Shards of a tier with plenty of memory.
@@ -58,10 +59,11 @@ pub(crate) struct Locked<'a> {
 }
 
 impl Ram {
-    pub fn new(memory: Arc<Memory>, evict: bool) -> Self {
+    pub fn new(memory: Arc<Memory>, evict: bool, listener: Option<Arc<dyn Listener>>) -> Self {
         let shards = (memory.limit() / SHARD_MEMORY).clamp(1, MOST_SHARDS).next_power_of_two();
         let capacity = memory.limit() / shards;
-        let slot = |_| Slot { shard: Mutex::new(Shard::new(capacity)), weight: AtomicU64::new(0) };
+        let shard = || Mutex::new(Shard::new(capacity, listener.clone()));
+        let slot = |_| Slot { shard: shard(), weight: AtomicU64::new(0) };
         Self {
             slots: (0..shards).map(slot).collect(),
             memory,

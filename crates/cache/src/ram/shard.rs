@@ -3,8 +3,11 @@
 //! Invariant: what the shard has taken from the memory is [`Shard::weight`] at the last time that its
 //! lock was released: the records and the container that holds them.
 
+use std::sync::Arc;
+
 use super::record::{Moment, Record};
 use crate::hint::Hint;
+use crate::listener::{Leaving, Left, Listener};
 use crate::policy::{NewEntry, Rank, S3Fifo};
 use crate::stats::RamCounts;
 
@@ -17,6 +20,7 @@ pub(crate) struct Shard {
     items: S3Fifo<Record>,
     swept_at: u32,
     pub counts: RamCounts,
+    listener: Option<Arc<dyn Listener>>,
 }
 
 /// Why an item is not served any more.
@@ -26,10 +30,19 @@ pub(crate) enum Dead {
     Flushed,
 }
 
+impl From<Dead> for Leaving {
+    fn from(dead: Dead) -> Self {
+        match dead {
+            Dead::Expired => Self::Expired,
+            Dead::Flushed => Self::Flushed,
+        }
+    }
+}
+
 impl Shard {
     /// An empty shard that is meant to hold `capacity` bytes.
-    pub fn new(capacity: u64) -> Self {
-        Self { items: S3Fifo::new(capacity), swept_at: 0, counts: RamCounts::default() }
+    pub fn new(capacity: u64, listener: Option<Arc<dyn Listener>>) -> Self {
+        Self { items: S3Fifo::new(capacity), swept_at: 0, counts: RamCounts::default(), listener }
     }
 
     /// Bytes of records and of the container.
@@ -58,6 +71,7 @@ impl Shard {
         if let Some(why) = dead {
             if let Some(record) = self.items.remove(hash, is) {
                 self.counts.count_dead(why, record.fetched);
+                self.tell(&record, why.into(), counted, at);
             }
             return Err(Some(why));
         }
@@ -85,8 +99,12 @@ impl Shard {
             Some(why) => {
                 self.counts.count_dead(why, record.fetched);
                 self.counts.reclaimed += 1;
+                self.tell(&record, why.into(), false, at);
             }
-            None => self.counts.count_evicted(&record),
+            None => {
+                self.counts.count_evicted(&record);
+                self.tell(&record, Leaving::Evicted, false, at);
+            }
         }
         Some(record)
     }
@@ -109,9 +127,25 @@ impl Shard {
         for (hash, key, why) in &dead {
             if let Some(record) = self.items.remove(*hash, |record| record.key() == key.as_ref()) {
                 self.counts.count_dead(*why, record.fetched);
+                self.tell(&record, (*why).into(), false, at);
             }
         }
         dead.len()
+    }
+
+    fn tell(&self, record: &Record, why: Leaving, looked_up: bool, at: Moment) {
+        let Some(listener) = &self.listener else { return };
+        listener.left(&Left {
+            key: record.key(),
+            length: record.length() as u64,
+            flags: record.flags,
+            expires_at: record.expires_at,
+            accessed_at: record.accessed_at,
+            fetched: record.fetched,
+            why,
+            looked_up,
+            now: at.now,
+        });
     }
 
     /// Shows live items at up to `count` places from `from` on; where to go on.
