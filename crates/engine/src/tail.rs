@@ -38,7 +38,7 @@ struct Follower {
 
 #[derive(Default)]
 struct Queue {
-    pages: VecDeque<(LogPage, u64)>,
+    pages: VecDeque<(Arc<LogPage>, u64)>,
     bytes: u64,
     dropped: u64,
     closed: bool,
@@ -77,8 +77,9 @@ impl Followers {
             return;
         }
         let followers: Vec<_> = self.list().iter().filter(|f| f.tenant == batch.tenant).cloned().collect();
+        let mut made = Made { batch, pages: Vec::new() };
         for follower in followers {
-            follower.deliver(batch);
+            follower.deliver(&mut made);
         }
     }
 
@@ -101,21 +102,19 @@ impl Follower {
         self.queue.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn deliver(&self, batch: &LogBatch) {
-        let matches = |stream: &&StreamEntries| {
-            !stream.entries.is_empty() && matches_all(&self.matchers, &stream.labels)
-        };
-        let streams: Vec<&StreamEntries> = batch.streams.iter().filter(matches).collect();
+    fn deliver(&self, made: &mut Made<'_>) {
+        let streams: Vec<usize> = made.streams_that_match(&self.matchers);
         if streams.is_empty() {
             return;
         }
-        let entries = || streams.iter().flat_map(|stream| &stream.entries);
+        let batch = made.batch;
+        let entries = || streams.iter().flat_map(|&stream| &batch.streams[stream].entries);
         let bytes: u64 = entries().map(|entry| ROW_BYTES + u64::from(entry.line.len)).sum();
         let full =
             |queue: &Queue| queue.bytes + bytes > QUEUE_BYTES_MAX || queue.pages.len() >= QUEUE_PAGES_MAX;
         // The check comes before the copy: a follower who does not read costs next to nothing.
         let refused = full(&self.queue());
-        let page = (!refused).then(|| page_of(batch, &streams));
+        let page = (!refused).then(|| made.page(&streams));
         let mut queue = self.queue();
         match page {
             Some(page) => {
@@ -129,9 +128,35 @@ impl Follower {
     }
 }
 
-fn page_of(batch: &LogBatch, streams: &[&StreamEntries]) -> LogPage {
+/// The pages that were made of a batch, each once however many followers get it.
+struct Made<'a> {
+    batch: &'a LogBatch,
+    /// By the streams of the batch that are in it.
+    pages: Vec<(Vec<usize>, Arc<LogPage>)>,
+}
+
+impl Made<'_> {
+    /// Numbers of the streams that have rows and that all matchers allow.
+    fn streams_that_match(&self, matchers: &[Matcher]) -> Vec<usize> {
+        let matches =
+            |stream: &StreamEntries| !stream.entries.is_empty() && matches_all(matchers, &stream.labels);
+        let streams = self.batch.streams.iter().enumerate();
+        streams.filter(|(_, stream)| matches(stream)).map(|(number, _)| number).collect()
+    }
+
+    fn page(&mut self, streams: &[usize]) -> Arc<LogPage> {
+        if let Some((_, page)) = self.pages.iter().find(|(of, _)| of == streams) {
+            return Arc::clone(page);
+        }
+        let page = Arc::new(page_of(self.batch, streams));
+        self.pages.push((streams.to_vec(), Arc::clone(&page)));
+        page
+    }
+}
+
+fn page_of(batch: &LogBatch, streams: &[usize]) -> LogPage {
     let mut groups: Vec<(Arc<Labels>, Vec<Row<'_>>)> = Vec::with_capacity(streams.len());
-    for stream in streams {
+    for stream in streams.iter().map(|&stream| &batch.streams[stream]) {
         let mut rows: Vec<_> = stream.entries.iter().map(|entry| Row::of_batch(batch, entry)).collect();
         rows.sort_by_key(|row| row.entry.timestamp);
         groups.push((Arc::clone(&stream.labels), rows));

@@ -169,8 +169,8 @@ pub struct StreamVolume {
 
 /// What a follower receives.
 pub enum Followed {
-    /// New rows that match, lines and metadata included.
-    Page(LogPage),
+    /// New rows that match, lines and metadata included; followers of the same streams share it.
+    Page(Arc<LogPage>),
     /// The follower was too slow: this many rows were left out.
     Dropped(u64),
 }

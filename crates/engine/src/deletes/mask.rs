@@ -168,7 +168,7 @@ impl MaskedFollow {
     }
 
     /// The rows of the page that are not hidden now.
-    fn mask(&self, mut page: LogPage) -> LogPage {
+    fn mask(&self, page: Arc<LogPage>) -> Arc<LogPage> {
         let rules = self.rulebook.hiding(&self.views.current().snapshot, &self.tenant);
         let (first, last) = (page.timestamps.iter().min(), page.timestamps.iter().max());
         let (Some(&first), Some(&last)) = (first, last) else { return page };
@@ -176,8 +176,9 @@ impl MaskedFollow {
         let nothing = LineColumn { bytes: bytes::Bytes::new(), ends: Vec::new() };
         let lines = || Ok::<_, std::convert::Infallible>(page.lines.as_ref().unwrap_or(&nothing));
         let Ok(hidden) = mask.hidden(&page, lines);
+        let mut page = Arc::unwrap_or_clone(page);
         page.runs = cut_runs(std::mem::take(&mut page.runs), &hidden);
-        page
+        Arc::new(page)
     }
 }
 

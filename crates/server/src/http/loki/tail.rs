@@ -273,7 +273,10 @@ impl Tail {
                     Some(Followed::Page(page)) => {
                         let mut rows = Vec::new();
                         query.process(&page, &mut rows);
-                        rows.retain(|row| row.timestamp >= asked.start_ns && !sent.remove(&identity(row)));
+                        rows.retain(|row| row.timestamp >= asked.start_ns);
+                        if !sent.is_empty() {
+                            rows.retain(|row| !sent.remove(&identity(row)));
+                        }
                         held.hold(rows, env.monotonic());
                     }
                 },

@@ -18,54 +18,65 @@ pub fn string(out: &mut Vec<u8>, bytes: &[u8]) {
     out.push(b'"');
 }
 
-/// For every byte whether it can be copied as it is. 0xE2 starts the two separators.
-const PLAIN: [bool; 256] = {
-    let mut plain = [true; 256];
-    let mut byte = 0;
-    while byte < 0x20 {
-        plain[byte] = false;
-        byte += 1;
-    }
-    let mut special = 0;
-    let specials = [b'"', b'\\', b'<', b'>', b'&', 0xE2];
-    while special < specials.len() {
-        plain[specials[special] as usize] = false;
-        special += 1;
-    }
-    plain
-};
+/// Whether a byte may need an escape. 0xE2 starts the two separators.
+const fn is_special(byte: u8) -> bool {
+    // Without short cuts, so that the compiler looks at many bytes at once.
+    (byte < 0x20)
+        | (byte == b'"')
+        | (byte == b'\\')
+        | (byte == b'<')
+        | (byte == b'>')
+        | (byte == b'&')
+        | (byte == 0xE2)
+}
+
+/// How many bytes in front are none that may need an escape, but for the last few.
+fn plain_prefix(text: &[u8]) -> usize {
+    const LANES: usize = 16;
+    let is_plain = |lanes: &&[u8; LANES]| !lanes.iter().fold(false, |any, &byte| any | is_special(byte));
+    text.as_chunks::<LANES>().0.iter().take_while(is_plain).count() * LANES
+}
 
 fn valid(out: &mut Vec<u8>, text: &[u8]) {
     out.reserve(text.len() + text.len() / 8);
-    let mut copied = 0;
-    for (at, &byte) in text.iter().enumerate() {
-        if PLAIN[byte as usize] {
-            continue;
-        }
-        let separator: &[u8] = match text.get(at..at + 3) {
-            Some([0xE2, 0x80, 0xA8]) => b"\\u2028",
-            Some([0xE2, 0x80, 0xA9]) => b"\\u2029",
-            _ => b"",
-        };
-        if byte == 0xE2 && separator.is_empty() {
-            continue;
-        }
-        out.extend_from_slice(&text[copied..at]);
-        copied = at + 1;
-        match byte {
-            b'"' => out.extend_from_slice(b"\\\""),
-            b'\\' => out.extend_from_slice(b"\\\\"),
-            b'\n' => out.extend_from_slice(b"\\n"),
-            b'\r' => out.extend_from_slice(b"\\r"),
-            b'\t' => out.extend_from_slice(b"\\t"),
-            0xE2 => {
-                out.extend_from_slice(separator);
-                copied = at + 3;
+    let (mut copied, mut at) = (0, 0);
+    loop {
+        at += plain_prefix(&text[at..]);
+        let Some(next) = text[at..].iter().position(|&byte| is_special(byte)) else { break };
+        at += next;
+        let (escape, len) = escape_of(&text[at..]);
+        if let Some(escape) = escape {
+            out.extend_from_slice(&text[copied..at]);
+            match escape {
+                Escape::Text(text) => out.extend_from_slice(text),
+                Escape::Control(byte) => push(out, format_args!("\\u{byte:04x}")),
             }
-            _ => push(out, format_args!("\\u{byte:04x}")),
+            copied = at + len;
         }
+        at += len;
     }
     out.extend_from_slice(&text[copied..]);
+}
+
+enum Escape {
+    Text(&'static [u8]),
+    Control(u8),
+}
+
+/// What stands for the first bytes, which are special, and how many of them; none when they stay as they are.
+fn escape_of(text: &[u8]) -> (Option<Escape>, usize) {
+    let escape: &[u8] = match *text {
+        [b'"', ..] => b"\\\"",
+        [b'\\', ..] => b"\\\\",
+        [b'\n', ..] => b"\\n",
+        [b'\r', ..] => b"\\r",
+        [b'\t', ..] => b"\\t",
+        [0xE2, 0x80, 0xA8, ..] => return (Some(Escape::Text(b"\\u2028")), 3),
+        [0xE2, 0x80, 0xA9, ..] => return (Some(Escape::Text(b"\\u2029")), 3),
+        [0xE2, ..] | [] => return (None, 1),
+        [byte, ..] => return (Some(Escape::Control(byte)), 1),
+    };
+    (Some(Escape::Text(escape)), 1)
 }
 
 /// Appends formatted text.

@@ -7,6 +7,7 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
+use foldhash::fast::FixedState;
 use sandur_model::Labels;
 use sandur_query::{LogRow, QueryResult, Sample, Series};
 
@@ -152,11 +153,16 @@ fn merged(out: &mut Vec<u8>, rows: &[LogRow]) {
 /// Rows by all of their labels: the labels' text, the labels, the numbers of the rows.
 pub fn merged_groups(rows: &[LogRow]) -> Vec<(String, Pairs, Vec<usize>)> {
     // Rows share their label sets: one merge per distinct combination of shared sets.
-    let mut known: HashMap<[usize; 3], usize> = HashMap::new();
+    let mut known: HashMap<[usize; 3], usize, FixedState> = HashMap::default();
     let mut by_labels: HashMap<Pairs, usize> = HashMap::new();
     let mut groups: Vec<(String, Pairs, Vec<usize>)> = Vec::new();
+    let mut last: Option<([usize; 3], usize)> = None;
     for (n, row) in rows.iter().enumerate() {
         let key = [address(&row.stream), address(&row.metadata), address(&row.parsed)];
+        if let Some((_, group)) = last.filter(|(before, _)| *before == key) {
+            groups[group].2.push(n);
+            continue;
+        }
         let group = *known.entry(key).or_insert_with(|| {
             let pairs = merged_labels(row);
             *by_labels.entry(pairs).or_insert_with_key(|pairs| {
@@ -166,6 +172,7 @@ pub fn merged_groups(rows: &[LogRow]) -> Vec<(String, Pairs, Vec<usize>)> {
             })
         });
         groups[group].2.push(n);
+        last = Some((key, group));
     }
     groups.sort_by(|a, b| a.0.cmp(&b.0));
     groups
