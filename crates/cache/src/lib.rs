@@ -10,14 +10,17 @@
 //! place on the device.
 //!
 //! **Parts.** [`policy`] decides what stays in RAM, what may be written to flash and what is written
-//! again; it counts what had to go.
+//! again; it counts what had to go. [`flash`] keeps records in segments on a [`device`] and finds
+//! them again after a restart.
 //!
 //! **Invariants.** Never a wrong byte: what a checksum or the key does not confirm is a miss.
 //! Nothing is unbounded, and every drop is counted with its reason.
 
 mod cache;
+pub mod device;
 mod error;
 mod fetch;
+pub mod flash;
 mod hint;
 mod item;
 mod listener;

@@ -1,0 +1,371 @@
+//! The twin of a device: memory that fails on purpose, by a seed.
+//!
+//! Every operation may meet a fault of [`Faults`]; a device may also vanish, or become read-only,
+//! until [`FaultyDevice::heal`]. [`FaultyDevice::after_power_loss`] gives the device that a new
+//! process finds: what was synced is there, every other write is there, torn or gone.
+//!
+//! Invariant: the same seed and the same calls give the same faults.
+
+use std::io;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use super::completion::Patience;
+use super::{BLOCK, Device, ReadError, ReadRequest};
+
+/// What storage is written in: a write survives a loss of power by whole sectors.
+const SECTOR: usize = 512;
+
+/// One kind of failure.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Fault {
+    /// Reads fail with EIO.
+    ReadError,
+    /// Writes fail with EIO.
+    WriteError,
+    /// Writes fail with ENOSPC.
+    NoSpace,
+    /// One bit of what is read is wrong.
+    BitFlip,
+    /// A write is acknowledged, but only its first part is there.
+    TornWrite,
+    /// A write is acknowledged, but nothing is there.
+    LostWrite,
+    /// A write is acknowledged, but lies elsewhere.
+    Misdirected,
+    /// A read fills its buffer in part and says that it is whole.
+    ShortRead,
+    /// A read is never answered.
+    Stall,
+    /// Everything fails until the device is healed.
+    Vanish,
+    /// Writes fail with EROFS until the device is healed.
+    ReadOnly,
+}
+
+impl Fault {
+    /// Every kind.
+    pub const ALL: [Fault; 11] = [
+        Fault::ReadError,
+        Fault::WriteError,
+        Fault::NoSpace,
+        Fault::BitFlip,
+        Fault::TornWrite,
+        Fault::LostWrite,
+        Fault::Misdirected,
+        Fault::ShortRead,
+        Fault::Stall,
+        Fault::Vanish,
+        Fault::ReadOnly,
+    ];
+}
+
+/// How often each fault happens: parts in a million operations of the kind that it can hit.
+#[derive(Clone, Debug, Default)]
+pub struct Faults(Vec<(Fault, u32)>);
+
+impl Faults {
+    /// No faults.
+    pub fn none() -> Self {
+        Self::default()
+    }
+
+    /// These faults and `fault` at `per_million`.
+    #[must_use]
+    pub fn with(mut self, fault: Fault, per_million: u32) -> Self {
+        self.0.push((fault, per_million));
+        self
+    }
+}
+
+/// A device in memory that fails on purpose.
+pub struct FaultyDevice {
+    size: u64,
+    state: Mutex<State>,
+}
+
+struct State {
+    /// What reads see.
+    bytes: Vec<u8>,
+    /// What a loss of power leaves.
+    durable: Vec<u8>,
+    unsynced: Vec<(usize, usize)>,
+    stalled: Vec<(u32, ReadRequest, Patience)>,
+    tick: u32,
+    faults: Faults,
+    vanished: bool,
+    read_only: bool,
+    injected: u64,
+    written: u64,
+    random: u64,
+}
+
+impl FaultyDevice {
+    /// An empty device of `size` bytes without faults.
+    pub fn new(size: u64, seed: u64) -> Self {
+        let bytes = usize::try_from(size).map(|size| vec![0; size]).unwrap_or_default();
+        Self::holding(bytes, seed)
+    }
+
+    fn holding(bytes: Vec<u8>, seed: u64) -> Self {
+        let state = State {
+            durable: bytes.clone(),
+            bytes,
+            unsynced: Vec::new(),
+            stalled: Vec::new(),
+            tick: 0,
+            faults: Faults::none(),
+            vanished: false,
+            read_only: false,
+            injected: 0,
+            written: 0,
+            random: seed,
+        };
+        Self { size: state.bytes.len() as u64, state: Mutex::new(state) }
+    }
+
+    /// From now on these faults happen.
+    pub fn inject(&self, faults: Faults) {
+        self.lock().faults = faults;
+    }
+
+    /// Ends vanishing, read-only and stalls, and injects nothing any more.
+    pub fn heal(&self) {
+        let mut state = self.lock();
+        state.faults = Faults::none();
+        (state.vanished, state.read_only) = (false, false);
+        let stalled = std::mem::take(&mut state.stalled);
+        drop(state);
+        self.submit(stalled.into_iter().map(|(_, read, _)| read).collect());
+    }
+
+    /// How many faults were injected so far.
+    pub fn injected(&self) -> u64 {
+        self.lock().injected
+    }
+
+    /// Bytes of all writes so far.
+    pub fn written(&self) -> u64 {
+        self.lock().written
+    }
+
+    /// What a new process finds after this one was killed: every write is there.
+    pub fn after_kill(&self, seed: u64) -> Self {
+        Self::holding(self.lock().bytes.clone(), seed)
+    }
+
+    /// What a new process finds after a loss of power: what was synced, and of every later write
+    /// all, the first part or nothing.
+    pub fn after_power_loss(&self, seed: u64) -> Self {
+        let mut state = self.lock();
+        let mut survived = state.durable.clone();
+        for (start, length) in state.unsynced.clone() {
+            let kept = match state.below(4) {
+                0 => 0,
+                1 => state.below(length as u64 / SECTOR as u64 + 1) as usize * SECTOR,
+                _ => length,
+            };
+            survived[start..start + kept].copy_from_slice(&state.bytes[start..start + kept]);
+        }
+        Self::holding(survived, seed)
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn span(&self, offset: u64, length: usize) -> io::Result<usize> {
+        let outside = || io::Error::from(io::ErrorKind::UnexpectedEof);
+        let end = offset.checked_add(length as u64).filter(|&end| end <= self.size);
+        end.ok_or_else(outside)?;
+        usize::try_from(offset).map_err(|_| outside())
+    }
+}
+
+impl State {
+    /// splitmix64 (Steele, Lea, Flood 2014).
+    fn next(&mut self) -> u64 {
+        self.random = self.random.wrapping_add(0x9E37_79B9_7F4A_7C15);
+        let z = (self.random ^ (self.random >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
+        let z = (z ^ (z >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
+        z ^ (z >> 31)
+    }
+
+    fn below(&mut self, bound: u64) -> u64 {
+        self.next() % bound.max(1)
+    }
+
+    /// Whether one of `candidates` happens now, and which.
+    fn roll(&mut self, candidates: &[Fault]) -> Option<Fault> {
+        for (fault, per_million) in self.faults.0.clone() {
+            if candidates.contains(&fault) && self.below(1_000_000) < u64::from(per_million) {
+                self.injected += 1;
+                return Some(fault);
+            }
+        }
+        None
+    }
+
+    fn read(&mut self, start: usize, into: &mut [u8]) -> io::Result<()> {
+        let fault = self.roll(&[Fault::ReadError, Fault::BitFlip, Fault::ShortRead, Fault::Vanish]);
+        self.vanished |= fault == Some(Fault::Vanish);
+        if self.vanished || fault == Some(Fault::ReadError) {
+            return Err(rustix::io::Errno::IO.into());
+        }
+        let filled = match fault {
+            Some(Fault::ShortRead) => self.below(into.len() as u64) as usize,
+            _ => into.len(),
+        };
+        into[..filled].copy_from_slice(&self.bytes[start..start + filled]);
+        if fault == Some(Fault::BitFlip) {
+            let place = self.below(into.len() as u64) as usize;
+            into[place] ^= 1 << self.below(8);
+        }
+        Ok(())
+    }
+
+    fn write(&mut self, mut start: usize, mut data: &[u8]) -> io::Result<()> {
+        let fault = self.roll(&[
+            Fault::WriteError,
+            Fault::NoSpace,
+            Fault::TornWrite,
+            Fault::LostWrite,
+            Fault::Misdirected,
+            Fault::Vanish,
+            Fault::ReadOnly,
+        ]);
+        self.vanished |= fault == Some(Fault::Vanish);
+        self.read_only |= fault == Some(Fault::ReadOnly);
+        if self.vanished {
+            return Err(rustix::io::Errno::IO.into());
+        }
+        if self.read_only {
+            return Err(rustix::io::Errno::ROFS.into());
+        }
+        match fault {
+            Some(Fault::WriteError) => return Err(rustix::io::Errno::IO.into()),
+            Some(Fault::NoSpace) => return Err(rustix::io::Errno::NOSPC.into()),
+            Some(Fault::LostWrite) => return Ok(()),
+            Some(Fault::TornWrite) => {
+                data = &data[..self.below(data.len() as u64) as usize / SECTOR * SECTOR];
+            }
+            Some(Fault::Misdirected) => {
+                let room = (self.bytes.len() - data.len()) as u64 / BLOCK + 1;
+                start = self.below(room) as usize * BLOCK as usize;
+            }
+            _ => {}
+        }
+        self.bytes[start..start + data.len()].copy_from_slice(data);
+        self.unsynced.push((start, data.len()));
+        self.written += data.len() as u64;
+        Ok(())
+    }
+}
+
+impl Device for FaultyDevice {
+    fn size(&self) -> u64 {
+        self.size
+    }
+
+    fn read_alignment(&self) -> u64 {
+        SECTOR as u64
+    }
+
+    fn submit(&self, batch: Vec<ReadRequest>) {
+        for mut read in batch {
+            let mut state = self.lock();
+            if state.roll(&[Fault::Stall]).is_some() {
+                let since = state.tick;
+                if let Some(patience) = read.completer.patience() {
+                    state.stalled.push((since, read, patience));
+                }
+                continue;
+            }
+            let length = read.buffer.len();
+            let start = self.span(read.offset, length);
+            let result = start.and_then(|start| state.read(start, read.buffer.bytes_mut()));
+            drop(state);
+            read.completer.complete(result.map(|()| read.buffer).map_err(ReadError::Device));
+        }
+    }
+
+    fn read_at(&self, offset: u64, into: &mut [u8]) -> io::Result<()> {
+        let start = self.span(offset, into.len())?;
+        self.lock().read(start, into)
+    }
+
+    fn write_at(&self, offset: u64, data: &[u8]) -> io::Result<()> {
+        let start = self.span(offset, data.len())?;
+        self.lock().write(start, data)
+    }
+
+    fn sync(&self) -> io::Result<()> {
+        let mut guard = self.lock();
+        let state = &mut *guard;
+        if state.vanished {
+            return Err(rustix::io::Errno::IO.into());
+        }
+        for (start, length) in state.unsynced.drain(..) {
+            state.durable[start..start + length].copy_from_slice(&state.bytes[start..start + length]);
+        }
+        Ok(())
+    }
+
+    fn discard(&self, offset: u64, length: u64) -> io::Result<()> {
+        let start = self.span(offset, usize::try_from(length).unwrap_or(usize::MAX))?;
+        let mut state = self.lock();
+        let length = usize::try_from(length).unwrap_or_default();
+        state.bytes[start..start + length].fill(0);
+        state.unsynced.push((start, length));
+        Ok(())
+    }
+
+    fn expire(&self, patience: u32) -> usize {
+        let mut state = self.lock();
+        state.tick = state.tick.wrapping_add(1);
+        let tick = state.tick;
+        let late = state.stalled.iter().filter(|(since, ..)| tick.wrapping_sub(*since) >= patience);
+        late.filter(|(.., waiting)| waiting.give_up()).count()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_loss_of_power_keeps_what_was_synced_and_only_sectors_of_the_rest() {
+        let (mut lost, mut torn, mut kept) = (0, 0, 0);
+        for seed in 0..200 {
+            let device = FaultyDevice::new(64 << 10, seed);
+            device.write_at(0, &[1; 4096]).unwrap();
+            device.sync().unwrap();
+            device.write_at(8192, &[2; 8192]).unwrap();
+            let after = device.after_power_loss(seed);
+            let mut back = [0; 16384];
+            after.read_at(0, &mut back).unwrap();
+            assert!(back[..4096].iter().all(|&b| b == 1), "seed {seed}");
+            let length = back[8192..].iter().take_while(|&&b| b == 2).count();
+            assert!(back[8192 + length..].iter().all(|&b| b == 0) && length % 512 == 0, "seed {seed}");
+            match length {
+                0 => lost += 1,
+                8192 => kept += 1,
+                _ => torn += 1,
+            }
+        }
+        assert!(lost > 10 && torn > 10 && kept > 10, "{lost} lost, {torn} torn, {kept} kept");
+    }
+
+    #[test]
+    fn a_vanished_device_fails_until_it_is_healed() {
+        let device = FaultyDevice::new(64 << 10, 1);
+        device.inject(Faults::none().with(Fault::Vanish, 1_000_000));
+        assert!(device.read_at(0, &mut [0; 512]).is_err());
+        device.inject(Faults::none());
+        assert!(device.write_at(0, &[0; 512]).is_err() && device.sync().is_err());
+        device.heal();
+        device.write_at(0, &[9; 512]).unwrap();
+        let mut back = [0; 512];
+        device.read_at(0, &mut back).unwrap();
+        assert_eq!((back[0], device.injected()), (9, 1));
+    }
+}

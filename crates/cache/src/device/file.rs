@@ -1,0 +1,361 @@
+//! Files and block devices as one flat [`Device`].
+//!
+//! Invariants: a file is allocated whole before it is used, and a size that would not leave the
+//! file system its reserve is refused with the numbers; a file is locked, so that two processes
+//! never share it; direct I/O is used where the file system takes it, so that the page cache does
+//! not hold everything twice.
+
+use std::fs::{File, OpenOptions};
+use std::io;
+use std::os::unix::fs::{FileExt, FileTypeExt, MetadataExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use rustix::fs::{Advice, FallocateFlags, FlockOperation, OFlags};
+use sandur_base::units::ByteSize;
+
+use super::pread_pool::{FileRead, PreadPool};
+use super::{BLOCK, BufferPool, Device, ReadRequest};
+
+/// Parts of a device of several files are multiples of this, so that no segment lies in two files.
+const PART_STEP: u64 = 64 << 20;
+
+/// What stays free on a file system beside our files: a hundredth of it, at most this.
+const RESERVE_MAX: u64 = 1 << 30;
+
+/// Memory for writes from and reads into memory that is not aligned: a few footers.
+const BOUNCE_BYTES: u64 = 64 << 20;
+
+/// One file or block device, and how much of it to use.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct FilePart {
+    /// A regular file, made when it is missing, or a block device.
+    pub path: PathBuf,
+    /// Bytes to use; of a block device 0 means all.
+    pub bytes: u64,
+}
+
+/// Why a device cannot be opened.
+#[derive(Debug, thiserror::Error)]
+pub enum DeviceError {
+    /// No part was named, or one of no use.
+    #[error("'{path}': {bytes} bytes are too few for a cache; give at least {least}")]
+    TooSmall {
+        /// The part.
+        path: String,
+        /// What was asked for.
+        bytes: u64,
+        /// The smallest size of use.
+        least: u64,
+    },
+    /// The file system has no room for the file.
+    #[error(
+        "'{path}': {} asked, but the file system has {} left after its reserve of {}; \
+         ask for less or free space",
+        ByteSize(*.asked), ByteSize(*.free), ByteSize(*.reserve)
+    )]
+    NoRoom {
+        /// The file.
+        path: String,
+        /// Bytes asked for.
+        asked: u64,
+        /// Bytes that could be had.
+        free: u64,
+        /// Bytes that are left to others.
+        reserve: u64,
+    },
+    /// Another process uses the file.
+    #[error("'{path}' is in use by another process; stop that process or name another file")]
+    Locked {
+        /// The file.
+        path: String,
+    },
+    /// The system refused.
+    #[error("cannot {action} '{path}': {source}")]
+    Io {
+        /// What was tried.
+        action: &'static str,
+        /// The file.
+        path: String,
+        /// What the system said.
+        source: io::Error,
+    },
+}
+
+/// Files and block devices, one after the other.
+pub struct FileDevice {
+    parts: Vec<Part>,
+    size: u64,
+    read_alignment: u64,
+    discards: bool,
+    /// For callers whose memory is not aligned: superblocks, footers.
+    bounce: BufferPool,
+    reader: PreadPool,
+}
+
+struct Part {
+    file: Arc<File>,
+    start: u64,
+    bytes: u64,
+}
+
+impl FileDevice {
+    /// Opens, locks and allocates all parts. `readers` threads read when the kernel has no io_uring.
+    pub fn open(parts: &[FilePart], readers: usize) -> Result<Self, DeviceError> {
+        let mut opened = Vec::with_capacity(parts.len());
+        let (mut size, mut read_alignment, mut discards) = (0, 512, true);
+        for part in parts {
+            let (file, bytes, is_block_device) = open_part(part, parts.len() > 1)?;
+            read_alignment = read_alignment.max(probe_alignment(&file));
+            discards &= is_block_device;
+            opened.push(Part { file: Arc::new(file), start: size, bytes });
+            size += bytes;
+        }
+        if opened.is_empty() {
+            return Err(DeviceError::TooSmall { path: String::new(), bytes: 0, least: BLOCK });
+        }
+        let started = PreadPool::start(readers.max(1));
+        let reader = started.map_err(|source| DeviceError::Io {
+            action: "start readers of",
+            path: parts[0].path.display().to_string(),
+            source,
+        })?;
+        let bounce = BufferPool::new(BOUNCE_BYTES, 0);
+        Ok(Self { parts: opened, size, read_alignment, discards, bounce, reader })
+    }
+
+    /// The part that holds `offset`, the position in its file, and how many bytes follow there.
+    fn place(&self, offset: u64) -> io::Result<(&Part, u64, u64)> {
+        let after = self.parts.partition_point(|part| part.start <= offset);
+        let part = &self.parts[after.saturating_sub(1)];
+        let within = offset - part.start;
+        if within >= part.bytes {
+            return Err(io::Error::from(io::ErrorKind::UnexpectedEof));
+        }
+        Ok((part, within, part.bytes - within))
+    }
+
+    /// Calls `visit` with the file, the position in it and the range of a buffer of `length`.
+    fn pieces(
+        &self,
+        offset: u64,
+        length: usize,
+        mut visit: impl FnMut(&File, u64, std::ops::Range<usize>) -> io::Result<()>,
+    ) -> io::Result<()> {
+        let mut done = 0;
+        while done < length {
+            let (part, within, left) = self.place(offset + done as u64)?;
+            let end = length.min(done + usize::try_from(left).unwrap_or(usize::MAX));
+            visit(&part.file, within, done..end)?;
+            done = end;
+        }
+        Ok(())
+    }
+}
+
+impl Device for FileDevice {
+    fn size(&self) -> u64 {
+        self.size
+    }
+
+    fn read_alignment(&self) -> u64 {
+        self.read_alignment
+    }
+
+    fn submit(&self, batch: Vec<ReadRequest>) {
+        self.reader.submit(batch.into_iter().filter_map(|read| {
+            let ReadRequest { offset, buffer, completer } = read;
+            match self.place(offset) {
+                Ok((part, offset, _)) => {
+                    Some(FileRead { file: Arc::clone(&part.file), offset, buffer, completer })
+                }
+                Err(error) => {
+                    completer.complete(Err(error.into()));
+                    None
+                }
+            }
+        }));
+    }
+
+    fn read_at(&self, offset: u64, into: &mut [u8]) -> io::Result<()> {
+        if !is_aligned(into) {
+            let mut buffer = self.bounce.take(into.len()).ok_or(io::ErrorKind::OutOfMemory)?;
+            self.read_at(offset, buffer.bytes_mut())?;
+            into.copy_from_slice(buffer.as_ref());
+            return Ok(());
+        }
+        self.pieces(offset, into.len(), |file, at, range| file.read_exact_at(&mut into[range], at))
+    }
+
+    fn write_at(&self, offset: u64, data: &[u8]) -> io::Result<()> {
+        if !is_aligned(data) {
+            let mut buffer = self.bounce.take(data.len()).ok_or(io::ErrorKind::OutOfMemory)?;
+            buffer.bytes_mut().copy_from_slice(data);
+            return self.write_at(offset, buffer.as_ref());
+        }
+        self.pieces(offset, data.len(), |file, at, range| file.write_all_at(&data[range], at))
+    }
+
+    fn sync(&self) -> io::Result<()> {
+        for part in &self.parts {
+            rustix::fs::fdatasync(&*part.file)?;
+        }
+        Ok(())
+    }
+
+    fn discard(&self, offset: u64, length: u64) -> io::Result<()> {
+        // A hole in a file would give its allocated space back to the file system; others could take it.
+        if !self.discards {
+            return Ok(());
+        }
+        let (part, within, left) = self.place(offset)?;
+        let flags = FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE;
+        match rustix::fs::fallocate(&*part.file, flags, within, length.min(left)) {
+            Err(error) if error != rustix::io::Errno::OPNOTSUPP => Err(error.into()),
+            _ => Ok(()),
+        }
+    }
+
+    fn expire(&self, patience: u32) -> usize {
+        self.reader.expire(patience)
+    }
+}
+
+/// Whether direct I/O takes this memory.
+fn is_aligned(bytes: &[u8]) -> bool {
+    (bytes.as_ptr() as usize).is_multiple_of(BLOCK as usize)
+}
+
+fn open_part(part: &FilePart, one_of_several: bool) -> Result<(File, u64, bool), DeviceError> {
+    let path = part.path.display().to_string();
+    let failed = |action| {
+        let path = path.clone();
+        move |source: io::Error| DeviceError::Io { action, path, source }
+    };
+    let file = open_direct(&part.path).map_err(failed("open"))?;
+    match rustix::fs::flock(&file, FlockOperation::NonBlockingLockExclusive) {
+        Err(rustix::io::Errno::WOULDBLOCK) => return Err(DeviceError::Locked { path }),
+        other => other.map_err(io::Error::from).map_err(failed("lock"))?,
+    }
+    let is_block_device = file.metadata().map_err(failed("look at"))?.file_type().is_block_device();
+    let mut bytes = part.bytes;
+    if is_block_device {
+        let whole = rustix::fs::seek(&file, rustix::fs::SeekFrom::End(0)).map_err(io::Error::from);
+        let whole = whole.map_err(failed("measure"))?;
+        bytes = if bytes == 0 { whole } else { bytes.min(whole) };
+    }
+    let step = if one_of_several { PART_STEP } else { BLOCK };
+    let rounded = bytes / step * step;
+    if rounded == 0 {
+        return Err(DeviceError::TooSmall { path, bytes, least: step });
+    }
+    if !is_block_device {
+        allocate(&file, &part.path, rounded)?;
+    }
+    Ok((file, rounded, is_block_device))
+}
+
+/// Direct where the file system takes it, else through the page cache without read-ahead.
+fn open_direct(path: &Path) -> io::Result<File> {
+    let mut options = OpenOptions::new();
+    options.read(true).write(true).create(true).truncate(false);
+    let direct = i32::try_from(OFlags::DIRECT.bits()).unwrap_or_default();
+    match options.clone().custom_flags(direct).open(path) {
+        Err(error) if error.raw_os_error() == Some(rustix::io::Errno::INVAL.raw_os_error()) => {
+            let file = options.open(path)?;
+            let _ = rustix::fs::fadvise(&file, 0, None, Advice::Random); // advice, not a need
+            Ok(file)
+        }
+        other => other,
+    }
+}
+
+fn allocate(file: &File, path: &Path, bytes: u64) -> Result<(), DeviceError> {
+    let name = || path.display().to_string();
+    let failed = |action, source| DeviceError::Io { action, path: name(), source };
+    let metadata = file.metadata().map_err(|e| failed("look at", e))?;
+    let held = metadata.blocks() * 512;
+    let system = rustix::fs::fstatvfs(file).map_err(|e| failed("ask the free space of", e.into()))?;
+    let reserve = (system.f_blocks * system.f_frsize / 100).min(RESERVE_MAX);
+    let free = (system.f_bavail * system.f_frsize + held).saturating_sub(reserve);
+    if bytes > free {
+        return Err(DeviceError::NoRoom { path: name(), asked: bytes, free, reserve });
+    }
+    if metadata.len() > bytes {
+        file.set_len(bytes).map_err(|e| failed("shorten", e))?;
+    }
+    match rustix::fs::fallocate(file, FallocateFlags::empty(), 0, bytes) {
+        // Some file systems cannot reserve space: then a full disk shows as a failed write.
+        Err(rustix::io::Errno::OPNOTSUPP) => file.set_len(bytes).map_err(|e| failed("lengthen", e)),
+        Err(rustix::io::Errno::NOSPC) => {
+            Err(DeviceError::NoRoom { path: name(), asked: bytes, free, reserve })
+        }
+        other => other.map_err(|e| failed("allocate", e.into())),
+    }
+}
+
+/// The smallest read that the file takes: 512 bytes or a block.
+fn probe_alignment(file: &File) -> u64 {
+    let pool = BufferPool::new(BLOCK, 0);
+    let Some(mut buffer) = pool.take(512) else { return BLOCK };
+    match file.read_at(buffer.bytes_mut(), 512) {
+        Ok(_) => 512,
+        Err(_) => BLOCK,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::completion;
+    use super::*;
+
+    fn block_on<F: Future>(future: F) -> F::Output {
+        tokio::runtime::Builder::new_current_thread().build().unwrap().block_on(future)
+    }
+
+    #[test]
+    fn what_is_written_is_read_back_across_files() {
+        let folder = tempfile::tempdir().unwrap();
+        let part = |name| FilePart { path: folder.path().join(name), bytes: PART_STEP + 5 };
+        let device = FileDevice::open(&[part("a"), part("b")], 2).unwrap();
+        assert_eq!(device.size(), 2 * PART_STEP);
+        let pool = BufferPool::new(1 << 20, 0);
+        let mut data = pool.take(3 * BLOCK as usize).unwrap();
+        data.bytes_mut().iter_mut().enumerate().for_each(|(i, byte)| *byte = (i / 512) as u8 + 1);
+        device.write_at(PART_STEP - BLOCK, data.as_ref()).unwrap();
+        device.sync().unwrap();
+        let mut waiting = Vec::new();
+        let batch = (0..3).map(|block| {
+            let (completer, completion) = completion();
+            waiting.push(completion);
+            let buffer = pool.take(BLOCK as usize).unwrap();
+            ReadRequest { offset: PART_STEP - BLOCK + block * BLOCK, buffer, completer }
+        });
+        device.submit(batch.collect());
+        for (block, completion) in waiting.into_iter().enumerate() {
+            let read = block_on(completion).unwrap();
+            assert_eq!(read.as_ref(), &data.as_ref()[block * 4096..][..4096]);
+        }
+        let mut back = pool.take(3 * BLOCK as usize).unwrap();
+        device.read_at(PART_STEP - BLOCK, back.bytes_mut()).unwrap();
+        assert_eq!(back.as_ref(), data.as_ref());
+    }
+
+    #[test]
+    fn a_size_that_does_not_fit_is_refused_with_the_numbers() {
+        let folder = tempfile::tempdir().unwrap();
+        let part = FilePart { path: folder.path().join("huge"), bytes: 1 << 60 };
+        let refusal = FileDevice::open(&[part], 1).err().unwrap();
+        assert!(matches!(refusal, DeviceError::NoRoom { asked, .. } if asked == 1 << 60), "{refusal}");
+        assert!(refusal.to_string().contains("ask for less or free space"));
+    }
+
+    #[test]
+    fn a_file_in_use_is_refused() {
+        let folder = tempfile::tempdir().unwrap();
+        let part = FilePart { path: folder.path().join("one"), bytes: 1 << 20 };
+        let _first = FileDevice::open(std::slice::from_ref(&part), 1).unwrap();
+        let refusal = FileDevice::open(&[part], 1).err().unwrap();
+        assert!(matches!(refusal, DeviceError::Locked { .. }), "{refusal}");
+    }
+}

@@ -1,0 +1,64 @@
+//! Where bytes lie: files, block devices, and a twin that fails on purpose.
+//!
+//! A [`Device`] is a flat range of bytes. Reads are given in batches, all of a batch are in flight
+//! at once, and each answers through its own [`Completion`], which wakes whoever awaits it. Writes,
+//! syncs and the reads of recovery and reclaim block their caller, which is a thread of the flash
+//! tier and never a caller of the cache.
+//!
+//! Invariants: a read is answered exactly once, also when the device stalls, vanishes or closes;
+//! a buffer that the kernel may still write to is never handed out again.
+
+mod buffer;
+mod completion;
+mod faulty;
+mod file;
+mod pread_pool;
+
+pub use buffer::{AlignedBuffer, BufferPool};
+pub use completion::{Completer, Completion, ReadError, completion};
+pub use faulty::{Fault, Faults, FaultyDevice};
+pub use file::{DeviceError, FileDevice, FilePart};
+
+use std::io;
+
+/// Offsets, lengths and addresses of all reads and writes are multiples of this many bytes, or of
+/// [`Device::read_alignment`] for reads. Flash pages are no smaller.
+pub const BLOCK: u64 = 4096;
+
+/// One read of a batch: fills the whole of `buffer` from `offset`.
+pub struct ReadRequest {
+    /// Position on the device in bytes, a multiple of the device's read alignment.
+    pub offset: u64,
+    /// Where the bytes go; its length is the length of the read.
+    pub buffer: AlignedBuffer,
+    /// Who is told.
+    pub completer: Completer,
+}
+
+/// A flat range of bytes that survives the process.
+pub trait Device: Send + Sync + 'static {
+    /// Size in bytes, a multiple of [`BLOCK`].
+    fn size(&self) -> u64;
+
+    /// What offsets and lengths of reads must be multiples of: a power of two of at most [`BLOCK`].
+    fn read_alignment(&self) -> u64;
+
+    /// Starts all reads of `batch` at once and returns without waiting for any.
+    fn submit(&self, batch: Vec<ReadRequest>);
+
+    /// Reads `into.len()` bytes and waits for them.
+    fn read_at(&self, offset: u64, into: &mut [u8]) -> io::Result<()>;
+
+    /// Writes all of `data`, in order, and waits until the device has taken it.
+    fn write_at(&self, offset: u64, data: &[u8]) -> io::Result<()>;
+
+    /// Waits until everything written before survives a loss of power.
+    fn sync(&self) -> io::Result<()>;
+
+    /// Tells the device that these bytes are not needed any more; reading them gives anything.
+    fn discard(&self, offset: u64, length: u64) -> io::Result<()>;
+
+    /// One tick of the watch. Reads that have been in flight for `patience` ticks are answered
+    /// with [`ReadError::Late`]; how many there were. Their buffers are kept until the device lets go.
+    fn expire(&self, patience: u32) -> usize;
+}

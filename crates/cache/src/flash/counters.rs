@@ -1,0 +1,115 @@
+//! What the flash tier counts.
+//!
+//! Invariant: counters only grow; a reader sees each whole, but not all of one instant.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use super::observer::Dropped;
+
+/// One number.
+#[derive(Default)]
+pub(super) struct Counter(AtomicU64);
+
+impl Counter {
+    pub fn add(&self, more: u64) {
+        self.0.fetch_add(more, Ordering::Relaxed);
+    }
+
+    pub fn get(&self) -> u64 {
+        self.0.load(Ordering::Relaxed)
+    }
+}
+
+/// Names each counter once: the field, and its copy in the public [`Counts`].
+macro_rules! counters {
+    ($($(#[$doc:meta])* $name:ident,)*) => {
+        #[derive(Default)]
+        pub(super) struct Counters {
+            $(pub $name: Counter,)*
+            dropped: [Counter; Dropped::ALL.len()],
+        }
+
+        /// What was counted since the cache was opened.
+        #[derive(Clone, Debug, Default, PartialEq, Eq)]
+        pub struct Counts {
+            $($(#[$doc])* pub $name: u64,)*
+            /// Records dropped, by reason in the order of [`Dropped::ALL`].
+            pub dropped: [u64; Dropped::ALL.len()],
+        }
+
+        impl Counters {
+            pub fn counts(&self) -> Counts {
+                Counts {
+                    $($name: self.$name.get(),)*
+                    dropped: std::array::from_fn(|n| self.dropped[n].get()),
+                }
+            }
+        }
+    };
+}
+
+counters! {
+    /// Records written.
+    records_written,
+    /// Bytes of keys and values of these records.
+    bytes_admitted,
+    /// Bytes written to the device: records, footers, journal, image, padding.
+    bytes_written,
+    /// Records written again because they were used.
+    records_reinserted,
+    /// Reads that gave a value.
+    reads_hit,
+    /// Bytes read from the device for lookups.
+    bytes_read,
+    /// Reads answered from write buffers.
+    reads_unwritten,
+    /// Reads whose record had just been reclaimed.
+    reads_stale,
+    /// Reads that found another key with the same tag.
+    reads_false_match,
+    /// Reads that failed a checksum.
+    reads_corrupt,
+    /// Reads that the device failed.
+    reads_failed,
+    /// Reads that the device did not answer in time.
+    reads_late,
+    /// Reads refused because too much was in flight.
+    reads_overloaded,
+    /// Reads of records that had expired.
+    reads_expired,
+    /// Segments opened.
+    segments_opened,
+    /// Segments reclaimed.
+    segments_reclaimed,
+    /// Segments taken out of use after a failed write.
+    segments_retired,
+    /// Writes that the device failed.
+    writes_failed,
+    /// Journal entries written.
+    journal_entries,
+    /// Journal entries that could not be written.
+    journal_lost,
+    /// Images of the index written.
+    images_written,
+    /// Records found again at opening.
+    records_recovered,
+}
+
+impl Counters {
+    pub fn drop_of(&self, reason: Dropped, records: u64) {
+        let place = Dropped::ALL.iter().position(|&r| r == reason).unwrap_or_default();
+        self.dropped[place].add(records);
+    }
+}
+
+impl Counts {
+    /// Records dropped for one reason.
+    pub fn dropped_for(&self, reason: Dropped) -> u64 {
+        Dropped::ALL.iter().zip(self.dropped).find(|(r, _)| **r == reason).map_or(0, |(_, n)| n)
+    }
+
+    /// Bytes written to the device for each byte admitted.
+    pub fn write_amplification(&self) -> f64 {
+        self.bytes_written as f64 / self.bytes_admitted.max(1) as f64
+    }
+}

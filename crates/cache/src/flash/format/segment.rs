@@ -1,0 +1,275 @@
+//! The frame of a segment: superblock in front, footer and trailer behind.
+//!
+//! Invariant: all checksums are made with the segment's id, so frames of an earlier use of the
+//! slot never match.
+
+use super::{Kind, block, checksum_with, put, u16_at, u32_at, u64_at};
+use crate::device::BLOCK;
+
+const HEAD_MAGIC: &[u8; 8] = b"SNDSEGMT";
+const TRAILER_MAGIC: &[u8; 8] = b"SNDTRAIL";
+const VERSION: u16 = 1;
+const ROW_BYTES: usize = 24;
+const TENANT_BITS: u32 = 25;
+
+/// What the records of a segment have in common: how long they are expected to live.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum Class {
+    /// Newly written data.
+    Ingest,
+    /// Filled in after a miss.
+    Fill,
+    /// Read while it was on flash, and so written again when its segment was reclaimed.
+    Kept,
+    /// Expires soon.
+    Brief,
+    /// No records but a copy of the index.
+    Image,
+}
+
+impl Class {
+    /// The classes that records are written to.
+    pub const OF_RECORDS: [Class; 4] = [Class::Ingest, Class::Fill, Class::Kept, Class::Brief];
+
+    fn from_byte(byte: u8) -> Option<Self> {
+        Self::OF_RECORDS.into_iter().chain([Class::Image]).find(|class| *class as u8 == byte)
+    }
+
+    /// The name that statistics use.
+    pub fn name(self) -> &'static str {
+        match self {
+            Class::Ingest => "ingest",
+            Class::Fill => "fill",
+            Class::Kept => "kept",
+            Class::Brief => "brief",
+            Class::Image => "image",
+        }
+    }
+}
+
+/// The superblock of a segment.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct SegmentHead {
+    /// Class of its records.
+    pub class: Class,
+    /// The device it was written on.
+    pub device: [u8; 16],
+    /// Its id: the sequence number at which it was opened.
+    pub id: u64,
+    /// When it was opened.
+    pub opened_at: u32,
+    /// Part and sequence number of an image.
+    pub image: (u32, u64),
+}
+
+impl SegmentHead {
+    /// One block.
+    pub fn encode(&self) -> Vec<u8> {
+        let mut bytes = block();
+        put(&mut bytes, 0, HEAD_MAGIC);
+        put(&mut bytes, 8, &VERSION.to_le_bytes());
+        bytes[10] = self.class as u8;
+        put(&mut bytes, 16, &self.device);
+        put(&mut bytes, 32, &self.id.to_le_bytes());
+        put(&mut bytes, 40, &self.opened_at.to_le_bytes());
+        put(&mut bytes, 44, &self.image.0.to_le_bytes());
+        put(&mut bytes, 48, &self.image.1.to_le_bytes());
+        let sum = checksum_with(self.id, &[&bytes[..56]]);
+        put(&mut bytes, 56, &sum.to_le_bytes());
+        bytes
+    }
+
+    /// The superblock in `bytes`, if it is a sound one of `device`.
+    pub fn parse(bytes: &[u8], device: &[u8; 16]) -> Option<Self> {
+        let body = bytes.get(..56)?;
+        let id = u64_at(body, 32);
+        let is_ours = &body[..8] == HEAD_MAGIC && u16_at(body, 8) == VERSION && &body[16..32] == device;
+        if !is_ours || checksum_with(id, &[body]) != u32_at(bytes, 56) {
+            return None;
+        }
+        Some(Self {
+            class: Class::from_byte(body[10])?,
+            device: *device,
+            id,
+            opened_at: u32_at(body, 40),
+            image: (u32_at(body, 44), u64_at(body, 48)),
+        })
+    }
+}
+
+/// One record as the footer knows it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Row {
+    /// Hash of its key.
+    pub hash: u64,
+    /// Offset in the segment, in units.
+    pub offset: u32,
+    /// Length in units.
+    pub units: u32,
+    /// What it holds.
+    pub kind: Kind,
+    /// Whose it is; 0 when the number is too large for the footer.
+    pub tenant: u32,
+    /// Sequence number less the segment's id.
+    pub sequence: u32,
+    /// Seconds since 1970, 0 for never.
+    pub expires_at: u32,
+}
+
+/// Bytes of a footer of so many rows: whole blocks.
+pub fn footer_bytes(rows: usize) -> u64 {
+    ((rows * ROW_BYTES) as u64).next_multiple_of(BLOCK)
+}
+
+/// The last block of a full segment.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Trailer {
+    /// The segment's id.
+    pub id: u64,
+    /// Number of rows of the footer.
+    pub rows: u32,
+    /// When the last record has expired; 0 when one never does.
+    pub latest_expiry: u32,
+    /// Sequence number of the last record.
+    pub last_sequence: u64,
+    /// Bytes of records, in whole units.
+    pub record_bytes: u64,
+}
+
+impl Trailer {
+    /// Footer and trailer as they stand at the end of the slot: `footer_bytes(rows)` and a block.
+    pub fn encode(&self, rows: &[Row]) -> Vec<u8> {
+        let footer = footer_bytes(rows.len()) as usize;
+        let mut bytes = vec![0; footer + BLOCK as usize];
+        let first = footer - rows.len() * ROW_BYTES;
+        for (row, into) in rows.iter().zip(bytes[first..footer].chunks_exact_mut(ROW_BYTES)) {
+            let tenant = if row.tenant >> TENANT_BITS == 0 { u64::from(row.tenant) } else { 0 };
+            let place = u64::from(row.offset) | u64::from(row.units) << 20;
+            let place = place | (row.kind as u64) << 37 | tenant << 39;
+            put(into, 0, &row.hash.to_le_bytes());
+            put(into, 8, &place.to_le_bytes());
+            put(into, 16, &row.sequence.to_le_bytes());
+            put(into, 20, &row.expires_at.to_le_bytes());
+        }
+        let rows_sum = checksum_with(self.id, &[&bytes[first..footer]]);
+        let block = &mut bytes[footer..];
+        put(block, 0, TRAILER_MAGIC);
+        put(block, 8, &self.id.to_le_bytes());
+        put(block, 16, &self.rows.to_le_bytes());
+        put(block, 20, &self.latest_expiry.to_le_bytes());
+        put(block, 24, &self.last_sequence.to_le_bytes());
+        put(block, 32, &self.record_bytes.to_le_bytes());
+        put(block, 40, &rows_sum.to_le_bytes());
+        let sum = checksum_with(self.id, &[&block[..44]]);
+        put(block, 44, &sum.to_le_bytes());
+        bytes
+    }
+
+    /// The trailer in the last block of a slot, if it is a sound one of segment `id`; and the
+    /// checksum of its rows.
+    pub fn parse(bytes: &[u8], id: u64) -> Option<(Self, u32)> {
+        let body = bytes.get(..44)?;
+        if &body[..8] != TRAILER_MAGIC || u64_at(body, 8) != id {
+            return None;
+        }
+        if checksum_with(id, &[body]) != u32_at(bytes, 44) {
+            return None;
+        }
+        let trailer = Self {
+            id,
+            rows: u32_at(body, 16),
+            latest_expiry: u32_at(body, 20),
+            last_sequence: u64_at(body, 24),
+            record_bytes: u64_at(body, 32),
+        };
+        Some((trailer, u32_at(body, 40)))
+    }
+
+    /// The rows of a footer (its `footer_bytes`), if they match the checksum of the trailer.
+    pub fn parse_rows(&self, footer: &[u8], rows_sum: u32) -> Option<Vec<Row>> {
+        let first = footer.len().checked_sub(self.rows as usize * ROW_BYTES)?;
+        let bytes = &footer[first..];
+        if checksum_with(self.id, &[bytes]) != rows_sum {
+            return None;
+        }
+        Some(bytes.chunks_exact(ROW_BYTES).map(parse_row).collect())
+    }
+}
+
+fn parse_row(bytes: &[u8]) -> Row {
+    let place = u64_at(bytes, 8);
+    let kind = match place >> 37 & 3 {
+        1 => Kind::Head,
+        2 => Kind::Piece,
+        _ => Kind::Whole,
+    };
+    Row {
+        hash: u64_at(bytes, 0),
+        offset: (place & 0xF_FFFF) as u32,
+        units: (place >> 20 & 0x1_FFFF) as u32,
+        kind,
+        tenant: (place >> 39) as u32,
+        sequence: u32_at(bytes, 16),
+        expires_at: u32_at(bytes, 20),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn row() -> impl Strategy<Value = Row> {
+        let kind = prop_oneof![Just(Kind::Whole), Just(Kind::Head), Just(Kind::Piece)];
+        let place = (0..1_u32 << 20, 1..=1_u32 << 16, 0..1_u32 << 25);
+        (any::<u64>(), place, kind, any::<u32>(), any::<u32>()).prop_map(
+            |(hash, (offset, units, tenant), kind, sequence, expires_at)| Row {
+                hash,
+                offset,
+                units,
+                kind,
+                tenant,
+                sequence,
+                expires_at,
+            },
+        )
+    }
+
+    proptest! {
+        #[test]
+        fn footers_read_back_and_notice_every_flip(
+            id: u64, rows in prop::collection::vec(row(), 0..400), bit: prop::sample::Index,
+        ) {
+            let trailer = Trailer {
+                id, rows: rows.len() as u32, latest_expiry: 7, last_sequence: 8, record_bytes: 9,
+            };
+            let read = |bytes: &[u8]| {
+                let (footer, block) = bytes.split_at(bytes.len() - BLOCK as usize);
+                let (trailer, sum) = Trailer::parse(block, id)?;
+                Some((trailer, trailer.parse_rows(footer, sum)?))
+            };
+            let bytes = trailer.encode(&rows);
+            prop_assert_eq!(bytes.len() as u64, footer_bytes(rows.len()) + BLOCK);
+            prop_assert_eq!(read(&bytes), Some((trailer, rows.clone())));
+            let used = rows.len() * ROW_BYTES + 48;
+            let end = bytes.len() - BLOCK as usize + 48;
+            let place = (end - used) * 8 + bit.index(used * 8);
+            let mut flipped = bytes;
+            flipped[place / 8] ^= 1 << (place % 8);
+            prop_assert_eq!(read(&flipped), None);
+        }
+    }
+
+    #[test]
+    fn a_superblock_reads_back_on_its_own_device_only() {
+        let head = SegmentHead { class: Class::Image, device: [3; 16], id: 77, opened_at: 5, image: (2, 70) };
+        let bytes = head.encode();
+        assert_eq!(SegmentHead::parse(&bytes, &[3; 16]), Some(head));
+        assert_eq!(SegmentHead::parse(&bytes, &[4; 16]), None);
+        for place in 0..60 {
+            let mut flipped = bytes.clone();
+            flipped[place] ^= 0x10;
+            assert_eq!(SegmentHead::parse(&flipped, &[3; 16]), None, "byte {place}");
+        }
+    }
+}

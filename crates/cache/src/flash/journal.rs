@@ -1,0 +1,198 @@
+//! The journal: deletes, overwrites, touches and flushes since the last image of the index.
+//!
+//! Entries gather in memory and are written together. Each write takes new blocks, so nothing that
+//! was durable is ever written over. An image moves the journal to its other half.
+//!
+//! Invariants: entries are written in the order of their sequence numbers; memory for waiting
+//! entries is bounded, and when it overflows the root says that the journal is not whole, so that a
+//! crash cannot bring back what was deleted.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
+use std::task::Waker;
+use std::time::Duration;
+
+use super::core::Core;
+use super::format::{JournalBlock, JournalEntry, JournalKind};
+use crate::device::BLOCK;
+
+/// Entries that wait to be written: 24 MiB.
+const WAITING_MAX: usize = 1 << 20;
+
+/// Blocks written with one call.
+const BLOCKS_PER_WRITE: usize = 64;
+
+pub(super) struct Journal {
+    waiting: Mutex<Waiting>,
+    place: Mutex<Place>,
+    arrived: Condvar,
+    overflowed: AtomicBool,
+}
+
+#[derive(Default)]
+struct Waiting {
+    entries: Vec<JournalEntry>,
+    /// How many entries were ever added, and how many of them are durable.
+    added: u64,
+    durable: u64,
+    wakers: Vec<(u64, Waker)>,
+}
+
+/// Where the next block goes.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Place {
+    pub half: u8,
+    pub epoch: u64,
+    pub block: u32,
+}
+
+impl Journal {
+    pub fn new(place: Place) -> Self {
+        let (waiting, arrived) = (Mutex::default(), Condvar::new());
+        Self { waiting, place: Mutex::new(place), arrived, overflowed: AtomicBool::new(false) }
+    }
+
+    /// Adds an entry with a sequence number from `sequence`, taken in the order of the entries.
+    pub fn add(&self, hash: u64, kind: JournalKind, sequence: impl FnOnce() -> u64) {
+        let mut waiting = self.lock();
+        if waiting.entries.len() >= WAITING_MAX {
+            self.overflowed.store(true, Ordering::Relaxed);
+            return;
+        }
+        let entry = JournalEntry { hash, sequence: sequence(), kind };
+        waiting.entries.push(entry);
+        waiting.added += 1;
+        if waiting.entries.len() == 1 {
+            self.arrived.notify_one();
+        }
+    }
+
+    /// Waits until an entry is there, or for `patience`.
+    pub fn wait(&self, patience: Duration) {
+        let waiting = self.lock();
+        if waiting.entries.is_empty() {
+            drop(self.arrived.wait_timeout(waiting, patience));
+        }
+    }
+
+    /// Lets whoever waits go on.
+    pub fn wake(&self) {
+        self.arrived.notify_all();
+    }
+
+    /// Whether entries had to be left out since the last image.
+    pub fn has_overflowed(&self) -> bool {
+        self.overflowed.load(Ordering::Relaxed)
+    }
+
+    /// The part of the present half that is written, in percent.
+    pub fn fill_percent(&self, blocks: u32) -> u32 {
+        self.lock_place().block * 100 / blocks.max(1)
+    }
+
+    /// How many entries were added so far.
+    pub fn added(&self) -> u64 {
+        self.lock().added
+    }
+
+    /// Whether the first `count` entries are durable; if not, `waker` is woken when they are.
+    pub fn is_durable(&self, count: u64, waker: &Waker) -> bool {
+        let mut waiting = self.lock();
+        if waiting.durable >= count {
+            return true;
+        }
+        waiting.wakers.push((count, waker.clone()));
+        false
+    }
+
+    pub fn place(&self) -> Place {
+        *self.lock_place()
+    }
+
+    /// From now on entries go to the other half, which counts from `epoch` on.
+    pub fn switch(&self, epoch: u64) -> Place {
+        let mut place = self.lock_place();
+        *place = Place { half: 1 - place.half, epoch, block: 0 };
+        self.overflowed.store(false, Ordering::Relaxed);
+        *place
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Waiting> {
+        self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn lock_place(&self) -> MutexGuard<'_, Place> {
+        self.place.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn take(&self) -> (Vec<JournalEntry>, u64) {
+        let mut waiting = self.lock();
+        (std::mem::take(&mut waiting.entries), waiting.added)
+    }
+
+    fn put_back(&self, mut entries: Vec<JournalEntry>) {
+        let mut waiting = self.lock();
+        entries.append(&mut waiting.entries);
+        waiting.entries = entries;
+    }
+
+    fn made_durable(&self, added: u64) {
+        let mut waiting = self.lock();
+        waiting.durable = waiting.durable.max(added);
+        let durable = waiting.durable;
+        let all = std::mem::take(&mut waiting.wakers);
+        let (ready, rest) = all.into_iter().partition::<Vec<_>, _>(|(count, _)| *count <= durable);
+        waiting.wakers = rest;
+        drop(waiting);
+        ready.into_iter().for_each(|(_, waker)| waker.wake());
+    }
+}
+
+impl Core {
+    /// Writes what waits. What finds no room in its half waits on, until an image frees the other.
+    /// Whether everything is written.
+    pub fn commit_journal(&self, sync: bool) -> bool {
+        let (mut entries, added) = self.journal.take();
+        if entries.is_empty() {
+            return true;
+        }
+        let result = self.write_entries(&mut entries, sync);
+        match &result {
+            Ok(()) if entries.is_empty() => self.journal.made_durable(added),
+            _ => self.journal.put_back(entries),
+        }
+        if let Err(error) = result {
+            self.write_failed("journal", &error);
+            return false;
+        }
+        true
+    }
+
+    /// Removes from `entries` what was written.
+    fn write_entries(&self, entries: &mut Vec<JournalEntry>, sync: bool) -> std::io::Result<()> {
+        while !entries.is_empty() {
+            let place = self.journal.place();
+            let room = self.layout.journal_blocks.saturating_sub(place.block) as usize;
+            if room == 0 {
+                break;
+            }
+            let Some(mut buffer) = self.write_pool.take(BLOCKS_PER_WRITE * BLOCK as usize) else { break };
+            let (mut taken, mut blocks) = (0, 0);
+            for into in buffer.bytes_mut().chunks_exact_mut(BLOCK as usize).take(room) {
+                let count = JournalBlock::fitting(&entries[taken..]);
+                if count == 0 {
+                    break;
+                }
+                into.copy_from_slice(&JournalBlock::encode(place.epoch, &entries[taken..taken + count]));
+                (taken, blocks) = (taken + count, blocks + 1);
+            }
+            let start = self.layout.journal_block(place.half, place.block);
+            // The place moves on even if the write fails: what lies there now is unknown.
+            self.journal.lock_place().block += blocks as u32;
+            self.write(start, &buffer.as_ref()[..blocks * BLOCK as usize])?;
+            self.counters.journal_entries.add(taken as u64);
+            entries.drain(..taken);
+        }
+        if sync { self.device.sync() } else { Ok(()) }
+    }
+}

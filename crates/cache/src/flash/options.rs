@@ -1,0 +1,96 @@
+//! What may be chosen about the flash tier, and what can be wrong with the choice.
+
+use std::time::Duration;
+
+use crate::device::{DeviceError, FilePart};
+
+/// What a start does with the content of an earlier run.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Warm {
+    /// Nothing: it starts empty.
+    Off,
+    /// Takes it over after a clean stop, and starts empty after a crash.
+    #[default]
+    Clean,
+    /// Takes it over after a crash too.
+    Crash,
+}
+
+/// How deletes and overwrites are kept from being undone by a crash.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Journaling {
+    /// Not at all: for keys whose value never changes.
+    Off,
+    /// Written together every 10 ms: a crash may undo the last 10 ms, a loss of power the last second.
+    #[default]
+    Grouped,
+    /// As soon as possible and synced; [`Flash::committed`](super::Flash::committed) tells when.
+    Synced,
+}
+
+/// Options of the flash tier. The defaults need no tuning.
+#[derive(Clone, Debug)]
+pub struct FlashOptions {
+    /// Files or block devices, used as one.
+    pub parts: Vec<FilePart>,
+    /// Size of a segment; `None` chooses between 1 and 64 MiB by the size of the device.
+    pub segment_bytes: Option<u64>,
+    /// What a start does with the content of an earlier run.
+    pub warm: Warm,
+    /// How deletes survive a crash.
+    pub journaling: Journaling,
+    /// Bytes of records that wait to be written, at most. Beyond, records are dropped and counted.
+    pub write_buffer_bytes: u64,
+    /// Bytes of reads in flight and of values that callers still hold, at most. Beyond, reads miss.
+    pub read_buffer_bytes: u64,
+    /// Bytes of the index, at most. Beyond, records are dropped and counted.
+    pub index_bytes_max: u64,
+    /// The part of a reclaimed segment that may be written again because it was used, in percent.
+    pub reinsert_percent: u32,
+    /// The longest value.
+    pub value_bytes_max: u64,
+    /// Threads that read where the kernel has no io_uring.
+    pub readers: usize,
+    /// A read that takes longer is a miss.
+    pub read_deadline: Duration,
+    /// Records of a buffer that is not full are written after this time.
+    pub write_delay: Duration,
+}
+
+impl Default for FlashOptions {
+    fn default() -> Self {
+        Self {
+            parts: Vec::new(),
+            segment_bytes: None,
+            warm: Warm::default(),
+            journaling: Journaling::default(),
+            write_buffer_bytes: 32 << 20,
+            read_buffer_bytes: 256 << 20,
+            index_bytes_max: 1 << 40,
+            reinsert_percent: 20,
+            value_bytes_max: 1 << 30,
+            readers: 16,
+            read_deadline: Duration::from_secs(1),
+            write_delay: Duration::from_millis(500),
+        }
+    }
+}
+
+/// Why the flash tier cannot be opened.
+#[derive(Debug, thiserror::Error)]
+pub enum FlashError {
+    /// The device cannot be opened.
+    #[error(transparent)]
+    Device(#[from] DeviceError),
+    /// The device is too small.
+    #[error("flash of {bytes} bytes is too small; give at least {least}, or smaller segments")]
+    TooSmall {
+        /// Bytes of the device.
+        bytes: u64,
+        /// The smallest that would do.
+        least: u64,
+    },
+    /// The device failed while it was prepared.
+    #[error("flash cannot be prepared: {0}; check the device")]
+    Io(#[from] std::io::Error),
+}

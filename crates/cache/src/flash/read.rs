@@ -1,0 +1,349 @@
+//! Reading: one device read for a record, all reads of a call in flight at once.
+//!
+//! The bytes that come back are checked by whoever awaits them, not by the thread that read them,
+//! so checksums use the CPU of the caller and nobody else waits for them.
+//!
+//! Invariant: a value is given only if the record's header, key and checksums are those of the key
+//! asked for, in the segment that the index meant, and it has neither expired nor been flushed.
+//! Anything else is a miss, and counted.
+
+use std::future::Future;
+use std::ops::Range;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::task::{Context, Poll};
+
+use bytes::{Bytes, BytesMut};
+
+use super::core::Core;
+use super::expiry::is_expired;
+use super::format::{Kind, LargeValue, RecordView, UNIT, piece_key};
+use super::index::Location;
+use super::observer::Dropped;
+use crate::device::{AlignedBuffer, Completion, ReadError, ReadRequest, completion};
+
+/// A key whose record is to be read.
+#[derive(Clone, Debug)]
+pub struct FlashRead<'a> {
+    /// The key.
+    pub key: &'a [u8],
+    /// Its hash.
+    pub hash: u64,
+    /// Where it lies, from [`Flash::lookup`](super::Flash::lookup).
+    pub location: Location,
+    /// The part of the value that is wanted; all of it without. What lies beyond its end is cut off.
+    pub range: Option<Range<u64>>,
+}
+
+/// A value from flash.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct FlashItem {
+    /// The part of the value that was asked for.
+    pub value: Bytes,
+    /// Bytes of the whole value.
+    pub value_bytes: u64,
+    /// The client's flags.
+    pub flags: u32,
+    /// The unique number for compare-and-swap.
+    pub cas: u64,
+    /// Seconds since 1970, 0 for never.
+    pub expires_at: u32,
+    /// Whose it is.
+    pub tenant: u32,
+}
+
+/// A read in flight: `None` is a miss.
+pub struct ReadFuture(State);
+
+enum State {
+    Done(Option<FlashItem>),
+    Reading(Box<Reading>),
+    Gathering(Box<Gathering>),
+}
+
+/// A record on its way.
+struct Reading {
+    core: Arc<Core>,
+    completion: Completion,
+    wanted: Wanted,
+    /// Where the record begins in the buffer.
+    lead: usize,
+}
+
+/// What a record must be to count.
+struct Wanted {
+    key: Box<[u8]>,
+    hash: u64,
+    location: Location,
+    id: u64,
+    range: Option<Range<u64>>,
+    kind: Kind,
+}
+
+/// The pieces of a large value on their way.
+struct Gathering {
+    core: Arc<Core>,
+    head: (u64, Location),
+    pieces: Vec<ReadFuture>,
+    found: Vec<Option<Bytes>>,
+    item: FlashItem,
+}
+
+impl Core {
+    /// See [`super::Flash::read`].
+    pub fn read(self: &Arc<Self>, reads: &[FlashRead<'_>]) -> Vec<ReadFuture> {
+        let mut batch = Vec::with_capacity(reads.len());
+        let start = |read: &FlashRead<'_>| {
+            let kind = if read.location.is_large { Kind::Head } else { Kind::Whole };
+            self.start_read(read, kind, &mut batch)
+        };
+        let futures = reads.iter().map(start).collect();
+        if !batch.is_empty() {
+            self.device.submit(batch);
+        }
+        futures
+    }
+
+    fn start_read(
+        self: &Arc<Self>,
+        read: &FlashRead<'_>,
+        kind: Kind,
+        batch: &mut Vec<ReadRequest>,
+    ) -> ReadFuture {
+        let Location { slot, offset, units, .. } = read.location;
+        let id = self.table.id(slot);
+        if id == 0 || !self.watch.may_read() {
+            return ReadFuture(State::Done(None));
+        }
+        let range = if kind == Kind::Head { None } else { read.range.clone() };
+        let wanted =
+            Wanted { key: read.key.into(), hash: read.hash, location: read.location, id, range, kind };
+        let start = u64::from(offset) * UNIT;
+        let end = (start + u64::from(units) * UNIT).min(self.layout.segment_bytes);
+        if end > self.table.written_to(slot)
+            && let Some(bytes) = self.read_unwritten(slot, start, end)
+        {
+            self.counters.reads_unwritten.add(1);
+            let item = self.check(&wanted, &bytes);
+            let found = item.map(|(item, range)| (item, Bytes::from(bytes).slice(range)));
+            return self.deliver(&wanted, found, read.range.as_ref());
+        }
+        let align = self.device.read_alignment();
+        let (from, upto) = (start / align * align, end.next_multiple_of(align));
+        let Some(buffer) = self.read_pool.take((upto - from) as usize) else {
+            self.counters.reads_overloaded.add(1);
+            return ReadFuture(State::Done(None));
+        };
+        self.counters.bytes_read.add(upto - from);
+        let (completer, completion) = completion();
+        batch.push(ReadRequest { offset: self.layout.slot_start(slot) + from, buffer, completer });
+        let wanted = Wanted { range: read.range.clone(), ..wanted };
+        let lead = (start - from) as usize;
+        ReadFuture(State::Reading(Box::new(Reading { core: Arc::clone(self), completion, wanted, lead })))
+    }
+
+    /// The record in `bytes` without its value, and where the wanted part of the value is.
+    fn check(&self, wanted: &Wanted, bytes: &[u8]) -> Option<(FlashItem, Range<usize>)> {
+        let Some(record) = RecordView::parse(wanted.id, bytes) else {
+            self.corrupt(wanted);
+            return None;
+        };
+        if record.key != &*wanted.key || record.header.kind != wanted.kind {
+            self.counters.reads_false_match.add(1);
+            return None;
+        }
+        let header = record.header;
+        let expires_at = self.touched.expiry(wanted.hash, header.expires_at);
+        if header.sequence < self.flushed_below.load(Ordering::Acquire) {
+            self.counters.reads_stale.add(1);
+            return None;
+        }
+        if is_expired(expires_at, self.now()) {
+            self.counters.reads_expired.add(1);
+            self.drop_entry(wanted, Dropped::Expired);
+            return None;
+        }
+        let whole = record.value_bytes();
+        let range = match &wanted.range {
+            Some(range) if wanted.kind != Kind::Head => clamp(range, whole as u64),
+            _ => 0..whole as u64,
+        };
+        let Some(place) = record.value(bytes, range.start as usize..range.end as usize) else {
+            self.corrupt(wanted);
+            return None;
+        };
+        let item = FlashItem {
+            value: Bytes::new(),
+            value_bytes: whole as u64,
+            flags: header.flags,
+            cas: header.cas,
+            expires_at,
+            tenant: header.tenant,
+        };
+        Some((item, place))
+    }
+
+    /// A checked record becomes an answer, or for the head of a large value the reads of its pieces.
+    fn deliver(
+        self: &Arc<Self>,
+        wanted: &Wanted,
+        found: Option<(FlashItem, Bytes)>,
+        range: Option<&Range<u64>>,
+    ) -> ReadFuture {
+        let Some((item, value)) = found else { return ReadFuture(State::Done(None)) };
+        if wanted.kind == Kind::Head {
+            return self.gather(wanted, item, &value, range);
+        }
+        self.counters.reads_hit.add(u64::from(wanted.kind == Kind::Whole));
+        ReadFuture(State::Done(Some(FlashItem { value, ..item })))
+    }
+
+    fn gather(
+        self: &Arc<Self>,
+        head: &Wanted,
+        item: FlashItem,
+        table: &[u8],
+        range: Option<&Range<u64>>,
+    ) -> ReadFuture {
+        let Some(large) = LargeValue::parse(table) else { return ReadFuture(State::Done(None)) };
+        let range = range.map_or(0..large.bytes, |range| clamp(range, large.bytes));
+        let step = u64::from(large.piece_bytes);
+        let numbers = range.start / step..range.end.div_ceil(step).max(range.start / step);
+        let mut batch = Vec::new();
+        let mut pieces = Vec::new();
+        for number in numbers {
+            let key = piece_key(head.hash, large.nonce, number as u32);
+            let hash = self.hash(&key);
+            let Some(entry) = self.index.find(hash, true) else {
+                // Reclaimed before the rest: the value is gone.
+                self.drop_entry(head, Dropped::Evicted);
+                return ReadFuture(State::Done(None));
+            };
+            let span = large.piece(number);
+            let part = range.start.max(span.start) - span.start..range.end.min(span.end) - span.start;
+            let read = FlashRead { key: &key, hash, location: entry.location, range: Some(part) };
+            pieces.push(self.start_read(&read, Kind::Piece, &mut batch));
+        }
+        if !batch.is_empty() {
+            self.device.submit(batch);
+        }
+        let found = pieces.iter().map(|_| None).collect();
+        let item = FlashItem { value_bytes: large.bytes, ..item };
+        let head = (head.hash, head.location);
+        ReadFuture(State::Gathering(Box::new(Gathering {
+            core: Arc::clone(self),
+            head,
+            pieces,
+            found,
+            item,
+        })))
+    }
+
+    fn corrupt(&self, wanted: &Wanted) {
+        if self.table.id(wanted.location.slot) != wanted.id {
+            self.counters.reads_stale.add(1);
+            return;
+        }
+        self.counters.reads_corrupt.add(1);
+        self.table.update(wanted.location.slot, wanted.id, |segment| segment.errors += 1);
+        self.drop_entry(wanted, Dropped::Corrupt);
+    }
+
+    fn failed(&self, wanted: &Wanted, error: &ReadError) {
+        match error {
+            ReadError::Device(_) => {
+                self.counters.reads_failed.add(1);
+                self.watch.read_failed(self.env.monotonic());
+                self.table.update(wanted.location.slot, wanted.id, |segment| segment.errors += 1);
+                self.drop_entry(wanted, Dropped::DeviceError);
+            }
+            ReadError::Late => self.counters.reads_late.add(1),
+            ReadError::Overloaded | ReadError::Closed => self.counters.reads_overloaded.add(1),
+        }
+    }
+
+    fn drop_entry(&self, wanted: &Wanted, reason: Dropped) {
+        let Location { slot, offset, .. } = wanted.location;
+        if let Some(entry) = self.index.remove_at(wanted.hash, slot, offset) {
+            self.report_entry(reason, wanted.hash, &entry);
+            self.unlink(&entry);
+        }
+    }
+}
+
+fn clamp(range: &Range<u64>, length: u64) -> Range<u64> {
+    let start = range.start.min(length);
+    start..range.end.clamp(start, length)
+}
+
+impl Reading {
+    fn finish(&self, result: Result<AlignedBuffer, ReadError>) -> ReadFuture {
+        let core = &self.core;
+        let buffer = match result {
+            Ok(buffer) => buffer,
+            Err(error) => {
+                core.failed(&self.wanted, &error);
+                return ReadFuture(State::Done(None));
+            }
+        };
+        core.watch.read_succeeded();
+        let checked = core.check(&self.wanted, &buffer.as_ref()[self.lead..]);
+        let found = checked.map(|(item, range)| {
+            let bytes = Bytes::from_owner(buffer);
+            (item, bytes.slice(self.lead + range.start..self.lead + range.end))
+        });
+        core.deliver(&self.wanted, found, self.wanted.range.as_ref())
+    }
+}
+
+impl Gathering {
+    fn poll(&mut self, context: &mut Context<'_>) -> Poll<Option<FlashItem>> {
+        let mut is_whole = true;
+        for (piece, found) in self.pieces.iter_mut().zip(&mut self.found) {
+            if found.is_some() {
+                continue;
+            }
+            match Pin::new(piece).poll(context) {
+                Poll::Ready(Some(item)) => *found = Some(item.value),
+                Poll::Ready(None) => return Poll::Ready(None),
+                Poll::Pending => is_whole = false,
+            }
+        }
+        if !is_whole {
+            return Poll::Pending;
+        }
+        let parts = || self.found.iter().flatten();
+        let mut value = BytesMut::with_capacity(parts().map(Bytes::len).sum());
+        parts().for_each(|part| value.extend_from_slice(part));
+        self.core.counters.reads_hit.add(1);
+        Poll::Ready(Some(FlashItem { value: value.freeze(), ..self.item.clone() }))
+    }
+}
+
+impl Future for ReadFuture {
+    type Output = Option<FlashItem>;
+
+    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
+        loop {
+            match &mut self.0 {
+                State::Done(item) => return Poll::Ready(item.take()),
+                State::Reading(reading) => match Pin::new(&mut reading.completion).poll(context) {
+                    Poll::Pending => return Poll::Pending,
+                    Poll::Ready(result) => self.0 = reading.finish(result).0,
+                },
+                State::Gathering(gathering) => {
+                    let gathered = gathering.poll(context);
+                    if gathered == Poll::Ready(None) {
+                        let (hash, Location { slot, offset, .. }) = gathering.head;
+                        let core = &gathering.core;
+                        if let Some(entry) = core.index.remove_at(hash, slot, offset) {
+                            core.unlink(&entry);
+                        }
+                    }
+                    return gathered;
+                }
+            }
+        }
+    }
+}

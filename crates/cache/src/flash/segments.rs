@@ -1,0 +1,208 @@
+//! The table of segments: what each slot holds, and which are free.
+//!
+//! Invariants: a slot is in exactly one state; its id is 0 unless it holds records that may be
+//! read; live bytes are those of records that the index points to.
+
+use std::collections::VecDeque;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use super::format::Class;
+
+/// Free segments that only reinsertion and images may open, so that reclaiming never waits for room.
+const RESERVED: usize = 2;
+
+/// What a slot is used for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum SegmentState {
+    /// Nothing.
+    Free,
+    /// Being written.
+    Open,
+    /// Full, but not yet whole on the device.
+    Sealing,
+    /// Whole on the device.
+    Sealed,
+    /// Part of an index image.
+    Image,
+    /// Out of use since a write failed.
+    Retired,
+}
+
+/// What is known of a segment.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Segment {
+    /// Its slot.
+    pub slot: u32,
+    /// What it is used for.
+    pub state: SegmentState,
+    /// Class of its records.
+    pub class: Class,
+    /// Its id, 0 when it holds nothing.
+    pub id: u64,
+    /// When it was opened, in seconds since 1970.
+    pub opened_at: u32,
+    /// When its last record expires, 0 for never.
+    pub latest_expiry: u32,
+    /// Bytes of its records.
+    pub record_bytes: u64,
+    /// Bytes of its records that can still be read.
+    pub live_bytes: u64,
+    /// Records that failed a checksum or could not be read.
+    pub errors: u32,
+}
+
+/// See the module.
+pub(super) struct SegmentTable {
+    slots: Box<[Slot]>,
+    lists: Mutex<Lists>,
+}
+
+/// What the hot paths look at.
+#[derive(Default)]
+struct Slot {
+    id: AtomicU64,
+    /// Bytes from the slot's start that are on the device.
+    written_to: AtomicU64,
+    live_bytes: AtomicU64,
+}
+
+struct Lists {
+    segments: Vec<Segment>,
+    free: VecDeque<u32>,
+}
+
+impl SegmentTable {
+    /// All slots free.
+    pub fn new(count: u32) -> Self {
+        let segments = (0..count).map(Segment::free).collect();
+        let slots = (0..count).map(|_| Slot::default()).collect();
+        Self { slots, lists: Mutex::new(Lists { segments, free: (0..count).collect() }) }
+    }
+
+    /// The id of the segment in a slot, 0 when nothing can be read there.
+    pub fn id(&self, slot: u32) -> u64 {
+        self.slots.get(slot as usize).map_or(0, |slot| slot.id.load(Ordering::Acquire))
+    }
+
+    pub fn written_to(&self, slot: u32) -> u64 {
+        self.slots[slot as usize].written_to.load(Ordering::Acquire)
+    }
+
+    pub fn set_written_to(&self, slot: u32, bytes: u64) {
+        self.slots[slot as usize].written_to.store(bytes, Ordering::Release);
+    }
+
+    pub fn add_live(&self, slot: u32, bytes: u64) {
+        self.slots[slot as usize].live_bytes.fetch_add(bytes, Ordering::Relaxed);
+    }
+
+    pub fn remove_live(&self, slot: u32, bytes: u64) {
+        let live = &self.slots[slot as usize].live_bytes;
+        let _ = live.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |n| Some(n.saturating_sub(bytes)));
+    }
+
+    /// The index points to nothing any more.
+    pub fn clear_live(&self) {
+        self.slots.iter().for_each(|slot| slot.live_bytes.store(0, Ordering::Relaxed));
+    }
+
+    /// Takes a free slot for a segment of `class`.
+    pub fn open(&self, class: Class, id: u64, now: u32) -> Option<u32> {
+        let mut lists = self.lock();
+        let reserved = if matches!(class, Class::Kept | Class::Image) { 0 } else { RESERVED };
+        if lists.free.len() <= reserved {
+            return None;
+        }
+        let slot = lists.free.pop_front()?;
+        let state = if class == Class::Image { SegmentState::Image } else { SegmentState::Open };
+        let segment = Segment { state, class, id, opened_at: now, ..Segment::free(slot) };
+        lists.segments[slot as usize] = segment;
+        self.publish(slot, if class == Class::Image { 0 } else { id });
+        Some(slot)
+    }
+
+    /// Puts a segment that was found on the device in its place; not for use once others write.
+    pub fn adopt(&self, segment: Segment, written_to: u64) {
+        let mut lists = self.lock();
+        lists.free.retain(|&slot| slot != segment.slot);
+        lists.segments[segment.slot as usize] = segment;
+        let readable = segment.state == SegmentState::Sealed;
+        self.publish(segment.slot, if readable { segment.id } else { 0 });
+        self.set_written_to(segment.slot, written_to);
+    }
+
+    fn publish(&self, slot: u32, id: u64) {
+        let place = &self.slots[slot as usize];
+        place.written_to.store(0, Ordering::Release);
+        place.live_bytes.store(0, Ordering::Release);
+        place.id.store(id, Ordering::Release);
+    }
+
+    /// Changes what is known of a segment, unless the slot holds another by now.
+    pub fn update(&self, slot: u32, id: u64, change: impl FnOnce(&mut Segment)) -> bool {
+        let mut lists = self.lock();
+        let segment = &mut lists.segments[slot as usize];
+        let is_it = segment.id == id;
+        if is_it {
+            change(segment);
+        }
+        is_it
+    }
+
+    /// Nothing of the segment can be read any more; the slot is free, or out of use.
+    pub fn release(&self, slot: u32, state: SegmentState) {
+        let mut lists = self.lock();
+        let segment = &mut lists.segments[slot as usize];
+        let was_free = segment.state == SegmentState::Free;
+        *segment = Segment { state, ..Segment::free(slot) };
+        self.publish(slot, 0);
+        if state == SegmentState::Free && !was_free {
+            lists.free.push_back(slot);
+        }
+    }
+
+    pub fn segment(&self, slot: u32) -> Segment {
+        let segment = self.lock().segments[slot as usize];
+        self.with_live(segment)
+    }
+
+    /// All segments, by slot.
+    pub fn all(&self) -> Vec<Segment> {
+        let segments = self.lock().segments.clone();
+        segments.into_iter().map(|segment| self.with_live(segment)).collect()
+    }
+
+    pub fn free(&self) -> usize {
+        self.lock().free.len()
+    }
+
+    pub fn len(&self) -> usize {
+        self.slots.len()
+    }
+
+    fn with_live(&self, segment: Segment) -> Segment {
+        let live_bytes = self.slots[segment.slot as usize].live_bytes.load(Ordering::Relaxed);
+        Segment { live_bytes, ..segment }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Lists> {
+        self.lists.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Segment {
+    fn free(slot: u32) -> Self {
+        Self {
+            slot,
+            state: SegmentState::Free,
+            class: Class::Ingest,
+            id: 0,
+            opened_at: 0,
+            latest_expiry: 0,
+            record_bytes: 0,
+            live_bytes: 0,
+            errors: 0,
+        }
+    }
+}

@@ -1,0 +1,173 @@
+//! Writing, reading, replacing, removing, expiring, reclaiming.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use super::world::{Known, World, name_of, small_options, value_of};
+use crate::device::FilePart;
+use crate::flash::{Class, Dropped, Flash, FlashOptions, FlashRead, NewRecord, Unobserved};
+
+const SECOND: Duration = Duration::from_secs(1);
+
+#[test]
+fn records_are_read_from_buffers_and_then_from_the_device() {
+    let mut world = World::new(1, 16 << 20, small_options());
+    for key in 0..200 {
+        world.put(key, 100 + key as usize * 50).unwrap();
+    }
+    assert_eq!(world.check_all(), 200);
+    assert_eq!(world.flash.stats().counts.reads_unwritten, 200);
+    world.step(SECOND);
+    assert_eq!(world.check_all(), 200);
+    let counts = world.flash.stats().counts;
+    assert_eq!((counts.reads_unwritten, counts.reads_hit), (200, 400));
+    assert_eq!(counts.dropped.iter().sum::<u64>(), 0);
+}
+
+#[test]
+fn the_last_value_counts_and_removed_keys_are_gone() {
+    let mut world = World::new(2, 16 << 20, small_options());
+    for round in 0..5 {
+        for key in 0..50 {
+            world.put(key, 500 + round * 333).unwrap();
+        }
+        if round % 2 == 0 {
+            world.step(SECOND);
+        }
+    }
+    assert!(world.forget(7) && !world.forget(7) && !world.forget(1000));
+    assert!(world.get(7).is_none());
+    assert_eq!(world.check_all(), 49);
+    world.put(7, 10).unwrap();
+    assert!(world.check(7));
+    world.flush_all();
+    assert_eq!(world.check_all(), 0);
+    assert_eq!(world.tally.of(Dropped::Flushed), 50);
+    world.put(7, 10).unwrap();
+    assert_eq!(world.check_all(), 1);
+}
+
+#[test]
+fn values_of_any_size_are_read_whole_and_in_ranges() {
+    let mut world = World::new(3, 32 << 20, small_options());
+    let sizes = [8, 63, 64, 4000, 4096, 31_000, 32_700, 33_000, 65_536, 500_000, 3_000_000];
+    for (key, &size) in (0..).zip(&sizes) {
+        world.put(key, size).unwrap();
+    }
+    for pass in 0..2 {
+        for (key, &size) in (0..).zip(&sizes) {
+            assert!(world.check(key), "pass {pass}: {size} bytes");
+            let size = size as u64;
+            let cuts =
+                [0..0, 0..1, 0..size, size / 3..size / 2, size - 1..size, 0..size + 9, size + 5..size + 6];
+            for range in cuts {
+                let item = world.get_range(key, Some(range.clone())).unwrap();
+                let clamped = range.start.min(size) as usize..range.end.min(size) as usize;
+                let expected = value_of(key, 1, size as usize)[clamped].to_vec();
+                assert_eq!(item.value, expected, "pass {pass}: {range:?} of {size}");
+                assert_eq!(item.value_bytes, size);
+            }
+        }
+        world.step(SECOND);
+    }
+}
+
+#[test]
+fn what_expires_is_gone_in_time_and_touching_moves_it() {
+    let mut world = World::new(4, 16 << 20, small_options());
+    let now = world.now();
+    world.put_as(1, 100, Class::Brief, now + 10).unwrap();
+    world.put_as(2, 100, Class::Brief, now + 10).unwrap();
+    world.put_as(3, 100, Class::Brief, 0).unwrap();
+    assert_eq!(world.put_as(4, 100, Class::Brief, now), Err(Dropped::Expired));
+    let hash = |key| world.flash.hash(&name_of(key));
+    assert!(world.flash.touch(hash(2), now + 100) && world.flash.touch(hash(3), now + 20));
+    assert!(!world.flash.touch(hash(99), now + 20));
+    for (after, alive) in [(9, [true, true, true]), (10, [false, true, true]), (50, [false, true, false])] {
+        world.step(SECOND * (now + after - world.now()));
+        assert_eq!([1, 2, 3].map(|key| world.get(key).is_some()), alive, "after {after} s");
+    }
+    assert_eq!(world.get(2).unwrap().expires_at, now + 100);
+}
+
+#[test]
+fn the_oldest_are_reclaimed_and_what_was_used_stays() {
+    let mut world = World::new(5, 8 << 20, small_options());
+    let favourites = (0..3).map(|number| number * 30);
+    for key in 0..3000 {
+        world.put(key, 8000).unwrap();
+        if key % 10 == 0 {
+            world.step(SECOND);
+            for favourite in favourites.clone().filter(|&favourite| favourite <= key) {
+                assert!(world.check(favourite), "{favourite} was lost at {key}");
+            }
+        }
+    }
+    let held = world.check_all();
+    let stats = world.flash.stats();
+    assert_eq!(held as u64, stats.records);
+    assert_eq!(world.tally.of(Dropped::Evicted) + held as u64, 3000);
+    assert_eq!(world.tally.all(), world.tally.of(Dropped::Evicted));
+    let live: u64 = stats.segments.iter().map(|segment| segment.live_bytes).sum();
+    assert!(live > stats.capacity_bytes / 2, "{live} of {} bytes used", stats.capacity_bytes);
+    assert!(stats.counts.records_reinserted > 0);
+    let amplification = stats.counts.write_amplification();
+    assert!(amplification < 1.25, "write amplification {amplification}");
+}
+
+#[test]
+fn writes_that_find_no_room_are_dropped_and_counted() {
+    let options = FlashOptions { write_buffer_bytes: 2 << 20, ..small_options() };
+    let mut world = World::new(6, 16 << 20, options);
+    let outcomes: Vec<_> = (0..400).map(|key| world.put(key, 20_000)).collect();
+    let written = outcomes.iter().filter(|outcome| outcome.is_ok()).count();
+    assert!(outcomes.contains(&Err(Dropped::BuffersFull)) && written >= 60, "{written} written");
+    assert_eq!(world.tally.of(Dropped::BuffersFull), 400 - written as u64);
+    assert_eq!(world.check_all(), written);
+    world.step(SECOND);
+    assert_eq!(world.check_all(), written);
+    assert!(world.put(1, 20_000).is_ok());
+    assert_eq!(world.put(2, 2 << 30).err(), None.or(Some(Dropped::TooLarge)));
+    assert_eq!(world.model[&2], Known::Removed(2));
+    assert!(!world.check(2), "a value that was refused leaves no older one");
+}
+
+#[test]
+fn over_a_file_with_its_own_threads() {
+    let folder = tempfile::tempdir().unwrap();
+    let env = sandur_base::Env::system(1);
+    let options = FlashOptions {
+        parts: vec![FilePart { path: folder.path().join("flash"), bytes: 64 << 20 }],
+        ..FlashOptions::default()
+    };
+    let flash = Arc::new(Flash::open(&env, options, Arc::new(Unobserved)).unwrap());
+    let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
+    let put = |key: u32| {
+        let (name, value) = (name_of(key), value_of(key, 1, 3000));
+        let hash = flash.hash(&name);
+        let (flags, expires_at, tenant, cas, class) = (0, 0, 0, 0, Class::Fill);
+        flash.append(NewRecord { key: &name, hash, value: &value, flags, expires_at, tenant, cas, class })
+    };
+    for key in 0..5000 {
+        put(key).unwrap();
+    }
+    let names: Vec<_> = (0..5000).map(name_of).collect();
+    for pass in 0..3 {
+        for (first, names) in (0..).step_by(100).zip(names.chunks(100)) {
+            let reads: Vec<_> = names
+                .iter()
+                .map(|name| {
+                    let hash = flash.hash(name);
+                    FlashRead { key: name, hash, location: flash.lookup(hash).unwrap(), range: None }
+                })
+                .collect();
+            for (key, future) in (first..).zip(flash.read(&reads)) {
+                let item = runtime.block_on(future).unwrap_or_else(|| panic!("pass {pass}: no {key}"));
+                assert_eq!(item.value, value_of(key, 1, 3000));
+            }
+        }
+    }
+    let flash = Arc::into_inner(flash).unwrap();
+    assert_eq!(flash.stats().counts.reads_hit, 15_000);
+    flash.close();
+}

@@ -1,0 +1,219 @@
+//! A flash tier over the faulty device, with a clock that tests move and a model of what was written.
+//!
+//! Values say which key and version they are, and every byte follows from these, so a wrong byte, a
+//! value of another key and an old value are all noticed by [`World::check`].
+
+use std::collections::BTreeMap;
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::{Arc, Mutex};
+use std::task::{Context, Poll, Waker};
+use std::time::Duration;
+
+use sandur_base::Env;
+
+use crate::device::FaultyDevice;
+use crate::flash::{
+    Class, DropEvent, Dropped, Flash, FlashItem, FlashOptions, FlashRead, NewRecord, Observer,
+};
+
+/// Counts drops by reason.
+#[derive(Default)]
+pub struct Tally(Mutex<BTreeMap<Dropped, u64>>);
+
+impl Observer for Tally {
+    fn dropped(&self, drop: DropEvent) {
+        *self.0.lock().unwrap().entry(drop.reason).or_default() += drop.records;
+    }
+}
+
+impl Tally {
+    pub fn of(&self, reason: Dropped) -> u64 {
+        self.0.lock().unwrap().get(&reason).copied().unwrap_or_default()
+    }
+
+    pub fn all(&self) -> u64 {
+        self.0.lock().unwrap().values().sum()
+    }
+}
+
+/// What the model knows of a key.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Known {
+    /// It was written with this version.
+    Written(u32),
+    /// It was removed after this version.
+    Removed(u32),
+}
+
+/// See the module.
+pub struct World {
+    runtime: tokio::runtime::Runtime,
+    pub env: Env,
+    pub device: Arc<FaultyDevice>,
+    pub flash: Flash,
+    pub tally: Arc<Tally>,
+    pub model: BTreeMap<u32, Known>,
+    pub seed: u64,
+    random: u64,
+}
+
+pub fn small_options() -> FlashOptions {
+    FlashOptions {
+        segment_bytes: Some(128 << 10),
+        write_buffer_bytes: 8 << 20,
+        write_delay: Duration::from_millis(100),
+        ..FlashOptions::default()
+    }
+}
+
+/// The value of a version of a key.
+pub fn value_of(key: u32, version: u32, bytes: usize) -> Vec<u8> {
+    let mut value = Vec::with_capacity(bytes + 8);
+    value.extend_from_slice(&key.to_le_bytes());
+    value.extend_from_slice(&version.to_le_bytes());
+    let mut state = u64::from(key) << 32 | u64::from(version) | 1;
+    while value.len() < bytes {
+        state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        value.extend_from_slice(&state.to_le_bytes());
+    }
+    value.truncate(bytes.max(8));
+    value
+}
+
+pub fn name_of(key: u32) -> Vec<u8> {
+    format!("key-{key:08}").into_bytes()
+}
+
+/// The version of a value, if every byte is that version's.
+pub fn version_of(key: u32, value: &[u8]) -> Option<u32> {
+    let version = u32::from_le_bytes(value.get(4..8)?.try_into().ok()?);
+    (value == value_of(key, version, value.len())).then_some(version)
+}
+
+impl World {
+    pub fn new(seed: u64, device_bytes: u64, options: FlashOptions) -> Self {
+        Self::over(seed, FaultyDevice::new(device_bytes, seed), options, BTreeMap::new())
+    }
+
+    pub fn over(seed: u64, device: FaultyDevice, options: FlashOptions, model: BTreeMap<u32, Known>) -> Self {
+        let runtime =
+            tokio::runtime::Builder::new_current_thread().enable_time().start_paused(true).build().unwrap();
+        let (device, tally) = (Arc::new(device), Arc::new(Tally::default()));
+        let (env, flash) = runtime.block_on(async {
+            let env = Env::simulated(seed, 1_800_000_000_000_000_000);
+            let observer: Arc<dyn Observer> = Arc::clone(&tally) as _;
+            let flash = Flash::open_on(&env, Arc::clone(&device) as _, options, observer).unwrap();
+            (env, flash)
+        });
+        Self { runtime, env, device, flash, tally, model, seed, random: seed ^ 0x5EED }
+    }
+
+    pub fn below(&mut self, bound: u64) -> u64 {
+        self.random = self.random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+        (self.random >> 33) % bound
+    }
+
+    pub fn now(&self) -> u32 {
+        self.runtime.block_on(async { (self.env.now_ns() / 1_000_000_000) as u32 })
+    }
+
+    pub fn put(&mut self, key: u32, bytes: usize) -> Result<(), Dropped> {
+        self.put_as(key, bytes, Class::Ingest, 0)
+    }
+
+    pub fn put_as(&mut self, key: u32, bytes: usize, class: Class, expires_at: u32) -> Result<(), Dropped> {
+        let version = match self.model.get(&key) {
+            Some(Known::Written(version) | Known::Removed(version)) => version + 1,
+            None => 1,
+        };
+        let (name, value) = (name_of(key), value_of(key, version, bytes));
+        let hash = self.flash.hash(&name);
+        let record = NewRecord {
+            key: &name,
+            hash,
+            value: &value,
+            flags: key,
+            expires_at,
+            tenant: 7,
+            cas: u64::from(version),
+            class,
+        };
+        let outcome = self.runtime.block_on(async { self.flash.append(record) });
+        let known = if outcome.is_ok() { Known::Written(version) } else { Known::Removed(version) };
+        self.model.insert(key, known);
+        outcome
+    }
+
+    pub fn forget(&mut self, key: u32) -> bool {
+        if let Some(Known::Written(version)) = self.model.get(&key).copied() {
+            self.model.insert(key, Known::Removed(version));
+        }
+        let hash = self.flash.hash(&name_of(key));
+        self.runtime.block_on(async { self.flash.forget(hash) })
+    }
+
+    pub fn flush_all(&mut self) {
+        for known in self.model.values_mut() {
+            if let Known::Written(version) = *known {
+                *known = Known::Removed(version);
+            }
+        }
+        self.runtime.block_on(async { self.flash.flush_all() });
+    }
+
+    /// Lets the background work, and moves the clock.
+    pub fn step(&self, advance: Duration) {
+        self.runtime.block_on(async {
+            tokio::time::advance(advance).await;
+            self.flash.step();
+        });
+    }
+
+    pub fn get(&self, key: u32) -> Option<FlashItem> {
+        self.get_range(key, None)
+    }
+
+    /// Reads a key; the device has two seconds, then it is a hang.
+    pub fn get_range(&self, key: u32, range: Option<std::ops::Range<u64>>) -> Option<FlashItem> {
+        let name = name_of(key);
+        let hash = self.flash.hash(&name);
+        let mut future = self.runtime.block_on(async {
+            let location = self.flash.lookup(hash)?;
+            self.flash.read(&[FlashRead { key: &name, hash, location, range }]).pop()
+        })?;
+        for _ in 0..20 {
+            let polled = self
+                .runtime
+                .block_on(async { Pin::new(&mut future).poll(&mut Context::from_waker(Waker::noop())) });
+            match polled {
+                Poll::Ready(item) => return item,
+                Poll::Pending => self.step(Duration::from_millis(100)),
+            }
+        }
+        panic!("seed {}: a read hangs", self.seed);
+    }
+
+    /// Reads a key and holds the answer against the model. Whether it was there.
+    pub fn check(&self, key: u32) -> bool {
+        let Some(item) = self.get(key) else { return false };
+        let seed = self.seed;
+        let version = version_of(key, &item.value);
+        assert!(version.is_some(), "seed {seed}: wrong bytes under key {key}");
+        assert_eq!((item.flags, item.tenant), (key, 7), "seed {seed}: wrong fields of key {key}");
+        let known = self.model.get(&key).copied();
+        assert_eq!(version.map(Known::Written), known, "seed {seed}: an old value of key {key}");
+        true
+    }
+
+    /// Checks every key of the model; how many are there.
+    pub fn check_all(&self) -> usize {
+        self.model.keys().filter(|&&key| self.check(key)).count()
+    }
+
+    pub fn close(self) -> (Arc<FaultyDevice>, BTreeMap<u32, Known>) {
+        let Self { runtime, flash, device, model, .. } = self;
+        runtime.block_on(async { flash.close() });
+        (device, model)
+    }
+}

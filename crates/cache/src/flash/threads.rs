@@ -1,0 +1,132 @@
+//! The threads of the flash tier: one writes, one keeps (journal, reclaiming, images, probes), one
+//! watches that no read hangs.
+//!
+//! Invariant: the watch does no I/O, so a device that hangs cannot hang it.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Condvar, Mutex, PoisonError};
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+use super::core::Core;
+use super::options::Journaling;
+
+/// How often the watch looks.
+pub(super) const WATCH_TICK: Duration = Duration::from_millis(100);
+
+/// Journal entries gather for this long.
+const GROUP_DELAY: Duration = Duration::from_millis(10);
+
+/// How long idle threads wait before they look around.
+const IDLE: Duration = Duration::from_millis(100);
+
+/// Journal writes are synced at least this often.
+const SYNC_PAUSE: Duration = Duration::from_secs(1);
+
+pub(super) struct Threads {
+    closing: Arc<Closing>,
+    handles: Vec<JoinHandle<()>>,
+}
+
+#[derive(Default)]
+struct Closing {
+    closed: AtomicBool,
+    lock: Mutex<()>,
+    wake: Condvar,
+}
+
+impl Closing {
+    fn is_closed(&self) -> bool {
+        self.closed.load(Ordering::Acquire)
+    }
+
+    fn wait(&self, patience: Duration) {
+        let guard = self.lock.lock().unwrap_or_else(PoisonError::into_inner);
+        if !self.is_closed() {
+            drop(self.wake.wait_timeout(guard, patience));
+        }
+    }
+}
+
+impl Threads {
+    pub fn start(core: &Arc<Core>) -> std::io::Result<Self> {
+        let closing = Arc::new(Closing::default());
+        let mut threads = Self { closing, handles: Vec::new() };
+        threads.spawn("flash-write", core, |core, closing| {
+            while !closing.is_closed() {
+                core.write_next(IDLE);
+                core.flush_buffers(false);
+            }
+        })?;
+        threads.spawn("flash-keep", core, keep)?;
+        threads.spawn("flash-watch", core, |core, closing| {
+            while !closing.is_closed() {
+                closing.wait(WATCH_TICK);
+                core.watch_reads();
+            }
+        })?;
+        Ok(threads)
+    }
+
+    fn spawn(
+        &mut self,
+        name: &str,
+        core: &Arc<Core>,
+        work: impl FnOnce(&Core, &Closing) + Send + 'static,
+    ) -> std::io::Result<()> {
+        let (core, closing) = (Arc::clone(core), Arc::clone(&self.closing));
+        let builder = std::thread::Builder::new().name(name.to_owned());
+        self.handles.push(builder.spawn(move || work(&core, &closing))?);
+        Ok(())
+    }
+
+    /// Ends all threads; what they had begun is finished.
+    pub fn stop(&mut self, core: &Core) {
+        let guard = self.closing.lock.lock().unwrap_or_else(PoisonError::into_inner);
+        self.closing.closed.store(true, Ordering::Release);
+        drop(guard);
+        self.closing.wake.notify_all();
+        core.queue.wake();
+        core.journal.wake();
+        for handle in self.handles.drain(..) {
+            // A thread that panicked has said so; stopping goes on.
+            let _ = handle.join();
+        }
+    }
+}
+
+fn keep(core: &Core, closing: &Closing) {
+    let mut synced_at = core.env.monotonic();
+    while !closing.is_closed() {
+        core.journal.wait(IDLE);
+        let now = core.env.monotonic();
+        let sync = core.options.journaling == Journaling::Synced || now >= synced_at + SYNC_PAUSE;
+        if sync {
+            synced_at = now;
+        }
+        core.keep_once(sync);
+        if core.options.journaling != Journaling::Synced {
+            closing.wait(GROUP_DELAY);
+        }
+    }
+}
+
+impl Core {
+    /// One round of everything that is done besides writing records.
+    pub fn keep_once(&self, sync: bool) {
+        self.commit_journal(sync);
+        self.probe_if_due();
+        while self.reclaim_next() {
+            self.commit_journal(sync);
+        }
+    }
+
+    /// One tick of the watch.
+    pub fn watch_reads(&self) {
+        let patience = self.options.read_deadline.as_millis().div_ceil(WATCH_TICK.as_millis());
+        let late = self.device.expire(u32::try_from(patience).unwrap_or(u32::MAX));
+        if late > 0 {
+            self.watch.reads_late(u32::try_from(late).unwrap_or(u32::MAX), self.env.monotonic());
+        }
+    }
+}

@@ -1,0 +1,69 @@
+//! Records that are not on the device yet: what lies in write buffers can be read from there.
+//!
+//! Invariant: a buffer stays until every record that begins in it is on the device whole, so any
+//! record is either all in memory or all on the device.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use crate::device::AlignedBuffer;
+
+/// A full write buffer.
+pub(super) struct Piece {
+    pub slot: u32,
+    pub id: u64,
+    /// Where it lies in the segment, in bytes.
+    pub start: u64,
+    pub buffer: AlignedBuffer,
+    /// How much of it is used: whole blocks.
+    pub bytes: usize,
+    /// The end of the last record that begins in it.
+    pub needed_to: u64,
+}
+
+impl Piece {
+    pub fn end(&self) -> u64 {
+        self.start + self.bytes as u64
+    }
+}
+
+/// Full buffers by slot and start.
+#[derive(Default)]
+pub(super) struct Unwritten(Mutex<BTreeMap<(u32, u64), Arc<Piece>>>);
+
+impl Unwritten {
+    pub fn add(&self, piece: Arc<Piece>) {
+        self.lock().insert((piece.slot, piece.start), piece);
+    }
+
+    /// The segment is on the device up to `written_to`.
+    pub fn written(&self, slot: u32, written_to: u64) {
+        self.lock().retain(|&(of, _), piece| of != slot || piece.needed_to > written_to);
+    }
+
+    /// Nothing of the segment is needed any more.
+    pub fn forget(&self, slot: u32) {
+        self.lock().retain(|&(of, _), _| of != slot);
+    }
+
+    /// Appends to `into` what of the segment lies in buffers, from `start` on up to `end`. Whether
+    /// `start` was there.
+    pub fn read(&self, slot: u32, start: u64, end: u64, into: &mut Vec<u8>) -> bool {
+        let pieces = self.lock();
+        let mut at = start;
+        let first = pieces.range(..=(slot, start)).next_back().map_or((slot, start), |(key, _)| *key);
+        for (&(of, from), piece) in pieces.range(first..=(slot, end)) {
+            if of != slot || from > at || piece.end() <= at {
+                continue;
+            }
+            let upto = piece.end().min(end);
+            into.extend_from_slice(&piece.buffer.as_ref()[(at - from) as usize..(upto - from) as usize]);
+            at = upto;
+        }
+        at > start
+    }
+
+    fn lock(&self) -> MutexGuard<'_, BTreeMap<(u32, u64), Arc<Piece>>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
