@@ -2,14 +2,15 @@
 //!
 //! | hint | answer |
 //! |---|---|
-//! | ingest | yes; under a write budget thinned last |
+//! | ingest | yes, among new data; under a write budget thinned last |
 //! | metadata | yes, and exempt from thinning and tenants' caps: it is small, and everything needs it |
-//! | point | yes, within the write budget and the tenant's share |
+//! | point | yes, on probation, within the write budget and the tenant's share |
 //! | scan of less than 5 % of the capacity | as point |
 //! | larger scan | RAM only, until the key is wanted a second time within the ghost window |
 //!
-//! A second want is either a hit in RAM while the value was there ([`Candidate::hits`]) or a second
-//! offer of the same key while the ghost still knows the first.
+//! One ghost remembers what scans brought once and what left flash while on probation. A key that it
+//! knows when it is offered again, or that was read more than once in RAM, has proven itself: it skips
+//! probation.
 //!
 //! **Invariants.** A scan however large moves nothing out of flash at its first pass. Every refusal has
 //! a [`Refusal`]. All methods take a shared reference and neither lock nor wait; memory is fixed at the
@@ -17,6 +18,7 @@
 
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
+use super::churn::Class;
 use super::ghost::Ghost;
 use super::tenant_share::{TenantCaps, TenantShares};
 use super::write_budget::WriteBudget;
@@ -28,10 +30,15 @@ const SMALL_SCAN_SHARE: f64 = 0.05;
 const LARGEST_SHARE: f64 = 0.01;
 /// Smallest value that is never too large, whatever the capacity.
 const ALWAYS_FITS_BYTES: u64 = 1 << 20;
-/// Keys the ghost has cells for at most: 16 MiB.
-const GHOST_KEYS_MAX: u64 = 3 << 20;
+/// Keys the ghost has cells for at most: 32 MiB. With more values than that on flash, the window
+/// shrinks to the youngest of them.
+const GHOST_KEYS_MAX: u64 = 6_700_000;
 /// Mean size of values that the ghost's cells are sized for.
-const GHOST_VALUE_BYTES: u64 = 64 << 10;
+const GHOST_VALUE_BYTES: u64 = 16 << 10;
+/// What the ghost remembers, in parts of the capacity, as in the RAM tier.
+const GHOST_SHARE: f64 = 0.90;
+/// Reads in RAM that prove a value.
+const PROOF_HITS: u8 = 2;
 
 /// What admission goes by.
 #[derive(Clone, Debug, PartialEq)]
@@ -92,8 +99,8 @@ impl Refusal {
 /// The answer. A refused value stays in RAM as long as it is worth its place there.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Verdict {
-    /// Write it to flash.
-    Admit,
+    /// Write it to flash, among values of this class.
+    Admit(Class),
     /// Do not.
     RamOnly(Refusal),
 }
@@ -102,7 +109,7 @@ pub enum Verdict {
 #[derive(Debug)]
 pub struct Admission {
     capacity: AtomicU64,
-    scanned: Ghost,
+    ghost: Ghost,
     budget: WriteBudget,
     shares: TenantShares,
     held: AtomicU64,
@@ -116,7 +123,7 @@ impl Admission {
         let keys = (options.capacity / GHOST_VALUE_BYTES).clamp(1_024, GHOST_KEYS_MAX);
         Self {
             capacity: AtomicU64::new(options.capacity),
-            scanned: Ghost::new(options.capacity, keys as usize),
+            ghost: Ghost::new((options.capacity as f64 * GHOST_SHARE) as u64, keys as usize),
             budget: WriteBudget::new(options.write_bytes_per_day),
             shares: TenantShares::new(options.tenants),
             held: AtomicU64::new(0),
@@ -127,8 +134,13 @@ impl Admission {
 
     /// Whether the candidate may be written; `now_ms` is any clock that does not go back.
     pub fn decide(&self, candidate: &Candidate, now_ms: u64) -> Verdict {
-        match self.refusal(candidate, now_ms) {
-            None => Verdict::Admit,
+        let returned = self.ghost.take(candidate.hash);
+        match self.refusal(candidate, returned, now_ms) {
+            None => Verdict::Admit(match candidate.hint {
+                Hint::Ingest | Hint::Metadata => Class::Ingest,
+                _ if returned || candidate.hits >= PROOF_HITS => Class::Kept,
+                Hint::Point | Hint::Scan { .. } => Class::Fill,
+            }),
             Some(reason) => {
                 self.refused[reason as usize].fetch_add(1, Relaxed);
                 Verdict::RamOnly(reason)
@@ -146,6 +158,11 @@ impl Admission {
     pub fn recovered(&self, tenant: u32, bytes: u64) {
         self.held.fetch_add(bytes, Relaxed);
         self.shares.add(tenant, bytes);
+    }
+
+    /// Remembers a key that left flash from among [`Class::Fill`].
+    pub fn left_probation(&self, hash: u64, bytes: u64) {
+        self.ghost.note(hash, bytes);
     }
 
     /// Counts bytes of a tenant that left flash.
@@ -176,10 +193,10 @@ impl Admission {
 
     /// Bytes held by the policy itself.
     pub fn memory_bytes(&self) -> usize {
-        self.scanned.memory_bytes() + size_of::<Self>()
+        self.ghost.memory_bytes() + size_of::<Self>()
     }
 
-    fn refusal(&self, candidate: &Candidate, now_ms: u64) -> Option<Refusal> {
+    fn refusal(&self, candidate: &Candidate, returned: bool, now_ms: u64) -> Option<Refusal> {
         let capacity = self.capacity.load(Relaxed);
         let largest = ((capacity as f64 * LARGEST_SHARE) as u64).max(ALWAYS_FITS_BYTES.min(capacity / 4));
         if candidate.bytes > largest {
@@ -191,9 +208,9 @@ impl Admission {
         if let Hint::Scan { bytes } = candidate.hint
             && bytes as f64 > capacity as f64 * SMALL_SCAN_SHARE
             && candidate.hits == 0
-            && !self.scanned.take(candidate.hash)
+            && !returned
         {
-            self.scanned.note(candidate.hash, candidate.bytes);
+            self.ghost.note(candidate.hash, candidate.bytes);
             return Some(Refusal::ScannedOnce);
         }
         let full = self.held.load(Relaxed) as f64 > capacity as f64 * 0.95;
@@ -239,13 +256,15 @@ mod tests {
         let admission = admission(0, TenantCaps::default());
         let first = candidate(1, LARGE_SCAN);
         assert_eq!(admission.decide(&first, 1), Verdict::RamOnly(Refusal::ScannedOnce));
-        assert_eq!(admission.decide(&first, 1), Verdict::Admit);
+        assert_eq!(admission.decide(&first, 1), Verdict::Admit(Class::Kept));
         let read_in_ram = Candidate { hits: 1, ..candidate(2, LARGE_SCAN) };
-        assert_eq!(admission.decide(&read_in_ram, 1), Verdict::Admit);
+        assert_eq!(admission.decide(&read_in_ram, 1), Verdict::Admit(Class::Fill));
         let small = candidate(3, Hint::Scan { bytes: CAPACITY / 25 });
-        assert_eq!(admission.decide(&small, 1), Verdict::Admit);
-        for hint in [Hint::Ingest, Hint::Point, Hint::Metadata] {
-            assert_eq!(admission.decide(&candidate(4, hint), 1), Verdict::Admit, "{hint:?}");
+        assert_eq!(admission.decide(&small, 1), Verdict::Admit(Class::Fill));
+        let classes =
+            [(Hint::Ingest, Class::Ingest), (Hint::Point, Class::Fill), (Hint::Metadata, Class::Ingest)];
+        for (hint, class) in classes {
+            assert_eq!(admission.decide(&candidate(4, hint), 1), Verdict::Admit(class), "{hint:?}");
         }
         assert_eq!(admission.refusals().next(), Some((Refusal::ScannedOnce, 1)));
     }
@@ -255,7 +274,10 @@ mod tests {
         let admission = admission(0, TenantCaps::default());
         let keys = 10 * CAPACITY / 100_000;
         let admitted = (0..2 * keys)
-            .filter(|at| admission.decide(&candidate(at % keys, LARGE_SCAN), 1) == Verdict::Admit)
+            .filter(|at| {
+                admission.decide(&candidate(at % keys, LARGE_SCAN), 1)
+                    != Verdict::RamOnly(Refusal::ScannedOnce)
+            })
             .count();
         // Fingerprints that look alike let through one in some thousands.
         assert!(admitted as u64 <= keys / 500, "{admitted} of {keys} keys");
@@ -266,13 +288,17 @@ mod tests {
         let caps = TenantCaps { default: 1.0, named: vec![(9, 0.5), (1, 0.1)] };
         let admission = admission(0, caps);
         admission.wrote(1, CAPACITY / 4);
-        assert_eq!(admission.decide(&candidate(1, Hint::Point), 1), Verdict::Admit, "there is room");
+        assert_eq!(
+            admission.decide(&candidate(1, Hint::Point), 1),
+            Verdict::Admit(Class::Fill),
+            "there is room"
+        );
         admission.recovered(2, CAPACITY / 4 * 3);
         assert_eq!(admission.decide(&candidate(1, Hint::Point), 1), Verdict::RamOnly(Refusal::TenantShare));
-        assert_eq!(admission.decide(&candidate(1, Hint::Metadata), 1), Verdict::Admit);
+        assert_eq!(admission.decide(&candidate(1, Hint::Metadata), 1), Verdict::Admit(Class::Ingest));
         admission.dropped(1, CAPACITY / 4);
         admission.recovered(2, CAPACITY / 4);
-        assert_eq!(admission.decide(&candidate(1, Hint::Point), 1), Verdict::Admit, "it shrank");
+        assert_eq!(admission.decide(&candidate(1, Hint::Point), 1), Verdict::Admit(Class::Fill), "it shrank");
         assert_eq!((admission.held_by(1), admission.held_by(2)), (0, CAPACITY));
     }
 
@@ -282,15 +308,26 @@ mod tests {
         let mut written = 0u64;
         for at in 0..100_000u64 {
             let candidate = candidate(at, Hint::Point);
-            if admission.decide(&candidate, 1 + at * 36) == Verdict::Admit {
+            if admission.decide(&candidate, 1 + at * 36) == Verdict::Admit(Class::Fill) {
                 admission.wrote(1, candidate.bytes);
                 written += candidate.bytes;
             }
         }
         // The bucket at the start and an hour's refill.
         assert!((1_000_000..=2_100_000).contains(&written), "{written}");
-        assert_eq!(admission.decide(&candidate(1, Hint::Metadata), 3_600_000), Verdict::Admit);
+        assert_eq!(admission.decide(&candidate(1, Hint::Metadata), 3_600_000), Verdict::Admit(Class::Ingest));
         assert!(admission.refusals().any(|(reason, count)| reason == Refusal::WriteBudget && count > 90_000));
+    }
+
+    #[test]
+    fn what_left_probation_and_comes_back_skips_it() {
+        let admission = admission(0, TenantCaps::default());
+        let value = candidate(1, Hint::Point);
+        admission.left_probation(value.hash, value.bytes);
+        assert_eq!(admission.decide(&value, 1), Verdict::Admit(Class::Kept));
+        assert_eq!(admission.decide(&value, 1), Verdict::Admit(Class::Fill), "the ghost forgot it");
+        let read_in_ram = Candidate { hits: 2, ..candidate(2, Hint::Point) };
+        assert_eq!(admission.decide(&read_in_ram, 1), Verdict::Admit(Class::Kept));
     }
 
     #[test]

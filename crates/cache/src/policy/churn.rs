@@ -26,13 +26,13 @@ pub enum Class {
     /// In memory, with no copy on flash.
     Ram,
     /// On flash, among newly written data.
-    Hot,
-    /// On flash, among what queries brought.
-    Probation,
-    /// On flash, written again because it was read.
-    Reinserted,
+    Ingest,
+    /// On flash, among what reads brought, on probation.
+    Fill,
+    /// On flash, proven: read again, or back within the ghost's window.
+    Kept,
     /// On flash, among what expires soon.
-    ShortLived,
+    Brief,
 }
 
 /// How a value came in.
@@ -84,10 +84,10 @@ macro_rules! axis {
 
 axis!(Class {
     Ram => "ram",
-    Hot => "hot",
-    Probation => "probation",
-    Reinserted => "reinserted",
-    ShortLived => "short_lived",
+    Ingest => "ingest",
+    Fill => "fill",
+    Kept => "kept",
+    Brief => "brief",
 });
 axis!(Source { Ingest => "ingest", Fill => "fill", Scan => "scan", Metadata => "metadata" });
 axis!(Age {
@@ -323,7 +323,7 @@ mod tests {
     use super::*;
 
     fn eviction(tenant: u32, age_s: u64, fetched: bool) -> Eviction {
-        Eviction { class: Class::Probation, source: Source::Fill, tenant, age_s, bytes: 10, fetched }
+        Eviction { class: Class::Fill, source: Source::Fill, tenant, age_s, bytes: 10, fetched }
     }
 
     #[test]

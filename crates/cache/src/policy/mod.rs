@@ -2,7 +2,8 @@
 //!
 //! * [`S3Fifo`] holds the entries of one shard of the RAM tier and says which must leave.
 //! * [`Admission`] says whether a value may be written to flash, and if not, why.
-//! * [`Reinsertion`] says which records of a segment are written again when it is reclaimed.
+//! * [`reclaim`] says which segment of flash goes next and which are spared once more; [`Reinsertion`]
+//!   says which records of it are written again.
 //! * [`Churn`] counts what was pushed out, and above all what was pushed out unread.
 //!
 //! Everything here is synchronous, knows no clock and draws no randomness of its own: times and seeds
@@ -11,6 +12,7 @@
 mod admission;
 mod churn;
 mod ghost;
+pub mod reclaim;
 mod reinsertion;
 mod s3fifo;
 mod slab;
@@ -20,6 +22,6 @@ mod write_budget;
 
 pub use admission::{Admission, AdmissionOptions, Candidate, Refusal, Verdict};
 pub use churn::{Age, Amount, Churn, ChurnRow, ChurnTotal, Class, Eviction, Source, TENANTS_MAX};
-pub use reinsertion::{REINSERTION_SHARE, RecordFacts, Reinsertion};
+pub use reinsertion::{RecordFacts, Reinsertion, WRITE_AMPLIFICATION_MAX};
 pub use s3fifo::{Evicted, NewEntry, Place, Rank, S3Fifo, SECOND_CHANCES_MAX};
 pub use tenant_share::TenantCaps;

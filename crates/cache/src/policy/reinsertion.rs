@@ -1,15 +1,21 @@
-//! Which records of a segment are written again when the segment is reclaimed, and which go.
+//! Which records of a segment are written again when the segment is freed, and which go.
 //!
-//! Reading its uses decides: metadata first, then records that were read most since they were
-//! written, within a share of the segment's bytes. What nobody read is dropped; so is what has
-//! expired. The share is what bounds the write amplification: 20 % of each reclaimed segment rewritten
-//! is 1 / (1 - 0.2) = 1.25 bytes written per byte admitted, at worst.
+//! Their reads decide: metadata first, then records that were read most since they were last judged.
+//! What is on probation must have been read twice, everything else once; what nobody read is dropped,
+//! and so is what has expired.
 //!
-//! **Invariants.** The bytes chosen never exceed the share. Among equals the younger record (later in
-//! the segment) is chosen. The choice depends on its arguments alone.
+//! **Invariants.** Bytes written again are at most half of each segment, and over all at most a quarter
+//! of the bytes admitted: the write amplification stays below [`WRITE_AMPLIFICATION_MAX`]. Among equals
+//! the younger record (later in the segment) is chosen. The choice depends on the calls alone.
 
-/// Largest share of a segment that is written again.
-pub const REINSERTION_SHARE: f64 = 0.20;
+use super::churn::Class;
+
+/// Bytes written to flash per byte admitted, at worst.
+pub const WRITE_AMPLIFICATION_MAX: f64 = 1.25;
+/// Largest part of one segment that is written again.
+const SEGMENT_SHARE: f64 = 0.5;
+/// Unused allowance, in segments, beyond which no more is saved up.
+const SAVED_SEGMENTS_MAX: f64 = 8.0;
 /// Levels of merit: 0 is dropped.
 const MERITS: usize = 5;
 
@@ -18,7 +24,7 @@ const MERITS: usize = 5;
 pub struct RecordFacts {
     /// Bytes on flash.
     pub bytes: u32,
-    /// Uses counted since it was written, 0 to 3.
+    /// Uses counted since it was last judged, 0 to 3.
     pub uses: u8,
     /// Whether it is metadata.
     pub metadata: bool,
@@ -26,30 +32,46 @@ pub struct RecordFacts {
     pub live: bool,
 }
 
-/// Chooses records.
+/// Chooses records, and keeps the account of what may be written again.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Reinsertion {
+    /// Bytes written again per byte admitted.
     share: f64,
+    /// Bytes that may be written again now.
+    allowance: f64,
 }
 
 impl Default for Reinsertion {
     fn default() -> Self {
-        Self { share: REINSERTION_SHARE }
+        Self::up_to(WRITE_AMPLIFICATION_MAX)
     }
 }
 
 impl Reinsertion {
-    /// Rewrites at most this part of a segment, 0.0 (none: plain first in, first out) to 1.0.
-    pub fn up_to(share: f64) -> Self {
-        Self { share: share.clamp(0.0, 1.0) }
+    /// Writes at most `amplification` bytes per byte admitted; 1.0 for no rewriting at all.
+    pub fn up_to(amplification: f64) -> Self {
+        Self { share: (amplification - 1.0).clamp(0.0, 1.0), allowance: 0.0 }
     }
 
-    /// Calls `keep` with the positions of the records to write again, in their order.
-    pub fn choose(&self, segment_bytes: u64, records: &[RecordFacts], mut keep: impl FnMut(usize)) {
-        let allowed = (segment_bytes as f64 * self.share) as u64;
+    /// Counts bytes that were admitted, which allow others to be written again.
+    pub fn admitted(&mut self, bytes: u64, segment_bytes: u64) {
+        let most = segment_bytes as f64 * SAVED_SEGMENTS_MAX;
+        self.allowance = (self.allowance + bytes as f64 * self.share).min(most);
+    }
+
+    /// Calls `keep` with the positions of the records of a segment to write again, in their order, and
+    /// with the uses that each begins its next life with.
+    pub fn choose(
+        &mut self,
+        class: Class,
+        segment_bytes: u64,
+        records: &[RecordFacts],
+        mut keep: impl FnMut(usize, u8),
+    ) {
+        let allowed = (segment_bytes as f64 * SEGMENT_SHARE).min(self.allowance) as u64;
         let mut bytes_of = [0u64; MERITS];
         for record in records {
-            bytes_of[merit(record)] += u64::from(record.bytes);
+            bytes_of[merit(class, record)] += u64::from(record.bytes);
         }
         // From the best level down as long as whole levels fit; the next one is taken in part.
         let (mut level, mut left) = (MERITS, allowed);
@@ -61,7 +83,7 @@ impl Reinsertion {
         // The youngest of the partial level have most of their life before them: skip its oldest.
         let mut skip = if partial == 0 { 0 } else { bytes_of[partial] - left };
         for (at, record) in records.iter().enumerate() {
-            let merit = merit(record);
+            let merit = merit(class, record);
             if merit == 0 || merit < partial {
                 continue;
             }
@@ -69,18 +91,26 @@ impl Reinsertion {
                 skip = skip.saturating_sub(u64::from(record.bytes));
                 continue;
             }
-            keep(at);
+            self.allowance -= f64::from(record.bytes);
+            keep(at, uses_after(class, record.uses));
         }
     }
 }
 
 /// 0 for what is dropped, more for what is kept rather.
-fn merit(record: &RecordFacts) -> usize {
+fn merit(class: Class, record: &RecordFacts) -> usize {
+    let proof = if class == Class::Fill { 2 } else { 1 };
     match record {
         RecordFacts { live: false, .. } => 0,
         RecordFacts { metadata: true, .. } => MERITS - 1,
+        RecordFacts { uses, .. } if *uses < proof => 0,
         RecordFacts { uses, .. } => (*uses).min(3) as usize,
     }
+}
+
+/// A place among the proven is the reward for the uses on probation; every further round costs one.
+fn uses_after(class: Class, uses: u8) -> u8 {
+    if class == Class::Fill { 0 } else { uses.saturating_sub(1) }
 }
 
 #[cfg(test)]
@@ -98,31 +128,58 @@ mod tests {
         #[test]
         fn stays_within_the_share_and_prefers_merit(
             records in prop::collection::vec(facts(), 0..200),
-            share in 0.0f64..1.0,
+            admitted in 0u64..400_000,
+            fill in any::<bool>(),
         ) {
+            let class = if fill { Class::Fill } else { Class::Kept };
             let total: u64 = records.iter().map(|r| u64::from(r.bytes)).sum();
+            let mut reinsertion = Reinsertion::default();
+            reinsertion.admitted(admitted, total);
+            let allowed = (total as f64 * 0.5).min(admitted as f64 * 0.25);
             let mut kept = Vec::new();
-            Reinsertion::up_to(share).choose(total, &records, |at| kept.push(at));
+            reinsertion.choose(class, total, &records, |at, _| kept.push(at));
             let bytes: u64 = kept.iter().map(|at| u64::from(records[*at].bytes)).sum();
-            prop_assert!(bytes as f64 <= total as f64 * share);
+            prop_assert!(bytes as f64 <= allowed);
             prop_assert!(kept.windows(2).all(|pair| pair[0] < pair[1]));
-            prop_assert!(kept.iter().all(|at| merit(&records[*at]) > 0));
-            let worst = kept.iter().map(|at| merit(&records[*at])).min().unwrap_or(MERITS);
+            prop_assert!(kept.iter().all(|at| merit(class, &records[*at]) > 0));
+            let worst = kept.iter().map(|at| merit(class, &records[*at])).min().unwrap_or(MERITS);
             let left_out = (0..records.len()).filter(|at| !kept.contains(at));
-            let best_left = left_out.map(|at| merit(&records[at])).max().unwrap_or(0);
+            let best_left = left_out.map(|at| merit(class, &records[at])).max().unwrap_or(0);
             prop_assert!(best_left <= worst);
             // Greedy: what is left of the share is less than one more record of the level it ended in.
             if best_left > 0 {
-                prop_assert!(bytes + 1_000 > (total as f64 * share) as u64);
+                prop_assert!(bytes as f64 + 1_000.0 > allowed.floor());
             }
         }
     }
 
     #[test]
-    fn the_default_rewrites_a_fifth() {
-        let hot = RecordFacts { bytes: 10, uses: 1, metadata: false, live: true };
-        let mut kept = Vec::new();
-        Reinsertion::default().choose(1_000, &[hot; 100], |at| kept.push(at));
-        assert_eq!(kept, (80..100).collect::<Vec<_>>());
+    fn probation_asks_for_two_uses_and_every_round_costs_one() {
+        let record = |uses| RecordFacts { bytes: 10, uses, metadata: false, live: true };
+        let records = [record(0), record(1), record(2), record(3)];
+        let kept = |class| {
+            let mut reinsertion = Reinsertion::default();
+            reinsertion.admitted(1_000, 1_000);
+            let mut kept = Vec::new();
+            reinsertion.choose(class, 1_000, &records, |at, uses| kept.push((at, uses)));
+            kept
+        };
+        assert_eq!(kept(Class::Fill), [(2, 0), (3, 0)]);
+        assert_eq!(kept(Class::Ingest), [(1, 0), (2, 1), (3, 2)]);
+    }
+
+    #[test]
+    fn a_hot_cache_rewrites_a_quarter_of_what_it_admits() {
+        let hot = [RecordFacts { bytes: 10, uses: 3, metadata: false, live: true }; 100];
+        let mut reinsertion = Reinsertion::default();
+        let mut again = 0u64;
+        for _ in 0..100 {
+            reinsertion.admitted(1_000, 1_000);
+            reinsertion.choose(Class::Kept, 1_000, &hot, |_, _| again += 10);
+        }
+        assert!((24_000..=25_000).contains(&again), "{again} bytes again for 100,000 admitted");
+        let mut never = Reinsertion::up_to(1.0);
+        never.admitted(1_000, 1_000);
+        never.choose(Class::Kept, 1_000, &hot, |_, _| unreachable!("nothing may be rewritten"));
     }
 }

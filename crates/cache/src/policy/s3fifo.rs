@@ -6,9 +6,13 @@
 //! remembers them: one that returns within the window joins the main queue at once. The end of the
 //! main queue gets another round for each use counted, up to three.
 //!
-//! Added to the paper: a *kept* queue for metadata, which only other metadata can push out as long as
-//! it holds less than its share; and a bound of [`SECOND_CHANCES_MAX`] on the rounds given in one call,
-//! so that no call holds a lock for long.
+//! Added to the paper:
+//! * As long as the main queue is not full, the small one overflows into it. The paper's cache is one
+//!   long line of arrivals until enough was proven, and a loop longer than that line finds nothing.
+//! * A *kept* queue for metadata, which only other metadata can push out as long as it holds less than
+//!   its share.
+//! * A bound of [`SECOND_CHANCES_MAX`] on the rounds given in one call, so that no call holds a lock for
+//!   long.
 //!
 //! **Invariants.** The sum of weights is above the capacity only between [`S3Fifo::insert`] and the
 //! next [`S3Fifo::make_room`]. A hit allocates nothing, moves nothing and writes at most two bytes of
@@ -25,10 +29,14 @@ use super::table::Table;
 
 /// Part of the capacity that new entries share.
 const SMALL_SHARE: f64 = 0.10;
+/// Part of the capacity up to which entries that proved nothing may overflow from the small queue into
+/// the main one: a little less than the main queue's own part, so that the gap that an eviction leaves
+/// there is not filled by the next scan.
+const OVERFLOW_SHARE: f64 = 0.88;
 /// Part of the capacity within which metadata is safe from everything else.
 const KEPT_SHARE: f64 = 0.20;
 /// What the ghost remembers, in parts of the capacity.
-const GHOST_SHARE: f64 = 0.90;
+const GHOST_SHARE: f64 = 0.9;
 /// Uses in the small queue that earn a place in the main queue.
 const PROMOTION_USES: u8 = 2;
 /// Most entries that one eviction gives another round. Beyond it the next in line leaves, used or not:
@@ -152,6 +160,7 @@ impl<T> S3Fifo<T> {
         };
         let place = self.slab.add(queue, entry.hash, entry.weight, entry.value);
         self.table.insert(entry.hash, place);
+        self.fill_main();
         None
     }
 
@@ -170,16 +179,19 @@ impl<T> S3Fifo<T> {
         loop {
             let queue = self.next_queue()?;
             let place = self.slab.oldest(queue)?;
-            let node = self.slab.node_mut(place);
-            if chances > 0 && queue == SMALL && node.uses >= PROMOTION_USES {
-                node.uses = 0;
-                self.slab.move_to(place, MAIN);
-            } else if chances > 0 && queue != SMALL && node.uses > 0 {
-                node.uses -= 1;
-                self.slab.move_to(place, queue);
-            } else {
+            let node = self.slab.node(place);
+            let uses = node.uses;
+            let (queue, uses) = match queue {
+                SMALL if uses >= PROMOTION_USES => (MAIN, 0),
+                SMALL if self.fits_main(node.weight) => (MAIN, uses.saturating_sub(1)),
+                MAIN | KEPT if uses > 0 => (queue, uses - 1),
+                _ => return self.expel(place),
+            };
+            if chances == 0 {
                 return self.expel(place);
             }
+            self.slab.node_mut(place).uses = uses;
+            self.slab.move_to(place, queue);
             chances -= 1;
         }
     }
@@ -279,11 +291,32 @@ impl<T> S3Fifo<T> {
         if full(KEPT) && weight(KEPT) > share(self.capacity, KEPT_SHARE) {
             return Some(KEPT);
         }
-        let small_is_due = weight(SMALL) >= share(self.capacity, SMALL_SHARE) || !full(MAIN);
-        if full(SMALL) && small_is_due {
+        let proven = weight(MAIN) + weight(KEPT);
+        if full(SMALL) && (proven <= share(self.capacity, 1.0 - SMALL_SHARE) || !full(MAIN)) {
             return Some(SMALL);
         }
         [MAIN, KEPT].into_iter().find(|queue| full(*queue))
+    }
+
+    /// Lets the oldest of the small queue into the main queue while that has room to spare. Two at each
+    /// insert keep pace with anything, and no call has to move all of them.
+    fn fill_main(&mut self) {
+        for _ in 0..2 {
+            let Some(place) = self.slab.oldest(SMALL) else { return };
+            let weight = self.slab.node(place).weight;
+            let over = self.slab.weight(SMALL) > share(self.capacity, SMALL_SHARE);
+            if !over || !self.fits_main(weight) {
+                return;
+            }
+            let node = self.slab.node_mut(place);
+            node.uses = node.uses.saturating_sub(1);
+            self.slab.move_to(place, MAIN);
+        }
+    }
+
+    fn fits_main(&self, weight: u32) -> bool {
+        let proven = self.slab.weight(MAIN) + self.slab.weight(KEPT);
+        proven + u64::from(weight) <= share(self.capacity, OVERFLOW_SHARE)
     }
 
     fn expel(&mut self, place: u32) -> Option<Evicted<T>> {
@@ -359,13 +392,35 @@ mod tests {
             let queue = if kept { 2 } else { usize::from(returned) };
             self.entries.insert(key, (weight, 0, queue));
             self.queues[queue].push_front(key);
+            for _ in 0..2 {
+                let oldest = self.queues[0].back().copied();
+                let over = self.weight(0) > (self.capacity as f64 * SMALL_SHARE) as u64;
+                if let Some(oldest) = oldest.filter(|key| over && self.fits_main(*key)) {
+                    self.queues[0].pop_back();
+                    self.to_main(oldest);
+                } else {
+                    break;
+                }
+            }
             gone
+        }
+
+        fn fits_main(&self, key: u64) -> bool {
+            let proven = self.weight(1) + self.weight(2);
+            proven + u64::from(self.entries[&key].0) <= (self.capacity as f64 * OVERFLOW_SHARE) as u64
+        }
+
+        fn to_main(&mut self, key: u64) {
+            let entry = self.entries.get_mut(&key).unwrap();
+            *entry = (entry.0, entry.1.saturating_sub(1), 1);
+            self.queues[1].push_front(key);
         }
 
         fn evict(&mut self) -> Option<u64> {
             loop {
                 let kept_over = self.weight(2) > (self.capacity as f64 * KEPT_SHARE) as u64;
-                let small_due = self.weight(0) >= (self.capacity as f64 * SMALL_SHARE) as u64;
+                let proven = self.weight(1) + self.weight(2);
+                let small_due = proven <= (self.capacity as f64 * (1.0 - SMALL_SHARE)) as u64;
                 let queue = if kept_over {
                     2
                 } else if !self.queues[0].is_empty() && (small_due || self.queues[1].is_empty()) {
@@ -375,11 +430,14 @@ mod tests {
                 } else {
                     2
                 };
+                let fits = self.queues[queue].back().is_some_and(|key| self.fits_main(*key));
                 let key = self.queues[queue].pop_back()?;
                 let entry = self.entries.get_mut(&key).unwrap();
                 if queue == 0 && entry.1 >= 2 {
                     *entry = (entry.0, 0, 1);
                     self.queues[1].push_front(key);
+                } else if queue == 0 && fits {
+                    self.to_main(key);
                 } else if queue != 0 && entry.1 > 0 {
                     entry.1 -= 1;
                     self.queues[queue].push_front(key);
@@ -520,7 +578,7 @@ mod tests {
             insert(&mut cache, key, 10, Rank::Kept);
         }
         // One entry more than the share is what makes the next one push out its like.
-        assert_eq!((cache.in_place(Place::Kept), cache.in_place(Place::Small)), ((21, 210), (79, 790)));
+        assert_eq!((cache.in_place(Place::Kept), cache.in_place(Place::Small)), ((21, 210), (9, 90)));
     }
 
     #[test]
@@ -534,7 +592,8 @@ mod tests {
         }
         // Everything is hot: the first in line after the bound leaves all the same.
         let gone = cache.make_room(10).map(|e| e.value);
-        assert_eq!(gone, Some(u64::from(SECOND_CHANCES_MAX)));
+        // The first 8,800 overflowed into the main queue; the small one is judged.
+        assert_eq!(gone, Some(8_800 + u64::from(SECOND_CHANCES_MAX)));
     }
 
     #[test]
