@@ -12,7 +12,8 @@ use axum::extract::ws::{CloseFrame, Message, WebSocket, WebSocketUpgrade};
 use axum::extract::{FromRequest, FromRequestParts, Request, State};
 use axum::response::Response;
 use axum::routing::on;
-use sandur_model::Limits;
+use sandur_base::Lane;
+use sandur_model::{Limits, LogPage};
 use sandur_query::{Direction, Follow, Followed, LogRow, QueryContext, QueryResult};
 
 use super::queries::Shape;
@@ -115,7 +116,7 @@ async fn run(
 ) {
     let mut tail = Tail { app: app.clone(), socket, shape: asked.shape, encoding: asked.encoding };
     let outcome = async {
-        let query = query?;
+        let query = Arc::new(query?);
         // A follower lives as long as it likes: the deadline of queries is not for it.
         let context = app.query_context(&call.tenant);
         let live = app.source.follow(&context, query.matchers())?;
@@ -230,17 +231,16 @@ impl Tail {
             return Err(Failure::invalid("only log selector is supported"));
         };
         rows.reverse();
-        for part in rows.chunks(FRAME_ROWS_MAX) {
-            self.send(part, 0).await?;
-        }
-        Ok(rows.iter().map(identity).collect())
+        let seen = rows.iter().map(identity).collect();
+        self.send(rows).await?;
+        Ok(seen)
     }
 
     /// Sends new rows until the client leaves or the server stops.
     async fn live(
         &mut self,
         mut live: Box<dyn Follow>,
-        query: &LineQuery,
+        query: &Arc<LineQuery>,
         asked: &Asked,
         mut sent: Seen,
     ) -> Result<(), Failure> {
@@ -251,10 +251,9 @@ impl Tail {
         loop {
             let now = env.monotonic();
             while let Some(rows) = held.due(now) {
-                self.send(&rows, 0).await?;
+                self.send(rows).await?;
             }
-            let dropped = std::mem::take(&mut held.dropped);
-            self.send(&[], dropped).await?;
+            self.tell_dropped(std::mem::take(&mut held.dropped)).await?;
             if now >= next_ping {
                 next_ping = now + PING_EVERY;
                 self.deliver(Message::Ping(bytes::Bytes::new())).await?;
@@ -271,9 +270,7 @@ impl Tail {
                     None => return Ok(()),
                     Some(Followed::Dropped(rows)) => held.dropped += rows,
                     Some(Followed::Page(page)) => {
-                        let mut rows = Vec::new();
-                        query.process(&page, &mut rows);
-                        rows.retain(|row| row.timestamp >= asked.start_ns);
+                        let mut rows = self.passing(query, page, asked.start_ns).await;
                         if !sent.is_empty() {
                             rows.retain(|row| !sent.remove(&identity(row)));
                         }
@@ -284,21 +281,56 @@ impl Tail {
         }
     }
 
-    async fn send(&mut self, rows: &[LogRow], dropped: u64) -> Result<(), Failure> {
-        let (mut rows, mut untold) = (rows, dropped);
-        while !rows.is_empty() || untold > 0 {
-            // Clients count the entries, so every one is listed, in as many frames as that takes.
-            let told = untold.min(DROPPED_LISTED_MAX);
-            let (now, later) = rows.split_at(rows_of_frame(rows));
-            let now_ns = self.app.env.now_ns();
-            let frame = match self.shape {
-                Shape::Current => frame(now, told, now_ns, self.encoding),
-                Shape::Legacy => legacy_frame(now, told, now_ns),
-            };
-            self.deliver(Message::Text(frame.try_into().map_err(|_| gone())?)).await?;
-            (rows, untold) = (later, untold - told);
+    /// The rows of a page that pass the query and are late enough. Many followers share the I/O thread, so
+    /// computing happens elsewhere.
+    async fn passing(&mut self, query: &Arc<LineQuery>, page: Arc<LogPage>, start_ns: i64) -> Vec<LogRow> {
+        let query = Arc::clone(query);
+        let job = move || {
+            let mut rows = Vec::new();
+            query.process(&page, &mut rows);
+            rows.retain(|row| row.timestamp >= start_ns);
+            rows
+        };
+        self.app.env.run_cpu(Lane::Query, job).await
+    }
+
+    async fn send(&mut self, rows: Vec<LogRow>) -> Result<(), Failure> {
+        let (shape, encoding) = (self.shape, self.encoding);
+        let job = move || {
+            let (mut frames, mut rows) = (Vec::new(), rows.as_slice());
+            while !rows.is_empty() {
+                let (now, later) = rows.split_at(rows_of_frame(rows));
+                frames.push(match shape {
+                    Shape::Current => frame(now, 0, 0, encoding),
+                    Shape::Legacy => legacy_frame(now, 0, 0),
+                });
+                rows = later;
+            }
+            frames
+        };
+        for frame in self.app.env.run_cpu(Lane::Query, job).await {
+            self.deliver_text(frame).await?;
         }
         Ok(())
+    }
+
+    /// Clients count the entries, so every one is listed, in as many frames as that takes.
+    async fn tell_dropped(&mut self, mut untold: u64) -> Result<(), Failure> {
+        while untold > 0 {
+            let told = untold.min(DROPPED_LISTED_MAX);
+            let now_ns = self.app.env.now_ns();
+            let frame = match self.shape {
+                Shape::Current => frame(&[], told, now_ns, self.encoding),
+                Shape::Legacy => legacy_frame(&[], told, now_ns),
+            };
+            self.deliver_text(frame).await?;
+            untold -= told;
+        }
+        Ok(())
+    }
+
+    async fn deliver_text(&mut self, frame: bytes::Bytes) -> Result<(), Failure> {
+        self.deliver(Message::Text(frame.try_into().map_err(|_| gone())?)).await
     }
 
     async fn deliver(&mut self, message: Message) -> Result<(), Failure> {
