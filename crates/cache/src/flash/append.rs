@@ -410,6 +410,11 @@ impl OpenSegment {
         self.last_sequence = sequence;
     }
 
+    /// The rows so far, if this is that segment.
+    pub fn rows_of(&self, slot: u32, id: u64) -> Option<Vec<Row>> {
+        (self.slot == slot && self.id == id).then(|| self.rows.clone())
+    }
+
     fn trailer(&self) -> Trailer {
         Trailer {
             id: self.id,

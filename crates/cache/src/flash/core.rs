@@ -5,25 +5,29 @@
 //! index, the table of segments. No lock is held during I/O.
 
 use std::io;
-use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use sandur_base::Env;
 
 use super::append::OpenSegment;
 use super::counters::Counters;
-use super::format::{Class, SEQUENCE_MAX};
+use super::format::{self, Class, Root, SEQUENCE_MAX};
 use super::health::Watch;
 use super::index::{Entry, Index};
 use super::journal::Journal;
 use super::layout::Layout;
 use super::observer::{DropEvent, Dropped, Observer};
 use super::options::FlashOptions;
+use super::recovery::Removed;
 use super::segments::{SegmentState, SegmentTable};
 use super::touched::Touched;
 use super::unwritten::Unwritten;
 use super::writer::WriteQueue;
 use crate::device::{BufferPool, Device};
+
+/// Idle buffers kept for reuse.
+const RETAINED_BUFFER_BYTES: u64 = 16 << 20;
 
 pub(super) struct Core {
     pub env: Env,
@@ -52,12 +56,61 @@ pub(super) struct Core {
     pub recovering: AtomicBool,
     /// The turn of the newest root on the device.
     pub root_turn: AtomicU64,
+    /// Sequence numbers below this are reserved.
+    pub reserved_to: AtomicU64,
+    /// The first sequence number of this run.
+    pub first_id: u64,
+    /// What this run removed while recovery runs.
+    pub removed: Mutex<Removed>,
+    /// Sequence number of the image that the root names.
     pub image: AtomicU64,
-    /// Segments sealed since the last image.
-    pub sealed_since_image: AtomicU32,
+    /// Records written when it was begun.
+    pub records_at_image: AtomicU64,
 }
 
 impl Core {
+    /// The state of a run that takes over what the run of `root` left, or begins anew.
+    pub fn new(
+        env: &Env,
+        device: Arc<dyn Device>,
+        layout: Layout,
+        options: FlashOptions,
+        observer: Arc<dyn Observer>,
+        root: Option<&Root>,
+    ) -> Self {
+        let random = [env.random_u64().to_le_bytes(), env.random_u64().to_le_bytes()].concat();
+        let first_id = root.map_or(1, |root| root.next_sequence);
+        Self {
+            env: env.clone(),
+            device,
+            layout,
+            device_id: root.map_or_else(|| format::bytes_at(&random, 0), |root| root.device),
+            hash_seed: root.map_or_else(|| env.random_u64(), |root| root.hash_seed),
+            index: Index::new(layout.shard_rows, options.index_bytes_max),
+            table: SegmentTable::unknown(layout.segments),
+            open: std::array::from_fn(|_| Mutex::new(None)),
+            unwritten: Unwritten::default(),
+            queue: WriteQueue::default(),
+            journal: Journal::new(root.map_or(0, |root| root.journal_half)),
+            touched: Touched::default(),
+            watch: Watch::new(),
+            counters: Counters::default(),
+            observer,
+            write_pool: BufferPool::new(options.write_buffer_bytes, options.write_buffer_bytes),
+            read_pool: BufferPool::new(options.read_buffer_bytes, RETAINED_BUFFER_BYTES),
+            sequence: AtomicU64::new(first_id),
+            flushed_below: AtomicU64::new(root.map_or(0, |root| root.flushed_below)),
+            recovering: AtomicBool::new(root.is_some()),
+            root_turn: AtomicU64::new(0),
+            reserved_to: AtomicU64::new(0),
+            first_id,
+            removed: Mutex::default(),
+            image: AtomicU64::new(root.map_or(0, |root| root.image)),
+            records_at_image: AtomicU64::new(0),
+            options,
+        }
+    }
+
     /// Seconds since 1970.
     pub fn now(&self) -> u32 {
         u32::try_from(self.env.now_ns() / 1_000_000_000).unwrap_or(u32::MAX)
@@ -74,6 +127,10 @@ impl Core {
 
     pub fn lock_open(&self, class: Class) -> MutexGuard<'_, Option<OpenSegment>> {
         self.open[class as usize].lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub fn lock_removed(&self) -> MutexGuard<'_, Removed> {
+        self.removed.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Writes and counts.

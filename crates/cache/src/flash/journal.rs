@@ -7,13 +7,12 @@
 //! entries is bounded, and when it overflows the root says that the journal is not whole, so that a
 //! crash cannot bring back what was deleted.
 
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::task::Waker;
 use std::time::Duration;
 
 use super::core::Core;
-use super::format::{JournalBlock, JournalEntry, JournalKind};
+use super::format::{JournalBlock, JournalEntry, JournalKind, u64_at};
 use crate::device::BLOCK;
 
 /// Entries that wait to be written: 24 MiB.
@@ -24,9 +23,8 @@ const BLOCKS_PER_WRITE: usize = 64;
 
 pub(super) struct Journal {
     waiting: Mutex<Waiting>,
-    place: Mutex<Place>,
+    place: Mutex<Whereabouts>,
     arrived: Condvar,
-    overflowed: AtomicBool,
 }
 
 #[derive(Default)]
@@ -36,6 +34,11 @@ struct Waiting {
     added: u64,
     durable: u64,
     wakers: Vec<(u64, Waker)>,
+    /// Whether entries were left out since the last image was begun, and before that.
+    lost_since: bool,
+    lost_before: bool,
+    /// Whether the root does not say so yet.
+    owes_notice: bool,
 }
 
 /// Where the next block goes.
@@ -46,20 +49,35 @@ pub(super) struct Place {
     pub block: u32,
 }
 
+struct Whereabouts {
+    place: Place,
+    /// Whether the place is known, so that blocks may be written.
+    is_known: bool,
+    /// Whether nothing in the other half is needed any more.
+    other_is_free: bool,
+}
+
 impl Journal {
-    pub fn new(place: Place) -> Self {
-        let (waiting, arrived) = (Mutex::default(), Condvar::new());
-        Self { waiting, place: Mutex::new(place), arrived, overflowed: AtomicBool::new(false) }
+    /// A journal in `half`; nothing is written until [`Journal::resume`] says where.
+    pub fn new(half: u8) -> Self {
+        let place = Place { half, ..Place::default() };
+        let place = Whereabouts { place, is_known: false, other_is_free: false };
+        Self { waiting: Mutex::default(), place: Mutex::new(place), arrived: Condvar::new() }
+    }
+
+    /// From now on blocks are written, from `place` on.
+    pub fn resume(&self, place: Place, other_is_free: bool) {
+        *self.lock_place() = Whereabouts { place, is_known: true, other_is_free };
     }
 
     /// Adds an entry with a sequence number from `sequence`, taken in the order of the entries.
     pub fn add(&self, hash: u64, kind: JournalKind, sequence: impl FnOnce() -> u64) {
         let mut waiting = self.lock();
+        let entry = JournalEntry { hash, sequence: sequence(), kind };
         if waiting.entries.len() >= WAITING_MAX {
-            self.overflowed.store(true, Ordering::Relaxed);
+            (waiting.lost_since, waiting.owes_notice) = (true, true);
             return;
         }
-        let entry = JournalEntry { hash, sequence: sequence(), kind };
         waiting.entries.push(entry);
         waiting.added += 1;
         if waiting.entries.len() == 1 {
@@ -80,14 +98,20 @@ impl Journal {
         self.arrived.notify_all();
     }
 
-    /// Whether entries had to be left out since the last image.
-    pub fn has_overflowed(&self) -> bool {
-        self.overflowed.load(Ordering::Relaxed)
+    /// Whether entries are missing that the present image does not cover.
+    pub fn has_lost(&self) -> bool {
+        let waiting = self.lock();
+        waiting.lost_since || waiting.lost_before
+    }
+
+    /// Whether the root is to say that entries are missing, and does not yet.
+    pub fn owes_notice(&self) -> bool {
+        std::mem::take(&mut self.lock().owes_notice)
     }
 
     /// The part of the present half that is written, in percent.
     pub fn fill_percent(&self, blocks: u32) -> u32 {
-        self.lock_place().block * 100 / blocks.max(1)
+        self.place().block * 100 / blocks.max(1)
     }
 
     /// How many entries were added so far.
@@ -106,22 +130,43 @@ impl Journal {
     }
 
     pub fn place(&self) -> Place {
-        *self.lock_place()
+        self.lock_place().place
     }
 
-    /// From now on entries go to the other half, which counts from `epoch` on.
-    pub fn switch(&self, epoch: u64) -> Place {
-        let mut place = self.lock_place();
-        *place = Place { half: 1 - place.half, epoch, block: 0 };
-        self.overflowed.store(false, Ordering::Relaxed);
-        *place
+    /// An image is begun that holds everything before `sequence`: later entries go to the other
+    /// half, unless the last image needs that one.
+    pub fn begin_image(&self, sequence: u64) {
+        let mut waiting = self.lock();
+        waiting.lost_before |= std::mem::take(&mut waiting.lost_since);
+        drop(waiting);
+        let mut whereabouts = self.lock_place();
+        if whereabouts.is_known && whereabouts.other_is_free {
+            let half = 1 - whereabouts.place.half;
+            whereabouts.place = Place { half, epoch: sequence, block: 0 };
+            whereabouts.other_is_free = false;
+        }
+    }
+
+    /// The image is whole and the next root will name it. Whether it makes up for lost entries.
+    pub fn cover_lost(&self) -> bool {
+        std::mem::take(&mut self.lock().lost_before)
+    }
+
+    /// The root that names the image could not be written.
+    pub fn uncover_lost(&self, had_lost: bool) {
+        self.lock().lost_before |= had_lost;
+    }
+
+    /// The root names the image: the other half is not needed any more.
+    pub fn end_image(&self) {
+        self.lock_place().other_is_free = true;
     }
 
     fn lock(&self) -> MutexGuard<'_, Waiting> {
         self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn lock_place(&self) -> MutexGuard<'_, Place> {
+    fn lock_place(&self) -> MutexGuard<'_, Whereabouts> {
         self.place.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -168,12 +213,17 @@ impl Core {
         true
     }
 
+    /// What the checksums of journal blocks are made with.
+    pub fn journal_key(&self) -> u64 {
+        u64_at(&self.device_id, 0)
+    }
+
     /// Removes from `entries` what was written.
     fn write_entries(&self, entries: &mut Vec<JournalEntry>, sync: bool) -> std::io::Result<()> {
         while !entries.is_empty() {
             let place = self.journal.place();
             let room = self.layout.journal_blocks.saturating_sub(place.block) as usize;
-            if room == 0 {
+            if room == 0 || !self.journal.lock_place().is_known {
                 break;
             }
             let Some(mut buffer) = self.write_pool.take(BLOCKS_PER_WRITE * BLOCK as usize) else { break };
@@ -183,12 +233,16 @@ impl Core {
                 if count == 0 {
                     break;
                 }
-                into.copy_from_slice(&JournalBlock::encode(place.epoch, &entries[taken..taken + count]));
+                into.copy_from_slice(&JournalBlock::encode(
+                    self.journal_key(),
+                    place.epoch,
+                    &entries[taken..taken + count],
+                ));
                 (taken, blocks) = (taken + count, blocks + 1);
             }
             let start = self.layout.journal_block(place.half, place.block);
             // The place moves on even if the write fails: what lies there now is unknown.
-            self.journal.lock_place().block += blocks as u32;
+            self.journal.lock_place().place.block += blocks as u32;
             self.write(start, &buffer.as_ref()[..blocks * BLOCK as usize])?;
             self.counters.journal_entries.add(taken as u64);
             entries.drain(..taken);

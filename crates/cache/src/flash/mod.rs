@@ -12,22 +12,25 @@
 //! Invariants: nothing here blocks its caller; no value is ever given that was not written under
 //! its key; every record that is dropped is reported with its reason.
 
-#![expect(dead_code, unused_imports, reason = "recovery and images are not here yet")]
-
 mod append;
 mod core;
 mod counters;
 mod expiry;
 mod format;
 mod health;
+mod image;
 mod index;
 mod journal;
+mod keys;
 mod layout;
 mod observer;
 mod options;
 mod probe;
 mod read;
 mod reclaim;
+mod recovery;
+mod roots;
+mod scan;
 mod segments;
 #[cfg(test)]
 mod tests;
@@ -41,37 +44,38 @@ pub use counters::Counts;
 pub use format::{Class, KEY_BYTES_MAX};
 pub use health::Health;
 pub use index::Location;
+pub use keys::KeyInfo;
 pub use observer::{DropEvent, Dropped, Observer, Unobserved};
 pub use options::{FlashError, FlashOptions, Journaling, Warm};
 pub use read::{FlashItem, FlashRead, ReadFuture};
 pub use segments::{Segment, SegmentState};
 
-use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::future::Future;
+use std::ops::ControlFlow;
+use std::pin::Pin;
+use std::sync::atomic::Ordering;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::task::{Context, Poll};
+use std::time::Duration;
 
 use sandur_base::Env;
 
 use self::core::Core;
-use self::counters::Counters;
-use self::format::JournalKind;
-use self::health::Watch;
-use self::index::Index;
-use self::journal::{Journal, Place};
+use self::format::{JournalKind, Root};
+use self::journal::Place;
 use self::layout::Layout;
-use self::options::Journaling as Keeps;
-use self::segments::SegmentTable;
+use self::roots::{may_use, read_root};
 use self::threads::Threads;
-use self::touched::Touched;
-use self::unwritten::Unwritten;
-use self::writer::WriteQueue;
-use crate::device::{BufferPool, Device, FileDevice};
+use crate::device::{Device, FileDevice};
 
-/// Idle buffers kept for reuse.
-const RETAINED_BUFFER_BYTES: u64 = 16 << 20;
+/// Segments reclaimed at a clean stop, at most, to make room for the image.
+const MAKE_ROOM_FOR_IMAGE: usize = 64;
 
 /// The flash tier. Dropping it ends its threads without a clean stop; see [`Flash::close`].
 pub struct Flash {
     core: Arc<Core>,
+    /// The root of the run before, until recovery begins.
+    unrecovered: Mutex<Option<Root>>,
     threads: Mutex<Option<Threads>>,
 }
 
@@ -104,8 +108,8 @@ impl Flash {
     pub fn open(env: &Env, options: FlashOptions, observer: Arc<dyn Observer>) -> Result<Self, FlashError> {
         let device = Arc::new(FileDevice::open(&options.parts, options.readers)?);
         let flash = Self::open_on(env, device, options, observer)?;
-        let threads = Threads::start(&flash.core)?;
-        *flash.threads.lock().unwrap_or_else(PoisonError::into_inner) = Some(threads);
+        let threads = Threads::start(&flash.core, lock(&flash.unrecovered).take())?;
+        *lock(&flash.threads) = Some(threads);
         Ok(flash)
     }
 
@@ -118,36 +122,18 @@ impl Flash {
         observer: Arc<dyn Observer>,
     ) -> Result<Self, FlashError> {
         let layout = Layout::plan(device.size(), options.segment_bytes)?;
-        let mut device_id = [0; 16];
-        device_id[..8].copy_from_slice(&env.random_u64().to_le_bytes());
-        device_id[8..].copy_from_slice(&env.random_u64().to_le_bytes());
-        let core = Core {
-            env: env.clone(),
-            device,
-            layout,
-            device_id,
-            hash_seed: env.random_u64(),
-            index: Index::new(layout.shard_rows, options.index_bytes_max),
-            table: SegmentTable::new(layout.segments),
-            open: std::array::from_fn(|_| Mutex::new(None)),
-            unwritten: Unwritten::default(),
-            queue: WriteQueue::default(),
-            journal: Journal::new(Place::default()),
-            touched: Touched::default(),
-            watch: Watch::new(),
-            counters: Counters::default(),
-            observer,
-            write_pool: BufferPool::new(options.write_buffer_bytes, options.write_buffer_bytes),
-            read_pool: BufferPool::new(options.read_buffer_bytes, RETAINED_BUFFER_BYTES),
-            sequence: AtomicU64::new(1),
-            flushed_below: AtomicU64::new(0),
-            recovering: AtomicBool::new(false),
-            root_turn: AtomicU64::new(0),
-            image: AtomicU64::new(0),
-            sealed_since_image: AtomicU32::new(0),
-            options,
-        };
-        Ok(Self { core: Arc::new(core), threads: Mutex::new(None) })
+        let found = read_root(&*device)?;
+        let last_turn = found.map_or(0, |root| root.turn);
+        let root = found.filter(|root| may_use(root, &layout, &options, device.size()));
+        let core = Core::new(env, device, layout, options, observer, root.as_ref());
+        core.root_turn.store(last_turn, Ordering::Relaxed);
+        if root.is_none() {
+            core.table.free_all();
+            core.journal.resume(Place { half: 0, epoch: core.first_id, block: 0 }, true);
+        }
+        // From here on the content is what this run makes of it, also if it ends in the next moment.
+        core.write_root(false)?;
+        Ok(Self { core: Arc::new(core), unrecovered: Mutex::new(root), threads: Mutex::new(None) })
     }
 
     /// The hash of a key, with the seed that is kept on the device.
@@ -214,30 +200,84 @@ impl Flash {
         }
     }
 
-    /// Does the work of the threads for a moment: everything queued is written, buffers whose time
-    /// has come are flushed, the journal is committed, segments are reclaimed.
+    /// Lists every key, one segment after the other, reading them from the device. Blocks; the
+    /// visitor sets the pace.
+    pub fn keys(&self, visit: &mut dyn FnMut(KeyInfo<'_>) -> ControlFlow<()>) {
+        let _ = self.core.keys(visit);
+    }
+
+    /// Resolves when all that was removed, replaced and touched so far would stay so after a crash.
+    pub fn committed(&self) -> Committed {
+        Committed { core: Arc::clone(&self.core), count: self.core.journal.added() }
+    }
+
+    /// Whether what an earlier run left is still being found.
+    pub fn is_recovering(&self) -> bool {
+        self.core.recovering.load(Ordering::Acquire)
+    }
+
+    /// Does the work of the threads for a moment: what an earlier run left is found, everything
+    /// queued is written, buffers whose time has come are flushed, the journal is committed,
+    /// segments are reclaimed.
     pub fn step(&self) {
         let core = &self.core;
+        if let Some(root) = lock(&self.unrecovered).take() {
+            core.recover(&root);
+        }
         core.watch_reads();
         core.flush_buffers(false);
-        while core.write_next(std::time::Duration::ZERO) {}
+        while core.write_next(Duration::ZERO) {}
         core.keep_once(true);
     }
 
-    /// Stops: everything is written, so that the next start finds it.
+    /// Stops: everything is written, with an image of the index, so that the next start finds it all
+    /// at once.
     pub fn close(self) {
         self.stop_threads();
-        self.core.seal_all();
-        while self.core.write_next(std::time::Duration::ZERO) {}
-        self.core.commit_journal(true);
+        let core = &self.core;
+        if let Some(root) = lock(&self.unrecovered).take() {
+            core.recover(&root);
+        }
+        core.seal_all();
+        while core.write_next(Duration::ZERO) {}
+        let is_written = core.commit_journal(true);
+        // The image may need more segments than are free; the oldest records make room for it.
+        for _ in 0..MAKE_ROOM_FOR_IMAGE {
+            if !is_written || core.write_image(true) || !core.reclaim_oldest() {
+                break;
+            }
+            while core.write_next(Duration::ZERO) {}
+        }
     }
 
     fn stop_threads(&self) {
-        let threads = self.threads.lock().unwrap_or_else(PoisonError::into_inner).take();
+        let threads = lock(&self.threads).take();
         if let Some(mut threads) = threads {
             threads.stop(&self.core);
         }
     }
+}
+
+/// See [`Flash::committed`].
+pub struct Committed {
+    core: Arc<Core>,
+    count: u64,
+}
+
+impl Future for Committed {
+    type Output = ();
+
+    fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<()> {
+        if self.core.journal.is_durable(self.count, context.waker()) {
+            Poll::Ready(())
+        } else {
+            Poll::Pending
+        }
+    }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 impl Drop for Flash {
@@ -256,13 +296,16 @@ impl Core {
     }
 
     fn forget(&self, hash: u64) -> bool {
+        let is_recovering = self.recovering.load(Ordering::Acquire);
+        if is_recovering {
+            self.lock_removed().add(hash);
+        }
         let removed = self.index.remove(hash);
         if let Some(entry) = &removed {
             self.unlink(entry);
             self.touched.forget(hash);
         }
-        let may_return = removed.is_some() || self.recovering.load(Ordering::Acquire);
-        if may_return && self.options.journaling != Keeps::Off {
+        if (removed.is_some() || is_recovering) && self.options.journaling != Journaling::Off {
             self.journal.add(hash, JournalKind::Forgotten, || self.next_sequence());
         }
         removed.is_some()
@@ -273,7 +316,7 @@ impl Core {
         if !self.index.set_expiry(hash, expiry) || !self.touched.set(hash, expires_at) {
             return false;
         }
-        if self.options.journaling != Keeps::Off {
+        if self.options.journaling != Journaling::Off {
             self.journal.add(hash, JournalKind::Touched { expires_at }, || self.next_sequence());
         }
         true
@@ -281,6 +324,7 @@ impl Core {
 
     fn flush_all(&self) {
         self.journal.add(0, JournalKind::Flushed, || self.next_sequence());
+        let _recovery_waits = self.lock_removed();
         let below = self.next_sequence();
         self.flushed_below.store(below, Ordering::Release);
         self.touched.clear();

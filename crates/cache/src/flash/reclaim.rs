@@ -40,6 +40,13 @@ impl Core {
         true
     }
 
+    /// Reclaims a segment however many are free. Whether there was one.
+    pub fn reclaim_oldest(&self) -> bool {
+        let found = victim(&self.table.all(), self.now());
+        found.iter().for_each(|segment| self.reclaim(segment));
+        found.is_some()
+    }
+
     /// Takes a sealed segment back.
     pub fn reclaim(&self, segment: &Segment) {
         match self.read_rows(segment.slot, segment.id) {

@@ -15,6 +15,8 @@ const RESERVED: usize = 2;
 /// What a slot is used for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SegmentState {
+    /// Nobody knows yet: recovery has not looked at it.
+    Unknown,
     /// Nothing.
     Free,
     /// Being written.
@@ -73,11 +75,17 @@ struct Lists {
 }
 
 impl SegmentTable {
-    /// All slots free.
-    pub fn new(count: u32) -> Self {
-        let segments = (0..count).map(Segment::free).collect();
+    /// No slot may be used until it is adopted or released.
+    pub fn unknown(count: u32) -> Self {
+        let unknown = |slot| Segment { state: SegmentState::Unknown, ..Segment::free(slot) };
+        let segments = (0..count).map(unknown).collect();
         let slots = (0..count).map(|_| Slot::default()).collect();
-        Self { slots, lists: Mutex::new(Lists { segments, free: (0..count).collect() }) }
+        Self { slots, lists: Mutex::new(Lists { segments, free: VecDeque::new() }) }
+    }
+
+    /// Every slot is free.
+    pub fn free_all(&self) {
+        (0..self.slots.len() as u32).for_each(|slot| self.release(slot, SegmentState::Free));
     }
 
     /// The id of the segment in a slot, 0 when nothing can be read there.
@@ -122,10 +130,9 @@ impl SegmentTable {
         Some(slot)
     }
 
-    /// Puts a segment that was found on the device in its place; not for use once others write.
+    /// Puts a segment that was found on the device in its place, which was unknown.
     pub fn adopt(&self, segment: Segment, written_to: u64) {
         let mut lists = self.lock();
-        lists.free.retain(|&slot| slot != segment.slot);
         lists.segments[segment.slot as usize] = segment;
         let readable = segment.state == SegmentState::Sealed;
         self.publish(segment.slot, if readable { segment.id } else { 0 });

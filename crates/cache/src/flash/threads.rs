@@ -9,6 +9,7 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 
 use super::core::Core;
+use super::format::Root;
 use super::options::Journaling;
 
 /// How often the watch looks.
@@ -49,9 +50,13 @@ impl Closing {
 }
 
 impl Threads {
-    pub fn start(core: &Arc<Core>) -> std::io::Result<Self> {
+    /// Starts them, and one that recovers what the run before left, if `root` names it.
+    pub fn start(core: &Arc<Core>, root: Option<Root>) -> std::io::Result<Self> {
         let closing = Arc::new(Closing::default());
         let mut threads = Self { closing, handles: Vec::new() };
+        if let Some(root) = root {
+            threads.spawn("flash-recover", core, move |core, _| core.recover(&root))?;
+        }
         threads.spawn("flash-write", core, |core, closing| {
             while !closing.is_closed() {
                 core.write_next(IDLE);
@@ -116,9 +121,11 @@ impl Core {
     pub fn keep_once(&self, sync: bool) {
         self.commit_journal(sync);
         self.probe_if_due();
+        self.renew_root();
         while self.reclaim_next() {
             self.commit_journal(sync);
         }
+        self.image_if_due();
     }
 
     /// One tick of the watch.

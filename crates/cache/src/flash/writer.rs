@@ -25,22 +25,15 @@ pub(super) enum Job {
 
 #[derive(Default)]
 pub(super) struct WriteQueue {
-    jobs: Mutex<Jobs>,
+    jobs: Mutex<VecDeque<Job>>,
     arrived: Condvar,
-}
-
-#[derive(Default)]
-struct Jobs {
-    waiting: VecDeque<Job>,
-    /// Whether a job was taken and is not done yet.
-    is_busy: bool,
 }
 
 impl WriteQueue {
     pub fn add(&self, job: Job) {
         let mut jobs = self.lock();
-        jobs.waiting.push_back(job);
-        if jobs.waiting.len() == 1 {
+        jobs.push_back(job);
+        if jobs.len() == 1 {
             self.arrived.notify_one();
         }
     }
@@ -48,13 +41,11 @@ impl WriteQueue {
     /// The next job; waits for one, at most for `patience`.
     pub fn take(&self, patience: Duration) -> Option<Job> {
         let mut jobs = self.lock();
-        if jobs.waiting.is_empty() && patience > Duration::ZERO {
+        if jobs.is_empty() && patience > Duration::ZERO {
             let waited = self.arrived.wait_timeout(jobs, patience);
             jobs = waited.unwrap_or_else(PoisonError::into_inner).0;
         }
-        let job = jobs.waiting.pop_front();
-        jobs.is_busy = job.is_some();
-        job
+        jobs.pop_front()
     }
 
     /// Lets the writer look up.
@@ -62,21 +53,11 @@ impl WriteQueue {
         self.arrived.notify_all();
     }
 
-    /// Whether everything queued was carried out.
-    pub fn is_idle(&self) -> bool {
-        let jobs = self.lock();
-        jobs.waiting.is_empty() && !jobs.is_busy
-    }
-
     pub fn len(&self) -> usize {
-        self.lock().waiting.len()
+        self.lock().len()
     }
 
-    fn done(&self) {
-        self.lock().is_busy = false;
-    }
-
-    fn lock(&self) -> MutexGuard<'_, Jobs> {
+    fn lock(&self) -> MutexGuard<'_, VecDeque<Job>> {
         self.jobs.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -96,7 +77,6 @@ impl Core {
             self.write_failed("records", &error);
             self.retire(slot, id);
         }
-        self.queue.done();
         true
     }
 
@@ -117,7 +97,6 @@ impl Core {
                 self.device.sync()?;
                 self.table.set_written_to(slot, self.layout.segment_bytes);
                 self.table.update(slot, id, |segment| segment.state = SegmentState::Sealed);
-                self.sealed_since_image.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
                 Ok(())
             }
         }

@@ -3,7 +3,7 @@
 //! Invariant: the block is covered by one checksum and carries the epoch of its half, so a block of
 //! an earlier use never counts.
 
-use super::{block, put, u16_at, u32_at, u64_at};
+use super::{block, checksum_with, put, u16_at, u32_at, u64_at};
 use crate::device::BLOCK;
 
 const MAGIC: &[u8; 4] = b"SJNL";
@@ -58,8 +58,8 @@ impl JournalBlock {
         entries.iter().take(ENTRIES_PER_BLOCK).take_while(is_near).count()
     }
 
-    /// One block.
-    pub fn encode(epoch: u64, entries: &[JournalEntry]) -> Vec<u8> {
+    /// One block of the device whose id begins with `device`.
+    pub fn encode(device: u64, epoch: u64, entries: &[JournalEntry]) -> Vec<u8> {
         let mut bytes = block();
         let base = entries.first().map_or(0, |entry| entry.sequence);
         put(&mut bytes, 0, MAGIC);
@@ -76,15 +76,15 @@ impl JournalBlock {
             put(into, 8, &((entry.sequence - base) as u32 | kind << 24).to_le_bytes());
             put(into, 12, &expires_at.to_le_bytes());
         }
-        let sum = crc32c::crc32c(&bytes[8..]);
+        let sum = checksum_with(device, &[&bytes[8..]]);
         put(&mut bytes, 4, &sum.to_le_bytes());
         bytes
     }
 
-    /// The block in `bytes`, if it is a sound one.
-    pub fn parse(bytes: &[u8]) -> Option<Self> {
+    /// The block in `bytes`, if it is a sound one of this device.
+    pub fn parse(device: u64, bytes: &[u8]) -> Option<Self> {
         let body = bytes.get(8..BLOCK as usize)?;
-        if &bytes[..4] != MAGIC || crc32c::crc32c(body) != u32_at(bytes, 4) {
+        if &bytes[..4] != MAGIC || checksum_with(device, &[body]) != u32_at(bytes, 4) {
             return None;
         }
         let (base, count) = (u64_at(bytes, 16), usize::from(u16_at(bytes, 24)));
@@ -121,13 +121,13 @@ mod tests {
             })
             .collect();
         assert_eq!(JournalBlock::fitting(&entries), ENTRIES_PER_BLOCK);
-        let bytes = JournalBlock::encode(55, &entries[..ENTRIES_PER_BLOCK]);
-        let block = JournalBlock::parse(&bytes).unwrap();
+        let bytes = JournalBlock::encode(7, 55, &entries[..ENTRIES_PER_BLOCK]);
+        let block = JournalBlock::parse(7, &bytes).unwrap();
         assert_eq!((block.epoch, &block.entries[..]), (55, &entries[..ENTRIES_PER_BLOCK]));
         for place in 0..bytes.len() {
             let mut flipped = bytes.clone();
             flipped[place] ^= 2;
-            assert_eq!(JournalBlock::parse(&flipped), None, "byte {place}");
+            assert_eq!(JournalBlock::parse(7, &flipped), None, "byte {place}");
         }
         let far = [entries[0], JournalEntry { sequence: 1000 + (1 << 24), ..entries[1] }];
         assert_eq!(JournalBlock::fitting(&far), 1);

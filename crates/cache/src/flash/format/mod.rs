@@ -7,7 +7,7 @@ mod record;
 mod root;
 mod segment;
 
-pub use journal::{ENTRIES_PER_BLOCK, JournalBlock, JournalEntry, JournalKind};
+pub use journal::{JournalBlock, JournalEntry, JournalKind};
 pub use record::{Kind, LargeValue, NewHeader, PIECE_KEY_BYTES, RecordView, Sums};
 pub use record::{piece_key, record_bytes, write_record};
 pub use root::Root;
@@ -42,7 +42,7 @@ pub fn checksum_with(id: u64, parts: &[&[u8]]) -> u32 {
 }
 
 /// Fixed-width integers at an offset; zero beyond the end, which no checksum passes.
-fn bytes_at<const N: usize>(bytes: &[u8], offset: usize) -> [u8; N] {
+pub(crate) fn bytes_at<const N: usize>(bytes: &[u8], offset: usize) -> [u8; N] {
     let found = bytes.get(offset..offset + N).and_then(|b| b.try_into().ok());
     found.unwrap_or([0; N])
 }

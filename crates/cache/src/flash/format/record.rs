@@ -202,11 +202,6 @@ impl LargeValue {
         is_sound.then_some(Self { bytes: length, piece_bytes, nonce })
     }
 
-    /// How many pieces there are.
-    pub fn pieces(&self) -> u64 {
-        self.bytes.div_ceil(u64::from(self.piece_bytes))
-    }
-
     /// The range of the whole value that piece `number` holds.
     pub fn piece(&self, number: u64) -> Range<u64> {
         let start = number * u64::from(self.piece_bytes);

@@ -13,7 +13,9 @@ mod shard;
 
 pub use entry::{Entry, Location};
 pub use shard::Inserted;
-pub(in crate::flash) use shard::{BUCKET_BYTES, Shard, ShardImage};
+pub(in crate::flash) use shard::{BUCKET_BYTES, ShardImage};
+
+use self::shard::Shard;
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
@@ -27,7 +29,6 @@ const ASSUMED_VALUE_BYTES: u64 = 256 << 10;
 /// Where a key lies on flash. Cheap operations behind short locks; no I/O.
 pub struct Index {
     shards: Box<[Mutex<Shard>]>,
-    shard_rows: u32,
 }
 
 /// Rows of each shard, for a device of so many bytes: half of its first buckets, at most 2^20.
@@ -43,12 +44,7 @@ impl Index {
         let buckets_max = bytes_max / BUCKET_BYTES / SHARDS as u64;
         let buckets_max = u32::try_from(buckets_max).unwrap_or(u32::MAX).max(2 * shard_rows);
         let shards = (0..SHARDS).map(|_| Mutex::new(Shard::new(shard_rows, buckets_max)));
-        Self { shards: shards.collect(), shard_rows }
-    }
-
-    /// Rows of a shard.
-    pub fn shard_rows(&self) -> u32 {
-        self.shard_rows
+        Self { shards: shards.collect() }
     }
 
     /// The entry of a key; with `count` it becomes one that was used once more.

@@ -211,8 +211,11 @@ impl Shard {
 
     /// Takes over an image. What is here already is newer and stays.
     pub fn load(&mut self, image: &ShardImage, mut keep: impl FnMut(&Entry) -> bool) {
+        if image.level == 0 || image.level > LEVEL_MAX {
+            return;
+        }
         let buckets = self.base as usize * (1 << image.level) + image.split as usize;
-        if image.level == 0 || image.level > LEVEL_MAX || image.words.len() != buckets * WORDS {
+        if image.words.len() != buckets * WORDS {
             return;
         }
         if buckets > self.buckets_max as usize || buckets < self.buckets() as usize {

@@ -128,7 +128,7 @@ fn writes_that_find_no_room_are_dropped_and_counted() {
     assert_eq!(world.check_all(), written);
     assert!(world.put(1, 20_000).is_ok());
     assert_eq!(world.put(2, 2 << 30).err(), None.or(Some(Dropped::TooLarge)));
-    assert_eq!(world.model[&2], Known::Removed(2));
+    assert_eq!(world.model.known[&2], Known::Removed(2));
     assert!(!world.check(2), "a value that was refused leaves no older one");
 }
 

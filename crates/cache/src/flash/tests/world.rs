@@ -13,6 +13,7 @@ use std::time::Duration;
 use sandur_base::Env;
 
 use crate::device::FaultyDevice;
+use crate::flash::SegmentState;
 use crate::flash::{
     Class, DropEvent, Dropped, Flash, FlashItem, FlashOptions, FlashRead, NewRecord, Observer,
 };
@@ -53,9 +54,17 @@ pub struct World {
     pub device: Arc<FaultyDevice>,
     pub flash: Flash,
     pub tally: Arc<Tally>,
-    pub model: BTreeMap<u32, Known>,
+    pub model: Model,
     pub seed: u64,
     random: u64,
+}
+
+/// What was written.
+#[derive(Clone, Default)]
+pub struct Model {
+    pub known: BTreeMap<u32, Known>,
+    /// The last version that was ever tried under each key.
+    pub tried: BTreeMap<u32, u32>,
 }
 
 pub fn small_options() -> FlashOptions {
@@ -93,10 +102,10 @@ pub fn version_of(key: u32, value: &[u8]) -> Option<u32> {
 
 impl World {
     pub fn new(seed: u64, device_bytes: u64, options: FlashOptions) -> Self {
-        Self::over(seed, FaultyDevice::new(device_bytes, seed), options, BTreeMap::new())
+        Self::over(seed, FaultyDevice::new(device_bytes, seed), options, Model::default())
     }
 
-    pub fn over(seed: u64, device: FaultyDevice, options: FlashOptions, model: BTreeMap<u32, Known>) -> Self {
+    pub fn over(seed: u64, device: FaultyDevice, options: FlashOptions, model: Model) -> Self {
         let runtime =
             tokio::runtime::Builder::new_current_thread().enable_time().start_paused(true).build().unwrap();
         let (device, tally) = (Arc::new(device), Arc::new(Tally::default()));
@@ -123,10 +132,8 @@ impl World {
     }
 
     pub fn put_as(&mut self, key: u32, bytes: usize, class: Class, expires_at: u32) -> Result<(), Dropped> {
-        let version = match self.model.get(&key) {
-            Some(Known::Written(version) | Known::Removed(version)) => version + 1,
-            None => 1,
-        };
+        let version = self.model.tried.get(&key).map_or(1, |tried| tried + 1);
+        self.model.tried.insert(key, version);
         let (name, value) = (name_of(key), value_of(key, version, bytes));
         let hash = self.flash.hash(&name);
         let record = NewRecord {
@@ -141,20 +148,20 @@ impl World {
         };
         let outcome = self.runtime.block_on(async { self.flash.append(record) });
         let known = if outcome.is_ok() { Known::Written(version) } else { Known::Removed(version) };
-        self.model.insert(key, known);
+        self.model.known.insert(key, known);
         outcome
     }
 
     pub fn forget(&mut self, key: u32) -> bool {
-        if let Some(Known::Written(version)) = self.model.get(&key).copied() {
-            self.model.insert(key, Known::Removed(version));
+        if let Some(Known::Written(version)) = self.model.known.get(&key).copied() {
+            self.model.known.insert(key, Known::Removed(version));
         }
         let hash = self.flash.hash(&name_of(key));
         self.runtime.block_on(async { self.flash.forget(hash) })
     }
 
     pub fn flush_all(&mut self) {
-        for known in self.model.values_mut() {
+        for known in self.model.known.values_mut() {
             if let Known::Written(version) = *known {
                 *known = Known::Removed(version);
             }
@@ -201,17 +208,35 @@ impl World {
         let version = version_of(key, &item.value);
         assert!(version.is_some(), "seed {seed}: wrong bytes under key {key}");
         assert_eq!((item.flags, item.tenant), (key, 7), "seed {seed}: wrong fields of key {key}");
-        let known = self.model.get(&key).copied();
+        let known = self.model.known.get(&key).copied();
         assert_eq!(version.map(Known::Written), known, "seed {seed}: an old value of key {key}");
         true
     }
 
     /// Checks every key of the model; how many are there.
     pub fn check_all(&self) -> usize {
-        self.model.keys().filter(|&&key| self.check(key)).count()
+        self.model.known.keys().filter(|&&key| self.check(key)).count()
     }
 
-    pub fn close(self) -> (Arc<FaultyDevice>, BTreeMap<u32, Known>) {
+    /// Whether everything removed and replaced so far would stay so after a crash.
+    pub fn is_committed(&self) -> bool {
+        let core = &self.flash.core;
+        core.journal.is_durable(core.journal.added(), Waker::noop())
+    }
+
+    /// The keys whose record lies in a segment that is whole on the device.
+    pub fn sealed_keys(&self) -> Vec<u32> {
+        let core = &self.flash.core;
+        let is_sealed = |key: &&u32| {
+            let entry = core.index.find(core.hash(&name_of(**key)), false);
+            let state = entry.map(|entry| core.table.segment(entry.location.slot).state);
+            state == Some(SegmentState::Sealed)
+        };
+        self.model.known.keys().filter(is_sealed).copied().collect()
+    }
+
+    /// A clean stop.
+    pub fn close(self) -> (Arc<FaultyDevice>, Model) {
         let Self { runtime, flash, device, model, .. } = self;
         runtime.block_on(async { flash.close() });
         (device, model)

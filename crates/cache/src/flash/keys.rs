@@ -1,0 +1,120 @@
+//! Listing what is on flash: keys are not in memory, so they are read from the device.
+//!
+//! Invariant: one segment is read at a time, and the visitor may end the listing or take its time.
+
+use std::ops::ControlFlow;
+
+use super::core::Core;
+use super::format::{Class, Kind, RecordView, Row, UNIT};
+use super::index::Entry;
+use super::segments::SegmentState;
+
+/// Records of this size on average are read with their whole segment, larger ones one by one.
+const BULK_BYTES: u64 = 32 << 10;
+
+/// Enough for a header, most keys and their list of checksums.
+const PREFIX_BYTES: u64 = 1024;
+
+/// A key on flash.
+#[derive(Clone, Copy, Debug)]
+pub struct KeyInfo<'a> {
+    /// The key.
+    pub key: &'a [u8],
+    /// Bytes of its record; of a large value those of its head.
+    pub record_bytes: u64,
+    /// Seconds since 1970, 0 for never.
+    pub expires_at: u32,
+    /// When its segment was opened.
+    pub written_at: u32,
+    /// The client's flags.
+    pub flags: u32,
+    /// The unique number for compare-and-swap.
+    pub cas: u64,
+    /// Whose it is.
+    pub tenant: u32,
+    /// Class of its segment.
+    pub class: Class,
+    /// Whether it was ever used.
+    pub is_fetched: bool,
+}
+
+impl Core {
+    /// See [`super::Flash::keys`].
+    pub fn keys(&self, visit: &mut dyn FnMut(KeyInfo<'_>) -> ControlFlow<()>) -> ControlFlow<()> {
+        for segment in self.table.all() {
+            let rows = match segment.state {
+                SegmentState::Open => self.rows_of_open(segment.slot, segment.id),
+                SegmentState::Sealed => self.rows_of_sealed(segment.slot, segment.id),
+                _ => Vec::new(),
+            };
+            let is_bulk = segment.state == SegmentState::Sealed
+                && segment.record_bytes / (rows.len() as u64).max(1) <= BULK_BYTES;
+            let whole = if is_bulk { self.read_segment(segment.slot) } else { None };
+            for row in rows {
+                let Some(entry) = self.live_entry(segment.slot, &row) else { continue };
+                let start = u64::from(row.offset) * UNIT;
+                let read;
+                let bytes = match &whole {
+                    Some(whole) => whole.get(start as usize..).unwrap_or_default(),
+                    None => {
+                        read = self.read_prefix(segment.slot, &row).unwrap_or_default();
+                        &read
+                    }
+                };
+                let Some(record) = RecordView::parse(segment.id, bytes) else { continue };
+                visit(KeyInfo {
+                    key: record.key,
+                    record_bytes: record.bytes(),
+                    expires_at: self.touched.expiry(row.hash, record.header.expires_at),
+                    written_at: segment.opened_at,
+                    flags: record.header.flags,
+                    cas: record.header.cas,
+                    tenant: record.header.tenant,
+                    class: segment.class,
+                    is_fetched: entry.is_fetched,
+                })?;
+            }
+        }
+        ControlFlow::Continue(())
+    }
+
+    fn live_entry(&self, slot: u32, row: &Row) -> Option<Entry> {
+        let is_listed = row.kind != Kind::Piece;
+        self.index.find(row.hash, false).filter(|entry| is_listed && entry.is_at(slot, row.offset))
+    }
+
+    fn rows_of_open(&self, slot: u32, id: u64) -> Vec<Row> {
+        let of = |class| self.lock_open(class).as_ref().and_then(|open| open.rows_of(slot, id));
+        Class::OF_RECORDS.into_iter().find_map(of).unwrap_or_default()
+    }
+
+    fn rows_of_sealed(&self, slot: u32, id: u64) -> Vec<Row> {
+        match self.read_rows(slot, id) {
+            Some((_, rows)) => rows,
+            None => self.scan(slot, id).map(|(rows, _)| rows).unwrap_or_default(),
+        }
+    }
+
+    fn read_prefix(&self, slot: u32, row: &Row) -> Option<Vec<u8>> {
+        let start = u64::from(row.offset) * UNIT;
+        let mut end = start + (u64::from(row.units) * UNIT).min(PREFIX_BYTES);
+        let whole = start + u64::from(row.units) * UNIT;
+        if whole > self.table.written_to(slot)
+            && let Some(bytes) = self.read_unwritten(slot, start, whole)
+        {
+            return Some(bytes);
+        }
+        loop {
+            let align = self.device.read_alignment();
+            let from = start / align * align;
+            let mut buffer = self.read_pool.take((end.next_multiple_of(align) - from) as usize)?;
+            self.device.read_at(self.layout.slot_start(slot) + from, buffer.bytes_mut()).ok()?;
+            let bytes = buffer.as_ref()[(start - from) as usize..].to_vec();
+            let is_enough = RecordView::parse(self.table.id(slot), &bytes).is_some();
+            if is_enough || end == whole {
+                return Some(bytes);
+            }
+            end = whole; // a long key
+        }
+    }
+}

@@ -1,0 +1,82 @@
+//! Reading and writing the roots of the device.
+//!
+//! Invariant: sequence numbers are reserved in the root before they are given, so a restart never
+//! gives a number twice, whatever was lost.
+
+use std::sync::atomic::Ordering;
+
+use super::core::Core;
+use super::format::Root;
+use super::layout::{Layout, ROOTS};
+use super::options::{FlashOptions, Journaling, Warm};
+use crate::device::{BLOCK, Device};
+
+/// Numbers reserved at a time. 2^48 numbers allow for 65,536 crashes with so many each; clean stops
+/// give back what was not used.
+const RESERVED: u64 = 1 << 32;
+
+/// The newest sound root of a device, of any layout.
+pub(super) fn read_root(device: &dyn Device) -> std::io::Result<Option<Root>> {
+    let mut blocks = [vec![0; BLOCK as usize], vec![0; BLOCK as usize]];
+    for (block, offset) in blocks.iter_mut().zip(ROOTS) {
+        device.read_at(offset, block)?;
+    }
+    Ok(Root::newest(&blocks[0], &blocks[1]))
+}
+
+/// Whether what the run that wrote `root` left may be used.
+pub(super) fn may_use(root: &Root, layout: &Layout, options: &FlashOptions, device_bytes: u64) -> bool {
+    let found = Layout {
+        segment_bytes: u64::from(root.segment_bytes),
+        segments: root.segments,
+        journal_blocks: root.journal_blocks,
+        shard_rows: root.shard_rows,
+    };
+    let is_trusted = match options.warm {
+        Warm::Off => false,
+        Warm::Clean => root.clean,
+        // What was deleted must not come back, unless no key ever changes.
+        Warm::Crash => root.clean || !root.journal_lost || options.journaling == Journaling::Off,
+    };
+    is_trusted && found == *layout && root.device_bytes == device_bytes
+}
+
+impl Core {
+    /// Writes the root that is due and syncs it. `clean` means that the image is the whole truth.
+    pub fn write_root(&self, clean: bool) -> std::io::Result<()> {
+        let turn = self.root_turn.fetch_add(1, Ordering::Relaxed) + 1;
+        let given = self.sequence.load(Ordering::Relaxed);
+        let next_sequence = if clean { given } else { given + RESERVED };
+        let root = Root {
+            clean,
+            journal_lost: self.journal.has_lost(),
+            segment_bytes: self.layout.segment_bytes as u32,
+            device: self.device_id,
+            hash_seed: self.hash_seed,
+            turn,
+            segments: self.layout.segments,
+            journal_blocks: self.layout.journal_blocks,
+            shard_rows: self.layout.shard_rows,
+            journal_half: self.journal.place().half,
+            image: self.image.load(Ordering::Relaxed),
+            next_sequence,
+            flushed_below: self.flushed_below.load(Ordering::Relaxed),
+            device_bytes: self.device.size(),
+        };
+        self.write(ROOTS[(turn % 2) as usize], &root.encode())?;
+        self.device.sync()?;
+        self.reserved_to.store(next_sequence, Ordering::Relaxed);
+        Ok(())
+    }
+
+    /// Reserves more sequence numbers while there still are some, and notes a journal that is not whole.
+    pub fn renew_root(&self) {
+        let reserved = self.reserved_to.load(Ordering::Relaxed);
+        let is_low = reserved.saturating_sub(self.sequence.load(Ordering::Relaxed)) < RESERVED / 2;
+        if (is_low || self.journal.owes_notice())
+            && let Err(error) = self.write_root(false)
+        {
+            self.write_failed("root", &error);
+        }
+    }
+}

@@ -1,0 +1,70 @@
+//! Finding the records of a segment that never got its footer, and the keys of any segment.
+//!
+//! Invariant: a record counts only if its header, key and every byte of its value check out.
+
+use super::core::Core;
+use super::format::{RecordView, Row, Trailer, UNIT, units};
+use crate::device::BLOCK;
+
+impl Core {
+    /// The records in the written part of a segment, and where that ends.
+    pub fn scan(&self, slot: u32, id: u64) -> Option<(Vec<Row>, u64)> {
+        let bytes = self.read_segment(slot)?;
+        let mut rows: Vec<Row> = Vec::new();
+        let mut at = BLOCK as usize;
+        while at < bytes.len() {
+            let Some(record) = RecordView::parse(id, &bytes[at..]) else {
+                if at.is_multiple_of(BLOCK as usize) {
+                    break;
+                }
+                at = at.next_multiple_of(BLOCK as usize);
+                continue;
+            };
+            let Ok(sequence) = u32::try_from(record.header.sequence.wrapping_sub(id)) else { break };
+            if rows.last().is_some_and(|last| last.sequence >= sequence) {
+                break;
+            }
+            let length = units(record.bytes());
+            if record.value(&bytes[at..], 0..record.value_bytes()).is_some() {
+                rows.push(Row {
+                    hash: self.hash(record.key),
+                    offset: (at as u64 / UNIT) as u32,
+                    units: length as u32,
+                    kind: record.header.kind,
+                    tenant: record.header.tenant,
+                    sequence,
+                    expires_at: record.header.expires_at,
+                });
+            }
+            at += (length * UNIT) as usize;
+        }
+        Some((rows, at as u64))
+    }
+
+    /// All bytes of a slot.
+    pub fn read_segment(&self, slot: u32) -> Option<Vec<u8>> {
+        let start = self.layout.slot_start(slot);
+        let mut bytes = Vec::with_capacity(self.layout.segment_bytes as usize);
+        let mut buffer = self.read_pool.take(self.layout.piece_bytes())?;
+        while (bytes.len() as u64) < self.layout.segment_bytes {
+            let left = (self.layout.segment_bytes - bytes.len() as u64) as usize;
+            let count = left.min(buffer.len());
+            self.device.read_at(start + bytes.len() as u64, &mut buffer.bytes_mut()[..count]).ok()?;
+            bytes.extend_from_slice(&buffer.as_ref()[..count]);
+        }
+        Some(bytes)
+    }
+
+    /// The trailer that a segment of these rows would have got.
+    pub fn trailer_of(id: u64, rows: &[Row]) -> Trailer {
+        let is_eternal = rows.iter().any(|row| row.expires_at == 0);
+        let latest = rows.iter().map(|row| row.expires_at).max().unwrap_or_default();
+        Trailer {
+            id,
+            rows: rows.len() as u32,
+            latest_expiry: if is_eternal { 0 } else { latest },
+            last_sequence: id + rows.last().map_or(0, |row| u64::from(row.sequence)),
+            record_bytes: rows.iter().map(|row| u64::from(row.units) * UNIT).sum(),
+        }
+    }
+}

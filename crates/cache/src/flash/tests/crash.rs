@@ -1,0 +1,186 @@
+//! Stops, kills and losses of power at random moments: what is found again, and what must not be.
+
+use std::time::Duration;
+
+use super::seeds;
+use super::world::{Known, Model, World, name_of, small_options, version_of};
+use crate::flash::{Class, FlashOptions, Warm};
+
+fn options() -> FlashOptions {
+    FlashOptions { warm: Warm::Crash, ..small_options() }
+}
+
+#[test]
+fn a_clean_stop_loses_nothing() {
+    let mut world = World::new(1, 16 << 20, FlashOptions { warm: Warm::Clean, ..small_options() });
+    for key in 0..1500 {
+        world.put_as(key, 10 + key as usize * 3, Class::Fill, 0).unwrap();
+        if key % 100 == 0 {
+            world.step(Duration::from_millis(200));
+        }
+    }
+    (0..1500).step_by(7).for_each(|key| assert!(world.forget(key)));
+    let touched = world.now() + 500;
+    assert!(world.flash.touch(world.flash.hash(&name_of(1)), touched));
+    let held = world.check_all();
+    let (device, model) = world.close();
+    let world = World::over(
+        2,
+        device.after_power_loss(1),
+        FlashOptions { warm: Warm::Clean, ..small_options() },
+        model,
+    );
+    assert!(world.flash.is_recovering() && world.get(1).is_none(), "it serves before it has recovered");
+    world.step(Duration::ZERO);
+    assert_eq!(world.check_all(), held);
+    assert_eq!(world.get(1).unwrap().expires_at, touched);
+    let stats = world.flash.stats();
+    assert_eq!((stats.records, stats.counts.records_recovered), (held as u64, held as u64));
+    let live: u64 = stats.segments.iter().map(|segment| segment.live_bytes).sum();
+    let records: u64 = stats.segments.iter().map(|segment| segment.record_bytes).sum();
+    assert!(live > records / 2 && live <= records, "{live} of {records} bytes live");
+}
+
+#[test]
+fn only_what_was_asked_for_is_taken_over() {
+    for (warm, after_clean, after_crash) in
+        [(Warm::Off, false, false), (Warm::Clean, true, false), (Warm::Crash, true, true)]
+    {
+        let options = FlashOptions { warm, ..small_options() };
+        let mut world = World::new(3, 8 << 20, options.clone());
+        for key in 0..100 {
+            world.put(key, 5000).unwrap();
+        }
+        world.step(Duration::from_secs(1));
+        let crashed = World::over(4, world.device.after_kill(1), options.clone(), world.model.clone());
+        crashed.step(Duration::ZERO);
+        assert_eq!(crashed.check_all() == 100, after_crash, "{warm:?}");
+        let (device, model) = world.close();
+        let stopped = World::over(4, device.after_kill(1), options, model);
+        stopped.step(Duration::ZERO);
+        assert_eq!(stopped.check_all() == 100, after_clean, "{warm:?}");
+    }
+}
+
+#[test]
+fn what_this_run_writes_or_removes_beats_what_recovery_finds() {
+    let mut world = World::new(5, 8 << 20, options());
+    for key in 0..300 {
+        world.put(key, 3000).unwrap();
+    }
+    world.step(Duration::from_secs(1));
+    let mut world = World::over(6, world.device.after_kill(1), options(), world.model.clone());
+    assert!(!world.forget(10) && world.flash.is_recovering());
+    world.step(Duration::ZERO);
+    assert!(!world.check(10), "a key removed before it was found came back");
+    assert_eq!(world.check_all(), 299);
+    let world = World::over(7, world.device.after_kill(2), options(), world.model.clone());
+    world.step(Duration::ZERO);
+    assert_eq!(world.check_all(), 299, "after a second crash");
+}
+
+#[test]
+fn a_flush_stays_flushed_after_a_crash() {
+    let mut world = World::new(8, 8 << 20, options());
+    (0..300).for_each(|key| world.put(key, 3000).unwrap());
+    world.step(Duration::from_secs(1));
+    world.flush_all();
+    (0..10).for_each(|key| world.put(key, 3000).unwrap());
+    world.step(Duration::from_secs(1));
+    let world = World::over(9, world.device.after_power_loss(1), options(), world.model.clone());
+    world.step(Duration::ZERO);
+    assert_eq!(world.check_all(), 10);
+}
+
+/// A life of random calls between two crashes. What was durable at the last commit.
+fn live(world: &mut World) -> Model {
+    let mut durable = world.model.clone();
+    for _ in 0..20 + world.below(400) {
+        let key = world.below(120) as u32;
+        match world.below(100) {
+            0..=59 => {
+                let magnitude = world.below(16);
+                let bytes = 8 + world.below(1 + (1 << magnitude)) as usize;
+                let class = Class::OF_RECORDS[world.below(4) as usize];
+                let _ = world.put_as(key, bytes, class, 0);
+            }
+            60..=74 => {
+                world.forget(key);
+            }
+            75..=94 => {
+                world.check(key);
+            }
+            95 if world.below(10) == 0 => world.flush_all(),
+            _ => {
+                world.step(Duration::from_millis(150));
+                if world.is_committed() {
+                    durable = world.model.clone();
+                }
+            }
+        }
+    }
+    durable
+}
+
+/// What may be found under a key after a crash: nothing older than what was durable, nothing newer
+/// than what was tried.
+fn is_possible(version: u32, durable: Option<&Known>, tried: Option<&u32>) -> bool {
+    let is_new_enough = match durable {
+        None => true,
+        Some(Known::Written(durable)) => version >= *durable,
+        Some(Known::Removed(durable)) => version > *durable,
+    };
+    is_new_enough && tried.is_some_and(|tried| version <= *tried)
+}
+
+#[test]
+fn after_any_crash_nothing_is_wrong_or_old_and_sealed_records_are_back() {
+    let (mut sealed, mut found_again, mut images) = (0, 0, 0);
+    for seed in seeds() {
+        let mut world = World::new(seed, 4 << 20, options());
+        for life in 0..3 {
+            let durable = live(&mut world);
+            let must = world.sealed_keys();
+            images += world.flash.stats().counts.images_written;
+            let device = match world.below(2) {
+                0 => world.device.after_kill(seed),
+                _ => world.device.after_power_loss(seed ^ life),
+            };
+            let mut model = world.model.clone();
+            let next = World::over(seed ^ (life << 32), device, options(), Model::default());
+            next.step(Duration::ZERO);
+            for (key, known) in &mut model.known {
+                let tried = model.tried.get(key);
+                *known = match next.get(*key) {
+                    Some(item) => {
+                        let version = version_of(*key, &item.value);
+                        let version = version.unwrap_or_else(|| panic!("seed {seed}: wrong bytes of {key}"));
+                        let possible = is_possible(version, durable.known.get(key), tried);
+                        assert!(
+                            possible,
+                            "seed {seed}, life {life}: key {key} has version {version}, \
+                            durable {:?}, tried {tried:?}",
+                            durable.known.get(key)
+                        );
+                        Known::Written(version)
+                    }
+                    None => Known::Removed(tried.copied().unwrap_or_default()),
+                };
+            }
+            let back = must.iter().filter(|key| matches!(model.known[key], Known::Written(_))).count();
+            assert!(
+                back * 1000 >= must.len() * 999,
+                "seed {seed}, life {life}: {back} of {} back",
+                must.len()
+            );
+            (sealed, found_again) = (sealed + must.len(), found_again + back);
+            world = next;
+            world.model = model;
+        }
+    }
+    assert!(
+        sealed > 1000 && images > 50,
+        "{sealed} sealed records, {images} images: too few to show anything"
+    );
+    println!("{found_again} of {sealed} sealed records found again, {images} images");
+}
