@@ -15,6 +15,7 @@ use rustix::fs::{Advice, FallocateFlags, FlockOperation, OFlags};
 use sandur_base::units::ByteSize;
 
 use super::pread_pool::{FileRead, PreadPool};
+use super::uring::UringReader;
 use super::{BLOCK, BufferPool, Device, ReadRequest};
 
 /// Parts of a device of several files are multiples of this, so that no segment lies in two files.
@@ -25,6 +26,9 @@ const RESERVE_MAX: u64 = 1 << 30;
 
 /// Memory for writes from and reads into memory that is not aligned: a few footers.
 const BOUNCE_BYTES: u64 = 64 << 20;
+
+/// Rings of io_uring, at most: each takes a thread.
+const RINGS_MAX: usize = 4;
 
 /// One file or block device, and how much of it to use.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -82,6 +86,21 @@ pub enum DeviceError {
     },
 }
 
+/// How batches of reads are carried out.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Readers {
+    /// Whether io_uring is used where it can be had.
+    pub uring: bool,
+    /// Threads that read where it cannot.
+    pub threads: usize,
+}
+
+impl Default for Readers {
+    fn default() -> Self {
+        Self { uring: true, threads: 16 }
+    }
+}
+
 /// Files and block devices, one after the other.
 pub struct FileDevice {
     parts: Vec<Part>,
@@ -90,7 +109,13 @@ pub struct FileDevice {
     discards: bool,
     /// For callers whose memory is not aligned: superblocks, footers.
     bounce: BufferPool,
-    reader: PreadPool,
+    reader: Reader,
+}
+
+/// Who carries out batches of reads.
+enum Reader {
+    Uring(UringReader),
+    Threads(PreadPool),
 }
 
 struct Part {
@@ -100,12 +125,13 @@ struct Part {
 }
 
 impl FileDevice {
-    /// Opens, locks and allocates all parts. `readers` threads read when the kernel has no io_uring.
-    pub fn open(parts: &[FilePart], readers: usize) -> Result<Self, DeviceError> {
+    /// Opens, locks and allocates all parts.
+    pub fn open(parts: &[FilePart], readers: Readers) -> Result<Self, DeviceError> {
         let mut opened = Vec::with_capacity(parts.len());
-        let (mut size, mut read_alignment, mut discards) = (0, 512, true);
+        let (mut size, mut read_alignment, mut discards, mut is_direct) = (0, 512, true, true);
         for part in parts {
             let (file, bytes, is_block_device) = open_part(part, parts.len() > 1)?;
+            is_direct &= is_opened_direct(&file);
             read_alignment = read_alignment.max(probe_alignment(&file));
             discards &= is_block_device;
             opened.push(Part { file: Arc::new(file), start: size, bytes });
@@ -114,7 +140,7 @@ impl FileDevice {
         if opened.is_empty() {
             return Err(DeviceError::TooSmall { path: String::new(), bytes: 0, least: BLOCK });
         }
-        let started = PreadPool::start(readers.max(1));
+        let started = Reader::start(is_direct, readers);
         let reader = started.map_err(|source| DeviceError::Io {
             action: "start readers of",
             path: parts[0].path.display().to_string(),
@@ -163,7 +189,7 @@ impl Device for FileDevice {
     }
 
     fn submit(&self, batch: Vec<ReadRequest>) {
-        self.reader.submit(batch.into_iter().filter_map(|read| {
+        let reads = batch.into_iter().filter_map(|read| {
             let ReadRequest { offset, buffer, completer } = read;
             match self.place(offset) {
                 Ok((part, offset, _)) => {
@@ -174,7 +200,11 @@ impl Device for FileDevice {
                     None
                 }
             }
-        }));
+        });
+        match &self.reader {
+            Reader::Uring(reader) => reader.submit(reads),
+            Reader::Threads(reader) => reader.submit(reads),
+        }
     }
 
     fn read_at(&self, offset: u64, into: &mut [u8]) -> io::Result<()> {
@@ -217,7 +247,25 @@ impl Device for FileDevice {
     }
 
     fn expire(&self, patience: u32) -> usize {
-        self.reader.expire(patience)
+        match &self.reader {
+            Reader::Uring(reader) => reader.expire(patience),
+            Reader::Threads(reader) => reader.expire(patience),
+        }
+    }
+}
+
+impl Reader {
+    /// io_uring for direct files where the kernel allows it; for cached ones threads do as well.
+    fn start(is_direct: bool, readers: Readers) -> io::Result<Self> {
+        let Readers { uring, threads } = readers;
+        let cpus = std::thread::available_parallelism().map_or(1, usize::from);
+        if is_direct && uring {
+            match UringReader::start(cpus.min(RINGS_MAX)) {
+                Ok(reader) => return Ok(Self::Uring(reader)),
+                Err(error) => tracing::info!(%error, threads, "no io_uring here: flash is read by threads"),
+            }
+        }
+        PreadPool::start(threads.max(1)).map(Self::Threads)
     }
 }
 
@@ -270,6 +318,10 @@ fn open_direct(path: &Path) -> io::Result<File> {
     }
 }
 
+fn is_opened_direct(file: &File) -> bool {
+    rustix::fs::fcntl_getfl(file).is_ok_and(|flags| flags.contains(OFlags::DIRECT))
+}
+
 fn allocate(file: &File, path: &Path, bytes: u64) -> Result<(), DeviceError> {
     let name = || path.display().to_string();
     let failed = |action, source| DeviceError::Io { action, path: name(), source };
@@ -315,9 +367,15 @@ mod tests {
 
     #[test]
     fn what_is_written_is_read_back_across_files() {
+        for uring in [true, false] {
+            write_and_read_back(Readers { uring, threads: 2 });
+        }
+    }
+
+    fn write_and_read_back(readers: Readers) {
         let folder = tempfile::tempdir().unwrap();
         let part = |name| FilePart { path: folder.path().join(name), bytes: PART_STEP + 5 };
-        let device = FileDevice::open(&[part("a"), part("b")], 2).unwrap();
+        let device = FileDevice::open(&[part("a"), part("b")], readers).unwrap();
         assert_eq!(device.size(), 2 * PART_STEP);
         let pool = BufferPool::new(1 << 20, 0);
         let mut data = pool.take(3 * BLOCK as usize).unwrap();
@@ -342,10 +400,69 @@ mod tests {
     }
 
     #[test]
+    fn a_thousand_reads_at_once_from_many_threads_are_all_answered() {
+        for uring in [true, false] {
+            let folder = tempfile::tempdir().unwrap();
+            let part = FilePart { path: folder.path().join("one"), bytes: 16 << 20 };
+            let device = FileDevice::open(&[part], Readers { uring, threads: 4 }).unwrap();
+            let pool = BufferPool::new(64 << 20, 1 << 20);
+            for block in 0..4096 {
+                let mut bytes = pool.take(4096).unwrap();
+                bytes.bytes_mut().fill((block % 251) as u8);
+                device.write_at(block * BLOCK, bytes.as_ref()).unwrap();
+            }
+            std::thread::scope(|scope| {
+                for worker in 0..4_u64 {
+                    let (device, pool) = (&device, &pool);
+                    scope.spawn(move || read_thousand(device, pool, worker));
+                }
+            });
+        }
+    }
+
+    fn read_thousand(device: &FileDevice, pool: &BufferPool, worker: u64) {
+        for round in 0..4 {
+            let blocks = (0..250).map(|n| (n * 16 + worker * 4 + round) * 7919 % 4096);
+            let (mut batch, mut waiting) = (Vec::new(), Vec::new());
+            for block in blocks {
+                let (completer, completion) = completion();
+                waiting.push((block, completion));
+                let buffer = pool.take(4096).unwrap();
+                batch.push(ReadRequest { offset: block * BLOCK, buffer, completer });
+            }
+            device.submit(batch);
+            for (block, completion) in waiting {
+                let read = block_on(completion).unwrap();
+                assert!(read.as_ref().iter().all(|&byte| byte == (block % 251) as u8), "block {block}");
+            }
+        }
+    }
+
+    #[test]
+    fn a_device_is_closed_with_reads_in_flight() {
+        let folder = tempfile::tempdir().unwrap();
+        let part = FilePart { path: folder.path().join("one"), bytes: 16 << 20 };
+        let device = FileDevice::open(&[part], Readers::default()).unwrap();
+        let pool = BufferPool::new(64 << 20, 0);
+        let (mut batch, mut waiting) = (Vec::new(), Vec::new());
+        for block in 0..500 {
+            let (completer, completion) = completion();
+            waiting.push(completion);
+            batch.push(ReadRequest { offset: block * BLOCK, buffer: pool.take(4096).unwrap(), completer });
+        }
+        device.submit(batch);
+        drop(device);
+        // Whatever became of them, each is answered.
+        let answered = waiting.into_iter().map(block_on).filter(Result::is_ok).count();
+        assert!(answered <= 500);
+        assert_eq!(pool.bytes_out(), 0);
+    }
+
+    #[test]
     fn a_size_that_does_not_fit_is_refused_with_the_numbers() {
         let folder = tempfile::tempdir().unwrap();
         let part = FilePart { path: folder.path().join("huge"), bytes: 1 << 60 };
-        let refusal = FileDevice::open(&[part], 1).err().unwrap();
+        let refusal = FileDevice::open(&[part], Readers::default()).err().unwrap();
         assert!(matches!(refusal, DeviceError::NoRoom { asked, .. } if asked == 1 << 60), "{refusal}");
         assert!(refusal.to_string().contains("ask for less or free space"));
     }
@@ -354,8 +471,8 @@ mod tests {
     fn a_file_in_use_is_refused() {
         let folder = tempfile::tempdir().unwrap();
         let part = FilePart { path: folder.path().join("one"), bytes: 1 << 20 };
-        let _first = FileDevice::open(std::slice::from_ref(&part), 1).unwrap();
-        let refusal = FileDevice::open(&[part], 1).err().unwrap();
+        let _first = FileDevice::open(std::slice::from_ref(&part), Readers::default()).unwrap();
+        let refusal = FileDevice::open(&[part], Readers::default()).err().unwrap();
         assert!(matches!(refusal, DeviceError::Locked { .. }), "{refusal}");
     }
 }

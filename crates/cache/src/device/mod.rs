@@ -13,11 +13,12 @@ mod completion;
 mod faulty;
 mod file;
 mod pread_pool;
+mod uring;
 
 pub use buffer::{AlignedBuffer, BufferPool};
 pub use completion::{Completer, Completion, ReadError, completion};
 pub use faulty::{Fault, Faults, FaultyDevice};
-pub use file::{DeviceError, FileDevice, FilePart};
+pub use file::{DeviceError, FileDevice, FilePart, Readers};
 
 use std::io;
 

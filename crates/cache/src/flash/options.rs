@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use crate::device::{DeviceError, FilePart};
+use crate::device::{DeviceError, FilePart, Readers};
 
 /// What a start does with the content of an earlier run.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -49,8 +49,8 @@ pub struct FlashOptions {
     pub reinsert_percent: u32,
     /// The longest value.
     pub value_bytes_max: u64,
-    /// Threads that read where the kernel has no io_uring.
-    pub readers: usize,
+    /// How reads of files are carried out.
+    pub readers: Readers,
     /// A read that takes longer is a miss.
     pub read_deadline: Duration,
     /// Records of a buffer that is not full are written after this time.
@@ -69,7 +69,7 @@ impl Default for FlashOptions {
             index_bytes_max: 1 << 40,
             reinsert_percent: 20,
             value_bytes_max: 1 << 30,
-            readers: 16,
+            readers: Readers::default(),
             read_deadline: Duration::from_secs(1),
             write_delay: Duration::from_millis(500),
         }

@@ -1,0 +1,254 @@
+//! A reader over io_uring: a batch of reads is one system call of the caller, and one thread per ring
+//! hands out what comes back. The only place of the cache with unsafe code.
+//!
+//! Invariants: a buffer stays in the table of reads in flight until the kernel has answered for it,
+//! so the kernel never writes to memory that someone else uses, even if the caller is gone, the
+//! read was given up or the device is being closed; at most [`IN_FLIGHT_MAX`] reads are in flight
+//! on a ring, which its completion queue has room for.
+#![allow(unsafe_code)] // the submission and completion queues are memory shared with the kernel
+
+use std::fs::File;
+use std::io;
+use std::os::fd::AsRawFd;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::thread::JoinHandle;
+
+use io_uring::{IoUring, opcode, types};
+use rustix::io::Errno;
+
+use super::completion::Patience;
+use super::pread_pool::FileRead;
+use super::{AlignedBuffer, Completer, ReadError};
+
+/// Places of the submission queue: a larger batch takes several system calls.
+const SUBMISSIONS: u32 = 256;
+
+/// Reads in flight on a ring: at 100,000 per second a fiftieth of a second.
+const IN_FLIGHT_MAX: usize = 2048;
+
+/// What no read has: the wake-up when the ring is closed.
+const WAKE_UP: u64 = u64::MAX;
+
+/// Some rings; each thread uses one of them.
+pub(super) struct UringReader {
+    rings: Vec<(Arc<Ring>, Option<JoinHandle<()>>)>,
+}
+
+struct Ring {
+    uring: IoUring,
+    /// Reads in flight; holding the lock is the right to submit.
+    reads: Mutex<Reads>,
+    closed: AtomicBool,
+}
+
+#[derive(Default)]
+struct Reads {
+    places: Vec<Option<InFlight>>,
+    free: Vec<usize>,
+    tick: u32,
+}
+
+struct InFlight {
+    /// Kept open and alive until the kernel has answered.
+    _file: Arc<File>,
+    buffer: AlignedBuffer,
+    completer: Completer,
+    since: u32,
+    patience: Option<Patience>,
+}
+
+impl UringReader {
+    /// Rings for so many threads, or the reason why this kernel or container gives none.
+    pub fn start(rings: usize) -> io::Result<Self> {
+        let mut reader = Self { rings: Vec::new() };
+        for number in 0..rings.max(1) {
+            let uring = IoUring::builder().setup_cqsize(2 * IN_FLIGHT_MAX as u32).build(SUBMISSIONS)?;
+            let ring = Arc::new(Ring { uring, reads: Mutex::default(), closed: AtomicBool::new(false) });
+            let reaper = Arc::clone(&ring);
+            let builder = std::thread::Builder::new().name(format!("flash-ring-{number}"));
+            let thread = builder.spawn(move || reaper.reap())?;
+            reader.rings.push((ring, Some(thread)));
+        }
+        Ok(reader)
+    }
+
+    pub fn submit(&self, batch: impl Iterator<Item = FileRead>) {
+        let (ring, _) = &self.rings[thread_number() % self.rings.len()];
+        ring.submit(batch);
+    }
+
+    /// See [`super::Device::expire`].
+    pub fn expire(&self, patience: u32) -> usize {
+        self.rings.iter().map(|(ring, _)| ring.expire(patience)).sum()
+    }
+}
+
+impl Drop for UringReader {
+    fn drop(&mut self) {
+        for (ring, thread) in &mut self.rings {
+            ring.closed.store(true, Ordering::Release);
+            let is_quiet = ring.lock().places.iter().all(Option::is_none);
+            ring.wake_reaper();
+            // Reads that hang keep their ring and their buffers until they end; then its thread ends.
+            if let Some(thread) = thread.take().filter(|_| is_quiet) {
+                let _ = thread.join();
+            }
+        }
+    }
+}
+
+/// A number for each thread that reads.
+fn thread_number() -> usize {
+    static NEXT: AtomicUsize = AtomicUsize::new(0);
+    thread_local! {
+        static NUMBER: usize = NEXT.fetch_add(1, Ordering::Relaxed);
+    }
+    NUMBER.with(|number| *number)
+}
+
+impl Ring {
+    fn lock(&self) -> MutexGuard<'_, Reads> {
+        self.reads.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn submit(&self, batch: impl Iterator<Item = FileRead>) {
+        let mut refused = Vec::new();
+        let mut reads = self.lock();
+        for read in batch {
+            if reads.in_flight() >= IN_FLIGHT_MAX || self.closed.load(Ordering::Acquire) {
+                refused.push(read.completer);
+                continue;
+            }
+            let entry = reads.enter(read);
+            // A full queue is handed to the kernel and is empty then.
+            if self.push(&entry).is_err() && (self.flush().is_err() || self.push(&entry).is_err()) {
+                let place = entry.get_user_data() as usize;
+                refused.extend(reads.leave(place).map(|read| read.completer));
+            }
+        }
+        // What the kernel does not take now stays queued; the watch hands it over again.
+        let _ = self.flush();
+        drop(reads);
+        for completer in refused {
+            completer.complete(Err(ReadError::Overloaded));
+        }
+    }
+
+    /// Only with the lock of the reads held.
+    fn push(&self, entry: &io_uring::squeue::Entry) -> Result<(), io_uring::squeue::PushError> {
+        // SAFETY: the lock of `reads` is held, so this is the only use of the submission queue; the
+        // entry's buffer is in the table of reads and stays there until its completion was reaped.
+        unsafe { self.uring.submission_shared().push(entry) }
+    }
+
+    fn flush(&self) -> io::Result<usize> {
+        loop {
+            match self.uring.submit() {
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                other => return other,
+            }
+        }
+    }
+
+    fn expire(&self, patience: u32) -> usize {
+        let mut reads = self.lock();
+        let _ = self.flush();
+        reads.tick = reads.tick.wrapping_add(1);
+        let tick = reads.tick;
+        let in_flight = reads.places.iter_mut().flatten();
+        let late = in_flight.filter(|read| tick.wrapping_sub(read.since) >= patience);
+        let late: Vec<_> = late.filter_map(|read| read.patience.take()).collect();
+        drop(reads);
+        late.into_iter().filter(Patience::give_up).count()
+    }
+
+    fn wake_reaper(&self) {
+        let _reads = self.lock();
+        let entry = opcode::Nop::new().build().user_data(WAKE_UP);
+        // A full queue wakes the reaper as well.
+        let _ = self.push(&entry);
+        let _ = self.flush();
+    }
+
+    /// Hands out what the kernel has answered, until the ring is closed and nothing is in flight.
+    fn reap(&self) {
+        let mut answered = Vec::new();
+        loop {
+            self.wait();
+            // SAFETY: the completion queue is used by this thread alone.
+            for entry in unsafe { self.uring.completion_shared() } {
+                answered.push((entry.user_data(), entry.result()));
+            }
+            let mut reads = self.lock();
+            let found = answered.drain(..).filter(|(place, _)| *place != WAKE_UP);
+            let done: Vec<_> =
+                found.filter_map(|(place, result)| Some((reads.leave(place as usize)?, result))).collect();
+            let is_over = self.closed.load(Ordering::Acquire) && reads.in_flight() == 0;
+            drop(reads);
+            for (read, result) in done {
+                let InFlight { buffer, completer, .. } = read;
+                completer.complete(outcome(buffer, result));
+            }
+            if is_over {
+                return;
+            }
+        }
+    }
+
+    fn wait(&self) {
+        let get_events = 1; // IORING_ENTER_GETEVENTS
+        // SAFETY: no argument is passed, and nothing is submitted here.
+        let result = unsafe { self.uring.submitter().enter::<()>(0, 1, get_events, None) };
+        if let Err(error) = result
+            && error.kind() != io::ErrorKind::Interrupted
+        {
+            tracing::warn!(%error, "waiting for reads failed");
+        }
+    }
+}
+
+/// What the kernel's answer means.
+fn outcome(buffer: AlignedBuffer, result: i32) -> Result<AlignedBuffer, ReadError> {
+    if result < 0 {
+        let is_passing =
+            [Errno::AGAIN, Errno::INTR, Errno::CANCELED].iter().any(|errno| errno.raw_os_error() == -result);
+        let error = io::Error::from_raw_os_error(-result);
+        return Err(if is_passing { ReadError::Overloaded } else { ReadError::Device(error) });
+    }
+    if result as usize == buffer.len() {
+        return Ok(buffer);
+    }
+    Err(ReadError::Device(io::ErrorKind::UnexpectedEof.into()))
+}
+
+impl Reads {
+    fn in_flight(&self) -> usize {
+        self.places.len() - self.free.len()
+    }
+
+    /// Keeps the read and makes the kernel's order for it.
+    fn enter(&mut self, read: FileRead) -> io_uring::squeue::Entry {
+        let FileRead { file, offset, mut buffer, completer } = read;
+        let bytes = buffer.bytes_mut();
+        let place = self.free.pop().unwrap_or_else(|| {
+            self.places.push(None);
+            self.places.len() - 1
+        });
+        let descriptor = types::Fd(file.as_raw_fd());
+        let order = opcode::Read::new(descriptor, bytes.as_mut_ptr(), bytes.len() as u32);
+        let order = order.offset(offset).build().user_data(place as u64);
+        let (since, patience) = (self.tick, completer.patience());
+        // Moving the buffer does not move its bytes, which are on the heap.
+        self.places[place] = Some(InFlight { _file: file, buffer, completer, since, patience });
+        order
+    }
+
+    fn leave(&mut self, place: usize) -> Option<InFlight> {
+        let read = self.places.get_mut(place)?.take();
+        if read.is_some() {
+            self.free.push(place);
+        }
+        read
+    }
+}
