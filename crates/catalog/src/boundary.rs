@@ -53,8 +53,8 @@ impl Shared {
     }
 
     async fn replace(&self, bytes: Bytes, version: &Version) -> Result<Attempt, Error> {
-        let intent = Intent::catalog();
-        Ok(match self.store.update(names::BOUNDARY, bytes, version, intent).await? {
+        let intent = Intent::catalog;
+        Ok(match self.store.update(names::BOUNDARY, bytes, version, intent()).await? {
             Updated::Done => Attempt::Done,
             Updated::Changed(Some((now, version))) => Attempt::Changed(Some((decode(&now)?, version))),
             Updated::Changed(None) => Attempt::Changed(None),
@@ -62,11 +62,11 @@ impl Shared {
     }
 
     async fn establish(&self, bytes: Bytes) -> Result<Attempt, Error> {
-        let intent = Intent::catalog();
-        match self.store.create(names::BOUNDARY, bytes, intent).await? {
+        let intent = Intent::catalog;
+        match self.store.create(names::BOUNDARY, bytes, intent()).await? {
             Created::New => Ok(Attempt::Done),
             Created::Exists(_) => {
-                let (now, version) = self.store.get_versioned(names::BOUNDARY, intent).await?;
+                let (now, version) = self.store.get_versioned(names::BOUNDARY, intent()).await?;
                 Ok(Attempt::Changed(Some((decode(&now)?, version))))
             }
         }

@@ -80,7 +80,7 @@ impl Engine {
         tasks.push(env.spawn("flush", flush_task::run(Arc::clone(&shared), requests)));
         let cache = Arc::new(BlockCache::new(shared.options.cache_bytes));
         let reader = BlockReader::new(env.clone(), shared.store.clone(), cache);
-        tasks.push(env.spawn("maintenance", maintain::run(Arc::clone(&shared), reader.clone())));
+        tasks.push(env.spawn("maintenance", maintain::run(Arc::clone(&shared), reader.for_upkeep())));
         let closing = Arc::new(AtomicBool::new(false));
         let supervise = supervise(Arc::clone(&shared), committer, Arc::clone(&closing));
         let stage = Stage::Supervised(env.spawn("wal-supervisor", supervise));

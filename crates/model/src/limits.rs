@@ -83,6 +83,14 @@ pub struct Limits {
     pub max_cache_freshness_per_query: i64,
     /// Memory of one query in bytes; 0: the server's default.
     pub max_query_memory: u64,
+    /// Requests to a bucket per second for the tenant's queries; 0: no limit.
+    pub store_request_rate: u64,
+    /// Requests that may exceed the rate at once.
+    pub store_request_burst: u64,
+    /// Bytes per second that the tenant's queries may read from a bucket; 0: no limit.
+    pub store_read_rate: u64,
+    /// Bytes that may exceed the rate at once.
+    pub store_read_burst: u64,
     /// Followers of one tenant at a time.
     pub max_concurrent_tail_requests: u64,
     /// Series in an answer of `index/volume`.
@@ -228,6 +236,11 @@ impl Default for Limits {
             blocked_queries: Vec::new(),
             max_cache_freshness_per_query: 10 * 60 * crate::SECOND_NS,
             max_query_memory: 0,
+            // About half of what one partition of S3 answers (5,500 reads per second), and 16 Gbit/s.
+            store_request_rate: 3_000,
+            store_request_burst: 30_000,
+            store_read_rate: 2 << 30,
+            store_read_burst: 32 << 30,
             max_concurrent_tail_requests: 10,
             volume_max_series: 1_000,
         }

@@ -26,10 +26,10 @@ use sandur_model::{Limits, LogBatch, LogPage, Matcher, TenantId};
 use sandur_query::{
     Direction, LogRow, QueryContext, QueryResult, RowSelector, Series, Source, TenantsSource,
 };
-use sandur_store::{Store, StoreKind, StoreOptions};
+use sandur_store::{Manners, Store, StoreKind, StoreOptions, TenantRates};
 
 use crate::cli::Failed;
-use crate::config::{Settings, TenantLimits};
+use crate::config::{Settings, Storage, TenantLimits};
 use crate::http::{DeleteShown, Deletes, Failure, Intake, no_such_delete};
 use crate::memory::Shares;
 
@@ -53,7 +53,9 @@ pub async fn open(
     limits: Arc<TenantLimits>,
     address: SocketAddr,
 ) -> Result<Opened, Failed> {
-    let store = Store::open(&settings.store, env.clone(), StoreOptions::default());
+    let manners = manners(&settings.storage, Arc::clone(&limits));
+    let store =
+        Store::open(&settings.store, env.clone(), StoreOptions { manners, ..StoreOptions::default() });
     let store = store.await.map_err(|e| Failed::new(e.to_string()))?;
     let durability = match store.kind() {
         StoreKind::Local { root } => format!("acknowledged means fsynced to {}", root.display()),
@@ -69,6 +71,30 @@ pub async fn open(
     engine.metrics().register(&mut registry);
     let source = Arc::new(TenantsSource::new(engine.source()));
     Ok(Opened { source, intake: Arc::new(EngineIntake(engine)), registry, durability })
+}
+
+fn manners(storage: &Storage, limits: Arc<TenantLimits>) -> Manners {
+    let count = |number: u64| u32::try_from(number).unwrap_or(u32::MAX);
+    Manners {
+        concurrent_reads_max: count(storage.max_concurrent_reads),
+        concurrent_writes_max: count(storage.max_concurrent_writes),
+        waiting_max: usize::try_from(storage.max_waiting).unwrap_or(usize::MAX),
+        hedge_percent: count(storage.hedging_max_percent),
+        hedge_after_min: storage.hedging_at,
+        retry_percent: count(storage.retry_max_percent),
+        range_gap_max: storage.range_gap_max,
+        range_request_max: storage.range_request_max,
+        rates_of: Arc::new(move |tenant| {
+            let limits = limits.of_one(tenant);
+            TenantRates {
+                requests_per_second: limits.store_request_rate,
+                requests_burst: limits.store_request_burst,
+                bytes_per_second: limits.store_read_rate,
+                bytes_burst: limits.store_read_burst,
+            }
+        }),
+        prices: storage.prices,
+    }
 }
 
 fn engine_options(
@@ -144,6 +170,11 @@ impl Intake for EngineIntake {
     fn observe(&self) {
         // Reading them brings the gauges of the heads up to date.
         self.0.metrics();
+        self.0.store().meter();
+    }
+
+    fn store_report(&self) -> String {
+        self.0.store().cost_report()
     }
 
     fn shutdown(&self) -> BoxFuture<'_, Result<(), Failure>> {

@@ -18,7 +18,7 @@ use tokio::sync::Mutex;
 use crate::classify::{Failure, cause_of_io};
 use crate::error::{Error, Place};
 use crate::intent::{Class, Intent};
-use crate::meter::Operation;
+use crate::operation::Operation;
 use crate::request::{Call, Requester};
 
 /// A file that is being appended to.
@@ -100,11 +100,12 @@ impl AppendFile {
             }
             outcome
         };
+        let call = append_call(&self.path, bytes);
+        let sent = self.requester.meter.sent(&call);
         let outcome = env.run_blocking(job).await;
         let failure = outcome.err().map(|e| Failure::new(cause_of_io(&e), e.to_string()));
-        let call = append_call(&self.path, bytes);
         self.requester.meter.transferred(Class::Wal, Operation::Append, bytes);
-        self.requester.meter.attempt(&call, env.monotonic().saturating_sub(started), failure.as_ref());
+        sent.answered(env.monotonic().saturating_sub(started), failure.as_ref());
         match failure {
             None => Ok(()),
             Some(failure) => Err(failure.into_error(place(&self.requester, &self.path), 1)),
@@ -138,7 +139,8 @@ impl Writer {
 }
 
 fn append_call(path: &str, bytes: u64) -> Call<'_> {
-    Call { intent: Intent::wal(), operation: Operation::Append, path, bytes }
+    static INTENT: Intent = Intent::wal();
+    Call { intent: &INTENT, operation: Operation::Append, path, bytes }
 }
 
 fn place(requester: &Requester, path: &str) -> Place {
@@ -158,10 +160,11 @@ mod tests {
     use object_store::memory::InMemory;
 
     use super::*;
+    use crate::manners::Manners;
 
     fn requester() -> Arc<Requester> {
         let env = Env::simulated(1, 0);
-        Arc::new(Requester::new(Arc::new(InMemory::new()), env, "file:///test".into(), None))
+        Arc::new(Requester::new(Arc::new(InMemory::new()), env, "file:///test".into(), &Manners::default()))
     }
 
     struct Failing(&'static str);

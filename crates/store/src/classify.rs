@@ -22,6 +22,8 @@ pub(crate) enum Cause {
     /// "Already exists" or a failed precondition. On a create it means "unknown".
     Conflict,
     Throttled,
+    /// We did not send it: our own line or a tenant's rate is exhausted.
+    Busy,
     Unavailable,
     /// The bucket itself is missing: nothing that passes by itself.
     NoBucket,
@@ -43,11 +45,13 @@ pub(crate) enum Cause {
 pub(crate) struct Failure {
     pub cause: Cause,
     pub reason: String,
+    /// When the store asked to be asked again.
+    pub retry_after: Option<Duration>,
 }
 
 impl Failure {
     pub fn new(cause: Cause, reason: impl Into<String>) -> Self {
-        Self { cause, reason: reason.into() }
+        Self { cause, reason: reason.into(), retry_after: None }
     }
 
     pub fn timeout(waited: Duration) -> Self {
@@ -57,6 +61,11 @@ impl Failure {
     /// Whether the same request may succeed when it is sent again.
     pub fn is_transient(&self) -> bool {
         matches!(self.cause, Cause::Throttled | Cause::Unavailable | Cause::Timeout(_))
+    }
+
+    /// Whether it says that the store has too much to do.
+    pub fn is_pressure(&self) -> bool {
+        matches!(self.cause, Cause::Throttled | Cause::Timeout(_))
     }
 
     /// Whether the store answered as it should: absent or taken is no defect of the store.
@@ -70,6 +79,7 @@ impl Failure {
             Cause::NotFound => "not_found",
             Cause::Conflict => "conflict",
             Cause::Throttled => "throttled",
+            Cause::Busy => "busy",
             Cause::Unavailable => "unavailable",
             Cause::NoBucket => "no_bucket",
             Cause::Timeout(_) => "timeout",
@@ -89,6 +99,7 @@ impl Failure {
         match self.cause {
             Cause::NotFound => Error::NotFound { at },
             Cause::Throttled => Error::Throttled { at, attempts, reason },
+            Cause::Busy => Error::Busy { at, reason },
             // A conflict is resolved by whoever creates; one that escapes is an unclear outcome.
             Cause::Unavailable | Cause::Conflict | Cause::NoBucket => {
                 Error::Unavailable { at, attempts, reason }

@@ -15,7 +15,7 @@ use object_store::{PutMode, PutPayload};
 use crate::classify::{Cause, Failure};
 use crate::error::Error;
 use crate::intent::Intent;
-use crate::meter::Operation;
+use crate::operation::Operation;
 use crate::request::{Call, Requester};
 use crate::retry::Attempts;
 
@@ -41,16 +41,16 @@ impl Requester {
         self: &Arc<Self>,
         path: &Path,
         bytes: Bytes,
-        intent: Intent,
+        intent: &Intent,
     ) -> Result<Created, Error> {
         let name = path.as_ref();
         let size = bytes.len() as u64;
         let call = Call { intent, operation: Operation::Create, path: name, bytes: size };
-        let mut attempts = Attempts::begin(self, intent.class, size);
+        let mut attempts = Attempts::begin(self, &call, size);
         loop {
             let payload = PutPayload::from_bytes(bytes.clone());
             let attempt = self.store(&call, path, payload, PutMode::Create);
-            let mut failure = match self.once(&call, attempts.remaining(), attempt).await {
+            let mut failure = match self.once(&call, &attempts, attempt).await {
                 Ok(_) => return Ok(Created::New),
                 Err(failure) => failure,
             };
@@ -76,12 +76,12 @@ impl Requester {
         self: &Arc<Self>,
         path: &Path,
         ours: &Bytes,
-        intent: Intent,
+        intent: &Intent,
         attempts: &Attempts<'_>,
     ) -> Result<Found, Failure> {
         let call = Call { intent, operation: Operation::Get, path: path.as_ref(), bytes: 0 };
-        let attempt = self.fetch(intent.class, path, None);
-        match self.once(&call, attempts.remaining(), attempt).await {
+        let attempt = self.fetch(intent, path, None);
+        match self.once(&call, attempts, attempt).await {
             Ok((found, _)) => {
                 // Whoever builds on it must not outlive it.
                 self.make_durable(path).await?;

@@ -20,7 +20,7 @@ use rustix::fs::FlockOperation;
 
 use crate::classify::{Cause, Failure, cause_of_io};
 use crate::error::{Error, Place};
-use crate::meter::Operation;
+use crate::operation::Operation;
 
 /// The name of the lock file in the store's root; never listed.
 pub(crate) const LOCK_NAME: &str = "LOCK";

@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use sandur_base::ErrorKind;
 
-use crate::meter::Operation;
+use crate::operation::Operation;
 
 /// Where a failure happened: which operation on which object of which store.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -60,7 +60,15 @@ pub enum Error {
         /// What the last attempt met.
         reason: String,
     },
-    /// The store, or our own gate before it, asks for fewer requests.
+    /// Too many requests wait for the store already, or a tenant asks for too much of it.
+    #[error("{at} was not sent: {reason}; ask for less at a time or raise the limit")]
+    Busy {
+        /// Where.
+        at: Place,
+        /// Which limit.
+        reason: String,
+    },
+    /// The store asks for fewer requests.
     #[error(
         "{at} was throttled, {attempts} attempt(s): {reason}; lower the load or raise the store's limits"
     )]
@@ -192,7 +200,7 @@ impl Error {
             Self::NotFound { .. } => ErrorKind::NotFound,
             Self::Unavailable { .. } | Self::Full { .. } | Self::Device { .. } => ErrorKind::Unavailable,
             Self::InUse { .. } | Self::Poisoned { .. } => ErrorKind::Unavailable,
-            Self::Throttled { .. } => ErrorKind::Busy,
+            Self::Throttled { .. } | Self::Busy { .. } => ErrorKind::Busy,
             Self::Timeout { .. } => ErrorKind::Timeout,
             Self::Denied { .. } | Self::ReadOnly { .. } => ErrorKind::Denied,
             Self::Invalid { .. } | Self::Unsuitable { .. } => ErrorKind::Invalid,

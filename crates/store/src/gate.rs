@@ -1,56 +1,358 @@
-//! How many requests of a class may be under way at once.
+//! How many requests of a lane may be under way at once, and who is next.
 //!
-//! Every class has its own slots, so a storm of queries (block reads) can never take the slots of
-//! the WAL or the catalog. A slot is held for one attempt only, never across a pause, and nobody
-//! holds one slot while waiting for another: no deadlock. Slots are given in order of arrival.
-//! [`Slot::finish`] learns each attempt's outcome: the place where an adaptive window goes later.
+//! Every lane has slots of its own, so a storm of queries can never take those of the WAL or the
+//! catalog. How many there are follows the store's answers ([`Window`]); below the smallest window
+//! requests are spaced out ([`Pace`]). A slot is held for one attempt only, never across a pause between
+//! attempts, and nobody holds one slot while waiting for another: no deadlock. The line is bounded, and
+//! tenants take turns in it ([`Turns`]). A waiter that goes away leaves the line or gives its slot on.
 
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
-use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use sandur_base::Env;
+use tokio::sync::oneshot;
 
-use crate::classify::Failure;
-use crate::intent::Class;
+use crate::classify::{Cause, Failure};
+use crate::lane::Lane;
+use crate::manners::Manners;
+use crate::pace::Pace;
+use crate::turns::{Turns, Whose};
+use crate::window::{Bounds, Cut, Window};
 
-/// The slots of all classes.
-pub(crate) struct Gate([Arc<Semaphore>; Class::ALL.len()]);
+/// How long after the last sign of trouble a lane still counts as troubled.
+const CALM_AFTER: Duration = Duration::from_secs(10);
+
+/// The slots of all lanes.
+pub(crate) struct Gate([Arc<LaneGate>; Lane::ALL.len()]);
+
+struct LaneGate {
+    env: Env,
+    lane: Lane,
+    waiting_max: usize,
+    state: Mutex<State>,
+}
+
+struct State {
+    window: Window,
+    pace: Pace,
+    under_way: u32,
+    turns: Turns<oneshot::Sender<()>>,
+}
+
+/// What a lane looks like now, for gauges.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct LaneView {
+    /// Requests that may be under way.
+    pub window: u32,
+    /// Requests that are.
+    pub under_way: u32,
+    /// Requests that wait for a slot.
+    pub waiting: usize,
+    /// Time between two requests.
+    pub spacing: Duration,
+}
 
 /// The right to have one request under way. Dropping it frees the slot.
-pub(crate) struct Slot(#[expect(dead_code, reason = "held for its drop")] OwnedSemaphorePermit);
+pub(crate) struct Slot {
+    lane: Arc<LaneGate>,
+    began: Duration,
+}
 
 impl Gate {
     /// Slots for a store over a network, where latency wants many requests in flight.
-    pub fn bucket() -> Self {
-        Self::with(|class| match class {
-            Class::Wal => 16,
-            Class::Block => 64,
-            Class::Catalog => 16,
-            Class::Gc => 8,
-            Class::Member | Class::Probe => 4,
+    pub fn bucket(env: &Env, manners: &Manners) -> Self {
+        Self::with(env, manners, |lane| match lane {
+            Lane::Wal => Bounds { floor: 8, start: 16, ceiling: 32 },
+            Lane::Catalog => Bounds { floor: 4, start: 8, ceiling: 16 },
+            Lane::Read => adaptive(manners.concurrent_reads_max, 32),
+            Lane::Write => adaptive(manners.concurrent_writes_max, 16),
+            Lane::Gc => Bounds { floor: 1, start: 4, ceiling: 8 },
+            Lane::Other => Bounds::fixed(4),
         })
     }
 
-    /// Slots for a local directory, where each request occupies a thread.
-    pub fn local() -> Self {
-        Self::with(|class| match class {
-            Class::Block => 32,
-            Class::Wal | Class::Catalog => 8,
-            Class::Gc | Class::Member | Class::Probe => 4,
+    /// Slots for a local directory, where each request occupies a thread and nothing is refused.
+    pub fn local(env: &Env, manners: &Manners) -> Self {
+        Self::with(env, manners, |lane| match lane {
+            Lane::Read => Bounds::fixed(32),
+            Lane::Wal | Lane::Catalog | Lane::Write => Bounds::fixed(8),
+            Lane::Gc | Lane::Other => Bounds::fixed(4),
         })
     }
 
-    fn with(slots: impl Fn(Class) -> usize) -> Self {
-        Self(Class::ALL.map(|class| Arc::new(Semaphore::new(slots(class)))))
+    fn with(env: &Env, manners: &Manners, bounds: impl Fn(Lane) -> Bounds) -> Self {
+        Self(Lane::ALL.map(|lane| {
+            let (window, pace, turns) = (Window::new(bounds(lane)), Pace::default(), Turns::default());
+            let state = Mutex::new(State { window, pace, under_way: 0, turns });
+            Arc::new(LaneGate { env: env.clone(), lane, waiting_max: manners.waiting_max, state })
+        }))
     }
 
-    /// Waits for a slot.
-    pub async fn enter(&self, class: Class) -> Slot {
-        let semaphore = Arc::clone(&self.0[class.index()]);
-        Slot(semaphore.acquire_owned().await.expect("the gate is never closed"))
+    /// Waits for a slot, for a repeated request in front of the others of its tenant.
+    pub async fn enter(&self, lane: Lane, whose: &Whose, is_repeated: bool) -> Result<Slot, Failure> {
+        let lane = &self.0[lane.index()];
+        if let Some(waiting) = lane.line_up(whose, is_repeated)? {
+            waiting.until_granted().await;
+        }
+        let mut slot = Slot { lane: Arc::clone(lane), began: Duration::ZERO };
+        let now = lane.env.monotonic();
+        let starts_at = lane.state().pace.next(now);
+        if starts_at > now {
+            lane.env.sleep(starts_at - now).await;
+        }
+        slot.began = lane.env.monotonic();
+        Ok(slot)
+    }
+
+    /// A slot if one is free and nobody waits.
+    pub fn try_enter(&self, lane: Lane) -> Option<Slot> {
+        let lane = &self.0[lane.index()];
+        let began = lane.env.monotonic();
+        lane.state().take().then(|| Slot { lane: Arc::clone(lane), began })
+    }
+
+    /// Whether the store has not asked for less in the last while.
+    pub fn is_calm(&self, lane: Lane) -> bool {
+        let lane = &self.0[lane.index()];
+        let now = lane.env.monotonic();
+        let state = lane.state();
+        state.pace.spacing().is_zero() && state.window.cut_at().is_none_or(|at| at + CALM_AFTER < now)
+    }
+
+    /// The lane now.
+    pub fn view(&self, lane: Lane) -> LaneView {
+        let state = self.0[lane.index()].state();
+        let (window, spacing) = (state.window.slots(), state.pace.spacing());
+        LaneView { window, under_way: state.under_way, waiting: state.turns.len(), spacing }
+    }
+}
+
+/// From a few slots to `ceiling`, beginning at `start`.
+fn adaptive(ceiling: u32, start: u32) -> Bounds {
+    let ceiling = ceiling.max(1);
+    Bounds { floor: ceiling.min(4), start: ceiling.min(start), ceiling }
+}
+
+impl LaneGate {
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Takes a slot at once (nothing to wait for), or a place in the line.
+    fn line_up(self: &Arc<Self>, whose: &Whose, is_repeated: bool) -> Result<Option<Waiting>, Failure> {
+        let mut state = self.state();
+        if state.take() {
+            return Ok(None);
+        }
+        if state.turns.len() >= self.waiting_max {
+            let reason = format!(
+                "{} requests of lane {} wait already (storage.max_waiting)",
+                self.waiting_max,
+                self.lane.name()
+            );
+            return Err(Failure::new(Cause::Busy, reason));
+        }
+        let (grant, granted) = oneshot::channel();
+        let number = state.turns.push(whose.clone(), is_repeated, grant);
+        Ok(Some(Waiting { lane: Arc::clone(self), whose: whose.clone(), number, granted: Some(granted) }))
+    }
+
+    fn give_back(&self) {
+        let mut state = self.state();
+        state.under_way -= 1;
+        state.grant();
+    }
+}
+
+impl State {
+    fn take(&mut self) -> bool {
+        let is_free = self.turns.len() == 0 && self.under_way < self.window.slots();
+        self.under_way += u32::from(is_free);
+        is_free
+    }
+
+    /// Gives free slots to those who wait.
+    fn grant(&mut self) {
+        while self.under_way < self.window.slots() {
+            let Some(next) = self.turns.pop() else { return };
+            // Who went away has left the line; a grant that is not taken is given back.
+            self.under_way += u32::from(next.send(()).is_ok());
+        }
+    }
+}
+
+/// A place in the line. Dropped, it leaves the line, or gives back what was granted meanwhile.
+struct Waiting {
+    lane: Arc<LaneGate>,
+    whose: Whose,
+    number: u64,
+    granted: Option<oneshot::Receiver<()>>,
+}
+
+impl Waiting {
+    async fn until_granted(mut self) {
+        if let Some(granted) = &mut self.granted {
+            let grant = granted.await;
+            debug_assert!(grant.is_ok(), "only whoever leaves takes a grant out of the line");
+        }
+        self.granted = None;
+    }
+}
+
+impl Drop for Waiting {
+    fn drop(&mut self) {
+        let Some(mut granted) = self.granted.take() else { return };
+        self.lane.state().turns.leave(&self.whose, self.number);
+        granted.close();
+        if granted.try_recv().is_ok() {
+            self.lane.give_back();
+        }
     }
 }
 
 impl Slot {
-    /// The attempt ended: by success, or by this failure.
-    pub fn finish(self, _failure: Option<&Failure>) {}
+    /// The attempt ended: by success, or by this failure. `retry_after`: what the store asked for.
+    pub fn finish(self, failure: Option<&Failure>) {
+        let now = self.lane.env.monotonic();
+        let mut state = self.lane.state();
+        let under_way = state.under_way;
+        match failure {
+            Some(failure) if failure.is_pressure() => {
+                let cut = state.window.cut(self.began, now);
+                if self.lane.lane.is_urgent() {
+                    return;
+                }
+                if cut == Cut::AtFloor {
+                    state.pace.slow_down();
+                }
+                if let Some(held) = failure.retry_after {
+                    state.pace.hold(now, held);
+                }
+            }
+            Some(failure) if !failure.is_answer() => {}
+            _ if state.pace.spacing().is_zero() => state.window.grow(under_way),
+            _ => state.pace.ease(),
+        }
+    }
+}
+
+impl Drop for Slot {
+    fn drop(&mut self) {
+        self.lane.give_back();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::{AtomicU32, Ordering};
+
+    use super::*;
+
+    fn gate(manners: Manners) -> (Env, Arc<Gate>) {
+        let env = Env::simulated(1, 0);
+        (env.clone(), Arc::new(Gate::bucket(&env, &manners)))
+    }
+
+    fn throttled() -> Failure {
+        Failure::new(Cause::Throttled, "503")
+    }
+
+    async fn fill(gate: &Gate, lane: Lane) -> Vec<Slot> {
+        let mut slots = Vec::new();
+        while slots.len() < gate.view(lane).window as usize {
+            slots.push(gate.enter(lane, &None, false).await.unwrap());
+        }
+        slots
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn urgent_lanes_keep_their_reserved_slots_and_are_never_spaced_out() {
+        let (env, gate) = gate(Manners::default());
+        for lane in [Lane::Wal, Lane::Catalog, Lane::Read, Lane::Write, Lane::Gc] {
+            for _ in 0..50 {
+                env.sleep(Duration::from_millis(1)).await;
+                gate.enter(lane, &None, false).await.unwrap().finish(Some(&throttled()));
+            }
+        }
+        let view = |lane| (gate.view(lane).window, gate.view(lane).spacing.is_zero());
+        assert_eq!([view(Lane::Wal), view(Lane::Catalog)], [(8, true), (4, true)]);
+        assert_eq!(
+            [view(Lane::Read), view(Lane::Write), view(Lane::Gc)],
+            [(4, false), (4, false), (1, false)]
+        );
+        assert!(!gate.is_calm(Lane::Read) && gate.is_calm(Lane::Other));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn the_line_is_bounded_and_the_refusal_names_the_limit() {
+        let (env, gate) = gate(Manners { waiting_max: 10, ..Manners::default() });
+        let held = fill(&gate, Lane::Read).await;
+        assert!(gate.try_enter(Lane::Read).is_none());
+        let waiting: Vec<_> = (0..10)
+            .map(|_| {
+                let gate = Arc::clone(&gate);
+                env.spawn("waiter", async move { gate.enter(Lane::Read, &None, false).await.map(drop) })
+            })
+            .collect();
+        env.sleep(Duration::from_millis(1)).await;
+        let refused = gate.enter(Lane::Read, &None, false).await.err().unwrap();
+        assert!(refused.cause == Cause::Busy && refused.reason.contains("storage.max_waiting"));
+        assert!(gate.enter(Lane::Wal, &None, false).await.is_ok(), "another lane has its own line");
+        drop(held);
+        for waiter in waiting {
+            waiter.join().await.unwrap().unwrap();
+        }
+        assert_eq!((gate.view(Lane::Read).under_way, gate.view(Lane::Read).waiting), (0, 0));
+    }
+
+    /// Goal: no slot is lost and none is made up, whenever waiters go away.
+    #[tokio::test(start_paused = true)]
+    async fn slots_survive_waiters_that_go_away() {
+        for seed in 0..50 {
+            let env = Env::simulated(seed, 0);
+            let gate = Arc::new(Gate::bucket(&env, &Manners::default()));
+            let most = Arc::new(AtomicU32::new(0));
+            let tasks: Vec<_> = (0..300)
+                .map(|n| {
+                    let (env, gate, most) = (env.clone(), Arc::clone(&gate), Arc::clone(&most));
+                    let name = env.clone();
+                    name.spawn("client", async move {
+                        let whose: Whose = Some(format!("{}", n % 3).into());
+                        env.sleep(Duration::from_millis(env.random_below(20))).await;
+                        let patience = Duration::from_millis(env.random_below(40));
+                        let entered =
+                            env.timeout(patience, gate.enter(Lane::Write, &whose, n % 7 == 0)).await;
+                        let Some(Ok(slot)) = entered else { return };
+                        most.fetch_max(gate.view(Lane::Write).under_way, Ordering::Relaxed);
+                        env.sleep(Duration::from_millis(env.random_below(10))).await;
+                        match env.random_below(3) {
+                            0 => slot.finish(None),
+                            1 => slot.finish(Some(&throttled())),
+                            _ => drop(slot),
+                        }
+                    })
+                })
+                .collect();
+            for task in tasks {
+                task.join().await.unwrap();
+            }
+            let view = gate.view(Lane::Write);
+            assert_eq!((view.under_way, view.waiting), (0, 0), "seed {seed}");
+            assert!(most.load(Ordering::Relaxed) <= 32, "seed {seed}");
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn retry_after_holds_the_lanes_that_can_wait() {
+        let (env, gate) = gate(Manners::default());
+        let asked = Failure { retry_after: Some(Duration::from_secs(2)), ..throttled() };
+        for lane in [Lane::Read, Lane::Wal] {
+            gate.enter(lane, &None, false).await.unwrap().finish(Some(&asked));
+        }
+        let began = env.monotonic();
+        drop(gate.enter(Lane::Wal, &None, false).await.unwrap());
+        assert_eq!(env.monotonic(), began);
+        drop(gate.enter(Lane::Read, &None, false).await.unwrap());
+        assert_eq!(env.monotonic(), began + Duration::from_secs(2));
+    }
 }

@@ -1,13 +1,14 @@
-//! Why a request is made, and what that means for its slots, its timeouts and its retries.
+//! Why and for whom a request is made, and what that means for its timeouts and its retries.
 //!
 //! Timeouts are per attempt and grow with the bytes to move; the deadline bounds all attempts
 //! together. Local directories have long timeouts: a slow disk does not get faster by asking again.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use sandur_base::units::{KIB, MIB};
 
-/// What a request is for. Each class has its own slots, so that none can starve another.
+/// What a request is for: decides its timeouts, and with the operation its lane ([`crate::Lane`]).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Class {
     /// WAL segments: somebody waits for an acknowledgement.
@@ -46,42 +47,54 @@ impl Class {
     }
 }
 
-/// Why a request is made. Later also for whom (tenant, query).
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+/// Why a request is made, and for whom.
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Intent {
     /// What the request is for.
     pub class: Class,
+    /// Whose query it serves: its rates apply, and waiting requests of tenants take turns. Nobody's
+    /// for work of the database itself.
+    pub tenant: Option<Arc<str>>,
 }
 
 impl Intent {
+    const fn of(class: Class) -> Self {
+        Self { class, tenant: None }
+    }
+
     /// For the write-ahead log.
-    pub fn wal() -> Self {
-        Self { class: Class::Wal }
+    pub const fn wal() -> Self {
+        Self::of(Class::Wal)
     }
 
     /// For blocks.
-    pub fn block() -> Self {
-        Self { class: Class::Block }
+    pub const fn block() -> Self {
+        Self::of(Class::Block)
     }
 
     /// For the catalog.
-    pub fn catalog() -> Self {
-        Self { class: Class::Catalog }
+    pub const fn catalog() -> Self {
+        Self::of(Class::Catalog)
     }
 
     /// For garbage collection.
-    pub fn gc() -> Self {
-        Self { class: Class::Gc }
+    pub const fn gc() -> Self {
+        Self::of(Class::Gc)
     }
 
     /// For membership.
-    pub fn member() -> Self {
-        Self { class: Class::Member }
+    pub const fn member() -> Self {
+        Self::of(Class::Member)
     }
 
     /// For the start-up probe.
-    pub fn probe() -> Self {
-        Self { class: Class::Probe }
+    pub const fn probe() -> Self {
+        Self::of(Class::Probe)
+    }
+
+    /// The same on behalf of a tenant.
+    pub fn for_tenant(self, tenant: &str) -> Self {
+        Self { tenant: Some(tenant.into()), ..self }
     }
 }
 

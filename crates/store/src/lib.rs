@@ -15,47 +15,75 @@
 //!
 //! Credentials come from the environment or the machine's role, never from the URL.
 //!
-//! **What it is not.** It knows no formats, no catalog and no tenants; it caches nothing.
+//! **What it is not.** It knows no formats and no catalog, and of a tenant only the name on an
+//! [`Intent`]; it caches nothing.
 //!
-//! **Life of a call.** `store.get_ranges(path, ranges, Intent::block())`: the planner joins ranges
-//! into few requests; equal block requests of several callers become one; each attempt waits for
-//! a slot of its class, has a timeout that grows with its size, and is metered; a transient failure
-//! is repeated after a jittered pause if the class's retry budget allows it, until the class's
-//! deadline; what remains is an [`Error`] that names the object, the store and the remedy.
+//! **Life of a call.** `store.get_ranges(path, ranges, Intent::block().for_tenant("a"))`: the planner
+//! (`ranges`) joins ranges into few requests; equal block requests of several callers become one
+//! (`single_flight`); each attempt waits for the tenant's tokens (`tenants`) and for a slot of its lane
+//! (`gate`), has a timeout that grows with its size, and is metered (`meter`); a block read that is
+//! slower than usual is asked for a second time (`hedge`); a transient failure is repeated after a
+//! jittered pause if the lane's retry budget allows it (`retry`), until the class's deadline; what
+//! remains is an [`Error`] that names the object, the store and the remedy.
+//!
+//! **In a storm of 503s** the lanes of reads, writes and garbage collection become smaller (`window`)
+//! and then slower (`pace`) until the store answers again, so that requests wait here instead of
+//! failing there; the lanes of the WAL and the catalog keep their reserved slots. All of it is set in
+//! [`Manners`].
 //!
 //! **Invariants.** A write that returned is durable: directories are fsynced, and a create that
 //! was found to be ours after a lost answer is fsynced before it is reported. After an error the
-//! outcome of a write is unknown. No request is unbounded in time, and no class can use up another
-//! class's slots or retries. Requests for catalog and WAL objects are never shared between callers:
+//! outcome of a write is unknown. No request is unbounded in time, and no lane can use up another
+//! lane's slots or retries. Requests for catalog and WAL objects are never shared between callers:
 //! they see everything that happened before they began. Dropping a future is like losing a
 //! message, never worse.
 
+mod answer;
 mod append;
 mod classify;
+mod connector;
+mod cost;
 mod create;
 mod directory;
 mod error;
 #[cfg(feature = "fault")]
 pub mod fault;
 mod gate;
+mod gauges;
+mod hedge;
 mod intent;
+mod lane;
+mod latency;
+mod manners;
 mod meter;
 mod open;
+mod operation;
+mod options;
+mod pace;
+mod prices;
 mod probe;
 mod ranges;
 mod request;
 mod retry;
 mod single_flight;
 mod store;
+mod tenants;
+mod turns;
 mod update;
 mod upload;
 mod url;
+mod window;
 
 pub use append::AppendFile;
 pub use create::Created;
 pub use error::{Error, Place};
 pub use intent::{Class, Intent};
-pub use meter::{Meter, Operation, Usage};
-pub use store::{Access, ObjectInfo, Store, StoreKind, StoreOptions};
+pub use lane::Lane;
+pub use manners::{Manners, RatesOf, TenantRates};
+pub use meter::{Meter, RangeUsage, Usage};
+pub use operation::Operation;
+pub use options::{Access, StoreOptions};
+pub use prices::Prices;
+pub use store::{ObjectInfo, Store, StoreKind};
 pub use update::{Updated, Version};
 pub use upload::Upload;

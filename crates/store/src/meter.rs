@@ -1,9 +1,10 @@
-//! What the store costs: requests, failures, retries, bytes and time, by class and operation.
+//! What the store costs: requests, failures, retries, bytes, time and dollars, by class and operation.
 //!
-//! Every attempt counts as a request, because that is what a bucket bills. Handles are resolved
-//! once: counting is a few atomic additions. Time is measured through the `Env`.
+//! Every attempt counts as a request when it is sent, because that is what a bucket bills, also when
+//! nobody waits for its answer any more. Handles are resolved once: counting is a few atomic additions.
+//! Time is measured through the `Env`.
 
-use std::fmt;
+use std::sync::atomic::AtomicU64;
 use std::time::Duration;
 
 use prometheus_client::encoding::EncodeLabelSet;
@@ -13,71 +14,16 @@ use prometheus_client::metrics::histogram::{Histogram, exponential_buckets};
 use prometheus_client::registry::Registry;
 
 use crate::classify::Failure;
+use crate::gauges::Gauges;
 use crate::intent::Class;
+use crate::operation::Operation;
+use crate::prices::Prices;
 use crate::request::Call;
 
-/// What is done to an object.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Operation {
-    /// Read, whole or in part.
-    Get,
-    /// Read the size and time.
-    Head,
-    /// Write, overwriting.
-    Put,
-    /// Write if absent.
-    Create,
-    /// Write if unchanged.
-    Update,
-    /// Begin, continue or finish an upload in parts.
-    Upload,
-    /// Enumerate.
-    List,
-    /// Remove.
-    Delete,
-    /// Append to a local file.
-    Append,
-    /// Open the store.
-    Open,
-}
+/// Objects on one page of a listing: S3's, GCS's and the fewest of all.
+const LISTED_PER_PAGE: u64 = 1_000;
 
-impl Operation {
-    /// All operations, in the order of their numbers.
-    pub const ALL: [Operation; 10] = [
-        Operation::Get,
-        Operation::Head,
-        Operation::Put,
-        Operation::Create,
-        Operation::Update,
-        Operation::Upload,
-        Operation::List,
-        Operation::Delete,
-        Operation::Append,
-        Operation::Open,
-    ];
-
-    /// The name in metrics and messages.
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Get => "get",
-            Self::Head => "head",
-            Self::Put => "put",
-            Self::Create => "create",
-            Self::Update => "update",
-            Self::Upload => "upload",
-            Self::List => "list",
-            Self::Delete => "delete",
-            Self::Append => "append",
-            Self::Open => "open",
-        }
-    }
-}
-
-impl fmt::Display for Operation {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.name())
-    }
-}
+type Dollars = Counter<f64, AtomicU64>;
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
 struct Labels {
@@ -92,6 +38,35 @@ struct ErrorLabels {
     reason: &'static str,
 }
 
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct HedgeLabels {
+    outcome: &'static str,
+}
+
+/// What became of a second request for a slow read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum HedgeOutcome {
+    /// It answered first.
+    Won,
+    /// The first request answered first.
+    Lost,
+    /// It failed.
+    Failed,
+    /// It was not made: no budget, no slot, or the store had asked for less.
+    Withheld,
+}
+
+impl HedgeOutcome {
+    fn name(self) -> &'static str {
+        match self {
+            Self::Won => "won",
+            Self::Lost => "lost",
+            Self::Failed => "failed",
+            Self::Withheld => "withheld",
+        }
+    }
+}
+
 /// 1 ms to 131 s, doubling.
 fn latency_histogram() -> Histogram {
     Histogram::new(exponential_buckets(0.001, 2.0, 18))
@@ -101,9 +76,19 @@ fn latency_histogram() -> Histogram {
 pub struct Meter {
     requests: Family<Labels, Counter>,
     retries: Family<Labels, Counter>,
+    cancelled: Family<Labels, Counter>,
     errors: Family<ErrorLabels, Counter>,
     bytes: Family<Labels, Counter>,
     seconds: Family<Labels, Histogram, fn() -> Histogram>,
+    dollars: Family<Labels, Dollars>,
+    hedges: Family<HedgeLabels, Counter>,
+    ranges_wanted: Counter,
+    ranges_read: Counter,
+    ranges_extra_bytes: Counter,
+    pub(crate) tenant_delayed: Counter,
+    pub(crate) tenant_wait_seconds: Dollars,
+    pub(crate) gauges: Gauges,
+    prices: Prices,
     cells: Vec<Cell>,
 }
 
@@ -111,9 +96,11 @@ pub struct Meter {
 struct Cell {
     requests: Counter,
     retries: Counter,
+    cancelled: Counter,
     bytes: Counter,
     errors: Counter,
     seconds: Histogram,
+    dollars: Dollars,
 }
 
 /// What one class did with one operation since the store was opened.
@@ -123,33 +110,73 @@ pub struct Usage {
     pub class: Class,
     /// What was done.
     pub operation: Operation,
-    /// Requests, retries included.
+    /// Requests, retries and second requests included.
     pub requests: u64,
     /// Requests that were repetitions.
     pub retries: u64,
     /// Requests that failed; "not found" and "already exists" are answers, not failures.
     pub errors: u64,
+    /// Requests whose answer nobody waited for.
+    pub cancelled: u64,
     /// Bytes sent and received in bodies.
     pub bytes: u64,
 }
 
+impl Usage {
+    /// Nothing yet.
+    pub fn none(class: Class, operation: Operation) -> Self {
+        Self { class, operation, requests: 0, retries: 0, errors: 0, cancelled: 0, bytes: 0 }
+    }
+}
+
+/// Ranges that were read so far by calls for many ranges.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct RangeUsage {
+    /// Ranges that callers wanted.
+    pub wanted: u64,
+    /// Requests that were planned for them.
+    pub read: u64,
+    /// Bytes of these requests that nobody wanted: gaps between ranges.
+    pub extra_bytes: u64,
+}
+
 impl Meter {
-    pub(crate) fn new() -> Self {
-        let (requests, retries, bytes) = (Family::default(), Family::default(), Family::default());
+    pub(crate) fn new(prices: Prices) -> Self {
+        let (requests, retries, cancelled) = (Family::default(), Family::default(), Family::default());
+        let (bytes, dollars) = (Family::default(), Family::default());
         let seconds = Family::new_with_constructor(latency_histogram as fn() -> Histogram);
         let cell = |class: Class, operation: Operation| {
             let labels = Labels { class: class.name(), operation: operation.name() };
             Cell {
                 requests: requests.get_or_create_owned(&labels),
                 retries: retries.get_or_create_owned(&labels),
+                cancelled: cancelled.get_or_create_owned(&labels),
                 bytes: bytes.get_or_create_owned(&labels),
                 errors: Counter::default(),
                 seconds: seconds.get_or_create_owned(&labels),
+                dollars: dollars.get_or_create_owned(&labels),
             }
         };
         let pairs = Class::ALL.into_iter().flat_map(|c| Operation::ALL.map(|o| (c, o)));
         let cells = pairs.map(|(c, o)| cell(c, o)).collect();
-        Self { requests, retries, errors: Family::default(), bytes, seconds, cells }
+        Self {
+            requests,
+            retries,
+            cancelled,
+            errors: Family::default(),
+            bytes,
+            seconds,
+            dollars,
+            hedges: Family::default(),
+            ranges_wanted: Counter::default(),
+            ranges_read: Counter::default(),
+            ranges_extra_bytes: Counter::default(),
+            tenant_delayed: Counter::default(),
+            tenant_wait_seconds: Dollars::default(),
+            gauges: Gauges::default(),
+            prices,
+            cells,
+        }
     }
 
     /// Adds the counters to a registry.
@@ -158,8 +185,20 @@ impl Meter {
         store.register("requests", "Requests to the store, retries included", self.requests.clone());
         store.register("retries", "Requests that repeated a failed one", self.retries.clone());
         store.register("errors", "Failed requests by reason", self.errors.clone());
+        store.register("cancelled", "Requests whose answer nobody waited for", self.cancelled.clone());
         store.register("transferred_bytes", "Bytes in bodies, both ways", self.bytes.clone());
         store.register("request_seconds", "Time of a request, its body included", self.seconds.clone());
+        store.register("cost_dollars", "Cost of requests by the price table", self.dollars.clone());
+        store.register("hedges", "Second requests for slow reads by outcome", self.hedges.clone());
+        store.register("ranges_wanted", "Ranges of objects that were wanted", self.ranges_wanted.clone());
+        store.register("ranges_read", "Requests that were planned for them", self.ranges_read.clone());
+        let extra = self.ranges_extra_bytes.clone();
+        store.register("ranges_extra_bytes", "Bytes that were read along between ranges", extra);
+        let delayed = self.tenant_delayed.clone();
+        store.register("tenant_delayed", "Requests that waited for their tenant's rate", delayed);
+        let waited = self.tenant_wait_seconds.clone();
+        store.register("tenant_wait_seconds", "Time that they waited", waited);
+        self.gauges.register(store);
     }
 
     /// What was used so far, without the pairs that were never used.
@@ -171,23 +210,43 @@ impl Meter {
             requests: cell.requests.get(),
             retries: cell.retries.get(),
             errors: cell.errors.get(),
+            cancelled: cell.cancelled.get(),
             bytes: cell.bytes.get(),
         });
         usage.filter(|u| u.requests > 0).collect()
     }
 
-    pub(crate) fn attempt(&self, call: &Call<'_>, took: Duration, failure: Option<&Failure>) {
+    /// How calls for many ranges were served.
+    pub fn ranges(&self) -> RangeUsage {
+        RangeUsage {
+            wanted: self.ranges_wanted.get(),
+            read: self.ranges_read.get(),
+            extra_bytes: self.ranges_extra_bytes.get(),
+        }
+    }
+
+    /// Second requests that were made: those that won, and those that did not.
+    pub fn hedges(&self) -> (u64, u64) {
+        let count = |outcome: HedgeOutcome| self.hedge_counter(outcome).get();
+        (count(HedgeOutcome::Won), count(HedgeOutcome::Lost) + count(HedgeOutcome::Failed))
+    }
+
+    /// What the requests so far cost.
+    pub fn dollars(&self) -> f64 {
+        self.cells.iter().map(|cell| cell.dollars.get()).sum()
+    }
+
+    pub(crate) fn prices(&self) -> &Prices {
+        &self.prices
+    }
+
+    /// A request is sent.
+    pub(crate) fn sent(&self, call: &Call<'_>) -> Sent<'_> {
         let cell = self.cell(call.intent.class, call.operation);
         cell.requests.inc();
-        cell.seconds.observe(took.as_secs_f64());
-        let Some(failure) = failure else { return };
-        if failure.is_answer() {
-            return;
-        }
-        cell.errors.inc();
-        let (class, operation) = (call.intent.class.name(), call.operation.name());
-        let labels = ErrorLabels { class, operation, reason: failure.label() };
-        self.errors.get_or_create(&labels).inc();
+        cell.dollars.inc_by(self.prices.of_request(call.operation));
+        let is_answered = false;
+        Sent { meter: self, class: call.intent.class, operation: call.operation, is_answered }
     }
 
     pub(crate) fn retry(&self, call: &Call<'_>) {
@@ -195,11 +254,65 @@ impl Meter {
     }
 
     pub(crate) fn transferred(&self, class: Class, operation: Operation, bytes: u64) {
-        self.cell(class, operation).bytes.inc_by(bytes);
+        let cell = self.cell(class, operation);
+        cell.bytes.inc_by(bytes);
+        cell.dollars.inc_by(self.prices.of_bytes(operation, bytes));
+    }
+
+    /// A listing that counted as one request had this many objects, which come in pages.
+    pub(crate) fn listed(&self, class: Class, objects: u64) {
+        let more = objects.div_ceil(LISTED_PER_PAGE).saturating_sub(1);
+        let cell = self.cell(class, Operation::List);
+        cell.requests.inc_by(more);
+        cell.dollars.inc_by(self.prices.of_request(Operation::List) * more as f64);
+    }
+
+    pub(crate) fn hedge(&self, outcome: HedgeOutcome) {
+        self.hedge_counter(outcome).inc();
+    }
+
+    pub(crate) fn planned(&self, usage: RangeUsage) {
+        self.ranges_wanted.inc_by(usage.wanted);
+        self.ranges_read.inc_by(usage.read);
+        self.ranges_extra_bytes.inc_by(usage.extra_bytes);
+    }
+
+    fn hedge_counter(&self, outcome: HedgeOutcome) -> Counter {
+        self.hedges.get_or_create_owned(&HedgeLabels { outcome: outcome.name() })
     }
 
     fn cell(&self, class: Class, operation: Operation) -> &Cell {
         &self.cells[class.index() * Operation::ALL.len() + operation as usize]
+    }
+}
+
+/// A request under way. Dropped without an answer, it counts as cancelled.
+pub(crate) struct Sent<'a> {
+    meter: &'a Meter,
+    class: Class,
+    operation: Operation,
+    is_answered: bool,
+}
+
+impl Sent<'_> {
+    /// The answer came, or what came instead.
+    pub fn answered(mut self, took: Duration, failure: Option<&Failure>) {
+        self.is_answered = true;
+        let cell = self.meter.cell(self.class, self.operation);
+        cell.seconds.observe(took.as_secs_f64());
+        let Some(failure) = failure.filter(|failure| !failure.is_answer()) else { return };
+        cell.errors.inc();
+        let (class, operation) = (self.class.name(), self.operation.name());
+        let labels = ErrorLabels { class, operation, reason: failure.label() };
+        self.meter.errors.get_or_create(&labels).inc();
+    }
+}
+
+impl Drop for Sent<'_> {
+    fn drop(&mut self) {
+        if !self.is_answered {
+            self.meter.cell(self.class, self.operation).cancelled.inc();
+        }
     }
 }
 
@@ -211,35 +324,43 @@ mod tests {
 
     #[test]
     fn attempts_are_counted_by_class_operation_and_reason() {
-        let (meter, mut registry) = (Meter::new(), Registry::default());
+        let (meter, mut registry) = (Meter::new(Prices::default()), Registry::default());
         meter.register(&mut registry);
-        let call = Call { intent: Intent::wal(), operation: Operation::Put, path: "wal/a/0", bytes: 7 };
-        meter.attempt(&call, Duration::from_millis(3), Some(&Failure::new(Cause::Throttled, "503")));
+        let wal = Intent::wal();
+        let call = Call { intent: &wal, operation: Operation::Put, path: "wal/a/0", bytes: 7 };
+        let failure = Failure::new(Cause::Throttled, "503");
+        meter.sent(&call).answered(Duration::from_millis(3), Some(&failure));
         meter.retry(&call);
         meter.transferred(Class::Wal, Operation::Put, 7);
-        meter.attempt(&call, Duration::from_millis(3), None);
+        meter.sent(&call).answered(Duration::from_millis(3), None);
+        drop(meter.sent(&call));
         let read = Call { operation: Operation::Get, ..call };
-        meter.attempt(&read, Duration::ZERO, Some(&Failure::new(Cause::NotFound, "404")));
+        meter.sent(&read).answered(Duration::ZERO, Some(&Failure::new(Cause::NotFound, "404")));
         let (class, operation) = (Class::Wal, Operation::Put);
-        let put = Usage { class, operation, requests: 2, retries: 1, errors: 1, bytes: 7 };
-        let get = Usage { operation: Operation::Get, requests: 1, retries: 0, errors: 0, bytes: 0, ..put };
+        let put = Usage { class, operation, requests: 3, retries: 1, errors: 1, cancelled: 1, bytes: 7 };
+        let get = Usage { operation: Operation::Get, requests: 1, ..Usage::none(class, operation) };
         assert_eq!(meter.snapshot(), vec![get, put]);
         let mut text = String::new();
         prometheus_client::encoding::text::encode(&mut text, &registry).unwrap();
         for line in [
-            "sandur_store_requests_total{class=\"wal\",operation=\"put\"} 2",
+            "sandur_store_requests_total{class=\"wal\",operation=\"put\"} 3",
             "sandur_store_errors_total{class=\"wal\",operation=\"put\",reason=\"throttled\"} 1",
+            "sandur_store_cancelled_total{class=\"wal\",operation=\"put\"} 1",
             "sandur_store_transferred_bytes_total{class=\"wal\",operation=\"put\"} 7",
             "sandur_store_request_seconds_count{class=\"wal\",operation=\"put\"} 2",
+            "sandur_store_cost_dollars_total{class=\"wal\",operation=\"put\"} 0.000015",
         ] {
             assert!(text.contains(line), "{line} is not in\n{text}");
         }
+        assert!((meter.dollars() - 15.4e-6).abs() < 1e-9, "{}", meter.dollars());
     }
 
     #[test]
-    fn operations_are_numbered_in_order() {
-        for (number, operation) in Operation::ALL.into_iter().enumerate() {
-            assert_eq!(operation as usize, number);
-        }
+    fn pages_of_listings_are_billed_one_by_one() {
+        let (meter, gc) = (Meter::new(Prices::default()), Intent::gc());
+        let call = Call { intent: &gc, operation: Operation::List, path: "wal", bytes: 0 };
+        meter.sent(&call).answered(Duration::ZERO, None);
+        meter.listed(Class::Gc, 2_001);
+        assert_eq!(meter.snapshot()[0].requests, 3);
     }
 }

@@ -19,11 +19,13 @@ use object_store::{BackoffConfig, ClientOptions, HeaderValue, ObjectStore, Retry
 use sandur_base::{Env, environment};
 
 use crate::classify::{classify, denied_remedy};
+use crate::connector::Listening;
 use crate::directory::Directory;
 use crate::error::Error;
+use crate::options::{Access, StoreOptions};
 use crate::probe::probe;
 use crate::request::{Multipart, Requester};
-use crate::store::{Access, Store, StoreKind, StoreOptions};
+use crate::store::{Store, StoreKind};
 use crate::url::{Location, Service, Settings};
 
 /// Ends requests that slipped through every limit of ours.
@@ -35,12 +37,12 @@ pub(crate) async fn open(url: &str, env: Env, options: StoreOptions) -> Result<S
     let shown: Arc<str> = location.url().into();
     let (requester, kind) = match &location {
         Location::Memory => {
-            let requester = Requester::new(Arc::new(InMemory::new()), env, shown, None);
+            let requester = Requester::new(Arc::new(InMemory::new()), env, shown, &options.manners);
             (requester, StoreKind::Memory)
         }
         Location::Bucket { service, bucket, prefix, settings } => {
             let connected = connect(*service, bucket, settings).map_err(|e| unconnected(e, &shown))?;
-            let requester = Requester::new(below(connected.objects, prefix), env, shown, None);
+            let requester = Requester::new(below(connected.objects, prefix), env, shown, &options.manners);
             let multipart = Multipart { store: connected.parts, prefix: Path::from(prefix.as_str()) };
             (requester.with_multipart(multipart), StoreKind::Bucket)
         }
@@ -49,7 +51,7 @@ pub(crate) async fn open(url: &str, env: Env, options: StoreOptions) -> Result<S
             let opened = env.run_blocking(move || open_directory(&path, &url, access)).await?;
             let (directory, objects) = opened;
             let root = directory.root().to_owned();
-            (Requester::new(objects, env, shown, Some(directory)), StoreKind::Local { root })
+            (Requester::local(directory, objects, env, shown), StoreKind::Local { root })
         }
     };
     let requester = Arc::new(requester);
@@ -121,6 +123,7 @@ fn connect_s3(bucket: &str, settings: &Settings) -> Result<Connected, object_sto
     let mut builder = AmazonS3Builder::from_env()
         .with_bucket_name(bucket)
         .with_client_options(client(settings, "AWS_ALLOW_HTTP"))
+        .with_http_connector(Listening)
         .with_retry(no_retries());
     if let Some(region) = &settings.region {
         builder = builder.with_region(region);
@@ -147,6 +150,7 @@ fn connect_google(bucket: &str, settings: &Settings) -> Result<Connected, object
     let mut builder = GoogleCloudStorageBuilder::from_env()
         .with_bucket_name(bucket)
         .with_client_options(client(settings, "GOOGLE_ALLOW_HTTP"))
+        .with_http_connector(Listening)
         .with_retry(no_retries());
     if let Some(endpoint) = &settings.endpoint {
         builder = builder.with_base_url(endpoint);
@@ -161,6 +165,7 @@ fn connect_azure(container: &str, settings: &Settings) -> Result<Connected, obje
     let mut builder = MicrosoftAzureBuilder::from_env()
         .with_container_name(container)
         .with_client_options(client(settings, "AZURE_ALLOW_HTTP"))
+        .with_http_connector(Listening)
         .with_retry(no_retries());
     if let Some(account) = &settings.account {
         builder = builder.with_account(account);

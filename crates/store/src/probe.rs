@@ -14,13 +14,13 @@ use crate::classify::names_missing_bucket;
 use crate::create::Created;
 use crate::error::Error;
 use crate::intent::Intent;
-use crate::meter::Operation;
+use crate::operation::Operation;
 use crate::request::{Call, Requester};
 
 /// Makes sure that the store has conditional creates that work, and that it can be read, written
 /// and deleted from.
 pub(crate) async fn probe(requester: &Arc<Requester>) -> Result<(), Error> {
-    let intent = Intent::probe();
+    let intent = &Intent::probe();
     let path = Path::from(format!("probe/{}", requester.env.new_id()));
     let first = Bytes::from(format!("sandur probe {}", requester.env.new_id()));
     let second = Bytes::from(format!("sandur probe {}", requester.env.new_id()));

@@ -9,6 +9,9 @@ use std::ops::Range;
 use bytes::{Bytes, BytesMut};
 use sandur_base::units::{KIB, MIB};
 
+use crate::manners::Manners;
+use crate::meter::RangeUsage;
+
 /// What a request costs compared with bytes.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Planner {
@@ -19,10 +22,13 @@ pub(crate) struct Planner {
 }
 
 impl Planner {
-    /// For a store over a network: a round trip of ~20 ms at ~50 MB/s is worth 1 MiB.
-    pub const BUCKET: Self = Self { gap_max: MIB, request_max: 16 * MIB };
     /// For a local disk: a read costs little more than its bytes.
     pub const LOCAL: Self = Self { gap_max: 256 * KIB, request_max: 16 * MIB };
+
+    /// For a store over a network.
+    pub fn bucket(manners: &Manners) -> Self {
+        Self { gap_max: manners.range_gap_max, request_max: manners.range_request_max.max(1) }
+    }
 
     /// The requests that cover `wanted`: sorted, disjoint, none empty. `size` is the object's.
     pub fn plan(&self, wanted: &[Range<u64>], size: Option<u64>) -> Vec<Range<u64>> {
@@ -65,13 +71,27 @@ impl Planner {
 
 /// Whether the sorted ranges cover more than 60 % of the object and end within it.
 fn wants_most(sorted: &[Range<u64>], size: u64) -> bool {
+    let end = sorted.iter().map(|range| range.end).max().unwrap_or(0);
+    end <= size && covered(sorted) * 10 > size * 6
+}
+
+/// Bytes that are in at least one of the sorted ranges.
+fn covered(sorted: &[Range<u64>]) -> u64 {
     let (mut covered, mut end) = (0, 0);
     for range in sorted {
         let start = range.start.max(end);
         end = end.max(range.end);
         covered += range.end.saturating_sub(start);
     }
-    end <= size && covered * 10 > size * 6
+    covered
+}
+
+/// What a plan makes of the wanted ranges.
+pub(crate) fn usage(wanted: &[Range<u64>], requests: &[Range<u64>]) -> RangeUsage {
+    let mut sorted: Vec<Range<u64>> = wanted.iter().filter(|r| r.start < r.end).cloned().collect();
+    sorted.sort_unstable_by_key(|r| r.start);
+    let extra_bytes = covered(requests).saturating_sub(covered(&sorted));
+    RangeUsage { wanted: sorted.len() as u64, read: requests.len() as u64, extra_bytes }
 }
 
 /// The bytes of `wanted` out of the bodies of the planned requests. A slice of one body where
@@ -124,6 +144,15 @@ mod tests {
         assert_eq!(SMALL.plan(&[0..40, 55..80], Some(100)), vec![0..100]);
         assert_eq!(SMALL.plan(&[0..30, 55..80], Some(100)), vec![0..30, 55..80]);
         assert_eq!(SMALL.plan(&[0..90, 95..120], Some(100)), vec![0..90, 95..120]);
+    }
+
+    #[test]
+    fn what_is_read_along_is_counted() {
+        let wanted = [50..60, 0..5, 3..9, 12..20, 7..7];
+        let plan = SMALL.plan(&wanted, None);
+        assert_eq!(plan, vec![0..20, 50..60]);
+        assert_eq!(usage(&wanted, &plan), RangeUsage { wanted: 4, read: 2, extra_bytes: 3 });
+        assert_eq!(usage(&[0..95, 96..110], &[0..95, 96..110]).extra_bytes, 0);
     }
 
     proptest! {

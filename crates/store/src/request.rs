@@ -1,7 +1,8 @@
-//! One request: a slot in the gate, a timeout, a meaning for its failure, and its cost.
+//! One request: its tenant's tokens, a slot of its lane, a timeout, a meaning for its failure, its cost.
 //!
-//! Everything that talks to the object store goes through [`Requester::once`], so nothing is
-//! unmetered, unbounded in time, or outside its class's slots.
+//! Everything that talks to the object store goes through [`Requester::once`] (and second requests for
+//! slow reads through its second half), so nothing is unmetered, unbounded in time, or outside its
+//! lane's slots.
 
 use std::ops::Range;
 use std::path::PathBuf;
@@ -16,13 +17,20 @@ use object_store::{GetOptions, GetRange, ObjectStore, ObjectStoreExt, PutMode, P
 use object_store::{ObjectMeta, UpdateVersion};
 use sandur_base::{Env, Task};
 
+use crate::answer;
 use crate::classify::{Cause, Failure, cause_of_io, classify};
 use crate::directory::Directory;
 use crate::error::{Error, Place};
-use crate::gate::Gate;
+use crate::gate::{Gate, Slot};
+use crate::hedge::Hedges;
 use crate::intent::{Class, Intent, Policy};
-use crate::meter::{Meter, Operation};
-use crate::retry::RetryBudgets;
+use crate::lane::Lane;
+use crate::manners::Manners;
+use crate::meter::Meter;
+use crate::operation::Operation;
+use crate::prices::Prices;
+use crate::retry::{Attempts, RetryBudgets};
+use crate::tenants::Tenants;
 
 /// Most objects that one listing returns: 1 million names are about 100 MB.
 pub(crate) const LISTED_MAX: usize = 1_000_000;
@@ -30,11 +38,18 @@ pub(crate) const LISTED_MAX: usize = 1_000_000;
 /// What a request is about, for gates, meters and messages.
 #[derive(Clone, Copy)]
 pub(crate) struct Call<'a> {
-    pub intent: Intent,
+    pub intent: &'a Intent,
     pub operation: Operation,
     pub path: &'a str,
     /// Bytes that each attempt sends or, as far as known, receives.
     pub bytes: u64,
+}
+
+impl Call<'_> {
+    /// What it shares slots with.
+    pub fn lane(&self) -> Lane {
+        Lane::of(self.intent.class, self.operation)
+    }
 }
 
 /// The way to send an object in parts that we number; it knows nothing of the store's prefix.
@@ -61,18 +76,52 @@ pub(crate) struct Requester {
     pub gate: Gate,
     pub meter: Meter,
     pub budgets: RetryBudgets,
+    pub hedges: Hedges,
+    /// Rates of tenants; none for a local directory, which belongs to this process alone.
+    pub tenants: Option<Tenants>,
+    /// When the store was opened.
+    pub opened_at: Duration,
     /// Whose turn it is to update an object of a local directory.
     pub updating: Arc<tokio::sync::Mutex<()>>,
     leftovers: Mutex<Vec<Task<()>>>,
 }
 
 impl Requester {
-    pub fn new(objects: Arc<dyn ObjectStore>, env: Env, url: Arc<str>, directory: Option<Directory>) -> Self {
-        let gate = if directory.is_some() { Gate::local() } else { Gate::bucket() };
-        let budgets = RetryBudgets::new(env.monotonic());
-        let (meter, updating, leftovers) = (Meter::new(), Arc::default(), Mutex::default());
-        let multipart = None;
-        Self { objects, multipart, env, url, directory, gate, meter, budgets, updating, leftovers }
+    /// The way to a bucket or a memory, with all the manners.
+    pub fn new(objects: Arc<dyn ObjectStore>, env: Env, url: Arc<str>, manners: &Manners) -> Self {
+        let tenants = Tenants::new(env.clone(), Arc::clone(&manners.rates_of));
+        let gate = Gate::bucket(&env, manners);
+        let requester = Self::with(objects, env, url, gate, manners);
+        Self { hedges: Hedges::new(manners), tenants: Some(tenants), ..requester }
+    }
+
+    /// The way to a directory, which refuses nothing, costs nothing and has no other users.
+    pub fn local(directory: Directory, objects: Arc<dyn ObjectStore>, env: Env, url: Arc<str>) -> Self {
+        let manners = Manners { prices: Prices::FREE, ..Manners::default() };
+        let gate = Gate::local(&env, &manners);
+        let requester = Self::with(objects, env, url, gate, &manners);
+        Self { directory: Some(directory), ..requester }
+    }
+
+    fn with(objects: Arc<dyn ObjectStore>, env: Env, url: Arc<str>, gate: Gate, manners: &Manners) -> Self {
+        let opened_at = env.monotonic();
+        let meter = Meter::new(manners.prices);
+        meter.gauges.trend.lock().unwrap_or_else(PoisonError::into_inner).start(opened_at);
+        Self {
+            objects,
+            multipart: None,
+            url,
+            directory: None,
+            gate,
+            meter,
+            budgets: RetryBudgets::new(opened_at, manners.retry_percent),
+            hedges: Hedges::none(),
+            tenants: None,
+            opened_at,
+            env,
+            updating: Arc::default(),
+            leftovers: Mutex::default(),
+        }
     }
 
     /// The same, sending objects in parts that we number.
@@ -99,25 +148,60 @@ impl Requester {
         leftovers.push(task);
     }
 
-    /// Makes one attempt in a slot of its class.
+    /// Makes one attempt in a slot of its lane, when its tenant may make one.
     pub async fn once<T>(
         &self,
         call: &Call<'_>,
-        patience: Duration,
+        attempts: &Attempts<'_>,
         attempt: impl Future<Output = Result<T, Failure>>,
     ) -> Result<T, Failure> {
-        let Some(slot) = self.env.timeout(patience, self.gate.enter(call.intent.class)).await else {
-            let reason =
-                format!("no free request slot of class {} within {patience:?}", call.intent.class.name());
-            return Err(Failure::new(Cause::Throttled, reason));
+        self.admit(call, attempts.remaining()).await?;
+        let (patience, is_repeated) = (attempts.remaining(), attempts.made > 1);
+        let entering = self.gate.enter(call.lane(), &call.intent.tenant, is_repeated);
+        let Some(slot) = self.env.timeout(patience, entering).await else {
+            let lane = call.lane().name();
+            let reason = format!("no free request slot of lane {lane} within {patience:.1?}");
+            return Err(Failure::new(Cause::Busy, reason));
         };
+        // Boxed: each layer around a future by value keeps it twice, and there are several.
+        self.once_in(slot?, call, Box::pin(attempt)).await
+    }
+
+    /// Makes one attempt in this slot.
+    pub async fn once_in<T>(
+        &self,
+        slot: Slot,
+        call: &Call<'_>,
+        attempt: impl Future<Output = Result<T, Failure>>,
+    ) -> Result<T, Failure> {
         let started = self.env.monotonic();
-        let outcome = attempt.await;
+        let sent = self.meter.sent(call);
+        let (outcome, retry_after) = answer::listen(attempt).await;
+        let outcome = outcome.map_err(|failure| Failure { retry_after, ..failure });
         let took = self.env.monotonic().saturating_sub(started);
         let failure = outcome.as_ref().err();
-        self.meter.attempt(call, took, failure);
+        sent.answered(took, failure);
         slot.finish(failure);
         outcome
+    }
+
+    /// Waits for the tokens of the call's tenant.
+    async fn admit(&self, call: &Call<'_>, patience: Duration) -> Result<(), Failure> {
+        let (Some(tenants), Some(tenant)) = (&self.tenants, &call.intent.tenant) else { return Ok(()) };
+        let waited = tenants.admit(tenant, call.bytes, patience).await?;
+        if !waited.is_zero() {
+            self.meter.tenant_delayed.inc();
+            self.meter.tenant_wait_seconds.inc_by(waited.as_secs_f64());
+        }
+        Ok(())
+    }
+
+    /// Brings the gauges up to date.
+    pub fn observe(&self) {
+        for lane in Lane::ALL {
+            self.meter.gauges.show_lane(lane, self.gate.view(lane));
+        }
+        self.meter.gauges.show_month(self.dollars_per_month());
     }
 
     /// Waits for `work` at most `limit`.
@@ -135,10 +219,11 @@ impl Requester {
     /// One attempt to read an object or a range of it, with its version.
     pub async fn fetch(
         &self,
-        class: Class,
+        intent: &Intent,
         path: &Path,
         range: Option<Range<u64>>,
     ) -> Result<(Bytes, UpdateVersion), Failure> {
+        let class = intent.class;
         if let Some(directory) = &self.directory {
             let file = directory.file_of(path.as_ref());
             let ranges = range.map(|r| vec![r]);
@@ -151,9 +236,12 @@ impl Requester {
         let opened = self.limited(policy.first_byte, self.objects.get_opts(path, options)).await;
         let result = opened.map_err(|failure| out_of_bounds(failure, range.as_ref()))?;
         let promised = result.range.end - result.range.start;
-        if let Some(asked) = range.map(|r| r.end - r.start).filter(|&asked| asked != promised) {
+        if let Some(asked) = range.as_ref().map(|r| r.end - r.start).filter(|&asked| asked != promised) {
             let reason = "the object ends before the range does";
             return Err(Failure::new(Cause::Length { expected: asked, found: promised }, reason));
+        }
+        if let (None, Some(tenants), Some(tenant)) = (&range, &self.tenants, &intent.tenant) {
+            tenants.charge(tenant, promised);
         }
         let (e_tag, version) = (result.meta.e_tag.clone(), result.meta.version.clone());
         let body = self.limited(policy.attempt_timeout(promised), result.bytes()).await?;
@@ -237,14 +325,18 @@ impl Requester {
         loop {
             match self.env.timeout(limit, listing.next()).await {
                 None => return Err(Failure::timeout(limit)),
-                Some(None) => return Ok(found),
+                Some(None) => break,
                 Some(Some(Ok(meta))) => found.push(meta),
                 Some(Some(Err(error))) => return Err(classify(error)),
             }
             if found.len() > LISTED_MAX {
-                return Ok(found);
+                break;
             }
         }
+        if self.directory.is_none() {
+            self.meter.listed(class, found.len() as u64);
+        }
+        Ok(found)
     }
 
     /// One attempt to find the directories with files directly below a prefix of a local store.

@@ -94,7 +94,7 @@ mod tests {
     use std::time::Duration;
 
     use super::*;
-    use crate::meter::Operation;
+    use crate::operation::Operation;
 
     fn place() -> Place {
         Place { store: "memory://".into(), operation: Operation::Get, path: "blocks/a".into() }

@@ -19,8 +19,10 @@ use crate::create::Created;
 use crate::directory::LOCK_NAME;
 use crate::error::Error;
 use crate::intent::{Class, Intent};
-use crate::meter::{Meter, Operation};
-use crate::ranges::{Planner, assemble};
+use crate::meter::Meter;
+use crate::operation::Operation;
+use crate::options::{Access, StoreOptions};
+use crate::ranges::{Planner, assemble, usage};
 use crate::request::{Call, LISTED_MAX, Requester, parse_path, parse_prefix};
 use crate::single_flight::Flights;
 use crate::update::{Updated, Version};
@@ -41,31 +43,6 @@ pub enum StoreKind {
     Bucket,
     /// Memory, for tests and simulations.
     Memory,
-}
-
-/// What may be done with a store.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
-pub enum Access {
-    /// Everything; a local directory is locked.
-    #[default]
-    ReadWrite,
-    /// Reads only, also while another process holds the directory.
-    ReadOnly,
-}
-
-/// How to open a store.
-#[derive(Clone, Debug)]
-pub struct StoreOptions {
-    /// What may be done with it. Default: everything.
-    pub access: Access,
-    /// Whether to check at start that conditional creates work. Default: true.
-    pub probe: bool,
-}
-
-impl Default for StoreOptions {
-    fn default() -> Self {
-        Self { access: Access::ReadWrite, probe: true }
-    }
 }
 
 /// One object of a listing.
@@ -113,7 +90,7 @@ impl Store {
 
     /// A store over an object store that exists already: memory, or a simulation.
     pub fn from_object_store(inner: Arc<dyn ObjectStore>, env: Env, options: StoreOptions) -> Store {
-        let requester = Requester::new(inner, env, "memory://".into(), None);
+        let requester = Requester::new(inner, env, "memory://".into(), &options.manners);
         Self::over(Arc::new(requester), StoreKind::Memory, options)
     }
 
@@ -122,14 +99,14 @@ impl Store {
     #[cfg(feature = "fault")]
     pub fn from_fault_store(inner: crate::fault::FaultStore, env: Env, options: StoreOptions) -> Store {
         let parts = crate::request::Multipart { store: Arc::new(inner.clone()), prefix: Path::default() };
-        let requester = Requester::new(Arc::new(inner), env, "memory://".into(), None);
+        let requester = Requester::new(Arc::new(inner), env, "memory://".into(), &options.manners);
         Self::over(Arc::new(requester.with_multipart(parts)), StoreKind::Memory, options)
     }
 
     pub(crate) fn over(requester: Arc<Requester>, kind: StoreKind, options: StoreOptions) -> Store {
         let planner = match kind {
             StoreKind::Local { .. } => Planner::LOCAL,
-            StoreKind::Bucket | StoreKind::Memory => Planner::BUCKET,
+            StoreKind::Bucket | StoreKind::Memory => Planner::bucket(&options.manners),
         };
         let (access, flights) = (options.access, Flights::default());
         Store(Arc::new(Inner { requester, kind, access, planner, flights }))
@@ -145,9 +122,15 @@ impl Store {
         &self.0.requester.url
     }
 
-    /// What was requested so far, and the counters for `/metrics`.
+    /// What was requested so far, and the counters for `/metrics`. Its gauges show this moment.
     pub fn meter(&self) -> &Meter {
+        self.0.requester.observe();
         &self.0.requester.meter
+    }
+
+    /// What was requested so far and what it costs, also per month, in words and a table.
+    pub fn cost_report(&self) -> String {
+        self.0.requester.cost_report()
     }
 
     /// Reads a whole object.
@@ -194,13 +177,14 @@ impl Store {
         intent: Intent,
     ) -> Result<Vec<Bytes>, Error> {
         let requests = self.0.planner.plan(ranges, size);
+        self.0.requester.meter.planned(usage(ranges, &requests));
         let bodies = match &self.0.requester.directory {
-            Some(_) => self.get_local(path, requests.clone(), intent).await?,
+            Some(_) => self.get_local(path, requests.clone(), &intent).await?,
             None => {
                 // A list instead of a mapping: a closure that borrows makes callers' futures not `Send`.
                 let mut gets = Vec::with_capacity(requests.len());
                 for range in &requests {
-                    gets.push(self.get_range(path, range.clone(), intent));
+                    gets.push(self.get_range(path, range.clone(), intent.clone()));
                 }
                 let running = futures_util::stream::iter(gets).buffered(RANGES_IN_FLIGHT_MAX);
                 running.try_collect::<Vec<_>>().await?
@@ -214,7 +198,7 @@ impl Store {
         &self,
         path: &str,
         ranges: Vec<Range<u64>>,
-        intent: Intent,
+        intent: &Intent,
     ) -> Result<Vec<Bytes>, Error> {
         let path = parse_path(path)?;
         let requester = &self.0.requester;
@@ -233,15 +217,19 @@ impl Store {
     ) -> Result<Bytes, Error> {
         let path = parse_path(path)?;
         let requester = Arc::clone(&self.0.requester);
-        let at = requester.place(&call(Operation::Get, &path, intent, 0));
-        let wanted = range.clone();
+        let at = requester.place(&call(Operation::Get, &path, &intent, 0));
+        let (wanted, class) = (range.clone(), intent.class);
         let request = async move {
             let size = range.as_ref().map_or(0, |r| r.end - r.start);
-            let call = call(Operation::Get, &path, intent, size);
-            let attempt = || requester.fetch(intent.class, &path, range.clone());
-            requester.persist(call, attempt).await.map(|(bytes, _)| bytes)
+            let call = call(Operation::Get, &path, &intent, size);
+            let read = || requester.fetch(&intent, &path, range.clone());
+            let body = match class {
+                Class::Block => requester.persist(call, || requester.hedged(&call, read)).await,
+                _ => requester.persist(call, read).await,
+            };
+            body.map(|(bytes, _)| bytes)
         };
-        match intent.class {
+        match class {
             Class::Block => self.0.flights.join(&self.0.requester.env, at, wanted, request).await,
             _ => request.await,
         }
@@ -251,16 +239,16 @@ impl Store {
     pub async fn get_versioned(&self, path: &str, intent: Intent) -> Result<(Bytes, Version), Error> {
         let path = parse_path(path)?;
         let requester = &self.0.requester;
-        let attempt = || requester.fetch_version(&path, intent);
-        requester.persist(call(Operation::Get, &path, intent, 0), attempt).await
+        let attempt = || requester.fetch_version(&path, &intent);
+        requester.persist(call(Operation::Get, &path, &intent, 0), attempt).await
     }
 
     /// Creates an object unless it exists. The bytes must contain something unique to the caller:
     /// finding equal bytes means that it was this caller who wrote them. After an error the
     /// outcome is unknown, and may still change.
     pub async fn create(&self, path: &str, bytes: Bytes, intent: Intent) -> Result<Created, Error> {
-        let path = self.writable(path, Operation::Create, intent)?;
-        self.0.requester.create(&path, bytes, intent).await
+        let path = self.writable(path, Operation::Create, &intent)?;
+        self.0.requester.create(&path, bytes, &intent).await
     }
 
     /// Replaces an object if it is still what `expected` was read with. After an error the outcome
@@ -272,16 +260,16 @@ impl Store {
         expected: &Version,
         intent: Intent,
     ) -> Result<Updated, Error> {
-        let path = self.writable(path, Operation::Update, intent)?;
-        self.0.requester.update(&path, bytes, expected, intent).await
+        let path = self.writable(path, Operation::Update, &intent)?;
+        self.0.requester.update(&path, bytes, expected, &intent).await
     }
 
     /// Writes an object, whatever was there. For unique names and for names whose writes do not
     /// race: after an error the write may still happen later.
     pub async fn put(&self, path: &str, bytes: Bytes, intent: Intent) -> Result<(), Error> {
-        let path = self.writable(path, Operation::Put, intent)?;
+        let path = self.writable(path, Operation::Put, &intent)?;
         let requester = &self.0.requester;
-        let call = call(Operation::Put, &path, intent, bytes.len() as u64);
+        let call = call(Operation::Put, &path, &intent, bytes.len() as u64);
         let attempt = || {
             let payload = PutPayload::from_bytes(bytes.clone());
             requester.store(&call, &path, payload, PutMode::Overwrite)
@@ -291,7 +279,7 @@ impl Store {
 
     /// Begins an object that is written piece by piece, under a unique name.
     pub async fn upload(&self, path: &str, intent: Intent) -> Result<Upload, Error> {
-        let path = self.writable(path, Operation::Upload, intent)?;
+        let path = self.writable(path, Operation::Upload, &intent)?;
         Ok(Upload::begin(&self.0.requester, path, intent))
     }
 
@@ -299,7 +287,7 @@ impl Store {
     pub async fn list(&self, prefix: &str, intent: Intent) -> Result<Vec<ObjectInfo>, Error> {
         let below = parse_prefix(prefix)?;
         let requester = &self.0.requester;
-        let call = Call { intent, operation: Operation::List, path: prefix, bytes: 0 };
+        let call = Call { intent: &intent, operation: Operation::List, path: prefix, bytes: 0 };
         let attempt = || requester.enumerate(intent.class, below.as_ref());
         let found = requester.persist(call, attempt).await?;
         if found.len() > LISTED_MAX {
@@ -317,7 +305,7 @@ impl Store {
     pub async fn list_prefixes(&self, prefix: &str, intent: Intent) -> Result<Vec<String>, Error> {
         let below = parse_prefix(prefix)?;
         let requester = &self.0.requester;
-        let call = Call { intent, operation: Operation::List, path: prefix, bytes: 0 };
+        let call = Call { intent: &intent, operation: Operation::List, path: prefix, bytes: 0 };
         if requester.directory.is_some() {
             let attempt = || requester.names(below.as_ref());
             return requester.persist(call, attempt).await;
@@ -336,21 +324,21 @@ impl Store {
         let path = parse_path(path)?;
         let requester = &self.0.requester;
         let attempt = || requester.inspect(intent.class, &path);
-        let meta = requester.persist(call(Operation::Head, &path, intent, 0), attempt).await?;
+        let meta = requester.persist(call(Operation::Head, &path, &intent, 0), attempt).await?;
         Ok(meta.map(ObjectInfo::from))
     }
 
     /// Removes an object; an absent one is fine.
     pub async fn delete(&self, path: &str, intent: Intent) -> Result<(), Error> {
-        let path = self.writable(path, Operation::Delete, intent)?;
+        let path = self.writable(path, Operation::Delete, &intent)?;
         let requester = &self.0.requester;
         let attempt = || requester.remove(intent.class, &path);
-        requester.persist(call(Operation::Delete, &path, intent, 0), attempt).await
+        requester.persist(call(Operation::Delete, &path, &intent, 0), attempt).await
     }
 
     /// Makes a file that is appended to, durable with every append. Local stores only.
     pub async fn append_file(&self, path: &str) -> Result<AppendFile, Error> {
-        let path = self.writable(path, Operation::Append, Intent::wal())?;
+        let path = self.writable(path, Operation::Append, &Intent::wal())?;
         let requester = &self.0.requester;
         let Some(directory) = &requester.directory else {
             let reason = format!("{} has no files to append to: only local directories do", self.url());
@@ -358,12 +346,12 @@ impl Store {
         };
         let file = directory.file_of(path.as_ref());
         let prepared = requester.prepare(&path).await;
-        let at = || requester.place(&call(Operation::Append, &path, Intent::wal(), 0));
+        let at = || requester.place(&call(Operation::Append, &path, &Intent::wal(), 0));
         prepared.map_err(|failure| failure.into_error(at(), 1))?;
         AppendFile::begin(Arc::clone(requester), path.as_ref(), file).await
     }
 
-    fn writable(&self, path: &str, operation: Operation, intent: Intent) -> Result<Path, Error> {
+    fn writable(&self, path: &str, operation: Operation, intent: &Intent) -> Result<Path, Error> {
         let path = parse_path(path)?;
         match self.0.access {
             Access::ReadWrite => Ok(path),
@@ -375,6 +363,6 @@ impl Store {
     }
 }
 
-fn call(operation: Operation, path: &Path, intent: Intent, bytes: u64) -> Call<'_> {
+fn call<'a>(operation: Operation, path: &'a Path, intent: &'a Intent, bytes: u64) -> Call<'a> {
     Call { intent, operation, path: path.as_ref(), bytes }
 }

@@ -13,7 +13,7 @@ use object_store::{PutMode, PutPayload, UpdateVersion};
 use crate::classify::{Cause, Failure};
 use crate::error::Error;
 use crate::intent::Intent;
-use crate::meter::Operation;
+use crate::operation::Operation;
 use crate::request::{Call, Requester};
 use crate::retry::Attempts;
 
@@ -44,9 +44,9 @@ impl Requester {
     pub(crate) async fn fetch_version(
         &self,
         path: &Path,
-        intent: Intent,
+        intent: &Intent,
     ) -> Result<(Bytes, Version), Failure> {
-        let (bytes, tag) = self.fetch(intent.class, path, None).await?;
+        let (bytes, tag) = self.fetch(intent, path, None).await?;
         let seen = match self.directory {
             Some(_) => Seen::Bytes(bytes.clone()),
             None => Seen::Tag(tag),
@@ -60,7 +60,7 @@ impl Requester {
         path: &Path,
         bytes: Bytes,
         expected: &Version,
-        intent: Intent,
+        intent: &Intent,
     ) -> Result<Updated, Error> {
         match &expected.0 {
             Seen::Bytes(before) => self.update_local(path, bytes, before, intent).await,
@@ -73,7 +73,7 @@ impl Requester {
         path: &Path,
         bytes: Bytes,
         before: &Bytes,
-        intent: Intent,
+        intent: &Intent,
     ) -> Result<Updated, Error> {
         let turn = Arc::clone(&self.updating).lock_owned().await;
         let (requester, name, before) = (Arc::clone(self), path.to_string(), before.clone());
@@ -84,7 +84,8 @@ impl Requester {
             let directory = requester.directory.as_ref().expect("only local objects have bytes as versions");
             directory.replace(&directory.file_of(&name), &before, &bytes)
         };
-        let outcome = self.once(&call, self.policy(intent.class).deadline, self.env.run_blocking(job)).await;
+        let attempts = Attempts::begin(self, &call, call.bytes);
+        let outcome = self.once(&call, &attempts, self.env.run_blocking(job)).await;
         match outcome {
             Ok(None) => Ok(Updated::Done),
             Ok(Some(now)) => Ok(Updated::Changed(Some((now.clone(), Version(Seen::Bytes(now)))))),
@@ -98,14 +99,14 @@ impl Requester {
         path: &Path,
         bytes: Bytes,
         expected: &UpdateVersion,
-        intent: Intent,
+        intent: &Intent,
     ) -> Result<Updated, Error> {
         let call = update_call(path, &bytes, intent);
-        let mut attempts = Attempts::begin(self, intent.class, call.bytes);
+        let mut attempts = Attempts::begin(self, &call, call.bytes);
         loop {
             let payload = PutPayload::from_bytes(bytes.clone());
             let attempt = self.store(&call, path, payload, PutMode::Update(expected.clone()));
-            let mut failure = match self.once(&call, attempts.remaining(), attempt).await {
+            let mut failure = match self.once(&call, &attempts, attempt).await {
                 Ok(_) => return Ok(Updated::Done),
                 Err(failure) if failure.cause == Cause::Conflict || failure.is_transient() => failure,
                 Err(failure) => return Err(failure.into_error(self.place(&call), attempts.made)),
@@ -113,7 +114,7 @@ impl Requester {
             loop {
                 let read = Call { operation: Operation::Get, ..call };
                 let now = self.fetch_version(path, intent);
-                match self.once(&read, attempts.remaining(), now).await {
+                match self.once(&read, &attempts, now).await {
                     Ok((now, _)) if now == bytes => return Ok(Updated::Done),
                     Ok((_, Version(Seen::Tag(tag)))) if tag == *expected => break,
                     Ok(other) => return Ok(Updated::Changed(Some(other))),
@@ -128,6 +129,6 @@ impl Requester {
     }
 }
 
-fn update_call<'a>(path: &'a Path, bytes: &Bytes, intent: Intent) -> Call<'a> {
+fn update_call<'a>(path: &'a Path, bytes: &Bytes, intent: &'a Intent) -> Call<'a> {
     Call { intent, operation: Operation::Update, path: path.as_ref(), bytes: bytes.len() as u64 }
 }

@@ -21,8 +21,8 @@ use tokio::sync::{mpsc, oneshot};
 
 use crate::classify::{Cause, Failure};
 use crate::error::{Error, Place};
-use crate::intent::{Class, Intent};
-use crate::meter::Operation;
+use crate::intent::Intent;
+use crate::operation::Operation;
 use crate::request::{Call, Requester, nowhere};
 use crate::retry::Attempts;
 
@@ -51,11 +51,11 @@ enum Message {
 
 impl Upload {
     pub(crate) fn begin(requester: &Arc<Requester>, path: Path, intent: Intent) -> Self {
-        let call = Call { intent, operation: Operation::Upload, path: path.as_ref(), bytes: 0 };
+        let call = Call { intent: &intent, operation: Operation::Upload, path: path.as_ref(), bytes: 0 };
         let at = requester.place(&call);
         let (sender, messages) = mpsc::channel(1);
         let (tell, outcome) = oneshot::channel();
-        let sending = Arc::new(Sending { requester: Arc::clone(requester), path, class: intent.class });
+        let sending = Arc::new(Sending { requester: Arc::clone(requester), path, intent });
         let task = requester.env.spawn("store-upload", async move {
             // The writer may have gone away; then nobody needs the outcome.
             let _ = tell.send(sending.run(messages).await);
@@ -163,7 +163,7 @@ fn cut(pieces: &mut VecDeque<Bytes>, length: usize) -> PutPayload {
 struct Sending {
     requester: Arc<Requester>,
     path: Path,
-    class: Class,
+    intent: Intent,
 }
 
 /// The parts of one object, in whichever way the store takes them.
@@ -178,8 +178,7 @@ type Landed = Result<Option<PartId>, Error>;
 
 impl Sending {
     fn call(&self, bytes: u64) -> Call<'_> {
-        let intent = Intent { class: self.class };
-        Call { intent, operation: Operation::Upload, path: self.path.as_ref(), bytes }
+        Call { intent: &self.intent, operation: Operation::Upload, path: self.path.as_ref(), bytes }
     }
 
     fn failed(&self, failure: Failure) -> Error {
@@ -221,7 +220,7 @@ impl Sending {
 
     async fn begin(&self) -> Result<Parts, Error> {
         let requester = &self.requester;
-        let limit = requester.policy(self.class).first_byte;
+        let limit = requester.policy(self.intent.class).first_byte;
         let Some(multipart) = &requester.multipart else {
             let attempt = || async {
                 requester.prepare(&self.path).await?;
@@ -241,11 +240,16 @@ impl Sending {
 
     /// Best effort: the lifecycle rule of the bucket removes what this cannot.
     async fn abort(&self, mut parts: Parts) {
-        let limit = self.requester.policy(self.class).first_byte;
+        let (requester, call) = (&self.requester, self.call(0));
+        let limit = requester.policy(self.intent.class).first_byte;
+        let attempts = Attempts::begin(requester, &call, 0);
         let aborted = match &mut parts {
-            Parts::Plain(upload) => self.requester.limited(limit, upload.abort()).await,
+            Parts::Plain(upload) => {
+                requester.once(&call, &attempts, requester.limited(limit, upload.abort())).await
+            }
             Parts::Numbered { store, at, id, .. } => {
-                self.requester.limited(limit, store.abort_multipart(at, id)).await
+                let aborting = requester.limited(limit, store.abort_multipart(at, id));
+                requester.once(&call, &attempts, aborting).await
             }
         };
         if let Err(failure) = aborted {
@@ -291,16 +295,16 @@ impl Sending {
 
     fn send_part(self: &Arc<Self>, parts: &mut Parts, number: usize, part: PutPayload) -> Task<Landed> {
         let bytes = part.content_length() as u64;
-        self.requester.meter.transferred(self.class, Operation::Upload, bytes);
+        self.requester.meter.transferred(self.intent.class, Operation::Upload, bytes);
         let (env, sending) = (self.requester.env.clone(), Arc::clone(self));
-        let limit = self.requester.policy(self.class).attempt_timeout(bytes);
+        let limit = self.requester.policy(self.intent.class).attempt_timeout(bytes);
         match parts {
             Parts::Plain(upload) => {
                 let part = upload.put_part(part);
                 env.spawn("store-upload-part", async move {
                     let (requester, call) = (&sending.requester, sending.call(bytes));
-                    let patience = requester.policy(sending.class).deadline;
-                    let sent = requester.once(&call, patience, requester.limited(limit, part)).await;
+                    let attempts = Attempts::begin(requester, &call, bytes);
+                    let sent = requester.once(&call, &attempts, requester.limited(limit, part)).await;
                     sent.map(|()| None).map_err(|failure| sending.failed(failure))
                 })
             }
@@ -330,21 +334,21 @@ impl Sending {
     /// answer to a completion may be lost, and names are unique, so what is there is ours.
     async fn complete(&self, parts: &mut Parts, total: u64) -> Result<(), Error> {
         let (requester, call) = (&self.requester, self.call(0));
-        let limit = requester.policy(self.class).attempt_timeout(total);
-        let mut attempts = Attempts::begin(requester, self.class, total);
+        let limit = requester.policy(self.intent.class).attempt_timeout(total);
+        let mut attempts = Attempts::begin(requester, &call, total);
         loop {
             let completed = match parts {
                 Parts::Plain(upload) => {
                     let completing = requester.limited(limit, upload.complete());
-                    requester.once(&call, attempts.remaining(), completing).await
+                    requester.once(&call, &attempts, completing).await
                 }
                 Parts::Numbered { store, at, id, sent } => {
                     let completing = requester.limited(limit, store.complete_multipart(at, id, sent.clone()));
-                    requester.once(&call, attempts.remaining(), completing).await
+                    requester.once(&call, &attempts, completing).await
                 }
             };
             let head = Call { operation: Operation::Head, ..call };
-            let shown = requester.persist(head, || requester.inspect(self.class, &self.path)).await?;
+            let shown = requester.persist(head, || requester.inspect(self.intent.class, &self.path)).await?;
             let failure = match (completed, shown) {
                 (_, Some(meta)) if meta.size == total => break,
                 (Err(failure), _) => failure,

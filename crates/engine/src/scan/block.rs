@@ -101,12 +101,27 @@ pub struct BlockReader {
     env: Env,
     store: Store,
     cache: Arc<BlockCache>,
+    payer: Payer,
+}
+
+/// Whose rates of the store apply to reads.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Payer {
+    /// The tenant's that the block belongs to: queries.
+    Tenant,
+    /// Nobody's: work of the database itself.
+    Nobody,
 }
 
 impl BlockReader {
     /// A reader over a store that keeps what it reads in `cache`.
     pub fn new(env: Env, store: Store, cache: Arc<BlockCache>) -> Self {
-        Self { env, store, cache }
+        Self { env, store, cache, payer: Payer::Tenant }
+    }
+
+    /// The same for work of the database itself, which no tenant pays for.
+    pub fn for_upkeep(&self) -> Self {
+        Self { payer: Payer::Nobody, ..self.clone() }
     }
 
     /// What it keeps between queries.
@@ -208,7 +223,11 @@ impl BlockReader {
         ranges: &[std::ops::Range<u64>],
         stats: &QueryStats,
     ) -> Result<Vec<Bytes>, ReadError> {
-        let read = self.store.get_ranges_sized(&meta.path(), meta.size, ranges, Intent::block()).await;
+        let intent = match self.payer {
+            Payer::Tenant => Intent::block().for_tenant(meta.tenant.as_str()),
+            Payer::Nobody => Intent::block(),
+        };
+        let read = self.store.get_ranges_sized(&meta.path(), meta.size, ranges, intent).await;
         QueryStats::add(&stats.store_requests, 1);
         let bytes = read.map_err(|error| ReadError::store(meta, error))?;
         QueryStats::add(&stats.store_bytes, bytes.iter().map(|b| b.len() as u64).sum());

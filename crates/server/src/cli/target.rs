@@ -24,7 +24,7 @@ pub async fn open_store(url: &str, env: &Env) -> Result<Store, Failed> {
     if !local.contains("://") && !Path::new(local).is_dir() {
         return Err(Failed::new(format!("'{local}' is no directory: name the store with --store")));
     }
-    let options = StoreOptions { access: Access::ReadOnly, probe: false };
+    let options = StoreOptions { access: Access::ReadOnly, probe: false, ..StoreOptions::default() };
     Store::open(url, env.clone(), options).await.map_err(|e| Failed::new(e.to_string()))
 }
 

@@ -6,6 +6,7 @@ use std::time::Duration;
 use sandur_base::machine;
 use sandur_base::units::{GIB, KIB, MIB};
 use sandur_model::{Limits, TenantId};
+use sandur_store::Prices;
 
 /// Everything that can be configured.
 #[derive(Clone, Debug, PartialEq)]
@@ -34,6 +35,8 @@ pub struct Settings {
     pub http: Http,
     /// Queries.
     pub query: Query,
+    /// Manners towards the store.
+    pub storage: Storage,
     /// Write-ahead log.
     pub wal: Wal,
     /// From memory to blocks.
@@ -98,6 +101,29 @@ pub struct Query {
     pub cache_results: bool,
     /// Queries slower than this are logged with `latency=slow`.
     pub slow_threshold: Duration,
+}
+
+/// Manners towards a store that others use too.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Storage {
+    /// Block reads under way at once.
+    pub max_concurrent_reads: u64,
+    /// Block writes under way at once.
+    pub max_concurrent_writes: u64,
+    /// Requests of a lane that may wait for a slot.
+    pub max_waiting: u64,
+    /// No read is sent a second time earlier than this.
+    pub hedging_at: Duration,
+    /// Second requests per hundred reads.
+    pub hedging_max_percent: u64,
+    /// Retries per hundred requests.
+    pub retry_max_percent: u64,
+    /// Bytes of a gap over which two ranges are read together.
+    pub range_gap_max: u64,
+    /// Bytes of the largest read.
+    pub range_request_max: u64,
+    /// What requests cost.
+    pub prices: Prices,
 }
 
 /// Write-ahead log.
@@ -179,6 +205,17 @@ impl Default for Settings {
                 multi_tenant: false,
                 cache_results: true,
                 slow_threshold: Duration::from_secs(10),
+            },
+            storage: Storage {
+                max_concurrent_reads: 128,
+                max_concurrent_writes: 32,
+                max_waiting: 16_384,
+                hedging_at: Duration::from_millis(50),
+                hedging_max_percent: 5,
+                retry_max_percent: 10,
+                range_gap_max: MIB,
+                range_request_max: 16 * MIB,
+                prices: Prices::default(),
             },
             wal: Wal { group_bytes: 8 * MIB, group_age: Duration::from_millis(500) },
             flush: Flush { max_age: Duration::from_secs(300), max_bytes: 64 * MIB },

@@ -24,6 +24,8 @@ pub enum Slot<'a> {
     DurationNs(&'a mut i64),
     /// A plain number.
     Count(&'a mut u64),
+    /// Dollars.
+    Price(&'a mut f64),
     /// `true` or `false`.
     Switch(&'a mut bool),
     /// Words separated by commas.
@@ -41,6 +43,7 @@ impl Slot<'_> {
             Self::Size(_) => "size",
             Self::Duration(_) | Self::DurationNs(_) => "duration",
             Self::Count(_) => "number",
+            Self::Price(_) => "dollars",
             Self::Switch(_) => "true|false",
             Self::List(_) => "list",
             Self::Policies(_) => "policies",
@@ -73,6 +76,10 @@ impl Slot<'_> {
                 let plain = text.replace('_', "");
                 *slot = plain.parse().map_err(|_| format!("'{text}' is not a whole number"))?;
             }
+            Self::Price(slot) => {
+                let price = text.parse::<f64>().ok().filter(|price| price.is_finite() && *price >= 0.0);
+                *slot = price.ok_or_else(|| format!("'{text}' is not a price: write it like 0.4"))?;
+            }
             Self::Switch(slot) => {
                 *slot = match text {
                     "true" | "yes" | "on" | "1" => true,
@@ -98,6 +105,7 @@ impl Slot<'_> {
             Self::Duration(duration) => format_duration(**duration),
             Self::DurationNs(ns) => format_duration(Duration::from_nanos((**ns).max(0) as u64)),
             Self::Count(number) => number.to_string(),
+            Self::Price(dollars) => dollars.to_string(),
             Self::Switch(on) => on.to_string(),
             Self::List(words) => words.join(","),
             Self::Policies(policies) if policies.is_empty() => String::new(),
@@ -137,6 +145,12 @@ mod tests {
         let mut word = String::new();
         let error = Slot::Choice(&mut word, &["text", "json"]).set("xml").unwrap_err();
         assert_eq!(error, "'xml' is not one of text, json");
+        let mut price = 0.0;
+        Slot::Price(&mut price).set("0.45").unwrap();
+        assert_eq!(Slot::Price(&mut price).print(), "0.45");
+        for wrong in ["-1", "NaN", "cheap"] {
+            assert!(Slot::Price(&mut price).set(wrong).unwrap_err().contains("not a price"), "{wrong}");
+        }
         let mut on = false;
         Slot::Switch(&mut on).set("on").unwrap();
         assert!(on && Slot::Switch(&mut on).set("maybe").is_err());

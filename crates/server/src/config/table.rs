@@ -138,6 +138,47 @@ pub static OPTIONS: &[OptionSpec] = &[
     option("query.slow_threshold", "Queries that take longer are logged with latency=slow.", |s| {
         Slot::Duration(&mut s.query.slow_threshold)
     }),
+    option(
+        "storage.max_concurrent_reads",
+        "In a bucket: block reads under way at once when the store keeps up; fewer when it does not.",
+        |s| Slot::Count(&mut s.storage.max_concurrent_reads),
+    ),
+    option("storage.max_concurrent_writes", "The same for block writes.", |s| {
+        Slot::Count(&mut s.storage.max_concurrent_writes)
+    }),
+    option("storage.max_waiting", "Requests of a lane that may wait for a slot; more are refused.", |s| {
+        Slot::Count(&mut s.storage.max_waiting)
+    }),
+    option(
+        "storage.hedging_at",
+        "In a bucket: a read that is slower than 97 of 100 of its size, and than this, is sent a second \
+         time.",
+        |s| Slot::Duration(&mut s.storage.hedging_at),
+    ),
+    option("storage.hedging_max_percent", "Second requests per hundred reads at most; 0: none.", |s| {
+        Slot::Count(&mut s.storage.hedging_max_percent)
+    }),
+    option("storage.retry_max_percent", "Retries per hundred requests of a lane at most.", |s| {
+        Slot::Count(&mut s.storage.retry_max_percent)
+    }),
+    option("storage.range_gap_max", "In a bucket: gap over which two ranges are read together.", |s| {
+        Slot::Size(&mut s.storage.range_gap_max)
+    }),
+    option("storage.range_request_max", "In a bucket: largest read; longer ranges become several.", |s| {
+        Slot::Size(&mut s.storage.range_request_max)
+    }),
+    option("storage.price_writes", "Dollars for a million writes or listings, for the cost estimate.", |s| {
+        Slot::Price(&mut s.storage.prices.writes_per_million)
+    }),
+    option("storage.price_reads", "Dollars for a million reads.", |s| {
+        Slot::Price(&mut s.storage.prices.reads_per_million)
+    }),
+    option("storage.price_deletes", "Dollars for a million deletes.", |s| {
+        Slot::Price(&mut s.storage.prices.deletes_per_million)
+    }),
+    option("storage.price_egress", "Dollars for a GiB that is read; nothing within a region.", |s| {
+        Slot::Price(&mut s.storage.prices.egress_per_gib)
+    }),
     option("wal.group_bytes", "In a bucket: bytes that complete a WAL segment.", |s| {
         Slot::Size(&mut s.wal.group_bytes)
     }),
@@ -304,6 +345,22 @@ pub static LIMITS: &[LimitSpec] = &[
     ),
     limit("max_query_memory", "Memory of one query; 0: half of all query memory.", |l| {
         Slot::Size(&mut l.max_query_memory)
+    }),
+    limit(
+        "store_request_rate",
+        "Requests per second that queries may make to a bucket; 0: no limit. More of them wait.",
+        |l| Slot::Count(&mut l.store_request_rate),
+    ),
+    limit("store_request_burst", "Requests that may exceed the rate at once.", |l| {
+        Slot::Count(&mut l.store_request_burst)
+    }),
+    limit(
+        "store_read_rate",
+        "Bytes per second that queries may read from a bucket; 0: no limit. More of them wait.",
+        |l| Slot::Size(&mut l.store_read_rate),
+    ),
+    limit("store_read_burst", "Bytes that may exceed the rate at once.", |l| {
+        Slot::Size(&mut l.store_read_burst)
     }),
     limit("max_concurrent_tail_requests", "Followers at a time.", |l| {
         Slot::Count(&mut l.max_concurrent_tail_requests)

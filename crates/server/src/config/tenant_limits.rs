@@ -47,7 +47,8 @@ impl TenantLimits {
         each.reduce(strictest).unwrap_or_else(|| Arc::clone(&self.common))
     }
 
-    fn of_one(&self, tenant: &str) -> Arc<Limits> {
+    /// The limits of a single tenant.
+    pub fn of_one(&self, tenant: &str) -> Arc<Limits> {
         let overrides = self.overrides.read().unwrap_or_else(PoisonError::into_inner);
         let own = overrides.get(tenant).or_else(|| self.configured.get(tenant));
         Arc::clone(own.unwrap_or(&self.common))

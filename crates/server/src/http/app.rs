@@ -33,6 +33,10 @@ pub trait Intake: Send + Sync {
     }
     /// Brings gauges up to date before they are shown.
     fn observe(&self) {}
+    /// What was asked of the store and what it costs, for people.
+    fn store_report(&self) -> String {
+        String::new()
+    }
     /// Takes no more, flushes and ends all work.
     fn shutdown(&self) -> BoxFuture<'_, Result<(), Failure>>;
 }

@@ -46,6 +46,7 @@ pub static ROUTES: &[&Route] = &[
     &operations::tenant_limits::ROUTE,
     &operations::build_info::ROUTE,
     &operations::log_level::ROUTE,
+    &operations::store_report::ROUTE,
     &operations::flush::ROUTE,
     &operations::flush_tenant::ROUTE,
     &operations::prepare_shutdown::ROUTE,

@@ -11,6 +11,9 @@
 //! A sender that goes away before its request "arrives" has sent nothing; one that goes away
 //! later has written.
 //!
+//! A store may also be far away ([`FaultPlan::distant`]) or answer only so many requests per second
+//! ([`FaultPlan::limited`]): then the storm of 503s depends on what its clients do.
+//!
 //! Invariants: an object's bytes are always the whole bytes of one write; reads see every write
 //! that was applied before them (as all supported stores promise), only listings may be stale.
 

@@ -43,6 +43,10 @@ impl FaultStore {
         match fate.fault {
             Some(Fault::Refused) => Err(unsent("connection refused")),
             Some(Fault::Throttled) => Err(answered("503 Service Unavailable: <Code>SlowDown</Code>")),
+            Some(Fault::RetryAfter(after)) => {
+                crate::answer::hear(after);
+                Err(answered("503 Service Unavailable: <Code>SlowDown</Code>"))
+            }
             Some(Fault::Failed) => Err(answered("500 Internal Server Error: <Code>InternalError</Code>")),
             Some(Fault::Hang) => {
                 self.world.env.sleep(NEVER).await;

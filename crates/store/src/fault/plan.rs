@@ -52,6 +52,8 @@ pub enum Fault {
     Refused,
     /// 503 SlowDown; nothing is applied.
     Throttled,
+    /// The same, with `Retry-After` in whole seconds.
+    RetryAfter(Duration),
     /// 500; nothing is applied.
     Failed,
     /// Nothing is applied and no answer ever comes.
@@ -83,6 +85,7 @@ impl Fault {
         match self {
             Self::Refused => "refused",
             Self::Throttled => "throttled",
+            Self::RetryAfter(_) => "retry_after",
             Self::Failed => "failed",
             Self::Hang => "hang",
             Self::Slow(_) => "slow",
@@ -106,6 +109,12 @@ pub struct FaultPlan {
     pub latency_median: Duration,
     /// Spread of the logarithm of the time: 0 makes all times equal, 0.5 is like S3.
     pub latency_sigma: f64,
+    /// Added to the time of each [`Op::Get`]: a bucket that is far away.
+    pub get_extra: Duration,
+    /// Requests that are answered per second; more get [`Fault::Throttled`]. 0: all are.
+    pub requests_per_second: f64,
+    /// Requests that may exceed that rate at once.
+    pub requests_burst: f64,
     /// Probability that a request takes up to `spike_max` longer ([`Fault::Slow`]).
     pub spike: f64,
     /// The longest spike.
@@ -154,6 +163,9 @@ impl FaultPlan {
         Self {
             latency_median: Duration::ZERO,
             latency_sigma: 0.0,
+            get_extra: Duration::ZERO,
+            requests_per_second: 0.0,
+            requests_burst: 0.0,
             spike: 0.0,
             spike_max: Duration::ZERO,
             refused: 0.0,
@@ -175,6 +187,17 @@ impl FaultPlan {
             unordered_list: 0.0,
             delayed_delete: 0.0,
         }
+    }
+
+    /// Every read takes 30 ms, nothing else takes any time, no faults: a cold bucket for measurements.
+    pub fn distant() -> Self {
+        Self { get_extra: Duration::from_millis(30), ..Self::none() }
+    }
+
+    /// Latency like S3's, and a store that answers only so many requests per second: the storm of 503s
+    /// that a client brings upon itself.
+    pub fn limited(requests_per_second: f64) -> Self {
+        Self { requests_per_second, requests_burst: requests_per_second / 10.0, ..Self::calm() }
     }
 
     /// Latency like S3's, no faults.

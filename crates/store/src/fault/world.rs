@@ -37,6 +37,8 @@ struct State {
     /// An `Env` of its own, only for its generator: draws of others do not shift ours.
     dice: Env,
     burst_until: Duration,
+    /// Requests that the limited store would still answer, and as of when.
+    allowance: (f64, Duration),
     scripts: VecDeque<(Op, String, Fault)>,
     trace: Vec<String>,
     injected: BTreeMap<&'static str, u64>,
@@ -63,6 +65,7 @@ impl World {
             plan,
             is_quiet: false,
             dice: Env::simulated(seed, 0),
+            allowance: (0.0, Duration::ZERO),
             burst_until: Duration::ZERO,
             scripts: VecDeque::new(),
             trace: Vec::new(),
@@ -243,11 +246,12 @@ impl State {
         if self.is_quiet && scripted.is_none() {
             return Fate { before: Duration::ZERO, after: Duration::ZERO, fault: None };
         }
-        let whole = self.latency();
+        let extra = if op == Op::Get { self.plan.get_extra } else { Duration::ZERO };
+        let whole = self.latency() + extra;
         let before = whole.mul_f64(self.uniform());
         let mut fate = Fate { before, after: whole.saturating_sub(before), fault: scripted };
         if scripted.is_none() && !is_spared {
-            fate.fault = self.draw(now, op);
+            fate.fault = if self.is_over_limit(now) { Some(Fault::Throttled) } else { self.draw(now, op) };
         }
         if let Some(Fault::Slow(extra)) = fate.fault {
             fate.before += extra / 2;
@@ -265,6 +269,20 @@ impl State {
         let normal = (-2.0 * u.ln()).sqrt() * (std::f64::consts::TAU * v).cos();
         let factor = (self.plan.latency_sigma * normal).exp().min(50.0);
         self.plan.latency_median.mul_f64(factor)
+    }
+
+    /// Whether a limited store has answered enough for now. Refused requests cost it nothing.
+    fn is_over_limit(&mut self, now: Duration) -> bool {
+        let rate = self.plan.requests_per_second;
+        if rate <= 0.0 {
+            return false;
+        }
+        let (left, since) = self.allowance;
+        let earned = now.saturating_sub(since).as_secs_f64() * rate;
+        let left = (left + earned).min(self.plan.requests_burst.max(1.0));
+        let is_over = left < 1.0;
+        self.allowance = (if is_over { left } else { left - 1.0 }, now);
+        is_over
     }
 
     fn draw(&mut self, now: Duration, op: Op) -> Option<Fault> {

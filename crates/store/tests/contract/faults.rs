@@ -13,7 +13,7 @@ use sandur_store::{Created, Error, Intent, Store, StoreOptions, Updated};
 use crate::suite;
 
 /// Runs `scenario` in a world of its own, whose time is simulated.
-fn simulate<F: Future>(seed: u64, plan: FaultPlan, scenario: impl FnOnce(World) -> F) -> F::Output {
+pub fn simulate<F: Future>(seed: u64, plan: FaultPlan, scenario: impl FnOnce(World) -> F) -> F::Output {
     let mut builder = tokio::runtime::Builder::new_current_thread();
     let runtime = builder.enable_time().start_paused(true).build().unwrap();
     runtime.block_on(async {
@@ -24,9 +24,9 @@ fn simulate<F: Future>(seed: u64, plan: FaultPlan, scenario: impl FnOnce(World) 
 }
 
 #[derive(Clone)]
-struct World {
-    env: Env,
-    faults: FaultStore,
+pub struct World {
+    pub env: Env,
+    pub faults: FaultStore,
 }
 
 impl World {
@@ -354,19 +354,20 @@ fn every_future_is_send() {
     fn calls(store: &Store, version: &sandur_store::Version, upload: sandur_store::Upload) {
         let (intent, bytes) = (Intent::block(), Bytes::new());
         send(Store::open("", Env::system(1), StoreOptions::default()));
-        send(store.get("", intent));
-        send(store.get_range("", 0..1, intent));
-        send(store.get_ranges("", &[], intent));
-        send(store.get_ranges_sized("", 0, &[], intent));
-        send(store.get_versioned("", intent));
-        send(store.create("", bytes.clone(), intent));
-        send(store.update("", bytes.clone(), version, intent));
-        send(store.put("", bytes.clone(), intent));
-        send(store.upload("", intent));
-        send(store.list("", intent));
-        send(store.list_prefixes("", intent));
-        send(store.head("", intent));
-        send(store.delete("", intent));
+        let of = || intent.clone();
+        send(store.get("", of()));
+        send(store.get_range("", 0..1, of()));
+        send(store.get_ranges("", &[], of()));
+        send(store.get_ranges_sized("", 0, &[], of()));
+        send(store.get_versioned("", of()));
+        send(store.create("", bytes.clone(), of()));
+        send(store.update("", bytes.clone(), version, of()));
+        send(store.put("", bytes.clone(), of()));
+        send(store.upload("", of()));
+        send(store.list("", of()));
+        send(store.list_prefixes("", of()));
+        send(store.head("", of()));
+        send(store.delete("", of()));
         send(store.append_file(""));
         send(upload.finish());
     }
@@ -378,7 +379,7 @@ fn equal_block_reads_share_a_request_and_catalog_reads_do_not() {
         let store = world.store("s");
         store.put("blocks/b", Bytes::from("x"), Intent::block()).await.unwrap();
         for (intent, requests) in [(Intent::block(), 1), (Intent::catalog(), 5)] {
-            let reads = (0..5).map(|_| store.get("blocks/b", intent));
+            let reads = (0..5).map(|_| store.get("blocks/b", intent.clone()));
             let bodies = futures_util::future::join_all(reads).await;
             assert!(bodies.into_iter().all(|b| b.unwrap() == "x"));
             let usage = store.meter().snapshot();

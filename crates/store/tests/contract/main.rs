@@ -8,6 +8,7 @@
 
 mod faults;
 mod local;
+mod manners;
 mod probe;
 mod suite;
 

@@ -14,6 +14,7 @@ pub mod ready;
 pub mod ring;
 pub mod services;
 pub mod shutdown;
+pub mod store_report;
 pub mod tenant_limits;
 mod yaml;
 

@@ -1,0 +1,61 @@
+//! Gauges of a store: how its lanes look now, and what a month would cost.
+//!
+//! They are set when somebody looks at the meter.
+
+use std::sync::Mutex;
+use std::sync::atomic::AtomicU64;
+
+use prometheus_client::encoding::EncodeLabelSet;
+use prometheus_client::metrics::family::Family;
+use prometheus_client::metrics::gauge::Gauge;
+use prometheus_client::registry::Registry;
+
+use crate::cost::Trend;
+use crate::gate::LaneView;
+use crate::lane::Lane;
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct Labels {
+    lane: &'static str,
+}
+
+type Fraction = Gauge<f64, AtomicU64>;
+
+/// The gauges.
+#[derive(Default)]
+pub(crate) struct Gauges {
+    window: Family<Labels, Gauge>,
+    under_way: Family<Labels, Gauge>,
+    waiting: Family<Labels, Gauge>,
+    spacing: Family<Labels, Fraction>,
+    dollars_per_month: Fraction,
+    pub trend: Mutex<Trend>,
+}
+
+impl Gauges {
+    pub fn register(&self, store: &mut Registry) {
+        store.register("lane_window", "Requests that may be under way", self.window.clone());
+        store.register("lane_under_way", "Requests that are under way", self.under_way.clone());
+        store.register("lane_waiting", "Requests that wait for a slot", self.waiting.clone());
+        let spacing = self.spacing.clone();
+        store.register(
+            "lane_spacing_seconds",
+            "Time between two requests below the smallest window",
+            spacing,
+        );
+        let dollars = self.dollars_per_month.clone();
+        store.register("cost_dollars_per_month", "Cost of 30 days at the rate of the last hour", dollars);
+    }
+
+    pub fn show_lane(&self, lane: Lane, view: LaneView) {
+        let labels = Labels { lane: lane.name() };
+        self.window.get_or_create(&labels).set(i64::from(view.window));
+        self.under_way.get_or_create(&labels).set(i64::from(view.under_way));
+        self.waiting.get_or_create(&labels).set(view.waiting as i64);
+        self.spacing.get_or_create(&labels).set(view.spacing.as_secs_f64());
+    }
+
+    pub fn show_month(&self, dollars: f64) {
+        self.dollars_per_month.set(dollars);
+    }
+}

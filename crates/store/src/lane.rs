@@ -1,0 +1,77 @@
+//! Lanes: what shares slots, a window, a pace and a retry budget.
+//!
+//! A lane follows from the class and the operation of a request. Reads and writes of blocks have lanes
+//! of their own, so that a storm of queries holds up neither the WAL nor the flushes behind it.
+
+use crate::intent::Class;
+use crate::operation::Operation;
+
+/// A kind of requests that share slots.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Lane {
+    /// The WAL: somebody waits for an acknowledgement.
+    Wal,
+    /// The catalog, without which nothing becomes visible.
+    Catalog,
+    /// Reads of blocks: queries and compaction.
+    Read,
+    /// Writes of blocks: flushes and compaction.
+    Write,
+    /// Garbage collection.
+    Gc,
+    /// Membership and the start-up probe.
+    Other,
+}
+
+impl Lane {
+    /// All lanes, in the order of their numbers.
+    pub const ALL: [Lane; 6] = [Lane::Wal, Lane::Catalog, Lane::Read, Lane::Write, Lane::Gc, Lane::Other];
+
+    pub(crate) fn of(class: Class, operation: Operation) -> Self {
+        match (class, operation) {
+            (Class::Wal, _) => Self::Wal,
+            (Class::Catalog, _) => Self::Catalog,
+            (Class::Block, Operation::Get | Operation::Head | Operation::List) => Self::Read,
+            (Class::Block, _) => Self::Write,
+            (Class::Gc, _) => Self::Gc,
+            (Class::Member | Class::Probe, _) => Self::Other,
+        }
+    }
+
+    pub(crate) fn index(self) -> usize {
+        self as usize
+    }
+
+    /// The name in metrics.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Wal => "wal",
+            Self::Catalog => "catalog",
+            Self::Read => "read",
+            Self::Write => "write",
+            Self::Gc => "gc",
+            Self::Other => "other",
+        }
+    }
+
+    /// Whether acknowledgements wait for it: it keeps its reserved slots in a storm and is never spaced
+    /// out.
+    pub fn is_urgent(self) -> bool {
+        matches!(self, Self::Wal | Self::Catalog)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lanes_are_numbered_in_order_and_ingest_is_apart_from_queries() {
+        for (index, lane) in Lane::ALL.into_iter().enumerate() {
+            assert_eq!(lane.index(), index);
+        }
+        assert_eq!(Lane::of(Class::Block, Operation::Get), Lane::Read);
+        assert_eq!(Lane::of(Class::Block, Operation::Upload), Lane::Write);
+        assert_eq!(Lane::of(Class::Wal, Operation::Get), Lane::Wal);
+    }
+}

@@ -1,0 +1,380 @@
+//! The client's manners towards a store in trouble, from seeds and in simulated time: what is asked of
+//! it, who has to wait, and who has not.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use bytes::Bytes;
+use sandur_base::{Env, Task};
+use sandur_store::fault::{Fault, FaultPlan, FaultStore, Op};
+use sandur_store::{Class, Error, Intent, Manners, Operation, Store, StoreOptions, TenantRates, Usage};
+
+use crate::faults::{World, simulate};
+
+fn seconds(seconds: u64) -> Duration {
+    Duration::from_secs(seconds)
+}
+
+fn options(manners: Manners) -> StoreOptions {
+    StoreOptions { manners, ..StoreOptions::default() }
+}
+
+fn used(store: &Store, class: Class, operation: Operation) -> Usage {
+    let all = store.meter().snapshot();
+    let found = all.into_iter().find(|u| u.class == class && u.operation == operation);
+    found.unwrap_or(Usage::none(class, operation))
+}
+
+fn retries_percent(store: &Store) -> f64 {
+    let all = store.meter().snapshot();
+    let (requests, retries) = all.iter().fold((0, 0), |(r, t), u| (r + u.requests, t + u.retries));
+    100.0 * retries as f64 / requests as f64
+}
+
+/// What the readers of a load met.
+#[derive(Default)]
+struct Tally {
+    done: AtomicU64,
+    failed: AtomicU64,
+}
+
+/// So many readers of blocks, one read after the other until `until`.
+fn readers(
+    env: &Env,
+    store: &Store,
+    tenant: &str,
+    count: u32,
+    until: Duration,
+) -> (Arc<Tally>, Vec<Task<()>>) {
+    let tally = Arc::new(Tally::default());
+    let tasks = (0..count).map(|n| {
+        let (env, store, tally, tenant) = (env.clone(), store.clone(), Arc::clone(&tally), tenant.to_owned());
+        env.clone().spawn("reader", async move {
+            // Nobody else reads the same range: equal reads would share a request.
+            let range = u64::from(n)..u64::from(n) + 50 + tenant.len() as u64;
+            while env.monotonic() < until {
+                let intent = Intent::block().for_tenant(&tenant);
+                let read = store.get_range("blocks/b", range.clone(), intent).await;
+                let counter = if read.is_ok() { &tally.done } else { &tally.failed };
+                counter.fetch_add(1, Ordering::Relaxed);
+            }
+        })
+    });
+    (Arc::clone(&tally), tasks.collect())
+}
+
+async fn all(tasks: Vec<Task<()>>) {
+    for task in tasks {
+        task.join().await.unwrap();
+    }
+}
+
+/// Puts a WAL object and a catalog entry twice a second until `until`; the longest wait, or the failure.
+fn ingest(env: &Env, store: &Store, until: Duration) -> Task<Result<Duration, Error>> {
+    let (env, store) = (env.clone(), store.clone());
+    env.clone().spawn("ingest", async move {
+        let (mut longest, mut number) = (Duration::ZERO, 0);
+        while env.monotonic() < until {
+            let began = env.monotonic();
+            number += 1;
+            let bytes = Bytes::from(format!("{number}"));
+            store.create(&format!("wal/a/{number}"), bytes.clone(), Intent::wal()).await?;
+            store.create(&format!("catalog/{number}"), bytes, Intent::catalog()).await?;
+            longest = longest.max(env.monotonic() - began);
+            env.sleep(Duration::from_millis(500)).await;
+        }
+        Ok(longest)
+    })
+}
+
+async fn filled(world: &World, manners: Manners) -> Store {
+    world.faults.quiet(true);
+    let store = Store::from_fault_store(world.faults.clone(), world.env.clone(), options(manners));
+    store.put("blocks/b", Bytes::from(vec![7; 4_200]), Intent::block()).await.unwrap();
+    world.faults.quiet(false);
+    store
+}
+
+/// Goal: 200 readers want far more than a store gives that answers 100 requests per second and refuses
+/// the rest. Nobody fails, most of what the store can give is used, few requests are retries, and
+/// acknowledgements come.
+#[test]
+fn queries_slow_down_and_ingest_goes_on_when_the_store_limits_its_requests() {
+    for seed in 0..3 {
+        simulate(seed, FaultPlan::limited(100.0), |world| async move {
+            let store = filled(&world, Manners::default()).await;
+            let end = world.env.monotonic() + seconds(60);
+            let (tally, tasks) = readers(&world.env, &store, "a", 200, end);
+            let ingest = ingest(&world.env, &store, end);
+            let longest = ingest.join().await.unwrap().unwrap();
+            all(tasks).await;
+            let done = tally.done.load(Ordering::Relaxed);
+            assert_eq!(tally.failed.load(Ordering::Relaxed), 0, "seed {seed}");
+            assert!((3_500..=6_200).contains(&done), "seed {seed}: {done} reads in 60 s");
+            let percent = retries_percent(&store);
+            assert!(percent > 0.5 && percent <= 10.0, "seed {seed}: {percent} % retries");
+            assert!(longest < seconds(6), "seed {seed}: an acknowledgement took {longest:?}");
+        });
+    }
+}
+
+/// A store that takes its time, so that a simulated minute is not too many requests.
+fn leisurely() -> FaultPlan {
+    FaultPlan { latency_median: Duration::from_millis(80), ..FaultPlan::calm() }
+}
+
+/// Goal: for twenty seconds the store refuses nine of ten requests, whoever asks. Reads wait for its end
+/// instead of failing, few requests are spent on finding out, and ingest goes on inside.
+#[test]
+fn a_storm_is_waited_out() {
+    for seed in 0..3 {
+        simulate(seed, leisurely(), |world| async move {
+            let store = filled(&world, Manners::default()).await;
+            let (env, start) = (&world.env, world.env.monotonic());
+            let (tally, tasks) = readers(env, &store, "a", 40, start + seconds(60));
+            env.sleep(seconds(15)).await;
+            let before = used(&store, Class::Block, Operation::Get).requests;
+            world.faults.set_plan(FaultPlan { throttled: 0.9, ..leisurely() });
+            let acknowledged = ingest(env, &store, start + seconds(35));
+            env.sleep(seconds(20)).await;
+            let within = used(&store, Class::Block, Operation::Get).requests - before;
+            world.faults.set_plan(leisurely());
+            acknowledged.join().await.unwrap().unwrap();
+            all(tasks).await;
+            let done = tally.done.load(Ordering::Relaxed);
+            assert_eq!(tally.failed.load(Ordering::Relaxed), 0, "seed {seed}");
+            assert!(within < before / 20, "seed {seed}: {before} requests before, {within} within");
+            assert!(done > before * 7 / 5, "seed {seed}: it recovers: {done} in all, {before} before");
+            let percent = retries_percent(&store);
+            assert!(percent <= 10.0, "seed {seed}: {percent} % retries");
+        });
+    }
+}
+
+/// Goal: the window finds what the store can take, from above and from below.
+#[test]
+fn windows_follow_what_the_store_can_take() {
+    let window_after = |seed, plan: FaultPlan| {
+        simulate(seed, plan, |world| async move {
+            let store = filled(&world, Manners::default()).await;
+            let (_, tasks) = readers(&world.env, &store, "a", 140, world.env.monotonic() + seconds(25));
+            all(tasks).await;
+            let mut registry = prometheus_client::registry::Registry::default();
+            store.meter().register(&mut registry);
+            let mut text = String::new();
+            prometheus_client::encoding::text::encode(&mut text, &registry).unwrap();
+            let line = text.lines().find_map(|l| l.strip_prefix("sandur_store_lane_window{lane=\"read\"} "));
+            line.unwrap().parse::<u32>().unwrap()
+        })
+    };
+    for seed in 0..2 {
+        assert_eq!(window_after(seed, leisurely()), 128, "seed {seed}: nothing stands in the way");
+        // 20 ms each (with a long tail): 1,000 per second are 20 to 30 at a time.
+        let window = window_after(seed, FaultPlan::limited(1_000.0));
+        assert!((12..=60).contains(&window), "seed {seed}: {window}");
+        assert_eq!(window_after(seed, FaultPlan::limited(50.0)), 4, "seed {seed}: the floor");
+    }
+}
+
+/// Goal: two reads in a hundred meet a slow machine. Second requests cut the slowest percent to about
+/// twice the usual time, and are no more than one in twenty.
+#[test]
+fn second_requests_beat_slow_machines_within_their_budget() {
+    let slowest_percent = |seed, hedge_percent| {
+        let plan = FaultPlan { spike: 0.02, spike_max: seconds(4), ..FaultPlan::calm() };
+        simulate(seed, plan, |world| async move {
+            let store = filled(&world, Manners { hedge_percent, ..Manners::default() }).await;
+            let mut times = Vec::new();
+            for n in 0..4_000u64 {
+                let began = world.env.monotonic();
+                store.get_range("blocks/b", n..n + 100, Intent::block()).await.unwrap();
+                times.push(world.env.monotonic() - began);
+            }
+            times.sort_unstable();
+            let (won, not_won) = store.meter().hedges();
+            let sent = used(&store, Class::Block, Operation::Get);
+            assert_eq!(sent.requests, 4_000 + won + not_won, "seed {seed}");
+            assert_eq!(sent.cancelled, not_won, "seed {seed}: second requests that lose are dropped");
+            (times[times.len() * 99 / 100], won, won + not_won)
+        })
+    };
+    for seed in 0..5 {
+        let (without, _, none) = slowest_percent(seed, 0);
+        let (with, won, made) = slowest_percent(seed, 5);
+        assert!(none == 0 && without > seconds(1), "seed {seed}: {without:?} without");
+        assert!(with < Duration::from_millis(300), "seed {seed}: {with:?} with, {without:?} without");
+        assert!(won >= 50 && made <= 4_000 / 20 + 16, "seed {seed}: {won} of {made} won");
+    }
+}
+
+/// Goal: when every read is slow all of a sudden, second requests stay within their budget, and when
+/// the store asks for less there are none.
+#[test]
+fn second_requests_do_not_make_trouble_worse() {
+    for seed in 0..5 {
+        simulate(seed, FaultPlan::calm(), |world| async move {
+            let store = filled(&world, Manners::default()).await;
+            let (_, tasks) = readers(&world.env, &store, "a", 8, world.env.monotonic() + seconds(10));
+            all(tasks).await;
+            let made = |store: &Store| store.meter().hedges().0 + store.meter().hedges().1;
+            let (reads, hedges) = (used(&store, Class::Block, Operation::Get).requests, made(&store));
+            world.faults.set_plan(FaultPlan { spike: 1.0, spike_max: seconds(8), ..FaultPlan::calm() });
+            let (_, tasks) = readers(&world.env, &store, "a", 32, world.env.monotonic() + seconds(60));
+            all(tasks).await;
+            let reads = used(&store, Class::Block, Operation::Get).requests - reads;
+            let extra = made(&store) - hedges;
+            assert!(extra > 10 && extra <= reads / 20 + 16, "seed {seed}: {extra} for {reads} reads");
+            world.faults.fail_next(Op::Get, "blocks/", Fault::Throttled);
+            store.get("blocks/b", Intent::block()).await.unwrap();
+            let before = made(&store);
+            let (_, tasks) = readers(&world.env, &store, "a", 32, world.env.monotonic() + seconds(8));
+            all(tasks).await;
+            assert_eq!(made(&store), before, "seed {seed}: the store had asked for less");
+        });
+    }
+}
+
+/// Goal: a tenant that asks a hundred times as much gets its rate and no more, and another one does not
+/// notice it.
+#[test]
+fn a_greedy_tenant_does_not_slow_another() {
+    let rates =
+        TenantRates { requests_per_second: 50, requests_burst: 100, bytes_per_second: 0, bytes_burst: 0 };
+    let manners = Manners { rates_of: Arc::new(move |_| rates), ..Manners::default() };
+    for seed in 0..3 {
+        let manners = manners.clone();
+        simulate(seed, FaultPlan::calm(), |world| async move {
+            let store = filled(&world, manners).await;
+            let end = world.env.monotonic() + seconds(60);
+            let (greedy, some) = readers(&world.env, &store, "greedy", 100, end);
+            let (modest, others) = readers(&world.env, &store, "small", 1, end);
+            all(some).await;
+            all(others).await;
+            let (greedy, modest) = (greedy.done.load(Ordering::Relaxed), modest.done.load(Ordering::Relaxed));
+            // 100 at once, 50 per second, and one of each reader after the end.
+            assert!((3_000..=3_300).contains(&greedy), "seed {seed}: {greedy}");
+            // One reader at a time: ~23 ms each, ~40 per second, within its rate.
+            assert!((1_800..=3_000).contains(&modest), "seed {seed}: {modest}");
+        });
+    }
+}
+
+/// Goal: where slots are scarce, tenants take turns: one read of a tenant does not stand behind the
+/// thousand of another.
+#[test]
+fn tenants_take_turns_when_slots_are_scarce() {
+    simulate(9, FaultPlan { latency_sigma: 0.0, ..FaultPlan::calm() }, |world| async move {
+        let manners = Manners { concurrent_reads_max: 2, hedge_percent: 0, ..Manners::default() };
+        let store = filled(&world, manners).await;
+        let began = world.env.monotonic();
+        let crowd: Vec<_> = (0..1_000u64)
+            .map(|n| {
+                let store = store.clone();
+                let intent = Intent::block().for_tenant("crowd");
+                world.env.spawn("crowd", async move {
+                    store.get_range("blocks/b", n..n + 3, intent).await.unwrap();
+                })
+            })
+            .collect();
+        world.env.sleep(Duration::from_millis(1)).await;
+        store.get_range("blocks/b", 0..9, Intent::block().for_tenant("single")).await.unwrap();
+        let single = world.env.monotonic() - began;
+        all(crowd).await;
+        let crowd = world.env.monotonic() - began;
+        assert!(single < seconds(2) && crowd > seconds(9), "{single:?} and {crowd:?}");
+    });
+}
+
+/// Goal: a store that says when to come again is not asked before.
+#[test]
+fn retry_after_is_respected() {
+    simulate(2, FaultPlan::none(), |world| async move {
+        let store = filled(&world, Manners::default()).await;
+        world.faults.fail_next(Op::Get, "blocks/", Fault::RetryAfter(seconds(9)));
+        world.faults.fail_next(Op::Create, "wal/", Fault::RetryAfter(seconds(4)));
+        let began = world.env.monotonic();
+        let took = |from| world.env.monotonic() - from;
+        store.create("wal/a/0", Bytes::from("x"), Intent::wal()).await.unwrap();
+        assert!(took(began) > seconds(4) && took(began) < seconds(5), "{:?}", took(began));
+        let began = world.env.monotonic();
+        store.get("blocks/b", Intent::block()).await.unwrap();
+        assert!(took(began) > seconds(9) && took(began) < seconds(10), "{:?}", took(began));
+    });
+}
+
+/// Goal: a storm under all manners is the same for the same seed.
+#[test]
+fn one_seed_gives_one_storm() {
+    let trace = |seed| {
+        simulate(seed, FaultPlan { spike: 0.05, ..FaultPlan::limited(200.0) }, |world| async move {
+            let store = filled(&world, Manners::default()).await;
+            let (_, tasks) = readers(&world.env, &store, "a", 50, world.env.monotonic() + seconds(10));
+            all(tasks).await;
+            world.faults.trace()
+        })
+    };
+    let first = trace(3);
+    assert!(first.len() > 1_000, "{}", first.len());
+    assert!(first == trace(3), "one seed");
+    assert!(first != trace(4), "two seeds");
+}
+
+#[test]
+fn a_distant_store_takes_its_time_for_reads_alone() {
+    simulate(1, FaultPlan::distant(), |world| async move {
+        let store = Store::from_fault_store(
+            FaultStore::new(world.env.clone(), 1, FaultPlan::distant()),
+            world.env.clone(),
+            StoreOptions::default(),
+        );
+        let began = world.env.monotonic();
+        store.put("blocks/b", Bytes::from("xyz"), Intent::block()).await.unwrap();
+        assert_eq!(world.env.monotonic(), began);
+        store.get("blocks/b", Intent::block()).await.unwrap();
+        let took = world.env.monotonic() - began;
+        assert!(took >= Duration::from_millis(30) && took < Duration::from_millis(33), "{took:?}");
+    });
+}
+
+/// Goal: what an operator reads adds up.
+#[test]
+fn the_report_and_the_metrics_say_what_was_asked_and_what_it_costs() {
+    simulate(1, FaultPlan::distant(), |world| async move {
+        let store = Store::from_fault_store(world.faults.clone(), world.env.clone(), StoreOptions::default());
+        store.put("blocks/b", Bytes::from(vec![1; 5_000_000]), Intent::block()).await.unwrap();
+        let ranges = [0..10, 20..30, 4_000_000..4_000_010];
+        for _ in 0..100 {
+            store.get_ranges("blocks/b", &ranges, Intent::block()).await.unwrap();
+        }
+        world.env.sleep(seconds(600) - world.env.monotonic()).await;
+        let report = store.cost_report();
+        // 1 put for 5 $ and 200 gets for 0.4 $ per million, 4,320 times ten minutes in a month.
+        for said in [
+            "In 10m memory:// was asked 201 times",
+            "300 wanted ranges took 200 reads with 1000B",
+            "cost $0.0001; ",
+            "a month costs about $0.37,",
+        ] {
+            assert!(report.contains(said), "{said} is not in\n{report}");
+        }
+        let mut registry = prometheus_client::registry::Registry::default();
+        store.meter().register(&mut registry);
+        let mut text = String::new();
+        prometheus_client::encoding::text::encode(&mut text, &registry).unwrap();
+        for line in [
+            "sandur_store_ranges_wanted_total 300",
+            "sandur_store_ranges_read_total 200",
+            "sandur_store_ranges_extra_bytes_total 1000",
+            "sandur_store_lane_window{lane=\"wal\"} 16",
+            "sandur_store_cost_dollars_per_month 0.367",
+        ] {
+            assert!(text.contains(line), "{line} is not in\n{text}");
+        }
+        let page = include_str!("../../../../docs/operations.md");
+        for metric in text.lines().filter_map(|line| line.strip_prefix("# HELP ")) {
+            let name = metric.split(' ').next().unwrap();
+            assert!(page.contains(name), "{name} is not explained in docs/operations.md");
+        }
+    });
+}
