@@ -3,7 +3,8 @@
 //! **What it is.** [`services`] makes up the logs of a small shop: several services in text, logfmt
 //! and JSON, with levels, trace ids, structured metadata and incidents, the same for the same seed.
 //! [`push_body`] turns them into pushes, [`pack`] keeps pushes in files, [`live`] streams them to a
-//! server as time passes, and [`run`] measures a server, alone or beside rivals.
+//! server as time passes, [`distant`] is a bucket that is far away and has bad days, and [`run`] measures
+//! a server, alone, beside rivals, or over that bucket.
 //!
 //! **What it is not.** No part of the product: the server only uses [`services`] and [`push_body`], to
 //! have something to show in `sandur demo`; the rest is behind the feature `measure`, which the server
@@ -18,6 +19,8 @@
 //! **Invariants.** What is generated for a second depends on seed and second alone, so neither the
 //! pieces in which it is asked for nor the order matter. `services` depends on nothing but `model`.
 
+#[cfg(feature = "measure")]
+pub mod distant;
 #[cfg(feature = "measure")]
 pub mod http;
 #[cfg(feature = "measure")]

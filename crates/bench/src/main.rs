@@ -22,6 +22,7 @@ fn main() -> Result<()> {
             Some(("run", arguments)) => measure(&env, arguments).await,
             Some(("server", arguments)) => serve(&env, arguments).await,
             Some(("tail", arguments)) => follow(&env, arguments).await,
+            Some(("cold", arguments)) => measure_cold(&env, arguments).await,
             _ => unreachable!("clap asks for a subcommand"),
         }
     })
@@ -84,7 +85,32 @@ fn command() -> Command {
         .about("Generated logs and measurements for Sandur")
         .subcommand_required(true)
         .arg_required_else_help(true)
-        .subcommands([generate, run, server, tail_command()])
+        .subcommands([generate, run, server, tail_command(), cold_command([seed(), instances(), size()])])
+}
+
+fn cold_command(data_set: [Arg; 3]) -> Command {
+    Command::new("cold")
+        .about(
+            "Ask queries over a bucket that is far away: first, again, after a kill; then in a storm of 503s",
+        )
+        .args(data_set)
+        .arg(text("data", "DIR", "Data set; default: one is generated"))
+        .arg(text("server", "PATH", "The sandur program; default: beside this one, built if it is absent"))
+        .arg(text("address", "ADDR", "Address on which our server listens").default_value("127.0.0.1:3156"))
+        .arg(text("dir", "DIR", "Where data and results go").default_value("target/bench/cold"))
+        .arg(text("s3", "PATH", "The program versitygw").default_value(".tools/bin/versitygw"))
+        .arg(text("delay", "DURATION", "Time that every read of the bucket takes").default_value("30ms"))
+        .arg(text("cache", "DIR", "The server's cache directory (--cache-dir), emptied before first runs"))
+        .arg(text("storm", "DURATION", "Length of the storm; 0s for none").default_value("60s"))
+        .arg(number("storm-rate", "50", "Requests per second that the bucket answers in the storm"))
+        .arg(number("clients", "8", "Clients that ask queries in the storm"))
+        .arg(
+            Arg::new("serve")
+                .value_name("ARGUMENT")
+                .help("More arguments of `sandur serve`, after --")
+                .num_args(0..)
+                .last(true),
+        )
 }
 
 fn tail_command() -> Command {
@@ -186,20 +212,13 @@ async fn stream(env: &Env, arguments: &ArgMatches) -> Result<()> {
 }
 
 fn place(program: PathBuf, directory: PathBuf, arguments: &ArgMatches) -> run::Place {
-    run::Place { program, directory, address: argument(arguments, "address").unwrap_or_default().to_owned() }
+    let address = argument(arguments, "address").unwrap_or_default().to_owned();
+    run::Place::new(program, directory, address)
 }
 
 async fn measure(env: &Env, arguments: &ArgMatches) -> Result<()> {
     let directory = PathBuf::from(argument(arguments, "dir").unwrap_or("target/bench"));
-    let data = match argument(arguments, "data") {
-        Some(data) => PathBuf::from(data),
-        None => {
-            let data = directory.join("data-set");
-            let span = Duration::from_secs(6 * 3600);
-            make_data_set(env, &data, wanted(arguments, span, env.now_ns() / 1_000_000_000)?)?;
-            data
-        }
-    };
+    let data = data_set(env, arguments, &directory)?;
     let place = place(server_program(arguments)?, directory.join("server"), arguments);
     let runs = count(arguments, "runs").max(1) as usize;
     let told = |news: &str| eprintln!("{news}");
@@ -221,6 +240,48 @@ async fn measure(env: &Env, arguments: &ArgMatches) -> Result<()> {
         runs,
     };
     println!("{}", run::table(&run::beside(&plan, told)?));
+    Ok(())
+}
+
+/// The data set that is given, or a new one.
+fn data_set(env: &Env, arguments: &ArgMatches, directory: &Path) -> Result<PathBuf> {
+    if let Some(data) = argument(arguments, "data") {
+        return Ok(data.into());
+    }
+    let data = directory.join("data-set");
+    let span = Duration::from_secs(6 * 3600);
+    make_data_set(env, &data, wanted(arguments, span, env.now_ns() / 1_000_000_000)?)?;
+    Ok(data)
+}
+
+async fn measure_cold(env: &Env, arguments: &ArgMatches) -> Result<()> {
+    let directory = PathBuf::from(argument(arguments, "dir").unwrap_or("target/bench/cold"));
+    let duration = |name| parse_duration(argument(arguments, name).unwrap_or("0s"));
+    let cache = argument(arguments, "cache").map(PathBuf::from);
+    let mut place = place(server_program(arguments)?, directory.join("server"), arguments);
+    place.arguments = arguments.get_many::<String>("serve").into_iter().flatten().cloned().collect();
+    if let Some(cache) = &cache {
+        place.arguments.extend(["--cache-dir".to_owned(), cache.display().to_string()]);
+    }
+    let mut plan = run::Cold {
+        place,
+        data: data_set(env, arguments, &directory)?,
+        s3: argument(arguments, "s3").unwrap_or_default().into(),
+        get_delay: duration("delay")?,
+        cache,
+    };
+    let (report, bucket) = run::cold(env, &mut plan, |news| eprintln!("{news}")).await?;
+    print!("{}", report.table());
+    let storm = run::Storm {
+        length: duration("storm")?,
+        requests_per_second: count(arguments, "storm-rate"),
+        clients: count(arguments, "clients") as usize,
+    };
+    if !storm.length.is_zero() {
+        eprintln!("a storm of {:?}", storm.length);
+        let report = run::storm(env, &plan.place, &plan.data, &bucket.weather, storm).await?;
+        print!("\n{}", report.text());
+    }
     Ok(())
 }
 

@@ -61,7 +61,7 @@ async fn one_run(
     column: &mut Column,
 ) -> Result<()> {
     let started = env.monotonic();
-    push_all(env, plan, manifest)?;
+    push_all(env, &plan.place.address, &plan.data, manifest)?;
     let wall = (env.monotonic() - started).as_secs_f64();
     let mut connection = Connection::new(&plan.place.address);
     // like other stores of its kind, the server is asked to put everything into blocks
@@ -84,11 +84,11 @@ async fn one_run(
 }
 
 /// Every pack has a connection of its own.
-fn push_all(env: &Env, plan: &Alone, manifest: &Manifest) -> Result<()> {
+pub(super) fn push_all(env: &Env, address: &str, data: &Path, manifest: &Manifest) -> Result<()> {
     let failure = Mutex::new(None);
     std::thread::scope(|scope| {
-        for path in manifest.paths(&plan.data) {
-            let (failure, address) = (&failure, &plan.place.address);
+        for path in manifest.paths(data) {
+            let failure = &failure;
             scope.spawn(move || {
                 if let Err(error) = push_pack(env, address, &path) {
                     failure.lock().unwrap_or_else(std::sync::PoisonError::into_inner).get_or_insert(error);
@@ -122,7 +122,7 @@ fn push_pack(env: &Env, address: &str, path: &Path) -> Result<()> {
 }
 
 /// Waits until the server has nothing to do.
-async fn settle(env: &Env, process: Process) {
+pub(super) async fn settle(env: &Env, process: Process) {
     let mut quiet = 0;
     for _ in 0..QUIET_PATIENCE_SECONDS {
         let before = process.cpu_seconds();
@@ -135,7 +135,7 @@ async fn settle(env: &Env, process: Process) {
 }
 
 /// Figures of a server that lost lines would mean nothing.
-fn check_lines(connection: &mut Connection, manifest: &Manifest) -> Result<()> {
+pub(super) fn check_lines(connection: &mut Connection, manifest: &Manifest) -> Result<()> {
     let range = manifest.to - manifest.from;
     let query = escaped(&format!("sum(count_over_time({{app=~\".+\"}}[{range}s]))"));
     let answer = connection.get(&format!("/loki/api/v1/query?query={query}&time={}", manifest.to))?;
@@ -149,7 +149,7 @@ fn check_lines(connection: &mut Connection, manifest: &Manifest) -> Result<()> {
 }
 
 /// The questions, each with its path.
-fn queries(manifest: &Manifest) -> Vec<(&'static str, String)> {
+pub(super) fn queries(manifest: &Manifest) -> Vec<(&'static str, String)> {
     let (start, end) = (manifest.from * 1_000_000_000, manifest.to * 1_000_000_000);
     let log = |query: &str, limit: u32| {
         let query = escaped(query);

@@ -1,13 +1,19 @@
-//! Measuring a server: [`alone`] with a client of our own, [`beside`] rivals with an external program.
+//! Measuring a server: [`alone`] with a client of our own, [`beside`] rivals with an external program,
+//! [`cold`] over a bucket that is far away, and then in a [`storm`].
 
 mod alone;
 mod beside;
+mod cold;
 mod report;
+mod scrape;
 mod server;
+mod storm;
 mod tail;
 
 pub use alone::{Alone, alone};
 pub use beside::{Beside, beside};
+pub use cold::{Cold, ColdReport, Measured, cold};
 pub use report::{Column, Row, median, table};
 pub use server::{Place, Process, disk_bytes};
+pub use storm::{Storm, StormReport, storm};
 pub use tail::{FollowerReport, TailLoad, TailReport, tail};

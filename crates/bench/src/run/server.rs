@@ -9,6 +9,7 @@ use std::time::Duration;
 use anyhow::{Context, Result, bail};
 use sandur_base::Env;
 
+use crate::distant::{ACCESS, SECRET};
 use crate::http::Connection;
 
 /// Longest wait for readiness and for the end.
@@ -27,9 +28,18 @@ pub struct Place {
     pub directory: PathBuf,
     /// `host:port` on which it listens.
     pub address: String,
+    /// The URL of the bucket that it uses instead of a directory.
+    pub bucket: Option<String>,
+    /// More arguments of `serve`.
+    pub arguments: Vec<String>,
 }
 
 impl Place {
+    /// A server whose store is a directory.
+    pub fn new(program: PathBuf, directory: PathBuf, address: String) -> Self {
+        Self { program, directory, address, bucket: None, arguments: Vec::new() }
+    }
+
     /// Where the data is.
     pub fn data(&self) -> PathBuf {
         self.directory.join("data")
@@ -47,9 +57,9 @@ impl Place {
         }
         fs::create_dir_all(&self.directory)?;
         let log = File::create(self.directory.join("log"))?;
-        let data = fs::canonicalize(&self.directory)?.join("data");
         let mut command = Command::new(&self.program);
-        command.args(["serve", "--store", &format!("file://{}", data.display()), "--listen", &self.address]);
+        command.args(["serve", "--store", &self.store()?, "--listen", &self.address]).args(&self.arguments);
+        command.env("AWS_ACCESS_KEY_ID", ACCESS).env("AWS_SECRET_ACCESS_KEY", SECRET);
         command.stdin(Stdio::null()).stdout(log.try_clone()?).stderr(log);
         let child = command.spawn().with_context(|| format!("cannot start {}", self.program.display()))?;
         fs::write(self.pid_file(), child.id().to_string())?;
@@ -66,13 +76,30 @@ impl Place {
         Ok(process)
     }
 
+    fn store(&self) -> Result<String> {
+        if let Some(bucket) = &self.bucket {
+            return Ok(bucket.clone());
+        }
+        let data = fs::canonicalize(&self.directory)?.join("data");
+        Ok(format!("file://{}", data.display()))
+    }
+
     /// Asks the server to stop and waits until it has; nothing when it does not run.
     pub async fn down(&self, env: &Env) -> Result<()> {
+        self.end(env, "-TERM").await
+    }
+
+    /// Kills the server, as a power cut would end it.
+    pub async fn kill(&self, env: &Env) -> Result<()> {
+        self.end(env, "-KILL").await
+    }
+
+    async fn end(&self, env: &Env, signal: &str) -> Result<()> {
         let Ok(pid) = fs::read_to_string(self.pid_file()) else { return Ok(()) };
         let process = Process(pid.trim().parse().context("the pid file holds no number")?);
         // an id may have been given to another program since
         if process.lives() && process.program() == fs::canonicalize(&self.program).ok() {
-            Command::new("kill").args(["-TERM", pid.trim()]).status().context("cannot run kill")?;
+            Command::new("kill").args([signal, pid.trim()]).status().context("cannot run kill")?;
             let asked = env.monotonic();
             while process.lives() {
                 if env.monotonic() - asked > PATIENCE {
@@ -182,7 +209,7 @@ mod tests {
         let mut child = Command::new(&program).arg("60").spawn().unwrap();
         fs::remove_file(&program).unwrap();
         fs::write(&program, "another").unwrap();
-        let place = Place { program, directory: directory.path().to_owned(), address: String::new() };
+        let place = Place::new(program, directory.path().to_owned(), String::new());
         fs::write(place.pid_file(), child.id().to_string()).unwrap();
         let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap();
         runtime.block_on(place.down(&Env::system(1))).unwrap();
@@ -193,7 +220,7 @@ mod tests {
     fn an_address_that_is_taken_is_reported() {
         let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
         let address = listener.local_addr().unwrap().to_string();
-        let place = Place { program: "/bin/echo".into(), directory: "/nonexistent".into(), address };
+        let place = Place::new("/bin/echo".into(), "/nonexistent".into(), address);
         let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap();
         let error = runtime.block_on(place.up(&Env::system(1))).unwrap_err().to_string();
         assert!(error.contains("something listens on 127.0.0.1:"), "{error}");
@@ -202,11 +229,8 @@ mod tests {
     #[test]
     fn a_program_that_is_no_server_is_reported_with_its_words() {
         let directory = tempfile::tempdir().unwrap();
-        let place = Place {
-            program: "/bin/echo".into(),
-            directory: directory.path().join("place"),
-            address: "127.0.0.1:1".to_owned(),
-        };
+        let inside = directory.path().join("place");
+        let place = Place::new("/bin/echo".into(), inside, "127.0.0.1:1".to_owned());
         let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap();
         runtime.block_on(async {
             let env = Env::system(1);

@@ -1,0 +1,154 @@
+//! How far away the bucket is, what it refuses, and what was asked of it.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Mutex, PoisonError};
+use std::time::Duration;
+
+use sandur_base::Env;
+
+/// What the proxy does to requests; changed while it runs.
+pub struct Weather {
+    env: Env,
+    get_delay_us: AtomicU64,
+    refused_percent: AtomicU64,
+    requests_per_second: AtomicU64,
+    /// Requests that may still pass, and as of when.
+    allowance: Mutex<(f64, Duration)>,
+    block_gets: AtomicU64,
+    block_bytes: AtomicU64,
+    requests: AtomicU64,
+    refused: AtomicU64,
+}
+
+/// What was asked of the bucket so far.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Counted {
+    /// Reads of blocks.
+    pub block_gets: u64,
+    /// Bytes of blocks that were read.
+    pub block_bytes: u64,
+    /// All requests.
+    pub requests: u64,
+    /// Requests that were answered with 503.
+    pub refused: u64,
+}
+
+impl Counted {
+    /// What came since.
+    pub fn since(self, before: Self) -> Self {
+        Self {
+            block_gets: self.block_gets - before.block_gets,
+            block_bytes: self.block_bytes - before.block_bytes,
+            requests: self.requests - before.requests,
+            refused: self.refused - before.refused,
+        }
+    }
+}
+
+impl Weather {
+    /// Near and calm.
+    pub fn new(env: Env) -> Self {
+        let zero = || AtomicU64::new(0);
+        let allowance = Mutex::new((0.0, env.monotonic()));
+        let (get_delay_us, refused_percent, requests_per_second) = (zero(), zero(), zero());
+        let (block_gets, block_bytes, requests, refused) = (zero(), zero(), zero(), zero());
+        Self {
+            env,
+            get_delay_us,
+            refused_percent,
+            requests_per_second,
+            allowance,
+            block_gets,
+            block_bytes,
+            requests,
+            refused,
+        }
+    }
+
+    /// Delays every read by so much.
+    pub fn set_get_delay(&self, delay: Duration) {
+        self.get_delay_us.store(delay.as_micros() as u64, Ordering::Relaxed);
+    }
+
+    /// Refuses this share of all requests at random.
+    pub fn set_refused_percent(&self, percent: u64) {
+        self.refused_percent.store(percent, Ordering::Relaxed);
+    }
+
+    /// Answers so many requests per second and refuses the rest; 0: answers all.
+    pub fn set_requests_per_second(&self, requests: u64) {
+        self.requests_per_second.store(requests, Ordering::Relaxed);
+    }
+
+    /// What was asked so far.
+    pub fn counted(&self) -> Counted {
+        Counted {
+            block_gets: self.block_gets.load(Ordering::Relaxed),
+            block_bytes: self.block_bytes.load(Ordering::Relaxed),
+            requests: self.requests.load(Ordering::Relaxed),
+            refused: self.refused.load(Ordering::Relaxed),
+        }
+    }
+
+    /// A request comes: whether it is refused.
+    pub(super) fn refuses(&self) -> bool {
+        self.requests.fetch_add(1, Ordering::Relaxed);
+        let percent = self.refused_percent.load(Ordering::Relaxed);
+        let is_refused = self.is_over_limit() || self.env.random_below(100) < percent;
+        self.refused.fetch_add(u64::from(is_refused), Ordering::Relaxed);
+        is_refused
+    }
+
+    fn is_over_limit(&self) -> bool {
+        let rate = self.requests_per_second.load(Ordering::Relaxed) as f64;
+        if rate == 0.0 {
+            return false;
+        }
+        let mut allowance = self.allowance.lock().unwrap_or_else(PoisonError::into_inner);
+        let (left, since) = *allowance;
+        let now = self.env.monotonic();
+        // A tenth of a second's worth may come at once.
+        let left = (left + (now - since).as_secs_f64() * rate).min((rate / 10.0).max(1.0));
+        let is_over = left < 1.0;
+        *allowance = (if is_over { left } else { left - 1.0 }, now);
+        is_over
+    }
+
+    /// How long a request of this method waits.
+    pub(super) fn delay(&self, method: &str) -> Duration {
+        match method {
+            "GET" => Duration::from_micros(self.get_delay_us.load(Ordering::Relaxed)),
+            _ => Duration::ZERO,
+        }
+    }
+
+    /// A request was answered with so many bytes.
+    pub(super) fn answered(&self, method: &str, path: &str, bytes: u64) {
+        let object = path.split('?').next().unwrap_or_default();
+        if method == "GET" && object.contains("/blocks/") {
+            self.block_gets.fetch_add(1, Ordering::Relaxed);
+            self.block_bytes.fetch_add(bytes, Ordering::Relaxed);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test(start_paused = true)]
+    async fn requests_over_the_limit_and_the_unlucky_are_refused() {
+        let env = Env::simulated(1, 0);
+        let weather = Weather::new(env.clone());
+        weather.set_requests_per_second(100);
+        env.sleep(Duration::from_secs(1)).await;
+        assert_eq!((0..50).filter(|_| weather.refuses()).count(), 40);
+        env.sleep(Duration::from_millis(50)).await;
+        assert_eq!((0..50).filter(|_| weather.refuses()).count(), 45);
+        weather.set_requests_per_second(0);
+        weather.set_refused_percent(90);
+        let refused = (0..1_000).filter(|_| weather.refuses()).count();
+        assert!((850..950).contains(&refused), "{refused}");
+        assert_eq!(weather.counted().refused as usize, 85 + refused);
+    }
+}

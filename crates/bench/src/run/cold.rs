@@ -1,0 +1,201 @@
+//! Queries over a bucket that is far away: the first time, again, and after a kill and a restart.
+//!
+//! Each query is asked of a server that has just started with empty caches, once more, and once more
+//! after the server was killed and started again. Reads of blocks are counted on their way to the bucket,
+//! ranges by the server's own metrics.
+
+use std::fmt::Write;
+use std::fs;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+use anyhow::{Context, Result, bail};
+use sandur_base::Env;
+use sandur_base::units::ByteSize;
+
+use super::alone::{check_lines, push_all, queries, settle};
+use super::scrape::Scrape;
+use super::server::Place;
+use crate::distant::{Counted, Proxy, S3Server, Weather};
+use crate::http::Connection;
+use crate::pack::Manifest;
+
+/// What to measure.
+#[derive(Clone, Debug)]
+pub struct Cold {
+    /// The server; its bucket is set by the measurement.
+    pub place: Place,
+    /// The data set.
+    pub data: PathBuf,
+    /// The program versitygw.
+    pub s3: PathBuf,
+    /// Time that every read of the bucket takes longer.
+    pub get_delay: Duration,
+    /// The directory that the server keeps its cache in; emptied before each first run.
+    pub cache: Option<PathBuf>,
+}
+
+/// One run of a query.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Measured {
+    /// Milliseconds until the whole answer was there.
+    pub ms: f64,
+    /// What was asked of the bucket.
+    pub counted: Counted,
+    /// Ranges of blocks that were wanted.
+    pub ranges: f64,
+    /// Reads that were planned for them.
+    pub reads: f64,
+}
+
+/// The runs of all queries.
+#[derive(Clone, Debug, Default)]
+pub struct ColdReport {
+    /// By query: its name, the first run, the second, and the first after a kill.
+    pub queries: Vec<(String, [Measured; 3])>,
+}
+
+/// The bucket and the way to it, for as long as it is measured.
+pub struct Distant {
+    /// What happens on the way.
+    pub weather: Arc<Weather>,
+    // In the order in which they end: the proxy before the server behind it.
+    _proxy: Proxy,
+    _server: S3Server,
+}
+
+/// Measures; `told` hears what is going on. The second part is the bucket, with the data set in it and the
+/// server stopped, for further measurements.
+pub async fn cold(env: &Env, plan: &mut Cold, told: impl Fn(&str)) -> Result<(ColdReport, Distant)> {
+    let manifest = Manifest::load(&plan.data).with_context(|| {
+        format!("{} is not a data set: make one with `sandur-bench generate`", plan.data.display())
+    })?;
+    plan.place.down(env).await?;
+    fs::create_dir_all(&plan.place.directory)?;
+    let distant = distant(env, plan).await?;
+    load(env, plan, &manifest, &told).await?;
+    distant.weather.set_get_delay(plan.get_delay);
+    let mut report = ColdReport::default();
+    for (name, path) in queries(&manifest) {
+        told(&format!("asking: {name}"));
+        let runs = three_runs(env, plan, &distant.weather, &path).await;
+        plan.place.down(env).await?;
+        report.queries.push((name.to_owned(), runs.context(name)?));
+    }
+    Ok((report, distant))
+}
+
+async fn distant(env: &Env, plan: &mut Cold) -> Result<Distant> {
+    let server = S3Server::start(env, &plan.s3, &plan.place.directory.join("bucket")).await?;
+    let weather = Arc::new(Weather::new(env.clone()));
+    let proxy = Proxy::start(server.address(), Arc::clone(&weather))?;
+    plan.place.bucket = Some(S3Server::url(proxy.address()));
+    Ok(Distant { weather, _proxy: proxy, _server: server })
+}
+
+async fn load(env: &Env, plan: &Cold, manifest: &Manifest, told: &impl Fn(&str)) -> Result<()> {
+    let process = plan.place.up(env).await?;
+    told(&format!("pushing {} MB", manifest.bytes / 1_000_000));
+    let loaded = async {
+        push_all(env, &plan.place.address, &plan.data, manifest)?;
+        let mut connection = Connection::new(&plan.place.address);
+        let _ = connection.post("/flush", &[], &[]);
+        settle(env, process).await;
+        check_lines(&mut connection, manifest)
+    };
+    let loaded = loaded.await;
+    plan.place.down(env).await?;
+    loaded
+}
+
+async fn three_runs(env: &Env, plan: &Cold, weather: &Weather, path: &str) -> Result<[Measured; 3]> {
+    if let Some(cache) = plan.cache.as_ref().filter(|cache| cache.exists()) {
+        fs::remove_dir_all(cache)?;
+    }
+    plan.place.up(env).await?;
+    let first = ask(env, plan, weather, path)?;
+    let second = ask(env, plan, weather, path)?;
+    plan.place.kill(env).await?;
+    plan.place.up(env).await?;
+    let killed = ask(env, plan, weather, path)?;
+    Ok([first, second, killed])
+}
+
+fn ask(env: &Env, plan: &Cold, weather: &Weather, path: &str) -> Result<Measured> {
+    let mut connection = Connection::new(&plan.place.address);
+    let (counted, before) = (weather.counted(), Scrape::take(&mut connection)?);
+    let asked = env.monotonic();
+    let answer = connection.get(path)?;
+    let ms = (env.monotonic() - asked).as_secs_f64() * 1_000.0;
+    if answer.status != 200 {
+        bail!("answered with {}: {}", answer.status, answer.text());
+    }
+    let counted = weather.counted().since(counted);
+    let after = Scrape::take(&mut connection)?;
+    let grown = |name| after.sum(name) - before.sum(name);
+    let ranges = grown("sandur_store_ranges_wanted_total");
+    Ok(Measured { ms, counted, ranges, reads: grown("sandur_store_ranges_read_total") })
+}
+
+impl ColdReport {
+    /// A table in Markdown, with the sums in its last row.
+    pub fn table(&self) -> String {
+        let mut text = String::from(
+            "| query | first, ms | GETs | bytes | ranges | again, ms | GETs | faster | killed, ms | GETs | \
+             faster |\n|---|---|---|---|---|---|---|---|---|---|---|\n",
+        );
+        let mut sums = [Measured::default(); 3];
+        for (name, runs) in &self.queries {
+            row(&mut text, name, runs);
+            for (sum, run) in sums.iter_mut().zip(runs) {
+                sum.ms += run.ms;
+                sum.ranges += run.ranges;
+                sum.counted.block_gets += run.counted.block_gets;
+                sum.counted.block_bytes += run.counted.block_bytes;
+            }
+        }
+        row(&mut text, "**all**", &sums);
+        text
+    }
+}
+
+fn row(text: &mut String, name: &str, [first, second, killed]: &[Measured; 3]) {
+    // Writing to a String cannot fail.
+    let _ = writeln!(
+        text,
+        "| {name} | {:.0} | {} | {} | {} | {:.1} | {} | {:.1} x | {:.1} | {} | {:.1} x |",
+        first.ms,
+        first.counted.block_gets,
+        ByteSize(first.counted.block_bytes),
+        first.ranges,
+        second.ms,
+        second.counted.block_gets,
+        first.ms / second.ms.max(0.001),
+        killed.ms,
+        killed.counted.block_gets,
+        first.ms / killed.ms.max(0.001),
+    );
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_table_shows_every_run_and_the_sums() {
+        let run = |ms, block_gets| {
+            let counted = Counted { block_gets, block_bytes: block_gets << 20, ..Counted::default() };
+            Measured { ms, counted, ranges: 9.0, reads: 3.0 }
+        };
+        let runs = [run(300.0, 10), run(30.0, 0), run(60.0, 1)];
+        let report = ColdReport { queries: vec![("a".to_owned(), runs), ("b".to_owned(), runs)] };
+        let table = report.table();
+        for line in [
+            "| a | 300 | 10 | 10MiB | 9 | 30.0 | 0 | 10.0 x | 60.0 | 1 | 5.0 x |",
+            "| **all** | 600 | 20 | 20MiB | 18 | 60.0 | 0 | 10.0 x | 120.0 | 2 | 5.0 x |",
+        ] {
+            assert!(table.contains(line), "{line} is not in\n{table}");
+        }
+    }
+}

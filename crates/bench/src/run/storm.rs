@@ -1,0 +1,178 @@
+//! A storm of 503s over a server that is pushed to and queried: does ingest go on, do queries come back?
+
+use std::path::Path;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use anyhow::{Context, Result};
+use sandur_base::Env;
+
+use super::alone::queries;
+use super::scrape::Scrape;
+use super::server::Place;
+use crate::distant::Weather;
+use crate::http::Connection;
+use crate::live::{Target, stream};
+use crate::pack::Manifest;
+use crate::services::Services;
+
+/// What happens.
+#[derive(Clone, Copy, Debug)]
+pub struct Storm {
+    /// How long it lasts.
+    pub length: Duration,
+    /// Requests that the bucket answers per second; it refuses the rest.
+    pub requests_per_second: u64,
+    /// Clients that ask one query after the other.
+    pub clients: usize,
+}
+
+/// What came of it.
+#[derive(Clone, Debug, Default)]
+pub struct StormReport {
+    /// Seconds of logs that were pushed and acknowledged, and those that were not.
+    pub pushes: (u64, u64),
+    /// Why a push failed.
+    pub push_failure: Option<String>,
+    /// Queries that were answered, and those that were not.
+    pub queries: (u64, u64),
+    /// Why a query failed.
+    pub query_failure: Option<String>,
+    /// The slowest query, in milliseconds.
+    pub slowest_ms: u64,
+    /// Requests that the server sent to the bucket.
+    pub requests: f64,
+    /// Those that repeated a failed one.
+    pub retries: f64,
+    /// Requests that were refused.
+    pub refused: u64,
+}
+
+/// Starts the server, and asks and pushes through the storm.
+pub async fn storm(
+    env: &Env,
+    place: &Place,
+    data: &Path,
+    weather: &Weather,
+    storm: Storm,
+) -> Result<StormReport> {
+    let manifest = Manifest::load(data).context("no data set")?;
+    place.up(env).await?;
+    let measured = through(env, place, &manifest, weather, storm).await;
+    weather.set_requests_per_second(0);
+    place.down(env).await?;
+    measured
+}
+
+async fn through(
+    env: &Env,
+    place: &Place,
+    manifest: &Manifest,
+    weather: &Weather,
+    storm: Storm,
+) -> Result<StormReport> {
+    let mut connection = Connection::new(&place.address);
+    let (before, refused) = (Scrape::take(&mut connection)?, weather.counted().refused);
+    weather.set_requests_per_second(storm.requests_per_second);
+    let until = env.monotonic() + storm.length;
+    let tally = Tally::default();
+    let mut report = StormReport::default();
+    let questions = queries(manifest);
+    std::thread::scope(|scope| {
+        for client in 0..storm.clients {
+            let (tally, questions) = (&tally, &questions);
+            scope.spawn(move || ask_until(env, &place.address, questions, client, until, tally));
+        }
+        let pushing = tokio::runtime::Builder::new_current_thread().enable_time().build()?;
+        pushing.block_on(push_until(env, place, until, &mut report));
+        anyhow::Ok(())
+    })?;
+    let after = Scrape::take(&mut connection)?;
+    let grown = |name| after.sum(name) - before.sum(name);
+    report.requests = grown("sandur_store_requests_total");
+    report.retries = grown("sandur_store_retries_total");
+    report.refused = weather.counted().refused - refused;
+    report.queries = (tally.answered.load(Ordering::Relaxed), tally.failed.load(Ordering::Relaxed));
+    report.slowest_ms = tally.slowest_ms.load(Ordering::Relaxed);
+    report.query_failure = tally.failure.into_inner().unwrap_or_default();
+    Ok(report)
+}
+
+#[derive(Default)]
+struct Tally {
+    answered: AtomicU64,
+    failed: AtomicU64,
+    slowest_ms: AtomicU64,
+    failure: Mutex<Option<String>>,
+}
+
+fn ask_until(
+    env: &Env,
+    address: &str,
+    questions: &[(&str, String)],
+    client: usize,
+    until: Duration,
+    tally: &Tally,
+) {
+    let mut connection = Connection::new(address);
+    for (_, path) in questions.iter().cycle().skip(client) {
+        let asked = env.monotonic();
+        if asked >= until {
+            return;
+        }
+        let failure = match connection.get(path) {
+            Ok(answer) if answer.status == 200 => None,
+            Ok(answer) => Some(format!("{}: {}", answer.status, answer.text())),
+            Err(error) => Some(error.to_string()),
+        };
+        let ms = (env.monotonic() - asked).as_millis() as u64;
+        tally.slowest_ms.fetch_max(ms, Ordering::Relaxed);
+        let counter = if failure.is_none() { &tally.answered } else { &tally.failed };
+        counter.fetch_add(1, Ordering::Relaxed);
+        if failure.is_some() {
+            *tally.failure.lock().unwrap_or_else(std::sync::PoisonError::into_inner) = failure;
+        }
+    }
+}
+
+async fn push_until(env: &Env, place: &Place, until: Duration, report: &mut StormReport) {
+    let services = Services::new(1, 2);
+    let target = Target { address: &place.address, tenant: None, requests_per_second: 50.0 };
+    stream(env, &services, target, |pushed| {
+        match pushed.failure {
+            None => report.pushes.0 += 1,
+            Some(failure) => {
+                report.pushes.1 += 1;
+                report.push_failure = Some(failure);
+            }
+        }
+        env.monotonic() < until
+    })
+    .await;
+}
+
+impl StormReport {
+    /// In words.
+    pub fn text(&self) -> String {
+        let because = |failure: &Option<String>| {
+            failure.as_ref().map_or(String::new(), |failure| format!(" (the last one: {failure})"))
+        };
+        format!(
+            "pushes: {} acknowledged, {} failed{}\n\
+             queries: {} answered, {} failed{}; the slowest took {:.1} s\n\
+             requests to the bucket: {}, {} of them refused; {} were retries, {:.1} %\n",
+            self.pushes.0,
+            self.pushes.1,
+            because(&self.push_failure),
+            self.queries.0,
+            self.queries.1,
+            because(&self.query_failure),
+            self.slowest_ms as f64 / 1_000.0,
+            self.requests,
+            self.refused,
+            self.retries,
+            100.0 * self.retries / self.requests.max(1.0),
+        )
+    }
+}
