@@ -51,7 +51,7 @@ pub(crate) async fn open(url: &str, env: Env, options: StoreOptions) -> Result<S
             let opened = env.run_blocking(move || open_directory(&path, &url, access)).await?;
             let (directory, objects) = opened;
             let root = directory.root().to_owned();
-            (Requester::local(directory, objects, env, shown), StoreKind::Local { root })
+            (Requester::local(directory, objects, env, shown, &options.manners), StoreKind::Local { root })
         }
     };
     let requester = Arc::new(requester);

@@ -96,8 +96,14 @@ impl Requester {
     }
 
     /// The way to a directory, which refuses nothing, costs nothing and has no other users.
-    pub fn local(directory: Directory, objects: Arc<dyn ObjectStore>, env: Env, url: Arc<str>) -> Self {
-        let manners = Manners { prices: Prices::FREE, ..Manners::default() };
+    pub fn local(
+        directory: Directory,
+        objects: Arc<dyn ObjectStore>,
+        env: Env,
+        url: Arc<str>,
+        manners: &Manners,
+    ) -> Self {
+        let manners = Manners { prices: Prices::FREE, ..manners.clone() };
         let gate = Gate::local(&env, &manners);
         let requester = Self::with(objects, env, url, gate, &manners);
         Self { directory: Some(directory), ..requester }

@@ -101,7 +101,8 @@ impl Place {
         if process.lives() && process.program() == fs::canonicalize(&self.program).ok() {
             Command::new("kill").args([signal, pid.trim()]).status().context("cannot run kill")?;
             let asked = env.monotonic();
-            while process.lives() {
+            // the kernel closes the listener of a killed process a moment after the process counts as dead
+            while process.lives() || TcpStream::connect(&self.address).is_ok() {
                 if env.monotonic() - asked > PATIENCE {
                     bail!("the server (process {}) did not stop within a minute", process.0);
                 }
