@@ -194,7 +194,15 @@ fn rows(result: &Value) -> Option<Vec<Row>> {
         .collect()
 }
 
-fn compare_rows(ask: &Ask, loki: Vec<Row>, ours: Vec<Row>, streams: bool) -> Option<Difference> {
+fn compare_rows(ask: &Ask, mut loki: Vec<Row>, mut ours: Vec<Row>, streams: bool) -> Option<Difference> {
+    if !streams && [&loki, &ours].into_iter().any(|rows| repeats_times(rows)) {
+        for (_, values) in loki.iter_mut().chain(&mut ours) {
+            values.sort();
+        }
+        if loki == ours {
+            return difference(Kind::TieOrder, "values with the same time");
+        }
+    }
     let (mut left, mut right) = (loki.clone(), ours.clone());
     left.sort();
     right.sort();
@@ -217,6 +225,11 @@ fn compare_rows(ask: &Ask, loki: Vec<Row>, ours: Vec<Row>, streams: bool) -> Opt
         return difference(Kind::Attribution, content(&left, &right));
     }
     difference(Kind::Content, content(&left, &right))
+}
+
+/// Whether a series has several values at one time.
+fn repeats_times(rows: &[Row]) -> bool {
+    rows.iter().any(|(_, values)| values.windows(2).any(|pair| pair[0].0 == pair[1].0))
 }
 
 /// The first rows that differ.

@@ -3,7 +3,8 @@
 //! **What it is.** [`corpus`] makes logs, [`servers`] starts both servers on loopback and pushes the logs to
 //! both, [`ask`] makes requests (with queries from [`grammar`] or from [`templates`] read from a folder),
 //! [`compare`] finds out how two answers differ, [`rules`] knows the differences that are meant, with the
-//! reason, and [`shrink`] makes the query of a difference smaller.
+//! reason, [`controls`] checks with other requests that it is the reason, and [`shrink`] makes the query of a
+//! difference smaller.
 //!
 //! **What it is not.** No part of the product and no part of `cargo xtask test`: it needs a Loki, which
 //! `cargo xtask differential loki` builds. It says nothing about speed.
@@ -17,6 +18,7 @@
 
 pub mod ask;
 pub mod compare;
+pub mod controls;
 pub mod corpus;
 pub mod endpoints;
 pub mod grammar;

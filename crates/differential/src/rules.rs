@@ -10,6 +10,7 @@ use serde_json::Value;
 
 use crate::ask::{Ask, Shape};
 use crate::compare::{Difference, Kind, compare};
+use crate::controls;
 
 /// A difference with both answers.
 pub struct Case<'a> {
@@ -23,7 +24,11 @@ pub struct Case<'a> {
     pub ours: &'a Answer,
 }
 
+/// The request without what a rule is about; none when that cannot be left out.
+pub type Control = fn(&Ask) -> Option<Ask>;
+
 /// A difference that is explained.
+#[derive(Clone, Copy)]
 pub struct Rule {
     /// Short name, printed in reports.
     pub id: &'static str,
@@ -33,6 +38,29 @@ pub struct Rule {
     pub reason: &'static str,
     /// Whether this difference is that one.
     pub explains: fn(&Case<'_>) -> bool,
+    /// What has to hold besides.
+    pub check: Check,
+}
+
+/// What other requests have to show before a rule explains anything.
+#[derive(Clone, Copy)]
+pub enum Check {
+    /// Nothing.
+    None,
+    /// Both answer this request alike.
+    Alike(Control),
+    /// Loki formats the query that we answered as it formats the one of the request.
+    FormattedAlike,
+}
+
+impl Rule {
+    const fn if_alike(self, control: Control) -> Self {
+        Self { check: Check::Alike(control), ..self }
+    }
+
+    const fn if_formatted_alike(self) -> Self {
+        Self { check: Check::FormattedAlike, ..self }
+    }
 }
 
 /// The rule that asks Loki again; [`crate::run`] applies it.
@@ -44,7 +72,7 @@ const fn rule(
     reason: &'static str,
     explains: fn(&Case<'_>) -> bool,
 ) -> Rule {
-    Rule { id, what, reason, explains }
+    Rule { id, what, reason, explains, check: Check::None }
 }
 
 fn begins(answer: &Answer, text: &str) -> bool {
@@ -70,6 +98,11 @@ fn scalar(answer: &Answer) -> Option<Value> {
     let body: Value = serde_json::from_slice(&answer.body).ok()?;
     let is_scalar = body.pointer("/data/resultType")? == "scalar";
     is_scalar.then(|| body.pointer("/data/result/1").cloned()).flatten()
+}
+
+/// Whether a stage or filter of the query is a cause.
+fn has(case: &Case<'_>, is_cause: fn(&str) -> bool) -> bool {
+    case.ask.shape == Shape::Query && controls::parts(case.ask).iter().any(|part| is_cause(part))
 }
 
 /// Whether the difference is gone when both answers go through `change`.
@@ -188,20 +221,16 @@ pub const RULES: &[Rule] = &[
         "or-ip",
         "A line filter with `ip(..)` and `or`: we look for addresses, Loki for the text between the quotes.",
         "Loki forgets that an alternative is an address as soon as there is another one.",
-        |case| {
-            let query = case.ask.query_text();
-            query.contains("ip(") && query.contains(" or ")
-        },
-    ),
+        |case| has(case, controls::address_or_other),
+    )
+    .if_alike(controls::without_address_or_other),
     rule(
         "ip-colons",
-        "A line filter for an address that begins with colons (`|= ip(\"::1\")`) finds it.",
+        "A filter for an address that begins with colons (`|= ip(\"::1\")`) finds it.",
         "Loki looks for addresses only where a digit or a letter begins one.",
-        |case| {
-            let query = case.ask.query_text();
-            query.contains("ip(\"::") || query.contains("ip(`::")
-        },
-    ),
+        |case| has(case, controls::address_of_colons),
+    )
+    .if_alike(controls::without_address_of_colons),
     rule(
         "equal-ranks",
         "`topk` and `bottomk` keep another of several series with the same value.",
@@ -211,47 +240,73 @@ pub const RULES: &[Rule] = &[
             let ranks =
                 query.contains("topk(") || query.contains("topk by") || query.contains("topk without");
             let ranks = ranks || query.contains("bottomk");
-            let nested = query.matches("topk").count() + query.matches("bottomk").count() > 1;
-            ranks && (nested || case.difference.kind == Kind::Attribution)
+            ranks && case.difference.kind == Kind::Attribution
         },
     ),
     rule(
-        "same-series-twice",
-        "Loki answers with several series that have the same labels; we with one.",
-        "Behind `drop`, `keep` and renaming, labels without a value are lost on the way through Loki's \
-         shards, after its series were told apart by them.",
+        "equal-ranks-within",
+        "So do functions of what `topk` or `bottomk` keep, where another of these is among them.",
+        "Which one is kept decides what the outer one chooses from.",
         |case| {
             let query = case.ask.query_text();
-            let removes = ["| drop", "| keep", "label_format"].iter().any(|stage| query.contains(stage));
-            if removes && query.contains("--keep-empty") && case.difference.kind == Kind::Content {
-                return true; // they may meet in an outer function
-            }
-            let Ok(body) = serde_json::from_slice::<Value>(&case.loki.body) else { return false };
-            let series = body.pointer("/data/result").and_then(Value::as_array).into_iter().flatten();
-            let mut labels: Vec<String> = series.map(|series| series["metric"].to_string()).collect();
-            labels.sort();
-            labels.windows(2).any(|pair| pair[0] == pair[1] && pair[0] != "null")
+            let functions = query.matches("topk").count() + query.matches("bottomk").count();
+            case.ask.shape == Shape::Query && functions > 1
         },
-    ),
+    )
+    .if_alike(controls::without_ranks),
+    rule(
+        "same-series-twice",
+        "Loki answers with several series that have the same labels, or with several values at one time; we \
+         with the sum (or the least, or the greatest) of all. Functions around them see the same, and cannot \
+         match them.",
+        "Behind `drop`, `keep`, `label_format` and `without`, labels without a value are lost on the way \
+         through Loki's shards, after its series were told apart by them.",
+        |case| {
+            let query = case.ask.query_text();
+            let removes = ["| drop", "| keep", "label_format", "without", "label_replace"];
+            let alike = case.loki.status == case.ours.status || contains(case.loki, "multiple matches for labels");
+            case.ask.shape == Shape::Query && removes.iter().any(|word| query.contains(word)) && alike
+        },
+    )
+    .if_alike(controls::without_empty_labels),
     rule(
         "empty-label-regex",
         "A label filter with an empty expression (`a !~ \"\"`) tests whether the label has a value.",
         "Loki takes the expression for one that every value matches.",
-        |case| {
-            let query = case.ask.query_text();
-            ["=~ \"\"", "!~ \"\"", "=~ ``", "!~ ``", "=~\"\"", "!~\"\""]
-                .iter()
-                .any(|empty| query.contains(empty))
-        },
-    ),
+        |case| has(case, controls::empty_expression),
+    )
+    .if_alike(controls::without_empty_expressions),
     rule(
-        "format-blanks",
-        "`format_query` breaks or indents a line elsewhere: before `| decolorize`, behind `without ()`.",
-        "Loki forgets the indentation of this stage and a blank behind an empty list.",
+        "format",
+        "`format_query` breaks or indents a line elsewhere, or writes something in another way: quotes, \
+         `vector(1.000000)`, an `or` of line filters that must not match, `by ()`.",
+        "Of these Loki makes one form when it reads a query, and forgets a blank here and there. What we write \
+         means the same: Loki formats it as it formats the query.",
+        |case| case.ask.path.ends_with("format_query") && case.loki.status == 200 && case.ours.status == 200,
+    )
+    .if_formatted_alike(),
+    rule(
+        "labels-by-time",
+        "Names and values of labels, series and streams of a time are those of lines between its two ends, \
+         both included.",
+        "Loki's ingesters tell the labels of all that they have in memory, whatever the time; its index leaves \
+         the end out, and knows when chunks begin and end, not lines.",
         |case| {
-            let bare =
-                |answer: &Answer| String::from_utf8_lossy(&answer.body).replace("\\n", "").replace(' ', "");
-            case.ask.path.ends_with("format_query") && bare(case.loki) == bare(case.ours)
+            let paths = ["labels", "values", "series", "detected_labels", "index/stats"];
+            let of_streams = paths.iter().any(|path| case.ask.path.ends_with(path))
+                && !case.ask.path.contains("detected_field");
+            of_streams && case.loki.status == 200 && case.ours.status == 200
+        },
+    )
+    .if_alike(controls::about_all_time),
+    rule(
+        "every-stream",
+        "Labels, series and sizes may be asked for every stream: `{}`, `{app=~\".*\"}`, or nothing.",
+        "Loki refuses that as it does for queries, though for labels nothing at all is well.",
+        |case| {
+            let words = ["queries require at least one regexp or equality matcher", "unexpected $end"];
+            let refused = words.iter().any(|word| contains(case.loki, word));
+            case.ask.shape != Shape::Query && refused && case.ours.status == 200
         },
     ),
     rule(
@@ -259,30 +314,25 @@ pub const RULES: &[Rule] = &[
         "A grouped metric query sees labels that `logfmt` takes from keys of other names \
          (`logfmt took=\"duration\"`).",
         "Loki leaves keys unread that the query does not name, before it looks which label they are for.",
-        |case| {
-            let query = case.ask.query_text();
-            let renames = |part: &str| part.trim_start().starts_with("logfmt") && part.contains("=\"");
-            query.contains("by (") && query.split('|').any(renames)
-        },
-    ),
+        |case| case.ask.query_text().contains("by (") && has(case, controls::renames_keys),
+    )
+    .if_alike(controls::without_renamed_keys),
     rule(
         "or-empty",
         "A line filter with an alternative that every line has (`|= \"a\" or \"\"`) passes every line; in \
          Loki it does not.",
         "Loki leaves the alternative that every line has out, and keeps the others.",
-        |case| {
-            let query = case.ask.query_text();
-            let all = ["\"\"", "``", "\".*\"", "`.*`"];
-            all.iter().any(|e| query.contains(&format!("or {e}")) || query.contains(&format!("{e} or")))
-        },
-    ),
+        |case| has(case, controls::any_line_or_other),
+    )
+    .if_alike(controls::without_any_line),
     rule(
         "interval",
         "With `interval`, other lines are left out.",
         "Loki leaves lines out of each part of a query, an hour or a shard, and then of what is left; we \
          leave them out of the whole answer.",
         |case| case.ask.parameter("interval").is_some() && case.difference.kind == Kind::Content,
-    ),
+    )
+    .if_alike(controls::without_interval),
     rule(
         "approximate",
         "`approx_topk` keeps another of several series with nearly the same value, or is refused for another \
@@ -292,7 +342,28 @@ pub const RULES: &[Rule] = &[
             let refused = case.loki.status >= 400 && case.ours.status >= 400;
             case.ask.query_text().contains("approx_topk") && (case.ours.status == 200 || refused)
         },
-    ),
+    )
+    .if_alike(controls::with_exact_ranks),
+    rule(
+        "average",
+        "A grouped `avg_over_time`, or one behind `drop`, `keep` or `label_format`, is the mean of the values; \
+         Loki's is less, or fails.",
+        "Loki divides the sum of the values by the number of lines: also of those without the label, and of \
+         those that a filter behind `unwrap` dropped.",
+        |case| case.ours.status == 200 && controls::has_parted_average(case.ask),
+    )
+    .if_alike(controls::without_average),
+    rule(
+        "rate-counter",
+        "`rate_counter` extends the increase to the bounds of the window.",
+        "So does Prometheus, and Loki after 3.7. Loki 3.7 takes nanoseconds for milliseconds, and hardly \
+         extends it.",
+        |case| {
+            let answered = case.loki.status == 200 && case.ours.status == 200;
+            case.ask.shape == Shape::Query && answered && case.ask.query_text().contains("rate_counter(")
+        },
+    )
+    .if_alike(controls::without_rate_counter),
     rule(
         "error-label-in-line",
         "A line has a field `__error__` of its own, and a stage fails on it.",
@@ -304,7 +375,8 @@ pub const RULES: &[Rule] = &[
             let failed = contains(case.loki, "Err\"") || contains(case.ours, "Err\"");
             (marked(case.loki) || marked(case.ours)) && (failed || case.loki.status == 400)
         },
-    ),
+    )
+    .if_alike(controls::without_error_fields),
     rule(
         "matching-status",
         "Series that cannot be matched one to one end the query with status 400; Loki's is 500.",
@@ -350,6 +422,15 @@ pub const RULES: &[Rule] = &[
         },
     ),
     rule(
+        "volume-of-one-step",
+        "`index/volume_range` answers with a matrix whatever the time; Loki's answer about one step is a vector.",
+        "The type of an answer is not to depend on how many steps happen to have lines.",
+        |case| {
+            let one = contains(case.loki, "\"resultType\":\"vector\"");
+            case.ask.path.ends_with("index/volume_range") && case.difference.kind == Kind::Shape && one
+        },
+    ),
+    rule(
         "stage-never-built",
         "Loki answers or formats a query that has a faulty stage; we refuse it.",
         "Loki looks at stages when it first runs them: not when its index tells before that there is no \
@@ -373,8 +454,10 @@ pub const RULES: &[Rule] = &[
     ),
     rule(
         "ties",
-        "Lines with the same time come in another order, or the limit keeps another of them.",
-        "Loki orders them by a hash, or by their labels where its shards meet; we by their arrival.",
+        "Lines with the same time come in another order, or the limit keeps another of them; or values with \
+         the same time, of series that `label_replace` made equal.",
+        "Loki orders them by a hash, or by their labels where its shards meet; we lines by their arrival, \
+         values by size.",
         |case| matches!(case.difference.kind, Kind::TieOrder | Kind::TieCut),
     ),
     rule(
@@ -406,11 +489,6 @@ pub const RULES: &[Rule] = &[
         |case| case.difference.kind == Kind::Rounding,
     ),
 ];
-
-/// The rule that explains a difference.
-pub fn explanation(case: &Case<'_>) -> Option<&'static Rule> {
-    RULES.iter().find(|rule| (rule.explains)(case))
-}
 
 /// The rules as a table for the page on compatibility.
 pub fn table() -> String {

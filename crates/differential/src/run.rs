@@ -5,13 +5,16 @@ use std::collections::BTreeMap;
 use sandur_bench::http::Answer;
 
 use crate::ask::Ask;
-use crate::compare::compare;
-use crate::rules::{Case, VARIES, explanation};
+use crate::compare::{Kind, compare};
+use crate::controls::formatted;
+use crate::rules::{Case, Check, RULES, Rule, VARIES};
 use crate::servers::Servers;
 use crate::shrink::shrink;
 
 /// How often Loki is asked again to see whether it answers itself differently.
 const REPEATS: usize = 6;
+/// How many causes of differences a query may have.
+const CONTROLS_DEEP: usize = 3;
 
 /// Where a case comes from, to be printed so that it can be asked again.
 pub type Origin = String;
@@ -25,6 +28,8 @@ pub struct Report {
     pub refused: usize,
     /// Requests that Loki answered with nothing in it.
     pub empty: usize,
+    /// Requests that Loki did not answer in time.
+    pub unanswered: usize,
     /// Differences by the rule that explains them.
     pub explained: BTreeMap<&'static str, usize>,
     /// Differences that no rule explains, by their kind; each was printed when it was found.
@@ -36,56 +41,79 @@ fn both(servers: &mut Servers, ask: &Ask) -> (Answer, Answer) {
     (servers.loki.ask(ask), servers.ours.ask(ask))
 }
 
+/// The rule that explains how two answers differ.
+fn explanation(servers: &mut Servers, case: &Case<'_>, controls: usize) -> Option<&'static Rule> {
+    RULES.iter().find(|rule| (rule.explains)(case) && confirmed(servers, rule, case, controls))
+}
+
+/// Whether other requests say so, too; a control may show differences for other reasons.
+fn confirmed(servers: &mut Servers, rule: &Rule, case: &Case<'_>, controls: usize) -> bool {
+    let control = match rule.check {
+        Check::None => return true,
+        Check::FormattedAlike => {
+            let again = formatted(case.ask, case.ours).map(|ask| servers.loki.ask(&ask));
+            return again.is_some_and(|again| again.body == case.loki.body);
+        }
+        Check::Alike(control) => control,
+    };
+    let Some(control) = (controls > 0).then(|| control(case.ask)).flatten() else { return false };
+    let (loki, ours) = both(servers, &control);
+    let Some(difference) = compare(&control, &loki, &ours) else { return true };
+    let case = Case { ask: &control, difference: &difference, loki: &loki, ours: &ours };
+    explanation(servers, &case, controls - 1).is_some() || loki_gives(servers, &case, controls - 1)
+}
+
+/// Whether Loki, asked again, gives our answer: then its first one was one of several.
+fn loki_gives(servers: &mut Servers, case: &Case<'_>, controls: usize) -> bool {
+    for _ in 0..REPEATS {
+        let loki = servers.loki.ask(case.ask);
+        let Some(difference) = compare(case.ask, &loki, case.ours) else { return true };
+        let again = Case { difference: &difference, loki: &loki, ..*case };
+        if explanation(servers, &again, controls).is_some() {
+            return true;
+        }
+    }
+    false
+}
+
+/// How both answers to a request differ, if no rule explains it.
+fn unexplained(servers: &mut Servers, ask: &Ask) -> Option<Kind> {
+    let (loki, ours) = both(servers, ask);
+    let difference = compare(ask, &loki, &ours)?;
+    let case = Case { ask, difference: &difference, loki: &loki, ours: &ours };
+    explanation(servers, &case, CONTROLS_DEEP).is_none().then_some(difference.kind)
+}
+
 impl Report {
     /// Asks one request and notes how the answers differ.
     pub fn ask(&mut self, servers: &mut Servers, origin: Origin, ask: &Ask) {
         let (loki, ours) = both(servers, ask);
         self.asked += 1;
         self.refused += usize::from(loki.status >= 400);
+        self.unanswered += usize::from(loki.status == 0);
         self.empty += usize::from(loki.status < 300 && is_empty(&loki));
         let Some(difference) = compare(ask, &loki, &ours) else { return };
         let case = Case { ask, difference: &difference, loki: &loki, ours: &ours };
-        if let Some(rule) = explanation(&case) {
-            *self.explained.entry(rule.id).or_default() += 1;
+        let rule = explanation(servers, &case, CONTROLS_DEEP).map(|rule| rule.id);
+        if let Some(id) = rule.or_else(|| loki_gives(servers, &case, CONTROLS_DEEP).then_some(VARIES)) {
+            *self.explained.entry(id).or_default() += 1;
             return;
         }
-        if self.loki_gives(servers, ask, &ours) {
-            *self.explained.entry(VARIES).or_default() += 1;
-            return;
-        }
-        let mut differs = |ask: &Ask| {
-            let (loki, ours) = both(servers, ask);
-            let difference = compare(ask, &loki, &ours)?;
-            let case = Case { ask, difference: &difference, loki: &loki, ours: &ours };
-            explanation(&case).is_none().then_some(difference.kind)
-        };
-        let small = shrink(ask, difference.kind, &mut differs);
+        let small = shrink(ask, difference.kind, &mut |ask| unexplained(servers, ask));
         let (loki, ours) = both(servers, &small);
         let difference = compare(&small, &loki, &ours).unwrap_or(difference);
         println!("--- {:?}  [{origin}]\n  {small}\n      {}", difference.kind, difference.detail);
         *self.findings.entry(format!("{:?}", difference.kind)).or_default() += 1;
     }
 
-    /// Whether Loki, asked again, gives our answer: then its first one was one of several.
-    fn loki_gives(&self, servers: &mut Servers, ask: &Ask, ours: &Answer) -> bool {
-        for _ in 0..REPEATS {
-            let again = servers.loki.ask(ask);
-            let Some(difference) = compare(ask, &again, ours) else { return true };
-            let case = Case { ask, difference: &difference, loki: &again, ours };
-            if explanation(&case).is_some() {
-                return true;
-            }
-        }
-        false
-    }
-
     /// Prints the sums.
     pub fn print(&self) {
         println!(
-            "{} asked: {} refused by Loki, {} empty; {} unexplained {:?}",
+            "{} asked: {} refused by Loki, {} empty, {} not answered; {} unexplained {:?}",
             self.asked,
             self.refused,
             self.empty,
+            self.unanswered,
             self.findings.values().sum::<usize>(),
             self.findings
         );

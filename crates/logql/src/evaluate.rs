@@ -104,8 +104,11 @@ impl Evaluation<'_> {
         }
         let bytes: u64 = matrix.series.iter().map(answered_bytes).sum();
         memory.grow(bytes)?;
-        let series = matrix.series.iter().map(|series| self.series(series)).collect();
+        let mut series: Vec<_> = matrix.series.iter().map(|series| self.series(series)).collect();
         drop(matrix);
+        if !self.steps.instant {
+            join_equal(&mut series);
+        }
         memory.resize(bytes)?;
         Ok(HeldSeries { series, memory })
     }
@@ -203,6 +206,23 @@ impl Evaluation<'_> {
     }
 }
 
+/// Makes one series of neighbours with the same labels. As in Loki, series that `label_replace` made equal
+/// are told apart by the functions around it, and in an answer over a range they are one with all values.
+fn join_equal(series: &mut Vec<sandur_query::Series>) {
+    series.dedup_by(|next, first| {
+        let equal = next.labels == first.labels;
+        if equal {
+            first.samples.reserve_exact(next.samples.len());
+            first.samples.append(&mut next.samples);
+            let order = |a: &Sample, b: &Sample| {
+                a.timestamp_ms.cmp(&b.timestamp_ms).then(a.value.total_cmp(&b.value))
+            };
+            first.samples.sort_by(order);
+        }
+        equal
+    });
+}
+
 /// Bytes that a series takes in an answer.
 fn answered_bytes(series: &Series) -> u64 {
     let present = series.values.iter().filter(|value| !is_absent(**value)).count();
@@ -244,6 +264,18 @@ mod tests {
     use sandur_base::{Env, MemoryBudget};
     use sandur_model::{Labels, Level, TenantId};
     use sandur_query::{MemoryRow, MemorySource};
+
+    #[test]
+    fn equal_series_are_one_with_all_values() {
+        let one = |name: &str, samples: &[(i64, f64)]| sandur_query::Series {
+            labels: Arc::new(vec![("app".into(), name.into())]),
+            samples: samples.iter().map(|&(timestamp_ms, value)| Sample { timestamp_ms, value }).collect(),
+        };
+        let mut series =
+            vec![one("a", &[(1, 5.0), (2, 1.0)]), one("a", &[(1, 4.0), (3, 2.0)]), one("b", &[])];
+        join_equal(&mut series);
+        assert_eq!(series, [one("a", &[(1, 4.0), (1, 5.0), (2, 1.0), (3, 2.0)]), one("b", &[])]);
+    }
 
     #[test]
     fn too_many_series_are_refused_or_cut_when_asked() {

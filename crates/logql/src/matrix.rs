@@ -21,7 +21,7 @@ pub struct Series {
 pub struct Matrix {
     /// Number of steps.
     pub steps: usize,
-    /// The series; no two with the same labels.
+    /// The series; only behind `label_replace` two can have the same labels.
     pub series: Vec<Series>,
     /// Whether the order of the series is part of the answer.
     pub ordered: bool,

@@ -36,7 +36,7 @@ pub struct Sample {
 pub struct Series {
     /// Name and value pairs sorted by name; a value may be empty.
     pub labels: Arc<Vec<(Box<str>, Box<str>)>>,
-    /// By rising time; exactly one for an instant query.
+    /// By time, which rises unless `label_replace` made series equal; exactly one for an instant query.
     pub samples: Vec<Sample>,
 }
 

@@ -14,6 +14,7 @@ pub use logs::log_query;
 pub use metrics::metric_query;
 pub use spoil::spoilt;
 pub use tree::{Log, Metric, Query, Unwrap};
+pub use words::NAMES;
 
 #[cfg(test)]
 mod tests {

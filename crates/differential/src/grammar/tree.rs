@@ -95,6 +95,35 @@ impl Query {
             Self::Text(_) => Vec::new(),
         }
     }
+
+    /// Changes every node, the innermost first.
+    pub fn each_metric(&mut self, change: &mut dyn FnMut(&mut Metric)) {
+        if let Self::Metric(metric) = self {
+            metric.each(change);
+        }
+    }
+
+    /// Changes every selector with its stages.
+    pub fn each_log(&mut self, change: &mut dyn FnMut(&mut Log)) {
+        if let Self::Log(log) = self {
+            change(log);
+        }
+        self.each_metric(&mut |metric| {
+            if let Metric::Window { log, .. } = metric {
+                change(log);
+            }
+        });
+    }
+
+    /// Changes every list of stages, and of filters behind `unwrap`.
+    pub fn each_part(&mut self, change: &mut dyn FnMut(&mut Vec<String>)) {
+        self.each_log(&mut |log| change(&mut log.stages));
+        self.each_metric(&mut |metric| {
+            if let Metric::Window { unwrap: Some(unwrap), .. } = metric {
+                change(&mut unwrap.filters);
+            }
+        });
+    }
 }
 
 impl Log {
@@ -124,6 +153,18 @@ fn without(from: &[String], at: usize) -> Vec<String> {
 }
 
 impl Metric {
+    fn each(&mut self, change: &mut dyn FnMut(&mut Self)) {
+        match self {
+            Self::Constant(_) | Self::Window { .. } => {}
+            Self::Vector { inner, .. } | Self::Replace { inner, .. } => inner.each(change),
+            Self::Binary { left, right, .. } => {
+                left.each(change);
+                right.each(change);
+            }
+        }
+        change(self);
+    }
+
     fn smaller(&self) -> Vec<Self> {
         match self {
             Self::Constant(_) => Vec::new(),

@@ -143,7 +143,7 @@ pub(super) const ADDRESSES: &[&str] = &[
 ];
 
 /// Labels and fields.
-pub(super) const NAMES: &[&str] = &[
+pub const NAMES: &[&str] = &[
     "app",
     "env",
     "cluster",

@@ -298,6 +298,9 @@ impl State<'_, '_> {
             if command.operands.len() > 1 {
                 return self.method_call(&command.operands[0], &command.operands[1..]);
             }
+            if matches!(command.operands[0], Operand::Literal(Value::Nil)) {
+                return Err("nil is not a command".to_owned());
+            }
             return self.operand(&command.operands[0]);
         };
         self.call(function, &command.operands[1..], passed)

@@ -204,6 +204,8 @@ mod tests {
             "{{regexReplaceAll \"(\" .name \"\"}}",
             "{{bytes \"x\"}}",
             "{{unixToTime \"x\"}}",
+            "{{nil | print}}",
+            "{{if nil}}{{end}}",
         ] {
             let query = format!("{{app=\"s\"}} | logfmt | line_format `{template}`");
             let out = run(&query, "name=a").unwrap();
