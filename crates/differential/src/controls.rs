@@ -123,6 +123,22 @@ pub fn without_error_fields(ask: &Ask) -> Option<Ask> {
     edited(ask, |query| query.each_log(&mut |log| log.stages.insert(0, "!= \"__error__=\"".to_owned())))
 }
 
+/// Without lines that have a number which no floating-point number holds.
+pub fn without_huge_numbers(ask: &Ask) -> Option<Ask> {
+    edited(ask, |query| query.each_log(&mut |log| log.stages.insert(0, "!= \"1e400\"".to_owned())))
+}
+
+/// Whether a label filter compares with a size in powers of two.
+pub fn binary_size(part: &str) -> bool {
+    !filters_lines(part) && part.contains("KiB")
+}
+
+/// With sizes in powers of ten.
+pub fn without_binary_sizes(ask: &Ask) -> Option<Ask> {
+    let decimal = |part: &mut String| *part = part.replace("KiB", "KB");
+    edited(ask, |query| query.each_part(&mut |parts| parts.iter_mut().for_each(decimal)))
+}
+
 /// With another function in place of `from`.
 fn with_function(ask: &Ask, from: &str, to: &str) -> Option<Ask> {
     let rename = |metric: &mut Metric| match metric {

@@ -13,8 +13,8 @@ use crate::shrink::shrink;
 
 /// How often Loki is asked again to see whether it answers itself differently.
 const REPEATS: usize = 6;
-/// How many causes of differences a query may have.
-const CONTROLS_DEEP: usize = 3;
+/// How many causes of differences a query may have beside one.
+const OTHERS_MAX: usize = 2;
 
 /// Where a case comes from, to be printed so that it can be asked again.
 pub type Origin = String;
@@ -41,13 +41,15 @@ fn both(servers: &mut Servers, ask: &Ask) -> (Answer, Answer) {
     (servers.loki.ask(ask), servers.ours.ask(ask))
 }
 
-/// The rule that explains how two answers differ.
-fn explanation(servers: &mut Servers, case: &Case<'_>, controls: usize) -> Option<&'static Rule> {
-    RULES.iter().find(|rule| (rule.explains)(case) && confirmed(servers, rule, case, controls))
+/// The rule that explains how two answers differ: one that explains all of it, or else one beside others.
+fn explanation(servers: &mut Servers, case: &Case<'_>, others: usize) -> Option<&'static Rule> {
+    (0..=others).find_map(|others| {
+        RULES.iter().find(|rule| (rule.explains)(case) && confirmed(servers, rule, case, others))
+    })
 }
 
-/// Whether other requests say so, too; a control may show differences for other reasons.
-fn confirmed(servers: &mut Servers, rule: &Rule, case: &Case<'_>, controls: usize) -> bool {
+/// Whether other requests say so, too; a control may show differences for as many other reasons.
+fn confirmed(servers: &mut Servers, rule: &Rule, case: &Case<'_>, others: usize) -> bool {
     let control = match rule.check {
         Check::None => return true,
         Check::FormattedAlike => {
@@ -56,20 +58,21 @@ fn confirmed(servers: &mut Servers, rule: &Rule, case: &Case<'_>, controls: usiz
         }
         Check::Alike(control) => control,
     };
-    let Some(control) = (controls > 0).then(|| control(case.ask)).flatten() else { return false };
+    let Some(control) = control(case.ask) else { return false };
     let (loki, ours) = both(servers, &control);
     let Some(difference) = compare(&control, &loki, &ours) else { return true };
     let case = Case { ask: &control, difference: &difference, loki: &loki, ours: &ours };
-    explanation(servers, &case, controls - 1).is_some() || loki_gives(servers, &case, controls - 1)
+    others > 0
+        && (explanation(servers, &case, others - 1).is_some() || loki_gives(servers, &case, others - 1))
 }
 
 /// Whether Loki, asked again, gives our answer: then its first one was one of several.
-fn loki_gives(servers: &mut Servers, case: &Case<'_>, controls: usize) -> bool {
+fn loki_gives(servers: &mut Servers, case: &Case<'_>, others: usize) -> bool {
     for _ in 0..REPEATS {
         let loki = servers.loki.ask(case.ask);
         let Some(difference) = compare(case.ask, &loki, case.ours) else { return true };
         let again = Case { difference: &difference, loki: &loki, ..*case };
-        if explanation(servers, &again, controls).is_some() {
+        if explanation(servers, &again, others).is_some() {
             return true;
         }
     }
@@ -81,7 +84,7 @@ fn unexplained(servers: &mut Servers, ask: &Ask) -> Option<Kind> {
     let (loki, ours) = both(servers, ask);
     let difference = compare(ask, &loki, &ours)?;
     let case = Case { ask, difference: &difference, loki: &loki, ours: &ours };
-    explanation(servers, &case, CONTROLS_DEEP).is_none().then_some(difference.kind)
+    explanation(servers, &case, OTHERS_MAX).is_none().then_some(difference.kind)
 }
 
 impl Report {
@@ -94,8 +97,8 @@ impl Report {
         self.empty += usize::from(loki.status < 300 && is_empty(&loki));
         let Some(difference) = compare(ask, &loki, &ours) else { return };
         let case = Case { ask, difference: &difference, loki: &loki, ours: &ours };
-        let rule = explanation(servers, &case, CONTROLS_DEEP).map(|rule| rule.id);
-        if let Some(id) = rule.or_else(|| loki_gives(servers, &case, CONTROLS_DEEP).then_some(VARIES)) {
+        let rule = explanation(servers, &case, OTHERS_MAX).map(|rule| rule.id);
+        if let Some(id) = rule.or_else(|| loki_gives(servers, &case, OTHERS_MAX).then_some(VARIES)) {
             *self.explained.entry(id).or_default() += 1;
             return;
         }

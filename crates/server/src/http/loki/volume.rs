@@ -4,7 +4,7 @@ use std::collections::HashMap;
 
 use axum::response::Response;
 use sandur_base::ErrorKind;
-use sandur_model::Matcher;
+use sandur_model::{MatchOp, Matcher};
 use sandur_query::{QueryContext, QueryResult, QueryStats, StreamVolume};
 
 use super::selector;
@@ -31,7 +31,8 @@ impl VolumeRequest {
     /// Reads the parameters.
     pub fn read(app: &App, call: &Call) -> Result<Self, Failure> {
         let targets = call.params.get("targetLabels").unwrap_or("").split(',');
-        let targets = targets.map(str::trim).filter(|t| !t.is_empty()).map(str::to_owned).collect();
+        let targets: Vec<String> =
+            targets.map(str::trim).filter(|t| !t.is_empty()).map(str::to_owned).collect();
         let by_label = match call.params.get("aggregateBy") {
             None | Some("series") => false,
             Some("labels") => true,
@@ -39,10 +40,17 @@ impl VolumeRequest {
                 return Err(Failure::invalid("invalid aggregation option"));
             }
         };
-        let matchers = match selector::is_every_stream(call.params.query()) {
+        let mut matchers = match selector::is_every_stream(call.params.query()) {
             true => Vec::new(),
             false => selector::required_selecting(call.params.query())?,
         };
+        for target in &targets {
+            // As in Loki, streams without one of the labels do not count.
+            if !matchers.iter().any(|matcher| matcher.name() == target) {
+                let exists = Matcher::new(target.as_str(), MatchOp::Regex, ".+");
+                matchers.push(exists.map_err(|e| Failure::invalid(e.to_string()))?);
+            }
+        }
         // As in Loki, 0 is the default.
         let limit = match call.params.get("limit") {
             Some("0") => LIMIT_DEFAULT,
