@@ -7,18 +7,22 @@
 //! the lookup began: whatever replaces or removes an item does so under its shard's lock, in every
 //! tier. A write that cannot be kept removes what it was meant to replace. No call blocks.
 
+use std::ops::ControlFlow;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::Ordering;
+use std::time::Duration;
 
 use bytes::Bytes;
 use sandur_base::Env;
-use xxhash_rust::xxh3::xxh3_64_with_seed;
 
 use crate::error::Error;
+use crate::flash::KeyInfo;
+use crate::inner::{Inner, Lead, Look};
 use crate::item::Item;
 use crate::options::{CacheOptions, LEAST_MEMORY};
-use crate::ram::{Epochs, Locked, Memory, Moment, Ram, Record, Reserved};
-use crate::request::{Answer, Applied, Change, Lookup, Put, Read, Stored, Updated};
+use crate::policy::Churn;
+use crate::ram::Reserved;
+use crate::request::{Answer, Change, Condition, Lookup, Pending, Put, Read, Revision, Stored, Updated};
 use crate::single_flight::Flights;
 use crate::stats::CacheStats;
 
@@ -29,65 +33,98 @@ pub const LONGEST_KEY: usize = u16::MAX as usize;
 #[derive(Clone)]
 pub struct Cache(Arc<Inner>);
 
-struct Inner {
-    env: Env,
-    options: CacheOptions,
-    /// Of the hash of keys.
-    seed: u64,
-    ram: Ram,
-    epochs: Epochs,
-    /// The version number of the next write.
-    next_cas: AtomicU64,
-    stored: AtomicU64,
-    flights: Flights,
-}
-
 impl Cache {
-    /// Opens a cache.
+    /// Opens a cache. With flash, what an earlier run left there is found in the background.
     pub fn open(env: &Env, options: CacheOptions) -> Result<Self, Error> {
-        if options.memory < LEAST_MEMORY {
-            return Err(Error::TooLittleMemory { limit: options.memory, least: LEAST_MEMORY });
-        }
-        let ram = Ram::new(Memory::new(options.memory), options.evict, options.listener.clone());
-        Ok(Self(Arc::new(Inner {
-            env: env.clone(),
-            options,
-            seed: env.random_u64(),
-            ram,
-            epochs: Epochs::default(),
-            next_cas: AtomicU64::new(1),
-            stored: AtomicU64::new(0),
-            flights: Flights::default(),
-        })))
+        Ok(Self(Arc::new(Inner::open(env, options)?)))
+    }
+
+    /// A cache in memory alone, with the least limit at least.
+    pub fn in_memory(env: &Env, memory: u64) -> Self {
+        let options = CacheOptions { memory: memory.max(LEAST_MEMORY), ..CacheOptions::default() };
+        Self::open(env, options).expect("memory is not too little, and nothing else can fail")
     }
 
     /// The item of `key`. Never blocks: what is in memory, or in no tier, is answered at once.
     pub fn get(&self, key: &[u8], read: &Read) -> Lookup {
-        self.0.get(key, read, self.0.moment())
+        let at = self.0.moment();
+        match self.0.look(key, read, at) {
+            Look::Hit(item) => Lookup::Hit(item),
+            Look::Miss => Lookup::Miss,
+            Look::OnFlash(lead) => self.read_all(vec![(key, lead)], read).pop().unwrap_or(Lookup::Miss),
+        }
     }
 
-    /// The items of many keys, in the order of `keys`, appended to `out`.
+    /// The items of many keys, in the order of `keys`, appended to `out`. Those on flash are read
+    /// side by side: the device gets all reads at once.
     pub fn get_many<'k>(&self, keys: impl IntoIterator<Item = &'k [u8]>, read: &Read, out: &mut Vec<Lookup>) {
         let at = self.0.moment();
-        out.extend(keys.into_iter().map(|key| self.0.get(key, read, at)));
+        let mut on_flash: Vec<(&[u8], Lead)> = Vec::new();
+        let mut places: Vec<usize> = Vec::new();
+        for key in keys {
+            match self.0.look(key, read, at) {
+                Look::Hit(item) => out.push(Lookup::Hit(item)),
+                Look::Miss => out.push(Lookup::Miss),
+                Look::OnFlash(lead) => {
+                    places.push(out.len());
+                    on_flash.push((key, lead));
+                    out.push(Lookup::Miss);
+                }
+            }
+        }
+        for (place, lookup) in places.into_iter().zip(self.read_all(on_flash, read)) {
+            out[place] = lookup;
+        }
+    }
+
+    fn read_all(&self, leads: Vec<(&[u8], Lead)>, read: &Read) -> Vec<Lookup> {
+        if leads.is_empty() {
+            return Vec::new();
+        }
+        if read.expires_at.is_some() {
+            return leads.into_iter().map(|(key, _)| self.touch_on_flash(key, read)).collect();
+        }
+        let reading = self.0.start_reads(&leads, read);
+        let finish = |((key, lead), reading): ((&[u8], Lead), _)| {
+            let inner = Arc::clone(&self.0);
+            Lookup::Pending(Pending::new(inner.finish_read(key.into(), lead, read.clone(), reading)))
+        };
+        leads.into_iter().zip(reading).map(finish).collect()
+    }
+
+    /// Changes the expiry of an item on flash and reads it, as one step.
+    fn touch_on_flash(&self, key: &[u8], read: &Read) -> Lookup {
+        let revision = Revision { expires_at: read.expires_at, accessed: !read.quiet, ..Revision::default() };
+        let range = read.range.clone();
+        let touched = self.update(key, move |item| {
+            let part = |item: &Item| match range {
+                Some(range) => Item { value: item.value.slice(range), ..item.clone() },
+                None => item.clone(),
+            };
+            (Change::Revise(revision), item.map(part))
+        });
+        Lookup::Pending(Pending::new(async move { touched.wait().await.answer }))
     }
 
     /// Writes `value` if the condition in `put` holds.
     ///
     /// A value beyond 16 KiB is kept in the buffer that it comes in, so that buffer should hold
-    /// little else: all of it stays in memory with the item.
+    /// little else: all of it stays in memory with the item. Pending only under a condition, and
+    /// when the present item is on flash.
     pub fn put(&self, key: &[u8], value: Bytes, put: &Put) -> Answer<Stored> {
-        let inner = &*self.0;
-        let at = inner.moment();
-        let hash = inner.hash(key);
-        let mut shard = inner.ram.lock(hash);
-        let present = shard.find(hash, key, at, false).ok().map(|record| record.cas);
-        if let Some(refusal) = put.condition.refusal(present) {
-            return Answer::Ready(refusal);
+        if put.condition == Condition::Always {
+            let inner = &*self.0;
+            let (at, hash) = (inner.moment(), inner.hash(key));
+            return Answer::Ready(inner.store(&mut inner.ram.lock(hash), (hash, key), value, put, at));
         }
-        let (stored, _replaced) = inner.store(&mut shard, hash, key, value, put, at);
-        drop(shard);
-        Answer::Ready(stored)
+        let put = put.clone();
+        self.0.with_present(key, move |inner, shard, present| {
+            let version = present.item.as_ref().map(|item| item.cas);
+            match put.condition.refusal(version) {
+                Some(refusal) => refusal,
+                None => inner.store(shard, (present.hash, present.key), value, &put, present.at),
+            }
+        })
     }
 
     /// Reads, decides and writes one key as one step: no other call on the key comes between.
@@ -98,27 +135,23 @@ impl Cache {
         F: FnOnce(Option<&Item>) -> (Change, R) + Send + 'static,
         R: Send + 'static,
     {
-        let inner = &*self.0;
-        let at = inner.moment();
-        let hash = inner.hash(key);
-        let mut shard = inner.ram.lock(hash);
-        let found = shard.find(hash, key, at, false).ok();
-        let item = found.map(|record| record.item(&Read::default()));
-        let (change, answer) = change(item.as_ref());
-        let applied = inner.apply(&mut shard, hash, key, change, at);
-        drop(shard);
-        Answer::Ready(Updated { answer, applied })
+        self.0.with_present(key, move |inner, shard, present| {
+            let (change, answer) = change(present.item.as_ref());
+            Updated { answer, applied: inner.apply(shard, &present, change) }
+        })
     }
 
-    /// Removes the item of `key`; whether there was one.
+    /// Removes the item of `key` from every tier; whether there was one. For a key on flash the
+    /// index is believed, which takes another key for it once in ten million times.
     pub fn remove(&self, key: &[u8]) -> bool {
         let inner = &*self.0;
-        let at = inner.moment();
-        let hash = inner.hash(key);
+        let (at, hash) = (inner.moment(), inner.hash(key));
         let mut shard = inner.ram.lock(hash);
-        let removed = inner.drop_item(&mut shard, hash, key, at);
-        drop(shard);
-        removed.is_some()
+        // A dead item is not one that could be removed.
+        let is_dead = matches!(shard.with(hash, key, (at, false), |_, _| ()), Err(Some(_)));
+        let removed = inner.discard(&mut shard, hash, key) && !is_dead;
+        shard.counts().removed += u64::from(removed);
+        removed
     }
 
     /// Voids all items: those written until now, or until `at` (seconds since the epoch) when that
@@ -126,7 +159,11 @@ impl Cache {
     pub fn flush_all(&self, at: Option<u32>) {
         match at {
             Some(at) if at > self.0.moment().now => self.0.epochs.flush_at(at),
-            _ => self.0.epochs.flush(),
+            _ => {
+                // Flash first: what is written from the new epoch on must not be voided there.
+                self.0.flash.iter().for_each(|flash| flash.flush_all());
+                self.0.epochs.flush();
+            }
         }
     }
 
@@ -141,6 +178,41 @@ impl Cache {
         self.0.ram.set_limit(bytes.max(LEAST_MEMORY), self.0.moment());
     }
 
+    /// The memory limit in bytes.
+    pub fn memory_limit(&self) -> u64 {
+        self.0.ram.memory().limit()
+    }
+
+    /// Whether what an earlier run left on flash is still being found. Until then it misses.
+    pub fn is_recovering(&self) -> bool {
+        self.0.flash.as_ref().is_some_and(|flash| flash.is_recovering())
+    }
+
+    /// Lists the keys on flash, reading its segments one after the other; those in memory are listed by
+    /// [`Cache::visit`]. Blocks on the device; the visitor sets the pace.
+    pub fn visit_flash(&self, see: &mut dyn FnMut(KeyInfo<'_>) -> ControlFlow<()>) {
+        if let Some(flash) = &self.0.flash {
+            flash.keys(see);
+        }
+    }
+
+    /// Resolves when everything that was removed, replaced and touched so far would stay so after a
+    /// crash; at once when there is no flash.
+    pub async fn committed(&self) {
+        let committed = self.0.flash.as_ref().map(|flash| flash.committed());
+        if let Some(committed) = committed {
+            committed.await;
+        }
+    }
+
+    /// Writes what is in memory alone to flash and flash to the device, so that the next start finds
+    /// it; gives up on the rest of memory after `patience`. Blocks on the device. Call it last:
+    /// afterwards flash takes nothing any more. A cache that is dropped without it has crashed, which
+    /// is safe too.
+    pub fn close(&self, patience: Duration) {
+        self.0.close(patience);
+    }
+
     /// Shows the live items in memory, in no order that means anything. Locks are held for some
     /// hundred items at a time; `see` must not call the cache. An item that is there for the whole
     /// pass is shown once. Stops when `see` answers `false`.
@@ -151,7 +223,7 @@ impl Cache {
             let mut next = Some(0);
             while let Some(from) = next {
                 let at = self.0.moment();
-                next = self.0.ram.lock_shard(shard).visit(from, STEP, at, |record| {
+                next = self.0.ram.lock_shard(shard).visit(from, STEP, at, |_, record| {
                     items.push((record.key().to_vec(), record.item(&Read::default())));
                 });
                 if !items.drain(..).all(|(key, item)| see(&key, &item)) {
@@ -175,16 +247,25 @@ impl Cache {
 
     /// What the cache counted.
     pub fn stats(&self) -> CacheStats {
-        let (ram, items) = self.0.ram.counts();
-        let memory = self.0.ram.memory();
+        let inner = &*self.0;
+        inner.settle_index();
+        let (ram, items) = inner.ram.counts();
+        let memory = inner.ram.memory();
         CacheStats {
             ram,
             items,
-            bytes: self.0.ram.weight(),
+            bytes: inner.ram.weight(),
             memory_used: memory.used(),
             memory_limit: memory.limit(),
-            stored: self.0.stored.load(Ordering::Relaxed),
+            stored: inner.stored.load(Ordering::Relaxed),
+            ram_latency: inner.ram_latency.snapshot(),
+            flash: inner.flash.as_ref().map(|flash| flash.tier_stats()),
         }
+    }
+
+    /// What left the cache unread, by class, age, source and tenant.
+    pub fn churn(&self) -> &Churn {
+        &self.0.churn
     }
 
     pub(crate) fn flights(&self) -> &Flights {
@@ -197,87 +278,8 @@ impl Cache {
     }
 }
 
-impl Inner {
-    /// Hash of a key. Longer keys than [`LONGEST_KEY`] are never stored, so they hash to nothing.
-    fn hash(&self, key: &[u8]) -> u64 {
-        xxh3_64_with_seed(key, self.seed)
-    }
-
-    fn moment(&self) -> Moment {
-        let now = (self.env.now_ns() / 1_000_000_000).clamp(1, i64::from(u32::MAX)) as u32;
-        Moment { now, epoch: self.epochs.at(now) }
-    }
-
-    fn get(&self, key: &[u8], read: &Read, at: Moment) -> Lookup {
-        let hash = self.hash(key);
-        let mut shard = self.ram.lock(hash);
-        match shard.find(hash, key, at, !read.quiet) {
-            Ok(record) => {
-                let item = record.item(read);
-                if !read.quiet {
-                    record.access(at.now);
-                }
-                if let Some(expires_at) = read.expires_at {
-                    record.expires_at = expires_at;
-                }
-                shard.counts().hits += 1;
-                Lookup::Hit(item)
-            }
-            Err(why) => {
-                shard.counts().count_miss(why);
-                Lookup::Miss
-            }
-        }
-    }
-
-    fn apply(&self, shard: &mut Locked, hash: u64, key: &[u8], change: Change, at: Moment) -> Applied {
-        match change {
-            Change::Keep => Applied::Kept,
-            Change::Remove => match self.drop_item(shard, hash, key, at) {
-                Some(_) => Applied::Removed,
-                None => Applied::Kept,
-            },
-            Change::Revise(revision) => match shard.find(hash, key, at, revision.accessed) {
-                Ok(record) => {
-                    record.revise(&revision, at.now);
-                    Applied::Revised
-                }
-                Err(_) => Applied::Kept,
-            },
-            Change::Write(value, put) => Applied::Written(self.store(shard, hash, key, value, &put, at).0),
-        }
-    }
-
-    /// Stores a value, or removes what it was meant to replace. Returns the old record too, so that
-    /// its memory can be freed after the lock.
-    fn store(
-        &self,
-        shard: &mut Locked,
-        hash: u64,
-        key: &[u8],
-        value: Bytes,
-        put: &Put,
-        at: Moment,
-    ) -> (Stored, Option<Record>) {
-        let limit = self.options.max_value;
-        if value.len() as u64 > limit || key.len() > LONGEST_KEY {
-            return (Stored::TooLarge { limit }, shard.take(hash, key));
-        }
-        let Some(reserved) = shard.make_room(Record::weight_of(key.len(), value.len()), at) else {
-            shard.counts().refused += 1;
-            return (Stored::NoMemory, shard.take(hash, key));
-        };
-        let cas = put.cas.unwrap_or_else(|| self.next_cas.fetch_add(1, Ordering::Relaxed));
-        let record = Record::new(key, value, put, cas, at);
-        let replaced = shard.store(hash, record, reserved);
-        shard.counts().replaced += u64::from(replaced.is_some());
-        self.stored.fetch_add(1, Ordering::Relaxed);
-        (Stored::Done { cas }, replaced)
-    }
-
-    fn drop_item(&self, shard: &mut Locked, hash: u64, key: &[u8], at: Moment) -> Option<Record> {
-        shard.find(hash, key, at, false).ok()?;
-        shard.counts().removed += 1;
-        shard.take(hash, key)
+impl std::fmt::Debug for Cache {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Cache").field("options", &self.0.options).finish_non_exhaustive()
     }
 }

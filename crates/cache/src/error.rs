@@ -5,6 +5,8 @@
 use sandur_base::ErrorKind;
 use sandur_base::units::ByteSize;
 
+use crate::flash::FlashError;
+
 /// A cache could not be opened.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
@@ -20,6 +22,9 @@ pub enum Error {
         /// The least limit in bytes.
         least: u64,
     },
+    /// The flash tier cannot be opened.
+    #[error(transparent)]
+    Flash(#[from] FlashError),
 }
 
 impl Error {
@@ -27,6 +32,7 @@ impl Error {
     pub fn kind(&self) -> ErrorKind {
         match self {
             Self::TooLittleMemory { .. } => ErrorKind::Invalid,
+            Self::Flash(_) => ErrorKind::Unavailable,
         }
     }
 }

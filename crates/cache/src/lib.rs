@@ -21,9 +21,13 @@ pub mod device;
 mod error;
 mod fetch;
 pub mod flash;
+mod flash_tier;
 mod hint;
+mod inner;
 mod item;
+mod latency;
 mod listener;
+mod metrics;
 mod options;
 pub mod policy;
 mod ram;
@@ -36,10 +40,11 @@ pub use error::Error;
 pub use fetch::Fetched;
 pub use hint::Hint;
 pub use item::{Item, ItemMeta, Tier, Value};
+pub use latency::Latencies;
 pub use listener::{Leaving, Left, Listener};
 pub use options::{CacheOptions, LEAST_MEMORY};
 pub use ram::Reserved;
 pub use request::{
     Answer, Applied, Change, Condition, Lookup, Pending, Put, Read, Revision, Stored, Updated,
 };
-pub use stats::{CacheStats, RamCounts};
+pub use stats::{CacheStats, FlashTierStats, RamCounts};

@@ -4,6 +4,7 @@
 
 use std::sync::Arc;
 
+use crate::flash::FlashOptions;
 use crate::listener::Listener;
 
 /// How to open a cache.
@@ -18,6 +19,11 @@ pub struct CacheOptions {
     pub evict: bool,
     /// Who hears of items that leave memory by themselves.
     pub listener: Option<Arc<dyn Listener>>,
+    /// The flash tier under memory, if there is one. Its buffers and its index count against
+    /// `memory`, which bounds them too.
+    pub flash: Option<FlashOptions>,
+    /// Bytes that may be written to flash in 24 hours; 0 for no limit.
+    pub flash_write_bytes_per_day: u64,
 }
 
 /// The least memory limit in bytes: below it the tables alone would be the cache.
@@ -25,6 +31,13 @@ pub const LEAST_MEMORY: u64 = 1 << 20;
 
 impl Default for CacheOptions {
     fn default() -> Self {
-        Self { memory: 64 << 20, max_value: 1 << 30, evict: true, listener: None }
+        Self {
+            memory: 64 << 20,
+            max_value: 1 << 30,
+            evict: true,
+            listener: None,
+            flash: None,
+            flash_write_bytes_per_day: 0,
+        }
     }
 }

@@ -3,10 +3,13 @@
 //! Invariant: every lookup is counted once, as a hit or as a miss with its reason; every item that
 //! leaves is counted once, with the reason.
 
+use crate::flash::FlashStats;
+use crate::latency::Latencies;
+use crate::policy::Refusal;
 use crate::ram::{Dead, Record};
 
 /// Everything that a cache can say of itself.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default)]
 pub struct CacheStats {
     /// The RAM tier's counters.
     pub ram: RamCounts,
@@ -20,6 +23,28 @@ pub struct CacheStats {
     pub memory_limit: u64,
     /// Writes that happened.
     pub stored: u64,
+    /// Time of lookups that memory answered; one in some dozens is measured.
+    pub ram_latency: Latencies,
+    /// The flash tier, if there is one.
+    pub flash: Option<FlashTierStats>,
+}
+
+/// What the flash tier says of itself.
+#[derive(Clone, Debug)]
+pub struct FlashTierStats {
+    /// Figures of the device and its segments.
+    pub device: FlashStats,
+    /// Lookups answered from it.
+    pub hits: u64,
+    /// Lookups that the index sent to it in vain: the record was another key's, had expired, or could
+    /// not be read.
+    pub misses: u64,
+    /// Time of lookups that it answered.
+    pub latency: Latencies,
+    /// Items that were copied into memory because they were read again.
+    pub promoted: u64,
+    /// How often admission refused a value, by reason.
+    pub refused: Vec<(Refusal, u64)>,
 }
 
 /// Counters of the RAM tier since the start.
@@ -33,7 +58,7 @@ pub struct RamCounts {
     pub found_expired: u64,
     /// Lookups of items that a `flush_all` had voided.
     pub found_flushed: u64,
-    /// Live items that made way for others.
+    /// Live items that made way for others and went nowhere.
     pub evicted: u64,
     /// Those of them that nobody had read.
     pub evicted_unfetched: u64,
@@ -55,6 +80,10 @@ pub struct RamCounts {
     pub removed: u64,
     /// Writes refused because no memory could be freed.
     pub refused: u64,
+    /// Items that made way for others and lay on flash already.
+    pub dropped_clean: u64,
+    /// Items that made way for others and were written to flash.
+    pub demoted: u64,
     /// Items of another key with the same hash that a new item displaced.
     pub displaced: u64,
 }
@@ -107,7 +136,9 @@ impl RamCounts {
         self.flushed += flushed;
         self.reclaimed += reclaimed;
         self.replaced += replaced;
-        let Self { removed, refused, displaced, .. } = other;
+        let Self { removed, refused, displaced, dropped_clean, demoted, .. } = other;
+        self.dropped_clean += dropped_clean;
+        self.demoted += demoted;
         self.removed += removed;
         self.refused += refused;
         self.displaced += displaced;

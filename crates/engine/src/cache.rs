@@ -1,5 +1,9 @@
 //! What the scan keeps in memory between queries: open footers, their minute counts, needle filters.
 //!
+//! Decoded values have no stored form, so they lie beside the cache of pieces; but their memory is
+//! taken from that cache's, so that one limit holds for both: its items make way for them, up to half
+//! of it.
+//!
 //! Least recently used goes first; the sum of the weights stays within the limit. Keys are
 //! immutable (block, piece), so nothing in here is ever stale. The values are handles: dropping
 //! one from the cache does not take it from a query that uses it.
@@ -9,6 +13,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use sandur_base::Id;
+use sandur_cache::{Cache, Reserved};
 use sandur_format::needle::SegmentView;
 
 use crate::scan::{BlockCounts, OpenBlock};
@@ -40,7 +45,7 @@ type Key = (Id, Piece);
 /// A bounded, shared cache.
 pub struct BlockCache {
     inner: Mutex<Inner>,
-    limit_bytes: u64,
+    memory: Cache,
     hits: AtomicU64,
     misses: AtomicU64,
 }
@@ -55,14 +60,14 @@ struct Inner {
 
 struct Entry {
     value: Cached,
-    bytes: u64,
+    memory: Reserved,
     used: u64,
 }
 
 impl BlockCache {
-    /// A cache of at most `limit_bytes`.
-    pub fn new(limit_bytes: u64) -> Self {
-        Self { inner: Mutex::default(), limit_bytes, hits: AtomicU64::new(0), misses: AtomicU64::new(0) }
+    /// A cache in the memory of `memory`.
+    pub fn new(memory: Cache) -> Self {
+        Self { inner: Mutex::default(), memory, hits: AtomicU64::new(0), misses: AtomicU64::new(0) }
     }
 
     /// The value, if it is there; it becomes the most recently used.
@@ -76,19 +81,21 @@ impl BlockCache {
 
     /// Keeps a value that takes `bytes` of memory; values larger than an eighth of the cache are not kept.
     pub fn insert(&self, block: Id, piece: Piece, value: Cached, bytes: u64) {
-        if bytes > self.limit_bytes / 8 {
+        let limit = self.memory.memory_limit() / 2;
+        if bytes > limit / 8 {
             return;
         }
         let mut inner = self.inner.lock().unwrap_or_else(PoisonError::into_inner);
         inner.remove(&(block, piece));
-        while inner.bytes + bytes > self.limit_bytes {
+        while inner.bytes + bytes > limit {
             let Some((_, oldest)) = inner.by_age.pop_first() else { break };
             inner.remove(&oldest);
         }
+        let Some(memory) = self.memory.reserve(bytes) else { return };
         inner.clock += 1;
         let used = inner.clock;
         inner.by_age.insert(used, (block, piece));
-        inner.entries.insert((block, piece), Entry { value, bytes, used });
+        inner.entries.insert((block, piece), Entry { value, memory, used });
         inner.bytes += bytes;
     }
 
@@ -118,7 +125,7 @@ impl Inner {
     fn remove(&mut self, key: &Key) {
         if let Some(entry) = self.entries.remove(key) {
             self.by_age.remove(&entry.used);
-            self.bytes -= entry.bytes;
+            self.bytes -= entry.memory.bytes();
         }
     }
 }
@@ -138,17 +145,21 @@ mod tests {
 
     #[test]
     fn the_least_recently_used_goes_first_and_the_limit_holds() {
-        let cache = BlockCache::new(800);
+        let env = sandur_base::Env::simulated(1, 0);
+        let memory = Cache::in_memory(&env, 8 << 20);
+        let cache = BlockCache::new(memory.clone());
+        const UNIT: u64 = 4 << 20 >> 3;
         for n in 0..8 {
-            keep(&cache, n, 100);
+            keep(&cache, n, UNIT);
         }
         assert!(bytes(&cache, 0), "all fit");
-        keep(&cache, 8, 100);
+        assert_eq!(memory.stats().memory_used, cache.bytes() + memory.stats().bytes);
+        keep(&cache, 8, UNIT);
         assert!(bytes(&cache, 0) && !bytes(&cache, 1), "1 was the oldest after 0 was used");
-        keep(&cache, 9, 101);
+        keep(&cache, 9, UNIT + 1);
         assert!(!bytes(&cache, 9), "larger than an eighth");
-        keep(&cache, 8, 50);
-        assert_eq!(cache.bytes(), 750, "a replaced value counts once");
+        keep(&cache, 8, UNIT / 2);
+        assert_eq!(cache.bytes(), UNIT * 15 / 2, "a replaced value counts once");
         assert_eq!(cache.hits_and_misses(), (2, 2));
     }
 }

@@ -78,8 +78,8 @@ impl Engine {
         }
         let (flush_requests, requests) = mpsc::channel(FLUSH_QUEUE);
         tasks.push(env.spawn("flush", flush_task::run(Arc::clone(&shared), requests)));
-        let cache = Arc::new(BlockCache::new(shared.options.cache_bytes));
-        let reader = BlockReader::new(env.clone(), shared.store.clone(), cache);
+        let decoded = Arc::new(BlockCache::new(shared.bytes.cache().clone()));
+        let reader = BlockReader::new(env.clone(), shared.bytes.clone(), decoded);
         tasks.push(env.spawn("maintenance", maintain::run(Arc::clone(&shared), reader.for_upkeep())));
         let closing = Arc::new(AtomicBool::new(false));
         let supervise = supervise(Arc::clone(&shared), committer, Arc::clone(&closing));

@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use sandur_base::MemoryBudget;
 use sandur_base::units::MIB;
+use sandur_cache::Cache;
 use sandur_catalog::CatalogOptions;
 
 use crate::deletes::DeleteOptions;
@@ -49,7 +50,10 @@ pub struct EngineOptions {
     pub address: String,
     /// Host name, for people. Default: empty.
     pub host: String,
-    /// Footers, counts and filters that are kept in memory between queries. Default: 256 MiB.
+    /// What keeps pieces of blocks between queries, and whose memory decoded indexes count against.
+    /// Default: a cache in memory alone, of `cache_bytes`.
+    pub cache: Option<Cache>,
+    /// Memory of the cache that is made when none is given. Default: 256 MiB.
     pub cache_bytes: u64,
     /// Merges, retention and garbage collection.
     pub maintenance: MaintenanceOptions,
@@ -80,6 +84,7 @@ impl Default for EngineOptions {
             shutdown_timeout: Duration::from_secs(60),
             address: String::new(),
             host: String::new(),
+            cache: None,
             cache_bytes: 256 * MIB,
             maintenance: MaintenanceOptions::default(),
             deletes: DeleteOptions::default(),

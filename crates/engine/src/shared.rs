@@ -5,6 +5,7 @@ use std::sync::{Arc, PoisonError, RwLock};
 use std::time::Duration;
 
 use sandur_base::{Env, Id, MemoryBudget, Shutdown, Task};
+use sandur_cache::Cache;
 use sandur_catalog::{Catalog, CommitError, Members, MembersOptions, Registration, Snapshot};
 use sandur_format::catalog_entry::WalKind;
 use sandur_store::Store;
@@ -16,6 +17,7 @@ use crate::flush::{Ending, Flushed, Flusher};
 use crate::head::Head;
 use crate::metrics::Metrics;
 use crate::options::EngineOptions;
+use crate::scan::BlockBytes;
 use crate::tail::Followers;
 use crate::view::Views;
 use crate::wal::{Context, End, Status, Wal};
@@ -27,6 +29,8 @@ const FOLLOWED_PART: u64 = 4;
 pub(crate) struct Shared {
     pub(crate) env: Env,
     pub(crate) store: Store,
+    /// Stored bytes of blocks, through the cache.
+    pub(crate) bytes: BlockBytes,
     pub(crate) catalog: Catalog,
     pub(crate) options: EngineOptions,
     pub(crate) local: bool,
@@ -62,9 +66,12 @@ impl Shared {
     ) -> Arc<Self> {
         let views = Arc::new(Views::new(env.clone(), catalog.snapshot()));
         let metrics = Metrics::default();
+        let cache = options.cache.clone().unwrap_or_else(|| Cache::in_memory(&env, options.cache_bytes));
+        let bytes = BlockBytes::new(env.clone(), store.clone(), cache);
         let flusher = Flusher {
             env: env.clone(),
             store: store.clone(),
+            bytes: bytes.clone(),
             catalog: catalog.clone(),
             views: Arc::clone(&views),
             metrics: metrics.clone(),
@@ -75,6 +82,7 @@ impl Shared {
             rulebook: Arc::new(Rulebook::new(options.deletes.clone())),
             env,
             store,
+            bytes,
             catalog,
             options,
             local,

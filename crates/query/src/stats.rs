@@ -38,7 +38,9 @@ counters! {
     filter_ns,
     /// Parts of blocks' indexes (footers, counts, filters) that were in memory.
     index_cache_hits,
-    /// Parts of blocks' indexes that had to be read.
+    /// Parts of blocks' indexes that were on flash.
+    index_flash_hits,
+    /// Parts of blocks' indexes that had to be read from the object store.
     index_cache_misses,
     /// Blocks whose time and tenant fit.
     blocks_total,
@@ -64,6 +66,12 @@ counters! {
     page_cache_bytes,
     /// Nanoseconds spent asking memory for pages.
     page_cache_ns,
+    /// Pages that were on flash, in whole or in part.
+    page_flash_hits,
+    /// Bytes of pages that came from flash.
+    page_flash_bytes,
+    /// Nanoseconds spent waiting for pages from flash.
+    page_flash_ns,
     /// Pages that were read from blocks.
     pages_read,
     /// Compressed bytes of pages that were decoded.

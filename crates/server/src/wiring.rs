@@ -5,10 +5,12 @@
 
 use std::net::SocketAddr;
 use std::sync::Arc;
+use std::time::Duration;
 
 use bytes::Bytes;
 use prometheus_client::registry::Registry;
 use sandur_base::{BoxFuture, Env, Id, MemoryBudget};
+use sandur_cache::Cache;
 use sandur_catalog::GcOptions;
 use sandur_engine::{
     CancelRefusal, CompactionPolicy, DeleteOptions, DeleteStatus, Engine, EngineOptions, MaintenanceOptions,
@@ -28,6 +30,7 @@ use sandur_query::{
 };
 use sandur_store::{Manners, Store, StoreKind, StoreOptions, TenantRates};
 
+use crate::block_cache;
 use crate::cli::Failed;
 use crate::config::{Settings, Storage, TenantLimits};
 use crate::http::{DeleteShown, Deletes, Failure, Intake, no_such_delete};
@@ -62,15 +65,19 @@ pub async fn open(
         StoreKind::Bucket => format!("acknowledged means stored in {}", store.url()),
         StoreKind::Memory => "none: the store is this process's memory".to_owned(),
     };
-    let options = engine_options(settings, shares, limits, address);
+    let has_bucket = matches!(store.kind(), StoreKind::Bucket);
+    let cache = block_cache::open(env, &settings.cache, shares.cache, has_bucket);
+    let options =
+        EngineOptions { cache: Some(cache.clone()), ..engine_options(settings, shares, limits, address) };
     let engine = Engine::open(store.clone(), env.clone(), options).await;
     let engine = engine.map_err(|e| Failed::new(format!("cannot open the store: {e}")))?;
     let mut registry = Registry::default();
     store.meter().register(&mut registry);
     engine.catalog().metrics().register(&mut registry);
     engine.metrics().register(&mut registry);
+    cache.register(&mut registry);
     let source = Arc::new(TenantsSource::new(engine.source()));
-    Ok(Opened { source, intake: Arc::new(EngineIntake(engine)), registry, durability })
+    Ok(Opened { source, intake: Arc::new(EngineIntake { engine, cache }), registry, durability })
 }
 
 fn manners(storage: &Storage, limits: Arc<TenantLimits>) -> Manners {
@@ -128,7 +135,6 @@ fn engine_options(
         dead_after: settings.cluster.dead_after,
         address: address.to_string(),
         host: rustix::system::uname().nodename().to_string_lossy().into_owned(),
-        cache_bytes: shares.cache,
         maintenance,
         deletes: delete_options(settings, limits),
         ..EngineOptions::default()
@@ -144,7 +150,13 @@ fn delete_options(settings: &Settings, limits: Arc<TenantLimits>) -> DeleteOptio
 }
 
 /// The engine as handlers see it.
-struct EngineIntake(Arc<Engine>);
+struct EngineIntake {
+    engine: Arc<Engine>,
+    cache: Cache,
+}
+
+/// How long a stop waits for what is in memory alone to be written to flash.
+const CACHE_PATIENCE: Duration = Duration::from_secs(10);
 
 fn failure(error: sandur_engine::Error) -> Failure {
     Failure::new(error.kind(), error.to_string())
@@ -152,33 +164,38 @@ fn failure(error: sandur_engine::Error) -> Failure {
 
 impl Intake for EngineIntake {
     fn push(&self, batch: LogBatch) -> BoxFuture<'_, Result<(), Failure>> {
-        Box::pin(async move { self.0.push(batch).await.map_err(failure) })
+        Box::pin(async move { self.engine.push(batch).await.map_err(failure) })
     }
 
     fn flush(&self) -> BoxFuture<'_, Result<(), Failure>> {
-        Box::pin(async move { self.0.flush().await.map_err(failure) })
+        Box::pin(async move { self.engine.flush().await.map_err(failure) })
     }
 
     fn writable(&self) -> Result<(), Failure> {
-        self.0.writable().map_err(failure)
+        self.engine.writable().map_err(failure)
     }
 
     fn deletes(&self) -> Option<Arc<dyn Deletes>> {
-        Some(Arc::new(EngineDeletes(Arc::clone(&self.0))))
+        Some(Arc::new(EngineDeletes(Arc::clone(&self.engine))))
     }
 
     fn observe(&self) {
         // Reading them brings the gauges of the heads up to date.
-        self.0.metrics();
-        self.0.store().meter();
+        self.engine.metrics();
+        self.engine.store().meter();
     }
 
     fn store_report(&self) -> String {
-        self.0.store().cost_report()
+        self.engine.store().cost_report()
     }
 
     fn shutdown(&self) -> BoxFuture<'_, Result<(), Failure>> {
-        Box::pin(async move { self.0.shutdown().await.map_err(failure) })
+        Box::pin(async move {
+            let ended = self.engine.shutdown().await.map_err(failure);
+            let cache = self.cache.clone();
+            self.engine.env().run_blocking(move || cache.close(CACHE_PATIENCE)).await;
+            ended
+        })
     }
 }
 

@@ -158,6 +158,16 @@ impl Flash {
         self.core.lookup(hash, false)
     }
 
+    /// The number of the segment that a location is in now. Numbers are never used twice.
+    pub fn segment_id(&self, location: &Location) -> u64 {
+        self.core.table.id(location.slot)
+    }
+
+    /// Bytes of memory of the index.
+    pub fn index_bytes(&self) -> u64 {
+        self.core.index.bytes()
+    }
+
     /// Starts reading any number of records, all at once.
     pub fn read(&self, reads: &[FlashRead<'_>]) -> Vec<ReadFuture> {
         self.core.read(reads)
@@ -232,7 +242,7 @@ impl Flash {
 
     /// Stops: everything is written, with an image of the index, so that the next start finds it all
     /// at once.
-    pub fn close(self) {
+    pub fn close(&self) {
         self.stop_threads();
         let core = &self.core;
         if let Some(root) = lock(&self.unrecovered).take() {

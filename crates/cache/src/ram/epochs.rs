@@ -19,14 +19,15 @@ pub(crate) struct Epochs {
 }
 
 impl Epochs {
-    /// The epoch at `now`; begins a new one when a flush is due.
-    pub fn at(&self, now: u32) -> u32 {
+    /// The epoch at `now`; begins a new one when a flush is due, after `first` was done.
+    pub fn at(&self, now: u32, first: impl FnOnce()) -> u32 {
         let due_at = self.due_at.load(Ordering::Acquire);
         if due_at != 0 && due_at <= now {
             // Two calls may both see the time come: one of them clears it and begins the epoch,
             // in this order, so that the other one at worst reads the epoch before.
             let cleared = self.due_at.compare_exchange(due_at, 0, Ordering::AcqRel, Ordering::Relaxed);
             if cleared.is_ok() {
+                first();
                 self.begin();
             }
         }
@@ -57,9 +58,9 @@ mod tests {
     fn a_flush_for_later_begins_its_epoch_once() {
         let epochs = Epochs::default();
         epochs.flush_at(10);
-        assert_eq!((epochs.at(9), epochs.at(10), epochs.at(11)), (0, 1, 1));
+        assert_eq!((epochs.at(9, || ()), epochs.at(10, || ()), epochs.at(11, || ())), (0, 1, 1));
         epochs.flush_at(20);
         epochs.flush();
-        assert_eq!(epochs.at(30), 2, "a flush now replaces the one set for later");
+        assert_eq!(epochs.at(30, || ()), 2, "a flush now replaces the one set for later");
     }
 }

@@ -8,6 +8,7 @@
 //! the table; while one shard is locked, others are only tried, so locks cannot form a circle.
 
 mod epochs;
+mod exit;
 mod memory;
 mod record;
 mod shard;
@@ -16,13 +17,13 @@ use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, TryLockError};
 
 pub(crate) use epochs::Epochs;
+pub(crate) use exit::Exit;
 pub(crate) use memory::Memory;
 pub use memory::Reserved;
 pub(crate) use record::{Moment, Record};
 pub(crate) use shard::Dead;
 use shard::Shard;
 
-use crate::listener::Listener;
 use crate::stats::RamCounts;
 
 /// Shards of a tier with plenty of memory.
@@ -59,10 +60,11 @@ pub(crate) struct Locked<'a> {
 }
 
 impl Ram {
-    pub fn new(memory: Arc<Memory>, evict: bool, listener: Option<Arc<dyn Listener>>) -> Self {
+    pub fn new(memory: Arc<Memory>, evict: bool, exit: Exit) -> Self {
+        let exit = Arc::new(exit);
         let shards = (memory.limit() / SHARD_MEMORY).clamp(1, MOST_SHARDS).next_power_of_two();
         let capacity = memory.limit() / shards;
-        let shard = || Mutex::new(Shard::new(capacity, listener.clone()));
+        let shard = || Mutex::new(Shard::new(capacity, Arc::clone(&exit)));
         let slot = |_| Slot { shard: shard(), weight: AtomicU64::new(0) };
         Self {
             slots: (0..shards).map(slot).collect(),
@@ -172,6 +174,29 @@ impl Ram {
 }
 
 impl Locked<'_> {
+    /// Does something with the live item of `key`, counted as a use if `counted`; a dead one is
+    /// taken out.
+    pub fn with<R>(
+        &mut self,
+        hash: u64,
+        key: &[u8],
+        (at, counted): (Moment, bool),
+        act: impl FnOnce(&mut Record, &mut RamCounts) -> R,
+    ) -> Result<R, Option<Dead>> {
+        let outcome = self.shard.with(hash, key, (at, counted), act);
+        if let Err(Some(_)) = &outcome {
+            self.settle(0);
+        }
+        outcome
+    }
+
+    /// Whether an item that is read from flash deserves a place in memory: while there is room,
+    /// or when it was read from flash not long ago too.
+    pub fn is_wanted_again(&mut self, hash: u64) -> bool {
+        let memory = &self.ram.memory;
+        self.shard.was_read_lately(hash) || memory.used() < memory.limit() / 10 * 9
+    }
+
     /// The live item of `key`, counted as a use if `counted`; a dead one is taken out.
     pub fn find(
         &mut self,
@@ -180,16 +205,9 @@ impl Locked<'_> {
         at: Moment,
         counted: bool,
     ) -> Result<&mut Record, Option<Dead>> {
-        // Told apart by the count of items, since a match on the answer would keep it borrowed.
-        let before = self.shard.len();
-        let missing = self.shard.find(hash, key, at, counted).err();
-        if self.shard.len() != before {
-            self.settle(0);
-        }
-        match missing {
-            Some(why) => Err(why),
-            None => self.shard.find(hash, key, at, false),
-        }
+        // A look first, since a match on the answer would keep it borrowed.
+        self.with(hash, key, (at, counted), |_, _| ())?;
+        self.shard.peek_mut(hash, key).ok_or(None)
     }
 
     /// Reserves `bytes`; items make way for them unless the cache does not evict.
@@ -208,12 +226,11 @@ impl Locked<'_> {
         }
     }
 
-    /// Puts a record in, whose weight is what was reserved. Returns what it replaced.
-    pub fn store(&mut self, hash: u64, record: Record, reserved: Reserved) -> Option<Record> {
+    /// Puts a record in, whose weight is what was reserved.
+    pub fn store(&mut self, hash: u64, record: Record, reserved: Reserved, at: Moment) {
         debug_assert_eq!(reserved.bytes(), record.weight());
-        let old = self.shard.insert(hash, record);
+        self.shard.insert(hash, record, at);
         self.settle(reserved.keep());
-        old
     }
 
     /// Takes out the item of `key`, dead or not.
@@ -231,7 +248,13 @@ impl Locked<'_> {
     }
 
     /// Shows live items at up to `count` places from `from` on; where to go on.
-    pub fn visit(&self, from: usize, count: usize, at: Moment, see: impl FnMut(&Record)) -> Option<usize> {
+    pub fn visit(
+        &self,
+        from: usize,
+        count: usize,
+        at: Moment,
+        see: impl FnMut(u64, &Record),
+    ) -> Option<usize> {
         self.shard.visit(from, count, at, see)
     }
 

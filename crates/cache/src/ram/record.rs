@@ -11,6 +11,7 @@ use bytes::Bytes;
 
 use super::memory::allocated;
 use super::shard::Dead;
+use crate::flash::FlashItem;
 use crate::hint::Hint;
 use crate::item::{Item, ItemMeta, Tier, Value};
 use crate::request::{Put, Read, Revision};
@@ -34,13 +35,14 @@ pub(crate) struct Record {
     pub fetched: bool,
     pub stale: bool,
     pub won: bool,
+    /// The same version was written to flash.
+    pub on_flash: bool,
     pub flags: u32,
     pub expires_at: u32,
     /// The flush epoch in which the item was written: see `Epochs`.
     pub epoch: u32,
     pub accessed_at: u32,
     pub stored_at: u32,
-    #[allow(dead_code)] // for the drops that the flash tier reports
     pub tenant: u32,
     pub hint: Hint,
 }
@@ -72,6 +74,7 @@ impl Record {
             fetched: false,
             stale: put.stale,
             won: put.won,
+            on_flash: false,
             flags: put.flags,
             expires_at: put.expires_at,
             epoch: at.epoch,
@@ -80,6 +83,21 @@ impl Record {
             tenant: put.tenant,
             hint: put.hint,
         }
+    }
+
+    /// A copy of an item that lies on flash. It counts as read: somebody just did.
+    pub fn from_flash(key: &[u8], found: &FlashItem, at: Moment) -> Self {
+        let is_large = found.value.len() > PACKED_VALUE;
+        // What was read shares a buffer of the device, which is to be used again.
+        let value = if is_large { Bytes::copy_from_slice(&found.value) } else { found.value.clone() };
+        let (flags, expires_at, tenant) = (found.flags, found.expires_at, found.tenant);
+        let put = Put { flags, expires_at, tenant, ..Put::default() };
+        Self { fetched: true, on_flash: true, ..Self::new(key, value, &put, found.cas, at) }
+    }
+
+    /// Whether flash can hold all of the item: marks have no place there.
+    pub fn is_plain(&self) -> bool {
+        !self.stale && !self.won
     }
 
     /// Bytes that a record of this key and value length takes, beside its entry in the table.
@@ -121,12 +139,17 @@ impl Record {
         (self.expires_at != 0 && self.expires_at <= at.now).then_some(Dead::Expired)
     }
 
-    /// The item as callers see it, as it is before the access.
-    pub fn item(&self, read: &Read) -> Item {
-        let whole = match &self.large {
+    /// The value.
+    pub fn value(&self) -> Value {
+        match &self.large {
             Some(value) => Value::from(Bytes::clone(value)),
             None => Value::packed(Arc::clone(&self.packed), usize::from(self.key_length)..self.packed.len()),
-        };
+        }
+    }
+
+    /// The item as callers see it, as it is before the access.
+    pub fn item(&self, read: &Read) -> Item {
+        let whole = self.value();
         let value = match &read.range {
             Some(range) => whole.slice(range.clone()),
             None => whole,

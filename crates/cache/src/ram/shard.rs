@@ -5,14 +5,17 @@
 
 use std::sync::Arc;
 
+use super::exit::{Exit, Fate};
 use super::record::{Moment, Record};
 use crate::hint::Hint;
-use crate::listener::{Leaving, Left, Listener};
-use crate::policy::{NewEntry, Rank, S3Fifo};
+use crate::listener::Leaving;
+use crate::policy::{Evicted, NewEntry, Rank, S3Fifo};
 use crate::stats::RamCounts;
 
 /// Items looked at in one step of a pass over a shard.
 const SWEEP_STEP: usize = 1024;
+/// Keys read from flash that a shard remembers, four bytes each.
+const READ_LATELY: usize = 256;
 
 /// Items by hash, and what happened to them.
 #[derive(Debug)]
@@ -20,7 +23,9 @@ pub(crate) struct Shard {
     items: S3Fifo<Record>,
     swept_at: u32,
     pub counts: RamCounts,
-    listener: Option<Arc<dyn Listener>>,
+    exit: Arc<Exit>,
+    /// Parts of the hashes of keys that were read from flash; each pushes out one of its place.
+    read_lately: Box<[u32; READ_LATELY]>,
 }
 
 /// Why an item is not served any more.
@@ -41,8 +46,14 @@ impl From<Dead> for Leaving {
 
 impl Shard {
     /// An empty shard that is meant to hold `capacity` bytes.
-    pub fn new(capacity: u64, listener: Option<Arc<dyn Listener>>) -> Self {
-        Self { items: S3Fifo::new(capacity), swept_at: 0, counts: RamCounts::default(), listener }
+    pub fn new(capacity: u64, exit: Arc<Exit>) -> Self {
+        Self {
+            items: S3Fifo::new(capacity),
+            swept_at: 0,
+            counts: RamCounts::default(),
+            exit,
+            read_lately: Box::new([0; READ_LATELY]),
+        }
     }
 
     /// Bytes of records and of the container.
@@ -58,33 +69,51 @@ impl Shard {
         self.items.set_capacity(capacity);
     }
 
-    /// The live item of `key`, counted as a use if `counted`. A dead one is taken out.
-    pub fn find(
+    /// Does something with the live item of `key`, counted as a use if `counted`. A dead one is
+    /// taken out.
+    pub fn with<R>(
         &mut self,
         hash: u64,
         key: &[u8],
-        at: Moment,
-        counted: bool,
-    ) -> Result<&mut Record, Option<Dead>> {
+        (at, counted): (Moment, bool),
+        act: impl FnOnce(&mut Record, &mut RamCounts) -> R,
+    ) -> Result<R, Option<Dead>> {
         let is = |record: &Record| record.key() == key;
-        let dead = self.items.peek(hash, is).ok_or(None)?.dead(at);
-        if let Some(why) = dead {
-            if let Some(record) = self.items.remove(hash, is) {
-                self.counts.count_dead(why, record.fetched);
-                self.tell(&record, why.into(), counted, at);
-            }
-            return Err(Some(why));
-        }
         let found = if counted { self.items.get(hash, is) } else { self.items.peek_mut(hash, is) };
-        found.ok_or(None)
+        let record = found.ok_or(None)?;
+        let Some(why) = record.dead(at) else { return Ok(act(record, &mut self.counts)) };
+        if let Some(record) = self.items.remove(hash, is) {
+            self.counts.count_dead(why, record.fetched);
+            self.exit.tell(&record, why.into(), counted, at);
+        }
+        Err(Some(why))
     }
 
-    /// Puts an item in; returns the one of the same key that it replaces.
-    pub fn insert(&mut self, hash: u64, record: Record) -> Option<Record> {
+    /// The item of `key`, dead or not.
+    pub fn peek_mut(&mut self, hash: u64, key: &[u8]) -> Option<&mut Record> {
+        self.items.peek_mut(hash, |record| record.key() == key)
+    }
+
+    /// Notes that a key is read from flash; whether one like it was not long ago.
+    pub fn was_read_lately(&mut self, hash: u64) -> bool {
+        let tag = (hash >> 32) as u32 | 1;
+        std::mem::replace(&mut self.read_lately[hash as usize % READ_LATELY], tag) == tag
+    }
+
+    /// Puts an item in, in place of the one of the same key.
+    pub fn insert(&mut self, hash: u64, record: Record, at: Moment) {
         let weight = record.weight() as u32;
         let rank = if record.hint == Hint::Metadata { Rank::Kept } else { Rank::Ordinary };
         let key = record.shared_key();
-        self.items.insert(NewEntry { hash, weight, rank, value: record }, |r| r.key() == key.as_ref())
+        let entry = NewEntry { hash, weight, rank, value: record };
+        let Some(old) = self.items.insert(entry, |r| r.key() == key.as_ref()) else { return };
+        match old.dead(at) {
+            Some(why) => {
+                self.counts.count_dead(why, old.fetched);
+                self.exit.tell(&old, why.into(), false, at);
+            }
+            None => self.counts.replaced += 1,
+        }
     }
 
     /// Takes out the item of `key`, dead or not.
@@ -92,19 +121,20 @@ impl Shard {
         self.items.remove(hash, |record| record.key() == key)
     }
 
-    /// Takes out the item that is worth least.
+    /// Takes out the item that is worth least, to flash if that takes it.
     pub fn evict(&mut self, at: Moment) -> Option<Record> {
-        let record = self.items.evict()?.value;
+        let Evicted { hash, uses, value: record, .. } = self.items.evict()?;
         match record.dead(at) {
             Some(why) => {
                 self.counts.count_dead(why, record.fetched);
                 self.counts.reclaimed += 1;
-                self.tell(&record, why.into(), false, at);
+                self.exit.tell(&record, why.into(), false, at);
             }
-            None => {
-                self.counts.count_evicted(&record);
-                self.tell(&record, Leaving::Evicted, false, at);
-            }
+            None => match self.exit.evicted(hash, &record, uses, at) {
+                Fate::WasOnFlash => self.counts.dropped_clean += 1,
+                Fate::Demoted => self.counts.demoted += 1,
+                Fate::Lost => self.counts.count_evicted(&record),
+            },
         }
         Some(record)
     }
@@ -127,25 +157,10 @@ impl Shard {
         for (hash, key, why) in &dead {
             if let Some(record) = self.items.remove(*hash, |record| record.key() == key.as_ref()) {
                 self.counts.count_dead(*why, record.fetched);
-                self.tell(&record, (*why).into(), false, at);
+                self.exit.tell(&record, (*why).into(), false, at);
             }
         }
         dead.len()
-    }
-
-    fn tell(&self, record: &Record, why: Leaving, looked_up: bool, at: Moment) {
-        let Some(listener) = &self.listener else { return };
-        listener.left(&Left {
-            key: record.key(),
-            length: record.length() as u64,
-            flags: record.flags,
-            expires_at: record.expires_at,
-            accessed_at: record.accessed_at,
-            fetched: record.fetched,
-            why,
-            looked_up,
-            now: at.now,
-        });
     }
 
     /// Shows live items at up to `count` places from `from` on; where to go on.
@@ -154,11 +169,11 @@ impl Shard {
         from: usize,
         count: usize,
         at: Moment,
-        mut see: impl FnMut(&Record),
+        mut see: impl FnMut(u64, &Record),
     ) -> Option<usize> {
-        self.items.visit(from, count, |_, record| {
+        self.items.visit(from, count, |hash, record| {
             if record.dead(at).is_none() {
-                see(record);
+                see(hash, record);
             }
         })
     }

@@ -18,6 +18,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use prometheus_client::metrics::counter::Counter;
 use roaring::RoaringBitmap;
 use sandur_base::{Env, Id, Lane, MemoryBudget};
+use sandur_cache::Hint;
 use sandur_catalog::{Catalog, CommitError, Snapshot};
 use sandur_format::catalog_entry::{BlockMeta, Edit, Precondition};
 use sandur_format::log_block::{BlockOptions, BlockSummary};
@@ -182,7 +183,7 @@ impl Compactor {
         let merger = merger.map_err(|error| Error::Internal(error.to_string()))?;
         let mut meta =
             block_meta::unwritten(self.env.new_id(), incarnation, &tenant, merge.window, merge.level);
-        let written = self.write(merger, &inputs, &meta.path()).await;
+        let written = self.write(merger, &inputs, &meta).await;
         let (summary, counts) = match written {
             Ok(written) => written,
             Err(error) => {
@@ -226,9 +227,11 @@ impl Compactor {
         &self,
         mut merger: Merger,
         inputs: &[Arc<OpenBlock>],
-        path: &str,
+        meta: &BlockMeta,
     ) -> Result<(BlockSummary, MergeCounts), Error> {
-        let mut upload = self.store.upload(path, Intent::block()).await?;
+        let path = meta.path();
+        let mut upload = self.store.upload(&path, Intent::block()).await?;
+        let mut through = self.reader.bytes().write_through(meta.id, &meta.tenant);
         loop {
             let job = move || {
                 let step = merger.step();
@@ -239,11 +242,13 @@ impl Compactor {
             match step? {
                 Step::Need(page) => merger.supply(self.page(&inputs[page.input], page).await?),
                 Step::Output(pieces) => {
+                    through.pieces(&pieces, false);
                     for piece in pieces {
                         upload.write(piece).await?;
                     }
                 }
                 Step::Finished(pieces, summary, counts) => {
+                    through.pieces(&pieces, true);
                     for piece in pieces {
                         upload.write(piece).await?;
                     }
@@ -261,9 +266,12 @@ impl Compactor {
     async fn page(&self, input: &OpenBlock, page: PageRef) -> Result<PageBytes, Error> {
         let stats = QueryStats::default();
         let entry = &input.footer.pages()[page.page as usize];
-        let read = self.reader.pieces(&input.meta, &[entry.narrow, entry.lines], &stats).await?;
+        // A merge reads its inputs once, and they go away afterwards.
+        let hint = Hint::Scan { bytes: u64::MAX };
+        let read = self.reader.pieces(&input.meta, &[entry.narrow, entry.lines], hint, &stats).await?;
         let [narrow, lines] = <[_; 2]>::try_from(read)
-            .map_err(|_| Error::Internal("two pieces have two answers".to_owned()))?;
+            .map_err(|_| Error::Internal("two pieces have two answers".to_owned()))?
+            .map(|piece| piece.bytes);
         let segment = input.footer.filter_segment_of(page.page).filter(|_| page.moved);
         let filter = match segment {
             Some(segment) => {

@@ -22,6 +22,7 @@ use crate::block_meta;
 use crate::error::Error;
 use crate::head::Head;
 use crate::metrics::Metrics;
+use crate::scan::BlockBytes;
 use crate::view::{Views, floor_of};
 use assembly::{Assembly, Step};
 use plan::{BlockPlan, plan_blocks};
@@ -35,6 +36,7 @@ const PAUSE_MAX: Duration = Duration::from_secs(15);
 pub(crate) struct Flusher {
     pub(crate) env: Env,
     pub(crate) store: Store,
+    pub(crate) bytes: BlockBytes,
     pub(crate) catalog: Catalog,
     pub(crate) views: Arc<Views>,
     pub(crate) metrics: Metrics,
@@ -100,6 +102,7 @@ impl Flusher {
         let line_bytes = plan.line_bytes;
         let damaged = |error: sandur_format::Error| Error::Internal(format!("block '{path}': {error}"));
         let mut upload = self.store.upload(&path, Intent::block()).await?;
+        let mut through = self.bytes.write_through(meta.id, &plan.tenant);
         let mut assembly = Box::new(Assembly::begin(plan).map_err(damaged)?);
         loop {
             let work = move || {
@@ -108,6 +111,8 @@ impl Flusher {
                 (step, output)
             };
             let (step, output) = self.env.run_cpu(Lane::Background, work).await;
+            let is_last = matches!(step, Ok(Step::Done { .. }));
+            through.pieces(&output, is_last);
             for bytes in output {
                 upload.write(bytes).await?;
             }

@@ -7,13 +7,15 @@ use std::sync::{Arc, OnceLock};
 use bytes::Bytes;
 use futures_util::future::join_all;
 use sandur_base::{Env, Lane};
+use sandur_cache::{Hint, Tier};
 use sandur_format::codec::Piece as StoredPiece;
 use sandur_format::log_block::{CountRun, Footer};
 use sandur_format::needle::{FilterSegment, SegmentView};
 use sandur_model::StreamId;
 use sandur_query::{MinuteCount, QueryStats};
-use sandur_store::{Intent, Store};
+use sandur_store::Intent;
 
+use super::block_bytes::{BlockBytes, Spent, Stored};
 use crate::cache::{BlockCache, Cached, Piece};
 use sandur_format::catalog_entry::BlockMeta;
 
@@ -99,7 +101,7 @@ impl ReadError {
 #[derive(Clone)]
 pub struct BlockReader {
     env: Env,
-    store: Store,
+    bytes: BlockBytes,
     cache: Arc<BlockCache>,
     payer: Payer,
 }
@@ -114,9 +116,9 @@ enum Payer {
 }
 
 impl BlockReader {
-    /// A reader over a store that keeps what it reads in `cache`.
-    pub fn new(env: Env, store: Store, cache: Arc<BlockCache>) -> Self {
-        Self { env, store, cache, payer: Payer::Tenant }
+    /// A reader of stored bytes that keeps what it decoded of indexes in `cache`.
+    pub fn new(env: Env, bytes: BlockBytes, cache: Arc<BlockCache>) -> Self {
+        Self { env, bytes, cache, payer: Payer::Tenant }
     }
 
     /// The same for work of the database itself, which no tenant pays for.
@@ -124,9 +126,14 @@ impl BlockReader {
         Self { payer: Payer::Nobody, ..self.clone() }
     }
 
-    /// What it keeps between queries.
+    /// What it keeps decoded between queries.
     pub fn cache(&self) -> &BlockCache {
         &self.cache
+    }
+
+    /// Where stored bytes come from, and where those of new blocks go.
+    pub fn bytes(&self) -> &BlockBytes {
+        &self.bytes
     }
 
     /// The block with its footer.
@@ -135,10 +142,9 @@ impl BlockReader {
             QueryStats::add(&stats.index_cache_hits, 1);
             return Ok(open.with_meta(meta));
         }
-        QueryStats::add(&stats.index_cache_misses, 1);
         let start = meta.footer_offset;
         let range = start..start + u64::from(meta.footer_len);
-        let bytes = self.ranges(meta, &[range], stats).await?.remove(0);
+        let bytes = self.index(meta, range, stats).await?;
         let decoded = self.env.run_cpu(Lane::Query, move || Footer::open(bytes)).await;
         let footer = decoded.map_err(|reason| ReadError::damaged(meta, reason))?;
         let weight = footer.memory_bytes() + footer.streams().len() as u64 * size_of::<StreamId>() as u64;
@@ -174,8 +180,7 @@ impl BlockReader {
             QueryStats::add(&stats.index_cache_hits, 1);
             return Ok(view);
         }
-        QueryStats::add(&stats.index_cache_misses, 1);
-        let bytes = self.ranges(&block.meta, &[range], stats).await?.remove(0);
+        let bytes = self.index(&block.meta, range, stats).await?;
         let view = segment.open(bytes).map_err(|reason| ReadError::damaged(&block.meta, reason))?;
         let (weight, view) = (view.memory_bytes(), Arc::new(view));
         self.cache.insert(block.meta.id, piece, Cached::Filter(Arc::clone(&view)), weight);
@@ -208,29 +213,46 @@ impl BlockReader {
         &self,
         meta: &BlockMeta,
         pieces: &[StoredPiece],
+        hint: Hint,
         stats: &QueryStats,
-    ) -> Result<Vec<Bytes>, ReadError> {
+    ) -> Result<Vec<Stored>, ReadError> {
         let ranges: Vec<_> = pieces.iter().map(|piece| piece.offset..piece.end()).collect();
-        let started = self.env.monotonic();
-        let read = self.ranges(meta, &ranges, stats).await;
-        QueryStats::add_time(&stats.store_ns, self.env.monotonic().saturating_sub(started));
-        read
+        let read = self.bytes.read(meta, &ranges, (hint, self.intent(meta)), stats).await;
+        let (stored, Spent { store_ns, cache_ns }) = read.map_err(|error| ReadError::store(meta, error))?;
+        let of = |tier| stored.iter().filter(move |piece| piece.tier == tier).map(|piece| piece.bytes.len());
+        let (ram, flash) = (of(Tier::Ram).sum::<usize>() as u64, of(Tier::Flash).sum::<usize>() as u64);
+        QueryStats::add(&stats.store_ns, store_ns);
+        QueryStats::add(&stats.page_cache_bytes, ram);
+        QueryStats::add(&stats.page_flash_bytes, flash);
+        // The slower of the tiers that answered is what was waited for.
+        let waited = if flash > 0 { &stats.page_flash_ns } else { &stats.page_cache_ns };
+        QueryStats::add(waited, cache_ns);
+        Ok(stored)
     }
 
-    async fn ranges(
-        &self,
-        meta: &BlockMeta,
-        ranges: &[std::ops::Range<u64>],
-        stats: &QueryStats,
-    ) -> Result<Vec<Bytes>, ReadError> {
-        let intent = match self.payer {
+    fn intent(&self, meta: &BlockMeta) -> Intent {
+        match self.payer {
             Payer::Tenant => Intent::block().for_tenant(meta.tenant.as_str()),
             Payer::Nobody => Intent::block(),
+        }
+    }
+
+    /// A stored part of the block's index.
+    async fn index(
+        &self,
+        meta: &BlockMeta,
+        range: std::ops::Range<u64>,
+        stats: &QueryStats,
+    ) -> Result<Bytes, ReadError> {
+        let read = self.bytes.read(meta, &[range], (Hint::Metadata, self.intent(meta)), stats).await;
+        let (mut stored, _) = read.map_err(|error| ReadError::store(meta, error))?;
+        let Stored { bytes, tier } = stored.swap_remove(0);
+        let counter = match tier {
+            Tier::Ram => &stats.index_cache_hits,
+            Tier::Flash => &stats.index_flash_hits,
+            Tier::Origin => &stats.index_cache_misses,
         };
-        let read = self.store.get_ranges_sized(&meta.path(), meta.size, ranges, intent).await;
-        QueryStats::add(&stats.store_requests, 1);
-        let bytes = read.map_err(|error| ReadError::store(meta, error))?;
-        QueryStats::add(&stats.store_bytes, bytes.iter().map(|b| b.len() as u64).sum());
+        QueryStats::add(counter, 1);
         Ok(bytes)
     }
 }

@@ -10,6 +10,7 @@
 //! that names it, never silence; a store that does not answer fails the query.
 
 mod block;
+mod block_bytes;
 mod clusters;
 mod needles;
 mod page;
@@ -20,6 +21,7 @@ mod stream;
 mod suspects;
 
 pub use block::{BlockCounts, BlockReader, OpenBlock, ReadError};
+pub use block_bytes::BlockBytes;
 pub(crate) use needles::NeedleKeys;
 pub(crate) use pages::{Sought, pages_holding};
 pub(crate) use source::EngineSource;

@@ -9,7 +9,8 @@ use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 
 use sandur_base::{BoxFuture, Id, Reservation, Task};
-use sandur_query::{Error, PageTask, QueryContext, Scan, ScanItem, Selection};
+use sandur_cache::{Hint, Tier};
+use sandur_query::{Error, PageTask, QueryContext, QueryStats, Scan, ScanItem, Selection};
 
 use super::block::{BlockReader, ReadError};
 use super::needles::NeedleKeys;
@@ -38,6 +39,8 @@ pub struct EngineScan {
     fetching: VecDeque<Task<Fetched>>,
     ready: VecDeque<ScanItem>,
     batch_bytes: u64,
+    /// Stored bytes of all pages planned so far: what the cache judges the scan by.
+    scan_bytes: u64,
 }
 
 impl EngineScan {
@@ -60,6 +63,7 @@ impl EngineScan {
             fetching: VecDeque::new(),
             ready: VecDeque::new(),
             batch_bytes: FIRST_BATCH_BYTES,
+            scan_bytes: 0,
         }
     }
 
@@ -85,6 +89,7 @@ impl EngineScan {
             };
             let plan = planner.plan(cluster).await?;
             self.ready.extend(plan.counts);
+            self.scan_bytes += plan.pages.iter().map(stored_bytes).sum::<u64>();
             self.planned.extend(plan.pages);
         }
     }
@@ -123,8 +128,9 @@ impl EngineScan {
         }
         self.batch_bytes = (self.batch_bytes * 2).min(BATCH_BYTES_MAX);
         let (reader, context) = (self.reader.clone(), self.context.clone());
-        let task =
-            self.context.env().spawn("fetch pages", async move { fetch(&reader, &context, batch).await });
+        let hint = Hint::Scan { bytes: self.scan_bytes };
+        let work = async move { fetch(&reader, &context, batch, hint).await };
+        let task = self.context.env().spawn("fetch pages", work);
         self.fetching.push_back(task);
         Ok(true)
     }
@@ -156,7 +162,12 @@ struct Wanted {
 }
 
 /// Reads the stored bytes of a batch, one visit per block, and gives its pages in their order.
-async fn fetch(reader: &BlockReader, context: &QueryContext, batch: Vec<(Planned, Reservation)>) -> Fetched {
+async fn fetch(
+    reader: &BlockReader,
+    context: &QueryContext,
+    batch: Vec<(Planned, Reservation)>,
+    hint: Hint,
+) -> Fetched {
     let mut items: Vec<Option<ScanItem>> = Vec::with_capacity(batch.len());
     let mut by_block: BTreeMap<Id, Vec<Wanted>> = BTreeMap::new();
     for (position, (page, memory)) in batch.into_iter().enumerate() {
@@ -179,8 +190,8 @@ async fn fetch(reader: &BlockReader, context: &QueryContext, batch: Vec<(Planned
                 pieces.push(entry.lines);
             }
         }
-        let mut bytes = match reader.pieces(&meta, &pieces, context.stats()).await {
-            Ok(bytes) => bytes.into_iter(),
+        let mut stored = match reader.pieces(&meta, &pieces, hint, context.stats()).await {
+            Ok(stored) => stored.into_iter(),
             Err(error @ ReadError::Store { .. }) => return Err(Error::Unavailable(error.to_string())),
             Err(damage) => {
                 context.warn(damage.to_string());
@@ -188,11 +199,11 @@ async fn fetch(reader: &BlockReader, context: &QueryContext, batch: Vec<(Planned
             }
         };
         for Wanted { position, selection, index, memory } in pages {
-            let narrow = bytes.next().expect("one answer per piece");
-            let lines = match selection.columns.lines {
-                true => PageLines::Stored(bytes.next().expect("one answer per piece")),
-                false => PageLines::None,
-            };
+            let narrow = stored.next().expect("one answer per piece");
+            let lines = selection.columns.lines.then(|| stored.next().expect("one answer per piece"));
+            count_hit(context.stats(), narrow.tier, lines.as_ref().map(|lines| lines.tier));
+            let (narrow, lines) =
+                (narrow.bytes, lines.map_or(PageLines::None, |l| PageLines::Stored(l.bytes)));
             let mask = selection.mask.clone();
             let page: Box<dyn PageTask> =
                 Box::new(BlockPage { selection, index, narrow, lines, timestamps: Vec::new(), memory });
@@ -204,4 +215,13 @@ async fn fetch(reader: &BlockReader, context: &QueryContext, batch: Vec<(Planned
         }
     }
     Ok(items.into_iter().flatten().collect())
+}
+
+/// Counts a page as found in the slower of the tiers that its parts were in.
+fn count_hit(stats: &QueryStats, narrow: Tier, lines: Option<Tier>) {
+    match (narrow, lines.unwrap_or(narrow)) {
+        (Tier::Origin, _) | (_, Tier::Origin) => {}
+        (Tier::Ram, Tier::Ram) => QueryStats::add(&stats.page_cache_hits, 1),
+        (Tier::Flash, _) | (_, Tier::Flash) => QueryStats::add(&stats.page_flash_hits, 1),
+    }
 }

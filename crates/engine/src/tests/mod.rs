@@ -2,6 +2,7 @@
 //! once, whatever happens to the process.
 
 mod bucket;
+mod cached;
 mod deletes;
 mod local;
 
@@ -32,7 +33,11 @@ fn context(env: &Env) -> QueryContext {
 
 /// Every row that a query finds, sorted; a row that came twice without being marked is there twice.
 async fn read_all(engine: &Arc<Engine>) -> Vec<Row> {
-    let context = context(engine.env());
+    read_all_with(engine, &context(engine.env())).await
+}
+
+/// As [`read_all`], counted in the statistics of `context`.
+async fn read_all_with(engine: &Arc<Engine>, context: &QueryContext) -> Vec<Row> {
     let selection = Selection {
         matchers: Vec::new(),
         range: TimeRange::ALL,
@@ -42,7 +47,7 @@ async fn read_all(engine: &Arc<Engine>) -> Vec<Row> {
         counts: false,
         counts_by: Vec::new(),
     };
-    let mut scan = engine.source().scan(&context, selection).await.unwrap();
+    let mut scan = engine.source().scan(context, selection).await.unwrap();
     let (mut rows, mut suspects) = (Vec::new(), BTreeSet::new());
     while let Some(item) = scan.next().await.unwrap() {
         let ScanItem::Page(mut task) = item else { panic!("no counts were asked for") };

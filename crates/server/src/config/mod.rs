@@ -19,7 +19,9 @@ mod tenant_limits;
 pub use error::Error;
 pub use layers::{load, serve_command};
 pub use reference::options_page;
-pub use settings::{Cluster, Compaction, Flush, Http, Log, Query, Retention, Settings, Storage, Wal};
+pub use settings::{
+    CacheSettings, Cluster, Compaction, Flush, Http, Log, Query, Retention, Settings, Storage, Wal,
+};
 pub use slot::Slot;
 pub use table::{LIMITS, LimitSpec, Named};
 pub use tenant_limits::TenantLimits;

@@ -37,6 +37,8 @@ pub struct Settings {
     pub query: Query,
     /// Manners towards the store.
     pub storage: Storage,
+    /// Pieces of blocks in memory and on flash.
+    pub cache: CacheSettings,
     /// Write-ahead log.
     pub wal: Wal,
     /// From memory to blocks.
@@ -124,6 +126,19 @@ pub struct Storage {
     pub range_request_max: u64,
     /// What requests cost.
     pub prices: Prices,
+}
+
+/// Pieces of blocks in memory and on flash.
+#[derive(Clone, Debug, PartialEq)]
+pub struct CacheSettings {
+    /// Directory of the flash tier; empty: none.
+    pub dir: String,
+    /// Bytes of the flash tier; 0: what is there already, or half of what is free.
+    pub size: u64,
+    /// `auto`: with a bucket; `on`: also with a local directory; `off`.
+    pub flash: String,
+    /// Bytes that may be written to flash in 24 hours; 0: no limit.
+    pub write_per_day: u64,
 }
 
 /// Write-ahead log.
@@ -217,6 +232,7 @@ impl Default for Settings {
                 range_request_max: 16 * MIB,
                 prices: Prices::default(),
             },
+            cache: CacheSettings { dir: String::new(), size: 0, flash: "auto".to_owned(), write_per_day: 0 },
             wal: Wal { group_bytes: 8 * MIB, group_age: Duration::from_millis(500) },
             flush: Flush { max_age: Duration::from_secs(300), max_bytes: 64 * MIB },
             compaction: Compaction {

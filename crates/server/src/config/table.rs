@@ -48,6 +48,9 @@ impl OptionSpec {
 /// Words that `log.format` takes.
 pub const LOG_FORMATS: &[&str] = &["text", "logfmt", "json"];
 
+/// Words that `cache.flash` takes.
+pub const FLASH_CHOICES: &[&str] = &["auto", "on", "off"];
+
 /// Every option but the limits.
 pub static OPTIONS: &[OptionSpec] = &[
     option(
@@ -179,6 +182,27 @@ pub static OPTIONS: &[OptionSpec] = &[
     option("storage.price_egress", "Dollars for a GiB that is read; nothing within a region.", |s| {
         Slot::Price(&mut s.storage.prices.egress_per_gib)
     }),
+    option(
+        "cache.dir",
+        "Directory on a local disk where pieces of blocks are kept, so that they need not be read from \
+         the store again, also after a restart or a crash. Nothing in it is precious. Empty: memory only.",
+        |s| Slot::Text(&mut s.cache.dir),
+    ),
+    option(
+        "cache.size",
+        "Bytes of the flash tier in cache.dir; 0: the size it has, or else half of what is free there.",
+        |s| Slot::Size(&mut s.cache.size),
+    ),
+    option(
+        "cache.flash",
+        "Use cache.dir: auto (when the store is a bucket), on (also before a local directory) or off.",
+        |s| Slot::Choice(&mut s.cache.flash, FLASH_CHOICES),
+    ),
+    option(
+        "cache.write_per_day",
+        "Bytes that may be written to cache.dir in 24 hours, for the life of the disk; 0: no limit.",
+        |s| Slot::Size(&mut s.cache.write_per_day),
+    ),
     option("wal.group_bytes", "In a bucket: bytes that complete a WAL segment.", |s| {
         Slot::Size(&mut s.wal.group_bytes)
     }),

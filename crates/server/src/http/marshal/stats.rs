@@ -69,12 +69,17 @@ impl Cost {
 
     /// Pages that were looked for in memory, and read from the store when they were not there.
     pub fn pages_wanted(&self) -> u64 {
-        self.counters.pages_read.max(self.counters.page_cache_hits)
+        self.counters.pages_read.max(self.pages_found())
+    }
+
+    /// Pages that were in memory or on flash.
+    pub fn pages_found(&self) -> u64 {
+        self.counters.page_cache_hits + self.counters.page_flash_hits
     }
 
     /// Time spent getting pages, whether from memory or from the store.
     pub fn download_ns(&self) -> u64 {
-        self.counters.store_ns + self.counters.page_cache_ns
+        self.counters.store_ns + self.counters.page_cache_ns + self.counters.page_flash_ns
     }
 }
 
@@ -290,15 +295,15 @@ struct CacheFigures {
 fn caches(out: &mut Vec<u8>, cost: &Cost) {
     let c = &cost.counters;
     let pages = || CacheFigures {
-        found: c.page_cache_hits,
+        found: cost.pages_found(),
         requested: cost.pages_wanted(),
-        received: c.page_cache_bytes,
-        ns: c.page_cache_ns,
+        received: c.page_cache_bytes + c.page_flash_bytes,
+        ns: c.page_cache_ns + c.page_flash_ns,
         ..CacheFigures::default()
     };
     let index = || CacheFigures {
-        found: c.index_cache_hits,
-        requested: c.index_cache_hits + c.index_cache_misses,
+        found: c.index_cache_hits + c.index_flash_hits,
+        requested: c.index_cache_hits + c.index_flash_hits + c.index_cache_misses,
         ..CacheFigures::default()
     };
     let results = || CacheFigures {

@@ -97,12 +97,13 @@ fn phases(line: &mut Line, cost: &Cost) {
 fn caches(line: &mut Line, asked: &Asked, cost: &Cost) {
     let c = &cost.counters;
     line.plain("cache_chunk_req", cost.pages_wanted());
-    line.plain("cache_chunk_hit", c.page_cache_hits);
+    line.plain("cache_chunk_hit", cost.pages_found());
     line.plain("cache_chunk_bytes_stored", 0);
-    line.plain("cache_chunk_bytes_fetched", c.page_cache_bytes);
-    line.time("cache_chunk_download_time", c.page_cache_ns as i64);
-    line.plain("cache_index_req", c.index_cache_hits + c.index_cache_misses);
-    line.plain("cache_index_hit", c.index_cache_hits);
+    line.plain("cache_chunk_bytes_fetched", c.page_cache_bytes + c.page_flash_bytes);
+    line.time("cache_chunk_download_time", (c.page_cache_ns + c.page_flash_ns) as i64);
+    let index_found = c.index_cache_hits + c.index_flash_hits;
+    line.plain("cache_index_req", index_found + c.index_cache_misses);
+    line.plain("cache_index_hit", index_found);
     line.time("cache_index_download_time", 0);
     let own = match asked.what {
         What::Query | What::Other => "cache_result",
@@ -164,7 +165,12 @@ fn beyond(line: &mut Line, cost: &Cost) {
     let c = &cost.counters;
     line.plain("lines_counted", c.lines_counted);
     line.plain("blocks", c.blocks_opened);
+    line.plain("pages_from_ram", c.page_cache_hits);
+    line.plain("pages_from_flash", c.page_flash_hits);
+    line.bytes("ram_bytes", c.page_cache_bytes);
+    line.bytes("flash_bytes", c.page_flash_bytes);
     line.time("store_ram_time", c.page_cache_ns as i64);
+    line.time("store_flash_time", c.page_flash_ns as i64);
     line.time("store_bucket_time", c.store_ns as i64);
     line.plain("store_requests", c.store_requests);
     line.bytes("store_bytes", c.store_bytes);

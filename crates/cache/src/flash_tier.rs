@@ -1,0 +1,241 @@
+//! The flash tier under the RAM tier: what is offered to it, what is asked of it, what it lost.
+//!
+//! Admission decides what is written; newly written data, metadata and what reads brought are
+//! offered when they are stored, ordinary values when they would leave memory. Reads of one call are
+//! submitted to the device together.
+//!
+//! Invariant: every call that changes a key is made under the lock of the key's shard, so that memory
+//! and flash change as one.
+
+use std::ops::ControlFlow;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+
+use sandur_base::Env;
+
+use crate::flash::{
+    Class, Committed, DropEvent, Dropped, Flash, FlashError, FlashOptions, FlashRead, Location,
+};
+use crate::flash::{KeyInfo, NewRecord, Observer, ReadFuture};
+use crate::hint::Hint;
+use crate::latency::Histogram;
+use crate::policy::Verdict;
+use crate::policy::{self, Admission, AdmissionOptions, Candidate, Churn, Eviction, Source, TenantCaps};
+use crate::ram::Record;
+use crate::stats::FlashTierStats;
+
+/// What expires within this time goes to segments of its own, which are freed as a whole.
+const BRIEF_SECONDS: u32 = 3600;
+
+/// Flash with its policies.
+pub(crate) struct FlashTier {
+    env: Env,
+    flash: Flash,
+    books: Arc<Books>,
+    pub read_latency: Histogram,
+    pub hits: AtomicU64,
+    /// Reads of what the index promised and the device did not hold.
+    pub misses: AtomicU64,
+    pub promoted: AtomicU64,
+}
+
+/// Where a key lies, in a way that never names another version of it later.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Spot {
+    pub location: Location,
+    segment: u64,
+}
+
+/// What is counted when records leave flash.
+struct Books {
+    env: Env,
+    admission: Admission,
+    churn: Arc<Churn>,
+}
+
+impl Observer for Books {
+    fn dropped(&self, event: DropEvent) {
+        let was_on_flash = matches!(
+            event.reason,
+            Dropped::Evicted | Dropped::Expired | Dropped::Flushed | Dropped::Corrupt | Dropped::DeviceError
+        );
+        if was_on_flash {
+            self.admission.dropped(event.tenant, event.bytes);
+        }
+        if event.reason != Dropped::Evicted {
+            return;
+        }
+        if event.class == Class::Fill && event.hash != 0 {
+            self.admission.left_probation(event.hash, event.bytes);
+        }
+        let (class, source) = match event.class {
+            Class::Ingest => (policy::Class::Ingest, Source::Ingest),
+            Class::Kept => (policy::Class::Kept, Source::Fill),
+            Class::Brief => (policy::Class::Brief, Source::Fill),
+            Class::Fill | Class::Image => (policy::Class::Fill, Source::Fill),
+        };
+        let (tenant, bytes, fetched) = (event.tenant, event.bytes, event.is_fetched);
+        let eviction = Eviction { class, source, tenant, age_s: u64::from(event.age_s), bytes, fetched };
+        self.churn.count(&eviction, (self.env.now_ns() / 1_000_000_000) as u64);
+    }
+}
+
+impl FlashTier {
+    /// Opens the device. `write_bytes_per_day` bounds what is written; 0 is no bound.
+    pub fn open(
+        env: &Env,
+        options: FlashOptions,
+        write_bytes_per_day: u64,
+        churn: Arc<Churn>,
+    ) -> Result<Self, FlashError> {
+        let capacity = options.parts.iter().map(|part| part.bytes).sum();
+        let admission = Admission::new(AdmissionOptions {
+            capacity,
+            write_bytes_per_day,
+            tenants: TenantCaps::default(),
+            seed: env.random_u64(),
+        });
+        let books = Arc::new(Books { env: env.clone(), admission, churn });
+        let flash = Flash::open(env, options, Arc::clone(&books) as Arc<dyn Observer>)?;
+        books.admission.set_capacity(flash.stats().capacity_bytes);
+        Ok(Self {
+            env: env.clone(),
+            flash,
+            books,
+            read_latency: Histogram::default(),
+            hits: AtomicU64::new(0),
+            misses: AtomicU64::new(0),
+            promoted: AtomicU64::new(0),
+        })
+    }
+
+    pub fn hash(&self, key: &[u8]) -> u64 {
+        self.flash.hash(key)
+    }
+
+    /// Where a key probably lies.
+    pub fn find(&self, hash: u64, counted: bool) -> Option<Spot> {
+        let location = if counted { self.flash.lookup(hash) } else { self.flash.peek(hash) }?;
+        Some(Spot { location, segment: self.flash.segment_id(&location) })
+    }
+
+    /// Starts reading all of them at once.
+    pub fn read(&self, reads: &[FlashRead<'_>]) -> Vec<ReadFuture> {
+        self.flash.read(reads)
+    }
+
+    /// Offers a value when it is stored. Ordinary ones wait until they would leave memory: most of
+    /// what is replaced soon never costs a write.
+    pub fn offer_stored(&self, hash: u64, record: &Record) -> bool {
+        record.hint != Hint::Point && self.offer(hash, record, 0)
+    }
+
+    /// Offers a value that memory has no place for. Whether it is on flash now; if not, no older
+    /// value is there either.
+    pub fn offer(&self, hash: u64, record: &Record, hits: u8) -> bool {
+        let bytes = (record.key().len() + record.length()) as u64;
+        let candidate = Candidate { hash, bytes, tenant: record.tenant, hint: record.hint, hits };
+        let now_ms = self.env.monotonic().as_millis() as u64;
+        let verdict = record.is_plain().then(|| self.books.admission.decide(&candidate, now_ms));
+        let Some(Verdict::Admit(class)) = verdict else {
+            self.flash.forget(hash);
+            return false;
+        };
+        let is_brief =
+            record.expires_at != 0 && record.expires_at.saturating_sub(record.stored_at) < BRIEF_SECONDS;
+        let class = match class {
+            _ if is_brief => Class::Brief,
+            policy::Class::Ingest => Class::Ingest,
+            policy::Class::Kept => Class::Kept,
+            policy::Class::Brief => Class::Brief,
+            policy::Class::Fill | policy::Class::Ram => Class::Fill,
+        };
+        let value = record.value();
+        let written = self.flash.append(NewRecord {
+            key: record.key(),
+            hash,
+            value: &value,
+            flags: record.flags,
+            expires_at: record.expires_at,
+            tenant: record.tenant,
+            cas: record.cas,
+            class,
+        });
+        if written.is_ok() {
+            self.books.admission.wrote(record.tenant, bytes);
+        }
+        written.is_ok()
+    }
+
+    /// Whether a value that leaves memory is still here; `used` if it was read there.
+    pub fn still_has(&self, hash: u64, used: bool) -> bool {
+        self.find(hash, used).is_some()
+    }
+
+    /// Removes a key; whether it was there.
+    pub fn forget(&self, hash: u64) -> bool {
+        self.flash.forget(hash)
+    }
+
+    /// Changes the expiry of a key that is here; when that cannot be remembered, the key is removed.
+    pub fn touch(&self, hash: u64, expires_at: u32) -> bool {
+        self.flash.touch(hash, expires_at) || {
+            self.flash.forget(hash);
+            false
+        }
+    }
+
+    pub fn flush_all(&self) {
+        self.flash.flush_all();
+    }
+
+    /// Does the work of the flash threads for a moment: for who fills it faster than they write.
+    pub fn step(&self) {
+        self.flash.step();
+    }
+
+    pub fn is_recovering(&self) -> bool {
+        self.flash.is_recovering()
+    }
+
+    pub fn keys(&self, see: &mut dyn FnMut(KeyInfo<'_>) -> ControlFlow<()>) {
+        self.flash.keys(see);
+    }
+
+    pub fn committed(&self) -> Committed {
+        self.flash.committed()
+    }
+
+    pub fn index_bytes(&self) -> u64 {
+        self.flash.index_bytes()
+    }
+
+    pub fn tier_stats(&self) -> FlashTierStats {
+        FlashTierStats {
+            device: self.flash.stats(),
+            hits: self.hits.load(Relaxed),
+            misses: self.misses.load(Relaxed),
+            latency: self.read_latency.snapshot(),
+            promoted: self.promoted.load(Relaxed),
+            refused: self.books.admission.refusals().collect(),
+        }
+    }
+
+    /// Writes everything, so that the next start finds it.
+    pub fn close(&self) {
+        self.flash.close();
+    }
+
+    /// Notes how a read ended.
+    pub fn count_read(&self, found: bool, since: std::time::Duration) {
+        let counter = if found { &self.hits } else { &self.misses };
+        counter.fetch_add(1, Relaxed);
+        self.read_latency.note(self.env.monotonic().saturating_sub(since));
+    }
+}
+
+impl std::fmt::Debug for FlashTier {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("FlashTier")
+    }
+}

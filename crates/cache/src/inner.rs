@@ -1,0 +1,484 @@
+//! The tiers as one: what [`Cache`](crate::Cache) does, under the lock of a key's shard.
+//!
+//! A key is in memory, or on flash alone, or nowhere. What memory holds is the truth; flash may hold
+//! the same version beside it (`Record::on_flash`), and never a newer or an older one.
+//!
+//! **Why no stale value is ever served.** Whatever writes or removes a key does so in both tiers
+//! before it lets go of the shard's lock. A read of flash begins with a look at the index under that
+//! lock, and what it brings may enter memory only under the lock again, if the key is still in the
+//! same record of the same segment, and with the flush epoch of the first look.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use bytes::Bytes;
+use sandur_base::Env;
+use xxhash_rust::xxh3::xxh3_64_with_seed;
+
+use crate::cache::LONGEST_KEY;
+use crate::error::Error;
+use crate::flash::{FlashItem, FlashOptions, FlashRead, ReadFuture};
+use crate::flash_tier::{FlashTier, Spot};
+use crate::item::{Item, ItemMeta, Tier, Value};
+use crate::latency::Histogram;
+use crate::options::{CacheOptions, LEAST_MEMORY};
+use crate::policy::Churn;
+use crate::ram::{Dead, Epochs, Exit, Locked, Memory, Moment, Ram, Record, Reserved};
+use crate::request::{Answer, Applied, Change, Pending, Put, Read, Revision, Stored};
+use crate::single_flight::Flights;
+
+/// Writes between two looks at the memory that the flash tier's index takes.
+const INDEX_LOOK: u64 = 4096;
+/// One lookup in so many is timed: two looks at the clock cost as much as a hit should.
+const TIMED: u64 = 64;
+/// The least that the device needs for writes and for reads: some buffers for each class of records.
+const LEAST_BUFFERS: u64 = 4 << 20;
+/// Items that are written between two looks at the write queue when the cache is closed.
+const CLOSE_STEP: usize = 64;
+
+pub(crate) struct Inner {
+    pub env: Env,
+    pub options: CacheOptions,
+    /// Of the hash of keys, when there is no flash that has its own.
+    pub seed: u64,
+    pub ram: Ram,
+    pub flash: Option<Arc<FlashTier>>,
+    pub churn: Arc<Churn>,
+    pub epochs: Epochs,
+    /// The version number of the next write.
+    pub next_cas: AtomicU64,
+    pub stored: AtomicU64,
+    pub flights: Flights,
+    pub ram_latency: Histogram,
+    /// Memory that the flash tier's index is known to take.
+    pub index_bytes: AtomicU64,
+    /// Memory of the flash tier's buffers.
+    pub _buffers: Option<Reserved>,
+}
+
+/// Flash options whose memory is a bounded part of `memory`: an eighth for writes and as much for
+/// reads that are under way, half for the index. A smaller cache has buffers beyond its memory.
+fn within(memory: u64, wanted: FlashOptions) -> FlashOptions {
+    let buffers = (memory / 8).max(LEAST_BUFFERS);
+    FlashOptions {
+        write_buffer_bytes: wanted.write_buffer_bytes.min(buffers),
+        read_buffer_bytes: wanted.read_buffer_bytes.min(buffers),
+        index_bytes_max: wanted.index_bytes_max.min(memory / 2),
+        ..wanted
+    }
+}
+
+/// Where a key is.
+enum Place {
+    Ram(Item),
+    Flash(Spot),
+    Nowhere,
+}
+
+/// The answer to a lookup before anything is read.
+pub(crate) enum Look {
+    Hit(Item),
+    Miss,
+    OnFlash(Lead),
+}
+
+/// What a read of flash has to remember.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Lead {
+    pub hash: u64,
+    pub spot: Spot,
+    at: Moment,
+}
+
+impl Inner {
+    pub fn open(env: &Env, options: CacheOptions) -> Result<Self, Error> {
+        if options.memory < LEAST_MEMORY {
+            return Err(Error::TooLittleMemory { limit: options.memory, least: LEAST_MEMORY });
+        }
+        let memory = Memory::new(options.memory);
+        let churn = Arc::new(Churn::new());
+        let (mut flash, mut buffers) = (None, None);
+        if let Some(wanted) = &options.flash {
+            let wanted = within(options.memory, wanted.clone());
+            let bytes = wanted.write_buffer_bytes + wanted.read_buffer_bytes;
+            buffers = if bytes <= options.memory / 4 { memory.take(bytes) } else { None };
+            let per_day = options.flash_write_bytes_per_day;
+            flash = Some(Arc::new(FlashTier::open(env, wanted, per_day, Arc::clone(&churn))?));
+        }
+        let exit =
+            Exit { listener: options.listener.clone(), churn: Arc::clone(&churn), flash: flash.clone() };
+        // Numbers of an earlier run must not come again, of which flash may hold some.
+        let first_cas = if flash.is_some() { env.now_ns().max(1) as u64 } else { 1 };
+        Ok(Self {
+            env: env.clone(),
+            ram: Ram::new(memory, options.evict, exit),
+            options,
+            seed: env.random_u64(),
+            flash,
+            churn,
+            epochs: Epochs::default(),
+            next_cas: AtomicU64::new(first_cas),
+            stored: AtomicU64::new(0),
+            flights: Flights::default(),
+            ram_latency: Histogram::default(),
+            index_bytes: AtomicU64::new(0),
+            _buffers: buffers,
+        })
+    }
+
+    pub fn hash(&self, key: &[u8]) -> u64 {
+        match &self.flash {
+            Some(flash) => flash.hash(key),
+            None => xxh3_64_with_seed(key, self.seed),
+        }
+    }
+
+    pub fn moment(&self) -> Moment {
+        let now = (self.env.now_ns() / 1_000_000_000).clamp(1, i64::from(u32::MAX)) as u32;
+        let flush_flash = || self.flash.iter().for_each(|flash| flash.flush_all());
+        Moment { now, epoch: self.epochs.at(now, flush_flash) }
+    }
+
+    /// Looks a key up without reading the device.
+    pub fn look(&self, key: &[u8], read: &Read, at: Moment) -> Look {
+        let hash = self.hash(key);
+        let timed = hash.is_multiple_of(TIMED).then(|| self.env.monotonic());
+        let mut shard = self.ram.lock(hash);
+        let hit = shard.with(hash, key, (at, !read.quiet), |record, counts| {
+            counts.hits += 1;
+            let item = record.item(read);
+            if !read.quiet {
+                record.access(at.now);
+            }
+            if let Some(expires_at) = read.expires_at {
+                self.set_expiry(hash, record, expires_at);
+            }
+            item
+        });
+        let look = match hit {
+            Ok(item) => Look::Hit(item),
+            Err(why) => match self.below(hash, why, !read.quiet) {
+                Some(spot) => Look::OnFlash(Lead { hash, spot, at }),
+                None => {
+                    shard.counts().count_miss(why);
+                    Look::Miss
+                }
+            },
+        };
+        drop(shard);
+        if let (Some(since), Look::Hit(_)) = (timed, &look) {
+            self.ram_latency.note(self.env.monotonic().saturating_sub(since));
+        }
+        look
+    }
+
+    fn locate(&self, shard: &mut Locked, hash: u64, key: &[u8], at: Moment, counted: bool) -> Place {
+        match shard.with(hash, key, (at, counted), |record, _| record.item(&Read::default())) {
+            Ok(item) => Place::Ram(item),
+            Err(why) => self.below(hash, why, counted).map_or(Place::Nowhere, Place::Flash),
+        }
+    }
+
+    /// Where a key lies on flash that is not in memory, or was and is dead.
+    fn below(&self, hash: u64, why: Option<Dead>, counted: bool) -> Option<Spot> {
+        let flash = self.flash.as_ref()?;
+        if why.is_some() {
+            // What memory holds is the truth: the copy is as dead.
+            flash.forget(hash);
+            return None;
+        }
+        flash.find(hash, counted)
+    }
+
+    /// Starts the reads of several keys at once.
+    pub fn start_reads(&self, leads: &[(&[u8], Lead)], read: &Read) -> Vec<ReadFuture> {
+        let Some(flash) = &self.flash else { return Vec::new() };
+        let mut reads = Vec::with_capacity(leads.len());
+        for (key, lead) in leads {
+            let (hash, location, range) = (lead.hash, lead.spot.location, read.range.clone());
+            reads.push(FlashRead { key, hash, location, range });
+        }
+        flash.read(&reads)
+    }
+
+    /// Waits for a read and takes what it brings into memory, where that is worth its place.
+    pub async fn finish_read(
+        self: Arc<Self>,
+        key: Box<[u8]>,
+        lead: Lead,
+        read: Read,
+        reading: ReadFuture,
+    ) -> Option<Item> {
+        let since = self.env.monotonic();
+        let found = reading.await;
+        let flash = self.flash.as_ref()?;
+        flash.count_read(found.is_some(), since);
+        let found = found?;
+        let is_whole = read.range.is_none();
+        if is_whole && !read.quiet {
+            let mut shard = self.ram.lock(lead.hash);
+            if self.is_current(&mut shard, &key, lead) && shard.is_wanted_again(lead.hash) {
+                self.promote(&mut shard, &key, lead, &found);
+            }
+        }
+        Some(item_from(found, lead.at))
+    }
+
+    /// Whether nothing has happened to the key since the look.
+    fn is_current(&self, shard: &mut Locked, key: &[u8], lead: Lead) -> bool {
+        let Some(flash) = &self.flash else { return false };
+        let at = self.moment();
+        at.epoch == lead.at.epoch
+            && shard.find(lead.hash, key, at, false).is_err()
+            && flash.find(lead.hash, false) == Some(lead.spot)
+    }
+
+    /// Copies an item into memory; whether there was room.
+    fn promote(&self, shard: &mut Locked, key: &[u8], lead: Lead, found: &FlashItem) -> bool {
+        let weight = Record::weight_of(key.len(), found.value.len());
+        let Some(reserved) = shard.make_room(weight, lead.at) else { return false };
+        shard.store(lead.hash, Record::from_flash(key, found, lead.at), reserved, lead.at);
+        if let Some(flash) = &self.flash {
+            flash.promoted.fetch_add(1, Ordering::Relaxed);
+        }
+        true
+    }
+
+    /// Runs `act` on the present item of a key as one step. At once if the key is not on flash alone.
+    pub fn with_present<R, A>(self: &Arc<Self>, key: &[u8], act: A) -> Answer<R>
+    where
+        A: FnOnce(&Self, &mut Locked, Present) -> R + Send + 'static,
+        R: Send + 'static,
+    {
+        let hash = self.hash(key);
+        let at = self.moment();
+        let mut shard = self.ram.lock(hash);
+        let item = match self.locate(&mut shard, hash, key, at, false) {
+            Place::Ram(item) => Some(item),
+            Place::Nowhere => None,
+            Place::Flash(_) => {
+                drop(shard);
+                return Answer::Pending(Pending::new(Arc::clone(self).with_read(key.into(), act)));
+            }
+        };
+        Answer::Ready(act(self, &mut shard, Present { hash, key, at, item }))
+    }
+
+    /// As [`Self::with_present`] for a key that is on flash: reads it into memory first. Begins
+    /// again when somebody else changed the key meanwhile, who has made progress then.
+    async fn with_read<R, A>(self: Arc<Self>, key: Box<[u8]>, act: A) -> R
+    where
+        A: FnOnce(&Self, &mut Locked, Present) -> R + Send + 'static,
+    {
+        let hash = self.hash(&key);
+        // A place that turned out to hold nothing of this key.
+        let mut empty: Option<Spot> = None;
+        loop {
+            let at = self.moment();
+            let (lead, reading) = {
+                let mut shard = self.ram.lock(hash);
+                let item = match self.locate(&mut shard, hash, &key, at, true) {
+                    Place::Flash(spot) if empty != Some(spot) => Err(spot),
+                    Place::Ram(item) => Ok(Some(item)),
+                    Place::Flash(_) | Place::Nowhere => Ok(None),
+                };
+                let spot = match item {
+                    Err(spot) => spot,
+                    Ok(item) => return act(&self, &mut shard, Present { hash, key: &key, at, item }),
+                };
+                let lead = Lead { hash, spot, at };
+                (lead, self.start_reads(&[(&key, lead)], &Read::default()).pop())
+            };
+            let since = self.env.monotonic();
+            let found = match reading {
+                Some(reading) => reading.await,
+                None => None,
+            };
+            if let Some(flash) = &self.flash {
+                flash.count_read(found.is_some(), since);
+            }
+            let Some(found) = found else {
+                empty = Some(lead.spot);
+                continue;
+            };
+            let mut shard = self.ram.lock(hash);
+            if self.is_current(&mut shard, &key, lead) {
+                self.promote(&mut shard, &key, lead, &found);
+                let item = Some(item_from(found, at));
+                return act(&self, &mut shard, Present { hash, key: &key, at, item });
+            }
+        }
+    }
+
+    /// Does to a key what a read-modify-write decided.
+    pub fn apply(&self, shard: &mut Locked, present: &Present, change: Change) -> Applied {
+        let Present { hash, key, at, .. } = *present;
+        match change {
+            Change::Keep => Applied::Kept,
+            Change::Remove if present.item.is_none() => Applied::Kept,
+            Change::Remove => {
+                self.discard(shard, hash, key);
+                shard.counts().removed += 1;
+                Applied::Removed
+            }
+            Change::Revise(revision) => self.revise(shard, present, &revision),
+            Change::Write(value, put) => Applied::Written(self.store(shard, (hash, key), value, &put, at)),
+        }
+    }
+
+    fn revise(&self, shard: &mut Locked, present: &Present, revision: &Revision) -> Applied {
+        let Present { hash, key, at, ref item } = *present;
+        if let Ok(record) = shard.find(hash, key, at, revision.accessed) {
+            record.revise(revision, at.now);
+            if let Some(expires_at) = revision.expires_at {
+                self.set_expiry(hash, record, expires_at);
+            }
+            if let Some(flash) = &self.flash
+                && record.on_flash
+                && (revision.cas.is_some() || !record.is_plain())
+            {
+                // The copy is of another version now.
+                flash.forget(hash);
+                record.on_flash = false;
+            }
+            return Applied::Revised;
+        }
+        // It was read from flash, and memory has no room for it: it is written again as it shall be.
+        let Some(item) = item else { return Applied::Kept };
+        let put = Put {
+            flags: item.flags,
+            expires_at: revision.expires_at.unwrap_or(item.expires_at),
+            cas: Some(revision.cas.unwrap_or(item.cas)),
+            stale: revision.stale.unwrap_or(item.meta.stale),
+            won: revision.won.unwrap_or(item.meta.won),
+            ..Put::default()
+        };
+        match self.store(shard, (hash, key), item.value.clone().into_bytes(), &put, at) {
+            Stored::Done { .. } => Applied::Revised,
+            _ => Applied::Removed,
+        }
+    }
+
+    fn set_expiry(&self, hash: u64, record: &mut Record, expires_at: u32) {
+        record.expires_at = expires_at;
+        if let Some(flash) = &self.flash
+            && record.on_flash
+        {
+            record.on_flash = flash.touch(hash, expires_at);
+        }
+    }
+
+    /// Stores a value, or removes what it was meant to replace.
+    pub fn store(
+        &self,
+        shard: &mut Locked,
+        (hash, key): (u64, &[u8]),
+        value: Bytes,
+        put: &Put,
+        at: Moment,
+    ) -> Stored {
+        let limit = self.options.max_value;
+        if value.len() as u64 > limit || key.len() > LONGEST_KEY {
+            self.discard(shard, hash, key);
+            return Stored::TooLarge { limit };
+        }
+        let reserved = shard.make_room(Record::weight_of(key.len(), value.len()), at);
+        let cas = put.cas.unwrap_or_else(|| self.next_cas.fetch_add(1, Ordering::Relaxed));
+        let mut record = Record::new(key, value, put, cas, at);
+        match reserved {
+            Some(reserved) => {
+                record.on_flash = self.write_through(hash, &record);
+                shard.store(hash, record, reserved, at);
+            }
+            None => {
+                // Memory has no place for it; perhaps flash has.
+                shard.take(hash, key);
+                if !self.flash.as_ref().is_some_and(|flash| flash.offer(hash, &record, 0)) {
+                    shard.counts().refused += 1;
+                    return Stored::NoMemory;
+                }
+            }
+        }
+        if self.stored.fetch_add(1, Ordering::Relaxed).is_multiple_of(INDEX_LOOK) {
+            self.settle_index();
+        }
+        Stored::Done { cas }
+    }
+
+    /// Offers a new value to flash, which holds no older one afterwards.
+    fn write_through(&self, hash: u64, record: &Record) -> bool {
+        let Some(flash) = &self.flash else { return false };
+        let written = flash.offer_stored(hash, record);
+        if !written {
+            flash.forget(hash);
+        }
+        written
+    }
+
+    /// Removes a key from every tier; whether it was in one.
+    pub fn discard(&self, shard: &mut Locked, hash: u64, key: &[u8]) -> bool {
+        let was_in_memory = shard.take(hash, key).is_some();
+        let was_on_flash = self.flash.as_ref().is_some_and(|flash| flash.forget(hash));
+        was_in_memory || was_on_flash
+    }
+
+    /// Counts what the flash tier's index takes against the memory.
+    pub fn settle_index(&self) {
+        let Some(flash) = &self.flash else { return };
+        let now = flash.index_bytes();
+        let before = self.index_bytes.swap(now, Ordering::Relaxed);
+        if now >= before {
+            self.ram.memory().take_anyway(now - before);
+        } else {
+            self.ram.memory().give_back(before - now);
+        }
+    }
+
+    /// Writes what is in memory alone to flash, and flash to the device. For at most `patience`.
+    pub fn close(&self, patience: Duration) {
+        let Some(flash) = &self.flash else { return };
+        let until = self.env.monotonic() + patience;
+        for number in 0..self.ram.shards() {
+            let mut next = Some(0);
+            while let Some(from) = next.filter(|_| self.env.monotonic() < until) {
+                let mut unsaved = Vec::new();
+                let at = self.moment();
+                next = self.ram.lock_shard(number).visit(from, CLOSE_STEP, at, |hash, record| {
+                    if !record.on_flash || !flash.still_has(hash, false) {
+                        unsaved.push((hash, record.shared_key()));
+                    }
+                });
+                for (hash, key) in unsaved {
+                    // What was changed or removed since is another's affair.
+                    let _ = self.ram.lock(hash).with(hash, &key, (at, false), |record, _| {
+                        record.on_flash = flash.offer(hash, record, u8::from(record.fetched));
+                    });
+                }
+                flash.step();
+            }
+        }
+        flash.close();
+    }
+}
+
+/// A key and its present item, for a step under its shard's lock.
+pub(crate) struct Present<'a> {
+    pub hash: u64,
+    pub key: &'a [u8],
+    pub at: Moment,
+    pub item: Option<Item>,
+}
+
+fn item_from(found: FlashItem, at: Moment) -> Item {
+    let meta = ItemMeta {
+        accessed_at: at.now,
+        stored_at: at.now,
+        fetched: true,
+        stale: false,
+        won: false,
+        tier: Tier::Flash,
+    };
+    let FlashItem { value, value_bytes, flags, cas, expires_at, .. } = found;
+    Item { value: Value::from(value), length: value_bytes, flags, cas, expires_at, meta }
+}

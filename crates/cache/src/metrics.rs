@@ -1,0 +1,190 @@
+//! The cache's figures in the Prometheus exposition format, read when they are asked for.
+
+use std::fmt::{self, Debug};
+
+use prometheus_client::collector::Collector;
+use prometheus_client::encoding::{DescriptorEncoder, EncodeMetric, MetricEncoder};
+use prometheus_client::metrics::MetricType;
+use prometheus_client::metrics::counter::ConstCounter;
+use prometheus_client::metrics::gauge::ConstGauge;
+use prometheus_client::registry::{Registry, Unit};
+
+use crate::cache::Cache;
+use crate::flash::Dropped;
+use crate::latency::Latencies;
+use crate::stats::{CacheStats, FlashTierStats};
+
+impl Cache {
+    /// Adds the cache's metrics to a registry.
+    pub fn register(&self, registry: &mut Registry) {
+        registry.register_collector(Box::new(Figures(self.clone())));
+    }
+}
+
+#[derive(Debug)]
+struct Figures(Cache);
+
+impl Collector for Figures {
+    fn encode(&self, mut encoder: DescriptorEncoder) -> fmt::Result {
+        let stats = self.0.stats();
+        memory(&mut encoder, &stats)?;
+        lookups(&mut encoder, &stats)?;
+        leaving(&mut encoder, &stats)?;
+        churn(&mut encoder, &self.0)?;
+        latencies(&mut encoder, &stats)?;
+        stats.flash.iter().try_for_each(|flash| device(&mut encoder, flash))
+    }
+}
+
+/// Writes one metric, whose rows have one label each.
+fn rows<V: Copy>(
+    encoder: &mut DescriptorEncoder,
+    (name, help, label): (&str, &str, &str),
+    kind: MetricType,
+    rows: &[(&str, V)],
+    write: impl Fn(V, MetricEncoder) -> fmt::Result,
+) -> fmt::Result {
+    let mut metric = encoder.encode_descriptor(name, help, None, kind)?;
+    rows.iter().try_for_each(|(value, number)| write(*number, metric.encode_family(&[(label, *value)])?))
+}
+
+fn counters(encoder: &mut DescriptorEncoder, names: (&str, &str, &str), all: &[(&str, u64)]) -> fmt::Result {
+    rows(encoder, names, MetricType::Counter, all, |n, metric| ConstCounter::new(n).encode(metric))
+}
+
+fn gauge(
+    encoder: &mut DescriptorEncoder,
+    name: &str,
+    help: &str,
+    value: f64,
+    unit: Option<&Unit>,
+) -> fmt::Result {
+    let metric = encoder.encode_descriptor(name, help, unit, MetricType::Gauge)?;
+    ConstGauge::new(value).encode(metric)
+}
+
+fn memory(encoder: &mut DescriptorEncoder, stats: &CacheStats) -> fmt::Result {
+    let bytes = Some(&Unit::Bytes);
+    gauge(
+        encoder,
+        "sandur_cache_memory_used",
+        "Memory of the cache in use",
+        stats.memory_used as f64,
+        bytes,
+    )?;
+    let text = "Most memory that the cache may use";
+    gauge(encoder, "sandur_cache_memory_limit", text, stats.memory_limit as f64, bytes)?;
+    gauge(encoder, "sandur_cache_items", "Items in memory", stats.items as f64, None)
+}
+
+fn lookups(encoder: &mut DescriptorEncoder, stats: &CacheStats) -> fmt::Result {
+    let flash = stats.flash.as_ref();
+    let found = [
+        ("ram", stats.ram.hits),
+        ("flash", flash.map_or(0, |flash| flash.hits)),
+        ("miss", stats.ram.misses() + flash.map_or(0, |flash| flash.misses)),
+    ];
+    counters(encoder, ("sandur_cache_lookups", "Lookups by the tier that answered", "tier"), &found)
+}
+
+fn leaving(encoder: &mut DescriptorEncoder, stats: &CacheStats) -> fmt::Result {
+    let ram = &stats.ram;
+    let why = [
+        ("evicted", ram.evicted),
+        ("demoted", ram.demoted),
+        ("on_flash_already", ram.dropped_clean),
+        ("expired", ram.expired),
+        ("flushed", ram.flushed),
+        ("replaced", ram.replaced),
+        ("removed", ram.removed),
+        ("refused", ram.refused),
+    ];
+    counters(encoder, ("sandur_cache_ram_left", "Items that left memory or never got there", "why"), &why)
+}
+
+fn churn(encoder: &mut DescriptorEncoder, cache: &Cache) -> fmt::Result {
+    let churn = cache.churn();
+    let mut objects = encoder.encode_descriptor(
+        "sandur_cache_evicted",
+        "Items pushed out, and those that nobody had read",
+        None,
+        MetricType::Counter,
+    )?;
+    for row in churn.rows() {
+        for (fetched, amount) in [("yes", row.fetched), ("no", row.unfetched)] {
+            let labels = [
+                ("class", row.class.name()),
+                ("source", row.source.name()),
+                ("age", row.age.name()),
+                ("fetched", fetched),
+            ];
+            ConstCounter::new(amount.objects).encode(objects.encode_family(&labels)?)?;
+        }
+    }
+    Ok(())
+}
+
+fn latencies(encoder: &mut DescriptorEncoder, stats: &CacheStats) -> fmt::Result {
+    let tiers =
+        [("ram", Some(&stats.ram_latency)), ("flash", stats.flash.as_ref().map(|flash| &flash.latency))];
+    let (name, text) =
+        ("sandur_cache_lookup", "Time of lookups by the tier that answered; of those in memory a sample");
+    let mut metric = encoder.encode_descriptor(name, text, Some(&Unit::Seconds), MetricType::Histogram)?;
+    for (tier, latencies) in tiers {
+        let Some(latencies) = latencies else { continue };
+        histogram(latencies, metric.encode_family(&[("tier", tier)])?)?;
+    }
+    Ok(())
+}
+
+fn histogram(latencies: &Latencies, mut metric: MetricEncoder) -> fmt::Result {
+    let mut before = 0;
+    let mut buckets = Vec::new();
+    for (end, sum) in latencies.cumulative() {
+        // From a quarter of a microsecond to some seconds; the rest is in the outermost.
+        if (2.5e-7..8.0).contains(&end) {
+            buckets.push((end, sum - before));
+            before = sum;
+        }
+    }
+    buckets.push((f64::MAX, latencies.count - before));
+    let sum = latencies.sum_ns as f64 / 1e9;
+    metric.encode_histogram::<prometheus_client::encoding::NoLabelSet>(sum, latencies.count, &buckets, None)
+}
+
+fn device(encoder: &mut DescriptorEncoder, flash: &FlashTierStats) -> fmt::Result {
+    let device = &flash.device;
+    let bytes = Some(&Unit::Bytes);
+    let capacity = device.capacity_bytes as f64;
+    gauge(encoder, "sandur_cache_flash_capacity", "Bytes of all segments on flash", capacity, bytes)?;
+    gauge(encoder, "sandur_cache_flash_records", "Records on flash", device.records as f64, None)?;
+    let index = device.index_bytes as f64;
+    gauge(encoder, "sandur_cache_flash_index", "Memory of the index of flash", index, bytes)?;
+    let text = "State of the device: 0 ok, 1 slow, 2 no writes, 3 failed";
+    gauge(encoder, "sandur_cache_flash_health", text, f64::from(device.health as u8), None)?;
+    let counts = &device.counts;
+    let moved =
+        [("admitted", counts.bytes_admitted), ("written", counts.bytes_written), ("read", counts.bytes_read)];
+    counters(encoder, ("sandur_cache_flash_bytes", "Bytes to and from flash", "what"), &moved)?;
+    let reads = [
+        ("hit", counts.reads_hit),
+        ("false_match", counts.reads_false_match),
+        ("corrupt", counts.reads_corrupt),
+        ("failed", counts.reads_failed),
+        ("late", counts.reads_late),
+        ("overloaded", counts.reads_overloaded),
+        ("stale", counts.reads_stale),
+        ("expired", counts.reads_expired),
+    ];
+    counters(encoder, ("sandur_cache_flash_reads", "Reads of flash by how they ended", "result"), &reads)?;
+    let dropped: Vec<(&str, u64)> =
+        Dropped::ALL.iter().zip(counts.dropped).map(|(reason, count)| (reason.name(), count)).collect();
+    counters(
+        encoder,
+        ("sandur_cache_flash_dropped", "Records that are not on flash any more", "why"),
+        &dropped,
+    )?;
+    let refused: Vec<(&str, u64)> =
+        flash.refused.iter().map(|(reason, count)| (reason.name(), *count)).collect();
+    counters(encoder, ("sandur_cache_flash_refused", "Values not admitted to flash", "why"), &refused)
+}

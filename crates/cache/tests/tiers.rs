@@ -1,0 +1,378 @@
+//! Both tiers through the public face: what is demoted is found, and nothing stale is ever served.
+
+#![allow(clippy::unwrap_used)] // also in the functions that tests share
+
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use bytes::Bytes;
+use proptest::prelude::*;
+use sandur_base::Env;
+use sandur_cache::device::FilePart;
+use sandur_cache::flash::{FlashOptions, Journaling, Warm};
+use sandur_cache::{
+    Applied, Cache, CacheOptions, Change, Condition, Hint, Item, Lookup, Put, Read, Revision, Stored, Tier,
+};
+use tempfile::TempDir;
+
+fn options(directory: &TempDir, memory: u64, flash: u64) -> CacheOptions {
+    let part = FilePart { path: directory.path().join("flash"), bytes: flash };
+    let flash = FlashOptions {
+        parts: vec![part],
+        warm: Warm::Crash,
+        journaling: Journaling::Grouped,
+        segment_bytes: Some(1 << 20),
+        read_deadline: Duration::from_secs(60),
+        ..FlashOptions::default()
+    };
+    CacheOptions { memory, flash: Some(flash), ..CacheOptions::default() }
+}
+
+fn wait<F: Future>(future: F) -> F::Output {
+    tokio::runtime::Builder::new_current_thread().build().unwrap().block_on(future)
+}
+
+fn get(cache: &Cache, key: &str) -> Option<Item> {
+    wait(cache.get(key.as_bytes(), &Read::default()).wait())
+}
+
+fn put(cache: &Cache, key: &str, value: Vec<u8>, put: &Put) -> Stored {
+    wait(cache.put(key.as_bytes(), Bytes::from(value), put).wait())
+}
+
+/// Lets the device take what was written, as a slower writer would.
+fn drain(cache: &Cache) {
+    while cache.stats().flash.unwrap().device.queued_writes > 4 {
+        std::thread::yield_now();
+    }
+}
+
+/// A value that says whose and which it is, of some length that follows from both.
+fn value(key: u64, version: u64, longest: u64) -> Vec<u8> {
+    let mut value = format!("{key}:{version}:").into_bytes();
+    let length = key.wrapping_mul(7919).wrapping_add(version.wrapping_mul(104_729)) % longest;
+    value.extend((0..length).map(|at| (at ^ key ^ version) as u8));
+    value
+}
+
+/// The version that a value is of; panics unless it is whole and the key's.
+fn version(key: u64, bytes: &[u8], longest: u64) -> u64 {
+    let text = String::from_utf8_lossy(&bytes[..bytes.len().min(64)]).into_owned();
+    let mut parts = text.split(':');
+    assert_eq!(parts.next().unwrap(), key.to_string(), "another key's value");
+    let version = parts.next().unwrap().parse().unwrap();
+    assert_eq!(bytes, value(key, version, longest), "key {key}: the value is whole");
+    version
+}
+
+#[test]
+fn what_leaves_memory_is_found_on_flash_and_comes_back_when_read_again() {
+    let directory = TempDir::new().unwrap();
+    let cache = Cache::open(&Env::system(1), options(&directory, 4 << 20, 128 << 20)).unwrap();
+    let count = 4000;
+    for key in 0..count {
+        let put = put(&cache, &key.to_string(), value(key, 1, 10_000), &Put::default());
+        assert!(matches!(put, Stored::Done { .. }));
+        drain(&cache);
+    }
+    let stats = cache.stats();
+    let lost = stats.ram.evicted;
+    assert!(stats.ram.demoted > count / 2, "{:?}", stats.ram);
+    assert!(lost <= count / 100, "{lost} lost although flash has room");
+    let mut missing = 0;
+    for key in 0..count {
+        match get(&cache, &key.to_string()) {
+            Some(item) => assert_eq!(version(key, &item.value, 10_000), 1),
+            None => missing += 1,
+        }
+    }
+    assert!(missing <= lost, "{missing} missing, {lost} lost");
+    for _ in 0..3 {
+        get(&cache, "7");
+    }
+    assert_eq!(get(&cache, "7").unwrap().meta.tier, Tier::Ram);
+    let stats = cache.stats();
+    let flash = stats.flash.unwrap();
+    assert!(flash.hits > count / 2 && flash.promoted > 0 && flash.latency.count >= flash.hits);
+    assert!(stats.memory_used <= stats.memory_limit + stats.memory_limit / 16);
+}
+
+#[test]
+fn a_multiget_over_both_tiers_keeps_the_order_of_its_keys() {
+    let directory = TempDir::new().unwrap();
+    let cache = Cache::open(&Env::system(1), options(&directory, 4 << 20, 128 << 20)).unwrap();
+    for key in 0..1000 {
+        put(&cache, &key.to_string(), value(key, 1, 20_000), &Put::default());
+        drain(&cache);
+    }
+    let names: Vec<String> = (0..1100).step_by(7).map(|key: u64| key.to_string()).collect();
+    let mut lookups = Vec::new();
+    cache.get_many(names.iter().map(|name| name.as_bytes()), &Read::default(), &mut lookups);
+    assert!(lookups.iter().any(|lookup| matches!(lookup, Lookup::Pending(_))));
+    for (name, lookup) in names.iter().zip(lookups) {
+        let key = name.parse().unwrap();
+        let item = wait(lookup.wait());
+        assert_eq!(item.is_some(), key < 1000, "{key}");
+        item.inspect(|item| assert_eq!(version(key, &item.value, 20_000), 1));
+    }
+}
+
+#[test]
+fn hints_decide_what_is_written_at_once() {
+    let directory = TempDir::new().unwrap();
+    let cache = Cache::open(&Env::system(1), options(&directory, 16 << 20, 64 << 20)).unwrap();
+    let records = || cache.stats().flash.unwrap().device.records;
+    let with = |hint| Put { hint, ..Put::default() };
+    put(&cache, "point", value(1, 1, 1000), &with(Hint::Point));
+    assert_eq!(records(), 0, "an ordinary value waits");
+    put(&cache, "ingest", value(2, 1, 1000), &with(Hint::Ingest));
+    put(&cache, "metadata", value(3, 1, 1000), &with(Hint::Metadata));
+    put(&cache, "small scan", value(4, 1, 1000), &with(Hint::Scan { bytes: 1 << 20 }));
+    assert_eq!(records(), 3);
+    put(&cache, "large scan", value(5, 1, 1000), &with(Hint::Scan { bytes: 1 << 30 }));
+    assert_eq!(records(), 3);
+    put(&cache, "ingest", value(2, 2, 1000), &with(Hint::Point));
+    assert_eq!(records(), 2, "no older version stays below");
+}
+
+/// Goal: a key on flash alone takes part in conditions and read-modify-writes like any other.
+#[test]
+fn changes_of_keys_on_flash_are_atomic() {
+    let directory = TempDir::new().unwrap();
+    let cache = Cache::open(&Env::system(1), options(&directory, 4 << 20, 128 << 20)).unwrap();
+    let push_out = || {
+        for key in 0..600 {
+            put(&cache, &format!("filler {key}"), vec![1; 15_000], &Put::default());
+            drain(&cache);
+        }
+    };
+    let Stored::Done { cas } = put(&cache, "k", b"1".to_vec(), &Put::default()) else { panic!() };
+    push_out();
+    let absent = Put { condition: Condition::Absent, ..Put::default() };
+    assert!(matches!(cache.get(b"k", &Read { quiet: true, ..Read::default() }), Lookup::Pending(_)));
+    assert_eq!(put(&cache, "k", b"2".to_vec(), &absent), Stored::Exists);
+    push_out();
+    let stale = Put { condition: Condition::Cas(cas + 1_000_000), ..Put::default() };
+    assert_eq!(put(&cache, "k", b"2".to_vec(), &stale), Stored::Exists);
+    push_out();
+    let right = Put { condition: Condition::Cas(cas), ..Put::default() };
+    assert!(matches!(put(&cache, "k", b"10".to_vec(), &right), Stored::Done { .. }));
+    for _ in 0..5 {
+        push_out();
+        let increment = |item: Option<&Item>| {
+            let number: u64 = std::str::from_utf8(&item.unwrap().value).unwrap().parse().unwrap();
+            (Change::Write(Bytes::from((number + 1).to_string()), Put::default()), number + 1)
+        };
+        wait(cache.update(b"k", increment).wait());
+    }
+    push_out();
+    assert_eq!(&*get(&cache, "k").unwrap().value, b"15");
+    push_out();
+    let mark = Revision { stale: Some(true), ..Revision::default() };
+    let updated = wait(cache.update(b"k", move |_| (Change::Revise(mark), ())).wait());
+    assert_eq!(updated.applied, Applied::Revised);
+    assert!(get(&cache, "k").unwrap().meta.stale);
+    push_out();
+    // Marks cannot be kept on flash: the item is gone rather than fresh again.
+    assert!(get(&cache, "k").is_none_or(|item| item.meta.stale));
+    put(&cache, "k", b"20".to_vec(), &Put::default());
+    push_out();
+    assert!(cache.remove(b"k"));
+    assert!(get(&cache, "k").is_none() && !cache.remove(b"k"));
+    let missing = wait(cache.update(b"k", |item| (Change::Keep, item.is_none())).wait());
+    assert!(missing.answer);
+}
+
+#[test]
+fn a_flush_voids_both_tiers() {
+    let directory = TempDir::new().unwrap();
+    let cache = Cache::open(&Env::system(1), options(&directory, 4 << 20, 64 << 20)).unwrap();
+    for key in 0..1000 {
+        put(&cache, &key.to_string(), value(key, 1, 10_000), &Put::default());
+    }
+    cache.flush_all(None);
+    put(&cache, "1", value(1, 2, 10_000), &Put::default());
+    let left: Vec<u64> = (0..1000).filter(|key| get(&cache, &key.to_string()).is_some()).collect();
+    assert_eq!(left, [1]);
+}
+
+/// Goal: values larger than memory itself are kept.
+#[test]
+fn a_value_that_memory_has_no_place_for_goes_to_flash() {
+    let directory = TempDir::new().unwrap();
+    let mut options = options(&directory, 4 << 20, 512 << 20);
+    options.flash.as_mut().unwrap().segment_bytes = None;
+    let cache = Cache::open(&Env::system(1), options).unwrap();
+    let large = vec![7u8; 9 << 19];
+    assert!(matches!(put(&cache, "large", large.clone(), &Put::default()), Stored::Done { .. }));
+    let stats = cache.stats();
+    assert_eq!((stats.items, stats.flash.unwrap().device.records > 0), (0, true));
+}
+
+/// Goal: nobody reads a value older than one acknowledged, or another key's, while items move between
+/// the tiers. Method: each key has one writer, which publishes what it wrote last; readers take that
+/// first and must not find an older one.
+#[test]
+fn readers_never_see_an_acknowledged_write_undone() {
+    const KEYS: u64 = 96;
+    const LONGEST: u64 = 120_000;
+    let directory = TempDir::new().unwrap();
+    let cache = Cache::open(&Env::system(1), options(&directory, 2 << 20, 32 << 20)).unwrap();
+    let acknowledged: Arc<Vec<AtomicU64>> = Arc::new((0..KEYS).map(|_| AtomicU64::new(0)).collect());
+    std::thread::scope(|scope| {
+        for writer in 0..2 {
+            let (cache, acknowledged) = (cache.clone(), Arc::clone(&acknowledged));
+            scope.spawn(move || {
+                for round in 1..80u64 {
+                    for key in (writer..KEYS).step_by(2) {
+                        let name = key.to_string();
+                        let hint = [Hint::Point, Hint::Ingest, Hint::Point, Hint::Metadata];
+                        let with = Put { hint: hint[(round % 4) as usize], ..Put::default() };
+                        match (key + round) % 5 {
+                            0 => drop(cache.remove(name.as_bytes())),
+                            1 => {
+                                let next = Bytes::from(value(key, round, LONGEST));
+                                let update =
+                                    cache.update(name.as_bytes(), |_| (Change::Write(next, with), ()));
+                                wait(update.wait());
+                            }
+                            _ => drop(put(&cache, &name, value(key, round, LONGEST), &with)),
+                        }
+                        acknowledged[key as usize].store(round, Ordering::Release);
+                    }
+                }
+            });
+        }
+        for reader in 0..2 {
+            let (cache, acknowledged) = (cache.clone(), Arc::clone(&acknowledged));
+            scope.spawn(move || {
+                for step in 0..6_000 {
+                    let key = (step * 7 + reader) % KEYS;
+                    let least = acknowledged[key as usize].load(Ordering::Acquire);
+                    let Some(item) = get(&cache, &key.to_string()) else { continue };
+                    let found = version(key, &item.value, LONGEST);
+                    assert!(
+                        found >= least,
+                        "key {key}: found {found} after {least} from {:?}",
+                        item.meta.tier
+                    );
+                }
+            });
+        }
+    });
+    let flash = cache.stats().flash.unwrap();
+    let reclaimed = flash.device.counts.segments_reclaimed;
+    assert!(flash.hits > 100 && reclaimed > 0, "hits {}, reclaimed {reclaimed}", flash.hits);
+}
+
+/// What a test does to a cache and its model.
+#[derive(Clone, Debug)]
+enum Step {
+    Put { key: u64, hint: u8, condition: u8 },
+    Get(u64),
+    Many(u64),
+    Remove(u64),
+    Update(u64),
+    Flush,
+    Fill,
+}
+
+fn step() -> impl Strategy<Value = Step> {
+    let key = 0..24u64;
+    prop_oneof![
+        6 => (key.clone(), 0..4u8, 0..4u8).prop_map(|(key, hint, condition)| Step::Put { key, hint, condition }),
+        6 => key.clone().prop_map(Step::Get),
+        1 => key.clone().prop_map(Step::Many),
+        2 => key.clone().prop_map(Step::Remove),
+        2 => key.prop_map(Step::Update),
+        1 => Just(Step::Flush),
+        2 => Just(Step::Fill),
+    ]
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 24, ..ProptestConfig::default() })]
+
+    /// Goal: whatever is found is what the model holds. Method: a map from key to version and number;
+    /// the cache may have lost a key, but then it says so in every way of asking.
+    #[test]
+    fn answers_are_the_models_or_a_miss(steps in prop::collection::vec(step(), 1..120)) {
+        const LONGEST: u64 = 60_000;
+        let directory = TempDir::new().unwrap();
+        let cache = Cache::open(&Env::system(1), options(&directory, 2 << 20, 16 << 20)).unwrap();
+        let mut model: HashMap<u64, (u64, u64)> = HashMap::new();
+        let mut filler = 0;
+        for (at, step) in (1u64..).zip(steps) {
+            match step {
+                Step::Put { key, hint, condition } => {
+                    let hint = [Hint::Point, Hint::Ingest, Hint::Metadata, Hint::Scan { bytes: 1 }][hint as usize];
+                    let known = model.get(&key).map_or(0, |(_, cas)| *cas);
+                    let condition = [
+                        Condition::Always, Condition::Absent, Condition::Present, Condition::Cas(known),
+                    ][condition as usize];
+                    let with = Put { hint, condition, ..Put::default() };
+                    let stored = put(&cache, &key.to_string(), value(key, at, LONGEST), &with);
+                    match stored {
+                        Stored::Done { cas } => {
+                            prop_assert!(condition != Condition::Present || model.contains_key(&key));
+                            model.insert(key, (at, cas));
+                        }
+                        Stored::Exists => {
+                            prop_assert!(model.contains_key(&key));
+                            prop_assert!(condition == Condition::Absent);
+                        }
+                        Stored::Missing => { model.remove(&key); }
+                        other => prop_assert!(false, "{other:?}"),
+                    }
+                }
+                Step::Get(key) => match get(&cache, &key.to_string()) {
+                    Some(item) => {
+                        let found = (version(key, &item.value, LONGEST), item.cas);
+                        prop_assert_eq!(model.get(&key), Some(&found));
+                    }
+                    None => { model.remove(&key); }
+                },
+                Step::Many(first) => {
+                    let names: Vec<String> = (first..24).map(|key| key.to_string()).collect();
+                    let mut lookups = Vec::new();
+                    cache.get_many(names.iter().map(|n| n.as_bytes()), &Read::default(), &mut lookups);
+                    for (key, lookup) in (first..24).zip(lookups) {
+                        if let Some(item) = wait(lookup.wait()) {
+                            let found = (version(key, &item.value, LONGEST), item.cas);
+                            prop_assert_eq!(model.get(&key), Some(&found));
+                        }
+                    }
+                }
+                Step::Remove(key) => {
+                    let removed = cache.remove(key.to_string().as_bytes());
+                    let known = model.remove(&key).is_some();
+                    prop_assert!(known || !removed);
+                }
+                Step::Update(key) => {
+                    let next = Bytes::from(value(key, at, LONGEST));
+                    let change = move |item: Option<&Item>| {
+                        (Change::Write(next, Put::default()), item.map(|item| item.cas))
+                    };
+                    let updated = wait(cache.update(key.to_string().as_bytes(), change).wait());
+                    if let Some(cas) = updated.answer {
+                        prop_assert_eq!(model.get(&key).map(|known| known.1), Some(cas));
+                    }
+                    let Applied::Written(Stored::Done { cas }) = updated.applied else { panic!() };
+                    model.insert(key, (at, cas));
+                }
+                Step::Flush => {
+                    cache.flush_all(None);
+                    model.clear();
+                }
+                Step::Fill => {
+                    for _ in 0..40 {
+                        filler += 1;
+                        put(&cache, &format!("filler {filler}"), vec![3; 30_000], &Put::default());
+                    }
+                }
+            }
+        }
+    }
+}

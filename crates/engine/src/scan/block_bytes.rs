@@ -1,0 +1,157 @@
+//! The stored bytes of blocks: from memory, from flash, or from the store.
+//!
+//! This is the one way to them, for queries and for merges. A piece of a block (a page's columns, a
+//! segment of filters, the footer) is a value in the cache under the block's id and the piece's place;
+//! what is in no tier is read from the store with as few requests as its planner makes, and kept.
+//! Blocks that this process writes come through [`WriteThrough`], so that the first query for new rows
+//! finds them.
+//!
+//! Invariants: blocks never change and ids are never used twice, so nothing cached is ever stale.
+//! Bytes are checked against the block's own checksums by whoever decodes them, wherever they come from.
+
+use std::ops::Range;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use bytes::Bytes;
+use sandur_base::{Env, Id};
+use sandur_cache::{Cache, Hint, Put, Tier};
+use sandur_format::catalog_entry::BlockMeta;
+use sandur_model::TenantId;
+use sandur_query::QueryStats;
+use sandur_store::{Error, Intent, Store};
+
+/// A piece of a block.
+#[derive(Clone, Debug)]
+pub struct Stored {
+    /// Its bytes.
+    pub bytes: Bytes,
+    /// Where they were.
+    pub tier: Tier,
+}
+
+/// Reads and keeps pieces of blocks. Cheap to clone.
+#[derive(Clone)]
+pub struct BlockBytes {
+    env: Env,
+    store: Store,
+    cache: Cache,
+}
+
+impl BlockBytes {
+    /// Pieces from `store` through `cache`.
+    pub fn new(env: Env, store: Store, cache: Cache) -> Self {
+        Self { env, store, cache }
+    }
+
+    /// The cache behind it.
+    pub fn cache(&self) -> &Cache {
+        &self.cache
+    }
+
+    /// The pieces at `ranges`, in order. Counts where they came from, except for the time, which
+    /// is returned.
+    pub async fn read(
+        &self,
+        meta: &BlockMeta,
+        ranges: &[Range<u64>],
+        (hint, intent): (Hint, Intent),
+        stats: &QueryStats,
+    ) -> Result<(Vec<Stored>, Spent), Error> {
+        let started = self.env.monotonic();
+        let names: Vec<[u8; KEY_BYTES]> = ranges.iter().map(|range| key(meta.id, range)).collect();
+        let keys: Vec<&[u8]> = names.iter().map(|name| name.as_slice()).collect();
+        let put = Put { hint, tenant: tenant_number(&meta.tenant), ..Put::default() };
+        let store_ns = AtomicU64::new(0);
+        let fetch = |places: Vec<usize>| {
+            let wanted: Vec<Range<u64>> = places.into_iter().map(|at| ranges[at].clone()).collect();
+            self.fetch(meta, wanted, intent.clone(), (stats, &store_ns))
+        };
+        let found = self.cache.get_or_fetch_many(&keys, &put, fetch).await?;
+        let total = self.env.monotonic().saturating_sub(started).as_nanos() as u64;
+        let store = store_ns.into_inner();
+        let pieces: Vec<Stored> = found
+            .into_iter()
+            .map(|found| Stored { bytes: found.value.into_bytes(), tier: found.tier })
+            .collect();
+        Ok((pieces, Spent { store_ns: store, cache_ns: total.saturating_sub(store) }))
+    }
+
+    async fn fetch(
+        &self,
+        meta: &BlockMeta,
+        wanted: Vec<Range<u64>>,
+        intent: Intent,
+        (stats, spent_ns): (&QueryStats, &AtomicU64),
+    ) -> Result<Vec<Bytes>, Error> {
+        let started = self.env.monotonic();
+        let read = self.store.get_ranges_sized(&meta.path(), meta.size, &wanted, intent).await;
+        let took = self.env.monotonic().saturating_sub(started).as_nanos() as u64;
+        spent_ns.fetch_add(took, Ordering::Relaxed);
+        QueryStats::add(&stats.store_requests, 1);
+        let read = read?;
+        QueryStats::add(&stats.store_bytes, read.iter().map(|bytes| bytes.len() as u64).sum());
+        Ok(read)
+    }
+
+    /// Follows a block that is being written.
+    pub fn write_through(&self, id: Id, tenant: &TenantId) -> WriteThrough {
+        WriteThrough { cache: self.cache.clone(), id, tenant: tenant_number(tenant), offset: 0 }
+    }
+}
+
+/// Time that a read took.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Spent {
+    /// Waiting for the store.
+    pub store_ns: u64,
+    /// The rest: memory, flash, and requests of others for the same pieces.
+    pub cache_ns: u64,
+}
+
+/// Puts the pieces of a new block into the cache as its writer hands them out.
+///
+/// The writer's output is cut at pieces: the header, then one buffer for each column, segment and the
+/// footer. Should the block never be committed, nobody asks for what was kept of it.
+pub struct WriteThrough {
+    cache: Cache,
+    id: Id,
+    tenant: u32,
+    offset: u64,
+}
+
+impl WriteThrough {
+    /// The next pieces; the last one of all is the footer.
+    pub fn pieces(&mut self, pieces: &[Bytes], has_footer: bool) {
+        for (at, bytes) in pieces.iter().enumerate() {
+            let is_footer = has_footer && at + 1 == pieces.len();
+            self.piece(bytes, if is_footer { Hint::Metadata } else { Hint::Ingest });
+        }
+    }
+
+    fn piece(&mut self, bytes: &Bytes, hint: Hint) {
+        let range = self.offset..self.offset + bytes.len() as u64;
+        self.offset = range.end;
+        if range.start == 0 {
+            return;
+        }
+        let put = Put { hint, tenant: self.tenant, ..Put::default() };
+        // What cannot be kept is read from the store when it is wanted.
+        let _ = self.cache.put(&key(self.id, &range), Bytes::copy_from_slice(bytes), &put);
+    }
+}
+
+/// Bytes of a key: the block's id, then where the piece begins and ends.
+const KEY_BYTES: usize = 32;
+
+fn key(id: Id, range: &Range<u64>) -> [u8; KEY_BYTES] {
+    let mut key = [0; KEY_BYTES];
+    key[..16].copy_from_slice(&id.to_bytes());
+    key[16..24].copy_from_slice(&range.start.to_le_bytes());
+    key[24..].copy_from_slice(&range.end.to_le_bytes());
+    key
+}
+
+/// A tenant as the cache counts it: 32 bits of a stable hash, never 0.
+fn tenant_number(tenant: &TenantId) -> u32 {
+    (xxhash_rust::xxh3::xxh3_64(tenant.as_str().as_bytes()) as u32).max(1)
+}

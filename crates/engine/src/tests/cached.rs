@@ -1,0 +1,182 @@
+//! What queries cost the store: pieces of blocks are found in memory and on flash, also by the next
+//! process, and a directory that is lost or damaged changes no answer.
+
+use sandur_cache::device::FilePart;
+use sandur_cache::flash::{FlashOptions, Journaling, Warm};
+use sandur_cache::{Cache, CacheOptions};
+use sandur_query::StatsSnapshot;
+use sandur_store::fault::{FaultPlan, FaultStore};
+use sandur_store::{Store, StoreOptions};
+use tempfile::TempDir;
+
+use super::*;
+
+fn bucket(env: &Env, latency: Duration) -> FaultStore {
+    FaultStore::new(env.clone(), 1, FaultPlan { latency_median: latency, ..FaultPlan::none() })
+}
+
+/// An engine over the bucket, with this cache.
+async fn open(env: &Env, bucket: &FaultStore, name: &str, cache: Cache) -> Arc<Engine> {
+    let client = Arc::new(bucket.client(name));
+    let store = Store::from_object_store(client, env.clone(), StoreOptions::default());
+    let options = EngineOptions { cache: Some(cache), ..small_options() };
+    Engine::open(store, env.clone(), options).await.unwrap()
+}
+
+/// Rows in one push.
+async fn push_many(engine: &Engine, count: i64) -> Vec<Row> {
+    let row = |n: i64| ("a".to_owned(), START_NS + n * 1_000_000, format!("line {n} {}", n * 7919 % 10_007));
+    let rows: Vec<Row> = (0..count).map(row).collect();
+    let batch = rows.iter().fold(BatchBuilder::new().stream("a"), |b, (_, at, line)| b.row(*at, line));
+    engine.push(batch.build()).await.unwrap();
+    rows
+}
+
+/// All rows, and what they cost.
+async fn ask(engine: &Arc<Engine>) -> (Vec<Row>, StatsSnapshot, Duration) {
+    let context = context(engine.env());
+    let started = engine.env().monotonic();
+    let rows = read_all_with(engine, &context).await;
+    (rows, context.stats().snapshot(), engine.env().monotonic() - started)
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_second_query_asks_the_store_for_nothing() {
+    let env = Env::simulated(1, START_NS);
+    let bucket = bucket(&env, Duration::from_millis(30));
+    let writer = open(&env, &bucket, "writer", Cache::in_memory(&env, 64 << 20)).await;
+    let rows = push_many(&writer, 2000).await;
+    writer.flush().await.unwrap();
+    let (found, own, _) = ask(&writer).await;
+    assert_eq!(found, rows);
+    assert_eq!(own.store_requests, 0, "new blocks are in the cache as they are written");
+    assert!(own.page_cache_hits > 0 && own.page_cache_hits == own.pages_read);
+    writer.shutdown().await.unwrap();
+
+    let reader = open(&env, &bucket, "reader", Cache::in_memory(&env, 64 << 20)).await;
+    let (found, cold, cold_time) = ask(&reader).await;
+    assert_eq!(found, rows);
+    assert!(cold.store_requests > 0 && cold.store_bytes > 0 && cold.page_cache_hits == 0, "{cold:?}");
+    let (found, warm, warm_time) = ask(&reader).await;
+    assert_eq!(found, rows);
+    assert_eq!((warm.store_requests, warm.store_bytes, warm.index_cache_misses), (0, 0, 0));
+    assert!(cold_time >= 10 * warm_time, "{cold_time:?} and {warm_time:?}");
+}
+
+/// Goal: queries that overlap do not ask the store for the same piece twice.
+#[tokio::test(start_paused = true)]
+async fn queries_at_the_same_time_share_their_reads() {
+    let env = Env::simulated(2, START_NS);
+    let bucket = bucket(&env, Duration::from_millis(30));
+    let writer = open(&env, &bucket, "writer", Cache::in_memory(&env, 64 << 20)).await;
+    let rows = push_many(&writer, 2000).await;
+    writer.shutdown().await.unwrap();
+    let reader = open(&env, &bucket, "reader", Cache::in_memory(&env, 64 << 20)).await;
+    let asked = futures_util::future::join_all((0..8).map(|_| ask(&reader))).await;
+    assert!(asked.iter().all(|(found, _, _)| *found == rows));
+    let bytes: u64 = asked.iter().map(|(_, stats, _)| stats.store_bytes).sum();
+    let stored: u64 = reader.view().snapshot.all_blocks().map(|block| block.size).sum();
+    assert!(bytes <= stored, "{bytes} bytes read of {stored}");
+}
+
+fn flash_cache(env: &Env, directory: &TempDir) -> Cache {
+    let part = FilePart { path: directory.path().join("flash"), bytes: 64 << 20 };
+    let flash = FlashOptions {
+        parts: vec![part],
+        warm: Warm::Crash,
+        journaling: Journaling::Off,
+        segment_bytes: Some(1 << 20),
+        read_deadline: Duration::from_secs(60),
+        write_delay: Duration::from_millis(1),
+        ..FlashOptions::default()
+    };
+    let options = CacheOptions { memory: 32 << 20, flash: Some(flash), ..CacheOptions::default() };
+    Cache::open(env, options).unwrap()
+}
+
+/// Waits until the device has everything that was written to it.
+async fn settled(cache: &Cache) {
+    loop {
+        let counts = cache.stats().flash.unwrap().device.counts;
+        if counts.bytes_admitted > 0 && counts.bytes_written >= counts.bytes_admitted {
+            return;
+        }
+        tokio::task::yield_now().await;
+    }
+}
+
+/// Waits until what an earlier run left has been found.
+async fn recovered(cache: &Cache) {
+    while cache.is_recovering() {
+        tokio::task::yield_now().await;
+    }
+}
+
+/// Goal: a restart, clean or not, finds the cache warm. Real time: the device has threads.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_next_process_finds_flash_warm() {
+    for is_clean in [true, false] {
+        let (env, directory) = (Env::system(1), TempDir::new().unwrap());
+        let bucket = bucket(&env, Duration::ZERO);
+        let cache = flash_cache(&env, &directory);
+        let engine = open(&env, &bucket, "one", cache.clone()).await;
+        let rows = push_many(&engine, 5000).await;
+        engine.flush().await.unwrap();
+        engine.shutdown().await.unwrap();
+        settled(&cache).await;
+        if is_clean {
+            cache.close(Duration::from_secs(10));
+        }
+        drop((engine, cache));
+
+        let cache = flash_cache(&env, &directory);
+        recovered(&cache).await;
+        let engine = open(&env, &bucket, "two", cache.clone()).await;
+        let (found, stats, _) = ask(&engine).await;
+        assert_eq!(found, rows, "clean: {is_clean}");
+        assert_eq!(stats.store_requests, 0, "clean: {is_clean}: {stats:?}");
+        assert!(stats.page_flash_hits > 0 && stats.index_flash_hits > 0 && stats.page_flash_bytes > 0);
+        let (_, again, _) = ask(&engine).await;
+        assert!(again.page_cache_hits > 0 && again.page_flash_hits == 0, "what was read is in memory now");
+        engine.shutdown().await.unwrap();
+    }
+}
+
+/// Goal: whatever happens to the directory, answers are right. Method: between two processes its file
+/// vanishes, is cut, or is damaged throughout.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_lost_or_damaged_directory_changes_no_answer() {
+    for damage in ["removed", "cut", "flipped"] {
+        let (env, directory) = (Env::system(1), TempDir::new().unwrap());
+        let bucket = bucket(&env, Duration::ZERO);
+        let cache = flash_cache(&env, &directory);
+        let engine = open(&env, &bucket, "one", cache.clone()).await;
+        let rows = push_many(&engine, 5000).await;
+        engine.flush().await.unwrap();
+        engine.shutdown().await.unwrap();
+        cache.close(Duration::from_secs(10));
+        drop((engine, cache));
+
+        let path = directory.path().join("flash");
+        match damage {
+            "removed" => std::fs::remove_file(&path).unwrap(),
+            "cut" => {
+                let file = std::fs::OpenOptions::new().write(true).open(&path).unwrap();
+                file.set_len(1 << 20).unwrap();
+            }
+            _ => {
+                let mut bytes = std::fs::read(&path).unwrap();
+                // Every few hundred bytes, roots and footers of segments included.
+                bytes.iter_mut().step_by(509).for_each(|byte| *byte ^= 0x10);
+                std::fs::write(&path, bytes).unwrap();
+            }
+        }
+        let cache = flash_cache(&env, &directory);
+        recovered(&cache).await;
+        let engine = open(&env, &bucket, "two", cache).await;
+        let (found, stats, _) = ask(&engine).await;
+        assert_eq!(found, rows, "{damage}");
+        assert!(stats.store_requests > 0, "{damage}: {stats:?}");
+        engine.shutdown().await.unwrap();
+    }
+}

@@ -1,0 +1,113 @@
+//! The cache of blocks as the settings describe it: memory, and flash in a directory.
+//!
+//! Invariant: whatever is wrong with the directory, the server starts and answers; what it cannot
+//! keep it reads from the store.
+
+use std::path::Path;
+
+use sandur_base::Env;
+use sandur_base::units::{ByteSize, MIB};
+use sandur_cache::device::FilePart;
+use sandur_cache::flash::{FlashOptions, Journaling, Warm};
+use sandur_cache::{Cache, CacheOptions};
+
+use crate::config::CacheSettings;
+
+/// Name of the file in the directory.
+const FILE: &str = "flash";
+/// The smallest flash tier that is worth its index.
+const LEAST_FLASH: u64 = 64 * MIB;
+
+/// Opens the cache with `memory` bytes. `has_bucket` says that reads of the store cross a network.
+pub fn open(env: &Env, settings: &CacheSettings, memory: u64, has_bucket: bool) -> Cache {
+    let wanted = match settings.flash.as_str() {
+        _ if settings.dir.is_empty() => false,
+        "on" => true,
+        "off" => false,
+        _ => has_bucket,
+    };
+    if !wanted {
+        return Cache::in_memory(env, memory);
+    }
+    match open_flash(env, settings, memory) {
+        Ok(cache) => cache,
+        Err(reason) => {
+            let dir = &settings.dir;
+            tracing::error!(dir, reason, "the cache directory cannot be used; keeping blocks in memory only");
+            Cache::in_memory(env, memory)
+        }
+    }
+}
+
+fn open_flash(env: &Env, settings: &CacheSettings, memory: u64) -> Result<Cache, String> {
+    let directory = Path::new(&settings.dir);
+    std::fs::create_dir_all(directory).map_err(|error| error.to_string())?;
+    let bytes = match settings.size {
+        0 => size_for(directory)?,
+        size => size,
+    };
+    let part = FilePart { path: directory.join(FILE), bytes };
+    let flash = FlashOptions {
+        parts: vec![part],
+        // Pieces of blocks never change, so whatever survived a crash is right.
+        warm: Warm::Crash,
+        journaling: Journaling::Off,
+        ..FlashOptions::default()
+    };
+    let flash_write_bytes_per_day = settings.write_per_day;
+    let options =
+        CacheOptions { memory, flash: Some(flash), flash_write_bytes_per_day, ..CacheOptions::default() };
+    let cache = Cache::open(env, options).map_err(|error| error.to_string())?;
+    let (dir, size) = (&settings.dir, ByteSize(bytes).to_string());
+    tracing::info!(dir, size, "keeping pieces of blocks on flash");
+    Ok(cache)
+}
+
+/// The size of the file that is there, or half of what is free.
+fn size_for(directory: &Path) -> Result<u64, String> {
+    if let Ok(present) = std::fs::metadata(directory.join(FILE))
+        && present.len() >= LEAST_FLASH
+    {
+        return Ok(present.len());
+    }
+    let free = rustix::fs::statvfs(directory).map_err(|error| error.to_string())?;
+    let bytes = free.f_bavail.saturating_mul(free.f_frsize) / 2;
+    if bytes < LEAST_FLASH {
+        let (bytes, least) = (ByteSize(bytes), ByteSize(LEAST_FLASH));
+        return Err(format!("half of what is free is {bytes}, at least {least} are needed; set cache.size"));
+    }
+    Ok(bytes)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn settings(dir: &Path, flash: &str) -> CacheSettings {
+        let dir = dir.to_str().unwrap().to_owned();
+        CacheSettings { dir, size: LEAST_FLASH, flash: flash.to_owned(), write_per_day: 0 }
+    }
+
+    #[test]
+    fn flash_is_for_buckets_unless_it_is_asked_for() {
+        let directory = tempfile::TempDir::new().unwrap();
+        let env = Env::system(1);
+        let has_flash = |flash: &str, has_bucket| {
+            let cache = open(&env, &settings(directory.path(), flash), 32 * MIB, has_bucket);
+            cache.stats().flash.is_some()
+        };
+        assert!(!has_flash("auto", false) && !has_flash("off", true));
+        assert!(has_flash("auto", true) && has_flash("on", false));
+        let none = CacheSettings { dir: String::new(), ..settings(directory.path(), "on") };
+        assert!(open(&env, &none, 32 * MIB, true).stats().flash.is_none());
+    }
+
+    #[test]
+    fn a_directory_of_no_use_leaves_memory() {
+        let directory = tempfile::TempDir::new().unwrap();
+        let file = directory.path().join("a file");
+        std::fs::write(&file, "in the way").unwrap();
+        let cache = open(&Env::system(1), &settings(&file.join("below"), "auto"), 32 * MIB, true);
+        assert!(cache.stats().flash.is_none());
+    }
+}
