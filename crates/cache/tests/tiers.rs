@@ -89,13 +89,17 @@ fn what_leaves_memory_is_found_on_flash_and_comes_back_when_read_again() {
         }
     }
     assert!(missing <= lost, "{missing} missing, {lost} lost");
-    for _ in 0..3 {
-        get(&cache, "7");
+    let tier = |key: u64| get(&cache, &key.to_string()).map(|item| item.meta.tier);
+    let key = (0..count).find(|key| tier(*key) == Some(Tier::Flash)).unwrap().to_string();
+    for _ in 0..2 {
+        get(&cache, &key);
     }
-    assert_eq!(get(&cache, "7").unwrap().meta.tier, Tier::Ram);
+    assert_eq!(get(&cache, &key).unwrap().meta.tier, Tier::Ram);
     let stats = cache.stats();
     let flash = stats.flash.unwrap();
-    assert!(flash.hits > count / 2 && flash.promoted > 0 && flash.latency.count >= flash.hits);
+    let counts = &flash.device.counts;
+    assert!(flash.hits > count / 2 && flash.promoted > 0, "{} hits, {counts:?}", flash.hits);
+    assert!(flash.latency.count >= flash.hits);
     assert!(stats.memory_used <= stats.memory_limit + stats.memory_limit / 16);
 }
 
@@ -143,15 +147,19 @@ fn changes_of_keys_on_flash_are_atomic() {
     let directory = TempDir::new().unwrap();
     let cache = Cache::open(&Env::system(1), options(&directory, 4 << 20, 128 << 20)).unwrap();
     let push_out = || {
-        for key in 0..600 {
+        for key in 0..200 {
             put(&cache, &format!("filler {key}"), vec![1; 15_000], &Put::default());
             drain(&cache);
         }
+        cache.set_memory_limit(1 << 20);
+        cache.set_memory_limit(4 << 20);
+        drain(&cache);
     };
     let Stored::Done { cas } = put(&cache, "k", b"1".to_vec(), &Put::default()) else { panic!() };
     push_out();
     let absent = Put { condition: Condition::Absent, ..Put::default() };
-    assert!(matches!(cache.get(b"k", &Read { quiet: true, ..Read::default() }), Lookup::Pending(_)));
+    let found = cache.get(b"k", &Read { quiet: true, ..Read::default() });
+    assert!(matches!(found, Lookup::Pending(_)), "{found:?}: {:?}", cache.stats().ram);
     assert_eq!(put(&cache, "k", b"2".to_vec(), &absent), Stored::Exists);
     push_out();
     let stale = Put { condition: Condition::Cas(cas + 1_000_000), ..Put::default() };
@@ -198,15 +206,19 @@ fn a_flush_voids_both_tiers() {
     assert_eq!(left, [1]);
 }
 
-/// Goal: values larger than memory itself are kept.
+/// Goal: a full memory that cannot make room is no reason to lose a value.
 #[test]
 fn a_value_that_memory_has_no_place_for_goes_to_flash() {
     let directory = TempDir::new().unwrap();
     let mut options = options(&directory, 4 << 20, 512 << 20);
     options.flash.as_mut().unwrap().segment_bytes = None;
     let cache = Cache::open(&Env::system(1), options).unwrap();
-    let large = vec![7u8; 9 << 19];
-    assert!(matches!(put(&cache, "large", large.clone(), &Put::default()), Stored::Done { .. }));
+    let _held = cache.reserve(3 << 20).unwrap();
+    let large = vec![7u8; 2 << 20];
+    let stored = put(&cache, "large", large.clone(), &Put::default());
+    let flash = cache.stats().flash.unwrap();
+    let (dropped, refused) = (flash.device.counts.dropped, flash.refused);
+    assert!(matches!(stored, Stored::Done { .. }), "{stored:?}: {dropped:?}, {refused:?}");
     let stats = cache.stats();
     assert_eq!((stats.items, stats.flash.unwrap().device.records > 0), (0, true));
 }
@@ -282,7 +294,8 @@ enum Step {
 fn step() -> impl Strategy<Value = Step> {
     let key = 0..24u64;
     prop_oneof![
-        6 => (key.clone(), 0..4u8, 0..4u8).prop_map(|(key, hint, condition)| Step::Put { key, hint, condition }),
+        6 => (key.clone(), 0..4u8, 0..4u8)
+            .prop_map(|(key, hint, condition)| Step::Put { key, hint, condition }),
         6 => key.clone().prop_map(Step::Get),
         1 => key.clone().prop_map(Step::Many),
         2 => key.clone().prop_map(Step::Remove),
@@ -307,7 +320,8 @@ proptest! {
         for (at, step) in (1u64..).zip(steps) {
             match step {
                 Step::Put { key, hint, condition } => {
-                    let hint = [Hint::Point, Hint::Ingest, Hint::Metadata, Hint::Scan { bytes: 1 }][hint as usize];
+                    let hints = [Hint::Point, Hint::Ingest, Hint::Metadata, Hint::Scan { bytes: 1 }];
+                    let hint = hints[hint as usize];
                     let known = model.get(&key).map_or(0, |(_, cas)| *cas);
                     let condition = [
                         Condition::Always, Condition::Absent, Condition::Present, Condition::Cas(known),
