@@ -49,6 +49,7 @@ pub struct NewRecord<'a> {
 pub(super) struct OpenSegment {
     pub slot: u32,
     pub id: u64,
+    class: Class,
     /// Bytes of a write buffer.
     piece_bytes: usize,
     /// The end of what was appended, in bytes from the slot's start; whole units.
@@ -72,7 +73,7 @@ enum Purpose {
     /// A new value.
     New,
     /// The same value as at this place, if it is still current.
-    Again { slot: u32, offset: u32 },
+    Again { slot: u32, offset: u32, uses: u8 },
 }
 
 impl Core {
@@ -148,8 +149,15 @@ impl Core {
     }
 
     /// Writes a record again that lies at a place which is to be reclaimed.
-    pub fn append_again(&self, record: &NewRecord<'_>, kind: Kind, at: (u32, u32)) -> Result<(), Dropped> {
-        self.append_one(record, kind, Purpose::Again { slot: at.0, offset: at.1 })
+    /// It begins its next life with so many uses.
+    pub fn append_again(
+        &self,
+        record: &NewRecord<'_>,
+        kind: Kind,
+        at: (u32, u32),
+        uses: u8,
+    ) -> Result<(), Dropped> {
+        self.append_one(record, kind, Purpose::Again { slot: at.0, offset: at.1, uses })
     }
 
     fn append_one(&self, record: &NewRecord<'_>, kind: Kind, purpose: Purpose) -> Result<(), Dropped> {
@@ -202,7 +210,7 @@ impl Core {
                 }
                 Ok(self.next_sequence())
             }
-            Purpose::Again { slot, offset } => {
+            Purpose::Again { slot, offset, .. } => {
                 // The number is taken before the look: whoever forgets the key after the look
                 // takes a later one, so a crash does not bring the key back either.
                 let sequence = self.next_sequence();
@@ -213,14 +221,15 @@ impl Core {
     }
 
     fn link(&self, hash: u64, location: Location, purpose: Purpose) {
-        self.table.add_live(location.slot, u64::from(location.units) * UNIT);
-        let entry = Entry::new(location);
+        let frequency = if let Purpose::Again { uses, .. } = purpose { uses } else { 0 };
+        let entry = Entry { frequency, ..Entry::new(location) };
+        self.link_entry(&entry);
         let inserted = match purpose {
             Purpose::New => {
                 self.touched.forget(hash);
                 Some(self.index.insert(hash, entry))
             }
-            Purpose::Again { slot, offset } => {
+            Purpose::Again { slot, offset, .. } => {
                 self.index.insert_if(hash, entry, |old| old.is_some_and(|old| old.is_at(slot, offset)))
             }
         };
@@ -254,7 +263,7 @@ impl Core {
             self.counters.segments_opened.add(1);
             let head = SegmentHead { class, device: self.device_id, id, opened_at: now, image: (0, 0) };
             self.queue.add(Job::Head { slot, id, bytes: head.encode() });
-            *guard = Some(OpenSegment::new(slot, id, self.layout.piece_bytes()));
+            *guard = Some(OpenSegment::new(slot, id, class, self.layout.piece_bytes()));
         }
         guard.as_mut().ok_or(Dropped::NoFreeSegment)
     }
@@ -310,6 +319,9 @@ impl Core {
         });
         let bytes = trailer.encode(&open.rows);
         self.queue.add(Job::Seal { slot: open.slot, id: open.id, bytes });
+        if open.class != Class::Kept {
+            self.admitted(trailer.record_bytes);
+        }
     }
 
     /// A copy of a record that is not on the device yet. `None` when it is.
@@ -332,10 +344,11 @@ impl Core {
 }
 
 impl OpenSegment {
-    fn new(slot: u32, id: u64, piece_bytes: usize) -> Self {
+    fn new(slot: u32, id: u64, class: Class, piece_bytes: usize) -> Self {
         Self {
             slot,
             id,
+            class,
             piece_bytes,
             tail: BLOCK,
             rows: Vec::new(),

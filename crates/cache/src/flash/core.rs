@@ -19,6 +19,7 @@ use super::journal::Journal;
 use super::layout::Layout;
 use super::observer::{DropEvent, Dropped, Observer};
 use super::options::FlashOptions;
+use super::reclaim::Choices;
 use super::recovery::Removed;
 use super::segments::{SegmentState, SegmentTable};
 use super::touched::Touched;
@@ -43,6 +44,7 @@ pub(super) struct Core {
     pub queue: WriteQueue,
     pub journal: Journal,
     pub touched: Touched,
+    pub choices: Mutex<Choices>,
     pub watch: Watch,
     pub counters: Counters,
     pub observer: Arc<dyn Observer>,
@@ -93,6 +95,7 @@ impl Core {
             queue: WriteQueue::default(),
             journal: Journal::new(root.map_or(0, |root| root.journal_half)),
             touched: Touched::default(),
+            choices: Mutex::new(Choices::new(options.write_amplification_max)),
             watch: Watch::new(),
             counters: Counters::default(),
             observer,
@@ -147,9 +150,22 @@ impl Core {
         self.watch.write_failed(self.env.monotonic());
     }
 
+    /// The index points to this record from now on.
+    pub fn link_entry(&self, entry: &Entry) {
+        let bytes = u64::from(entry.location.units) * format::UNIT;
+        self.table.add_live(entry.location.slot, bytes);
+        if entry.frequency > 0 {
+            self.table.add_used(entry.location.slot, bytes);
+        }
+    }
+
     /// The index does not point to this record any more.
     pub fn unlink(&self, entry: &Entry) {
-        self.table.remove_live(entry.location.slot, u64::from(entry.location.units) * super::format::UNIT);
+        let bytes = u64::from(entry.location.units) * format::UNIT;
+        self.table.remove_live(entry.location.slot, bytes);
+        if entry.frequency > 0 {
+            self.table.remove_used(entry.location.slot, bytes);
+        }
     }
 
     pub fn report(&self, event: DropEvent) {
@@ -165,7 +181,7 @@ impl Core {
             class: segment.class,
             hash,
             records: 1,
-            bytes: u64::from(entry.location.units) * super::format::UNIT,
+            bytes: u64::from(entry.location.units) * format::UNIT,
             age_s: self.now().saturating_sub(segment.opened_at),
             tenant: 0,
             is_fetched: entry.is_fetched,

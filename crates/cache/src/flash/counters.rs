@@ -81,6 +81,8 @@ counters! {
     segments_opened,
     /// Segments reclaimed.
     segments_reclaimed,
+    /// Segments spared because they were read.
+    segments_spared,
     /// Segments taken out of use after a failed write.
     segments_retired,
     /// Writes that the device failed.

@@ -7,7 +7,7 @@ use std::ops::ControlFlow;
 use super::core::Core;
 use super::format::{Class, Kind, RecordView, Row, UNIT};
 use super::index::Entry;
-use super::segments::SegmentState;
+use super::segments::{Segment, SegmentState};
 
 /// Records of this size on average are read with their whole segment, larger ones one by one.
 const BULK_BYTES: u64 = 32 << 10;
@@ -42,14 +42,12 @@ impl Core {
     /// See [`super::Flash::keys`].
     pub fn keys(&self, visit: &mut dyn FnMut(KeyInfo<'_>) -> ControlFlow<()>) -> ControlFlow<()> {
         for segment in self.table.all() {
-            let rows = match segment.state {
-                SegmentState::Open => self.rows_of_open(segment.slot, segment.id),
-                SegmentState::Sealed => self.rows_of_sealed(segment.slot, segment.id),
-                _ => Vec::new(),
+            let (rows, whole) = match segment.state {
+                SegmentState::Open => (self.rows_of_open(segment.slot, segment.id), None),
+                SegmentState::Sealing => self.read_sealing(segment.slot, segment.id),
+                SegmentState::Sealed => self.read_sealed(&segment),
+                _ => continue,
             };
-            let is_bulk = segment.state == SegmentState::Sealed
-                && segment.record_bytes / (rows.len() as u64).max(1) <= BULK_BYTES;
-            let whole = if is_bulk { self.read_segment(segment.slot) } else { None };
             for row in rows {
                 let Some(entry) = self.live_entry(segment.slot, &row) else { continue };
                 let start = u64::from(row.offset) * UNIT;
@@ -88,11 +86,23 @@ impl Core {
         Class::OF_RECORDS.into_iter().find_map(of).unwrap_or_default()
     }
 
-    fn rows_of_sealed(&self, slot: u32, id: u64) -> Vec<Row> {
-        match self.read_rows(slot, id) {
+    /// The rows of a full segment, and all its bytes where that costs less than single reads.
+    fn read_sealed(&self, segment: &Segment) -> (Vec<Row>, Option<Vec<u8>>) {
+        let (slot, id) = (segment.slot, segment.id);
+        let rows = match self.read_rows(slot, id) {
             Some((_, rows)) => rows,
             None => self.scan(slot, id).map(|(rows, _)| rows).unwrap_or_default(),
-        }
+        };
+        let is_bulk = segment.record_bytes / (rows.len() as u64).max(1) <= BULK_BYTES;
+        let whole = if is_bulk { self.read_segment(slot) } else { None };
+        (rows, whole)
+    }
+
+    /// A full segment that is not whole on the device yet.
+    fn read_sealing(&self, slot: u32, id: u64) -> (Vec<Row>, Option<Vec<u8>>) {
+        let Some(mut bytes) = self.read_segment(slot) else { return (Vec::new(), None) };
+        self.unwritten.overlay(slot, &mut bytes);
+        (self.scan_bytes(id, &bytes).0, Some(bytes))
     }
 
     fn read_prefix(&self, slot: u32, row: &Row) -> Option<Vec<u8>> {

@@ -302,6 +302,9 @@ impl Core {
             return None;
         }
         let entry = self.index.find(hash, count)?;
+        if count && entry.frequency == 0 {
+            self.table.add_used(entry.location.slot, u64::from(entry.location.units) * format::UNIT);
+        }
         (!entry.location.expiry.is_past(self.now())).then_some(entry.location)
     }
 

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use crate::device::{DeviceError, FilePart, Readers};
+use crate::policy::WRITE_AMPLIFICATION_MAX;
 
 /// What a start does with the content of an earlier run.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -45,8 +46,9 @@ pub struct FlashOptions {
     pub read_buffer_bytes: u64,
     /// Bytes of the index, at most. Beyond, records are dropped and counted.
     pub index_bytes_max: u64,
-    /// The part of a reclaimed segment that may be written again because it was used, in percent.
-    pub reinsert_percent: u32,
+    /// Bytes of records written for each byte admitted, at most: what is above 1 is for records that
+    /// are written again because they were used.
+    pub write_amplification_max: f64,
     /// The longest value.
     pub value_bytes_max: u64,
     /// How reads of files are carried out.
@@ -67,7 +69,7 @@ impl Default for FlashOptions {
             write_buffer_bytes: 32 << 20,
             read_buffer_bytes: 256 << 20,
             index_bytes_max: 1 << 40,
-            reinsert_percent: 20,
+            write_amplification_max: WRITE_AMPLIFICATION_MAX,
             value_bytes_max: 1 << 30,
             readers: Readers::default(),
             read_deadline: Duration::from_secs(1),

@@ -215,14 +215,14 @@ impl Core {
         for number in numbers {
             let key = piece_key(head.hash, large.nonce, number as u32);
             let hash = self.hash(&key);
-            let Some(entry) = self.index.find(hash, true) else {
+            let Some(location) = self.lookup(hash, true) else {
                 // Reclaimed before the rest: the value is gone.
                 self.drop_entry(head, Dropped::Evicted);
                 return ReadFuture(State::Done(None));
             };
             let span = large.piece(number);
             let part = range.start.max(span.start) - span.start..range.end.min(span.end) - span.start;
-            let read = FlashRead { key: &key, hash, location: entry.location, range: Some(part) };
+            let read = FlashRead { key: &key, hash, location, range: Some(part) };
             pieces.push(self.start_read(&read, Kind::Piece, &mut batch));
         }
         if !batch.is_empty() {

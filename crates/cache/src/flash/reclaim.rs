@@ -1,7 +1,12 @@
 //! Making room: whole segments are taken back, and what was used in them is written again.
 //!
-//! Invariants: a record leaves the index before its slot is used for anything else; at most
-//! `reinsert_percent` of a segment is written again, so reclaiming always gains room.
+//! Which segment goes, which is spared, and what is written again is the policy's choice
+//! ([`crate::policy::reclaim`], [`crate::policy::Reinsertion`]); what holds nothing any more goes
+//! before anything else.
+//!
+//! Invariant: a record leaves the index before its slot is used for anything else.
+
+use std::sync::{MutexGuard, PoisonError};
 
 use super::append::NewRecord;
 use super::core::Core;
@@ -10,18 +15,59 @@ use super::format::{Class, Kind, RecordView, Row, Trailer, UNIT, footer_bytes};
 use super::observer::{DropEvent, Dropped};
 use super::segments::{Segment, SegmentState};
 use crate::device::BLOCK;
+use crate::policy::reclaim::{Oldest, Step, next_step};
+use crate::policy::{Class as PolicyClass, RecordFacts, Reinsertion};
 
-/// Segments with less of their bytes alive than this are taken before older ones.
-const SPARSE_PERCENT: u64 = 25;
+/// What the policy remembers between two segments.
+pub(super) struct Choices {
+    reinsertion: Reinsertion,
+    /// Segments spared since the last one was freed.
+    spared: u32,
+}
 
-/// The segment to reclaim next: one whose records have all expired, then one that is mostly dead,
-/// then the oldest.
-pub(super) fn victim(segments: &[Segment], now: u32) -> Option<Segment> {
+impl Choices {
+    /// Writes at most `amplification` bytes for each byte admitted.
+    pub fn new(amplification: f64) -> Self {
+        Self { reinsertion: Reinsertion::up_to(amplification), spared: 0 }
+    }
+}
+
+fn policy_class(class: Class) -> PolicyClass {
+    match class {
+        Class::Ingest | Class::Image => PolicyClass::Ingest,
+        Class::Fill => PolicyClass::Fill,
+        Class::Kept => PolicyClass::Kept,
+        Class::Brief => PolicyClass::Brief,
+    }
+}
+
+/// The next segment to free, or to spare (`true`).
+fn next_victim(segments: &[Segment], now: u32, spared: u32) -> Option<(Segment, bool)> {
     let sealed = || segments.iter().filter(|segment| segment.state == SegmentState::Sealed);
-    let expired = sealed().find(|segment| is_expired(segment.latest_expiry, now));
-    let share = |segment: &&Segment| segment.live_bytes * 100 / segment.record_bytes.max(1);
-    let sparse = || sealed().filter(|s| share(s) < SPARSE_PERCENT).min_by_key(|s| (share(s), s.id));
-    expired.or_else(sparse).or_else(|| sealed().min_by_key(|segment| segment.id)).copied()
+    let is_spent = |s: &&Segment| s.live_bytes == 0 || is_expired(s.latest_expiry, now);
+    if let Some(spent) = sealed().find(is_spent) {
+        return Some((*spent, false));
+    }
+    let capacity = segments.len() as u64 * sealed().map(|s| s.record_bytes).max().unwrap_or_default();
+    let oldest_of = |class| sealed().filter(move |s| s.class == class).min_by_key(|s| s.placed);
+    let lines = Class::OF_RECORDS.into_iter().filter_map(|class| {
+        let oldest = oldest_of(class)?;
+        Some(Oldest {
+            class: policy_class(class),
+            placed: oldest.placed,
+            bytes: oldest.record_bytes,
+            used_bytes: oldest.used_bytes,
+            spent: false,
+            class_bytes: sealed().filter(|s| s.class == class).map(|s| s.record_bytes).sum(),
+        })
+    });
+    let step = next_step(&lines.collect::<Vec<_>>(), capacity, spared)?;
+    let (chosen, is_spared) = match step {
+        Step::Free(class) => (class, false),
+        Step::Spare(class) => (class, true),
+    };
+    let class = Class::OF_RECORDS.into_iter().find(|&class| policy_class(class) == chosen)?;
+    oldest_of(class).map(|segment| (*segment, is_spared))
 }
 
 impl Core {
@@ -30,21 +76,48 @@ impl Core {
         (self.table.len() / 100).max(Class::OF_RECORDS.len() + 2).min(self.table.len() / 3)
     }
 
-    /// Reclaims a segment if too few are free. Whether there was one to reclaim.
+    /// Reclaims or spares a segment if too few are free. Whether there was one.
     pub fn reclaim_next(&self) -> bool {
-        if self.table.free() >= self.free_wanted() || !self.watch.may_write() {
+        self.table.free() < self.free_wanted() && self.watch.may_write() && self.reclaim_oldest()
+    }
+
+    /// Reclaims or spares a segment however many are free. Whether there was one.
+    pub fn reclaim_oldest(&self) -> bool {
+        let spared = self.choices().spared;
+        let Some((segment, is_spared)) = next_victim(&self.table.all(), self.now(), spared) else {
             return false;
+        };
+        if is_spared && self.spare(&segment) {
+            self.choices().spared += 1;
+        } else {
+            self.choices().spared = 0;
+            self.reclaim(&segment);
         }
-        let Some(segment) = victim(&self.table.all(), self.now()) else { return false };
-        self.reclaim(&segment);
         true
     }
 
-    /// Reclaims a segment however many are free. Whether there was one.
-    pub fn reclaim_oldest(&self) -> bool {
-        let found = victim(&self.table.all(), self.now());
-        found.iter().for_each(|segment| self.reclaim(segment));
-        found.is_some()
+    /// What a sealed segment of new records allows to be written again.
+    pub fn admitted(&self, record_bytes: u64) {
+        self.choices().reinsertion.admitted(record_bytes, self.layout.segment_bytes);
+    }
+
+    fn choices(&self) -> MutexGuard<'_, Choices> {
+        self.choices.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The segment becomes the youngest of its class, for one use of each of its records.
+    fn spare(&self, segment: &Segment) -> bool {
+        let Some((_, rows)) = self.read_rows(segment.slot, segment.id) else { return false };
+        for row in &rows {
+            if let Some(entry) = self.index.spend_use(row.hash, segment.slot, row.offset)
+                && entry.frequency == 1
+            {
+                self.table.remove_used(segment.slot, u64::from(entry.location.units) * UNIT);
+            }
+        }
+        let placed = self.next_sequence();
+        self.counters.segments_spared.add(1);
+        self.table.update(segment.slot, segment.id, |segment| segment.placed = placed)
     }
 
     /// Takes a sealed segment back.
@@ -77,20 +150,12 @@ impl Core {
 
     fn clear_rows(&self, segment: &Segment, rows: &[Row]) {
         let now = self.now();
-        let mut budget = self.layout.segment_bytes * u64::from(self.options.reinsert_percent) / 100;
-        for wanted in [3, 2, 1] {
-            for row in rows {
-                let bytes = u64::from(row.units) * UNIT;
-                let entry = self.index.find(row.hash, false);
-                let is_wanted = entry.is_some_and(|entry| {
-                    entry.is_at(segment.slot, row.offset)
-                        && entry.frequency == wanted
-                        && !is_expired(self.touched.expiry(row.hash, row.expires_at), now)
-                });
-                if is_wanted && bytes <= budget && self.write_again(segment, row) {
-                    budget -= bytes;
-                }
-            }
+        let facts: Vec<_> = rows.iter().map(|row| self.facts(segment, row, now)).collect();
+        let mut chosen = Vec::new();
+        let (class, bytes) = (policy_class(segment.class), self.layout.segment_bytes);
+        self.choices().reinsertion.choose(class, bytes, &facts, |at, uses| chosen.push((at, uses)));
+        for (at, uses) in chosen {
+            self.write_again(segment, &rows[at], uses);
         }
         for row in rows {
             let Some(entry) = self.index.remove_at(row.hash, segment.slot, row.offset) else { continue };
@@ -110,8 +175,20 @@ impl Core {
         }
     }
 
+    fn facts(&self, segment: &Segment, row: &Row, now: u32) -> RecordFacts {
+        let entry = self.index.find(row.hash, false);
+        let entry = entry.filter(|entry| entry.is_at(segment.slot, row.offset));
+        let is_past = is_expired(self.touched.expiry(row.hash, row.expires_at), now);
+        RecordFacts {
+            bytes: row.units * UNIT as u32,
+            uses: entry.map_or(0, |entry| entry.frequency),
+            metadata: false,
+            live: entry.is_some() && !is_past,
+        }
+    }
+
     /// Whether the record was written again.
-    fn write_again(&self, segment: &Segment, row: &Row) -> bool {
+    fn write_again(&self, segment: &Segment, row: &Row, uses: u8) -> bool {
         let align = self.device.read_alignment();
         let start = u64::from(row.offset) * UNIT;
         let (from, upto) = (start / align * align, start + u64::from(row.units) * UNIT);
@@ -136,7 +213,7 @@ impl Core {
             cas: header.cas,
             class: Class::Kept,
         };
-        let written = self.append_again(&again, header.kind, (segment.slot, row.offset)).is_ok();
+        let written = self.append_again(&again, header.kind, (segment.slot, row.offset), uses).is_ok();
         self.counters.records_reinserted.add(u64::from(written));
         written
     }
@@ -161,29 +238,34 @@ impl Core {
 mod tests {
     use super::*;
 
-    fn segment(slot: u32, live: u64, latest_expiry: u32) -> Segment {
+    fn segment(slot: u32, class: Class, live: u64, used: u64) -> Segment {
         Segment {
             slot,
             state: SegmentState::Sealed,
-            class: Class::Fill,
+            class,
             id: 100 + u64::from(slot),
+            placed: 100 + u64::from(slot),
             opened_at: 0,
-            latest_expiry,
+            latest_expiry: 0,
             record_bytes: 1000,
             live_bytes: live,
+            used_bytes: used,
             errors: 0,
         }
     }
 
     #[test]
-    fn expired_goes_before_sparse_and_sparse_before_old() {
-        let slot = |segments: &[Segment]| victim(segments, 50).map(|segment| segment.slot);
-        let open = Segment { state: SegmentState::Open, ..segment(0, 1, 1) };
-        let (old, sparse, sparser) = (segment(1, 900, 0), segment(2, 200, 0), segment(3, 100, 0));
-        let (expired, lasting) = (segment(4, 900, 50), segment(5, 900, 51));
-        assert_eq!(slot(&[open, sparser, sparse, old, lasting, expired]), Some(4));
-        assert_eq!(slot(&[open, sparse, sparser, lasting, old]), Some(3));
-        assert_eq!(slot(&[open, lasting, old]), Some(1));
-        assert_eq!(slot(&[open]), None);
+    fn what_holds_nothing_goes_first_and_then_the_policy_chooses() {
+        let next = |segments: &[Segment]| next_victim(segments, 50, 0).map(|(s, spared)| (s.slot, spared));
+        let open = Segment { state: SegmentState::Open, ..segment(0, Class::Fill, 0, 0) };
+        let (used, old) = (segment(1, Class::Kept, 900, 900), segment(2, Class::Ingest, 900, 100));
+        let dead = segment(3, Class::Ingest, 0, 0);
+        let expired = Segment { latest_expiry: 50, ..segment(4, Class::Brief, 900, 900) };
+        let lasting = Segment { latest_expiry: 51, ..segment(5, Class::Brief, 900, 900) };
+        assert_eq!(next(&[open, used, old, dead]), Some((3, false)));
+        assert_eq!(next(&[open, used, old, expired]), Some((4, false)));
+        assert_eq!(next(&[open, used, old, lasting]), Some((1, true)));
+        assert_eq!(next(&[open, old, lasting]), Some((2, false)));
+        assert_eq!(next(&[open]), None);
     }
 }

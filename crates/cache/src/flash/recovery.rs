@@ -126,10 +126,12 @@ impl Core {
                 state,
                 class: head.class,
                 id: head.id,
+                placed: head.id,
                 opened_at: head.opened_at,
                 latest_expiry: trailer.latest_expiry,
                 record_bytes: trailer.record_bytes,
                 live_bytes: 0,
+                used_bytes: 0,
                 errors: 0,
             };
             self.table.adopt(segment, self.layout.segment_bytes);
@@ -198,7 +200,7 @@ impl Core {
             let slot = entry.location.slot;
             let is_there = id != 0 && self.table.id(slot) == id && id < self.first_id;
             if is_there {
-                self.table.add_live(slot, u64::from(entry.location.units) * UNIT);
+                self.link_entry(entry);
             }
             is_there
         });
@@ -284,7 +286,7 @@ impl Core {
         let inserted = self.index.insert_if(row.hash, Entry::new(location), is_older);
         drop(removed);
         if let Some(inserted) = inserted {
-            self.table.add_live(slot, u64::from(location.units) * UNIT);
+            self.link_entry(&Entry::new(location));
             inserted.replaced.iter().chain(&inserted.dropped).for_each(|entry| self.unlink(entry));
             self.touched.forget(row.hash);
         }

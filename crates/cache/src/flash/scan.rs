@@ -9,7 +9,11 @@ use crate::device::BLOCK;
 impl Core {
     /// The records in the written part of a segment, and where that ends.
     pub fn scan(&self, slot: u32, id: u64) -> Option<(Vec<Row>, u64)> {
-        let bytes = self.read_segment(slot)?;
+        Some(self.scan_bytes(id, &self.read_segment(slot)?))
+    }
+
+    /// The same of a segment's bytes.
+    pub fn scan_bytes(&self, id: u64, bytes: &[u8]) -> (Vec<Row>, u64) {
         let mut rows: Vec<Row> = Vec::new();
         let mut at = BLOCK as usize;
         while at < bytes.len() {
@@ -38,7 +42,7 @@ impl Core {
             }
             at += (length * UNIT) as usize;
         }
-        Some((rows, at as u64))
+        (rows, at as u64)
     }
 
     /// All bytes of a slot.

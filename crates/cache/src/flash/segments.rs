@@ -42,6 +42,8 @@ pub struct Segment {
     pub class: Class,
     /// Its id, 0 when it holds nothing.
     pub id: u64,
+    /// Its place in the line of its class: its id, or a later number since it was spared.
+    pub placed: u64,
     /// When it was opened, in seconds since 1970.
     pub opened_at: u32,
     /// When its last record expires, 0 for never.
@@ -50,6 +52,8 @@ pub struct Segment {
     pub record_bytes: u64,
     /// Bytes of its records that can still be read.
     pub live_bytes: u64,
+    /// Of these the bytes that were read since they were last judged.
+    pub used_bytes: u64,
     /// Records that failed a checksum or could not be read.
     pub errors: u32,
 }
@@ -67,6 +71,7 @@ struct Slot {
     /// Bytes from the slot's start that are on the device.
     written_to: AtomicU64,
     live_bytes: AtomicU64,
+    used_bytes: AtomicU64,
 }
 
 struct Lists {
@@ -106,13 +111,23 @@ impl SegmentTable {
     }
 
     pub fn remove_live(&self, slot: u32, bytes: u64) {
-        let live = &self.slots[slot as usize].live_bytes;
-        let _ = live.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |n| Some(n.saturating_sub(bytes)));
+        subtract(&self.slots[slot as usize].live_bytes, bytes);
+    }
+
+    pub fn add_used(&self, slot: u32, bytes: u64) {
+        self.slots[slot as usize].used_bytes.fetch_add(bytes, Ordering::Relaxed);
+    }
+
+    pub fn remove_used(&self, slot: u32, bytes: u64) {
+        subtract(&self.slots[slot as usize].used_bytes, bytes);
     }
 
     /// The index points to nothing any more.
     pub fn clear_live(&self) {
-        self.slots.iter().for_each(|slot| slot.live_bytes.store(0, Ordering::Relaxed));
+        for slot in &self.slots {
+            slot.live_bytes.store(0, Ordering::Relaxed);
+            slot.used_bytes.store(0, Ordering::Relaxed);
+        }
     }
 
     /// Takes a free slot for a segment of `class`.
@@ -124,7 +139,7 @@ impl SegmentTable {
         }
         let slot = lists.free.pop_front()?;
         let state = if class == Class::Image { SegmentState::Image } else { SegmentState::Open };
-        let segment = Segment { state, class, id, opened_at: now, ..Segment::free(slot) };
+        let segment = Segment { state, class, id, placed: id, opened_at: now, ..Segment::free(slot) };
         lists.segments[slot as usize] = segment;
         self.publish(slot, if class == Class::Image { 0 } else { id });
         Some(slot)
@@ -143,6 +158,7 @@ impl SegmentTable {
         let place = &self.slots[slot as usize];
         place.written_to.store(0, Ordering::Release);
         place.live_bytes.store(0, Ordering::Release);
+        place.used_bytes.store(0, Ordering::Release);
         place.id.store(id, Ordering::Release);
     }
 
@@ -189,13 +205,18 @@ impl SegmentTable {
     }
 
     fn with_live(&self, segment: Segment) -> Segment {
-        let live_bytes = self.slots[segment.slot as usize].live_bytes.load(Ordering::Relaxed);
-        Segment { live_bytes, ..segment }
+        let slot = &self.slots[segment.slot as usize];
+        let live_bytes = slot.live_bytes.load(Ordering::Relaxed);
+        Segment { live_bytes, used_bytes: slot.used_bytes.load(Ordering::Relaxed), ..segment }
     }
 
     fn lock(&self) -> MutexGuard<'_, Lists> {
         self.lists.lock().unwrap_or_else(PoisonError::into_inner)
     }
+}
+
+fn subtract(from: &AtomicU64, bytes: u64) {
+    let _ = from.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |n| Some(n.saturating_sub(bytes)));
 }
 
 impl Segment {
@@ -205,10 +226,12 @@ impl Segment {
             state: SegmentState::Free,
             class: Class::Ingest,
             id: 0,
+            placed: 0,
             opened_at: 0,
             latest_expiry: 0,
             record_bytes: 0,
             live_bytes: 0,
+            used_bytes: 0,
             errors: 0,
         }
     }

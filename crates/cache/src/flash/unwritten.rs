@@ -63,6 +63,14 @@ impl Unwritten {
         at > start
     }
 
+    /// Puts what of a segment lies in buffers over its bytes from the device.
+    pub fn overlay(&self, slot: u32, bytes: &mut [u8]) {
+        for piece in self.lock().range((slot, 0)..(slot + 1, 0)).map(|(_, piece)| piece) {
+            bytes[piece.start as usize..piece.end() as usize]
+                .copy_from_slice(&piece.buffer.as_ref()[..piece.bytes]);
+        }
+    }
+
     fn lock(&self) -> MutexGuard<'_, BTreeMap<(u32, u64), Arc<Piece>>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }

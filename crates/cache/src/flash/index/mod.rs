@@ -83,6 +83,15 @@ impl Index {
         self.shard(hash).remove_if(hash, |entry| entry.is_at(slot, offset))
     }
 
+    /// Takes one use from the key if it lies at this place and has one; its entry before.
+    pub fn spend_use(&self, hash: u64, slot: u32, offset: u32) -> Option<Entry> {
+        let mut shard = self.shard(hash);
+        let entry =
+            shard.find(hash, false).filter(|entry| entry.is_at(slot, offset) && entry.frequency > 0)?;
+        shard.update(hash, |entry| entry.frequency -= 1);
+        Some(entry)
+    }
+
     /// Changes the coarse expiry of the key.
     pub fn set_expiry(&self, hash: u64, expiry: super::expiry::Coarse) -> bool {
         self.shard(hash).update(hash, |entry| entry.location.expiry = expiry)

@@ -1,5 +1,6 @@
 //! Writing, reading, replacing, removing, expiring, reclaiming.
 
+use std::ops::ControlFlow;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -113,6 +114,35 @@ fn the_oldest_are_reclaimed_and_what_was_used_stays() {
     assert!(stats.counts.records_reinserted > 0);
     let amplification = stats.counts.write_amplification();
     assert!(amplification < 1.25, "write amplification {amplification}");
+}
+
+#[test]
+fn all_keys_are_listed_wherever_they_lie() {
+    let mut world = World::new(7, 16 << 20, small_options());
+    for key in 0..400 {
+        world.put(key, 50 + key as usize * 20).unwrap();
+        if key == 300 {
+            world.step(SECOND);
+        }
+    }
+    world.put(400, 200_000).unwrap();
+    (0..400).step_by(9).for_each(|key| assert!(world.forget(key)));
+    let mut listed = Vec::new();
+    world.flash.keys(&mut |info| {
+        listed.push((info.key.to_vec(), info.flags, info.tenant, info.cas));
+        ControlFlow::Continue(())
+    });
+    let present = (0..=400).filter(|key| key % 9 != 0 || *key == 400);
+    let mut expected: Vec<_> = present.map(|key| (name_of(key), key, 7, 1)).collect();
+    listed.sort_unstable();
+    expected.sort_unstable();
+    assert_eq!(listed, expected);
+    let mut count = 0;
+    world.flash.keys(&mut |_| {
+        count += 1;
+        if count == 5 { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+    });
+    assert_eq!(count, 5);
 }
 
 #[test]

@@ -3,6 +3,7 @@
 mod basics;
 mod crash;
 mod faults;
+mod fixture;
 mod world;
 
 /// How many seeds the random tests run; `SANDUR_CACHE_SEEDS` asks for more.
