@@ -206,7 +206,7 @@ impl Core {
                 let journals = self.options.journaling != Journaling::Off;
                 let may_exist = || self.recovering.load(Ordering::Acquire) || self.index.has(hash);
                 if journals && may_exist() {
-                    self.journal.add(hash, JournalKind::Forgotten, || self.next_sequence());
+                    self.note(hash, JournalKind::Forgotten);
                 }
                 Ok(self.next_sequence())
             }

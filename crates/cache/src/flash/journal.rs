@@ -7,13 +7,14 @@
 //! entries is bounded, and when it overflows the root says that the journal is not whole, so that a
 //! crash cannot bring back what was deleted.
 
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::task::Waker;
 use std::time::Duration;
 
 use super::core::Core;
 use super::format::{JournalBlock, JournalEntry, JournalKind, u64_at};
-use crate::device::BLOCK;
+use super::options::Journaling;
 
 /// Entries that wait to be written: 24 MiB.
 const WAITING_MAX: usize = 1 << 20;
@@ -25,6 +26,8 @@ pub(super) struct Journal {
     waiting: Mutex<Waiting>,
     place: Mutex<Whereabouts>,
     arrived: Condvar,
+    /// Whether blocks were written that a loss of power could still take.
+    unsynced: AtomicBool,
 }
 
 #[derive(Default)]
@@ -37,8 +40,8 @@ struct Waiting {
     /// Whether entries were left out since the last image was begun, and before that.
     lost_since: bool,
     lost_before: bool,
-    /// Whether the root does not say so yet.
-    owes_notice: bool,
+    /// Whether the root is to be written, since it does not say so yet.
+    wants_root: bool,
 }
 
 /// Where the next block goes.
@@ -62,7 +65,8 @@ impl Journal {
     pub fn new(half: u8) -> Self {
         let place = Place { half, ..Place::default() };
         let place = Whereabouts { place, is_known: false, other_is_free: false };
-        Self { waiting: Mutex::default(), place: Mutex::new(place), arrived: Condvar::new() }
+        let (waiting, arrived) = (Mutex::default(), Condvar::new());
+        Self { waiting, place: Mutex::new(place), arrived, unsynced: AtomicBool::new(false) }
     }
 
     /// From now on blocks are written, from `place` on.
@@ -71,18 +75,20 @@ impl Journal {
     }
 
     /// Adds an entry with a sequence number from `sequence`, taken in the order of the entries.
-    pub fn add(&self, hash: u64, kind: JournalKind, sequence: impl FnOnce() -> u64) {
+    /// Whether there was room for it.
+    fn add(&self, hash: u64, kind: JournalKind, sequence: impl FnOnce() -> u64) -> bool {
         let mut waiting = self.lock();
         let entry = JournalEntry { hash, sequence: sequence(), kind };
         if waiting.entries.len() >= WAITING_MAX {
-            (waiting.lost_since, waiting.owes_notice) = (true, true);
-            return;
+            (waiting.lost_since, waiting.wants_root) = (true, true);
+            return false;
         }
         waiting.entries.push(entry);
         waiting.added += 1;
         if waiting.entries.len() == 1 {
             self.arrived.notify_one();
         }
+        true
     }
 
     /// Waits until an entry is there, or for `patience`.
@@ -104,9 +110,14 @@ impl Journal {
         waiting.lost_since || waiting.lost_before
     }
 
-    /// Whether the root is to say that entries are missing, and does not yet.
-    pub fn owes_notice(&self) -> bool {
-        std::mem::take(&mut self.lock().owes_notice)
+    /// Whether the root is to be written soon; asked once.
+    pub fn wants_root(&self) -> bool {
+        std::mem::take(&mut self.lock().wants_root)
+    }
+
+    /// What the root says has changed.
+    pub fn want_root(&self) {
+        self.lock().wants_root = true;
     }
 
     /// The part of the present half that is written, in percent.
@@ -194,14 +205,26 @@ impl Journal {
 }
 
 impl Core {
-    /// Writes what waits. What finds no room in its half waits on, until an image frees the other.
-    /// Whether everything is written.
-    pub fn commit_journal(&self, sync: bool) -> bool {
-        let (mut entries, added) = self.journal.take();
-        if entries.is_empty() {
-            return true;
+    /// Notes what happened to a key, unless keys never change.
+    pub fn note(&self, hash: u64, kind: JournalKind) {
+        let notes = self.options.journaling != Journaling::Off;
+        if notes && !self.journal.add(hash, kind, || self.next_sequence()) {
+            self.counters.journal_lost.add(1);
         }
-        let result = self.write_entries(&mut entries, sync);
+    }
+
+    /// Writes what waits, and with `sync` makes all of it survive a loss of power. What finds no
+    /// room in its half waits on, until an image frees the other. Whether everything is written.
+    pub fn commit_journal(&self, sync: bool) -> bool {
+        if !self.watch.may_write() {
+            return false;
+        }
+        let (mut entries, added) = self.journal.take();
+        let mut result = self.write_entries(&mut entries);
+        if result.is_ok() && sync && self.journal.unsynced.swap(false, Ordering::Relaxed) {
+            result = self.device.sync();
+            self.journal.unsynced.store(result.is_err(), Ordering::Relaxed);
+        }
         match &result {
             Ok(()) if entries.is_empty() => self.journal.made_durable(added),
             _ => self.journal.put_back(entries),
@@ -219,34 +242,29 @@ impl Core {
     }
 
     /// Removes from `entries` what was written.
-    fn write_entries(&self, entries: &mut Vec<JournalEntry>, sync: bool) -> std::io::Result<()> {
+    fn write_entries(&self, entries: &mut Vec<JournalEntry>) -> std::io::Result<()> {
         while !entries.is_empty() {
             let place = self.journal.place();
             let room = self.layout.journal_blocks.saturating_sub(place.block) as usize;
             if room == 0 || !self.journal.lock_place().is_known {
                 break;
             }
-            let Some(mut buffer) = self.write_pool.take(BLOCKS_PER_WRITE * BLOCK as usize) else { break };
-            let (mut taken, mut blocks) = (0, 0);
-            for into in buffer.bytes_mut().chunks_exact_mut(BLOCK as usize).take(room) {
+            // Not from the pool of write buffers: full buffers must not keep a delete from lasting.
+            let (mut bytes, mut taken, mut blocks) = (Vec::new(), 0, 0);
+            while blocks < room.min(BLOCKS_PER_WRITE) && taken < entries.len() {
                 let count = JournalBlock::fitting(&entries[taken..]);
-                if count == 0 {
-                    break;
-                }
-                into.copy_from_slice(&JournalBlock::encode(
-                    self.journal_key(),
-                    place.epoch,
-                    &entries[taken..taken + count],
-                ));
+                let block = &entries[taken..taken + count];
+                bytes.extend(JournalBlock::encode(self.journal_key(), place.epoch, block));
                 (taken, blocks) = (taken + count, blocks + 1);
             }
             let start = self.layout.journal_block(place.half, place.block);
             // The place moves on even if the write fails: what lies there now is unknown.
             self.journal.lock_place().place.block += blocks as u32;
-            self.write(start, &buffer.as_ref()[..blocks * BLOCK as usize])?;
+            self.write(start, &bytes)?;
+            self.journal.unsynced.store(true, Ordering::Relaxed);
             self.counters.journal_entries.add(taken as u64);
             entries.drain(..taken);
         }
-        if sync { self.device.sync() } else { Ok(()) }
+        Ok(())
     }
 }

@@ -318,8 +318,8 @@ impl Core {
             self.unlink(entry);
             self.touched.forget(hash);
         }
-        if (removed.is_some() || is_recovering) && self.options.journaling != Journaling::Off {
-            self.journal.add(hash, JournalKind::Forgotten, || self.next_sequence());
+        if removed.is_some() || is_recovering {
+            self.note(hash, JournalKind::Forgotten);
         }
         removed.is_some()
     }
@@ -329,17 +329,17 @@ impl Core {
         if !self.index.set_expiry(hash, expiry) || !self.touched.set(hash, expires_at) {
             return false;
         }
-        if self.options.journaling != Journaling::Off {
-            self.journal.add(hash, JournalKind::Touched { expires_at }, || self.next_sequence());
-        }
+        self.note(hash, JournalKind::Touched { expires_at });
         true
     }
 
     fn flush_all(&self) {
-        self.journal.add(0, JournalKind::Flushed, || self.next_sequence());
         let _recovery_waits = self.lock_removed();
         let below = self.next_sequence();
         self.flushed_below.store(below, Ordering::Release);
+        self.note(0, JournalKind::Flushed);
+        // The root says so too, for when there is no journal.
+        self.journal.want_root();
         self.touched.clear();
         let records = self.index.retain(|_| false);
         let bytes = self.table.all().iter().map(|segment| segment.live_bytes).sum();

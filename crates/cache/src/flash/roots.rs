@@ -73,9 +73,11 @@ impl Core {
     pub fn renew_root(&self) {
         let reserved = self.reserved_to.load(Ordering::Relaxed);
         let is_low = reserved.saturating_sub(self.sequence.load(Ordering::Relaxed)) < RESERVED / 2;
-        if (is_low || self.journal.owes_notice())
+        if self.watch.may_write()
+            && (is_low || self.journal.wants_root())
             && let Err(error) = self.write_root(false)
         {
+            self.journal.want_root();
             self.write_failed("root", &error);
         }
     }

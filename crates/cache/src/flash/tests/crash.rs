@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use super::seeds;
 use super::world::{Known, Model, World, name_of, small_options, version_of};
-use crate::flash::{Class, FlashOptions, Warm};
+use crate::flash::{Class, FlashOptions, Journaling, Warm};
 
 fn options() -> FlashOptions {
     FlashOptions { warm: Warm::Crash, ..small_options() }
@@ -81,13 +81,18 @@ fn what_this_run_writes_or_removes_beats_what_recovery_finds() {
 
 #[test]
 fn a_flush_stays_flushed_after_a_crash() {
-    let mut world = World::new(8, 8 << 20, options());
+    flush_and_crash(options());
+    flush_and_crash(FlashOptions { journaling: Journaling::Off, ..options() });
+}
+
+fn flush_and_crash(options: FlashOptions) {
+    let mut world = World::new(8, 8 << 20, options.clone());
     (0..300).for_each(|key| world.put(key, 3000).unwrap());
     world.step(Duration::from_secs(1));
     world.flush_all();
     (0..10).for_each(|key| world.put(key, 3000).unwrap());
     world.step(Duration::from_secs(1));
-    let world = World::over(9, world.device.after_power_loss(1), options(), world.model.clone());
+    let world = World::over(9, world.device.after_kill(1), options, world.model.clone());
     world.step(Duration::ZERO);
     assert_eq!(world.check_all(), 10);
 }
