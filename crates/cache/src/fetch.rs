@@ -10,6 +10,7 @@ use bytes::Bytes;
 
 use crate::cache::Cache;
 use crate::item::{Tier, Value};
+use crate::ram::Record;
 use crate::request::{Put, Read};
 use crate::single_flight::{Claim, Role, Waiting};
 
@@ -119,10 +120,12 @@ impl Cache {
         missing
     }
 
-    /// Keeps a copy: what was fetched may be a slice of something much larger.
+    /// Keeps a copy: what was fetched may be a slice of something much larger. Small values are
+    /// copied by the record anyway.
     fn keep(&self, key: &[u8], value: &Bytes, put: &Put) {
         // What cannot be kept is fetched again.
-        let _ = self.put(key, Bytes::copy_from_slice(value), put);
+        let copy = if Record::is_packed(value.len()) { value.clone() } else { Bytes::copy_from_slice(value) };
+        let _ = self.put(key, copy, put);
     }
 }
 

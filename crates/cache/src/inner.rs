@@ -419,7 +419,11 @@ impl Inner {
     /// Removes a key from every tier; whether it was in one.
     pub fn discard(&self, shard: &mut Locked, hash: u64, key: &[u8]) -> bool {
         let was_in_memory = shard.take(hash, key).is_some();
-        let was_on_flash = self.flash.as_ref().is_some_and(|flash| flash.forget(hash));
+        // What has expired there is not one that could be removed, but is forgotten all the same.
+        let was_on_flash = self.flash.as_ref().is_some_and(|flash| {
+            let is_live = flash.find(hash, false).is_some();
+            flash.forget(hash) && is_live
+        });
         was_in_memory || was_on_flash
     }
 

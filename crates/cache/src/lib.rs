@@ -6,10 +6,15 @@
 //! **What it is not.** It is no store of record: everything in it can be had again elsewhere. It
 //! knows no blocks, tenants' limits or query languages.
 //!
-//! **Life of a call.** A read asks the RAM tier, then the index of the flash tier, and at most one
-//! place on the device.
+//! **Life of a call.** [`Cache::get`] hashes the key and locks the shard of its hash. What is in
+//! memory is answered at once by sharing it. Else the index of flash is asked under the same lock, and
+//! one read is submitted to the device; the caller gets a future. [`Cache::put`] reserves memory,
+//! which makes other items leave it for flash, and stores the value; new data goes to flash at once.
+//! [`Cache::update`] is a read-modify-write as one step, [`Cache::get_or_fetch_many`] reads through
+//! with one fetch for all who miss the same key.
 //!
-//! **Parts.** [`policy`] decides what stays in RAM, what may be written to flash and what is written
+//! **Parts.** `cache` is the face, `inner` the tiers as one and the reason why nothing stale is ever
+//! served, `ram` the memory tier, `flash_tier` what is offered to flash and asked of it. [`policy`] decides what stays in RAM, what may be written to flash and what is written
 //! again; it counts what had to go. [`flash`] keeps records in segments on a [`device`] and finds
 //! them again after a restart.
 //!

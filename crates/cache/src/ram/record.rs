@@ -59,7 +59,7 @@ pub(crate) struct Moment {
 impl Record {
     /// Copies `key` and a small `value`; keeps a large one as it is.
     pub fn new(key: &[u8], value: Bytes, put: &Put, cas: u64, at: Moment) -> Self {
-        let is_large = value.len() > PACKED_VALUE;
+        let is_large = !Self::is_packed(value.len());
         let packed = join(key, if is_large { &[] } else { &value });
         let large = is_large.then(|| {
             // The first clone of some buffers allocates what they share: here, not on a hit.
@@ -87,7 +87,7 @@ impl Record {
 
     /// A copy of an item that lies on flash. It counts as read: somebody just did.
     pub fn from_flash(key: &[u8], found: &FlashItem, at: Moment) -> Self {
-        let is_large = found.value.len() > PACKED_VALUE;
+        let is_large = !Self::is_packed(found.value.len());
         // What was read shares a buffer of the device, which is to be used again.
         let value = if is_large { Bytes::copy_from_slice(&found.value) } else { found.value.clone() };
         let (flags, expires_at, tenant) = (found.flags, found.expires_at, found.tenant);
@@ -100,14 +100,18 @@ impl Record {
         !self.stale && !self.won
     }
 
+    /// Whether values of this length are copied to stand beside their key.
+    pub fn is_packed(value: usize) -> bool {
+        value <= PACKED_VALUE
+    }
+
     /// Bytes that a record of this key and value length takes, beside its entry in the table.
     pub fn weight_of(key: usize, value: usize) -> u64 {
         let (key, value) = (key as u64, value as u64);
         if value > PACKED_VALUE as u64 {
-            allocated(ARC_HEADER + key) + allocated(value) + LARGE_HEADER
-        } else {
-            allocated(ARC_HEADER + key + value)
+            return allocated(ARC_HEADER + key) + allocated(value) + LARGE_HEADER;
         }
+        allocated(ARC_HEADER + key + value)
     }
 
     pub fn weight(&self) -> u64 {
