@@ -14,9 +14,9 @@
 //! with one fetch for all who miss the same key.
 //!
 //! **Parts.** `cache` is the face, `inner` the tiers as one and the reason why nothing stale is ever
-//! served, `ram` the memory tier, `flash_tier` what is offered to flash and asked of it. [`policy`] decides what stays in RAM, what may be written to flash and what is written
-//! again; it counts what had to go. [`flash`] keeps records in segments on a [`device`] and finds
-//! them again after a restart.
+//! served, `ram` the memory tier, `flash_tier` what is offered to flash and asked of it. [`policy`]
+//! decides what stays in RAM, what may be written to flash and what is written again; it counts what
+//! had to go. [`flash`] keeps records in segments on a [`device`] and finds them again after a restart.
 //!
 //! **Invariants.** Never a wrong byte: what a checksum or the key does not confirm is a miss.
 //! Nothing is unbounded, and every drop is counted with its reason.
