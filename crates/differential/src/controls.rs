@@ -128,6 +128,17 @@ pub fn without_huge_numbers(ask: &Ask) -> Option<Ask> {
     edited(ask, |query| query.each_log(&mut |log| log.stages.insert(0, "!= \"1e400\"".to_owned())))
 }
 
+/// Whether a template decodes base 64.
+pub fn decodes_base64(part: &str) -> bool {
+    part.contains("_format") && part.contains("b64dec")
+}
+
+/// With base 64 encoded in place of decoded.
+pub fn without_base64(ask: &Ask) -> Option<Ask> {
+    let encode = |part: &mut String| *part = part.replace("b64dec", "b64enc");
+    edited(ask, |query| query.each_part(&mut |parts| parts.iter_mut().for_each(encode)))
+}
+
 /// Whether a label filter compares with a size in powers of two.
 pub fn binary_size(part: &str) -> bool {
     !filters_lines(part) && part.contains("KiB")

@@ -478,6 +478,13 @@ pub const RULES: &[Rule] = &[
         },
     ),
     rule(
+        "base64-padding",
+        "`b64dec` reads base 64 whose padding is missing.",
+        "Loki writes the text of an error in its place.",
+        |case| has(case, controls::decodes_base64),
+    )
+    .if_alike(controls::without_base64),
+    rule(
         "sort-ties",
         "Series with equal values come in another order behind `sort` and `sort_desc`.",
         "Loki gives them in the order of a hash map; we by their labels.",
