@@ -1,8 +1,9 @@
 //! What the scan keeps in memory between queries: open footers, their minute counts, needle filters.
 //!
 //! Decoded values have no stored form, so they lie beside the cache of pieces; but their memory is
-//! taken from that cache's, so that one limit holds for both: its items make way for them, up to half
-//! of it.
+//! taken from that cache's, so that one limit holds for both: its items make way for them, up to seven
+//! eighths of it. A query opens the footers of all its blocks, so a limit below that makes each query decode
+//! them again, while pages that are not kept cost a read.
 //!
 //! Least recently used goes first; the sum of the weights stays within the limit. Keys are
 //! immutable (block, piece), so nothing in here is ever stale. The values are handles: dropping
@@ -81,7 +82,7 @@ impl BlockCache {
 
     /// Keeps a value that takes `bytes` of memory; values larger than an eighth of the cache are not kept.
     pub fn insert(&self, block: Id, piece: Piece, value: Cached, bytes: u64) {
-        let limit = self.memory.memory_limit() / 2;
+        let limit = self.memory.memory_limit() / 8 * 7;
         if bytes > limit / 8 {
             return;
         }
@@ -148,7 +149,7 @@ mod tests {
         let env = sandur_base::Env::simulated(1, 0);
         let memory = Cache::in_memory(&env, 8 << 20);
         let cache = BlockCache::new(memory.clone());
-        const UNIT: u64 = 4 << 20 >> 3;
+        const UNIT: u64 = (8 << 20) / 8 * 7 / 8;
         for n in 0..8 {
             keep(&cache, n, UNIT);
         }
