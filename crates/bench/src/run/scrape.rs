@@ -19,10 +19,17 @@ impl Scrape {
 
     /// The sum of a metric over its labels.
     pub fn sum(&self, name: &str) -> f64 {
+        self.sum_with(name, "")
+    }
+
+    /// The same of the series that have this text in their labels, such as `class="wal"`.
+    pub fn sum_with(&self, name: &str, label: &str) -> f64 {
         let values = self.0.lines().filter_map(|line| {
             let rest = line.strip_prefix(name)?;
             let is_whole_name = rest.starts_with(['{', ' ']);
-            is_whole_name.then(|| rest.rsplit_once(' ')?.1.parse::<f64>().ok()).flatten()
+            (is_whole_name && rest.contains(label))
+                .then(|| rest.rsplit_once(' ')?.1.parse::<f64>().ok())
+                .flatten()
         });
         values.sum()
     }
@@ -37,5 +44,6 @@ mod tests {
         let text = "# HELP a_total x\na_total{l=\"a b\"} 2\na_total{l=\"c\"} 3\na_totals 7\nb 0.5\n";
         let scrape = Scrape(text.to_owned());
         assert_eq!((scrape.sum("a_total"), scrape.sum("b"), scrape.sum("c")), (5.0, 0.5, 0.0));
+        assert_eq!(scrape.sum_with("a_total", "l=\"c\""), 3.0);
     }
 }

@@ -5,7 +5,7 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, anyhow};
 use sandur_base::Env;
 
 use super::alone::queries;
@@ -16,6 +16,9 @@ use crate::http::Connection;
 use crate::live::{Target, stream};
 use crate::pack::Manifest;
 use crate::services::Services;
+
+/// Classes that make requests in a storm.
+const CLASSES: [&str; 5] = ["wal", "block", "catalog", "gc", "member"];
 
 /// What happens.
 #[derive(Clone, Copy, Debug)]
@@ -45,6 +48,8 @@ pub struct StormReport {
     pub requests: f64,
     /// Those that repeated a failed one.
     pub retries: f64,
+    /// By class of requests: how many, and how many of them were retries.
+    pub by_class: Vec<(&'static str, f64, f64)>,
     /// Requests that were refused.
     pub refused: u64,
 }
@@ -77,21 +82,26 @@ async fn through(
     weather.set_requests_per_second(storm.requests_per_second);
     let until = env.monotonic() + storm.length;
     let tally = Tally::default();
-    let mut report = StormReport::default();
     let questions = queries(manifest);
-    std::thread::scope(|scope| {
+    let mut report = std::thread::scope(|scope| {
         for client in 0..storm.clients {
             let (tally, questions) = (&tally, &questions);
             scope.spawn(move || ask_until(env, &place.address, questions, client, until, tally));
         }
-        let pushing = tokio::runtime::Builder::new_current_thread().enable_time().build()?;
-        pushing.block_on(push_until(env, place, until, &mut report));
-        anyhow::Ok(())
+        let pushing = scope.spawn(move || push_until(env, &place.address, until));
+        pushing.join().map_err(|_| anyhow!("the thread that pushes panicked"))?
     })?;
     let after = Scrape::take(&mut connection)?;
     let grown = |name| after.sum(name) - before.sum(name);
     report.requests = grown("sandur_store_requests_total");
     report.retries = grown("sandur_store_retries_total");
+    report.by_class = CLASSES
+        .map(|class| {
+            let label = format!("class=\"{class}\"");
+            let grown = |name| after.sum_with(name, &label) - before.sum_with(name, &label);
+            (class, grown("sandur_store_requests_total"), grown("sandur_store_retries_total"))
+        })
+        .into();
     report.refused = weather.counted().refused - refused;
     report.queries = (tally.answered.load(Ordering::Relaxed), tally.failed.load(Ordering::Relaxed));
     report.slowest_ms = tally.slowest_ms.load(Ordering::Relaxed);
@@ -136,10 +146,12 @@ fn ask_until(
     }
 }
 
-async fn push_until(env: &Env, place: &Place, until: Duration, report: &mut StormReport) {
+/// Pushes each second's lines; how many pushes were acknowledged. Blocks its thread.
+fn push_until(env: &Env, address: &str, until: Duration) -> Result<StormReport> {
     let services = Services::new(1, 2);
-    let target = Target { address: &place.address, tenant: None, requests_per_second: 50.0 };
-    stream(env, &services, target, |pushed| {
+    let target = Target { address, tenant: None, requests_per_second: 50.0 };
+    let mut report = StormReport::default();
+    let pushing = stream(env, &services, target, |pushed| {
         match pushed.failure {
             None => report.pushes.0 += 1,
             Some(failure) => {
@@ -148,8 +160,10 @@ async fn push_until(env: &Env, place: &Place, until: Duration, report: &mut Stor
             }
         }
         env.monotonic() < until
-    })
-    .await;
+    });
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build()?;
+    runtime.block_on(pushing);
+    Ok(report)
 }
 
 impl StormReport {
@@ -158,10 +172,16 @@ impl StormReport {
         let because = |failure: &Option<String>| {
             failure.as_ref().map_or(String::new(), |failure| format!(" (the last one: {failure})"))
         };
+        let classes: Vec<String> = self
+            .by_class
+            .iter()
+            .map(|(class, requests, retries)| format!("{class} {requests} ({retries} retries)"))
+            .collect();
         format!(
             "pushes: {} acknowledged, {} failed{}\n\
              queries: {} answered, {} failed{}; the slowest took {:.1} s\n\
-             requests to the bucket: {}, {} of them refused; {} were retries, {:.1} %\n",
+             requests to the bucket: {}, {} of them refused; {} were retries, {:.1} %\n\
+             by class: {}\n",
             self.pushes.0,
             self.pushes.1,
             because(&self.push_failure),
@@ -173,6 +193,7 @@ impl StormReport {
             self.refused,
             self.retries,
             100.0 * self.retries / self.requests.max(1.0),
+            classes.join(", "),
         )
     }
 }
