@@ -63,6 +63,7 @@ impl Gate {
     pub fn bucket(env: &Env, manners: &Manners) -> Self {
         Self::with(env, manners, |lane| match lane {
             Lane::Wal => Bounds { floor: 8, start: 16, ceiling: 32 },
+            Lane::Follow => Bounds { floor: 4, start: 8, ceiling: 16 },
             Lane::Catalog => Bounds { floor: 4, start: 8, ceiling: 16 },
             Lane::Read => adaptive(manners.concurrent_reads_max, 32),
             Lane::Write => adaptive(manners.concurrent_writes_max, 16),
@@ -75,7 +76,7 @@ impl Gate {
     pub fn local(env: &Env, manners: &Manners) -> Self {
         Self::with(env, manners, |lane| match lane {
             Lane::Read => Bounds::fixed(32),
-            Lane::Wal | Lane::Catalog | Lane::Write => Bounds::fixed(8),
+            Lane::Wal | Lane::Follow | Lane::Catalog | Lane::Write => Bounds::fixed(8),
             Lane::Gc | Lane::Other => Bounds::fixed(4),
         })
     }

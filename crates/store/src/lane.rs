@@ -9,8 +9,10 @@ use crate::operation::Operation;
 /// A kind of requests that share slots.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Lane {
-    /// The WAL: somebody waits for an acknowledgement.
+    /// Writes of the WAL: somebody waits for an acknowledgement.
     Wal,
+    /// Reads of the WAL: news of other writers, and the adoption of dead ones.
+    Follow,
     /// The catalog, without which nothing becomes visible.
     Catalog,
     /// Reads of blocks: queries and compaction.
@@ -25,14 +27,17 @@ pub enum Lane {
 
 impl Lane {
     /// All lanes, in the order of their numbers.
-    pub const ALL: [Lane; 6] = [Lane::Wal, Lane::Catalog, Lane::Read, Lane::Write, Lane::Gc, Lane::Other];
+    pub const ALL: [Lane; 7] =
+        [Lane::Wal, Lane::Follow, Lane::Catalog, Lane::Read, Lane::Write, Lane::Gc, Lane::Other];
 
     pub(crate) fn of(class: Class, operation: Operation) -> Self {
-        match (class, operation) {
-            (Class::Wal, _) => Self::Wal,
+        let reads = matches!(operation, Operation::Get | Operation::Head | Operation::List);
+        match (class, reads) {
+            (Class::Wal, true) => Self::Follow,
+            (Class::Wal, false) => Self::Wal,
             (Class::Catalog, _) => Self::Catalog,
-            (Class::Block, Operation::Get | Operation::Head | Operation::List) => Self::Read,
-            (Class::Block, _) => Self::Write,
+            (Class::Block, true) => Self::Read,
+            (Class::Block, false) => Self::Write,
             (Class::Gc, _) => Self::Gc,
             (Class::Member | Class::Probe, _) => Self::Other,
         }
@@ -46,6 +51,7 @@ impl Lane {
     pub fn name(self) -> &'static str {
         match self {
             Self::Wal => "wal",
+            Self::Follow => "follow",
             Self::Catalog => "catalog",
             Self::Read => "read",
             Self::Write => "write",
@@ -72,6 +78,8 @@ mod tests {
         }
         assert_eq!(Lane::of(Class::Block, Operation::Get), Lane::Read);
         assert_eq!(Lane::of(Class::Block, Operation::Upload), Lane::Write);
-        assert_eq!(Lane::of(Class::Wal, Operation::Get), Lane::Wal);
+        assert_eq!(Lane::of(Class::Wal, Operation::Create), Lane::Wal);
+        assert_eq!(Lane::of(Class::Wal, Operation::Append), Lane::Wal);
+        assert!(!Lane::of(Class::Wal, Operation::Get).is_urgent());
     }
 }
