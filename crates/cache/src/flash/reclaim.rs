@@ -6,6 +6,7 @@
 //!
 //! Invariant: a record leaves the index before its slot is used for anything else.
 
+use std::sync::atomic::Ordering;
 use std::sync::{MutexGuard, PoisonError};
 
 use super::append::NewRecord;
@@ -78,7 +79,9 @@ impl Core {
 
     /// Reclaims or spares a segment if too few are free. Whether there was one.
     pub fn reclaim_next(&self) -> bool {
-        self.table.free() < self.free_wanted() && self.watch.may_write() && self.reclaim_oldest()
+        // While recovery runs, segments look empty whose records it has not found yet.
+        let may_reclaim = self.watch.may_write() && !self.recovering.load(Ordering::Acquire);
+        may_reclaim && self.table.free() < self.free_wanted() && self.reclaim_oldest()
     }
 
     /// Reclaims or spares a segment however many are free. Whether there was one.
