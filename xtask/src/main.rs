@@ -5,6 +5,7 @@
 
 mod differential;
 mod fuzz;
+mod memcached;
 mod process;
 mod rivals;
 mod s3;
@@ -63,8 +64,8 @@ const COMMANDS: &[Command] = &[
     },
     Command {
         name: "conformance",
-        arguments: "logql PATH...",
-        about: "run query scripts over memory, a head, flushed and compacted blocks",
+        arguments: "logql|memcached PATH...",
+        about: "run query scripts over all kinds of blocks, or memcached's tests on our server",
         run: suites::conformance,
     },
     Command {

@@ -48,6 +48,9 @@ pub fn sim(arguments: &[String]) -> Result<()> {
 
 /// `cargo xtask conformance logql PATH...`: scripts of queries and answers over every kind of storage.
 pub fn conformance(arguments: &[String]) -> Result<()> {
+    if arguments.first().is_some_and(|suite| suite == "memcached") {
+        return crate::memcached::conformance(&arguments[1..]);
+    }
     let mut command = Command::new(env!("CARGO"));
     command.current_dir(root()).args(["run", "--quiet", "--package", "sandur-conformance", "--"]);
     for argument in arguments {

@@ -21,6 +21,8 @@ pub struct Env(Arc<Inner>);
 
 struct Inner {
     wall: Wall,
+    /// The clock's error in nanoseconds.
+    skew_ns: AtomicI64,
     origin: tokio::time::Instant,
     random: Mutex<Generator>,
     cpu: CpuPool,
@@ -28,10 +30,9 @@ struct Inner {
 
 enum Wall {
     System,
-    /// Nanoseconds since the epoch at `origin`, plus the node's clock error in nanoseconds.
+    /// Nanoseconds since the epoch at `origin`.
     Simulated {
         start_ns: i64,
-        skew_ns: AtomicI64,
     },
 }
 
@@ -46,28 +47,28 @@ impl Env {
     /// A simulated world: time starts at `start_ns` (nanoseconds since the epoch) and moves with
     /// the runtime's paused clock; randomness comes from `seed`; CPU jobs run inline.
     pub fn simulated(seed: u64, start_ns: i64) -> Self {
-        let wall = Wall::Simulated { start_ns, skew_ns: AtomicI64::new(0) };
+        let wall = Wall::Simulated { start_ns };
         Self::build(wall, seed, CpuPool::inline())
     }
 
     #[allow(clippy::disallowed_methods)] // the one place that may
     fn build(wall: Wall, seed: u64, cpu: CpuPool) -> Self {
         let random = Mutex::new(Generator::new(seed));
-        Self(Arc::new(Inner { wall, origin: tokio::time::Instant::now(), random, cpu }))
+        let skew_ns = AtomicI64::new(0);
+        Self(Arc::new(Inner { wall, skew_ns, origin: tokio::time::Instant::now(), random, cpu }))
     }
 
     /// Wall clock in nanoseconds since the epoch. May jump; never use it to measure time.
     #[allow(clippy::disallowed_methods)] // the one place that may
     pub fn now_ns(&self) -> i64 {
-        match &self.0.wall {
+        let right = match &self.0.wall {
             Wall::System => {
                 let since = SystemTime::now().duration_since(UNIX_EPOCH);
                 since.map_or(0, |d| d.as_nanos() as i64)
             }
-            Wall::Simulated { start_ns, skew_ns } => {
-                start_ns + self.monotonic().as_nanos() as i64 + skew_ns.load(Ordering::Relaxed)
-            }
-        }
+            Wall::Simulated { start_ns } => start_ns + self.monotonic().as_nanos() as i64,
+        };
+        right + self.0.skew_ns.load(Ordering::Relaxed)
     }
 
     /// Time since this `Env` was made; never goes back.
@@ -76,12 +77,10 @@ impl Env {
         tokio::time::Instant::now() - self.0.origin
     }
 
-    /// Sets the error of a simulated node's wall clock; nothing in the real world.
+    /// Sets the error of the wall clock as this `Env` and its clones read it: for tests.
     pub fn set_clock_skew(&self, skew: Duration, ahead: bool) {
-        if let Wall::Simulated { skew_ns, .. } = &self.0.wall {
-            let ns = skew.as_nanos() as i64;
-            skew_ns.store(if ahead { ns } else { -ns }, Ordering::Relaxed);
-        }
+        let ns = skew.as_nanos() as i64;
+        self.0.skew_ns.store(if ahead { ns } else { -ns }, Ordering::Relaxed);
     }
 
     /// Waits for `duration`.

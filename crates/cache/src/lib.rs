@@ -18,6 +18,8 @@
 //! decides what stays in RAM, what may be written to flash and what is written again; it counts what
 //! had to go. [`flash`] keeps records in segments on a [`device`] and finds them again after a restart.
 //!
+//! [`memcached`] serves a cache by memcached's protocols.
+//!
 //! **Invariants.** Never a wrong byte: what a checksum or the key does not confirm is a miss.
 //! Nothing is unbounded, and every drop is counted with its reason.
 
@@ -32,6 +34,7 @@ mod inner;
 mod item;
 mod latency;
 mod listener;
+pub mod memcached;
 mod metrics;
 mod options;
 pub mod policy;

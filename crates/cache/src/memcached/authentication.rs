@@ -1,0 +1,159 @@
+//! Who may use the server: the user file of the text protocol, and SASL PLAIN of the binary one.
+//!
+//! Invariants: passwords are compared in a time that does not depend on where they differ. A file
+//! that cannot be read or has a wrong line refuses the start; a reload that fails keeps what was.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::sync::{Mutex, PoisonError};
+
+use sandur_base::environment;
+
+use super::Error;
+use super::settings::Settings;
+
+/// Most users of a file.
+const USERS_MAX: usize = 1024;
+/// Most bytes of a file.
+const FILE_BYTES_MAX: u64 = 1 << 20;
+
+/// Known users.
+#[derive(Debug, Default)]
+pub(super) struct Users {
+    file: Option<(PathBuf, Form)>,
+    users: Mutex<Vec<User>>,
+}
+
+/// What follows the name in a line.
+#[derive(Clone, Copy, Debug)]
+enum Form {
+    /// The password.
+    Plain,
+    /// The password and further fields, separated by colons.
+    Database,
+}
+
+struct User {
+    name: Box<[u8]>,
+    password: Box<[u8]>,
+}
+
+impl std::fmt::Debug for User {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "User({})", String::from_utf8_lossy(&self.name))
+    }
+}
+
+impl Users {
+    /// The users of the settings' file; none without one.
+    pub fn load(settings: &Settings) -> Result<Self, Error> {
+        let sasl_file = || environment::variable("MEMCACHED_SASL_PWDB").map(PathBuf::from);
+        let file = if settings.sasl {
+            sasl_file().map(|path| (path, Form::Database))
+        } else {
+            settings.auth_file.clone().map(|path| (path, Form::Plain))
+        };
+        let users = match &file {
+            Some((path, form)) => read(path, *form)?,
+            None => Vec::new(),
+        };
+        Ok(Self { file, users: Mutex::new(users) })
+    }
+
+    /// Reads the file again.
+    pub fn reload(&self) -> Result<(), Error> {
+        if let Some((path, form)) = &self.file {
+            let users = read(path, *form)?;
+            *self.users.lock().unwrap_or_else(PoisonError::into_inner) = users;
+        }
+        Ok(())
+    }
+
+    /// Whether there is a user of this name with this password.
+    pub fn check(&self, name: &[u8], password: &[u8]) -> bool {
+        let users = self.users.lock().unwrap_or_else(PoisonError::into_inner);
+        // every entry is compared, so that the time tells nothing about the place of a match
+        users
+            .iter()
+            .fold(false, |found, user| found | (same(&user.name, name) & same(&user.password, password)))
+    }
+
+    /// Checks the message of SASL PLAIN (RFC 4616): authorization id, name and password, each after a
+    /// zero byte. A name may carry a realm behind `@`.
+    pub fn check_plain(&self, message: &[u8]) -> bool {
+        let mut parts = message.splitn(3, |byte| *byte == 0);
+        let (Some(_), Some(name), Some(password)) = (parts.next(), parts.next(), parts.next()) else {
+            return false;
+        };
+        let bare = name.split(|byte| *byte == b'@').next().unwrap_or(name);
+        self.check(name, password) | self.check(bare, password)
+    }
+}
+
+fn same(one: &[u8], other: &[u8]) -> bool {
+    one.len() == other.len() && one.iter().zip(other).fold(0, |bits, (a, b)| bits | (a ^ b)) == 0
+}
+
+fn read(path: &Path, form: Form) -> Result<Vec<User>, Error> {
+    let failed = |reason: String| Error::UserFile { path: path.to_owned(), reason };
+    let size = fs::metadata(path).map_err(|error| failed(error.to_string()))?.len();
+    if size > FILE_BYTES_MAX {
+        return Err(failed(format!("it has {size} bytes, at most {FILE_BYTES_MAX} are read")));
+    }
+    let text = fs::read(path).map_err(|error| failed(error.to_string()))?;
+    let mut users = Vec::new();
+    for line in text.split(|byte| *byte == b'\n') {
+        let line = line.strip_suffix(b"\r").unwrap_or(line);
+        if line.is_empty() {
+            continue;
+        }
+        let Some(colon) = memchr::memchr(b':', line) else {
+            return Err(failed("it has a malformed entry; lines are user:password".to_owned()));
+        };
+        let rest = &line[colon + 1..];
+        let password = match form {
+            Form::Plain => rest,
+            Form::Database => rest.split(|byte| *byte == b':').next().unwrap_or_default(),
+        };
+        users.push(User { name: line[..colon].into(), password: password.into() });
+        if users.len() > USERS_MAX {
+            return Err(failed(format!("it has more than {USERS_MAX} users")));
+        }
+    }
+    Ok(users)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn users(text: &str) -> Result<Users, Error> {
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("users");
+        fs::write(&file, text).unwrap();
+        Users::load(&Settings { auth_file: Some(file), ..Settings::default() })
+    }
+
+    #[test]
+    fn users_of_a_file_are_known() {
+        let users = users("foo:bar\r\nbaaaz:qu:ux\nlast:one").unwrap();
+        assert!(
+            users.check(b"foo", b"bar") && users.check(b"baaaz", b"qu:ux") && users.check(b"last", b"one")
+        );
+        for (name, password) in [("foo", "bab"), ("foo", ""), ("", ""), ("foo", "bar "), ("fo", "bar")] {
+            assert!(!users.check(name.as_bytes(), password.as_bytes()), "{name}:{password}");
+        }
+        assert!(users.check_plain(b"\0foo\0bar") && users.check_plain(b"id\0foo@realm\0bar"));
+        for message in ["foo\0bar", "\0foo\0bab", "", "\0\0"] {
+            assert!(!users.check_plain(message.as_bytes()), "{message:?}");
+        }
+    }
+
+    #[test]
+    fn a_wrong_file_refuses_the_start() {
+        let error = users("foo:bar\nnonsense\n").unwrap_err().to_string();
+        assert!(error.contains("malformed"), "{error}");
+        let missing = Settings { auth_file: Some("/nonexistent/users".into()), ..Settings::default() };
+        assert!(Users::load(&missing).is_err());
+    }
+}

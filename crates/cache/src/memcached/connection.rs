@@ -1,0 +1,232 @@
+//! One connection: its socket, its session, and what is on its way in and out.
+//!
+//! **Life of a turn.** Read what is there, answer every complete command, write once. A request that
+//! comes alone thus takes three system calls: the wait, one read and one write.
+//!
+//! Invariants: input is only read while the session wants it and the output has room; a client
+//! that does not take its answers is not read from. An error of the socket ends the connection and
+//! nothing else.
+
+use std::io;
+use std::sync::Arc;
+use std::task::{Context, Waker};
+
+use super::connections::{Peer, State};
+use super::counters::Counters;
+use super::input::{Buffers, Input};
+use super::output::Output;
+use super::server::Server;
+use super::session::{Ending, Progress, Session};
+use super::transport::{Read, Transport};
+use super::turn::Turn;
+
+/// A connection.
+pub(super) struct Connection {
+    transport: Transport,
+    session: Session,
+    input: Input,
+    output: Output,
+    pub peer: Arc<Peer>,
+    /// The socket may have more to read.
+    readable: bool,
+    /// The socket takes bytes.
+    writable: bool,
+    /// The other side has closed: there is an end to be read.
+    hung_up: bool,
+}
+
+/// What a turn of a connection needs of its worker.
+pub(super) struct Visit<'a> {
+    pub server: &'a Arc<Server>,
+    pub counters: &'a Arc<Counters>,
+    pub buffers: &'a mut Buffers,
+    pub waker: &'a Waker,
+    pub now: u32,
+}
+
+/// How a turn ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Outcome {
+    /// The poller or a waker says when to go on.
+    Waits,
+    /// There is more to do, after others had their turn.
+    Again,
+    /// The connection is over.
+    Closed(Ending),
+}
+
+impl Connection {
+    pub fn new(transport: Transport, session: Session, peer: Arc<Peer>) -> Self {
+        let (input, output) = (Input::default(), Output::default());
+        Self { transport, session, input, output, peer, readable: true, writable: true, hung_up: false }
+    }
+
+    /// The socket.
+    pub fn transport(&self) -> &Transport {
+        &self.transport
+    }
+
+    /// Notes what the poller says.
+    pub fn note(&mut self, readable: bool, writable: bool, hung_up: bool) {
+        self.readable |= readable | hung_up;
+        self.writable |= writable;
+        self.hung_up |= hung_up;
+    }
+
+    /// Does what can be done now.
+    pub fn turn(&mut self, visit: &mut Visit<'_>) -> Outcome {
+        match self.work(visit) {
+            Ok(outcome) => outcome,
+            Err(_) => Outcome::Closed(Ending::Error),
+        }
+    }
+
+    fn work(&mut self, visit: &mut Visit<'_>) -> io::Result<Outcome> {
+        loop {
+            if self.output.waiting() > 0 {
+                self.output.poll(&mut Context::from_waker(visit.waker));
+            }
+            let progress = self.advance(visit);
+            match progress {
+                Progress::NeedsInput if self.readable => {
+                    // answers leave together once the socket has nothing more to say, unless the
+                    // next part of a large value is what is missing
+                    match self.read(visit)? {
+                        Reading::Got => continue,
+                        Reading::Nothing => {}
+                        Reading::End => {
+                            self.flush(visit)?;
+                            return Ok(Outcome::Closed(Ending::Normal));
+                        }
+                        Reading::TooLong => return Ok(Outcome::Closed(Ending::Error)),
+                    }
+                }
+                Progress::Yielded => {
+                    visit.counters.totals.conn_yields.add(1);
+                    return Ok(Outcome::Again);
+                }
+                Progress::Ended(ending) => {
+                    self.flush(visit)?;
+                    let over = self.output.is_empty() || !self.writable && self.hung_up;
+                    return Ok(if over { Outcome::Closed(ending) } else { self.wait(State::Sending) });
+                }
+                _ => {}
+            }
+            let moved = self.flush(visit)?;
+            if moved && self.output.waiting() > 0 {
+                // what left has made room for answers that have arrived meanwhile
+                self.output.poll(&mut Context::from_waker(visit.waker));
+                if self.writable && self.output.has_ready() {
+                    continue;
+                }
+            }
+            let goes_on = match progress {
+                Progress::Full | Progress::Streams => moved && self.writable,
+                _ => false,
+            };
+            if goes_on {
+                continue;
+            }
+            if self.hung_up && self.readable && matches!(progress, Progress::Streams | Progress::Waits) {
+                // nobody is there to take what is still to come
+                return Ok(Outcome::Closed(Ending::Normal));
+            }
+            let state = match progress {
+                Progress::Waits => State::Fetching,
+                Progress::Streams => State::Watching,
+                Progress::Full => State::Sending,
+                _ if self.session.is_receiving() => State::Receiving,
+                _ => State::Waiting,
+            };
+            self.input.release(visit.buffers);
+            return Ok(self.wait(state));
+        }
+    }
+
+    fn wait(&self, state: State) -> Outcome {
+        self.peer.set_state(state);
+        Outcome::Waits
+    }
+
+    fn advance(&mut self, visit: &Visit<'_>) -> Progress {
+        if !self.input.is_empty() {
+            self.peer.set_state(State::Parsing);
+            self.peer.touch(visit.now);
+        }
+        let turn = Turn {
+            server: visit.server,
+            counters: visit.counters,
+            waker: visit.waker,
+            now: visit.now,
+            descriptor: self.peer.descriptor,
+        };
+        self.session.advance(&mut self.input, &mut self.output, &turn)
+    }
+
+    /// Reads once: into a large value's own buffer, or into the input.
+    fn read(&mut self, visit: &mut Visit<'_>) -> io::Result<Reading> {
+        let into_value = self.input.is_empty();
+        let read = match self.session.sink() {
+            Some((value, _)) if into_value => self.transport.read(value)?,
+            _ => match self.input.space(visit.buffers) {
+                Some(space) => self.transport.read(space)?,
+                None => return Ok(Reading::TooLong),
+            },
+        };
+        let (count, more) = match read {
+            Read::More(count) => (count, true),
+            Read::Drained(count) => (count, self.hung_up),
+            Read::End => return Ok(Reading::End),
+        };
+        visit.counters.totals.bytes_read.add(count as u64);
+        self.readable = more;
+        if into_value {
+            let beyond = self.session.overrun();
+            if !beyond.is_empty()
+                && let Some(space) = self.input.space(visit.buffers)
+            {
+                space.extend_from_slice(&beyond);
+            }
+        }
+        Ok(if count > 0 || more { Reading::Got } else { Reading::Nothing })
+    }
+
+    /// Writes what can leave; whether anything did.
+    fn flush(&mut self, visit: &Visit<'_>) -> io::Result<bool> {
+        let mut moved = false;
+        while self.writable && self.output.has_ready() {
+            let taken = match self.output.plain() {
+                Some(bytes) => self.transport.write(bytes)?,
+                None => self.transport.write_vectored(&self.output.slices())?,
+            };
+            let Some(count) = taken else {
+                self.writable = false;
+                break;
+            };
+            visit.counters.totals.bytes_written.add(count as u64);
+            self.output.advance(count);
+            moved = true;
+        }
+        if self.writable && !self.transport.flush()? {
+            self.writable = false;
+        }
+        Ok(moved)
+    }
+
+    /// Bytes of the input buffer that is held.
+    pub fn input_bytes(&self) -> usize {
+        self.input.capacity()
+    }
+
+    /// Bytes that wait to leave, and answers that wait for the device.
+    pub fn queued(&self) -> (usize, usize) {
+        (self.output.queued(), self.output.waiting())
+    }
+}
+
+enum Reading {
+    Got,
+    Nothing,
+    End,
+    TooLong,
+}

@@ -1,0 +1,148 @@
+//! UDP: a request in one datagram, its answer in as many as it takes.
+//!
+//! Each datagram begins with eight bytes: request number, sequence number, number of datagrams, and
+//! two zero bytes, all in network order. A request of more than one datagram is ignored, as are
+//! answers that do not reach their client: UDP promises nothing.
+//!
+//! Invariant: at most [`EXCHANGES_MAX`] requests wait for the device; further ones are ignored.
+
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
+use std::sync::Arc;
+use std::task::{Context, Waker};
+
+use rustix::net::{RecvFlags, SendFlags, SocketAddrAny, recvfrom, sendto};
+
+use super::counters::Counters;
+use super::input::{Buffers, Input};
+use super::mailbox::{ConnectionWaker, Mailbox, Token};
+use super::output::Output;
+use super::server::Server;
+use super::session::{Progress, Session};
+use super::settings::Binding;
+use super::turn::Turn;
+
+/// Bytes before the request.
+const HEADER_BYTES: usize = 8;
+/// Bytes of a datagram of an answer: it passes unbroken through usual networks.
+const DATAGRAM_BYTES: usize = 1400;
+/// Largest request in bytes.
+const REQUEST_BYTES_MAX: usize = 64 << 10;
+/// Requests that may wait for the device.
+const EXCHANGES_MAX: usize = 1024;
+/// Requests that are answered before connections have their turn.
+const REQUESTS_PER_TURN: usize = 64;
+/// Names the socket among a worker's letters.
+pub(super) const DATAGRAM_TOKEN: Token = Token { place: u32::MAX, use_number: 0 };
+
+/// A socket for datagrams, served by one worker.
+pub(super) struct Datagrams {
+    socket: OwnedFd,
+    waiting: Vec<Exchange>,
+    waker: Waker,
+    flag: Arc<ConnectionWaker>,
+    buffers: Buffers,
+}
+
+/// A request whose answer is not whole yet.
+struct Exchange {
+    client: SocketAddrAny,
+    number: [u8; 2],
+    output: Output,
+}
+
+impl Datagrams {
+    pub fn new(socket: OwnedFd, mailbox: Arc<Mailbox>) -> Self {
+        let flag = ConnectionWaker::new(mailbox, DATAGRAM_TOKEN);
+        let waker = Waker::from(Arc::clone(&flag));
+        Self { socket, waiting: Vec::new(), waker, flag, buffers: Buffers::default() }
+    }
+
+    /// The socket.
+    pub fn socket(&self) -> BorrowedFd<'_> {
+        self.socket.as_fd()
+    }
+
+    /// Answers what has come.
+    pub fn receive(&mut self, server: &Arc<Server>, counters: &Arc<Counters>, now: u32) {
+        let mut request = vec![0u8; REQUEST_BYTES_MAX];
+        for _ in 0..REQUESTS_PER_TURN {
+            let Ok((length, _, Some(client))) = recvfrom(&self.socket, &mut request[..], RecvFlags::DONTWAIT)
+            else {
+                return;
+            };
+            counters.totals.bytes_read.add(length as u64);
+            let Some((header, body)) = request[..length].split_at_checked(HEADER_BYTES) else { continue };
+            if header[4..6] != [0, 1] {
+                continue;
+            }
+            let number = [header[0], header[1]];
+            let output = self.answer(body, server, counters, now);
+            let exchange = Exchange { client, number, output };
+            if exchange.output.waiting() == 0 {
+                self.send(exchange, counters);
+            } else if self.waiting.len() < EXCHANGES_MAX {
+                self.waiting.push(exchange);
+            }
+        }
+    }
+
+    fn answer(&mut self, body: &[u8], server: &Arc<Server>, counters: &Arc<Counters>, now: u32) -> Output {
+        let (mut input, mut output) = (Input::default(), Output::default());
+        if let Some(space) = input.space(&mut self.buffers) {
+            space.extend_from_slice(body);
+        }
+        let mut session = Session::new(Binding::Auto, true);
+        let descriptor = self.socket.as_raw_fd();
+        let turn = Turn { server, counters, waker: &self.waker, now, descriptor };
+        while session.advance(&mut input, &mut output, &turn) == Progress::Yielded {}
+        if output.waiting() > 0 {
+            output.poll(&mut Context::from_waker(&self.waker));
+        }
+        input.consume(input.unread().len());
+        input.release(&mut self.buffers);
+        output
+    }
+
+    /// Sends answers that have become whole.
+    pub fn proceed(&mut self, counters: &Counters) {
+        self.flag.seen();
+        let mut at = 0;
+        while at < self.waiting.len() {
+            self.waiting[at].output.poll(&mut Context::from_waker(&self.waker));
+            if self.waiting[at].output.waiting() == 0 {
+                let exchange = self.waiting.swap_remove(at);
+                self.send(exchange, counters);
+            } else {
+                at += 1;
+            }
+        }
+    }
+
+    fn send(&self, mut exchange: Exchange, counters: &Counters) {
+        let mut answer = Vec::with_capacity(exchange.output.queued());
+        while exchange.output.has_ready() {
+            let before = answer.len();
+            for slice in exchange.output.slices() {
+                answer.extend_from_slice(&slice);
+            }
+            exchange.output.advance(answer.len() - before);
+        }
+        let parts = answer.chunks(DATAGRAM_BYTES - HEADER_BYTES);
+        let Ok(total) = u16::try_from(parts.len()) else { return };
+        let mut datagram = Vec::with_capacity(DATAGRAM_BYTES);
+        for (number, part) in parts.enumerate() {
+            datagram.clear();
+            datagram.extend_from_slice(&exchange.number);
+            datagram.extend_from_slice(&(number as u16).to_be_bytes());
+            datagram.extend_from_slice(&total.to_be_bytes());
+            datagram.extend_from_slice(&[0, 0]);
+            datagram.extend_from_slice(part);
+            match sendto(&self.socket, &datagram, SendFlags::DONTWAIT | SendFlags::NOSIGNAL, &exchange.client)
+            {
+                Ok(count) => counters.totals.bytes_written.add(count as u64),
+                // the client asks again or does without
+                Err(_) => return,
+            }
+        }
+    }
+}

@@ -1,0 +1,143 @@
+//! What the process does to itself: threads, user, background, files about it.
+//!
+//! Changing the user and going to the background happen by starting the program again, before any
+//! thread runs: safe code has no other way to do either for the whole process.
+
+use std::fs;
+use std::io;
+use std::os::unix::process::CommandExt;
+use std::path::Path;
+use std::process::{Command, Stdio};
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+use sandur_base::environment;
+
+use super::Error;
+use super::settings::Settings;
+
+/// Environment variable of a process that is in the background already.
+const IN_BACKGROUND: &str = "SANDUR_CACHE_IN_BACKGROUND";
+/// Clock ticks a second in /proc, which Linux fixes for user space.
+const TICKS: u64 = 100;
+
+/// Starts a thread that serves sockets or waits for a slow client.
+#[allow(clippy::disallowed_methods)] // pollers and walks over all items block their thread
+pub(super) fn spawn(name: &str, run: impl FnOnce() + Send + 'static) -> io::Result<JoinHandle<()>> {
+    std::thread::Builder::new().name(name.to_owned()).spawn(run)
+}
+
+/// Processor time of this process in user and in kernel mode.
+pub(super) fn cpu_times() -> (Duration, Duration) {
+    let text = fs::read_to_string("/proc/self/stat").unwrap_or_default();
+    // the name may contain spaces: fields are counted after it
+    let fields = text.rsplit_once(')').map_or("", |(_, rest)| rest);
+    let mut ticks = fields.split_whitespace().skip(11).map(|field| field.parse().unwrap_or(0));
+    let mut next = || Duration::from_millis(ticks.next().unwrap_or(0u64) * (1000 / TICKS));
+    (next(), next())
+}
+
+/// Becomes the user of the settings if started as root. Does not return when it does.
+pub(super) fn change_user(settings: &Settings) -> Result<(), Error> {
+    let Some(name) = settings.user.as_deref().filter(|_| rustix::process::geteuid().is_root()) else {
+        return Ok(());
+    };
+    let (user, group) = find_user(name).ok_or_else(|| Error::User { name: name.to_owned() })?;
+    if user == 0 {
+        return Ok(());
+    }
+    let program = std::env::current_exe().map_err(|error| Error::Process { what: "find itself", error })?;
+    let error = Command::new(program).args(std::env::args_os().skip(1)).uid(user).gid(group).exec();
+    Err(Error::Process { what: "change its user", error })
+}
+
+/// The numbers of a user and its group.
+fn find_user(name: &str) -> Option<(u32, u32)> {
+    let text = fs::read_to_string("/etc/passwd").ok()?;
+    let named = text.lines().find_map(|line| {
+        let mut fields = line.split(':');
+        let found = fields.next()? == name;
+        let (user, group) = (fields.nth(1)?.parse().ok()?, fields.next()?.parse().ok()?);
+        found.then_some((user, group))
+    });
+    // containers run as numbers that no file knows
+    named.or_else(|| name.parse().ok().map(|number| (number, number)))
+}
+
+/// Goes to the background if the settings say so. `true` in the process that shall end.
+pub(super) fn go_to_background(settings: &Settings) -> Result<bool, Error> {
+    if !settings.daemon {
+        return Ok(false);
+    }
+    if environment::variable(IN_BACKGROUND).is_some() {
+        // a session of its own, so that the end of a terminal does not reach it
+        let _ = rustix::process::setsid();
+        return Ok(false);
+    }
+    let started = std::env::current_exe().and_then(|program| {
+        let mut command = Command::new(program);
+        command.args(std::env::args_os().skip(1)).env(IN_BACKGROUND, "1");
+        command.stdin(Stdio::null()).stdout(Stdio::null());
+        if settings.verbosity == 0 {
+            command.stderr(Stdio::null());
+        }
+        command.spawn()
+    });
+    started.map_err(|error| Error::Process { what: "go to the background", error })?;
+    Ok(true)
+}
+
+/// Lets the process have as many descriptors as it may have connections.
+pub(super) fn raise_descriptor_limit(connections: usize) {
+    use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+    // pollers, bells, listeners, the flash tier and standard streams
+    const OTHERS: u64 = 256;
+    let wanted = connections as u64 + OTHERS;
+    let limit = getrlimit(Resource::Nofile);
+    if limit.current.is_some_and(|current| current < wanted) {
+        let maximum = limit.maximum.map(|maximum| maximum.max(wanted));
+        let raised = setrlimit(Resource::Nofile, Rlimit { current: Some(wanted), maximum });
+        if raised.is_err() {
+            // without privileges the hard limit is all there is
+            let _ = setrlimit(Resource::Nofile, Rlimit { current: limit.maximum, maximum: limit.maximum });
+        }
+    }
+}
+
+/// A file with the process number, removed at the end.
+pub(super) struct PidFile<'a>(&'a Path);
+
+impl<'a> PidFile<'a> {
+    pub fn write(path: &'a Path) -> Result<Self, Error> {
+        let text = format!("{}\n", std::process::id());
+        fs::write(path, text).map_err(|error| Error::File { path: path.to_owned(), error })?;
+        Ok(Self(path))
+    }
+}
+
+impl Drop for PidFile<'_> {
+    fn drop(&mut self) {
+        let _ = fs::remove_file(self.0);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn users_are_found_by_name_and_number() {
+        assert_eq!(find_user("root"), Some((0, 0)));
+        assert_eq!(find_user("11211"), Some((11211, 11211)));
+        assert_eq!(find_user("no such user"), None);
+    }
+
+    #[test]
+    fn this_process_has_used_the_processor() {
+        let mut sum = 0u64;
+        while cpu_times() == (Duration::ZERO, Duration::ZERO) {
+            sum = (0..1_000_000u64).fold(sum, |sum, n| sum.wrapping_mul(31).wrapping_add(n));
+        }
+        assert!(cpu_times().0 + cpu_times().1 > Duration::ZERO, "{sum}");
+    }
+}

@@ -1,0 +1,100 @@
+//! docs/reference/memcached.md: made from the tables that the server itself uses.
+
+use std::fmt::Write;
+
+use super::arguments::{EXTENDED, OPTIONS, Takes};
+use super::binary;
+use super::stats;
+use super::text;
+
+/// The page.
+pub fn reference() -> String {
+    let mut page = INTRODUCTION.to_owned();
+    // writing to a String cannot fail
+    let _ = text_commands(&mut page);
+    let _ = binary_commands(&mut page);
+    let _ = statistics(&mut page);
+    let _ = options(&mut page);
+    page.push_str(DIFFERENCES);
+    page
+}
+
+const INTRODUCTION: &str = "# The memcached server
+
+`sandur cache serve ARGUMENTS...` is a server that speaks memcached's protocols over our cache. It takes
+memcached's arguments as they are, so an existing command line works unchanged. (This page is generated; do
+not edit it.)
+
+";
+
+fn text_commands(page: &mut String) -> std::fmt::Result {
+    writeln!(page, "## Text and meta commands\n")?;
+    writeln!(page, "| command | arguments | |\n|---|---|---|")?;
+    for command in text::COMMANDS {
+        let arguments = if command.arguments.is_empty() {
+            String::new()
+        } else {
+            format!("`{}`", command.arguments.replace('|', "\\|"))
+        };
+        writeln!(page, "| `{}` | {arguments} | {} |", command.name, command.about)?;
+    }
+    writeln!(page)
+}
+
+fn binary_commands(page: &mut String) -> std::fmt::Result {
+    writeln!(page, "## Binary commands\n\n| opcode | quiet | command |\n|---|---|---|")?;
+    for command in binary::COMMANDS {
+        let quiet = command.quiet.map_or(String::new(), |quiet| format!("`{quiet:#04x}`"));
+        writeln!(page, "| `{:#04x}` | {quiet} | {} |", command.opcode, command.name)?;
+    }
+    writeln!(page)
+}
+
+fn statistics(page: &mut String) -> std::fmt::Result {
+    writeln!(page, "## Forms of `stats`\n\n| form | |\n|---|---|")?;
+    for form in stats::FORMS {
+        let name = format!("stats {}", form.name);
+        writeln!(page, "| `{}` | {} |", name.trim_end(), form.about)?;
+    }
+    writeln!(page, "| `stats detail on\\|off\\|dump` | commands by prefix of the key |")?;
+    writeln!(page, "| `stats cachedump CLASS LIMIT` | some keys of a slab class |")?;
+    writeln!(page, "| `stats reset` | counts from zero |\n")
+}
+
+fn options(page: &mut String) -> std::fmt::Result {
+    writeln!(page, "## Options\n\n| option | |\n|---|---|")?;
+    for option in OPTIONS {
+        let argument = match option.takes {
+            Takes::Nothing => String::new(),
+            Takes::Value(name) => format!(" {}", name.to_uppercase()),
+        };
+        let about = option.about.replace('\n', " ").replace('|', "\\|");
+        writeln!(page, "| `-{}`, `--{}{argument}` | {about} |", option.short, option.long)?;
+    }
+    writeln!(page, "\n### Extended options (`-o NAME[=VALUE],...`)\n\n| option | |\n|---|---|")?;
+    for option in EXTENDED.iter().filter(|option| option.effective) {
+        writeln!(page, "| `{}` | {} |", option.name, option.about.replace('|', "\\|"))?;
+    }
+    writeln!(page, "\nAccepted, checked and shown in `stats settings`, without effect:\n")?;
+    writeln!(page, "| option | why |\n|---|---|")?;
+    for option in EXTENDED.iter().filter(|option| !option.effective) {
+        writeln!(page, "| `{}` | {} |", option.name, option.about)?;
+    }
+    writeln!(page)
+}
+
+const DIFFERENCES: &str = include_str!("differences.md");
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_committed_page_is_what_the_tables_say() {
+        let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/reference/memcached.md");
+        let committed = std::fs::read_to_string(path).unwrap_or_default();
+        let remedy =
+            "stale: run `cargo run -p sandur-server -- docs memcached > docs/reference/memcached.md`";
+        assert!(committed == reference(), "{remedy}");
+    }
+}

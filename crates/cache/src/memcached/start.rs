@@ -1,0 +1,290 @@
+//! From a command line to a running server and back.
+
+use std::collections::HashSet;
+use std::os::fd::OwnedFd;
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+use rustix::event::{EventfdFlags, eventfd};
+use sandur_base::{Env, Shutdown, environment};
+use tokio::signal::unix::{SignalKind, signal};
+
+use super::Error;
+use super::arguments::{Parsed, parse};
+use super::datagram::Datagrams;
+use super::listen::{Listeners, accept, register};
+use super::mailbox::{Letter, Mailbox};
+use super::process::{PidFile, change_user, go_to_background, raise_descriptor_limit, spawn};
+use super::server::Server;
+use super::settings::Settings;
+use super::worker::Worker;
+
+/// Environment variable with the file that the ports are written to.
+const PORT_FILE: &str = "MEMCACHED_PORT_FILENAME";
+
+/// Environment variable by which memcached's test suite makes a large memory look nearly full.
+const MEMORY_TAKEN: &str = "T_MEMD_INITIAL_MALLOC";
+
+/// How long a stop may write what is in memory to flash.
+const CLOSE_PATIENCE: Duration = Duration::from_secs(5);
+
+/// Serves as memcached's command line `arguments` (the program's name aside) says, until SIGINT,
+/// SIGTERM, SIGUSR1 or the command `shutdown`. `say` gets what is worth logging, one line at a time.
+///
+/// Must run on a tokio runtime with I/O enabled; it is needed for signals only.
+pub async fn run(env: &Env, arguments: &[String], say: impl Fn(&str)) -> Result<(), Error> {
+    let mut settings = match parse(arguments)? {
+        Parsed::Print(text) => {
+            print!("{text}");
+            return Ok(());
+        }
+        Parsed::Serve(settings) => *settings,
+    };
+    if settings.test_commands {
+        let taken = environment::variable(MEMORY_TAKEN).and_then(|bytes| bytes.parse().ok());
+        settings.memory_taken = taken.unwrap_or(0);
+    }
+    change_user(&settings)?;
+    if go_to_background(&settings)? {
+        return Ok(());
+    }
+    note_ignored(&settings, &say);
+    raise_descriptor_limit(settings.connections_max);
+    let pid_file = settings.pid_file.clone();
+    let running = Running::start(env.clone(), settings)?;
+    let _pid_file = pid_file.as_deref().map(PidFile::write).transpose()?;
+    wait(&running.server, &say).await?;
+    running.stop();
+    Ok(())
+}
+
+fn note_ignored(settings: &Settings, say: &impl Fn(&str)) {
+    let mut seen = HashSet::new();
+    let names: Vec<&str> =
+        settings.self_tuned.iter().map(String::as_str).filter(|name| seen.insert(*name)).collect();
+    if !names.is_empty() {
+        say(&format!("options ignored, self-tuned: {}", names.join(", ")));
+    }
+    let is_root = rustix::process::geteuid().is_root();
+    if settings.user.is_none() && is_root {
+        say("running as root; -u names a user to run as");
+    }
+}
+
+/// Waits for a reason to stop; reads certificates and users again on SIGHUP.
+async fn wait(server: &Arc<Server>, say: &impl Fn(&str)) -> Result<(), Error> {
+    let on = |kind| signal(kind).map_err(|error| Error::Process { what: "hear signals", error });
+    let mut interrupt = on(SignalKind::interrupt())?;
+    let mut terminate = on(SignalKind::terminate())?;
+    let mut graceful = on(SignalKind::user_defined1())?;
+    let mut hangup = on(SignalKind::hangup())?;
+    let shutdown = server.shutdown.signal();
+    loop {
+        tokio::select! {
+            _ = interrupt.recv() => break,
+            _ = terminate.recv() => break,
+            _ = graceful.recv() => {
+                server.graceful.store(true, Ordering::Relaxed);
+                break;
+            }
+            () = shutdown.triggered() => break,
+            _ = hangup.recv() => {
+                if let Err(error) = server.users.reload().and_then(|()| server.refresh_certificates()) {
+                    say(&format!("nothing was read again: {error}"));
+                }
+            }
+        }
+    }
+    if server.graceful.load(Ordering::Relaxed) {
+        say("Gracefully stopping");
+    }
+    Ok(())
+}
+
+/// A running server.
+pub(super) struct Running {
+    pub server: Arc<Server>,
+    mailboxes: Vec<Arc<Mailbox>>,
+    stop: OwnedFd,
+    threads: Vec<JoinHandle<()>>,
+    unix_socket: Option<std::path::PathBuf>,
+    /// Its listening addresses.
+    #[cfg_attr(not(test), allow(dead_code))] // tests ask for free ports
+    pub addresses: Vec<String>,
+}
+
+impl Running {
+    /// Opens the cache and the sockets and starts the threads.
+    pub fn start(env: Env, settings: Settings) -> Result<Self, Error> {
+        let failed = |what| move |error| Error::Process { what, error };
+        let mut listeners = Listeners::open(&settings)?;
+        let unix_socket = settings.unix_socket.clone();
+        let server = Arc::new(Server::new(env, settings, Shutdown::default())?);
+        register(&server, &listeners);
+        if let Some(path) = environment::variable(PORT_FILE) {
+            listeners.write_ports(Path::new(&path))?;
+        }
+        let addresses =
+            listeners.streams.iter().chain(&listeners.datagrams).map(|l| l.address.clone()).collect();
+        let mailboxes: Vec<Arc<Mailbox>> = (0..server.workers.len())
+            .map(|_| Mailbox::new().map(Arc::new))
+            .collect::<Result<_, _>>()
+            .map_err(failed("make a poller"))?;
+        let mut threads = Vec::new();
+        let mut datagrams = listeners.datagrams.drain(..);
+        for (counters, mailbox) in server.workers.iter().zip(&mailboxes) {
+            let socket = datagrams.next().map(|l| Datagrams::new(l.socket, Arc::clone(mailbox)));
+            let (counters, mailbox) = (Arc::clone(counters), Arc::clone(mailbox));
+            let worker = Worker::new(Arc::clone(&server), counters, mailbox, socket)
+                .map_err(failed("make a poller"))?;
+            threads.push(spawn("cache worker", move || worker.run()).map_err(failed("start a thread"))?);
+        }
+        drop(datagrams);
+        let stop =
+            eventfd(0, EventfdFlags::CLOEXEC).map_err(|error| failed("make a poller")(error.into()))?;
+        let acceptor = Acceptor {
+            server: Arc::clone(&server),
+            listeners,
+            mailboxes: mailboxes.clone(),
+            stop: stop.try_clone().map_err(failed("make a poller"))?,
+        };
+        threads.push(spawn("cache acceptor", move || acceptor.run()).map_err(failed("start a thread"))?);
+        Ok(Self { server, mailboxes, stop, threads, unix_socket, addresses })
+    }
+
+    /// Ends all threads and connections.
+    pub fn stop(self) {
+        let _ = rustix::io::write(&self.stop, &1u64.to_ne_bytes());
+        for mailbox in &self.mailboxes {
+            mailbox.send(Letter::Stop);
+        }
+        for thread in self.threads {
+            // a worker that panicked has said so; the others still end orderly
+            let _ = thread.join();
+        }
+        // what is in memory alone goes to flash, so that the next start finds it
+        self.server.cache.close(CLOSE_PATIENCE);
+        if let Some(path) = self.unix_socket {
+            let _ = std::fs::remove_file(path);
+        }
+    }
+}
+
+struct Acceptor {
+    server: Arc<Server>,
+    listeners: Listeners,
+    mailboxes: Vec<Arc<Mailbox>>,
+    stop: OwnedFd,
+}
+
+impl Acceptor {
+    fn run(self) {
+        accept(&self.server, &self.listeners.streams, &self.mailboxes, &self.stop);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::{BufRead, BufReader, Read, Write};
+    use std::net::{TcpStream, UdpSocket};
+    use std::os::unix::net::UnixStream;
+
+    use super::*;
+    use crate::memcached::settings::ListenAddress;
+
+    fn loopback(settings: Settings) -> Running {
+        let host = ListenAddress { host: "127.0.0.1".to_owned(), port: None, protocol: None, tls: None };
+        Running::start(Env::system(1), Settings { listen: vec![host], threads: 2, ..settings }).unwrap()
+    }
+
+    fn address<'a>(running: &'a Running, prefix: &str) -> &'a str {
+        running.addresses.iter().find_map(|address| address.strip_prefix(prefix)).unwrap()
+    }
+
+    fn ask(stream: &mut (impl Read + Write), request: &str, lines: usize) -> String {
+        stream.write_all(request.as_bytes()).unwrap();
+        let mut reader = BufReader::new(stream);
+        let mut answer = String::new();
+        for _ in 0..lines {
+            reader.read_line(&mut answer).unwrap();
+        }
+        answer
+    }
+
+    #[test]
+    fn clients_are_served_over_tcp_and_udp_by_several_workers() {
+        let running = loopback(Settings { tcp_port: -1, udp_port: -1, ..Settings::default() });
+        let mut clients: Vec<TcpStream> =
+            (0..4).map(|_| TcpStream::connect(address(&running, "tcp:")).unwrap()).collect();
+        for (number, client) in clients.iter_mut().enumerate() {
+            let value = "v".repeat(300_000);
+            let request = format!("set key{number} 0 0 {}\r\n{value}\r\n", value.len());
+            assert_eq!(ask(client, &request, 1), "STORED\r\n");
+        }
+        for client in &mut clients {
+            let answer = ask(client, "get key0 key1 key2 key3\r\n", 9);
+            assert_eq!((answer.matches("VALUE key").count(), answer.ends_with("END\r\n")), (4, true));
+        }
+        // small enough for the buffer of a socket that reads late
+        let request = format!("set small 0 0 20000\r\n{}\r\n", "v".repeat(20_000));
+        assert_eq!(ask(&mut clients[0], &request, 1), "STORED\r\n");
+        let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
+        socket.set_read_timeout(Some(Duration::from_secs(10))).unwrap();
+        socket.send_to(b"\0\x09\0\0\0\x01\0\0get small\r\n", address(&running, "udp:")).unwrap();
+        let (mut bytes, mut total, mut got) = (0, 1, 0);
+        while got < total {
+            let mut datagram = [0; 2000];
+            let length = socket.recv(&mut datagram).unwrap();
+            assert_eq!(datagram[..2], [0, 9]);
+            total = u16::from_be_bytes([datagram[4], datagram[5]]);
+            (bytes, got) = (bytes + length - 8, got + 1);
+        }
+        assert_eq!(bytes, "VALUE small 0 20000\r\n".len() + 20_000 + "\r\nEND\r\n".len());
+        running.stop();
+        let mut rest = Vec::new();
+        assert_eq!(clients[0].read_to_end(&mut rest).unwrap_or(0), 0, "a stop ends connections");
+    }
+
+    #[test]
+    fn a_unix_socket_has_its_mask_and_is_removed_at_the_end() {
+        use std::os::unix::fs::PermissionsExt;
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("socket");
+        let settings =
+            Settings { unix_socket: Some(path.clone()), unix_mask: 0o700, threads: 1, ..Settings::default() };
+        let running = Running::start(Env::system(1), settings).unwrap();
+        assert_eq!(std::fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o700);
+        let mut client = UnixStream::connect(&path).unwrap();
+        assert_eq!(ask(&mut client, "mn\r\n", 1), "MN\r\n");
+        running.stop();
+        assert!(!path.exists());
+    }
+
+    #[test]
+    fn connections_beyond_the_limit_are_told_so() {
+        // the listening socket counts
+        let running = loopback(Settings { tcp_port: -1, connections_max: 3, ..Settings::default() });
+        let mut clients: Vec<TcpStream> =
+            (0..3).map(|_| TcpStream::connect(address(&running, "tcp:")).unwrap()).collect();
+        let mut answer = String::new();
+        clients[2].read_to_string(&mut answer).unwrap();
+        assert_eq!(answer, "ERROR Too many open connections\r\n");
+        assert_eq!(ask(&mut clients[0], "mn\r\n", 1), "MN\r\n");
+        drop(clients.remove(1));
+        running.stop();
+    }
+
+    #[test]
+    fn the_ports_are_written_for_those_who_asked_for_free_ones() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("ports");
+        let settings = Settings { tcp_port: -1, udp_port: -1, ..Settings::default() };
+        let listeners = Listeners::open(&settings).unwrap();
+        listeners.write_ports(&path).unwrap();
+        let text = std::fs::read_to_string(&path).unwrap();
+        assert!(text.contains("TCP INET: ") && text.contains("UDP INET: "), "{text}");
+    }
+}

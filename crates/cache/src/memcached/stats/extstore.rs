@@ -1,0 +1,55 @@
+//! `stats extstore`, and the part of `stats` about the flash tier, under extstore's names.
+//!
+//! A segment is what extstore calls a page. There is no compaction: records that are written again
+//! when their segment is reused count as rescued.
+
+use super::Report;
+use crate::FlashTierStats;
+use crate::flash::{Dropped, SegmentState};
+use crate::memcached::turn::Turn;
+
+/// Totals.
+pub(super) fn add_totals(flash: &FlashTierStats, report: &mut Report) {
+    let (device, counts) = (&flash.device, &flash.device.counts);
+    let is_free = |state: SegmentState| state == SegmentState::Free;
+    let free = device.segments.iter().filter(|segment| is_free(segment.state)).count() as u64;
+    let live: u64 = device.segments.iter().map(|segment| segment.live_bytes).sum();
+    let held: u64 = device.segments.iter().map(|segment| segment.record_bytes).sum();
+    let evicted = counts.dropped_for(Dropped::Evicted);
+    report.add("extstore_memory_pressure", "0.00");
+    report.add("extstore_compact_lost", 0);
+    report.add("extstore_compact_rescues", counts.records_reinserted);
+    report.add("extstore_compact_resc_cold", 0);
+    report.add("extstore_compact_resc_old", 0);
+    report.add("extstore_compact_skipped", counts.segments_spared);
+    report.add("extstore_page_allocs", counts.segments_opened);
+    report.add("extstore_page_evictions", counts.segments_reclaimed);
+    report.add("extstore_page_reclaims", counts.segments_reclaimed);
+    report.add("extstore_pages_free", free);
+    report.add("extstore_pages_used", device.segments.len() as u64 - free);
+    report.add("extstore_objects_evicted", evicted);
+    report.add("extstore_objects_read", counts.reads_hit);
+    report.add("extstore_objects_written", counts.records_written);
+    report.add("extstore_objects_used", device.records);
+    report.add("extstore_bytes_evicted", 0);
+    report.add("extstore_bytes_written", counts.bytes_written);
+    report.add("extstore_bytes_read", counts.bytes_read);
+    report.add("extstore_bytes_used", live);
+    report.add("extstore_bytes_fragmented", held.saturating_sub(live));
+    report.add("extstore_limit_maxbytes", device.capacity_bytes);
+    report.add("extstore_io_queue", device.queued_writes);
+}
+
+/// Segments.
+pub(super) fn report(turn: &Turn<'_>) -> Report {
+    let mut report = Report::default();
+    let stats = turn.cache().stats();
+    for segment in stats.flash.iter().flat_map(|flash| &flash.device.segments) {
+        let slot = segment.slot;
+        report.add(format!("{slot}:version"), segment.id);
+        report.add(format!("{slot}:bytes"), segment.live_bytes);
+        report.add(format!("{slot}:bucket"), segment.class as u8);
+        report.add(format!("{slot}:free_bucket"), 0);
+    }
+    report
+}
