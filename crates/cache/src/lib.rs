@@ -17,12 +17,15 @@
 //! served, `ram` the memory tier, `flash_tier` what is offered to flash and asked of it. [`policy`]
 //! decides what stays in RAM, what may be written to flash and what is written again; it counts what
 //! had to go. [`flash`] keeps records in segments on a [`device`] and finds them again after a restart.
+//! [`predict`] says what other sizes would do while the cache runs, [`simulate`] does so over traces
+//! with the same code, and [`advise`] puts it into sentences.
 //!
 //! [`memcached`] serves a cache by memcached's protocols.
 //!
 //! **Invariants.** Never a wrong byte: what a checksum or the key does not confirm is a miss.
 //! Nothing is unbounded, and every drop is counted with its reason.
 
+pub mod advise;
 mod cache;
 pub mod device;
 mod error;
@@ -38,8 +41,10 @@ pub mod memcached;
 mod metrics;
 mod options;
 pub mod policy;
+pub mod predict;
 mod ram;
 mod request;
+pub mod simulate;
 mod single_flight;
 mod stats;
 

@@ -109,6 +109,8 @@ pub enum Verdict {
 #[derive(Debug)]
 pub struct Admission {
     capacity: AtomicU64,
+    /// Part of the keys that are offered; 1.0 unless this is a model of a sample.
+    sample: f64,
     ghost: Ghost,
     budget: WriteBudget,
     shares: TenantShares,
@@ -121,9 +123,16 @@ impl Admission {
     /// Nothing held, the budget untouched.
     pub fn new(options: AdmissionOptions) -> Self {
         let keys = (options.capacity / GHOST_VALUE_BYTES).clamp(1_024, GHOST_KEYS_MAX);
+        Self::of_sample(options, 1.0, keys as usize)
+    }
+
+    /// For a model that is offered the part `sample` of all keys and has that part of the capacity:
+    /// what single values and scans are compared with is the capacity of the whole.
+    pub(crate) fn of_sample(options: AdmissionOptions, sample: f64, ghost_keys: usize) -> Self {
         Self {
             capacity: AtomicU64::new(options.capacity),
-            ghost: Ghost::new((options.capacity as f64 * GHOST_SHARE) as u64, keys as usize),
+            sample,
+            ghost: Ghost::new((options.capacity as f64 * GHOST_SHARE) as u64, ghost_keys),
             budget: WriteBudget::new(options.write_bytes_per_day),
             shares: TenantShares::new(options.tenants),
             held: AtomicU64::new(0),
@@ -176,6 +185,13 @@ impl Admission {
         self.capacity.store(capacity, Relaxed);
     }
 
+    /// Halves the sample and its capacity.
+    pub(crate) fn halve_sample(&mut self) {
+        self.sample /= 2.0;
+        *self.capacity.get_mut() /= 2;
+        self.ghost.set_window((*self.capacity.get_mut() as f64 * GHOST_SHARE) as u64);
+    }
+
     /// Bytes that a tenant holds on flash.
     pub fn held_by(&self, tenant: u32) -> u64 {
         self.shares.held(tenant)
@@ -193,20 +209,21 @@ impl Admission {
 
     /// Bytes held by the policy itself.
     pub fn memory_bytes(&self) -> usize {
-        self.ghost.memory_bytes() + size_of::<Self>()
+        self.ghost.memory_bytes() + self.shares.memory_bytes() + size_of::<Self>()
     }
 
     fn refusal(&self, candidate: &Candidate, returned: bool, now_ms: u64) -> Option<Refusal> {
         let capacity = self.capacity.load(Relaxed);
-        let largest = ((capacity as f64 * LARGEST_SHARE) as u64).max(ALWAYS_FITS_BYTES.min(capacity / 4));
-        if candidate.bytes > largest {
+        let whole = capacity as f64 / self.sample;
+        let largest = (whole * LARGEST_SHARE).max((ALWAYS_FITS_BYTES as f64).min(whole / 4.0));
+        if candidate.bytes as f64 > largest {
             return Some(Refusal::TooLarge);
         }
         if candidate.hint == Hint::Metadata {
             return None;
         }
         if let Hint::Scan { bytes } = candidate.hint
-            && bytes as f64 > capacity as f64 * SMALL_SCAN_SHARE
+            && bytes as f64 > whole * SMALL_SCAN_SHARE
             && candidate.hits == 0
             && !returned
         {

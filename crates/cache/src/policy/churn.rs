@@ -267,6 +267,14 @@ impl Churn {
         bytes as f64 / capacity.max(1) as f64
     }
 
+    /// Bytes held.
+    pub fn memory_bytes(&self) -> usize {
+        size_of::<Self>()
+            + self.rows.capacity() * size_of::<Counter>()
+            + self.tenants.capacity() * size_of::<(OnceLock<u32>, Counter)>()
+            + self.minutes.capacity() * size_of::<Minute>()
+    }
+
     fn tenant(&self, tenant: u32) -> &Counter {
         let known = self.known_tenants.load(Relaxed);
         let named = self.tenants[..known].iter().find(|(name, _)| name.get() == Some(&tenant));

@@ -11,12 +11,12 @@
 
 mod admission;
 mod churn;
-mod ghost;
+pub(crate) mod ghost;
 pub mod reclaim;
 mod reinsertion;
 mod s3fifo;
-mod slab;
-mod table;
+pub(crate) mod slab;
+pub(crate) mod table;
 mod tenant_share;
 mod write_budget;
 

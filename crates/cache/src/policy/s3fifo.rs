@@ -397,7 +397,7 @@ mod tests {
                 let over = self.weight(0) > (self.capacity as f64 * SMALL_SHARE) as u64;
                 if let Some(oldest) = oldest.filter(|key| over && self.fits_main(*key)) {
                     self.queues[0].pop_back();
-                    self.to_main(oldest);
+                    self.promote(oldest);
                 } else {
                     break;
                 }
@@ -410,7 +410,7 @@ mod tests {
             proven + u64::from(self.entries[&key].0) <= (self.capacity as f64 * OVERFLOW_SHARE) as u64
         }
 
-        fn to_main(&mut self, key: u64) {
+        fn promote(&mut self, key: u64) {
             let entry = self.entries.get_mut(&key).unwrap();
             *entry = (entry.0, entry.1.saturating_sub(1), 1);
             self.queues[1].push_front(key);
@@ -437,7 +437,7 @@ mod tests {
                     *entry = (entry.0, 0, 1);
                     self.queues[1].push_front(key);
                 } else if queue == 0 && fits {
-                    self.to_main(key);
+                    self.promote(key);
                 } else if queue != 0 && entry.1 > 0 {
                     entry.1 -= 1;
                     self.queues[queue].push_front(key);

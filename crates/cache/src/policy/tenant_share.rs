@@ -54,6 +54,11 @@ impl TenantShares {
         self.slot(tenant).load(Relaxed)
     }
 
+    /// Bytes of memory held.
+    pub(crate) fn memory_bytes(&self) -> usize {
+        self.held.capacity() * size_of::<AtomicU64>() + self.named.capacity() * size_of::<(u32, f64)>()
+    }
+
     pub(crate) fn add(&self, tenant: u32, bytes: u64) {
         self.slot(tenant).fetch_add(bytes, Relaxed);
     }

@@ -3,6 +3,7 @@
 //! Exit codes: 0 done, 1 failed (the message on stderr says what to do), 2 wrong usage. `check` exits
 //! with 1 also when it found damage.
 
+mod cache;
 mod check;
 mod client;
 mod demo;
@@ -60,6 +61,7 @@ fn command() -> Command {
         .subcommand(tail::command())
         .subcommand(inspect::command())
         .subcommand(check::command())
+        .subcommand(cache::command())
         .subcommand(demo::command())
         .subcommand(docs_command())
 }
@@ -78,6 +80,7 @@ async fn dispatch(matches: &ArgMatches) -> Result<ExitCode, Failed> {
         Some(("tail", m)) => tail::run(env(), m).await,
         Some(("inspect", m)) => inspect::run(env(), m).await,
         Some(("check", m)) => check::run(env(), m).await,
+        Some(("cache", m)) => cache::run(m).await,
         Some(("demo", m)) => demo::run(m).await,
         Some(("docs", m)) => {
             let page = match m.get_one::<String>("page").map(String::as_str) {

@@ -1,0 +1,168 @@
+//! Offers as sentences.
+
+use super::{Medium, Offer, Prices, Situation};
+
+/// Error of the forecast for the present capacity above which advice comes with a warning.
+const SELF_ERROR_MAX: f64 = 0.02;
+/// A hit ratio worth asking for.
+const GOOD_HIT_RATIO: f64 = 0.9;
+/// Capacities that are considered, between the smallest and the largest forecast.
+const STEPS: u32 = 40;
+
+/// What to do: the present first, then what was asked for, then what would be cheapest and what a good
+/// hit ratio would take.
+pub fn sentences(situation: &Situation, asked: &[(u64, Medium)], prices: &Prices) -> Vec<String> {
+    let mut sentences = Vec::new();
+    let Some(present) = situation.present() else { return sentences };
+    let Some(now) = situation.offer(present.capacity, situation.medium, prices) else { return sentences };
+    sentences.push(format!(
+        "Now, with {} of {}: {} hits and {} requests to the store a month; {} for the cache and {} for requests.",
+        size(now.capacity),
+        now.medium.name(),
+        percent(now.hit_ratio),
+        count(now.requests),
+        money(now.cache_cost),
+        money(now.store_cost)
+    ));
+    for (capacity, medium) in asked {
+        sentences.push(match situation.offer(*capacity, *medium, prices) {
+            Some(offer) => with(&offer, &now, prices),
+            None => outside(situation, *capacity),
+        });
+    }
+    let cheapest = cheapest(situation, prices);
+    if let Some(offer) = cheapest.filter(|offer| offer.cost() < now.cost() * 0.95) {
+        sentences.push(format!("Cheapest: {}", lower(&with(&offer, &now, prices))));
+    }
+    if now.hit_ratio < GOOD_HIT_RATIO {
+        sentences.push(match situation.capacity_for(GOOD_HIT_RATIO) {
+            Some(capacity) => format!("{} of hits take {}.", percent(GOOD_HIT_RATIO), size(capacity)),
+            None => {
+                format!("No size up to ten times the present reaches {} of hits.", percent(GOOD_HIT_RATIO))
+            }
+        });
+    }
+    if situation.self_error > SELF_ERROR_MAX {
+        sentences.push(format!(
+            "Careful: the forecast for the present size is off by {}; let the cache run for longer.",
+            percent(situation.self_error)
+        ));
+    }
+    sentences
+}
+
+fn with(offer: &Offer, now: &Offer, prices: &Prices) -> String {
+    let change = if offer.fewer_requests >= 0.0 { "fewer" } else { "more" };
+    let mut sentence = format!(
+        "With {} of {}: {} hits, {} {change} requests to the store, {} a month ({} now)",
+        size(offer.capacity),
+        offer.medium.name(),
+        percent(offer.hit_ratio),
+        percent(offer.fewer_requests.abs()),
+        money(offer.cost()),
+        money(now.cost())
+    );
+    if offer.medium == Medium::Flash && prices.ram_gb_month > 0.0 {
+        let memory = offer.cache_cost / prices.ram_gb_month * 1e9;
+        sentence += &format!("; the flash costs as much as {} of memory", size(memory as u64));
+    }
+    sentence + "."
+}
+
+fn outside(situation: &Situation, capacity: u64) -> String {
+    let ends = [situation.forecasts.first(), situation.forecasts.last()];
+    let [from, to] = ends.map(|end| size(end.map_or(0, |forecast| forecast.capacity)));
+    format!("{} is outside of what was forecast: {from} to {to}.", size(capacity))
+}
+
+/// The capacity with the least price, of the medium that is cheaper for it.
+fn cheapest(situation: &Situation, prices: &Prices) -> Option<Offer> {
+    let (from, to) = (situation.forecasts.first()?.capacity, situation.forecasts.last()?.capacity);
+    let ratio = to as f64 / from.max(1) as f64;
+    let capacities =
+        (0..=STEPS).map(|step| (from as f64 * ratio.powf(f64::from(step) / f64::from(STEPS))) as u64);
+    let media = [Medium::Ram, Medium::Flash];
+    let offers =
+        capacities.flat_map(|bytes| media.map(|medium| situation.offer(bytes.min(to), medium, prices)));
+    offers.flatten().min_by(|a, b| a.cost().total_cmp(&b.cost()))
+}
+
+fn lower(sentence: &str) -> String {
+    sentence.replacen("With", "with", 1)
+}
+
+/// A part as a percentage with three digits at most.
+pub fn percent(part: f64) -> String {
+    let percent = part * 100.0;
+    if (10.0..99.0).contains(&percent) { format!("{percent:.0} %") } else { format!("{percent:.1} %") }
+}
+
+/// Bytes in decimal units, as capacities are sold.
+pub fn size(bytes: u64) -> String {
+    let units = [("TB", 1e12), ("GB", 1e9), ("MB", 1e6), ("kB", 1e3)];
+    let unit = units.into_iter().find(|(_, factor)| bytes as f64 >= *factor).unwrap_or(("B", 1.0));
+    format!("{} {}", digits(bytes as f64 / unit.1), unit.0)
+}
+
+/// A number of things.
+pub fn count(number: f64) -> String {
+    let units = [(" billion", 1e9), (" million", 1e6), (" thousand", 1e3)];
+    let unit = units.into_iter().find(|(_, factor)| number >= *factor).unwrap_or(("", 1.0));
+    digits(number / unit.1) + unit.0
+}
+
+/// An amount of the currency of the prices.
+pub fn money(amount: f64) -> String {
+    let whole = amount.round() as u64;
+    if amount < 10.0 {
+        return format!("{amount:.2}");
+    }
+    let digits = whole.to_string();
+    let groups: Vec<&str> =
+        digits.as_bytes().rchunks(3).rev().filter_map(|g| str::from_utf8(g).ok()).collect();
+    groups.join(",")
+}
+
+fn digits(number: f64) -> String {
+    if number >= 10.0 { format!("{number:.0}") } else { format!("{number:.1}").replace(".0", "") }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::tests::published;
+    use super::*;
+
+    #[test]
+    fn the_published_case_reads_like_its_report() {
+        let asked = [(50_000_000_000_000, Medium::Flash), (90_000_000_000_000, Medium::Flash)];
+        let sentences = sentences(&published(), &asked, &Prices::default());
+        let expected = [
+            "Now, with 1.2 TB of memory: 70 % hits and 3 billion requests to the store a month; 5,316 for \
+             the cache and 1,200 for requests.",
+            "With 50 TB of flash: 90 % hits, 68 % fewer requests to the store, 4,387 a month (6,516 now); \
+             the flash costs as much as 903 GB of memory.",
+            "90 TB is outside of what was forecast: 600 GB to 60 TB.",
+        ];
+        assert_eq!(sentences[..3], expected);
+        assert!(
+            sentences[3].starts_with("Cheapest: with ") && sentences[3].contains("flash"),
+            "{}",
+            sentences[3]
+        );
+        assert!(sentences[4].starts_with("90 % of hits take 4"), "{}", sentences[4]);
+    }
+
+    #[test]
+    fn a_forecast_that_does_not_fit_the_present_is_no_ground_for_advice() {
+        let situation = Situation { self_error: 0.08, ..published() };
+        let last = sentences(&situation, &[], &Prices::default()).pop().unwrap_or_default();
+        assert!(last.starts_with("Careful: the forecast for the present size is off by 8.0 %"), "{last}");
+    }
+
+    #[test]
+    fn numbers_have_few_digits() {
+        assert_eq!([size(50_000_000_000_000), size(1_234_000), size(0)], ["50 TB", "1.2 MB", "0 B"]);
+        assert_eq!([percent(0.912), percent(0.05), percent(0.999)], ["91 %", "5.0 %", "99.9 %"]);
+        assert_eq!([money(1234567.4), money(0.5), money(12.0)], ["1,234,567", "0.50", "12"]);
+    }
+}

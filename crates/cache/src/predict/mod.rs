@@ -1,0 +1,158 @@
+//! What would another size do? Hit ratio and requests to the store at a quarter to ten times of the
+//! present capacity, while the cache runs.
+//!
+//! Miniature simulations (Waldspurger, Saemundsson, Ahmad, Park: "Cache Modeling and Optimization using
+//! Miniature Simulations", ATC 2017): a sample of the keys, chosen by their hash, is led through small
+//! copies of [`TwoTier`], our policy itself, each with its part of one of the capacities. A key is in
+//! the sample or not for good, so reuse is preserved.
+//!
+//! **Invariants.** At most [`MEMORY_BYTES_MAX`]. An access to a key outside of the sample costs one load
+//! and one comparison. The sample shrinks until every copy holds at most [`KEYS_MAX`] keys and all
+//! of them together do at most [`STEPS_PER_SECOND_MAX`] steps per second, some hundredth of a core.
+//! Nothing is random and no clock is read: times are arguments.
+
+mod instance;
+mod metrics;
+mod report;
+
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use crate::Hint;
+use crate::simulate::TierOptions;
+use instance::Instance;
+pub use metrics::Metric;
+pub use report::{Forecast, Report, Totals};
+
+/// Capacities that are modelled, in parts of the present one.
+pub const SCALES: [f64; 8] = [0.25, 0.5, 0.75, 1.0, 1.5, 2.0, 4.0, 10.0];
+/// Position of the present capacity among them.
+pub const PRESENT: usize = 3;
+/// Most keys in a copy.
+pub const KEYS_MAX: usize = 6_000;
+/// Most memory of a predictor.
+pub const MEMORY_BYTES_MAX: usize = 4 << 20;
+/// Most accesses that copies work on per second: at half a microsecond each a hundredth of a core.
+pub const STEPS_PER_SECOND_MAX: u32 = 20_000;
+/// Seconds over which that is counted, so that a burst does not cost half of the sample.
+const SPAN_S: u32 = 10;
+
+/// An access to the real cache.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Observed {
+    /// Hash of the key.
+    pub hash: u64,
+    /// What happened.
+    pub event: Event,
+    /// What is known about the value.
+    pub hint: Hint,
+    /// Whose it is.
+    pub tenant: u32,
+    /// Seconds of any clock that does not go back.
+    pub now_s: u32,
+}
+
+/// What happened to a key.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Event {
+    /// A read that found a value of so many bytes.
+    Hit {
+        /// Bytes of the value.
+        bytes: u32,
+    },
+    /// A read that found nothing. If a [`Event::Fill`] follows, that says how large it is.
+    Miss,
+    /// A value that was put because a read had missed it.
+    Fill {
+        /// Bytes of the value.
+        bytes: u32,
+    },
+    /// A value that was put for another reason.
+    Put {
+        /// Bytes of the value.
+        bytes: u32,
+    },
+    /// A value that was deleted.
+    Removed,
+}
+
+/// The running prediction. Shared by all threads; only sampled accesses take its lock.
+#[derive(Debug)]
+pub struct Predictor {
+    /// Hashes up to this are in some sample.
+    threshold: AtomicU64,
+    state: Mutex<State>,
+}
+
+#[derive(Debug)]
+struct State {
+    instances: Vec<Instance>,
+    /// The span of [`SPAN_S`] that `steps` counts, and the steps in it.
+    span: u32,
+    steps: u32,
+    books: report::Books,
+}
+
+impl Predictor {
+    /// Models a cache of `tiers` at every scale: its flash, or without flash its memory.
+    /// `half_life_s` is how long an access counts half: an hour follows the day, a day smooths it.
+    pub fn new(tiers: &TierOptions, half_life_s: u32, now_s: u32) -> Self {
+        let instances = SCALES.iter().map(|scale| Instance::new(tiers, *scale)).collect();
+        let books = report::Books::new(half_life_s, now_s);
+        let state = State { instances, span: 0, steps: 0, books };
+        Self { threshold: AtomicU64::new(u64::MAX), state: Mutex::new(state) }
+    }
+
+    /// Takes note of an access.
+    #[inline]
+    pub fn observe(&self, observed: &Observed) {
+        if observed.hash <= self.threshold.load(Relaxed) {
+            self.observe_sampled(observed);
+        }
+    }
+
+    /// What other capacities would do, given what the real cache did in total until `now_s`.
+    pub fn report(&self, totals: Totals, now_s: u32) -> Report {
+        let mut state = self.lock();
+        let State { instances, books, .. } = &mut *state;
+        books.close(instances, totals, now_s);
+        books.report(instances)
+    }
+
+    /// Bytes held.
+    pub fn memory_bytes(&self) -> usize {
+        let state = self.lock();
+        size_of::<Self>() + state.instances.iter().map(Instance::memory_bytes).sum::<usize>()
+    }
+
+    #[inline(never)]
+    fn observe_sampled(&self, observed: &Observed) {
+        let mut state = self.lock();
+        let State { instances, span, steps, .. } = &mut *state;
+        if *span != observed.now_s / SPAN_S {
+            (*span, *steps) = (observed.now_s / SPAN_S, 0);
+        }
+        let mut shrunk = false;
+        for instance in instances.iter_mut().filter(|instance| instance.samples(observed.hash)) {
+            *steps += 1;
+            instance.observe(observed);
+            if instance.keys() > KEYS_MAX {
+                instance.halve();
+                shrunk = true;
+            }
+        }
+        if *steps > STEPS_PER_SECOND_MAX * SPAN_S {
+            *steps = 0;
+            instances.iter_mut().for_each(Instance::halve);
+            shrunk = true;
+        }
+        if shrunk {
+            let threshold = instances.iter().map(Instance::threshold).max().unwrap_or(0);
+            self.threshold.store(threshold, Relaxed);
+        }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}

@@ -1,0 +1,13 @@
+//! Known policies, written for reading, to measure ours against: same bytes, same requests.
+//!
+//! Every read that misses is followed by an insert, as all of them would do in front of a store; every
+//! write is inserted. None of them knows hints, tenants or flash.
+
+mod lru;
+mod s3fifo;
+mod sketch;
+mod w_tiny_lfu;
+
+pub use lru::Lru;
+pub use s3fifo::PaperS3Fifo;
+pub use w_tiny_lfu::WTinyLfu;

@@ -1,0 +1,44 @@
+//! Hit ratios over a public trace, where it is at hand.
+//!
+//! The trace is `data/cloudPhysicsIO.oracleGeneral.bin` of libCacheSim's repository, which we do not
+//! carry. Name it in `SANDUR_CACHE_TRACE`; without it this test says that it was skipped.
+
+use std::fs::File;
+use std::io::BufReader;
+
+use sandur_base::environment;
+use sandur_cache::policy::{Reinsertion, TenantCaps};
+use sandur_cache::simulate::oracle::Lru;
+use sandur_cache::simulate::trace::OracleGeneral;
+use sandur_cache::simulate::{Policy, Request, TierOptions, TwoTier, run};
+
+#[test]
+fn beats_recency_on_block_accesses() {
+    let Some(path) = environment::variable("SANDUR_CACHE_TRACE").filter(|path| !path.is_empty()) else {
+        println!("SKIPPED: SANDUR_CACHE_TRACE names no oracleGeneral trace");
+        return;
+    };
+    let trace = OracleGeneral::new(BufReader::new(File::open(path).unwrap()));
+    let requests: Vec<Request> = trace.collect::<Result<_, _>>().unwrap();
+    for capacity in [20_000_000, 200_000_000, 660_000_000] {
+        let options = |ram_bytes, flash_bytes: u64| TierOptions {
+            ram_bytes,
+            flash_bytes,
+            segment_bytes: (flash_bytes / 256).max(1),
+            write_bytes_per_day: 0,
+            reinsertion: Reinsertion::default(),
+            tenants: TenantCaps::default(),
+            seed: 1,
+        };
+        let two = options(capacity / 20, capacity - capacity / 20);
+        let mut policies: Vec<Box<dyn Policy>> = vec![
+            Box::new(Lru::new(capacity)),
+            Box::new(TwoTier::new(&options(capacity, 0))),
+            Box::new(TwoTier::new(&two)),
+        ];
+        let measured = run(requests.iter().copied().map(Ok::<_, ()>), &mut policies, 0, |_| {}).unwrap();
+        let [lru, ram, flash] = [0, 1, 2].map(|at| measured[at].hit_ratio());
+        println!("{capacity} bytes: LRU {lru:.4}, RAM {ram:.4}, two tiers {flash:.4}");
+        assert!(ram > lru && flash > lru, "{capacity} bytes: LRU {lru}, RAM {ram}, two tiers {flash}");
+    }
+}
