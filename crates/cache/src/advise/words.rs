@@ -16,7 +16,8 @@ pub fn sentences(situation: &Situation, asked: &[(u64, Medium)], prices: &Prices
     let Some(present) = situation.present() else { return sentences };
     let Some(now) = situation.offer(present.capacity, situation.medium, prices) else { return sentences };
     sentences.push(format!(
-        "Now, with {} of {}: {} hits and {} requests to the store a month; {} for the cache and {} for requests.",
+        "Now, with {} of {}: {} hits and {} requests to the store a month; {} for the cache and {} for \
+         requests.",
         size(now.capacity),
         now.medium.name(),
         percent(now.hit_ratio),

@@ -8,10 +8,11 @@
 //! improved reliability", 2023-08-23).
 //!
 //! What the report says of its load is what the workload is made of: 6 to 8 TB of chunks a day; over a
-//! hundred million chunks in 50 TB, thus half a megabyte each; queries split by half hours; a third of the volume asked for younger than 3 hours and two thirds younger than
-//! 5 days; now and then a test query over millions of chunks. How much is read in total it does not say:
-//! that, the share of dashboards and the skew between streams are chosen so that the hit ratio and the
-//! replacements of the first cache come out. Everything else follows.
+//! hundred million chunks in 50 TB, thus half a megabyte each; queries split by half hours; a third of
+//! the volume asked for younger than 3 hours and two thirds younger than 5 days; now and then a test
+//! query over millions of chunks. How much is read in total it does not say: that, the share of
+//! dashboards and the skew between streams are chosen so that the hit ratio and the replacements of the
+//! first cache come out. Everything else follows.
 
 use super::generate::Workload;
 

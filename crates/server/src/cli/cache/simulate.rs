@@ -29,7 +29,7 @@ struct Lane {
 pub fn command() -> Command {
     let capacity = Arg::new("capacity").long("capacity").value_name("SIZE").action(ArgAction::Append);
     let capacity =
-        capacity.help("Bytes of a cache, RAM and flash together; may be repeated [default: 1GB, 4GB, 16GB]");
+        capacity.help("Bytes of a cache, both tiers together; may be repeated [default: 1GB, 4GB, 16GB]");
     let share = Arg::new("ram-share").long("ram-share").value_name("PART").default_value("0.05");
     let share = share.help("Part of it that is RAM where the cache has two tiers");
     let budget = Arg::new("write-budget").long("write-budget").value_name("SIZE");
@@ -37,8 +37,8 @@ pub fn command() -> Command {
     let json = Arg::new("json").long("json").action(ArgAction::SetTrue).help("Print JSON");
     let about = "Simulate our cache and others over a trace or a made-up load";
     let command = Command::new("simulate").about(about).after_help(
-        "Every policy sees the same requests at the same number of bytes. `--workload story` sets sizes itself \
-         and prints the published case beside its simulation.",
+        "Every policy sees the same requests at the same number of bytes. `--workload story` sets sizes \
+         itself and prints the published case beside its simulation.",
     );
     load::arguments(command).args([capacity, share, budget, json])
 }
