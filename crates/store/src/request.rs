@@ -163,9 +163,9 @@ impl Requester {
     ) -> Result<T, Failure> {
         self.admit(call, attempts.remaining()).await?;
         let (patience, is_repeated) = (attempts.remaining(), attempts.made > 1);
-        let entering = self.gate.enter(call.lane(), &call.intent.tenant, is_repeated);
+        let entering = self.gate.enter(attempts.lane, &call.intent.tenant, is_repeated);
         let Some(slot) = self.env.timeout(patience, entering).await else {
-            let lane = call.lane().name();
+            let lane = attempts.lane.name();
             let reason = format!("no free request slot of lane {lane} within {patience:.1?}");
             return Err(Failure::new(Cause::Busy, reason));
         };

@@ -75,7 +75,8 @@ impl RetryBudgets {
 pub(crate) struct Attempts<'a> {
     env: &'a Env,
     budgets: &'a RetryBudgets,
-    lane: Lane,
+    /// The lane of the operation, also for reads that settle its outcome.
+    pub lane: Lane,
     policy: Policy,
     give_up_at: Duration,
     /// Attempts that were begun.
