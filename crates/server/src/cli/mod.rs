@@ -67,7 +67,7 @@ fn command() -> Command {
 }
 
 fn docs_command() -> Command {
-    let page = Arg::new("page").value_parser(["options", "http-api", "logql"]).required(true);
+    let page = Arg::new("page").value_parser(["options", "http-api", "logql", "memcached"]).required(true);
     Command::new("docs").about("Print a generated page of the documentation").hide(true).arg(page)
 }
 
@@ -80,11 +80,12 @@ async fn dispatch(matches: &ArgMatches) -> Result<ExitCode, Failed> {
         Some(("tail", m)) => tail::run(env(), m).await,
         Some(("inspect", m)) => inspect::run(env(), m).await,
         Some(("check", m)) => check::run(env(), m).await,
-        Some(("cache", m)) => cache::run(m).await,
+        Some(("cache", m)) => cache::run(env(), m).await,
         Some(("demo", m)) => demo::run(m).await,
         Some(("docs", m)) => {
             let page = match m.get_one::<String>("page").map(String::as_str) {
                 Some("logql") => sandur_logql::reference(),
+                Some("memcached") => sandur_cache::memcached::reference(),
                 Some("http-api") => http::http_api_page(),
                 _ => config::options_page(),
             };
