@@ -207,14 +207,16 @@ pub const RULES: &[Rule] = &[
     rule(
         "first-mistake",
         "Both refuse a query with several mistakes and name different ones, or the same without its stage.",
-        "Loki tells mistakes of syntax before mistakes of meaning, and those of stages last; we tell the \
-         first from the left.",
+        "Loki tells mistakes of syntax and of number literals before mistakes of meaning, and those of stages \
+         last; we tell the first from the left.",
         |case| {
             let both = refuses_text(case.loki) && refuses_text(case.ours);
             let by_token = both && names_token(case.loki) != names_token(case.ours);
             let of_stage = |answer: &Answer| refuses_text(answer) && contains(answer, " : stage '");
             let by_stage = of_stage(case.ours) || refuses_text(case.ours) && of_stage(case.loki);
-            case.difference.kind == Kind::ErrorText && (by_token || by_stage)
+            let of_literal = |answer| contains(answer, "unable to parse literal as a float");
+            let by_literal = both && of_literal(case.loki) && !of_literal(case.ours);
+            case.difference.kind == Kind::ErrorText && (by_token || by_stage || by_literal)
         },
     ),
     rule(

@@ -62,7 +62,17 @@ impl LabelColumn {
 pub struct StreamTable {
     columns: Vec<LabelColumn>,
     stats: Vec<StreamStats>,
+    /// First and last timestamp of all streams; `None` when one has no rows.
+    bounds: Option<(i64, i64)>,
     labels: Box<[OnceLock<Arc<Labels>>]>,
+}
+
+/// What [`StreamTable`] keeps of its streams' times.
+fn bounds_of(stats: &[StreamStats]) -> Option<(i64, i64)> {
+    let all_have_rows = stats.iter().all(|stream| stream.rows > 0);
+    let first = stats.iter().map(|stream| stream.min_ts).min()?;
+    let last = stats.iter().map(|stream| stream.max_ts).max()?;
+    all_have_rows.then_some((first, last))
 }
 
 impl StreamTable {
@@ -103,7 +113,9 @@ impl StreamTable {
 
     /// Names of the labels that at least one of these streams has, sorted.
     pub fn label_names_of<'a>(&'a self, streams: &'a RoaringBitmap) -> impl Iterator<Item = &'a str> {
-        let present = |column: &&LabelColumn| streams.iter().any(|s| column.ids[s as usize] > 0);
+        let are_all = streams.len() == self.len() as u64;
+        let present =
+            move |column: &&LabelColumn| are_all || streams.iter().any(|s| column.ids[s as usize] > 0);
         self.columns.iter().filter(present).map(|column| &*column.name)
     }
 
@@ -116,6 +128,9 @@ impl StreamTable {
     /// Values of a label among these streams, sorted.
     pub fn label_values_of(&self, name: &str, streams: &RoaringBitmap) -> Vec<&str> {
         let Some(column) = self.column(name) else { return Vec::new() };
+        if streams.len() == self.len() as u64 {
+            return column.values.iter().map(|value| &**value).collect();
+        }
         // Values are sorted, and 0 is the absent one.
         let mut met = vec![false; column.values.len() + 1];
         streams.iter().for_each(|s| met[column.ids[s as usize] as usize] = true);
@@ -124,6 +139,9 @@ impl StreamTable {
 
     /// Those of the streams that may have rows within a range.
     pub fn touching(&self, mut streams: RoaringBitmap, range: TimeRange) -> RoaringBitmap {
+        if self.bounds.is_some_and(|(first, last)| range.covers(first, last)) {
+            return streams;
+        }
         let outside = |ordinal: &u32| {
             let stats = self.stats(*ordinal);
             stats.rows == 0 || !range.touches(stats.min_ts, stats.max_ts)
@@ -176,7 +194,7 @@ impl StreamTable {
         };
         let columns = names.into_iter().map(column).collect();
         let labels = streams.iter().map(|s| OnceLock::from(s.clone())).collect();
-        Self { columns, stats, labels }
+        Self { columns, bounds: bounds_of(&stats), stats, labels }
     }
 
     pub(crate) fn put(&self, out: &mut Vec<u8>, first_ts: i64) {
@@ -228,7 +246,8 @@ impl StreamTable {
             },
         });
         let labels = (0..count).map(|_| OnceLock::new()).collect();
-        Ok(Self { columns, stats: stats.collect(), labels })
+        let stats: Vec<StreamStats> = stats.collect();
+        Ok(Self { columns, bounds: bounds_of(&stats), stats, labels })
     }
 }
 
