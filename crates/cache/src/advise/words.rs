@@ -140,7 +140,7 @@ mod tests {
         let expected = [
             "Now, with 1.2 TB of memory: 70 % hits and 3 billion requests to the store a month; 5,316 for \
              the cache and 1,200 for requests.",
-            "With 50 TB of flash: 90 % hits, 68 % fewer requests to the store, 4,387 a month (6,516 now); \
+            "With 50 TB of flash: 90 % hits, 67 % fewer requests to the store, 4,392 a month (6,516 now); \
              the flash costs as much as 903 GB of memory.",
             "90 TB is outside of what was forecast: 600 GB to 60 TB.",
         ];
