@@ -324,6 +324,13 @@ impl Core {
         }
     }
 
+    /// Bytes of records in buffers, full or not, that are not on the device.
+    pub fn unwritten_bytes(&self) -> u64 {
+        let open = |class: Class| self.lock_open(class).as_ref().map_or(0, OpenSegment::buffered_bytes);
+        // Full buffers last: one that fills up meanwhile is counted twice rather than not at all.
+        Class::OF_RECORDS.into_iter().map(open).sum::<u64>() + self.unwritten.bytes()
+    }
+
     /// A copy of a record that is not on the device yet. `None` when it is.
     pub fn read_unwritten(&self, slot: u32, start: u64, end: u64) -> Option<Vec<u8>> {
         let segment = self.table.segment(slot);
@@ -344,6 +351,11 @@ impl Core {
 }
 
 impl OpenSegment {
+    /// Bytes in the buffer that is being filled.
+    fn buffered_bytes(&self) -> u64 {
+        self.buffer.as_ref().map_or(0, |_| self.tail - self.buffer_start)
+    }
+
     fn new(slot: u32, id: u64, class: Class, piece_bytes: usize) -> Self {
         Self {
             slot,

@@ -98,6 +98,8 @@ pub struct FlashStats {
     pub segments: Vec<Segment>,
     /// Writes that wait.
     pub queued_writes: u64,
+    /// Bytes of records that are not on the device yet.
+    pub unwritten_bytes: u64,
     /// Bytes of read buffers that are out.
     pub read_buffer_bytes: u64,
 }
@@ -206,6 +208,7 @@ impl Flash {
             segment_bytes: core.layout.segment_bytes,
             segments: core.table.all(),
             queued_writes: core.queue.len() as u64,
+            unwritten_bytes: core.unwritten_bytes(),
             read_buffer_bytes: core.read_pool.bytes_out(),
         }
     }

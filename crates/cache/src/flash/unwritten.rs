@@ -41,6 +41,11 @@ impl Unwritten {
         self.lock().retain(|&(of, _), piece| of != slot || piece.needed_to > written_to);
     }
 
+    /// Bytes in all buffers.
+    pub fn bytes(&self) -> u64 {
+        self.lock().values().map(|piece| piece.bytes as u64).sum()
+    }
+
     /// Nothing of the segment is needed any more.
     pub fn forget(&self, slot: u32) {
         self.lock().retain(|&(of, _), _| of != slot);

@@ -97,8 +97,8 @@ fn flash_cache(env: &Env, directory: &TempDir) -> Cache {
 /// Waits until the device has everything that was written to it.
 async fn settled(cache: &Cache) {
     loop {
-        let counts = cache.stats().flash.unwrap().device.counts;
-        if counts.bytes_admitted > 0 && counts.bytes_written >= counts.bytes_admitted {
+        let device = cache.stats().flash.unwrap().device;
+        if device.counts.bytes_admitted > 0 && device.unwritten_bytes == 0 {
             return;
         }
         tokio::task::yield_now().await;
