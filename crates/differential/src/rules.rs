@@ -207,8 +207,8 @@ pub const RULES: &[Rule] = &[
     rule(
         "first-mistake",
         "Both refuse a query with several mistakes and name different ones, or the same without its stage.",
-        "Loki tells mistakes of syntax and of number literals before mistakes of meaning, and those of stages \
-         last; we tell the first from the left.",
+        "Loki tells mistakes of syntax and of number literals before mistakes of meaning, and those of \
+         stages last; we tell the first from the left.",
         |case| {
             let both = refuses_text(case.loki) && refuses_text(case.ours);
             let by_token = both && names_token(case.loki) != names_token(case.ours);
