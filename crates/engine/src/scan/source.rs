@@ -1,11 +1,13 @@
 //! The engine as a source of queries: scans, and the label calls that footers alone answer.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
+use std::collections::hash_map::Entry;
 use std::sync::Arc;
 
+use foldhash::{HashMap, HashMapExt};
 use roaring::RoaringBitmap;
 use sandur_base::BoxFuture;
-use sandur_model::{Labels, MINUTE_NS, Matcher, TenantId, TimeRange};
+use sandur_model::{Labels, MINUTE_NS, Matcher, StreamId, TenantId, TimeRange};
 use sandur_query::{Error, Follow, Holding, QueryContext, QueryStats, Scan, Selection, Source, StreamVolume};
 
 use super::block::{BlockReader, OpenBlock, ReadError};
@@ -126,24 +128,29 @@ impl EngineSource {
     ) -> Result<Vec<Arc<Labels>>, Error> {
         let lists = if any_of.is_empty() { vec![Vec::new()] } else { any_of };
         let mut memory = context.budget().reserve(0)?;
-        let mut found: BTreeSet<Arc<Labels>> = BTreeSet::new();
+        // By identity: most blocks hold the same streams, and comparing labels costs more than all the rest.
+        let mut found: HashMap<StreamId, Arc<Labels>> = HashMap::new();
         for matchers in &lists {
             let view = self
                 .visit_blocks(context, matchers, range, |block, streams| {
-                    for labels in streams.iter().map(|n| block.footer.streams().labels(n)) {
-                        let bytes = labels.text_bytes() as u64 + 64;
-                        if found.insert(labels) {
-                            memory.grow(bytes)?;
+                    for ordinal in streams {
+                        if let Entry::Vacant(unknown) = found.entry(block.stream_id(ordinal)) {
+                            let labels = block.footer.streams().labels(ordinal);
+                            memory.grow(labels.text_bytes() as u64 + 64)?;
+                            unknown.insert(labels);
                         }
                     }
                     Ok(())
                 })
                 .await?;
             for head in &view.heads {
-                found.extend(head.streams(context.tenant(), matchers, range));
+                let streams = head.stream_bounds(context.tenant(), matchers, range);
+                found.extend(streams.into_iter().map(|stream| (stream.id, stream.labels)));
             }
         }
-        Ok(found.into_iter().collect())
+        let mut streams: Vec<Arc<Labels>> = found.into_values().collect();
+        streams.sort_unstable();
+        Ok(streams)
     }
 
     async fn label_names(
@@ -200,43 +207,45 @@ impl EngineSource {
         matchers: Vec<Matcher>,
         range: TimeRange,
     ) -> Result<Vec<StreamVolume>, Error> {
-        let mut found: BTreeMap<Arc<Labels>, StreamVolume> = BTreeMap::new();
+        let mut found: HashMap<StreamId, StreamVolume> = HashMap::new();
         let mut memory = context.budget().reserve(0)?;
-        let add = |found: &mut BTreeMap<Arc<Labels>, StreamVolume>, more: StreamVolume| {
-            let sum = found.entry(Arc::clone(&more.labels)).or_insert_with(|| StreamVolume {
-                labels: Arc::clone(&more.labels),
-                lines: 0,
-                bytes: 0,
-                pages: 0,
-            });
-            sum.lines += more.lines;
-            sum.bytes += more.bytes;
-            sum.pages += more.pages;
+        let add = |found: &mut HashMap<StreamId, StreamVolume>, id: StreamId, more: StreamVolume| match found
+            .entry(id)
+        {
+            Entry::Vacant(unknown) => _ = unknown.insert(more),
+            Entry::Occupied(mut known) => {
+                let sum = known.get_mut();
+                sum.lines += more.lines;
+                sum.bytes += more.bytes;
+                sum.pages += more.pages;
+            }
         };
         let view = self
             .visit_blocks(context, &matchers, range, |block, streams| {
                 memory.grow(streams.len() * 128)?;
-                for volume in block_volumes(&self.reader, block, streams, range)? {
-                    add(&mut found, volume);
+                for (ordinal, volume) in block_volumes(&self.reader, block, streams, range)? {
+                    add(&mut found, block.stream_id(ordinal), volume);
                 }
                 Ok(())
             })
             .await?;
         for volume in view.heads.iter().flat_map(|h| h.volumes(context.tenant(), &matchers, range)) {
-            add(&mut found, volume);
+            add(&mut found, volume.labels.stream_id(), volume);
         }
-        Ok(found.into_values().collect())
+        let mut volumes: Vec<StreamVolume> = found.into_values().collect();
+        volumes.sort_unstable_by(|a, b| a.labels.cmp(&b.labels));
+        Ok(volumes)
     }
 }
 
-/// Volumes of the streams of a block: from its stream table when it lies inside the range, else from its
+/// Volumes of the streams of a block by ordinal: from its stream table when it lies inside the range, else from its
 /// minute counts.
 fn block_volumes(
     reader: &BlockReader,
     block: &OpenBlock,
     streams: &RoaringBitmap,
     range: TimeRange,
-) -> Result<Vec<StreamVolume>, Error> {
+) -> Result<Vec<(u32, StreamVolume)>, Error> {
     let table = block.footer.streams();
     let pages_of = |n: u32| {
         let near = |p: &&sandur_format::log_block::PageEntry| p.first_stream <= n && n <= p.last_stream;
@@ -246,9 +255,10 @@ fn block_volumes(
         let stats = table.stats(n);
         range.covers(stats.min_ts, stats.max_ts)
     });
-    let volume =
-        |n: u32, lines, bytes| StreamVolume { labels: table.labels(n), lines, bytes, pages: pages_of(n) };
-    let mut volumes: Vec<StreamVolume> =
+    let volume = |n: u32, lines, bytes| {
+        (n, StreamVolume { labels: table.labels(n), lines, bytes, pages: pages_of(n) })
+    };
+    let mut volumes: Vec<(u32, StreamVolume)> =
         inside.iter().map(|n| volume(n, table.stats(n).rows, table.stats(n).bytes)).collect();
     if across.is_empty() {
         return Ok(volumes);
