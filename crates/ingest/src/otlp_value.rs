@@ -6,6 +6,8 @@
 
 use std::io::Write;
 
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
 use sandur_model::Span;
 
 use crate::error::Error;
@@ -208,15 +210,11 @@ fn write_double(number: f64, into: &mut Vec<u8>) {
 }
 
 fn write_base64(bytes: &[u8], into: &mut Vec<u8>) {
-    const DIGITS: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
-    for three in bytes.chunks(3) {
-        let byte = |n: usize| u32::from(three.get(n).copied().unwrap_or(0));
-        let bits = byte(0) << 16 | byte(1) << 8 | byte(2);
-        for n in 0..4 {
-            let digit = DIGITS[(bits >> (18 - 6 * n) & 63) as usize];
-            into.push(if n <= three.len() { digit } else { b'=' });
-        }
-    }
+    let start = into.len();
+    into.resize(start + bytes.len().div_ceil(3) * 4, 0);
+    // The room is exact, and too little room is the only way in which encoding can fail.
+    let written = STANDARD.encode_slice(bytes, &mut into[start..]).unwrap_or(0);
+    into.truncate(start + written);
 }
 
 /// Writes bytes in lower-case hexadecimal.

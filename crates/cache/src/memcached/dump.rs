@@ -10,9 +10,11 @@ use std::sync::atomic::Ordering;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::task::Waker;
 
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
+
 use crate::{Item, Lookup, Read};
 
-use super::base64;
 use super::server::Server;
 use super::session::Source;
 use super::slab_classes::SlabClasses;
@@ -228,7 +230,7 @@ fn gets(key: &[u8], out: &mut Vec<u8>) {
     out.extend_from_slice(b"mg ");
     // a key that no command line can hold was given in base 64
     if key.iter().any(|byte| *byte <= b' ' || *byte == 127) {
-        base64::encode(key, out);
+        out.extend_from_slice(STANDARD.encode(key).as_bytes());
         out.extend_from_slice(b" b");
     } else {
         out.extend_from_slice(key);

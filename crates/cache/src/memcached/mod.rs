@@ -16,7 +16,6 @@
 
 mod arguments;
 mod authentication;
-mod base64;
 mod binary;
 mod connection;
 mod connections;

@@ -5,7 +5,9 @@
 
 use std::ops::Deref;
 
-use crate::memcached::base64;
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
+
 use crate::memcached::operations::KEY_BYTES_MAX;
 use crate::memcached::output::Bytes;
 use crate::memcached::time::expires_at;
@@ -168,8 +170,8 @@ impl<'a> Key<'a> {
         if !encoded {
             return Some(Self::Text(text));
         }
-        let mut bytes = Vec::with_capacity(KEY_BYTES_MAX);
-        base64::decode(text, &mut bytes).then_some(Self::Decoded(bytes))
+        let bytes = STANDARD.decode(text).ok()?;
+        (!bytes.is_empty()).then_some(Self::Decoded(bytes))
     }
 }
 

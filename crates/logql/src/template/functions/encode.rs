@@ -1,5 +1,8 @@
 //! Codings: base 64, URLs, JSON.
 
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
+
 use super::{Function, Value, text_argument};
 
 pub const TABLE: &[Function] = &[
@@ -7,7 +10,7 @@ pub const TABLE: &[Function] = &[
         name: "b64enc",
         arguments: (1, 1),
         doc: "Base 64 of the text.",
-        call: |_, a| Ok(Value::Text(base64_encode(text_argument(&a[0])?.as_bytes()))),
+        call: |_, a| Ok(Value::Text(STANDARD.encode(text_argument(&a[0])?))),
     },
     Function {
         name: "b64dec",
@@ -54,18 +57,6 @@ pub const TABLE: &[Function] = &[
 ];
 
 const ALPHABET: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
-
-fn base64_encode(bytes: &[u8]) -> String {
-    let mut out = String::with_capacity(bytes.len().div_ceil(3) * 4);
-    for chunk in bytes.chunks(3) {
-        let word = chunk.iter().fold(0u32, |w, b| w << 8 | u32::from(*b)) << (8 * (3 - chunk.len()));
-        for n in 0..4 {
-            let digit = ALPHABET[(word >> (18 - 6 * n)) as usize & 63] as char;
-            out.push(if n <= chunk.len() { digit } else { '=' });
-        }
-    }
-    out
-}
 
 /// Missing padding is added; what cannot be decoded becomes Go's error text, as Loki does it.
 fn base64_text(text: &str) -> String {
