@@ -238,8 +238,8 @@ impl EngineSource {
     }
 }
 
-/// Volumes of the streams of a block by ordinal: from its stream table when it lies inside the range, else from its
-/// minute counts.
+/// Volumes of the streams of a block by ordinal: from its stream table when it lies inside the range,
+/// else from its minute counts.
 fn block_volumes(
     reader: &BlockReader,
     block: &OpenBlock,
