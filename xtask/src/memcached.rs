@@ -1,12 +1,15 @@
-//! `cargo xtask conformance memcached PATH`: memcached's own tests against our server.
+//! `cargo xtask conformance memcached PATH [--program FILE] [GROUP|TEST...]`: memcached's own tests
+//! against our server.
 //!
-//! PATH is a checkout of memcached. Its tests start `memcached-debug` beside `t/`: our program is put
-//! there, with a `timedrun` that starts it. Tests that cannot pass are listed with the reason in
-//! docs/reference/memcached.md; any other failure fails the command.
+//! PATH is a checkout of memcached, which stays as it is: its `t/` is copied to `target/conformance`, and
+//! our program is put beside the copy as the `memcached-debug` that the tests start. `--program` puts
+//! another one there: a real memcached shows which tests hold on this machine at all. Tests that cannot
+//! pass are listed with the reason in docs/reference/memcached.md; any other failure fails the command.
 
 use std::collections::BTreeMap;
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
+use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
@@ -106,7 +109,7 @@ const FLASH: &[&str] = &[
 const GROUPS: &[(&str, &[&str])] = &[("A", PROTOCOL), ("B", SERVER), ("C", BINARY), ("E", FLASH)];
 
 /// How long one test may take.
-const TEST_TIMEOUT: Duration = Duration::from_secs(180);
+const TEST_TIMEOUT: Duration = Duration::from_secs(240);
 
 /// How a test ended.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -119,35 +122,122 @@ enum Verdict {
     Failed(String),
 }
 
+/// What to run.
+struct Plan {
+    checkout: PathBuf,
+    /// Runs instead of our server.
+    program: Option<PathBuf>,
+    /// Groups and tests; all when empty.
+    named: Vec<String>,
+}
+
+impl Plan {
+    fn parse(arguments: &[String]) -> Result<Self> {
+        let mut plan = Self { checkout: PathBuf::new(), program: None, named: Vec::new() };
+        let mut words = arguments.iter();
+        while let Some(word) = words.next() {
+            if word == "--program" {
+                let file = words.next().context("--program needs the path of a program")?;
+                plan.program = Some(fs::canonicalize(file).with_context(|| format!("no program at {file}"))?);
+            } else if plan.checkout.as_os_str().is_empty() {
+                plan.checkout =
+                    fs::canonicalize(word).with_context(|| format!("no checkout of memcached at {word}"))?;
+            } else {
+                plan.named.push(word.clone());
+            }
+        }
+        if !plan.checkout.join("t/lib/MemcachedTest.pm").is_file() {
+            bail!(
+                "conformance memcached PATH [--program FILE] [GROUP|TEST...]: PATH is a checkout of \
+                 memcached, with its t/lib/MemcachedTest.pm"
+            );
+        }
+        let is_known = |name: &String| {
+            GROUPS.iter().any(|(group, tests)| group == name || tests.contains(&name.as_str()))
+        };
+        if let Some(unknown) = plan.named.iter().find(|name| !is_known(name)) {
+            bail!("'{unknown}' is no group (A, B, C, E) and no test that a cache without slabs can pass");
+        }
+        Ok(plan)
+    }
+
+    fn wants(&self, group: &str, test: &str) -> bool {
+        self.named.is_empty() || self.named.iter().any(|name| name == group || name == test)
+    }
+}
+
 /// Runs the groups or tests that are named after the path, or all of them.
 pub fn conformance(arguments: &[String]) -> Result<()> {
-    let Some((path, named)) = arguments.split_first() else {
-        bail!("conformance memcached PATH [GROUP|TEST...]: PATH is a checkout of memcached");
-    };
-    let path = fs::canonicalize(path).with_context(|| format!("no checkout of memcached at {path}"))?;
+    let plan = Plan::parse(arguments)?;
     require("perl", "the tests are written in it")?;
-    prepare(&path)?;
-    let waivers = waivers()?;
+    if !ssl_for_perl() {
+        println!("IO::Socket::SSL is missing (Debian: libio-socket-ssl-perl): the ssl_ tests will fail\n");
+    }
+    let place = prepare(&plan)?;
+    // another program has to pass without waivers
+    let waivers = if plan.program.is_some() { BTreeMap::new() } else { waivers()? };
     let mut unexpected = Vec::new();
+    let mut summary = String::new();
     for (group, tests) in GROUPS {
-        let mut passed = 0;
-        let wanted = |test: &&&str| named.is_empty() || named.iter().any(|n| n == *group || n == **test);
-        let tests: Vec<&&str> = tests.iter().filter(wanted).collect();
-        for test in &tests {
-            let verdict = run_test(&path, test)?;
-            let waiver = waivers.get(**test);
-            match (&verdict, waiver) {
-                (Verdict::Failed(_), None) => unexpected.push(**test),
-                (Verdict::Failed(_), Some(_)) => {}
-                _ => passed += 1,
+        let mut tally = Tally::default();
+        for test in tests.iter().filter(|test| plan.wants(group, test)) {
+            let started = Instant::now();
+            let verdict = run_test(&place, test)?;
+            let waiver = waivers.get(*test);
+            if matches!(verdict, Verdict::Failed(_)) && waiver.is_none() {
+                unexpected.push(*test);
             }
+            tally.count(&verdict, waiver.is_some());
             print(group, test, &verdict, waiver);
+            println!("{:>28} {:.1} s", "", started.elapsed().as_secs_f64());
         }
-        if !tests.is_empty() {
-            println!("group {group}: {passed} of {}\n", tests.len());
+        if tally.run > 0 {
+            summary += &format!("group {group}: {tally}\n");
         }
     }
+    println!("\n{summary}");
     if unexpected.is_empty() { Ok(()) } else { bail!("failed without a waiver: {}", unexpected.join(", ")) }
+}
+
+/// How the tests of a group ended.
+#[derive(Default)]
+struct Tally {
+    run: usize,
+    passed: usize,
+    skipped: usize,
+    waived: usize,
+}
+
+impl Tally {
+    fn count(&mut self, verdict: &Verdict, is_waived: bool) {
+        self.run += 1;
+        match verdict {
+            Verdict::Passed { .. } => self.passed += 1,
+            Verdict::Skipped(_) => self.skipped += 1,
+            Verdict::Failed(_) => self.waived += usize::from(is_waived),
+        }
+    }
+}
+
+impl std::fmt::Display for Tally {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let failed = self.run - self.passed - self.skipped - self.waived;
+        write!(f, "{} of {} passed", self.passed, self.run)?;
+        for (count, what) in
+            [(self.skipped, "skipped themselves"), (self.waived, "waived"), (failed, "FAILED")]
+        {
+            if count > 0 {
+                write!(f, ", {count} {what}")?;
+            }
+        }
+        Ok(())
+    }
+}
+
+fn ssl_for_perl() -> bool {
+    let mut perl = Command::new("perl");
+    perl.args(["-MIO::Socket::SSL", "-e", "1"]).stderr(Stdio::null());
+    perl.status().is_ok_and(|status| status.success())
 }
 
 fn print(group: &str, test: &str, verdict: &Verdict, waiver: Option<&String>) {
@@ -159,31 +249,41 @@ fn print(group: &str, test: &str, verdict: &Verdict, waiver: Option<&String>) {
     }
 }
 
-/// Puts our program where the tests look for theirs.
-fn prepare(path: &Path) -> Result<()> {
-    if !path.join("t/lib/MemcachedTest.pm").is_file() {
-        bail!("{} has no t/lib/MemcachedTest.pm: it is no checkout of memcached", path.display());
-    }
-    let mut build = Command::new(env!("CARGO"));
-    build.current_dir(root()).args([
-        "build",
-        "-p",
-        "sandur-cache",
-        "--example",
-        "memcached",
-        "--features",
-        "tls",
-    ]);
-    run(&mut build)?;
+/// Copies the tests to a place of their own and puts the program beside them.
+fn prepare(plan: &Plan) -> Result<PathBuf> {
     let target = std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| root().join("target"), PathBuf::from);
-    let program = path.join("memcached-debug");
-    // a running program cannot be written to, but its name can be given to another
-    let _ = fs::remove_file(&program);
-    fs::copy(target.join("debug/examples/memcached"), &program)?;
-    let timedrun = path.join("timedrun");
-    let _ = fs::remove_file(&timedrun);
+    let source = match &plan.program {
+        Some(program) => program.clone(),
+        None => {
+            let build = ["build", "-p", "sandur-cache", "--example", "memcached", "--features", "tls"];
+            run(Command::new(env!("CARGO")).current_dir(root()).args(build))?;
+            target.join("debug/examples/memcached")
+        }
+    };
+    let place = target.join("conformance/memcached");
+    if place.exists() {
+        fs::remove_dir_all(&place)?;
+    }
+    copy_folder(&plan.checkout.join("t"), &place.join("t"))?;
+    fs::copy(source, place.join("memcached-debug"))?;
+    // theirs ends what hangs; here that is done for the whole test
+    let timedrun = place.join("timedrun");
     fs::write(&timedrun, "#!/bin/sh\nshift\nexec \"$@\"\n")?;
     fs::set_permissions(&timedrun, fs::Permissions::from_mode(0o755))?;
+    Ok(place)
+}
+
+fn copy_folder(from: &Path, to: &Path) -> Result<()> {
+    fs::create_dir_all(to)?;
+    for entry in fs::read_dir(from)? {
+        let entry = entry?;
+        let target = to.join(entry.file_name());
+        if entry.file_type()?.is_dir() {
+            copy_folder(&entry.path(), &target)?;
+        } else {
+            fs::copy(entry.path(), target)?;
+        }
+    }
     Ok(())
 }
 
@@ -212,26 +312,37 @@ fn run_test(path: &Path, test: &str) -> Result<Verdict> {
         .stdin(Stdio::null())
         .stdout(fs::File::create(&log)?)
         .stderr(Stdio::null())
+        // servers that a test leaves behind end with it
+        .process_group(0)
         .spawn()
         .context("perl cannot be started")?;
+    let group = child.id();
     let started = Instant::now();
     let status = loop {
         if let Some(status) = child.try_wait()? {
             break Some(status);
         }
         if started.elapsed() > TEST_TIMEOUT {
-            child.kill()?;
+            end_group(group);
             child.wait()?;
             break None;
         }
         std::thread::sleep(Duration::from_millis(50));
     };
+    end_group(group);
     let text = fs::read(&log)?;
     let _ = fs::remove_file(&log);
     let Some(status) = status else {
         return Ok(Verdict::Failed(format!("not done after {} s", TEST_TIMEOUT.as_secs())));
     };
     Ok(judge(&String::from_utf8_lossy(&text), status.success()))
+}
+
+/// Ends all processes of a group that are left.
+fn end_group(group: u32) {
+    let group = format!("-{group}");
+    // nothing is left as a rule, and kill says so
+    let _ = Command::new("kill").args(["-KILL", "--", &group]).stderr(Stdio::null()).status();
 }
 
 fn log_file(test: &str) -> PathBuf {
@@ -256,6 +367,17 @@ fn judge(text: &str, ended_well: bool) -> Verdict {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_tally_tells_what_did_not_pass() {
+        let mut tally = Tally::default();
+        tally.count(&Verdict::Passed { checks: 3 }, false);
+        assert_eq!(tally.to_string(), "1 of 1 passed");
+        tally.count(&Verdict::Skipped("flaky".to_owned()), false);
+        tally.count(&Verdict::Failed("1 of 2".to_owned()), true);
+        tally.count(&Verdict::Failed("1 of 2".to_owned()), false);
+        assert_eq!(tally.to_string(), "1 of 4 passed, 1 skipped themselves, 1 waived, 1 FAILED");
+    }
 
     #[test]
     fn verdicts_follow_what_was_printed() {
