@@ -18,44 +18,89 @@ pub fn string(out: &mut Vec<u8>, bytes: &[u8]) {
     out.push(b'"');
 }
 
-/// Whether a byte may need an escape. 0xE2 starts the two separators.
-const fn is_special(byte: u8) -> bool {
-    // Without short cuts, so that the compiler looks at many bytes at once.
-    (byte < 0x20)
-        | (byte == b'"')
-        | (byte == b'\\')
-        | (byte == b'<')
-        | (byte == b'>')
-        | (byte == b'&')
-        | (byte == 0xE2)
+/// How each byte is written: 0 as it is, a letter behind a backslash, or [`RARE`].
+static ESCAPES: [u8; 256] = {
+    let mut escapes = [0; 256];
+    let mut byte = 0;
+    while byte < escapes.len() {
+        escapes[byte] = match byte as u8 {
+            b'"' => b'"',
+            b'\\' => b'\\',
+            b'\n' => b'n',
+            b'\r' => b'r',
+            b'\t' => b't',
+            // 0xE2 starts the two separators
+            0..0x20 | b'<' | b'>' | b'&' | 0xE2 => RARE,
+            _ => 0,
+        };
+        byte += 1;
+    }
+    escapes
+};
+/// Written in another way, or perhaps as it is.
+const RARE: u8 = 1;
+/// Bytes that are looked at together.
+const LANES: usize = 32;
+
+/// Whether every byte is written as it is.
+fn are_plain(lanes: &[u8; LANES]) -> bool {
+    // Without short cuts and tables, so that the compiler looks at many bytes at once.
+    let escaped = |byte: u8| {
+        (byte < 0x20)
+            | (byte == b'"')
+            | (byte == b'\\')
+            | (byte == b'<')
+            | (byte == b'>')
+            | (byte == b'&')
+            | (byte == 0xE2)
+    };
+    !lanes.iter().fold(false, |any, &byte| any | escaped(byte))
 }
 
-/// How many bytes in front are none that may need an escape, but for the last few.
-fn plain_prefix(text: &[u8]) -> usize {
-    const LANES: usize = 16;
-    let is_plain = |lanes: &&[u8; LANES]| !lanes.iter().fold(false, |any, &byte| any | is_special(byte));
-    text.as_chunks::<LANES>().0.iter().take_while(is_plain).count() * LANES
-}
-
+/// Appends valid UTF-8.
+///
+/// Lanes without an escape are copied. Lines of JSON have a quote every few bytes: in other lanes, copying
+/// what is between escapes would cost more than writing byte by byte without a branch.
 fn valid(out: &mut Vec<u8>, text: &[u8]) {
     out.reserve(text.len() + text.len() / 8);
-    let (mut copied, mut at) = (0, 0);
-    loop {
-        at += plain_prefix(&text[at..]);
-        let Some(next) = text[at..].iter().position(|&byte| is_special(byte)) else { break };
-        at += next;
+    let mut at = 0;
+    let mut written = [0; 2 * LANES + 1];
+    while at < text.len() {
+        let plain = text[at..].as_chunks::<LANES>().0.iter().take_while(|lanes| are_plain(lanes)).count();
+        let (plain, rest) = text[at..].split_at(plain * LANES);
+        out.extend_from_slice(plain);
+        at += plain.len();
+        let lanes = &rest[..LANES.min(rest.len())];
+        let (mut len, mut rare) = (0, false);
+        for &byte in lanes {
+            let escape = ESCAPES[usize::from(byte)];
+            rare |= escape == RARE;
+            written[len] = if escape == 0 { byte } else { b'\\' };
+            written[len + 1] = escape;
+            len += 1 + usize::from(escape != 0);
+        }
+        if rare {
+            at += with_rare(out, &text[at..], lanes.len());
+        } else {
+            out.extend_from_slice(&written[..len]);
+            at += lanes.len();
+        }
+    }
+}
+
+/// Appends the first bytes of a text, `least` or a few more, and says how many they were.
+fn with_rare(out: &mut Vec<u8>, text: &[u8], least: usize) -> usize {
+    let mut at = 0;
+    while at < least {
         let (escape, len) = escape_of(&text[at..]);
-        if let Some(escape) = escape {
-            out.extend_from_slice(&text[copied..at]);
-            match escape {
-                Escape::Text(text) => out.extend_from_slice(text),
-                Escape::Control(byte) => push(out, format_args!("\\u{byte:04x}")),
-            }
-            copied = at + len;
+        match escape {
+            Some(Escape::Text(text)) => out.extend_from_slice(text),
+            Some(Escape::Control(byte)) => push(out, format_args!("\\u{byte:04x}")),
+            None => out.push(text[at]),
         }
         at += len;
     }
-    out.extend_from_slice(&text[copied..]);
+    at
 }
 
 enum Escape {
@@ -63,7 +108,7 @@ enum Escape {
     Control(u8),
 }
 
-/// What stands for the first bytes, which are special, and how many of them; none when they stay as they are.
+/// What stands for the first bytes, and for how many of them; none when the first stays as it is.
 fn escape_of(text: &[u8]) -> (Option<Escape>, usize) {
     let escape: &[u8] = match *text {
         [b'"', ..] => b"\\\"",
@@ -73,8 +118,10 @@ fn escape_of(text: &[u8]) -> (Option<Escape>, usize) {
         [b'\t', ..] => b"\\t",
         [0xE2, 0x80, 0xA8, ..] => return (Some(Escape::Text(b"\\u2028")), 3),
         [0xE2, 0x80, 0xA9, ..] => return (Some(Escape::Text(b"\\u2029")), 3),
-        [0xE2, ..] | [] => return (None, 1),
-        [byte, ..] => return (Some(Escape::Control(byte)), 1),
+        [byte, ..] if ESCAPES[usize::from(byte)] == RARE && byte != 0xE2 => {
+            return (Some(Escape::Control(byte)), 1);
+        }
+        _ => return (None, 1),
     };
     (Some(Escape::Text(escape)), 1)
 }
@@ -155,6 +202,17 @@ mod tests {
         let given: String = (0..0x3000u32).filter_map(char::from_u32).collect();
         let written = text(|out| string(out, given.as_bytes()));
         assert_eq!(serde_json::from_str::<String>(&written).unwrap(), given);
+    }
+
+    #[test]
+    fn escapes_may_stand_anywhere() {
+        for special in ["\u{2028}", "€", "\"", "\u{1}", "<", "é"] {
+            for at in 0..3 * LANES {
+                let given = format!("{}{special}{}", "a".repeat(at), "b\"".repeat(2 * LANES));
+                let written = text(|out| string(out, given.as_bytes()));
+                assert_eq!(serde_json::from_str::<String>(&written).unwrap(), given, "{special} at {at}");
+            }
+        }
     }
 
     #[test]
