@@ -7,7 +7,7 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use foldhash::fast::FixedState;
+use foldhash::fast::RandomState;
 use sandur_model::Labels;
 use sandur_query::{LogRow, QueryResult, Sample, Series};
 
@@ -128,7 +128,7 @@ pub fn streams(out: &mut Vec<u8>, rows: &[LogRow], encoding: Encoding) {
 }
 
 fn categorized(out: &mut Vec<u8>, rows: &[LogRow]) {
-    let mut groups: HashMap<&Labels, Vec<usize>> = HashMap::new();
+    let mut groups: HashMap<&Labels, Vec<usize>, RandomState> = HashMap::default();
     for (n, row) in rows.iter().enumerate() {
         groups.entry(&row.stream).or_default().push(n);
     }
@@ -152,17 +152,13 @@ fn merged(out: &mut Vec<u8>, rows: &[LogRow]) {
 
 /// Rows by all of their labels: the labels' text, the labels, the numbers of the rows.
 pub fn merged_groups(rows: &[LogRow]) -> Vec<(String, Pairs, Vec<usize>)> {
-    // Rows share their label sets: one merge per distinct combination of shared sets.
-    let mut known: HashMap<[usize; 3], usize, FixedState> = HashMap::default();
-    let mut by_labels: HashMap<Pairs, usize> = HashMap::new();
+    // Rows share the labels of their streams; what else they have is their own but mostly says the
+    // same. One merge per distinct combination.
+    let mut known: HashMap<(usize, &Labels, &Pairs), usize, RandomState> = HashMap::default();
+    let mut by_labels: HashMap<Pairs, usize, RandomState> = HashMap::default();
     let mut groups: Vec<(String, Pairs, Vec<usize>)> = Vec::new();
-    let mut last: Option<([usize; 3], usize)> = None;
     for (n, row) in rows.iter().enumerate() {
-        let key = [address(&row.stream), address(&row.metadata), address(&row.parsed)];
-        if let Some((_, group)) = last.filter(|(before, _)| *before == key) {
-            groups[group].2.push(n);
-            continue;
-        }
+        let key = (Arc::as_ptr(&row.stream) as usize, &*row.metadata, &*row.parsed);
         let group = *known.entry(key).or_insert_with(|| {
             let pairs = merged_labels(row);
             *by_labels.entry(pairs).or_insert_with_key(|pairs| {
@@ -172,14 +168,9 @@ pub fn merged_groups(rows: &[LogRow]) -> Vec<(String, Pairs, Vec<usize>)> {
             })
         });
         groups[group].2.push(n);
-        last = Some((key, group));
     }
     groups.sort_by(|a, b| a.0.cmp(&b.0));
     groups
-}
-
-fn address<T>(shared: &Arc<T>) -> usize {
-    Arc::as_ptr(shared).cast::<()>() as usize
 }
 
 /// All labels of a row; a parsed label goes before metadata and metadata before the stream.
