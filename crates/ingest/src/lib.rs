@@ -23,8 +23,8 @@
 //! occurs once, no value is empty, and names and values are UTF-8. No input makes a decoder panic.
 
 mod batch_builder;
+mod decompress;
 mod error;
-mod gzip;
 mod labels_cache;
 mod level;
 mod level_json;

@@ -6,7 +6,7 @@ use sandur_model::{Arena, ArenaCodec, Limits, LogBatch};
 use crate::error::Error;
 use crate::refused::Refused;
 use crate::text::ADDRESSABLE_MAX;
-use crate::{gzip, snappy};
+use crate::{decompress, snappy};
 
 /// The headers that say how a body is to be read.
 #[derive(Clone, Copy, Debug, Default)]
@@ -140,8 +140,8 @@ pub(crate) fn open_loki(
     let body = match headers.encoding().as_str() {
         "" => Body::Plain(body),
         "snappy" if format == Format::Protobuf => Body::Plain(body),
-        "gzip" => Body::Opened(gzip::gzip(&body, limit)?),
-        "deflate" => Body::Opened(gzip::deflate(&body, limit)?),
+        "gzip" => Body::Opened(decompress::gzip(&body, limit)?),
+        "deflate" => Body::Opened(decompress::deflate(&body, limit)?),
         _ => return Err(headers.unsupported("snappy (protobuf only), gzip, deflate or none")),
     };
     if format == Format::Json {
@@ -155,7 +155,11 @@ pub(crate) fn open_loki(
     Ok((format, Body::Snappy { plain, block }))
 }
 
-/// Opens the body of an OTLP request.
+const OTLP_ENCODINGS: &str = "gzip, zstd, deflate, zlib, lz4, snappy, x-snappy-framed or none";
+/// What a stream of snappy's framing format begins with.
+const SNAPPY_STREAM: &[u8] = b"\xff\x06\0\0sNaPpY";
+
+/// Opens the body of an OTLP request: what collectors' exporters can be set to send.
 pub(crate) fn open_otlp(
     headers: PushHeaders<'_>,
     limits: &Limits,
@@ -166,11 +170,20 @@ pub(crate) fn open_otlp(
     let limit = plain_limit(limits);
     let body = match headers.encoding().as_str() {
         "" => Body::Plain(body),
-        "gzip" => Body::Opened(gzip::gzip(&body, limit)?),
-        "deflate" => Body::Opened(gzip::deflate(&body, limit)?),
-        "zstd" => Body::Opened(gzip::zstd(&body, limit)?),
+        "gzip" => Body::Opened(decompress::gzip(&body, limit)?),
+        "deflate" | "zlib" => Body::Opened(decompress::deflate(&body, limit)?),
+        "zstd" => Body::Opened(decompress::zstd(&body, limit)?),
+        "lz4" => Body::Opened(decompress::lz4(&body, limit)?),
+        // collectors of before 2025 send the framing format under the block format's name
+        "snappy" | "x-snappy-framed" if body.starts_with(SNAPPY_STREAM) => {
+            Body::Opened(decompress::framed_snappy(&body, limit)?)
+        }
         "snappy" => Body::Opened(snappy::open(&body, limit)?),
-        _ => return Err(headers.unsupported("gzip, zstd, deflate, snappy or none")),
+        _ => {
+            return Err(
+                headers.unsupported("gzip, zstd, deflate, zlib, lz4, snappy, x-snappy-framed or none")
+            );
+        }
     };
     Ok((format, body))
 }
@@ -212,6 +225,18 @@ mod tests {
         assert!(matches!(error, Error::ContentEncoding { .. }));
         let (_, opened) = open_otlp(headers("", "identity"), &limits, body).unwrap();
         assert_eq!(opened.bytes(), b"12345");
+    }
+
+    #[test]
+    fn both_forms_of_snappy_are_told_apart() {
+        let block = snap::raw::Encoder::new().compress_vec(b"body").unwrap();
+        let mut framed = snap::write::FrameEncoder::new(Vec::new());
+        std::io::Write::write_all(&mut framed, b"body").unwrap();
+        let framed = framed.into_inner().unwrap();
+        for (encoding, body) in [("snappy", block), ("snappy", framed.clone()), ("x-snappy-framed", framed)] {
+            let (_, opened) = open_otlp(headers("", encoding), &Limits::default(), body.into()).unwrap();
+            assert_eq!(opened.bytes(), b"body", "{encoding}");
+        }
     }
 
     #[test]

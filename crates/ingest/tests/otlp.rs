@@ -216,7 +216,7 @@ fn encodings_and_errors_are_named() {
         let decoded = otlp_logs(&tenant(), &Limits::default(), NOON, headers, body.into()).unwrap();
         assert_eq!(decoded.lines, 1, "{encoding}");
     }
-    let headers = PushHeaders { content_encoding: Some("lz4"), ..PROTOBUF };
+    let headers = PushHeaders { content_encoding: Some("br"), ..PROTOBUF };
     let error = otlp_logs(&tenant(), &Limits::default(), NOON, headers, body.into()).unwrap_err();
     assert!(matches!(error, Error::ContentEncoding { .. }), "{error}");
     assert_eq!(otlp(&Limits::default(), &[]).unwrap().lines, 0);
