@@ -1,7 +1,7 @@
 //! `cargo xtask conformance memcached PATH [--program FILE] [GROUP|TEST...]`: memcached's own tests
 //! against our server.
 //!
-//! PATH is a checkout of memcached, which stays as it is: its `t/` is copied to `target/conformance`, and
+//! PATH is a checkout of memcached, which stays as it is: its `t/` and `doc/` are copied to `target/conformance`, and
 //! our program is put beside the copy as the `memcached-debug` that the tests start. `--program` puts
 //! another one there: a real memcached shows which tests hold on this machine at all. Tests that cannot
 //! pass are listed with the reason in docs/reference/memcached.md; any other failure fails the command.
@@ -264,7 +264,9 @@ fn prepare(plan: &Plan) -> Result<PathBuf> {
     if place.exists() {
         fs::remove_dir_all(&place)?;
     }
-    copy_folder(&plan.checkout.join("t"), &place.join("t"))?;
+    for folder in ["t", "doc"] {
+        copy_folder(&plan.checkout.join(folder), &place.join(folder))?;
+    }
     fs::copy(source, place.join("memcached-debug"))?;
     // theirs ends what hangs; here that is done for the whole test
     let timedrun = place.join("timedrun");

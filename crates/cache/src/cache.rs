@@ -268,6 +268,10 @@ impl Cache {
         &self.0.churn
     }
 
+    pub(crate) fn inner(&self) -> &Inner {
+        &self.0
+    }
+
     pub(crate) fn flights(&self) -> &Flights {
         &self.0.flights
     }

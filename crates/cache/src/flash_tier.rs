@@ -20,12 +20,15 @@ use crate::flash::{KeyInfo, NewRecord, Observer, ReadFuture};
 use crate::hint::Hint;
 use crate::latency::Histogram;
 use crate::policy::Verdict;
+use crate::policy::ghost::Ghost;
 use crate::policy::{self, Admission, AdmissionOptions, Candidate, Churn, Eviction, Source, TenantCaps};
 use crate::ram::Record;
 use crate::stats::FlashTierStats;
 
 /// What expires within this time goes to segments of its own, which are freed as a whole.
 const BRIEF_SECONDS: u32 = 3600;
+/// Keys of dropped records that are remembered, to tell a miss that more flash would have answered.
+const GONE_KEYS: usize = 200_000;
 
 /// Flash with its policies.
 pub(crate) struct FlashTier {
@@ -37,6 +40,8 @@ pub(crate) struct FlashTier {
     /// Reads of what the index promised and the device did not hold.
     pub misses: AtomicU64,
     pub promoted: AtomicU64,
+    /// Lookups of keys that had to leave flash not long ago.
+    missed_evicted: AtomicU64,
 }
 
 /// Where a key lies, in a way that never names another version of it later.
@@ -51,6 +56,8 @@ struct Books {
     env: Env,
     admission: Admission,
     churn: Arc<Churn>,
+    /// Keys of records that were dropped for room.
+    gone: Ghost,
 }
 
 impl Observer for Books {
@@ -64,6 +71,9 @@ impl Observer for Books {
         }
         if event.reason != Dropped::Evicted {
             return;
+        }
+        if event.hash != 0 && event.records > 0 {
+            self.gone.note(event.hash, event.bytes);
         }
         if event.class == Class::Fill && event.hash != 0 {
             self.admission.left_probation(event.hash, event.bytes);
@@ -95,7 +105,8 @@ impl FlashTier {
             tenants: TenantCaps::default(),
             seed: env.random_u64(),
         });
-        let books = Arc::new(Books { env: env.clone(), admission, churn });
+        let gone = Ghost::new(capacity, GONE_KEYS);
+        let books = Arc::new(Books { env: env.clone(), admission, churn, gone });
         let flash = Flash::open(env, options, Arc::clone(&books) as Arc<dyn Observer>)?;
         books.admission.set_capacity(flash.stats().capacity_bytes);
         Ok(Self {
@@ -106,6 +117,7 @@ impl FlashTier {
             hits: AtomicU64::new(0),
             misses: AtomicU64::new(0),
             promoted: AtomicU64::new(0),
+            missed_evicted: AtomicU64::new(0),
         })
     }
 
@@ -117,6 +129,18 @@ impl FlashTier {
     pub fn find(&self, hash: u64, counted: bool) -> Option<Spot> {
         let location = if counted { self.flash.lookup(hash) } else { self.flash.peek(hash) }?;
         Some(Spot { location, segment: self.flash.segment_id(&location) })
+    }
+
+    /// The device tier itself.
+    pub fn flash(&self) -> &Flash {
+        &self.flash
+    }
+
+    /// Counts a lookup of a key that is nowhere.
+    pub fn count_miss(&self, hash: u64) {
+        if self.books.gone.take(hash) {
+            self.missed_evicted.fetch_add(1, Relaxed);
+        }
     }
 
     /// Starts reading all of them at once.
@@ -217,6 +241,8 @@ impl FlashTier {
             misses: self.misses.load(Relaxed),
             latency: self.read_latency.snapshot(),
             promoted: self.promoted.load(Relaxed),
+            missed_evicted: self.missed_evicted.load(Relaxed),
+            reserve_bytes: self.flash.reserve_bytes(),
             refused: self.books.admission.refusals().collect(),
         }
     }

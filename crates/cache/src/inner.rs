@@ -9,7 +9,7 @@
 //! same record of the same segment, and with the flush epoch of the first look.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -27,6 +27,7 @@ use crate::policy::Churn;
 use crate::ram::{Dead, Epochs, Exit, Locked, Memory, Moment, Ram, Record, Reserved};
 use crate::request::{Answer, Applied, Change, Pending, Put, Read, Revision, Stored};
 use crate::single_flight::Flights;
+use crate::steering::Promotion;
 
 /// Writes between two looks at the memory that the flash tier's index takes.
 const INDEX_LOOK: u64 = 4096;
@@ -50,6 +51,8 @@ pub(crate) struct Inner {
     pub next_cas: AtomicU64,
     pub stored: AtomicU64,
     pub flights: Flights,
+    /// A [`Promotion`].
+    pub promotion: AtomicU8,
     pub ram_latency: Histogram,
     /// Memory that the flash tier's index is known to take.
     pub index_bytes: AtomicU64,
@@ -121,6 +124,7 @@ impl Inner {
             next_cas: AtomicU64::new(first_cas),
             stored: AtomicU64::new(0),
             flights: Flights::default(),
+            promotion: AtomicU8::new(Promotion::default() as u8),
             ram_latency: Histogram::default(),
             index_bytes: AtomicU64::new(0),
             _buffers: buffers,
@@ -162,6 +166,9 @@ impl Inner {
                 Some(spot) => Look::OnFlash(Lead { hash, spot, at }),
                 None => {
                     shard.counts().count_miss(why);
+                    if !read.quiet {
+                        self.flash.iter().for_each(|flash| flash.count_miss(hash));
+                    }
                     Look::Miss
                 }
             },
@@ -218,11 +225,20 @@ impl Inner {
         let is_whole = read.range.is_none();
         if is_whole && !read.quiet {
             let mut shard = self.ram.lock(lead.hash);
-            if self.is_current(&mut shard, &key, lead) && shard.is_wanted_again(lead.hash) {
+            if self.is_current(&mut shard, &key, lead) && self.is_wanted_again(&mut shard, lead.hash) {
                 self.promote(&mut shard, &key, lead, &found);
             }
         }
         Some(item_from(found, lead.at))
+    }
+
+    fn is_wanted_again(&self, shard: &mut Locked, hash: u64) -> bool {
+        let is_worthy = shard.is_wanted_again(hash);
+        match Promotion::from_number(self.promotion.load(Ordering::Relaxed)) {
+            Promotion::Worthy => is_worthy,
+            Promotion::Never => false,
+            Promotion::Always => true,
+        }
     }
 
     /// Whether nothing has happened to the key since the look.
@@ -482,6 +498,7 @@ fn item_from(found: FlashItem, at: Moment) -> Item {
         stale: false,
         won: false,
         tier: Tier::Flash,
+        on_flash: true,
     };
     let FlashItem { value, value_bytes, flags, cas, expires_at, .. } = found;
     Item { value: Value::from(value), length: value_bytes, flags, cas, expires_at, meta }

@@ -135,6 +135,8 @@ pub struct ItemMeta {
     pub won: bool,
     /// Where the value was found.
     pub tier: Tier,
+    /// Whether it lies on flash.
+    pub on_flash: bool,
 }
 
 /// A place that answers a lookup.

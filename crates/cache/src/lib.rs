@@ -47,6 +47,7 @@ mod request;
 pub mod simulate;
 mod single_flight;
 mod stats;
+mod steering;
 
 pub use cache::{Cache, LONGEST_KEY};
 pub use error::Error;
@@ -61,3 +62,4 @@ pub use request::{
     Answer, Applied, Change, Condition, Lookup, Pending, Put, Read, Revision, Stored, Updated,
 };
 pub use stats::{CacheStats, FlashTierStats, RamCounts};
+pub use steering::{Demotion, Promotion};

@@ -41,6 +41,11 @@ pub struct FlashTierStats {
     pub misses: u64,
     /// Time of lookups that it answered.
     pub latency: Latencies,
+    /// Lookups that found nothing because the item had to make way for others on flash, as far as that
+    /// is remembered.
+    pub missed_evicted: u64,
+    /// Bytes of segments that are always kept free.
+    pub reserve_bytes: u64,
     /// Items that were copied into memory because they were read again.
     pub promoted: u64,
     /// How often admission refused a value, by reason.

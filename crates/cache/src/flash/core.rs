@@ -5,12 +5,13 @@
 //! index, the table of segments. No lock is held during I/O.
 
 use std::io;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use sandur_base::Env;
 
 use super::append::OpenSegment;
+use super::compaction::Compaction;
 use super::counters::Counters;
 use super::format::{self, Class, Root, SEQUENCE_MAX};
 use super::health::Watch;
@@ -45,6 +46,9 @@ pub(super) struct Core {
     pub journal: Journal,
     pub touched: Touched,
     pub choices: Mutex<Choices>,
+    pub compaction: Mutex<Compaction>,
+    /// The second of the last look for segments that hold nothing.
+    pub spent_looked_at: AtomicU32,
     pub watch: Watch,
     pub counters: Counters,
     pub observer: Arc<dyn Observer>,
@@ -96,6 +100,8 @@ impl Core {
             journal: Journal::new(root.map_or(0, |root| root.journal_half)),
             touched: Touched::default(),
             choices: Mutex::new(Choices::new(options.write_amplification_max)),
+            compaction: Mutex::default(),
+            spent_looked_at: AtomicU32::new(0),
             watch: Watch::new(),
             counters: Counters::default(),
             observer,
@@ -170,6 +176,9 @@ impl Core {
 
     pub fn report(&self, event: DropEvent) {
         self.counters.drop_of(event.reason, event.records);
+        if event.reason == Dropped::Evicted {
+            self.counters.bytes_evicted.add(event.bytes);
+        }
         self.observer.dropped(event);
     }
 

@@ -83,6 +83,10 @@ counters! {
     segments_reclaimed,
     /// Segments spared because they were read.
     segments_spared,
+    /// Segments emptied into others because they held little.
+    segments_compacted,
+    /// Bytes of records dropped to make room, or in their segment when it was freed.
+    bytes_evicted,
     /// Segments taken out of use after a failed write.
     segments_retired,
     /// Writes that the device failed.

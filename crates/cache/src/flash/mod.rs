@@ -13,6 +13,7 @@
 //! its key; every record that is dropped is reported with its reason.
 
 mod append;
+mod compaction;
 mod core;
 mod counters;
 mod expiry;
@@ -40,6 +41,7 @@ mod unwritten;
 mod writer;
 
 pub use append::NewRecord;
+pub use compaction::Compaction;
 pub use counters::Counts;
 pub use format::{Class, KEY_BYTES_MAX};
 pub use health::Health;

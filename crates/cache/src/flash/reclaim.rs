@@ -73,7 +73,7 @@ fn next_victim(segments: &[Segment], now: u32, spared: u32) -> Option<(Segment, 
 
 impl Core {
     /// Segments kept free: one for each class and two in reserve, or a hundredth.
-    fn free_wanted(&self) -> usize {
+    pub fn free_wanted(&self) -> usize {
         (self.table.len() / 100).max(Class::OF_RECORDS.len() + 2).min(self.table.len() / 3)
     }
 
@@ -191,7 +191,7 @@ impl Core {
     }
 
     /// Whether the record was written again.
-    fn write_again(&self, segment: &Segment, row: &Row, uses: u8) -> bool {
+    pub fn write_again(&self, segment: &Segment, row: &Row, uses: u8) -> bool {
         let align = self.device.read_alignment();
         let start = u64::from(row.offset) * UNIT;
         let (from, upto) = (start / align * align, start + u64::from(row.units) * UNIT);

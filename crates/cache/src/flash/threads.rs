@@ -125,6 +125,8 @@ impl Core {
         while self.reclaim_next() {
             self.commit_journal(sync);
         }
+        self.free_spent();
+        self.compact_next();
         self.image_if_due();
     }
 

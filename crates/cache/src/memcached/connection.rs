@@ -112,6 +112,14 @@ impl Connection {
                 }
                 _ => {}
             }
+            let waiting = self.output.waiting();
+            if waiting > 0 {
+                // the first look at a new answer is what makes it wake this connection
+                self.output.poll(&mut Context::from_waker(visit.waker));
+                if self.output.waiting() < waiting {
+                    continue;
+                }
+            }
             let moved = self.flush(visit)?;
             if moved && self.output.waiting() > 0 {
                 // what left has made room for answers that have arrived meanwhile

@@ -24,6 +24,7 @@ mod datagram;
 mod departures;
 mod dump;
 mod error;
+mod flash_knobs;
 mod input;
 mod listen;
 mod mailbox;

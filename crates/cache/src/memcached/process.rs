@@ -104,6 +104,12 @@ pub(super) fn raise_descriptor_limit(connections: usize) {
     }
 }
 
+/// Keeps all memory of the process, now and later, out of swap.
+pub(super) fn lock_memory() -> io::Result<()> {
+    use rustix::mm::{MlockAllFlags, mlockall};
+    Ok(mlockall(MlockAllFlags::CURRENT | MlockAllFlags::FUTURE)?)
+}
+
 /// A file with the process number, removed at the end.
 pub(super) struct PidFile<'a>(&'a Path);
 

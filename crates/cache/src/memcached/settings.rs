@@ -2,7 +2,8 @@
 //!
 //! Invariants: [`Settings`] never change after the start. [`Tuning`] holds the numbers that
 //! memcached's administrative commands change and its `stats settings` shows; ours tunes itself, so
-//! apart from showing them they have no effect.
+//! apart from showing them most have no effect. Those of the flash tier that have are in
+//! [`flash_knobs`](super::flash_knobs).
 
 use std::path::PathBuf;
 
@@ -93,8 +94,19 @@ pub struct Settings {
     pub slab_chunk_least: u64,
     /// Knobs of memcached that tune nothing here.
     pub tuning: Tuning,
-    /// Names of options that were given and tune nothing, to say so once in the log.
-    pub self_tuned: Vec<String>,
+    /// Whether memory shall never be swapped out.
+    pub lock_memory: bool,
+    /// Options that were given and do nothing, to say so in the log.
+    pub ignored: Vec<Ignored>,
+}
+
+/// An option that does nothing here.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Ignored {
+    /// Its name.
+    pub option: &'static str,
+    /// Why it has no effect.
+    pub why: &'static str,
 }
 
 /// An address to listen on.
@@ -196,7 +208,7 @@ pub enum Warm {
     Crash,
 }
 
-/// Numbers that are shown and can be set, and tune nothing.
+/// Numbers that are shown and can be set; most tune nothing.
 #[derive(Clone, Debug)]
 #[allow(missing_docs)] // the names are memcached's
 pub struct Tuning {
@@ -284,7 +296,8 @@ impl Default for Settings {
             slab_factor: 1.25,
             slab_chunk_least: 48,
             tuning: Tuning::default(),
-            self_tuned: Vec::new(),
+            lock_memory: false,
+            ignored: Vec::new(),
         }
     }
 }

@@ -15,9 +15,10 @@ use tokio::signal::unix::{SignalKind, signal};
 use super::Error;
 use super::arguments::{Parsed, parse};
 use super::datagram::Datagrams;
+use super::flash_knobs;
 use super::listen::{Listeners, accept, register};
 use super::mailbox::{Letter, Mailbox};
-use super::process::{PidFile, change_user, go_to_background, raise_descriptor_limit, spawn};
+use super::process::{PidFile, change_user, go_to_background, lock_memory, raise_descriptor_limit, spawn};
 use super::server::Server;
 use super::settings::Settings;
 use super::worker::Worker;
@@ -53,6 +54,11 @@ pub async fn run(env: &Env, arguments: &[String], say: impl Fn(&str)) -> Result<
     }
     note_ignored(&settings, &say);
     raise_descriptor_limit(settings.connections_max);
+    if settings.lock_memory
+        && let Err(error) = lock_memory()
+    {
+        say(&format!("-k has no effect, memory cannot be locked: {error}"));
+    }
     let pid_file = settings.pid_file.clone();
     let running = Running::start(env.clone(), settings)?;
     let _pid_file = pid_file.as_deref().map(PidFile::write).transpose()?;
@@ -63,10 +69,8 @@ pub async fn run(env: &Env, arguments: &[String], say: impl Fn(&str)) -> Result<
 
 fn note_ignored(settings: &Settings, say: &impl Fn(&str)) {
     let mut seen = HashSet::new();
-    let names: Vec<&str> =
-        settings.self_tuned.iter().map(String::as_str).filter(|name| seen.insert(*name)).collect();
-    if !names.is_empty() {
-        say(&format!("options ignored, self-tuned: {}", names.join(", ")));
+    for ignored in settings.ignored.iter().filter(|ignored| seen.insert(ignored.option)) {
+        say(&format!("{} is ignored: {}", ignored.option, ignored.why));
     }
     let is_root = rustix::process::geteuid().is_root();
     if settings.user.is_none() && is_root {
@@ -152,6 +156,11 @@ impl Running {
             stop: stop.try_clone().map_err(failed("make a poller"))?,
         };
         threads.push(spawn("cache acceptor", move || acceptor.run()).map_err(failed("start a thread"))?);
+        if !server.settings.flash.is_empty() {
+            let (server, stop) = (Arc::clone(&server), stop.try_clone().map_err(failed("make a poller"))?);
+            let turn = move || flash_knobs::run(&server, &stop);
+            threads.push(spawn("cache knobs", turn).map_err(failed("start a thread"))?);
+        }
         Ok(Self { server, mailboxes, stop, threads, unix_socket, addresses })
     }
 
@@ -193,7 +202,7 @@ mod tests {
     use std::os::unix::net::UnixStream;
 
     use super::*;
-    use crate::memcached::settings::ListenAddress;
+    use crate::memcached::settings::{FlashPath, ListenAddress, Tuning};
 
     fn loopback(settings: Settings) -> Running {
         let host = ListenAddress { host: "127.0.0.1".to_owned(), port: None, protocol: None, tls: None };
@@ -246,6 +255,34 @@ mod tests {
         running.stop();
         let mut rest = Vec::new();
         assert_eq!(clients[0].read_to_end(&mut rest).unwrap_or(0), 0, "a stop ends connections");
+    }
+
+    #[test]
+    fn a_lone_request_for_an_item_on_flash_is_answered() {
+        let folder = tempfile::tempdir().unwrap();
+        let flash = vec![FlashPath { path: folder.path().join("flash"), bytes: 64 << 20 }];
+        let tuning = Tuning { ext_item_age: 0, ext_recache_rate: 0, ..Tuning::default() };
+        let running = loopback(Settings { tcp_port: -1, flash, tuning, ..Settings::default() });
+        let mut client = TcpStream::connect(address(&running, "tcp:")).unwrap();
+        client.set_read_timeout(Some(Duration::from_secs(30))).unwrap();
+        let value = "v".repeat(20_000);
+        assert_eq!(ask(&mut client, &format!("set key 7 0 20000\r\n{value}\r\n"), 1), "STORED\r\n");
+        // one request at a time, nothing behind it
+        let on_flash = || running.server.cache.stats().ram.demoted == 1;
+        while !on_flash() {
+            std::thread::yield_now();
+        }
+        for _ in 0..3 {
+            assert_eq!(
+                ask(&mut client, "get key\r\n", 3),
+                format!("VALUE key 7 20000\r\n{value}\r\nEND\r\n")
+            );
+        }
+        assert_eq!(ask(&mut client, "append key 0 0 1\r\n!\r\n", 1), "STORED\r\n");
+        assert_eq!(ask(&mut client, "mg key s\r\n", 1), "HD s20001\r\n");
+        let stats = running.server.sums().totals;
+        assert!(stats.get_extstore >= 3, "{stats:?}");
+        running.stop();
     }
 
     #[test]

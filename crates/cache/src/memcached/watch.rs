@@ -20,8 +20,10 @@ pub(super) enum Stream {
     Evictions = 1 << 2,
     Deletions = 1 << 3,
     Connections = 1 << 4,
+    /// What the flash tier does in the background.
+    System = 1 << 5,
     /// Accepted; nothing of this kind is reported.
-    Silent = 1 << 5,
+    Silent = 1 << 6,
 }
 
 impl Stream {
@@ -33,7 +35,8 @@ impl Stream {
             b"evictions" => Self::Evictions,
             b"deletions" => Self::Deletions,
             b"connevents" => Self::Connections,
-            b"rawcmds" | b"sysevents" | b"proxyreqs" | b"proxyevents" | b"proxyuser" => Self::Silent,
+            b"sysevents" => Self::System,
+            b"rawcmds" | b"proxyreqs" | b"proxyevents" | b"proxyuser" => Self::Silent,
             _ => return None,
         })
     }
@@ -82,6 +85,16 @@ pub(super) enum Event<'a> {
         reason: &'a str,
         descriptor: i32,
     },
+    /// Segments were emptied into others.
+    Compacted {
+        segments: u64,
+        rescues: u64,
+    },
+    /// Compaction is looking: pages with fewer bytes than this count as fragmented.
+    Fragmentation {
+        ratio: f64,
+        bytes: u64,
+    },
 }
 
 impl Event<'_> {
@@ -120,6 +133,12 @@ impl Event<'_> {
                 let (host, port) = host_and_port(peer);
                 let _ = write!(out, "type=conn_close rip={host} rport={port} transport={transport} ");
                 write!(out, "reason={reason} cfd={descriptor}")
+            }
+            Self::Compacted { segments, rescues } => {
+                write!(out, "type=compact_end segments={segments} rescues={rescues}")
+            }
+            Self::Fragmentation { ratio, bytes } => {
+                write!(out, "type=compact_fraginfo ratio={ratio:.2} bytes={bytes}")
             }
         };
     }

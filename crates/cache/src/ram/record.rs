@@ -165,6 +165,7 @@ impl Record {
             stale: self.stale,
             won: self.won,
             tier: Tier::Ram,
+            on_flash: self.on_flash,
         };
         let (flags, cas, expires_at) = (self.flags, self.cas, self.expires_at);
         Item { value, length: self.length() as u64, flags, cas, expires_at, meta }

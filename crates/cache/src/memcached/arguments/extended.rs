@@ -7,7 +7,7 @@ use std::path::PathBuf;
 use std::str::FromStr;
 
 use super::{Draft, WrongArguments};
-use crate::memcached::settings::{FlashPath, Warm};
+use crate::memcached::settings::{FlashPath, Ignored, Warm};
 
 type Apply = fn(&mut Draft, Option<&str>) -> Result<(), WrongArguments>;
 
@@ -290,7 +290,7 @@ pub(crate) const EXTENDED: &[Extended] = &[
         Ok(())
     }),
     shown("sock_cookie_id", "not used", |_, _| Ok(())),
-    shown("ext_page_size", "segments are 64 MiB", |d, v| {
+    shown("ext_page_size", "segments size themselves; it is the unit of ext_compact_under", |d, v| {
         d.settings.tuning.ext_page_size = number::<u64>(v, "ext_page_size")? << 20;
         Ok(())
     }),
@@ -305,27 +305,43 @@ pub(crate) const EXTENDED: &[Extended] = &[
     shown("ext_io_depth", "reads are as parallel as the device likes", |_, v| {
         number::<u32>(v, "ext_io_depth").map(|_| ())
     }),
-    shown("ext_item_size", "every size goes to flash", |d, v| {
-        d.settings.tuning.ext_item_size = number(v, "ext_item_size")?;
-        Ok(())
-    }),
-    shown("ext_item_age", "items go to flash when they are written", |d, v| {
-        d.settings.tuning.ext_item_age = number(v, "ext_item_age")?;
-        Ok(())
-    }),
+    works(
+        "ext_item_size",
+        "least bytes of an item that ext_item_age moves to flash (default: 512)",
+        |d, v| {
+            d.settings.tuning.ext_item_size = number(v, "ext_item_size")?;
+            Ok(())
+        },
+    ),
+    works(
+        "ext_item_age",
+        "seconds after which an idle item leaves memory for flash even if there is room (default: never)",
+        |d, v| {
+            d.settings.tuning.ext_item_age = number(v, "ext_item_age")?;
+            Ok(())
+        },
+    ),
     shown("ext_low_ttl", "short-lived items have their own segments", |d, v| {
         d.settings.tuning.ext_low_ttl = number(v, "ext_low_ttl")?;
         Ok(())
     }),
-    shown("ext_recache_rate", "what is read often returns to memory and stays on flash", |d, v| {
-        d.settings.tuning.ext_recache_rate = number(v, "ext_recache_rate")?;
-        Ok(())
-    }),
-    shown("ext_compact_under", "there is no compaction", |d, v| {
-        d.settings.tuning.ext_compact_under = number(v, "ext_compact_under")?;
-        Ok(())
-    }),
-    shown("ext_drop_under", "there is no compaction", |d, v| {
+    works(
+        "ext_recache_rate",
+        "0: what is read from flash never returns to memory, 1: always, else: if it is worth it",
+        |d, v| {
+            d.settings.tuning.ext_recache_rate = number(v, "ext_recache_rate")?;
+            Ok(())
+        },
+    ),
+    works(
+        "ext_compact_under",
+        "compact below so many free pages of ext_page_size (default: never)",
+        |d, v| {
+            d.settings.tuning.ext_compact_under = number(v, "ext_compact_under")?;
+            Ok(())
+        },
+    ),
+    works("ext_drop_under", "below so many free pages ext_drop_unread works (default: never)", |d, v| {
         d.settings.tuning.ext_drop_under = number(v, "ext_drop_under")?;
         Ok(())
     }),
@@ -333,11 +349,11 @@ pub(crate) const EXTENDED: &[Extended] = &[
         d.settings.tuning.ext_max_sleep = number(v, "ext_max_sleep")?;
         Ok(())
     }),
-    shown("ext_max_frag", "there is no compaction", |d, v| {
+    works("ext_max_frag", "compact pages that are used to less than this part (default: 0.8)", |d, v| {
         d.settings.tuning.ext_max_frag = number(v, "ext_max_frag")?;
         Ok(())
     }),
-    shown("ext_drop_unread", "unread items are not rewritten", |d, _| {
+    works("ext_drop_unread", "compaction may drop what nobody read", |d, _| {
         d.settings.tuning.ext_drop_unread = true;
         Ok(())
     }),
@@ -355,7 +371,7 @@ pub(super) fn apply(draft: &mut Draft, list: &str) -> Result<(), WrongArguments>
         };
         (option.apply)(draft, value)?;
         if !option.effective {
-            draft.settings.self_tuned.push(name.to_owned());
+            draft.settings.ignored.push(Ignored { option: option.name, why: option.about });
         }
     }
     Ok(())

@@ -2,7 +2,7 @@
 //!
 //! Short options may be joined (`-vv`, `-m64`), long ones shortened (`--extend`) and written with `=`,
 //! as getopt does. `-o` takes a comma-separated list; every option that memcached knows is accepted,
-//! and those that tune what tunes itself here are noted in [`Settings::self_tuned`].
+//! and those that tune what tunes itself here are noted in [`Settings::ignored`].
 //!
 //! Invariants: what memcached refuses at its start is refused here with the same words. Parsing
 //! has no side effect.
@@ -206,7 +206,7 @@ fn check_sizes(settings: &mut Settings) -> Result<(), WrongArguments> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::memcached::settings::{FlashPath, Warm};
+    use crate::memcached::settings::{FlashPath, Ignored, Warm};
 
     fn settings(line: &str) -> Settings {
         match parse(&words(line)) {
@@ -236,7 +236,8 @@ mod tests {
         assert_eq!((settings.item_bytes_max, settings.connections_max), (5 << 20, 16384));
         assert_eq!((settings.verbosity, settings.user.as_deref()), (1, Some("11211")));
         assert!(settings.track_sizes);
-        assert_eq!(settings.self_tuned, ["ext_wbuf_size"]);
+        let why = "write buffers size themselves";
+        assert_eq!(settings.ignored, [Ignored { option: "ext_wbuf_size", why }]);
     }
 
     #[test]

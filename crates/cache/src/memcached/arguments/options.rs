@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use super::{Draft, WrongArguments, extended, help, listen};
-use crate::memcached::settings::Binding;
+use crate::memcached::settings::{Binding, Ignored};
 
 /// Whether an option has an argument.
 #[derive(Clone, Copy, Debug)]
@@ -95,8 +95,8 @@ pub(crate) const OPTIONS: &[CommandOption] = &[
         d.settings.connections_max = positive(v, "Maximum connections")?;
         Ok(())
     }),
-    flag('k', "lock-memory", "accepted, ignored: nothing here is worth less in swap", |d, _| {
-        d.settings.self_tuned.push("lock-memory".to_owned());
+    flag('k', "lock-memory", "keep all memory of the process out of swap", |d, _| {
+        d.settings.lock_memory = true;
         Ok(())
     }),
     flag('v', "verbose", "log more; may be repeated", |d, _| {
@@ -131,8 +131,9 @@ pub(crate) const OPTIONS: &[CommandOption] = &[
         d.settings.slab_chunk_least = positive(v, "Chunk size")? as u64;
         Ok(())
     }),
-    flag('L', "enable-largepages", "accepted, ignored", |d, _| {
-        d.settings.self_tuned.push("enable-largepages".to_owned());
+    flag('L', "enable-largepages", "accepted, ignored: memory is not taken in one piece", |d, _| {
+        let why = "memory is taken as items come, not in one piece";
+        d.settings.ignored.push(Ignored { option: "enable-largepages", why });
         Ok(())
     }),
     value(
@@ -234,7 +235,8 @@ pub(crate) const OPTIONS: &[CommandOption] = &[
         "accepted, ignored: what is to survive restarts goes to ext_path",
         |d, v| {
             d.settings.memory_file = Some(PathBuf::from(v));
-            d.settings.self_tuned.push("memory-file".to_owned());
+            let why = "what is to survive restarts goes to ext_path";
+            d.settings.ignored.push(Ignored { option: "memory-file", why });
             Ok(())
         },
     ),
@@ -251,7 +253,8 @@ pub(crate) const OPTIONS: &[CommandOption] = &[
     ),
     value('N', "napi-ids", "num", "accepted, ignored", |d, v| {
         d.settings.tuning.napi_ids = positive(v, "Maximum number of NAPI IDs")? as u32;
-        d.settings.self_tuned.push("napi-ids".to_owned());
+        let why = "connections are given to workers in turn";
+        d.settings.ignored.push(Ignored { option: "napi-ids", why });
         Ok(())
     }),
 ];

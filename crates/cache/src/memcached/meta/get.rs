@@ -115,6 +115,7 @@ fn created(expires_at: u32, now: u32) -> Item {
         stale: false,
         won: false,
         tier: Tier::Ram,
+        on_flash: false,
     };
     Item { value: Value::from(bytes::Bytes::new()), length: 0, flags: 0, cas: 0, expires_at, meta }
 }

@@ -86,7 +86,9 @@ fn commands(view: &View<'_>, report: &mut Report) {
         report.add("get_aborted_extstore", totals.get_aborted_extstore);
         report.add("get_oom_extstore", 0);
         report.add("recache_from_extstore", flash.promoted);
-        report.add("miss_from_extstore", totals.miss_from_extstore);
+        let missed_before = view.base.cache.flash.as_ref().map_or(0, |flash| flash.missed_evicted);
+        let missed = totals.miss_from_extstore + flash.missed_evicted - missed_before;
+        report.add("miss_from_extstore", missed);
         report.add("badcrc_from_extstore", flash.device.counts.reads_corrupt);
     }
     report.add("delete_misses", totals.delete_misses);

@@ -17,6 +17,10 @@ use crate::memcached::slab_classes::{CLASSES_MAX, SlabClasses};
 const REUSE: u32 = 20;
 /// A survey that took no longer than this is not reused.
 const QUICK: Duration = Duration::from_millis(2);
+/// Key of an item on flash, about which memory knows nothing: an ordinary one.
+const HEADER_KEY_BYTES: usize = 24;
+/// What memcached keeps in memory of a value on flash, without the line end that values have.
+const HEADER_VALUE_BYTES: u64 = 10;
 /// Width of the buckets of sizes in bytes.
 pub(super) const SIZE_STEP: u64 = 32;
 
@@ -74,7 +78,9 @@ fn survey(cache: &Cache, classes: &SlabClasses) -> Found {
         cache.sweep(shard);
     }
     let mut found = Found { classes: vec![OfClass::default(); CLASSES_MAX], ..Found::default() };
+    let mut in_both = 0;
     cache.visit(|key, item| {
+        in_both += u64::from(item.meta.on_flash);
         let bytes = classes.item_bytes(key.len(), item.length, item.flags);
         let class = &mut found.classes[classes.class(bytes)];
         class.items += 1;
@@ -86,5 +92,16 @@ fn survey(cache: &Cache, classes: &SlabClasses) -> Found {
         *found.sizes.entry(bytes.div_ceil(SIZE_STEP) * SIZE_STEP).or_default() += 1;
         true
     });
+    let records = cache.stats().flash.map_or(0, |flash| flash.device.records);
+    count_headers(&mut found, classes, records.saturating_sub(in_both));
     found
+}
+
+/// What lies on flash alone has a small header in memcached's memory, and counts in its class.
+fn count_headers(found: &mut Found, classes: &SlabClasses, count: u64) {
+    let bytes = classes.item_bytes(HEADER_KEY_BYTES, HEADER_VALUE_BYTES, 0);
+    let class = &mut found.classes[classes.class(bytes)];
+    class.items += count;
+    class.bytes += count * bytes;
+    class.chunks += count;
 }

@@ -1,11 +1,12 @@
 //! Commands for operators that answer at once.
 //!
-//! Those that tune memcached's slabs, LRU and extstore are checked, shown in `stats settings`, and
-//! otherwise without effect: there is nothing of the kind to tune.
+//! Those that tune memcached's slabs and LRU are checked, shown in `stats settings`, and otherwise
+//! without effect: there is nothing of the kind to tune. Some of extstore's are turned.
 
 use std::sync::atomic::Ordering;
 
 use crate::memcached::arguments::VERSION as VERSION_TEXT;
+use crate::memcached::flash_knobs;
 use crate::memcached::session::{Ending, Next};
 use crate::memcached::words::{fraction, signed, unsigned_32};
 
@@ -202,10 +203,11 @@ fn automove(call: &mut Call<'_>) -> &'static [u8] {
 pub(crate) const EXTSTORE: TextCommand = TextCommand {
     name: "extstore",
     arguments: "NAME VALUE",
-    about: "accepted; the flash tier tunes itself",
+    about: "turns a knob of the flash tier: recache_rate, item_age, item_size, compact_under, ...",
     words: 1,
     run: |call| {
         let answer = if extstore(call).is_some() { b"OK".as_slice() } else { ERROR };
+        flash_knobs::turn(call.turn.server);
         call.answer(answer)
     },
 };

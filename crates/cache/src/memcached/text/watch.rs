@@ -9,7 +9,7 @@ use super::{Call, ERROR, TextCommand};
 
 pub(crate) const WATCH: TextCommand = TextCommand {
     name: "watch",
-    arguments: "[fetchers|mutations|evictions|deletions|connevents ...]",
+    arguments: "[fetchers|mutations|evictions|deletions|connevents|sysevents ...]",
     about: "turns the connection into a log of what happens",
     words: 1,
     run,

@@ -12,7 +12,9 @@ use std::sync::{Arc, PoisonError, RwLock};
 use ::rustls::pki_types::pem::PemObject;
 use ::rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use ::rustls::server::{NoServerSessionStorage, ServerSessionMemoryCache, WebPkiClientVerifier};
-use ::rustls::{RootCertStore, ServerConfig, ServerConnection, SupportedProtocolVersion, version};
+use ::rustls::{
+    HandshakeKind, RootCertStore, ServerConfig, ServerConnection, SupportedProtocolVersion, version,
+};
 
 use super::TlsCounts;
 use crate::memcached::Error;
@@ -190,7 +192,8 @@ impl TlsStream {
         }
         if !self.greeted && !self.connection.is_handshaking() {
             self.greeted = true;
-            self.counts.sessions.fetch_add(1, Ordering::Relaxed);
+            let is_resumed = self.connection.handshake_kind() == Some(HandshakeKind::Resumed);
+            self.counts.sessions.fetch_add(u64::from(!is_resumed), Ordering::Relaxed);
         }
         flushed.map(|_| ())
     }
