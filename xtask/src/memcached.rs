@@ -1,10 +1,11 @@
 //! `cargo xtask conformance memcached PATH [--program FILE] [GROUP|TEST...]`: memcached's own tests
 //! against our server.
 //!
-//! PATH is a checkout of memcached, which stays as it is: its `t/` and `doc/` are copied to `target/conformance`, and
-//! our program is put beside the copy as the `memcached-debug` that the tests start. `--program` puts
-//! another one there: a real memcached shows which tests hold on this machine at all. Tests that cannot
-//! pass are listed with the reason in docs/reference/memcached.md; any other failure fails the command.
+//! PATH is a checkout of memcached, which stays as it is: its `t/` and `doc/` are copied to
+//! `target/conformance`, and our program is put beside the copy as the `memcached-debug` that the tests
+//! start. `--program` puts another one there: a real memcached shows which tests hold on this machine at
+//! all. Tests that cannot pass are listed with the reason in docs/reference/memcached.md; any other failure
+//! fails the command.
 
 use std::collections::BTreeMap;
 use std::fs;
