@@ -121,8 +121,8 @@ impl Connection {
                 }
             }
             let moved = self.flush(visit)?;
-            if moved && self.output.waiting() > 0 {
-                // what left has made room for answers that have arrived meanwhile
+            if self.output.waiting() > 0 {
+                // what is new must know whom to wake, and what left has made room for what has arrived
                 self.output.poll(&mut Context::from_waker(visit.waker));
                 if self.writable && self.output.has_ready() {
                     continue;
