@@ -21,6 +21,7 @@ use crate::inner::{Inner, Lead, Look};
 use crate::item::Item;
 use crate::options::{CacheOptions, LEAST_MEMORY};
 use crate::policy::Churn;
+use crate::predict::Report;
 use crate::ram::Reserved;
 use crate::request::{Answer, Change, Condition, Lookup, Pending, Put, Read, Revision, Stored, Updated};
 use crate::single_flight::Flights;
@@ -103,7 +104,13 @@ impl Cache {
             };
             (Change::Revise(revision), item.map(part))
         });
-        Lookup::Pending(Pending::new(async move { touched.wait().await.answer }))
+        let (inner, read) = (Arc::clone(&self.0), read.clone());
+        let (hash, key, at): (u64, Box<[u8]>, _) = (inner.hash(key), key.into(), inner.moment());
+        Lookup::Pending(Pending::new(async move {
+            let found = touched.wait().await.answer;
+            inner.tell_flash_answered((hash, &key), found.as_ref().map(|item| item.length), &read, at);
+            found
+        }))
     }
 
     /// Writes `value` if the condition in `put` holds.
@@ -270,6 +277,12 @@ impl Cache {
 
     pub(crate) fn inner(&self) -> &Inner {
         &self.0
+    }
+
+    /// What other sizes would do, from what happened in the last hours. `None` for a cache of less
+    /// than 64 MiB of memory, which has none to spare for knowing.
+    pub fn prediction(&self) -> Option<Report> {
+        self.0.prediction()
     }
 
     pub(crate) fn flights(&self) -> &Flights {

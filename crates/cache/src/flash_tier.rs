@@ -24,6 +24,7 @@ use crate::policy::ghost::Ghost;
 use crate::policy::{self, Admission, AdmissionOptions, Candidate, Churn, Eviction, Source, TenantCaps};
 use crate::ram::Record;
 use crate::stats::FlashTierStats;
+use crate::unix_seconds::unix_seconds;
 
 /// What expires within this time goes to segments of its own, which are freed as a whole.
 const BRIEF_SECONDS: u32 = 3600;
@@ -86,7 +87,7 @@ impl Observer for Books {
         };
         let (tenant, bytes, fetched) = (event.tenant, event.bytes, event.is_fetched);
         let eviction = Eviction { class, source, tenant, age_s: u64::from(event.age_s), bytes, fetched };
-        self.churn.count(&eviction, (self.env.now_ns() / 1_000_000_000) as u64);
+        self.churn.count(&eviction, u64::from(unix_seconds(&self.env)));
     }
 }
 
@@ -108,7 +109,7 @@ impl FlashTier {
         let gone = Ghost::new(capacity, GONE_KEYS);
         let books = Arc::new(Books { env: env.clone(), admission, churn, gone });
         let flash = Flash::open(env, options, Arc::clone(&books) as Arc<dyn Observer>)?;
-        books.admission.set_capacity(flash.stats().capacity_bytes);
+        books.admission.set_capacity(flash.capacity());
         Ok(Self {
             env: env.clone(),
             flash,
@@ -228,6 +229,11 @@ impl FlashTier {
 
     pub fn committed(&self) -> Committed {
         self.flash.committed()
+    }
+
+    /// Bytes of all segments.
+    pub fn capacity(&self) -> u64 {
+        self.flash.capacity()
     }
 
     pub fn index_bytes(&self) -> u64 {

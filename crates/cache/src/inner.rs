@@ -20,14 +20,18 @@ use crate::cache::LONGEST_KEY;
 use crate::error::Error;
 use crate::flash::{FlashItem, FlashOptions, FlashRead, ReadFuture};
 use crate::flash_tier::{FlashTier, Spot};
+use crate::forecast::Forecaster;
+use crate::hint::Hint;
 use crate::item::{Item, ItemMeta, Tier, Value};
 use crate::latency::Histogram;
 use crate::options::{CacheOptions, LEAST_MEMORY};
 use crate::policy::Churn;
+use crate::predict::{Event, Report};
 use crate::ram::{Dead, Epochs, Exit, Locked, Memory, Moment, Ram, Record, Reserved};
 use crate::request::{Answer, Applied, Change, Pending, Put, Read, Revision, Stored};
 use crate::single_flight::Flights;
 use crate::steering::Promotion;
+use crate::unix_seconds::unix_seconds;
 
 /// Writes between two looks at the memory that the flash tier's index takes.
 const INDEX_LOOK: u64 = 4096;
@@ -54,6 +58,7 @@ pub(crate) struct Inner {
     /// A [`Promotion`].
     pub promotion: AtomicU8,
     pub ram_latency: Histogram,
+    pub forecaster: Option<Forecaster>,
     /// Memory that the flash tier's index is known to take.
     pub index_bytes: AtomicU64,
     /// Memory of the flash tier's buffers.
@@ -109,6 +114,8 @@ impl Inner {
             let per_day = options.flash_write_bytes_per_day;
             flash = Some(Arc::new(FlashTier::open(env, wanted, per_day, Arc::clone(&churn))?));
         }
+        let capacity = flash.as_ref().map_or(0, |flash| flash.capacity());
+        let forecaster = Forecaster::new(&memory, &options, capacity, unix_seconds(env));
         let exit =
             Exit { listener: options.listener.clone(), churn: Arc::clone(&churn), flash: flash.clone() };
         // Numbers of an earlier run must not come again, of which flash may hold some.
@@ -126,6 +133,7 @@ impl Inner {
             flights: Flights::default(),
             promotion: AtomicU8::new(Promotion::default() as u8),
             ram_latency: Histogram::default(),
+            forecaster,
             index_bytes: AtomicU64::new(0),
             _buffers: buffers,
         })
@@ -139,7 +147,7 @@ impl Inner {
     }
 
     pub fn moment(&self) -> Moment {
-        let now = (self.env.now_ns() / 1_000_000_000).clamp(1, i64::from(u32::MAX)) as u32;
+        let now = unix_seconds(&self.env);
         let flush_flash = || self.flash.iter().for_each(|flash| flash.flush_all());
         Moment { now, epoch: self.epochs.at(now, flush_flash) }
     }
@@ -152,6 +160,7 @@ impl Inner {
         let hit = shard.with(hash, key, (at, !read.quiet), |record, counts| {
             counts.hits += 1;
             let item = record.item(read);
+            counts.hit_bytes += self.footprint(key.len(), item.length);
             if !read.quiet {
                 record.access(at.now);
             }
@@ -174,6 +183,17 @@ impl Inner {
             },
         };
         drop(shard);
+        if let Some(forecaster) = self.forecaster.as_ref().filter(|_| !read.quiet) {
+            match &look {
+                Look::Hit(item) => {
+                    let bytes = forecaster.footprint(key.len(), item.length);
+                    forecaster.saw(hash, Event::Hit { bytes }, read.hint, at.now);
+                }
+                Look::Miss => forecaster.saw(hash, Event::Miss, read.hint, at.now),
+                // Told when the device has answered.
+                Look::OnFlash(_) => {}
+            }
+        }
         if let (Some(since), Look::Hit(_)) = (timed, &look) {
             self.ram_latency.note(self.env.monotonic().saturating_sub(since));
         }
@@ -221,6 +241,8 @@ impl Inner {
         let found = reading.await;
         let flash = self.flash.as_ref()?;
         flash.count_read(found.is_some(), since);
+        let length = found.as_ref().map(|found| found.value_bytes);
+        self.tell_flash_answered((lead.hash, &key), length, &read, lead.at);
         let found = found?;
         let is_whole = read.range.is_none();
         if is_whole && !read.quiet {
@@ -239,6 +261,30 @@ impl Inner {
             Promotion::Never => false,
             Promotion::Always => true,
         }
+    }
+
+    /// Tells the predictor of a lookup that had to ask the device; with the length of the value.
+    pub fn tell_flash_answered(
+        &self,
+        (hash, key): (u64, &[u8]),
+        length: Option<u64>,
+        read: &Read,
+        at: Moment,
+    ) {
+        if let Some(forecaster) = self.forecaster.as_ref().filter(|_| !read.quiet) {
+            let found = length.map(|length| forecaster.footprint(key.len(), length));
+            forecaster.flash_answered(hash, found, read.hint, at.now);
+        }
+    }
+
+    fn footprint(&self, key: usize, value: u64) -> u64 {
+        self.forecaster.as_ref().map_or(0, |forecaster| u64::from(forecaster.footprint(key, value)))
+    }
+
+    /// What other sizes would do; `None` when the cache is too small to tell.
+    pub fn prediction(&self) -> Option<Report> {
+        let (counts, _) = self.ram.counts();
+        self.forecaster.as_ref().map(|forecaster| forecaster.report(&counts, unix_seconds(&self.env)))
     }
 
     /// Whether nothing has happened to the key since the look.
@@ -401,11 +447,14 @@ impl Inner {
         }
         let reserved = shard.make_room(Record::weight_of(key.len(), value.len()), at);
         let cas = put.cas.unwrap_or_else(|| self.next_cas.fetch_add(1, Ordering::Relaxed));
+        let length = value.len() as u64;
         let mut record = Record::new(key, value, put, cas, at);
         match reserved {
             Some(reserved) => {
-                record.on_flash = self.write_through(hash, &record);
-                shard.store(hash, record, reserved, at);
+                let was_on_flash;
+                (record.on_flash, was_on_flash) = self.write_through(hash, &record);
+                let was_there = shard.store(hash, record, reserved, at) || was_on_flash;
+                self.tell_stored(shard, (hash, key), length, (put.hint, was_there), at);
             }
             None => {
                 // Memory has no place for it; perhaps flash has.
@@ -422,14 +471,28 @@ impl Inner {
         Stored::Done { cas }
     }
 
-    /// Offers a new value to flash, which holds no older one afterwards.
-    fn write_through(&self, hash: u64, record: &Record) -> bool {
-        let Some(flash) = &self.flash else { return false };
-        let written = flash.offer_stored(hash, record);
-        if !written {
-            flash.forget(hash);
-        }
-        written
+    fn tell_stored(
+        &self,
+        shard: &mut Locked,
+        (hash, key): (u64, &[u8]),
+        length: u64,
+        (hint, was_there): (Hint, bool),
+        at: Moment,
+    ) {
+        let Some(forecaster) = &self.forecaster else { return };
+        let bytes = forecaster.footprint(key.len(), length);
+        // A value under a key that was nowhere answers a miss, unless it is new data.
+        let is_fill = !was_there && hint != Hint::Ingest;
+        let event = if is_fill { Event::Fill { bytes } } else { Event::Put { bytes } };
+        shard.counts().filled_bytes += if is_fill { u64::from(bytes) } else { 0 };
+        forecaster.saw(hash, event, hint, at.now);
+    }
+
+    /// Offers a new value to flash, which holds no older one afterwards. Whether it was written, and
+    /// if not, whether there was an older one.
+    fn write_through(&self, hash: u64, record: &Record) -> (bool, bool) {
+        let Some(flash) = &self.flash else { return (false, false) };
+        if flash.offer_stored(hash, record) { (true, false) } else { (false, flash.forget(hash)) }
     }
 
     /// Removes a key from every tier; whether it was in one.
@@ -440,6 +503,9 @@ impl Inner {
             let is_live = flash.find(hash, false).is_some();
             flash.forget(hash) && is_live
         });
+        if let Some(forecaster) = &self.forecaster {
+            forecaster.saw(hash, Event::Removed, Hint::default(), unix_seconds(&self.env));
+        }
         was_in_memory || was_on_flash
     }
 

@@ -32,6 +32,7 @@ mod error;
 mod fetch;
 pub mod flash;
 mod flash_tier;
+mod forecast;
 mod hint;
 mod inner;
 mod item;
@@ -48,6 +49,7 @@ pub mod simulate;
 mod single_flight;
 mod stats;
 mod steering;
+mod unix_seconds;
 
 pub use cache::{Cache, LONGEST_KEY};
 pub use error::Error;

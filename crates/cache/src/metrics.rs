@@ -12,6 +12,7 @@ use prometheus_client::registry::{Registry, Unit};
 use crate::cache::Cache;
 use crate::flash::Dropped;
 use crate::latency::Latencies;
+use crate::predict::Metric;
 use crate::stats::{CacheStats, FlashTierStats};
 
 impl Cache {
@@ -32,6 +33,7 @@ impl Collector for Figures {
         leaving(&mut encoder, &stats)?;
         churn(&mut encoder, &self.0)?;
         latencies(&mut encoder, &stats)?;
+        prediction(&mut encoder, &self.0)?;
         stats.flash.iter().try_for_each(|flash| device(&mut encoder, flash))
     }
 }
@@ -119,6 +121,23 @@ fn churn(encoder: &mut DescriptorEncoder, cache: &Cache) -> fmt::Result {
                 ("fetched", fetched),
             ];
             ConstCounter::new(amount.objects).encode(objects.encode_family(&labels)?)?;
+        }
+    }
+    Ok(())
+}
+
+fn prediction(encoder: &mut DescriptorEncoder, cache: &Cache) -> fmt::Result {
+    let Some(report) = cache.prediction() else { return Ok(()) };
+    let metrics: Vec<Metric> = report.metrics().collect();
+    for same in metrics.chunk_by(|a, b| a.name == b.name) {
+        let name = format!("sandur_{}", same[0].name);
+        let mut family = encoder.encode_descriptor(&name, same[0].help, None, MetricType::Gauge)?;
+        for metric in same {
+            let gauge = ConstGauge::new(metric.value);
+            match metric.scale {
+                Some(scale) => gauge.encode(family.encode_family(&[("scale", scale.to_string())])?)?,
+                None => gauge.encode(family.encode_family::<[(&str, &str); 0]>(&[])?)?,
+            }
         }
     }
     Ok(())

@@ -196,7 +196,6 @@ impl Lookup {
 pub struct Pending<T>(Pin<Box<dyn Future<Output = T> + Send>>);
 
 impl<T> Pending<T> {
-    #[allow(dead_code)] // the flash tier makes them
     pub(crate) fn new(future: impl Future<Output = T> + Send + 'static) -> Self {
         Self(Box::pin(future))
     }

@@ -57,6 +57,10 @@ pub struct FlashTierStats {
 pub struct RamCounts {
     /// Lookups answered.
     pub hits: u64,
+    /// What the items of these lookups take in the tier that [`crate::predict`] models.
+    pub hit_bytes: u64,
+    /// What values take that were stored under keys that were nowhere.
+    pub filled_bytes: u64,
     /// Lookups of keys that were not there at all.
     pub absent: u64,
     /// Lookups of items that had expired.
@@ -125,8 +129,10 @@ impl RamCounts {
     }
 
     pub(crate) fn add(&mut self, other: &Self) {
-        let Self { hits, absent, found_expired, found_flushed, evicted, .. } = other;
+        let Self { hits, hit_bytes, filled_bytes, absent, found_expired, found_flushed, evicted, .. } = other;
         self.hits += hits;
+        self.hit_bytes += hit_bytes;
+        self.filled_bytes += filled_bytes;
         self.absent += absent;
         self.found_expired += found_expired;
         self.found_flushed += found_flushed;

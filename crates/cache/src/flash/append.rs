@@ -204,8 +204,7 @@ impl Core {
         match purpose {
             Purpose::New => {
                 let journals = self.options.journaling != Journaling::Off;
-                let may_exist = || self.recovering.load(Ordering::Acquire) || self.index.has(hash);
-                if journals && may_exist() {
+                if journals && self.may_come_back(hash) {
                     self.note(hash, JournalKind::Forgotten);
                 }
                 Ok(self.next_sequence())
@@ -218,6 +217,13 @@ impl Core {
                 if is_current { Ok(sequence) } else { Err(Dropped::Evicted) }
             }
         }
+    }
+
+    /// Whether a crash could bring back a record of this hash that nothing voids.
+    pub fn may_come_back(&self, hash: u64) -> bool {
+        let is_unknown =
+            self.recovering.load(Ordering::Acquire) || self.has_unindexed.load(Ordering::Acquire);
+        is_unknown || self.index.has(hash)
     }
 
     fn link(&self, hash: u64, location: Location, purpose: Purpose) {
@@ -241,6 +247,7 @@ impl Core {
             self.unlink(replaced);
         }
         if let Some(dropped) = &inserted.dropped {
+            self.has_unindexed.store(true, Ordering::Release);
             self.unlink(dropped);
             self.report_entry(Dropped::IndexFull, 0, dropped);
         }

@@ -22,11 +22,12 @@ use super::observer::{DropEvent, Dropped, Observer};
 use super::options::FlashOptions;
 use super::reclaim::Choices;
 use super::recovery::Removed;
-use super::segments::{SegmentState, SegmentTable};
+use super::segments::{Segment, SegmentState, SegmentTable};
 use super::touched::Touched;
 use super::unwritten::Unwritten;
 use super::writer::WriteQueue;
 use crate::device::{BufferPool, Device};
+use crate::unix_seconds::unix_seconds;
 
 /// Idle buffers kept for reuse.
 const RETAINED_BUFFER_BYTES: u64 = 16 << 20;
@@ -72,6 +73,8 @@ pub(super) struct Core {
     pub image: AtomicU64,
     /// Records written when it was begun.
     pub records_at_image: AtomicU64,
+    /// Whether a record may be on the device, to be found after a crash, that the index had no place for.
+    pub has_unindexed: AtomicBool,
 }
 
 impl Core {
@@ -116,13 +119,14 @@ impl Core {
             removed: Mutex::default(),
             image: AtomicU64::new(root.map_or(0, |root| root.image)),
             records_at_image: AtomicU64::new(0),
+            has_unindexed: AtomicBool::new(false),
             options,
         }
     }
 
     /// Seconds since 1970.
     pub fn now(&self) -> u32 {
-        u32::try_from(self.env.now_ns() / 1_000_000_000).unwrap_or(u32::MAX)
+        unix_seconds(&self.env)
     }
 
     pub fn next_sequence(&self) -> u64 {
@@ -210,12 +214,18 @@ impl Core {
             return;
         }
         let segment = self.table.segment(slot);
+        self.journal.distrust();
         self.table.release(slot, SegmentState::Retired);
         self.unwritten.forget(slot);
         self.counters.segments_retired.add(1);
-        let records = self.index.retain(|entry| entry.location.slot != slot);
+        self.drop_segment(Dropped::DeviceError, &segment);
+    }
+
+    /// Whatever the index says to be in a segment is gone.
+    pub fn drop_segment(&self, reason: Dropped, segment: &Segment) {
+        let records = self.index.retain(|entry| entry.location.slot != segment.slot);
         self.report(DropEvent {
-            reason: Dropped::DeviceError,
+            reason,
             class: segment.class,
             hash: 0,
             records,

@@ -1,7 +1,8 @@
 //! The journal: deletes, overwrites, touches and flushes since the last image of the index.
 //!
-//! Entries gather in memory and are written together. Each write takes new blocks, so nothing that
-//! was durable is ever written over. An image moves the journal to its other half.
+//! Entries gather in memory and are written together. A block that is not full is written again with
+//! the entries that follow, in turn to one of two blocks, so nothing that is durable is ever written
+//! over before it is durable elsewhere. An image moves the journal to its other half.
 //!
 //! Invariants: entries are written in the order of their sequence numbers; memory for waiting
 //! entries is bounded, and when it overflows the root says that the journal is not whole, so that a
@@ -13,7 +14,7 @@ use std::task::Waker;
 use std::time::Duration;
 
 use super::core::Core;
-use super::format::{JournalBlock, JournalEntry, JournalKind, u64_at};
+use super::format::{ENTRIES_PER_BLOCK, JournalBlock, JournalEntry, JournalKind, u64_at};
 use super::options::Journaling;
 
 /// Entries that wait to be written: 24 MiB.
@@ -25,6 +26,8 @@ const BLOCKS_PER_WRITE: usize = 64;
 pub(super) struct Journal {
     waiting: Mutex<Waiting>,
     place: Mutex<Whereabouts>,
+    /// Held while entries are written, which more than one thread does.
+    committing: Mutex<()>,
     arrived: Condvar,
     /// Whether blocks were written that a loss of power could still take.
     unsynced: AtomicBool,
@@ -58,20 +61,53 @@ struct Whereabouts {
     is_known: bool,
     /// Whether nothing in the other half is needed any more.
     other_is_free: bool,
+    /// The entries of the last block that was written, if there is room for more.
+    open: Vec<JournalEntry>,
+    /// Where that block is; the next copy of it goes to the block beside, at `place` or behind it.
+    open_at: Option<u32>,
+}
+
+impl Whereabouts {
+    fn at(place: Place, is_known: bool, other_is_free: bool) -> Self {
+        Self { place, is_known, other_is_free, open: Vec::new(), open_at: None }
+    }
+
+    /// The block to write next, when all entries fit it.
+    fn next_copy(&self) -> u32 {
+        if self.open_at == Some(self.place.block) { self.place.block + 1 } else { self.place.block }
+    }
+
+    /// The first block behind all that is written.
+    fn behind(&self) -> u32 {
+        self.open_at.map_or(self.place.block, |at| self.place.block.max(at + 1))
+    }
+
+    /// Blocks up to `end` are written, with `last` in the last of them.
+    fn end_write(&mut self, is_copy: bool, end: u32, last: &[JournalEntry]) {
+        let is_full = last.len() >= ENTRIES_PER_BLOCK;
+        if !is_copy {
+            self.place.block = end - 1;
+        }
+        (self.open, self.open_at) = (last.to_vec(), Some(end - 1));
+        if is_full {
+            self.place.block = self.behind();
+            (self.open, self.open_at) = (Vec::new(), None);
+        }
+    }
 }
 
 impl Journal {
     /// A journal in `half`; nothing is written until [`Journal::resume`] says where.
     pub fn new(half: u8) -> Self {
         let place = Place { half, ..Place::default() };
-        let place = Whereabouts { place, is_known: false, other_is_free: false };
-        let (waiting, arrived) = (Mutex::default(), Condvar::new());
-        Self { waiting, place: Mutex::new(place), arrived, unsynced: AtomicBool::new(false) }
+        let place = Mutex::new(Whereabouts::at(place, false, false));
+        let (waiting, committing, arrived) = (Mutex::default(), Mutex::default(), Condvar::new());
+        Self { waiting, place, committing, arrived, unsynced: AtomicBool::new(false) }
     }
 
     /// From now on blocks are written, from `place` on.
     pub fn resume(&self, place: Place, other_is_free: bool) {
-        *self.lock_place() = Whereabouts { place, is_known: true, other_is_free };
+        *self.lock_place() = Whereabouts::at(place, true, other_is_free);
     }
 
     /// Adds an entry with a sequence number from `sequence`, taken in the order of the entries.
@@ -99,9 +135,21 @@ impl Journal {
         }
     }
 
+    /// Whether entries wait.
+    pub fn has_waiting(&self) -> bool {
+        !self.lock().entries.is_empty()
+    }
+
     /// Lets whoever waits go on.
     pub fn wake(&self) {
         self.arrived.notify_all();
+    }
+
+    /// The device holds records that are not in the index and no entry voids: until the next image a
+    /// crash leaves nothing to be believed.
+    pub fn distrust(&self) {
+        let mut waiting = self.lock();
+        (waiting.lost_since, waiting.wants_root) = (true, true);
     }
 
     /// Whether entries are missing that the present image does not cover.
@@ -122,7 +170,7 @@ impl Journal {
 
     /// The part of the present half that is written, in percent.
     pub fn fill_percent(&self, blocks: u32) -> u32 {
-        self.place().block * 100 / blocks.max(1)
+        self.lock_place().behind() * 100 / blocks.max(1)
     }
 
     /// How many entries were added so far.
@@ -150,11 +198,11 @@ impl Journal {
         let mut waiting = self.lock();
         waiting.lost_before |= std::mem::take(&mut waiting.lost_since);
         drop(waiting);
+        let _nothing_is_under_way = self.lock_committing();
         let mut whereabouts = self.lock_place();
         if whereabouts.is_known && whereabouts.other_is_free {
             let half = 1 - whereabouts.place.half;
-            whereabouts.place = Place { half, epoch: sequence, block: 0 };
-            whereabouts.other_is_free = false;
+            *whereabouts = Whereabouts::at(Place { half, epoch: sequence, block: 0 }, true, false);
         }
     }
 
@@ -179,6 +227,10 @@ impl Journal {
 
     fn lock_place(&self) -> MutexGuard<'_, Whereabouts> {
         self.place.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn lock_committing(&self) -> MutexGuard<'_, ()> {
+        self.committing.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn take(&self) -> (Vec<JournalEntry>, u64) {
@@ -219,21 +271,33 @@ impl Core {
         if !self.watch.may_write() {
             return false;
         }
+        let committing = self.journal.lock_committing();
         let (mut entries, added) = self.journal.take();
-        let mut result = self.write_entries(&mut entries);
-        if result.is_ok() && sync && self.journal.unsynced.swap(false, Ordering::Relaxed) {
-            result = self.device.sync();
-            self.journal.unsynced.store(result.is_err(), Ordering::Relaxed);
+        let result = self.write_entries(&mut entries);
+        let is_all = entries.is_empty();
+        self.journal.put_back(entries);
+        drop(committing);
+        if let Err(error) = &result {
+            self.write_failed("journal", error);
         }
-        match &result {
-            Ok(()) if entries.is_empty() => self.journal.made_durable(added),
-            _ => self.journal.put_back(entries),
+        let is_done = result.is_ok() && (!sync || self.sync_journal());
+        if is_done && is_all {
+            self.journal.made_durable(added);
         }
-        if let Err(error) = result {
-            self.write_failed("journal", &error);
-            return false;
+        is_done
+    }
+
+    /// Makes what was written survive a loss of power. Whether it does.
+    pub fn sync_journal(&self) -> bool {
+        if !self.watch.may_write() || !self.journal.unsynced.swap(false, Ordering::Relaxed) {
+            return true;
         }
-        true
+        let result = self.device.sync();
+        if let Err(error) = &result {
+            self.journal.unsynced.store(true, Ordering::Relaxed);
+            self.write_failed("journal", error);
+        }
+        result.is_ok()
     }
 
     /// What the checksums of journal blocks are made with.
@@ -244,26 +308,42 @@ impl Core {
     /// Removes from `entries` what was written.
     fn write_entries(&self, entries: &mut Vec<JournalEntry>) -> std::io::Result<()> {
         while !entries.is_empty() {
-            let place = self.journal.place();
-            let room = self.layout.journal_blocks.saturating_sub(place.block) as usize;
-            if room == 0 || !self.journal.lock_place().is_known {
+            let whereabouts = self.journal.lock_place();
+            let (half, epoch) = (whereabouts.place.half, whereabouts.place.epoch);
+            let open = whereabouts.open.len();
+            let all = [&whereabouts.open[..], entries].concat();
+            let is_copy = JournalBlock::fitting(&all) == all.len();
+            let start = if is_copy { whereabouts.next_copy() } else { whereabouts.behind() };
+            let room = self.layout.journal_blocks.saturating_sub(start) as usize;
+            if room == 0 || !whereabouts.is_known {
                 break;
             }
+            drop(whereabouts);
             // Not from the pool of write buffers: full buffers must not keep a delete from lasting.
-            let (mut bytes, mut taken, mut blocks) = (Vec::new(), 0, 0);
-            while blocks < room.min(BLOCKS_PER_WRITE) && taken < entries.len() {
-                let count = JournalBlock::fitting(&entries[taken..]);
-                let block = &entries[taken..taken + count];
-                bytes.extend(JournalBlock::encode(self.journal_key(), place.epoch, block));
-                (taken, blocks) = (taken + count, blocks + 1);
+            let (mut bytes, mut last, mut taken, mut end) = (Vec::new(), 0, 0, start);
+            while ((end - start) as usize) < room.min(BLOCKS_PER_WRITE) && taken < all.len() {
+                last = taken;
+                taken += JournalBlock::fitting(&all[taken..]);
+                bytes.extend(JournalBlock::encode(self.journal_key(), epoch, &all[last..taken]));
+                end += 1;
             }
-            let start = self.layout.journal_block(place.half, place.block);
-            // The place moves on even if the write fails: what lies there now is unknown.
-            self.journal.lock_place().place.block += blocks as u32;
-            self.write(start, &bytes)?;
+            let written = self.write(self.layout.journal_block(half, start), &bytes);
+            let mut whereabouts = self.journal.lock_place();
+            if let Err(error) = written {
+                // What lies there now is unknown; what was durable before is not written over.
+                let behind = whereabouts.behind().max(end);
+                *whereabouts = Whereabouts::at(
+                    Place { block: behind, ..whereabouts.place },
+                    true,
+                    whereabouts.other_is_free,
+                );
+                return Err(error);
+            }
+            whereabouts.end_write(is_copy, end, &all[last..taken]);
+            drop(whereabouts);
             self.journal.unsynced.store(true, Ordering::Relaxed);
-            self.counters.journal_entries.add(taken as u64);
-            entries.drain(..taken);
+            self.counters.journal_entries.add((taken - open) as u64);
+            entries.drain(..taken - open);
         }
         Ok(())
     }

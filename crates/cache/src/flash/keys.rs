@@ -3,6 +3,7 @@
 //! Invariant: one segment is read at a time, and the visitor may end the listing or take its time.
 
 use std::ops::ControlFlow;
+use std::sync::atomic::Ordering;
 
 use super::core::Core;
 use super::format::{Class, Kind, RecordView, Row, UNIT};
@@ -78,7 +79,9 @@ impl Core {
 
     fn live_entry(&self, slot: u32, row: &Row) -> Option<Entry> {
         let is_listed = row.kind != Kind::Piece;
-        self.index.find(row.hash, false).filter(|entry| is_listed && entry.is_at(slot, row.offset))
+        let is_certain = !self.recovering.load(Ordering::Acquire);
+        let entry = self.index.find(row.hash, false).filter(|entry| entry.is_at(slot, row.offset))?;
+        (is_listed && (is_certain || !self.is_of_earlier_run(&entry))).then_some(entry)
     }
 
     fn rows_of_open(&self, slot: u32, id: u64) -> Vec<Row> {

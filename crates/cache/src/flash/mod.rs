@@ -52,6 +52,11 @@ pub use options::{FlashError, FlashOptions, Journaling, Warm};
 pub use read::{FlashItem, FlashRead, ReadFuture};
 pub use segments::{Segment, SegmentState};
 
+/// Bytes that a value takes on flash under a key of so many bytes.
+pub(crate) fn record_footprint(key: usize, value: usize) -> u64 {
+    format::units(format::record_bytes(key, value)) * format::UNIT
+}
+
 use std::future::Future;
 use std::ops::ControlFlow;
 use std::pin::Pin;
@@ -172,6 +177,11 @@ impl Flash {
         self.core.index.bytes()
     }
 
+    /// Bytes of all segments.
+    pub fn capacity(&self) -> u64 {
+        self.core.layout.capacity()
+    }
+
     /// Starts reading any number of records, all at once.
     pub fn read(&self, reads: &[FlashRead<'_>]) -> Vec<ReadFuture> {
         self.core.read(reads)
@@ -242,7 +252,9 @@ impl Flash {
         core.watch_reads();
         core.flush_buffers(false);
         while core.write_next(Duration::ZERO) {}
-        core.keep_once(true);
+        core.commit_journal(true);
+        core.keep_once();
+        core.commit_journal(true);
     }
 
     /// Stops: everything is written, with an image of the index, so that the next start finds it all
@@ -307,6 +319,10 @@ impl Core {
             return None;
         }
         let entry = self.index.find(hash, count)?;
+        // What recovery has found may be void by an event that it has not come to yet.
+        if self.recovering.load(Ordering::Acquire) && self.is_of_earlier_run(&entry) {
+            return None;
+        }
         if count && entry.frequency == 0 {
             self.table.add_used(entry.location.slot, u64::from(entry.location.units) * format::UNIT);
         }
@@ -314,16 +330,16 @@ impl Core {
     }
 
     fn forget(&self, hash: u64) -> bool {
-        let is_recovering = self.recovering.load(Ordering::Acquire);
-        if is_recovering {
+        if self.recovering.load(Ordering::Acquire) {
             self.lock_removed().add(hash);
         }
+        let may_come_back = self.may_come_back(hash);
         let removed = self.index.remove(hash);
         if let Some(entry) = &removed {
             self.unlink(entry);
             self.touched.forget(hash);
         }
-        if removed.is_some() || is_recovering {
+        if may_come_back {
             self.note(hash, JournalKind::Forgotten);
         }
         removed.is_some()

@@ -18,7 +18,7 @@ use bytes::{Bytes, BytesMut};
 
 use super::core::Core;
 use super::expiry::is_expired;
-use super::format::{Kind, LargeValue, RecordView, UNIT, piece_key};
+use super::format::{JournalKind, Kind, LargeValue, RecordView, UNIT, piece_key};
 use super::index::Location;
 use super::observer::Dropped;
 use crate::device::{AlignedBuffer, Completion, ReadError, ReadRequest, completion};
@@ -266,6 +266,8 @@ impl Core {
     fn drop_entry(&self, wanted: &Wanted, reason: Dropped) {
         let Location { slot, offset, .. } = wanted.location;
         if let Some(entry) = self.index.remove_at(wanted.hash, slot, offset) {
+            // Another read may succeed after a crash, when the key has long got another value.
+            self.note(wanted.hash, JournalKind::Forgotten);
             self.report_entry(reason, wanted.hash, &entry);
             self.unlink(&entry);
         }

@@ -125,14 +125,26 @@ impl Core {
 
     /// Takes a sealed segment back.
     pub fn reclaim(&self, segment: &Segment) {
-        match self.read_rows(segment.slot, segment.id) {
+        let rows = self.read_rows(segment.slot, segment.id);
+        self.void(segment.slot);
+        match rows {
             Some((_, rows)) => self.clear_rows(segment, &rows),
-            None => self.clear_unknown(segment),
+            // The footer cannot be read: the index is searched for what lies in the segment.
+            None => self.drop_segment(Dropped::Evicted, segment),
         }
         self.table.release(segment.slot, SegmentState::Free);
         self.counters.segments_reclaimed.add(1);
         // Only advice to the device: the slot is overwritten from its start anyway.
         let _ = self.device.discard(self.layout.slot_start(segment.slot), self.layout.segment_bytes);
+    }
+
+    /// Before its records leave the index, a segment stops being one: a crash must not bring back
+    /// what was written anew since and therefore needed no journal entry.
+    fn void(&self, slot: u32) {
+        if let Err(error) = self.write(self.layout.slot_start(slot), &[0; BLOCK as usize]) {
+            self.write_failed("superblock", &error);
+            self.journal.distrust();
+        }
     }
 
     /// Trailer and rows of a sealed segment.
@@ -219,21 +231,6 @@ impl Core {
         let written = self.append_again(&again, header.kind, (segment.slot, row.offset), uses).is_ok();
         self.counters.records_reinserted.add(u64::from(written));
         written
-    }
-
-    /// The footer cannot be read: the index is searched for what lies in the segment.
-    fn clear_unknown(&self, segment: &Segment) {
-        let records = self.index.retain(|entry| entry.location.slot != segment.slot);
-        self.report(DropEvent {
-            reason: Dropped::Evicted,
-            class: segment.class,
-            hash: 0,
-            records,
-            bytes: segment.live_bytes,
-            age_s: self.now().saturating_sub(segment.opened_at),
-            tenant: 0,
-            is_fetched: false,
-        });
     }
 }
 

@@ -86,6 +86,9 @@ impl Core {
             self.write_footer(slot, id, &rows);
         }
         self.counters.records_recovered.add(self.index.len());
+        if self.lock_removed().overflowed {
+            self.journal.distrust();
+        }
         self.recovering.store(false, Ordering::Release);
         *self.lock_removed() = Removed::default();
         tracing::info!(records = self.index.len(), "found what an earlier run left on flash");
@@ -288,6 +291,9 @@ impl Core {
         if let Some(inserted) = inserted {
             self.link_entry(&Entry::new(location));
             inserted.replaced.iter().chain(&inserted.dropped).for_each(|entry| self.unlink(entry));
+            if inserted.dropped.is_some() {
+                self.has_unindexed.store(true, Ordering::Release);
+            }
             self.touched.forget(row.hash);
         }
     }
@@ -320,7 +326,8 @@ impl Core {
         }
     }
 
-    fn is_of_earlier_run(&self, entry: &Entry) -> bool {
+    /// Whether the record that an entry names was written before this run.
+    pub fn is_of_earlier_run(&self, entry: &Entry) -> bool {
         self.table.id(entry.location.slot) < self.first_id
     }
 

@@ -1,7 +1,8 @@
-//! The threads of the flash tier: one writes, one keeps (journal, reclaiming, images, probes), one
-//! watches that no read hangs.
+//! The threads of the flash tier: one writes records, one the journal, one keeps (reclaiming, images,
+//! probes, syncs), one watches that no read hangs.
 //!
-//! Invariant: the watch does no I/O, so a device that hangs cannot hang it.
+//! Invariants: the watch does no I/O, so a device that hangs cannot hang it; a removal waits for no
+//! other work than earlier ones before it is written.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
@@ -20,6 +21,9 @@ const GROUP_DELAY: Duration = Duration::from_millis(10);
 
 /// How long idle threads wait before they look around.
 const IDLE: Duration = Duration::from_millis(100);
+
+/// How often the keeper looks for work.
+const KEEP_PAUSE: Duration = Duration::from_millis(20);
 
 /// Journal writes are synced at least this often.
 const SYNC_PAUSE: Duration = Duration::from_secs(1);
@@ -63,6 +67,7 @@ impl Threads {
                 core.flush_buffers(false);
             }
         })?;
+        threads.spawn("flash-journal", core, write_journal)?;
         threads.spawn("flash-keep", core, keep)?;
         threads.spawn("flash-watch", core, |core, closing| {
             while !closing.is_closed() {
@@ -100,31 +105,36 @@ impl Threads {
     }
 }
 
-fn keep(core: &Core, closing: &Closing) {
-    let mut synced_at = core.env.monotonic();
+fn write_journal(core: &Core, closing: &Closing) {
+    let is_synced = core.options.journaling == Journaling::Synced;
     while !closing.is_closed() {
         core.journal.wait(IDLE);
-        let now = core.env.monotonic();
-        let sync = core.options.journaling == Journaling::Synced || now >= synced_at + SYNC_PAUSE;
-        if sync {
-            synced_at = now;
-        }
-        core.keep_once(sync);
-        if core.options.journaling != Journaling::Synced {
+        let is_written = core.commit_journal(is_synced);
+        if !is_synced || !is_written || core.journal.has_waiting() {
             closing.wait(GROUP_DELAY);
         }
     }
 }
 
+fn keep(core: &Core, closing: &Closing) {
+    let mut synced_at = core.env.monotonic();
+    while !closing.is_closed() {
+        closing.wait(KEEP_PAUSE);
+        let now = core.env.monotonic();
+        if now >= synced_at + SYNC_PAUSE {
+            synced_at = now;
+            core.sync_journal();
+        }
+        core.keep_once();
+    }
+}
+
 impl Core {
-    /// One round of everything that is done besides writing records.
-    pub fn keep_once(&self, sync: bool) {
-        self.commit_journal(sync);
+    /// One round of everything that is done besides writing records and the journal.
+    pub fn keep_once(&self) {
         self.probe_if_due();
         self.renew_root();
-        while self.reclaim_next() {
-            self.commit_journal(sync);
-        }
+        while self.reclaim_next() {}
         self.free_spent();
         self.compact_next();
         self.image_if_due();

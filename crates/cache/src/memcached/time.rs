@@ -4,15 +4,10 @@
 //! is gone from that second on. Expiries that lie in the past, negative ones included, are stored
 //! as second 1 and never as 0.
 
-use sandur_base::Env;
+pub(super) use crate::unix_seconds::unix_seconds as now;
 
 /// Seconds up to which an expiry counts from now; larger ones are seconds of the epoch (30 days).
 const RELATIVE_MAX: i64 = 60 * 60 * 24 * 30;
-
-/// Now, in seconds since the epoch.
-pub(super) fn now(env: &Env) -> u32 {
-    (env.now_ns() / 1_000_000_000).clamp(0, i64::from(u32::MAX)) as u32
-}
 
 /// The second at which an item with the expiry argument `expiry` ends.
 pub(super) fn expires_at(expiry: i64, now: u32) -> u32 {

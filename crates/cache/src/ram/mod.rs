@@ -226,11 +226,12 @@ impl Locked<'_> {
         }
     }
 
-    /// Puts a record in, whose weight is what was reserved.
-    pub fn store(&mut self, hash: u64, record: Record, reserved: Reserved, at: Moment) {
+    /// Puts a record in, whose weight is what was reserved. Whether it replaced a live one.
+    pub fn store(&mut self, hash: u64, record: Record, reserved: Reserved, at: Moment) -> bool {
         debug_assert_eq!(reserved.bytes(), record.weight());
-        self.shard.insert(hash, record, at);
+        let replaced = self.shard.insert(hash, record, at);
         self.settle(reserved.keep());
+        replaced
     }
 
     /// Takes out the item of `key`, dead or not.

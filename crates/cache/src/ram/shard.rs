@@ -100,19 +100,23 @@ impl Shard {
         std::mem::replace(&mut self.read_lately[hash as usize % READ_LATELY], tag) == tag
     }
 
-    /// Puts an item in, in place of the one of the same key.
-    pub fn insert(&mut self, hash: u64, record: Record, at: Moment) {
+    /// Puts an item in, in place of the one of the same key. Whether there was a live one.
+    pub fn insert(&mut self, hash: u64, record: Record, at: Moment) -> bool {
         let weight = record.weight() as u32;
         let rank = if record.hint == Hint::Metadata { Rank::Kept } else { Rank::Ordinary };
         let key = record.shared_key();
         let entry = NewEntry { hash, weight, rank, value: record };
-        let Some(old) = self.items.insert(entry, |r| r.key() == key.as_ref()) else { return };
+        let Some(old) = self.items.insert(entry, |r| r.key() == key.as_ref()) else { return false };
         match old.dead(at) {
             Some(why) => {
                 self.counts.count_dead(why, old.fetched);
                 self.exit.tell(&old, why.into(), false, at);
+                false
             }
-            None => self.counts.replaced += 1,
+            None => {
+                self.counts.replaced += 1;
+                true
+            }
         }
     }
 

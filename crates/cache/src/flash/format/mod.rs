@@ -7,7 +7,7 @@ mod record;
 mod root;
 mod segment;
 
-pub use journal::{JournalBlock, JournalEntry, JournalKind};
+pub use journal::{ENTRIES_PER_BLOCK, JournalBlock, JournalEntry, JournalKind};
 pub use record::{Kind, LargeValue, NewHeader, PIECE_KEY_BYTES, RecordView, Sums};
 pub use record::{piece_key, record_bytes, write_record};
 pub use root::Root;

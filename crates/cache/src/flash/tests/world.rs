@@ -17,6 +17,7 @@ use crate::flash::SegmentState;
 use crate::flash::{
     Class, DropEvent, Dropped, Flash, FlashItem, FlashOptions, FlashRead, NewRecord, Observer,
 };
+use crate::unix_seconds::unix_seconds;
 
 /// Counts drops by reason.
 #[derive(Default)]
@@ -124,7 +125,7 @@ impl World {
     }
 
     pub fn now(&self) -> u32 {
-        self.runtime.block_on(async { (self.env.now_ns() / 1_000_000_000) as u32 })
+        self.runtime.block_on(async { unix_seconds(&self.env) })
     }
 
     pub fn put(&mut self, key: u32, bytes: usize) -> Result<(), Dropped> {

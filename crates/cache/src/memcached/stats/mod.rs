@@ -8,6 +8,7 @@ mod connections;
 mod extstore;
 mod general;
 mod items;
+mod mrc;
 mod settings;
 mod slabs;
 mod survey;
@@ -62,6 +63,7 @@ pub(super) const FORMS: &[Form] = &[
     Form { name: "sizes", about: "items by size, with track_sizes", report: items::sizes },
     Form { name: "conns", about: "connections", report: connections::report },
     Form { name: "extstore", about: "segments of the flash tier", report: extstore::report },
+    Form { name: "mrc", about: "hit ratio and misses predicted for other capacities", report: mrc::report },
 ];
 
 /// The report of a form; `None` when there is none of this name.

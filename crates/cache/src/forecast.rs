@@ -1,0 +1,108 @@
+//! What a running cache tells its [`Predictor`], and what that answers.
+//!
+//! A lookup is told when its answer is known, with what the item takes in the tier that other sizes are
+//! modelled of: flash, or memory without flash. A value that is stored under a key that was nowhere is
+//! taken for the answer to a miss, unless it is newly written data.
+//!
+//! Invariants: a key outside of the sample costs one comparison beside sums that are kept under locks
+//! held anyway; the predictor's memory is reserved before it is made, and a cache too small for that
+//! goes without.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+
+use crate::flash::record_footprint;
+use crate::hint::Hint;
+use crate::options::CacheOptions;
+use crate::policy::{Reinsertion, TenantCaps};
+use crate::predict::{Event, MEMORY_BYTES_MAX, Observed, Predictor, Report, Totals};
+use crate::ram::{Memory, Record, Reserved};
+use crate::simulate::TierOptions;
+use crate::stats::RamCounts;
+
+/// The least memory limit of a cache that predicts: the predictor takes a sixteenth of it.
+const LEAST_MEMORY: u64 = 16 * MEMORY_BYTES_MAX as u64;
+/// What an item in memory takes beside its record: see "Memory" of [`crate::policy::S3Fifo`].
+const ENTRY_BYTES: u64 = 144;
+/// An access counts half after an hour, so the answer follows the day.
+const HALF_LIFE_S: u32 = 3600;
+/// Segments of the modelled flash, at the least; real ones may be larger than the model can tell apart.
+const SEGMENTS: u64 = 128;
+
+#[derive(Debug)]
+pub(crate) struct Forecaster {
+    predictor: Predictor,
+    models_flash: bool,
+    flash_hits: AtomicU64,
+    flash_hit_bytes: AtomicU64,
+    flash_misses: AtomicU64,
+    _memory: Reserved,
+}
+
+impl Forecaster {
+    /// For a cache with so many bytes of flash, 0 for none. `None` when its memory is too small.
+    pub fn new(memory: &Arc<Memory>, options: &CacheOptions, flash: u64, now: u32) -> Option<Self> {
+        if options.memory < LEAST_MEMORY {
+            return None;
+        }
+        let reserved = memory.take(MEMORY_BYTES_MAX as u64)?;
+        let tiers = TierOptions {
+            ram_bytes: memory.limit() - memory.used(),
+            flash_bytes: flash,
+            segment_bytes: (flash / SEGMENTS).max(1),
+            write_bytes_per_day: options.flash_write_bytes_per_day,
+            reinsertion: Reinsertion::default(),
+            tenants: TenantCaps::default(),
+            seed: 1,
+        };
+        Some(Self {
+            predictor: Predictor::new(&tiers, HALF_LIFE_S, now),
+            models_flash: flash > 0,
+            flash_hits: AtomicU64::new(0),
+            flash_hit_bytes: AtomicU64::new(0),
+            flash_misses: AtomicU64::new(0),
+            _memory: reserved,
+        })
+    }
+
+    /// What an item takes.
+    pub fn footprint(&self, key: usize, value: u64) -> u32 {
+        let value = usize::try_from(value).unwrap_or(usize::MAX);
+        let bytes = if self.models_flash {
+            record_footprint(key, value)
+        } else {
+            Record::weight_of(key, value) + ENTRY_BYTES
+        };
+        u32::try_from(bytes).unwrap_or(u32::MAX)
+    }
+
+    /// Something happened to a key.
+    #[inline]
+    pub fn saw(&self, hash: u64, event: Event, hint: Hint, now_s: u32) {
+        self.predictor.observe(&Observed { hash, event, hint, tenant: 0, now_s });
+    }
+
+    /// A lookup that had to ask the device ended; with what the item takes if it was there.
+    pub fn flash_answered(&self, hash: u64, found: Option<u32>, hint: Hint, now_s: u32) {
+        match found {
+            Some(bytes) => {
+                self.flash_hits.fetch_add(1, Relaxed);
+                self.flash_hit_bytes.fetch_add(u64::from(bytes), Relaxed);
+                self.saw(hash, Event::Hit { bytes }, hint, now_s);
+            }
+            None => {
+                self.flash_misses.fetch_add(1, Relaxed);
+                self.saw(hash, Event::Miss, hint, now_s);
+            }
+        }
+    }
+
+    /// What other sizes would do.
+    pub fn report(&self, ram: &RamCounts, now_s: u32) -> Report {
+        let hits = ram.hits + self.flash_hits.load(Relaxed);
+        let hit_bytes = ram.hit_bytes + self.flash_hit_bytes.load(Relaxed);
+        let reads = hits + ram.misses() + self.flash_misses.load(Relaxed);
+        let totals = Totals { reads, hits, read_bytes: hit_bytes + ram.filled_bytes, hit_bytes };
+        self.predictor.report(totals, now_s)
+    }
+}

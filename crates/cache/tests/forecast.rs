@@ -1,0 +1,88 @@
+//! The prediction of a cache in use against what it and caches of other sizes really do.
+
+#![allow(clippy::unwrap_used)] // also in the functions that tests share
+
+use bytes::Bytes;
+use sandur_base::Env;
+use sandur_cache::device::FilePart;
+use sandur_cache::flash::FlashOptions;
+use sandur_cache::predict::{MEMORY_BYTES_MAX, PRESENT};
+use sandur_cache::{Cache, CacheOptions, Put, Read};
+use tempfile::TempDir;
+
+const SEED: u64 = 7;
+const MEMORY: u64 = 64 << 20;
+
+/// Keys by a power law: the square of a uniform number, so a tenth of the keys takes a third of the reads.
+fn keys(count: u64, seed: u64) -> impl Iterator<Item = u64> {
+    let mut state = seed;
+    std::iter::repeat_with(move || {
+        state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        let uniform = (state >> 11) as f64 / (1_u64 << 53) as f64;
+        (uniform * uniform * count as f64) as u64
+    })
+}
+
+/// Reads `reads` keys, puts what is missing; the part of the reads that hit.
+fn serve(cache: &Cache, keys: impl Iterator<Item = u64>, reads: usize, value: usize) -> f64 {
+    let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
+    let mut hits = 0;
+    for key in keys.take(reads) {
+        let key = format!("object {key:012}");
+        if runtime.block_on(cache.get(key.as_bytes(), &Read::default()).wait()).is_some() {
+            hits += 1;
+        } else {
+            runtime.block_on(cache.put(key.as_bytes(), Bytes::from(vec![7; value]), &Put::default()).wait());
+            while cache.stats().flash.is_some_and(|flash| flash.device.queued_writes > 4) {
+                std::thread::yield_now();
+            }
+        }
+    }
+    hits as f64 / reads as f64
+}
+
+fn check(name: &str, cache: &Cache, (keys_count, reads, value): (u64, usize, usize)) {
+    let measured = serve(cache, keys(keys_count, SEED), reads, value);
+    let report = cache.prediction().unwrap();
+    let forecast = &report.forecasts[PRESENT];
+    println!("{name}: measured {measured:.4}, {report:?}");
+    assert!((report.measured_hit_ratio - measured).abs() < 1e-9, "{name}: {}", report.measured_hit_ratio);
+    let error = (forecast.hit_ratio - measured).abs();
+    assert!(
+        error <= 0.02,
+        "{name}, seed {SEED}: {:.4} predicted, {measured:.4} measured",
+        forecast.hit_ratio
+    );
+    assert!(report.sampled_reads < reads as f64 / 2.0, "{name}: a sample, not everything");
+    let rises = report.forecasts.windows(2).all(|pair| pair[0].hit_ratio <= pair[1].hit_ratio + 0.01);
+    assert!(rises, "{name}: {:?}", report.forecasts);
+    let spread = report.forecasts[7].hit_ratio - report.forecasts[0].hit_ratio;
+    assert!(spread > 0.1, "{name}: a load on which size matters, not {spread}");
+}
+
+#[test]
+fn what_memory_does_is_predicted_at_its_size_and_at_a_quarter() {
+    let load = (60_000, 300_000, 4000);
+    let open =
+        |memory| Cache::open(&Env::system(1), CacheOptions { memory, ..CacheOptions::default() }).unwrap();
+    let cache = open(MEMORY);
+    check("memory", &cache, load);
+    let quarter = &cache.prediction().unwrap().forecasts[0];
+    let small = open(quarter.capacity);
+    assert!(small.prediction().is_none(), "too small to give memory away");
+    let measured = serve(&small, keys(load.0, SEED), load.1, load.2);
+    let predicted = quarter.hit_ratio;
+    println!("a quarter: {predicted:.4} predicted, {measured:.4} measured");
+    assert!((predicted - measured).abs() <= 0.03, "{predicted:.4} predicted, {measured:.4} measured");
+    assert!(MEMORY_BYTES_MAX as u64 * 16 <= MEMORY);
+}
+
+#[test]
+fn what_flash_behind_memory_does_is_predicted() {
+    let directory = TempDir::new().unwrap();
+    let part = FilePart { path: directory.path().join("flash"), bytes: 160 << 20 };
+    let flash = FlashOptions { parts: vec![part], ..FlashOptions::default() };
+    let options = CacheOptions { memory: MEMORY, flash: Some(flash), ..CacheOptions::default() };
+    let cache = Cache::open(&Env::system(1), options).unwrap();
+    check("flash", &cache, (40_000, 120_000, 12_000));
+}
