@@ -49,7 +49,7 @@ impl Cache {
     /// The item of `key`. Never blocks: what is in memory, or in no tier, is answered at once.
     pub fn get(&self, key: &[u8], read: &Read) -> Lookup {
         let at = self.0.moment();
-        match self.0.look(key, read, at) {
+        match self.0.look(self.0.hash(key), key, read, at) {
             Look::Hit(item) => Lookup::Hit(item),
             Look::Miss => Lookup::Miss,
             Look::OnFlash(lead) => self.read_all(vec![(key, lead)], read).pop().unwrap_or(Lookup::Miss),
@@ -60,10 +60,13 @@ impl Cache {
     /// side by side: the device gets all reads at once.
     pub fn get_many<'k>(&self, keys: impl IntoIterator<Item = &'k [u8]>, read: &Read, out: &mut Vec<Lookup>) {
         let at = self.0.moment();
+        let keys: Vec<(u64, &[u8])> = keys.into_iter().map(|key| (self.0.hash(key), key)).collect();
+        let hashes: Vec<u64> = keys.iter().map(|(hash, _)| *hash).collect();
+        self.0.ram.prefetch(&hashes);
         let mut on_flash: Vec<(&[u8], Lead)> = Vec::new();
         let mut places: Vec<usize> = Vec::new();
-        for key in keys {
-            match self.0.look(key, read, at) {
+        for (hash, key) in keys {
+            match self.0.look(hash, key, read, at) {
                 Look::Hit(item) => out.push(Lookup::Hit(item)),
                 Look::Miss => out.push(Lookup::Miss),
                 Look::OnFlash(lead) => {

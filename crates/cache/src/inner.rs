@@ -153,8 +153,7 @@ impl Inner {
     }
 
     /// Looks a key up without reading the device.
-    pub fn look(&self, key: &[u8], read: &Read, at: Moment) -> Look {
-        let hash = self.hash(key);
+    pub fn look(&self, hash: u64, key: &[u8], read: &Read, at: Moment) -> Look {
         let timed = hash.is_multiple_of(TIMED).then(|| self.env.monotonic());
         let mut shard = self.ram.lock(hash);
         let hit = shard.with(hash, key, (at, !read.quiet), |record, counts| {

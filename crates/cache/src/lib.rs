@@ -43,6 +43,7 @@ mod metrics;
 mod options;
 pub mod policy;
 pub mod predict;
+mod prefetch;
 mod ram;
 mod request;
 pub mod simulate;

@@ -75,7 +75,10 @@ impl Connection {
 
     /// Does what can be done now.
     pub fn turn(&mut self, visit: &mut Visit<'_>) -> Outcome {
-        match self.work(visit) {
+        self.output.borrow(visit.buffers);
+        let worked = self.work(visit);
+        self.output.release(visit.buffers);
+        match worked {
             Ok(outcome) => outcome,
             Err(_) => Outcome::Closed(Ending::Error),
         }
@@ -111,6 +114,14 @@ impl Connection {
                     return Ok(if over { Outcome::Closed(ending) } else { self.wait(State::Sending) });
                 }
                 _ => {}
+            }
+            let waiting = self.output.waiting();
+            if waiting > 0 {
+                // the first look at a new answer is what makes it wake this connection
+                self.output.poll(&mut Context::from_waker(visit.waker));
+                if self.output.waiting() < waiting {
+                    continue;
+                }
             }
             let waiting = self.output.waiting();
             if waiting > 0 {

@@ -1,4 +1,4 @@
-//! Bytes that a client sent and nobody has used yet.
+//! Bytes that a client sent and nobody has used yet, and the buffers that connections of a worker share.
 //!
 //! Invariants: an idle connection holds no buffer: an empty [`Input`] gives its buffer back to the
 //! worker's [`Buffers`], which keeps a bounded number of them. An input grows to
@@ -10,11 +10,15 @@ pub(super) const INPUT_BYTES: usize = 16 << 10;
 pub(super) const INPUT_BYTES_MAX: usize = 16 << 20;
 /// Buffers that a worker keeps for the next readable connections.
 const BUFFERS_KEPT: usize = 64;
+/// Largest buffer for answers that a worker keeps.
+const ANSWER_BYTES_KEPT: usize = 2 << 20;
 
-/// Read buffers of one worker.
+/// Buffers of one worker.
 #[derive(Default)]
 pub(super) struct Buffers {
     free: Vec<Vec<u8>>,
+    /// For the answers of the connection whose turn it is.
+    answers: Vec<u8>,
 }
 
 impl Buffers {
@@ -30,9 +34,22 @@ impl Buffers {
         }
     }
 
+    /// A buffer for answers, which has grown to what is usual.
+    pub fn take_for_answers(&mut self) -> Vec<u8> {
+        std::mem::take(&mut self.answers)
+    }
+
+    /// Takes a buffer for answers back, unless one answer made it very large.
+    pub fn give_back_from_answers(&mut self, buffer: Vec<u8>) {
+        debug_assert!(buffer.is_empty(), "its answers have left");
+        if buffer.capacity() <= ANSWER_BYTES_KEPT && buffer.capacity() > self.answers.capacity() {
+            self.answers = buffer;
+        }
+    }
+
     /// Bytes of the buffers that wait for use.
     pub fn free_bytes(&self) -> u64 {
-        (self.free.len() * INPUT_BYTES) as u64
+        (self.free.len() * INPUT_BYTES + self.answers.capacity()) as u64
     }
 }
 

@@ -11,6 +11,7 @@ use std::collections::VecDeque;
 use std::io::IoSlice;
 use std::task::{Context, Poll};
 
+use super::input::Buffers;
 use crate::Value;
 
 /// Values of at most this many bytes are copied: cheaper than one more element of a vectored write.
@@ -133,10 +134,6 @@ impl Bytes {
         if self.left == self.copied.len() && self.held.is_empty() {
             self.copied.clear();
             self.left = 0;
-            // the buffer of one large answer is not kept for an idle connection
-            if self.copied.capacity() > 4 * COPY_BYTES_MAX {
-                self.copied = Vec::new();
-            }
         }
     }
 }
@@ -211,6 +208,20 @@ impl Output {
         }
         self.tail().rewind(place.mark);
         given_up
+    }
+
+    /// Takes a buffer from the worker's, if there is none.
+    pub fn borrow(&mut self, buffers: &mut Buffers) {
+        if self.ready.copied.capacity() == 0 {
+            self.ready.copied = buffers.take_for_answers();
+        }
+    }
+
+    /// Gives the buffer back once everything has left.
+    pub fn release(&mut self, buffers: &mut Buffers) {
+        if self.ready.len() == 0 && self.ready.copied.capacity() > 0 {
+            buffers.give_back_from_answers(std::mem::take(&mut self.ready.copied));
+        }
     }
 
     /// Number of answers under way.

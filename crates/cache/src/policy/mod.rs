@@ -23,5 +23,5 @@ mod write_budget;
 pub use admission::{Admission, AdmissionOptions, Candidate, Refusal, Verdict};
 pub use churn::{Age, Amount, Churn, ChurnRow, ChurnTotal, Class, Eviction, Source, TENANTS_MAX};
 pub use reinsertion::{RecordFacts, Reinsertion, WRITE_AMPLIFICATION_MAX};
-pub use s3fifo::{Evicted, NewEntry, Place, Rank, S3Fifo, SECOND_CHANCES_MAX};
+pub use s3fifo::{Evicted, LookupStep, NewEntry, Place, Rank, S3Fifo, SECOND_CHANCES_MAX};
 pub use tenant_share::TenantCaps;

@@ -24,8 +24,9 @@
 //! **Cost.** A hit reads one cell of the table and one entry.
 
 use super::ghost::Ghost;
-use super::slab::Slab;
+use super::slab::{Node, Slab};
 use super::table::Table;
+use crate::prefetch::prefetch;
 
 /// Part of the capacity that new entries share.
 const SMALL_SHARE: f64 = 0.10;
@@ -47,6 +48,22 @@ pub const SECOND_CHANCES_MAX: u32 = 64;
 const SMALL: u8 = 0;
 const MAIN: u8 = 1;
 const KEPT: u8 = 2;
+
+/// What a lookup touches, in order.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum LookupStep {
+    /// The cell of the table.
+    Cell,
+    /// The entry that the cell names.
+    Entry,
+    /// What the entry's value points to, which the caller knows.
+    Value,
+}
+
+impl LookupStep {
+    /// All of them, in order.
+    pub const ALL: [Self; 3] = [Self::Cell, Self::Entry, Self::Value];
+}
 
 /// How much an entry is worth before anybody asked for it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -119,6 +136,27 @@ impl<T> S3Fifo<T> {
     pub fn with_room(capacity: u64, entries: usize) -> Self {
         let ghost = Ghost::new(share(capacity, GHOST_SHARE), entries);
         Self { table: Table::with_room(entries), slab: Slab::with_room(entries), ghost, capacity }
+    }
+
+    /// Asks for the memory in which a later step of a lookup begins; for lookups of many keys, whose waits
+    /// for memory overlap when each step is made for all of them before the next.
+    #[inline]
+    pub fn prefetch(&self, hash: u64, step: LookupStep, of_value: impl FnOnce(&T)) {
+        match step {
+            LookupStep::Cell => self.table.prefetch(hash),
+            LookupStep::Entry => {
+                self.table.find(hash, |place| {
+                    prefetch(self.slab.node(place), size_of::<Node<T>>());
+                    true
+                });
+            }
+            LookupStep::Value => {
+                let place = self.table.find(hash, |place| self.slab.node(place).hash == hash);
+                if let Some(value) = place.and_then(|place| self.slab.node(place).value()) {
+                    of_value(value);
+                }
+            }
+        }
     }
 
     /// The entry of a key, counted as a use.

@@ -7,6 +7,8 @@
 //! of the cells are occupied: a probe of an absent key looks at 8.5 cells on average at worst, about
 //! one cache line.
 
+use crate::prefetch::prefetch;
+
 /// Smallest number of cells.
 const CELLS_MIN: usize = 16;
 /// 2^64 divided by the golden ratio: the multiplier of Fibonacci hashing (Knuth, TAOCP 3, 6.4).
@@ -47,6 +49,15 @@ impl Table {
                 }
             }
             at = (at + 1) & mask;
+        }
+    }
+
+    /// Asks for the cells in which `hash` is looked up first.
+    #[inline]
+    pub(crate) fn prefetch(&self, hash: u64) {
+        if self.occupied > 0 {
+            let home = tag(hash) as usize & (self.cells.len() - 1);
+            prefetch(&raw const self.cells[home], size_of::<u64>());
         }
     }
 

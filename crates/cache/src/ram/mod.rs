@@ -24,12 +24,18 @@ pub(crate) use record::{Moment, Record};
 pub(crate) use shard::Dead;
 use shard::Shard;
 
+use crate::policy::LookupStep;
 use crate::stats::RamCounts;
 
 /// Shards of a tier with plenty of memory.
 const MOST_SHARDS: u64 = 256;
 /// Memory for which another shard is worth having: values of a MiB must fit several times.
 const SHARD_MEMORY: u64 = 8 << 20;
+
+/// Lookups of fewer keys at once wait for memory one after the other: little of it would overlap.
+const PREFETCHED_KEYS: usize = 8;
+/// Tiers with fewer bytes are in the processor's caches anyway.
+const PREFETCHED_WEIGHT: u64 = 16 << 20;
 
 /// All shards and the memory that they share.
 #[derive(Debug)]
@@ -81,6 +87,19 @@ impl Ram {
 
     pub fn shards(&self) -> usize {
         self.slots.len()
+    }
+
+    /// Asks for the memory that lookups of these hashes will touch, where it is likely to be in no cache of
+    /// the processor.
+    pub fn prefetch(&self, hashes: &[u64]) {
+        if hashes.len() < PREFETCHED_KEYS || self.weight() < PREFETCHED_WEIGHT {
+            return;
+        }
+        for step in LookupStep::ALL {
+            for &hash in hashes {
+                self.lock(hash).shard.prefetch(hash, step);
+            }
+        }
     }
 
     /// Locks the shard of a hash.

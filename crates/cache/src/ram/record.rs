@@ -14,6 +14,7 @@ use super::shard::Dead;
 use crate::flash::FlashItem;
 use crate::hint::Hint;
 use crate::item::{Item, ItemMeta, Tier, Value};
+use crate::prefetch::prefetch;
 use crate::request::{Put, Read, Revision};
 
 /// Up to this size a value is copied to stand beside its key: 16 KiB take about a microsecond,
@@ -120,6 +121,13 @@ impl Record {
 
     pub fn key(&self) -> &[u8] {
         &self.packed[..usize::from(self.key_length)]
+    }
+
+    /// Asks for the memory of the key and of what stands behind it.
+    pub fn prefetch(&self) {
+        /// Counters, a usual key, and the start of the value; the processor goes on by itself from there.
+        const BYTES: usize = 128;
+        prefetch(Arc::as_ptr(&self.packed), BYTES);
     }
 
     /// Bytes of the value.

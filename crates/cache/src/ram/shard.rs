@@ -9,7 +9,7 @@ use super::exit::{Exit, Fate};
 use super::record::{Moment, Record};
 use crate::hint::Hint;
 use crate::listener::Leaving;
-use crate::policy::{Evicted, NewEntry, Rank, S3Fifo};
+use crate::policy::{Evicted, LookupStep, NewEntry, Rank, S3Fifo};
 use crate::stats::RamCounts;
 
 /// Items looked at in one step of a pass over a shard.
@@ -63,6 +63,11 @@ impl Shard {
 
     pub fn len(&self) -> usize {
         self.items.len()
+    }
+
+    /// See [`S3Fifo::prefetch`].
+    pub fn prefetch(&self, hash: u64, step: LookupStep) {
+        self.items.prefetch(hash, step, Record::prefetch);
     }
 
     pub fn set_capacity(&mut self, capacity: u64) {
