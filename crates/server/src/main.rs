@@ -7,8 +7,10 @@ use std::process::ExitCode;
 static ALLOCATOR: tikv_jemallocator::Jemalloc = tikv_jemallocator::Jemalloc;
 
 /// Settings of the allocator: a thread of its own gives free pages back after a second, at once when
-/// they were given back lazily before; few arenas, because every arena holds free pages of its own.
-static MALLOC_CONF: &[u8] = b"background_thread:true,dirty_decay_ms:1000,muzzy_decay_ms:0,narenas:8\0";
+/// they were given back lazily before; few arenas, because every arena holds free pages of its own; huge
+/// pages, which [`sandur_server::cli::main`] switches off again for every role that frees much of its memory.
+static MALLOC_CONF: &[u8] =
+    b"background_thread:true,dirty_decay_ms:1000,muzzy_decay_ms:0,narenas:8,thp:always\0";
 
 /// Where the allocator looks for its settings before `main`; the name is its contract.
 #[allow(unsafe_code)] // an exported name counts as unsafe, and there is no other way to set these
