@@ -179,11 +179,7 @@ pub(crate) fn open_otlp(
             Body::Opened(decompress::framed_snappy(&body, limit)?)
         }
         "snappy" => Body::Opened(snappy::open(&body, limit)?),
-        _ => {
-            return Err(
-                headers.unsupported("gzip, zstd, deflate, zlib, lz4, snappy, x-snappy-framed or none")
-            );
-        }
+        _ => return Err(headers.unsupported(OTLP_ENCODINGS)),
     };
     Ok((format, body))
 }
