@@ -123,14 +123,6 @@ impl Connection {
                     continue;
                 }
             }
-            let waiting = self.output.waiting();
-            if waiting > 0 {
-                // the first look at a new answer is what makes it wake this connection
-                self.output.poll(&mut Context::from_waker(visit.waker));
-                if self.output.waiting() < waiting {
-                    continue;
-                }
-            }
             let moved = self.flush(visit)?;
             if self.output.waiting() > 0 {
                 // what is new must know whom to wake, and what left has made room for what has arrived
