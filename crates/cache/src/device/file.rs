@@ -10,6 +10,7 @@ use std::io;
 use std::os::unix::fs::{FileExt, FileTypeExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::time::Duration;
 
 use rustix::fs::{Advice, FallocateFlags, FlockOperation, OFlags};
 use sandur_base::units::ByteSize;
@@ -29,6 +30,10 @@ const BOUNCE_BYTES: u64 = 64 << 20;
 
 /// Rings of io_uring, at most: each takes a thread.
 const RINGS_MAX: usize = 4;
+
+/// Two seconds of trying to lock a file.
+const LOCK_TRIES: usize = 200;
+const LOCK_PAUSE: Duration = Duration::from_millis(10);
 
 /// One file or block device, and how much of it to use.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -281,9 +286,8 @@ fn open_part(part: &FilePart, one_of_several: bool) -> Result<(File, u64, bool),
         move |source: io::Error| DeviceError::Io { action, path, source }
     };
     let file = open_direct(&part.path).map_err(failed("open"))?;
-    match rustix::fs::flock(&file, FlockOperation::NonBlockingLockExclusive) {
-        Err(rustix::io::Errno::WOULDBLOCK) => return Err(DeviceError::Locked { path }),
-        other => other.map_err(io::Error::from).map_err(failed("lock"))?,
+    if !lock_in_time(&file).map_err(failed("lock"))? {
+        return Err(DeviceError::Locked { path });
     }
     let is_block_device = file.metadata().map_err(failed("look at"))?.file_type().is_block_device();
     let mut bytes = part.bytes;
@@ -301,6 +305,19 @@ fn open_part(part: &FilePart, one_of_several: bool) -> Result<(File, u64, bool),
         allocate(&file, &part.path, rounded)?;
     }
     Ok((file, rounded, is_block_device))
+}
+
+/// Locks a file; `false` when another process keeps it. A process that was just killed still holds its
+/// lock for a moment, until the kernel has taken its rings down.
+#[allow(clippy::disallowed_methods)] // what is waited for happens in the kernel, in real time
+fn lock_in_time(file: &File) -> io::Result<bool> {
+    for _ in 0..LOCK_TRIES {
+        match rustix::fs::flock(file, FlockOperation::NonBlockingLockExclusive) {
+            Err(rustix::io::Errno::WOULDBLOCK) => std::thread::sleep(LOCK_PAUSE),
+            other => return other.map(|()| true).map_err(io::Error::from),
+        }
+    }
+    Ok(false)
 }
 
 /// Direct where the file system takes it, else through the page cache without read-ahead.
