@@ -15,6 +15,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use sandur_base::Env;
 
+use crate::device::OwnReads;
 use crate::error::Error;
 use crate::flash::KeyInfo;
 use crate::inner::{Inner, Lead, Look};
@@ -44,6 +45,13 @@ impl Cache {
     pub fn in_memory(env: &Env, memory: u64) -> Self {
         let options = CacheOptions { memory: memory.max(LEAST_MEMORY), ..CacheOptions::default() };
         Self::open(env, options).expect("memory is not too little, and nothing else can fail")
+    }
+
+    /// Makes the calling thread the one that hands out what its own reads of flash bring, so that a lookup
+    /// needs no other thread. For threads with a poller, which must call [`OwnReads::hand_out`] whenever it
+    /// says so; others leave it alone. Nothing without flash, and where flash is read in another way.
+    pub fn own_reads(&self) -> Option<OwnReads> {
+        self.0.flash.as_ref()?.own_reads()
     }
 
     /// The item of `key`. Never blocks: what is in memory, or in no tier, is answered at once.

@@ -13,6 +13,7 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 use sandur_base::Env;
 
+use crate::device::OwnReads;
 use crate::flash::{
     Class, Committed, DropEvent, Dropped, Flash, FlashError, FlashOptions, FlashRead, Location,
 };
@@ -142,6 +143,11 @@ impl FlashTier {
         if self.books.gone.take(hash) {
             self.missed_evicted.fetch_add(1, Relaxed);
         }
+    }
+
+    /// See [`Device::own_reads`](crate::device::Device::own_reads).
+    pub fn own_reads(&self) -> Option<OwnReads> {
+        self.flash.own_reads()
     }
 
     /// Starts reading all of them at once.

@@ -16,7 +16,7 @@ use rustix::fs::{Advice, FallocateFlags, FlockOperation, OFlags};
 use sandur_base::units::ByteSize;
 
 use super::pread_pool::{FileRead, PreadPool};
-use super::uring::UringReader;
+use super::uring::{OwnReads, UringReader};
 use super::{BLOCK, BufferPool, Device, ReadRequest};
 
 /// Parts of a device of several files are multiples of this, so that no segment lies in two files.
@@ -191,6 +191,13 @@ impl Device for FileDevice {
 
     fn read_alignment(&self) -> u64 {
         self.read_alignment
+    }
+
+    fn own_reads(&self) -> Option<OwnReads> {
+        match &self.reader {
+            Reader::Uring(reader) => reader.own_reads(),
+            Reader::Threads(_) => None,
+        }
     }
 
     fn submit(&self, batch: Vec<ReadRequest>) {
@@ -376,6 +383,9 @@ fn probe_alignment(file: &File) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::super::completion;
+    use std::pin::Pin;
+    use std::task::{Context, Poll, Waker};
+
     use super::*;
 
     fn block_on<F: Future>(future: F) -> F::Output {
@@ -414,6 +424,51 @@ mod tests {
         let mut back = pool.take(3 * BLOCK as usize).unwrap();
         device.read_at(PART_STEP - BLOCK, back.bytes_mut()).unwrap();
         assert_eq!(back.as_ref(), data.as_ref());
+    }
+
+    /// A thread waits for its ring alone, and gets its answers though no other thread hands any out.
+    #[test]
+    fn a_thread_with_a_ring_of_its_own_hands_out_itself() {
+        let folder = tempfile::tempdir().unwrap();
+        let part = FilePart { path: folder.path().join("one"), bytes: 16 << 20 };
+        let device = FileDevice::open(&[part], Readers { uring: true, threads: 1 }).unwrap();
+        let pool = BufferPool::new(8 << 20, 0);
+        let mut bytes = pool.take(64 * 4096).unwrap();
+        bytes.bytes_mut().iter_mut().enumerate().for_each(|(n, byte)| *byte = (n / 4096) as u8);
+        device.write_at(0, bytes.as_ref()).unwrap();
+        let Some(own) = device.own_reads() else {
+            eprintln!("skipped: no io_uring here");
+            return;
+        };
+        for round in 0..50 {
+            let (mut batch, mut waiting) = (Vec::new(), Vec::new());
+            for block in 0..=round {
+                let (completer, completion) = completion();
+                waiting.push((block, completion));
+                batch.push(ReadRequest {
+                    offset: block * BLOCK,
+                    buffer: pool.take(4096).unwrap(),
+                    completer,
+                });
+            }
+            device.submit(batch);
+            for (block, mut completion) in waiting {
+                let mut context = Context::from_waker(Waker::noop());
+                let read = loop {
+                    if let Poll::Ready(read) = Pin::new(&mut completion).poll(&mut context) {
+                        break read.unwrap();
+                    }
+                    let mut wait = [rustix::event::PollFd::new(&own, rustix::event::PollFlags::IN)];
+                    match rustix::event::poll(&mut wait, None) {
+                        Ok(_) | Err(rustix::io::Errno::INTR) => own.hand_out(),
+                        Err(error) => panic!("{error}"),
+                    }
+                };
+                assert!(read.as_ref().iter().all(|byte| u64::from(*byte) == block));
+            }
+        }
+        drop(own);
+        assert_eq!(pool.bytes_out(), bytes.as_ref().len() as u64);
     }
 
     #[test]

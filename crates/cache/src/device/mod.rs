@@ -19,6 +19,7 @@ pub use buffer::{AlignedBuffer, BufferPool};
 pub use completion::{Completer, Completion, ReadError, completion};
 pub use faulty::{Fault, Faults, FaultyDevice};
 pub use file::{DeviceError, FileDevice, FilePart, Readers};
+pub use uring::OwnReads;
 
 use std::io;
 
@@ -43,6 +44,12 @@ pub trait Device: Send + Sync + 'static {
 
     /// What offsets and lengths of reads must be multiples of: a power of two of at most [`BLOCK`].
     fn read_alignment(&self) -> u64;
+
+    /// Makes the calling thread the one that hands out what its own reads bring, if the device can do that:
+    /// it needs no other thread then. Nothing where reads are carried out in another way.
+    fn own_reads(&self) -> Option<OwnReads> {
+        None
+    }
 
     /// Starts all reads of `batch` at once and returns without waiting for any.
     fn submit(&self, batch: Vec<ReadRequest>);

@@ -1,5 +1,6 @@
 //! A reader over io_uring: a batch of reads is one system call of the caller, and one thread per ring
-//! hands out what comes back. The only place of the cache with unsafe code.
+//! hands out what comes back. A thread with a poller may have a ring of its own instead: then it hands out
+//! by itself, and a read wakes nobody else.
 //!
 //! Invariants: a buffer stays in the table of reads in flight until the kernel has answered for it,
 //! so the kernel never writes to memory that someone else uses, even if the caller is gone, the
@@ -7,9 +8,10 @@
 //! on a ring, which its completion queue has room for.
 #![allow(unsafe_code)] // the submission and completion queues are memory shared with the kernel
 
+use std::cell::RefCell;
 use std::fs::File;
 use std::io;
-use std::os::fd::AsRawFd;
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
@@ -30,13 +32,24 @@ const IN_FLIGHT_MAX: usize = 2048;
 /// What no read has: the wake-up when the ring is closed.
 const WAKE_UP: u64 = u64::MAX;
 
-/// Some rings; each thread uses one of them.
+/// Some rings; each thread uses one of them, or its own.
 pub(super) struct UringReader {
     rings: Vec<(Arc<Ring>, Option<JoinHandle<()>>)>,
+    /// Those of threads that hand out by themselves.
+    own: Mutex<Vec<Arc<Ring>>>,
+}
+
+thread_local! {
+    /// The ring of this thread, if it has one.
+    static OWN: RefCell<Option<Arc<Ring>>> = const { RefCell::new(None) };
 }
 
 struct Ring {
     uring: IoUring,
+    /// The number of the reader.
+    reader: usize,
+    /// Whether a thread of the reader waits for answers, rather than the one that submits.
+    has_reaper: bool,
     /// Reads in flight; holding the lock is the right to submit.
     reads: Mutex<Reads>,
     closed: AtomicBool,
@@ -61,10 +74,11 @@ struct InFlight {
 impl UringReader {
     /// Rings for so many threads, or the reason why this kernel or container gives none.
     pub fn start(rings: usize) -> io::Result<Self> {
-        let mut reader = Self { rings: Vec::new() };
+        static NEXT: AtomicUsize = AtomicUsize::new(0);
+        let id = NEXT.fetch_add(1, Ordering::Relaxed);
+        let mut reader = Self { rings: Vec::new(), own: Mutex::default() };
         for number in 0..rings.max(1) {
-            let uring = IoUring::builder().setup_cqsize(2 * IN_FLIGHT_MAX as u32).build(SUBMISSIONS)?;
-            let ring = Arc::new(Ring { uring, reads: Mutex::default(), closed: AtomicBool::new(false) });
+            let ring = Arc::new(Ring::new(IoUring::builder(), id, true)?);
             let reaper = Arc::clone(&ring);
             let builder = std::thread::Builder::new().name(format!("flash-ring-{number}"));
             let thread = builder.spawn(move || reaper.reap())?;
@@ -74,13 +88,61 @@ impl UringReader {
     }
 
     pub fn submit(&self, batch: impl Iterator<Item = FileRead>) {
-        let (ring, _) = &self.rings[thread_number() % self.rings.len()];
-        ring.submit(batch);
+        let (shared, _) = &self.rings[thread_number() % self.rings.len()];
+        let own = OWN.with_borrow(|own| own.clone().filter(|own| own.reader == shared.reader));
+        own.as_ref().unwrap_or(shared).submit(batch);
+    }
+
+    /// A ring for the calling thread; nothing where the kernel gives none.
+    pub fn own_reads(&self) -> Option<OwnReads> {
+        let mut builder = IoUring::builder();
+        // The kernel finishes a read when this thread enters it anyway, rather than by an interruption.
+        builder.setup_single_issuer().setup_coop_taskrun();
+        let ring = Arc::new(Ring::new(builder, self.rings[0].0.reader, false).ok()?);
+        let mut all = self.own.lock().unwrap_or_else(PoisonError::into_inner);
+        all.retain(|ring| !ring.is_over());
+        all.push(Arc::clone(&ring));
+        OWN.set(Some(Arc::clone(&ring)));
+        Some(OwnReads(ring))
     }
 
     /// See [`super::Device::expire`].
     pub fn expire(&self, patience: u32) -> usize {
-        self.rings.iter().map(|(ring, _)| ring.expire(patience)).sum()
+        let shared: usize = self.rings.iter().map(|(ring, _)| ring.expire(patience)).sum();
+        let own = self.own.lock().unwrap_or_else(PoisonError::into_inner);
+        shared + own.iter().map(|ring| ring.expire(patience)).sum::<usize>()
+    }
+}
+
+/// Reads of one thread, which hands out itself what comes back: it waits until [`AsFd::as_fd`] is readable,
+/// or for anything else, and then calls [`OwnReads::hand_out`]. Belongs to the thread that asked for it;
+/// reads that it submits go this way from then on.
+pub struct OwnReads(Arc<Ring>);
+
+impl OwnReads {
+    /// Answers the reads that have come back.
+    pub fn hand_out(&self) {
+        self.0.hand_out();
+    }
+}
+
+impl AsFd for OwnReads {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        // SAFETY: the ring is open for as long as this value is borrowed.
+        unsafe { BorrowedFd::borrow_raw(self.0.uring.as_raw_fd()) }
+    }
+}
+
+impl Drop for OwnReads {
+    fn drop(&mut self) {
+        OWN.with_borrow_mut(|own| own.take_if(|own| Arc::ptr_eq(own, &self.0)));
+        self.0.closed.store(true, Ordering::Release);
+        self.0.hand_out();
+        self.0.expire(0);
+        if !self.0.is_over() {
+            // The kernel may still write to these buffers: they are never freed.
+            std::mem::forget(Arc::clone(&self.0));
+        }
     }
 }
 
@@ -108,6 +170,16 @@ fn thread_number() -> usize {
 }
 
 impl Ring {
+    fn new(mut builder: io_uring::Builder, reader: usize, has_reaper: bool) -> io::Result<Self> {
+        let uring = builder.setup_cqsize(2 * IN_FLIGHT_MAX as u32).build(SUBMISSIONS)?;
+        Ok(Self { uring, reader, has_reaper, reads: Mutex::default(), closed: AtomicBool::new(false) })
+    }
+
+    /// Whether nothing will come back any more.
+    fn is_over(&self) -> bool {
+        self.closed.load(Ordering::Acquire) && self.lock().in_flight() == 0
+    }
+
     fn lock(&self) -> MutexGuard<'_, Reads> {
         self.reads.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -153,7 +225,9 @@ impl Ring {
 
     fn expire(&self, patience: u32) -> usize {
         let mut reads = self.lock();
-        let _ = self.flush();
+        if self.has_reaper {
+            let _ = self.flush();
+        }
         reads.tick = reads.tick.wrapping_add(1);
         let tick = reads.tick;
         let in_flight = reads.places.iter_mut().flatten();
@@ -173,26 +247,28 @@ impl Ring {
 
     /// Hands out what the kernel has answered, until the ring is closed and nothing is in flight.
     fn reap(&self) {
-        let mut answered = Vec::new();
-        loop {
+        while !self.is_over() {
             self.wait();
-            // SAFETY: the completion queue is used by this thread alone.
-            for entry in unsafe { self.uring.completion_shared() } {
-                answered.push((entry.user_data(), entry.result()));
-            }
-            let mut reads = self.lock();
-            let found = answered.drain(..).filter(|(place, _)| *place != WAKE_UP);
-            let done: Vec<_> =
-                found.filter_map(|(place, result)| Some((reads.leave(place as usize)?, result))).collect();
-            let is_over = self.closed.load(Ordering::Acquire) && reads.in_flight() == 0;
-            drop(reads);
-            for (read, result) in done {
-                let InFlight { buffer, completer, .. } = read;
-                completer.complete(outcome(buffer, result));
-            }
-            if is_over {
-                return;
-            }
+            self.hand_out();
+        }
+    }
+
+    /// Answers what the kernel has answered. Only for the thread to which the ring's answers belong.
+    fn hand_out(&self) {
+        // SAFETY: the completion queue is used by this thread alone.
+        let answers = unsafe { self.uring.completion_shared() };
+        if answers.is_empty() {
+            return;
+        }
+        let mut reads = self.lock();
+        let found = answers.filter(|entry| entry.user_data() != WAKE_UP);
+        let leave =
+            |entry: io_uring::cqueue::Entry| Some((reads.leave(entry.user_data() as usize)?, entry.result()));
+        let done: Vec<_> = found.filter_map(leave).collect();
+        drop(reads);
+        for (read, result) in done {
+            let InFlight { buffer, completer, .. } = read;
+            completer.complete(outcome(buffer, result));
         }
     }
 

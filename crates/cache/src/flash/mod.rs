@@ -73,7 +73,7 @@ use self::journal::Place;
 use self::layout::Layout;
 use self::roots::{may_use, read_root};
 use self::threads::Threads;
-use crate::device::{Device, FileDevice};
+use crate::device::{Device, FileDevice, OwnReads};
 
 /// Segments reclaimed at a clean stop, at most, to make room for the image.
 const MAKE_ROOM_FOR_IMAGE: usize = 64;
@@ -180,6 +180,11 @@ impl Flash {
     /// Bytes of all segments.
     pub fn capacity(&self) -> u64 {
         self.core.layout.capacity()
+    }
+
+    /// See [`Device::own_reads`].
+    pub fn own_reads(&self) -> Option<OwnReads> {
+        self.core.device.own_reads()
     }
 
     /// Starts reading any number of records, all at once.

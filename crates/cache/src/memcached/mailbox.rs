@@ -1,12 +1,14 @@
 //! How others reach a worker that waits for its sockets.
 //!
-//! Invariants: a letter is never lost, and a worker that sleeps is woken by the first one. A
+//! Invariants: a letter is never lost, and a worker that sleeps is woken by the first one; what it sends to
+//! itself wakes nobody, so it looks for that before it sleeps. A
 //! connection is named at most once among the letters, however often it is woken.
 
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::task::Wake;
+use std::thread::ThreadId;
 
 use rustix::event::{EventfdFlags, eventfd};
 
@@ -43,12 +45,26 @@ impl Token {
 pub(super) struct Mailbox {
     letters: Mutex<Vec<Letter>>,
     bell: OwnedFd,
+    /// The worker's thread, which needs no bell for what it sends to itself.
+    owner: OnceLock<ThreadId>,
+    /// Whether there are letters for which nobody has rung.
+    silent: AtomicBool,
 }
 
 impl Mailbox {
     pub fn new() -> std::io::Result<Self> {
         let bell = eventfd(0, EventfdFlags::NONBLOCK | EventfdFlags::CLOEXEC)?;
-        Ok(Self { letters: Mutex::default(), bell })
+        Ok(Self { letters: Mutex::default(), bell, owner: OnceLock::new(), silent: AtomicBool::new(false) })
+    }
+
+    /// Says that the calling thread is the worker: it looks at [`Mailbox::has_silent`] before it waits.
+    pub fn own(&self) {
+        let _ = self.owner.set(std::thread::current().id());
+    }
+
+    /// Whether there are letters that the worker has sent to itself.
+    pub fn has_silent(&self) -> bool {
+        self.silent.load(Ordering::Relaxed)
     }
 
     /// Leaves a letter.
@@ -57,7 +73,12 @@ impl Mailbox {
         let first = letters.is_empty();
         letters.push(letter);
         drop(letters);
-        if first {
+        if !first {
+            return;
+        }
+        if self.owner.get().is_some_and(|owner| *owner == std::thread::current().id()) {
+            self.silent.store(true, Ordering::Relaxed);
+        } else {
             // a full counter means that the bell is ringing already
             let _ = rustix::io::write(&self.bell, &1u64.to_ne_bytes());
         }
@@ -67,6 +88,12 @@ impl Mailbox {
     pub fn take(&self) -> Vec<Letter> {
         // silent first: a letter that comes now rings again
         let _ = rustix::io::read(&self.bell, &mut [0u8; 8]);
+        self.take_silent()
+    }
+
+    /// Takes all letters when nobody has rung.
+    pub fn take_silent(&self) -> Vec<Letter> {
+        self.silent.store(false, Ordering::Relaxed);
         std::mem::take(&mut *self.letters.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
@@ -109,6 +136,21 @@ impl Wake for ConnectionWaker {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_worker_needs_no_bell_for_its_own_letters() {
+        let mailbox = Mailbox::new().unwrap();
+        mailbox.own();
+        mailbox.send(Letter::Stop);
+        assert!(mailbox.has_silent());
+        let ring = rustix::io::read(&mailbox.bell, &mut [0u8; 8]);
+        assert_eq!(ring, Err(rustix::io::Errno::AGAIN));
+        assert_eq!(mailbox.take_silent().len(), 1);
+        assert!(!mailbox.has_silent());
+        std::thread::scope(|scope| _ = scope.spawn(|| mailbox.send(Letter::Stop)));
+        assert!(!mailbox.has_silent());
+        assert_eq!(rustix::io::read(&mailbox.bell, &mut [0u8; 8]), Ok(8));
+    }
 
     #[test]
     fn a_woken_connection_has_one_letter() {

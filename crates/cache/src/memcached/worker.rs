@@ -25,12 +25,14 @@ use super::server::Server;
 use super::session::Ending;
 use super::time;
 use super::watch::{Event as WatchEvent, Stream};
+use crate::device::OwnReads;
 
 /// Events of one wait.
 const EVENTS: usize = 128;
 /// Registrations that are no connection.
 const BELL: u64 = u64::MAX;
 const DATAGRAMS: u64 = u64::MAX - 1;
+const READS: u64 = u64::MAX - 2;
 
 /// A worker's state.
 pub(super) struct Worker {
@@ -89,6 +91,8 @@ impl Worker {
     /// Works until it is told to stop.
     pub fn run(mut self) {
         let mut events: Vec<Event> = Vec::with_capacity(EVENTS);
+        self.mailbox.own();
+        let own_reads = self.own_reads();
         loop {
             events.clear();
             let timeout = self.timeout();
@@ -98,6 +102,9 @@ impl Worker {
                 Err(_) => break,
             }
             let now = time::now(&self.server.env);
+            if let Some(own_reads) = &own_reads {
+                own_reads.hand_out();
+            }
             // those that had to wait for others come first
             for _ in 0..self.again.len() {
                 if let Some(token) = self.again.pop_front() {
@@ -107,12 +114,20 @@ impl Worker {
             for event in &events {
                 match event.data.u64() {
                     BELL => {
-                        if self.read_letters(now) {
+                        let letters = self.mailbox.take();
+                        if self.read(letters, now) {
                             return self.close_all();
                         }
                     }
+                    READS => {} // handed out above
                     DATAGRAMS => self.read_datagrams(now),
                     bits => self.react(Token::from_bits(bits), event.flags, now),
+                }
+            }
+            if self.mailbox.has_silent() {
+                let letters = self.mailbox.take_silent();
+                if self.read(letters, now) {
+                    return self.close_all();
                 }
             }
             self.check(now);
@@ -120,8 +135,15 @@ impl Worker {
         self.close_all();
     }
 
+    /// Reads of flash that this thread hands out itself, if there are any.
+    fn own_reads(&self) -> Option<OwnReads> {
+        let own_reads = self.server.cache.own_reads()?;
+        epoll::add(&self.poller, &own_reads, EventData::new_u64(READS), EventFlags::IN).ok()?;
+        Some(own_reads)
+    }
+
     fn timeout(&self) -> Option<Timespec> {
-        if !self.again.is_empty() {
+        if !self.again.is_empty() || self.mailbox.has_silent() {
             return Some(Timespec { tv_sec: 0, tv_nsec: 0 });
         }
         let idle = self.server.settings.idle_timeout_s > 0;
@@ -152,8 +174,8 @@ impl Worker {
     }
 
     /// Reads letters; whether to stop.
-    fn read_letters(&mut self, now: u32) -> bool {
-        for letter in self.mailbox.take() {
+    fn read(&mut self, letters: Vec<Letter>, now: u32) -> bool {
+        for letter in letters {
             match letter {
                 Letter::Adopt(connection) => self.adopt(connection, now),
                 Letter::Resume(DATAGRAM_TOKEN) => {
