@@ -48,8 +48,8 @@ impl Cache {
     }
 
     /// Makes the calling thread the one that hands out what its own reads of flash bring, so that a lookup
-    /// needs no other thread. For threads with a poller, which must call [`OwnReads::hand_out`] whenever it
-    /// says so; others leave it alone. Nothing without flash, and where flash is read in another way.
+    /// needs no other thread. For threads with a poller, which do as [`OwnReads`] says; others leave it
+    /// alone. Nothing without flash, and where flash is read in another way.
     pub fn own_reads(&self) -> Option<OwnReads> {
         self.0.flash.as_ref()?.own_reads()
     }

@@ -4,8 +4,10 @@
 //! counted before they are allocated; a buffer comes back when its last user drops it. Reused
 //! buffers hold old bytes: whoever takes one overwrites or checks all of what it uses.
 
+use std::collections::VecDeque;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::task::{Context, Poll, Waker};
 
 use super::BLOCK;
 
@@ -19,6 +21,8 @@ struct Shared {
     /// Bytes of idle storage that are kept for reuse instead of being freed.
     retain: u64,
     idle: Mutex<Idle>,
+    /// Who waits for a buffer, those who came first in front.
+    waiting: Mutex<VecDeque<Waker>>,
 }
 
 #[derive(Default)]
@@ -41,7 +45,7 @@ impl BufferPool {
     /// A pool of at most `limit` bytes, of which up to `retain` are kept when idle.
     pub fn new(limit: u64, retain: u64) -> Self {
         let idle = Mutex::new(Idle::default());
-        Self(Arc::new(Shared { limit, out: AtomicU64::new(0), retain, idle }))
+        Self(Arc::new(Shared { limit, out: AtomicU64::new(0), retain, idle, waiting: Mutex::default() }))
     }
 
     /// A buffer of `length` bytes, or `None` when that would exceed the limit.
@@ -53,6 +57,31 @@ impl BufferPool {
         let storage = self.reuse(class).unwrap_or_else(|| vec![0; class_bytes(class) + BLOCK as usize]);
         let start = storage.as_ptr().align_offset(BLOCK as usize);
         Some(AlignedBuffer { storage, start, length, class, pool: self.clone() })
+    }
+
+    /// Whether a buffer of `length` bytes can ever be had.
+    pub fn holds(&self, length: usize) -> bool {
+        class_bytes(class_of(length)) as u64 <= self.0.limit
+    }
+
+    /// A buffer, or the promise to wake `context` when one comes back.
+    pub fn poll_take(&self, length: usize, context: &mut Context<'_>) -> Poll<AlignedBuffer> {
+        if let Some(buffer) = self.take(length) {
+            return Poll::Ready(buffer);
+        }
+        self.lock_waiting().push_back(context.waker().clone());
+        // What came back in between has woken nobody.
+        self.take(length).map_or(Poll::Pending, Poll::Ready)
+    }
+
+    /// Wakes everyone who waits, to look at the clock.
+    pub fn wake_all(&self) {
+        let waiting = std::mem::take(&mut *self.lock_waiting());
+        waiting.into_iter().for_each(Waker::wake);
+    }
+
+    fn lock_waiting(&self) -> MutexGuard<'_, VecDeque<Waker>> {
+        self.0.waiting.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Bytes of all buffers that are out.
@@ -68,7 +97,15 @@ impl BufferPool {
     }
 
     fn give_back(&self, class: usize, storage: Vec<u8>) {
+        self.keep(class, storage);
         self.0.out.fetch_sub(class_bytes(class) as u64, Ordering::AcqRel);
+        let first = self.lock_waiting().pop_front();
+        if let Some(waker) = first {
+            waker.wake();
+        }
+    }
+
+    fn keep(&self, class: usize, storage: Vec<u8>) {
         let mut idle = self.0.idle.lock().unwrap_or_else(PoisonError::into_inner);
         let kept = idle.bytes + storage.len() as u64;
         if kept > self.0.retain {
@@ -151,5 +188,28 @@ mod tests {
         drop(first);
         assert_eq!(pool.bytes_out(), 0);
         assert_eq!(pool.take(40_000).unwrap().as_ref().as_ptr(), address);
+    }
+
+    #[test]
+    fn who_waits_is_woken_by_a_buffer_that_comes_back() {
+        struct Count(AtomicU64);
+        impl std::task::Wake for Count {
+            fn wake(self: Arc<Self>) {
+                self.0.fetch_add(1, Ordering::Relaxed);
+            }
+        }
+        let pool = BufferPool::new(64 << 10, 1 << 20);
+        assert!(pool.holds(64 << 10) && !pool.holds((64 << 10) + 1));
+        let woken = Arc::new(Count(AtomicU64::new(0)));
+        let waker = Waker::from(Arc::clone(&woken));
+        let mut context = Context::from_waker(&waker);
+        let first = pool.take(40_000).unwrap();
+        assert!(pool.poll_take(40_000, &mut context).is_pending());
+        assert!(pool.poll_take(40_000, &mut context).is_pending());
+        drop(first);
+        assert_eq!(woken.0.load(Ordering::Relaxed), 1, "one buffer, one of those who wait");
+        assert!(pool.poll_take(40_000, &mut context).is_ready());
+        pool.wake_all();
+        assert!(woken.0.load(Ordering::Relaxed) >= 2);
     }
 }

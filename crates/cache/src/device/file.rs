@@ -452,6 +452,7 @@ mod tests {
                 });
             }
             device.submit(batch);
+            own.hand_over();
             for (block, mut completion) in waiting {
                 let mut context = Context::from_waker(Waker::noop());
                 let read = loop {

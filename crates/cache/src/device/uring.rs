@@ -50,6 +50,8 @@ struct Ring {
     reader: usize,
     /// Whether a thread of the reader waits for answers, rather than the one that submits.
     has_reaper: bool,
+    /// Whether the thread has queued reads that the kernel does not know of yet.
+    has_queued: AtomicBool,
     /// Reads in flight; holding the lock is the right to submit.
     reads: Mutex<Reads>,
     closed: AtomicBool,
@@ -114,15 +116,26 @@ impl UringReader {
     }
 }
 
-/// Reads of one thread, which hands out itself what comes back: it waits until [`AsFd::as_fd`] is readable,
-/// or for anything else, and then calls [`OwnReads::hand_out`]. Belongs to the thread that asked for it;
-/// reads that it submits go this way from then on.
+/// Reads of one thread, which hands out itself what comes back: before it waits it calls
+/// [`OwnReads::hand_over`], it waits until [`AsFd::as_fd`] is readable, or for anything else, and then calls
+/// [`OwnReads::hand_out`]. Belongs to the thread that asked for it; reads that it submits go this way from
+/// then on.
 pub struct OwnReads(Arc<Ring>);
 
 impl OwnReads {
     /// Answers the reads that have come back.
     pub fn hand_out(&self) {
         self.0.hand_out();
+    }
+
+    /// Hands the reads that this thread has submitted to the kernel, all with one system call.
+    pub fn hand_over(&self) {
+        let ring = &*self.0;
+        if ring.has_queued.load(Ordering::Relaxed) {
+            let _reads = ring.lock();
+            // What the kernel does not take now is handed over with the next.
+            ring.has_queued.store(ring.flush().is_err(), Ordering::Relaxed);
+        }
     }
 }
 
@@ -172,7 +185,8 @@ fn thread_number() -> usize {
 impl Ring {
     fn new(mut builder: io_uring::Builder, reader: usize, has_reaper: bool) -> io::Result<Self> {
         let uring = builder.setup_cqsize(2 * IN_FLIGHT_MAX as u32).build(SUBMISSIONS)?;
-        Ok(Self { uring, reader, has_reaper, reads: Mutex::default(), closed: AtomicBool::new(false) })
+        let (has_queued, closed) = (AtomicBool::new(false), AtomicBool::new(false));
+        Ok(Self { uring, reader, has_reaper, has_queued, reads: Mutex::default(), closed })
     }
 
     /// Whether nothing will come back any more.
@@ -199,8 +213,12 @@ impl Ring {
                 refused.extend(reads.leave(place).map(|read| read.completer));
             }
         }
-        // What the kernel does not take now stays queued; the watch hands it over again.
-        let _ = self.flush();
+        if self.has_reaper {
+            // What the kernel does not take now stays queued; the watch hands it over again.
+            let _ = self.flush();
+        } else {
+            self.has_queued.store(true, Ordering::Relaxed);
+        }
         drop(reads);
         for completer in refused {
             completer.complete(Err(ReadError::Overloaded));

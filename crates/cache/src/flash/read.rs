@@ -12,7 +12,8 @@ use std::ops::Range;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use std::task::{Context, Poll};
+use std::task::{Context, Poll, ready};
+use std::time::Duration;
 
 use bytes::{Bytes, BytesMut};
 
@@ -22,6 +23,9 @@ use super::format::{JournalKind, Kind, LargeValue, RecordView, UNIT, piece_key};
 use super::index::Location;
 use super::observer::Dropped;
 use crate::device::{AlignedBuffer, Completion, ReadError, ReadRequest, completion};
+
+/// A read that finds no buffer waits for one as long as so many reads may take.
+const STARVED_DEADLINES: u32 = 8;
 
 /// A key whose record is to be read.
 #[derive(Clone, Debug)]
@@ -58,8 +62,22 @@ pub struct ReadFuture(State);
 
 enum State {
     Done(Option<FlashItem>),
+    Starved(Box<Starved>),
     Reading(Box<Reading>),
     Gathering(Box<Gathering>),
+}
+
+/// A read that waits for a buffer.
+struct Starved {
+    core: Arc<Core>,
+    wanted: Wanted,
+    /// Where it reads from in its segment, and how many bytes.
+    from: u64,
+    length: usize,
+    /// Where the record begins in them.
+    lead: usize,
+    /// When it is given up.
+    until: Duration,
 }
 
 /// A record on its way.
@@ -131,16 +149,27 @@ impl Core {
         }
         let align = self.device.read_alignment();
         let (from, upto) = (start / align * align, end.next_multiple_of(align));
-        let Some(buffer) = self.read_pool.take((upto - from) as usize) else {
-            self.counters.reads_overloaded.add(1);
-            return ReadFuture(State::Done(None));
+        let until = self.env.monotonic() + self.options.read_deadline * STARVED_DEADLINES;
+        let starved = Starved {
+            core: Arc::clone(self),
+            wanted: Wanted { range: read.range.clone(), ..wanted },
+            from,
+            length: (upto - from) as usize,
+            lead: (start - from) as usize,
+            until,
         };
-        self.counters.bytes_read.add(upto - from);
-        let (completer, completion) = completion();
-        batch.push(ReadRequest { offset: self.layout.slot_start(slot) + from, buffer, completer });
-        let wanted = Wanted { range: read.range.clone(), ..wanted };
-        let lead = (start - from) as usize;
-        ReadFuture(State::Reading(Box::new(Reading { core: Arc::clone(self), completion, wanted, lead })))
+        match self.read_pool.take(starved.length) {
+            Some(buffer) => {
+                let (request, reading) = starved.feed(buffer);
+                batch.push(request);
+                ReadFuture(State::Reading(Box::new(reading)))
+            }
+            None if self.read_pool.holds(starved.length) => ReadFuture(State::Starved(Box::new(starved))),
+            None => {
+                self.counters.reads_overloaded.add(1);
+                ReadFuture(State::Done(None))
+            }
+        }
     }
 
     /// The record in `bytes` without its value, and where the wanted part of the value is.
@@ -279,6 +308,22 @@ fn clamp(range: &Range<u64>, length: u64) -> Range<u64> {
     start..range.end.clamp(start, length)
 }
 
+impl Starved {
+    /// The read with its buffer, and what waits for it.
+    fn feed(self, buffer: AlignedBuffer) -> (ReadRequest, Reading) {
+        let Self { core, wanted, from, length, lead, .. } = self;
+        core.counters.bytes_read.add(length as u64);
+        let offset = core.layout.slot_start(wanted.location.slot) + from;
+        let (completer, completion) = completion();
+        (ReadRequest { offset, buffer, completer }, Reading { core, completion, wanted, lead })
+    }
+
+    /// Whether nobody should wait any longer.
+    fn is_hopeless(&self) -> bool {
+        !self.core.watch.may_read() || self.core.env.monotonic() >= self.until
+    }
+}
+
 impl Reading {
     fn finish(&self, result: Result<AlignedBuffer, ReadError>) -> ReadFuture {
         let core = &self.core;
@@ -307,7 +352,8 @@ impl Gathering {
                 continue;
             }
             match Pin::new(piece).poll(context) {
-                Poll::Ready(Some(item)) => *found = Some(item.value),
+                // A copy, so that the buffer is free for the other pieces, which may wait for one.
+                Poll::Ready(Some(item)) => *found = Some(Bytes::copy_from_slice(&item.value)),
                 Poll::Ready(None) => return Poll::Ready(None),
                 Poll::Pending => is_whole = false,
             }
@@ -330,6 +376,20 @@ impl Future for ReadFuture {
         loop {
             match &mut self.0 {
                 State::Done(item) => return Poll::Ready(item.take()),
+                State::Starved(starved) => {
+                    let (core, length) = (Arc::clone(&starved.core), starved.length);
+                    if starved.is_hopeless() {
+                        core.counters.reads_overloaded.add(1);
+                        return Poll::Ready(None);
+                    }
+                    let buffer = ready!(core.read_pool.poll_take(length, context));
+                    let State::Starved(starved) = std::mem::replace(&mut self.0, State::Done(None)) else {
+                        return Poll::Ready(None);
+                    };
+                    let (request, reading) = starved.feed(buffer);
+                    core.device.submit(vec![request]);
+                    self.0 = State::Reading(Box::new(reading));
+                }
                 State::Reading(reading) => match Pin::new(&mut reading.completion).poll(context) {
                     Poll::Pending => return Poll::Pending,
                     Poll::Ready(result) => self.0 = reading.finish(result).0,

@@ -144,6 +144,7 @@ impl Core {
     pub fn watch_reads(&self) {
         let patience = self.options.read_deadline.as_millis().div_ceil(WATCH_TICK.as_millis());
         let late = self.device.expire(u32::try_from(patience).unwrap_or(u32::MAX));
+        self.read_pool.wake_all();
         if late > 0 {
             self.watch.reads_late(u32::try_from(late).unwrap_or(u32::MAX), self.env.monotonic());
         }

@@ -130,6 +130,9 @@ impl Worker {
                     return self.close_all();
                 }
             }
+            if let Some(own_reads) = &own_reads {
+                own_reads.hand_over();
+            }
             self.check(now);
         }
         self.close_all();

@@ -2,6 +2,7 @@
 
 use std::ops::ControlFlow;
 use std::sync::Arc;
+use std::task::Poll;
 use std::time::Duration;
 
 use super::world::{Known, World, name_of, small_options, value_of};
@@ -46,6 +47,42 @@ fn the_last_value_counts_and_removed_keys_are_gone() {
     assert_eq!(world.tally.of(Dropped::Flushed), 50);
     world.put(7, 10).unwrap();
     assert_eq!(world.check_all(), 1);
+}
+
+/// More reads than there is memory for wait for each other; a value larger than all of it comes too.
+#[test]
+fn reads_wait_for_buffers() {
+    let options = FlashOptions { read_buffer_bytes: 256 << 10, ..small_options() };
+    let mut world = World::new(9, 32 << 20, options);
+    for key in 0..60 {
+        world.put(key, 30_000).unwrap();
+    }
+    world.put(60, 3_000_000).unwrap();
+    world.step(SECOND);
+    let names: Vec<Vec<u8>> = (0..60).map(name_of).collect();
+    let reads: Vec<FlashRead<'_>> = names
+        .iter()
+        .map(|name| {
+            let hash = world.flash.hash(name);
+            FlashRead { key: name, hash, location: world.flash.lookup(hash).unwrap(), range: None }
+        })
+        .collect();
+    let mut reading: Vec<_> = world.flash.read(&reads).into_iter().enumerate().collect();
+    for _ in 0..100 {
+        reading.retain_mut(|(key, reading)| {
+            let polled = world.poll(reading);
+            if let Poll::Ready(item) = &polled {
+                let item = item.as_ref().expect("every read finds its item");
+                assert_eq!(item.value, value_of(*key as u32, 1, 30_000));
+            }
+            polled.is_pending()
+        });
+        assert!(world.flash.stats().read_buffer_bytes <= 256 << 10);
+        world.step(Duration::from_millis(100));
+    }
+    assert!(reading.is_empty(), "{} reads have not come back", reading.len());
+    assert!(world.check(60));
+    assert_eq!(world.flash.stats().counts.reads_overloaded, 0);
 }
 
 #[test]

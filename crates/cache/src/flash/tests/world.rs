@@ -13,10 +13,10 @@ use std::time::Duration;
 use sandur_base::Env;
 
 use crate::device::FaultyDevice;
-use crate::flash::SegmentState;
 use crate::flash::{
     Class, DropEvent, Dropped, Flash, FlashItem, FlashOptions, FlashRead, NewRecord, Observer,
 };
+use crate::flash::{ReadFuture, SegmentState};
 use crate::unix_seconds::unix_seconds;
 
 /// Counts drops by reason.
@@ -191,15 +191,16 @@ impl World {
             self.flash.read(&[FlashRead { key: &name, hash, location, range }]).pop()
         })?;
         for _ in 0..20 {
-            let polled = self
-                .runtime
-                .block_on(async { Pin::new(&mut future).poll(&mut Context::from_waker(Waker::noop())) });
-            match polled {
+            match self.poll(&mut future) {
                 Poll::Ready(item) => return item,
                 Poll::Pending => self.step(Duration::from_millis(100)),
             }
         }
         panic!("seed {}: a read hangs", self.seed);
+    }
+
+    pub fn poll(&self, reading: &mut ReadFuture) -> Poll<Option<FlashItem>> {
+        self.runtime.block_on(async { Pin::new(reading).poll(&mut Context::from_waker(Waker::noop())) })
     }
 
     /// Reads a key and holds the answer against the model. Whether it was there.
