@@ -1,4 +1,5 @@
-//! `cargo xtask rivals`: builds real clients and servers from the Go module registry into `.tools/bin`.
+//! `cargo xtask rivals`: builds real clients and servers from the Go module registry into `.tools/bin`, and
+//! our own programs around client libraries.
 //!
 //! `go install pkg@version` refuses modules with `replace` directives, so each program gets a scratch
 //! module that requires it and repeats its replaces onto published versions. A program that is
@@ -12,65 +13,104 @@ use std::process::Command;
 use anyhow::{Context, Result, bail};
 use serde_json::Value;
 
-use crate::process::{find, output, require, run as run_command, tools};
+use crate::process::{find, output, require, root, run as run_command, tools};
 
-/// A published Go program.
+/// A Go program.
 pub struct Program {
     /// Name of the binary.
     pub name: &'static str,
-    module: &'static str,
-    version: &'static str,
-    package: &'static str,
     about: &'static str,
+    origin: Origin,
+}
+
+/// Where a program comes from.
+enum Origin {
+    /// From the Go module registry.
+    Published { module: &'static str, version: &'static str, package: &'static str },
+    /// From a folder of this repository.
+    Ours { folder: &'static str },
+}
+
+impl Origin {
+    fn version(&self) -> &'static str {
+        match self {
+            Self::Published { version, .. } => version,
+            Self::Ours { .. } => "ours",
+        }
+    }
 }
 
 /// Everything that can be built. Without names, `rivals` builds what the tests use.
 const PROGRAMS: &[Program] = &[
     Program {
         name: "versitygw",
-        module: "github.com/versity/versitygw",
-        version: "v1.8.0",
-        package: "github.com/versity/versitygw/cmd/versitygw",
         about: "S3 server over a directory",
+        origin: Origin::Published {
+            module: "github.com/versity/versitygw",
+            version: "v1.8.0",
+            package: "github.com/versity/versitygw/cmd/versitygw",
+        },
     },
     Program {
         name: "minio",
-        module: "github.com/minio/minio",
-        version: "v0.0.0-20260212201848-7aac2a2c5b7c",
-        package: "github.com/minio/minio",
         about: "S3 server that syncs its writes",
+        origin: Origin::Published {
+            module: "github.com/minio/minio",
+            version: "v0.0.0-20260212201848-7aac2a2c5b7c",
+            package: "github.com/minio/minio",
+        },
     },
     Program {
         name: "logcli",
-        module: "github.com/grafana/loki/v3",
-        version: "v3.7.8",
-        package: "github.com/grafana/loki/v3/cmd/logcli",
         about: "Loki's command-line client",
+        origin: Origin::Published {
+            module: "github.com/grafana/loki/v3",
+            version: "v3.7.8",
+            package: "github.com/grafana/loki/v3/cmd/logcli",
+        },
     },
     Program {
         name: "telemetrygen",
-        module: "github.com/open-telemetry/opentelemetry-collector-contrib/cmd/telemetrygen",
-        version: "v0.161.0",
-        package: "github.com/open-telemetry/opentelemetry-collector-contrib/cmd/telemetrygen",
         about: "OpenTelemetry's generator",
+        origin: Origin::Published {
+            module: "github.com/open-telemetry/opentelemetry-collector-contrib/cmd/telemetrygen",
+            version: "v0.161.0",
+            package: "github.com/open-telemetry/opentelemetry-collector-contrib/cmd/telemetrygen",
+        },
+    },
+    Program {
+        name: "memcached_exporter",
+        about: "Prometheus's exporter of memcached's statistics",
+        origin: Origin::Published {
+            module: "github.com/prometheus/memcached_exporter",
+            version: "v0.14.3",
+            package: "github.com/prometheus/memcached_exporter/cmd/memcached_exporter",
+        },
+    },
+    Program {
+        name: "cacheclients",
+        about: "memcached's clients gomemcache (text) and mc (binary), with what to do with them",
+        origin: Origin::Ours { folder: "crates/server/tests/memcached_clients" },
     },
     Program {
         name: "loki",
-        module: "github.com/grafana/loki/v3",
-        version: "v3.7.8",
-        package: "github.com/grafana/loki/v3/cmd/loki",
         about: "the rival itself, for benchmarks",
+        origin: Origin::Published {
+            module: "github.com/grafana/loki/v3",
+            version: "v3.7.8",
+            package: "github.com/grafana/loki/v3/cmd/loki",
+        },
     },
 ];
 
 /// What the tests need.
-pub const FOR_TESTS: &[&str] = &["versitygw", "logcli", "telemetrygen"];
+pub const FOR_TESTS: &[&str] = &["versitygw", "logcli", "telemetrygen", "memcached_exporter", "cacheclients"];
 
 /// Builds the named programs, or those that the tests need.
 pub fn run(arguments: &[String]) -> Result<()> {
     if arguments.iter().any(|a| a == "--list") {
         for program in PROGRAMS {
-            println!("{:<14}{:<40}{}", program.name, program.version, program.about);
+            println!("{:<20}{:<40}{}", program.name, program.origin.version(), program.about);
         }
         return Ok(());
     }
@@ -86,7 +126,9 @@ pub fn ensure(names: &[&str]) -> Result<()> {
             let known: Vec<&str> = PROGRAMS.iter().map(|p| p.name).collect();
             format!("no recipe for '{name}'; known: {}", known.join(", "))
         })?;
-        if let Some(there) = find(name) {
+        // ours may have changed since it was built, and Go knows
+        let is_published = matches!(program.origin, Origin::Published { .. });
+        if let Some(there) = find(name).filter(|_| is_published) {
             println!("{name}: {}", there.display());
             continue;
         }
@@ -99,17 +141,25 @@ pub fn ensure(names: &[&str]) -> Result<()> {
 }
 
 fn build(program: &Program) -> Result<()> {
-    println!("{}: building {} {} (once; some minutes)", program.name, program.module, program.version);
-    let folder = tools().join("build").join(program.name);
-    let binary = tools().join("bin").join(program.name);
-    fs::create_dir_all(&folder)?;
     fs::create_dir_all(tools().join("bin"))?;
-    fs::write(folder.join("go.mod"), scratch_module(program, &folder)?)?;
+    let (folder, package) = match program.origin {
+        Origin::Ours { folder } => (root().join(folder), "."),
+        Origin::Published { module, version, package } => {
+            println!("{}: building {module} {version} (once; some minutes)", program.name);
+            let folder = tools().join("build").join(program.name);
+            fs::create_dir_all(&folder)?;
+            fs::write(folder.join("go.mod"), scratch_module(program.name, module, version, &folder)?)?;
+            (folder, package)
+        }
+    };
+    let binary = tools().join("bin").join(program.name);
+    let is_scratch = matches!(program.origin, Origin::Published { .. });
     run_command(
         go(&folder)
-            .args(["build", "-mod=mod", "-trimpath", "-ldflags", "-s -w", "-o"])
+            .args(["build", if is_scratch { "-mod=mod" } else { "-mod=readonly" }])
+            .args(["-trimpath", "-ldflags", "-s -w", "-o"])
             .arg(&binary)
-            .arg(program.package),
+            .arg(package),
     )
 }
 
@@ -126,12 +176,12 @@ fn go(folder: &Path) -> Command {
 /// The text of a go.mod that requires the program's module and repeats its replaces and excludes.
 /// Replaces onto a local path name nested modules of the same repository: the published version that
 /// the module requires anyway is taken for those.
-fn scratch_module(program: &Program, folder: &Path) -> Result<String> {
+fn scratch_module(name: &str, module: &str, version: &str, folder: &Path) -> Result<String> {
     let fresh = folder.join("go.mod");
     if fresh.exists() {
         fs::remove_file(fresh)?;
     }
-    let wanted = format!("{}@{}", program.module, program.version);
+    let wanted = format!("{module}@{version}");
     let download: Value =
         serde_json::from_str(&output(go(folder).args(["mod", "download", "-json", &wanted]))?)?;
     let Some(go_mod) = download["GoMod"].as_str() else {
@@ -139,18 +189,18 @@ fn scratch_module(program: &Program, folder: &Path) -> Result<String> {
     };
     let upstream: Value = serde_json::from_str(&output(go(folder).args(["mod", "edit", "-json", go_mod]))?)?;
     let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
-    let mut module = format!("module rivals.invalid/{}\n", program.name);
-    writeln!(module, "go {}", text(&upstream["Go"]))?;
-    writeln!(module, "require {} {}", program.module, program.version)?;
+    let mut scratch = format!("module rivals.invalid/{name}\n");
+    writeln!(scratch, "go {}", text(&upstream["Go"]))?;
+    writeln!(scratch, "require {module} {version}")?;
     for replace in upstream["Replace"].as_array().into_iter().flatten() {
         let (old, new) = (&replace["Old"], &replace["New"]);
         if !text(&new["Version"]).is_empty() {
             let from = format!("{} {}", text(&old["Path"]), text(&old["Version"]));
-            writeln!(module, "replace {from} => {} {}", text(&new["Path"]), text(&new["Version"]))?;
+            writeln!(scratch, "replace {from} => {} {}", text(&new["Path"]), text(&new["Version"]))?;
         }
     }
     for exclude in upstream["Exclude"].as_array().into_iter().flatten() {
-        writeln!(module, "exclude {} {}", text(&exclude["Path"]), text(&exclude["Version"]))?;
+        writeln!(scratch, "exclude {} {}", text(&exclude["Path"]), text(&exclude["Version"]))?;
     }
-    Ok(module)
+    Ok(scratch)
 }

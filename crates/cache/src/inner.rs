@@ -253,10 +253,12 @@ impl Inner {
         Some(item_from(found, lead.at))
     }
 
+    /// Whether an item that is read from flash deserves a place in memory.
     fn is_wanted_again(&self, shard: &mut Locked, hash: u64) -> bool {
-        let is_worthy = shard.is_wanted_again(hash);
+        let is_again = shard.was_read_lately(hash);
         match Promotion::from_number(self.promotion.load(Ordering::Relaxed)) {
-            Promotion::Worthy => is_worthy,
+            Promotion::Worthy => is_again || shard.has_room_to_spare(),
+            Promotion::Again => is_again,
             Promotion::Never => false,
             Promotion::Always => true,
         }

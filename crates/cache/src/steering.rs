@@ -19,6 +19,8 @@ pub enum Promotion {
     /// Those that are worth it: while there is room, and what is read again soon.
     #[default]
     Worthy,
+    /// Those that are read again soon, room or not.
+    Again,
     /// None.
     Never,
     /// Every one.
@@ -27,7 +29,7 @@ pub enum Promotion {
 
 impl Promotion {
     pub(crate) fn from_number(number: u8) -> Self {
-        [Self::Worthy, Self::Never, Self::Always][usize::from(number.min(2))]
+        [Self::Worthy, Self::Again, Self::Never, Self::Always][usize::from(number.min(3))]
     }
 }
 

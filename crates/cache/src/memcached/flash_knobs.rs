@@ -58,6 +58,8 @@ fn promotion(tuning: &Tuning) -> Promotion {
     match tuning.ext_recache_rate {
         0 => Promotion::Never,
         1 => Promotion::Always,
+        // who has idle items moved away does not want every read to bring one back
+        _ if tuning.ext_item_age != NEVER => Promotion::Again,
         _ => Promotion::Worthy,
     }
 }

@@ -209,11 +209,14 @@ impl Locked<'_> {
         outcome
     }
 
-    /// Whether an item that is read from flash deserves a place in memory: while there is room,
-    /// or when it was read from flash not long ago too.
-    pub fn is_wanted_again(&mut self, hash: u64) -> bool {
-        let memory = &self.ram.memory;
-        self.shard.was_read_lately(hash) || memory.used() < memory.limit() / 10 * 9
+    /// Notes that an item is read from flash; whether it was not long ago too.
+    pub fn was_read_lately(&mut self, hash: u64) -> bool {
+        self.shard.was_read_lately(hash)
+    }
+
+    /// Whether a tenth of the memory is free.
+    pub fn has_room_to_spare(&self) -> bool {
+        self.ram.memory.used() < self.ram.memory.limit() / 10 * 9
     }
 
     /// The live item of `key`, counted as a use if `counted`; a dead one is taken out.

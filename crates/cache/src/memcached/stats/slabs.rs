@@ -29,7 +29,6 @@ pub(super) fn report(turn: &Turn<'_>) -> Report {
         add("used_chunks", items.chunks);
         add("free_chunks", pages * per_page - items.chunks);
         add("free_chunks_end", 0);
-        add("mem_requested", items.bytes);
         let counts = sums.classes[class];
         add("get_hits", counts.get_hits);
         add("cmd_set", counts.set_cmds);

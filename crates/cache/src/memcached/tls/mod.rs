@@ -2,6 +2,8 @@
 //! refuses to start.
 
 #[cfg(feature = "tls")]
+mod nobody;
+#[cfg(feature = "tls")]
 mod rustls;
 #[cfg(feature = "tls")]
 pub(super) use self::rustls::{Encryption, TlsStream};

@@ -17,6 +17,7 @@ use ::rustls::{
 };
 
 use super::TlsCounts;
+use super::nobody::Nobody;
 use crate::memcached::Error;
 use crate::memcached::settings::{TlsSettings, TlsUse};
 use crate::memcached::transport::Read;
@@ -36,8 +37,8 @@ pub(in crate::memcached) struct Encryption {
 #[derive(Clone)]
 struct Configurations {
     server: Arc<ServerConfig>,
-    /// For addresses where clients must show a certificate; none when nobody says who signs them.
-    mutual: Option<Arc<ServerConfig>>,
+    /// For addresses where clients must show a certificate.
+    mutual: Arc<ServerConfig>,
 }
 
 impl Encryption {
@@ -57,11 +58,7 @@ impl Encryption {
     /// A stream for a connection that was just accepted.
     pub fn accept(&self, how: TlsUse) -> Result<TlsStream, Error> {
         let configurations = self.configurations.read().unwrap_or_else(PoisonError::into_inner).clone();
-        let configuration = match (how, configurations.mutual) {
-            (TlsUse::Mutual, None) => return Err(no_authorities()),
-            (TlsUse::Mutual, Some(mutual)) => mutual,
-            _ => configurations.server,
-        };
+        let configuration = if how == TlsUse::Mutual { configurations.mutual } else { configurations.server };
         let mut connection = ServerConnection::new(configuration).map_err(|error| failed(&error))?;
         connection.set_buffer_limit(Some(BUFFER_BYTES));
         Ok(TlsStream { connection, counts: Arc::clone(&self.counts), greeted: false })
@@ -72,16 +69,12 @@ fn failed(error: &dyn std::error::Error) -> Error {
     Error::Tls { reason: error.to_string() }
 }
 
-fn no_authorities() -> Error {
-    let reason = "client certificates are required, but ssl_ca_cert does not say who signs them";
-    Error::Tls { reason: reason.to_owned() }
-}
-
 fn configurations(settings: &TlsSettings) -> Result<Configurations, Error> {
-    let mutual = match &settings.authorities {
-        Some(_) => Some(Arc::new(configuration(settings, settings.verify_mode.max(2))?)),
-        None => None,
-    };
+    if settings.verify_mode >= 2 && settings.authorities.is_none() {
+        let reason = "client certificates are required, but ssl_ca_cert does not say who signs them";
+        return Err(Error::Tls { reason: reason.to_owned() });
+    }
+    let mutual = Arc::new(configuration(settings, settings.verify_mode.max(2))?);
     Ok(Configurations { server: Arc::new(configuration(settings, settings.verify_mode)?), mutual })
 }
 
@@ -114,7 +107,7 @@ fn configuration(settings: &TlsSettings, verify_mode: u8) -> Result<ServerConfig
             let verifier = if verify_mode == 1 { verifier.allow_unauthenticated() } else { verifier };
             builder.with_client_cert_verifier(verifier.build().map_err(|error| failed(&error))?)
         }
-        (None, 2..) => return Err(no_authorities()),
+        (None, 2..) => builder.with_client_cert_verifier(Arc::new(Nobody(provider))),
         _ => builder.with_no_client_auth(),
     };
     let mut configuration = builder.with_single_cert(chain, key).map_err(|error| failed(&error))?;

@@ -1,0 +1,54 @@
+//! Client certificates where nobody says who signs them: all are asked for, none is accepted.
+//!
+//! Invariant: no handshake succeeds with it.
+
+use std::sync::Arc;
+
+use ::rustls::client::danger::HandshakeSignatureValid;
+use ::rustls::crypto::CryptoProvider;
+use ::rustls::pki_types::{CertificateDer, UnixTime};
+use ::rustls::server::danger::{ClientCertVerified, ClientCertVerifier};
+use ::rustls::{CertificateError, DigitallySignedStruct, DistinguishedName, Error, SignatureScheme};
+
+/// Accepts nobody.
+#[derive(Debug)]
+pub(super) struct Nobody(pub Arc<CryptoProvider>);
+
+const UNKNOWN: Error = Error::InvalidCertificate(CertificateError::UnknownIssuer);
+
+impl ClientCertVerifier for Nobody {
+    fn root_hint_subjects(&self) -> &[DistinguishedName] {
+        &[]
+    }
+
+    fn verify_client_cert(
+        &self,
+        _: &CertificateDer<'_>,
+        _: &[CertificateDer<'_>],
+        _: UnixTime,
+    ) -> Result<ClientCertVerified, Error> {
+        Err(UNKNOWN)
+    }
+
+    fn verify_tls12_signature(
+        &self,
+        _: &[u8],
+        _: &CertificateDer<'_>,
+        _: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, Error> {
+        Err(UNKNOWN)
+    }
+
+    fn verify_tls13_signature(
+        &self,
+        _: &[u8],
+        _: &CertificateDer<'_>,
+        _: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, Error> {
+        Err(UNKNOWN)
+    }
+
+    fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
+        self.0.signature_verification_algorithms.supported_schemes()
+    }
+}
