@@ -204,7 +204,7 @@ fn the_exporter_finds_every_series_that_dashboards_read() {
     assert_eq!(sum("memcached_slab_current_items"), 2.0);
     for name in [
         "memcached_version",
-        "memcached_uptime_seconds",
+        "memcached_time_seconds",
         "memcached_current_connections",
         "memcached_max_connections",
         "memcached_read_bytes_total",
