@@ -13,7 +13,7 @@ use std::sync::{MutexGuard, PoisonError};
 use super::Flash;
 use super::core::Core;
 use super::expiry::is_expired;
-use super::segments::{Segment, SegmentState};
+use super::segments::{Pool, Segment, SegmentState};
 
 /// When segments that hold little are emptied into others.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
@@ -29,7 +29,7 @@ pub struct Compaction {
 
 /// What compaction does with the records of a segment that nobody has read.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Unread {
+pub(super) enum Unread {
     Move,
     Drop,
 }
@@ -49,7 +49,8 @@ impl Flash {
 
     /// Bytes that are kept free for reclaiming and images, and never hold records for long.
     pub fn reserve_bytes(&self) -> u64 {
-        self.core.free_wanted() as u64 * self.core.layout.segment_bytes
+        let wanted = |pool| if self.core.table.has(pool) { self.core.free_wanted(pool) } else { 0 };
+        (wanted(Pool::General) + wanted(Pool::Kept)) as u64 * self.core.layout.segment_bytes
     }
 }
 
@@ -102,11 +103,15 @@ impl Core {
         if rule.below_free_bytes == 0 || !self.may_free() {
             return;
         }
-        let free = self.table.free().saturating_sub(self.free_wanted()) as u64 * self.layout.segment_bytes;
+        let pool = Pool::General;
+        let free = self.table.free(pool).saturating_sub(self.free_wanted(pool)) as u64;
+        let free = free * self.layout.segment_bytes;
         if free >= rule.below_free_bytes {
             return;
         }
-        let chosen = choose(&self.table.all(), &rule, free);
+        let mut segments = self.table.all();
+        segments.retain(|segment| self.table.pool_of(segment.slot) == pool);
+        let chosen = choose(&segments, &rule, free);
         if let Some((segment, unread)) = chosen
             && self.empty_out(&segment, unread)
         {
@@ -116,7 +121,7 @@ impl Core {
     }
 
     /// Writes again what can still be read of a segment. Whether that succeeded.
-    fn empty_out(&self, segment: &Segment, unread: Unread) -> bool {
+    pub fn empty_out(&self, segment: &Segment, unread: Unread) -> bool {
         let Some((_, rows)) = self.read_rows(segment.slot, segment.id) else { return false };
         let now = self.now();
         for row in &rows {

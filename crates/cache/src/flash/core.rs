@@ -89,6 +89,7 @@ impl Core {
     ) -> Self {
         let random = [env.random_u64().to_le_bytes(), env.random_u64().to_le_bytes()].concat();
         let first_id = root.map_or(1, |root| root.next_sequence);
+        let kept_from = layout.slots_before(device.size().saturating_sub(options.kept_bytes));
         Self {
             env: env.clone(),
             device,
@@ -96,7 +97,7 @@ impl Core {
             device_id: root.map_or_else(|| format::bytes_at(&random, 0), |root| root.device),
             hash_seed: root.map_or_else(|| env.random_u64(), |root| root.hash_seed),
             index: Index::new(layout.shard_rows, options.index_bytes_max),
-            table: SegmentTable::unknown(layout.segments),
+            table: SegmentTable::unknown(layout.segments, kept_from),
             open: std::array::from_fn(|_| Mutex::new(None)),
             unwritten: Unwritten::default(),
             queue: WriteQueue::default(),

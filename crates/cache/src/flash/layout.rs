@@ -68,6 +68,13 @@ impl Layout {
         self.first_segment() + u64::from(slot) * self.segment_bytes
     }
 
+    /// How many slots there are before a part of the device that begins at `offset`. Enough remain before
+    /// it to turn over.
+    pub fn slots_before(&self, offset: u64) -> u32 {
+        let whole = offset.saturating_sub(self.first_segment()).div_ceil(self.segment_bytes);
+        whole.clamp(SEGMENTS_MIN, SEGMENTS_MAX).min(u64::from(self.segments)) as u32
+    }
+
     /// Where a block of a half of the journal lies.
     pub fn journal_block(&self, half: u8, block: u32) -> u64 {
         let number = u64::from(half) * u64::from(self.journal_blocks) + u64::from(block);

@@ -50,7 +50,7 @@ pub use keys::KeyInfo;
 pub use observer::{DropEvent, Dropped, Observer, Unobserved};
 pub use options::{FlashError, FlashOptions, Journaling, Warm};
 pub use read::{FlashItem, FlashRead, ReadFuture};
-pub use segments::{Segment, SegmentState};
+pub use segments::{Pool, Segment, SegmentState};
 
 /// Bytes that a value takes on flash under a key of so many bytes.
 pub(crate) fn record_footprint(key: usize, value: usize) -> u64 {
@@ -103,6 +103,8 @@ pub struct FlashStats {
     pub segment_bytes: u64,
     /// All segments, by slot.
     pub segments: Vec<Segment>,
+    /// The first slot of the pool of kept records; the number of slots if there is none.
+    pub kept_from: u32,
     /// Writes that wait.
     pub queued_writes: u64,
     /// Bytes of records that are not on the device yet.
@@ -224,6 +226,7 @@ impl Flash {
             capacity_bytes: core.layout.capacity(),
             segment_bytes: core.layout.segment_bytes,
             segments: core.table.all(),
+            kept_from: core.table.count(Pool::General) as u32,
             queued_writes: core.queue.len() as u64,
             unwritten_bytes: core.unwritten_bytes(),
             read_buffer_bytes: core.read_pool.bytes_out(),
@@ -275,7 +278,7 @@ impl Flash {
         let is_written = core.commit_journal(true);
         // The image may need more segments than are free; the oldest records make room for it.
         for _ in 0..MAKE_ROOM_FOR_IMAGE {
-            if !is_written || core.write_image(true) || !core.reclaim_oldest() {
+            if !is_written || core.write_image(true) || !core.reclaim_oldest(Pool::General) {
                 break;
             }
             while core.write_next(Duration::ZERO) {}

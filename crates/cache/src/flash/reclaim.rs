@@ -10,11 +10,12 @@ use std::sync::atomic::Ordering;
 use std::sync::{MutexGuard, PoisonError};
 
 use super::append::NewRecord;
+use super::compaction::Unread;
 use super::core::Core;
 use super::expiry::is_expired;
 use super::format::{Class, Kind, RecordView, Row, Trailer, UNIT, footer_bytes};
 use super::observer::{DropEvent, Dropped};
-use super::segments::{Segment, SegmentState};
+use super::segments::{Pool, Segment, SegmentState};
 use crate::device::BLOCK;
 use crate::policy::reclaim::{Oldest, Step, next_step};
 use crate::policy::{Class as PolicyClass, RecordFacts, Reinsertion};
@@ -72,28 +73,39 @@ fn next_victim(segments: &[Segment], now: u32, spared: u32) -> Option<(Segment, 
 }
 
 impl Core {
-    /// Segments kept free: one for each class and two in reserve, or a hundredth.
-    pub fn free_wanted(&self) -> usize {
-        (self.table.len() / 100).max(Class::OF_RECORDS.len() + 2).min(self.table.len() / 3)
+    /// Segments of a pool kept free: one for each class and two in reserve, or a hundredth.
+    pub fn free_wanted(&self, pool: Pool) -> usize {
+        let classes = if pool == Pool::Kept { 1 } else { Class::OF_RECORDS.len() };
+        let count = self.table.count(pool);
+        (count / 100).max(classes + 2).min(count / 3)
     }
 
     /// Reclaims or spares a segment if too few are free. Whether there was one.
     pub fn reclaim_next(&self) -> bool {
         // While recovery runs, segments look empty whose records it has not found yet.
         let may_reclaim = self.watch.may_write() && !self.recovering.load(Ordering::Acquire);
-        may_reclaim && self.table.free() < self.free_wanted() && self.reclaim_oldest()
+        let is_short = |pool: &Pool| self.table.free(*pool) < self.free_wanted(*pool);
+        // what leaves the rest needs room among the kept
+        let short = [Pool::Kept, Pool::General].into_iter().find(is_short);
+        may_reclaim && short.is_some_and(|pool| self.reclaim_oldest(pool))
     }
 
-    /// Reclaims or spares a segment however many are free. Whether there was one.
-    pub fn reclaim_oldest(&self) -> bool {
+    /// Reclaims or spares a segment of a pool however many are free. Whether there was one.
+    pub fn reclaim_oldest(&self, pool: Pool) -> bool {
         let spared = self.choices().spared;
-        let Some((segment, is_spared)) = next_victim(&self.table.all(), self.now(), spared) else {
+        let mut segments = self.table.all();
+        segments.retain(|segment| self.table.pool_of(segment.slot) == pool);
+        let Some((segment, is_spared)) = next_victim(&segments, self.now(), spared) else {
             return false;
         };
         if is_spared && self.spare(&segment) {
             self.choices().spared += 1;
         } else {
             self.choices().spared = 0;
+            if pool == Pool::General && self.table.has(Pool::Kept) {
+                // what does not fit there is dropped below
+                self.empty_out(&segment, Unread::Move);
+            }
             self.reclaim(&segment);
         }
         true

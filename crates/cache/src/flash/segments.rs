@@ -12,6 +12,15 @@ use super::format::Class;
 /// Free segments that only reinsertion and images may open, so that reclaiming never waits for room.
 const RESERVED: usize = 2;
 
+/// Which records a slot may hold.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Pool {
+    /// New ones; all, where there is no other pool.
+    General,
+    /// Those that have proven themselves or were written again.
+    Kept,
+}
+
 /// What a slot is used for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SegmentState {
@@ -61,6 +70,8 @@ pub struct Segment {
 /// See the module.
 pub(super) struct SegmentTable {
     slots: Box<[Slot]>,
+    /// The first slot of [`Pool::Kept`].
+    kept_from: u32,
     lists: Mutex<Lists>,
 }
 
@@ -76,16 +87,17 @@ struct Slot {
 
 struct Lists {
     segments: Vec<Segment>,
-    free: VecDeque<u32>,
+    /// By pool.
+    free: [VecDeque<u32>; 2],
 }
 
 impl SegmentTable {
     /// No slot may be used until it is adopted or released.
-    pub fn unknown(count: u32) -> Self {
+    pub fn unknown(count: u32, kept_from: u32) -> Self {
         let unknown = |slot| Segment { state: SegmentState::Unknown, ..Segment::free(slot) };
         let segments = (0..count).map(unknown).collect();
         let slots = (0..count).map(|_| Slot::default()).collect();
-        Self { slots, lists: Mutex::new(Lists { segments, free: VecDeque::new() }) }
+        Self { slots, kept_from, lists: Mutex::new(Lists { segments, free: Default::default() }) }
     }
 
     /// Every slot is free.
@@ -134,10 +146,12 @@ impl SegmentTable {
     pub fn open(&self, class: Class, id: u64, now: u32) -> Option<u32> {
         let mut lists = self.lock();
         let reserved = if matches!(class, Class::Kept | Class::Image) { 0 } else { RESERVED };
-        if lists.free.len() <= reserved {
+        let is_kept = class == Class::Kept && self.has(Pool::Kept);
+        let free = &mut lists.free[usize::from(is_kept)];
+        if free.len() <= reserved {
             return None;
         }
-        let slot = lists.free.pop_front()?;
+        let slot = free.pop_front()?;
         let state = if class == Class::Image { SegmentState::Image } else { SegmentState::Open };
         let segment = Segment { state, class, id, placed: id, opened_at: now, ..Segment::free(slot) };
         lists.segments[slot as usize] = segment;
@@ -181,7 +195,7 @@ impl SegmentTable {
         *segment = Segment { state, ..Segment::free(slot) };
         self.publish(slot, 0);
         if state == SegmentState::Free && !was_free {
-            lists.free.push_back(slot);
+            lists.free[self.pool_of(slot) as usize].push_back(slot);
         }
     }
 
@@ -196,8 +210,26 @@ impl SegmentTable {
         segments.into_iter().map(|segment| self.with_live(segment)).collect()
     }
 
-    pub fn free(&self) -> usize {
-        self.lock().free.len()
+    /// Free slots of a pool.
+    pub fn free(&self, pool: Pool) -> usize {
+        self.lock().free[pool as usize].len()
+    }
+
+    /// Slots of a pool.
+    pub fn count(&self, pool: Pool) -> usize {
+        match pool {
+            Pool::General => self.kept_from as usize,
+            Pool::Kept => self.slots.len() - self.kept_from as usize,
+        }
+    }
+
+    /// Whether there is such a pool.
+    pub fn has(&self, pool: Pool) -> bool {
+        self.count(pool) > 0
+    }
+
+    pub fn pool_of(&self, slot: u32) -> Pool {
+        if slot < self.kept_from { Pool::General } else { Pool::Kept }
     }
 
     pub fn len(&self) -> usize {

@@ -209,12 +209,21 @@ impl Server {
 /// The flash tier that the settings name.
 fn flash_options(settings: &Settings) -> Option<FlashOptions> {
     let part = |path: &super::settings::FlashPath| FilePart { path: path.path.clone(), bytes: path.bytes };
-    let parts: Vec<FilePart> = settings.flash.iter().map(part).collect();
+    // those for what is kept come last
+    let (kept, general): (Vec<_>, Vec<_>) = settings.flash.iter().partition(|path| path.kept);
+    let kept_bytes = if general.is_empty() { 0 } else { kept.iter().map(|path| path.bytes).sum() };
+    let parts: Vec<FilePart> = general.into_iter().chain(kept).map(part).collect();
     let warm = match settings.warm {
         Warm::Off => WarmFlash::Off,
         Warm::Clean => WarmFlash::Clean,
         Warm::Crash => WarmFlash::Crash,
     };
     let value_bytes_max = settings.item_bytes_max;
-    (!parts.is_empty()).then(|| FlashOptions { parts, warm, value_bytes_max, ..FlashOptions::default() })
+    (!parts.is_empty()).then(|| FlashOptions {
+        parts,
+        kept_bytes,
+        warm,
+        value_bytes_max,
+        ..FlashOptions::default()
+    })
 }

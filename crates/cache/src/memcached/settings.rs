@@ -195,6 +195,9 @@ pub struct FlashPath {
     pub path: PathBuf,
     /// Its size in bytes.
     pub bytes: u64,
+    /// Whether it only takes what is moved out of the others, as memcached's buckets `compact`,
+    /// `coldcompact` and `old`.
+    pub kept: bool,
 }
 
 /// What of the flash tier is used again after a restart.

@@ -260,7 +260,7 @@ mod tests {
     #[test]
     fn a_lone_request_for_an_item_on_flash_is_answered() {
         let folder = tempfile::tempdir().unwrap();
-        let flash = vec![FlashPath { path: folder.path().join("flash"), bytes: 64 << 20 }];
+        let flash = vec![FlashPath { path: folder.path().join("flash"), bytes: 64 << 20, kept: false }];
         let tuning = Tuning { ext_item_age: 0, ext_recache_rate: 0, ..Tuning::default() };
         let running = loopback(Settings { tcp_port: -1, flash, tuning, ..Settings::default() });
         let mut client = TcpStream::connect(address(&running, "tcp:")).unwrap();

@@ -1,6 +1,7 @@
 //! Tests of the flash tier as a whole, over the fault-injecting device and over files.
 
 mod basics;
+mod compaction;
 mod crash;
 mod faults;
 mod fixture;

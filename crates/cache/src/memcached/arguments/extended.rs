@@ -30,14 +30,19 @@ const fn shown(name: &'static str, about: &'static str, apply: Apply) -> Extende
 
 /// Every extended option of memcached, and `ext_warm`, which is ours.
 pub(crate) const EXTENDED: &[Extended] = &[
-    works("ext_path", "file for the flash tier, FILE:SIZE with m, g, t or p; may be repeated", |d, v| {
-        let text =
-            v.ok_or_else(|| WrongArguments::new("missing argument to ext_path, ie: ext_path=/d/file:5G"))?;
-        let path =
-            flash_path(text).ok_or_else(|| WrongArguments::new("failed to parse ext_path argument"))?;
-        d.settings.flash.push(path);
-        Ok(())
-    }),
+    works(
+        "ext_path",
+        "file for the flash tier, FILE:SIZE[:BUCKET] with m, g, t or p; may be repeated",
+        |d, v| {
+            let text = v.ok_or_else(|| {
+                WrongArguments::new("missing argument to ext_path, ie: ext_path=/d/file:5G")
+            })?;
+            let path =
+                flash_path(text).ok_or_else(|| WrongArguments::new("failed to parse ext_path argument"))?;
+            d.settings.flash.push(path);
+            Ok(())
+        },
+    ),
     works(
         "ext_warm",
         "what is used again after a restart: off, clean (after a clean stop) or crash",
@@ -406,7 +411,7 @@ fn factor(value: Option<&str>, name: &str) -> Result<f64, WrongArguments> {
     Err(WrongArguments::new(format!("{name} must be > 0")))
 }
 
-/// `FILE:SIZE[:BUCKET]`; buckets mean nothing here.
+/// `FILE:SIZE[:BUCKET]`.
 fn flash_path(text: &str) -> Option<FlashPath> {
     let mut parts = text.split(':');
     let (path, size) = (parts.next()?, parts.next()?);
@@ -419,5 +424,10 @@ fn flash_path(text: &str) -> Option<FlashPath> {
         _ => return None,
     };
     let bytes = digits.parse::<u64>().ok()?.checked_mul(1 << shift)?;
-    (!path.is_empty() && bytes > 0).then(|| FlashPath { path: PathBuf::from(path), bytes })
+    let kept = match parts.next() {
+        None | Some("default" | "lowttl" | "chunked") => false,
+        Some("compact" | "coldcompact" | "old") => true,
+        Some(_) => return None,
+    };
+    (!path.is_empty() && bytes > 0).then(|| FlashPath { path: PathBuf::from(path), bytes, kept })
 }

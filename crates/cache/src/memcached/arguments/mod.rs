@@ -232,7 +232,7 @@ mod tests {
                     -I 5m -c 16384 -v -u 11211";
         let settings = settings(line);
         assert_eq!(settings.memory_bytes, 4096 << 20);
-        assert_eq!(settings.flash, [FlashPath { path: "/data/file".into(), bytes: 9 << 30 }]);
+        assert_eq!(settings.flash, [FlashPath { path: "/data/file".into(), bytes: 9 << 30, kept: false }]);
         assert_eq!((settings.item_bytes_max, settings.connections_max), (5 << 20, 16384));
         assert_eq!((settings.verbosity, settings.user.as_deref()), (1, Some("11211")));
         assert!(settings.track_sizes);
@@ -245,7 +245,8 @@ mod tests {
         let line = "-m 6000 -I 2m -o ext_path=/a:500G,ext_path=/b:1T:old,ext_wbuf_size=32,ext_threads=10,\
                     ext_max_sleep=10000,slab_automove_freeratio=0.10,ext_recache_rate=0 -o ext_warm=crash";
         let settings = settings(line);
-        assert_eq!(settings.flash.iter().map(|f| f.bytes).collect::<Vec<_>>(), [500 << 30, 1 << 40]);
+        let parts: Vec<_> = settings.flash.iter().map(|f| (f.bytes, f.kept)).collect();
+        assert_eq!(parts, [(500 << 30, false), (1 << 40, true)]);
         assert_eq!((settings.warm, settings.tuning.ext_threads), (Warm::Crash, 10));
         assert_eq!(settings.tuning.slab_automove_freeratio, 0.10);
     }

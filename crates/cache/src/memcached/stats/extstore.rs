@@ -61,7 +61,8 @@ pub(super) fn report(turn: &Turn<'_>) -> Report {
         report.add(format!("{page}:version"), segment.id);
         report.add(format!("{page}:bytes"), segment.live_bytes);
         report.add(format!("{page}:bucket"), segment.class as u8);
-        report.add(format!("{page}:free_bucket"), 0);
+        let is_kept = stats.flash.as_ref().is_some_and(|flash| segment.slot >= flash.device.kept_from);
+        report.add(format!("{page}:free_bucket"), u8::from(is_kept));
     }
     report
 }
