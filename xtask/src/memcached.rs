@@ -182,7 +182,6 @@ pub fn conformance(arguments: &[String]) -> Result<()> {
     for (group, tests) in GROUPS {
         let mut tally = Tally::default();
         for test in tests.iter().filter(|test| plan.wants(group, test)) {
-            let started = Instant::now();
             let verdict = run_test(&place, test)?;
             let waiver = waivers.get(*test);
             if matches!(verdict, Verdict::Failed(_)) && waiver.is_none() {
@@ -190,7 +189,6 @@ pub fn conformance(arguments: &[String]) -> Result<()> {
             }
             tally.count(&verdict, waiver.is_some());
             print(group, test, &verdict, waiver);
-            println!("{:>28} {:.1} s", "", started.elapsed().as_secs_f64());
         }
         if tally.run > 0 {
             summary += &format!("group {group}: {tally}\n");
