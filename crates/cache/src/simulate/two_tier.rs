@@ -70,6 +70,7 @@ pub struct TwoTier {
     churn: Churn,
     admitted: u64,
     ram_hits: u64,
+    lately: Vec<u32>,
 }
 
 impl TwoTier {
@@ -97,6 +98,7 @@ impl TwoTier {
             churn: Churn::new(),
             admitted: 0,
             ram_hits: 0,
+            lately: Vec::new(),
         }
     }
 
@@ -109,7 +111,13 @@ impl TwoTier {
         let Some(flash) = &mut self.flash else { return Found::Nowhere };
         let Some(record) = flash.read(request.hash) else { return Found::Nowhere };
         let value = RamValue { written_s: record.written_s, tenant: record.tenant, source: record.source };
-        self.bring_to_ram(request, value);
+        let tag = (request.hash >> 32) as u32 | 1;
+        let n = crate::knob("LATELY", 0.0);
+        if n == 0.0 { self.bring_to_ram(request, value); } else {
+            if self.lately.is_empty() { self.lately.resize(n as usize, 0); }
+            let at = request.hash as usize % self.lately.len();
+            if std::mem::replace(&mut self.lately[at], tag) == tag { self.bring_to_ram(request, value); }
+        }
         Found::Flash
     }
 
@@ -184,7 +192,7 @@ impl TwoTier {
             if flash.note_uses(evicted.hash, uses) {
                 return;
             }
-            if evicted.fetched {
+            if evicted.fetched || (value.source == Source::Fill && crate::knob("LATE", 1.0) > 0.0) {
                 let request = Request {
                     at_s: now_s,
                     hash: evicted.hash,
@@ -256,7 +264,9 @@ impl Policy for TwoTier {
     fn put(&mut self, request: &Request) {
         let Request { at_s: written_s, tenant, hint, .. } = *request;
         let value = RamValue { written_s, tenant, source: Source::from(hint) };
-        self.offer(request, value, 0);
+        if hint != Hint::Point || crate::knob("LATE", 1.0) == 0.0 {
+            self.offer(request, value, 0);
+        }
         self.bring_to_ram(request, value);
     }
 

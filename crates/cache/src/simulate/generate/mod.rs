@@ -10,6 +10,7 @@
 //! query.
 
 mod chunks;
+mod key_value;
 mod queries;
 
 use std::cmp::Reverse;
@@ -19,6 +20,7 @@ use super::draws::Draws;
 use super::{Kind, Request};
 use crate::Hint;
 use chunks::Chunks;
+pub use key_value::KeyValues;
 use queries::Queries;
 
 /// Seconds of an hour.
@@ -127,10 +129,32 @@ pub struct Generated {
 }
 
 impl Workload {
-    /// The default under audits: two dozen a day, each reading ten days of half of the streams, thus
-    /// several times what people and dashboards read.
-    pub fn mixed_scans(seed: u64) -> Self {
+    /// The default under audits: two dozen a day, each reading ten days of one tenant, thus several
+    /// times what people and dashboards read.
+    pub fn audits(seed: u64) -> Self {
         Self { seed, hours: 7 * 24, scans_per_day: 24.0, ..Self::default() }
+    }
+
+    /// Dashboards and people beside scans of 20 GB: ten times a cache of 2 GB. One begins each hour on
+    /// average, and while it runs it replaces such a cache forty times an hour, as was published of a
+    /// chunk cache under queries over millions of chunks ([`super::story`]). The dashboards show about a
+    /// gigabyte.
+    pub fn mixed_scans(seed: u64) -> Self {
+        Self {
+            seed,
+            hours: 36,
+            history_hours: 30 * 24,
+            tenants: 2,
+            dashboards: 40,
+            refresh_s: 300,
+            dashboard_hours: 6.0,
+            dashboard_streams: 12,
+            scans_per_day: 24.0,
+            scan_hours: 400,
+            scan_streams: 100,
+            scan_chunks_per_s: 110,
+            ..Self::default()
+        }
     }
 
     /// Its requests.

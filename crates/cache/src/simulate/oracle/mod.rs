@@ -3,11 +3,13 @@
 //! Every read that misses is followed by an insert, as all of them would do in front of a store; every
 //! write is inserted. None of them knows hints, tenants or flash.
 
+mod farthest;
 mod lru;
 mod s3fifo;
 mod sketch;
 mod w_tiny_lfu;
 
+pub use farthest::farthest_next_use;
 pub use lru::Lru;
 pub use s3fifo::PaperS3Fifo;
 pub use w_tiny_lfu::WTinyLfu;
