@@ -95,7 +95,7 @@ fn tiers(ram_bytes: u64, flash_bytes: u64) -> TierOptions {
     TierOptions {
         ram_bytes,
         flash_bytes,
-        segment_bytes: (flash_bytes / SEGMENTS).clamp(1, 64 << 20),
+        segment_bytes: (flash_bytes / environment::variable("SEGS").map_or(SEGMENTS, |t| t.parse().unwrap())).clamp(1, 64 << 20),
         write_bytes_per_day: 0,
         reinsertion: Reinsertion::default(),
         tenants: TenantCaps::default(),
@@ -126,7 +126,7 @@ fn print_row(load: &Load, capacity: u64) {
     let ours = if load.has_hints { percent(&two) } else { percent(&none) };
     let gb = |measured: &Measured| measured.written_bytes as f64 / 1e9;
     println!(
-        "| {}, {:.2} GB | {:.2} | {:.2} | {:.2} | {:.2} | {:.2} ({:+.2}) | {:.2} | {:.2} | {:+.2}, {:+.2} | {:+.2} | {:.2} | {:.2} |",
+        "| {}, {:.2} GB | {:.2} | {:.2} | {:.2} | {:.2} | {:.2} ({:+.2}) | {:.2} | {:.2} | {:+.2}, {:+.2} | {:+.2} | {:.2} x{:.2} | {:.2} x{:.2} |",
         load.name,
         capacity as f64 / 1e9,
         ceiling * 100.0,
@@ -141,7 +141,9 @@ fn print_row(load: &Load, capacity: u64) {
         percent(&none) - best,
         ours - percent(&lru),
         gb(&two),
+        two.write_amplification(),
         gb(&none),
+        none.write_amplification(),
     );
 }
 

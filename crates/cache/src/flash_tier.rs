@@ -18,11 +18,12 @@ use crate::flash::{
     Class, Committed, DropEvent, Dropped, Flash, FlashError, FlashOptions, FlashRead, Location,
 };
 use crate::flash::{KeyInfo, NewRecord, Observer, ReadFuture};
-use crate::hint::Hint;
 use crate::latency::Histogram;
 use crate::policy::Verdict;
 use crate::policy::ghost::Ghost;
-use crate::policy::{self, Admission, AdmissionOptions, Candidate, Churn, Eviction, Source, TenantCaps};
+use crate::policy::{
+    self, Admission, AdmissionOptions, Candidate, Churn, Eviction, Occasion, Source, TenantCaps,
+};
 use crate::ram::Record;
 use crate::stats::FlashTierStats;
 use crate::unix_seconds::unix_seconds;
@@ -155,17 +156,21 @@ impl FlashTier {
         self.flash.read(reads)
     }
 
-    /// Offers a value when it is stored. Ordinary ones wait until they would leave memory: most of
-    /// what is replaced soon never costs a write.
+    /// Offers a value when it is stored, unless it is of those that wait until they leave memory.
     pub fn offer_stored(&self, hash: u64, record: &Record) -> bool {
-        record.hint != Hint::Point && self.offer(hash, record, 0)
+        let occasion = Occasion::of_first_offer(record.hint);
+        occasion == Occasion::Stored && self.offer_on(occasion, hash, record, 0)
     }
 
     /// Offers a value that memory has no place for. Whether it is on flash now; if not, no older
     /// value is there either.
     pub fn offer(&self, hash: u64, record: &Record, hits: u8) -> bool {
+        self.offer_on(Occasion::Leaving, hash, record, hits)
+    }
+
+    fn offer_on(&self, occasion: Occasion, hash: u64, record: &Record, hits: u8) -> bool {
         let bytes = (record.key().len() + record.length()) as u64;
-        let candidate = Candidate { hash, bytes, tenant: record.tenant, hint: record.hint, hits };
+        let candidate = Candidate { hash, bytes, tenant: record.tenant, hint: record.hint, hits, occasion };
         let now_ms = self.env.monotonic().as_millis() as u64;
         let verdict = record.is_plain().then(|| self.books.admission.decide(&candidate, now_ms));
         let Some(Verdict::Admit(class)) = verdict else {

@@ -17,7 +17,7 @@ use super::format::{Class, Kind, RecordView, Row, Trailer, UNIT, footer_bytes};
 use super::observer::{DropEvent, Dropped};
 use super::segments::{Pool, Segment, SegmentState};
 use crate::device::BLOCK;
-use crate::policy::reclaim::{Oldest, Step, next_step};
+use crate::policy::reclaim::{Oldest, Spare, Step, next_step};
 use crate::policy::{Class as PolicyClass, RecordFacts, Reinsertion};
 
 /// What the policy remembers between two segments.
@@ -32,6 +32,10 @@ impl Choices {
     pub fn new(amplification: f64) -> Self {
         Self { reinsertion: Reinsertion::up_to(amplification), spared: 0 }
     }
+
+    fn spare(&self, segment_bytes: u64) -> Spare {
+        Spare { in_a_row: self.spared, share: self.reinsertion.spare_share(segment_bytes) }
+    }
 }
 
 fn policy_class(class: Class) -> PolicyClass {
@@ -44,7 +48,7 @@ fn policy_class(class: Class) -> PolicyClass {
 }
 
 /// The next segment to free, or to spare (`true`).
-fn next_victim(segments: &[Segment], now: u32, spared: u32) -> Option<(Segment, bool)> {
+fn next_victim(segments: &[Segment], now: u32, spare: Spare) -> Option<(Segment, bool)> {
     let sealed = || segments.iter().filter(|segment| segment.state == SegmentState::Sealed);
     let is_spent = |s: &&Segment| s.live_bytes == 0 || is_expired(s.latest_expiry, now);
     if let Some(spent) = sealed().find(is_spent) {
@@ -63,7 +67,7 @@ fn next_victim(segments: &[Segment], now: u32, spared: u32) -> Option<(Segment, 
             class_bytes: sealed().filter(|s| s.class == class).map(|s| s.record_bytes).sum(),
         })
     });
-    let step = next_step(&lines.collect::<Vec<_>>(), capacity, spared)?;
+    let step = next_step(&lines.collect::<Vec<_>>(), capacity, spare)?;
     let (chosen, is_spared) = match step {
         Step::Free(class) => (class, false),
         Step::Spare(class) => (class, true),
@@ -92,10 +96,10 @@ impl Core {
 
     /// Reclaims or spares a segment of a pool however many are free. Whether there was one.
     pub fn reclaim_oldest(&self, pool: Pool) -> bool {
-        let spared = self.choices().spared;
+        let spare = self.choices().spare(self.layout.segment_bytes);
         let mut segments = self.table.all();
         segments.retain(|segment| self.table.pool_of(segment.slot) == pool);
-        let Some((segment, is_spared)) = next_victim(&segments, self.now(), spared) else {
+        let Some((segment, is_spared)) = next_victim(&segments, self.now(), spare) else {
             return false;
         };
         if is_spared && self.spare(&segment) {
@@ -268,7 +272,7 @@ mod tests {
 
     #[test]
     fn what_holds_nothing_goes_first_and_then_the_policy_chooses() {
-        let next = |segments: &[Segment]| next_victim(segments, 50, 0).map(|(s, spared)| (s.slot, spared));
+        let next = |segments: &[Segment]| next_victim(segments, 50, Spare { in_a_row: 0, share: 0.5 }).map(|(s, spared)| (s.slot, spared));
         let open = Segment { state: SegmentState::Open, ..segment(0, Class::Fill, 0, 0) };
         let (used, old) = (segment(1, Class::Kept, 900, 900), segment(2, Class::Ingest, 900, 100));
         let dead = segment(3, Class::Ingest, 0, 0);

@@ -5,27 +5,37 @@
 //! | ingest | yes, among new data; under a write budget thinned last |
 //! | metadata | yes, and exempt from thinning and tenants' caps: it is small, and everything needs it |
 //! | point | yes, on probation, within the write budget and the tenant's share |
-//! | scan of less than 5 % of the capacity | as point |
-//! | larger scan | RAM only, until the key is wanted a second time within the ghost window |
+//! | scan that probation can hold in one piece | as point |
+//! | larger scan | as point, if nothing has to go for it or parts of scans are seen to come back soon; |
+//! | | else RAM only, until the key is wanted a second time within the ghost window |
+//!
+//! Ordinary values are offered when they leave RAM, all others when they are stored
+//! ([`Occasion::of_first_offer`]): of what a client sets, much is replaced or deleted within a moment and
+//! never costs a write, while what a store can give again is to survive a restart from the first.
 //!
 //! One ghost remembers what scans brought once and what left flash while on probation. A key that it
 //! knows when it is offered again, or that was read more than once in RAM, has proven itself: it skips
 //! probation.
 //!
-//! **Invariants.** A scan however large moves nothing out of flash at its first pass. Every refusal has
-//! a [`Refusal`]. All methods take a shared reference and neither lock nor wait; memory is fixed at the
+//! **Invariants.** A scan however large moves nothing out of flash but what is on probation. Every refusal
+//! has a [`Refusal`]. All methods take a shared reference and neither lock nor wait; memory is fixed at the
 //! start. With one thread and one seed, same calls give same answers.
 
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 use super::churn::Class;
 use super::ghost::Ghost;
+use super::reclaim::PROBATION_SHARE;
+use super::scan_habit::ScanHabit;
 use super::tenant_share::{TenantCaps, TenantShares};
 use super::write_budget::WriteBudget;
 use crate::Hint;
 
-/// Scans of at most this part of the capacity are treated like any other read.
-const SMALL_SCAN_SHARE: f64 = 0.05;
+/// Scans of at most this part of the capacity are treated like any other read: what they bring is still
+/// on probation when they end.
+const SMALL_SCAN_SHARE: f64 = PROBATION_SHARE;
+/// Part of the capacity above which the tier counts as full.
+const FULL_SHARE: f64 = 0.95;
 /// Largest value in parts of the capacity: it pushes out at most a hundredth of everything.
 const LARGEST_SHARE: f64 = 0.01;
 /// Smallest value that is never too large, whatever the capacity.
@@ -53,6 +63,22 @@ pub struct AdmissionOptions {
     pub seed: u64,
 }
 
+/// When a value is offered.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Occasion {
+    /// It was just stored.
+    Stored,
+    /// It would leave RAM, and has no copy on flash.
+    Leaving,
+}
+
+impl Occasion {
+    /// When values with this hint are offered for the first time.
+    pub fn of_first_offer(hint: Hint) -> Self {
+        if hint == Hint::Point { Self::Leaving } else { Self::Stored }
+    }
+}
+
 /// A value that could be written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Candidate {
@@ -66,6 +92,8 @@ pub struct Candidate {
     pub hint: Hint,
     /// Reads it had while it was in RAM.
     pub hits: u8,
+    /// When it is offered.
+    pub occasion: Occasion,
 }
 
 /// Why a value is not written to flash.
@@ -112,6 +140,7 @@ pub struct Admission {
     /// Part of the keys that are offered; 1.0 unless this is a model of a sample.
     sample: f64,
     ghost: Ghost,
+    scans: ScanHabit,
     budget: WriteBudget,
     shares: TenantShares,
     held: AtomicU64,
@@ -133,6 +162,7 @@ impl Admission {
             capacity: AtomicU64::new(options.capacity),
             sample,
             ghost: Ghost::new((options.capacity as f64 * GHOST_SHARE) as u64, ghost_keys),
+            scans: ScanHabit::new(sample),
             budget: WriteBudget::new(options.write_bytes_per_day),
             shares: TenantShares::new(options.tenants),
             held: AtomicU64::new(0),
@@ -143,18 +173,25 @@ impl Admission {
 
     /// Whether the candidate may be written; `now_ms` is any clock that does not go back.
     pub fn decide(&self, candidate: &Candidate, now_ms: u64) -> Verdict {
-        let returned = self.ghost.take(candidate.hash);
+        let is_parting = candidate.occasion == Occasion::Leaving && self.is_large_scan(candidate);
+        if is_parting && candidate.hits == 0 {
+            // The ghost has known it since it was refused when it was stored: that is no return.
+            return self.refuse(Refusal::ScannedOnce);
+        }
+        let returned = self.ghost.take_aged(candidate.hash).filter(|_| !is_parting);
         match self.refusal(candidate, returned, now_ms) {
             None => Verdict::Admit(match candidate.hint {
                 Hint::Ingest | Hint::Metadata => Class::Ingest,
-                _ if returned || candidate.hits >= PROOF_HITS => Class::Kept,
+                _ if returned.is_some() || candidate.hits >= PROOF_HITS => Class::Kept,
                 Hint::Point | Hint::Scan { .. } => Class::Fill,
             }),
-            Some(reason) => {
-                self.refused[reason as usize].fetch_add(1, Relaxed);
-                Verdict::RamOnly(reason)
-            }
+            Some(reason) => self.refuse(reason),
         }
+    }
+
+    fn refuse(&self, reason: Refusal) -> Verdict {
+        self.refused[reason as usize].fetch_add(1, Relaxed);
+        Verdict::RamOnly(reason)
     }
 
     /// Counts bytes of a tenant that were written: of admitted values and of reinserted ones.
@@ -212,7 +249,7 @@ impl Admission {
         self.ghost.memory_bytes() + self.shares.memory_bytes() + size_of::<Self>()
     }
 
-    fn refusal(&self, candidate: &Candidate, returned: bool, now_ms: u64) -> Option<Refusal> {
+    fn refusal(&self, candidate: &Candidate, returned: Option<f64>, now_ms: u64) -> Option<Refusal> {
         let capacity = self.capacity.load(Relaxed);
         let whole = capacity as f64 / self.sample;
         let largest = (whole * LARGEST_SHARE).max((ALWAYS_FITS_BYTES as f64).min(whole / 4.0));
@@ -222,15 +259,10 @@ impl Admission {
         if candidate.hint == Hint::Metadata {
             return None;
         }
-        if let Hint::Scan { bytes } = candidate.hint
-            && bytes as f64 > whole * SMALL_SCAN_SHARE
-            && candidate.hits == 0
-            && !returned
-        {
-            self.ghost.note(candidate.hash, candidate.bytes);
+        let full = self.held.load(Relaxed) as f64 > capacity as f64 * FULL_SHARE;
+        if full && self.is_large_scan(candidate) && self.is_scanned_once(candidate, returned) {
             return Some(Refusal::ScannedOnce);
         }
-        let full = self.held.load(Relaxed) as f64 > capacity as f64 * 0.95;
         if full && self.shares.exceeds(candidate.tenant, candidate.bytes, capacity) {
             return Some(Refusal::TenantShare);
         }
@@ -240,6 +272,30 @@ impl Admission {
             return Some(Refusal::WriteBudget);
         }
         None
+    }
+
+    fn is_large_scan(&self, candidate: &Candidate) -> bool {
+        let whole = self.capacity.load(Relaxed) as f64 / self.sample;
+        matches!(candidate.hint, Hint::Scan { bytes } if bytes as f64 > whole * SMALL_SCAN_SHARE)
+    }
+
+    /// Whether a large scan's value has to wait for its second time; keeps the books about that.
+    fn is_scanned_once(&self, candidate: &Candidate, returned: Option<f64>) -> bool {
+        if candidate.hits > 0 {
+            return false;
+        }
+        if let Some(age) = returned {
+            if age * GHOST_SHARE <= PROBATION_SHARE {
+                self.scans.note_returned(candidate.hash);
+            }
+            return false;
+        }
+        let refuses = self.scans.refuses(candidate.hash);
+        if refuses {
+            self.ghost.note(candidate.hash, candidate.bytes);
+            self.scans.note_refused();
+        }
+        refuses
     }
 
     /// The next of a sequence of numbers in 0..1 (splitmix64).

@@ -92,16 +92,23 @@ impl Ghost {
 
     /// Whether the key is remembered; it is forgotten by this.
     pub(crate) fn take(&self, hash: u64) -> bool {
+        self.take_aged(hash).is_some()
+    }
+
+    /// The part of the window that has passed since the key was noted, if it is remembered; it is
+    /// forgotten by this.
+    pub(crate) fn take_aged(&self, hash: u64) -> Option<f64> {
         let now = self.clock(self.noted.load(Relaxed));
         let (bucket, print) = self.home(hash);
         for cell in bucket {
             let found = cell.load(Relaxed);
             if found != 0 && found >> 16 == print {
                 cell.store(0, Relaxed);
-                return u64::from(age(now, found)) <= self.window_steps;
+                let part = f64::from(age(now, found)) / self.window_steps.max(1) as f64;
+                return (part <= 1.0).then_some(part);
             }
         }
-        false
+        None
     }
 
     /// Forgets everything.

@@ -1,6 +1,7 @@
 //! What stays and what goes: replacement in RAM, admission to flash, and the counting of drops.
 //!
 //! * [`S3Fifo`] holds the entries of one shard of the RAM tier and says which must leave.
+//! * [`ReadLately`] says which reads of flash are worth a copy in RAM.
 //! * [`Admission`] says whether a value may be written to flash, and if not, why.
 //! * [`reclaim`] says which segment of flash goes next and which are spared once more; [`Reinsertion`]
 //!   says which records of it are written again.
@@ -12,16 +13,19 @@
 mod admission;
 mod churn;
 pub(crate) mod ghost;
+mod lately;
 pub mod reclaim;
 mod reinsertion;
 mod s3fifo;
+mod scan_habit;
 pub(crate) mod slab;
 pub(crate) mod table;
 mod tenant_share;
 mod write_budget;
 
-pub use admission::{Admission, AdmissionOptions, Candidate, Refusal, Verdict};
+pub use admission::{Admission, AdmissionOptions, Candidate, Occasion, Refusal, Verdict};
 pub use churn::{Age, Amount, Churn, ChurnRow, ChurnTotal, Class, Eviction, Source, TENANTS_MAX};
+pub use lately::ReadLately;
 pub use reinsertion::{RecordFacts, Reinsertion, WRITE_AMPLIFICATION_MAX};
 pub use s3fifo::{Evicted, LookupStep, NewEntry, Place, Rank, S3Fifo, SECOND_CHANCES_MAX};
 pub use tenant_share::TenantCaps;

@@ -2,10 +2,14 @@
 //!
 //! Segments of a class stand in a line, oldest first. What reads brought is on probation and goes first
 //! while it fills more than its share; otherwise the oldest segment of all goes, wherever it stands. A
-//! proven or newly written segment of which half was read since it was last judged is spared: it moves
+//! proven or newly written segment of which enough was read since it was last judged is spared: it moves
 //! to the young end of its line as it is, and pays with one use of each of its records. So the hot part
 //! of flash stays where it is and costs no writes; this is CLOCK (Corbató 1968) over segments, with the
 //! probation queue of S3-FIFO before it.
+//!
+//! What is enough depends on what may be written again. A spared segment keeps its unread records too,
+//! one that is freed keeps its read ones and costs their writes. With a full allowance nothing is spared;
+//! as the allowance shrinks, the segments that would cost the most writes for the least room are.
 //!
 //! **Invariants.** Nothing here owns segments: the caller does what is said and asks again. At most
 //! [`SPARES_MAX`] segments are spared before one is freed, so a call for space ends. The answer depends
@@ -14,9 +18,7 @@
 use super::churn::Class;
 
 /// Part of the capacity that values on probation may fill before they are the first to go.
-pub const PROBATION_SHARE: f64 = 0.10;
-/// Part of a segment's bytes that must have been read for it to be spared.
-pub const SPARE_SHARE: f64 = 0.50;
+pub const PROBATION_SHARE: f64 = 0.07;
 /// Most segments spared in a row.
 pub const SPARES_MAX: u32 = 16;
 
@@ -37,6 +39,16 @@ pub struct Oldest {
     pub class_bytes: u64,
 }
 
+/// What sparing depends on.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Spare {
+    /// Segments spared since the last one was freed.
+    pub in_a_row: u32,
+    /// Part of a segment's bytes that must have been read for it to be spared:
+    /// [`super::Reinsertion::spare_share`].
+    pub share: f64,
+}
+
 /// What to do with the oldest segment of a class.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Step {
@@ -47,8 +59,7 @@ pub enum Step {
 }
 
 /// The next step towards free space, of classes that have sealed segments; nothing if none has.
-/// `spared` is how many segments were spared since the last one was freed.
-pub fn next_step(oldest: &[Oldest], capacity: u64, spared: u32) -> Option<Step> {
+pub fn next_step(oldest: &[Oldest], capacity: u64, spare: Spare) -> Option<Step> {
     if let Some(spent) = oldest.iter().find(|segment| segment.spent) {
         return Some(Step::Free(spent.class));
     }
@@ -60,8 +71,8 @@ pub fn next_step(oldest: &[Oldest], capacity: u64, spared: u32) -> Option<Step> 
     }
     let proven = oldest.iter().filter(|segment| segment.class != Class::Fill);
     let next = proven.min_by_key(|segment| segment.placed).or(oldest.first())?;
-    let hot = next.used_bytes as f64 > next.bytes as f64 * SPARE_SHARE;
-    let may_spare = matches!(next.class, Class::Ingest | Class::Kept) && spared < SPARES_MAX;
+    let hot = next.used_bytes as f64 > next.bytes as f64 * spare.share;
+    let may_spare = matches!(next.class, Class::Ingest | Class::Kept) && spare.in_a_row < SPARES_MAX;
     Some(if hot && may_spare { Step::Spare(next.class) } else { Step::Free(next.class) })
 }
 

@@ -12,8 +12,10 @@ use super::churn::Class;
 
 /// Bytes written to flash per byte admitted, at worst.
 pub const WRITE_AMPLIFICATION_MAX: f64 = 1.25;
-/// Largest part of one segment that is written again.
-const SEGMENT_SHARE: f64 = 0.5;
+/// Part of a segment's bytes that must have been read for it to be spared when nothing may be written.
+const SPARE_SHARE_LEAST: f64 = 0.40;
+/// Level of the allowance from which on a single use on probation is proof enough.
+const PLENTY: f64 = 0.5;
 /// Unused allowance, in segments, beyond which no more is saved up.
 const SAVED_SEGMENTS_MAX: f64 = 8.0;
 /// Levels of merit: 0 is dropped.
@@ -59,6 +61,23 @@ impl Reinsertion {
         self.allowance = (self.allowance + bytes as f64 * self.share).min(most);
     }
 
+    /// Part of a segment's bytes that must have been read for it to be spared whole: the less may be
+    /// written again, the smaller, so that the allowance is spent where it frees most.
+    pub fn spare_share(&self, segment_bytes: u64) -> f64 {
+        SPARE_SHARE_LEAST + (1.0 - SPARE_SHARE_LEAST) * self.level(segment_bytes)
+    }
+
+    /// Uses that a record must have had to be written again.
+    fn proof(&self, class: Class, segment_bytes: u64) -> u8 {
+        let is_short = self.level(segment_bytes) < PLENTY;
+        if class == Class::Fill && is_short { 2 } else { 1 }
+    }
+
+    /// Allowance in parts of the most that is saved up.
+    fn level(&self, segment_bytes: u64) -> f64 {
+        (self.allowance / (segment_bytes.max(1) as f64 * SAVED_SEGMENTS_MAX)).clamp(0.0, 1.0)
+    }
+
     /// Calls `keep` with the positions of the records of a segment to write again, in their order, and
     /// with the uses that each begins its next life with.
     pub fn choose(
@@ -68,10 +87,11 @@ impl Reinsertion {
         records: &[RecordFacts],
         mut keep: impl FnMut(usize, u8),
     ) {
-        let allowed = (segment_bytes as f64 * SEGMENT_SHARE).min(self.allowance) as u64;
+        let allowed = self.allowance.max(0.0) as u64;
+        let proof = self.proof(class, segment_bytes);
         let mut bytes_of = [0u64; MERITS];
         for record in records {
-            bytes_of[merit(class, record)] += u64::from(record.bytes);
+            bytes_of[merit(proof, record)] += u64::from(record.bytes);
         }
         // From the best level down as long as whole levels fit; the next one is taken in part.
         let (mut level, mut left) = (MERITS, allowed);
@@ -83,7 +103,7 @@ impl Reinsertion {
         // The youngest of the partial level have most of their life before them: skip its oldest.
         let mut skip = if partial == 0 { 0 } else { bytes_of[partial] - left };
         for (at, record) in records.iter().enumerate() {
-            let merit = merit(class, record);
+            let merit = merit(proof, record);
             if merit == 0 || merit < partial {
                 continue;
             }
@@ -98,8 +118,7 @@ impl Reinsertion {
 }
 
 /// 0 for what is dropped, more for what is kept rather.
-fn merit(class: Class, record: &RecordFacts) -> usize {
-    let proof = if class == Class::Fill { 2 } else { 1 };
+fn merit(proof: u8, record: &RecordFacts) -> usize {
     match record {
         RecordFacts { live: false, .. } => 0,
         RecordFacts { metadata: true, .. } => MERITS - 1,

@@ -9,13 +9,11 @@ use super::exit::{Exit, Fate};
 use super::record::{Moment, Record};
 use crate::hint::Hint;
 use crate::listener::Leaving;
-use crate::policy::{Evicted, LookupStep, NewEntry, Rank, S3Fifo};
+use crate::policy::{Evicted, LookupStep, NewEntry, Rank, ReadLately, S3Fifo};
 use crate::stats::RamCounts;
 
 /// Items looked at in one step of a pass over a shard.
 const SWEEP_STEP: usize = 1024;
-/// Keys read from flash that a shard remembers, four bytes each.
-const READ_LATELY: usize = 256;
 
 /// Items by hash, and what happened to them.
 #[derive(Debug)]
@@ -24,8 +22,7 @@ pub(crate) struct Shard {
     swept_at: u32,
     pub counts: RamCounts,
     exit: Arc<Exit>,
-    /// Parts of the hashes of keys that were read from flash; each pushes out one of its place.
-    read_lately: Box<[u32; READ_LATELY]>,
+    read_lately: ReadLately,
 }
 
 /// Why an item is not served any more.
@@ -52,7 +49,7 @@ impl Shard {
             swept_at: 0,
             counts: RamCounts::default(),
             exit,
-            read_lately: Box::new([0; READ_LATELY]),
+            read_lately: ReadLately::default(),
         }
     }
 
@@ -101,8 +98,7 @@ impl Shard {
 
     /// Notes that a key is read from flash; whether one like it was not long ago.
     pub fn was_read_lately(&mut self, hash: u64) -> bool {
-        let tag = (hash >> 32) as u32 | 1;
-        std::mem::replace(&mut self.read_lately[hash as usize % READ_LATELY], tag) == tag
+        self.read_lately.note(hash)
     }
 
     /// Puts an item in, in place of the one of the same key. Whether there was a live one.

@@ -7,7 +7,7 @@
 
 use std::collections::VecDeque;
 
-use crate::policy::reclaim::{self, Oldest, Step};
+use crate::policy::reclaim::{self, Oldest, Spare, Step};
 use crate::policy::table::Table;
 use crate::policy::{Class, Eviction, RecordFacts, Reinsertion, Source};
 
@@ -243,8 +243,9 @@ impl FlashModel {
 
     /// Frees one segment; false if there is none.
     fn reclaim(&mut self, now_s: u32, evicted: &mut impl FnMut(u64, Eviction)) -> bool {
-        for spared in 0.. {
-            match reclaim::next_step(&self.oldest(), self.shape.capacity, spared) {
+        let share = self.shape.reinsertion.spare_share(self.shape.segment_bytes);
+        for in_a_row in 0.. {
+            match reclaim::next_step(&self.oldest(), self.shape.capacity, Spare { in_a_row, share }) {
                 Some(Step::Spare(class)) => {
                     let Some(segment) = self.sealed[class as usize].pop_front() else { return false };
                     self.spare(segment);

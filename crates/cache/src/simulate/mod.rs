@@ -36,4 +36,8 @@ pub trait Policy {
     fn drops(&self) -> Drops;
     /// Bytes written into the cache so far.
     fn written_bytes(&self) -> u64;
+    /// Those of them that were in the cache already, and were written again to stay.
+    fn rewritten_bytes(&self) -> u64 {
+        0
+    }
 }

@@ -21,6 +21,8 @@ pub struct Measured {
     pub hit_bytes: u64,
     /// Bytes written into the cache.
     pub written_bytes: u64,
+    /// Those of them that were there already, and were written again to stay.
+    pub rewritten_bytes: u64,
     /// What was pushed out.
     pub drops: Drops,
     /// The same hour by hour.
@@ -50,6 +52,7 @@ struct Lane<'a> {
     hour_start: Drops,
     start: Drops,
     start_written: u64,
+    start_rewritten: u64,
     hour: Hour,
 }
 
@@ -98,6 +101,7 @@ impl<'a> Lane<'a> {
             hour_start: drops,
             start: drops,
             start_written: 0,
+            start_rewritten: 0,
             hour,
         }
     }
@@ -106,6 +110,7 @@ impl<'a> Lane<'a> {
         self.start = self.policy.drops();
         self.hour_start = self.start;
         self.start_written = self.policy.written_bytes();
+        self.start_rewritten = self.policy.rewritten_bytes();
     }
 
     fn step(&mut self, request: &Request, measuring: bool) {
@@ -143,6 +148,7 @@ impl<'a> Lane<'a> {
             self.end_hour();
             self.measured.drops = self.policy.drops().since(self.start);
             self.measured.written_bytes = self.policy.written_bytes() - self.start_written;
+            self.measured.rewritten_bytes = self.policy.rewritten_bytes() - self.start_rewritten;
         }
         self.measured
     }
@@ -157,6 +163,12 @@ impl Measured {
     /// Bytes from the cache per byte read.
     pub fn byte_hit_ratio(&self) -> f64 {
         self.hit_bytes as f64 / self.read_bytes.max(1) as f64
+    }
+
+    /// Bytes written per byte that was new to the cache; 1 if nothing was written.
+    pub fn write_amplification(&self) -> f64 {
+        let admitted = self.written_bytes - self.rewritten_bytes;
+        if admitted == 0 { 1.0 } else { self.written_bytes as f64 / admitted as f64 }
     }
 
     /// Requests to the store.

@@ -1,16 +1,16 @@
 //! Our cache as a policy: RAM in front of flash, with the very code that decides in the engine.
 //!
-//! A value that is put goes to RAM, and to flash if admission agrees. A hit on flash brings a copy into
-//! RAM; what leaves RAM and has its copy on flash costs nothing. What leaves RAM without such a copy
-//! and was read meanwhile is offered to flash once more.
+//! A value that is put goes to RAM. It is offered to flash then or when it leaves RAM, as
+//! [`Occasion::of_first_offer`] says; what leaves RAM and has its copy on flash costs nothing. A hit on
+//! flash brings a copy into RAM if it is the second of late.
 
 use crate::Hint;
 use crate::policy::{
-    Admission, AdmissionOptions, Amount, Candidate, Churn, Class, Evicted, Eviction, NewEntry, Rank,
-    Reinsertion, S3Fifo, Source, TenantCaps, Verdict,
+    Admission, AdmissionOptions, Amount, Candidate, Churn, Class, Evicted, Eviction, NewEntry, Occasion,
+    Rank, ReadLately, Reinsertion, S3Fifo, Source, TenantCaps, Verdict,
 };
 use crate::simulate::flash_model::{FlashModel, FlashShape, NewRecord};
-use crate::simulate::{Drops, Kind, Policy, Request};
+use crate::simulate::{Drops, Policy, Request};
 
 /// What the cache is made of.
 #[derive(Clone, Debug, PartialEq)]
@@ -48,6 +48,8 @@ struct RamValue {
     written_s: u32,
     tenant: u32,
     source: Source,
+    /// Size of the scan that brought it, for [`Source::Scan`].
+    scan_mib: u32,
 }
 
 /// Where a read found its value.
@@ -70,7 +72,7 @@ pub struct TwoTier {
     churn: Churn,
     admitted: u64,
     ram_hits: u64,
-    lately: Vec<u32>,
+    lately: ReadLately,
 }
 
 impl TwoTier {
@@ -98,7 +100,7 @@ impl TwoTier {
             churn: Churn::new(),
             admitted: 0,
             ram_hits: 0,
-            lately: Vec::new(),
+            lately: ReadLately::default(),
         }
     }
 
@@ -110,13 +112,10 @@ impl TwoTier {
         }
         let Some(flash) = &mut self.flash else { return Found::Nowhere };
         let Some(record) = flash.read(request.hash) else { return Found::Nowhere };
-        let value = RamValue { written_s: record.written_s, tenant: record.tenant, source: record.source };
-        let tag = (request.hash >> 32) as u32 | 1;
-        let n = crate::knob("LATELY", 0.0);
-        if n == 0.0 { self.bring_to_ram(request, value); } else {
-            if self.lately.is_empty() { self.lately.resize(n as usize, 0); }
-            let at = request.hash as usize % self.lately.len();
-            if std::mem::replace(&mut self.lately[at], tag) == tag { self.bring_to_ram(request, value); }
+        let (written_s, tenant, source) = (record.written_s, record.tenant, record.source);
+        let value = RamValue { written_s, tenant, source, scan_mib: 0 };
+        if self.lately.note(request.hash) {
+            self.bring_to_ram(request, value);
         }
         Found::Flash
     }
@@ -192,18 +191,9 @@ impl TwoTier {
             if flash.note_uses(evicted.hash, uses) {
                 return;
             }
-            if evicted.fetched || (value.source == Source::Fill && crate::knob("LATE", 1.0) > 0.0) {
-                let request = Request {
-                    at_s: now_s,
-                    hash: evicted.hash,
-                    bytes: evicted.weight,
-                    kind: Kind::Read,
-                    hint: value.hint_when_read(),
-                    tenant: value.tenant,
-                };
-                if self.offer(&request, value, uses) {
-                    return;
-                }
+            let candidate = value.candidate(evicted.hash, evicted.weight, uses);
+            if self.offer(&candidate, value, now_s) {
+                return;
             }
         }
         let eviction = Eviction {
@@ -218,13 +208,13 @@ impl TwoTier {
     }
 
     /// Offers a value to flash; whether it was written.
-    fn offer(&mut self, request: &Request, value: RamValue, hits: u8) -> bool {
+    fn offer(&mut self, candidate: &Candidate, value: RamValue, now_s: u32) -> bool {
         let Some(flash) = &mut self.flash else { return false };
-        let Request { hash, bytes, tenant, hint, at_s, .. } = *request;
-        let candidate = Candidate { hash, bytes: u64::from(bytes), tenant, hint, hits };
-        let Verdict::Admit(class) = self.admission.decide(&candidate, u64::from(at_s) * 1_000) else {
+        let Verdict::Admit(class) = self.admission.decide(candidate, u64::from(now_s) * 1_000) else {
             return false;
         };
+        let Candidate { hash, tenant, hits, .. } = *candidate;
+        let bytes = candidate.bytes as u32;
         let (written_s, source, fetched) = (value.written_s, value.source, hits > 0);
         let record = NewRecord { hash, bytes, written_s, tenant, source, fetched, uses: 0 };
         let (churn, admission) = (&self.churn, &self.admission);
@@ -233,7 +223,7 @@ impl TwoTier {
             if eviction.class == Class::Fill {
                 admission.left_probation(hash, eviction.bytes);
             }
-            churn.count(&eviction, u64::from(at_s));
+            churn.count(&eviction, u64::from(now_s));
         });
         admission.wrote(tenant, u64::from(bytes));
         self.admitted += u64::from(bytes);
@@ -242,13 +232,25 @@ impl TwoTier {
 }
 
 impl RamValue {
-    /// How it is offered once it was read: what came with a scan is wanted for itself by then.
-    fn hint_when_read(&self) -> Hint {
-        match self.source {
+    fn new(request: &Request) -> Self {
+        let scan_mib = match request.hint {
+            Hint::Scan { bytes } => (bytes >> 20).min(u64::from(u32::MAX)) as u32,
+            _ => 0,
+        };
+        let (written_s, tenant, source) = (request.at_s, request.tenant, Source::from(request.hint));
+        Self { written_s, tenant, source, scan_mib }
+    }
+
+    /// How it is offered when it leaves RAM.
+    fn candidate(&self, hash: u64, bytes: u32, hits: u8) -> Candidate {
+        let hint = match self.source {
             Source::Ingest => Hint::Ingest,
             Source::Metadata => Hint::Metadata,
-            Source::Fill | Source::Scan => Hint::Point,
-        }
+            Source::Scan => Hint::Scan { bytes: u64::from(self.scan_mib) << 20 },
+            Source::Fill => Hint::Point,
+        };
+        let (bytes, tenant, occasion) = (u64::from(bytes), self.tenant, Occasion::Leaving);
+        Candidate { hash, bytes, tenant, hint, hits, occasion }
     }
 }
 
@@ -262,10 +264,12 @@ impl Policy for TwoTier {
     }
 
     fn put(&mut self, request: &Request) {
-        let Request { at_s: written_s, tenant, hint, .. } = *request;
-        let value = RamValue { written_s, tenant, source: Source::from(hint) };
-        if hint != Hint::Point || crate::knob("LATE", 1.0) == 0.0 {
-            self.offer(request, value, 0);
+        let Request { at_s, hash, bytes, tenant, hint, .. } = *request;
+        let value = RamValue::new(request);
+        let (bytes, occasion) = (u64::from(bytes), Occasion::of_first_offer(hint));
+        if occasion == Occasion::Stored {
+            let candidate = Candidate { hash, bytes, tenant, hint, hits: 0, occasion };
+            self.offer(&candidate, value, at_s);
         }
         self.bring_to_ram(request, value);
     }
@@ -287,5 +291,9 @@ impl Policy for TwoTier {
             Some(flash) => flash.written_bytes(),
             None => self.admitted,
         }
+    }
+
+    fn rewritten_bytes(&self) -> u64 {
+        self.written_bytes() - self.admitted
     }
 }

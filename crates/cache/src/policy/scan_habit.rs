@@ -1,0 +1,98 @@
+//! Whether parts of large scans are wanted again soon, learned from those that were refused.
+//!
+//! A scan that reads every value once gains nothing from flash, and costs it writes. But where a query is
+//! split by time and a value spans several parts, each part asks for it again within a moment, and then
+//! it pays to hold what a scan brings on probation. Which of the two a cache sees is counted: of the
+//! values refused, how many were offered again before as many bytes left as probation holds. While scans
+//! are refused, all of them are counted; while they are admitted, one key in [`PROBES`] is refused all the
+//! same to go on counting.
+//!
+//! **Invariants.** Memory is fixed. Shared references only; threads that count at the same instant may
+//! lose a count. Same calls, same answers.
+
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering::Relaxed};
+
+/// One key in so many is refused although scans are admitted.
+const PROBES: u64 = 64;
+/// Refused values after which is judged. Then half of the counts are forgotten.
+const WINDOW: u32 = 256;
+/// The window of a small sample.
+const WINDOW_LEAST: u32 = 16;
+/// Part of the refused values that must come back soon for scans to be admitted. Each one admitted costs
+/// a write, and pushes something else of its size out of probation.
+const WORTHWHILE: f64 = 0.20;
+
+/// Counts of refused values, and the judgement.
+#[derive(Debug)]
+pub(super) struct ScanHabit {
+    window: u32,
+    refused: AtomicU32,
+    returned: AtomicU32,
+    is_worthwhile: AtomicBool,
+}
+
+impl ScanHabit {
+    /// Takes scans for passes until they show something else. `sample` is the part of keys that is seen.
+    pub(super) fn new(sample: f64) -> Self {
+        Self {
+            window: ((f64::from(WINDOW) * sample) as u32).clamp(WINDOW_LEAST, WINDOW),
+            refused: AtomicU32::new(0),
+            returned: AtomicU32::new(0),
+            is_worthwhile: AtomicBool::new(false),
+        }
+    }
+
+    /// Whether a value that a large scan brings is refused at its first time.
+    pub(super) fn refuses(&self, hash: u64) -> bool {
+        !self.is_worthwhile.load(Relaxed) || is_probe(hash)
+    }
+
+    /// Counts a refused value.
+    pub(super) fn note_refused(&self) {
+        let refused = self.refused.load(Relaxed) + 1;
+        if refused < self.window {
+            self.refused.store(refused, Relaxed);
+            return;
+        }
+        let returned = self.returned.load(Relaxed);
+        self.is_worthwhile.store(f64::from(returned) >= f64::from(refused) * WORTHWHILE, Relaxed);
+        self.refused.store(refused / 2, Relaxed);
+        self.returned.store(returned / 2, Relaxed);
+    }
+
+    /// Counts a value that came back soon, if it was refused.
+    pub(super) fn note_returned(&self, hash: u64) {
+        if self.refuses(hash) {
+            self.returned.store(self.returned.load(Relaxed).saturating_add(1), Relaxed);
+        }
+    }
+}
+
+fn is_probe(hash: u64) -> bool {
+    (hash >> 20).is_multiple_of(PROBES)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::simulate::draws::mix;
+
+    #[test]
+    fn admits_scans_while_refused_parts_come_back_and_no_longer() {
+        let habit = ScanHabit::new(1.0);
+        // Each value is offered once; `back` of ten that are refused return.
+        let pass = |from: u64, back: u64| {
+            let hashes = (from..from + 100_000).map(mix);
+            for (number, hash) in hashes.enumerate().filter(|(_, hash)| habit.refuses(*hash)) {
+                habit.note_refused();
+                if (number as u64 ^ hash) % 10 < back {
+                    habit.note_returned(hash);
+                }
+            }
+            habit.is_worthwhile.load(Relaxed)
+        };
+        assert!(!pass(0, 0), "scans of single reads are refused");
+        assert!(pass(1_000_000, 5), "half of the refused came back");
+        assert!(!pass(2_000_000, 0), "the probes no longer do");
+    }
+}
