@@ -13,7 +13,7 @@ use sandur_base::environment;
 use sandur_cache::Hint;
 use sandur_cache::policy::{Reinsertion, TenantCaps};
 use sandur_cache::simulate::generate::{KeyValues, Workload};
-use sandur_cache::simulate::oracle::{Lru, PaperS3Fifo, WTinyLfu, farthest_next_use};
+use sandur_cache::simulate::oracle::{Lru, LruFifo, PaperS3Fifo, WTinyLfu, farthest_next_use};
 use sandur_cache::simulate::trace::OracleGeneral;
 use sandur_cache::simulate::{Measured, Policy, Request, TierOptions, TwoTier, run};
 
@@ -33,8 +33,8 @@ struct Load {
 fn main() {
     let wanted = std::env::args().nth(1).unwrap_or_default();
     println!(
-        "| load, bytes | farthest | LRU | S3-FIFO | W-TinyLFU | RAM | two tiers | no hints | to best | \
-         to LRU | written | no hints |\n|---|---|---|---|---|---|---|---|---|---|---|---|"
+        "| load, bytes | ceiling | LRU and FIFO | LRU | S3-FIFO | W-TinyLFU | ours, RAM | two tiers | \
+         no hints | writes | no hints |\n|---|---|---|---|---|---|---|---|---|---|---|"
     );
     for (name, make) in loads() {
         if name.contains(&wanted)
@@ -61,7 +61,14 @@ fn loads() -> Vec<(&'static str, Make)> {
     vec![
         ("observability", generated("observability", week(1), many.clone())),
         ("audits", generated("audits", Workload::audits(1), many)),
-        ("mixed scans", generated("mixed scans", Workload::mixed_scans(1), vec![1 << 30, 2 << 30, 4 << 30])),
+        (
+            "mixed scans",
+            generated(
+                "mixed scans",
+                Workload::mixed_scans(1),
+                vec![1_000_000_000, 2_000_000_000, 4_000_000_000],
+            ),
+        ),
         ("Zipf 0.8", keys("Zipf 0.8", zipf(0.8, 0.0))),
         ("Zipf 1.0 and single keys", keys("Zipf 1.0 and single keys", zipf(1.0, 0.25))),
         ("CloudPhysics", Box::new(trace)),
@@ -78,7 +85,12 @@ fn generated(name: &'static str, workload: Workload, capacities: Vec<u64>) -> Ma
 fn keys(name: &'static str, keys: KeyValues) -> Make {
     Box::new(move || {
         let capacities = vec![keys.bytes() / 10, keys.bytes() * 3 / 10];
-        Some(Load { name: name.to_owned(), requests: keys.generate().collect(), capacities, has_hints: false })
+        Some(Load {
+            name: name.to_owned(),
+            requests: keys.generate().collect(),
+            capacities,
+            has_hints: false,
+        })
     })
 }
 
@@ -95,7 +107,7 @@ fn tiers(ram_bytes: u64, flash_bytes: u64) -> TierOptions {
     TierOptions {
         ram_bytes,
         flash_bytes,
-        segment_bytes: (flash_bytes / environment::variable("SEGS").map_or(SEGMENTS, |t| t.parse().unwrap())).clamp(1, 64 << 20),
+        segment_bytes: (flash_bytes / SEGMENTS).clamp(1, 64 << 20),
         write_bytes_per_day: 0,
         reinsertion: Reinsertion::default(),
         tenants: TenantCaps::default(),
@@ -105,45 +117,42 @@ fn tiers(ram_bytes: u64, flash_bytes: u64) -> TierOptions {
 
 fn print_row(load: &Load, capacity: u64) {
     let ram = (capacity as f64 * RAM_SHARE) as u64;
-    let (hinted, blind) = (tiers(ram, capacity - ram), tiers(ram, capacity - ram));
-    let (ceiling, [lru, fifo, lfu, memory], [two, none]) = std::thread::scope(|scope| {
+    let two = tiers(ram, capacity - ram);
+    let requests = &load.requests;
+    let (ceiling, others, memory, hinted, blind) = std::thread::scope(|scope| {
         let others = scope.spawn(|| {
             let policies: [Box<dyn Policy>; 4] = [
+                Box::new(LruFifo::new(ram, capacity - ram)),
                 Box::new(Lru::new(capacity)),
                 Box::new(PaperS3Fifo::new(capacity)),
                 Box::new(WTinyLfu::new(capacity)),
-                Box::new(TwoTier::new(&tiers(capacity, 0))),
             ];
-            policies.map(|policy| measure(policy, &load.requests, false))
+            policies.map(|policy| measure(policy, requests, false).hit_ratio() * 100.0)
         });
-        let ceiling = farthest_next_use(&load.requests, capacity);
-        let two = measure(Box::new(TwoTier::new(&hinted)), &load.requests, false);
-        let none = measure(Box::new(TwoTier::new(&blind)), &load.requests, true);
-        (ceiling, others.join().expect("no policy panics"), [two, none])
+        let ceiling = farthest_next_use(requests, capacity) * 100.0;
+        let memory = measure(Box::new(TwoTier::new(&tiers(capacity, 0))), requests, false);
+        let hinted = measure(Box::new(TwoTier::new(&two)), requests, false);
+        let blind = load.has_hints.then(|| measure(Box::new(TwoTier::new(&two)), requests, true));
+        (ceiling, others.join().expect("no policy panics"), memory, hinted, blind)
     });
-    let percent = |measured: &Measured| measured.hit_ratio() * 100.0;
-    let best = percent(&lru).max(percent(&fifo)).max(percent(&lfu));
-    let ours = if load.has_hints { percent(&two) } else { percent(&none) };
-    let gb = |measured: &Measured| measured.written_bytes as f64 / 1e9;
+    let best = others[1..].iter().copied().fold(0.0, f64::max);
+    let [extstore, lru, fifo, lfu] = others;
+    let ours = |measured: &Measured| {
+        let percent = measured.hit_ratio() * 100.0;
+        format!("{percent:.2} ({:+.2})", percent - best)
+    };
+    let writes = |measured: &Measured| {
+        format!("{:.0} GB, {:.2}", measured.written_bytes as f64 / 1e9, measured.write_amplification())
+    };
     println!(
-        "| {}, {:.2} GB | {:.2} | {:.2} | {:.2} | {:.2} | {:.2} ({:+.2}) | {:.2} | {:.2} | {:+.2}, {:+.2} | {:+.2} | {:.2} x{:.2} | {:.2} x{:.2} |",
+        "| {}, {:.1} GB | {ceiling:.2} | {extstore:.2} | {lru:.2} | {fifo:.2} | {lfu:.2} | {} | {} | {} | {} | {} |",
         load.name,
         capacity as f64 / 1e9,
-        ceiling * 100.0,
-        percent(&lru),
-        percent(&fifo),
-        percent(&lfu),
-        percent(&memory),
-        percent(&memory) - best,
-        percent(&two),
-        percent(&none),
-        ours - best,
-        percent(&none) - best,
-        ours - percent(&lru),
-        gb(&two),
-        two.write_amplification(),
-        gb(&none),
-        none.write_amplification(),
+        ours(&memory),
+        ours(&hinted),
+        blind.as_ref().map_or_else(String::new, ours),
+        writes(&hinted),
+        blind.as_ref().map_or_else(String::new, writes),
     );
 }
 

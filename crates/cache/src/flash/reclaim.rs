@@ -272,7 +272,9 @@ mod tests {
 
     #[test]
     fn what_holds_nothing_goes_first_and_then_the_policy_chooses() {
-        let next = |segments: &[Segment]| next_victim(segments, 50, Spare { in_a_row: 0, share: 0.5 }).map(|(s, spared)| (s.slot, spared));
+        let next = |segments: &[Segment]| {
+            next_victim(segments, 50, Spare { in_a_row: 0, share: 0.5 }).map(|(s, spared)| (s.slot, spared))
+        };
         let open = Segment { state: SegmentState::Open, ..segment(0, Class::Fill, 0, 0) };
         let (used, old) = (segment(1, Class::Kept, 900, 900), segment(2, Class::Ingest, 900, 100));
         let dead = segment(3, Class::Ingest, 0, 0);

@@ -319,7 +319,7 @@ mod tests {
 
     fn candidate(key: u64, hint: Hint) -> Candidate {
         let hash = key.wrapping_mul(0x9E37_79B9_7F4A_7C15);
-        Candidate { hash, bytes: 100_000, tenant: 1, hint, hits: 0 }
+        Candidate { hash, bytes: 100_000, tenant: 1, hint, hits: 0, occasion: Occasion::of_first_offer(hint) }
     }
 
     const LARGE_SCAN: Hint = Hint::Scan { bytes: CAPACITY };
@@ -327,10 +327,15 @@ mod tests {
     #[test]
     fn a_large_scan_reaches_flash_with_the_second_want() {
         let admission = admission(0, TenantCaps::default());
+        assert_eq!(admission.decide(&candidate(9, LARGE_SCAN), 1), Verdict::Admit(Class::Fill), "room");
+        admission.recovered(7, CAPACITY);
         let first = candidate(1, LARGE_SCAN);
         assert_eq!(admission.decide(&first, 1), Verdict::RamOnly(Refusal::ScannedOnce));
         assert_eq!(admission.decide(&first, 1), Verdict::Admit(Class::Kept));
-        let read_in_ram = Candidate { hits: 1, ..candidate(2, LARGE_SCAN) };
+        assert_eq!(admission.decide(&candidate(2, LARGE_SCAN), 1), Verdict::RamOnly(Refusal::ScannedOnce));
+        let unread = Candidate { occasion: Occasion::Leaving, ..candidate(2, LARGE_SCAN) };
+        assert_eq!(admission.decide(&unread, 1), Verdict::RamOnly(Refusal::ScannedOnce), "no second want");
+        let read_in_ram = Candidate { hits: 1, ..unread };
         assert_eq!(admission.decide(&read_in_ram, 1), Verdict::Admit(Class::Fill));
         let small = candidate(3, Hint::Scan { bytes: CAPACITY / 25 });
         assert_eq!(admission.decide(&small, 1), Verdict::Admit(Class::Fill));
@@ -339,12 +344,28 @@ mod tests {
         for (hint, class) in classes {
             assert_eq!(admission.decide(&candidate(4, hint), 1), Verdict::Admit(class), "{hint:?}");
         }
-        assert_eq!(admission.refusals().next(), Some((Refusal::ScannedOnce, 1)));
+        assert_eq!(admission.refusals().next(), Some((Refusal::ScannedOnce, 3)));
+    }
+
+    #[test]
+    fn a_scan_whose_parts_are_read_twice_at_once_is_admitted_on_probation() {
+        let admission = admission(0, TenantCaps::default());
+        admission.recovered(7, CAPACITY);
+        let mut admitted = 0;
+        for key in 0..20_000 {
+            let part = candidate(key, LARGE_SCAN);
+            match admission.decide(&part, 1) {
+                Verdict::Admit(class) => admitted += u32::from(class == Class::Fill),
+                Verdict::RamOnly(_) => assert_eq!(admission.decide(&part, 1), Verdict::Admit(Class::Kept)),
+            }
+        }
+        assert!((19_000..19_800).contains(&admitted), "{admitted} of 20,000");
     }
 
     #[test]
     fn a_scan_of_ten_times_the_capacity_that_comes_twice_stays_out() {
         let admission = admission(0, TenantCaps::default());
+        admission.recovered(7, CAPACITY);
         let keys = 10 * CAPACITY / 100_000;
         let admitted = (0..2 * keys)
             .filter(|at| {

@@ -81,32 +81,39 @@ mod tests {
     use super::*;
 
     const CAPACITY: u64 = 10_000;
+    const HALF: Spare = Spare { in_a_row: 0, share: 0.5 };
 
     fn oldest(class: Class, placed: u64, used_bytes: u64) -> Oldest {
         Oldest { class, placed, bytes: 100, used_bytes, spent: false, class_bytes: 500 }
     }
 
     #[test]
-    fn the_oldest_proven_segment_goes_unless_half_of_it_was_read() {
+    fn the_oldest_proven_segment_goes_unless_enough_of_it_was_read() {
         let lines = [oldest(Class::Ingest, 7, 50), oldest(Class::Fill, 1, 0), oldest(Class::Kept, 5, 51)];
-        assert_eq!(next_step(&lines, CAPACITY, 0), Some(Step::Spare(Class::Kept)));
-        assert_eq!(next_step(&lines, CAPACITY, SPARES_MAX), Some(Step::Free(Class::Kept)));
-        assert_eq!(next_step(&lines[..2], CAPACITY, 0), Some(Step::Free(Class::Ingest)));
-        assert_eq!(next_step(&lines[1..2], CAPACITY, 0), Some(Step::Free(Class::Fill)));
-        assert_eq!(next_step(&[], CAPACITY, 0), None);
+        assert_eq!(next_step(&lines, CAPACITY, HALF), Some(Step::Spare(Class::Kept)));
+        assert_eq!(
+            next_step(&lines, CAPACITY, Spare { in_a_row: SPARES_MAX, ..HALF }),
+            Some(Step::Free(Class::Kept))
+        );
+        assert_eq!(next_step(&lines[..2], CAPACITY, HALF), Some(Step::Free(Class::Ingest)));
+        assert_eq!(next_step(&lines[1..2], CAPACITY, HALF), Some(Step::Free(Class::Fill)));
+        assert_eq!(next_step(&[], CAPACITY, HALF), None);
     }
 
     #[test]
     fn probation_above_its_share_and_spent_segments_go_first() {
         let probation = Oldest { class_bytes: 1_001, ..oldest(Class::Fill, 9, 100) };
         let mut lines = vec![oldest(Class::Ingest, 1, 0), probation];
-        assert_eq!(next_step(&lines, CAPACITY, 0), Some(Step::Free(Class::Fill)));
+        assert_eq!(next_step(&lines, CAPACITY, HALF), Some(Step::Free(Class::Fill)));
         lines.push(Oldest { spent: true, ..oldest(Class::Brief, 10, 0) });
-        assert_eq!(next_step(&lines, CAPACITY, 0), Some(Step::Free(Class::Brief)));
+        assert_eq!(next_step(&lines, CAPACITY, HALF), Some(Step::Free(Class::Brief)));
     }
 
     #[test]
     fn what_expires_soon_is_never_spared() {
-        assert_eq!(next_step(&[oldest(Class::Brief, 1, 100)], CAPACITY, 0), Some(Step::Free(Class::Brief)));
+        assert_eq!(
+            next_step(&[oldest(Class::Brief, 1, 100)], CAPACITY, HALF),
+            Some(Step::Free(Class::Brief))
+        );
     }
 }

@@ -61,7 +61,8 @@ mod tests {
 
     #[test]
     fn a_loop_is_served_as_far_as_it_fits() {
-        let read = |hash| Request { at_s: 0, hash, bytes: 10, kind: Kind::Read, hint: Hint::Point, tenant: 0 };
+        let read =
+            |hash| Request { at_s: 0, hash, bytes: 10, kind: Kind::Read, hint: Hint::Point, tenant: 0 };
         let requests: Vec<Request> = (0..100).flat_map(|_| (0..10).map(read)).collect();
         // Ten keys in turn, places for five: what is wanted last goes, so 4 to 5 of 10 stay.
         let half = farthest_next_use(&requests, 50);

@@ -5,11 +5,13 @@
 
 mod farthest;
 mod lru;
+mod lru_fifo;
 mod s3fifo;
 mod sketch;
 mod w_tiny_lfu;
 
 pub use farthest::farthest_next_use;
 pub use lru::Lru;
+pub use lru_fifo::LruFifo;
 pub use s3fifo::PaperS3Fifo;
 pub use w_tiny_lfu::WTinyLfu;

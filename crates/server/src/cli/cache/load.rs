@@ -35,8 +35,11 @@ pub fn arguments(command: Command) -> Command {
     );
     let workload = Arg::new("workload").long("workload").default_value("observability");
     let workload = workload
-        .value_parser(["observability", "mixed-scans", "story"])
-        .help("Made-up accesses: an observability store, the same under large scans, or the published case");
+        .value_parser(["observability", "audits", "mixed-scans", "story"])
+        .help(
+            "Made-up accesses: an observability store, the same under two dozen audits a day, dashboards \
+             beside scans of 20 GB, or the published case",
+        );
     let hours =
         Arg::new("hours").long("hours").value_name("N").value_parser(value_parser!(u32).range(1..=8_760));
     let hours = hours.help("Length of the made-up load, warm-up included [default: what the workload says]");
@@ -72,6 +75,7 @@ fn generated(matches: &ArgMatches) -> Load {
     let name = matches.get_one::<String>("workload").map_or("observability", String::as_str);
     let mut workload = match name {
         "story" => story::workload(seed),
+        "audits" => Workload::audits(seed),
         "mixed-scans" => Workload::mixed_scans(seed),
         _ => Workload { seed, hours: 7 * 24, ..Workload::default() },
     };

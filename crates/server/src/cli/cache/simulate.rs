@@ -5,7 +5,7 @@ use std::process::ExitCode;
 use clap::{Arg, ArgAction, ArgMatches, Command};
 use sandur_cache::advise::{count, percent, size};
 use sandur_cache::policy::{Reinsertion, TenantCaps};
-use sandur_cache::simulate::oracle::{Lru, PaperS3Fifo, WTinyLfu};
+use sandur_cache::simulate::oracle::{Lru, LruFifo, PaperS3Fifo, WTinyLfu};
 use sandur_cache::simulate::{Measured, Policy, TierOptions, TwoTier, run as run_policies, story};
 use serde_json::{Value, json};
 
@@ -13,8 +13,8 @@ use super::load;
 use crate::cli::failed::Failed;
 use crate::cli::paint::{Ink, Paint};
 
-/// Segments that a simulated flash tier has at least; real ones of 64 MiB where that makes more.
-const SEGMENTS_MIN: u64 = 128;
+/// Segments that a simulated flash tier has at least, as a real one; of 64 MiB where that makes more.
+const SEGMENTS_MIN: u64 = 256;
 /// Bytes of a real segment.
 const SEGMENT_BYTES: u64 = 64 << 20;
 
@@ -116,6 +116,7 @@ fn lanes(matches: &ArgMatches) -> Result<Vec<Lane>, Failed> {
     for text in texts {
         let bytes = load::size(&text)?;
         let ram = (bytes as f64 * share) as u64;
+        lanes.push(lane("LRU and FIFO", bytes, Box::new(LruFifo::new(ram, bytes - ram))));
         lanes.push(lane("LRU", bytes, Box::new(Lru::new(bytes))));
         lanes.push(lane("S3-FIFO", bytes, Box::new(PaperS3Fifo::new(bytes))));
         lanes.push(lane("W-TinyLFU", bytes, Box::new(WTinyLfu::new(bytes))));
