@@ -34,12 +34,10 @@ pub fn arguments(command: Command) -> Command {
                             libCacheSim's oracleGeneral (.bin); .zst is unpacked",
     );
     let workload = Arg::new("workload").long("workload").default_value("observability");
-    let workload = workload
-        .value_parser(["observability", "audits", "mixed-scans", "story"])
-        .help(
-            "Made-up accesses: an observability store, the same under two dozen audits a day, dashboards \
+    let workload = workload.value_parser(["observability", "audits", "mixed-scans", "story"]).help(
+        "Made-up accesses: an observability store, the same under two dozen audits a day, dashboards \
              beside scans of 20 GB, or the published case",
-        );
+    );
     let hours =
         Arg::new("hours").long("hours").value_name("N").value_parser(value_parser!(u32).range(1..=8_760));
     let hours = hours.help("Length of the made-up load, warm-up included [default: what the workload says]");
