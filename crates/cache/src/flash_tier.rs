@@ -65,12 +65,12 @@ struct Books {
 
 impl Observer for Books {
     fn dropped(&self, event: DropEvent) {
-        let was_on_flash = matches!(
-            event.reason,
-            Dropped::Evicted | Dropped::Expired | Dropped::Flushed | Dropped::Corrupt | Dropped::DeviceError
-        );
-        if was_on_flash {
-            self.admission.dropped(event.tenant, event.bytes);
+        match event.reason {
+            Dropped::Evicted => self.admission.evicted(event.tenant, event.bytes),
+            Dropped::Expired | Dropped::Flushed | Dropped::Corrupt | Dropped::DeviceError => {
+                self.admission.dropped(event.tenant, event.bytes);
+            }
+            _ => {}
         }
         if event.reason != Dropped::Evicted {
             return;

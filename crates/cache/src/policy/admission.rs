@@ -34,7 +34,7 @@ use crate::Hint;
 /// Scans of at most this part of the capacity are treated like any other read: what they bring is still
 /// on probation when they end.
 const SMALL_SCAN_SHARE: f64 = PROBATION_SHARE;
-/// Part of the capacity above which the tier counts as full.
+/// Part of what the tier holds when it has to evict above which it counts as full.
 const FULL_SHARE: f64 = 0.95;
 /// Largest value in parts of the capacity: it pushes out at most a hundredth of everything.
 const LARGEST_SHARE: f64 = 0.01;
@@ -144,6 +144,9 @@ pub struct Admission {
     budget: WriteBudget,
     shares: TenantShares,
     held: AtomicU64,
+    /// Least that was held when something was evicted: segments that are kept free and what is lost at
+    /// their ends make it less than the capacity, much less on a small device.
+    holds_at_most: AtomicU64,
     draws: AtomicU64,
     refused: [AtomicU64; Refusal::ALL.len()],
 }
@@ -166,6 +169,7 @@ impl Admission {
             budget: WriteBudget::new(options.write_bytes_per_day),
             shares: TenantShares::new(options.tenants),
             held: AtomicU64::new(0),
+            holds_at_most: AtomicU64::new(options.capacity),
             draws: AtomicU64::new(options.seed),
             refused: Default::default(),
         }
@@ -211,7 +215,13 @@ impl Admission {
         self.ghost.note(hash, bytes);
     }
 
-    /// Counts bytes of a tenant that left flash.
+    /// Counts bytes of a tenant that had to make room.
+    pub fn evicted(&self, tenant: u32, bytes: u64) {
+        self.holds_at_most.fetch_min(self.held.load(Relaxed), Relaxed);
+        self.dropped(tenant, bytes);
+    }
+
+    /// Counts bytes of a tenant that left flash for another reason.
     pub fn dropped(&self, tenant: u32, bytes: u64) {
         let _ = self.held.fetch_update(Relaxed, Relaxed, |held| Some(held.saturating_sub(bytes)));
         self.shares.subtract(tenant, bytes);
@@ -220,12 +230,14 @@ impl Admission {
     /// Changes the capacity, as when a device shrinks.
     pub fn set_capacity(&self, capacity: u64) {
         self.capacity.store(capacity, Relaxed);
+        self.holds_at_most.store(capacity, Relaxed);
     }
 
     /// Halves the sample and its capacity.
     pub(crate) fn halve_sample(&mut self) {
         self.sample /= 2.0;
         *self.capacity.get_mut() /= 2;
+        *self.holds_at_most.get_mut() /= 2;
         self.ghost.set_window((*self.capacity.get_mut() as f64 * GHOST_SHARE) as u64);
     }
 
@@ -259,7 +271,7 @@ impl Admission {
         if candidate.hint == Hint::Metadata {
             return None;
         }
-        let full = self.held.load(Relaxed) as f64 > capacity as f64 * FULL_SHARE;
+        let full = self.held.load(Relaxed) as f64 > self.holds_at_most.load(Relaxed) as f64 * FULL_SHARE;
         if full && self.is_large_scan(candidate) && self.is_scanned_once(candidate, returned) {
             return Some(Refusal::ScannedOnce);
         }

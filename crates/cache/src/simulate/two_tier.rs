@@ -219,7 +219,7 @@ impl TwoTier {
         let record = NewRecord { hash, bytes, written_s, tenant, source, fetched, uses: 0 };
         let (churn, admission) = (&self.churn, &self.admission);
         flash.append(class, record, &mut |hash, eviction| {
-            admission.dropped(eviction.tenant, eviction.bytes);
+            admission.evicted(eviction.tenant, eviction.bytes);
             if eviction.class == Class::Fill {
                 admission.left_probation(hash, eviction.bytes);
             }
