@@ -145,7 +145,8 @@ fn print_row(load: &Load, capacity: u64) {
         format!("{:.0} GB, {:.2}", measured.written_bytes as f64 / 1e9, measured.write_amplification())
     };
     println!(
-        "| {}, {:.1} GB | {ceiling:.2} | {extstore:.2} | {lru:.2} | {fifo:.2} | {lfu:.2} | {} | {} | {} | {} | {} |",
+        "| {}, {:.1} GB | {ceiling:.2} | {extstore:.2} | {lru:.2} | {fifo:.2} | {lfu:.2} | {} | {} | {} | {} \
+         | {} |",
         load.name,
         capacity as f64 / 1e9,
         ours(&memory),

@@ -4,8 +4,9 @@
 //! What is on probation must have been read twice while the allowance is short, everything else once; what
 //! nobody read is dropped, and so is what has expired.
 //!
-//! **Invariants.** Bytes written again are over all at most a quarter of the bytes admitted: the write amplification stays below [`WRITE_AMPLIFICATION_MAX`]. Among equals
-//! the younger record (later in the segment) is chosen. The choice depends on the calls alone.
+//! **Invariants.** Bytes written again are over all at most a quarter of the bytes admitted: the write
+//! amplification stays below [`WRITE_AMPLIFICATION_MAX`]. Among equals the younger record (later in the
+//! segment) is chosen. The choice depends on the calls alone.
 
 use super::churn::Class;
 
