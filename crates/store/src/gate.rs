@@ -2,7 +2,7 @@
 //!
 //! Every lane has slots of its own, so a storm of queries can never take those of the WAL or the
 //! catalog. How many there are follows the store's answers ([`Window`]); below the smallest window
-//! requests are spaced out ([`Pace`]). A slot is held for one attempt only, never across a pause between
+//! requests are spaced out ([`Pace`]), and those of all small lanes together ([`CommonPace`]). A slot is held for one attempt only, never across a pause between
 //! attempts, and nobody holds one slot while waiting for another: no deadlock. The line is bounded, and
 //! tenants take turns in it ([`Turns`]). A waiter that goes away leaves the line or gives its slot on.
 
@@ -15,7 +15,7 @@ use tokio::sync::oneshot;
 use crate::classify::{Cause, Failure};
 use crate::lane::Lane;
 use crate::manners::Manners;
-use crate::pace::Pace;
+use crate::pace::{CommonPace, Pace};
 use crate::turns::{Turns, Whose};
 use crate::window::{Bounds, Cut, Window};
 
@@ -25,11 +25,15 @@ const CALM_AFTER: Duration = Duration::from_secs(10);
 /// The slots of all lanes.
 pub(crate) struct Gate([Arc<LaneGate>; Lane::ALL.len()]);
 
+type Common = Arc<Mutex<CommonPace>>;
+
 struct LaneGate {
     env: Env,
     lane: Lane,
     waiting_max: usize,
     state: Mutex<State>,
+    /// The pace of the lanes that keep it.
+    common: Common,
 }
 
 struct State {
@@ -82,10 +86,12 @@ impl Gate {
     }
 
     fn with(env: &Env, manners: &Manners, bounds: impl Fn(Lane) -> Bounds) -> Self {
+        let common = Common::default();
         Self(Lane::ALL.map(|lane| {
             let (window, pace, turns) = (Window::new(bounds(lane)), Pace::default(), Turns::default());
             let state = Mutex::new(State { window, pace, under_way: 0, turns });
-            Arc::new(LaneGate { env: env.clone(), lane, waiting_max: manners.waiting_max, state })
+            let (env, waiting_max, common) = (env.clone(), manners.waiting_max, Arc::clone(&common));
+            Arc::new(LaneGate { env, lane, waiting_max, state, common })
         }))
     }
 
@@ -97,7 +103,8 @@ impl Gate {
         }
         let mut slot = Slot { lane: Arc::clone(lane), began: Duration::ZERO };
         let now = lane.env.monotonic();
-        let starts_at = lane.state().pace.next(now);
+        let shared = lane.common().map_or(now, |mut common| common.next(now, lane.lane.is_urgent()));
+        let starts_at = lane.state().pace.next(now).max(shared);
         if starts_at > now {
             lane.env.sleep(starts_at - now).await;
         }
@@ -137,6 +144,12 @@ fn adaptive(ceiling: u32, start: u32) -> Bounds {
 impl LaneGate {
     fn state(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The common pace, if the lane keeps it: reads of blocks are many enough to find their own.
+    fn common(&self) -> Option<MutexGuard<'_, CommonPace>> {
+        let keeps = self.lane != Lane::Read;
+        keeps.then(|| self.common.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
     /// Takes a slot at once (nothing to wait for), or a place in the line.
@@ -219,6 +232,9 @@ impl Slot {
         let under_way = state.under_way;
         match failure {
             Some(failure) if failure.is_pressure() => {
+                if let Some(mut common) = self.lane.common() {
+                    common.slow_down(self.began, now);
+                }
                 let cut = state.window.cut(self.began, now);
                 if self.lane.lane.is_urgent() {
                     return;
@@ -231,8 +247,16 @@ impl Slot {
                 }
             }
             Some(failure) if !failure.is_answer() => {}
-            _ if state.pace.spacing().is_zero() => state.window.grow(under_way),
-            _ => state.pace.ease(),
+            _ => {
+                if let Some(mut common) = self.lane.common() {
+                    common.ease(now);
+                }
+                if state.pace.spacing().is_zero() {
+                    state.window.grow(under_way);
+                } else {
+                    state.pace.ease();
+                }
+            }
         }
     }
 }
@@ -267,7 +291,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn urgent_lanes_keep_their_reserved_slots_and_are_never_spaced_out() {
+    async fn urgent_lanes_keep_their_reserved_slots_and_have_no_spacing_of_their_own() {
         let (env, gate) = gate(Manners::default());
         for lane in [Lane::Wal, Lane::Catalog, Lane::Read, Lane::Write, Lane::Gc] {
             for _ in 0..50 {
@@ -352,7 +376,7 @@ mod tests {
         }
         let began = env.monotonic();
         drop(gate.enter(Lane::Wal, &None, false).await.unwrap());
-        assert_eq!(env.monotonic(), began);
+        assert!(env.monotonic() < began + Duration::from_millis(10), "only the common pace");
         drop(gate.enter(Lane::Read, &None, false).await.unwrap());
         assert_eq!(env.monotonic(), began + Duration::from_secs(2));
     }

@@ -60,8 +60,8 @@ impl Lane {
         }
     }
 
-    /// Whether acknowledgements wait for it: it keeps its reserved slots in a storm and is never spaced
-    /// out.
+    /// Whether acknowledgements wait for it: it keeps its reserved slots in a storm, and only the pace
+    /// that it shares with other small lanes spaces it out.
     pub fn is_urgent(self) -> bool {
         matches!(self, Self::Wal | Self::Catalog)
     }

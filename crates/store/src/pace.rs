@@ -16,6 +16,9 @@ const LONGEST: Duration = Duration::from_millis(500);
 const HELD_MAX: Duration = Duration::from_secs(60);
 /// The part of the spacing that a good answer takes away.
 const EASE: u32 = 24;
+/// How long the common spacing stays as it is before half of it is tried. Few requests pass in the time of
+/// a burst, so answers would ease it too early: each try costs the refusals of a burst.
+const TRIED_EVERY: Duration = Duration::from_secs(8);
 
 /// The pace of a lane. Unspaced at first.
 #[derive(Debug, Default)]
@@ -43,6 +46,11 @@ impl Pace {
         }
     }
 
+    /// Tries half the spacing.
+    fn halve(&mut self) {
+        self.spacing = if self.spacing > FIRST { self.spacing / 2 } else { Duration::ZERO };
+    }
+
     /// Nothing may be sent for `held`.
     pub fn hold(&mut self, now: Duration, held: Duration) {
         self.next_at = self.next_at.max(now + held.min(HELD_MAX));
@@ -53,6 +61,46 @@ impl Pace {
         let at = self.next_at.max(now);
         self.next_at = at + self.spacing;
         at
+    }
+}
+
+/// The pace of all lanes together, reads of blocks aside. A store counts the requests of all of them: each
+/// lane alone may ask for little and the moment at which they all do is refused. Urgent requests have a line
+/// of their own and push the others back.
+#[derive(Debug, Default)]
+pub(crate) struct CommonPace {
+    pace: Pace,
+    urgent_at: Duration,
+    /// When it was last made longer or shorter.
+    changed_at: Duration,
+}
+
+impl CommonPace {
+    /// Gives the next request its time.
+    pub fn next(&mut self, now: Duration, is_urgent: bool) -> Duration {
+        let at = self.pace.next(now);
+        if !is_urgent {
+            return at;
+        }
+        let at = self.urgent_at.max(now);
+        self.urgent_at = at + self.pace.spacing;
+        at
+    }
+
+    /// The store refused a request that began at `began`. Those refused together count once.
+    pub fn slow_down(&mut self, began: Duration, now: Duration) {
+        if began >= self.changed_at {
+            self.pace.slow_down();
+            self.changed_at = now;
+        }
+    }
+
+    /// A good answer came.
+    pub fn ease(&mut self, now: Duration) {
+        if now >= self.changed_at + TRIED_EVERY {
+            self.changed_at = now;
+            self.pace.halve();
+        }
     }
 }
 
@@ -81,6 +129,34 @@ mod tests {
             let ideal = Duration::from_millis(limit_ms) * 1_000;
             assert!(now < ideal * 3 / 2, "{now:?} instead of {ideal:?} at {limit_ms} ms");
         }
+    }
+
+    /// A store that takes forty requests per second and four at once, and lanes that all ask at the full
+    /// second: what they are refused is far less than a tenth, and nobody waits for long.
+    #[test]
+    fn lanes_that_ask_together_are_spread_out() {
+        let (mut pace, mut allowance, mut checked) = (CommonPace::default(), 4.0_f64, Duration::ZERO);
+        let (mut asked, mut refused, mut latest) = (0, 0, Duration::ZERO);
+        for second in 0..300 {
+            let start = Duration::from_secs(second);
+            let mut times: Vec<Duration> = (0..12).map(|n| pace.next(start, n % 3 == 0)).collect();
+            times.sort();
+            for at in times {
+                allowance = (allowance + at.saturating_sub(checked).as_secs_f64() * 40.0).min(4.0);
+                checked = checked.max(at);
+                latest = latest.max(at - start);
+                asked += 1;
+                if allowance < 1.0 {
+                    refused += 1;
+                    pace.slow_down(at, at + Duration::from_millis(5));
+                } else {
+                    allowance -= 1.0;
+                    pace.ease(at);
+                }
+            }
+        }
+        assert!(refused * 12 < asked, "{refused} of {asked}");
+        assert!(latest < Duration::from_secs(1), "{latest:?}");
     }
 
     #[test]
