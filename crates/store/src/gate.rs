@@ -2,9 +2,10 @@
 //!
 //! Every lane has slots of its own, so a storm of queries can never take those of the WAL or the
 //! catalog. How many there are follows the store's answers ([`Window`]); below the smallest window
-//! requests are spaced out ([`Pace`]), and those of all small lanes together ([`CommonPace`]). A slot is held for one attempt only, never across a pause between
-//! attempts, and nobody holds one slot while waiting for another: no deadlock. The line is bounded, and
-//! tenants take turns in it ([`Turns`]). A waiter that goes away leaves the line or gives its slot on.
+//! requests are spaced out ([`Pace`]), and those of all small lanes together ([`CommonPace`]). A slot is held
+//! for one attempt only, never across a pause between attempts, and nobody holds one slot while waiting for
+//! another: no deadlock. The line is bounded, and tenants take turns in it ([`Turns`]). A waiter that goes
+//! away leaves the line or gives its slot on.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
