@@ -110,7 +110,7 @@ const FLASH: &[&str] = &[
 const GROUPS: &[(&str, &[&str])] = &[("A", PROTOCOL), ("B", SERVER), ("C", BINARY), ("E", FLASH)];
 
 /// How long one test may take.
-const TEST_TIMEOUT: Duration = Duration::from_secs(600);
+const TEST_TIMEOUT: Duration = Duration::from_secs(300);
 
 /// How a test ended.
 #[derive(Clone, Debug, PartialEq, Eq)]
