@@ -76,10 +76,6 @@ pub(crate) const EXTENDED: &[Extended] = &[
         d.settings.track_sizes = true;
         Ok(())
     }),
-    works("read_buf_mem_limit", "megabytes of connection buffers (default: 0, no limit)", |d, v| {
-        d.settings.buffer_bytes_max = number::<u64>(v, "read_buf_mem_limit")?.min(1 << 24) << 20;
-        Ok(())
-    }),
     works("slab_chunk_max", "kilobytes of the largest slab class in stats (default: 512)", |d, v| {
         let kilobytes: u64 = number(v, "slab_chunk_max")?;
         if kilobytes == 0 {
@@ -285,6 +281,10 @@ pub(crate) const EXTENDED: &[Extended] = &[
     }),
     shown("inline_ascii_resp", "obsolete", |_, _| Ok(())),
     shown("no_inline_ascii_resp", "obsolete", |_, _| Ok(())),
+    shown("read_buf_mem_limit", "connections hold buffers only while they are in use", |d, v| {
+        d.settings.buffer_bytes_max = number::<u64>(v, "read_buf_mem_limit")?.min(1 << 24) << 20;
+        Ok(())
+    }),
     shown("resp_obj_mem_limit", "obsolete, see read_buf_mem_limit", |_, _| Ok(())),
     shown("drop_privileges", "not used", |d, _| {
         d.settings.tuning.drop_privileges = true;
