@@ -98,10 +98,15 @@ impl BufferPool {
 
     fn give_back(&self, class: usize, storage: Vec<u8>) {
         self.keep(class, storage);
-        self.0.out.fetch_sub(class_bytes(class) as u64, Ordering::AcqRel);
+        let footprint = class_bytes(class) as u64;
+        let out = self.0.out.fetch_sub(footprint, Ordering::AcqRel) - footprint;
         let first = self.lock_waiting().pop_front();
         if let Some(waker) = first {
             waker.wake();
+            // Who was woken may not want it any more: with so much left nobody shall wait for the next.
+            if out < self.0.limit / 2 {
+                self.wake_all();
+            }
         }
     }
 
@@ -204,12 +209,16 @@ mod tests {
         let waker = Waker::from(Arc::clone(&woken));
         let mut context = Context::from_waker(&waker);
         let first = pool.take(40_000).unwrap();
-        assert!(pool.poll_take(40_000, &mut context).is_pending());
-        assert!(pool.poll_take(40_000, &mut context).is_pending());
+        let second = pool.take(20_000).unwrap();
+        for _ in 0..3 {
+            assert!(pool.poll_take(40_000, &mut context).is_pending());
+        }
+        let third = pool.take(4096);
+        assert!(third.is_none(), "all is out");
+        drop(second);
+        assert_eq!(woken.0.load(Ordering::Relaxed), 1, "a little came back, one of those who wait looks");
         drop(first);
-        assert_eq!(woken.0.load(Ordering::Relaxed), 1, "one buffer, one of those who wait");
+        assert_eq!(woken.0.load(Ordering::Relaxed), 3, "all came back, everyone looks");
         assert!(pool.poll_take(40_000, &mut context).is_ready());
-        pool.wake_all();
-        assert!(woken.0.load(Ordering::Relaxed) >= 2);
     }
 }
