@@ -213,7 +213,7 @@ mod tests {
         for _ in 0..3 {
             assert!(pool.poll_take(40_000, &mut context).is_pending());
         }
-        let third = pool.take(4096);
+        let third = pool.take(8192);
         assert!(third.is_none(), "all is out");
         drop(second);
         assert_eq!(woken.0.load(Ordering::Relaxed), 1, "a little came back, one of those who wait looks");
