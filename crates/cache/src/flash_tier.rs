@@ -8,8 +8,9 @@
 //! and flash change as one.
 
 use std::ops::ControlFlow;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::thread::JoinHandle;
 
 use sandur_base::Env;
 
@@ -17,14 +18,15 @@ use crate::device::OwnReads;
 use crate::flash::{
     Class, Committed, DropEvent, Dropped, Flash, FlashError, FlashOptions, FlashRead, Location,
 };
-use crate::flash::{KeyInfo, NewRecord, Observer, ReadFuture};
+use crate::flash::{KeyInfo, Observer, ReadFuture};
 use crate::latency::Histogram;
+use crate::outbox::{Outbox, is_passing};
 use crate::policy::Verdict;
 use crate::policy::ghost::Ghost;
 use crate::policy::{
     self, Admission, AdmissionOptions, Candidate, Churn, Eviction, Occasion, Source, TenantCaps,
 };
-use crate::ram::Record;
+use crate::ram::{Memory, Record};
 use crate::stats::FlashTierStats;
 use crate::unix_seconds::unix_seconds;
 
@@ -36,8 +38,11 @@ const GONE_KEYS: usize = 200_000;
 /// Flash with its policies.
 pub(crate) struct FlashTier {
     env: Env,
-    flash: Flash,
+    flash: Arc<Flash>,
     books: Arc<Books>,
+    outbox: Arc<Outbox>,
+    /// Writes what waits in the outbox.
+    carrier: Mutex<Option<JoinHandle<()>>>,
     pub read_latency: Histogram,
     pub hits: AtomicU64,
     /// Reads of what the index promised and the device did not hold.
@@ -99,8 +104,10 @@ impl FlashTier {
         env: &Env,
         options: FlashOptions,
         write_bytes_per_day: u64,
-        churn: Arc<Churn>,
+        (churn, memory): (Arc<Churn>, Arc<Memory>),
     ) -> Result<Self, FlashError> {
+        let waiting_max = memory.limit() / 8;
+        let outbox = Arc::new(Outbox::new(waiting_max, memory));
         let capacity = options.parts.iter().map(|part| part.bytes).sum();
         let admission = Admission::new(AdmissionOptions {
             capacity,
@@ -110,12 +117,15 @@ impl FlashTier {
         });
         let gone = Ghost::new(capacity, GONE_KEYS);
         let books = Arc::new(Books { env: env.clone(), admission, churn, gone });
-        let flash = Flash::open(env, options, Arc::clone(&books) as Arc<dyn Observer>)?;
+        let flash = Arc::new(Flash::open(env, options, Arc::clone(&books) as Arc<dyn Observer>)?);
+        let carrier = carry(env, &flash, &outbox, &books).map_err(FlashError::Io)?;
         books.admission.set_capacity(flash.capacity());
         Ok(Self {
             env: env.clone(),
             flash,
             books,
+            outbox,
+            carrier: Mutex::new(Some(carrier)),
             read_latency: Histogram::default(),
             hits: AtomicU64::new(0),
             misses: AtomicU64::new(0),
@@ -128,7 +138,12 @@ impl FlashTier {
         self.flash.hash(key)
     }
 
-    /// Where a key probably lies.
+    /// The newest value of a hash, if it waits to be written.
+    pub fn waiting(&self, hash: u64) -> Option<Record> {
+        self.outbox.get(hash)
+    }
+
+    /// Where a key probably lies, if it does not wait.
     pub fn find(&self, hash: u64, counted: bool) -> Option<Spot> {
         let location = if counted { self.flash.lookup(hash) } else { self.flash.peek(hash) }?;
         Some(Spot { location, segment: self.flash.segment_id(&location) })
@@ -174,7 +189,7 @@ impl FlashTier {
         let now_ms = self.env.monotonic().as_millis() as u64;
         let verdict = record.is_plain().then(|| self.books.admission.decide(&candidate, now_ms));
         let Some(Verdict::Admit(class)) = verdict else {
-            self.flash.forget(hash);
+            self.forget(hash);
             return false;
         };
         let is_brief =
@@ -187,41 +202,46 @@ impl FlashTier {
             policy::Class::Fill | policy::Class::Ram => Class::Fill,
         };
         let value = record.value();
-        let written = self.flash.append(NewRecord {
-            key: record.key(),
-            hash,
-            value: &value,
-            flags: record.flags,
-            expires_at: record.expires_at,
-            tenant: record.tenant,
-            cas: record.cas,
-            class,
-        });
-        if written.is_ok() {
+        let new = record.as_new_record(hash, &value, class);
+        self.outbox.remove(hash);
+        let written = match self.flash.is_beyond_buffers(&new) {
+            true => Err(Dropped::BuffersFull),
+            false => self.flash.try_append(&new),
+        };
+        let Err(reason) = written else {
             self.books.admission.wrote(record.tenant, bytes);
+            return true;
+        };
+        // What is there is older, and must be gone before the value can be written by the carrier.
+        self.flash.forget(hash);
+        if is_passing(reason) && self.outbox.add(hash, record, class, self.env.monotonic()) {
+            return true;
         }
-        written.is_ok()
+        self.flash.refuse(&new, reason);
+        false
     }
 
     /// Whether a value that leaves memory is still here; `used` if it was read there.
     pub fn still_has(&self, hash: u64, used: bool) -> bool {
-        self.find(hash, used).is_some()
+        self.waiting(hash).is_some() || self.find(hash, used).is_some()
     }
 
     /// Removes a key; whether it was there.
     pub fn forget(&self, hash: u64) -> bool {
-        self.flash.forget(hash)
+        let waited = self.outbox.remove(hash);
+        self.flash.forget(hash) || waited
     }
 
     /// Changes the expiry of a key that is here; when that cannot be remembered, the key is removed.
     pub fn touch(&self, hash: u64, expires_at: u32) -> bool {
-        self.flash.touch(hash, expires_at) || {
+        self.outbox.touch(hash, expires_at) || self.flash.touch(hash, expires_at) || {
             self.flash.forget(hash);
             false
         }
     }
 
     pub fn flush_all(&self) {
+        self.outbox.clear();
         self.flash.flush_all();
     }
 
@@ -252,8 +272,10 @@ impl FlashTier {
     }
 
     pub fn tier_stats(&self) -> FlashTierStats {
+        let mut device = self.flash.stats();
+        device.unwritten_bytes += self.outbox.bytes();
         FlashTierStats {
-            device: self.flash.stats(),
+            device,
             hits: self.hits.load(Relaxed),
             misses: self.misses.load(Relaxed),
             latency: self.read_latency.snapshot(),
@@ -266,7 +288,20 @@ impl FlashTier {
 
     /// Writes everything, so that the next start finds it.
     pub fn close(&self) {
+        // What waits is written or dropped within its patience.
+        while !self.outbox.is_empty() {
+            self.flash.step();
+            std::thread::yield_now();
+        }
+        self.stop_carrier();
         self.flash.close();
+    }
+
+    fn stop_carrier(&self) {
+        self.outbox.close();
+        let carrier = self.carrier.lock().unwrap_or_else(PoisonError::into_inner).take();
+        // One that panicked has said so.
+        carrier.map(JoinHandle::join);
     }
 
     /// Notes how a read ended.
@@ -274,6 +309,28 @@ impl FlashTier {
         let counter = if found { &self.hits } else { &self.misses };
         counter.fetch_add(1, Relaxed);
         self.read_latency.note(self.env.monotonic().saturating_sub(since));
+    }
+}
+
+/// Starts the thread that writes what waits.
+#[allow(clippy::disallowed_methods)] // it waits for the device, as the threads of the flash tier do
+fn carry(
+    env: &Env,
+    flash: &Arc<Flash>,
+    outbox: &Arc<Outbox>,
+    books: &Arc<Books>,
+) -> std::io::Result<JoinHandle<()>> {
+    let (env, flash, outbox, books) = (env.clone(), Arc::clone(flash), Arc::clone(outbox), Arc::clone(books));
+    std::thread::Builder::new().name("flash-outbox".to_owned()).spawn(move || {
+        outbox.work(&flash, &|| env.monotonic(), &|record| {
+            books.admission.wrote(record.tenant, (record.key().len() + record.length()) as u64);
+        });
+    })
+}
+
+impl Drop for FlashTier {
+    fn drop(&mut self) {
+        self.stop_carrier();
     }
 }
 

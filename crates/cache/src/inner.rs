@@ -112,7 +112,12 @@ impl Inner {
             let bytes = wanted.write_buffer_bytes + wanted.read_buffer_bytes;
             buffers = if bytes <= options.memory / 4 { memory.take(bytes) } else { None };
             let per_day = options.flash_write_bytes_per_day;
-            flash = Some(Arc::new(FlashTier::open(env, wanted, per_day, Arc::clone(&churn))?));
+            flash = Some(Arc::new(FlashTier::open(
+                env,
+                wanted,
+                per_day,
+                (Arc::clone(&churn), Arc::clone(&memory)),
+            )?));
         }
         let capacity = flash.as_ref().map_or(0, |flash| flash.capacity());
         let forecaster = Forecaster::new(&memory, &options, capacity, unix_seconds(env));
@@ -170,9 +175,14 @@ impl Inner {
         });
         let look = match hit {
             Ok(item) => Look::Hit(item),
-            Err(why) => match self.below(hash, why, !read.quiet) {
-                Some(spot) => Look::OnFlash(Lead { hash, spot, at }),
-                None => {
+            Err(why) => match self.below((hash, key), why, read, at) {
+                Place::Flash(spot) => Look::OnFlash(Lead { hash, spot, at }),
+                Place::Ram(item) => {
+                    shard.counts().hits += 1;
+                    shard.counts().hit_bytes += self.footprint(key.len(), item.length);
+                    Look::Hit(item)
+                }
+                Place::Nowhere => {
                     shard.counts().count_miss(why);
                     if !read.quiet {
                         self.flash.iter().for_each(|flash| flash.count_miss(hash));
@@ -202,19 +212,28 @@ impl Inner {
     fn locate(&self, shard: &mut Locked, hash: u64, key: &[u8], at: Moment, counted: bool) -> Place {
         match shard.with(hash, key, (at, counted), |record, _| record.item(&Read::default())) {
             Ok(item) => Place::Ram(item),
-            Err(why) => self.below(hash, why, counted).map_or(Place::Nowhere, Place::Flash),
+            Err(why) => self.below((hash, key), why, &Read { quiet: !counted, ..Read::default() }, at),
         }
     }
 
-    /// Where a key lies on flash that is not in memory, or was and is dead.
-    fn below(&self, hash: u64, why: Option<Dead>, counted: bool) -> Option<Spot> {
-        let flash = self.flash.as_ref()?;
+    /// Where a key is that is not in memory, or was and is dead: waiting to be written to flash, or there.
+    fn below(&self, (hash, key): (u64, &[u8]), why: Option<Dead>, read: &Read, at: Moment) -> Place {
+        let Some(flash) = &self.flash else { return Place::Nowhere };
         if why.is_some() {
             // What memory holds is the truth: the copy is as dead.
             flash.forget(hash);
-            return None;
+            return Place::Nowhere;
         }
-        flash.find(hash, counted)
+        let Some(record) = flash.waiting(hash) else {
+            return flash.find(hash, !read.quiet).map_or(Place::Nowhere, Place::Flash);
+        };
+        if record.key() != key || record.dead(at).is_some() {
+            return Place::Nowhere;
+        }
+        if let Some(expires_at) = read.expires_at {
+            flash.touch(hash, expires_at);
+        }
+        Place::Ram(record.item(read))
     }
 
     /// Starts the reads of several keys at once.
@@ -501,7 +520,7 @@ impl Inner {
         let was_in_memory = shard.take(hash, key).is_some();
         // What has expired there is not one that could be removed, but is forgotten all the same.
         let was_on_flash = self.flash.as_ref().is_some_and(|flash| {
-            let is_live = flash.find(hash, false).is_some();
+            let is_live = flash.still_has(hash, false);
             flash.forget(hash) && is_live
         });
         if let Some(forecaster) = &self.forecaster {

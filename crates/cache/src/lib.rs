@@ -14,7 +14,8 @@
 //! with one fetch for all who miss the same key.
 //!
 //! **Parts.** `cache` is the face, `inner` the tiers as one and the reason why nothing stale is ever
-//! served, `ram` the memory tier, `flash_tier` what is offered to flash and asked of it. [`policy`]
+//! served, `ram` the memory tier, `flash_tier` what is offered to flash and asked of it, `outbox` what
+//! waits for room there, `forecast` what the prediction is told. [`policy`]
 //! decides what stays in RAM, what may be written to flash and what is written again; it counts what
 //! had to go. [`flash`] keeps records in segments on a [`device`] and finds them again after a restart.
 //! [`predict`] says what other sizes would do while the cache runs, [`simulate`] does so over traces
@@ -41,6 +42,7 @@ mod listener;
 pub mod memcached;
 mod metrics;
 mod options;
+mod outbox;
 pub mod policy;
 pub mod predict;
 mod prefetch;

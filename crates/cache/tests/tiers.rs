@@ -413,3 +413,68 @@ proptest! {
         }
     }
 }
+
+#[test]
+fn values_that_no_buffer_holds_wait_and_are_written_piece_by_piece() {
+    const LENGTH: usize = 5 << 20;
+    let directory = TempDir::new().unwrap();
+    let cache = Cache::open(&Env::system(1), options(&directory, 32 << 20, 640 << 20)).unwrap();
+    let large = |key: u8| (0..LENGTH).map(|at| (at / 7 + usize::from(key)) as u8).collect::<Vec<_>>();
+    let hint = Put { hint: Hint::Ingest, ..Put::default() };
+    let name = |key: u8| format!("large {key}");
+    for key in 0..8 {
+        put(&cache, &name(key), large(key), &hint);
+        assert!(*get(&cache, &name(key)).unwrap().value == *large(key), "it is there while it waits");
+        while cache.stats().flash.unwrap().device.unwritten_bytes > 0 {
+            std::thread::yield_now();
+        }
+    }
+    let device = cache.stats().flash.unwrap().device;
+    assert_eq!(device.counts.dropped.iter().sum::<u64>(), 0);
+    cache.remove(name(3).as_bytes());
+    put(&cache, &name(4), large(40), &hint);
+    cache.close(Duration::from_secs(30));
+    drop(cache);
+    let cache = Cache::open(&Env::system(1), options(&directory, 32 << 20, 640 << 20)).unwrap();
+    while cache.is_recovering() {
+        std::thread::yield_now();
+    }
+    for key in 0..8 {
+        let found = get(&cache, &name(key)).map(|item| item.value.to_vec());
+        let expected = match key {
+            3 => None,
+            4 => Some(large(40)),
+            _ => Some(large(key)),
+        };
+        assert!(found == expected, "value {key}: {:?} bytes", found.map(|value| value.len()));
+    }
+}
+
+#[test]
+fn a_burst_is_written_or_counted() {
+    let directory = TempDir::new().unwrap();
+    let cache = Cache::open(&Env::system(1), options(&directory, 16 << 20, 256 << 20)).unwrap();
+    let hint = Put { hint: Hint::Ingest, ..Put::default() };
+    let count = 600;
+    for key in 0..count {
+        put(&cache, &key.to_string(), value(key, 1, 90_000), &hint);
+        // What is replaced or removed while it waits never comes back.
+        if key % 50 == 49 {
+            put(&cache, &key.to_string(), value(key, 2, 90_000), &hint);
+            cache.remove((key - 1).to_string().as_bytes());
+        }
+    }
+    while cache.stats().flash.unwrap().device.unwritten_bytes > 0 {
+        std::thread::yield_now();
+    }
+    let mut missing = 0;
+    for key in 0..count {
+        match get(&cache, &key.to_string()) {
+            Some(item) => assert_eq!(version(key, &item.value, 90_000), if key % 50 == 49 { 2 } else { 1 }),
+            None => missing += u64::from(key % 50 != 48),
+        }
+    }
+    let dropped = cache.stats().flash.unwrap().device.counts.dropped.iter().sum::<u64>();
+    assert!(missing <= dropped, "{missing} missing, {dropped} of them counted");
+    assert!(missing < count, "{missing} of {count} missing");
+}

@@ -15,6 +15,9 @@ use super::{BLOCK, Device, ReadError, ReadRequest};
 /// What storage is written in: a write survives a loss of power by whole sectors.
 const SECTOR: usize = 512;
 
+/// Ticks by which a delayed read is late, at most.
+const DELAY_MAX: u64 = 8;
+
 /// One kind of failure.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Fault {
@@ -34,6 +37,8 @@ pub enum Fault {
     Misdirected,
     /// A read fills its buffer in part and says that it is whole.
     ShortRead,
+    /// A read is answered only after some ticks of the watch, fewer than its deadline has.
+    Delay,
     /// A read is never answered.
     Stall,
     /// Everything fails until the device is healed.
@@ -44,7 +49,7 @@ pub enum Fault {
 
 impl Fault {
     /// Every kind.
-    pub const ALL: [Fault; 11] = [
+    pub const ALL: [Fault; 12] = [
         Fault::ReadError,
         Fault::WriteError,
         Fault::NoSpace,
@@ -53,6 +58,7 @@ impl Fault {
         Fault::LostWrite,
         Fault::Misdirected,
         Fault::ShortRead,
+        Fault::Delay,
         Fault::Stall,
         Fault::Vanish,
         Fault::ReadOnly,
@@ -90,6 +96,8 @@ struct State {
     durable: Vec<u8>,
     unsynced: Vec<(usize, usize)>,
     stalled: Vec<(u32, ReadRequest, Patience)>,
+    /// Reads and the ticks at which they are answered.
+    delayed: Vec<(u32, ReadRequest)>,
     tick: u32,
     faults: Faults,
     vanished: bool,
@@ -112,6 +120,7 @@ impl FaultyDevice {
             bytes,
             unsynced: Vec::new(),
             stalled: Vec::new(),
+            delayed: Vec::new(),
             tick: 0,
             faults: Faults::none(),
             vanished: false,
@@ -133,9 +142,10 @@ impl FaultyDevice {
         let mut state = self.lock();
         state.faults = Faults::none();
         (state.vanished, state.read_only) = (false, false);
-        let stalled = std::mem::take(&mut state.stalled);
+        let stalled = std::mem::take(&mut state.stalled).into_iter().map(|(_, read, _)| read);
+        let delayed = std::mem::take(&mut state.delayed).into_iter().map(|(_, read)| read);
         drop(state);
-        self.submit(stalled.into_iter().map(|(_, read, _)| read).collect());
+        self.submit(stalled.chain(delayed).collect());
     }
 
     /// How many faults were injected so far.
@@ -167,6 +177,12 @@ impl FaultyDevice {
             survived[start..start + kept].copy_from_slice(&state.bytes[start..start + kept]);
         }
         Self::holding(survived, seed)
+    }
+
+    fn answer(&self, mut read: ReadRequest) {
+        let start = self.span(read.offset, read.buffer.len());
+        let result = start.and_then(|start| self.lock().read(start, read.buffer.bytes_mut()));
+        read.completer.complete(result.map(|()| read.buffer).map_err(ReadError::Device));
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {
@@ -271,20 +287,24 @@ impl Device for FaultyDevice {
     }
 
     fn submit(&self, batch: Vec<ReadRequest>) {
-        for mut read in batch {
+        for read in batch {
             let mut state = self.lock();
-            if state.roll(&[Fault::Stall]).is_some() {
-                let since = state.tick;
-                if let Some(patience) = read.completer.patience() {
-                    state.stalled.push((since, read, patience));
+            match state.roll(&[Fault::Stall, Fault::Delay]) {
+                Some(Fault::Stall) => {
+                    let since = state.tick;
+                    if let Some(patience) = read.completer.patience() {
+                        state.stalled.push((since, read, patience));
+                    }
                 }
-                continue;
+                Some(_) => {
+                    let due = state.tick.wrapping_add(1 + state.below(DELAY_MAX) as u32);
+                    state.delayed.push((due, read));
+                }
+                None => {
+                    drop(state);
+                    self.answer(read);
+                }
             }
-            let length = read.buffer.len();
-            let start = self.span(read.offset, length);
-            let result = start.and_then(|start| state.read(start, read.buffer.bytes_mut()));
-            drop(state);
-            read.completer.complete(result.map(|()| read.buffer).map_err(ReadError::Device));
         }
     }
 
@@ -323,6 +343,10 @@ impl Device for FaultyDevice {
         let mut state = self.lock();
         state.tick = state.tick.wrapping_add(1);
         let tick = state.tick;
+        let due = state.delayed.extract_if(.., |(due, _)| *due == tick).collect::<Vec<_>>();
+        drop(state);
+        due.into_iter().for_each(|(_, read)| self.answer(read));
+        let state = self.lock();
         let late = state.stalled.iter().filter(|(since, ..)| tick.wrapping_sub(*since) >= patience);
         late.filter(|(.., waiting)| waiting.give_up()).count()
     }

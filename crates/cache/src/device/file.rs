@@ -354,7 +354,8 @@ fn allocate(file: &File, path: &Path, bytes: u64) -> Result<(), DeviceError> {
     let system = rustix::fs::fstatvfs(file).map_err(|e| failed("ask the free space of", e.into()))?;
     let reserve = (system.f_blocks * system.f_frsize / 100).min(RESERVE_MAX);
     let free = (system.f_bavail * system.f_frsize + held).saturating_sub(reserve);
-    if bytes > free {
+    // A file that is allocated already takes no more, however full the disk is by now.
+    if bytes > free.max(held) {
         return Err(DeviceError::NoRoom { path: name(), asked: bytes, free, reserve });
     }
     if metadata.len() > bytes {

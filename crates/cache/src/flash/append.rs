@@ -12,10 +12,8 @@ use std::time::Duration;
 
 use super::core::Core;
 use super::expiry::{Coarse, is_expired};
-use super::format::{Class, JournalKind, Kind, LargeValue, NewHeader, Row, SegmentHead, Sums, Trailer, UNIT};
-use super::format::{
-    KEY_BYTES_MAX, PIECE_KEY_BYTES, footer_bytes, piece_key, record_bytes, units, write_record,
-};
+use super::format::{Class, JournalKind, Kind, NewHeader, Row, SegmentHead, Sums, Trailer, UNIT};
+use super::format::{KEY_BYTES_MAX, footer_bytes, record_bytes, units, write_record};
 use super::index::{Entry, Location};
 use super::observer::{DropEvent, Dropped};
 use super::options::Journaling;
@@ -69,7 +67,7 @@ pub(super) struct OpenSegment {
 
 /// Why a record is written, which decides what it may replace.
 #[derive(Clone, Copy)]
-enum Purpose {
+pub(super) enum Purpose {
     /// A new value.
     New,
     /// The same value as at this place, if it is still current.
@@ -79,31 +77,47 @@ enum Purpose {
 impl Core {
     /// See [`super::Flash::append`].
     pub fn append(&self, record: &NewRecord<'_>) -> Result<(), Dropped> {
-        let outcome = self.append_any(record);
-        match outcome {
-            Ok(()) => {
-                self.counters.records_written.add(1);
-                self.counters.bytes_admitted.add((record.key.len() + record.value.len()) as u64);
-            }
-            Err(reason) => {
-                // What is there under the key is older than what could not be written.
-                self.forget(record.hash);
-                self.report(DropEvent {
-                    reason,
-                    class: record.class,
-                    hash: record.hash,
-                    records: 1,
-                    bytes: record_bytes(record.key.len(), record.value.len()),
-                    age_s: 0,
-                    tenant: record.tenant,
-                    is_fetched: false,
-                });
-            }
+        let outcome = self.try_append(record);
+        if let Err(reason) = outcome {
+            // What is there under the key is older than what could not be written.
+            self.forget(record.hash);
+            self.refuse(record, reason);
         }
         outcome
     }
 
-    fn append_any(&self, record: &NewRecord<'_>) -> Result<(), Dropped> {
+    /// As [`Self::append`], but what cannot be written leaves everything as it was.
+    pub fn try_append(&self, record: &NewRecord<'_>) -> Result<(), Dropped> {
+        self.check_new(record)?;
+        if self.is_large(record) {
+            return self.append_large(record);
+        }
+        self.append_one(record, Kind::Whole, Purpose::New)?;
+        self.count_written(record);
+        Ok(())
+    }
+
+    pub fn count_written(&self, record: &NewRecord<'_>) {
+        self.counters.records_written.add(1);
+        self.counters.bytes_admitted.add((record.key.len() + record.value.len()) as u64);
+    }
+
+    /// Reports a record that was not written.
+    pub fn refuse(&self, record: &NewRecord<'_>, reason: Dropped) {
+        self.report(DropEvent {
+            reason,
+            class: record.class,
+            hash: record.hash,
+            records: 1,
+            bytes: record_bytes(record.key.len(), record.value.len()),
+            age_s: 0,
+            tenant: record.tenant,
+            is_fetched: false,
+        });
+    }
+
+    /// Whether the record may be written at all.
+    pub fn check_new(&self, record: &NewRecord<'_>) -> Result<(), Dropped> {
         if record.key.is_empty() || record.key.len() > KEY_BYTES_MAX {
             return Err(Dropped::KeyLength);
         }
@@ -116,36 +130,7 @@ impl Core {
         if is_expired(record.expires_at, self.now()) {
             return Err(Dropped::Expired);
         }
-        if record_bytes(record.key.len(), record.value.len()) <= self.layout.record_bytes_max() {
-            return self.append_one(record, Kind::Whole, Purpose::New);
-        }
-        self.append_large(record)
-    }
-
-    /// A value that no record holds: pieces first, then the head that names them.
-    fn append_large(&self, record: &NewRecord<'_>) -> Result<(), Dropped> {
-        let overhead = record_bytes(PIECE_KEY_BYTES, 0) + 4 * 64;
-        let piece_bytes = (self.layout.record_bytes_max() - overhead) as u32;
-        let nonce = self.next_sequence();
-        let large = LargeValue { bytes: record.value.len() as u64, piece_bytes, nonce };
-        for (number, value) in (0_u32..).zip(record.value.chunks(piece_bytes as usize)) {
-            let key = piece_key(record.hash, nonce, number);
-            let piece = NewRecord { key: &key, hash: self.hash(&key), value, ..*record };
-            if let Err(reason) = self.append_one(&piece, Kind::Piece, Purpose::New) {
-                self.forget_pieces(record.hash, nonce, number);
-                return Err(reason);
-            }
-        }
-        let head = NewRecord { value: &large.encode(), ..*record };
-        self.append_one(&head, Kind::Head, Purpose::New)
-    }
-
-    fn forget_pieces(&self, hash: u64, nonce: u64, count: u32) {
-        for number in 0..count {
-            if let Some(entry) = self.index.remove(self.hash(&piece_key(hash, nonce, number))) {
-                self.unlink(&entry);
-            }
-        }
+        Ok(())
     }
 
     /// Writes a record again that lies at a place which is to be reclaimed.
@@ -160,7 +145,13 @@ impl Core {
         self.append_one(record, kind, Purpose::Again { slot: at.0, offset: at.1, uses })
     }
 
-    fn append_one(&self, record: &NewRecord<'_>, kind: Kind, purpose: Purpose) -> Result<(), Dropped> {
+    /// Writes one record, and enters it into the index.
+    pub(super) fn append_one(
+        &self,
+        record: &NewRecord<'_>,
+        kind: Kind,
+        purpose: Purpose,
+    ) -> Result<(), Dropped> {
         let sums = Sums::of(record.value);
         let length = units(record_bytes(record.key.len(), record.value.len())) * UNIT;
         let mut guard = self.lock_open(record.class);

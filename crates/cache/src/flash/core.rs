@@ -69,10 +69,14 @@ pub(super) struct Core {
     pub first_id: u64,
     /// What this run removed while recovery runs.
     pub removed: Mutex<Removed>,
+    /// Whether it removed any.
+    pub has_removed: AtomicBool,
     /// Sequence number of the image that the root names.
     pub image: AtomicU64,
     /// Records written when it was begun.
     pub records_at_image: AtomicU64,
+    /// Records that it holds.
+    pub records_in_image: AtomicU64,
     /// Whether a record may be on the device, to be found after a crash, that the index had no place for.
     pub has_unindexed: AtomicBool,
 }
@@ -118,8 +122,10 @@ impl Core {
             reserved_to: AtomicU64::new(0),
             first_id,
             removed: Mutex::default(),
+            has_removed: AtomicBool::new(false),
             image: AtomicU64::new(root.map_or(0, |root| root.image)),
             records_at_image: AtomicU64::new(0),
+            records_in_image: AtomicU64::new(0),
             has_unindexed: AtomicBool::new(false),
             options,
         }

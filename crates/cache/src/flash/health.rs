@@ -1,12 +1,14 @@
 //! How well the device does, and what is asked of it meanwhile.
 //!
-//! Three failed writes in a row end writing until a probe succeeds; reads that fail or hang in a row
-//! end reading too, so that a vanished device costs a caller nothing. A failed device is probed with
-//! growing pauses and taken back by itself.
+//! Three failed writes in a row end writing until a probe succeeds; reads that fail or hang in a row,
+//! or one that hangs while no other is answered, end reading too, so that a vanished device costs a
+//! caller nothing. A device that needs longer than 50 ms for most reads is slow, and when that lasts
+//! for five minutes no writes add to its work. A failed device is probed with growing pauses and taken
+//! back by itself.
 //!
 //! Invariant: a state only changes through an observation of the device.
 
-use std::sync::atomic::{AtomicU8, AtomicU32, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -16,6 +18,12 @@ const WRITE_FAILURES_MAX: u32 = 3;
 const READ_FAILURES_MAX: u32 = 16;
 /// Reads in a row without an answer until reading ends.
 const LATE_MAX: u32 = 4;
+/// A read that takes longer is slow.
+const SLOW_READ: Duration = Duration::from_millis(50);
+/// The time over which slow reads and others are counted.
+const WINDOW: Duration = Duration::from_secs(10);
+/// A device that was slow for so long gets no writes.
+const SLOW_MAX: Duration = Duration::from_secs(300);
 /// The pause before the first probe; later ones double.
 const PROBE_PAUSE: Duration = Duration::from_secs(1);
 const PROBE_PAUSE_MAX: Duration = Duration::from_secs(30);
@@ -25,9 +33,9 @@ const PROBE_PAUSE_MAX: Duration = Duration::from_secs(30);
 pub enum Health {
     /// It reads and writes.
     Ok,
-    /// It let a read wait for longer than the deadline.
+    /// It let a read wait for longer than the deadline, or most reads for longer than 50 ms.
     Slow,
-    /// It reads, but writes failed.
+    /// It reads, but writes failed, or it was slow for five minutes.
     Degraded,
     /// Neither: the cache works without it.
     Failed,
@@ -50,7 +58,22 @@ pub(super) struct Watch {
     state: AtomicU8,
     read_failures: AtomicU32,
     late: AtomicU32,
+    /// Whether a read was answered since the last tick.
+    answered: AtomicBool,
+    /// Ticks in a row without an answer.
+    quiet_ticks: AtomicU32,
+    /// Reads of this window, the slow ones in the upper half.
+    reads: AtomicU64,
+    /// Whether most reads of the last window were slow.
+    is_slow: AtomicBool,
+    window: Mutex<Window>,
     writes: Mutex<Writes>,
+}
+
+#[derive(Default)]
+struct Window {
+    ends_at: Duration,
+    slow_since: Option<Duration>,
 }
 
 #[derive(Default)]
@@ -62,8 +85,17 @@ struct Writes {
 
 impl Watch {
     pub fn new() -> Self {
-        let (read_failures, late) = (AtomicU32::new(0), AtomicU32::new(0));
-        Self { state: AtomicU8::new(0), read_failures, late, writes: Mutex::default() }
+        Self {
+            state: AtomicU8::new(0),
+            read_failures: AtomicU32::new(0),
+            late: AtomicU32::new(0),
+            answered: AtomicBool::new(false),
+            quiet_ticks: AtomicU32::new(0),
+            reads: AtomicU64::new(0),
+            is_slow: AtomicBool::new(false),
+            window: Mutex::default(),
+            writes: Mutex::default(),
+        }
     }
 
     pub fn health(&self) -> Health {
@@ -83,12 +115,49 @@ impl Watch {
         self.health() <= Health::Slow
     }
 
-    pub fn read_succeeded(&self) {
-        // Two loads of lines that nobody writes to while all is well.
+    /// A read was answered after so long.
+    pub fn read_succeeded(&self, took: Duration) {
+        self.reads.fetch_add(if took > SLOW_READ { 1 << 32 | 1 } else { 1 }, Ordering::Relaxed);
+        if !self.answered.load(Ordering::Relaxed) {
+            self.answered.store(true, Ordering::Relaxed);
+        }
         if self.read_failures.load(Ordering::Relaxed) + self.late.load(Ordering::Relaxed) > 0 {
             self.read_failures.store(0, Ordering::Relaxed);
             self.late.store(0, Ordering::Relaxed);
+            self.end_slow();
+        }
+    }
+
+    fn end_slow(&self) {
+        if !self.is_slow.load(Ordering::Relaxed) {
             let _ = self.state.compare_exchange(1, 0, Ordering::Relaxed, Ordering::Relaxed);
+        }
+    }
+
+    /// One tick of the watch.
+    pub fn tick(&self, now: Duration) {
+        if self.answered.swap(false, Ordering::Relaxed) {
+            self.quiet_ticks.store(0, Ordering::Relaxed);
+        } else {
+            self.quiet_ticks.fetch_add(1, Ordering::Relaxed);
+        }
+        let mut window = self.window.lock().unwrap_or_else(PoisonError::into_inner);
+        if now < window.ends_at {
+            return;
+        }
+        let reads = self.reads.swap(0, Ordering::Relaxed);
+        let (slow, all) = (reads >> 32, reads & u64::from(u32::MAX));
+        let is_slow = slow * 2 > all;
+        let began = window.ends_at.saturating_sub(WINDOW);
+        window.ends_at = now + WINDOW;
+        window.slow_since = if is_slow { window.slow_since.or(Some(began)) } else { None };
+        let is_long = window.slow_since.is_some_and(|since| now - since >= SLOW_MAX);
+        drop(window);
+        self.is_slow.store(is_slow, Ordering::Relaxed);
+        if is_slow {
+            self.worsen(if is_long { Health::Degraded } else { Health::Slow }, now);
+        } else {
+            self.end_slow();
         }
     }
 
@@ -98,9 +167,11 @@ impl Watch {
         }
     }
 
-    pub fn reads_late(&self, count: u32, now: Duration) {
+    /// So many reads were not answered for `patience` ticks.
+    pub fn reads_late(&self, count: u32, patience: u32, now: Duration) {
         let so_far = self.late.fetch_add(count, Ordering::Relaxed) + count;
-        self.worsen(if so_far >= LATE_MAX { Health::Failed } else { Health::Slow }, now);
+        let is_silent = self.quiet_ticks.load(Ordering::Relaxed) >= patience;
+        self.worsen(if is_silent || so_far >= LATE_MAX { Health::Failed } else { Health::Slow }, now);
     }
 
     pub fn write_succeeded(&self) {
@@ -130,7 +201,8 @@ impl Watch {
 
     /// Whether it is time to see whether the device is back.
     pub fn wants_probe(&self, now: Duration) -> bool {
-        self.health() >= Health::Degraded && now >= self.lock().probe_at
+        let is_slow = self.is_slow.load(Ordering::Relaxed);
+        !is_slow && self.health() >= Health::Degraded && now >= self.lock().probe_at
     }
 
     /// What the probe showed. Whether the device is taken back.
@@ -182,13 +254,28 @@ mod tests {
     #[test]
     fn a_device_that_does_not_answer_is_left_alone() {
         let watch = Watch::new();
-        watch.reads_late(1, SECOND);
+        let short = Duration::from_millis(1);
+        watch.reads_late(1, 10, SECOND);
         assert_eq!(watch.health(), Health::Slow);
-        watch.read_succeeded();
+        watch.read_succeeded(short);
         assert_eq!(watch.health(), Health::Ok);
-        watch.reads_late(4, SECOND);
+        watch.reads_late(4, 10, SECOND);
         assert!(!watch.may_read());
-        watch.read_succeeded();
+        watch.read_succeeded(short);
         assert!(!watch.may_read(), "only a probe brings it back");
+    }
+
+    #[test]
+    fn a_read_that_hangs_while_nothing_else_is_answered_is_enough() {
+        let watch = Watch::new();
+        let ticks = |count: u32| (0..count).for_each(|_| watch.tick(SECOND));
+        ticks(9);
+        watch.read_succeeded(Duration::from_millis(1));
+        ticks(2);
+        watch.reads_late(1, 10, SECOND);
+        assert_eq!(watch.health(), Health::Slow, "another one was answered meanwhile");
+        ticks(10);
+        watch.reads_late(1, 10, SECOND);
+        assert_eq!(watch.health(), Health::Failed);
     }
 }

@@ -21,7 +21,7 @@ const END: &[u8; 8] = b"SNDIMEND";
 const BLOCK_HEADER: usize = 8;
 const BLOCK_ROOM: usize = BLOCK as usize - BLOCK_HEADER;
 
-/// An image is due when so many records were written since the last, or as many as there are.
+/// An image is due when so many records were written since the last, or as many as that one holds.
 const RECORDS_PER_IMAGE: u64 = 1 << 20;
 
 /// An image is due when this part of a half of the journal is full, in percent.
@@ -45,7 +45,7 @@ impl Core {
     pub fn image_if_due(&self) {
         let written = self.counters.records_written.get() + self.counters.records_reinserted.get();
         let since = written - self.records_at_image.load(Ordering::Relaxed);
-        let is_due = since >= self.index.len().max(RECORDS_PER_IMAGE)
+        let is_due = since >= self.records_in_image.load(Ordering::Relaxed).max(RECORDS_PER_IMAGE)
             || self.journal.fill_percent(self.layout.journal_blocks) >= JOURNAL_FILL
             || self.journal.has_lost();
         if is_due && self.watch.may_write() && !self.recovering.load(Ordering::Acquire) {
@@ -84,6 +84,7 @@ impl Core {
             }
         }
         self.records_at_image.store(written, Ordering::Relaxed);
+        self.records_in_image.store(self.index.len(), Ordering::Relaxed);
         self.counters.images_written.add(1);
         true
     }

@@ -23,6 +23,7 @@ mod image;
 mod index;
 mod journal;
 mod keys;
+mod large;
 mod layout;
 mod observer;
 mod options;
@@ -30,6 +31,7 @@ mod probe;
 mod read;
 mod reclaim;
 mod recovery;
+mod replay;
 mod roots;
 mod scan;
 mod segments;
@@ -47,6 +49,7 @@ pub use format::{Class, KEY_BYTES_MAX};
 pub use health::Health;
 pub use index::Location;
 pub use keys::KeyInfo;
+pub use large::LargeAppend;
 pub use observer::{DropEvent, Dropped, Observer, Unobserved};
 pub use options::{FlashError, FlashOptions, Journaling, Warm};
 pub use read::{FlashItem, FlashRead, ReadFuture};
@@ -340,6 +343,7 @@ impl Core {
     fn forget(&self, hash: u64) -> bool {
         if self.recovering.load(Ordering::Acquire) {
             self.lock_removed().add(hash);
+            self.has_removed.store(true, Ordering::Release);
         }
         let may_come_back = self.may_come_back(hash);
         let removed = self.index.remove(hash);

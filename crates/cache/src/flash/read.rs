@@ -7,6 +7,7 @@
 //! asked for, in the segment that the index meant, and it has neither expired nor been flushed.
 //! Anything else is a miss, and counted.
 
+use std::collections::VecDeque;
 use std::future::Future;
 use std::ops::Range;
 use std::pin::Pin;
@@ -26,6 +27,8 @@ use crate::device::{AlignedBuffer, Completion, ReadError, ReadRequest, completio
 
 /// A read that finds no buffer waits for one as long as so many reads may take.
 const STARVED_DEADLINES: u32 = 8;
+/// Pieces of a large value that are read at the same time, at most: 32 MiB.
+const PIECES_AT_ONCE: u64 = 8;
 
 /// A key whose record is to be read.
 #[derive(Clone, Debug)]
@@ -87,6 +90,7 @@ struct Reading {
     wanted: Wanted,
     /// Where the record begins in the buffer.
     lead: usize,
+    since: Duration,
 }
 
 /// What a record must be to count.
@@ -103,8 +107,16 @@ struct Wanted {
 struct Gathering {
     core: Arc<Core>,
     head: (u64, Location),
-    pieces: Vec<ReadFuture>,
-    found: Vec<Option<Bytes>>,
+    large: LargeValue,
+    range: Range<u64>,
+    /// Pieces whose reads were not started yet.
+    numbers: Range<u64>,
+    /// So many are read at the same time.
+    window: usize,
+    /// Pieces in order: their reads, or what those brought.
+    flying: VecDeque<(Option<ReadFuture>, Bytes)>,
+    /// What has arrived, in order.
+    value: BytesMut,
     item: FlashItem,
 }
 
@@ -239,34 +251,17 @@ impl Core {
         let range = range.map_or(0..large.bytes, |range| clamp(range, large.bytes));
         let step = u64::from(large.piece_bytes);
         let numbers = range.start / step..range.end.div_ceil(step).max(range.start / step);
-        let mut batch = Vec::new();
-        let mut pieces = Vec::new();
-        for number in numbers {
-            let key = piece_key(head.hash, large.nonce, number as u32);
-            let hash = self.hash(&key);
-            let Some(location) = self.lookup(hash, true) else {
-                // Reclaimed before the rest: the value is gone.
-                self.drop_entry(head, Dropped::Evicted);
-                return ReadFuture(State::Done(None));
-            };
-            let span = large.piece(number);
-            let part = range.start.max(span.start) - span.start..range.end.min(span.end) - span.start;
-            let read = FlashRead { key: &key, hash, location, range: Some(part) };
-            pieces.push(self.start_read(&read, Kind::Piece, &mut batch));
-        }
-        if !batch.is_empty() {
-            self.device.submit(batch);
-        }
-        let found = pieces.iter().map(|_| None).collect();
+        // Buffers are left to others: a value may be larger than all of them.
+        let window = (self.options.read_buffer_bytes / 8 / step).clamp(1, PIECES_AT_ONCE) as usize;
+        let value = BytesMut::with_capacity((range.end - range.start) as usize);
         let item = FlashItem { value_bytes: large.bytes, ..item };
-        let head = (head.hash, head.location);
-        ReadFuture(State::Gathering(Box::new(Gathering {
-            core: Arc::clone(self),
-            head,
-            pieces,
-            found,
-            item,
-        })))
+        let (core, head) = (Arc::clone(self), (head.hash, head.location));
+        let flying = VecDeque::new();
+        let mut gathering = Gathering { core, head, large, range, numbers, window, flying, value, item };
+        match gathering.start_more() {
+            Some(()) => ReadFuture(State::Gathering(Box::new(gathering))),
+            None => ReadFuture(State::Done(None)),
+        }
     }
 
     fn corrupt(&self, wanted: &Wanted) {
@@ -315,7 +310,8 @@ impl Starved {
         core.counters.bytes_read.add(length as u64);
         let offset = core.layout.slot_start(wanted.location.slot) + from;
         let (completer, completion) = completion();
-        (ReadRequest { offset, buffer, completer }, Reading { core, completion, wanted, lead })
+        let since = core.env.monotonic();
+        (ReadRequest { offset, buffer, completer }, Reading { core, completion, wanted, lead, since })
     }
 
     /// Whether nobody should wait any longer.
@@ -334,7 +330,7 @@ impl Reading {
                 return ReadFuture(State::Done(None));
             }
         };
-        core.watch.read_succeeded();
+        core.watch.read_succeeded(core.env.monotonic().saturating_sub(self.since));
         let checked = core.check(&self.wanted, &buffer.as_ref()[self.lead..]);
         let found = checked.map(|(item, range)| {
             let bytes = Bytes::from_owner(buffer);
@@ -345,27 +341,64 @@ impl Reading {
 }
 
 impl Gathering {
+    /// Starts the reads of the next pieces; `None` when one is gone.
+    fn start_more(&mut self) -> Option<()> {
+        let mut batch = Vec::new();
+        while self.flying.len() < self.window
+            && let Some(number) = self.numbers.next()
+        {
+            let key = piece_key(self.head.0, self.large.nonce, number as u32);
+            let hash = self.core.hash(&key);
+            let Some(location) = self.core.lookup(hash, true) else {
+                // Reclaimed before the rest: the value is gone.
+                let (hash, Location { slot, offset, .. }) = self.head;
+                if let Some(entry) = self.core.index.remove_at(hash, slot, offset) {
+                    self.core.report_entry(Dropped::Evicted, hash, &entry);
+                    self.core.unlink(&entry);
+                }
+                return None;
+            };
+            let (span, range) = (self.large.piece(number), &self.range);
+            let part = range.start.max(span.start) - span.start..range.end.min(span.end) - span.start;
+            let read = FlashRead { key: &key, hash, location, range: Some(part) };
+            let piece = self.core.start_read(&read, Kind::Piece, &mut batch);
+            self.flying.push_back((Some(piece), Bytes::new()));
+        }
+        if !batch.is_empty() {
+            self.core.device.submit(batch);
+        }
+        Some(())
+    }
+
     fn poll(&mut self, context: &mut Context<'_>) -> Poll<Option<FlashItem>> {
-        let mut is_whole = true;
-        for (piece, found) in self.pieces.iter_mut().zip(&mut self.found) {
-            if found.is_some() {
-                continue;
+        loop {
+            for (flying, arrived) in &mut self.flying {
+                let Some(piece) = flying else { continue };
+                match Pin::new(piece).poll(context) {
+                    Poll::Pending => {}
+                    Poll::Ready(None) => return Poll::Ready(None),
+                    // A copy, so that the buffer is free for the other pieces, which may wait for one.
+                    Poll::Ready(Some(item)) => {
+                        (*flying, *arrived) = (None, Bytes::copy_from_slice(&item.value));
+                    }
+                }
             }
-            match Pin::new(piece).poll(context) {
-                // A copy, so that the buffer is free for the other pieces, which may wait for one.
-                Poll::Ready(Some(item)) => *found = Some(Bytes::copy_from_slice(&item.value)),
-                Poll::Ready(None) => return Poll::Ready(None),
-                Poll::Pending => is_whole = false,
+            let before = self.flying.len();
+            while let Some((_, arrived)) = self.flying.pop_front_if(|(flying, _)| flying.is_none()) {
+                self.value.extend_from_slice(&arrived);
+            }
+            if self.flying.len() == before && before > 0 {
+                return Poll::Pending;
+            }
+            if self.start_more().is_none() {
+                return Poll::Ready(None);
+            }
+            if self.flying.is_empty() {
+                self.core.counters.reads_hit.add(1);
+                let value = std::mem::take(&mut self.value).freeze();
+                return Poll::Ready(Some(FlashItem { value, ..self.item.clone() }));
             }
         }
-        if !is_whole {
-            return Poll::Pending;
-        }
-        let parts = || self.found.iter().flatten();
-        let mut value = BytesMut::with_capacity(parts().map(Bytes::len).sum());
-        parts().for_each(|part| value.extend_from_slice(part));
-        self.core.counters.reads_hit.add(1);
-        Poll::Ready(Some(FlashItem { value: value.freeze(), ..self.item.clone() }))
     }
 }
 
@@ -395,15 +428,8 @@ impl Future for ReadFuture {
                     Poll::Ready(result) => self.0 = reading.finish(result).0,
                 },
                 State::Gathering(gathering) => {
-                    let gathered = gathering.poll(context);
-                    if gathered == Poll::Ready(None) {
-                        let (hash, Location { slot, offset, .. }) = gathering.head;
-                        let core = &gathering.core;
-                        if let Some(entry) = core.index.remove_at(hash, slot, offset) {
-                            core.unlink(&entry);
-                        }
-                    }
-                    return gathered;
+                    // A piece that is gone for good is noticed by the next look for it.
+                    return gathering.poll(context);
                 }
             }
         }

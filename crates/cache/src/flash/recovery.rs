@@ -1,25 +1,19 @@
 //! Recovery: what an earlier run left is found again, while the cache already serves.
 //!
 //! The image of the index is the start; then all events since it was begun are replayed in the
-//! order of their sequence numbers: records of segments, entries of the journal. Footers are read
-//! one after the other as the merge reaches them, so memory is bounded by the few segments that
-//! were open at the same time.
+//! order of their sequence numbers: records of segments, entries of the journal (see `replay`).
 //!
 //! Invariants: what this run wrote or removed is newer than anything found; a key whose last event
 //! is a removal is not found; what does not check out is left out, never guessed.
 
-use std::cmp::Reverse;
-use std::collections::{BinaryHeap, HashSet, VecDeque};
+use std::collections::HashSet;
 use std::sync::atomic::Ordering;
 
 use super::core::Core;
-use super::expiry::{Coarse, is_expired};
-use super::format::{
-    Class, JournalBlock, JournalEntry, JournalKind, Kind, Root, Row, SegmentHead, Trailer, UNIT,
-};
-use super::index::{Entry, Location};
+use super::format::{Class, JournalBlock, JournalEntry, Root, Row, SegmentHead, Trailer, UNIT};
+use super::index::Entry;
 use super::journal::Place;
-use super::options::Journaling;
+use super::replay::{Rows, Source};
 use super::segments::{Segment, SegmentState};
 use crate::device::BLOCK;
 
@@ -29,8 +23,8 @@ const REMOVED_MAX: usize = 1 << 20;
 /// Keys that this run removed before recovery found them.
 #[derive(Default)]
 pub(super) struct Removed {
-    hashes: HashSet<u64>,
-    overflowed: bool,
+    pub hashes: HashSet<u64>,
+    pub overflowed: bool,
 }
 
 impl Removed {
@@ -39,37 +33,6 @@ impl Removed {
             self.hashes.insert(hash);
         } else {
             self.overflowed = true;
-        }
-    }
-}
-
-/// A segment whose events are replayed.
-struct Source {
-    slot: u32,
-    id: u64,
-    last_sequence: u64,
-    rows: Rows,
-}
-
-enum Rows {
-    /// In the footer.
-    OnDevice,
-    /// Found by reading the segment, which has no footer.
-    Scanned(Vec<Row>),
-}
-
-/// The events of one source, the next one first.
-struct Stream {
-    place: Option<(u32, u64)>,
-    rows: VecDeque<Row>,
-    entries: VecDeque<JournalEntry>,
-}
-
-impl Stream {
-    fn next_sequence(&self) -> Option<u64> {
-        match self.place {
-            Some((_, id)) => self.rows.front().map(|row| id + u64::from(row.sequence)),
-            None => self.entries.front().map(|entry| entry.sequence),
         }
     }
 }
@@ -212,117 +175,6 @@ impl Core {
                 self.touched.set(hash, expires_at);
             }),
             None => tracing::warn!("the image of the flash index is damaged; what it held in part is lost"),
-        }
-    }
-
-    /// Merges all events in order and applies them. The segments that have no footer yet.
-    fn replay(
-        &self,
-        sources: Vec<Source>,
-        journal: Vec<JournalEntry>,
-        root: &Root,
-    ) -> Vec<(u32, u64, Vec<Row>)> {
-        // Without an image, and if values never change, every footer counts.
-        let from =
-            if self.options.journaling == Journaling::Off && self.index.len() == 0 { 0 } else { root.image };
-        let mut scanned = Vec::new();
-        let mut waiting: VecDeque<Source> = sources.into();
-        let mut streams = vec![Stream { place: None, rows: VecDeque::new(), entries: journal.into() }];
-        let mut heap = BinaryHeap::new();
-        heap.extend(streams[0].next_sequence().map(|next| Reverse((next, 0))));
-        loop {
-            let next = heap.peek().map_or(u64::MAX, |Reverse((next, _))| *next);
-            if let Some(source) = waiting.front().filter(|source| source.id <= next) {
-                let is_needed = source.last_sequence >= from;
-                let (slot, id) = (source.slot, source.id);
-                let rows = match waiting.pop_front().map(|source| source.rows) {
-                    Some(Rows::Scanned(rows)) => {
-                        scanned.push((slot, id, rows.clone()));
-                        rows
-                    }
-                    Some(Rows::OnDevice) if is_needed => {
-                        self.read_rows(slot, id).map(|(_, rows)| rows).unwrap_or_default()
-                    }
-                    _ => Vec::new(),
-                };
-                let stream = Stream { place: Some((slot, id)), rows: rows.into(), entries: VecDeque::new() };
-                heap.extend(stream.next_sequence().map(|next| Reverse((next, streams.len()))));
-                streams.push(stream);
-                continue;
-            }
-            let Some(Reverse((sequence, number))) = heap.pop() else { break };
-            if self.lock_removed().overflowed {
-                break;
-            }
-            let stream = &mut streams[number];
-            if let Some((slot, id)) = stream.place {
-                if let Some(row) = stream.rows.pop_front().filter(|_| sequence >= from) {
-                    self.replay_row(slot, id, &row);
-                }
-            } else if let Some(entry) = stream.entries.pop_front() {
-                self.replay_entry(&entry);
-            }
-            heap.extend(stream.next_sequence().map(|next| Reverse((next, number))));
-        }
-        scanned
-    }
-
-    fn replay_row(&self, slot: u32, id: u64, row: &Row) {
-        let now = self.now();
-        if is_expired(row.expires_at, now) || self.table.id(slot) != id {
-            return;
-        }
-        let location = Location {
-            slot,
-            offset: row.offset,
-            units: Location::rounded(row.units),
-            expiry: Coarse::new(row.expires_at, now),
-            is_large: row.kind == Kind::Head,
-        };
-        // Held over the insertion, so that a removal is either seen here or finds the entry there.
-        let removed = self.lock_removed();
-        let is_void = id + u64::from(row.sequence) < self.flushed_below.load(Ordering::Acquire);
-        if is_void || removed.hashes.contains(&row.hash) {
-            return;
-        }
-        let is_older = |old: Option<&Entry>| old.is_none_or(|old| self.is_of_earlier_run(old));
-        let inserted = self.index.insert_if(row.hash, Entry::new(location), is_older);
-        drop(removed);
-        if let Some(inserted) = inserted {
-            self.link_entry(&Entry::new(location));
-            inserted.replaced.iter().chain(&inserted.dropped).for_each(|entry| self.unlink(entry));
-            if inserted.dropped.is_some() {
-                self.has_unindexed.store(true, Ordering::Release);
-            }
-            self.touched.forget(row.hash);
-        }
-    }
-
-    fn replay_entry(&self, entry: &JournalEntry) {
-        let old = self.index.find(entry.hash, false).filter(|old| self.is_of_earlier_run(old));
-        match entry.kind {
-            JournalKind::Forgotten => {
-                let place = old.map(|old| old.location);
-                let removed = place.and_then(|at| self.index.remove_at(entry.hash, at.slot, at.offset));
-                if let Some(removed) = removed {
-                    self.unlink(&removed);
-                    self.touched.forget(entry.hash);
-                }
-            }
-            JournalKind::Touched { expires_at } => {
-                if old.is_some() && self.touched.set(entry.hash, expires_at) {
-                    self.index.set_expiry(entry.hash, Coarse::new(expires_at, self.now()));
-                }
-            }
-            JournalKind::Flushed => {
-                self.index.retain(|entry| {
-                    let keep = !self.is_of_earlier_run(entry);
-                    if !keep {
-                        self.unlink(entry);
-                    }
-                    keep
-                });
-            }
         }
     }
 

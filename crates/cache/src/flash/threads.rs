@@ -143,10 +143,13 @@ impl Core {
     /// One tick of the watch.
     pub fn watch_reads(&self) {
         let patience = self.options.read_deadline.as_millis().div_ceil(WATCH_TICK.as_millis());
-        let late = self.device.expire(u32::try_from(patience).unwrap_or(u32::MAX));
+        let patience = u32::try_from(patience).unwrap_or(u32::MAX);
+        let late = self.device.expire(patience);
         self.read_pool.wake_all();
+        let now = self.env.monotonic();
+        self.watch.tick(now);
         if late > 0 {
-            self.watch.reads_late(u32::try_from(late).unwrap_or(u32::MAX), self.env.monotonic());
+            self.watch.reads_late(u32::try_from(late).unwrap_or(u32::MAX), patience, now);
         }
     }
 }

@@ -11,7 +11,7 @@ use bytes::Bytes;
 
 use super::memory::allocated;
 use super::shard::Dead;
-use crate::flash::FlashItem;
+use crate::flash::{Class, FlashItem, NewRecord};
 use crate::hint::Hint;
 use crate::item::{Item, ItemMeta, Tier, Value};
 use crate::prefetch::prefetch;
@@ -25,8 +25,8 @@ const ARC_HEADER: u64 = 16;
 /// Bytes of the box that shares a large value, and of the handle to it.
 const LARGE_HEADER: u64 = 32 + 32;
 
-/// One item of the RAM tier.
-#[derive(Debug)]
+/// One item of the RAM tier. Clones share key and value.
+#[derive(Clone, Debug)]
 pub(crate) struct Record {
     /// The key, followed by the value if it is small.
     packed: Arc<[u8]>,
@@ -94,6 +94,20 @@ impl Record {
         let (flags, expires_at, tenant) = (found.flags, found.expires_at, found.tenant);
         let put = Put { flags, expires_at, tenant, ..Put::default() };
         Self { fetched: true, on_flash: true, ..Self::new(key, value, &put, found.cas, at) }
+    }
+
+    /// The item as flash takes it; `value` is [`Record::value`].
+    pub fn as_new_record<'a>(&'a self, hash: u64, value: &'a Value, class: Class) -> NewRecord<'a> {
+        NewRecord {
+            key: self.key(),
+            hash,
+            value,
+            flags: self.flags,
+            expires_at: self.expires_at,
+            tenant: self.tenant,
+            cas: self.cas,
+            class,
+        }
     }
 
     /// Whether flash can hold all of the item: marks have no place there.

@@ -139,3 +139,37 @@ fn a_corrupt_record_is_a_miss_once_and_counted() {
     assert_eq!(world.tally.of(Dropped::Corrupt), counts.reads_corrupt);
     assert_eq!(world.check_all(), hits);
 }
+
+#[test]
+fn a_silent_device_is_left_alone_after_a_second() {
+    let mut world = World::new(14, 4 << 20, options());
+    (0..50).for_each(|key| world.put(key, 1000).unwrap());
+    world.step(Duration::from_secs(1));
+    world.device.inject(Faults::none().with(Fault::Stall, 1_000_000));
+    let hash = world.flash.hash(&super::world::name_of(1));
+    assert!(world.flash.lookup(hash).is_some());
+    assert!(!world.check(1), "one read that hangs for its deadline");
+    assert_eq!(world.flash.lookup(hash), None, "and nobody waits for the device any more");
+    recovers(&mut world);
+}
+
+#[test]
+fn a_device_that_is_slow_for_long_gets_no_writes_until_it_is_fast_again() {
+    let mut world = World::new(15, 4 << 20, options());
+    (0..50).for_each(|key| world.put(key, 1000).unwrap());
+    world.step(Duration::from_secs(1));
+    world.device.inject(Faults::none().with(Fault::Delay, 1_000_000));
+    let began = world.now();
+    while world.flash.health() != Health::Degraded {
+        assert!(world.check(began as usize as u32 % 50), "slow is not wrong");
+        world.step(TENTH);
+        let lasted = world.now() - began;
+        assert!(lasted < 400, "{:?} after {lasted} s", world.flash.health());
+        assert!(lasted < 60 || world.flash.health() >= Health::Slow, "not slow after {lasted} s");
+    }
+    let lasted = world.now() - began;
+    assert!(lasted >= 290, "{lasted} s are not for long");
+    assert_eq!(world.put(100, 1000), Err(Dropped::DeviceDegraded));
+    assert!(world.check(7), "what is there is still read");
+    recovers(&mut world);
+}

@@ -1,0 +1,256 @@
+//! Replaying what happened since the image: records of segments and entries of the journal, merged in
+//! the order of their sequence numbers.
+//!
+//! Footers are read one after the other as the merge reaches them, so memory is bounded by the few
+//! segments that were open at the same time and by one batch of events. A batch is divided by the
+//! shards of the index and applied by several threads, shard by shard, so that the part of the index
+//! that is worked on stays near the processor.
+//!
+//! Invariant: the events of a key are applied in their order. An event that this run has overtaken is
+//! applied and then taken back, so that a removal either finds the entry or is found.
+
+use std::cmp::Reverse;
+use std::collections::{BinaryHeap, VecDeque};
+use std::sync::atomic::Ordering;
+
+use super::core::Core;
+use super::expiry::{Coarse, is_expired};
+use super::format::{JournalEntry, JournalKind, Kind, Root, Row};
+use super::index::{Entry, Location, SHARDS};
+use super::options::Journaling;
+
+/// Events applied together: 24 MiB.
+const BATCH: usize = 512 << 10;
+
+/// Threads that apply events, at most.
+const THREADS_MAX: usize = 8;
+
+/// A segment whose events are replayed.
+pub(super) struct Source {
+    pub slot: u32,
+    pub id: u64,
+    pub last_sequence: u64,
+    pub rows: Rows,
+}
+
+pub(super) enum Rows {
+    /// In the footer.
+    OnDevice,
+    /// Found by reading the segment, which has no footer.
+    Scanned(Vec<Row>),
+}
+
+/// The events of one source, the next one first.
+struct Stream {
+    place: Option<(u32, u64)>,
+    rows: VecDeque<Row>,
+    entries: VecDeque<JournalEntry>,
+}
+
+impl Stream {
+    fn next_sequence(&self) -> Option<u64> {
+        match self.place {
+            Some((_, id)) => self.rows.front().map(|row| id + u64::from(row.sequence)),
+            None => self.entries.front().map(|entry| entry.sequence),
+        }
+    }
+
+    fn next(&mut self) -> Option<Event> {
+        match self.place {
+            Some((slot, id)) => self.rows.pop_front().map(|row| Event::Row { slot, id, row }),
+            None => self.entries.pop_front().map(Event::Journal),
+        }
+    }
+}
+
+#[derive(Clone, Copy)]
+enum Event {
+    Row { slot: u32, id: u64, row: Row },
+    Journal(JournalEntry),
+}
+
+impl Event {
+    fn shard(&self) -> usize {
+        let (Event::Row { row: Row { hash, .. }, .. } | Event::Journal(JournalEntry { hash, .. })) = self;
+        *hash as usize % SHARDS
+    }
+}
+
+impl Core {
+    /// Merges all events in order and applies them. The segments that have no footer yet.
+    pub fn replay(
+        &self,
+        sources: Vec<Source>,
+        journal: Vec<JournalEntry>,
+        root: &Root,
+    ) -> Vec<(u32, u64, Vec<Row>)> {
+        // Without an image, and if values never change, every footer counts.
+        let from =
+            if self.options.journaling == Journaling::Off && self.index.len() == 0 { 0 } else { root.image };
+        let mut scanned = Vec::new();
+        let mut waiting: VecDeque<Source> = sources.into();
+        let mut streams = vec![Stream { place: None, rows: VecDeque::new(), entries: journal.into() }];
+        let mut heap = BinaryHeap::new();
+        heap.extend(streams[0].next_sequence().map(|next| Reverse((next, 0))));
+        let mut batch = Vec::with_capacity(BATCH);
+        loop {
+            let next = heap.peek().map_or(u64::MAX, |Reverse((next, _))| *next);
+            if let Some(source) = waiting.pop_front_if(|source| source.id <= next) {
+                let (slot, id) = (source.slot, source.id);
+                let rows = self.rows_from(source, from, &mut scanned);
+                let stream = Stream { place: Some((slot, id)), rows: rows.into(), entries: VecDeque::new() };
+                heap.extend(stream.next_sequence().map(|next| Reverse((next, streams.len()))));
+                streams.push(stream);
+                continue;
+            }
+            let Some(Reverse((first, number))) = heap.pop() else { break };
+            // As many as come before anything of another source.
+            let others = heap.peek().map_or(u64::MAX, |Reverse((next, _))| *next);
+            let upto = waiting.front().map_or(u64::MAX, |source| source.id).min(others);
+            let stream = &mut streams[number];
+            let mut sequence = Some(first);
+            while let Some(at) = sequence.filter(|&at| at <= upto.max(first)) {
+                let Some(event) = stream.next().filter(|_| at >= from) else {
+                    sequence = stream.next_sequence();
+                    continue;
+                };
+                let is_flush = matches!(event, Event::Journal(entry) if entry.kind == JournalKind::Flushed);
+                if is_flush {
+                    // It is about all shards: nothing else goes on at the same time.
+                    self.apply(&mut batch);
+                }
+                batch.push(event);
+                if batch.len() == BATCH || is_flush {
+                    self.apply(&mut batch);
+                }
+                sequence = stream.next_sequence();
+            }
+            match sequence {
+                Some(next) => heap.push(Reverse((next, number))),
+                // Their memory is not kept.
+                None => (stream.rows, stream.entries) = Default::default(),
+            }
+            if self.lock_removed().overflowed {
+                break;
+            }
+        }
+        self.apply(&mut batch);
+        scanned
+    }
+
+    fn rows_from(&self, source: Source, from: u64, scanned: &mut Vec<(u32, u64, Vec<Row>)>) -> Vec<Row> {
+        let (slot, id) = (source.slot, source.id);
+        match source.rows {
+            Rows::Scanned(rows) => {
+                scanned.push((slot, id, rows.clone()));
+                rows
+            }
+            Rows::OnDevice if source.last_sequence >= from => match self.read_rows(slot, id) {
+                Some((_, rows)) => rows,
+                None => {
+                    // What cannot be read now may be found after another crash, when it is old.
+                    self.journal.distrust();
+                    Vec::new()
+                }
+            },
+            Rows::OnDevice => Vec::new(),
+        }
+    }
+
+    /// Applies events, and empties the batch.
+    fn apply(&self, batch: &mut Vec<Event>) {
+        // Places by shard, those of a shard in order.
+        let mut ends = [0_usize; SHARDS + 1];
+        batch.iter().for_each(|event| ends[event.shard() + 1] += 1);
+        (0..SHARDS).for_each(|shard| ends[shard + 1] += ends[shard]);
+        let mut next = ends;
+        let mut places = vec![0_u32; batch.len()];
+        for (place, event) in (0_u32..).zip(batch.iter()) {
+            let slot = &mut next[event.shard()];
+            places[*slot] = place;
+            *slot += 1;
+        }
+        let now = self.now();
+        let work = |from: usize, upto: usize| {
+            for &place in &places[ends[from]..ends[upto]] {
+                match &batch[place as usize] {
+                    Event::Row { slot, id, row } => self.replay_row(*slot, *id, row, now),
+                    Event::Journal(entry) => self.replay_entry(entry),
+                }
+            }
+        };
+        let threads = std::thread::available_parallelism().map_or(1, usize::from).min(THREADS_MAX);
+        if batch.len() < BATCH / 16 || threads == 1 {
+            work(0, SHARDS);
+        } else {
+            std::thread::scope(|scope| {
+                for number in 0..threads {
+                    let bounds = [number, number + 1].map(|n| n * SHARDS / threads);
+                    let work = &work;
+                    scope.spawn(move || work(bounds[0], bounds[1]));
+                }
+            });
+        }
+        batch.clear();
+    }
+
+    fn replay_row(&self, slot: u32, id: u64, row: &Row, now: u32) {
+        if is_expired(row.expires_at, now) || self.table.id(slot) != id {
+            return;
+        }
+        let location = Location {
+            slot,
+            offset: row.offset,
+            units: Location::rounded(row.units),
+            expiry: Coarse::new(row.expires_at, now),
+            is_large: row.kind == Kind::Head,
+        };
+        let is_older = |old: Option<&Entry>| old.is_none_or(|old| self.is_of_earlier_run(old));
+        let Some(inserted) = self.index.insert_if(row.hash, Entry::new(location), is_older) else { return };
+        self.link_entry(&Entry::new(location));
+        inserted.replaced.iter().chain(&inserted.dropped).for_each(|entry| self.unlink(entry));
+        if inserted.dropped.is_some() {
+            self.has_unindexed.store(true, Ordering::Release);
+        }
+        self.touched.forget(row.hash);
+        // After the insertion, so that a removal is either seen here or finds the entry there.
+        let is_void = id + u64::from(row.sequence) < self.flushed_below.load(Ordering::Acquire);
+        if (is_void || self.was_removed(row.hash))
+            && let Some(entry) = self.index.remove_at(row.hash, slot, row.offset)
+        {
+            self.unlink(&entry);
+        }
+    }
+
+    fn was_removed(&self, hash: u64) -> bool {
+        self.has_removed.load(Ordering::Acquire) && self.lock_removed().hashes.contains(&hash)
+    }
+
+    fn replay_entry(&self, entry: &JournalEntry) {
+        let old = self.index.find(entry.hash, false).filter(|old| self.is_of_earlier_run(old));
+        match entry.kind {
+            JournalKind::Forgotten => {
+                let place = old.map(|old| old.location);
+                let removed = place.and_then(|at| self.index.remove_at(entry.hash, at.slot, at.offset));
+                if let Some(removed) = removed {
+                    self.unlink(&removed);
+                    self.touched.forget(entry.hash);
+                }
+            }
+            JournalKind::Touched { expires_at } => {
+                if old.is_some() && self.touched.set(entry.hash, expires_at) {
+                    self.index.set_expiry(entry.hash, Coarse::new(expires_at, self.now()));
+                }
+            }
+            JournalKind::Flushed => {
+                self.index.retain(|entry| {
+                    let keep = !self.is_of_earlier_run(entry);
+                    if !keep {
+                        self.unlink(entry);
+                    }
+                    keep
+                });
+            }
+        }
+    }
+}

@@ -1,0 +1,284 @@
+//! Values that wait for room in the write buffers of flash.
+//!
+//! When values come faster than the device takes them, or one is larger than the buffers, they are
+//! held here instead of being dropped at once: at most a bounded number of bytes, each for at most
+//! [`PATIENCE`]. They can be read meanwhile. A thread writes them one after the other as buffers
+//! become free, large ones piece by piece; no caller ever waits.
+//!
+//! Invariants: what is here is the newest version of its key, and flash finds no other one; whoever
+//! changes a key takes it out first, under the lock of the key's shard. The last step of a write, which
+//! makes it found on flash, and the removal from here are one step for everybody else.
+
+use std::collections::{HashMap, VecDeque};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use crate::flash::{Class, Dropped, Flash, LargeAppend, NewRecord};
+use crate::ram::{Memory, Record};
+
+/// A value that found no room for so long is dropped, and counted.
+const PATIENCE: Duration = Duration::from_secs(5);
+/// How long to wait for a write buffer before another try.
+const BUFFER_PAUSE: Duration = Duration::from_millis(2);
+/// How long an idle thread sleeps.
+const IDLE: Duration = Duration::from_secs(1);
+
+#[derive(Debug)]
+pub(crate) struct Outbox {
+    waiting: Mutex<Waiting>,
+    arrived: Condvar,
+    /// How many values wait; most of the time none, which costs one look.
+    count: AtomicUsize,
+    bytes: AtomicU64,
+    bytes_max: u64,
+    memory: Arc<Memory>,
+}
+
+#[derive(Debug, Default)]
+struct Waiting {
+    parcels: HashMap<u64, Parcel>,
+    /// Hash and number of parcels by age; of those that are gone too.
+    order: VecDeque<(u64, u64)>,
+    next_number: u64,
+    closed: bool,
+}
+
+#[derive(Clone, Debug)]
+struct Parcel {
+    number: u64,
+    record: Record,
+    class: Class,
+    since: Duration,
+}
+
+impl Waiting {
+    fn holds(&self, hash: u64, number: u64) -> bool {
+        !self.closed && self.parcels.get(&hash).is_some_and(|parcel| parcel.number == number)
+    }
+}
+
+/// What became of the oldest parcel.
+enum Step {
+    /// Nothing waits.
+    Empty,
+    /// It was written, dropped, or taken out by somebody else.
+    Gone,
+    /// There is no room for it yet.
+    NoRoom,
+}
+
+impl Outbox {
+    /// For at most `bytes_max`, or one value of a quarter of all memory.
+    pub fn new(bytes_max: u64, memory: Arc<Memory>) -> Self {
+        Self {
+            waiting: Mutex::default(),
+            arrived: Condvar::new(),
+            count: AtomicUsize::new(0),
+            bytes: AtomicU64::new(0),
+            bytes_max,
+            memory,
+        }
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.count.load(Ordering::Acquire) == 0
+    }
+
+    /// Bytes that wait.
+    pub fn bytes(&self) -> u64 {
+        self.bytes.load(Ordering::Relaxed)
+    }
+
+    /// Takes a value in, whose key must not be here. Whether there was room.
+    pub fn add(&self, hash: u64, record: &Record, class: Class, now: Duration) -> bool {
+        let weight = record.weight();
+        let mut waiting = self.lock();
+        let limit = if waiting.parcels.is_empty() { self.memory.limit() / 4 } else { 0 };
+        if waiting.closed || self.bytes() + weight > self.bytes_max.max(limit) {
+            return false;
+        }
+        waiting.next_number += 1;
+        let number = waiting.next_number;
+        let parcel = Parcel { number, record: record.clone(), class, since: now };
+        self.remove_from(&mut waiting, hash);
+        waiting.parcels.insert(hash, parcel);
+        waiting.order.push_back((hash, number));
+        self.memory.take_anyway(weight);
+        self.bytes.fetch_add(weight, Ordering::Relaxed);
+        self.count.store(waiting.parcels.len(), Ordering::Release);
+        drop(waiting);
+        self.arrived.notify_one();
+        true
+    }
+
+    /// The value of a hash, if it waits.
+    pub fn get(&self, hash: u64) -> Option<Record> {
+        if self.is_empty() {
+            return None;
+        }
+        self.lock().parcels.get(&hash).map(|parcel| parcel.record.clone())
+    }
+
+    /// Changes the expiry of a value; whether it waits.
+    pub fn touch(&self, hash: u64, expires_at: u32) -> bool {
+        if self.is_empty() {
+            return false;
+        }
+        let mut waiting = self.lock();
+        let Waiting { parcels, order, next_number, .. } = &mut *waiting;
+        let Some(parcel) = parcels.get_mut(&hash) else { return false };
+        // A new number, so that what is being written of it does not count.
+        *next_number += 1;
+        (parcel.number, parcel.record.expires_at) = (*next_number, expires_at);
+        order.push_back((hash, *next_number));
+        true
+    }
+
+    /// Takes a value out; whether it was there.
+    pub fn remove(&self, hash: u64) -> bool {
+        !self.is_empty() && self.remove_from(&mut self.lock(), hash)
+    }
+
+    /// Takes all values out.
+    pub fn clear(&self) {
+        let mut waiting = self.lock();
+        let hashes: Vec<u64> = waiting.parcels.keys().copied().collect();
+        for hash in hashes {
+            self.remove_from(&mut waiting, hash);
+        }
+        waiting.order.clear();
+    }
+
+    /// Ends [`Outbox::work`].
+    pub fn close(&self) {
+        self.lock().closed = true;
+        self.arrived.notify_all();
+    }
+
+    /// Writes what comes in until the box is closed.
+    pub fn work(&self, flash: &Flash, now: &dyn Fn() -> Duration, wrote: &dyn Fn(&Record)) {
+        loop {
+            let pause = match self.write_oldest(flash, now, wrote) {
+                Step::Gone => Duration::ZERO,
+                Step::NoRoom => BUFFER_PAUSE,
+                Step::Empty => IDLE,
+            };
+            if !self.pause(pause) {
+                return;
+            }
+        }
+    }
+
+    /// Waits for a value or the end of `pause`; `false` when the box is closed.
+    fn pause(&self, pause: Duration) -> bool {
+        let waiting = self.lock();
+        if waiting.closed || pause.is_zero() || pause == IDLE && !waiting.parcels.is_empty() {
+            return !waiting.closed;
+        }
+        let waited = self.arrived.wait_timeout(waiting, pause);
+        !waited.unwrap_or_else(PoisonError::into_inner).0.closed
+    }
+
+    fn write_oldest(&self, flash: &Flash, now: &dyn Fn() -> Duration, wrote: &dyn Fn(&Record)) -> Step {
+        let mut waiting = self.lock();
+        let Some((hash, number)) = waiting.order.pop_front() else { return Step::Empty };
+        let parcel = waiting.parcels.get(&hash).filter(|parcel| parcel.number == number).cloned();
+        drop(waiting);
+        let Some(parcel) = parcel else { return Step::Gone };
+        let value = parcel.record.value();
+        let record = parcel.record.as_new_record(hash, &value, parcel.class);
+        let is_late = || now().saturating_sub(parcel.since) > PATIENCE;
+        let large = match flash.is_large(&record) {
+            true => match self.write_pieces(flash, &record, number, &is_late) {
+                Some(Ok(large)) => Some(large),
+                Some(Err(reason)) => return self.give_up(flash, &record, number, reason),
+                None => return Step::Gone,
+            },
+            false => None,
+        };
+        // Nobody may change the key between the last step of the write and the removal from here.
+        let mut waiting = self.lock();
+        if !waiting.holds(hash, number) {
+            large.iter().for_each(|large| flash.abandon_large(&record, large));
+            return Step::Gone;
+        }
+        let written = match &large {
+            Some(large) => flash.append_head(&record, large),
+            None => flash.try_append(&record),
+        };
+        match written {
+            Ok(()) => {
+                self.remove_from(&mut waiting, hash);
+                drop(waiting);
+                wrote(&parcel.record);
+                Step::Gone
+            }
+            Err(reason) if is_passing(reason) && large.is_none() && !is_late() => {
+                waiting.order.push_front((hash, number));
+                Step::NoRoom
+            }
+            Err(reason) => {
+                drop(waiting);
+                large.iter().for_each(|large| flash.abandon_large(&record, large));
+                self.give_up(flash, &record, number, reason)
+            }
+        }
+    }
+
+    /// Writes the pieces of a large value as room comes up; `None` when somebody took it out.
+    fn write_pieces(
+        &self,
+        flash: &Flash,
+        record: &NewRecord<'_>,
+        number: u64,
+        is_late: &dyn Fn() -> bool,
+    ) -> Option<Result<LargeAppend, Dropped>> {
+        let mut large = match flash.begin_large(record) {
+            Ok(large) => large,
+            Err(reason) => return Some(Err(reason)),
+        };
+        while !large.has_all() {
+            let is_wanted = self.lock().holds(record.hash, number);
+            let written = if is_wanted { flash.append_piece(record, &mut large) } else { Ok(()) };
+            match written {
+                Ok(()) if is_wanted => {}
+                Err(reason) if is_passing(reason) && !is_late() && self.pause(BUFFER_PAUSE) => {}
+                outcome => {
+                    flash.abandon_large(record, &large);
+                    return outcome.err().map(Err);
+                }
+            }
+        }
+        Some(Ok(large))
+    }
+
+    /// Drops a parcel, unless somebody has taken it out or put another in its place.
+    fn give_up(&self, flash: &Flash, record: &NewRecord<'_>, number: u64, reason: Dropped) -> Step {
+        let mut waiting = self.lock();
+        if waiting.holds(record.hash, number) {
+            self.remove_from(&mut waiting, record.hash);
+            drop(waiting);
+            flash.refuse(record, reason);
+        }
+        Step::Gone
+    }
+
+    fn remove_from(&self, waiting: &mut Waiting, hash: u64) -> bool {
+        let Some(parcel) = waiting.parcels.remove(&hash) else { return false };
+        let weight = parcel.record.weight();
+        self.memory.give_back(weight);
+        self.bytes.fetch_sub(weight, Ordering::Relaxed);
+        self.count.store(waiting.parcels.len(), Ordering::Release);
+        true
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Waiting> {
+        self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Whether there may be room in a moment.
+pub(crate) fn is_passing(reason: Dropped) -> bool {
+    matches!(reason, Dropped::BuffersFull | Dropped::NoFreeSegment)
+}
