@@ -25,6 +25,8 @@ pub struct Compaction {
     /// Free bytes below which, if there is no such segment, the oldest one is taken and what nobody read
     /// in it is dropped; 0 for never.
     pub drop_unread_below_free_bytes: u64,
+    /// Nothing is written again or spared when room is needed either: what was written first goes first.
+    pub is_forbidden: bool,
 }
 
 /// What compaction does with the records of a segment that nobody has read.
@@ -55,6 +57,11 @@ impl Flash {
 }
 
 impl Core {
+    /// Whether records may be written again.
+    pub fn may_write_again(&self) -> bool {
+        !self.lock_compaction().is_forbidden
+    }
+
     fn lock_compaction(&self) -> MutexGuard<'_, Compaction> {
         self.compaction.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -179,8 +186,12 @@ mod tests {
 
     #[test]
     fn the_emptiest_segment_is_moved_and_the_oldest_loses_what_nobody_read() {
-        let rule =
-            Compaction { below_free_bytes: 10, live_share_below: 0.9, drop_unread_below_free_bytes: 5 };
+        let rule = Compaction {
+            below_free_bytes: 10,
+            live_share_below: 0.9,
+            drop_unread_below_free_bytes: 5,
+            is_forbidden: false,
+        };
         let chosen = |segments: &[Segment], free| {
             choose(segments, &rule, free).map(|(s, unread)| (s.slot, unread == Unread::Drop))
         };

@@ -102,7 +102,7 @@ impl Core {
         let Some((segment, is_spared)) = next_victim(&segments, self.now(), spare) else {
             return false;
         };
-        if is_spared && self.spare(&segment) {
+        if is_spared && self.may_write_again() && self.spare(&segment) {
             self.choices().spared += 1;
         } else {
             self.choices().spared = 0;
@@ -184,7 +184,9 @@ impl Core {
         let facts: Vec<_> = rows.iter().map(|row| self.facts(segment, row, now)).collect();
         let mut chosen = Vec::new();
         let (class, bytes) = (policy_class(segment.class), self.layout.segment_bytes);
-        self.choices().reinsertion.choose(class, bytes, &facts, |at, uses| chosen.push((at, uses)));
+        if self.may_write_again() {
+            self.choices().reinsertion.choose(class, bytes, &facts, |at, uses| chosen.push((at, uses)));
+        }
         for (at, uses) in chosen {
             self.write_again(segment, &rows[at], uses);
         }

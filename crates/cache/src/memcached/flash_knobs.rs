@@ -71,6 +71,7 @@ fn compaction(tuning: &Tuning) -> Compaction {
         below_free_bytes: bytes(tuning.ext_compact_under),
         live_share_below: tuning.ext_max_frag,
         drop_unread_below_free_bytes: if tuning.ext_drop_unread { bytes(tuning.ext_drop_under) } else { 0 },
+        is_forbidden: tuning.ext_max_frag == 0.0,
     }
 }
 
@@ -127,6 +128,7 @@ mod tests {
             below_free_bytes: 24 << 20,
             live_share_below: 0.8,
             drop_unread_below_free_bytes: 16 << 20,
+            is_forbidden: false,
         };
         assert_eq!(compaction(&tuned), wanted);
     }

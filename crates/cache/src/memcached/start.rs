@@ -124,9 +124,13 @@ impl Running {
     /// Opens the cache and the sockets and starts the threads.
     pub fn start(env: Env, settings: Settings) -> Result<Self, Error> {
         let failed = |what| move |error| Error::Process { what, error };
-        let mut listeners = Listeners::open(&settings)?;
         let unix_socket = settings.unix_socket.clone();
         let server = Arc::new(Server::new(env, settings, Shutdown::default())?);
+        // nobody can connect before there is a cache
+        let mut listeners = Listeners::open(&server.settings).inspect_err(|_| {
+            // what the files held is still there for the next start
+            server.cache.close(CLOSE_PATIENCE);
+        })?;
         register(&server, &listeners);
         if let Some(path) = environment::variable(PORT_FILE) {
             listeners.write_ports(Path::new(&path))?;

@@ -50,6 +50,7 @@ fn compaction_frees_segments_and_loses_nothing() {
         below_free_bytes: before * SEGMENT,
         live_share_below: 0.8,
         drop_unread_below_free_bytes: 0,
+        is_forbidden: false,
     });
     for _ in 0..100 {
         world.step(SECOND);
@@ -75,6 +76,7 @@ fn compaction_drops_what_nobody_read_when_told_so() {
         below_free_bytes: below,
         live_share_below: 0.8,
         drop_unread_below_free_bytes: below,
+        is_forbidden: false,
     });
     for _ in 0..100 {
         world.step(SECOND);
