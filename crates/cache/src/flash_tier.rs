@@ -9,7 +9,7 @@
 
 use std::ops::ControlFlow;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError, RwLock};
 use std::thread::JoinHandle;
 
 use sandur_base::Env;
@@ -41,6 +41,8 @@ pub(crate) struct FlashTier {
     flash: Arc<Flash>,
     books: Arc<Books>,
     outbox: Arc<Outbox>,
+    /// How often everything was voided: the epoch of memory whose items may come here.
+    flushes: RwLock<u32>,
     /// Writes what waits in the outbox.
     carrier: Mutex<Option<JoinHandle<()>>>,
     pub read_latency: Histogram,
@@ -125,6 +127,7 @@ impl FlashTier {
             flash,
             books,
             outbox,
+            flushes: RwLock::new(0),
             carrier: Mutex::new(Some(carrier)),
             read_latency: Histogram::default(),
             hits: AtomicU64::new(0),
@@ -184,6 +187,12 @@ impl FlashTier {
     }
 
     fn offer_on(&self, occasion: Occasion, hash: u64, record: &Record, hits: u8) -> bool {
+        // Memory may still hold items of the epoch that a flush has just ended here.
+        let flushes = self.flushes.read().unwrap_or_else(PoisonError::into_inner);
+        if record.epoch != *flushes {
+            self.forget(hash);
+            return false;
+        }
         let bytes = (record.key().len() + record.length()) as u64;
         let candidate = Candidate { hash, bytes, tenant: record.tenant, hint: record.hint, hits, occasion };
         let now_ms = self.env.monotonic().as_millis() as u64;
@@ -240,7 +249,10 @@ impl FlashTier {
         }
     }
 
+    /// Voids everything. The caller begins the epoch of memory that follows.
     pub fn flush_all(&self) {
+        let mut flushes = self.flushes.write().unwrap_or_else(PoisonError::into_inner);
+        *flushes = flushes.wrapping_add(1);
         self.outbox.clear();
         self.flash.flush_all();
     }

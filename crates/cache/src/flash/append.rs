@@ -157,6 +157,7 @@ impl Core {
         let mut guard = self.lock_open(record.class);
         let open = self.segment_with_room(&mut guard, record.class, length)?;
         let mut buffers = self.buffers_for(open, length)?;
+        let _key = self.lock_key(record.hash);
         let sequence = self.sequence_for(record.hash, purpose)?;
         let header = NewHeader {
             kind,

@@ -1,7 +1,7 @@
 //! What all parts of the flash tier share. The work is in their own files: appending, writing,
 //! reading, the journal, reclaiming, images, recovery.
 //!
-//! Locks are taken in this order and never the other way: an open segment, then the journal, the
+//! Locks are taken in this order and never the other way: an open segment, keys, then the journal, the
 //! index, the table of segments. No lock is held during I/O.
 
 use std::io;
@@ -29,6 +29,9 @@ use super::writer::WriteQueue;
 use crate::device::{BufferPool, Device};
 use crate::unix_seconds::unix_seconds;
 
+/// Locks of keys; many more than threads that write.
+const KEY_LOCKS: usize = 64;
+
 /// Idle buffers kept for reuse.
 const RETAINED_BUFFER_BYTES: u64 = 16 << 20;
 
@@ -42,6 +45,8 @@ pub(super) struct Core {
     pub index: Index,
     pub table: SegmentTable,
     pub open: [Mutex<Option<OpenSegment>>; Class::OF_RECORDS.len()],
+    /// Held from the number that a change of a key takes until the index has it: see [`Core::lock_key`].
+    keys: [Mutex<()>; KEY_LOCKS],
     pub unwritten: Unwritten,
     pub queue: WriteQueue,
     pub journal: Journal,
@@ -103,6 +108,7 @@ impl Core {
             index: Index::new(layout.shard_rows, options.index_bytes_max),
             table: SegmentTable::unknown(layout.segments, kept_from),
             open: std::array::from_fn(|_| Mutex::new(None)),
+            keys: std::array::from_fn(|_| Mutex::default()),
             unwritten: Unwritten::default(),
             queue: WriteQueue::default(),
             journal: Journal::new(root.map_or(0, |root| root.journal_half)),
@@ -147,6 +153,18 @@ impl Core {
 
     pub fn lock_open(&self, class: Class) -> MutexGuard<'_, Option<OpenSegment>> {
         self.open[class as usize].lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Changes of a key take their numbers in the order in which the index sees them. Without that a record
+    /// that is written again could get a later number than the value that replaces it, and come back instead
+    /// of that after a crash.
+    pub fn lock_key(&self, hash: u64) -> MutexGuard<'_, ()> {
+        self.keys[hash as usize % KEY_LOCKS].lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// No key is changed as long as these are held.
+    pub fn lock_all_keys(&self) -> Vec<MutexGuard<'_, ()>> {
+        (0..KEY_LOCKS as u64).map(|number| self.lock_key(number)).collect()
     }
 
     pub fn lock_removed(&self) -> MutexGuard<'_, Removed> {

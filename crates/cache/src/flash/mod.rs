@@ -341,6 +341,7 @@ impl Core {
     }
 
     fn forget(&self, hash: u64) -> bool {
+        let _key = self.lock_key(hash);
         if self.recovering.load(Ordering::Acquire) {
             self.lock_removed().add(hash);
             self.has_removed.store(true, Ordering::Release);
@@ -367,6 +368,7 @@ impl Core {
     }
 
     fn flush_all(&self) {
+        let _keys = self.lock_all_keys();
         let _recovery_waits = self.lock_removed();
         let below = self.next_sequence();
         self.flushed_below.store(below, Ordering::Release);
