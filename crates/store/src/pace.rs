@@ -16,6 +16,9 @@ const LONGEST: Duration = Duration::from_millis(500);
 const HELD_MAX: Duration = Duration::from_secs(60);
 /// The part of the spacing that a good answer takes away.
 const EASE: u32 = 24;
+/// The longest common spacing. It takes bursts apart; a store that refuses what comes thirty times a second,
+/// or at random, is not helped by waiting longer, and news of other writers would be late.
+const COMMON_LONGEST: Duration = Duration::from_millis(32);
 /// How long the common spacing stays as it is before half of it is tried. Few requests pass in the time of
 /// a burst, so answers would ease it too early: each try costs the refusals of a burst.
 const TRIED_EVERY: Duration = Duration::from_secs(8);
@@ -91,6 +94,7 @@ impl CommonPace {
     pub fn slow_down(&mut self, began: Duration, now: Duration) {
         if began >= self.changed_at {
             self.pace.slow_down();
+            self.pace.spacing = self.pace.spacing.min(COMMON_LONGEST);
             self.changed_at = now;
         }
     }
