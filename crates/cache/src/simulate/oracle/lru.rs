@@ -1,28 +1,20 @@
 //! Least recently used: what memcached and most caches do.
 
-use crate::policy::slab::Slab;
-use crate::policy::table::Table;
+use super::entries::Entries;
 use crate::simulate::{Drops, Policy, Request};
 
 /// One queue; every use moves an entry to its young end.
 #[derive(Debug)]
 pub struct Lru {
-    table: Table,
-    slab: Slab<(), 1>,
+    entries: Entries<1>,
     capacity: u64,
-    drops: Drops,
     written: u64,
 }
 
 impl Lru {
     /// Empty, for values of `capacity` bytes.
     pub fn new(capacity: u64) -> Self {
-        let (drops, written) = (Drops::default(), 0);
-        Self { table: Table::default(), slab: Slab::new(), capacity, drops, written }
-    }
-
-    fn find(&self, hash: u64) -> Option<u32> {
-        self.table.find(hash, |place| self.slab.node(place).hash == hash)
+        Self { entries: Entries::new(), capacity, written: 0 }
     }
 }
 
@@ -32,9 +24,9 @@ impl Policy for Lru {
     }
 
     fn read(&mut self, request: &Request) -> bool {
-        let Some(place) = self.find(request.hash) else { return false };
-        self.slab.node_mut(place).use_once();
-        self.slab.move_to(place, 0);
+        let Some(place) = self.entries.find(request.hash) else { return false };
+        self.entries.slab.node_mut(place).use_once();
+        self.entries.slab.move_to(place, 0);
         true
     }
 
@@ -43,26 +35,21 @@ impl Policy for Lru {
             return;
         }
         self.written += u64::from(request.bytes);
-        if let Some(place) = self.find(request.hash) {
-            self.slab.reweigh(place, request.bytes);
-            self.slab.move_to(place, 0);
+        if let Some(place) = self.entries.find(request.hash) {
+            self.entries.slab.reweigh(place, request.bytes);
+            self.entries.slab.move_to(place, 0);
         }
-        while self.slab.weight(0) + u64::from(request.bytes) > self.capacity {
-            let Some(place) = self.slab.oldest(0) else { break };
-            let node = self.slab.node(place);
-            self.drops.count(u64::from(node.weight), node.fetched);
-            let hash = node.hash;
-            self.table.remove(hash, place);
-            self.slab.take(place);
+        while self.entries.slab.weight(0) + u64::from(request.bytes) > self.capacity {
+            let Some(place) = self.entries.slab.oldest(0) else { break };
+            self.entries.expel(place);
         }
-        if self.find(request.hash).is_none() {
-            let place = self.slab.add(0, request.hash, request.bytes, ());
-            self.table.insert(request.hash, place);
+        if self.entries.find(request.hash).is_none() {
+            self.entries.add(0, request);
         }
     }
 
     fn drops(&self) -> Drops {
-        self.drops
+        self.entries.drops
     }
 
     fn written_bytes(&self) -> u64 {

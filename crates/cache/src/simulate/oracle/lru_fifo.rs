@@ -1,11 +1,10 @@
 //! Tiers as memcached has them with extstore: recency in RAM, and pages in order of writing on flash.
 //!
 //! A value is put into RAM. What falls out of there is appended to flash, whose oldest values go when it
-//! is full; a hit on flash is copied back to RAM once in 2,000 times (`ext_recache_rate`), and its place
-//! on flash does not change.
+//! is full. A hit on flash moves its value back to RAM once in 2,000 times (`ext_recache_rate`), and
+//! changes nothing otherwise.
 
-use crate::policy::slab::Slab;
-use crate::policy::table::Table;
+use super::entries::Entries;
 use crate::simulate::{Drops, Policy, Request};
 
 const RAM: u8 = 0;
@@ -16,43 +15,28 @@ const RECACHE: u64 = 2_000;
 /// The two tiers; a value is in one of them.
 #[derive(Debug)]
 pub struct LruFifo {
-    table: Table,
-    slab: Slab<(), 2>,
+    entries: Entries<2>,
     capacity: [u64; 2],
     flash_hits: u64,
-    drops: Drops,
     written: u64,
 }
 
 impl LruFifo {
     /// Empty, for so many bytes in each tier.
     pub fn new(ram_bytes: u64, flash_bytes: u64) -> Self {
-        let (drops, capacity) = (Drops::default(), [ram_bytes, flash_bytes]);
-        Self { table: Table::default(), slab: Slab::new(), capacity, flash_hits: 0, drops, written: 0 }
-    }
-
-    fn find(&self, hash: u64) -> Option<u32> {
-        self.table.find(hash, |place| self.slab.node(place).hash == hash)
-    }
-
-    fn drop(&mut self, place: u32) {
-        let node = self.slab.node(place);
-        self.drops.count(u64::from(node.weight), node.fetched);
-        let hash = node.hash;
-        self.table.remove(hash, place);
-        self.slab.take(place);
+        Self { entries: Entries::new(), capacity: [ram_bytes, flash_bytes], flash_hits: 0, written: 0 }
     }
 
     /// Brings both tiers back to their sizes.
     fn settle(&mut self) {
-        while self.slab.weight(RAM) > self.capacity[0] {
-            let Some(place) = self.slab.oldest(RAM) else { break };
-            self.written += u64::from(self.slab.node(place).weight);
-            self.slab.move_to(place, FLASH);
+        while self.entries.slab.weight(RAM) > self.capacity[0] {
+            let Some(place) = self.entries.slab.oldest(RAM) else { break };
+            self.written += u64::from(self.entries.slab.node(place).weight);
+            self.entries.slab.move_to(place, FLASH);
         }
-        while self.slab.weight(FLASH) > self.capacity[1] {
-            let Some(place) = self.slab.oldest(FLASH) else { break };
-            self.drop(place);
+        while self.entries.slab.weight(FLASH) > self.capacity[1] {
+            let Some(place) = self.entries.slab.oldest(FLASH) else { break };
+            self.entries.expel(place);
         }
     }
 }
@@ -63,12 +47,12 @@ impl Policy for LruFifo {
     }
 
     fn read(&mut self, request: &Request) -> bool {
-        let Some(place) = self.find(request.hash) else { return false };
-        self.slab.node_mut(place).use_once();
-        let is_on_flash = self.slab.node(place).queue == FLASH;
+        let Some(place) = self.entries.find(request.hash) else { return false };
+        self.entries.slab.node_mut(place).use_once();
+        let is_on_flash = self.entries.slab.node(place).queue == FLASH;
         self.flash_hits += u64::from(is_on_flash);
         if !is_on_flash || self.flash_hits.is_multiple_of(RECACHE) {
-            self.slab.move_to(place, RAM);
+            self.entries.slab.move_to(place, RAM);
             self.settle();
         }
         true
@@ -78,21 +62,18 @@ impl Policy for LruFifo {
         if u64::from(request.bytes) > self.capacity[0] {
             return;
         }
-        match self.find(request.hash) {
+        match self.entries.find(request.hash) {
             Some(place) => {
-                self.slab.reweigh(place, request.bytes);
-                self.slab.move_to(place, RAM);
+                self.entries.slab.reweigh(place, request.bytes);
+                self.entries.slab.move_to(place, RAM);
             }
-            None => {
-                let place = self.slab.add(RAM, request.hash, request.bytes, ());
-                self.table.insert(request.hash, place);
-            }
+            None => self.entries.add(RAM, request),
         }
         self.settle();
     }
 
     fn drops(&self) -> Drops {
-        self.drops
+        self.entries.drops
     }
 
     fn written_bytes(&self) -> u64 {

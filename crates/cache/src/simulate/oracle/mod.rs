@@ -3,6 +3,7 @@
 //! Every read that misses is followed by an insert, as all of them would do in front of a store; every
 //! write is inserted. None of them knows hints, tenants or flash.
 
+mod entries;
 mod farthest;
 mod lru;
 mod lru_fifo;

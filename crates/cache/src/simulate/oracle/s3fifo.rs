@@ -1,8 +1,7 @@
 //! S3-FIFO as its paper has it (Yang and others, SOSP 2023): exact ghost, no bound on second chances,
 //! promotion after two uses, ghost and main of nine tenths each.
 
-use crate::policy::slab::Slab;
-use crate::policy::table::Table;
+use super::entries::Entries;
 use crate::simulate::{Drops, Policy, Request};
 
 const SMALL: u8 = 0;
@@ -12,48 +11,34 @@ const GHOST: u8 = 2;
 /// The policy; ghosts are entries of a third queue.
 #[derive(Debug)]
 pub struct PaperS3Fifo {
-    table: Table,
-    slab: Slab<(), 3>,
+    entries: Entries<3>,
     capacity: u64,
-    drops: Drops,
     written: u64,
 }
 
 impl PaperS3Fifo {
     /// Empty, for values of `capacity` bytes.
     pub fn new(capacity: u64) -> Self {
-        let (drops, written) = (Drops::default(), 0);
-        Self { table: Table::default(), slab: Slab::new(), capacity, drops, written }
-    }
-
-    fn find(&self, hash: u64) -> Option<u32> {
-        self.table.find(hash, |place| self.slab.node(place).hash == hash)
-    }
-
-    fn forget(&mut self, place: u32) {
-        let hash = self.slab.node(place).hash;
-        self.table.remove(hash, place);
-        self.slab.take(place);
+        Self { entries: Entries::new(), capacity, written: 0 }
     }
 
     fn evict(&mut self) {
-        let main_is_over = self.slab.weight(MAIN) > self.capacity / 10 * 9;
-        let queue = if main_is_over || self.slab.entries(SMALL) == 0 { MAIN } else { SMALL };
-        while let Some(place) = self.slab.oldest(queue) {
-            let node = self.slab.node_mut(place);
-            let (bytes, fetched) = (u64::from(node.weight), node.fetched);
+        let main_is_over = self.entries.slab.weight(MAIN) > self.capacity / 10 * 9;
+        let queue = if main_is_over || self.entries.slab.entries(SMALL) == 0 { MAIN } else { SMALL };
+        while let Some(place) = self.entries.slab.oldest(queue) {
+            let node = self.entries.slab.node_mut(place);
             if queue == SMALL && node.uses >= 2 {
                 node.uses = 0;
-                self.slab.move_to(place, MAIN);
+                self.entries.slab.move_to(place, MAIN);
             } else if queue == MAIN && node.uses > 0 {
                 node.uses -= 1;
-                self.slab.move_to(place, MAIN);
+                self.entries.slab.move_to(place, MAIN);
             } else {
-                self.drops.count(bytes, fetched);
                 if queue == MAIN {
-                    self.forget(place);
+                    self.entries.expel(place);
                 } else {
-                    self.slab.move_to(place, GHOST);
+                    self.entries.count_drop(place);
+                    self.entries.slab.move_to(place, GHOST);
                     self.trim_ghost();
                 }
                 return;
@@ -62,9 +47,9 @@ impl PaperS3Fifo {
     }
 
     fn trim_ghost(&mut self) {
-        while self.slab.weight(GHOST) > self.capacity / 10 * 9 {
-            let Some(place) = self.slab.oldest(GHOST) else { return };
-            self.forget(place);
+        while self.entries.slab.weight(GHOST) > self.capacity / 10 * 9 {
+            let Some(place) = self.entries.slab.oldest(GHOST) else { return };
+            self.entries.forget(place);
         }
     }
 }
@@ -75,8 +60,8 @@ impl Policy for PaperS3Fifo {
     }
 
     fn read(&mut self, request: &Request) -> bool {
-        let Some(place) = self.find(request.hash) else { return false };
-        let node = self.slab.node_mut(place);
+        let Some(place) = self.entries.find(request.hash) else { return false };
+        let node = self.entries.slab.node_mut(place);
         if node.queue == GHOST {
             return false;
         }
@@ -90,24 +75,23 @@ impl Policy for PaperS3Fifo {
             return;
         }
         self.written += bytes;
-        let found = self.find(request.hash).map(|place| (place, self.slab.node(place).queue));
+        let found = self.entries.find(request.hash).map(|place| (place, self.entries.slab.node(place).queue));
         if let Some((place, SMALL | MAIN)) = found {
-            self.slab.reweigh(place, request.bytes);
+            self.entries.slab.reweigh(place, request.bytes);
             return;
         }
         if let Some((place, _)) = found {
-            self.forget(place);
+            self.entries.forget(place);
         }
-        while self.slab.weight(SMALL) + self.slab.weight(MAIN) + bytes > self.capacity {
+        while self.entries.slab.weight(SMALL) + self.entries.slab.weight(MAIN) + bytes > self.capacity {
             self.evict();
         }
         let queue = if found.is_some() { MAIN } else { SMALL };
-        let place = self.slab.add(queue, request.hash, request.bytes, ());
-        self.table.insert(request.hash, place);
+        self.entries.add(queue, request);
     }
 
     fn drops(&self) -> Drops {
-        self.drops
+        self.entries.drops
     }
 
     fn written_bytes(&self) -> u64 {
