@@ -69,8 +69,7 @@ impl Cache {
     pub fn get_many<'k>(&self, keys: impl IntoIterator<Item = &'k [u8]>, read: &Read, out: &mut Vec<Lookup>) {
         let at = self.0.moment();
         let keys: Vec<(u64, &[u8])> = keys.into_iter().map(|key| (self.0.hash(key), key)).collect();
-        let hashes: Vec<u64> = keys.iter().map(|(hash, _)| *hash).collect();
-        self.0.ram.prefetch(&hashes);
+        self.0.ram.prefetch(keys.iter().map(|(hash, _)| *hash));
         let mut on_flash: Vec<(&[u8], Lead)> = Vec::new();
         let mut places: Vec<usize> = Vec::new();
         for (hash, key) in keys {

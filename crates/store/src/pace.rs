@@ -38,7 +38,12 @@ impl Pace {
 
     /// The store refused although the window is as small as it may be.
     pub fn slow_down(&mut self) {
-        self.spacing = (self.spacing * 2).clamp(FIRST, LONGEST);
+        self.slow_down_to(LONGEST);
+    }
+
+    /// Doubles the spacing, up to the longest.
+    fn slow_down_to(&mut self, longest: Duration) {
+        self.spacing = (self.spacing * 2).clamp(FIRST, longest);
     }
 
     /// A good answer came.
@@ -93,8 +98,7 @@ impl CommonPace {
     /// The store refused a request that began at `began`. Those refused together count once.
     pub fn slow_down(&mut self, began: Duration, now: Duration) {
         if began >= self.changed_at {
-            self.pace.slow_down();
-            self.pace.spacing = self.pace.spacing.min(COMMON_LONGEST);
+            self.pace.slow_down_to(COMMON_LONGEST);
             self.changed_at = now;
         }
     }

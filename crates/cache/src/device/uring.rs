@@ -91,8 +91,10 @@ impl UringReader {
 
     pub fn submit(&self, batch: impl Iterator<Item = FileRead>) {
         let (shared, _) = &self.rings[thread_number() % self.rings.len()];
-        let own = OWN.with_borrow(|own| own.clone().filter(|own| own.reader == shared.reader));
-        own.as_ref().unwrap_or(shared).submit(batch);
+        OWN.with_borrow(|own| {
+            let own = own.as_ref().filter(|own| own.reader == shared.reader);
+            own.unwrap_or(shared).submit(batch);
+        });
     }
 
     /// A ring for the calling thread; nothing where the kernel gives none.

@@ -91,12 +91,12 @@ impl Ram {
 
     /// Asks for the memory that lookups of these hashes will touch, where it is likely to be in no cache of
     /// the processor.
-    pub fn prefetch(&self, hashes: &[u64]) {
+    pub fn prefetch(&self, hashes: impl ExactSizeIterator<Item = u64> + Clone) {
         if hashes.len() < PREFETCHED_KEYS || self.weight() < PREFETCHED_WEIGHT {
             return;
         }
         for step in LookupStep::ALL {
-            for &hash in hashes {
+            for hash in hashes.clone() {
                 self.lock(hash).shard.prefetch(hash, step);
             }
         }

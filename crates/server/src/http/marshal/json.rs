@@ -18,6 +18,18 @@ pub fn string(out: &mut Vec<u8>, bytes: &[u8]) {
     out.push(b'"');
 }
 
+/// Whether a byte may be written in another way than as it is. 0xE2 starts the two separators.
+const fn is_special(byte: u8) -> bool {
+    // Without short cuts, so that the compiler looks at many bytes at once.
+    (byte < 0x20)
+        | (byte == b'"')
+        | (byte == b'\\')
+        | (byte == b'<')
+        | (byte == b'>')
+        | (byte == b'&')
+        | (byte == 0xE2)
+}
+
 /// How each byte is written: 0 as it is, a letter behind a backslash, or [`RARE`].
 static ESCAPES: [u8; 256] = {
     let mut escapes = [0; 256];
@@ -29,8 +41,7 @@ static ESCAPES: [u8; 256] = {
             b'\n' => b'n',
             b'\r' => b'r',
             b'\t' => b't',
-            // 0xE2 starts the two separators
-            0..0x20 | b'<' | b'>' | b'&' | 0xE2 => RARE,
+            byte if is_special(byte) => RARE,
             _ => 0,
         };
         byte += 1;
@@ -44,17 +55,7 @@ const LANES: usize = 32;
 
 /// Whether every byte is written as it is.
 fn are_plain(lanes: &[u8; LANES]) -> bool {
-    // Without short cuts and tables, so that the compiler looks at many bytes at once.
-    let escaped = |byte: u8| {
-        (byte < 0x20)
-            | (byte == b'"')
-            | (byte == b'\\')
-            | (byte == b'<')
-            | (byte == b'>')
-            | (byte == b'&')
-            | (byte == 0xE2)
-    };
-    !lanes.iter().fold(false, |any, &byte| any | escaped(byte))
+    !lanes.iter().fold(false, |any, &byte| any | is_special(byte))
 }
 
 /// Appends valid UTF-8.
