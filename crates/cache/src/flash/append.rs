@@ -240,6 +240,7 @@ impl Core {
         }
         if let Some(dropped) = &inserted.dropped {
             self.has_unindexed.store(true, Ordering::Release);
+            self.lost_while_recovering();
             self.unlink(dropped);
             self.report_entry(Dropped::IndexFull, 0, dropped);
         }

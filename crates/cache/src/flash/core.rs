@@ -1,8 +1,8 @@
 //! What all parts of the flash tier share. The work is in their own files: appending, writing,
 //! reading, the journal, reclaiming, images, recovery.
 //!
-//! Locks are taken in this order and never the other way: an open segment, keys, then the journal, the
-//! index, the table of segments. No lock is held during I/O.
+//! Locks are taken in this order and never the other way: an open segment, the one of journal writes, keys,
+//! then the journal, the index, the table of segments. None but that of journal writes is held during I/O.
 
 use std::io;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
@@ -240,6 +240,7 @@ impl Core {
         }
         let segment = self.table.segment(slot);
         self.journal.distrust();
+        self.lost_while_recovering();
         self.table.release(slot, SegmentState::Retired);
         self.unwritten.forget(slot);
         self.counters.segments_retired.add(1);

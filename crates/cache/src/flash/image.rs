@@ -12,7 +12,7 @@ use std::sync::atomic::Ordering;
 
 use super::core::Core;
 use super::format::{Class, SegmentHead, checksum_with, put, u32_at, u64_at};
-use super::index::{BUCKET_BYTES, Entry, SHARDS, ShardImage};
+use super::index::{BUCKET_BYTES, SHARDS, ShardImage};
 use super::segments::SegmentState;
 use crate::device::{AlignedBuffer, BLOCK};
 
@@ -24,8 +24,9 @@ const BLOCK_ROOM: usize = BLOCK as usize - BLOCK_HEADER;
 /// An image is due when so many records were written since the last, or as many as that one holds.
 const RECORDS_PER_IMAGE: u64 = 1 << 20;
 
-/// An image is due when this part of a half of the journal is full, in percent.
-const JOURNAL_FILL: u32 = 50;
+/// An image is due when this part of a half of the journal is full, in percent. As soon as it is begun the
+/// other half is written, so the rest need only last until the keeper looks again.
+const JOURNAL_FILL: u32 = 85;
 
 /// Writes a stream into image segments.
 struct ImageWriter<'a> {
@@ -49,14 +50,18 @@ impl Core {
             || self.journal.fill_percent(self.layout.journal_blocks) >= JOURNAL_FILL
             || self.journal.has_lost();
         if is_due && self.watch.may_write() && !self.recovering.load(Ordering::Acquire) {
-            self.write_image(false);
+            let is_written = self.write_image(false);
+            // What waits for a place in the journal is not kept by it, for who knows how long.
+            let is_full = self.journal.fill_percent(self.layout.journal_blocks) >= 100;
+            if !is_written && is_full && self.journal.has_waiting() {
+                self.journal.distrust();
+            }
         }
     }
 
     /// Writes an image and the root that names it. Whether all went well.
     pub fn write_image(&self, clean: bool) -> bool {
-        let sequence = self.next_sequence();
-        self.journal.begin_image(sequence);
+        let sequence = self.begin_image();
         let written = self.counters.records_written.get() + self.counters.records_reinserted.get();
         let slots = match self.write_stream(sequence) {
             Ok(slots) => slots,
@@ -89,6 +94,16 @@ impl Core {
         true
     }
 
+    /// The number from which on events are replayed over the image. Whoever changes a key takes a later
+    /// one, or is done with the index: what is copied of a shard from now on misses nothing but later events.
+    fn begin_image(&self) -> u64 {
+        let commits = self.journal.pause_commits();
+        let _no_key_is_changing = self.lock_all_keys();
+        let sequence = self.next_sequence();
+        self.journal.begin_image(sequence, &commits);
+        sequence
+    }
+
     /// The slots of the image; without an error when there was no room for it.
     fn write_stream(&self, sequence: u64) -> Result<Vec<u32>, (Vec<u32>, Option<io::Error>)> {
         let buffer = self.write_pool.take(self.layout.piece_bytes()).ok_or((Vec::new(), None))?;
@@ -109,13 +124,9 @@ impl Core {
         }
     }
 
-    /// Loads the image that was begun at `sequence` from its segments, which are given in order.
-    /// Entries of which `keep` is false are left out. Whether all of it was sound.
-    pub fn load_image(
-        &self,
-        segments: &[(u32, u64)],
-        mut keep: impl FnMut(&Entry, u64) -> bool,
-    ) -> Option<Vec<(u64, u32)>> {
+    /// Loads an image of an earlier run from its segments, which are given in order, and links what lies in
+    /// segments that are still there. The changed expiries, or nothing if a part of it was not sound.
+    pub fn load_image(&self, segments: &[(u32, u64)]) -> Option<Vec<(u64, u32)>> {
         let mut reader = ImageReader { core: self, segments, at: 0, room: Vec::new(), used: 0 };
         if reader.take(8)? != MAGIC {
             return None;
@@ -136,13 +147,32 @@ impl Core {
             }
             let words = reader.take(buckets * BUCKET_BYTES as usize)?;
             let words = words.chunks_exact(4).map(|word| u32_at(word, 0)).collect();
-            let image = ShardImage { level, split, entries, words };
-            self.index.load(number, &image, |entry| {
-                let slot = entry.location.slot as usize;
-                slot < count && keep(entry, u64_at(&ids, 8 * slot))
-            });
+            self.load_shard(number, &ShardImage { level, split, entries, words }, &ids);
         }
         (reader.take(8)? == END).then_some(overrides)
+    }
+
+    fn load_shard(&self, number: usize, image: &ShardImage, ids: &[u8]) {
+        let displaced = self.index.load(number, image, |entry| {
+            let slot = entry.location.slot;
+            let id =
+                ids.get(8 * slot as usize..).filter(|ids| ids.len() >= 8).map_or(0, |ids| u64_at(ids, 0));
+            let is_there = id != 0 && self.table.id(slot) == id && id < self.first_id;
+            if is_there {
+                self.link_entry(entry);
+            }
+            is_there
+        });
+        let is_unindexed = displaced.as_ref().is_none_or(|all| all.iter().any(|one| one.dropped.is_some()));
+        if is_unindexed {
+            self.has_unindexed.store(true, Ordering::Release);
+        }
+        for entry in displaced.iter().flatten().flat_map(|one| one.replaced.iter().chain(&one.dropped)) {
+            self.unlink(entry);
+            if !self.is_of_earlier_run(entry) {
+                self.lost_while_recovering();
+            }
+        }
     }
 }
 

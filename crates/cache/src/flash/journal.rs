@@ -55,6 +55,11 @@ pub(super) struct Place {
     pub block: u32,
 }
 
+/// See [`Journal::pause_commits`].
+pub(super) struct CommitsPaused<'a> {
+    _guard: MutexGuard<'a, ()>,
+}
+
 struct Whereabouts {
     place: Place,
     /// Whether the place is known, so that blocks may be written.
@@ -178,6 +183,12 @@ impl Journal {
         self.lock().added
     }
 
+    /// How many entries are durable, of those that were added first.
+    #[cfg(test)]
+    pub fn durable(&self) -> u64 {
+        self.lock().durable
+    }
+
     /// Whether the first `count` entries are durable; if not, `waker` is woken when they are.
     pub fn is_durable(&self, count: u64, waker: &Waker) -> bool {
         let mut waiting = self.lock();
@@ -192,13 +203,17 @@ impl Journal {
         self.lock_place().place
     }
 
+    /// Waits until no entries are being written; none are as long as the guard is held.
+    pub fn pause_commits(&self) -> CommitsPaused<'_> {
+        CommitsPaused { _guard: self.lock_committing() }
+    }
+
     /// An image is begun that holds everything before `sequence`: later entries go to the other
     /// half, unless the last image needs that one.
-    pub fn begin_image(&self, sequence: u64) {
+    pub fn begin_image(&self, sequence: u64, _: &CommitsPaused<'_>) {
         let mut waiting = self.lock();
         waiting.lost_before |= std::mem::take(&mut waiting.lost_since);
         drop(waiting);
-        let _nothing_is_under_way = self.lock_committing();
         let mut whereabouts = self.lock_place();
         if whereabouts.is_known && whereabouts.other_is_free {
             let half = 1 - whereabouts.place.half;

@@ -202,7 +202,7 @@ impl Core {
         }
         if is_expired(expires_at, self.now()) {
             self.counters.reads_expired.add(1);
-            self.drop_entry(wanted, Dropped::Expired);
+            self.drop_entry(wanted.hash, wanted.location, Dropped::Expired);
             return None;
         }
         let whole = record.value_bytes();
@@ -271,7 +271,7 @@ impl Core {
         }
         self.counters.reads_corrupt.add(1);
         self.table.update(wanted.location.slot, wanted.id, |segment| segment.errors += 1);
-        self.drop_entry(wanted, Dropped::Corrupt);
+        self.drop_entry(wanted.hash, wanted.location, Dropped::Corrupt);
     }
 
     fn failed(&self, wanted: &Wanted, error: &ReadError) {
@@ -280,19 +280,20 @@ impl Core {
                 self.counters.reads_failed.add(1);
                 self.watch.read_failed(self.env.monotonic());
                 self.table.update(wanted.location.slot, wanted.id, |segment| segment.errors += 1);
-                self.drop_entry(wanted, Dropped::DeviceError);
+                self.drop_entry(wanted.hash, wanted.location, Dropped::DeviceError);
             }
             ReadError::Late => self.counters.reads_late.add(1),
             ReadError::Overloaded | ReadError::Closed => self.counters.reads_overloaded.add(1),
         }
     }
 
-    fn drop_entry(&self, wanted: &Wanted, reason: Dropped) {
-        let Location { slot, offset, .. } = wanted.location;
-        if let Some(entry) = self.index.remove_at(wanted.hash, slot, offset) {
+    fn drop_entry(&self, hash: u64, at: Location, reason: Dropped) {
+        let _key = self.lock_key(hash);
+        if let Some(entry) = self.index.remove_at(hash, at.slot, at.offset) {
             // Another read may succeed after a crash, when the key has long got another value.
-            self.note(wanted.hash, JournalKind::Forgotten);
-            self.report_entry(reason, wanted.hash, &entry);
+            self.note(hash, JournalKind::Forgotten);
+            self.lost_while_recovering();
+            self.report_entry(reason, hash, &entry);
             self.unlink(&entry);
         }
     }
@@ -351,11 +352,8 @@ impl Gathering {
             let hash = self.core.hash(&key);
             let Some(location) = self.core.lookup(hash, true) else {
                 // Reclaimed before the rest: the value is gone.
-                let (hash, Location { slot, offset, .. }) = self.head;
-                if let Some(entry) = self.core.index.remove_at(hash, slot, offset) {
-                    self.core.report_entry(Dropped::Evicted, hash, &entry);
-                    self.core.unlink(&entry);
-                }
+                let (hash, at) = self.head;
+                self.core.drop_entry(hash, at, Dropped::Evicted);
                 return None;
             };
             let (span, range) = (self.large.piece(number), &self.range);

@@ -28,11 +28,16 @@ pub(super) struct Removed {
 }
 
 impl Removed {
+    /// What recovery finds from now on could be older than what this run had.
+    pub fn give_up(&mut self) {
+        self.overflowed = true;
+    }
+
     pub fn add(&mut self, hash: u64) {
         if self.hashes.len() < REMOVED_MAX {
             self.hashes.insert(hash);
         } else {
-            self.overflowed = true;
+            self.give_up();
         }
     }
 }
@@ -162,20 +167,55 @@ impl Core {
             return;
         }
         let segments: Vec<_> = parts.iter().map(|&(_, slot, id)| (slot, id)).collect();
-        let overrides = self.load_image(&segments, |entry, id| {
-            let slot = entry.location.slot;
-            let is_there = id != 0 && self.table.id(slot) == id && id < self.first_id;
-            if is_there {
-                self.link_entry(entry);
-            }
-            is_there
-        });
+        let overrides = self.load_image(&segments);
+        self.take_back_what_was_removed(root);
         match overrides {
             Some(overrides) => overrides.into_iter().for_each(|(hash, expires_at)| {
-                self.touched.set(hash, expires_at);
+                let _key = self.lock_key(hash);
+                if self.index.find(hash, false).is_some_and(|entry| self.is_of_earlier_run(&entry)) {
+                    self.touched.set(hash, expires_at);
+                }
             }),
-            None => tracing::warn!("the image of the flash index is damaged; what it held in part is lost"),
+            None => {
+                // It may be readable another time.
+                self.has_unindexed.store(true, Ordering::Release);
+                tracing::warn!("the image of the flash index is damaged; what it held in part is lost");
+            }
         }
+    }
+
+    /// What was removed before its entry was loaded goes now; what is removed from here on finds its entry.
+    fn take_back_what_was_removed(&self, root: &Root) {
+        if self.flushed_below.load(Ordering::Acquire) > root.image {
+            self.clear_earlier_run();
+            return;
+        }
+        let removed: Vec<u64> = self.lock_removed().hashes.iter().copied().collect();
+        for hash in removed {
+            let entry = self.index.find(hash, false).filter(|entry| self.is_of_earlier_run(entry));
+            let place = entry.map(|entry| entry.location);
+            let gone = place.and_then(|at| self.index.remove_at(hash, at.slot, at.offset));
+            gone.iter().for_each(|entry| self.unlink(entry));
+        }
+    }
+
+    /// This run lost a value that recovery does not know of.
+    pub fn lost_while_recovering(&self) {
+        if self.recovering.load(Ordering::Acquire) {
+            self.lock_removed().give_up();
+            self.has_removed.store(true, Ordering::Release);
+        }
+    }
+
+    /// Removes everything that was written before this run.
+    pub fn clear_earlier_run(&self) {
+        self.index.retain(|entry| {
+            let keep = !self.is_of_earlier_run(entry);
+            if !keep {
+                self.unlink(entry);
+            }
+            keep
+        });
     }
 
     /// Whether the record that an entry names was written before this run.

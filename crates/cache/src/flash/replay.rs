@@ -242,15 +242,7 @@ impl Core {
                     self.index.set_expiry(entry.hash, Coarse::new(expires_at, self.now()));
                 }
             }
-            JournalKind::Flushed => {
-                self.index.retain(|entry| {
-                    let keep = !self.is_of_earlier_run(entry);
-                    if !keep {
-                        self.unlink(entry);
-                    }
-                    keep
-                });
-            }
+            JournalKind::Flushed => self.clear_earlier_run(),
         }
     }
 }

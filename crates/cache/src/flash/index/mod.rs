@@ -117,9 +117,14 @@ impl Index {
         lock(&self.shards[number]).image()
     }
 
-    /// Puts the entries of an image of shard `number` under those that are there already.
-    pub(in crate::flash) fn load(&self, number: usize, image: &ShardImage, keep: impl FnMut(&Entry) -> bool) {
-        lock(&self.shards[number]).load(image, keep);
+    /// Puts the entries of an image of shard `number` under those that are there: see [`Shard::load`].
+    pub(in crate::flash) fn load(
+        &self,
+        number: usize,
+        image: &ShardImage,
+        keep: impl FnMut(&Entry) -> bool,
+    ) -> Option<Vec<Inserted>> {
+        lock(&self.shards[number]).load(image, keep)
     }
 
     fn shard(&self, hash: u64) -> MutexGuard<'_, Shard> {

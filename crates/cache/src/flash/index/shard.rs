@@ -209,17 +209,20 @@ impl Shard {
         ShardImage { level: self.level, split: self.split, entries: self.entries, words }
     }
 
-    /// Takes over an image. What is here already is newer and stays.
-    pub fn load(&mut self, image: &ShardImage, mut keep: impl FnMut(&Entry) -> bool) {
+    /// Takes over an image. What is here already is newer and stays: what it displaced, or nothing when the
+    /// image could not be taken over, because the limit was lowered or there is more here by now.
+    pub fn load(
+        &mut self,
+        image: &ShardImage,
+        mut keep: impl FnMut(&Entry) -> bool,
+    ) -> Option<Vec<Inserted>> {
         if image.level == 0 || image.level > LEVEL_MAX {
-            return;
+            return None;
         }
         let buckets = self.base as usize * (1 << image.level) + image.split as usize;
-        if image.words.len() != buckets * WORDS {
-            return;
-        }
-        if buckets > self.buckets_max as usize || buckets < self.buckets() as usize {
-            return; // the limit was lowered since, or everything here is newer anyway
+        let is_fitting = (self.buckets() as usize..=self.buckets_max as usize).contains(&buckets);
+        if image.words.len() != buckets * WORDS || !is_fitting {
+            return None;
         }
         let newer = std::mem::replace(self, Self::new(self.base, self.buckets_max));
         (self.level, self.split) = (image.level, image.split);
@@ -235,13 +238,15 @@ impl Shard {
             self.entries += bucket.taken() as u32;
             *self.bucket_mut(number as u32) = bucket;
         }
+        let mut displaced = Vec::new();
         for number in 0..newer.buckets() {
             let bucket = newer.bucket(number);
             for slot in (0..SLOTS).filter(|&slot| bucket.is_taken(slot)) {
                 let key = newer.key_at(number, bucket.tag(slot));
-                self.insert_key(key, bucket.entry(slot));
+                displaced.push(self.insert_key(key, bucket.entry(slot)));
             }
         }
+        Some(displaced)
     }
 
     fn insert_key(&mut self, key: Key, entry: Entry) -> Inserted {

@@ -5,6 +5,7 @@ mod compaction;
 mod crash;
 mod faults;
 mod fixture;
+mod races;
 mod world;
 
 /// How many seeds the random tests run; `SANDUR_CACHE_SEEDS` asks for more.

@@ -1,0 +1,211 @@
+//! Kills while several threads change keys and the threads of the flash tier write, reclaim and take
+//! images: what is found again is no older than what the journal says is durable.
+//!
+//! The order of events is the scheduler's; the seed chooses what is tried. `SANDUR_CACHE_RACES` asks
+//! for more kills than 60, `SANDUR_CACHE_SEED` for another course.
+
+#![allow(clippy::disallowed_methods)] // real threads race here
+
+use std::collections::BTreeMap;
+use std::pin::Pin;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, RwLock};
+use std::task::{Context, Poll, Wake, Waker};
+use std::thread::Thread;
+
+use sandur_base::Env;
+use sandur_base::environment::variable;
+
+use super::world::{name_of, small_options, value_of, version_of};
+use crate::device::FaultyDevice;
+use crate::flash::threads::Threads;
+use crate::flash::{Class, Flash, FlashOptions, FlashRead, NewRecord, Unobserved, Warm, lock};
+
+const KEYS: u32 = 300;
+const WRITERS: u32 = 3;
+const DEVICE_BYTES: u64 = 4 << 20;
+
+/// A key as its only writer knows it.
+#[derive(Clone, Debug, Default)]
+struct Key {
+    /// The newest version, and whether it is a value; a removal is a version too.
+    version: u32,
+    is_value: bool,
+    /// Whether it was changed in this life.
+    is_known: bool,
+    /// What no crash may bring anything older than: as soon as so many journal entries are durable, and
+    /// always.
+    floors: Vec<(u64, u32)>,
+    floor: u32,
+}
+
+struct Life {
+    seed: u64,
+    flash: Flash,
+    device: Arc<FaultyDevice>,
+    done: AtomicU64,
+    stopped: AtomicBool,
+    /// A flush is about all keys: nobody else changes one meanwhile.
+    flushing: RwLock<()>,
+}
+
+struct Unpark(Thread);
+
+impl Wake for Unpark {
+    fn wake(self: Arc<Self>) {
+        self.0.unpark();
+    }
+}
+
+struct Random(u64);
+
+impl Random {
+    fn below(&mut self, bound: u64) -> u64 {
+        self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        (self.0 >> 33) % bound
+    }
+}
+
+impl Life {
+    fn begin(seed: u64, device: FaultyDevice) -> Self {
+        let device = Arc::new(device);
+        let options = FlashOptions { warm: Warm::Crash, segment_bytes: Some(64 << 10), ..small_options() };
+        let options = FlashOptions { write_delay: std::time::Duration::from_millis(1), ..options };
+        let env = Env::system(1);
+        let flash = Flash::open_on(&env, Arc::clone(&device) as _, options, Arc::new(Unobserved)).unwrap();
+        let threads = Threads::start(&flash.core, lock(&flash.unrecovered).take()).unwrap();
+        *lock(&flash.threads) = Some(threads);
+        let (done, stopped) = (AtomicU64::new(0), AtomicBool::new(false));
+        Self { seed, flash, device, done, stopped, flushing: RwLock::default() }
+    }
+
+    /// The version under a key; panics if it is none.
+    fn read(&self, key: u32) -> Option<u32> {
+        let name = name_of(key);
+        let hash = self.flash.hash(&name);
+        let location = self.flash.lookup(hash)?;
+        let mut reading = self.flash.read(&[FlashRead { key: &name, hash, location, range: None }]).pop()?;
+        let waker = Waker::from(Arc::new(Unpark(std::thread::current())));
+        let item = loop {
+            match Pin::new(&mut reading).poll(&mut Context::from_waker(&waker)) {
+                Poll::Ready(item) => break item?,
+                Poll::Pending => std::thread::park(),
+            }
+        };
+        let version = version_of(key, &item.value);
+        assert!(version.is_some(), "seed {}: wrong bytes under key {key}", self.seed);
+        version
+    }
+
+    fn write(&self, key: u32, version: u32, random: &mut Random) -> bool {
+        let magnitude = random.below(14);
+        let value = value_of(key, version, 8 + random.below(1 << magnitude) as usize);
+        let name = name_of(key);
+        let (hash, class) = (self.flash.hash(&name), Class::OF_RECORDS[random.below(4) as usize]);
+        let cas = u64::from(version);
+        let (flags, expires_at, tenant) = (0, 0, 0);
+        let record = NewRecord { key: &name, hash, value: &value, flags, expires_at, tenant, cas, class };
+        self.flash.append(record).is_ok()
+    }
+
+    /// One call of the writer that owns the key.
+    fn change(&self, number: u32, key: &mut Key, random: &mut Random) {
+        let hash = self.flash.hash(&name_of(number));
+        match random.below(10) {
+            // A new value: at once, or first to memory alone, which voids what is here.
+            0..=3 => {
+                key.version += 1;
+                key.is_value = self.write(number, key.version, random);
+            }
+            4 => {
+                (key.version, key.is_value) = (key.version + 1, true);
+                self.flash.forget(hash);
+            }
+            // Memory lets go of the value it has.
+            5..=6 if key.is_value => key.is_value = self.write(number, key.version, random),
+            7 => {
+                (key.version, key.is_value) = (key.version + 1, false);
+                self.flash.forget(hash);
+            }
+            _ => {
+                let found = self.read(number);
+                let is_right = match found {
+                    None => true,
+                    Some(version) if key.is_known => key.is_value && version == key.version,
+                    Some(version) => version >= key.floor && version <= key.version,
+                };
+                assert!(is_right, "seed {}: key {number} has {found:?}, not {key:?}", self.seed);
+                return;
+            }
+        }
+        key.is_known = true;
+        key.floors.push((self.flash.core.journal.added(), key.version));
+    }
+
+    fn work(&self, writer: u32, keys: &mut BTreeMap<u32, Key>) {
+        let mut random = Random(self.seed ^ u64::from(writer) << 40);
+        while !self.stopped.load(Ordering::Acquire) {
+            let number = random.below(u64::from(KEYS / WRITERS)) as u32 * WRITERS + writer;
+            let changing = self.flushing.read().unwrap();
+            self.change(number, keys.entry(number).or_default(), &mut random);
+            drop(changing);
+            self.done.fetch_add(1, Ordering::Relaxed);
+        }
+    }
+}
+
+/// After a kill: what was durable stays a floor, the rest is forgotten.
+fn settle(keys: &mut BTreeMap<u32, Key>, durable: u64) {
+    for key in keys.values_mut() {
+        let settled = key.floors.iter().filter(|(count, _)| *count <= durable).map(|(_, version)| *version);
+        key.floor = settled.max().unwrap_or_default().max(key.floor);
+        key.floors.clear();
+        key.is_known = false;
+    }
+}
+
+#[test]
+fn nothing_old_is_found_after_kills_between_any_two_steps_of_many_threads() {
+    let number = |name: &str| variable(name).and_then(|text| text.parse::<u64>().ok());
+    let seed = number("SANDUR_CACHE_SEED").unwrap_or(1);
+    let kills = number("SANDUR_CACHE_RACES").unwrap_or(60);
+    println!("seed {seed}, {kills} kills");
+    let mut random = Random(seed);
+    let mut parts: Vec<BTreeMap<u32, Key>> = (0..WRITERS).map(|_| BTreeMap::new()).collect();
+    let mut device = FaultyDevice::new(DEVICE_BYTES, seed);
+    let (mut found, mut images, mut reclaimed) = (0, 0, 0);
+    for kill in 0..kills {
+        let life = Life::begin(seed ^ kill << 8, device);
+        let changes = random.below(100_000);
+        let (after, durable) = std::thread::scope(|scope| {
+            for (writer, keys) in (0..WRITERS).zip(&mut parts) {
+                let life = &life;
+                scope.spawn(move || life.work(writer, keys));
+            }
+            while life.done.load(Ordering::Relaxed) < changes {
+                std::thread::yield_now();
+            }
+            let durable = life.flash.core.journal.durable();
+            let after = life.device.after_kill(seed ^ kill);
+            life.stopped.store(true, Ordering::Release);
+            (after, durable)
+        });
+        let counts = life.flash.stats().counts;
+        (images, reclaimed) = (images + counts.images_written, reclaimed + counts.segments_reclaimed);
+        drop(life);
+        parts.iter_mut().for_each(|keys| settle(keys, durable));
+        let life = Life::begin(seed ^ kill << 8 ^ 1, after);
+        while life.flash.is_recovering() {
+            std::thread::yield_now();
+        }
+        for (number, key) in parts.iter().flatten() {
+            let Some(version) = life.read(*number) else { continue };
+            let possible = key.floor <= version && version <= key.version;
+            assert!(possible, "seed {seed}, kill {kill}: key {number} has version {version} of {key:?}");
+            found += 1;
+        }
+        device = life.device.after_kill(seed);
+    }
+    println!("{found} values found again; {images} images, {reclaimed} segments reclaimed meanwhile");
+    assert!(found > 20 * kills && images > kills && reclaimed > kills, "too few to show anything");
+}
