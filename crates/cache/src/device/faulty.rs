@@ -1,13 +1,14 @@
 //! The twin of a device: memory that fails on purpose, by a seed.
 //!
-//! Every operation may meet a fault of [`Faults`]; a device may also vanish, or become read-only,
-//! until [`FaultyDevice::heal`]. [`FaultyDevice::after_power_loss`] gives the device that a new
-//! process finds: what was synced is there, every other write is there, torn or gone.
+//! Every operation may meet a fault of [`Faults`]; a device may also vanish, or become read-only, until
+//! [`FaultyDevice::heal`]. An operation that blocks its caller may hang: then what goes on meanwhile is
+//! done by the function of [`FaultyDevice::while_it_hangs`]. [`FaultyDevice::after_power_loss`] gives the
+//! device that a new process finds: what was synced is there, every other write is there, torn or gone.
 //!
 //! Invariant: the same seed and the same calls give the same faults.
 
 use std::io;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use super::completion::Patience;
 use super::{BLOCK, Device, ReadError, ReadRequest};
@@ -18,6 +19,12 @@ const SECTOR: usize = 512;
 /// Ticks by which a delayed read is late, at most.
 const DELAY_MAX: u64 = 8;
 
+/// Ticks for which a write, a sync or a blocking read hangs, at most.
+const HANG_MAX: u64 = 80;
+
+/// What goes on for so many ticks while an operation hangs.
+type Meanwhile = Arc<dyn Fn(u32) + Send + Sync>;
+
 /// One kind of failure.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Fault {
@@ -25,6 +32,8 @@ pub enum Fault {
     ReadError,
     /// Writes fail with EIO.
     WriteError,
+    /// Syncs fail with EIO.
+    SyncError,
     /// Writes fail with ENOSPC.
     NoSpace,
     /// One bit of what is read is wrong.
@@ -39,8 +48,10 @@ pub enum Fault {
     ShortRead,
     /// A read is answered only after some ticks of the watch, fewer than its deadline has.
     Delay,
-    /// A read is never answered.
+    /// A read is never answered; one that blocks its caller only after many ticks.
     Stall,
+    /// A write or a sync returns only after many ticks.
+    StallWrite,
     /// Everything fails until the device is healed.
     Vanish,
     /// Writes fail with EROFS until the device is healed.
@@ -49,9 +60,10 @@ pub enum Fault {
 
 impl Fault {
     /// Every kind.
-    pub const ALL: [Fault; 12] = [
+    pub const ALL: [Fault; 14] = [
         Fault::ReadError,
         Fault::WriteError,
+        Fault::SyncError,
         Fault::NoSpace,
         Fault::BitFlip,
         Fault::TornWrite,
@@ -60,6 +72,7 @@ impl Fault {
         Fault::ShortRead,
         Fault::Delay,
         Fault::Stall,
+        Fault::StallWrite,
         Fault::Vanish,
         Fault::ReadOnly,
     ];
@@ -87,6 +100,7 @@ impl Faults {
 pub struct FaultyDevice {
     size: u64,
     state: Mutex<State>,
+    meanwhile: Mutex<Option<Meanwhile>>,
 }
 
 struct State {
@@ -104,6 +118,8 @@ struct State {
     read_only: bool,
     injected: u64,
     written: u64,
+    /// Operations that block their caller.
+    blocking: u64,
     random: u64,
 }
 
@@ -127,9 +143,16 @@ impl FaultyDevice {
             read_only: false,
             injected: 0,
             written: 0,
+            blocking: 0,
             random: seed,
         };
-        Self { size: state.bytes.len() as u64, state: Mutex::new(state) }
+        let size = state.bytes.len() as u64;
+        Self { size, state: Mutex::new(state), meanwhile: Mutex::default() }
+    }
+
+    /// When an operation hangs for a number of ticks, `meanwhile` does what others do in that time.
+    pub fn while_it_hangs(&self, meanwhile: impl Fn(u32) + Send + Sync + 'static) {
+        *self.meanwhile.lock().unwrap_or_else(PoisonError::into_inner) = Some(Arc::new(meanwhile));
     }
 
     /// From now on these faults happen.
@@ -177,6 +200,27 @@ impl FaultyDevice {
             survived[start..start + kept].copy_from_slice(&state.bytes[start..start + kept]);
         }
         Self::holding(survived, seed)
+    }
+
+    /// How many operations have blocked their callers so far: writes, syncs, discards and reads of
+    /// [`Device::read_at`].
+    pub fn blocking_operations(&self) -> u64 {
+        self.lock().blocking
+    }
+
+    /// Counts an operation that blocks its caller, and hangs if `fault` happens now.
+    fn block(&self, fault: Fault) {
+        let mut state = self.lock();
+        state.blocking += 1;
+        if state.roll(&[fault]).is_none() {
+            return;
+        }
+        let ticks = 1 + state.below(HANG_MAX) as u32;
+        drop(state);
+        let meanwhile = self.meanwhile.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        if let Some(meanwhile) = meanwhile {
+            meanwhile(ticks);
+        }
     }
 
     fn answer(&self, mut read: ReadRequest) {
@@ -310,18 +354,22 @@ impl Device for FaultyDevice {
 
     fn read_at(&self, offset: u64, into: &mut [u8]) -> io::Result<()> {
         let start = self.span(offset, into.len())?;
+        self.block(Fault::Stall);
         self.lock().read(start, into)
     }
 
     fn write_at(&self, offset: u64, data: &[u8]) -> io::Result<()> {
         let start = self.span(offset, data.len())?;
+        self.block(Fault::StallWrite);
         self.lock().write(start, data)
     }
 
     fn sync(&self) -> io::Result<()> {
+        self.block(Fault::StallWrite);
         let mut guard = self.lock();
         let state = &mut *guard;
-        if state.vanished {
+        let failed = state.roll(&[Fault::SyncError]).is_some();
+        if state.vanished || failed {
             return Err(rustix::io::Errno::IO.into());
         }
         for (start, length) in state.unsynced.drain(..) {
@@ -333,7 +381,11 @@ impl Device for FaultyDevice {
     fn discard(&self, offset: u64, length: u64) -> io::Result<()> {
         let start = self.span(offset, usize::try_from(length).unwrap_or(usize::MAX))?;
         let mut state = self.lock();
+        state.blocking += 1;
         let length = usize::try_from(length).unwrap_or_default();
+        if state.vanished || state.read_only {
+            return Err(rustix::io::Errno::IO.into());
+        }
         state.bytes[start..start + length].fill(0);
         state.unsynced.push((start, length));
         Ok(())

@@ -211,13 +211,6 @@ impl Core {
         }
     }
 
-    /// Whether a crash could bring back a record of this hash that nothing voids.
-    pub fn may_come_back(&self, hash: u64) -> bool {
-        let is_unknown =
-            self.recovering.load(Ordering::Acquire) || self.has_unindexed.load(Ordering::Acquire);
-        is_unknown || self.index.has(hash)
-    }
-
     fn link(&self, hash: u64, location: Location, purpose: Purpose) {
         let frequency = if let Purpose::Again { uses, .. } = purpose { uses } else { 0 };
         let entry = Entry { frequency, ..Entry::new(location) };
@@ -239,7 +232,7 @@ impl Core {
             self.unlink(replaced);
         }
         if let Some(dropped) = &inserted.dropped {
-            self.has_unindexed.store(true, Ordering::Release);
+            self.note_unindexed();
             self.lost_while_recovering();
             self.unlink(dropped);
             self.report_entry(Dropped::IndexFull, 0, dropped);

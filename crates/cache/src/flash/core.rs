@@ -22,7 +22,8 @@ use super::observer::{DropEvent, Dropped, Observer};
 use super::options::FlashOptions;
 use super::reclaim::Choices;
 use super::recovery::Removed;
-use super::segments::{Segment, SegmentState, SegmentTable};
+use super::retired::Retired;
+use super::segments::{Segment, SegmentTable};
 use super::touched::Touched;
 use super::unwritten::Unwritten;
 use super::writer::WriteQueue;
@@ -44,6 +45,7 @@ pub(super) struct Core {
     pub hash_seed: u64,
     pub index: Index,
     pub table: SegmentTable,
+    pub retired: Retired,
     pub open: [Mutex<Option<OpenSegment>>; Class::OF_RECORDS.len()],
     /// Held from the number that a change of a key takes until the index has it: see [`Core::lock_key`].
     keys: [Mutex<()>; KEY_LOCKS],
@@ -78,12 +80,15 @@ pub(super) struct Core {
     pub has_removed: AtomicBool,
     /// Sequence number of the image that the root names.
     pub image: AtomicU64,
+    /// Slots of images that a root which could not be written for certain may name.
+    doubtful_image: Mutex<Vec<u32>>,
     /// Records written when it was begun.
     pub records_at_image: AtomicU64,
     /// Records that it holds.
     pub records_in_image: AtomicU64,
-    /// Whether a record may be on the device, to be found after a crash, that the index had no place for.
-    pub has_unindexed: AtomicBool,
+    /// Records with smaller sequence numbers may be on the device, to be found after a crash, although the
+    /// index does not have them and no journal entry voids them; 0 if there are none.
+    unindexed_below: AtomicU64,
 }
 
 impl Core {
@@ -107,6 +112,7 @@ impl Core {
             hash_seed: root.map_or_else(|| env.random_u64(), |root| root.hash_seed),
             index: Index::new(layout.shard_rows, options.index_bytes_max),
             table: SegmentTable::unknown(layout.segments, kept_from),
+            retired: Retired::default(),
             open: std::array::from_fn(|_| Mutex::new(None)),
             keys: std::array::from_fn(|_| Mutex::default()),
             unwritten: Unwritten::default(),
@@ -130,9 +136,10 @@ impl Core {
             removed: Mutex::default(),
             has_removed: AtomicBool::new(false),
             image: AtomicU64::new(root.map_or(0, |root| root.image)),
+            doubtful_image: Mutex::default(),
             records_at_image: AtomicU64::new(0),
             records_in_image: AtomicU64::new(0),
-            has_unindexed: AtomicBool::new(false),
+            unindexed_below: AtomicU64::new(0),
             options,
         }
     }
@@ -171,12 +178,58 @@ impl Core {
         self.removed.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    /// A record that may be on the device is not in the index any more, and no journal entry says so: from
+    /// now on whatever changes a key is noted, until an image stands for all that there is.
+    pub fn note_unindexed(&self) {
+        let below = self.sequence.load(Ordering::Relaxed);
+        self.unindexed_below.fetch_max(below, Ordering::AcqRel);
+    }
+
+    /// As [`Self::note_unindexed`], of many records: until an image stands for all a crash leaves nothing
+    /// to be believed.
+    pub fn distrust(&self) {
+        self.note_unindexed();
+        self.journal.distrust();
+    }
+
+    /// Whether a crash could bring back a record of this hash that nothing voids.
+    pub fn may_come_back(&self, hash: u64) -> bool {
+        let is_unknown =
+            self.recovering.load(Ordering::Acquire) || self.unindexed_below.load(Ordering::Acquire) > 0;
+        is_unknown || self.index.has(hash)
+    }
+
+    /// The root names an image that was begun at `sequence`: of older records it alone counts.
+    pub fn is_imaged(&self, sequence: u64) {
+        let below = self.unindexed_below.load(Ordering::Acquire);
+        if below <= sequence {
+            // Whoever came meanwhile set it higher.
+            let _ = self.unindexed_below.compare_exchange(below, 0, Ordering::AcqRel, Ordering::Relaxed);
+        }
+    }
+
+    pub fn lock_doubtful_image(&self) -> MutexGuard<'_, Vec<u32>> {
+        self.doubtful_image.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
     /// Writes and counts.
     pub fn write(&self, offset: u64, bytes: &[u8]) -> io::Result<()> {
+        let _under_way = self.watch.write_begins();
         self.device.write_at(offset, bytes)?;
         self.counters.bytes_written.add(bytes.len() as u64);
         self.watch.write_succeeded();
         Ok(())
+    }
+
+    /// Waits until everything written before survives a loss of power.
+    pub fn sync(&self) -> io::Result<()> {
+        let _under_way = self.watch.write_begins();
+        let synced = self.device.sync();
+        match synced {
+            Ok(()) => self.watch.sync_succeeded(),
+            Err(_) => self.watch.sync_failed(self.env.monotonic()),
+        }
+        synced
     }
 
     pub fn write_failed(&self, what: &'static str, error: &io::Error) {
@@ -224,27 +277,6 @@ impl Core {
             tenant: 0,
             is_fetched: entry.is_fetched,
         });
-    }
-
-    /// A write to a segment failed: its records are gone, and its slot is not used again until the
-    /// device was taken back.
-    pub fn retire(&self, slot: u32, id: u64) {
-        for class in Class::OF_RECORDS {
-            let mut open = self.lock_open(class);
-            if open.as_ref().is_some_and(|open| open.slot == slot && open.id == id) {
-                *open = None;
-            }
-        }
-        if self.table.id(slot) != id {
-            return;
-        }
-        let segment = self.table.segment(slot);
-        self.journal.distrust();
-        self.lost_while_recovering();
-        self.table.release(slot, SegmentState::Retired);
-        self.unwritten.forget(slot);
-        self.counters.segments_retired.add(1);
-        self.drop_segment(Dropped::DeviceError, &segment);
     }
 
     /// Whatever the index says to be in a segment is gone.

@@ -1,10 +1,10 @@
 //! How well the device does, and what is asked of it meanwhile.
 //!
-//! Three failed writes in a row end writing until a probe succeeds; reads that fail or hang in a row,
-//! or one that hangs while no other is answered, end reading too, so that a vanished device costs a
-//! caller nothing. A device that needs longer than 50 ms for most reads is slow, and when that lasts
-//! for five minutes no writes add to its work. A failed device is probed with growing pauses and taken
-//! back by itself.
+//! Three failed writes or syncs in a row, or one that hangs, end writing until a probe succeeds; reads
+//! that fail or hang in a row, or one that hangs while no other is answered, end reading too, so that a
+//! vanished device costs a caller nothing. A device that needs longer than 50 ms for most reads is slow,
+//! and when that lasts for five minutes no writes add to its work. A failed device is probed with growing
+//! pauses and taken back by itself; one that fails again soon after that is probed less often.
 //!
 //! Invariant: a state only changes through an observation of the device.
 
@@ -12,8 +12,11 @@ use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-/// Failed writes in a row until writing ends.
+/// Failed writes or failed syncs in a row until writing ends.
 const WRITE_FAILURES_MAX: u32 = 3;
+/// Writing ends when a write takes as long as so many reads may: a busy disk may well need longer for one
+/// than for a read, and until then the write buffers take what comes.
+const WRITE_DEADLINES: u32 = 5;
 /// Failed reads in a row until reading ends.
 const READ_FAILURES_MAX: u32 = 16;
 /// Reads in a row without an answer until reading ends.
@@ -27,6 +30,8 @@ const SLOW_MAX: Duration = Duration::from_secs(300);
 /// The pause before the first probe; later ones double.
 const PROBE_PAUSE: Duration = Duration::from_secs(1);
 const PROBE_PAUSE_MAX: Duration = Duration::from_secs(30);
+/// A device that fails again within this time of being taken back was not well.
+const RELAPSE: Duration = Duration::from_secs(60);
 
 /// The state of the device.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -35,7 +40,7 @@ pub enum Health {
     Ok,
     /// It let a read wait for longer than the deadline, or most reads for longer than 50 ms.
     Slow,
-    /// It reads, but writes failed, or it was slow for five minutes.
+    /// It reads, but writes failed or hung, or it was slow for five minutes.
     Degraded,
     /// Neither: the cache works without it.
     Failed,
@@ -68,6 +73,31 @@ pub(super) struct Watch {
     is_slow: AtomicBool,
     window: Mutex<Window>,
     writes: Mutex<Writes>,
+    /// Ticks so far.
+    ticks: AtomicU32,
+    under_way: Mutex<UnderWay>,
+    /// Whether a write has not returned for too long.
+    is_hanging: AtomicBool,
+}
+
+/// Writes and syncs that have not returned yet.
+#[derive(Default)]
+struct UnderWay {
+    next: u64,
+    /// Their numbers, and the ticks at which they began.
+    since: Vec<(u64, u32)>,
+}
+
+/// A write or a sync until it returns.
+pub(super) struct Waited<'a> {
+    watch: &'a Watch,
+    number: u64,
+}
+
+impl Drop for Waited<'_> {
+    fn drop(&mut self) {
+        self.watch.lock_under_way().since.retain(|&(number, _)| number != self.number);
+    }
 }
 
 #[derive(Default)]
@@ -79,8 +109,11 @@ struct Window {
 #[derive(Default)]
 struct Writes {
     failures: u32,
+    sync_failures: u32,
     probe_at: Duration,
     pause: Duration,
+    /// When the device was last taken back.
+    taken_back_at: Option<Duration>,
 }
 
 impl Watch {
@@ -95,6 +128,9 @@ impl Watch {
             is_slow: AtomicBool::new(false),
             window: Mutex::default(),
             writes: Mutex::default(),
+            ticks: AtomicU32::new(0),
+            under_way: Mutex::default(),
+            is_hanging: AtomicBool::new(false),
         }
     }
 
@@ -134,8 +170,32 @@ impl Watch {
         }
     }
 
-    /// One tick of the watch.
-    pub fn tick(&self, now: Duration) {
+    /// A write or a sync begins; it is over when what is returned is dropped.
+    pub fn write_begins(&self) -> Waited<'_> {
+        let mut under_way = self.lock_under_way();
+        let number = under_way.next;
+        under_way.next += 1;
+        under_way.since.push((number, self.ticks.load(Ordering::Relaxed)));
+        Waited { watch: self, number }
+    }
+
+    /// One tick of the watch. Reads have `patience` ticks.
+    pub fn tick(&self, patience: u32, now: Duration) {
+        self.look_at_writes(patience, now);
+        self.look_at_reads(now);
+    }
+
+    fn look_at_writes(&self, patience: u32, now: Duration) {
+        let tick = self.ticks.fetch_add(1, Ordering::Relaxed).wrapping_add(1);
+        let oldest = self.lock_under_way().since.first().map_or(0, |(_, since)| tick.wrapping_sub(*since));
+        let is_hanging = oldest >= patience.saturating_mul(WRITE_DEADLINES);
+        self.is_hanging.store(is_hanging, Ordering::Relaxed);
+        if is_hanging {
+            self.worsen(Health::Degraded, now);
+        }
+    }
+
+    fn look_at_reads(&self, now: Duration) {
         if self.answered.swap(false, Ordering::Relaxed) {
             self.quiet_ticks.store(0, Ordering::Relaxed);
         } else {
@@ -167,10 +227,11 @@ impl Watch {
         }
     }
 
-    /// So many reads were not answered for `patience` ticks.
+    /// So many reads were not answered for `patience` ticks, of which this is the last.
     pub fn reads_late(&self, count: u32, patience: u32, now: Duration) {
         let so_far = self.late.fetch_add(count, Ordering::Relaxed) + count;
-        let is_silent = self.quiet_ticks.load(Ordering::Relaxed) >= patience;
+        // The tick in which they were started does not count: another may have been answered before.
+        let is_silent = self.quiet_ticks.load(Ordering::Relaxed) + 1 >= patience;
         self.worsen(if is_silent || so_far >= LATE_MAX { Health::Failed } else { Health::Slow }, now);
     }
 
@@ -188,6 +249,21 @@ impl Watch {
         }
     }
 
+    pub fn sync_succeeded(&self) {
+        self.lock().sync_failures = 0;
+    }
+
+    /// Counted apart from writes: a device may take every write and keep none.
+    pub fn sync_failed(&self, now: Duration) {
+        let mut writes = self.lock();
+        writes.sync_failures += 1;
+        let is_bad = writes.sync_failures >= WRITE_FAILURES_MAX;
+        drop(writes);
+        if is_bad {
+            self.worsen(Health::Degraded, now);
+        }
+    }
+
     fn worsen(&self, to: Health, now: Duration) {
         let before = self.state.fetch_max(to as u8, Ordering::Relaxed);
         if before < to as u8 {
@@ -195,14 +271,16 @@ impl Watch {
         }
         if before < Health::Degraded as u8 && to >= Health::Degraded {
             let mut writes = self.lock();
-            (writes.pause, writes.probe_at) = (PROBE_PAUSE, now + PROBE_PAUSE);
+            let is_relapse = writes.taken_back_at.is_some_and(|at| now.saturating_sub(at) < RELAPSE);
+            writes.pause = if is_relapse { (writes.pause * 2).min(PROBE_PAUSE_MAX) } else { PROBE_PAUSE };
+            writes.probe_at = now + writes.pause;
         }
     }
 
     /// Whether it is time to see whether the device is back.
     pub fn wants_probe(&self, now: Duration) -> bool {
-        let is_slow = self.is_slow.load(Ordering::Relaxed);
-        !is_slow && self.health() >= Health::Degraded && now >= self.lock().probe_at
+        let is_busy = self.is_slow.load(Ordering::Relaxed) || self.is_hanging.load(Ordering::Relaxed);
+        !is_busy && self.health() >= Health::Degraded && now >= self.lock().probe_at
     }
 
     /// What the probe showed. Whether the device is taken back.
@@ -213,7 +291,8 @@ impl Watch {
             writes.probe_at = now + writes.pause;
             return false;
         }
-        writes.failures = 0;
+        (writes.failures, writes.sync_failures) = (0, 0);
+        writes.taken_back_at = Some(now);
         drop(writes);
         self.read_failures.store(0, Ordering::Relaxed);
         self.late.store(0, Ordering::Relaxed);
@@ -224,6 +303,10 @@ impl Watch {
 
     fn lock(&self) -> MutexGuard<'_, Writes> {
         self.writes.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn lock_under_way(&self) -> MutexGuard<'_, UnderWay> {
+        self.under_way.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -268,7 +351,7 @@ mod tests {
     #[test]
     fn a_read_that_hangs_while_nothing_else_is_answered_is_enough() {
         let watch = Watch::new();
-        let ticks = |count: u32| (0..count).for_each(|_| watch.tick(SECOND));
+        let ticks = |count: u32| (0..count).for_each(|_| watch.tick(10, SECOND));
         ticks(9);
         watch.read_succeeded(Duration::from_millis(1));
         ticks(2);
@@ -277,5 +360,61 @@ mod tests {
         ticks(10);
         watch.reads_late(1, 10, SECOND);
         assert_eq!(watch.health(), Health::Failed);
+    }
+
+    #[test]
+    fn the_tick_of_another_answer_does_not_save_a_silent_device() {
+        let watch = Watch::new();
+        watch.read_succeeded(Duration::from_millis(1));
+        // A read that is started now has its ten ticks, in the first of which another was answered.
+        (0..10).for_each(|_| watch.tick(10, SECOND));
+        watch.reads_late(1, 10, SECOND);
+        assert_eq!(watch.health(), Health::Failed);
+    }
+
+    #[test]
+    fn a_write_that_hangs_ends_writing_and_nothing_is_probed_before_it_returns() {
+        let watch = Watch::new();
+        let ticks = |count: u32| (0..count).for_each(|_| watch.tick(10, SECOND));
+        let (hanging, other) = (watch.write_begins(), watch.write_begins());
+        ticks(40);
+        drop(other);
+        let later = watch.write_begins();
+        ticks(9);
+        assert_eq!(watch.health(), Health::Ok);
+        ticks(1);
+        assert!(!watch.may_write() && watch.may_read());
+        assert!(!watch.wants_probe(SECOND * 100));
+        drop(hanging);
+        ticks(1);
+        assert!(watch.wants_probe(SECOND * 100), "the one under way began ten ticks ago");
+        drop(later);
+    }
+
+    #[test]
+    fn syncs_that_fail_are_not_made_good_by_writes_that_succeed() {
+        let watch = Watch::new();
+        for _ in 0..3 {
+            assert!(watch.may_write());
+            watch.write_succeeded();
+            watch.sync_failed(SECOND);
+        }
+        assert!(!watch.may_write());
+    }
+
+    #[test]
+    fn a_device_that_relapses_is_probed_less_often_until_it_stays_well() {
+        let watch = Watch::new();
+        let fail = |at| (0..3).for_each(|_| watch.write_failed(at));
+        let mut at = SECOND;
+        for pause in [1, 2, 4, 8, 16, 30, 30] {
+            fail(at);
+            assert!(!watch.wants_probe(at + SECOND * (pause - 1)), "{pause} s");
+            at += SECOND * pause;
+            assert!(watch.wants_probe(at) && watch.probed(true, at), "{pause} s");
+        }
+        at += SECOND * 60;
+        fail(at);
+        assert!(watch.wants_probe(at + SECOND));
     }
 }

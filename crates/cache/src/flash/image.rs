@@ -76,13 +76,16 @@ impl Core {
         let before = self.image.swap(sequence, Ordering::Relaxed);
         let had_lost = self.journal.cover_lost();
         if let Err(error) = self.write_root(clean) {
-            // Either root may be the newest now, so neither image may go.
+            // Either root may be the newest now, so neither image may go before another root is written.
             self.image.store(before, Ordering::Relaxed);
             self.journal.uncover_lost(had_lost);
+            self.lock_doubtful_image().extend(slots);
+            self.journal.want_root();
             self.write_failed("root", &error);
             return false;
         }
         self.journal.end_image();
+        self.is_imaged(sequence);
         for segment in self.table.all() {
             if segment.state == SegmentState::Image && !slots.contains(&segment.slot) {
                 self.table.release(segment.slot, SegmentState::Free);
@@ -117,7 +120,7 @@ impl Core {
             block: Vec::with_capacity(BLOCK_ROOM),
             blocks: 0,
         };
-        match writer.write_all().and_then(|()| Ok(self.device.sync()?)) {
+        match writer.write_all().and_then(|()| Ok(self.sync()?)) {
             Ok(()) => Ok(writer.slots),
             Err(NoImage::NoRoom) => Err((writer.slots, None)),
             Err(NoImage::Failed(error)) => Err((writer.slots, Some(error))),
@@ -165,7 +168,7 @@ impl Core {
         });
         let is_unindexed = displaced.as_ref().is_none_or(|all| all.iter().any(|one| one.dropped.is_some()));
         if is_unindexed {
-            self.has_unindexed.store(true, Ordering::Release);
+            self.note_unindexed();
         }
         for entry in displaced.iter().flatten().flat_map(|one| one.replaced.iter().chain(&one.dropped)) {
             self.unlink(entry);

@@ -307,7 +307,7 @@ impl Core {
         if !self.watch.may_write() || !self.journal.unsynced.swap(false, Ordering::Relaxed) {
             return true;
         }
-        let result = self.device.sync();
+        let result = self.sync();
         if let Err(error) = &result {
             self.journal.unsynced.store(true, Ordering::Relaxed);
             self.write_failed("journal", error);

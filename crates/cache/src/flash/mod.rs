@@ -32,6 +32,7 @@ mod read;
 mod reclaim;
 mod recovery;
 mod replay;
+mod retired;
 mod roots;
 mod scan;
 mod segments;

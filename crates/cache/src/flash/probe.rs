@@ -2,7 +2,6 @@
 
 use super::core::Core;
 use super::layout::PROBE;
-use super::segments::SegmentState;
 use crate::device::BLOCK;
 
 impl Core {
@@ -13,8 +12,7 @@ impl Core {
         }
         let succeeded = self.probe().is_ok_and(|same| same);
         if self.watch.probed(succeeded, self.env.monotonic()) {
-            let retired = self.table.all().into_iter().filter(|s| s.state == SegmentState::Retired);
-            retired.for_each(|segment| self.table.release(segment.slot, SegmentState::Free));
+            self.retired.hurry();
         }
     }
 

@@ -159,7 +159,7 @@ impl Core {
     fn void(&self, slot: u32) {
         if let Err(error) = self.write(self.layout.slot_start(slot), &[0; BLOCK as usize]) {
             self.write_failed("superblock", &error);
-            self.journal.distrust();
+            self.distrust();
         }
     }
 

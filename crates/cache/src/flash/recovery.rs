@@ -55,7 +55,7 @@ impl Core {
         }
         self.counters.records_recovered.add(self.index.len());
         if self.lock_removed().overflowed {
-            self.journal.distrust();
+            self.distrust();
         }
         self.recovering.store(false, Ordering::Release);
         *self.lock_removed() = Removed::default();
@@ -178,7 +178,7 @@ impl Core {
             }),
             None => {
                 // It may be readable another time.
-                self.has_unindexed.store(true, Ordering::Release);
+                self.note_unindexed();
                 tracing::warn!("the image of the flash index is damaged; what it held in part is lost");
             }
         }

@@ -149,7 +149,7 @@ impl Core {
                 Some((_, rows)) => rows,
                 None => {
                     // What cannot be read now may be found after another crash, when it is old.
-                    self.journal.distrust();
+                    self.distrust();
                     Vec::new()
                 }
             },
@@ -210,7 +210,7 @@ impl Core {
         self.link_entry(&Entry::new(location));
         inserted.replaced.iter().chain(&inserted.dropped).for_each(|entry| self.unlink(entry));
         if inserted.dropped.is_some() {
-            self.has_unindexed.store(true, Ordering::Release);
+            self.note_unindexed();
         }
         self.touched.forget(row.hash);
         // After the insertion, so that a removal is either seen here or finds the entry there.

@@ -9,6 +9,7 @@ use super::core::Core;
 use super::format::Root;
 use super::layout::{Layout, ROOTS};
 use super::options::{FlashOptions, Journaling, Warm};
+use super::segments::SegmentState;
 use crate::device::{BLOCK, Device};
 
 /// Numbers reserved at a time. 2^48 numbers allow for 65,536 crashes with so many each; clean stops
@@ -64,8 +65,11 @@ impl Core {
             device_bytes: self.device.size(),
         };
         self.write(ROOTS[(turn % 2) as usize], &root.encode())?;
-        self.device.sync()?;
+        self.sync()?;
         self.reserved_to.store(next_sequence, Ordering::Relaxed);
+        // Whatever an earlier root says, this one counts, and does not name them.
+        let doubtful = std::mem::take(&mut *self.lock_doubtful_image());
+        doubtful.into_iter().for_each(|slot| self.table.release(slot, SegmentState::Free));
         Ok(())
     }
 

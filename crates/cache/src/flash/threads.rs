@@ -133,6 +133,7 @@ impl Core {
     /// One round of everything that is done besides writing records and the journal.
     pub fn keep_once(&self) {
         self.probe_if_due();
+        self.give_back_retired();
         self.renew_root();
         while self.reclaim_next() {}
         self.free_spent();
@@ -147,7 +148,7 @@ impl Core {
         let late = self.device.expire(patience);
         self.read_pool.wake_all();
         let now = self.env.monotonic();
-        self.watch.tick(now);
+        self.watch.tick(patience, now);
         if late > 0 {
             self.watch.reads_late(u32::try_from(late).unwrap_or(u32::MAX), patience, now);
         }

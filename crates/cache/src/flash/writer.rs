@@ -94,9 +94,10 @@ impl Core {
             }
             Job::Seal { slot, id, bytes } => {
                 self.write(start(slot) + self.layout.segment_bytes - bytes.len() as u64, &bytes)?;
-                self.device.sync()?;
+                self.sync()?;
                 self.table.set_written_to(slot, self.layout.segment_bytes);
                 self.table.update(slot, id, |segment| segment.state = SegmentState::Sealed);
+                self.retired.is_sound(slot);
                 Ok(())
             }
         }

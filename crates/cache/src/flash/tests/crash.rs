@@ -3,12 +3,10 @@
 use std::time::Duration;
 
 use super::seeds;
-use super::world::{Known, Model, World, name_of, small_options, version_of};
+use super::world::{
+    Known, Model, World, is_possible, name_of, small_options, version_of, warm_options as options,
+};
 use crate::flash::{Class, FlashOptions, Journaling, Segment, SegmentState, Warm};
-
-fn options() -> FlashOptions {
-    FlashOptions { warm: Warm::Crash, ..small_options() }
-}
 
 #[test]
 fn a_clean_stop_loses_nothing() {
@@ -168,17 +166,6 @@ fn live(world: &mut World) -> Model {
         }
     }
     durable
-}
-
-/// What may be found under a key after a crash: nothing older than what was durable, nothing newer
-/// than what was tried.
-fn is_possible(version: u32, durable: Option<&Known>, tried: Option<&u32>) -> bool {
-    let is_new_enough = match durable {
-        None => true,
-        Some(Known::Written(durable)) => version >= *durable,
-        Some(Known::Removed(durable)) => version > *durable,
-    };
-    is_new_enough && tried.is_some_and(|tried| version <= *tried)
 }
 
 #[test]

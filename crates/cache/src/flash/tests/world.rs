@@ -13,8 +13,9 @@ use std::time::Duration;
 use sandur_base::Env;
 
 use crate::device::FaultyDevice;
+use crate::flash::core::Core;
 use crate::flash::{
-    Class, DropEvent, Dropped, Flash, FlashItem, FlashOptions, FlashRead, NewRecord, Observer,
+    Class, DropEvent, Dropped, Flash, FlashItem, FlashOptions, FlashRead, NewRecord, Observer, Warm,
 };
 use crate::flash::{ReadFuture, SegmentState};
 use crate::unix_seconds::unix_seconds;
@@ -68,6 +69,27 @@ pub struct Model {
     pub tried: BTreeMap<u32, u32>,
 }
 
+/// A key that no model knows: it is written while the device hangs.
+const MEANWHILE: u32 = 1 << 30;
+
+/// What others do while an operation of the device hangs for some ticks: the watch looks, and callers set
+/// and look up. Were a lock held over the operation, they would hang too.
+fn go_on(core: &Core, ticks: u32) {
+    let (name, value) = (name_of(MEANWHILE), value_of(MEANWHILE, 1, 500));
+    let hash = core.hash(&name);
+    let class = Class::OF_RECORDS[ticks as usize % 4];
+    let record =
+        NewRecord { key: &name, hash, value: &value, flags: 0, expires_at: 0, tenant: 7, cas: 1, class };
+    let _ = core.append(&record);
+    let _ = core.lookup(hash, true);
+    for _ in 0..ticks {
+        let advance = std::pin::pin!(tokio::time::advance(Duration::from_millis(100)));
+        // The clock has moved when it is polled for the first time.
+        let _ = advance.poll(&mut Context::from_waker(Waker::noop()));
+        core.watch_reads();
+    }
+}
+
 pub fn small_options() -> FlashOptions {
     FlashOptions {
         segment_bytes: Some(128 << 10),
@@ -75,6 +97,11 @@ pub fn small_options() -> FlashOptions {
         write_delay: Duration::from_millis(100),
         ..FlashOptions::default()
     }
+}
+
+/// As [`small_options`], for devices whose content outlives crashes.
+pub fn warm_options() -> FlashOptions {
+    FlashOptions { warm: Warm::Crash, ..small_options() }
 }
 
 /// The value of a version of a key.
@@ -101,6 +128,17 @@ pub fn version_of(key: u32, value: &[u8]) -> Option<u32> {
     (value == value_of(key, version, value.len())).then_some(version)
 }
 
+/// What may be found under a key after a crash: nothing older than what was durable, nothing newer
+/// than what was tried.
+pub fn is_possible(version: u32, durable: Option<&Known>, tried: Option<&u32>) -> bool {
+    let is_new_enough = match durable {
+        None => true,
+        Some(Known::Written(durable)) => version >= *durable,
+        Some(Known::Removed(durable)) => version > *durable,
+    };
+    is_new_enough && tried.is_some_and(|tried| version <= *tried)
+}
+
 impl World {
     pub fn new(seed: u64, device_bytes: u64, options: FlashOptions) -> Self {
         Self::over(seed, FaultyDevice::new(device_bytes, seed), options, Model::default())
@@ -115,6 +153,12 @@ impl World {
             let observer: Arc<dyn Observer> = Arc::clone(&tally) as _;
             let flash = Flash::open_on(&env, Arc::clone(&device) as _, options, observer).unwrap();
             (env, flash)
+        });
+        let core = Arc::downgrade(&flash.core);
+        device.while_it_hangs(move |ticks| {
+            if let Some(core) = core.upgrade() {
+                go_on(&core, ticks);
+            }
         });
         Self { runtime, env, device, flash, tally, model, seed, random: seed ^ 0x5EED }
     }
@@ -147,7 +191,7 @@ impl World {
             cas: u64::from(version),
             class,
         };
-        let outcome = self.runtime.block_on(async { self.flash.append(record) });
+        let outcome = self.at_once(|| self.flash.append(record));
         let known = if outcome.is_ok() { Known::Written(version) } else { Known::Removed(version) };
         self.model.known.insert(key, known);
         outcome
@@ -158,7 +202,21 @@ impl World {
             self.model.known.insert(key, Known::Removed(version));
         }
         let hash = self.flash.hash(&name_of(key));
-        self.runtime.block_on(async { self.flash.forget(hash) })
+        self.at_once(|| self.flash.forget(hash))
+    }
+
+    /// Does something that must neither wait nor ask anything of the device that its caller waits for.
+    fn at_once<T>(&self, work: impl FnOnce() -> T) -> T {
+        let before = (self.device.blocking_operations(), self.elapsed());
+        let outcome = self.runtime.block_on(async { work() });
+        let after = (self.device.blocking_operations(), self.elapsed());
+        assert_eq!(before, after, "seed {}: a call waited for the device", self.seed);
+        outcome
+    }
+
+    /// Time since the world began.
+    pub fn elapsed(&self) -> Duration {
+        self.runtime.block_on(async { self.env.monotonic() })
     }
 
     pub fn flush_all(&mut self) {
@@ -182,14 +240,19 @@ impl World {
         self.get_range(key, None)
     }
 
-    /// Reads a key; the device has two seconds, then it is a hang.
-    pub fn get_range(&self, key: u32, range: Option<std::ops::Range<u64>>) -> Option<FlashItem> {
+    /// Begins to read a key.
+    pub fn start_get(&self, key: u32, range: Option<std::ops::Range<u64>>) -> Option<ReadFuture> {
         let name = name_of(key);
         let hash = self.flash.hash(&name);
-        let mut future = self.runtime.block_on(async {
+        self.at_once(|| {
             let location = self.flash.lookup(hash)?;
             self.flash.read(&[FlashRead { key: &name, hash, location, range }]).pop()
-        })?;
+        })
+    }
+
+    /// Reads a key; the device has two seconds, then it is a hang.
+    pub fn get_range(&self, key: u32, range: Option<std::ops::Range<u64>>) -> Option<FlashItem> {
+        let mut future = self.start_get(key, range)?;
         for _ in 0..20 {
             match self.poll(&mut future) {
                 Poll::Ready(item) => return item,

@@ -1,0 +1,186 @@
+//! The fault matrix: by seed, a life under every kind of failure, alone and together.
+//!
+//! Goal: whatever the device does, no value is wrong or old, no call waits for it, nothing hangs, and when it
+//! is well again the tier is as before by itself.
+//!
+//! Method: the seed chooses a kind, how often it happens, and whether others join it. A life of random calls
+//! begins on a sound device and goes on under the faults. Then four things follow: the process is killed and
+//! a new one finds what is there; the device heals and a minute later nothing is missing; another kill; a
+//! clean stop. Each answer is held against a model. Only a device that says it wrote what it did not, or
+//! elsewhere, may bring an old value back over a kill; a wrong one never.
+
+use std::task::Poll;
+use std::time::Duration;
+
+use super::faults::recovers;
+use super::seeds;
+use super::world::{Model, World, is_possible, version_of, warm_options};
+use crate::device::{Fault, Faults};
+use crate::flash::{Class, Health};
+
+const TENTH: Duration = Duration::from_millis(100);
+
+/// The kinds that say a write was carried out which was not.
+const LIES: [Fault; 3] = [Fault::TornWrite, Fault::LostWrite, Fault::Misdirected];
+
+/// With these nothing can be read any more.
+const UNREADABLE: [Fault; 3] = [Fault::ReadError, Fault::Stall, Fault::Vanish];
+
+/// With these nothing can be written any more.
+const UNWRITABLE: [Fault; 5] =
+    [Fault::WriteError, Fault::SyncError, Fault::NoSpace, Fault::Vanish, Fault::ReadOnly];
+
+/// What happens to the device of a seed.
+struct Course {
+    /// The kind that certainly happens.
+    first: Fault,
+    faults: Vec<(Fault, u32)>,
+    /// Whether the first kind is the only one, and happens always.
+    is_total: bool,
+}
+
+impl Course {
+    /// Each kind is the first of one seed in fourteen; in half of these it is alone, and in a quarter of
+    /// those it always happens.
+    fn of(world: &mut World) -> Self {
+        let (seed, kinds) = (world.seed, Fault::ALL.len() as u64);
+        let first = Fault::ALL[(seed % kinds) as usize];
+        let is_alone = (seed / kinds).is_multiple_of(2);
+        let is_total = is_alone && (seed / kinds / 2).is_multiple_of(4);
+        let mut faults = Vec::new();
+        for fault in Fault::ALL {
+            if fault == first {
+                let often = 20_000 + world.below(500_000) as u32;
+                faults.push((fault, if is_total { 1_000_000 } else { often }));
+            } else if !is_alone && world.below(3) == 0 {
+                faults.push((fault, world.below(30_000) as u32));
+            }
+        }
+        Self { first, faults, is_total }
+    }
+
+    fn lies(&self) -> bool {
+        self.faults.iter().any(|(fault, _)| LIES.contains(fault))
+    }
+
+    fn inject(&self, world: &World) {
+        let add = |faults: Faults, &(fault, rate): &(Fault, u32)| faults.with(fault, rate);
+        world.device.inject(self.faults.iter().fold(Faults::none(), add));
+    }
+}
+
+/// Random calls. Every value read is right and current, or a miss. What was durable at the last look.
+fn live(world: &mut World, calls: u64) -> Model {
+    let mut durable = Model::default();
+    for _ in 0..calls {
+        let key = world.below(150) as u32;
+        match world.below(10) {
+            0..=4 => {
+                let magnitude = world.below(16);
+                let bytes = 8 + world.below(1 + (1 << magnitude)) as usize;
+                let _ = world.put_as(key, bytes, Class::OF_RECORDS[key as usize % 4], 0);
+            }
+            5 => {
+                world.forget(key);
+            }
+            6..=8 => {
+                world.check(key);
+            }
+            _ => {
+                world.step(TENTH);
+                if world.is_committed() {
+                    durable = world.model.clone();
+                }
+            }
+        }
+    }
+    durable
+}
+
+/// The device does nothing of one kind any more: a second later nobody asks it.
+fn is_left_alone_within_a_second(world: &mut World, course: &Course) {
+    const KEYS: std::ops::Range<u32> = 2000..2020;
+    let (seed, first) = (world.seed, course.first);
+    for key in KEYS {
+        world.put(key, 500).unwrap();
+    }
+    world.step(Duration::from_secs(1));
+    course.inject(world);
+    let began = world.elapsed();
+    let reads: Vec<_> = KEYS.filter_map(|key| world.start_get(key, None)).collect();
+    assert_eq!(reads.len(), KEYS.len(), "seed {seed}");
+    let mut key = 0;
+    while world.elapsed() < began + Duration::from_secs(1) {
+        for class in Class::OF_RECORDS {
+            key = (key + 1) % 20;
+            let _ = world.put_as(2100 + key, 3000, class, 0);
+        }
+        world.step(TENTH);
+    }
+    for mut read in reads {
+        let answer = world.poll(&mut read);
+        assert!(answer.is_ready(), "seed {seed}: a read hangs for more than a second");
+        let is_unreadable = UNREADABLE.contains(&first);
+        assert!(!is_unreadable || answer == Poll::Ready(None), "seed {seed}: a value from nowhere");
+    }
+    let health = world.flash.health();
+    if UNREADABLE.contains(&first) {
+        assert_eq!(health, Health::Failed, "seed {seed}: {first:?}");
+    } else if UNWRITABLE.contains(&first) {
+        assert_eq!(health, Health::Degraded, "seed {seed}: {first:?}");
+    }
+    let before = world.elapsed();
+    if UNREADABLE.contains(&first) {
+        assert_eq!(world.check_all(), 0, "seed {seed}: a failed device is asked");
+        assert_eq!(world.elapsed(), before, "seed {seed}: callers wait for a failed device");
+    }
+}
+
+/// The process was killed: what a new one finds on the device is possible.
+fn is_sound_after_a_kill(world: &World, course: &Course, durable: &Model, when: &str) {
+    let seed = world.seed;
+    let next = World::over(seed, world.device.after_kill(seed), warm_options(), Model::default());
+    next.step(Duration::ZERO);
+    for key in world.model.known.keys() {
+        let Some(item) = next.get(*key) else { continue };
+        let version = version_of(*key, &item.value);
+        let version = version.unwrap_or_else(|| panic!("seed {seed}, {when}: wrong bytes of {key}"));
+        let (durable, tried) = (durable.known.get(key), world.model.tried.get(key));
+        let is_possible = course.lies() || is_possible(version, durable, tried);
+        assert!(is_possible, "seed {seed}, {when}: key {key} has version {version}, durable {durable:?}");
+    }
+}
+
+/// A whole course. How many faults were met.
+fn run(seed: u64) -> u64 {
+    let mut world = World::new(seed, 4 << 20, warm_options());
+    let course = Course::of(&mut world);
+    live(&mut world, 50);
+    if course.is_total {
+        is_left_alone_within_a_second(&mut world, &course);
+    }
+    course.inject(&world);
+    let durable = live(&mut world, 300);
+    let injected = world.device.injected();
+    is_sound_after_a_kill(&world, &course, &durable, "under faults");
+    recovers(&mut world);
+    world.step(Duration::from_secs(1));
+    assert!(world.is_committed(), "seed {seed}: what waited for the device is not durable");
+    world.check_all();
+    is_sound_after_a_kill(&world, &course, &world.model, "healed");
+    let (device, model) = world.close();
+    let next = World::over(seed, device.after_kill(seed), warm_options(), model);
+    next.step(Duration::ZERO);
+    next.check_all();
+    injected
+}
+
+#[test]
+fn under_any_faults_no_byte_is_wrong_nothing_hangs_and_the_device_comes_back() {
+    let (seeds, mut injected) = (seeds(), 0);
+    for seed in seeds.clone() {
+        injected += run(seed);
+    }
+    assert!(injected >= (seeds.end - seeds.start) * 10, "{injected} faults are too few to show anything");
+    println!("{injected} faults in seeds {seeds:?}");
+}
