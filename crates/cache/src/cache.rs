@@ -8,6 +8,7 @@
 //! tier. A write that cannot be kept removes what it was meant to replace. No call blocks.
 
 use std::ops::ControlFlow;
+use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
@@ -20,6 +21,7 @@ use crate::error::Error;
 use crate::flash::KeyInfo;
 use crate::inner::{Inner, Lead, Look};
 use crate::item::Item;
+use crate::memory_file::{self, Notes, Restored, Saved};
 use crate::options::{CacheOptions, LEAST_MEMORY};
 use crate::policy::Churn;
 use crate::predict::Report;
@@ -228,6 +230,20 @@ impl Cache {
     /// is safe too.
     pub fn close(&self, patience: Duration) {
         self.0.close(patience);
+    }
+
+    /// As [`Cache::close`], and keeps what is in memory in `file` and `file.meta` for [`Cache::restore`] at
+    /// the next start, with `notes` of the caller. Then `patience` is for when the file cannot be written.
+    /// No other call may be under way: what it changed would be lost or not.
+    pub fn close_into(&self, file: &Path, notes: Notes, patience: Duration) -> Result<Saved, Error> {
+        Ok(memory_file::close_into(&self.0, file, notes, patience)?)
+    }
+
+    /// Puts back what [`Cache::close_into`] kept in `file`, which is used up thereby. Call it first: what was
+    /// put before could be replaced by what is older. Blocks on the disk. An error says that no stop could
+    /// keep anything there; what cannot be used is [`Restored::Refused`].
+    pub fn restore(&self, file: &Path) -> Result<Restored, Error> {
+        Ok(memory_file::restore(&self.0, file)?)
     }
 
     /// Shows the live items in memory, in no order that means anything. Locks are held for some

@@ -6,6 +6,7 @@ use sandur_base::ErrorKind;
 use sandur_base::units::ByteSize;
 
 use crate::flash::FlashError;
+use crate::memory_file::MemoryFileError;
 
 /// A cache could not be opened.
 #[derive(Debug, thiserror::Error)]
@@ -25,6 +26,9 @@ pub enum Error {
     /// The flash tier cannot be opened.
     #[error(transparent)]
     Flash(#[from] FlashError),
+    /// The memory file cannot be kept.
+    #[error(transparent)]
+    MemoryFile(#[from] MemoryFileError),
 }
 
 impl Error {
@@ -32,7 +36,8 @@ impl Error {
     pub fn kind(&self) -> ErrorKind {
         match self {
             Self::TooLittleMemory { .. } => ErrorKind::Invalid,
-            Self::Flash(_) => ErrorKind::Unavailable,
+            Self::MemoryFile(MemoryFileError::Foreign { .. }) => ErrorKind::Invalid,
+            Self::Flash(_) | Self::MemoryFile(_) => ErrorKind::Unavailable,
         }
     }
 }

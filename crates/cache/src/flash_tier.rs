@@ -16,7 +16,7 @@ use sandur_base::Env;
 
 use crate::device::OwnReads;
 use crate::flash::{
-    Class, Committed, DropEvent, Dropped, Flash, FlashError, FlashOptions, FlashRead, Location,
+    Class, CleanStop, Committed, DropEvent, Dropped, Flash, FlashError, FlashOptions, FlashRead, Location,
 };
 use crate::flash::{KeyInfo, Observer, ReadFuture};
 use crate::latency::Histogram;
@@ -307,6 +307,16 @@ impl FlashTier {
         }
         self.stop_carrier();
         self.flash.close();
+    }
+
+    /// See [`Flash::stop_before`].
+    pub fn stop_before(&self) -> Option<CleanStop> {
+        self.flash.stop_before()
+    }
+
+    /// See [`Flash::clean_stop`].
+    pub fn clean_stop(&self) -> Option<CleanStop> {
+        self.flash.clean_stop()
     }
 
     fn stop_carrier(&self) {

@@ -13,13 +13,14 @@
 //! [`Cache::update`] is a read-modify-write as one step, [`Cache::get_or_fetch_many`] reads through
 //! with one fetch for all who miss the same key.
 //!
-//! **Parts.** `cache` is the face, `inner` the tiers as one and the reason why nothing stale is ever
-//! served, `ram` the memory tier, `flash_tier` what is offered to flash and asked of it, `outbox` what
-//! waits for room there, `forecast` what the prediction is told. [`policy`]
-//! decides what stays in RAM, what may be written to flash and what is written again; it counts what
-//! had to go. [`flash`] keeps records in segments on a [`device`] and finds them again after a restart.
-//! [`predict`] says what other sizes would do while the cache runs, [`simulate`] does so over traces
-//! with the same code, and [`advise`] puts it into sentences.
+//! **Parts.** `cache` is the face, `inner` the tiers as one and the reason why nothing stale is
+//! ever served, `ram` the memory tier, `flash_tier` what is offered to flash and asked of it,
+//! `outbox` what waits for room there, `memory_file` what keeps memory over a stop, `forecast` what
+//! the prediction is told. [`policy`] decides what stays in RAM, what may be written to flash and
+//! what is written again; it counts what had to go. [`flash`] keeps records in segments on a
+//! [`device`] and finds them again after a restart. [`predict`] says what other sizes would do
+//! while the cache runs, [`simulate`] does so over traces with the same code, and [`advise`] puts
+//! it into sentences.
 //!
 //! [`memcached`] serves a cache by memcached's protocols.
 //!
@@ -40,6 +41,7 @@ mod item;
 mod latency;
 mod listener;
 pub mod memcached;
+mod memory_file;
 mod metrics;
 mod options;
 mod outbox;
@@ -61,6 +63,7 @@ pub use hint::Hint;
 pub use item::{Item, ItemMeta, Tier, Value};
 pub use latency::Latencies;
 pub use listener::{Leaving, Left, Listener};
+pub use memory_file::{MemoryFileError, Notes, Refusal, Restored, RestoredItems, Saved};
 pub use options::{CacheOptions, LEAST_MEMORY};
 pub use ram::Reserved;
 pub use request::{

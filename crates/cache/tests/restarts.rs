@@ -2,7 +2,8 @@
 //!
 //! After a clean stop that is the newest value or nothing. After a crash it is a value that the key
 //! once had: what was written or removed within the last moments may be undone, which is documented
-//! and what `Warm::Clean`, the server's default, rules out.
+//! and what `Warm::Clean`, the server's default, rules out. A memory file changes nothing of that, whichever
+//! runs in between knew of it.
 
 #![allow(clippy::unwrap_used)] // also in the functions that tests share
 
@@ -14,7 +15,7 @@ use proptest::prelude::*;
 use sandur_base::Env;
 use sandur_cache::device::FilePart;
 use sandur_cache::flash::{FlashOptions, Warm};
-use sandur_cache::{Cache, CacheOptions, Hint, Put, Read, Stored, Tier};
+use sandur_cache::{Cache, CacheOptions, Hint, Notes, Put, Read, Restored, Stored, Tier};
 use tempfile::TempDir;
 
 fn open(directory: &TempDir, warm: Warm) -> Cache {
@@ -30,6 +31,15 @@ fn open(directory: &TempDir, warm: Warm) -> Cache {
     let cache = Cache::open(&Env::system(1), options).unwrap();
     while cache.is_recovering() {
         std::thread::yield_now();
+    }
+    cache
+}
+
+/// As [`open`], with the memory file if it is of use.
+fn open_and_restore(directory: &TempDir, warm: Warm, restores: bool) -> Cache {
+    let cache = open(directory, warm);
+    if restores {
+        cache.restore(&directory.path().join("memory")).unwrap();
     }
     cache
 }
@@ -63,8 +73,8 @@ enum Step {
     Remove(u64),
     Fill,
     Flush,
-    Stop,
-    Crash,
+    Stop { keeps: bool, restores: bool },
+    Crash { restores: bool },
 }
 
 fn step() -> impl Strategy<Value = Step> {
@@ -75,8 +85,8 @@ fn step() -> impl Strategy<Value = Step> {
         2 => key.prop_map(Step::Remove),
         2 => Just(Step::Fill),
         1 => Just(Step::Flush),
-        1 => Just(Step::Stop),
-        1 => Just(Step::Crash),
+        2 => any::<(bool, bool)>().prop_map(|(keeps, restores)| Step::Stop { keeps, restores }),
+        1 => any::<bool>().prop_map(|restores| Step::Crash { restores }),
     ]
 }
 
@@ -127,14 +137,19 @@ proptest! {
                     cache.flush_all(None);
                     possible.clear();
                 }
-                Step::Stop => {
-                    cache.close(Duration::from_secs(30));
+                Step::Stop { keeps, restores } => {
+                    if keeps {
+                        let file = directory.path().join("memory");
+                        cache.close_into(&file, Notes::new(), Duration::from_secs(30)).unwrap();
+                    } else {
+                        cache.close(Duration::from_secs(30));
+                    }
                     drop(cache);
-                    cache = open(&directory, warm);
+                    cache = open_and_restore(&directory, warm, restores);
                 }
-                Step::Crash => {
+                Step::Crash { restores } => {
                     drop(cache);
-                    cache = open(&directory, warm);
+                    cache = open_and_restore(&directory, warm, restores);
                     possible = if survives_crashes { ever.clone() } else { HashMap::new() };
                 }
             }
@@ -161,4 +176,26 @@ fn a_clean_stop_keeps_what_memory_alone_held() {
     let cache = open(&directory, Warm::Clean);
     let kept = (0..40).filter(|key| version(&cache, *key).is_some()).count();
     assert_eq!(kept, 0, "a crash leaves nothing where that was asked for");
+}
+
+#[test]
+fn a_memory_file_brings_back_memory_beside_flash() {
+    const KEYS: u64 = 120;
+    let directory = TempDir::new().unwrap();
+    let cache = open(&directory, Warm::Clean);
+    for key in 0..KEYS {
+        let with = Put { hint: if key % 2 == 0 { Hint::Ingest } else { Hint::Point }, ..Put::default() };
+        wait(cache.put(key.to_string().as_bytes(), Bytes::from(value(key, 1)), &with).wait());
+    }
+    let found = |cache: &Cache| (0..KEYS).filter(|key| version(cache, *key) == Some(1)).count() as u64;
+    let before = found(&cache);
+    let in_memory = cache.stats().items;
+    let file = directory.path().join("memory");
+    let saved = cache.close_into(&file, Notes::new(), Duration::from_secs(30)).unwrap();
+    drop(cache);
+    let cache = open(&directory, Warm::Clean);
+    let Restored::Items(restored) = cache.restore(&file).unwrap() else { panic!("the file is sound") };
+    assert_eq!((saved.items, restored.items), (in_memory, in_memory));
+    assert_eq!(found(&cache), before);
+    assert!(in_memory < before, "{in_memory} of {before} were in memory");
 }

@@ -13,6 +13,7 @@
 //! its key; every record that is dropped is reported with its reason.
 
 mod append;
+mod clean_stop;
 mod compaction;
 mod core;
 mod counters;
@@ -44,6 +45,7 @@ mod unwritten;
 mod writer;
 
 pub use append::NewRecord;
+pub use clean_stop::CleanStop;
 pub use compaction::Compaction;
 pub use counters::Counts;
 pub use format::{Class, KEY_BYTES_MAX};
@@ -88,6 +90,10 @@ pub struct Flash {
     /// The root of the run before, until recovery begins.
     unrecovered: Mutex<Option<Root>>,
     threads: Mutex<Option<Threads>>,
+    /// The stop before this run, if that was a clean one.
+    stop_before: Option<CleanStop>,
+    /// The stop of this run.
+    clean_stop: Mutex<Option<CleanStop>>,
 }
 
 /// The figures of the flash tier.
@@ -148,7 +154,13 @@ impl Flash {
         }
         // From here on the content is what this run makes of it, also if it ends in the next moment.
         core.write_root(false)?;
-        Ok(Self { core: Arc::new(core), unrecovered: Mutex::new(root), threads: Mutex::new(None) })
+        Ok(Self {
+            core: Arc::new(core),
+            unrecovered: Mutex::new(root),
+            threads: Mutex::new(None),
+            stop_before: found.as_ref().and_then(CleanStop::of),
+            clean_stop: Mutex::new(None),
+        })
     }
 
     /// The hash of a key, with the seed that is kept on the device.
@@ -282,11 +294,26 @@ impl Flash {
         let is_written = core.commit_journal(true);
         // The image may need more segments than are free; the oldest records make room for it.
         for _ in 0..MAKE_ROOM_FOR_IMAGE {
-            if !is_written || core.write_image(true) || !core.reclaim_oldest(Pool::General) {
+            let is_clean = is_written && core.write_image(true);
+            if is_clean {
+                let turn = core.root_turn.load(Ordering::Relaxed);
+                *lock(&self.clean_stop) = Some(CleanStop::new(core.device_id, turn));
+            }
+            if !is_written || is_clean || !core.reclaim_oldest(Pool::General) {
                 break;
             }
             while core.write_next(Duration::ZERO) {}
         }
+    }
+
+    /// The stop of the run before this one; `None` when that did not end cleanly, or there was none.
+    pub fn stop_before(&self) -> Option<CleanStop> {
+        self.stop_before
+    }
+
+    /// The stop of this run, once [`Flash::close`] has brought it about.
+    pub fn clean_stop(&self) -> Option<CleanStop> {
+        *lock(&self.clean_stop)
     }
 
     fn stop_threads(&self) {

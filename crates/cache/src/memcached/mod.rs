@@ -28,6 +28,7 @@ mod flash_knobs;
 mod input;
 mod listen;
 mod mailbox;
+mod memory_file;
 mod meta;
 mod operations;
 mod output;

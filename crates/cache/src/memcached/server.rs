@@ -51,6 +51,8 @@ pub(super) struct Server {
     pub started: u32,
     /// The second of the latest `flush_all`.
     pub flushed: AtomicU32,
+    /// The highest power of two that memcached's table would have had: it never shrinks.
+    pub index_power: AtomicU32,
     /// The memory limit as it was last set, in bytes.
     pub memory: AtomicI64,
     /// How far tests have turned the clock.
@@ -118,6 +120,7 @@ impl Server {
             verbosity: AtomicU32::new(settings.verbosity),
             started: time::now(&env),
             flushed: AtomicU32::new(0),
+            index_power: AtomicU32::new(0),
             memory: AtomicI64::new(i64::try_from(settings.memory_bytes).unwrap_or(i64::MAX)),
             tuning: Mutex::new(settings.tuning.clone()),
             base: Mutex::new(base),
@@ -158,6 +161,16 @@ impl Server {
     pub fn flush_all(&self, at: Option<u32>) {
         self.flushed.store(at.unwrap_or_else(|| time::now(&self.env)), Ordering::Relaxed);
         self.cache.flush_all(at);
+    }
+
+    /// The power of two of buckets that memcached's table would have with so many items now. It doubles when
+    /// there are one and a half times as many items as buckets.
+    pub fn index_power(&self, items: u64) -> u32 {
+        let mut power = self.tuning().hashpower.max(self.index_power.load(Ordering::Relaxed));
+        while power < 32 && items > (3u64 << power) / 2 {
+            power += 1;
+        }
+        self.index_power.fetch_max(power, Ordering::Relaxed).max(power)
     }
 
     /// Moves the memory limit.

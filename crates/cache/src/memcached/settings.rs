@@ -70,7 +70,7 @@ pub struct Settings {
     pub user: Option<String>,
     /// File for the process number.
     pub pid_file: Option<PathBuf>,
-    /// File that was named for items in memory: accepted, not used.
+    /// File that keeps items in memory over a graceful stop.
     pub memory_file: Option<PathBuf>,
     /// Whether to run in the background.
     pub daemon: bool,

@@ -18,6 +18,7 @@ use super::datagram::Datagrams;
 use super::flash_knobs;
 use super::listen::{Listeners, accept, register};
 use super::mailbox::{Letter, Mailbox};
+use super::memory_file;
 use super::process::{PidFile, change_user, go_to_background, lock_memory, raise_descriptor_limit, spawn};
 use super::server::Server;
 use super::settings::Settings;
@@ -61,9 +62,10 @@ pub async fn run(env: &Env, arguments: &[String], say: impl Fn(&str)) -> Result<
     }
     let pid_file = settings.pid_file.clone();
     let running = Running::start(env.clone(), settings)?;
+    running.said.iter().for_each(|line| say(line));
     let _pid_file = pid_file.as_deref().map(PidFile::write).transpose()?;
     wait(&running.server, &say).await?;
-    running.stop();
+    running.stop().iter().for_each(|line| say(line));
     Ok(())
 }
 
@@ -115,6 +117,8 @@ pub(super) struct Running {
     stop: OwnedFd,
     threads: Vec<JoinHandle<()>>,
     unix_socket: Option<std::path::PathBuf>,
+    /// What there is to log about the start.
+    said: Option<String>,
     /// Its listening addresses.
     #[cfg_attr(not(test), allow(dead_code))] // tests ask for free ports
     pub addresses: Vec<String>,
@@ -126,10 +130,12 @@ impl Running {
         let failed = |what| move |error| Error::Process { what, error };
         let unix_socket = settings.unix_socket.clone();
         let server = Arc::new(Server::new(env, settings, Shutdown::default())?);
+        let said = memory_file::restore(&server)?;
         // nobody can connect before there is a cache
         let mut listeners = Listeners::open(&server.settings).inspect_err(|_| {
             // what the files held is still there for the next start
-            server.cache.close(CLOSE_PATIENCE);
+            server.graceful.store(true, Ordering::Relaxed);
+            let _ = memory_file::close(&server, CLOSE_PATIENCE);
         })?;
         register(&server, &listeners);
         if let Some(path) = environment::variable(PORT_FILE) {
@@ -165,11 +171,11 @@ impl Running {
             let turn = move || flash_knobs::run(&server, &stop);
             threads.push(spawn("cache knobs", turn).map_err(failed("start a thread"))?);
         }
-        Ok(Self { server, mailboxes, stop, threads, unix_socket, addresses })
+        Ok(Self { server, mailboxes, stop, threads, unix_socket, said, addresses })
     }
 
-    /// Ends all threads and connections.
-    pub fn stop(self) {
+    /// Ends all threads and connections; what there is to log about it.
+    pub fn stop(self) -> Option<String> {
         let _ = rustix::io::write(&self.stop, &1u64.to_ne_bytes());
         for mailbox in &self.mailboxes {
             mailbox.send(Letter::Stop);
@@ -178,11 +184,12 @@ impl Running {
             // a worker that panicked has said so; the others still end orderly
             let _ = thread.join();
         }
-        // what is in memory alone goes to flash, so that the next start finds it
-        self.server.cache.close(CLOSE_PATIENCE);
+        // what is in memory alone is kept or goes to flash, so that the next start finds it
+        let said = memory_file::close(&self.server, CLOSE_PATIENCE);
         if let Some(path) = self.unix_socket {
             let _ = std::fs::remove_file(path);
         }
+        said
     }
 }
 
@@ -286,6 +293,46 @@ mod tests {
         assert_eq!(ask(&mut client, "mg key s\r\n", 1), "HD s20001\r\n");
         let stats = running.server.sums().totals;
         assert!(stats.get_extstore >= 3, "{stats:?}");
+        running.stop();
+    }
+
+    /// Goal: what the protocol shows of an item is the same after a graceful stop, and gone after others.
+    #[test]
+    fn a_graceful_stop_keeps_memory_in_its_file() {
+        let folder = tempfile::tempdir().unwrap();
+        let memory_file = Some(folder.path().join("memory"));
+        let start =
+            || loopback(Settings { tcp_port: -1, memory_file: memory_file.clone(), ..Settings::default() });
+        let connect = |running: &Running| {
+            let client = TcpStream::connect(address(running, "tcp:")).unwrap();
+            client.set_read_timeout(Some(Duration::from_secs(30))).unwrap();
+            client
+        };
+        let running = start();
+        assert!(running.said.as_ref().unwrap().contains("no memory was kept"), "{:?}", running.said);
+        let mut client = connect(&running);
+        let large = "v".repeat(300_000);
+        let requests = format!("ms small 2 F7 T1000\r\nhi\r\nms large 300000\r\n{large}\r\nmd small I\r\n");
+        assert_eq!(ask(&mut client, &requests, 3), "HD\r\nHD\r\nHD\r\n");
+        let shown = "mg small v f c\r\n";
+        let before = ask(&mut client, shown, 2);
+        assert!(before.contains(" f7 ") && before.ends_with("hi\r\n"), "{before}");
+        running.server.stop(true);
+        let said = running.stop().unwrap();
+        assert!(said.contains("2 items are kept"), "{said}");
+
+        let running = start();
+        assert!(running.said.as_ref().unwrap().contains("2 items are back"), "{:?}", running.said);
+        let mut client = connect(&running);
+        // the first look after the invalidation has won the right to refresh it
+        let expected = before.replace(" X W", " Z X");
+        assert_eq!(ask(&mut client, shown, 2), expected);
+        let answer = ask(&mut client, "get large\r\n", 3);
+        assert_eq!(answer, format!("VALUE large 0 300000\r\n{large}\r\nEND\r\n"));
+        // any other stop keeps nothing, and what was kept before is not served again
+        assert_eq!(running.stop(), None);
+        let running = start();
+        assert_eq!(ask(&mut connect(&running), "get small large\r\n", 1), "END\r\n");
         running.stop();
     }
 

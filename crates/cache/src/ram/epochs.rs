@@ -45,6 +45,11 @@ impl Epochs {
         self.due_at.store(due_at.max(1), Ordering::Release);
     }
 
+    /// When a flush is due, in seconds since the epoch of Unix; 0 when none is set.
+    pub fn due_at(&self) -> u32 {
+        self.due_at.load(Ordering::Acquire)
+    }
+
     fn begin(&self) {
         self.present.fetch_add(1, Ordering::AcqRel);
     }

@@ -186,6 +186,15 @@ impl Ram {
         (sum, items)
     }
 
+    /// Takes out everything, without a word to anybody.
+    pub fn clear(&self) {
+        for index in 0..self.slots.len() {
+            let mut shard = self.lock_shard(index);
+            shard.shard.clear();
+            shard.settle(0);
+        }
+    }
+
     /// Bytes of all items and their entries.
     pub fn weight(&self) -> u64 {
         self.weight.load(Ordering::Relaxed)

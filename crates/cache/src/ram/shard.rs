@@ -168,6 +168,11 @@ impl Shard {
         dead.len()
     }
 
+    /// Takes out everything, uncounted.
+    pub fn clear(&mut self) {
+        self.items.clear();
+    }
+
     /// Shows live items at up to `count` places from `from` on; where to go on.
     pub fn visit(
         &self,

@@ -232,11 +232,10 @@ pub(crate) const OPTIONS: &[CommandOption] = &[
         'e',
         "memory-file",
         "file",
-        "accepted, ignored: what is to survive restarts goes to ext_path",
+        "keep items in memory over a graceful stop (SIGUSR1, \"shutdown graceful\")\n\
+         in this file and FILE.meta",
         |d, v| {
             d.settings.memory_file = Some(PathBuf::from(v));
-            let why = "what is to survive restarts goes to ext_path";
-            d.settings.ignored.push(Ignored { option: "memory-file", why });
             Ok(())
         },
     ),

@@ -121,20 +121,10 @@ fn memory(view: &View<'_>, report: &mut Report) {
     report.add("time_in_listen_disabled_us", 0);
     report.add("threads", server.settings.threads);
     report.add("conn_yields", view.sums.totals.conn_yields);
-    let (hashpower, _) = index_size(view.cache.items, server.tuning().hashpower);
+    let hashpower = server.index_power(view.cache.items);
     report.add("hash_power_level", hashpower);
     report.add("hash_bytes", 8u64 << hashpower);
     report.add("hash_is_expanding", 0);
-}
-
-/// The power of two of buckets that memcached's table would have, and whether it grew.
-fn index_size(items: u64, initial: u32) -> (u32, bool) {
-    // it doubles when there are one and a half times as many items as buckets
-    let mut power = initial;
-    while power < 32 && items > (3u64 << power) / 2 {
-        power += 1;
-    }
-    (power, power > initial)
 }
 
 fn background(view: &View<'_>, report: &mut Report) {
