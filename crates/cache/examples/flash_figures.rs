@@ -11,7 +11,9 @@ use std::time::Duration;
 
 use sandur_base::Env;
 use sandur_cache::device::{FilePart, Readers};
-use sandur_cache::flash::{Class, Flash, FlashOptions, FlashRead, Journaling, NewRecord, Unobserved, Warm};
+use sandur_cache::flash::{
+    Class, Flash, FlashOptions, FlashRead, Journaling, Marks, NewRecord, Unobserved, Warm,
+};
 
 struct Unpark(std::thread::Thread);
 
@@ -103,7 +105,17 @@ fn fill(env: &Env, arguments: &Arguments) -> u64 {
         let (flags, expires_at, tenant, cas, class) = (0, 0, 0, number, Class::Ingest);
         let key = key.as_bytes();
         while flash
-            .append(NewRecord { key, hash, value: &value, flags, expires_at, tenant, cas, class })
+            .append(NewRecord {
+                key,
+                hash,
+                value: &value,
+                flags,
+                marks: Marks::default(),
+                expires_at,
+                tenant,
+                cas,
+                class,
+            })
             .is_err()
         {
             std::thread::yield_now();

@@ -196,8 +196,7 @@ impl FlashTier {
         let bytes = (record.key().len() + record.length()) as u64;
         let candidate = Candidate { hash, bytes, tenant: record.tenant, hint: record.hint, hits, occasion };
         let now_ms = self.env.monotonic().as_millis() as u64;
-        let verdict = record.is_plain().then(|| self.books.admission.decide(&candidate, now_ms));
-        let Some(Verdict::Admit(class)) = verdict else {
+        let Verdict::Admit(class) = self.books.admission.decide(&candidate, now_ms) else {
             self.forget(hash);
             return false;
         };

@@ -412,13 +412,14 @@ impl Inner {
     fn revise(&self, shard: &mut Locked, present: &Present, revision: &Revision) -> Applied {
         let Present { hash, key, at, ref item } = *present;
         if let Ok(record) = shard.find(hash, key, at, revision.accessed) {
+            let marks = record.marks();
             record.revise(revision, at.now);
             if let Some(expires_at) = revision.expires_at {
                 self.set_expiry(hash, record, expires_at);
             }
             if let Some(flash) = &self.flash
                 && record.on_flash
-                && (revision.cas.is_some() || !record.is_plain())
+                && (revision.cas.is_some() || record.marks() != marks)
             {
                 // The copy is of another version now.
                 flash.forget(hash);
@@ -581,8 +582,8 @@ fn item_from(found: FlashItem, at: Moment) -> Item {
         accessed_at: at.now,
         stored_at: at.now,
         fetched: true,
-        stale: false,
-        won: false,
+        stale: found.marks.stale,
+        won: found.marks.won,
         tier: Tier::Flash,
         on_flash: true,
     };

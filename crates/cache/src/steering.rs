@@ -46,7 +46,7 @@ impl Demotion {
     fn wants(&self, record: &Record, at: Moment) -> bool {
         let bytes = (record.key().len() + record.length()) as u64;
         let idle = at.now.saturating_sub(record.accessed_at);
-        idle >= self.idle_s && bytes >= self.least_bytes && record.is_plain()
+        idle >= self.idle_s && bytes >= self.least_bytes
     }
 }
 

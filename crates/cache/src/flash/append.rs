@@ -12,7 +12,7 @@ use std::time::Duration;
 
 use super::core::Core;
 use super::expiry::{Coarse, is_expired};
-use super::format::{Class, JournalKind, Kind, NewHeader, Row, SegmentHead, Sums, Trailer, UNIT};
+use super::format::{Class, JournalKind, Kind, Marks, NewHeader, Row, SegmentHead, Sums, Trailer, UNIT};
 use super::format::{KEY_BYTES_MAX, footer_bytes, record_bytes, units, write_record};
 use super::index::{Entry, Location};
 use super::observer::{DropEvent, Dropped};
@@ -33,6 +33,8 @@ pub struct NewRecord<'a> {
     pub value: &'a [u8],
     /// The client's flags.
     pub flags: u32,
+    /// What was said of it.
+    pub marks: Marks,
     /// Seconds since 1970, 0 for never.
     pub expires_at: u32,
     /// Whose it is.
@@ -161,6 +163,7 @@ impl Core {
         let sequence = self.sequence_for(record.hash, purpose)?;
         let header = NewHeader {
             kind,
+            marks: record.marks,
             flags: record.flags,
             expires_at: record.expires_at,
             tenant: record.tenant,

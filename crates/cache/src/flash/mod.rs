@@ -48,7 +48,7 @@ pub use append::NewRecord;
 pub use clean_stop::CleanStop;
 pub use compaction::Compaction;
 pub use counters::Counts;
-pub use format::{Class, KEY_BYTES_MAX};
+pub use format::{Class, KEY_BYTES_MAX, Marks};
 pub use health::Health;
 pub use index::Location;
 pub use keys::KeyInfo;

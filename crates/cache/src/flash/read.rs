@@ -20,7 +20,7 @@ use bytes::{Bytes, BytesMut};
 
 use super::core::Core;
 use super::expiry::is_expired;
-use super::format::{JournalKind, Kind, LargeValue, RecordView, UNIT, piece_key};
+use super::format::{JournalKind, Kind, LargeValue, Marks, RecordView, UNIT, piece_key};
 use super::index::Location;
 use super::observer::Dropped;
 use crate::device::{AlignedBuffer, Completion, ReadError, ReadRequest, completion};
@@ -52,6 +52,8 @@ pub struct FlashItem {
     pub value_bytes: u64,
     /// The client's flags.
     pub flags: u32,
+    /// What was said of it.
+    pub marks: Marks,
     /// The unique number for compare-and-swap.
     pub cas: u64,
     /// Seconds since 1970, 0 for never.
@@ -218,6 +220,7 @@ impl Core {
             value: Bytes::new(),
             value_bytes: whole as u64,
             flags: header.flags,
+            marks: header.marks,
             cas: header.cas,
             expires_at,
             tenant: header.tenant,

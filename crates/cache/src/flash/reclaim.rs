@@ -241,6 +241,7 @@ impl Core {
             hash: row.hash,
             value: &bytes[value],
             flags: header.flags,
+            marks: header.marks,
             expires_at: self.touched.expiry(row.hash, header.expires_at),
             tenant: header.tenant,
             cas: header.cas,

@@ -296,6 +296,30 @@ mod tests {
         running.stop();
     }
 
+    #[test]
+    fn an_invalidated_item_on_flash_is_refreshed_by_one_client() {
+        let folder = tempfile::tempdir().unwrap();
+        let flash = vec![FlashPath { path: folder.path().join("flash"), bytes: 64 << 20, kept: false }];
+        let tuning = Tuning { ext_item_age: 0, ext_recache_rate: 0, ..Tuning::default() };
+        let running = loopback(Settings { tcp_port: -1, flash, tuning, ..Settings::default() });
+        let mut client = TcpStream::connect(address(&running, "tcp:")).unwrap();
+        client.set_read_timeout(Some(Duration::from_secs(30))).unwrap();
+        let wait_for_flash = || {
+            while running.server.cache.stats().items > 0 {
+                std::thread::yield_now();
+            }
+        };
+        let set = format!("ms key 20000\r\n{}\r\nmd key I\r\n", "v".repeat(20_000));
+        assert_eq!(ask(&mut client, &set, 2), "HD\r\nHD\r\n");
+        for marks in ["X W", "Z X", "Z X"] {
+            wait_for_flash();
+            assert_eq!(ask(&mut client, "mg key s\r\n", 1), format!("HD s20000 {marks}\r\n"));
+        }
+        let stats = running.server.cache.stats();
+        assert_eq!(stats.ram.evicted, 0, "{stats:?}");
+        running.stop();
+    }
+
     /// Goal: what the protocol shows of an item is the same after a graceful stop, and gone after others.
     #[test]
     fn a_graceful_stop_keeps_memory_in_its_file() {

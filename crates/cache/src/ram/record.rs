@@ -11,7 +11,7 @@ use bytes::Bytes;
 
 use super::memory::allocated;
 use super::shard::Dead;
-use crate::flash::{Class, FlashItem, NewRecord};
+use crate::flash::{Class, FlashItem, Marks, NewRecord};
 use crate::hint::Hint;
 use crate::item::{Item, ItemMeta, Tier, Value};
 use crate::prefetch::prefetch;
@@ -92,7 +92,8 @@ impl Record {
         // What was read shares a buffer of the device, which is to be used again.
         let value = if is_large { Bytes::copy_from_slice(&found.value) } else { found.value.clone() };
         let (flags, expires_at, tenant) = (found.flags, found.expires_at, found.tenant);
-        let put = Put { flags, expires_at, tenant, ..Put::default() };
+        let Marks { stale, won } = found.marks;
+        let put = Put { flags, expires_at, tenant, stale, won, ..Put::default() };
         Self { fetched: true, on_flash: true, ..Self::new(key, value, &put, found.cas, at) }
     }
 
@@ -103,6 +104,7 @@ impl Record {
             hash,
             value,
             flags: self.flags,
+            marks: self.marks(),
             expires_at: self.expires_at,
             tenant: self.tenant,
             cas: self.cas,
@@ -110,9 +112,8 @@ impl Record {
         }
     }
 
-    /// Whether flash can hold all of the item: marks have no place there.
-    pub fn is_plain(&self) -> bool {
-        !self.stale && !self.won
+    pub fn marks(&self) -> Marks {
+        Marks { stale: self.stale, won: self.won }
     }
 
     /// Whether values of this length are copied to stand beside their key.

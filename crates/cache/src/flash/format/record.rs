@@ -27,11 +27,38 @@ pub enum Kind {
     Piece,
 }
 
+/// What a client has said of a value after it was written.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Marks {
+    /// It is out of date, but may be served.
+    pub stale: bool,
+    /// Some client was told that it alone shall refresh it.
+    pub won: bool,
+}
+
+impl Marks {
+    const STALE: u8 = 1 << 4;
+    const WON: u8 = 1 << 5;
+    /// The bits of the second byte that marks take, above the kind.
+    const BITS: u8 = Self::STALE | Self::WON;
+
+    fn bits(self) -> u8 {
+        let if_so = |is: bool, bit: u8| if is { bit } else { 0 };
+        if_so(self.stale, Self::STALE) | if_so(self.won, Self::WON)
+    }
+
+    fn of_bits(bits: u8) -> Self {
+        Self { stale: bits & Self::STALE != 0, won: bits & Self::WON != 0 }
+    }
+}
+
 /// The fields of a record beside key and value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct NewHeader {
     /// What it holds.
     pub kind: Kind,
+    /// What was said of it.
+    pub marks: Marks,
     /// The client's flags.
     pub flags: u32,
     /// Seconds since 1970, 0 for never.
@@ -89,7 +116,7 @@ pub fn write_record(
     let sums = &sums.bytes[..4 * sums.count];
     let mut head = [0_u8; HEADER_BYTES];
     head[0] = MAGIC;
-    head[1] = header.kind as u8;
+    head[1] = header.kind as u8 | header.marks.bits();
     put(&mut head, 2, &(key.len() as u16).to_le_bytes());
     put(&mut head, 4, &(value.len() as u32).to_le_bytes());
     put(&mut head, 8, &header.flags.to_le_bytes());
@@ -120,7 +147,7 @@ impl<'a> RecordView<'a> {
     /// The value need not be within `bytes`.
     pub fn parse(id: u64, bytes: &'a [u8]) -> Option<Self> {
         let head = bytes.get(..HEADER_BYTES)?;
-        let kind = match head[1] {
+        let kind = match head[1] & !Marks::BITS {
             0 => Kind::Whole,
             1 => Kind::Head,
             2 => Kind::Piece,
@@ -139,6 +166,7 @@ impl<'a> RecordView<'a> {
         }
         let header = NewHeader {
             kind,
+            marks: Marks::of_bits(head[1]),
             flags: u32_at(head, 8),
             expires_at: u32_at(head, 12),
             tenant: u32_at(head, 16),
@@ -231,14 +259,10 @@ mod tests {
 
     fn header() -> impl Strategy<Value = NewHeader> {
         let kind = prop_oneof![Just(Kind::Whole), Just(Kind::Head), Just(Kind::Piece)];
+        let marks = any::<(bool, bool)>().prop_map(|(stale, won)| Marks { stale, won });
         let numbers = (any::<u32>(), any::<u32>(), any::<u32>(), any::<u64>(), any::<u64>());
-        (kind, numbers).prop_map(|(kind, (flags, expires_at, tenant, sequence, cas))| NewHeader {
-            kind,
-            flags,
-            expires_at,
-            tenant,
-            sequence,
-            cas,
+        (kind, marks, numbers).prop_map(|(kind, marks, (flags, expires_at, tenant, sequence, cas))| {
+            NewHeader { kind, marks, flags, expires_at, tenant, sequence, cas }
         })
     }
 
@@ -266,7 +290,8 @@ mod tests {
             size in 0_usize..140_000, bit: prop::sample::Index, keep: prop::sample::Index,
         ) {
             let header = NewHeader {
-                kind: Kind::Whole, flags: 1, expires_at: 2, tenant: 3, sequence: 4, cas: 5,
+                kind: Kind::Whole, marks: Marks::default(), flags: 1, expires_at: 2, tenant: 3,
+                sequence: 4, cas: 5,
             };
             let value: Vec<u8> = (0..size).map(|i| (i % 253) as u8).collect();
             let bytes = encoded(9, &header, b"key", &value);

@@ -19,7 +19,7 @@ use sandur_base::environment::variable;
 use super::world::{name_of, small_options, value_of, version_of};
 use crate::device::FaultyDevice;
 use crate::flash::threads::Threads;
-use crate::flash::{Class, Flash, FlashOptions, FlashRead, NewRecord, Unobserved, Warm, lock};
+use crate::flash::{Class, Flash, FlashOptions, FlashRead, Marks, NewRecord, Unobserved, Warm, lock};
 
 const KEYS: u32 = 300;
 const WRITERS: u32 = 3;
@@ -104,7 +104,17 @@ impl Life {
         let (hash, class) = (self.flash.hash(&name), Class::OF_RECORDS[random.below(4) as usize]);
         let cas = u64::from(version);
         let (flags, expires_at, tenant) = (0, 0, 0);
-        let record = NewRecord { key: &name, hash, value: &value, flags, expires_at, tenant, cas, class };
+        let record = NewRecord {
+            key: &name,
+            hash,
+            value: &value,
+            flags,
+            marks: Marks::default(),
+            expires_at,
+            tenant,
+            cas,
+            class,
+        };
         self.flash.append(record).is_ok()
     }
 

@@ -15,7 +15,7 @@ use sandur_base::Env;
 use crate::device::FaultyDevice;
 use crate::flash::core::Core;
 use crate::flash::{
-    Class, DropEvent, Dropped, Flash, FlashItem, FlashOptions, FlashRead, NewRecord, Observer, Warm,
+    Class, DropEvent, Dropped, Flash, FlashItem, FlashOptions, FlashRead, Marks, NewRecord, Observer, Warm,
 };
 use crate::flash::{ReadFuture, SegmentState};
 use crate::unix_seconds::unix_seconds;
@@ -78,8 +78,17 @@ fn go_on(core: &Core, ticks: u32) {
     let (name, value) = (name_of(MEANWHILE), value_of(MEANWHILE, 1, 500));
     let hash = core.hash(&name);
     let class = Class::OF_RECORDS[ticks as usize % 4];
-    let record =
-        NewRecord { key: &name, hash, value: &value, flags: 0, expires_at: 0, tenant: 7, cas: 1, class };
+    let record = NewRecord {
+        key: &name,
+        hash,
+        value: &value,
+        flags: 0,
+        marks: Marks::default(),
+        expires_at: 0,
+        tenant: 7,
+        cas: 1,
+        class,
+    };
     let _ = core.append(&record);
     let _ = core.lookup(hash, true);
     for _ in 0..ticks {
@@ -186,6 +195,7 @@ impl World {
             hash,
             value: &value,
             flags: key,
+            marks: Marks::default(),
             expires_at,
             tenant: 7,
             cas: u64::from(version),

@@ -7,8 +7,8 @@ use crate::memcached::text::touch::present;
 use crate::memcached::text::{Call, TextCommand};
 use crate::memcached::turn::Turn;
 use crate::memcached::words::{Words, push_number};
-use crate::request::{Answer, Change, Put, Revision};
-use crate::{Item, ItemMeta, Read, Tier, Value};
+use crate::request::{Answer, Applied, Change, Pending, Put, Revision, Stored};
+use crate::{Cache, Item, ItemMeta, Read, Tier, Value};
 
 use super::{Flags, Request};
 
@@ -42,26 +42,26 @@ fn run(call: &mut Call<'_>) -> Next {
         let range = if flags.value { None } else { Some(0..0) };
         let read = Read { range, expires_at: flags.expires_at, quiet: flags.has(b'u'), ..Read::default() };
         match present(turn.cache().get(key, &read)) {
-            // a stale item that nobody refreshes yet makes this client the one to do so
-            Answer::Ready(Some(item)) if item.meta.stale && !item.meta.won => {}
+            Answer::Ready(Some(item)) if makes_a_winner(&item) => {}
             Answer::Ready(found) => {
                 write(turn, key, text, flags, found.map(Shown::plain), call.output.tail());
                 return Next::Done;
             }
             Answer::Pending(pending) => {
                 let line: Box<[u8]> = call.line.into();
-                settle(turn, call.output, key, Answer::Pending(pending), move |turn, key, found, out| {
-                    if found.is_none() {
+                let shown = read_and_elect(turn, key, flags, pending);
+                settle(turn, call.output, key, Answer::Pending(shown), move |turn, key, shown, out| {
+                    if shown.is_none() {
                         turn.counters.totals.miss_from_extstore.add(1);
                     }
-                    write_again(turn, key, &line, found.map(Shown::plain), out);
+                    write_again(turn, key, &line, shown, out);
                 });
                 return Next::Done;
             }
         }
     }
     let line: Box<[u8]> = call.line.into();
-    let shown = elect(turn, key, flags);
+    let shown = Election::of(flags, turn.now).hold(turn.cache(), key);
     settle(turn, call.output, key, shown, move |turn, key, shown, out| {
         write_again(turn, key, &line, shown, out);
     })
@@ -73,38 +73,75 @@ impl Shown {
     }
 }
 
-/// Reads and changes the item in one step.
-fn elect(turn: &Turn<'_>, key: &[u8], flags: &Flags<'_>) -> Answer<Option<Shown>> {
-    let (vivify, expires_at, recache) = (flags.vivify, flags.expires_at, flags.recache_before);
-    let (quiet, cas, now) = (flags.has(b'u'), flags.cas, turn.now);
-    let updated = turn.cache().update(key, move |present| match present {
-        Some(item) => {
-            let ends_soon = recache.is_some_and(|at| item.expires_at != 0 && item.expires_at < at);
-            let wins = !item.meta.won && (item.meta.stale || ends_soon);
-            let won = wins.then_some(true);
-            let revision = Revision { expires_at, won, accessed: !quiet, ..Revision::default() };
-            (Change::Revise(revision), Some(Shown { item: item.clone(), wins }))
+/// Whether a client that reads the item is the one to refresh it: it is stale, and nobody does so yet.
+fn makes_a_winner(item: &Item) -> bool {
+    item.meta.stale && !item.meta.won
+}
+
+/// What the device brings, once more in one step when that makes this client the one to refresh it.
+fn read_and_elect(
+    turn: &Turn<'_>,
+    key: &[u8],
+    flags: &Flags<'_>,
+    pending: Pending<Option<Item>>,
+) -> Pending<Option<Shown>> {
+    let (cache, key, election) = (turn.cache().clone(), Box::from(key), Election::of(flags, turn.now));
+    Pending::new(async move {
+        let key: Box<[u8]> = key;
+        match pending.await? {
+            item if makes_a_winner(&item) => election.hold(&cache, &key).wait().await,
+            item => Some(Shown::plain(item)),
         }
-        None => match vivify {
-            None => (Change::Keep, None),
-            Some(vivify) => {
-                let expires_at = expires_at.unwrap_or(vivify);
-                let put = Put { expires_at, cas, won: true, ..Put::default() };
-                let item = created(expires_at, now);
-                (Change::Write(bytes::Bytes::new(), put), Some(Shown { item, wins: true }))
-            }
-        },
-    });
-    crate::memcached::operations::store::map(updated, |updated| {
-        use crate::request::{Applied, Stored};
-        let mut shown = updated.answer?;
-        match updated.applied {
-            Applied::Written(Stored::Done { cas }) => shown.item.cas = cas,
-            Applied::Written(_) => return None,
-            _ => {}
-        }
-        Some(shown)
     })
+}
+
+/// What decides who refreshes an item.
+struct Election {
+    vivify: Option<u32>,
+    expires_at: Option<u32>,
+    recache_before: Option<u32>,
+    quiet: bool,
+    cas: Option<u64>,
+    now: u32,
+}
+
+impl Election {
+    fn of(flags: &Flags<'_>, now: u32) -> Self {
+        let Flags { vivify, expires_at, recache_before, cas, .. } = *flags;
+        Self { vivify, expires_at, recache_before, quiet: flags.has(b'u'), cas, now }
+    }
+
+    /// Reads and changes the item in one step.
+    fn hold(self, cache: &Cache, key: &[u8]) -> Answer<Option<Shown>> {
+        let updated = cache.update(key, move |present| match present {
+            Some(item) => {
+                let ends_soon =
+                    self.recache_before.is_some_and(|at| item.expires_at != 0 && item.expires_at < at);
+                let wins = !item.meta.won && (item.meta.stale || ends_soon);
+                let (expires_at, won) = (self.expires_at, wins.then_some(true));
+                let revision = Revision { expires_at, won, accessed: !self.quiet, ..Revision::default() };
+                (Change::Revise(revision), Some(Shown { item: item.clone(), wins }))
+            }
+            None => match self.vivify {
+                None => (Change::Keep, None),
+                Some(vivify) => {
+                    let expires_at = self.expires_at.unwrap_or(vivify);
+                    let put = Put { expires_at, cas: self.cas, won: true, ..Put::default() };
+                    let item = created(expires_at, self.now);
+                    (Change::Write(bytes::Bytes::new(), put), Some(Shown { item, wins: true }))
+                }
+            },
+        });
+        crate::memcached::operations::store::map(updated, |updated| {
+            let mut shown = updated.answer?;
+            match updated.applied {
+                Applied::Written(Stored::Done { cas }) => shown.item.cas = cas,
+                Applied::Written(_) => return None,
+                _ => {}
+            }
+            Some(shown)
+        })
+    }
 }
 
 fn created(expires_at: u32, now: u32) -> Item {
