@@ -13,7 +13,7 @@ use std::task::{Context, Waker};
 
 use super::connections::{Peer, State};
 use super::counters::Counters;
-use super::input::{Buffers, Input};
+use super::input::{Buffers, Input, NoSpace};
 use super::output::Output;
 use super::server::Server;
 use super::session::{Ending, Progress, Session};
@@ -97,11 +97,10 @@ impl Connection {
                     match self.read(visit)? {
                         Reading::Got => continue,
                         Reading::Nothing => {}
-                        Reading::End => {
+                        Reading::End(ending) => {
                             self.flush(visit)?;
-                            return Ok(Outcome::Closed(Ending::Normal));
+                            return Ok(Outcome::Closed(ending));
                         }
-                        Reading::TooLong => return Ok(Outcome::Closed(Ending::Error)),
                     }
                 }
                 Progress::Yielded => {
@@ -180,26 +179,36 @@ impl Connection {
         let read = match self.session.sink() {
             Some((value, _)) if into_value => self.transport.read(value)?,
             _ => match self.input.space(visit.buffers) {
-                Some(space) => self.transport.read(space)?,
-                None => return Ok(Reading::TooLong),
+                Ok(space) => self.transport.read(space)?,
+                Err(why) => return Ok(self.end_reading(why, visit)),
             },
         };
         let (count, more) = match read {
             Read::More(count) => (count, true),
             Read::Drained(count) => (count, self.hung_up),
-            Read::End => return Ok(Reading::End),
+            Read::End => return Ok(Reading::End(Ending::Normal)),
         };
         visit.counters.totals.bytes_read.add(count as u64);
         self.readable = more;
         if into_value {
             let beyond = self.session.overrun();
-            if !beyond.is_empty()
-                && let Some(space) = self.input.space(visit.buffers)
-            {
-                space.extend_from_slice(&beyond);
+            if !beyond.is_empty() {
+                match self.input.space(visit.buffers) {
+                    Ok(space) => space.extend_from_slice(&beyond),
+                    Err(why) => return Ok(self.end_reading(why, visit)),
+                }
             }
         }
         Ok(if count > 0 || more { Reading::Got } else { Reading::Nothing })
+    }
+
+    /// A client that would have to be given more memory than there is.
+    fn end_reading(&mut self, why: NoSpace, visit: &Visit<'_>) -> Reading {
+        if why == NoSpace::OutOfMemory {
+            visit.counters.totals.input_oom.add(1);
+            self.output.line(b"SERVER_ERROR out of memory reading request");
+        }
+        Reading::End(Ending::Error)
     }
 
     /// Writes what can leave; whether anything did.
@@ -224,6 +233,11 @@ impl Connection {
         Ok(moved)
     }
 
+    /// Gives the input buffer back at the end.
+    pub fn abandon(&mut self, buffers: &mut Buffers) {
+        self.input.abandon(buffers);
+    }
+
     /// Bytes of the input buffer that is held.
     pub fn input_bytes(&self) -> usize {
         self.input.capacity()
@@ -238,6 +252,5 @@ impl Connection {
 enum Reading {
     Got,
     Nothing,
-    End,
-    TooLong,
+    End(Ending),
 }

@@ -88,7 +88,7 @@ impl Datagrams {
 
     fn answer(&mut self, body: &[u8], server: &Arc<Server>, counters: &Arc<Counters>, now: u32) -> Output {
         let (mut input, mut output) = (Input::default(), Output::default());
-        if let Some(space) = input.space(&mut self.buffers) {
+        if let Ok(space) = input.space(&mut self.buffers) {
             space.extend_from_slice(body);
         }
         let mut session = Session::new(Binding::Auto, true);

@@ -2,7 +2,7 @@
 //!
 //! Invariants: an idle connection holds no buffer: an empty [`Input`] gives its buffer back to the
 //! worker's [`Buffers`], which keeps a bounded number of them. An input grows to
-//! [`INPUT_BYTES_MAX`] and no further.
+//! [`INPUT_BYTES_MAX`] and no further, and all inputs of a worker together to its limit, if it has one.
 
 /// Bytes of a fresh buffer: one read takes everything that usual requests and pipelines hold.
 pub(super) const INPUT_BYTES: usize = 16 << 10;
@@ -14,19 +14,53 @@ const BUFFERS_KEPT: usize = 64;
 const ANSWER_BYTES_KEPT: usize = 2 << 20;
 
 /// Buffers of one worker.
-#[derive(Default)]
 pub(super) struct Buffers {
+    /// Most bytes that connections may hold.
+    limit: usize,
+    /// Bytes that connections hold.
+    lent: usize,
     free: Vec<Vec<u8>>,
     /// For the answers of the connection whose turn it is.
     answers: Vec<u8>,
 }
 
+/// Why there is no space to read into.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum NoSpace {
+    /// This input has grown as far as it may.
+    TooLong,
+    /// All inputs of the worker together have.
+    OutOfMemory,
+}
+
+impl Default for Buffers {
+    fn default() -> Self {
+        Self::within(0)
+    }
+}
+
 impl Buffers {
-    fn take(&mut self) -> Vec<u8> {
-        self.free.pop().unwrap_or_else(|| Vec::with_capacity(INPUT_BYTES))
+    /// For connections that may hold `limit` bytes together, but two buffers at least; 0 is no limit.
+    pub fn within(limit: usize) -> Self {
+        let limit = if limit == 0 { usize::MAX } else { limit.max(2 * INPUT_BYTES) };
+        Self { limit, lent: 0, free: Vec::new(), answers: Vec::new() }
     }
 
-    fn give_back(&mut self, mut buffer: Vec<u8>) {
+    fn lend(&mut self, bytes: usize) -> Result<(), NoSpace> {
+        if bytes > self.limit - self.lent {
+            return Err(NoSpace::OutOfMemory);
+        }
+        self.lent += bytes;
+        Ok(())
+    }
+
+    fn take(&mut self) -> Result<Vec<u8>, NoSpace> {
+        self.lend(INPUT_BYTES)?;
+        Ok(self.free.pop().unwrap_or_else(|| Vec::with_capacity(INPUT_BYTES)))
+    }
+
+    fn give_back(&mut self, mut buffer: Vec<u8>, lent: usize) {
+        self.lent -= lent;
         // a buffer that grew for one long line is not worth keeping
         if buffer.capacity() == INPUT_BYTES && self.free.len() < BUFFERS_KEPT {
             buffer.clear();
@@ -58,6 +92,8 @@ impl Buffers {
 pub(super) struct Input {
     buffer: Vec<u8>,
     start: usize,
+    /// Bytes that the worker's buffers count for it.
+    lent: usize,
 }
 
 impl Input {
@@ -84,34 +120,41 @@ impl Input {
         self.buffer.capacity()
     }
 
-    /// A buffer with free space to read into; `None` when the input may not grow any more.
-    pub fn space<'a>(&'a mut self, buffers: &mut Buffers) -> Option<&'a mut Vec<u8>> {
+    /// A buffer with free space to read into.
+    pub fn space<'a>(&'a mut self, buffers: &mut Buffers) -> Result<&'a mut Vec<u8>, NoSpace> {
         if self.buffer.capacity() == 0 {
-            self.buffer = buffers.take();
+            self.buffer = buffers.take()?;
+            self.lent = INPUT_BYTES;
         } else if self.is_empty() {
             self.buffer.clear();
         } else if self.buffer.len() == self.buffer.capacity() {
             if self.start > 0 {
                 self.buffer.drain(..self.start);
             } else if self.buffer.capacity() < INPUT_BYTES_MAX {
+                buffers.lend(self.buffer.capacity())?;
+                self.lent += self.buffer.capacity();
                 self.buffer.reserve_exact(self.buffer.capacity());
             } else {
-                return None;
+                return Err(NoSpace::TooLong);
             }
-            self.start = 0;
-            return Some(&mut self.buffer);
         } else {
-            return Some(&mut self.buffer);
+            return Ok(&mut self.buffer);
         }
         self.start = 0;
-        Some(&mut self.buffer)
+        Ok(&mut self.buffer)
+    }
+
+    /// Gives the buffer back, whatever is in it: its connection is over.
+    pub fn abandon(&mut self, buffers: &mut Buffers) {
+        self.start = self.buffer.len();
+        self.release(buffers);
     }
 
     /// Gives the buffer back when nothing is in it.
     pub fn release(&mut self, buffers: &mut Buffers) {
         if self.is_empty() && self.buffer.capacity() > 0 {
             self.start = 0;
-            buffers.give_back(std::mem::take(&mut self.buffer));
+            buffers.give_back(std::mem::take(&mut self.buffer), std::mem::take(&mut self.lent));
         }
     }
 }
@@ -143,15 +186,31 @@ mod tests {
     fn an_input_grows_to_its_limit_only() {
         let mut buffers = Buffers::default();
         let mut input = filled(&mut buffers, INPUT_BYTES);
-        while let Some(space) = input.space(&mut buffers) {
+        while let Ok(space) = input.space(&mut buffers) {
             assert!(space.capacity() > space.len());
             space.resize(space.capacity(), b'x');
         }
         assert_eq!(input.unread().len(), INPUT_BYTES_MAX);
+        assert_eq!(input.space(&mut buffers).err(), Some(NoSpace::TooLong));
         input.consume(1);
-        assert!(input.space(&mut buffers).is_some(), "a used byte makes room");
+        assert!(input.space(&mut buffers).is_ok(), "a used byte makes room");
         input.consume(input.unread().len());
         input.release(&mut buffers);
-        assert!(buffers.free.is_empty(), "large buffers are not kept");
+        assert!(buffers.free.is_empty() && buffers.lent == 0, "large buffers are not kept");
+    }
+
+    #[test]
+    fn inputs_of_a_worker_share_its_limit() {
+        let mut buffers = Buffers::within(3 * INPUT_BYTES);
+        let mut first = filled(&mut buffers, INPUT_BYTES);
+        first.space(&mut buffers).unwrap().push(b'x');
+        let mut second = filled(&mut buffers, INPUT_BYTES);
+        assert_eq!(second.space(&mut buffers).err(), Some(NoSpace::OutOfMemory));
+        assert_eq!(Input::default().space(&mut buffers).err(), Some(NoSpace::OutOfMemory));
+        first.abandon(&mut buffers);
+        assert!(second.space(&mut buffers).is_ok());
+        second.abandon(&mut buffers);
+        assert_eq!((buffers.lent, first.capacity(), second.capacity()), (0, 0, 0));
+        assert_eq!(Buffers::within(1).limit, 2 * INPUT_BYTES, "somebody can be served");
     }
 }

@@ -84,7 +84,7 @@ pub struct Settings {
     pub track_sizes: bool,
     /// Bytes that are held for one watcher.
     pub watcher_bytes: usize,
-    /// Bytes of connection buffers that were asked for; the number of connections is what bounds them.
+    /// Bytes that commands on their way in may take, over all workers; 0 is no limit.
     pub buffer_bytes_max: u64,
     /// Whether the commands of memcached's own test suite that turn the clock are there.
     pub test_commands: bool,

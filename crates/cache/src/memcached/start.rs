@@ -297,6 +297,45 @@ mod tests {
     }
 
     #[test]
+    fn commands_on_their_way_in_take_no_more_than_was_allowed() {
+        // two buffers for the one worker
+        let settings = Settings { tcp_port: -1, buffer_bytes_max: 1, ..Settings::default() };
+        let host = ListenAddress { host: "127.0.0.1".to_owned(), port: None, protocol: None, tls: None };
+        let settings = Settings { listen: vec![host], threads: 1, ..settings };
+        let running = Running::start(Env::system(1), settings).unwrap();
+        let mut clients: Vec<TcpStream> =
+            (0..4).map(|_| TcpStream::connect(address(&running, "tcp:")).unwrap()).collect();
+        for client in &mut clients {
+            client.set_read_timeout(Some(Duration::from_secs(30))).unwrap();
+            assert_eq!(ask(client, "mn\r\n", 1), "MN\r\n", "who is silent holds nothing");
+        }
+        let held = || running.server.connections.current();
+        let (before, half_a_line) = (held(), format!("get {}", "k ".repeat(500)));
+        for client in &mut clients {
+            client.write_all(half_a_line.as_bytes()).unwrap();
+        }
+        while held() > before - 2 {
+            std::thread::yield_now();
+        }
+        let refused: Vec<bool> = clients
+            .iter_mut()
+            .map(|client| {
+                let _ = client.write_all(b"k\r\n");
+                let mut line = String::new();
+                BufReader::new(client).read_line(&mut line).unwrap();
+                assert!(
+                    ["END\r\n", "SERVER_ERROR out of memory reading request\r\n"].contains(&&*line),
+                    "{line}"
+                );
+                line != "END\r\n"
+            })
+            .collect();
+        assert_eq!(refused.iter().filter(|refused| **refused).count(), 2);
+        assert_eq!(running.server.sums().totals.input_oom, 2);
+        running.stop();
+    }
+
+    #[test]
     fn an_invalidated_item_on_flash_is_refreshed_by_one_client() {
         let folder = tempfile::tempdir().unwrap();
         let flash = vec![FlashPath { path: folder.path().join("flash"), bytes: 64 << 20, kept: false }];

@@ -70,6 +70,8 @@ impl Worker {
         datagrams: Option<Datagrams>,
     ) -> io::Result<Self> {
         let poller = epoll::create(CreateFlags::CLOEXEC)?;
+        let (settings, workers) = (&server.settings, server.workers.len());
+        let buffers = Buffers::within((settings.buffer_bytes_max / workers as u64) as usize);
         epoll::add(&poller, mailbox.bell(), EventData::new_u64(BELL), EventFlags::IN)?;
         if let Some(datagrams) = &datagrams {
             epoll::add(&poller, datagrams.socket(), EventData::new_u64(DATAGRAMS), EventFlags::IN)?;
@@ -82,7 +84,7 @@ impl Worker {
             places: Vec::new(),
             free: Vec::new(),
             again: VecDeque::new(),
-            buffers: Buffers::default(),
+            buffers,
             datagrams,
             checked_at: 0,
         })
@@ -227,7 +229,8 @@ impl Worker {
 
     fn close(&mut self, token: Token, ending: Ending) {
         let place = &mut self.places[token.place as usize];
-        let Some(taken) = place.taken.take() else { return };
+        let Some(mut taken) = place.taken.take() else { return };
+        taken.connection.abandon(&mut self.buffers);
         place.use_number = place.use_number.wrapping_add(1);
         self.free.push(token.place);
         let peer = Arc::clone(&taken.connection.peer);

@@ -155,6 +155,15 @@ pub(crate) const EXTENDED: &[Extended] = &[
         d.settings.test_commands = true;
         Ok(())
     }),
+    works(
+        "read_buf_mem_limit",
+        "megabytes that commands on their way in may take, shared equally by the threads; beyond it a \
+         connection is closed with \"SERVER_ERROR out of memory reading request\" (default: no limit)",
+        |d, v| {
+            d.settings.buffer_bytes_max = number::<u64>(v, "read_buf_mem_limit")?.min(1 << 24) << 20;
+            Ok(())
+        },
+    ),
     shown("hashpower", "the index grows by itself", |d, v| {
         let power = number(v, "hashpower")?;
         if power < 12 {
@@ -281,10 +290,6 @@ pub(crate) const EXTENDED: &[Extended] = &[
     }),
     shown("inline_ascii_resp", "obsolete", |_, _| Ok(())),
     shown("no_inline_ascii_resp", "obsolete", |_, _| Ok(())),
-    shown("read_buf_mem_limit", "connections hold buffers only while they are in use", |d, v| {
-        d.settings.buffer_bytes_max = number::<u64>(v, "read_buf_mem_limit")?.min(1 << 24) << 20;
-        Ok(())
-    }),
     shown("resp_obj_mem_limit", "obsolete, see read_buf_mem_limit", |_, _| Ok(())),
     shown("drop_privileges", "not used", |d, _| {
         d.settings.tuning.drop_privileges = true;
