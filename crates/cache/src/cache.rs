@@ -16,7 +16,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use sandur_base::Env;
 
-use crate::device::OwnReads;
+use crate::device::{Device, OwnReads};
 use crate::error::Error;
 use crate::flash::KeyInfo;
 use crate::inner::{Inner, Lead, Look};
@@ -40,7 +40,12 @@ pub struct Cache(Arc<Inner>);
 impl Cache {
     /// Opens a cache. With flash, what an earlier run left there is found in the background.
     pub fn open(env: &Env, options: CacheOptions) -> Result<Self, Error> {
-        Ok(Self(Arc::new(Inner::open(env, options)?)))
+        Ok(Self(Arc::new(Inner::open(env, options, None)?)))
+    }
+
+    /// As [`Cache::open`], with flash on `device` instead of on the parts that its options name.
+    pub fn open_over(env: &Env, options: CacheOptions, device: Arc<dyn Device>) -> Result<Self, Error> {
+        Ok(Self(Arc::new(Inner::open(env, options, Some(device))?)))
     }
 
     /// A cache in memory alone, with the least limit at least.

@@ -14,7 +14,7 @@ use std::thread::JoinHandle;
 
 use sandur_base::Env;
 
-use crate::device::OwnReads;
+use crate::device::{Device, FileDevice, OwnReads};
 use crate::flash::{
     Class, CleanStop, Committed, DropEvent, Dropped, Flash, FlashError, FlashOptions, FlashRead, Location,
 };
@@ -101,16 +101,21 @@ impl Observer for Books {
 }
 
 impl FlashTier {
-    /// Opens the device. `write_bytes_per_day` bounds what is written; 0 is no bound.
+    /// Opens `device`, or the parts of `options` without one. `write_bytes_per_day` bounds what is written;
+    /// 0 is no bound.
     pub fn open(
         env: &Env,
-        options: FlashOptions,
+        (options, device): (FlashOptions, Option<Arc<dyn Device>>),
         write_bytes_per_day: u64,
         (churn, memory): (Arc<Churn>, Arc<Memory>),
     ) -> Result<Self, FlashError> {
+        let device = match device {
+            Some(device) => device,
+            None => Arc::new(FileDevice::open(&options.parts, options.readers)?),
+        };
         let waiting_max = memory.limit() / 8;
         let outbox = Arc::new(Outbox::new(waiting_max, memory));
-        let capacity = options.parts.iter().map(|part| part.bytes).sum();
+        let capacity = device.size();
         let admission = Admission::new(AdmissionOptions {
             capacity,
             write_bytes_per_day,
@@ -119,7 +124,8 @@ impl FlashTier {
         });
         let gone = Ghost::new(capacity, GONE_KEYS);
         let books = Arc::new(Books { env: env.clone(), admission, churn, gone });
-        let flash = Arc::new(Flash::open(env, options, Arc::clone(&books) as Arc<dyn Observer>)?);
+        let flash =
+            Arc::new(Flash::open_over(env, device, options, Arc::clone(&books) as Arc<dyn Observer>)?);
         let carrier = carry(env, &flash, &outbox, &books).map_err(FlashError::Io)?;
         books.admission.set_capacity(flash.capacity());
         Ok(Self {

@@ -17,6 +17,7 @@ use sandur_base::Env;
 use xxhash_rust::xxh3::xxh3_64_with_seed;
 
 use crate::cache::LONGEST_KEY;
+use crate::device::Device;
 use crate::error::Error;
 use crate::flash::{FlashItem, FlashOptions, FlashRead, ReadFuture};
 use crate::flash_tier::{FlashTier, Spot};
@@ -100,7 +101,8 @@ pub(crate) struct Lead {
 }
 
 impl Inner {
-    pub fn open(env: &Env, options: CacheOptions) -> Result<Self, Error> {
+    /// With `device` flash is that instead of the parts that `options` name.
+    pub fn open(env: &Env, options: CacheOptions, device: Option<Arc<dyn Device>>) -> Result<Self, Error> {
         if options.memory < LEAST_MEMORY {
             return Err(Error::TooLittleMemory { limit: options.memory, least: LEAST_MEMORY });
         }
@@ -114,7 +116,7 @@ impl Inner {
             let per_day = options.flash_write_bytes_per_day;
             flash = Some(Arc::new(FlashTier::open(
                 env,
-                wanted,
+                (wanted, device),
                 per_day,
                 (Arc::clone(&churn), Arc::clone(&memory)),
             )?));

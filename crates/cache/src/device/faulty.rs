@@ -276,7 +276,7 @@ impl State {
             _ => into.len(),
         };
         into[..filled].copy_from_slice(&self.bytes[start..start + filled]);
-        if fault == Some(Fault::BitFlip) {
+        if fault == Some(Fault::BitFlip) && !into.is_empty() {
             let place = self.below(into.len() as u64) as usize;
             into[place] ^= 1 << self.below(8);
         }

@@ -175,7 +175,7 @@ impl Core {
         if open.buffer.is_none() {
             (open.filled_since, open.buffer_start) = (self.env.monotonic(), start);
         }
-        write_record(open.id, &header, record.key, (record.value, &sums), |part| {
+        write_record((open.id, (start / UNIT) as u32), &header, record.key, (record.value, &sums), |part| {
             open.fill(part, start + length, &mut buffers, &mut full);
         });
         let padding = (start + length - open.tail) as usize;

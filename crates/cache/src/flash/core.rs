@@ -78,6 +78,8 @@ pub(super) struct Core {
     pub removed: Mutex<Removed>,
     /// Whether it removed any.
     pub has_removed: AtomicBool,
+    /// Whether the journal of an earlier run is void as soon as a root says so.
+    pub journal_begins_anew: AtomicBool,
     /// Sequence number of the image that the root names.
     pub image: AtomicU64,
     /// Slots of images that a root which could not be written for certain may name.
@@ -135,6 +137,7 @@ impl Core {
             first_id,
             removed: Mutex::default(),
             has_removed: AtomicBool::new(false),
+            journal_begins_anew: AtomicBool::new(false),
             image: AtomicU64::new(root.map_or(0, |root| root.image)),
             doubtful_image: Mutex::default(),
             records_at_image: AtomicU64::new(0),

@@ -60,7 +60,7 @@ impl Core {
                         &read
                     }
                 };
-                let Some(record) = RecordView::parse(segment.id, bytes) else { continue };
+                let Some(record) = RecordView::parse((segment.id, row.offset), bytes) else { continue };
                 visit(KeyInfo {
                     key: record.key,
                     record_bytes: record.bytes(),
@@ -123,7 +123,7 @@ impl Core {
             let mut buffer = self.read_pool.take((end.next_multiple_of(align) - from) as usize)?;
             self.device.read_at(self.layout.slot_start(slot) + from, buffer.bytes_mut()).ok()?;
             let bytes = buffer.as_ref()[(start - from) as usize..].to_vec();
-            let is_enough = RecordView::parse(self.table.id(slot), &bytes).is_some();
+            let is_enough = RecordView::parse((self.table.id(slot), row.offset), &bytes).is_some();
             if is_enough || end == whole {
                 return Some(bytes);
             }

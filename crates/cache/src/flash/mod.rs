@@ -128,13 +128,23 @@ impl Flash {
     /// background; until then it misses.
     pub fn open(env: &Env, options: FlashOptions, observer: Arc<dyn Observer>) -> Result<Self, FlashError> {
         let device = Arc::new(FileDevice::open(&options.parts, options.readers)?);
+        Self::open_over(env, device, options, observer)
+    }
+
+    /// As [`Flash::open`], over any device.
+    pub fn open_over(
+        env: &Env,
+        device: Arc<dyn Device>,
+        options: FlashOptions,
+        observer: Arc<dyn Observer>,
+    ) -> Result<Self, FlashError> {
         let flash = Self::open_on(env, device, options, observer)?;
         let threads = Threads::start(&flash.core, lock(&flash.unrecovered).take())?;
         *lock(&flash.threads) = Some(threads);
         Ok(flash)
     }
 
-    /// As [`Flash::open`], over any device and without threads: whoever calls [`Flash::step`] does
+    /// As [`Flash::open_over`], without threads: whoever calls [`Flash::step`] does
     /// their work. For simulations.
     pub fn open_on(
         env: &Env,

@@ -188,7 +188,7 @@ impl Core {
 
     /// The record in `bytes` without its value, and where the wanted part of the value is.
     fn check(&self, wanted: &Wanted, bytes: &[u8]) -> Option<(FlashItem, Range<usize>)> {
-        let Some(record) = RecordView::parse(wanted.id, bytes) else {
+        let Some(record) = RecordView::parse((wanted.id, wanted.location.offset), bytes) else {
             self.corrupt(wanted);
             return None;
         };

@@ -233,7 +233,7 @@ impl Core {
             return false;
         }
         let bytes = &buffer.as_ref()[(start - from) as usize..];
-        let Some(record) = RecordView::parse(segment.id, bytes) else { return false };
+        let Some(record) = RecordView::parse((segment.id, row.offset), bytes) else { return false };
         let Some(value) = record.value(bytes, 0..record.value_bytes()) else { return false };
         let header = record.header;
         let again = NewRecord {

@@ -4,7 +4,9 @@
 //! order of their sequence numbers: records of segments, entries of the journal (see `replay`).
 //!
 //! Invariants: what this run wrote or removed is newer than anything found; a key whose last event
-//! is a removal is not found; what does not check out is left out, never guessed.
+//! is a removal is not found; what does not check out is left out, never guessed. What cannot be read
+//! now may be readable after another crash: until an image stands for all there is, every change of a key
+//! is noted. Without the whole journal nothing is believed, as removals may be missing.
 
 use std::collections::HashSet;
 use std::sync::atomic::Ordering;
@@ -19,6 +21,9 @@ use crate::device::BLOCK;
 
 /// Removals remembered while recovery runs: 16 MiB. Beyond, recovery ends early.
 const REMOVED_MAX: usize = 1 << 20;
+
+/// How often a read is tried.
+const TRIES: u32 = 3;
 
 /// Keys that this run removed before recovery found them.
 #[derive(Default)]
@@ -47,11 +52,17 @@ impl Core {
     pub fn recover(&self, root: &Root) {
         let heads = self.read_heads();
         let sources = self.adopt(&heads, root);
-        let journal = self.read_journal(root);
-        self.load_newest_image(&heads, root);
-        let scanned = self.replay(sources, journal, root);
-        for (slot, id, rows) in scanned {
-            self.write_footer(slot, id, &rows);
+        if let Some(journal) = self.read_journal(root) {
+            self.load_newest_image(&heads, root);
+            let scanned = self.replay(sources, journal, root);
+            for (slot, id, rows) in scanned {
+                self.write_footer(slot, id, &rows);
+            }
+        } else {
+            tracing::warn!("the journal of flash cannot be read: nothing of an earlier run is believed");
+            self.distrust();
+            // It begins anew when a root says so; until then it is what the next start needs.
+            self.journal_begins_anew.store(true, Ordering::Release);
         }
         self.counters.records_recovered.add(self.index.len());
         if self.lock_removed().overflowed {
@@ -63,13 +74,22 @@ impl Core {
     }
 
     fn read_heads(&self) -> Vec<Option<SegmentHead>> {
-        let Some(mut block) = self.read_pool.take(BLOCK as usize) else { return Vec::new() };
+        let mut block = vec![0; BLOCK as usize];
         let slots = 0..self.layout.segments;
         let read = slots.map(|slot| {
-            self.device.read_at(self.layout.slot_start(slot), block.bytes_mut()).ok()?;
-            SegmentHead::parse(block.as_ref(), &self.device_id)
+            self.read_surely(self.layout.slot_start(slot), &mut block)?;
+            SegmentHead::parse(&block, &self.device_id)
         });
         read.collect()
+    }
+
+    /// Reads what must not be missed because of one failed read. `None` when it cannot be read.
+    fn read_surely(&self, offset: u64, into: &mut [u8]) -> Option<()> {
+        let is_read = (0..TRIES).any(|_| self.device.read_at(offset, into).is_ok());
+        if !is_read {
+            self.note_unindexed();
+        }
+        is_read.then_some(())
     }
 
     /// Enters the segments found into the table and frees all other slots.
@@ -78,17 +98,12 @@ impl Core {
         for slot in 0..self.layout.segments {
             let head = heads.get(slot as usize).copied().flatten();
             let head = head.filter(|head| head.class != Class::Image || head.image.1 == root.image);
-            let Some(head) = head.filter(|head| head.id < self.first_id) else {
+            let head = head.filter(|head| head.id < self.first_id);
+            let Some((head, (trailer, rows))) =
+                head.and_then(|head| Some((head, self.rows_in(slot, &head)?)))
+            else {
                 self.table.release(slot, SegmentState::Free);
                 continue;
-            };
-            let (trailer, rows) = match self.read_trailer(slot, head.id) {
-                _ if head.class == Class::Image => (Self::trailer_of(head.id, &[]), Rows::OnDevice),
-                Some(trailer) => (trailer, Rows::OnDevice),
-                None => {
-                    let rows = self.scan(slot, head.id).map_or_else(Vec::new, |(rows, _)| rows);
-                    (Self::trailer_of(head.id, &rows), Rows::Scanned(rows))
-                }
             };
             let is_image = head.class == Class::Image;
             let state = if is_image { SegmentState::Image } else { SegmentState::Sealed };
@@ -115,15 +130,28 @@ impl Core {
         sources
     }
 
-    fn read_trailer(&self, slot: u32, id: u64) -> Option<Trailer> {
-        let mut block = self.read_pool.take(BLOCK as usize)?;
+    /// What a segment holds; `None` when it cannot be read.
+    fn rows_in(&self, slot: u32, head: &SegmentHead) -> Option<(Trailer, Rows)> {
+        if head.class == Class::Image {
+            return Some((Self::trailer_of(head.id, &[]), Rows::OnDevice));
+        }
+        let mut block = vec![0; BLOCK as usize];
         let end = self.layout.slot_start(slot) + self.layout.segment_bytes;
-        self.device.read_at(end - BLOCK, block.bytes_mut()).ok()?;
-        Trailer::parse(block.as_ref(), id).map(|(trailer, _)| trailer)
+        self.read_surely(end - BLOCK, &mut block)?;
+        if let Some((trailer, _)) = Trailer::parse(&block, head.id) {
+            return Some((trailer, Rows::OnDevice));
+        }
+        let Some((rows, _)) = (0..TRIES).find_map(|_| self.scan(slot, head.id)) else {
+            self.note_unindexed();
+            return None;
+        };
+        Some((Self::trailer_of(head.id, &rows), Rows::Scanned(rows)))
     }
 
-    /// All entries that count, in order. The journal goes on behind the newest of them.
-    fn read_journal(&self, root: &Root) -> Vec<JournalEntry> {
+    /// All entries that count, in order; `None` when some cannot be read. The journal goes on behind the
+    /// newest of them.
+    fn read_journal(&self, root: &Root) -> Option<Vec<JournalEntry>> {
+        let mut bytes = vec![0; BLOCK as usize];
         let mut entries: Vec<JournalEntry> = Vec::new();
         let mut newest = Place { half: root.journal_half, epoch: self.first_id, block: 0 };
         let (mut latest, mut halves) = (0, 0);
@@ -131,7 +159,8 @@ impl Core {
             let before = entries.len();
             let (mut end, mut last) = (0, 0);
             for block in 0..self.layout.journal_blocks {
-                let Some(found) = self.read_journal_block(half, block) else { continue };
+                self.read_surely(self.layout.journal_block(half, block), &mut bytes)?;
+                let Some(found) = JournalBlock::parse(self.journal_key(), &bytes) else { continue };
                 let counting = found.entries.iter().filter(|entry| entry.sequence >= root.image);
                 let length = entries.len();
                 entries.extend(counting);
@@ -148,13 +177,7 @@ impl Core {
         }
         entries.sort_by_key(|entry| entry.sequence);
         self.journal.resume(newest, halves < 2);
-        entries
-    }
-
-    fn read_journal_block(&self, half: u8, block: u32) -> Option<JournalBlock> {
-        let mut buffer = self.read_pool.take(BLOCK as usize)?;
-        self.device.read_at(self.layout.journal_block(half, block), buffer.bytes_mut()).ok()?;
-        JournalBlock::parse(self.journal_key(), buffer.as_ref())
+        Some(entries)
     }
 
     fn load_newest_image(&self, heads: &[Option<SegmentHead>], root: &Root) {

@@ -7,6 +7,7 @@ use std::sync::atomic::Ordering;
 
 use super::core::Core;
 use super::format::Root;
+use super::journal::Place;
 use super::layout::{Layout, ROOTS};
 use super::options::{FlashOptions, Journaling, Warm};
 use super::segments::SegmentState;
@@ -46,6 +47,8 @@ impl Core {
     /// Writes the root that is due and syncs it. `clean` means that the image is the whole truth.
     pub fn write_root(&self, clean: bool) -> std::io::Result<()> {
         let turn = self.root_turn.fetch_add(1, Ordering::Relaxed) + 1;
+        // Asked before the root is made: then it says that the journal is not whole, or names an image.
+        let journal_begins_anew = self.journal_begins_anew.load(Ordering::Acquire);
         let given = self.sequence.load(Ordering::Relaxed);
         let next_sequence = if clean { given } else { given + RESERVED };
         let root = Root {
@@ -67,6 +70,10 @@ impl Core {
         self.write(ROOTS[(turn % 2) as usize], &root.encode())?;
         self.sync()?;
         self.reserved_to.store(next_sequence, Ordering::Relaxed);
+        if journal_begins_anew {
+            self.journal_begins_anew.store(false, Ordering::Relaxed);
+            self.journal.resume(Place { half: 0, epoch: self.first_id, block: 0 }, true);
+        }
         // Whatever an earlier root says, this one counts, and does not name them.
         let doubtful = std::mem::take(&mut *self.lock_doubtful_image());
         doubtful.into_iter().for_each(|slot| self.table.release(slot, SegmentState::Free));

@@ -17,7 +17,8 @@ impl Core {
         let mut rows: Vec<Row> = Vec::new();
         let mut at = BLOCK as usize;
         while at < bytes.len() {
-            let Some(record) = RecordView::parse(id, &bytes[at..]) else {
+            let place = (at as u64 / UNIT) as u32;
+            let Some(record) = RecordView::parse((id, place), &bytes[at..]) else {
                 if at.is_multiple_of(BLOCK as usize) {
                     break;
                 }
@@ -32,7 +33,7 @@ impl Core {
             if record.value(&bytes[at..], 0..record.value_bytes()).is_some() {
                 rows.push(Row {
                     hash: self.hash(record.key),
-                    offset: (at as u64 / UNIT) as u32,
+                    offset: place,
                     units: length as u32,
                     kind: record.header.kind,
                     tenant: record.header.tenant,

@@ -5,12 +5,13 @@
 
 use std::ops::Range;
 
-use super::{CHECKED_BYTES, KEY_BYTES_MAX, RECORD_BYTES_MAX};
+use super::{CHECKED_BYTES, KEY_BYTES_MAX, RECORD_BYTES_MAX, SEQUENCE_MAX};
 use super::{checksum_with, put, u16_at, u32_at, u64_at};
 
 const MAGIC: u8 = 0xC5;
 const HEADER_BYTES: usize = 40;
 const CHECKSUM_OFFSET: usize = 36;
+const SEQUENCE_BITS: u32 = SEQUENCE_MAX.trailing_ones();
 const SUMS_MAX: usize = RECORD_BYTES_MAX as usize / CHECKED_BYTES;
 
 /// Bytes of the key of a piece: hash, nonce, number.
@@ -65,7 +66,7 @@ pub struct NewHeader {
     pub expires_at: u32,
     /// Whose it is.
     pub tenant: u32,
-    /// When it was written, in the order of all records and journal entries.
+    /// When it was written, in the order of all records and journal entries: 48 bits.
     pub sequence: u64,
     /// The unique number that compare-and-swap compares.
     pub cas: u64,
@@ -105,9 +106,16 @@ impl Sums {
     }
 }
 
-/// Writes a record piece by piece to `out`, which takes them in order.
+/// What stands for a place, in units from the start of the segment, in the upper bits of a record's sequence
+/// number, so that a write that went elsewhere is noticed. Records without it, 0, are not held against it.
+fn place_mark(place: u32) -> u64 {
+    u64::from(place % 0xFFFF + 1) << SEQUENCE_BITS
+}
+
+/// Writes a record that is to lie at `place` of segment `id` piece by piece to `out`, which takes them in
+/// order.
 pub fn write_record(
-    id: u64,
+    (id, place): (u64, u32),
     header: &NewHeader,
     key: &[u8],
     (value, sums): (&[u8], &Sums),
@@ -122,7 +130,7 @@ pub fn write_record(
     put(&mut head, 8, &header.flags.to_le_bytes());
     put(&mut head, 12, &header.expires_at.to_le_bytes());
     put(&mut head, 16, &header.tenant.to_le_bytes());
-    put(&mut head, 20, &header.sequence.to_le_bytes());
+    put(&mut head, 20, &(header.sequence & SEQUENCE_MAX | place_mark(place)).to_le_bytes());
     put(&mut head, 28, &header.cas.to_le_bytes());
     let sum = checksum_with(id, &[&head[..CHECKSUM_OFFSET], key, sums]);
     put(&mut head, CHECKSUM_OFFSET, &sum.to_le_bytes());
@@ -143,9 +151,9 @@ pub struct RecordView<'a> {
 }
 
 impl<'a> RecordView<'a> {
-    /// The record that begins at the start of `bytes`, if a sound one of segment `id` does.
-    /// The value need not be within `bytes`.
-    pub fn parse(id: u64, bytes: &'a [u8]) -> Option<Self> {
+    /// The record that begins at the start of `bytes`, if a sound one that was written to `place` of segment
+    /// `id` does. The value need not be within `bytes`.
+    pub fn parse((id, place): (u64, u32), bytes: &'a [u8]) -> Option<Self> {
         let head = bytes.get(..HEADER_BYTES)?;
         let kind = match head[1] & !Marks::BITS {
             0 => Kind::Whole,
@@ -164,13 +172,18 @@ impl<'a> RecordView<'a> {
         if checksum_with(id, &[&head[..CHECKSUM_OFFSET], key, sums]) != u32_at(head, CHECKSUM_OFFSET) {
             return None;
         }
+        let numbers = u64_at(head, 20);
+        let mark = numbers & !SEQUENCE_MAX;
+        if mark != 0 && mark != place_mark(place) {
+            return None;
+        }
         let header = NewHeader {
             kind,
             marks: Marks::of_bits(head[1]),
             flags: u32_at(head, 8),
             expires_at: u32_at(head, 12),
             tenant: u32_at(head, 16),
-            sequence: u64_at(head, 20),
+            sequence: numbers & SEQUENCE_MAX,
             cas: u64_at(head, 28),
         };
         Some(Self { header, key, value_bytes, sums })
@@ -251,16 +264,20 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
+    const PLACE: u32 = 900_000;
+
     fn encoded(id: u64, header: &NewHeader, key: &[u8], value: &[u8]) -> Vec<u8> {
         let mut bytes = Vec::new();
-        write_record(id, header, key, (value, &Sums::of(value)), |part| bytes.extend_from_slice(part));
+        write_record((id, PLACE), header, key, (value, &Sums::of(value)), |part| {
+            bytes.extend_from_slice(part);
+        });
         bytes
     }
 
     fn header() -> impl Strategy<Value = NewHeader> {
         let kind = prop_oneof![Just(Kind::Whole), Just(Kind::Head), Just(Kind::Piece)];
         let marks = any::<(bool, bool)>().prop_map(|(stale, won)| Marks { stale, won });
-        let numbers = (any::<u32>(), any::<u32>(), any::<u32>(), any::<u64>(), any::<u64>());
+        let numbers = (any::<u32>(), any::<u32>(), any::<u32>(), 0..=SEQUENCE_MAX, any::<u64>());
         (kind, marks, numbers).prop_map(|(kind, marks, (flags, expires_at, tenant, sequence, cas))| {
             NewHeader { kind, marks, flags, expires_at, tenant, sequence, cas }
         })
@@ -275,14 +292,15 @@ mod tests {
             let value: Vec<u8> = (0..size).map(|i| (i / 251) as u8 ^ (i as u8) ^ seed).collect();
             let bytes = encoded(id, &header, &key, &value);
             prop_assert_eq!(bytes.len() as u64, record_bytes(key.len(), size));
-            let view = RecordView::parse(id, &bytes).unwrap();
+            let view = RecordView::parse((id, PLACE), &bytes).unwrap();
             prop_assert_eq!((view.header, view.key, view.value_bytes()), (header, &key[..], size));
             let place = |part: f64| (part * (size + 1) as f64) as usize;
             let (from, to) = (place(cut.0).min(place(cut.1)), place(cut.0).max(place(cut.1)));
             let found = view.value(&bytes, from..to).unwrap();
             prop_assert_eq!(&bytes[found], &value[from..to]);
             prop_assert!(view.value(&bytes, 0..size + 1).is_none());
-            prop_assert!(RecordView::parse(id.wrapping_add(1), &bytes).is_none());
+            prop_assert!(RecordView::parse((id.wrapping_add(1), PLACE), &bytes).is_none());
+            prop_assert!(RecordView::parse((id, PLACE + 1), &bytes).is_none());
         }
 
         #[test]
@@ -296,7 +314,7 @@ mod tests {
             let value: Vec<u8> = (0..size).map(|i| (i % 253) as u8).collect();
             let bytes = encoded(9, &header, b"key", &value);
             let whole = |bytes: &[u8]| {
-                let view = RecordView::parse(9, bytes)?;
+                let view = RecordView::parse((9, PLACE), bytes)?;
                 view.value(bytes, 0..view.value_bytes()).map(|range| bytes[range].to_vec())
             };
             let read = whole(&bytes);
@@ -312,11 +330,11 @@ mod tests {
         #[test]
         fn any_bytes_are_read_without_a_panic(bytes in prop::collection::vec(any::<u8>(), 0..200)) {
             let mut bytes = bytes;
-            let _ = RecordView::parse(1, &bytes);
+            let _ = RecordView::parse((1, PLACE), &bytes);
             if let Some(first) = bytes.first_mut() {
                 *first = MAGIC;
             }
-            prop_assert!(RecordView::parse(1, &bytes).is_none());
+            prop_assert!(RecordView::parse((1, PLACE), &bytes).is_none());
         }
     }
 }

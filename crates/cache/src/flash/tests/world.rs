@@ -15,7 +15,8 @@ use sandur_base::Env;
 use crate::device::FaultyDevice;
 use crate::flash::core::Core;
 use crate::flash::{
-    Class, DropEvent, Dropped, Flash, FlashItem, FlashOptions, FlashRead, Marks, NewRecord, Observer, Warm,
+    Class, DropEvent, Dropped, Flash, FlashError, FlashItem, FlashOptions, FlashRead, Marks, NewRecord,
+    Observer, Warm,
 };
 use crate::flash::{ReadFuture, SegmentState};
 use crate::unix_seconds::unix_seconds;
@@ -154,22 +155,33 @@ impl World {
     }
 
     pub fn over(seed: u64, device: FaultyDevice, options: FlashOptions, model: Model) -> Self {
+        Self::try_over(seed, device, options, model).unwrap()
+    }
+
+    /// A new run over what an earlier one left, if the device lets it begin.
+    pub fn try_over(
+        seed: u64,
+        device: FaultyDevice,
+        options: FlashOptions,
+        model: Model,
+    ) -> Result<Self, FlashError> {
         let runtime =
             tokio::runtime::Builder::new_current_thread().enable_time().start_paused(true).build().unwrap();
         let (device, tally) = (Arc::new(device), Arc::new(Tally::default()));
         let (env, flash) = runtime.block_on(async {
             let env = Env::simulated(seed, 1_800_000_000_000_000_000);
             let observer: Arc<dyn Observer> = Arc::clone(&tally) as _;
-            let flash = Flash::open_on(&env, Arc::clone(&device) as _, options, observer).unwrap();
+            let flash = Flash::open_on(&env, Arc::clone(&device) as _, options, observer);
             (env, flash)
         });
+        let flash = flash?;
         let core = Arc::downgrade(&flash.core);
         device.while_it_hangs(move |ticks| {
             if let Some(core) = core.upgrade() {
                 go_on(&core, ticks);
             }
         });
-        Self { runtime, env, device, flash, tally, model, seed, random: seed ^ 0x5EED }
+        Ok(Self { runtime, env, device, flash, tally, model, seed, random: seed ^ 0x5EED })
     }
 
     pub fn below(&mut self, bound: u64) -> u64 {
