@@ -13,7 +13,7 @@ use bytes::Bytes;
 use super::frames::{Broken, FrameReader};
 use super::item::{HEAD, Head, Next};
 use super::meta::{FORMAT, META_BYTES_MAX, Meta, NotMeta};
-use super::save::{PREFIX, create, prefix};
+use super::save::{MAGIC, PREFIX, create, prefix};
 use super::{MemoryFileError, Refusal, Restored, RestoredItems, beside, meta_path, sync_directory};
 use crate::inner::Inner;
 use crate::ram::{Moment, Record, Reserved};
@@ -22,7 +22,10 @@ use crate::request::Put;
 /// Puts the items of `file` into memory, which nobody has used yet. `file` is used up afterwards.
 pub(crate) fn restore(inner: &Inner, file: &Path) -> Result<Restored, MemoryFileError> {
     try_place(file)?;
-    let Some(meta) = take_meta(file)? else { return Ok(Restored::Nothing) };
+    let Some(meta) = take_meta(file)? else {
+        remove_orphan(file);
+        return Ok(Restored::Nothing);
+    };
     let restored = meta.and_then(|meta| {
         may_use(inner, file, &meta)?;
         let items = put_back(inner, file, &meta).inspect_err(|_| inner.ram.clear())?;
@@ -44,6 +47,17 @@ fn try_place(file: &Path) -> Result<(), MemoryFileError> {
         path: draft,
         error,
     })
+}
+
+/// Removes a FILE that lost its FILE.meta, so that the stop need not have room for two.
+fn remove_orphan(file: &Path) {
+    let mut magic = [0; MAGIC.len()];
+    let is_ours =
+        File::open(file).is_ok_and(|mut file| file.read_exact(&mut magic).is_ok()) && magic == *MAGIC;
+    if is_ours {
+        // if it stays, the next stop replaces it
+        let _ = fs::remove_file(file);
+    }
 }
 
 /// Reads FILE.meta and removes it; `None` when there is none.

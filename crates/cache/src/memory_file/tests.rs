@@ -271,8 +271,11 @@ fn a_file_that_is_not_as_it_was_written_leaves_memory_empty() {
     // a whole description of another save, and none at all
     let other = Meta { save: [7; 16], ..Meta::decode(&meta).unwrap() }.encode();
     assert!(matches!(attempt(&file, other.as_bytes()), Ok(Restored::Refused(Refusal::Damaged { .. }))));
-    fs::write(place.file(), &file).unwrap();
-    assert!(matches!(place.open().restore(&place.file()), Ok(Restored::Nothing)));
+    for (content, stays) in [(&file[..], false), (b"of somebody else", true)] {
+        fs::write(place.file(), content).unwrap();
+        assert!(matches!(place.open().restore(&place.file()), Ok(Restored::Nothing)));
+        assert_eq!(place.file().exists(), stays);
+    }
     fs::write(place.meta(), &meta).unwrap();
     fs::remove_file(place.file()).unwrap();
     let refused = place.open().restore(&place.file());
