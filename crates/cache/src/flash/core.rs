@@ -62,6 +62,8 @@ pub(super) struct Core {
     pub observer: Arc<dyn Observer>,
     pub write_pool: BufferPool,
     pub read_pool: BufferPool,
+    /// The one buffer of images: whoever writes as fast as can be must not keep the journal from moving on.
+    pub image_pool: BufferPool,
     /// The next sequence number.
     pub sequence: AtomicU64,
     /// Records with smaller sequence numbers are void.
@@ -129,6 +131,7 @@ impl Core {
             observer,
             write_pool: BufferPool::new(options.write_buffer_bytes, options.write_buffer_bytes),
             read_pool: BufferPool::new(options.read_buffer_bytes, RETAINED_BUFFER_BYTES),
+            image_pool: BufferPool::new(layout.piece_bytes() as u64 * 2, 0),
             sequence: AtomicU64::new(first_id),
             flushed_below: AtomicU64::new(root.map_or(0, |root| root.flushed_below)),
             recovering: AtomicBool::new(root.is_some()),

@@ -109,7 +109,7 @@ impl Core {
 
     /// The slots of the image; without an error when there was no room for it.
     fn write_stream(&self, sequence: u64) -> Result<Vec<u32>, (Vec<u32>, Option<io::Error>)> {
-        let buffer = self.write_pool.take(self.layout.piece_bytes()).ok_or((Vec::new(), None))?;
+        let buffer = self.image_pool.take(self.layout.piece_bytes()).ok_or((Vec::new(), None))?;
         let mut writer = ImageWriter {
             core: self,
             sequence,

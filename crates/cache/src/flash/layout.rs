@@ -44,9 +44,9 @@ impl Layout {
         let fitting = (device_bytes / 256).max(1 << 20);
         let segment_bytes = segment_bytes.unwrap_or(1 << fitting.ilog2());
         let segment_bytes = segment_bytes.clamp(SEGMENT_BYTES_MIN, SEGMENT_BYTES_MAX) / BLOCK * BLOCK;
-        // A fivehundredth for both halves: at 16 bytes each a journal of so many deletes lasts
-        // longer than it takes to write an image of the index.
-        let journal_blocks = (device_bytes / 1000 / BLOCK).clamp(4, (64 << 20) / BLOCK) as u32;
+        // A hundredth for both halves: at 16 bytes an entry, a half of it lasts longer than it takes to write
+        // an image of the index, and images stay a small part of what is written.
+        let journal_blocks = (device_bytes / 200 / BLOCK).clamp(4, (64 << 20) / BLOCK) as u32;
         let plan = Self { segment_bytes, segments: 0, journal_blocks, shard_rows: 0 };
         let room = device_bytes.saturating_sub(plan.first_segment()) / segment_bytes;
         if room < SEGMENTS_MIN {

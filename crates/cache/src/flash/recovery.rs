@@ -22,6 +22,9 @@ use crate::device::BLOCK;
 /// Removals remembered while recovery runs: 16 MiB. Beyond, recovery ends early.
 const REMOVED_MAX: usize = 1 << 20;
 
+/// Blocks of the journal that are read at once.
+const JOURNAL_BLOCKS_PER_READ: u32 = 64;
+
 /// How often a read is tried.
 const TRIES: u32 = 3;
 
@@ -151,16 +154,13 @@ impl Core {
     /// All entries that count, in order; `None` when some cannot be read. The journal goes on behind the
     /// newest of them.
     fn read_journal(&self, root: &Root) -> Option<Vec<JournalEntry>> {
-        let mut bytes = vec![0; BLOCK as usize];
         let mut entries: Vec<JournalEntry> = Vec::new();
         let mut newest = Place { half: root.journal_half, epoch: self.first_id, block: 0 };
         let (mut latest, mut halves) = (0, 0);
         for half in [0, 1] {
             let before = entries.len();
             let (mut end, mut last) = (0, 0);
-            for block in 0..self.layout.journal_blocks {
-                self.read_surely(self.layout.journal_block(half, block), &mut bytes)?;
-                let Some(found) = JournalBlock::parse(self.journal_key(), &bytes) else { continue };
+            for (block, found) in self.journal_blocks(half)? {
                 let counting = found.entries.iter().filter(|entry| entry.sequence >= root.image);
                 let length = entries.len();
                 entries.extend(counting);
@@ -180,6 +180,21 @@ impl Core {
         Some(entries)
     }
 
+    /// The sound blocks of a half, with their numbers; one that was torn by the end of a run is not.
+    fn journal_blocks(&self, half: u8) -> Option<Vec<(u32, JournalBlock)>> {
+        let count = self.layout.journal_blocks;
+        let mut found = Vec::new();
+        let mut bytes = vec![0; count.min(JOURNAL_BLOCKS_PER_READ) as usize * BLOCK as usize];
+        for first in (0..count).step_by(JOURNAL_BLOCKS_PER_READ as usize) {
+            let length = (count - first).min(JOURNAL_BLOCKS_PER_READ) as usize * BLOCK as usize;
+            self.read_surely(self.layout.journal_block(half, first), &mut bytes[..length])?;
+            let blocks = (first..).zip(bytes[..length].chunks_exact(BLOCK as usize));
+            let parse = |block| JournalBlock::parse(self.journal_key(), block);
+            found.extend(blocks.filter_map(|(number, block)| Some((number, parse(block)?))));
+        }
+        Some(found)
+    }
+
     fn load_newest_image(&self, heads: &[Option<SegmentHead>], root: &Root) {
         let parts = (0_u32..).zip(heads).filter_map(|(slot, head)| Some((slot, (*head)?)));
         let of_image = parts.filter(|(_, head)| head.class == Class::Image && head.image.1 == root.image);
@@ -187,6 +202,9 @@ impl Core {
         parts.sort_unstable();
         let is_whole = parts.iter().enumerate().all(|(place, part)| place == part.0 as usize);
         if root.image == 0 || parts.is_empty() || !is_whole {
+            if root.image != 0 {
+                self.note_unindexed();
+            }
             return;
         }
         let segments: Vec<_> = parts.iter().map(|&(_, slot, id)| (slot, id)).collect();

@@ -22,6 +22,9 @@ use super::options::Journaling;
 /// Events applied together: 24 MiB.
 const BATCH: usize = 512 << 10;
 
+/// The memory of an event's key is asked for while so many before it are applied.
+const AHEAD: usize = 8;
+
 /// Threads that apply events, at most.
 const THREADS_MAX: usize = 8;
 
@@ -70,9 +73,13 @@ enum Event {
 }
 
 impl Event {
-    fn shard(&self) -> usize {
+    fn hash(&self) -> u64 {
         let (Event::Row { row: Row { hash, .. }, .. } | Event::Journal(JournalEntry { hash, .. })) = self;
-        *hash as usize % SHARDS
+        *hash
+    }
+
+    fn shard(&self) -> usize {
+        self.hash() as usize % SHARDS
     }
 }
 
@@ -172,7 +179,11 @@ impl Core {
         }
         let now = self.now();
         let work = |from: usize, upto: usize| {
-            for &place in &places[ends[from]..ends[upto]] {
+            let places = &places[ends[from]..ends[upto]];
+            for (number, &place) in places.iter().enumerate() {
+                if let Some(&ahead) = places.get(number + AHEAD) {
+                    self.index.prefetch(batch[ahead as usize].hash());
+                }
                 match &batch[place as usize] {
                     Event::Row { slot, id, row } => self.replay_row(*slot, *id, row, now),
                     Event::Journal(entry) => self.replay_entry(entry),

@@ -57,6 +57,11 @@ impl Index {
         self.shard(hash).find(hash, false).is_some()
     }
 
+    /// Asks for the memory that a call about this key will touch.
+    pub fn prefetch(&self, hash: u64) {
+        self.shard(hash).prefetch(hash);
+    }
+
     /// Makes `entry` the place of the key.
     pub fn insert(&self, hash: u64, entry: Entry) -> Inserted {
         self.shard(hash).insert(hash, entry)

@@ -11,6 +11,7 @@
 //! Invariants: every entry is in one of its key's two homes; no tag is twice among them.
 
 use super::Entry;
+use crate::prefetch::prefetch;
 
 pub(in crate::flash) const BUCKET_BYTES: u64 = 64;
 const SLOTS: usize = 5;
@@ -164,6 +165,12 @@ impl Shard {
         Some(entry)
     }
 
+    /// Asks for the memory of both homes of a key.
+    pub fn prefetch(&self, hash: u64) {
+        let homes = self.homes(Key::new(hash, self.base));
+        homes.into_iter().for_each(|home| prefetch(self.bucket(home), BUCKET_BYTES as usize));
+    }
+
     pub fn update(&mut self, hash: u64, change: impl FnOnce(&mut Entry)) -> bool {
         let Some((bucket, slot)) = self.position(Key::new(hash, self.base)) else { return false };
         let bucket = self.bucket_mut(bucket);
@@ -284,7 +291,7 @@ impl Shard {
         let emptier = if self.bucket(second).taken() < self.bucket(first).taken() { second } else { first };
         let (mut bucket, mut key, mut entry) = (emptier, key, entry);
         for _ in 0..MOVES_MAX {
-            if let Some(slot) = self.bucket(bucket).free() {
+            if let Some(slot) = self.bucket(bucket).free().or_else(|| self.make_room(bucket)) {
                 self.bucket_mut(bucket).put(slot, key.tag, &entry);
                 return None;
             }
@@ -295,10 +302,28 @@ impl Shard {
             let moved_entry = full.entry(slot);
             full.put(slot, key.tag, &entry);
             (key, entry) = (moved, moved_entry);
-            let [first, second] = self.homes(key);
-            bucket = if first == bucket { second } else { first };
+            bucket = self.other_home(key, bucket);
         }
         Some((key, entry))
+    }
+
+    /// Moves one entry of a full bucket to its other home, if any has room there; the slot that is free then.
+    /// All five are looked at together, since each look is likely to wait for memory.
+    fn make_room(&mut self, bucket: u32) -> Option<usize> {
+        let full = *self.bucket(bucket);
+        let keys: [Key; SLOTS] = std::array::from_fn(|slot| self.key_at(bucket, full.tag(slot)));
+        let others = keys.map(|key| self.other_home(key, bucket));
+        let free = others.map(|other| self.bucket(other).free());
+        let slot = free.iter().position(Option::is_some)?;
+        let (other, free) = (others[slot], free[slot]?);
+        self.bucket_mut(other).put(free, keys[slot].tag, &full.entry(slot));
+        self.bucket_mut(bucket).clear(slot);
+        Some(slot)
+    }
+
+    fn other_home(&self, key: Key, home: u32) -> u32 {
+        let [first, second] = self.homes(key);
+        if first == home { second } else { first }
     }
 
     fn is_loaded(&self) -> bool {

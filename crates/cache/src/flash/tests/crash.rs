@@ -102,8 +102,8 @@ fn a_flush_stays_flushed_after_a_crash() {
 #[test]
 fn a_crash_finds_nothing_when_removals_found_no_place_in_the_journal() {
     let mut world = World::new(11, 8 << 20, options());
-    for key in 0..3000 {
-        world.put(key, 500).unwrap();
+    for key in 0..7000 {
+        world.put(key, 300).unwrap();
         if key % 500 == 0 {
             world.step(Duration::from_secs(1));
         }
@@ -111,14 +111,14 @@ fn a_crash_finds_nothing_when_removals_found_no_place_in_the_journal() {
     world.step(Duration::from_secs(1));
     let core = std::sync::Arc::clone(&world.flash.core);
     // No image can be written without a buffer.
-    let buffers: Vec<_> = std::iter::from_fn(|| core.write_pool.take(core.layout.piece_bytes())).collect();
-    (0..2990).for_each(|key| assert!(world.forget(key)));
+    let buffers: Vec<_> = std::iter::from_fn(|| core.image_pool.take(core.layout.piece_bytes())).collect();
+    (0..6990).for_each(|key| assert!(world.forget(key)));
     (0..3).for_each(|_| world.step(Duration::from_secs(1)));
     assert!(!world.is_committed(), "the journal holds more than this test removes");
     let crashed = World::over(12, world.device.after_kill(1), options(), world.model.clone());
     crashed.step(Duration::ZERO);
     assert_eq!(crashed.check_all(), 0);
-    // With buffers an image makes up for what the journal could not take.
+    // With one an image makes up for what the journal could not take.
     drop(buffers);
     (0..3).for_each(|_| world.step(Duration::from_secs(1)));
     let crashed = World::over(13, world.device.after_kill(1), options(), world.model.clone());
