@@ -1,12 +1,16 @@
 //! Stops, kills and losses of power at random moments: what is found again, and what must not be.
 
+use std::sync::Arc;
 use std::time::Duration;
+
+use sandur_base::Env;
 
 use super::seeds;
 use super::world::{
     Known, Model, World, is_possible, name_of, small_options, version_of, warm_options as options,
 };
-use crate::flash::{Class, FlashOptions, Journaling, Segment, SegmentState, Warm};
+use crate::device::{Device, FaultyDevice, ReadRequest};
+use crate::flash::{Class, Flash, FlashOptions, Journaling, Segment, SegmentState, Unobserved, Warm};
 
 #[test]
 fn a_clean_stop_loses_nothing() {
@@ -109,7 +113,7 @@ fn a_crash_finds_nothing_when_removals_found_no_place_in_the_journal() {
         }
     }
     world.step(Duration::from_secs(1));
-    let core = std::sync::Arc::clone(&world.flash.core);
+    let core = Arc::clone(&world.flash.core);
     // No image can be written without a buffer.
     let buffers: Vec<_> = std::iter::from_fn(|| core.image_pool.take(core.layout.piece_bytes())).collect();
     (0..6990).for_each(|key| assert!(world.forget(key)));
@@ -124,6 +128,56 @@ fn a_crash_finds_nothing_when_removals_found_no_place_in_the_journal() {
     let crashed = World::over(13, world.device.after_kill(1), options(), world.model.clone());
     crashed.step(Duration::ZERO);
     assert_eq!(crashed.check_all(), 10);
+}
+
+/// A device of which a part cannot be read.
+struct Unreadable(Arc<FaultyDevice>, std::ops::Range<u64>);
+
+impl Device for Unreadable {
+    fn size(&self) -> u64 {
+        self.0.size()
+    }
+    fn read_alignment(&self) -> u64 {
+        self.0.read_alignment()
+    }
+    fn submit(&self, batch: Vec<ReadRequest>) {
+        self.0.submit(batch);
+    }
+    fn read_at(&self, offset: u64, into: &mut [u8]) -> std::io::Result<()> {
+        let meets = offset < self.1.end && self.1.start < offset + into.len() as u64;
+        if meets { Err(rustix::io::Errno::IO.into()) } else { self.0.read_at(offset, into) }
+    }
+    fn write_at(&self, offset: u64, data: &[u8]) -> std::io::Result<()> {
+        self.0.write_at(offset, data)
+    }
+    fn sync(&self) -> std::io::Result<()> {
+        self.0.sync()
+    }
+    fn discard(&self, offset: u64, length: u64) -> std::io::Result<()> {
+        self.0.discard(offset, length)
+    }
+    fn expire(&self, patience: u32) -> usize {
+        self.0.expire(patience)
+    }
+}
+
+#[test]
+fn a_journal_that_cannot_be_read_leaves_nothing_to_be_believed_now_or_later() {
+    let mut world = World::new(14, 8 << 20, options());
+    (0..300).for_each(|key| world.put(key, 3000).unwrap());
+    world.step(Duration::from_secs(1));
+    (0..150).for_each(|key| assert!(world.forget(key)));
+    world.step(Duration::from_secs(1));
+    let block = world.flash.core.layout.journal_block(0, 0);
+    let device = Arc::new(world.device.after_kill(1));
+    let unreadable = Arc::new(Unreadable(Arc::clone(&device), block..block + 1));
+    let flash = Flash::open_on(&Env::system(1), unreadable, options(), Arc::new(Unobserved)).unwrap();
+    flash.step();
+    assert_eq!((flash.stats().records, flash.is_recovering()), (0, false));
+    // The next start can read it, but the journal does not tell everything any more.
+    let world = World::over(15, device.after_kill(2), options(), world.model.clone());
+    world.step(Duration::ZERO);
+    assert_eq!(world.check_all(), 0);
 }
 
 fn flush_and_crash(options: FlashOptions) {

@@ -2,7 +2,7 @@
 //! images: what is found again is no older than what the journal says is durable.
 //!
 //! The order of events is the scheduler's; the seed chooses what is tried. `SANDUR_CACHE_RACES` asks
-//! for more kills than 60, `SANDUR_CACHE_SEED` for another course.
+//! for more kills than 30, `SANDUR_CACHE_SEED` for another course.
 
 #![allow(clippy::disallowed_methods)] // real threads race here
 
@@ -178,7 +178,7 @@ fn settle(keys: &mut BTreeMap<u32, Key>, durable: u64) {
 fn nothing_old_is_found_after_kills_between_any_two_steps_of_many_threads() {
     let number = |name: &str| variable(name).and_then(|text| text.parse::<u64>().ok());
     let seed = number("SANDUR_CACHE_SEED").unwrap_or(1);
-    let kills = number("SANDUR_CACHE_RACES").unwrap_or(60);
+    let kills = number("SANDUR_CACHE_RACES").unwrap_or(30);
     println!("seed {seed}, {kills} kills");
     let mut random = Random(seed);
     let mut parts: Vec<BTreeMap<u32, Key>> = (0..WRITERS).map(|_| BTreeMap::new()).collect();
