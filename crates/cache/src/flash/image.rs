@@ -21,12 +21,15 @@ const END: &[u8; 8] = b"SNDIMEND";
 const BLOCK_HEADER: usize = 8;
 const BLOCK_ROOM: usize = BLOCK as usize - BLOCK_HEADER;
 
-/// An image is due when so many records were written since the last, or as many as that one holds.
-const RECORDS_PER_IMAGE: u64 = 1 << 20;
+/// Bytes before the entries of a shard.
+const SHARD_HEADER: u64 = 16;
 
-/// An image is due when this part of a half of the journal is full, in percent. As soon as it is begun the
-/// other half is written, so the rest need only last until the keeper looks again.
-const JOURNAL_FILL: u32 = 85;
+/// Bytes in the blocks of an image of so many slots, changed expiries and bytes of the index.
+pub(super) fn stream_bytes(slots: usize, overrides: usize, index_bytes: u64) -> u64 {
+    let tables = MAGIC.len() + END.len() + 2 * 4 + 8 * slots + 12 * overrides;
+    let stream = tables as u64 + SHARD_HEADER * SHARDS as u64 + index_bytes;
+    stream.div_ceil(BLOCK_ROOM as u64) * BLOCK
+}
 
 /// Writes a stream into image segments.
 struct ImageWriter<'a> {
@@ -44,12 +47,7 @@ struct ImageWriter<'a> {
 impl Core {
     /// Writes an image if one is due.
     pub fn image_if_due(&self) {
-        let written = self.counters.records_written.get() + self.counters.records_reinserted.get();
-        let since = written - self.records_at_image.load(Ordering::Relaxed);
-        let is_due = since >= self.records_in_image.load(Ordering::Relaxed).max(RECORDS_PER_IMAGE)
-            || self.journal.fill_percent(self.layout.journal_blocks) >= JOURNAL_FILL
-            || self.journal.has_lost();
-        if is_due && self.watch.may_write() && !self.recovering.load(Ordering::Acquire) {
+        if self.image_way() >= 100 && self.watch.may_write() && !self.recovering.load(Ordering::Acquire) {
             let is_written = self.write_image(false);
             // What waits for a place in the journal is not kept by it, for who knows how long.
             let is_full = self.journal.fill_percent(self.layout.journal_blocks) >= 100;
@@ -61,8 +59,11 @@ impl Core {
 
     /// Writes an image and the root that names it. Whether all went well.
     pub fn write_image(&self, clean: bool) -> bool {
+        if !self.has_room_for_image() {
+            return false;
+        }
         let sequence = self.begin_image();
-        let written = self.counters.records_written.get() + self.counters.records_reinserted.get();
+        let written = self.records_for_images();
         let slots = match self.write_stream(sequence) {
             Ok(slots) => slots,
             Err((slots, error)) => {

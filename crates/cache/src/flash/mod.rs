@@ -21,6 +21,7 @@ mod expiry;
 mod format;
 mod health;
 mod image;
+mod image_room;
 mod index;
 mod journal;
 mod keys;
@@ -80,9 +81,6 @@ use self::layout::Layout;
 use self::roots::{may_use, read_root};
 use self::threads::Threads;
 use crate::device::{Device, FileDevice, OwnReads};
-
-/// Segments reclaimed at a clean stop, at most, to make room for the image.
-const MAKE_ROOM_FOR_IMAGE: usize = 64;
 
 /// The flash tier. Dropping it ends its threads without a clean stop; see [`Flash::close`].
 pub struct Flash {
@@ -303,7 +301,7 @@ impl Flash {
         while core.write_next(Duration::ZERO) {}
         let is_written = core.commit_journal(true);
         // The image may need more segments than are free; the oldest records make room for it.
-        for _ in 0..MAKE_ROOM_FOR_IMAGE {
+        for _ in 0..core.table.len() {
             let is_clean = is_written && core.write_image(true);
             if is_clean {
                 let turn = core.root_turn.load(Ordering::Relaxed);

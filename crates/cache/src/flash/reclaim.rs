@@ -88,7 +88,8 @@ impl Core {
     pub fn reclaim_next(&self) -> bool {
         // While recovery runs, segments look empty whose records it has not found yet.
         let may_reclaim = self.watch.may_write() && !self.recovering.load(Ordering::Acquire);
-        let is_short = |pool: &Pool| self.table.free(*pool) < self.free_wanted(*pool);
+        let for_image = |pool| if pool == Pool::General { self.image_wants() } else { 0 };
+        let is_short = |&pool: &Pool| self.table.free(pool) < self.free_wanted(pool) + for_image(pool);
         // what leaves the rest needs room among the kept
         let short = [Pool::Kept, Pool::General].into_iter().find(is_short);
         may_reclaim && short.is_some_and(|pool| self.reclaim_oldest(pool))

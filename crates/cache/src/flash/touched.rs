@@ -44,6 +44,10 @@ impl Touched {
         }
     }
 
+    pub fn len(&self) -> usize {
+        self.count.load(Ordering::Relaxed)
+    }
+
     pub fn clear(&self) {
         self.lock().clear();
         self.count.store(0, Ordering::Relaxed);

@@ -117,6 +117,11 @@ impl Index {
         self.shards.iter().map(|shard| lock(shard).bytes()).sum()
     }
 
+    /// Bytes of the buckets of all images.
+    pub(in crate::flash) fn image_bytes(&self) -> u64 {
+        self.shards.iter().map(|shard| u64::from(lock(shard).buckets()) * BUCKET_BYTES).sum()
+    }
+
     /// A copy of shard `number` as it is now.
     pub(in crate::flash) fn image_of(&self, number: usize) -> ShardImage {
         lock(&self.shards[number]).image()

@@ -381,7 +381,7 @@ impl Shard {
         (bucket / self.base) & 1 == tag as u32 & 1
     }
 
-    fn buckets(&self) -> u32 {
+    pub fn buckets(&self) -> u32 {
         (self.base << self.level) + self.split
     }
 

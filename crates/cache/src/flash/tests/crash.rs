@@ -10,7 +10,7 @@ use super::world::{
     Known, Model, World, is_possible, name_of, small_options, version_of, warm_options as options,
 };
 use crate::device::{Device, FaultyDevice, ReadRequest};
-use crate::flash::{Class, Flash, FlashOptions, Journaling, Segment, SegmentState, Unobserved, Warm};
+use crate::flash::{Class, Flash, FlashOptions, Journaling, Pool, Segment, SegmentState, Unobserved, Warm};
 
 #[test]
 fn a_clean_stop_loses_nothing() {
@@ -178,6 +178,44 @@ fn a_journal_that_cannot_be_read_leaves_nothing_to_be_believed_now_or_later() {
     let world = World::over(15, device.after_kill(2), options(), world.model.clone());
     world.step(Duration::ZERO);
     assert_eq!(world.check_all(), 0);
+}
+
+#[test]
+fn an_image_finds_room_on_a_full_device_and_is_not_begun_without_any() {
+    let options = FlashOptions { segment_bytes: Some(64 << 10), ..options() };
+    let mut world = World::new(14, 48 << 20, options.clone());
+    let image_bytes = |world: &World| world.flash.core.index.image_bytes();
+    let (mut key, mut images, mut written) = (0, 0, 0);
+    // The device is filled once and then turned over; touches fill the journal.
+    for round in 0..22 {
+        for n in 0..3000 {
+            let _ = world.put(key, 1000);
+            let hash = world.flash.hash(&name_of(key));
+            (1..5).for_each(|more| assert!(world.flash.touch(hash, 2_000_000_000 + more)));
+            key += 1;
+            if n % 40 == 0 {
+                world.step(Duration::from_millis(150));
+            }
+        }
+        let counts = world.flash.stats().counts;
+        if round == 15 {
+            (images, written) = (counts.images_written, counts.bytes_written);
+        }
+    }
+    let counts = world.flash.stats().counts;
+    let (images, written) = (counts.images_written - images, counts.bytes_written - written);
+    let room = (world.flash.core.free_wanted(Pool::General) as u64) << 16;
+    assert!(image_bytes(&world) > room, "the image fits what is always free, which shows nothing");
+    assert!(images > 3, "{images} images");
+    let admitted = 6 * 3000 * 1100;
+    assert!(written < 3 * admitted, "{written} bytes written for {admitted}");
+    assert!(!world.flash.core.journal.has_lost());
+    world.step(Duration::from_secs(1));
+    let held = world.check_all();
+    let (device, model) = world.close();
+    let world = World::over(15, device.after_kill(1), options, model);
+    world.step(Duration::ZERO);
+    assert!(world.check_all() * 100 >= held * 90, "a clean stop finds room for its image");
 }
 
 fn flush_and_crash(options: FlashOptions) {
