@@ -8,7 +8,7 @@ use sandur_cache::Hint;
 use sandur_cache::policy::{Reinsertion, TenantCaps, WRITE_AMPLIFICATION_MAX};
 use sandur_cache::simulate::generate::{KeyValues, Workload};
 use sandur_cache::simulate::oracle::{Lru, LruFifo, PaperS3Fifo, WTinyLfu, farthest_next_use};
-use sandur_cache::simulate::{Measured, Policy, Request, TierOptions, TwoTier, run};
+use sandur_cache::simulate::{Kind, Measured, Policy, Request, TierOptions, TwoTier, run};
 
 /// Points that ours may be below the best of the others.
 const BEHIND_MAX: f64 = 0.5;
@@ -99,6 +99,32 @@ fn single_keys_pass_through() {
     let requests: Vec<Request> = keys.generate().collect();
     check_beside_the_best("Zipf 1.0 and single keys", &requests, keys.bytes() / 10, BEHIND_MAX);
     check_beside_the_best("Zipf 1.0 and single keys", &requests, keys.bytes() * 3 / 10, BEHIND_MAX);
+}
+
+fn point_read(number: usize, key: u64) -> Request {
+    let hash = (key + 1).wrapping_mul(0x9E37_79B9_7F4A_7C15);
+    let at_s = (number / 100) as u32;
+    Request { at_s, hash, bytes: 10_000, kind: Kind::Read, hint: Hint::Point, tenant: 0 }
+}
+
+#[test]
+fn a_loop_that_is_longer_than_the_cache_is_found_as_far_as_it_fits() {
+    let keys = (0..10u64).flat_map(|_| 0..4_000u64);
+    let requests: Vec<Request> = keys.enumerate().map(|(number, key)| point_read(number, key)).collect();
+    let capacity = 2_000 * 10_000;
+    let lru = percent(Box::new(Lru::new(capacity)), &requests);
+    let (two, ceiling) = (ours(&requests, capacity), farthest_next_use(&requests, capacity) * 100.0);
+    println!("loop: LRU {lru:.2}, two tiers {two:.2}, ceiling {ceiling:.2}");
+    assert!(lru == 0.0 && two >= ceiling * 0.85, "LRU {lru:.2}, two tiers {two:.2}, ceiling {ceiling:.2}");
+}
+
+#[test]
+fn what_nobody_read_gives_way_when_others_prove_themselves() {
+    let popular =
+        KeyValues { seed: 6, reads: 200_000, keys: 4_000, skew: 0.6, once_share: 0.0, value_bytes: 10_000 };
+    let before = (0..10_000).map(|number| point_read(number, 1 << 40 | number as u64));
+    let requests: Vec<Request> = before.chain(popular.generate()).collect();
+    check_beside_the_best("popular keys after single ones", &requests, popular.bytes() / 2, 1.0);
 }
 
 #[test]

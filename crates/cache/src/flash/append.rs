@@ -101,7 +101,11 @@ impl Core {
 
     pub fn count_written(&self, record: &NewRecord<'_>) {
         self.counters.records_written.add(1);
-        self.counters.bytes_admitted.add((record.key.len() + record.value.len()) as u64);
+        let bytes = (record.key.len() + record.value.len()) as u64;
+        self.counters.bytes_admitted.add(bytes);
+        if record.class == Class::Kept {
+            self.turns.proven(bytes, self.layout.capacity());
+        }
     }
 
     /// Reports a record that was not written.

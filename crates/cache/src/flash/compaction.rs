@@ -173,6 +173,7 @@ mod tests {
             slot,
             state: SegmentState::Sealed,
             class: Class::Fill,
+            unproven: false,
             id: 100 + u64::from(slot),
             placed: 100 - u64::from(slot),
             opened_at: 0,

@@ -28,6 +28,7 @@ use super::touched::Touched;
 use super::unwritten::Unwritten;
 use super::writer::WriteQueue;
 use crate::device::{BufferPool, Device};
+use crate::policy::reclaim::Turns;
 use crate::unix_seconds::unix_seconds;
 
 /// Locks of keys; many more than threads that write.
@@ -54,6 +55,10 @@ pub(super) struct Core {
     pub journal: Journal,
     pub touched: Touched,
     pub choices: Mutex<Choices>,
+    /// How much may be written again: the bits of an `f64`.
+    pub allowance: AtomicU64,
+    /// Unproven segments that have to make room.
+    pub turns: Turns,
     pub compaction: Mutex<Compaction>,
     /// The second of the last look for segments that hold nothing.
     pub spent_looked_at: AtomicU32,
@@ -124,6 +129,8 @@ impl Core {
             journal: Journal::new(root.map_or(0, |root| root.journal_half)),
             touched: Touched::default(),
             choices: Mutex::new(Choices::new(options.write_amplification_max)),
+            allowance: AtomicU64::new(0.0f64.to_bits()),
+            turns: Turns::default(),
             compaction: Mutex::default(),
             spent_looked_at: AtomicU32::new(0),
             watch: Watch::new(),

@@ -182,6 +182,11 @@ impl Flash {
         self.core.append(&record)
     }
 
+    /// How much of what is used may be written again, from 0 for nothing to 1 for plenty.
+    pub fn allowance(&self) -> f64 {
+        self.core.allowance()
+    }
+
     /// Where a key lies, and counts a use of it. `None` is certain; `Some` is a miss after all if
     /// the record turns out to be another's, expired or gone.
     pub fn lookup(&self, hash: u64) -> Option<Location> {

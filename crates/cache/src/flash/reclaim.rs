@@ -17,7 +17,7 @@ use super::format::{Class, Kind, RecordView, Row, Trailer, UNIT, footer_bytes};
 use super::observer::{DropEvent, Dropped};
 use super::segments::{Pool, Segment, SegmentState};
 use crate::device::BLOCK;
-use crate::policy::reclaim::{Oldest, Spare, Step, next_step};
+use crate::policy::reclaim::{Leeway, Oldest, Step, next_step};
 use crate::policy::{Class as PolicyClass, RecordFacts, Reinsertion};
 
 /// What the policy remembers between two segments.
@@ -33,8 +33,9 @@ impl Choices {
         Self { reinsertion: Reinsertion::up_to(amplification), spared: 0 }
     }
 
-    fn spare(&self, segment_bytes: u64) -> Spare {
-        Spare { in_a_row: self.spared, share: self.reinsertion.spare_share(segment_bytes) }
+    fn leeway(&self, segment_bytes: u64, turn_bytes: u64) -> Leeway {
+        let spare_share = self.reinsertion.spare_share(segment_bytes);
+        Leeway { spared: self.spared, spare_share, turn_bytes }
     }
 }
 
@@ -47,12 +48,12 @@ fn policy_class(class: Class) -> PolicyClass {
     }
 }
 
-/// The next segment to free, or to spare (`true`).
-fn next_victim(segments: &[Segment], now: u32, spare: Spare) -> Option<(Segment, bool)> {
+/// The next segment, and what happens to it.
+fn next_victim(segments: &[Segment], now: u32, leeway: Leeway) -> Option<(Segment, Step)> {
     let sealed = || segments.iter().filter(|segment| segment.state == SegmentState::Sealed);
     let is_spent = |s: &&Segment| s.live_bytes == 0 || is_expired(s.latest_expiry, now);
     if let Some(spent) = sealed().find(is_spent) {
-        return Some((*spent, false));
+        return Some((*spent, Step::Free(policy_class(spent.class))));
     }
     let capacity = segments.len() as u64 * sealed().map(|s| s.record_bytes).max().unwrap_or_default();
     let oldest_of = |class| sealed().filter(move |s| s.class == class).min_by_key(|s| s.placed);
@@ -64,16 +65,17 @@ fn next_victim(segments: &[Segment], now: u32, spare: Spare) -> Option<(Segment,
             bytes: oldest.record_bytes,
             used_bytes: oldest.used_bytes,
             spent: false,
+            unproven: oldest.unproven,
             class_bytes: sealed().filter(|s| s.class == class).map(|s| s.record_bytes).sum(),
         })
     });
-    let step = next_step(&lines.collect::<Vec<_>>(), capacity, spare)?;
-    let (chosen, is_spared) = match step {
-        Step::Free(class) => (class, false),
-        Step::Spare(class) => (class, true),
+    let step = next_step(&lines.collect::<Vec<_>>(), capacity, leeway)?;
+    let chosen = match step {
+        Step::Free(class) | Step::Spare(class) => class,
+        Step::Join => PolicyClass::Fill,
     };
     let class = Class::OF_RECORDS.into_iter().find(|&class| policy_class(class) == chosen)?;
-    oldest_of(class).map(|segment| (*segment, is_spared))
+    oldest_of(class).map(|segment| (*segment, step))
 }
 
 impl Core {
@@ -97,12 +99,24 @@ impl Core {
 
     /// Reclaims or spares a segment of a pool however many are free. Whether there was one.
     pub fn reclaim_oldest(&self, pool: Pool) -> bool {
-        let spare = self.choices().spare(self.layout.segment_bytes);
+        let leeway = self.choices().leeway(self.layout.segment_bytes, self.turns.bytes());
         let mut segments = self.table.all();
         segments.retain(|segment| self.table.pool_of(segment.slot) == pool);
-        let Some((segment, is_spared)) = next_victim(&segments, self.now(), spare) else {
-            return false;
+        // Where the proven have a pool of their own, what goes from the rest moves there anyway.
+        let may_join = !self.table.has(Pool::Kept);
+        let (segment, step) = loop {
+            let Some((segment, step)) = next_victim(&segments, self.now(), leeway) else { return false };
+            if step != Step::Join || !may_join {
+                break (segment, step);
+            }
+            let Some(joined) = self.join(&segment) else { return false };
+            segments.retain(|other| other.slot != joined.slot);
+            segments.push(joined);
         };
+        if segment.unproven {
+            self.turns.judged(segment.record_bytes);
+        }
+        let is_spared = matches!(step, Step::Spare(_));
         if is_spared && self.may_write_again() && self.spare(&segment) {
             self.choices().spared += 1;
         } else {
@@ -116,9 +130,32 @@ impl Core {
         true
     }
 
+    /// Moves a segment from probation to the proven, as it is; nothing if it is gone by now.
+    fn join(&self, segment: &Segment) -> Option<Segment> {
+        let placed = self.next_sequence();
+        let join = |segment: &mut Segment| {
+            (segment.class, segment.unproven, segment.placed) = (Class::Kept, true, placed);
+        };
+        let mut joined = *segment;
+        join(&mut joined);
+        self.table.update(segment.slot, segment.id, join).then_some(joined)
+    }
+
     /// What a sealed segment of new records allows to be written again.
     pub fn admitted(&self, record_bytes: u64) {
-        self.choices().reinsertion.admitted(record_bytes, self.layout.segment_bytes);
+        let mut choices = self.choices();
+        choices.reinsertion.admitted(record_bytes, self.layout.segment_bytes);
+        self.publish_allowance(&choices);
+    }
+
+    /// How much may be written again, from 0 for nothing to 1 for plenty.
+    pub fn allowance(&self) -> f64 {
+        f64::from_bits(self.allowance.load(Ordering::Relaxed))
+    }
+
+    fn publish_allowance(&self, choices: &Choices) {
+        let level = choices.reinsertion.level(self.layout.segment_bytes);
+        self.allowance.store(level.to_bits(), Ordering::Relaxed);
     }
 
     fn choices(&self) -> MutexGuard<'_, Choices> {
@@ -137,7 +174,9 @@ impl Core {
         }
         let placed = self.next_sequence();
         self.counters.segments_spared.add(1);
-        self.table.update(segment.slot, segment.id, |segment| segment.placed = placed)
+        self.table.update(segment.slot, segment.id, |segment| {
+            (segment.placed, segment.unproven) = (placed, false);
+        })
     }
 
     /// Takes a sealed segment back.
@@ -186,7 +225,9 @@ impl Core {
         let mut chosen = Vec::new();
         let (class, bytes) = (policy_class(segment.class), self.layout.segment_bytes);
         if self.may_write_again() {
-            self.choices().reinsertion.choose(class, bytes, &facts, |at, uses| chosen.push((at, uses)));
+            let mut choices = self.choices();
+            choices.reinsertion.choose(class, bytes, &facts, |at, uses| chosen.push((at, uses)));
+            self.publish_allowance(&choices);
         }
         for (at, uses) in chosen {
             self.write_again(segment, &rows[at], uses);
@@ -263,6 +304,7 @@ mod tests {
             slot,
             state: SegmentState::Sealed,
             class,
+            unproven: false,
             id: 100 + u64::from(slot),
             placed: 100 + u64::from(slot),
             opened_at: 0,
@@ -277,7 +319,8 @@ mod tests {
     #[test]
     fn what_holds_nothing_goes_first_and_then_the_policy_chooses() {
         let next = |segments: &[Segment]| {
-            next_victim(segments, 50, Spare { in_a_row: 0, share: 0.5 }).map(|(s, spared)| (s.slot, spared))
+            let leeway = Leeway { spared: 0, spare_share: 0.5, turn_bytes: 0 };
+            next_victim(segments, 50, leeway).map(|(s, step)| (s.slot, matches!(step, Step::Spare(_))))
         };
         let open = Segment { state: SegmentState::Open, ..segment(0, Class::Fill, 0, 0) };
         let (used, old) = (segment(1, Class::Kept, 900, 900), segment(2, Class::Ingest, 900, 100));

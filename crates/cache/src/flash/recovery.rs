@@ -114,6 +114,7 @@ impl Core {
                 slot,
                 state,
                 class: head.class,
+                unproven: false,
                 id: head.id,
                 placed: head.id,
                 opened_at: head.opened_at,

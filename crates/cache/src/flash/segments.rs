@@ -49,6 +49,8 @@ pub struct Segment {
     pub state: SegmentState,
     /// Class of its records.
     pub class: Class,
+    /// Whether it is of its class for want of proven ones, and was not judged since.
+    pub unproven: bool,
     /// Its id, 0 when it holds nothing.
     pub id: u64,
     /// Its place in the line of its class: its id, or a later number since it was spared.
@@ -257,6 +259,7 @@ impl Segment {
             slot,
             state: SegmentState::Free,
             class: Class::Ingest,
+            unproven: false,
             id: 0,
             placed: 0,
             opened_at: 0,

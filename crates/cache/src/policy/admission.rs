@@ -15,9 +15,10 @@
 //!
 //! One ghost remembers what scans brought once and what left flash while on probation. A key that it
 //! knows when it is offered again, or that was read more than once in RAM, has proven itself: it skips
-//! probation.
+//! probation. How soon it must come back depends on the [allowance](Admission::set_allowance): the more of
+//! the proven is read and wants to be written again, the better has a newcomer to be.
 //!
-//! **Invariants.** A scan however large moves nothing out of flash but what is on probation. Every refusal
+//! **Invariants.** A scan however large moves nothing out of flash but what has proven nothing. Every refusal
 //! has a [`Refusal`]. All methods take a shared reference and neither lock nor wait; memory is fixed at the
 //! start. With one thread and one seed, same calls give same answers.
 
@@ -47,6 +48,8 @@ const GHOST_KEYS_MAX: u64 = 6_700_000;
 const GHOST_VALUE_BYTES: u64 = 16 << 10;
 /// What the ghost remembers, in parts of the capacity, as in the RAM tier.
 const GHOST_SHARE: f64 = 0.90;
+/// Part of the ghost's window within which a key must come back when nothing may be written again.
+const RETURN_WINDOW_LEAST: f64 = 0.10;
 /// Reads in RAM that prove a value.
 const PROOF_HITS: u8 = 2;
 
@@ -140,6 +143,8 @@ pub struct Admission {
     /// Part of the keys that are offered; 1.0 unless this is a model of a sample.
     sample: f64,
     ghost: Ghost,
+    /// Part of the ghost's window within which a return is proof: the bits of an `f64`.
+    return_window: AtomicU64,
     scans: ScanHabit,
     budget: WriteBudget,
     shares: TenantShares,
@@ -165,6 +170,7 @@ impl Admission {
             capacity: AtomicU64::new(options.capacity),
             sample,
             ghost: Ghost::new((options.capacity as f64 * GHOST_SHARE) as u64, ghost_keys),
+            return_window: AtomicU64::new(1.0f64.to_bits()),
             scans: ScanHabit::new(sample),
             budget: WriteBudget::new(options.write_bytes_per_day),
             shares: TenantShares::new(options.tenants),
@@ -182,7 +188,8 @@ impl Admission {
             // The ghost has known it since it was refused when it was stored: that is no return.
             return self.refuse(Refusal::ScannedOnce);
         }
-        let returned = self.ghost.take_aged(candidate.hash).filter(|_| !is_parting);
+        let window = f64::from_bits(self.return_window.load(Relaxed));
+        let returned = self.ghost.take_aged(candidate.hash).filter(|age| !is_parting && *age <= window);
         match self.refusal(candidate, returned, now_ms) {
             None => Verdict::Admit(match candidate.hint {
                 Hint::Ingest | Hint::Metadata => Class::Ingest,
@@ -191,6 +198,13 @@ impl Admission {
             }),
             Some(reason) => self.refuse(reason),
         }
+    }
+
+    /// Says how much may be written again, from 0 for nothing to 1 for plenty
+    /// ([`Reinsertion::level`](super::Reinsertion::level)).
+    pub fn set_allowance(&self, level: f64) {
+        let window = RETURN_WINDOW_LEAST + (1.0 - RETURN_WINDOW_LEAST) * level.clamp(0.0, 1.0);
+        self.return_window.store(window.to_bits(), Relaxed);
     }
 
     fn refuse(&self, reason: Refusal) -> Verdict {
@@ -434,6 +448,22 @@ mod tests {
         assert_eq!(admission.decide(&value, 1), Verdict::Admit(Class::Fill), "the ghost forgot it");
         let read_in_ram = Candidate { hits: 2, ..candidate(2, Hint::Point) };
         assert_eq!(admission.decide(&read_in_ram, 1), Verdict::Admit(Class::Kept));
+    }
+
+    #[test]
+    fn the_less_may_be_written_again_the_sooner_must_a_key_come_back() {
+        let admission = admission(0, TenantCaps::default());
+        let returns = |key: u64, bytes_between: u64, allowance: f64| {
+            let value = candidate(key, Hint::Point);
+            admission.left_probation(value.hash, value.bytes);
+            admission.left_probation(candidate(key + 1, Hint::Point).hash, bytes_between);
+            admission.set_allowance(allowance);
+            admission.decide(&value, 1)
+        };
+        assert_eq!(returns(10, CAPACITY / 2, 1.0), Verdict::Admit(Class::Kept));
+        assert_eq!(returns(20, CAPACITY / 2, 0.6), Verdict::Admit(Class::Kept));
+        assert_eq!(returns(30, CAPACITY / 2, 0.4), Verdict::Admit(Class::Fill));
+        assert_eq!(returns(40, CAPACITY / 20, 0.0), Verdict::Admit(Class::Kept), "at once is always proof");
     }
 
     #[test]

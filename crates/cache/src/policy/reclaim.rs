@@ -7,18 +7,32 @@
 //! of flash stays where it is and costs no writes; this is CLOCK (Corbató 1968) over segments, with the
 //! probation queue of S3-FIFO before it.
 //!
+//! As long as the proven leave it room, what probation cannot hold joins them as it is, *unproven*: a loop of
+//! requests that is longer than probation would find nothing otherwise. Unproven segments stay until the
+//! proven need their room, or until others show that they would use it better: each byte that proves itself
+//! asks for a [turn](Turns) of ten unproven ones, which are then judged in the place of probation.
+//!
 //! What is enough depends on what may be written again. A spared segment keeps its unread records too,
 //! one that is freed keeps its read ones and costs their writes. With a full allowance nothing is spared;
 //! as the allowance shrinks, the segments that would cost the most writes for the least room are.
 //!
 //! **Invariants.** Nothing here owns segments: the caller does what is said and asks again. At most
-//! [`SPARES_MAX`] segments are spared before one is freed, so a call for space ends. The answer depends
-//! on the arguments alone.
+//! [`SPARES_MAX`] segments are spared before one is freed, and what joins the proven does so once, so a call
+//! for space ends. The answer depends on the arguments alone.
+
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 use super::churn::Class;
 
 /// Part of the capacity that values on probation may fill before they are the first to go.
 pub const PROBATION_SHARE: f64 = 0.07;
+/// Part of the capacity that probation must hold beside a segment of it that joins the proven: a little more
+/// than its share, so that the gap that a freed segment leaves is not filled by the next scan.
+const OVERFLOW_SHARE: f64 = 0.10;
+/// Unproven bytes that are judged for each byte that proves itself.
+const TURN_PER_PROVEN: u64 = 10;
+/// Most bytes of turns that are saved up, in parts of the capacity.
+const TURNS_SHARE: u64 = 20;
 /// Most segments spared in a row.
 pub const SPARES_MAX: u32 = 16;
 
@@ -35,18 +49,44 @@ pub struct Oldest {
     pub used_bytes: u64,
     /// Whether all it holds has expired or is dead.
     pub spent: bool,
+    /// Whether it joined its class by [`Step::Join`] and was not judged since.
+    pub unproven: bool,
     /// Bytes of all segments of the class.
     pub class_bytes: u64,
 }
 
-/// What sparing depends on.
+/// What a judgement depends on besides the segments.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Spare {
+pub struct Leeway {
     /// Segments spared since the last one was freed.
-    pub in_a_row: u32,
+    pub spared: u32,
     /// Part of a segment's bytes that must have been read for it to be spared:
     /// [`super::Reinsertion::spare_share`].
-    pub share: f64,
+    pub spare_share: f64,
+    /// Bytes of unproven segments whose turn it is: [`Turns::bytes`].
+    pub turn_bytes: u64,
+}
+
+/// Bytes of unproven segments that have to make room for what proves itself.
+#[derive(Debug, Default)]
+pub struct Turns(AtomicU64);
+
+impl Turns {
+    /// Counts bytes that were admitted as proven to a tier of `capacity` bytes.
+    pub fn proven(&self, bytes: u64, capacity: u64) {
+        let turns = self.bytes().saturating_add(bytes.saturating_mul(TURN_PER_PROVEN));
+        self.0.store(turns.min(capacity / TURNS_SHARE), Relaxed);
+    }
+
+    /// Counts an unproven segment that was judged.
+    pub fn judged(&self, bytes: u64) {
+        self.0.store(self.bytes().saturating_sub(bytes), Relaxed);
+    }
+
+    /// Bytes whose turn it is.
+    pub fn bytes(&self) -> u64 {
+        self.0.load(Relaxed)
+    }
 }
 
 /// What to do with the oldest segment of a class.
@@ -54,26 +94,36 @@ pub struct Spare {
 pub enum Step {
     /// Free it, after writing again what [`super::Reinsertion`] chooses.
     Free(Class),
-    /// Move it to the young end of its class, and take one use from each of its records.
+    /// Move it to the young end of its class, and take one use from each of its records. It is not unproven
+    /// any more.
     Spare(Class),
+    /// Move the oldest segment on probation to the young end of [`Class::Kept`], where it is unproven.
+    Join,
 }
 
 /// The next step towards free space, of classes that have sealed segments; nothing if none has.
-pub fn next_step(oldest: &[Oldest], capacity: u64, spare: Spare) -> Option<Step> {
+pub fn next_step(oldest: &[Oldest], capacity: u64, leeway: Leeway) -> Option<Step> {
     if let Some(spent) = oldest.iter().find(|segment| segment.spent) {
         return Some(Step::Free(spent.class));
     }
-    let over = |segment: &&Oldest| {
-        segment.class == Class::Fill && segment.class_bytes as f64 > capacity as f64 * PROBATION_SHARE
-    };
-    if oldest.iter().any(|segment| over(&segment)) {
-        return Some(Step::Free(Class::Fill));
+    let proven = || oldest.iter().filter(|segment| segment.class != Class::Fill);
+    let share = |part| (capacity as f64 * part) as u64;
+    let probation = oldest.iter().find(|segment| segment.class == Class::Fill);
+    if let Some(probation) = probation.filter(|line| line.class_bytes > share(PROBATION_SHARE)) {
+        if probation.class_bytes >= share(OVERFLOW_SHARE) + probation.bytes {
+            return Some(Step::Join);
+        }
+        let turn = proven().find(|segment| segment.unproven && segment.bytes <= leeway.turn_bytes);
+        return Some(turn.map_or(Step::Free(Class::Fill), |segment| judge(segment, leeway)));
     }
-    let proven = oldest.iter().filter(|segment| segment.class != Class::Fill);
-    let next = proven.min_by_key(|segment| segment.placed).or(oldest.first())?;
-    let hot = next.used_bytes as f64 > next.bytes as f64 * spare.share;
-    let may_spare = matches!(next.class, Class::Ingest | Class::Kept) && spare.in_a_row < SPARES_MAX;
-    Some(if hot && may_spare { Step::Spare(next.class) } else { Step::Free(next.class) })
+    let next = proven().min_by_key(|segment| segment.placed).or(oldest.first())?;
+    Some(judge(next, leeway))
+}
+
+fn judge(segment: &Oldest, leeway: Leeway) -> Step {
+    let is_hot = segment.used_bytes as f64 > segment.bytes as f64 * leeway.spare_share;
+    let may_spare = matches!(segment.class, Class::Ingest | Class::Kept) && leeway.spared < SPARES_MAX;
+    if is_hot && may_spare { Step::Spare(segment.class) } else { Step::Free(segment.class) }
 }
 
 #[cfg(test)]
@@ -81,10 +131,11 @@ mod tests {
     use super::*;
 
     const CAPACITY: u64 = 10_000;
-    const HALF: Spare = Spare { in_a_row: 0, share: 0.5 };
+    const HALF: Leeway = Leeway { spared: 0, spare_share: 0.5, turn_bytes: 0 };
 
     fn oldest(class: Class, placed: u64, used_bytes: u64) -> Oldest {
-        Oldest { class, placed, bytes: 100, used_bytes, spent: false, class_bytes: 500 }
+        let unproven = false;
+        Oldest { class, placed, bytes: 100, used_bytes, spent: false, unproven, class_bytes: 500 }
     }
 
     #[test]
@@ -92,7 +143,7 @@ mod tests {
         let lines = [oldest(Class::Ingest, 7, 50), oldest(Class::Fill, 1, 0), oldest(Class::Kept, 5, 51)];
         assert_eq!(next_step(&lines, CAPACITY, HALF), Some(Step::Spare(Class::Kept)));
         assert_eq!(
-            next_step(&lines, CAPACITY, Spare { in_a_row: SPARES_MAX, ..HALF }),
+            next_step(&lines, CAPACITY, Leeway { spared: SPARES_MAX, ..HALF }),
             Some(Step::Free(Class::Kept))
         );
         assert_eq!(next_step(&lines[..2], CAPACITY, HALF), Some(Step::Free(Class::Ingest)));
@@ -115,5 +166,35 @@ mod tests {
             next_step(&[oldest(Class::Brief, 1, 100)], CAPACITY, HALF),
             Some(Step::Free(Class::Brief))
         );
+    }
+
+    #[test]
+    fn probation_overflows_into_the_room_that_the_proven_leave() {
+        let next = |class_bytes| {
+            let probation = Oldest { class_bytes, ..oldest(Class::Fill, 9, 0) };
+            next_step(&[oldest(Class::Kept, 1, 0), probation], CAPACITY, HALF)
+        };
+        assert_eq!(next(1_100), Some(Step::Join));
+        assert_eq!(next(1_099), Some(Step::Free(Class::Fill)));
+        assert_eq!(next(700), Some(Step::Free(Class::Kept)));
+    }
+
+    #[test]
+    fn the_unproven_are_judged_in_the_place_of_probation_when_others_prove_themselves() {
+        let probation = Oldest { class_bytes: 1_001, ..oldest(Class::Fill, 9, 0) };
+        let next = |used_bytes, turns: &Turns| {
+            let unproven = Oldest { unproven: true, ..oldest(Class::Kept, 1, used_bytes) };
+            next_step(&[unproven, probation], CAPACITY, Leeway { turn_bytes: turns.bytes(), ..HALF })
+        };
+        let turns = Turns::default();
+        turns.proven(9, CAPACITY);
+        assert_eq!(next(0, &turns), Some(Step::Free(Class::Fill)), "90 bytes are less than the segment");
+        turns.proven(1, CAPACITY);
+        assert_eq!(next(50, &turns), Some(Step::Free(Class::Kept)));
+        assert_eq!(next(51, &turns), Some(Step::Spare(Class::Kept)));
+        turns.judged(100);
+        assert_eq!(next(0, &turns), Some(Step::Free(Class::Fill)));
+        turns.proven(CAPACITY, CAPACITY);
+        assert_eq!(turns.bytes(), CAPACITY / 20, "a burst is not saved up for ever");
     }
 }

@@ -75,8 +75,8 @@ impl Reinsertion {
         if class == Class::Fill && is_short { 2 } else { 1 }
     }
 
-    /// Allowance in parts of the most that is saved up.
-    fn level(&self, segment_bytes: u64) -> f64 {
+    /// Allowance in parts of the most that is saved up, 0 to 1.
+    pub fn level(&self, segment_bytes: u64) -> f64 {
         (self.allowance / (segment_bytes.max(1) as f64 * SAVED_SEGMENTS_MAX)).clamp(0.0, 1.0)
     }
 

@@ -7,7 +7,7 @@
 
 use std::collections::VecDeque;
 
-use crate::policy::reclaim::{self, Oldest, Spare, Step};
+use crate::policy::reclaim::{self, Leeway, Oldest, Step, Turns};
 use crate::policy::table::Table;
 use crate::policy::{Class, Eviction, RecordFacts, Reinsertion, Source};
 
@@ -35,6 +35,8 @@ struct Segment {
     bytes: u64,
     /// Bytes of live records with uses.
     used_bytes: u64,
+    /// Whether it joined the proven for want of them, and was not judged since.
+    unproven: bool,
     records: Vec<u32>,
 }
 
@@ -62,6 +64,7 @@ pub(crate) struct FlashModel {
     written: u64,
     placed: u64,
     facts: Vec<RecordFacts>,
+    turns: Turns,
 }
 
 impl FlashModel {
@@ -81,6 +84,7 @@ impl FlashModel {
             written: 0,
             placed: 0,
             facts: Vec::new(),
+            turns: Turns::default(),
         }
     }
 
@@ -158,7 +162,15 @@ impl FlashModel {
             }
         }
         self.shape.reinsertion.admitted(bytes, self.shape.segment_bytes);
+        if class == Class::Kept {
+            self.turns.proven(bytes, self.shape.capacity);
+        }
         self.put(class, record);
+    }
+
+    /// How much may be written again: [`Reinsertion::level`].
+    pub(crate) fn allowance(&self) -> f64 {
+        self.shape.reinsertion.level(self.shape.segment_bytes)
     }
 
     /// Bytes written so far, of rewritten records too.
@@ -219,7 +231,8 @@ impl FlashModel {
             }
             self.place(class, open);
         }
-        let segment = Segment { class, placed: 0, bytes: 0, used_bytes: 0, records: Vec::new() };
+        let segment =
+            Segment { class, placed: 0, bytes: 0, used_bytes: 0, unproven: false, records: Vec::new() };
         let at = match self.free_segments.pop() {
             Some(at) => {
                 self.segments[at as usize] = segment;
@@ -243,16 +256,25 @@ impl FlashModel {
 
     /// Frees one segment; false if there is none.
     fn reclaim(&mut self, now_s: u32, evicted: &mut impl FnMut(u64, Eviction)) -> bool {
-        let share = self.shape.reinsertion.spare_share(self.shape.segment_bytes);
-        for in_a_row in 0.. {
-            match reclaim::next_step(&self.oldest(), self.shape.capacity, Spare { in_a_row, share }) {
+        let spare_share = self.shape.reinsertion.spare_share(self.shape.segment_bytes);
+        let mut spared = 0;
+        loop {
+            let leeway = Leeway { spared, spare_share, turn_bytes: self.turns.bytes() };
+            match reclaim::next_step(&self.oldest(), self.shape.capacity, leeway) {
+                Some(Step::Join) => {
+                    let Some(segment) = self.sealed[Class::Fill as usize].pop_front() else { return false };
+                    self.join(segment);
+                }
                 Some(Step::Spare(class)) => {
                     let Some(segment) = self.sealed[class as usize].pop_front() else { return false };
+                    self.judged(segment);
                     self.spare(segment);
                     self.place(class, segment);
+                    spared += 1;
                 }
                 Some(Step::Free(class)) => {
                     let Some(segment) = self.sealed[class as usize].pop_front() else { return false };
+                    self.judged(segment);
                     self.free_segment(segment, now_s, evicted);
                     return true;
                 }
@@ -270,12 +292,27 @@ impl FlashModel {
         false
     }
 
+    fn join(&mut self, at: u32) {
+        let segment = &mut self.segments[at as usize];
+        (segment.class, segment.unproven) = (Class::Kept, true);
+        self.class_bytes[Class::Fill as usize] -= segment.bytes;
+        self.class_bytes[Class::Kept as usize] += segment.bytes;
+        self.place(Class::Kept, at);
+    }
+
+    fn judged(&mut self, at: u32) {
+        let segment = &mut self.segments[at as usize];
+        if std::mem::take(&mut segment.unproven) {
+            self.turns.judged(segment.bytes);
+        }
+    }
+
     fn oldest(&self) -> Vec<Oldest> {
         let lines = Class::ALL.into_iter().filter_map(|class| {
             let segment = &self.segments[*self.sealed[class as usize].front()? as usize];
-            let Segment { placed, bytes, used_bytes, .. } = *segment;
+            let Segment { placed, bytes, used_bytes, unproven, .. } = *segment;
             let class_bytes = self.class_bytes[class as usize];
-            Some(Oldest { class, placed, bytes, used_bytes, spent: false, class_bytes })
+            Some(Oldest { class, placed, bytes, used_bytes, spent: false, unproven, class_bytes })
         });
         lines.collect()
     }

@@ -153,6 +153,33 @@ fn the_oldest_are_reclaimed_and_what_was_used_stays() {
     assert!(amplification < 1.25, "write amplification {amplification}");
 }
 
+/// A loop over more than fits finds what it read first, and the last of it is on probation.
+#[test]
+fn what_filled_flash_first_stays_until_others_prove_themselves() {
+    let mut world = World::new(8, 16 << 20, small_options());
+    for key in 0..4_000 {
+        world.put_as(key, 10_000, Class::Fill, 0).unwrap();
+        if key % 10 == 9 {
+            world.step(SECOND);
+        }
+    }
+    // A lookup that counts would make them used.
+    let is_there = |world: &World, key: u32| world.flash.peek(world.flash.hash(&name_of(key))).is_some();
+    let found = |world: &World, keys: std::ops::Range<u32>| keys.filter(|&key| is_there(world, key)).count();
+    assert_eq!(
+        [0..1_000, 1_200..3_800, 3_900..4_000].map(|keys| found(&world, keys)),
+        [1_000, 0, 100],
+        "the first, those between, the last"
+    );
+    for key in 10_000..10_600 {
+        world.put_as(key, 10_000, Class::Kept, 0).unwrap();
+        if key % 10 == 9 {
+            world.step(SECOND);
+        }
+    }
+    assert_eq!([10_000..10_600, 0..500].map(|keys| found(&world, keys)), [600, 0], "proven, and the first");
+}
+
 #[test]
 fn all_keys_are_listed_wherever_they_lie() {
     let mut world = World::new(7, 16 << 20, small_options());
