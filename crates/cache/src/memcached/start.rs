@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use rustix::event::{EventfdFlags, eventfd};
 use sandur_base::{Env, Shutdown, environment};
-use tokio::signal::unix::{SignalKind, signal};
+use tokio::signal::unix::{Signal, SignalKind, signal};
 
 use super::Error;
 use super::arguments::{Parsed, parse};
@@ -61,10 +61,12 @@ pub async fn run(env: &Env, arguments: &[String], say: impl Fn(&str)) -> Result<
         say(&format!("-k has no effect, memory cannot be locked: {error}"));
     }
     let pid_file = settings.pid_file.clone();
+    // a signal that comes while the cache is opened must not end it halfway
+    let signals = Signals::hear()?;
     let running = Running::start(env.clone(), settings)?;
     running.said.iter().for_each(|line| say(line));
     let _pid_file = pid_file.as_deref().map(PidFile::write).transpose()?;
-    wait(&running.server, &say).await?;
+    wait(&running.server, signals, &say).await;
     running.stop().iter().for_each(|line| say(line));
     Ok(())
 }
@@ -80,24 +82,40 @@ fn note_ignored(settings: &Settings, say: &impl Fn(&str)) {
     }
 }
 
+/// The signals that mean something to the server.
+struct Signals {
+    interrupt: Signal,
+    terminate: Signal,
+    graceful: Signal,
+    hangup: Signal,
+}
+
+impl Signals {
+    /// Those that come from now on are kept until somebody waits for them.
+    fn hear() -> Result<Self, Error> {
+        let on = |kind| signal(kind).map_err(|error| Error::Process { what: "hear signals", error });
+        Ok(Self {
+            interrupt: on(SignalKind::interrupt())?,
+            terminate: on(SignalKind::terminate())?,
+            graceful: on(SignalKind::user_defined1())?,
+            hangup: on(SignalKind::hangup())?,
+        })
+    }
+}
+
 /// Waits for a reason to stop; reads certificates and users again on SIGHUP.
-async fn wait(server: &Arc<Server>, say: &impl Fn(&str)) -> Result<(), Error> {
-    let on = |kind| signal(kind).map_err(|error| Error::Process { what: "hear signals", error });
-    let mut interrupt = on(SignalKind::interrupt())?;
-    let mut terminate = on(SignalKind::terminate())?;
-    let mut graceful = on(SignalKind::user_defined1())?;
-    let mut hangup = on(SignalKind::hangup())?;
+async fn wait(server: &Arc<Server>, mut signals: Signals, say: &impl Fn(&str)) {
     let shutdown = server.shutdown.signal();
     loop {
         tokio::select! {
-            _ = interrupt.recv() => break,
-            _ = terminate.recv() => break,
-            _ = graceful.recv() => {
+            _ = signals.interrupt.recv() => break,
+            _ = signals.terminate.recv() => break,
+            _ = signals.graceful.recv() => {
                 server.graceful.store(true, Ordering::Relaxed);
                 break;
             }
             () = shutdown.triggered() => break,
-            _ = hangup.recv() => {
+            _ = signals.hangup.recv() => {
                 if let Err(error) = server.users.reload().and_then(|()| server.refresh_certificates()) {
                     say(&format!("nothing was read again: {error}"));
                 }
@@ -107,7 +125,6 @@ async fn wait(server: &Arc<Server>, say: &impl Fn(&str)) -> Result<(), Error> {
     if server.graceful.load(Ordering::Relaxed) {
         say("Gracefully stopping");
     }
-    Ok(())
 }
 
 /// A running server.
