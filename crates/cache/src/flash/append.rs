@@ -319,9 +319,7 @@ impl Core {
         });
         let bytes = trailer.encode(&open.rows);
         self.queue.add(Job::Seal { slot: open.slot, id: open.id, bytes });
-        if open.class != Class::Kept {
-            self.admitted(trailer.record_bytes);
-        }
+        self.count_sealed(open.class, trailer.record_bytes);
     }
 
     /// Bytes of records in buffers, full or not, that are not on the device.

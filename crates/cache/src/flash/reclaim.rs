@@ -25,12 +25,29 @@ pub(super) struct Choices {
     reinsertion: Reinsertion,
     /// Segments spared since the last one was freed.
     spared: u32,
+    /// Bytes of records in sealed segments.
+    sealed_bytes: u64,
+    /// Bytes written besides records that were counted so far.
+    besides_bytes: u64,
 }
 
 impl Choices {
     /// Writes at most `amplification` bytes for each byte admitted.
     pub fn new(amplification: f64) -> Self {
-        Self { reinsertion: Reinsertion::up_to(amplification), spared: 0 }
+        let reinsertion = Reinsertion::up_to(amplification);
+        Self { reinsertion, spared: 0, sealed_bytes: 0, besides_bytes: 0 }
+    }
+
+    /// A segment is sealed; `written_bytes` is all that was ever written to the device. What is in segments
+    /// that are still open counts as something else until they are sealed, but only once.
+    fn sealed(&mut self, record_bytes: u64, is_admitted: bool, written_bytes: u64, segment_bytes: u64) {
+        self.sealed_bytes += record_bytes;
+        if is_admitted {
+            self.reinsertion.admitted(record_bytes, segment_bytes);
+        }
+        let besides = written_bytes.saturating_sub(self.sealed_bytes);
+        self.reinsertion.wrote_besides(besides.saturating_sub(self.besides_bytes), segment_bytes);
+        self.besides_bytes = self.besides_bytes.max(besides);
     }
 
     fn leeway(&self, segment_bytes: u64, turn_bytes: u64) -> Leeway {
@@ -141,10 +158,11 @@ impl Core {
         self.table.update(segment.slot, segment.id, join).then_some(joined)
     }
 
-    /// What a sealed segment of new records allows to be written again.
-    pub fn admitted(&self, record_bytes: u64) {
+    /// Keeps the account of what may be written again. Only new records add to it.
+    pub fn count_sealed(&self, class: Class, record_bytes: u64) {
+        let (written, segment) = (self.counters.bytes_written.get(), self.layout.segment_bytes);
         let mut choices = self.choices();
-        choices.reinsertion.admitted(record_bytes, self.layout.segment_bytes);
+        choices.sealed(record_bytes, class != Class::Kept, written, segment);
         self.publish_allowance(&choices);
     }
 
@@ -314,6 +332,22 @@ mod tests {
             used_bytes: used,
             errors: 0,
         }
+    }
+
+    #[test]
+    fn what_is_written_besides_records_is_counted_once() {
+        let reinsertion = || Reinsertion::up_to(1.25);
+        let mut expected = reinsertion();
+        let mut choices = Choices::new(1.25);
+        // a new segment, a kept one beside it, and one byte in twenty of something else
+        choices.sealed(1000, true, 1050, 1000);
+        choices.sealed(500, false, 1550, 1000);
+        choices.sealed(1000, true, 2600, 1000);
+        for (admitted, besides) in [(1000, 50), (0, 0), (1000, 50)] {
+            expected.admitted(admitted, 1000);
+            expected.wrote_besides(besides, 1000);
+        }
+        assert_eq!(choices.reinsertion, expected);
     }
 
     #[test]
