@@ -4,9 +4,9 @@
 //! What is on probation must have been read twice while the allowance is short, everything else once; what
 //! nobody read is dropped, and so is what has expired.
 //!
-//! **Invariants.** Bytes written again, and those written besides records, are over all at most a quarter of
-//! the bytes admitted: the write amplification stays below [`WRITE_AMPLIFICATION_MAX`]. Among equals the younger record (later in the
-//! segment) is chosen. The choice depends on the calls alone.
+//! **Invariants.** Bytes written again, and those written besides records, are over all at most a quarter
+//! of the bytes admitted: the write amplification stays below [`WRITE_AMPLIFICATION_MAX`]. Among equals the
+//! younger record (later in the segment) is chosen. The choice depends on the calls alone.
 
 use super::churn::Class;
 
@@ -63,8 +63,8 @@ impl Reinsertion {
         self.allowance = (self.allowance + bytes as f64 * self.share).min(most);
     }
 
-    /// Counts bytes that were written besides records: superblocks, footers, the journal, images. They come out
-    /// of the same allowance.
+    /// Counts bytes that were written besides records: superblocks, footers, the journal, images. They come
+    /// out of the same allowance.
     pub fn wrote_besides(&mut self, bytes: u64, segment_bytes: u64) {
         let most = segment_bytes as f64 * SAVED_SEGMENTS_MAX;
         self.allowance = (self.allowance - bytes as f64).max(-most);
