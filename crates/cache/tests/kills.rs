@@ -2,8 +2,8 @@
 //!
 //! Every value says which key and version it is, and all its bytes follow from these. After each
 //! start, what the server holds must be a whole value that was sent for its key, and no older than
-//! what was acknowledged [`SETTLED`] before the kill: the group commit of deletes and overwrites, and
-//! some time for a machine that has other work.
+//! what had settled before the kill: what was acknowledged when the server said that no delete or
+//! overwrite waits for the journal, which writes them together every 10 ms.
 //!
 //! `SANDUR_CACHE_KILLS` asks for more kills than 50, `SANDUR_CACHE_SEED` for another course of events.
 
@@ -21,8 +21,6 @@ use sandur_base::Env;
 use sandur_base::environment::variable;
 use tempfile::TempDir;
 
-/// What was acknowledged so long before a kill must last: 10 ms are promised.
-const SETTLED: Duration = Duration::from_millis(300);
 /// Until when a server has to answer.
 const START: Duration = Duration::from_secs(6);
 /// A start finds what a small device holds in a part of this.
@@ -107,6 +105,20 @@ impl Server {
         Some(value)
     }
 
+    /// How many deletes and overwrites a crash would undo.
+    fn unsettled(&mut self) -> u64 {
+        self.send(b"stats\r\n");
+        let mut waiting = None;
+        loop {
+            let line = self.line();
+            match line.strip_prefix("STAT extstore_journal_waiting ") {
+                Some(number) => waiting = Some(number.parse().unwrap()),
+                None if line == "END" => break waiting.expect("the server says it"),
+                None => {}
+            }
+        }
+    }
+
     /// Kills it, wherever it is in its work.
     fn kill(mut self) {
         self.process.kill().unwrap(); // SIGKILL
@@ -150,7 +162,9 @@ fn version_of(seed: u64, key: u64, value: &[u8]) -> u64 {
 struct Event {
     version: u64,
     removes: bool,
-    acknowledged: Option<Instant>,
+    is_acknowledged: bool,
+    /// No crash undoes it.
+    is_settled: bool,
 }
 
 #[derive(Default)]
@@ -166,14 +180,19 @@ impl Model {
     fn send(&mut self, key: u64, removes: bool) -> u64 {
         self.next += 1;
         let version = self.next;
-        self.events.entry(key).or_default().push(Event { version, removes, acknowledged: None });
+        self.events.entry(key).or_default().push(Event {
+            version,
+            removes,
+            is_acknowledged: false,
+            is_settled: false,
+        });
         self.in_this_run.insert(key, version);
         version
     }
 
     fn acknowledge(&mut self, key: u64, version: u64) {
         let events = self.events.get_mut(&key).unwrap().iter_mut();
-        events.rev().find(|event| event.version == version).unwrap().acknowledged = Some(Instant::now());
+        events.rev().find(|event| event.version == version).unwrap().is_acknowledged = true;
     }
 
     /// A value that a running server gave.
@@ -184,22 +203,25 @@ impl Model {
         }
     }
 
-    /// A value that a server gave which was just started; what is still acknowledged had settled.
+    /// A value that a server gave which was just started.
     fn check_restarted(&self, seed: u64, key: u64, found: u64) {
         let events = &self.events[&key];
         let was_sent = events.iter().any(|event| event.version == found && !event.removes);
         assert!(was_sent, "seed {seed}: key {key} has version {found}, which was never sent");
-        let Some(settled) = events.iter().rfind(|event| event.acknowledged.is_some()) else { return };
+        let Some(settled) = events.iter().rfind(|event| event.is_settled) else { return };
         let is_new_enough = found > settled.version || found == settled.version && !settled.removes;
         assert!(is_new_enough, "seed {seed}: key {key} has version {found}, older than {settled:?}");
     }
 
+    /// Nothing waits for the journal.
+    fn settle(&mut self) {
+        let acknowledged = self.events.values_mut().flatten().filter(|event| event.is_acknowledged);
+        acknowledged.for_each(|event| event.is_settled = true);
+    }
+
     /// What had not settled at a kill may have been undone by it, for good.
-    fn killed(&mut self, at: Instant) {
-        let is_settled = |e: &Event| e.acknowledged.is_some_and(|then| at - then >= SETTLED);
-        for events in self.events.values_mut() {
-            events.iter_mut().filter(|e| !is_settled(e)).for_each(|e| e.acknowledged = None);
-        }
+    fn killed(&mut self) {
+        self.events.values_mut().flatten().for_each(|event| event.is_acknowledged = event.is_settled);
         self.in_this_run.clear();
     }
 }
@@ -283,11 +305,15 @@ fn after_any_kill_the_server_holds_nothing_wrong_and_nothing_old() {
     println!("seed {seed}, {kills} kills");
     let directory = TempDir::new().unwrap();
     let (mut random, mut model) = (Random(seed), Model::default());
-    let (mut asked, mut found, mut slowest) = (0_u64, 0_u64, Duration::ZERO);
+    let (mut asked, mut found, mut settled, mut slowest) = (0_u64, 0_u64, 0_u64, Duration::ZERO);
     let mut server = Server::start(directory.path());
     for _ in 0..kills {
         for _ in 0..random.below(60) {
             send_some(&mut server, &mut model, &mut random, seed, true);
+            if random.below(4) == 0 && server.unsettled() == 0 {
+                model.settle();
+                settled += 1;
+            }
         }
         if random.below(16) == 0 {
             let versions: Vec<(u64, u64)> = (0..KEYS).map(|key| (key, model.send(key, true))).collect();
@@ -296,17 +322,19 @@ fn after_any_kill_the_server_holds_nothing_wrong_and_nothing_old() {
             versions.into_iter().for_each(|(key, version)| model.acknowledge(key, version));
         }
         if random.below(3) == 0 {
-            // Everything has settled: only reads for a while.
+            // Only reads until everything has settled.
             let since = Instant::now();
-            while since.elapsed() <= SETTLED {
+            while server.unsettled() > 0 {
+                assert!(since.elapsed() < START, "seed {seed}: the journal is not written");
                 let key = random.below(KEYS);
                 let found = server.get(key).map(|value| version_of(seed, key, &value));
                 model.check_live(seed, key, found);
             }
+            model.settle();
         } else {
             send_some(&mut server, &mut model, &mut random, seed, false);
         }
-        model.killed(Instant::now());
+        model.killed();
         server.kill();
         server = Server::start(directory.path());
         slowest = slowest.max(server.waited);
@@ -327,5 +355,6 @@ fn after_any_kill_the_server_holds_nothing_wrong_and_nothing_old() {
     }
     server.kill();
     println!("{found} of {asked} keys found after kills; first answer after {slowest:?} at most");
+    assert!(settled > kills, "seed {seed}: {settled} times settled are too few to show anything");
     assert!(found * 20 > asked, "seed {seed}: {found} of {asked} keys are too few to show anything");
 }

@@ -189,6 +189,12 @@ impl Journal {
         self.lock().durable
     }
 
+    /// How many entries are not durable.
+    pub fn waiting(&self) -> u64 {
+        let waiting = self.lock();
+        waiting.added - waiting.durable
+    }
+
     /// Whether the first `count` entries are durable; if not, `waker` is woken when they are.
     pub fn is_durable(&self, count: u64, waker: &Waker) -> bool {
         let mut waiting = self.lock();

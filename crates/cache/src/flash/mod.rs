@@ -119,6 +119,8 @@ pub struct FlashStats {
     pub unwritten_bytes: u64,
     /// Bytes of read buffers that are out.
     pub read_buffer_bytes: u64,
+    /// Removals and changes that a crash would undo, since they are not in the journal yet.
+    pub journal_waiting: u64,
 }
 
 impl Flash {
@@ -259,6 +261,7 @@ impl Flash {
             queued_writes: core.queue.len() as u64,
             unwritten_bytes: core.unwritten_bytes(),
             read_buffer_bytes: core.read_pool.bytes_out(),
+            journal_waiting: core.journal.waiting(),
         }
     }
 

@@ -39,6 +39,7 @@ pub(super) fn add_totals(flash: &FlashTierStats, report: &mut Report) {
     report.add("extstore_bytes_fragmented", held.saturating_sub(live));
     report.add("extstore_limit_maxbytes", device.capacity_bytes);
     report.add("extstore_io_queue", device.queued_writes);
+    report.add("extstore_journal_waiting", device.journal_waiting);
 }
 
 /// All segments but those that are kept free.
