@@ -72,16 +72,10 @@ struct Books {
 
 impl Observer for Books {
     fn dropped(&self, event: DropEvent) {
-        match event.reason {
-            Dropped::Evicted => self.admission.evicted(event.tenant, event.bytes),
-            Dropped::Expired | Dropped::Flushed | Dropped::Corrupt | Dropped::DeviceError => {
-                self.admission.dropped(event.tenant, event.bytes);
-            }
-            _ => {}
-        }
         if event.reason != Dropped::Evicted {
             return;
         }
+        self.admission.made_room();
         if event.hash != 0 && event.records > 0 {
             self.gone.note(event.hash, event.bytes);
         }
@@ -97,6 +91,14 @@ impl Observer for Books {
         let (tenant, bytes, fetched) = (event.tenant, event.bytes, event.is_fetched);
         let eviction = Eviction { class, source, tenant, age_s: u64::from(event.age_s), bytes, fetched };
         self.churn.count(&eviction, u64::from(unix_seconds(&self.env)));
+    }
+
+    fn occupied(&self, tenant: u32, bytes: u64) {
+        self.admission.holds(tenant, bytes);
+    }
+
+    fn vacated(&self, tenant: u32, bytes: u64) {
+        self.admission.dropped(tenant, bytes);
     }
 }
 
@@ -224,7 +226,7 @@ impl FlashTier {
             false => self.flash.try_append(&new),
         };
         let Err(reason) = written else {
-            self.books.admission.wrote(record.tenant, bytes);
+            self.books.admission.spent(bytes);
             return true;
         };
         // What is there is older, and must be gone before the value can be written by the carrier.
@@ -351,7 +353,7 @@ fn carry(
     let (env, flash, outbox, books) = (env.clone(), Arc::clone(flash), Arc::clone(outbox), Arc::clone(books));
     std::thread::Builder::new().name("flash-outbox".to_owned()).spawn(move || {
         outbox.work(&flash, &|| env.monotonic(), &|record| {
-            books.admission.wrote(record.tenant, (record.key().len() + record.length()) as u64);
+            books.admission.spent((record.key().len() + record.length()) as u64);
         });
     })
 }
@@ -365,5 +367,52 @@ impl Drop for FlashTier {
 impl std::fmt::Debug for FlashTier {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str("FlashTier")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::device::FaultyDevice;
+    use crate::flash::{Marks, NewRecord, Warm};
+
+    fn open(device: FaultyDevice) -> (FlashTier, Arc<FaultyDevice>) {
+        let device = Arc::new(device);
+        let options =
+            FlashOptions { segment_bytes: Some(64 << 10), warm: Warm::Crash, ..FlashOptions::default() };
+        let shared = (Arc::new(Churn::new()), Memory::new(64 << 20));
+        let tier = FlashTier::open(&Env::system(1), (options, Some(Arc::clone(&device) as _)), 0, shared);
+        let tier = tier.unwrap();
+        while tier.is_recovering() {
+            std::thread::yield_now();
+        }
+        (tier, device)
+    }
+
+    #[test]
+    fn admission_knows_after_a_restart_what_tenants_hold() {
+        let (tier, device) = open(FaultyDevice::new(8 << 20, 1));
+        let value = [7; 5000];
+        for key in 0_u32..400 {
+            let key_bytes = key.to_le_bytes();
+            let record = NewRecord {
+                key: &key_bytes,
+                hash: tier.hash(&key_bytes),
+                value: &value,
+                flags: 0,
+                marks: Marks::default(),
+                expires_at: 0,
+                tenant: 8 + key % 2,
+                cas: 1,
+                class: Class::Ingest,
+            };
+            assert_eq!(tier.flash.append(record), Ok(()));
+        }
+        tier.close();
+        let held = [7, 8, 9].map(|tenant| tier.books.admission.held_by(tenant));
+        assert!(held[0] == 0 && held[1] >= 1_000_000 && held[2] == held[1], "{held:?}");
+        drop(tier);
+        let (tier, _device) = open(device.after_kill(1));
+        assert_eq!([7, 8, 9].map(|tenant| tier.books.admission.held_by(tenant)), held);
     }
 }

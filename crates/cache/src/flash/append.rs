@@ -185,6 +185,7 @@ impl Core {
         let padding = (start + length - open.tail) as usize;
         open.fill(&[0; UNIT as usize][..padding], start + length, &mut buffers, &mut full);
         open.note(record, kind, sequence, start, length);
+        self.occupy(open.slot, record.tenant, (length / UNIT) as u32);
         let location = Location {
             slot: open.slot,
             offset: (start / UNIT) as u32,

@@ -67,7 +67,7 @@ impl Core {
         let slots = match self.write_stream(sequence) {
             Ok(slots) => slots,
             Err((slots, error)) => {
-                slots.into_iter().for_each(|slot| self.table.release(slot, SegmentState::Free));
+                slots.into_iter().for_each(|slot| self.release(slot, SegmentState::Free));
                 if let Some(error) = error {
                     self.write_failed("image", &error);
                 }
@@ -89,7 +89,7 @@ impl Core {
         self.is_imaged(sequence);
         for segment in self.table.all() {
             if segment.state == SegmentState::Image && !slots.contains(&segment.slot) {
-                self.table.release(segment.slot, SegmentState::Free);
+                self.release(segment.slot, SegmentState::Free);
             }
         }
         self.records_at_image.store(written, Ordering::Relaxed);

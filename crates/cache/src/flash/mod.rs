@@ -38,6 +38,7 @@ mod retired;
 mod roots;
 mod scan;
 mod segments;
+mod tenants;
 #[cfg(test)]
 mod tests;
 mod threads;

@@ -206,7 +206,7 @@ impl Core {
             // The footer cannot be read: the index is searched for what lies in the segment.
             None => self.drop_segment(Dropped::Evicted, segment),
         }
-        self.table.release(segment.slot, SegmentState::Free);
+        self.release(segment.slot, SegmentState::Free);
         self.counters.segments_reclaimed.add(1);
         // Only advice to the device: the slot is overwritten from its start anyway.
         let _ = self.device.discard(self.layout.slot_start(segment.slot), self.layout.segment_bytes);

@@ -17,6 +17,7 @@ use super::index::Entry;
 use super::journal::Place;
 use super::replay::{Rows, Source};
 use super::segments::{Segment, SegmentState};
+use super::tenants::TenantUnits;
 use crate::device::BLOCK;
 
 /// Removals remembered while recovery runs: 16 MiB. Beyond, recovery ends early.
@@ -102,10 +103,10 @@ impl Core {
             let head = heads.get(slot as usize).copied().flatten();
             let head = head.filter(|head| head.class != Class::Image || head.image.1 == root.image);
             let head = head.filter(|head| head.id < self.first_id);
-            let Some((head, (trailer, rows))) =
+            let Some((head, (trailer, tenants, rows))) =
                 head.and_then(|head| Some((head, self.rows_in(slot, &head)?)))
             else {
-                self.table.release(slot, SegmentState::Free);
+                self.release(slot, SegmentState::Free);
                 continue;
             };
             let is_image = head.class == Class::Image;
@@ -125,6 +126,7 @@ impl Core {
                 errors: 0,
             };
             self.table.adopt(segment, self.layout.segment_bytes);
+            self.occupy_again(slot, tenants);
             if !is_image {
                 let last_sequence = trailer.last_sequence;
                 sources.push(Source { slot, id: head.id, last_sequence, rows });
@@ -135,21 +137,21 @@ impl Core {
     }
 
     /// What a segment holds; `None` when it cannot be read.
-    fn rows_in(&self, slot: u32, head: &SegmentHead) -> Option<(Trailer, Rows)> {
+    fn rows_in(&self, slot: u32, head: &SegmentHead) -> Option<(Trailer, TenantUnits, Rows)> {
         if head.class == Class::Image {
-            return Some((Self::trailer_of(head.id, &[]), Rows::OnDevice));
+            return Some((Self::trailer_of(head.id, &[]), TenantUnits::default(), Rows::OnDevice));
         }
         let mut block = vec![0; BLOCK as usize];
         let end = self.layout.slot_start(slot) + self.layout.segment_bytes;
         self.read_surely(end - BLOCK, &mut block)?;
         if let Some((trailer, _)) = Trailer::parse(&block, head.id) {
-            return Some((trailer, Rows::OnDevice));
+            return Some((trailer, trailer.tenants(&block), Rows::OnDevice));
         }
         let Some((rows, _)) = (0..TRIES).find_map(|_| self.scan(slot, head.id)) else {
             self.note_unindexed();
             return None;
         };
-        Some((Self::trailer_of(head.id, &rows), Rows::Scanned(rows)))
+        Some((Self::trailer_of(head.id, &rows), TenantUnits::of_rows(&rows), Rows::Scanned(rows)))
     }
 
     /// All entries that count, in order; `None` when some cannot be read. The journal goes on behind the

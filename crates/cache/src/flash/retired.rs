@@ -88,7 +88,7 @@ impl Core {
         let segment = self.table.segment(slot);
         self.distrust();
         self.lost_while_recovering();
-        self.table.release(slot, SegmentState::Retired);
+        self.release(slot, SegmentState::Retired);
         self.unwritten.forget(slot);
         self.counters.segments_retired.add(1);
         self.drop_segment(Dropped::DeviceError, &segment);
@@ -103,7 +103,7 @@ impl Core {
             }
             let Some(slot) = self.retired.take_due(self.env.monotonic()) else { return };
             match self.write(self.layout.slot_start(slot), &[0; BLOCK as usize]) {
-                Ok(()) => self.table.release(slot, SegmentState::Free),
+                Ok(()) => self.release(slot, SegmentState::Free),
                 Err(error) => {
                     self.retired.add(slot, self.env.monotonic());
                     self.write_failed("superblock", &error);

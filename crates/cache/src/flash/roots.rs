@@ -76,7 +76,7 @@ impl Core {
         }
         // Whatever an earlier root says, this one counts, and does not name them.
         let doubtful = std::mem::take(&mut *self.lock_doubtful_image());
-        doubtful.into_iter().for_each(|slot| self.table.release(slot, SegmentState::Free));
+        doubtful.into_iter().for_each(|slot| self.release(slot, SegmentState::Free));
         Ok(())
     }
 

@@ -8,6 +8,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use super::format::Class;
+use super::tenants::TenantUnits;
 
 /// Free segments that only reinsertion and images may open, so that reclaiming never waits for room.
 const RESERVED: usize = 2;
@@ -85,6 +86,7 @@ struct Slot {
     written_to: AtomicU64,
     live_bytes: AtomicU64,
     used_bytes: AtomicU64,
+    tenants: Mutex<TenantUnits>,
 }
 
 struct Lists {
@@ -104,7 +106,7 @@ impl SegmentTable {
 
     /// Every slot is free.
     pub fn free_all(&self) {
-        (0..self.slots.len() as u32).for_each(|slot| self.release(slot, SegmentState::Free));
+        (0..self.slots.len() as u32).for_each(|slot| drop(self.release(slot, SegmentState::Free)));
     }
 
     /// The id of the segment in a slot, 0 when nothing can be read there.
@@ -189,16 +191,32 @@ impl SegmentTable {
         is_it
     }
 
-    /// Nothing of the segment can be read any more; the slot is free, or out of use.
-    pub fn release(&self, slot: u32, state: SegmentState) {
+    /// A record lies in the segment; the tenant that it is counted for.
+    pub fn occupy(&self, slot: u32, tenant: u32, units: u32) -> u32 {
+        self.tenants(slot).add(tenant, units)
+    }
+
+    /// These lie in a segment that was found.
+    pub fn occupy_again(&self, slot: u32, tenants: TenantUnits) {
+        *self.tenants(slot) = tenants;
+    }
+
+    fn tenants(&self, slot: u32) -> MutexGuard<'_, TenantUnits> {
+        self.slots[slot as usize].tenants.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Nothing of the segment can be read any more; the slot is free, or out of use. What lay there.
+    pub fn release(&self, slot: u32, state: SegmentState) -> TenantUnits {
         let mut lists = self.lock();
         let segment = &mut lists.segments[slot as usize];
         let was_free = segment.state == SegmentState::Free;
         *segment = Segment { state, ..Segment::free(slot) };
         self.publish(slot, 0);
+        let tenants = std::mem::take(&mut *self.tenants(slot));
         if state == SegmentState::Free && !was_free {
             lists.free[self.pool_of(slot) as usize].push_back(slot);
         }
+        tenants
     }
 
     pub fn segment(&self, slot: u32) -> Segment {

@@ -214,12 +214,17 @@ impl Admission {
 
     /// Counts bytes of a tenant that were written: of admitted values and of reinserted ones.
     pub fn wrote(&self, tenant: u32, bytes: u64) {
-        self.budget.spend(bytes);
-        self.recovered(tenant, bytes);
+        self.spent(bytes);
+        self.holds(tenant, bytes);
     }
 
-    /// Counts bytes of a tenant that are on flash since before a restart.
-    pub fn recovered(&self, tenant: u32, bytes: u64) {
+    /// Counts bytes that were written, whoever holds them.
+    pub fn spent(&self, bytes: u64) {
+        self.budget.spend(bytes);
+    }
+
+    /// Counts bytes of a tenant that lie on flash from now on, or since before a restart.
+    pub fn holds(&self, tenant: u32, bytes: u64) {
         self.held.fetch_add(bytes, Relaxed);
         self.shares.add(tenant, bytes);
     }
@@ -231,8 +236,13 @@ impl Admission {
 
     /// Counts bytes of a tenant that had to make room.
     pub fn evicted(&self, tenant: u32, bytes: u64) {
-        self.holds_at_most.fetch_min(self.held.load(Relaxed), Relaxed);
+        self.made_room();
         self.dropped(tenant, bytes);
+    }
+
+    /// Something that is still counted has to make room.
+    pub fn made_room(&self) {
+        self.holds_at_most.fetch_min(self.held.load(Relaxed), Relaxed);
     }
 
     /// Counts bytes of a tenant that left flash for another reason.
@@ -354,7 +364,7 @@ mod tests {
     fn a_large_scan_reaches_flash_with_the_second_want() {
         let admission = admission(0, TenantCaps::default());
         assert_eq!(admission.decide(&candidate(9, LARGE_SCAN), 1), Verdict::Admit(Class::Fill), "room");
-        admission.recovered(7, CAPACITY);
+        admission.holds(7, CAPACITY);
         let first = candidate(1, LARGE_SCAN);
         assert_eq!(admission.decide(&first, 1), Verdict::RamOnly(Refusal::ScannedOnce));
         assert_eq!(admission.decide(&first, 1), Verdict::Admit(Class::Kept));
@@ -376,7 +386,7 @@ mod tests {
     #[test]
     fn a_scan_whose_parts_are_read_twice_at_once_is_admitted_on_probation() {
         let admission = admission(0, TenantCaps::default());
-        admission.recovered(7, CAPACITY);
+        admission.holds(7, CAPACITY);
         let mut admitted = 0;
         for key in 0..20_000 {
             let part = candidate(key, LARGE_SCAN);
@@ -391,7 +401,7 @@ mod tests {
     #[test]
     fn a_scan_of_ten_times_the_capacity_that_comes_twice_stays_out() {
         let admission = admission(0, TenantCaps::default());
-        admission.recovered(7, CAPACITY);
+        admission.holds(7, CAPACITY);
         let keys = 10 * CAPACITY / 100_000;
         let admitted = (0..2 * keys)
             .filter(|at| {
@@ -413,11 +423,11 @@ mod tests {
             Verdict::Admit(Class::Fill),
             "there is room"
         );
-        admission.recovered(2, CAPACITY / 4 * 3);
+        admission.holds(2, CAPACITY / 4 * 3);
         assert_eq!(admission.decide(&candidate(1, Hint::Point), 1), Verdict::RamOnly(Refusal::TenantShare));
         assert_eq!(admission.decide(&candidate(1, Hint::Metadata), 1), Verdict::Admit(Class::Ingest));
         admission.dropped(1, CAPACITY / 4);
-        admission.recovered(2, CAPACITY / 4);
+        admission.holds(2, CAPACITY / 4);
         assert_eq!(admission.decide(&candidate(1, Hint::Point), 1), Verdict::Admit(Class::Fill), "it shrank");
         assert_eq!((admission.held_by(1), admission.held_by(2)), (0, CAPACITY));
     }

@@ -5,12 +5,15 @@
 
 use super::{Kind, block, checksum_with, put, u16_at, u32_at, u64_at};
 use crate::device::BLOCK;
+use crate::flash::tenants::{TENANTS_MAX, TenantUnits};
 
 const HEAD_MAGIC: &[u8; 8] = b"SNDSEGMT";
 const TRAILER_MAGIC: &[u8; 8] = b"SNDTRAIL";
 const VERSION: u16 = 1;
 const ROW_BYTES: usize = 24;
 const TENANT_BITS: u32 = 25;
+/// Where in a trailer the tenants stand.
+const TENANTS_AT: usize = 48;
 
 /// What the records of a segment have in common: how long they are expected to live.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -162,7 +165,36 @@ impl Trailer {
         put(block, 40, &rows_sum.to_le_bytes());
         let sum = checksum_with(self.id, &[&block[..44]]);
         put(block, 44, &sum.to_le_bytes());
+        let tenants = TenantUnits::of_rows(rows);
+        let end = TENANTS_AT + 4 + 8 * tenants.iter().len();
+        put(block, TENANTS_AT, &(tenants.iter().len() as u32).to_le_bytes());
+        let places = block[TENANTS_AT + 4..].chunks_exact_mut(8);
+        for ((tenant, units), into) in tenants.iter().zip(places) {
+            put(into, 0, &tenant.to_le_bytes());
+            put(into, 4, &units.to_le_bytes());
+        }
+        let sum = checksum_with(self.id, &[&block[TENANTS_AT..end]]);
+        put(block, end, &sum.to_le_bytes());
         bytes
+    }
+
+    /// What the trailer in the last block of a slot says of tenants; those of early runs say nothing.
+    pub fn tenants(&self, bytes: &[u8]) -> TenantUnits {
+        self.listed_tenants(bytes).unwrap_or_else(|| TenantUnits::of_others(self.record_bytes))
+    }
+
+    fn listed_tenants(&self, bytes: &[u8]) -> Option<TenantUnits> {
+        let body = bytes.get(TENANTS_AT..BLOCK as usize)?;
+        let count = u32_at(body, 0) as usize;
+        let end = 4 + 8 * count;
+        if count > TENANTS_MAX || checksum_with(self.id, &[&body[..end]]) != u32_at(body, end) {
+            return None;
+        }
+        let mut tenants = TenantUnits::default();
+        for pair in body[4..end].chunks_exact(8) {
+            tenants.add(u32_at(pair, 0), u32_at(pair, 4));
+        }
+        Some(tenants)
     }
 
     /// The trailer in the last block of a slot, if it is a sound one of segment `id`; and the
@@ -251,6 +283,11 @@ mod tests {
             let bytes = trailer.encode(&rows);
             prop_assert_eq!(bytes.len() as u64, footer_bytes(rows.len()) + BLOCK);
             prop_assert_eq!(read(&bytes), Some((trailer, rows.clone())));
+            let tenants = |bytes: &[u8]| trailer.tenants(&bytes[bytes.len() - BLOCK as usize..]);
+            prop_assert_eq!(tenants(&bytes), TenantUnits::of_rows(&rows));
+            let mut other = bytes.clone();
+            other[bytes.len() - BLOCK as usize + TENANTS_AT] ^= 1;
+            prop_assert_eq!(tenants(&other), TenantUnits::of_others(trailer.record_bytes));
             let used = rows.len() * ROW_BYTES + 48;
             let end = bytes.len() - BLOCK as usize + 48;
             let place = (end - used) * 8 + bit.index(used * 8);

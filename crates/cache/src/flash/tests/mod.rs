@@ -7,6 +7,7 @@ mod faults;
 mod fixture;
 mod matrix;
 mod races;
+mod tenants;
 mod world;
 
 /// The seeds that the random tests run. `SANDUR_CACHE_SEEDS` asks for others: `10000` for so many from 0 on,

@@ -230,10 +230,15 @@ impl World {
     /// Does something that must neither wait nor ask anything of the device that its caller waits for.
     fn at_once<T>(&self, work: impl FnOnce() -> T) -> T {
         let before = (self.device.blocking_operations(), self.elapsed());
-        let outcome = self.runtime.block_on(async { work() });
+        let outcome = self.in_its_time(work);
         let after = (self.device.blocking_operations(), self.elapsed());
         assert_eq!(before, after, "seed {}: a call waited for the device", self.seed);
         outcome
+    }
+
+    /// Does something by the clock of this world.
+    pub fn in_its_time<T>(&self, work: impl FnOnce() -> T) -> T {
+        self.runtime.block_on(async { work() })
     }
 
     /// Time since the world began.

@@ -1,0 +1,91 @@
+//! Bytes of each tenant in a segment: of all records that lie there, whether they can still be found or not.
+//!
+//! Invariant: what is told when records are written or found again is exactly what is told when their segment
+//! is given up.
+
+use super::core::Core;
+use super::format::{Row, UNIT};
+use super::segments::SegmentState;
+
+/// Tenants that are counted apart in one segment, as many as a trailer holds.
+pub(super) const TENANTS_MAX: usize = 256;
+
+/// The number under which further tenants of a segment are counted, and those of segments that do not say.
+const OTHERS: u32 = u32::MAX;
+
+/// Units by tenant.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(super) struct TenantUnits(Vec<(u32, u32)>);
+
+impl TenantUnits {
+    /// Those of the records of a footer.
+    pub fn of_rows(rows: &[Row]) -> Self {
+        let mut all = Self::default();
+        for row in rows {
+            all.add(row.tenant, row.units);
+        }
+        all
+    }
+
+    /// Of tenants that are not known.
+    pub fn of_others(bytes: u64) -> Self {
+        let units = u32::try_from(bytes / UNIT).unwrap_or(u32::MAX);
+        Self(if units > 0 { vec![(OTHERS, units)] } else { Vec::new() })
+    }
+
+    /// Adds units of a tenant; the number under which they are counted.
+    pub fn add(&mut self, tenant: u32, units: u32) -> u32 {
+        let is_apart = self.0.len() + 1 < TENANTS_MAX || self.0.iter().any(|(of, _)| *of == tenant);
+        let counted = if is_apart { tenant } else { OTHERS };
+        match self.0.iter_mut().find(|(of, _)| *of == counted) {
+            Some((_, sum)) => *sum = sum.saturating_add(units),
+            None => self.0.push((counted, units)),
+        }
+        counted
+    }
+
+    /// Tenants and their units.
+    pub fn iter(&self) -> impl ExactSizeIterator<Item = (u32, u32)> {
+        self.0.iter().copied()
+    }
+}
+
+impl Core {
+    /// A record was written to a segment.
+    pub fn occupy(&self, slot: u32, tenant: u32, units: u32) {
+        let counted = self.table.occupy(slot, tenant, units);
+        self.observer.occupied(counted, u64::from(units) * UNIT);
+    }
+
+    /// A segment of an earlier run was found.
+    pub fn occupy_again(&self, slot: u32, tenants: TenantUnits) {
+        for (tenant, units) in tenants.iter() {
+            self.observer.occupied(tenant, u64::from(units) * UNIT);
+        }
+        self.table.occupy_again(slot, tenants);
+    }
+
+    /// Nothing of the segment can be read any more; the slot is free, or out of use.
+    pub fn release(&self, slot: u32, state: SegmentState) {
+        for (tenant, units) in self.table.release(slot, state).iter() {
+            self.observer.vacated(tenant, u64::from(units) * UNIT);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn more_tenants_than_are_counted_apart_are_counted_together() {
+        let mut units = TenantUnits::default();
+        let counted: Vec<_> = (0..300).map(|tenant| units.add(tenant, tenant)).collect();
+        let apart = TENANTS_MAX - 1;
+        assert_eq!(counted[..apart], (0..apart as u32).collect::<Vec<_>>());
+        assert!(counted[apart..].iter().all(|&counted| counted == OTHERS));
+        assert_eq!(units.add(254, 1), 254);
+        let sum: u32 = units.iter().map(|(_, units)| units).sum();
+        assert_eq!((units.iter().len(), sum), (TENANTS_MAX, 299 * 150 + 1));
+    }
+}
