@@ -91,14 +91,14 @@ pub struct DropEvent {
     pub is_fetched: bool,
 }
 
-/// Hears of every drop, and of what lies on flash. It is called under locks of the tier, of which it must ask
-/// nothing, and takes its callers' time: be quick.
+/// Hears of every drop, and of what lies on flash. It is called under locks of the tier, of which it must
+/// ask nothing, and takes its callers' time: be quick.
 pub trait Observer: Send + Sync + 'static {
     /// Records were dropped.
     fn dropped(&self, drop: DropEvent);
 
-    /// So many bytes of records of a tenant lie on flash: they were written, or found again at the start. They
-    /// do so until they are vacated, also when nobody can find them any more. Tenants beyond 255 in one
+    /// So many bytes of records of a tenant lie on flash: they were written, or found again at the start.
+    /// They do so until they are vacated, also when nobody can find them any more. Tenants beyond 255 in one
     /// segment are all number 2^32 - 1.
     fn occupied(&self, _tenant: u32, _bytes: u64) {}
 
