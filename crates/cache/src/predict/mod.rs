@@ -32,8 +32,8 @@ pub const PRESENT: usize = 3;
 pub const KEYS_MAX: usize = 6_000;
 /// Most memory of a predictor.
 pub const MEMORY_BYTES_MAX: usize = 4 << 20;
-/// Most accesses that copies work on per second: at half a microsecond each a hundredth of a core.
-pub const STEPS_PER_SECOND_MAX: u32 = 20_000;
+/// Most accesses that copies work on per second: at two thirds of a microsecond each a hundredth of a core.
+pub const STEPS_PER_SECOND_MAX: u32 = 15_000;
 /// Seconds over which that is counted, so that a burst does not cost half of the sample.
 const SPAN_S: u32 = 10;
 
