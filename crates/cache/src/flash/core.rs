@@ -1,8 +1,9 @@
 //! What all parts of the flash tier share. The work is in their own files: appending, writing,
 //! reading, the journal, reclaiming, images, recovery.
 //!
-//! Locks are taken in this order and never the other way: an open segment, the one of journal writes, keys,
-//! then the journal, the index, the table of segments. None but that of journal writes is held during I/O.
+//! Locks are taken in this order and never the other way: an open segment and what may be written again,
+//! the one of journal writes, keys, removals, then the journal, the index, the table of segments, a slot's
+//! tenants. Only those of journal writes, of the writer and of the keeper are held during I/O.
 
 use std::io;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
@@ -51,6 +52,10 @@ pub(super) struct Core {
     /// Held from the number that a change of a key takes until the index has it: see [`Core::lock_key`].
     keys: [Mutex<()>; KEY_LOCKS],
     pub unwritten: Unwritten,
+    /// Held while a queued write is carried out, and while the keeper's work is done: what steps while the
+    /// threads run must not do either beside them. Taken before all other locks.
+    pub writing: Mutex<()>,
+    pub keeping: Mutex<()>,
     pub queue: WriteQueue,
     pub journal: Journal,
     pub touched: Touched,
@@ -125,6 +130,8 @@ impl Core {
             open: std::array::from_fn(|_| Mutex::new(None)),
             keys: std::array::from_fn(|_| Mutex::default()),
             unwritten: Unwritten::default(),
+            writing: Mutex::default(),
+            keeping: Mutex::default(),
             queue: WriteQueue::default(),
             journal: Journal::new(root.map_or(0, |root| root.journal_half)),
             touched: Touched::default(),

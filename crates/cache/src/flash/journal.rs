@@ -287,7 +287,7 @@ impl Core {
     }
 
     /// Writes what waits, and with `sync` makes all of it survive a loss of power. What finds no
-    /// room in its half waits on, until an image frees the other. Whether everything is written.
+    /// room in its half waits on, until an image frees the other. Whether no write failed.
     pub fn commit_journal(&self, sync: bool) -> bool {
         if !self.watch.may_write() {
             return false;

@@ -316,7 +316,8 @@ impl Flash {
                 let turn = core.root_turn.load(Ordering::Relaxed);
                 *lock(&self.clean_stop) = Some(CleanStop::new(core.device_id, turn));
             }
-            if !is_written || is_clean || !core.reclaim_oldest(Pool::General) {
+            let lacks_room = !is_clean && !core.has_room_for_image() && core.watch.may_write();
+            if !is_written || !lacks_room || !core.reclaim_oldest(Pool::General) {
                 break;
             }
             while core.write_next(Duration::ZERO) {}
@@ -387,10 +388,7 @@ impl Core {
 
     fn forget(&self, hash: u64) -> bool {
         let _key = self.lock_key(hash);
-        if self.recovering.load(Ordering::Acquire) {
-            self.lock_removed().add(hash);
-            self.has_removed.store(true, Ordering::Release);
-        }
+        self.remove_while_recovering(hash);
         let may_come_back = self.may_come_back(hash);
         let removed = self.index.remove(hash);
         if let Some(entry) = &removed {

@@ -292,10 +292,10 @@ impl Core {
 
     fn drop_entry(&self, hash: u64, at: Location, reason: Dropped) {
         let _key = self.lock_key(hash);
+        self.remove_while_recovering(hash);
         if let Some(entry) = self.index.remove_at(hash, at.slot, at.offset) {
             // Another read may succeed after a crash, when the key has long got another value.
             self.note(hash, JournalKind::Forgotten);
-            self.lost_while_recovering();
             self.report_entry(reason, hash, &entry);
             self.unlink(&entry);
         }

@@ -20,7 +20,7 @@ use super::segments::{Segment, SegmentState};
 use super::tenants::TenantUnits;
 use crate::device::BLOCK;
 
-/// Removals remembered while recovery runs: 16 MiB. Beyond, recovery ends early.
+/// Removals remembered while recovery runs: 16 MiB. Beyond, nothing of the earlier run is believed.
 const REMOVED_MAX: usize = 1 << 20;
 
 /// Blocks of the journal that are read at once.
@@ -33,20 +33,16 @@ const TRIES: u32 = 3;
 #[derive(Default)]
 pub(super) struct Removed {
     pub hashes: HashSet<u64>,
-    pub overflowed: bool,
+    /// What recovery finds could be older than what this run had: nothing of it is believed.
+    pub is_given_up: bool,
 }
 
 impl Removed {
-    /// What recovery finds from now on could be older than what this run had.
-    pub fn give_up(&mut self) {
-        self.overflowed = true;
-    }
-
-    pub fn add(&mut self, hash: u64) {
+    fn add(&mut self, hash: u64) {
         if self.hashes.len() < REMOVED_MAX {
             self.hashes.insert(hash);
         } else {
-            self.give_up();
+            self.is_given_up = true;
         }
     }
 }
@@ -68,13 +64,23 @@ impl Core {
             // It begins anew when a root says so; until then it is what the next start needs.
             self.journal_begins_anew.store(true, Ordering::Release);
         }
+        self.end_recovery();
         self.counters.records_recovered.add(self.index.len());
-        if self.lock_removed().overflowed {
+        tracing::info!(records = self.index.len(), "found what an earlier run left on flash");
+    }
+
+    fn end_recovery(&self) {
+        // Whoever takes an entry out of the index says so before it lets go of the key.
+        let _no_key_is_changing = self.lock_all_keys();
+        let is_given_up = std::mem::take(&mut *self.lock_removed()).is_given_up;
+        if is_given_up {
+            tracing::warn!(
+                "values were lost while flash was recovered: nothing of an earlier run is believed"
+            );
+            self.clear_earlier_run();
             self.distrust();
         }
         self.recovering.store(false, Ordering::Release);
-        *self.lock_removed() = Removed::default();
-        tracing::info!(records = self.index.len(), "found what an earlier run left on flash");
     }
 
     fn read_heads(&self) -> Vec<Option<SegmentHead>> {
@@ -163,13 +169,9 @@ impl Core {
         for half in [0, 1] {
             let before = entries.len();
             let (mut end, mut last) = (0, 0);
-            for (block, found) in self.journal_blocks(half)? {
-                let counting = found.entries.iter().filter(|entry| entry.sequence >= root.image);
-                let length = entries.len();
+            for (block, epoch, counting) in self.journal_blocks(half, root.image)? {
                 entries.extend(counting);
-                if entries.len() > length {
-                    (end, last) = (block + 1, last.max(found.epoch));
-                }
+                (end, last) = (block + 1, last.max(epoch));
             }
             let latest_here = entries[before..].iter().map(|entry| entry.sequence).max();
             halves += u32::from(latest_here.is_some());
@@ -178,22 +180,28 @@ impl Core {
                 newest = Place { half, epoch: last, block: end };
             }
         }
-        entries.sort_by_key(|entry| entry.sequence);
+        // In two blocks there may be copies of an entry, which are all the same.
+        entries.sort_unstable_by_key(|entry| entry.sequence);
         self.journal.resume(newest, halves < 2);
         Some(entries)
     }
 
-    /// The sound blocks of a half, with their numbers; one that was torn by the end of a run is not.
-    fn journal_blocks(&self, half: u8) -> Option<Vec<(u32, JournalBlock)>> {
+    /// The entries of a half that count, by block, and the epoch of each block. A block that was torn by the
+    /// end of a run counts nothing.
+    fn journal_blocks(&self, half: u8, from: u64) -> Option<Vec<(u32, u64, Vec<JournalEntry>)>> {
         let count = self.layout.journal_blocks;
         let mut found = Vec::new();
         let mut bytes = vec![0; count.min(JOURNAL_BLOCKS_PER_READ) as usize * BLOCK as usize];
         for first in (0..count).step_by(JOURNAL_BLOCKS_PER_READ as usize) {
             let length = (count - first).min(JOURNAL_BLOCKS_PER_READ) as usize * BLOCK as usize;
             self.read_surely(self.layout.journal_block(half, first), &mut bytes[..length])?;
-            let blocks = (first..).zip(bytes[..length].chunks_exact(BLOCK as usize));
-            let parse = |block| JournalBlock::parse(self.journal_key(), block);
-            found.extend(blocks.filter_map(|(number, block)| Some((number, parse(block)?))));
+            for (number, block) in (first..).zip(bytes[..length].chunks_exact(BLOCK as usize)) {
+                let Some(mut block) = JournalBlock::parse(self.journal_key(), block) else { continue };
+                block.entries.retain(|entry| entry.sequence >= from);
+                if !block.entries.is_empty() {
+                    found.push((number, block.epoch, block.entries));
+                }
+            }
         }
         Some(found)
     }
@@ -243,11 +251,18 @@ impl Core {
         }
     }
 
-    /// This run lost a value that recovery does not know of.
+    /// A key loses its entry: no older one is to be found either. Said before the entry goes.
+    pub fn remove_while_recovering(&self, hash: u64) {
+        if self.recovering.load(Ordering::Acquire) {
+            self.lock_removed().add(hash);
+            self.has_removed.store(true, Ordering::Release);
+        }
+    }
+
+    /// As [`Self::remove_while_recovering`], of keys that are not known.
     pub fn lost_while_recovering(&self) {
         if self.recovering.load(Ordering::Acquire) {
-            self.lock_removed().give_up();
-            self.has_removed.store(true, Ordering::Release);
+            self.lock_removed().is_given_up = true;
         }
     }
 

@@ -2,7 +2,8 @@
 //! the order of their sequence numbers.
 //!
 //! Footers are read one after the other as the merge reaches them, so memory is bounded by the few
-//! segments that were open at the same time and by one batch of events. A batch is divided by the
+//! segments that were open at the same time, by one batch of events and by the entries of the journal, which
+//! are 24 bytes each here and 16 on the device. A batch is divided by the
 //! shards of the index and applied by several threads, shard by shard, so that the part of the index
 //! that is worked on stays near the processor.
 //!
@@ -137,8 +138,8 @@ impl Core {
                 // Their memory is not kept.
                 None => (stream.rows, stream.entries) = Default::default(),
             }
-            if self.lock_removed().overflowed {
-                break;
+            if self.lock_removed().is_given_up {
+                return scanned;
             }
         }
         self.apply(&mut batch);

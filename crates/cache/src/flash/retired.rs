@@ -86,9 +86,10 @@ impl Core {
             return;
         }
         let segment = self.table.segment(slot);
-        self.distrust();
         self.lost_while_recovering();
         self.release(slot, SegmentState::Retired);
+        // An image that is begun from here on does not name the segment any more; one before is not believed.
+        self.distrust();
         self.unwritten.forget(slot);
         self.counters.segments_retired.add(1);
         self.drop_segment(Dropped::DeviceError, &segment);

@@ -132,6 +132,7 @@ fn keep(core: &Core, closing: &Closing) {
 impl Core {
     /// One round of everything that is done besides writing records and the journal.
     pub fn keep_once(&self) {
+        let _alone = self.keeping.lock().unwrap_or_else(PoisonError::into_inner);
         self.probe_if_due();
         self.give_back_retired();
         self.renew_root();

@@ -6,7 +6,7 @@
 
 use std::collections::VecDeque;
 use std::io;
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, TryLockError};
 use std::time::Duration;
 
 use super::core::Core;
@@ -63,8 +63,14 @@ impl WriteQueue {
 }
 
 impl Core {
-    /// Carries out one queued write. Whether there was one.
+    /// Carries out one queued write. Whether there was one, and nobody else is at it.
     pub fn write_next(&self, patience: Duration) -> bool {
+        let _in_order = match self.writing.try_lock() {
+            Ok(guard) => guard,
+            Err(TryLockError::Poisoned(poisoned)) => poisoned.into_inner(),
+            Err(TryLockError::WouldBlock) if patience == Duration::ZERO => return false,
+            Err(TryLockError::WouldBlock) => self.writing.lock().unwrap_or_else(PoisonError::into_inner),
+        };
         let Some(job) = self.queue.take(patience) else { return false };
         let (slot, id) = match &job {
             Job::Head { slot, id, .. } | Job::Seal { slot, id, .. } => (*slot, *id),

@@ -98,6 +98,27 @@ fn what_this_run_writes_or_removes_beats_what_recovery_finds() {
 }
 
 #[test]
+fn a_recovery_beside_which_values_were_lost_brings_back_nothing() {
+    let mut world = World::new(16, 8 << 20, options());
+    (0..300).for_each(|key| world.put(key, 3000).unwrap());
+    world.step(Duration::from_secs(1));
+    (0..150).for_each(|key| world.put(key, 2000).unwrap());
+    world.step(Duration::from_secs(1));
+    let mut world = World::over(17, world.device.after_kill(1), options(), world.model.clone());
+    world.flash.core.lost_while_recovering();
+    world.step(Duration::ZERO);
+    assert!(!world.flash.is_recovering());
+    assert_eq!((world.check_all(), world.flash.stats().records), (0, 0));
+    world.put(1, 100).unwrap();
+    world.step(Duration::from_secs(1));
+    assert_eq!(world.check_all(), 1);
+    // Not after another crash either.
+    let world = World::over(18, world.device.after_kill(2), options(), world.model.clone());
+    world.step(Duration::ZERO);
+    assert!(world.check_all() <= 1);
+}
+
+#[test]
 fn a_flush_stays_flushed_after_a_crash() {
     flush_and_crash(options());
     flush_and_crash(FlashOptions { journaling: Journaling::Off, ..options() });

