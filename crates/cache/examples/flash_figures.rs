@@ -11,9 +11,7 @@ use std::time::Duration;
 
 use sandur_base::Env;
 use sandur_cache::device::{FilePart, Readers};
-use sandur_cache::flash::{
-    Class, Flash, FlashOptions, FlashRead, Journaling, Marks, NewRecord, Unobserved, Warm,
-};
+use sandur_cache::flash::{Class, Flash, FlashOptions, FlashRead, Journaling, NewRecord, Unobserved, Warm};
 
 struct Unpark(std::thread::Thread);
 
@@ -102,22 +100,8 @@ fn fill(env: &Env, arguments: &Arguments) -> u64 {
         value[..8].copy_from_slice(&number.to_le_bytes());
         let key = key(number);
         let hash = flash.hash(key.as_bytes());
-        let (flags, expires_at, tenant, cas, class) = (0, 0, 0, number, Class::Ingest);
-        let key = key.as_bytes();
-        while flash
-            .append(NewRecord {
-                key,
-                hash,
-                value: &value,
-                flags,
-                marks: Marks::default(),
-                expires_at,
-                tenant,
-                cas,
-                class,
-            })
-            .is_err()
-        {
+        let record = NewRecord::plain(key.as_bytes(), hash, &value, Class::Ingest);
+        while flash.append(NewRecord { cas: number, ..record }).is_err() {
             std::thread::yield_now();
         }
     }

@@ -17,9 +17,7 @@ use std::time::{Duration, Instant};
 
 use sandur_base::Env;
 use sandur_cache::device::FilePart;
-use sandur_cache::flash::{
-    Class, Flash, FlashOptions, FlashRead, Marks, NewRecord, SegmentState, Unobserved, Warm,
-};
+use sandur_cache::flash::{Class, Flash, FlashOptions, FlashRead, NewRecord, SegmentState, Unobserved, Warm};
 
 /// Keys that are written again and again while the others are new.
 const HOT: u64 = 1000;
@@ -95,19 +93,9 @@ fn value(number: u64) -> Vec<u8> {
 
 fn append(flash: &Flash, number: u64) {
     let (key, value) = (key(number), value(number));
-    let (flags, expires_at, tenant, cas, class) = (0, 0, 0, number, Class::Ingest);
-    let (key, hash) = (key.as_bytes(), flash.hash(key.as_bytes()));
-    let record = NewRecord {
-        key,
-        hash,
-        value: &value,
-        flags,
-        marks: Marks::default(),
-        expires_at,
-        tenant,
-        cas,
-        class,
-    };
+    let hash = flash.hash(key.as_bytes());
+    let record = NewRecord::plain(key.as_bytes(), hash, &value, Class::Ingest);
+    let record = NewRecord { cas: number, ..record };
     while flash.append(record).is_err() {
         std::thread::yield_now();
     }

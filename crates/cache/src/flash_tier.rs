@@ -374,7 +374,7 @@ impl std::fmt::Debug for FlashTier {
 mod tests {
     use super::*;
     use crate::device::FaultyDevice;
-    use crate::flash::{Marks, NewRecord, Warm};
+    use crate::flash::{NewRecord, Warm};
 
     fn open(device: FaultyDevice) -> (FlashTier, Arc<FaultyDevice>) {
         let device = Arc::new(device);
@@ -395,18 +395,8 @@ mod tests {
         let value = [7; 5000];
         for key in 0_u32..400 {
             let key_bytes = key.to_le_bytes();
-            let record = NewRecord {
-                key: &key_bytes,
-                hash: tier.hash(&key_bytes),
-                value: &value,
-                flags: 0,
-                marks: Marks::default(),
-                expires_at: 0,
-                tenant: 8 + key % 2,
-                cas: 1,
-                class: Class::Ingest,
-            };
-            assert_eq!(tier.flash.append(record), Ok(()));
+            let record = NewRecord::plain(&key_bytes, tier.hash(&key_bytes), &value, Class::Ingest);
+            assert_eq!(tier.flash.append(NewRecord { tenant: 8 + key % 2, cas: 1, ..record }), Ok(()));
         }
         tier.close();
         let held = [7, 8, 9].map(|tenant| tier.books.admission.held_by(tenant));

@@ -10,15 +10,15 @@
 #![allow(clippy::unwrap_used)] // also in the functions that tests share
 #![allow(clippy::disallowed_methods)] // real processes live in real time
 
+mod served;
+
 use std::collections::BTreeMap;
-use std::io::{BufRead, BufReader, Read, Write};
-use std::os::unix::net::UnixStream;
+use std::io::Read;
 use std::path::Path;
-use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
-use sandur_base::Env;
 use sandur_base::environment::variable;
+use served::Server;
 use tempfile::TempDir;
 
 /// Until when a server has to answer.
@@ -27,28 +27,17 @@ const START: Duration = Duration::from_secs(6);
 const RECOVERY: Duration = Duration::from_millis(300);
 const KEYS: u64 = 300;
 const LONGEST: u64 = 30_000;
-const ARGUMENTS: &str = "SANDUR_CACHE_TEST_ARGUMENTS";
 
 /// The server, in a process of its own that the test starts from this same program.
 #[test]
 #[ignore = "serves until it is killed, for the test beside it"]
 fn serve() {
-    let arguments: Vec<String> = variable(ARGUMENTS).unwrap().split(' ').map(str::to_owned).collect();
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_io().build().unwrap();
-    let env = Env::system(1);
-    let served = sandur_cache::memcached::run(&env, &arguments, |line| eprintln!("{line}"));
-    runtime.block_on(served).unwrap();
-}
-
-struct Server {
-    process: Child,
-    stream: BufReader<UnixStream>,
-    /// How long the first answer took.
-    waited: Duration,
+    served::serve();
 }
 
 impl Server {
-    fn start(directory: &Path) -> Self {
+    /// A server, and how long its first answer took.
+    fn start(directory: &Path) -> (Self, Duration) {
         let (socket, flash) = (directory.join("socket"), directory.join("flash"));
         let arguments = format!(
             "-u root -m 2 -t 2 -s {} -o ext_path={}:32M,ext_warm=crash",
@@ -56,32 +45,11 @@ impl Server {
             flash.display()
         );
         let began = Instant::now();
-        let mut command = Command::new(std::env::current_exe().unwrap());
-        command.args(["--exact", "serve", "--ignored", "--nocapture"]).env(ARGUMENTS, arguments);
-        let process = command.stdout(Stdio::null()).spawn().unwrap();
-        let stream = loop {
-            match UnixStream::connect(&socket) {
-                Ok(stream) => break stream,
-                Err(error) => assert!(began.elapsed() < START, "no server: {error}"),
-            }
-            std::thread::yield_now();
-        };
-        stream.set_read_timeout(Some(START)).unwrap();
-        let mut server = Self { process, stream: BufReader::new(stream), waited: Duration::ZERO };
+        let process = served::command(&arguments).spawn().unwrap();
+        let mut server = Self::connect(process, &socket, START);
         server.send(b"version\r\n");
         assert!(server.line().starts_with("VERSION"));
-        server.waited = began.elapsed();
-        server
-    }
-
-    fn send(&mut self, bytes: &[u8]) {
-        self.stream.get_mut().write_all(bytes).unwrap();
-    }
-
-    fn line(&mut self) -> String {
-        let mut line = String::new();
-        self.stream.read_line(&mut line).expect("an answer in time");
-        line.trim_end().to_owned()
+        (server, began.elapsed())
     }
 
     fn get(&mut self, key: u64) -> Option<Vec<u8>> {
@@ -117,12 +85,6 @@ impl Server {
                 None => {}
             }
         }
-    }
-
-    /// Kills it, wherever it is in its work.
-    fn kill(mut self) {
-        self.process.kill().unwrap(); // SIGKILL
-        self.process.wait().unwrap();
     }
 }
 
@@ -306,7 +268,7 @@ fn after_any_kill_the_server_holds_nothing_wrong_and_nothing_old() {
     let directory = TempDir::new().unwrap();
     let (mut random, mut model) = (Random(seed), Model::default());
     let (mut asked, mut found, mut settled, mut slowest) = (0_u64, 0_u64, 0_u64, Duration::ZERO);
-    let mut server = Server::start(directory.path());
+    let mut server = Server::start(directory.path()).0;
     for _ in 0..kills {
         for _ in 0..random.below(60) {
             send_some(&mut server, &mut model, &mut random, seed, true);
@@ -337,8 +299,9 @@ fn after_any_kill_the_server_holds_nothing_wrong_and_nothing_old() {
         }
         model.killed();
         server.kill();
-        server = Server::start(directory.path());
-        slowest = slowest.max(server.waited);
+        let waited;
+        (server, waited) = Server::start(directory.path());
+        slowest = slowest.max(waited);
         // At first while the server still looks for what it had, then what it found.
         let since = Instant::now();
         loop {

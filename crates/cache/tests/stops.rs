@@ -10,15 +10,16 @@
 #![allow(clippy::unwrap_used)] // also in the functions that tests share
 #![allow(clippy::disallowed_methods)] // real processes live in real time
 
-use std::io::{BufRead, BufReader, Read, Write};
-use std::os::unix::net::UnixStream;
+mod served;
+
+use std::io::Read;
 use std::path::Path;
-use std::process::{Child, Command, Stdio};
+use std::process::{Child, Stdio};
 use std::time::{Duration, Instant};
 
 use rustix::process::{Pid, Signal, kill_process};
-use sandur_base::Env;
 use sandur_base::environment::variable;
+use served::Server;
 use tempfile::TempDir;
 
 /// Until when a server has to answer, and to stop.
@@ -28,17 +29,12 @@ const VALUE: usize = 20_000;
 /// Longer than the stops of this little take.
 const STOP_US: u64 = 60_000;
 const ENDS: usize = 24;
-const ARGUMENTS: &str = "SANDUR_CACHE_TEST_ARGUMENTS";
 
 /// The server, in a process of its own that the test starts from this same program.
 #[test]
 #[ignore = "serves until it is stopped, for the test beside it"]
 fn serve() {
-    let arguments: Vec<String> = variable(ARGUMENTS).unwrap().split(' ').map(str::to_owned).collect();
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_io().build().unwrap();
-    let env = Env::system(1);
-    let served = sandur_cache::memcached::run(&env, &arguments, |line| eprintln!("{line}"));
-    runtime.block_on(served).unwrap();
+    served::serve();
 }
 
 fn spawn(directory: &Path, with_flash: bool) -> Child {
@@ -51,38 +47,20 @@ fn spawn(directory: &Path, with_flash: bool) -> Child {
     }
     // what a killed one left would be taken for that of the new one
     let _ = std::fs::remove_file(directory.join("socket"));
-    let mut command = Command::new(std::env::current_exe().unwrap());
-    command.args(["--exact", "serve", "--ignored", "--nocapture"]).env(ARGUMENTS, arguments);
-    command.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap()
-}
-
-struct Server {
-    process: Child,
-    stream: BufReader<UnixStream>,
+    served::command(&arguments).stderr(Stdio::null()).spawn().unwrap()
 }
 
 impl Server {
     fn start(directory: &Path, with_flash: bool) -> Self {
         let process = spawn(directory, with_flash);
-        let began = Instant::now();
-        let stream = loop {
-            match UnixStream::connect(directory.join("socket")) {
-                Ok(stream) => break stream,
-                Err(error) => assert!(began.elapsed() < PATIENCE, "no server: {error}"),
-            }
-            std::thread::yield_now();
-        };
-        stream.set_read_timeout(Some(PATIENCE)).unwrap();
-        let mut server = Self { process, stream: BufReader::new(stream) };
+        let mut server = Self::connect(process, &directory.join("socket"), PATIENCE);
         assert_eq!(server.ask(b"mn\r\n"), "MN");
         server
     }
 
     fn ask(&mut self, bytes: &[u8]) -> String {
-        self.stream.get_mut().write_all(bytes).unwrap();
-        let mut line = String::new();
-        self.stream.read_line(&mut line).expect("an answer in time");
-        line.trim_end().to_owned()
+        self.send(bytes);
+        self.line()
     }
 
     /// The version that it holds of a key, whose value must be whole.
@@ -107,11 +85,6 @@ impl Server {
 
     fn signal_stop(&self) {
         kill_process(Pid::from_child(&self.process), Signal::USR1).unwrap();
-    }
-
-    fn kill(mut self) {
-        self.process.kill().unwrap();
-        self.process.wait().unwrap();
     }
 }
 

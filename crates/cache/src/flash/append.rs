@@ -45,6 +45,14 @@ pub struct NewRecord<'a> {
     pub class: Class,
 }
 
+impl<'a> NewRecord<'a> {
+    /// A record of tenant 0 that never ends, without flags, marks and number.
+    pub fn plain(key: &'a [u8], hash: u64, value: &'a [u8], class: Class) -> Self {
+        let marks = Marks::default();
+        Self { key, hash, value, flags: 0, marks, expires_at: 0, tenant: 0, cas: 0, class }
+    }
+}
+
 /// The segment that a class writes to.
 pub(super) struct OpenSegment {
     pub slot: u32,

@@ -224,7 +224,7 @@ impl Core {
         match overrides {
             Some(overrides) => overrides.into_iter().for_each(|(hash, expires_at)| {
                 let _key = self.lock_key(hash);
-                if self.index.find(hash, false).is_some_and(|entry| self.is_of_earlier_run(&entry)) {
+                if self.find_of_earlier_run(hash).is_some() {
                     self.touched.set(hash, expires_at);
                 }
             }),
@@ -243,11 +243,20 @@ impl Core {
             return;
         }
         let removed: Vec<u64> = self.lock_removed().hashes.iter().copied().collect();
-        for hash in removed {
-            let entry = self.index.find(hash, false).filter(|entry| self.is_of_earlier_run(entry));
-            let place = entry.map(|entry| entry.location);
-            let gone = place.and_then(|at| self.index.remove_at(hash, at.slot, at.offset));
-            gone.iter().for_each(|entry| self.unlink(entry));
+        removed.into_iter().for_each(|hash| self.remove_of_earlier_run(hash));
+    }
+
+    /// The entry of a key that was written before this run.
+    pub fn find_of_earlier_run(&self, hash: u64) -> Option<Entry> {
+        self.index.find(hash, false).filter(|entry| self.is_of_earlier_run(entry))
+    }
+
+    /// Removes a key if it was written before this run.
+    pub fn remove_of_earlier_run(&self, hash: u64) {
+        let place = self.find_of_earlier_run(hash).map(|entry| entry.location);
+        if let Some(removed) = place.and_then(|at| self.index.remove_at(hash, at.slot, at.offset)) {
+            self.unlink(&removed);
+            self.touched.forget(hash);
         }
     }
 

@@ -239,18 +239,11 @@ impl Core {
     }
 
     fn replay_entry(&self, entry: &JournalEntry) {
-        let old = self.index.find(entry.hash, false).filter(|old| self.is_of_earlier_run(old));
         match entry.kind {
-            JournalKind::Forgotten => {
-                let place = old.map(|old| old.location);
-                let removed = place.and_then(|at| self.index.remove_at(entry.hash, at.slot, at.offset));
-                if let Some(removed) = removed {
-                    self.unlink(&removed);
-                    self.touched.forget(entry.hash);
-                }
-            }
+            JournalKind::Forgotten => self.remove_of_earlier_run(entry.hash),
             JournalKind::Touched { expires_at } => {
-                if old.is_some() && self.touched.set(entry.hash, expires_at) {
+                if self.find_of_earlier_run(entry.hash).is_some() && self.touched.set(entry.hash, expires_at)
+                {
                     self.index.set_expiry(entry.hash, Coarse::new(expires_at, self.now()));
                 }
             }

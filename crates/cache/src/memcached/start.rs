@@ -237,6 +237,16 @@ mod tests {
         Running::start(Env::system(1), Settings { listen: vec![host], threads: 2, ..settings }).unwrap()
     }
 
+    /// A server that keeps what it can on flash in `folder`, and a client.
+    fn with_flash(folder: &Path) -> (Running, TcpStream) {
+        let flash = vec![FlashPath { path: folder.join("flash"), bytes: 64 << 20, kept: false }];
+        let tuning = Tuning { ext_item_age: 0, ext_recache_rate: 0, ..Tuning::default() };
+        let running = loopback(Settings { tcp_port: -1, flash, tuning, ..Settings::default() });
+        let client = TcpStream::connect(address(&running, "tcp:")).unwrap();
+        client.set_read_timeout(Some(Duration::from_secs(30))).unwrap();
+        (running, client)
+    }
+
     fn address<'a>(running: &'a Running, prefix: &str) -> &'a str {
         running.addresses.iter().find_map(|address| address.strip_prefix(prefix)).unwrap()
     }
@@ -288,11 +298,7 @@ mod tests {
     #[test]
     fn a_lone_request_for_an_item_on_flash_is_answered() {
         let folder = tempfile::tempdir().unwrap();
-        let flash = vec![FlashPath { path: folder.path().join("flash"), bytes: 64 << 20, kept: false }];
-        let tuning = Tuning { ext_item_age: 0, ext_recache_rate: 0, ..Tuning::default() };
-        let running = loopback(Settings { tcp_port: -1, flash, tuning, ..Settings::default() });
-        let mut client = TcpStream::connect(address(&running, "tcp:")).unwrap();
-        client.set_read_timeout(Some(Duration::from_secs(30))).unwrap();
+        let (running, mut client) = with_flash(folder.path());
         let value = "v".repeat(20_000);
         assert_eq!(ask(&mut client, &format!("set key 7 0 20000\r\n{value}\r\n"), 1), "STORED\r\n");
         // one request at a time, nothing behind it
@@ -355,11 +361,7 @@ mod tests {
     #[test]
     fn an_invalidated_item_on_flash_is_refreshed_by_one_client() {
         let folder = tempfile::tempdir().unwrap();
-        let flash = vec![FlashPath { path: folder.path().join("flash"), bytes: 64 << 20, kept: false }];
-        let tuning = Tuning { ext_item_age: 0, ext_recache_rate: 0, ..Tuning::default() };
-        let running = loopback(Settings { tcp_port: -1, flash, tuning, ..Settings::default() });
-        let mut client = TcpStream::connect(address(&running, "tcp:")).unwrap();
-        client.set_read_timeout(Some(Duration::from_secs(30))).unwrap();
+        let (running, mut client) = with_flash(folder.path());
         let wait_for_flash = || {
             while running.server.cache.stats().items > 0 {
                 std::thread::yield_now();

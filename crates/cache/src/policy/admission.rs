@@ -212,12 +212,6 @@ impl Admission {
         Verdict::RamOnly(reason)
     }
 
-    /// Counts bytes of a tenant that were written: of admitted values and of reinserted ones.
-    pub fn wrote(&self, tenant: u32, bytes: u64) {
-        self.spent(bytes);
-        self.holds(tenant, bytes);
-    }
-
     /// Counts bytes that were written, whoever holds them.
     pub fn spent(&self, bytes: u64) {
         self.budget.spend(bytes);
@@ -234,18 +228,12 @@ impl Admission {
         self.ghost.note(hash, bytes);
     }
 
-    /// Counts bytes of a tenant that had to make room.
-    pub fn evicted(&self, tenant: u32, bytes: u64) {
-        self.made_room();
-        self.dropped(tenant, bytes);
-    }
-
     /// Something that is still counted has to make room.
     pub fn made_room(&self) {
         self.holds_at_most.fetch_min(self.held.load(Relaxed), Relaxed);
     }
 
-    /// Counts bytes of a tenant that left flash for another reason.
+    /// Counts bytes of a tenant that left flash, for whatever reason.
     pub fn dropped(&self, tenant: u32, bytes: u64) {
         let _ = self.held.fetch_update(Relaxed, Relaxed, |held| Some(held.saturating_sub(bytes)));
         self.shares.subtract(tenant, bytes);
@@ -417,7 +405,7 @@ mod tests {
     fn tenants_above_their_share_wait_only_while_the_tier_is_full() {
         let caps = TenantCaps { default: 1.0, named: vec![(9, 0.5), (1, 0.1)] };
         let admission = admission(0, caps);
-        admission.wrote(1, CAPACITY / 4);
+        admission.holds(1, CAPACITY / 4);
         assert_eq!(
             admission.decide(&candidate(1, Hint::Point), 1),
             Verdict::Admit(Class::Fill),
@@ -439,7 +427,8 @@ mod tests {
         for at in 0..100_000u64 {
             let candidate = candidate(at, Hint::Point);
             if admission.decide(&candidate, 1 + at * 36) == Verdict::Admit(Class::Fill) {
-                admission.wrote(1, candidate.bytes);
+                admission.spent(candidate.bytes);
+                admission.holds(1, candidate.bytes);
                 written += candidate.bytes;
             }
         }

@@ -220,13 +220,15 @@ impl TwoTier {
         let record = NewRecord { hash, bytes, written_s, tenant, source, fetched, uses: 0 };
         let (churn, admission) = (&self.churn, &self.admission);
         flash.append(class, record, &mut |hash, eviction| {
-            admission.evicted(eviction.tenant, eviction.bytes);
+            admission.made_room();
+            admission.dropped(eviction.tenant, eviction.bytes);
             if eviction.class == Class::Fill {
                 admission.left_probation(hash, eviction.bytes);
             }
             churn.count(&eviction, u64::from(now_s));
         });
-        admission.wrote(tenant, u64::from(bytes));
+        admission.spent(u64::from(bytes));
+        admission.holds(tenant, u64::from(bytes));
         self.admitted += u64::from(bytes);
         true
     }

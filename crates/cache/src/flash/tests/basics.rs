@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use super::world::{Known, World, name_of, small_options, value_of};
 use crate::device::FilePart;
-use crate::flash::{Class, Dropped, Flash, FlashOptions, FlashRead, Marks, NewRecord, Unobserved};
+use crate::flash::{Class, Dropped, Flash, FlashOptions, FlashRead, NewRecord, Unobserved};
 
 const SECOND: Duration = Duration::from_secs(1);
 
@@ -239,18 +239,7 @@ fn over_a_file_with_its_own_threads() {
     let put = |key: u32| {
         let (name, value) = (name_of(key), value_of(key, 1, 3000));
         let hash = flash.hash(&name);
-        let (flags, expires_at, tenant, cas, class) = (0, 0, 0, 0, Class::Fill);
-        flash.append(NewRecord {
-            key: &name,
-            hash,
-            value: &value,
-            flags,
-            marks: Marks::default(),
-            expires_at,
-            tenant,
-            cas,
-            class,
-        })
+        flash.append(NewRecord::plain(&name, hash, &value, Class::Fill))
     };
     for key in 0..5000 {
         put(key).unwrap();

@@ -19,7 +19,7 @@ use sandur_base::environment::variable;
 use super::world::{name_of, small_options, value_of, version_of};
 use crate::device::FaultyDevice;
 use crate::flash::threads::Threads;
-use crate::flash::{Class, Flash, FlashOptions, FlashRead, Marks, NewRecord, Unobserved, Warm, lock};
+use crate::flash::{Class, Flash, FlashOptions, FlashRead, NewRecord, Unobserved, Warm, lock};
 
 const KEYS: u32 = 300;
 const WRITERS: u32 = 3;
@@ -101,19 +101,7 @@ impl Life {
         let name = name_of(key);
         let (hash, class) = (self.flash.hash(&name), Class::OF_RECORDS[random.below(4) as usize]);
         let cas = u64::from(version);
-        let (flags, expires_at, tenant) = (0, 0, 0);
-        let record = NewRecord {
-            key: &name,
-            hash,
-            value: &value,
-            flags,
-            marks: Marks::default(),
-            expires_at,
-            tenant,
-            cas,
-            class,
-        };
-        self.flash.append(record).is_ok()
+        self.flash.append(NewRecord { cas, ..NewRecord::plain(&name, hash, &value, class) }).is_ok()
     }
 
     /// One call of the writer that owns the key.

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use super::world::{World, name_of, warm_options};
 use crate::device::{Fault, Faults};
-use crate::flash::{Class, DropEvent, Flash, FlashOptions, Marks, NewRecord, Observer};
+use crate::flash::{Class, DropEvent, Flash, FlashOptions, NewRecord, Observer};
 
 /// Bytes by tenant.
 #[derive(Default)]
@@ -68,10 +68,7 @@ fn write(flash: &Flash, keys: std::ops::Range<u32>, tenants: u32) {
         let value = vec![key as u8; (key % 61) as usize * 100];
         let class = Class::OF_RECORDS[key as usize % 4];
         let (tenant, hash) = (key % tenants, flash.hash(&name));
-        let (flags, expires_at, cas, marks) = (0, 0, 0, Marks::default());
-        let record =
-            NewRecord { key: &name, hash, value: &value, flags, expires_at, tenant, cas, class, marks };
-        let _ = flash.append(record);
+        let _ = flash.append(NewRecord { tenant, ..NewRecord::plain(&name, hash, &value, class) });
         if key % 16 == 0 {
             flash.step();
         }

@@ -15,8 +15,8 @@ use sandur_base::Env;
 use crate::device::FaultyDevice;
 use crate::flash::core::Core;
 use crate::flash::{
-    Class, DropEvent, Dropped, Flash, FlashError, FlashItem, FlashOptions, FlashRead, Marks, NewRecord,
-    Observer, Warm,
+    Class, DropEvent, Dropped, Flash, FlashError, FlashItem, FlashOptions, FlashRead, NewRecord, Observer,
+    Warm,
 };
 use crate::flash::{ReadFuture, SegmentState};
 use crate::unix_seconds::unix_seconds;
@@ -79,17 +79,7 @@ fn go_on(core: &Core, ticks: u32) {
     let (name, value) = (name_of(MEANWHILE), value_of(MEANWHILE, 1, 500));
     let hash = core.hash(&name);
     let class = Class::OF_RECORDS[ticks as usize % 4];
-    let record = NewRecord {
-        key: &name,
-        hash,
-        value: &value,
-        flags: 0,
-        marks: Marks::default(),
-        expires_at: 0,
-        tenant: 7,
-        cas: 1,
-        class,
-    };
+    let record = NewRecord { tenant: 7, cas: 1, ..NewRecord::plain(&name, hash, &value, class) };
     let _ = core.append(&record);
     let _ = core.lookup(hash, true);
     for _ in 0..ticks {
@@ -202,17 +192,9 @@ impl World {
         self.model.tried.insert(key, version);
         let (name, value) = (name_of(key), value_of(key, version, bytes));
         let hash = self.flash.hash(&name);
-        let record = NewRecord {
-            key: &name,
-            hash,
-            value: &value,
-            flags: key,
-            marks: Marks::default(),
-            expires_at,
-            tenant: 7,
-            cas: u64::from(version),
-            class,
-        };
+        let (flags, tenant, cas) = (key, 7, u64::from(version));
+        let record =
+            NewRecord { flags, expires_at, tenant, cas, ..NewRecord::plain(&name, hash, &value, class) };
         let outcome = self.at_once(|| self.flash.append(record));
         let known = if outcome.is_ok() { Known::Written(version) } else { Known::Removed(version) };
         self.model.known.insert(key, known);
