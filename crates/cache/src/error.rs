@@ -23,6 +23,14 @@ pub enum Error {
         /// The least limit in bytes.
         least: u64,
     },
+    /// The part of flash that a tenant may hold is no part.
+    #[error("{} may hold a part of flash between 0 and 1, not {part}", whose(*.tenant))]
+    TenantCap {
+        /// The tenant; `None` for all without a cap of their own.
+        tenant: Option<u32>,
+        /// The part that was given.
+        part: f64,
+    },
     /// The flash tier cannot be opened.
     #[error(transparent)]
     Flash(#[from] FlashError),
@@ -31,11 +39,15 @@ pub enum Error {
     MemoryFile(#[from] MemoryFileError),
 }
 
+fn whose(tenant: Option<u32>) -> String {
+    tenant.map_or_else(|| "a tenant".to_owned(), |number| format!("tenant {number}"))
+}
+
 impl Error {
     /// What kind of failure it is.
     pub fn kind(&self) -> ErrorKind {
         match self {
-            Self::TooLittleMemory { .. } => ErrorKind::Invalid,
+            Self::TooLittleMemory { .. } | Self::TenantCap { .. } => ErrorKind::Invalid,
             Self::MemoryFile(MemoryFileError::Foreign { .. }) => ErrorKind::Invalid,
             Self::Flash(_) | Self::MemoryFile(_) => ErrorKind::Unavailable,
         }

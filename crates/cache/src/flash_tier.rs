@@ -20,12 +20,11 @@ use crate::flash::{
 };
 use crate::flash::{KeyInfo, Observer, ReadFuture};
 use crate::latency::Histogram;
+use crate::options::CacheOptions;
 use crate::outbox::{Outbox, is_passing};
 use crate::policy::Verdict;
 use crate::policy::ghost::Ghost;
-use crate::policy::{
-    self, Admission, AdmissionOptions, Candidate, Churn, Eviction, Occasion, Source, TenantCaps,
-};
+use crate::policy::{self, Admission, AdmissionOptions, Candidate, Churn, Eviction, Occasion, Source};
 use crate::ram::{Memory, Record};
 use crate::stats::FlashTierStats;
 use crate::unix_seconds::unix_seconds;
@@ -103,12 +102,12 @@ impl Observer for Books {
 }
 
 impl FlashTier {
-    /// Opens `device`, or the parts of `options` without one. `write_bytes_per_day` bounds what is written;
-    /// 0 is no bound.
+    /// Opens `device`, or the parts of `options` without one. `limits` says what may be written to it and
+    /// held on it.
     pub fn open(
         env: &Env,
         (options, device): (FlashOptions, Option<Arc<dyn Device>>),
-        write_bytes_per_day: u64,
+        limits: &CacheOptions,
         (churn, memory): (Arc<Churn>, Arc<Memory>),
     ) -> Result<Self, FlashError> {
         let device = match device {
@@ -120,8 +119,8 @@ impl FlashTier {
         let capacity = device.size();
         let admission = Admission::new(AdmissionOptions {
             capacity,
-            write_bytes_per_day,
-            tenants: TenantCaps::default(),
+            write_bytes_per_day: limits.flash_write_bytes_per_day,
+            tenants: limits.tenant_caps.clone(),
             seed: env.random_u64(),
         });
         let gone = Ghost::new(capacity, GONE_KEYS);
@@ -381,7 +380,12 @@ mod tests {
         let options =
             FlashOptions { segment_bytes: Some(64 << 10), warm: Warm::Crash, ..FlashOptions::default() };
         let shared = (Arc::new(Churn::new()), Memory::new(64 << 20));
-        let tier = FlashTier::open(&Env::system(1), (options, Some(Arc::clone(&device) as _)), 0, shared);
+        let tier = FlashTier::open(
+            &Env::system(1),
+            (options, Some(Arc::clone(&device) as _)),
+            &CacheOptions::default(),
+            shared,
+        );
         let tier = tier.unwrap();
         while tier.is_recovering() {
             std::thread::yield_now();

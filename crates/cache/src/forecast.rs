@@ -52,6 +52,7 @@ impl Forecaster {
             segment_bytes: (flash / SEGMENTS).max(1),
             write_bytes_per_day: options.flash_write_bytes_per_day,
             reinsertion: Reinsertion::default(),
+            // Lookups do not say whose a key is.
             tenants: TenantCaps::default(),
             seed: 1,
         };

@@ -106,6 +106,9 @@ impl Inner {
         if options.memory < LEAST_MEMORY {
             return Err(Error::TooLittleMemory { limit: options.memory, least: LEAST_MEMORY });
         }
+        if let Some((tenant, part)) = options.tenant_caps.first_wrong() {
+            return Err(Error::TenantCap { tenant, part });
+        }
         let memory = Memory::new(options.memory);
         let churn = Arc::new(Churn::new());
         let (mut flash, mut buffers) = (None, None);
@@ -113,11 +116,10 @@ impl Inner {
             let wanted = within(options.memory, wanted.clone());
             let bytes = wanted.write_buffer_bytes + wanted.read_buffer_bytes;
             buffers = if bytes <= options.memory / 4 { memory.take(bytes) } else { None };
-            let per_day = options.flash_write_bytes_per_day;
             flash = Some(Arc::new(FlashTier::open(
                 env,
                 (wanted, device),
-                per_day,
+                &options,
                 (Arc::clone(&churn), Arc::clone(&memory)),
             )?));
         }

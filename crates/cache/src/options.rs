@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use crate::flash::FlashOptions;
 use crate::listener::Listener;
+use crate::policy::TenantCaps;
 
 /// How to open a cache.
 #[derive(Clone, Debug)]
@@ -24,6 +25,9 @@ pub struct CacheOptions {
     pub flash: Option<FlashOptions>,
     /// Bytes that may be written to flash in 24 hours; 0 for no limit.
     pub flash_write_bytes_per_day: u64,
+    /// Parts of flash that tenants ([`Put::tenant`](crate::Put::tenant)) may hold once it is full: what would
+    /// put one above its part is kept in memory alone, but for metadata.
+    pub tenant_caps: TenantCaps,
 }
 
 /// The least memory limit in bytes: below it the tables alone would be the cache.
@@ -38,6 +42,7 @@ impl Default for CacheOptions {
             listener: None,
             flash: None,
             flash_write_bytes_per_day: 0,
+            tenant_caps: TenantCaps::default(),
         }
     }
 }

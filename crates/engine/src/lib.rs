@@ -51,4 +51,5 @@ pub use maintain::MaintenanceOptions;
 pub use metrics::Metrics;
 pub use options::EngineOptions;
 pub use retain::RetentionOf;
+pub use scan::tenant_number;
 pub use view::View;

@@ -9,9 +9,11 @@ use sandur_base::Env;
 use sandur_base::units::{ByteSize, MIB};
 use sandur_cache::device::FilePart;
 use sandur_cache::flash::{FlashOptions, Journaling, Warm};
+use sandur_cache::policy::TenantCaps;
 use sandur_cache::{Cache, CacheOptions};
+use sandur_engine::tenant_number;
 
-use crate::config::CacheSettings;
+use crate::config::{CacheSettings, TenantShares};
 
 /// Name of the file in the directory.
 const FILE: &str = "flash";
@@ -54,13 +56,22 @@ fn open_flash(env: &Env, settings: &CacheSettings, memory: u64) -> Result<Cache,
         journaling: Journaling::Off,
         ..FlashOptions::default()
     };
-    let flash_write_bytes_per_day = settings.write_per_day;
-    let options =
-        CacheOptions { memory, flash: Some(flash), flash_write_bytes_per_day, ..CacheOptions::default() };
+    let options = CacheOptions {
+        memory,
+        flash: Some(flash),
+        flash_write_bytes_per_day: settings.write_per_day,
+        tenant_caps: caps(&settings.tenant_share),
+        ..CacheOptions::default()
+    };
     let cache = Cache::open(env, options).map_err(|error| error.to_string())?;
     let (dir, size) = (&settings.dir, ByteSize(bytes).to_string());
     tracing::info!(dir, size, "keeping pieces of blocks on flash");
     Ok(cache)
+}
+
+fn caps(shares: &TenantShares) -> TenantCaps {
+    let named = shares.named.iter().map(|(tenant, percent)| (tenant_number(tenant), percent / 100.0));
+    TenantCaps { default: shares.default / 100.0, named: named.collect() }
 }
 
 /// The size of the file that is there, or half of what is free.
@@ -81,11 +92,15 @@ fn size_for(directory: &Path) -> Result<u64, String> {
 
 #[cfg(test)]
 mod tests {
+    use sandur_cache::{Hint, Lookup, Put, Read};
+    use sandur_model::TenantId;
+
     use super::*;
 
     fn settings(dir: &Path, flash: &str) -> CacheSettings {
         let dir = dir.to_str().unwrap().to_owned();
-        CacheSettings { dir, size: LEAST_FLASH, flash: flash.to_owned(), write_per_day: 0 }
+        let tenant_share = TenantShares::default();
+        CacheSettings { dir, size: LEAST_FLASH, flash: flash.to_owned(), write_per_day: 0, tenant_share }
     }
 
     #[test]
@@ -109,5 +124,40 @@ mod tests {
         std::fs::write(&file, "in the way").unwrap();
         let cache = open(&Env::system(1), &settings(&file.join("below"), "auto"), 32 * MIB, true);
         assert!(cache.stats().flash.is_none());
+    }
+    /// Goal: the option binds who stores more than its share, and `/metrics` says so.
+    #[test]
+    fn a_tenant_that_stores_much_leaves_the_others_their_flash() {
+        let directory = tempfile::TempDir::new().unwrap();
+        let tenant_share = "team-a=30%".parse().unwrap();
+        let settings = CacheSettings { tenant_share, ..settings(directory.path(), "on") };
+        let cache = open(&Env::system(1), &settings, 8 * MIB, false);
+        let mut registry = prometheus_client::registry::Registry::default();
+        cache.register(&mut registry);
+        let number = |name: &str| tenant_number(&TenantId::new(name).unwrap());
+        let store = |name: &str, values: u64| {
+            for value in 0..values {
+                let put = Put { hint: Hint::Ingest, tenant: number(name), ..Put::default() };
+                let bytes = vec![value as u8; 50_000].into();
+                let _stored = cache.put(format!("{name} {value}").as_bytes(), bytes, &put);
+                while cache.stats().flash.unwrap().device.queued_writes > 4 {
+                    std::thread::yield_now();
+                }
+            }
+        };
+        store("team-b", 400);
+        store("team-a", 3_000);
+        let read = Read { quiet: true, ..Read::default() };
+        let is_there = |value: &u32| {
+            matches!(cache.get(format!("team-b {value}").as_bytes(), &read), Lookup::Pending(_))
+        };
+        let left = (0..400).filter(is_there).count();
+        assert!(left > 200, "{left} of 400 left");
+        let mut text = String::new();
+        prometheus_client::encoding::text::encode(&mut text, &registry).unwrap();
+        let refused = text.lines().find(|line| line.contains("why=\"tenant_share\"")).unwrap();
+        let (name, count) = refused.split_once(' ').unwrap();
+        assert_eq!(name, "sandur_cache_flash_refused_total{why=\"tenant_share\"}");
+        assert!(count.parse::<u64>().unwrap() > 1_000, "{refused}");
     }
 }

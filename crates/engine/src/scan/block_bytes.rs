@@ -151,7 +151,10 @@ fn key(id: Id, range: &Range<u64>) -> [u8; KEY_BYTES] {
     key
 }
 
-/// A tenant as the cache counts it: 32 bits of a stable hash, never 0.
-fn tenant_number(tenant: &TenantId) -> u32 {
-    (xxhash_rust::xxh3::xxh3_64(tenant.as_str().as_bytes()) as u32).max(1)
+/// Bits of a tenant's number, as many as footers of the cache's segments have for it.
+const TENANT_BITS: u32 = 25;
+
+/// A tenant as the cache counts it: a hash of its name, the same in every run, never 0.
+pub fn tenant_number(tenant: &TenantId) -> u32 {
+    ((xxhash_rust::xxh3::xxh3_64(tenant.as_str().as_bytes()) >> (64 - TENANT_BITS)) as u32).max(1)
 }

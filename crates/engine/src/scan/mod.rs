@@ -21,7 +21,7 @@ mod stream;
 mod suspects;
 
 pub use block::{BlockCounts, BlockReader, OpenBlock, ReadError};
-pub use block_bytes::BlockBytes;
+pub use block_bytes::{BlockBytes, tenant_number};
 pub(crate) use needles::NeedleKeys;
 pub(crate) use pages::{Sought, pages_holding};
 pub(crate) use source::EngineSource;

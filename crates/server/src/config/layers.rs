@@ -46,9 +46,10 @@ fn flag(named: &Named) -> Arg {
         .help(help)
         .help_heading(heading)
         .action(ArgAction::Set);
-    match named.kind == "true|false" {
-        true => arg.num_args(0..=1).default_missing_value("true"),
-        false => arg,
+    match named.kind {
+        "true|false" => arg.num_args(0..=1).default_missing_value("true"),
+        "shares" => arg.action(ArgAction::Append),
+        _ => arg,
     }
 }
 
@@ -58,7 +59,10 @@ fn shown(default: &str) -> &str {
 
 /// Reads all layers; `matches` are those of [`serve_command`].
 pub fn load(matches: &ArgMatches) -> Result<Settings, Error> {
-    let flag = |key: &str| matches.try_get_one::<String>(key).ok().flatten().cloned();
+    let flag = |key: &str| {
+        let values = matches.try_get_many::<String>(key).ok().flatten()?;
+        Some(values.cloned().collect::<Vec<_>>().join(","))
+    };
     let path = flag("config").or_else(|| environment::variable("SANDUR_CONFIG"));
     let text = match &path {
         None => None,
@@ -126,5 +130,19 @@ mod tests {
         assert_eq!(matches.get_one::<String>("self_logs").map(String::as_str), Some("true"));
         assert_eq!(matches.get_one::<String>("auth.require_tenant").map(String::as_str), Some("false"));
         assert_eq!(matches.get_one::<String>("memory_limit").map(String::as_str), Some("1G"));
+    }
+
+    #[test]
+    fn shares_of_single_tenants_are_flags_of_their_own() {
+        let read = |arguments: &str| {
+            load(&serve_command().try_get_matches_from(arguments.split(' ')).unwrap())
+                .map_err(|e| e.to_string())
+        };
+        let settings =
+            read("serve --cache-tenant-share 30% --cache-tenant-share a=50% --cache-tenant-share b=5%")
+                .unwrap();
+        assert_eq!(settings.cache.tenant_share.to_string(), "30%,a=50%,b=5%");
+        let error = read("serve --cache-tenant-share 30").unwrap_err();
+        assert!(error.starts_with("command line: --cache-tenant-share: '30' is not a share"), "{error}");
     }
 }

@@ -15,6 +15,7 @@ mod settings;
 mod slot;
 mod table;
 mod tenant_limits;
+mod tenant_shares;
 
 pub use error::Error;
 pub use layers::{load, serve_command};
@@ -25,3 +26,4 @@ pub use settings::{
 pub use slot::Slot;
 pub use table::{LIMITS, LimitSpec, Named};
 pub use tenant_limits::TenantLimits;
+pub use tenant_shares::TenantShares;

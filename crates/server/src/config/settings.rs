@@ -8,6 +8,8 @@ use sandur_base::units::{GIB, KIB, MIB};
 use sandur_model::{Limits, TenantId};
 use sandur_store::Prices;
 
+use super::tenant_shares::TenantShares;
+
 /// Everything that can be configured.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Settings {
@@ -139,6 +141,8 @@ pub struct CacheSettings {
     pub flash: String,
     /// Bytes that may be written to flash in 24 hours; 0: no limit.
     pub write_per_day: u64,
+    /// Part of flash that one tenant may hold while it is full.
+    pub tenant_share: TenantShares,
 }
 
 /// Write-ahead log.
@@ -232,7 +236,13 @@ impl Default for Settings {
                 range_request_max: 16 * MIB,
                 prices: Prices::default(),
             },
-            cache: CacheSettings { dir: String::new(), size: 0, flash: "auto".to_owned(), write_per_day: 0 },
+            cache: CacheSettings {
+                dir: String::new(),
+                size: 0,
+                flash: "auto".to_owned(),
+                write_per_day: 0,
+                tenant_share: TenantShares::default(),
+            },
             wal: Wal { group_bytes: 8 * MIB, group_age: Duration::from_millis(500) },
             flush: Flush { max_age: Duration::from_secs(300), max_bytes: 64 * MIB },
             compaction: Compaction {

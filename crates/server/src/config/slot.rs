@@ -8,6 +8,8 @@ use std::time::Duration;
 use sandur_base::units::{ByteSize, format_duration, parse_duration};
 use sandur_model::{BlockedQuery, DeletionMode};
 
+use super::tenant_shares::TenantShares;
+
 /// A borrowed setting of a known kind.
 pub enum Slot<'a> {
     /// Any text.
@@ -30,6 +32,8 @@ pub enum Slot<'a> {
     Switch(&'a mut bool),
     /// Words separated by commas.
     List(&'a mut Vec<String>),
+    /// Parts of something that tenants may have.
+    Shares(&'a mut TenantShares),
     /// Policies that block queries; as text a JSON array, in a file an array of tables.
     Policies(&'a mut Vec<BlockedQuery>),
 }
@@ -46,6 +50,7 @@ impl Slot<'_> {
             Self::Price(_) => "dollars",
             Self::Switch(_) => "true|false",
             Self::List(_) => "list",
+            Self::Shares(_) => "shares",
             Self::Policies(_) => "policies",
         }
     }
@@ -91,6 +96,7 @@ impl Slot<'_> {
                 let words = text.split(',').map(str::trim).filter(|w| !w.is_empty());
                 *slot = words.map(str::to_owned).collect();
             }
+            Self::Shares(slot) => *slot = text.parse()?,
             Self::Policies(slot) => *slot = policies(text)?,
         }
         Ok(())
@@ -108,6 +114,7 @@ impl Slot<'_> {
             Self::Price(dollars) => dollars.to_string(),
             Self::Switch(on) => on.to_string(),
             Self::List(words) => words.join(","),
+            Self::Shares(shares) => shares.to_string(),
             Self::Policies(policies) if policies.is_empty() => String::new(),
             Self::Policies(policies) => {
                 serde_json::to_string(policies).expect("texts and numbers are always JSON")

@@ -203,6 +203,12 @@ pub static OPTIONS: &[OptionSpec] = &[
         "Bytes that may be written to cache.dir in 24 hours, for the life of the disk; 0: no limit.",
         |s| Slot::Size(&mut s.cache.write_per_day),
     ),
+    option(
+        "cache.tenant_share",
+        "Part of the flash tier that one tenant may hold once it is full, such as 30%; NAME=50% is for one \
+         tenant. What would put a tenant above it stays in memory; 100%: no limit. The flag may be repeated.",
+        |s| Slot::Shares(&mut s.cache.tenant_share),
+    ),
     option("wal.group_bytes", "In a bucket: bytes that complete a WAL segment.", |s| {
         Slot::Size(&mut s.wal.group_bytes)
     }),
