@@ -153,6 +153,11 @@ impl FlashTier {
         self.outbox.get(hash)
     }
 
+    /// Whether so much waits to be written that what leaves memory next may find no place.
+    pub fn is_behind(&self) -> bool {
+        self.outbox.is_half_full()
+    }
+
     /// Where a key probably lies, if it does not wait.
     pub fn find(&self, hash: u64, counted: bool) -> Option<Spot> {
         let location = if counted { self.flash.lookup(hash) } else { self.flash.peek(hash) }?;

@@ -85,6 +85,11 @@ impl Outbox {
         self.count.load(Ordering::Acquire) == 0
     }
 
+    /// Whether half of the bytes that may wait do.
+    pub fn is_half_full(&self) -> bool {
+        self.bytes() > self.bytes_max / 2
+    }
+
     /// Bytes that wait.
     pub fn bytes(&self) -> u64 {
         self.bytes.load(Ordering::Relaxed)
