@@ -23,6 +23,7 @@ use crate::inner::{Inner, Lead, Look};
 use crate::item::Item;
 use crate::memory_file::{self, Notes, Restored, Saved};
 use crate::options::{CacheOptions, LEAST_MEMORY};
+use crate::outbox::Backpressure;
 use crate::policy::Churn;
 use crate::predict::Report;
 use crate::ram::Reserved;
@@ -149,6 +150,13 @@ impl Cache {
                 None => inner.store(shard, (present.hash, present.key), value, &put, present.at),
             }
         })
+    }
+
+    /// What somebody who has stored and can slow down should wait for before storing more; `None` while flash
+    /// keeps up. It lasts for a twentieth of a second at most. Who stores on regardless loses values, old and
+    /// new, which is counted.
+    pub fn backpressure(&self) -> Option<Backpressure> {
+        self.0.flash.as_ref().and_then(|flash| flash.backpressure())
     }
 
     /// Reads, decides and writes one key as one step: no other call on the key comes between.

@@ -21,7 +21,7 @@ use crate::flash::{
 use crate::flash::{KeyInfo, Observer, ReadFuture};
 use crate::latency::Histogram;
 use crate::options::CacheOptions;
-use crate::outbox::{Outbox, is_passing};
+use crate::outbox::{Backpressure, Outbox, is_passing};
 use crate::policy::Verdict;
 use crate::policy::ghost::Ghost;
 use crate::policy::{self, Admission, AdmissionOptions, Candidate, Churn, Eviction, Occasion, Source};
@@ -115,7 +115,7 @@ impl FlashTier {
             None => Arc::new(FileDevice::open(&options.parts, options.readers)?),
         };
         let waiting_max = memory.limit() / 8;
-        let outbox = Arc::new(Outbox::new(waiting_max, memory));
+        let outbox = Arc::new(Outbox::new(env, waiting_max, memory));
         let capacity = device.size();
         let admission = Admission::new(AdmissionOptions {
             capacity,
@@ -127,7 +127,7 @@ impl FlashTier {
         let books = Arc::new(Books { env: env.clone(), admission, churn, gone });
         let flash =
             Arc::new(Flash::open_over(env, device, options, Arc::clone(&books) as Arc<dyn Observer>)?);
-        let carrier = carry(env, &flash, &outbox, &books).map_err(FlashError::Io)?;
+        let carrier = carry(&flash, &outbox, &books).map_err(FlashError::Io)?;
         books.admission.set_capacity(flash.capacity());
         Ok(Self {
             env: env.clone(),
@@ -156,6 +156,11 @@ impl FlashTier {
     /// Whether so much waits to be written that what leaves memory next may find no place.
     pub fn is_behind(&self) -> bool {
         self.outbox.is_half_full()
+    }
+
+    /// See [`Cache::backpressure`](crate::Cache::backpressure).
+    pub fn backpressure(&self) -> Option<Backpressure> {
+        self.outbox.backpressure()
     }
 
     /// Where a key probably lies, if it does not wait.
@@ -235,7 +240,7 @@ impl FlashTier {
         };
         // What is there is older, and must be gone before the value can be written by the carrier.
         self.flash.forget(hash);
-        if is_passing(reason) && self.outbox.add(hash, record, class, self.env.monotonic()) {
+        if is_passing(reason) && self.outbox.add(hash, record, class) {
             return true;
         }
         self.flash.refuse(&new, reason);
@@ -348,15 +353,10 @@ impl FlashTier {
 
 /// Starts the thread that writes what waits.
 #[allow(clippy::disallowed_methods)] // it waits for the device, as the threads of the flash tier do
-fn carry(
-    env: &Env,
-    flash: &Arc<Flash>,
-    outbox: &Arc<Outbox>,
-    books: &Arc<Books>,
-) -> std::io::Result<JoinHandle<()>> {
-    let (env, flash, outbox, books) = (env.clone(), Arc::clone(flash), Arc::clone(outbox), Arc::clone(books));
+fn carry(flash: &Arc<Flash>, outbox: &Arc<Outbox>, books: &Arc<Books>) -> std::io::Result<JoinHandle<()>> {
+    let (flash, outbox, books) = (Arc::clone(flash), Arc::clone(outbox), Arc::clone(books));
     std::thread::Builder::new().name("flash-outbox".to_owned()).spawn(move || {
-        outbox.work(&flash, &|| env.monotonic(), &|record| {
+        outbox.work(&flash, &|record| {
             books.admission.spent((record.key().len() + record.length()) as u64);
         });
     })

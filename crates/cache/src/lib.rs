@@ -65,6 +65,7 @@ pub use latency::Latencies;
 pub use listener::{Leaving, Left, Listener};
 pub use memory_file::{MemoryFileError, Notes, Refusal, Restored, RestoredItems, Saved};
 pub use options::{CacheOptions, LEAST_MEMORY};
+pub use outbox::Backpressure;
 pub use ram::Reserved;
 pub use request::{
     Answer, Applied, Change, Condition, Lookup, Pending, Put, Read, Revision, Stored, Updated,

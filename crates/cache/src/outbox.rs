@@ -3,16 +3,21 @@
 //! When values come faster than the device takes them, or one is larger than the buffers, they are
 //! held here instead of being dropped at once: at most a bounded number of bytes, each for at most
 //! [`PATIENCE`]. They can be read meanwhile. A thread writes them one after the other as buffers
-//! become free, large ones piece by piece; no caller ever waits.
+//! become free, large ones piece by piece; no caller ever waits here. Who can slow down without harm,
+//! such as a server its clients, is told to by [`Backpressure`] from half of the bytes on.
 //!
 //! Invariants: what is here is the newest version of its key, and flash finds no other one; whoever
 //! changes a key takes it out first, under the lock of the key's shard. The last step of a write, which
 //! makes it found on flash, and the removal from here are one step for everybody else.
 
 use std::collections::{HashMap, VecDeque};
+use std::pin::Pin;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::task::{Context, Poll, Waker};
 use std::time::Duration;
+
+use sandur_base::Env;
 
 use crate::flash::{Class, Dropped, Flash, LargeAppend, NewRecord};
 use crate::ram::{Memory, Record};
@@ -24,9 +29,13 @@ const BUFFER_PAUSE: Duration = Duration::from_millis(2);
 /// How long an idle thread sleeps.
 const IDLE: Duration = Duration::from_secs(1);
 
-#[derive(Debug)]
+/// How long who is told to slow down waits at most.
+const SLOWEST: Duration = Duration::from_millis(50);
+
 pub(crate) struct Outbox {
+    env: Env,
     waiting: Mutex<Waiting>,
+    slowed: Mutex<Vec<Slowed>>,
     arrived: Condvar,
     /// How many values wait; most of the time none, which costs one look.
     count: AtomicUsize,
@@ -58,6 +67,31 @@ impl Waiting {
     }
 }
 
+/// Somebody who waits until fewer bytes do.
+#[derive(Debug)]
+struct Slowed {
+    until: Duration,
+    waker: Waker,
+}
+
+/// Ends when the values that wait for flash have become fewer, or after [`SLOWEST`].
+#[derive(Debug)]
+pub struct Backpressure {
+    outbox: Arc<Outbox>,
+    until: Duration,
+}
+
+impl Future for Backpressure {
+    type Output = ();
+
+    fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<()> {
+        match self.outbox.is_half_full() && self.outbox.wake_later(self.until, context.waker()) {
+            true => Poll::Pending,
+            false => Poll::Ready(()),
+        }
+    }
+}
+
 /// What became of the oldest parcel.
 enum Step {
     /// Nothing waits.
@@ -70,9 +104,11 @@ enum Step {
 
 impl Outbox {
     /// For at most `bytes_max`, or one value of a quarter of all memory.
-    pub fn new(bytes_max: u64, memory: Arc<Memory>) -> Self {
+    pub fn new(env: &Env, bytes_max: u64, memory: Arc<Memory>) -> Self {
         Self {
+            env: env.clone(),
             waiting: Mutex::default(),
+            slowed: Mutex::default(),
             arrived: Condvar::new(),
             count: AtomicUsize::new(0),
             bytes: AtomicU64::new(0),
@@ -90,13 +126,43 @@ impl Outbox {
         self.bytes() > self.bytes_max / 2
     }
 
+    /// What to wait for before more is stored; nothing while less than half is in use.
+    pub fn backpressure(self: &Arc<Self>) -> Option<Backpressure> {
+        let until = || self.env.monotonic() + SLOWEST;
+        self.is_half_full().then(|| Backpressure { outbox: Arc::clone(self), until: until() })
+    }
+
+    /// Wakes when it is `until` or less than half is in use, unless one of them is so already.
+    fn wake_later(&self, until: Duration, waker: &Waker) -> bool {
+        let mut slowed = self.slowed.lock().unwrap_or_else(PoisonError::into_inner);
+        // Looked at under the lock: who empties the box takes the lock afterwards.
+        if self.env.monotonic() >= until || !self.is_half_full() || self.lock().closed {
+            return false;
+        }
+        match slowed.iter_mut().find(|slowed| slowed.waker.will_wake(waker)) {
+            Some(known) => known.until = until,
+            None => slowed.push(Slowed { until, waker: waker.clone() }),
+        }
+        true
+    }
+
+    /// Wakes those that have waited long enough.
+    fn wake_slowed(&self) {
+        let is_over = !self.is_half_full() || self.lock().closed;
+        let mut slowed = self.slowed.lock().unwrap_or_else(PoisonError::into_inner);
+        let now = self.env.monotonic();
+        let woken: Vec<Slowed> = slowed.extract_if(.., |slowed| is_over || slowed.until <= now).collect();
+        drop(slowed);
+        woken.into_iter().for_each(|slowed| slowed.waker.wake());
+    }
+
     /// Bytes that wait.
     pub fn bytes(&self) -> u64 {
         self.bytes.load(Ordering::Relaxed)
     }
 
     /// Takes a value in, whose key must not be here. Whether there was room.
-    pub fn add(&self, hash: u64, record: &Record, class: Class, now: Duration) -> bool {
+    pub fn add(&self, hash: u64, record: &Record, class: Class) -> bool {
         let weight = record.weight();
         let mut waiting = self.lock();
         let limit = if waiting.parcels.is_empty() { self.memory.limit() / 4 } else { 0 };
@@ -105,7 +171,7 @@ impl Outbox {
         }
         waiting.next_number += 1;
         let number = waiting.next_number;
-        let parcel = Parcel { number, record: record.clone(), class, since: now };
+        let parcel = Parcel { number, record: record.clone(), class, since: self.env.monotonic() };
         self.remove_from(&mut waiting, hash);
         waiting.parcels.insert(hash, parcel);
         waiting.order.push_back((hash, number));
@@ -159,12 +225,13 @@ impl Outbox {
     pub fn close(&self) {
         self.lock().closed = true;
         self.arrived.notify_all();
+        self.wake_slowed();
     }
 
     /// Writes what comes in until the box is closed.
-    pub fn work(&self, flash: &Flash, now: &dyn Fn() -> Duration, wrote: &dyn Fn(&Record)) {
+    pub fn work(&self, flash: &Flash, wrote: &dyn Fn(&Record)) {
         loop {
-            let pause = match self.write_oldest(flash, now, wrote) {
+            let pause = match self.write_oldest(flash, wrote) {
                 Step::Gone => Duration::ZERO,
                 Step::NoRoom => BUFFER_PAUSE,
                 Step::Empty => IDLE,
@@ -177,6 +244,7 @@ impl Outbox {
 
     /// Waits for a value or the end of `pause`; `false` when the box is closed.
     fn pause(&self, pause: Duration) -> bool {
+        self.wake_slowed();
         let waiting = self.lock();
         if waiting.closed || pause.is_zero() || pause == IDLE && !waiting.parcels.is_empty() {
             return !waiting.closed;
@@ -185,7 +253,7 @@ impl Outbox {
         !waited.unwrap_or_else(PoisonError::into_inner).0.closed
     }
 
-    fn write_oldest(&self, flash: &Flash, now: &dyn Fn() -> Duration, wrote: &dyn Fn(&Record)) -> Step {
+    fn write_oldest(&self, flash: &Flash, wrote: &dyn Fn(&Record)) -> Step {
         let mut waiting = self.lock();
         let Some((hash, number)) = waiting.order.pop_front() else { return Step::Empty };
         let parcel = waiting.parcels.get(&hash).filter(|parcel| parcel.number == number).cloned();
@@ -193,7 +261,7 @@ impl Outbox {
         let Some(parcel) = parcel else { return Step::Gone };
         let value = parcel.record.value();
         let record = parcel.record.as_new_record(hash, &value, parcel.class);
-        let is_late = || now().saturating_sub(parcel.since) > PATIENCE;
+        let is_late = || self.env.monotonic().saturating_sub(parcel.since) > PATIENCE;
         let large = match flash.is_large(&record) {
             true => match self.write_pieces(flash, &record, number, &is_late) {
                 Some(Ok(large)) => Some(large),
@@ -280,6 +348,12 @@ impl Outbox {
 
     fn lock(&self) -> MutexGuard<'_, Waiting> {
         self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl std::fmt::Debug for Outbox {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Outbox").field("bytes", &self.bytes()).finish_non_exhaustive()
     }
 }
 

@@ -211,3 +211,24 @@ fn reading_what_flash_has_pushes_out_nothing_that_it_cannot_take() {
     let (_, lost) = seen.expect("a hundred reads within a second, once in a hundred times");
     assert_eq!(lost, 0);
 }
+
+#[test]
+fn who_is_told_to_slow_down_goes_on_in_a_moment_whatever_the_device_does() {
+    let world = World::new(Fault::StallWrite);
+    assert!(world.cache.backpressure().is_none(), "nothing waits");
+    world.device.inject(Faults::none().with(Fault::StallWrite, 1_000_000));
+    let (mut key, mut told) = (0, 0);
+    world.until("told so and noticed", || {
+        world.set(key);
+        key += 1;
+        if let Some(backpressure) = world.cache.backpressure() {
+            wait(backpressure);
+            told += 1;
+        }
+        world.health() != Health::Ok
+    });
+    assert!(told > 0, "{told}");
+    world.device.heal();
+    world.gate.open();
+    world.until("caught up", || world.cache.backpressure().is_none());
+}
