@@ -1,8 +1,10 @@
 //! When an image of the index is due, and the free segments that it needs.
 //!
-//! An image of many short records takes a large part of the device, more than is kept free. On the second
-//! half of the way to the next one room is made for it little by little, so that it is there when the image
-//! is due.
+//! An image of many short records takes a large part of the device, more than is kept free: up to 16 bytes
+//! for each record, and 12 for one that was touched, of the 88 that it takes at least (a unit and its row in
+//! the footer). That is a third at most, so there always can be one. On the second half of the way to the
+//! next one room is made for it little by little, in each pool by its size, so that it is there when the
+//! image is due.
 //!
 //! Invariant: no image is begun that would find no room: what it had written until then would be for nothing,
 //! again and again.
@@ -49,17 +51,16 @@ impl Core {
 
     /// Whether an image would find room.
     pub fn has_room_for_image(&self) -> bool {
-        self.table.free(Pool::General) >= self.image_segments()
+        self.table.free(Pool::General) + self.table.free(Pool::Kept) >= self.image_segments()
     }
 
-    /// Segments to be free by now for the next image, beside those that always are. None for one that would
-    /// take more than a third of all.
-    pub fn image_wants(&self) -> usize {
+    /// Segments of a pool to be free by now for the next image, beside those that always are.
+    pub fn image_wants(&self, pool: Pool) -> usize {
         let way = self.image_way().saturating_sub(MAKING_ROOM);
         if way == 0 {
             return 0;
         }
-        let all = self.image_segments();
-        if all > self.table.count(Pool::General) / 3 { 0 } else { all * way / (100 - MAKING_ROOM) }
+        let share = (self.image_segments() * self.table.count(pool)).div_ceil(self.table.len());
+        share * way / (100 - MAKING_ROOM)
     }
 }

@@ -317,7 +317,7 @@ impl Flash {
                 *lock(&self.clean_stop) = Some(CleanStop::new(core.device_id, turn));
             }
             let lacks_room = !is_clean && !core.has_room_for_image() && core.watch.may_write();
-            if !is_written || !lacks_room || !core.reclaim_oldest(Pool::General) {
+            if !is_written || !lacks_room || !core.reclaim_for_image() {
                 break;
             }
             while core.write_next(Duration::ZERO) {}

@@ -107,8 +107,8 @@ impl Core {
     pub fn reclaim_next(&self) -> bool {
         // While recovery runs, segments look empty whose records it has not found yet.
         let may_reclaim = self.watch.may_write() && !self.recovering.load(Ordering::Acquire);
-        let for_image = |pool| if pool == Pool::General { self.image_wants() } else { 0 };
-        let is_short = |&pool: &Pool| self.table.free(pool) < self.free_wanted(pool) + for_image(pool);
+        let wanted = |pool| self.free_wanted(pool) + self.image_wants(pool);
+        let is_short = |&pool: &Pool| self.table.has(pool) && self.table.free(pool) < wanted(pool);
         // what leaves the rest needs room among the kept
         let short = [Pool::Kept, Pool::General].into_iter().find(is_short);
         may_reclaim && short.is_some_and(|pool| self.reclaim_oldest(pool))
@@ -145,6 +145,13 @@ impl Core {
             self.reclaim(&segment);
         }
         true
+    }
+
+    /// Reclaims or spares a segment of the larger pool, or of the other. Whether there was one.
+    pub fn reclaim_for_image(&self) -> bool {
+        let mut pools = [Pool::General, Pool::Kept];
+        pools.sort_by_key(|&pool| std::cmp::Reverse(self.table.count(pool)));
+        pools.into_iter().any(|pool| self.reclaim_oldest(pool))
     }
 
     /// Moves a segment from probation to the proven, as it is; nothing if it is gone by now.

@@ -150,7 +150,11 @@ impl SegmentTable {
     pub fn open(&self, class: Class, id: u64, now: u32) -> Option<u32> {
         let mut lists = self.lock();
         let reserved = if matches!(class, Class::Kept | Class::Image) { 0 } else { RESERVED };
-        let is_kept = class == Class::Kept && self.has(Pool::Kept);
+        let is_kept = match class {
+            // Wherever there is more room: what is always free in the other pool stays so.
+            Class::Image => lists.free[Pool::Kept as usize].len() > lists.free[Pool::General as usize].len(),
+            _ => class == Class::Kept && self.has(Pool::Kept),
+        };
         let free = &mut lists.free[usize::from(is_kept)];
         if free.len() <= reserved {
             return None;

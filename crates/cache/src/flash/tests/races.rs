@@ -67,7 +67,10 @@ impl Random {
 impl Life {
     fn begin(seed: u64, device: FaultyDevice) -> Self {
         let device = Arc::new(device);
-        let options = FlashOptions { warm: Warm::Crash, segment_bytes: Some(64 << 10), ..small_options() };
+        // In every second life most of the device is for what is kept.
+        let kept_bytes = if seed >> 8 & 1 == 1 { DEVICE_BYTES / 4 * 3 } else { 0 };
+        let segment_bytes = Some(64 << 10);
+        let options = FlashOptions { warm: Warm::Crash, segment_bytes, kept_bytes, ..small_options() };
         let options = FlashOptions { write_delay: std::time::Duration::from_millis(1), ..options };
         let env = Env::system(1);
         let flash = Flash::open_on(&env, Arc::clone(&device) as _, options, Arc::new(Unobserved)).unwrap();
