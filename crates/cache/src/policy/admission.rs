@@ -149,8 +149,9 @@ pub struct Admission {
     budget: WriteBudget,
     shares: TenantShares,
     held: AtomicU64,
-    /// Least that was held when something was evicted: segments that are kept free and what is lost at
-    /// their ends make it less than the capacity, much less on a small device.
+    /// What was held when something was last evicted: segments that are kept free and what is lost at
+    /// their ends make it less than the capacity, much less on a small device. The capacity, while nothing
+    /// was evicted or clearly more is held than then.
     holds_at_most: AtomicU64,
     draws: AtomicU64,
     refused: [AtomicU64; Refusal::ALL.len()],
@@ -219,8 +220,12 @@ impl Admission {
 
     /// Counts bytes of a tenant that lie on flash from now on, or since before a restart.
     pub fn holds(&self, tenant: u32, bytes: u64) {
-        self.held.fetch_add(bytes, Relaxed);
+        let held = self.held.fetch_add(bytes, Relaxed) + bytes;
         self.shares.add(tenant, bytes);
+        if held as f64 * FULL_SHARE > self.holds_at_most.load(Relaxed) as f64 {
+            // It had to evict for something that is gone, such as an image of the index.
+            self.holds_at_most.store(self.capacity.load(Relaxed), Relaxed);
+        }
     }
 
     /// Remembers a key that left flash from among [`Class::Fill`].
@@ -230,7 +235,7 @@ impl Admission {
 
     /// Something that is still counted has to make room.
     pub fn made_room(&self) {
-        self.holds_at_most.fetch_min(self.held.load(Relaxed), Relaxed);
+        self.holds_at_most.store(self.held.load(Relaxed), Relaxed);
     }
 
     /// Counts bytes of a tenant that left flash, for whatever reason.
@@ -418,6 +423,35 @@ mod tests {
         admission.holds(2, CAPACITY / 4);
         assert_eq!(admission.decide(&candidate(1, Hint::Point), 1), Verdict::Admit(Class::Fill), "it shrank");
         assert_eq!((admission.held_by(1), admission.held_by(2)), (0, CAPACITY));
+    }
+
+    #[test]
+    fn room_that_was_made_for_an_image_is_room_again_once_that_is_gone() {
+        let admission = admission(0, TenantCaps { default: 0.1, named: Vec::new() });
+        let percent = CAPACITY / 100;
+        let is_full = || {
+            let verdict = admission.decide(&candidate(1, Hint::Point), 1);
+            verdict == Verdict::RamOnly(Refusal::TenantShare)
+        };
+        admission.holds(1, 90 * percent);
+        assert!(!is_full(), "nothing had to go");
+        admission.made_room();
+        assert!(is_full());
+        for _ in 0..20 {
+            admission.made_room();
+            admission.dropped(1, percent);
+        }
+        assert!(is_full(), "more may have to go");
+        admission.holds(1, 4 * percent);
+        assert!(is_full(), "74 percent, and 71 when something last had to go");
+        admission.holds(1, 2 * percent);
+        assert!(!is_full(), "nothing had to go for it");
+        admission.holds(1, 12 * percent);
+        assert!(!is_full());
+        admission.made_room();
+        assert!(is_full(), "what it held before it had to make room for the image");
+        admission.dropped(1, 3 * percent);
+        assert!(is_full());
     }
 
     #[test]
