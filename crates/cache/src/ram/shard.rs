@@ -98,7 +98,7 @@ impl Shard {
 
     /// Notes that a key is read from flash; whether one like it was not long ago.
     pub fn was_read_lately(&mut self, hash: u64) -> bool {
-        self.read_lately.note(hash)
+        self.read_lately.note(hash, self.items.len())
     }
 
     /// Puts an item in, in place of the one of the same key. Whether there was a live one.

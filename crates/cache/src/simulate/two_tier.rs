@@ -114,7 +114,7 @@ impl TwoTier {
         let Some(record) = flash.read(request.hash) else { return Found::Nowhere };
         let (written_s, tenant, source) = (record.written_s, record.tenant, record.source);
         let value = RamValue { written_s, tenant, source, scan_mib: 0 };
-        if self.lately.note(request.hash) {
+        if self.lately.note(request.hash, self.ram.len()) {
             self.bring_to_ram(request, value);
         }
         Found::Flash
