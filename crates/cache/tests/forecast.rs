@@ -40,7 +40,7 @@ fn serve(cache: &Cache, keys: impl Iterator<Item = u64>, reads: usize, value: us
             hits += 1;
         } else {
             runtime.block_on(cache.put(key.as_bytes(), Bytes::from(vec![7; value]), &Put::default()).wait());
-            while cache.stats().flash.is_some_and(|flash| flash.device.queued_writes > 4) {
+            while cache.backpressure().is_some() {
                 std::thread::yield_now();
             }
         }

@@ -35,7 +35,7 @@ fn store(cache: &Cache, tenant: u32, keys: std::ops::Range<u64>) {
         let put = Put { hint: Hint::Ingest, tenant, ..Put::default() };
         let value = Bytes::from(vec![key as u8; VALUE_BYTES as usize]);
         let _stored = cache.put(name(tenant, key).as_bytes(), value, &put);
-        while cache.stats().flash.unwrap().device.queued_writes > 4 {
+        while cache.backpressure().is_some() {
             std::thread::yield_now();
         }
     }

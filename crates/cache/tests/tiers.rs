@@ -45,7 +45,7 @@ fn put(cache: &Cache, key: &str, value: Vec<u8>, put: &Put) -> Stored {
 
 /// Lets the device take what was written, as a slower writer would.
 fn drain(cache: &Cache) {
-    while cache.stats().flash.unwrap().device.queued_writes > 4 {
+    while cache.backpressure().is_some() {
         std::thread::yield_now();
     }
 }

@@ -3,8 +3,8 @@
 //! Most of what is read from flash is read once, and a copy in RAM would push out what is read there. A
 //! key that is read a second time while it is remembered here gets its copy.
 //!
-//! As many keys are remembered as RAM has items, or twice as many: a copy made for a key that comes back later
-//! than that would be gone before its next read.
+//! As many keys are remembered as RAM has items, or twice as many: a copy made for a key that comes back
+//! later than that would be gone before its next read.
 //!
 //! **Invariants.** 1 KiB: a key's place is given by its hash, and the next one there pushes it out. A
 //! false "was read" comes to one in 2^31 questions.
