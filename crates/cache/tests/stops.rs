@@ -26,8 +26,9 @@ use tempfile::TempDir;
 const PATIENCE: Duration = Duration::from_secs(60);
 const KEYS: u64 = 700;
 const VALUE: usize = 20_000;
-/// Longer than the stops of this little take.
-const STOP_US: u64 = 60_000;
+/// Moments to kill are drawn below a power of two of microseconds, which is drawn first: the shortest lie
+/// before the end of any stop, the longest behind those of this little.
+const MOMENT_BITS: std::ops::Range<u64> = 6..17;
 const ENDS: usize = 24;
 
 /// The server, in a process of its own that the test starts from this same program.
@@ -104,6 +105,15 @@ impl Random {
         let z = (z ^ (z >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
         (z ^ (z >> 31)) % bound
     }
+
+    /// Lets some time pass.
+    fn pass_moment(&mut self) {
+        let bits = MOMENT_BITS.start + self.below(MOMENT_BITS.end - MOMENT_BITS.start);
+        let (since, moment) = (Instant::now(), Duration::from_micros(self.below(1 << bits)));
+        while since.elapsed() < moment {
+            std::thread::yield_now();
+        }
+    }
 }
 
 fn course(seed: u64, with_flash: bool) {
@@ -141,13 +151,11 @@ fn course(seed: u64, with_flash: bool) {
             }
             2 => {
                 server.signal_stop();
-                let (since, moment) = (Instant::now(), Duration::from_micros(random.below(STOP_US)));
-                while since.elapsed() < moment {
-                    std::thread::yield_now();
-                }
-                server.kill();
-                cut_short += 1;
-                false
+                random.pass_moment();
+                // It may have been through when it was to be killed.
+                let is_through = server.kill().success();
+                cut_short += u64::from(!is_through);
+                is_through
             }
             _ => {
                 server.kill();
@@ -158,10 +166,7 @@ fn course(seed: u64, with_flash: bool) {
         let is_interrupted = random.below(4) == 0;
         if is_interrupted {
             let mut process = spawn(directory.path(), with_flash);
-            let (since, moment) = (Instant::now(), Duration::from_micros(random.below(STOP_US)));
-            while since.elapsed() < moment {
-                std::thread::yield_now();
-            }
+            random.pass_moment();
             process.kill().unwrap();
             process.wait().unwrap();
         }

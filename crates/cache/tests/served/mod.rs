@@ -7,7 +7,7 @@
 use std::io::{BufRead, BufReader, Write};
 use std::os::unix::net::UnixStream;
 use std::path::Path;
-use std::process::{Child, Command, Stdio};
+use std::process::{Child, Command, ExitStatus, Stdio};
 use std::time::{Duration, Instant};
 
 use sandur_base::Env;
@@ -63,9 +63,9 @@ impl Server {
         line.trim_end().to_owned()
     }
 
-    /// Kills it, wherever it is in its work.
-    pub fn kill(mut self) {
+    /// Kills it, wherever it is in its work. How it ended: it may have been done before.
+    pub fn kill(mut self) -> ExitStatus {
         self.process.kill().unwrap(); // SIGKILL
-        self.process.wait().unwrap();
+        self.process.wait().unwrap()
     }
 }
