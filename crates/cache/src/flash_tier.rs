@@ -16,7 +16,8 @@ use sandur_base::Env;
 
 use crate::device::{Device, FileDevice, OwnReads};
 use crate::flash::{
-    Class, CleanStop, Committed, DropEvent, Dropped, Flash, FlashError, FlashOptions, FlashRead, Location,
+    Class, CleanStop, Committed, DropEvent, Dropped, Flash, FlashError, FlashOptions, FlashRead, Health,
+    Location,
 };
 use crate::flash::{KeyInfo, Observer, ReadFuture};
 use crate::latency::Histogram;
@@ -250,6 +251,12 @@ impl FlashTier {
     /// Whether a value that leaves memory is still here; `used` if it was read there.
     pub fn still_has(&self, hash: u64, used: bool) -> bool {
         self.waiting(hash).is_some() || self.find(hash, used).is_some()
+    }
+
+    /// Records on flash and values that wait to be; none while the device cannot be read.
+    pub fn items(&self) -> u64 {
+        let on_flash = if self.flash.health() == Health::Failed { 0 } else { self.flash.records() };
+        on_flash + self.outbox.len()
     }
 
     /// Removes a key; whether it was there.

@@ -15,12 +15,12 @@
 //!
 //! **Parts.** `cache` is the face, `inner` the tiers as one and the reason why nothing stale is
 //! ever served, `ram` the memory tier, `flash_tier` what is offered to flash and asked of it,
-//! `outbox` what waits for room there, `memory_file` what keeps memory over a stop, `forecast` what
-//! the prediction is told. [`policy`] decides what stays in RAM, what may be written to flash and
-//! what is written again; it counts what had to go. [`flash`] keeps records in segments on a
-//! [`device`] and finds them again after a restart. [`predict`] says what other sizes would do
-//! while the cache runs, [`simulate`] does so over traces with the same code, and [`advise`] puts
-//! it into sentences.
+//! `outbox` what waits for room there, `census` how many items both hold, `memory_file` what keeps
+//! memory over a stop, `forecast` what the prediction is told. [`policy`] decides what stays in RAM,
+//! what may be written to flash and what is written again; it counts what had to go. [`flash`]
+//! keeps records in segments on a [`device`] and finds them again after a restart. [`predict`] says
+//! what other sizes would do while the cache runs, [`simulate`] does so over traces with the same
+//! code, and [`advise`] puts it into sentences.
 //!
 //! [`memcached`] serves a cache by memcached's protocols.
 //!
@@ -29,6 +29,7 @@
 
 pub mod advise;
 mod cache;
+mod census;
 pub mod device;
 mod error;
 mod fetch;

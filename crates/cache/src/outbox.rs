@@ -156,6 +156,11 @@ impl Outbox {
         woken.into_iter().for_each(|slowed| slowed.waker.wake());
     }
 
+    /// How many values wait.
+    pub fn len(&self) -> u64 {
+        self.count.load(Ordering::Acquire) as u64
+    }
+
     /// Bytes that wait.
     pub fn bytes(&self) -> u64 {
         self.bytes.load(Ordering::Relaxed)

@@ -14,7 +14,8 @@ use sandur_cache::device::FilePart;
 use sandur_cache::flash::{FlashOptions, Journaling, Warm};
 use sandur_cache::policy::Refusal;
 use sandur_cache::{
-    Applied, Cache, CacheOptions, Change, Condition, Hint, Item, Lookup, Put, Read, Revision, Stored, Tier,
+    Applied, Cache, CacheOptions, Change, Condition, Hint, Item, ItemMeta, Lookup, Put, Read, Revision,
+    Stored, Tier,
 };
 use tempfile::TempDir;
 
@@ -102,6 +103,58 @@ fn what_leaves_memory_is_found_on_flash_and_comes_back_when_read_again() {
     assert!(flash.hits > count / 2 && flash.promoted > 0, "{} hits, {counts:?}", flash.hits);
     assert!(flash.latency.count >= flash.hits);
     assert!(stats.memory_used <= stats.memory_limit + stats.memory_limit / 16);
+}
+
+/// Goal: an item in memory counts once, whether its copy on flash had to go meanwhile or not. Method: some
+/// items are read again and again, so that memory keeps them while flash is turned over; every key is asked
+/// for.
+#[test]
+fn items_of_both_tiers_are_counted_once_each() {
+    const KEYS: u64 = 24_000;
+    let directory = TempDir::new().unwrap();
+    let cache = Cache::open(&Env::system(1), options(&directory, 4 << 20, 64 << 20)).unwrap();
+    for key in 0..KEYS {
+        let hint = if key % 2 == 0 { Hint::Ingest } else { Hint::Point };
+        put(&cache, &key.to_string(), value(key, 1, 8_000), &Put { hint, ..Put::default() });
+        get(&cache, &(key % 50).to_string());
+        if key % 100 == 3 {
+            cache.remove((key - 1).to_string().as_bytes());
+            put(&cache, &(key - 2).to_string(), value(key - 2, 2, 8_000), &Put { hint, ..Put::default() });
+        }
+        drain(&cache);
+    }
+    while cache.stats().flash.unwrap().device.unwritten_bytes > 0 {
+        std::thread::yield_now();
+    }
+    let quiet = Read { quiet: true, ..Read::default() };
+    let find = |key: u64| wait(cache.get(key.to_string().as_bytes(), &quiet).wait());
+    // Segments may still be freed, which are counted before or after.
+    let found = loop {
+        let before = cache.count_items();
+        // Not the items, which keep the buffers of reads.
+        let found: Vec<ItemMeta> = (0..KEYS).filter_map(|key| find(key).map(|item| item.meta)).collect();
+        if cache.count_items() == before {
+            assert_eq!(before, found.len() as u64);
+            break found;
+        }
+    };
+    let stats = cache.stats();
+    let flash = stats.flash.unwrap().device;
+    assert!(flash.counts.segments_reclaimed > 20, "flash was turned over");
+    assert!((found.len() as u64) < stats.items + flash.records, "some are in both");
+    let says_so = found.iter().filter(|meta| meta.tier == Tier::Ram && meta.on_flash).count() as u64;
+    let shared = stats.items + flash.records - found.len() as u64;
+    assert!(says_so > shared, "memory alone would not know that {} copies are gone", says_so - shared);
+    // Many are in memory: some are looked at.
+    let directory = TempDir::new().unwrap();
+    let memory = Cache::open(&Env::system(1), options(&directory, 64 << 20, 64 << 20)).unwrap();
+    for key in 0..60_000 {
+        let hint = if key % 3 == 0 { Hint::Ingest } else { Hint::Point };
+        put(&memory, &key.to_string(), value(key, 1, 300), &Put { hint, ..Put::default() });
+    }
+    let (counted, items) = (memory.count_items(), memory.stats().items);
+    assert_eq!(items, 60_000, "all are in memory");
+    assert!(counted.abs_diff(items) * 100 < items, "{counted} counted, {items} there");
 }
 
 #[test]

@@ -206,6 +206,11 @@ impl Flash {
         self.core.table.id(location.slot)
     }
 
+    /// Records that may be found, pieces of long values among them.
+    pub fn records(&self) -> u64 {
+        self.core.index.len()
+    }
+
     /// Bytes of memory of the index.
     pub fn index_bytes(&self) -> u64 {
         self.core.index.bytes()

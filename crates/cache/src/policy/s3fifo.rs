@@ -278,6 +278,11 @@ impl<T> S3Fifo<T> {
         (end < self.slab.places()).then_some(end)
     }
 
+    /// Places that [`Self::visit`] passes.
+    pub fn places(&self) -> usize {
+        self.slab.places()
+    }
+
     /// Bytes that may be held.
     pub fn capacity(&self) -> u64 {
         self.capacity

@@ -290,6 +290,16 @@ impl Locked<'_> {
         self.shard.visit(from, count, at, see)
     }
 
+    /// Shows items, dead ones too, at up to `count` places from `from` on.
+    pub fn visit_all(&self, from: usize, count: usize, see: impl FnMut(u64, &Record)) {
+        self.shard.visit_all(from, count, see);
+    }
+
+    /// Places that [`Self::visit_all`] can show.
+    pub fn places(&self) -> usize {
+        self.shard.places()
+    }
+
     /// The shard's counters.
     pub fn counts(&mut self) -> &mut RamCounts {
         &mut self.shard.counts

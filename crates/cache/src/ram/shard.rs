@@ -181,10 +181,20 @@ impl Shard {
         at: Moment,
         mut see: impl FnMut(u64, &Record),
     ) -> Option<usize> {
-        self.items.visit(from, count, |hash, record| {
+        self.visit_all(from, count, |hash, record| {
             if record.dead(at).is_none() {
                 see(hash, record);
             }
         })
+    }
+
+    /// As [`Self::visit`], of dead ones too.
+    pub fn visit_all(&self, from: usize, count: usize, see: impl FnMut(u64, &Record)) -> Option<usize> {
+        self.items.visit(from, count, see)
+    }
+
+    /// Places that may hold an item.
+    pub fn places(&self) -> usize {
+        self.items.places()
     }
 }

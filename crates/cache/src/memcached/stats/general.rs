@@ -167,24 +167,10 @@ fn encryption(view: &View<'_>, report: &mut Report) {
     }
 }
 
-/// How many items in memory are not on flash too, by looking at some: at all of a small cache.
-fn in_memory_alone(view: &View<'_>) -> u64 {
-    const SAMPLE: u64 = 4096;
-    let (mut seen, mut alone) = (0, 0);
-    view.turn.server.cache.visit(|_, item| {
-        seen += 1;
-        alone += u64::from(!item.meta.on_flash);
-        seen < SAMPLE
-    });
-    if seen < SAMPLE { alone } else { (view.cache.items as f64 * alone as f64 / seen as f64) as u64 }
-}
-
 fn items(view: &View<'_>, report: &mut Report) {
     let server = view.turn.server;
-    let on_flash = view.cache.flash.as_ref().map_or(0, |flash| flash.device.records);
     report.add("bytes", view.cache.bytes);
-    let in_memory_alone = if on_flash == 0 { view.cache.items } else { in_memory_alone(view) };
-    report.add("curr_items", in_memory_alone + on_flash);
+    report.add("curr_items", server.cache.count_items());
     report.add("total_items", view.sums.totals.total_items);
     report.add("slab_global_page_pool", 0);
     let gone = server.departures.all();
