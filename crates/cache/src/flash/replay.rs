@@ -224,13 +224,25 @@ impl Core {
         if inserted.dropped.is_some() {
             self.note_unindexed();
         }
-        self.touched.forget(row.hash);
+        self.forget_touch_before(row.hash, slot, row.offset);
         // After the insertion, so that a removal is either seen here or finds the entry there.
         let is_void = id + u64::from(row.sequence) < self.flushed_below.load(Ordering::Acquire);
         if (is_void || self.was_removed(row.hash))
             && let Some(entry) = self.index.remove_at(row.hash, slot, row.offset)
         {
             self.unlink(&entry);
+        }
+    }
+
+    /// A record was found that replaces an older one: how long that was to live is of no account any more.
+    fn forget_touch_before(&self, hash: u64, slot: u32, offset: u32) {
+        if self.touched.len() == 0 {
+            return;
+        }
+        let _key = self.lock_key(hash);
+        // What this run wrote and touched meanwhile keeps its expiry.
+        if self.index.find(hash, false).is_some_and(|entry| entry.is_at(slot, offset)) {
+            self.touched.forget(hash);
         }
     }
 
@@ -242,6 +254,8 @@ impl Core {
         match entry.kind {
             JournalKind::Forgotten => self.remove_of_earlier_run(entry.hash),
             JournalKind::Touched { expires_at } => {
+                // What this run writes meanwhile keeps its own expiry.
+                let _key = self.lock_key(entry.hash);
                 if self.find_of_earlier_run(entry.hash).is_some() && self.touched.set(entry.hash, expires_at)
                 {
                     self.index.set_expiry(entry.hash, Coarse::new(expires_at, self.now()));
