@@ -4,10 +4,10 @@
 //! had to go since. So items in memory are looked at and flash is asked for each: all of them up to
 //! [`LOOKED_AT`], else about as many, from a random place on in every shard.
 //!
-//! **How exact it is.** Up to [`LOOKED_AT`] items in memory exact, beyond within a hundredth of them (the
-//! standard error of 16,384 looks is 0.4 % at most), but for three things. A value that is longer than a
-//! record may be counts as its records, also after it was removed, until their segments are freed; an item on
-//! flash that expired counts until its segment is freed; and what changes during the count may count or not.
+//! **How exact it is.** Up to [`LOOKED_AT`] items in memory exact, beyond with a standard error of about
+//! 0.4 % of them (a half by the root of 16,384), but for three things. A value that is longer than a record
+//! may be counts as its records, also after it was removed, until their segments are freed; an item on flash
+//! that expired counts until its segment is freed; and what changes during the count may count or not.
 
 use crate::inner::Inner;
 use crate::ram::Record;
