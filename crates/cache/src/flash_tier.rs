@@ -214,8 +214,9 @@ impl FlashTier {
         let bytes = (record.key().len() + record.length()) as u64;
         let candidate = Candidate { hash, bytes, tenant: record.tenant, hint: record.hint, hits, occasion };
         let now_ms = self.env.monotonic().as_millis() as u64;
-        self.books.admission.set_allowance(self.flash.allowance());
-        let Verdict::Admit(class) = self.books.admission.decide(&candidate, now_ms) else {
+        let admission = &self.books.admission;
+        admission.set_tenure(self.flash.tenure_at(admission.time()));
+        let Verdict::Admit(class) = admission.decide(&candidate, now_ms) else {
             self.forget(hash);
             return false;
         };

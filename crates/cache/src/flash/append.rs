@@ -323,6 +323,7 @@ impl Core {
         let trailer = open.trailer();
         self.table.update(open.slot, open.id, |segment| {
             segment.state = SegmentState::Sealing;
+            segment.placed_at = self.tenure.time();
             segment.latest_expiry = trailer.latest_expiry;
             segment.record_bytes = trailer.record_bytes;
         });

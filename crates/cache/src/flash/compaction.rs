@@ -176,6 +176,7 @@ mod tests {
             unproven: false,
             id: 100 + u64::from(slot),
             placed: 100 - u64::from(slot),
+            placed_at: 0,
             opened_at: 0,
             latest_expiry: 0,
             record_bytes: 1000,

@@ -29,7 +29,7 @@ use super::touched::Touched;
 use super::unwritten::Unwritten;
 use super::writer::WriteQueue;
 use crate::device::{BufferPool, Device};
-use crate::policy::reclaim::Turns;
+use crate::policy::reclaim::{Tenure, Turns};
 use crate::unix_seconds::unix_seconds;
 
 /// Locks of keys; many more than threads that write.
@@ -60,10 +60,10 @@ pub(super) struct Core {
     pub journal: Journal,
     pub touched: Touched,
     pub choices: Mutex<Choices>,
-    /// How much may be written again: the bits of an `f64`.
-    pub allowance: AtomicU64,
     /// Unproven segments that have to make room.
     pub turns: Turns,
+    /// How long the oldest of the proven has gone unread.
+    pub tenure: Tenure,
     pub compaction: Mutex<Compaction>,
     /// The second of the last look for segments that hold nothing.
     pub spent_looked_at: AtomicU32,
@@ -136,8 +136,8 @@ impl Core {
             journal: Journal::new(root.map_or(0, |root| root.journal_half)),
             touched: Touched::default(),
             choices: Mutex::new(Choices::new(options.write_amplification_max)),
-            allowance: AtomicU64::new(0.0f64.to_bits()),
             turns: Turns::default(),
+            tenure: Tenure::default(),
             compaction: Mutex::default(),
             spent_looked_at: AtomicU32::new(0),
             watch: Watch::new(),

@@ -185,9 +185,12 @@ impl Flash {
         self.core.append(&record)
     }
 
-    /// How much of what is used may be written again, from 0 for nothing to 1 for plenty.
-    pub fn allowance(&self) -> f64 {
-        self.core.allowance()
+    /// How long the oldest of the proven has gone unread, at the time that [`Admission::time`] says.
+    ///
+    /// [`Admission::time`]: crate::policy::Admission::time
+    pub fn tenure_at(&self, time: u64) -> u64 {
+        self.core.tenure.set_time(time);
+        self.core.tenure.bytes()
     }
 
     /// Where a key lies, and counts a use of it. `None` is certain; `Some` is a miss after all if

@@ -65,34 +65,47 @@ fn policy_class(class: Class) -> PolicyClass {
     }
 }
 
-/// The next segment, and what happens to it.
-fn next_victim(segments: &[Segment], now: u32, leeway: Leeway) -> Option<(Segment, Step)> {
-    let sealed = || segments.iter().filter(|segment| segment.state == SegmentState::Sealed);
-    let is_spent = |s: &&Segment| s.live_bytes == 0 || is_expired(s.latest_expiry, now);
-    if let Some(spent) = sealed().find(is_spent) {
-        return Some((*spent, Step::Free(policy_class(spent.class))));
-    }
-    let capacity = segments.len() as u64 * sealed().map(|s| s.record_bytes).max().unwrap_or_default();
-    let oldest_of = |class| sealed().filter(move |s| s.class == class).min_by_key(|s| s.placed);
-    let lines = Class::OF_RECORDS.into_iter().filter_map(|class| {
-        let oldest = oldest_of(class)?;
+fn sealed(segments: &[Segment]) -> impl Iterator<Item = &Segment> {
+    segments.iter().filter(|segment| segment.state == SegmentState::Sealed)
+}
+
+fn oldest_of(segments: &[Segment], class: Class) -> Option<&Segment> {
+    sealed(segments).filter(|segment| segment.class == class).min_by_key(|segment| segment.placed)
+}
+
+/// The ends of all lines.
+fn oldest(segments: &[Segment]) -> Vec<Oldest> {
+    let line = |class| {
+        let oldest = oldest_of(segments, class)?;
         Some(Oldest {
             class: policy_class(class),
             placed: oldest.placed,
+            placed_at: oldest.placed_at,
             bytes: oldest.record_bytes,
             used_bytes: oldest.used_bytes,
             spent: false,
             unproven: oldest.unproven,
-            class_bytes: sealed().filter(|s| s.class == class).map(|s| s.record_bytes).sum(),
+            class_bytes: sealed(segments).filter(|s| s.class == class).map(|s| s.record_bytes).sum(),
         })
-    });
-    let step = next_step(&lines.collect::<Vec<_>>(), capacity, leeway)?;
+    };
+    Class::OF_RECORDS.into_iter().filter_map(line).collect()
+}
+
+/// The next segment, and what happens to it.
+fn next_victim(segments: &[Segment], now: u32, leeway: Leeway) -> Option<(Segment, Step)> {
+    let is_spent = |s: &&Segment| s.live_bytes == 0 || is_expired(s.latest_expiry, now);
+    if let Some(spent) = sealed(segments).find(is_spent) {
+        return Some((*spent, Step::Free(policy_class(spent.class))));
+    }
+    let largest = sealed(segments).map(|segment| segment.record_bytes).max();
+    let capacity = segments.len() as u64 * largest.unwrap_or_default();
+    let step = next_step(&oldest(segments), capacity, leeway)?;
     let chosen = match step {
         Step::Free(class) | Step::Spare(class) => class,
         Step::Join => PolicyClass::Fill,
     };
     let class = Class::OF_RECORDS.into_iter().find(|&class| policy_class(class) == chosen)?;
-    oldest_of(class).map(|segment| (*segment, step))
+    oldest_of(segments, class).map(|segment| (*segment, step))
 }
 
 impl Core {
@@ -133,6 +146,10 @@ impl Core {
         if segment.unproven {
             self.turns.judged(segment.record_bytes);
         }
+        if pool == Pool::Kept || may_join {
+            segments.retain(|other| other.slot != segment.slot);
+            self.tenure.look_at(oldest(&segments));
+        }
         let is_spared = matches!(step, Step::Spare(_));
         if is_spared && self.may_write_again() && self.spare(&segment) {
             self.choices().spared += 1;
@@ -156,9 +173,10 @@ impl Core {
 
     /// Moves a segment from probation to the proven, as it is; nothing if it is gone by now.
     fn join(&self, segment: &Segment) -> Option<Segment> {
-        let placed = self.next_sequence();
+        let (placed, placed_at) = (self.next_sequence(), self.tenure.time());
         let join = |segment: &mut Segment| {
-            (segment.class, segment.unproven, segment.placed) = (Class::Kept, true, placed);
+            (segment.class, segment.unproven) = (Class::Kept, true);
+            (segment.placed, segment.placed_at) = (placed, placed_at);
         };
         let mut joined = *segment;
         join(&mut joined);
@@ -170,17 +188,6 @@ impl Core {
         let (written, segment) = (self.counters.bytes_written.get(), self.layout.segment_bytes);
         let mut choices = self.choices();
         choices.sealed(record_bytes, class != Class::Kept, written, segment);
-        self.publish_allowance(&choices);
-    }
-
-    /// How much may be written again, from 0 for nothing to 1 for plenty.
-    pub fn allowance(&self) -> f64 {
-        f64::from_bits(self.allowance.load(Ordering::Relaxed))
-    }
-
-    fn publish_allowance(&self, choices: &Choices) {
-        let level = choices.reinsertion.level(self.layout.segment_bytes);
-        self.allowance.store(level.to_bits(), Ordering::Relaxed);
     }
 
     fn choices(&self) -> MutexGuard<'_, Choices> {
@@ -197,10 +204,10 @@ impl Core {
                 self.table.remove_used(segment.slot, u64::from(entry.location.units) * UNIT);
             }
         }
-        let placed = self.next_sequence();
+        let (placed, placed_at) = (self.next_sequence(), self.tenure.time());
         self.counters.segments_spared.add(1);
         self.table.update(segment.slot, segment.id, |segment| {
-            (segment.placed, segment.unproven) = (placed, false);
+            (segment.placed, segment.placed_at, segment.unproven) = (placed, placed_at, false);
         })
     }
 
@@ -252,7 +259,6 @@ impl Core {
         if self.may_write_again() {
             let mut choices = self.choices();
             choices.reinsertion.choose(class, bytes, &facts, |at, uses| chosen.push((at, uses)));
-            self.publish_allowance(&choices);
         }
         for (at, uses) in chosen {
             self.write_again(segment, &rows[at], uses);
@@ -332,6 +338,7 @@ mod tests {
             unproven: false,
             id: 100 + u64::from(slot),
             placed: 100 + u64::from(slot),
+            placed_at: 0,
             opened_at: 0,
             latest_expiry: 0,
             record_bytes: 1000,

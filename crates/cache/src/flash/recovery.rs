@@ -124,6 +124,7 @@ impl Core {
                 unproven: false,
                 id: head.id,
                 placed: head.id,
+                placed_at: 0,
                 opened_at: head.opened_at,
                 latest_expiry: trailer.latest_expiry,
                 record_bytes: trailer.record_bytes,

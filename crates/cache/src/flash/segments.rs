@@ -56,6 +56,8 @@ pub struct Segment {
     pub id: u64,
     /// Its place in the line of its class: its id, or a later number since it was spared.
     pub placed: u64,
+    /// When it came to that place, by the clock of the tenure.
+    pub placed_at: u64,
     /// When it was opened, in seconds since 1970.
     pub opened_at: u32,
     /// When its last record expires, 0 for never.
@@ -284,6 +286,7 @@ impl Segment {
             unproven: false,
             id: 0,
             placed: 0,
+            placed_at: 0,
             opened_at: 0,
             latest_expiry: 0,
             record_bytes: 0,

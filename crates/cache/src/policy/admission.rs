@@ -15,8 +15,8 @@
 //!
 //! One ghost remembers what scans brought once and what left flash while on probation. A key that it
 //! knows when it is offered again, or that was read more than once in RAM, has proven itself: it skips
-//! probation. How soon it must come back depends on the [allowance](Admission::set_allowance): the more of
-//! the proven is read and wants to be written again, the better has a newcomer to be.
+//! probation. How soon it must come back depends on the [tenure](super::reclaim::Tenure) of what it would
+//! push out: the longer the oldest of the proven has gone unread, the easier it is to be better.
 //!
 //! **Invariants.** A scan however large moves nothing out of flash but what has proven nothing. Every refusal
 //! has a [`Refusal`]. All methods take a shared reference and neither lock nor wait; memory is fixed at the
@@ -47,9 +47,7 @@ const GHOST_KEYS_MAX: u64 = 6_700_000;
 /// Mean size of values that the ghost's cells are sized for.
 const GHOST_VALUE_BYTES: u64 = 16 << 10;
 /// What the ghost remembers, in parts of the capacity, as in the RAM tier.
-const GHOST_SHARE: f64 = 0.90;
-/// Part of the ghost's window within which a key must come back when nothing may be written again.
-const RETURN_WINDOW_LEAST: f64 = 0.10;
+const GHOST_SHARE: f64 = 2.0;
 /// Reads in RAM that prove a value.
 const PROOF_HITS: u8 = 2;
 
@@ -143,8 +141,8 @@ pub struct Admission {
     /// Part of the keys that are offered; 1.0 unless this is a model of a sample.
     sample: f64,
     ghost: Ghost,
-    /// Part of the ghost's window within which a return is proof: the bits of an `f64`.
-    return_window: AtomicU64,
+    /// Bytes within which a return is proof.
+    tenure: AtomicU64,
     scans: ScanHabit,
     budget: WriteBudget,
     shares: TenantShares,
@@ -171,7 +169,7 @@ impl Admission {
             capacity: AtomicU64::new(options.capacity),
             sample,
             ghost: Ghost::new((options.capacity as f64 * GHOST_SHARE) as u64, ghost_keys),
-            return_window: AtomicU64::new(1.0f64.to_bits()),
+            tenure: AtomicU64::new(u64::MAX),
             scans: ScanHabit::new(sample),
             budget: WriteBudget::new(options.write_bytes_per_day),
             shares: TenantShares::new(options.tenants),
@@ -189,23 +187,27 @@ impl Admission {
             // The ghost has known it since it was refused when it was stored: that is no return.
             return self.refuse(Refusal::ScannedOnce);
         }
-        let window = f64::from_bits(self.return_window.load(Relaxed));
-        let returned = self.ghost.take_aged(candidate.hash).filter(|age| !is_parting && *age <= window);
-        match self.refusal(candidate, returned, now_ms) {
+        let tenure = self.tenure.load(Relaxed);
+        let away = self.ghost.take_age(candidate.hash).filter(|away| !is_parting && *away <= tenure);
+        match self.refusal(candidate, away, now_ms) {
             None => Verdict::Admit(match candidate.hint {
                 Hint::Ingest | Hint::Metadata => Class::Ingest,
-                _ if returned.is_some() || candidate.hits >= PROOF_HITS => Class::Kept,
+                _ if away.is_some() || candidate.hits >= PROOF_HITS => Class::Kept,
                 Hint::Point | Hint::Scan { .. } => Class::Fill,
             }),
             Some(reason) => self.refuse(reason),
         }
     }
 
-    /// Says how much may be written again, from 0 for nothing to 1 for plenty
-    /// ([`Reinsertion::level`](super::Reinsertion::level)).
-    pub fn set_allowance(&self, level: f64) {
-        let window = RETURN_WINDOW_LEAST + (1.0 - RETURN_WINDOW_LEAST) * level.clamp(0.0, 1.0);
-        self.return_window.store(window.to_bits(), Relaxed);
+    /// The time that tenures are counted in: bytes that left probation or were refused so far.
+    pub fn time(&self) -> u64 {
+        self.ghost.noted()
+    }
+
+    /// Says how long the oldest of the proven has gone unread
+    /// ([`Tenure::bytes`](super::reclaim::Tenure::bytes)).
+    pub fn set_tenure(&self, bytes: u64) {
+        self.tenure.store(bytes, Relaxed);
     }
 
     fn refuse(&self, reason: Refusal) -> Verdict {
@@ -278,7 +280,7 @@ impl Admission {
         self.ghost.memory_bytes() + self.shares.memory_bytes() + size_of::<Self>()
     }
 
-    fn refusal(&self, candidate: &Candidate, returned: Option<f64>, now_ms: u64) -> Option<Refusal> {
+    fn refusal(&self, candidate: &Candidate, away: Option<u64>, now_ms: u64) -> Option<Refusal> {
         let capacity = self.capacity.load(Relaxed);
         let whole = capacity as f64 / self.sample;
         let largest = (whole * LARGEST_SHARE).max((ALWAYS_FITS_BYTES as f64).min(whole / 4.0));
@@ -289,7 +291,7 @@ impl Admission {
             return None;
         }
         let full = self.held.load(Relaxed) as f64 > self.holds_at_most.load(Relaxed) as f64 * FULL_SHARE;
-        if full && self.is_large_scan(candidate) && self.is_scanned_once(candidate, returned) {
+        if full && self.is_large_scan(candidate) && self.is_scanned_once(candidate, away) {
             return Some(Refusal::ScannedOnce);
         }
         if full && self.shares.exceeds(candidate.tenant, candidate.bytes, capacity) {
@@ -309,12 +311,12 @@ impl Admission {
     }
 
     /// Whether a large scan's value has to wait for its second time; keeps the books about that.
-    fn is_scanned_once(&self, candidate: &Candidate, returned: Option<f64>) -> bool {
+    fn is_scanned_once(&self, candidate: &Candidate, away: Option<u64>) -> bool {
         if candidate.hits > 0 {
             return false;
         }
-        if let Some(age) = returned {
-            if age * GHOST_SHARE <= PROBATION_SHARE {
+        if let Some(away) = away {
+            if away as f64 <= self.capacity.load(Relaxed) as f64 * PROBATION_SHARE {
                 self.scans.note_returned(candidate.hash);
             }
             return false;
@@ -388,7 +390,7 @@ mod tests {
                 Verdict::RamOnly(_) => assert_eq!(admission.decide(&part, 1), Verdict::Admit(Class::Kept)),
             }
         }
-        assert!((19_000..19_800).contains(&admitted), "{admitted} of 20,000");
+        assert!((18_500..19_000).contains(&admitted), "{admitted} of 20,000");
     }
 
     #[test]
@@ -484,19 +486,21 @@ mod tests {
     }
 
     #[test]
-    fn the_less_may_be_written_again_the_sooner_must_a_key_come_back() {
+    fn a_key_must_come_back_before_the_oldest_of_the_proven_has_stood_unread_for_as_long() {
         let admission = admission(0, TenantCaps::default());
-        let returns = |key: u64, bytes_between: u64, allowance: f64| {
+        let returns = |key: u64, bytes_between: u64, tenure: u64| {
             let value = candidate(key, Hint::Point);
             admission.left_probation(value.hash, value.bytes);
+            let before = admission.time();
             admission.left_probation(candidate(key + 1, Hint::Point).hash, bytes_between);
-            admission.set_allowance(allowance);
+            assert_eq!(admission.time() - before, bytes_between);
+            admission.set_tenure(tenure);
             admission.decide(&value, 1)
         };
-        assert_eq!(returns(10, CAPACITY / 2, 1.0), Verdict::Admit(Class::Kept));
-        assert_eq!(returns(20, CAPACITY / 2, 0.6), Verdict::Admit(Class::Kept));
-        assert_eq!(returns(30, CAPACITY / 2, 0.4), Verdict::Admit(Class::Fill));
-        assert_eq!(returns(40, CAPACITY / 20, 0.0), Verdict::Admit(Class::Kept), "at once is always proof");
+        assert_eq!(returns(10, CAPACITY / 2, CAPACITY), Verdict::Admit(Class::Kept));
+        assert_eq!(returns(20, CAPACITY / 2, CAPACITY / 3), Verdict::Admit(Class::Fill));
+        assert_eq!(returns(30, CAPACITY / 4, CAPACITY / 3), Verdict::Admit(Class::Kept));
+        assert_eq!(returns(40, 3 * CAPACITY, 4 * CAPACITY), Verdict::Admit(Class::Fill), "forgotten");
     }
 
     #[test]

@@ -90,22 +90,36 @@ impl Ghost {
         bucket[oldest.1].store(print << 16 | now, Relaxed);
     }
 
-    /// Whether the key is remembered; it is forgotten by this.
-    pub(crate) fn take(&self, hash: u64) -> bool {
-        self.take_aged(hash).is_some()
+    /// Bytes noted so far.
+    pub(crate) fn noted(&self) -> u64 {
+        self.noted.load(Relaxed)
     }
 
-    /// The part of the window that has passed since the key was noted, if it is remembered; it is
-    /// forgotten by this.
-    pub(crate) fn take_aged(&self, hash: u64) -> Option<f64> {
+    /// The present time, for [`Self::bytes_since`].
+    pub(crate) fn time(&self) -> u16 {
+        self.clock(self.noted()) as u16
+    }
+
+    /// Bytes that were noted since a time; those of the last turn of the clock, which is eight windows.
+    pub(crate) fn bytes_since(&self, time: u16) -> u64 {
+        u64::from(age(self.clock(self.noted()), u32::from(time))) * self.bytes_per_step
+    }
+
+    /// Whether the key is remembered; it is forgotten by this.
+    pub(crate) fn take(&self, hash: u64) -> bool {
+        self.take_age(hash).is_some()
+    }
+
+    /// Bytes that were noted since the key was, if it is remembered; it is forgotten by this.
+    pub(crate) fn take_age(&self, hash: u64) -> Option<u64> {
         let now = self.clock(self.noted.load(Relaxed));
         let (bucket, print) = self.home(hash);
         for cell in bucket {
             let found = cell.load(Relaxed);
             if found != 0 && found >> 16 == print {
                 cell.store(0, Relaxed);
-                let part = f64::from(age(now, found)) / self.window_steps.max(1) as f64;
-                return (part <= 1.0).then_some(part);
+                let age = u64::from(age(now, found));
+                return (age <= self.window_steps).then_some(age * self.bytes_per_step);
             }
         }
         None

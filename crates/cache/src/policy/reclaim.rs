@@ -12,6 +12,9 @@
 //! proven need their room, or until others show that they would use it better: each byte that proves itself
 //! asks for a [turn](Turns) of ten unproven ones, which are then judged in the place of probation.
 //!
+//! A newcomer that comes back proves itself by coming back sooner than the proven go unread: the
+//! [tenure](Tenure) of the oldest of them is what it has to beat.
+//!
 //! What is enough depends on what may be written again. A spared segment keeps its unread records too,
 //! one that is freed keeps its read ones and costs their writes. With a full allowance nothing is spared;
 //! as the allowance shrinks, the segments that would cost the most writes for the least room are.
@@ -33,6 +36,9 @@ const OVERFLOW_SHARE: f64 = 0.10;
 const TURN_PER_PROVEN: u64 = 10;
 /// Most bytes of turns that are saved up, in parts of the capacity.
 const TURNS_SHARE: u64 = 20;
+/// Part of a tenure that is taken off it where all of the oldest segment was read: what was read has not
+/// gone unread for long. The rest keeps a tier of which everything is read open for what is wanted much more.
+const READ_DISCOUNT: f64 = 0.9;
 /// Most segments spared in a row.
 pub const SPARES_MAX: u32 = 16;
 
@@ -43,6 +49,8 @@ pub struct Oldest {
     pub class: Class,
     /// When it was sealed or last spared: any number that grows.
     pub placed: u64,
+    /// What [`Tenure::time`] was then.
+    pub placed_at: u64,
     /// Its bytes, dead records included.
     pub bytes: u64,
     /// Bytes of its live records with at least one use.
@@ -86,6 +94,53 @@ impl Turns {
     /// Bytes whose turn it is.
     pub fn bytes(&self) -> u64 {
         self.0.load(Relaxed)
+    }
+}
+
+/// How long the oldest of the proven has gone unread, for newcomers that want to join them. Time is counted
+/// in bytes that left probation or were refused, as the admission's ghost counts it.
+///
+/// The end of the proven is what goes next: only who is wanted at shorter intervals is worth its place.
+#[derive(Debug, Default)]
+pub struct Tenure {
+    time: AtomicU64,
+    /// When the oldest of the proven was placed.
+    since: AtomicU64,
+    /// Part of it that was read since: the bits of an `f64`.
+    read: AtomicU64,
+}
+
+impl Tenure {
+    /// Says what time it is.
+    pub fn set_time(&self, time: u64) {
+        self.time.store(time, Relaxed);
+    }
+
+    /// What time it is, to be noted with a segment that is placed.
+    pub fn time(&self) -> u64 {
+        self.time.load(Relaxed)
+    }
+
+    /// Looks at the oldest segments of all classes, after one of them has left its place.
+    pub fn look_at(&self, oldest: impl IntoIterator<Item = Oldest>) {
+        let proven = oldest.into_iter().filter(|segment| segment.class != Class::Fill);
+        let Some(end) = proven.min_by_key(|segment| segment.placed) else { return };
+        self.since.store(end.placed_at, Relaxed);
+        let read = end.used_bytes as f64 / end.bytes.max(1) as f64;
+        self.read.store(read.min(1.0).to_bits(), Relaxed);
+    }
+
+    /// The time that a newcomer must have been away for less than: all of it while nothing had to go yet.
+    pub fn bytes(&self) -> u64 {
+        let stood = self.time().saturating_sub(self.since.load(Relaxed));
+        let unread = 1.0 - READ_DISCOUNT * f64::from_bits(self.read.load(Relaxed));
+        (stood as f64 * unread).round() as u64
+    }
+
+    /// Halves all times, as a sample is halved.
+    pub(crate) fn halve(&mut self) {
+        *self.time.get_mut() /= 2;
+        *self.since.get_mut() /= 2;
     }
 }
 
@@ -135,7 +190,8 @@ mod tests {
 
     fn oldest(class: Class, placed: u64, used_bytes: u64) -> Oldest {
         let unproven = false;
-        Oldest { class, placed, bytes: 100, used_bytes, spent: false, unproven, class_bytes: 500 }
+        let placed_at = placed * 100;
+        Oldest { class, placed, placed_at, bytes: 100, used_bytes, spent: false, unproven, class_bytes: 500 }
     }
 
     #[test]
@@ -196,5 +252,20 @@ mod tests {
         assert_eq!(next(0, &turns), Some(Step::Free(Class::Fill)));
         turns.proven(CAPACITY, CAPACITY);
         assert_eq!(turns.bytes(), CAPACITY / 20, "a burst is not saved up for ever");
+    }
+
+    #[test]
+    fn who_stood_for_long_and_unread_is_easily_beaten() {
+        let tenure = Tenure::default();
+        tenure.set_time(5_000);
+        assert_eq!(tenure.bytes(), 5_000, "nothing had to go yet");
+        let lines =
+            |used| [oldest(Class::Fill, 1, 0), oldest(Class::Ingest, 30, 0), oldest(Class::Kept, 20, used)];
+        for (used, least) in [(0, 3_000), (40, 1_920), (80, 840)] {
+            tenure.look_at(lines(used));
+            assert_eq!(tenure.bytes(), least, "{used} of 100 bytes were read");
+        }
+        tenure.look_at([oldest(Class::Fill, 40, 0)]);
+        assert_eq!(tenure.bytes(), 840, "probation is no rival");
     }
 }

@@ -5,7 +5,8 @@
 //! it pays to hold what a scan brings on probation. Which of the two a cache sees is counted: of the
 //! values refused, how many were offered again before as many bytes left as probation holds. While scans
 //! are refused, all of them are counted; while they are admitted, one key in [`PROBES`] is refused all the
-//! same to go on counting.
+//! same to go on counting. Belief is slow and doubt is quick: to refuse what would have come back costs a
+//! request each, while a scan that is believed once may write many times the capacity.
 //!
 //! **Invariants.** Memory is fixed. Shared references only; threads that count at the same instant may
 //! lose a count. Same calls, same answers.
@@ -14,10 +15,14 @@ use std::sync::atomic::{AtomicBool, AtomicU32, Ordering::Relaxed};
 
 /// One key in so many is refused although scans are admitted.
 const PROBES: u64 = 64;
-/// Refused values after which is judged. Then half of the counts are forgotten.
-const WINDOW: u32 = 256;
-/// The window of a small sample.
-const WINDOW_LEAST: u32 = 16;
+/// Refused values after which is judged while scans are refused: one query of some hundred values that was
+/// split is no habit yet. Then half of the counts are forgotten.
+const BELIEF: u32 = 1_024;
+/// The same while scans are admitted, and only the probes are counted: each of them stands for [`PROBES`]
+/// values that were written.
+const DOUBT: u32 = 64;
+/// The least of both with a small sample.
+const LEAST: u32 = 16;
 /// Part of the refused values that must come back soon for scans to be admitted. Each one admitted costs
 /// a write, and pushes something else of its size out of probation.
 const WORTHWHILE: f64 = 0.20;
@@ -25,7 +30,7 @@ const WORTHWHILE: f64 = 0.20;
 /// Counts of refused values, and the judgement.
 #[derive(Debug)]
 pub(super) struct ScanHabit {
-    window: u32,
+    sample: f64,
     refused: AtomicU32,
     returned: AtomicU32,
     is_worthwhile: AtomicBool,
@@ -35,7 +40,7 @@ impl ScanHabit {
     /// Takes scans for passes until they show something else. `sample` is the part of keys that is seen.
     pub(super) fn new(sample: f64) -> Self {
         Self {
-            window: ((f64::from(WINDOW) * sample) as u32).clamp(WINDOW_LEAST, WINDOW),
+            sample,
             refused: AtomicU32::new(0),
             returned: AtomicU32::new(0),
             is_worthwhile: AtomicBool::new(false),
@@ -50,7 +55,7 @@ impl ScanHabit {
     /// Counts a refused value.
     pub(super) fn note_refused(&self) {
         let refused = self.refused.load(Relaxed) + 1;
-        if refused < self.window {
+        if refused < self.window() {
             self.refused.store(refused, Relaxed);
             return;
         }
@@ -58,6 +63,12 @@ impl ScanHabit {
         self.is_worthwhile.store(f64::from(returned) >= f64::from(refused) * WORTHWHILE, Relaxed);
         self.refused.store(refused / 2, Relaxed);
         self.returned.store(returned / 2, Relaxed);
+    }
+
+    /// Refused values after which is judged.
+    fn window(&self) -> u32 {
+        let whole = if self.is_worthwhile.load(Relaxed) { DOUBT } else { BELIEF };
+        ((f64::from(whole) * self.sample) as u32).clamp(LEAST, whole)
     }
 
     /// Counts a value that came back soon, if it was refused.
@@ -76,6 +87,21 @@ fn is_probe(hash: u64) -> bool {
 mod tests {
     use super::*;
     use crate::simulate::draws::mix;
+
+    #[test]
+    fn one_query_that_was_split_is_no_habit() {
+        let habit = ScanHabit::new(1.0);
+        let refused_beside = |back: u32, others: u64| {
+            (0..back).for_each(|at| habit.note_returned(mix(u64::from(at))));
+            (0..others).for_each(|_| habit.note_refused());
+        };
+        refused_beside(150, 4_000);
+        assert!(!habit.is_worthwhile.load(Relaxed), "150 of 1,024 came back, and then no more");
+        refused_beside(600, 100);
+        assert!(habit.is_worthwhile.load(Relaxed), "600 of 1,024 came back");
+        refused_beside(0, 5 * u64::from(DOUBT));
+        assert!(!habit.is_worthwhile.load(Relaxed), "of few probes none came back");
+    }
 
     #[test]
     fn admits_scans_while_refused_parts_come_back_and_no_longer() {

@@ -9,6 +9,8 @@
 const NONE: u32 = u32::MAX;
 /// Highest use count.
 pub(crate) const USES_MAX: u8 = 3;
+/// Mark of an entry that was read at least once, beside its uses.
+const FETCHED: u8 = 0x80;
 
 /// One entry: 24 bytes and the value.
 #[derive(Debug)]
@@ -19,10 +21,10 @@ pub(crate) struct Node<T> {
     pub(crate) weight: u32,
     /// Which queue.
     pub(crate) queue: u8,
-    /// Uses since the last decision about the entry, at most [`USES_MAX`].
-    pub(crate) uses: u8,
-    /// Read at least once.
-    pub(crate) fetched: bool,
+    /// Uses since the last decision about the entry, and [`FETCHED`].
+    uses: u8,
+    /// When it joined its queue, by the clock of whoever judges it.
+    pub(crate) joined: u16,
     /// `None` in a free place.
     value: Option<T>,
 }
@@ -63,16 +65,8 @@ impl<T, const N: usize> Slab<T, N> {
     /// # Panics
     /// With 2^32 - 1 entries, which is more than fit in memory beside their values.
     pub(crate) fn add(&mut self, queue: u8, hash: u64, weight: u32, value: T) -> u32 {
-        let node = Node {
-            hash,
-            newer: NONE,
-            older: NONE,
-            weight,
-            queue,
-            uses: 0,
-            fetched: false,
-            value: Some(value),
-        };
+        let node =
+            Node { hash, newer: NONE, older: NONE, weight, queue, uses: 0, joined: 0, value: Some(value) };
         let place = if self.free == NONE {
             assert!(self.nodes.len() < NONE as usize, "a slab holds at most 2^32 - 1 entries");
             self.nodes.push(node);
@@ -196,15 +190,29 @@ impl<T> Node<T> {
         self.value.as_mut()
     }
 
+    /// Uses since the last decision about the entry, at most [`USES_MAX`].
+    #[inline]
+    pub(crate) fn uses(&self) -> u8 {
+        self.uses & !FETCHED
+    }
+
+    /// Decides about the uses.
+    pub(crate) fn set_uses(&mut self, uses: u8) {
+        self.uses = self.uses & FETCHED | uses.min(USES_MAX);
+    }
+
+    /// Whether it was ever read.
+    pub(crate) fn was_fetched(&self) -> bool {
+        self.uses & FETCHED != 0
+    }
+
     /// Counts a use.
     #[inline]
     pub(crate) fn use_once(&mut self) {
+        let uses = FETCHED | (self.uses() + 1).min(USES_MAX);
         // A hot entry's counter is at its end: leave the cache line clean then.
-        if self.uses < USES_MAX {
-            self.uses += 1;
-        }
-        if !self.fetched {
-            self.fetched = true;
+        if self.uses != uses {
+            self.uses = uses;
         }
     }
 }

@@ -7,7 +7,7 @@
 
 use std::collections::VecDeque;
 
-use crate::policy::reclaim::{self, Leeway, Oldest, Step, Turns};
+use crate::policy::reclaim::{self, Leeway, Oldest, Step, Tenure, Turns};
 use crate::policy::table::Table;
 use crate::policy::{Class, Eviction, RecordFacts, Reinsertion, Source};
 
@@ -32,6 +32,8 @@ struct Segment {
     class: Class,
     /// When it was sealed or spared.
     placed: u64,
+    /// When that was, by the clock of the tenure.
+    placed_at: u64,
     bytes: u64,
     /// Bytes of live records with uses.
     used_bytes: u64,
@@ -65,6 +67,7 @@ pub(crate) struct FlashModel {
     placed: u64,
     facts: Vec<RecordFacts>,
     turns: Turns,
+    tenure: Tenure,
 }
 
 impl FlashModel {
@@ -85,6 +88,7 @@ impl FlashModel {
             placed: 0,
             facts: Vec::new(),
             turns: Turns::default(),
+            tenure: Tenure::default(),
         }
     }
 
@@ -118,6 +122,8 @@ impl FlashModel {
     pub(crate) fn halve(&mut self) {
         self.shape.capacity /= 2;
         self.shape.segment_bytes = (self.shape.segment_bytes / 2).max(1);
+        self.tenure.halve();
+        self.segments.iter_mut().for_each(|segment| segment.placed_at /= 2);
     }
 
     /// Reads a record, which counts as a use.
@@ -160,6 +166,7 @@ impl FlashModel {
             if !self.reclaim(record.written_s, evicted) {
                 return;
             }
+            self.tenure.look_at(self.oldest());
         }
         self.shape.reinsertion.admitted(bytes, self.shape.segment_bytes);
         if class == Class::Kept {
@@ -168,9 +175,12 @@ impl FlashModel {
         self.put(class, record);
     }
 
-    /// How much may be written again: [`Reinsertion::level`].
-    pub(crate) fn allowance(&self) -> f64 {
-        self.shape.reinsertion.level(self.shape.segment_bytes)
+    /// How long the oldest of the proven has gone unread, at the time that [`Admission::time`] says.
+    ///
+    /// [`Admission::time`]: crate::policy::Admission::time
+    pub(crate) fn tenure_at(&self, time: u64) -> u64 {
+        self.tenure.set_time(time);
+        self.tenure.bytes()
     }
 
     /// Bytes written so far, of rewritten records too.
@@ -231,8 +241,15 @@ impl FlashModel {
             }
             self.place(class, open);
         }
-        let segment =
-            Segment { class, placed: 0, bytes: 0, used_bytes: 0, unproven: false, records: Vec::new() };
+        let segment = Segment {
+            class,
+            placed: 0,
+            placed_at: 0,
+            bytes: 0,
+            used_bytes: 0,
+            unproven: false,
+            records: Vec::new(),
+        };
         let at = match self.free_segments.pop() {
             Some(at) => {
                 self.segments[at as usize] = segment;
@@ -250,7 +267,8 @@ impl FlashModel {
     /// Puts a segment at the young end of its class.
     fn place(&mut self, class: Class, segment: u32) {
         self.placed += 1;
-        self.segments[segment as usize].placed = self.placed;
+        let placed = &mut self.segments[segment as usize];
+        (placed.placed, placed.placed_at) = (self.placed, self.tenure.time());
         self.sealed[class as usize].push_back(segment);
     }
 
@@ -310,9 +328,9 @@ impl FlashModel {
     fn oldest(&self) -> Vec<Oldest> {
         let lines = Class::ALL.into_iter().filter_map(|class| {
             let segment = &self.segments[*self.sealed[class as usize].front()? as usize];
-            let Segment { placed, bytes, used_bytes, unproven, .. } = *segment;
+            let Segment { placed, placed_at, bytes, used_bytes, unproven, .. } = *segment;
             let class_bytes = self.class_bytes[class as usize];
-            Some(Oldest { class, placed, bytes, used_bytes, spent: false, unproven, class_bytes })
+            Some(Oldest { class, placed, placed_at, bytes, used_bytes, spent: false, unproven, class_bytes })
         });
         lines.collect()
     }

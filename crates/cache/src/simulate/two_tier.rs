@@ -210,7 +210,7 @@ impl TwoTier {
     /// Offers a value to flash; whether it was written.
     fn offer(&mut self, candidate: &Candidate, value: RamValue, now_s: u32) -> bool {
         let Some(flash) = &mut self.flash else { return false };
-        self.admission.set_allowance(flash.allowance());
+        self.admission.set_tenure(flash.tenure_at(self.admission.time()));
         let Verdict::Admit(class) = self.admission.decide(candidate, u64::from(now_s) * 1_000) else {
             return false;
         };

@@ -38,7 +38,7 @@ impl<const N: usize> Entries<N> {
     /// Counts an entry as one that had to go.
     pub fn count_drop(&mut self, place: u32) {
         let node = self.slab.node(place);
-        self.drops.count(u64::from(node.weight), node.fetched);
+        self.drops.count(u64::from(node.weight), node.was_fetched());
     }
 
     /// Takes an entry out.

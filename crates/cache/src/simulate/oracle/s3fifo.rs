@@ -27,11 +27,11 @@ impl PaperS3Fifo {
         let queue = if main_is_over || self.entries.slab.entries(SMALL) == 0 { MAIN } else { SMALL };
         while let Some(place) = self.entries.slab.oldest(queue) {
             let node = self.entries.slab.node_mut(place);
-            if queue == SMALL && node.uses >= 2 {
-                node.uses = 0;
+            if queue == SMALL && node.uses() >= 2 {
+                node.set_uses(0);
                 self.entries.slab.move_to(place, MAIN);
-            } else if queue == MAIN && node.uses > 0 {
-                node.uses -= 1;
+            } else if queue == MAIN && node.uses() > 0 {
+                node.set_uses(node.uses() - 1);
                 self.entries.slab.move_to(place, MAIN);
             } else {
                 if queue == MAIN {
