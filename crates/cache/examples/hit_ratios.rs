@@ -1,10 +1,11 @@
 //! Hit ratios of our cache and of others at equal bytes, over made-up loads and a public trace.
 //!
-//! `cargo run --release -p sandur-cache --example hit_ratios -- [LOAD]`
+//! `cargo run --release -p sandur-cache --example hit_ratios -- [LOAD] [SEED]`
 //!
-//! Prints the table of docs/benchmarks.md, or the rows whose load has LOAD in its name. The public trace
-//! is libCacheSim's `data/cloudPhysicsIO.oracleGeneral.bin`; name it in `SANDUR_CACHE_TRACE`. All in all
-//! some minutes on two cores and 1 GB of memory.
+//! Prints the table of docs/benchmarks.md, or the rows whose load has LOAD in its name; SEED is that of the
+//! loads that are made up, 1 in the table. The public trace is libCacheSim's
+//! `data/cloudPhysicsIO.oracleGeneral.bin`; name it in `SANDUR_CACHE_TRACE`. All in all some minutes on two
+//! cores and 1 GB of memory.
 
 use std::fs::File;
 use std::io::BufReader;
@@ -32,11 +33,12 @@ struct Load {
 
 fn main() {
     let wanted = std::env::args().nth(1).unwrap_or_default();
+    let seed = std::env::args().nth(2).map_or(1, |seed| seed.parse().expect("SEED is a number"));
     println!(
         "| load, bytes | ceiling | LRU and FIFO | LRU | S3-FIFO | W-TinyLFU | ours, RAM | two tiers | \
          no hints | writes | no hints |\n|---|---|---|---|---|---|---|---|---|---|---|"
     );
-    for (name, make) in loads() {
+    for (name, make) in loads(seed) {
         if name.contains(&wanted)
             && let Some(load) = make()
         {
@@ -47,11 +49,11 @@ fn main() {
 
 type Make = Box<dyn Fn() -> Option<Load>>;
 
-fn loads() -> Vec<(&'static str, Make)> {
-    let week = |seed| Workload { seed, hours: 7 * 24, ..Workload::default() };
+fn loads(seed: u64) -> Vec<(&'static str, Make)> {
+    let week = Workload { seed, hours: 7 * 24, ..Workload::default() };
     let many = vec![1 << 30, 4 << 30, 16 << 30];
     let zipf = |skew, once_share| KeyValues {
-        seed: 1,
+        seed,
         reads: 2_000_000,
         keys: 100_000,
         skew,
@@ -59,13 +61,13 @@ fn loads() -> Vec<(&'static str, Make)> {
         value_bytes: 10_000,
     };
     vec![
-        ("observability", generated("observability", week(1), many.clone())),
-        ("audits", generated("audits", Workload::audits(1), many)),
+        ("observability", generated("observability", week, many.clone())),
+        ("audits", generated("audits", Workload::audits(seed), many)),
         (
             "mixed scans",
             generated(
                 "mixed scans",
-                Workload::mixed_scans(1),
+                Workload::mixed_scans(seed),
                 vec![1_000_000_000, 2_000_000_000, 4_000_000_000],
             ),
         ),
