@@ -115,8 +115,7 @@ impl FlashTier {
             Some(device) => device,
             None => Arc::new(FileDevice::open(&options.parts, options.readers)?),
         };
-        let waiting_max = memory.limit() / 8;
-        let outbox = Arc::new(Outbox::new(env, waiting_max, memory));
+        let outbox = Arc::new(Outbox::new(env, memory));
         let capacity = device.size();
         let admission = Admission::new(AdmissionOptions {
             capacity,

@@ -10,7 +10,7 @@
 //! changes a key takes it out first, under the lock of the key's shard. The last step of a write, which
 //! makes it found on flash, and the removal from here are one step for everybody else.
 
-use std::collections::{HashMap, VecDeque};
+use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::pin::Pin;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
@@ -35,12 +35,11 @@ const SLOWEST: Duration = Duration::from_millis(50);
 pub(crate) struct Outbox {
     env: Env,
     waiting: Mutex<Waiting>,
-    slowed: Mutex<Vec<Slowed>>,
+    slowed: Mutex<Slowed>,
     arrived: Condvar,
     /// How many values wait; most of the time none, which costs one look.
     count: AtomicUsize,
     bytes: AtomicU64,
-    bytes_max: u64,
     memory: Arc<Memory>,
 }
 
@@ -67,28 +66,35 @@ impl Waiting {
     }
 }
 
-/// Somebody who waits until fewer bytes do.
-#[derive(Debug)]
+/// Those who wait until fewer bytes do, by when their wait ends at the latest.
+#[derive(Debug, Default)]
 struct Slowed {
-    until: Duration,
-    waker: Waker,
+    wakers: BTreeMap<(Duration, u64), Waker>,
+    next_number: u64,
 }
 
 /// Ends when the values that wait for flash have become fewer, or after [`SLOWEST`].
 #[derive(Debug)]
 pub struct Backpressure {
     outbox: Arc<Outbox>,
-    until: Duration,
+    /// When it ends at the latest, and its number.
+    until: (Duration, u64),
 }
 
 impl Future for Backpressure {
     type Output = ();
 
     fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<()> {
-        match self.outbox.is_half_full() && self.outbox.wake_later(self.until, context.waker()) {
+        match self.outbox.wake_later(self.until, context.waker()) {
             true => Poll::Pending,
             false => Poll::Ready(()),
         }
+    }
+}
+
+impl Drop for Backpressure {
+    fn drop(&mut self) {
+        self.outbox.lock_slowed().wakers.remove(&self.until);
     }
 }
 
@@ -103,8 +109,8 @@ enum Step {
 }
 
 impl Outbox {
-    /// For at most `bytes_max`, or one value of a quarter of all memory.
-    pub fn new(env: &Env, bytes_max: u64, memory: Arc<Memory>) -> Self {
+    /// For at most an eighth of all memory, or one value of a quarter.
+    pub fn new(env: &Env, memory: Arc<Memory>) -> Self {
         Self {
             env: env.clone(),
             waiting: Mutex::default(),
@@ -112,7 +118,6 @@ impl Outbox {
             arrived: Condvar::new(),
             count: AtomicUsize::new(0),
             bytes: AtomicU64::new(0),
-            bytes_max,
             memory,
         }
     }
@@ -121,39 +126,53 @@ impl Outbox {
         self.count.load(Ordering::Acquire) == 0
     }
 
+    fn bytes_max(&self) -> u64 {
+        self.memory.limit() / 8
+    }
+
     /// Whether half of the bytes that may wait do.
     pub fn is_half_full(&self) -> bool {
-        self.bytes() > self.bytes_max / 2
+        self.bytes() > self.bytes_max() / 2
     }
 
     /// What to wait for before more is stored; nothing while less than half is in use.
     pub fn backpressure(self: &Arc<Self>) -> Option<Backpressure> {
-        let until = || self.env.monotonic() + SLOWEST;
-        self.is_half_full().then(|| Backpressure { outbox: Arc::clone(self), until: until() })
+        if !self.is_half_full() {
+            return None;
+        }
+        let mut slowed = self.lock_slowed();
+        slowed.next_number += 1;
+        let until = (self.env.monotonic() + SLOWEST, slowed.next_number);
+        Some(Backpressure { outbox: Arc::clone(self), until })
     }
 
     /// Wakes when it is `until` or less than half is in use, unless one of them is so already.
-    fn wake_later(&self, until: Duration, waker: &Waker) -> bool {
-        let mut slowed = self.slowed.lock().unwrap_or_else(PoisonError::into_inner);
+    fn wake_later(&self, until: (Duration, u64), waker: &Waker) -> bool {
+        let mut slowed = self.lock_slowed();
         // Looked at under the lock: who empties the box takes the lock afterwards.
-        if self.env.monotonic() >= until || !self.is_half_full() || self.lock().closed {
+        if self.env.monotonic() >= until.0 || !self.is_half_full() || self.lock().closed {
             return false;
         }
-        match slowed.iter_mut().find(|slowed| slowed.waker.will_wake(waker)) {
-            Some(known) => known.until = until,
-            None => slowed.push(Slowed { until, waker: waker.clone() }),
-        }
+        slowed.wakers.insert(until, waker.clone());
         true
     }
 
     /// Wakes those that have waited long enough.
     fn wake_slowed(&self) {
         let is_over = !self.is_half_full() || self.lock().closed;
-        let mut slowed = self.slowed.lock().unwrap_or_else(PoisonError::into_inner);
-        let now = self.env.monotonic();
-        let woken: Vec<Slowed> = slowed.extract_if(.., |slowed| is_over || slowed.until <= now).collect();
+        let mut slowed = self.lock_slowed();
+        if slowed.wakers.is_empty() {
+            return;
+        }
+        let now = if is_over { Duration::MAX } else { self.env.monotonic() };
+        let later = slowed.wakers.split_off(&(now, u64::MAX));
+        let woken = std::mem::replace(&mut slowed.wakers, later);
         drop(slowed);
-        woken.into_iter().for_each(|slowed| slowed.waker.wake());
+        woken.into_values().for_each(Waker::wake);
+    }
+
+    fn lock_slowed(&self) -> MutexGuard<'_, Slowed> {
+        self.slowed.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// How many values wait.
@@ -171,7 +190,7 @@ impl Outbox {
         let weight = record.weight();
         let mut waiting = self.lock();
         let limit = if waiting.parcels.is_empty() { self.memory.limit() / 4 } else { 0 };
-        if waiting.closed || self.bytes() + weight > self.bytes_max.max(limit) {
+        if waiting.closed || self.bytes() + weight > self.bytes_max().max(limit) {
             return false;
         }
         waiting.next_number += 1;

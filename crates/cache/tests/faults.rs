@@ -227,7 +227,8 @@ fn who_is_told_to_slow_down_goes_on_in_a_moment_whatever_the_device_does() {
         }
         world.health() != Health::Ok
     });
-    assert!(told > 0, "{told}");
+    // Once only would be a wait that lasts until the device is given up.
+    assert!(told > 1, "{told}");
     world.device.heal();
     world.gate.open();
     world.until("caught up", || world.cache.backpressure().is_none());

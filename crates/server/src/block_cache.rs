@@ -125,6 +125,7 @@ mod tests {
         let cache = open(&Env::system(1), &settings(&file.join("below"), "auto"), 32 * MIB, true);
         assert!(cache.stats().flash.is_none());
     }
+
     /// Goal: the option binds who stores more than its share, and `/metrics` says so.
     #[test]
     fn a_tenant_that_stores_much_leaves_the_others_their_flash() {

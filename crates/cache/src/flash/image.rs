@@ -66,11 +66,13 @@ impl Core {
         let written = self.records_for_images();
         let slots = match self.write_stream(sequence) {
             Ok(slots) => slots,
-            Err((slots, error)) => {
-                slots.into_iter().for_each(|slot| self.release(slot, SegmentState::Free));
+            Err((mut slots, error)) => {
                 if let Some(error) = error {
                     self.write_failed("image", &error);
+                    // The next image shall not begin where this one ended.
+                    slots.pop().into_iter().for_each(|slot| self.retire_empty(slot));
                 }
+                slots.into_iter().for_each(|slot| self.release(slot, SegmentState::Free));
                 return false;
             }
         };

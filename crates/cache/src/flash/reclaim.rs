@@ -122,9 +122,9 @@ impl Core {
         let may_reclaim = self.watch.may_write() && !self.recovering.load(Ordering::Acquire);
         let wanted = |pool| self.free_wanted(pool) + self.image_wants(pool);
         let is_short = |&pool: &Pool| self.table.has(pool) && self.table.free(pool) < wanted(pool);
-        // what leaves the rest needs room among the kept
-        let short = [Pool::Kept, Pool::General].into_iter().find(is_short);
-        may_reclaim && short.is_some_and(|pool| self.reclaim_oldest(pool))
+        // What leaves the rest needs room among the kept first, unless nothing there can leave.
+        let mut short = [Pool::Kept, Pool::General].into_iter().filter(is_short);
+        may_reclaim && short.any(|pool| self.reclaim_oldest(pool))
     }
 
     /// Reclaims or spares a segment of a pool however many are free. Whether there was one.

@@ -96,6 +96,13 @@ impl Core {
         self.retired.add(slot, self.env.monotonic());
     }
 
+    /// A write to a slot failed that holds no records.
+    pub fn retire_empty(&self, slot: u32) {
+        self.release(slot, SegmentState::Retired);
+        self.counters.segments_retired.add(1);
+        self.retired.add(slot, self.env.monotonic());
+    }
+
     /// Gives slots back whose pause is over and whose superblock can be made void.
     pub fn give_back_retired(&self) {
         for _ in 0..TRIES {

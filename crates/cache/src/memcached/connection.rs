@@ -137,8 +137,9 @@ impl Connection {
             if goes_on {
                 continue;
             }
-            if self.hung_up && self.readable && matches!(progress, Progress::Streams | Progress::Waits) {
-                // nobody is there to take what is still to come
+            if self.hung_up && self.readable && matches!(progress, Progress::Streams) {
+                // nobody is there to take what is still to come; a wait ends by itself, and what was sent
+                // before the end is still to be done
                 return Ok(Outcome::Closed(Ending::Normal));
             }
             let state = match progress {
@@ -169,6 +170,7 @@ impl Connection {
             waker: visit.waker,
             now: visit.now,
             descriptor: self.peer.descriptor,
+            may_slow_down: true,
         };
         self.session.advance(&mut self.input, &mut self.output, &turn)
     }

@@ -93,7 +93,9 @@ impl Datagrams {
         }
         let mut session = Session::new(Binding::Auto, true);
         let descriptor = self.socket.as_raw_fd();
-        let turn = Turn { server, counters, waker: &self.waker, now, descriptor };
+        // What follows a command that waits would be lost.
+        let may_slow_down = false;
+        let turn = Turn { server, counters, waker: &self.waker, now, descriptor, may_slow_down };
         while session.advance(&mut input, &mut output, &turn) == Progress::Yielded {}
         if output.waiting() > 0 {
             output.poll(&mut Context::from_waker(&self.waker));

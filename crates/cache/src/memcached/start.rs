@@ -320,6 +320,28 @@ mod tests {
     }
 
     #[test]
+    fn what_was_sent_before_an_end_is_done_after_waits() {
+        let folder = tempfile::tempdir().unwrap();
+        let (running, mut client) = with_flash(folder.path());
+        let value = "v".repeat(20_000);
+        for key in 0..100 {
+            assert_eq!(ask(&mut client, &format!("set {key} 7 0 20000\r\n{value}\r\n"), 1), "STORED\r\n");
+        }
+        let stats = || running.server.cache.stats();
+        while stats().ram.demoted < 100 || stats().flash.unwrap().device.unwritten_bytes > 0 {
+            std::thread::yield_now();
+        }
+        // Each has to wait for flash, and the end is there before the first has.
+        let appends: String = (0..100).map(|key| format!("append {key} 0 0 1\r\n!\r\n")).collect();
+        client.write_all(format!("{appends}set last 0 0 1\r\nx\r\n").as_bytes()).unwrap();
+        client.shutdown(std::net::Shutdown::Write).unwrap();
+        let mut answers = String::new();
+        client.read_to_string(&mut answers).unwrap();
+        assert_eq!(answers, "STORED\r\n".repeat(101));
+        running.stop();
+    }
+
+    #[test]
     fn commands_on_their_way_in_take_no_more_than_was_allowed() {
         // two buffers for the one worker
         let settings = Settings { tcp_port: -1, buffer_bytes_max: 1, ..Settings::default() };

@@ -71,7 +71,8 @@ impl Client<'_> {
         let mut answers = Vec::new();
         while !self.ended {
             let (server, counters) = (&self.rig.server, &self.rig.counters);
-            let turn = Turn { server, counters, waker: Waker::noop(), now: NOW, descriptor: 7 };
+            let turn =
+                Turn { server, counters, waker: Waker::noop(), now: NOW, descriptor: 7, may_slow_down: true };
             self.output.poll(&mut Context::from_waker(Waker::noop()));
             let progress = self.session.advance(&mut self.input, &mut self.output, &turn);
             while self.output.has_ready() {

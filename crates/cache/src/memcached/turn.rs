@@ -22,6 +22,8 @@ pub(super) struct Turn<'a> {
     pub now: u32,
     /// The connection's descriptor, which `stats conns` and `watch` show.
     pub descriptor: i32,
+    /// Whether answers may come later because flash cannot keep up.
+    pub may_slow_down: bool,
 }
 
 impl Turn<'_> {
@@ -84,6 +86,7 @@ impl Held {
             waker: Waker::noop(),
             now: super::time::now(&self.server.env),
             descriptor: self.descriptor,
+            may_slow_down: false,
         }
     }
 }

@@ -116,3 +116,30 @@ fn what_leaves_the_general_pool_is_kept_while_the_other_has_room() {
     }
     assert!(world.check_all() > 0 && world.tally.of(Dropped::Evicted) > 0, "both pools turn over");
 }
+
+/// Goal: records find room as long as one pool can make some, even when nothing can leave the other. Method:
+/// an image is wanted at once that is larger than what is free, where the only kept segment is open.
+#[test]
+fn a_pool_that_nothing_can_leave_does_not_stop_the_other() {
+    let options = FlashOptions { kept_bytes: 64 << 10, segment_bytes: Some(64 << 10), ..small_options() };
+    let mut world = World::new(25, 8 << 20, options);
+    assert_eq!(world.flash.core.table.count(Pool::Kept), 1);
+    world.put_as(0, 8, Class::Kept, 0).unwrap();
+    let mut key = 1;
+    let mut fill = |world: &mut World, keys: u32| {
+        let mut refused = 0;
+        for _ in 0..keys {
+            refused += usize::from(world.put(key, 8).is_err());
+            key += 1;
+            if key.is_multiple_of(100) {
+                world.step(SECOND);
+            }
+        }
+        refused
+    };
+    assert_eq!(fill(&mut world, 80_000), 0);
+    world.flash.core.distrust();
+    assert!(!world.flash.core.has_room_for_image());
+    assert_eq!(fill(&mut world, 20_000), 0);
+    assert!(!world.flash.core.journal.has_lost(), "room was made and the image written");
+}

@@ -98,7 +98,8 @@ pub(in crate::memcached) fn execute(
     write: &Write,
 ) -> Answer<Outcome> {
     let answer = write_now(turn, key, value, write);
-    let Some(backpressure) = turn.cache().backpressure() else { return answer };
+    let backpressure = if turn.may_slow_down { turn.cache().backpressure() } else { None };
+    let Some(backpressure) = backpressure else { return answer };
     Answer::Pending(crate::request::Pending::new(async move {
         let outcome = answer.wait().await;
         backpressure.await;
