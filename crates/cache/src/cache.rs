@@ -313,7 +313,7 @@ impl Cache {
     }
 
     /// Items in memory and on flash together, each counted once: exact up to 16,384 in memory, else an
-    /// estimate with a standard error of about 0.4 % of those. Looks at as many.
+    /// estimate with a standard error of at most 1.1 % of those. Looks at as many.
     pub fn count_items(&self) -> u64 {
         self.0.count_items()
     }

@@ -76,6 +76,7 @@ impl Core {
                 return false;
             }
         };
+        slots.iter().for_each(|&slot| self.retired.is_sound(slot));
         let before = self.image.swap(sequence, Ordering::Relaxed);
         let had_lost = self.journal.cover_lost();
         if let Err(error) = self.write_root(clean) {

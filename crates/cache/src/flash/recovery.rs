@@ -226,7 +226,7 @@ impl Core {
             Some(overrides) => overrides.into_iter().for_each(|(hash, expires_at)| {
                 let _key = self.lock_key(hash);
                 if self.find_of_earlier_run(hash).is_some() {
-                    self.touched.set(hash, expires_at);
+                    self.touched.set_older(hash, expires_at);
                 }
             }),
             None => {
@@ -244,7 +244,10 @@ impl Core {
             return;
         }
         let removed: Vec<u64> = self.lock_removed().hashes.iter().copied().collect();
-        removed.into_iter().for_each(|hash| self.remove_of_earlier_run(hash));
+        for hash in removed {
+            let _key = self.lock_key(hash);
+            self.remove_of_earlier_run(hash);
+        }
     }
 
     /// The entry of a key that was written before this run.
@@ -252,7 +255,7 @@ impl Core {
         self.index.find(hash, false).filter(|entry| self.is_of_earlier_run(entry))
     }
 
-    /// Removes a key if it was written before this run.
+    /// Removes a key, which the caller has locked, if it was written before this run.
     pub fn remove_of_earlier_run(&self, hash: u64) {
         let place = self.find_of_earlier_run(hash).map(|entry| entry.location);
         if let Some(removed) = place.and_then(|at| self.index.remove_at(hash, at.slot, at.offset)) {

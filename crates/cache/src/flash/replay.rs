@@ -252,7 +252,10 @@ impl Core {
 
     fn replay_entry(&self, entry: &JournalEntry) {
         match entry.kind {
-            JournalKind::Forgotten => self.remove_of_earlier_run(entry.hash),
+            JournalKind::Forgotten => {
+                let _key = self.lock_key(entry.hash);
+                self.remove_of_earlier_run(entry.hash);
+            }
             JournalKind::Touched { expires_at } => {
                 // What this run writes meanwhile keeps its own expiry.
                 let _key = self.lock_key(entry.hash);

@@ -28,6 +28,15 @@ impl Touched {
         true
     }
 
+    /// Remembers it, unless something newer is.
+    pub fn set_older(&self, hash: u64, expires_at: u32) {
+        let mut overrides = self.lock();
+        if overrides.len() < OVERRIDES_MAX {
+            overrides.entry(hash).or_insert(expires_at);
+            self.count.store(overrides.len(), Ordering::Relaxed);
+        }
+    }
+
     /// The expiry of a key whose record says `expires_at`.
     pub fn expiry(&self, hash: u64, expires_at: u32) -> u32 {
         if self.count.load(Ordering::Relaxed) == 0 {

@@ -33,6 +33,18 @@ pub(super) struct Connection {
     writable: bool,
     /// The other side has closed: there is an end to be read.
     hung_up: bool,
+    /// And it takes nothing any more.
+    is_cut: bool,
+}
+
+/// What the poller says of a socket.
+pub(super) struct Events {
+    pub readable: bool,
+    pub writable: bool,
+    /// The other side sends nothing any more.
+    pub hung_up: bool,
+    /// Nor does it take anything.
+    pub is_cut: bool,
 }
 
 /// What a turn of a connection needs of its worker.
@@ -58,7 +70,8 @@ pub(super) enum Outcome {
 impl Connection {
     pub fn new(transport: Transport, session: Session, peer: Arc<Peer>) -> Self {
         let (input, output) = (Input::default(), Output::default());
-        Self { transport, session, input, output, peer, readable: true, writable: true, hung_up: false }
+        let (readable, writable, hung_up, is_cut) = (true, true, false, false);
+        Self { transport, session, input, output, peer, readable, writable, hung_up, is_cut }
     }
 
     /// The socket.
@@ -67,10 +80,12 @@ impl Connection {
     }
 
     /// Notes what the poller says.
-    pub fn note(&mut self, readable: bool, writable: bool, hung_up: bool) {
+    pub fn note(&mut self, events: Events) {
+        let Events { readable, writable, hung_up, is_cut } = events;
         self.readable |= readable | hung_up;
         self.writable |= writable;
         self.hung_up |= hung_up;
+        self.is_cut |= is_cut;
     }
 
     /// Does what can be done now.
@@ -98,8 +113,8 @@ impl Connection {
                         Reading::Got => continue,
                         Reading::Nothing => {}
                         Reading::End(ending) => {
-                            self.flush(visit)?;
-                            return Ok(Outcome::Closed(ending));
+                            self.session.end(ending);
+                            continue;
                         }
                     }
                 }
@@ -107,11 +122,7 @@ impl Connection {
                     visit.counters.totals.conn_yields.add(1);
                     return Ok(Outcome::Again);
                 }
-                Progress::Ended(ending) => {
-                    self.flush(visit)?;
-                    let over = self.output.is_empty() || !self.writable && self.hung_up;
-                    return Ok(if over { Outcome::Closed(ending) } else { self.wait(State::Sending) });
-                }
+                Progress::Ended(ending) => return self.finish(ending, visit),
                 _ => {}
             }
             let waiting = self.output.waiting();
@@ -151,6 +162,23 @@ impl Connection {
             };
             self.input.release(visit.buffers);
             return Ok(self.wait(state));
+        }
+    }
+
+    /// Sends the answers that are left, as they come, and closes.
+    fn finish(&mut self, ending: Ending, visit: &Visit<'_>) -> io::Result<Outcome> {
+        loop {
+            let waiting = self.output.waiting();
+            if waiting > 0 {
+                self.output.poll(&mut Context::from_waker(visit.waker));
+            }
+            let moved = self.flush(visit)?;
+            if self.output.is_empty() || self.is_cut && !self.writable {
+                return Ok(Outcome::Closed(ending));
+            }
+            if self.output.waiting() == waiting && !(moved && self.writable) {
+                return Ok(self.wait(State::Sending));
+            }
         }
     }
 

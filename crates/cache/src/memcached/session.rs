@@ -201,6 +201,11 @@ impl Session {
         }
     }
 
+    /// Ends it: what came whole is answered, and nothing more is taken in.
+    pub fn end(&mut self, ending: Ending) {
+        self.phase = Phase::Ended(ending);
+    }
+
     /// Answers one command; `None` when it is not there whole.
     fn command(&mut self, input: &mut Input, output: &mut Output, turn: &Turn<'_>) -> Option<Next> {
         if self.protocol == Protocol::Unknown {

@@ -319,18 +319,23 @@ mod tests {
         running.stop();
     }
 
-    #[test]
-    fn what_was_sent_before_an_end_is_done_after_waits() {
-        let folder = tempfile::tempdir().unwrap();
-        let (running, mut client) = with_flash(folder.path());
-        let value = "v".repeat(20_000);
+    /// Stores values until they are on flash alone, and nothing of them in write buffers.
+    fn store_on_flash(running: &Running, client: &mut TcpStream, value: &str) {
         for key in 0..100 {
-            assert_eq!(ask(&mut client, &format!("set {key} 7 0 20000\r\n{value}\r\n"), 1), "STORED\r\n");
+            let set = format!("set {key} 7 0 {}\r\n{value}\r\n", value.len());
+            assert_eq!(ask(client, &set, 1), "STORED\r\n");
         }
         let stats = || running.server.cache.stats();
         while stats().ram.demoted < 100 || stats().flash.unwrap().device.unwritten_bytes > 0 {
             std::thread::yield_now();
         }
+    }
+
+    #[test]
+    fn what_was_sent_before_an_end_is_done_after_waits() {
+        let folder = tempfile::tempdir().unwrap();
+        let (running, mut client) = with_flash(folder.path());
+        store_on_flash(&running, &mut client, &"v".repeat(20_000));
         // Each has to wait for flash, and the end is there before the first has.
         let appends: String = (0..100).map(|key| format!("append {key} 0 0 1\r\n!\r\n")).collect();
         client.write_all(format!("{appends}set last 0 0 1\r\nx\r\n").as_bytes()).unwrap();
@@ -338,6 +343,30 @@ mod tests {
         let mut answers = String::new();
         client.read_to_string(&mut answers).unwrap();
         assert_eq!(answers, "STORED\r\n".repeat(101));
+        running.stop();
+    }
+
+    #[test]
+    fn answers_on_their_way_from_flash_leave_before_an_end() {
+        let folder = tempfile::tempdir().unwrap();
+        let (running, mut client) = with_flash(folder.path());
+        // Longer than a socket takes at once.
+        let value = "v".repeat(500_000);
+        store_on_flash(&running, &mut client, &value);
+        let gets: String = (0..50).map(|key| format!("get {key}\r\n")).collect();
+        let wanted: String =
+            (0..50).map(|key| format!("VALUE {key} 7 500000\r\n{value}\r\nEND\r\n")).collect();
+        for (end, closes) in [("quit\r\n", false), ("", true)] {
+            let mut leaving = TcpStream::connect(address(&running, "tcp:")).unwrap();
+            leaving.set_read_timeout(Some(Duration::from_secs(30))).unwrap();
+            leaving.write_all(format!("{gets}{end}").as_bytes()).unwrap();
+            if closes {
+                leaving.shutdown(std::net::Shutdown::Write).unwrap();
+            }
+            let mut answers = String::new();
+            leaving.read_to_string(&mut answers).unwrap();
+            assert!(answers == wanted, "{end:?}: {} of {} bytes", answers.len(), wanted.len());
+        }
         running.stop();
     }
 

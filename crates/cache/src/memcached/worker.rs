@@ -15,7 +15,7 @@ use std::task::Waker;
 use rustix::event::Timespec;
 use rustix::event::epoll::{self, CreateFlags, Event, EventData, EventFlags};
 
-use super::connection::{Connection, Outcome, Visit};
+use super::connection::{Connection, Events, Outcome, Visit};
 use super::connections::State;
 use super::counters::Counters;
 use super::datagram::{DATAGRAM_TOKEN, Datagrams};
@@ -156,9 +156,11 @@ impl Worker {
     }
 
     fn react(&mut self, token: Token, flags: EventFlags, now: u32) {
-        let hung_up = flags.intersects(EventFlags::RDHUP | EventFlags::HUP | EventFlags::ERR);
         let (readable, writable) = (flags.contains(EventFlags::IN), flags.contains(EventFlags::OUT));
-        self.visit(token, now, |connection| connection.note(readable, writable, hung_up));
+        let is_cut = flags.intersects(EventFlags::HUP | EventFlags::ERR);
+        let hung_up = is_cut || flags.contains(EventFlags::RDHUP);
+        let events = Events { readable, writable, hung_up, is_cut };
+        self.visit(token, now, |connection| connection.note(events));
     }
 
     fn visit(&mut self, token: Token, now: u32, before: impl FnOnce(&mut Connection)) {

@@ -188,11 +188,12 @@ impl Admission {
             return self.refuse(Refusal::ScannedOnce);
         }
         let tenure = self.tenure.load(Relaxed);
-        let away = self.ghost.take_age(candidate.hash).filter(|away| !is_parting && *away <= tenure);
+        let away = self.ghost.take_age(candidate.hash).filter(|_| !is_parting);
+        let is_proof = away.is_some_and(|away| away <= tenure);
         match self.refusal(candidate, away, now_ms) {
             None => Verdict::Admit(match candidate.hint {
                 Hint::Ingest | Hint::Metadata => Class::Ingest,
-                _ if away.is_some() || candidate.hits >= PROOF_HITS => Class::Kept,
+                _ if is_proof || candidate.hits >= PROOF_HITS => Class::Kept,
                 Hint::Point | Hint::Scan { .. } => Class::Fill,
             }),
             Some(reason) => self.refuse(reason),
