@@ -278,13 +278,13 @@ impl Inner {
 
     /// Whether an item that is read from flash deserves a place in memory.
     fn is_wanted_again(&self, shard: &mut Locked, hash: u64) -> bool {
-        let is_again = shard.was_read_lately(hash);
-        if !shard.has_room_to_spare() && self.flash.as_ref().is_some_and(|flash| flash.is_behind()) {
+        let (is_again, has_room) = (shard.was_read_lately(hash), shard.has_room_to_spare());
+        if !has_room && self.flash.as_ref().is_some_and(|flash| flash.is_behind()) {
             // A copy of what flash has would push out what flash cannot take now.
             return false;
         }
         match Promotion::from_number(self.promotion.load(Ordering::Relaxed)) {
-            Promotion::Worthy => is_again || shard.has_room_to_spare(),
+            Promotion::Worthy => is_again || has_room,
             Promotion::Again => is_again,
             Promotion::Never => false,
             Promotion::Always => true,

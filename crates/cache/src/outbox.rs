@@ -159,11 +159,11 @@ impl Outbox {
 
     /// Wakes those that have waited long enough.
     fn wake_slowed(&self) {
-        let is_over = !self.is_half_full() || self.lock().closed;
         let mut slowed = self.lock_slowed();
         if slowed.wakers.is_empty() {
             return;
         }
+        let is_over = !self.is_half_full() || self.lock().closed;
         let now = if is_over { Duration::MAX } else { self.env.monotonic() };
         let later = slowed.wakers.split_off(&(now, u64::MAX));
         let woken = std::mem::replace(&mut slowed.wakers, later);

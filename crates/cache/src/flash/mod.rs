@@ -50,7 +50,7 @@ pub use append::NewRecord;
 pub use clean_stop::CleanStop;
 pub use compaction::Compaction;
 pub use counters::Counts;
-pub use format::{Class, KEY_BYTES_MAX, Marks};
+pub use format::{Class, KEY_BYTES_MAX, Marks, TENANT_BITS};
 pub use health::Health;
 pub use index::Location;
 pub use keys::KeyInfo;

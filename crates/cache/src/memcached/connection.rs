@@ -148,7 +148,7 @@ impl Connection {
             if goes_on {
                 continue;
             }
-            if self.hung_up && self.readable && matches!(progress, Progress::Streams) {
+            if self.hung_up && self.readable && progress == Progress::Streams {
                 // nobody is there to take what is still to come; a wait ends by itself, and what was sent
                 // before the end is still to be done
                 return Ok(Outcome::Closed(Ending::Normal));

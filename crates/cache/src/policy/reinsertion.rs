@@ -83,7 +83,7 @@ impl Reinsertion {
     }
 
     /// Allowance in parts of the most that is saved up, 0 to 1.
-    pub fn level(&self, segment_bytes: u64) -> f64 {
+    fn level(&self, segment_bytes: u64) -> f64 {
         (self.allowance / (segment_bytes.max(1) as f64 * SAVED_SEGMENTS_MAX)).clamp(0.0, 1.0)
     }
 

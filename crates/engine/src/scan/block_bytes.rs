@@ -14,6 +14,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use bytes::Bytes;
 use sandur_base::{Env, Id};
+use sandur_cache::flash::TENANT_BITS;
 use sandur_cache::{Cache, Hint, Put, Tier};
 use sandur_format::catalog_entry::BlockMeta;
 use sandur_model::TenantId;
@@ -151,10 +152,8 @@ fn key(id: Id, range: &Range<u64>) -> [u8; KEY_BYTES] {
     key
 }
 
-/// Bits of a tenant's number, as many as footers of the cache's segments have for it.
-const TENANT_BITS: u32 = 25;
-
-/// A tenant as the cache counts it: a hash of its name, the same in every run, never 0.
+/// A tenant as the cache counts it: as many bits of a hash of its name as the cache has room for on flash,
+/// the same in every run, never 0.
 pub fn tenant_number(tenant: &TenantId) -> u32 {
     ((xxhash_rust::xxh3::xxh3_64(tenant.as_str().as_bytes()) >> (64 - TENANT_BITS)) as u32).max(1)
 }

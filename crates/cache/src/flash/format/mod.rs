@@ -11,7 +11,7 @@ pub use journal::{ENTRIES_PER_BLOCK, JournalBlock, JournalEntry, JournalKind};
 pub use record::{Kind, LargeValue, Marks, NewHeader, PIECE_KEY_BYTES, RecordView, Sums};
 pub use record::{piece_key, record_bytes, write_record};
 pub use root::Root;
-pub use segment::{Class, Row, SegmentHead, Trailer, footer_bytes};
+pub use segment::{Class, Row, SegmentHead, TENANT_BITS, Trailer, footer_bytes};
 
 use crate::device::BLOCK;
 

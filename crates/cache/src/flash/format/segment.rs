@@ -11,7 +11,8 @@ const HEAD_MAGIC: &[u8; 8] = b"SNDSEGMT";
 const TRAILER_MAGIC: &[u8; 8] = b"SNDTRAIL";
 const VERSION: u16 = 1;
 const ROW_BYTES: usize = 24;
-const TENANT_BITS: u32 = 25;
+/// Bits of a tenant's number that a row has room for; a larger number is found again as 0, which is nobody.
+pub const TENANT_BITS: u32 = 25;
 /// Where in a trailer the tenants stand.
 const TENANTS_AT: usize = 48;
 
