@@ -91,12 +91,24 @@ fn oldest(segments: &[Segment]) -> Vec<Oldest> {
     Class::OF_RECORDS.into_iter().filter_map(line).collect()
 }
 
+/// A segment that holds nothing any more.
+fn spent(segments: &[Segment], now: u32) -> Option<&Segment> {
+    sealed(segments).find(|segment| segment.live_bytes == 0 || is_expired(segment.latest_expiry, now))
+}
+
+/// The segment that was written first, whatever its class.
+fn first_written(segments: &[Segment]) -> Option<&Segment> {
+    sealed(segments).min_by_key(|segment| segment.id)
+}
+
 /// The next segment, and what happens to it.
-fn next_victim(segments: &[Segment], now: u32, leeway: Leeway) -> Option<(Segment, Step)> {
-    let is_spent = |s: &&Segment| s.live_bytes == 0 || is_expired(s.latest_expiry, now);
-    if let Some(spent) = sealed(segments).find(is_spent) {
-        return Some((*spent, Step::Free(policy_class(spent.class))));
+fn next_victim(segments: &[Segment], now: u32, leeway: Option<Leeway>) -> Option<(Segment, Step)> {
+    let free = |segment: &Segment| (*segment, Step::Free(policy_class(segment.class)));
+    if let Some(spent) = spent(segments, now) {
+        return Some(free(spent));
     }
+    // Without leeway the policy has nothing to choose.
+    let Some(leeway) = leeway else { return first_written(segments).map(free) };
     let largest = sealed(segments).map(|segment| segment.record_bytes).max();
     let capacity = segments.len() as u64 * largest.unwrap_or_default();
     let step = next_step(&oldest(segments), capacity, leeway)?;
@@ -129,7 +141,8 @@ impl Core {
 
     /// Reclaims or spares a segment of a pool however many are free. Whether there was one.
     pub fn reclaim_oldest(&self, pool: Pool) -> bool {
-        let leeway = self.choices().leeway(self.layout.segment_bytes, self.turns.bytes());
+        let leeway = || self.choices().leeway(self.layout.segment_bytes, self.turns.bytes());
+        let leeway = self.may_write_again().then(leeway);
         let mut segments = self.table.all();
         segments.retain(|segment| self.table.pool_of(segment.slot) == pool);
         // Where the proven have a pool of their own, what goes from the rest moves there anyway.
@@ -151,7 +164,7 @@ impl Core {
             self.tenure.look_at(oldest(&segments));
         }
         let is_spared = matches!(step, Step::Spare(_));
-        if is_spared && self.may_write_again() && self.spare(&segment) {
+        if is_spared && self.spare(&segment) {
             self.choices().spared += 1;
         } else {
             self.choices().spared = 0;
@@ -368,7 +381,7 @@ mod tests {
     fn what_holds_nothing_goes_first_and_then_the_policy_chooses() {
         let next = |segments: &[Segment]| {
             let leeway = Leeway { spared: 0, spare_share: 0.5, turn_bytes: 0 };
-            next_victim(segments, 50, leeway).map(|(s, step)| (s.slot, matches!(step, Step::Spare(_))))
+            next_victim(segments, 50, Some(leeway)).map(|(s, step)| (s.slot, matches!(step, Step::Spare(_))))
         };
         let open = Segment { state: SegmentState::Open, ..segment(0, Class::Fill, 0, 0) };
         let (used, old) = (segment(1, Class::Kept, 900, 900), segment(2, Class::Ingest, 900, 100));
@@ -380,5 +393,18 @@ mod tests {
         assert_eq!(next(&[open, used, old, lasting]), Some((1, true)));
         assert_eq!(next(&[open, old, lasting]), Some((2, false)));
         assert_eq!(next(&[open]), None);
+    }
+
+    #[test]
+    fn where_nothing_may_be_written_again_what_was_written_first_goes_first() {
+        let next = |segments: &[Segment]| next_victim(segments, 50, None);
+        let open = Segment { state: SegmentState::Open, ..segment(0, Class::Fill, 900, 0) };
+        // proven later than the other was written, and read
+        let first = Segment { placed: 200, ..segment(1, Class::Kept, 900, 900) };
+        let second = segment(2, Class::Fill, 900, 0);
+        let spent = segment(3, Class::Brief, 0, 0);
+        assert_eq!(next(&[second, open, first]), Some((first, Step::Free(PolicyClass::Kept))));
+        assert_eq!(next(&[second, open]), Some((second, Step::Free(PolicyClass::Fill))));
+        assert_eq!(next(&[second, first, spent]), Some((spent, Step::Free(PolicyClass::Brief))));
     }
 }

@@ -359,10 +359,14 @@ pub(crate) const EXTENDED: &[Extended] = &[
         d.settings.tuning.ext_max_sleep = number(v, "ext_max_sleep")?;
         Ok(())
     }),
-    works("ext_max_frag", "compact pages that are used to less than this part (default: 0.8)", |d, v| {
-        d.settings.tuning.ext_max_frag = number(v, "ext_max_frag")?;
-        Ok(())
-    }),
+    works(
+        "ext_max_frag",
+        "compact pages used to less than this part (default: 0.8); 0: the first written go first",
+        |d, v| {
+            d.settings.tuning.ext_max_frag = number(v, "ext_max_frag")?;
+            Ok(())
+        },
+    ),
     works("ext_drop_unread", "compaction may drop what nobody read", |d, _| {
         d.settings.tuning.ext_drop_unread = true;
         Ok(())
