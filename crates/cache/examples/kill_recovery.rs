@@ -21,6 +21,8 @@ use sandur_cache::flash::{Class, Flash, FlashOptions, FlashRead, NewRecord, Segm
 
 /// Keys that are written again and again while the others are new.
 const HOT: u64 = 1000;
+/// Few, so that what fills them while the device is busy is not taken for what items need.
+const WRITE_BUFFER_BYTES: u64 = 4 << 20;
 /// How long the load goes on before the kill.
 const LOAD: Duration = Duration::from_secs(3);
 
@@ -77,7 +79,8 @@ fn kill_and_recover(arguments: &[String]) {
 
 fn open(env: &Env, arguments: &Arguments, warm: Warm) -> Flash {
     let part = FilePart { path: arguments.file.clone().into(), bytes: arguments.bytes };
-    let options = FlashOptions { parts: vec![part], warm, ..FlashOptions::default() };
+    let write_buffer_bytes = WRITE_BUFFER_BYTES;
+    let options = FlashOptions { parts: vec![part], warm, write_buffer_bytes, ..FlashOptions::default() };
     Flash::open(env, options, Arc::new(Unobserved)).unwrap_or_else(|error| panic!("{error}"))
 }
 

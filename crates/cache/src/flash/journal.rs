@@ -260,6 +260,9 @@ impl Journal {
     }
 
     fn put_back(&self, mut entries: Vec<JournalEntry>) {
+        if entries.is_empty() {
+            return;
+        }
         let mut waiting = self.lock();
         entries.append(&mut waiting.entries);
         waiting.entries = entries;
@@ -294,7 +297,8 @@ impl Core {
         }
         let committing = self.journal.lock_committing();
         let (mut entries, added) = self.journal.take();
-        let result = self.write_entries(&mut entries);
+        let (written, result) = self.write_entries(&entries);
+        entries.drain(..written);
         let is_all = entries.is_empty();
         self.journal.put_back(entries);
         drop(committing);
@@ -326,46 +330,55 @@ impl Core {
         u64_at(&self.device_id, 0)
     }
 
-    /// Removes from `entries` what was written.
-    fn write_entries(&self, entries: &mut Vec<JournalEntry>) -> std::io::Result<()> {
-        while !entries.is_empty() {
-            let whereabouts = self.journal.lock_place();
-            let (half, epoch) = (whereabouts.place.half, whereabouts.place.epoch);
-            let open = whereabouts.open.len();
-            let all = [&whereabouts.open[..], entries].concat();
-            let is_copy = JournalBlock::fitting(&all) == all.len();
-            let start = if is_copy { whereabouts.next_copy() } else { whereabouts.behind() };
-            let room = self.layout.journal_blocks.saturating_sub(start) as usize;
-            if room == 0 || !whereabouts.is_known {
-                break;
+    /// Writes entries while there is room: how many of them, and how the last write ended.
+    fn write_entries(&self, entries: &[JournalEntry]) -> (usize, std::io::Result<()>) {
+        let mut written = 0;
+        while written < entries.len() {
+            match self.write_blocks(&entries[written..]) {
+                Ok(Some(count)) => written += count,
+                Ok(None) => break,
+                Err(error) => return (written, Err(error)),
             }
-            drop(whereabouts);
-            // Not from the pool of write buffers: full buffers must not keep a delete from lasting.
-            let (mut bytes, mut last, mut taken, mut end) = (Vec::new(), 0, 0, start);
-            while ((end - start) as usize) < room.min(BLOCKS_PER_WRITE) && taken < all.len() {
-                last = taken;
-                taken += JournalBlock::fitting(&all[taken..]);
-                bytes.extend(JournalBlock::encode(self.journal_key(), epoch, &all[last..taken]));
-                end += 1;
-            }
-            let written = self.write(self.layout.journal_block(half, start), &bytes);
-            let mut whereabouts = self.journal.lock_place();
-            if let Err(error) = written {
-                // What lies there now is unknown; what was durable before is not written over.
-                let behind = whereabouts.behind().max(end);
-                *whereabouts = Whereabouts::at(
-                    Place { block: behind, ..whereabouts.place },
-                    true,
-                    whereabouts.other_is_free,
-                );
-                return Err(error);
-            }
-            whereabouts.end_write(is_copy, end, &all[last..taken]);
-            drop(whereabouts);
-            self.journal.unsynced.store(true, Ordering::Relaxed);
-            self.counters.journal_entries.add((taken - open) as u64);
-            entries.drain(..taken - open);
         }
-        Ok(())
+        (written, Ok(()))
+    }
+
+    /// Writes the first entries into as many blocks as one write takes: how many entries, or nothing where
+    /// there is no room for a block.
+    fn write_blocks(&self, entries: &[JournalEntry]) -> std::io::Result<Option<usize>> {
+        let whereabouts = self.journal.lock_place();
+        let (half, epoch) = (whereabouts.place.half, whereabouts.place.epoch);
+        let open = whereabouts.open.len();
+        let next = entries.len().min(BLOCKS_PER_WRITE * ENTRIES_PER_BLOCK);
+        let all = [&whereabouts.open[..], &entries[..next]].concat();
+        let is_copy = JournalBlock::fitting(&all) == all.len();
+        let start = if is_copy { whereabouts.next_copy() } else { whereabouts.behind() };
+        let room = self.layout.journal_blocks.saturating_sub(start) as usize;
+        if room == 0 || !whereabouts.is_known {
+            return Ok(None);
+        }
+        drop(whereabouts);
+        // Not from the pool of write buffers: full buffers must not keep a delete from lasting.
+        let (mut bytes, mut last, mut taken, mut end) = (Vec::new(), 0, 0, start);
+        while ((end - start) as usize) < room.min(BLOCKS_PER_WRITE) && taken < all.len() {
+            last = taken;
+            taken += JournalBlock::fitting(&all[taken..]);
+            bytes.extend(JournalBlock::encode(self.journal_key(), epoch, &all[last..taken]));
+            end += 1;
+        }
+        let written = self.write(self.layout.journal_block(half, start), &bytes);
+        let mut whereabouts = self.journal.lock_place();
+        if let Err(error) = written {
+            // What lies there now is unknown; what was durable before is not written over.
+            let behind = whereabouts.behind().max(end);
+            let place = Place { block: behind, ..whereabouts.place };
+            *whereabouts = Whereabouts::at(place, true, whereabouts.other_is_free);
+            return Err(error);
+        }
+        whereabouts.end_write(is_copy, end, &all[last..taken]);
+        drop(whereabouts);
+        self.journal.unsynced.store(true, Ordering::Relaxed);
+        self.counters.journal_entries.add((taken - open) as u64);
+        Ok(Some(taken - open))
     }
 }

@@ -151,6 +151,30 @@ fn a_crash_finds_nothing_when_removals_found_no_place_in_the_journal() {
     assert_eq!(crashed.check_all(), 10);
 }
 
+#[test]
+fn removals_that_take_several_writes_of_the_journal_outlast_a_crash() {
+    let mut world = World::new(19, 128 << 20, options());
+    let removed = 20_000;
+    for key in 0..removed + 10 {
+        world.put(key, 20).unwrap();
+        if key % 500 == 0 {
+            world.step(Duration::from_secs(1));
+        }
+    }
+    world.step(Duration::from_secs(1));
+    let core = Arc::clone(&world.flash.core);
+    // without an image, which would make up for them
+    let buffers: Vec<_> = std::iter::from_fn(|| core.image_pool.take(core.layout.piece_bytes())).collect();
+    let before = world.flash.stats().counts.journal_entries;
+    (0..removed).for_each(|key| assert!(world.forget(key)));
+    world.step(Duration::ZERO);
+    assert_eq!(world.flash.stats().counts.journal_entries - before, u64::from(removed));
+    assert!(world.is_committed());
+    let crashed = World::over(20, world.device.after_kill(1), options(), world.model.clone());
+    crashed.step(Duration::ZERO);
+    assert_eq!((crashed.check_all(), buffers.is_empty()), (10, false));
+}
+
 /// A device of which a part cannot be read.
 struct Unreadable(Arc<FaultyDevice>, std::ops::Range<u64>);
 
