@@ -100,7 +100,11 @@ fn cold_command(data_set: [Arg; 3]) -> Command {
         .arg(text("dir", "DIR", "Where data and results go").default_value("target/bench/cold"))
         .arg(text("s3", "PATH", "The program versitygw").default_value(".tools/bin/versitygw"))
         .arg(text("delay", "DURATION", "Time that every read of the bucket takes").default_value("30ms"))
-        .arg(text("cache", "DIR", "The server's cache directory (--cache-dir), emptied before first runs"))
+        .arg(text(
+            "cache",
+            "DIR",
+            "The server's cache directory (--cache-dir), removed before first runs and at the end",
+        ))
         .arg(text("storm", "DURATION", "Length of the storm; 0s for none").default_value("60s"))
         .arg(number("storm-rate", "50", "Requests per second that the bucket answers in the storm"))
         .arg(number("clients", "8", "Clients that ask queries in the storm"))
@@ -282,7 +286,7 @@ async fn measure_cold(env: &Env, arguments: &ArgMatches) -> Result<()> {
         let report = run::storm(env, &plan.place, &plan.data, &bucket.weather, storm).await?;
         print!("\n{}", report.text());
     }
-    Ok(())
+    plan.remove_cache()
 }
 
 /// The server's program: as given, or beside this one; it is built when it is not there.

@@ -32,8 +32,16 @@ pub struct Cold {
     pub s3: PathBuf,
     /// Time that every read of the bucket takes longer.
     pub get_delay: Duration,
-    /// The directory that the server keeps its cache in; emptied before each first run.
+    /// The directory that the server keeps its cache in; removed before each first run, and at the end.
     pub cache: Option<PathBuf>,
+}
+
+impl Cold {
+    /// Removes the server's cache, which may be as large as half of the disk. The server must be down.
+    pub fn remove_cache(&self) -> Result<()> {
+        let Some(cache) = self.cache.as_ref().filter(|cache| cache.exists()) else { return Ok(()) };
+        fs::remove_dir_all(cache).with_context(|| format!("cannot remove {}", cache.display()))
+    }
 }
 
 /// One run of a query.
@@ -113,9 +121,7 @@ async fn load(env: &Env, plan: &Cold, manifest: &Manifest, told: &impl Fn(&str))
 const WRITTEN_AFTER: Duration = Duration::from_millis(1_500);
 
 async fn three_runs(env: &Env, plan: &Cold, weather: &Weather, path: &str) -> Result<[Measured; 3]> {
-    if let Some(cache) = plan.cache.as_ref().filter(|cache| cache.exists()) {
-        fs::remove_dir_all(cache)?;
-    }
+    plan.remove_cache()?;
     plan.place.up(env).await?;
     let first = ask(env, plan, weather, path)?;
     let second = ask(env, plan, weather, path)?;
