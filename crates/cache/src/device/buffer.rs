@@ -1,8 +1,9 @@
-//! Buffers at addresses that direct I/O accepts, kept for reuse.
+//! Buffers at addresses that direct I/O accepts, kept for reuse: parts of one stretch of huge pages.
 //!
 //! Invariants: the bytes of all buffers that are out never exceed the pool's limit, since they are
 //! counted before they are allocated; a buffer comes back when its last user drops it. Reused
 //! buffers hold old bytes: whoever takes one overwrites or checks all of what it uses.
+#![allow(unsafe_code)] // a buffer is part of a stretch that has others in it too
 
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -10,6 +11,11 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll, Waker};
 
 use super::BLOCK;
+use super::huge_pages::HugePages;
+use super::runs::{FreeRuns, Run};
+
+/// Buffers beyond so many bytes are memory of their own: the list of free runs stays short.
+const STRETCH_MAX: u64 = 1 << 30;
 
 /// A bounded supply of [`AlignedBuffer`]s. Cheap to clone: a handle.
 #[derive(Clone)]
@@ -18,50 +24,64 @@ pub struct BufferPool(Arc<Shared>);
 struct Shared {
     limit: u64,
     out: AtomicU64,
-    /// Bytes of idle storage that are kept for reuse instead of being freed.
+    /// Bytes that are kept for reuse instead of being given back to the system.
     retain: u64,
-    idle: Mutex<Idle>,
+    /// Nothing where the system has none.
+    pages: Option<Arc<HugePages>>,
+    free: Mutex<Free>,
     /// Who waits for a buffer, those who came first in front.
     waiting: Mutex<VecDeque<Waker>>,
 }
 
-#[derive(Default)]
-struct Idle {
-    bytes: u64,
-    /// One stack for each size class.
-    stacks: Vec<Vec<Vec<u8>>>,
+/// What of the pages is free.
+struct Free {
+    runs: FreeRuns,
+    /// Blocks before this one may take memory.
+    touched: usize,
 }
 
 /// Bytes that begin at a multiple of 4 KiB in memory. Goes back to its pool when dropped.
 pub struct AlignedBuffer {
-    storage: Vec<u8>,
-    start: usize,
+    place: Place,
     length: usize,
-    class: usize,
     pool: BufferPool,
+}
+
+enum Place {
+    /// Blocks of the pool's pages.
+    Lent { run: Run, pages: Arc<HugePages> },
+    /// Memory of its own, of which the buffer begins at `start`.
+    Own { storage: Vec<u8>, start: usize },
 }
 
 impl BufferPool {
     /// A pool of at most `limit` bytes, of which up to `retain` are kept when idle.
     pub fn new(limit: u64, retain: u64) -> Self {
-        let idle = Mutex::new(Idle::default());
-        Self(Arc::new(Shared { limit, out: AtomicU64::new(0), retain, idle, waiting: Mutex::default() }))
+        let pages = HugePages::map((limit.min(STRETCH_MAX) / BLOCK) as usize);
+        let runs = FreeRuns::new(pages.as_ref().map_or(0, HugePages::blocks));
+        let (pages, free) = (pages.map(Arc::new), Mutex::new(Free { runs, touched: 0 }));
+        Self(Arc::new(Shared {
+            limit,
+            out: AtomicU64::new(0),
+            retain,
+            pages,
+            free,
+            waiting: Mutex::default(),
+        }))
     }
 
     /// A buffer of `length` bytes, or `None` when that would exceed the limit.
     pub fn take(&self, length: usize) -> Option<AlignedBuffer> {
-        let class = class_of(length);
-        let footprint = class_bytes(class) as u64;
+        let footprint = footprint(length);
         let grow = |out: u64| (out + footprint <= self.0.limit).then_some(out + footprint);
         self.0.out.fetch_update(Ordering::AcqRel, Ordering::Relaxed, grow).ok()?;
-        let storage = self.reuse(class).unwrap_or_else(|| vec![0; class_bytes(class) + BLOCK as usize]);
-        let start = storage.as_ptr().align_offset(BLOCK as usize);
-        Some(AlignedBuffer { storage, start, length, class, pool: self.clone() })
+        let place = self.lend((footprint / BLOCK) as usize).unwrap_or_else(|| Place::own(footprint as usize));
+        Some(AlignedBuffer { place, length, pool: self.clone() })
     }
 
     /// Whether a buffer of `length` bytes can ever be had.
     pub fn holds(&self, length: usize) -> bool {
-        class_bytes(class_of(length)) as u64 <= self.0.limit
+        footprint(length) <= self.0.limit
     }
 
     /// A buffer, or the promise to wake `context` when one comes back.
@@ -89,16 +109,23 @@ impl BufferPool {
         self.0.out.load(Ordering::Relaxed)
     }
 
-    fn reuse(&self, class: usize) -> Option<Vec<u8>> {
-        let mut idle = self.0.idle.lock().unwrap_or_else(PoisonError::into_inner);
-        let storage = idle.stacks.get_mut(class)?.pop()?;
-        idle.bytes -= storage.len() as u64;
-        Some(storage)
+    fn lock_free(&self) -> MutexGuard<'_, Free> {
+        self.0.free.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn give_back(&self, class: usize, storage: Vec<u8>) {
-        self.keep(class, storage);
-        let footprint = class_bytes(class) as u64;
+    fn lend(&self, blocks: usize) -> Option<Place> {
+        let pages = Arc::clone(self.0.pages.as_ref()?);
+        let mut free = self.lock_free();
+        let run = free.runs.lend(blocks)?;
+        free.touched = free.touched.max(run.end());
+        Some(Place::Lent { run, pages })
+    }
+
+    fn give_back(&self, place: &Place, length: usize) {
+        if let Place::Lent { run, pages } = place {
+            self.put_away(*run, pages);
+        }
+        let footprint = footprint(length);
         let out = self.0.out.fetch_sub(footprint, Ordering::AcqRel) - footprint;
         let first = self.lock_waiting().pop_front();
         if let Some(waker) = first {
@@ -110,17 +137,23 @@ impl BufferPool {
         }
     }
 
-    fn keep(&self, class: usize, storage: Vec<u8>) {
-        let mut idle = self.0.idle.lock().unwrap_or_else(PoisonError::into_inner);
-        let kept = idle.bytes + storage.len() as u64;
-        if kept > self.0.retain {
-            return;
+    fn put_away(&self, run: Run, pages: &HugePages) {
+        let mut free = self.lock_free();
+        free.runs.give_back(run);
+        let lent_to = free.runs.lent_to(pages.blocks());
+        if free.touched.saturating_sub(lent_to) as u64 * BLOCK > self.0.retain {
+            // SAFETY: nothing behind that block is lent, nor can be while the lock is held.
+            unsafe { pages.forget_from(lent_to) };
+            free.touched = lent_to;
         }
-        idle.bytes = kept;
-        if idle.stacks.len() <= class {
-            idle.stacks.resize_with(class + 1, Vec::new);
-        }
-        idle.stacks[class].push(storage);
+    }
+}
+
+impl Place {
+    fn own(bytes: usize) -> Self {
+        let storage = vec![0; bytes + BLOCK as usize];
+        let start = storage.as_ptr().align_offset(BLOCK as usize);
+        Self::Own { storage, start }
     }
 }
 
@@ -137,50 +170,96 @@ impl AlignedBuffer {
 
     /// The bytes, to be written to.
     pub fn bytes_mut(&mut self) -> &mut [u8] {
-        &mut self.storage[self.start..self.start + self.length]
+        match &mut self.place {
+            // SAFETY: the run is lent to this buffer alone until it is dropped, and this is its one user.
+            Place::Lent { run, pages } => unsafe { &mut pages.bytes_mut(*run)[..self.length] },
+            Place::Own { storage, start } => &mut storage[*start..*start + self.length],
+        }
     }
 }
 
 impl AsRef<[u8]> for AlignedBuffer {
     fn as_ref(&self) -> &[u8] {
-        &self.storage[self.start..self.start + self.length]
+        match &self.place {
+            // SAFETY: the run is lent to this buffer alone, and who writes to it has it for itself.
+            Place::Lent { run, pages } => unsafe { &pages.bytes(*run)[..self.length] },
+            Place::Own { storage, start } => &storage[*start..*start + self.length],
+        }
     }
 }
 
 impl Drop for AlignedBuffer {
     fn drop(&mut self) {
-        self.pool.give_back(self.class, std::mem::take(&mut self.storage));
+        self.pool.give_back(&self.place, self.length);
     }
 }
 
-/// Size classes have four steps per doubling, so that at most a fifth of a buffer is unused.
-fn class_of(length: usize) -> usize {
-    let blocks = length.div_ceil(BLOCK as usize).max(1);
-    if blocks <= 4 {
-        return blocks - 1;
-    }
-    let doubling = (blocks - 1).ilog2() as usize;
-    let step = (blocks - 1 - (1 << doubling)) >> (doubling - 2);
-    4 * (doubling - 1) + step
-}
-
-fn class_bytes(class: usize) -> usize {
-    let blocks = if class < 4 { class + 1 } else { (class % 4 + 5) << (class / 4 - 1) };
-    blocks * BLOCK as usize
+/// Bytes that a buffer of `length` takes.
+fn footprint(length: usize) -> u64 {
+    (length as u64).next_multiple_of(BLOCK).max(BLOCK)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
+    /// Bytes of this process's memory between the two addresses that the system has given pages for.
+    fn resident(from: *const u8, bytes: usize) -> usize {
+        let pages = bytes.div_ceil(4096);
+        let map = std::fs::File::open("/proc/self/pagemap").unwrap();
+        let mut entries = vec![0; pages * 8];
+        std::os::unix::fs::FileExt::read_exact_at(&map, &mut entries, from as u64 / 4096 * 8).unwrap();
+        // The highest bit of an entry: the page is present (Documentation/admin-guide/mm/pagemap.rst).
+        4096 * entries.chunks(8).filter(|entry| entry[7] & 0x80 != 0).count()
+    }
+
     #[test]
-    fn classes_hold_what_they_promise_and_waste_at_most_a_fifth() {
-        for length in (1..3_000_000).step_by(997) {
-            let bytes = class_bytes(class_of(length));
-            assert!(bytes >= length, "{length} does not fit {bytes}");
-            let rounded = length.div_ceil(4096) * 4096;
-            assert!(bytes <= rounded + rounded / 4, "{length} takes {bytes}");
+    fn memory_goes_back_to_the_system_beyond_what_is_retained() {
+        let pool = BufferPool::new(64 << 20, 8 << 20);
+        let mut buffers: Vec<_> = (0..16).map(|_| pool.take(4 << 20).unwrap()).collect();
+        for buffer in &mut buffers {
+            buffer.bytes_mut().fill(7);
         }
+        let start = buffers[0].as_ref().as_ptr();
+        assert_eq!(resident(start, 64 << 20), 64 << 20);
+        // One in the middle holds what lies before it.
+        let held = buffers.remove(8);
+        drop(buffers);
+        let left = resident(start, 64 << 20);
+        assert!((36 << 20..=46 << 20).contains(&left), "{left} bytes");
+        assert!(held.as_ref().iter().all(|byte| *byte == 7));
+        drop(held);
+        assert!(resident(start, 64 << 20) <= 8 << 20);
+        assert_eq!(pool.take(100).unwrap().as_ref().as_ptr(), start, "the lowest place first");
+    }
+
+    #[test]
+    fn buffers_do_not_share_bytes() {
+        let pool = BufferPool::new(1 << 20, 1 << 20);
+        let lengths = [1, 4096, 4097, 100_000, 9];
+        let mut buffers: Vec<_> = lengths.iter().map(|length| pool.take(*length).unwrap()).collect();
+        for (number, buffer) in buffers.iter_mut().enumerate() {
+            buffer.bytes_mut().fill(number as u8);
+        }
+        for (number, buffer) in buffers.iter().enumerate() {
+            assert_eq!(buffer.as_ref(), vec![number as u8; lengths[number]]);
+        }
+    }
+
+    #[test]
+    fn where_no_free_run_is_long_enough_a_buffer_has_memory_of_its_own() {
+        let pool = BufferPool::new(64 << 10, 0);
+        let mut small: Vec<_> = (0..16).map(|_| pool.take(4096).unwrap()).collect();
+        let mut number = 0;
+        small.retain(|_| {
+            number += 1;
+            number % 2 == 0
+        });
+        let mut long = pool.take(32 << 10).unwrap();
+        assert!(matches!(long.place, Place::Own { .. }));
+        assert_eq!(long.as_ref().as_ptr() as usize % 4096, 0);
+        long.bytes_mut().fill(1);
+        assert!(pool.take(1).is_none(), "all is out");
     }
 
     #[test]

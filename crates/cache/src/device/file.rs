@@ -28,6 +28,9 @@ const RESERVE_MAX: u64 = 1 << 30;
 /// Memory for writes from and reads into memory that is not aligned: a few footers.
 const BOUNCE_BYTES: u64 = 64 << 20;
 
+/// What of it is kept between two uses.
+const BOUNCE_RETAINED: u64 = 2 << 20;
+
 /// Rings of io_uring, at most: each takes a thread.
 const RINGS_MAX: usize = 4;
 
@@ -151,7 +154,7 @@ impl FileDevice {
             path: parts[0].path.display().to_string(),
             source,
         })?;
-        let bounce = BufferPool::new(BOUNCE_BYTES, 0);
+        let bounce = BufferPool::new(BOUNCE_BYTES, BOUNCE_RETAINED);
         Ok(Self { parts: opened, size, read_alignment, discards, bounce, reader })
     }
 

@@ -12,7 +12,9 @@ mod buffer;
 mod completion;
 mod faulty;
 mod file;
+mod huge_pages;
 mod pread_pool;
+mod runs;
 mod uring;
 
 pub use buffer::{AlignedBuffer, BufferPool};
