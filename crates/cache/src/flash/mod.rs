@@ -383,9 +383,11 @@ impl Core {
         if !self.watch.may_read() {
             return None;
         }
+        // Asked before the look: recovery may end between the two, after it has taken back what is found.
+        let is_certain = !self.recovering.load(Ordering::Acquire);
         let entry = self.index.find(hash, count)?;
         // What recovery has found may be void by an event that it has not come to yet.
-        if self.recovering.load(Ordering::Acquire) && self.is_of_earlier_run(&entry) {
+        if !is_certain && self.is_of_earlier_run(&entry) {
             return None;
         }
         if count && entry.frequency == 0 {

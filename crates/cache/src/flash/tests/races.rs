@@ -1,5 +1,6 @@
 //! Kills while several threads change keys and the threads of the flash tier write, reclaim and take
-//! images: what is found again is no older than what the journal says is durable.
+//! images: what is found again is no older than what the journal says is durable. And lookups beside the end
+//! of a recovery, which the kills meet only once in thousands.
 //!
 //! The order of events is the scheduler's; the seed chooses what is tried. `SANDUR_CACHE_FLASH_RACES` asks
 //! for more kills than 30, `SANDUR_CACHE_SEED` for another course.
@@ -18,6 +19,8 @@ use sandur_base::environment::variable;
 
 use super::world::{name_of, small_options, value_of, version_of};
 use crate::device::FaultyDevice;
+use crate::flash::expiry::Coarse;
+use crate::flash::index::{Entry, Location};
 use crate::flash::threads::Threads;
 use crate::flash::{Class, Flash, FlashOptions, FlashRead, NewRecord, Unobserved, Warm, lock};
 
@@ -205,4 +208,42 @@ fn nothing_old_is_found_after_kills_between_any_two_steps_of_many_threads() {
     }
     println!("{found} values found again; {images} images, {reclaimed} segments reclaimed meanwhile");
     assert!(found > 20 * kills && images > 0 && reclaimed > 0, "too few to show anything");
+}
+
+/// Ends of a recovery beside the lookups of other threads, each at another moment of them.
+const ENDS: u32 = 100_000;
+/// Many more than there are processors, so that some are stopped in the middle of a lookup.
+const LOOKING: usize = 16;
+
+#[test]
+fn what_recovery_takes_back_is_not_found_at_its_end() {
+    let device = Arc::new(FaultyDevice::new(DEVICE_BYTES, 1));
+    let flash = Flash::open_on(&Env::system(1), device, small_options(), Arc::new(Unobserved)).unwrap();
+    let core = &flash.core;
+    // A record in a slot that no segment of this run has taken.
+    let (hash, slot, expiry) = (core.hash(b"void"), 3, Coarse::new(0, core.now()));
+    let location = Location { slot, offset: 8, units: 4, expiry, is_large: false };
+    let entry = Entry::new(location);
+    assert!(core.is_of_earlier_run(&entry));
+    let (is_over, seen, found) = (AtomicBool::new(false), AtomicU64::new(0), AtomicU64::new(0));
+    std::thread::scope(|scope| {
+        for _ in 0..LOOKING {
+            scope.spawn(|| {
+                while !is_over.load(Ordering::Acquire) {
+                    found.fetch_add(u64::from(core.lookup(hash, false).is_some()), Ordering::Relaxed);
+                    seen.fetch_add(u64::from(core.index.has(hash)), Ordering::Relaxed);
+                }
+            });
+        }
+        for end in 0..ENDS {
+            core.recovering.store(true, Ordering::Release);
+            core.index.insert(hash, entry);
+            (0..end % 64).for_each(|_| std::hint::spin_loop());
+            core.index.remove_at(hash, slot, location.offset);
+            core.recovering.store(false, Ordering::Release);
+        }
+        is_over.store(true, Ordering::Release);
+    });
+    println!("it was there in {seen:?} looks");
+    assert_eq!(found.into_inner(), 0, "void, and yet found");
 }
