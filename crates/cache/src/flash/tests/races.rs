@@ -211,7 +211,7 @@ fn nothing_old_is_found_after_kills_between_any_two_steps_of_many_threads() {
 }
 
 /// Ends of a recovery beside the lookups of other threads, each at another moment of them.
-const ENDS: u32 = 100_000;
+const ENDS: u64 = 100_000;
 /// Many more than there are processors, so that some are stopped in the middle of a lookup.
 const LOOKING: usize = 16;
 
@@ -221,15 +221,19 @@ fn what_recovery_takes_back_is_not_found_at_its_end() {
     let flash = Flash::open_on(&Env::system(1), device, small_options(), Arc::new(Unobserved)).unwrap();
     let core = &flash.core;
     // A record in a slot that no segment of this run has taken.
-    let (hash, slot, expiry) = (core.hash(b"void"), 3, Coarse::new(0, core.now()));
-    let location = Location { slot, offset: 8, units: 4, expiry, is_large: false };
+    let location =
+        Location { slot: 3, offset: 8, units: 4, expiry: Coarse::new(0, core.now()), is_large: false };
     let entry = Entry::new(location);
     assert!(core.is_of_earlier_run(&entry));
+    // No recovery begins after another: who looks for a key of one does not look for it in the next.
+    let hash_in = |end: u64| core.hash(&end.to_le_bytes());
+    let present = AtomicU64::new(ENDS);
     let (is_over, seen, found) = (AtomicBool::new(false), AtomicU64::new(0), AtomicU64::new(0));
     std::thread::scope(|scope| {
         for _ in 0..LOOKING {
             scope.spawn(|| {
                 while !is_over.load(Ordering::Acquire) {
+                    let hash = hash_in(present.load(Ordering::Acquire));
                     found.fetch_add(u64::from(core.lookup(hash, false).is_some()), Ordering::Relaxed);
                     seen.fetch_add(u64::from(core.index.has(hash)), Ordering::Relaxed);
                 }
@@ -237,9 +241,11 @@ fn what_recovery_takes_back_is_not_found_at_its_end() {
         }
         for end in 0..ENDS {
             core.recovering.store(true, Ordering::Release);
+            present.store(end, Ordering::Release);
+            let hash = hash_in(end);
             core.index.insert(hash, entry);
             (0..end % 64).for_each(|_| std::hint::spin_loop());
-            core.index.remove_at(hash, slot, location.offset);
+            core.index.remove_at(hash, location.slot, location.offset);
             core.recovering.store(false, Ordering::Release);
         }
         is_over.store(true, Ordering::Release);
