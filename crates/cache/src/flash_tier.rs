@@ -176,6 +176,7 @@ impl FlashTier {
 
     /// Counts a lookup of a key that is nowhere.
     pub fn count_miss(&self, hash: u64) {
+        self.flash.note_miss();
         if self.books.gone.take(hash) {
             self.missed_evicted.fetch_add(1, Relaxed);
         }

@@ -111,8 +111,10 @@ impl Core {
         self.counters.records_written.add(1);
         let bytes = (record.key.len() + record.value.len()) as u64;
         self.counters.bytes_admitted.add(bytes);
-        if record.class == Class::Kept {
-            self.turns.proven(bytes, self.layout.capacity());
+        match record.class {
+            Class::Kept => self.turns.proven(bytes, self.layout.capacity()),
+            Class::Fill => self.demand.came(bytes, self.layout.capacity()),
+            _ => {}
         }
     }
 

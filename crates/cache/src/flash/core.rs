@@ -29,6 +29,7 @@ use super::touched::Touched;
 use super::unwritten::Unwritten;
 use super::writer::WriteQueue;
 use crate::device::{BufferPool, Device};
+use crate::policy::Demand;
 use crate::policy::reclaim::{Tenure, Turns};
 use crate::unix_seconds::unix_seconds;
 
@@ -64,6 +65,8 @@ pub(super) struct Core {
     pub turns: Turns,
     /// How long the oldest of the proven has gone unread.
     pub tenure: Tenure,
+    /// Whether what comes on probation was asked for.
+    pub demand: Demand,
     pub compaction: Mutex<Compaction>,
     /// The second of the last look for segments that hold nothing.
     pub spent_looked_at: AtomicU32,
@@ -138,6 +141,7 @@ impl Core {
             choices: Mutex::new(Choices::new(options.write_amplification_max)),
             turns: Turns::default(),
             tenure: Tenure::default(),
+            demand: Demand::default(),
             compaction: Mutex::default(),
             spent_looked_at: AtomicU32::new(0),
             watch: Watch::new(),

@@ -185,6 +185,11 @@ impl Flash {
         self.core.append(&record)
     }
 
+    /// Somebody asked for a key that is nowhere: what comes next may be the answer.
+    pub fn note_miss(&self) {
+        self.core.demand.missed();
+    }
+
     /// How long the oldest of the proven has gone unread, at the time that [`Admission::time`] says.
     ///
     /// [`Admission::time`]: crate::policy::Admission::time

@@ -50,9 +50,9 @@ impl Choices {
         self.besides_bytes = self.besides_bytes.max(besides);
     }
 
-    fn leeway(&self, segment_bytes: u64, turn_bytes: u64) -> Leeway {
+    fn leeway(&self, segment_bytes: u64, turn_bytes: u64, is_wanted: bool) -> Leeway {
         let spare_share = self.reinsertion.spare_share(segment_bytes);
-        Leeway { spared: self.spared, spare_share, turn_bytes }
+        Leeway { spared: self.spared, spare_share, turn_bytes, is_wanted }
     }
 }
 
@@ -141,7 +141,8 @@ impl Core {
 
     /// Reclaims or spares a segment of a pool however many are free. Whether there was one.
     pub fn reclaim_oldest(&self, pool: Pool) -> bool {
-        let leeway = || self.choices().leeway(self.layout.segment_bytes, self.turns.bytes());
+        let (segment, turn_bytes) = (self.layout.segment_bytes, self.turns.bytes());
+        let leeway = || self.choices().leeway(segment, turn_bytes, self.demand.is_wanted());
         let leeway = self.may_write_again().then(leeway);
         let mut segments = self.table.all();
         segments.retain(|segment| self.table.pool_of(segment.slot) == pool);
@@ -380,7 +381,7 @@ mod tests {
     #[test]
     fn what_holds_nothing_goes_first_and_then_the_policy_chooses() {
         let next = |segments: &[Segment]| {
-            let leeway = Leeway { spared: 0, spare_share: 0.5, turn_bytes: 0 };
+            let leeway = Leeway { spared: 0, spare_share: 0.5, turn_bytes: 0, is_wanted: true };
             next_victim(segments, 50, Some(leeway)).map(|(s, step)| (s.slot, matches!(step, Step::Spare(_))))
         };
         let open = Segment { state: SegmentState::Open, ..segment(0, Class::Fill, 0, 0) };

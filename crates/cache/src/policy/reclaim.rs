@@ -10,7 +10,9 @@
 //! As long as the proven leave it room, what probation cannot hold joins them as it is, *unproven*: a loop of
 //! requests that is longer than probation would find nothing otherwise. Unproven segments stay until the
 //! proven need their room, or until others show that they would use it better: each byte that proves itself
-//! asks for a [turn](Turns) of ten unproven ones, which are then judged in the place of probation.
+//! asks for a [turn](Turns) of ten unproven ones, which are then judged in the place of probation. Where
+//! [nobody asks](super::Demand) for what comes, only what was read since joins them: the rest goes in the
+//! order in which it was written.
 //!
 //! A newcomer that comes back proves itself by coming back sooner than the proven go unread: the
 //! [tenure](Tenure) of the oldest of them is what it has to beat.
@@ -73,6 +75,8 @@ pub struct Leeway {
     pub spare_share: f64,
     /// Bytes of unproven segments whose turn it is: [`Turns::bytes`].
     pub turn_bytes: u64,
+    /// Whether what comes was asked for: [`super::Demand::is_wanted`].
+    pub is_wanted: bool,
 }
 
 /// Bytes of unproven segments that have to make room for what proves itself.
@@ -165,7 +169,8 @@ pub fn next_step(oldest: &[Oldest], capacity: u64, leeway: Leeway) -> Option<Ste
     let share = |part| (capacity as f64 * part) as u64;
     let probation = oldest.iter().find(|segment| segment.class == Class::Fill);
     if let Some(probation) = probation.filter(|line| line.class_bytes > share(PROBATION_SHARE)) {
-        if probation.class_bytes >= share(OVERFLOW_SHARE) + probation.bytes {
+        let overflows = probation.class_bytes >= share(OVERFLOW_SHARE) + probation.bytes;
+        if overflows && (leeway.is_wanted || is_hot(probation, leeway)) {
             return Some(Step::Join);
         }
         let turn = proven().find(|segment| segment.unproven && segment.bytes <= leeway.turn_bytes);
@@ -175,10 +180,14 @@ pub fn next_step(oldest: &[Oldest], capacity: u64, leeway: Leeway) -> Option<Ste
     Some(judge(next, leeway))
 }
 
+/// Whether enough of it was read for it to stay as it is.
+fn is_hot(segment: &Oldest, leeway: Leeway) -> bool {
+    segment.used_bytes as f64 > segment.bytes as f64 * leeway.spare_share
+}
+
 fn judge(segment: &Oldest, leeway: Leeway) -> Step {
-    let is_hot = segment.used_bytes as f64 > segment.bytes as f64 * leeway.spare_share;
     let may_spare = matches!(segment.class, Class::Ingest | Class::Kept) && leeway.spared < SPARES_MAX;
-    if is_hot && may_spare { Step::Spare(segment.class) } else { Step::Free(segment.class) }
+    if is_hot(segment, leeway) && may_spare { Step::Spare(segment.class) } else { Step::Free(segment.class) }
 }
 
 #[cfg(test)]
@@ -186,7 +195,7 @@ mod tests {
     use super::*;
 
     const CAPACITY: u64 = 10_000;
-    const HALF: Leeway = Leeway { spared: 0, spare_share: 0.5, turn_bytes: 0 };
+    const HALF: Leeway = Leeway { spared: 0, spare_share: 0.5, turn_bytes: 0, is_wanted: true };
 
     fn oldest(class: Class, placed: u64, used_bytes: u64) -> Oldest {
         let unproven = false;
@@ -233,6 +242,18 @@ mod tests {
         assert_eq!(next(1_100), Some(Step::Join));
         assert_eq!(next(1_099), Some(Step::Free(Class::Fill)));
         assert_eq!(next(700), Some(Step::Free(Class::Kept)));
+    }
+
+    #[test]
+    fn what_nobody_asked_for_leaves_in_order_unless_it_was_read() {
+        let next = |used_bytes, spare_share| {
+            let probation = Oldest { class_bytes: 5_000, ..oldest(Class::Fill, 1, used_bytes) };
+            let leeway = Leeway { spare_share, is_wanted: false, ..HALF };
+            next_step(&[oldest(Class::Kept, 9, 0), probation], CAPACITY, leeway)
+        };
+        assert_eq!(next(50, 0.5), Some(Step::Free(Class::Fill)));
+        assert_eq!(next(51, 0.5), Some(Step::Join));
+        assert_eq!(next(100, 1.0), Some(Step::Free(Class::Fill)), "what was read is written again");
     }
 
     #[test]

@@ -9,7 +9,7 @@ use std::collections::VecDeque;
 
 use crate::policy::reclaim::{self, Leeway, Oldest, Step, Tenure, Turns};
 use crate::policy::table::Table;
-use crate::policy::{Class, Eviction, RecordFacts, Reinsertion, Source};
+use crate::policy::{Class, Demand, Eviction, RecordFacts, Reinsertion, Source};
 
 const CLASSES: usize = Class::ALL.len();
 
@@ -68,6 +68,7 @@ pub(crate) struct FlashModel {
     facts: Vec<RecordFacts>,
     turns: Turns,
     tenure: Tenure,
+    demand: Demand,
 }
 
 impl FlashModel {
@@ -89,6 +90,7 @@ impl FlashModel {
             facts: Vec::new(),
             turns: Turns::default(),
             tenure: Tenure::default(),
+            demand: Demand::default(),
         }
     }
 
@@ -126,9 +128,12 @@ impl FlashModel {
         self.segments.iter_mut().for_each(|segment| segment.placed_at /= 2);
     }
 
-    /// Reads a record, which counts as a use.
+    /// Reads a record, which counts as a use, or is a miss.
     pub(crate) fn read(&mut self, hash: u64) -> Option<Record> {
-        let at = self.find(hash)?;
+        let Some(at) = self.find(hash) else {
+            self.demand.missed();
+            return None;
+        };
         self.use_record(at, 1);
         self.records[at as usize].fetched = true;
         Some(self.records[at as usize])
@@ -169,8 +174,10 @@ impl FlashModel {
             self.tenure.look_at(self.oldest());
         }
         self.shape.reinsertion.admitted(bytes, self.shape.segment_bytes);
-        if class == Class::Kept {
-            self.turns.proven(bytes, self.shape.capacity);
+        match class {
+            Class::Kept => self.turns.proven(bytes, self.shape.capacity),
+            Class::Fill => self.demand.came(bytes, self.shape.capacity),
+            _ => {}
         }
         self.put(class, record);
     }
@@ -277,7 +284,8 @@ impl FlashModel {
         let spare_share = self.shape.reinsertion.spare_share(self.shape.segment_bytes);
         let mut spared = 0;
         loop {
-            let leeway = Leeway { spared, spare_share, turn_bytes: self.turns.bytes() };
+            let (turn_bytes, is_wanted) = (self.turns.bytes(), self.demand.is_wanted());
+            let leeway = Leeway { spared, spare_share, turn_bytes, is_wanted };
             match reclaim::next_step(&self.oldest(), self.shape.capacity, leeway) {
                 Some(Step::Join) => {
                     let Some(segment) = self.sealed[Class::Fill as usize].pop_front() else { return false };

@@ -153,31 +153,52 @@ fn the_oldest_are_reclaimed_and_what_was_used_stays() {
     assert!(amplification < 1.25, "write amplification {amplification}");
 }
 
+/// Writes values of 10,000 bytes and lets the background work beside.
+fn write_all(world: &mut World, keys: std::ops::Range<u32>, class: Class, is_asked_for: bool) {
+    for key in keys {
+        if is_asked_for {
+            world.flash.note_miss();
+        }
+        world.put_as(key, 10_000, class, 0).unwrap();
+        if key % 10 == 9 {
+            world.step(SECOND);
+        }
+    }
+}
+
+/// So many of the keys are there; a lookup that counts would make them used.
+fn count_there(world: &World, keys: std::ops::Range<u32>) -> usize {
+    let is_there = |key: &u32| world.flash.peek(world.flash.hash(&name_of(*key))).is_some();
+    keys.filter(is_there).count()
+}
+
 /// A loop over more than fits finds what it read first, and the last of it is on probation.
 #[test]
 fn what_filled_flash_first_stays_until_others_prove_themselves() {
     let mut world = World::new(8, 16 << 20, small_options());
-    for key in 0..4_000 {
-        world.put_as(key, 10_000, Class::Fill, 0).unwrap();
-        if key % 10 == 9 {
-            world.step(SECOND);
-        }
-    }
-    // A lookup that counts would make them used.
-    let is_there = |world: &World, key: u32| world.flash.peek(world.flash.hash(&name_of(key))).is_some();
-    let found = |world: &World, keys: std::ops::Range<u32>| keys.filter(|&key| is_there(world, key)).count();
+    write_all(&mut world, 0..4_000, Class::Fill, true);
     assert_eq!(
-        [0..1_000, 1_200..3_800, 3_900..4_000].map(|keys| found(&world, keys)),
+        [0..1_000, 1_200..3_800, 3_900..4_000].map(|keys| count_there(&world, keys)),
         [1_000, 0, 100],
         "the first, those between, the last"
     );
-    for key in 10_000..10_600 {
-        world.put_as(key, 10_000, Class::Kept, 0).unwrap();
-        if key % 10 == 9 {
-            world.step(SECOND);
-        }
-    }
-    assert_eq!([10_000..10_600, 0..500].map(|keys| found(&world, keys)), [600, 0], "proven, and the first");
+    write_all(&mut world, 10_000..10_600, Class::Kept, true);
+    assert_eq!(
+        [10_000..10_600, 0..500].map(|keys| count_there(&world, keys)),
+        [600, 0],
+        "proven, and the first"
+    );
+}
+
+/// A job that publishes its results finds the newest of them; what is read again and again stays.
+#[test]
+fn what_nobody_asked_for_goes_in_the_order_in_which_it_was_written() {
+    let mut world = World::new(9, 16 << 20, small_options());
+    write_all(&mut world, 0..1_000, Class::Fill, false);
+    (0..200).for_each(|key| assert!(world.check(key) && world.check(key)));
+    write_all(&mut world, 1_000..4_000, Class::Fill, false);
+    let there = [0..200, 220..2_800, 3_200..4_000].map(|keys| count_there(&world, keys));
+    assert_eq!(there, [200, 0, 800], "what was read, others that came before the last, the last");
 }
 
 #[test]
