@@ -1,6 +1,7 @@
 //! A memcached server in a program of its own: `memcached ARGUMENTS...`, as memcached takes them.
 
 use std::process::ExitCode;
+use std::sync::Arc;
 
 use sandur_base::Env;
 
@@ -14,7 +15,11 @@ fn main() -> ExitCode {
         }
     };
     let env = Env::system(1);
-    let served = runtime.block_on(sandur_cache::memcached::run(&env, &arguments, |line| eprintln!("{line}")));
+    let served = runtime.block_on(sandur_cache::memcached::run(
+        &env,
+        &arguments,
+        Arc::new(|line: &str| eprintln!("{line}")),
+    ));
     match served {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {

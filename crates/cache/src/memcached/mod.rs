@@ -27,6 +27,7 @@ mod error;
 mod flash_knobs;
 mod input;
 mod listen;
+mod log;
 mod mailbox;
 mod memory_file;
 mod meta;
@@ -55,5 +56,6 @@ mod tests;
 
 pub use arguments::WrongArguments;
 pub use error::Error;
+pub use log::Log;
 pub use reference::reference;
 pub use start::run;

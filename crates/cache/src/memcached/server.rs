@@ -18,6 +18,7 @@ use super::authentication::Users;
 use super::connections::Connections;
 use super::counters::{Counters, Sums};
 use super::departures::{Departures, Gone};
+use super::log::Log;
 use super::prefixes::Prefixes;
 use super::settings::{Settings, TlsUse, Tuning, Warm};
 use super::slab_classes::SlabClasses;
@@ -46,7 +47,8 @@ pub(super) struct Server {
     pub dumping: AtomicBool,
     /// Whether a stop was asked for gracefully.
     pub graceful: AtomicBool,
-    pub verbosity: AtomicU32,
+    verbosity: AtomicU32,
+    log: Arc<dyn Log>,
     /// The second of the start.
     pub started: u32,
     /// The second of the latest `flush_all`.
@@ -75,7 +77,7 @@ pub(super) struct Base {
 
 impl Server {
     /// A server with an open cache, without connections.
-    pub fn new(env: Env, settings: Settings, shutdown: Shutdown) -> Result<Self, Error> {
+    pub fn new(env: Env, settings: Settings, shutdown: Shutdown, log: Arc<dyn Log>) -> Result<Self, Error> {
         let classes = settings.slab_classes();
         let watchers = Arc::new(Watchers::default());
         let departures = Arc::new(Departures::new(classes.clone(), Arc::clone(&watchers)));
@@ -118,6 +120,7 @@ impl Server {
             dumping: AtomicBool::new(false),
             graceful: AtomicBool::new(false),
             verbosity: AtomicU32::new(settings.verbosity),
+            log,
             started: time::now(&env),
             flushed: AtomicU32::new(0),
             index_power: AtomicU32::new(0),
@@ -127,6 +130,17 @@ impl Server {
             env,
             settings,
         })
+    }
+
+    /// How much is logged.
+    pub fn verbosity(&self) -> u32 {
+        self.verbosity.load(Ordering::Relaxed)
+    }
+
+    /// Logs as much from now on.
+    pub fn set_verbosity(&self, level: u32) {
+        self.verbosity.store(level, Ordering::Relaxed);
+        self.log.set_verbosity(level);
     }
 
     /// The numbers that can be set at run time.

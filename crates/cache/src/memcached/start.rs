@@ -17,6 +17,7 @@ use super::arguments::{Parsed, parse};
 use super::datagram::Datagrams;
 use super::flash_knobs;
 use super::listen::{Listeners, accept, register};
+use super::log::Log;
 use super::mailbox::{Letter, Mailbox};
 use super::memory_file;
 use super::process::{PidFile, change_user, go_to_background, lock_memory, raise_descriptor_limit, spawn};
@@ -34,10 +35,10 @@ const MEMORY_TAKEN: &str = "T_MEMD_INITIAL_MALLOC";
 const CLOSE_PATIENCE: Duration = Duration::from_secs(5);
 
 /// Serves as memcached's command line `arguments` (the program's name aside) says, until SIGINT,
-/// SIGTERM, SIGUSR1 or the command `shutdown`. `say` gets what is worth logging, one line at a time.
+/// SIGTERM, SIGUSR1 or the command `shutdown`.
 ///
 /// Must run on a tokio runtime with I/O enabled; it is needed for signals only.
-pub async fn run(env: &Env, arguments: &[String], say: impl Fn(&str)) -> Result<(), Error> {
+pub async fn run(env: &Env, arguments: &[String], log: Arc<dyn Log>) -> Result<(), Error> {
     let mut settings = match parse(arguments)? {
         Parsed::Print(text) => {
             print!("{text}");
@@ -53,32 +54,33 @@ pub async fn run(env: &Env, arguments: &[String], say: impl Fn(&str)) -> Result<
     if go_to_background(&settings)? {
         return Ok(());
     }
-    note_ignored(&settings, &say);
+    log.set_verbosity(settings.verbosity);
+    note_ignored(&settings, &*log);
     raise_descriptor_limit(settings.connections_max);
     if settings.lock_memory
         && let Err(error) = lock_memory()
     {
-        say(&format!("-k has no effect, memory cannot be locked: {error}"));
+        log.say(&format!("-k has no effect, memory cannot be locked: {error}"));
     }
     let pid_file = settings.pid_file.clone();
     // a signal that comes while the cache is opened must not end it halfway
     let signals = Signals::hear()?;
-    let running = Running::start(env.clone(), settings)?;
-    running.said.iter().for_each(|line| say(line));
+    let running = Running::start(env.clone(), settings, Arc::clone(&log))?;
+    running.said.iter().for_each(|line| log.say(line));
     let _pid_file = pid_file.as_deref().map(PidFile::write).transpose()?;
-    wait(&running.server, signals, &say).await;
-    running.stop().iter().for_each(|line| say(line));
+    wait(&running.server, signals, &*log).await;
+    running.stop().iter().for_each(|line| log.say(line));
     Ok(())
 }
 
-fn note_ignored(settings: &Settings, say: &impl Fn(&str)) {
+fn note_ignored(settings: &Settings, log: &dyn Log) {
     let mut seen = HashSet::new();
     for ignored in settings.ignored.iter().filter(|ignored| seen.insert(ignored.option)) {
-        say(&format!("{} is ignored: {}", ignored.option, ignored.why));
+        log.say(&format!("{} is ignored: {}", ignored.option, ignored.why));
     }
     let is_root = rustix::process::geteuid().is_root();
     if settings.user.is_none() && is_root {
-        say("running as root; -u names a user to run as");
+        log.say("running as root; -u names a user to run as");
     }
 }
 
@@ -104,7 +106,7 @@ impl Signals {
 }
 
 /// Waits for a reason to stop; reads certificates and users again on SIGHUP.
-async fn wait(server: &Arc<Server>, mut signals: Signals, say: &impl Fn(&str)) {
+async fn wait(server: &Arc<Server>, mut signals: Signals, log: &dyn Log) {
     let shutdown = server.shutdown.signal();
     loop {
         tokio::select! {
@@ -117,13 +119,13 @@ async fn wait(server: &Arc<Server>, mut signals: Signals, say: &impl Fn(&str)) {
             () = shutdown.triggered() => break,
             _ = signals.hangup.recv() => {
                 if let Err(error) = server.users.reload().and_then(|()| server.refresh_certificates()) {
-                    say(&format!("nothing was read again: {error}"));
+                    log.say(&format!("nothing was read again: {error}"));
                 }
             }
         }
     }
     if server.graceful.load(Ordering::Relaxed) {
-        say("Gracefully stopping");
+        log.say("Gracefully stopping");
     }
 }
 
@@ -143,10 +145,10 @@ pub(super) struct Running {
 
 impl Running {
     /// Opens the cache and the sockets and starts the threads.
-    pub fn start(env: Env, settings: Settings) -> Result<Self, Error> {
+    pub fn start(env: Env, settings: Settings, log: Arc<dyn Log>) -> Result<Self, Error> {
         let failed = |what| move |error| Error::Process { what, error };
         let unix_socket = settings.unix_socket.clone();
-        let server = Arc::new(Server::new(env, settings, Shutdown::default())?);
+        let server = Arc::new(Server::new(env, settings, Shutdown::default(), log)?);
         let said = memory_file::restore(&server)?;
         // nobody can connect before there is a cache
         let mut listeners = Listeners::open(&server.settings).inspect_err(|_| {
@@ -232,9 +234,14 @@ mod tests {
     use super::*;
     use crate::memcached::settings::{FlashPath, ListenAddress, Tuning};
 
+    fn unheard() -> Arc<dyn Log> {
+        Arc::new(|_: &str| ())
+    }
+
     fn loopback(settings: Settings) -> Running {
         let host = ListenAddress { host: "127.0.0.1".to_owned(), port: None, protocol: None, tls: None };
-        Running::start(Env::system(1), Settings { listen: vec![host], threads: 2, ..settings }).unwrap()
+        Running::start(Env::system(1), Settings { listen: vec![host], threads: 2, ..settings }, unheard())
+            .unwrap()
     }
 
     /// A server that keeps what it can on flash in `folder`, and a client.
@@ -376,7 +383,7 @@ mod tests {
         let settings = Settings { tcp_port: -1, buffer_bytes_max: 1, ..Settings::default() };
         let host = ListenAddress { host: "127.0.0.1".to_owned(), port: None, protocol: None, tls: None };
         let settings = Settings { listen: vec![host], threads: 1, ..settings };
-        let running = Running::start(Env::system(1), settings).unwrap();
+        let running = Running::start(Env::system(1), settings, unheard()).unwrap();
         let mut clients: Vec<TcpStream> =
             (0..4).map(|_| TcpStream::connect(address(&running, "tcp:")).unwrap()).collect();
         for client in &mut clients {
@@ -476,7 +483,7 @@ mod tests {
         let path = folder.path().join("socket");
         let settings =
             Settings { unix_socket: Some(path.clone()), unix_mask: 0o700, threads: 1, ..Settings::default() };
-        let running = Running::start(Env::system(1), settings).unwrap();
+        let running = Running::start(Env::system(1), settings, unheard()).unwrap();
         assert_eq!(std::fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o700);
         let mut client = UnixStream::connect(&path).unwrap();
         assert_eq!(ask(&mut client, "mn\r\n", 1), "MN\r\n");

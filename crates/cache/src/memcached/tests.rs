@@ -13,6 +13,7 @@ use sandur_base::{Env, Shutdown};
 
 use super::counters::Counters;
 use super::input::{Buffers, Input};
+use super::log::Log;
 use super::output::Output;
 use super::server::Server;
 use super::session::{Progress, Session};
@@ -38,9 +39,13 @@ struct Client<'a> {
 }
 
 fn rig(settings: Settings) -> Rig {
+    rig_with_log(settings, Arc::new(|_: &str| ()))
+}
+
+fn rig_with_log(settings: Settings, log: Arc<dyn Log>) -> Rig {
     let env = Env::simulated(1, i64::from(NOW) * 1_000_000_000);
     let settings = Settings { threads: 1, ..settings };
-    let server = Arc::new(Server::new(env, settings, Shutdown::default()).unwrap());
+    let server = Arc::new(Server::new(env, settings, Shutdown::default(), log).unwrap());
     let counters = Arc::clone(&server.workers[0]);
     Rig { server, counters }
 }
@@ -231,6 +236,23 @@ fn a_line_that_does_not_end_is_the_end() {
     let mut client = rig.client();
     client.send(format!("get {}", "k ".repeat(3000)).as_bytes());
     assert!(!client.ended, "a multiget may be long");
+}
+
+#[test]
+fn the_log_hears_how_much_is_wanted() {
+    #[derive(Default)]
+    struct Heard(std::sync::Mutex<Vec<u32>>);
+    impl Log for Heard {
+        fn say(&self, _: &str) {}
+        fn set_verbosity(&self, level: u32) {
+            self.0.lock().unwrap().push(level);
+        }
+    }
+    let heard = Arc::new(Heard::default());
+    let rig = rig_with_log(Settings::default(), Arc::clone(&heard) as _);
+    assert_eq!(rig.ask("verbosity 2\r\nverbosity 1 noreply\r\n"), "OK\r\n");
+    assert_eq!(*heard.0.lock().unwrap(), [2, 1]);
+    assert!(rig.ask("stats settings\r\n").contains("STAT verbosity 1\r\n"));
 }
 
 #[test]

@@ -8,6 +8,7 @@ use std::io::{BufRead, BufReader, Write};
 use std::os::unix::net::UnixStream;
 use std::path::Path;
 use std::process::{Child, Command, ExitStatus, Stdio};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use sandur_base::Env;
@@ -26,7 +27,7 @@ pub fn serve() {
     let arguments: Vec<String> = variable(ARGUMENTS).unwrap().split(' ').map(str::to_owned).collect();
     let runtime = tokio::runtime::Builder::new_current_thread().enable_io().build().unwrap();
     let env = Env::system(1);
-    let served = sandur_cache::memcached::run(&env, &arguments, |line| eprintln!("{line}"));
+    let served = sandur_cache::memcached::run(&env, &arguments, Arc::new(|line: &str| eprintln!("{line}")));
     runtime.block_on(served).unwrap();
 }
 

@@ -37,7 +37,7 @@ fn network(turn: &Turn<'_>, report: &mut Report) {
     report.add("tcpport", settings.tcp_port);
     report.add("udpport", settings.udp_port);
     report.add("inter", settings.listen_text.as_deref().unwrap_or("NULL"));
-    report.add("verbosity", turn.server.verbosity.load(Ordering::Relaxed));
+    report.add("verbosity", turn.server.verbosity());
     report.add("oldest", turn.server.flushed.load(Ordering::Relaxed));
     report.add("evictions", if settings.evict { "on" } else { "off" });
     report.add("domain_socket", or_null(settings.unix_socket.as_deref()));

@@ -3,8 +3,6 @@
 //! Those that tune memcached's slabs and LRU are checked, shown in `stats settings`, and otherwise
 //! without effect: there is nothing of the kind to tune. Some of extstore's are turned.
 
-use std::sync::atomic::Ordering;
-
 use crate::memcached::arguments::VERSION as VERSION_TEXT;
 use crate::memcached::flash_knobs;
 use crate::memcached::session::{Ending, Next};
@@ -44,7 +42,7 @@ pub(crate) const VERBOSITY: TextCommand = TextCommand {
     run: |call| match call.words.next().and_then(unsigned_32) {
         None => call.bad_format(),
         Some(level) => {
-            call.turn.server.verbosity.store(level.min(VERBOSITY_MAX), Ordering::Relaxed);
+            call.turn.server.set_verbosity(level.min(VERBOSITY_MAX));
             call.answer(b"OK")
         }
     },

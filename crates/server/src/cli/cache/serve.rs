@@ -1,12 +1,15 @@
 //! `sandur cache serve`: the cache as a server that speaks memcached's protocols.
 
 use std::process::ExitCode;
+use std::sync::Arc;
 
 use clap::{Arg, ArgMatches, Command};
 use sandur_base::Env;
 use sandur_cache::memcached;
 
 use crate::cli::failed::Failed;
+use crate::config::Log;
+use crate::logging;
 
 /// The command.
 pub fn command() -> Command {
@@ -28,11 +31,37 @@ pub async fn run(env: Env, matches: &ArgMatches) -> Result<ExitCode, Failed> {
     let arguments = matches.get_many::<String>("arguments").unwrap_or_default();
     let arguments: Vec<String> = arguments.cloned().collect();
     // memcached's clients and operators know its exit codes
-    match memcached::run(&env, &arguments, |line| eprintln!("{line}")).await {
+    let log = Log { format: "text".to_owned(), level: level_of(0).to_owned() };
+    logging::start(&log, env.clone(), None).map_err(Failed::new)?;
+    match memcached::run(&env, &arguments, Arc::new(OnStderr)).await {
         Ok(()) => Ok(ExitCode::SUCCESS),
         Err(error) => {
             eprintln!("{error}");
             Ok(ExitCode::from(error.exit_code()))
         }
+    }
+}
+
+struct OnStderr;
+
+impl memcached::Log for OnStderr {
+    fn say(&self, line: &str) {
+        eprintln!("{line}");
+    }
+
+    fn set_verbosity(&self, level: u32) {
+        if let Err(error) = logging::set_level(level_of(level)) {
+            eprintln!("verbosity {level} has no effect: {error}");
+        }
+    }
+}
+
+/// What memcached's verbosity means here: what an operator has to know is said without `-v` too.
+fn level_of(verbosity: u32) -> &'static str {
+    match verbosity {
+        0 => "warn",
+        1 => "info",
+        2 => "debug",
+        _ => "trace",
     }
 }
