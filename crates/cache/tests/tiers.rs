@@ -115,6 +115,10 @@ fn items_of_both_tiers_are_counted_once_each() {
     let cache = Cache::open(&Env::system(1), options(&directory, 4 << 20, 64 << 20)).unwrap();
     for key in 0..KEYS {
         let hint = if key % 2 == 0 { Hint::Ingest } else { Hint::Point };
+        if hint == Hint::Point {
+            // What is not asked for would make room for what is ingested.
+            assert!(get(&cache, &key.to_string()).is_none());
+        }
         put(&cache, &key.to_string(), value(key, 1, 8_000), &Put { hint, ..Put::default() });
         get(&cache, &(key % 50).to_string());
         if key % 100 == 3 {
