@@ -17,6 +17,7 @@ use super::format::{KEY_BYTES_MAX, footer_bytes, record_bytes, units, write_reco
 use super::index::{Entry, Location};
 use super::observer::{DropEvent, Dropped};
 use super::options::Journaling;
+use super::reclaim::policy_class;
 use super::segments::SegmentState;
 use super::unwritten::Piece;
 use super::writer::Job;
@@ -111,11 +112,7 @@ impl Core {
         self.counters.records_written.add(1);
         let bytes = (record.key.len() + record.value.len()) as u64;
         self.counters.bytes_admitted.add(bytes);
-        match record.class {
-            Class::Kept => self.turns.proven(bytes, self.layout.capacity()),
-            Class::Fill => self.demand.came(bytes, self.layout.capacity()),
-            _ => {}
-        }
+        self.newcomers.admitted(policy_class(record.class), bytes, self.layout.capacity());
     }
 
     /// Reports a record that was not written.

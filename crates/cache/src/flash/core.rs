@@ -29,8 +29,7 @@ use super::touched::Touched;
 use super::unwritten::Unwritten;
 use super::writer::WriteQueue;
 use crate::device::{BufferPool, Device};
-use crate::policy::Demand;
-use crate::policy::reclaim::{Tenure, Turns};
+use crate::policy::reclaim::{Newcomers, Tenure};
 use crate::unix_seconds::unix_seconds;
 
 /// Locks of keys; many more than threads that write.
@@ -61,12 +60,10 @@ pub(super) struct Core {
     pub journal: Journal,
     pub touched: Touched,
     pub choices: Mutex<Choices>,
-    /// Unproven segments that have to make room.
-    pub turns: Turns,
+    /// What is owed to those that come.
+    pub newcomers: Newcomers,
     /// How long the oldest of the proven has gone unread.
     pub tenure: Tenure,
-    /// Whether what comes on probation was asked for.
-    pub demand: Demand,
     pub compaction: Mutex<Compaction>,
     /// The second of the last look for segments that hold nothing.
     pub spent_looked_at: AtomicU32,
@@ -139,9 +136,8 @@ impl Core {
             journal: Journal::new(root.map_or(0, |root| root.journal_half)),
             touched: Touched::default(),
             choices: Mutex::new(Choices::new(options.write_amplification_max)),
-            turns: Turns::default(),
+            newcomers: Newcomers::default(),
             tenure: Tenure::default(),
-            demand: Demand::default(),
             compaction: Mutex::default(),
             spent_looked_at: AtomicU32::new(0),
             watch: Watch::new(),

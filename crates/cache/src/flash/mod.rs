@@ -187,7 +187,7 @@ impl Flash {
 
     /// Somebody asked for a key that is nowhere: what comes next may be the answer.
     pub fn note_miss(&self) {
-        self.core.demand.missed();
+        self.core.newcomers.missed();
     }
 
     /// How long the oldest of the proven has gone unread, at the time that [`Admission::time`] says.

@@ -17,7 +17,7 @@ use super::format::{Class, Kind, RecordView, Row, Trailer, UNIT, footer_bytes};
 use super::observer::{DropEvent, Dropped};
 use super::segments::{Pool, Segment, SegmentState};
 use crate::device::BLOCK;
-use crate::policy::reclaim::{Leeway, Oldest, Step, next_step};
+use crate::policy::reclaim::{Leeway, Newcomers, Oldest, Step, next_step};
 use crate::policy::{Class as PolicyClass, RecordFacts, Reinsertion};
 
 /// What the policy remembers between two segments.
@@ -50,13 +50,12 @@ impl Choices {
         self.besides_bytes = self.besides_bytes.max(besides);
     }
 
-    fn leeway(&self, segment_bytes: u64, turn_bytes: u64, is_wanted: bool) -> Leeway {
-        let spare_share = self.reinsertion.spare_share(segment_bytes);
-        Leeway { spared: self.spared, spare_share, turn_bytes, is_wanted }
+    fn leeway(&self, segment_bytes: u64, newcomers: &Newcomers) -> Leeway {
+        newcomers.leeway(self.spared, self.reinsertion.spare_share(segment_bytes))
     }
 }
 
-fn policy_class(class: Class) -> PolicyClass {
+pub(super) fn policy_class(class: Class) -> PolicyClass {
     match class {
         Class::Ingest | Class::Image => PolicyClass::Ingest,
         Class::Fill => PolicyClass::Fill,
@@ -141,8 +140,7 @@ impl Core {
 
     /// Reclaims or spares a segment of a pool however many are free. Whether there was one.
     pub fn reclaim_oldest(&self, pool: Pool) -> bool {
-        let (segment, turn_bytes) = (self.layout.segment_bytes, self.turns.bytes());
-        let leeway = || self.choices().leeway(segment, turn_bytes, self.demand.is_wanted());
+        let leeway = || self.choices().leeway(self.layout.segment_bytes, &self.newcomers);
         let leeway = self.may_write_again().then(leeway);
         let mut segments = self.table.all();
         segments.retain(|segment| self.table.pool_of(segment.slot) == pool);
@@ -158,7 +156,7 @@ impl Core {
             segments.push(joined);
         };
         if segment.unproven {
-            self.turns.judged(segment.record_bytes);
+            self.newcomers.judged(segment.record_bytes);
         }
         if pool == Pool::Kept || may_join {
             segments.retain(|other| other.slot != segment.slot);

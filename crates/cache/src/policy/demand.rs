@@ -17,7 +17,7 @@ const CAME_PER_MISS: u64 = 16;
 
 /// Counts of values.
 #[derive(Debug, Default)]
-pub struct Demand {
+pub(super) struct Demand {
     missed: AtomicU64,
     came: AtomicU64,
     came_bytes: AtomicU64,

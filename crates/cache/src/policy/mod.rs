@@ -3,7 +3,6 @@
 //! * [`S3Fifo`] holds the entries of one shard of the RAM tier and says which must leave.
 //! * [`ReadLately`] says which reads of flash are worth a copy in RAM.
 //! * [`Admission`] says whether a value may be written to flash, and if not, why.
-//! * [`Demand`] says whether what comes to flash was asked for.
 //! * [`reclaim`] says which segment of flash goes next and which are spared once more; [`Reinsertion`]
 //!   says which records of it are written again.
 //! * [`Churn`] counts what was pushed out, and above all what was pushed out unread.
@@ -27,7 +26,6 @@ mod write_budget;
 
 pub use admission::{Admission, AdmissionOptions, Candidate, Occasion, Refusal, Verdict};
 pub use churn::{Age, Amount, Churn, ChurnRow, ChurnTotal, Class, Eviction, Source, TENANTS_MAX};
-pub use demand::Demand;
 pub use lately::ReadLately;
 pub use reinsertion::{RecordFacts, Reinsertion, WRITE_AMPLIFICATION_MAX};
 pub use s3fifo::{Evicted, LookupStep, NewEntry, Place, Rank, S3Fifo, SECOND_CHANCES_MAX};

@@ -10,8 +10,8 @@
 //! As long as the proven leave it room, what probation cannot hold joins them as it is, *unproven*: a loop of
 //! requests that is longer than probation would find nothing otherwise. Unproven segments stay until the
 //! proven need their room, or until others show that they would use it better: each byte that proves itself
-//! asks for a [turn](Turns) of ten unproven ones, which are then judged in the place of probation. Where
-//! [nobody asks](super::Demand) for what comes, only what was read since joins them: the rest goes in the
+//! asks for a turn of ten unproven ones, which are then judged in the place of probation. Where
+//! nobody asks for what comes, only what was read since joins them: the rest goes in the
 //! order in which it was written.
 //!
 //! A newcomer that comes back proves itself by coming back sooner than the proven go unread: the
@@ -28,6 +28,7 @@
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 use super::churn::Class;
+use super::demand::Demand;
 
 /// Part of the capacity that values on probation may fill before they are the first to go.
 pub const PROBATION_SHARE: f64 = 0.07;
@@ -73,30 +74,65 @@ pub struct Leeway {
     /// Part of a segment's bytes that must have been read for it to be spared:
     /// [`super::Reinsertion::spare_share`].
     pub spare_share: f64,
-    /// Bytes of unproven segments whose turn it is: [`Turns::bytes`].
+    /// Bytes of unproven segments whose turn it is.
     pub turn_bytes: u64,
-    /// Whether what comes was asked for: [`super::Demand::is_wanted`].
+    /// Whether somebody asks for what comes on probation.
     pub is_wanted: bool,
+}
+
+/// What a tier owes its newcomers: turns for those that prove themselves, and the room that the proven leave
+/// for those that were asked for.
+#[derive(Debug, Default)]
+pub struct Newcomers {
+    turns: Turns,
+    demand: Demand,
+}
+
+impl Newcomers {
+    /// Counts a value of so many bytes that was admitted to `class` in a tier of `capacity` bytes.
+    pub fn admitted(&self, class: Class, bytes: u64, capacity: u64) {
+        match class {
+            Class::Kept => self.turns.proven(bytes, capacity),
+            Class::Fill => self.demand.came(bytes, capacity),
+            Class::Ingest | Class::Brief | Class::Ram => {}
+        }
+    }
+
+    /// Counts a value that somebody asked for and that is nowhere.
+    pub fn missed(&self) {
+        self.demand.missed();
+    }
+
+    /// Counts an unproven segment that was judged.
+    pub fn judged(&self, bytes: u64) {
+        self.turns.judged(bytes);
+    }
+
+    /// What the next judgement depends on, after so many segments were spared.
+    pub fn leeway(&self, spared: u32, spare_share: f64) -> Leeway {
+        let (turn_bytes, is_wanted) = (self.turns.bytes(), self.demand.is_wanted());
+        Leeway { spared, spare_share, turn_bytes, is_wanted }
+    }
 }
 
 /// Bytes of unproven segments that have to make room for what proves itself.
 #[derive(Debug, Default)]
-pub struct Turns(AtomicU64);
+struct Turns(AtomicU64);
 
 impl Turns {
     /// Counts bytes that were admitted as proven to a tier of `capacity` bytes.
-    pub fn proven(&self, bytes: u64, capacity: u64) {
+    fn proven(&self, bytes: u64, capacity: u64) {
         let turns = self.bytes().saturating_add(bytes.saturating_mul(TURN_PER_PROVEN));
         self.0.store(turns.min(capacity / TURNS_SHARE), Relaxed);
     }
 
     /// Counts an unproven segment that was judged.
-    pub fn judged(&self, bytes: u64) {
+    fn judged(&self, bytes: u64) {
         self.0.store(self.bytes().saturating_sub(bytes), Relaxed);
     }
 
     /// Bytes whose turn it is.
-    pub fn bytes(&self) -> u64 {
+    fn bytes(&self) -> u64 {
         self.0.load(Relaxed)
     }
 }

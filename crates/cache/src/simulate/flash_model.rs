@@ -7,9 +7,9 @@
 
 use std::collections::VecDeque;
 
-use crate::policy::reclaim::{self, Leeway, Oldest, Step, Tenure, Turns};
+use crate::policy::reclaim::{self, Newcomers, Oldest, Step, Tenure};
 use crate::policy::table::Table;
-use crate::policy::{Class, Demand, Eviction, RecordFacts, Reinsertion, Source};
+use crate::policy::{Class, Eviction, RecordFacts, Reinsertion, Source};
 
 const CLASSES: usize = Class::ALL.len();
 
@@ -66,9 +66,8 @@ pub(crate) struct FlashModel {
     written: u64,
     placed: u64,
     facts: Vec<RecordFacts>,
-    turns: Turns,
+    newcomers: Newcomers,
     tenure: Tenure,
-    demand: Demand,
 }
 
 impl FlashModel {
@@ -88,9 +87,8 @@ impl FlashModel {
             written: 0,
             placed: 0,
             facts: Vec::new(),
-            turns: Turns::default(),
+            newcomers: Newcomers::default(),
             tenure: Tenure::default(),
-            demand: Demand::default(),
         }
     }
 
@@ -131,7 +129,7 @@ impl FlashModel {
     /// Reads a record, which counts as a use, or is a miss.
     pub(crate) fn read(&mut self, hash: u64) -> Option<Record> {
         let Some(at) = self.find(hash) else {
-            self.demand.missed();
+            self.newcomers.missed();
             return None;
         };
         self.use_record(at, 1);
@@ -174,11 +172,7 @@ impl FlashModel {
             self.tenure.look_at(self.oldest());
         }
         self.shape.reinsertion.admitted(bytes, self.shape.segment_bytes);
-        match class {
-            Class::Kept => self.turns.proven(bytes, self.shape.capacity),
-            Class::Fill => self.demand.came(bytes, self.shape.capacity),
-            _ => {}
-        }
+        self.newcomers.admitted(class, bytes, self.shape.capacity);
         self.put(class, record);
     }
 
@@ -284,8 +278,7 @@ impl FlashModel {
         let spare_share = self.shape.reinsertion.spare_share(self.shape.segment_bytes);
         let mut spared = 0;
         loop {
-            let (turn_bytes, is_wanted) = (self.turns.bytes(), self.demand.is_wanted());
-            let leeway = Leeway { spared, spare_share, turn_bytes, is_wanted };
+            let leeway = self.newcomers.leeway(spared, spare_share);
             match reclaim::next_step(&self.oldest(), self.shape.capacity, leeway) {
                 Some(Step::Join) => {
                     let Some(segment) = self.sealed[Class::Fill as usize].pop_front() else { return false };
@@ -329,7 +322,7 @@ impl FlashModel {
     fn judged(&mut self, at: u32) {
         let segment = &mut self.segments[at as usize];
         if std::mem::take(&mut segment.unproven) {
-            self.turns.judged(segment.bytes);
+            self.newcomers.judged(segment.bytes);
         }
     }
 
