@@ -4,13 +4,16 @@
 //! clients write without reading, such as a job that publishes its results: then nobody waits for what came
 //! first to be found again, and what was written last is worth no less than it.
 //!
-//! **Invariants.** Counts are of about the last [`WINDOW_SHARE`]th of the capacity that came. Nothing here
-//! waits; what several threads count at once may be off by their number.
+//! **Invariants.** Counts are of about the last [`WINDOW_SHARE`]th of the capacity that came, and of no fewer
+//! than half of [`WINDOW_VALUES`] values. Nothing here waits; what several threads count at once may be off
+//! by their number.
 
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 /// After this part of the capacity what was counted before counts half.
 const WINDOW_SHARE: u64 = 32;
+/// But not after fewer values than this: one miss would be remembered for ever, or for nothing.
+const WINDOW_VALUES: u64 = 64;
 /// Values that may come for each that was missed. Negative lookups and values that go before they get to
 /// flash make the misses many more than what comes, and whatever is written through makes them fewer.
 const CAME_PER_MISS: u64 = 16;
@@ -31,11 +34,12 @@ impl Demand {
 
     /// A value of so many bytes came on probation to a tier of `capacity` bytes.
     pub fn came(&self, bytes: u64, capacity: u64) {
-        self.came.fetch_add(1, Relaxed);
-        if self.came_bytes.fetch_add(bytes, Relaxed) + bytes > capacity / WINDOW_SHARE {
+        let came = self.came.fetch_add(1, Relaxed) + 1;
+        let came_bytes = self.came_bytes.fetch_add(bytes, Relaxed) + bytes;
+        if came_bytes > capacity / WINDOW_SHARE && came >= WINDOW_VALUES {
             self.came_bytes.store(0, Relaxed);
             for count in [&self.missed, &self.came] {
-                count.store(count.load(Relaxed).div_ceil(2), Relaxed);
+                count.store(count.load(Relaxed) / 2, Relaxed);
             }
         }
     }
@@ -62,6 +66,21 @@ mod tests {
         assert!(demand.is_wanted());
         demand.came(10, CAPACITY);
         assert!(!demand.is_wanted(), "one of seventeen");
+    }
+
+    #[test]
+    fn values_of_any_size_are_wanted_for_their_own_misses_alone() {
+        for bytes in [10, 400, 2_000] {
+            let (asked_once, asked_always) = (Demand::default(), Demand::default());
+            asked_once.missed();
+            for _ in 0..200 {
+                asked_once.came(bytes, CAPACITY);
+                asked_always.missed();
+                asked_always.came(bytes, CAPACITY);
+                assert!(asked_always.is_wanted(), "values of {bytes} bytes");
+            }
+            assert!(!asked_once.is_wanted(), "values of {bytes} bytes");
+        }
     }
 
     #[test]
