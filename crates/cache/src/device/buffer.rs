@@ -26,8 +26,7 @@ struct Shared {
     out: AtomicU64,
     /// Bytes that are kept for reuse instead of being given back to the system.
     retain: u64,
-    /// Nothing where the system has none.
-    pages: Option<Arc<HugePages>>,
+    pages: HugePages,
     free: Mutex<Free>,
     /// Who waits for a buffer, those who came first in front.
     waiting: Mutex<VecDeque<Waker>>,
@@ -49,7 +48,7 @@ pub struct AlignedBuffer {
 
 enum Place {
     /// Blocks of the pool's pages.
-    Lent { run: Run, pages: Arc<HugePages> },
+    Lent(Run),
     /// Memory of its own, of which the buffer begins at `start`.
     Own { storage: Vec<u8>, start: usize },
 }
@@ -58,16 +57,9 @@ impl BufferPool {
     /// A pool of at most `limit` bytes, of which up to `retain` are kept when idle.
     pub fn new(limit: u64, retain: u64) -> Self {
         let pages = HugePages::map((limit.min(STRETCH_MAX) / BLOCK) as usize);
-        let runs = FreeRuns::new(pages.as_ref().map_or(0, HugePages::blocks));
-        let (pages, free) = (pages.map(Arc::new), Mutex::new(Free { runs, touched: 0 }));
-        Self(Arc::new(Shared {
-            limit,
-            out: AtomicU64::new(0),
-            retain,
-            pages,
-            free,
-            waiting: Mutex::default(),
-        }))
+        let free = Mutex::new(Free { runs: FreeRuns::new(pages.blocks()), touched: 0 });
+        let (out, waiting) = (AtomicU64::new(0), Mutex::default());
+        Self(Arc::new(Shared { limit, out, retain, pages, free, waiting }))
     }
 
     /// A buffer of `length` bytes, or `None` when that would exceed the limit.
@@ -114,16 +106,15 @@ impl BufferPool {
     }
 
     fn lend(&self, blocks: usize) -> Option<Place> {
-        let pages = Arc::clone(self.0.pages.as_ref()?);
         let mut free = self.lock_free();
         let run = free.runs.lend(blocks)?;
         free.touched = free.touched.max(run.end());
-        Some(Place::Lent { run, pages })
+        Some(Place::Lent(run))
     }
 
     fn give_back(&self, place: &Place, length: usize) {
-        if let Place::Lent { run, pages } = place {
-            self.put_away(*run, pages);
+        if let Place::Lent(run) = place {
+            self.put_away(*run);
         }
         let footprint = footprint(length);
         let out = self.0.out.fetch_sub(footprint, Ordering::AcqRel) - footprint;
@@ -137,8 +128,8 @@ impl BufferPool {
         }
     }
 
-    fn put_away(&self, run: Run, pages: &HugePages) {
-        let mut free = self.lock_free();
+    fn put_away(&self, run: Run) {
+        let (pages, mut free) = (&self.0.pages, self.lock_free());
         free.runs.give_back(run);
         let lent_to = free.runs.lent_to(pages.blocks());
         if free.touched.saturating_sub(lent_to) as u64 * BLOCK > self.0.retain {
@@ -172,7 +163,7 @@ impl AlignedBuffer {
     pub fn bytes_mut(&mut self) -> &mut [u8] {
         match &mut self.place {
             // SAFETY: the run is lent to this buffer alone until it is dropped, and this is its one user.
-            Place::Lent { run, pages } => unsafe { &mut pages.bytes_mut(*run)[..self.length] },
+            Place::Lent(run) => unsafe { &mut self.pool.0.pages.bytes_mut(*run)[..self.length] },
             Place::Own { storage, start } => &mut storage[*start..*start + self.length],
         }
     }
@@ -182,7 +173,7 @@ impl AsRef<[u8]> for AlignedBuffer {
     fn as_ref(&self) -> &[u8] {
         match &self.place {
             // SAFETY: the run is lent to this buffer alone, and who writes to it has it for itself.
-            Place::Lent { run, pages } => unsafe { &pages.bytes(*run)[..self.length] },
+            Place::Lent(run) => unsafe { &self.pool.0.pages.bytes(*run)[..self.length] },
             Place::Own { storage, start } => &storage[*start..*start + self.length],
         }
     }

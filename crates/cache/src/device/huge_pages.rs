@@ -24,7 +24,8 @@ pub(super) struct HugePages {
     /// The first block: at a multiple of [`HUGE_PAGE`].
     first: NonNull<u8>,
     blocks: usize,
-    mapped: (NonNull<c_void>, usize),
+    /// Nothing where there are no blocks.
+    mapped: Option<(NonNull<c_void>, usize)>,
 }
 
 // SAFETY: the stretch belongs to the process and not to a thread; who may touch which bytes when is up to
@@ -34,8 +35,12 @@ unsafe impl Send for HugePages {}
 unsafe impl Sync for HugePages {}
 
 impl HugePages {
-    /// A stretch of `blocks`, or nothing where the system has no room left for so many addresses.
-    pub fn map(blocks: usize) -> Option<Self> {
+    /// A stretch of `blocks`, or of none where the system has no room left for so many addresses.
+    pub fn map(blocks: usize) -> Self {
+        Self::try_map(blocks).unwrap_or(Self { first: NonNull::dangling(), blocks: 0, mapped: None })
+    }
+
+    fn try_map(blocks: usize) -> Option<Self> {
         let bytes = blocks * BLOCK as usize + HUGE_PAGE;
         // SAFETY: a new mapping at an address that the system chooses.
         let start = unsafe {
@@ -49,7 +54,7 @@ impl HugePages {
         let start = NonNull::new(start.ok()?)?;
         // SAFETY: the mapping is a huge page longer than the blocks, so they fit behind any alignment.
         let first = unsafe { start.cast::<u8>().add(start.cast::<u8>().align_offset(HUGE_PAGE)) };
-        let pages = Self { first, blocks, mapped: (start, bytes) };
+        let pages = Self { first, blocks, mapped: Some((start, bytes)) };
         // A system without huge pages gives small ones.
         let _ = pages.advise(0..blocks, Advice::LinuxHugepage);
         Some(pages)
@@ -106,7 +111,7 @@ impl HugePages {
 
 impl Drop for HugePages {
     fn drop(&mut self) {
-        let (start, bytes) = self.mapped;
+        let Some((start, bytes)) = self.mapped else { return };
         // SAFETY: this is the mapping, and all that was lent of it has come back.
         let _ = unsafe { munmap(start.as_ptr(), bytes) };
     }
