@@ -13,7 +13,8 @@
 //! `env.spawn(name, future)` returns a [`Task`], which aborts its future when dropped, so that
 //! no task outlives its owner. `env.run_cpu(Lane::Query, job)` moves a closure to the CPU pool
 //! and awaits its result. Memory for a query is taken with [`MemoryBudget::reserve`] before it
-//! is used, and given back when the [`Reservation`] is dropped.
+//! is used, and given back when the [`Reservation`] is dropped. Syntax trees are linked by
+//! [`nesting::Nested`], so that no input decides how much stack a walk over one takes.
 //!
 //! **Invariants.** A simulated `Env` never reads a real clock or a real random source. A
 //! reservation never exceeds its budget nor the budget's ancestors. Dropping a `Task` ends it.
@@ -25,6 +26,7 @@ pub mod environment;
 mod error;
 mod id;
 pub mod machine;
+pub mod nesting;
 mod shutdown;
 mod task;
 pub mod units;

@@ -1,8 +1,12 @@
 //! The syntax tree. Its text form, by `Display`, parses to the same tree.
+//!
+//! Links between metric expressions are [`Nested`], so that a tree which is too high or too large cannot be
+//! made; operators in a row are one node, whatever their number.
 
 use std::fmt;
 use std::sync::Arc;
 
+use sandur_base::nesting::{Extent, Nested, Node};
 use sandur_model::Matcher;
 
 use crate::range::RangeFunction;
@@ -34,29 +38,49 @@ pub enum MetricExpr {
     /// `rate({..}[5m])` and its like.
     Range(Box<RangeAggregation>),
     /// `sum by (x) (..)` and its like.
-    Vector(Box<VectorAggregation>),
-    /// `a + b` and its like.
-    Binary(Box<BinaryExpr>),
+    Vector(Nested<VectorAggregation>),
+    /// `a + b - c` and its like.
+    Chain(Nested<Chain>),
     /// A number.
     Literal(f64),
     /// `vector(n)`.
     VectorOf(f64),
     /// `label_replace(..)`.
-    LabelReplace(Box<LabelReplace>),
+    LabelReplace(Nested<LabelReplace>),
 }
 
 impl MetricExpr {
+    /// Height and size of the tree.
+    pub fn extent(&self) -> Extent {
+        match self {
+            Self::Range(_) | Self::Literal(_) | Self::VectorOf(_) => Extent::LEAF,
+            Self::Vector(vector) => vector.extent(),
+            Self::Chain(chain) => chain.extent(),
+            Self::LabelReplace(replace) => replace.extent(),
+        }
+    }
+
     /// The range aggregations in it, which read all that it reads.
     pub fn range_aggregations(&self) -> Vec<&RangeAggregation> {
+        let mut all = Vec::new();
+        self.visit(&mut |expr| {
+            if let Self::Range(range) = expr {
+                all.push(&**range);
+            }
+        });
+        all
+    }
+
+    /// Calls `f` with the expression and with each in it, from the left to the right.
+    pub fn visit<'a>(&'a self, f: &mut impl FnMut(&'a Self)) {
+        f(self);
         match self {
-            Self::Range(range) => vec![range],
-            Self::Literal(_) | Self::VectorOf(_) => Vec::new(),
-            Self::Vector(vector) => vector.inner.range_aggregations(),
-            Self::LabelReplace(replace) => replace.inner.range_aggregations(),
-            Self::Binary(binary) => {
-                let mut all = binary.left.range_aggregations();
-                all.extend(binary.right.range_aggregations());
-                all
+            Self::Range(_) | Self::Literal(_) | Self::VectorOf(_) => {}
+            Self::Vector(vector) => vector.inner.visit(f),
+            Self::LabelReplace(replace) => replace.inner.visit(f),
+            Self::Chain(chain) => {
+                chain.first.visit(f);
+                chain.links.iter().for_each(|link| link.right.visit(f));
             }
         }
     }
@@ -137,19 +161,38 @@ pub struct VectorAggregation {
     pub grouping: Option<Grouping>,
 }
 
-/// Two expressions and an operator.
+impl Node for VectorAggregation {
+    fn children(&self) -> impl Iterator<Item = Extent> {
+        std::iter::once(self.inner.extent())
+    }
+}
+
+/// Expressions with operators between them, which work from the left to the right: `((a + b) - c)`.
 #[derive(Clone, Debug)]
-pub struct BinaryExpr {
+pub struct Chain {
+    /// What the first operator has on its left.
+    pub first: MetricExpr,
+    /// The operators, at least one, each with its right side.
+    pub links: Vec<Link>,
+}
+
+impl Node for Chain {
+    fn children(&self) -> impl Iterator<Item = Extent> {
+        std::iter::once(self.first.extent()).chain(self.links.iter().map(|link| link.right.extent()))
+    }
+}
+
+/// An operator and its right side.
+#[derive(Clone, Debug)]
+pub struct Link {
     /// The operator.
     pub op: BinaryOp,
-    /// Left side.
-    pub left: MetricExpr,
-    /// Right side.
-    pub right: MetricExpr,
     /// Comparisons answer 0 and 1 in place of filtering.
     pub return_bool: bool,
     /// Which series meet.
     pub matching: Matching,
+    /// Right side.
+    pub right: MetricExpr,
 }
 
 /// An operator between two vectors or numbers.
@@ -217,26 +260,59 @@ pub struct LabelReplace {
     pub regex: regex::Regex,
 }
 
+impl Node for LabelReplace {
+    fn children(&self) -> impl Iterator<Item = Extent> {
+        std::iter::once(self.inner.extent())
+    }
+}
+
+/// An operator as it is written, and how strongly it binds.
+pub struct OperatorSpec {
+    /// The operator.
+    pub op: BinaryOp,
+    /// As it is written.
+    pub text: &'static str,
+    /// The operator that binds more strongly than its neighbour takes the operand between them.
+    pub strength: u8,
+}
+
+const fn operator(op: BinaryOp, text: &'static str, strength: u8) -> OperatorSpec {
+    OperatorSpec { op, text, strength }
+}
+
+/// Every operator, in the order of [`BinaryOp`].
+pub const OPERATORS: &[OperatorSpec] = &[
+    operator(BinaryOp::Or, "or", 1),
+    operator(BinaryOp::And, "and", 2),
+    operator(BinaryOp::Unless, "unless", 2),
+    operator(BinaryOp::Equal, "==", 3),
+    operator(BinaryOp::NotEqual, "!=", 3),
+    operator(BinaryOp::Less, "<", 3),
+    operator(BinaryOp::LessOrEqual, "<=", 3),
+    operator(BinaryOp::Greater, ">", 3),
+    operator(BinaryOp::GreaterOrEqual, ">=", 3),
+    operator(BinaryOp::Add, "+", 4),
+    operator(BinaryOp::Subtract, "-", 4),
+    operator(BinaryOp::Multiply, "*", 5),
+    operator(BinaryOp::Divide, "/", 5),
+    operator(BinaryOp::Modulo, "%", 5),
+    operator(BinaryOp::Power, "^", 6),
+];
+
 impl BinaryOp {
+    /// The operator's line of the table.
+    pub fn spec(self) -> &'static OperatorSpec {
+        &OPERATORS[self as usize]
+    }
+
     /// The operator as it is written.
     pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Or => "or",
-            Self::And => "and",
-            Self::Unless => "unless",
-            Self::Equal => "==",
-            Self::NotEqual => "!=",
-            Self::Less => "<",
-            Self::LessOrEqual => "<=",
-            Self::Greater => ">",
-            Self::GreaterOrEqual => ">=",
-            Self::Add => "+",
-            Self::Subtract => "-",
-            Self::Multiply => "*",
-            Self::Divide => "/",
-            Self::Modulo => "%",
-            Self::Power => "^",
-        }
+        self.spec().text
+    }
+
+    /// Whether `a op b op c` is `a op (b op c)`.
+    pub fn is_right_associative(self) -> bool {
+        self == Self::Power
     }
 
     /// Whether it works on sets of series, not on values.
@@ -289,7 +365,7 @@ impl fmt::Display for MetricExpr {
         match self {
             Self::Range(range) => range.fmt(f),
             Self::Vector(vector) => vector.fmt(f),
-            Self::Binary(binary) => binary.fmt(f),
+            Self::Chain(chain) => chain.fmt(f),
             Self::Literal(value) => f.write_str(&format_float(*value)),
             Self::VectorOf(value) => write!(f, "vector({})", format_float(*value)),
             Self::LabelReplace(replace) => replace.fmt(f),
@@ -366,9 +442,17 @@ impl fmt::Display for VectorAggregation {
     }
 }
 
-impl fmt::Display for BinaryExpr {
+impl fmt::Display for Chain {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "({} {}", self.left, self.op.as_str())?;
+        (0..self.links.len()).try_for_each(|_| f.write_str("("))?;
+        self.first.fmt(f)?;
+        self.links.iter().try_for_each(|link| write!(f, " {link})"))
+    }
+}
+
+impl fmt::Display for Link {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.op.as_str())?;
         if self.return_bool {
             f.write_str(" bool")?;
         }
@@ -382,7 +466,7 @@ impl fmt::Display for BinaryExpr {
                 Cardinality::OneToMany => write!(f, " group_right ({})", matching.include.join(","))?,
             }
         }
-        write!(f, " {})", self.right)
+        write!(f, " {}", self.right)
     }
 }
 

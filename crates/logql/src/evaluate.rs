@@ -2,12 +2,12 @@
 
 use std::sync::Arc;
 
-use sandur_base::{BoxFuture, Reservation};
+use sandur_base::Reservation;
 use sandur_model::Limits;
 use sandur_query::{Error, QueryContext, QueryResult, QueryStats, Sample, Source, Windows};
 
 use crate::admission;
-use crate::ast::{Grouping, LabelReplace, MetricExpr, RangeAggregation};
+use crate::ast::{Grouping, LabelReplace, Link, MetricExpr, RangeAggregation, VectorAggregation};
 use crate::binary;
 use crate::kept_results;
 use crate::matrix::{Labels, Matrix, Series};
@@ -142,59 +142,81 @@ impl Evaluation<'_> {
         Ok(Held { memory: self.context.budget().reserve(matrix.memory_bytes())?, matrix })
     }
 
-    fn matrix<'b>(&'b self, expr: &'b MetricExpr) -> BoxFuture<'b, Result<Held, Error>> {
-        Box::pin(async move {
+    /// Evaluates an expression. What is left to do stands on a list, so that the depth of an expression is
+    /// no depth of calls.
+    async fn matrix(&self, expr: &MetricExpr) -> Result<Held, Error> {
+        let mut tasks = vec![Task::Evaluate(expr)];
+        let mut done: Vec<Held> = Vec::new();
+        while let Some(task) = tasks.pop() {
             self.context.check()?;
-            match expr {
-                MetricExpr::Literal(value) | MetricExpr::VectorOf(value) => {
-                    self.hold(Matrix::constant(self.steps.count(), *value))
-                }
-                MetricExpr::Range(range) => self.range(range, None).await,
-                MetricExpr::Vector(aggregation) => {
-                    // A sum of counts is a count of the larger group: no need to tell the smaller ones apart.
-                    if let MetricExpr::Range(range) = &aggregation.inner
-                        && aggregation.function.name == "sum"
-                        && range.function.sums
-                        && range.grouping.is_none()
-                    {
-                        let all = Grouping { without: false, labels: Vec::new() };
-                        return self.range(range, Some(aggregation.grouping.as_ref().unwrap_or(&all))).await;
+            let result = match task {
+                Task::Evaluate(expr) => match self.leaf(expr).await? {
+                    Some(leaf) => leaf,
+                    None => {
+                        plan(expr, &mut tasks);
+                        continue;
                     }
-                    let mut held = self.matrix(&aggregation.inner).await?;
-                    let grouping = aggregation.grouping.as_ref();
-                    // The result is at most as large as what it is made from.
-                    held.memory.grow(held.matrix.memory_bytes())?;
-                    let result =
-                        vector::apply(aggregation.function, aggregation.parameter, grouping, held.matrix);
-                    drop(held.memory);
-                    self.hold(result)
-                }
-                MetricExpr::LabelReplace(replace) => {
-                    let mut held = self.matrix(&replace.inner).await?;
+                },
+                Task::Apply(aggregation) => self.aggregated(aggregation, taken(&mut done))?,
+                Task::Replace(replace) => {
+                    let mut held = taken(&mut done);
                     for series in &mut held.matrix.series {
                         series.labels = replaced(replace, &series.labels);
                     }
-                    Ok(held)
+                    held
                 }
-                MetricExpr::Binary(binary) => {
-                    let (op, bool) = (binary.op, binary.return_bool);
-                    let result = match (&binary.left, &binary.right) {
-                        (MetricExpr::Literal(number), right) => {
-                            binary::with_number(op, self.matrix(right).await?.matrix, *number, true, bool)
-                        }
-                        (left, MetricExpr::Literal(number)) => {
-                            binary::with_number(op, self.matrix(left).await?.matrix, *number, false, bool)
-                        }
-                        (left, right) => {
-                            let (mut left, right) = (self.matrix(left).await?, self.matrix(right).await?);
-                            left.memory.grow(left.matrix.memory_bytes() + right.matrix.memory_bytes())?;
-                            binary::vectors(op, left.matrix, right.matrix, &binary.matching, bool)?
-                        }
-                    };
-                    self.hold(result)
+                Task::WithNumber { link, number, is_left } => {
+                    let vector = taken(&mut done).matrix;
+                    self.hold(binary::with_number(link.op, vector, number, is_left, link.return_bool))?
                 }
+                Task::Combine(link) => {
+                    let (right, left) = (taken(&mut done), taken(&mut done));
+                    self.combined(link, left, right)?
+                }
+            };
+            done.push(result);
+        }
+        Ok(taken(&mut done))
+    }
+
+    /// The matrix of an expression that needs no other one.
+    async fn leaf(&self, expr: &MetricExpr) -> Result<Option<Held>, Error> {
+        match expr {
+            MetricExpr::Literal(value) | MetricExpr::VectorOf(value) => {
+                self.hold(Matrix::constant(self.steps.count(), *value)).map(Some)
             }
-        })
+            MetricExpr::Range(range) => self.range(range, None).await.map(Some),
+            MetricExpr::Vector(aggregation) => {
+                // A sum of counts is a count of the larger group: no need to tell the smaller ones apart.
+                if let MetricExpr::Range(range) = &aggregation.inner
+                    && aggregation.function.name == "sum"
+                    && range.function.sums
+                    && range.grouping.is_none()
+                {
+                    let all = Grouping { without: false, labels: Vec::new() };
+                    let outer = aggregation.grouping.as_ref().unwrap_or(&all);
+                    return self.range(range, Some(outer)).await.map(Some);
+                }
+                Ok(None)
+            }
+            MetricExpr::Chain(_) | MetricExpr::LabelReplace(_) => Ok(None),
+        }
+    }
+
+    fn aggregated(&self, aggregation: &VectorAggregation, mut inner: Held) -> Result<Held, Error> {
+        // The result is at most as large as what it is made from.
+        inner.memory.grow(inner.matrix.memory_bytes())?;
+        let grouping = aggregation.grouping.as_ref();
+        let result = vector::apply(aggregation.function, aggregation.parameter, grouping, inner.matrix);
+        drop(inner.memory);
+        self.hold(result)
+    }
+
+    fn combined(&self, link: &Link, mut left: Held, right: Held) -> Result<Held, Error> {
+        left.memory.grow(left.matrix.memory_bytes() + right.matrix.memory_bytes())?;
+        let Link { op, return_bool, matching, .. } = link;
+        let result = binary::vectors(*op, left.matrix, right.matrix, matching, *return_bool)?;
+        self.hold(result)
     }
 
     async fn range(&self, range: &RangeAggregation, outer: Option<&Grouping>) -> Result<Held, Error> {
@@ -204,6 +226,56 @@ impl Evaluation<'_> {
         let scan = RangeScan::new(range, outer, windows);
         self.hold(range_scan::run(self.source, self.context, scan).await?)
     }
+}
+
+/// What is left to do; results are taken from the end of those that are done.
+enum Task<'a> {
+    Evaluate(&'a MetricExpr),
+    Apply(&'a VectorAggregation),
+    Replace(&'a LabelReplace),
+    /// The operator between the last result and a number.
+    WithNumber {
+        link: &'a Link,
+        number: f64,
+        is_left: bool,
+    },
+    /// The operator between the last two results.
+    Combine(&'a Link),
+}
+
+/// Puts what an expression needs on the list, last things first.
+fn plan<'a>(expr: &'a MetricExpr, tasks: &mut Vec<Task<'a>>) {
+    match expr {
+        MetricExpr::Range(_) | MetricExpr::Literal(_) | MetricExpr::VectorOf(_) => {}
+        MetricExpr::Vector(aggregation) => {
+            tasks.extend([Task::Apply(aggregation), Task::Evaluate(&aggregation.inner)]);
+        }
+        MetricExpr::LabelReplace(replace) => {
+            tasks.extend([Task::Replace(replace), Task::Evaluate(&replace.inner)]);
+        }
+        MetricExpr::Chain(chain) => {
+            for (n, link) in chain.links.iter().enumerate().rev() {
+                match (&chain.first, &link.right) {
+                    (MetricExpr::Literal(number), right) if n == 0 => {
+                        let number = *number;
+                        tasks.push(Task::WithNumber { link, number, is_left: true });
+                        tasks.push(Task::Evaluate(right));
+                        return;
+                    }
+                    (_, MetricExpr::Literal(number)) => {
+                        tasks.push(Task::WithNumber { link, number: *number, is_left: false });
+                    }
+                    (_, right) => tasks.extend([Task::Combine(link), Task::Evaluate(right)]),
+                }
+            }
+            tasks.push(Task::Evaluate(&chain.first));
+        }
+    }
+}
+
+/// The last result.
+fn taken(done: &mut Vec<Held>) -> Held {
+    done.pop().expect("a task comes after those whose results it takes")
 }
 
 /// Makes one series of neighbours with the same labels. As in Loki, series that `label_replace` made equal
@@ -232,12 +304,11 @@ fn answered_bytes(series: &Series) -> u64 {
 
 /// Whether a vector function of this name is used.
 fn contains(expr: &MetricExpr, name: &str) -> bool {
-    match expr {
-        MetricExpr::Range(_) | MetricExpr::Literal(_) | MetricExpr::VectorOf(_) => false,
-        MetricExpr::Vector(vector) => vector.function.name == name || contains(&vector.inner, name),
-        MetricExpr::Binary(binary) => contains(&binary.left, name) || contains(&binary.right, name),
-        MetricExpr::LabelReplace(replace) => contains(&replace.inner, name),
-    }
+    let mut found = false;
+    expr.visit(&mut |expr| {
+        found |= matches!(expr, MetricExpr::Vector(vector) if vector.function.name == name);
+    });
+    found
 }
 
 /// The labels with the destination set from the source, when that matches.

@@ -61,8 +61,8 @@ use sandur_query::{Error, QueryContext, QueryResult, Source};
 
 pub use admission::{check_blocked, check_selectors, policy_regex, query_hash, query_type};
 pub use ast::{
-    BinaryExpr, BinaryOp, Cardinality, Conversion, Expr, Grouping, LabelReplace, LogExpr, Matching,
-    MetricExpr, RangeAggregation, Unwrap, VectorAggregation,
+    BinaryOp, Cardinality, Chain, Conversion, Expr, Grouping, LabelReplace, Link, LogExpr, Matching,
+    MetricExpr, OPERATORS, OperatorSpec, RangeAggregation, Unwrap, VectorAggregation,
 };
 pub use delete::DeleteQuery;
 pub use error::ParseError;

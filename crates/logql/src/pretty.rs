@@ -5,11 +5,11 @@
 //! asked, and differs: alternatives of a line filter (`or`) stay, an operand that is opened keeps the
 //! parentheses that its operator needs, and `by ()` of a range function stays.
 
-use std::fmt::Display;
+use std::fmt::{self, Display, Write};
 use std::sync::Arc;
 
 use crate::ast::{
-    BinaryExpr, BinaryOp, Cardinality, Expr, Grouping, LabelReplace, LogExpr, MetricExpr, RangeAggregation,
+    BinaryOp, Cardinality, Chain, Expr, Grouping, LabelReplace, Link, LogExpr, MetricExpr, RangeAggregation,
     Unwrap, VectorAggregation,
 };
 use crate::stage::StageNode;
@@ -32,8 +32,27 @@ fn indent(level: usize) -> String {
 
 /// The text on one line, if it fits.
 fn short(part: &impl Display, level: usize) -> Option<String> {
-    let text = part.to_string();
-    (text.len() <= WIDTH_MAX).then(|| indent(level) + &text)
+    one_line(part).map(|text| indent(level) + &text)
+}
+
+/// The text of a part that fits on a line. What does not is written no further than that: else each level of
+/// a query would cost as much as the whole.
+fn one_line(part: &impl Display) -> Option<String> {
+    let mut line = Line(String::new());
+    write!(line, "{part}").is_ok().then_some(line.0)
+}
+
+/// Text that fits on a line.
+struct Line(String);
+
+impl fmt::Write for Line {
+    fn write_str(&mut self, text: &str) -> fmt::Result {
+        if self.0.len() + text.len() > WIDTH_MAX {
+            return Err(fmt::Error);
+        }
+        self.0.push_str(text);
+        Ok(())
+    }
 }
 
 fn of_log(log: &LogExpr, level: usize) -> String {
@@ -63,8 +82,11 @@ fn of_log(log: &LogExpr, level: usize) -> String {
 /// As many filters as fit stand on the first line, each other on its own.
 fn of_filters(filters: &[Arc<dyn StageNode>], level: usize, lines: &mut Vec<String>) {
     let texts: Vec<String> = filters.iter().map(|filter| filter.to_string()).collect();
-    let fits = |n: &usize| texts[..*n].join(" ").len() <= WIDTH_MAX;
-    let together = (1..=texts.len()).rev().find(fits).unwrap_or(1);
+    let widths = texts.iter().scan(0, |width, text| {
+        *width += text.len() + usize::from(*width > 0);
+        Some(*width)
+    });
+    let together = widths.take_while(|width| *width <= WIDTH_MAX).count().max(1);
     lines.push(indent(level) + &texts[..together].join(" "));
     lines.extend(texts[together..].iter().map(|text| indent(level) + text));
 }
@@ -73,7 +95,7 @@ fn of_metric(metric: &MetricExpr, level: usize) -> String {
     match metric {
         MetricExpr::Range(range) => of_range(range, level),
         MetricExpr::Vector(vector) => of_vector(vector, level),
-        MetricExpr::Binary(binary) => of_binary(binary, level),
+        MetricExpr::Chain(chain) => of_chain(chain, level),
         MetricExpr::LabelReplace(replace) => of_label_replace(replace, level),
         MetricExpr::Literal(_) | MetricExpr::VectorOf(_) => format!("{}{metric}", indent(level)),
     }
@@ -140,20 +162,60 @@ fn of_label_replace(replace: &LabelReplace, level: usize) -> String {
     of_call("label_replace", &arguments, level)
 }
 
-fn of_binary(binary: &BinaryExpr, level: usize) -> String {
-    if let Some(text) = short(binary, level) {
-        return text;
+/// Operators in a row. From the right to the left each is opened, with what is on its left two columns
+/// further in, until the rest fits on a line.
+fn of_chain(chain: &Chain, level: usize) -> String {
+    let on_one_line = links_on_one_line(chain);
+    let opened = &chain.links[on_one_line..];
+    // Levels of the opened operators, the last one first, and whether parentheses stand around each.
+    let mut levels = Vec::with_capacity(opened.len());
+    let (mut at, mut outer) = (level, None);
+    for link in opened.iter().rev() {
+        let bracketed = outer.is_some_and(|outer| binds_less(link.op, outer, Side::Left));
+        at += usize::from(bracketed);
+        levels.push((at, bracketed));
+        at += 1;
+        outer = Some(link.op);
     }
-    let left = of_operand(&binary.left, level + 1, |inner| binds_less(inner, binary.op, Side::Left));
-    let right = of_operand(&binary.right, level + 1, |inner| binds_less(inner, binary.op, Side::Right));
-    format!("{left}\n{}{}\n{right}", indent(level), operator(binary))
+    let mut text = String::new();
+    for (level, _) in levels.iter().filter(|(_, bracketed)| *bracketed) {
+        let _ = writeln!(text, "{}(", indent(level - 1));
+    }
+    text += &match (on_one_line, opened.first()) {
+        (0, Some(link)) => of_operand(&chain.first, at, |inner| binds_less(inner, link.op, Side::Left)),
+        _ => {
+            let links = chain.links[..on_one_line].to_vec();
+            indent(at) + &Chain { first: chain.first.clone(), links }.to_string()
+        }
+    };
+    for (link, (level, bracketed)) in opened.iter().zip(levels.into_iter().rev()) {
+        let right = of_operand(&link.right, level + 1, |inner| binds_less(inner, link.op, Side::Right));
+        let _ = write!(text, "\n{}{}\n{right}", indent(level), operator(link));
+        if bracketed {
+            let _ = write!(text, "\n{})", indent(level - 1));
+        }
+    }
+    text
+}
+
+/// How many operators of a chain, from its beginning, fit on one line.
+fn links_on_one_line(chain: &Chain) -> usize {
+    let mut width = one_line(&chain.first).map_or(WIDTH_MAX, |text| text.len());
+    let fits = |link: &&Link| {
+        // A blank and the operator with its right side, and the parentheses around it all.
+        width += one_line(link).map_or(WIDTH_MAX, |text| text.len()) + 3;
+        width <= WIDTH_MAX
+    };
+    chain.links.iter().take_while(fits).count()
 }
 
 /// An operand; one that is opened and binds less than its operator stands in parentheses.
 fn of_operand(operand: &MetricExpr, level: usize, binds_less: impl Fn(BinaryOp) -> bool) -> String {
     match operand {
-        MetricExpr::Binary(inner) if short(&**inner, level).is_none() && binds_less(inner.op) => {
-            format!("{0}(\n{1}\n{0})", indent(level), of_binary(inner, level + 1))
+        MetricExpr::Chain(inner)
+            if one_line(&**inner).is_none() && inner.links.last().is_some_and(|last| binds_less(last.op)) =>
+        {
+            format!("{0}(\n{1}\n{0})", indent(level), of_chain(inner, level + 1))
         }
         _ => of_metric(operand, level),
     }
@@ -167,30 +229,18 @@ enum Side {
 
 /// Whether an operand with this operator needs parentheses.
 fn binds_less(inner: BinaryOp, outer: BinaryOp, side: Side) -> bool {
-    let (inner, outer) = (precedence(inner), precedence(outer));
-    // The power binds to the right, all others to the left.
-    let tie = if outer == precedence(BinaryOp::Power) { Side::Left } else { Side::Right };
+    let tie = if outer.is_right_associative() { Side::Left } else { Side::Right };
+    let (inner, outer) = (inner.spec().strength, outer.spec().strength);
     inner < outer || (inner == outer && side == tie)
 }
 
-fn precedence(op: BinaryOp) -> u8 {
-    match op {
-        BinaryOp::Or => 0,
-        BinaryOp::And | BinaryOp::Unless => 1,
-        _ if op.is_comparison() => 2,
-        BinaryOp::Add | BinaryOp::Subtract => 3,
-        BinaryOp::Power => 5,
-        _ => 4,
-    }
-}
-
 /// The operator with what modifies it.
-fn operator(binary: &BinaryExpr) -> String {
-    let mut text = binary.op.as_str().to_owned();
-    if binary.return_bool {
+fn operator(link: &Link) -> String {
+    let mut text = link.op.as_str().to_owned();
+    if link.return_bool {
         text += " bool";
     }
-    let matching = &binary.matching;
+    let matching = &link.matching;
     if !matching.explicit {
         return text;
     }

@@ -1,5 +1,6 @@
 //! The query behind volumes by step: bytes of the lines of streams, summed by some of their labels.
 
+use sandur_base::nesting::Nested;
 use sandur_model::Matcher;
 
 use crate::ast::{Expr, Grouping, LogExpr, MetricExpr, RangeAggregation, VectorAggregation};
@@ -17,12 +18,13 @@ pub fn bytes_by_labels(matchers: Vec<Matcher>, labels: Vec<String>, window_ns: i
         offset_ns: 0,
         grouping: None,
     };
-    Expr::Metric(MetricExpr::Vector(Box::new(VectorAggregation {
+    let sum = VectorAggregation {
         function: vector::find("sum").expect("a function of the table"),
         parameter: None,
         inner: MetricExpr::Range(Box::new(bytes)),
         grouping: Some(Grouping { without: false, labels }),
-    })))
+    };
+    Expr::Metric(MetricExpr::Vector(Nested::new(sum).expect("two levels are within every limit")))
 }
 
 #[cfg(test)]

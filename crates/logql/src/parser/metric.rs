@@ -1,8 +1,10 @@
 //! Metric expressions: range and vector aggregations, operators, literals.
 
+use std::cmp::Ordering;
+
 use crate::ast::{
-    BinaryExpr, BinaryOp, Cardinality, Conversion, Expr, Grouping, LabelReplace, LogExpr, Matching,
-    MetricExpr, RangeAggregation, Unwrap, VectorAggregation,
+    BinaryOp, Cardinality, Chain, Conversion, Expr, Grouping, LabelReplace, Link, LogExpr, Matching,
+    MetricExpr, OPERATORS, RangeAggregation, Unwrap, VectorAggregation,
 };
 use crate::binary;
 use crate::error::ParseError;
@@ -32,9 +34,9 @@ fn validate_metric(expr: &MetricExpr) -> Result<(), ParseError> {
         MetricExpr::Vector(vector) => validate_metric(&vector.inner),
         MetricExpr::LabelReplace(replace) => validate_metric(&replace.inner),
         MetricExpr::Literal(_) | MetricExpr::VectorOf(_) => Ok(()),
-        MetricExpr::Binary(binary) => {
-            validate_metric(&binary.left)?;
-            validate_metric(&binary.right)
+        MetricExpr::Chain(chain) => {
+            validate_metric(&chain.first)?;
+            chain.links.iter().try_for_each(|link| validate_metric(&link.right))
         }
     }
 }
@@ -47,46 +49,65 @@ struct Ranged {
     offset_ns: Option<i64>,
 }
 
+/// What was read before an operand and waits for it.
+enum Pending {
+    /// So many opening parentheses.
+    Open(usize),
+    /// An operator with its left side.
+    Operator { left: Expr, op: BinaryOp, return_bool: bool, matching: Matching },
+}
+
 impl Parser {
-    /// An expression of operators that bind at least as strongly as `strength`.
-    pub fn expr(&mut self, strength: u8) -> Result<Expr, ParseError> {
-        self.deeper(|parser| {
-            let mut left = parser.operand()?;
-            while let Some((op, binds)) = parser.operator().filter(|(_, binds)| *binds >= strength) {
-                parser.take();
-                let (return_bool, matching) = parser.modifiers()?;
-                // `^` is right-associative, everything else left.
-                let right = parser.expr(if op == BinaryOp::Power { binds } else { binds + 1 })?;
-                left = Expr::Metric(binary_expr(op, left, right, return_bool, matching)?);
+    /// An expression with all its operators. Parentheses and operators wait on a list, so that only functions
+    /// within functions take stack.
+    pub fn expr(&mut self) -> Result<Expr, ParseError> {
+        let mut pending = Vec::new();
+        loop {
+            let mut open = 0;
+            while self.take_word("(") {
+                open += 1;
             }
-            Ok(left)
-        })
+            if open > 0 {
+                pending.push(Pending::Open(open));
+            }
+            let operand = self.operand()?;
+            let left = self.close(operand, &mut pending)?;
+            let Some(op) = self.operator() else { return Ok(left) };
+            self.take();
+            let (return_bool, matching) = self.modifiers()?;
+            self.enter()?;
+            pending.push(Pending::Operator { left, op, return_bool, matching });
+        }
     }
 
-    fn operator(&self) -> Option<(BinaryOp, u8)> {
-        use BinaryOp::{
-            Add, And, Divide, Equal, Greater, GreaterOrEqual, Less, LessOrEqual, Modulo, Multiply, NotEqual,
-            Or, Power, Subtract, Unless,
-        };
+    /// Gives an operand to the operators that wait for it, and takes closing parentheses, as far as what
+    /// follows allows: then either an operator follows, or nothing waits any more.
+    fn close(&mut self, mut operand: Expr, pending: &mut Vec<Pending>) -> Result<Expr, ParseError> {
+        while let Some(waiting) = pending.pop() {
+            let next = self.operator();
+            match waiting {
+                Pending::Operator { left, op, return_bool, matching } if takes_operand(op, next) => {
+                    self.leave();
+                    operand = Expr::Metric(self.linked(left, op, (return_bool, matching), operand)?);
+                }
+                Pending::Open(count) if next.is_none() => {
+                    self.expect_word_of(")", &[])?;
+                    if count > 1 {
+                        pending.push(Pending::Open(count - 1));
+                    }
+                }
+                waiting => {
+                    pending.push(waiting);
+                    break;
+                }
+            }
+        }
+        Ok(operand)
+    }
+
+    fn operator(&self) -> Option<BinaryOp> {
         let Kind::Word(word) = self.kind() else { return None };
-        Some(match word {
-            "or" => (Or, 1),
-            "and" => (And, 2),
-            "unless" => (Unless, 2),
-            "==" => (Equal, 3),
-            "!=" => (NotEqual, 3),
-            "<" => (Less, 3),
-            "<=" => (LessOrEqual, 3),
-            ">" => (Greater, 3),
-            ">=" => (GreaterOrEqual, 3),
-            "+" => (Add, 4),
-            "-" => (Subtract, 4),
-            "*" => (Multiply, 5),
-            "/" => (Divide, 5),
-            "%" => (Modulo, 5),
-            "^" => (Power, 6),
-            _ => return None,
-        })
+        OPERATORS.iter().find(|spec| spec.text == word).map(|spec| spec.op)
     }
 
     fn modifiers(&mut self) -> Result<(bool, Matching), ParseError> {
@@ -136,12 +157,6 @@ impl Parser {
     fn operand(&mut self) -> Result<Expr, ParseError> {
         match self.kind() {
             Kind::Word("{") => Ok(Expr::Log(self.log()?)),
-            Kind::Word("(") => {
-                self.take();
-                let inner = self.expr(0)?;
-                self.expect_word_of(")", &[])?;
-                Ok(inner)
-            }
             Kind::Number | Kind::Word("+" | "-") => Ok(Expr::Metric(MetricExpr::Literal(self.literal()?))),
             Kind::Function("label_replace") => Ok(Expr::Metric(self.label_replace()?)),
             Kind::Function("vector") => {
@@ -174,8 +189,12 @@ impl Parser {
         Ok(if negative { -number } else { number })
     }
 
+    /// The expression that a function works on.
     fn metric(&mut self) -> Result<MetricExpr, ParseError> {
-        match self.expr(0)? {
+        self.enter()?;
+        let inner = self.expr()?;
+        self.leave();
+        match inner {
             Expr::Metric(metric) => Ok(metric),
             // What should follow a selector inside an aggregation is a range.
             Expr::Log(_) => Err(self.unexpected(&[])),
@@ -196,7 +215,7 @@ impl Parser {
         let regex = go_regex::compile_text(&format!("^(?:{pattern})$"))
             .map_err(|reason| ParseError::whole(format!("invalid regex in label_replace: {reason}")))?;
         let replace = LabelReplace { inner, destination, replacement, source, pattern, regex };
-        Ok(MetricExpr::LabelReplace(Box::new(replace)))
+        self.nested(replace).map(MetricExpr::LabelReplace)
     }
 
     fn grouping(&mut self) -> Result<Option<Grouping>, ParseError> {
@@ -233,7 +252,7 @@ impl Parser {
         if function.sorts && grouping.as_ref().is_some_and(|g| !g.labels.is_empty()) {
             return Err(ParseError::whole("sort and sort_desc doesn't allow grouping by "));
         }
-        Ok(MetricExpr::Vector(Box::new(VectorAggregation { function, parameter, inner, grouping })))
+        self.nested(VectorAggregation { function, parameter, inner, grouping }).map(MetricExpr::Vector)
     }
 
     fn range_aggregation(
@@ -269,26 +288,27 @@ impl Parser {
 
     /// Selector, stages, unwrap, range and offset, in any of the orders that Loki takes.
     fn ranged(&mut self) -> Result<Ranged, ParseError> {
-        self.deeper(|parser| {
-            let mut ranged = if parser.take_word("(") {
-                let inner = parser.ranged()?;
-                parser.expect_word_of(")", &[])?;
-                inner
-            } else {
-                let matchers = parser.selector()?;
-                let log = LogExpr { matchers, stages: Vec::new() };
-                Ranged { log, unwrap: None, range_ns: None, offset_ns: None }
-            };
-            parser.stages_and_unwrap(&mut ranged)?;
-            if ranged.range_ns.is_none() && parser.kind() == Kind::Range {
-                ranged.range_ns = Some(parser.take().value);
-                if parser.take_word("offset") {
-                    ranged.offset_ns = Some(parser.expect(Kind::Duration, &["DURATION"])?.value);
+        let mut open = 0;
+        while self.take_word("(") {
+            open += 1;
+        }
+        let log = LogExpr { matchers: self.selector()?, stages: Vec::new() };
+        let mut ranged = Ranged { log, unwrap: None, range_ns: None, offset_ns: None };
+        loop {
+            self.stages_and_unwrap(&mut ranged)?;
+            if ranged.range_ns.is_none() && self.kind() == Kind::Range {
+                ranged.range_ns = Some(self.take().value);
+                if self.take_word("offset") {
+                    ranged.offset_ns = Some(self.expect(Kind::Duration, &["DURATION"])?.value);
                 }
-                parser.stages_and_unwrap(&mut ranged)?;
+                self.stages_and_unwrap(&mut ranged)?;
             }
-            Ok(ranged)
-        })
+            if open == 0 {
+                return Ok(ranged);
+            }
+            self.expect_word_of(")", &[])?;
+            open -= 1;
+        }
     }
 
     fn stages_and_unwrap(&mut self, ranged: &mut Ranged) -> Result<(), ParseError> {
@@ -381,38 +401,57 @@ fn vector_parameter(
     }
 }
 
-fn binary_expr(
-    op: BinaryOp,
-    left: Expr,
-    right: Expr,
-    return_bool: bool,
-    matching: Matching,
-) -> Result<MetricExpr, ParseError> {
-    let side = |expr: Expr, leg: &str| match expr {
-        Expr::Metric(metric) => Ok(metric),
-        Expr::Log(log) => {
-            let name = if log.stages.is_empty() { "MatchersExpr" } else { "PipelineExpr" };
-            let message = format!(
-                "unexpected type for {leg} leg of binary operation ({}): *syntax.{name}",
-                op.as_str()
-            );
-            Err(ParseError::whole(message))
-        }
+/// Whether an operator takes the operand on its right, or leaves it to the one that follows.
+fn takes_operand(op: BinaryOp, next: Option<BinaryOp>) -> bool {
+    next.is_none_or(|next| match op.spec().strength.cmp(&next.spec().strength) {
+        Ordering::Less => false,
+        Ordering::Equal => !op.is_right_associative(),
+        Ordering::Greater => true,
+    })
+}
+
+/// The side of an operator, which cannot be lines.
+fn side(expr: Expr, op: BinaryOp, leg: &str) -> Result<MetricExpr, ParseError> {
+    let log = match expr {
+        Expr::Metric(metric) => return Ok(metric),
+        Expr::Log(log) => log,
     };
-    let (left, right) = (side(left, "left")?, side(right, "right")?);
-    if op.is_set() {
-        for (leg, expr) in [("left", &left), ("right", &right)] {
-            if let MetricExpr::Literal(value) = expr {
-                let message = format!(
-                    "unexpected literal for {leg} leg of logical/set binary operation ({}): {value:.6}",
-                    op.as_str()
-                );
-                return Err(ParseError::whole(message));
+    let name = if log.stages.is_empty() { "MatchersExpr" } else { "PipelineExpr" };
+    let op = op.as_str();
+    Err(ParseError::whole(format!(
+        "unexpected type for {leg} leg of binary operation ({op}): *syntax.{name}"
+    )))
+}
+
+impl Parser {
+    /// Two sides and the operator between them; one more operator after a chain makes the chain longer.
+    fn linked(
+        &self,
+        left: Expr,
+        op: BinaryOp,
+        (return_bool, matching): (bool, Matching),
+        right: Expr,
+    ) -> Result<MetricExpr, ParseError> {
+        let (left, right) = (side(left, op, "left")?, side(right, op, "right")?);
+        if op.is_set() {
+            for (leg, expr) in [("left", &left), ("right", &right)] {
+                if let MetricExpr::Literal(value) = expr {
+                    let message = format!(
+                        "unexpected literal for {leg} leg of logical/set binary operation ({}): {value:.6}",
+                        op.as_str()
+                    );
+                    return Err(ParseError::whole(message));
+                }
             }
         }
+        if let (MetricExpr::Literal(l), MetricExpr::Literal(r)) = (&left, &right) {
+            return Ok(MetricExpr::Literal(binary::apply(op, *l, *r)));
+        }
+        let mut chain = match left {
+            MetricExpr::Chain(chain) => chain.into_inner(),
+            first => Chain { first, links: Vec::new() },
+        };
+        chain.links.push(Link { op, return_bool, matching, right });
+        self.nested(chain).map(MetricExpr::Chain)
     }
-    if let (MetricExpr::Literal(l), MetricExpr::Literal(r)) = (&left, &right) {
-        return Ok(MetricExpr::Literal(binary::apply(op, *l, *r)));
-    }
-    Ok(MetricExpr::Binary(Box::new(BinaryExpr { op, left, right, return_bool, matching })))
 }

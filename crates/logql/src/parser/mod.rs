@@ -8,6 +8,8 @@ mod metric;
 mod select;
 pub use select::{NamedMatcher, new_matcher};
 
+use sandur_base::nesting::{Depth, Nested, Node, TooNested};
+
 use crate::ast::{Expr, LogExpr};
 use crate::error::ParseError;
 use crate::lexer::{Kind, Token, tokenize};
@@ -16,8 +18,6 @@ pub use select::validate_matchers;
 
 /// Longest query in bytes.
 const QUERY_BYTES_MAX: usize = 131_072;
-/// Deepest nesting of parentheses and operators: bounds the stack.
-const DEPTH_MAX: usize = 200;
 
 /// Reads a query and checks that it can be run.
 pub fn parse(text: &str) -> Result<Expr, ParseError> {
@@ -32,8 +32,8 @@ pub fn parse_unchecked(text: &str) -> Result<Expr, ParseError> {
         let message = format!("input size too long ({} > {QUERY_BYTES_MAX})", text.len());
         return Err(ParseError::whole(message));
     }
-    let mut parser = Parser { tokens: tokenize(text), at: 0, depth: 0 };
-    let expr = parser.expr(0)?;
+    let mut parser = Parser { tokens: tokenize(text), at: 0, depth: Depth::default() };
+    let expr = parser.expr()?;
     parser.end()?;
     Ok(expr)
 }
@@ -50,7 +50,7 @@ pub fn parse_log(text: &str) -> Result<LogExpr, ParseError> {
 pub struct Parser {
     tokens: Vec<Token>,
     at: usize,
-    depth: usize,
+    depth: Depth,
 }
 
 impl Parser {
@@ -123,20 +123,24 @@ impl Parser {
         }
     }
 
-    /// Runs `read` one level deeper.
-    pub fn deeper<T>(
-        &mut self,
-        read: impl FnOnce(&mut Self) -> Result<T, ParseError>,
-    ) -> Result<T, ParseError> {
-        self.depth += 1;
-        if self.depth > DEPTH_MAX {
-            let token = self.peek();
-            let message = format!("query nested too deeply: at most {DEPTH_MAX} levels");
-            return Err(ParseError::at(token.line, token.column, message));
-        }
-        let result = read(self);
-        self.depth -= 1;
-        result
+    /// Counts a level of the tree that is being read; fails when there would be too many.
+    fn enter(&mut self) -> Result<(), ParseError> {
+        self.depth.enter().map_err(|limit| self.too_nested(limit))
+    }
+
+    /// Leaves the level that was entered last.
+    fn leave(&mut self) {
+        self.depth.leave();
+    }
+
+    /// Links a node into the tree; fails when the tree would be too high or too large.
+    fn nested<T: Node>(&self, node: T) -> Result<Nested<T>, ParseError> {
+        Nested::new(node).map_err(|limit| self.too_nested(limit))
+    }
+
+    fn too_nested(&self, limit: TooNested) -> ParseError {
+        let token = self.peek();
+        ParseError::at(token.line, token.column, format!("the query has {limit}"))
     }
 }
 

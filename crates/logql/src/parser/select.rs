@@ -60,12 +60,6 @@ impl Parser {
 
     /// A selector and its stages.
     pub fn log(&mut self) -> Result<LogExpr, ParseError> {
-        if self.is_word("(") {
-            self.take();
-            let inner = self.deeper(Self::log)?;
-            self.expect_word(")")?;
-            return Ok(inner);
-        }
         let matchers = self.selector()?;
         let stages = self.stages()?;
         Ok(LogExpr { matchers, stages })

@@ -215,10 +215,12 @@ fn a_selector_must_select() {
 
 #[test]
 fn deep_and_long_queries_are_refused() {
-    let deep = format!("{}1{}", "(".repeat(5000), ")".repeat(5000));
-    assert!(parse(&deep).unwrap_err().to_string().contains("nested too deeply"));
-    let filters = format!("{{a=\"b\"}} | {}x=1{}", "(".repeat(5000), ")".repeat(5000));
-    assert!(parse(&filters).unwrap_err().to_string().contains("nested too deeply"));
+    let deep = format!("{}1 + vector(1){}", "1 + (".repeat(5000), ")".repeat(5000));
+    assert!(parse(&deep).unwrap_err().to_string().contains("more than 100 levels"));
+    let functions = format!("{}vector(1){}", "sum(".repeat(5000), ")".repeat(5000));
+    assert!(parse(&functions).unwrap_err().to_string().contains("more than 100 levels"));
+    let many = format!("vector(1){}", " + vector(1)".repeat(5000));
+    assert!(parse(&many).unwrap_err().to_string().contains("more than 2000 operands"));
     let long = format!(r#"{{a="{}"}}"#, "x".repeat(140_000));
     assert!(parse(&long).unwrap_err().to_string().contains("input size too long"));
 }

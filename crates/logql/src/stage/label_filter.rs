@@ -2,6 +2,9 @@
 //!
 //! A string filter sees an absent label as empty. The others drop a row without the label; a value that they
 //! cannot read marks the row with `LabelFilterErr` and keeps it.
+//!
+//! Conditions are lists, in the syntax tree as well as when they run, so that neither parentheses nor a long
+//! row of `or` take stack.
 
 use std::fmt;
 use std::sync::Arc;
@@ -23,9 +26,9 @@ use crate::units::{
 /// What `__error__` says of a value that a filter cannot read.
 const FILTER_ERROR: &str = "LabelFilterErr";
 
-/// A condition on labels.
+/// A condition on one label.
 #[derive(Clone, Debug)]
-pub enum Condition {
+enum Test {
     /// `name="text"`
     Text(Matcher),
     /// `name > 5`
@@ -36,10 +39,16 @@ pub enum Condition {
     Bytes(String, Comparison, u64),
     /// `name = ip("10.0.0.0/8")`
     Ip { name: String, negated: bool, set: IpSet, text: String },
-    /// Both.
-    And(Box<Condition>, Box<Condition>),
-    /// Either.
-    Or(Box<Condition>, Box<Condition>),
+}
+
+/// A part of a condition. The right side of a connective is the part before it.
+#[derive(Clone, Debug)]
+enum Part {
+    Test(Test),
+    /// Both; the left side is the part at this place.
+    And(usize),
+    /// Either; the left side is the part at this place.
+    Or(usize),
 }
 
 /// How two values compare.
@@ -81,48 +90,104 @@ impl Comparison {
 /// Reads `| condition`.
 pub fn parse_piped(parser: &mut Parser) -> Result<Arc<dyn StageNode>, ParseError> {
     parser.expect_word("|")?;
-    Ok(Arc::new(LabelFilter { condition: condition(parser, 0)? }))
+    let mut reader = Reader::default();
+    reader.read(parser)?;
+    Ok(Arc::new(LabelFilter { parts: reader.parts }))
 }
 
-/// Reads conditions joined by `or` (1), `and` (2), and by `,` or nothing, which take all that follows.
-fn condition(parser: &mut Parser, strength: u8) -> Result<Condition, ParseError> {
-    parser.deeper(|parser| {
-        let mut left = operand(parser)?;
+/// What waits for the test that follows.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Waiting {
+    Parenthesis,
+    Or,
+    And,
+    /// `,` or nothing, which take all that follows.
+    Comma,
+}
+
+/// A condition while it is read.
+#[derive(Default)]
+struct Reader {
+    parts: Vec<Part>,
+    /// Places of the parts that are not yet a side of another.
+    sides: Vec<usize>,
+    waiting: Vec<Waiting>,
+}
+
+impl Reader {
+    fn read(&mut self, parser: &mut Parser) -> Result<(), ParseError> {
         loop {
-            let and = |left, right| Condition::And(Box::new(left), Box::new(right));
-            match parser.kind() {
-                Kind::Word("or") if strength <= 1 => {
-                    parser.take();
-                    left = Condition::Or(Box::new(left), Box::new(condition(parser, 2)?));
+            while parser.take_word("(") {
+                self.waiting.push(Waiting::Parenthesis);
+            }
+            let test = test(parser)?;
+            self.push(Part::Test(test));
+            let Some(connective) = self.connective(parser)? else { return Ok(()) };
+            self.waiting.push(connective);
+        }
+    }
+
+    /// The connective that follows, after everything before it that binds more strongly and after closing
+    /// parentheses; `None` at the end of the condition.
+    fn connective(&mut self, parser: &mut Parser) -> Result<Option<Waiting>, ParseError> {
+        loop {
+            let (next, written) = match parser.kind() {
+                Kind::Word("or") => (Some(Waiting::Or), true),
+                Kind::Word("and") => (Some(Waiting::And), true),
+                Kind::Word(",") => (Some(Waiting::Comma), true),
+                Kind::Identifier | Kind::Word("(") => (Some(Waiting::Comma), false),
+                _ => (None, false),
+            };
+            let waiting = self.waiting.last().copied();
+            let is_complete = match (waiting, next) {
+                (None | Some(Waiting::Parenthesis), _) | (_, Some(Waiting::Comma)) => false,
+                (_, None) => true,
+                (Some(Waiting::Comma), Some(_)) => false,
+                (Some(Waiting::Or), Some(next)) => next == Waiting::Or,
+                (Some(Waiting::And), Some(_)) => true,
+            };
+            match (waiting, next) {
+                (Some(connective), _) if is_complete => {
+                    self.waiting.pop();
+                    self.join(connective);
                 }
-                Kind::Word("and") if strength <= 2 => {
-                    parser.take();
-                    left = and(left, condition(parser, 3)?);
+                (_, Some(next)) => {
+                    if written {
+                        parser.take();
+                    }
+                    return Ok(Some(next));
                 }
-                Kind::Word(",") => {
-                    parser.take();
-                    left = and(left, condition(parser, 0)?);
+                (None, None) => return Ok(None),
+                (Some(_), None) => {
+                    parser.expect_word_of(")", &[])?;
+                    self.waiting.pop();
                 }
-                Kind::Identifier | Kind::Word("(") => left = and(left, condition(parser, 0)?),
-                _ => return Ok(left),
             }
         }
-    })
+    }
+
+    fn push(&mut self, part: Part) {
+        self.sides.push(self.parts.len());
+        self.parts.push(part);
+    }
+
+    /// Puts a connective between the last two sides.
+    fn join(&mut self, connective: Waiting) {
+        self.sides.pop();
+        let left = self.sides.pop().expect("a connective is read after its left side");
+        self.push(if connective == Waiting::Or { Part::Or(left) } else { Part::And(left) });
+    }
 }
 
-fn operand(parser: &mut Parser) -> Result<Condition, ParseError> {
-    if parser.take_word("(") {
-        let inner = condition(parser, 0)?;
-        parser.expect_word_of(")", &[])?;
-        return Ok(inner);
-    }
+/// Reads a condition on one label.
+fn test(parser: &mut Parser) -> Result<Test, ParseError> {
     let name = parser.expect(Kind::Identifier, &[])?.text;
     let Kind::Word(operator) = parser.kind() else { return Err(parser.unexpected(&[])) };
     let comparison = match operator {
         "=~" | "!~" => {
             parser.take();
             let op = if operator == "=~" { MatchOp::Regex } else { MatchOp::NotRegex };
-            return Ok(Condition::Text(new_matcher(name, op, parser.string()?)?));
+            return Ok(Test::Text(new_matcher(name, op, parser.string()?)?));
         }
         "=" | "==" => Comparison::Equal,
         "!=" => Comparison::NotEqual,
@@ -141,12 +206,12 @@ fn value(
     name: String,
     operator: &str,
     comparison: Comparison,
-) -> Result<Condition, ParseError> {
+) -> Result<Test, ParseError> {
     let textual = matches!(operator, "=" | "!=");
     match parser.kind() {
         Kind::String if textual => {
             let op = if operator == "=" { MatchOp::Equal } else { MatchOp::NotEqual };
-            Ok(Condition::Text(new_matcher(name, op, parser.take().text)?))
+            Ok(Test::Text(new_matcher(name, op, parser.take().text)?))
         }
         Kind::Function("ip") if textual => {
             parser.take();
@@ -156,16 +221,16 @@ fn value(
             let negated = operator == "!=";
             let set = IpSet::parse(&text)
                 .map_err(|reason| stage_error(&format!("| {name}{operator}ip({})", quote(&text)), reason))?;
-            Ok(Condition::Ip { name, negated, set, text })
+            Ok(Test::Ip { name, negated, set, text })
         }
-        Kind::Duration => Ok(Condition::Duration(name, comparison, parser.take().value)),
-        Kind::Bytes => Ok(Condition::Bytes(name, comparison, parser.take().value as u64)),
-        Kind::Number | Kind::Word("+" | "-") => Ok(Condition::Number(name, comparison, parser.literal()?)),
+        Kind::Duration => Ok(Test::Duration(name, comparison, parser.take().value)),
+        Kind::Bytes => Ok(Test::Bytes(name, comparison, parser.take().value as u64)),
+        Kind::Number | Kind::Word("+" | "-") => Ok(Test::Number(name, comparison, parser.literal()?)),
         _ => Err(parser.unexpected(&[])),
     }
 }
 
-impl fmt::Display for Condition {
+impl fmt::Display for Test {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Text(matcher) => MatcherText(matcher).fmt(f),
@@ -178,50 +243,98 @@ impl fmt::Display for Condition {
             Self::Ip { name, negated, text, .. } => {
                 write!(f, "{name}{}ip({})", if *negated { "!=" } else { "=" }, quote(text))
             }
-            Self::And(left, right) => write!(f, "( {left} , {right} )"),
-            Self::Or(left, right) => write!(f, "( {left} or {right} )"),
         }
     }
 }
 
-impl Condition {
-    fn names(&self, out: &mut Vec<String>) {
+impl Test {
+    fn name(&self) -> &str {
         match self {
-            Self::Text(matcher) => out.push(matcher.name().to_owned()),
+            Self::Text(matcher) => matcher.name(),
             Self::Number(name, ..)
             | Self::Duration(name, ..)
             | Self::Bytes(name, ..)
-            | Self::Ip { name, .. } => {
-                out.push(name.clone());
-            }
-            Self::And(left, right) | Self::Or(left, right) => {
-                left.names(out);
-                right.names(out);
-            }
+            | Self::Ip { name, .. } => name,
         }
     }
 
-    fn compile(&self, names: &mut Names) -> Running {
+    fn compile(&self, names: &mut Names) -> Check {
         match self {
-            Self::Text(matcher) => Running::Text(names.id(matcher.name()), matcher.clone()),
-            Self::Number(name, op, value) => Running::Number(names.id(name), *op, *value),
-            Self::Duration(name, op, value) => Running::Duration(names.id(name), *op, *value),
-            Self::Bytes(name, op, value) => Running::Bytes(names.id(name), *op, *value),
-            Self::Ip { name, negated, set, .. } => Running::Ip(names.id(name), *negated, *set),
-            Self::And(left, right) => Running::And(Box::new((left.compile(names), right.compile(names)))),
-            Self::Or(left, right) => Running::Or(Box::new((left.compile(names), right.compile(names)))),
+            Self::Text(matcher) => Check::Text(names.id(matcher.name()), matcher.clone()),
+            Self::Number(name, op, value) => Check::Number(names.id(name), *op, *value),
+            Self::Duration(name, op, value) => Check::Duration(names.id(name), *op, *value),
+            Self::Bytes(name, op, value) => Check::Bytes(names.id(name), *op, *value),
+            Self::Ip { name, negated, set, .. } => Check::Ip(names.id(name), *negated, *set),
         }
     }
 }
 
+/// A condition; its last part is the whole of it.
 #[derive(Debug)]
 struct LabelFilter {
-    condition: Condition,
+    parts: Vec<Part>,
+}
+
+/// A place on the way through a condition from the left to the right.
+enum Visit<'a> {
+    Test(&'a Test),
+    /// Before the left side of this connective.
+    Before,
+    /// Between the sides of the connective at this place.
+    Between(usize, &'a Part),
+    /// Behind the right side of the connective at this place.
+    Behind(usize, &'a Part),
+}
+
+impl LabelFilter {
+    fn walk<'a, E>(&'a self, mut f: impl FnMut(Visit<'a>) -> Result<(), E>) -> Result<(), E> {
+        enum Task<'a> {
+            Enter(usize),
+            Visit(Visit<'a>),
+        }
+        let mut tasks = vec![Task::Enter(self.parts.len() - 1)];
+        while let Some(task) = tasks.pop() {
+            let place = match task {
+                Task::Visit(visit) => {
+                    f(visit)?;
+                    continue;
+                }
+                Task::Enter(place) => place,
+            };
+            match &self.parts[place] {
+                Part::Test(test) => f(Visit::Test(test))?,
+                part @ (Part::And(left) | Part::Or(left)) => {
+                    f(Visit::Before)?;
+                    tasks.extend([
+                        Task::Visit(Visit::Behind(place, part)),
+                        Task::Enter(place - 1),
+                        Task::Visit(Visit::Between(place, part)),
+                        Task::Enter(*left),
+                    ]);
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn tests(&self) -> impl Iterator<Item = &Test> {
+        self.parts.iter().filter_map(|part| match part {
+            Part::Test(test) => Some(test),
+            Part::And(_) | Part::Or(_) => None,
+        })
+    }
 }
 
 impl fmt::Display for LabelFilter {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "| {}", self.condition)
+        f.write_str("| ")?;
+        self.walk(|visit| match visit {
+            Visit::Test(test) => test.fmt(f),
+            Visit::Before => f.write_str("( "),
+            Visit::Between(_, Part::Or(_)) => f.write_str(" or "),
+            Visit::Between(..) => f.write_str(" , "),
+            Visit::Behind(..) => f.write_str(" )"),
+        })
     }
 }
 
@@ -231,35 +344,87 @@ impl StageNode for LabelFilter {
     }
 
     fn reads(&self) -> Vec<String> {
-        let mut names = Vec::new();
-        self.condition.names(&mut names);
-        names
+        self.tests().map(|test| test.name().to_owned()).collect()
     }
 
     fn filtered_label(&self) -> Option<String> {
-        match self.condition {
-            Condition::And(..) | Condition::Or(..) => None,
-            _ => self.reads().pop(),
+        match self.parts.as_slice() {
+            [Part::Test(test)] => Some(test.name().to_owned()),
+            _ => None,
         }
     }
 
     fn start(&self, names: &mut Names) -> Box<dyn Stage> {
-        Box::new(self.condition.compile(names))
+        let mut steps = Vec::with_capacity(self.parts.len());
+        // Where the jump of each `or` stands, to set its target.
+        let mut jumps = vec![0; self.parts.len()];
+        let outcome: Result<(), std::convert::Infallible> = self.walk(|visit| {
+            match visit {
+                Visit::Before => {}
+                Visit::Test(test) => steps.push(Step::Check(test.compile(names))),
+                Visit::Between(place, Part::Or(_)) => {
+                    jumps[place] = steps.len();
+                    steps.push(Step::SkipWhenTrue(0));
+                }
+                Visit::Between(..) => steps.push(Step::Keep),
+                Visit::Behind(place, Part::Or(_)) => {
+                    let after = steps.len();
+                    steps[jumps[place]] = Step::SkipWhenTrue(after);
+                }
+                Visit::Behind(..) => steps.push(Step::AndKept),
+            }
+            Ok(())
+        });
+        let Ok(()) = outcome;
+        Box::new(Running { steps, kept: Vec::new() })
     }
 }
 
-enum Running {
+/// A condition that runs: steps over the outcome of the last check.
+struct Running {
+    steps: Vec<Step>,
+    /// Outcomes that `and` comes back to.
+    kept: Vec<bool>,
+}
+
+enum Step {
+    Check(Check),
+    /// Puts the outcome aside for the `and` of it and what follows.
+    Keep,
+    /// Both the outcome and the last one that was put aside. Both sides of an `and` run even when the first
+    /// fails: either may mark the row.
+    AndKept,
+    /// Goes on at this step when the outcome is true.
+    SkipWhenTrue(usize),
+}
+
+impl Stage for Running {
+    fn process(&mut self, row: &mut Row<'_>) -> bool {
+        let (mut outcome, mut at) = (true, 0);
+        while let Some(step) = self.steps.get(at) {
+            at += 1;
+            match step {
+                Step::Check(check) => outcome = check.holds(row),
+                Step::Keep => self.kept.push(outcome),
+                Step::AndKept => outcome &= self.kept.pop().unwrap_or(true),
+                Step::SkipWhenTrue(after) if outcome => at = *after,
+                Step::SkipWhenTrue(_) => {}
+            }
+        }
+        outcome
+    }
+}
+
+enum Check {
     Text(NameId, Matcher),
     Number(NameId, Comparison, f64),
     Duration(NameId, Comparison, i64),
     Bytes(NameId, Comparison, u64),
     Ip(NameId, bool, IpSet),
-    And(Box<(Running, Running)>),
-    Or(Box<(Running, Running)>),
 }
 
-impl Stage for Running {
-    fn process(&mut self, row: &mut Row<'_>) -> bool {
+impl Check {
+    fn holds(&self, row: &mut Row<'_>) -> bool {
         match self {
             // The details of a failure are no label to a filter, as in Loki.
             Self::Text(ERROR_DETAILS_ID, matcher) => matcher.matches(row.get(ERROR_DETAILS_ID).unwrap_or("")),
@@ -274,12 +439,6 @@ impl Stage for Running {
                 }
                 row.get(*name).is_some_and(|text| set.found_in(text.as_bytes()) != *negated)
             }
-            // Both sides run even when the first fails: either may mark the row.
-            Self::And(sides) => {
-                let left = sides.0.process(row);
-                sides.1.process(row) && left
-            }
-            Self::Or(sides) => sides.0.process(row) || sides.1.process(row),
         }
     }
 }

@@ -6,7 +6,7 @@ use super::value::Value;
 impl Parser<'_> {
     /// `"name"}} nodes {{end}}`, only at the top level.
     pub(super) fn define(&mut self) -> Result<Step, Failure> {
-        if self.depth > 1 {
+        if self.depth.levels() > 1 {
             return Err(self.fail("unexpected {{define}}"));
         }
         let name = self.block_name("define clause")?;

@@ -2,11 +2,10 @@
 
 use std::collections::BTreeMap;
 
+use sandur_base::nesting::{Depth, TooNested};
+
 use super::functions::{self, Function};
 use super::value::Value;
-
-/// Deepest nesting of blocks and parentheses: bounds the stack.
-const DEPTH_MAX: usize = 64;
 
 /// What is wrong and where.
 pub struct Failure {
@@ -20,9 +19,8 @@ pub enum Node {
     Text(String),
     /// Writes the value, unless the pipeline only sets a variable.
     Action(Pipeline),
-    If(Branch),
-    With(Branch),
-    Range(Branch),
+    Branch(Branch),
+    Range(Loop),
     /// Runs the block of this name with the pipeline's value as its `.`.
     Block(String, Option<Pipeline>, Place),
     Break,
@@ -32,10 +30,28 @@ pub enum Node {
 /// Blocks by their names.
 pub type Blocks = BTreeMap<String, Vec<Node>>;
 
+/// `if` or `with`, every `else if` and `else with` of it, and its `else`. They are one list, so that many of
+/// them are not nested.
 #[derive(Clone)]
 pub struct Branch {
+    pub arms: Vec<Arm>,
+    pub otherwise: Vec<Node>,
+}
+
+/// What is done when a value is true.
+#[derive(Clone)]
+pub struct Arm {
+    /// `with`: the value becomes `.`.
+    pub moves_dot: bool,
     pub pipeline: Pipeline,
     pub then: Vec<Node>,
+}
+
+/// `range` and its `else`.
+#[derive(Clone)]
+pub struct Loop {
+    pub pipeline: Pipeline,
+    pub body: Vec<Node>,
     pub otherwise: Vec<Node>,
 }
 
@@ -90,10 +106,18 @@ fn node_fields(node: &Node, out: &mut Vec<String>) -> bool {
     match node {
         Node::Text(_) | Node::Break | Node::Continue | Node::Block(_, None, _) => true,
         Node::Action(pipeline) | Node::Block(_, Some(pipeline), _) => pipeline_fields(pipeline, out),
-        Node::If(branch) | Node::With(branch) | Node::Range(branch) => {
-            let of_pipeline = pipeline_fields(&branch.pipeline, out);
-            let of_then = fields(&branch.then, out);
-            fields(&branch.otherwise, out) && of_then && of_pipeline
+        Node::Branch(branch) => {
+            let mut named = true;
+            for arm in &branch.arms {
+                named &= pipeline_fields(&arm.pipeline, out);
+                named &= fields(&arm.then, out);
+            }
+            fields(&branch.otherwise, out) && named
+        }
+        Node::Range(range) => {
+            let of_pipeline = pipeline_fields(&range.pipeline, out);
+            let of_body = fields(&range.body, out);
+            fields(&range.otherwise, out) && of_body && of_pipeline
         }
     }
 }
@@ -125,7 +149,8 @@ fn operand_fields(operand: &Operand, out: &mut Vec<String>) -> bool {
 pub fn parse(text: &str) -> Result<(Vec<Node>, Blocks), Failure> {
     let variables = vec![String::new()];
     let blocks = Blocks::new();
-    let mut parser = Parser { text, at: 0, depth: 0, trim: false, variables, loops: 0, blocks };
+    let mut parser =
+        Parser { text, at: 0, depth: Depth::default(), trim: false, variables, loops: 0, blocks };
     let (nodes, end) = parser.nodes()?;
     match end {
         End::Text => Ok((nodes, parser.blocks)),
@@ -144,7 +169,7 @@ pub(super) enum End {
 pub(super) struct Parser<'a> {
     pub(super) text: &'a str,
     pub(super) at: usize,
-    pub(super) depth: usize,
+    pub(super) depth: Depth,
     /// The last action ended with `-}}`.
     trim: bool,
     pub(super) variables: Vec<String>,
@@ -175,15 +200,17 @@ impl<'a> Parser<'a> {
         Failure { line, reason: reason.into() }
     }
 
+    /// Counts a level of the tree that is being read; fails when there would be too many.
+    fn enter(&mut self) -> Result<(), Failure> {
+        self.depth.enter().map_err(|limit: TooNested| self.fail(format!("the template has {limit}")))
+    }
+
     fn rest(&self) -> &'a str {
         &self.text[self.at..]
     }
 
     pub(super) fn nodes(&mut self) -> Result<(Vec<Node>, End), Failure> {
-        self.depth += 1;
-        if self.depth > DEPTH_MAX {
-            return Err(self.fail(format!("nested too deeply: at most {DEPTH_MAX} levels")));
-        }
+        self.enter()?;
         let mut nodes = Vec::new();
         let end = loop {
             let open = self.rest().find("{{");
@@ -216,7 +243,7 @@ impl<'a> Parser<'a> {
                 Step::End(end) => break end,
             }
         };
-        self.depth -= 1;
+        self.depth.leave();
         Ok((nodes, end))
     }
 
@@ -262,13 +289,13 @@ impl<'a> Parser<'a> {
             _ => "",
         };
         match word {
-            "if" => Ok(Step::Node(Node::If(self.branch("if")?))),
-            "with" => Ok(Step::Node(Node::With(self.branch("with")?))),
+            "if" => Ok(Step::Node(Node::Branch(self.branch("if")?))),
+            "with" => Ok(Step::Node(Node::Branch(self.branch("with")?))),
             "range" => {
                 self.loops += 1;
-                let branch = self.branch("range");
+                let range = self.range();
                 self.loops -= 1;
-                Ok(Step::Node(Node::Range(branch?)))
+                Ok(Step::Node(Node::Range(range?)))
             }
             "end" => {
                 self.close()?;
@@ -307,26 +334,47 @@ impl<'a> Parser<'a> {
         }
     }
 
-    fn branch(&mut self, kind: &'static str) -> Result<Branch, Failure> {
+    fn branch(&mut self, first: &'static str) -> Result<Branch, Failure> {
         let known = self.variables.len();
-        let pipeline = self.pipeline(kind, kind == "range")?;
-        self.close()?;
-        let (then, end) = self.nodes()?;
-        let otherwise = match end {
-            End::Block => Vec::new(),
-            End::Text => return Err(self.fail("unexpected EOF")),
-            End::Else(None) => match self.nodes()? {
-                (nodes, End::Block) => nodes,
-                _ => return Err(self.fail("expected end; found {{else}}")),
-            },
-            End::Else(Some(next)) => {
-                // `else if` shares the end of its parent.
-                let branch = self.branch(next)?;
-                vec![if next == "if" { Node::If(branch) } else { Node::With(branch) }]
+        let (mut arms, mut kind) = (Vec::new(), first);
+        let otherwise = loop {
+            let pipeline = self.pipeline(kind, false)?;
+            self.close()?;
+            let (then, end) = self.nodes()?;
+            arms.push(Arm { moves_dot: kind == "with", pipeline, then });
+            match end {
+                // `else if` shares the end of what it belongs to.
+                End::Else(Some(next)) => kind = next,
+                end => break self.otherwise(end)?,
             }
         };
         self.variables.truncate(known);
-        Ok(Branch { pipeline, then, otherwise })
+        Ok(Branch { arms, otherwise })
+    }
+
+    fn range(&mut self) -> Result<Loop, Failure> {
+        let known = self.variables.len();
+        let pipeline = self.pipeline("range", true)?;
+        self.close()?;
+        let (body, end) = self.nodes()?;
+        let otherwise = match end {
+            End::Else(Some(next)) => vec![Node::Branch(self.branch(next)?)],
+            end => self.otherwise(end)?,
+        };
+        self.variables.truncate(known);
+        Ok(Loop { pipeline, body, otherwise })
+    }
+
+    /// The nodes of `else`, where there is one, up to the end.
+    fn otherwise(&mut self, end: End) -> Result<Vec<Node>, Failure> {
+        match end {
+            End::Block => Ok(Vec::new()),
+            End::Text => Err(self.fail("unexpected EOF")),
+            End::Else(_) => match self.nodes()? {
+                (nodes, End::Block) => Ok(nodes),
+                _ => Err(self.fail("expected end; found {{else}}")),
+            },
+        }
     }
 
     pub(super) fn pipeline(&mut self, context: &str, ranging: bool) -> Result<Pipeline, Failure> {
@@ -415,16 +463,13 @@ impl<'a> Parser<'a> {
                 }
                 Token::Literal(value) => Operand::Literal(value),
                 Token::Open => {
-                    self.depth += 1;
-                    if self.depth > DEPTH_MAX {
-                        return Err(self.fail(format!("nested too deeply: at most {DEPTH_MAX} levels")));
-                    }
+                    self.enter()?;
                     let inner = self.pipeline("parenthesized pipeline", false)?;
                     self.skip_space();
                     if self.token()? != Token::Close {
                         return Err(self.fail("unclosed left paren"));
                     }
-                    self.depth -= 1;
+                    self.depth.leave();
                     let mut path = Vec::new();
                     self.more_fields(&mut path);
                     Operand::Group(Box::new(inner), path)

@@ -5,20 +5,20 @@
 
 use std::collections::BTreeMap;
 
+use sandur_base::nesting::{Depth, HEIGHT_MAX};
+
 use crate::names::NameId;
 use crate::row::{ERROR, ERROR_DETAILS, Row};
 
 use super::Template;
 use super::functions::{Function, RegexCache, Site, time_method};
-use super::parse::{Branch, Command, Node, Operand, Pipeline, Place};
+use super::parse::{Branch, Command, Loop, Node, Operand, Pipeline, Place};
 use super::value::Value;
 
 /// Longest output of a row in bytes.
 const OUTPUT_BYTES_MAX: usize = 1 << 20;
 /// Most steps of a row.
 const STEPS_MAX: usize = 100_000;
-/// Deepest nesting of blocks that run blocks: bounds the stack.
-const BLOCKS_MAX: usize = 50;
 
 /// A template that runs in one worker.
 pub struct Runner {
@@ -50,8 +50,8 @@ struct State<'r, 'p> {
     dot: Option<Value>,
     /// The value of `$`, which differs inside of blocks; `None` is the row's labels.
     root: Option<Value>,
-    /// Blocks that run within each other.
-    blocks: usize,
+    /// Lists of nodes and parentheses within each other, also those of blocks that run blocks.
+    depth: Depth,
     regexes: &'r RegexCache,
 }
 
@@ -97,7 +97,7 @@ impl Runner {
             variables: Vec::new(),
             dot: None,
             root: None,
-            blocks: 0,
+            depth: Depth::default(),
             regexes: &self.regexes,
         };
         match state.nodes(&template.nodes) {
@@ -111,8 +111,14 @@ impl Runner {
 }
 
 impl State<'_, '_> {
+    fn enter(&mut self) -> Result<(), String> {
+        self.depth.enter().map_err(|_| format!("exceeded maximum template depth ({HEIGHT_MAX})"))
+    }
+
     fn nodes(&mut self, nodes: &[Node]) -> Result<Flow, String> {
+        self.enter()?;
         let known = self.variables.len();
+        let mut outcome = Flow::Next;
         for node in nodes {
             self.steps += 1;
             if self.steps > STEPS_MAX || self.out.len() - self.start > OUTPUT_BYTES_MAX {
@@ -129,10 +135,9 @@ impl State<'_, '_> {
                     self.action(pipeline)?;
                     Flow::Next
                 }
-                Node::If(branch) => self.conditional(branch, false)?,
-                Node::With(branch) => self.conditional(branch, true)?,
-                Node::Range(branch) => {
-                    self.range(branch)?;
+                Node::Branch(branch) => self.branch(branch)?,
+                Node::Range(range) => {
+                    self.range(range)?;
                     Flow::Next
                 }
                 Node::Block(name, pipeline, place) => {
@@ -144,12 +149,13 @@ impl State<'_, '_> {
                 Node::Continue => Flow::Continue,
             };
             if !matches!(flow, Flow::Next) {
-                self.variables.truncate(known);
-                return Ok(flow);
+                outcome = flow;
+                break;
             }
         }
         self.variables.truncate(known);
-        Ok(Flow::Next)
+        self.depth.leave();
+        Ok(outcome)
     }
 
     fn action(&mut self, pipeline: &Pipeline) -> Result<(), String> {
@@ -169,26 +175,29 @@ impl State<'_, '_> {
         Ok(())
     }
 
-    fn conditional(&mut self, branch: &Branch, moves_dot: bool) -> Result<Flow, String> {
+    fn branch(&mut self, branch: &Branch) -> Result<Flow, String> {
         let known = self.variables.len();
-        let value = self.pipeline(&branch.pipeline)?;
-        let flow = if !value.is_true() {
-            self.nodes(&branch.otherwise)
-        } else if moves_dot {
-            let before = self.dot.replace(value);
-            let flow = self.nodes(&branch.then);
-            self.dot = before;
-            flow
-        } else {
-            self.nodes(&branch.then)
-        };
+        for arm in &branch.arms {
+            let value = self.pipeline(&arm.pipeline)?;
+            if !value.is_true() {
+                continue;
+            }
+            let outside = arm.moves_dot.then(|| self.dot.replace(value));
+            let flow = self.nodes(&arm.then);
+            if let Some(dot) = outside {
+                self.dot = dot;
+            }
+            self.variables.truncate(known);
+            return flow;
+        }
+        let flow = self.nodes(&branch.otherwise);
         self.variables.truncate(known);
         flow
     }
 
-    fn range(&mut self, branch: &Branch) -> Result<(), String> {
+    fn range(&mut self, range: &Loop) -> Result<(), String> {
         let known = self.variables.len();
-        let value = self.evaluate_pipeline(&branch.pipeline)?;
+        let value = self.evaluate_pipeline(&range.pipeline)?;
         let items: Vec<(Value, Value)> = match value {
             Value::List(list) => {
                 list.into_iter().enumerate().map(|(n, v)| (Value::Int(n as i64), v)).collect()
@@ -200,24 +209,24 @@ impl State<'_, '_> {
             Value::Nil => Vec::new(),
             other => {
                 let reason = format!("range can't iterate over {}", other.to_text());
-                let place = branch.pipeline.commands.last().map(|command| command.place);
+                let place = range.pipeline.commands.last().map(|command| command.place);
                 return Err(place.map_or(reason.clone(), |place| self.placed(place, reason)));
             }
         };
         if items.is_empty() {
-            self.nodes(&branch.otherwise)?;
+            self.nodes(&range.otherwise)?;
         }
         for (key, value) in items {
-            match branch.pipeline.variables.as_slice() {
+            match range.pipeline.variables.as_slice() {
                 [] => {}
-                [one] => self.set(one, value.clone(), branch.pipeline.declares),
+                [one] => self.set(one, value.clone(), range.pipeline.declares),
                 [first, second, ..] => {
-                    self.set(first, key, branch.pipeline.declares);
-                    self.set(second, value.clone(), branch.pipeline.declares);
+                    self.set(first, key, range.pipeline.declares);
+                    self.set(second, value.clone(), range.pipeline.declares);
                 }
             }
             let before = self.dot.replace(value);
-            let flow = self.nodes(&branch.then);
+            let flow = self.nodes(&range.body);
             self.dot = before;
             self.variables.truncate(known);
             if matches!(flow?, Flow::Break) {
@@ -232,9 +241,6 @@ impl State<'_, '_> {
         let Some(nodes) = template.blocks.get(name) else {
             return Err(format!("template {} not defined", crate::units::quote(name)));
         };
-        if self.blocks >= BLOCKS_MAX {
-            return Err(format!("exceeded maximum template depth ({BLOCKS_MAX})"));
-        }
         // `.` and `$` of the labels themselves are handed on without making a map of them.
         let dot = match pipeline {
             None => Some(Value::Nil),
@@ -243,9 +249,7 @@ impl State<'_, '_> {
         };
         let outside = (self.dot.take(), self.root.take(), std::mem::take(&mut self.variables));
         (self.dot, self.root) = (dot.clone(), dot);
-        self.blocks += 1;
         let outcome = self.nodes(nodes);
-        self.blocks -= 1;
         (self.dot, self.root, self.variables) = outside;
         outcome.map(|_| ())
     }
@@ -387,7 +391,9 @@ impl State<'_, '_> {
             }
             Operand::Function(function) => self.call(function, &[], None),
             Operand::Group(pipeline, path) => {
+                self.enter()?;
                 let value = self.pipeline(pipeline)?;
+                self.depth.leave();
                 fields_of(value, path)
             }
         }

@@ -20,6 +20,7 @@ mod target;
 use std::process::ExitCode;
 
 use clap::{Arg, ArgMatches, Command};
+use sandur_base::nesting::STACK_BYTES;
 use sandur_base::{Env, machine};
 
 use crate::config;
@@ -35,6 +36,7 @@ pub fn main() -> ExitCode {
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .worker_threads(threads.max(2))
         .thread_name("io")
+        .thread_stack_size(STACK_BYTES)
         .enable_all()
         .build();
     let runtime = match runtime {

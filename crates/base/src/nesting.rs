@@ -1,0 +1,174 @@
+//! Syntax trees whose shape an input decides.
+//!
+//! Whatever walks a tree by recursion (a check, a plan, a print, a drop) takes stack for each level. A thread
+//! that runs out of stack ends the process with the work of every tenant, so the height of a tree is bounded
+//! where the tree is made: every link from a node to a node of the same kind is a [`Nested`], which cannot be
+//! made above [`HEIGHT_MAX`] levels or [`NODES_MAX`] nodes. A reader that calls itself counts with [`Depth`].
+//! A language whose trees are linked this way needs no other guard.
+//!
+//! The arithmetic of [`HEIGHT_MAX`]: a level of the deepest recursion that there is (a parser of expressions
+//! in a debug build) takes less than 4 KiB of stack, so 100 levels take at most 400 KiB; threads have
+//! [`STACK_BYTES`], and tests have 2 MiB, which leaves a margin of five.
+
+use std::ops::Deref;
+
+use crate::ErrorKind;
+
+/// Most levels of a tree, and of a reader within itself.
+pub const HEIGHT_MAX: u16 = 100;
+/// Most nodes of a tree.
+pub const NODES_MAX: u32 = 2000;
+/// Stack of the threads that the process starts.
+pub const STACK_BYTES: usize = 4 << 20;
+
+/// A tree would be higher or larger than trees may be.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum TooNested {
+    /// Too many levels.
+    #[error("more than {HEIGHT_MAX} levels of functions and operators within each other; nest less")]
+    Levels,
+    /// Too many nodes.
+    #[error("more than {NODES_MAX} operands and functions; ask in several queries")]
+    Nodes,
+}
+
+impl TooNested {
+    /// Always [`ErrorKind::Invalid`].
+    pub fn kind(&self) -> ErrorKind {
+        ErrorKind::Invalid
+    }
+}
+
+/// Height and size of a tree.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Extent {
+    height: u16,
+    nodes: u32,
+}
+
+impl Extent {
+    /// Of a node without children.
+    pub const LEAF: Self = Self { height: 1, nodes: 1 };
+
+    /// Of a node with these children.
+    pub fn around(children: impl IntoIterator<Item = Extent>) -> Self {
+        children.into_iter().fold(Self::LEAF, |all, child| Self {
+            height: all.height.max(child.height.saturating_add(1)),
+            nodes: all.nodes.saturating_add(child.nodes),
+        })
+    }
+}
+
+/// A node that may hold nodes of its kind.
+pub trait Node {
+    /// The extents of the nodes that it holds directly.
+    fn children(&self) -> impl Iterator<Item = Extent>;
+}
+
+/// A box around a node. That there is one says that the tree in it is within the limits; it cannot be changed
+/// in place.
+#[derive(Clone, Debug)]
+pub struct Nested<T> {
+    node: Box<T>,
+    extent: Extent,
+}
+
+impl<T: Node> Nested<T> {
+    /// Puts a node into a box; fails when the tree would be too high or too large.
+    pub fn new(node: T) -> Result<Self, TooNested> {
+        let extent = Extent::around(node.children());
+        if extent.height > HEIGHT_MAX {
+            return Err(TooNested::Levels);
+        }
+        if extent.nodes > NODES_MAX {
+            return Err(TooNested::Nodes);
+        }
+        Ok(Self { node: Box::new(node), extent })
+    }
+}
+
+impl<T> Nested<T> {
+    /// Height and size of the tree.
+    pub fn extent(&self) -> Extent {
+        self.extent
+    }
+
+    /// The node by itself, to put it into another.
+    pub fn into_inner(self) -> T {
+        *self.node
+    }
+}
+
+impl<T> Deref for Nested<T> {
+    type Target = T;
+
+    fn deref(&self) -> &T {
+        &self.node
+    }
+}
+
+/// How deep a reader is within itself.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Depth(u16);
+
+impl Depth {
+    /// Counts a level; fails when there would be too many.
+    pub fn enter(&mut self) -> Result<(), TooNested> {
+        if self.0 >= HEIGHT_MAX {
+            return Err(TooNested::Levels);
+        }
+        self.0 += 1;
+        Ok(())
+    }
+
+    /// Leaves the level that was entered last.
+    pub fn leave(&mut self) {
+        self.0 = self.0.saturating_sub(1);
+    }
+
+    /// How many levels were entered and not left.
+    pub fn levels(&self) -> u16 {
+        self.0
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[derive(Default)]
+    struct List(Vec<Nested<List>>);
+
+    impl Node for List {
+        fn children(&self) -> impl Iterator<Item = Extent> {
+            self.0.iter().map(Nested::extent)
+        }
+    }
+
+    #[test]
+    fn a_tree_above_the_limits_cannot_be_made() {
+        let mut tree = Nested::new(List::default()).unwrap();
+        for _ in 1..HEIGHT_MAX {
+            tree = Nested::new(List(vec![tree])).unwrap();
+        }
+        assert_eq!(tree.extent(), Extent { height: HEIGHT_MAX, nodes: u32::from(HEIGHT_MAX) });
+        assert_eq!(Nested::new(List(vec![tree])).err(), Some(TooNested::Levels));
+
+        let leaves = |count: u32| (0..count).map(|_| Nested::new(List::default()).unwrap()).collect();
+        assert_eq!(Nested::new(List(leaves(NODES_MAX - 1))).unwrap().extent().height, 2);
+        assert_eq!(Nested::new(List(leaves(NODES_MAX))).err(), Some(TooNested::Nodes));
+        assert!(TooNested::Nodes.to_string().contains(&NODES_MAX.to_string()), "the limit is named");
+    }
+
+    #[test]
+    fn levels_are_counted_up_and_down() {
+        let mut depth = Depth::default();
+        for _ in 0..HEIGHT_MAX {
+            depth.enter().unwrap();
+        }
+        assert_eq!(depth.enter(), Err(TooNested::Levels));
+        depth.leave();
+        depth.enter().unwrap();
+        assert_eq!(depth.levels(), HEIGHT_MAX);
+    }
+}
