@@ -28,6 +28,7 @@ mod id;
 pub mod machine;
 pub mod nesting;
 mod shutdown;
+pub mod spelling;
 mod task;
 pub mod units;
 

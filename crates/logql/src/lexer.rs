@@ -5,6 +5,8 @@
 //! the line, `/*` one to `*/`. A text that cannot be a token becomes a [`Kind::Broken`] token, so that an
 //! earlier syntax error is reported first.
 
+use std::ops::Range;
+
 use crate::error::ParseError;
 use crate::units::{parse_bytes, parse_prometheus_duration, parse_query_duration};
 
@@ -48,6 +50,8 @@ pub struct Token {
     pub line: usize,
     /// One-based column in characters.
     pub column: usize,
+    /// Where it stands in the text, in bytes.
+    pub span: Range<usize>,
 }
 
 /// Keywords that are reserved wherever they stand.
@@ -204,8 +208,10 @@ impl<'a> Lexer<'a> {
             };
             if let Err(reason) = outcome {
                 self.push(Kind::Broken, reason, 0, start);
+                self.end_token(self.text.len());
                 return;
             }
+            self.end_token(self.at);
         }
     }
 
@@ -219,7 +225,13 @@ impl<'a> Lexer<'a> {
             _ => false,
         };
         let line = if is_lineless { 0 } else { self.line };
-        self.tokens.push(Token { kind, text, value, line, column });
+        self.tokens.push(Token { kind, text, value, line, column, span: start..start });
+    }
+
+    fn end_token(&mut self, end: usize) {
+        if let Some(token) = self.tokens.last_mut() {
+            token.span.end = end;
+        }
     }
 
     /// Skips blanks and comments; fails at a comment that does not end.

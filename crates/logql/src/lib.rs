@@ -25,11 +25,13 @@ mod admission;
 mod ast;
 mod binary;
 mod delete;
+mod diagnose;
 mod error;
 mod evaluate;
 mod fields;
 mod go_regex;
 mod groups;
+mod highlight;
 mod kept_results;
 mod lexer;
 mod line_automaton;
@@ -65,8 +67,10 @@ pub use ast::{
     MetricExpr, OPERATORS, OperatorSpec, RangeAggregation, Unwrap, VectorAggregation,
 };
 pub use delete::DeleteQuery;
+pub use diagnose::{Diagnosis, diagnose};
 pub use error::ParseError;
 pub use fields::{Field, FieldParser, line_fields};
+pub use highlight::Highlights;
 pub use parser::parse;
 pub use patterns::{PatternSeries, PatternsRequest, patterns};
 pub use pretty::pretty;

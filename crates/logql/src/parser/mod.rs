@@ -32,10 +32,24 @@ pub fn parse_unchecked(text: &str) -> Result<Expr, ParseError> {
         let message = format!("input size too long ({} > {QUERY_BYTES_MAX})", text.len());
         return Err(ParseError::whole(message));
     }
+    read(text).1
+}
+
+fn read(text: &str) -> (Parser, Result<Expr, ParseError>) {
     let mut parser = Parser { tokens: tokenize(text), at: 0, depth: Depth::default() };
-    let expr = parser.expr()?;
-    parser.end()?;
-    Ok(expr)
+    let expr = parser.expr().and_then(|expr| parser.end().map(|()| expr));
+    (parser, expr)
+}
+
+/// The tokens of a query and where reading it stopped: at the token that does not fit, or behind what is
+/// wrong as a whole. `None` for a text that is too long to be read.
+pub fn stopped(text: &str) -> Option<(Vec<Token>, usize)> {
+    if text.len() >= QUERY_BYTES_MAX {
+        return None;
+    }
+    let (parser, _) = read(text);
+    let last = parser.tokens.len() - 1;
+    Some((parser.tokens, parser.at.min(last)))
 }
 
 /// Reads a log query and checks that it can be run.

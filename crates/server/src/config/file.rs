@@ -4,11 +4,12 @@
 
 use std::collections::BTreeMap;
 
+use sandur_base::spelling::nearest;
 use sandur_model::{Limits, TenantId};
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
-use super::error::{Error, nearest};
+use super::error::Error;
 use super::settings::Settings;
 use super::table::{LIMITS, Named};
 
@@ -92,7 +93,7 @@ impl<'a> File<'a> {
     }
 
     fn unknown<'n>(&self, pair: &Pair, names: impl IntoIterator<Item = &'n str>) -> Error {
-        let nearest = nearest(&pair.key, names);
+        let nearest = nearest(&pair.key, names).map(str::to_owned);
         let place = self.place(pair.offset);
         Error::Unknown { place, name: pair.key.clone(), nearest }
     }

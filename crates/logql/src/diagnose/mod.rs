@@ -1,0 +1,248 @@
+//! Where a query that cannot be read is wrong, and what was probably meant.
+//!
+//! Error messages are Loki's and stay as they are: this is what a command line shows beside them. The parser
+//! says at which token it stopped; [`advice`] knows the usual mistakes, [`strangers`] the words of other
+//! languages, and names come from the tables that the parser itself is made from.
+
+mod advice;
+mod calls;
+mod strangers;
+mod whole;
+
+use std::ops::Range;
+
+use crate::error::ParseError;
+use crate::lexer::{Kind, Token};
+use crate::parser::{parse, stopped};
+
+/// What is wrong with a query.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Diagnosis {
+    /// The part that is wrong, in bytes of the text; empty where something is missing, absent when the
+    /// query is wrong as a whole.
+    pub span: Option<Range<usize>>,
+    /// What to write instead.
+    pub help: Option<String>,
+}
+
+/// Explains why a text is no query; `None` when it is one.
+pub fn diagnose(text: &str) -> Option<Diagnosis> {
+    let error = parse(text).err()?;
+    let Some((tokens, stopped)) = stopped(text) else {
+        return Some(Diagnosis { span: None, help: None });
+    };
+    let scene = Scene { text, at: at_fault(&tokens, stopped, &error), tokens: &tokens };
+    let is_whole = error.line == 0 && error.column == 0;
+    let advice = if is_whole { whole::find(&scene, &error.message) } else { advice::find(&scene) };
+    let default = (!is_whole).then(|| scene.token().span.clone());
+    Some(match advice {
+        Some(Advice { span, help }) => Diagnosis { span: span.or(default), help },
+        None => Diagnosis { span: default, help: None },
+    })
+}
+
+/// The token that the error is about: where reading stopped, or the one behind a bar.
+fn at_fault(tokens: &[Token], stopped: usize, error: &ParseError) -> usize {
+    let is_it =
+        |at: &usize| tokens.get(*at).is_some_and(|t| (t.line, t.column) == (error.line, error.column));
+    [stopped, stopped + 1, stopped.saturating_sub(1)].into_iter().find(is_it).unwrap_or(stopped)
+}
+
+/// A part of a query and what to write there.
+struct Advice {
+    /// Instead of the token at which reading stopped.
+    span: Option<Range<usize>>,
+    help: Option<String>,
+}
+
+/// What to write at the token at which reading stopped.
+fn here(help: impl Into<String>) -> Option<Advice> {
+    Some(Advice { span: None, help: Some(help.into()) })
+}
+
+/// What to write at another place.
+fn there(span: Range<usize>, help: impl Into<String>) -> Option<Advice> {
+    Some(Advice { span: Some(span), help: Some(help.into()) })
+}
+
+/// A query and the token at which reading it stopped.
+struct Scene<'a> {
+    text: &'a str,
+    tokens: &'a [Token],
+    at: usize,
+}
+
+impl<'a> Scene<'a> {
+    fn token(&self) -> &'a Token {
+        &self.tokens[self.at]
+    }
+
+    /// A token before (negative) or behind the one at which reading stopped.
+    fn near(&self, offset: isize) -> Option<&'a Token> {
+        self.tokens.get(self.at.checked_add_signed(offset)?)
+    }
+
+    fn source(&self, token: &Token) -> &'a str {
+        self.text.get(token.span.clone()).unwrap_or_default()
+    }
+
+    /// The word that stands there, if a token with this text does.
+    fn is(&self, offset: isize, text: &str) -> bool {
+        self.near(offset).is_some_and(|t| t.kind != Kind::String && self.source(t) == text)
+    }
+
+    fn kind(&self, offset: isize) -> Option<Kind> {
+        self.near(offset).map(|t| t.kind)
+    }
+
+    /// Whether the token stands between `{` and `}`.
+    fn in_selector(&self) -> bool {
+        let mut before = self.tokens[..self.at].iter().rev();
+        before
+            .find_map(|t| match t.kind {
+                Kind::Word("{") => Some(true),
+                Kind::Word("}") => Some(false),
+                _ => None,
+            })
+            .unwrap_or(false)
+    }
+
+    /// Index of the parenthesis that is open at the token.
+    fn open_parenthesis(&self) -> Option<usize> {
+        let mut closed = 0;
+        for at in (0..self.at).rev() {
+            match self.tokens[at].kind {
+                Kind::Word(")") => closed += 1,
+                Kind::Word("(") if closed == 0 => return Some(at),
+                Kind::Word("(") => closed -= 1,
+                _ => {}
+            }
+        }
+        None
+    }
+
+    /// The function whose parenthesis is open at the token, and where that is.
+    fn open_call(&self) -> Option<(&'a str, usize)> {
+        let open = self.open_parenthesis()?;
+        let mut before = open.checked_sub(1)?;
+        if self.tokens[before].kind == Kind::Word(")") {
+            // `sum by (app) (`: the function stands before its labels.
+            let list = self.tokens[..before].iter().rposition(|t| t.kind == Kind::Word("("))?;
+            before = list.checked_sub(2)?;
+        }
+        match self.tokens[before].kind {
+            Kind::Function(name) => Some((name, open)),
+            _ => None,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The query with the wrong part in brackets, and the help.
+    fn shown(query: &str) -> (String, String) {
+        let diagnosis = diagnose(query).unwrap_or_else(|| panic!("{query} is read"));
+        let marked = match diagnosis.span {
+            Some(span) => {
+                format!("{}⟦{}⟧{}", &query[..span.start], &query[span.clone()], &query[span.end..])
+            }
+            None => query.to_owned(),
+        };
+        (marked, diagnosis.help.unwrap_or_default())
+    }
+
+    #[test]
+    fn the_usual_mistakes_are_marked_and_explained() {
+        for (marked, help) in [
+            (r#"⟦rat⟧({app="api"}[5m])"#, "did you mean `rate`?"),
+            (r#"sum(⟦cuont_over_time⟧({app="api"}[5m]))"#, "did you mean `count_over_time`?"),
+            (r#"⟦increase⟧({app="api"}[5m])"#, "`count_over_time`"),
+            (r#"⟦irate⟧({app="api"}[5m])"#, "`rate`"),
+            (r#"⟦whatever⟧({app="api"}[5m])"#, "docs/reference/logql.md"),
+            (r#"rate({app="api"}⟦)⟧"#, "rate({…} [5m])"),
+            (r#"sum(rate({app="api"} |= "x"⟦)⟧)"#, "rate({…} [5m])"),
+            (r#"sum by (app) ({app="api"}⟦)⟧"#, "sum(count_over_time({…} [5m]))"),
+            (r#"sum({app="api"}⟦[5m]⟧)"#, "sum(count_over_time({…} [5m]))"),
+            (r#"{app="api"}⟦[5m]⟧"#, "count_over_time({…} [5m])"),
+            (r#"rate({app="api"}⟦[5]⟧)"#, "a number with a unit"),
+            (r#"rate({app="api"}⟦[5m:1m])⟧"#, "no subqueries"),
+            (r#"rate(⟦http_requests⟧[5m])"#, "{app=\"api\"}"),
+            (r#"⟦http_requests⟧{app="api"}"#, "no names of metrics"),
+            (r#"⟦rate⟧{app="api"}[5m]"#, "rate({…} [5m])"),
+            (r#"{app=⟦api⟧}"#, "\"api\""),
+            (r#"{app=⟦my⟧-api-2, x="y"}"#, "\"my-api-2\""),
+            (r#"{app=⟦'api'}⟧"#, "double quotes"),
+            (r#"{app="⟦⟧"#, "closing quote"),
+            (r#"{app⟦:⟧ "api"}"#, "app=\"…\""),
+            (r#"{app⟦==⟧"api"}"#, "`=`"),
+            (r#"{app="api" ⟦env⟧="prod"}"#, "comma"),
+            (r#"{app="api" ⟦and⟧ env="prod"}"#, "comma"),
+            (r#"{⟦"app"⟧="api"}"#, "without quotes"),
+            (r#"{status⟦>⟧500}"#, "behind the selector"),
+            (r#"{app="api"⟦⟧"#, "`}` is missing"),
+            (r#"⟦{}⟧"#, "{service_name=~\".+\"}"),
+            (r#"⟦{app=~".*"}⟧ |= "x""#, "{service_name=~\".+\"}"),
+            (r#"{app="api"} ⟦=⟧ "x""#, "`|= \"x\"`"),
+            (r#"{app="api"} == ⟦"x"⟧"#, "`|= \"x\"`"),
+            (r#"{app="api"} ⟦"x"⟧"#, "`|= \"x\"`"),
+            (r#"{app="api"} | ⟦"x"⟧"#, "`|= \"x\"`"),
+            (r#"{app="api"} ⟦=~⟧ "x""#, "`|~ \"x\"`"),
+            (r#"{app="api"} | ⟦=⟧ "x""#, "`|=`"),
+            (r#"{app="api"} |= ⟦error⟧"#, "\"error\""),
+            (r#"{app="api"} |= ⟦⟧"#, "a text in quotes"),
+            (r#"{app="api"} | ⟦jsn⟧"#, "did you mean `json`?"),
+            (r#"{app="api"} | ⟦logfm⟧ | x="y""#, "did you mean `logfmt`?"),
+            (r#"{app="api"} | ⟦grep⟧ "x""#, "`|= \"text\"`"),
+            (r#"{app="api"} | ⟦limit⟧ 10"#, "--limit"),
+            (r#"{app="api"} | ⟦where⟧ status > 500"#, "| status >= 500"),
+            (r#"{app="api"} | ⟦something⟧"#, "| something=\"…\""),
+            (r#"{app="api"} | level = ⟦error⟧"#, "\"error\""),
+            (r#"{app="api"} | ⟦unwrap⟧ took"#, "sum_over_time({…} | unwrap took [5m])"),
+            (r#"{app="api"} |= "a" ⟦&⟧& |= "b""#, "one after the other"),
+            (r#"⟦sum_over_time⟧({app="api"} | json [5m])"#, "| unwrap LABEL"),
+            (r#"⟦rate⟧({app="api"}[5m]) by (app)"#, "sum by (app) (rate(…))"),
+            (r#"⟦topk⟧(rate({app="api"}[5m]))"#, "topk(10, …)"),
+            (r#"⟦quantile_over_time⟧({app="api"} | unwrap x [5m])"#, "quantile_over_time(0.99, …)"),
+            (r#"⟦sum⟧ by app (rate({app="api"}[5m]))"#, "by (app)"),
+            (r#"sum by (⟦"app"⟧) (rate({app="api"}[5m]))"#, "without quotes"),
+            (r#"sum(rate({app="api"}[5m])⟦⟧"#, "`)` is missing"),
+            (r#"rate({app="api"}[5m])⟦)⟧"#, "closes nothing"),
+            (r#"{app="api"} |~ ⟦"a(?!b)"⟧"#, "look-around"),
+            (r#"{app="api"} |~ ⟦"\d+"⟧"#, "`\\d+`"),
+            (r#"{app="api"} | line_format ⟦"{{.x | uper}}"⟧"#, "did you mean `upper`?"),
+            (r#"⟦error⟧"#, "begins with a selector"),
+            (r#"⟦"error"⟧"#, "begins with a selector"),
+            (r#"⟦⟧"#, "begins with a selector"),
+            (r#"⟦select⟧ * from logs"#, "begins with a selector"),
+            (r#"⟦{app="api"}⟧ + 1"#, "count_over_time"),
+        ] {
+            let query: String = marked.chars().filter(|c| !matches!(c, '⟦' | '⟧')).collect();
+            let (found, said) = shown(&query);
+            assert_eq!(found, marked, "{said}");
+            assert!(said.contains(help), "{query}: {said:?} lacks {help:?}");
+        }
+        assert_eq!(diagnose(r#"{app="api"}"#), None);
+    }
+
+    /// Whatever is wrong, the marked part lies in the text.
+    #[test]
+    fn no_cut_of_a_query_breaks_the_diagnosis() {
+        let queries = [
+            r#"sum by (ä, b) (rate({app="ü", c=~`d.*`} |= "é" | json | x > 5m or y = ip("::1") [5m] offset 1h))"#,
+            "{a=\"b\"}\n | line_format `{{.x}}\n{{.y | printf \"%s\"}}` /* c */ | label_format a=b, c=\"d\" [",
+            r#"topk(5, quantile_over_time(0.9, {a="b"} | unwrap duration(x) [1h]) by (y)) / on (z) group_left 2"#,
+        ];
+        for query in queries {
+            for (from, _) in query.char_indices() {
+                for (to, _) in query[from..].char_indices() {
+                    let text = &query[from..from + to];
+                    if let Some(Diagnosis { span: Some(span), .. }) = diagnose(text) {
+                        assert!(text.get(span.clone()).is_some(), "{span:?} of {text:?}");
+                    }
+                }
+            }
+        }
+    }
+}

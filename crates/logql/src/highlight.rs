@@ -1,0 +1,90 @@
+//! What the line filters of a query find in a line, for showing it to people.
+
+use std::ops::Range;
+
+use regex_automata::Input;
+
+use crate::ast::Expr;
+use crate::parser::parse;
+use crate::stage::LineTest;
+
+/// What the filters of a log query look for: texts and regexes that a line shall hold.
+#[derive(Default)]
+pub struct Highlights {
+    tests: Vec<LineTest>,
+}
+
+impl Highlights {
+    /// Those of a query; nothing for a metric query or a text that is no query.
+    pub fn of(query: &str) -> Self {
+        let Ok(Expr::Log(log)) = parse(query) else { return Self::default() };
+        let filters = log.stages.iter().filter_map(|stage| stage.line_filter());
+        let wanted = filters.filter(|filter| !filter.negated).flat_map(|filter| filter.tests.clone());
+        Self { tests: wanted.collect() }
+    }
+
+    /// Where they are in a line: byte ranges in order that do not overlap.
+    pub fn spans(&self, line: &str) -> Vec<Range<usize>> {
+        let mut found = Vec::new();
+        for test in &self.tests {
+            match test {
+                LineTest::Literal(finder) => {
+                    let length = finder.needle().len();
+                    found.extend(finder.find_iter(line.as_bytes()).map(|at| at..at + length));
+                }
+                LineTest::Regex { regex, .. } => {
+                    found.extend(regex.find_iter(Input::new(line)).map(|m| m.range()));
+                }
+                // The form of a whole line, or an address that may be written in many ways.
+                LineTest::Pattern(_) | LineTest::Ip(_) => {}
+            }
+        }
+        found.retain(|span| {
+            !span.is_empty() && line.is_char_boundary(span.start) && line.is_char_boundary(span.end)
+        });
+        joined(found)
+    }
+}
+
+fn joined(mut spans: Vec<Range<usize>>) -> Vec<Range<usize>> {
+    spans.sort_by_key(|span| span.start);
+    let mut apart: Vec<Range<usize>> = Vec::new();
+    for span in spans {
+        match apart.last_mut() {
+            Some(last) if span.start <= last.end => last.end = last.end.max(span.end),
+            _ => apart.push(span),
+        }
+    }
+    apart
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn marked(query: &str, line: &str) -> String {
+        let (mut out, mut at) = (String::new(), 0);
+        for span in Highlights::of(query).spans(line) {
+            out += &format!("{}[{}]", &line[at..span.start], &line[span.clone()]);
+            at = span.end;
+        }
+        out + &line[at..]
+    }
+
+    #[test]
+    fn what_line_filters_find_is_marked() {
+        for (query, line, expected) in [
+            (r#"{a="b"} |= "err""#, "err: an err", "[err]: an [err]"),
+            (r#"{a="b"} |= "one" or "two" |~ "t.."#, "one two", "one two"), // no query: nothing
+            (r#"{a="b"} |= "one" or "two" |~ "t..""#, "one two", "[one] [two]"),
+            (r#"{a="b"} |~ "(?i)ERR" |~ "ror""#, "error", "[error]"),
+            (r#"{a="b"} != "err" !~ "r""#, "no rest", "no rest"),
+            (r#"{a="b"} |= "" |~ "x*""#, "axxb", "a[xx]b"),
+            (r#"{a="b"} | json |= "ü" | line_format "x""#, "müde", "m[ü]de"),
+            (r#"{a="b"} |> "<_>x""#, "abx", "abx"),
+            (r#"count_over_time({a="b"} |= "err" [5m])"#, "err", "err"),
+        ] {
+            assert_eq!(marked(query, line), expected, "{query}");
+        }
+    }
+}
