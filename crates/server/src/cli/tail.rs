@@ -8,8 +8,7 @@ use clap::{Arg, ArgMatches, Command};
 use futures_util::{SinkExt, StreamExt};
 use sandur_base::Env;
 use serde::Deserialize;
-use tokio_tungstenite::tungstenite::client::IntoClientRequest;
-use tokio_tungstenite::tungstenite::{self, Message};
+use tokio_tungstenite::tungstenite::Message;
 
 use super::client::{self, Client};
 use super::failed::Failed;
@@ -17,6 +16,9 @@ use super::moment;
 use super::paint::Paint;
 use super::query::written;
 use super::results::{LabelMap, OUTPUTS, Output, Printer, Stream, entries};
+
+/// Time until the server has accepted.
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// The command.
 pub fn command() -> Command {
@@ -48,12 +50,11 @@ struct Frame {
 pub async fn run(env: Env, matches: &ArgMatches) -> Result<ExitCode, Failed> {
     let client = Client::from_arguments(matches)?;
     let output = Output::from_word(matches.get_one::<String>("output").map_or("text", String::as_str));
-    let request = request(&env, &client, matches)?;
-    let connecting = tokio_tungstenite::connect_async(request);
-    let connected = env.timeout(Duration::from_secs(10), connecting).await;
-    let connected =
-        connected.ok_or_else(|| Failed::new(format!("the server at {} did not answer", client.base())))?;
-    let (mut socket, _) = connected.map_err(|e| refused(&client, e))?;
+    let pairs = parameters(&env, matches)?;
+    let connecting = client.websocket("/loki/api/v1/tail", &pairs);
+    let connected = env.timeout(CONNECT_TIMEOUT, connecting).await;
+    let mut socket =
+        connected.ok_or_else(|| Failed::new(format!("the server at {} did not answer", client.base())))??;
     let mut printer = Printer { out: std::io::stdout().lock(), output, paint: Paint::for_stdout() };
     loop {
         let message = tokio::select! {
@@ -81,43 +82,16 @@ pub async fn run(env: Env, matches: &ArgMatches) -> Result<ExitCode, Failed> {
     }
 }
 
-fn request(
-    env: &Env,
-    client: &Client,
-    matches: &ArgMatches,
-) -> Result<tungstenite::handshake::client::Request, Failed> {
+fn parameters(env: &Env, matches: &ArgMatches) -> Result<[(&'static str, String); 4], Failed> {
     let text = |name: &str| matches.get_one::<String>(name).cloned().unwrap_or_default();
     let number = |name: &str| matches.get_one::<u32>(name).copied().unwrap_or(0).to_string();
     let start = env.now_ns() - moment::duration_ns(&text("since"))?;
-    let pairs = [
+    Ok([
         ("query", text("query")),
         ("start", start.to_string()),
         ("limit", number("limit")),
         ("delay_for", number("delay")),
-    ];
-    let query = url::form_urlencoded::Serializer::new(String::new()).extend_pairs(pairs).finish();
-    let base = client.base().replacen("http", "ws", 1); // http -> ws, https -> wss
-    let request = format!("{base}/loki/api/v1/tail?{query}").into_client_request();
-    let mut request = request.map_err(|e| Failed::new(format!("cannot form the request: {e}")))?;
-    if let Some(tenant) = client.tenant() {
-        let value = tenant.parse().map_err(|_| Failed::new(format!("'{tenant}' is no tenant name")))?;
-        request.headers_mut().insert("x-scope-orgid", value);
-    }
-    Ok(request)
-}
-
-fn refused(client: &Client, error: tungstenite::Error) -> Failed {
-    match error {
-        tungstenite::Error::Http(response) => {
-            let text = response.body().as_deref().map(String::from_utf8_lossy).unwrap_or_default();
-            Failed::new(format!("the server refused ({}): {}", response.status().as_u16(), text.trim()))
-        }
-        tungstenite::Error::Io(_) => Failed::new(format!(
-            "no server answers at {}: start one with `sandur serve`, or name another with --addr",
-            client.base()
-        )),
-        other => Failed::new(format!("cannot follow at {}: {other}", client.base())),
-    }
+    ])
 }
 
 fn show<W: Write>(printer: &mut Printer<W>, text: &[u8]) -> Result<std::io::Result<()>, Failed> {

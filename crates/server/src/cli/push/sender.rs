@@ -3,10 +3,11 @@
 use std::time::Duration;
 
 use bytes::Bytes;
+use reqwest::Method;
 use sandur_base::Env;
 
 use super::request::PUSH_TYPE;
-use crate::cli::client::{Client, Refusal};
+use crate::cli::client::{Ask, Client, Refusal};
 
 /// First pause before a repetition; doubles up to [`PAUSE_MAX`].
 const PAUSE_MIN: Duration = Duration::from_millis(250);
@@ -37,7 +38,14 @@ impl Sender {
     pub async fn send(&self, body: Bytes) -> Result<Sent, Refusal> {
         let mut attempt = 0;
         loop {
-            let refusal = match self.client.post("/loki/api/v1/push", PUSH_TYPE, body.clone()).await {
+            let ask = Ask {
+                method: Method::POST,
+                path: "/loki/api/v1/push",
+                headers: &[("content-type", PUSH_TYPE)],
+                body: body.clone(),
+                ..Ask::default()
+            };
+            let refusal = match self.client.ask(ask).await {
                 Ok(_) => return Ok(Sent::Whole),
                 Err(refusal) => refusal,
             };

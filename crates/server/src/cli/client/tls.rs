@@ -1,0 +1,156 @@
+//! Which certificates of a server are trusted: the system's authorities, those of a file, or any.
+//!
+//! The certificate that a server showed is remembered, so that an error can say whose it was.
+
+use std::path::Path;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use rustls::client::WebPkiServerVerifier;
+use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
+use rustls::client::verify_server_name;
+use rustls::crypto::{CryptoProvider, aws_lc_rs};
+use rustls::pki_types::pem::PemObject;
+use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName, UnixTime};
+use rustls::server::ParsedCertificate;
+use rustls::{ClientConfig, DigitallySignedStruct, RootCertStore, SignatureScheme};
+
+use super::certificate::Names;
+use super::options::Options;
+use crate::cli::failed::Failed;
+
+/// The certificate that a server showed last.
+#[derive(Debug, Default)]
+pub struct Presented(Mutex<Option<Names>>);
+
+impl Presented {
+    /// Its names.
+    pub fn names(&self) -> Option<Names> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    fn note(&self, certificate: &CertificateDer<'_>) {
+        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = Names::read(certificate);
+    }
+}
+
+/// The configuration of all connections; nothing is read for a server without TLS.
+pub fn configuration(
+    options: &Options,
+    is_encrypted: bool,
+    presented: Arc<Presented>,
+) -> Result<ClientConfig, Failed> {
+    let provider = Arc::new(aws_lc_rs::default_provider());
+    let failed = |e: rustls::Error| Failed::new(format!("cannot prepare TLS: {e}"));
+    let builder = ClientConfig::builder_with_provider(Arc::clone(&provider));
+    let builder = builder.with_safe_default_protocol_versions().map_err(failed)?;
+    if !is_encrypted {
+        return Ok(builder.with_root_certificates(RootCertStore::empty()).with_no_client_auth());
+    }
+    let trust = trust(options, &provider)?;
+    let verifier = Verifier { trust, provider, presented };
+    let builder = builder.dangerous().with_custom_certificate_verifier(Arc::new(verifier));
+    let Some((certificate, key)) = &options.identity else { return Ok(builder.with_no_client_auth()) };
+    let chain = certificates(certificate, "--cert-file")?;
+    let key_bytes = PrivateKeyDer::from_pem_file(key).map_err(|e| unreadable(key, "--key-file", &e))?;
+    builder.with_client_auth_cert(chain, key_bytes).map_err(|e| unreadable(key, "--key-file", &e))
+}
+
+fn trust(options: &Options, provider: &Arc<CryptoProvider>) -> Result<Trust, Failed> {
+    if options.insecure {
+        return Ok(Trust::Any);
+    }
+    let Some(path) = &options.ca_file else {
+        let system = rustls_platform_verifier::Verifier::new(Arc::clone(provider)).map_err(|e| {
+            Failed::new(format!(
+                "cannot read the system's certificate authorities: {e}; name those to trust with --ca-file"
+            ))
+        })?;
+        return Ok(Trust::Authorities { verifier: Arc::new(system), own: Vec::new() });
+    };
+    let own = certificates(path, "--ca-file")?;
+    let mut roots = RootCertStore::empty();
+    for certificate in &own {
+        roots.add(certificate.clone()).map_err(|e| unreadable(path, "--ca-file", &e))?;
+    }
+    let verifier = WebPkiServerVerifier::builder_with_provider(Arc::new(roots), Arc::clone(provider));
+    let verifier = verifier.build().map_err(|e| unreadable(path, "--ca-file", &e))?;
+    Ok(Trust::Authorities { verifier, own })
+}
+
+fn certificates(path: &Path, option: &str) -> Result<Vec<CertificateDer<'static>>, Failed> {
+    let all = CertificateDer::pem_file_iter(path).and_then(Iterator::collect::<Result<Vec<_>, _>>);
+    let all = all.map_err(|e| unreadable(path, option, &e))?;
+    if all.is_empty() {
+        let text = format!("'{}' ({option}) holds no certificate in PEM form", path.display());
+        return Err(Failed::new(text));
+    }
+    Ok(all)
+}
+
+fn unreadable(path: &Path, option: &str, error: &dyn std::error::Error) -> Failed {
+    Failed::new(format!("cannot use '{}' ({option}): {error}", path.display()))
+}
+
+#[derive(Debug)]
+enum Trust {
+    Any,
+    Authorities {
+        verifier: Arc<dyn ServerCertVerifier>,
+        /// Certificates that the user named.
+        own: Vec<CertificateDer<'static>>,
+    },
+}
+
+#[derive(Debug)]
+struct Verifier {
+    trust: Trust,
+    provider: Arc<CryptoProvider>,
+    presented: Arc<Presented>,
+}
+
+impl ServerCertVerifier for Verifier {
+    fn verify_server_cert(
+        &self,
+        end_entity: &CertificateDer<'_>,
+        intermediates: &[CertificateDer<'_>],
+        server_name: &ServerName<'_>,
+        ocsp_response: &[u8],
+        now: UnixTime,
+    ) -> Result<ServerCertVerified, rustls::Error> {
+        self.presented.note(end_entity);
+        let Trust::Authorities { verifier, own } = &self.trust else {
+            return Ok(ServerCertVerified::assertion());
+        };
+        // The server's own certificate in the file: what `openssl req -x509` makes calls itself an
+        // authority, which no path of certificates may end in.
+        if own.contains(end_entity) {
+            verify_server_name(&ParsedCertificate::try_from(end_entity)?, server_name)?;
+            return Ok(ServerCertVerified::assertion());
+        }
+        verifier.verify_server_cert(end_entity, intermediates, server_name, ocsp_response, now)
+    }
+
+    fn verify_tls12_signature(
+        &self,
+        message: &[u8],
+        certificate: &CertificateDer<'_>,
+        signature: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, rustls::Error> {
+        let algorithms = &self.provider.signature_verification_algorithms;
+        rustls::crypto::verify_tls12_signature(message, certificate, signature, algorithms)
+    }
+
+    fn verify_tls13_signature(
+        &self,
+        message: &[u8],
+        certificate: &CertificateDer<'_>,
+        signature: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, rustls::Error> {
+        let algorithms = &self.provider.signature_verification_algorithms;
+        rustls::crypto::verify_tls13_signature(message, certificate, signature, algorithms)
+    }
+
+    fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
+        self.provider.signature_verification_algorithms.supported_schemes()
+    }
+}
