@@ -3,6 +3,7 @@
 //! Each command is one file; `COMMANDS` registers them and makes the help. Nothing here is part of
 //! the product, and nothing depends on it.
 
+mod attack;
 mod differential;
 mod fuzz;
 mod memcached;
@@ -67,6 +68,12 @@ const COMMANDS: &[Command] = &[
         arguments: "logql|memcached PATH...",
         about: "run query scripts over all kinds of blocks, or memcached's tests on our server",
         run: suites::conformance,
+    },
+    Command {
+        name: "attack",
+        arguments: "[--short] [--seed N] [--memory-limit MIB] [NAME...]",
+        about: "throw hostile input at a running release server and check that it stands",
+        run: attack::run,
     },
     Command {
         name: "fuzz",

@@ -1,0 +1,30 @@
+//! More connections than the server has room for, all of them silent.
+
+use std::time::Duration;
+
+use anyhow::Result;
+
+use super::Attack;
+use crate::ground::{Ground, Pause};
+
+/// This attack.
+pub static ATTACK: Attack =
+    Attack { name: "idle-connections", about: "more silent connections than there is room for", run };
+
+/// How long they are held.
+const HELD: Duration = Duration::from_secs(5);
+
+fn run(ground: &Ground<'_>) -> Result<()> {
+    let mut held = Vec::new();
+    // The course gives the server room for 256.
+    for _ in 0..ground.pick(400, 900) {
+        if let Ok(stream) = ground.connect() {
+            held.push(stream);
+        }
+    }
+    Pause::default().wait(ground.pick(HELD, HELD * 6));
+    drop(held);
+    // What was held is free again.
+    ground.ask("GET", "/loki/api/v1/labels", &[], b"");
+    Ok(())
+}

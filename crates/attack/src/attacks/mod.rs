@@ -1,0 +1,48 @@
+//! The table of attacks. An attack is one file with its `ATTACK`, and one line here.
+
+mod chains;
+mod compressed_bodies;
+mod damaged_objects;
+mod edge_numbers;
+mod followers;
+mod idle_connections;
+mod malformed_requests;
+mod memcached_clients;
+mod nested_bodies;
+mod regexes;
+mod slow_bodies;
+mod templates;
+mod unlinked_wal;
+mod unread_answers;
+
+use anyhow::Result;
+
+use crate::ground::Ground;
+
+/// One way to attack a server.
+pub struct Attack {
+    /// Its name on the command line.
+    pub name: &'static str,
+    /// What it does, in a sentence.
+    pub about: &'static str,
+    /// Carries it out; what the server does wrong is noted in the ground's tally.
+    pub run: fn(&Ground<'_>) -> Result<()>,
+}
+
+/// Every attack, from the cheapest to the dearest.
+pub static ATTACKS: &[&Attack] = &[
+    &chains::ATTACK,
+    &edge_numbers::ATTACK,
+    &malformed_requests::ATTACK,
+    &nested_bodies::ATTACK,
+    &regexes::ATTACK,
+    &templates::ATTACK,
+    &compressed_bodies::ATTACK,
+    &slow_bodies::ATTACK,
+    &idle_connections::ATTACK,
+    &unread_answers::ATTACK,
+    &followers::ATTACK,
+    &memcached_clients::ATTACK,
+    &damaged_objects::ATTACK,
+    &unlinked_wal::ATTACK,
+];

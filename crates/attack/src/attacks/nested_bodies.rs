@@ -1,0 +1,77 @@
+//! Bodies and lines whose nesting decides the depth of a parser: JSON, OTLP values, lines behind `| json`.
+
+use anyhow::Result;
+use serde_json::json;
+
+use super::Attack;
+use crate::ground::Ground;
+
+/// This attack.
+pub static ATTACK: Attack =
+    Attack { name: "nested-bodies", about: "deeply nested JSON, protobuf and stored lines", run };
+
+fn run(ground: &Ground<'_>) -> Result<()> {
+    let json_type = [("Content-Type", "application/json")];
+    let protobuf_type = [("Content-Type", "application/x-protobuf")];
+    for depth in ground.pick(vec![100, 100_000], vec![10, 100, 1_000, 10_000, 100_000, 1_000_000]) {
+        for (open, close) in [("[", "]"), (r#"{"streams":["#, "]}"), (r#"{"a":"#, "}")] {
+            let body = [open.repeat(depth), "1".to_owned(), close.repeat(depth)].concat();
+            for path in ["/loki/api/v1/push", "/otlp/v1/logs"] {
+                ground.ask("POST", path, &json_type, body.as_bytes());
+            }
+        }
+        let otlp = format!(
+            r#"{{"resourceLogs":[{{"scopeLogs":[{{"logRecords":[{{"timeUnixNano":"{}","body":{}"x"{}}}]}}]}}]}}"#,
+            ground.env.now_ns(),
+            r#"{"arrayValue":{"values":[{"stringValue":"#.repeat(depth),
+            "}]}}".repeat(depth)
+        );
+        ground.ask("POST", "/otlp/v1/logs", &json_type, otlp.as_bytes());
+        if depth <= 20_000 {
+            ground.ask("POST", "/otlp/v1/logs", &protobuf_type, &nested_protobuf(depth));
+        }
+    }
+    stored_lines(ground)
+}
+
+/// An OTLP request of nested array values, from the inside out.
+fn nested_protobuf(depth: usize) -> Vec<u8> {
+    let mut value = vec![0x0A, 1, b'x'];
+    // body of a record, array value, its values: each a field of its own
+    for field in std::iter::repeat_n([0x0A, 0x2A], depth).flatten() {
+        let mut outer = vec![field];
+        let mut length = value.len();
+        while length >= 0x80 {
+            outer.push(length as u8 | 0x80);
+            length >>= 7;
+        }
+        outer.push(length as u8);
+        outer.append(&mut value);
+        value = outer;
+    }
+    value
+}
+
+/// Lines that parsers meet at query time.
+fn stored_lines(ground: &Ground<'_>) -> Result<()> {
+    let lines = [
+        "{\"a\":".repeat(10_000) + "1" + &"}".repeat(10_000),
+        "[".repeat(100_000),
+        "{\"a\":{\"b\":".repeat(5_000),
+        "a=\"".to_owned() + &"\\\"".repeat(100_000),
+        (0..20_000).map(|n| format!("k{n}=v ")).collect(),
+        format!("{{{}\"z\":1}}", (0..10_000).map(|n| format!("\"k{n}\":{n},")).collect::<String>()),
+    ];
+    for line in lines {
+        let now = ground.env.now_ns().to_string();
+        let body = json!({"streams": [{"stream": {"job": "nested"}, "values": [[now, line]]}]}).to_string();
+        ground.ask("POST", "/loki/api/v1/push", &[("Content-Type", "application/json")], body.as_bytes());
+    }
+    for stage in ["json", "logfmt", "unpack", "json a=`a.a.a[0].b`", "pattern `<a>=<b>`", "decolorize"] {
+        ground.form("/loki/api/v1/query_range", &[("query", &format!("{{job=\"nested\"}} | {stage}"))]);
+    }
+    for path in ["patterns", "detected_fields"] {
+        ground.ask("GET", &format!("/loki/api/v1/{path}?query=%7Bjob%3D%22nested%22%7D"), &[], b"");
+    }
+    Ok(())
+}

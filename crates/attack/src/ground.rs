@@ -1,0 +1,147 @@
+//! What an attack stands on: addresses, seed, size, and requests whose answers are counted.
+
+use std::collections::BTreeMap;
+use std::io;
+use std::net::{Ipv4Addr, SocketAddr, TcpStream};
+use std::sync::{Condvar, Mutex, PoisonError};
+use std::time::Duration;
+
+use sandur_base::Env;
+
+use crate::raw;
+use crate::victim::Setup;
+
+/// How much of an attack is wanted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Size {
+    /// Each kind of input once: part of `make test`.
+    Short,
+    /// Every size of every kind.
+    Full,
+}
+
+/// The address that attacks come from.
+pub const ATTACKER: Ipv4Addr = Ipv4Addr::new(127, 0, 0, 66);
+
+/// What an attack may use.
+pub struct Ground<'a> {
+    /// The world.
+    pub env: &'a Env,
+    /// The database.
+    pub address: SocketAddr,
+    /// The memcached server.
+    pub cache: SocketAddr,
+    /// How servers are started, for attacks that need their own.
+    pub setup: &'a Setup,
+    /// How much is wanted.
+    pub size: Size,
+    /// Decides what is drawn.
+    pub seed: u64,
+    /// What was answered.
+    pub tally: Tally,
+}
+
+/// Answers by status, and what must not have happened.
+#[derive(Default)]
+pub struct Tally(Mutex<Counts>);
+
+/// What a [`Tally`] holds.
+#[derive(Clone, Debug, Default)]
+pub struct Counts {
+    /// Answers by status.
+    pub answers: BTreeMap<u16, u64>,
+    /// Defects, each with the input that showed it.
+    pub findings: Vec<String>,
+}
+
+/// More findings than this repeat each other.
+const FINDINGS_MAX: usize = 10;
+
+impl Tally {
+    fn with<T>(&self, change: impl FnOnce(&mut Counts) -> T) -> T {
+        change(&mut self.0.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    /// Counts an answer; `500` is a defect of the server, whatever was sent.
+    pub fn answer(&self, status: u16, what: &str) {
+        self.with(|counts| *counts.answers.entry(status).or_default() += 1);
+        if status == 500 {
+            self.finding(format!("{what}: 500"));
+        }
+    }
+
+    /// Notes a defect.
+    pub fn finding(&self, text: String) {
+        self.with(|counts| {
+            if counts.findings.len() < FINDINGS_MAX {
+                counts.findings.push(text);
+            }
+        });
+    }
+
+    /// Everything so far.
+    pub fn counts(&self) -> Counts {
+        self.with(|counts| counts.clone())
+    }
+}
+
+impl Ground<'_> {
+    /// Either number, by the size of the course.
+    pub fn pick<T>(&self, short: T, full: T) -> T {
+        match self.size {
+            Size::Short => short,
+            Size::Full => full,
+        }
+    }
+
+    /// A connection of the attacker to the database.
+    pub fn connect(&self) -> io::Result<TcpStream> {
+        raw::connect_from(ATTACKER, self.address)
+    }
+
+    /// Asks; an answer that never comes is a defect.
+    pub fn ask(&self, method: &str, path: &str, headers: &[(&str, &str)], body: &[u8]) -> Option<Vec<u8>> {
+        let what = || format!("{method} {} with {} bytes", &path[..path.len().min(120)], body.len());
+        match raw::request((ATTACKER, self.address), method, path, headers, body) {
+            Ok((status, body)) => {
+                self.tally.answer(status, &what());
+                Some(body)
+            }
+            Err(error) => {
+                self.tally.finding(format!("{}: no answer: {error}", what()));
+                None
+            }
+        }
+    }
+
+    /// Sends a form, as Grafana does with long queries.
+    pub fn form(&self, path: &str, pairs: &[(&str, &str)]) -> Option<Vec<u8>> {
+        let escape = sandur_bench::http::escaped;
+        let form: Vec<String> =
+            pairs.iter().map(|(name, value)| format!("{name}={}", escape(value))).collect();
+        let headers = [("Content-Type", "application/x-www-form-urlencoded")];
+        self.ask("POST", path, &headers, form.join("&").as_bytes())
+    }
+}
+
+/// Waits that another thread can end.
+#[derive(Default)]
+pub struct Pause {
+    ended: Mutex<bool>,
+    changed: Condvar,
+}
+
+impl Pause {
+    /// Waits; `false` when the end came meanwhile.
+    pub fn wait(&self, length: Duration) -> bool {
+        let ended = self.ended.lock().unwrap_or_else(PoisonError::into_inner);
+        let waited = self.changed.wait_timeout_while(ended, length, |ended| !*ended);
+        !*waited.unwrap_or_else(PoisonError::into_inner).0
+    }
+
+    /// Ends all waits, now and later.
+    pub fn end(&self) {
+        *self.ended.lock().unwrap_or_else(PoisonError::into_inner) = true;
+        self.changed.notify_all();
+    }
+}

@@ -1,0 +1,141 @@
+//! The servers under attack: `sandur serve` on a directory and `sandur cache serve`, as children.
+
+use std::fs::{self, File};
+use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, ExitStatus, Stdio};
+use std::time::Duration;
+
+use anyhow::{Context, Result, bail};
+use sandur_base::Env;
+
+use crate::ground::Pause;
+use crate::raw;
+
+/// Longest wait for readiness and for an end.
+const PATIENCE: Duration = Duration::from_secs(120);
+/// Interval of looking.
+const LOOK_EVERY: Duration = Duration::from_millis(20);
+
+/// How a server is started, and started again.
+#[derive(Clone, Debug)]
+pub struct Setup {
+    /// The `sandur` program.
+    pub program: PathBuf,
+    /// Its store, logs and ports are in here.
+    pub directory: PathBuf,
+    /// `--memory-limit` in bytes.
+    pub memory_limit: u64,
+    /// More arguments of `serve`.
+    pub arguments: Vec<String>,
+}
+
+/// A running process.
+pub struct Victim {
+    child: Child,
+    /// Where it listens.
+    pub address: SocketAddr,
+    log: PathBuf,
+}
+
+fn free_address() -> Result<SocketAddr> {
+    Ok(TcpListener::bind("127.0.0.1:0")?.local_addr()?)
+}
+
+impl Setup {
+    /// The directory of the store.
+    pub fn store(&self) -> PathBuf {
+        self.directory.join("data")
+    }
+
+    /// Starts the database and waits until it is ready.
+    pub fn serve(&self, env: &Env) -> Result<Victim> {
+        self.serve_store(env, &self.store())
+    }
+
+    /// Starts the database over another directory.
+    pub fn serve_store(&self, env: &Env, store: &Path) -> Result<Victim> {
+        let address = free_address()?;
+        let limit = self.memory_limit.to_string();
+        let url = format!("file://{}", store.display());
+        let mut command = Command::new(&self.program);
+        command.args(["serve", "--store", &url, "--listen", &address.to_string(), "--memory-limit", &limit]);
+        command.args(&self.arguments);
+        let mut victim = spawn(&mut command, address, self.directory.join("serve.log"))?;
+        victim.wait_until(env, |victim| {
+            let from = std::net::Ipv4Addr::LOCALHOST;
+            matches!(raw::request((from, victim.address), "GET", "/ready", &[], b""), Ok((200, _)))
+        })?;
+        Ok(victim)
+    }
+
+    /// Starts the memcached server and waits until it answers.
+    pub fn serve_cache(&self, env: &Env) -> Result<Victim> {
+        let address = free_address()?;
+        let megabytes = (self.memory_limit >> 21).max(16).to_string();
+        let mut command = Command::new(&self.program);
+        command.args(["cache", "serve", "-l", "127.0.0.1", "-p", &address.port().to_string()]);
+        command.args(["-m", &megabytes, "-U", "0", "-c", "256"]);
+        let mut victim = spawn(&mut command, address, self.directory.join("cache.log"))?;
+        victim.wait_until(env, |victim| TcpStream::connect(victim.address).is_ok())?;
+        Ok(victim)
+    }
+}
+
+fn spawn(command: &mut Command, address: SocketAddr, log: PathBuf) -> Result<Victim> {
+    let file = File::options().create(true).append(true).open(&log)?;
+    command.stdin(Stdio::null()).stdout(file.try_clone()?).stderr(file);
+    let child = command.spawn().with_context(|| format!("cannot start {command:?}"))?;
+    Ok(Victim { child, address, log })
+}
+
+impl Victim {
+    fn wait_until(&mut self, env: &Env, ready: impl Fn(&Self) -> bool) -> Result<()> {
+        let (began, pause) = (env.monotonic(), Pause::default());
+        while !ready(self) {
+            if let Some(status) = self.ended() {
+                bail!("the server ended with {status}; its last words:\n{}", self.last_words());
+            }
+            if env.monotonic() - began > PATIENCE {
+                bail!("the server was not ready within {PATIENCE:?}:\n{}", self.last_words());
+            }
+            pause.wait(LOOK_EVERY);
+        }
+        Ok(())
+    }
+
+    /// How the process ended, if it has.
+    pub fn ended(&mut self) -> Option<ExitStatus> {
+        self.child.try_wait().ok().flatten()
+    }
+
+    /// The most memory that was ever resident, in bytes.
+    pub fn peak_bytes(&self) -> u64 {
+        let status = fs::read_to_string(format!("/proc/{}/status", self.child.id())).unwrap_or_default();
+        let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"));
+        let kib = line.and_then(|text| text.trim().trim_end_matches(" kB").trim().parse::<u64>().ok());
+        kib.unwrap_or(0) << 10
+    }
+
+    /// The last lines of its log.
+    pub fn last_words(&self) -> String {
+        let log = fs::read_to_string(&self.log).unwrap_or_default();
+        let lines: Vec<&str> = log.lines().collect();
+        lines[lines.len().saturating_sub(12)..].join("\n")
+    }
+
+    /// Ends the process at once, as a power cut would.
+    pub fn kill(mut self) -> Result<()> {
+        self.child.kill()?;
+        self.child.wait()?;
+        Ok(())
+    }
+}
+
+impl Drop for Victim {
+    fn drop(&mut self) {
+        // It may have ended by itself.
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}

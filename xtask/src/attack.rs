@@ -1,0 +1,20 @@
+//! `cargo xtask attack`: builds the release server and throws everything at it that `sandur-attack` knows.
+
+use std::process::Command;
+
+use anyhow::Result;
+
+use crate::process::{root, run as run_command};
+
+/// Arguments go to `sandur-attack`; `--list` says what there is.
+pub fn run(arguments: &[String]) -> Result<()> {
+    let cargo = || {
+        let mut command = Command::new(env!("CARGO"));
+        command.current_dir(root());
+        command
+    };
+    run_command(cargo().args(["build", "--release", "--package", "sandur-server"]))?;
+    let mut command = cargo();
+    command.args(["run", "--quiet", "--package", "sandur-attack", "--"]);
+    run_command(command.args(["--sandur", "target/release/sandur"]).args(arguments))
+}
