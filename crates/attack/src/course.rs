@@ -34,7 +34,7 @@ pub struct Verdict {
     pub answers: BTreeMap<u16, u64>,
     /// What the bystander met.
     pub watched: Watched,
-    /// Most resident memory of the database until now, in bytes.
+    /// Most resident memory of the database during the attack, in bytes.
     pub peak_bytes: u64,
     /// How long it took.
     pub took: Duration,
@@ -89,6 +89,7 @@ fn one(
         seed: course.seed,
         tally: Tally::default(),
     };
+    victims.database.forget_peak();
     let (began, pause) = (env.monotonic(), Pause::default());
     let watched = std::thread::scope(|scope| {
         let watching = scope.spawn(|| bystander.watch(env, address, &pause));

@@ -7,6 +7,7 @@ use std::sync::{Condvar, Mutex, PoisonError};
 use std::time::Duration;
 
 use sandur_base::Env;
+use serde_json::json;
 
 use crate::raw;
 use crate::victim::Setup;
@@ -112,6 +113,15 @@ impl Ground<'_> {
                 None
             }
         }
+    }
+
+    /// Stores lines of the stream `{job="JOB"}` of the attacker's tenant, for queries to meet.
+    pub fn store_lines(&self, job: &str, lines: &[String]) {
+        let now = self.env.now_ns();
+        let entry = |(n, line): (usize, &String)| json!([(now + n as i64).to_string(), line]);
+        let values: Vec<_> = lines.iter().enumerate().map(entry).collect();
+        let body = json!({"streams": [{"stream": {"job": job}, "values": values}]}).to_string();
+        self.ask("POST", "/loki/api/v1/push", &[("Content-Type", "application/json")], body.as_bytes());
     }
 
     /// Sends a form, as Grafana does with long queries.

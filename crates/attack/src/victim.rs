@@ -109,12 +109,18 @@ impl Victim {
         self.child.try_wait().ok().flatten()
     }
 
-    /// The most memory that was ever resident, in bytes.
+    /// The most memory that was resident since [`Victim::forget_peak`], in bytes.
     pub fn peak_bytes(&self) -> u64 {
         let status = fs::read_to_string(format!("/proc/{}/status", self.child.id())).unwrap_or_default();
         let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"));
         let kib = line.and_then(|text| text.trim().trim_end_matches(" kB").trim().parse::<u64>().ok());
         kib.unwrap_or(0) << 10
+    }
+
+    /// Begins to look for the most resident memory anew. Where the kernel does not allow it, the peak is that
+    /// of the whole life of the process.
+    pub fn forget_peak(&self) {
+        let _ = fs::write(format!("/proc/{}/clear_refs", self.child.id()), "5");
     }
 
     /// The last lines of its log.

@@ -15,18 +15,18 @@ pub static ATTACK: Attack =
 
 /// Plain bytes of a bomb.
 const BOMB_BYTES: usize = 256 << 20;
-/// Plain bytes of an honest body.
-const BODY_BYTES: usize = 28 << 20;
+/// Plain bytes of honest bodies: one that a small server must refuse, one that it can take.
+const BODY_BYTES: [usize; 2] = [28 << 20, 10 << 20];
 const JSON: (&str, &str) = ("Content-Type", "application/json");
 const PROTOBUF: (&str, &str) = ("Content-Type", "application/x-protobuf");
 
 fn run(ground: &Ground<'_>) -> Result<()> {
     bombs(ground)?;
     let clients = ground.pick(12, 40);
-    let body = honest(ground)?;
+    let bodies = [honest(ground, BODY_BYTES[0])?, honest(ground, BODY_BYTES[1])?];
     std::thread::scope(|scope| {
-        for _ in 0..clients {
-            let body = &body;
+        for client in 0..clients {
+            let body = &bodies[client % 2];
             scope.spawn(move || {
                 for _ in 0..ground.pick(1, 4) {
                     ground.ask("POST", "/loki/api/v1/push", &[JSON, ("Content-Encoding", "gzip")], body);
@@ -86,12 +86,13 @@ fn bombs(ground: &Ground<'_>) -> Result<()> {
     Ok(())
 }
 
-/// Many equal lines: a few ten kilobytes on the wire.
-fn honest(ground: &Ground<'_>) -> Result<Vec<u8>> {
+/// Many lines that hardly differ: some hundred kilobytes on the wire.
+fn honest(ground: &Ground<'_>, bytes: usize) -> Result<Vec<u8>> {
     let line = "GET /api/v1/items 200 ".repeat(20);
-    let count = BODY_BYTES / line.len();
+    let count = bytes / (line.len() + 40);
     let now = ground.env.now_ns();
-    let values: Vec<_> = (0..count).map(|n| json!([(now + n as i64).to_string(), line])).collect();
+    let entry = |n: usize| json!([(now + n as i64).to_string(), format!("{:x} {line}", n * 2_654_435_761)]);
+    let values: Vec<_> = (0..count).map(entry).collect();
     let body = json!({"streams": [{"stream": {"job": "compressed"}, "values": values}]}).to_string();
     let mut encoder = flate2::write::GzEncoder::new(Vec::new(), Compression::fast());
     encoder.write_all(body.as_bytes())?;

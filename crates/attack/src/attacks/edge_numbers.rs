@@ -81,6 +81,7 @@ const PATHS: &[&str] = &[
 ];
 
 fn run(ground: &Ground<'_>) -> Result<()> {
+    ground.store_lines("numbers", &["a=1.5 b=-9223372036854775808 c=NaN ü".to_owned()]);
     let escape = sandur_bench::http::escaped;
     let query = escape(r#"{job="a"}"#);
     let metric = escape(r#"rate({job="a"}[5m])"#);
@@ -160,5 +161,5 @@ fn queries() -> Vec<String> {
 }
 
 fn template(text: &str) -> String {
-    format!("{{job=\"bystander\"}} | line_format `{text}`")
+    format!("{{job=\"numbers\"}} | logfmt | line_format `{text}`")
 }

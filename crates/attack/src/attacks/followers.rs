@@ -3,7 +3,6 @@
 use std::io::Write;
 
 use anyhow::Result;
-use serde_json::json;
 
 use super::Attack;
 use crate::ground::Ground;
@@ -36,10 +35,7 @@ fn run(ground: &Ground<'_>) -> Result<()> {
     }
     let line = "0123456789".repeat(200);
     for _ in 0..ground.pick(20, 200) {
-        let entry = |n: i64| json!([(ground.env.now_ns() + n).to_string(), line]);
-        let values: Vec<_> = (0..500).map(entry).collect();
-        let body = json!({"streams": [{"stream": {"job": "followed"}, "values": values}]}).to_string();
-        ground.ask("POST", "/loki/api/v1/push", &[("Content-Type", "application/json")], body.as_bytes());
+        ground.store_lines("followed", &vec![line.clone(); 500]);
     }
     Ok(())
 }

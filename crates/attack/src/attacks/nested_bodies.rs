@@ -1,7 +1,6 @@
 //! Bodies and lines whose nesting decides the depth of a parser: JSON, OTLP values, lines behind `| json`.
 
 use anyhow::Result;
-use serde_json::json;
 
 use super::Attack;
 use crate::ground::Ground;
@@ -20,12 +19,15 @@ fn run(ground: &Ground<'_>) -> Result<()> {
                 ground.ask("POST", path, &json_type, body.as_bytes());
             }
         }
-        let otlp = format!(
-            r#"{{"resourceLogs":[{{"scopeLogs":[{{"logRecords":[{{"timeUnixNano":"{}","body":{}"x"{}}}]}}]}}]}}"#,
-            ground.env.now_ns(),
-            r#"{"arrayValue":{"values":[{"stringValue":"#.repeat(depth),
-            "}]}}".repeat(depth)
-        );
+        let value = [
+            r#"{"arrayValue":{"values":["#.repeat(depth),
+            r#"{"stringValue":"x"}"#.to_owned(),
+            "]}}".repeat(depth),
+        ]
+        .concat();
+        let time = ground.env.now_ns();
+        let record = format!(r#"{{"timeUnixNano":"{time}","body":{value}}}"#);
+        let otlp = format!(r#"{{"resourceLogs":[{{"scopeLogs":[{{"logRecords":[{record}]}}]}}]}}"#);
         ground.ask("POST", "/otlp/v1/logs", &json_type, otlp.as_bytes());
         if depth <= 20_000 {
             ground.ask("POST", "/otlp/v1/logs", &protobuf_type, &nested_protobuf(depth));
@@ -63,9 +65,7 @@ fn stored_lines(ground: &Ground<'_>) -> Result<()> {
         format!("{{{}\"z\":1}}", (0..10_000).map(|n| format!("\"k{n}\":{n},")).collect::<String>()),
     ];
     for line in lines {
-        let now = ground.env.now_ns().to_string();
-        let body = json!({"streams": [{"stream": {"job": "nested"}, "values": [[now, line]]}]}).to_string();
-        ground.ask("POST", "/loki/api/v1/push", &[("Content-Type", "application/json")], body.as_bytes());
+        ground.store_lines("nested", &[line]);
     }
     for stage in ["json", "logfmt", "unpack", "json a=`a.a.a[0].b`", "pattern `<a>=<b>`", "decolorize"] {
         ground.form("/loki/api/v1/query_range", &[("query", &format!("{{job=\"nested\"}} | {stage}"))]);

@@ -3,7 +3,6 @@
 use std::io::Write;
 
 use anyhow::Result;
-use serde_json::json;
 
 use super::Attack;
 use crate::ground::Ground;
@@ -35,10 +34,7 @@ fn expressions() -> Vec<String> {
 fn run(ground: &Ground<'_>) -> Result<()> {
     let line = "xa1".repeat(LINE_BYTES / 3);
     for _ in 0..LINES / 20 {
-        let entry = |n: usize| json!([(ground.env.now_ns() + n as i64).to_string(), line]);
-        let values: Vec<_> = (0..20).map(entry).collect();
-        let body = json!({"streams": [{"stream": {"job": "regexes"}, "values": values}]}).to_string();
-        ground.ask("POST", "/loki/api/v1/push", &[("Content-Type", "application/json")], body.as_bytes());
+        ground.store_lines("regexes", &vec![line.clone(); 20]);
     }
     let mut queries = Vec::new();
     for expression in expressions() {

@@ -37,6 +37,7 @@ const ENDLESS: &[&str] = &[
 ];
 
 fn run(ground: &Ground<'_>) -> Result<()> {
+    ground.store_lines("templates", &["aaaaaaaaaaaaaaaa a=1".to_owned()]);
     let mut templates: Vec<String> = ENDLESS.iter().map(|text| (*text).to_owned()).collect();
     for step in STEPS {
         for depth in [4, 20] {
@@ -53,7 +54,7 @@ fn run(ground: &Ground<'_>) -> Result<()> {
             for template in group {
                 scope.spawn(move || {
                     for stage in ["line_format ", "label_format grown="] {
-                        let query = format!("{{job=\"bystander\"}} | {stage}`{template}`");
+                        let query = format!("{{job=\"templates\"}} | {stage}`{template}`");
                         ground.form("/loki/api/v1/query_range", &[("query", &query), ("limit", "5000")]);
                     }
                 });

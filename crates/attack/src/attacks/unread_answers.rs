@@ -4,7 +4,6 @@ use std::io::Write;
 use std::time::Duration;
 
 use anyhow::Result;
-use serde_json::json;
 
 use super::Attack;
 use crate::ground::{Ground, Pause};
@@ -22,10 +21,7 @@ const UNREAD: Duration = Duration::from_secs(5);
 fn run(ground: &Ground<'_>) -> Result<()> {
     for round in 0..10 {
         let line = format!("{round}{}", "0123456789".repeat(LINE_BYTES / 10));
-        let entry = |n: i64| json!([(ground.env.now_ns() + n).to_string(), line]);
-        let values: Vec<_> = (0..10).map(entry).collect();
-        let body = json!({"streams": [{"stream": {"job": "unread"}, "values": values}]}).to_string();
-        ground.ask("POST", "/loki/api/v1/push", &[("Content-Type", "application/json")], body.as_bytes());
+        ground.store_lines("unread", &vec![line; 10]);
     }
     let mut held = Vec::new();
     let path = "/loki/api/v1/query_range?query=%7Bjob%3D%22unread%22%7D&limit=5000";
