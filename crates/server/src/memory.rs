@@ -8,12 +8,13 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use sandur_base::units::{ByteSize, MIB};
-use sandur_base::{Env, MemoryBudget, machine};
+use sandur_base::units::ByteSize;
+use sandur_base::{Env, FairMemory, MemoryBudget, machine};
 use sandur_query::ResultsCache;
 use tikv_jemalloc_ctl::{Access, AsName, arenas};
 
-use crate::http::ServerMetrics;
+use crate::config::Http;
+use crate::http::{BODY_PATIENCE, CONNECTION_BYTES, Connections, ServerMetrics};
 
 /// What each part of the process may reserve. The rest is for code, stacks, buffers of the
 /// network and what the allocator holds back.
@@ -30,15 +31,18 @@ pub struct Shares {
     pub results: u64,
     /// Request bodies while they are received and decoded.
     pub requests: u64,
+    /// Connections and the heads of requests: half for either.
+    pub connections: u64,
 }
 
 impl Shares {
     /// Splits the limit: 28 % write, 10 % compaction, 22 % queries, 14 % cache, 2 % results, 8 % requests;
-    /// 16 % are the rest.
+    /// 4 % connections, 12 % are the rest.
     pub fn of(limit: u64) -> Self {
         let part = |percent: u64| limit / 100 * percent;
         let (write, compaction, query) = (part(28), part(10), part(22));
-        Self { write, compaction, query, cache: part(14), results: part(2), requests: part(8) }
+        let (cache, results, requests, connections) = (part(14), part(2), part(8), part(4));
+        Self { write, compaction, query, cache, results, requests, connections }
     }
 
     /// The budget of queries.
@@ -51,10 +55,16 @@ impl Shares {
         ResultsCache::new(MemoryBudget::root("results", self.results))
     }
 
-    /// The budget of request bodies.
-    pub fn request_budget(&self) -> MemoryBudget {
-        // One body of the default size must always fit.
-        MemoryBudget::root("request bodies", self.requests.max(32 * MIB))
+    /// The memory that request bodies share.
+    pub fn request_memory(&self, env: &Env) -> FairMemory {
+        FairMemory::new(env.clone(), MemoryBudget::root("request bodies", self.requests), BODY_PATIENCE)
+    }
+
+    /// Who may be connected: no more than memory is there for.
+    pub fn connections(&self, env: &Env, http: &Http, metrics: ServerMetrics) -> Connections {
+        let most = http.max_connections.min(self.connections / 2 / CONNECTION_BYTES);
+        let heads = MemoryBudget::root("heads of requests", self.connections / 2);
+        Connections::new(env.clone(), (most, http.max_connections_per_address), heads, metrics)
     }
 }
 
@@ -150,8 +160,9 @@ mod tests {
     fn shares_leave_room_and_pressure_does_not_flap() {
         let shares = Shares::of(1 << 30);
         let kept = shares.cache + shares.results;
-        let sum = shares.write + shares.compaction + shares.query + kept + shares.requests;
-        assert!(sum <= (1 << 30) / 100 * 84);
+        let asked = shares.requests + shares.connections;
+        let sum = shares.write + shares.compaction + shares.query + kept + asked;
+        assert!(sum <= (1 << 30) / 100 * 88);
         let mut judge = Judge::new(1_000);
         let decided: Vec<Option<bool>> = [950, 960, 950, 880, 879, 950].map(|r| judge.decide(r)).into();
         assert_eq!(decided, [None, Some(true), None, None, Some(false), None]);

@@ -78,6 +78,10 @@ pub struct Log {
 pub struct Http {
     /// Connections at a time.
     pub max_connections: u64,
+    /// Connections of one address at a time; 0: half of all.
+    pub max_connections_per_address: u64,
+    /// Least bytes per second of a client that sends a body or reads an answer; 0: no limit.
+    pub min_client_rate: u64,
     /// Time to send the head of a request.
     pub header_timeout: Duration,
     /// Longest pause between two requests of a connection.
@@ -211,6 +215,9 @@ impl Default for Settings {
             self_logs_queue: 4 * MIB,
             http: Http {
                 max_connections: 4_096,
+                max_connections_per_address: 0,
+                // A megabyte, which is what agents send at once, takes a minute at most.
+                min_client_rate: 16 * KIB,
                 header_timeout: Duration::from_secs(10),
                 idle_timeout: Duration::from_secs(120),
                 body_idle_timeout: Duration::from_secs(30),

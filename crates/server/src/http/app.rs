@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use prometheus_client::registry::Registry;
-use sandur_base::{BoxFuture, Env, ErrorKind, MemoryBudget, Shutdown, ShutdownSignal, Task};
+use sandur_base::{BoxFuture, Env, ErrorKind, FairMemory, MemoryBudget, Shutdown, ShutdownSignal, Task};
 use sandur_ingest::RateLimiter;
 use sandur_model::{Limits, LogBatch, TenantId};
 use sandur_query::{FairQueue, QueryContext, ResultsCache, Source};
@@ -63,7 +63,7 @@ pub struct AppState {
     /// Memory of all queries.
     pub query_memory: MemoryBudget,
     /// Memory of request bodies that are being received and decoded.
-    pub request_memory: MemoryBudget,
+    pub request_memory: FairMemory,
     /// Ingestion rates of tenants.
     pub rates: RateLimiter,
     /// Whether resident memory is close to its limit.

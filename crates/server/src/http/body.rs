@@ -1,9 +1,11 @@
-//! Reading a request's body: bounded in size, in idle time and in memory.
+//! Reading a request's body: bounded in size, in idle time, in rate and in memory.
 //!
-//! Memory is reserved as bytes arrive, so that many large bodies at once are refused with 429
-//! instead of taking the process down. A body that is announced as too large is refused before
-//! it is read.
+//! Memory is reserved as bytes arrive, whatever was announced, and shared fairly among tenants and addresses:
+//! when it is short a body waits unread, so that the client is slowed down, and is refused with 429 if that
+//! takes too long. A body that is announced as too large is refused before it is read, and one that comes too
+//! slowly is given up.
 
+use std::net::SocketAddr;
 use std::time::Duration;
 
 use axum::body::Body;
@@ -11,8 +13,10 @@ use axum::http::{HeaderMap, StatusCode, header};
 use bytes::{Bytes, BytesMut};
 use http_body_util::BodyExt;
 use sandur_base::units::ByteSize;
-use sandur_base::{Env, ErrorKind, MemoryBudget, Reservation};
+use sandur_base::{Claim, Env, ErrorKind, FairMemory, Party, Patience, Short};
+use xxhash_rust::xxh3::xxh3_64;
 
+use super::admission::party_of;
 use super::failure::Failure;
 
 /// A body that was read, and the memory that it holds.
@@ -20,7 +24,7 @@ pub struct Received {
     /// The bytes.
     pub bytes: Bytes,
     /// Dropped when the bytes are not needed any more.
-    pub memory: Reservation,
+    pub memory: Claim,
 }
 
 /// What bounds a body.
@@ -33,12 +37,35 @@ pub struct BodyLimits<'a> {
     pub size_limit: &'static str,
     /// Longest pause.
     pub idle: Duration,
+    /// Least bytes per second over a [`RATE_WINDOW`].
+    pub rate_min: u64,
     /// Where memory comes from.
-    pub budget: &'a MemoryBudget,
+    pub memory: &'a FairMemory,
+    /// Who takes it.
+    pub parties: [Party; 2],
 }
 
-/// Step of reservations: small enough to be cheap when unused, large enough to be rare.
-const STEP: u64 = 256 << 10;
+/// Time over which the rate of a client is measured, which is also the grace that a small body has.
+pub const RATE_WINDOW: Duration = Duration::from_secs(10);
+
+/// How bodies wait for memory: as long as a push waits for the heads, and no more than connections can be.
+pub const BODY_PATIENCE: Patience =
+    Patience { wait: Duration::from_secs(10), waiting_max: 4_096, receive: RATE_WINDOW };
+
+/// First step of a buffer, which doubles from there: small, because a client can announce much and send little.
+const STEP: u64 = 64 << 10;
+/// What the connection itself holds of a body that is being read.
+const READ_BYTES: u64 = 64 << 10;
+
+/// Who shares memory: the tenant, which may hold nearly everything while nobody else comes, and the address,
+/// which may hold two thirds.
+pub fn parties(tenant: &str, peer: Option<SocketAddr>) -> [Party; 2] {
+    let address = peer.map(|peer| format!("address {}", party_of(peer.ip())));
+    [
+        Party { key: xxh3_64(format!("tenant {tenant}").as_bytes()), multiple: 7 },
+        Party { key: xxh3_64(address.unwrap_or_default().as_bytes()), multiple: 2 },
+    ]
+}
 
 impl BodyLimits<'_> {
     /// Reads the whole body.
@@ -48,28 +75,82 @@ impl BodyLimits<'_> {
         if announced.is_some_and(|n| n > self.size_max) {
             return Err(self.too_large());
         }
-        let mut memory = self.budget.reserve(announced.unwrap_or(STEP)).map_err(busy)?;
-        let mut bytes = BytesMut::with_capacity(announced.unwrap_or(0) as usize);
-        loop {
-            let frame = self.env.timeout(self.idle, body.frame()).await.ok_or_else(|| self.too_slow())?;
-            let data = match frame {
-                None => break,
-                Some(Err(error)) => return Err(Failure::invalid(format!("the body ended early: {error}"))),
-                Some(Ok(frame)) => match frame.into_data() {
-                    Ok(data) => data,
-                    Err(_trailers) => continue,
-                },
-            };
+        let most = announced.unwrap_or(self.size_max);
+        let mut memory = self.memory.claim(self.parties);
+        let first = most.min(STEP);
+        memory.grow(READ_BYTES + first).await.map_err(|short| self.refused(&short))?;
+        let mut bytes = BytesMut::with_capacity(first as usize);
+        let mut pace = Pace::start(self.env);
+        memory.set_receiving(true);
+        while let Some(data) = self.next(&mut body, &mut pace, &memory).await? {
             let length = (bytes.len() + data.len()) as u64;
             if length > self.size_max {
                 return Err(self.too_large());
             }
-            if length > memory.bytes() {
-                memory.grow((length - memory.bytes()).max(STEP)).map_err(busy)?;
+            if length > bytes.capacity() as u64 {
+                memory.set_receiving(false);
+                self.widen(&mut bytes, length, most, &mut memory).await?;
+                memory.set_receiving(true);
+                pace = Pace::start(self.env); // the wait was ours
             }
             bytes.extend_from_slice(&data);
         }
+        memory.set_receiving(false);
+        memory.shrink(READ_BYTES);
         Ok(Received { bytes: bytes.freeze(), memory })
+    }
+
+    /// The next bytes; `None` at the end of the body.
+    async fn next(&self, body: &mut Body, pace: &mut Pace, memory: &Claim) -> Result<Option<Bytes>, Failure> {
+        loop {
+            let now = self.env.monotonic();
+            let patience = (pace.arrived + self.idle).min(pace.began + RATE_WINDOW).saturating_sub(now);
+            let frame = tokio::select! {
+                frame = self.env.timeout(patience, body.frame()) => frame,
+                short = memory.given_up() => return Err(self.refused(&short)),
+            };
+            let now = self.env.monotonic();
+            match frame {
+                None if now >= pace.arrived + self.idle => return Err(self.too_silent()),
+                None => {}
+                Some(None) => return Ok(None),
+                Some(Some(Err(error))) => {
+                    return Err(Failure::invalid(format!("the body ended early: {error}")));
+                }
+                Some(Some(Ok(frame))) => {
+                    if let Ok(data) = frame.into_data() {
+                        pace.arrived = now;
+                        pace.bytes += data.len() as u64;
+                        return if pace.is_kept(now, self.rate_min) {
+                            Ok(Some(data))
+                        } else {
+                            Err(self.too_slow())
+                        };
+                    }
+                }
+            }
+            if !pace.is_kept(now, self.rate_min) {
+                return Err(self.too_slow());
+            }
+        }
+    }
+
+    /// Makes room for `length` bytes, and for more that may come. The old buffer is there until the new one is.
+    async fn widen(
+        &self,
+        bytes: &mut BytesMut,
+        length: u64,
+        most: u64,
+        memory: &mut Claim,
+    ) -> Result<(), Failure> {
+        let before = bytes.capacity() as u64;
+        let capacity = (before * 2).min(most).max(length);
+        memory.grow(capacity).await.map_err(|short| self.refused(&short))?;
+        let mut wider = BytesMut::with_capacity(capacity as usize);
+        wider.extend_from_slice(bytes);
+        *bytes = wider;
+        memory.shrink(before);
+        Ok(())
     }
 
     fn too_large(&self) -> Failure {
@@ -81,52 +162,246 @@ impl BodyLimits<'_> {
         Failure::invalid(text).with_status(StatusCode::PAYLOAD_TOO_LARGE)
     }
 
-    fn too_slow(&self) -> Failure {
+    fn too_silent(&self) -> Failure {
         let text = format!("nothing of the body arrived for {:?} (http.body_idle_timeout)", self.idle);
         Failure::invalid(text).with_status(StatusCode::REQUEST_TIMEOUT)
     }
+
+    fn too_slow(&self) -> Failure {
+        let text = format!(
+            "less than {} of the body arrived per second during {RATE_WINDOW:?} (http.min_client_rate)",
+            ByteSize(self.rate_min)
+        );
+        Failure::invalid(text).with_status(StatusCode::REQUEST_TIMEOUT)
+    }
+
+    fn refused(&self, short: &Short) -> Failure {
+        memory_short(short)
+    }
 }
 
-fn busy(error: sandur_base::OverBudget) -> Failure {
-    Failure::new(ErrorKind::Busy, format!("too many bytes are being received, try again: {error}"))
+/// The failure of a request that got no memory: one that never fits is too large, others come again.
+pub fn memory_short(short: &Short) -> Failure {
+    match short {
+        Short::TooLarge { .. } => {
+            let text = format!(
+                "request too large for the memory of this server: {short}; send smaller batches, or raise --memory-limit"
+            );
+            Failure::invalid(text).with_status(StatusCode::PAYLOAD_TOO_LARGE)
+        }
+        Short::Busy { .. } => {
+            let text = format!("too many bytes are being received, try again: {short} (--memory-limit)");
+            Failure::new(ErrorKind::Busy, text)
+        }
+    }
+}
+
+/// How fast a body comes, in windows that follow each other.
+struct Pace {
+    began: Duration,
+    bytes: u64,
+    arrived: Duration,
+}
+
+impl Pace {
+    fn start(env: &Env) -> Self {
+        let now = env.monotonic();
+        Self { began: now, bytes: 0, arrived: now }
+    }
+
+    /// Whether enough came in the window that ends now, if one ends; the next one begins.
+    fn is_kept(&mut self, now: Duration, rate_min: u64) -> bool {
+        let elapsed = now.saturating_sub(self.began);
+        if elapsed < RATE_WINDOW {
+            return true;
+        }
+        let due = rate_min.saturating_mul(elapsed.as_secs());
+        let kept = self.bytes >= due;
+        (self.began, self.bytes) = (now, 0);
+        kept
+    }
 }
 
 #[cfg(test)]
 mod tests {
+    use std::convert::Infallible;
+
+    use axum::http::HeaderName;
+    use futures_util::stream::unfold;
+    use sandur_base::MemoryBudget;
+
     use super::*;
 
-    fn read(
-        size_max: u64,
-        budget: u64,
-        headers: &[(&str, &str)],
-        body: Body,
-    ) -> Result<usize, (u16, String)> {
+    const RATE: u64 = 16 << 10;
+
+    /// A server that has this much memory for bodies, under paused time.
+    struct World {
+        env: Env,
+        memory: FairMemory,
+    }
+
+    fn with_memory<T>(bytes: u64, test: impl AsyncFnOnce(World) -> T) -> T {
         let runtime =
             tokio::runtime::Builder::new_current_thread().enable_time().start_paused(true).build().unwrap();
         runtime.block_on(async {
             let env = Env::simulated(1, 0);
-            let budget = MemoryBudget::root("requests", budget);
-            let idle = Duration::from_secs(30);
-            let limits =
-                BodyLimits { env: &env, size_max, size_limit: "limits.max_body_size", idle, budget: &budget };
+            let memory = FairMemory::new(env.clone(), MemoryBudget::root("requests", bytes), BODY_PATIENCE);
+            test(World { env, memory }).await
+        })
+    }
+
+    impl World {
+        async fn receive(
+            &self,
+            (tenant, host): (&str, u8),
+            size_max: u64,
+            headers: &[(&str, &str)],
+            body: Body,
+        ) -> Result<Received, Failure> {
+            let limits = BodyLimits {
+                env: &self.env,
+                size_max,
+                size_limit: "limits.max_body_size",
+                idle: Duration::from_secs(30),
+                rate_min: RATE,
+                memory: &self.memory,
+                parties: parties(tenant, Some(SocketAddr::from(([10, 0, 0, host], 1)))),
+            };
             let mut map = HeaderMap::new();
             for (name, value) in headers {
-                map.insert(name.parse::<header::HeaderName>().unwrap(), value.parse().unwrap());
+                map.insert(name.parse::<HeaderName>().unwrap(), value.parse().unwrap());
             }
-            let received = limits.read(&map, body).await;
+            limits.read(&map, body).await
+        }
+
+        async fn read(
+            &self,
+            size_max: u64,
+            headers: &[(&str, &str)],
+            body: Body,
+        ) -> Result<usize, (u16, String)> {
+            let received = self.receive(("fake", 1), size_max, headers, body).await;
             received.map(|r| r.bytes.len()).map_err(|f| (f.status.as_u16(), f.message))
-        })
+        }
+
+        /// A body that sends `bytes` each time this long has passed.
+        fn drip(&self, bytes: usize, pause: Duration) -> Body {
+            let env = self.env.clone();
+            Body::from_stream(unfold(env, move |env| async move {
+                env.sleep(pause).await;
+                Some((Ok::<_, Infallible>(Bytes::from(vec![0u8; bytes])), env))
+            }))
+        }
+    }
+
+    fn body() -> Body {
+        Body::from(vec![0u8; 1_000])
     }
 
     #[test]
     fn sizes_memory_and_pauses_are_bounded() {
-        let body = || Body::from(vec![0u8; 1_000]);
-        assert_eq!(read(1_000, 1 << 20, &[], body()), Ok(1_000));
-        assert_eq!(read(999, 1 << 20, &[], body()).unwrap_err().0, 413);
-        let announced = read(999, 1 << 20, &[("content-length", "1000")], Body::empty()).unwrap_err();
-        assert!(announced.1.contains("999B (limits.max_body_size)"), "{}", announced.1);
-        assert_eq!(read(1 << 20, 500, &[], body()).unwrap_err().0, 429);
-        let silent = Body::from_stream(futures_util::stream::pending::<Result<Bytes, std::io::Error>>());
-        assert_eq!(read(1 << 20, 1 << 20, &[], silent).unwrap_err().0, 408);
+        with_memory(1 << 20, async |world| {
+            assert_eq!(world.read(1_000, &[], body()).await, Ok(1_000));
+            assert_eq!(world.read(999, &[], body()).await.unwrap_err().0, 413);
+            let announced = world.read(999, &[("content-length", "1000")], Body::empty()).await.unwrap_err();
+            assert!(announced.1.contains("999B (limits.max_body_size)"), "{}", announced.1);
+            let silent = Body::from_stream(futures_util::stream::pending::<Result<Bytes, std::io::Error>>());
+            let (status, text) = world.read(1 << 20, &[], silent).await.unwrap_err();
+            assert!(status == 408 && text.contains("http.min_client_rate"), "{text}");
+            assert_eq!(world.memory.budget().used(), 0);
+            let large = Body::from(vec![7u8; 200_000]);
+            assert_eq!(world.read(1 << 20, &[], large).await, Ok(200_000));
+            let never = Body::from(vec![7u8; 600_000]);
+            let (status, text) = world.read(1 << 20, &[], never).await.unwrap_err();
+            assert!(status == 413 && text.contains("--memory-limit"), "{text}");
+        });
+    }
+
+    /// Two connections that announce 16 MiB and send a byte now and then took the whole budget for hours.
+    #[test]
+    fn announced_bytes_that_do_not_come_stop_nobody() {
+        with_memory(32 << 20, async |world| {
+            let announced = [("content-length", "16777216")];
+            let slow = |host: u8| {
+                world.receive(("fake", host), 16 << 20, &announced, world.drip(1, Duration::from_secs(5)))
+            };
+            let began = world.env.monotonic();
+            let others = async {
+                world.env.sleep(Duration::from_secs(1)).await;
+                let held = world.memory.budget().used();
+                let large = Body::from(vec![0u8; 8 << 20]);
+                (held, world.read(16 << 20, &[], large).await)
+            };
+            let (first, second, (held, served)) = tokio::join!(slow(1), slow(2), others);
+            assert!(held <= 2 * (READ_BYTES + STEP), "{held}");
+            assert_eq!(served, Ok(8 << 20));
+            for refused in [first, second] {
+                let refused = refused.err().unwrap();
+                assert!(refused.status == 408 && refused.message.contains("16KiB"), "{}", refused.message);
+            }
+            assert!(world.env.monotonic() - began < RATE_WINDOW * 2);
+        });
+    }
+
+    #[test]
+    fn a_body_that_stops_in_the_middle_is_given_up_after_a_window() {
+        with_memory(32 << 20, async |world| {
+            let fast = vec![Ok::<_, Infallible>(Bytes::from(vec![0u8; 1 << 20])); 4];
+            let env = world.env.clone();
+            let stalls = unfold((fast.into_iter(), env), |(mut fast, env)| async move {
+                match fast.next() {
+                    Some(data) => Some((data, (fast, env))),
+                    None => {
+                        env.sleep(Duration::from_secs(3)).await;
+                        Some((Ok(Bytes::from_static(b"x")), (fast, env)))
+                    }
+                }
+            });
+            let (status, text) = world.read(16 << 20, &[], Body::from_stream(stalls)).await.unwrap_err();
+            assert!(status == 408 && text.contains("http.min_client_rate"), "{text}");
+            assert!(world.env.monotonic() < RATE_WINDOW * 3);
+        });
+    }
+
+    #[test]
+    fn slow_bodies_of_one_address_give_way_to_others() {
+        with_memory(8 << 20, async |world| {
+            // Just fast enough, and many: they would fill all of the memory in a minute.
+            let slow = |_| world.receive(("a", 1), 4 << 20, &[], world.drip(100_000, Duration::from_secs(2)));
+            let many = futures_util::future::join_all((0..20).map(slow));
+            let honest = async {
+                world.env.sleep(Duration::from_secs(30)).await;
+                world.receive(("b", 2), 4 << 20, &[], Body::from(vec![0u8; 2 << 20])).await
+            };
+            let (_, served) = tokio::join!(many, honest);
+            assert_eq!(served.map(|r| r.bytes.len()).ok(), Some(2 << 20));
+            assert!(world.memory.budget().peak() <= 8 << 20);
+        });
+    }
+
+    #[test]
+    fn a_body_that_finds_no_memory_waits_and_is_refused_in_the_end() {
+        with_memory(2 << 20, async |world| {
+            let held =
+                world.receive(("a", 1), 1 << 20, &[], Body::from(vec![0u8; 500_000])).await.ok().unwrap();
+            let also =
+                world.receive(("b", 2), 1 << 20, &[], Body::from(vec![0u8; 500_000])).await.ok().unwrap();
+            let waits = world.receive(("c", 3), 1 << 20, &[], Body::from(vec![0u8; 700_000]));
+            let frees = async {
+                world.env.sleep(Duration::from_secs(3)).await;
+                drop(held);
+            };
+            assert!(tokio::join!(waits, frees).0.is_ok());
+            let held =
+                world.receive(("a", 1), 1 << 20, &[], Body::from(vec![0u8; 500_000])).await.ok().unwrap();
+            let refused =
+                world.receive(("c", 3), 1 << 20, &[], Body::from(vec![0u8; 700_000])).await.err().unwrap();
+            assert!(
+                refused.status == 429 && refused.message.contains("--memory-limit"),
+                "{}",
+                refused.message
+            );
+            drop((held, also));
+        });
     }
 }

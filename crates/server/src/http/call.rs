@@ -12,7 +12,7 @@ use sandur_model::{TenantError, TenantId, TimeRange};
 use sandur_query::QueryContext;
 
 use super::app::App;
-use super::body::BodyLimits;
+use super::body::{BodyLimits, parties};
 use super::failure::Failure;
 use super::marshal::Encoding;
 use super::params::Params;
@@ -82,7 +82,9 @@ async fn read_params(app: &App, parts: &Parts, body: Body) -> Result<Params, Fai
             size_max: FORM_MAX,
             size_limit: "size of a form",
             idle: app.settings.http.body_idle_timeout,
-            budget: &app.request_memory,
+            rate_min: app.settings.http.min_client_rate,
+            memory: &app.request_memory,
+            parties: parties(text_of(&parts.headers, TENANT_HEADER), parts.extensions.get().copied()),
         };
         limits.read(&parts.headers, body).await?.bytes
     } else {

@@ -52,6 +52,10 @@ pub struct ServerMetrics {
     seconds: Family<RouteLabels, Histogram, fn() -> Histogram>,
     /// Open connections.
     pub connections: Gauge,
+    /// Idle connections that were closed for others.
+    pub connections_evicted: Counter,
+    /// Connections that were refused because their address has its share.
+    pub connections_refused: Counter,
     /// Bytes of accepted lines.
     pub pushed_bytes: Counter,
     /// Accepted entries.
@@ -97,6 +101,8 @@ impl Default for ServerMetrics {
             requests: Family::default(),
             seconds: Family::new_with_constructor(histogram as fn() -> Histogram),
             connections: Gauge::default(),
+            connections_evicted: Counter::default(),
+            connections_refused: Counter::default(),
             pushed_bytes: Counter::default(),
             pushed_entries: Counter::default(),
             refused_entries: Counter::default(),
@@ -125,6 +131,10 @@ impl ServerMetrics {
         all.register("sandur_http_requests", "Answered requests", self.requests);
         all.register("sandur_http_request_seconds", "Time to answer requests", self.seconds);
         all.register("sandur_http_connections", "Open connections", self.connections);
+        let text = "Idle connections closed because others needed their places";
+        all.register("sandur_http_evicted_connections", text, self.connections_evicted);
+        let text = "Connections refused because their address had its share of busy ones";
+        all.register("sandur_http_refused_connections", text, self.connections_refused);
         all.register("sandur_push_line_bytes", "Bytes of accepted lines", self.pushed_bytes);
         all.register("sandur_push_entries", "Accepted entries", self.pushed_entries);
         all.register("sandur_push_refused_entries", "Entries refused by a limit", self.refused_entries);

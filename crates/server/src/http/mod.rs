@@ -7,6 +7,7 @@
 //! Every failure is a [`Failure`].
 
 mod accept;
+mod admission;
 mod app;
 mod body;
 mod call;
@@ -25,9 +26,12 @@ mod route;
 mod router;
 mod routes;
 mod rules;
+mod timed_stream;
 
 pub use accept::Acceptor;
+pub use admission::{CONNECTION_BYTES, Connections};
 pub use app::{App, AppState, Followers, Intake};
+pub use body::BODY_PATIENCE;
 pub use delete_requests::{DeleteShown, Deletes, no_such_delete};
 pub use failure::Failure;
 pub use metrics::ServerMetrics;

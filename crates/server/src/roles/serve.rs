@@ -73,7 +73,9 @@ impl Server {
         let (shutdown, pressure, metrics) =
             (Shutdown::default(), Pressure::default(), ServerMetrics::default());
         let (http, limit) = (settings.http.clone(), settings.memory_limit);
-        let acceptor = Acceptor { env: env.clone(), http, metrics: metrics.clone(), stop: shutdown.signal() };
+        let connections = shares.connections(&env, &http, metrics.clone());
+        let (counted, stop) = (metrics.clone(), shutdown.signal());
+        let acceptor = Acceptor { env: env.clone(), http, connections, metrics: counted, stop };
         let cell = Arc::new(OnceLock::new());
         // Answers 503 until the engine is open: recovery may take a while.
         let accepting = env.spawn("acceptor", acceptor.run(listener, Arc::clone(&cell)));
@@ -92,7 +94,7 @@ impl Server {
             source,
             intake,
             query_memory: shares.query_budget(),
-            request_memory: shares.request_budget(),
+            request_memory: shares.request_memory(&env),
             rates: Default::default(),
             pressure: pressure.clone(),
             metrics: metrics.clone(),

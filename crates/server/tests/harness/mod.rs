@@ -12,12 +12,12 @@ use axum::body::Body;
 use axum::http::{Method, Request};
 use http_body_util::BodyExt;
 use prometheus_client::registry::Registry;
-use sandur_base::{BoxFuture, Env, Id, MemoryBudget, Shutdown};
+use sandur_base::{BoxFuture, Env, FairMemory, Id, MemoryBudget, Shutdown};
 use sandur_model::{LogBatch, TenantId};
 use sandur_query::{FairQueue, ResultsCache, Source, TenantsSource};
 use sandur_server::config::{Settings, TenantLimits};
 use sandur_server::http::{
-    App, AppState, DeleteShown, Deletes, Failure, Followers, Intake, ServerMetrics, router,
+    App, AppState, BODY_PATIENCE, DeleteShown, Deletes, Failure, Followers, Intake, ServerMetrics, router,
 };
 use tokio::sync::Notify;
 use tower::ServiceExt;
@@ -134,8 +134,10 @@ impl Server {
         let query = &settings.query;
         let running = if query.max_concurrent == 0 { 4 } else { query.max_concurrent };
         let turns = FairQueue::new(running as usize, query.max_queued as usize);
+        let env = Env::simulated(1, NOW * 1_000_000_000);
+        let bodies = MemoryBudget::root("request bodies", 64 << 20);
         let app = Arc::new(AppState {
-            env: Env::simulated(1, NOW * 1_000_000_000),
+            env: env.clone(),
             tenant_limits: Arc::new(TenantLimits::new(&settings)),
             settings,
             source: Arc::new(TenantsSource::new(source)),
@@ -143,7 +145,7 @@ impl Server {
             turns,
             results: ResultsCache::new(MemoryBudget::root("results", 1 << 20)),
             query_memory: MemoryBudget::root("all queries", 64 << 20),
-            request_memory: MemoryBudget::root("request bodies", 64 << 20),
+            request_memory: FairMemory::new(env, bodies, BODY_PATIENCE),
             rates: Default::default(),
             pressure: Default::default(),
             registry: metrics.clone().register(Registry::default()),

@@ -5,6 +5,7 @@
 //! others are stored. Agents drop what a 4xx refused and repeat what a 429 or 5xx refused.
 
 use axum::body::Body;
+use axum::http::request::Parts;
 use axum::http::{HeaderMap, StatusCode, header};
 use bytes::Bytes;
 use sandur_base::{ErrorKind, Lane};
@@ -12,19 +13,15 @@ use sandur_ingest::{Decoded, PushHeaders};
 use sandur_model::{Limits, TenantId};
 
 use crate::http::app::App;
-use crate::http::body::{BodyLimits, Received};
+use crate::http::body::{BodyLimits, Received, parties};
 use crate::http::call;
 use crate::http::failure::Failure;
 
 type Decoder = fn(&TenantId, &Limits, i64, PushHeaders<'_>, Bytes) -> Result<Decoded, sandur_ingest::Error>;
 
 /// Reads, decodes and stores one push. The text is what was refused of it.
-pub async fn push(
-    app: &App,
-    headers: &HeaderMap,
-    body: Body,
-    decode: Decoder,
-) -> Result<Option<String>, Failure> {
+pub async fn push(app: &App, parts: &Parts, body: Body, decode: Decoder) -> Result<Option<String>, Failure> {
+    let headers = &parts.headers;
     let tenant = call::tenant(app, headers)?;
     if app.pressure.is_high() {
         app.metrics.pressure_refusals.inc();
@@ -36,7 +33,9 @@ pub async fn push(
         size_max: app.limits(&tenant).max_body_size,
         size_limit: "max_body_size",
         idle: app.settings.http.body_idle_timeout,
-        budget: &app.request_memory,
+        rate_min: app.settings.http.min_client_rate,
+        memory: &app.request_memory,
+        parties: parties(tenant.as_str(), parts.extensions.get().copied()),
     };
     let received = limits.read(headers, body).await?;
     let decoded = decode_on_pool(app, &tenant, headers, received, decode).await?;

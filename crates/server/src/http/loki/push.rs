@@ -28,7 +28,7 @@ pub static ROUTE: Route = Route {
 /// `POST /loki/api/v1/push`.
 async fn loki(State(app): State<App>, request: Request) -> Result<Response, Failure> {
     let (parts, body) = request.into_parts();
-    let refused = push(&app, &parts.headers, body, sandur_ingest::loki_push).await?;
+    let refused = push(&app, &parts, body, sandur_ingest::loki_push).await?;
     match refused {
         None => Ok(reply::empty()),
         Some(text) => Err(Failure::invalid(text)),

@@ -38,7 +38,7 @@ fn observe(app: &App) {
     metrics.queries_waiting.set(app.turns.waiting() as i64);
     metrics.followers.set(app.followers.total() as i64);
     metrics.observe_budget(&app.query_memory);
-    metrics.observe_budget(&app.request_memory);
+    metrics.observe_budget(app.request_memory.budget());
     metrics.observe_results(&app.results);
     if let Some(resident) = machine::resident_bytes() {
         metrics.resident_bytes.set(resident as i64);

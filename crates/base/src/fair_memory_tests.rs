@@ -1,0 +1,156 @@
+//! Goal: the budget is never exceeded, nobody is kept out by others, and somebody always ends.
+//!
+//! Method: paused time; claims of named parties that grow, wait and end in a fixed order, and random ones.
+
+use super::*;
+
+const PATIENCE: Patience =
+    Patience { wait: Duration::from_secs(10), waiting_max: 100, receive: Duration::from_secs(5) };
+
+fn party(key: u64) -> Party {
+    Party { key, multiple: 2 }
+}
+
+fn of(tenant: u64, address: u64) -> [Party; 2] {
+    [Party { key: tenant, multiple: 7 }, party(1_000 + address)]
+}
+
+fn run(test: impl AsyncFnOnce(Env, FairMemory)) {
+    let runtime =
+        tokio::runtime::Builder::new_current_thread().enable_time().start_paused(true).build().unwrap();
+    runtime.block_on(async {
+        let env = Env::simulated(1, 0);
+        let memory = FairMemory::new(env.clone(), MemoryBudget::root("bodies", 900), PATIENCE);
+        test(env, memory).await;
+    });
+}
+
+/// Several claims that grow together and end; whether each got what it waited for.
+async fn grow_all(env: &Env, claims: Vec<Claim>, more: u64) -> Vec<bool> {
+    let grow = |mut claim: Claim| env.spawn("grower", async move { claim.grow(more).await.is_ok() });
+    let growing: Vec<_> = claims.into_iter().map(grow).collect();
+    let mut outcomes = Vec::new();
+    for task in growing {
+        outcomes.push(task.join().await.unwrap());
+    }
+    outcomes
+}
+
+#[test]
+fn one_address_leaves_a_third_for_others() {
+    run(async |_, memory| {
+        let mut first: Vec<Claim> = (0..7).map(|_| memory.claim(of(1, 1))).collect();
+        let grown = first.iter_mut().filter_map(|claim| claim.try_grow(100).ok()).count();
+        assert_eq!(grown, 6);
+        let mut other = memory.claim(of(1, 2));
+        assert!(other.try_grow(100).is_ok());
+        let mut third = memory.claim(of(2, 3));
+        assert!(third.try_grow(100).is_ok());
+        assert_eq!(memory.budget().used(), 800);
+        drop(first);
+        assert_eq!(memory.budget().used(), 200);
+    });
+}
+
+#[test]
+fn a_claim_that_could_never_fit_is_refused_at_once() {
+    run(async |_, memory| {
+        let mut claim = memory.claim(of(1, 1));
+        let refused = claim.grow(451).await.unwrap_err();
+        assert!(matches!(refused, Short::TooLarge { asked: 451, most: 450, .. }), "{refused:?}");
+        assert!(claim.grow(450).await.is_ok());
+    });
+}
+
+#[test]
+fn whoever_waits_is_served_when_others_end() {
+    run(async |env, memory| {
+        let mut first = memory.claim(of(1, 1));
+        first.grow(450).await.unwrap();
+        let mut second = memory.claim(of(1, 1));
+        let waiting = env.spawn("waiter", async move { second.grow(400).await.map(|()| second) });
+        env.sleep(Duration::from_secs(2)).await;
+        assert_eq!(memory.waiting(), 1);
+        drop(first);
+        assert_eq!(waiting.join().await.unwrap().unwrap().bytes(), 400);
+        assert_eq!(memory.budget().used(), 0);
+    });
+}
+
+#[test]
+fn a_wait_ends_by_its_time_and_leaves_nothing_behind() {
+    run(async |env, memory| {
+        let mut first = memory.claim(of(1, 1));
+        first.grow(450).await.unwrap();
+        let mut second = memory.claim(of(1, 1));
+        let began = env.monotonic();
+        assert!(matches!(second.grow(400).await, Err(Short::Busy { .. })));
+        assert!(env.monotonic() - began >= PATIENCE.wait);
+        assert_eq!((memory.waiting(), memory.budget().used()), (0, 450));
+        // A wait that its owner drops leaves the queue as well.
+        let cut = env.timeout(Duration::from_secs(1), second.grow(400)).await;
+        assert!(cut.is_none() && memory.waiting() == 0);
+    });
+}
+
+#[test]
+fn when_all_wait_for_each_other_the_oldest_ends() {
+    run(async |env, memory| {
+        let mut claims: Vec<Claim> = (0..6).map(|n| memory.claim(of(n, n))).collect();
+        for claim in &mut claims {
+            claim.grow(100).await.unwrap();
+        }
+        let began = env.monotonic();
+        let outcomes = grow_all(&env, claims, 250).await;
+        assert!(outcomes[0], "the oldest got what it waited for");
+        assert!(outcomes.contains(&false), "others were given up for it");
+        assert!(env.monotonic() - began < PATIENCE.wait, "nobody had to wait for a time to run out");
+    });
+}
+
+#[test]
+fn a_slow_sender_is_given_up_while_others_wait() {
+    run(async |env, memory| {
+        let mut slow = memory.claim(of(1, 1));
+        slow.grow(450).await.unwrap();
+        slow.set_receiving(true);
+        let watched = env.spawn("slow", async move {
+            slow.given_up().await;
+            drop(slow);
+        });
+        env.sleep(Duration::from_secs(6)).await;
+        assert!(!watched.is_finished(), "nobody waits");
+        let mut honest = memory.claim(of(1, 1));
+        assert!(honest.grow(300).await.is_ok());
+        watched.join().await.unwrap();
+    });
+}
+
+#[test]
+fn random_claims_never_exceed_the_budget_and_all_end() {
+    for seed in 0..8 {
+        run(async |_, memory| {
+            let env = Env::simulated(seed, 0);
+            let tasks = (0..200).map(|_| {
+                let (env, memory) = (env.clone(), memory.clone());
+                env.clone().spawn("worker", async move {
+                    env.sleep(Duration::from_millis(env.random_below(2_000))).await;
+                    let mut claim = memory.claim(of(env.random_below(4), env.random_below(8)));
+                    for _ in 0..env.random_below(6) {
+                        if claim.grow(1 + env.random_below(120)).await.is_err() {
+                            return;
+                        }
+                        env.sleep(Duration::from_millis(env.random_below(300))).await;
+                        claim.shrink(env.random_below(40));
+                    }
+                })
+            });
+            for task in tasks.collect::<Vec<_>>() {
+                task.join().await.unwrap();
+            }
+            let budget = memory.budget();
+            assert!(budget.peak() <= 900 && budget.used() == 0 && memory.waiting() == 0, "seed {seed}");
+            assert!(memory.state().by_party.is_empty() && memory.state().claims.is_empty(), "seed {seed}");
+        });
+    }
+}

@@ -1,0 +1,290 @@
+//! A stream that fails when the client takes too long: to send a head, to send the next request, or to read
+//! an answer.
+//!
+//! An answer that the client holds up must leave at a least rate, so that nobody keeps an answer in memory by
+//! reading a byte now and then.
+
+use std::io;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll, ready};
+use std::time::Duration;
+
+use sandur_base::{BoxFuture, Env, Reservation};
+use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+
+use super::admission::{Phase, Place};
+use super::body::RATE_WINDOW;
+use crate::config::Http;
+
+/// Bytes of a head that come with the connection; more are reserved.
+const HEAD_FREE: u64 = 8 << 10;
+
+/// The stream of one connection.
+pub struct TimedStream<S> {
+    inner: S,
+    env: Env,
+    place: Arc<Place>,
+    header_timeout: Duration,
+    idle_timeout: Duration,
+    write_timeout: Duration,
+    rate_min: u64,
+    /// Runs while a read waits, for the phase beside it.
+    reading: Option<(Phase, BoxFuture<'static, ()>)>,
+    /// Runs while a write waits.
+    writing: Option<BoxFuture<'static, ()>>,
+    /// Since when the client holds an answer up, and the bytes that it took since then.
+    held_up: Option<(Duration, u64)>,
+    /// Bytes of the present head, and the memory of what is beyond [`HEAD_FREE`].
+    head: (u64, Option<Reservation>),
+}
+
+impl<S> TimedStream<S> {
+    /// A stream of a connection that has this place.
+    pub fn new(inner: S, env: Env, http: &Http, place: Arc<Place>) -> Self {
+        Self {
+            inner,
+            env,
+            place,
+            header_timeout: http.header_timeout,
+            idle_timeout: http.idle_timeout,
+            write_timeout: http.write_idle_timeout,
+            rate_min: http.min_client_rate,
+            reading: None,
+            writing: None,
+            held_up: None,
+            head: (0, None),
+        }
+    }
+
+    fn timer(&self, length: Duration) -> BoxFuture<'static, ()> {
+        let env = self.env.clone();
+        Box::pin(async move { env.sleep(length).await })
+    }
+
+    /// Bytes came: between requests they are the start of a head, whose time begins now.
+    fn received(&mut self, bytes: u64) -> io::Result<()> {
+        match self.place.phase() {
+            Phase::New | Phase::Idle => {
+                self.place.set(Phase::Head);
+                self.reading = Some((Phase::Head, self.timer(self.header_timeout)));
+                self.head = (0, None);
+                self.held_up = None;
+            }
+            Phase::Head => {}
+            _ => {
+                self.head = (0, None);
+                return Ok(());
+            }
+        }
+        let (length, memory) = &mut self.head;
+        *length += bytes;
+        let reserved = match memory {
+            Some(memory) => memory.resize(*length),
+            None if *length <= HEAD_FREE => Ok(()),
+            None => self.place.heads().reserve(*length).map(|reservation| *memory = Some(reservation)),
+        };
+        reserved.map_err(|error| io::Error::new(io::ErrorKind::OutOfMemory, error))
+    }
+
+    /// Nothing came: whether that has been so for too long.
+    fn poll_silence(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        let phase = self.place.phase();
+        let patience = match phase {
+            Phase::New | Phase::Head => self.header_timeout,
+            Phase::Idle => self.idle_timeout,
+            _ => {
+                self.reading = None;
+                self.place.watch(cx.waker());
+                return Poll::Pending;
+            }
+        };
+        if self.reading.as_ref().is_none_or(|(of, _)| *of != phase) {
+            self.reading = Some((phase, self.timer(patience)));
+        }
+        let Some((_, timer)) = &mut self.reading else { return Poll::Pending };
+        ready!(timer.as_mut().poll(cx));
+        Poll::Ready(Err(io::Error::new(io::ErrorKind::TimedOut, "the client sends nothing")))
+    }
+
+    /// Notes what became of a write: fails when the client takes nothing, or too little.
+    fn watch(&mut self, cx: &mut Context<'_>, written: Poll<io::Result<usize>>) -> Poll<io::Result<usize>> {
+        if self.place.phase() == Phase::Idle {
+            self.place.set(Phase::Answer); // more of an answer that came in pieces
+        }
+        if let Poll::Ready(outcome) = written {
+            self.writing = None;
+            if let (Some((_, taken)), Ok(bytes)) = (&mut self.held_up, &outcome) {
+                *taken += *bytes as u64;
+            }
+            return Poll::Ready(outcome);
+        }
+        if self.is_too_slow() {
+            return Poll::Ready(Err(io::Error::new(
+                io::ErrorKind::TimedOut,
+                "the client reads the answer too slowly",
+            )));
+        }
+        if self.writing.is_none() {
+            self.writing = Some(self.timer(self.write_timeout));
+        }
+        let Some(timer) = &mut self.writing else { return Poll::Pending };
+        ready!(timer.as_mut().poll(cx));
+        Poll::Ready(Err(io::Error::new(io::ErrorKind::TimedOut, "the client reads no answer")))
+    }
+
+    /// Whether the client took less than the least rate over a whole window. Followers of a websocket have a
+    /// patience of their own.
+    fn is_too_slow(&mut self) -> bool {
+        if self.place.phase() == Phase::Upgraded {
+            return false;
+        }
+        let now = self.env.monotonic();
+        let Some((since, taken)) = self.held_up else {
+            self.held_up = Some((now, 0));
+            return false;
+        };
+        let elapsed = now.saturating_sub(since);
+        if elapsed < RATE_WINDOW {
+            return false;
+        }
+        self.held_up = Some((now, 0));
+        taken < self.rate_min.saturating_mul(elapsed.as_secs())
+    }
+}
+
+impl<S: AsyncRead + Unpin> AsyncRead for TimedStream<S> {
+    fn poll_read(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        buf: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
+        let before = buf.filled().len();
+        match Pin::new(&mut self.inner).poll_read(cx, buf) {
+            Poll::Pending => self.poll_silence(cx),
+            Poll::Ready(result) => {
+                let bytes = buf.filled().len() - before;
+                if bytes > 0 {
+                    self.received(bytes as u64)?;
+                }
+                Poll::Ready(result)
+            }
+        }
+    }
+}
+
+impl<S: AsyncWrite + Unpin> AsyncWrite for TimedStream<S> {
+    fn poll_write(mut self: Pin<&mut Self>, cx: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
+        let written = Pin::new(&mut self.inner).poll_write(cx, bytes);
+        self.watch(cx, written)
+    }
+
+    fn poll_write_vectored(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        parts: &[io::IoSlice<'_>],
+    ) -> Poll<io::Result<usize>> {
+        let written = Pin::new(&mut self.inner).poll_write_vectored(cx, parts);
+        self.watch(cx, written)
+    }
+
+    fn is_write_vectored(&self) -> bool {
+        self.inner.is_write_vectored()
+    }
+
+    fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        let flushed = Pin::new(&mut self.inner).poll_flush(cx);
+        if flushed.is_ready() && self.place.phase() == Phase::Answer {
+            self.place.set(Phase::Idle);
+        }
+        flushed
+    }
+
+    fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.inner).poll_shutdown(cx)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use sandur_base::MemoryBudget;
+    use tokio::io::{AsyncReadExt, AsyncWriteExt, DuplexStream, duplex};
+
+    use super::*;
+    use crate::config::Settings;
+    use crate::http::admission::Connections;
+    use crate::http::metrics::ServerMetrics;
+
+    fn with_stream<T>(
+        heads: u64,
+        test: impl AsyncFnOnce(Env, TimedStream<DuplexStream>, DuplexStream) -> T,
+    ) -> T {
+        let runtime =
+            tokio::runtime::Builder::new_current_thread().enable_time().start_paused(true).build().unwrap();
+        runtime.block_on(async {
+            let env = Env::simulated(1, 0);
+            let heads = MemoryBudget::root("heads", heads);
+            let all = Connections::new(env.clone(), (4, 4), heads, ServerMetrics::default());
+            let place = all.admit([10, 0, 0, 1].into()).await.unwrap();
+            let (here, there) = duplex(16 << 10);
+            let http = Settings::default().http;
+            test(env.clone(), TimedStream::new(here, env, &http, Arc::new(place)), there).await
+        })
+    }
+
+    /// Writes an answer of a mebibyte to a client that reads so many bytes, pauses, and reads again.
+    fn answer_to_a_reader_of(bytes: usize, pause: Duration) -> (io::Result<()>, Duration) {
+        with_stream(1 << 20, async |env, mut stream, mut client| {
+            stream.place.set(Phase::Request);
+            stream.place.set(Phase::Answer);
+            let reading = async {
+                let mut buffer = vec![0u8; bytes];
+                while client.read_exact(&mut buffer).await.is_ok() {
+                    env.sleep(pause).await;
+                }
+            };
+            let writing = async {
+                let mut written = stream.write_all(&vec![7u8; 1 << 20]).await;
+                if written.is_ok() {
+                    written = stream.flush().await;
+                }
+                let phase = stream.place.phase();
+                drop(stream);
+                (written, phase)
+            };
+            let ((written, phase), ()) = tokio::join!(writing, reading);
+            assert_eq!(phase == Phase::Idle, written.is_ok());
+            (written, env.monotonic())
+        })
+    }
+
+    #[test]
+    fn an_answer_that_is_read_a_byte_at_a_time_is_given_up() {
+        let (written, took) = answer_to_a_reader_of(1, Duration::from_secs(1));
+        assert_eq!(written.unwrap_err().kind(), io::ErrorKind::TimedOut);
+        assert!(took < RATE_WINDOW * 3, "{took:?}");
+        let (written, _) = answer_to_a_reader_of(64 << 10, Duration::from_secs(1));
+        assert!(written.is_ok(), "{written:?}");
+    }
+
+    #[test]
+    fn large_heads_take_memory_that_is_reserved() {
+        let receive = |heads: u64, bytes: usize| {
+            with_stream(heads, async |_, mut stream, mut client| {
+                let sending = async { client.write_all(&vec![b'a'; bytes]).await };
+                let receiving = async {
+                    let mut head = vec![0u8; bytes];
+                    let read = stream.read_exact(&mut head).await;
+                    let used = stream.place.heads().used();
+                    drop(stream);
+                    (read.map_err(|error| error.kind()), used)
+                };
+                tokio::join!(receiving, sending).0
+            })
+        };
+        assert_eq!(receive(20_000, 8_000), (Ok(8_000), 0));
+        let (read, used) = receive(20_000, 20_000);
+        assert!(read.is_ok() && used == 20_000, "{used}");
+        assert_eq!(receive(20_000, 40_000).0, Err(io::ErrorKind::OutOfMemory));
+    }
+}
