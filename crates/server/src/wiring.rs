@@ -21,8 +21,8 @@ use sandur_ingest::{Decoded, PushHeaders};
 pub use sandur_logql::query_hash;
 use sandur_logql::{DeleteQuery, Expr};
 pub use sandur_logql::{
-    FieldParser, Kind as QueryKind, PatternSeries, PatternsRequest, Request as QueryText, format_go_duration,
-    labels_text, line_fields, parse_go_duration, quote,
+    Diagnosis, FieldParser, Highlights, Kind as QueryKind, PatternSeries, PatternsRequest,
+    Request as QueryText, diagnose, format_go_duration, labels_text, line_fields, parse_go_duration, quote,
 };
 use sandur_model::{Limits, LogBatch, LogPage, Matcher, TenantId};
 use sandur_query::{

@@ -10,7 +10,7 @@ pub const FUNCTIONS: &[(&str, &str)] = &[
     ("predict_linear", "LogQL has no `predict_linear`; Grafana can draw trends over the answer"),
     (
         "histogram_quantile",
-        "lines have no buckets: quantile_over_time(0.99, {…} | unwrap LABEL [5m]) takes the numbers themselves",
+        "lines have no buckets: quantile_over_time(0.99, {…} | unwrap LABEL [5m]) takes the numbers",
     ),
     ("quantile", "write quantile_over_time(0.99, {…} | unwrap LABEL [5m])"),
     ("count_values", "group by the label instead: sum by (LABEL) (count_over_time({…} [5m]))"),

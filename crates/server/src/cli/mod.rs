@@ -2,24 +2,40 @@
 //!
 //! Exit codes: 0 done, 1 failed (the message on stderr says what to do), 2 wrong usage. `check` exits
 //! with 1 also when it found damage.
+//!
+//! To add a command: one file with `command` and `run`, and one line in [`COMMANDS`], which the help, the
+//! completions and the manual pages are made from.
 
 mod cache;
+mod caret;
 mod check;
 mod client;
+mod completions;
+mod delete;
 mod demo;
+mod escape;
 mod failed;
 mod inspect;
+mod labels;
+mod man;
 mod moment;
+mod paging;
 mod paint;
+mod printer;
 mod push;
 mod query;
 mod results;
+mod series;
+mod stats;
 mod tail;
 mod target;
+mod usage;
+mod volume;
 
 use std::process::ExitCode;
 
 use clap::{Arg, ArgMatches, Command};
+use futures_util::future::LocalBoxFuture;
 use sandur_base::nesting::STACK_BYTES;
 use sandur_base::{Env, machine};
 
@@ -30,7 +46,13 @@ pub use failed::Failed;
 
 /// Parses the arguments and runs the command.
 pub fn main() -> ExitCode {
-    let matches = command().get_matches();
+    let matches = match command().try_get_matches() {
+        Ok(matches) => matches,
+        Err(error) => {
+            let arguments = std::env::args_os().skip(1).map(|word| word.to_string_lossy().into_owned());
+            return usage::report(&error, &arguments.collect::<Vec<String>>());
+        }
+    };
     choose_pages(&matches);
     let threads = machine::processors();
     let runtime = tokio::runtime::Builder::new_multi_thread()
@@ -62,21 +84,48 @@ fn choose_pages(matches: &ArgMatches) {
     }
 }
 
+/// A command: what clap reads, and what runs then.
+struct Entry {
+    command: fn() -> Command,
+    run: for<'a> fn(&'a ArgMatches) -> LocalBoxFuture<'a, Result<ExitCode, Failed>>,
+}
+
+/// Every command, in the order of the help.
+static COMMANDS: &[Entry] = &[
+    Entry {
+        command: config::serve_command,
+        run: |m| Box::pin(async move { roles::serve(config::load(m)?).await }),
+    },
+    Entry { command: push::command, run: |m| Box::pin(push::run(env(), m)) },
+    Entry { command: query::command, run: |m| Box::pin(query::run(env(), m)) },
+    Entry { command: tail::command, run: |m| Box::pin(tail::run(env(), m)) },
+    Entry { command: labels::command, run: |m| Box::pin(labels::run(env(), m)) },
+    Entry { command: series::command, run: |m| Box::pin(series::run(env(), m)) },
+    Entry { command: stats::command, run: |m| Box::pin(stats::run(env(), m)) },
+    Entry { command: volume::command, run: |m| Box::pin(volume::run(env(), m)) },
+    Entry { command: delete::command, run: |m| Box::pin(delete::run(env(), m)) },
+    Entry { command: inspect::command, run: |m| Box::pin(inspect::run(env(), m)) },
+    Entry { command: check::command, run: |m| Box::pin(check::run(env(), m)) },
+    Entry { command: cache::command, run: |m| Box::pin(cache::run(env(), m)) },
+    Entry { command: demo::command, run: |m| Box::pin(demo::run(m)) },
+    Entry { command: completions::command, run: |m| Box::pin(async move { completions::run(m) }) },
+    Entry { command: man::command, run: |m| Box::pin(async move { man::run(m) }) },
+    Entry { command: docs_command, run: |m| Box::pin(async move { print_docs(m) }) },
+];
+
+/// What a command other than `serve` needs of the world.
+fn env() -> Env {
+    Env::system(1)
+}
+
 fn command() -> Command {
     Command::new("sandur")
         .about("A database for logs whose only durable store is a directory or an object-storage bucket")
         .version(env!("CARGO_PKG_VERSION"))
+        .after_help("Exit codes: 0 done, 1 failed (the message on stderr says what to do), 2 wrong usage.")
         .subcommand_required(true)
         .arg_required_else_help(true)
-        .subcommand(config::serve_command())
-        .subcommand(push::command())
-        .subcommand(query::command())
-        .subcommand(tail::command())
-        .subcommand(inspect::command())
-        .subcommand(check::command())
-        .subcommand(cache::command())
-        .subcommand(demo::command())
-        .subcommand(docs_command())
+        .subcommands(COMMANDS.iter().map(|entry| (entry.command)()))
 }
 
 fn docs_command() -> Command {
@@ -84,29 +133,20 @@ fn docs_command() -> Command {
     Command::new("docs").about("Print a generated page of the documentation").hide(true).arg(page)
 }
 
+fn print_docs(matches: &ArgMatches) -> Result<ExitCode, Failed> {
+    let page = match matches.get_one::<String>("page").map(String::as_str) {
+        Some("logql") => sandur_logql::reference(),
+        Some("memcached") => sandur_cache::memcached::reference(),
+        Some("http-api") => http::http_api_page(),
+        _ => config::options_page(),
+    };
+    query::written(std::io::Write::write_all(&mut std::io::stdout().lock(), page.as_bytes()))
+}
+
 async fn dispatch(matches: &ArgMatches) -> Result<ExitCode, Failed> {
-    let env = || Env::system(1);
-    match matches.subcommand() {
-        Some(("serve", m)) => roles::serve(config::load(m)?).await,
-        Some(("push", m)) => push::run(env(), m).await,
-        Some(("query", m)) => query::run(env(), m).await,
-        Some(("tail", m)) => tail::run(env(), m).await,
-        Some(("inspect", m)) => inspect::run(env(), m).await,
-        Some(("check", m)) => check::run(env(), m).await,
-        Some(("cache", m)) => cache::run(env(), m).await,
-        Some(("demo", m)) => demo::run(m).await,
-        Some(("docs", m)) => {
-            let page = match m.get_one::<String>("page").map(String::as_str) {
-                Some("logql") => sandur_logql::reference(),
-                Some("memcached") => sandur_cache::memcached::reference(),
-                Some("http-api") => http::http_api_page(),
-                _ => config::options_page(),
-            };
-            print!("{page}");
-            Ok(ExitCode::SUCCESS)
-        }
-        _ => unreachable!("clap requires a subcommand"),
-    }
+    let (name, arguments) = matches.subcommand().expect("clap requires a subcommand");
+    let entry = COMMANDS.iter().find(|entry| (entry.command)().get_name() == name);
+    (entry.expect("clap knows the commands of the table alone").run)(arguments).await
 }
 
 #[cfg(test)]

@@ -25,6 +25,8 @@ pub enum Ink {
     Bad,
     /// A heading.
     Strong,
+    /// What was looked for.
+    Match,
 }
 
 impl Paint {
@@ -36,6 +38,17 @@ impl Paint {
     /// Colours if stderr is a terminal.
     pub fn for_stderr() -> Self {
         Self { on: std::io::stderr().is_terminal() && wanted() }
+    }
+
+    /// Whether there are colours.
+    pub fn is_on(&self) -> bool {
+        self.on
+    }
+
+    /// Colours whatever stdout is.
+    #[cfg(test)]
+    pub fn always() -> Self {
+        Self { on: true }
     }
 
     /// No colours.
@@ -56,6 +69,7 @@ impl Paint {
             Ink::Warn => "33",
             Ink::Bad => "31",
             Ink::Strong => "1",
+            Ink::Match => "30;43",
         };
         format!("\x1b[{code}m{text}\x1b[0m")
     }

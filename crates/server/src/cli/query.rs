@@ -1,16 +1,21 @@
-//! `sandur query`: asks a server and shows the answer.
+//! `sandur query`: asks a server and shows the answer, page by page.
 
-use std::io::{BufWriter, Write};
+use std::io::BufWriter;
 use std::process::ExitCode;
 
 use clap::{Arg, ArgAction, ArgMatches, Command};
 use sandur_base::Env;
 
+use super::caret;
 use super::client::{self, Client};
 use super::failed::Failed;
-use super::moment;
-use super::paint::Paint;
-use super::results::{self, OUTPUTS, Output, Printer};
+use super::moment::{self, Window};
+use super::paging::{Ask, Paging};
+use super::printer::{Output, Printer, output_argument};
+use super::results::{self, Answer, Data};
+
+/// Lines of one page where nothing is said.
+const BATCH_DEFAULT: &str = "1000";
 
 /// The command.
 pub fn command() -> Command {
@@ -18,55 +23,123 @@ pub fn command() -> Command {
     let query =
         query.help("LogQL, like '{app=\"api\"} |= \"timeout\"' or 'sum by (app) (rate({env=\"prod\"}[5m]))'");
     let limit = Arg::new("limit").long("limit").value_name("N").default_value("100");
-    let limit = limit.value_parser(clap::value_parser!(u32)).help("Most entries of a log query");
-    let forward = Arg::new("forward").long("forward").action(ArgAction::SetTrue).help("Oldest entries first");
+    let limit = limit.value_parser(clap::value_parser!(u64)).help("Most lines of a log query; 0 for all");
+    let batch = Arg::new("batch").long("batch").value_name("N").default_value(BATCH_DEFAULT);
+    let batch = batch.value_parser(clap::value_parser!(u64).range(1..));
+    let batch = batch.help("Lines to ask the server for at once; fewer if it allows no more");
+    let forward = Arg::new("forward").long("forward").action(ArgAction::SetTrue).help("Oldest lines first");
     let step =
         Arg::new("step").long("step").value_name("DURATION").help("Distance of a metric query's points");
     let instant = Arg::new("instant").long("instant").action(ArgAction::SetTrue);
     let instant = instant.help("Ask a metric query at one instant (--to, by default now) instead of a range");
-    let output = Arg::new("output").long("output").short('o').value_parser(OUTPUTS).default_value("text");
-    let output = output.help("text for people, json for one object per line, raw for lines and values alone");
-    let command = Command::new("query")
-        .about("Query logs and metrics of logs")
-        .after_help("Exit codes: 0 answered (also when nothing was found), 1 failed, 2 wrong usage.")
-        .arg(query);
-    let command = moment::arguments(command).arg(limit).arg(forward).arg(step).arg(instant).arg(output);
+    let command = Command::new("query").about("Query logs and metrics of logs").arg(query);
+    let command = moment::arguments(command).args([limit, batch, forward, step, instant, output_argument()]);
     client::arguments(command)
 }
 
 /// Runs the command.
 pub async fn run(env: Env, matches: &ArgMatches) -> Result<ExitCode, Failed> {
     let client = Client::from_arguments(matches)?;
-    let (start, end) = moment::range(matches, env.now_ns())?;
+    let window = moment::window(matches, env.now_ns())?;
     let query = matches.get_one::<String>("query").cloned().unwrap_or_default();
-    let limit = matches.get_one::<u32>("limit").copied().unwrap_or(100);
-    let forward = matches.get_flag("forward");
-    let mut pairs = vec![("query", query), ("limit", limit.to_string())];
-    let path = if matches.get_flag("instant") {
-        pairs.push(("time", end.to_string()));
-        "/loki/api/v1/query"
-    } else {
-        let direction = if forward { "forward" } else { "backward" };
-        pairs.extend([
-            ("start", start.to_string()),
-            ("end", end.to_string()),
+    let output = Output::from_arguments(matches);
+    let mut printer =
+        Printer::new(BufWriter::new(std::io::stdout().lock()), output, window.zone.clone(), &query);
+    let asking = Asking { client, query, matches };
+    if matches.get_flag("instant") {
+        let answer = asking.instant(&window).await?;
+        return show(&mut printer, answer, &window);
+    }
+    let number = |name: &str| matches.get_one::<u64>(name).copied().unwrap_or(0);
+    let (limit, forward) = (number("limit"), matches.get_flag("forward"));
+    let mut paging = Paging::new(window.clone(), forward, limit, number("batch"));
+    let mut shown = 0;
+    while !paging.is_done() {
+        let ask = paging.ask()?;
+        let answer = match asking.page(ask).await {
+            Ok(answer) => answer,
+            Err(refusal) if paging.learn_limit(ask, &refusal.text) => continue,
+            Err(refusal) => return Err(caret::explain(&asking.query, refusal)),
+        };
+        let answer = results::read(&answer)?;
+        let Data::Streams(streams) = answer.data else {
+            return show(&mut printer, answer, &window);
+        };
+        warn(&answer.warnings);
+        let rows = paging.take(ask, streams);
+        shown += rows.len();
+        if let Err(error) = printer.page(&rows) {
+            return written(Err(error));
+        }
+    }
+    if shown == 0 {
+        nothing("lines", &window);
+    } else if paging.reached_limit() {
+        eprintln!("reached the limit of {limit}; --limit N shows more, --limit 0 all");
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Where questions go, and which.
+struct Asking<'a> {
+    client: Client,
+    query: String,
+    matches: &'a ArgMatches,
+}
+
+impl Asking<'_> {
+    async fn page(&self, ask: Ask) -> Result<Vec<u8>, client::Refusal> {
+        let direction = if self.matches.get_flag("forward") { "forward" } else { "backward" };
+        let mut pairs = vec![
+            ("query", self.query.clone()),
+            ("limit", ask.limit.to_string()),
+            ("start", ask.start.to_string()),
+            ("end", ask.end.to_string()),
             ("direction", direction.to_owned()),
-        ]);
-        if let Some(step) = matches.get_one::<String>("step") {
+        ];
+        if let Some(step) = self.matches.get_one::<String>("step") {
             pairs.push(("step", step.clone()));
         }
-        "/loki/api/v1/query_range"
-    };
-    let body = client.get(path, &pairs).await?;
-    let answer = results::read(&body)?;
-    let output = Output::from_word(matches.get_one::<String>("output").map_or("text", String::as_str));
-    let out = BufWriter::new(std::io::stdout().lock());
-    let mut printer = Printer { out, output, paint: Paint::for_stdout() };
-    let printed = printer.answer(&answer.data, !forward).and_then(|()| printer.out.flush());
-    for warning in &answer.warnings {
-        eprintln!("warning: {warning}");
+        self.client.get("/loki/api/v1/query_range", &pairs).await
     }
+
+    async fn instant(&self, window: &Window) -> Result<Answer, Failed> {
+        let pairs = [("query", self.query.clone()), ("time", window.end.to_string())];
+        let body = self.client.get("/loki/api/v1/query", &pairs).await;
+        results::read(&body.map_err(|refusal| caret::explain(&self.query, refusal))?)
+    }
+}
+
+/// Shows the answer to a metric query.
+fn show<W: std::io::Write>(
+    printer: &mut Printer<W>,
+    answer: Answer,
+    window: &Window,
+) -> Result<ExitCode, Failed> {
+    warn(&answer.warnings);
+    if answer.data.is_empty() {
+        nothing("series", window);
+    }
+    let printed = match answer.data {
+        Data::Streams(streams) => printer.page(&super::paging::rows(streams)),
+        data => printer.metrics(&data),
+    };
     written(printed)
+}
+
+fn warn(warnings: &[String]) {
+    for warning in warnings {
+        eprintln!("warning: {}", super::escape::escaped(warning));
+    }
+}
+
+/// Says that there is nothing, and where there may be something.
+fn nothing(what: &str, window: &Window) {
+    let (start, end) = (window.zone.show(window.start), window.zone.show(window.end));
+    eprintln!(
+        "no {what} from {start} to {end}: look further back with --since 24h; `sandur labels` \
+         lists what there is"
+    );
 }
 
 /// A reader that closed its pipe (`| head`) has what it wanted.

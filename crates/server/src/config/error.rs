@@ -19,6 +19,24 @@ pub enum Error {
         /// What the parser says.
         reason: String,
     },
+    /// The file is YAML.
+    #[error("'{path}' is YAML, and Sandur reads TOML; docs/reference/options.md lists all options{keys}")]
+    Yaml {
+        /// The file.
+        path: String,
+        /// What its keys are called here, a line each.
+        keys: String,
+    },
+    /// Nothing here has this name, but something elsewhere.
+    #[error("{place}: unknown key '{name}', here {ours}")]
+    Foreign {
+        /// Where it stands.
+        place: String,
+        /// The name.
+        name: String,
+        /// What it is called here.
+        ours: String,
+    },
     /// Nothing has this name.
     #[error("{place}: unknown key '{name}'{}", hint(.nearest))]
     Unknown {
@@ -40,6 +58,16 @@ pub enum Error {
         reason: String,
     },
 }
+
+impl Error {
+    /// Whether what was typed is wrong, not a file or the environment.
+    pub fn is_usage(&self) -> bool {
+        matches!(self, Self::Value { place, .. } if place == COMMAND_LINE)
+    }
+}
+
+/// The place of flags.
+pub const COMMAND_LINE: &str = "command line";
 
 fn hint(nearest: &Option<String>) -> String {
     match nearest {

@@ -10,6 +10,7 @@ use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
 use super::error::Error;
+use super::foreign;
 use super::settings::Settings;
 use super::table::{LIMITS, Named};
 
@@ -81,6 +82,9 @@ struct Pair {
 impl<'a> File<'a> {
     fn parse(&self) -> Result<Spanned<DeTable<'a>>, Error> {
         DeTable::parse(self.text).map_err(|error| {
+            if foreign::is_yaml(self.path, self.text) {
+                return Error::Yaml { path: self.path.to_owned(), keys: foreign::explain_yaml(self.text) };
+            }
             let start = error.span().map_or(0, |s| s.start);
             Error::Syntax { place: self.place(start), reason: error.message().to_owned() }
         })
@@ -93,6 +97,9 @@ impl<'a> File<'a> {
     }
 
     fn unknown<'n>(&self, pair: &Pair, names: impl IntoIterator<Item = &'n str>) -> Error {
+        if let Some(ours) = foreign::key(&pair.key) {
+            return Error::Foreign { place: self.place(pair.offset), name: pair.key.clone(), ours };
+        }
         let nearest = nearest(&pair.key, names).map(str::to_owned);
         let place = self.place(pair.offset);
         Error::Unknown { place, name: pair.key.clone(), nearest }
@@ -292,6 +299,20 @@ mod tests {
                 "[tenants.'a/b']",
                 "s.toml:1: tenants.a/b: tenant ID 'a/b' contains unsupported characters: \
                  allowed are letters, digits and !-_.*'()",
+            ),
+            (
+                "[limits_config]\nretention_period = '7d'",
+                "s.toml:2: unknown key 'limits_config.retention_period', here limits.retention_period",
+            ),
+            (
+                "schema_config = 1",
+                "s.toml:1: unknown key 'schema_config', here not needed: blocks describe themselves, there is \
+                 no schema and no index to set up",
+            ),
+            (
+                "server:\n  http_listen_port: 1",
+                "'s.toml' is YAML, and Sandur reads TOML; docs/reference/options.md lists all options\n  \
+                 server.http_listen_port -> listen: an address with its port, such as 0.0.0.0:3100",
             ),
             ("listen = [1]", "s.toml:1: listen: expected text, a number, true or false, or a list of texts"),
         ] {

@@ -3,7 +3,7 @@
 use clap::{Arg, ArgAction, ArgMatches, Command};
 use sandur_base::environment;
 
-use super::error::Error;
+use super::error::{COMMAND_LINE, Error};
 use super::file;
 use super::settings::Settings;
 use super::table::Named;
@@ -96,7 +96,7 @@ fn layer(
             set(&mut settings, "environment", named.variable(), value)?;
         }
         if let Some(value) = flag(&named.key) {
-            set(&mut settings, "command line", format!("--{}", named.flag()), value)?;
+            set(&mut settings, COMMAND_LINE, format!("--{}", named.flag()), value)?;
         }
     }
     Ok(settings)

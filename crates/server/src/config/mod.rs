@@ -9,6 +9,7 @@
 
 mod error;
 mod file;
+pub mod foreign;
 mod layers;
 mod reference;
 mod settings;

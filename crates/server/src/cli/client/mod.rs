@@ -82,6 +82,11 @@ impl Refusal {
         Self { status: None, text, body: (None, Vec::new()), retry_after: None, is_retryable }
     }
 
+    /// There was no answer in time.
+    pub fn silent(text: String) -> Self {
+        Self::without_answer(text, true)
+    }
+
     /// Whether the same request may succeed later.
     pub fn is_retryable(&self) -> bool {
         self.is_retryable

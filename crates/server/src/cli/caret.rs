@@ -1,0 +1,115 @@
+//! A query that the server refused, as people see it: the line, a mark below what is wrong, and what to write
+//! instead. The server's words stay in front.
+
+use terminal_size::{Width, terminal_size_of};
+
+use super::client::Refusal;
+use super::escape::push_visible;
+use super::failed::Failed;
+use super::paint::{Ink, Paint};
+use crate::wiring::{self, Diagnosis};
+
+/// Columns where nothing says how wide the terminal is.
+const WIDTH_DEFAULT: usize = 100;
+/// Columns on a terminal that is narrower than makes sense.
+const WIDTH_MIN: usize = 20;
+/// Columns before the query.
+const INDENT: &str = "  ";
+
+/// What to say when a server refused a query.
+pub fn explain(query: &str, refusal: Refusal) -> Failed {
+    let about_query = refusal.status.is_some_and(|status| status.as_u16() == 400);
+    let failed = Failed::from(refusal);
+    if about_query { with_mark(query, &failed) } else { failed }
+}
+
+/// The message with the query and a mark below it, if the query is one that cannot be read.
+pub fn with_mark(query: &str, failed: &Failed) -> Failed {
+    let Some(diagnosis) = wiring::diagnose(query) else { return failed.clone() };
+    let width = terminal_size_of(std::io::stderr()).map_or(WIDTH_DEFAULT, |(Width(w), _)| usize::from(w));
+    let drawn = draw(query, &diagnosis, width.max(WIDTH_MIN), Paint::for_stderr());
+    failed.clone().reworded(format!("{}\n\n{drawn}", failed.message().trim_end()))
+}
+
+/// The line of the query in which something is wrong, a mark below it, and the help.
+fn draw(query: &str, diagnosis: &Diagnosis, width: usize, paint: Paint) -> String {
+    let mut out = String::new();
+    if let Some(span) = &diagnosis.span {
+        let start = query[..span.start].rfind('\n').map_or(0, |n| n + 1);
+        let end = query[span.start..].find('\n').map_or(query.len(), |n| span.start + n);
+        let part = |from: usize, to: usize| {
+            let mut shown = String::new();
+            query[from..to].chars().for_each(|c| push_visible(&mut shown, c));
+            shown
+        };
+        let wrong_end = span.end.min(end);
+        let (before, wrong) = (part(start, span.start), part(span.start, wrong_end));
+        let (line, mark) = window(&before, &wrong, &part(wrong_end, end), width - INDENT.len());
+        out += &format!("{INDENT}{line}\n{INDENT}{}\n", paint.ink(Ink::Bad, &mark));
+    }
+    if let Some(help) = &diagnosis.help {
+        out += &format!("{INDENT}{} {help}\n", paint.ink(Ink::Good, "help:"));
+    }
+    out.truncate(out.trim_end().len());
+    out
+}
+
+/// As much of the line as fits, and the mark below what is wrong.
+fn window(before: &str, wrong: &str, after: &str, width: usize) -> (String, String) {
+    let count = |text: &str| text.chars().count();
+    let mut left = before.to_owned();
+    // Half of the width at most goes to what stands before, unless what follows is short.
+    let room = width.saturating_sub(count(wrong) + count(after)).max(width / 2);
+    if count(before) > room {
+        let kept: Vec<char> = before.chars().rev().take(room.saturating_sub(1)).collect();
+        left = format!("…{}", kept.iter().rev().collect::<String>());
+    }
+    let mut line: String = format!("{left}{wrong}{after}");
+    if count(&line) > width {
+        line = line.chars().take(width - 1).chain(['…']).collect();
+    }
+    let marks = count(wrong).clamp(1, width.saturating_sub(count(&left)).max(1));
+    (line, format!("{}{}", " ".repeat(count(&left)), "^".repeat(marks)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn drawn(query: &str, width: usize) -> String {
+        draw(query, &wiring::diagnose(query).unwrap(), width, Paint::none())
+    }
+
+    #[test]
+    fn the_mark_stands_below_what_is_wrong() {
+        assert_eq!(
+            drawn(r#"sum by (app) (rat({app="api"}[5m]))"#, 100),
+            "  sum by (app) (rat({app=\"api\"}[5m]))\n                ^^^\n  help: did you mean `rate`?"
+        );
+        assert_eq!(
+            drawn("{app=\"api\"}\n  |= \"ü\"\n  | jsn\n  | x=\"y\"", 100),
+            "    | jsn\n      ^^^\n  help: did you mean `json`?"
+        );
+        assert_eq!(drawn("{app=\"a\"", 100), "  {app=\"a\"\n          ^\n  help: `}` is missing");
+        assert_eq!(
+            drawn("{a=\"b\"}\t|= \"\x1b[2J\" | jsn", 100),
+            "  {a=\"b\"}\\t|= \"\\x1b[2J\" | jsn\n                          ^^^\n  help: did you mean `json`?"
+        );
+    }
+
+    #[test]
+    fn long_queries_are_cut_around_the_mark() {
+        let query = format!("{{app=\"api\"}} |= \"{}\" | jsn | x=\"{}\"", "a".repeat(80), "b".repeat(80));
+        let text = drawn(&query, 40);
+        assert_eq!(
+            text,
+            "  …aaaaaaaaaaaaaa\" | jsn | x=\"bbbbbbbbb…\n                     ^^^\n  \
+             help: did you mean `json`?"
+        );
+        for width in 20..60 {
+            for line in drawn(&query, width).lines().take(2) {
+                assert!(line.chars().count() <= width, "{width}: {line}");
+            }
+        }
+    }
+}

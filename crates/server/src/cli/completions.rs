@@ -1,0 +1,33 @@
+//! `sandur completions`: what a shell needs to complete commands and options.
+
+use std::process::ExitCode;
+
+use clap::{Arg, ArgMatches, Command};
+use clap_complete::Shell;
+
+use super::failed::Failed;
+use super::query::written;
+
+/// The command.
+pub fn command() -> Command {
+    let shell = Arg::new("shell").value_name("SHELL").required(true);
+    let shell = shell.value_parser(clap::value_parser!(Shell));
+    Command::new("completions")
+        .about("Print the completions of a shell")
+        .after_help(
+            "bash: source <(sandur completions bash), or write it to a file of bash-completion.d\n\
+             zsh: sandur completions zsh > \"${fpath[1]}/_sandur\"\n\
+             fish: sandur completions fish > ~/.config/fish/completions/sandur.fish",
+        )
+        .arg(shell)
+}
+
+/// Runs the command.
+pub fn run(matches: &ArgMatches) -> Result<ExitCode, Failed> {
+    let Some(shell) = matches.get_one::<Shell>("shell").copied() else {
+        return Err(Failed::usage("name a shell"));
+    };
+    let mut text = Vec::new();
+    clap_complete::generate(shell, &mut super::command(), "sandur", &mut text);
+    written(std::io::Write::write_all(&mut std::io::stdout().lock(), &text))
+}

@@ -1,0 +1,59 @@
+//! `sandur series`: the label sets of streams.
+
+use std::io::Write;
+use std::process::ExitCode;
+
+use clap::{Arg, ArgAction, ArgMatches, Command};
+use sandur_base::Env;
+use serde::Deserialize;
+
+use super::caret;
+use super::client::{self, Client};
+use super::failed::Failed;
+use super::moment;
+use super::printer::text_of;
+use super::query::written;
+use super::results::LabelMap;
+
+/// The command.
+pub fn command() -> Command {
+    let matchers = Arg::new("matcher").value_name("SELECTOR").required(true).action(ArgAction::Append);
+    let matchers = matchers.num_args(1..).help("Streams that match one of these, like '{app=\"api\"}'");
+    let json = Arg::new("json").long("json").action(ArgAction::SetTrue);
+    let json = json.help("Print one JSON object for each stream");
+    let command = Command::new("series").about("List the label sets of streams");
+    client::arguments(moment::arguments(command.arg(matchers).arg(json)))
+}
+
+#[derive(Deserialize)]
+struct Series {
+    #[serde(default)]
+    data: Vec<LabelMap>,
+}
+
+/// Runs the command.
+pub async fn run(env: Env, matches: &ArgMatches) -> Result<ExitCode, Failed> {
+    let client = Client::from_arguments(matches)?;
+    let window = moment::window(matches, env.now_ns())?;
+    let mut pairs = vec![("start", window.start.to_string()), ("end", window.end.to_string())];
+    let asked: Vec<&String> = matches.get_many("matcher").into_iter().flatten().collect();
+    pairs.extend(asked.iter().map(|matcher| ("match[]", matcher.to_string())));
+    let body = client.get("/loki/api/v1/series", &pairs).await.map_err(|refusal| {
+        // The mark belongs to the one of them that cannot be read.
+        let wrong = asked.iter().find(|matcher| crate::wiring::diagnose(matcher).is_some());
+        caret::explain(wrong.or(asked.first()).map_or("", |matcher| matcher), refusal)
+    })?;
+    let found: Series = serde_json::from_slice(&body)
+        .map_err(|e| Failed::new(format!("the server's answer cannot be read: {e}")))?;
+    if found.data.is_empty() {
+        let (start, end) = (window.zone.show(window.start), window.zone.show(window.end));
+        eprintln!("no streams from {start} to {end}: `sandur labels` lists what there is");
+    }
+    let mut shown: Vec<String> = match matches.get_flag("json") {
+        true => found.data.iter().map(|labels| serde_json::json!(labels).to_string()).collect(),
+        false => found.data.iter().map(text_of).collect(),
+    };
+    shown.sort();
+    let mut out = std::io::stdout().lock();
+    written(shown.iter().try_for_each(|series| writeln!(out, "{series}")))
+}

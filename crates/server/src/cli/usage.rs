@@ -1,0 +1,181 @@
+//! Command lines that cannot be read: what clap says, and what the names of others are called here.
+
+use std::process::ExitCode;
+
+use clap::error::{ContextKind, ContextValue, ErrorKind};
+
+use super::failed::USAGE;
+use crate::config::foreign;
+
+/// Commands that people try, and ours.
+const COMMANDS: &[(&str, &str)] = &[
+    ("start", "serve"),
+    ("server", "serve"),
+    ("run", "serve"),
+    ("up", "serve"),
+    ("loki", "serve"),
+    ("ingest", "push"),
+    ("import", "push"),
+    ("send", "push"),
+    ("write", "push"),
+    ("search", "query"),
+    ("grep", "query"),
+    ("logs", "query"),
+    ("instant-query", "query --instant"),
+    ("follow", "tail"),
+    ("label", "labels"),
+    ("streams", "series"),
+    ("fsck", "check"),
+    ("verify", "check"),
+    ("version", "--version"),
+];
+
+/// Options of logcli and of people's heads for commands that ask a server, and ours.
+const OPTIONS: &[(&str, &str)] = &[
+    ("url", "--addr URL"),
+    ("server", "--addr URL"),
+    ("host", "--addr URL"),
+    ("address", "--addr URL"),
+    ("username", "--addr https://USER:PASSWORD@HOST"),
+    ("password", "--addr https://USER:PASSWORD@HOST"),
+    ("user", "--addr https://USER:PASSWORD@HOST"),
+    ("bearer-token", "--token-file FILE"),
+    ("bearer-token-file", "--token-file FILE"),
+    ("token", "--token-file FILE"),
+    ("tls-skip-verify", "--insecure"),
+    ("ca-cert", "--ca-file FILE"),
+    ("cacert", "--ca-file FILE"),
+    ("cert", "--cert-file FILE"),
+    ("key", "--key-file FILE"),
+    ("start", "--from TIME"),
+    ("end", "--to TIME"),
+    ("last", "--since 1h"),
+    ("until", "--to TIME"),
+    ("lines", "--limit N"),
+    ("n", "--limit N"),
+    ("max", "--limit N"),
+    ("follow", "the command `sandur tail`"),
+    ("f", "the command `sandur tail`"),
+    ("reverse", "--forward"),
+    ("order", "--forward for the oldest first"),
+    ("json", "--output jsonl"),
+    ("include-label", "| keep NAME in the query"),
+    ("exclude-label", "| drop NAME in the query"),
+    ("no-labels", "--output raw"),
+    ("quiet", "2>/dev/null: notes go to stderr alone"),
+    ("labels", "--label NAME=VALUE for push, `sandur labels` to list them"),
+    ("delay", "--delay-for SECONDS"),
+];
+
+/// Prints what is wrong with the arguments; the exit code.
+pub fn report(error: &clap::Error, arguments: &[String]) -> ExitCode {
+    match explanation(error, arguments) {
+        Some(text) => {
+            eprintln!("{text}");
+            ExitCode::from(USAGE)
+        }
+        None => {
+            // Help and version go to stdout; a pipe that was closed is no failure.
+            let _ = error.print();
+            ExitCode::from(if error.use_stderr() { USAGE } else { 0 })
+        }
+    }
+}
+
+/// What a name of others is called here, if the arguments have one that clap refused.
+fn explanation(error: &clap::Error, arguments: &[String]) -> Option<String> {
+    let (wrong, ours) = match error.kind() {
+        ErrorKind::InvalidSubcommand => {
+            let Some(ContextValue::String(wrong)) = error.get(ContextKind::InvalidSubcommand) else {
+                return None;
+            };
+            let (_, ours) = COMMANDS.iter().find(|(theirs, _)| theirs == wrong)?;
+            (wrong.clone(), format!("sandur {ours}"))
+        }
+        ErrorKind::UnknownArgument => foreign_option(error, arguments)?,
+        _ => return None,
+    };
+    let command = arguments.first().filter(|word| !word.starts_with('-') && **word != wrong);
+    let help = command.map_or("sandur --help".to_owned(), |word| format!("sandur {word} --help"));
+    Some(format!(
+        "error: there is no '{wrong}' here\n\n  tip: it is {ours}\n\nFor more information, try '{help}'."
+    ))
+}
+
+/// The option that was refused, if others know it. Clap reads `-config.file` as `-c`, so it is looked for
+/// among what was typed.
+fn foreign_option(error: &clap::Error, arguments: &[String]) -> Option<(String, String)> {
+    let Some(ContextValue::String(refused)) = error.get(ContextKind::InvalidArg) else { return None };
+    let serves = arguments.first().is_none_or(|word| word == "serve" || word.starts_with('-'));
+    arguments.iter().find_map(|argument| {
+        let name = argument.split('=').next()?;
+        if !name.starts_with(refused.as_str()) || !name.starts_with('-') {
+            return None;
+        }
+        let bare = name.trim_start_matches('-');
+        let ours = if serves {
+            let starts = arguments.first().is_some_and(|word| word.starts_with('-'));
+            let flag = if foreign::is_ours(name) { name.to_owned() } else { foreign::flag(name)? };
+            if starts { format!("an option of `sandur serve`: {flag}") } else { flag }
+        } else {
+            OPTIONS.iter().find(|(theirs, _)| *theirs == bare)?.1.to_owned()
+        };
+        Some((name.to_owned(), ours))
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn said(line: &str) -> String {
+        let arguments: Vec<String> = line.split(' ').map(str::to_owned).collect();
+        let all = std::iter::once("sandur".to_owned()).chain(arguments.iter().cloned());
+        let error = super::super::command().try_get_matches_from(all).unwrap_err();
+        explanation(&error, &arguments).unwrap_or_else(|| error.to_string())
+    }
+
+    #[test]
+    fn names_of_others_are_translated() {
+        for (line, wrong, ours) in [
+            (
+                "serve --retention 7d",
+                "--retention",
+                "it is --limits-retention-period: how long lines are kept",
+            ),
+            ("serve -config.file=loki.yaml", "-config.file", "it is --config: a TOML file"),
+            ("-config.file=loki.yaml", "-config.file", "`sandur serve`: --config"),
+            ("-target=all", "-target", "`sandur serve`: not needed"),
+            ("serve --storage.tsdb.path /x", "--storage.tsdb.path", "it is --store"),
+            ("serve --web.listen-address :9", "--web.listen-address", "it is --listen"),
+            ("--store x", "--store", "`sandur serve`: --store"),
+            ("start", "start", "it is sandur serve"),
+            ("instant-query x", "instant-query", "it is sandur query --instant"),
+            ("query --bearer-token x {}", "--bearer-token", "it is --token-file FILE"),
+            ("tail --last 1h {}", "--last", "it is --since 1h"),
+        ] {
+            let text = said(line);
+            assert!(text.starts_with(&format!("error: there is no '{wrong}' here")), "{line}: {text}");
+            assert!(text.contains(ours), "{line}: {text}");
+        }
+    }
+
+    #[test]
+    fn slips_and_strangers_are_left_to_clap() {
+        assert!(said("serve --flush-max-ag 1m").contains("--flush-max-age"));
+        assert!(said("qeury x").contains("'query'"));
+        assert!(said("query --nonsense x").contains("unexpected argument '--nonsense'"));
+    }
+
+    #[test]
+    fn no_option_of_ours_is_called_strange() {
+        let command = super::super::command();
+        for name in ["query", "tail", "labels", "series", "stats"] {
+            let known = command.find_subcommand(name).unwrap();
+            for (theirs, _) in OPTIONS.iter().filter(|(theirs, _)| !matches!(*theirs, "json" | "delay")) {
+                let is_ours = known.get_arguments().any(|a| a.get_long() == Some(theirs));
+                assert!(!is_ours, "{name} --{theirs}");
+            }
+        }
+    }
+}
