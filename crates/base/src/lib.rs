@@ -12,7 +12,8 @@
 //! **Life of a call.** `Env::system` is made once in `main`; every component gets a clone.
 //! `env.spawn(name, future)` returns a [`Task`], which aborts its future when dropped, so that
 //! no task outlives its owner. `env.run_cpu(Lane::Query, job)` moves a closure to the CPU pool
-//! and awaits its result. Memory for a query is taken with [`MemoryBudget::reserve`] before it
+//! and awaits its result; code deep inside of it tells [`job`] of its work, which ends it when
+//! nobody needs it any more. Memory for a query is taken with [`MemoryBudget::reserve`] before it
 //! is used, and given back when the [`Reservation`] is dropped. Syntax trees are linked by
 //! [`nesting::Nested`], so that no input decides how much stack a walk over one takes.
 //!
@@ -26,6 +27,7 @@ pub mod environment;
 mod error;
 mod fair_memory;
 mod id;
+pub mod job;
 pub mod machine;
 pub mod nesting;
 mod shutdown;
@@ -39,6 +41,7 @@ pub use env::Env;
 pub use error::ErrorKind;
 pub use fair_memory::{Claim, FairMemory, Party, Patience, Short};
 pub use id::Id;
+pub use job::Stopped;
 pub use shutdown::{Shutdown, ShutdownSignal};
 pub use task::{Task, TaskError};
 

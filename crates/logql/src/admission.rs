@@ -3,11 +3,11 @@
 use std::collections::HashMap;
 
 use regex::{Regex, RegexBuilder};
-use sandur_model::{Limits, Matcher, TimeRange};
+use sandur_model::{Limits, Matcher, REGEX_BYTES_MAX, TimeRange};
 use sandur_query::{Error, QueryContext, Source};
 
 use crate::ast::{Expr, LogExpr, MetricExpr};
-use crate::go_regex::{REGEX_BYTES_MAX, translate};
+use crate::go_regex::translate;
 use crate::request::Steps;
 use crate::stage::Effect;
 use crate::units::{format_binary_bytes, format_prometheus_duration};

@@ -257,7 +257,7 @@ pub struct LabelReplace {
     /// What its whole value must match.
     pub pattern: String,
     /// The pattern, compiled and anchored.
-    pub regex: regex::Regex,
+    pub regex: sandur_model::BoundedRegex,
 }
 
 impl Node for LabelReplace {

@@ -1,9 +1,11 @@
 //! Operators between numbers and vectors, with Prometheus' rules for which series meet.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
 use foldhash::fast::FixedState;
+use sandur_base::Stopped;
+use sandur_base::job::spend;
 use sandur_query::Error;
 
 use crate::ast::{BinaryOp, Cardinality, Matching};
@@ -14,6 +16,9 @@ const DUPLICATE: &str = "many-to-many matching not allowed: matching labels must
 const IMPLICIT: &str =
     "multiple matches for labels: many-to-one matching must be explicit (group_left/group_right)";
 const AMBIGUOUS: &str = "multiple matches for labels: grouping labels must ensure unique matches";
+
+/// Units of work that a series takes, its labels and values left out.
+const SERIES_UNITS: usize = 200;
 
 /// The operator on two numbers; comparisons give 1 or 0.
 pub fn apply(op: BinaryOp, left: f64, right: f64) -> f64 {
@@ -54,14 +59,15 @@ pub fn with_number(
     number: f64,
     number_left: bool,
     return_bool: bool,
-) -> Matrix {
-    for value in vector.series.iter_mut().flat_map(|s| &mut s.values) {
-        if !is_absent(*value) {
+) -> Result<Matrix, Stopped> {
+    for series in &mut vector.series {
+        spend(50 + 20 * series.values.len())?;
+        for value in series.values.iter_mut().filter(|value| !is_absent(**value)) {
             let (left, right) = if number_left { (number, *value) } else { (*value, number) };
             *value = merge(op, left, right, *value, return_bool);
         }
     }
-    vector
+    Ok(vector)
 }
 
 /// The labels by which series meet.
@@ -74,19 +80,20 @@ fn signature(labels: &Labels, matching: &Matching) -> Labels {
 
 type BySignature = HashMap<Labels, Vec<usize>, FixedState>;
 
-fn by_signature(side: &Matrix, matching: &Matching) -> BySignature {
+fn by_signature(side: &Matrix, matching: &Matching) -> Result<BySignature, Stopped> {
     let mut map = BySignature::default();
     for (n, series) in side.series.iter().enumerate() {
+        spend(SERIES_UNITS + 10 * (1 + matching.labels.len()) * series.labels.len())?;
         map.entry(signature(&series.labels, matching)).or_default().push(n);
     }
-    map
+    Ok(map)
 }
 
 /// The series of each signature, in the order in which they first appear.
-fn groups(side: &Matrix, matching: &Matching) -> Vec<(Labels, Vec<usize>)> {
-    let mut groups: Vec<(Labels, Vec<usize>)> = by_signature(side, matching).into_iter().collect();
+fn groups(side: &Matrix, matching: &Matching) -> Result<Vec<(Labels, Vec<usize>)>, Stopped> {
+    let mut groups: Vec<(Labels, Vec<usize>)> = by_signature(side, matching)?.into_iter().collect();
     groups.sort_by_key(|(_, members)| members[0]);
-    groups
+    Ok(groups)
 }
 
 /// Two vectors.
@@ -98,51 +105,58 @@ pub fn vectors(
     bool: bool,
 ) -> Result<Matrix, Error> {
     match op {
-        BinaryOp::And => Ok(filtered(left, &right, matching, true)),
-        BinaryOp::Unless => Ok(filtered(left, &right, matching, false)),
-        BinaryOp::Or => Ok(union(left, right, matching)),
+        BinaryOp::And => Ok(filtered(left, &right, matching, true)?),
+        BinaryOp::Unless => Ok(filtered(left, &right, matching, false)?),
+        BinaryOp::Or => Ok(union(left, right, matching)?),
         _ => joined(op, &left, &right, matching, bool),
     }
 }
 
 /// Values of the left side where the right side has a partner, or has none.
-fn filtered(mut left: Matrix, right: &Matrix, matching: &Matching, wanted: bool) -> Matrix {
-    let partners = by_signature(right, matching);
+fn filtered(mut left: Matrix, right: &Matrix, matching: &Matching, wanted: bool) -> Result<Matrix, Stopped> {
+    let partners = by_signature(right, matching)?;
     for series in &mut left.series {
+        spend(SERIES_UNITS + 10 * (1 + matching.labels.len()) * series.labels.len())?;
         let partners = partners.get(&signature(&series.labels, matching));
         for (step, value) in series.values.iter_mut().enumerate() {
+            spend(4 + partners.map_or(0, |partners| 4 * partners.len()))?;
             let met = partners.is_some_and(|p| p.iter().any(|&n| !is_absent(right.series[n].values[step])));
             if met != wanted {
                 *value = ABSENT;
             }
         }
     }
-    left
+    Ok(left)
 }
 
 /// The left side, and values of the right side where the left side has no partner.
-fn union(left: Matrix, right: Matrix, matching: &Matching) -> Matrix {
+fn union(left: Matrix, right: Matrix, matching: &Matching) -> Result<Matrix, Stopped> {
     let ordered = left.ordered || right.ordered;
-    let rest = filtered(right, &left, matching, false);
+    let rest = filtered(right, &left, matching, false)?;
     let mut output = Collected::new(left.steps, ordered);
     for series in left.series.into_iter().chain(rest.series) {
+        spend(SERIES_UNITS + (20 + 20 * series.labels.len()) * series.values.len())?;
         for (step, value) in series.values.iter().enumerate() {
             if !is_absent(*value) {
                 output.set(&series.labels, step, *value);
             }
         }
     }
-    output.matrix
+    Ok(output.matrix)
 }
 
 /// Whether two series of a side have the same signature and a value at the same step, partner or not.
-fn is_ambiguous(side: &Matrix, signatures: &BySignature) -> bool {
+fn is_ambiguous(side: &Matrix, signatures: &BySignature) -> Result<bool, Stopped> {
     let present = |n: &usize, step: usize| !is_absent(side.series[*n].values[step]);
-    let several = |members: &Vec<usize>| {
-        members.len() > 1
-            && (0..side.steps).any(|step| members.iter().filter(|n| present(n, step)).count() > 1)
-    };
-    signatures.values().any(several)
+    for members in signatures.values().filter(|members| members.len() > 1) {
+        for step in 0..side.steps {
+            spend(4 * members.len())?;
+            if members.iter().filter(|n| present(n, step)).count() > 1 {
+                return Ok(true);
+            }
+        }
+    }
+    Ok(false)
 }
 
 /// Pairs of series with the same signature.
@@ -155,16 +169,17 @@ fn joined(
 ) -> Result<Matrix, Error> {
     let swapped = matching.cardinality == Cardinality::OneToMany;
     let (many, one) = if swapped { (right, left) } else { (left, right) };
-    let ones = by_signature(one, matching);
-    if is_ambiguous(one, &ones) {
+    let ones = by_signature(one, matching)?;
+    if is_ambiguous(one, &ones)? {
         let side = if swapped { "left" } else { "right" };
         return Err(Error::Invalid(format!("found duplicate series on the {side} hand-side;{DUPLICATE}")));
     }
     let ordered = left.ordered || right.ordered;
     let mut output = Collected::new(left.steps, ordered);
-    for (signature, members) in groups(many, matching) {
+    for (signature, members) in groups(many, matching)? {
         let Some(partners) = ones.get(&signature) else { continue };
         for step in 0..left.steps {
+            spend(50 + 4 * (members.len() + partners.len()))?;
             let present = |side: &Matrix, list: &[usize]| -> Vec<usize> {
                 list.iter().copied().filter(|&n| !is_absent(side.series[n].values[step])).collect()
             };
@@ -173,11 +188,13 @@ fn joined(
             if members.len() > 1 && matching.cardinality == Cardinality::OneToOne {
                 return Err(Error::Invalid(IMPLICIT.to_owned()));
             }
-            let mut seen: Vec<Labels> = Vec::new();
+            let mut seen: HashSet<Labels, FixedState> = HashSet::default();
             for member in members {
+                let read = many.series[member].labels.len() + matching.include.len();
+                spend(SERIES_UNITS + 20 * (1 + matching.labels.len()) * read)?;
                 let labels =
                     result_labels(&many.series[member].labels, &one.series[partner].labels, matching);
-                if seen.contains(&labels) {
+                if !seen.insert(labels.clone()) {
                     return Err(Error::Invalid(AMBIGUOUS.to_owned()));
                 }
                 let (m, o) = (many.series[member].values[step], one.series[partner].values[step]);
@@ -186,7 +203,6 @@ fn joined(
                 if !is_absent(value) {
                     output.set(&labels, step, value);
                 }
-                seen.push(labels);
             }
         }
     }
@@ -263,10 +279,22 @@ mod tests {
         assert_eq!(apply(BinaryOp::Modulo, -7.0, 3.0), -1.0);
         assert_eq!(apply(BinaryOp::Power, 2.0, 3.0), 8.0);
         let vector = || matrix(&[("a=1", &[1.0, 5.0])]);
-        assert_eq!(with_number(BinaryOp::Greater, vector(), 2.0, false, false).to_text(), ["a=1: _ 5"]);
-        assert_eq!(with_number(BinaryOp::Greater, vector(), 2.0, true, false).to_text(), ["a=1: 1 _"]);
-        assert_eq!(with_number(BinaryOp::Greater, vector(), 2.0, false, true).to_text(), ["a=1: 0 1"]);
-        assert_eq!(with_number(BinaryOp::Subtract, vector(), 2.0, true, false).to_text(), ["a=1: 1 -3"]);
+        assert_eq!(
+            with_number(BinaryOp::Greater, vector(), 2.0, false, false).unwrap().to_text(),
+            ["a=1: _ 5"]
+        );
+        assert_eq!(
+            with_number(BinaryOp::Greater, vector(), 2.0, true, false).unwrap().to_text(),
+            ["a=1: 1 _"]
+        );
+        assert_eq!(
+            with_number(BinaryOp::Greater, vector(), 2.0, false, true).unwrap().to_text(),
+            ["a=1: 0 1"]
+        );
+        assert_eq!(
+            with_number(BinaryOp::Subtract, vector(), 2.0, true, false).unwrap().to_text(),
+            ["a=1: 1 -3"]
+        );
     }
 
     #[test]

@@ -3,12 +3,14 @@
 use std::sync::Arc;
 
 use sandur_base::Reservation;
-use sandur_model::Limits;
+use sandur_base::job::spend;
+use sandur_model::{BoundedRegex, Limits};
 use sandur_query::{Error, QueryContext, QueryResult, QueryStats, Sample, Source, Windows};
 
 use crate::admission;
 use crate::ast::{Grouping, LabelReplace, Link, MetricExpr, RangeAggregation, VectorAggregation};
 use crate::binary;
+use crate::go_regex::{expand, span};
 use crate::kept_results;
 use crate::matrix::{Labels, Matrix, Series};
 use crate::range::slots::is_absent;
@@ -16,6 +18,16 @@ use crate::range_scan::{self, RangeScan};
 use crate::request::Steps;
 use crate::units::labels_text;
 use crate::vector;
+
+/// Longest label that `label_replace` makes, in bytes.
+const REPLACED_BYTES_MAX: usize = 64 << 10;
+const REPLACED_TOO_LONG: &str =
+    "label_replace makes a label of more than 65536 bytes; use fewer groups in the replacement";
+
+/// Units of work that a label of a series takes.
+const SERIES_UNITS: usize = 100;
+/// Values that are worked on where they are: less than a job on the pool costs.
+const FEW_VALUES: usize = 4_096;
 
 /// What to do about too many series, in Loki's words.
 const NARROW_IT: &str = "consider reducing query cardinality by adding more specific stream selectors, \
@@ -96,21 +108,20 @@ impl Evaluation<'_> {
     /// the expression asks for. Too many of them are refused before they are put together.
     async fn all_series(&self, expr: &MetricExpr, limits: &Limits) -> Result<HeldSeries, Error> {
         QueryStats::add(&self.context.stats().splits, 1);
-        let Held { matrix, mut memory } = self.matrix(expr).await?;
-        let mut matrix = matrix.without_empty();
+        let Held { matrix, memory } = self.matrix(expr).await?;
+        let matrix = matrix.without_empty();
         self.too_many(matrix.series.len(), limits)?;
-        if !(self.steps.instant && matrix.ordered) {
-            matrix.series.sort_by(|a, b| a.labels.cmp(&b.labels));
-        }
-        let bytes: u64 = matrix.series.iter().map(answered_bytes).sum();
-        memory.grow(bytes)?;
-        let mut series: Vec<_> = matrix.series.iter().map(|series| self.series(series)).collect();
-        drop(matrix);
-        if !self.steps.instant {
-            join_equal(&mut series);
-        }
-        memory.resize(bytes)?;
-        Ok(HeldSeries { series, memory })
+        let steps = self.steps;
+        self.work(matrix.values(), move || answer_of(steps, matrix, memory)).await
+    }
+
+    /// Runs computation over a matrix: on the CPU pool, unless there is little of it.
+    async fn work<T: Send + 'static>(
+        &self,
+        values: usize,
+        job: impl FnOnce() -> Result<T, Error> + Send + 'static,
+    ) -> Result<T, Error> {
+        if values <= FEW_VALUES { self.context.compute_here(job) } else { self.context.compute(job).await }
     }
 
     /// Refuses more series than a query may answer. A client that takes a part of them is told, besides, how
@@ -125,17 +136,6 @@ impl Evaluation<'_> {
             true => Ok(Some((most, reached))),
             false => Err(Error::Limit(format!("{reached}; {NARROW_IT}"))),
         }
-    }
-
-    fn series(&self, series: &Series) -> sandur_query::Series {
-        let present = series.values.iter().enumerate().filter(|(_, value)| !is_absent(**value));
-        let sample = |(step, value): (usize, &f64)| Sample {
-            timestamp_ms: self.steps.timestamp_ms(step),
-            value: *value,
-        };
-        let labels: Vec<(Box<str>, Box<str>)> =
-            series.labels.iter().map(|(n, v)| ((&**n).into(), (&**v).into())).collect();
-        sandur_query::Series { labels: labels.into(), samples: present.map(sample).collect() }
     }
 
     fn hold(&self, matrix: Matrix) -> Result<Held, Error> {
@@ -157,21 +157,23 @@ impl Evaluation<'_> {
                         continue;
                     }
                 },
-                Task::Apply(aggregation) => self.aggregated(aggregation, taken(&mut done))?,
+                Task::Apply(aggregation) => self.aggregated(aggregation, taken(&mut done)).await?,
                 Task::Replace(replace) => {
-                    let mut held = taken(&mut done);
-                    for series in &mut held.matrix.series {
-                        series.labels = replaced(replace, &series.labels);
-                    }
-                    held
+                    let (held, replace) = (taken(&mut done), Replacement::new(replace));
+                    self.context.compute(move || replace.apply(held)).await?
                 }
                 Task::WithNumber { link, number, is_left } => {
-                    let vector = taken(&mut done).matrix;
-                    self.hold(binary::with_number(link.op, vector, number, is_left, link.return_bool))?
+                    let Held { matrix, memory } = taken(&mut done);
+                    let (op, bool, values) = (link.op, link.return_bool, matrix.values());
+                    let job = move || {
+                        let matrix = binary::with_number(op, matrix, number, is_left, bool)?;
+                        Ok(Held { matrix, memory })
+                    };
+                    self.work(values, job).await?
                 }
                 Task::Combine(link) => {
                     let (right, left) = (taken(&mut done), taken(&mut done));
-                    self.combined(link, left, right)?
+                    self.combined(link, left, right).await?
                 }
             };
             done.push(result);
@@ -203,20 +205,30 @@ impl Evaluation<'_> {
         }
     }
 
-    fn aggregated(&self, aggregation: &VectorAggregation, mut inner: Held) -> Result<Held, Error> {
+    async fn aggregated(&self, aggregation: &VectorAggregation, mut inner: Held) -> Result<Held, Error> {
         // The result is at most as large as what it is made from.
         inner.memory.grow(inner.matrix.memory_bytes())?;
-        let grouping = aggregation.grouping.as_ref();
-        let result = vector::apply(aggregation.function, aggregation.parameter, grouping, inner.matrix);
-        drop(inner.memory);
-        self.hold(result)
+        let (function, parameter) = (aggregation.function, aggregation.parameter);
+        let grouping = aggregation.grouping.clone();
+        let values = inner.matrix.values();
+        let job = move || {
+            let matrix = vector::apply(function, parameter, grouping.as_ref(), inner.matrix)?;
+            inner.memory.resize(matrix.memory_bytes())?;
+            Ok(Held { matrix, memory: inner.memory })
+        };
+        self.work(values, job).await
     }
 
-    fn combined(&self, link: &Link, mut left: Held, right: Held) -> Result<Held, Error> {
-        left.memory.grow(left.matrix.memory_bytes() + right.matrix.memory_bytes())?;
-        let Link { op, return_bool, matching, .. } = link;
-        let result = binary::vectors(*op, left.matrix, right.matrix, matching, *return_bool)?;
-        self.hold(result)
+    async fn combined(&self, link: &Link, mut left: Held, right: Held) -> Result<Held, Error> {
+        let (op, return_bool, matching) = (link.op, link.return_bool, link.matching.clone());
+        let values = left.matrix.values() + right.matrix.values();
+        let job = move || {
+            left.memory.grow(left.matrix.memory_bytes() + right.matrix.memory_bytes())?;
+            let matrix = binary::vectors(op, left.matrix, right.matrix, &matching, return_bool)?;
+            left.memory.resize(matrix.memory_bytes())?;
+            Ok(Held { matrix, memory: left.memory })
+        };
+        self.work(values, job).await
     }
 
     async fn range(&self, range: &RangeAggregation, outer: Option<&Grouping>) -> Result<Held, Error> {
@@ -311,19 +323,93 @@ fn contains(expr: &MetricExpr, name: &str) -> bool {
     found
 }
 
-/// The labels with the destination set from the source, when that matches.
-fn replaced(replace: &LabelReplace, labels: &Labels) -> Labels {
-    let source = crate::matrix::label(labels, &replace.source).unwrap_or("");
-    let Some(captures) = replace.regex.captures(source) else { return labels.clone() };
-    let mut value = String::new();
-    captures.expand(&replace.replacement, &mut value);
-    // As in Prometheus, what is built anew has no empty labels.
-    let stays = |(name, value): &&(Arc<str>, Arc<str>)| **name != *replace.destination && !value.is_empty();
-    let mut pairs: Vec<_> = labels.iter().filter(stays).cloned().collect();
-    if !value.is_empty() {
-        pairs.push((replace.destination.as_str().into(), value.into()));
+/// What `label_replace` does to each series.
+struct Replacement {
+    regex: BoundedRegex,
+    replacement: String,
+    source: String,
+    destination: Arc<str>,
+}
+
+impl Replacement {
+    fn new(replace: &LabelReplace) -> Self {
+        Self {
+            regex: replace.regex.clone(),
+            replacement: replace.replacement.clone(),
+            source: replace.source.clone(),
+            destination: replace.destination.as_str().into(),
+        }
     }
-    crate::matrix::sorted_labels(pairs)
+
+    fn apply(&self, mut held: Held) -> Result<Held, Error> {
+        for series in &mut held.matrix.series {
+            spend(SERIES_UNITS * (1 + series.labels.len()))?;
+            if let Some(value) = self.value(&series.labels)? {
+                held.memory.grow((series.labels.len() * 32 + value.len() + 64) as u64)?;
+                series.labels = self.replaced(&series.labels, value);
+            }
+        }
+        Ok(held)
+    }
+
+    /// The destination's value, when the source matches.
+    fn value(&self, labels: &Labels) -> Result<Option<String>, Error> {
+        let source = crate::matrix::label(labels, &self.source).unwrap_or("");
+        let mut slots = vec![None; self.regex.slot_count()];
+        if !self.regex.find(source.as_bytes(), 0, &mut slots)? {
+            return Ok(None);
+        }
+        let group = |n: usize| span(&slots, n).map_or("", |(from, to)| &source[from..to]);
+        let mut value = String::new();
+        let written = expand(&self.regex, &self.replacement, group, |piece| {
+            if value.len() + piece.len() > REPLACED_BYTES_MAX {
+                return Err(REPLACED_TOO_LONG.to_owned());
+            }
+            value.push_str(piece);
+            Ok(())
+        });
+        written.map_err(Error::Limit)?;
+        Ok(Some(value))
+    }
+
+    /// The labels with the destination set. As in Prometheus, what is built anew has no empty labels.
+    fn replaced(&self, labels: &Labels, value: String) -> Labels {
+        let stays = |(name, value): &&(Arc<str>, Arc<str>)| *name != self.destination && !value.is_empty();
+        let mut pairs: Vec<_> = labels.iter().filter(stays).cloned().collect();
+        if !value.is_empty() {
+            pairs.push((Arc::clone(&self.destination), value.into()));
+        }
+        crate::matrix::sorted_labels(pairs)
+    }
+}
+
+/// The answer at these steps.
+fn answer_of(steps: Steps, mut matrix: Matrix, mut memory: Reservation) -> Result<HeldSeries, Error> {
+    if !(steps.instant && matrix.ordered) {
+        matrix.series.sort_by(|a, b| a.labels.cmp(&b.labels));
+    }
+    let bytes: u64 = matrix.series.iter().map(answered_bytes).sum();
+    memory.grow(bytes)?;
+    let mut all = Vec::with_capacity(matrix.series.len());
+    for series in &matrix.series {
+        spend(SERIES_UNITS * (1 + series.labels.len()) + 4 * series.values.len())?;
+        all.push(answered(steps, series));
+    }
+    drop(matrix);
+    if !steps.instant {
+        join_equal(&mut all);
+    }
+    memory.resize(bytes)?;
+    Ok(HeldSeries { series: all, memory })
+}
+
+fn answered(steps: Steps, series: &Series) -> sandur_query::Series {
+    let present = series.values.iter().enumerate().filter(|(_, value)| !is_absent(**value));
+    let sample =
+        |(step, value): (usize, &f64)| Sample { timestamp_ms: steps.timestamp_ms(step), value: *value };
+    let labels: Vec<(Box<str>, Box<str>)> =
+        series.labels.iter().map(|(n, v)| ((&**n).into(), (&**v).into())).collect();
+    sandur_query::Series { labels: labels.into(), samples: present.map(sample).collect() }
 }
 
 #[cfg(test)]

@@ -3,12 +3,9 @@
 //! The two differ in a few places: Go's `\d \w \s \b` are ASCII, it knows `\Q..\E`, and inside of `[..]` it
 //! takes `[`, `&&`, `--` and `~~` as they are. Everything runs in linear time in both.
 
-use regex_automata::meta;
-use regex_automata::util::syntax;
 use regex_syntax::hir::{Hir, literal};
-
-/// Compiled size above which an expression is refused: bounds memory and time.
-pub const REGEX_BYTES_MAX: usize = 10 << 20;
+use sandur_base::job::spend;
+use sandur_model::{BoundedRegex, RegexError, RegexOptions, Slots};
 
 /// The same expression in Rust's syntax.
 pub fn translate(pattern: &str) -> String {
@@ -99,35 +96,91 @@ fn class<'a>(out: &mut String, mut rest: &'a str) -> &'a str {
 }
 
 /// Compiles an expression over bytes.
-pub fn compile_bytes(pattern: &str) -> Result<regex::bytes::Regex, String> {
-    let translated = translate(pattern);
-    let built = regex::bytes::RegexBuilder::new(&translated).size_limit(REGEX_BYTES_MAX).build();
-    built.map_err(|error| reason(pattern, &error.to_string()))
+pub fn compile_bytes(pattern: &str) -> Result<BoundedRegex, String> {
+    compile(pattern, RegexOptions { utf8: false, prefilter: true, groups: true })
 }
 
 /// Compiles an expression over text.
-pub fn compile_text(pattern: &str) -> Result<regex::Regex, String> {
-    let translated = translate(pattern);
-    let built = regex::RegexBuilder::new(&translated).size_limit(REGEX_BYTES_MAX).build();
-    built.map_err(|error| reason(pattern, &error.to_string()))
+pub fn compile_text(pattern: &str) -> Result<BoundedRegex, String> {
+    compile(pattern, RegexOptions { utf8: true, prefilter: true, groups: true })
+}
+
+fn compile(pattern: &str, options: RegexOptions) -> Result<BoundedRegex, String> {
+    let hir = BoundedRegex::parse(&translate(pattern), options.utf8);
+    let compiled = hir.and_then(|hir| BoundedRegex::new(&hir, options));
+    compiled.map_err(|error| reason(pattern, &error))
 }
 
 /// The expression's syntax tree over bytes that need not be UTF-8.
 pub fn parse_hir(pattern: &str) -> Result<Hir, String> {
-    let translated = translate(pattern);
-    let mut parser = regex_syntax::ParserBuilder::new().utf8(false).build();
-    parser.parse(&translated).map_err(|error| reason(pattern, &error.to_string()))
+    BoundedRegex::parse(&translate(pattern), false).map_err(|error| reason(pattern, &error))
 }
 
 /// Compiles a syntax tree for searching.
-pub fn compile_hir(hir: &Hir) -> Result<meta::Regex, String> {
-    let config = meta::Config::new()
-        .utf8_empty(false)
-        .nfa_size_limit(Some(REGEX_BYTES_MAX))
-        .auto_prefilter(begins_rarely(hir));
-    let mut builder = meta::Builder::new();
-    builder.configure(config).syntax(syntax::Config::new().utf8(false));
-    builder.build_from_hir(hir).map_err(|error| error.to_string())
+pub fn compile_hir(hir: &Hir) -> Result<BoundedRegex, RegexError> {
+    BoundedRegex::new(hir, RegexOptions { utf8: false, prefilter: begins_rarely(hir), groups: false })
+}
+
+/// Where a group is, in bytes of the text.
+pub fn span(slots: &Slots, group: usize) -> Option<(usize, usize)> {
+    let place = |n: usize| slots.get(n).copied().flatten().map(|place| place.get());
+    Some((place(2 * group)?, place(2 * group + 1)?))
+}
+
+/// Calls `f` with the places of each match, one after another, as many of them as `slots` says.
+pub fn each_match(
+    regex: &BoundedRegex,
+    text: &str,
+    slots: usize,
+    mut f: impl FnMut(&Slots) -> Result<(), String>,
+) -> Result<(), String> {
+    let mut slots = vec![None; slots];
+    let (mut at, mut last) = (0, None);
+    while at <= text.len() && regex.find(text.as_bytes(), at, &mut slots).map_err(|e| e.to_string())? {
+        let Some((from, to)) = span(&slots, 0) else { break };
+        // No empty match right behind another one.
+        if from == to && last == Some(to) {
+            at += 1;
+            continue;
+        }
+        f(&slots)?;
+        (at, last) = (to, Some(to));
+    }
+    Ok(())
+}
+
+/// Writes a replacement with its `$1`, `$name` and `${name}`; what does not exist is empty.
+pub fn expand<'t>(
+    regex: &BoundedRegex,
+    replacement: &'t str,
+    group: impl Fn(usize) -> &'t str,
+    mut write: impl FnMut(&'t str) -> Result<(), String>,
+) -> Result<(), String> {
+    spend(replacement.len()).map_err(|stopped| stopped.to_string())?;
+    let mut rest = replacement;
+    while let Some(at) = rest.find('$') {
+        write(&rest[..at])?;
+        let after = &rest[at + 1..];
+        if let Some(behind) = after.strip_prefix('$') {
+            write("$")?;
+            rest = behind;
+            continue;
+        }
+        let word = |c: char| c != '_' && !c.is_ascii_alphanumeric();
+        let named = match after.strip_prefix('{') {
+            Some(inside) => inside.split_once('}'),
+            None => Some(after.split_at(after.find(word).unwrap_or(after.len()))).filter(|n| !n.0.is_empty()),
+        };
+        let Some((name, behind)) = named else {
+            write("$")?;
+            rest = after;
+            continue;
+        };
+        let number = name.parse().ok().or_else(|| regex.group_of(name));
+        write(number.map_or("", &group))?;
+        rest = behind;
+    }
+    write(rest)
 }
 
 /// Whether the bytes that a match begins with are worth searching for. Digits and short pieces stand
@@ -139,7 +192,8 @@ fn begins_rarely(hir: &Hir) -> bool {
 }
 
 /// What is wrong with an expression, in Go's words where it has some.
-fn reason(pattern: &str, error: &str) -> String {
+pub fn reason(pattern: &str, error: &RegexError) -> String {
+    let RegexError::Invalid(error) = error else { return error.to_string() };
     explain(pattern).unwrap_or_else(|| {
         let what = error.lines().last().unwrap_or_default().trim_start_matches("error: ");
         format!("error parsing regexp: {what}: `{pattern}`")
@@ -198,7 +252,7 @@ mod tests {
             (r"[\D]", "1", false),
         ] {
             let regex = compile_bytes(pattern).unwrap_or_else(|e| panic!("{pattern}: {e}"));
-            assert_eq!(regex.is_match(text.as_bytes()), expected, "{pattern} on {text}");
+            assert_eq!(regex.is_match(text.as_bytes()), Ok(expected), "{pattern} on {text}");
         }
         for (pattern, words) in [
             ("(", "missing closing ): `(`"),

@@ -2,9 +2,8 @@
 
 use std::ops::Range;
 
-use regex_automata::Input;
-
 use crate::ast::Expr;
+use crate::go_regex::{each_match, span};
 use crate::parser::parse;
 use crate::stage::LineTest;
 
@@ -33,7 +32,11 @@ impl Highlights {
                     found.extend(finder.find_iter(line.as_bytes()).map(|at| at..at + length));
                 }
                 LineTest::Regex { regex, .. } => {
-                    found.extend(regex.find_iter(Input::new(line)).map(|m| m.range()));
+                    // Of a line that is shown: what cannot be searched is not marked.
+                    _ = each_match(regex, line, 2, |slots| {
+                        found.extend(span(slots, 0).map(|(from, to)| from..to));
+                        Ok(())
+                    });
                 }
                 // The form of a whole line, or an address that may be written in many ways.
                 LineTest::Pattern(_) | LineTest::Ip(_) => {}

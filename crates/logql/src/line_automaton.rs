@@ -20,6 +20,10 @@ use crate::stage::{LineFilter, LineTest};
 const STATES_MAX: usize = 1024;
 /// Bytes that making one may take.
 const BYTES_MAX: usize = 1 << 20;
+/// Bytes of the expression's own automaton and of the sets of its states: making the other one cannot be
+/// stopped, and takes each set once for each class of bytes. Those of automata that are small enough are
+/// small.
+const SETS_BYTES_MAX: usize = 128 << 10;
 
 /// The automaton of what the filter looks for, if it has one.
 pub fn of_filter(filter: &LineFilter) -> Option<LineAutomaton> {
@@ -50,13 +54,13 @@ fn compile(hir: &Hir) -> Option<dense::DFA<Vec<u32>>> {
     let nfa = thompson::Config::new()
         .utf8(false)
         .which_captures(thompson::WhichCaptures::None)
-        .nfa_size_limit(Some(BYTES_MAX));
+        .nfa_size_limit(Some(SETS_BYTES_MAX));
     let nfa = thompson::Compiler::new().configure(nfa).build_from_hir(hir).ok()?;
     let config = dense::Config::new()
         .start_kind(StartKind::Unanchored)
         .accelerate(false)
         .dfa_size_limit(Some(BYTES_MAX))
-        .determinize_size_limit(Some(BYTES_MAX));
+        .determinize_size_limit(Some(SETS_BYTES_MAX));
     dense::Builder::new().configure(config).build_from_nfa(&nfa).ok()
 }
 
@@ -124,13 +128,17 @@ impl Explored {
     fn decide_early(&mut self) {
         let count = self.next.len();
         let mut hopeful = self.passes_at_end.clone();
-        loop {
-            let before = hopeful.iter().filter(|hopeful| **hopeful).count();
-            for state in 2..count {
-                hopeful[state] |= self.next[state].iter().any(|&to| hopeful[usize::from(to)]);
-            }
-            if hopeful.iter().filter(|hopeful| **hopeful).count() == before {
-                break;
+        // Backwards from the states that pass; each is gone back from once.
+        let mut before = vec![Vec::new(); count];
+        for (from, next) in (0u32..).zip(&self.next) {
+            next.iter().for_each(|&to| before[usize::from(to)].push(from));
+        }
+        let mut left: Vec<usize> = (0..count).filter(|state| hopeful[*state]).collect();
+        while let Some(state) = left.pop() {
+            for &from in &before[state] {
+                if !std::mem::replace(&mut hopeful[from as usize], true) {
+                    left.push(from as usize);
+                }
             }
         }
         let passes = |state: usize| {

@@ -151,7 +151,6 @@ impl Work for LogWork {
         let kept = self.workers.lock().unwrap_or_else(PoisonError::into_inner).pop();
         let mut worker = kept.unwrap_or_else(|| self.scan.pipeline.start());
         let rows = self.page(&mut worker, number, &mut *task)?;
-        worker.reserve_names(self.context.budget())?;
         self.workers.lock().unwrap_or_else(PoisonError::into_inner).push(worker);
         Ok(rows)
     }

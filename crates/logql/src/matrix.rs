@@ -51,6 +51,11 @@ impl Matrix {
         self.series.iter().map(|s| (s.values.len() * 8 + labels(s) + 48) as u64).sum()
     }
 
+    /// How many values there are, absent ones included; a series without steps counts as one.
+    pub fn values(&self) -> usize {
+        self.series.len() * self.steps.max(1)
+    }
+
     /// Leaves out series without any value.
     pub fn without_empty(mut self) -> Self {
         self.series.retain(|series| series.values.iter().any(|v| !is_absent(*v)));

@@ -4,9 +4,9 @@
 use std::ops::Range;
 
 use memchr::memmem::Finder;
-use regex_automata::{Input, meta};
 use regex_syntax::hir::{Class, Hir, HirKind, Look};
-use sandur_model::LineColumn;
+use sandur_base::job::spend;
+use sandur_model::{BoundedRegex, LineColumn};
 
 use crate::go_regex::compile_hir;
 use crate::stage::{LineFilter, LineTest};
@@ -19,24 +19,29 @@ pub struct PageFilter {
 
 struct Prepared {
     filter: LineFilter,
+    /// A copy, so that workers do not wait for each other.
     search: Option<Search>,
 }
 
+/// Bytes of lines that are searched without a word to the job.
+const PIECE_BYTES: usize = 256 << 10;
+
 /// A way to find candidate rows in many lines at once.
-enum Search {
+#[derive(Clone, Debug)]
+pub enum Search {
     /// Exactly the rows that hold the needle, which has no line break.
     Literal(Box<Finder<'static>>),
     /// Exactly the rows that hold one of the needles, which have no line break.
     Literals(aho_corasick::AhoCorasick),
     /// Exactly the rows that match, when no line holds a line break.
-    Regex(meta::Regex),
+    Regex(BoundedRegex),
 }
 
 impl PageFilter {
     /// For these filters, in their order.
     pub fn new(filters: impl Iterator<Item = LineFilter>) -> Self {
         let prepared = filters.filter(|f| !f.passes_all());
-        let prepared = prepared.map(|filter| Prepared { search: Search::new(&filter), filter });
+        let prepared = prepared.map(|filter| Prepared { search: filter.search().cloned(), filter });
         Self { filters: prepared.collect(), hits: Vec::new() }
     }
 
@@ -97,7 +102,8 @@ fn complement(hits: &[u32], rows: Range<u32>, out: &mut Vec<u32>) {
 }
 
 impl Search {
-    fn new(filter: &LineFilter) -> Option<Self> {
+    /// For a filter, if there is a way.
+    pub fn new(filter: &LineFilter) -> Option<Self> {
         match filter.tests.as_slice() {
             [LineTest::Literal(finder)] if searchable(finder.needle()) => Some(Self::Literal(finder.clone())),
             [LineTest::Regex { hir, .. }] => {
@@ -119,13 +125,39 @@ impl Search {
 
     /// Appends the rows that hold a hit; false when the lines do not allow this search.
     fn find_rows(&self, lines: &LineColumn, rows: Range<u32>, out: &mut Vec<u32>) -> bool {
-        let span = lines.start(rows.start as usize)..lines.ends[rows.end as usize - 1] as usize;
+        let span = span_of(lines, rows.clone());
         if let Self::Regex(_) = self {
             let breaks = memchr::memchr_iter(b'\n', &lines.bytes[span.clone()]).count();
             if breaks != rows.len() - 1 {
                 return false;
             }
         }
+        let mut row = rows.start;
+        while row < rows.end {
+            let piece = row..self.piece_end(lines, row, rows.end);
+            row = piece.end;
+            if spend(span_of(lines, piece.clone()).len() + 64).is_err() {
+                return true;
+            }
+            self.find_in(lines, piece, out);
+        }
+        true
+    }
+
+    /// The end of the rows from `row` on that may be searched at once: one row at least.
+    fn piece_end(&self, lines: &LineColumn, row: u32, end: u32) -> u32 {
+        let most = match self {
+            Self::Literal(_) | Self::Literals(_) => PIECE_BYTES,
+            Self::Regex(regex) => regex.piece_bytes().min(PIECE_BYTES),
+        };
+        let last = lines.start(row as usize) + most;
+        let rest = &lines.ends[row as usize + 1..end as usize];
+        row + 1 + rest.partition_point(|end| *end as usize <= last) as u32
+    }
+
+    /// Appends the rows of a piece that hold a hit.
+    fn find_in(&self, lines: &LineColumn, rows: Range<u32>, out: &mut Vec<u32>) {
+        let span = span_of(lines, rows.clone());
         let mut at = span.start;
         let mut row = rows.start;
         while at <= span.end {
@@ -138,7 +170,6 @@ impl Search {
                 break;
             }
         }
-        true
     }
 
     /// An offset that belongs to the next hit's line.
@@ -149,10 +180,16 @@ impl Search {
                 automaton.find(aho_corasick::Input::new(bytes).span(span).earliest(true)).map(|m| m.start())
             }
             Self::Regex(regex) => {
-                regex.search_half(&Input::new(bytes).range(span).earliest(true)).map(|half| half.offset())
+                // The piece begins and ends with a line.
+                regex.half(&bytes[span.clone()]).ok().flatten().map(|hit| span.start + hit)
             }
         }
     }
+}
+
+/// Where the lines of rows are.
+fn span_of(lines: &LineColumn, rows: Range<u32>) -> Range<usize> {
+    lines.start(rows.start as usize)..lines.ends[rows.end as usize - 1] as usize
 }
 
 /// A needle that cannot reach from one line into the next.

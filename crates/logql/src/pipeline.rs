@@ -4,7 +4,7 @@
 use std::ops::Range;
 use std::sync::Arc;
 
-use sandur_base::{MemoryBudget, Reservation};
+use sandur_base::job::spend;
 use sandur_model::{LineColumn, LogPage, Matcher, StreamRun};
 use sandur_query::{Error, Needles, PageTask};
 
@@ -117,15 +117,7 @@ impl Pipeline {
         let mut scratch = Scratch::new(names);
         scratch.early = early;
         scratch.now_ns = self.now_ns;
-        Worker {
-            filter,
-            filters: self.filters.clone(),
-            stages,
-            wanted,
-            scratch,
-            rows: Vec::new(),
-            names_memory: None,
-        }
+        Worker { filter, filters: self.filters.clone(), stages, wanted, scratch, rows: Vec::new() }
     }
 }
 
@@ -160,7 +152,6 @@ pub struct Worker {
     /// Buffers.
     pub scratch: Scratch,
     rows: Vec<u32>,
-    names_memory: Option<Reservation>,
 }
 
 impl Worker {
@@ -199,8 +190,9 @@ impl Worker {
             return Ok(Chosen { rows, lines: None });
         }
         let lines = task.lines_of(&rows)?;
-        for (row, chosen) in rows.iter_mut().enumerate() {
-            *chosen = *chosen && rest.iter().all(|filter| filter.passes(lines.line(row)));
+        for (row, chosen) in rows.iter_mut().enumerate().filter(|(_, chosen)| **chosen) {
+            let line = lines.line(row);
+            *chosen = rest.iter().all(|filter| filter.passes(line));
         }
         Ok(Chosen { rows, lines: Some(lines) })
     }
@@ -240,25 +232,21 @@ impl Worker {
         selected
     }
 
-    /// Reserves what the names of the lines so far take: lines may bring any number of keys.
-    pub fn reserve_names(&mut self, budget: &MemoryBudget) -> Result<(), Error> {
-        let bytes = self.scratch.names.memory_bytes();
-        match &mut self.names_memory {
-            Some(held) => held.resize(bytes)?,
-            None => self.names_memory = Some(budget.reserve(bytes)?),
-        }
-        Ok(())
-    }
-
     /// Gives a buffer back for the next call.
     pub fn give_back(&mut self, rows: Vec<u32>) {
         self.rows = rows;
     }
 }
 
-/// Whether the row passes every stage.
+/// Units of work that a stage takes for a row, what it reads of the line left out.
+const STAGE_UNITS: usize = 64;
+
+/// Whether the row passes every stage. In a job that was stopped none does.
 pub fn passes(stages: &mut [Box<dyn Stage>], row: &mut Row<'_>) -> bool {
-    stages.iter_mut().all(|stage| stage.process(row))
+    stages.iter_mut().all(|stage| {
+        let work = STAGE_UNITS + row.line().len() + row.label_count();
+        spend(work).is_ok() && stage.process(row)
+    })
 }
 
 /// The rows of a run with timestamps from `first` to `last`, both included.

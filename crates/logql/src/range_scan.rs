@@ -9,6 +9,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use foldhash::fast::FixedState;
 use sandur_base::Reservation;
+use sandur_base::job::spend;
 use sandur_model::{Level, LineColumn, LogPage, MINUTE_NS, StreamRun, TimeRange};
 use sandur_query::{
     Collect, Columns, Error, Merging, Order, PageTask, QueryContext, QueryStats, ScanItem, SeenRows,
@@ -38,6 +39,9 @@ const SHARDED: [&str; 8] = [
     "rate",
     "sum_over_time",
 ];
+
+/// Units of work that bringing a group together takes, its values left out.
+const GROUP_UNITS: usize = 500;
 
 /// What `__error__` says of a value that cannot be unwrapped.
 const UNWRAP_ERROR: &str = "SampleExtractionErr";
@@ -200,7 +204,7 @@ pub async fn run(source: &dyn Source, context: &QueryContext, scan: RangeScan) -
     execute(context, items, Arc::clone(&work), &mut Nothing, Merging::Unordered).await?;
     // The last steps are computation as well.
     let job = Arc::clone(&work);
-    context.env().run_cpu(sandur_base::Lane::Query, move || job.finish()).await
+    context.compute(move || job.finish()).await
 }
 
 /// Workers keep what they find.
@@ -249,7 +253,6 @@ impl Work for RangeWork {
             ScanItem::Page(mut task) => self.page(&mut worker, &mut *task)?,
             ScanItem::Counts(task) => self.counts(&mut worker, &task.decode()?)?,
         }
-        worker.pipeline.reserve_names(self.context.budget())?;
         self.workers.lock().unwrap_or_else(PoisonError::into_inner).push(worker);
         Ok(())
     }
@@ -487,17 +490,19 @@ impl RangeWork {
             first.groups.labels.iter().cloned().zip(0u32..).collect();
         for worker in workers {
             for (from, labels) in (0u32..).zip(&worker.groups.labels) {
+                spend(GROUP_UNITS + self.slots.len())?;
                 let next = places.len() as u32;
                 let group = *places.entry(labels.clone()).or_insert(next);
                 first.values.merge(&mut first.memory, group, &*worker.values, from)?;
             }
         }
         first.memory.grow((places.len() * windows.steps() * 8) as u64)?;
-        let series = places.into_iter().map(|(labels, group)| {
-            let values = first.values.values(group, windows);
-            Series { labels, values }
-        });
-        let matrix = Matrix { steps: windows.steps(), series: series.collect(), ordered: false };
+        let mut series = Vec::with_capacity(places.len());
+        for (labels, group) in places {
+            spend(GROUP_UNITS + self.slots.len() + windows.steps())?;
+            series.push(Series { labels, values: first.values.values(group, windows) });
+        }
+        let matrix = Matrix { steps: windows.steps(), series, ordered: false };
         Ok(matrix.without_empty())
     }
 
@@ -507,6 +512,7 @@ impl RangeWork {
         let mut values = vec![1.0; windows.steps()];
         for worker in workers {
             for group in 0..worker.groups.labels.len() as u32 {
+                spend(GROUP_UNITS + self.slots.len() + windows.steps())?;
                 let found = worker.values.values(group, windows);
                 for (value, _) in values.iter_mut().zip(found).filter(|(_, found)| !is_absent(*found)) {
                     *value = ABSENT;

@@ -4,10 +4,13 @@
 //! one buffer that is reused from row to row, so that a row costs no allocation. A label that a stage makes
 //! hides one of the stream or metadata with the same name.
 
+use sandur_base::Stopped;
+use sandur_base::job::{Held, spend};
 use sandur_model::{Labels, Level, LogPage};
 
 use crate::names::{NameId, Names};
 use crate::stage::Stage;
+use crate::units::put_spaces;
 
 /// Name of the label that says which stage failed on the row.
 pub const ERROR: &str = "__error__";
@@ -107,6 +110,8 @@ pub struct Scratch {
     pub spare: Vec<u8>,
     /// Like `spare`, for nested names.
     pub path: Vec<u8>,
+    /// The memory of all this.
+    held: Held,
 }
 
 impl Scratch {
@@ -124,7 +129,48 @@ impl Scratch {
             now_ns: None,
             spare: Vec::new(),
             path: Vec::new(),
+            held: Held::default(),
         }
+    }
+
+    /// Bytes that the buffers and names take.
+    fn memory_bytes(&self) -> u64 {
+        let buffers = [&self.text, &self.line, &self.spare, &self.path].map(Vec::capacity);
+        let labels = self.parsed.capacity() * size_of::<Parsed>();
+        let names = (self.hidden.capacity() + self.removed.capacity()) * size_of::<NameId>();
+        (buffers.iter().sum::<usize>() + labels + names + self.details.capacity()) as u64
+            + self.names.memory_bytes()
+    }
+
+    /// Reserves so much in addition to what the buffers and names take.
+    fn hold(&mut self, more: usize) -> Result<(), Stopped> {
+        self.held.at_least(self.memory_bytes() + more as u64)
+    }
+
+    /// Makes room for a label's text.
+    fn make_room(&mut self, more: usize) -> Result<(), Stopped> {
+        if self.parsed.len() == self.parsed.capacity() {
+            let count = self.parsed.len().max(8);
+            self.hold(count * size_of::<Parsed>())?;
+            self.parsed.reserve_exact(count);
+        }
+        let (length, capacity) = (self.text.len(), self.text.capacity());
+        if capacity - length < more {
+            let wanted = (length + more).max(2 * capacity);
+            self.hold(wanted)?;
+            self.text.reserve_exact(wanted - length);
+        }
+        Ok(())
+    }
+
+    /// The number of a name; none when there is no memory for another one, which ends the query.
+    pub fn name_id(&mut self, name: &str) -> Option<NameId> {
+        if let Some(known) = self.names.find(name) {
+            return Some(known);
+        }
+        // Names and their tables double when they grow.
+        self.hold(2 * name.len() + 256).ok()?;
+        Some(self.names.id(name))
     }
 }
 
@@ -281,10 +327,18 @@ impl<'p> Row<'p> {
         }
     }
 
-    /// Replaces the line by what `write` writes.
-    pub fn replace_line(&mut self, write: impl FnOnce(&mut Self, &mut Vec<u8>)) {
+    /// Replaces the line by what `write` writes, which is so long at most.
+    pub fn replace_line(&mut self, most: usize, write: impl FnOnce(&mut Self, &mut Vec<u8>)) {
         let mut buffer = std::mem::take(&mut self.scratch.spare);
         buffer.clear();
+        if buffer.capacity() < most {
+            // The line at hand may be with its stage.
+            if self.scratch.hold(2 * most + buffer.capacity()).is_err() {
+                self.rejected = true;
+                return;
+            }
+            buffer.reserve_exact(most);
+        }
         write(self, &mut buffer);
         self.scratch.spare = std::mem::replace(&mut self.scratch.line, buffer);
         self.line = Line::Own;
@@ -309,7 +363,9 @@ impl<'p> Row<'p> {
             Wanted::All => true,
             Wanted::Only(names) => names.ids.contains(&name),
         };
-        wanted && !self.is_parsed(name) && !self.scratch.removed.contains(&name)
+        // Looking for it among those of the row is what lines with many keys are slow at.
+        let work = 16 + self.scratch.parsed.len() + self.scratch.removed.len();
+        wanted && spend(work).is_ok() && !self.is_parsed(name) && !self.scratch.removed.contains(&name)
     }
 
     /// Which labels the rest of the query can use.
@@ -378,19 +434,22 @@ impl<'p> Row<'p> {
 
     /// Sets a label that a stage made.
     pub fn set(&mut self, name: NameId, value: &str) {
-        self.set_with(name, |text| text.extend_from_slice(value.as_bytes()));
+        self.set_with(name, value.len(), |text| text.extend_from_slice(value.as_bytes()));
     }
 
-    /// Sets a label to what `write` appends to the buffer. Bytes that are not UTF-8 become spaces, as Loki
-    /// does it.
-    pub fn set_with(&mut self, name: NameId, write: impl FnOnce(&mut Vec<u8>)) {
+    /// Sets a label to what `write` appends to the buffer, which is so long at most. Bytes that are not UTF-8
+    /// become spaces, as Loki does it. Without memory for it the row is rejected, and the query ends.
+    pub fn set_with(&mut self, name: NameId, most: usize, write: impl FnOnce(&mut Vec<u8>)) {
+        let work = most + self.scratch.parsed.len();
+        if spend(work).and_then(|()| self.scratch.make_room(most)).is_err() {
+            self.rejected = true;
+            return;
+        }
         let text = &mut self.scratch.text;
         let start = text.len();
         write(text);
         if std::str::from_utf8(&text[start..]).is_err() {
-            let clean = String::from_utf8_lossy(&text[start..]).replace('\u{fffd}', " ");
-            text.truncate(start);
-            text.extend_from_slice(clean.as_bytes());
+            put_spaces(text, start);
         }
         let (start, len) = (start as u32, (self.scratch.text.len() - start) as u32);
         match self.scratch.parsed.iter_mut().find(|p| p.name == name) {
@@ -426,6 +485,9 @@ impl<'p> Row<'p> {
 
     /// Removes a label, whatever its origin.
     pub fn delete(&mut self, name: NameId) {
+        if spend(self.scratch.parsed.len() + self.scratch.hidden.len()).is_err() {
+            return;
+        }
         if self.is_parsed(name) {
             self.scratch.parsed.retain(|p| p.name != name);
             self.scratch.removed.push(name);
@@ -502,6 +564,11 @@ impl<'p> Row<'p> {
         for parsed in &scratch.parsed {
             f(Origin::Parsed, parsed.name, self.text_of(*parsed));
         }
+    }
+
+    /// Labels that stages made.
+    pub fn label_count(&self) -> usize {
+        self.scratch.parsed.len()
     }
 
     /// Whether no stage has touched the labels of the stream and the metadata.
@@ -583,8 +650,8 @@ mod tests {
         let mut row = Row::new(&page, &base, &Wanted::All, &mut scratch);
         row.load(0, b"");
         let name = row.scratch.names.id("x");
-        row.set_with(name, |text| text.extend_from_slice(b"a\xffb"));
-        assert_eq!(row.get(name), Some("a b"));
+        row.set_with(name, 9, |text| text.extend_from_slice(b"a\xffb\xe6\x97!\xef\xbf\xbd"));
+        assert_eq!(row.get(name), Some("a b ! "));
     }
 
     #[test]
@@ -596,7 +663,7 @@ mod tests {
         row.load(0, b"abc");
         for expected in ["abc!", "abc!!"] {
             row.with_line(|row, line| {
-                row.replace_line(|_, out| {
+                row.replace_line(9, |_, out| {
                     out.extend_from_slice(line);
                     out.push(b'!');
                 })

@@ -29,7 +29,7 @@ pub fn parse_prometheus_duration(text: &str) -> Result<i64, String> {
         "0" => return Ok(0),
         _ => {}
     }
-    let invalid = || format!("not a valid duration string: {}", quote(text));
+    let invalid = || format!("not a valid duration string: {}", quote(excerpt(text)));
     let mut rest = text;
     let mut last_unit = None;
     let mut total: i64 = 0;
@@ -48,7 +48,7 @@ pub fn parse_prometheus_duration(text: &str) -> Result<i64, String> {
         }
         let place = PROMETHEUS_UNITS.iter().position(|(name, _)| *name == unit);
         let Some(place) = place else {
-            return Err(format!("unknown unit {} in duration {}", quote(unit), quote(text)));
+            return Err(format!("unknown unit {} in duration {}", quote(unit), quote(excerpt(text))));
         };
         if last_unit.is_some_and(|last| place <= last) {
             return Err(invalid());
@@ -63,7 +63,7 @@ pub fn parse_prometheus_duration(text: &str) -> Result<i64, String> {
 
 /// Reads `-1h15m30.5s` as Go's `time.ParseDuration`: fractions and any order, units up to hours.
 pub fn parse_go_duration(text: &str) -> Result<i64, String> {
-    let invalid = || format!("time: invalid duration {}", quote(text));
+    let invalid = || format!("time: invalid duration {}", quote(excerpt(text)));
     let (negative, mut rest) = match text.as_bytes().first() {
         Some(b'-') => (true, &text[1..]),
         Some(b'+') => (false, &text[1..]),
@@ -87,10 +87,10 @@ pub fn parse_go_duration(text: &str) -> Result<i64, String> {
         let (unit, after) = after.split_at(letters);
         rest = after;
         if unit.is_empty() {
-            return Err(format!("time: missing unit in duration {}", quote(text)));
+            return Err(format!("time: missing unit in duration {}", quote(excerpt(text))));
         }
         let Some(scale) = go_unit(unit) else {
-            return Err(format!("time: unknown unit {} in duration {}", quote(unit), quote(text)));
+            return Err(format!("time: unknown unit {} in duration {}", quote(unit), quote(excerpt(text))));
         };
         let part = scaled(whole, fraction, scale).ok_or_else(invalid)?;
         total = total.checked_add(part).filter(|&t| t <= 1 << 63).ok_or_else(invalid)?;
@@ -253,7 +253,7 @@ pub fn format_bytes(bytes: u64) -> String {
 
 /// Reads a number as Go's `strconv.ParseFloat`.
 pub fn parse_float(text: &str) -> Result<f64, String> {
-    let invalid = || format!("strconv.ParseFloat: parsing {}: invalid syntax", quote(text));
+    let invalid = || format!("strconv.ParseFloat: parsing {}: invalid syntax", quote(excerpt(text)));
     let joined = without_underscores(text).ok_or_else(invalid)?;
     let value: f64 = match joined.parse() {
         Ok(value) => value,
@@ -261,7 +261,7 @@ pub fn parse_float(text: &str) -> Result<f64, String> {
     };
     let named = text.trim_start_matches(['+', '-']).starts_with(['i', 'I']);
     if value.is_infinite() && !named {
-        return Err(format!("strconv.ParseFloat: parsing {}: value out of range", quote(text)));
+        return Err(format!("strconv.ParseFloat: parsing {}: value out of range", quote(excerpt(text))));
     }
     Ok(value)
 }
@@ -320,26 +320,76 @@ pub fn format_float(value: f64) -> String {
 /// Writes a string as Go's `strconv.Quote`.
 pub fn quote(text: &str) -> String {
     let mut out = String::with_capacity(text.len() + 2);
-    out.push('"');
-    for c in text.chars() {
-        match c {
-            '"' => out.push_str("\\\""),
-            '\\' => out.push_str("\\\\"),
-            '\n' => out.push_str("\\n"),
-            '\r' => out.push_str("\\r"),
-            '\t' => out.push_str("\\t"),
-            '\u{7}' => out.push_str("\\a"),
-            '\u{8}' => out.push_str("\\b"),
-            '\u{b}' => out.push_str("\\v"),
-            '\u{c}' => out.push_str("\\f"),
-            c if (c as u32) < 0x20 || c == '\u{7f}' => _ = write!(out, "\\x{:02x}", c as u32),
-            c if is_printable(c) => out.push(c),
-            c if (c as u32) < 0x10000 => _ = write!(out, "\\u{:04x}", c as u32),
-            c => _ = write!(out, "\\U{:08x}", c as u32),
+    let written = write_quoted(text, |piece| {
+        out.push_str(piece);
+        Ok::<_, std::convert::Infallible>(())
+    });
+    match written {
+        Ok(()) => out,
+    }
+}
+
+/// Longest part of a value that messages show.
+const EXCERPT_BYTES_MAX: usize = 4 << 10;
+
+/// The beginning of a text, as much as a message shows of it.
+pub fn excerpt(text: &str) -> &str {
+    &text[..text.floor_char_boundary(EXCERPT_BYTES_MAX)]
+}
+
+/// Writes what [`quote`] gives, piece by piece.
+pub fn write_quoted<E>(text: &str, mut write: impl FnMut(&str) -> Result<(), E>) -> Result<(), E> {
+    let mut escape = String::new();
+    write("\"")?;
+    // Where what is to be written as it stands begins.
+    let mut start = 0;
+    for (at, c) in text.char_indices() {
+        let known = match c {
+            '"' => "\\\"",
+            '\\' => "\\\\",
+            '\n' => "\\n",
+            '\r' => "\\r",
+            '\t' => "\\t",
+            '\u{7}' => "\\a",
+            '\u{8}' => "\\b",
+            '\u{b}' => "\\v",
+            '\u{c}' => "\\f",
+            ' '..='~' => continue,
+            c if (c as u32) >= 0x20 && c != '\u{7f}' && is_printable(c) => continue,
+            c => {
+                escape.clear();
+                // Writing to a string cannot fail.
+                _ = match c as u32 {
+                    code @ (0..0x20 | 0x7f) => write!(escape, "\\x{code:02x}"),
+                    code @ 0..0x10000 => write!(escape, "\\u{code:04x}"),
+                    code => write!(escape, "\\U{code:08x}"),
+                };
+                &escape
+            }
+        };
+        write(&text[start..at])?;
+        write(known)?;
+        start = at + c.len_utf8();
+    }
+    write(&text[start..])?;
+    write("\"")
+}
+
+/// Puts a space in place of each sequence that is not UTF-8, and of each replacement character beside them.
+/// The text does not grow.
+pub fn put_spaces(text: &mut Vec<u8>, start: usize) {
+    let dirty = text.split_off(start);
+    for chunk in dirty.utf8_chunks() {
+        for (n, piece) in chunk.valid().split('\u{fffd}').enumerate() {
+            if n > 0 {
+                text.push(b' ');
+            }
+            text.extend_from_slice(piece.as_bytes());
+        }
+        if !chunk.invalid().is_empty() {
+            text.push(b' ');
         }
     }
-    out.push('"');
-    out
 }
 
 /// Labels as Loki writes them, `{a="b", c="d"}`: it sorts by this text what it has put together, and names

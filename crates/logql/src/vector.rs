@@ -5,6 +5,8 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use foldhash::fast::FixedState;
+use sandur_base::Stopped;
+use sandur_base::job::spend;
 
 use crate::ast::Grouping;
 use crate::matrix::{Labels, Matrix, Series};
@@ -186,22 +188,24 @@ pub fn apply(
     parameter: Option<i64>,
     grouping: Option<&Grouping>,
     input: Matrix,
-) -> Matrix {
+) -> Result<Matrix, Stopped> {
     match function.kind {
         Kind::Fold(start) => fold_groups(start, grouping, &input),
         Kind::Select { greatest } => {
             let count = usize::try_from(parameter.unwrap_or(1)).unwrap_or(usize::MAX);
             select(greatest, count, grouping, input)
         }
-        Kind::Sort { descending } => sort(descending, input),
+        Kind::Sort { descending } => Ok(sort(descending, input)),
     }
 }
 
 /// The series of each group, groups in the order in which they first appear.
-fn groups(grouping: Option<&Grouping>, input: &Matrix) -> Vec<(Labels, Vec<usize>)> {
+fn groups(grouping: Option<&Grouping>, input: &Matrix) -> Result<Vec<(Labels, Vec<usize>)>, Stopped> {
     let mut places: HashMap<Labels, usize, FixedState> = HashMap::default();
     let mut groups: Vec<(Labels, Vec<usize>)> = Vec::new();
     for (n, series) in input.series.iter().enumerate() {
+        let named = grouping.map_or(1, |grouping| 1 + grouping.labels.len());
+        spend(100 + 10 * named * series.labels.len())?;
         let labels = group_labels(&series.labels, grouping);
         let place = *places.entry(labels.clone()).or_insert_with(|| {
             groups.push((labels, Vec::new()));
@@ -209,13 +213,19 @@ fn groups(grouping: Option<&Grouping>, input: &Matrix) -> Vec<(Labels, Vec<usize
         });
         groups[place].1.push(n);
     }
-    groups
+    Ok(groups)
 }
 
-fn fold_groups(start: fn() -> Box<dyn Fold>, grouping: Option<&Grouping>, input: &Matrix) -> Matrix {
+fn fold_groups(
+    start: fn() -> Box<dyn Fold>,
+    grouping: Option<&Grouping>,
+    input: &Matrix,
+) -> Result<Matrix, Stopped> {
     let mut output = Matrix::new(input.steps);
-    for (labels, members) in groups(grouping, input) {
-        let values = (0..input.steps).map(|step| {
+    for (labels, members) in groups(grouping, input)? {
+        let mut values = Vec::with_capacity(input.steps);
+        for step in 0..input.steps {
+            spend(50 + 4 * members.len())?;
             let mut state: Option<Box<dyn Fold>> = None;
             for &member in &members {
                 let value = input.series[member].values[step];
@@ -223,11 +233,11 @@ fn fold_groups(start: fn() -> Box<dyn Fold>, grouping: Option<&Grouping>, input:
                     state.get_or_insert_with(start).add(value);
                 }
             }
-            state.map_or(ABSENT, |s| s.value())
-        });
-        output.series.push(Series { labels, values: values.collect() });
+            values.push(state.map_or(ABSENT, |s| s.value()));
+        }
+        output.series.push(Series { labels, values });
     }
-    output
+    Ok(output)
 }
 
 /// By falling rank: NaN is below every number for both directions.
@@ -241,19 +251,26 @@ fn rank(greatest: bool, a: f64, b: f64) -> std::cmp::Ordering {
     }
 }
 
-fn select(greatest: bool, count: usize, grouping: Option<&Grouping>, mut input: Matrix) -> Matrix {
+fn select(
+    greatest: bool,
+    count: usize,
+    grouping: Option<&Grouping>,
+    mut input: Matrix,
+) -> Result<Matrix, Stopped> {
     let mut kept: Vec<Vec<f64>> = vec![vec![ABSENT; input.steps]; input.series.len()];
-    for (_, members) in groups(grouping, &input) {
-        (0..input.steps).for_each(|step| {
+    for (_, members) in groups(grouping, &input)? {
+        for step in 0..input.steps {
+            // The members are put in order by their values.
+            spend(50 + 100 * members.len())?;
             for member in best(greatest, count, step, &members, &input) {
                 kept[member][step] = input.series[member].values[step];
             }
-        });
+        }
     }
     for (series, values) in input.series.iter_mut().zip(kept) {
         series.values = values;
     }
-    input
+    Ok(input)
 }
 
 /// The members with the best values of a step.
@@ -290,7 +307,7 @@ mod tests {
 
     fn run(name: &str, parameter: Option<i64>, by: &[&str], input: Matrix) -> Vec<String> {
         let grouping = Grouping { without: false, labels: by.iter().map(|l| (*l).to_owned()).collect() };
-        apply(find(name).unwrap(), parameter, Some(&grouping), input).to_text()
+        apply(find(name).unwrap(), parameter, Some(&grouping), input).unwrap().to_text()
     }
 
     fn input() -> Matrix {

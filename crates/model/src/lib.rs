@@ -14,6 +14,7 @@
 
 mod automaton;
 mod batch;
+mod bounded_regex;
 mod labels;
 mod level;
 mod limits;
@@ -24,6 +25,7 @@ mod time;
 
 pub use automaton::{AutomatonError, AutomatonParts, AutomatonState, LineAutomaton};
 pub use batch::{Arena, ArenaCodec, Entry, LogBatch, Span, StreamEntries};
+pub use bounded_regex::{BoundedRegex, REGEX_BYTES_MAX, RegexError, RegexOptions, Slots};
 pub use labels::{Labels, LabelsError, StreamId};
 pub use level::Level;
 pub use limits::{BlockedQuery, CompiledPattern, DeletionMode, Limits};

@@ -3,6 +3,7 @@
 
 use std::fmt;
 
+use crate::bounded_regex::{BoundedRegex, RegexError, RegexOptions};
 use crate::labels::Labels;
 
 /// How a matcher compares.
@@ -36,7 +37,7 @@ pub struct Matcher {
     name: Box<str>,
     op: MatchOp,
     value: Box<str>,
-    regex: Option<regex::Regex>,
+    regex: Option<BoundedRegex>,
 }
 
 /// A matcher whose regular expression is not valid.
@@ -48,11 +49,8 @@ pub struct MatcherError {
     /// The expression.
     pub pattern: String,
     /// What the regex engine says.
-    pub reason: String,
+    pub reason: RegexError,
 }
-
-/// Compiled size above which a matcher's regex is refused: bounds memory and time.
-const REGEX_BYTES_MAX: usize = 10 << 20;
 
 impl Matcher {
     /// A matcher; fails when `op` is a regex operator and `value` does not compile.
@@ -84,9 +82,15 @@ impl Matcher {
         &self.value
     }
 
-    /// Whether a label with this value passes; an absent label is the empty string.
+    /// Bytes that it takes beside its text.
+    pub fn memory_bytes(&self) -> u64 {
+        self.regex.as_ref().map_or(0, BoundedRegex::memory_bytes)
+    }
+
+    /// Whether a label with this value passes; an absent label is the empty string. In a job that was stopped
+    /// (see [`sandur_base::job`]) the answer is of no use, and nobody will use it.
     pub fn matches(&self, value: &str) -> bool {
-        let regex = || self.regex.as_ref().is_some_and(|r| r.is_match(value));
+        let regex = || self.regex.as_ref().is_some_and(|r| r.is_match(value.as_bytes()).unwrap_or(false));
         match self.op {
             MatchOp::Equal => value == &*self.value,
             MatchOp::NotEqual => value != &*self.value,
@@ -106,13 +110,12 @@ pub fn matches_all(matchers: &[Matcher], labels: &Labels) -> bool {
     matchers.iter().all(|m| m.matches(labels.get(m.name()).unwrap_or("")))
 }
 
-fn anchored(name: &str, pattern: &str) -> Result<regex::Regex, MatcherError> {
+fn anchored(name: &str, pattern: &str) -> Result<BoundedRegex, MatcherError> {
     // (?s): in label matchers a dot also matches a line break, as in Prometheus.
     let text = format!("^(?s:{pattern})$");
-    regex::RegexBuilder::new(&text).size_limit(REGEX_BYTES_MAX).build().map_err(|error| {
-        let reason = error.to_string();
-        MatcherError { name: name.to_owned(), pattern: pattern.to_owned(), reason }
-    })
+    let options = RegexOptions { utf8: true, prefilter: true, groups: false };
+    let compiled = BoundedRegex::parse(&text, true).and_then(|hir| BoundedRegex::new(&hir, options));
+    compiled.map_err(|reason| MatcherError { name: name.to_owned(), pattern: pattern.to_owned(), reason })
 }
 
 impl fmt::Display for Matcher {

@@ -1,12 +1,13 @@
 //! What one query may use: its tenant, its deadline, its memory, its turns, and the counters it fills.
 
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError, Weak};
 use std::time::Duration;
 
-use sandur_base::{Env, MemoryBudget};
+use sandur_base::{Env, Lane, MemoryBudget, OverBudget, Stopped};
 use sandur_model::TenantId;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use xxhash_rust::xxh3::xxh3_64;
 
 use crate::error::Error;
 use crate::fair_queue::{FairQueue, Permit};
@@ -38,6 +39,10 @@ struct Inner {
     partial: AtomicBool,
     warnings: Mutex<Vec<String>>,
 }
+
+/// A job that has run for so long lets other tenants go on: short beside what people notice, long beside the
+/// microseconds that a change of threads costs.
+const SLICE: Duration = Duration::from_millis(20);
 
 /// More warnings than this are not kept: they would repeat each other.
 const WARNINGS_MAX: usize = 20;
@@ -188,6 +193,50 @@ impl QueryContext {
         Ok(())
     }
 
+    /// Runs computation of the query on the CPU pool, in its tenant's turn. It does not begin when the query
+    /// is to end, and ends early when the query is to end meanwhile or when nobody waits for it any more: see
+    /// [`sandur_base::job`].
+    pub async fn compute<T: Send + 'static>(
+        &self,
+        job: impl FnOnce() -> Result<T, Error> + Send + 'static,
+    ) -> Result<T, Error> {
+        let waited_for = Arc::new(());
+        let job = self.job(Arc::downgrade(&waited_for), job);
+        let outcome = self.env().run_cpu(self.lane(), job).await;
+        drop(waited_for);
+        outcome
+    }
+
+    /// Runs computation of the query where it is called: for little of it, between pieces of I/O.
+    pub fn compute_here<T>(&self, job: impl FnOnce() -> Result<T, Error>) -> Result<T, Error> {
+        let here = Arc::new(());
+        self.job(Arc::downgrade(&here), job)()
+    }
+
+    /// The job in the name of the query.
+    fn job<T, J: FnOnce() -> Result<T, Error>>(
+        &self,
+        waited_for: Weak<()>,
+        job: J,
+    ) -> impl FnOnce() -> Result<T, Error> + use<T, J> {
+        let slice_ends = AtomicU64::new(self.slice_end());
+        let (context, ended) = (self.clone(), OnceLock::new());
+        let owner = Arc::new(QueryJob { context, waited_for, slice_ends, ended });
+        move || match sandur_base::job::run(owner.clone(), job) {
+            Ok(outcome) => outcome,
+            Err(Stopped) => Err(owner.ended.get().cloned().unwrap_or(Error::Cancelled)),
+        }
+    }
+
+    fn slice_end(&self) -> u64 {
+        (self.env().monotonic() + SLICE).as_nanos() as u64
+    }
+
+    /// Whose turn the query's jobs take.
+    fn lane(&self) -> Lane {
+        Lane::Tenant(xxh3_64(self.tenant.as_str().as_bytes()))
+    }
+
     /// Lets an answer that exceeds a limit on its size be cut with a warning, where it would fail otherwise:
     /// for clients that ask for it.
     pub fn allow_partial(&self) {
@@ -211,5 +260,43 @@ impl QueryContext {
     /// The warnings so far.
     pub fn warnings(&self) -> Vec<String> {
         self.shared.warnings.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+}
+
+/// A query as its jobs see it.
+struct QueryJob {
+    context: QueryContext,
+    waited_for: Weak<()>,
+    /// When other tenants are to go on, in nanoseconds of the monotonic clock.
+    slice_ends: AtomicU64,
+    /// Why the job was stopped.
+    ended: OnceLock<Error>,
+}
+
+impl QueryJob {
+    fn check(&self) -> Result<(), Error> {
+        match self.waited_for.strong_count() {
+            0 => Err(Error::Cancelled),
+            _ => self.context.check(),
+        }
+    }
+}
+
+impl sandur_base::job::Owner for QueryJob {
+    fn goes_on(&self) -> bool {
+        let now = self.context.env().monotonic().as_nanos() as u64;
+        if now >= self.slice_ends.load(Ordering::Relaxed) && self.check().is_ok() {
+            self.context.env().cpu().give_way(self.context.lane());
+            self.slice_ends.store(self.context.slice_end(), Ordering::Relaxed);
+        }
+        self.check().map_err(|error| self.ended.set(error)).is_ok()
+    }
+
+    fn budget(&self) -> &MemoryBudget {
+        self.context.budget()
+    }
+
+    fn refused(&self, refusal: OverBudget) {
+        _ = self.ended.set(refusal.into()); // a first reason stays
     }
 }

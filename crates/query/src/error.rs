@@ -1,6 +1,6 @@
 //! Why a query failed.
 
-use sandur_base::{ErrorKind, OverBudget};
+use sandur_base::{ErrorKind, OverBudget, Stopped};
 
 /// A failed query. The message is what the client reads.
 #[derive(Debug, Clone, thiserror::Error)]
@@ -51,5 +51,12 @@ impl Error {
             Self::Busy => ErrorKind::Busy,
             Self::Internal(_) => ErrorKind::Internal,
         }
+    }
+}
+
+/// A job that was stopped: who runs it knows the reason and puts it in place of this.
+impl From<Stopped> for Error {
+    fn from(_: Stopped) -> Self {
+        Self::Cancelled
     }
 }

@@ -11,7 +11,7 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
 
-use sandur_base::{BoxFuture, Lane, Reservation};
+use sandur_base::{BoxFuture, Reservation};
 
 use crate::context::QueryContext;
 use crate::error::Error;
@@ -23,7 +23,7 @@ pub trait Work: Send + Sync + 'static {
     /// What comes out of an item.
     type Output: Send + 'static;
 
-    /// Works on an item; `number` counts the items of the scan.
+    /// Works on an item; `number` counts the items of the scan. Tells [`sandur_base::job`] of its work.
     fn run(&self, number: u32, item: ScanItem) -> Result<Self::Output, Error>;
 }
 
@@ -131,7 +131,6 @@ fn start<W: Work>(
         let inner = context.clone();
         let job = move || {
             let held = (reservation, worker);
-            inner.check()?;
             let began = inner.env().monotonic();
             let output = work.run(number, item);
             let took = inner.env().monotonic().saturating_sub(began);
@@ -139,7 +138,7 @@ fn start<W: Work>(
             drop(held);
             output
         };
-        context.env().run_cpu(Lane::Query, job).await
+        context.compute(job).await
     })
 }
 
@@ -376,5 +375,76 @@ mod tests {
         });
         assert!(matches!(result, Err(Error::Cancelled)));
         assert_eq!(asked.load(Ordering::Relaxed), 0);
+    }
+
+    /// Works until its interrupt says that it is to end.
+    #[derive(Default)]
+    struct Endless {
+        begun: AtomicU64,
+        ended: AtomicU64,
+    }
+
+    impl Work for Endless {
+        type Output = (u32, i64);
+        fn run(&self, _: u32, _: ScanItem) -> Result<Self::Output, Error> {
+            self.begun.fetch_add(1, Ordering::SeqCst);
+            while sandur_base::job::spend(1_000).is_ok() {}
+            self.ended.fetch_add(1, Ordering::SeqCst);
+            Ok((0, 0))
+        }
+    }
+
+    fn context_of(env: &Env, tenant: &str, timeout: Duration) -> QueryContext {
+        let tenant = TenantId::new(tenant).unwrap();
+        QueryContext::new(env.clone(), tenant, MemoryBudget::root("query", 1_000), timeout)
+    }
+
+    fn pages(count: usize) -> Box<Pages> {
+        Box::new(Pages { left: vec![(1, 1); count].into(), asked: Arc::default() })
+    }
+
+    #[test]
+    fn an_abandoned_query_ends_its_running_jobs_and_its_queued_ones_do_not_begin() {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap();
+        let work = Arc::new(Endless::default());
+        runtime.block_on(async {
+            let env = Env::system(1);
+            let context = context_of(&env, "a", Duration::from_secs(3_600));
+            let mut seen = Seen::default();
+            let mut query =
+                Box::pin(execute(&context, pages(9), Arc::clone(&work), &mut seen, Merging::Ordered));
+            while work.begun.load(Ordering::SeqCst) == 0 {
+                assert!(futures_util::poll!(&mut query).is_pending());
+                tokio::task::yield_now().await;
+            }
+            drop(query);
+            // Of the only thread: the job ends, the one behind it does not begin.
+            env.run_cpu(sandur_base::Lane::Background, || ()).await;
+        });
+        let counted = (work.begun.load(Ordering::SeqCst), work.ended.load(Ordering::SeqCst));
+        assert_eq!(counted, (1, 1));
+    }
+
+    #[test]
+    fn a_query_that_never_ends_keeps_neither_the_pool_nor_other_tenants_past_its_deadline() {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap();
+        let work = Arc::new(Endless::default());
+        runtime.block_on(async {
+            let env = Env::system(1);
+            let endless = context_of(&env, "a", Duration::from_secs(3_600));
+            let (mut seen, mut other) = (Seen::default(), Seen::default());
+            let mut query =
+                Box::pin(execute(&endless, pages(9), Arc::clone(&work), &mut seen, Merging::Ordered));
+            assert!(futures_util::poll!(&mut query).is_pending());
+            // The other tenant's many pages go through, though the only thread was taken.
+            let quick = context_of(&env, "b", Duration::from_secs(3_600));
+            execute(&quick, pages(50), Arc::new(Stamp), &mut other, Merging::Ordered).await.unwrap();
+            assert_eq!(other.stamps.len(), 50);
+            endless.cancel();
+            assert!(matches!(query.await, Err(Error::Cancelled)));
+            let late = context_of(&env, "a", Duration::from_millis(30));
+            let ended = execute(&late, pages(1), Arc::clone(&work), &mut seen, Merging::Ordered).await;
+            assert!(matches!(ended, Err(Error::Timeout(_))), "{ended:?}");
+        });
     }
 }

@@ -109,13 +109,19 @@ pub enum NamedMatcher {
     Matcher(Matcher),
 }
 
+impl NamedMatcher {
+    /// Bytes that it takes beside its text.
+    pub fn memory_bytes(&self) -> u64 {
+        match self {
+            Self::Name(_) => 0,
+            Self::Matcher(matcher) => matcher.memory_bytes(),
+        }
+    }
+}
+
 /// A matcher, or a parse error when its expression does not compile.
 pub fn new_matcher(name: String, op: MatchOp, value: String) -> Result<Matcher, ParseError> {
     let pattern = value.clone();
-    Matcher::new(name, op, value).map_err(|error| {
-        let other = || {
-            format!("error parsing regexp: {}: `{pattern}`", error.reason.lines().last().unwrap_or_default())
-        };
-        ParseError::whole(go_regex::explain(&pattern).unwrap_or_else(other))
-    })
+    Matcher::new(name, op, value)
+        .map_err(|error| ParseError::whole(go_regex::reason(&pattern, &error.reason)))
 }

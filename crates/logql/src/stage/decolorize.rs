@@ -50,8 +50,14 @@ impl Stage for Running {
             return true;
         }
         row.with_line(|row, line| {
-            let plain = self.0.replace_all(line, b"".as_slice());
-            row.replace_line(|_, out| out.extend_from_slice(&plain));
+            row.replace_line(line.len(), |_, out| {
+                let mut end = 0;
+                for sequence in self.0.find_iter(line) {
+                    out.extend_from_slice(&line[end..sequence.start()]);
+                    end = sequence.end();
+                }
+                out.extend_from_slice(&line[end..]);
+            });
         });
         true
     }

@@ -55,6 +55,10 @@ impl StageNode for DropKeep {
         Effect { changes_labels: true, removes_labels: true, ..Effect::default() }
     }
 
+    fn memory_bytes(&self) -> u64 {
+        self.labels.iter().map(NamedMatcher::memory_bytes).sum()
+    }
+
     fn start(&self, names: &mut Names) -> Box<dyn Stage> {
         let labels = self.labels.iter().map(|label| match label {
             NamedMatcher::Name(name) => (names.id(name), None),

@@ -134,7 +134,7 @@ fn extract(row: &mut Row<'_>, name: NameId, value: Value<'_>) -> Flow {
 /// Sets a label to the text of a value: strings unescaped, everything else as written.
 pub fn set_value(row: &mut Row<'_>, name: NameId, value: Value<'_>) {
     match value {
-        Value::String(raw) => row.set_with(name, |text| {
+        Value::String(raw) => row.set_with(name, raw.len(), |text| {
             let start = text.len();
             if !append_unescaped(text, raw) {
                 text.truncate(start);
@@ -142,7 +142,7 @@ pub fn set_value(row: &mut Row<'_>, name: NameId, value: Value<'_>) {
         }),
         Value::Null => row.set(name, ""),
         Value::Number(text) | Value::Bool(text) | Value::Object(text) | Value::Array(text) => {
-            row.set_with(name, |out| out.extend_from_slice(text));
+            row.set_with(name, text.len(), |out| out.extend_from_slice(text));
         }
     }
 }

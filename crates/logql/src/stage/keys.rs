@@ -67,7 +67,7 @@ fn ascii_shape(key: &[u8]) -> Option<(u8, usize)> {
 pub fn known_name(row: &mut Row<'_>, name: &[u8]) -> Option<NameId> {
     let name = std::str::from_utf8(name).ok()?;
     match row.wanted() {
-        Wanted::All => Some(row.scratch.names.id(name)),
+        Wanted::All => row.scratch.name_id(name),
         Wanted::Only(wanted) if !wanted.may_be(name.as_bytes()) => None,
         Wanted::Only(_) => row.scratch.names.find(name),
     }

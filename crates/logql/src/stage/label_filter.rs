@@ -354,6 +354,10 @@ impl StageNode for LabelFilter {
         }
     }
 
+    fn memory_bytes(&self) -> u64 {
+        self.tests().map(|test| if let Test::Text(matcher) = test { matcher.memory_bytes() } else { 0 }).sum()
+    }
+
     fn start(&self, names: &mut Names) -> Box<dyn Stage> {
         let mut steps = Vec::with_capacity(self.parts.len());
         // Where the jump of each `or` stands, to set its target.

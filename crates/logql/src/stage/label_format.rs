@@ -162,7 +162,7 @@ impl Stage for Running {
                     if let Some(value) = row.get(*from) {
                         self.out.clear();
                         self.out.extend_from_slice(value.as_bytes());
-                        row.set_with(*to, |text| text.extend_from_slice(&self.out));
+                        row.set_with(*to, self.out.len(), |text| text.extend_from_slice(&self.out));
                         row.delete(*from);
                     }
                 }
@@ -173,7 +173,7 @@ impl Stage for Running {
                         started = true;
                     }
                     match &self.outputs[next] {
-                        Ok(text) => row.set_with(label, |out| out.extend_from_slice(text)),
+                        Ok(text) => row.set_with(label, text.len(), |out| out.extend_from_slice(text)),
                         Err(reason) => row.fail(TEMPLATE_ERROR, reason),
                     }
                     next += 1;

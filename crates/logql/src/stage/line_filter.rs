@@ -7,15 +7,16 @@ use std::fmt;
 use std::sync::{Arc, OnceLock};
 
 use memchr::memmem::Finder;
-use regex_automata::{Input, meta};
 use regex_syntax::hir::Hir;
-use sandur_model::LineAutomaton;
+use sandur_base::job::spend;
+use sandur_model::{BoundedRegex, LineAutomaton};
 
 use crate::error::ParseError;
 use crate::go_regex::{compile_hir, parse_hir};
 use crate::lexer::Kind;
 use crate::line_automaton;
 use crate::names::Names;
+use crate::page_filter::Search;
 use crate::parser::Parser;
 use crate::row::Row;
 use crate::stage::ip::IpSet;
@@ -33,7 +34,7 @@ pub enum LineTest {
         /// For planning searches.
         hir: Hir,
         /// For searching one line.
-        regex: meta::Regex,
+        regex: BoundedRegex,
     },
     /// The form of the whole line.
     Pattern(Pattern),
@@ -50,16 +51,20 @@ pub struct LineFilter {
     pub tests: Vec<LineTest>,
     operator: &'static str,
     texts: Vec<(bool, String)>,
-    /// Made when it is first asked for; copies of the filter share it.
+    /// Made when they are first asked for; copies of the filter share them.
     automaton: Arc<OnceLock<Option<LineAutomaton>>>,
+    search: Arc<OnceLock<Option<Search>>>,
 }
 
 impl LineTest {
-    /// Whether the line has it.
+    /// Whether the line has it; no line has it in a job that was stopped.
     pub fn matches(&self, line: &[u8]) -> bool {
+        if spend(line.len() + 16).is_err() {
+            return false;
+        }
         match self {
             Self::Literal(finder) => finder.find(line).is_some(),
-            Self::Regex { regex, .. } => regex.is_match(Input::new(line)),
+            Self::Regex { regex, .. } => regex.is_match(line).unwrap_or(false),
             Self::Pattern(pattern) => pattern.matches(line),
             Self::Ip(set) => set.found_in(line),
         }
@@ -70,6 +75,11 @@ impl LineFilter {
     /// The automaton of what the filter looks for, if it has one: what it says of a line is not negated.
     pub fn automaton(&self) -> Option<&LineAutomaton> {
         self.automaton.get_or_init(|| line_automaton::of_filter(self)).as_ref()
+    }
+
+    /// How it searches many lines at once, if it can.
+    pub fn search(&self) -> Option<&Search> {
+        self.search.get_or_init(|| Search::new(self)).as_ref()
     }
 
     /// Whether anybody has asked for the automaton.
@@ -95,8 +105,8 @@ pub fn parse(parser: &mut Parser) -> Result<Arc<dyn StageNode>, ParseError> {
     let Kind::Word(operator) = parser.kind() else { return Err(parser.unexpected(&[])) };
     let negated = operator.starts_with('!');
     parser.take();
-    let automaton = Arc::default();
-    let mut filter = LineFilter { negated, tests: Vec::new(), operator, texts: Vec::new(), automaton };
+    let (tests, texts, automaton, search) = (Vec::new(), Vec::new(), Arc::default(), Arc::default());
+    let mut filter = LineFilter { negated, tests, operator, texts, automaton, search };
     loop {
         let ip = parser.kind() == Kind::Function("ip");
         let text = if ip {
@@ -131,7 +141,7 @@ fn new_test(operator: &str, ip: bool, text: &str) -> Result<LineTest, String> {
             if matches!(text, "" | ".*" | ".*.*") {
                 return Ok(literal(b""));
             }
-            let regex = compile_hir(&hir)?;
+            let regex = compile_hir(&hir).map_err(|error| error.to_string())?;
             Ok(LineTest::Regex { hir, regex })
         }
         _ => {
@@ -165,6 +175,16 @@ impl fmt::Display for LineFilter {
 impl StageNode for LineFilter {
     fn effect(&self) -> Effect {
         Effect { reads_line: true, ..Effect::default() }
+    }
+
+    fn memory_bytes(&self) -> u64 {
+        // Once for lines, once for pages.
+        let bytes = |test: &LineTest| match test {
+            LineTest::Regex { regex, .. } => 2 * regex.memory_bytes(),
+            LineTest::Literal(finder) => 64 * finder.needle().len() as u64,
+            LineTest::Pattern(_) | LineTest::Ip(_) => 0,
+        };
+        self.tests.iter().map(bytes).sum()
     }
 
     fn start(&self, _names: &mut Names) -> Box<dyn Stage> {

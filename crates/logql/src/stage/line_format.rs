@@ -66,7 +66,7 @@ impl Stage for Running {
         self.out.clear();
         let outcome = row.with_line(|row, line| self.runner.run(row, line, &mut self.out));
         match outcome {
-            Ok(()) => row.replace_line(|_, buffer| buffer.extend_from_slice(&self.out)),
+            Ok(()) => row.replace_line(self.out.len(), |_, buffer| buffer.extend_from_slice(&self.out)),
             Err(reason) => row.fail(TEMPLATE_ERROR, reason),
         }
         true

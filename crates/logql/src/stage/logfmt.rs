@@ -125,7 +125,7 @@ impl All {
         let Some(name) = key_name(row, pair.key) else { return };
         let name = row.free_name(name);
         if row.wants(name) {
-            row.set_with(name, |text| pair.append_value(text));
+            row.set_with(name, pair.value_bytes_max(), |text| pair.append_value(text));
             row.passes_early(name);
         }
     }
@@ -191,7 +191,7 @@ impl Named {
             if name != label.id && !row.wants(name) {
                 return false;
             }
-            row.set_with(name, |text| {
+            row.set_with(name, pair.value_bytes_max(), |text| {
                 let start = text.len();
                 pair.append_value(text);
                 // Where all pairs are taken, bytes that are not UTF-8 become blanks; here nothing is left.

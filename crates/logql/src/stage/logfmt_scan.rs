@@ -48,6 +48,12 @@ pub struct Pair<'a> {
 }
 
 impl Pair<'_> {
+    /// Most bytes that the value takes with its escapes resolved: of those that are not valid a replacement
+    /// character may be left.
+    pub fn value_bytes_max(&self) -> usize {
+        if self.escaped { 3 * self.value.len() } else { self.value.len() }
+    }
+
     /// Appends the value with its escapes resolved.
     pub fn append_value(&self, out: &mut Vec<u8>) {
         if self.escaped {

@@ -64,6 +64,10 @@ pub trait StageNode: fmt::Debug + fmt::Display + Send + Sync {
     fn filtered_label(&self) -> Option<String> {
         None
     }
+    /// Bytes that its compiled expressions take beside its text.
+    fn memory_bytes(&self) -> u64 {
+        0
+    }
     /// The running stage of one worker.
     fn start(&self, names: &mut Names) -> Box<dyn Stage>;
     /// The line filter, when the stage is one: it can search whole pages.
@@ -140,6 +144,8 @@ pub(crate) mod testing {
         pub parsed: Vec<(String, String)>,
         /// Labels of the stream that are left.
         pub stream: Vec<(String, String)>,
+        /// How a stage failed.
+        pub details: String,
     }
 
     /// Runs `{stream} stages` over a line; `None` when it is dropped.
@@ -176,7 +182,8 @@ pub(crate) mod testing {
             parsed.push(("__error__".to_owned(), error.to_owned()));
         }
         parsed.sort();
-        Some(Out { line: String::from_utf8_lossy(row.line()).into_owned(), parsed, stream: left })
+        let line = String::from_utf8_lossy(row.line()).into_owned();
+        Some(Out { line, parsed, stream: left, details: row.error_details().to_owned() })
     }
 
     /// The labels that stages made, as `name=value` separated by spaces.

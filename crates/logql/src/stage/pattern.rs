@@ -72,7 +72,7 @@ impl Stage for Running {
             self.pattern.captures(line, |position, text| {
                 let name = row.free_name(self.names[position]);
                 if !row.is_rejected() && row.wants(name) {
-                    row.set_with(name, |out| out.extend_from_slice(text));
+                    row.set_with(name, text.len(), |out| out.extend_from_slice(text));
                     row.passes_early(name);
                 }
             });

@@ -3,10 +3,10 @@
 use std::fmt;
 use std::sync::Arc;
 
-use regex::bytes::{CaptureLocations, Regex};
+use sandur_model::{BoundedRegex, Slots};
 
 use crate::error::ParseError;
-use crate::go_regex::compile_bytes;
+use crate::go_regex::{compile_bytes, span};
 use crate::names::{NameId, Names};
 use crate::parser::Parser;
 use crate::row::Row;
@@ -28,7 +28,7 @@ fn parse(parser: &mut Parser) -> Result<Arc<dyn StageNode>, ParseError> {
         return Err(invalid(format!("duplicate extracted label name '{name}'")));
     }
     let regex = compile_bytes(&text).map_err(invalid)?;
-    if regex.capture_names().flatten().next().is_none() {
+    if regex.group_names().flatten().next().is_none() {
         return Err(invalid("at least one named capture must be supplied".to_owned()));
     }
     Ok(Arc::new(Regexp { text, regex }))
@@ -44,7 +44,7 @@ fn repeated_name(text: &str) -> Option<&str> {
 #[derive(Debug)]
 struct Regexp {
     text: String,
-    regex: Regex,
+    regex: BoundedRegex,
 }
 
 impl fmt::Display for Regexp {
@@ -58,9 +58,13 @@ impl StageNode for Regexp {
         Effect { reads_line: true, only_extracts: true, changes_labels: true, ..Effect::default() }
     }
 
+    fn memory_bytes(&self) -> u64 {
+        self.regex.memory_bytes()
+    }
+
     fn start(&self, names: &mut Names) -> Box<dyn Stage> {
         let mut groups = Vec::new();
-        for (group, name) in self.regex.capture_names().enumerate() {
+        for (group, name) in self.regex.group_names().enumerate() {
             let Some(name) = name else { continue };
             let mut label = Vec::new();
             append_sanitized(&mut label, name.as_bytes());
@@ -68,13 +72,13 @@ impl StageNode for Regexp {
         }
         // A clone has its own cache, so that workers do not wait for each other.
         let regex = self.regex.clone();
-        Box::new(Running { locations: regex.capture_locations(), regex, groups })
+        Box::new(Running { slots: vec![None; regex.slot_count()], regex, groups })
     }
 }
 
 struct Running {
-    regex: Regex,
-    locations: CaptureLocations,
+    regex: BoundedRegex,
+    slots: Slots,
     groups: Vec<(usize, NameId)>,
 }
 
@@ -84,14 +88,15 @@ impl Stage for Running {
             return true;
         }
         row.with_line(|row, line| {
-            if self.regex.captures_read(&mut self.locations, line).is_none() {
+            // A job that was stopped has no use for the row.
+            if self.regex.find(line, 0, &mut self.slots) != Ok(true) {
                 return;
             }
             for (group, name) in &self.groups {
                 let name = row.free_name(*name);
                 if row.wants(name) {
-                    let span = self.locations.get(*group).unwrap_or((0, 0));
-                    row.set_with(name, |text| text.extend_from_slice(&line[span.0..span.1]));
+                    let (from, to) = span(&self.slots, *group).unwrap_or((0, 0));
+                    row.set_with(name, to - from, |text| text.extend_from_slice(&line[from..to]));
                     if !row.passes_early(name) {
                         return;
                     }

@@ -71,12 +71,12 @@ impl Stage for Running {
         });
         if packed {
             for (name, value) in self.labels.drain(..) {
-                row.set_with(name, |text| text.extend_from_slice(&value));
+                row.set_with(name, value.len(), |text| text.extend_from_slice(&value));
                 if !row.passes_early(name) {
                     return false;
                 }
             }
-            row.replace_line(|_, out| out.extend_from_slice(&self.entry));
+            row.replace_line(self.entry.len(), |_, out| out.extend_from_slice(&self.entry));
         }
         true
     }

@@ -42,7 +42,7 @@ impl Parser<'_> {
         self.skip_space();
         let start = self.at;
         match self.token()? {
-            Token::Literal(Value::Text(name)) => Ok(name),
+            Token::Literal(Value::Text(name)) => Ok(name.to_string()),
             _ => {
                 let found = self.text[start..self.at].trim();
                 Err(self.fail(format!("unexpected {} in {context}", crate::units::quote(found))))

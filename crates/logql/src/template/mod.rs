@@ -4,8 +4,11 @@
 //! the empty string. Output and loops are bounded: see [`run`].
 
 mod blocks;
+#[cfg(test)]
+mod bounds;
 mod functions;
 mod parse;
+mod results;
 mod run;
 mod value;
 

@@ -540,7 +540,7 @@ impl<'a> Parser<'a> {
             }
             '"' => self.quoted(rest)?,
             '`' => match rest[1..].find('`') {
-                Some(end) => (Token::Literal(Value::Text(rest[1..=end].to_owned())), end + 2),
+                Some(end) => (Token::Literal(Value::constant(rest[1..=end].to_owned())), end + 2),
                 None => return Err(self.fail("unterminated raw quoted string")),
             },
             '\'' => {
@@ -576,7 +576,7 @@ impl<'a> Parser<'a> {
         let tokens = crate::lexer::tokenize(&rest[..end + 2]);
         match tokens.first() {
             Some(token) if token.kind == crate::lexer::Kind::String => {
-                Ok((Token::Literal(Value::Text(token.text.clone())), end + 2))
+                Ok((Token::Literal(Value::constant(token.text.clone())), end + 2))
             }
             _ => Err(self.fail("invalid syntax")),
         }

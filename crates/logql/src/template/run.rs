@@ -1,10 +1,13 @@
 //! Walks a template's tree for a row.
 //!
-//! Bounds: the output of one row is at most [`OUTPUT_BYTES_MAX`] and a template takes at most
-//! [`STEPS_MAX`] steps per row; beyond that it fails, which marks the row with `TemplateFormatErr`.
+//! Bounds: the output of one row is at most [`OUTPUT_BYTES_MAX`], unless it is one text of the row, and a
+//! template takes at most [`STEPS_MAX`] steps per row; what functions make has the bounds of [`Results`].
+//! Beyond them the template fails, which marks the row with `TemplateFormatErr`.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
+use sandur_base::job::spend;
 use sandur_base::nesting::{Depth, HEIGHT_MAX};
 
 use crate::names::NameId;
@@ -13,12 +16,16 @@ use crate::row::{ERROR, ERROR_DETAILS, Row};
 use super::Template;
 use super::functions::{Function, RegexCache, Site, time_method};
 use super::parse::{Branch, Command, Loop, Node, Operand, Pipeline, Place};
+use super::results::{Results, VALUE_BYTES};
 use super::value::Value;
+use crate::units::excerpt;
 
 /// Longest output of a row in bytes.
 const OUTPUT_BYTES_MAX: usize = 1 << 20;
 /// Most steps of a row.
 const STEPS_MAX: usize = 100_000;
+/// What a step costs in units of work.
+const STEP_UNITS: usize = 100;
 
 /// A template that runs in one worker.
 pub struct Runner {
@@ -29,6 +36,8 @@ pub struct Runner {
     fields: Vec<(String, NameId)>,
     /// Regexes that the template's functions have used.
     regexes: RegexCache,
+    /// What its functions make for a row.
+    results: Results,
 }
 
 enum Flow {
@@ -53,6 +62,7 @@ struct State<'r, 'p> {
     /// Lists of nodes and parentheses within each other, also those of blocks that run blocks.
     depth: Depth,
     regexes: &'r RegexCache,
+    results: &'r Results,
 }
 
 impl Runner {
@@ -74,7 +84,13 @@ impl Runner {
             },
             _ => None,
         };
-        Self { template: template.clone(), simple, fields, regexes: RegexCache::default() }
+        Self {
+            template: template.clone(),
+            simple,
+            fields,
+            regexes: RegexCache::default(),
+            results: Results::default(),
+        }
     }
 
     /// Appends the template's output for the row, whose line is `line`.
@@ -83,6 +99,7 @@ impl Runner {
             out.extend_from_slice(row.value(name).as_bytes());
             return Ok(());
         }
+        self.results.next_row();
         let start = out.len();
         let fields = &self.fields;
         let template = &self.template;
@@ -99,6 +116,7 @@ impl Runner {
             root: None,
             depth: Depth::default(),
             regexes: &self.regexes,
+            results: &self.results,
         };
         match state.nodes(&template.nodes) {
             Ok(_) => Ok(()),
@@ -120,15 +138,10 @@ impl State<'_, '_> {
         let known = self.variables.len();
         let mut outcome = Flow::Next;
         for node in nodes {
-            self.steps += 1;
-            if self.steps > STEPS_MAX || self.out.len() - self.start > OUTPUT_BYTES_MAX {
-                return Err(format!(
-                    "template exceeds {STEPS_MAX} steps or {OUTPUT_BYTES_MAX} bytes of output"
-                ));
-            }
+            self.step()?;
             let flow = match node {
                 Node::Text(text) => {
-                    self.out.extend_from_slice(text.as_bytes());
+                    self.emit(text)?;
                     Flow::Next
                 }
                 Node::Action(pipeline) => {
@@ -165,14 +178,41 @@ impl State<'_, '_> {
             && let [name] = &**path
         {
             let row = self.row;
-            self.out.extend_from_slice(row.value(self.field_id(name)).as_bytes());
-            return Ok(());
+            return self.emit(row.value(self.field_id(name)));
         }
         let value = self.pipeline(pipeline)?;
-        if pipeline.variables.is_empty() {
-            self.out.extend_from_slice(value.written().as_bytes());
+        match &value {
+            _ if !pipeline.variables.is_empty() => Ok(()),
+            Value::Nil => self.emit("<no value>"),
+            Value::Text(text) => self.emit(text),
+            other => {
+                let text = self.results.make(|out| other.write(out))?;
+                self.emit(&text)
+            }
         }
+    }
+
+    /// Appends to the output.
+    fn emit(&mut self, text: &str) -> Result<(), String> {
+        let before = self.out.len() - self.start;
+        if before > 0 && before + text.len() > OUTPUT_BYTES_MAX {
+            return Err(exceeded());
+        }
+        if self.out.capacity() - self.out.len() < text.len() {
+            let capacity = (self.out.len() + text.len()).max(2 * self.out.capacity());
+            self.results.take(capacity)?;
+            self.out.reserve_exact(capacity - self.out.len());
+        }
+        self.out.extend_from_slice(text.as_bytes());
         Ok(())
+    }
+
+    fn step(&mut self) -> Result<(), String> {
+        self.steps += 1;
+        if self.steps > STEPS_MAX {
+            return Err(exceeded());
+        }
+        spend(STEP_UNITS).map_err(|stopped| stopped.to_string())
     }
 
     fn branch(&mut self, branch: &Branch) -> Result<Flow, String> {
@@ -198,31 +238,30 @@ impl State<'_, '_> {
     fn range(&mut self, range: &Loop) -> Result<(), String> {
         let known = self.variables.len();
         let value = self.evaluate_pipeline(&range.pipeline)?;
-        let items: Vec<(Value, Value)> = match value {
-            Value::List(list) => {
-                list.into_iter().enumerate().map(|(n, v)| (Value::Int(n as i64), v)).collect()
-            }
-            Value::Map(map) => map.into_iter().map(|(k, v)| (Value::Text(k), v)).collect(),
-            Value::Int(count) => {
-                (0..count.clamp(0, STEPS_MAX as i64)).map(|n| (Value::Int(n), Value::Int(n))).collect()
-            }
-            Value::Nil => Vec::new(),
+        let mut items: Box<dyn Iterator<Item = (Value, Value)>> = match &value {
+            Value::List(list) => Box::new(list.iter().zip(0..).map(|(v, n)| (Value::Int(n), v.clone()))),
+            Value::Map(map) => Box::new(map.iter().map(|(k, v)| (Value::Text(k.clone()), v.clone()))),
+            Value::Int(count) => Box::new((0..*count).map(|n| (Value::Int(n), Value::Int(n)))),
+            Value::Nil => Box::new(std::iter::empty()),
             other => {
-                let reason = format!("range can't iterate over {}", other.to_text());
+                let text = self.results.make(|out| other.write(out))?;
+                let reason = format!("range can't iterate over {}", excerpt(&text));
                 let place = range.pipeline.commands.last().map(|command| command.place);
                 return Err(place.map_or(reason.clone(), |place| self.placed(place, reason)));
             }
         };
-        if items.is_empty() {
+        let mut next = items.next();
+        if next.is_none() {
             self.nodes(&range.otherwise)?;
         }
-        for (key, value) in items {
+        while let Some((key, value)) = next {
+            self.step()?;
             match range.pipeline.variables.as_slice() {
                 [] => {}
-                [one] => self.set(one, value.clone(), range.pipeline.declares),
+                [one] => self.set(one, value.clone(), range.pipeline.declares)?,
                 [first, second, ..] => {
-                    self.set(first, key, range.pipeline.declares);
-                    self.set(second, value.clone(), range.pipeline.declares);
+                    self.set(first, key, range.pipeline.declares)?;
+                    self.set(second, value.clone(), range.pipeline.declares)?;
                 }
             }
             let before = self.dot.replace(value);
@@ -232,6 +271,7 @@ impl State<'_, '_> {
             if matches!(flow?, Flow::Break) {
                 break;
             }
+            next = items.next();
         }
         Ok(())
     }
@@ -254,18 +294,20 @@ impl State<'_, '_> {
         outcome.map(|_| ())
     }
 
-    fn set(&mut self, name: &str, value: Value, declare: bool) {
+    fn set(&mut self, name: &str, value: Value, declare: bool) -> Result<(), String> {
         if !declare && let Some(slot) = self.variables.iter_mut().rev().find(|(n, _)| n == name) {
             slot.1 = value;
-            return;
+            return Ok(());
         }
+        self.results.take(2 * VALUE_BYTES + name.len())?;
         self.variables.push((name.to_owned(), value));
+        Ok(())
     }
 
     fn pipeline(&mut self, pipeline: &Pipeline) -> Result<Value, String> {
         let value = self.evaluate_pipeline(pipeline)?;
         for name in &pipeline.variables {
-            self.set(name, value.clone(), pipeline.declares);
+            self.set(name, value.clone(), pipeline.declares)?;
         }
         Ok(value)
     }
@@ -273,7 +315,7 @@ impl State<'_, '_> {
     fn evaluate_pipeline(&mut self, pipeline: &Pipeline) -> Result<Value, String> {
         let mut passed: Option<Value> = None;
         for command in &pipeline.commands {
-            self.steps += 1;
+            self.step()?;
             passed = Some(self.command(command, passed)?);
         }
         Ok(passed.unwrap_or(Value::Nil))
@@ -322,7 +364,7 @@ impl State<'_, '_> {
         let value = self.operand(&target)?;
         let arguments = operands.iter().map(|o| self.operand(o)).collect::<Result<Vec<_>, _>>()?;
         match value {
-            Value::Time(instant) => time_method(instant, &method, &arguments),
+            Value::Time(instant) => time_method(self.results, instant, &method, &arguments),
             _ => Err(format!("{method} has arguments but cannot be invoked as function")),
         }
     }
@@ -359,7 +401,11 @@ impl State<'_, '_> {
             ));
         }
         let now_ns = self.row.scratch.now_ns.unwrap_or(self.row.timestamp);
-        let site = Site { line: self.line, timestamp: self.row.timestamp, now_ns, regexes: self.regexes };
+        // Functions read their arguments a few times at most.
+        let read = |argument: &Value| if let Value::Text(text) = argument { text.len() } else { 0 };
+        spend(arguments.iter().map(read).sum()).map_err(|stopped| stopped.to_string())?;
+        let Self { line, regexes, results, .. } = *self;
+        let site = Site { line, timestamp: self.row.timestamp, now_ns, regexes, results };
         (function.call)(&site, arguments)
             .map_err(|reason| format!("error calling {}: {reason}", function.name))
     }
@@ -367,18 +413,18 @@ impl State<'_, '_> {
     fn operand(&mut self, operand: &Operand) -> Result<Value, String> {
         match operand {
             Operand::Literal(value) => Ok(value.clone()),
-            Operand::Dot => Ok(self.dot.clone().unwrap_or_else(|| self.all_labels())),
+            Operand::Dot => self.dot.clone().map_or_else(|| self.all_labels(), Ok),
             Operand::Field(path, place) => {
                 let found = match self.dot.clone() {
                     None => self.label_path(path),
-                    Some(dot) => fields_of(dot, path),
+                    Some(dot) => self.fields_of(dot, path),
                 };
                 found.map_err(|reason| self.placed(*place, reason))
             }
             Operand::Variable(name, path, place) if name.is_empty() => {
                 let found = match (self.root.clone(), path.is_empty()) {
-                    (Some(root), _) => fields_of(root, path),
-                    (None, true) => Ok(self.all_labels()),
+                    (Some(root), _) => self.fields_of(root, path),
+                    (None, true) => self.all_labels(),
                     (None, false) => self.label_path(path),
                 };
                 found.map_err(|reason| self.placed(*place, reason))
@@ -387,14 +433,14 @@ impl State<'_, '_> {
                 let found = self.variables.iter().rev().find(|(n, _)| n == name);
                 let value =
                     found.map(|(_, v)| v.clone()).ok_or_else(|| format!("undefined variable: ${name}"))?;
-                fields_of(value, path).map_err(|reason| self.placed(*place, reason))
+                self.fields_of(value, path).map_err(|reason| self.placed(*place, reason))
             }
             Operand::Function(function) => self.call(function, &[], None),
             Operand::Group(pipeline, path) => {
                 self.enter()?;
                 let value = self.pipeline(pipeline)?;
                 self.depth.leave();
-                fields_of(value, path)
+                self.fields_of(value, path)
             }
         }
     }
@@ -405,21 +451,45 @@ impl State<'_, '_> {
     }
 
     fn label_path(&self, path: &[String]) -> Result<Value, String> {
-        let value = Value::Text(self.row.value(self.field_id(&path[0])).to_owned());
-        fields_of(value, &path[1..])
+        let value = Value::Text(self.results.copy(self.row.value(self.field_id(&path[0])))?);
+        self.fields_of(value, &path[1..])
     }
 
-    fn all_labels(&self) -> Value {
+    fn all_labels(&self) -> Result<Value, String> {
         let mut map = BTreeMap::new();
-        self.row.for_each_label(|_, name, value| {
-            map.insert(self.row.scratch.names.name(name).to_string(), Value::Text(value.to_owned()));
-        });
+        let mut outcome = Ok(());
+        let mut add = |name: &str, value: &str| {
+            if outcome.is_ok() {
+                let pair = self
+                    .results
+                    .take(2 * VALUE_BYTES)
+                    .and_then(|()| Ok((self.results.copy(name)?, Value::Text(self.results.copy(value)?))));
+                outcome = pair.map(|(name, value)| _ = map.insert(name, value));
+            }
+        };
+        self.row.for_each_label(|_, name, value| add(self.row.scratch.names.name(name), value));
         if let Some(error) = self.row.error() {
-            map.insert(ERROR.to_owned(), Value::Text(error.to_owned()));
-            map.insert(ERROR_DETAILS.to_owned(), Value::Text(self.row.error_details().to_owned()));
+            add(ERROR, error);
+            add(ERROR_DETAILS, self.row.error_details());
         }
-        Value::Map(map)
+        outcome.map(|()| Value::Map(Arc::new(map)))
     }
+
+    fn fields_of(&self, mut value: Value, path: &[String]) -> Result<Value, String> {
+        for name in path {
+            value = match value {
+                Value::Time(instant) => time_method(self.results, instant, name, &[])?,
+                Value::Map(map) => map.get(name.as_str()).cloned().unwrap_or(Value::Nil),
+                Value::Nil => Value::Nil,
+                other => return Err(format!("can't evaluate field {name} in type {}", other.type_name())),
+            };
+        }
+        Ok(value)
+    }
+}
+
+fn exceeded() -> String {
+    format!("template exceeds {STEPS_MAX} steps or {OUTPUT_BYTES_MAX} bytes of output")
 }
 
 /// Whether a block gets the labels as they are: `.` or `$` where these are the labels.
@@ -430,16 +500,4 @@ fn is_labels(pipeline: &Pipeline, dot_is_labels: bool, root_is_labels: bool) -> 
         [Operand::Variable(name, path, _)] => name.is_empty() && path.is_empty() && root_is_labels,
         _ => false,
     }
-}
-
-fn fields_of(mut value: Value, path: &[String]) -> Result<Value, String> {
-    for name in path {
-        value = match value {
-            Value::Time(instant) => time_method(instant, name, &[])?,
-            Value::Map(mut map) => map.remove(name).unwrap_or(Value::Nil),
-            Value::Nil => Value::Nil,
-            other => return Err(format!("can't evaluate field {name} in type {}", other.type_name())),
-        };
-    }
-    Ok(value)
 }

@@ -1,6 +1,9 @@
-//! Values inside a template, and how Go prints them.
+//! Values inside a template, and how Go prints them. Cheap to clone.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use super::results::{Text, TextSink};
 
 /// A value.
 #[derive(Clone, Debug, PartialEq)]
@@ -8,7 +11,7 @@ pub enum Value {
     /// Nothing, as JSON's null.
     Nil,
     /// Text.
-    Text(String),
+    Text(Text),
     /// A whole number.
     Int(i64),
     /// A number.
@@ -18,9 +21,9 @@ pub enum Value {
     /// A point in time.
     Time(Instant),
     /// A list.
-    List(Vec<Value>),
+    List(Arc<Vec<Value>>),
     /// Names and values.
-    Map(BTreeMap<String, Value>),
+    Map(Arc<BTreeMap<Text, Value>>),
 }
 
 /// A point in time with its distance to UTC.
@@ -47,6 +50,11 @@ impl Instant {
 }
 
 impl Value {
+    /// A text of the template itself.
+    pub fn constant(text: String) -> Self {
+        Self::Text(Text::constant(text))
+    }
+
     /// Whether `if` takes it as true.
     pub fn is_true(&self) -> bool {
         match self {
@@ -75,27 +83,32 @@ impl Value {
         }
     }
 
-    /// Its text as an action writes it: like `%v`, but nothing is `<no value>`.
-    pub fn written(&self) -> String {
-        if *self == Self::Nil { "<no value>".to_owned() } else { self.to_text() }
-    }
-
-    /// Its text as Go prints it with `%v`.
-    pub fn to_text(&self) -> String {
+    /// Writes its text as Go prints it with `%v`.
+    pub fn write(&self, out: &mut TextSink<'_>) -> Result<(), String> {
         match self {
-            Self::Nil => "<nil>".to_owned(),
-            Self::Text(text) => text.clone(),
-            Self::Int(n) => n.to_string(),
-            Self::Float(n) => format_general(*n),
-            Self::Bool(b) => b.to_string(),
-            Self::Time(instant) => super::functions::time_text(*instant),
+            Self::Nil => out.write("<nil>"),
+            Self::Text(text) => out.write(text),
+            Self::Int(n) => out.print(format_args!("{n}")),
+            Self::Float(n) => out.write(&format_general(*n)),
+            Self::Bool(b) => out.print(format_args!("{b}")),
+            Self::Time(instant) => super::functions::write_time(*instant, out),
             Self::List(list) => {
-                let items: Vec<String> = list.iter().map(Self::to_text).collect();
-                format!("[{}]", items.join(" "))
+                out.write("[")?;
+                for (n, item) in list.iter().enumerate() {
+                    out.write(if n > 0 { " " } else { "" })?;
+                    item.write(out)?;
+                }
+                out.write("]")
             }
             Self::Map(map) => {
-                let items: Vec<String> = map.iter().map(|(k, v)| format!("{k}:{}", v.to_text())).collect();
-                format!("map[{}]", items.join(" "))
+                out.write("map[")?;
+                for (n, (key, value)) in map.iter().enumerate() {
+                    out.write(if n > 0 { " " } else { "" })?;
+                    out.write(key)?;
+                    out.write(":")?;
+                    value.write(out)?;
+                }
+                out.write("]")
             }
         }
     }
@@ -137,10 +150,18 @@ mod tests {
             (Value::Float(0.00001), "1e-05"),
             (Value::Int(-3), "-3"),
             (Value::Nil, "<nil>"),
-            (Value::List(vec![Value::Int(1), Value::Text("a".into()), Value::Nil]), "[1 a <nil>]"),
-            (Value::Map([("k".to_owned(), Value::Bool(true))].into()), "map[k:true]"),
+            (
+                Value::List(Arc::new(vec![
+                    Value::Int(1),
+                    Value::Text(Text::constant("a".into())),
+                    Value::Nil,
+                ])),
+                "[1 a <nil>]",
+            ),
+            (Value::Map(Arc::new([(Text::constant("k".into()), Value::Bool(true))].into())), "map[k:true]"),
         ] {
-            assert_eq!(value.to_text(), text);
+            let results = super::super::results::Results::default();
+            assert_eq!(&*results.make(|out| value.write(out)).unwrap(), text);
         }
     }
 }

@@ -1,99 +1,116 @@
 //! Codings: base 64, URLs, JSON.
 
+use std::collections::BTreeMap;
+use std::fmt;
+use std::sync::Arc;
+
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
+use serde::de::{DeserializeSeed, Deserializer, MapAccess, SeqAccess, Visitor};
 
-use super::{Function, Value, text_argument};
+use super::{Function, Site, Value, text_argument};
+use crate::template::results::{Results, TextSink, VALUE_BYTES};
 
 pub const TABLE: &[Function] = &[
     Function {
         name: "b64enc",
         arguments: (1, 1),
         doc: "Base 64 of the text.",
-        call: |_, a| Ok(Value::Text(STANDARD.encode(text_argument(&a[0])?))),
+        call: |site, a| base64_encoded(site, text_argument(&a[0])?),
     },
     Function {
         name: "b64dec",
         arguments: (1, 1),
         doc: "The text that was base 64.",
-        call: |_, a| Ok(Value::Text(base64_text(text_argument(&a[0])?))),
+        call: |site, a| base64_text(site, text_argument(&a[0])?),
     },
     Function {
         name: "urlencode",
         arguments: (1, 1),
         doc: "The text as a part of a URL's query.",
-        call: |_, a| Ok(Value::Text(url_encode(text_argument(&a[0])?))),
+        call: |site, a| url_encode(site, text_argument(&a[0])?),
     },
     Function {
         name: "urldecode",
         arguments: (1, 1),
         doc: "The text that was a part of a URL's query.",
-        call: |_, a| url_decode(text_argument(&a[0])?).map(Value::Text),
+        call: |site, a| url_decode(site, text_argument(&a[0])?),
     },
     Function {
         name: "urlquery",
         arguments: (1, 1),
         doc: "Like urlencode, of any value.",
-        call: |_, a| Ok(Value::Text(url_encode(&a[0].to_text()))),
+        call: |site, a| url_encode(site, &site.results.make(|out| a[0].write(out))?),
     },
     Function {
         name: "html",
         arguments: (0, 99),
         doc: "The values as text of HTML.",
-        call: |_, a| Ok(Value::Text(html(&joined(&a)))),
+        call: |site, a| escaped(site, &a, html),
     },
     Function {
         name: "js",
         arguments: (0, 99),
         doc: "The values as text of a JavaScript string.",
-        call: |_, a| Ok(Value::Text(js(&joined(&a)))),
+        call: |site, a| escaped(site, &a, js),
     },
     Function {
         name: "fromJson",
         arguments: (1, 1),
         doc: "The value that the JSON text says; nothing when it is not JSON.",
-        call: |_, a| Ok(from_json(text_argument(&a[0])?)),
+        call: |site, a| from_json(site, text_argument(&a[0])?),
     },
 ];
 
 const ALPHABET: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
 
+type Made = Result<Value, String>;
+
+fn base64_encoded(site: &Site<'_>, text: &str) -> Made {
+    site.results.text(|out| {
+        // A multiple of three bytes becomes a multiple of four letters.
+        text.as_bytes().chunks(3 << 10).try_for_each(|chunk| out.write(&STANDARD.encode(chunk)))
+    })
+}
+
 /// Missing padding is added; what cannot be decoded becomes Go's error text, as Loki does it.
-fn base64_text(text: &str) -> String {
-    let mut bytes = Vec::with_capacity(text.len() / 4 * 3);
+fn base64_text(site: &Site<'_>, text: &str) -> Made {
+    // The bytes, beside the text that is made of them.
+    site.results.take(2 * text.len())?;
+    let mut bytes = Vec::with_capacity(text.len() / 4 * 3 + 3);
     let plain: Vec<u8> = text.bytes().filter(|b| !matches!(b, b'\n' | b'\r')).collect();
     let padding = plain.iter().rev().take_while(|b| **b == b'=').count().min(2);
     let digits = &plain[..plain.len() - padding];
+    let illegal = |place: usize| {
+        site.results.text(|out| out.print(format_args!("illegal base64 data at input byte {place}")))
+    };
     for (n, chunk) in digits.chunks(4).enumerate() {
         let mut word = 0u32;
         for (m, digit) in chunk.iter().enumerate() {
-            let Some(value) = ALPHABET.iter().position(|a| a == digit) else {
-                return format!("illegal base64 data at input byte {}", n * 4 + m);
-            };
+            let Some(value) = ALPHABET.iter().position(|a| a == digit) else { return illegal(n * 4 + m) };
             word |= (value as u32) << (18 - 6 * m);
         }
         if chunk.len() == 1 {
-            return format!("illegal base64 data at input byte {}", n * 4);
+            return illegal(n * 4);
         }
         bytes.extend_from_slice(&word.to_be_bytes()[1..chunk.len()]);
     }
-    String::from_utf8_lossy(&bytes).into_owned()
+    site.results.lossy(&bytes).map(Value::Text)
 }
 
-fn url_encode(text: &str) -> String {
-    let mut out = String::with_capacity(text.len());
-    for byte in text.bytes() {
-        match byte {
-            b' ' => out.push('+'),
-            b if b.is_ascii_alphanumeric() || b"-_.~".contains(&b) => out.push(b as char),
-            b => out.push_str(&format!("%{b:02X}")),
-        }
-    }
-    out
+fn url_encode(site: &Site<'_>, text: &str) -> Made {
+    site.results.text(|out| {
+        text.bytes().try_for_each(|byte| match byte {
+            b' ' => out.write("+"),
+            b if b.is_ascii_alphanumeric() || b"-_.~".contains(&b) => out.character(b as char),
+            b => out.print(format_args!("%{b:02X}")),
+        })
+    })
 }
 
-fn url_decode(text: &str) -> Result<String, String> {
+fn url_decode(site: &Site<'_>, text: &str) -> Made {
     let bytes = text.as_bytes();
+    site.results.take(bytes.len())?;
     let mut out = Vec::with_capacity(bytes.len());
     let mut at = 0;
     while at < bytes.len() {
@@ -110,54 +127,127 @@ fn url_decode(text: &str) -> Result<String, String> {
         }
         at += 1;
     }
-    Ok(String::from_utf8_lossy(&out).into_owned())
+    site.results.lossy(&out).map(Value::Text)
 }
 
-/// The arguments as one text, as `print` writes them.
-fn joined(arguments: &[Value]) -> String {
-    super::print::print(arguments)
+/// The arguments as one text, as `print` writes them, with each character escaped.
+fn escaped(
+    site: &Site<'_>,
+    arguments: &[Value],
+    escape: fn(char, &mut TextSink<'_>) -> Result<(), String>,
+) -> Made {
+    let text = site.results.make(|out| super::print::print(arguments, out))?;
+    site.results.text(|out| text.chars().try_for_each(|c| escape(c, out)))
 }
 
-fn html(text: &str) -> String {
-    let mut out = String::with_capacity(text.len());
-    for c in text.chars() {
-        match c {
-            '"' => out.push_str("&#34;"),
-            '\'' => out.push_str("&#39;"),
-            '&' => out.push_str("&amp;"),
-            '<' => out.push_str("&lt;"),
-            '>' => out.push_str("&gt;"),
-            '\0' => out.push('\u{fffd}'),
-            c => out.push(c),
-        }
+fn html(c: char, out: &mut TextSink<'_>) -> Result<(), String> {
+    match c {
+        '"' => out.write("&#34;"),
+        '\'' => out.write("&#39;"),
+        '&' => out.write("&amp;"),
+        '<' => out.write("&lt;"),
+        '>' => out.write("&gt;"),
+        '\0' => out.write("\u{fffd}"),
+        c => out.character(c),
     }
-    out
 }
 
-fn js(text: &str) -> String {
-    let mut out = String::with_capacity(text.len());
-    for c in text.chars() {
-        match c {
-            '\\' | '\'' | '"' => out.extend(['\\', c]),
-            '<' | '>' | '&' | '=' => out.push_str(&format!("\\u{:04X}", c as u32)),
-            c if c.is_control() => out.push_str(&format!("\\u{:04X}", c as u32)),
-            c => out.push(c),
-        }
+fn js(c: char, out: &mut TextSink<'_>) -> Result<(), String> {
+    match c {
+        '\\' | '\'' | '"' => out.print(format_args!("\\{c}")),
+        '<' | '>' | '&' | '=' => out.print(format_args!("\\u{:04X}", c as u32)),
+        c if c.is_control() => out.print(format_args!("\\u{:04X}", c as u32)),
+        c => out.character(c),
     }
-    out
 }
 
-fn from_json(text: &str) -> Value {
-    serde_json::from_str::<serde_json::Value>(text).map_or(Value::Nil, convert)
+fn from_json(site: &Site<'_>, text: &str) -> Made {
+    let refusal = std::cell::RefCell::new(None);
+    let mut reader = serde_json::Deserializer::from_str(text);
+    let read = Json { results: site.results, refusal: &refusal }.deserialize(&mut reader);
+    match (read, refusal.into_inner()) {
+        (_, Some(refusal)) => Err(refusal),
+        (Ok(value), None) if reader.end().is_ok() => Ok(value),
+        _ => Ok(Value::Nil),
+    }
 }
 
-fn convert(json: serde_json::Value) -> Value {
-    match json {
-        serde_json::Value::Null => Value::Nil,
-        serde_json::Value::Bool(b) => Value::Bool(b),
-        serde_json::Value::Number(n) => Value::Float(n.as_f64().unwrap_or(f64::NAN)),
-        serde_json::Value::String(text) => Value::Text(text),
-        serde_json::Value::Array(list) => Value::List(list.into_iter().map(convert).collect()),
-        serde_json::Value::Object(map) => Value::Map(map.into_iter().map(|(k, v)| (k, convert(v))).collect()),
+/// Reads a JSON value; each part of it is reserved before it is made.
+#[derive(Clone, Copy)]
+struct Json<'a> {
+    results: &'a Results,
+    /// Why the results do not suffice.
+    refusal: &'a std::cell::RefCell<Option<String>>,
+}
+
+impl Json<'_> {
+    fn made<T, E: serde::de::Error>(&self, made: Result<T, String>) -> Result<T, E> {
+        made.map_err(|refusal| {
+            *self.refusal.borrow_mut() = Some(refusal);
+            E::custom("refused")
+        })
+    }
+}
+
+impl<'de> DeserializeSeed<'de> for Json<'_> {
+    type Value = Value;
+
+    fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<Value, D::Error> {
+        deserializer.deserialize_any(self)
+    }
+}
+
+impl<'de> Visitor<'de> for Json<'_> {
+    type Value = Value;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a JSON value")
+    }
+
+    fn visit_unit<E: serde::de::Error>(self) -> Result<Value, E> {
+        Ok(Value::Nil)
+    }
+
+    fn visit_bool<E: serde::de::Error>(self, value: bool) -> Result<Value, E> {
+        Ok(Value::Bool(value))
+    }
+
+    fn visit_i64<E: serde::de::Error>(self, value: i64) -> Result<Value, E> {
+        Ok(Value::Float(value as f64))
+    }
+
+    fn visit_u64<E: serde::de::Error>(self, value: u64) -> Result<Value, E> {
+        Ok(Value::Float(value as f64))
+    }
+
+    fn visit_f64<E: serde::de::Error>(self, value: f64) -> Result<Value, E> {
+        Ok(Value::Float(value))
+    }
+
+    fn visit_str<E: serde::de::Error>(self, value: &str) -> Result<Value, E> {
+        self.made(self.results.copy(value)).map(Value::Text)
+    }
+
+    fn visit_seq<A: SeqAccess<'de>>(self, mut items: A) -> Result<Value, A::Error> {
+        let mut list = Vec::new();
+        self.made(self.results.take(VALUE_BYTES))?;
+        while let Some(item) = items.next_element_seed(self)? {
+            self.made(self.results.take(VALUE_BYTES))?;
+            list.push(item);
+        }
+        Ok(Value::List(Arc::new(list)))
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut entries: A) -> Result<Value, A::Error> {
+        let mut map = BTreeMap::new();
+        // A node of the tree has places for eleven.
+        self.made(self.results.take(11 * VALUE_BYTES))?;
+        while let Some(key) = entries.next_key::<std::borrow::Cow<'_, str>>()? {
+            let key = self.made(self.results.copy(&key))?;
+            self.made(self.results.take(2 * VALUE_BYTES))?;
+            let value = entries.next_value_seed(self)?;
+            map.insert(key, value);
+        }
+        Ok(Value::Map(Arc::new(map)))
     }
 }

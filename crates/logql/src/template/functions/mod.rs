@@ -10,10 +10,11 @@ mod text;
 mod time;
 mod time_methods;
 
+use super::results::Results;
 use super::value::Value;
 
 pub use regexes::RegexCache;
-pub use time::text as time_text;
+pub use time::write_time;
 pub use time_methods::call as time_method;
 
 /// Where a function is called.
@@ -26,6 +27,8 @@ pub struct Site<'a> {
     pub now_ns: i64,
     /// Regexes that were compiled before.
     pub regexes: &'a RegexCache,
+    /// Makes texts, within their bounds.
+    pub results: &'a Results,
 }
 
 /// A function of templates.

@@ -1,30 +1,33 @@
 //! Printing and taking apart: `printf`, `print`, `len`, `index`, `slice`.
 
-use super::{Function, Value, int_argument, text_argument};
-use crate::template::value::format_general;
-use crate::units::quote;
+use std::sync::Arc;
 
-/// Widest field of `printf`.
-const WIDTH_MAX: usize = 1 << 16;
+use super::{Function, Site, Value, int_argument, text_argument};
+use crate::template::results::{TextSink, VALUE_BYTES};
+use crate::template::value::format_general;
+use crate::units::write_quoted;
+
+/// Widest field and greatest precision of `printf`: what the standard library can print.
+const WIDTH_MAX: usize = u16::MAX as usize;
 
 pub const TABLE: &[Function] = &[
     Function {
         name: "printf",
         arguments: (1, 99),
         doc: "Formats as Go's fmt.Sprintf.",
-        call: |_, a| printf(&a).map(Value::Text),
+        call: |site, a| site.results.text(|out| printf(site, &a, out)),
     },
     Function {
         name: "print",
         arguments: (0, 99),
         doc: "The values, a blank between two that are not text.",
-        call: |_, a| Ok(Value::Text(print(&a))),
+        call: |site, a| site.results.text(|out| print(&a, out)),
     },
     Function {
         name: "println",
         arguments: (0, 99),
         doc: "The values with blanks between and a line break behind.",
-        call: |_, a| Ok(Value::Text(println(&a))),
+        call: |site, a| site.results.text(|out| println(&a, out)),
     },
     Function {
         name: "len",
@@ -38,24 +41,29 @@ pub const TABLE: &[Function] = &[
         doc: "index list-or-map key..: the item.",
         call: |_, a| index(a),
     },
-    Function { name: "slice", arguments: (1, 3), doc: "slice text start end.", call: |_, a| slice(&a) },
+    Function {
+        name: "slice",
+        arguments: (1, 3),
+        doc: "slice text start end.",
+        call: |site, a| slice(site, &a),
+    },
 ];
 
-pub fn print(values: &[Value]) -> String {
-    let mut out = String::new();
+pub fn print(values: &[Value], out: &mut TextSink<'_>) -> Result<(), String> {
     for (n, value) in values.iter().enumerate() {
         let both = n > 0 && !matches!(value, Value::Text(_)) && !matches!(values[n - 1], Value::Text(_));
-        if both {
-            out.push(' ');
-        }
-        out.push_str(&value.to_text());
+        out.write(if both { " " } else { "" })?;
+        value.write(out)?;
     }
-    out
+    Ok(())
 }
 
-fn println(values: &[Value]) -> String {
-    let texts: Vec<String> = values.iter().map(Value::to_text).collect();
-    format!("{}\n", texts.join(" "))
+fn println(values: &[Value], out: &mut TextSink<'_>) -> Result<(), String> {
+    for (n, value) in values.iter().enumerate() {
+        out.write(if n > 0 { " " } else { "" })?;
+        value.write(out)?;
+    }
+    out.write("\n")
 }
 
 fn length(value: &Value) -> Result<Value, String> {
@@ -73,7 +81,7 @@ fn index(arguments: Vec<Value>) -> Result<Value, String> {
     let mut value = arguments.next().unwrap_or(Value::Nil);
     for key in arguments {
         value = match value {
-            Value::Map(mut map) => map.remove(text_argument(&key)?).unwrap_or(Value::Nil),
+            Value::Map(map) => map.get(text_argument(&key)?).cloned().unwrap_or(Value::Nil),
             Value::List(list) => {
                 let at = position(&key)?;
                 let item = usize::try_from(at).ok().and_then(|at| list.get(at).cloned());
@@ -95,7 +103,7 @@ fn position(value: &Value) -> Result<i64, String> {
     int_argument(value).map_err(|_| format!("cannot index slice/array with type {}", value.type_name()))
 }
 
-fn slice(arguments: &[Value]) -> Result<Value, String> {
+fn slice(site: &Site<'_>, arguments: &[Value]) -> Result<Value, String> {
     let (length, text) = match &arguments[0] {
         Value::Text(text) => (text.len(), Some(text)),
         Value::List(list) => (list.len(), None),
@@ -113,11 +121,14 @@ fn slice(arguments: &[Value]) -> Result<Value, String> {
     if start > end {
         return Err(format!("invalid slice index: {start} > {end}"));
     }
-    Ok(match (text, &arguments[0]) {
-        (Some(text), _) => Value::Text(String::from_utf8_lossy(&text.as_bytes()[start..end]).into_owned()),
-        (None, Value::List(list)) => Value::List(list[start..end].to_vec()),
-        _ => Value::Nil,
-    })
+    match (text, &arguments[0]) {
+        (Some(text), _) => site.results.lossy(&text.as_bytes()[start..end]).map(Value::Text),
+        (None, Value::List(list)) => {
+            site.results.take((end - start + 1) * VALUE_BYTES)?;
+            Ok(Value::List(Arc::new(list[start..end].to_vec())))
+        }
+        _ => Ok(Value::Nil),
+    }
 }
 
 #[derive(Default)]
@@ -132,31 +143,34 @@ struct Verb {
 }
 
 /// Go's `fmt.Sprintf` for the types that a template has.
-fn printf(arguments: &[Value]) -> Result<String, String> {
+fn printf(site: &Site<'_>, arguments: &[Value], out: &mut TextSink<'_>) -> Result<(), String> {
     let format = text_argument(&arguments[0])?;
     let mut values = arguments[1..].iter();
-    let mut out = String::new();
     let mut chars = format.chars().peekable();
     while let Some(c) = chars.next() {
         if c != '%' {
-            out.push(c);
+            out.character(c)?;
             continue;
         }
         let verb = read_verb(&mut chars, &mut values);
         match chars.next() {
-            None => out.push_str("%!(NOVERB)"),
-            Some('%') => out.push('%'),
+            None => out.write("%!(NOVERB)")?,
+            Some('%') => out.write("%")?,
             Some(letter) => match values.next() {
-                None => out.push_str(&format!("%!{letter}(MISSING)")),
-                Some(value) => pad(&mut out, &verb, &format_one(&verb, letter, value)),
+                None => out.print(format_args!("%!{letter}(MISSING)"))?,
+                Some(value) => {
+                    let text = site.results.make(|out| format_one(&verb, letter, value, out))?;
+                    pad(out, &verb, &text)?;
+                }
             },
         }
     }
-    let extra: Vec<String> = values.map(|v| format!("{}={}", v.type_name(), v.to_text())).collect();
-    if !extra.is_empty() {
-        out.push_str(&format!("%!(EXTRA {})", extra.join(", ")));
+    let mut open = "%!(EXTRA ";
+    for value in values {
+        out.print(format_args!("{}{}=", std::mem::replace(&mut open, ", "), value.type_name()))?;
+        value.write(out)?;
     }
-    Ok(out)
+    if open == ", " { out.write(")") } else { Ok(()) }
 }
 
 fn read_verb<'a>(
@@ -193,69 +207,81 @@ fn read_verb<'a>(
     verb
 }
 
-fn format_one(verb: &Verb, letter: char, value: &Value) -> String {
-    let sign = |text: String, negative: bool| match (negative, verb.plus, verb.blank) {
-        (false, true, _) => format!("+{text}"),
-        (false, false, true) => format!(" {text}"),
-        _ => text,
-    };
-    let cut = |text: &str| match verb.precision {
-        Some(n) => text.chars().take(n).collect(),
-        None => text.to_owned(),
-    };
+fn format_one(verb: &Verb, letter: char, value: &Value, out: &mut TextSink<'_>) -> Result<(), String> {
     let precision = verb.precision.unwrap_or(6);
     match (letter, value) {
-        ('v', Value::Float(n)) => sign(format_general(*n), *n < 0.0),
-        ('v', Value::Int(n)) => sign(n.to_string(), *n < 0),
-        ('v', other) => other.to_text(),
-        ('s', Value::Text(text)) => cut(text),
-        ('s', Value::Time(_) | Value::List(_) | Value::Map(_)) => value.to_text(),
-        ('q', Value::Text(text)) => quote(&cut(text)),
-        ('d', Value::Int(n)) => sign(n.to_string(), *n < 0),
-        ('x', Value::Int(n)) if verb.alternate => format!("{n:#x}"),
-        ('x', Value::Int(n)) => format!("{n:x}"),
-        ('X', Value::Int(n)) => format!("{n:X}"),
-        ('o', Value::Int(n)) => format!("{n:o}"),
-        ('b', Value::Int(n)) => format!("{n:b}"),
+        ('v', Value::Float(n)) => signed(verb, *n < 0.0, out).and_then(|()| out.write(&format_general(*n))),
+        ('v' | 'd', Value::Int(n)) => signed(verb, *n < 0, out).and_then(|()| out.print(format_args!("{n}"))),
+        ('v', other) => other.write(out),
+        ('s', Value::Text(text)) => out.write(cut(verb, text)),
+        ('s', Value::Time(_) | Value::List(_) | Value::Map(_)) => value.write(out),
+        ('q', Value::Text(text)) => write_quoted(cut(verb, text), |piece| out.write(piece)),
+        ('x', Value::Int(n)) if verb.alternate => out.print(format_args!("{n:#x}")),
+        ('x', Value::Int(n)) => out.print(format_args!("{n:x}")),
+        ('X', Value::Int(n)) => out.print(format_args!("{n:X}")),
+        ('o', Value::Int(n)) => out.print(format_args!("{n:o}")),
+        ('b', Value::Int(n)) => out.print(format_args!("{n:b}")),
         ('c', Value::Int(n)) => {
-            u32::try_from(*n).ok().and_then(char::from_u32).unwrap_or('\u{fffd}').to_string()
+            out.character(u32::try_from(*n).ok().and_then(char::from_u32).unwrap_or('\u{fffd}'))
         }
-        ('x', Value::Text(text)) => text.bytes().map(|b| format!("{b:02x}")).collect(),
-        ('X', Value::Text(text)) => text.bytes().map(|b| format!("{b:02X}")).collect(),
-        ('f' | 'F', Value::Float(n)) => sign(format!("{n:.precision$}"), *n < 0.0),
-        ('e', Value::Float(n)) => sign(exponent(*n, precision), *n < 0.0),
-        ('g', Value::Float(n)) => sign(format_general(*n), *n < 0.0),
-        ('t', Value::Bool(b)) => b.to_string(),
-        ('T', value) => value.type_name().to_owned(),
-        (letter, Value::Nil) => format!("%!{letter}(<nil>)"),
-        (letter, value) => format!("%!{letter}({}={})", value.type_name(), value.to_text()),
+        ('x', Value::Text(text)) => text.bytes().try_for_each(|b| out.print(format_args!("{b:02x}"))),
+        ('X', Value::Text(text)) => text.bytes().try_for_each(|b| out.print(format_args!("{b:02X}"))),
+        ('f' | 'F', Value::Float(n)) => {
+            signed(verb, *n < 0.0, out)?;
+            out.print(format_args!("{n:.precision$}"))
+        }
+        ('e', Value::Float(n)) => signed(verb, *n < 0.0, out).and_then(|()| exponent(*n, precision, out)),
+        ('g', Value::Float(n)) => signed(verb, *n < 0.0, out).and_then(|()| out.write(&format_general(*n))),
+        ('t', Value::Bool(b)) => out.print(format_args!("{b}")),
+        ('T', value) => out.write(value.type_name()),
+        (letter, Value::Nil) => out.print(format_args!("%!{letter}(<nil>)")),
+        (letter, value) => {
+            out.print(format_args!("%!{letter}({}=", value.type_name()))?;
+            value.write(out)?;
+            out.write(")")
+        }
     }
 }
 
-fn exponent(value: f64, precision: usize) -> String {
+/// The sign that a flag asks for before a number that has none.
+fn signed(verb: &Verb, negative: bool, out: &mut TextSink<'_>) -> Result<(), String> {
+    match (negative, verb.plus, verb.blank) {
+        (false, true, _) => out.write("+"),
+        (false, false, true) => out.write(" "),
+        _ => Ok(()),
+    }
+}
+
+/// As many characters as the precision says.
+fn cut<'t>(verb: &Verb, text: &'t str) -> &'t str {
+    let end = verb.precision.and_then(|n| text.char_indices().nth(n));
+    end.map_or(text, |(end, _)| &text[..end])
+}
+
+fn exponent(value: f64, precision: usize, out: &mut TextSink<'_>) -> Result<(), String> {
     let text = format!("{value:.precision$e}");
     let (mantissa, exponent) = text.split_once('e').unwrap_or((&text, "0"));
     match exponent.strip_prefix('-') {
-        Some(digits) => format!("{mantissa}e-{digits:0>2}"),
-        None => format!("{mantissa}e+{exponent:0>2}"),
+        Some(digits) => out.print(format_args!("{mantissa}e-{digits:0>2}")),
+        None => out.print(format_args!("{mantissa}e+{exponent:0>2}")),
     }
 }
 
-fn pad(out: &mut String, verb: &Verb, text: &str) {
+fn pad(out: &mut TextSink<'_>, verb: &Verb, text: &str) -> Result<(), String> {
     let missing = verb.width.saturating_sub(text.chars().count());
     if verb.left {
-        out.push_str(text);
-        out.extend(std::iter::repeat_n(' ', missing));
-    } else if verb.zero {
-        let (sign, digits) = match text.strip_prefix(['-', '+']) {
-            Some(digits) => text.split_at(text.len() - digits.len()),
-            None => ("", text),
-        };
-        out.push_str(sign);
-        out.extend(std::iter::repeat_n('0', missing));
-        out.push_str(digits);
-    } else {
-        out.extend(std::iter::repeat_n(' ', missing));
-        out.push_str(text);
+        out.write(text)?;
+        return out.repeat(" ", missing);
     }
+    if !verb.zero {
+        out.repeat(" ", missing)?;
+        return out.write(text);
+    }
+    let (sign, digits) = match text.strip_prefix(['-', '+']) {
+        Some(digits) => text.split_at(text.len() - digits.len()),
+        None => ("", text),
+    };
+    out.write(sign)?;
+    out.repeat("0", missing)?;
+    out.write(digits)
 }

@@ -2,27 +2,44 @@
 
 use std::cell::RefCell;
 
+use sandur_base::job::Held;
+use sandur_model::BoundedRegex;
+
 use crate::go_regex::compile_text;
 
 /// Regexes that one template may use without compiling again. Mostly they are constants of its text.
 const KEPT: usize = 16;
 
-/// The regexes that a template has used last.
+/// The regexes that a template has used last, and their memory.
 #[derive(Default)]
-pub struct RegexCache(RefCell<Vec<(String, regex::Regex)>>);
+pub struct RegexCache(RefCell<Kept>);
+
+#[derive(Default)]
+struct Kept {
+    regexes: Vec<(String, BoundedRegex)>,
+    bytes: u64,
+    held: Held,
+}
 
 impl RegexCache {
     /// The compiled regex; the error is worded as Go does it.
-    pub fn get(&self, pattern: &str) -> Result<regex::Regex, String> {
+    pub fn get(&self, pattern: &str) -> Result<BoundedRegex, String> {
         let mut kept = self.0.borrow_mut();
-        if let Some(at) = kept.iter().position(|(text, _)| text == pattern) {
-            return Ok(kept[at].1.clone());
+        let kept = &mut *kept;
+        if let Some(at) = kept.regexes.iter().position(|(text, _)| text == pattern) {
+            return Ok(kept.regexes[at].1.clone());
         }
         let regex = compile_text(pattern)?;
-        if kept.len() >= KEPT {
-            kept.remove(0);
+        if kept.regexes.len() >= KEPT {
+            kept.bytes -= bytes_of(&kept.regexes.remove(0));
         }
-        kept.push((pattern.to_owned(), regex.clone()));
+        kept.regexes.push((pattern.to_owned(), regex.clone()));
+        kept.bytes += kept.regexes.last().map_or(0, bytes_of);
+        kept.held.at_least(kept.bytes).map_err(|stopped| stopped.to_string())?;
         Ok(regex)
     }
+}
+
+fn bytes_of((pattern, regex): &(String, BoundedRegex)) -> u64 {
+    pattern.len() as u64 + regex.memory_bytes()
 }

@@ -4,8 +4,10 @@ use jiff::civil::{Date, DateTime, Time};
 use jiff::tz::{Offset, TimeZone};
 use jiff::{SignedDuration, Timestamp};
 
-use super::{Function, Value, text_argument};
+use super::{Function, Site, Value, text_argument};
+use crate::template::results::TextSink;
 use crate::template::value::Instant;
+use crate::units::excerpt;
 
 pub const TABLE: &[Function] = &[
     Function {
@@ -24,7 +26,10 @@ pub const TABLE: &[Function] = &[
         name: "date",
         arguments: (2, 2),
         doc: "date layout time: the time in Go's layout.",
-        call: |_, a| Ok(Value::Text(write(instant_argument(&a[1])?, text_argument(&a[0])?))),
+        call: |site, a| {
+            let (instant, layout) = (instant_argument(&a[1])?, text_argument(&a[0])?);
+            site.results.text(|out| write(instant, layout, out))
+        },
     },
     Function {
         name: "toDate",
@@ -48,19 +53,19 @@ pub const TABLE: &[Function] = &[
         name: "unixEpoch",
         arguments: (1, 1),
         doc: "Seconds since the epoch.",
-        call: |_, a| epoch(&a[0], 1_000_000_000),
+        call: |site, a| epoch(site, &a[0], 1_000_000_000),
     },
     Function {
         name: "unixEpochMillis",
         arguments: (1, 1),
         doc: "Milliseconds since the epoch.",
-        call: |_, a| epoch(&a[0], 1_000_000),
+        call: |site, a| epoch(site, &a[0], 1_000_000),
     },
     Function {
         name: "unixEpochNanos",
         arguments: (1, 1),
         doc: "Nanoseconds since the epoch.",
-        call: |_, a| epoch(&a[0], 1),
+        call: |site, a| epoch(site, &a[0], 1),
     },
 ];
 
@@ -83,9 +88,9 @@ pub const DAYS: [&str; 7] = ["Sunday", "Monday", "Tuesday", "Wednesday", "Thursd
 /// Seconds from Go's zero time to the epoch, negated.
 pub const ZERO_SECONDS: i64 = -62_135_596_800;
 
-/// Go's `time.Time.String` in UTC.
-pub fn text(instant: Instant) -> String {
-    write(instant, "2006-01-02 15:04:05.999999999 -0700 MST")
+/// Writes Go's `time.Time.String` in UTC.
+pub fn write_time(instant: Instant, out: &mut TextSink<'_>) -> Result<(), String> {
+    write(instant, "2006-01-02 15:04:05.999999999 -0700 MST", out)
 }
 
 fn instant_argument(value: &Value) -> Result<Instant, String> {
@@ -96,16 +101,17 @@ fn instant_argument(value: &Value) -> Result<Instant, String> {
     }
 }
 
-fn epoch(value: &Value, unit: i64) -> Result<Value, String> {
+fn epoch(site: &Site<'_>, value: &Value, unit: i64) -> Result<Value, String> {
     let instant = instant_argument(value)?;
     let count = if instant.zero { ZERO_SECONDS } else { instant.ns.div_euclid(unit) };
-    Ok(Value::Text(count.to_string()))
+    site.results.text(|out| out.print(format_args!("{count}")))
 }
 
 fn unix_to_time(text: &str) -> Result<Value, String> {
-    let failed = |why: &str| format!("unable to parse time '{text}': {why}");
+    let shown = excerpt(text);
+    let failed = |why: &str| format!("unable to parse time '{shown}': {why}");
     let number: i64 = text.parse().map_err(|_| {
-        failed(&format!("strconv.ParseInt: parsing {}: invalid syntax", crate::units::quote(text)))
+        failed(&format!("strconv.ParseInt: parsing {}: invalid syntax", crate::units::quote(shown)))
     })?;
     let unit = match text.len() {
         5 => 86_400_000_000_000,
@@ -207,33 +213,38 @@ fn fraction(layout: &str) -> Option<(Part<'static>, usize)> {
     ends.then_some((Part::Fraction { digits, zeros: digit == '0', sign }, digits + 1))
 }
 
-fn parts(layout: &str) -> Vec<Part<'_>> {
-    let mut parts = Vec::new();
-    let mut text_start = 0;
-    let mut at = 0;
-    while at < layout.len() {
-        let rest = &layout[at..];
-        let fixed = PARTS.iter().find(|(text, part)| {
-            // `Jan` and `Mon` are not parts of longer words.
-            let word = matches!(part, Part::ShortMonth | Part::ShortDay);
-            rest.starts_with(text) && !(word && rest[3..].starts_with(|c: char| c.is_ascii_lowercase()))
-        });
-        let found = fixed.map(|(text, part)| (*part, text.len())).or_else(|| fraction(rest));
-        let Some((part, length)) = found else {
-            at += rest.chars().next().map_or(1, char::len_utf8);
-            continue;
-        };
-        if text_start < at {
-            parts.push(Part::Text(&layout[text_start..at]));
+/// The elements of a layout, one after another.
+fn parts(layout: &str) -> impl Iterator<Item = Part<'_>> {
+    let mut rest = layout;
+    let mut next = None;
+    std::iter::from_fn(move || {
+        if let Some(part) = next.take() {
+            return Some(part);
         }
-        parts.push(part);
-        at += length;
-        text_start = at;
-    }
-    if text_start < layout.len() {
-        parts.push(Part::Text(&layout[text_start..]));
-    }
-    parts
+        let mut at = 0;
+        while at < rest.len() {
+            let here = &rest[at..];
+            let fixed = PARTS.iter().find(|(text, part)| {
+                // `Jan` and `Mon` are not parts of longer words.
+                let word = matches!(part, Part::ShortMonth | Part::ShortDay);
+                here.starts_with(text) && !(word && here[3..].starts_with(|c: char| c.is_ascii_lowercase()))
+            });
+            let found = fixed.map(|(text, part)| (*part, text.len())).or_else(|| fraction(here));
+            let Some((part, length)) = found else {
+                at += here.chars().next().map_or(1, char::len_utf8);
+                continue;
+            };
+            let text = &rest[..at];
+            rest = &here[length..];
+            if text.is_empty() {
+                return Some(part);
+            }
+            next = Some(part);
+            return Some(Part::Text(text));
+        }
+        let text = std::mem::take(&mut rest);
+        (!text.is_empty()).then_some(Part::Text(text))
+    })
 }
 
 pub fn civil(instant: Instant) -> DateTime {
@@ -244,54 +255,53 @@ pub fn civil(instant: Instant) -> DateTime {
     Offset::from_seconds(instant.offset).unwrap_or(Offset::UTC).to_datetime(timestamp)
 }
 
-/// The instant in Go's layout.
-pub fn write(instant: Instant, layout: &str) -> String {
-    use std::fmt::Write;
+/// Writes the instant in Go's layout.
+pub fn write(instant: Instant, layout: &str, out: &mut TextSink<'_>) -> Result<(), String> {
     let t = civil(instant);
-    let mut out = String::new();
     let hour12 = if t.hour() % 12 == 0 { 12 } else { t.hour() % 12 };
     let weekday = DAYS[t.weekday().to_sunday_zero_offset() as usize];
     let month = MONTHS[t.month() as usize - 1];
     for part in parts(layout) {
-        // Writing to a string cannot fail.
-        let _ = match part {
-            Part::Text(text) => write!(out, "{text}"),
-            Part::LongMonth => write!(out, "{month}"),
-            Part::ShortMonth => write!(out, "{}", &month[..3]),
-            Part::Month => write!(out, "{}", t.month()),
-            Part::ZeroMonth => write!(out, "{:02}", t.month()),
-            Part::LongDay => write!(out, "{weekday}"),
-            Part::ShortDay => write!(out, "{}", &weekday[..3]),
-            Part::Day => write!(out, "{}", t.day()),
-            Part::SpaceDay => write!(out, "{:2}", t.day()),
-            Part::ZeroDay => write!(out, "{:02}", t.day()),
-            Part::DayOfYear => write!(out, "{:03}", t.day_of_year()),
-            Part::Hour => write!(out, "{:02}", t.hour()),
-            Part::Hour12 => write!(out, "{hour12}"),
-            Part::ZeroHour12 => write!(out, "{hour12:02}"),
-            Part::Minute => write!(out, "{}", t.minute()),
-            Part::ZeroMinute => write!(out, "{:02}", t.minute()),
-            Part::Second => write!(out, "{}", t.second()),
-            Part::ZeroSecond => write!(out, "{:02}", t.second()),
-            Part::Year => write!(out, "{:04}", t.year()),
-            Part::ShortYear => write!(out, "{:02}", t.year().rem_euclid(100)),
+        match part {
+            Part::Text(text) => out.print(format_args!("{text}")),
+            Part::LongMonth => out.print(format_args!("{month}")),
+            Part::ShortMonth => out.print(format_args!("{}", &month[..3])),
+            Part::Month => out.print(format_args!("{}", t.month())),
+            Part::ZeroMonth => out.print(format_args!("{:02}", t.month())),
+            Part::LongDay => out.print(format_args!("{weekday}")),
+            Part::ShortDay => out.print(format_args!("{}", &weekday[..3])),
+            Part::Day => out.print(format_args!("{}", t.day())),
+            Part::SpaceDay => out.print(format_args!("{:2}", t.day())),
+            Part::ZeroDay => out.print(format_args!("{:02}", t.day())),
+            Part::DayOfYear => out.print(format_args!("{:03}", t.day_of_year())),
+            Part::Hour => out.print(format_args!("{:02}", t.hour())),
+            Part::Hour12 => out.print(format_args!("{hour12}")),
+            Part::ZeroHour12 => out.print(format_args!("{hour12:02}")),
+            Part::Minute => out.print(format_args!("{}", t.minute())),
+            Part::ZeroMinute => out.print(format_args!("{:02}", t.minute())),
+            Part::Second => out.print(format_args!("{}", t.second())),
+            Part::ZeroSecond => out.print(format_args!("{:02}", t.second())),
+            Part::Year => out.print(format_args!("{:04}", t.year())),
+            Part::ShortYear => out.print(format_args!("{:02}", t.year().rem_euclid(100))),
             Part::Half(upper) => {
                 let half = if t.hour() >= 12 { "PM" } else { "AM" };
-                write!(out, "{}", if upper { half.to_owned() } else { half.to_lowercase() })
+                out.print(format_args!("{}", if upper { half.to_owned() } else { half.to_lowercase() }))
             }
-            Part::ZoneName if instant.offset == 0 => write!(out, "UTC"),
-            Part::ZoneName => write!(out, "{}", offset_text(instant.offset, false, 2)),
-            Part::Zone { z: true, .. } if instant.offset == 0 => write!(out, "Z"),
-            Part::Zone { colon, parts, .. } => write!(out, "{}", offset_text(instant.offset, colon, parts)),
+            Part::ZoneName if instant.offset == 0 => out.print(format_args!("UTC")),
+            Part::ZoneName => out.print(format_args!("{}", offset_text(instant.offset, false, 2))),
+            Part::Zone { z: true, .. } if instant.offset == 0 => out.print(format_args!("Z")),
+            Part::Zone { colon, parts, .. } => {
+                out.print(format_args!("{}", offset_text(instant.offset, colon, parts)))
+            }
             Part::Fraction { digits, zeros, sign } => {
                 let all = format!("{:09}", t.subsec_nanosecond());
                 let cut = &all[..digits.min(9)];
                 let cut = if zeros { cut } else { cut.trim_end_matches('0') };
-                if cut.is_empty() { Ok(()) } else { write!(out, "{sign}{cut}") }
+                if cut.is_empty() { Ok(()) } else { out.print(format_args!("{sign}{cut}")) }
             }
-        };
+        }?;
     }
-    out
+    Ok(())
 }
 
 fn offset_text(offset: i32, colon: bool, parts: u8) -> String {
@@ -324,11 +334,11 @@ struct Fields {
 fn try_read(layout: &str, text: &str, zone: Option<TimeZone>) -> Option<Instant> {
     let mut fields = Fields::default();
     let mut rest = text;
-    let list = parts(layout);
-    for (n, part) in list.iter().enumerate() {
-        rest = read_part(&mut fields, *part, rest)?;
+    let mut list = parts(layout).peekable();
+    while let Some(part) = list.next() {
+        rest = read_part(&mut fields, part, rest)?;
         // A fraction may follow the seconds although the layout has none.
-        let fraction_next = matches!(list.get(n + 1), Some(Part::Fraction { .. }));
+        let fraction_next = matches!(list.peek(), Some(Part::Fraction { .. }));
         if matches!(part, Part::Second | Part::ZeroSecond) && !fraction_next && rest.starts_with(['.', ',']) {
             rest = read_fraction(&mut fields, rest)?;
         }
@@ -477,6 +487,11 @@ fn read_fraction<'a>(fields: &mut Fields, rest: &'a str) -> Option<&'a str> {
 mod tests {
     use super::*;
 
+    fn written(instant: Instant, layout: &str) -> String {
+        let results = crate::template::results::Results::default();
+        results.make(|out| write(instant, layout, out)).unwrap().to_string()
+    }
+
     #[test]
     fn layouts_are_written_and_read_back() {
         let instant = Instant { ns: 1_700_000_000_123_456_789, offset: 0, zero: false };
@@ -488,11 +503,11 @@ mod tests {
             ("1/2/06 03:04:05.000", "11/14/23 10:13:20.123"),
             ("2006-002", "2023-318"),
         ] {
-            assert_eq!(write(instant, layout), text);
+            assert_eq!(written(instant, layout), text);
         }
         let east = read("2006-01-02T15:04:05Z07:00", "2023-11-14T22:13:20+02:00", None);
         assert_eq!((east.ns / 1_000_000_000, east.offset), (1_699_992_800, 7200));
-        assert_eq!(write(east, "15:04 -07:00"), "22:13 +02:00");
+        assert_eq!(written(east, "15:04 -07:00"), "22:13 +02:00");
         assert!(read("2006-01-02", "nonsense", None).zero);
         assert_eq!(read("2006-01-02 15:04:05", "2023-11-14 22:13:20.5", None).ns, 1_700_000_000_500_000_000);
     }

@@ -1,17 +1,20 @@
 //! Methods of times, as Go's `time.Time` has them: `__timestamp__.Unix`, `$t.Format "15:04"`.
 
-use super::time::{DAYS, MONTHS, ZERO_SECONDS, civil, write};
-use super::{Value, text_argument};
+use super::time::{DAYS, MONTHS, ZERO_SECONDS, civil, write, write_time};
+use super::{Results, Value, text_argument};
 use crate::template::value::Instant;
 
 /// Calls the method of a time.
-pub fn call(instant: Instant, method: &str, arguments: &[Value]) -> Result<Value, String> {
+pub fn call(results: &Results, instant: Instant, method: &str, arguments: &[Value]) -> Result<Value, String> {
     let other = match (method, arguments) {
-        ("Format", [layout]) => return Ok(Value::Text(write(instant, text_argument(layout)?))),
+        ("Format", [layout]) => {
+            let layout = text_argument(layout)?;
+            return results.text(|out| write(instant, layout, out));
+        }
         ("Before" | "After" | "Equal" | "Compare", [Value::Time(other)]) => {
             order(instant).cmp(&order(*other))
         }
-        (_, []) => return plain(instant, method),
+        (_, []) => return plain(results, instant, method),
         _ => return Err(format!("wrong number of args for {method}: got {}", arguments.len())),
     };
     Ok(match method {
@@ -27,7 +30,7 @@ fn order(instant: Instant) -> (bool, i64) {
     (!instant.zero, instant.ns)
 }
 
-fn plain(instant: Instant, method: &str) -> Result<Value, String> {
+fn plain(results: &Results, instant: Instant, method: &str) -> Result<Value, String> {
     let time = civil(instant);
     let since = |unit: i64| {
         let seconds = ZERO_SECONDS.saturating_mul(1_000_000_000 / unit);
@@ -39,17 +42,17 @@ fn plain(instant: Instant, method: &str) -> Result<Value, String> {
         "UnixMicro" => since(1_000),
         "UnixNano" => since(1),
         "Year" => Value::Int(time.year().into()),
-        "Month" => Value::Text(MONTHS[time.month() as usize - 1].to_owned()),
+        "Month" => Value::Text(results.copy(MONTHS[time.month() as usize - 1])?),
         "Day" => Value::Int(time.day().into()),
         "YearDay" => Value::Int(time.day_of_year().into()),
-        "Weekday" => Value::Text(DAYS[time.weekday().to_sunday_zero_offset() as usize].to_owned()),
+        "Weekday" => Value::Text(results.copy(DAYS[time.weekday().to_sunday_zero_offset() as usize])?),
         "Hour" => Value::Int(time.hour().into()),
         "Minute" => Value::Int(time.minute().into()),
         "Second" => Value::Int(time.second().into()),
         "Nanosecond" => Value::Int(time.subsec_nanosecond().into()),
         "UTC" | "Local" => Value::Time(Instant { offset: 0, ..instant }),
         "IsZero" => Value::Bool(instant.zero),
-        "String" => Value::Text(super::time_text(instant)),
+        "String" => results.text(|out| write_time(instant, out))?,
         _ => return Err(format!("can't evaluate field {method} in type time.Time")),
     })
 }

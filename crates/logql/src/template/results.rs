@@ -1,0 +1,202 @@
+//! What the functions of a template make for a row: the one place through which it all goes.
+//!
+//! A [`Text`] cannot be made but here, so a function has its bounds for nothing: no text longer than
+//! [`TEXT_BYTES_MAX`], no more than [`RESULTS_BYTES_MAX`] for a row in all, and every byte reserved from the
+//! query's memory before it is allocated; a function that makes a list or map says so with
+//! [`Results::take`]. A bound that is exceeded fails the template for the row; memory that the query does
+//! not have ends the query.
+
+use std::borrow::Borrow;
+use std::cell::{Cell, RefCell};
+use std::fmt;
+use std::ops::Deref;
+use std::sync::Arc;
+
+use sandur_base::job::{Held, spend};
+
+use super::value::Value;
+
+/// Longest text that a function may make, in bytes.
+pub const TEXT_BYTES_MAX: usize = 1 << 20;
+/// Most bytes that all functions may make for a row.
+pub const RESULTS_BYTES_MAX: usize = 32 << 20;
+/// What a value takes beside its text.
+pub const VALUE_BYTES: usize = 64;
+
+/// A text of a template: cheap to clone.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Text(Arc<String>);
+
+impl Text {
+    /// A constant of the template's own text.
+    pub fn constant(text: String) -> Self {
+        Self(Arc::new(text))
+    }
+}
+
+impl Deref for Text {
+    type Target = str;
+
+    fn deref(&self) -> &str {
+        &self.0
+    }
+}
+
+impl Borrow<str> for Text {
+    fn borrow(&self) -> &str {
+        &self.0
+    }
+}
+
+/// What was made for the row at hand.
+#[derive(Debug, Default)]
+pub struct Results {
+    made: Cell<usize>,
+    held: RefCell<Held>,
+}
+
+impl Results {
+    /// Goes to the next row. What was reserved stays so: it is what the next row takes, too.
+    pub fn next_row(&self) {
+        self.made.set(0);
+    }
+
+    /// Takes memory for a result; fails when the row or the query has no more.
+    pub fn take(&self, bytes: usize) -> Result<(), String> {
+        let made = self.made.get().saturating_add(bytes);
+        if made > RESULTS_BYTES_MAX {
+            return Err(format!(
+                "the results of the template's functions take more than {RESULTS_BYTES_MAX} bytes for a row"
+            ));
+        }
+        let held = spend(bytes).and_then(|()| self.held.borrow_mut().at_least(made as u64));
+        held.map_err(|stopped| stopped.to_string())?;
+        self.made.set(made);
+        Ok(())
+    }
+
+    /// A copy of a text that the row has: it is as long as it is.
+    pub fn copy(&self, text: &str) -> Result<Text, String> {
+        self.take(VALUE_BYTES + text.len())?;
+        Ok(Text(Arc::new(text.to_owned())))
+    }
+
+    /// Bytes as text, those that are not UTF-8 replaced.
+    pub fn lossy(&self, bytes: &[u8]) -> Result<Text, String> {
+        if let Ok(text) = std::str::from_utf8(bytes) {
+            return self.copy(text);
+        }
+        self.make(|out| {
+            for chunk in bytes.utf8_chunks() {
+                out.write(chunk.valid())?;
+                if !chunk.invalid().is_empty() {
+                    out.write("\u{fffd}")?;
+                }
+            }
+            Ok(())
+        })
+    }
+
+    /// What `write` writes.
+    pub fn make(&self, write: impl FnOnce(&mut TextSink<'_>) -> Result<(), String>) -> Result<Text, String> {
+        self.take(VALUE_BYTES)?;
+        let mut sink = TextSink { text: String::new(), results: self, refusal: None };
+        write(&mut sink)?;
+        Ok(Text(Arc::new(sink.text)))
+    }
+
+    /// The same as a value.
+    pub fn text(&self, write: impl FnOnce(&mut TextSink<'_>) -> Result<(), String>) -> Result<Value, String> {
+        self.make(write).map(Value::Text)
+    }
+}
+
+/// Takes the text of a result.
+pub struct TextSink<'a> {
+    text: String,
+    results: &'a Results,
+    /// Why the last piece was refused.
+    refusal: Option<String>,
+}
+
+impl TextSink<'_> {
+    /// Appends a piece.
+    pub fn write(&mut self, piece: &str) -> Result<(), String> {
+        let length = self.text.len() + piece.len();
+        if length > TEXT_BYTES_MAX {
+            return Err(format!("the text would be longer than {TEXT_BYTES_MAX} bytes"));
+        }
+        let capacity = self.text.capacity();
+        if length > capacity {
+            let more = length.max(capacity.saturating_mul(2));
+            self.results.take(more)?;
+            self.text.reserve_exact(more - self.text.len());
+        }
+        self.text.push_str(piece);
+        Ok(())
+    }
+
+    /// Appends a character.
+    pub fn character(&mut self, c: char) -> Result<(), String> {
+        self.write(c.encode_utf8(&mut [0; 4]))
+    }
+
+    /// Appends a piece so many times.
+    pub fn repeat(&mut self, piece: &str, count: usize) -> Result<(), String> {
+        if piece.len().saturating_mul(count) > TEXT_BYTES_MAX - self.text.len() {
+            return Err(format!("the text would be longer than {TEXT_BYTES_MAX} bytes"));
+        }
+        (0..if piece.is_empty() { 0 } else { count }).try_for_each(|_| self.write(piece))
+    }
+
+    /// Appends what a value's own form of printing gives.
+    pub fn print(&mut self, printed: fmt::Arguments<'_>) -> Result<(), String> {
+        fmt::Write::write_fmt(self, printed).map_err(|_| self.refusal.take().unwrap_or_default())
+    }
+}
+
+impl fmt::Write for TextSink<'_> {
+    fn write_str(&mut self, piece: &str) -> fmt::Result {
+        self.write(piece).map_err(|refusal| {
+            self.refusal = Some(refusal);
+            fmt::Error
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_text_and_a_row_have_their_bounds() {
+        let results = Results::default();
+        let half = results.make(|out| out.repeat("x", TEXT_BYTES_MAX / 2)).unwrap();
+        let twice = results.make(|out| out.write(&half).and_then(|()| out.write(&half))).unwrap();
+        assert_eq!(twice.len(), TEXT_BYTES_MAX);
+        let over = results.make(|out| out.write(&twice).and_then(|()| out.write("x"))).unwrap_err();
+        assert_eq!(over, "the text would be longer than 1048576 bytes");
+        assert_eq!(results.make(|out| out.repeat("ab", usize::MAX)).unwrap_err(), over);
+        let mut made = 0;
+        let refusal = loop {
+            match results.copy(&twice) {
+                Ok(_) => made += 1,
+                Err(refusal) => break refusal,
+            }
+        };
+        assert!(made < 32 && refusal.contains("33554432 bytes for a row"), "{made} {refusal}");
+        results.next_row();
+        assert!(results.copy(&twice).is_ok());
+    }
+
+    #[test]
+    fn printing_goes_the_same_way() {
+        let results = Results::default();
+        let text = results.make(|out| out.print(format_args!("{:>5}|{:02x}", 7, 10))).unwrap();
+        assert_eq!(&*text, "    7|0a");
+        let long = "x".repeat(TEXT_BYTES_MAX);
+        let over = results.make(|out| out.print(format_args!("{long}{}", 1))).unwrap_err();
+        assert!(over.contains("longer than 1048576"), "{over}");
+        assert_eq!(&*results.lossy(b"a\xffb").unwrap(), "a\u{fffd}b");
+    }
+}

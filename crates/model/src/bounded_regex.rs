@@ -1,0 +1,476 @@
+//! Regular expressions whose compilation is bounded and whose search can be stopped.
+//!
+//! Search is linear in the text, but the factor is the size of the compiled expression: some expressions of
+//! 40 kB take a millisecond for each hundred bytes. The engine cannot be stopped within one search. So a text
+//! for which the worst case is short enough goes to the engine, and any longer one to a simulation of the
+//! same automaton that tells [`sandur_base::job`] of its steps. Both give the same matches.
+
+use std::sync::Arc;
+
+use regex_automata::nfa::thompson::{self, NFA, State, WhichCaptures};
+use regex_automata::util::primitives::{NonMaxUsize, StateID};
+use regex_automata::{Input, PatternID, meta};
+use regex_syntax::ast;
+use regex_syntax::hir::{self, Hir};
+use sandur_base::Stopped;
+use sandur_base::job::spend;
+
+/// Compiled size above which an expression is refused: bounds the memory of a query and the time of
+/// compiling, which cannot be stopped.
+pub const REGEX_BYTES_MAX: usize = 2 << 20;
+
+/// Steps of the engine that may run without a look at the clock. A step is a state of the automaton at a byte
+/// and takes up to 5 ns, so this is ten milliseconds; nearly always the engine needs a small part of it.
+const STEPS_MAX: usize = 1 << 21;
+
+/// Longest text of an expression.
+pub const PATTERN_BYTES_MAX: usize = 128 << 10;
+
+/// Work of writing an expression's classes out, in code points: 0.1 s. It comes before there is a compiled
+/// size.
+const CLASS_WORK_MAX: u64 = 1 << 25;
+/// What a class of Unicode takes of it: its ranges, or, when case is ignored, a look at each of its characters.
+const CLASS_WORK: u64 = 1 << 14;
+const FOLDED_CLASS_WORK: u64 = 1 << 20;
+
+/// What the engine remembers of a search for the next.
+const ENGINE_CACHE_BYTES: usize = 2 << 20;
+
+/// Why an expression was refused.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum RegexError {
+    /// Too large when compiled.
+    #[error(
+        "the regular expression is too large: compiled it takes more than {REGEX_BYTES_MAX} bytes; use \
+         fewer or shorter alternatives and smaller repetition counts, or several filters"
+    )]
+    TooLarge,
+    /// Its text is too long.
+    #[error(
+        "the regular expression is too long: {0} bytes, at most {PATTERN_BYTES_MAX}; use several filters"
+    )]
+    TooLong(usize),
+    /// Not an expression that can be run.
+    #[error("{0}")]
+    Invalid(String),
+}
+
+/// How an expression is compiled.
+#[derive(Debug, Clone, Copy)]
+pub struct RegexOptions {
+    /// Texts are UTF-8, and empty matches do not part characters.
+    pub utf8: bool,
+    /// Look for the bytes that a match begins with before anything else.
+    pub prefilter: bool,
+    /// Tell where groups match.
+    pub groups: bool,
+}
+
+/// A compiled expression. Cheap to clone.
+#[derive(Clone, Debug)]
+pub struct BoundedRegex {
+    regex: meta::Regex,
+    nfa: Arc<NFA>,
+    /// Steps that a byte may take.
+    weight: usize,
+    utf8: bool,
+}
+
+/// Where the groups of a match are: of group `n`, the places `2n` and `2n + 1`.
+pub type Slots = Vec<Option<NonMaxUsize>>;
+
+impl BoundedRegex {
+    /// The syntax tree of an expression; `utf8`: over text.
+    pub fn parse(pattern: &str, utf8: bool) -> Result<Hir, RegexError> {
+        if pattern.len() > PATTERN_BYTES_MAX {
+            return Err(RegexError::TooLong(pattern.len()));
+        }
+        let invalid = |error: regex_syntax::Error| RegexError::Invalid(error.to_string());
+        let ast = ast::parse::Parser::new().parse(pattern).map_err(|error| invalid(error.into()))?;
+        let work = ast::visit(&ast, ClassWork::default()).unwrap_or(u64::MAX);
+        if work > CLASS_WORK_MAX {
+            return Err(RegexError::TooLarge);
+        }
+        let mut translator = hir::translate::TranslatorBuilder::new().utf8(utf8).build();
+        translator.translate(pattern, &ast).map_err(|error| invalid(error.into()))
+    }
+
+    /// Compiles a syntax tree.
+    pub fn new(hir: &Hir, options: RegexOptions) -> Result<Self, RegexError> {
+        let captures = if options.groups { WhichCaptures::All } else { WhichCaptures::Implicit };
+        let too_large = |limit: Option<usize>, text: String| match limit {
+            Some(_) => RegexError::TooLarge,
+            None => RegexError::Invalid(text),
+        };
+        let config = thompson::Config::new()
+            .utf8(options.utf8)
+            .which_captures(captures)
+            .nfa_size_limit(Some(REGEX_BYTES_MAX));
+        let nfa = thompson::Compiler::new().configure(config).build_from_hir(hir);
+        let nfa = nfa.map_err(|error| too_large(error.size_limit(), error.to_string()))?;
+        let config = meta::Config::new()
+            .utf8_empty(options.utf8)
+            .which_captures(captures)
+            .nfa_size_limit(Some(REGEX_BYTES_MAX))
+            .hybrid_cache_capacity(ENGINE_CACHE_BYTES)
+            .auto_prefilter(options.prefilter);
+        let regex = meta::Builder::new().configure(config).build_from_hir(hir);
+        let regex = regex.map_err(|error| too_large(error.size_limit(), error.to_string()))?;
+        let weight = nfa.states().iter().map(edges).sum::<usize>().max(1);
+        Ok(Self { regex, nfa: Arc::new(nfa), weight, utf8: options.utf8 })
+    }
+
+    /// Bytes that it takes when it is compiled, and to search with it in one thread.
+    pub fn memory_bytes(&self) -> u64 {
+        let threads = 2 * self.nfa.states().len() * (16 + 8 * self.slot_count());
+        // What the engine remembers of its states grows with the expression, up to its limit.
+        let remembered = (self.nfa.memory_usage() * 16).min(ENGINE_CACHE_BYTES);
+        (self.regex.memory_usage() + self.nfa.memory_usage() + threads + remembered) as u64
+    }
+
+    /// Bytes of text that may be searched without a look at the clock.
+    pub fn piece_bytes(&self) -> usize {
+        STEPS_MAX / self.weight
+    }
+
+    /// Places that [`Self::find`] fills in at most.
+    pub fn slot_count(&self) -> usize {
+        self.nfa.group_info().slot_len()
+    }
+
+    /// The names of the groups, the whole match included.
+    pub fn group_names(&self) -> impl Iterator<Item = Option<&str>> {
+        self.nfa.group_info().pattern_names(PatternID::ZERO)
+    }
+
+    /// The number of the group of this name.
+    pub fn group_of(&self, name: &str) -> Option<usize> {
+        self.nfa.group_info().to_index(PatternID::ZERO, name)
+    }
+
+    /// Whether the text has a match.
+    pub fn is_match(&self, text: &[u8]) -> Result<bool, Stopped> {
+        Ok(self.half(text)?.is_some())
+    }
+
+    /// An offset at which a match was known, if there is one.
+    pub fn half(&self, text: &[u8]) -> Result<Option<usize>, Stopped> {
+        if text.len() <= self.piece_bytes() {
+            spend(text.len() * self.weight)?;
+            let found = self.regex.search_half(&Input::new(text).earliest(true));
+            return Ok(found.map(|half| half.offset()));
+        }
+        self.simulate(text, 0, &mut Vec::new(), true)
+    }
+
+    /// The first match from `at` on; `slots`, as many as are wanted, get its place and its groups'.
+    pub fn find(&self, text: &[u8], at: usize, slots: &mut Slots) -> Result<bool, Stopped> {
+        slots.fill(None);
+        let rest = text.len().saturating_sub(at);
+        if rest <= self.piece_bytes() {
+            spend(rest * self.weight)?;
+            return Ok(self.regex.search_slots(&Input::new(text).range(at..), slots).is_some());
+        }
+        Ok(self.simulate(text, at, slots, false)?.is_some())
+    }
+
+    /// Runs all threads of the automaton over the text, those that are preferred first.
+    fn simulate(
+        &self,
+        text: &[u8],
+        at: usize,
+        slots: &mut Slots,
+        earliest: bool,
+    ) -> Result<Option<usize>, Stopped> {
+        let states = self.nfa.states().len();
+        let mut now = Threads::new(states, slots.len());
+        let mut next = Threads::new(states, slots.len());
+        let mut found = None;
+        let none = vec![None; slots.len()];
+        for place in at..=text.len() {
+            let is_boundary = !self.utf8 || text.get(place).is_none_or(|byte| byte & 0xC0 != 0x80);
+            if found.is_none() && is_boundary {
+                self.follow(&mut now, self.nfa.start_anchored(), (text, place), &none);
+            } else if now.order.is_empty() && found.is_some() {
+                break;
+            }
+            for n in 0..now.order.len() {
+                let state = now.order[n];
+                let to = match self.nfa.state(state) {
+                    State::Match { .. } => {
+                        found = Some(place);
+                        slots.copy_from_slice(now.slots_of(state));
+                        // The threads behind it are not preferred.
+                        break;
+                    }
+                    State::ByteRange { trans } => {
+                        text.get(place).filter(|byte| trans.matches_byte(**byte)).map(|_| trans.next)
+                    }
+                    State::Sparse(sparse) => text.get(place).and_then(|byte| sparse.matches_byte(*byte)),
+                    State::Dense(dense) => text.get(place).and_then(|byte| dense.matches_byte(*byte)),
+                    _ => None,
+                };
+                if let Some(to) = to {
+                    next.start.copy_from_slice(now.slots_of(state));
+                    let from = std::mem::take(&mut next.start);
+                    self.follow(&mut next, to, (text, place + 1), &from);
+                    next.start = from;
+                }
+            }
+            if found.is_some() && earliest {
+                break;
+            }
+            spend(16 + 8 * (now.order.len() + next.steps))?;
+            std::mem::swap(&mut now, &mut next);
+            next.clear();
+        }
+        Ok(found)
+    }
+
+    /// Adds a state and all that are reached from it without a byte.
+    fn follow(
+        &self,
+        threads: &mut Threads,
+        state: StateID,
+        (text, place): (&[u8], usize),
+        from: &[Option<NonMaxUsize>],
+    ) {
+        let mut slots = std::mem::take(&mut threads.current);
+        slots.copy_from_slice(from);
+        threads.stack.push(Step::Go(state));
+        while let Some(step) = threads.stack.pop() {
+            threads.steps += 1;
+            let state = match step {
+                Step::Restore(slot, before) => {
+                    slots[slot] = before;
+                    continue;
+                }
+                Step::Go(state) => state,
+            };
+            if !threads.insert(state, &slots) {
+                continue;
+            }
+            match self.nfa.state(state) {
+                State::Look { look, next } => {
+                    if self.nfa.look_matcher().matches(*look, text, place) {
+                        threads.stack.push(Step::Go(*next));
+                    }
+                }
+                State::Union { alternates } => {
+                    threads.stack.extend(alternates.iter().rev().map(|to| Step::Go(*to)));
+                }
+                State::BinaryUnion { alt1, alt2 } => {
+                    threads.stack.extend([Step::Go(*alt2), Step::Go(*alt1)]);
+                }
+                State::Capture { next, slot, .. } => {
+                    let slot = slot.as_usize();
+                    if let Some(known) = slots.get_mut(slot) {
+                        threads.stack.push(Step::Restore(slot, *known));
+                        *known = NonMaxUsize::new(place);
+                    }
+                    threads.stack.push(Step::Go(*next));
+                }
+                State::ByteRange { .. } | State::Sparse(_) | State::Dense(_) => {}
+                State::Fail | State::Match { .. } => {}
+            }
+        }
+        threads.current = slots;
+    }
+}
+
+/// Sums the work of writing classes out.
+#[derive(Default)]
+struct ClassWork {
+    classes: u64,
+    spans: u64,
+    ignores_case: bool,
+}
+
+impl ClassWork {
+    fn flags(&mut self, flags: Option<&ast::Flags>) {
+        self.ignores_case |= flags.is_some_and(|f| f.flag_state(ast::Flag::CaseInsensitive) == Some(true));
+    }
+}
+
+impl ast::Visitor for ClassWork {
+    type Output = u64;
+    type Err = std::convert::Infallible;
+
+    fn finish(self) -> Result<u64, Self::Err> {
+        let of_class = if self.ignores_case { FOLDED_CLASS_WORK } else { CLASS_WORK };
+        let of_spans = if self.ignores_case { self.spans } else { 0 };
+        Ok(self.classes.saturating_mul(of_class).saturating_add(of_spans))
+    }
+
+    fn visit_pre(&mut self, ast: &ast::Ast) -> Result<(), Self::Err> {
+        match ast {
+            ast::Ast::Flags(set) => self.flags(Some(&set.flags)),
+            ast::Ast::Group(group) => self.flags(group.flags()),
+            ast::Ast::ClassUnicode(_) | ast::Ast::ClassPerl(_) => self.classes += 1,
+            _ => {}
+        }
+        Ok(())
+    }
+
+    fn visit_class_set_item_pre(&mut self, item: &ast::ClassSetItem) -> Result<(), Self::Err> {
+        match item {
+            ast::ClassSetItem::Unicode(_) | ast::ClassSetItem::Perl(_) => self.classes += 1,
+            ast::ClassSetItem::Range(range) => {
+                self.spans += u64::from(u32::from(range.end.c).saturating_sub(u32::from(range.start.c)));
+            }
+            _ => {}
+        }
+        Ok(())
+    }
+}
+
+/// Steps that a state may take at a byte.
+fn edges(state: &State) -> usize {
+    match state {
+        State::Union { alternates } => 1 + alternates.len(),
+        State::Sparse(sparse) => 1 + sparse.transitions.len().ilog2() as usize,
+        _ => 1,
+    }
+}
+
+/// What is left to do when states are followed.
+enum Step {
+    Go(StateID),
+    Restore(usize, Option<NonMaxUsize>),
+}
+
+/// The states that the automaton is in, in the order of preference.
+struct Threads {
+    order: Vec<StateID>,
+    /// Per state whether it is in `order`.
+    present: Vec<bool>,
+    /// Per state the places of its groups.
+    slots: Slots,
+    width: usize,
+    stack: Vec<Step>,
+    steps: usize,
+    current: Slots,
+    start: Slots,
+}
+
+impl Threads {
+    fn new(states: usize, width: usize) -> Self {
+        Self {
+            order: Vec::new(),
+            present: vec![false; states],
+            slots: vec![None; states * width],
+            width,
+            stack: Vec::new(),
+            steps: 0,
+            current: vec![None; width],
+            start: vec![None; width],
+        }
+    }
+
+    fn insert(&mut self, state: StateID, slots: &[Option<NonMaxUsize>]) -> bool {
+        let at = state.as_usize();
+        if std::mem::replace(&mut self.present[at], true) {
+            return false;
+        }
+        self.order.push(state);
+        self.slots[at * self.width..(at + 1) * self.width].copy_from_slice(slots);
+        true
+    }
+
+    fn slots_of(&self, state: StateID) -> &[Option<NonMaxUsize>] {
+        let at = state.as_usize() * self.width;
+        &self.slots[at..at + self.width]
+    }
+
+    fn clear(&mut self) {
+        for state in self.order.drain(..) {
+            self.present[state.as_usize()] = false;
+        }
+        self.steps = 0;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn compile(pattern: &str, utf8: bool) -> Result<BoundedRegex, RegexError> {
+        let hir = BoundedRegex::parse(pattern, utf8)?;
+        BoundedRegex::new(&hir, RegexOptions { utf8, prefilter: true, groups: true })
+    }
+
+    const PATTERNS: [&str; 22] = [
+        "a",
+        "ab|a|abc",
+        "a*?",
+        "(a+)(b+)?",
+        "(?:(a)|(b)|c)*d",
+        "^abc$",
+        "(?m)^b.*$",
+        "x*",
+        "",
+        r"\bfoo\b",
+        r"(?-u:\b)é",
+        "[^a]+",
+        "(?i)ABC",
+        "é|ü+",
+        ".{2,5}b",
+        "(a|ab)(c|bcd)(d*)",
+        "a{3}{2}",
+        "(?s).+",
+        "z|(?:q(w)e)",
+        "[a-c]*?c",
+        "(.*)b(.*)",
+        "(?P<x>[ab]+)(?P<y>c?)",
+    ];
+    const TEXTS: [&str; 12] = [
+        "",
+        "a",
+        "abc",
+        "xxabcxx",
+        "aaabbb",
+        "foo éa foo",
+        "üüé",
+        "a\nbb\nc",
+        "ababcdd",
+        "qwe z",
+        "aaaaaabc",
+        "日本bé",
+    ];
+
+    /// Both engines find the same places, from every offset.
+    #[test]
+    fn the_simulation_gives_the_matches_of_the_engine() {
+        for (pattern, utf8) in PATTERNS.iter().flat_map(|p| [(*p, true), (*p, false)]) {
+            let regex = compile(pattern, utf8).unwrap();
+            for text in TEXTS {
+                for at in (0..=text.len()).filter(|at| text.is_char_boundary(*at)) {
+                    let bytes = text.as_bytes();
+                    let mut fast = vec![None; regex.slot_count()];
+                    let mut slow = fast.clone();
+                    let found = regex.find(bytes, at, &mut fast).unwrap();
+                    let simulated = regex.simulate(bytes, at, &mut slow, false).unwrap();
+                    assert_eq!((found, &fast), (simulated.is_some(), &slow), "{pattern} on {text:?} at {at}");
+                    let half = regex.simulate(&bytes[at..], 0, &mut Vec::new(), true).unwrap();
+                    let whole = regex.half(&bytes[at..]).unwrap();
+                    assert_eq!(half.is_some(), whole.is_some(), "{pattern} on {text:?} at {at}");
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn what_is_too_large_is_refused_with_the_limit_and_a_way_out() {
+        let refusal = compile(r"(?:\p{L}{100}){100}", true).unwrap_err();
+        assert_eq!(refusal, RegexError::TooLarge);
+        assert!(refusal.to_string().contains("2097152 bytes; use fewer"), "{refusal}");
+        for costly in [r"\pL".repeat(3_000), format!("(?i){}", r"[\x00-\x{10ffff}]".repeat(40))] {
+            assert_eq!(compile(&costly, true).unwrap_err(), RegexError::TooLarge);
+        }
+        let long = compile(&"a".repeat(PATTERN_BYTES_MAX + 1), true).unwrap_err();
+        assert!(long.to_string().contains("131073 bytes, at most 131072"), "{long}");
+        let words: Vec<String> = (0..5_000).map(|n| format!("w{n:05}")).collect();
+        let regex = compile(&words.join("|"), true).unwrap();
+        assert!(regex.memory_bytes() < 16 << 20, "{}", regex.memory_bytes());
+    }
+}
