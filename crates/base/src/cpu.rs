@@ -12,6 +12,8 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 
 use tokio::sync::oneshot;
 
+use crate::nesting::STACK_BYTES;
+
 /// Who waits for a job.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Lane {
@@ -228,7 +230,8 @@ impl Shared {
 
     fn start_thread(self: &Arc<Self>, queues: &mut Queues) -> std::io::Result<()> {
         let worker = Worker(Arc::clone(self));
-        let builder = std::thread::Builder::new().name(format!("cpu-{}", queues.threads));
+        let builder =
+            std::thread::Builder::new().name(format!("cpu-{}", queues.threads)).stack_size(STACK_BYTES);
         builder.spawn(move || worker.run())?;
         queues.threads += 1;
         Ok(())

@@ -6,9 +6,9 @@
 //! made above [`HEIGHT_MAX`] levels or [`NODES_MAX`] nodes. A reader that calls itself counts with [`Depth`].
 //! A language whose trees are linked this way needs no other guard.
 //!
-//! The arithmetic of [`HEIGHT_MAX`]: a level of the deepest recursion that there is (a parser of expressions
-//! in a debug build) takes less than 4 KiB of stack, so 100 levels take at most 400 KiB; threads have
-//! [`STACK_BYTES`], and tests have 2 MiB, which leaves a margin of five.
+//! The arithmetic of [`HEIGHT_MAX`]: a level of the deepest recursion that there is (the reader of templates,
+//! in a debug build) takes less than 5 KiB of stack, so 100 levels take at most 500 KiB. Threads of tests have
+//! 2 MiB, four times as much; those of the process have [`STACK_BYTES`].
 
 use std::ops::Deref;
 
@@ -52,10 +52,22 @@ impl Extent {
 
     /// Of a node with these children.
     pub fn around(children: impl IntoIterator<Item = Extent>) -> Self {
-        children.into_iter().fold(Self::LEAF, |all, child| Self {
-            height: all.height.max(child.height.saturating_add(1)),
-            nodes: all.nodes.saturating_add(child.nodes),
-        })
+        children.into_iter().fold(Self::LEAF, Self::with)
+    }
+
+    fn with(self, child: Self) -> Self {
+        Self {
+            height: self.height.max(child.height.saturating_add(1)),
+            nodes: self.nodes.saturating_add(child.nodes),
+        }
+    }
+
+    fn checked(self) -> Result<Self, TooNested> {
+        match self {
+            Self { height, .. } if height > HEIGHT_MAX => Err(TooNested::Levels),
+            Self { nodes, .. } if nodes > NODES_MAX => Err(TooNested::Nodes),
+            fits => Ok(fits),
+        }
     }
 }
 
@@ -65,8 +77,8 @@ pub trait Node {
     fn children(&self) -> impl Iterator<Item = Extent>;
 }
 
-/// A box around a node. That there is one says that the tree in it is within the limits; it cannot be changed
-/// in place.
+/// A box around a node. That there is one says that the tree in it is within the limits: it cannot be changed
+/// in place, and [`Nested::with`] is told what it adds.
 #[derive(Clone, Debug)]
 pub struct Nested<T> {
     node: Box<T>,
@@ -76,14 +88,16 @@ pub struct Nested<T> {
 impl<T: Node> Nested<T> {
     /// Puts a node into a box; fails when the tree would be too high or too large.
     pub fn new(node: T) -> Result<Self, TooNested> {
-        let extent = Extent::around(node.children());
-        if extent.height > HEIGHT_MAX {
-            return Err(TooNested::Levels);
-        }
-        if extent.nodes > NODES_MAX {
-            return Err(TooNested::Nodes);
-        }
+        let extent = Extent::around(node.children()).checked()?;
         Ok(Self { node: Box::new(node), extent })
+    }
+
+    /// The node with one more child, which `add` puts into it; fails when the tree would be too high or too
+    /// large. Unlike a new box it does not look at the children that are there already.
+    pub fn with(mut self, child: Extent, add: impl FnOnce(&mut T)) -> Result<Self, TooNested> {
+        self.extent = self.extent.with(child).checked()?;
+        add(&mut self.node);
+        Ok(self)
     }
 }
 
@@ -91,11 +105,6 @@ impl<T> Nested<T> {
     /// Height and size of the tree.
     pub fn extent(&self) -> Extent {
         self.extent
-    }
-
-    /// The node by itself, to put it into another.
-    pub fn into_inner(self) -> T {
-        *self.node
     }
 }
 
@@ -154,8 +163,18 @@ mod tests {
         assert_eq!(tree.extent(), Extent { height: HEIGHT_MAX, nodes: u32::from(HEIGHT_MAX) });
         assert_eq!(Nested::new(List(vec![tree])).err(), Some(TooNested::Levels));
 
-        let leaves = |count: u32| (0..count).map(|_| Nested::new(List::default()).unwrap()).collect();
-        assert_eq!(Nested::new(List(leaves(NODES_MAX - 1))).unwrap().extent().height, 2);
+        let leaf = || Nested::new(List::default()).unwrap();
+        let grown = |tree: Nested<List>| {
+            let child = leaf();
+            tree.with(child.extent(), |list| list.0.push(child))
+        };
+        let two = grown(leaf()).unwrap();
+        assert_eq!((two.extent(), two.0.len()), (Extent::around(two.children()), 1));
+
+        let leaves = |count: u32| (0..count).map(|_| leaf()).collect();
+        let full = Nested::new(List(leaves(NODES_MAX - 1))).unwrap();
+        assert_eq!(full.extent().height, 2);
+        assert_eq!(grown(full).err(), Some(TooNested::Nodes));
         assert_eq!(Nested::new(List(leaves(NODES_MAX))).err(), Some(TooNested::Nodes));
         assert!(TooNested::Nodes.to_string().contains(&NODES_MAX.to_string()), "the limit is named");
     }

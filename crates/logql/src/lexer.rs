@@ -126,7 +126,7 @@ pub const FUNCTIONS: [&str; 33] = [
 
 /// Splits a text into tokens; the last one is [`Kind::End`] or [`Kind::Broken`].
 pub fn tokenize(text: &str) -> Vec<Token> {
-    let mut lexer = Lexer { text, at: 0, line: 1, line_start: 0, tokens: Vec::new() };
+    let mut lexer = Lexer { text, at: 0, line: 1, counted: (0, 1), tokens: Vec::new() };
     lexer.run();
     lexer.tokens
 }
@@ -172,9 +172,14 @@ struct Lexer<'a> {
     text: &'a str,
     at: usize,
     line: usize,
-    line_start: usize,
+    /// A place of the current line and its column, from which later columns are counted.
+    counted: (usize, usize),
     tokens: Vec<Token>,
 }
+
+/// Longest duration or size in bytes. What looks like one is not looked through further than that, else each of
+/// many that are none would be looked through to its end.
+const LITERAL_BYTES_MAX: usize = 128;
 
 impl<'a> Lexer<'a> {
     fn rest(&self) -> &'a str {
@@ -216,7 +221,9 @@ impl<'a> Lexer<'a> {
     }
 
     fn push(&mut self, kind: Kind, text: String, value: i64, start: usize) {
-        let column = self.text[self.line_start..start].chars().count() + 1;
+        let (place, before) = self.counted;
+        let column = before + self.text[place..start].chars().count();
+        self.counted = (start, column);
         // Loki's scanner forgets the line of what it takes rune by rune, and its users know the messages.
         let is_lineless = match kind {
             Kind::Range | Kind::Duration | Kind::Bytes | Kind::Flag => true,
@@ -255,7 +262,7 @@ impl<'a> Lexer<'a> {
     fn pass(&mut self, length: usize) {
         for (n, _) in self.rest()[..length].match_indices('\n') {
             self.line += 1;
-            self.line_start = self.at + n + 1;
+            self.counted = (self.at + n + 1, 1);
         }
         self.at += length;
     }
@@ -285,7 +292,7 @@ impl<'a> Lexer<'a> {
         self.push(Kind::String, body[..end].replace('\r', ""), 0, start);
         for (n, _) in body[..end].match_indices('\n') {
             self.line += 1;
-            self.line_start = start + 1 + n + 1;
+            self.counted = (start + 1 + n + 1, 1);
         }
         self.at = start + 1 + end + 1;
         Ok(())
@@ -325,10 +332,11 @@ impl<'a> Lexer<'a> {
 
     fn number(&mut self, start: usize) -> Result<(), String> {
         let length = number_length(self.rest());
-        let after = &self.text[start + length..];
+        let after = literal(&self.text[start + length..]);
         let extended = |more: fn(char) -> bool| {
             let rest = after.trim_start_matches(|c: char| c.is_ascii_digit() || c == '.' || more(c));
-            (after.len() > rest.len()).then(|| &self.text[start..self.text.len() - rest.len()])
+            let more = after.len() - rest.len();
+            (more > 0).then(|| &self.text[start..start + length + more])
         };
         let duration = extended(|c| "nuµmshdwy".contains(c));
         if let Some((text, value)) = duration.and_then(|t| Some((t, parse_query_duration(t).ok()?))) {
@@ -350,7 +358,7 @@ impl<'a> Lexer<'a> {
 
     /// `--strict`, or a negative duration as `offset` takes it.
     fn flag_or_duration(&mut self, start: usize) -> bool {
-        let rest = self.rest();
+        let rest = literal(self.rest());
         let letters = rest.len() - rest.trim_start_matches(|c: char| c.is_alphabetic() || c == '-').len();
         if let flag @ ("--strict" | "--keep-empty") = &rest[..letters] {
             self.at = start + letters;
@@ -402,6 +410,11 @@ impl<'a> Lexer<'a> {
         }
         Ok(())
     }
+}
+
+/// The beginning of a text in which a literal may stand.
+fn literal(text: &str) -> &str {
+    &text[..text.floor_char_boundary(LITERAL_BYTES_MAX)]
 }
 
 /// Whether a call follows: `(`, or a grouping that stands before it.

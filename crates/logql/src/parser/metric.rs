@@ -14,7 +14,7 @@ use crate::parser::{Parser, validate_matchers};
 use crate::range::{self, Argument};
 use crate::stage;
 use crate::units::parse_float;
-use crate::vector;
+use crate::vector::{self, VectorFunction};
 
 /// Checks what the grammar leaves open: that every selector selects.
 pub fn validate(expr: &Expr) -> Result<(), ParseError> {
@@ -55,21 +55,31 @@ enum Pending {
     Open(usize),
     /// An operator with its left side.
     Operator { left: Expr, op: BinaryOp, return_bool: bool, matching: Matching },
+    /// A function over vectors, up to the one that it works on.
+    Aggregation { function: &'static VectorFunction, grouping: Option<Grouping>, parameter: Option<Token> },
+    /// `label_replace(`
+    LabelReplace,
+}
+
+impl Pending {
+    /// Whether the operator that follows takes the operand before it, in place of what waits for it.
+    fn yields_to(&self, next: BinaryOp) -> bool {
+        let Self::Operator { op, .. } = self else { return true };
+        match op.spec().strength.cmp(&next.spec().strength) {
+            Ordering::Less => true,
+            Ordering::Equal => op.is_right_associative(),
+            Ordering::Greater => false,
+        }
+    }
 }
 
 impl Parser {
-    /// An expression with all its operators. Parentheses and operators wait on a list, so that only functions
-    /// within functions take stack.
+    /// An expression with all its operators. What waits for an operand stands on a list: neither parentheses
+    /// nor functions within functions take stack.
     pub fn expr(&mut self) -> Result<Expr, ParseError> {
         let mut pending = Vec::new();
         loop {
-            let mut open = 0;
-            while self.take_word("(") {
-                open += 1;
-            }
-            if open > 0 {
-                pending.push(Pending::Open(open));
-            }
+            self.open(&mut pending)?;
             let operand = self.operand()?;
             let left = self.close(operand, &mut pending)?;
             let Some(op) = self.operator() else { return Ok(left) };
@@ -80,27 +90,67 @@ impl Parser {
         }
     }
 
-    /// Gives an operand to the operators that wait for it, and takes closing parentheses, as far as what
-    /// follows allows: then either an operator follows, or nothing waits any more.
+    /// Takes all that opens before an operand.
+    fn open(&mut self, pending: &mut Vec<Pending>) -> Result<(), ParseError> {
+        loop {
+            let name = match self.kind() {
+                Kind::Word("(") => {
+                    self.take();
+                    match pending.last_mut() {
+                        Some(Pending::Open(count)) => *count += 1,
+                        _ => pending.push(Pending::Open(1)),
+                    }
+                    continue;
+                }
+                Kind::Function(name) => name,
+                _ => return Ok(()),
+            };
+            let opened = match vector::find(name) {
+                Some(function) => self.open_aggregation(function)?,
+                None if name == "label_replace" => {
+                    self.take();
+                    self.expect_word("(")?;
+                    Pending::LabelReplace
+                }
+                None => return Ok(()),
+            };
+            self.enter()?;
+            pending.push(opened);
+        }
+    }
+
+    /// Gives an operand to what waits for it, and takes closing parentheses, as far as what follows allows:
+    /// then either an operator follows, or nothing waits any more.
     fn close(&mut self, mut operand: Expr, pending: &mut Vec<Pending>) -> Result<Expr, ParseError> {
         while let Some(waiting) = pending.pop() {
             let next = self.operator();
-            match waiting {
-                Pending::Operator { left, op, return_bool, matching } if takes_operand(op, next) => {
-                    self.leave();
-                    operand = Expr::Metric(self.linked(left, op, (return_bool, matching), operand)?);
+            operand = match waiting {
+                waiting if next.is_some_and(|next| waiting.yields_to(next)) => {
+                    pending.push(waiting);
+                    break;
                 }
-                Pending::Open(count) if next.is_none() => {
+                Pending::Operator { left, op, return_bool, matching } => {
+                    self.leave();
+                    Expr::Metric(self.linked(left, op, (return_bool, matching), operand)?)
+                }
+                Pending::Aggregation { function, grouping, parameter } => {
+                    self.leave();
+                    let inner = self.metric(operand)?;
+                    Expr::Metric(self.close_aggregation(function, (grouping, parameter), inner)?)
+                }
+                Pending::LabelReplace => {
+                    self.leave();
+                    let inner = self.metric(operand)?;
+                    Expr::Metric(self.close_label_replace(inner)?)
+                }
+                Pending::Open(count) => {
                     self.expect_word_of(")", &[])?;
                     if count > 1 {
                         pending.push(Pending::Open(count - 1));
                     }
+                    operand
                 }
-                waiting => {
-                    pending.push(waiting);
-                    break;
-                }
-            }
+            };
         }
         Ok(operand)
     }
@@ -158,7 +208,6 @@ impl Parser {
         match self.kind() {
             Kind::Word("{") => Ok(Expr::Log(self.log()?)),
             Kind::Number | Kind::Word("+" | "-") => Ok(Expr::Metric(MetricExpr::Literal(self.literal()?))),
-            Kind::Function("label_replace") => Ok(Expr::Metric(self.label_replace()?)),
             Kind::Function("vector") => {
                 self.take();
                 self.expect_word("(")?;
@@ -166,15 +215,10 @@ impl Parser {
                 self.expect_word(")")?;
                 Ok(Expr::Metric(MetricExpr::VectorOf(number_value(&number)?)))
             }
-            Kind::Function(name) => {
-                if let Some(function) = range::find(name) {
-                    return Ok(Expr::Metric(self.range_aggregation(function)?));
-                }
-                match vector::find(name) {
-                    Some(function) => Ok(Expr::Metric(self.vector_aggregation(function)?)),
-                    None => Err(self.unexpected(&[])),
-                }
-            }
+            Kind::Function(name) => match range::find(name) {
+                Some(function) => Ok(Expr::Metric(self.range_aggregation(function)?)),
+                None => Err(self.unexpected(&[])),
+            },
             _ => Err(self.unexpected(&[])),
         }
     }
@@ -190,10 +234,7 @@ impl Parser {
     }
 
     /// The expression that a function works on.
-    fn metric(&mut self) -> Result<MetricExpr, ParseError> {
-        self.enter()?;
-        let inner = self.expr()?;
-        self.leave();
+    fn metric(&self, inner: Expr) -> Result<MetricExpr, ParseError> {
         match inner {
             Expr::Metric(metric) => Ok(metric),
             // What should follow a selector inside an aggregation is a range.
@@ -201,10 +242,8 @@ impl Parser {
         }
     }
 
-    fn label_replace(&mut self) -> Result<MetricExpr, ParseError> {
-        self.take();
-        self.expect_word("(")?;
-        let inner = self.metric()?;
+    /// The rest of `label_replace(` behind its vector.
+    fn close_label_replace(&mut self, inner: MetricExpr) -> Result<MetricExpr, ParseError> {
         let mut arguments: [String; 4] = Default::default();
         for argument in &mut arguments {
             self.expect_word_of(",", &[","])?;
@@ -227,19 +266,26 @@ impl Parser {
         Ok(Some(Grouping { without, labels: self.label_list()? }))
     }
 
-    fn vector_aggregation(
-        &mut self,
-        function: &'static vector::VectorFunction,
-    ) -> Result<MetricExpr, ParseError> {
+    /// A function over vectors, up to its vector.
+    fn open_aggregation(&mut self, function: &'static VectorFunction) -> Result<Pending, ParseError> {
         self.take();
-        let before = self.grouping()?;
+        let grouping = self.grouping()?;
         self.expect_word("(")?;
         let mut parameter = None;
         if self.kind() == Kind::Number && self.peek_second().kind == Kind::Word(",") {
             parameter = Some(self.take());
             self.take();
         }
-        let inner = self.metric()?;
+        Ok(Pending::Aggregation { function, grouping, parameter })
+    }
+
+    /// The rest of a function over vectors behind its vector.
+    fn close_aggregation(
+        &mut self,
+        function: &'static VectorFunction,
+        (before, parameter): (Option<Grouping>, Option<Token>),
+        inner: MetricExpr,
+    ) -> Result<MetricExpr, ParseError> {
         self.expect_word_of(")", &[])?;
         let grouping = match before {
             Some(grouping) => Some(grouping),
@@ -380,7 +426,7 @@ fn range_parameter(
 }
 
 fn vector_parameter(
-    function: &'static vector::VectorFunction,
+    function: &'static VectorFunction,
     parameter: Option<&Token>,
 ) -> Result<Option<i64>, ParseError> {
     let name = function.name;
@@ -399,15 +445,6 @@ fn vector_parameter(
         }
         (false, None) => Ok(None),
     }
-}
-
-/// Whether an operator takes the operand on its right, or leaves it to the one that follows.
-fn takes_operand(op: BinaryOp, next: Option<BinaryOp>) -> bool {
-    next.is_none_or(|next| match op.spec().strength.cmp(&next.spec().strength) {
-        Ordering::Less => false,
-        Ordering::Equal => !op.is_right_associative(),
-        Ordering::Greater => true,
-    })
 }
 
 /// The side of an operator, which cannot be lines.
@@ -447,11 +484,15 @@ impl Parser {
         if let (MetricExpr::Literal(l), MetricExpr::Literal(r)) = (&left, &right) {
             return Ok(MetricExpr::Literal(binary::apply(op, *l, *r)));
         }
-        let mut chain = match left {
-            MetricExpr::Chain(chain) => chain.into_inner(),
-            first => Chain { first, links: Vec::new() },
+        let extent = right.extent();
+        let link = Link { op, return_bool, matching, right };
+        let chain = match left {
+            MetricExpr::Chain(chain) => {
+                let longer = chain.with(extent, |chain| chain.links.push(link));
+                longer.map_err(|limit| self.too_nested(limit))?
+            }
+            first => self.nested(Chain { first, links: vec![link] })?,
         };
-        chain.links.push(Link { op, return_bool, matching, right });
-        self.nested(chain).map(MetricExpr::Chain)
+        Ok(MetricExpr::Chain(chain))
     }
 }

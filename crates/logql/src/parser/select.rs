@@ -9,7 +9,7 @@ use crate::error::ParseError;
 use crate::go_regex;
 use crate::lexer::Kind;
 use crate::parser::Parser;
-use crate::stage::{self, StageNode};
+use crate::stage::{self, LINE_FILTERS, StageNode};
 
 const ALL_STREAMS: &str = "queries require at least one regexp or equality matcher that does not have an \
     empty-compatible value. For instance, app=~\".*\" does not meet this requirement, but app=~\".+\" will";
@@ -68,7 +68,7 @@ impl Parser {
     /// Whether a stage follows; `| unwrap` is none.
     pub fn at_stage(&self) -> bool {
         match self.kind() {
-            Kind::Word("|=" | "!=" | "|~" | "!~" | "|>" | "!>") => true,
+            Kind::Word(word) if LINE_FILTERS.contains(&word) => true,
             Kind::Word("|") => self.peek_second().kind != Kind::Word("unwrap"),
             _ => false,
         }

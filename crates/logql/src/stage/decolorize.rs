@@ -1,7 +1,7 @@
 //! `decolorize`: removes ANSI colour sequences from the line.
 
 use std::fmt;
-use std::sync::Arc;
+use std::sync::{Arc, LazyLock};
 
 use regex::bytes::Regex;
 
@@ -11,12 +11,21 @@ use crate::parser::Parser;
 use crate::row::Row;
 use crate::stage::{Effect, Stage, StageNode, StageSpec};
 
-pub const SPEC: StageSpec =
-    StageSpec { name: "decolorize", syntax: "| decolorize", doc: "Removes ANSI colour sequences.", parse };
+pub const SPEC: StageSpec = StageSpec {
+    name: "decolorize",
+    syntax: "| decolorize",
+    doc: "Removes ANSI colour sequences.",
+    examples: &["| decolorize"],
+    parse,
+};
 
 /// Control sequences: an introducer, parameters, and a final letter; or a title that ends with a bell.
 const SEQUENCE: &str = "(?:\u{1b}|\u{9b})[\\[\\]()#;?]*(?:(?:(?:[a-zA-Z0-9]*(?:;[a-zA-Z0-9]*)*)?\u{7})|\
     (?:(?:[0-9]{1,4}(?:;[0-9]{0,4})*)?[0-9A-PRZcf-ntqry=><~]))";
+
+/// Compiled once: a query may have any number of these stages, and each worker starts them all.
+static COMPILED: LazyLock<Regex> =
+    LazyLock::new(|| Regex::new(SEQUENCE).expect("a constant expression compiles"));
 
 fn parse(_parser: &mut Parser) -> Result<Arc<dyn StageNode>, ParseError> {
     Ok(Arc::new(Decolorize))
@@ -37,7 +46,8 @@ impl StageNode for Decolorize {
     }
 
     fn start(&self, _names: &mut Names) -> Box<dyn Stage> {
-        Box::new(Running(Regex::new(SEQUENCE).expect("a constant expression compiles")))
+        // A clone has buffers of its own over the same automaton.
+        Box::new(Running(COMPILED.clone()))
     }
 }
 

@@ -16,6 +16,7 @@ pub const DROP: StageSpec = StageSpec {
     name: "drop",
     syntax: "| drop label[=\"value\"], ..",
     doc: "Removes labels, or labels with a given value. `__error__` can be dropped too.",
+    examples: &["| drop m", "| drop m=\"x\""],
     parse: |parser| parse(parser, false),
 };
 
@@ -23,6 +24,7 @@ pub const KEEP: StageSpec = StageSpec {
     name: "keep",
     syntax: "| keep label[=\"value\"], ..",
     doc: "Removes every other label; `__error__` stays.",
+    examples: &["| keep n", "| keep n=\"1\""],
     parse: |parser| parse(parser, true),
 };
 

@@ -21,6 +21,7 @@ pub const SPEC: StageSpec = StageSpec {
     name: "json",
     syntax: "| json [label[=\"path\"], ..]",
     doc: "Extracts labels from a JSON object: all members, or those at the given paths.",
+    examples: &["| json", "| json n=\"a\""],
     parse,
 };
 

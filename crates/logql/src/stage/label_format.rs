@@ -17,6 +17,7 @@ pub const SPEC: StageSpec = StageSpec {
     name: "label_format",
     syntax: "| label_format new=old, label=\"{{.other}}\"",
     doc: "Renames labels, or sets them to the output of a template over the labels.",
+    examples: &["| label_format m=n", "| label_format m=\"{{.n}}\""],
     parse,
 };
 

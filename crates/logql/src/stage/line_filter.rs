@@ -24,6 +24,9 @@ use crate::stage::pattern_text::Pattern;
 use crate::stage::{Effect, Stage, StageNode, stage_error};
 use crate::units::quote;
 
+/// The operators that a line filter begins with.
+pub const LINE_FILTERS: &[&str] = &["|=", "!=", "|~", "!~", "|>", "!>"];
+
 /// What one alternative of a filter looks for.
 #[derive(Clone, Debug)]
 pub enum LineTest {

@@ -18,6 +18,7 @@ pub const SPEC: StageSpec = StageSpec {
     name: "line_format",
     syntax: "| line_format \"{{.label}} text\"",
     doc: "Replaces the line by the output of a template over the labels.",
+    examples: &["| line_format \"{{.n}} text\""],
     parse,
 };
 

@@ -21,6 +21,7 @@ pub const SPEC: StageSpec = StageSpec {
     syntax: "| logfmt [--strict] [--keep-empty] [label[=\"key\"], ..]",
     doc: "Extracts labels from `key=value` pairs: all of them, or the named ones. Damaged pairs are left \
           out, with --strict they are an error; empty values are left out unless --keep-empty is given.",
+    examples: &["| logfmt", "| logfmt --strict --keep-empty n=\"m\""],
     parse,
 };
 

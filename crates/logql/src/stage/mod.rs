@@ -33,7 +33,7 @@ use crate::row::Row;
 
 pub use json::JSON_ERROR;
 pub use label_filter::parse_piped as parse_label_filter;
-pub use line_filter::{LineFilter, LineTest};
+pub use line_filter::{LINE_FILTERS, LineFilter, LineTest};
 pub use logfmt::LOGFMT_ERROR;
 
 /// What the planner must know of a stage.
@@ -90,6 +90,9 @@ pub struct StageSpec {
     pub syntax: &'static str,
     /// What it does, for the documentation.
     pub doc: &'static str,
+    /// Ways to write it over the labels `n` and `m`; what it takes last may follow again behind a comma, where
+    /// it takes a list.
+    pub examples: &'static [&'static str],
     /// Reads what follows the keyword.
     pub parse: fn(&mut Parser) -> Result<Arc<dyn StageNode>, ParseError>,
 }

@@ -15,6 +15,7 @@ pub const SPEC: StageSpec = StageSpec {
     name: "pattern",
     syntax: "| pattern \"<name> text <_>\"",
     doc: "Extracts labels from the text between literals; `<_>` is left out.",
+    examples: &["| pattern \"<n> text <_>\""],
     parse,
 };
 

@@ -18,6 +18,7 @@ pub const SPEC: StageSpec = StageSpec {
     name: "regexp",
     syntax: "| regexp \"(?P<name>..)\"",
     doc: "Extracts labels from the named groups of a regular expression; a line that does not match stays.",
+    examples: &["| regexp \"(?P<n>[0-9]+)\""],
     parse,
 };
 

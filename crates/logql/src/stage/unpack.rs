@@ -17,6 +17,7 @@ pub const SPEC: StageSpec = StageSpec {
     name: "unpack",
     syntax: "| unpack",
     doc: "Unpacks a line that was packed by Promtail: labels from its members, the line from `_entry`.",
+    examples: &["| unpack"],
     parse,
 };
 

@@ -54,7 +54,8 @@ impl Parser<'_> {
     fn body(&mut self, name: String) -> Result<(), Failure> {
         let outside = std::mem::replace(&mut self.variables, vec![String::new()]);
         let loops = std::mem::take(&mut self.loops);
-        let (nodes, end) = self.nodes()?;
+        let mut nodes = Vec::new();
+        let end = self.nodes(&mut nodes)?;
         (self.variables, self.loops) = (outside, loops);
         match end {
             End::Block => _ = self.blocks.insert(name, nodes),

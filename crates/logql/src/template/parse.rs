@@ -151,8 +151,8 @@ pub fn parse(text: &str) -> Result<(Vec<Node>, Blocks), Failure> {
     let blocks = Blocks::new();
     let mut parser =
         Parser { text, at: 0, depth: Depth::default(), trim: false, variables, loops: 0, blocks };
-    let (nodes, end) = parser.nodes()?;
-    match end {
+    let mut nodes = Vec::new();
+    match parser.nodes(&mut nodes)? {
         End::Text => Ok((nodes, parser.blocks)),
         End::Block => Err(parser.fail("unexpected {{end}}")),
         End::Else(_) => Err(parser.fail("unexpected {{else}}")),
@@ -209,30 +209,13 @@ impl<'a> Parser<'a> {
         &self.text[self.at..]
     }
 
-    pub(super) fn nodes(&mut self) -> Result<(Vec<Node>, End), Failure> {
+    /// Reads nodes up to what ends them.
+    pub(super) fn nodes(&mut self, nodes: &mut Vec<Node>) -> Result<End, Failure> {
         self.enter()?;
-        let mut nodes = Vec::new();
-        let end = loop {
-            let open = self.rest().find("{{");
-            let mut text = &self.rest()[..open.unwrap_or(self.rest().len())];
-            self.at += text.len();
-            if std::mem::take(&mut self.trim) {
-                text = text.trim_start_matches([' ', '\t', '\r', '\n']);
-            }
-            if open.is_some() {
-                self.at += 2;
-                let trims =
-                    self.rest().strip_prefix('-').is_some_and(|r| r.starts_with([' ', '\t', '\r', '\n']));
-                if trims {
-                    self.at += 1;
-                    text = text.trim_end_matches([' ', '\t', '\r', '\n']);
-                }
-            }
-            if !text.is_empty() {
-                nodes.push(Node::Text(text.to_owned()));
-            }
-            if open.is_none() {
-                break End::Text;
+        loop {
+            if !self.plain_text(nodes) {
+                self.depth.leave();
+                return Ok(End::Text);
             }
             if self.comment()? {
                 continue;
@@ -240,11 +223,34 @@ impl<'a> Parser<'a> {
             match self.action()? {
                 Step::Node(node) => nodes.push(node),
                 Step::Nothing => {}
-                Step::End(end) => break end,
+                Step::End(end) => {
+                    self.depth.leave();
+                    return Ok(end);
+                }
             }
-        };
-        self.depth.leave();
-        Ok((nodes, end))
+        }
+    }
+
+    /// Takes the text before an action and its braces; false when there is no action any more.
+    fn plain_text(&mut self, nodes: &mut Vec<Node>) -> bool {
+        let open = self.rest().find("{{");
+        let mut text = &self.rest()[..open.unwrap_or(self.rest().len())];
+        self.at += text.len();
+        if std::mem::take(&mut self.trim) {
+            text = text.trim_start_matches([' ', '\t', '\r', '\n']);
+        }
+        if open.is_some() {
+            self.at += 2;
+            let trims = self.rest().strip_prefix('-').is_some_and(|r| r.starts_with([' ', '\t', '\r', '\n']));
+            if trims {
+                self.at += 1;
+                text = text.trim_end_matches([' ', '\t', '\r', '\n']);
+            }
+        }
+        if !text.is_empty() {
+            nodes.push(Node::Text(text.to_owned()));
+        }
+        open.is_some()
     }
 
     fn comment(&mut self) -> Result<bool, Failure> {
@@ -281,6 +287,8 @@ impl<'a> Parser<'a> {
         }
     }
 
+    /// What stands between braces. What holds other nodes is read by this function within itself, so it hands
+    /// on at once and keeps nothing on the stack.
     fn action(&mut self) -> Result<Step, Failure> {
         let before = self.at;
         self.skip_space();
@@ -289,14 +297,18 @@ impl<'a> Parser<'a> {
             _ => "",
         };
         match word {
-            "if" => Ok(Step::Node(Node::Branch(self.branch("if")?))),
-            "with" => Ok(Step::Node(Node::Branch(self.branch("with")?))),
-            "range" => {
-                self.loops += 1;
-                let range = self.range();
-                self.loops -= 1;
-                Ok(Step::Node(Node::Range(range?)))
-            }
+            "if" => self.branch("if"),
+            "with" => self.branch("with"),
+            "range" => self.range(),
+            "define" => self.define(),
+            "block" => self.block(before),
+            _ => self.plain_action(word, before),
+        }
+    }
+
+    /// An action that holds no other nodes.
+    fn plain_action(&mut self, word: &str, before: usize) -> Result<Step, Failure> {
+        match word {
             "end" => {
                 self.close()?;
                 Ok(Step::End(End::Block))
@@ -322,9 +334,7 @@ impl<'a> Parser<'a> {
                 self.close()?;
                 Ok(Step::Node(if word == "break" { Node::Break } else { Node::Continue }))
             }
-            "define" => self.define(),
             "template" => Ok(Step::Node(self.call_block(before)?)),
-            "block" => self.block(before),
             _ => {
                 self.at = before;
                 let pipeline = self.pipeline("command", false)?;
@@ -334,44 +344,60 @@ impl<'a> Parser<'a> {
         }
     }
 
-    fn branch(&mut self, first: &'static str) -> Result<Branch, Failure> {
+    fn branch(&mut self, first: &'static str) -> Result<Step, Failure> {
         let known = self.variables.len();
-        let (mut arms, mut kind) = (Vec::new(), first);
-        let otherwise = loop {
-            let pipeline = self.pipeline(kind, false)?;
-            self.close()?;
-            let (then, end) = self.nodes()?;
-            arms.push(Arm { moves_dot: kind == "with", pipeline, then });
+        let mut branch = Branch { arms: Vec::new(), otherwise: Vec::new() };
+        let mut kind = first;
+        loop {
+            let end = self.arm(kind, &mut branch.arms)?;
             match end {
                 // `else if` shares the end of what it belongs to.
                 End::Else(Some(next)) => kind = next,
-                end => break self.otherwise(end)?,
+                end => {
+                    self.otherwise(end, &mut branch.otherwise)?;
+                    break;
+                }
             }
-        };
+        }
         self.variables.truncate(known);
-        Ok(Branch { arms, otherwise })
+        Ok(Step::Node(Node::Branch(branch)))
     }
 
-    fn range(&mut self) -> Result<Loop, Failure> {
+    fn arm(&mut self, kind: &str, arms: &mut Vec<Arm>) -> Result<End, Failure> {
+        let pipeline = self.pipeline(kind, false)?;
+        self.close()?;
+        let mut then = Vec::new();
+        let end = self.nodes(&mut then)?;
+        arms.push(Arm { moves_dot: kind == "with", pipeline, then });
+        Ok(end)
+    }
+
+    fn range(&mut self) -> Result<Step, Failure> {
         let known = self.variables.len();
+        self.loops += 1;
         let pipeline = self.pipeline("range", true)?;
         self.close()?;
-        let (body, end) = self.nodes()?;
-        let otherwise = match end {
-            End::Else(Some(next)) => vec![Node::Branch(self.branch(next)?)],
-            end => self.otherwise(end)?,
-        };
+        let mut range = Loop { pipeline, body: Vec::new(), otherwise: Vec::new() };
+        match self.nodes(&mut range.body)? {
+            End::Else(Some(next)) => {
+                if let Step::Node(node) = self.branch(next)? {
+                    range.otherwise.push(node);
+                }
+            }
+            end => self.otherwise(end, &mut range.otherwise)?,
+        }
+        self.loops -= 1;
         self.variables.truncate(known);
-        Ok(Loop { pipeline, body, otherwise })
+        Ok(Step::Node(Node::Range(range)))
     }
 
     /// The nodes of `else`, where there is one, up to the end.
-    fn otherwise(&mut self, end: End) -> Result<Vec<Node>, Failure> {
+    fn otherwise(&mut self, end: End, nodes: &mut Vec<Node>) -> Result<(), Failure> {
         match end {
-            End::Block => Ok(Vec::new()),
+            End::Block => Ok(()),
             End::Text => Err(self.fail("unexpected EOF")),
-            End::Else(_) => match self.nodes()? {
-                (nodes, End::Block) => Ok(nodes),
+            End::Else(_) => match self.nodes(nodes)? {
+                End::Block => Ok(()),
                 _ => Err(self.fail("expected end; found {{else}}")),
             },
         }

@@ -1,0 +1,183 @@
+//! Goal: no query takes more stack than a thread has, however long or deep it is.
+//!
+//! Method: every form that the language's tables know is grown by powers of ten and goes through everything
+//! that is done with a query, on a thread with a quarter of the smallest stack that we use; each length is
+//! answered or refused by an error that names its limit.
+
+#![allow(clippy::unwrap_used)] // a test may
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use sandur_base::nesting::{HEIGHT_MAX, NODES_MAX};
+use sandur_base::{Env, MemoryBudget};
+use sandur_logql::{
+    DeleteQuery, Expr, Kind, Request, compile_log_query, forms, parse, parse_selector, pretty,
+};
+use sandur_model::{Labels, Level, Limits, TenantId};
+use sandur_query::{Direction, MemoryRow, MemorySource, QueryContext, QueryResult};
+
+/// A quarter of what a thread of a test has, which is the least of all.
+const STACK_BYTES: usize = 512 << 10;
+
+/// Longest text of a query that is read again after it was written.
+const REREAD_BYTES_MAX: usize = 16 << 10;
+
+/// What errors say of limits.
+const LIMITS: [&str; 7] = [
+    "more than 100 levels",
+    "more than 2000 operands",
+    "> 131072)",
+    "parentheses/brackets (250)",
+    "size limit",
+    "matchers-count > limit",
+    "memory",
+];
+
+fn on_a_small_stack(work: impl FnOnce() + Send + 'static) {
+    let thread = std::thread::Builder::new().stack_size(STACK_BYTES).spawn(work).unwrap();
+    if let Err(panic) = thread.join() {
+        std::panic::resume_unwind(panic);
+    }
+}
+
+fn source() -> MemorySource {
+    let row = |(n, line): (usize, &str)| MemoryRow {
+        labels: Arc::new(Labels::from_pairs([("app", "a")])),
+        timestamp: n as i64 + 1,
+        line: line.as_bytes().to_vec().into(),
+        metadata: Vec::new(),
+        level: Level::Info,
+    };
+    MemorySource::new(["n=1 m=2", r#"{"n":1,"a":{"a":[1]}}"#].into_iter().enumerate().map(row).collect())
+}
+
+async fn evaluate(
+    source: &MemorySource,
+    expr: &Expr,
+    kind: Kind,
+) -> Result<QueryResult, sandur_query::Error> {
+    let budget = MemoryBudget::root("query", 64 << 20);
+    let env = Env::simulated(1, 0);
+    let context = QueryContext::new(env, TenantId::default_tenant(), budget, Duration::from_secs(600));
+    let direction = Direction::Forward;
+    let request = Request { query: String::new(), kind, limit: 10, direction, interval_ns: 0 };
+    sandur_logql::query_parsed(source, &context, &Limits::default(), expr, &request).await
+}
+
+/// All that is done with a query; the first error.
+fn everything(source: &MemorySource, query: &str) -> Result<(), String> {
+    let expr = parse(query).map_err(|e| e.to_string())?;
+    let written = expr.to_string();
+    let laid_out = pretty(&expr);
+    for text in [&written, &laid_out] {
+        // What is written is longer than what was read, so it may be longer than a query may be; and reading
+        // takes most of the time of this test.
+        if text.len() < REREAD_BYTES_MAX {
+            let again =
+                parse(text).unwrap_or_else(|e| panic!("{query:.200} was written as {text:.200}: {e}"));
+            assert_eq!(again.to_string(), written);
+        }
+    }
+    drop(expr.clone());
+    let kind = match &expr {
+        Expr::Metric(_) => Kind::Instant { time_ns: 1_000 },
+        Expr::Log(_) => Kind::Range { start_ns: 0, end_ns: 1_000_000_000, step_ns: 1 },
+    };
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap();
+    runtime.block_on(evaluate(source, &expr, kind)).map(drop).map_err(|e| e.to_string())
+}
+
+/// The other ways in, which take the same reader.
+fn others(query: &str) {
+    let _ = (parse_selector(query), DeleteQuery::new(query), compile_log_query(query));
+}
+
+#[test]
+fn a_query_of_any_length_and_depth_is_answered_or_refused() {
+    on_a_small_stack(|| {
+        let source = source();
+        let (mut answered, mut refused) = (0, 0);
+        for form in forms() {
+            // A form that means nothing is refused for what it is, at any length.
+            let meaningless = everything(&source, &form.query(2)).err();
+            for count in [10, 100, 1000, 10_000, 100_000, 1_000_000] {
+                // Seen with `--nocapture`: an overflow ends the process before a test can say anything.
+                println!("{} x {count}", form.name);
+                let query = form.query(count);
+                let Err(error) = everything(&source, &query) else {
+                    answered += 1;
+                    if count == 1000 {
+                        others(&query);
+                    }
+                    continue;
+                };
+                refused += 1;
+                let named = LIMITS.iter().any(|limit| error.contains(limit));
+                assert!(named || meaningless.is_some(), "{} x {count}: {error:.300}", form.name);
+            }
+        }
+        assert!(answered > 300 && refused > 300, "{answered} answered, {refused} refused");
+    });
+}
+
+#[test]
+fn the_limits_themselves_are_within_the_limits() {
+    on_a_small_stack(|| {
+        let source = source();
+        let levels = usize::from(HEIGHT_MAX);
+        let check = |query: String, fits: bool| {
+            let outcome = everything(&source, &query);
+            assert_eq!(outcome.is_ok(), fits, "{query:.100}: {outcome:?}");
+        };
+        let functions = |count: usize| format!("{}vector(1){}", "sum(".repeat(count), ")".repeat(count));
+        check(functions(levels - 1), true);
+        check(functions(levels), false);
+        let powers = |count: usize| format!("{}vector(1)", "vector(1) ^ ".repeat(count));
+        check(powers(levels - 1), true);
+        check(powers(levels), false);
+        // The row itself is a node.
+        let operands = |count: usize| format!("vector(1){}", " or vector(1)".repeat(count - 1));
+        check(operands(NODES_MAX as usize - 1), true);
+        check(operands(NODES_MAX as usize), false);
+        // The list of the template's nodes is a level, and that of the innermost `if`.
+        let ifs = |count: usize| {
+            let (open, end) = ("{{if true}}".repeat(count), "{{end}}".repeat(count));
+            format!("{{app=\"a\"}} | line_format `{open}x{end}`")
+        };
+        check(ifs(levels - 1), true);
+        check(ifs(levels), false);
+    });
+}
+
+#[test]
+fn lines_of_json_of_any_depth_are_read_or_marked() {
+    on_a_small_stack(|| {
+        for count in [10, 100, 1000, 10_000, 100_000] {
+            for (open, close) in [("{\"a\":", "}"), ("[", "]"), ("{\"a\":[", "]}")] {
+                for end in [close.repeat(count), String::new()] {
+                    let line = format!("{}1{end}", open.repeat(count));
+                    let row = MemoryRow {
+                        labels: Arc::new(Labels::from_pairs([("app", "a")])),
+                        timestamp: 1,
+                        line: line.into_bytes().into(),
+                        metadata: Vec::new(),
+                        level: Level::Info,
+                    };
+                    let source = MemorySource::new(vec![row]);
+                    for stages in [
+                        "| json",
+                        r#"| json x="a.a.a[0]""#,
+                        "| unpack",
+                        "| logfmt",
+                        "| line_format `{{__line__ | fromJson}}`",
+                        "| line_format `{{range fromJson __line__}}{{.}}{{end}}`",
+                    ] {
+                        let query = format!("{{app=\"a\"}} {stages}");
+                        everything(&source, &query).unwrap_or_else(|e| panic!("{stages} x {count}: {e}"));
+                    }
+                }
+            }
+        }
+    });
+}
