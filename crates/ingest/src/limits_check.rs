@@ -36,6 +36,12 @@ pub(crate) struct EntryLimits {
     metadata_count: u64,
 }
 
+/// The first and the last time that an entry may have, whatever a tenant's limits say: the day around each of
+/// them has a beginning and an end that are times too, as all that works with windows of time needs.
+const EARLIEST_NS: i64 = i64::MIN + 2 * DAY_NS;
+const LATEST_NS: i64 = i64::MAX - 2 * DAY_NS;
+const DAY_NS: i64 = 86_400 * SECOND_NS;
+
 impl EntryLimits {
     /// The limits at a moment.
     pub(crate) fn new(limits: &Limits, now_ns: i64) -> Self {
@@ -45,8 +51,8 @@ impl EntryLimits {
             age => now_ns.saturating_sub(age),
         };
         Self {
-            oldest,
-            newest: now_ns.saturating_add(limits.creation_grace_period),
+            oldest: oldest.max(EARLIEST_NS),
+            newest: now_ns.saturating_add(limits.creation_grace_period).min(LATEST_NS),
             line_size: unlimited(limits.max_line_size),
             truncate: limits.max_line_size_truncate,
             metadata_size: unlimited(limits.max_structured_metadata_size),
@@ -230,6 +236,10 @@ mod tests {
         let entry = EntryLimits::new(&none, NOON);
         assert!(entry.check_time(0).is_ok() && entry.check_line(&[0; 1000]).is_ok());
         assert!(entry.check_metadata(1 << 30, 65_534).is_ok() && entry.check_metadata(0, 65_535).is_err());
+        let endless = Limits { creation_grace_period: i64::MAX, ..none };
+        let entry = EntryLimits::new(&endless, NOON);
+        assert!(entry.check_time(i64::MAX).is_err() && entry.check_time(i64::MIN).is_err(), "edges of time");
+        assert!(entry.check_time(LATEST_NS).is_ok() && entry.check_time(EARLIEST_NS).is_ok());
     }
 
     #[test]

@@ -11,7 +11,7 @@ use sandur_model::Matcher;
 
 use crate::range::RangeFunction;
 use crate::stage::StageNode;
-use crate::units::{format_float, format_prometheus_duration, quote};
+use crate::units::{format_float, format_go_duration, format_prometheus_duration, quote};
 use crate::vector::VectorFunction;
 
 /// A query.
@@ -373,6 +373,14 @@ impl fmt::Display for MetricExpr {
     }
 }
 
+/// An offset as Prometheus writes it, or as Go does when there are parts of a millisecond.
+pub fn offset_text(offset_ns: i64) -> String {
+    match offset_ns % 1_000_000 {
+        0 => format_prometheus_duration(offset_ns),
+        _ => format_go_duration(offset_ns),
+    }
+}
+
 impl fmt::Display for RangeAggregation {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}(", self.function.name)?;
@@ -385,8 +393,7 @@ impl fmt::Display for RangeAggregation {
         }
         write!(f, "[{}]", format_prometheus_duration(self.range_ns))?;
         if self.offset_ns != 0 {
-            let sign = if self.offset_ns < 0 { "-" } else { "" };
-            write!(f, " offset {sign}{}", format_prometheus_duration(self.offset_ns.abs()))?;
+            write!(f, " offset {}", offset_text(self.offset_ns))?;
         }
         f.write_str(")")?;
         match &self.grouping {

@@ -10,7 +10,7 @@ use std::sync::Arc;
 
 use crate::ast::{
     BinaryOp, Cardinality, Chain, Expr, Grouping, LabelReplace, Link, LogExpr, MetricExpr, RangeAggregation,
-    Unwrap, VectorAggregation,
+    Unwrap, VectorAggregation, offset_text,
 };
 use crate::stage::StageNode;
 use crate::units::{format_float, format_prometheus_duration, quote};
@@ -115,8 +115,7 @@ fn of_range(range: &RangeAggregation, level: usize) -> String {
     }
     text += &format!(" [{}]", format_prometheus_duration(range.range_ns));
     if range.offset_ns != 0 {
-        let sign = if range.offset_ns < 0 { "-" } else { "" };
-        text += &format!(" offset {sign}{}", format_prometheus_duration(range.offset_ns.abs()));
+        text += &format!(" offset {}", offset_text(range.offset_ns));
     }
     text + &format!("\n{}){}", indent(level), of_grouping(range.grouping.as_ref()))
 }

@@ -24,7 +24,9 @@ const STACK_BYTES: usize = 512 << 10;
 const REREAD_BYTES_MAX: usize = 16 << 10;
 
 /// What errors say of limits.
-const LIMITS: [&str; 7] = [
+const LIMITS: [&str; 9] = [
+    "out of range",
+    "max_query_range",
     "more than 100 levels",
     "more than 2000 operands",
     "> 131072)",

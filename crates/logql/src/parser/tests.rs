@@ -36,6 +36,11 @@ fn queries_are_written_back_and_parse_to_the_same() {
             r#"rate({app="a"}[1h] offset -5m |= "x" | json)"#,
             r#"rate({app="a"} |= "x" | json[1h] offset -5m)"#,
         ),
+        (r#"rate({app="a"}[1h] offset 5ns)"#, r#"rate({app="a"}[1h] offset 5ns)"#),
+        (
+            r#"rate({app="a"}[1h] offset -9223372036854775808ns)"#,
+            r#"rate({app="a"}[1h] offset -2562047h47m16.854775808s)"#,
+        ),
         (r#"rate(({app="a"} |= "x")[1h])"#, r#"rate({app="a"} |= "x"[1h])"#),
         (r#"rate(({app="a"}[1h]))"#, r#"rate({app="a"}[1h])"#),
         (

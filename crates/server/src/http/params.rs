@@ -68,10 +68,8 @@ impl Params {
         };
         let since = match self.get("since") {
             Some(text) => {
-                let duration = parse_duration(text);
-                let duration =
-                    duration.map_err(|_| bad("since", format!("not a valid duration string: {text:?}")))?;
-                duration.as_nanos() as i64
+                let refused = || bad("since", format!("not a valid duration string: {text:?}"));
+                duration_ns(text).ok_or_else(refused)?
             }
             None => SINCE_DEFAULT_NS,
         };
@@ -203,10 +201,13 @@ pub fn seconds_or_duration(text: &str) -> Result<i64, Failure> {
         }
         return Ok(ns as i64);
     }
-    match parse_duration(text) {
-        Ok(duration) => Ok(duration.as_nanos() as i64),
-        Err(_) => Err(Failure::invalid(format!("cannot parse {text:?} to a valid duration"))),
-    }
+    let refused = || Failure::invalid(format!("cannot parse {text:?} to a valid duration"));
+    duration_ns(text).ok_or_else(refused)
+}
+
+/// A Prometheus duration in nanoseconds; `None` when it is none, or longer than 64 bits can say.
+fn duration_ns(text: &str) -> Option<i64> {
+    i64::try_from(parse_duration(text).ok()?.as_nanos()).ok()
 }
 
 /// An RFC 3339 timestamp in nanoseconds since the epoch; `None` when it is none, or too far from now.
@@ -288,6 +289,7 @@ mod tests {
                 "could not parse 'start' parameter: strconv.ParseInt: parsing \"zzz\": invalid syntax",
             ),
             ("since=abc", "could not parse 'since' parameter: not a valid duration string: \"abc\""),
+            ("since=300y", "could not parse 'since' parameter: not a valid duration string: \"300y\""),
             ("step=abc", "cannot parse \"abc\" to a valid duration"),
             ("interval=-1", "interval must be >= 0"),
             (

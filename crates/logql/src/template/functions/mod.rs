@@ -75,7 +75,8 @@ fn to_int(value: &Value) -> i64 {
         Value::Float(n) => *n as i64,
         Value::Bool(b) => i64::from(*b),
         Value::Text(text) if text.len() > 2 && text.starts_with('0') => {
-            let digits = &text[2..];
+            // What stands behind the zero may be half of a character.
+            let digits = text.get(2..).unwrap_or("");
             match text.as_bytes()[1] {
                 b'x' | b'X' => i64::from_str_radix(digits, 16).unwrap_or(0),
                 b'o' | b'O' => i64::from_str_radix(digits, 8).unwrap_or(0),
