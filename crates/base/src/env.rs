@@ -142,11 +142,35 @@ impl Env {
         ((u128::from(self.random_u64()) * u128::from(bound)) >> 64) as u64
     }
 
+    /// Bytes that nobody can foresee: of the operating system, or of the seed under simulation.
+    pub fn secret<const N: usize>(&self) -> [u8; N] {
+        let mut bytes = [0; N];
+        match &self.0.wall {
+            Wall::System => fill_with_secrets(&mut bytes),
+            Wall::Simulated { .. } => {
+                let chunks = bytes.chunks_mut(8);
+                chunks.for_each(|c| c.copy_from_slice(&self.random_u64().to_le_bytes()[..c.len()]));
+            }
+        }
+        bytes
+    }
+
     /// A new id: the wall clock's milliseconds and random bits.
     pub fn new_id(&self) -> Id {
         let ms = (self.now_ns() / 1_000_000).max(0) as u64;
         let random = (u128::from(self.random_u64()) << 64) | u128::from(self.random_u64());
         Id::from_parts(ms, random)
+    }
+}
+
+fn fill_with_secrets(bytes: &mut [u8]) {
+    let mut filled = 0;
+    while filled < bytes.len() {
+        match rustix::rand::getrandom(&mut bytes[filled..], rustix::rand::GetRandomFlags::empty()) {
+            Ok(more) => filled += more,
+            Err(rustix::io::Errno::INTR) => {}
+            Err(error) => panic!("the operating system gives no random bytes: {error}"),
+        }
     }
 }
 
@@ -198,6 +222,16 @@ mod tests {
         };
         assert_eq!(trace(7), trace(7));
         assert_ne!(trace(7), trace(8));
+    }
+
+    #[test]
+    fn secrets_are_of_the_system_in_the_world_and_of_the_seed_under_simulation() {
+        let secret = |seed| paused().block_on(async { Env::simulated(seed, 0).secret::<19>() });
+        assert_eq!(secret(7), secret(7));
+        assert_ne!(secret(7), secret(8));
+        let env = paused().block_on(async { Env::system(1) });
+        let (one, two) = (env.secret::<1_000>(), env.secret::<1_000>());
+        assert!(one != two && one[990..].iter().any(|byte| *byte != 0));
     }
 
     #[test]

@@ -15,6 +15,7 @@
 //! Every wait on a client has a timeout, every body and answer a bound. Settings are read here and
 //! nowhere below. Every error that a person reads says what to do.
 
+pub mod auth;
 mod block_cache;
 pub mod cli;
 pub mod config;

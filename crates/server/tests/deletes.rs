@@ -69,6 +69,10 @@ fn files_below(folder: &Path) -> BTreeSet<String> {
     all.collect()
 }
 
+fn flush(server: &Server) -> u16 {
+    process::request(server.address, "POST", "/flush", &[], b"").unwrap().0
+}
+
 /// Waits until `done` says so; panics with `what` after a minute.
 fn until(what: &str, mut done: impl FnMut() -> bool) {
     let deadline = Instant::now() + Duration::from_secs(60);
@@ -86,7 +90,7 @@ fn deleted_lines_are_hidden_then_gone() {
     let server = setup().start();
     let base_ns = earlier_hour_ns();
     push(&server, 0..100, base_ns);
-    assert_eq!(server.get("/flush").0, 204);
+    assert_eq!(flush(&server), 204);
     push(&server, 100..120, base_ns);
     assert_eq!(found(&server, base_ns), (120, 120));
 
@@ -115,7 +119,7 @@ fn deleted_lines_are_hidden_then_gone() {
     let now_due = ["--compaction-delete-request-cancel-period=0s", "--retention-delete-delay=1s"];
     let server = setup().with(&now_due).with(&["--retention-interval=200ms"]).start();
     assert_eq!(found(&server, base_ns), (109, 109), "after the kill");
-    assert_eq!(server.get("/flush").0, 204);
+    assert_eq!(flush(&server), 204);
     until("the request is processed", || list(&server)[0]["status"] == "processed");
     assert_eq!(found(&server, base_ns), (109, 109), "without a rule");
     assert_eq!(metric(&server, "sandur_engine_deleted_rows_total"), 11);
@@ -191,7 +195,7 @@ fn every_process_of_a_bucket_hides_the_lines() {
     assert_eq!(found(&one, base_ns), (108, 108), "at once where it was made");
     until("the other hides them", || found(&two, base_ns) == (108, 108));
     // Its rows are in memory here and there: they must become blocks before the request can end.
-    assert_eq!((one.get("/flush").0, two.get("/flush").0), (204, 204));
+    assert_eq!((flush(&one), flush(&two)), (204, 204));
     until("the request is processed", || list(&two)[0]["status"] == "processed");
     until("nobody sees them", || [&one, &two].iter().all(|s| found(s, base_ns) == (108, 108)));
     two.kill();

@@ -29,6 +29,7 @@ mod series;
 mod stats;
 mod tail;
 mod target;
+mod token;
 mod usage;
 mod volume;
 
@@ -108,6 +109,7 @@ static COMMANDS: &[Entry] = &[
     Entry { command: check::command, run: |m| Box::pin(check::run(env(), m)) },
     Entry { command: cache::command, run: |m| Box::pin(cache::run(env(), m)) },
     Entry { command: demo::command, run: |m| Box::pin(demo::run(m)) },
+    Entry { command: token::command, run: |m| Box::pin(async move { token::run(env(), m) }) },
     Entry { command: completions::command, run: |m| Box::pin(async move { completions::run(m) }) },
     Entry { command: man::command, run: |m| Box::pin(async move { man::run(m) }) },
     Entry { command: docs_command, run: |m| Box::pin(async move { print_docs(m) }) },

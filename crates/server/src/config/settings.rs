@@ -17,6 +17,10 @@ pub struct Settings {
     pub store: String,
     /// Address of the HTTP listener.
     pub listen: String,
+    /// Address of the listener for operators; empty: the HTTP listener serves all.
+    pub admin_listen: String,
+    /// Listen beyond loopback without credentials.
+    pub insecure_listen: bool,
     /// Bytes of memory that the process may use.
     pub memory_limit: u64,
     /// Threads for computation; 0: one per processor.
@@ -60,6 +64,8 @@ pub struct Settings {
 /// Who may call.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Auth {
+    /// File of credentials; empty: everybody may do everything.
+    pub file: String,
     /// Refuse requests without `X-Scope-OrgID`.
     pub require_tenant: bool,
 }
@@ -94,6 +100,8 @@ pub struct Http {
     pub drain_timeout: Duration,
     /// Answers from this size on are compressed when the client accepts it.
     pub compress_min: u64,
+    /// Names beside those of loopback that `Host` and `Origin` may carry.
+    pub allowed_hosts: Vec<String>,
 }
 
 /// Queries.
@@ -200,11 +208,31 @@ pub struct Retention {
     pub delete_delay: Duration,
 }
 
+impl Default for Http {
+    fn default() -> Self {
+        Self {
+            max_connections: 4_096,
+            max_connections_per_address: 0,
+            // A megabyte, which is what agents send at once, takes a minute at most.
+            min_client_rate: 16 * KIB,
+            header_timeout: Duration::from_secs(10),
+            idle_timeout: Duration::from_secs(120),
+            body_idle_timeout: Duration::from_secs(30),
+            write_idle_timeout: Duration::from_secs(60),
+            drain_timeout: Duration::from_secs(30),
+            compress_min: 16 * KIB,
+            allowed_hosts: Vec::new(),
+        }
+    }
+}
+
 impl Default for Settings {
     fn default() -> Self {
         Self {
             store: "file://./sandur-data".to_owned(),
             listen: "127.0.0.1:3100".to_owned(),
+            admin_listen: String::new(),
+            insecure_listen: false,
             memory_limit: (machine::memory_bytes() / 2).clamp(128 * MIB, 1024 * GIB),
             cpu_threads: 0,
             limits_file: String::new(),
@@ -213,18 +241,7 @@ impl Default for Settings {
             self_logs: false,
             self_logs_tenant: TenantId::default_tenant().to_string(),
             self_logs_queue: 4 * MIB,
-            http: Http {
-                max_connections: 4_096,
-                max_connections_per_address: 0,
-                // A megabyte, which is what agents send at once, takes a minute at most.
-                min_client_rate: 16 * KIB,
-                header_timeout: Duration::from_secs(10),
-                idle_timeout: Duration::from_secs(120),
-                body_idle_timeout: Duration::from_secs(30),
-                write_idle_timeout: Duration::from_secs(60),
-                drain_timeout: Duration::from_secs(30),
-                compress_min: 16 * KIB,
-            },
+            http: Http::default(),
             query: Query {
                 max_concurrent: 0,
                 max_queued: 1_000,

@@ -60,9 +60,23 @@ pub static OPTIONS: &[OptionSpec] = &[
          variables of the provider.",
         |s| Slot::Text(&mut s.store),
     ),
-    option("listen", "Address of the HTTP listener; port 0 takes a free one and prints it.", |s| {
-        Slot::Text(&mut s.listen)
-    }),
+    option(
+        "listen",
+        "Address of the HTTP listener; port 0 takes a free one and prints it. Beyond loopback it needs \
+         auth.file or insecure_listen.",
+        |s| Slot::Text(&mut s.listen),
+    ),
+    option(
+        "admin_listen",
+        "Address of a listener for operators: deletes, flushes, /config, /log_level and the end of the \
+         process are served there and are 404 on the HTTP listener. Empty: the HTTP listener serves all.",
+        |s| Slot::Text(&mut s.admin_listen),
+    ),
+    option(
+        "insecure_listen",
+        "Listen beyond loopback without credentials: whoever reaches the address may do everything.",
+        |s| Slot::Switch(&mut s.insecure_listen),
+    ),
     option("memory_limit", "Memory of the whole process; heads, queries and caches get shares of it.", |s| {
         Slot::Size(&mut s.memory_limit)
     })
@@ -88,6 +102,12 @@ pub static OPTIONS: &[OptionSpec] = &[
     option("self_logs_queue", "Bytes of the own log that may wait for the store; more are dropped.", |s| {
         Slot::Size(&mut s.self_logs_queue)
     }),
+    option(
+        "auth.file",
+        "File of credentials: tokens and users with their tenants and scopes (docs/security.md). It is read \
+         again when it changes. Empty: everybody may do everything.",
+        |s| Slot::Text(&mut s.auth.file),
+    ),
     option(
         "auth.require_tenant",
         "Refuse requests without the header X-Scope-OrgID. Otherwise they belong to the \
@@ -136,6 +156,12 @@ pub static OPTIONS: &[OptionSpec] = &[
     option("http.compress_min", "Answers from this size on are gzipped when the client accepts it.", |s| {
         Slot::Size(&mut s.http.compress_min)
     }),
+    option(
+        "http.allowed_hosts",
+        "Names of this server beside those of loopback, such as that of a proxy: a request may carry them in \
+         Host and Origin.",
+        |s| Slot::List(&mut s.http.allowed_hosts),
+    ),
     option(
         "query.max_concurrent",
         "Queries that run at the same time; 0: two per processor, at least four.",

@@ -14,6 +14,7 @@ use sandur_query::QueryContext;
 use super::app::App;
 use super::body::{BodyLimits, parties};
 use super::failure::Failure;
+use super::gate::TENANT_HEADER;
 use super::marshal::Encoding;
 use super::params::Params;
 use super::query_log::{Times, tag_pairs};
@@ -37,8 +38,6 @@ pub struct Call {
 /// Largest form: a query has at most 128 KiB, escaped at most three times as many.
 const FORM_MAX: u64 = 1 << 20;
 
-/// Header that names the tenant.
-const TENANT_HEADER: &str = "x-scope-orgid";
 /// Header that asks for labels by category.
 const ENCODING_HEADER: &str = "x-loki-response-encoding-flags";
 /// Header with `key=value` pairs that clients describe themselves with.

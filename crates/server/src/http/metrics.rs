@@ -45,11 +45,19 @@ pub struct OutcomeLabels {
     pub outcome: &'static str,
 }
 
+/// Labels of requests that were turned away.
+#[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
+pub struct ReasonLabels {
+    /// Why.
+    pub reason: &'static str,
+}
+
 /// Handles of the server's own metrics. Cheap to clone; all clones count together.
 #[derive(Clone)]
 pub struct ServerMetrics {
     requests: Family<RequestLabels, Counter>,
     seconds: Family<RouteLabels, Histogram, fn() -> Histogram>,
+    turned_away: Family<ReasonLabels, Counter>,
     /// Open connections.
     pub connections: Gauge,
     /// Idle connections that were closed for others.
@@ -100,6 +108,7 @@ impl Default for ServerMetrics {
         Self {
             requests: Family::default(),
             seconds: Family::new_with_constructor(histogram as fn() -> Histogram),
+            turned_away: Family::default(),
             connections: Gauge::default(),
             connections_evicted: Counter::default(),
             connections_refused: Counter::default(),
@@ -130,6 +139,8 @@ impl ServerMetrics {
         let all = &mut registry;
         all.register("sandur_http_requests", "Answered requests", self.requests);
         all.register("sandur_http_request_seconds", "Time to answer requests", self.seconds);
+        let text = "Requests that were turned away before they were looked at";
+        all.register("sandur_http_refused_requests", text, self.turned_away);
         all.register("sandur_http_connections", "Open connections", self.connections);
         let text = "Idle connections closed because others needed their places";
         all.register("sandur_http_evicted_connections", text, self.connections_evicted);
@@ -182,6 +193,11 @@ impl ServerMetrics {
         let labels = BudgetLabels { budget: budget.name().to_owned() };
         self.budget_used.get_or_create(&labels).set(budget.used() as i64);
         self.budget_limit.get_or_create(&labels).set(budget.limit() as i64);
+    }
+
+    /// Counts a request that the gate turned away.
+    pub fn refused_request(&self, reason: &'static str) {
+        self.turned_away.get_or_create(&ReasonLabels { reason }).inc();
     }
 
     /// Counts an answered request.

@@ -1,10 +1,11 @@
 //! The HTTP side: accept loop, routes, Loki's API, operations.
 //!
-//! **Life of a request.** [`Acceptor`] reads the head within its timeout and hands the request to
-//! the router, which is made from the table [`routes`]. A handler takes the tenant and the
-//! parameters ([`call`]), bounds the body ([`body`]), calls the engine or the query language through
-//! [`crate::wiring`] and the seams of [`AppState`], and writes the answer ([`marshal`], [`reply`]).
-//! Every failure is a [`Failure`].
+//! **Life of a request.** [`Acceptor`] reads the head within its timeout and hands the request to the
+//! router, which is made from the table [`routes`]. The [`Gate`] of the listener decides by the route's
+//! scope whether the client may ask at all, before anything else of the request is looked at. A handler
+//! takes the tenant and the parameters ([`call`]), bounds the body ([`body`]), calls the engine or the
+//! query language through [`crate::wiring`] and the seams of [`AppState`], and writes the answer
+//! ([`marshal`], [`reply`]). Every failure is a [`Failure`].
 
 mod accept;
 mod admission;
@@ -13,6 +14,8 @@ mod body;
 mod call;
 mod delete_requests;
 mod failure;
+mod gate;
+mod host;
 mod legacy;
 mod loki;
 mod marshal;
@@ -34,10 +37,12 @@ pub use app::{App, AppState, Followers, Intake};
 pub use body::BODY_PATIENCE;
 pub use delete_requests::{DeleteShown, Deletes, no_such_delete};
 pub use failure::Failure;
+pub use gate::Gate;
+pub use host::OwnNames;
 pub use metrics::ServerMetrics;
 pub use operations::without_secrets;
 pub use params::timestamp;
 pub use reference::http_api_page;
-pub use route::{Group, Parameter, Route, Verb};
+pub use route::{Access, Group, Parameter, Route, Surface, Verb};
 pub use router::router;
 pub use routes::ROUTES;

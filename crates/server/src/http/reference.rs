@@ -2,7 +2,7 @@
 
 use std::fmt::Write;
 
-use super::route::{Group, Route};
+use super::route::{Access, Group, Route};
 use super::routes::ROUTES;
 
 const INTRODUCTION: &str = "# HTTP API\n\n\
@@ -13,9 +13,14 @@ const INTRODUCTION: &str = "# HTTP API\n\n\
     (up to ten digits), nanoseconds (more digits), seconds with a decimal point, or RFC 3339. \
     `X-Scope-OrgID` names the tenant; without it the tenant is `fake`, or the answer is 401 `no org id` with \
     `auth.require_tenant`; operations need none, but for the limits of a tenant.\n\n\
-    A failure is plain text. 400: the request or a limit of the tenant; 401: no tenant; 404: no such thing; \
-    405: another method (empty body); 413: the body is too large; 429: try again later; 499: the client went \
-    away; 500: a defect or damaged data; 503: not now; 504: the query took too long.\n";
+    With `auth.file` every request but those for `/ready` and `/-/healthy` needs a credential, \
+    `Authorization: Bearer TOKEN` or `Basic`, with the scope that stands below \
+    ([security.md](../security.md)); without it all scopes are everybody's who reaches the address. With \
+    `admin_listen` what needs `admin` or `delete` is served there and is 404 elsewhere.\n\n\
+    A failure is plain text. 400: the request or a limit of the tenant; 401: no tenant, or no valid \
+    credential; 403: the credential has not the scope or the tenant, or a foreign page asks; 404: no such \
+    thing; 405: another method (empty body); 413: the body is too large; 429: try again later; 499: the \
+    client went away; 500: a defect or damaged data; 503: not now; 504: the query took too long.\n";
 
 /// The text of `docs/reference/http-api.md`.
 pub fn http_api_page() -> String {
@@ -39,6 +44,7 @@ fn describe(page: &mut String, route: &Route) {
         let others: Vec<String> = route.paths[1..].iter().map(|path| format!("`{path}`")).collect();
         let _ = write!(page, "\nAlso: {}\n", others.join(", "));
     }
+    let _ = write!(page, "\nNeeds: {}.\n", needs(route.scope));
     if route.several_tenants {
         page.push_str("\nMay be asked of several tenants at once.\n");
     }
@@ -51,6 +57,14 @@ fn describe(page: &mut String, route: &Route) {
     let _ = write!(page, "\nAnswer: {}\n", route.answers);
     if !route.fails.is_empty() {
         let _ = write!(page, "\nFails: {}\n", route.fails);
+    }
+}
+
+fn needs(access: Access) -> String {
+    match access.scope() {
+        Some(scope) => format!("the scope `{scope}`"),
+        None if access == Access::Open => "nothing".to_owned(),
+        None => "a credential of any scope".to_owned(),
     }
 }
 

@@ -1,9 +1,14 @@
 //! A route: one endpoint as a row of a table, which the router and the reference page are made from.
 
+use std::sync::Arc;
+
 use axum::Extension;
+use axum::middleware::from_fn_with_state;
 use axum::routing::{MethodFilter, MethodRouter};
 
 use super::app::App;
+use super::gate::{Gate, Guarded, admit};
+use crate::auth::Scope;
 
 /// One endpoint.
 pub struct Route {
@@ -13,6 +18,8 @@ pub struct Route {
     pub paths: &'static [&'static str],
     /// Where it stands in the reference.
     pub group: Group,
+    /// Who may ask. Checked before a parameter or a byte of the body is read.
+    pub scope: Access,
     /// What it does, in a sentence.
     pub does: &'static str,
     /// Parameters of the URL or of a form.
@@ -25,6 +32,64 @@ pub struct Route {
     pub several_tenants: bool,
     /// The handler for these methods: `|verbs| on(verbs, handler)`.
     pub handler: fn(MethodFilter) -> MethodRouter<App>,
+}
+
+/// Who may ask a route when credentials are configured.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Access {
+    /// Everybody: it tells nothing but that the process lives.
+    Open,
+    /// Every credential, whatever its scopes.
+    Credential,
+    /// Credentials with the scope `read`.
+    Read,
+    /// Credentials with the scope `write`.
+    Write,
+    /// Credentials with the scope `delete`.
+    Delete,
+    /// Credentials with the scope `admin`.
+    Admin,
+}
+
+impl Access {
+    /// The scope that a credential must have.
+    pub fn scope(self) -> Option<Scope> {
+        match self {
+            Self::Open | Self::Credential => None,
+            Self::Read => Some(Scope::Read),
+            Self::Write => Some(Scope::Write),
+            Self::Delete => Some(Scope::Delete),
+            Self::Admin => Some(Scope::Admin),
+        }
+    }
+
+    /// Whether it changes what is stored or how the process runs.
+    pub fn changes(self) -> bool {
+        matches!(self, Self::Write | Self::Delete | Self::Admin)
+    }
+}
+
+/// Which routes a listener serves.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Surface {
+    /// All: there is one listener.
+    Whole,
+    /// All but those of the listener for operators.
+    Data,
+    /// What needs the scope `admin` or `delete`, and what needs no scope.
+    Operators,
+}
+
+impl Surface {
+    /// Whether the route is served here.
+    pub fn serves(self, route: &Route) -> bool {
+        let operators = matches!(route.scope, Access::Admin | Access::Delete);
+        match self {
+            Self::Whole => true,
+            Self::Data => !operators,
+            Self::Operators => operators || route.scope.scope().is_none(),
+        }
+    }
 }
 
 /// Stands in the extensions of a request that may be asked of several tenants at once.
@@ -151,11 +216,13 @@ impl Verb {
 }
 
 impl Route {
-    /// Answers for one of its paths.
-    pub fn service(&self) -> MethodRouter<App> {
+    /// Answers for one of its paths, to those whom the gate admits.
+    pub fn service(&'static self, gate: &Arc<Gate>) -> MethodRouter<App> {
         let mut filters = self.methods.iter().map(|verb| verb.filter());
         let first = filters.next().expect("a route takes at least one method");
         let service = (self.handler)(filters.fold(first, MethodFilter::or));
-        if self.several_tenants { service.layer(Extension(OfSeveral)) } else { service }
+        let service = if self.several_tenants { service.layer(Extension(OfSeveral)) } else { service };
+        let guarded = Guarded { gate: Arc::clone(gate), route: self };
+        service.route_layer(from_fn_with_state(guarded, admit))
     }
 }

@@ -3,6 +3,7 @@
 
 use std::any::Any;
 use std::panic::AssertUnwindSafe;
+use std::sync::Arc;
 
 use axum::Router;
 use axum::extract::{MatchedPath, Request, State};
@@ -14,14 +15,18 @@ use sandur_base::ErrorKind;
 
 use super::app::App;
 use super::failure::Failure;
+use super::gate::Gate;
 use super::metrics::RequestLabels;
+use super::route::Surface;
 use super::routes::ROUTES;
 
-/// The whole HTTP surface.
-pub fn router(app: App) -> Router {
-    let paths = ROUTES.iter().flat_map(|route| route.paths.iter().map(move |path| (*path, route)));
+/// The routes of a listener, behind its gate.
+pub fn router(app: App, surface: Surface, gate: Gate) -> Router {
+    let gate = Arc::new(gate);
+    let served = ROUTES.iter().copied().filter(|route| surface.serves(route));
+    let paths = served.flat_map(|route| route.paths.iter().map(move |path| (*path, route)));
     paths
-        .fold(Router::new(), |router, (path, route)| router.route(path, route.service()))
+        .fold(Router::new(), |router, (path, route)| router.route(path, route.service(&gate)))
         .fallback(|| async { Failure::new(ErrorKind::NotFound, "404 page not found\n") })
         .layer(from_fn_with_state(app.clone(), count))
         .with_state(app)

@@ -1,5 +1,6 @@
 //! What a process is: one role so far, the server that does everything.
 
+mod listen;
 mod serve;
 mod signals;
 

@@ -6,20 +6,20 @@
 
 use std::net::SocketAddr;
 use std::process::ExitCode;
+use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use sandur_base::units::ByteSize;
 use sandur_base::{Env, Shutdown, Task, machine};
 use sandur_model::TenantId;
 use sandur_query::FairQueue;
-use tokio::net::TcpListener;
 
-use super::signals;
+use super::{listen, signals};
+use crate::auth::Authority;
 use crate::cli::Failed;
 use crate::config::{Settings, TenantLimits};
-use crate::http::{Acceptor, App, AppState, ServerMetrics, router, without_secrets};
+use crate::http::{App, AppState, ServerMetrics, without_secrets};
 use crate::memory::{Pressure, Shares, govern};
 use crate::self_logs::{SelfLogs, Shipper};
 use crate::wiring::{self, Opened};
@@ -31,8 +31,8 @@ pub struct Server {
     pub address: SocketAddr,
     app: App,
     shutdown: Shutdown,
-    accepting: Task<()>,
-    background: [Task<()>; 2],
+    accepting: Vec<Task<()>>,
+    background: Vec<Task<()>>,
     shipper: Option<Shipper>,
     durability: String,
 }
@@ -67,18 +67,14 @@ impl Server {
             .map_err(|error| Failed::new(format!("self_logs_tenant: {error}")))?;
         let shares = Shares::of(settings.memory_limit);
         // Before the store: an address that is taken is the commonest mistake and the quickest to see.
-        let listener =
-            TcpListener::bind(&settings.listen).await.map_err(|e| cannot_listen(&settings.listen, &e))?;
-        let address = listener.local_addr().map_err(|e| cannot_listen(&settings.listen, &e))?;
         let (shutdown, pressure, metrics) =
             (Shutdown::default(), Pressure::default(), ServerMetrics::default());
-        let (http, limit) = (settings.http.clone(), settings.memory_limit);
-        let connections = shares.connections(&env, &http, metrics.clone());
-        let (counted, stop) = (metrics.clone(), shutdown.signal());
-        let acceptor = Acceptor { env: env.clone(), http, connections, metrics: counted, stop };
-        let cell = Arc::new(OnceLock::new());
-        // Answers 503 until the engine is open: recovery may take a while.
-        let accepting = env.spawn("acceptor", acceptor.run(listener, Arc::clone(&cell)));
+        let limit = settings.memory_limit;
+        let authority = authority(&env, &settings).await?;
+        // They answer 503 until the engine is open: recovery may take a while.
+        let stopping = shutdown.signal();
+        let (doors, accepting) = listen::doors(&env, &settings, &shares, &metrics, &stopping).await?;
+        let address = doors[0].address;
         let limits = Arc::new(TenantLimits::new(&settings));
         limits.load(&env).await.map_err(|error| Failed::new(error.to_string()))?;
         let following = env.spawn("limits of tenants", Arc::clone(&limits).follow(env.clone()));
@@ -100,18 +96,18 @@ impl Server {
             metrics: metrics.clone(),
             registry: metrics.clone().register(registry),
             ready: Default::default(),
-            stopping: shutdown.signal(),
+            stopping,
             shutdown: shutdown.clone(),
             ending: Default::default(),
             prepared: Default::default(),
             followers: http::Followers::default(),
         });
-        // Set once, here.
-        let _ = cell.set(router(Arc::clone(&app)));
+        doors.iter().for_each(|door| door.open(&app, authority.as_ref()));
         let governor = env.spawn("memory governor", govern(env.clone(), limit, pressure, metrics, results));
         app.ready.store(true, Ordering::Relaxed);
         let shipper = self_logs.map(|logs| Shipper::start(&app, logs, own_tenant));
-        let background = [governor, following];
+        let mut background = vec![governor, following];
+        background.extend(authority.map(|authority| env.spawn("credentials", authority.follow())));
         Ok(Self { address, app, shutdown, accepting, background, shipper, durability })
     }
 
@@ -139,8 +135,10 @@ impl Server {
         let Self { app, shutdown, accepting, background, shipper, .. } = self;
         app.ready.store(false, Ordering::Relaxed);
         shutdown.trigger();
-        if let Err(error) = accepting.join().await {
-            tracing::error!(%error, "the accept loop ended badly");
+        for loop_ in accepting {
+            if let Err(error) = loop_.join().await {
+                tracing::error!(%error, "the accept loop ended badly");
+            }
         }
         wait_for_followers(&app).await;
         if let Some(shipper) = shipper {
@@ -154,6 +152,17 @@ impl Server {
                  it is safe in the WAL and flushed at the next start"
             ))
         })
+    }
+}
+
+/// The credentials, if there is a file of them.
+async fn authority(env: &Env, settings: &Settings) -> Result<Option<Arc<Authority>>, Failed> {
+    match settings.auth.file.as_str() {
+        "" => Ok(None),
+        path => {
+            let authority = Authority::open(env.clone(), path).await;
+            authority.map(|a| Some(Arc::new(a))).map_err(|error| Failed::new(error.to_string()))
+        }
     }
 }
 
@@ -174,15 +183,4 @@ fn query_queue(settings: &Settings) -> FairQueue {
         n => n as usize,
     };
     FairQueue::new(running, settings.query.max_queued as usize)
-}
-
-fn cannot_listen(address: &str, error: &std::io::Error) -> Failed {
-    let remedy = match error.kind() {
-        std::io::ErrorKind::AddrInUse => {
-            "another process listens there: stop it, or choose another with --listen"
-        }
-        std::io::ErrorKind::PermissionDenied => "this user may not listen there: choose a port above 1023",
-        _ => "write it like 127.0.0.1:3100",
-    };
-    Failed::new(format!("cannot listen on {address}: {error}; {remedy}"))
 }

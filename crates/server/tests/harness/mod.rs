@@ -17,7 +17,8 @@ use sandur_model::{LogBatch, TenantId};
 use sandur_query::{FairQueue, ResultsCache, Source, TenantsSource};
 use sandur_server::config::{Settings, TenantLimits};
 use sandur_server::http::{
-    App, AppState, BODY_PATIENCE, DeleteShown, Deletes, Failure, Followers, Intake, ServerMetrics, router,
+    App, AppState, BODY_PATIENCE, DeleteShown, Deletes, Failure, Followers, Gate, Intake, OwnNames,
+    ServerMetrics, Surface, router,
 };
 use tokio::sync::Notify;
 use tower::ServiceExt;
@@ -157,7 +158,9 @@ impl Server {
             prepared: AtomicBool::new(false),
             followers: Followers::default(),
         });
-        Self { router: router(app.clone()), app, intake, shutdown }
+        let names = OwnNames::new("127.0.0.1:3100".parse().unwrap(), false, &app.settings.http.allowed_hosts);
+        let gate = Gate::new(app.env.clone(), None, names, app.metrics.clone());
+        Self { router: router(app.clone(), Surface::Whole, gate), app, intake, shutdown }
     }
 
     pub async fn send(&self, request: Request<Body>) -> Answer {

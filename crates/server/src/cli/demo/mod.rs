@@ -12,7 +12,7 @@ use std::path::Path;
 use std::process::ExitCode;
 use std::time::Duration;
 
-use clap::{Arg, ArgMatches, Command};
+use clap::{Arg, ArgAction, ArgMatches, Command};
 use sandur_base::units::ByteSize;
 use sandur_base::{Env, Shutdown};
 use sandur_catalog::{Catalog, CatalogOptions};
@@ -38,19 +38,25 @@ pub fn command() -> Command {
     let store = store.help("Where the data goes");
     let listen = Arg::new("listen").long("listen").value_name("ADDR").default_value("127.0.0.1:3100");
     let listen = listen.help("Address of the server; a free port is taken when it is in use");
+    let insecure = Arg::new("insecure-listen")
+        .long("insecure-listen")
+        .action(ArgAction::SetTrue)
+        .help("Listen beyond loopback: whoever reaches the address may do everything");
     let length =
         Arg::new("for").long("for").value_name("DURATION").help("Stop after this time instead of at Ctrl-C");
     Command::new("demo")
         .about("Try it: a server on a local directory, with this machine's logs and a made-up shop in it")
         .arg(store)
         .arg(listen)
+        .arg(insecure)
         .arg(length)
 }
 
 /// Runs until Ctrl-C.
 pub async fn run(matches: &ArgMatches) -> Result<ExitCode, Failed> {
     let text = |name: &str| matches.get_one::<String>(name).cloned();
-    let settings = settings(text("store"), text("listen"));
+    let mut settings = settings(text("store"), text("listen"));
+    settings.insecure_listen = matches.get_flag("insecure-listen");
     let store = settings.store.clone();
     let length =
         text("for").map(|t| sandur_base::units::parse_duration(&t).map_err(|e| Failed::new(e.to_string())));

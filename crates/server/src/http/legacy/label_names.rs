@@ -9,13 +9,14 @@ use crate::http::app::App;
 use crate::http::call::Call;
 use crate::http::failure::Failure;
 use crate::http::loki;
-use crate::http::route::{END, GET_POST, Group, Route, SELECTOR, SINCE, START};
+use crate::http::route::{Access, END, GET_POST, Group, Route, SELECTOR, SINCE, START};
 
 /// This endpoint.
 pub static ROUTE: Route = Route {
     methods: GET_POST,
     paths: &["/api/prom/label"],
     group: Group::Legacy,
+    scope: Access::Read,
     does: "Names of labels in the range, of the streams that match.",
     parameters: &[SELECTOR, START, END, SINCE],
     answers: "200, `{\"values\":[\"app\",..]}`; `{}` when there is none.",

@@ -9,13 +9,14 @@ use crate::http::app::App;
 use crate::http::call::Call;
 use crate::http::failure::Failure;
 use crate::http::loki;
-use crate::http::route::{END, GET_POST, Group, NAME, Route, SELECTOR, SINCE, START};
+use crate::http::route::{Access, END, GET_POST, Group, NAME, Route, SELECTOR, SINCE, START};
 
 /// This endpoint.
 pub static ROUTE: Route = Route {
     methods: GET_POST,
     paths: &["/api/prom/label/{name}/values"],
     group: Group::Legacy,
+    scope: Access::Read,
     does: "Values of a label in the range, of the streams that match.",
     parameters: &[NAME, SELECTOR, START, END, SINCE],
     answers: "200, `{\"values\":[\"api\",..]}`; `{}` when there is none.",

@@ -8,7 +8,7 @@ use crate::http::app::App;
 use crate::http::call::Call;
 use crate::http::failure::Failure;
 use crate::http::loki::queries::{Shape, answer_in};
-use crate::http::route::{END, GET_POST, Group, QUERY, Route, SINCE, START, parameter};
+use crate::http::route::{Access, END, GET_POST, Group, QUERY, Route, SINCE, START, parameter};
 use crate::wiring::{self, QueryKind, QueryText};
 
 /// This endpoint.
@@ -16,6 +16,7 @@ pub static ROUTE: Route = Route {
     methods: GET_POST,
     paths: &["/api/prom/query"],
     group: Group::Legacy,
+    scope: Access::Read,
     does: "Lines of a range.",
     parameters: &[
         QUERY,

@@ -8,13 +8,14 @@ use crate::http::app::App;
 use crate::http::failure::Failure;
 use crate::http::loki::queries::Shape;
 use crate::http::loki::tail::tail_in;
-use crate::http::route::{GET_POST, Group, QUERY, Route, START, parameter};
+use crate::http::route::{Access, GET_POST, Group, QUERY, Route, START, parameter};
 
 /// This endpoint.
 pub static ROUTE: Route = Route {
     methods: GET_POST,
     paths: &["/api/prom/tail"],
     group: Group::Legacy,
+    scope: Access::Read,
     does: "Follows new lines over a websocket, after what the range before already holds.",
     parameters: &[
         QUERY,

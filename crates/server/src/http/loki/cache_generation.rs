@@ -7,13 +7,14 @@ use axum::routing::on;
 use crate::http::app::App;
 use crate::http::call::Call;
 use crate::http::reply;
-use crate::http::route::{GET, Group, Route};
+use crate::http::route::{Access, GET, Group, Route};
 
 /// This endpoint.
 pub static ROUTE: Route = Route {
     methods: GET,
     paths: &["/loki/api/v1/cache/generation_numbers"],
     group: Group::Deletes,
+    scope: Access::Read,
     does: "A number that grows whenever deletes change what queries of the tenant answer, for caches before \
            this server.",
     parameters: &[],

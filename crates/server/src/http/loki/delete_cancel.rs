@@ -11,13 +11,14 @@ use crate::http::call::Call;
 use crate::http::delete_requests::no_such_delete;
 use crate::http::failure::Failure;
 use crate::http::reply;
-use crate::http::route::{Group, Route, Verb, parameter};
+use crate::http::route::{Access, Group, Route, Verb, parameter};
 
 /// This endpoint.
 pub static ROUTE: Route = Route {
     methods: &[Verb::Delete],
     paths: &["/loki/api/v1/delete"],
     group: Group::Deletes,
+    scope: Access::Delete,
     does: "Cancels a delete request: its lines are shown again, as far as they were not removed yet.",
     parameters: &[
         parameter("request_id", "the request; required"),

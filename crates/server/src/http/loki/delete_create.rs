@@ -12,7 +12,7 @@ use crate::http::app::App;
 use crate::http::call::Call;
 use crate::http::failure::Failure;
 use crate::http::reply;
-use crate::http::route::{Group, Route, Verb, parameter};
+use crate::http::route::{Access, Group, Route, Verb, parameter};
 use crate::wiring;
 
 /// This endpoint.
@@ -20,6 +20,7 @@ pub static ROUTE: Route = Route {
     methods: &[Verb::Put, Verb::Post],
     paths: &["/loki/api/v1/delete"],
     group: Group::Deletes,
+    scope: Access::Delete,
     does: "Deletes lines: when it answers, no query shows them; they are removed from the store when the \
            request cannot be cancelled any more.",
     parameters: &[

@@ -11,13 +11,14 @@ use crate::http::delete_requests::DeleteShown;
 use crate::http::failure::Failure;
 use crate::http::marshal::json;
 use crate::http::reply;
-use crate::http::route::{GET, Group, Route, parameter};
+use crate::http::route::{Access, GET, Group, Route, parameter};
 
 /// This endpoint.
 pub static ROUTE: Route = Route {
     methods: GET,
     paths: &["/loki/api/v1/delete"],
     group: Group::Deletes,
+    scope: Access::Delete,
     does: "The delete requests of the tenant, the oldest first.",
     parameters: &[
         parameter("start", "with `end`: only requests that touch the time between"),

@@ -10,13 +10,14 @@ use crate::http::call::Call;
 use crate::http::failure::Failure;
 use crate::http::marshal::json;
 use crate::http::reply;
-use crate::http::route::{END, GET_POST, Group, NAME, Route, SINCE, START, parameter};
+use crate::http::route::{Access, END, GET_POST, Group, NAME, Route, SINCE, START, parameter};
 
 /// This endpoint.
 pub static ROUTE: Route = Route {
     methods: GET_POST,
     paths: &["/loki/api/v1/detected_field/{name}/values"],
     group: Group::Discovery,
+    scope: Access::Read,
     does: "Values of one field in a sample of lines.",
     parameters: &[
         NAME,

@@ -13,13 +13,14 @@ use crate::http::failure::Failure;
 use crate::http::marshal::json;
 use crate::http::query_log::{Asked, logged};
 use crate::http::reply;
-use crate::http::route::{END, GET_POST, Group, Route, SELECTOR, SINCE, START};
+use crate::http::route::{Access, END, GET_POST, Group, Route, SELECTOR, SINCE, START};
 
 /// This endpoint.
 pub static ROUTE: Route = Route {
     methods: GET_POST,
     paths: &["/loki/api/v1/detected_labels"],
     group: Group::Discovery,
+    scope: Access::Read,
     does: "Labels that are worth offering to a person, with their number of values.",
     parameters: &[SELECTOR, START, END, SINCE],
     answers: "200, `{\"detectedLabels\":[{\"label\",\"cardinality\"},..]}`; `{}` when there is none.",

@@ -10,7 +10,7 @@ use sandur_base::units::format_duration;
 use crate::http::app::App;
 use crate::http::call::Call;
 use crate::http::reply;
-use crate::http::route::{GET, Group, Route};
+use crate::http::route::{Access, GET, Group, Route};
 use crate::wiring::LEVEL_KEYS;
 
 /// This endpoint.
@@ -18,6 +18,7 @@ pub static ROUTE: Route = Route {
     methods: GET,
     paths: &["/loki/api/v1/drilldown-limits"],
     group: Group::Discovery,
+    scope: Access::Read,
     does: "What Logs Drilldown wants to know before it starts.",
     parameters: &[],
     answers: "200, `{\"limits\":{..},\"pattern_ingester_enabled\":bool,\"version\":\"..\"}`.",

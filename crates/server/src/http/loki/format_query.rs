@@ -10,7 +10,7 @@ use crate::http::call::Call;
 use crate::http::failure::Failure;
 use crate::http::marshal::json;
 use crate::http::reply;
-use crate::http::route::{GET_POST, Group, QUERY, Route};
+use crate::http::route::{Access, GET_POST, Group, QUERY, Route};
 use crate::wiring;
 
 /// This endpoint.
@@ -18,6 +18,7 @@ pub static ROUTE: Route = Route {
     methods: GET_POST,
     paths: &["/loki/api/v1/format_query"],
     group: Group::Query,
+    scope: Access::Read,
     does: "A query in its canonical form.",
     parameters: &[QUERY],
     answers: "200, `{\"status\":\"success\",\"data\":\"..\"}`.",

@@ -12,13 +12,14 @@ use crate::http::failure::Failure;
 use crate::http::marshal::json;
 use crate::http::query_log::{Asked, logged};
 use crate::http::reply;
-use crate::http::route::{END, GET_POST, Group, Route, SINCE, START, parameter};
+use crate::http::route::{Access, END, GET_POST, Group, Route, SINCE, START, parameter};
 
 /// This endpoint.
 pub static ROUTE: Route = Route {
     methods: GET_POST,
     paths: &["/loki/api/v1/index/stats"],
     group: Group::Index,
+    scope: Access::Read,
     does: "How much the streams that match hold in the range.",
     parameters: &[parameter("query", "a selector; required"), START, END, SINCE],
     answers: r#"200, `{"streams","chunks","bytes","entries"}`, not wrapped; a chunk is a page of a block."#,

@@ -10,13 +10,14 @@ use crate::http::app::App;
 use crate::http::call::Call;
 use crate::http::failure::Failure;
 use crate::http::query_log::Asked;
-use crate::http::route::{END, GET_POST, Group, Route, SINCE, START, parameter};
+use crate::http::route::{Access, END, GET_POST, Group, Route, SINCE, START, parameter};
 
 /// This endpoint.
 pub static ROUTE: Route = Route {
     methods: GET_POST,
     paths: &["/loki/api/v1/index/volume"],
     group: Group::Index,
+    scope: Access::Read,
     does: "Bytes of the whole range, by labels.",
     parameters: &[
         parameter("query", "a selector, or `{}` for every stream; required"),

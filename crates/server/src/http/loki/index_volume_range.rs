@@ -15,7 +15,7 @@ use crate::http::app::App;
 use crate::http::call::Call;
 use crate::http::failure::Failure;
 use crate::http::query_log::Asked;
-use crate::http::route::{END, GET_POST, Group, Route, SINCE, START, STEP, parameter};
+use crate::http::route::{Access, END, GET_POST, Group, Route, SINCE, START, STEP, parameter};
 use crate::wiring::{self, QueryKind};
 
 /// This endpoint.
@@ -23,6 +23,7 @@ pub static ROUTE: Route = Route {
     methods: GET_POST,
     paths: &["/loki/api/v1/index/volume_range"],
     group: Group::Index,
+    scope: Access::Read,
     does: "Bytes of each step, by labels. Steps end at multiples of `step`; every line counts in the one \
            step that it lies in, the end of a step included.",
     parameters: &[

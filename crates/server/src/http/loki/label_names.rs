@@ -12,13 +12,14 @@ use crate::http::failure::Failure;
 use crate::http::marshal::json;
 use crate::http::query_log::{Asked, logged};
 use crate::http::reply;
-use crate::http::route::{END, GET_POST, Group, Route, SELECTOR, SINCE, START};
+use crate::http::route::{Access, END, GET_POST, Group, Route, SELECTOR, SINCE, START};
 
 /// This endpoint.
 pub static ROUTE: Route = Route {
     methods: GET_POST,
     paths: &["/loki/api/v1/labels", "/loki/api/v1/label"],
     group: Group::Index,
+    scope: Access::Read,
     does: "Names of labels in the range, of the streams that match.",
     parameters: &[SELECTOR, START, END, SINCE],
     answers: "200, `{\"status\":\"success\",\"data\":[\"app\",..]}`; without `data` when there is none.",

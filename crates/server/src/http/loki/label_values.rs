@@ -11,13 +11,14 @@ use crate::http::app::App;
 use crate::http::call::Call;
 use crate::http::failure::Failure;
 use crate::http::query_log::{Asked, logged};
-use crate::http::route::{END, GET_POST, Group, NAME, Route, SELECTOR, SINCE, START};
+use crate::http::route::{Access, END, GET_POST, Group, NAME, Route, SELECTOR, SINCE, START};
 
 /// This endpoint.
 pub static ROUTE: Route = Route {
     methods: GET_POST,
     paths: &["/loki/api/v1/label/{name}/values"],
     group: Group::Index,
+    scope: Access::Read,
     does: "Values of a label in the range, of the streams that match.",
     parameters: &[NAME, SELECTOR, START, END, SINCE],
     answers: "200, `{\"status\":\"success\",\"data\":[\"api\",..]}`; without `data` when there is none.",

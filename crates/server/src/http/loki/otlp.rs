@@ -11,13 +11,14 @@ use crate::http::app::App;
 use crate::http::failure::Failure;
 use crate::http::marshal::json;
 use crate::http::reply;
-use crate::http::route::{Group, POST, Route};
+use crate::http::route::{Access, Group, POST, Route};
 
 /// This endpoint.
 pub static ROUTE: Route = Route {
     methods: POST,
     paths: &["/otlp/v1/logs"],
     group: Group::Write,
+    scope: Access::Write,
     does: "Stores log records; answers when they are durable and can be queried. The body is an \
            `ExportLogsServiceRequest` in protobuf or JSON, plain or compressed.",
     parameters: &[],

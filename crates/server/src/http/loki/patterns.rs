@@ -12,7 +12,7 @@ use crate::http::failure::Failure;
 use crate::http::marshal::json;
 use crate::http::query_log::{Asked, logged};
 use crate::http::reply;
-use crate::http::route::{END, GET_POST, Group, Route, SINCE, START, STEP, parameter};
+use crate::http::route::{Access, END, GET_POST, Group, Route, SINCE, START, STEP, parameter};
 use crate::wiring::{self, PatternSeries, PatternsRequest};
 
 /// This endpoint.
@@ -20,6 +20,7 @@ pub static ROUTE: Route = Route {
     methods: GET_POST,
     paths: &["/loki/api/v1/patterns"],
     group: Group::Discovery,
+    scope: Access::Read,
     does: "What the lines of the streams look like and how many there are of each, by step. A pattern can be \
            pasted behind `|>` and matches the lines that it stands for. Of large selections a sample is \
            read.",

@@ -8,13 +8,14 @@ use super::intake::push;
 use crate::http::app::App;
 use crate::http::failure::Failure;
 use crate::http::reply;
-use crate::http::route::{Group, POST, Route};
+use crate::http::route::{Access, Group, POST, Route};
 
 /// This endpoint.
 pub static ROUTE: Route = Route {
     methods: POST,
     paths: &["/loki/api/v1/push", "/api/prom/push"],
     group: Group::Write,
+    scope: Access::Write,
     does: "Stores lines; answers when they are durable and can be queried. The body is protobuf in a snappy \
            block, or `application/json`, plain or with `Content-Encoding: gzip` or `deflate`.",
     parameters: &[],

@@ -9,7 +9,7 @@ use crate::http::app::App;
 use crate::http::call::Call;
 use crate::http::failure::Failure;
 use crate::http::params::LIMIT_DEFAULT;
-use crate::http::route::{GET_POST, Group, QUERY, Route, parameter};
+use crate::http::route::{Access, GET_POST, Group, QUERY, Route, parameter};
 use crate::wiring::{QueryKind, QueryText};
 
 /// This endpoint.
@@ -17,6 +17,7 @@ pub static ROUTE: Route = Route {
     methods: GET_POST,
     paths: &["/loki/api/v1/query"],
     group: Group::Query,
+    scope: Access::Read,
     does: "A metric at one instant.",
     parameters: &[QUERY, parameter("time", "the instant; by default now")],
     answers: "200, `vector` or `scalar`, with `stats`.",

@@ -8,7 +8,7 @@ use super::queries::answer;
 use crate::http::app::App;
 use crate::http::call::Call;
 use crate::http::failure::Failure;
-use crate::http::route::{END, GET_POST, Group, QUERY, Route, SINCE, START, STEP, parameter};
+use crate::http::route::{Access, END, GET_POST, Group, QUERY, Route, SINCE, START, STEP, parameter};
 use crate::wiring::{QueryKind, QueryText};
 
 /// This endpoint.
@@ -16,6 +16,7 @@ pub static ROUTE: Route = Route {
     methods: GET_POST,
     paths: &["/loki/api/v1/query_range"],
     group: Group::Query,
+    scope: Access::Read,
     does: "Lines of a range, or a metric at each step of it.",
     parameters: &[
         QUERY,

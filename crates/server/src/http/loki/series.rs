@@ -16,13 +16,14 @@ use crate::http::failure::Failure;
 use crate::http::marshal::json;
 use crate::http::query_log::{Asked, logged};
 use crate::http::reply;
-use crate::http::route::{END, GET_POST, Group, Route, SINCE, START, parameter};
+use crate::http::route::{Access, END, GET_POST, Group, Route, SINCE, START, parameter};
 
 /// This endpoint.
 pub static ROUTE: Route = Route {
     methods: GET_POST,
     paths: &["/loki/api/v1/series", "/api/prom/series"],
     group: Group::Index,
+    scope: Access::Read,
     does: "Label sets of the streams that match any selector.",
     parameters: &[
         parameter("match[]", "a selector; may stand several times; also `match`; without it every stream"),

@@ -22,7 +22,7 @@ use crate::http::call::Call;
 use crate::http::failure::Failure;
 use crate::http::marshal::{Encoding, json, legacy_streams, streams};
 use crate::http::params::LIMIT_DEFAULT;
-use crate::http::route::{GET_POST, Group, QUERY, Route, START, parameter};
+use crate::http::route::{Access, GET_POST, Group, QUERY, Route, START, parameter};
 use crate::wiring::{self, LineQuery, QueryKind, QueryText};
 
 /// This endpoint.
@@ -30,6 +30,7 @@ pub static ROUTE: Route = Route {
     methods: GET_POST,
     paths: &["/loki/api/v1/tail"],
     group: Group::Query,
+    scope: Access::Read,
     does: "Follows new lines over a websocket, after what the range before already holds.",
     parameters: &[
         QUERY,

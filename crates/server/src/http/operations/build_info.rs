@@ -4,13 +4,14 @@ use axum::response::Response;
 use axum::routing::on;
 
 use crate::http::reply;
-use crate::http::route::{GET, Group, Route};
+use crate::http::route::{Access, GET, Group, Route};
 
 /// This endpoint.
 pub static ROUTE: Route = Route {
     methods: GET,
     paths: &["/loki/api/v1/status/buildinfo"],
     group: Group::Operations,
+    scope: Access::Credential,
     does: "Which version this is.",
     parameters: &[],
     answers: r#"200, `{"version","revision","branch","buildUser","buildDate","goVersion"}`, not wrapped."#,

@@ -9,13 +9,14 @@ use crate::config::{Named, Settings};
 use crate::http::app::App;
 use crate::http::params::Params;
 use crate::http::reply;
-use crate::http::route::{GET, Group, Route, parameter};
+use crate::http::route::{Access, GET, Group, Route, parameter};
 
 /// This endpoint.
 pub static ROUTE: Route = Route {
     methods: GET,
     paths: &["/config"],
     group: Group::Operations,
+    scope: Access::Admin,
     does: "The configuration in effect, without secrets.",
     parameters: &[parameter("mode", "`diff`: what differs from the defaults; `defaults`: the defaults")],
     answers: "200, YAML with the keys of the file.",

@@ -7,13 +7,14 @@ use axum::routing::on;
 use crate::http::app::App;
 use crate::http::failure::Failure;
 use crate::http::reply;
-use crate::http::route::{GET_POST, Group, Route};
+use crate::http::route::{Access, Group, POST, Route};
 
 /// This endpoint.
 pub static ROUTE: Route = Route {
-    methods: GET_POST,
+    methods: POST,
     paths: &["/flush", "/ingester/flush"],
     group: Group::Operations,
+    scope: Access::Admin,
     does: "Puts everything that was acknowledged so far into blocks; returns when that is done.",
     parameters: &[],
     answers: "204.",

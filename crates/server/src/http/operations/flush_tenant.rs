@@ -8,7 +8,7 @@ use crate::http::app::App;
 use crate::http::failure::Failure;
 use crate::http::params::Params;
 use crate::http::reply;
-use crate::http::route::{Group, POST, Route, parameter};
+use crate::http::route::{Access, Group, POST, Route, parameter};
 use crate::wiring;
 
 /// This endpoint.
@@ -16,6 +16,7 @@ pub static ROUTE: Route = Route {
     methods: POST,
     paths: &["/flush/tenant"],
     group: Group::Operations,
+    scope: Access::Admin,
     does: "Puts what the tenant has in memory into blocks; other tenants are flushed with it.",
     parameters: &[parameter("streams", "a selector, checked; a flush always takes every stream")],
     answers: "204.",

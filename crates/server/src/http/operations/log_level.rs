@@ -7,7 +7,7 @@ use axum::routing::on;
 use crate::http::marshal::json;
 use crate::http::params::Params;
 use crate::http::reply;
-use crate::http::route::{GET_POST, Group, Route, parameter};
+use crate::http::route::{Access, GET_POST, Group, Route, parameter};
 use crate::logging;
 
 /// This endpoint.
@@ -15,6 +15,7 @@ pub static ROUTE: Route = Route {
     methods: GET_POST,
     paths: &["/log_level"],
     group: Group::Operations,
+    scope: Access::Admin,
     does: "The least severity that is logged; POST changes it until the process ends.",
     parameters: &[parameter("log_level", "with POST: `trace`, `debug`, `info`, `warn` or `error`")],
     answers: "200, `{\"message\":\"Current log level is info\"}`, after a change \

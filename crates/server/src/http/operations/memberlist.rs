@@ -4,13 +4,14 @@ use axum::response::Response;
 use axum::routing::on;
 
 use crate::http::reply;
-use crate::http::route::{GET, Group, Route};
+use crate::http::route::{Access, GET, Group, Route};
 
 /// This endpoint.
 pub static ROUTE: Route = Route {
     methods: GET,
     paths: &["/memberlist"],
     group: Group::Operations,
+    scope: Access::Credential,
     does: "Processes find each other in the bucket, not by gossip.",
     parameters: &[],
     answers: "200, a line of text that says so.",

@@ -9,13 +9,14 @@ use sandur_base::machine;
 use crate::http::app::App;
 use crate::http::metrics::page;
 use crate::http::reply;
-use crate::http::route::{GET, Group, Route};
+use crate::http::route::{Access, GET, Group, Route};
 
 /// This endpoint.
 pub static ROUTE: Route = Route {
     methods: GET,
     paths: &["/metrics"],
     group: Group::Operations,
+    scope: Access::Credential,
     does: "All metrics of the process.",
     parameters: &[],
     answers: "200, the OpenMetrics text format.",

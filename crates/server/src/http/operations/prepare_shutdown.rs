@@ -12,13 +12,14 @@ use axum::routing::on;
 use crate::http::app::App;
 use crate::http::failure::Failure;
 use crate::http::reply;
-use crate::http::route::{Group, Route, Verb};
+use crate::http::route::{Access, Group, Route, Verb};
 
 /// This endpoint.
 pub static ROUTE: Route = Route {
     methods: &[Verb::Get, Verb::Post, Verb::Delete],
     paths: &["/ingester/prepare_shutdown"],
     group: Group::Operations,
+    scope: Access::Admin,
     does: "POST flushes and marks this process as about to be scaled down, DELETE takes the mark away, GET \
            shows it. The mark changes nothing else: every stop flushes.",
     parameters: &[],

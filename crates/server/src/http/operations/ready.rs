@@ -8,13 +8,14 @@ use sandur_base::ErrorKind;
 use crate::http::app::App;
 use crate::http::failure::Failure;
 use crate::http::reply;
-use crate::http::route::{GET, Group, Route};
+use crate::http::route::{Access, GET, Group, Route};
 
 /// This endpoint.
 pub static ROUTE: Route = Route {
     methods: GET,
     paths: &["/ready", "/-/ready"],
     group: Group::Operations,
+    scope: Access::Open,
     does: "Whether requests shall be sent here.",
     parameters: &[],
     answers: "200, the text `ready`.",

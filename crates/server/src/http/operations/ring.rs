@@ -7,7 +7,7 @@ use axum::routing::on;
 
 use crate::http::app::App;
 use crate::http::reply;
-use crate::http::route::{GET_POST, Group, Route};
+use crate::http::route::{Access, GET_POST, Group, Route};
 
 /// This endpoint.
 pub static ROUTE: Route = Route {
@@ -22,6 +22,7 @@ pub static ROUTE: Route = Route {
         "/pattern/ring",
     ],
     group: Group::Operations,
+    scope: Access::Credential,
     does: "This process as the one member of a ring: processes share a bucket and need none.",
     parameters: &[],
     answers: "200, a line of text, or with `Accept: application/json` \

@@ -6,13 +6,14 @@ use axum::routing::on;
 
 use crate::http::app::App;
 use crate::http::reply;
-use crate::http::route::{GET, Group, Route};
+use crate::http::route::{Access, GET, Group, Route};
 
 /// This endpoint.
 pub static ROUTE: Route = Route {
     methods: GET,
     paths: &["/services"],
     group: Group::Operations,
+    scope: Access::Credential,
     does: "Parts of the process by Loki's names and their states.",
     parameters: &[],
     answers: "200, a line `name => Running` or `name => Stopping` per part.",

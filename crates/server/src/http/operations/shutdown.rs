@@ -13,13 +13,14 @@ use crate::http::app::App;
 use crate::http::failure::Failure;
 use crate::http::params::Params;
 use crate::http::reply;
-use crate::http::route::{GET_POST, Group, Route, parameter};
+use crate::http::route::{Access, Group, POST, Route, parameter};
 
 /// This endpoint.
 pub static ROUTE: Route = Route {
-    methods: GET_POST,
+    methods: POST,
     paths: &["/ingester/shutdown"],
     group: Group::Operations,
+    scope: Access::Admin,
     does: "Takes no more pushes, flushes, and ends the process in order, also when the client does not wait.",
     parameters: &[
         parameter("flush", "`false`: answer at once and flush while stopping; `true`"),

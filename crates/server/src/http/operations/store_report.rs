@@ -6,13 +6,14 @@ use axum::routing::on;
 
 use crate::http::app::App;
 use crate::http::reply;
-use crate::http::route::{GET, Group, Route};
+use crate::http::route::{Access, GET, Group, Route};
 
 /// This endpoint.
 pub static ROUTE: Route = Route {
     methods: GET,
     paths: &["/sandur/store"],
     group: Group::Operations,
+    scope: Access::Admin,
     does: "What was asked of the object store since the start, and what that costs, also per month \
            ([operations.md](../operations.md)).",
     parameters: &[],

@@ -10,13 +10,14 @@ use crate::config::{LIMITS, LimitSpec};
 use crate::http::app::App;
 use crate::http::call::Call;
 use crate::http::reply;
-use crate::http::route::{GET, Group, Route};
+use crate::http::route::{Access, GET, Group, Route};
 
 /// This endpoint.
 pub static ROUTE: Route = Route {
     methods: GET,
     paths: &["/config/tenant/v1/limits"],
     group: Group::Operations,
+    scope: Access::Read,
     does: "The limits that hold for the tenant.",
     parameters: &[],
     answers: "200, YAML with Loki's names where Loki has the limit.",

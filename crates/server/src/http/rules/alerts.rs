@@ -5,13 +5,14 @@ use axum::routing::on;
 
 use super::nothing;
 use crate::http::call::Call;
-use crate::http::route::{GET, Group, Route};
+use crate::http::route::{Access, GET, Group, Route};
 
 /// This endpoint.
 pub static ROUTE: Route = Route {
     methods: GET,
     paths: &["/prometheus/api/v1/alerts"],
     group: Group::Rules,
+    scope: Access::Read,
     does: "Firing alerts, in Prometheus' shape; there is none.",
     parameters: &[],
     answers: "200, `{\"status\":\"success\",\"data\":{\"alerts\":[]},\"errorType\":\"\",\"error\":\"\"}`.",

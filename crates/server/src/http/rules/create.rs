@@ -6,13 +6,14 @@ use axum::routing::on;
 
 use crate::http::call::Call;
 use crate::http::failure::Failure;
-use crate::http::route::{Group, POST, Route};
+use crate::http::route::{Access, Group, POST, Route};
 
 /// This endpoint.
 pub static ROUTE: Route = Route {
     methods: POST,
     paths: &["/loki/api/v1/rules/{namespace}", "/api/prom/rules/{namespace}"],
     group: Group::Rules,
+    scope: Access::Write,
     does: "Would store a rule group.",
     parameters: &[],
     answers: "none.",

@@ -6,13 +6,14 @@ use axum::routing::on;
 use super::missing;
 use crate::http::call::Call;
 use crate::http::failure::Failure;
-use crate::http::route::{Group, Route, Verb};
+use crate::http::route::{Access, Group, Route, Verb};
 
 /// This endpoint.
 pub static NAMESPACE: Route = Route {
     methods: &[Verb::Delete],
     paths: &["/loki/api/v1/rules/{namespace}", "/api/prom/rules/{namespace}"],
     group: Group::Rules,
+    scope: Access::Delete,
     does: "Would delete the rule groups of a namespace.",
     parameters: &[],
     answers: "none.",
@@ -26,6 +27,7 @@ pub static GROUP: Route = Route {
     methods: &[Verb::Delete],
     paths: &["/loki/api/v1/rules/{namespace}/{group}", "/api/prom/rules/{namespace}/{group}"],
     group: Group::Rules,
+    scope: Access::Delete,
     does: "Would delete a rule group.",
     parameters: &[],
     answers: "none.",

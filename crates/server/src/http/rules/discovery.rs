@@ -8,13 +8,14 @@ use super::nothing;
 use crate::http::call::Call;
 use crate::http::marshal::json;
 use crate::http::reply;
-use crate::http::route::{GET, Group, Route, parameter};
+use crate::http::route::{Access, GET, Group, Route, parameter};
 
 /// This endpoint.
 pub static ROUTE: Route = Route {
     methods: GET,
     paths: &["/prometheus/api/v1/rules"],
     group: Group::Rules,
+    scope: Access::Read,
     does: "Rules with their state, in Prometheus' shape; there is none.",
     parameters: &[parameter("type", "`alert` or `record`")],
     answers: "200, `{\"status\":\"success\",\"data\":{\"groups\":[]},\"errorType\":\"\",\"error\":\"\"}`.",

@@ -6,13 +6,14 @@ use axum::routing::on;
 use super::missing;
 use crate::http::call::Call;
 use crate::http::failure::Failure;
-use crate::http::route::{GET, Group, Route};
+use crate::http::route::{Access, GET, Group, Route};
 
 /// This endpoint.
 pub static ROUTE: Route = Route {
     methods: GET,
     paths: &["/loki/api/v1/rules/{namespace}/{group}", "/api/prom/rules/{namespace}/{group}"],
     group: Group::Rules,
+    scope: Access::Read,
     does: "A rule group; rules are not kept here, so there is none.",
     parameters: &[],
     answers: "none.",

@@ -6,7 +6,7 @@ use axum::routing::on;
 use super::missing;
 use crate::http::call::Call;
 use crate::http::failure::Failure;
-use crate::http::route::{GET, Group, Route};
+use crate::http::route::{Access, GET, Group, Route};
 
 /// This endpoint.
 pub static ROUTE: Route = Route {
@@ -18,6 +18,7 @@ pub static ROUTE: Route = Route {
         "/api/prom/rules/{namespace}",
     ],
     group: Group::Rules,
+    scope: Access::Read,
     does: "Rule groups of the tenant; rules are not kept here, so there is none.",
     parameters: &[],
     answers: "none.",

@@ -1,0 +1,119 @@
+//! The credentials of one reading of the file, found by what a client shows.
+//!
+//! Tokens are found by a keyed hash of their hash, so that the time of a lookup tells nothing that helps to
+//! guess one. A password is hashed slowly once; after that a keyed hash of the last right one answers, which
+//! bounds what is remembered to one hash per user.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use sandur_base::Env;
+
+use super::file::Listed;
+use super::refusal::Refusal;
+use super::scope::{Scope, Scopes};
+use super::secret::{self, Digest, KeyedHash};
+use super::tenants::Tenants;
+
+/// Whom a request comes from, and what they may do.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Credential {
+    /// Kind and name, for the audit.
+    pub name: String,
+    /// For whom it acts.
+    pub tenants: Tenants,
+    /// What it may do.
+    pub scopes: Scopes,
+}
+
+impl Credential {
+    /// Whether it may do what needs the scope for the tenant that the request asks for; gives the tenant.
+    pub fn allow(&self, scope: Option<Scope>, asked: Option<&str>) -> Result<Option<String>, Refusal> {
+        match scope {
+            // What needs no scope is no tenant's matter.
+            None => Ok(None),
+            Some(scope) if !self.scopes.has(scope) => Err(Refusal::Scope(scope)),
+            // The process is everybody's: whoever may stop it need not name a tenant.
+            Some(Scope::Admin) => Ok(None),
+            Some(_) => self.tenants.choose(asked),
+        }
+    }
+}
+
+/// A user whose password can be checked.
+pub struct User {
+    credential: Arc<Credential>,
+    hash: String,
+    /// Keyed hash of the last right password.
+    verified: Mutex<Option<Digest>>,
+}
+
+impl User {
+    fn new(credential: Credential, hash: String) -> Self {
+        Self { credential: Arc::new(credential), hash, verified: Mutex::default() }
+    }
+
+    /// Whether this password was right before.
+    pub fn recall(&self, keyed: &Digest) -> Option<Arc<Credential>> {
+        let verified = *self.verified.lock().unwrap_or_else(PoisonError::into_inner);
+        verified.is_some_and(|known| secret::same(&known, keyed)).then(|| Arc::clone(&self.credential))
+    }
+
+    /// Checks the password slowly, and remembers it if it is right.
+    pub fn check(&self, password: &str, keyed: Digest) -> Option<Arc<Credential>> {
+        if !secret::verify_password(password, &self.hash) {
+            return None;
+        }
+        *self.verified.lock().unwrap_or_else(PoisonError::into_inner) = Some(keyed);
+        Some(Arc::clone(&self.credential))
+    }
+}
+
+/// All credentials of one reading of the file.
+pub struct Credentials {
+    keyed: KeyedHash,
+    tokens: HashMap<Digest, (Digest, Arc<Credential>)>,
+    users: HashMap<String, Arc<User>>,
+    stranger: Arc<User>,
+}
+
+impl Credentials {
+    /// Those that the file lists.
+    pub fn new(env: &Env, listed: Listed) -> Self {
+        let keyed = KeyedHash::new(env);
+        let token =
+            |(digest, credential): (Digest, Credential)| (keyed.of(&digest), (digest, Arc::new(credential)));
+        let tokens = listed.tokens.into_iter().map(token).collect();
+        let user = |(name, hash, credential)| (name, Arc::new(User::new(credential, hash)));
+        let users = listed.users.into_iter().map(user).collect();
+        let nobody = Credential {
+            name: "nobody".to_owned(),
+            tenants: Tenants::Named(Vec::new()),
+            scopes: Scopes::default(),
+        };
+        let stranger = Arc::new(User::new(nobody, secret::HASH_OF_NOBODY.to_owned()));
+        Self { keyed, tokens, users, stranger }
+    }
+
+    /// How many there are.
+    pub fn count(&self) -> usize {
+        self.tokens.len() + self.users.len()
+    }
+
+    /// The credential behind a token.
+    pub fn token(&self, token: &str) -> Option<Arc<Credential>> {
+        let digest = secret::sha256(token.as_bytes());
+        let (known, credential) = self.tokens.get(&self.keyed.of(&digest))?;
+        secret::same(known, &digest).then(|| Arc::clone(credential))
+    }
+
+    /// The user of this name, or one that nobody is: both take the same time to check.
+    pub fn user(&self, name: &str) -> Arc<User> {
+        Arc::clone(self.users.get(name).unwrap_or(&self.stranger))
+    }
+
+    /// What [`User::recall`] compares.
+    pub fn keyed(&self, password: &str) -> Digest {
+        self.keyed.of(password.as_bytes())
+    }
+}

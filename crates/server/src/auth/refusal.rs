@@ -1,0 +1,54 @@
+//! Why a request is turned away before it is looked at.
+
+use super::scope::Scope;
+
+/// Why a request is turned away. The text is for the client.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Refusal {
+    /// There is no credential.
+    #[error("no credential: send `Authorization: Bearer TOKEN`, or a user and password by Basic")]
+    Missing,
+    /// The header cannot be read.
+    #[error("the Authorization header is neither `Bearer TOKEN` nor `Basic BASE64` of user:password")]
+    Malformed,
+    /// No such token, no such user, or another password.
+    #[error("unknown token, or wrong user or password")]
+    Unknown,
+    /// Too many passwords wait to be checked.
+    #[error("too many passwords are being checked; try again, or use a token")]
+    Busy,
+    /// The credential has not this scope.
+    #[error("this credential has no scope '{0}'")]
+    Scope(Scope),
+    /// The credential may not act for this tenant.
+    #[error("this credential may not act for tenant '{0}' (X-Scope-OrgID)")]
+    Tenant(String),
+    /// The credential has several tenants and the request names none.
+    #[error("this credential has several tenants: name one with X-Scope-OrgID")]
+    NoTenant,
+    /// The request is for a name that is not ours.
+    #[error(
+        "'{0}' is no name of this server (Host): without auth.file a server on loopback answers to \
+         localhost, 127.0.0.1 and [::1] only; add others to http.allowed_hosts"
+    )]
+    ForeignHost(String),
+    /// A page of somebody else asks.
+    #[error("a page of '{0}' may not ask this (Origin); add its host to http.allowed_hosts if it may")]
+    ForeignOrigin(String),
+}
+
+impl Refusal {
+    /// One word for counters and logs.
+    pub fn reason(&self) -> &'static str {
+        match self {
+            Self::Missing => "missing",
+            Self::Malformed => "malformed",
+            Self::Unknown => "unknown",
+            Self::Busy => "busy",
+            Self::Scope(_) => "scope",
+            Self::Tenant(_) | Self::NoTenant => "tenant",
+            Self::ForeignHost(_) => "host",
+            Self::ForeignOrigin(_) => "origin",
+        }
+    }
+}

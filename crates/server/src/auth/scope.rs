@@ -1,0 +1,69 @@
+//! What a credential may do.
+
+use std::fmt;
+
+/// One kind of thing that can be allowed. None contains another.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Scope {
+    /// Queries, labels, following.
+    Read,
+    /// Pushes.
+    Write,
+    /// Requests to delete lines.
+    Delete,
+    /// Configuration, flushes and the end of the process, for all tenants.
+    Admin,
+}
+
+impl Scope {
+    /// All, in the order of documentation.
+    pub const ALL: [Self; 4] = [Self::Read, Self::Write, Self::Delete, Self::Admin];
+
+    /// As it stands in files.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Read => "read",
+            Self::Write => "write",
+            Self::Delete => "delete",
+            Self::Admin => "admin",
+        }
+    }
+
+    fn bit(self) -> u8 {
+        1 << self as u8
+    }
+}
+
+impl fmt::Display for Scope {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
+/// A set of scopes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Scopes(u8);
+
+impl Scopes {
+    /// Reads names; the error says which are known.
+    pub fn parse<'a>(names: impl IntoIterator<Item = &'a str>) -> Result<Self, String> {
+        names.into_iter().try_fold(Self::default(), |scopes, name| {
+            let known = Scope::ALL.into_iter().find(|scope| scope.name() == name);
+            let all = Scope::ALL.map(Scope::name).join(", ");
+            known
+                .map(|scope| Self(scopes.0 | scope.bit()))
+                .ok_or(format!("'{name}' is no scope: known are {all}"))
+        })
+    }
+
+    /// Whether the scope is among them.
+    pub fn has(self, scope: Scope) -> bool {
+        self.0 & scope.bit() != 0
+    }
+
+    /// Names in quotes with commas between, as in a file.
+    pub fn quoted(self) -> String {
+        let names = Scope::ALL.into_iter().filter(|scope| self.has(*scope));
+        names.map(|scope| format!("\"{scope}\"")).collect::<Vec<_>>().join(", ")
+    }
+}

@@ -1,0 +1,144 @@
+//! The gate of a listener: whether the client may ask this route, decided before a parameter or a byte of the
+//! body is read.
+//!
+//! Behind it `X-Scope-OrgID` is what the credential may act for: the gate puts the only tenant of a
+//! credential there and refuses any other, so that no handler can read a tenant that was not allowed. Every
+//! route has a scope ([`super::route::Route`]), and every one goes through here.
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+
+use axum::extract::{Request, State};
+use axum::http::{HeaderMap, HeaderValue, Method, StatusCode, header};
+use axum::middleware::Next;
+use axum::response::{IntoResponse, Response};
+use sandur_base::Env;
+
+use super::failure::Failure;
+use super::host::OwnNames;
+use super::metrics::ServerMetrics;
+use super::route::{Access, Route};
+use crate::auth::{Asked, Audit, Authority, Credential, Refusal};
+
+/// Header that names the tenant.
+pub const TENANT_HEADER: &str = "x-scope-orgid";
+
+/// Decides for the requests of one listener.
+pub struct Gate {
+    authority: Option<Arc<Authority>>,
+    names: OwnNames,
+    audit: Audit,
+    metrics: ServerMetrics,
+}
+
+/// A route behind its gate.
+#[derive(Clone)]
+pub struct Guarded {
+    /// The gate.
+    pub gate: Arc<Gate>,
+    /// The route.
+    pub route: &'static Route,
+}
+
+impl Gate {
+    /// A gate that asks `authority`; without one everybody may do everything who is no foreign page.
+    pub fn new(env: Env, authority: Option<Arc<Authority>>, names: OwnNames, metrics: ServerMetrics) -> Self {
+        Self { authority, names, audit: Audit::new(env), metrics }
+    }
+
+    /// Whether the request may go on; gives the name of its credential.
+    async fn check(&self, access: Access, request: &mut Request, asked: &mut Asked) -> Result<(), Refusal> {
+        let (uri, headers) = (request.uri(), request.headers());
+        self.names.check_host(uri, headers)?;
+        // A websocket is not kept from foreign pages by the browser, other reads are.
+        if access.changes() || headers.contains_key(header::UPGRADE) {
+            self.names.check_origin(uri, headers)?;
+        }
+        let Some(authority) = self.authority.as_ref().filter(|_| access != Access::Open) else {
+            return Ok(());
+        };
+        let credential = authority.verify(headers).await?;
+        asked.who.clone_from(&credential.name);
+        choose_tenant(&credential, access, request.headers_mut())
+    }
+
+    /// The text and the audit of a request that was turned away.
+    fn refuse(&self, asked: &Asked, refusal: &Refusal) -> Response {
+        self.metrics.refused_request(refusal.reason());
+        self.audit.refused(asked, refusal);
+        let mut response =
+            Failure::invalid(format!("{refusal}\n")).with_status(status(refusal)).into_response();
+        let headers = response.headers_mut();
+        for challenge in challenges(refusal) {
+            headers.append(header::WWW_AUTHENTICATE, HeaderValue::from_static(challenge));
+        }
+        response
+    }
+}
+
+/// Leaves in the headers the tenant that the credential acts for.
+fn choose_tenant(credential: &Credential, access: Access, headers: &mut HeaderMap) -> Result<(), Refusal> {
+    let given =
+        headers.get(TENANT_HEADER).map(|value| String::from_utf8_lossy(value.as_bytes()).into_owned());
+    if let Some(tenant) = credential.allow(access.scope(), given.as_deref())? {
+        let value = HeaderValue::from_str(&tenant).map_err(|_| Refusal::Tenant(String::new()))?;
+        // The only one, however often the header came.
+        headers.insert(TENANT_HEADER, value);
+    }
+    Ok(())
+}
+
+/// Lets a request through to its route, or turns it away.
+pub async fn admit(State(guarded): State<Guarded>, mut request: Request, next: Next) -> Response {
+    let Guarded { gate, route } = guarded;
+    let mut asked = asked_of(&request, route);
+    if let Err(refusal) = gate.check(route.scope, &mut request, &mut asked).await {
+        return gate.refuse(&asked, &refusal);
+    }
+    let changes = !matches!(*request.method(), Method::GET | Method::HEAD);
+    if !(changes && matches!(route.scope, Access::Delete | Access::Admin)) {
+        return next.run(request).await;
+    }
+    asked.tenant = tenant_of(&request);
+    let pending = gate.audit.begin(asked);
+    let response = next.run(request).await;
+    pending.answered(response.status().as_u16());
+    response
+}
+
+fn asked_of(request: &Request, route: &Route) -> Asked {
+    Asked {
+        who: "anonymous".to_owned(),
+        tenant: tenant_of(request),
+        peer: request.extensions().get::<SocketAddr>().copied(),
+        route: format!("{} {}", request.method(), route.paths[0]),
+        what: request.uri().path_and_query().map_or_else(String::new, ToString::to_string),
+    }
+}
+
+fn tenant_of(request: &Request) -> String {
+    let given = request.headers().get(TENANT_HEADER).map(|value| String::from_utf8_lossy(value.as_bytes()));
+    given.unwrap_or_default().chars().filter(|c| !c.is_control()).take(150).collect()
+}
+
+fn status(refusal: &Refusal) -> StatusCode {
+    match refusal {
+        Refusal::Missing | Refusal::Malformed | Refusal::Unknown => StatusCode::UNAUTHORIZED,
+        Refusal::Busy => StatusCode::TOO_MANY_REQUESTS,
+        Refusal::NoTenant => StatusCode::BAD_REQUEST,
+        Refusal::Scope(_) | Refusal::Tenant(_) | Refusal::ForeignHost(_) | Refusal::ForeignOrigin(_) => {
+            StatusCode::FORBIDDEN
+        }
+    }
+}
+
+/// What a client may show instead (RFC 9110, 6750, 7617).
+fn challenges(refusal: &Refusal) -> &'static [&'static str] {
+    const BASIC: &str = "Basic realm=\"sandur\", charset=\"UTF-8\"";
+    match refusal {
+        Refusal::Missing => &["Bearer realm=\"sandur\"", BASIC],
+        Refusal::Malformed => &["Bearer realm=\"sandur\", error=\"invalid_request\"", BASIC],
+        Refusal::Unknown => &["Bearer realm=\"sandur\", error=\"invalid_token\"", BASIC],
+        _ => &[],
+    }
+}

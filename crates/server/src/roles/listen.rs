@@ -1,0 +1,142 @@
+//! Where the server listens, and that it is closed by default: an address that others can reach needs
+//! credentials, or the word of whoever starts the server that it needs none.
+
+use std::net::SocketAddr;
+use std::sync::{Arc, OnceLock};
+
+use axum::Router;
+use sandur_base::{Env, ShutdownSignal, Task};
+use tokio::net::TcpListener;
+
+use crate::auth::Authority;
+use crate::cli::Failed;
+use crate::config::Settings;
+use crate::http::{Acceptor, App, Gate, OwnNames, ServerMetrics, Surface, router};
+use crate::memory::Shares;
+
+/// Connections of the listener for operators: people and probes.
+const OPERATORS_CONNECTIONS_MAX: u64 = 64;
+
+/// A bound listener and what it will serve.
+pub struct Door {
+    /// Where it listens.
+    pub address: SocketAddr,
+    surface: Surface,
+    /// Set when the server can answer.
+    router: Arc<OnceLock<Router>>,
+}
+
+/// Binds the listeners that the settings name and starts to accept: requests are answered with 503 until
+/// [`Door::open`].
+pub async fn doors(
+    env: &Env,
+    settings: &Settings,
+    shares: &Shares,
+    metrics: &ServerMetrics,
+    stop: &ShutdownSignal,
+) -> Result<(Vec<Door>, Vec<Task<()>>), Failed> {
+    let data = |surface| ("--listen", &settings.listen, surface);
+    let wanted = match settings.admin_listen.is_empty() {
+        true => vec![data(Surface::Whole)],
+        false => {
+            vec![data(Surface::Data), ("--admin-listen", &settings.admin_listen, Surface::Operators)]
+        }
+    };
+    let mut bound = Vec::new();
+    for (flag, address, surface) in wanted {
+        bound.push((bind(settings, flag, address).await?, surface));
+    }
+    let (mut doors, mut accepting) = (Vec::new(), Vec::new());
+    for ((listener, address), surface) in bound {
+        let mut http = settings.http.clone();
+        if surface == Surface::Operators {
+            http.max_connections = http.max_connections.min(OPERATORS_CONNECTIONS_MAX);
+        }
+        let connections = shares.connections(env, &http, metrics.clone());
+        let (world, counted, stop) = (env.clone(), metrics.clone(), stop.clone());
+        let acceptor = Acceptor { env: world, http, connections, metrics: counted, stop };
+        let router = Arc::new(OnceLock::new());
+        accepting.push(env.spawn("acceptor", acceptor.run(listener, Arc::clone(&router))));
+        doors.push(Door { address, surface, router });
+    }
+    Ok((doors, accepting))
+}
+
+impl Door {
+    /// Answers requests from now on.
+    pub fn open(&self, app: &App, authority: Option<&Arc<Authority>>) {
+        let names = OwnNames::new(self.address, authority.is_some(), &app.settings.http.allowed_hosts);
+        let gate = Gate::new(app.env.clone(), authority.cloned(), names, app.metrics.clone());
+        // Set once, here.
+        let _ = self.router.set(router(Arc::clone(app), self.surface, gate));
+    }
+}
+
+/// Binds the address that `flag` names, unless that would open the server to everybody unasked.
+async fn bind(settings: &Settings, flag: &str, wanted: &str) -> Result<(TcpListener, SocketAddr), Failed> {
+    let listener = TcpListener::bind(wanted).await.map_err(|e| cannot_listen(flag, wanted, &e))?;
+    let address = listener.local_addr().map_err(|e| cannot_listen(flag, wanted, &e))?;
+    closed_by_default(settings, flag, address)?;
+    Ok((listener, address))
+}
+
+fn closed_by_default(settings: &Settings, flag: &str, address: SocketAddr) -> Result<(), Failed> {
+    let local = address.ip().to_canonical().is_loopback();
+    if local || settings.insecure_listen || !settings.auth.file.is_empty() {
+        return Ok(());
+    }
+    let port = address.port();
+    Err(Failed::new(format!(
+        "will not listen on {address} without authentication: whoever reaches it could read, push and \
+         delete. Three ways out:\n\
+         \x20 --auth-file FILE          only its credentials may ask; `sandur token create` makes one\n\
+         \x20 {flag} 127.0.0.1:{port}   only this machine may ask; a proxy on it lets others in\n\
+         \x20 --insecure-listen         everybody who reaches the address may do everything"
+    )))
+}
+
+fn cannot_listen(flag: &str, address: &str, error: &std::io::Error) -> Failed {
+    let remedy = match error.kind() {
+        std::io::ErrorKind::AddrInUse => {
+            format!("another process listens there: stop it, or choose another with {flag}")
+        }
+        std::io::ErrorKind::PermissionDenied => {
+            "this user may not listen there: choose a port above 1023".to_owned()
+        }
+        _ => "write it like 127.0.0.1:3100".to_owned(),
+    };
+    Failed::new(format!("cannot listen on {address}: {error}; {remedy}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_address_beyond_loopback_needs_credentials_or_a_word() {
+        let closed = Settings::default();
+        let mut open = Settings::default();
+        open.insecure_listen = true;
+        let mut kept = Settings::default();
+        kept.auth.file = "auth.toml".to_owned();
+        for (address, local) in [
+            ("127.0.0.1:3100", true),
+            ("127.8.8.8:1", true),
+            ("[::1]:3100", true),
+            ("[::ffff:127.0.0.1]:3100", true),
+            ("0.0.0.0:3100", false),
+            ("[::]:3100", false),
+            ("10.1.2.3:80", false),
+            ("[fe80::1]:3100", false),
+        ] {
+            let address = address.parse().unwrap();
+            assert_eq!(closed_by_default(&closed, "--listen", address).is_ok(), local, "{address}");
+            assert!(closed_by_default(&open, "--listen", address).is_ok());
+            assert!(closed_by_default(&kept, "--listen", address).is_ok());
+        }
+        let refused = closed_by_default(&closed, "--admin-listen", "0.0.0.0:9".parse().unwrap()).unwrap_err();
+        for way in ["--auth-file FILE", "--admin-listen 127.0.0.1:9", "--insecure-listen"] {
+            assert!(refused.message().contains(way), "{}", refused.message());
+        }
+    }
+}
