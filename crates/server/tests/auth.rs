@@ -27,6 +27,7 @@ DELETE /ingester/prepare_shutdown admin
 DELETE /loki/api/v1/delete delete
 DELETE /loki/api/v1/rules/{namespace} delete
 DELETE /loki/api/v1/rules/{namespace}/{group} delete
+GET / any
 GET /-/healthy open
 GET /-/ready open
 GET /api/prom/label read

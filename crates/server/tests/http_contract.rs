@@ -704,3 +704,17 @@ async fn operations_answer() {
     assert!(page.body.contains(counted), "{}", page.body);
     assert!(page.body.contains(r#"sandur_memory_budget_limit_bytes{budget="all queries"} 67108864"#));
 }
+
+#[tokio::test(start_paused = true)]
+async fn the_front_page_says_what_runs_here() {
+    let server = server();
+    let text = server.get("/", &[]).await;
+    assert_eq!((text.status, text.kind.as_str()), (200, "text/plain; charset=utf-8"));
+    let version = concat!("Sandur ", env!("CARGO_PKG_VERSION"));
+    assert!(text.body.starts_with(version) && text.body.contains("/loki/api/v1/push"), "{}", text.body);
+    let browser = [("accept", "application/xhtml+xml, text/html;q=0.9")];
+    let page = server.get_with("/", &[], &browser).await;
+    assert_eq!((page.status, page.kind.as_str()), (200, "text/html; charset=utf-8"));
+    assert!(page.body.contains("<a href=\"/metrics\">"), "{}", page.body);
+    assert_eq!(server.get("/nothing", &[]).await.status, 404);
+}

@@ -1,6 +1,6 @@
 //! Offers as sentences.
 
-use super::{Medium, Offer, Prices, Situation};
+use super::{Medium, Offer, Prices, SAMPLED_READS_MIN, Situation};
 
 /// Error of the forecast for the present capacity above which advice comes with a warning.
 const SELF_ERROR_MAX: f64 = 0.02;
@@ -13,6 +13,13 @@ const STEPS: u32 = 40;
 /// hit ratio would take.
 pub fn sentences(situation: &Situation, asked: &[(u64, Medium)], prices: &Prices) -> Vec<String> {
     let mut sentences = Vec::new();
+    if situation.is_too_little() {
+        let seen = if situation.sampled_reads >= 1.0 { situation.sampled_reads.floor() } else { 0.0 };
+        return vec![format!(
+            "Too little seen: advice needs {SAMPLED_READS_MIN:.0} reads in the sample, and there were {seen:.0}. \
+             Let the cache run for longer under its usual load."
+        )];
+    }
     let Some(present) = situation.present() else { return sentences };
     let Some(now) = situation.offer(present.capacity, situation.medium, prices) else { return sentences };
     sentences.push(format!(
@@ -151,6 +158,26 @@ mod tests {
             sentences[3]
         );
         assert!(sentences[4].starts_with("90 % of hits take 4"), "{}", sentences[4]);
+    }
+
+    #[test]
+    fn a_cache_that_saw_too_little_gets_no_sums() {
+        for (sampled_reads, reads, seen) in [
+            (0.0, 0.0, "there were 0."),
+            (f64::NAN, 1e10, "there were 0."),
+            (999.9, 1e10, "there were 999."),
+            (1e6, f64::NAN, "there were 1000000."),
+        ] {
+            let situation = Situation { sampled_reads, reads, ..published() };
+            let asked = [(50_000_000_000_000, Medium::Flash)];
+            let sentences = sentences(&situation, &asked, &Prices::default());
+            assert_eq!(sentences.len(), 1, "{sentences:?}");
+            assert!(
+                sentences[0].starts_with("Too little seen") && sentences[0].contains(seen),
+                "{sentences:?}"
+            );
+        }
+        assert!(!published().is_too_little());
     }
 
     #[test]

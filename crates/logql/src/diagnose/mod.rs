@@ -230,9 +230,9 @@ mod tests {
     #[test]
     fn no_cut_of_a_query_breaks_the_diagnosis() {
         let queries = [
-            r#"sum by (ä, b) (rate({app="ü", c=~`d.*`} |= "é" | json | x > 5m or y=ip("::1") [5m] offset 1h))"#,
-            "{a=\"b\"}\n | line_format `{{.x}}\n{{.y | printf \"%s\"}}` /* c */ | label_format a=b, c=\"d\" [",
-            r#"topk(5, quantile_over_time(0.9, {a="b"} | unwrap duration(x) [1h]) by (y)) / on (z) group_left 2"#,
+            r#"sum by (ä, b) (rate({app="ü", c=~`d.*`} |= "é" | json | x > 5m or y=ip("::1") [5m]))"#,
+            "{a=\"b\"}\n | line_format `{{.x}}\n{{.y | printf \"%s\"}}` /* c */ | label_format a=b, c=\"d [",
+            r#"topk(5, quantile_over_time(0.9, {a="b"} | unwrap duration(x) [1h]) by (y)) / on (z) 2"#,
         ];
         for query in queries {
             for (from, _) in query.char_indices() {

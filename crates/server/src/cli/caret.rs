@@ -16,25 +16,47 @@ const WIDTH_MIN: usize = 20;
 /// Columns before the query.
 const INDENT: &str = "  ";
 
+/// What servers say of queries that can be read, and what to do about it.
+const WAYS_OUT: &[(&str, &str)] = &[
+    ("not supported as an instant query", "leave --instant out, or count: sum(count_over_time(.. [1h]))"),
+    ("only log selector is supported", "tail follows lines; `sandur query` answers queries of metrics"),
+    ("the query time range exceeds the limit", "ask for less with --since or --from and --to"),
+    ("maximum of series", "group by fewer labels, or ask for less with topk(10, ..)"),
+    ("exceeded maximum resolution", "take a longer --step"),
+    ("deletion is not available", "the server's limits.deletion_mode allows it"),
+    ("given id", "`sandur delete list` shows the requests"),
+];
+
 /// What to say when a server refused a query.
 pub fn explain(query: &str, refusal: Refusal) -> Failed {
-    let about_query = refusal.status.is_some_and(|status| status.as_u16() == 400);
+    explain_any(Some(query), refusal)
+}
+
+/// What to say when a server refused a request that may have a query.
+pub fn explain_any(query: Option<&str>, refusal: Refusal) -> Failed {
+    let has_answer = refusal.status.is_some_and(|status| status.is_client_error());
     let failed = Failed::from(refusal);
-    if about_query { with_mark(query, &failed) } else { failed }
+    if has_answer { with_mark(query, &failed) } else { failed }
 }
 
 /// The message with the query and a mark below it, if the query is one that cannot be read.
-pub fn with_mark(query: &str, failed: &Failed) -> Failed {
-    let Some(diagnosis) = wiring::diagnose(query) else { return failed.clone() };
+pub fn with_mark(query: Option<&str>, failed: &Failed) -> Failed {
+    let said = failed.message().trim_end();
+    let known = WAYS_OUT.iter().find(|(words, _)| said.contains(words));
+    let diagnosis = match (known, query.and_then(wiring::diagnose)) {
+        (Some((_, help)), _) => Diagnosis { span: None, help: Some((*help).to_owned()) },
+        (None, Some(diagnosis)) => diagnosis,
+        (None, None) => return failed.clone(),
+    };
     let width = terminal_size_of(std::io::stderr()).map_or(WIDTH_DEFAULT, |(Width(w), _)| usize::from(w));
-    let drawn = draw(query, &diagnosis, width.max(WIDTH_MIN), Paint::for_stderr());
-    failed.clone().reworded(format!("{}\n\n{drawn}", failed.message().trim_end()))
+    let drawn = draw(query.unwrap_or_default(), &diagnosis, width.max(WIDTH_MIN), Paint::for_stderr());
+    failed.clone().reworded(format!("{said}\n\n{drawn}"))
 }
 
 /// The line of the query in which something is wrong, a mark below it, and the help.
 fn draw(query: &str, diagnosis: &Diagnosis, width: usize, paint: Paint) -> String {
     let mut out = String::new();
-    if let Some(span) = &diagnosis.span {
+    if let Some(span) = diagnosis.span.as_ref().filter(|_| !query.trim().is_empty()) {
         let start = query[..span.start].rfind('\n').map_or(0, |n| n + 1);
         let end = query[span.start..].find('\n').map_or(query.len(), |n| span.start + n);
         let part = |from: usize, to: usize| {

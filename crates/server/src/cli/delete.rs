@@ -124,7 +124,7 @@ struct Request {
 }
 
 async fn requests(client: &Client) -> Result<Vec<Request>, Failed> {
-    let body = client.get(PATH, &[]).await?;
+    let body = client.get(PATH, &[]).await.map_err(|refusal| caret::explain_any(None, refusal))?;
     serde_json::from_slice(&body).map_err(|e| Failed::new(format!("the server's answer cannot be read: {e}")))
 }
 
@@ -155,7 +155,8 @@ async fn cancel(matches: &ArgMatches) -> Result<ExitCode, Failed> {
     if matches.get_flag("force") {
         pairs.push(("force", "true".to_owned()));
     }
-    client.ask(Ask { method: Method::DELETE, path: PATH, pairs: &pairs, ..Ask::default() }).await?;
+    let asked = client.ask(Ask { method: Method::DELETE, path: PATH, pairs: &pairs, ..Ask::default() }).await;
+    asked.map_err(|refusal| caret::explain_any(None, refusal))?;
     eprintln!("request {id} is taken back: its lines are shown again, as far as they were not removed");
     Ok(ExitCode::SUCCESS)
 }

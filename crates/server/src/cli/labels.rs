@@ -34,10 +34,8 @@ pub async fn run(env: Env, matches: &ArgMatches) -> Result<ExitCode, Failed> {
     let client = Client::from_arguments(matches)?;
     let window = moment::window(matches, env.now_ns())?;
     let mut pairs = vec![("start", window.start.to_string()), ("end", window.end.to_string())];
-    let query = matches.get_one::<String>("query").cloned().unwrap_or_default();
-    if !query.is_empty() {
-        pairs.push(("query", query.clone()));
-    }
+    let query = matches.get_one::<String>("query");
+    pairs.extend(query.map(|query| ("query", query.clone())));
     let name = matches.get_one::<String>("name");
     let path = match name {
         None => "/loki/api/v1/labels".to_owned(),
@@ -46,7 +44,8 @@ pub async fn run(env: Env, matches: &ArgMatches) -> Result<ExitCode, Failed> {
             format!("/loki/api/v1/label/{}/values", name.replace('+', "%20"))
         }
     };
-    let body = client.get(&path, &pairs).await.map_err(|refusal| caret::explain(&query, refusal))?;
+    let body = client.get(&path, &pairs).await;
+    let body = body.map_err(|refusal| caret::explain_any(query.map(String::as_str), refusal))?;
     let found: Names = serde_json::from_slice(&body)
         .map_err(|e| Failed::new(format!("the server's answer cannot be read: {e}")))?;
     if found.data.is_empty() {

@@ -61,7 +61,7 @@ impl Zone {
     fn write(&self, ns: i64, format: &str) -> String {
         let Ok(instant) = Timestamp::from_nanosecond(i128::from(ns)) else { return ns.to_string() };
         let zoned = instant.to_zoned(self.0.clone());
-        let format = if self.0 == TimeZone::UTC { format.replace("%:z", "Z") } else { format.to_owned() };
+        let format = if zoned.offset().is_zero() { format.replace("%:z", "Z") } else { format.to_owned() };
         zoned.strftime(&format).to_string()
     }
 
@@ -319,6 +319,7 @@ mod tests {
     #[test]
     fn zones_have_names() {
         assert!(Zone::named("local").is_ok());
+        assert_eq!(Zone::named("Europe/London").unwrap().show(NOW), "2026-11-21T10:20:30.500Z");
         assert!(Zone::named("Europe/Berln").unwrap_err().contains("did you mean Europe/Berlin?"));
         assert!(Zone::named("nowhere at all").unwrap_err().contains("Europe/Berlin"));
         let zone = Zone::named("America/New_York").unwrap();

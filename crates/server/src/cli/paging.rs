@@ -190,7 +190,8 @@ mod tests {
             if ask.limit > self.most {
                 let (asked, most) = (ask.limit, self.most);
                 return Err(format!(
-                    "max entries limit per query exceeded, limit > max_entries_limit_per_query ({asked} > {most})\n"
+                    "max entries limit per query exceeded, limit > max_entries_limit_per_query \
+                     ({asked} > {most})\n"
                 ));
             }
             self.asked.push(ask);

@@ -16,6 +16,8 @@ use super::results::{self, Answer, Data};
 
 /// Lines of one page where nothing is said.
 const BATCH_DEFAULT: &str = "1000";
+/// A range from which on nobody is told to look further back.
+const DAY_NS: i64 = 86_400_000_000_000;
 
 /// The command.
 pub fn command() -> Command {
@@ -134,12 +136,11 @@ fn warn(warnings: &[String]) {
 }
 
 /// Says that there is nothing, and where there may be something.
-fn nothing(what: &str, window: &Window) {
+pub fn nothing(what: &str, window: &Window) {
     let (start, end) = (window.zone.show(window.start), window.zone.show(window.end));
-    eprintln!(
-        "no {what} from {start} to {end}: look further back with --since 24h; `sandur labels` \
-         lists what there is"
-    );
+    let is_short = window.end.saturating_sub(window.start) < DAY_NS;
+    let further = if is_short { "look further back with --since 24h; " } else { "" };
+    eprintln!("no {what} from {start} to {end}: {further}`sandur labels` lists what there is");
 }
 
 /// A reader that closed its pipe (`| head`) has what it wanted.

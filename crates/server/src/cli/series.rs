@@ -12,7 +12,7 @@ use super::client::{self, Client};
 use super::failed::Failed;
 use super::moment;
 use super::printer::text_of;
-use super::query::written;
+use super::query::{nothing, written};
 use super::results::LabelMap;
 
 /// The command.
@@ -46,8 +46,7 @@ pub async fn run(env: Env, matches: &ArgMatches) -> Result<ExitCode, Failed> {
     let found: Series = serde_json::from_slice(&body)
         .map_err(|e| Failed::new(format!("the server's answer cannot be read: {e}")))?;
     if found.data.is_empty() {
-        let (start, end) = (window.zone.show(window.start), window.zone.show(window.end));
-        eprintln!("no streams from {start} to {end}: `sandur labels` lists what there is");
+        nothing("streams", &window);
     }
     let mut shown: Vec<String> = match matches.get_flag("json") {
         true => found.data.iter().map(|labels| serde_json::json!(labels).to_string()).collect(),

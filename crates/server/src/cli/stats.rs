@@ -12,7 +12,7 @@ use super::caret;
 use super::client::{self, Client};
 use super::failed::Failed;
 use super::moment;
-use super::query::written;
+use super::query::{nothing, written};
 
 /// The command.
 pub fn command() -> Command {
@@ -48,7 +48,7 @@ pub async fn run(env: Env, matches: &ArgMatches) -> Result<ExitCode, Failed> {
     }
     let (start, end) = (window.zone.show(window.start), window.zone.show(window.end));
     if stats.entries == 0 {
-        eprintln!("no lines from {start} to {end}: look further back with --since 24h");
+        nothing("lines", &window);
     }
     let Stats { streams, chunks, entries, bytes } = stats;
     written(writeln!(

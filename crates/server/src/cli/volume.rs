@@ -12,7 +12,7 @@ use super::client::{self, Client};
 use super::failed::Failed;
 use super::moment;
 use super::printer::text_of;
-use super::query::written;
+use super::query::{nothing, written};
 use super::results::{self, Data, VectorSeries};
 
 /// The command.
@@ -49,8 +49,7 @@ pub async fn run(env: Env, matches: &ArgMatches) -> Result<ExitCode, Failed> {
         return Err(Failed::new("the server's answer is no volume: is it a Loki-compatible server?"));
     };
     if groups.is_empty() {
-        let (start, end) = (window.zone.show(window.start), window.zone.show(window.end));
-        eprintln!("no lines from {start} to {end}: look further back with --since 24h");
+        nothing("lines", &window);
     }
     let line = |group: &VectorSeries| {
         let bytes: u64 = group.value.1.parse().unwrap_or(0);

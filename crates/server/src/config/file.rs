@@ -306,8 +306,8 @@ mod tests {
             ),
             (
                 "schema_config = 1",
-                "s.toml:1: unknown key 'schema_config', here not needed: blocks describe themselves, there is \
-                 no schema and no index to set up",
+                "s.toml:1: unknown key 'schema_config', here not needed: blocks describe themselves, \
+                 there is no schema and no index to set up",
             ),
             (
                 "server:\n  http_listen_port: 1",

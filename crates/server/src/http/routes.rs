@@ -38,6 +38,7 @@ pub static ROUTES: &[&Route] = &[
     &legacy::tail::ROUTE,
     &legacy::label_names::ROUTE,
     &legacy::label_values::ROUTE,
+    &operations::front::ROUTE,
     &operations::ready::ROUTE,
     &operations::healthy::ROUTE,
     &operations::metrics::ROUTE,

@@ -49,14 +49,19 @@ pub async fn run(matches: &ArgMatches) -> Result<ExitCode, Failed> {
         asked.push((load::size(text)?, Medium::Flash));
     }
     let sentences = sentences(&situation, &asked, &prices);
+    // Figures of hardly any reads would be taken for figures.
+    let shown = if situation.is_too_little() { &[][..] } else { &situation.forecasts };
     if matches.get_flag("json") {
-        let rows: Vec<_> =
-            situation.forecasts.iter().map(|f| forecast_json(f, &situation, &prices)).collect();
+        let rows: Vec<_> = shown.iter().map(|f| forecast_json(f, &situation, &prices)).collect();
         println!("{}", json!({ "prices": prices.source, "forecasts": rows, "advice": sentences }));
         return Ok(ExitCode::SUCCESS);
     }
+    if shown.is_empty() {
+        sentences.iter().for_each(|sentence| println!("{sentence}"));
+        return Ok(ExitCode::SUCCESS);
+    }
     println!("{:>8}  {:>9}  {:>8}  {:>10}  {:>12}", "size", "of now", "hits", "store GETs", "cost/month");
-    for forecast in &situation.forecasts {
+    for forecast in shown {
         let offer = situation.offer(forecast.capacity, situation.medium, &prices);
         let cost = offer.map_or_else(String::new, |offer| money(offer.cost()));
         let (bytes, scale) = (size(forecast.capacity), format!("{}x", forecast.scale));
@@ -132,7 +137,7 @@ fn situation(capacities: &[u64], measured: &[Measured], medium: Medium) -> Situa
     let forecasts = forecasts.collect();
     let months = present.hours.len() as f64 * 3_600.0 / sandur_cache::advise::MONTH_S;
     let (reads, read_bytes) = (present.reads as f64 / months, present.read_bytes as f64 / months);
-    Situation { forecasts, medium, reads, read_bytes, self_error: 0.0 }
+    Situation { forecasts, medium, reads, read_bytes, self_error: 0.0, sampled_reads: present.reads as f64 }
 }
 
 fn forecast_json(forecast: &Forecast, situation: &Situation, prices: &Prices) -> serde_json::Value {

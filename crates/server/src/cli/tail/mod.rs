@@ -44,6 +44,8 @@ const AHEAD_NS: i64 = 3_600 * 1_000_000_000;
 const BATCH: u64 = 1_000;
 /// How long after a connection lines of the query may come again.
 const REPEATS_FOR: Duration = Duration::from_secs(30);
+/// Length from which on the reason of an end may be cut: frames carry at most 123 bytes of it.
+const REASON_BYTES: usize = 120;
 /// The code with which servers end a tail that cannot be.
 const INTERNAL_ERROR: u16 = 1011;
 
@@ -181,7 +183,8 @@ impl Tail {
                 message = socket.next() => message,
                 () = self.env.sleep(PING_AFTER) => {
                     // Whether it goes through is seen by what comes back.
-                    let _ = self.env.timeout(PING_AFTER, socket.send(Message::Ping(bytes::Bytes::new()))).await;
+                    let ping = Message::Ping(bytes::Bytes::new());
+                    let _ = self.env.timeout(PING_AFTER, socket.send(ping)).await;
                     continue;
                 }
                 _ = tokio::signal::ctrl_c() => {
@@ -201,9 +204,11 @@ impl Tail {
                     let (code, reason) = frame.map_or((0, String::new()), |f| {
                         (u16::from(f.code), super::escape::escaped(&f.reason).into_owned())
                     });
+                    // A close frame has no room for a long reason.
+                    let cut = if reason.len() >= REASON_BYTES { "…" } else { "" };
                     if is_first && heard.is_none() && code == INTERNAL_ERROR {
-                        let refused = Failed::new(format!("the server refused: {reason}"));
-                        return Ended::Done(Err(caret::with_mark(&self.query, &refused)));
+                        let refused = Failed::new(format!("the server refused: {reason}{cut}"));
+                        return Ended::Done(Err(caret::with_mark(Some(&self.query), &refused)));
                     }
                     return Ended::Lost(format!("the server ended the tail: {reason}"));
                 }

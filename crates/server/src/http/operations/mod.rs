@@ -5,6 +5,7 @@ pub mod build_info;
 pub mod config;
 pub mod flush;
 pub mod flush_tenant;
+pub mod front;
 pub mod healthy;
 pub mod log_level;
 pub mod memberlist;

@@ -1,0 +1,111 @@
+//! `/`: what runs here, and where to go on.
+//!
+//! It tells nothing of the data, the store or the machine, so every credential may see it.
+
+use axum::http::{HeaderMap, HeaderValue, header};
+use axum::response::Response;
+use axum::routing::on;
+use bytes::Bytes;
+
+use crate::http::reply;
+use crate::http::route::{Access, GET, Group, Route};
+
+/// This endpoint.
+pub static ROUTE: Route = Route {
+    methods: GET,
+    paths: &["/"],
+    group: Group::Operations,
+    scope: Access::Credential,
+    does: "What runs here, and where to go on.",
+    parameters: &[],
+    answers: "200, HTML for those who accept it, text for all others.",
+    fails: "",
+    several_tenants: false,
+    handler: |verbs| on(verbs, front),
+};
+
+/// A place to go on: what it is for and, where there is one to follow, its path.
+struct Place {
+    does: &'static str,
+    path: &'static str,
+    is_link: bool,
+}
+
+const fn link(path: &'static str, does: &'static str) -> Place {
+    Place { does, path, is_link: true }
+}
+
+const fn word(path: &'static str, does: &'static str) -> Place {
+    Place { does, path, is_link: false }
+}
+
+/// Where to go on.
+const PLACES: &[Place] = &[
+    word("/loki/api/v1/push", "push lines here: Promtail, Alloy, Vector, Fluent Bit, `sandur push`"),
+    word("/otlp/v1/logs", "the same for OpenTelemetry; the collector's endpoint is /otlp"),
+    word("/loki/api/v1/query_range", "query here: Grafana's Loki data source, logcli, `sandur query`"),
+    link("/loki/api/v1/labels", "labels of the last hour"),
+    link("/ready", "whether it can take requests"),
+    link("/metrics", "metrics for Prometheus"),
+    link("/config", "the configuration in force"),
+    link("/services", "what runs in this process"),
+    link("/sandur/store", "requests to the store, and what they cost"),
+    link("/loki/api/v1/status/buildinfo", "version"),
+    word("docs/reference/http-api.md", "every endpoint, in the source tree"),
+    word("docs/reference/logql.md", "the query language"),
+    word("docs/operations.md", "what operators meet"),
+];
+
+const VERSION: &str = env!("CARGO_PKG_VERSION");
+
+async fn front(headers: HeaderMap) -> Response {
+    let wants_html = headers.get_all(header::ACCEPT).iter().any(|accept| {
+        accept.to_str().is_ok_and(|accept| accept.split(',').any(|kind| kind.trim().starts_with("text/html")))
+    });
+    let mut response = if wants_html {
+        reply::with_type(HeaderValue::from_static("text/html; charset=utf-8"), Bytes::from(html()))
+    } else {
+        reply::text(text())
+    };
+    response.headers_mut().insert(header::VARY, HeaderValue::from_static("Accept"));
+    response
+}
+
+fn text() -> String {
+    let width = PLACES.iter().map(|place| place.path.len()).max().unwrap_or(0);
+    let line = |place: &Place| format!("  {:width$}  {}\n", place.path, place.does);
+    let lines: String = PLACES.iter().map(line).collect();
+    format!(
+        "Sandur {VERSION}, a database for logs that speaks Loki's and OpenTelemetry's protocols.\n\n{lines}"
+    )
+}
+
+fn html() -> String {
+    let row = |place: &Place| {
+        let Place { path, does, is_link } = place;
+        let shown =
+            if *is_link { format!("<a href=\"{path}\">{path}</a>") } else { format!("<code>{path}</code>") };
+        format!("<tr><td>{shown}</td><td>{does}</td></tr>\n")
+    };
+    let rows: String = PLACES.iter().map(row).collect();
+    format!(
+        "<!doctype html>\n<html lang=\"en\">\n<meta charset=\"utf-8\">\n<title>Sandur</title>\n\
+         <h1>Sandur {VERSION}</h1>\n<p>A database for logs that speaks Loki's and OpenTelemetry's protocols.\n\
+         <table>\n{rows}</table>\n</html>\n"
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::http::routes::ROUTES;
+
+    #[test]
+    fn every_path_is_a_route_or_a_page() {
+        let root = concat!(env!("CARGO_MANIFEST_DIR"), "/../../");
+        for Place { path, .. } in PLACES {
+            let is_route = ROUTES.iter().any(|route| route.paths.contains(path));
+            assert!(is_route || std::path::Path::new(root).join(path).is_file(), "{path}");
+        }
+    }
+}
