@@ -16,8 +16,8 @@ pub fn sentences(situation: &Situation, asked: &[(u64, Medium)], prices: &Prices
     if situation.is_too_little() {
         let seen = if situation.sampled_reads >= 1.0 { situation.sampled_reads.floor() } else { 0.0 };
         return vec![format!(
-            "Too little seen: advice needs {SAMPLED_READS_MIN:.0} reads in the sample, and there were {seen:.0}. \
-             Let the cache run for longer under its usual load."
+            "Too little seen: advice needs {SAMPLED_READS_MIN:.0} reads in the sample, and there were \
+             {seen:.0}. Let the cache run for longer under its usual load."
         )];
     }
     let Some(present) = situation.present() else { return sentences };

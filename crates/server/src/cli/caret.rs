@@ -23,6 +23,8 @@ const WAYS_OUT: &[(&str, &str)] = &[
     ("the query time range exceeds the limit", "ask for less with --since or --from and --to"),
     ("maximum of series", "group by fewer labels, or ask for less with topk(10, ..)"),
     ("exceeded maximum resolution", "take a longer --step"),
+    ("to a valid duration", "write durations like 30s, 5m or 1h"),
+    ("too many outstanding requests", "wait a little and ask again, or raise query.max_queued on the server"),
     ("deletion is not available", "the server's limits.deletion_mode allows it"),
     ("given id", "`sandur delete list` shows the requests"),
 ];
@@ -34,7 +36,7 @@ pub fn explain(query: &str, refusal: Refusal) -> Failed {
 
 /// What to say when a server refused a request that may have a query.
 pub fn explain_any(query: Option<&str>, refusal: Refusal) -> Failed {
-    let has_answer = refusal.status.is_some_and(|status| status.is_client_error());
+    let has_answer = refusal.status.is_some();
     let failed = Failed::from(refusal);
     if has_answer { with_mark(query, &failed) } else { failed }
 }

@@ -90,8 +90,8 @@ fn html() -> String {
     let rows: String = PLACES.iter().map(row).collect();
     format!(
         "<!doctype html>\n<html lang=\"en\">\n<meta charset=\"utf-8\">\n<title>Sandur</title>\n\
-         <h1>Sandur {VERSION}</h1>\n<p>A database for logs that speaks Loki's and OpenTelemetry's protocols.\n\
-         <table>\n{rows}</table>\n</html>\n"
+         <h1>Sandur {VERSION}</h1>\n<p>A database for logs that speaks Loki's and OpenTelemetry's \
+         protocols.\n<table>\n{rows}</table>\n</html>\n"
     )
 }
 
