@@ -35,6 +35,11 @@ impl Form {
         let Self { head, piece, middle, closing, tail, .. } = self;
         [head.as_str(), &piece.repeat(count), middle, &closing.repeat(count), tail].concat()
     }
+
+    /// The texts that it is made of, in their order.
+    pub fn texts(&self) -> [&str; 5] {
+        [&self.head, &self.piece, &self.middle, &self.closing, &self.tail]
+    }
 }
 
 const RATE: &str = r#"count_over_time({app="a"}[1m])"#;

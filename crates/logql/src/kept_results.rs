@@ -112,7 +112,7 @@ impl Grid {
             return Vec::new();
         }
         let first = self.number(steps.first_ns);
-        let last = first + count - 1;
+        let last = first.saturating_add(count - 1);
         let part = |unit| {
             let (from, to) = self.steps_of(unit);
             Asked { unit, first: from.max(first), last: to.min(last) }

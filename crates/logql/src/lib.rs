@@ -26,6 +26,8 @@ mod ast;
 mod binary;
 mod delete;
 mod diagnose;
+#[cfg(test)]
+mod edge_tests;
 mod error;
 mod evaluate;
 mod fields;

@@ -184,6 +184,11 @@ mod tests {
             "{{printf \"%05d|%-5s|%5.2f|%x|%q|%v|%t|%%\" 42 \"a\" 1.234 255 \"q\" .name true}}",
             "00042|a    | 1.23|ff|\"q\"|Jane|true|%",
         ),
+        ("{{printf \"%.3f|%8.2e|%f\" 1.5 1234.5 (divf -1 0)}}", "1.500|1.23e+03|-Inf"),
+        ("{{printf \"%*d|%-*d|%.*f\" 4 7 -4 7 1 2.25}}", "   7|7   |2.2"),
+        ("{{printf \"%*d\" .name 7}} {{printf \"%.*f\" -1 2.5}}", "%!(BADWIDTH)7 %!(BADPREC)2.500000"),
+        ("{{printf \"a%1000001d\" 7}}", "a%!(NOVERB)%!(EXTRA int=7)"),
+        ("{{printf \"%.70000f\" 0.5 | len}} {{printf \"%.70000e\" 0.5 | trunc -5}}", "70002 0e-01"),
         ("{{print 1 2 \"a\" \"b\"}}{{println \"x\"}}", "1 2abx\n"),
         ("{{len .name}}{{index (fromJson \"{\\\"k\\\":[5,6]}\") \"k\" 1}}{{slice .name 1 3}}", "46an"),
         (

@@ -7,8 +7,10 @@ use crate::template::results::{TextSink, VALUE_BYTES};
 use crate::template::value::format_general;
 use crate::units::write_quoted;
 
-/// Widest field and greatest precision of `printf`: what the standard library can print.
-const WIDTH_MAX: usize = u16::MAX as usize;
+/// Widest field and greatest precision of `printf`, as in Go.
+const NUMBER_MAX: i64 = 1_000_000;
+/// Digits behind the point after which every number has zeros only. The standard library panics above 65,534.
+const DIGITS_MAX: usize = 1_100;
 
 pub const TABLE: &[Function] = &[
     Function {
@@ -152,7 +154,7 @@ fn printf(site: &Site<'_>, arguments: &[Value], out: &mut TextSink<'_>) -> Resul
             out.character(c)?;
             continue;
         }
-        let verb = read_verb(&mut chars, &mut values);
+        let verb = read_verb(&mut chars, &mut values, out)?;
         match chars.next() {
             None => out.write("%!(NOVERB)")?,
             Some('%') => out.write("%")?,
@@ -173,10 +175,14 @@ fn printf(site: &Site<'_>, arguments: &[Value], out: &mut TextSink<'_>) -> Resul
     if open == ", " { out.write(")") } else { Ok(()) }
 }
 
+type Chars<'a> = std::iter::Peekable<std::str::Chars<'a>>;
+
+/// Reads what stands between the percent sign and the letter.
 fn read_verb<'a>(
-    chars: &mut std::iter::Peekable<std::str::Chars<'_>>,
+    chars: &mut Chars<'_>,
     values: &mut impl Iterator<Item = &'a Value>,
-) -> Verb {
+    out: &mut TextSink<'_>,
+) -> Result<Verb, String> {
     let mut verb = Verb::default();
     while let Some(flag) = chars.peek() {
         match flag {
@@ -189,22 +195,50 @@ fn read_verb<'a>(
         }
         chars.next();
     }
-    let mut number = |chars: &mut std::iter::Peekable<std::str::Chars<'_>>| {
-        if chars.next_if_eq(&'*').is_some() {
-            return values.next().map_or(0, |v| super::to_int(v).clamp(0, WIDTH_MAX as i64) as usize);
+    if chars.next_if_eq(&'*').is_some() {
+        match number_argument(values.next()) {
+            Some(width) => {
+                (verb.left, verb.zero) = (verb.left || width < 0, verb.zero && width >= 0);
+                verb.width = width.unsigned_abs() as usize;
+            }
+            None => out.write("%!(BADWIDTH)")?,
         }
-        let mut number = 0usize;
-        while let Some(digit) = chars.peek().and_then(|c| c.to_digit(10)) {
-            number = (number * 10 + digit as usize).min(WIDTH_MAX);
-            chars.next();
-        }
-        number
-    };
-    verb.width = number(chars);
-    if chars.next_if_eq(&'.').is_some() {
-        verb.precision = Some(number(chars));
+    } else {
+        verb.width = read_number(chars);
     }
-    verb
+    if chars.next_if_eq(&'.').is_none() {
+        return Ok(verb);
+    }
+    if chars.next_if_eq(&'*').is_some() {
+        let given = number_argument(values.next()).and_then(|given| usize::try_from(given).ok());
+        out.write(if given.is_none() { "%!(BADPREC)" } else { "" })?;
+        verb.precision = given;
+    } else {
+        verb.precision = Some(read_number(chars));
+    }
+    Ok(verb)
+}
+
+/// A width or precision that is an argument.
+fn number_argument(value: Option<&Value>) -> Option<i64> {
+    match value {
+        Some(Value::Int(n)) if (-NUMBER_MAX..=NUMBER_MAX).contains(n) => Some(*n),
+        _ => None,
+    }
+}
+
+/// A width or precision that stands in the format. As in Go, one that is too large ends the format.
+fn read_number(chars: &mut Chars<'_>) -> usize {
+    let mut number = 0;
+    while let Some(digit) = chars.peek().and_then(|c| c.to_digit(10)) {
+        number = number * 10 + i64::from(digit);
+        chars.next();
+        if number > NUMBER_MAX {
+            chars.by_ref().for_each(drop);
+            return 0;
+        }
+    }
+    number as usize
 }
 
 fn format_one(verb: &Verb, letter: char, value: &Value, out: &mut TextSink<'_>) -> Result<(), String> {
@@ -226,9 +260,12 @@ fn format_one(verb: &Verb, letter: char, value: &Value, out: &mut TextSink<'_>) 
         }
         ('x', Value::Text(text)) => text.bytes().try_for_each(|b| out.print(format_args!("{b:02x}"))),
         ('X', Value::Text(text)) => text.bytes().try_for_each(|b| out.print(format_args!("{b:02X}"))),
+        ('f' | 'F' | 'e', Value::Float(n)) if !n.is_finite() => out.write(&format_general(*n)),
         ('f' | 'F', Value::Float(n)) => {
             signed(verb, *n < 0.0, out)?;
-            out.print(format_args!("{n:.precision$}"))
+            let digits = precision.min(DIGITS_MAX);
+            out.print(format_args!("{n:.digits$}"))?;
+            out.repeat("0", precision - digits)
         }
         ('e', Value::Float(n)) => signed(verb, *n < 0.0, out).and_then(|()| exponent(*n, precision, out)),
         ('g', Value::Float(n)) => signed(verb, *n < 0.0, out).and_then(|()| out.write(&format_general(*n))),
@@ -259,11 +296,14 @@ fn cut<'t>(verb: &Verb, text: &'t str) -> &'t str {
 }
 
 fn exponent(value: f64, precision: usize, out: &mut TextSink<'_>) -> Result<(), String> {
-    let text = format!("{value:.precision$e}");
+    let digits = precision.min(DIGITS_MAX);
+    let text = format!("{value:.digits$e}");
     let (mantissa, exponent) = text.split_once('e').unwrap_or((&text, "0"));
+    out.write(mantissa)?;
+    out.repeat("0", precision - digits)?;
     match exponent.strip_prefix('-') {
-        Some(digits) => out.print(format_args!("{mantissa}e-{digits:0>2}")),
-        None => out.print(format_args!("{mantissa}e+{exponent:0>2}")),
+        Some(digits) => out.print(format_args!("e-{digits:0>2}")),
+        None => out.print(format_args!("e+{exponent:0>2}")),
     }
 }
 
