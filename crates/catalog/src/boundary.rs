@@ -5,7 +5,7 @@
 //! the store replaces it only if it is still what that process saw.
 
 use bytes::Bytes;
-use sandur_format::catalog_entry::Boundary;
+use sandur_format::catalog_entry::{Boundary, LogPosition};
 use sandur_store::{Created, Intent, Updated, Version};
 
 use crate::error::Error;
@@ -20,13 +20,14 @@ impl Shared {
             Err(error) if error.is_not_found() => 0,
             Err(error) => return Err(error.into()),
         };
-        self.note_boundary(number);
-        Ok(number)
+        // One that was lost since does not make numbers come back.
+        Ok(self.note_boundary(number))
     }
 
-    /// Makes the boundary at least `number`; returns what it is then.
-    pub(crate) async fn advance_boundary(&self, number: u64) -> Result<u64, Error> {
-        let bytes = Bytes::from(Boundary { number }.encode());
+    /// Makes the boundary at least `at`; returns the number that it has then.
+    pub(crate) async fn advance_boundary(&self, at: LogPosition) -> Result<u64, Error> {
+        let number = at.number;
+        let bytes = Bytes::from(Boundary { at }.encode());
         let mut seen = match self.store.get_versioned(names::BOUNDARY, Intent::catalog()).await {
             Ok((bytes, version)) => Some((decode(&bytes)?, version)),
             Err(error) if error.is_not_found() => None,
@@ -82,5 +83,5 @@ enum Attempt {
 fn decode(bytes: &[u8]) -> Result<u64, Error> {
     let boundary = Boundary::decode(bytes);
     let corrupt = |reason| Error::Corrupt { path: names::BOUNDARY.to_owned(), reason };
-    boundary.map(|b| b.number).map_err(corrupt)
+    boundary.map(|b| b.at.number).map_err(corrupt)
 }

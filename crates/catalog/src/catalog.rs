@@ -15,6 +15,7 @@ use crate::metrics::CatalogMetrics;
 use crate::options::CatalogOptions;
 use crate::shared::Shared;
 use crate::snapshot::Snapshot;
+use crate::witness::Witness;
 
 /// The open catalog of a store. Cheap to clone: a handle. Waiting commits end with
 /// [`CommitError::Uncertain`] when the last handle is dropped.
@@ -51,12 +52,13 @@ pub struct Housekeeping {
 
 impl Catalog {
     /// Opens the catalog of a store: reads the newest checkpoint and the log after it. Writes
-    /// nothing; a store without a catalog has an empty one.
+    /// nothing; a store without a catalog has an empty one. Refuses a log that is shorter than others
+    /// have seen it, one with a gap, and an empty one beside data.
     pub async fn open(store: Store, env: Env, options: CatalogOptions) -> Result<Self, Error> {
         let queue = options.queue_length_max.max(1);
         let shared = Arc::new(Shared::new(store, env, options));
         let began = shared.env.monotonic();
-        let loaded = shared.load().await?;
+        let loaded = shared.load_whole().await?;
         shared.publish(loaded);
         shared.note_complete(began);
         let (requests, receiver) = mpsc::channel(queue);
@@ -161,9 +163,26 @@ impl Catalog {
         Ok(Housekeeping { checkpoint: false, boundary: Some(boundary), deleted })
     }
 
+    /// Why the log cannot be followed any more: it was emptied, cut, swapped or replaced under this
+    /// process. Once this is so every commit and every refresh fails, until the catalog is opened again.
+    pub fn lost(&self) -> Option<Error> {
+        self.shared.lost.borrow().clone()
+    }
+
+    /// Tells when [`Catalog::lost`] becomes so.
+    pub fn watch_lost(&self) -> watch::Receiver<Option<Error>> {
+        self.shared.lost.subscribe()
+    }
+
+    /// Writes down beside the log how long it is: in a bucket that happens with checkpoints and
+    /// heartbeats, and has to happen before the last heartbeat is taken away.
+    pub async fn bear_witness(&self) {
+        self.shared.bear_witness(&self.snapshot()).await;
+    }
+
     /// Entry `number` of the log as it is stored, for people; `None` when it is absent.
     pub async fn entry(&self, number: u64) -> Result<Option<Entry>, Error> {
-        self.shared.read_entry(number).await
+        Ok(self.shared.read_entry(number).await?.map(|stored| stored.entry))
     }
 
     /// Counters, to be registered with the process's registry.
@@ -185,6 +204,25 @@ impl Catalog {
     pub(crate) fn known_truncation(&self) -> (u64, u64) {
         let boundary = self.shared.boundary_seen.load(Ordering::Relaxed);
         (boundary, self.shared.checkpointed().number)
+    }
+
+    /// Ends all commits when one of these, heard just now, has seen a log that is not this one.
+    pub(crate) async fn confront(&self, witnesses: &[Witness]) -> Result<(), Error> {
+        if self.shared.confront(&self.snapshot(), witnesses).is_ok() {
+            return Ok(());
+        }
+        // Whatever they have seen is in the log by now.
+        let snapshot = self.refresh().await?;
+        self.shared.confront(&snapshot, witnesses).map_err(|error| self.lose(error))
+    }
+
+    /// Hears everybody who can say how long the log is.
+    pub(crate) async fn hear_witnesses(&self) -> Result<Vec<Witness>, Error> {
+        self.shared.hear_witnesses().await
+    }
+
+    pub(crate) fn lose(&self, error: Error) -> Error {
+        self.shared.lose(error)
     }
 
     pub(crate) fn env(&self) -> &Env {

@@ -1,27 +1,35 @@
 //! Verifying a store's catalog and every reference in it, without changing anything.
 //!
-//! Reads every entry and checkpoint, replays the log from every checkpoint and compares the
-//! results, then compares the state with what is listed: blocks with their sizes, and the WAL of
-//! writers whose rows are not all in blocks. What objects contain is checked by the engine.
+//! Reads every entry and checkpoint and follows the log through all damage (`survey.rs`), then compares the
+//! state with what is listed: blocks with their sizes, and every frame of the WAL of writers whose rows are
+//! not all in blocks (`check_wal.rs`). What blocks contain is for [`check_block`](crate::check_block).
+//!
+//! Three things are kept apart: what is damaged, what is sound, and what nothing in the store can tell.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use sandur_base::Env;
-use sandur_format::catalog_entry::{BlockName, WalKind};
-use sandur_store::{Intent, Store};
+use sandur_format::catalog_entry::BlockName;
+use sandur_store::{Intent, ObjectInfo, Store};
 
+use crate::chain::Testimony;
+use crate::check_wal::check_wal;
 use crate::error::Error;
-use crate::names::{self, CatalogObject};
+use crate::footers::read_footer;
+use crate::names;
 use crate::options::CatalogOptions;
 use crate::shared::Shared;
 use crate::snapshot::Snapshot;
+use crate::survey::Survey;
 
 /// How bad a finding is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Severity {
     /// Nothing is lost; somebody should know.
     Note,
+    /// Nothing in the store can tell whether something is lost.
+    Unknown,
     /// Data or its description is missing or damaged.
     Damage,
 }
@@ -50,146 +58,102 @@ pub struct CheckReport {
     pub block_bytes: u64,
     /// Block objects that the catalog does not mention: left by a crash, or being written now.
     pub unreferenced: u64,
-    /// What is wrong.
+    /// WAL frames that were verified.
+    pub frames: u64,
+    /// Rows in them.
+    pub wal_rows: u64,
+    /// What is wrong, or cannot be told.
     pub findings: Vec<Finding>,
-    /// The state, if it could be loaded.
-    pub snapshot: Option<Arc<Snapshot>>,
+    /// Whether the catalog itself is damaged: `sandur repair` deals with that.
+    pub catalog_is_damaged: bool,
+    /// The farthest state that can be followed to.
+    pub snapshot: Arc<Snapshot>,
 }
 
 impl CheckReport {
-    /// Whether nothing is damaged.
+    /// Whether everything could be verified, and nothing is damaged.
     pub fn is_sound(&self) -> bool {
+        self.findings.iter().all(|f| f.severity < Severity::Unknown)
+    }
+
+    /// Whether nothing is known to be damaged.
+    pub fn is_undamaged(&self) -> bool {
         self.findings.iter().all(|f| f.severity < Severity::Damage)
     }
 
-    fn add(&mut self, severity: Severity, object: impl Into<String>, problem: impl Into<String>) {
+    /// How many findings are that bad.
+    pub fn count(&self, severity: Severity) -> usize {
+        self.findings.iter().filter(|f| f.severity == severity).count()
+    }
+
+    pub(crate) fn add(&mut self, severity: Severity, object: impl Into<String>, problem: impl Into<String>) {
         self.findings.push(Finding { severity, object: object.into(), problem: problem.into() });
     }
 
-    fn damage(&mut self, object: impl Into<String>, problem: impl Into<String>) {
+    pub(crate) fn damage(&mut self, object: impl Into<String>, problem: impl Into<String>) {
         self.add(Severity::Damage, object, problem);
     }
 }
 
-/// Verifies the catalog of a store. An error means that the store could not be read; everything
+/// Verifies the catalog of a store and its WAL. An error means that the store could not be read; everything
 /// else is a finding. Processes that write meanwhile can cause findings that a second run has not.
 pub async fn check(store: &Store, env: &Env) -> Result<CheckReport, Error> {
+    // Listed before the log is read: whatever the makers of these blocks had seen is in the log by then.
+    let listed = list_blocks(store).await?;
     let shared = Shared::new(store.clone(), env.clone(), CatalogOptions::default());
-    let mut report = CheckReport::default();
-    check_catalog(&shared, &mut report).await?;
-    let snapshot = match shared.load().await {
-        Ok(snapshot) => snapshot,
-        Err(Error::Store(error)) => return Err(Error::Store(error)),
-        Err(error) => {
-            report.damage(names::CATALOG, error.to_string());
-            return Ok(report);
-        }
+    let survey = shared.survey().await?;
+    let Survey { findings, entries, checkpoints, sound, .. } = survey;
+    let catalog_is_damaged = findings.iter().any(|f| f.severity == Severity::Damage);
+    let snapshot = Arc::new(sound);
+    let mut report = CheckReport {
+        entries,
+        checkpoints,
+        findings,
+        catalog_is_damaged,
+        snapshot: Arc::clone(&snapshot),
+        ..CheckReport::default()
     };
-    report.snapshot = Some(Arc::clone(&snapshot));
-    check_blocks(store, &snapshot, &mut report).await?;
+    check_blocks(store, listed, &snapshot, &mut report).await?;
     check_wal(store, &snapshot, &mut report).await?;
     Ok(report)
 }
 
-/// Objects below `catalog/`, and that every checkpoint and the log after it lead to one state.
-async fn check_catalog(shared: &Shared, report: &mut CheckReport) -> Result<(), Error> {
-    let boundary = match shared.read_boundary().await {
-        Ok(boundary) => boundary,
-        Err(Error::Store(error)) => return Err(Error::Store(error)),
-        Err(error) => {
-            report.damage(names::BOUNDARY, error.to_string());
-            0
-        }
-    };
-    let (mut numbers, mut roots) = (BTreeSet::new(), BTreeSet::new());
-    for object in shared.store.list(names::CATALOG, Intent::catalog()).await? {
-        match CatalogObject::parse(&object.path) {
-            Some(CatalogObject::Entry { number }) if number > boundary => {
-                numbers.insert(number);
-            }
-            Some(CatalogObject::Root { number }) if number >= boundary => {
-                roots.insert(number);
-            }
-            Some(_) => {}
-            None => report.add(Severity::Note, object.path, "is not an object of the catalog"),
-        }
+/// Every object below `blocks/`.
+pub(crate) async fn list_blocks(store: &Store) -> Result<Vec<ObjectInfo>, Error> {
+    let mut listed = Vec::new();
+    for tenant in store.list_prefixes(names::BLOCKS, Intent::gc()).await? {
+        listed.extend(store.list(&format!("{}/{tenant}", names::BLOCKS), Intent::gc()).await?);
     }
-    let mut states: BTreeMap<u64, Snapshot> = BTreeMap::new();
-    for number in &roots {
-        match shared.try_read_checkpoint(*number).await {
-            Ok(snapshot) => {
-                report.checkpoints += 1;
-                states.insert(*number, snapshot);
-            }
-            Err(Error::Store(error)) if !error.is_not_found() => return Err(Error::Store(error)),
-            Err(error) => report.damage(names::root(*number), error.to_string()),
-        }
-    }
-    replay(shared, boundary, &numbers, states, report).await
+    Ok(listed)
 }
 
-/// Applies all entries after the boundary and compares with each checkpoint on the way.
-async fn replay(
-    shared: &Shared,
-    boundary: u64,
-    numbers: &BTreeSet<u64>,
-    states: BTreeMap<u64, Snapshot>,
+async fn check_blocks(
+    store: &Store,
+    listed: Vec<ObjectInfo>,
+    snapshot: &Snapshot,
     report: &mut CheckReport,
 ) -> Result<(), Error> {
-    let mut state = match states.get(&boundary) {
-        Some(state) => Some(state.clone()),
-        None if boundary == 0 => Some(Snapshot::default()),
-        None => {
-            report.damage(names::root(boundary), "the checkpoint at the boundary is missing or damaged");
-            None
-        }
-    };
-    let last = numbers.last().copied().unwrap_or(boundary);
-    for number in boundary + 1..=last {
-        let entry = match shared.read_entry(number).await {
-            Ok(Some(entry)) => entry,
-            Ok(None) => {
-                report.damage(names::entry(number), "is missing, although later entries exist");
-                state = states.get(&number).cloned();
-                continue;
-            }
-            Err(Error::Store(error)) => return Err(Error::Store(error)),
-            Err(error) => {
-                report.damage(names::entry(number), error.to_string());
-                state = states.get(&number).cloned();
-                continue;
-            }
-        };
-        report.entries += 1;
-        let Some(state) = &mut state else {
-            state = states.get(&number).cloned();
-            continue;
-        };
-        state.apply(&entry);
-        if states.get(&number).is_some_and(|checkpoint| checkpoint != state) {
-            report.damage(names::root(number), "the checkpoint differs from the log that leads to it");
-        }
-    }
-    Ok(())
-}
-
-async fn check_blocks(store: &Store, snapshot: &Snapshot, report: &mut CheckReport) -> Result<(), Error> {
     let mut sizes = BTreeMap::new();
-    for tenant in store.list_prefixes(names::BLOCKS, Intent::gc()).await? {
-        for object in store.list(&format!("{}/{tenant}", names::BLOCKS), Intent::gc()).await? {
-            let name = BlockName::parse(&object.path);
-            match name {
-                Some(name) if !snapshot.is_referenced(name.id) => report.unreferenced += 1,
-                Some(_) => {}
-                None => report.add(Severity::Note, object.path.clone(), "is not a block's name"),
+    for object in listed {
+        match BlockName::parse(&object.path) {
+            Some(name) if !snapshot.is_referenced(name.id) => {
+                report.unreferenced += 1;
+                check_unreferenced(store, snapshot, &object, report).await?;
             }
-            sizes.insert(object.path, object.size);
+            Some(_) => {}
+            None => report.add(Severity::Note, object.path.clone(), "is not a block's name"),
         }
+        sizes.insert(object.path, object.size);
     }
     for block in snapshot.all_blocks() {
         let path = block.path();
-        match sizes.get(&path) {
-            Some(size) if *size == block.size => {
+        let size = match sizes.get(&path) {
+            Some(size) => Some(*size),
+            // It may be newer than the listing.
+            None => store.head(&path, Intent::gc()).await?.map(|object| object.size),
+        };
+        match size {
+            Some(size) if size == block.size => {
                 report.blocks += 1;
                 report.block_bytes += block.size;
             }
@@ -202,26 +166,32 @@ async fn check_blocks(store: &Store, snapshot: &Snapshot, report: &mut CheckRepo
     Ok(())
 }
 
-/// Segments of sealed writers that are not in blocks must all be there.
-async fn check_wal(store: &Store, snapshot: &Snapshot, report: &mut CheckReport) -> Result<(), Error> {
-    for writer in snapshot.writers().values().filter(|w| w.wal == WalKind::Bucket && !w.is_drained()) {
-        let listed = store.list(&names::wal_of(writer.incarnation), Intent::wal()).await?;
-        let present: BTreeSet<u64> = listed.iter().filter_map(|o| names::wal_sequence(&o.path)).collect();
-        // A live writer's segments end at the first absent one; later ones were not acknowledged.
-        let Some(fence) = writer.fence else { continue };
-        for sequence in writer.floor..fence {
-            if !present.contains(&sequence) {
-                let path = names::wal_object(writer.incarnation, sequence);
-                report.damage(path, "is missing: its rows are lost");
+/// A block that the catalog does not mention: does it belong to entries that are lost?
+async fn check_unreferenced(
+    store: &Store,
+    snapshot: &Snapshot,
+    object: &ObjectInfo,
+    report: &mut CheckReport,
+) -> Result<(), Error> {
+    let path = object.path.as_str();
+    let unknown = "is not in the catalog: cannot tell whether it is left from a write that was not finished, \
+                   or the catalog has lost it";
+    match read_footer(store, path, object.size).await? {
+        Err(problem) => report.add(Severity::Unknown, path, format!("{unknown} ({problem})")),
+        Ok(footer) => match footer.origin().map(|origin| (origin.seen, snapshot.compare(origin.seen))) {
+            Some((_, Testimony::Confirmed)) => {}
+            Some((seen, Testimony::Longer)) => {
+                report.catalog_is_damaged = true;
+                let number = seen.number;
+                report.damage(path, format!("was written after entry {number}, which the catalog has not"));
             }
-            if report.findings.len() > FINDINGS_MAX {
-                report.damage(names::WAL, "there are more findings than can be listed");
-                return Ok(());
+            Some((seen, Testimony::Other)) => {
+                report.catalog_is_damaged = true;
+                let number = seen.number;
+                report.damage(path, format!("was written when entry {number} was another one"));
             }
-        }
+            Some((_, Testimony::Unknown)) | None => report.add(Severity::Unknown, path, unknown),
+        },
     }
     Ok(())
 }
-
-/// Findings after which a damaged number is not worth counting on.
-const FINDINGS_MAX: usize = 10_000;

@@ -14,7 +14,7 @@ use std::sync::Arc;
 use bytes::Bytes;
 use sandur_base::Lane;
 use sandur_format::catalog_entry::{
-    CheckpointRoot, FormatError, PART_ROWS_MAX, PartRef, PartRow, decode_part, encode_part,
+    CheckpointRoot, FormatError, LogPosition, PART_ROWS_MAX, PartRef, PartRow, decode_part, encode_part,
 };
 use sandur_store::{Created, Intent, ObjectInfo};
 
@@ -55,6 +55,23 @@ impl Shared {
             }
         }
         Err(Error::Unloadable { attempts: LOADS_MAX, boundary })
+    }
+
+    /// Loads the newest state, and fails when it is not all that there was.
+    pub(crate) async fn load_whole(&self) -> Result<Arc<Snapshot>, Error> {
+        let witnesses = self.hear_witnesses().await?;
+        let mut loaded = self.load().await?;
+        if loaded.number() == 0
+            && let Err(error) = self.expect_no_data().await
+        {
+            // Somebody may have begun meanwhile.
+            loaded = self.load().await?;
+            if loaded.number() == 0 {
+                return Err(error);
+            }
+        }
+        self.confront(&loaded, &witnesses)?;
+        Ok(loaded)
     }
 
     /// The newest checkpoint that can be read, or the empty state.
@@ -147,6 +164,7 @@ impl Shared {
         let root = Bytes::from(snapshot.root(id, refs).encode());
         let created = self.store.create(&names::root(number), root, Intent::catalog()).await?;
         self.note_checkpoint(number);
+        self.bear_witness(&snapshot).await;
         if created == Created::New {
             self.metrics.checkpoints.inc();
             tracing::info!(number, blocks = snapshot.block_count(), "wrote a catalog checkpoint");
@@ -161,9 +179,7 @@ impl Shared {
         let listed = self.store.list(names::CHECKPOINTS, Intent::catalog()).await?;
         let mut complete = Vec::with_capacity(2);
         for number in roots(&listed).into_iter().rev().take_while(|n| *n > boundary) {
-            if self.is_complete(number, &listed).await? {
-                complete.push(number);
-            }
+            complete.extend(self.complete(number, &listed).await?);
             if let [_newest, older] = complete[..] {
                 return self.advance_boundary(older).await;
             }
@@ -171,14 +187,14 @@ impl Shared {
         Ok(boundary)
     }
 
-    /// Whether the root can be read and all of its parts are listed with their sizes.
-    async fn is_complete(&self, number: u64, listed: &[ObjectInfo]) -> Result<bool, Error> {
+    /// The end of a checkpoint, if its root can be read and all of its parts are listed with their sizes.
+    async fn complete(&self, number: u64, listed: &[ObjectInfo]) -> Result<Option<LogPosition>, Error> {
         let root = match self.read_root(number).await {
             Ok(root) => root,
-            Err(Error::Store(error)) if error.is_not_found() => return Ok(false),
+            Err(Error::Store(error)) if error.is_not_found() => return Ok(None),
             Err(error @ (Error::Corrupt { .. } | Error::Misplaced { .. })) => {
                 tracing::error!(%error, number, "checkpoint is damaged, the log before it is kept");
-                return Ok(false);
+                return Ok(None);
             }
             Err(error) => return Err(error),
         };
@@ -187,7 +203,8 @@ impl Shared {
             let found = listed.binary_search_by(|o| o.path.cmp(&path));
             found.is_ok_and(|at| listed[at].size == part.size)
         };
-        Ok(root.parts.iter().enumerate().all(is_there))
+        let checksum = root.chain.checksums.back().copied().unwrap_or(0);
+        Ok(root.parts.iter().enumerate().all(is_there).then_some(LogPosition { number, checksum }))
     }
 
     /// Deletes entries up to the boundary and checkpoints below it; returns how many objects.

@@ -5,7 +5,8 @@
 //! 1. Waiting transactions are gathered into one entry (each stays all or nothing for itself) and
 //!    applied in memory to a clone of the verified snapshot. One that the state does not allow is
 //!    answered "rejected" once the snapshot is known to be current, and is never written.
-//! 2. The entry is created at the next number. An unclear answer is tried again with the same
+//! 2. The last entry is looked for, so that nothing is written into a gap, and the new one, which names
+//!    it, is created at the next number. An unclear answer is tried again with the same
 //!    bytes until the number is known to hold them or somebody else's.
 //! 3. Somebody else's: the log is followed to its end, and it starts over at 1 with the same
 //!    sequence numbers.
@@ -24,6 +25,7 @@ use bytes::Bytes;
 use sandur_base::Id;
 use sandur_format::catalog_entry::{
     ENTRY_BYTES_MAX, Edit, Entry, FormatError, Precondition, TRANSACTIONS_MAX, Transaction, Verdict,
+    entry_checksum,
 };
 use sandur_store::{Created, Intent};
 use tokio::sync::{mpsc, oneshot};
@@ -33,7 +35,6 @@ use crate::names;
 use crate::shared::Shared;
 use crate::snapshot::Snapshot;
 use crate::state::{Outcome, SESSION_ENTRIES};
-use crate::tail::decode_entry;
 
 /// Room for the frame and the fields of an entry around its transactions.
 const ENTRY_OVERHEAD_BYTES: usize = 64;
@@ -183,11 +184,12 @@ impl Round {
 
     /// One round; an error means that nothing more is known about the batch than before.
     async fn step(&self, batch: &mut Batch) -> Result<(), Error> {
+        self.shared.expect_not_lost()?;
         let snapshot = self.shared.current();
         if !self.resolve(batch, &snapshot) {
             return Ok(());
         }
-        let entry = self.entry(batch, snapshot.number() + 1);
+        let entry = self.entry(batch, &snapshot);
         let mut next = Snapshot::clone(&snapshot);
         let outcomes = next.apply(&entry);
         if outcomes.iter().any(|o| *o != Outcome::Applied) {
@@ -199,7 +201,13 @@ impl Round {
             batch.current = true;
             return Ok(());
         }
-        match self.place(batch, &entry).await? {
+        let bytes = Bytes::from(entry.encode()?);
+        next.chain.follow(snapshot.number(), entry.before, entry_checksum(&bytes));
+        if batch.placed.is_none() {
+            // Never into a gap.
+            self.shared.verify_end(&snapshot).await?;
+        }
+        match self.place(batch, &entry, bytes).await? {
             Placed::Ours => self.confirm(batch, &snapshot, next).await,
             Placed::Taken => {
                 batch.conflicts += 1;
@@ -215,15 +223,15 @@ impl Round {
         }
     }
 
-    fn entry(&self, batch: &Batch, number: u64) -> Entry {
+    fn entry(&self, batch: &Batch, last: &Snapshot) -> Entry {
         let transactions = batch.waiting.iter().map(|w| w.transaction.clone()).collect();
-        Entry { number, session: self.session, base: batch.base, transactions }
+        let (number, before) = (last.number() + 1, Some(last.chain.last()));
+        Entry { number, session: self.session, base: batch.base, before, transactions }
     }
 
     /// Creates the entry at its number, and does not let go before it knows who has the number.
-    async fn place(&self, batch: &mut Batch, entry: &Entry) -> Result<Placed, Error> {
+    async fn place(&self, batch: &mut Batch, entry: &Entry, bytes: Bytes) -> Result<Placed, Error> {
         let path = names::entry(entry.number);
-        let bytes = Bytes::from(entry.encode()?);
         for retry in 0.. {
             let remaining = self.shared.options.commit_deadline.saturating_sub(self.waited(batch));
             batch.placed = Some(entry.number);
@@ -232,7 +240,7 @@ impl Round {
             let failure = match self.shared.env.timeout(remaining, create).await {
                 Some(Ok(Created::New)) => return Ok(Placed::Ours),
                 Some(Ok(Created::Exists(found))) => {
-                    let ours = decode_entry(path.clone(), entry.number, &found).is_ok_and(|e| e == *entry);
+                    let ours = Entry::decode(&found).is_ok_and(|found| found == *entry);
                     return Ok(if ours { Placed::Ours } else { Placed::Taken });
                 }
                 Some(Err(error)) if !error.kind().is_retryable() => return Err(error.into()),
@@ -267,6 +275,9 @@ impl Round {
         }
         self.shared.metrics.entries.inc();
         let published = self.shared.publish(Arc::new(next));
+        if self.shared.witnesses_every_commit() {
+            self.shared.bear_witness(&published).await;
+        }
         for waiting in batch.waiting.drain(..) {
             self.answer(waiting, Ok(Arc::clone(&published)));
         }

@@ -16,7 +16,10 @@ pub enum Error {
     #[error("catalog: {0}")]
     Store(#[from] sandur_store::Error),
     /// An object of the catalog cannot be read.
-    #[error("catalog object '{path}' cannot be used: {reason}; run `sandur check` to see all damage")]
+    #[error(
+        "catalog object '{path}' cannot be used: {reason}; `sandur check` shows all damage, \
+         `sandur repair --dry-run` what can be done"
+    )]
     Corrupt {
         /// The object.
         path: String,
@@ -25,17 +28,47 @@ pub enum Error {
         reason: FormatError,
     },
     /// An object holds another number than its name says.
-    #[error("catalog object '{path}' holds number {found}: it was copied or renamed; run `sandur check`")]
+    #[error(
+        "catalog object '{path}' holds number {found}: it was copied or renamed; `sandur check` shows all \
+         damage, `sandur repair --dry-run` what can be done"
+    )]
     Misplaced {
         /// The object.
         path: String,
         /// The number inside.
         found: u64,
     },
+    /// An entry does not name the one before it.
+    #[error(
+        "catalog object '{path}' does not follow '{before}': it names {found:016x} as the checksum of the \
+         entry before, which has {expected:016x}: one of them was swapped, edited or restored from another \
+         time; `sandur check` shows all damage, `sandur repair --dry-run` what can be done"
+    )]
+    Broken {
+        /// The later object.
+        path: String,
+        /// The earlier one.
+        before: String,
+        /// The checksum of the earlier one.
+        expected: u64,
+        /// What the later one says of it.
+        found: u64,
+    },
+    /// The log is not all that there was.
+    #[error(
+        "the catalog of this store is not whole: {evidence}. Nothing was changed. Restore the missing \
+         objects of 'catalog/' from a backup, or run `sandur repair --store URL --dry-run` to see what can \
+         be rebuilt from blocks and WAL"
+    )]
+    Lost {
+        /// What shows it.
+        evidence: String,
+    },
     /// The log was truncated faster than it could be read, or its checkpoints are gone.
     #[error(
         "catalog could not be loaded in {attempts} attempts: entries up to {boundary} are gone and no \
-         complete checkpoint at or above that number was found; run `sandur check`"
+         complete checkpoint at or above that number was found; `sandur check` shows all damage, \
+         `sandur repair --dry-run` what can be done"
     )]
     Unloadable {
         /// How often it was tried.
@@ -57,6 +90,7 @@ impl Error {
         match self {
             Self::Store(error) => error.kind(),
             Self::Corrupt { .. } | Self::Misplaced { .. } => ErrorKind::Corrupt,
+            Self::Broken { .. } | Self::Lost { .. } => ErrorKind::Corrupt,
             Self::Unloadable { .. } => ErrorKind::Unavailable,
             Self::Format(error) => error.kind(),
             Self::Commit(error) => error.kind(),

@@ -25,6 +25,7 @@ use sandur_store::Intent;
 use crate::catalog::Catalog;
 use crate::error::{CommitError, Error};
 use crate::names;
+use crate::orphans::Sighted;
 use crate::snapshot::Snapshot;
 
 /// Deletes that are under way at once.
@@ -33,7 +34,8 @@ const DELETES_IN_FLIGHT: usize = 8;
 /// How garbage collection behaves.
 #[derive(Clone, Debug)]
 pub struct GcOptions {
-    /// How long a removed block stays readable. At least as long as the longest query. Default: 1 h.
+    /// How long a removed block stays readable, and an unreferenced one is watched before it is deleted. At
+    /// least as long as the longest query. Default: 1 h.
     pub grace: Duration,
     /// Objects of each kind that one run deletes at most. Default: 1,000.
     pub deletes_max: usize,
@@ -72,6 +74,8 @@ pub struct Collector {
     due: BTreeMap<Id, Duration>,
     /// Writers as the run before saw them.
     before: BTreeMap<Id, Writer>,
+    /// Unreferenced blocks that the run before saw.
+    pub(crate) sighted: BTreeMap<Id, Sighted>,
     /// Floors and fences up to which a writer's WAL is clean.
     clean: BTreeMap<Id, (u64, Option<u64>)>,
 }
@@ -84,7 +88,14 @@ impl Collector {
             let now = catalog.env().monotonic();
             due.extend(catalog.snapshot().removed().map(|removed| (removed.meta.id, now)));
         }
-        Self { catalog, options, due, before: BTreeMap::new(), clean: BTreeMap::new() }
+        Self {
+            catalog,
+            options,
+            due,
+            before: BTreeMap::new(),
+            sighted: BTreeMap::new(),
+            clean: BTreeMap::new(),
+        }
     }
 
     /// Deletes what is due, on behalf of the incarnation `author`.

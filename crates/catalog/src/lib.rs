@@ -2,7 +2,7 @@
 //! nothing but a store.
 //!
 //! **What it is.** A log of numbered, immutable entries (`catalog/<n>`), each made by conditional
-//! create, replayed by everybody as one deterministic state machine. A [`Snapshot`] is the state
+//! create, each naming the one before, replayed by everybody as one deterministic state machine. A [`Snapshot`] is the state
 //! after one entry. Entries carry their preconditions, so an entry that lands late has the same
 //! effect, mostly none, for every reader. Checkpoints save reading the log from its start, the
 //! boundary object makes it safe to delete entries, and garbage collection announces through the
@@ -28,39 +28,52 @@
 //! * A transaction is applied at most once, however often it was written.
 //! * The boundary is advanced before a number is deleted, and read after a number was created.
 //! * No object that a snapshot references is deleted before its removal was announced in the log.
+//! * Entries form a chain (`chain.rs`), and what lies outside the log bears witness of its length
+//!   (`witness.rs`): a log that was cut, emptied, swapped or restored from yesterday is not followed,
+//!   nothing is written to it, and nothing is deleted because of it.
 
 mod blocks;
 mod boundary;
 mod catalog;
+mod chain;
 mod check;
+mod check_block;
+mod check_wal;
 mod checkpoint;
 mod commit;
 mod deletes;
 mod describe;
 mod error;
+mod footers;
 mod gc;
 mod members;
 mod metrics;
 mod names;
 mod options;
 mod orphans;
+mod repair;
 mod shared;
 mod snapshot;
 mod state;
+mod survey;
 mod tail;
 #[cfg(test)]
 mod test_blocks;
+mod witness;
 
 pub use catalog::{Catalog, Housekeeping, Registration};
+pub use chain::Testimony;
 pub use check::{CheckReport, Finding, Severity, check};
+pub use check_block::check_block;
 pub use deletes::{DELETE_QUERIES_BYTES_MAX, OPEN_DELETES_MAX};
 pub use describe::{BlockSums, Description};
 pub use error::{CommitError, EditFault, Error, Rejection};
 pub use gc::{Collector, GcOptions, GcReport};
-pub use members::{Members, MembersOptions};
+pub use members::{Members, MembersOptions, growing_members};
 pub use metrics::CatalogMetrics;
 pub use options::CatalogOptions;
 pub use orphans::{OrphanReport, OwnBlocks};
-pub use sandur_format::catalog_entry::{DeleteProgress, DeleteRecord, DeleteRequest, Writer};
+pub use repair::Repair;
+pub use sandur_format::catalog_entry::{DeleteProgress, DeleteRecord, DeleteRequest, LogPosition, Writer};
 pub use snapshot::{RemovedBlock, Snapshot};
 pub use state::{Outcome, SESSION_ENTRIES};

@@ -5,6 +5,9 @@
 //! successful look. Clocks of different machines are never compared, a store that cannot be read
 //! makes nobody silent, and an observer that slept looks again before it says anything.
 //!
+//! A heartbeat also says how far its author has read the catalog's log: one that has seen more than there is,
+//! or another log, ends the commits of its observers.
+//!
 //! On a local directory this process holds the lock, so every other writer that is not sealed is
 //! dead by definition.
 
@@ -15,13 +18,14 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use futures_util::future::join_all;
-use sandur_base::{Id, Task};
+use sandur_base::{Env, Id, Task};
 use sandur_format::catalog_entry::Member;
-use sandur_store::Intent;
+use sandur_store::{Intent, Store};
 
 use crate::catalog::{Catalog, Registration};
 use crate::error::Error;
 use crate::names;
+use crate::witness::Witness;
 
 /// How often to look and when to worry.
 #[derive(Clone, Debug)]
@@ -93,7 +97,8 @@ impl Members {
     pub async fn beat(&self) -> Result<(), Error> {
         let Registration { incarnation, address, host, .. } = self.0.own.clone();
         let counter = self.0.counter.fetch_add(1, Ordering::Relaxed) + 1;
-        let bytes = Bytes::from(Member { incarnation, counter, address, host }.encode()?);
+        let seen = self.0.catalog.snapshot().position();
+        let bytes = Bytes::from(Member { incarnation, counter, address, host, seen }.encode()?);
         let store = self.0.catalog.store();
         store.put(&names::member(incarnation), bytes, Intent::member()).await?;
         Ok(())
@@ -110,20 +115,25 @@ impl Members {
             return Ok(());
         }
         let looks = others.iter().map(|id| async move { (*id, self.look(*id).await) });
-        let mut failure = None;
+        let (mut failure, mut witnesses) = (None, Vec::new());
         for (id, result) in join_all(looks).await {
             match result {
-                Ok(counter) => self.note(id, counter),
+                Ok(member) => {
+                    self.note(id, member.as_ref().map(|member| member.counter));
+                    let object = names::member(id);
+                    witnesses.extend(member.map(|member| Witness { object, seen: member.seen }));
+                }
                 Err(error) => failure = Some(error),
             }
         }
+        self.0.catalog.confront(&witnesses).await?;
         failure.map_or(Ok(()), Err)
     }
 
-    /// The counter of a writer's heartbeat; `None` when there is none that can be read.
-    async fn look(&self, incarnation: Id) -> Result<Option<u64>, Error> {
+    /// A writer's heartbeat; `None` when there is none that can be read.
+    async fn look(&self, incarnation: Id) -> Result<Option<Member>, Error> {
         match self.0.catalog.store().get(&names::member(incarnation), Intent::member()).await {
-            Ok(bytes) => Ok(Member::decode(&bytes).ok().map(|m| m.counter)),
+            Ok(bytes) => Ok(Member::decode(&bytes).ok()),
             Err(error) if error.is_not_found() => Ok(None),
             Err(error) => Err(error.into()),
         }
@@ -166,6 +176,7 @@ impl Members {
 
     /// Takes the own heartbeat away when the process stops in good order.
     pub async fn leave(&self) -> Result<(), Error> {
+        self.0.catalog.bear_witness().await;
         let path = names::member(self.0.own.incarnation);
         self.0.catalog.store().delete(&path, Intent::member()).await?;
         Ok(())
@@ -174,4 +185,25 @@ impl Members {
     fn lock(&self) -> std::sync::MutexGuard<'_, BTreeMap<Id, Seen>> {
         self.0.seen.lock().unwrap_or_else(PoisonError::into_inner)
     }
+}
+
+/// The heartbeats that grow while they are watched for that long: processes that are alive.
+pub async fn growing_members(store: &Store, env: &Env, watch: Duration) -> Result<Vec<String>, Error> {
+    let before = counters(store).await?;
+    env.sleep(watch).await;
+    let after = counters(store).await?;
+    let grows = |(path, counter): &(&String, &u64)| before.get(*path).is_none_or(|before| before != *counter);
+    Ok(after.iter().filter(grows).map(|(path, _)| path.clone()).collect())
+}
+
+async fn counters(store: &Store) -> Result<BTreeMap<String, u64>, Error> {
+    let mut counters = BTreeMap::new();
+    for object in store.list(names::MEMBERS, Intent::member()).await? {
+        match store.get(&object.path, Intent::member()).await {
+            Ok(bytes) => counters.extend(Member::decode(&bytes).ok().map(|m| (object.path, m.counter))),
+            Err(error) if error.is_not_found() => {}
+            Err(error) => return Err(error.into()),
+        }
+    }
+    Ok(counters)
 }

@@ -10,6 +10,8 @@ pub(crate) const CATALOG: &str = "catalog";
 pub(crate) const CHECKPOINTS: &str = "catalog/checkpoints";
 /// The boundary object.
 pub(crate) const BOUNDARY: &str = "catalog/boundary";
+/// Where the length of the log is written down beside it.
+pub(crate) const WITNESS: &str = "witness";
 /// Below which block objects lie, by tenant.
 pub(crate) const BLOCKS: &str = "blocks";
 /// Below which WAL objects lie, by incarnation.

@@ -4,17 +4,26 @@
 //! `OrphanFloor` entry makes every later `AddBlock` at or below it void, with its whole
 //! transaction. Only then, and if the block is still not referenced, the object is deleted.
 //!
+//! **Proof.** That the log does not name a block proves nothing when the log has lost its end. So an object
+//! is deleted only if its footer says which log its maker had read, this log contains that place, and the
+//! object was there unreferenced for the whole grace period. What cannot be proven is kept and reported. A
+//! footer or witness that has seen another log keeps all of them; one that has seen more than this log contains ends all
+//! commits of this process.
+//!
 //! Only sealed writers, forgotten ones and the own process are looked at; other live processes
 //! look after themselves. Blocks of the own process that are not committed yet are none of this
 //! one's business: the engine says from which id on they may be.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
 
 use sandur_base::Id;
-use sandur_format::catalog_entry::{BlockName, Edit};
+use sandur_format::catalog_entry::{BlockName, Edit, LogPosition};
 use sandur_store::Intent;
 
+use crate::chain::Testimony;
 use crate::error::Error;
+use crate::footers::read_footer;
 use crate::gc::{Collector, GcReport, is_void};
 use crate::names;
 use crate::snapshot::Snapshot;
@@ -39,6 +48,8 @@ pub struct OrphanReport {
     pub deleted_bytes: u64,
     /// Unreferenced blocks that may still be committed, or were beyond the run's limit.
     pub left: usize,
+    /// Unreferenced blocks of which the log cannot prove that they are orphans: they are kept.
+    pub unproven: usize,
     /// Deletions that failed; they are tried again by the next run.
     pub failed: usize,
 }
@@ -47,6 +58,17 @@ struct Orphan {
     name: BlockName,
     path: String,
     size: u64,
+    /// Whether somebody live may be about to commit it.
+    may_be_pending: bool,
+}
+
+/// An unreferenced block that was seen before.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Sighted {
+    /// When for the first time, by the monotonic clock.
+    since: Duration,
+    /// How far its maker had read the log.
+    seen: Option<LogPosition>,
 }
 
 impl Collector {
@@ -57,7 +79,12 @@ impl Collector {
         own: Option<OwnBlocks>,
     ) -> Result<OrphanReport, Error> {
         let mut report = OrphanReport::default();
-        let unreferenced = self.find_unreferenced(own, &mut report).await?;
+        let found = self.find_unreferenced(own, &mut report).await?;
+        let unreferenced = self.proven(found, &mut report).await?;
+        if !unreferenced.is_empty() {
+            let witnesses = self.catalog.hear_witnesses().await?;
+            self.catalog.confront(&witnesses).await?;
+        }
         let mut floors: BTreeMap<Id, Id> = BTreeMap::new();
         let snapshot = self.catalog.snapshot();
         for orphan in &unreferenced {
@@ -73,7 +100,7 @@ impl Collector {
             decided = self.catalog.commit(author, edits.collect(), Vec::new()).await?;
         }
         let mut paths = Vec::new();
-        for Orphan { name, path, size } in unreferenced {
+        for Orphan { name, path, size, .. } in unreferenced {
             let void = self.options.dry_run || is_void(&decided, name.writer, name.id);
             if !void || decided.is_referenced(name.id) || paths.len() >= self.options.deletes_max {
                 report.left += 1;
@@ -85,14 +112,84 @@ impl Collector {
         let mut deletions = GcReport::default();
         report.deleted = self.delete(paths, &mut deletions).await.len();
         report.failed = deletions.failed;
+        if report.unproven > 0 {
+            tracing::warn!(
+                blocks = report.unproven,
+                "blocks that the catalog does not name are kept, because nothing proves that they are \
+                 unneeded; `sandur check` lists them"
+            );
+        }
         if report.deleted > 0 {
             tracing::info!(?report, dry_run = self.options.dry_run, "collected orphaned blocks");
         }
         Ok(report)
     }
 
-    /// Block objects that the newest state does not mention and that nobody live may be about to
-    /// commit.
+    /// Those that were unreferenced for the whole grace period and are proven to be unneeded. When a single
+    /// one was made with another log, none is: then this log has lost what the others wait for.
+    async fn proven(&mut self, found: Vec<Orphan>, report: &mut OrphanReport) -> Result<Vec<Orphan>, Error> {
+        let now = self.catalog.env().monotonic();
+        let ids: BTreeSet<Id> = found.iter().map(|orphan| orphan.name.id).collect();
+        self.sighted.retain(|id, _| ids.contains(id));
+        let mut room = self.options.deletes_max;
+        for orphan in &found {
+            if room > 0 && !self.sighted.contains_key(&orphan.name.id) {
+                room -= 1;
+                let seen = self.origin_of(orphan).await?;
+                self.sighted.insert(orphan.name.id, Sighted { since: now, seen });
+            }
+        }
+        // Sighted blocks are older than this state, so nobody can have seen more than it contains.
+        let snapshot = self.catalog.refresh().await?;
+        let mut is_contradicted = false;
+        for Orphan { name, path, .. } in &found {
+            let seen = self.sighted.get(&name.id).and_then(|sighted| sighted.seen);
+            let Some(seen) = seen else { continue };
+            let number = seen.number;
+            match snapshot.compare(seen) {
+                Testimony::Confirmed | Testimony::Unknown => {}
+                Testimony::Other => {
+                    is_contradicted = true;
+                    tracing::error!(path, number, "a block was made when this entry was another one");
+                }
+                Testimony::Longer => {
+                    let evidence = format!("'{path}' was made after entry {number}, which does not exist");
+                    return Err(self.catalog.lose(Error::Lost { evidence }));
+                }
+            }
+        }
+        let is_due = |orphan: &Orphan| {
+            let sighted = self.sighted.get(&orphan.name.id);
+            sighted.filter(|sighted| now.saturating_sub(sighted.since) >= self.options.grace)
+        };
+        let mut proven = Vec::new();
+        for orphan in found {
+            let Some(sighted) = is_due(&orphan).filter(|_| !orphan.may_be_pending) else {
+                report.left += 1;
+                continue;
+            };
+            let confirmed = sighted.seen.is_some_and(|seen| snapshot.compare(seen) == Testimony::Confirmed);
+            match confirmed && !is_contradicted {
+                true => proven.push(orphan),
+                false => report.unproven += 1,
+            }
+        }
+        Ok(proven)
+    }
+
+    /// How far a block's maker had read the log; `None` when the block does not say.
+    async fn origin_of(&self, orphan: &Orphan) -> Result<Option<LogPosition>, Error> {
+        let path = &orphan.path;
+        match read_footer(self.catalog.store(), path, orphan.size).await? {
+            Ok(footer) => Ok(footer.origin().map(|origin| origin.seen)),
+            Err(problem) => {
+                tracing::warn!(path, problem, "an unreferenced block cannot be read and is kept");
+                Ok(None)
+            }
+        }
+    }
+
+    /// Block objects that the newest state does not mention.
     async fn find_unreferenced(
         &self,
         own: Option<OwnBlocks>,
@@ -110,11 +207,8 @@ impl Collector {
                 if snapshot.is_referenced(name.id) {
                     continue;
                 }
-                if may_be_pending(&snapshot, name, own) {
-                    report.left += 1;
-                    continue;
-                }
-                found.push(Orphan { name, path: object.path, size: object.size });
+                let may_be_pending = may_be_pending(&snapshot, name, own);
+                found.push(Orphan { name, path: object.path, size: object.size, may_be_pending });
             }
         }
         Ok(found)

@@ -11,6 +11,7 @@ use sandur_base::Env;
 use sandur_store::Store;
 use tokio::sync::watch;
 
+use crate::error::Error;
 use crate::metrics::CatalogMetrics;
 use crate::options::CatalogOptions;
 use crate::snapshot::Snapshot;
@@ -26,6 +27,8 @@ pub(crate) struct Shared {
     pub boundary_seen: AtomicU64,
     pub refreshes: Refreshes,
     pub checkpointed: Mutex<Checkpointed>,
+    /// Why the log cannot be followed any more; final.
+    pub lost: watch::Sender<Option<Error>>,
 }
 
 /// Lets callers who wait for a refresh share one, if it began after they asked.
@@ -58,6 +61,7 @@ impl Shared {
             boundary_seen: AtomicU64::new(0),
             refreshes: Refreshes::default(),
             checkpointed: Mutex::new(Checkpointed { number: 0, at: now }),
+            lost: watch::Sender::new(None),
         }
     }
 
@@ -107,9 +111,11 @@ impl Shared {
         }
     }
 
-    pub fn note_boundary(&self, number: u64) {
-        let before = self.boundary_seen.fetch_max(number, Ordering::Relaxed);
-        self.metrics.boundary.set(before.max(number) as i64);
+    /// Notes a boundary that was read; gives the highest that was.
+    pub fn note_boundary(&self, number: u64) -> u64 {
+        let highest = self.boundary_seen.fetch_max(number, Ordering::Relaxed).max(number);
+        self.metrics.boundary.set(highest as i64);
+        highest
     }
 
     /// A pause before retry number `retry` (from 0): full jitter, growing from 50 ms.

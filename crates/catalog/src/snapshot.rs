@@ -14,6 +14,7 @@ use sandur_format::catalog_entry::{
 use sandur_model::{TenantId, TimeRange};
 
 use crate::blocks::BlockSet;
+use crate::chain::Chain;
 use crate::deletes::Deletes;
 
 /// Which blocks and writers exist after entry `number`.
@@ -25,6 +26,8 @@ pub struct Snapshot {
     pub(crate) removed: Arc<BTreeMap<Id, RemovedBlock>>,
     pub(crate) sessions: Arc<BTreeMap<Id, Session>>,
     pub(crate) deletes: Arc<Deletes>,
+    /// Not part of equality: a state from an old checkpoint knows less of it.
+    pub(crate) chain: Chain,
 }
 
 /// A block that is not part of answers any more, but whose object may still be there.
@@ -125,7 +128,8 @@ impl Snapshot {
         let writers = self.writers.values().cloned().collect();
         let sessions = self.sessions.iter().map(|(id, s)| (*id, s.clone())).collect();
         let deletes = self.deletes.iter().map(|(tenant, of)| (tenant.clone(), TenantDeletes::clone(of)));
-        CheckpointRoot { number: self.number, id, writers, sessions, parts, deletes: deletes.collect() }
+        let (deletes, chain) = (deletes.collect(), self.chain.get().clone());
+        CheckpointRoot { number: self.number, id, writers, sessions, parts, deletes, chain }
     }
 
     /// The state of a checkpoint.
@@ -149,6 +153,7 @@ impl Snapshot {
             removed: Arc::new(removed),
             sessions: Arc::new(root.sessions.into_iter().collect()),
             deletes: Arc::new(deletes.collect()),
+            chain: Chain::new(root.chain),
         }
     }
 }

@@ -32,7 +32,7 @@ impl Log {
         self.sequence += 1;
         let transaction = Transaction { sequence: self.sequence, author: WRITER, preconditions, edits };
         let (number, base) = (self.state.number() + 1, self.state.number());
-        Entry { number, session: SESSION, base, transactions: vec![transaction] }
+        Entry { number, session: SESSION, base, before: None, transactions: vec![transaction] }
     }
 
     fn commit(&mut self, edits: Vec<Edit>, preconditions: Vec<Precondition>) -> Outcome {
@@ -175,7 +175,13 @@ fn a_transaction_that_is_written_again_or_late_does_nothing() {
     while log.state.number() < 2 * SESSION_ENTRIES {
         let number = log.state.number() + 1;
         let idle = Transaction { sequence: number, author: Id(2), preconditions: vec![], edits: vec![] };
-        log.state.apply(&Entry { number, session: Id(51), base: number - 1, transactions: vec![idle] });
+        log.state.apply(&Entry {
+            number,
+            session: Id(51),
+            base: number - 1,
+            before: None,
+            transactions: vec![idle],
+        });
     }
     assert_eq!(log.state.verdict(SESSION, 2), None);
     assert_eq!(log.state.session_count(), 1);
@@ -191,7 +197,13 @@ fn a_session_is_remembered_as_long_as_its_transactions_are_not_expired() {
     log.state.apply(&first);
     while log.state.number() < first.base + SESSION_ENTRIES - 1 {
         let number = log.state.number() + 1;
-        log.state.apply(&Entry { number, session: Id(51), base: number - 1, transactions: vec![] });
+        log.state.apply(&Entry {
+            number,
+            session: Id(51),
+            base: number - 1,
+            before: None,
+            transactions: vec![],
+        });
     }
     first.number = log.state.number() + 1;
     assert_eq!(log.state.apply(&first), [Outcome::Repeated]);
@@ -397,7 +409,13 @@ fn random_histories_are_deterministic_and_idempotent() {
             };
             let transaction = Transaction { sequence, author: Id(1), preconditions, edits };
             let number = once.number() + 1;
-            let entry = Entry { number, session: SESSION, base: number - 1, transactions: vec![transaction] };
+            let entry = Entry {
+                number,
+                session: SESSION,
+                base: number - 1,
+                before: None,
+                transactions: vec![transaction],
+            };
             once.apply(&entry);
             kept.push(twice.clone());
             twice.apply(&Entry { number: twice.number() + 1, ..entry.clone() });

@@ -7,6 +7,9 @@
 //! check tells "there is no next entry" from "the next entries are gone". Otherwise what was read
 //! is thrown away and the state is loaded from a checkpoint.
 //!
+//! When there is nothing new, the last entry is looked for: a log that was emptied or cut looks like one
+//! that has not grown.
+//!
 //! A snapshot that passed the check is called verified. Only verified snapshots are published.
 
 use std::sync::Arc;
@@ -14,13 +17,14 @@ use std::sync::atomic::Ordering;
 
 use bytes::Bytes;
 use futures_util::future::join_all;
-use sandur_format::catalog_entry::Entry;
+use sandur_format::catalog_entry::{Entry, entry_checksum};
 use sandur_store::Intent;
 
 use crate::error::Error;
 use crate::names;
 use crate::shared::Shared;
 use crate::snapshot::Snapshot;
+use crate::witness::Witness;
 
 /// Where following the log ended.
 pub(crate) enum Tail {
@@ -47,10 +51,17 @@ impl Shared {
 
     /// As [`Shared::refresh`], for itself alone.
     pub(crate) async fn catch_up(&self) -> Result<Arc<Snapshot>, Error> {
-        let began = self.env.monotonic();
-        let snapshot = match self.tail(&self.current()).await? {
+        self.expect_not_lost()?;
+        let (began, before) = (self.env.monotonic(), self.current());
+        let snapshot = match self.tail(&before).await? {
             Tail::Verified(snapshot) => snapshot,
-            Tail::Lost => self.reload().await?,
+            Tail::Lost => {
+                let loaded = self.reload().await?;
+                let witness =
+                    Witness { object: "the memory of this process".to_owned(), seen: before.position() };
+                self.confront(&loaded, &[witness]).map_err(|error| self.lose(error))?;
+                loaded
+            }
         };
         let newest = self.publish(snapshot);
         self.note_complete(began);
@@ -73,7 +84,14 @@ impl Shared {
         if boundary > from.number() {
             return Ok(Tail::Lost);
         }
-        let state = read?;
+        let state = match read {
+            Ok(state) => state,
+            Err(error @ Error::Broken { .. }) => return Err(self.lose(error)),
+            Err(error) => return Err(error),
+        };
+        if state.number() == from.number() && boundary < from.number() {
+            self.verify_end(from).await?;
+        }
         self.metrics.entries.inc_by(state.number() - from.number());
         Ok(Tail::Verified(state))
     }
@@ -83,7 +101,7 @@ impl Shared {
             return Ok(Arc::clone(from));
         };
         let mut state = Snapshot::clone(from);
-        state.apply(&first);
+        state.follow(&first)?;
         loop {
             let next = state.number() + 1;
             let numbers = next..next + self.options.read_ahead.max(1) as u64;
@@ -92,13 +110,13 @@ impl Shared {
                 let Some(entry) = entry? else {
                     return Ok(Arc::new(state));
                 };
-                state.apply(&entry);
+                state.follow(&entry)?;
             }
         }
     }
 
     /// Entry `number`, or `None` when it is absent: not yet written, or gone.
-    pub(crate) async fn read_entry(&self, number: u64) -> Result<Option<Entry>, Error> {
+    pub(crate) async fn read_entry(&self, number: u64) -> Result<Option<StoredEntry>, Error> {
         let path = names::entry(number);
         match self.store.get(&path, Intent::catalog()).await {
             Ok(bytes) => decode_entry(path, number, &bytes).map(Some),
@@ -108,9 +126,29 @@ impl Shared {
     }
 }
 
-pub(crate) fn decode_entry(path: String, number: u64, bytes: &Bytes) -> Result<Entry, Error> {
+/// An entry and the checksum by which the next one names it.
+pub(crate) struct StoredEntry {
+    pub entry: Entry,
+    pub checksum: u64,
+}
+
+impl Snapshot {
+    /// Applies the next entry of the log, if it names the one before.
+    pub(crate) fn follow(&mut self, stored: &StoredEntry) -> Result<(), Error> {
+        let StoredEntry { entry, checksum } = stored;
+        let expected = self.chain.last();
+        if !self.chain.follow(self.number, entry.before, *checksum) {
+            let (path, before) = (names::entry(entry.number), names::entry(self.number));
+            return Err(Error::Broken { path, before, expected, found: entry.before.unwrap_or(0) });
+        }
+        self.apply(entry);
+        Ok(())
+    }
+}
+
+pub(crate) fn decode_entry(path: String, number: u64, bytes: &Bytes) -> Result<StoredEntry, Error> {
     match Entry::decode(bytes) {
-        Ok(entry) if entry.number == number => Ok(entry),
+        Ok(entry) if entry.number == number => Ok(StoredEntry { entry, checksum: entry_checksum(bytes) }),
         Ok(entry) => Err(Error::Misplaced { path, found: entry.number }),
         Err(reason) => Err(Error::Corrupt { path, reason }),
     }

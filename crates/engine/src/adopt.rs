@@ -7,6 +7,9 @@
 //! writer, it is taken and the next number is tried. After the fence the writer cannot acknowledge any
 //! more, and what it has in flight behind it is void.
 //!
+//! Segments behind the fence are not believed, but not thrown away either: their rows go through our own WAL,
+//! because where a segment was lost from the middle the later ones were acknowledged.
+//!
 //! Either way one commit seals the writer, adds the blocks and moves its floor to the end. Losing that
 //! race to another adopter, or to the writer's own flush, is normal: the view has dropped the rows that
 //! are in blocks by then, and what is left is tried again.
@@ -17,7 +20,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use sandur_base::{Id, Lane, Reservation};
 use sandur_format::catalog_entry::WalKind;
-use sandur_format::wal_segment::{Frame, FrameId, FrameKind, encode_fence};
+use sandur_format::wal_segment::{Frame, FrameId, FrameKind, Record, encode_fence};
 use sandur_model::LogBatch;
 use sandur_store::{Created, Intent};
 
@@ -174,8 +177,53 @@ impl Shared {
                 Created::Exists(_) => {}
             }
         };
+        self.take_from_behind(incarnation, fence).await?;
         tracing::info!(%incarnation, fence, "a silent writer is fenced and adopted");
         self.finish(incarnation, fence).await
+    }
+
+    /// Puts the rows of segments behind the fence into our own WAL. Mostly there are none, or some that were
+    /// in flight and that nobody was told of; but where a segment before them was lost they may have been
+    /// acknowledged, and nothing tells the two apart. Equal rows are stored once.
+    async fn take_from_behind(&self, incarnation: Id, fence: u64) -> Result<(), Error> {
+        let objects = self.store.list(&format!("wal/{incarnation}"), Intent::wal()).await?;
+        let behind = objects.iter().filter_map(|object| wal::sequence_of(&object.path));
+        let mut behind: Vec<u64> = behind.filter(|sequence| *sequence > fence).collect();
+        behind.sort_unstable();
+        for sequence in behind {
+            let path = wal::path(incarnation, sequence);
+            let bytes = match self.store.get(&path, Intent::wal()).await {
+                Ok(bytes) => bytes,
+                Err(error) if error.is_not_found() => continue,
+                Err(error) => return Err(error.into()),
+            };
+            let (id, name, source) = (FrameId { incarnation, sequence }, path.clone(), bytes.clone());
+            let decode = move || -> Result<Vec<LogBatch>, Error> {
+                let frame = frame::of_object(id, &name, source.clone())?;
+                let damaged = |e: sandur_format::Error| Error::Damaged { path: name, reason: e.to_string() };
+                frame::batches(&frame, &source).map_err(damaged)
+            };
+            match self.env.run_cpu(Lane::Background, decode).await {
+                Ok(batches) => self.take_over(batches).await?,
+                Err(error) => {
+                    tracing::error!(%error, "rows in a WAL segment behind a fence are damaged");
+                    self.keep_damaged(&path, bytes).await;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Makes batches durable as rows of our own.
+    async fn take_over(&self, batches: Vec<LogBatch>) -> Result<(), Error> {
+        for batch in batches {
+            let wal = self.wal();
+            let memory = self.reserve_or_flush(wal.incarnation(), push_bytes(&batch)).await?;
+            let record = Record::of(&batch).map_err(|error| Error::Internal(error.to_string()))?;
+            let outcome = wal.enqueue(batch, record, memory)?;
+            outcome.await.unwrap_or_else(|_| Err(wal.status().end_reason()))?;
+        }
+        Ok(())
     }
 
     /// Flushes what is left of a dead writer and seals it; then its WAL is deleted, but for the fence.

@@ -68,7 +68,10 @@ impl Engine {
         let catalog = Catalog::open(store.clone(), env.clone(), options.catalog.clone()).await?;
         let shared = Shared::new(store, env.clone(), catalog, options, local);
         let committer = shared.start_wal().await?;
-        let mut tasks = vec![env.spawn("view-publisher", publish_snapshots(Arc::clone(&shared)))];
+        let mut tasks = vec![
+            env.spawn("view-publisher", publish_snapshots(Arc::clone(&shared))),
+            env.spawn("catalog-guard", stop_when_the_catalog_is_lost(Arc::clone(&shared))),
+        ];
         let dead = shared.recover().await?;
         tasks.push(env.spawn("recovery", Arc::clone(&shared).flush_dead(dead)));
         if !local {
@@ -109,6 +112,7 @@ impl Engine {
             return Ok(());
         }
         let shared = &self.shared;
+        shared.expect_catalog()?;
         let wal = shared.wal();
         wal.status().check(shared.env.monotonic())?;
         check_bounds(&batch)?;
@@ -246,6 +250,7 @@ impl Engine {
         if self.closing.load(Ordering::Acquire) {
             return Err(Error::ShuttingDown);
         }
+        self.shared.expect_catalog()?;
         self.shared.wal().status().check_without_trial(self.shared.env.monotonic())
     }
 
@@ -322,6 +327,21 @@ async fn publish_snapshots(shared: Arc<Shared>) {
     while snapshots.changed().await.is_ok() {
         let snapshot = Arc::clone(&snapshots.borrow_and_update());
         shared.publish(snapshot);
+    }
+}
+
+/// Acknowledges nothing any more once the catalog's log went backwards or vanished: what is acknowledged
+/// could never be put into blocks.
+async fn stop_when_the_catalog_is_lost(shared: Arc<Shared>) {
+    let mut lost = shared.catalog.watch_lost();
+    loop {
+        let is_lost = lost.borrow_and_update().is_some();
+        if is_lost && let Err(error) = shared.expect_catalog() {
+            return shared.wal().status().end(error);
+        }
+        if lost.changed().await.is_err() {
+            return;
+        }
     }
 }
 

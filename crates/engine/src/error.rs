@@ -72,6 +72,12 @@ pub enum Error {
         /// The incarnation that ended.
         incarnation: Id,
     },
+    /// The catalog's log was emptied, cut or replaced under this process.
+    #[error("nothing is acknowledged any more: {reason}")]
+    CatalogLost {
+        /// What shows it, and the remedy.
+        reason: String,
+    },
     /// A flush found that another process has sealed the incarnation whose rows it wrote.
     #[error(
         "incarnation {incarnation} was fenced by another process that found it silent; that process puts its \
@@ -137,7 +143,7 @@ impl Error {
             Self::NoSpace { .. } | Self::Poisoned { .. } | Self::Fenced { .. } | Self::Overtaken { .. } => {
                 ErrorKind::Unavailable
             }
-            Self::ShuttingDown => ErrorKind::Unavailable,
+            Self::ShuttingDown | Self::CatalogLost { .. } => ErrorKind::Unavailable,
             Self::Refused { kind, .. } => *kind,
             Self::AckTimeout { .. } => ErrorKind::Timeout,
             Self::Store(error) => error.kind(),

@@ -68,6 +68,14 @@ pub(crate) async fn run(shared: Arc<Shared>, reader: BlockReader) {
     let mut collector = Collector::new(shared.catalog.clone(), options.gc.clone());
     let (mut gc_due, mut orphans_due) = (options.gc_interval, options.orphan_interval);
     while shared.pause(options.interval).await {
+        if shared.local {
+            // In a bucket the follower looks, every second.
+            warn("a look at the catalog", catalog_is_there(&shared).await);
+        }
+        if shared.catalog.lost().is_some() {
+            // Nothing can be committed, so whatever is written now is garbage that nobody may delete.
+            return;
+        }
         compact_all(&shared, &compactor, &mut deletes).await;
         let incarnation = shared.incarnation();
         let (env, catalog, views) = (&shared.env, &shared.catalog, &shared.views);
@@ -85,6 +93,12 @@ pub(crate) async fn run(shared: Arc<Shared>, reader: BlockReader) {
             warn("the search for unneeded objects", collected.map(drop).map_err(Error::from));
         }
     }
+}
+
+/// Notices when the catalog was emptied or replaced under this process.
+async fn catalog_is_there(shared: &Shared) -> Result<(), Error> {
+    shared.publish(shared.catalog.refresh().await?);
+    Ok(())
 }
 
 /// Merges until nothing is due, deletes first each time. A merge that fails ends the round: the next one

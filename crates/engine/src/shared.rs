@@ -107,6 +107,11 @@ impl Shared {
         Arc::clone(wal.as_ref().expect("an engine is opened with a WAL"))
     }
 
+    /// Fails once the catalog is lost: nothing that is acknowledged or written from then on could be committed.
+    pub(crate) fn expect_catalog(&self) -> Result<(), Error> {
+        expect_catalog(&self.catalog)
+    }
+
     /// Our own incarnation now.
     pub(crate) fn incarnation(&self) -> Id {
         self.wal().incarnation()
@@ -201,6 +206,14 @@ impl Shared {
     pub(crate) async fn pause(&self, duration: Duration) -> bool {
         let signal = self.shutdown.signal();
         self.env.timeout(duration, signal.triggered()).await.is_none()
+    }
+}
+
+/// Fails once the catalog is lost.
+pub(crate) fn expect_catalog(catalog: &Catalog) -> Result<(), Error> {
+    match catalog.lost() {
+        Some(lost) => Err(Error::CatalogLost { reason: lost.to_string() }),
+        None => Ok(()),
     }
 }
 

@@ -13,8 +13,11 @@
 //! actors work for some simulated minutes, then quiets the faults and checks the invariants of
 //! [`oracle::Oracle`]; a violated one is an error that names the seed.
 
+mod damage;
+mod damage_base;
 mod node;
 mod oracle;
 mod scenario;
 
+pub use damage::{Tally, run_damage};
 pub use scenario::{Outcome, run};

@@ -4,6 +4,7 @@
 //! power cut does to a process that keeps nothing but a bucket. A cut node is a zombie: it lives, but
 //! its requests go nowhere until it is connected again.
 
+use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -11,10 +12,11 @@ use anyhow::{Result, bail};
 use bytes::Bytes;
 use sandur_base::units::MIB;
 use sandur_base::{Env, MemoryBudget};
+use sandur_catalog::CatalogOptions;
 use sandur_engine::{Engine, EngineOptions, MaintenanceOptions};
 use sandur_model::{Arena, Entry, Labels, Level, LogBatch, Span, StreamEntries, TenantId, TimeRange};
 use sandur_query::{Columns, Needles, Order, QueryContext, ScanItem, Selection, Source};
-use sandur_store::fault::FaultStore;
+use sandur_store::fault::{FaultPlan, FaultStore};
 use sandur_store::{Store, StoreOptions};
 
 /// A running engine.
@@ -38,9 +40,27 @@ pub struct WrittenRow {
 impl Node {
     /// Starts an engine over a client of the shared store; fails while the store fails.
     pub async fn start(name: String, env: &Env, world: &FaultStore) -> Result<Self> {
+        Self::start_with(name, env, world, options()).await
+    }
+
+    /// As [`Node::start`], with long pauses, so that hours of garbage collection take little time.
+    pub async fn start_slow(name: String, env: &Env, world: &FaultStore) -> Result<Self> {
+        Self::start_with(name, env, world, slow_options()).await
+    }
+
+    async fn start_with(name: String, env: &Env, world: &FaultStore, options: EngineOptions) -> Result<Self> {
         let client = world.client(&name);
         let store = Store::from_object_store(Arc::new(client.clone()), env.clone(), StoreOptions::default());
-        let engine = Engine::open(store, env.clone(), options()).await?;
+        let engine = Engine::open(store, env.clone(), options).await?;
+        Ok(Self { name, engine, client, env: env.clone() })
+    }
+
+    /// Starts an engine in a directory.
+    pub async fn start_in(name: String, env: &Env, directory: &Path) -> Result<Self> {
+        let url = directory.display().to_string();
+        let store = Store::open(&url, env.clone(), StoreOptions::default()).await?;
+        let engine = Engine::open(store, env.clone(), slow_options()).await?;
+        let client = FaultStore::new(env.clone(), 0, FaultPlan::none());
         Ok(Self { name, engine, client, env: env.clone() })
     }
 
@@ -57,6 +77,19 @@ impl Node {
 
     /// Every line that the node finds; fails when it says that something is missing.
     pub async fn lines(&self) -> Result<Vec<String>> {
+        let (lines, warning) = self.ask().await?;
+        match warning {
+            Some(warning) => bail!("{} warns: {warning}", self.name),
+            None => Ok(lines),
+        }
+    }
+
+    /// Every line that the node finds, also when it says that something is missing.
+    pub async fn lines_with_warnings(&self) -> Result<Vec<String>> {
+        Ok(self.ask().await?.0)
+    }
+
+    async fn ask(&self) -> Result<(Vec<String>, Option<String>)> {
         let budget = MemoryBudget::root("simulated query", 64 * MIB);
         let tenant = TenantId::default_tenant();
         let context = QueryContext::new(self.env.clone(), tenant, budget, Duration::from_secs(3_600));
@@ -71,10 +104,8 @@ impl Node {
             counts_by: Vec::new(),
         };
         let lines = collect(&*source, &context, selection).await?;
-        if let Some(warning) = context.warnings().first() {
-            bail!("{} warns: {warning}", self.name);
-        }
-        Ok(lines)
+        let warning = context.warnings().first().map(ToString::to_string);
+        Ok((lines, warning))
     }
 }
 
@@ -97,6 +128,20 @@ fn options() -> EngineOptions {
         maintenance,
         ..EngineOptions::default()
     }
+}
+
+/// Pauses of minutes where there are seconds else, and checkpoints after few entries.
+fn slow_options() -> EngineOptions {
+    let mut slow = options();
+    slow.flush_age = Duration::from_secs(3_600);
+    slow.flush_bytes = 64 * MIB;
+    slow.poll_interval = Duration::from_secs(10);
+    slow.poll_idle_interval = Duration::from_secs(60);
+    slow.maintenance.interval = Duration::from_secs(20);
+    slow.maintenance.gc_interval = Duration::from_secs(120);
+    slow.maintenance.orphan_interval = Duration::from_secs(600);
+    slow.catalog = CatalogOptions { checkpoint_entries: 6, ..CatalogOptions::default() };
+    slow
 }
 
 async fn collect(source: &dyn Source, context: &QueryContext, selection: Selection) -> Result<Vec<String>> {

@@ -251,8 +251,8 @@ impl Scenario {
     async fn check_store(&self) -> Result<()> {
         let store = Store::from_object_store(self.world.objects(), self.env.clone(), StoreOptions::default());
         let report = sandur_catalog::check(&store, &self.env).await?;
-        if !report.is_sound() {
-            bail!("the store is not sound: {:?}", report.findings);
+        if !report.is_undamaged() {
+            bail!("the store is damaged: {:?}", report.findings);
         }
         Ok(())
     }

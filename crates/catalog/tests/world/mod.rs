@@ -4,10 +4,12 @@
 
 use std::sync::Arc;
 
+use bytes::Bytes;
 use object_store::memory::InMemory;
 use sandur_base::{Env, Id};
-use sandur_catalog::{Catalog, CatalogOptions, CommitError, Registration, Snapshot};
-use sandur_format::catalog_entry::{BlockMeta, Edit, WalKind};
+use sandur_catalog::{Catalog, CatalogOptions, CommitError, LogPosition, Registration, Snapshot};
+use sandur_format::catalog_entry::{BlockMeta, Edit, Entry, WalKind};
+use sandur_format::log_block::{BlockOptions, BlockOrigin, BlockWriter};
 use sandur_model::{TenantId, TimeRange};
 use sandur_store::Store;
 
@@ -43,6 +45,35 @@ pub fn block(env: &Env, writer: Id, hour: i64) -> BlockMeta {
         footer_len: 3,
         deletes_through: 0,
     }
+}
+
+/// The object of a block without rows, as its maker writes it: it says how far the log was read. The size
+/// becomes that of the object.
+pub fn object(meta: &mut BlockMeta, seen: LogPosition) -> Bytes {
+    merged_object(meta, seen, Vec::new())
+}
+
+/// As [`object`], of a block that was merged from others.
+pub fn merged_object(meta: &mut BlockMeta, seen: LogPosition, inputs: Vec<Id>) -> Bytes {
+    let mut options = BlockOptions::new(meta.tenant.clone(), meta.window, meta.level);
+    options.origin = BlockOrigin { seen, deletes_through: 0, inputs };
+    let mut bytes = Vec::new();
+    BlockWriter::new(options, Vec::new()).expect("no streams").finish(&mut bytes).expect("no rows");
+    let bytes = Bytes::from(bytes.concat());
+    meta.size = bytes.len() as u64;
+    bytes
+}
+
+/// An entry as programs of before the chain wrote it.
+pub fn version_1(entry: &Entry) -> Bytes {
+    let mut bytes = entry.encode().expect("a valid entry");
+    // Number, session and base stand before the checksum of the entry before.
+    let at = 12 + 8 + 16 + 8;
+    bytes.drain(at..at + 8);
+    bytes[4] = 1;
+    let sum = crc32c::crc32c_append(crc32c::crc32c(&bytes[..8]), &bytes[12..]);
+    bytes[8..12].copy_from_slice(&sum.to_le_bytes());
+    bytes.into()
 }
 
 pub fn add(meta: &BlockMeta) -> Edit {

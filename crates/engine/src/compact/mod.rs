@@ -21,7 +21,7 @@ use sandur_base::{Env, Id, Lane, MemoryBudget};
 use sandur_cache::Hint;
 use sandur_catalog::{Catalog, CommitError, Snapshot};
 use sandur_format::catalog_entry::{BlockMeta, Edit, Precondition};
-use sandur_format::log_block::{BlockOptions, BlockSummary};
+use sandur_format::log_block::{BlockOptions, BlockOrigin, BlockSummary};
 use sandur_model::{TenantId, TimeRange};
 use sandur_query::QueryStats;
 use sandur_store::{Intent, Store};
@@ -178,7 +178,9 @@ impl Compactor {
         let started = self.env.monotonic();
         let Opened { inputs, deletes, through } = opened;
         let tenant = inputs[0].meta.tenant.clone();
-        let options = BlockOptions::new(tenant.clone(), merge.window, merge.level);
+        let mut options = BlockOptions::new(tenant.clone(), merge.window, merge.level);
+        let seen = self.catalog.snapshot().position();
+        options.origin = BlockOrigin { seen, deletes_through: through, inputs: merge.inputs.clone() };
         let merger = Merger::new(inputs.clone(), deletes, options, self.budget.clone());
         let merger = merger.map_err(|error| Error::Internal(error.to_string()))?;
         let mut meta =

@@ -3,7 +3,8 @@
 use std::sync::Arc;
 
 use bytes::Bytes;
-use sandur_format::log_block::{BlockOptions, BlockSummary, BlockWriter, Row};
+use sandur_catalog::LogPosition;
+use sandur_format::log_block::{BlockOptions, BlockOrigin, BlockSummary, BlockWriter, Row};
 use sandur_model::TimeRange;
 
 use super::plan::BlockPlan;
@@ -34,8 +35,10 @@ pub(crate) enum Step {
 }
 
 impl Assembly {
-    pub(crate) fn begin(plan: Arc<BlockPlan>) -> Result<Self, sandur_format::Error> {
-        let options = BlockOptions::new(plan.tenant.clone(), plan.window, 0);
+    /// Begins the block of a plan; `seen` is how far the catalog was read.
+    pub(crate) fn begin(plan: Arc<BlockPlan>, seen: LogPosition) -> Result<Self, sandur_format::Error> {
+        let mut options = BlockOptions::new(plan.tenant.clone(), plan.window, 0);
+        options.origin = BlockOrigin { seen, ..BlockOrigin::default() };
         let streams = plan.streams().map(|rows| Arc::clone(&rows.stream().labels)).collect();
         let writer = BlockWriter::new(options, streams)?;
         Ok(Self { plan, writer, slice: 0, ordinal: 0, resume_at: None, duplicates: 0 })

@@ -23,6 +23,7 @@ use crate::error::Error;
 use crate::head::Head;
 use crate::metrics::Metrics;
 use crate::scan::BlockBytes;
+use crate::shared::expect_catalog;
 use crate::view::{Views, floor_of};
 use assembly::{Assembly, Step};
 use plan::{BlockPlan, plan_blocks};
@@ -68,6 +69,7 @@ impl Flusher {
     /// bounds the time.
     pub(crate) async fn flush(&self, author: Id, head: &Arc<Head>, ending: Ending) -> Result<Flushed, Error> {
         let started = self.env.monotonic();
+        expect_catalog(&self.catalog)?;
         let blocks = self.write_blocks(author, head).await?;
         let outcome = self.commit(author, head, ending, &blocks).await;
         match outcome {
@@ -103,7 +105,8 @@ impl Flusher {
         let damaged = |error: sandur_format::Error| Error::Internal(format!("block '{path}': {error}"));
         let mut upload = self.store.upload(&path, Intent::block()).await?;
         let mut through = self.bytes.write_through(meta.id, &plan.tenant);
-        let mut assembly = Box::new(Assembly::begin(plan).map_err(damaged)?);
+        let seen = self.catalog.snapshot().position();
+        let mut assembly = Box::new(Assembly::begin(plan, seen).map_err(damaged)?);
         loop {
             let work = move || {
                 let mut output = Vec::new();
@@ -158,6 +161,7 @@ impl Flusher {
                 Err(CommitError::TooLarge(error)) => return Err(Error::Internal(error.to_string())),
                 Err(error) => error,
             };
+            expect_catalog(&self.catalog)?;
             tracing::warn!(%incarnation, %error, "the commit of a flush is tried again");
             self.metrics.flush_failures.inc();
             self.env.sleep(pause).await;

@@ -5,6 +5,7 @@ mod bucket;
 mod cached;
 mod deletes;
 mod local;
+mod lost;
 
 use std::collections::BTreeSet;
 use std::sync::Arc;

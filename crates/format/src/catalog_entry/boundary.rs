@@ -5,30 +5,36 @@
 
 use super::error::FormatError;
 use super::frame::{self, Kind};
+use super::log_chain::LogPosition;
 use super::wire::Reader;
 
-const KIND: Kind = Kind { magic: *b"SDCB", version: 1, name: "boundary" };
+const KIND: Kind = Kind { magic: *b"SDCB", version: 2, name: "boundary" };
+/// The version since which the boundary names the entry by its checksum, too.
+const CHECKSUM_SINCE: u8 = 2;
 
 /// What `catalog/boundary` holds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub struct Boundary {
-    /// The largest catalog number that may be gone; a create at or below it did not happen.
-    pub number: u64,
+    /// The last entry that may be gone; a create at or below its number did not happen.
+    pub at: LogPosition,
 }
 
 impl Boundary {
     /// The object's bytes.
     pub fn encode(&self) -> Vec<u8> {
         let mut out = frame::begin(&KIND);
-        out.u64(self.number);
+        self.at.encode(&mut out);
         frame::seal(out)
     }
 
     /// Reads a boundary object.
     pub fn decode(bytes: &[u8]) -> Result<Self, FormatError> {
         let mut from = Reader::new(frame::open(&KIND, bytes)?);
-        let boundary = Self { number: from.u64("number")? };
+        let at = match frame::version(bytes) >= CHECKSUM_SINCE {
+            true => LogPosition::decode(&mut from)?,
+            false => LogPosition { number: from.u64("number")?, checksum: 0 },
+        };
         from.finish(KIND.name)?;
-        Ok(boundary)
+        Ok(Self { at })
     }
 }

@@ -11,11 +11,14 @@ use super::delete_request::{TenantDeletes, decode_tenant};
 use super::entry::{NAME_BYTES_MAX, WalKind, bounded};
 use super::error::FormatError;
 use super::frame::{self, Kind};
+use super::log_chain::LogChain;
 use super::wire::{Reader, Sink};
 
-const ROOT: Kind = Kind { magic: *b"SDCR", version: 1, name: "checkpoint root" };
-/// A root with delete requests; older programs must not read past them.
-const ROOT_WITH_DELETES: Kind = Kind { magic: *b"SDCR", version: 2, name: "checkpoint root" };
+const ROOT: Kind = Kind { magic: *b"SDCR", version: 3, name: "checkpoint root" };
+/// The version since which roots hold delete requests.
+const DELETES_SINCE: u8 = 2;
+/// The version since which roots hold checksums of the log.
+const CHAIN_SINCE: u8 = 3;
 const PART: Kind = Kind { magic: *b"SDCP", version: 1, name: "checkpoint part" };
 
 /// Most blocks of one part: about 1 MiB before compression at typical tenant names.
@@ -115,13 +118,14 @@ pub struct CheckpointRoot {
     pub parts: Vec<PartRef>,
     /// Delete requests by tenant.
     pub deletes: Vec<(TenantId, TenantDeletes)>,
+    /// The end of the log that the checkpoint was made from.
+    pub chain: LogChain,
 }
 
 impl CheckpointRoot {
     /// The object's bytes.
     pub fn encode(&self) -> Vec<u8> {
-        let kind = if self.deletes.is_empty() { &ROOT } else { &ROOT_WITH_DELETES };
-        let mut out = frame::begin(kind);
+        let mut out = frame::begin(&ROOT);
         out.u64(self.number);
         out.id(self.id);
         out.count(self.writers.len());
@@ -139,21 +143,19 @@ impl CheckpointRoot {
             out.u64(part.size);
             out.u32(part.checksum);
         }
-        if !self.deletes.is_empty() {
-            out.count(self.deletes.len());
-            for (tenant, deletes) in &self.deletes {
-                out.text(tenant.as_str());
-                deletes.encode(&mut out);
-            }
+        out.count(self.deletes.len());
+        for (tenant, deletes) in &self.deletes {
+            out.text(tenant.as_str());
+            deletes.encode(&mut out);
         }
+        self.chain.encode(&mut out);
         frame::seal(out)
     }
 
     /// Reads a root.
     pub fn decode(bytes: &[u8]) -> Result<Self, FormatError> {
-        let has_deletes = bytes.get(4) == Some(&ROOT_WITH_DELETES.version);
-        let kind = if has_deletes { &ROOT_WITH_DELETES } else { &ROOT };
-        let mut from = Reader::new(frame::open(kind, bytes)?);
+        let mut from = Reader::new(frame::open(&ROOT, bytes)?);
+        let version = frame::version(bytes);
         let (number, id) = (from.u64("number")?, from.id("checkpoint id")?);
         let mut writers = Vec::new();
         for _ in 0..from.count(30, "writers")? {
@@ -169,15 +171,19 @@ impl CheckpointRoot {
             parts.push(PartRef { rows, size, checksum: from.u32("part checksum")? });
         }
         let mut deletes = Vec::new();
-        if has_deletes {
+        if version >= DELETES_SINCE {
             for _ in 0..from.count(4, "tenants with deletes")? {
                 let tenant = decode_tenant(&mut from)?;
                 let of_tenant = TenantDeletes::decode(&tenant, &mut from)?;
                 deletes.push((tenant, of_tenant));
             }
         }
+        let chain = match version >= CHAIN_SINCE {
+            true => LogChain::decode(&mut from)?,
+            false => LogChain::default(),
+        };
         from.finish(ROOT.name)?;
-        Ok(Self { number, id, writers, sessions, parts, deletes })
+        Ok(Self { number, id, writers, sessions, parts, deletes, chain })
     }
 }
 

@@ -3,6 +3,9 @@
 //! An entry names its author's session and the catalog number that the session had seen when it
 //! first tried to commit (`base`). Both are part of the state machine: a session's transaction is
 //! applied at most once, however often it is written.
+//!
+//! Since version 2 an entry names its predecessor by the checksum of its bytes: the log is a chain, and an
+//! entry that was lost, swapped or edited is a break in it.
 
 use sandur_base::Id;
 use sandur_model::TenantId;
@@ -13,7 +16,9 @@ use super::error::FormatError;
 use super::frame::{self, Kind};
 use super::wire::{Reader, Sink};
 
-const KIND: Kind = Kind { magic: *b"SDCE", version: 1, name: "catalog entry" };
+const KIND: Kind = Kind { magic: *b"SDCE", version: 2, name: "catalog entry" };
+/// The version since which entries name their predecessors.
+const CHAINED_SINCE: u8 = 2;
 
 /// Most bytes of an entry. Conditional creates are single puts, which stores limit to 5 GiB but
 /// answer quickly only up to a few MiB.
@@ -178,6 +183,9 @@ pub struct Entry {
     pub session: Id,
     /// The number that the session had seen when it first tried to write these transactions.
     pub base: u64,
+    /// [`entry_checksum`] of the entry before, as the author read it; 0 when the author could not know it,
+    /// `None` in entries of version 1, which do not name their predecessors.
+    pub before: Option<u64>,
     /// The transactions, in order of their sequence numbers.
     pub transactions: Vec<Transaction>,
 }
@@ -190,6 +198,7 @@ impl Entry {
         out.u64(self.number);
         out.id(self.session);
         out.u64(self.base);
+        out.u64(self.before.unwrap_or(0));
         out.count(self.transactions.len());
         for transaction in &self.transactions {
             transaction.encode(&mut out)?;
@@ -206,6 +215,10 @@ impl Entry {
         if base >= number {
             return Err(FormatError::Range { what: "base", value: base });
         }
+        let before = match frame::version(bytes) >= CHAINED_SINCE {
+            true => Some(from.u64("checksum of the entry before")?),
+            false => None,
+        };
         // Sequence, author and two counts are the least that a transaction takes.
         let count = from.count(19, "transactions")?;
         if count > TRANSACTIONS_MAX {
@@ -216,7 +229,7 @@ impl Entry {
             transactions.push(Transaction::decode(&mut from)?);
         }
         from.finish(KIND.name)?;
-        Ok(Self { number, session, base, transactions })
+        Ok(Self { number, session, base, before, transactions })
     }
 }
 

@@ -1,4 +1,4 @@
-//! Goal: every object of the catalog survives a round trip, the frozen fixtures of version 1 stay
+//! Goal: every object of the catalog survives a round trip, the frozen fixtures of every version stay
 //! readable, and damaged or hostile bytes give errors. Method: one sample of each, random samples,
 //! every single-byte damage, random bytes below a valid frame.
 
@@ -60,7 +60,7 @@ fn sample_entry() -> Entry {
     ];
     let first = Transaction { sequence: 1, author: incarnation, preconditions, edits };
     let second = Transaction { sequence: 300, author: Id(2), preconditions: vec![], edits: vec![] };
-    Entry { number: 42, session: Id(77), base: 40, transactions: vec![first, second] }
+    Entry { number: 42, session: Id(77), base: 40, before: Some(0xfeed), transactions: vec![first, second] }
 }
 
 fn sample_root() -> CheckpointRoot {
@@ -82,6 +82,7 @@ fn sample_root() -> CheckpointRoot {
         sessions: vec![(Id(3), Session { last_sequence: 8, at: 127, verdicts })],
         parts: vec![PartRef { rows: 2, size: 90, checksum: 0xdead_beef }],
         deletes: Vec::new(),
+        chain: LogChain { linked: true, checksums: [5, 0xfeed].into() },
     }
 }
 
@@ -108,7 +109,7 @@ fn sample_entry_of_deletes() -> Entry {
         Edit::AddBlock(BlockMeta { deletes_through: 41, ..sample_block(3) }),
     ];
     let transaction = Transaction { sequence: 9, author: Id(2), preconditions: vec![], edits };
-    Entry { number: 42, session: Id(77), base: 40, transactions: vec![transaction] }
+    Entry { number: 42, session: Id(77), base: 40, before: Some(0xfeed), transactions: vec![transaction] }
 }
 
 fn sample_root_with_deletes() -> CheckpointRoot {
@@ -138,8 +139,18 @@ fn sample_part() -> Vec<PartRow> {
     vec![row(0, None), row(1, Some(1_795_219_200_000)), row(2, None)]
 }
 
+fn sample_position() -> LogPosition {
+    LogPosition { number: 64, checksum: 0xfeed }
+}
+
 fn sample_member() -> Member {
-    Member { incarnation: Id(900), counter: 12, address: "10.0.0.1:3100".into(), host: "host-a".into() }
+    Member {
+        incarnation: Id(900),
+        counter: 12,
+        address: "10.0.0.1:3100".into(),
+        host: "host-a".into(),
+        seen: sample_position(),
+    }
 }
 
 /// Frozen bytes of version 1 as hexadecimal text.
@@ -152,31 +163,43 @@ fn fixture(name: &str) -> Vec<u8> {
 }
 
 #[test]
-fn version_1_fixtures_are_written_and_read_the_same() {
-    let boundary = Boundary { number: 64 };
-    assert_eq!(sample_entry().encode().unwrap(), fixture("entry-v1"));
-    assert_eq!(Entry::decode(&fixture("entry-v1")).unwrap(), sample_entry());
-    assert_eq!(sample_root().encode(), fixture("checkpoint-root-v1"));
-    assert_eq!(CheckpointRoot::decode(&fixture("checkpoint-root-v1")).unwrap(), sample_root());
-    // Compressed bytes may change with the library: only reading is frozen.
-    assert_eq!(decode_part(&fixture("checkpoint-part-v1")).unwrap(), sample_part());
-    assert_eq!(decode_part(&encode_part(&sample_part()).unwrap()).unwrap(), sample_part());
-    assert_eq!(boundary.encode(), fixture("boundary-v1"));
-    assert_eq!(Boundary::decode(&fixture("boundary-v1")).unwrap(), boundary);
-    assert_eq!(sample_member().encode().unwrap(), fixture("member-v1"));
-    assert_eq!(Member::decode(&fixture("member-v1")).unwrap(), sample_member());
+fn fixtures_of_before_the_chain_are_read() {
+    let unchained = |entry: Entry| Entry { before: None, ..entry };
+    assert_eq!(Entry::decode(&fixture("entry-v1")).unwrap(), unchained(sample_entry()));
+    assert_eq!(Entry::decode(&fixture("entry-deletes-v1")).unwrap(), unchained(sample_entry_of_deletes()));
+    let unchained = |root: CheckpointRoot| CheckpointRoot { chain: LogChain::default(), ..root };
+    assert_eq!(CheckpointRoot::decode(&fixture("checkpoint-root-v1")).unwrap(), unchained(sample_root()));
+    let root = unchained(sample_root_with_deletes());
+    assert_eq!(CheckpointRoot::decode(&fixture("checkpoint-root-v2")).unwrap(), root);
+    let at = LogPosition { number: 64, checksum: 0 };
+    assert_eq!(Boundary::decode(&fixture("boundary-v1")).unwrap(), Boundary { at });
+    let member = Member { seen: LogPosition::default(), ..sample_member() };
+    assert_eq!(Member::decode(&fixture("member-v1")).unwrap(), member);
 }
 
 #[test]
-fn fixtures_with_deletes_are_written_and_read_the_same() {
-    let (entry, root) = (sample_entry_of_deletes(), sample_root_with_deletes());
-    assert_eq!(entry.encode().unwrap(), fixture("entry-deletes-v1"));
-    assert_eq!(Entry::decode(&fixture("entry-deletes-v1")).unwrap(), entry);
-    assert_eq!(root.encode(), fixture("checkpoint-root-v2"));
-    assert_eq!(CheckpointRoot::decode(&fixture("checkpoint-root-v2")).unwrap(), root);
-    assert_eq!(decode_part(&fixture("checkpoint-part-deletes-v1")).unwrap(), sample_part_with_deletes());
-    let rows = sample_part_with_deletes();
-    assert_eq!(decode_part(&encode_part(&rows).unwrap()).unwrap(), rows);
+fn fixtures_are_written_and_read_the_same() {
+    for (name, entry) in [("entry-v2", sample_entry()), ("entry-deletes-v2", sample_entry_of_deletes())] {
+        assert_eq!(entry.encode().unwrap(), fixture(name));
+        assert_eq!(Entry::decode(&fixture(name)).unwrap(), entry);
+    }
+    let root = sample_root_with_deletes();
+    assert_eq!(root.encode(), fixture("checkpoint-root-v3"));
+    assert_eq!(CheckpointRoot::decode(&fixture("checkpoint-root-v3")).unwrap(), root);
+    let boundary = Boundary { at: sample_position() };
+    assert_eq!(boundary.encode(), fixture("boundary-v2"));
+    assert_eq!(Boundary::decode(&fixture("boundary-v2")).unwrap(), boundary);
+    assert_eq!(sample_member().encode().unwrap(), fixture("member-v2"));
+    assert_eq!(Member::decode(&fixture("member-v2")).unwrap(), sample_member());
+    assert_eq!(sample_position().encode_witness(), fixture("witness-v1"));
+    assert_eq!(LogPosition::decode_witness(&fixture("witness-v1")).unwrap(), sample_position());
+    // Compressed bytes may change with the library: only reading is frozen.
+    for (name, rows) in
+        [("checkpoint-part-v1", sample_part()), ("checkpoint-part-deletes-v1", sample_part_with_deletes())]
+    {
+        assert_eq!(decode_part(&fixture(name)).unwrap(), rows);
+        assert_eq!(decode_part(&encode_part(&rows).unwrap()).unwrap(), rows);
+    }
 }
 
 #[test]
@@ -212,10 +235,10 @@ fn every_damaged_byte_and_every_cut_is_an_error() {
 fn errors_say_what_is_wrong() {
     let entry = sample_entry().encode().unwrap();
     assert!(matches!(Member::decode(&entry), Err(FormatError::Magic { .. })));
-    let mut newer = frame::begin(&Kind { magic: *b"SDCE", version: 2, name: "" });
+    let mut newer = frame::begin(&Kind { magic: *b"SDCE", version: 3, name: "" });
     newer.u64(1);
     let error = Entry::decode(&frame::seal(newer)).unwrap_err();
-    assert!(error.to_string().contains("format version 2"), "{error}");
+    assert!(error.to_string().contains("format version 3"), "{error}");
     let mut future = Entry { base: 42, ..sample_entry() };
     assert!(matches!(Entry::decode(&future.encode().unwrap()), Err(FormatError::Range { .. })));
     future.transactions = vec![future.transactions.remove(1); TRANSACTIONS_MAX + 1];
@@ -264,14 +287,15 @@ proptest! {
     #[test]
     fn hostile_bodies_never_panic(
         body in proptest::collection::vec(any::<u8>(), 0..300),
-        which in 0usize..5,
+        which in 0usize..6,
+        version in 1u8..4,
     ) {
-        let magic = [*b"SDCE", *b"SDCR", *b"SDCP", *b"SDCB", *b"SDCM"][which];
-        let mut out = frame::begin(&Kind { magic, version: 1, name: "" });
+        let magic = [*b"SDCE", *b"SDCR", *b"SDCP", *b"SDCB", *b"SDCM", *b"SDCW"][which];
+        let mut out = frame::begin(&Kind { magic, version, name: "" });
         out.0.extend_from_slice(&body);
         let bytes = frame::seal(out);
         let _ = (Entry::decode(&bytes), CheckpointRoot::decode(&bytes), decode_part(&bytes));
-        let _ = (Boundary::decode(&bytes), Member::decode(&bytes));
+        let _ = (Boundary::decode(&bytes), Member::decode(&bytes), LogPosition::decode_witness(&bytes));
     }
 
     /// As above, but most fields are right: one byte of a valid body is changed and resealed.
@@ -293,14 +317,12 @@ proptest! {
 #[ignore = "rewrites the frozen fixtures"]
 fn write_fixtures() {
     let files = [
-        ("entry-v1", sample_entry().encode().unwrap()),
-        ("checkpoint-root-v1", sample_root().encode()),
-        ("checkpoint-part-v1", encode_part(&sample_part()).unwrap()),
-        ("entry-deletes-v1", sample_entry_of_deletes().encode().unwrap()),
-        ("checkpoint-root-v2", sample_root_with_deletes().encode()),
-        ("checkpoint-part-deletes-v1", encode_part(&sample_part_with_deletes()).unwrap()),
-        ("boundary-v1", Boundary { number: 64 }.encode()),
-        ("member-v1", sample_member().encode().unwrap()),
+        ("entry-v2", sample_entry().encode().unwrap()),
+        ("entry-deletes-v2", sample_entry_of_deletes().encode().unwrap()),
+        ("checkpoint-root-v3", sample_root_with_deletes().encode()),
+        ("boundary-v2", Boundary { at: sample_position() }.encode()),
+        ("member-v2", sample_member().encode().unwrap()),
+        ("witness-v1", sample_position().encode_witness()),
     ];
     for (name, bytes) in files {
         let path = format!("{}/src/catalog_entry/fixtures/{name}.hex", env!("CARGO_MANIFEST_DIR"));

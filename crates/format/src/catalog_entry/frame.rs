@@ -15,6 +15,7 @@ pub(super) const HEADER_BYTES: usize = 12;
 /// Which object a frame holds.
 pub(super) struct Kind {
     pub magic: [u8; 4],
+    /// The version that is written; this one and all before it are read.
     pub version: u8,
     pub name: &'static str,
 }
@@ -36,6 +37,11 @@ pub(super) fn seal(writer: super::wire::Sink) -> Vec<u8> {
     bytes
 }
 
+/// The version of an object whose frame was opened.
+pub(super) fn version(bytes: &[u8]) -> u8 {
+    bytes[4]
+}
+
 /// The body, after magic, checksum and version were verified.
 pub(super) fn open<'a>(kind: &Kind, bytes: &'a [u8]) -> Result<&'a [u8], FormatError> {
     let what = kind.name;
@@ -51,7 +57,7 @@ pub(super) fn open<'a>(kind: &Kind, bytes: &'a [u8]) -> Result<&'a [u8], FormatE
     if expected != found {
         return Err(FormatError::Checksum { what, expected, found });
     }
-    if bytes[4] != kind.version {
+    if bytes[4] == 0 || bytes[4] > kind.version {
         return Err(FormatError::Version { what, found: bytes[4], known: kind.version });
     }
     Ok(&bytes[HEADER_BYTES..])

@@ -8,9 +8,12 @@ use sandur_base::Id;
 use super::entry::{NAME_BYTES_MAX, bounded};
 use super::error::FormatError;
 use super::frame::{self, Kind};
+use super::log_chain::LogPosition;
 use super::wire::Reader;
 
-const KIND: Kind = Kind { magic: *b"SDCM", version: 1, name: "member" };
+const KIND: Kind = Kind { magic: *b"SDCM", version: 2, name: "member" };
+/// The version since which heartbeats say how far their author has read the log.
+const SEEN_SINCE: u8 = 2;
 
 /// What `members/<incarnation>` holds.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -23,6 +26,8 @@ pub struct Member {
     pub address: String,
     /// Host name, for people.
     pub host: String,
+    /// How far the process had read the catalog's log.
+    pub seen: LogPosition,
 }
 
 impl Member {
@@ -35,6 +40,7 @@ impl Member {
         out.u64(self.counter);
         out.text(&self.address);
         out.text(&self.host);
+        self.seen.encode(&mut out);
         Ok(frame::seal(out))
     }
 
@@ -44,7 +50,11 @@ impl Member {
         let (incarnation, counter) = (from.id("incarnation")?, from.u64("counter")?);
         let address = from.text(NAME_BYTES_MAX, "address")?.to_owned();
         let host = from.text(NAME_BYTES_MAX, "host name")?.to_owned();
+        let seen = match frame::version(bytes) >= SEEN_SINCE {
+            true => LogPosition::decode(&mut from)?,
+            false => LogPosition::default(),
+        };
         from.finish(KIND.name)?;
-        Ok(Self { incarnation, counter, address, host })
+        Ok(Self { incarnation, counter, address, host, seen })
     }
 }

@@ -15,6 +15,7 @@ mod delete_request;
 mod entry;
 mod error;
 mod frame;
+mod log_chain;
 mod member;
 mod wire;
 
@@ -28,4 +29,5 @@ pub use delete_request::{
 };
 pub use entry::{ENTRY_BYTES_MAX, Edit, Entry, Precondition, TRANSACTIONS_MAX, Transaction, WalKind};
 pub use error::FormatError;
+pub use log_chain::{CHAIN_LENGTH_MAX, LogChain, LogPosition, entry_checksum};
 pub use member::Member;

@@ -3,14 +3,18 @@
 use std::sync::Arc;
 
 use bytes::Bytes;
+use sandur_base::Id;
 use sandur_model::{Labels, Level, LogPage, MatchOp, Matcher, TenantId, TimeRange};
 
 use super::*;
+use crate::catalog_entry::LogPosition;
 use crate::needle::needle_keys;
 
 const VERSION_1: &[u8] = include_bytes!("../../fixtures/log-block-v1.bin");
 const VERSION_2: &[u8] = include_bytes!("../../fixtures/log-block-v2.bin");
 const VERSION_3: &[u8] = include_bytes!("../../fixtures/log-block-v3.bin");
+
+const VERSION_4: &[u8] = include_bytes!("../../fixtures/log-block-v4.bin");
 
 const ROWS: u32 = 120;
 
@@ -43,11 +47,17 @@ fn row(stream: u32, n: u32) -> (i64, Level, Vec<(String, String)>, Vec<u8>) {
     (timestamp, level, metadata, line.into_bytes())
 }
 
+fn origin() -> BlockOrigin {
+    let seen = LogPosition { number: 300, checksum: 0xfeed };
+    BlockOrigin { seen, deletes_through: 290, inputs: vec![Id::from_parts(5, 7), Id::from_parts(6, 8)] }
+}
+
 fn write_fixture() -> Vec<u8> {
     let tenant = TenantId::new("fixture").unwrap();
     let window = TimeRange::new(1_795_176_000_000_000_000, 1_795_179_600_000_000_000);
     let mut options = BlockOptions::new(tenant, window, 2);
     (options.page_bytes, options.group_pages) = (12_000, 2);
+    options.origin = origin();
     let mut writer = BlockWriter::new(options, streams()).unwrap();
     for stream in 0..3 {
         for n in 0..ROWS {
@@ -65,7 +75,7 @@ fn write_fixture() -> Vec<u8> {
 #[test]
 #[ignore = "writes into the repository"]
 fn write_the_fixture() {
-    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/fixtures/log-block-v3.bin");
+    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/fixtures/log-block-v4.bin");
     std::fs::write(path, write_fixture()).unwrap();
 }
 
@@ -84,8 +94,19 @@ fn version_2_is_read() {
 
 #[test]
 fn version_3_is_read_and_rules_out_words() {
-    let footer = check_fixture(VERSION_3, 3);
-    let block = Bytes::from_static(VERSION_3);
+    rules_out_words(VERSION_3, 3);
+}
+
+#[test]
+fn version_4_is_read_and_says_what_it_was_made_from() {
+    assert_eq!(check_fixture(VERSION_3, 3).origin(), None, "version 3 does not say it");
+    assert_eq!(check_fixture(VERSION_4, 4).origin(), Some(&origin()));
+    rules_out_words(VERSION_4, 4);
+}
+
+fn rules_out_words(fixture: &'static [u8], version: u16) {
+    let footer = check_fixture(fixture, version);
+    let block = Bytes::from_static(fixture);
     // Small pages have no filter.
     for page in footer.pages().iter().filter(|page| page.raw_bytes >= 8_000).map(|page| page.index) {
         let segment = footer.filter_segment_of(page).unwrap();

@@ -14,11 +14,12 @@ use crate::codec::varint::{put_blob, put_signed, put_varint};
 use crate::codec::{Piece, Reader, compress, crc32c};
 use crate::error::Error;
 use crate::log_block::limits::{
-    HEADER_LEN, HEADER_MAGIC, METADATA_KEYS_SINCE, PART_FOOTER, PART_HEADER, PART_LINES, PART_NARROW,
-    SECTION_BYTES_MAX, TRAILER_LEN, TRAILER_MAGIC, VERSION, WORD_KEYS_SINCE,
+    HEADER_LEN, HEADER_MAGIC, METADATA_KEYS_SINCE, ORIGIN_SINCE, PART_FOOTER, PART_HEADER, PART_LINES,
+    PART_NARROW, SECTION_BYTES_MAX, TRAILER_LEN, TRAILER_MAGIC, VERSION, WORD_KEYS_SINCE,
 };
 use crate::log_block::metadata_keys::{KeyCollector, MetadataKeys};
 use crate::log_block::minutes::{FinishedCounts, MinuteCounts};
+use crate::log_block::origin::BlockOrigin;
 use crate::log_block::pages::{PageEntry, get_pages, put_pages};
 use crate::log_block::postings::{Postings, select};
 use crate::log_block::streams::StreamTable;
@@ -32,8 +33,9 @@ const PAGES: u8 = 4;
 const FILTERS: u8 = 5;
 const MINUTES: u8 = 6;
 const METADATA_KEYS: u8 = 7;
+const ORIGIN: u8 = 8;
 
-const SECTIONS: [(u8, &str); 7] = [
+const SECTIONS: [(u8, &str); 8] = [
     (META, "meta"),
     (STREAMS, "streams"),
     (POSTINGS, "postings"),
@@ -41,6 +43,7 @@ const SECTIONS: [(u8, &str); 7] = [
     (FILTERS, "filters"),
     (MINUTES, "minutes"),
     (METADATA_KEYS, "metadata keys"),
+    (ORIGIN, "origin"),
 ];
 
 /// What a block is and how much it holds.
@@ -91,6 +94,7 @@ pub struct Footer {
     segments: Vec<FilterSegment>,
     minutes: MinuteCounts,
     metadata_keys: MetadataKeys,
+    origin: Option<BlockOrigin>,
     sections: Vec<SectionInfo>,
 }
 
@@ -138,6 +142,13 @@ impl Footer {
             }
             false => MetadataKeys::default(),
         };
+        let origin = match trailer.version >= ORIGIN_SINCE {
+            true => {
+                let (plain, offset) = sections.take(ORIGIN)?;
+                Some(BlockOrigin::get(&plain, offset)?)
+            }
+            false => None,
+        };
         let (offset, stored_bytes) = (trailer.offset, bytes.len() as u32);
         let sections = sections.infos;
         let footer = Self {
@@ -150,6 +161,7 @@ impl Footer {
             segments,
             minutes,
             metadata_keys,
+            origin,
             sections,
         };
         Ok(footer)
@@ -211,6 +223,11 @@ impl Footer {
     /// Which streams have rows with which structured-metadata key.
     pub fn metadata_keys(&self) -> &MetadataKeys {
         &self.metadata_keys
+    }
+
+    /// What the block was made from; `None` in blocks of before version 4.
+    pub fn origin(&self) -> Option<&BlockOrigin> {
+        self.origin.as_ref()
     }
 
     /// Sizes of the sections.
@@ -445,7 +462,8 @@ pub(crate) fn put_footer(parts: &FooterParts<'_>, offset: u64) -> Result<(BlockS
                 parts.segments.iter().for_each(|segment| segment.put(&mut plain));
             }
             MINUTES => parts.counts.put(&mut plain),
-            _ => parts.metadata_keys.put(&mut plain),
+            METADATA_KEYS => parts.metadata_keys.put(&mut plain),
+            _ => parts.options.origin.put(&mut plain),
         }
         if plain.len() > SECTION_BYTES_MAX {
             let (found, limit) = (plain.len() as u64, SECTION_BYTES_MAX as u64);

@@ -5,11 +5,15 @@ pub const HEADER_MAGIC: [u8; 4] = *b"SDLB";
 /// Last bytes of a block.
 pub const TRAILER_MAGIC: [u8; 4] = *b"SDLE";
 /// Version of the format that this program writes.
-pub const VERSION: u16 = 3;
+pub const VERSION: u16 = 4;
 /// Version since which footers list metadata keys.
 pub const METADATA_KEYS_SINCE: u16 = 2;
 /// The first version whose filters say whether they hold grams of words.
 pub const WORD_KEYS_SINCE: u16 = 3;
+/// The version since which footers say what the block was made from.
+pub const ORIGIN_SINCE: u16 = 4;
+/// Most inputs that a footer names.
+pub const INPUTS_MAX: usize = 1 << 16;
 /// Bytes of the header: magic, version, two zero bytes.
 pub const HEADER_LEN: u64 = 8;
 /// Bytes of the trailer: footer offset, footer length, footer crc, version, two zero bytes, crc of the

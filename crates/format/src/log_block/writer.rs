@@ -19,6 +19,7 @@ use crate::log_block::metadata_keys::KeyCollector;
 use crate::log_block::minutes::MinuteCounter;
 use crate::log_block::narrow::{Run, Wanted, with_runs};
 use crate::log_block::order::{compare_streams, stream_sort_key};
+use crate::log_block::origin::BlockOrigin;
 use crate::log_block::page_builder::{EncodedPage, PageBuilder};
 use crate::log_block::pages::PageEntry;
 use crate::log_block::streams::{StreamStats, StreamTable};
@@ -41,6 +42,8 @@ pub struct BlockOptions {
     pub page_rows: u32,
     /// Most pages of a group, which is fetched at once.
     pub group_pages: u32,
+    /// What it is made from.
+    pub origin: BlockOrigin,
 }
 
 impl BlockOptions {
@@ -49,7 +52,8 @@ impl BlockOptions {
     /// against 19.2 % of raw).
     pub fn new(tenant: TenantId, window: TimeRange, level: u8) -> Self {
         let (zstd_level, page_bytes, page_rows, group_pages) = (1, 1 << 20, ROWS_MAX, 16);
-        Self { tenant, window, level, zstd_level, page_bytes, page_rows, group_pages }
+        let origin = BlockOrigin::default();
+        Self { tenant, window, level, zstd_level, page_bytes, page_rows, group_pages, origin }
     }
 }
 

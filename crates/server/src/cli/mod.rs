@@ -1,7 +1,8 @@
-//! The command line. Clients speak HTTP only; `inspect` and `check` read a store directly.
+//! The command line. Clients speak HTTP only; `inspect` and `check` read a store
+//! directly, `repair` changes one.
 //!
 //! Exit codes: 0 done, 1 failed (the message on stderr says what to do), 2 wrong usage. `check` exits
-//! with 1 also when it found damage.
+//! with 1 also when it found damage, `repair --dry-run` when there is something to repair.
 //!
 //! To add a command: one file with `command` and `run`, and one line in [`COMMANDS`], which the help, the
 //! completions and the manual pages are made from.
@@ -24,6 +25,7 @@ mod paint;
 mod printer;
 mod push;
 mod query;
+mod repair;
 mod results;
 mod series;
 mod stats;
@@ -107,6 +109,7 @@ static COMMANDS: &[Entry] = &[
     Entry { command: delete::command, run: |m| Box::pin(delete::run(env(), m)) },
     Entry { command: inspect::command, run: |m| Box::pin(inspect::run(env(), m)) },
     Entry { command: check::command, run: |m| Box::pin(check::run(env(), m)) },
+    Entry { command: repair::command, run: |m| Box::pin(repair::run(env(), m)) },
     Entry { command: cache::command, run: |m| Box::pin(cache::run(env(), m)) },
     Entry { command: demo::command, run: |m| Box::pin(demo::run(m)) },
     Entry { command: token::command, run: |m| Box::pin(async move { token::run(env(), m) }) },

@@ -28,6 +28,15 @@ pub async fn open_store(url: &str, env: &Env) -> Result<Store, Failed> {
     Store::open(url, env.clone(), options).await.map_err(|e| Failed::new(e.to_string()))
 }
 
+/// Opens a store for a change that no other process may see half done: a directory is locked.
+pub async fn open_store_alone(url: &str, env: &Env) -> Result<Store, Failed> {
+    let local = url.strip_prefix("file://").unwrap_or(url);
+    if !local.contains("://") && !Path::new(local).is_dir() {
+        return Err(Failed::new(format!("'{local}' is no directory: name the store with --store")));
+    }
+    Store::open(url, env.clone(), StoreOptions::default()).await.map_err(|e| Failed::new(e.to_string()))
+}
+
 /// One object, read in pieces.
 pub struct Object {
     /// Its path, for messages.

@@ -20,8 +20,8 @@ pub async fn show(object: &Object, rows: usize) -> Result<ExitCode, Failed> {
             Ok(None) => return Ok(ExitCode::SUCCESS),
             Err(sandur_format::Error::Torn { valid_len }) => {
                 println!(
-                    "the rest from byte {valid_len} on was being written when the writer stopped; \
-                     it was never acknowledged"
+                    "the rest from byte {valid_len} on is an incomplete frame: it was being written when the \
+                     writer stopped and was not acknowledged, or the file was cut later"
                 );
                 return Ok(ExitCode::SUCCESS);
             }

@@ -1,0 +1,143 @@
+//! The chain of entries: each names the one before by the checksum of its bytes.
+//!
+//! The author of entry `n` has verified entry `n - 1` before it creates `n`, and numbers are never
+//! rewritten while the boundary is below them. So of every two neighbours that a verified reader meets the
+//! later names the earlier; where it does not, one of them was lost, swapped, edited, or restored from
+//! another time. That is damage and not a rejection: nothing that follows can be trusted.
+//!
+//! A state remembers the checksums of its last entries, so that what others say of the log (the witnesses of
+//! `witness.rs`, the footers of blocks) can be compared with it: they must have seen the same log, and not
+//! more of it.
+
+use std::sync::Arc;
+
+use sandur_format::catalog_entry::{CHAIN_LENGTH_MAX, LogChain, LogPosition};
+
+use crate::snapshot::Snapshot;
+
+/// The end of the chain up to a snapshot's number. Cheap to clone.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Chain(Arc<LogChain>);
+
+/// How what somebody has seen of a log fits a snapshot of it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Testimony {
+    /// The snapshot contains what was seen.
+    Confirmed,
+    /// The snapshot is as long, but does not remember that place.
+    Unknown,
+    /// More was seen than the snapshot contains.
+    Longer,
+    /// Another log was seen: at that place it had another entry.
+    Other,
+}
+
+impl Chain {
+    pub fn new(chain: LogChain) -> Self {
+        Self(Arc::new(chain))
+    }
+
+    pub fn get(&self) -> &LogChain {
+        &self.0
+    }
+
+    /// The checksum of the last entry; 0 when it is not known, or there is none.
+    pub fn last(&self) -> u64 {
+        self.0.checksums.back().copied().unwrap_or(0)
+    }
+
+    /// Goes on to the entry with this checksum, which says that the one before has `before`; false when
+    /// that is not so. `number` is that of the entry before.
+    pub fn follow(&mut self, number: u64, before: Option<u64>, checksum: u64) -> bool {
+        let known = self.last();
+        let is_next = match before {
+            // Authors that cannot know the entry before are those of before the chain, and those who had
+            // nothing but their checkpoint.
+            None | Some(0) => !self.0.linked,
+            Some(found) => found == known || (known == 0 && number > 0),
+        };
+        if is_next {
+            let chain = Arc::make_mut(&mut self.0);
+            chain.linked |= before.is_some();
+            if chain.checksums.len() == CHAIN_LENGTH_MAX {
+                chain.checksums.pop_front();
+            }
+            chain.checksums.push_back(checksum);
+        }
+        is_next
+    }
+}
+
+impl Snapshot {
+    /// The place in the log that the snapshot is the state after.
+    pub fn position(&self) -> LogPosition {
+        LogPosition { number: self.number, checksum: self.chain.last() }
+    }
+
+    /// The checksum of an entry, if the snapshot remembers it.
+    pub(crate) fn checksum_at(&self, number: u64) -> Option<u64> {
+        let checksums = &self.chain.get().checksums;
+        let back = self.number.checked_sub(number)?;
+        let at = (checksums.len() as u64).checked_sub(back + 1)?;
+        checksums.get(at as usize).copied()
+    }
+
+    /// Compares what somebody has seen of the log with the snapshot.
+    pub fn compare(&self, seen: LogPosition) -> Testimony {
+        if seen.number > self.number {
+            return Testimony::Longer;
+        }
+        match self.checksum_at(seen.number) {
+            Some(checksum) if seen.checksum != 0 && checksum == seen.checksum => Testimony::Confirmed,
+            Some(_) if seen.checksum != 0 => Testimony::Other,
+            _ => Testimony::Unknown,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_chain_begins_after_an_old_tail_and_then_has_no_gap() {
+        let mut chain = Chain::default();
+        assert!(chain.follow(0, None, 11), "an entry of version 1");
+        assert!(chain.follow(1, None, 12));
+        assert!(!chain.clone().follow(2, Some(99), 13), "it names another one");
+        assert!(chain.clone().follow(2, Some(0), 13), "its author had only a checkpoint");
+        assert!(chain.follow(2, Some(12), 13));
+        for (before, what) in [(None, "version 1 again"), (Some(0), "no name"), (Some(11), "a swapped one")] {
+            assert!(!chain.clone().follow(3, before, 14), "{what}");
+        }
+        assert!(chain.follow(3, Some(13), 14));
+        // From a checkpoint of before the chain, whose last checksum nobody wrote down.
+        assert!(Chain::default().follow(500, Some(77), 78));
+        assert!(!Chain::default().follow(0, Some(77), 78), "nothing is before the first entry");
+    }
+
+    #[test]
+    fn testimonies_are_compared_with_what_is_remembered() {
+        let checksums = (100..100 + CHAIN_LENGTH_MAX as u64).collect();
+        let chain = Chain::new(LogChain { linked: true, checksums });
+        let mut state = Snapshot { number: 10_000, chain, ..Snapshot::default() };
+        let last = 99 + CHAIN_LENGTH_MAX as u64;
+        let seen = |number, checksum| LogPosition { number, checksum };
+        assert_eq!(state.position(), seen(10_000, last));
+        for (seen, expected) in [
+            (seen(10_000, last), Testimony::Confirmed),
+            (seen(9_999, last - 1), Testimony::Confirmed),
+            (seen(9_999, last), Testimony::Other),
+            (seen(10_000, 0), Testimony::Unknown),
+            (seen(10_001, last), Testimony::Longer),
+            (seen(10_001, 0), Testimony::Longer),
+            (seen(10_001 - CHAIN_LENGTH_MAX as u64, 100), Testimony::Confirmed),
+            (seen(10_000 - CHAIN_LENGTH_MAX as u64, 99), Testimony::Unknown),
+            (seen(0, 0), Testimony::Unknown),
+        ] {
+            assert_eq!(state.compare(seen), expected, "{seen:?}");
+        }
+        assert!(state.chain.follow(10_000, Some(last), 5));
+        assert_eq!(state.chain.get().checksums.len(), CHAIN_LENGTH_MAX, "no more is kept");
+    }
+}

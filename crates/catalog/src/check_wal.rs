@@ -1,0 +1,172 @@
+//! Verifying the WAL: every frame of writers whose rows are not all in blocks, and what is missing.
+//!
+//! What can be known: a sealed writer's WAL ends at its fence, so everything from its floor to there must
+//! exist; frames are numbered, so a hole is seen. What cannot: how far a writer had come that was not stopped
+//! in good order. Its last frames, or all of them, may have been deleted, or cut off where a frame ends, and
+//! nothing would tell. Where that is so the report says so and claims no more.
+
+use std::collections::BTreeSet;
+
+use sandur_base::Id;
+use sandur_format::catalog_entry::{WalKind, Writer};
+use sandur_format::wal_segment::{FrameKind, FrameReader};
+use sandur_store::{Intent, ObjectInfo, Store};
+
+use crate::check::{CheckReport, Severity};
+use crate::error::Error;
+use crate::names;
+use crate::snapshot::Snapshot;
+
+/// Findings after which a damaged number is not worth counting on.
+const FINDINGS_MAX: usize = 10_000;
+
+pub(crate) async fn check_wal(
+    store: &Store,
+    snapshot: &Snapshot,
+    report: &mut CheckReport,
+) -> Result<(), Error> {
+    for writer in snapshot.writers().values().filter(|writer| !writer.is_drained()) {
+        let objects = store.list(&names::wal_of(writer.incarnation), Intent::wal()).await?;
+        let mut frames = Frames::default();
+        for object in &objects {
+            check_object(store, object, Some(writer), report, &mut frames).await?;
+        }
+        check_numbers(writer, &frames, report);
+        if report.findings.len() > FINDINGS_MAX {
+            report.damage(names::WAL, "there are more findings than can be listed");
+            return Ok(());
+        }
+    }
+    for name in store.list_prefixes(names::WAL, Intent::wal()).await? {
+        let Ok(incarnation) = name.parse::<Id>() else { continue };
+        if snapshot.writer(incarnation).is_none() {
+            check_stranger(store, incarnation, report).await?;
+        }
+    }
+    Ok(())
+}
+
+/// The frames that were found of one writer.
+#[derive(Default)]
+struct Frames {
+    present: BTreeSet<u64>,
+    fence: Option<u64>,
+}
+
+/// Every frame of one object; a torn end is normal in the file that was being written.
+async fn check_object(
+    store: &Store,
+    object: &ObjectInfo,
+    writer: Option<&Writer>,
+    report: &mut CheckReport,
+    found: &mut Frames,
+) -> Result<(), Error> {
+    let bytes = match store.get(&object.path, Intent::wal()).await {
+        Ok(bytes) => bytes,
+        // Flushed and deleted meanwhile.
+        Err(error) if error.is_not_found() => return Ok(()),
+        Err(error) => return Err(error.into()),
+    };
+    let (size, mut reader) = (bytes.len(), FrameReader::new(bytes));
+    // In a bucket the name says which frame it is, whatever became of its bytes.
+    if writer.is_some_and(|writer| writer.wal == WalKind::Bucket) {
+        found.present.extend(names::wal_sequence(&object.path));
+    }
+    loop {
+        let problem = match reader.next_frame() {
+            Ok(None) => return Ok(()),
+            Ok(Some(frame)) => {
+                let header = frame.header();
+                if header.kind == FrameKind::Fence {
+                    found.fence = Some(header.id.sequence);
+                    found.present.remove(&header.id.sequence);
+                    continue;
+                }
+                found.present.insert(header.id.sequence);
+                match frame.batches() {
+                    Ok(batches) => {
+                        report.frames += 1;
+                        report.wal_rows += batches.iter().map(|b| b.rows() as u64).sum::<u64>();
+                        continue;
+                    }
+                    Err(error) => error.to_string(),
+                }
+            }
+            Err(sandur_format::Error::Torn { valid_len })
+                if writer.is_none_or(|w| w.wal == WalKind::Local) =>
+            {
+                let problem = format!(
+                    "ends at byte {size} in the middle of a frame that begins at byte {valid_len}: cannot tell \
+                     whether that frame was being written when the writer stopped, so that nobody was told \
+                     that it is safe, or whether the file was cut later"
+                );
+                report.add(Severity::Unknown, &object.path, problem);
+                return Ok(());
+            }
+            Err(error) => error.to_string(),
+        };
+        let live = match writer.is_some_and(|writer| writer.is_sealed()) {
+            true => "",
+            false => "; its writer may live, check again",
+        };
+        report.damage(&object.path, format!("{problem}{live}"));
+        return Ok(());
+    }
+}
+
+/// Which frames should be there and are not.
+fn check_numbers(writer: &Writer, frames: &Frames, report: &mut CheckReport) {
+    let Writer { incarnation, floor, fence, wal, .. } = *writer;
+    let directory = names::wal_of(incarnation);
+    let end = fence.or_else(|| frames.present.last().map(|last| last + 1)).unwrap_or(floor);
+    let mut next = floor;
+    for present in frames.present.range(floor..end.max(floor)).copied().chain([end.max(floor)]) {
+        if next < present {
+            let missing = match present - next {
+                1 => format!("frame {next} is missing"),
+                count => format!("{count} frames from {next} on are missing"),
+            };
+            if wal == WalKind::Bucket && fence.is_some() {
+                let rows = if present - next == 1 { "its rows are lost" } else { "their rows are lost" };
+                report.damage(names::wal_object(incarnation, next), format!("{missing}: {rows}"));
+            } else {
+                let problem = format!(
+                    "{missing}: cannot tell whether nobody was told that they are safe, as after a failed \
+                     write, or whether they were deleted and their rows are lost"
+                );
+                report.add(Severity::Unknown, names::wal_object(incarnation, next), problem);
+            }
+        }
+        next = present + 1;
+    }
+    if fence.is_none() {
+        let last = match frames.present.last() {
+            Some(last) => format!("more than frame {last}"),
+            None => format!("anything from frame {floor} on, of which there is no object"),
+        };
+        let problem = format!(
+            "cannot tell whether this writer acknowledged {last}: it lives or was not stopped in good order, \
+             and nothing else says where its WAL ends"
+        );
+        report.add(Severity::Unknown, directory, problem);
+    }
+}
+
+/// WAL of a writer that the catalog does not know.
+async fn check_stranger(store: &Store, incarnation: Id, report: &mut CheckReport) -> Result<(), Error> {
+    let objects = store.list(&names::wal_of(incarnation), Intent::wal()).await?;
+    let mut frames = Frames::default();
+    for object in &objects {
+        check_object(store, object, None, report, &mut frames).await?;
+    }
+    let before_fence = |sequence: &&u64| frames.fence.is_none_or(|fence| **sequence < fence);
+    let count = frames.present.iter().filter(before_fence).count();
+    if count > 0 {
+        let problem = format!(
+            "the catalog does not know this writer, of which {count} frames exist: cannot tell whether they \
+             came too late to count, or the catalog has lost it"
+        );
+        report.add(Severity::Unknown, names::wal_of(incarnation), problem);
+    }
+    Ok(())
+}

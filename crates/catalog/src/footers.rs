@@ -1,0 +1,34 @@
+//! The footers of blocks: what a block says of itself, without the catalog.
+
+use sandur_format::log_block::{Footer, TRAILER_LEN};
+use sandur_store::{Intent, Store};
+
+use crate::error::Error;
+
+/// Reads the footer of a block object; a text says why it is none.
+pub(crate) async fn read_footer(
+    store: &Store,
+    path: &str,
+    size: u64,
+) -> Result<Result<Footer, String>, Error> {
+    if size < TRAILER_LEN as u64 {
+        return Ok(Err(format!("has only {size} bytes")));
+    }
+    let missing = || Ok(Err("is missing".to_owned()));
+    let tail = match store.get_range(path, size - TRAILER_LEN as u64..size, Intent::gc()).await {
+        Ok(tail) => tail,
+        Err(error) if error.is_not_found() => return missing(),
+        Err(error @ sandur_store::Error::Length { .. }) => return Ok(Err(error.to_string())),
+        Err(error) => return Err(error.into()),
+    };
+    let range = match Footer::locate(&tail, size) {
+        Ok(range) => range,
+        Err(error) => return Ok(Err(error.to_string())),
+    };
+    match store.get_range(path, range, Intent::gc()).await {
+        Ok(bytes) => Ok(Footer::open(bytes).map_err(|error| error.to_string())),
+        Err(error) if error.is_not_found() => missing(),
+        Err(error @ sandur_store::Error::Length { .. }) => Ok(Err(error.to_string())),
+        Err(error) => Err(error.into()),
+    }
+}

@@ -1,0 +1,375 @@
+//! Repair: a catalog that was damaged, cut or lost, rebuilt from what is left and from blocks and WAL.
+//!
+//! **Plan.** The sound state (`survey.rs`) is kept. If that is not all that there was, entries beyond the
+//! damage are applied to it as far as they can be read, then every block that it does not mention is added
+//! from its footer: tenant, window, level, rows, and the blocks that it was merged from, which leave the
+//! state when it comes. WAL of writers that nobody knows any more is given a writer, so that the next start
+//! reads it. Rows that come twice this way are equal rows, which are answered once.
+//!
+//! **Execution.** The new state becomes a checkpoint with a number above every number that anything in the
+//! store names. Creating its root is the one step that decides: before it nothing has changed, after it every
+//! start reads the new state or refuses. Then the boundary is set to it, and all older objects of the catalog
+//! are copied to `replaced/<number>/` before they are deleted. A repair that is interrupted is repeated.
+//! Blocks and WAL are never touched.
+//!
+//! **What cannot come back.** Open delete requests whose entries are lost: they must be made again. Blocks
+//! that retention removed in lost entries come back, and are removed by the next round of it.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use bytes::Bytes;
+use sandur_base::{Env, Id};
+use sandur_format::catalog_entry::{
+    BlockMeta, BlockName, Boundary, LogChain, WalKind, Writer, entry_checksum,
+};
+use sandur_format::log_block::Footer;
+use sandur_format::wal_segment::{FrameKind, FrameReader};
+use sandur_store::{Intent, ObjectInfo, Store};
+
+use crate::chain::Chain;
+use crate::check::{Finding, Severity, list_blocks};
+use crate::check_block::check_block;
+use crate::error::Error;
+use crate::footers::read_footer;
+use crate::names::{self, CatalogObject};
+use crate::options::CatalogOptions;
+use crate::shared::Shared;
+use crate::snapshot::Snapshot;
+use crate::survey::Survey;
+
+/// What a repair would do, or did.
+#[derive(Debug)]
+pub struct Repair {
+    /// What is wrong with the catalog; nothing is to be done when there is no damage among it.
+    pub findings: Vec<Finding>,
+    /// The last entry up to which the log is sound.
+    pub sound_through: u64,
+    /// Whether entries are lost, so that blocks and WAL had to be asked.
+    pub entries_are_lost: bool,
+    /// Entries beyond the damage that could be read and were applied.
+    pub applied: Vec<u64>,
+    /// Blocks that are added to the catalog.
+    pub added: Vec<BlockMeta>,
+    /// Blocks that are left out, because another one was merged from them.
+    pub superseded: Vec<Id>,
+    /// Blocks that the catalog names and that do not exist: they leave it.
+    pub gone: Vec<BlockMeta>,
+    /// Blocks that the catalog does not name and whose footers cannot be read, with the reason.
+    pub unreadable: Vec<(String, String)>,
+    /// Writers that are registered again, or whose floor is moved to the first segment that exists.
+    pub writers: Vec<Writer>,
+    /// Objects that are moved to `replaced/`.
+    pub moved: Vec<String>,
+    /// The number of the new checkpoint.
+    pub number: u64,
+    state: Snapshot,
+}
+
+impl Repair {
+    /// Whether there is anything to repair.
+    pub fn is_needed(&self) -> bool {
+        self.findings.iter().any(|finding| finding.severity == Severity::Damage)
+    }
+
+    /// The state that the catalog has after the repair.
+    pub fn snapshot(&self) -> &Snapshot {
+        &self.state
+    }
+
+    /// Below which what is replaced is kept.
+    pub fn replaced(&self) -> String {
+        format!("replaced/{:020}", self.number)
+    }
+
+    /// Looks at a store and says what is to be done. Changes nothing. No other process may be using the
+    /// store, or what it writes meanwhile is not part of the plan.
+    pub async fn plan(store: &Store, env: &Env) -> Result<Self, Error> {
+        let shared = Shared::new(store.clone(), env.clone(), CatalogOptions::default());
+        let listed = list_blocks(store).await?;
+        let mut survey = shared.survey().await?;
+        let strangers = read_strangers(store, &listed, &mut survey).await?;
+        let mut repair = Self::begin(survey);
+        if !repair.is_needed() {
+            return Ok(repair);
+        }
+        if repair.entries_are_lost {
+            repair.apply_beyond(&shared).await?;
+            repair.add_blocks(store, strangers, &listed).await?;
+            repair.find_writers(store).await?;
+        }
+        repair.state.number = repair.number;
+        // The new log continues no old one: its first entry names this.
+        let checksum = entry_checksum(&env.new_id().to_bytes());
+        repair.state.chain = Chain::new(LogChain { linked: true, checksums: [checksum].into() });
+        repair.state.sessions = Arc::default();
+        Ok(repair)
+    }
+
+    fn begin(survey: Survey) -> Self {
+        let entries_are_lost = !survey.is_whole();
+        let Survey { findings, sound, beyond, highest, objects, .. } = survey;
+        Self {
+            findings,
+            sound_through: sound.number(),
+            entries_are_lost,
+            applied: beyond,
+            added: Vec::new(),
+            superseded: Vec::new(),
+            gone: Vec::new(),
+            unreadable: Vec::new(),
+            writers: Vec::new(),
+            moved: objects.into_iter().map(|object| object.path).collect(),
+            number: highest.max(sound.number()).saturating_add(1),
+            state: sound,
+        }
+    }
+
+    /// Applies what can be read of the entries beyond the damage. What they depend on may be missing: their
+    /// preconditions see to it that they do not do the wrong thing.
+    async fn apply_beyond(&mut self, shared: &Shared) -> Result<(), Error> {
+        for number in std::mem::take(&mut self.applied) {
+            match shared.read_entry(number).await {
+                Ok(Some(stored)) => {
+                    self.state.number = number - 1;
+                    self.state.apply(&stored.entry);
+                    self.applied.push(number);
+                }
+                Ok(None) | Err(Error::Corrupt { .. } | Error::Misplaced { .. }) => {}
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(())
+    }
+
+    /// Adds the blocks that the state does not mention, and lets go of those that they replace.
+    async fn add_blocks(
+        &mut self,
+        store: &Store,
+        strangers: Vec<Stranger>,
+        listed: &[ObjectInfo],
+    ) -> Result<(), Error> {
+        let mut merged: BTreeMap<Id, BTreeSet<Id>> = BTreeMap::new();
+        let mut found = BTreeMap::new();
+        for Stranger { path, description } in strangers {
+            match description {
+                Ok(Described { meta, .. }) if self.state.is_referenced(meta.id) => {}
+                Ok(Described { meta, inputs }) => {
+                    if !inputs.is_empty() {
+                        merged.insert(meta.id, inputs);
+                    }
+                    found.insert(meta.id, meta);
+                }
+                Err(problem) => self.unreadable.push((path, problem)),
+            }
+        }
+        self.forget_damaged_merges(store, &found, &mut merged).await?;
+        let replaced = replaced_by(&merged);
+        for (id, meta) in found {
+            if replaced.contains(&id) {
+                self.superseded.push(id);
+            } else {
+                let meta = BlockMeta { deletes_through: meta.deletes_through.min(self.number), ..meta };
+                self.state.blocks.insert(meta.clone());
+                self.added.push(meta);
+            }
+        }
+        for id in replaced {
+            if self.state.blocks.remove(id).is_some() {
+                self.superseded.push(id);
+            }
+        }
+        let existing: BTreeSet<&str> = listed.iter().map(|object| object.path.as_str()).collect();
+        let gone = self.state.all_blocks().filter(|block| !existing.contains(block.path().as_str()));
+        self.gone = gone.map(|block| BlockMeta::clone(block)).collect();
+        for block in &self.gone {
+            self.state.blocks.remove(block.id);
+        }
+        Ok(())
+    }
+
+    /// Leaves out merges that are damaged: nothing goes in their favour. Only those are read in whose favour
+    /// something would.
+    async fn forget_damaged_merges(
+        &self,
+        store: &Store,
+        found: &BTreeMap<Id, BlockMeta>,
+        merged: &mut BTreeMap<Id, BTreeSet<Id>>,
+    ) -> Result<(), Error> {
+        let exists = |id: &Id| found.contains_key(id) || self.state.block(*id).is_some();
+        let mut damaged = Vec::new();
+        for (id, inputs) in &*merged {
+            let contains =
+                |(other, of_other): (&Id, &BTreeSet<Id>)| other != id && of_other.is_subset(inputs);
+            let matters = inputs.iter().any(exists) || merged.iter().any(contains);
+            let Some(meta) = found.get(id).filter(|_| matters) else { continue };
+            if check_block(store, meta).await.is_err() {
+                damaged.push(*id);
+            }
+        }
+        merged.retain(|id, _| !damaged.contains(id));
+        Ok(())
+    }
+
+    /// Sees to it that the next start reads every WAL object that may hold rows.
+    async fn find_writers(&mut self, store: &Store) -> Result<(), Error> {
+        let mut writers = BTreeMap::clone(&self.state.writers);
+        for name in store.list_prefixes(names::WAL, Intent::wal()).await? {
+            let Ok(incarnation) = name.parse::<Id>() else { continue };
+            let listed = store.list(&names::wal_of(incarnation), Intent::wal()).await?;
+            let Some(first) = first_rows(store, incarnation, &listed).await? else { continue };
+            let known = writers.get(&incarnation).cloned();
+            let mut writer = known.clone().unwrap_or_else(|| Writer {
+                incarnation,
+                address: String::new(),
+                host: "registered again by a repair".to_owned(),
+                started_ms: incarnation.timestamp_ms() as i64,
+                // Read like files, through every hole and damage: nobody writes to them any more.
+                wal: WalKind::Local,
+                floor: 0,
+                fence: None,
+                orphan_floor: None,
+            });
+            let limit = writer.fence.unwrap_or(u64::MAX);
+            writer.floor = writer.floor.max(first.min(limit));
+            if known.as_ref() != Some(&writer) {
+                writers.insert(incarnation, writer.clone());
+                self.writers.push(writer);
+            }
+        }
+        self.state.writers = Arc::new(writers);
+        Ok(())
+    }
+
+    /// Carries the plan out. No other process may be using the store.
+    pub async fn execute(&self, store: &Store, env: &Env) -> Result<(), Error> {
+        let shared = Shared::new(store.clone(), env.clone(), CatalogOptions::default());
+        shared.publish(Arc::new(self.state.clone()));
+        if !shared.write_checkpoint().await? {
+            let evidence = format!("another repair has written checkpoint {}; look again", self.number);
+            return Err(Error::Lost { evidence });
+        }
+        let keep = |path: &str| match CatalogObject::parse(path) {
+            Some(CatalogObject::Root { number } | CatalogObject::Part { number }) => number == self.number,
+            _ => false,
+        };
+        let set_aside = |path: String| async move {
+            let bytes = match store.get(&path, Intent::catalog()).await {
+                Ok(bytes) => bytes,
+                Err(error) if error.is_not_found() => return Ok(()),
+                Err(error) => return Err(Error::from(error)),
+            };
+            store.put(&format!("{}/{path}", self.replaced()), bytes, Intent::catalog()).await?;
+            Ok(())
+        };
+        set_aside(names::BOUNDARY.to_owned()).await?;
+        let boundary = Bytes::from(Boundary { at: self.state.position() }.encode());
+        store.put(names::BOUNDARY, boundary, Intent::catalog()).await?;
+        for path in self.moved.iter().filter(|path| *path != names::BOUNDARY && !keep(path)) {
+            set_aside(path.clone()).await?;
+            store.delete(path, Intent::catalog()).await?;
+        }
+        shared.bear_witness(&self.state).await;
+        Ok(())
+    }
+}
+
+/// A block that the sound state does not mention.
+struct Stranger {
+    path: String,
+    /// What its footer says, or why it cannot be used.
+    description: Result<Described, String>,
+}
+
+struct Described {
+    meta: BlockMeta,
+    inputs: BTreeSet<Id>,
+}
+
+/// Reads the footers of all blocks that the sound state does not mention, and hears what they have seen.
+async fn read_strangers(
+    store: &Store,
+    listed: &[ObjectInfo],
+    survey: &mut Survey,
+) -> Result<Vec<Stranger>, Error> {
+    let mut strangers = Vec::new();
+    for ObjectInfo { path, size, .. } in listed {
+        let Some(name) = BlockName::parse(path) else { continue };
+        if survey.sound.is_referenced(name.id) {
+            continue;
+        }
+        let footer = read_footer(store, path, *size).await?;
+        if let Ok(Some(origin)) = footer.as_ref().map(Footer::origin) {
+            survey.hear(path, origin.seen);
+        }
+        let description = footer.and_then(|footer| {
+            let meta = meta_of(name, &footer, *size);
+            if meta.path() != *path {
+                return Err("lies under another block's name".to_owned());
+            }
+            let inputs = footer.origin().map(|origin| origin.inputs.iter().copied().collect());
+            Ok(Described { meta, inputs: inputs.unwrap_or_default() })
+        });
+        strangers.push(Stranger { path: path.clone(), description });
+    }
+    Ok(strangers)
+}
+
+/// The catalog's description of a block, from the block itself.
+fn meta_of(name: BlockName, footer: &Footer, size: u64) -> BlockMeta {
+    let info = footer.info();
+    BlockMeta {
+        id: name.id,
+        writer: name.writer,
+        tenant: info.tenant.clone(),
+        level: info.level,
+        window: info.window,
+        min_ts: info.min_ts,
+        max_ts: info.max_ts,
+        rows: info.rows,
+        raw_bytes: info.raw_bytes,
+        size,
+        streams: footer.streams().len() as u32,
+        pages: footer.pages().len() as u32,
+        footer_offset: footer.offset(),
+        footer_len: size.saturating_sub(footer.offset()) as u32,
+        deletes_through: footer.origin().map_or(0, |origin| origin.deletes_through),
+    }
+}
+
+/// The blocks that others were merged from, and merges that a larger merge contains.
+fn replaced_by(merged: &BTreeMap<Id, BTreeSet<Id>>) -> BTreeSet<Id> {
+    let mut replaced: BTreeSet<Id> = merged.values().flatten().copied().collect();
+    for (id, inputs) in merged {
+        let contains = |(other, of_other): (&Id, &BTreeSet<Id>)| {
+            let larger = of_other.len() > inputs.len() || other > id;
+            other != id && larger && inputs.is_subset(of_other)
+        };
+        if merged.iter().any(contains) {
+            replaced.insert(*id);
+        }
+    }
+    replaced
+}
+
+/// The first object that may hold rows of a writer.
+async fn first_rows(store: &Store, incarnation: Id, listed: &[ObjectInfo]) -> Result<Option<u64>, Error> {
+    let mut objects: Vec<(u64, &str)> =
+        listed.iter().filter_map(|o| Some((names::wal_sequence(&o.path)?, o.path.as_str()))).collect();
+    objects.sort_unstable();
+    for (sequence, path) in objects {
+        let may_have_rows = match FrameReader::new(store.get(path, Intent::wal()).await?).next_frame() {
+            Ok(Some(frame)) => {
+                let header = frame.header();
+                header.id.incarnation == incarnation && header.kind == FrameKind::Data
+            }
+            Ok(None) => false,
+            // Damage is read past, to the next frame that is whole.
+            Err(_) => true,
+        };
+        if may_have_rows {
+            return Ok(Some(sequence));
+        }
+    }
+    Ok(None)
+}

@@ -1,0 +1,263 @@
+//! Reading a catalog that may be damaged: everything is looked at, each damage is noted, nothing stops it.
+//!
+//! The log is walked upwards from its first entry. Where it cannot be followed (an entry is missing, cannot
+//! be read, or does not name the one before) the walk goes on from the next checkpoint that can be read; a
+//! damage below a sound checkpoint costs nothing. The state that reaches farthest is the *sound* one; what
+//! lies beyond it, in the listing or in what witnesses have seen, is lost.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use sandur_format::catalog_entry::{Boundary, LogPosition};
+use sandur_store::{Intent, ObjectInfo};
+
+use crate::chain::Testimony;
+use crate::check::{Finding, Severity};
+use crate::error::Error;
+use crate::names::{self, CatalogObject};
+use crate::shared::Shared;
+use crate::snapshot::Snapshot;
+use crate::witness::Witness;
+
+/// Missing numbers that are named one by one.
+const MISSING_NAMED: u64 = 100;
+
+/// What is left of a catalog.
+#[derive(Debug, Default)]
+pub(crate) struct Survey {
+    /// What is wrong.
+    pub findings: Vec<Finding>,
+    /// Entries that were read.
+    pub entries: u64,
+    /// Checkpoints that were read.
+    pub checkpoints: u64,
+    /// The state that can be trusted.
+    pub sound: Snapshot,
+    /// Numbers of the entries beyond it that exist, readable or not.
+    pub beyond: Vec<u64>,
+    /// The highest number that any object names or that anybody has seen.
+    pub highest: u64,
+    /// Whether somebody has seen another log.
+    pub was_replaced: bool,
+    /// Every object below `catalog/`.
+    pub objects: Vec<ObjectInfo>,
+}
+
+impl Survey {
+    /// Whether the sound state is all that there ever was, as far as anybody has seen.
+    pub fn is_whole(&self) -> bool {
+        self.sound.number() >= self.highest && !self.was_replaced
+    }
+
+    pub fn damage(&mut self, object: impl Into<String>, problem: impl Into<String>) {
+        let (severity, object, problem) = (Severity::Damage, object.into(), problem.into());
+        self.findings.push(Finding { severity, object, problem });
+    }
+
+    /// Takes into account what somebody has seen; whether it contradicts the sound state.
+    pub fn hear(&mut self, object: &str, seen: LogPosition) -> bool {
+        let number = self.sound.number();
+        match self.sound.compare(seen) {
+            Testimony::Confirmed | Testimony::Unknown => return false,
+            Testimony::Longer => self.damage(
+                object,
+                format!(
+                    "was written after entry {} of the catalog, which can be followed only to {number}: \
+                     entries are lost",
+                    seen.number
+                ),
+            ),
+            Testimony::Other => {
+                self.was_replaced = true;
+                let problem =
+                    format!("was written when entry {} of the catalog was another one", seen.number);
+                self.damage(object, problem);
+            }
+        }
+        self.highest = self.highest.max(seen.number);
+        true
+    }
+}
+
+impl Shared {
+    /// Reads all of the catalog. An error means that the store could not be read.
+    pub(crate) async fn survey(&self) -> Result<Survey, Error> {
+        let mut survey = Survey::default();
+        let witnesses = self.hear_witnesses().await?;
+        self.survey_witness(&mut survey).await?;
+        let boundary = self.survey_boundary(&mut survey).await?;
+        survey.objects = self.store.list(names::CATALOG, Intent::catalog()).await?;
+        let (mut numbers, mut roots) = (BTreeSet::new(), BTreeSet::new());
+        for object in &survey.objects {
+            match CatalogObject::parse(&object.path) {
+                Some(CatalogObject::Entry { number }) if number > boundary.number => {
+                    numbers.insert(number);
+                }
+                Some(CatalogObject::Root { number }) if number >= boundary.number => {
+                    roots.insert(number);
+                }
+                Some(_) => {}
+                None => survey.findings.push(Finding {
+                    severity: Severity::Note,
+                    object: object.path.clone(),
+                    problem: "is not an object of the catalog".to_owned(),
+                }),
+            }
+        }
+        let states = self.survey_checkpoints(&roots, &mut survey).await?;
+        self.walk(boundary, &numbers, &states, &mut survey).await?;
+        survey.beyond = numbers.range(survey.sound.number() + 1..).copied().collect();
+        let named =
+            [boundary.number, roots.last().copied().unwrap_or(0), numbers.last().copied().unwrap_or(0)];
+        survey.highest = named.into_iter().chain([survey.sound.number()]).max().unwrap_or(0);
+        for Witness { object, seen } in &witnesses {
+            // What the listing shows was looked at above.
+            if CatalogObject::parse(object).is_none() {
+                survey.hear(object, *seen);
+            }
+        }
+        if survey.highest == 0
+            && let Err(Error::Lost { evidence }) = self.expect_no_data().await
+        {
+            survey.damage(names::CATALOG, evidence);
+            survey.highest = 1;
+        }
+        Ok(survey)
+    }
+
+    async fn survey_boundary(&self, survey: &mut Survey) -> Result<LogPosition, Error> {
+        match self.store.get(names::BOUNDARY, Intent::catalog()).await {
+            Ok(bytes) => match Boundary::decode(&bytes) {
+                Ok(boundary) => return Ok(boundary.at),
+                Err(error) => survey.damage(names::BOUNDARY, format!("cannot be used: {error}")),
+            },
+            Err(error) if error.is_not_found() => {}
+            Err(error) => return Err(error.into()),
+        }
+        Ok(LogPosition::default())
+    }
+
+    async fn survey_witness(&self, survey: &mut Survey) -> Result<(), Error> {
+        match self.store.get(names::WITNESS, Intent::catalog()).await {
+            Ok(bytes) => {
+                if let Err(error) = LogPosition::decode_witness(&bytes) {
+                    survey.damage(names::WITNESS, format!("cannot be used: {error}"));
+                }
+                Ok(())
+            }
+            Err(error) if error.is_not_found() => Ok(()),
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    async fn survey_checkpoints(
+        &self,
+        roots: &BTreeSet<u64>,
+        survey: &mut Survey,
+    ) -> Result<BTreeMap<u64, Snapshot>, Error> {
+        let mut states = BTreeMap::new();
+        for number in roots {
+            match self.try_read_checkpoint(*number).await {
+                Ok(snapshot) => {
+                    survey.checkpoints += 1;
+                    states.insert(*number, snapshot);
+                }
+                Err(Error::Store(error)) if !error.is_not_found() => return Err(Error::Store(error)),
+                Err(error) => survey.damage(names::root(*number), error.to_string()),
+            }
+        }
+        Ok(states)
+    }
+
+    /// Follows the log as far as it goes, compares with each checkpoint on the way, and goes on from the
+    /// next one where it cannot be followed.
+    async fn walk(
+        &self,
+        boundary: LogPosition,
+        numbers: &BTreeSet<u64>,
+        states: &BTreeMap<u64, Snapshot>,
+        survey: &mut Survey,
+    ) -> Result<(), Error> {
+        let mut state = states.get(&boundary.number).cloned();
+        match &state {
+            Some(at) if at.compare(boundary) == Testimony::Other => {
+                survey.damage(names::BOUNDARY, "names another entry than the checkpoint at its number");
+            }
+            None if boundary.number > 0 => {
+                let problem = "the checkpoint at the boundary is missing or damaged";
+                survey.damage(names::root(boundary.number), problem);
+            }
+            None => state = Some(Snapshot::default()),
+            Some(_) => {}
+        }
+        let last = numbers.last().max(states.keys().last()).copied().unwrap_or(0);
+        let (mut number, mut missing) = (boundary.number, 0);
+        while number < last {
+            number += 1;
+            let failure = match self.next_of(state.as_mut(), number, survey).await? {
+                Ok(()) => None,
+                Err(failure) => Some(failure),
+            };
+            let checkpoint = states.get(&number);
+            if let Some(failure) = failure {
+                survey.keep_sound(state.take());
+                missing += 1;
+                if missing <= MISSING_NAMED {
+                    survey.damage(names::entry(number), failure);
+                }
+                if checkpoint.is_none() && missing > MISSING_NAMED {
+                    // A wild number is not walked to one by one.
+                    let next = numbers.range(number + 1..).next().into_iter();
+                    let next = next.chain(states.range(number + 1..).next().map(|(n, _)| n)).min();
+                    number = next.map_or(last, |next| next - 1);
+                }
+            }
+            match (&mut state, checkpoint) {
+                (None, Some(checkpoint)) => state = Some(checkpoint.clone()),
+                (Some(state), Some(checkpoint)) if !state.agrees(checkpoint) => {
+                    survey
+                        .damage(names::root(number), "the checkpoint differs from the log that leads to it");
+                }
+                _ => {}
+            }
+        }
+        survey.keep_sound(state);
+        Ok(())
+    }
+
+    /// Reads entry `number` and lets the state follow it; a text says why that is not possible.
+    async fn next_of(
+        &self,
+        state: Option<&mut Snapshot>,
+        number: u64,
+        survey: &mut Survey,
+    ) -> Result<Result<(), String>, Error> {
+        let stored = match self.read_entry(number).await {
+            Ok(Some(stored)) => stored,
+            Ok(None) => return Ok(Err("is missing, although later objects exist".to_owned())),
+            Err(Error::Store(error)) => return Err(Error::Store(error)),
+            Err(error) => return Ok(Err(error.to_string())),
+        };
+        survey.entries += 1;
+        Ok(match state {
+            Some(state) => state.follow(&stored).map_err(|error| error.to_string()),
+            None => Ok(()),
+        })
+    }
+}
+
+impl Survey {
+    fn keep_sound(&mut self, state: Option<Snapshot>) {
+        if let Some(state) = state
+            && state.number() >= self.sound.number()
+        {
+            self.sound = state;
+        }
+    }
+}
+
+impl Snapshot {
+    /// Whether two states of one number are the same, as far as both know their logs.
+    fn agrees(&self, other: &Self) -> bool {
+        self == other && other.compare(self.position()) != Testimony::Other
+    }
+}

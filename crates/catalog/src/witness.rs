@@ -1,0 +1,173 @@
+//! Witnesses: what lies outside the log and says how long the log was.
+//!
+//! A log that has lost its newest entries, or all of them, or was restored from yesterday, is a shorter
+//! sound log: nothing in it tells. So places of the log are written down elsewhere: in the object
+//! [`names::WITNESS`], in heartbeats, in the footers of blocks. The newest number in the listing of the
+//! catalog is one, too: it shows a gap. A witness never lies, because numbers only grow; it may know little.
+//!
+//! **Order.** Witnesses are heard *before* the log is read: what they have seen was in the log then, so a log
+//! that is read afterwards and does not contain it has lost it. A store without any entry must not hold
+//! blocks or WAL either; these are looked for afterwards, and then the log is read once more.
+//!
+//! A process that finds that the log went backwards or vanished under it is done: [`Shared::lose`] makes that
+//! final for all of its commits and refreshes.
+
+use futures_util::future::join_all;
+use sandur_format::catalog_entry::{LogPosition, Member, entry_checksum};
+use sandur_store::{Intent, StoreKind};
+
+use crate::chain::Testimony;
+use crate::error::Error;
+use crate::names::{self, CatalogObject};
+use crate::shared::Shared;
+use crate::snapshot::Snapshot;
+
+/// Heartbeats that are heard at a start, those of the newest incarnations.
+const MEMBERS_HEARD: usize = 64;
+/// How often the end of the log is looked for before it counts as lost.
+const LOOKS: u32 = 3;
+
+/// What one object says of the log.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Witness {
+    /// The object.
+    pub object: String,
+    /// What its author had seen.
+    pub seen: LogPosition,
+}
+
+impl Shared {
+    /// Everybody who can say cheaply how long the log is. What cannot be read says nothing.
+    pub(crate) async fn hear_witnesses(&self) -> Result<Vec<Witness>, Error> {
+        let mut witnesses = Vec::new();
+        let number_of = |path: &str| match CatalogObject::parse(path) {
+            Some(CatalogObject::Entry { number } | CatalogObject::Root { number }) => Some(number),
+            _ => None,
+        };
+        let listed = self.store.list(names::CATALOG, Intent::catalog()).await?;
+        let newest = listed.iter().filter_map(|o| Some((number_of(&o.path)?, &o.path))).max();
+        if let Some((number, path)) = newest {
+            witnesses.push(Witness { object: path.clone(), seen: LogPosition { number, checksum: 0 } });
+        }
+        if let Some(seen) = self.read_witness().await? {
+            witnesses.push(Witness { object: names::WITNESS.to_owned(), seen });
+        }
+        let mut members = self.store.list(names::MEMBERS, Intent::member()).await?;
+        members.sort_unstable_by(|a, b| b.path.cmp(&a.path));
+        members.truncate(MEMBERS_HEARD);
+        let heard = members.iter().map(|member| self.read_member_seen(&member.path));
+        for (member, seen) in members.iter().zip(join_all(heard).await) {
+            witnesses.extend(seen?.map(|seen| Witness { object: member.path.clone(), seen }));
+        }
+        Ok(witnesses)
+    }
+
+    /// The place that the witness object names; `None` when it is absent or damaged.
+    pub(crate) async fn read_witness(&self) -> Result<Option<LogPosition>, Error> {
+        match self.store.get(names::WITNESS, Intent::catalog()).await {
+            Ok(bytes) => Ok(LogPosition::decode_witness(&bytes).ok()),
+            Err(error) if error.is_not_found() => Ok(None),
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    async fn read_member_seen(&self, path: &str) -> Result<Option<LogPosition>, Error> {
+        match self.store.get(path, Intent::member()).await {
+            Ok(bytes) => Ok(Member::decode(&bytes).ok().map(|member| member.seen)),
+            Err(error) if error.is_not_found() => Ok(None),
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    /// Fails when the log, read after the witnesses were heard, does not contain what they have seen.
+    pub(crate) fn confront(&self, snapshot: &Snapshot, witnesses: &[Witness]) -> Result<(), Error> {
+        for Witness { object, seen } in witnesses {
+            let number = snapshot.number();
+            let evidence = match snapshot.compare(*seen) {
+                Testimony::Confirmed | Testimony::Unknown => continue,
+                Testimony::Longer => format!(
+                    "'{object}' shows that there was an entry {}, but the entries can be followed only to \
+                     {number}",
+                    seen.number
+                ),
+                Testimony::Other => {
+                    format!("'{object}' was written when entry {} was another one", seen.number)
+                }
+            };
+            return Err(Error::Lost { evidence });
+        }
+        Ok(())
+    }
+
+    /// Fails when a store whose catalog has no entry holds data.
+    pub(crate) async fn expect_no_data(&self) -> Result<(), Error> {
+        for prefix in [names::BLOCKS, names::WAL] {
+            for below in self.store.list_prefixes(prefix, Intent::gc()).await? {
+                let objects = self.store.list(&format!("{prefix}/{below}"), Intent::gc()).await?;
+                if let Some(object) = objects.first() {
+                    let evidence = format!("there is no entry at all, but '{}' exists", object.path);
+                    return Err(Error::Lost { evidence });
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Writes down how long the log is. A failure is only logged: the next one says more.
+    pub(crate) async fn bear_witness(&self, snapshot: &Snapshot) {
+        let bytes = snapshot.position().encode_witness();
+        if let Err(error) = self.store.put(names::WITNESS, bytes.into(), Intent::catalog()).await {
+            tracing::warn!(%error, "the witness of the catalog could not be written");
+        }
+    }
+
+    /// Whether every commit is witnessed: in a directory that costs no request.
+    pub(crate) fn witnesses_every_commit(&self) -> bool {
+        matches!(self.store.kind(), StoreKind::Local { .. })
+    }
+
+    /// Fails when the last entry of a verified snapshot is not there any more, although the boundary has
+    /// not reached it: then the log was emptied, cut or replaced under this process.
+    pub(crate) async fn verify_end(&self, snapshot: &Snapshot) -> Result<(), Error> {
+        let LogPosition { number, checksum } = snapshot.position();
+        let mut evidence = String::new();
+        for look in 0..LOOKS {
+            if number == 0 {
+                return Ok(());
+            }
+            if look > 0 {
+                self.pause(look).await;
+            }
+            evidence = match self.store.get(&names::entry(number), Intent::catalog()).await {
+                Ok(bytes) if checksum == 0 || entry_checksum(&bytes) == checksum => return Ok(()),
+                Ok(_) => format!("entry {number} is not the one that this process has read"),
+                Err(error) if error.is_not_found() => {
+                    format!("entry {number} is gone, which this process has read")
+                }
+                Err(error) => return Err(error.into()),
+            };
+            if self.read_boundary().await? >= number {
+                return Ok(());
+            }
+        }
+        Err(self.lose(Error::Lost { evidence }))
+    }
+
+    /// Notes for good that the log cannot be followed any more; gives the error back.
+    pub(crate) fn lose(&self, error: Error) -> Error {
+        let is_first = self.lost.send_if_modified(|lost| {
+            let is_first = lost.is_none();
+            lost.get_or_insert_with(|| error.clone());
+            is_first
+        });
+        if is_first {
+            tracing::error!(%error, "nothing is committed any more");
+        }
+        error
+    }
+
+    /// Fails when the log was lost before.
+    pub(crate) fn expect_not_lost(&self) -> Result<(), Error> {
+        self.lost.borrow().clone().map_or(Ok(()), Err)
+    }
+}

@@ -1,0 +1,96 @@
+//! How places in the catalog's log are named: by the number of an entry and the checksum of its bytes.
+//!
+//! Every entry holds the checksum of the one before, so a checksum stands for the whole log up to there.
+//! What is written beside the log (checkpoints, the boundary, heartbeats, blocks, the witness) names the
+//! place that its author had read: it bears witness that the log was at least as long, and which log it was.
+
+use std::collections::VecDeque;
+
+use xxhash_rust::xxh3::xxh3_64;
+
+use super::error::FormatError;
+use super::frame::{self, Kind};
+use super::wire::{Reader, Sink};
+
+const WITNESS: Kind = Kind { magic: *b"SDCW", version: 1, name: "witness" };
+
+/// Checksums of the log's end that a state remembers: two hours of a busy store.
+pub const CHAIN_LENGTH_MAX: usize = 4096;
+
+/// The checksum by which the next entry names this one.
+pub fn entry_checksum(bytes: &[u8]) -> u64 {
+    // 0 means that nobody knows.
+    xxh3_64(bytes).max(1)
+}
+
+/// A place in the log: after an entry.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub struct LogPosition {
+    /// The entry's number; 0 before the first.
+    pub number: u64,
+    /// [`entry_checksum`] of its bytes; 0 when it is not known.
+    pub checksum: u64,
+}
+
+impl LogPosition {
+    pub(super) fn encode(self, out: &mut Sink) {
+        out.u64(self.number);
+        out.u64(self.checksum);
+    }
+
+    pub(super) fn decode(from: &mut Reader<'_>) -> Result<Self, FormatError> {
+        Ok(Self { number: from.u64("number")?, checksum: from.u64("checksum of an entry")? })
+    }
+
+    /// The bytes of the object `witness`.
+    pub fn encode_witness(self) -> Vec<u8> {
+        let mut out = frame::begin(&WITNESS);
+        self.encode(&mut out);
+        frame::seal(out)
+    }
+
+    /// Reads the object `witness`.
+    pub fn decode_witness(bytes: &[u8]) -> Result<Self, FormatError> {
+        let mut from = Reader::new(frame::open(&WITNESS, bytes)?);
+        let position = Self::decode(&mut from)?;
+        from.finish(WITNESS.name)?;
+        Ok(position)
+    }
+}
+
+/// The checksums of the last entries up to a place in the log.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct LogChain {
+    /// Whether the last entry names its predecessor: then all later ones do.
+    pub linked: bool,
+    /// Checksums of consecutive entries, the last one's last; at most [`CHAIN_LENGTH_MAX`]. Empty when the
+    /// last one's is not known.
+    pub checksums: VecDeque<u64>,
+}
+
+impl LogChain {
+    pub(super) fn encode(&self, out: &mut Sink) {
+        out.u8(u8::from(self.linked));
+        out.count(self.checksums.len());
+        for checksum in &self.checksums {
+            out.u64(*checksum);
+        }
+    }
+
+    pub(super) fn decode(from: &mut Reader<'_>) -> Result<Self, FormatError> {
+        let linked = match from.u8("chain flags")? {
+            0 => false,
+            1 => true,
+            flags => return Err(FormatError::Range { what: "chain flags", value: u64::from(flags) }),
+        };
+        let count = from.count(8, "checksums")?;
+        if count > CHAIN_LENGTH_MAX {
+            return Err(FormatError::Range { what: "checksums", value: count as u64 });
+        }
+        let mut checksums = VecDeque::with_capacity(count);
+        for _ in 0..count {
+            checksums.push_back(from.u64("checksum of an entry")?);
+        }
+        Ok(Self { linked, checksums })
+    }
+}

@@ -1,0 +1,264 @@
+//! The stores that are damaged: made once by running engines, each with the rows that lie in each object.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+use std::time::Duration;
+
+use anyhow::{Context, Result, ensure};
+use bytes::Bytes;
+use sandur_base::Env;
+use sandur_catalog::{Catalog, Snapshot};
+use sandur_format::log_block::{Footer, Wanted};
+use sandur_format::wal_segment::FrameReader;
+use sandur_store::fault::{FaultPlan, FaultStore};
+use sandur_store::{Intent, Store, StoreOptions};
+
+use crate::node::{Node, WrittenRow};
+
+/// Simulated time begins here: 2026-11-21 00:00 UTC.
+const START_NS: i64 = 1_795_219_200_000_000_000;
+
+/// How often a directory is tried that a killed node may still hold.
+const TRIES: u32 = 500;
+
+/// Objects of a store by path.
+pub(crate) type Objects = BTreeMap<String, Bytes>;
+
+/// How a base ends.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum End {
+    /// All of its processes stop in good order.
+    Stopped,
+    /// They are killed, with rows in the WAL.
+    Killed,
+    /// The same, in a directory.
+    KilledInDirectory,
+}
+
+/// A store to be damaged.
+pub(crate) struct Base {
+    /// For messages.
+    pub name: String,
+    /// What is in it.
+    pub objects: Objects,
+    /// What was in it some time before.
+    pub yesterday: Objects,
+    /// Every acknowledged row, and the live objects that hold it.
+    pub rows: BTreeMap<String, BTreeSet<String>>,
+    /// The time at its end.
+    pub ended_ns: i64,
+}
+
+impl Base {
+    /// One of each kind.
+    pub(crate) fn all() -> Result<Vec<Self>> {
+        let mut bases = Vec::new();
+        for (seed, end) in [
+            (1, End::Stopped),
+            (2, End::Killed),
+            (3, End::KilledInDirectory),
+            (4, End::Stopped),
+            (5, End::Killed),
+        ] {
+            let mut builder = tokio::runtime::Builder::new_current_thread();
+            builder.enable_time().start_paused(end != End::KilledInDirectory);
+            let base = builder.build()?.block_on(Self::make(seed, end));
+            bases.push(base.with_context(|| format!("base {seed}, {end:?}"))?);
+        }
+        Ok(bases)
+    }
+
+    async fn make(seed: u64, end: End) -> Result<Self> {
+        let mut maker = Maker::new(seed, end)?;
+        maker.work().await?;
+        let objects = copy(&maker.store("copy").await?).await?;
+        let ended_ns = maker.env.now_ns();
+        let Maker { lines, yesterday, .. } = maker;
+        // Read back from a copy: nothing of the makers is needed any more.
+        let rows = locate(&objects, seed, ended_ns).await?;
+        for line in &lines {
+            ensure!(rows.contains_key(line), "the acknowledged row '{line}' is nowhere");
+        }
+        Ok(Self { name: format!("base {seed} ({end:?})"), objects, yesterday, rows, ended_ns })
+    }
+}
+
+struct Maker {
+    env: Env,
+    end: End,
+    world: FaultStore,
+    directory: tempfile::TempDir,
+    lines: Vec<String>,
+    yesterday: Objects,
+}
+
+impl Maker {
+    fn new(seed: u64, end: End) -> Result<Self> {
+        let env = match end {
+            End::KilledInDirectory => Env::system(1),
+            _ => Env::simulated(seed, START_NS),
+        };
+        let plan = FaultPlan { latency_median: Duration::from_millis(5), ..FaultPlan::none() };
+        let world = FaultStore::new(env.clone(), seed, plan);
+        let directory = tempfile::tempdir()?;
+        Ok(Self { env, end, world, directory, lines: Vec::new(), yesterday: Objects::new() })
+    }
+
+    async fn store(&self, name: &str) -> Result<Store> {
+        if self.end == End::KilledInDirectory {
+            let url = self.directory.path().display().to_string();
+            let options = StoreOptions {
+                access: sandur_store::Access::ReadOnly,
+                probe: false,
+                ..StoreOptions::default()
+            };
+            return Ok(Store::open(&url, self.env.clone(), options).await?);
+        }
+        let client = Arc::new(self.world.client(name));
+        Ok(Store::from_object_store(client, self.env.clone(), StoreOptions::default()))
+    }
+
+    async fn node(&self, name: &str) -> Result<Node> {
+        match self.end {
+            End::KilledInDirectory => self.node_in_directory(name).await,
+            _ => Node::start_slow(name.to_owned(), &self.env, &self.world).await,
+        }
+    }
+
+    /// The tasks of a killed node hold the directory until they have ended.
+    async fn node_in_directory(&self, name: &str) -> Result<Node> {
+        let mut tries = 0;
+        loop {
+            match Node::start_in(name.to_owned(), &self.env, self.directory.path()).await {
+                Err(_) if tries < TRIES => self.env.sleep(Duration::from_millis(20)).await,
+                outcome => return outcome,
+            }
+            tries += 1;
+        }
+    }
+
+    async fn push(&mut self, node: &Node, count: usize) -> Result<()> {
+        let stream = format!("s{}", self.env.random_below(3));
+        let first = self.lines.len();
+        let row = |n: usize| WrittenRow {
+            timestamp: self.env.now_ns() + n as i64,
+            line: format!("row {} of {stream}, as it was acknowledged", first + n),
+        };
+        let rows: Vec<WrittenRow> = (0..count).map(row).collect();
+        node.push(&stream, &rows).await?;
+        self.lines.extend(rows.into_iter().map(|row| row.line));
+        Ok(())
+    }
+
+    /// Time for merges and checkpoints; in a directory there is none.
+    async fn rest(&self, seconds: u64) {
+        if self.end != End::KilledInDirectory {
+            self.env.sleep(Duration::from_secs(seconds)).await;
+        }
+    }
+
+    async fn work(&mut self) -> Result<()> {
+        // One that dies with rows in its WAL, and is adopted.
+        let first = self.node("first").await?;
+        self.flushes(&first, 4).await?;
+        self.push(&first, 6).await?;
+        self.rest(2).await;
+        drop(first);
+        let second = self.node("second").await?;
+        self.rest(200).await;
+        self.flushes(&second, 6).await?;
+        self.rest(700).await;
+        self.yesterday = copy(&self.store("yesterday").await?).await?;
+        self.flushes(&second, 7).await?;
+        for _ in 0..4 {
+            self.push(&second, 3).await?;
+            self.rest(2).await;
+        }
+        if self.end == End::Stopped {
+            second.engine.shutdown().await?;
+        }
+        self.rest(11).await;
+        drop(second);
+        Ok(())
+    }
+
+    async fn flushes(&mut self, node: &Node, count: usize) -> Result<()> {
+        for _ in 0..count {
+            self.push(node, 5).await?;
+            self.push(node, 4).await?;
+            node.engine.flush().await?;
+            self.rest(40).await;
+        }
+        Ok(())
+    }
+}
+
+async fn copy(store: &Store) -> Result<Objects> {
+    let mut objects = Objects::new();
+    for below in ["blocks", "catalog", "members", "wal"] {
+        for object in store.list(below, Intent::gc()).await? {
+            let bytes = store.get(&object.path, Intent::gc()).await?;
+            objects.insert(object.path, bytes);
+        }
+    }
+    if let Some(object) = store.head("witness", Intent::gc()).await? {
+        objects.insert(object.path, store.get("witness", Intent::gc()).await?);
+    }
+    Ok(objects)
+}
+
+/// Which live objects hold which rows: blocks that the catalog names, and WAL above the floors.
+async fn locate(objects: &Objects, seed: u64, now_ns: i64) -> Result<BTreeMap<String, BTreeSet<String>>> {
+    let env = Env::simulated(seed, now_ns);
+    let world = FaultStore::new(env.clone(), seed, FaultPlan::none());
+    let store = Store::from_object_store(Arc::new(world), env.clone(), StoreOptions::default());
+    for (path, bytes) in objects {
+        store.put(path, bytes.clone(), Intent::gc()).await?;
+    }
+    let snapshot = Catalog::open(store, env, Default::default()).await?.snapshot();
+    let mut rows: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
+    for block in snapshot.all_blocks() {
+        let path = block.path();
+        let bytes = objects.get(&path).with_context(|| format!("'{path}' is missing"))?;
+        for line in lines_of_block(bytes)? {
+            rows.entry(line).or_default().insert(path.clone());
+        }
+    }
+    for (path, bytes) in objects.iter().filter(|(path, _)| path.starts_with("wal/")) {
+        for line in lines_of_wal(&snapshot, bytes.clone())? {
+            rows.entry(line).or_default().insert(path.clone());
+        }
+    }
+    Ok(rows)
+}
+
+fn lines_of_block(bytes: &Bytes) -> Result<Vec<String>> {
+    let cut = |range: std::ops::Range<u64>| bytes.slice(range.start as usize..range.end as usize);
+    let footer = Footer::open(cut(Footer::locate(bytes, bytes.len() as u64)?))?;
+    let mut found = Vec::new();
+    for page in footer.pages() {
+        let narrow = page.decode_narrow(&cut(page.narrow.range()), Wanted { metadata: true })?;
+        let lines = page.decode_lines(&cut(page.lines.range()), &narrow.timestamps)?;
+        let text = |row| String::from_utf8_lossy(lines.line(row)).into_owned();
+        found.extend((0..narrow.timestamps.len()).map(text));
+    }
+    Ok(found)
+}
+
+fn lines_of_wal(snapshot: &Snapshot, bytes: Bytes) -> Result<Vec<String>> {
+    let mut reader = FrameReader::new(bytes);
+    let mut found = Vec::new();
+    while let Some(frame) = reader.next_frame()? {
+        let id = frame.header().id;
+        let writer = snapshot.writer(id.incarnation);
+        if writer.is_none_or(|writer| writer.is_drained() || id.sequence < writer.floor) {
+            continue;
+        }
+        for batch in frame.batches()? {
+            let entries = batch.streams.iter().flat_map(|stream| &stream.entries);
+            let text = |line: &[u8]| String::from_utf8_lossy(line).into_owned();
+            found.extend(entries.map(|entry| text(entry.line.of(&batch.arena.bytes))));
+        }
+    }
+    Ok(found)
+}
