@@ -87,6 +87,24 @@ impl MetricExpr {
 }
 
 impl Expr {
+    /// Bytes that its compiled expressions take, twice: each thread has a copy of what changes.
+    pub fn memory_bytes(&self) -> u64 {
+        let logs = self.log_expressions();
+        let of_log = |log: &&LogExpr| {
+            let matchers: u64 = log.matchers.iter().map(Matcher::memory_bytes).sum();
+            matchers + log.stages.iter().map(|stage| stage.memory_bytes()).sum::<u64>()
+        };
+        let mut bytes: u64 = logs.iter().map(of_log).sum();
+        if let Self::Metric(metric) = self {
+            metric.visit(&mut |expr| {
+                if let MetricExpr::LabelReplace(replace) = expr {
+                    bytes += replace.regex.memory_bytes();
+                }
+            });
+        }
+        2 * bytes
+    }
+
     /// The log expressions in it, each with its selector.
     pub fn log_expressions(&self) -> Vec<&LogExpr> {
         match self {

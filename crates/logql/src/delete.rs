@@ -6,6 +6,7 @@
 use std::ops::Range;
 use std::sync::{Mutex, PoisonError};
 
+use sandur_base::job::uncounted;
 use sandur_model::{LineColumn, LogPage, Matcher};
 use sandur_query::{Error, Needles, RowSelector};
 
@@ -54,6 +55,20 @@ impl RowSelector for DeleteQuery {
     }
 
     fn select(&self, page: &LogPage, lines: &LineColumn, run: usize, rows: Range<u32>, out: &mut Vec<u32>) {
+        // Workers serve one query after another, so their memory belongs to none of them.
+        uncounted(|| self.select_rows(page, lines, run, rows, out));
+    }
+}
+
+impl DeleteQuery {
+    fn select_rows(
+        &self,
+        page: &LogPage,
+        lines: &LineColumn,
+        run: usize,
+        rows: Range<u32>,
+        out: &mut Vec<u32>,
+    ) {
         let kept = self.workers().pop();
         let mut worker = kept.unwrap_or_else(|| self.pipeline.start());
         let selected = worker.select(Some(lines), rows);

@@ -121,7 +121,7 @@ impl Evaluation<'_> {
         values: usize,
         job: impl FnOnce() -> Result<T, Error> + Send + 'static,
     ) -> Result<T, Error> {
-        if values <= FEW_VALUES { self.context.compute_here(job) } else { self.context.compute(job).await }
+        self.context.compute_sized(values <= FEW_VALUES, job).await
     }
 
     /// Refuses more series than a query may answer. A client that takes a part of them is told, besides, how

@@ -87,6 +87,10 @@ pub use units::{format_go_duration, labels_text, parse_go_duration, quote};
 pub use vector::VectorFunction;
 pub use volume::bytes_by_labels;
 
+/// Queries up to this length are parsed where they are asked. Repetitions make a large expression of a short
+/// one, so it is short.
+const SHORT_QUERY_BYTES: usize = 32;
+
 /// Answers a query. The steps of a range query are aligned to multiples of the step, as Loki's frontend does
 /// it.
 pub async fn query(
@@ -95,7 +99,19 @@ pub async fn query(
     limits: &Limits,
     request: Request,
 ) -> Result<QueryResult, Error> {
-    query_parsed(source, context, limits, &parse(&request.query)?, &request).await
+    let expr = parse_for(context, &request.query).await?;
+    query_parsed(source, context, limits, &expr, &request).await
+}
+
+/// Parses a query in its tenant's turn on the CPU pool: compiling its expressions takes its time.
+pub async fn parse_for(context: &QueryContext, text: &str) -> Result<Expr, Error> {
+    let text = text.to_owned();
+    context.compute_sized(is_short(&text), move || Ok(parse(&text)?)).await
+}
+
+/// Whether a query is parsed in no time at all.
+pub fn is_short(text: &str) -> bool {
+    text.len() <= SHORT_QUERY_BYTES
 }
 
 /// Answers a query like [`query`], which was parsed already: the text of the request is not looked at.
@@ -119,7 +135,7 @@ pub async fn query_unaligned(
     limits: &Limits,
     request: Request,
 ) -> Result<QueryResult, Error> {
-    let (expr, steps) = (parse(&request.query)?, request::exact_steps);
+    let (expr, steps) = (parse_for(context, &request.query).await?, request::exact_steps);
     let answer: BoxFuture<'_, _> = Box::pin(answer((source, context), limits, &expr, &request, steps));
     answer.await
 }
@@ -133,6 +149,7 @@ async fn answer(
 ) -> Result<QueryResult, Error> {
     context.check()?;
     check_selectors(expr, limits)?;
+    let _compiled = context.budget().reserve(expr.memory_bytes())?;
     let Some(request) = request.since(context.earliest_ns()) else {
         return Ok(nothing(expr, request));
     };

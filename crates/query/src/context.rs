@@ -213,6 +213,15 @@ impl QueryContext {
         self.job(Arc::downgrade(&here), job)()
     }
 
+    /// [`Self::compute_here`] when there is little to do, else [`Self::compute`].
+    pub async fn compute_sized<T: Send + 'static>(
+        &self,
+        is_little: bool,
+        job: impl FnOnce() -> Result<T, Error> + Send + 'static,
+    ) -> Result<T, Error> {
+        if is_little { self.compute_here(job) } else { self.compute(job).await }
+    }
+
     /// The job in the name of the query.
     fn job<T, J: FnOnce() -> Result<T, Error>>(
         &self,

@@ -281,7 +281,7 @@ pub async fn query(
     if request.query.trim().is_empty() {
         return Err(Failure::invalid(EMPTY_QUERY));
     }
-    let parsed = sandur_logql::parse(&request.query).map_err(sandur_query::Error::from)?;
+    let parsed = sandur_logql::parse_for(context, &request.query).await?;
     sandur_logql::check_blocked(&parsed, &request.query, tags, limits)?;
     Ok(sandur_logql::query_parsed(source, context, limits, &parsed, &request).await?)
 }
@@ -340,16 +340,30 @@ impl LineQuery {
 
 /// Compiles a log query for a follower.
 pub fn compile_log_query(text: &str) -> Result<LineQuery, Failure> {
-    check_is_log_query(text)?;
+    is_log_query(&sandur_logql::parse(text).map_err(sandur_query::Error::from)?)?;
     Ok(LineQuery(sandur_logql::compile_log_query(text)?))
 }
 
 /// Refuses a metric query where lines are wanted, in Loki's words.
-pub fn check_is_log_query(text: &str) -> Result<(), Failure> {
-    match sandur_logql::parse(text).map_err(sandur_query::Error::from)? {
+pub async fn check_is_log_query(context: &QueryContext, text: &str) -> Result<(), Failure> {
+    is_log_query(&sandur_logql::parse_for(context, text).await?)
+}
+
+fn is_log_query(expr: &Expr) -> Result<(), Failure> {
+    match expr {
         Expr::Log(_) => Ok(()),
         Expr::Metric(_) => Err(Failure::invalid("only log selector is supported")),
     }
+}
+
+/// Work on the text of a query, which may have to be parsed for it: in the tenant's turn on the CPU pool.
+pub async fn on_text<T: Send + 'static>(
+    context: &QueryContext,
+    text: &str,
+    work: impl FnOnce(&str) -> T + Send + 'static,
+) -> Result<T, Failure> {
+    let owned = text.to_owned();
+    Ok(context.compute_sized(sandur_logql::is_short(text), move || Ok(work(&owned))).await?)
 }
 
 /// The kind of a query in Loki's words: `metric`, `filter` (a stage may drop lines), `limited` (none does);

@@ -12,6 +12,7 @@
 mod block;
 mod block_bytes;
 mod clusters;
+mod matching;
 mod needles;
 mod page;
 mod pages;

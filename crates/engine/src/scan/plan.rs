@@ -12,10 +12,11 @@ use roaring::RoaringBitmap;
 use sandur_base::Id;
 use sandur_format::catalog_entry::BlockMeta;
 use sandur_format::log_block::Carriers;
-use sandur_model::{Level, LogPage, MINUTE_NS, Suspect, TimeRange};
+use sandur_model::{Level, LogPage, MINUTE_NS, Matcher, Suspect, TenantId, TimeRange};
 use sandur_query::{Columns, Error, Order, PageTask, QueryContext, QueryStats, ScanItem, Selection};
 
 use super::block::{BlockReader, OpenBlock, ReadError};
+use super::matching;
 use super::needles::NeedleKeys;
 use super::page::{BlockCountsTask, BlockSelection, SuspectPage};
 use super::pages::{Sought, pages_holding};
@@ -94,7 +95,7 @@ impl Planner<'_> {
         let mut rules = self.rules.between(range.start, range.end.saturating_sub(1));
         let whole = wanted.len() + cluster.heads.len() > 1 || rules.any(|rule| rule.selector.looks_at_rows());
         let columns = if whole { WHOLE_ROWS } else { self.selection.columns };
-        let heads = self.heads_with_rows(&cluster.heads, columns);
+        let heads = self.heads_with_rows(&cluster.heads, columns).await?;
         let several = wanted.len() + heads.len() > 1;
         let mut suspects = Suspects::default();
         if self.counts_whole_minutes() {
@@ -126,7 +127,7 @@ impl Planner<'_> {
         let mut wanted = Vec::with_capacity(blocks.len());
         for block in opened {
             let Some(block) = self.or_warn(block)? else { continue };
-            let selected = block.footer.select(&self.selection.matchers);
+            let selected = matching::in_block(self.context, &block, &self.selection.matchers).await?;
             let selected = selected.map_err(|reason| ReadError::damaged(&block.meta, reason));
             let Some(selected) = self.or_warn(selected)? else { continue };
             let mut streams = block.footer.streams().touching(selected, self.selection.range);
@@ -158,17 +159,27 @@ impl Planner<'_> {
 
     /// Pages of the heads first, bounds afterwards: a row that a page holds lies within the bounds even
     /// when more rows come in between.
-    fn heads_with_rows(&self, heads: &[(Arc<Head>, TimeRange)], columns: Columns) -> Vec<HeadPart> {
-        let (tenant, matchers) = (self.context.tenant(), &self.selection.matchers);
-        let part = |(head, times): &(Arc<Head>, TimeRange)| {
-            let range = self.selection.range.intersect(times);
-            let pages = head.page_tasks(tenant, matchers, range, self.selection.order, columns);
+    async fn heads_with_rows(
+        &self,
+        heads: &[(Arc<Head>, TimeRange)],
+        columns: Columns,
+    ) -> Result<Vec<HeadPart>, Error> {
+        let order = self.selection.order;
+        let (heads, ranges): (Vec<_>, Vec<_>) = heads
+            .iter()
+            .map(|(head, times)| (Arc::clone(head), self.selection.range.intersect(times)))
+            .unzip();
+        let part = move |n: usize, head: &Head, tenant: &TenantId, matchers: &[Matcher]| {
+            let range = ranges[n];
+            let pages = head.page_tasks(tenant, matchers, range, order, columns);
             let bounds = head.stream_bounds(tenant, matchers, range);
             let span =
                 |b: crate::head::StreamBounds| StreamSpan { stream: b.id, first: b.first, last: b.last };
             HeadPart { pages, spans: bounds.into_iter().map(span).collect() }
         };
-        heads.iter().map(part).filter(|part| !part.pages.is_empty()).collect()
+        let mut parts = matching::in_heads(self.context, &heads, &self.selection.matchers, part).await?;
+        parts.retain(|part| !part.pages.is_empty());
+        Ok(parts)
     }
 
     fn suspects(

@@ -12,6 +12,7 @@ use sandur_query::{Error, Follow, Holding, QueryContext, QueryStats, Scan, Selec
 
 use super::block::{BlockReader, OpenBlock, ReadError};
 use super::clusters::{Timed, clusters};
+use super::matching;
 use super::plan::Cluster;
 use super::stream::EngineScan;
 use crate::deletes::{MaskedFollow, Rulebook};
@@ -109,7 +110,8 @@ impl EngineSource {
                         continue;
                     }
                 };
-                let selected = block.footer.select(matchers).map_err(|e| Error::Corrupt(e.to_string()))?;
+                let selected = matching::in_block(context, &block, matchers).await?;
+                let selected = selected.map_err(|e| Error::Corrupt(e.to_string()))?;
                 let streams = block.footer.streams().touching(selected, range);
                 QueryStats::add(&context.stats().streams, streams.len());
                 visit(&block, &streams)?;
@@ -143,10 +145,11 @@ impl EngineSource {
                     Ok(())
                 })
                 .await?;
-            for head in &view.heads {
-                let streams = head.stream_bounds(context.tenant(), matchers, range);
-                found.extend(streams.into_iter().map(|stream| (stream.id, stream.labels)));
-            }
+            let bounds = move |_, head: &Head, tenant: &TenantId, matchers: &[Matcher]| {
+                head.stream_bounds(tenant, matchers, range)
+            };
+            let streams = matching::in_heads(context, &view.heads, matchers, bounds).await?;
+            found.extend(streams.into_iter().flatten().map(|stream| (stream.id, stream.labels)));
         }
         let mut streams: Vec<Arc<Labels>> = found.into_values().collect();
         streams.sort_unstable();
@@ -169,7 +172,7 @@ impl EngineSource {
                 Ok(())
             })
             .await?;
-        for labels in view.heads.iter().flat_map(|h| h.streams(context.tenant(), &matchers, range)) {
+        for labels in head_streams(context, &view, &matchers, range).await? {
             names.extend(labels.iter().map(|(name, _)| name.to_owned()));
         }
         Ok(names.into_iter().collect())
@@ -195,7 +198,7 @@ impl EngineSource {
                 Ok(())
             })
             .await?;
-        for labels in view.heads.iter().flat_map(|h| h.streams(context.tenant(), &matchers, range)) {
+        for labels in head_streams(context, &view, &matchers, range).await? {
             values.extend(labels.get(&name).map(str::to_owned));
         }
         Ok(values.into_iter().collect())
@@ -229,13 +232,29 @@ impl EngineSource {
                 Ok(())
             })
             .await?;
-        for volume in view.heads.iter().flat_map(|h| h.volumes(context.tenant(), &matchers, range)) {
+        let of_head = move |_, head: &Head, tenant: &TenantId, matchers: &[Matcher]| {
+            head.volumes(tenant, matchers, range)
+        };
+        let of_heads = matching::in_heads(context, &view.heads, &matchers, of_head).await?;
+        for volume in of_heads.into_iter().flatten() {
             add(&mut found, volume.labels.stream_id(), volume);
         }
         let mut volumes: Vec<StreamVolume> = found.into_values().collect();
         volumes.sort_unstable_by(|a, b| a.labels.cmp(&b.labels));
         Ok(volumes)
     }
+}
+
+/// Labels of the matching streams of all heads.
+async fn head_streams(
+    context: &QueryContext,
+    view: &View,
+    matchers: &[Matcher],
+    range: TimeRange,
+) -> Result<Vec<Arc<Labels>>, Error> {
+    let of_head =
+        move |_, head: &Head, tenant: &TenantId, matchers: &[Matcher]| head.streams(tenant, matchers, range);
+    Ok(matching::in_heads(context, &view.heads, matchers, of_head).await?.into_iter().flatten().collect())
 }
 
 /// Volumes of the streams of a block by ordinal: from its stream table when it lies inside the range,

@@ -4,6 +4,8 @@
 //! A [`StageNode`] is the stage in the syntax tree: it was checked when it was parsed, so making it run
 //! cannot fail. Each worker has its own [`Stage`]s, so a stage may keep buffers.
 
+#[cfg(test)]
+mod bounds;
 mod decolorize;
 mod drop_keep;
 pub(crate) mod ip;
@@ -154,6 +156,23 @@ pub(crate) mod testing {
     /// Runs `{stream} stages` over a line; `None` when it is dropped.
     pub fn run(query: &str, line: &str) -> Option<Out> {
         run_wanting(query, line, None)
+    }
+
+    /// How many of so many rows with this line pass.
+    pub fn run_many(query: &str, line: &str, rows: usize) -> usize {
+        let log = crate::parser::parse_log(query).unwrap_or_else(|e| panic!("{query}: {e}"));
+        let stream = Labels::from_pairs(log.matchers.iter().map(|m| (m.name(), m.value())));
+        let page = LogPage { timestamps: vec![1_700_000_000_000_000_000], ..LogPage::default() };
+        let mut names = seed_names();
+        let mut stages: Vec<_> = log.stages.iter().map(|s| s.start(&mut names)).collect();
+        let mut scratch = Scratch::new(names);
+        let base = RunLabels::new(&page, &stream, &mut scratch.names);
+        let mut row = Row::new(&page, &base, &Wanted::All, &mut scratch);
+        let pass = |_: &usize| {
+            row.load(0, line.as_bytes());
+            crate::pipeline::passes(&mut stages, &mut row)
+        };
+        (0..rows).filter(pass).count()
     }
 
     pub fn run_wanting(query: &str, line: &str, wanted: Option<&[&str]>) -> Option<Out> {

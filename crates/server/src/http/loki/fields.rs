@@ -5,7 +5,8 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use sandur_base::Lane;
+use sandur_base::Stopped;
+use sandur_base::job::spend;
 use sandur_query::{Direction, LogRow, QueryResult};
 
 use crate::http::app::App;
@@ -42,7 +43,8 @@ pub fn limit(call: &Call) -> Result<u32, Failure> {
 pub async fn collect(app: &App, call: &Call) -> Result<Fields, Failure> {
     let (start_ns, end_ns) = call.params.ordered_bounds(app.env.now_ns())?;
     let query = call.params.query().to_owned();
-    wiring::check_is_log_query(&query)?;
+    let context = app.query_context(&call.tenant);
+    wiring::check_is_log_query(&context, &query).await?;
     let request = QueryText {
         query,
         kind: QueryKind::Range { start_ns, end_ns, step_ns: call.params.step(start_ns, end_ns)? },
@@ -50,21 +52,22 @@ pub async fn collect(app: &App, call: &Call) -> Result<Fields, Failure> {
         direction: Direction::Backward,
         interval_ns: 0,
     };
-    let context = app.query_context(&call.tenant);
     let asked = Asked::other("detected_fields", &request.query, Times { start_ns, end_ns });
     let work = async {
         let limits = app.limits(&call.tenant);
         let result = wiring::query(app.source.as_ref(), &context, &limits, &call.tags, request).await?;
         let QueryResult::Streams(rows) = result else { return Ok(Fields::new()) };
-        Ok(app.env.run_cpu(Lane::Query, move || of_rows(&rows)).await)
+        Ok(context.compute(move || Ok(of_rows(&rows)?)).await?)
     };
     let (fields, _) = logged((app, call), &context, asked, work).await?;
     Ok(fields)
 }
 
-fn of_rows(rows: &[LogRow]) -> Fields {
+fn of_rows(rows: &[LogRow]) -> Result<Fields, Stopped> {
     let mut fields = Fields::new();
     for row in rows {
+        // A line is read byte by byte, and each of its fields gets a place in trees.
+        spend(10 * row.line.len() + 100 * row.parsed.len())?;
         for (name, value) in row.metadata.iter() {
             fields.entry(name.to_owned()).or_default().values.insert(value.to_owned());
         }
@@ -85,7 +88,7 @@ fn of_rows(rows: &[LogRow]) -> Fields {
             known.path = field.path;
         }
     }
-    fields
+    Ok(fields)
 }
 
 /// Words that Go reads as a boolean, less the numbers.

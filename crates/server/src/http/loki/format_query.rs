@@ -28,8 +28,9 @@ pub static ROUTE: Route = Route {
 };
 
 /// The query again, formatted; a query that does not parse is a JSON answer with status 400.
-async fn format(State(_app): State<App>, call: Call) -> Result<Response, Failure> {
-    let formatted = wiring::format_query(call.params.query());
+async fn format(State(app): State<App>, call: Call) -> Result<Response, Failure> {
+    let context = app.query_context(&call.tenant);
+    let formatted = wiring::on_text(&context, call.params.query(), wiring::format_query).await?;
     let (head, text, status) = match &formatted {
         Ok(text) => (&b"{\"status\":\"success\",\"data\":"[..], text, StatusCode::OK),
         Err(failure) => {

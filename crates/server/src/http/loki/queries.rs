@@ -1,12 +1,13 @@
 //! What `query` and `query_range` share: admission, running, the log line, the answer.
 
 use axum::response::Response;
+use sandur_base::Reservation;
 use sandur_query::{QueryContext, QueryResult, QueryStats};
 
 use crate::http::app::App;
 use crate::http::call::Call;
 use crate::http::failure::Failure;
-use crate::http::marshal::{estimate, legacy_answer, query_answer};
+use crate::http::marshal::{Cost, estimate, legacy_answer, query_answer};
 use crate::http::query_log::{self, Asked, Outcome, QueryLog};
 use crate::http::reply;
 use crate::wiring::{self, QueryText};
@@ -32,17 +33,14 @@ pub async fn answer_in(shape: Shape, app: App, call: Call, request: QueryText) -
     if query_log::is_drilldown(&call.tags) {
         context.allow_partial();
     }
-    let log = QueryLog::begin(&app, &call, &context, Asked::query(&request, &call.tags));
+    let query_type = wiring::on_text(&context, &request.query, wiring::query_type).await?;
+    let log = QueryLog::begin(&app, &call, &context, Asked::query(&request, query_type, &call.tags));
     let outcome = run(&app, &call, &context, request).await;
     let cost = log.cost();
-    let answered = outcome.and_then(|result| {
-        let memory = context.budget().reserve(estimate(&result)).map_err(sandur_query::Error::from)?;
-        let body = match (shape, &result) {
-            (Shape::Legacy, QueryResult::Streams(rows)) => legacy_answer(rows, &cost),
-            _ => query_answer(&result, call.encoding(), &cost, &context.warnings()),
-        };
-        Ok((body, memory, lines(&result)))
-    });
+    let answered = match outcome {
+        Ok(result) => answered(shape, &call, &context, result, cost.clone()).await,
+        Err(failure) => Err(failure),
+    };
     match answered {
         Ok((body, memory, returned_lines)) => {
             log.end(&cost, Outcome { status: 200, returned_lines, result_bytes: body.len() as u64 });
@@ -53,6 +51,30 @@ pub async fn answer_in(shape: Shape, app: App, call: Call, request: QueryText) -
             Err(failure)
         }
     }
+}
+
+/// Bytes of an answer that are written where they are asked for.
+const SMALL_ANSWER_BYTES: u64 = 64 << 10;
+
+/// The body of an answer with its memory, and its lines.
+async fn answered(
+    shape: Shape,
+    call: &Call,
+    context: &QueryContext,
+    result: QueryResult,
+    cost: Cost,
+) -> Result<(Vec<u8>, Reservation, u64), Failure> {
+    let bytes = estimate(&result);
+    let memory = context.budget().reserve(bytes).map_err(sandur_query::Error::from)?;
+    let (encoding, warnings) = (call.encoding(), context.warnings());
+    let job = move || {
+        let body = match (shape, &result) {
+            (Shape::Legacy, QueryResult::Streams(rows)) => legacy_answer(rows, &cost),
+            _ => query_answer(&result, encoding, &cost, &warnings),
+        };
+        Ok((body, memory, lines(&result)))
+    };
+    Ok(context.compute_sized(bytes <= SMALL_ANSWER_BYTES, job).await?)
 }
 
 async fn run(

@@ -80,7 +80,8 @@ pub async fn tail_in(shape: Shape, app: App, request: Request) -> Result<Respons
     let call = Call::from_request(Request::from_parts(parts, body), &app).await?;
     let upgrade = upgrade.map_err(|_| Failure::invalid("Bad Request"))?;
     let asked = read(&app, &call, shape)?;
-    let query = wiring::compile_log_query(&asked.query);
+    let context = app.query_context(&call.tenant);
+    let query = wiring::on_text(&context, &asked.query, wiring::compile_log_query).await?;
     let following = Followers::enter(&app, &call.tenant)?;
     Ok(upgrade.on_upgrade(move |socket| run(app, call, asked, query, following, socket)))
 }

@@ -8,6 +8,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use foldhash::fast::RandomState;
+use sandur_base::job::spend;
 use sandur_model::Labels;
 use sandur_query::{LogRow, QueryResult, Sample, Series};
 
@@ -82,13 +83,17 @@ pub fn query_answer(result: &QueryResult, encoding: Encoding, cost: &Cost, warni
     out
 }
 
-/// Writes items with commas between.
+/// Writes items with commas between. When the query is to end meanwhile, what was written is of no use.
 pub fn separated<T>(out: &mut Vec<u8>, items: &[T], mut write: impl FnMut(&mut Vec<u8>, &T)) {
     for (n, item) in items.iter().enumerate() {
         if n > 0 {
             out.push(b',');
         }
+        let before = out.len();
         write(out, item);
+        if spend(16 + 2 * (out.len() - before)).is_err() {
+            return;
+        }
     }
 }
 

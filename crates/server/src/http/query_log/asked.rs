@@ -64,15 +64,15 @@ impl Asked {
         }
     }
 
-    /// A query at an instant or over a range, with the tags of its client.
-    pub fn query(request: &QueryText, tags: &[(String, String)]) -> Self {
+    /// A query of this type at an instant or over a range, with the tags of its client.
+    pub fn query(request: &QueryText, query_type: &'static str, tags: &[(String, String)]) -> Self {
         let (range_type, times, step_ns) = match request.kind {
             QueryKind::Instant { time_ns } => ("instant", Times { start_ns: time_ns, end_ns: time_ns }, 0),
             QueryKind::Range { start_ns, end_ns, step_ns } => ("range", Times { start_ns, end_ns }, step_ns),
         };
         let is_sample =
             |(name, value): &(String, String)| [name, value].iter().any(|t| t.contains("datasample"));
-        let query_type = match wiring::query_type(&request.query) {
+        let query_type = match query_type {
             // Samples for the query builder look like filters and are none.
             "filter" if tags.iter().any(is_sample) => "limited",
             other => other,
@@ -137,7 +137,7 @@ mod tests {
             let kind = QueryKind::Range { start_ns: 0, end_ns: 1, step_ns: 1 };
             let direction = sandur_query::Direction::Backward;
             let request = QueryText { query: query.to_owned(), kind, limit: 1, direction, interval_ns: 0 };
-            Asked::query(&request, &[]).query_type
+            Asked::query(&request, wiring::query_type(&request.query), &[]).query_type
         };
         assert_eq!(kind(r#"{a="b"}"#), "limited");
         assert_eq!(kind(r#"{a="b"} |= "" | json"#), "limited");

@@ -217,7 +217,7 @@ mod tests {
         let cost = Cost { counters, execution: Duration::from_millis(500), ..Cost::default() };
         let outcome = Outcome { status: 200, returned_lines: 42, result_bytes: 5_000 };
         let seen = Seen { now_ns: NOW, slow: false };
-        let asked = Asked::query(&request, &[]);
+        let asked = Asked::query(&request, "filter", &[]);
         let line = write(&asked, &caller(), &cost, outcome, seen);
         let hash = asked.hash;
         let mut start = concat!(

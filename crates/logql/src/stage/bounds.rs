@@ -1,0 +1,125 @@
+//! Every stage over rows that are made to keep it busy: it is asked often enough whether it is to go on, and
+//! its memory is reserved.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use sandur_base::job::{self, Owner};
+use sandur_base::{MemoryBudget, OverBudget, Stopped};
+
+use super::STAGES;
+use super::testing::run;
+
+/// Goes on for so many questions.
+struct Counting {
+    asked: AtomicU64,
+    most: u64,
+    budget: MemoryBudget,
+}
+
+impl Counting {
+    fn new(most: u64, memory: u64) -> Arc<Self> {
+        Arc::new(Self { asked: AtomicU64::new(0), most, budget: MemoryBudget::root("query", memory) })
+    }
+}
+
+impl Owner for Counting {
+    fn goes_on(&self) -> bool {
+        self.asked.fetch_add(1, Ordering::Relaxed) < self.most
+    }
+    fn budget(&self) -> &MemoryBudget {
+        &self.budget
+    }
+    fn refused(&self, _: OverBudget) {}
+}
+
+/// Stages of each keyword, and filters, with lines that they work long on. The bytes of a line are what the
+/// product of the work is counted by.
+fn cases() -> Vec<(&'static str, String, String)> {
+    let keys =
+        |pair: fn(usize) -> String, between: &str| (0..800).map(pair).collect::<Vec<_>>().join(between);
+    let json = format!("{{{}}}", keys(|n| format!("\"key{n}\":\"v{n}\""), ","));
+    let nested = format!("{}1{}", "{\"a-b\":".repeat(60), "}".repeat(60));
+    let logfmt = keys(|n| format!("key{n}=v{n}"), " ");
+    let packed = format!("{{{},\"_entry\":\"x\"}}", keys(|n| format!("\"key{n}\":\"v{n}\""), ","));
+    let (hard, long) = ("a".repeat(20_000), "ab".repeat(20_000));
+    let words: Vec<String> = (0..200).map(|n| format!("(a?x{n:03}.*)")).collect();
+    let alternation = words.join("|");
+    let case = |name, stages: String, line: &String| (name, stages, line.clone());
+    vec![
+        case("json", "| json".into(), &json),
+        case("json", "| json".into(), &nested),
+        case("json", "| json a=\"key799\", b=\"key798\"".into(), &json),
+        case("logfmt", "| logfmt --keep-empty".into(), &logfmt),
+        case("logfmt", "| logfmt a=\"key799\"".into(), &logfmt),
+        case("unpack", "| unpack".into(), &packed),
+        case("regexp", "| regexp `(?P<x>(a*)*b|a.{30}c)`".into(), &hard),
+        case("pattern", "| pattern `<a>b<c>`".into(), &long),
+        case("line_format", "| line_format `{{regexReplaceAll \"a?\" __line__ \"b\"}}`".into(), &hard),
+        case("label_format", "| label_format x=`{{__line__ | b64enc | ToUpper}}`".into(), &long),
+        case("decolorize", "| decolorize".into(), &"\u{1b}[31ma".repeat(9_000)),
+        case("drop", "| logfmt | drop key1, key2=~`v.*|(a?b){20}`, key3".into(), &logfmt),
+        case("keep", "| logfmt | keep key1, key2=~`v.*|(a?b){20}`".into(), &logfmt),
+        case("label filter", "| logfmt | key1=~`(v|w)+.{20}` or key2 > 5".into(), &logfmt),
+        case("line filter", format!("|~ `{alternation}`"), &hard),
+        case("line filter", "|~ `a.{40}b`".into(), &hard),
+        case("line filter", "|> `<_>b<_>c` != ip(`10.0.0.0/8`) != `b` or `c`".into(), &long),
+    ]
+}
+
+#[test]
+fn every_stage_is_asked_whether_it_is_to_go_on() {
+    let cases = cases();
+    for stage in STAGES {
+        assert!(cases.iter().any(|(name, ..)| *name == stage.name), "{} has no case", stage.name);
+    }
+    for (name, stages, line) in cases {
+        let query = format!("{{app=\"s\"}} {stages}");
+        // Where an expression is simulated few lines are enough.
+        let rows = (if line.starts_with("aaa") { 40_000 } else { 600_000 }) / line.len();
+        let owner = Counting::new(u64::MAX, u64::MAX);
+        job::run(owner.clone(), || _ = run_rows(&query, &line, rows)).unwrap();
+        let (asked, bytes) = (owner.asked.load(Ordering::Relaxed), (rows * line.len()) as u64);
+        // No more than a megabyte of lines between two questions, whatever is done with it.
+        assert!(
+            asked >= 2 && asked > bytes / (1 << 20),
+            "{name}: {asked} questions for {bytes} bytes of {stages:.80}"
+        );
+        // Whenever it is stopped, it stops: later rows are not worked on.
+        for most in [1, asked / 2, asked - 1] {
+            let owner = Counting::new(most, u64::MAX);
+            let stopped = job::run(owner.clone(), || run_rows(&query, &line, rows));
+            assert_eq!(stopped, Err(Stopped), "{name} after {most} of {asked} in {stages:.80}");
+            assert_eq!(owner.asked.load(Ordering::Relaxed), most + 1, "nobody is asked again");
+        }
+    }
+}
+
+/// Runs the stages over the same line so many times; how many rows pass.
+fn run_rows(query: &str, line: &str, rows: usize) -> usize {
+    super::testing::run_many(query, line, rows)
+}
+
+#[test]
+fn names_and_labels_of_a_line_are_reserved() {
+    // Names that are joined from nested keys take more than the line.
+    let leaves: Vec<String> = (0..2_000).map(|n| format!("\"{n}\":1")).collect();
+    let line = format!("{{\"{}\":{{{}}}}}", "k".repeat(20_000), leaves.join(","));
+    let outcome = job::run(Counting::new(u64::MAX, 8 << 20), || run("{app=\"s\"} | json", &line));
+    assert_eq!(outcome, Err(Stopped), "2,000 names of 20 kB are 40 MB");
+    let owner = Counting::new(u64::MAX, 200 << 20);
+    let out = job::run(owner.clone(), || run("{app=\"s\"} | json", &line)).unwrap().unwrap();
+    let bytes: usize = out.parsed.iter().map(|(name, value)| name.len() + value.len()).sum();
+    assert_eq!(out.parsed.len(), 2_000);
+    assert!(owner.budget.peak() > bytes as u64, "{} for {bytes}", owner.budget.peak());
+    assert_eq!(owner.budget.used(), 0);
+    for stages in ["| logfmt", "| label_format a=`{{__line__}}` | label_format b=`{{.a}}{{.a}}`"] {
+        let line = format!("x={} y={}", "v".repeat(300_000), "w".repeat(300_000));
+        let query = format!("{{app=\"s\"}} {stages}");
+        assert_eq!(
+            job::run(Counting::new(u64::MAX, 400_000), || run(&query, &line)),
+            Err(Stopped),
+            "{stages}"
+        );
+    }
+}
