@@ -39,3 +39,74 @@ pub fn resident_bytes() -> Option<u64> {
     let pages: u64 = text.split_whitespace().nth(1)?.parse().ok()?;
     Some(pages * 4096)
 }
+
+/// What the kernel says of this process.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct ProcessFigures {
+    /// Seconds of processor time, in user mode and in the kernel.
+    pub cpu_seconds: f64,
+    /// When it was started, in seconds since the epoch.
+    pub start_seconds: f64,
+    /// Bytes of address space.
+    pub virtual_bytes: u64,
+    /// Bytes in memory.
+    pub resident_bytes: u64,
+    /// Threads.
+    pub threads: u64,
+    /// Open file descriptors.
+    pub open_files: u64,
+    /// Most file descriptors that may be open.
+    pub open_files_max: u64,
+}
+
+/// The kernel counts time of processes in hundredths of a second on every Linux that we know.
+const TICKS_PER_SECOND: f64 = 100.0;
+
+/// The figures of this process; `None` where `/proc` cannot be read.
+pub fn process_figures() -> Option<ProcessFigures> {
+    let stat = fs::read_to_string("/proc/self/stat").ok()?;
+    let boot = fs::read_to_string("/proc/stat").ok()?;
+    let boot = boot.lines().find_map(|line| line.strip_prefix("btime "))?.trim().parse::<f64>().ok()?;
+    let limits = fs::read_to_string("/proc/self/limits").unwrap_or_default();
+    let open_files_max = limits.lines().find_map(|line| line.strip_prefix("Max open files"));
+    let open_files_max = open_files_max.and_then(|rest| rest.split_whitespace().next()?.parse().ok());
+    Some(ProcessFigures {
+        open_files: fs::read_dir("/proc/self/fd").map_or(0, |entries| entries.count() as u64),
+        open_files_max: open_files_max.unwrap_or(0),
+        ..parse_stat(&stat, boot)?
+    })
+}
+
+/// Reads a line of `/proc/PID/stat`. The name of the program stands in parentheses and may hold anything, so
+/// fields are counted from its end.
+fn parse_stat(stat: &str, boot_seconds: f64) -> Option<ProcessFigures> {
+    let (_, after_name) = stat.rsplit_once(") ")?;
+    let fields: Vec<&str> = after_name.split_whitespace().collect();
+    // `man 5 proc` counts from 1 and the first field after the name is the third.
+    let field = |number: usize| fields.get(number - 3)?.parse::<u64>().ok();
+    Some(ProcessFigures {
+        cpu_seconds: (field(14)? + field(15)?) as f64 / TICKS_PER_SECOND,
+        start_seconds: boot_seconds + field(22)? as f64 / TICKS_PER_SECOND,
+        virtual_bytes: field(23)?,
+        resident_bytes: field(24)? * 4096,
+        threads: field(20)?,
+        open_files: 0,
+        open_files_max: 0,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn figures_of_the_process_are_read_whatever_its_name_holds() {
+        let stat = "7 (a ) b) S 1 7 7 0 -1 4194560 100 0 0 0 250 50 0 0 20 0 9 0 1000 8192000 50 18446744";
+        let figures = parse_stat(stat, 1_000.0).unwrap();
+        assert_eq!((figures.cpu_seconds, figures.start_seconds), (3.0, 1_010.0));
+        assert_eq!((figures.threads, figures.virtual_bytes, figures.resident_bytes), (9, 8_192_000, 204_800));
+        assert_eq!(parse_stat("7 (a", 0.0), None);
+        let own = process_figures().unwrap();
+        assert!(own.resident_bytes > 0 && own.open_files > 0 && own.threads > 0, "{own:?}");
+    }
+}

@@ -166,7 +166,7 @@ fn histogram(latencies: &Latencies, mut metric: MetricEncoder) -> fmt::Result {
             before = sum;
         }
     }
-    buckets.push((f64::MAX, latencies.count - before));
+    buckets.push((f64::INFINITY, latencies.count - before));
     let sum = latencies.sum_ns as f64 / 1e9;
     metric.encode_histogram::<prometheus_client::encoding::NoLabelSet>(sum, latencies.count, &buckets, None)
 }

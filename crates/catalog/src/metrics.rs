@@ -43,9 +43,9 @@ pub struct CatalogMetrics {
 }
 
 impl CatalogMetrics {
-    /// Registers everything under the prefix `catalog`.
+    /// Registers everything under the prefix `sandur_catalog`.
     pub fn register(&self, registry: &mut Registry) {
-        let registry = registry.sub_registry_with_prefix("catalog");
+        let registry = registry.sub_registry_with_prefix("sandur_catalog");
         let counters = [
             ("commits", "Transactions that were committed", &self.commits),
             ("commits_rejected", "Transactions that the state did not allow", &self.rejected),

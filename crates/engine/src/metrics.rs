@@ -55,9 +55,9 @@ pub struct Metrics {
     /// Bytes of footers, counts and filters in the cache.
     pub cache_bytes: Gauge,
     /// Requests that the cache answered.
-    pub cache_hits: Gauge,
+    pub cache_hits: Counter,
     /// Requests that the cache could not answer.
-    pub cache_misses: Gauge,
+    pub cache_misses: Counter,
     /// Delete requests that were made here.
     pub deletes_created: Counter,
     /// Delete requests that were cancelled here.
@@ -105,8 +105,8 @@ impl Default for Metrics {
             followed_segments: Counter::default(),
             fenced: Counter::default(),
             cache_bytes: Gauge::default(),
-            cache_hits: Gauge::default(),
-            cache_misses: Gauge::default(),
+            cache_hits: Counter::default(),
+            cache_misses: Counter::default(),
             deletes_created: Counter::default(),
             deletes_cancelled: Counter::default(),
             deletes_processed: Counter::default(),

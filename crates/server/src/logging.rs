@@ -2,6 +2,8 @@
 //! for, the same events as lines of this server's own store ([`crate::self_logs`]).
 
 use std::fmt::{self, Write};
+use std::panic::PanicHookInfo;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, PoisonError};
 
 use sandur_base::Env;
@@ -62,6 +64,47 @@ fn remember<S: 'static>(level: &str, handle: Handle<EnvFilter, S>) {
     *filter = Filter { text: level.to_owned(), reload: Some(reload) };
 }
 
+/// Whether every line on stderr is a JSON object, and whether there is a log to write it.
+static JSON: AtomicBool = AtomicBool::new(false);
+static STARTED: AtomicBool = AtomicBool::new(false);
+
+/// Looks for the format before the configuration can be read, so that its errors have it as well.
+pub fn foresee(arguments: &[String], variable: Option<String>) {
+    let mut given = variable;
+    for (n, argument) in arguments.iter().enumerate() {
+        match argument.strip_prefix("--log-format") {
+            Some("") => given = arguments.get(n + 1).cloned(),
+            Some(value) => given = value.strip_prefix('=').map(str::to_owned).or(given),
+            None => {}
+        }
+    }
+    JSON.store(given.as_deref() == Some("json"), Ordering::Relaxed);
+}
+
+/// Whether every line on stderr is a JSON object.
+pub fn is_json() -> bool {
+    JSON.load(Ordering::Relaxed)
+}
+
+/// Says on stderr why the process ends: to people as it is, to programs as an event.
+pub fn say_failure(text: &str) {
+    if !is_json() {
+        eprintln!("{text}");
+    } else if STARTED.load(Ordering::Relaxed) {
+        tracing::error!("{text}");
+    } else {
+        eprintln!("{}", serde_json::json!({"level": "ERROR", "message": text}));
+    }
+}
+
+/// A defect is an event like others: with its place, and in the format of the log.
+fn log_panic(info: &PanicHookInfo<'_>) {
+    let panic = info.payload_as_str().unwrap_or("no message");
+    let thread = std::thread::current().name().unwrap_or("unnamed").to_owned();
+    let place = info.location().map(ToString::to_string).unwrap_or_default();
+    tracing::error!(panic, thread, place, "a thread panicked");
+}
+
 /// Starts logging; the error says what is wrong with the settings.
 pub fn start(log: &Log, env: Env, self_logs: Option<&SelfLogs>) -> Result<(), String> {
     let filter = EnvFilter::try_new(&log.level).map_err(|e| {
@@ -83,6 +126,9 @@ pub fn start(log: &Log, env: Env, self_logs: Option<&SelfLogs>) -> Result<(), St
     let started = tracing_subscriber::registry().with(output.with_filter(filter)).with(own).try_init();
     if started.is_ok() {
         remember(&log.level, handle);
+        JSON.store(log.format == "json", Ordering::Relaxed);
+        STARTED.store(true, Ordering::Relaxed);
+        std::panic::set_hook(Box::new(log_panic));
     }
     Ok(())
 }

@@ -699,7 +699,10 @@ async fn operations_answer() {
     }
     assert_eq!(server.post("/flush/tenant?streams=bad", &[], "").await.status, 400);
     let page = server.get("/metrics", &[]).await;
-    assert!(page.kind.starts_with("application/openmetrics-text"), "{}", page.kind);
+    assert_eq!(page.kind, "text/plain; version=0.0.4; charset=utf-8");
+    let accept = [("accept", "application/openmetrics-text;version=1.0.0,text/plain;version=0.0.4;q=0.5")];
+    let open = server.get_with("/metrics", &[], &accept).await;
+    assert!(open.kind.starts_with("application/openmetrics-text") && open.body.ends_with("# EOF\n"));
     let counted = r#"sandur_http_requests_total{route="/ready",method="GET",status="200"} 1"#;
     assert!(page.body.contains(counted), "{}", page.body);
     assert!(page.body.contains(r#"sandur_memory_budget_limit_bytes{budget="all queries"} 67108864"#));

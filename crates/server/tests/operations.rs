@@ -120,3 +120,108 @@ fn a_request_stops_the_process_in_order() {
     let lines = again.lines("{app=\"shop\"}", base_ns - 1, base_ns + LINES, 1_000);
     assert_eq!(lines.len() as i64, LINES);
 }
+
+/// Families of a page in Prometheus's text format: name, type, samples.
+fn families(page: &str) -> Vec<(String, String, Vec<String>)> {
+    let mut families: Vec<(String, String, Vec<String>)> = Vec::new();
+    let mut explained = String::new();
+    for line in page.lines() {
+        if let Some(rest) = line.strip_prefix("# HELP ") {
+            let (name, help) = rest.split_once(' ').unwrap_or_else(|| panic!("no help: {line}"));
+            assert!(help.len() > 3, "{line}");
+            explained = name.to_owned();
+        } else if let Some(rest) = line.strip_prefix("# TYPE ") {
+            let (name, kind) = rest.split_once(' ').unwrap();
+            assert_eq!(explained, name, "the help comes before the type");
+            families.push((name.to_owned(), kind.to_owned(), Vec::new()));
+        } else {
+            let (name, kind, samples) = families.last_mut().unwrap_or_else(|| panic!("no type: {line}"));
+            let of = line.split(['{', ' ']).next().unwrap();
+            let suffix = of.strip_prefix(name.as_str()).unwrap_or_else(|| panic!("{line} in {name}"));
+            let suffixes: &[&str] = if kind == "histogram" { &["_bucket", "_sum", "_count"] } else { &[""] };
+            assert!(suffixes.contains(&suffix), "{line} in {name}");
+            samples.push(line.to_owned());
+        }
+    }
+    families
+}
+
+#[test]
+fn every_metric_has_a_name_a_type_and_a_help_that_tools_accept() {
+    let folder = tempfile::tempdir().unwrap();
+    let store = format!("file://{}", folder.path().join("data").display());
+    let server = Setup::new(store, folder.path()).start();
+    let lines: Vec<(i64, String)> = (0..100).map(|n| (now_ns() + n, format!("line {n}"))).collect();
+    assert_eq!(server.push(&serde_json::json!({"job": "metrics"}), &lines).unwrap().0, 204);
+    let query = encode(r#"sum(count_over_time({job="metrics"}[5m]))"#);
+    server.get_json(&format!("/loki/api/v1/query?query={query}"));
+    request(server.address, "POST", "/flush", &[], b"").unwrap();
+    let (status, page) = server.get("/metrics");
+    let page = String::from_utf8(page).unwrap();
+    assert_eq!(status, 200);
+    let families = families(&page);
+    let mut names = std::collections::HashSet::new();
+    for (name, kind, samples) in &families {
+        assert!(names.insert(name.clone()), "{name} is there twice");
+        assert!(name.starts_with("sandur_") || name.starts_with("process_"), "{name}");
+        assert_eq!(kind == "counter", name.ends_with("_total"), "{name} is a {kind}");
+        assert!(!["_count", "_sum", "_bucket"].iter().any(|end| name.ends_with(end)), "{name}");
+        assert!(name.bytes().all(|b| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'_'), "{name}");
+        if kind == "histogram" && !samples.is_empty() {
+            let buckets = samples.iter().filter(|line| line.contains("_bucket{")).count();
+            let counts = samples.iter().filter(|line| line.contains("_count")).count();
+            let infinite = samples.iter().filter(|line| line.contains(r#"le="+Inf""#)).count();
+            assert!(buckets > infinite && infinite == counts, "{name}: {samples:?}");
+        }
+    }
+    for name in
+        ["process_cpu_seconds_total", "process_open_fds", "sandur_catalog_blocks", "sandur_build_info"]
+    {
+        assert!(names.contains(name), "{name} is not in\n{page}");
+    }
+    let samples: usize = families.iter().map(|(_, _, samples)| samples.len()).sum();
+    assert!(samples < 1_000, "{samples} samples of a server that did next to nothing");
+    assert_eq!(server.terminate(), Some(0));
+}
+
+#[test]
+fn every_line_on_stderr_is_json_when_that_was_asked_for() {
+    let folder = tempfile::tempdir().unwrap();
+    let store = format!("file://{}", folder.path().join("data").display());
+    let setup = Setup::new(store, folder.path()).with(&["--log-format", "json"]);
+    let server = setup.start();
+    let old = vec![(1, "a line of 1970".to_owned())];
+    for _ in 0..20 {
+        assert_eq!(server.push(&json!({"job": "old"}), &old).unwrap().0, 400);
+    }
+    server.get_json("/loki/api/v1/query?query=vector(1)");
+    // The address is taken, and the option does not exist: both end before there is a log.
+    let address = server.address.to_string();
+    let failing: [&[&str]; 2] = [
+        &["serve", "--listen", &address, "--log-format", "json"],
+        &["serve", "--log-format=json", "--nonsense"],
+    ];
+    let mut lines = String::new();
+    for arguments in failing {
+        let output =
+            std::process::Command::new(env!("CARGO_BIN_EXE_sandur")).args(arguments).output().unwrap();
+        assert!(!output.status.success());
+        lines += &String::from_utf8(output.stderr).unwrap();
+    }
+    assert_eq!(server.terminate(), Some(0));
+    lines += &std::fs::read_to_string(&setup.log).unwrap();
+    let events: Vec<Value> = lines
+        .lines()
+        .map(|line| serde_json::from_str(line).unwrap_or_else(|error| panic!("{error}: {line}")))
+        .collect();
+    let with = |text: &str| events.iter().filter(|e| e["message"].as_str().is_some_and(|m| m.contains(text)));
+    for text in ["sandur is ready", "everything acknowledged is stored", "--nonsense", "cannot listen"] {
+        assert_eq!(with(text).count(), 1, "{text} in\n{lines}");
+    }
+    let refused: Vec<&Value> = with("refused pushes").collect();
+    assert_eq!(refused.len(), 1, "one line for many refusals of one kind");
+    assert_eq!(
+        (&refused[0]["tenant"], &refused[0]["reason"]),
+        (&json!("fake"), &json!("greater_than_max_sample_age"))
+    );
+}

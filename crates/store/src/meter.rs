@@ -4,6 +4,7 @@
 //! nobody waits for its answer any more. Handles are resolved once: counting is a few atomic additions.
 //! Time is measured through the `Env`.
 
+use std::sync::OnceLock;
 use std::sync::atomic::AtomicU64;
 use std::time::Duration;
 
@@ -89,7 +90,8 @@ pub struct Meter {
     pub(crate) tenant_wait_seconds: Dollars,
     pub(crate) gauges: Gauges,
     prices: Prices,
-    cells: Vec<Cell>,
+    /// By class and operation; made at first use, so that what never happens has no series.
+    cells: Vec<OnceLock<Cell>>,
 }
 
 /// The handles of one class and operation.
@@ -142,31 +144,14 @@ pub struct RangeUsage {
 
 impl Meter {
     pub(crate) fn new(prices: Prices) -> Self {
-        let (requests, retries, cancelled) = (Family::default(), Family::default(), Family::default());
-        let (bytes, dollars) = (Family::default(), Family::default());
-        let seconds = Family::new_with_constructor(latency_histogram as fn() -> Histogram);
-        let cell = |class: Class, operation: Operation| {
-            let labels = Labels { class: class.name(), operation: operation.name() };
-            Cell {
-                requests: requests.get_or_create_owned(&labels),
-                retries: retries.get_or_create_owned(&labels),
-                cancelled: cancelled.get_or_create_owned(&labels),
-                bytes: bytes.get_or_create_owned(&labels),
-                errors: Counter::default(),
-                seconds: seconds.get_or_create_owned(&labels),
-                dollars: dollars.get_or_create_owned(&labels),
-            }
-        };
-        let pairs = Class::ALL.into_iter().flat_map(|c| Operation::ALL.map(|o| (c, o)));
-        let cells = pairs.map(|(c, o)| cell(c, o)).collect();
         Self {
-            requests,
-            retries,
-            cancelled,
+            requests: Family::default(),
+            retries: Family::default(),
+            cancelled: Family::default(),
             errors: Family::default(),
-            bytes,
-            seconds,
-            dollars,
+            bytes: Family::default(),
+            seconds: Family::new_with_constructor(latency_histogram as fn() -> Histogram),
+            dollars: Family::default(),
             hedges: Family::default(),
             ranges_wanted: Counter::default(),
             ranges_read: Counter::default(),
@@ -175,7 +160,7 @@ impl Meter {
             tenant_wait_seconds: Dollars::default(),
             gauges: Gauges::default(),
             prices,
-            cells,
+            cells: (0..Class::ALL.len() * Operation::ALL.len()).map(|_| OnceLock::new()).collect(),
         }
     }
 
@@ -204,14 +189,17 @@ impl Meter {
     /// What was used so far, without the pairs that were never used.
     pub fn snapshot(&self) -> Vec<Usage> {
         let pairs = Class::ALL.into_iter().flat_map(|c| Operation::ALL.map(|o| (c, o)));
-        let usage = pairs.zip(&self.cells).map(|((class, operation), cell)| Usage {
-            class,
-            operation,
-            requests: cell.requests.get(),
-            retries: cell.retries.get(),
-            errors: cell.errors.get(),
-            cancelled: cell.cancelled.get(),
-            bytes: cell.bytes.get(),
+        let usage = pairs.zip(&self.cells).filter_map(|((class, operation), cell)| {
+            let cell = cell.get()?;
+            Some(Usage {
+                class,
+                operation,
+                requests: cell.requests.get(),
+                retries: cell.retries.get(),
+                errors: cell.errors.get(),
+                cancelled: cell.cancelled.get(),
+                bytes: cell.bytes.get(),
+            })
         });
         usage.filter(|u| u.requests > 0).collect()
     }
@@ -233,7 +221,7 @@ impl Meter {
 
     /// What the requests so far cost.
     pub fn dollars(&self) -> f64 {
-        self.cells.iter().map(|cell| cell.dollars.get()).sum()
+        self.cells.iter().filter_map(OnceLock::get).map(|cell| cell.dollars.get()).sum()
     }
 
     pub(crate) fn prices(&self) -> &Prices {
@@ -282,7 +270,19 @@ impl Meter {
     }
 
     fn cell(&self, class: Class, operation: Operation) -> &Cell {
-        &self.cells[class.index() * Operation::ALL.len() + operation as usize]
+        let cell = &self.cells[class.index() * Operation::ALL.len() + operation as usize];
+        cell.get_or_init(|| {
+            let labels = Labels { class: class.name(), operation: operation.name() };
+            Cell {
+                requests: self.requests.get_or_create_owned(&labels),
+                retries: self.retries.get_or_create_owned(&labels),
+                cancelled: self.cancelled.get_or_create_owned(&labels),
+                bytes: self.bytes.get_or_create_owned(&labels),
+                errors: Counter::default(),
+                seconds: self.seconds.get_or_create_owned(&labels),
+                dollars: self.dollars.get_or_create_owned(&labels),
+            }
+        })
     }
 }
 

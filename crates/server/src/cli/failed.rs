@@ -2,6 +2,8 @@
 
 use std::process::ExitCode;
 
+use crate::logging;
+
 /// Exit code of wrong usage, as of options that clap refuses.
 pub const USAGE: u8 = 2;
 
@@ -43,6 +45,6 @@ impl From<crate::config::Error> for Failed {
 
 /// Prints the failure; the code of a failed command.
 pub fn report(failed: &Failed) -> ExitCode {
-    eprintln!("sandur: {}", failed.message());
+    logging::say_failure(&format!("sandur: {}", failed.message()));
     ExitCode::from(failed.code)
 }

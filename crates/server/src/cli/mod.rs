@@ -44,17 +44,18 @@ use sandur_base::{Env, machine};
 
 use crate::config;
 use crate::http;
+use crate::logging;
 use crate::roles;
 pub use failed::Failed;
 
 /// Parses the arguments and runs the command.
 pub fn main() -> ExitCode {
+    let arguments = std::env::args_os().skip(1).map(|word| word.to_string_lossy().into_owned());
+    let arguments: Vec<String> = arguments.collect();
+    logging::foresee(&arguments, sandur_base::environment::variable("SANDUR_LOG_FORMAT"));
     let matches = match command().try_get_matches() {
         Ok(matches) => matches,
-        Err(error) => {
-            let arguments = std::env::args_os().skip(1).map(|word| word.to_string_lossy().into_owned());
-            return usage::report(&error, &arguments.collect::<Vec<String>>());
-        }
+        Err(error) => return usage::report(&error, &arguments),
     };
     choose_pages(&matches);
     let threads = machine::processors();

@@ -6,6 +6,7 @@ use clap::error::{ContextKind, ContextValue, ErrorKind};
 
 use super::failed::USAGE;
 use crate::config::foreign;
+use crate::logging;
 
 /// Commands that people try, and ours.
 const COMMANDS: &[(&str, &str)] = &[
@@ -71,12 +72,16 @@ const OPTIONS: &[(&str, &str)] = &[
 pub fn report(error: &clap::Error, arguments: &[String]) -> ExitCode {
     match explanation(error, arguments) {
         Some(text) => {
-            eprintln!("{text}");
+            logging::say_failure(&text);
             ExitCode::from(USAGE)
         }
         None => {
-            // Help and version go to stdout; a pipe that was closed is no failure.
-            let _ = error.print();
+            if error.use_stderr() && logging::is_json() {
+                logging::say_failure(error.to_string().trim_end());
+            } else {
+                // Help and version go to stdout; a pipe that was closed is no failure.
+                let _ = error.print();
+            }
             ExitCode::from(if error.use_stderr() { USAGE } else { 0 })
         }
     }

@@ -14,6 +14,7 @@ use sandur_query::{FairQueue, QueryContext, ResultsCache, Source};
 use super::delete_requests::Deletes;
 use super::failure::Failure;
 use super::metrics::ServerMetrics;
+use super::refusal_log::RefusalLog;
 use crate::config::{Settings, TenantLimits};
 use crate::memory::Pressure;
 
@@ -50,6 +51,8 @@ pub struct AppState {
     pub env: Env,
     /// Configuration.
     pub settings: Settings,
+    /// What is logged of refused pushes.
+    pub refusals: RefusalLog,
     /// Where rows come from.
     pub source: Arc<dyn Source>,
     /// Where rows go.

@@ -1,9 +1,9 @@
 //! Metrics of the HTTP side, and the page that shows all metrics of the process.
 
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use prometheus_client::encoding::EncodeLabelSet;
-use prometheus_client::encoding::text::encode;
 use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::gauge::Gauge;
@@ -12,6 +12,8 @@ use prometheus_client::metrics::info::Info;
 use prometheus_client::registry::Registry;
 use sandur_base::MemoryBudget;
 use sandur_query::ResultsCache;
+
+use super::process_metrics::ProcessMetrics;
 
 /// Labels of request counters. Routes are patterns, so that their number is bounded.
 #[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
@@ -82,11 +84,11 @@ pub struct ServerMetrics {
     pub queried_bytes: Counter,
     /// Followers.
     pub followers: Gauge,
-    /// Resident memory.
+    /// Resident memory as the governor last read it.
     pub resident_bytes: Gauge,
     /// Units in the cache of results.
     pub result_units: Gauge,
-    results: Family<OutcomeLabels, Gauge>,
+    results: Family<OutcomeLabels, Counter>,
     budget_used: Family<BudgetLabels, Gauge>,
     budget_limit: Family<BudgetLabels, Gauge>,
     /// Times that pushes were refused because memory was short.
@@ -161,7 +163,9 @@ impl ServerMetrics {
         all.register("sandur_result_cache_outcomes", text, self.results);
         all.register("sandur_memory_budget_used_bytes", "Reserved bytes of a budget", self.budget_used);
         all.register("sandur_memory_budget_limit_bytes", "Bytes of a budget", self.budget_limit);
-        all.register("process_resident_memory_bytes", "Resident memory", self.resident_bytes);
+        let text = "Resident memory as the governor last read it";
+        all.register("sandur_memory_resident_bytes", text, self.resident_bytes);
+        all.register_collector(Box::new(ProcessMetrics));
         let text = "Pushes refused because resident memory was near its limit";
         all.register("sandur_memory_pressure_refusals", text, self.pressure_refusals);
         all.register("sandur_self_log_lines", "Lines of the own log that were stored", self.self_logs);
@@ -183,7 +187,8 @@ impl ServerMetrics {
             ("stored", figures.stored),
             ("evicted", figures.evicted),
         ] {
-            self.results.get_or_create(&OutcomeLabels { outcome }).set(count as i64);
+            // The cache counts; this shows its counts.
+            self.results.get_or_create(&OutcomeLabels { outcome }).inner().store(count, Ordering::Relaxed);
         }
         self.observe_budget(results.budget());
     }
@@ -208,15 +213,9 @@ impl ServerMetrics {
     }
 }
 
-/// Every metric of a registry in the OpenMetrics text format.
-pub fn page(registry: &Registry) -> String {
-    let mut page = String::new();
-    encode(&mut page, registry).expect("writing to a String does not fail");
-    page
-}
-
 #[cfg(test)]
 mod tests {
+    use super::super::exposition::Exposition;
     use super::*;
 
     #[test]
@@ -224,7 +223,7 @@ mod tests {
         let metrics = ServerMetrics::default();
         let labels = RequestLabels { route: "/ready".into(), method: "GET".into(), status: 200 };
         metrics.answered(labels, Duration::from_millis(3));
-        let page = page(&metrics.register(Registry::default()));
+        let page = Exposition::OpenMetrics.page(&metrics.register(Registry::default()));
         let line = "sandur_http_requests_total{route=\"/ready\",method=\"GET\",status=\"200\"} 1";
         assert!(page.contains(line), "{page}");
         assert!(

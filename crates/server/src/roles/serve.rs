@@ -19,7 +19,7 @@ use super::{listen, signals};
 use crate::auth::Authority;
 use crate::cli::Failed;
 use crate::config::{Settings, TenantLimits};
-use crate::http::{App, AppState, ServerMetrics, without_secrets};
+use crate::http::{App, AppState, RefusalLog, ServerMetrics, without_secrets};
 use crate::memory::{Pressure, Shares, govern};
 use crate::self_logs::{SelfLogs, Shipper};
 use crate::wiring::{self, Opened};
@@ -43,11 +43,14 @@ pub async fn serve(settings: Settings) -> Result<ExitCode, Failed> {
     let self_logs = settings.self_logs.then(|| SelfLogs::new(env.clone(), settings.self_logs_queue));
     logging::start(&settings.log, env.clone(), self_logs.as_ref()).map_err(Failed::new)?;
     let server = Server::start(env.clone(), settings, self_logs).await?;
-    eprintln!("{}", server.greeting());
+    server.greet();
     let _signals = env.spawn("signals", signals::watch(server.shutdown.clone()));
     server.shutdown.signal().triggered().await;
     server.stop().await?;
-    eprintln!("sandur: stopped; everything acknowledged is stored");
+    match logging::is_json() {
+        true => tracing::info!("stopped; everything acknowledged is stored"),
+        false => eprintln!("sandur: stopped; everything acknowledged is stored"),
+    }
     Ok(ExitCode::SUCCESS)
 }
 
@@ -92,6 +95,7 @@ impl Server {
             query_memory: shares.query_budget(),
             request_memory: shares.request_memory(&env),
             rates: Default::default(),
+            refusals: RefusalLog::new(env.clone()),
             pressure: pressure.clone(),
             metrics: metrics.clone(),
             registry: metrics.clone().register(registry),
@@ -109,6 +113,18 @@ impl Server {
         let mut background = vec![governor, following];
         background.extend(authority.map(|authority| env.spawn("credentials", authority.follow())));
         Ok(Self { address, app, shutdown, accepting, background, shipper, durability })
+    }
+
+    /// Says that it is ready, to people or, where every line is JSON, to programs.
+    fn greet(&self) {
+        if logging::is_json() {
+            let (address, store) = (self.address, without_secrets(&self.app.settings.store));
+            let memory_limit = self.app.settings.memory_limit;
+            let (version, durability) = (env!("CARGO_PKG_VERSION"), &self.durability);
+            tracing::info!(version, %address, %store, durability, memory_limit, "sandur is ready");
+        } else {
+            eprintln!("{}", self.greeting());
+        }
     }
 
     /// What a person wants to know at the start.

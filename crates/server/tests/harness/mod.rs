@@ -18,7 +18,7 @@ use sandur_query::{FairQueue, ResultsCache, Source, TenantsSource};
 use sandur_server::config::{Settings, TenantLimits};
 use sandur_server::http::{
     App, AppState, BODY_PATIENCE, DeleteShown, Deletes, Failure, Followers, Gate, Intake, OwnNames,
-    ServerMetrics, Surface, router,
+    RefusalLog, ServerMetrics, Surface, router,
 };
 use tokio::sync::Notify;
 use tower::ServiceExt;
@@ -146,8 +146,9 @@ impl Server {
             turns,
             results: ResultsCache::new(MemoryBudget::root("results", 1 << 20)),
             query_memory: MemoryBudget::root("all queries", 64 << 20),
-            request_memory: FairMemory::new(env, bodies, BODY_PATIENCE),
+            request_memory: FairMemory::new(env.clone(), bodies, BODY_PATIENCE),
             rates: Default::default(),
+            refusals: RefusalLog::new(env),
             pressure: Default::default(),
             registry: metrics.clone().register(Registry::default()),
             metrics,

@@ -9,7 +9,7 @@ use axum::http::request::Parts;
 use axum::http::{HeaderMap, StatusCode, header};
 use bytes::Bytes;
 use sandur_base::{ErrorKind, Lane};
-use sandur_ingest::{Decoded, PushHeaders};
+use sandur_ingest::{Decoded, PushHeaders, Refused};
 use sandur_model::{Limits, TenantId};
 
 use crate::http::app::App;
@@ -21,8 +21,40 @@ type Decoder = fn(&TenantId, &Limits, i64, PushHeaders<'_>, Bytes) -> Result<Dec
 
 /// Reads, decodes and stores one push. The text is what was refused of it.
 pub async fn push(app: &App, parts: &Parts, body: Body, decode: Decoder) -> Result<Option<String>, Failure> {
+    let tenant = call::tenant(app, &parts.headers)?;
+    let outcome = store(app, &tenant, parts, body, decode).await;
+    match &outcome {
+        Ok(refused) => {
+            let text = refused.text().unwrap_or_default();
+            for (reason, entries, _) in refused.by_reason() {
+                app.refusals.note(&tenant, reason.name(), entries, &text);
+            }
+        }
+        Err(failure) => app.refusals.note(&tenant, reason_of(failure), 0, &failure.message),
+    }
+    Ok(outcome?.text())
+}
+
+/// Why a push was refused as a whole, for the log.
+fn reason_of(failure: &Failure) -> &'static str {
+    match failure.status {
+        StatusCode::REQUEST_TIMEOUT => "too_slow",
+        StatusCode::PAYLOAD_TOO_LARGE => "too_large",
+        StatusCode::TOO_MANY_REQUESTS => "busy_or_rate_limited",
+        StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN => "denied",
+        status if status.is_server_error() => "failed",
+        _ => "malformed",
+    }
+}
+
+async fn store(
+    app: &App,
+    tenant: &TenantId,
+    parts: &Parts,
+    body: Body,
+    decode: Decoder,
+) -> Result<Refused, Failure> {
     let headers = &parts.headers;
-    let tenant = call::tenant(app, headers)?;
     if app.pressure.is_high() {
         app.metrics.pressure_refusals.inc();
         let text = "the server is short of memory (memory_limit); try again";
@@ -30,7 +62,7 @@ pub async fn push(app: &App, parts: &Parts, body: Body, decode: Decoder) -> Resu
     }
     let limits = BodyLimits {
         env: &app.env,
-        size_max: app.limits(&tenant).max_body_size,
+        size_max: app.limits(tenant).max_body_size,
         size_limit: "max_body_size",
         idle: app.settings.http.body_idle_timeout,
         rate_min: app.settings.http.min_client_rate,
@@ -38,17 +70,17 @@ pub async fn push(app: &App, parts: &Parts, body: Body, decode: Decoder) -> Resu
         parties: parties(tenant.as_str(), parts.extensions.get().copied()),
     };
     let received = limits.read(headers, body).await?;
-    let decoded = decode_on_pool(app, &tenant, headers, received, decode).await?;
+    let decoded = decode_on_pool(app, tenant, headers, received, decode).await?;
     let Decoded { batch, refused, lines, bytes } = decoded;
     app.metrics.refused_entries.inc_by(refused.lines());
     if lines > 0 {
-        let allowed = app.rates.take(&tenant, &app.limits(&tenant), app.env.monotonic(), (lines, bytes));
+        let allowed = app.rates.take(tenant, &app.limits(tenant), app.env.monotonic(), (lines, bytes));
         allowed.map_err(|e| Failure::new(e.kind(), e.to_string()))?;
         app.intake.push(batch).await?;
         app.metrics.pushed_entries.inc_by(lines);
         app.metrics.pushed_bytes.inc_by(bytes);
     }
-    Ok(refused.text())
+    Ok(refused)
 }
 
 /// Small bodies are decoded at once; larger ones would keep an I/O thread busy for too long.

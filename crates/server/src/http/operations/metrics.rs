@@ -1,13 +1,12 @@
 //! `metrics`: all metrics of the process.
 
 use axum::extract::State;
-use axum::http::HeaderValue;
+use axum::http::{HeaderMap, HeaderValue, header};
 use axum::response::Response;
 use axum::routing::on;
-use sandur_base::machine;
 
 use crate::http::app::App;
-use crate::http::metrics::page;
+use crate::http::exposition::Exposition;
 use crate::http::reply;
 use crate::http::route::{Access, GET, Group, Route};
 
@@ -19,16 +18,18 @@ pub static ROUTE: Route = Route {
     scope: Access::Credential,
     does: "All metrics of the process.",
     parameters: &[],
-    answers: "200, the OpenMetrics text format.",
+    answers: "200; OpenMetrics 1.0.0 if the Accept header names it, otherwise Prometheus's text format 0.0.4.",
     fails: "",
     several_tenants: false,
     handler: |verbs| on(verbs, metrics),
 };
 
-async fn metrics(State(app): State<App>) -> Response {
-    let kind = HeaderValue::from_static("application/openmetrics-text; version=1.0.0; charset=utf-8");
+async fn metrics(State(app): State<App>, headers: HeaderMap) -> Response {
+    let accept = headers.get(header::ACCEPT).and_then(|value| value.to_str().ok());
+    let exposition = Exposition::wanted(accept.unwrap_or_default());
     observe(&app);
-    reply::with_type(kind, page(&app.registry).into())
+    let kind = HeaderValue::from_static(exposition.content_type());
+    reply::with_type(kind, exposition.page(&app.registry).into())
 }
 
 /// Brings gauges up to date.
@@ -41,7 +42,4 @@ fn observe(app: &App) {
     metrics.observe_budget(&app.query_memory);
     metrics.observe_budget(app.request_memory.budget());
     metrics.observe_results(&app.results);
-    if let Some(resident) = machine::resident_bytes() {
-        metrics.resident_bytes.set(resident as i64);
-    }
 }

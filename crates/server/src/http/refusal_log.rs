@@ -1,0 +1,119 @@
+//! The log of refused pushes: for each tenant and reason one line a minute, with how much was refused since
+//! the last one. What a client sends decides neither how many lines are written nor how many are remembered.
+
+use std::sync::{Mutex, PoisonError};
+use std::time::Duration;
+
+use foldhash::HashMap;
+use sandur_base::Env;
+use sandur_model::TenantId;
+
+/// Time between two lines of one tenant and reason.
+const LINE_EVERY: Duration = Duration::from_secs(60);
+/// Pairs of tenant and reason that are remembered; the others share one.
+const PAIRS_MAX: usize = 1_000;
+/// Bytes of an example: a message of a refusal may carry a stream's labels.
+const EXAMPLE_MAX: usize = 300;
+/// Stands for the tenants that are beyond [`PAIRS_MAX`].
+const OTHERS: &str = "(others)";
+
+/// What was refused, and when that was last written.
+pub struct RefusalLog {
+    env: Env,
+    pairs: Mutex<HashMap<(String, &'static str), Pair>>,
+}
+
+#[derive(Clone, Copy, Default)]
+struct Pair {
+    /// When its last line was written.
+    written: Option<Duration>,
+    /// Refused since then.
+    pushes: u64,
+    entries: u64,
+}
+
+/// A line that is due.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Due {
+    tenant: String,
+    pushes: u64,
+    entries: u64,
+}
+
+impl RefusalLog {
+    /// A log that reads the clock of `env`.
+    pub fn new(env: Env) -> Self {
+        Self { env, pairs: Mutex::default() }
+    }
+
+    /// Notes that a push was refused, or this many entries of it. `example` is what the client reads.
+    pub fn note(&self, tenant: &TenantId, reason: &'static str, entries: u64, example: &str) {
+        let Some(due) = self.due(tenant.as_str(), reason, entries) else { return };
+        let end = (0..=EXAMPLE_MAX.min(example.len())).rev().find(|&at| example.is_char_boundary(at));
+        let example = example[..end.unwrap_or(0)].trim_end();
+        let Due { tenant, pushes, entries } = due;
+        tracing::warn!(tenant, reason, pushes, entries, example, "refused pushes since the last such line");
+    }
+
+    fn due(&self, tenant: &str, reason: &'static str, entries: u64) -> Option<Due> {
+        let now = self.env.monotonic();
+        let mut pairs = self.pairs.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut key = (tenant.to_owned(), reason);
+        if !pairs.contains_key(&key) && pairs.len() >= PAIRS_MAX {
+            // A quiet pair has nothing to say; it makes room.
+            pairs.retain(|_, pair| pair.pushes > 0 || pair.written.is_some_and(|at| now - at < LINE_EVERY));
+            if pairs.len() >= PAIRS_MAX {
+                OTHERS.clone_into(&mut key.0);
+            }
+        }
+        let pair = pairs.entry(key.clone()).or_default();
+        pair.pushes += 1;
+        pair.entries += entries;
+        if pair.written.is_some_and(|at| now - at < LINE_EVERY) {
+            return None;
+        }
+        let due = Due { tenant: key.0, pushes: pair.pushes, entries: pair.entries };
+        *pair = Pair { written: Some(now), ..Pair::default() };
+        Some(due)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn paused<T>(future: impl Future<Output = T>) -> T {
+        let mut builder = tokio::runtime::Builder::new_current_thread();
+        builder.enable_time().start_paused(true).build().unwrap().block_on(future)
+    }
+
+    #[test]
+    fn a_flood_of_refusals_is_one_line_a_minute_with_their_number() {
+        paused(async {
+            let env = Env::simulated(1, 0);
+            let log = RefusalLog::new(env.clone());
+            let first = log.due("a", "line_too_long", 3);
+            assert_eq!(first, Some(Due { tenant: "a".to_owned(), pushes: 1, entries: 3 }));
+            for _ in 0..100 {
+                assert_eq!(log.due("a", "line_too_long", 2), None);
+            }
+            assert!(log.due("a", "rate_limited", 1).is_some() && log.due("b", "line_too_long", 1).is_some());
+            env.sleep(LINE_EVERY).await;
+            let later = log.due("a", "line_too_long", 1).unwrap();
+            assert_eq!((later.pushes, later.entries), (101, 201));
+        });
+    }
+
+    #[test]
+    fn made_up_tenants_do_not_grow_the_log() {
+        paused(async {
+            let env = Env::simulated(1, 0);
+            let log = RefusalLog::new(env.clone());
+            let written = (0..5_000).filter(|n| log.due(&n.to_string(), "no_tenant", 1).is_some()).count();
+            assert_eq!(written, PAIRS_MAX + 1, "one line for all that are beyond the bound");
+            assert!(log.pairs.lock().unwrap().len() <= PAIRS_MAX + 1);
+            env.sleep(LINE_EVERY).await;
+            assert_eq!(log.due("new", "no_tenant", 1).map(|due| due.tenant), Some("new".to_owned()));
+        });
+    }
+}
