@@ -214,11 +214,14 @@ fn every_line_on_stderr_is_json_when_that_was_asked_for() {
         .lines()
         .map(|line| serde_json::from_str(line).unwrap_or_else(|error| panic!("{error}: {line}")))
         .collect();
-    let with = |text: &str| events.iter().filter(|e| e["message"].as_str().is_some_and(|m| m.contains(text)));
+    let with = |text: &str| -> Vec<&Value> {
+        let says = |event: &&Value| event["message"].as_str().is_some_and(|m| m.contains(text));
+        events.iter().filter(says).collect()
+    };
     for text in ["sandur is ready", "everything acknowledged is stored", "--nonsense", "cannot listen"] {
-        assert_eq!(with(text).count(), 1, "{text} in\n{lines}");
+        assert_eq!(with(text).len(), 1, "{text} in\n{lines}");
     }
-    let refused: Vec<&Value> = with("refused pushes").collect();
+    let refused = with("refused pushes");
     assert_eq!(refused.len(), 1, "one line for many refusals of one kind");
     assert_eq!(
         (&refused[0]["tenant"], &refused[0]["reason"]),
