@@ -29,7 +29,8 @@ pub const PATTERN_BYTES_MAX: usize = 128 << 10;
 /// Work of writing an expression's classes out, in code points: 0.1 s. It comes before there is a compiled
 /// size.
 const CLASS_WORK_MAX: u64 = 1 << 25;
-/// What a class of Unicode takes of it: its ranges, or, when case is ignored, a look at each of its characters.
+/// What a class of Unicode takes of it: its ranges, or, when case is ignored, a look at each of its
+/// characters.
 const CLASS_WORK: u64 = 1 << 14;
 const FOLDED_CLASS_WORK: u64 = 1 << 20;
 

@@ -22,6 +22,9 @@ const PIPELINES: &[&str] = &[
     r#"|= ip("10.0.0.1-10.0.0.9") != ip("::1")"#,
 ];
 
+/// Longest text that a stage makes.
+const MADE_BYTES_MAX: usize = 1 << 20;
+
 /// Takes lines.
 pub fn run(input: &[u8]) {
     let Some((choice, lines)) = input.split_first() else { return };
@@ -54,7 +57,11 @@ pub fn process(query: &str, lines: &[&[u8]]) {
     let mut rows = Vec::new();
     query.process_page(&page, &mut rows);
     assert!(rows.len() <= lines.len(), "stages make no rows");
+    // What a stage makes has its bound; what it takes from the line is as long as it is.
+    let longest = MADE_BYTES_MAX + lines.iter().map(|line| 3 * line.len()).max().unwrap_or(0);
     for row in &rows {
+        let values = row.parsed.iter().map(|(_, value)| value.len());
+        assert!(values.chain([row.line.len()]).all(|length| length <= longest), "a text has no bound");
         let names: Vec<&str> = row.parsed.iter().map(|(name, _)| &**name).collect();
         assert!(names.is_sorted_by(|a, b| a < b), "labels are sorted and unique: {names:?}");
     }
