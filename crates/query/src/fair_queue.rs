@@ -1,5 +1,9 @@
 //! Admission of queries: a fixed number runs at once, the rest waits, tenants take turns.
 //!
+//! As many places again are spare: they are for tenants of whom no query runs. So a tenant whose queries fill
+//! all places until their deadline keeps nobody else from running, and who runs shares the processors by
+//! turns of the CPU pool.
+//!
 //! A tenant with a thousand waiting queries delays another tenant's single query by one turn, not by a
 //! thousand. A query enters once per piece of its work, so that a long one lets others pass in between.
 //! Waiting is bounded per tenant: beyond that a new query is refused at once with [`Error::Busy`], which
@@ -28,6 +32,8 @@ struct Shared {
 #[derive(Default)]
 struct State {
     running: usize,
+    /// Running queries by tenant, without zeros.
+    running_of: HashMap<TenantId, usize>,
     /// Tenants that wait, in the order of their turns.
     turns: VecDeque<TenantId>,
     waiting: HashMap<TenantId, VecDeque<oneshot::Sender<Permit>>>,
@@ -35,7 +41,8 @@ struct State {
 
 /// The right to run; dropping it lets the next query in.
 pub struct Permit {
-    queue: Option<Arc<Shared>>,
+    /// The queue, and the tenant that gives a place back.
+    held: Option<(Arc<Shared>, TenantId)>,
 }
 
 impl FairQueue {
@@ -51,11 +58,11 @@ impl FairQueue {
         let is_known = context.admit();
         let receiver = {
             let mut state = self.0.lock();
-            if state.running < self.0.running_max {
-                state.running += 1;
-                return Ok(Permit { queue: Some(Arc::clone(&self.0)) });
-            }
             let tenant = context.tenant();
+            if state.has_place(tenant, self.0.running_max) {
+                state.begin(tenant);
+                return Ok(self.0.permit(tenant));
+            }
             let known = state.waiting.get_mut(tenant);
             // Those whose client went away wait no more.
             let waiting = known.map_or(0, |queue| {
@@ -96,44 +103,74 @@ impl Shared {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Hands the freed place to the next in turn.
-    fn leave(self: Arc<Self>) {
+    fn permit(self: &Arc<Self>, tenant: &TenantId) -> Permit {
+        Permit { held: Some((Arc::clone(self), tenant.clone())) }
+    }
+
+    /// Gives a place back and hands free ones to the next in turn.
+    fn leave(self: Arc<Self>, tenant: &TenantId) {
+        let mut leaving = tenant.clone();
         loop {
-            let next = self.lock().take_next();
-            let Some(sender) = next else { return };
-            match sender.send(Permit { queue: Some(Arc::clone(&self)) }) {
+            // In one step, so that no newcomer takes the place of one that waits.
+            let next = self.lock().hand_over(&leaving, self.running_max);
+            let Some((tenant, sender)) = next else { return };
+            match sender.send(self.permit(&tenant)) {
                 Ok(()) => return,
-                // Its client went away while it waited: not a new leave, the place is still ours.
-                Err(mut permit) => permit.queue = None,
+                // Its client went away while it waited: its place goes to the one behind it.
+                Err(mut permit) => permit.held = None,
             }
+            leaving = tenant;
         }
     }
 }
 
 impl State {
-    /// The next waiting query; frees the place when there is none.
-    fn take_next(&mut self) -> Option<oneshot::Sender<Permit>> {
-        while let Some(tenant) = self.turns.pop_front() {
-            let Some(queue) = self.waiting.get_mut(&tenant) else { continue };
-            let next = queue.pop_front();
-            if queue.is_empty() {
-                self.waiting.remove(&tenant);
-            } else {
-                self.turns.push_back(tenant);
-            }
-            if next.is_some() {
-                return next;
+    /// Whether a query of the tenant may run now.
+    fn has_place(&self, tenant: &TenantId, running_max: usize) -> bool {
+        let has_none = !self.running_of.contains_key(tenant);
+        self.running < running_max || (has_none && self.running < running_max.saturating_mul(2))
+    }
+
+    fn begin(&mut self, tenant: &TenantId) {
+        self.running += 1;
+        *self.running_of.entry(tenant.clone()).or_default() += 1;
+    }
+
+    fn end(&mut self, tenant: &TenantId) {
+        self.running -= 1;
+        if let Some(count) = self.running_of.get_mut(tenant) {
+            *count -= 1;
+            if *count == 0 {
+                self.running_of.remove(tenant);
             }
         }
-        self.running -= 1;
-        None
+    }
+
+    /// Ends a query of `leaving`; the first waiting query in turn that has a place then takes it.
+    fn hand_over(
+        &mut self,
+        leaving: &TenantId,
+        running_max: usize,
+    ) -> Option<(TenantId, oneshot::Sender<Permit>)> {
+        self.end(leaving);
+        let at = self.turns.iter().position(|tenant| self.has_place(tenant, running_max))?;
+        let tenant = self.turns.remove(at)?;
+        let queue = self.waiting.get_mut(&tenant)?;
+        let sender = queue.pop_front()?;
+        if queue.is_empty() {
+            self.waiting.remove(&tenant);
+        } else {
+            self.turns.push_back(tenant.clone());
+        }
+        self.begin(&tenant);
+        Some((tenant, sender))
     }
 }
 
 impl Drop for Permit {
     fn drop(&mut self) {
-        if let Some(queue) = self.queue.take() {
-            queue.leave();
+        if let Some((queue, tenant)) = self.held.take() {
+            queue.leave(&tenant);
         }
     }
 }
@@ -173,14 +210,47 @@ mod tests {
                 }));
                 env.sleep(Duration::from_millis(1)).await;
             }
-            assert_eq!((queue.running(), queue.waiting()), (1, 5));
+            // The spare place is for a tenant of whom none runs.
+            assert_eq!((queue.running(), queue.waiting()), (2, 4));
             drop(first);
             let mut waits = Vec::new();
             for task in tasks {
                 waits.push(task.join().await.unwrap());
             }
-            assert_eq!(*order.lock().unwrap(), ["a", "b", "c", "a", "a"]);
-            assert!(waits[2] > 4_000_000_000, "queue time is counted: {waits:?}");
+            assert_eq!(*order.lock().unwrap(), ["b", "a", "c", "a", "a"]);
+            assert!(waits[2] > 2_000_000_000, "queue time is counted: {waits:?}");
+            assert_eq!((queue.running(), queue.waiting()), (0, 0));
+        });
+    }
+
+    #[test]
+    fn a_tenant_that_fills_all_places_keeps_nobody_else_out() {
+        paused(async {
+            let env = Env::simulated(1, 0);
+            let queue = FairQueue::new(2, 10);
+            let mut held = Vec::new();
+            for tenant in ["a", "a", "b", "c"] {
+                held.push(queue.enter(&context(&env, tenant)).await.unwrap());
+            }
+            assert_eq!((queue.running(), queue.waiting()), (4, 0));
+            let mut tasks = Vec::new();
+            for tenant in ["a", "b", "d"] {
+                let (queue, context) = (queue.clone(), context(&env, tenant));
+                tasks.push(env.spawn("waits", async move { queue.enter(&context).await.unwrap() }));
+                env.sleep(Duration::from_millis(1)).await;
+            }
+            assert_eq!(
+                (queue.running(), queue.waiting()),
+                (4, 3),
+                "there are no more than twice as many places"
+            );
+            drop(held.pop());
+            let of_d = tasks.pop().unwrap().join().await.unwrap();
+            assert_eq!((queue.running(), queue.waiting()), (4, 2), "the others have queries that run");
+            drop((of_d, held));
+            for task in tasks {
+                task.join().await.unwrap();
+            }
             assert_eq!((queue.running(), queue.waiting()), (0, 0));
         });
     }
@@ -212,7 +282,7 @@ mod tests {
             let env = Env::simulated(1, 0);
             let queue = FairQueue::new(1, 10);
             let first = queue.enter(&context(&env, "a")).await.unwrap();
-            let late = context(&env, "b");
+            let late = context(&env, "a");
             env.sleep(Duration::from_secs(599)).await;
             let began = env.monotonic();
             assert!(matches!(queue.enter(&late).await, Err(Error::Timeout(_))));
