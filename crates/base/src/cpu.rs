@@ -12,6 +12,7 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 
 use tokio::sync::oneshot;
 
+use crate::account::Account;
 use crate::nesting::STACK_BYTES;
 
 /// Who waits for a job.
@@ -161,11 +162,13 @@ impl CpuPool {
     pub async fn run<T: Send + 'static>(&self, lane: Lane, job: impl FnOnce() -> T + Send + 'static) -> T {
         let Some(shared) = &self.0 else { return job() };
         let (sender, receiver) = oneshot::channel();
+        let account = Account::current();
         let boxed: Job = Box::new(move || {
             if matches!(lane, Lane::Tenant(_)) && sender.is_closed() {
                 return;
             }
-            let outcome = std::panic::catch_unwind(std::panic::AssertUnwindSafe(job));
+            let outcome =
+                Account::run_on(account, || std::panic::catch_unwind(std::panic::AssertUnwindSafe(job)));
             // The caller may have gone away; then nobody needs the result.
             let _ = sender.send(outcome);
         });

@@ -87,6 +87,7 @@ struct State {
     claims: BTreeMap<u64, Standing>,
     next: u64,
     waiting: usize,
+    paused: bool,
 }
 
 struct Standing {
@@ -109,8 +110,15 @@ impl FairMemory {
     pub fn new(env: Env, budget: MemoryBudget, patience: Patience) -> Self {
         let whole = budget.reserve(0).expect("nothing fits every budget");
         let limit = budget.limit();
-        let state =
-            State { whole, limit, by_party: HashMap::new(), claims: BTreeMap::new(), next: 0, waiting: 0 };
+        let state = State {
+            whole,
+            limit,
+            by_party: HashMap::new(),
+            claims: BTreeMap::new(),
+            next: 0,
+            waiting: 0,
+            paused: false,
+        };
         Self(Arc::new(Inner { env, budget, patience, state: Mutex::new(state) }))
     }
 
@@ -142,6 +150,13 @@ impl FairMemory {
         self.0.budget.limit() / CLAIM_PART
     }
 
+    /// Lets no claim grow until it is called again, or lets those go on that wait.
+    pub fn set_paused(&self, paused: bool) {
+        let mut state = self.state();
+        state.paused = paused;
+        state.settle(self.0.env.monotonic(), self.0.patience.receive);
+    }
+
     /// Claims that wait now.
     pub fn waiting(&self) -> usize {
         self.state().waiting
@@ -160,6 +175,9 @@ impl State {
     /// Whether a claim may hold `more` bytes in addition: `None` when it may, else the party whose share it would
     /// exceed, or nobody's when the budget itself is short.
     fn obstacle(&self, standing: &Standing, more: u64) -> Option<Option<u64>> {
+        if self.paused {
+            return Some(None);
+        }
         let Some(free) = self.limit.checked_sub(self.whole.bytes().saturating_add(more)) else {
             return Some(None);
         };
@@ -241,7 +259,7 @@ impl State {
                 }
             }
         }
-        if let Some((ticket, is_new, obstacle)) = shortage {
+        if let Some((ticket, is_new, obstacle)) = shortage.filter(|_| !self.paused) {
             self.make_room(ticket, is_new, obstacle, now.saturating_sub(receive_max));
         }
     }

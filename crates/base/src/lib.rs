@@ -20,6 +20,7 @@
 //! **Invariants.** A simulated `Env` never reads a real clock or a real random source. A
 //! reservation never exceeds its budget nor the budget's ancestors. Dropping a `Task` ends it.
 
+pub mod account;
 mod budget;
 mod cpu;
 mod env;

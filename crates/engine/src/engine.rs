@@ -94,8 +94,13 @@ impl Engine {
     /// Stores a batch. Returns when it is durable and can be queried. After an error it may or may not
     /// be stored; sending it again is safe, because equal rows are stored once.
     pub async fn push(&self, batch: LogBatch) -> Result<(), Error> {
+        self.push_holding(batch, ()).await
+    }
+
+    /// [`Engine::push`] of a batch whose memory is held by somebody until the engine has taken memory for it.
+    pub async fn push_holding(&self, batch: LogBatch, held: impl Send) -> Result<(), Error> {
         let started = self.shared.env.monotonic();
-        let outcome = self.push_uncounted(batch).await;
+        let outcome = self.push_uncounted(batch, held).await;
         let metrics = &self.shared.metrics;
         match outcome {
             Ok(()) => {
@@ -107,7 +112,7 @@ impl Engine {
         outcome
     }
 
-    async fn push_uncounted(&self, batch: LogBatch) -> Result<(), Error> {
+    async fn push_uncounted(&self, batch: LogBatch, held: impl Send) -> Result<(), Error> {
         if batch.rows() == 0 {
             return Ok(());
         }
@@ -121,6 +126,7 @@ impl Engine {
             return Err(Error::BatchTooLarge { bytes, limit: limit.min(ARENA_BYTES_MAX as u64) });
         }
         let memory = self.reserve(bytes).await?;
+        drop(held);
         let (batch, record) = self.prepare(batch).await?;
         let outcome = wal.enqueue(batch, record, memory)?;
         let patience = shared.options.push_timeout;

@@ -18,6 +18,9 @@ pub struct EngineOptions {
     /// Line bytes at which a head is flushed. Default: 64 MiB; a head is also flushed when it takes
     /// two fifths of the write budget, so that one can be flushed while the next one fills.
     pub flush_bytes: u64,
+    /// Blocks that a flush writes at once, at most one per processor; each takes some mebibytes of buffers that
+    /// no budget counts. Default: one per processor.
+    pub flush_parallelism: usize,
     /// Age at which a head is flushed. Default: 5 min.
     pub flush_age: Duration,
     /// Bytes at which a WAL frame is cut. Default: 8 MiB.
@@ -68,6 +71,7 @@ impl Default for EngineOptions {
         Self {
             write_budget: MemoryBudget::root("write", 512 * MIB),
             flush_bytes: 64 * MIB,
+            flush_parallelism: usize::MAX,
             flush_age: Duration::from_secs(300),
             wal_frame_bytes: 8 * MIB,
             wal_linger: Duration::from_millis(500),

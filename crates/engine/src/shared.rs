@@ -75,6 +75,7 @@ impl Shared {
             catalog: catalog.clone(),
             views: Arc::clone(&views),
             metrics: metrics.clone(),
+            parallelism: options.flush_parallelism,
         };
         let followed_bytes = options.write_budget.limit() / FOLLOWED_PART;
         Arc::new(Self {

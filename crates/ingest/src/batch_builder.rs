@@ -16,11 +16,16 @@ use crate::level::{LabelLevel, SEVERITY_NUMBER, level_key_rank, level_of_value, 
 use crate::limits_check::{
     Broken, ENTRIES_MAX, EntryLimits, METADATA_PAIRS_MAX, REQUEST_LABELS_TEXT_MAX, STREAMS_MAX, check_labels,
 };
+use crate::memory::Meter;
 use crate::metadata_name::{is_normal, write_normal};
 use crate::refused::{Cause, Reason, Refused};
 use crate::request::{Body, Decoded};
 use crate::text::Text;
 
+/// Bytes that a stream of a request takes beside its entries and its labels.
+const STREAM_BYTES: u64 = 128;
+/// Bytes that a label takes beside its text: two boxed strings.
+const LABEL_BYTES: u64 = 64;
 /// Distinct names whose place in the arena is remembered.
 const NAMES_MAX: usize = 1024;
 
@@ -49,6 +54,7 @@ pub(crate) struct BatchBuilder<'a> {
     /// The metadata of the entry that is added next; of equal names the last counts.
     pub(crate) pairs: Vec<(Span, Span)>,
     limits: &'a Limits,
+    memory: Meter,
     entry_limits: EntryLimits,
     names: HashMap<Box<[u8]>, Span>,
     entries: Vec<Entry>,
@@ -63,6 +69,7 @@ pub(crate) struct BatchBuilder<'a> {
 /// A built batch that has let go of the body: what [`BatchBuilder::finish`] leaves.
 pub(crate) struct Built {
     tail: Vec<u8>,
+    memory: Meter,
     metadata: Vec<(Span, Span)>,
     streams: Vec<StreamEntries>,
     refused: Refused,
@@ -71,21 +78,22 @@ pub(crate) struct Built {
 
 impl Built {
     /// The decoded request over its body.
-    pub(crate) fn over(self, body: Body, tenant: &TenantId) -> Decoded {
-        let arena = body.into_arena(&self.tail);
+    pub(crate) fn over(self, body: Body, tenant: &TenantId) -> Result<Decoded, Error> {
+        let arena = body.into_arena(&self.tail, &self.memory)?;
         let batch =
             LogBatch { tenant: tenant.clone(), arena, metadata: self.metadata, streams: self.streams };
-        Decoded { lines: batch.rows() as u64, bytes: self.bytes, refused: self.refused, batch }
+        Ok(Decoded { lines: batch.rows() as u64, bytes: self.bytes, refused: self.refused, batch })
     }
 }
 
 impl<'a> BatchBuilder<'a> {
     /// A builder over text, for a tenant's limits at a moment.
-    pub(crate) fn new(text: Text<'a>, limits: &'a Limits, now_ns: i64) -> Self {
+    pub(crate) fn new(text: Text<'a>, limits: &'a Limits, now_ns: i64, memory: &Meter) -> Self {
         Self {
             text,
             pairs: Vec::new(),
             limits,
+            memory: memory.clone(),
             entry_limits: EntryLimits::new(limits, now_ns),
             names: HashMap::new(),
             entries: Vec::new(),
@@ -132,6 +140,8 @@ impl<'a> BatchBuilder<'a> {
         if self.streams.len() == STREAMS_MAX {
             return Err(too_many("streams", STREAMS_MAX));
         }
+        let labels = &known.labels;
+        self.memory.take(STREAM_BYTES + labels.len() as u64 * LABEL_BYTES + labels.text_bytes() as u64)?;
         let accepted = check_labels(&known, self.limits);
         self.entries.clear();
         Ok(OpenStream { known, accepted, other_level: None, refused_lines: 0, refused_bytes: 0 })
@@ -156,6 +166,9 @@ impl<'a> BatchBuilder<'a> {
         if self.entry_count > ENTRIES_MAX {
             return Err(too_many("entries", ENTRIES_MAX));
         }
+        // One more: a detected level may be added.
+        self.memory.widen(&mut self.metadata, self.pairs.len() + 1, METADATA_PAIRS_MAX)?;
+        self.memory.widen(&mut self.entries, 1, ENTRIES_MAX)?;
         let metadata_start = self.metadata.len();
         let level = if self.pairs.is_empty() {
             self.level_without_metadata(stream, line, metadata_start)?
@@ -174,22 +187,43 @@ impl<'a> BatchBuilder<'a> {
     }
 
     /// Ends a stream.
-    pub(crate) fn end(&mut self, stream: OpenStream) {
+    pub(crate) fn end(&mut self, stream: OpenStream) -> Result<(), Error> {
         if let Err(refusal) = stream.accepted {
             let id = stream.known.id.0.to_le_bytes();
-            return self.refuse_stream(refusal, &id, (stream.refused_lines, stream.refused_bytes));
+            self.refuse_stream(refusal, &id, (stream.refused_lines, stream.refused_bytes));
+            return Ok(());
         }
         if !self.entries.is_empty() {
+            self.memory.take(size_of_val(self.entries.as_slice()) as u64)?;
+            self.memory.widen(&mut self.streams, 1, STREAMS_MAX)?;
             // an exact copy: the scratch list keeps its room for the next stream
             let entries = self.entries.as_slice().to_vec();
             self.streams.push(StreamEntries { id: stream.known.id, labels: stream.known.labels, entries });
         }
+        Ok(())
+    }
+
+    /// Adds a pair to the metadata of the entry that is added next.
+    #[inline]
+    pub(crate) fn add_pair(&mut self, pair: (Span, Span)) -> Result<(), Error> {
+        self.memory.widen(&mut self.pairs, 1, usize::MAX)?;
+        self.pairs.push(pair);
+        Ok(())
+    }
+
+    /// Where memory is asked for.
+    pub(crate) fn memory(&self) -> &Meter {
+        &self.memory
     }
 
     /// Lets go of the text's base.
-    pub(crate) fn finish(self) -> Built {
+    pub(crate) fn finish(mut self) -> Built {
+        // The batch is kept for minutes: what was made ahead of need goes.
+        self.metadata.shrink_to_fit();
+        self.streams.shrink_to_fit();
         Built {
             tail: self.text.into_tail(),
+            memory: self.memory,
             metadata: self.metadata,
             streams: self.streams,
             refused: self.refused,

@@ -1,10 +1,12 @@
 //! Streaming decompression of bodies (gzip, deflate, zstd, lz4, framed snappy) up to a byte limit.
 //!
-//! Output grows as it is produced and stops at the limit, so a bomb costs at most the limit.
+//! Output grows as it is produced, in steps that are taken from the decoder's memory first, and stops at the
+//! limit, so a bomb costs at most the limit. Buffers of the formats themselves are taken too.
 
 use std::io::Read;
 
 use crate::error::Error;
+use crate::memory::Meter;
 
 /// A body may grow to this size whatever its ratio: repetitive logs compress very well.
 const RATIO_FREE: u64 = 8 << 20;
@@ -13,56 +15,122 @@ const RATIO_MAX: u64 = 100;
 /// Largest zstd window that is accepted, as a power of two: 8 MiB, what the format asks of every decoder.
 const ZSTD_WINDOW_LOG_MAX: u32 = 23;
 
+/// State of a decoder of deflate: window and tables.
+const FLATE_BYTES: u64 = 64 << 10;
+/// State of a decoder of zstd beside its window: tables and a block.
+const ZSTD_BYTES: u64 = 320 << 10;
+/// A block of the framing format, and what it becomes.
+const SNAPPY_BYTES: u64 = 160 << 10;
+
 /// Plain bytes that a compressed body may become.
 fn allowed(compressed: usize, limit: u64) -> u64 {
     (compressed as u64 * RATIO_MAX).max(RATIO_FREE).min(limit)
 }
 
 /// Opens a gzip body (all its members).
-pub(crate) fn gzip(body: &[u8], limit: u64) -> Result<Vec<u8>, Error> {
-    read("gzip", flate2::read::MultiGzDecoder::new(body), body.len(), limit)
+pub(crate) fn gzip(body: &[u8], limit: u64, memory: &Meter) -> Result<Vec<u8>, Error> {
+    read("gzip", flate2::read::MultiGzDecoder::new(body), bounds(body, limit, FLATE_BYTES), memory)
 }
 
 /// Opens a deflate body: with zlib's header as HTTP has it, or without as Go clients send it.
-pub(crate) fn deflate(body: &[u8], limit: u64) -> Result<Vec<u8>, Error> {
+pub(crate) fn deflate(body: &[u8], limit: u64, memory: &Meter) -> Result<Vec<u8>, Error> {
     let zlib = match body {
         [first, second, ..] => first & 0x0F == 8 && u16::from_be_bytes([*first, *second]) % 31 == 0,
         _ => false,
     };
     if zlib {
-        return read("deflate", flate2::read::ZlibDecoder::new(body), body.len(), limit);
+        return read(
+            "deflate",
+            flate2::read::ZlibDecoder::new(body),
+            bounds(body, limit, FLATE_BYTES),
+            memory,
+        );
     }
-    read("deflate", flate2::read::DeflateDecoder::new(body), body.len(), limit)
+    read("deflate", flate2::read::DeflateDecoder::new(body), bounds(body, limit, FLATE_BYTES), memory)
 }
 
 /// Opens a zstd body.
-pub(crate) fn zstd(body: &[u8], limit: u64) -> Result<Vec<u8>, Error> {
+pub(crate) fn zstd(body: &[u8], limit: u64, memory: &Meter) -> Result<Vec<u8>, Error> {
     let failed = |e: std::io::Error| Error::malformed("zstd", 0, e.to_string());
+    let window_log = zstd_window_log(body);
+    let window = 1 << window_log;
+    memory.take(window)?;
     let mut decoder = zstd::stream::read::Decoder::with_buffer(body).map_err(failed)?;
-    decoder.window_log_max(ZSTD_WINDOW_LOG_MAX).map_err(failed)?;
-    read("zstd", decoder, body.len(), limit)
+    decoder.window_log_max(window_log).map_err(failed)?;
+    let plain = read("zstd", decoder, bounds(body, limit, ZSTD_BYTES), memory);
+    memory.give(window);
+    plain
 }
 
 /// Opens an lz4 frame.
-pub(crate) fn lz4(body: &[u8], limit: u64) -> Result<Vec<u8>, Error> {
-    read("lz4", lz4_flex::frame::FrameDecoder::new(body), body.len(), limit)
+pub(crate) fn lz4(body: &[u8], limit: u64, memory: &Meter) -> Result<Vec<u8>, Error> {
+    read("lz4", lz4_flex::frame::FrameDecoder::new(body), bounds(body, limit, lz4_bytes(body)), memory)
 }
 
 /// Opens a stream of snappy's framing format.
-pub(crate) fn framed_snappy(body: &[u8], limit: u64) -> Result<Vec<u8>, Error> {
-    read("framed snappy", snap::read::FrameDecoder::new(body), body.len(), limit)
+pub(crate) fn framed_snappy(body: &[u8], limit: u64, memory: &Meter) -> Result<Vec<u8>, Error> {
+    read("framed snappy", snap::read::FrameDecoder::new(body), bounds(body, limit, SNAPPY_BYTES), memory)
 }
 
-fn read(format: &'static str, from: impl Read, compressed: usize, limit: u64) -> Result<Vec<u8>, Error> {
-    let allowed = allowed(compressed, limit);
-    let guess = (compressed as u64 * 4).min(allowed);
-    let mut plain = Vec::with_capacity(guess as usize);
-    let result = from.take(allowed + 1).read_to_end(&mut plain);
-    if plain.len() as u64 > allowed {
-        return Err(Error::DecompressedTooLarge { limit: allowed });
+/// Log of the window that a zstd frame asks for: at least a mebibyte, since frames that follow may ask for more.
+fn zstd_window_log(body: &[u8]) -> u32 {
+    const SINGLE_SEGMENT: u8 = 0x20;
+    let log = match body {
+        [_, _, _, _, descriptor, window, ..] if descriptor & SINGLE_SEGMENT == 0 => {
+            // The mantissa adds up to seven eighths.
+            10 + u32::from(window >> 3) + u32::from(window & 7 != 0)
+        }
+        // The window is the content, which is bounded by the size of the body.
+        _ => body.len().saturating_mul(RATIO_MAX as usize).next_power_of_two().ilog2(),
+    };
+    log.clamp(20, ZSTD_WINDOW_LOG_MAX)
+}
+
+/// Buffers of an lz4 frame: a block as it came, and one or two of what it becomes.
+fn lz4_bytes(body: &[u8]) -> u64 {
+    let block: u64 = match body.get(5).map(|descriptor| descriptor >> 4 & 7) {
+        Some(4) => 64 << 10,
+        Some(5) => 256 << 10,
+        Some(6) => 1 << 20,
+        Some(7) => 4 << 20,
+        _ => 8 << 20,
+    };
+    2 * block.min((body.len() as u64).saturating_mul(255)) + block.min(body.len() as u64) + (128 << 10)
+}
+
+/// What bounds the opening of a body.
+struct Bounds {
+    /// Plain bytes that are allowed.
+    allowed: u64,
+    /// Plain bytes that are likely.
+    likely: u64,
+    /// Buffers of the format.
+    buffers: u64,
+}
+
+fn bounds(body: &[u8], limit: u64, buffers: u64) -> Bounds {
+    let allowed = allowed(body.len(), limit);
+    Bounds { allowed, likely: (body.len() as u64 * 4).min(allowed), buffers }
+}
+
+fn read(format: &'static str, mut from: impl Read, bounds: Bounds, memory: &Meter) -> Result<Vec<u8>, Error> {
+    let Bounds { allowed, likely, buffers } = bounds;
+    memory.take(buffers)?;
+    let mut plain = Vec::new();
+    let most = allowed as usize + 1;
+    memory.widen(&mut plain, likely as usize, most)?;
+    loop {
+        memory.widen(&mut plain, 1, most)?;
+        let room = plain.capacity() - plain.len();
+        let result = from.by_ref().take(room as u64).read_to_end(&mut plain);
+        if plain.len() as u64 > allowed {
+            return Err(Error::DecompressedTooLarge { limit: allowed });
+        }
+        if result.map_err(|e| Error::malformed(format, plain.len(), e.to_string()))? < room {
+            memory.give(buffers);
+            return Ok(plain);
+        }
     }
-    result.map_err(|e| Error::malformed(format, plain.len(), e.to_string()))?;
-    Ok(plain)
 }
 
 #[cfg(test)]
@@ -72,8 +140,9 @@ mod tests {
     use flate2::Compression;
 
     use super::*;
+    use crate::memory::tests::Purse;
 
-    type Open = fn(&[u8], u64) -> Result<Vec<u8>, Error>;
+    type Open = fn(&[u8], u64, &Meter) -> Result<Vec<u8>, Error>;
 
     fn packed(plain: &[u8]) -> Vec<(&'static str, Open, Vec<u8>)> {
         let mut gz = flate2::write::GzEncoder::new(Vec::new(), Compression::default());
@@ -100,13 +169,16 @@ mod tests {
     fn bodies_are_opened_up_to_the_limit() {
         let plain: Vec<u8> = (0..50_000u32).flat_map(|n| format!("line {n}\n").into_bytes()).collect();
         for (name, open, body) in packed(&plain) {
-            assert_eq!(open(&body, 1 << 20).unwrap(), plain, "{name}");
-            let error = open(&body, 1000).unwrap_err();
+            assert_eq!(open(&body, 1 << 20, &Meter::default()).unwrap(), plain, "{name}");
+            let error = open(&body, 1000, &Meter::default()).unwrap_err();
             assert_eq!(error, Error::DecompressedTooLarge { limit: 1000 }, "{name}");
-            let cut = open(&body[..body.len() / 2], 1 << 20);
+            let cut = open(&body[..body.len() / 2], 1 << 20, &Meter::default());
             assert!(matches!(cut, Err(Error::Malformed { .. })), "{name}");
         }
-        assert!(matches!(gzip(b"not gzip", 1000), Err(Error::Malformed { format: "gzip", .. })));
+        assert!(matches!(
+            gzip(b"not gzip", 1000, &Meter::default()),
+            Err(Error::Malformed { format: "gzip", .. })
+        ));
     }
 
     #[test]
@@ -116,10 +188,10 @@ mod tests {
             let allowed = (body.len() as u64 * RATIO_MAX).max(RATIO_FREE);
             if allowed > zeros.len() as u64 {
                 assert_eq!(name, "framed snappy", "the only one that cannot compress that well");
-                assert_eq!(open(&body, 64 << 20).unwrap().len(), zeros.len());
+                assert_eq!(open(&body, 64 << 20, &Meter::default()).unwrap().len(), zeros.len());
                 continue;
             }
-            let error = open(&body, 64 << 20).unwrap_err();
+            let error = open(&body, 64 << 20, &Meter::default()).unwrap_err();
             assert_eq!(error, Error::DecompressedTooLarge { limit: allowed }, "{name}");
         }
     }
@@ -128,6 +200,22 @@ mod tests {
     fn gzip_members_are_read_one_after_the_other() {
         let bodies: Vec<u8> =
             [b"one ".as_slice(), b"two"].iter().flat_map(|p| packed(p)[2].2.clone()).collect();
-        assert_eq!(gzip(&bodies, 100).unwrap(), b"one two");
+        assert_eq!(gzip(&bodies, 100, &Meter::default()).unwrap(), b"one two");
+    }
+
+    #[test]
+    fn memory_is_taken_before_a_body_grows() {
+        let plain: Vec<u8> = (0..200_000u32).flat_map(|n| format!("line {n}\n").into_bytes()).collect();
+        for (name, open, body) in packed(&plain) {
+            let purse = Purse::of(64 << 20);
+            let opened = open(&body, 64 << 20, &Meter::new(purse.clone())).unwrap();
+            assert_eq!(purse.held.get(), opened.capacity() as u64, "{name}");
+            // A block of lz4 is 4 MiB at most, of which three are in memory.
+            assert!(purse.peak.get() < 4 * plain.len() as u64 + (13 << 20), "{name}: {}", purse.peak.get());
+            let purse = Purse::of(plain.len() as u64);
+            let refused = open(&body, 64 << 20, &Meter::new(purse.clone()));
+            assert!(matches!(refused, Err(Error::MemoryShort { .. })), "{name}");
+            assert!(purse.peak.get() <= plain.len() as u64, "{name}");
+        }
     }
 }

@@ -1,6 +1,7 @@
 //! Why a whole request is refused. Entries that break a limit are not errors: see [`crate::Refused`].
 
 use sandur_base::ErrorKind;
+use sandur_base::units::ByteSize;
 
 /// A request that cannot be decoded. Nothing of it is kept; the message is what the client reads.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -49,6 +50,12 @@ pub enum Error {
         /// How many are allowed.
         limit: u64,
     },
+    /// There is no memory for the request now.
+    #[error("not enough memory to decode the request now ({} more needed); send it again later", ByteSize(*.asked))]
+    MemoryShort {
+        /// Bytes that were asked for.
+        asked: u64,
+    },
     /// Values are nested deeper than is read.
     #[error("values are nested more than {limit} levels deep")]
     TooDeep {
@@ -77,6 +84,7 @@ impl Error {
             Self::BodyTooLarge { .. } | Self::DecompressedTooLarge { .. } | Self::TooMany { .. } => {
                 ErrorKind::Limit
             }
+            Self::MemoryShort { .. } => ErrorKind::Busy,
             Self::ContentType { .. }
             | Self::ContentEncoding { .. }
             | Self::TooDeep { .. }

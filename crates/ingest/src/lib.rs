@@ -17,7 +17,7 @@
 //! Entries that break a limit are left out and counted in [`Refused`]; the others are in
 //! [`Decoded::batch`].
 //!
-//! **Invariants.** Memory is bounded before it is taken: the size that a snappy block declares is
+//! **Invariants.** Memory is bounded before it is taken, and asked of its owner ([`Memory`]): the size that a snappy block declares is
 //! checked first, streams are inflated up to a limit, and the number of streams, entries and
 //! metadata pairs of a request is limited. The metadata of an entry is sorted by name, each name
 //! occurs once, no value is empty, and names and values are UTF-8. No input makes a decoder panic.
@@ -32,6 +32,7 @@ mod level_logfmt;
 mod limits_check;
 mod loki_json;
 mod loki_proto;
+mod memory;
 mod metadata_name;
 mod otlp;
 mod otlp_json;
@@ -50,8 +51,9 @@ pub use level::LEVEL_KEYS;
 pub use limits_check::{
     ENTRIES_MAX, LABELS_TEXT_MAX, METADATA_PAIRS_MAX, REQUEST_LABELS_TEXT_MAX, STREAMS_MAX, VALUE_DEPTH_MAX,
 };
-pub use loki_proto::loki_push;
-pub use otlp::{otlp_logs, otlp_status};
+pub use loki_proto::{loki_push, loki_push_within};
+pub use memory::Memory;
+pub use otlp::{otlp_logs, otlp_logs_within, otlp_status};
 pub use rate::{RateLimited, RateLimiter};
 pub use refused::{Reason, Refused};
-pub use request::{Decoded, PushHeaders};
+pub use request::{Decoded, Push, PushHeaders};

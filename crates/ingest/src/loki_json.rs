@@ -10,14 +10,15 @@ use sandur_model::SECOND_NS;
 use serde::de::{DeserializeSeed, Deserializer, Error as _, IgnoredAny, MapAccess, SeqAccess, Visitor};
 
 use crate::error::Error;
+use crate::memory::Meter;
 use crate::protobuf_writer::Writer;
 
 /// The protobuf form of a JSON request.
-pub(crate) fn translate(body: &[u8]) -> Result<Vec<u8>, Error> {
-    let mut writer = Writer::with_capacity(body.len());
+pub(crate) fn translate(body: &[u8], memory: &Meter) -> Result<Vec<u8>, Error> {
+    let mut writer = Writer::with_capacity(body.len(), memory)?;
     let mut json = serde_json::Deserializer::from_slice(body);
     Request(&mut writer).deserialize(&mut json).and_then(|()| json.end()).map_err(|e| malformed(body, &e))?;
-    Ok(writer.into_bytes())
+    writer.into_bytes()
 }
 
 /// The error of the JSON reader, with its place as an offset.

@@ -4,6 +4,8 @@
 //! structuredMetadata=3:{name=1, value=2}, parsed=4}, hash=3}, format=2}`. Lines, names and values
 //! become spans of the opened body; `parsed`, `hash` and `format` are of no use to a writer.
 
+use std::rc::Rc;
+
 use bytes::Bytes;
 use sandur_model::{Labels, LabelsError, Limits, SECOND_NS, Span, TenantId};
 
@@ -12,9 +14,10 @@ use crate::error::Error;
 use crate::labels_cache::{Naming, Rules, stream_of};
 use crate::limits_check::LABELS_TEXT_MAX;
 use crate::loki_json;
+use crate::memory::{Memory, Meter};
 use crate::protobuf::{Reader, Wire};
 use crate::refused::Reason;
-use crate::request::{Body, Decoded, Format, PushHeaders, open_loki, plain_limit};
+use crate::request::{Decoded, Format, Push, PushHeaders, open_loki, plain_limit};
 use crate::service_name;
 use crate::text::Text;
 
@@ -27,14 +30,24 @@ pub fn loki_push(
     headers: PushHeaders<'_>,
     body: Bytes,
 ) -> Result<Decoded, Error> {
-    let body = match open_loki(headers, limits, body)? {
+    decode(Push { tenant, limits, now_ns, headers }, body, &Meter::default())
+}
+
+/// [`loki_push`] in memory that is asked for before it is taken.
+pub fn loki_push_within(push: Push<'_>, body: Bytes, memory: Rc<dyn Memory>) -> Result<Decoded, Error> {
+    decode(push, body, &Meter::new(memory))
+}
+
+fn decode(push: Push<'_>, body: Bytes, memory: &Meter) -> Result<Decoded, Error> {
+    let limits = push.limits;
+    let body = match open_loki(push.headers, limits, body, memory)? {
         (Format::Protobuf, body) => body,
-        (Format::Json, body) => Body::Opened(loki_json::translate(body.bytes())?),
+        (Format::Json, body) => body.translated(loki_json::translate, memory)?,
     };
-    let text = Text::new(body.bytes(), plain_limit(limits))?;
-    let mut builder = BatchBuilder::new(text, limits, now_ns);
+    let text = Text::new(body.bytes(), plain_limit(limits), memory)?;
+    let mut builder = BatchBuilder::new(text, limits, push.now_ns, memory);
     push_request(&mut builder)?;
-    Ok(builder.finish().over(body, tenant))
+    builder.finish().over(body, push.tenant)
 }
 
 fn push_request(builder: &mut BatchBuilder<'_>) -> Result<(), Error> {
@@ -71,8 +84,7 @@ fn stream(builder: &mut BatchBuilder<'_>, rules: Rules, mut message: Reader<'_>)
             message.skip(key.1)?;
         }
     }
-    builder.end(stream);
-    Ok(())
+    builder.end(stream)
 }
 
 fn parse_labels(name: &[u8], limits: &Limits) -> Result<Labels, (Reason, String)> {
@@ -118,7 +130,7 @@ fn entry(
         match key {
             (1, Wire::Bytes) => raw.timestamp = timestamp(message.message()?)?,
             (2, Wire::Bytes) => raw.line = message.span()?,
-            (3, Wire::Bytes) => builder.pairs.push(pair(message.message()?)?),
+            (3, Wire::Bytes) => builder.add_pair(pair(message.message()?)?)?,
             (_, wire) => message.skip(wire)?,
         }
     }

@@ -6,6 +6,8 @@
 //! metadata. Of equal metadata names the record's own fields win, then its attributes, then those
 //! of the scope, then those of the resource.
 
+use std::rc::Rc;
+
 use bytes::Bytes;
 use sandur_model::{Labels, Limits, Span, TenantId};
 
@@ -13,12 +15,13 @@ use crate::batch_builder::{BatchBuilder, OpenStream, RawEntry};
 use crate::error::Error;
 use crate::labels_cache::{Naming, Rules, stream_of};
 use crate::limits_check::LABELS_TEXT_MAX;
+use crate::memory::{Memory, Meter};
 use crate::otlp_json;
 use crate::otlp_value::{Value, ValueWriter, any_value, check_depth, key_value, write_hex};
 use crate::protobuf::{Reader, Wire};
 use crate::protobuf_writer::Writer;
 use crate::refused::Reason;
-use crate::request::{Body, Decoded, Format, PushHeaders, open_otlp, plain_limit};
+use crate::request::{Decoded, Format, Push, PushHeaders, open_otlp, plain_limit};
 use crate::service_name;
 use crate::text::Text;
 
@@ -54,28 +57,39 @@ pub fn otlp_logs(
     headers: PushHeaders<'_>,
     body: Bytes,
 ) -> Result<Decoded, Error> {
-    let body = match open_otlp(headers, limits, body)? {
+    decode(Push { tenant, limits, now_ns, headers }, body, &Meter::default())
+}
+
+/// [`otlp_logs`] in memory that is asked for before it is taken.
+pub fn otlp_logs_within(push: Push<'_>, body: Bytes, memory: Rc<dyn Memory>) -> Result<Decoded, Error> {
+    decode(push, body, &Meter::new(memory))
+}
+
+fn decode(push: Push<'_>, body: Bytes, memory: &Meter) -> Result<Decoded, Error> {
+    let limits = push.limits;
+    let body = match open_otlp(push.headers, limits, body, memory)? {
         (Format::Protobuf, body) => body,
-        (Format::Json, body) => Body::Opened(otlp_json::translate(body.bytes())?),
+        (Format::Json, body) => body.translated(otlp_json::translate, memory)?,
     };
     let limit = plain_limit(limits);
+    let text = Text::new(body.bytes(), limit, memory)?;
     let mut export = Export {
-        builder: BatchBuilder::new(Text::new(body.bytes(), limit)?, limits, now_ns),
+        builder: BatchBuilder::new(text, limits, push.now_ns, memory),
         rules: Rules::new(Naming::Resource, limits),
-        now_ns,
+        now_ns: push.now_ns,
         limit,
         resource: Vec::new(),
         scope: Vec::new(),
     };
     export.request()?;
-    Ok(export.builder.finish().over(body, tenant))
+    export.builder.finish().over(body, push.tenant)
 }
 
 /// The body of an OTLP error response: a protobuf `google.rpc.Status` with this message.
 pub fn otlp_status(message: &str) -> Bytes {
     let mut writer = Writer::default();
     writer.bytes(2, message.as_bytes());
-    writer.into_bytes().into()
+    writer.into_bytes().unwrap_or_default().into()
 }
 
 type Pairs = Vec<(Span, Span)>;
@@ -138,8 +152,7 @@ impl Export<'_> {
                 (_, wire) => message.skip(wire)?,
             }
         }
-        self.builder.end(stream);
-        Ok(())
+        self.builder.end(stream)
     }
 
     /// The labels that a resource names.
@@ -225,6 +238,7 @@ impl Export<'_> {
             };
             if value.len > 0 {
                 let name = self.builder.own_name(name)?;
+                self.builder.memory().widen(&mut self.scope, 1, usize::MAX)?;
                 self.scope.push((name, value));
             }
         }
@@ -236,6 +250,9 @@ impl Export<'_> {
     fn record(&mut self, stream: &mut OpenStream, message: Reader<'_>) -> Result<(), Error> {
         self.builder.pairs.clear();
         // of equal names the last counts
+        let shared = self.resource.len() + self.scope.len();
+        let memory = self.builder.memory().clone();
+        memory.widen(&mut self.builder.pairs, shared, usize::MAX)?;
         self.builder.pairs.extend_from_slice(&self.resource);
         self.builder.pairs.extend_from_slice(&self.scope);
         self.record_attributes(message)?;
@@ -293,6 +310,7 @@ impl Export<'_> {
         check_depth(depth)?;
         let Value::Map(mut map) = value else {
             let value = self.value_text(value)?;
+            self.builder.memory().widen(into, 1, usize::MAX)?;
             into.push((name, value));
             return Ok(());
         };
@@ -317,9 +335,13 @@ impl Export<'_> {
             Value::Bool(false) => self.builder.own_name("false"),
             _ => {
                 let base = self.builder.text.base();
+                let most = value.text_bytes_max().min(self.limit);
+                self.builder.memory().take(most)?;
                 let mut writer = ValueWriter { base, into: Vec::new(), limit: self.limit };
                 writer.plain(value)?;
-                self.builder.text.append(&writer.into)
+                let span = self.builder.text.append(&writer.into);
+                self.builder.memory().give(most);
+                span
             }
         }
     }
@@ -347,7 +369,7 @@ impl Export<'_> {
     fn own_text(&mut self, name: &'static str, value: Span) -> Result<(), Error> {
         if value.len > 0 {
             let name = self.builder.own_name(name)?;
-            self.builder.pairs.push((name, value));
+            self.builder.add_pair((name, value))?;
         }
         Ok(())
     }

@@ -15,11 +15,12 @@ use serde::de::{
 use crate::error::Error;
 use crate::limits_check::VALUE_DEPTH_MAX;
 use crate::loki_json::malformed;
+use crate::memory::Meter;
 use crate::protobuf_writer::Writer;
 
 /// The protobuf form of a JSON request.
-pub(crate) fn translate(body: &[u8]) -> Result<Vec<u8>, Error> {
-    let mut writer = Writer::with_capacity(body.len());
+pub(crate) fn translate(body: &[u8], memory: &Meter) -> Result<Vec<u8>, Error> {
+    let mut writer = Writer::with_capacity(body.len(), memory)?;
     let mut json = serde_json::Deserializer::from_slice(body);
     let message = MessageSeed { writer: &mut writer, fields: &REQUEST };
     message.deserialize(&mut json).and_then(|()| json.end()).map_err(|error| {
@@ -28,7 +29,7 @@ pub(crate) fn translate(body: &[u8]) -> Result<Vec<u8>, Error> {
         }
         malformed(body, &error)
     })?;
-    Ok(writer.into_bytes())
+    writer.into_bytes()
 }
 
 /// A field of a message: its name in camel and in snake case, its number, its kind.

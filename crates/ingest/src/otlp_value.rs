@@ -27,6 +27,20 @@ pub(crate) enum Value<'a> {
     Bytes(Span),
 }
 
+impl Value<'_> {
+    /// Most bytes that writing it takes: the text, twice while its buffer grows, and the sorted pairs of its maps.
+    pub(crate) fn text_bytes_max(self) -> u64 {
+        // A byte becomes six at most (an escape), a pair of four bytes an entry of a list.
+        const PER_BYTE: u64 = 2 * 6 + 16;
+        let sent = match self {
+            Self::List(nested) | Self::Map(nested) => nested.rest().len() as u64,
+            Self::Text(span) | Self::Bytes(span) => u64::from(span.len),
+            Self::Empty | Self::Bool(_) | Self::Int(_) | Self::Double(_) => 0,
+        };
+        sent.saturating_mul(PER_BYTE) + 64
+    }
+}
+
 /// Reads an `AnyValue`.
 pub(crate) fn any_value(mut message: Reader<'_>) -> Result<Value<'_>, Error> {
     let mut value = Value::Empty;

@@ -3,10 +3,16 @@
 //! A nested message is written in place: its length is left open with a padded varint of five
 //! bytes and filled in when the message is closed, so nothing is copied twice.
 
-/// Appends fields to a buffer.
+use crate::error::Error;
+use crate::memory::Meter;
+
+/// Appends fields to a buffer. When there is no memory for more, nothing more is written, and
+/// [`Writer::into_bytes`] says so.
 #[derive(Default)]
 pub(crate) struct Writer {
     bytes: Vec<u8>,
+    memory: Meter,
+    short: Option<Error>,
 }
 
 /// A message whose length is not known yet.
@@ -21,8 +27,19 @@ const LENGTH_BYTES: usize = 5;
 
 impl Writer {
     /// A writer with room for `capacity` bytes.
-    pub(crate) fn with_capacity(capacity: usize) -> Self {
-        Self { bytes: Vec::with_capacity(capacity) }
+    pub(crate) fn with_capacity(capacity: usize, memory: &Meter) -> Result<Self, Error> {
+        let mut bytes = Vec::new();
+        memory.widen(&mut bytes, capacity, capacity)?;
+        Ok(Self { bytes, memory: memory.clone(), short: None })
+    }
+
+    fn put(&mut self, bytes: &[u8]) {
+        if self.short.is_none() {
+            match self.memory.widen(&mut self.bytes, bytes.len(), usize::MAX) {
+                Ok(()) => self.bytes.extend_from_slice(bytes),
+                Err(error) => self.short = Some(error),
+            }
+        }
     }
 
     fn key(&mut self, field: u32, wire: u32) {
@@ -31,10 +48,10 @@ impl Writer {
 
     fn raw_varint(&mut self, mut value: u64) {
         while value >= 0x80 {
-            self.bytes.push(value as u8 | 0x80);
+            self.put(&[value as u8 | 0x80]);
             value >>= 7;
         }
-        self.bytes.push(value as u8);
+        self.put(&[value as u8]);
     }
 
     /// An integer field.
@@ -46,20 +63,20 @@ impl Writer {
     /// A field of eight bytes.
     pub(crate) fn fixed64(&mut self, field: u32, value: u64) {
         self.key(field, 1);
-        self.bytes.extend_from_slice(&value.to_le_bytes());
+        self.put(&value.to_le_bytes());
     }
 
     /// A field of four bytes.
     pub(crate) fn fixed32(&mut self, field: u32, value: u32) {
         self.key(field, 5);
-        self.bytes.extend_from_slice(&value.to_le_bytes());
+        self.put(&value.to_le_bytes());
     }
 
     /// A field of text or bytes.
     pub(crate) fn bytes(&mut self, field: u32, value: &[u8]) {
         self.key(field, 2);
         self.raw_varint(value.len() as u64);
-        self.bytes.extend_from_slice(value);
+        self.put(value);
     }
 
     /// Starts a nested message or a text that is written piece by piece.
@@ -67,12 +84,15 @@ impl Writer {
         let start = self.bytes.len();
         self.key(field, 2);
         let length_at = self.bytes.len();
-        self.bytes.extend_from_slice(&[0x80, 0x80, 0x80, 0x80, 0]);
+        self.put(&[0x80, 0x80, 0x80, 0x80, 0]);
         Open { start, length_at }
     }
 
     /// Ends it.
     pub(crate) fn close(&mut self, open: Open) {
+        if self.short.is_some() {
+            return;
+        }
         let mut length = (self.bytes.len() - open.length_at - LENGTH_BYTES) as u64;
         for n in 0..LENGTH_BYTES {
             let more = if n + 1 < LENGTH_BYTES { 0x80 } else { 0 };
@@ -88,12 +108,15 @@ impl Writer {
 
     /// Appends to the text that is open.
     pub(crate) fn extend(&mut self, bytes: &[u8]) {
-        self.bytes.extend_from_slice(bytes);
+        self.put(bytes);
     }
 
-    /// The message.
-    pub(crate) fn into_bytes(self) -> Vec<u8> {
-        self.bytes
+    /// The message, if there was memory for all of it.
+    pub(crate) fn into_bytes(self) -> Result<Vec<u8>, Error> {
+        match self.short {
+            Some(error) => Err(error),
+            None => Ok(self.bytes),
+        }
     }
 }
 
@@ -117,7 +140,7 @@ mod tests {
         writer.abandon(taken_back);
         writer.fixed64(4, 9);
         writer.bytes(5, b"end");
-        let bytes = writer.into_bytes();
+        let bytes = writer.into_bytes().unwrap();
         let mut reader = Reader::new(&bytes);
         assert_eq!(reader.key().unwrap(), Some((1, Wire::Varint)));
         assert_eq!(reader.varint().unwrap(), u64::MAX);

@@ -1,9 +1,10 @@
 //! The outside of a request: headers, size, encoding; and what a decoded request is.
 
 use bytes::Bytes;
-use sandur_model::{Arena, ArenaCodec, Limits, LogBatch};
+use sandur_model::{Arena, ArenaCodec, Limits, LogBatch, TenantId};
 
 use crate::error::Error;
+use crate::memory::Meter;
 use crate::refused::Refused;
 use crate::text::ADDRESSABLE_MAX;
 use crate::{decompress, snappy};
@@ -15,6 +16,19 @@ pub struct PushHeaders<'a> {
     pub content_type: Option<&'a str>,
     /// `Content-Encoding`.
     pub content_encoding: Option<&'a str>,
+}
+
+/// A request as it came, beside its body.
+#[derive(Clone, Copy, Debug)]
+pub struct Push<'a> {
+    /// Whose it is.
+    pub tenant: &'a TenantId,
+    /// The tenant's limits.
+    pub limits: &'a Limits,
+    /// The wall clock in nanoseconds since the epoch.
+    pub now_ns: i64,
+    /// How the body is to be read.
+    pub headers: PushHeaders<'a>,
 }
 
 /// What a request held.
@@ -89,24 +103,49 @@ impl Body {
     }
 
     /// The arena of the body followed by the text that was added while decoding.
-    pub(crate) fn into_arena(self, tail: &[u8]) -> Arena {
-        match self {
+    pub(crate) fn into_arena(self, tail: &[u8], memory: &Meter) -> Result<Arena, Error> {
+        Ok(match self {
             Self::Plain(bytes) if tail.is_empty() => Arena { bytes, compressed: None },
-            Self::Plain(bytes) => Arena { bytes: [&bytes, tail].concat().into(), compressed: None },
+            Self::Plain(bytes) => {
+                memory.take((bytes.len() + tail.len()) as u64)?;
+                Arena { bytes: [&bytes, tail].concat().into(), compressed: None }
+            }
             Self::Opened(mut plain) => {
-                plain.extend_from_slice(tail);
+                append(&mut plain, tail, memory)?;
                 Arena { bytes: plain.into(), compressed: None }
             }
             Self::Snappy { plain, block } if tail.is_empty() => {
                 Arena { bytes: plain.into(), compressed: Some((ArenaCodec::Snappy, block)) }
             }
             Self::Snappy { mut plain, block } => {
-                plain.extend_from_slice(tail);
+                append(&mut plain, tail, memory)?;
+                memory.take(snappy::extended_bytes(&block, tail) as u64)?;
                 let block = snappy::extend(&block, tail);
                 Arena { bytes: plain.into(), compressed: Some((ArenaCodec::Snappy, block)) }
             }
-        }
+        })
     }
+
+    /// The body in its protobuf form.
+    pub(crate) fn translated(
+        self,
+        translate: fn(&[u8], &Meter) -> Result<Vec<u8>, Error>,
+        memory: &Meter,
+    ) -> Result<Self, Error> {
+        let protobuf = translate(self.bytes(), memory)?;
+        if let Self::Opened(json) | Self::Snappy { plain: json, .. } = self {
+            memory.give(json.capacity() as u64);
+        }
+        Ok(Self::Opened(protobuf))
+    }
+}
+
+/// Appends exactly: a body that doubles its room for a short tail would be held so in the head.
+fn append(plain: &mut Vec<u8>, tail: &[u8], memory: &Meter) -> Result<(), Error> {
+    let most = plain.len() + tail.len();
+    memory.widen(plain, tail.len(), most)?;
+    plain.extend_from_slice(tail);
+    Ok(())
 }
 
 /// Plain bytes that a body of the tenant may have.
@@ -133,6 +172,7 @@ pub(crate) fn open_loki(
     headers: PushHeaders<'_>,
     limits: &Limits,
     body: Bytes,
+    memory: &Meter,
 ) -> Result<(Format, Body), Error> {
     let format = headers.format()?;
     check_size(limits, &body)?;
@@ -140,8 +180,8 @@ pub(crate) fn open_loki(
     let body = match headers.encoding().as_str() {
         "" => Body::Plain(body),
         "snappy" if format == Format::Protobuf => Body::Plain(body),
-        "gzip" => Body::Opened(decompress::gzip(&body, limit)?),
-        "deflate" => Body::Opened(decompress::deflate(&body, limit)?),
+        "gzip" => Body::Opened(decompress::gzip(&body, limit, memory)?),
+        "deflate" => Body::Opened(decompress::deflate(&body, limit, memory)?),
         _ => return Err(headers.unsupported("snappy (protobuf only), gzip, deflate or none")),
     };
     if format == Format::Json {
@@ -151,7 +191,7 @@ pub(crate) fn open_loki(
         Body::Plain(bytes) => bytes,
         Body::Opened(plain) | Body::Snappy { plain, .. } => plain.into(),
     };
-    let plain = snappy::open(&block, limit)?;
+    let plain = snappy::open(&block, limit, memory)?;
     Ok((format, Body::Snappy { plain, block }))
 }
 
@@ -164,21 +204,22 @@ pub(crate) fn open_otlp(
     headers: PushHeaders<'_>,
     limits: &Limits,
     body: Bytes,
+    memory: &Meter,
 ) -> Result<(Format, Body), Error> {
     let format = headers.format()?;
     check_size(limits, &body)?;
     let limit = plain_limit(limits);
     let body = match headers.encoding().as_str() {
         "" => Body::Plain(body),
-        "gzip" => Body::Opened(decompress::gzip(&body, limit)?),
-        "deflate" | "zlib" => Body::Opened(decompress::deflate(&body, limit)?),
-        "zstd" => Body::Opened(decompress::zstd(&body, limit)?),
-        "lz4" => Body::Opened(decompress::lz4(&body, limit)?),
+        "gzip" => Body::Opened(decompress::gzip(&body, limit, memory)?),
+        "deflate" | "zlib" => Body::Opened(decompress::deflate(&body, limit, memory)?),
+        "zstd" => Body::Opened(decompress::zstd(&body, limit, memory)?),
+        "lz4" => Body::Opened(decompress::lz4(&body, limit, memory)?),
         // collectors of before 2025 send the framing format under the block format's name
         "snappy" | "x-snappy-framed" if body.starts_with(SNAPPY_STREAM) => {
-            Body::Opened(decompress::framed_snappy(&body, limit)?)
+            Body::Opened(decompress::framed_snappy(&body, limit, memory)?)
         }
-        "snappy" => Body::Opened(snappy::open(&body, limit)?),
+        "snappy" => Body::Opened(snappy::open(&body, limit, memory)?),
         _ => return Err(headers.unsupported(OTLP_ENCODINGS)),
     };
     Ok((format, body))
@@ -212,14 +253,18 @@ mod tests {
     fn sizes_and_encodings_are_checked_first() {
         let limits = Limits { max_body_size: 4, max_decompressed_size: 8, ..Limits::default() };
         let body = Bytes::from_static(b"12345");
-        let error = open_otlp(headers("application/json", ""), &limits, body.clone()).unwrap_err();
+        let error =
+            open_otlp(headers("application/json", ""), &limits, body.clone(), &Meter::default()).unwrap_err();
         assert_eq!(error, Error::BodyTooLarge { size: 5, limit: 4 });
         let limits = Limits::default();
-        let error = open_loki(headers("application/json", "br"), &limits, body.clone()).unwrap_err();
+        let error = open_loki(headers("application/json", "br"), &limits, body.clone(), &Meter::default())
+            .unwrap_err();
         assert!(error.to_string().contains("'br' is not supported: send snappy"), "{error}");
-        let error = open_loki(headers("application/json", "snappy"), &limits, body.clone()).unwrap_err();
+        let error =
+            open_loki(headers("application/json", "snappy"), &limits, body.clone(), &Meter::default())
+                .unwrap_err();
         assert!(matches!(error, Error::ContentEncoding { .. }));
-        let (_, opened) = open_otlp(headers("", "identity"), &limits, body).unwrap();
+        let (_, opened) = open_otlp(headers("", "identity"), &limits, body, &Meter::default()).unwrap();
         assert_eq!(opened.bytes(), b"12345");
     }
 
@@ -230,7 +275,8 @@ mod tests {
         std::io::Write::write_all(&mut framed, b"body").unwrap();
         let framed = framed.into_inner().unwrap();
         for (encoding, body) in [("snappy", block), ("snappy", framed.clone()), ("x-snappy-framed", framed)] {
-            let (_, opened) = open_otlp(headers("", encoding), &Limits::default(), body.into()).unwrap();
+            let (_, opened) =
+                open_otlp(headers("", encoding), &Limits::default(), body.into(), &Meter::default()).unwrap();
             assert_eq!(opened.bytes(), b"body", "{encoding}");
         }
     }
@@ -238,12 +284,18 @@ mod tests {
     #[test]
     fn the_arena_is_the_body_and_the_tail() {
         let block: Bytes = snap::raw::Encoder::new().compress_vec(b"body").unwrap().into();
-        let arena = Body::Snappy { plain: b"body".to_vec(), block: block.clone() }.into_arena(b"");
+        let arena = Body::Snappy { plain: b"body".to_vec(), block: block.clone() }
+            .into_arena(b"", &Meter::default())
+            .unwrap();
         assert_eq!(arena.compressed.unwrap().1, block);
-        let arena = Body::Snappy { plain: b"body".to_vec(), block }.into_arena(b"tail");
+        let arena =
+            Body::Snappy { plain: b"body".to_vec(), block }.into_arena(b"tail", &Meter::default()).unwrap();
         assert_eq!(arena.bytes, "bodytail");
-        let again = snappy::open(&arena.compressed.unwrap().1, 100).unwrap();
+        let again = snappy::open(&arena.compressed.unwrap().1, 100, &Meter::default()).unwrap();
         assert_eq!(again, b"bodytail");
-        assert_eq!(Body::Plain(Bytes::from_static(b"body")).into_arena(b"tail").bytes, "bodytail");
+        assert_eq!(
+            Body::Plain(Bytes::from_static(b"body")).into_arena(b"tail", &Meter::default()).unwrap().bytes,
+            "bodytail"
+        );
     }
 }

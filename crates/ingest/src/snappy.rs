@@ -6,12 +6,13 @@
 use bytes::Bytes;
 
 use crate::error::Error;
+use crate::memory::Meter;
 
 /// More than a valid block can expand: 64 bytes from a copy of 3.
 const EXPANSION_MAX: u64 = 22;
 
 /// Decompresses a block of at most `limit` plain bytes.
-pub(crate) fn open(block: &[u8], limit: u64) -> Result<Vec<u8>, Error> {
+pub(crate) fn open(block: &[u8], limit: u64, memory: &Meter) -> Result<Vec<u8>, Error> {
     let length = snap::raw::decompress_len(block).map_err(|e| malformed(&e))? as u64;
     if length > limit {
         return Err(Error::DecompressedTooLarge { limit });
@@ -20,6 +21,7 @@ pub(crate) fn open(block: &[u8], limit: u64) -> Result<Vec<u8>, Error> {
         let what = format!("{length} bytes are declared, {} bytes cannot hold them", block.len());
         return Err(Error::malformed("snappy", 0, what));
     }
+    memory.take(length)?;
     let mut plain = vec![0; length as usize];
     let written = snap::raw::Decoder::new().decompress(block, &mut plain).map_err(|e| malformed(&e))?;
     plain.truncate(written);
@@ -37,7 +39,7 @@ fn malformed(error: &snap::Error) -> Error {
 pub(crate) fn extend(block: &[u8], tail: &[u8]) -> Bytes {
     let header = block.iter().position(|b| b & 0x80 == 0).map_or(0, |last| last + 1);
     let length = snap::raw::decompress_len(block).expect("the caller has decompressed the block");
-    let mut longer = Vec::with_capacity(block.len() + tail.len() + 16 + tail.len() / LITERAL_MAX * 3);
+    let mut longer = Vec::with_capacity(extended_bytes(block, tail));
     let mut rest = length + tail.len();
     while rest >= 0x80 {
         longer.push(rest as u8 | 0x80);
@@ -54,13 +56,23 @@ pub(crate) fn extend(block: &[u8], tail: &[u8]) -> Bytes {
     longer.into()
 }
 
+/// Most bytes of an extended block.
+pub(crate) fn extended_bytes(block: &[u8], tail: &[u8]) -> usize {
+    block.len() + tail.len() + 16 + tail.len() / LITERAL_MAX * 3
+}
+
 /// Bytes of one literal element with a length of two bytes.
 const LITERAL_MAX: usize = 1 << 16;
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::memory::tests::Purse;
     use proptest::prelude::*;
+
+    fn open(block: &[u8], limit: u64) -> Result<Vec<u8>, Error> {
+        super::open(block, limit, &Meter::default())
+    }
 
     fn compress(plain: &[u8]) -> Vec<u8> {
         snap::raw::Encoder::new().compress_vec(plain).unwrap()
@@ -85,6 +97,14 @@ mod tests {
     fn the_most_that_a_block_can_expand_is_accepted() {
         let plain = vec![b'a'; 1 << 20];
         assert_eq!(open(&compress(&plain), 1 << 20).unwrap(), plain);
+    }
+
+    #[test]
+    fn plain_bytes_are_taken_before_they_are_made() {
+        let (block, purse) = (compress(&vec![b'a'; 1 << 20]), Purse::of((1 << 20) - 1));
+        let refused = super::open(&block, u64::MAX, &Meter::new(purse.clone()));
+        assert_eq!(refused.unwrap_err(), Error::MemoryShort { asked: 1 << 20 });
+        assert_eq!(purse.held.get(), 0);
     }
 
     proptest! {

@@ -6,6 +6,7 @@
 use sandur_model::Span;
 
 use crate::error::Error;
+use crate::memory::Meter;
 
 /// Bytes that a span can reach.
 pub(crate) const ADDRESSABLE_MAX: u64 = u32::MAX as u64;
@@ -13,18 +14,19 @@ pub(crate) const ADDRESSABLE_MAX: u64 = u32::MAX as u64;
 /// The opened request, borrowed, and the text that is added to it.
 pub(crate) struct Text<'a> {
     base: &'a [u8],
+    memory: Meter,
     tail: Vec<u8>,
     limit: u64,
 }
 
 impl<'a> Text<'a> {
     /// Text over `base`, which may grow to `limit` bytes in all.
-    pub(crate) fn new(base: &'a [u8], limit: u64) -> Result<Self, Error> {
+    pub(crate) fn new(base: &'a [u8], limit: u64, memory: &Meter) -> Result<Self, Error> {
         if base.len() as u64 > ADDRESSABLE_MAX {
             return Err(Error::DecompressedTooLarge { limit: ADDRESSABLE_MAX });
         }
         let limit = limit.max(base.len() as u64).min(ADDRESSABLE_MAX);
-        Ok(Self { base, tail: Vec::new(), limit })
+        Ok(Self { base, memory: memory.clone(), tail: Vec::new(), limit })
     }
 
     /// The request's own bytes.
@@ -43,13 +45,16 @@ impl<'a> Text<'a> {
 
     /// Adds bytes and says where they are.
     pub(crate) fn append(&mut self, bytes: &[u8]) -> Result<Span, Error> {
+        self.memory.widen(&mut self.tail, bytes.len(), usize::MAX)?;
         self.append_with(|tail| tail.extend_from_slice(bytes))
     }
 
-    /// Adds what `write` appends. A single write is bounded by its caller, the sum is bounded here.
+    /// Adds what `write` appends. A single write, which is small, is bounded by its caller, the sum is bounded
+    /// here.
     pub(crate) fn append_with(&mut self, write: impl FnOnce(&mut Vec<u8>)) -> Result<Span, Error> {
-        let from = self.tail.len();
+        let (from, room) = (self.tail.len(), self.tail.capacity());
         write(&mut self.tail);
+        self.memory.take((self.tail.capacity() - room) as u64)?;
         let end = self.base.len() as u64 + self.tail.len() as u64;
         if end > self.limit {
             return Err(Error::DecompressedTooLarge { limit: self.limit });
@@ -69,7 +74,7 @@ mod tests {
 
     #[test]
     fn spans_reach_base_and_tail_and_the_sum_is_bounded() {
-        let mut text = Text::new(b"base", 10).unwrap();
+        let mut text = Text::new(b"base", 10, &Meter::default()).unwrap();
         let tail = text.append(b"tail").unwrap();
         assert_eq!(text.get(Span { start: 1, len: 3 }), b"ase");
         assert_eq!((tail.start, text.get(tail)), (4, b"tail".as_slice()));

@@ -4,6 +4,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError, Weak};
 use std::time::Duration;
 
+use sandur_base::account::Account;
 use sandur_base::{Env, Lane, MemoryBudget, OverBudget, Stopped};
 use sandur_model::TenantId;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
@@ -35,6 +36,10 @@ struct Inner {
     begun_ns: i64,
     timeout: Duration,
     cancelled: AtomicBool,
+    /// What the query really holds, reserved or not.
+    account: Account,
+    /// Ended, because the process is short of memory.
+    starved: AtomicBool,
     admitted: AtomicBool,
     partial: AtomicBool,
     warnings: Mutex<Vec<String>>,
@@ -43,6 +48,35 @@ struct Inner {
 /// A job that has run for so long lets other tenants go on: short beside what people notice, long beside the
 /// microseconds that a change of threads costs.
 const SLICE: Duration = Duration::from_millis(20);
+
+/// A query as those see it who may end it for the sake of the process.
+#[derive(Clone)]
+pub struct WatchedQuery(Weak<Inner>);
+
+impl WatchedQuery {
+    /// Bytes that the query holds; `None` when it has ended.
+    pub fn used(&self) -> Option<u64> {
+        self.0
+            .upgrade()
+            .filter(|query| !query.starved.load(Ordering::Relaxed))
+            .map(|query| query.account.used())
+    }
+
+    /// Whether the query's context is gone.
+    pub fn is_over(&self) -> bool {
+        self.0.strong_count() == 0
+    }
+
+    /// Ends the query at its next check: the process is short of memory.
+    pub fn starve(&self) {
+        if let Some(query) = self.0.upgrade() {
+            query.starved.store(true, Ordering::Relaxed);
+        }
+    }
+}
+
+/// Bytes that an account may exceed a small budget by.
+const ACCOUNT_SLACK: u64 = 8 << 20;
 
 /// More warnings than this are not kept: they would repeat each other.
 const WARNINGS_MAX: usize = 20;
@@ -59,6 +93,8 @@ impl QueryContext {
             started,
             timeout,
             cancelled: AtomicBool::new(false),
+            account: Account::default(),
+            starved: AtomicBool::new(false),
             admitted: AtomicBool::new(false),
             partial: AtomicBool::new(false),
             warnings: Mutex::default(),
@@ -171,9 +207,11 @@ impl QueryContext {
         self.shared.timeout.saturating_sub(self.elapsed())
     }
 
-    /// Waits for `work` until the query's deadline; then gives it up and fails with [`Error::Timeout`].
+    /// Waits for `work` until the query's deadline; then gives it up and fails with [`Error::Timeout`]. What the
+    /// work allocates is charged to the query.
     pub async fn in_time<T>(&self, work: impl Future<Output = T>) -> Result<T, Error> {
-        let timed = self.env().timeout(self.remaining(), work).await;
+        let charged = self.shared.account.charge(work);
+        let timed = self.env().timeout(self.remaining(), charged).await;
         timed.ok_or(Error::Timeout(self.shared.timeout))
     }
 
@@ -187,8 +225,22 @@ impl QueryContext {
         if self.shared.cancelled.load(Ordering::Relaxed) {
             return Err(Error::Cancelled);
         }
+        if self.shared.starved.load(Ordering::Relaxed) {
+            return Err(Error::Starved);
+        }
         if self.elapsed() > self.shared.timeout {
             return Err(Error::Timeout(self.shared.timeout));
+        }
+        self.check_account()
+    }
+
+    /// Fails when the query holds more than its budget allows, although nobody reserved it. A quarter is let pass:
+    /// pieces of blocks that the query brought into caches are charged to it as well.
+    fn check_account(&self) -> Result<(), Error> {
+        let (budget, used) = (&self.shared.budget, self.shared.account.used());
+        let limit = budget.limit();
+        if used > limit.saturating_add((limit / 4).max(ACCOUNT_SLACK)) {
+            return Err(OverBudget { budget: budget.name().to_owned(), asked: used, used, limit }.into());
         }
         Ok(())
     }
@@ -244,6 +296,16 @@ impl QueryContext {
     /// Whose turn the query's jobs take.
     fn lane(&self) -> Lane {
         Lane::Tenant(xxh3_64(self.tenant.as_str().as_bytes()))
+    }
+
+    /// What the query really holds.
+    pub fn account(&self) -> &Account {
+        &self.shared.account
+    }
+
+    /// A handle that does not keep the query's context.
+    pub fn watch(&self) -> WatchedQuery {
+        WatchedQuery(Arc::downgrade(&self.shared))
     }
 
     /// Lets an answer that exceeds a limit on its size be cut with a warning, where it would fail otherwise:

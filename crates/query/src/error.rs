@@ -24,6 +24,12 @@ pub enum Error {
     /// The client went away or the server is stopping.
     #[error("the request was cancelled by the client")]
     Cancelled,
+    /// The process was short of memory, and this query held most.
+    #[error(
+        "the query was ended because the server is short of memory and this query held most (--memory-limit); \
+         narrow the request (time range, selector) or try again later"
+    )]
+    Starved,
     /// The deadline passed.
     #[error(
         "request timed out, decrease the duration of the request or add more label matchers (prefer exact \
@@ -44,7 +50,7 @@ impl Error {
         match self {
             Self::Invalid(_) => ErrorKind::Invalid,
             Self::Limit(_) | Self::OverBudget(_) => ErrorKind::Limit,
-            Self::Unavailable(_) => ErrorKind::Unavailable,
+            Self::Unavailable(_) | Self::Starved => ErrorKind::Unavailable,
             Self::Corrupt(_) => ErrorKind::Corrupt,
             Self::Cancelled => ErrorKind::Cancelled,
             Self::Timeout(_) => ErrorKind::Timeout,

@@ -37,7 +37,7 @@ mod tenants_source;
 mod top_rows;
 mod windows;
 
-pub use context::QueryContext;
+pub use context::{QueryContext, WatchedQuery};
 pub use error::Error;
 pub use executor::{Collect, Merging, Want, Work, execute};
 pub use fair_queue::{FairQueue, Permit};

@@ -2,9 +2,12 @@
 
 use std::process::ExitCode;
 
-/// Returns freed memory to the system, which the bound on resident memory needs.
+use sandur_base::account::Counting;
+use tikv_jemallocator::Jemalloc;
+
+/// Returns freed memory to the system, which the bound on resident memory needs, and counts who holds it.
 #[global_allocator]
-static ALLOCATOR: tikv_jemallocator::Jemalloc = tikv_jemallocator::Jemalloc;
+static ALLOCATOR: Counting<Jemalloc> = Counting(Jemalloc);
 
 /// Settings of the allocator: a thread of its own gives free pages back after a second, at once when
 /// they were given back lazily before; few arenas, because every arena holds free pages of its own; huge

@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use prometheus_client::registry::Registry;
-use sandur_base::{BoxFuture, Env, Id, MemoryBudget};
+use sandur_base::{BoxFuture, Claim, Env, Id, MemoryBudget};
 use sandur_cache::Cache;
 use sandur_catalog::GcOptions;
 use sandur_engine::{
@@ -127,6 +127,7 @@ fn engine_options(
     EngineOptions {
         write_budget: MemoryBudget::root("write", shares.write),
         flush_bytes: settings.flush.max_bytes,
+        flush_parallelism: shares.flush_parallelism(),
         flush_age: settings.flush.max_age,
         wal_frame_bytes: settings.wal.group_bytes,
         wal_linger: settings.wal.group_age,
@@ -163,8 +164,8 @@ fn failure(error: sandur_engine::Error) -> Failure {
 }
 
 impl Intake for EngineIntake {
-    fn push(&self, batch: LogBatch) -> BoxFuture<'_, Result<(), Failure>> {
-        Box::pin(async move { self.engine.push(batch).await.map_err(failure) })
+    fn push(&self, batch: LogBatch, held: Option<Claim>) -> BoxFuture<'_, Result<(), Failure>> {
+        Box::pin(async move { self.engine.push_holding(batch, held).await.map_err(failure) })
     }
 
     fn flush(&self) -> BoxFuture<'_, Result<(), Failure>> {

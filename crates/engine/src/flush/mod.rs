@@ -41,6 +41,8 @@ pub(crate) struct Flusher {
     pub(crate) catalog: Catalog,
     pub(crate) views: Arc<Views>,
     pub(crate) metrics: Metrics,
+    /// Blocks that are written at once.
+    pub(crate) parallelism: usize,
 }
 
 /// Whether the WAL of the flushed incarnation ends with the flushed head.
@@ -93,7 +95,7 @@ impl Flusher {
     async fn write_blocks(&self, author: Id, head: &Arc<Head>) -> Result<Vec<BlockMeta>, Error> {
         let planned = Arc::clone(head);
         let plans = self.env.run_cpu(Lane::Background, move || plan_blocks(&planned)).await;
-        let parallelism = self.env.cpu().parallelism();
+        let parallelism = self.env.cpu().parallelism().min(self.parallelism.max(1));
         let writes = plans.into_iter().map(|plan| self.write_block(author, Arc::new(plan)));
         futures_util::stream::iter(writes).buffered(parallelism).try_collect().await
     }

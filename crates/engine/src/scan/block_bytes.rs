@@ -13,6 +13,7 @@ use std::ops::Range;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use bytes::Bytes;
+use sandur_base::account::uncharged;
 use sandur_base::{Env, Id};
 use sandur_cache::flash::TENANT_BITS;
 use sandur_cache::{Cache, Hint, Put, Tier};
@@ -67,7 +68,8 @@ impl BlockBytes {
             let wanted: Vec<Range<u64>> = places.into_iter().map(|at| ranges[at].clone()).collect();
             self.fetch(meta, wanted, intent.clone(), (stats, &store_ns))
         };
-        let found = self.cache.get_or_fetch_many(&keys, &put, fetch).await?;
+        // What the cache keeps is the cache's: it outlives whoever asked.
+        let found = uncharged(self.cache.get_or_fetch_many(&keys, &put, fetch)).await?;
         let total = self.env.monotonic().saturating_sub(started).as_nanos() as u64;
         let store = store_ns.into_inner();
         let pieces: Vec<Stored> = found

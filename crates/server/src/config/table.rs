@@ -77,9 +77,11 @@ pub static OPTIONS: &[OptionSpec] = &[
         "Listen beyond loopback without credentials: whoever reaches the address may do everything.",
         |s| Slot::Switch(&mut s.insecure_listen),
     ),
-    option("memory_limit", "Memory of the whole process; heads, queries and caches get shares of it.", |s| {
-        Slot::Size(&mut s.memory_limit)
-    })
+    option(
+        "memory_limit",
+        "Memory of the whole process, at least 128 MiB; heads, queries, bodies and caches get shares of it.",
+        |s| Slot::Size(&mut s.memory_limit),
+    )
     .default_in_words("half of the machine's or cgroup's memory"),
     option("cpu_threads", "Threads for decoding, searching and compacting; 0: one per processor.", |s| {
         Slot::Count(&mut s.cpu_threads)
@@ -122,7 +124,7 @@ pub static OPTIONS: &[OptionSpec] = &[
     }),
     option(
         "http.max_connections",
-        "Connections at a time, and no more than 4 % of the memory for data hold at 16 KiB each. For another one \
+        "Connections at a time, and no more than 2 % of memory_limit less 40 MiB holds at 16 KiB each. For another one \
          the longest idle is closed; while all are busy, more wait in the system's queue.",
         |s| Slot::Count(&mut s.http.max_connections),
     ),

@@ -6,7 +6,9 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use prometheus_client::registry::Registry;
-use sandur_base::{BoxFuture, Env, ErrorKind, FairMemory, MemoryBudget, Shutdown, ShutdownSignal, Task};
+use sandur_base::{
+    BoxFuture, Claim, Env, ErrorKind, FairMemory, MemoryBudget, Shutdown, ShutdownSignal, Task,
+};
 use sandur_ingest::RateLimiter;
 use sandur_model::{Limits, LogBatch, TenantId};
 use sandur_query::{FairQueue, QueryContext, ResultsCache, Source};
@@ -16,12 +18,13 @@ use super::failure::Failure;
 use super::metrics::ServerMetrics;
 use super::refusal_log::RefusalLog;
 use crate::config::{Settings, TenantLimits};
-use crate::memory::Pressure;
+use crate::memory::{Pressure, RunningQueries};
 
 /// Where accepted batches go. The engine in a server; a recorder in tests.
 pub trait Intake: Send + Sync {
-    /// Returns when the batch is durable and can be queried.
-    fn push(&self, batch: LogBatch) -> BoxFuture<'_, Result<(), Failure>>;
+    /// Returns when the batch is durable and can be queried. `held` is the memory of the request, which is given
+    /// back when the batch has memory of its own.
+    fn push(&self, batch: LogBatch, held: Option<Claim>) -> BoxFuture<'_, Result<(), Failure>>;
     /// Returns when everything acknowledged so far is in blocks.
     fn flush(&self) -> BoxFuture<'_, Result<(), Failure>>;
     /// Whether pushes are taken now; the failure says why not.
@@ -65,6 +68,8 @@ pub struct AppState {
     pub results: ResultsCache,
     /// Memory of all queries.
     pub query_memory: MemoryBudget,
+    /// Queries that run, for the governor.
+    pub running: RunningQueries,
     /// Memory of request bodies that are being received and decoded.
     pub request_memory: FairMemory,
     /// Ingestion rates of tenants.
@@ -107,6 +112,7 @@ impl AppState {
         let context = QueryContext::new(self.env.clone(), tenant.clone(), budget, timeout_of(&limits))
             .with_queue(self.turns.clone())
             .with_parallelism(limits.max_query_parallelism as usize);
+        self.running.add(&context);
         let context = match limits.max_query_lookback {
             0 => context,
             lookback => context.with_earliest(self.env.now_ns().saturating_sub(lookback)),

@@ -76,6 +76,8 @@ pub struct ServerMetrics {
     pub queries: Counter,
     /// Queries whose client went away.
     pub queries_cancelled: Counter,
+    /// Queries that were ended because memory was short.
+    pub queries_starved: Counter,
     /// Queries that run.
     pub queries_running: Gauge,
     /// Queries that wait.
@@ -119,6 +121,7 @@ impl Default for ServerMetrics {
             refused_entries: Counter::default(),
             queries: Counter::default(),
             queries_cancelled: Counter::default(),
+            queries_starved: Counter::default(),
             queries_running: Gauge::default(),
             queries_waiting: Gauge::default(),
             queried_bytes: Counter::default(),
@@ -154,6 +157,8 @@ impl ServerMetrics {
         all.register("sandur_queries", "Queries that ended", self.queries);
         let text = "Queries whose client went away before the answer";
         all.register("sandur_queries_cancelled", text, self.queries_cancelled);
+        let text = "Queries ended because resident memory was near its limit";
+        all.register("sandur_queries_starved", text, self.queries_starved);
         all.register("sandur_queries_running", "Queries that run", self.queries_running);
         all.register("sandur_queries_waiting", "Queries that wait", self.queries_waiting);
         all.register("sandur_query_line_bytes", "Bytes of lines that queries looked at", self.queried_bytes);

@@ -20,7 +20,7 @@ use crate::auth::Authority;
 use crate::cli::Failed;
 use crate::config::{Settings, TenantLimits};
 use crate::http::{App, AppState, RefusalLog, ServerMetrics, without_secrets};
-use crate::memory::{Pressure, Shares, govern};
+use crate::memory::{Governed, Pressure, RunningQueries, Shares, govern, tune_allocator};
 use crate::self_logs::{SelfLogs, Shipper};
 use crate::wiring::{self, Opened};
 use crate::{http, logging};
@@ -68,7 +68,8 @@ impl Server {
     pub async fn start(env: Env, settings: Settings, self_logs: Option<SelfLogs>) -> Result<Self, Failed> {
         let own_tenant = TenantId::new(&settings.self_logs_tenant)
             .map_err(|error| Failed::new(format!("self_logs_tenant: {error}")))?;
-        let shares = Shares::of(settings.memory_limit);
+        let shares = Shares::of(settings.memory_limit).map_err(Failed::new)?;
+        tune_allocator(settings.memory_limit);
         // Before the store: an address that is taken is the commonest mistake and the quickest to see.
         let (shutdown, pressure, metrics) =
             (Shutdown::default(), Pressure::default(), ServerMetrics::default());
@@ -83,7 +84,8 @@ impl Server {
         let following = env.spawn("limits of tenants", Arc::clone(&limits).follow(env.clone()));
         let opened = wiring::open(&env, &settings, &shares, Arc::clone(&limits), address).await?;
         let Opened { source, intake, registry, durability } = opened;
-        let results = shares.results_cache();
+        let (results, bodies) = (shares.results_cache(), shares.request_memory(&env));
+        let running = RunningQueries::default();
         let app: App = Arc::new(AppState {
             env: env.clone(),
             tenant_limits: limits,
@@ -93,7 +95,8 @@ impl Server {
             source,
             intake,
             query_memory: shares.query_budget(),
-            request_memory: shares.request_memory(&env),
+            running: running.clone(),
+            request_memory: bodies.clone(),
             rates: Default::default(),
             refusals: RefusalLog::new(env.clone()),
             pressure: pressure.clone(),
@@ -107,7 +110,8 @@ impl Server {
             followers: http::Followers::default(),
         });
         doors.iter().for_each(|door| door.open(&app, authority.as_ref()));
-        let governor = env.spawn("memory governor", govern(env.clone(), limit, pressure, metrics, results));
+        let governed = Governed { limit, pressure, metrics, results, bodies, queries: running };
+        let governor = env.spawn("memory governor", govern(env.clone(), governed));
         app.ready.store(true, Ordering::Relaxed);
         let shipper = self_logs.map(|logs| Shipper::start(&app, logs, own_tenant));
         let mut background = vec![governor, following];

@@ -12,7 +12,7 @@ use axum::body::Body;
 use axum::http::{Method, Request};
 use http_body_util::BodyExt;
 use prometheus_client::registry::Registry;
-use sandur_base::{BoxFuture, Env, FairMemory, Id, MemoryBudget, Shutdown};
+use sandur_base::{BoxFuture, Claim, Env, FairMemory, Id, MemoryBudget, Shutdown};
 use sandur_model::{LogBatch, TenantId};
 use sandur_query::{FairQueue, ResultsCache, Source, TenantsSource};
 use sandur_server::config::{Settings, TenantLimits};
@@ -82,7 +82,7 @@ impl Recorder {
 }
 
 impl Intake for Recorder {
-    fn push(&self, batch: LogBatch) -> BoxFuture<'_, Result<(), Failure>> {
+    fn push(&self, batch: LogBatch, _held: Option<Claim>) -> BoxFuture<'_, Result<(), Failure>> {
         Box::pin(async move {
             self.outcome()?;
             self.batches.lock().unwrap().push(batch);
@@ -145,6 +145,7 @@ impl Server {
             intake: intake.clone(),
             turns,
             results: ResultsCache::new(MemoryBudget::root("results", 1 << 20)),
+            running: Default::default(),
             query_memory: MemoryBudget::root("all queries", 64 << 20),
             request_memory: FairMemory::new(env.clone(), bodies, BODY_PATIENCE),
             rates: Default::default(),

@@ -32,7 +32,7 @@ pub static ROUTE: Route = Route {
 async fn otlp(State(app): State<App>, request: Request) -> Response {
     let (parts, body) = request.into_parts();
     let json = is_json(&parts.headers);
-    let outcome = match push(&app, &parts, body, sandur_ingest::otlp_logs).await {
+    let outcome = match push(&app, &parts, body, sandur_ingest::otlp_logs_within).await {
         Ok(None) => return otlp_accepted(json),
         Ok(Some(text)) => Failure::invalid(text),
         Err(failure) => failure,

@@ -29,7 +29,7 @@ pub static ROUTE: Route = Route {
 /// `POST /loki/api/v1/push`.
 async fn loki(State(app): State<App>, request: Request) -> Result<Response, Failure> {
     let (parts, body) = request.into_parts();
-    let refused = push(&app, &parts, body, sandur_ingest::loki_push).await?;
+    let refused = push(&app, &parts, body, sandur_ingest::loki_push_within).await?;
     match refused {
         None => Ok(reply::empty()),
         Some(text) => Err(Failure::invalid(text)),
