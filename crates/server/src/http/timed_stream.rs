@@ -248,13 +248,13 @@ mod tests {
                 if written.is_ok() {
                     written = stream.flush().await;
                 }
-                let phase = stream.place.phase();
+                let (phase, ended) = (stream.place.phase(), env.monotonic());
                 drop(stream);
-                (written, phase)
+                (written, phase, ended)
             };
-            let ((written, phase), ()) = tokio::join!(writing, reading);
+            let ((written, phase, ended), ()) = tokio::join!(writing, reading);
             assert_eq!(phase == Phase::Idle, written.is_ok());
-            (written, env.monotonic())
+            (written, ended)
         })
     }
 
