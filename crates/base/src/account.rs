@@ -1,15 +1,17 @@
 //! What a piece of work really allocates: a counting allocator that charges the account of whoever runs.
 //!
-//! Reservations say beforehand what work will take; an [`Account`] says what it took, whether anybody thought of
-//! it or not. A thread has one account at a time: a future carries its own with [`Account::charge`], the CPU pool
-//! hands the caller's on to its jobs. What a thread allocates is added to its account, what it frees is
-//! subtracted; sums are kept per thread and handed over when they reach [`BATCH_BYTES`], so that counting costs an
-//! addition.
+//! Reservations say beforehand what work will take; an [`Account`] says what it took, whether anybody thought
+//! of it or not. A thread has one account at a time: a future carries its own with [`Account::charge`], the
+//! CPU pool hands the caller's on to its jobs. What a thread allocates is added to its account, what it frees
+//! is subtracted; sums are kept per thread and handed over when they reach [`BATCH_BYTES`], so that counting
+//! costs an addition.
 //!
-//! **What it is not.** Memory that one account allocates and another frees stays with the first and is missing in
-//! the second: accounts are right for work that cleans up after itself, and about right for all other.
+//! **What it is not.** Memory that one account allocates and another frees stays with the first and is
+//! missing in the second: accounts are right for work that cleans up after itself, and about right for all
+//! other.
 //!
-//! **Invariants.** Counting never allocates. Without [`Counting`] as the global allocator all accounts stay at zero.
+//! **Invariants.** Counting never allocates. Without [`Counting`] as the global allocator all accounts stay
+//! at zero.
 
 use std::alloc::{GlobalAlloc, Layout};
 use std::cell::{Cell, RefCell};
@@ -39,7 +41,8 @@ impl Sums {
 }
 
 thread_local! {
-    /// Bytes that are not handed over yet. Without a destructor, so that the allocator may use it at any time.
+    /// Bytes that are not handed over yet. Without a destructor, so that the allocator may use it at any
+    /// time.
     static PENDING: Cell<i64> = const { Cell::new(0) };
     /// Whether somebody is charged: what nobody is charged for is forgotten.
     static IS_CHARGED: Cell<bool> = const { Cell::new(false) };
@@ -102,7 +105,8 @@ impl Account {
         CURRENT.with(|current| current.borrow().clone())
     }
 
-    /// Bytes that are held: what was allocated less what was freed. What the calling thread has counted is in it.
+    /// Bytes that are held: what was allocated less what was freed. What the calling thread has counted is in
+    /// it.
     pub fn used(&self) -> u64 {
         let own = CURRENT.with(|current| {
             current.borrow().as_ref().is_some_and(|account| Arc::ptr_eq(&account.0, &self.0))
@@ -135,8 +139,8 @@ impl Account {
     }
 }
 
-/// A future whose polls, and whose end, are charged to nobody: for what outlives the work, such as what a cache
-/// keeps.
+/// A future whose polls, and whose end, are charged to nobody: for what outlives the work, such as what a
+/// cache keeps.
 pub fn uncharged<F: Future>(future: F) -> Charging<F> {
     Charging { account: None, future: Box::pin(future) }
 }

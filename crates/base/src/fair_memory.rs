@@ -2,16 +2,18 @@
 //!
 //! A [`Claim`] belongs to two parties (a tenant and an address) and grows in steps while its work goes on.
 //!
-//! **Shares.** A party may hold at most a multiple of what is left free after the step (the dynamic thresholds
-//! of shared-memory switches). With a multiple of two a party alone gets two thirds, two parties two fifths each:
-//! something is always left for the next one, and nothing has to be known about who will come.
+//! **Shares.** A party may hold at most a multiple of what is left free after the step (the dynamic
+//! thresholds of shared-memory switches). With a multiple of two a party alone gets two thirds, two parties
+//! two fifths each: something is always left for the next one, and nothing has to be known about who will
+//! come.
 //!
-//! **Progress.** Claims that began go before those that hold nothing, the oldest first. When everyone who could
-//! give memory back waits for some, the youngest of them is given up, so that the oldest always ends. While others
-//! wait, a claim that has been receiving from a client for longer than the grace is given up too.
+//! **Progress.** Claims that began go before those that hold nothing, the oldest first. When everyone who
+//! could give memory back waits for some, the youngest of them is given up, so that the oldest always ends.
+//! While others wait, a claim that has been receiving from a client for longer than the grace is given up
+//! too.
 //!
-//! **Invariants.** The sum of all claims never exceeds the limit. A wait ends: by memory, by its time, or because
-//! the claim was given up.
+//! **Invariants.** The sum of all claims never exceeds the limit. A wait ends: by memory, by its time, or
+//! because the claim was given up.
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -48,7 +50,10 @@ pub struct Patience {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Short {
     /// It would not even fit if it were alone.
-    #[error("{} are needed at once, the memory budget '{budget}' gives one request {} at most", ByteSize(*.asked), ByteSize(*.most))]
+    #[error(
+        "{} are needed at once, the memory budget '{budget}' gives one request {} at most",
+        ByteSize(*.asked), ByteSize(*.most)
+    )]
     TooLarge {
         /// Name of the budget.
         budget: String,
@@ -102,7 +107,8 @@ struct Standing {
 
 /// How often a wait looks whether somebody receives for too long.
 const LOOK_EVERY: Duration = Duration::from_secs(1);
-/// A claim gets at most this part of the budget: what one address may hold when it is alone, with room to spare.
+/// A claim gets at most this part of the budget: what one address may hold when it is alone, with room to
+/// spare.
 const CLAIM_PART: u64 = 2;
 
 impl FairMemory {
@@ -172,8 +178,8 @@ impl FairMemory {
 }
 
 impl State {
-    /// Whether a claim may hold `more` bytes in addition: `None` when it may, else the party whose share it would
-    /// exceed, or nobody's when the budget itself is short.
+    /// Whether a claim may hold `more` bytes in addition: `None` when it may, else the party whose share it
+    /// would exceed, or nobody's when the budget itself is short.
     fn obstacle(&self, standing: &Standing, more: u64) -> Option<Option<u64>> {
         if self.paused {
             return Some(None);

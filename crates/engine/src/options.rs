@@ -18,8 +18,8 @@ pub struct EngineOptions {
     /// Line bytes at which a head is flushed. Default: 64 MiB; a head is also flushed when it takes
     /// two fifths of the write budget, so that one can be flushed while the next one fills.
     pub flush_bytes: u64,
-    /// Blocks that a flush writes at once, at most one per processor; each takes some mebibytes of buffers that
-    /// no budget counts. Default: one per processor.
+    /// Blocks that a flush writes at once, at most one per processor; each takes some mebibytes of buffers
+    /// that no budget counts. Default: one per processor.
     pub flush_parallelism: usize,
     /// Age at which a head is flushed. Default: 5 min.
     pub flush_age: Duration,

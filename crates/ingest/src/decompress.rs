@@ -72,7 +72,8 @@ pub(crate) fn framed_snappy(body: &[u8], limit: u64, memory: &Meter) -> Result<V
     read("framed snappy", snap::read::FrameDecoder::new(body), bounds(body, limit, SNAPPY_BYTES), memory)
 }
 
-/// Log of the window that a zstd frame asks for: at least a mebibyte, since frames that follow may ask for more.
+/// Log of the window that a zstd frame asks for: at least a mebibyte, since frames that follow may ask for
+/// more.
 fn zstd_window_log(body: &[u8]) -> u32 {
     const SINGLE_SEGMENT: u8 = 0x20;
     let log = match body {

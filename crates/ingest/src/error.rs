@@ -51,7 +51,10 @@ pub enum Error {
         limit: u64,
     },
     /// There is no memory for the request now.
-    #[error("not enough memory to decode the request now ({} more needed); send it again later", ByteSize(*.asked))]
+    #[error(
+        "not enough memory to decode the request now ({} more needed); send it again later",
+        ByteSize(*.asked)
+    )]
     MemoryShort {
         /// Bytes that were asked for.
         asked: u64,

@@ -17,9 +17,9 @@
 //! Entries that break a limit are left out and counted in [`Refused`]; the others are in
 //! [`Decoded::batch`].
 //!
-//! **Invariants.** Memory is bounded before it is taken, and asked of its owner ([`Memory`]): the size that a snappy block declares is
-//! checked first, streams are inflated up to a limit, and the number of streams, entries and
-//! metadata pairs of a request is limited. The metadata of an entry is sorted by name, each name
+//! **Invariants.** Memory is bounded before it is taken, and asked of its owner ([`Memory`]): the size that a
+//! snappy block declares is checked first, streams are inflated up to a limit, and the number of streams,
+//! entries and metadata pairs of a request is limited. The metadata of an entry is sorted by name, each name
 //! occurs once, no value is empty, and names and values are UTF-8. No input makes a decoder panic.
 
 mod batch_builder;

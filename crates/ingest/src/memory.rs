@@ -1,9 +1,9 @@
-//! Memory of a decoder: asked for before it is taken, so that a small body that holds much is refused before it
-//! costs anything.
+//! Memory of a decoder: asked for before it is taken, so that a small body that holds much is refused before
+//! it costs anything.
 //!
-//! What is counted: opened and translated bodies, buffers of decompression, entries, metadata, streams with their
-//! labels, text that is added. A buffer that grows counts twice while its contents move. What a decoder lets go
-//! of is given back, so that in the end its owner holds about what the batch takes.
+//! What is counted: opened and translated bodies, buffers of decompression, entries, metadata, streams with
+//! their labels, text that is added. A buffer that grows counts twice while its contents move. What a decoder
+//! lets go of is given back, so that in the end its owner holds about what the batch takes.
 
 use std::rc::Rc;
 

@@ -28,7 +28,8 @@ pub(crate) enum Value<'a> {
 }
 
 impl Value<'_> {
-    /// Most bytes that writing it takes: the text, twice while its buffer grows, and the sorted pairs of its maps.
+    /// Most bytes that writing it takes: the text, twice while its buffer grows, and the sorted pairs of its
+    /// maps.
     pub(crate) fn text_bytes_max(self) -> u64 {
         // A byte becomes six at most (an escape), a pair of four bytes an entry of a list.
         const PER_BYTE: u64 = 2 * 6 + 16;

@@ -49,8 +49,8 @@ impl<'a> Text<'a> {
         self.append_with(|tail| tail.extend_from_slice(bytes))
     }
 
-    /// Adds what `write` appends. A single write, which is small, is bounded by its caller, the sum is bounded
-    /// here.
+    /// Adds what `write` appends. A single write, which is small, is bounded by its caller, the sum is
+    /// bounded here.
     pub(crate) fn append_with(&mut self, write: impl FnOnce(&mut Vec<u8>)) -> Result<Span, Error> {
         let (from, room) = (self.tail.len(), self.tail.capacity());
         write(&mut self.tail);

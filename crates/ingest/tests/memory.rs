@@ -1,8 +1,9 @@
 //! Goal: a decoder asks for all memory before it takes it, whatever the body holds and however it is packed.
 //!
-//! Method: bodies that are small and hold much, of every protocol and encoding, decoded under a counting allocator
-//! and in memory that counts what was asked for: what was used at any moment never exceeds it by more than a
-//! slack. Then with too little memory: the request is refused, and little more than that was used.
+//! Method: bodies that are small and hold much, of every protocol and encoding, decoded under a counting
+//! allocator and in memory that counts what was asked for: what was used at any moment never exceeds it by
+//! more than a slack. Then with too little memory: the request is refused, and little more than that was
+//! used.
 
 #![allow(clippy::unwrap_used)]
 
@@ -138,10 +139,9 @@ fn cases() -> Vec<Case> {
         records.trim_end_matches(',')
     );
     let map: String = r#"{"key":"k","value":{"intValue":"7"}},"#.repeat(5_000);
-    let nested = format!(
-        r#"{{"resourceLogs":[{{"scopeLogs":[{{"logRecords":[{{"body":{{"kvlistValue":{{"values":[{}]}}}}}}]}}]}}]}}"#,
-        map.trim_end_matches(',')
-    );
+    let body = format!(r#"{{"kvlistValue":{{"values":[{}]}}}}"#, map.trim_end_matches(','));
+    let scope = format!(r#"{{"logRecords":[{{"body":{body}}}]}}"#);
+    let nested = format!(r#"{{"resourceLogs":[{{"scopeLogs":[{scope}]}}]}}"#);
     vec![
         Case {
             name: "lines",

@@ -207,8 +207,8 @@ impl QueryContext {
         self.shared.timeout.saturating_sub(self.elapsed())
     }
 
-    /// Waits for `work` until the query's deadline; then gives it up and fails with [`Error::Timeout`]. What the
-    /// work allocates is charged to the query.
+    /// Waits for `work` until the query's deadline; then gives it up and fails with [`Error::Timeout`]. What
+    /// the work allocates is charged to the query.
     pub async fn in_time<T>(&self, work: impl Future<Output = T>) -> Result<T, Error> {
         let charged = self.shared.account.charge(work);
         let timed = self.env().timeout(self.remaining(), charged).await;
@@ -234,8 +234,8 @@ impl QueryContext {
         self.check_account()
     }
 
-    /// Fails when the query holds more than its budget allows, although nobody reserved it. A quarter is let pass:
-    /// pieces of blocks that the query brought into caches are charged to it as well.
+    /// Fails when the query holds more than its budget allows, although nobody reserved it. A quarter is let
+    /// pass: pieces of blocks that the query brought into caches are charged to it as well.
     fn check_account(&self) -> Result<(), Error> {
         let (budget, used) = (&self.shared.budget, self.shared.account.used());
         let limit = budget.limit();

@@ -26,8 +26,8 @@ pub enum Error {
     Cancelled,
     /// The process was short of memory, and this query held most.
     #[error(
-        "the query was ended because the server is short of memory and this query held most (--memory-limit); \
-         narrow the request (time range, selector) or try again later"
+        "the query was ended because the server is short of memory and this query held most \
+         (--memory-limit); narrow the request (time range, selector) or try again later"
     )]
     Starved,
     /// The deadline passed.

@@ -124,14 +124,14 @@ pub static OPTIONS: &[OptionSpec] = &[
     }),
     option(
         "http.max_connections",
-        "Connections at a time, and no more than 2 % of memory_limit less 40 MiB holds at 16 KiB each. For another one \
-         the longest idle is closed; while all are busy, more wait in the system's queue.",
+        "Connections at a time, and no more than 2 % of memory_limit less 40 MiB holds at 16 KiB each. For \
+         another one the longest idle is closed; while all are busy, more wait in the system's queue.",
         |s| Slot::Count(&mut s.http.max_connections),
     ),
     option(
         "http.max_connections_per_address",
-        "Connections of one address (IPv6: of one /64) at a time; 0: half of all. For another one its longest \
-         idle is closed; while all of them are busy, more are refused.",
+        "Connections of one address (IPv6: of one /64) at a time; 0: half of all. For another one its \
+         longest idle is closed; while all of them are busy, more are refused.",
         |s| Slot::Count(&mut s.http.max_connections_per_address),
     ),
     option("http.header_timeout", "Time a client has to send the head of a request.", |s| {
@@ -145,8 +145,8 @@ pub static OPTIONS: &[OptionSpec] = &[
     }),
     option(
         "http.min_client_rate",
-        "Least bytes per second at which a client sends a body, or reads an answer that it holds up, over each \
-         10 s; slower ones are cut off, a body with 408. 0: no limit.",
+        "Least bytes per second at which a client sends a body, or reads an answer that it holds up, over \
+         each 10 s; slower ones are cut off, a body with 408. 0: no limit.",
         |s| Slot::Size(&mut s.http.min_client_rate),
     ),
     option("http.write_idle_timeout", "Longest pause of a client while it reads an answer.", |s| {

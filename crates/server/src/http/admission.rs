@@ -1,9 +1,10 @@
 //! Who may be connected: a bound on connections in all and per address, for any listener.
 //!
-//! When the places run out the newcomer gets one: of the connections that do nothing, the one that has done so
-//! for longest is closed, first of the address that has most of them. An address that fills its share with busy
-//! connections is refused; when all places are busy, newcomers wait in the system's queue. Heads of requests take
-//! memory that is reserved, so that many large ones at once are refused instead of taking the process down.
+//! When the places run out the newcomer gets one: of the connections that do nothing, the one that has done
+//! so for longest is closed, first of the address that has most of them. An address that fills its share with
+//! busy connections is refused; when all places are busy, newcomers wait in the system's queue. Heads of
+//! requests take memory that is reserved, so that many large ones at once are refused instead of taking the
+//! process down.
 //!
 //! Invariant: a [`Place`] counts until it is dropped or its connection was told to close, whichever is first.
 

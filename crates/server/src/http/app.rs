@@ -22,8 +22,8 @@ use crate::memory::{Pressure, RunningQueries};
 
 /// Where accepted batches go. The engine in a server; a recorder in tests.
 pub trait Intake: Send + Sync {
-    /// Returns when the batch is durable and can be queried. `held` is the memory of the request, which is given
-    /// back when the batch has memory of its own.
+    /// Returns when the batch is durable and can be queried. `held` is the memory of the request, which is
+    /// given back when the batch has memory of its own.
     fn push(&self, batch: LogBatch, held: Option<Claim>) -> BoxFuture<'_, Result<(), Failure>>;
     /// Returns when everything acknowledged so far is in blocks.
     fn flush(&self) -> BoxFuture<'_, Result<(), Failure>>;

@@ -52,7 +52,8 @@ pub const RATE_WINDOW: Duration = Duration::from_secs(10);
 pub const BODY_PATIENCE: Patience =
     Patience { wait: Duration::from_secs(10), waiting_max: 4_096, receive: RATE_WINDOW };
 
-/// First step of a buffer, which doubles from there: small, because a client can announce much and send little.
+/// First step of a buffer, which doubles from there: small, because a client can announce much and send
+/// little.
 const STEP: u64 = 64 << 10;
 /// What the connection itself holds of a body that is being read.
 const READ_BYTES: u64 = 64 << 10;
@@ -135,7 +136,8 @@ impl BodyLimits<'_> {
         }
     }
 
-    /// Makes room for `length` bytes, and for more that may come. The old buffer is there until the new one is.
+    /// Makes room for `length` bytes, and for more that may come. The old buffer is there until the new one
+    /// is.
     async fn widen(
         &self,
         bytes: &mut BytesMut,
@@ -185,7 +187,8 @@ pub fn memory_short(short: &Short) -> Failure {
     match short {
         Short::TooLarge { .. } => {
             let text = format!(
-                "request too large for the memory of this server: {short}; send smaller batches, or raise --memory-limit"
+                "request too large for the memory of this server: {short}; send smaller batches, or raise \
+                 --memory-limit"
             );
             Failure::invalid(text).with_status(StatusCode::PAYLOAD_TOO_LARGE)
         }

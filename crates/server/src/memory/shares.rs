@@ -1,7 +1,7 @@
 //! What each part of the process may reserve.
 //!
-//! The limit less what the process takes in any case is split. What is left over is for what no budget counts:
-//! buffers of flushes, merges and uploads, and what the allocator holds back.
+//! The limit less what the process takes in any case is split. What is left over is for what no budget
+//! counts: buffers of flushes, merges and uploads, and what the allocator holds back.
 
 use sandur_base::units::{ByteSize, MIB};
 use sandur_base::{Env, FairMemory, MemoryBudget};
@@ -37,8 +37,9 @@ pub struct Shares {
 }
 
 impl Shares {
-    /// Splits the limit: of what is beyond the fixed 40 MiB 27 % write, 9 % compaction, 20 % queries, 12 % cache, 2 %
-    /// results, 16 % requests, 4 % connections; 10 % are the rest. The error says what the least limit is.
+    /// Splits the limit: of what is beyond the fixed 40 MiB 27 % write, 9 % compaction, 20 % queries, 12 %
+    /// cache, 2 % results, 16 % requests, 4 % connections; 10 % are the rest. The error says what the least
+    /// limit is.
     pub fn of(limit: u64) -> Result<Self, String> {
         if limit < LIMIT_MIN {
             return Err(format!(
