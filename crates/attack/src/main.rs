@@ -9,7 +9,7 @@ use clap::{Arg, ArgAction, ArgMatches, Command, value_parser};
 use sandur_attack::attacks::{ATTACKS, Attack};
 use sandur_attack::course::{Course, Verdict, run};
 use sandur_attack::ground::Size;
-use sandur_attack::victim::Setup;
+use sandur_attack::victim::{ARGUMENTS, Setup};
 use sandur_base::Env;
 use sandur_base::units::parse_duration;
 
@@ -65,8 +65,7 @@ fn course(matches: &ArgMatches, directory: PathBuf) -> Result<Course<'static>> {
             program,
             directory,
             memory_limit: number("memory-limit") << 20,
-            // Fewer connections than the attacks open, so that running out of them is part of the course.
-            arguments: vec!["--http-max-connections".to_owned(), "256".to_owned()],
+            arguments: ARGUMENTS.map(str::to_owned).to_vec(),
         },
         attacks: chosen(&names)?,
         size: if matches.get_flag("short") { Size::Short } else { Size::Full },

@@ -17,6 +17,10 @@ const PATIENCE: Duration = Duration::from_secs(120);
 /// Interval of looking.
 const LOOK_EVERY: Duration = Duration::from_millis(20);
 
+/// Arguments of the server in a course: fewer connections than the attacks open, so that running out of them
+/// is part of it, and a deadline that the dear queries reach soon.
+pub const ARGUMENTS: [&str; 4] = ["--http-max-connections", "256", "--limits-query-timeout", "10s"];
+
 /// How a server is started, and started again.
 #[derive(Clone, Debug)]
 pub struct Setup {
