@@ -1,6 +1,7 @@
 //! Named pieces of a template: `define`, `block`, `template`.
 
-use super::parse::{End, Failure, Node, Parser, Place, Step, Token};
+use super::parse::{End, Failure, Parser, Step, Token};
+use super::tree::{Node, Place};
 use super::value::Value;
 
 impl Parser<'_> {

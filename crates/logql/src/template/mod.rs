@@ -10,6 +10,7 @@ mod functions;
 mod parse;
 mod results;
 mod run;
+mod tree;
 mod value;
 
 pub use functions::FUNCTIONS;
@@ -18,7 +19,7 @@ pub use run::Runner;
 use std::fmt;
 use std::sync::Arc;
 
-use parse::{Blocks, Node};
+use tree::{Blocks, Node};
 
 /// A template.
 #[derive(Clone)]
@@ -55,7 +56,7 @@ impl Template {
         // A block may get the labels as its `.`; its fields are then labels.
         let lists = std::iter::once(&self.nodes).chain(self.blocks.values());
         let mut named = true;
-        lists.for_each(|nodes| named &= parse::fields(nodes, out));
+        lists.for_each(|nodes| named &= tree::fields(nodes, out));
         named
     }
 }

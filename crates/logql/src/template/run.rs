@@ -15,8 +15,8 @@ use crate::row::{ERROR, ERROR_DETAILS, Row};
 
 use super::Template;
 use super::functions::{Function, RegexCache, Site, time_method};
-use super::parse::{Branch, Command, Loop, Node, Operand, Pipeline, Place};
 use super::results::{Results, VALUE_BYTES};
+use super::tree::{Branch, Command, Loop, Node, Operand, Pipeline, Place};
 use super::value::Value;
 use crate::units::excerpt;
 
