@@ -4,7 +4,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use sandur_base::{Env, Id, Lane, Reservation, Task};
+use sandur_base::{Env, ErrorKind, Id, Lane, Reservation, Task};
 use sandur_catalog::{Catalog, Snapshot};
 use sandur_format::wal_segment::{ARENA_BYTES_MAX, Record};
 use sandur_model::{LogBatch, Matcher};
@@ -32,7 +32,11 @@ const SMALL_ROWS: usize = 1_000;
 const FLUSH_QUEUE: usize = 16;
 /// How often a push that waits for memory looks again when nothing tells it to.
 const MEMORY_LOOK: Duration = Duration::from_millis(100);
-/// Longest pause before a fenced engine tries again to register a new incarnation.
+/// How often an engine that cannot register looks whether it shall stop.
+const CLOSING_LOOK: Duration = Duration::from_millis(250);
+/// First pause before an engine tries again to register a new incarnation; doubled up to the maximum.
+const RESTART_PAUSE_BASE: Duration = Duration::from_secs(1);
+/// Longest pause before an engine tries again to register a new incarnation.
 const RESTART_PAUSE_MAX: Duration = Duration::from_secs(30);
 /// Timestamps closer than a day to the ends of the range belong to windows that cannot be told.
 const TIMESTAMP_MARGIN_NS: i64 = 86_400 * 1_000_000_000;
@@ -67,7 +71,15 @@ impl Engine {
         let local = matches!(store.kind(), StoreKind::Local { .. });
         let catalog = Catalog::open(store.clone(), env.clone(), options.catalog.clone()).await?;
         let shared = Shared::new(store, env.clone(), catalog, options, local);
-        let committer = shared.start_wal().await?;
+        let committer = match shared.start_wal().await {
+            Ok(committer) => Some(committer),
+            // What is there can be read, and retention may free space.
+            Err(error) if local && may_pass(&error) => {
+                shared.refuse_pushes(error.to_string());
+                None
+            }
+            Err(error) => return Err(error),
+        };
         let mut tasks = vec![
             env.spawn("view-publisher", publish_snapshots(Arc::clone(&shared))),
             env.spawn("catalog-guard", stop_when_the_catalog_is_lost(Arc::clone(&shared))),
@@ -150,7 +162,7 @@ impl Engine {
             match shared.options.write_budget.reserve(bytes) {
                 Ok(memory) => return Ok(memory),
                 Err(refusal) if shared.env.monotonic() >= deadline => return Err(refusal.into()),
-                Err(_) => shared.press(),
+                Err(_) => shared.flush_signal.press(),
             }
             if self.closing.load(Ordering::Acquire) {
                 return Err(Error::ShuttingDown);
@@ -221,6 +233,13 @@ impl Engine {
         &self.shared.store
     }
 
+    /// What was asked of the store and what it costs, for people, and what acknowledgements cost of it.
+    pub fn store_report(&self) -> String {
+        let report = self.shared.store.cost_report();
+        let (sentence, table) = report.split_once('\n').unwrap_or((&report, ""));
+        format!("{sentence}\n{}{table}", self.shared.wal().cost_sentence())
+    }
+
     /// The catalog.
     pub fn catalog(&self) -> &Catalog {
         &self.shared.catalog
@@ -242,6 +261,7 @@ impl Engine {
         let metrics = &self.shared.metrics;
         metrics.head_rows.set(totals.rows as i64);
         metrics.head_line_bytes.set(totals.line_bytes as i64);
+        metrics.writable.set(i64::from(self.writable().is_ok()));
         metrics.heads.set(self.view().heads.len() as i64);
         let cache = self.reader.cache();
         let (hits, misses) = cache.hits_and_misses();
@@ -296,6 +316,10 @@ impl Engine {
             ended.map_err(|error| Error::Internal(error.to_string()))?;
         }
         let Stage::Closed(next) = *stage else { return Ok(()) };
+        if !self.shared.is_registered() {
+            // Nothing was acknowledged by this process, and nothing can be written.
+            return Err(self.shared.wal().status().end_reason());
+        }
         self.flush().await?;
         let Some(next) = next else { return Err(self.shared.wal().status().end_reason()) };
         let shared = &self.shared;
@@ -311,6 +335,12 @@ impl Engine {
         *stage = Stage::Left;
         Ok(())
     }
+}
+
+/// Whether a registration failed because nothing can be written now: a full or a read-only disk.
+fn may_pass(error: &Error) -> bool {
+    let is_lost = matches!(error, Error::CatalogLost { .. });
+    !is_lost && matches!(error.kind(), ErrorKind::Unavailable | ErrorKind::Denied)
 }
 
 fn check_bounds(batch: &LogBatch) -> Result<(), Error> {
@@ -354,37 +384,46 @@ async fn stop_when_the_catalog_is_lost(shared: Arc<Shared>) {
 
 /// Starts a new incarnation each time the current one is fenced. Gives the first unused sequence number
 /// of the last one when the queue was closed; `None` when there is none.
-async fn supervise(shared: Arc<Shared>, mut committer: Task<End>, closing: Arc<AtomicBool>) -> Option<u64> {
+async fn supervise(
+    shared: Arc<Shared>,
+    mut committer: Option<Task<End>>,
+    closing: Arc<AtomicBool>,
+) -> Option<u64> {
     loop {
-        match committer.join().await {
-            Ok(End::Closed { next }) => return Some(next),
-            Ok(End::Fenced) => {}
-            Err(error) => {
-                tracing::error!(%error, "nothing is acknowledged any more");
-                shared.wal().status().end(Error::Internal(error.to_string()));
-                return None;
+        if let Some(committer) = committer {
+            match committer.join().await {
+                Ok(End::Closed { next }) => return Some(next),
+                Ok(End::Fenced) => {}
+                Err(error) => {
+                    tracing::error!(%error, "nothing is acknowledged any more");
+                    shared.wal().status().end(Error::Internal(error.to_string()));
+                    return None;
+                }
             }
         }
-        if closing.load(Ordering::Acquire) {
-            return None;
-        }
-        committer = restart(&shared).await;
+        committer = Some(restart(&shared, &closing).await?);
         if closing.load(Ordering::Acquire) {
             shared.wal().close();
         }
     }
 }
 
-async fn restart(shared: &Shared) -> Task<End> {
-    let mut pause = Duration::from_secs(1);
-    loop {
+/// Registers a new incarnation, as soon as that is possible; `None` when the engine stops before.
+async fn restart(shared: &Shared, closing: &AtomicBool) -> Option<Task<End>> {
+    let (mut pause, mut not_before) = (RESTART_PAUSE_BASE, Duration::ZERO);
+    while !closing.load(Ordering::Acquire) {
+        if shared.env.monotonic() < not_before {
+            shared.env.sleep(CLOSING_LOOK).await;
+            continue;
+        }
         match shared.start_wal().await {
-            Ok(committer) => return committer,
+            Ok(committer) => return Some(committer),
             Err(error) => tracing::warn!(%error, "a new incarnation could not be registered yet"),
         }
-        shared.env.sleep(pause).await;
+        not_before = shared.env.monotonic() + pause;
         pause = (pause * 2).min(RESTART_PAUSE_MAX);
     }
+    None
 }
 
 impl Drop for Engine {

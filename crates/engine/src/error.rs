@@ -54,6 +54,23 @@ pub enum Error {
         /// What the store said.
         reason: String,
     },
+    /// The store takes no writes now.
+    #[error(
+        "the store can only be read now: {reason}; the push was not applied, writing goes on by itself when \
+         the store takes writes again"
+    )]
+    ReadOnly {
+        /// What the store said.
+        reason: String,
+    },
+    /// The file that the push was written to is lost.
+    #[error(
+        "the WAL file was lost while it was written: {reason}; the push is not acknowledged, send it again"
+    )]
+    WalLost {
+        /// What the store said.
+        reason: String,
+    },
     /// A WAL write or fsync failed in a way that no later success can be trusted after.
     #[error(
         "the WAL cannot be written any more: {reason}; the push was not acknowledged, nothing will be \
@@ -140,6 +157,7 @@ impl Error {
             Self::HeadsFull(_) | Self::QueueFull { .. } => ErrorKind::Busy,
             Self::BatchTooLarge { .. } => ErrorKind::Limit,
             Self::Timestamp { .. } => ErrorKind::Invalid,
+            Self::ReadOnly { .. } | Self::WalLost { .. } => ErrorKind::Unavailable,
             Self::NoSpace { .. } | Self::Poisoned { .. } | Self::Fenced { .. } | Self::Overtaken { .. } => {
                 ErrorKind::Unavailable
             }
@@ -171,7 +189,7 @@ impl From<ReadError> for Error {
             ReadError::Missing { path } => {
                 Self::Damaged { path, reason: "it is missing from the store".to_owned() }
             }
-            ReadError::Damaged { path, reason } => Self::Damaged { path, reason: reason.to_string() },
+            ReadError::Damaged { path, reason } => Self::Damaged { path, reason },
         }
     }
 }

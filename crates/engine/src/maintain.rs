@@ -76,6 +76,10 @@ pub(crate) async fn run(shared: Arc<Shared>, reader: BlockReader) {
             // Nothing can be committed, so whatever is written now is garbage that nobody may delete.
             return;
         }
+        if !shared.is_registered() {
+            // Every commit has a writer as its author.
+            continue;
+        }
         compact_all(&shared, &compactor, &mut deletes).await;
         let incarnation = shared.incarnation();
         let (env, catalog, views) = (&shared.env, &shared.catalog, &shared.views);

@@ -38,6 +38,8 @@ pub struct Metrics {
     pub block_bytes: Counter,
     /// Time that flushes took.
     pub flush_seconds: Histogram,
+    /// Whether pushes are accepted: 1, or 0 while the store can only be read.
+    pub writable: Gauge,
     /// Rows in the heads.
     pub head_rows: Gauge,
     /// Line bytes in the heads.
@@ -97,6 +99,7 @@ impl Default for Metrics {
             blocks: Counter::default(),
             block_bytes: Counter::default(),
             flush_seconds: seconds(),
+            writable: Gauge::default(),
             head_rows: Gauge::default(),
             head_line_bytes: Gauge::default(),
             heads: Gauge::default(),
@@ -143,6 +146,8 @@ impl Metrics {
         all.register("blocks", "Blocks made by flushes", self.blocks.clone());
         all.register("block_bytes", "Bytes of blocks made by flushes", self.block_bytes.clone());
         all.register("flush_seconds", "Time that flushes took", self.flush_seconds.clone());
+        let writable = self.writable.clone();
+        all.register("writable", "1 when pushes are accepted, 0 while the store can only be read", writable);
         all.register("head_rows", "Rows in the heads", self.head_rows.clone());
         all.register("head_line_bytes", "Line bytes in the heads", self.head_line_bytes.clone());
         all.register("heads", "Heads: own, adopted and followed", self.heads.clone());

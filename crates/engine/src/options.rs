@@ -27,8 +27,10 @@ pub struct EngineOptions {
     pub wal_frame_bytes: u64,
     /// Longest time that a push waits for company in a bucket's WAL segment. Default: 500 ms.
     pub wal_linger: Duration,
-    /// The same when no segment was written within the last `wal_linger`. Default: 20 ms.
-    pub wal_idle_linger: Duration,
+    /// Segments of a bucket's WAL per second that may be written for the sake of latency. Default: 2.
+    pub wal_requests_per_second: f64,
+    /// The same at once, after a time with fewer. Default: 600.
+    pub wal_requests_burst: f64,
     /// WAL segments of a bucket that are being written at once. Default: 4.
     pub wal_puts_in_flight: usize,
     /// Size at which a local WAL file is followed by the next one. Default: 64 MiB.
@@ -75,7 +77,8 @@ impl Default for EngineOptions {
             flush_age: Duration::from_secs(300),
             wal_frame_bytes: 8 * MIB,
             wal_linger: Duration::from_millis(500),
-            wal_idle_linger: Duration::from_millis(20),
+            wal_requests_per_second: 2.0,
+            wal_requests_burst: 600.0,
             wal_puts_in_flight: 4,
             wal_file_bytes: 64 * MIB,
             push_queue: 8192,

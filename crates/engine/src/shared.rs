@@ -1,6 +1,5 @@
 //! What all tasks of an engine share, and the start of a WAL under a new incarnation.
 
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, PoisonError, RwLock};
 use std::time::Duration;
 
@@ -13,6 +12,7 @@ use tokio::sync::{Mutex, Notify, watch};
 
 use crate::deletes::Rulebook;
 use crate::error::Error;
+use crate::flush::signal::FlushSignal;
 use crate::flush::{Ending, Flushed, Flusher};
 use crate::head::Head;
 use crate::metrics::Metrics;
@@ -41,15 +41,12 @@ pub(crate) struct Shared {
     pub(crate) rulebook: Arc<Rulebook>,
     /// Memory of the rows of other live writers; a part of the write budget.
     pub(crate) followed_budget: MemoryBudget,
-    /// Tells the flusher that the head has grown, or that a push was refused for lack of memory.
-    pub(crate) grown: Arc<Notify>,
+    pub(crate) flush_signal: Arc<FlushSignal>,
     /// Tells pushes that wait for memory that a flush has given some back.
     pub(crate) freed: Notify,
     pub(crate) shutdown: Shutdown,
     /// Dead writers of this directory whose rows are not in blocks yet.
     pub(crate) recovering: watch::Sender<usize>,
-    /// A push was refused for lack of memory since the last flush.
-    pressure: AtomicBool,
     wal: RwLock<Option<Arc<Wal>>>,
     members: RwLock<Option<(Members, Task<()>)>>,
     flusher: Flusher,
@@ -90,11 +87,10 @@ impl Shared {
             views,
             followers: Arc::default(),
             metrics,
-            grown: Arc::default(),
+            flush_signal: Arc::default(),
             freed: Notify::new(),
             shutdown: Shutdown::default(),
             recovering: watch::Sender::new(0),
-            pressure: AtomicBool::new(false),
             wal: RwLock::default(),
             members: RwLock::default(),
             flusher,
@@ -132,7 +128,14 @@ impl Shared {
         if !self.local {
             self.start_heartbeat(own).await;
         }
-        let context = Context {
+        let (wal, committer) = Wal::start(self.context(incarnation), self.local);
+        *self.wal.write().unwrap_or_else(PoisonError::into_inner) = Some(wal);
+        tracing::info!(%incarnation, store = self.store.url(), "the WAL takes pushes");
+        Ok(committer)
+    }
+
+    fn context(&self, incarnation: Id) -> Context {
+        Context {
             env: self.env.clone(),
             store: self.store.clone(),
             options: self.options.clone(),
@@ -141,13 +144,17 @@ impl Shared {
             followers: Arc::clone(&self.followers),
             metrics: self.metrics.clone(),
             status: Arc::new(Status::default()),
-            grown: Arc::clone(&self.grown),
+            flush_signal: Arc::clone(&self.flush_signal),
             sealed: Notify::new(),
-        };
-        let (wal, committer) = Wal::start(context, self.local);
+        }
+    }
+
+    /// Puts a WAL in place that takes no pushes, because the store takes no writes now.
+    pub(crate) fn refuse_pushes(&self, reason: String) {
+        let refusal = Error::ReadOnly { reason };
+        tracing::error!(%refusal, store = self.store.url(), "the server begins read-only");
+        let wal = Wal::refusing(self.context(self.env.new_id()), refusal);
         *self.wal.write().unwrap_or_else(PoisonError::into_inner) = Some(wal);
-        tracing::info!(%incarnation, store = self.store.url(), "the WAL takes pushes");
-        Ok(committer)
     }
 
     /// Heartbeats for this incarnation, and looks for those of others.
@@ -186,21 +193,15 @@ impl Shared {
         }
     }
 
+    /// Whether the catalog knows this process as a writer. Not while the store takes no writes at the start.
+    pub(crate) fn is_registered(&self) -> bool {
+        self.views.current().snapshot.writer(self.incarnation()).is_some()
+    }
+
     /// Flushes a head: one at a time, so that at most one is in memory beside those that grow.
     pub(crate) async fn flush_head(&self, head: &Arc<Head>, ending: Ending) -> Result<Flushed, Error> {
         let _turn = self.flush_turn.lock().await;
         self.flusher.flush(self.incarnation(), head, ending).await
-    }
-
-    /// Asks for a flush because a push found no memory.
-    pub(crate) fn press(&self) {
-        self.pressure.store(true, Ordering::Release);
-        self.grown.notify_one();
-    }
-
-    /// Whether a flush was asked for since this was called last.
-    pub(crate) fn take_pressure(&self) -> bool {
-        self.pressure.swap(false, Ordering::AcqRel)
     }
 
     /// Waits for a while, or less when the engine stops; false when it stops.

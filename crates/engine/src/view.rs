@@ -50,8 +50,11 @@ pub(crate) struct Views {
 struct Inserter {
     /// The head that takes rows; the last one of the incarnation in the view.
     open: Option<Arc<Head>>,
-    /// The sequence number that the next head starts with.
+    /// The sequence number that the next head starts with: where the one before it ended, so that the floor
+    /// moves from head to head without a gap.
     start: u64,
+    /// Numbers below this one bring no more rows.
+    void_below: u64,
     /// Why rows of this incarnation are missing.
     missing: Option<Arc<str>>,
 }
@@ -118,7 +121,7 @@ impl Views {
         let inserter = inserters.entry(incarnation).or_default();
         match &inserter.open {
             Some(open) => open.advance(end),
-            None => inserter.start = inserter.start.max(end),
+            None => inserter.void_below = inserter.void_below.max(end),
         }
     }
 
@@ -128,7 +131,7 @@ impl Views {
         let floor = floor_of(&self.current().snapshot, incarnation);
         let Some(inserter) = inserters.get(&incarnation) else { return floor };
         let end = inserter.open.as_ref().map_or(inserter.start, |open| open.end());
-        end.max(floor)
+        end.max(inserter.void_below).max(floor)
     }
 
     /// The head of an incarnation that takes rows now.

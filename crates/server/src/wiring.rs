@@ -131,6 +131,8 @@ fn engine_options(
         flush_age: settings.flush.max_age,
         wal_frame_bytes: settings.wal.group_bytes,
         wal_linger: settings.wal.group_age,
+        wal_requests_per_second: settings.wal.requests_per_second,
+        wal_requests_burst: settings.wal.requests_burst as f64,
         poll_interval: settings.cluster.poll_interval,
         heartbeat_interval: settings.cluster.heartbeat_interval,
         dead_after: settings.cluster.dead_after,
@@ -173,7 +175,13 @@ impl Intake for EngineIntake {
     }
 
     fn writable(&self) -> Result<(), Failure> {
-        self.engine.writable().map_err(failure)
+        self.engine.writable().map_err(|error| match error {
+            // Only people can mend that.
+            lost @ sandur_engine::Error::CatalogLost { .. } => {
+                Failure::new(sandur_base::ErrorKind::Corrupt, lost.to_string())
+            }
+            error => failure(error),
+        })
     }
 
     fn deletes(&self) -> Option<Arc<dyn Deletes>> {
@@ -187,7 +195,7 @@ impl Intake for EngineIntake {
     }
 
     fn store_report(&self) -> String {
-        self.engine.store().cost_report()
+        self.engine.store_report()
     }
 
     fn shutdown(&self) -> BoxFuture<'_, Result<(), Failure>> {

@@ -2,11 +2,13 @@
 //!
 //! An append has happened when it returns: written and fdatasynced, off the I/O threads. A dropped
 //! append has either not begun or is completed before the next one begins, so bytes never
-//! interleave. After any failure the file is poisoned: the kernel may have dropped dirty pages and
+//! interleave. Before it returns, the file must still bear its name: bytes in a file that was removed are
+//! found by nobody. After any failure the file is poisoned: the kernel may have dropped dirty pages and
 //! would report success next time, so nothing may follow.
 
 use std::fs::{File, OpenOptions};
 use std::io::{self, IoSlice, Write};
+use std::os::unix::fs::MetadataExt;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -15,7 +17,7 @@ use bytes::Bytes;
 use sandur_base::Env;
 use tokio::sync::Mutex;
 
-use crate::classify::{Failure, cause_of_io};
+use crate::classify::{Cause, Failure, cause_of_io};
 use crate::error::{Error, Place};
 use crate::intent::{Class, Intent};
 use crate::operation::Operation;
@@ -38,16 +40,24 @@ struct Writer {
 trait Device: Send {
     fn write_all_vectored(&mut self, pieces: &[Bytes]) -> io::Result<()>;
     fn sync_data(&mut self) -> io::Result<()>;
+    /// What is wrong with its name, if anything is.
+    fn misplaced(&mut self) -> io::Result<Option<&'static str>>;
 }
 
-impl Device for File {
+/// A file and the name that it was made under.
+struct Named {
+    file: File,
+    path: PathBuf,
+}
+
+impl Device for Named {
     fn write_all_vectored(&mut self, pieces: &[Bytes]) -> io::Result<()> {
         let mut slices: Vec<IoSlice<'_>> = pieces.iter().map(|p| IoSlice::new(p)).collect();
         let mut rest = &mut slices[..];
         // Skips leading empty pieces: a write of nothing would look like the end of the device.
         IoSlice::advance_slices(&mut rest, 0);
         while !rest.is_empty() {
-            match self.write_vectored(rest) {
+            match self.file.write_vectored(rest) {
                 Ok(0) => return Err(io::ErrorKind::WriteZero.into()),
                 Ok(count) => IoSlice::advance_slices(&mut rest, count),
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
@@ -58,14 +68,25 @@ impl Device for File {
     }
 
     fn sync_data(&mut self) -> io::Result<()> {
-        File::sync_data(self)
+        self.file.sync_data()
+    }
+
+    fn misplaced(&mut self) -> io::Result<Option<&'static str>> {
+        let ours = self.file.metadata()?;
+        match std::fs::symlink_metadata(&self.path) {
+            Ok(named) if (named.dev(), named.ino()) == (ours.dev(), ours.ino()) => Ok(None),
+            Ok(_) => Ok(Some("another file is in its place")),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(Some("it was removed")),
+            Err(error) => Err(error),
+        }
     }
 }
 
 impl AppendFile {
     /// Makes the file, which must not exist, durably; its directories are there.
     pub(crate) async fn begin(requester: Arc<Requester>, path: &str, file: PathBuf) -> Result<Self, Error> {
-        let made = requester.env.run_blocking(move || create_durably(&file)).await;
+        let named = move || create_durably(&file).map(|made| Named { file: made, path: file });
+        let made = requester.env.run_blocking(named).await;
         let durable = Arc::new(AtomicU64::new(0));
         let at = place(&requester, path);
         match made {
@@ -76,7 +97,7 @@ impl AppendFile {
             Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Err(Error::Invalid {
                 reason: format!("{at} refused: it exists already; append files have new names"),
             }),
-            Err(error) => Err(Failure::new(cause_of_io(&error), error.to_string()).into_error(at, 1)),
+            Err(error) => Err(failed(error).into_error(at, 1)),
         }
     }
 
@@ -93,7 +114,13 @@ impl AppendFile {
         let bytes: u64 = pieces.iter().map(|p| p.len() as u64).sum();
         let durable = Arc::clone(&self.durable);
         // The lock goes with the job: whoever drops this future cannot let another one in between.
+        let requester = Arc::clone(&self.requester);
         let job = move || {
+            if let Some(directory) = &requester.directory
+                && !directory.reserve.is_held()
+            {
+                directory.reserve.hold().map_err(failed)?;
+            }
             let outcome = writer.append(&pieces);
             if outcome.is_ok() {
                 durable.fetch_add(bytes, Ordering::Release);
@@ -103,7 +130,7 @@ impl AppendFile {
         let call = append_call(&self.path, bytes);
         let sent = self.requester.meter.sent(&call);
         let outcome = env.run_blocking(job).await;
-        let failure = outcome.err().map(|e| Failure::new(cause_of_io(&e), e.to_string()));
+        let failure = outcome.err();
         self.requester.meter.transferred(Class::Wal, Operation::Append, bytes);
         sent.answered(env.monotonic().saturating_sub(started), failure.as_ref());
         match failure {
@@ -129,13 +156,22 @@ impl AppendFile {
 }
 
 impl Writer {
-    fn append(&mut self, pieces: &[Bytes]) -> io::Result<()> {
+    fn append(&mut self, pieces: &[Bytes]) -> Result<(), Failure> {
         // Set first: a panic on the way must poison too.
         self.poison = Some("it panicked".to_owned());
-        let outcome = self.file.write_all_vectored(pieces).and_then(|()| self.file.sync_data());
-        self.poison = outcome.as_ref().err().map(ToString::to_string);
+        let written = self.file.write_all_vectored(pieces).and_then(|()| self.file.sync_data());
+        let outcome = match written.and_then(|()| self.file.misplaced()) {
+            Ok(None) => Ok(()),
+            Ok(Some(reason)) => Err(Failure::new(Cause::Vanished, reason)),
+            Err(error) => Err(failed(error)),
+        };
+        self.poison = outcome.as_ref().err().map(|failure| failure.reason.clone());
         outcome
     }
+}
+
+fn failed(error: io::Error) -> Failure {
+    Failure::new(cause_of_io(&error), error.to_string())
 }
 
 fn append_call(path: &str, bytes: u64) -> Call<'_> {
@@ -177,6 +213,10 @@ mod tests {
         fn sync_data(&mut self) -> io::Result<()> {
             if self.0 == "sync" { Err(io::Error::from_raw_os_error(5)) } else { Ok(()) }
         }
+
+        fn misplaced(&mut self) -> io::Result<Option<&'static str>> {
+            Ok((self.0 == "name").then_some("it was removed"))
+        }
     }
 
     fn over(device: impl Device + 'static) -> AppendFile {
@@ -202,7 +242,9 @@ mod tests {
 
     #[tokio::test]
     async fn a_failed_write_or_fsync_poisons_the_file() {
-        for (device, text) in [("write", "no space left"), ("sync", "device error")] {
+        for (device, text) in
+            [("write", "no space left"), ("sync", "device error"), ("name", "it was removed")]
+        {
             let file = over(Failing(device));
             let first = file.append(vec![Bytes::from("a")]).await.unwrap_err();
             assert!(first.to_string().contains(text), "{first}");
@@ -210,6 +252,25 @@ mod tests {
             let second = file.append(vec![Bytes::from("b")]).await.unwrap_err();
             assert!(matches!(second, Error::Poisoned { .. }), "{second}");
             assert_eq!(file.len(), 0);
+        }
+    }
+
+    /// Two ways of losing its name: nothing bears it, or another file does.
+    #[tokio::test]
+    async fn an_append_to_a_file_that_was_removed_is_no_success() {
+        for replaced in [false, true] {
+            let dir = tempfile::tempdir().unwrap();
+            let path = dir.path().join("0");
+            let file = AppendFile::begin(requester(), "wal/a/0", path.clone()).await.unwrap();
+            file.append(vec![Bytes::from("a")]).await.unwrap();
+            std::fs::remove_file(&path).unwrap();
+            if replaced {
+                std::fs::write(&path, "a").unwrap();
+            }
+            let error = file.append(vec![Bytes::from("b")]).await.unwrap_err();
+            assert!(matches!(error, Error::Vanished { .. }), "{error}");
+            assert_eq!(file.len(), 1, "nothing more counts as durable");
+            assert!(matches!(file.append(vec![Bytes::from("c")]).await, Err(Error::Poisoned { .. })));
         }
     }
 

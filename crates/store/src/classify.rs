@@ -37,6 +37,10 @@ pub(crate) enum Cause {
         found: u64,
     },
     Device,
+    /// A file that is being written has lost its name.
+    Vanished,
+    /// Another directory is in the place of the store's.
+    Replaced,
     Internal,
 }
 
@@ -89,6 +93,8 @@ impl Failure {
             Cause::Invalid => "invalid",
             Cause::Length { .. } => "length",
             Cause::Device => "device",
+            Cause::Vanished => "vanished",
+            Cause::Replaced => "replaced",
             Cause::Internal => "internal",
         }
     }
@@ -114,6 +120,8 @@ impl Failure {
             Cause::Invalid => Error::Invalid { reason: format!("{at} is not possible: {reason}") },
             Cause::Length { expected, found } => Error::Length { at, expected, found },
             Cause::Device => Error::Device { at, reason },
+            Cause::Vanished => Error::Vanished { at, reason },
+            Cause::Replaced => Error::Replaced { at, reason },
             Cause::Internal => Error::Internal { at, reason },
         }
     }
@@ -147,6 +155,8 @@ pub(crate) fn classify(error: object_store::Error) -> Failure {
         // versitygw's word for an unknown access key, with status 404.
         E::NotFound { .. } if reason.contains("UserNotFound") => Cause::Denied,
         E::NotFound { .. } => Cause::NotFound,
+        // Moved to an archive that has to be asked to bring it back: nothing is wrong with the credentials.
+        E::PermissionDenied { .. } if reason.contains("InvalidObjectState") => Cause::Invalid,
         E::AlreadyExists { .. } | E::Precondition { .. } | E::NotModified { .. } => Cause::Conflict,
         E::PermissionDenied { .. } | E::Unauthenticated { .. } => Cause::Denied,
         E::InvalidPath { .. } | E::NotSupported { .. } | E::NotImplemented { .. } => Cause::Invalid,
@@ -192,6 +202,7 @@ pub(crate) fn cause_of_io(error: &io::Error) -> Cause {
         K::PermissionDenied => Cause::Denied,
         K::StorageFull | K::QuotaExceeded => Cause::Full,
         K::ReadOnlyFilesystem => Cause::ReadOnly,
+        K::StaleNetworkFileHandle => Cause::Replaced,
         K::Interrupted | K::WouldBlock | K::TimedOut | K::ResourceBusy => Cause::Unavailable,
         K::InvalidInput | K::InvalidFilename | K::IsADirectory | K::NotADirectory => Cause::Invalid,
         _ => Cause::Device,

@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use sandur_base::units::{ByteSize, format_duration};
 
+use crate::intent::Class;
 use crate::meter::{Meter, Usage};
 use crate::operation::Operation;
 use crate::request::Requester;
@@ -54,6 +55,13 @@ impl Requester {
         let now = self.env.monotonic();
         let mut trend = self.meter.gauges.trend.lock().unwrap_or_else(PoisonError::into_inner);
         trend.per_month(now, self.meter.dollars())
+    }
+
+    /// The same for the requests of one class.
+    pub(crate) fn dollars_per_month_of(&self, class: Class) -> f64 {
+        let (now, dollars) = (self.env.monotonic(), self.meter.dollars_of(class));
+        let mut trends = self.meter.gauges.trends.lock().unwrap_or_else(PoisonError::into_inner);
+        trends[class.index()].per_month(now, dollars)
     }
 
     /// What was asked of the store since it was opened and what it costs, for people.

@@ -1,36 +1,35 @@
 //! A local directory as a store: made durable, locked, swept and read without detours.
 //!
-//! One process holds the directory, by an advisory lock on the file `LOCK` that the kernel frees
-//! when the process dies. The names of directories are durable before anything is put into them:
+//! One process holds the directory ([`Hold`]), which must stay the one that it holds: nothing is written
+//! into another one that was put in its place. The names of directories are durable before anything is put into them:
 //! `object_store` fsyncs directories that it makes, but not those that another writer made just
 //! now. At start, while nobody else can be writing, staging files (`name#1`) that a crash left
 //! behind and empty directories are removed; never later, so that no directory vanishes from
-//! under a writer.
+//! under a writer. On a full or read-only disk the directory opens all the same, for reading.
 
 use std::collections::HashSet;
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Write};
 use std::ops::Range;
-use std::os::unix::fs::FileExt;
+use std::os::unix::fs::{FileExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 
-use bytes::Bytes;
-use rustix::fs::FlockOperation;
-
 use crate::classify::{Cause, Failure, cause_of_io};
 use crate::error::{Error, Place};
+use crate::hold::{Hold, LOCK_NAME, Refusal, is_unwritable};
 use crate::operation::Operation;
-
-/// The name of the lock file in the store's root; never listed.
-pub(crate) const LOCK_NAME: &str = "LOCK";
+use crate::reserve::{RESERVE_NAME, Reserve};
+use bytes::Bytes;
 
 /// A directory that holds a store. Dropping it frees the lock.
 #[derive(Debug)]
 pub(crate) struct Directory {
     root: PathBuf,
-    #[expect(dead_code, reason = "held for its lock")]
-    lock: Option<File>,
+    /// None when it is open for reading alone.
+    hold: Option<Hold>,
+    /// Space for the catalog on a full disk.
+    pub reserve: Reserve,
     /// Directories whose names are known to be durable, so that only new ones cost an fsync.
     durable: Mutex<HashSet<PathBuf>>,
 }
@@ -39,14 +38,25 @@ pub(crate) struct Directory {
 const DURABLE_MAX: usize = 65_536;
 
 impl Directory {
-    /// Makes the directory where it is missing, locks it, and sweeps it. Blocks.
+    /// Makes the directory where it is missing, locks it, sweeps it, and takes the reserve. Blocks.
     pub fn open_exclusive(root: &Path, url: &Arc<str>) -> Result<Self, Error> {
         let failed = |error: io::Error| open_failure(&error, url);
         create_dir_durably(root).map_err(failed)?;
         let root = fs::canonicalize(root).map_err(failed)?;
-        let lock = lock_directory(&root, url)?;
-        sweep(&root).map_err(failed)?;
-        Ok(Self { root, lock: Some(lock), durable: Mutex::default() })
+        let hold = Hold::take(&root).map_err(|refusal| match refusal {
+            Refusal::InUse(error) => error,
+            Refusal::Failed(error) => open_failure(&error, url),
+        })?;
+        let reserve = Reserve::of(&root);
+        for prepared in [sweep(&root), reserve.hold()] {
+            match prepared {
+                Err(error) if is_unwritable(&error) => {
+                    tracing::error!(directory = %root.display(), %error, "the directory can only be read now");
+                }
+                prepared => prepared.map_err(failed)?,
+            }
+        }
+        Ok(Self { root, hold: Some(hold), reserve, durable: Mutex::default() })
     }
 
     /// Opens an existing directory for reading, whoever holds it. Blocks.
@@ -55,7 +65,8 @@ impl Directory {
             io::ErrorKind::NotFound => Error::invalid(format!("{url} does not exist; check --store")),
             _ => open_failure(&error, url),
         })?;
-        Ok(Self { root, lock: None, durable: Mutex::default() })
+        let reserve = Reserve::of(&root);
+        Ok(Self { root, hold: None, reserve, durable: Mutex::default() })
     }
 
     /// The directory's absolute path.
@@ -71,6 +82,21 @@ impl Directory {
     /// Whether the directories above a file are known to be there, durably. Never waits.
     pub fn is_prepared(&self, file: &Path) -> bool {
         self.durable.try_lock().is_ok_and(|durable| file.parent().is_some_and(|d| durable.contains(d)))
+    }
+
+    /// Whether a listing may show this path: the directory's own files are no objects.
+    pub fn is_object(path: &str) -> bool {
+        path != LOCK_NAME && path != RESERVE_NAME
+    }
+
+    /// Fails when the directory that is held is not in its place any more. Blocks.
+    pub fn check_place(&self) -> io::Result<()> {
+        self.hold.as_ref().map_or(Ok(()), Hold::check)
+    }
+
+    /// Forgets which directories are there: somebody has removed one.
+    pub fn forget(&self) {
+        self.durable.lock().unwrap_or_else(PoisonError::into_inner).clear();
     }
 
     /// Makes the directories above a file, and fsyncs what names them. Also directories that are
@@ -113,10 +139,12 @@ impl Directory {
     /// Reads ranges of a file, or all of it for `None`. Blocks.
     pub fn read(file: &Path, ranges: Option<&[Range<u64>]>) -> Result<Vec<Bytes>, Failure> {
         let failed = |error: io::Error| Failure::new(cause_of_io(&error), error.to_string());
-        let opened = File::open(file).map_err(failed)?;
+        // Without waiting: opening a named pipe would wait for somebody who writes to it.
+        let flags = rustix::fs::OFlags::NONBLOCK.bits().cast_signed();
+        let opened = OpenOptions::new().read(true).custom_flags(flags).open(file).map_err(failed)?;
         let meta = opened.metadata().map_err(failed)?;
         if !meta.is_file() {
-            return Err(Failure::new(Cause::NotFound, "it is a directory"));
+            return Err(Failure::new(Cause::NotFound, "it is not a file"));
         }
         let whole = 0..meta.len();
         let ranges = ranges.unwrap_or(std::slice::from_ref(&whole));
@@ -199,29 +227,6 @@ fn create_dir_durably(directory: &Path) -> io::Result<()> {
     // Also when somebody else made it meanwhile: their fsync may not have happened yet.
     let parent = directory.parent().filter(|p| !p.as_os_str().is_empty());
     File::open(parent.unwrap_or(Path::new(".")))?.sync_all()
-}
-
-fn lock_directory(root: &Path, url: &Arc<str>) -> Result<File, Error> {
-    let path = root.join(LOCK_NAME);
-    let mut options = OpenOptions::new();
-    let opened = options.read(true).write(true).create(true).truncate(false).open(&path);
-    let mut file = opened.map_err(|error| open_failure(&error, url))?;
-    match rustix::fs::flock(&file, FlockOperation::NonBlockingLockExclusive) {
-        Ok(()) => {}
-        Err(rustix::io::Errno::WOULDBLOCK) => {
-            let text = fs::read_to_string(&path).unwrap_or_default();
-            let process = match text.trim() {
-                "" => "unknown".to_owned(),
-                id => id.to_owned(),
-            };
-            return Err(Error::InUse { directory: root.to_owned(), process });
-        }
-        Err(errno) => return Err(open_failure(&errno.into(), url)),
-    }
-    let id = std::process::id();
-    let written = file.set_len(0).and_then(|()| writeln!(file, "{id}"));
-    written.map_err(|error| open_failure(&error, url))?;
-    Ok(file)
 }
 
 /// Removes what nobody needs: files that interrupted writes left, whose names end in `#` and

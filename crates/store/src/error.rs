@@ -146,6 +146,27 @@ pub enum Error {
         /// What the system said.
         reason: String,
     },
+    /// A file that is being written was removed or replaced.
+    #[error(
+        "{at} is lost: {reason}; something removes files of the store while it is in use, find and stop it"
+    )]
+    Vanished {
+        /// Where.
+        at: Place,
+        /// What was found in its place.
+        reason: String,
+    },
+    /// The store's directory is not in its place any more.
+    #[error(
+        "{at} refused: the store's directory was removed or replaced while it was in use ({reason}); put it \
+         back and restart this process"
+    )]
+    Replaced {
+        /// Where.
+        at: Place,
+        /// What was found in its place.
+        reason: String,
+    },
     /// Another process holds the directory.
     #[error(
         "directory {} is in use by process {process}; stop it or give another --store",
@@ -200,6 +221,7 @@ impl Error {
             Self::NotFound { .. } => ErrorKind::NotFound,
             Self::Unavailable { .. } | Self::Full { .. } | Self::Device { .. } => ErrorKind::Unavailable,
             Self::InUse { .. } | Self::Poisoned { .. } => ErrorKind::Unavailable,
+            Self::Vanished { .. } | Self::Replaced { .. } => ErrorKind::Unavailable,
             Self::Throttled { .. } | Self::Busy { .. } => ErrorKind::Busy,
             Self::Timeout { .. } => ErrorKind::Timeout,
             Self::Denied { .. } | Self::ReadOnly { .. } => ErrorKind::Denied,
@@ -213,6 +235,18 @@ impl Error {
     /// Whether the object simply does not exist.
     pub fn is_not_found(&self) -> bool {
         matches!(self, Self::NotFound { .. })
+    }
+
+    /// Whether it is this object that cannot be read, while the store answers: it is missing or shorter than
+    /// it should be, something else bears its name, this user may not read the file, or the disk has a bad
+    /// place there. Other objects may well be read.
+    pub fn is_of_object(&self) -> bool {
+        match self {
+            Self::NotFound { .. } | Self::Length { .. } | Self::Invalid { .. } => true,
+            // A bucket that denies an object denies them all: the credentials are wrong.
+            Self::Denied { at, .. } | Self::Device { at, .. } => at.store.starts_with("file:"),
+            _ => false,
+        }
     }
 
     pub(crate) fn invalid(reason: impl Into<String>) -> Self {

@@ -12,6 +12,7 @@ use prometheus_client::registry::Registry;
 
 use crate::cost::Trend;
 use crate::gate::LaneView;
+use crate::intent::Class;
 use crate::lane::Lane;
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
@@ -30,6 +31,8 @@ pub(crate) struct Gauges {
     spacing: Family<Labels, Fraction>,
     dollars_per_month: Fraction,
     pub trend: Mutex<Trend>,
+    /// The same for each class.
+    pub trends: Mutex<[Trend; Class::ALL.len()]>,
 }
 
 impl Gauges {

@@ -224,7 +224,15 @@ impl Meter {
         self.cells.iter().filter_map(OnceLock::get).map(|cell| cell.dollars.get()).sum()
     }
 
-    pub(crate) fn prices(&self) -> &Prices {
+    /// What the requests of a class so far cost.
+    pub fn dollars_of(&self, class: Class) -> f64 {
+        let operations = Operation::ALL.len();
+        let cells = &self.cells[class.index() * operations..][..operations];
+        cells.iter().filter_map(OnceLock::get).map(|cell| cell.dollars.get()).sum()
+    }
+
+    /// What requests cost by the price table.
+    pub fn prices(&self) -> &Prices {
         &self.prices
     }
 
@@ -353,6 +361,8 @@ mod tests {
             assert!(text.contains(line), "{line} is not in\n{text}");
         }
         assert!((meter.dollars() - 15.4e-6).abs() < 1e-9, "{}", meter.dollars());
+        assert!((meter.dollars_of(Class::Wal) - meter.dollars()).abs() < 1e-12);
+        assert_eq!(meter.dollars_of(Class::Block), 0.0);
     }
 
     #[test]

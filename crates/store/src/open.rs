@@ -56,7 +56,13 @@ pub(crate) async fn open(url: &str, env: Env, options: StoreOptions) -> Result<S
     };
     let requester = Arc::new(requester);
     if options.probe && options.access == Access::ReadWrite {
-        probe(&requester).await?;
+        match probe(&requester).await {
+            // What is there can be read; writes are tried when there are some.
+            Err(error @ (Error::Full { .. } | Error::ReadOnly { .. })) if requester.directory.is_some() => {
+                tracing::error!(%error, "the store can only be read now");
+            }
+            probed => probed?,
+        }
     }
     Ok(Store::over(requester, kind, options))
 }

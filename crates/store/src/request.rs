@@ -113,6 +113,9 @@ impl Requester {
         let opened_at = env.monotonic();
         let meter = Meter::new(manners.prices);
         meter.gauges.trend.lock().unwrap_or_else(PoisonError::into_inner).start(opened_at);
+        let mut trends = meter.gauges.trends.lock().unwrap_or_else(PoisonError::into_inner);
+        trends.iter_mut().for_each(|trend| trend.start(opened_at));
+        drop(trends);
         Self {
             objects,
             multipart: None,
@@ -208,6 +211,9 @@ impl Requester {
             self.meter.gauges.show_lane(lane, self.gate.view(lane));
         }
         self.meter.gauges.show_month(self.dollars_per_month());
+        for class in Class::ALL {
+            self.dollars_per_month_of(class);
+        }
     }
 
     /// Waits for `work` at most `limit`.
@@ -296,19 +302,47 @@ impl Requester {
         let bytes = payload.content_length() as u64;
         let limit = self.policy(call.intent.class).attempt_timeout(bytes);
         self.meter.transferred(call.intent.class, call.operation, bytes);
-        self.prepare(path).await?;
-        let put = self.objects.put_opts(path, payload, PutOptions::from(mode));
-        self.limited(limit, put).await.map_err(nowhere).map(UpdateVersion::from)
+        let put = || async {
+            self.prepare(call, path).await?;
+            let put = self.objects.put_opts(path, payload.clone(), PutOptions::from(mode.clone()));
+            self.limited(limit, put).await.map_err(nowhere).map(UpdateVersion::from)
+        };
+        match put().await {
+            Err(failure) if failure.cause == Cause::Full && self.release_reserve(call).await => put().await,
+            outcome => outcome,
+        }
     }
 
-    /// Makes the directories above a local object, durably, before something is put there.
-    pub async fn prepare(self: &Arc<Self>, path: &Path) -> Result<(), Failure> {
-        let is_ready = |d: &Directory| d.is_prepared(&d.file_of(path.as_ref()));
-        if self.directory.as_ref().is_none_or(is_ready) {
+    /// Gives the space that is kept back on a full disk to a write of the catalog; false when there is none
+    /// or the write is for something else.
+    async fn release_reserve(self: &Arc<Self>, call: &Call<'_>) -> bool {
+        if self.directory.is_none() || call.intent.class != Class::Catalog {
+            return false;
+        }
+        let requester = Arc::clone(self);
+        let release =
+            move || requester.directory.as_ref().is_some_and(|d| d.reserve.release().unwrap_or(false));
+        self.env.run_blocking(release).await
+    }
+
+    /// Makes the directories above a local object, durably, before something is put there. Fails when the
+    /// store's directory was replaced, and on a full disk unless the write is for the catalog, whose space is
+    /// kept back.
+    pub async fn prepare(self: &Arc<Self>, call: &Call<'_>, path: &Path) -> Result<(), Failure> {
+        if self.directory.is_none() {
             return Ok(());
         }
         let (requester, name) = (Arc::clone(self), path.to_string());
-        let make = move || requester.directory.as_ref().map_or(Ok(()), |d| d.prepare(&d.file_of(&name)));
+        let takes_space = matches!(call.intent.class, Class::Wal | Class::Block);
+        let make = move || {
+            let Some(directory) = &requester.directory else { return Ok(()) };
+            directory.check_place()?;
+            if takes_space {
+                directory.reserve.hold()?;
+            }
+            let file = directory.file_of(&name);
+            if directory.is_prepared(&file) { Ok(()) } else { directory.prepare(&file) }
+        };
         let made = self.env.run_blocking(make).await;
         made.map_err(|error| Failure::new(cause_of_io(&error), error.to_string()))
     }

@@ -16,7 +16,7 @@ use sandur_base::Env;
 
 use crate::append::AppendFile;
 use crate::create::Created;
-use crate::directory::LOCK_NAME;
+use crate::directory::Directory;
 use crate::error::Error;
 use crate::intent::{Class, Intent};
 use crate::meter::Meter;
@@ -133,6 +133,11 @@ impl Store {
         self.0.requester.cost_report()
     }
 
+    /// What a class of requests would cost in a month at the rate of the last hour.
+    pub fn dollars_per_month_of(&self, class: Class) -> f64 {
+        self.0.requester.dollars_per_month_of(class)
+    }
+
     /// Reads a whole object.
     pub async fn get(&self, path: &str, intent: Intent) -> Result<Bytes, Error> {
         self.get_shared(path, None, intent).await
@@ -177,20 +182,36 @@ impl Store {
         intent: Intent,
     ) -> Result<Vec<Bytes>, Error> {
         let requests = self.0.planner.plan(ranges, size);
-        self.0.requester.meter.planned(usage(ranges, &requests));
+        let read = self.get_requests(path, ranges, &requests, &intent).await;
+        if !matches!(read, Err(Error::Length { .. })) {
+            return read;
+        }
+        // The object is shorter than its size says: what is wanted may still lie before its end.
+        let narrow = self.0.planner.plan(ranges, None);
+        if narrow == requests { read } else { self.get_requests(path, ranges, &narrow, &intent).await }
+    }
+
+    async fn get_requests(
+        &self,
+        path: &str,
+        ranges: &[Range<u64>],
+        requests: &[Range<u64>],
+        intent: &Intent,
+    ) -> Result<Vec<Bytes>, Error> {
+        self.0.requester.meter.planned(usage(ranges, requests));
         let bodies = match &self.0.requester.directory {
-            Some(_) => self.get_local(path, requests.clone(), &intent).await?,
+            Some(_) => self.get_local(path, requests.to_vec(), intent).await?,
             None => {
                 // A list instead of a mapping: a closure that borrows makes callers' futures not `Send`.
                 let mut gets = Vec::with_capacity(requests.len());
-                for range in &requests {
+                for range in requests {
                     gets.push(self.get_range(path, range.clone(), intent.clone()));
                 }
                 let running = futures_util::stream::iter(gets).buffered(RANGES_IN_FLIGHT_MAX);
                 running.try_collect::<Vec<_>>().await?
             }
         };
-        Ok(ranges.iter().map(|range| assemble(range, &requests, &bodies)).collect())
+        Ok(ranges.iter().map(|range| assemble(range, requests, &bodies)).collect())
     }
 
     /// All ranges of a local file in one visit.
@@ -294,7 +315,7 @@ impl Store {
             return Err(Error::TooMany { at: requester.place(&call), limit: LISTED_MAX });
         }
         let mut objects: Vec<ObjectInfo> = found.into_iter().map(ObjectInfo::from).collect();
-        objects.retain(|o| requester.directory.is_none() || o.path != LOCK_NAME);
+        objects.retain(|o| requester.directory.is_none() || Directory::is_object(&o.path));
         objects.sort_unstable_by(|a, b| a.path.cmp(&b.path));
         objects.dedup_by(|a, b| a.path == b.path);
         Ok(objects)
@@ -345,10 +366,23 @@ impl Store {
             return Err(Error::invalid(reason));
         };
         let file = directory.file_of(path.as_ref());
-        let prepared = requester.prepare(&path).await;
-        let at = || requester.place(&call(Operation::Append, &path, &Intent::wal(), 0));
-        prepared.map_err(|failure| failure.into_error(at(), 1))?;
-        AppendFile::begin(Arc::clone(requester), path.as_ref(), file).await
+        let intent = Intent::wal();
+        let call = call(Operation::Append, &path, &intent, 0);
+        let begin = || async {
+            requester
+                .prepare(&call, &path)
+                .await
+                .map_err(|failure| failure.into_error(requester.place(&call), 1))?;
+            AppendFile::begin(Arc::clone(requester), path.as_ref(), file.clone()).await
+        };
+        match begin().await {
+            // Somebody has removed the directory above it: it is made anew.
+            Err(Error::NotFound { .. }) => {
+                directory.forget();
+                begin().await
+            }
+            begun => begun,
+        }
     }
 
     fn writable(&self, path: &str, operation: Operation, intent: &Intent) -> Result<Path, Error> {

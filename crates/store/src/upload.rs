@@ -223,7 +223,7 @@ impl Sending {
         let limit = requester.policy(self.intent.class).first_byte;
         let Some(multipart) = &requester.multipart else {
             let attempt = || async {
-                requester.prepare(&self.path).await?;
+                requester.prepare(&self.call(0), &self.path).await?;
                 let begun = requester.objects.put_multipart_opts(&self.path, PutMultipartOptions::default());
                 requester.limited(limit, begun).await.map_err(nowhere)
             };

@@ -12,8 +12,9 @@
 mod merge;
 mod policy;
 
-use std::collections::BTreeSet;
+use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
 use prometheus_client::metrics::counter::Counter;
 use roaring::RoaringBitmap;
@@ -38,6 +39,9 @@ use merge::{MergeCounts, Merger, PageBytes, PageRef, Step};
 use policy::next_merge;
 pub use policy::{CompactionPolicy, Merge};
 
+/// How long a damaged block is left alone: its file may be brought back.
+const DAMAGED_PAUSE: Duration = Duration::from_secs(3_600);
+
 /// Merges blocks of one engine's store.
 pub(crate) struct Compactor {
     env: Env,
@@ -49,9 +53,9 @@ pub(crate) struct Compactor {
     budget: MemoryBudget,
     rulebook: Arc<Rulebook>,
     deleted_rows: Counter,
-    /// Blocks that cannot be merged because they are damaged or missing: left alone until the next start.
-    /// One that could not be read because the store did not answer is tried again.
-    damaged: Mutex<BTreeSet<Id>>,
+    /// Blocks that cannot be merged because they are damaged or missing, and when they are looked at again.
+    /// One that could not be read because the store did not answer is tried again at the next round.
+    damaged: Mutex<BTreeMap<Id, Duration>>,
 }
 
 impl Compactor {
@@ -75,20 +79,27 @@ impl Compactor {
         let snapshot = self.catalog.snapshot();
         let now_ns = self.env.now_ns();
         let tenants: Vec<TenantId> = snapshot.tenants().cloned().collect();
+        let mut failed = None;
         for tenant in tenants {
             let Some(merge) = self.next_of(&snapshot, &tenant, now_ns) else { continue };
             if !is_owner(&snapshot, &tenant, merge.window, incarnation) {
                 continue;
             }
-            self.merge(incarnation, &snapshot, &tenant, merge).await?;
-            return Ok(true);
+            match self.merge(incarnation, &snapshot, &tenant, merge).await {
+                Ok(()) => return Ok(true),
+                // What fails for one tenant keeps no other one waiting.
+                Err(error) => {
+                    tracing::warn!(%tenant, %error, "blocks could not be merged");
+                    failed.get_or_insert(error);
+                }
+            }
         }
-        Ok(false)
+        failed.map_or(Ok(false), Err)
     }
 
     fn next_of(&self, snapshot: &Snapshot, tenant: &TenantId, now_ns: i64) -> Option<Merge> {
         let damaged = self.damaged().clone();
-        let sound = |block: &&Arc<BlockMeta>| !damaged.contains(&block.id);
+        let sound = |block: &&Arc<BlockMeta>| !damaged.contains_key(&block.id);
         let blocks: Vec<_> = snapshot.blocks(tenant, TimeRange::ALL).filter(sound).cloned().collect();
         next_merge(&self.policy, now_ns, &blocks)
     }
@@ -128,7 +139,7 @@ impl Compactor {
         block: &Arc<BlockMeta>,
     ) -> Result<Cleaned, Error> {
         let due = self.rulebook.due(snapshot, &block.tenant);
-        if self.damaged().contains(&block.id) {
+        if self.damaged().contains_key(&block.id) {
             return Ok(Cleaned::LeftAlone { why: "the block is damaged or missing" });
         }
         let Some(through) = due.through else {
@@ -155,8 +166,12 @@ impl Compactor {
         Ok(Cleaned::Rewritten)
     }
 
-    fn damaged(&self) -> MutexGuard<'_, BTreeSet<Id>> {
-        self.damaged.lock().unwrap_or_else(PoisonError::into_inner)
+    /// The blocks that are left alone now.
+    fn damaged(&self) -> MutexGuard<'_, BTreeMap<Id, Duration>> {
+        let now = self.env.monotonic();
+        let mut damaged = self.damaged.lock().unwrap_or_else(PoisonError::into_inner);
+        damaged.retain(|_, until| now < *until);
+        damaged
     }
 
     /// What the rules do to each of the inputs.
@@ -218,11 +233,16 @@ impl Compactor {
         Ok(inputs)
     }
 
-    /// Leaves a damaged input alone from now on, so that its neighbours can be merged.
+    /// Leaves a damaged input alone for a while, so that its neighbours can be merged. When nobody can tell
+    /// which one it is, because the result does not add up, all of them.
     fn note_damage(&self, snapshot: &Snapshot, merge: &Merge, error: &Error) {
-        let Error::Damaged { path, .. } = error else { return };
-        let is_meant = |id: &&Id| snapshot.block(**id).is_some_and(|meta| meta.path() == *path);
-        self.damaged().extend(merge.inputs.iter().find(is_meant));
+        let until = self.env.monotonic() + DAMAGED_PAUSE;
+        let is_meant = |id: &&Id| match error {
+            Error::Damaged { path, .. } => snapshot.block(**id).is_some_and(|meta| meta.path() == *path),
+            error => matches!(error, Error::Internal(_)),
+        };
+        let left = merge.inputs.iter().filter(is_meant).map(|id| (*id, until));
+        self.damaged().extend(left);
     }
 
     async fn write(

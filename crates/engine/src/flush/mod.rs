@@ -7,6 +7,7 @@
 
 mod assembly;
 mod plan;
+pub(crate) mod signal;
 pub(crate) mod task;
 
 use std::sync::Arc;

@@ -28,8 +28,11 @@ pub(crate) async fn run(shared: Arc<Shared>, mut requests: mpsc::Receiver<Reques
                 Some(request) => Some(request),
                 None => return,
             },
-            () = shared.grown.notified() => None,
-            () = shared.env.sleep(TICK) => None,
+            () = shared.flush_signal.notified() => None,
+            () = shared.env.sleep(TICK) => {
+                shared.wal().look_after_files().await;
+                None
+            }
         };
         let now = shared.env.monotonic();
         if request.is_some() || shared.flush_is_due(now) {
@@ -62,7 +65,7 @@ impl Shared {
         if totals.rows == 0 {
             return false;
         }
-        self.take_pressure()
+        self.flush_signal.take_pressure()
             || totals.line_bytes >= self.options.flush_bytes
             || totals.memory_bytes >= self.options.flush_memory_bytes()
             || now.saturating_sub(head.born()) >= self.options.flush_age

@@ -16,6 +16,7 @@ use sandur_query::{MinuteCount, QueryStats};
 use sandur_store::Intent;
 
 use super::block_bytes::{BlockBytes, Spent, Stored};
+use crate::block_meta;
 use crate::cache::{BlockCache, Cached, Piece};
 use sandur_format::catalog_entry::BlockMeta;
 
@@ -69,7 +70,7 @@ pub enum ReadError {
         /// The block's name.
         path: String,
         /// What is wrong where.
-        reason: sandur_format::Error,
+        reason: String,
     },
     /// The store did not answer.
     #[error("reading block '{path}': {reason}")]
@@ -83,14 +84,16 @@ pub enum ReadError {
 
 impl ReadError {
     /// A damaged part of a block.
-    pub fn damaged(meta: &BlockMeta, reason: sandur_format::Error) -> Self {
-        Self::Damaged { path: meta.path(), reason }
+    pub fn damaged(meta: &BlockMeta, reason: impl ToString) -> Self {
+        Self::Damaged { path: meta.path(), reason: reason.to_string() }
     }
 
     fn store(meta: &BlockMeta, error: sandur_store::Error) -> Self {
         let path = meta.path();
         if error.is_not_found() {
             Self::Missing { path }
+        } else if error.is_of_object() {
+            Self::Damaged { path, reason: error.to_string() }
         } else {
             Self::Store { path, reason: Arc::new(error) }
         }
@@ -147,6 +150,10 @@ impl BlockReader {
         let bytes = self.index(meta, range, stats).await?;
         let decoded = self.env.run_cpu(Lane::Query, move || Footer::open(bytes)).await;
         let footer = decoded.map_err(|reason| ReadError::damaged(meta, reason))?;
+        // Sound bytes of another block are no better than damaged ones.
+        if let Some(difference) = block_meta::difference(meta, &footer) {
+            return Err(ReadError::damaged(meta, difference));
+        }
         let weight = footer.memory_bytes() + footer.streams().len() as u64 * size_of::<StreamId>() as u64;
         let open = OpenBlock { meta: Arc::clone(meta), footer: Arc::new(footer), ids: Arc::default() };
         let open = Arc::new(open);

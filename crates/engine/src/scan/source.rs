@@ -20,6 +20,7 @@ use crate::head::Head;
 use crate::tail::Followers;
 use crate::view::{View, Views};
 use sandur_format::catalog_entry::BlockMeta;
+use sandur_format::log_block::PageEntry;
 
 /// Footers that are open at a time when a call walks over all blocks of a range.
 const OPEN_AT_ONCE: usize = 16;
@@ -110,8 +111,13 @@ impl EngineSource {
                         continue;
                     }
                 };
-                let selected = matching::in_block(context, &block, matchers).await?;
-                let selected = selected.map_err(|e| Error::Corrupt(e.to_string()))?;
+                let selected = match matching::in_block(context, &block, matchers).await? {
+                    Ok(selected) => selected,
+                    Err(reason) => {
+                        context.warn(ReadError::damaged(&block.meta, reason).to_string());
+                        continue;
+                    }
+                };
                 let streams = block.footer.streams().touching(selected, range);
                 QueryStats::add(&context.stats().streams, streams.len());
                 visit(&block, &streams)?;
@@ -226,7 +232,7 @@ impl EngineSource {
         let view = self
             .visit_blocks(context, &matchers, range, |block, streams| {
                 memory.grow(streams.len() * 128)?;
-                for (ordinal, volume) in block_volumes(&self.reader, block, streams, range)? {
+                for (ordinal, volume) in self.block_volumes(context, block, streams, range) {
                     add(&mut found, block.stream_id(ordinal), volume);
                 }
                 Ok(())
@@ -243,6 +249,53 @@ impl EngineSource {
         volumes.sort_unstable_by(|a, b| a.labels.cmp(&b.labels));
         Ok(volumes)
     }
+
+    /// Volumes of the streams of a block by ordinal: from its stream table when it lies inside the range,
+    /// else from its minute counts. Without these, should they be damaged.
+    fn block_volumes(
+        &self,
+        context: &QueryContext,
+        block: &OpenBlock,
+        streams: &RoaringBitmap,
+        range: TimeRange,
+    ) -> Vec<(u32, StreamVolume)> {
+        let table = block.footer.streams();
+        let pages_of = |n: u32| {
+            let near = |p: &&PageEntry| p.first_stream <= n && n <= p.last_stream;
+            block.footer.pages().iter().filter(near).count() as u64
+        };
+        let (inside, across): (RoaringBitmap, RoaringBitmap) = streams.iter().partition(|&n| {
+            let stats = table.stats(n);
+            range.covers(stats.min_ts, stats.max_ts)
+        });
+        let volume = |n: u32, lines, bytes| {
+            (n, StreamVolume { labels: table.labels(n), lines, bytes, pages: pages_of(n) })
+        };
+        let mut volumes: Vec<(u32, StreamVolume)> =
+            inside.iter().map(|n| volume(n, table.stats(n).rows, table.stats(n).bytes)).collect();
+        if across.is_empty() {
+            return volumes;
+        }
+        let counts =
+            match self.reader.known_counts(block).map_or_else(|| self.reader.decode_counts(block), Ok) {
+                Ok(counts) => counts,
+                Err(damage) => {
+                    context.warn(damage.to_string());
+                    return volumes;
+                }
+            };
+        let first = range.start.saturating_sub(1).div_euclid(MINUTE_NS) + 1;
+        let last = range.end.saturating_sub(1).saturating_add(MINUTE_NS - 1).div_euclid(MINUTE_NS);
+        for run in counts.runs.iter().filter(|run| across.contains(run.stream)) {
+            let minutes = counts.minutes[run.counts.clone()].iter();
+            let inside = minutes.filter(|m| (first..=last).contains(&i64::from(m.minute)));
+            let (lines, bytes) = inside.fold((0, 0), |(l, b), m| (l + u64::from(m.lines), b + m.bytes));
+            if lines > 0 {
+                volumes.push(volume(run.stream, lines, bytes));
+            }
+        }
+        volumes
+    }
 }
 
 /// Labels of the matching streams of all heads.
@@ -255,48 +308,6 @@ async fn head_streams(
     let of_head =
         move |_, head: &Head, tenant: &TenantId, matchers: &[Matcher]| head.streams(tenant, matchers, range);
     Ok(matching::in_heads(context, &view.heads, matchers, of_head).await?.into_iter().flatten().collect())
-}
-
-/// Volumes of the streams of a block by ordinal: from its stream table when it lies inside the range,
-/// else from its minute counts.
-fn block_volumes(
-    reader: &BlockReader,
-    block: &OpenBlock,
-    streams: &RoaringBitmap,
-    range: TimeRange,
-) -> Result<Vec<(u32, StreamVolume)>, Error> {
-    let table = block.footer.streams();
-    let pages_of = |n: u32| {
-        let near = |p: &&sandur_format::log_block::PageEntry| p.first_stream <= n && n <= p.last_stream;
-        block.footer.pages().iter().filter(near).count() as u64
-    };
-    let (inside, across): (RoaringBitmap, RoaringBitmap) = streams.iter().partition(|&n| {
-        let stats = table.stats(n);
-        range.covers(stats.min_ts, stats.max_ts)
-    });
-    let volume = |n: u32, lines, bytes| {
-        (n, StreamVolume { labels: table.labels(n), lines, bytes, pages: pages_of(n) })
-    };
-    let mut volumes: Vec<(u32, StreamVolume)> =
-        inside.iter().map(|n| volume(n, table.stats(n).rows, table.stats(n).bytes)).collect();
-    if across.is_empty() {
-        return Ok(volumes);
-    }
-    let counts = match reader.known_counts(block) {
-        Some(counts) => counts,
-        None => reader.decode_counts(block).map_err(|damage| Error::Corrupt(damage.to_string()))?,
-    };
-    let first = range.start.saturating_sub(1).div_euclid(MINUTE_NS) + 1;
-    let last = range.end.saturating_sub(1).saturating_add(MINUTE_NS - 1).div_euclid(MINUTE_NS);
-    for run in counts.runs.iter().filter(|run| across.contains(run.stream)) {
-        let minutes = counts.minutes[run.counts.clone()].iter();
-        let inside = minutes.filter(|m| (first..=last).contains(&i64::from(m.minute)));
-        let (lines, bytes) = inside.fold((0, 0), |(l, b), m| (l + u64::from(m.lines), b + m.bytes));
-        if lines > 0 {
-            volumes.push(volume(run.stream, lines, bytes));
-        }
-    }
-    Ok(volumes)
 }
 
 impl Source for EngineSource {

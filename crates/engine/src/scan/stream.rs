@@ -13,6 +13,7 @@ use sandur_cache::{Hint, Tier};
 use sandur_query::{Error, PageTask, QueryContext, QueryStats, Scan, ScanItem, Selection};
 
 use super::block::{BlockReader, ReadError};
+use super::block_bytes::Stored;
 use super::needles::NeedleKeys;
 use super::page::{BlockPage, BlockSelection, PageLines};
 use super::plan::{Cluster, Planned, Planner};
@@ -181,26 +182,10 @@ async fn fetch(
         }
     }
     for pages in by_block.into_values() {
-        let meta = Arc::clone(&pages[0].selection.block.meta);
-        let mut pieces = Vec::new();
-        for page in &pages {
-            let entry = &page.selection.block.footer.pages()[page.index as usize];
-            pieces.push(entry.narrow);
-            if page.selection.columns.lines {
-                pieces.push(entry.lines);
-            }
-        }
-        let mut stored = match reader.pieces(&meta, &pieces, hint, context.stats()).await {
-            Ok(stored) => stored.into_iter(),
-            Err(error @ ReadError::Store { .. }) => return Err(Error::Unavailable(error.to_string())),
-            Err(damage) => {
-                context.warn(damage.to_string());
-                continue;
-            }
-        };
-        for Wanted { position, selection, index, memory } in pages {
-            let narrow = stored.next().expect("one answer per piece");
-            let lines = selection.columns.lines.then(|| stored.next().expect("one answer per piece"));
+        let read = read_pages(reader, context, &pages, hint).await?;
+        for (page, stored) in pages.into_iter().zip(read) {
+            let Some((narrow, lines)) = stored else { continue };
+            let Wanted { position, selection, index, memory } = page;
             count_hit(context.stats(), narrow.tier, lines.as_ref().map(|lines| lines.tier));
             let (narrow, lines) =
                 (narrow.bytes, lines.map_or(PageLines::None, |l| PageLines::Stored(l.bytes)));
@@ -215,6 +200,57 @@ async fn fetch(
         }
     }
     Ok(items.into_iter().flatten().collect())
+}
+
+/// A page's narrow columns, and its lines when they are wanted.
+type StoredPage = (Stored, Option<Stored>);
+
+/// The stored bytes of pages of one block, `None` for those that cannot be had. All at once; should that fail
+/// because of the block, page by page: what is left of a block that was cut short is still worth having.
+async fn read_pages(
+    reader: &BlockReader,
+    context: &QueryContext,
+    pages: &[Wanted],
+    hint: Hint,
+) -> Result<Vec<Option<StoredPage>>, Error> {
+    match read_together(reader, context, pages, hint).await {
+        Ok(stored) => return Ok(stored.into_iter().map(Some).collect()),
+        Err(error @ ReadError::Store { .. }) => return Err(Error::Unavailable(error.to_string())),
+        Err(damage) => context.warn(damage.to_string()),
+    }
+    let mut stored: Vec<Option<StoredPage>> = Vec::with_capacity(pages.len());
+    if pages.len() > 1 {
+        for page in pages {
+            match read_together(reader, context, std::slice::from_ref(page), hint).await {
+                Ok(one) => stored.extend(one.into_iter().map(Some)),
+                Err(error @ ReadError::Store { .. }) => return Err(Error::Unavailable(error.to_string())),
+                Err(_) => stored.push(None),
+            }
+        }
+    }
+    stored.resize_with(pages.len(), || None);
+    Ok(stored)
+}
+
+async fn read_together(
+    reader: &BlockReader,
+    context: &QueryContext,
+    pages: &[Wanted],
+    hint: Hint,
+) -> Result<Vec<StoredPage>, ReadError> {
+    let Some(first) = pages.first() else { return Ok(Vec::new()) };
+    let mut pieces = Vec::with_capacity(2 * pages.len());
+    for page in pages {
+        let entry = &page.selection.block.footer.pages()[page.index as usize];
+        pieces.push(entry.narrow);
+        if page.selection.columns.lines {
+            pieces.push(entry.lines);
+        }
+    }
+    let read = reader.pieces(&first.selection.block.meta, &pieces, hint, context.stats()).await?;
+    let mut stored = read.into_iter();
+    let mut next = || stored.next().expect("one answer per piece");
+    Ok(pages.iter().map(|page| (next(), page.selection.columns.lines.then(&mut next))).collect())
 }
 
 /// Counts a page as found in the slower of the tiers that its parts were in.

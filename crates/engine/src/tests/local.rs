@@ -60,7 +60,7 @@ fn a_clean_shutdown_leaves_nothing_to_recover() {
 }
 
 /// Runs a process that dies where `body` ends: its runtime goes with all tasks and files.
-fn process<T>(body: impl Future<Output = T>) -> T {
+pub(super) fn process<T>(body: impl Future<Output = T>) -> T {
     let mut runtime = tokio::runtime::Builder::new_multi_thread();
     runtime.worker_threads(2).enable_all().build().unwrap().block_on(body)
 }
@@ -68,7 +68,7 @@ fn process<T>(body: impl Future<Output = T>) -> T {
 #[test]
 fn a_crash_loses_nothing_and_doubles_nothing() {
     let directory = TempDir::new().unwrap();
-    let mut expected = Vec::new();
+    let (mut expected, mut crashed) = (Vec::new(), String::new());
     for round in 0..4 {
         process(async {
             let engine = open(directory.path()).await;
@@ -80,6 +80,7 @@ fn a_crash_loses_nothing_and_doubles_nothing() {
             let more = push_rows(&engine, "b", round * 100..round * 100 + 30).await;
             expected = sorted([std::mem::take(&mut expected), rows, more]);
             assert_eq!(read_all(&engine).await, expected);
+            crashed = engine.incarnation().to_string();
         });
     }
     process(async {
@@ -90,7 +91,9 @@ fn a_crash_loses_nothing_and_doubles_nothing() {
         let snapshot = engine.view().snapshot.clone();
         let unsealed = snapshot.writers().values().filter(|writer| !writer.is_sealed()).count();
         assert_eq!(unsealed, 1, "only we are not sealed");
-        assert_eq!(wal_files(directory.path()), Vec::<PathBuf>::new());
+        // Of those before it, files may be left to garbage collection: they crashed when they liked.
+        let left = wal_files(directory.path());
+        assert!(left.iter().all(|file| !file.to_string_lossy().contains(&crashed)), "{left:?}");
     });
 }
 
@@ -129,7 +132,8 @@ fn damage_costs_one_frame_and_a_copy_is_kept() {
     assert_eq!(std::fs::read(kept).unwrap(), bytes);
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+/// On one thread, so that all of them wait before the committer sees the first.
+#[tokio::test]
 async fn concurrent_pushes_share_frames() {
     let directory = TempDir::new().unwrap();
     let engine = open(directory.path()).await;
@@ -139,7 +143,7 @@ async fn concurrent_pushes_share_frames() {
     });
     let rows = futures_util::future::join_all(pushes).await;
     let frames = engine.metrics().wal_frames.get();
-    assert!(frames < 100, "{frames} frames for 200 pushes");
+    assert_eq!(frames, 1, "all of them waited together");
     assert_eq!(read_all(&engine).await, sorted([rows]));
     assert_eq!(engine.metrics().pushes.get(), 200);
 }

@@ -3,7 +3,9 @@
 
 mod bucket;
 mod cached;
+mod damage;
 mod deletes;
+mod disks;
 mod local;
 mod lost;
 
@@ -53,6 +55,9 @@ async fn read_all_with(engine: &Arc<Engine>, context: &QueryContext) -> Vec<Row>
     while let Some(item) = scan.next().await.unwrap() {
         let ScanItem::Page(mut task) = item else { panic!("no counts were asked for") };
         let mut page = task.narrow().unwrap();
+        if page.runs.is_empty() {
+            continue;
+        }
         page.lines = Some(task.lines().unwrap());
         for run in &page.runs {
             let app = run.labels.get("app").unwrap();

@@ -1,8 +1,7 @@
 //! The WAL in a bucket: one object per frame, by verified create, several at once.
 //!
-//! A frame is cut by size or age. The first push after a pause waits only for the idle linger; from
-//! then on at most one frame per linger is written unless frames are full, so that a busy server does
-//! not pay for more requests than it needs.
+//! A frame is cut when it is full, or when [`Pace`] says so: at once when nothing else is under way, later
+//! when that saves requests, which a bucket bills.
 //!
 //! **Order.** Frames are settled strictly in the order of their numbers, whatever order the store
 //! finishes them in: a frame behind one that never becomes durable must not be acknowledged, because
@@ -21,6 +20,7 @@ use sandur_store::{Created, Intent, Store};
 use tokio::sync::mpsc;
 
 use super::group::{Batches, Group, Replies};
+use super::pace::{Pace, PaceOptions};
 use super::{Context, End, Push, frame};
 use crate::error::Error;
 
@@ -36,9 +36,7 @@ pub(super) struct Committer {
     context: Arc<Context>,
     next: u64,
     gathered: Group,
-    /// Monotonic time at which the gathered pushes must be on their way.
-    deadline: Duration,
-    last_cut: Option<Duration>,
+    pace: Pace,
 }
 
 /// A frame whose writing ended.
@@ -56,7 +54,14 @@ enum Outcome {
 
 impl Committer {
     pub(super) fn new(context: Arc<Context>) -> Self {
-        Self { context, next: 0, gathered: Group::default(), deadline: Duration::ZERO, last_cut: None }
+        let options = &context.options;
+        let limits = PaceOptions {
+            per_second: options.wal_requests_per_second,
+            burst: options.wal_requests_burst,
+            linger: options.wal_linger,
+        };
+        let pace = Pace::new(limits, context.env.monotonic());
+        Self { context, next: 0, gathered: Group::default(), pace }
     }
 
     pub(super) async fn run(mut self, mut queue: mpsc::Receiver<Push>) -> End {
@@ -68,8 +73,10 @@ impl Committer {
             let may_cut = !self.gathered.is_empty() && in_flight.len() < options.wal_puts_in_flight;
             let full = self.gathered.bytes() >= options.wal_frame_bytes;
             let now = context.env.monotonic();
-            if may_cut && (full || !open || now >= self.deadline) {
-                in_flight.push_back(self.cut(now));
+            let due = self.pace.due(now, in_flight.len());
+            if may_cut && (full || !open || now >= due) {
+                self.pace.cut(now, full);
+                in_flight.push_back(self.cut());
                 continue;
             }
             if !open && self.gathered.is_empty() && in_flight.is_empty() {
@@ -79,6 +86,9 @@ impl Committer {
                 biased;
                 Some(written) = in_flight.next(), if !in_flight.is_empty() => {
                     if self.settle(written).await {
+                        if in_flight.is_empty() {
+                            self.pace.landed(context.env.monotonic());
+                        }
                         continue;
                     }
                     drop(in_flight);
@@ -93,27 +103,22 @@ impl Committer {
                     self.fence();
                     return self.end_fenced(queue);
                 }
-                () = context.env.sleep(self.deadline.saturating_sub(now)), if may_cut => {}
+                () = context.env.sleep(due.saturating_sub(now)), if may_cut => {}
             }
         }
     }
 
     fn gather(&mut self, push: Push, queue: &mut mpsc::Receiver<Push>) {
-        if self.gathered.is_empty() {
-            let options = &self.context.options;
-            let now = self.context.env.monotonic();
-            let by_rate = self.last_cut.map_or(Duration::ZERO, |cut| cut + options.wal_linger);
-            self.deadline = by_rate.max(now + options.wal_idle_linger);
-        }
+        let before = self.gathered.pushes();
         self.gathered.add(push);
         while self.gathered.bytes() < self.context.options.wal_frame_bytes {
             let Ok(push) = queue.try_recv() else { break };
             self.gathered.add(push);
         }
+        self.pace.gathered(self.context.env.monotonic(), self.gathered.pushes() - before);
     }
 
-    fn cut(&mut self, now: Duration) -> BoxFuture<'static, Written> {
-        self.last_cut = Some(now);
+    fn cut(&mut self) -> BoxFuture<'static, Written> {
         let (sequence, group) = (self.next, std::mem::take(&mut self.gathered));
         self.next += 1;
         let context = Arc::clone(&self.context);

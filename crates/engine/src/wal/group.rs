@@ -34,6 +34,11 @@ impl Group {
         self.bytes
     }
 
+    /// Pushes in it.
+    pub(super) fn pushes(&self) -> usize {
+        self.records.len()
+    }
+
     pub(super) fn is_empty(&self) -> bool {
         self.records.is_empty()
     }

@@ -6,9 +6,13 @@
 //! **When an append fails** the file is left as it is, and its last frame may be torn or whole. Nothing
 //! of that frame is acknowledged or applied, its sequence number is not used again, and the next frame
 //! begins a new file. Recovery takes every whole frame it finds: should the failed one be whole after
-//! all, it holds rows that a client was told to send again, and equal rows are stored once. A full
-//! device is tried again, at most once per pause; any other failure poisons the WAL for good, because
-//! after a failed fsync the kernel may report success for pages that it has dropped.
+//! all, it holds rows that a client was told to send again, and equal rows are stored once. A full or
+//! read-only device is tried again, at most once per pause; most other failures poison the WAL for good,
+//! because after a failed fsync the kernel may report success for pages that it has dropped.
+//!
+//! **When a file loses its name**, because somebody removed or replaced it, its bytes are found by nobody.
+//! The push that finds out is refused, a new file is begun, and the rows that were acknowledged before are
+//! flushed at once: they are in memory alone. Files are also looked at from time to time.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -53,6 +57,8 @@ impl WalFile for AppendFile {
 pub(super) trait WalDirectory: Send + Sync {
     /// Makes a new file.
     fn begin<'a>(&'a self, path: &'a str) -> BoxFuture<'a, Result<Arc<dyn WalFile>, StoreError>>;
+    /// Whether there is such a file.
+    fn has<'a>(&'a self, path: &'a str) -> BoxFuture<'a, Result<bool, StoreError>>;
     /// Removes a file.
     fn delete<'a>(&'a self, path: &'a str) -> BoxFuture<'a, Result<(), StoreError>>;
 }
@@ -60,6 +66,10 @@ pub(super) trait WalDirectory: Send + Sync {
 impl WalDirectory for Store {
     fn begin<'a>(&'a self, path: &'a str) -> BoxFuture<'a, Result<Arc<dyn WalFile>, StoreError>> {
         Box::pin(async move { Ok(Arc::new(self.append_file(path).await?) as Arc<dyn WalFile>) })
+    }
+
+    fn has<'a>(&'a self, path: &'a str) -> BoxFuture<'a, Result<bool, StoreError>> {
+        Box::pin(async move { Ok(self.head(path, Intent::wal()).await?.is_some()) })
     }
 
     fn delete<'a>(&'a self, path: &'a str) -> BoxFuture<'a, Result<(), StoreError>> {
@@ -110,6 +120,34 @@ impl LocalFiles {
     /// Ends the file that is open; the next frame begins a new one.
     pub(crate) fn retire(&self) {
         self.files().close_open();
+    }
+
+    /// Whether a file with frames that are not in blocks has lost its name. Each is told once; an open one
+    /// is ended.
+    pub(super) async fn has_lost_any(&self, directory: &dyn WalDirectory) -> bool {
+        let paths: Vec<String> = {
+            let files = self.files();
+            let open = files.open.iter().filter(|(file, _)| file.len() > 0).map(|(file, _)| file.path());
+            open.chain(files.closed.iter().map(|file| &*file.path)).map(str::to_owned).collect()
+        };
+        let mut lost = false;
+        for path in paths {
+            if !matches!(directory.has(&path).await, Ok(false)) {
+                continue;
+            }
+            let mut files = self.files();
+            if files.open.as_ref().is_some_and(|(file, _)| file.path() == path) {
+                files.close_open();
+            }
+            let known = files.closed.len();
+            files.closed.retain(|file| file.path != path);
+            // Not known any more: it was deleted just now because its rows are in blocks.
+            if files.closed.len() < known {
+                tracing::error!(path, "a WAL file was removed while it was needed; its rows are flushed now");
+                lost = true;
+            }
+        }
+        lost
     }
 
     /// Deletes the files whose frames are all below the floor.
@@ -232,15 +270,24 @@ impl Committer {
     fn settle(&self, error: StoreError) -> Error {
         let status = &self.context.status;
         let reason = error.to_string();
-        if matches!(error, StoreError::Full { .. }) {
-            let refusal = Error::NoSpace { reason };
-            tracing::warn!(%refusal, "pushes are refused until there is space");
-            status.pause(refusal.clone(), self.context.env.monotonic() + FULL_PAUSE);
-            return refusal;
-        }
-        let refusal = Error::Poisoned { reason };
-        tracing::error!(%refusal, "nothing is acknowledged any more");
-        status.end(refusal.clone());
+        let refusal = match error {
+            StoreError::Full { .. } => Error::NoSpace { reason },
+            StoreError::ReadOnly { .. } => Error::ReadOnly { reason },
+            StoreError::Vanished { .. } => {
+                let refusal = Error::WalLost { reason };
+                tracing::error!(%refusal, "the rows in memory are flushed now");
+                self.context.flush_signal.press();
+                return refusal;
+            }
+            _ => {
+                let refusal = Error::Poisoned { reason };
+                tracing::error!(%refusal, "nothing is acknowledged any more");
+                status.end(refusal.clone());
+                return refusal;
+            }
+        };
+        tracing::warn!(%refusal, "pushes are refused until the device takes writes again");
+        status.pause(refusal.clone(), self.context.env.monotonic() + FULL_PAUSE);
         refusal
     }
 }

@@ -27,6 +27,10 @@ enum Meets {
     FullWhole,
     /// The fsync reports a device error.
     Device,
+    /// The file was removed.
+    Vanished,
+    /// The file system has become read-only.
+    ReadOnly,
     /// A new file cannot be made for lack of space.
     NoNewFile,
 }
@@ -80,6 +84,11 @@ impl WalDirectory for DiskDirectory {
         Box::pin(async move { Ok(Arc::new(file) as Arc<dyn WalFile>) })
     }
 
+    fn has<'a>(&'a self, path: &'a str) -> BoxFuture<'a, Result<bool, StoreError>> {
+        let has = self.0.files.lock().unwrap().contains_key(path);
+        Box::pin(async move { Ok(has) })
+    }
+
     fn delete<'a>(&'a self, path: &'a str) -> BoxFuture<'a, Result<(), StoreError>> {
         self.0.files.lock().unwrap().remove(path);
         Box::pin(async { Ok(()) })
@@ -98,6 +107,8 @@ impl WalFile for DiskFile {
                     *self.durable.lock().unwrap() += bytes.len() as u64;
                     Ok(())
                 }
+                Meets::Vanished => Err(StoreError::Vanished { at: place(), reason: "removed".into() }),
+                Meets::ReadOnly => Err(StoreError::ReadOnly { at: place() }),
                 Meets::Device => Err(StoreError::Device { at: place(), reason: "EIO".into() }),
                 _ => Err(full()),
             }
@@ -146,7 +157,7 @@ impl Bench {
             followers: Arc::default(),
             metrics: Metrics::default(),
             status: Arc::new(Status::default()),
-            grown: Arc::default(),
+            flush_signal: Arc::default(),
             sealed: Notify::new(),
         });
         let (disk, files) = (Arc::new(Disk::default()), Arc::new(LocalFiles::default()));
@@ -241,4 +252,55 @@ async fn a_failed_fsync_ends_acknowledging_for_good() {
     assert!(matches!(bench.push("three").await, Err(Error::Poisoned { .. })));
     assert_eq!((bench.rows(), bench.file_count()), (1, 1));
     assert!(bench.context.status.check_without_trial(Duration::MAX).is_err());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_file_that_was_removed_costs_the_push_that_finds_out_and_calls_for_a_flush() {
+    let bench = Bench::new().await;
+    bench.push("one").await.unwrap();
+    bench.script(&[Meets::Vanished]);
+    let error = bench.push("two").await.unwrap_err();
+    assert!(matches!(error, Error::WalLost { .. }) && error.kind().is_retryable(), "{error}");
+    assert!(bench.context.flush_signal.take_pressure(), "the first row is in memory alone");
+    bench.push("two").await.unwrap();
+    assert_eq!((bench.rows(), bench.file_count()), (2, 2), "in a new file, at once");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_device_that_becomes_read_only_is_tried_again() {
+    let bench = Bench::new().await;
+    bench.script(&[Meets::ReadOnly]);
+    assert!(matches!(bench.push("one").await, Err(Error::ReadOnly { .. })));
+    assert!(bench.context.status.check_without_trial(bench.context.env.monotonic()).is_err());
+    bench.wait().await;
+    bench.push("one").await.unwrap();
+    assert_eq!(bench.rows(), 1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn files_that_were_removed_are_noticed_without_a_push() {
+    let bench = Bench::new().await;
+    let directory = DiskDirectory(Arc::clone(&bench.disk));
+    bench.push("one").await.unwrap();
+    assert!(!bench.files.has_lost_any(&directory).await);
+    bench.files.retire();
+    bench.push("two").await.unwrap();
+    bench.disk.files.lock().unwrap().clear();
+    assert!(bench.files.has_lost_any(&directory).await);
+    assert!(!bench.files.has_lost_any(&directory).await, "told once");
+    bench.push("three").await.unwrap();
+    assert_eq!(bench.file_count(), 1, "a new file");
+    assert!(!bench.files.has_lost_any(&directory).await);
+}
+
+/// A head that began behind numbers that became void could never be flushed: the floor had no way to it.
+#[tokio::test(start_paused = true)]
+async fn the_first_rows_after_a_full_disk_begin_where_the_floor_is() {
+    let bench = Bench::new().await;
+    bench.script(&[Meets::FullTorn]);
+    assert!(bench.push("one").await.is_err());
+    bench.wait().await;
+    bench.push("two").await.unwrap();
+    let head = bench.context.views.open(Id(1)).unwrap();
+    assert_eq!((head.start(), head.end(), bench.context.views.next_of(Id(1))), (0, 2, 2));
 }

@@ -10,20 +10,24 @@
 //! acknowledged any more.
 
 mod bucket;
+mod cost;
 pub(crate) mod frame;
 mod group;
 mod local;
+mod pace;
 mod status;
 
 use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
 
 use sandur_base::{Env, Id, Lane, Reservation, Task};
 use sandur_format::wal_segment::Record;
 use sandur_model::LogBatch;
-use sandur_store::Store;
+use sandur_store::{Class, Store, StoreKind};
 use tokio::sync::{Notify, mpsc, oneshot};
 
 use crate::error::Error;
+use crate::flush::signal::FlushSignal;
 use crate::metrics::Metrics;
 use crate::options::EngineOptions;
 use crate::tail::Followers;
@@ -56,8 +60,7 @@ pub(crate) struct Context {
     pub(crate) followers: Arc<Followers>,
     pub(crate) metrics: Metrics,
     pub(crate) status: Arc<Status>,
-    /// Tells the flusher that the head has grown.
-    pub(crate) grown: Arc<Notify>,
+    pub(crate) flush_signal: Arc<FlushSignal>,
     /// Tells the committer that the catalog says that this incarnation is sealed.
     pub(crate) sealed: Notify,
 }
@@ -104,9 +107,25 @@ impl Wal {
         (Arc::new(Self { context, sender: Mutex::new(Some(sender)), files }), task)
     }
 
+    /// A WAL that takes no pushes.
+    pub(crate) fn refusing(context: Context, refusal: Error) -> Arc<Self> {
+        context.status.pause(refusal, Duration::MAX);
+        Arc::new(Self { context: Arc::new(context), sender: Mutex::default(), files: None })
+    }
+
     /// Whose WAL it is.
     pub(crate) fn incarnation(&self) -> Id {
         self.context.incarnation
+    }
+
+    /// What its requests to a bucket cost and may cost, for people; nothing for a directory.
+    pub(crate) fn cost_sentence(&self) -> String {
+        let context = &self.context;
+        if self.context.store.kind() != &StoreKind::Bucket {
+            return String::new();
+        }
+        let now = context.store.dollars_per_month_of(Class::Wal);
+        cost::sentence(&context.options, context.store.meter().prices().writes_per_million, now)
     }
 
     /// What keeps the WAL from acknowledging.
@@ -150,6 +169,15 @@ impl Wal {
         }
     }
 
+    /// Notices when somebody has removed files of a local WAL whose rows are not in blocks yet: then these
+    /// rows are in memory alone, and are flushed.
+    pub(crate) async fn look_after_files(&self) {
+        let Some(files) = &self.files else { return };
+        if files.has_lost_any(&self.context.store).await {
+            self.context.flush_signal.press();
+        }
+    }
+
     /// Deletes what lies below the floor: all rows of it are in blocks.
     pub(crate) async fn delete_below(&self, from: u64, floor: u64) {
         let context = &self.context;
@@ -168,7 +196,7 @@ impl Context {
             self.metrics.line_bytes.inc_by(batch.batch().line_bytes());
             self.followers.deliver(batch.batch());
         }
-        self.grown.notify_one();
+        self.flush_signal.grown();
     }
 
     /// The same, off the I/O threads when it is much.

@@ -57,7 +57,9 @@ impl Status {
 
     /// Why nothing is acknowledged any more; [`Error::ShuttingDown`] when nothing is wrong.
     pub(crate) fn end_reason(&self) -> Error {
-        self.state().ended.clone().unwrap_or(Error::ShuttingDown)
+        let state = self.state();
+        let paused = state.paused.as_ref().map(|(error, _)| error.clone());
+        state.ended.clone().or(paused).unwrap_or(Error::ShuttingDown)
     }
 
     /// Refuses pushes until the monotonic time `until`; the next one is a trial.

@@ -164,6 +164,10 @@ pub struct Wal {
     pub group_bytes: u64,
     /// Age of one group commit in a bucket.
     pub group_age: Duration,
+    /// Group commits per second that the budget of requests to a bucket gains.
+    pub requests_per_second: f64,
+    /// Group commits that the budget holds.
+    pub requests_burst: u64,
 }
 
 /// From memory to blocks.
@@ -267,7 +271,12 @@ impl Default for Settings {
                 write_per_day: 0,
                 tenant_share: TenantShares::default(),
             },
-            wal: Wal { group_bytes: 8 * MIB, group_age: Duration::from_millis(500) },
+            wal: Wal {
+                group_bytes: 8 * MIB,
+                group_age: Duration::from_millis(500),
+                requests_per_second: 2.0,
+                requests_burst: 600,
+            },
             flush: Flush { max_age: Duration::from_secs(300), max_bytes: 64 * MIB },
             compaction: Compaction {
                 interval: Duration::from_secs(10),

@@ -26,6 +26,8 @@ pub enum Slot<'a> {
     DurationNs(&'a mut i64),
     /// A plain number.
     Count(&'a mut u64),
+    /// So many per second.
+    Rate(&'a mut f64),
     /// Dollars.
     Price(&'a mut f64),
     /// `true` or `false`.
@@ -46,7 +48,7 @@ impl Slot<'_> {
             Self::Choice(..) | Self::Deletion(_) => "word",
             Self::Size(_) => "size",
             Self::Duration(_) | Self::DurationNs(_) => "duration",
-            Self::Count(_) => "number",
+            Self::Count(_) | Self::Rate(_) => "number",
             Self::Price(_) => "dollars",
             Self::Switch(_) => "true|false",
             Self::List(_) => "list",
@@ -81,6 +83,10 @@ impl Slot<'_> {
                 let plain = text.replace('_', "");
                 *slot = plain.parse().map_err(|_| format!("'{text}' is not a whole number"))?;
             }
+            Self::Rate(slot) => {
+                let rate = text.parse::<f64>().ok().filter(|rate| rate.is_finite() && *rate >= 0.0);
+                *slot = rate.ok_or_else(|| format!("'{text}' is not a rate: write it like 0.5"))?;
+            }
             Self::Price(slot) => {
                 let price = text.parse::<f64>().ok().filter(|price| price.is_finite() && *price >= 0.0);
                 *slot = price.ok_or_else(|| format!("'{text}' is not a price: write it like 0.4"))?;
@@ -111,6 +117,7 @@ impl Slot<'_> {
             Self::Duration(duration) => format_duration(**duration),
             Self::DurationNs(ns) => format_duration(Duration::from_nanos((**ns).max(0) as u64)),
             Self::Count(number) => number.to_string(),
+            Self::Rate(rate) => rate.to_string(),
             Self::Price(dollars) => dollars.to_string(),
             Self::Switch(on) => on.to_string(),
             Self::List(words) => words.join(","),
@@ -158,6 +165,10 @@ mod tests {
         for wrong in ["-1", "NaN", "cheap"] {
             assert!(Slot::Price(&mut price).set(wrong).unwrap_err().contains("not a price"), "{wrong}");
         }
+        let mut rate = 0.0;
+        Slot::Rate(&mut rate).set("0.5").unwrap();
+        assert_eq!(Slot::Rate(&mut rate).print(), "0.5");
+        assert!(Slot::Rate(&mut rate).set("inf").unwrap_err().contains("not a rate"));
         let mut on = false;
         Slot::Switch(&mut on).set("on").unwrap();
         assert!(on && Slot::Switch(&mut on).set("maybe").is_err());

@@ -8,15 +8,17 @@ pub mod tail;
 
 use axum::response::Response;
 
+use super::loki::label_names::Found;
 use super::marshal::json;
 use super::reply;
 
 /// `{"values":[..]}`; Loki leaves an empty list out.
-fn values(items: &[String]) -> Response {
+fn values(found: &Found) -> Response {
     let mut body = b"{".to_vec();
-    if !items.is_empty() {
+    if !found.items.is_empty() || !found.warnings.is_empty() {
         body.extend_from_slice(b"\"values\":");
-        json::strings(&mut body, items.iter().map(String::as_str));
+        json::strings(&mut body, found.items.iter().map(String::as_str));
+        json::warnings(&mut body, &found.warnings);
     }
     body.extend_from_slice(b"}\n");
     reply::json(body)

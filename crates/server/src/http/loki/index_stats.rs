@@ -43,12 +43,14 @@ async fn stats(State(app): State<App>, call: Call) -> Result<Response, Failure> 
     json::push(
         &mut body,
         format_args!(
-            "{{\"streams\":{},\"chunks\":{},\"bytes\":{},\"entries\":{}}}\n",
+            "{{\"streams\":{},\"chunks\":{},\"bytes\":{},\"entries\":{}",
             volumes.len(),
             sum(|v| v.pages),
             sum(|v| v.bytes),
             sum(|v| v.lines)
         ),
     );
+    json::warnings(&mut body, &context.warnings());
+    body.extend_from_slice(b"}\n");
     Ok(reply::json(body))
 }

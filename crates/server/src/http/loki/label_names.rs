@@ -32,8 +32,16 @@ async fn names(State(app): State<App>, call: Call) -> Result<Response, Failure> 
     Ok(strings(&find(&app, &call).await?))
 }
 
+/// Names or values, and what may be lacking.
+pub struct Found {
+    /// What was found.
+    pub items: Vec<String>,
+    /// Which objects could not be read.
+    pub warnings: Vec<String>,
+}
+
 /// Names of labels that the call asks for.
-pub async fn find(app: &App, call: &Call) -> Result<Vec<String>, Failure> {
+pub async fn find(app: &App, call: &Call) -> Result<Found, Failure> {
     let context = app.query_context(&call.tenant);
     let (times, range) = call.range(app, &context)?;
     let matchers = selector::optional(call.params.query())?;
@@ -43,16 +51,17 @@ pub async fn find(app: &App, call: &Call) -> Result<Vec<String>, Failure> {
         QueryStats::add(&context.stats().entries_returned, names.len() as u64);
         Ok(names)
     };
-    let (names, _) = logged((app, call), &context, asked, work).await?;
-    Ok(names)
+    let (items, _) = logged((app, call), &context, asked, work).await?;
+    Ok(Found { items, warnings: context.warnings() })
 }
 
 /// Loki leaves `data` out when there is nothing.
-pub fn strings(items: &[String]) -> Response {
+pub fn strings(found: &Found) -> Response {
     let mut body = b"{\"status\":\"success\"".to_vec();
-    if !items.is_empty() {
+    json::warnings(&mut body, &found.warnings);
+    if !found.items.is_empty() {
         body.extend_from_slice(b",\"data\":");
-        json::strings(&mut body, items.iter().map(String::as_str));
+        json::strings(&mut body, found.items.iter().map(String::as_str));
     }
     body.extend_from_slice(b"}\n");
     reply::json(body)

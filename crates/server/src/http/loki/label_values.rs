@@ -5,7 +5,7 @@ use axum::response::Response;
 use axum::routing::on;
 use sandur_query::QueryStats;
 
-use super::label_names::strings;
+use super::label_names::{Found, strings};
 use super::selector;
 use crate::http::app::App;
 use crate::http::call::Call;
@@ -32,7 +32,7 @@ async fn values(State(app): State<App>, Path(name): Path<String>, call: Call) ->
 }
 
 /// Values of the label that the call asks for.
-pub async fn find(app: &App, call: &Call, name: String) -> Result<Vec<String>, Failure> {
+pub async fn find(app: &App, call: &Call, name: String) -> Result<Found, Failure> {
     let context = app.query_context(&call.tenant);
     let (times, range) = call.range(app, &context)?;
     let matchers = selector::optional_selecting(call.params.query())?;
@@ -42,6 +42,6 @@ pub async fn find(app: &App, call: &Call, name: String) -> Result<Vec<String>, F
         QueryStats::add(&context.stats().entries_returned, values.len() as u64);
         Ok(values)
     };
-    let (values, _) = logged((app, call), &context, asked, work).await?;
-    Ok(values)
+    let (items, _) = logged((app, call), &context, asked, work).await?;
+    Ok(Found { items, warnings: context.warnings() })
 }

@@ -62,11 +62,13 @@ async fn series(State(app): State<App>, call: Call) -> Result<Response, Failure>
     let (streams, _) = logged((&app, &call), &context, asked, work).await?;
     let bytes: u64 = streams.iter().map(|s| (s.text_bytes() + s.len() * 6 + 3) as u64).sum();
     let memory = context.budget().reserve(bytes).map_err(sandur_query::Error::from)?;
-    Ok(reply::large_json(&app, &call, series_body(&streams), Some(memory)).await)
+    Ok(reply::large_json(&app, &call, series_body(&streams, &context.warnings()), Some(memory)).await)
 }
 
-fn series_body(streams: &[Arc<Labels>]) -> Vec<u8> {
-    let mut body = b"{\"status\":\"success\",\"data\":[".to_vec();
+fn series_body(streams: &[Arc<Labels>], warnings: &[String]) -> Vec<u8> {
+    let mut body = b"{\"status\":\"success\"".to_vec();
+    json::warnings(&mut body, warnings);
+    body.extend_from_slice(b",\"data\":[");
     for (n, stream) in streams.iter().enumerate() {
         if n > 0 {
             body.push(b',');

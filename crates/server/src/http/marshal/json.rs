@@ -158,6 +158,14 @@ pub fn strings<'a>(out: &mut Vec<u8>, items: impl Iterator<Item = &'a str>) {
     out.push(b']');
 }
 
+/// Appends the member `warnings` to an object that has members, if there are any.
+pub fn warnings(out: &mut Vec<u8>, warnings: &[String]) {
+    if !warnings.is_empty() {
+        out.extend_from_slice(b",\"warnings\":");
+        strings(out, warnings.iter().map(String::as_str));
+    }
+}
+
 /// Appends a sample's value as Prometheus prints it within quotes.
 pub fn value(out: &mut Vec<u8>, value: f64) {
     // Rust prints the shortest decimal that reads back, never with an exponent: Go's format 'f', -1.

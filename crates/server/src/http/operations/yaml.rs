@@ -13,7 +13,9 @@ pub fn line(indent: &str, key: &str, slot: &Slot<'_>) -> String {
         Slot::Policies(policies) if policies.is_empty() => format!("{indent}{key}: []\n"),
         // JSON is YAML too.
         Slot::Policies(_) => format!("{indent}{key}: {}\n", slot.print()),
-        Slot::Switch(_) | Slot::Count(_) | Slot::Price(_) => format!("{indent}{key}: {}\n", slot.print()),
+        Slot::Switch(_) | Slot::Count(_) | Slot::Rate(_) | Slot::Price(_) => {
+            format!("{indent}{key}: {}\n", slot.print())
+        }
         _ => format!("{indent}{key}: {}\n", scalar(&slot.print())),
     }
 }

@@ -1,0 +1,287 @@
+//! Every kind of damage to a block, asked about in every way: what is left is answered, a warning names the
+//! object whenever rows of it are lacking, and nothing is found that was not stored. Before the footers are
+//! known and after.
+
+use std::path::{Path, PathBuf};
+
+use sandur_query::{ScanItem, Source};
+use sandur_store::{Store, StoreOptions};
+use tempfile::TempDir;
+
+use super::*;
+
+/// What happens to the object of a block.
+#[derive(Clone, Copy, Debug)]
+enum Damage {
+    Missing,
+    Empty,
+    /// Only so many thousandths of it are left.
+    CutTo(u64),
+    /// One byte less.
+    CutByOne,
+    /// A byte at so many thousandths of it is changed.
+    Flipped(u64),
+    /// A byte of its footer is changed.
+    FooterFlipped,
+    /// Its last bytes are zero.
+    ZeroEnd,
+    /// It has more bytes than it should, all others as they were.
+    Longer,
+    /// It holds another block's bytes.
+    Swapped,
+    /// A directory bears its name.
+    Directory,
+    /// A named pipe bears its name, to which nobody writes.
+    Pipe,
+    /// A link that leads to itself bears its name.
+    Loop,
+}
+
+const KINDS: [Damage; 16] = [
+    Damage::Missing,
+    Damage::Empty,
+    Damage::CutTo(1),
+    Damage::CutTo(300),
+    Damage::CutTo(700),
+    Damage::CutTo(990),
+    Damage::CutByOne,
+    Damage::Flipped(200),
+    Damage::Flipped(600),
+    Damage::FooterFlipped,
+    Damage::ZeroEnd,
+    Damage::Longer,
+    Damage::Swapped,
+    Damage::Directory,
+    Damage::Pipe,
+    Damage::Loop,
+];
+
+impl Damage {
+    fn apply(self, victim: &Path, other: &Path) {
+        let mut bytes = std::fs::read(victim).unwrap();
+        let size = bytes.len() as u64;
+        let place = |thousandths: u64| (size * thousandths / 1_000) as usize;
+        std::fs::remove_file(victim).unwrap();
+        match self {
+            Self::Missing => return,
+            Self::Directory => return std::fs::create_dir(victim).unwrap(),
+            Self::Pipe => {
+                let (kind, mode) = (rustix::fs::FileType::Fifo, rustix::fs::Mode::RUSR);
+                return rustix::fs::mknodat(rustix::fs::CWD, victim, kind, mode, 0).unwrap();
+            }
+            Self::Loop => return std::os::unix::fs::symlink(victim, victim).unwrap(),
+            Self::Empty => bytes.clear(),
+            Self::CutTo(thousandths) => bytes.truncate(place(thousandths)),
+            Self::CutByOne => bytes.truncate(bytes.len() - 1),
+            Self::Flipped(thousandths) => bytes[place(thousandths)] ^= 0x20,
+            Self::FooterFlipped => bytes[size as usize - 100] ^= 0x20,
+            Self::ZeroEnd => bytes[place(999)..].fill(0),
+            Self::Longer => bytes.extend_from_slice(b"and more"),
+            Self::Swapped => bytes = std::fs::read(other).unwrap(),
+        }
+        std::fs::write(victim, bytes).unwrap();
+    }
+
+    fn is_behind_pages(self) -> bool {
+        match self {
+            Self::CutTo(thousandths) | Self::Flipped(thousandths) => thousandths >= 500,
+            Self::CutByOne | Self::ZeroEnd | Self::FooterFlipped => true,
+            _ => false,
+        }
+    }
+}
+
+/// Two blocks of several pages each: `a` will be damaged, `b` will not.
+struct Stored {
+    directory: TempDir,
+    a: PathBuf,
+    b: PathBuf,
+    rows_a: Vec<Row>,
+    rows_b: Vec<Row>,
+}
+
+/// Text that does not compress to nothing, so that a block has pages all over its object.
+fn noise(seed: u64, bytes: usize) -> String {
+    let mut state = seed.wrapping_mul(0x9E37_79B9_7F4A_7C15) | 1;
+    let mut letter = || {
+        state ^= state << 13;
+        state ^= state >> 7;
+        state ^= state << 17;
+        char::from(b'a' + (state % 26) as u8)
+    };
+    (0..bytes).map(|_| letter()).collect()
+}
+
+async fn push_noise(engine: &Engine, app: &str) -> Vec<Row> {
+    let mut rows = Vec::new();
+    for number in 0..24 {
+        let seed = number as u64 + 1_000 * u64::from(app.as_bytes()[0]);
+        rows.push(push_row(engine, app, number, &noise(seed, 150_000 + seed as usize % 7)).await.unwrap());
+    }
+    engine.flush().await.unwrap();
+    rows
+}
+
+async fn open(directory: &Path) -> Arc<Engine> {
+    let env = Env::system(2);
+    let store = Store::open(directory.to_str().unwrap(), env.clone(), StoreOptions::default()).await.unwrap();
+    Engine::open(store, env, small_options()).await.unwrap()
+}
+
+async fn stored() -> Stored {
+    let directory = TempDir::new().unwrap();
+    let engine = open(directory.path()).await;
+    let path_of_last = || {
+        let snapshot = engine.view().snapshot.clone();
+        let last = snapshot.all_blocks().max_by_key(|block| block.id).unwrap();
+        directory.path().join(last.path())
+    };
+    let rows_a = push_noise(&engine, "a").await;
+    let a = path_of_last();
+    let rows_b = push_noise(&engine, "b").await;
+    let b = path_of_last();
+    assert_ne!(a, b);
+    engine.shutdown().await.unwrap();
+    Stored { directory, a, b, rows_a, rows_b }
+}
+
+/// Whether a warning of the query names the object.
+fn is_named(context: &QueryContext, object: &Path) -> bool {
+    let name = object.file_name().unwrap().to_str().unwrap();
+    context.warnings().iter().any(|warning| warning.contains(name))
+}
+
+async fn apps(source: &Arc<dyn Source>, context: &QueryContext) -> Vec<String> {
+    source.label_values(context, "app".to_owned(), Vec::new(), TimeRange::ALL).await.unwrap()
+}
+
+/// Lines of each app by counts, where a scan gives them.
+async fn counted(source: &Arc<dyn Source>, context: &QueryContext) -> u64 {
+    let minute = 60_000_000_000;
+    let (start, end) = (START_NS - minute + 1, START_NS + minute + 1);
+    let selection = Selection {
+        matchers: Vec::new(),
+        range: TimeRange::new(start, end),
+        order: Order::Any,
+        needles: Needles::default(),
+        columns: Columns { lines: false, metadata: false },
+        counts: true,
+        counts_by: Vec::new(),
+    };
+    let mut scan = source.scan(context, selection).await.unwrap();
+    let mut lines = 0;
+    while let Some(item) = scan.next().await.unwrap() {
+        match item {
+            ScanItem::Page(mut task) => lines += task.narrow().unwrap().rows() as u64,
+            ScanItem::Counts(task) => {
+                for stream in task.decode().unwrap() {
+                    let minutes = &stream.minutes[stream.from..stream.to];
+                    lines += minutes.iter().map(|minute| u64::from(minute.lines)).sum::<u64>();
+                }
+            }
+        }
+    }
+    lines
+}
+
+/// Asks in every way. Returns whether anything of the damaged block was lacking.
+async fn ask_in_every_way(engine: &Arc<Engine>, stored: &Stored, what: &str) -> bool {
+    let (source, mut lacking) = (engine.source(), false);
+    let mut judge = |context: &QueryContext, endpoint: &str, complete: bool| {
+        lacking |= !complete;
+        assert!(complete || is_named(context, &stored.a), "{what}: {endpoint} lacks rows without a word");
+        assert!(!is_named(context, &stored.b), "{what}: {endpoint} warns of a sound block");
+    };
+    let context = || super::context(engine.env());
+
+    let asked = context();
+    let found = read_all_with(engine, &asked).await;
+    assert!(stored.rows_b.iter().all(|row| found.contains(row)), "{what}: a scan lacks the rest");
+    assert!(found.iter().all(|row| stored.rows_a.contains(row) || stored.rows_b.contains(row)), "{what}");
+    judge(&asked, "a scan", found.len() == stored.rows_a.len() + stored.rows_b.len());
+
+    let asked = context();
+    let (lines, all) = (counted(&source, &asked).await, (stored.rows_a.len() + stored.rows_b.len()) as u64);
+    assert!(lines >= stored.rows_b.len() as u64, "{what}: counts lack the rest");
+    judge(&asked, "a count", lines == all);
+
+    let asked = context();
+    let streams = source.streams(&asked, Vec::new(), TimeRange::ALL).await.unwrap();
+    assert!(streams.iter().any(|labels| labels.get("app") == Some("b")), "{what}: series");
+    judge(&asked, "series", streams.len() == 2);
+
+    let asked = context();
+    let names = source.label_names(&asked, Vec::new(), TimeRange::ALL).await.unwrap();
+    assert_eq!(names, ["app"], "{what}");
+
+    let asked = context();
+    let values = apps(&source, &asked).await;
+    assert!(values.contains(&"b".to_owned()), "{what}: values");
+    judge(&asked, "label values", values.len() == 2);
+
+    for range in [TimeRange::ALL, TimeRange::new(START_NS, START_NS + 10_000_000)] {
+        let asked = context();
+        let volumes = source.volumes(&asked, Vec::new(), range).await.unwrap();
+        assert!(volumes.iter().any(|v| v.labels.get("app") == Some("b")), "{what}: volumes");
+        judge(&asked, "volumes", volumes.len() == 2);
+    }
+    lacking
+}
+
+#[test]
+fn every_kind_of_damage_costs_its_rows_and_a_warning_whatever_is_asked() {
+    for damage in KINDS {
+        for footers_known in [false, true] {
+            let what = format!("{damage:?}, footers known before: {footers_known}");
+            super::local::process(async {
+                let stored = stored().await;
+                let engine = open(stored.directory.path()).await;
+                if footers_known {
+                    assert_eq!(apps(&engine.source(), &context(engine.env())).await, ["a", "b"]);
+                }
+                damage.apply(&stored.a, &stored.b);
+                let lacking = ask_in_every_way(&engine, &stored, &what).await;
+                // The filters of so much noise take the second half of the object, and nothing here asks
+                // them. With the footer known, that is not read again either.
+                let in_filters = matches!(damage, Damage::Flipped(600));
+                let may_be_whole = in_filters || footers_known && damage.is_behind_pages();
+                assert!(lacking || may_be_whole || matches!(damage, Damage::Longer), "{what}");
+                assert!(!lacking || !matches!(damage, Damage::Longer), "{what}");
+                engine.shutdown().await.unwrap();
+            });
+        }
+    }
+}
+
+/// What lies before the cut is still there once the footer is known.
+#[test]
+fn a_truncated_block_gives_the_pages_before_its_end() {
+    super::local::process(async {
+        let directory = TempDir::new().unwrap();
+        let engine = open(directory.path()).await;
+        let line = "so many words that are all alike ".repeat(6_000);
+        let mut rows = Vec::new();
+        // More pages than a group has, because the columns of a group lie together.
+        for number in 0..100 {
+            rows.push(push_row(&engine, "a", number, &format!("{number} {line}")).await.unwrap());
+        }
+        engine.flush().await.unwrap();
+        let meta = engine.view().snapshot.all_blocks().next().unwrap().clone();
+        engine.shutdown().await.unwrap();
+        drop(engine);
+
+        let engine = open(directory.path()).await;
+        assert_eq!(apps(&engine.source(), &context(engine.env())).await, ["a"]);
+        let object = directory.path().join(meta.path());
+        let bytes = std::fs::read(&object).unwrap();
+        let footer = bytes::Bytes::copy_from_slice(&bytes[meta.footer_offset as usize..]);
+        let footer = sandur_format::log_block::Footer::open(footer).unwrap();
+        let cut = footer.pages().last().unwrap().lines.offset;
+        std::fs::write(&object, &bytes[..cut as usize]).unwrap();
+        let asked = context(engine.env());
+        let found = read_all_with(&engine, &asked).await;
+        assert!(!found.is_empty() && found.len() < rows.len(), "{} of {}", found.len(), rows.len());
+        assert!(found.iter().all(|row| rows.contains(row)));
+        assert!(is_named(&asked, &object));
+    });
+}
