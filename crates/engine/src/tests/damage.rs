@@ -233,8 +233,9 @@ fn every_kind_of_damage_costs_its_rows_and_a_warning_whatever_is_asked() {
     for damage in KINDS {
         for footers_known in [false, true] {
             let what = format!("{damage:?}, footers known before: {footers_known}");
+            // In a process of its own: nothing of it holds the directory when it has ended.
+            let stored = super::local::process(stored());
             super::local::process(async {
-                let stored = stored().await;
                 let engine = open(stored.directory.path()).await;
                 if footers_known {
                     assert_eq!(apps(&engine.source(), &context(engine.env())).await, ["a", "b"]);
@@ -256,8 +257,8 @@ fn every_kind_of_damage_costs_its_rows_and_a_warning_whatever_is_asked() {
 /// What lies before the cut is still there once the footer is known.
 #[test]
 fn a_truncated_block_gives_the_pages_before_its_end() {
-    super::local::process(async {
-        let directory = TempDir::new().unwrap();
+    let directory = TempDir::new().unwrap();
+    let (rows, meta) = super::local::process(async {
         let engine = open(directory.path()).await;
         let line = "so many words that are all alike ".repeat(6_000);
         let mut rows = Vec::new();
@@ -268,8 +269,9 @@ fn a_truncated_block_gives_the_pages_before_its_end() {
         engine.flush().await.unwrap();
         let meta = engine.view().snapshot.all_blocks().next().unwrap().clone();
         engine.shutdown().await.unwrap();
-        drop(engine);
-
+        (rows, meta)
+    });
+    super::local::process(async {
         let engine = open(directory.path()).await;
         assert_eq!(apps(&engine.source(), &context(engine.env())).await, ["a"]);
         let object = directory.path().join(meta.path());
