@@ -113,6 +113,7 @@ POST /loki/api/v1/query_range read
 POST /loki/api/v1/rules/{namespace} write
 POST /loki/api/v1/series read
 POST /loki/api/v1/tail read
+POST /opentelemetry.proto.collector.logs.v1.LogsService/Export write
 POST /otlp/v1/logs write
 POST /pattern/ring any
 POST /ring any

@@ -102,19 +102,24 @@ fn read(path: &Path, form: Form) -> Result<Vec<User>, Error> {
     }
     let text = fs::read(path).map_err(|error| failed(error.to_string()))?;
     let mut users = Vec::new();
-    for line in text.split(|byte| *byte == b'\n') {
+    for (number, line) in (1..).zip(text.split(|byte| *byte == b'\n')) {
         let line = line.strip_suffix(b"\r").unwrap_or(line);
         if line.is_empty() {
             continue;
         }
+        let wrong = |what: &str| Err(failed(format!("line {number} {what}; lines are user:password")));
         let Some(colon) = memchr::memchr(b':', line) else {
-            return Err(failed("it has a malformed entry; lines are user:password".to_owned()));
+            return wrong("is malformed");
         };
         let rest = &line[colon + 1..];
         let password = match form {
             Form::Plain => rest,
             Form::Database => rest.split(|byte| *byte == b':').next().unwrap_or_default(),
         };
+        // An empty one would let in everybody who sends nothing.
+        if colon == 0 || password.is_empty() {
+            return wrong(if colon == 0 { "has no user" } else { "has no password" });
+        }
         users.push(User { name: line[..colon].into(), password: password.into() });
         if users.len() > USERS_MAX {
             return Err(failed(format!("it has more than {USERS_MAX} users")));
@@ -150,9 +155,26 @@ mod tests {
     }
 
     #[test]
+    fn empty_users_and_passwords_refuse_the_start_with_their_line() {
+        for (text, message) in [
+            ("foo:bar\n\nbaz:\n", "line 3 has no password"),
+            (":secret\n", "line 1 has no user"),
+            ("foo:bar\r\n:\r\n", "line 2 has no user"),
+            ("foo:\r\n", "line 1 has no password"),
+        ] {
+            let error = users(text).unwrap_err().to_string();
+            assert!(error.contains(message), "{text:?}: {error}");
+        }
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("users");
+        fs::write(&file, "foo::more").unwrap();
+        assert!(read(&file, Form::Database).is_err(), "the password is what stands between the colons");
+    }
+
+    #[test]
     fn a_wrong_file_refuses_the_start() {
         let error = users("foo:bar\nnonsense\n").unwrap_err().to_string();
-        assert!(error.contains("malformed"), "{error}");
+        assert!(error.contains("line 2 is malformed"), "{error}");
         let missing = Settings { auth_file: Some("/nonexistent/users".into()), ..Settings::default() };
         assert!(Users::load(&missing).is_err());
     }

@@ -4,6 +4,9 @@
 //! two zero bytes, all in network order. A request of more than one datagram is ignored, as are
 //! answers that do not reach their client: UDP promises nothing.
 //!
+//! An answer has a datagram, or [`ANSWER_PER_REQUEST`] times the bytes of its request if that is more; a
+//! longer one is replaced by an error, so that the server is no amplifier for forged addresses.
+//!
 //! Invariant: at most [`EXCHANGES_MAX`] requests wait for the device; further ones are ignored.
 
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
@@ -25,6 +28,11 @@ use super::turn::Turn;
 const HEADER_BYTES: usize = 8;
 /// Bytes of a datagram of an answer: it passes unbroken through usual networks.
 const DATAGRAM_BYTES: usize = 1400;
+/// Bytes of an answer per byte of its request, where that is more than one datagram: whoever writes somebody
+/// else's address into a request gets them no more than this.
+const ANSWER_PER_REQUEST: usize = 16;
+/// What stands for an answer that is longer.
+const TOO_LONG: &[u8] = b"SERVER_ERROR answer too long for UDP, ask over TCP\r\n";
 /// Largest request in bytes.
 const REQUEST_BYTES_MAX: usize = 64 << 10;
 /// Requests that may wait for the device.
@@ -47,6 +55,8 @@ pub(super) struct Datagrams {
 struct Exchange {
     client: SocketAddrAny,
     number: [u8; 2],
+    /// Bytes that the answer may have.
+    most: usize,
     output: Output,
 }
 
@@ -77,7 +87,8 @@ impl Datagrams {
             }
             let number = [header[0], header[1]];
             let output = self.answer(body, server, counters, now);
-            let exchange = Exchange { client, number, output };
+            let most = (length * ANSWER_PER_REQUEST).max(DATAGRAM_BYTES - HEADER_BYTES);
+            let exchange = Exchange { client, number, most, output };
             if exchange.output.waiting() == 0 {
                 self.send(exchange, counters);
             } else if self.waiting.len() < EXCHANGES_MAX {
@@ -121,8 +132,10 @@ impl Datagrams {
     }
 
     fn send(&self, mut exchange: Exchange, counters: &Counters) {
-        let mut answer = Vec::with_capacity(exchange.output.queued());
-        while exchange.output.has_ready() {
+        let is_too_long = exchange.output.queued() > exchange.most;
+        let mut answer =
+            if is_too_long { TOO_LONG.to_vec() } else { Vec::with_capacity(exchange.output.queued()) };
+        while !is_too_long && exchange.output.has_ready() {
             let before = answer.len();
             for slice in exchange.output.slices() {
                 answer.extend_from_slice(&slice);

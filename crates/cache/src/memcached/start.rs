@@ -67,6 +67,7 @@ pub async fn run(env: &Env, arguments: &[String], log: Arc<dyn Log>) -> Result<(
     let signals = Signals::hear()?;
     let running = Running::start(env.clone(), settings, Arc::clone(&log))?;
     running.said.iter().for_each(|line| log.say(line));
+    note_open_addresses(&running, &*log);
     let _pid_file = pid_file.as_deref().map(PidFile::write).transpose()?;
     wait(&running.server, signals, &*log).await;
     running.stop().iter().for_each(|line| log.say(line));
@@ -82,6 +83,29 @@ fn note_ignored(settings: &Settings, log: &dyn Log) {
     if settings.user.is_none() && is_root {
         log.say("running as root; -u names a user to run as");
     }
+}
+
+/// memcached listens everywhere by default; who did not mean to shall know.
+fn note_open_addresses(running: &Running, log: &dyn Log) {
+    let settings = &running.server.settings;
+    if settings.sasl || settings.auth_file.is_some() {
+        return;
+    }
+    let open: Vec<&str> = running.addresses.iter().map(String::as_str).filter(|a| is_open(a)).collect();
+    if !open.is_empty() {
+        let all = open.join(", ");
+        log.say(&format!(
+            "whoever reaches {all} may read, store and delete everything: -l 127.0.0.1 serves this machine \
+             only, -Y FILE asks for users"
+        ));
+    }
+}
+
+/// Whether an address, as `stats conns` shows it, is reached from other machines.
+fn is_open(address: &str) -> bool {
+    let socket = ["tcp:", "tcp6:", "udp:", "udp6:"].iter().find_map(|kind| address.strip_prefix(kind));
+    let socket = socket.and_then(|socket| socket.parse::<std::net::SocketAddr>().ok());
+    socket.is_some_and(|socket| !socket.ip().to_canonical().is_loopback())
 }
 
 /// The signals that mean something to the server.
@@ -139,7 +163,6 @@ pub(super) struct Running {
     /// What there is to log about the start.
     said: Option<String>,
     /// Its listening addresses.
-    #[cfg_attr(not(test), allow(dead_code))] // tests ask for free ports
     pub addresses: Vec<String>,
 }
 
@@ -269,6 +292,36 @@ mod tests {
     }
 
     #[test]
+    fn addresses_that_others_reach_are_told_from_loopback() {
+        for open in ["tcp:0.0.0.0:11211", "tcp6:[::]:11211", "udp:10.0.0.1:5", "tcp6:[::ffff:10.0.0.1]:1"] {
+            assert!(is_open(open), "{open}");
+        }
+        for closed in
+            ["tcp:127.0.0.1:11211", "tcp6:[::1]:11211", "unix:/tmp/socket", "tcp6:[::ffff:127.0.0.1]:1"]
+        {
+            assert!(!is_open(closed), "{closed}");
+        }
+    }
+
+    /// The answer to a request in one datagram.
+    fn ask_datagram(to: &str, request: &str) -> Vec<u8> {
+        let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
+        socket.set_read_timeout(Some(Duration::from_secs(10))).unwrap();
+        let datagram = [b"\0\x09\0\0\0\x01\0\0", request.as_bytes()].concat();
+        socket.send_to(&datagram, to).unwrap();
+        let (mut answer, mut total, mut got) = (Vec::new(), 1, 0);
+        while got < total {
+            let mut datagram = [0; 2000];
+            let length = socket.recv(&mut datagram).unwrap();
+            assert_eq!(datagram[..2], [0, 9]);
+            total = u16::from_be_bytes([datagram[4], datagram[5]]);
+            answer.extend_from_slice(&datagram[8..length]);
+            got += 1;
+        }
+        answer
+    }
+
+    #[test]
     fn clients_are_served_over_tcp_and_udp_by_several_workers() {
         let running = loopback(Settings { tcp_port: -1, udp_port: -1, ..Settings::default() });
         let mut clients: Vec<TcpStream> =
@@ -285,18 +338,14 @@ mod tests {
         // small enough for the buffer of a socket that reads late
         let request = format!("set small 0 0 20000\r\n{}\r\n", "v".repeat(20_000));
         assert_eq!(ask(&mut clients[0], &request, 1), "STORED\r\n");
-        let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
-        socket.set_read_timeout(Some(Duration::from_secs(10))).unwrap();
-        socket.send_to(b"\0\x09\0\0\0\x01\0\0get small\r\n", address(&running, "udp:")).unwrap();
-        let (mut bytes, mut total, mut got) = (0, 1, 0);
-        while got < total {
-            let mut datagram = [0; 2000];
-            let length = socket.recv(&mut datagram).unwrap();
-            assert_eq!(datagram[..2], [0, 9]);
-            total = u16::from_be_bytes([datagram[4], datagram[5]]);
-            (bytes, got) = (bytes + length - 8, got + 1);
-        }
-        assert_eq!(bytes, "VALUE small 0 20000\r\n".len() + 20_000 + "\r\nEND\r\n".len());
+        let whole = "VALUE small 0 20000\r\n".len() + 20_000 + "\r\nEND\r\n".len();
+        // the request is as long as a sixteenth of the answer
+        let long = format!("get small{}\r\n", " other".repeat(250));
+        assert_eq!(ask_datagram(address(&running, "udp:"), &long).len(), whole);
+        let forged = ask_datagram(address(&running, "udp:"), "get small\r\n");
+        assert_eq!(forged, b"SERVER_ERROR answer too long for UDP, ask over TCP\r\n", "no amplifier");
+        let tiny = ask_datagram(address(&running, "udp:"), "get other\r\n");
+        assert_eq!(tiny, b"END\r\n");
         running.stop();
         let mut rest = Vec::new();
         assert_eq!(clients[0].read_to_end(&mut rest).unwrap_or(0), 0, "a stop ends connections");

@@ -431,6 +431,22 @@ fn sasl_opens_the_binary_protocol() {
     assert_eq!(status(packet(0x21, 0, &[], &[b'X'; 40], b"message")), 4);
 }
 
+#[test]
+fn a_failed_second_authentication_ends_the_rights_of_the_first() {
+    for wrong in [
+        packet(0x21, 0, &[], b"PLAIN", b"\0user\0other"),
+        packet(0x21, 0, &[], &[b'X'; 40], b"message"),
+        packet(0x22, 0, &[], b"PLAIN", b"\0user\0secret"),
+    ] {
+        let rig = rig(Settings { sasl: true, protocol: Binding::Binary, ..Settings::default() });
+        let mut client = rig.client();
+        client.session.authenticated = true;
+        assert_eq!(answers(&client.send(&packet(0x00, 0, &[], b"a", &[])))[0].1, 1, "not found");
+        assert_ne!(answers(&client.send(&wrong))[0].1, 0);
+        assert_eq!(answers(&client.send(&packet(0x00, 0, &[], b"a", &[])))[0].1, 0x20);
+    }
+}
+
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(128))]
 

@@ -22,7 +22,8 @@ pub use error::Error;
 pub use layers::{load, serve_command};
 pub use reference::options_page;
 pub use settings::{
-    CacheSettings, Cluster, Compaction, Flush, Http, Log, Query, Retention, Settings, Storage, Wal,
+    CacheSettings, Cluster, Compaction, Flush, Http, Log, Query, Retention, Settings, Storage, TlsSettings,
+    Wal,
 };
 pub use slot::Slot;
 pub use table::{LIMITS, LimitSpec, Named};

@@ -27,8 +27,12 @@ pub struct Settings {
     pub cpu_threads: u64,
     /// File with limits of single tenants that is read while the server runs; empty: none.
     pub limits_file: String,
+    /// Address of the listener for OTLP over gRPC; empty: the HTTP listener alone takes it.
+    pub otlp_grpc_listen: String,
     /// Who may call.
     pub auth: Auth,
+    /// TLS of the listeners.
+    pub tls: TlsSettings,
     /// Log output.
     pub log: Log,
     /// Store the own log in the own store.
@@ -68,6 +72,34 @@ pub struct Auth {
     pub file: String,
     /// Refuse requests without `X-Scope-OrgID`.
     pub require_tenant: bool,
+}
+
+/// TLS of the listeners.
+#[derive(Clone, Debug, PartialEq)]
+pub struct TlsSettings {
+    /// Certificates; empty: no TLS.
+    pub cert_file: String,
+    /// Key of the first certificate.
+    pub key_file: String,
+    /// Who signs certificates of clients; empty: they need none.
+    pub client_ca_file: String,
+    /// `require` or `optional`.
+    pub client_auth: String,
+}
+
+impl TlsSettings {
+    /// Whether only clients with a certificate get in.
+    pub fn requires_certificates(&self) -> bool {
+        !self.client_ca_file.is_empty() && self.client_auth == "require"
+    }
+}
+
+impl Default for TlsSettings {
+    fn default() -> Self {
+        let none = String::new;
+        let client_auth = "require".to_owned();
+        Self { cert_file: none(), key_file: none(), client_ca_file: none(), client_auth }
+    }
 }
 
 /// Log output.
@@ -240,7 +272,9 @@ impl Default for Settings {
             memory_limit: (machine::memory_bytes() / 2).clamp(128 * MIB, 1024 * GIB),
             cpu_threads: 0,
             limits_file: String::new(),
+            otlp_grpc_listen: String::new(),
             auth: Auth::default(),
+            tls: TlsSettings::default(),
             log: Log { format: "text".to_owned(), level: "info".to_owned() },
             self_logs: false,
             self_logs_tenant: TenantId::default_tenant().to_string(),

@@ -48,6 +48,9 @@ impl OptionSpec {
 /// Words that `log.format` takes.
 pub const LOG_FORMATS: &[&str] = &["text", "logfmt", "json"];
 
+/// Words that `tls.client_auth` takes.
+pub const CLIENT_AUTH_CHOICES: &[&str] = &["require", "optional"];
+
 /// Words that `cache.flash` takes.
 pub const FLASH_CHOICES: &[&str] = &["auto", "on", "off"];
 
@@ -71,6 +74,12 @@ pub static OPTIONS: &[OptionSpec] = &[
         "Address of a listener for operators: deletes, flushes, /config, /log_level and the end of the \
          process are served there and are 404 on the HTTP listener. Empty: the HTTP listener serves all.",
         |s| Slot::Text(&mut s.admin_listen),
+    ),
+    option(
+        "otlp_grpc_listen",
+        "Address of a listener for logs by OTLP over gRPC; exporters expect port 4317. Empty: only the HTTP \
+         listener takes them (gRPC is HTTP/2).",
+        |s| Slot::Text(&mut s.otlp_grpc_listen),
     ),
     option(
         "insecure_listen",
@@ -115,6 +124,24 @@ pub static OPTIONS: &[OptionSpec] = &[
         "Refuse requests without the header X-Scope-OrgID. Otherwise they belong to the \
          tenant 'fake', as in Loki.",
         |s| Slot::Switch(&mut s.auth.require_tenant),
+    ),
+    option(
+        "tls.cert_file",
+        "Certificates of the listeners (PEM), the server's own first. It is read again when it changes, and \
+         so are the key and the authorities. Empty: no TLS.",
+        |s| Slot::Text(&mut s.tls.cert_file),
+    ),
+    option("tls.key_file", "Key of the first certificate (PEM).", |s| Slot::Text(&mut s.tls.key_file)),
+    option(
+        "tls.client_ca_file",
+        "Authorities that sign certificates of clients (PEM). Empty: clients need none.",
+        |s| Slot::Text(&mut s.tls.client_ca_file),
+    ),
+    option(
+        "tls.client_auth",
+        "With tls.client_ca_file: require (no certificate, no connection) or optional (one that is shown \
+         must be good).",
+        |s| Slot::Choice(&mut s.tls.client_auth, CLIENT_AUTH_CHOICES),
     ),
     option("log.format", "Format of the log on stderr: text, logfmt or json.", |s| {
         Slot::Choice(&mut s.log.format, LOG_FORMATS)

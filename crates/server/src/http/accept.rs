@@ -5,34 +5,21 @@
 //! request is answered with 503. When it stops, idle connections close at once and running requests
 //! get the drain timeout.
 
-use std::convert::Infallible;
 use std::io;
 use std::net::SocketAddr;
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use axum::Router;
-use axum::body::Body;
-use axum::http::{Request, StatusCode};
-use axum::response::{IntoResponse, Response};
-use futures_util::future::Either;
 use futures_util::stream::{FuturesUnordered, Stream, StreamExt, unfold};
-use hyper::body::Incoming;
-use hyper::server::conn::http1;
-use hyper::service::service_fn;
-use hyper_util::rt::{TokioIo, TokioTimer};
-use sandur_base::{BoxFuture, Env, ErrorKind, ShutdownSignal};
+use sandur_base::{BoxFuture, Env, ShutdownSignal};
 use tokio::net::{TcpListener, TcpStream};
-use tower::ServiceExt;
 
-use super::admission::{Connections, Phase, Place};
-use super::failure::Failure;
+use super::admission::{Connections, Place};
+use super::connection::Connection;
 use super::metrics::ServerMetrics;
-use super::timed_stream::TimedStream;
+use super::tls::Tls;
 use crate::config::Http;
-
-/// Largest head of a request: request line and headers.
-const HEAD_BYTES_MAX: usize = 64 << 10;
 
 /// What the loop needs.
 pub struct Acceptor {
@@ -44,6 +31,8 @@ pub struct Acceptor {
     pub connections: Connections,
     /// Counters.
     pub metrics: ServerMetrics,
+    /// TLS, if clients must speak it.
+    pub tls: Option<Arc<Tls>>,
     /// Triggered when the server stops.
     pub stop: ShutdownSignal,
 }
@@ -105,41 +94,14 @@ impl Acceptor {
         place: Arc<Place>,
         router: Arc<OnceLock<Router>>,
     ) -> BoxFuture<'static, ()> {
-        // Answers are written whole; waiting to fill a packet would only delay them.
-        let _ = stream.set_nodelay(true);
-        let io = TimedStream::new(stream, self.env.clone(), &self.http, Arc::clone(&place));
-        let held = Arc::clone(&place);
-        let service = service_fn(move |request: Request<Incoming>| {
-            place.set(Phase::Request);
-            let mut request = request.map(Body::new);
-            request.extensions_mut().insert(peer);
-            let answering = match router.get() {
-                Some(router) => Either::Left(router.clone().oneshot(request)),
-                None => Either::Right(std::future::ready(Ok::<_, Infallible>(not_ready()))),
-            };
-            let place = Arc::clone(&place);
-            async move {
-                let answer = answering.await;
-                let upgraded = answer.as_ref().is_ok_and(|a| a.status() == StatusCode::SWITCHING_PROTOCOLS);
-                place.set(if upgraded { Phase::Upgraded } else { Phase::Answer });
-                answer
-            }
-        });
-        let mut builder = http1::Builder::new();
-        // The stream itself watches the head: hyper would count idle connections as slow heads.
-        builder.timer(TokioTimer::new()).header_read_timeout(None).max_buf_size(HEAD_BYTES_MAX + 8_192);
-        let (stop, gauge) = (self.stop.clone(), self.metrics.connections.clone());
-        let serving = builder.serve_connection(TokioIo::new(io), service).with_upgrades();
+        let (env, http, stop) = (self.env.clone(), self.http.clone(), self.stop.clone());
+        let connection = Connection { env, http, stop, peer, place: Arc::clone(&place), router };
+        let (gauge, tls) = (self.metrics.connections.clone(), self.tls.clone());
         Box::pin(async move {
             gauge.inc();
-            let mut serving = std::pin::pin!(serving);
             let ended = tokio::select! {
-                ended = serving.as_mut() => ended,
-                () = held.evicted() => Ok(()),
-                () = stop.triggered() => {
-                    serving.as_mut().graceful_shutdown();
-                    serving.await
-                }
+                ended = connection.serve(stream, tls) => ended,
+                () = place.evicted() => Ok(()),
             };
             gauge.dec();
             if let Err(error) = ended {
@@ -147,10 +109,6 @@ impl Acceptor {
             }
         })
     }
-}
-
-fn not_ready() -> Response {
-    Failure::new(ErrorKind::Unavailable, "not ready: the server is starting\n").into_response()
 }
 
 #[cfg(test)]
@@ -176,7 +134,8 @@ mod tests {
         let (heads, most) = (MemoryBudget::root("heads", 1 << 20), http.max_connections);
         let per_address = http.max_connections_per_address;
         let connections = Connections::new(env.clone(), (most, per_address), heads, metrics.clone());
-        let acceptor = Acceptor { env: env.clone(), http, connections, metrics, stop: shutdown.signal() };
+        let acceptor =
+            Acceptor { env: env.clone(), http, connections, metrics, tls: None, stop: shutdown.signal() };
         let slow = env.clone();
         let router = Router::new().route("/", get(|| async { "hello" })).route(
             "/slow",

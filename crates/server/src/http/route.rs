@@ -78,6 +78,8 @@ pub enum Surface {
     Data,
     /// What needs the scope `admin` or `delete`, and what needs no scope.
     Operators,
+    /// What is asked by gRPC.
+    Grpc,
 }
 
 impl Surface {
@@ -88,6 +90,7 @@ impl Surface {
             Self::Whole => true,
             Self::Data => !operators,
             Self::Operators => operators || route.scope.scope().is_none(),
+            Self::Grpc => route.paths.iter().all(|path| path.starts_with("/opentelemetry.")),
         }
     }
 }

@@ -8,6 +8,7 @@ use super::{legacy, loki, operations, rules};
 pub static ROUTES: &[&Route] = &[
     &loki::push::ROUTE,
     &loki::otlp::ROUTE,
+    &loki::otlp_grpc::ROUTE,
     &loki::query_range::ROUTE,
     &loki::query::ROUTE,
     &loki::tail::ROUTE,

@@ -11,7 +11,7 @@ use tokio::net::TcpListener;
 use crate::auth::Authority;
 use crate::cli::Failed;
 use crate::config::Settings;
-use crate::http::{Acceptor, App, Gate, OwnNames, ServerMetrics, Surface, router};
+use crate::http::{Acceptor, App, Gate, OwnNames, ServerMetrics, Surface, Tls, router};
 use crate::memory::Shares;
 
 /// Connections of the listener for operators: people and probes.
@@ -26,6 +26,16 @@ pub struct Door {
     router: Arc<OnceLock<Router>>,
 }
 
+/// All listeners of a server.
+pub struct Doors {
+    /// The HTTP listener first.
+    pub doors: Vec<Door>,
+    /// Their accept loops.
+    pub accepting: Vec<Task<()>>,
+    /// Reads certificates again.
+    pub following: Option<Task<()>>,
+}
+
 /// Binds the listeners that the settings name and starts to accept: requests are answered with 503 until
 /// [`Door::open`].
 pub async fn doors(
@@ -34,16 +44,17 @@ pub async fn doors(
     shares: &Shares,
     metrics: &ServerMetrics,
     stop: &ShutdownSignal,
-) -> Result<(Vec<Door>, Vec<Task<()>>), Failed> {
-    let data = |surface| ("--listen", &settings.listen, surface);
-    let wanted = match settings.admin_listen.is_empty() {
-        true => vec![data(Surface::Whole)],
-        false => {
-            vec![data(Surface::Data), ("--admin-listen", &settings.admin_listen, Surface::Operators)]
-        }
-    };
+) -> Result<Doors, Failed> {
+    let tls = Tls::open(env.clone(), &settings.tls).await.map_err(|error| Failed::new(error.to_string()))?;
+    let tls = tls.map(Arc::new);
+    let surface = if settings.admin_listen.is_empty() { Surface::Whole } else { Surface::Data };
+    let wanted = [
+        ("--listen", &settings.listen, surface),
+        ("--admin-listen", &settings.admin_listen, Surface::Operators),
+        ("--otlp-grpc-listen", &settings.otlp_grpc_listen, Surface::Grpc),
+    ];
     let mut bound = Vec::new();
-    for (flag, address, surface) in wanted {
+    for (flag, address, surface) in wanted.into_iter().filter(|(_, address, _)| !address.is_empty()) {
         bound.push((bind(settings, flag, address).await?, surface));
     }
     let (mut doors, mut accepting) = (Vec::new(), Vec::new());
@@ -54,12 +65,13 @@ pub async fn doors(
         }
         let connections = shares.connections(env, &http, metrics.clone());
         let (world, counted, stop) = (env.clone(), metrics.clone(), stop.clone());
-        let acceptor = Acceptor { env: world, http, connections, metrics: counted, stop };
+        let acceptor = Acceptor { env: world, http, connections, metrics: counted, tls: tls.clone(), stop };
         let router = Arc::new(OnceLock::new());
         accepting.push(env.spawn("acceptor", acceptor.run(listener, Arc::clone(&router))));
         doors.push(Door { address, surface, router });
     }
-    Ok((doors, accepting))
+    let following = tls.map(|tls| env.spawn("certificates", tls.follow()));
+    Ok(Doors { doors, accepting, following })
 }
 
 impl Door {
@@ -82,7 +94,8 @@ async fn bind(settings: &Settings, flag: &str, wanted: &str) -> Result<(TcpListe
 
 fn closed_by_default(settings: &Settings, flag: &str, address: SocketAddr) -> Result<(), Failed> {
     let local = address.ip().to_canonical().is_loopback();
-    if local || settings.insecure_listen || !settings.auth.file.is_empty() {
+    let closed = !settings.auth.file.is_empty() || settings.tls.requires_certificates();
+    if local || settings.insecure_listen || closed {
         return Ok(());
     }
     let port = address.port();

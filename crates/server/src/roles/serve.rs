@@ -15,7 +15,8 @@ use sandur_base::{Env, Shutdown, Task, machine};
 use sandur_model::TenantId;
 use sandur_query::FairQueue;
 
-use super::{listen, signals};
+use super::listen::{self, Doors};
+use super::signals;
 use crate::auth::Authority;
 use crate::cli::Failed;
 use crate::config::{Settings, TenantLimits};
@@ -29,6 +30,8 @@ use crate::{http, logging};
 pub struct Server {
     /// Where it listens.
     pub address: SocketAddr,
+    /// All its listeners, the one above first.
+    pub listening: Vec<SocketAddr>,
     app: App,
     shutdown: Shutdown,
     accepting: Vec<Task<()>>,
@@ -77,7 +80,8 @@ impl Server {
         let authority = authority(&env, &settings).await?;
         // They answer 503 until the engine is open: recovery may take a while.
         let stopping = shutdown.signal();
-        let (doors, accepting) = listen::doors(&env, &settings, &shares, &metrics, &stopping).await?;
+        let Doors { doors, accepting, following: certificates } =
+            listen::doors(&env, &settings, &shares, &metrics, &stopping).await?;
         let address = doors[0].address;
         let limits = Arc::new(TenantLimits::new(&settings));
         limits.load(&env).await.map_err(|error| Failed::new(error.to_string()))?;
@@ -115,8 +119,10 @@ impl Server {
         app.ready.store(true, Ordering::Relaxed);
         let shipper = self_logs.map(|logs| Shipper::start(&app, logs, own_tenant));
         let mut background = vec![governor, following];
+        background.extend(certificates);
         background.extend(authority.map(|authority| env.spawn("credentials", authority.follow())));
-        Ok(Self { address, app, shutdown, accepting, background, shipper, durability })
+        let listening = doors.iter().map(|door| door.address).collect();
+        Ok(Self { address, listening, app, shutdown, accepting, background, shipper, durability })
     }
 
     /// Says that it is ready, to people or, where every line is JSON, to programs.
@@ -134,10 +140,11 @@ impl Server {
     /// What a person wants to know at the start.
     fn greeting(&self) -> String {
         let settings = &self.app.settings;
-        let address = self.address;
+        let scheme = if settings.tls.cert_file.is_empty() { "http" } else { "https" };
+        let address = format!("{scheme}://{}", self.address);
         format!(
             "sandur {} is ready\n\
-             \x20 address     http://{address}  (Loki API; push to /loki/api/v1/push or /otlp/v1/logs)\n\
+             \x20 address     {address}  (Loki API; push to /loki/api/v1/push or /otlp/v1/logs)\n\
              \x20 store       {}\n\
              \x20 durability  {}\n\
              \x20 memory      at most {} of {} (--memory-limit)\n\

@@ -53,6 +53,7 @@ fn authenticate(call: &mut Call<'_>, first: bool) -> Next {
         return Next::Skip { length };
     }
     if call.key.len() > MECHANISM_BYTES_MAX || length > MESSAGE_BYTES_MAX {
+        call.session.authenticated = false;
         call.error(Status::Invalid);
         return Next::Skip { length };
     }
@@ -66,5 +67,7 @@ fn authenticate(call: &mut Call<'_>, first: bool) -> Next {
         return Next::Done;
     }
     totals.auth_errors.add(1);
+    // Who cannot show again who they are is nobody from now on.
+    call.session.authenticated = false;
     call.error(Status::NotAuthenticated)
 }

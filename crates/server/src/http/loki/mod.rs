@@ -20,6 +20,7 @@ mod intake;
 pub mod label_names;
 pub mod label_values;
 pub mod otlp;
+pub mod otlp_grpc;
 pub mod patterns;
 pub mod push;
 pub mod queries;

@@ -34,7 +34,7 @@ async fn otlp(State(app): State<App>, request: Request) -> Response {
     let json = is_json(&parts.headers);
     let outcome = match push(&app, &parts, body, sandur_ingest::otlp_logs_within).await {
         Ok(None) => return otlp_accepted(json),
-        Ok(Some(text)) => Failure::invalid(text),
+        Ok(Some(left_out)) => Failure::invalid(left_out.text),
         Err(failure) => failure,
     };
     otlp_failure(json, outcome)

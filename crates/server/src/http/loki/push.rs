@@ -32,6 +32,6 @@ async fn loki(State(app): State<App>, request: Request) -> Result<Response, Fail
     let refused = push(&app, &parts, body, sandur_ingest::loki_push_within).await?;
     match refused {
         None => Ok(reply::empty()),
-        Some(text) => Err(Failure::invalid(text)),
+        Some(left_out) => Err(Failure::invalid(left_out.text)),
     }
 }

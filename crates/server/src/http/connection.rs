@@ -1,0 +1,204 @@
+//! One connection: its handshake, which HTTP it speaks, and its requests until it ends.
+//!
+//! HTTP/1 has the clocks of [`super::timed_stream`]. HTTP/2 carries many requests at once, so its clocks are
+//! those of [`super::streams`]; pings find out whether somebody is still there.
+
+use std::convert::Infallible;
+use std::io;
+use std::net::SocketAddr;
+use std::sync::{Arc, OnceLock};
+use std::time::Duration;
+
+use axum::Router;
+use axum::body::Body;
+use axum::http::{Request, StatusCode};
+use axum::response::{IntoResponse, Response};
+use futures_util::future::Either;
+use futures_util::stream::{FuturesUnordered, StreamExt};
+use hyper::body::Incoming;
+use hyper::server::conn::{http1, http2};
+use hyper::service::service_fn;
+use hyper_util::rt::{TokioIo, TokioTimer};
+use sandur_base::{BoxFuture, Env, ErrorKind, ShutdownSignal};
+use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::net::TcpStream;
+use tokio::sync::mpsc;
+use tower::ServiceExt;
+
+use super::admission::{Phase, Place};
+use super::failure::Failure;
+use super::sniffed::Sniffed;
+use super::streams::{InTask, Streams};
+use super::timed_stream::TimedStream;
+use super::tls::{ALPN_HTTP2, Tls};
+use crate::config::Http;
+
+/// Largest head of a request: request line and headers.
+const HEAD_BYTES_MAX: usize = 64 << 10;
+/// Requests of a connection at a time, as many as RFC 9113 (6.5.2) advises at least.
+const STREAMS_MAX: u32 = 100;
+/// Bytes that a client may send ahead: for one request, and for all of a connection.
+const STREAM_WINDOW: u32 = 256 << 10;
+const CONNECTION_WINDOW: u32 = 512 << 10;
+/// Bytes of an answer that wait in the connection.
+const SEND_BUFFER: usize = 16 << 10;
+/// Requests that a client may take back before they were looked at (rapid reset, CVE-2023-44487), and faults
+/// of its own that are answered, before the connection ends.
+const RESETS_MAX: usize = 20;
+const FAULTS_MAX: usize = 100;
+/// How often somebody who is silent is asked whether they are there, and how long they may take to answer.
+const PING_EVERY: Duration = Duration::from_secs(20);
+const PING_PATIENCE: Duration = Duration::from_secs(20);
+
+type Ended = Result<(), Box<dyn std::error::Error + Send + Sync>>;
+
+/// What a connection needs.
+pub struct Connection {
+    /// The world.
+    pub env: Env,
+    /// Timeouts.
+    pub http: Http,
+    /// Triggered when the server stops.
+    pub stop: ShutdownSignal,
+    /// Where the client is.
+    pub peer: SocketAddr,
+    /// Its right to be connected.
+    pub place: Arc<Place>,
+    /// Answers, once there is one.
+    pub router: Arc<OnceLock<Router>>,
+}
+
+impl Connection {
+    /// Serves until the client leaves, takes too long, or the server stops.
+    pub async fn serve(self, stream: TcpStream, tls: Option<Arc<Tls>>) -> Ended {
+        // Answers are written whole; waiting to fill a packet would only delay them.
+        let _ = stream.set_nodelay(true);
+        let first = self.http.header_timeout;
+        let late = || io::Error::new(io::ErrorKind::TimedOut, "the client sends nothing");
+        match tls {
+            None => {
+                let looked = self.env.timeout(first, self.unless_stopped(Sniffed::look(stream))).await;
+                match looked.ok_or_else(late)?? {
+                    (true, stream) => self.http2(stream).await,
+                    (false, stream) => self.http1(stream).await,
+                }
+            }
+            Some(tls) => {
+                let handshake = self.env.timeout(first, self.unless_stopped(tls.accept(stream))).await;
+                let stream = handshake.ok_or_else(late)??;
+                match stream.get_ref().1.alpn_protocol() {
+                    Some(ALPN_HTTP2) => self.http2(stream).await,
+                    _ => self.http1(stream).await,
+                }
+            }
+        }
+    }
+
+    /// Nothing was asked yet: a server that stops need not wait.
+    async fn unless_stopped<T>(&self, first: impl Future<Output = io::Result<T>>) -> io::Result<T> {
+        tokio::select! {
+            outcome = first => outcome,
+            () = self.stop.triggered() => Err(io::Error::other("the server stops")),
+        }
+    }
+
+    /// What answers a request.
+    fn answer(&self, request: Request<Incoming>) -> impl Future<Output = Response> + Send + use<> {
+        let mut request = request.map(Body::new);
+        request.extensions_mut().insert(self.peer);
+        let answering = match self.router.get() {
+            Some(router) => Either::Left(router.clone().oneshot(request)),
+            None => Either::Right(std::future::ready(Ok::<_, Infallible>(not_ready()))),
+        };
+        async move { answering.await.unwrap_or_else(|never| match never {}) }
+    }
+
+    async fn http1<S>(self, stream: S) -> Ended
+    where
+        S: AsyncRead + AsyncWrite + Send + Unpin + 'static,
+    {
+        let (stop, place) = (self.stop.clone(), Arc::clone(&self.place));
+        let io = TimedStream::new(stream, self.env.clone(), &self.http, Arc::clone(&place));
+        let service = service_fn(move |request: Request<Incoming>| {
+            place.set(Phase::Request);
+            let (answering, place) = (self.answer(request), Arc::clone(&place));
+            async move {
+                let answer = answering.await;
+                let upgraded = answer.status() == StatusCode::SWITCHING_PROTOCOLS;
+                place.set(if upgraded { Phase::Upgraded } else { Phase::Answer });
+                Ok::<_, Infallible>(answer)
+            }
+        });
+        let mut builder = http1::Builder::new();
+        // The stream itself watches the head: hyper would count idle connections as slow heads.
+        builder.timer(TokioTimer::new()).header_read_timeout(None).max_buf_size(HEAD_BYTES_MAX + 8_192);
+        let mut serving = std::pin::pin!(builder.serve_connection(TokioIo::new(io), service).with_upgrades());
+        tokio::select! {
+            ended = serving.as_mut() => Ok(ended?),
+            () = stop.triggered() => {
+                serving.as_mut().graceful_shutdown();
+                Ok(serving.await?)
+            }
+        }
+    }
+
+    async fn http2<S>(self, stream: S) -> Ended
+    where
+        S: AsyncRead + AsyncWrite + Send + Unpin + 'static,
+    {
+        let (env, stop, idle_timeout) = (self.env.clone(), self.stop.clone(), self.http.idle_timeout);
+        let streams = Streams::new(env.clone(), &self.http, Arc::clone(&self.place));
+        let look_every = idle_timeout.min(self.http.write_idle_timeout) / 4;
+        let (begin, mut begun) = mpsc::unbounded_channel::<BoxFuture<'static, ()>>();
+        let builder = http2_builder(InTask(begin));
+        let of_service = streams.clone();
+        let service = service_fn(move |request: Request<Incoming>| {
+            let (answering, stream) = (self.answer(request), of_service.begin());
+            async move { Ok::<_, Infallible>(answering.await.map(|body| stream.answers(body))) }
+        });
+        let mut serving = std::pin::pin!(builder.serve_connection(TokioIo::new(stream), service));
+        let mut running = FuturesUnordered::new();
+        let mut look = std::pin::pin!(env.sleep(look_every));
+        let mut stopping = false;
+        loop {
+            tokio::select! {
+                ended = serving.as_mut() => return Ok(ended?),
+                Some(request) = begun.recv() => running.push(request),
+                Some(()) = running.next() => {}
+                () = stop.triggered(), if !stopping => {
+                    stopping = true;
+                    serving.as_mut().graceful_shutdown();
+                }
+                () = look.as_mut() => {
+                    look.set(env.sleep(look_every));
+                    if streams.is_stuck() {
+                        return Err("the client reads an answer too slowly".into());
+                    }
+                    if streams.idle() >= idle_timeout {
+                        return Ok(());
+                    }
+                }
+            }
+        }
+    }
+}
+
+fn http2_builder(executor: InTask) -> http2::Builder<InTask> {
+    let mut builder = http2::Builder::new(executor);
+    builder
+        .timer(TokioTimer::new())
+        .max_concurrent_streams(STREAMS_MAX)
+        .max_header_list_size(HEAD_BYTES_MAX as u32)
+        .initial_stream_window_size(STREAM_WINDOW)
+        .initial_connection_window_size(CONNECTION_WINDOW)
+        .max_send_buf_size(SEND_BUFFER)
+        .max_pending_accept_reset_streams(RESETS_MAX)
+        .max_local_error_reset_streams(FAULTS_MAX)
+        .keep_alive_interval(PING_EVERY)
+        .keep_alive_timeout(PING_PATIENCE);
+    builder
+}
+
+fn not_ready() -> Response {
+    Failure::new(ErrorKind::Unavailable, "not ready: the server is starting\n").into_response()
+}

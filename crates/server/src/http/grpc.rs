@@ -1,0 +1,195 @@
+//! gRPC for unary calls over HTTP/2: one message in, one out, the outcome in trailers.
+//!
+//! A message has a flag (compressed or not) and its length before it. Everything else is HTTP: heads, bodies,
+//! credentials, TLS and their bounds are those of every other route.
+
+use std::time::Duration;
+
+use axum::body::Body;
+use axum::http::{HeaderMap, HeaderName, HeaderValue, Request, StatusCode, Version, header};
+use axum::response::{IntoResponse, Response};
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD_NO_PAD;
+use bytes::{Buf, Bytes, BytesMut};
+use futures_util::stream;
+use http_body_util::{BodyExt, StreamBody};
+use hyper::body::Frame;
+use sandur_base::Env;
+
+use super::failure::Failure;
+
+/// Flag and length.
+const PREFIX_BYTES: usize = 5;
+/// Compressions of messages that are understood.
+const ENCODINGS: [&str; 4] = ["gzip", "zstd", "snappy", "deflate"];
+const ENCODINGS_SHOWN: HeaderValue = HeaderValue::from_static("identity,gzip,zstd,snappy,deflate");
+const GRPC: HeaderValue = HeaderValue::from_static("application/grpc");
+const ENCODING: HeaderName = HeaderName::from_static("grpc-encoding");
+const ACCEPT_ENCODING: HeaderName = HeaderName::from_static("grpc-accept-encoding");
+const STATUS: HeaderName = HeaderName::from_static("grpc-status");
+const MESSAGE: HeaderName = HeaderName::from_static("grpc-message");
+const DETAILS: HeaderName = HeaderName::from_static("grpc-status-details-bin");
+/// Bytes of the text of a failure: it is a header, whose list clients bound.
+const MESSAGE_BYTES_MAX: usize = 1_024;
+/// When a client may try again.
+const RETRY_AFTER_S: u8 = 1;
+
+/// The codes that are answered (google.rpc.Code).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Code {
+    /// The request is wrong.
+    InvalidArgument = 3,
+    /// The credential may not.
+    PermissionDenied = 7,
+    /// Too large, or too much at once.
+    ResourceExhausted = 8,
+    /// No such method or compression.
+    Unimplemented = 12,
+    /// Not now.
+    Unavailable = 14,
+    /// No credential.
+    Unauthenticated = 16,
+}
+
+impl Code {
+    /// The code of a failure, and whether the same request may succeed later. Exporters of OTLP try again
+    /// after `UNAVAILABLE`, and after `RESOURCE_EXHAUSTED` only if they are told when.
+    fn of(failure: &Failure) -> (Self, bool) {
+        match failure.status {
+            StatusCode::UNAUTHORIZED => (Self::Unauthenticated, false),
+            StatusCode::FORBIDDEN => (Self::PermissionDenied, false),
+            StatusCode::NOT_FOUND | StatusCode::NOT_IMPLEMENTED => (Self::Unimplemented, false),
+            StatusCode::PAYLOAD_TOO_LARGE => (Self::ResourceExhausted, false),
+            StatusCode::TOO_MANY_REQUESTS => (Self::ResourceExhausted, true),
+            StatusCode::REQUEST_TIMEOUT => (Self::Unavailable, true),
+            status if status.is_server_error() => (Self::Unavailable, true),
+            _ => (Self::InvalidArgument, false),
+        }
+    }
+}
+
+/// Makes an HTTP request of a call: its body is the message, its headers say how that is compressed.
+pub async fn open(env: &Env, idle: Duration, request: Request<Body>) -> Result<Request<Body>, Failure> {
+    let (mut parts, mut body) = request.into_parts();
+    let kind = parts.headers.get(header::CONTENT_TYPE).and_then(|kind| kind.to_str().ok()).unwrap_or("");
+    if parts.version != Version::HTTP_2 || !kind.starts_with("application/grpc") {
+        let text = "this path speaks gRPC: HTTP/2 with the content type application/grpc";
+        return Err(Failure::invalid(text).with_status(StatusCode::UNSUPPORTED_MEDIA_TYPE));
+    }
+    let mut start = BytesMut::new();
+    while start.len() < PREFIX_BYTES {
+        let slow = || Failure::invalid("no message arrived").with_status(StatusCode::REQUEST_TIMEOUT);
+        match env.timeout(idle, body.frame()).await.ok_or_else(slow)? {
+            Some(Ok(frame)) => frame.into_data().into_iter().for_each(|data| start.extend_from_slice(&data)),
+            _ => return Err(Failure::invalid("the call ended before its message")),
+        }
+    }
+    let (compressed, length) = (start.get_u8(), start.get_u32());
+    let encoding = parts.headers.remove(ENCODING);
+    parts.headers.remove(header::CONTENT_ENCODING);
+    match (compressed, encoding) {
+        (0, _) => {}
+        (1, Some(name)) if ENCODINGS.iter().any(|known| *known == name) => {
+            parts.headers.insert(header::CONTENT_ENCODING, name);
+        }
+        (1, _) => {
+            let text = "the message's compression is none of gzip, zstd, snappy and deflate (grpc-encoding)";
+            return Err(Failure::invalid(text).with_status(StatusCode::NOT_IMPLEMENTED));
+        }
+        _ => return Err(Failure::invalid("the message has a flag that nobody knows")),
+    }
+    let protobuf = HeaderValue::from_static("application/x-protobuf");
+    parts.headers.insert(header::CONTENT_TYPE, protobuf);
+    parts.headers.insert(header::CONTENT_LENGTH, HeaderValue::from(length));
+    Ok(Request::from_parts(parts, message(start.freeze(), u64::from(length), body)))
+}
+
+/// A body of exactly this many bytes: `start`, and what follows. A message that is shorter than it says must
+/// not be taken for a whole one, nor two for one.
+fn message(start: Bytes, length: u64, body: Body) -> Body {
+    let wrong = |text: &str| std::io::Error::new(std::io::ErrorKind::InvalidData, text.to_owned());
+    let pieces = stream::try_unfold((Some(start), length, body), move |(start, left, mut body)| async move {
+        let data = match start {
+            Some(start) => start,
+            None => match body.frame().await {
+                None if left > 0 => return Err(wrong("the message is shorter than it says")),
+                None => return Ok(None),
+                Some(frame) => frame.map_err(std::io::Error::other)?.into_data().unwrap_or_default(),
+            },
+        };
+        let left = left.checked_sub(data.len() as u64);
+        let left =
+            left.ok_or_else(|| wrong("the call has more than one message, or one longer than it says"))?;
+        Ok(Some((data, (None, left, body))))
+    });
+    Body::from_stream(pieces)
+}
+
+/// A good answer with this message.
+pub fn answer(message: &[u8]) -> Response {
+    let mut framed = BytesMut::with_capacity(PREFIX_BYTES + message.len());
+    framed.extend_from_slice(&[0]);
+    framed.extend_from_slice(&(message.len() as u32).to_be_bytes());
+    framed.extend_from_slice(message);
+    let trailers = HeaderMap::from_iter([(STATUS, HeaderValue::from_static("0"))]);
+    let frames = [Frame::data(framed.freeze()), Frame::trailers(trailers)];
+    let body = StreamBody::new(stream::iter(frames.map(Ok::<_, std::convert::Infallible>)));
+    let headers = [(header::CONTENT_TYPE, GRPC), (ACCEPT_ENCODING, ENCODINGS_SHOWN)];
+    (headers, Body::new(body)).into_response()
+}
+
+/// The answer of a call that failed: no message, and all of it in the head.
+pub fn failure(failure: &Failure) -> Response {
+    let (code, retry) = Code::of(failure);
+    let text = &failure.message[..failure.message.floor_char_boundary(MESSAGE_BYTES_MAX)];
+    let details = status(code, text, retry);
+    let value = |text: String| HeaderValue::from_str(&text).unwrap_or(HeaderValue::from_static(""));
+    let headers = [
+        (header::CONTENT_TYPE, GRPC),
+        (ACCEPT_ENCODING, ENCODINGS_SHOWN),
+        (STATUS, HeaderValue::from(code as u16)),
+        (MESSAGE, value(percent_encoded(text.trim_end()))),
+        (DETAILS, value(STANDARD_NO_PAD.encode(details))),
+    ];
+    (headers, Body::empty()).into_response()
+}
+
+/// A `google.rpc.Status` with this code and text, and a `RetryInfo` when the client may try again.
+fn status(code: Code, text: &str, retry: bool) -> Vec<u8> {
+    let mut status = vec![0x08, code as u8];
+    field(&mut status, 2, text.trim_end().as_bytes());
+    if retry {
+        let mut info = Vec::new();
+        field(&mut info, 1, &[0x08, RETRY_AFTER_S]); // retry_delay: a Duration with its field `seconds`
+        let mut any = Vec::new();
+        field(&mut any, 1, b"type.googleapis.com/google.rpc.RetryInfo");
+        field(&mut any, 2, &info);
+        field(&mut status, 3, &any);
+    }
+    status
+}
+
+/// Adds a protobuf field of bytes; numbers below 16.
+pub fn field(to: &mut Vec<u8>, number: u8, bytes: &[u8]) {
+    to.push(number << 3 | 2);
+    varint(to, bytes.len() as u64);
+    to.extend_from_slice(bytes);
+}
+
+/// Adds a protobuf varint.
+pub fn varint(to: &mut Vec<u8>, mut value: u64) {
+    while value >= 0x80 {
+        to.push(value as u8 | 0x80);
+        value >>= 7;
+    }
+    to.push(value as u8);
+}
+
+/// As `grpc-message` is written: everything but printable ASCII, and `%` itself, in hex.
+fn percent_encoded(text: &str) -> String {
+    let byte = |byte: u8| match byte {
+        b' '..=b'~' if byte != b'%' => char::from(byte).to_string(),
+        _ => format!("%{byte:02X}"),
+    };
+    text.bytes().map(byte).collect()
+}

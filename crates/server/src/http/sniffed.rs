@@ -1,0 +1,119 @@
+//! Which HTTP a client speaks on a connection without TLS: version 2 begins with a preface that no request of
+//! version 1 can begin with (RFC 9113, 3.4).
+//!
+//! Invariant: no byte is lost: what was looked at is read again.
+
+use std::io;
+use std::pin::Pin;
+use std::task::{Context, Poll};
+
+use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, ReadBuf};
+
+/// `PRI * HTTP/2.0`: that much tells it from `POST`, `PUT` and every other method.
+const PREFACE_START: &[u8; 3] = b"PRI";
+
+/// A stream whose first bytes were looked at.
+pub struct Sniffed<S> {
+    first: [u8; 3],
+    /// Bytes of `first` that were seen, and those that were read since.
+    seen: usize,
+    given: usize,
+    inner: S,
+}
+
+impl<S: AsyncRead + Unpin> Sniffed<S> {
+    /// Waits for the first bytes; whether they are those of HTTP/2.
+    pub async fn look(inner: S) -> io::Result<(bool, Self)> {
+        let mut sniffed = Self { first: [0; 3], seen: 0, given: 0, inner };
+        while sniffed.seen < PREFACE_START.len() {
+            let count = sniffed.inner.read(&mut sniffed.first[sniffed.seen..]).await?;
+            sniffed.seen += count;
+            if count == 0 || !PREFACE_START.starts_with(&sniffed.first[..sniffed.seen]) {
+                return Ok((false, sniffed));
+            }
+        }
+        Ok((true, sniffed))
+    }
+}
+
+impl<S: AsyncRead + Unpin> AsyncRead for Sniffed<S> {
+    fn poll_read(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        buf: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
+        if self.given == self.seen {
+            return Pin::new(&mut self.inner).poll_read(cx, buf);
+        }
+        let count = (self.seen - self.given).min(buf.remaining());
+        buf.put_slice(&self.first[self.given..self.given + count]);
+        self.given += count;
+        Poll::Ready(Ok(()))
+    }
+}
+
+impl<S: AsyncWrite + Unpin> AsyncWrite for Sniffed<S> {
+    fn poll_write(mut self: Pin<&mut Self>, cx: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
+        Pin::new(&mut self.inner).poll_write(cx, bytes)
+    }
+
+    fn poll_write_vectored(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        parts: &[io::IoSlice<'_>],
+    ) -> Poll<io::Result<usize>> {
+        Pin::new(&mut self.inner).poll_write_vectored(cx, parts)
+    }
+
+    fn is_write_vectored(&self) -> bool {
+        self.inner.is_write_vectored()
+    }
+
+    fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.inner).poll_flush(cx)
+    }
+
+    fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.inner).poll_shutdown(cx)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn the_preface_is_known_and_nothing_is_lost() {
+        for (sent, is_http2) in [
+            ("PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n", true),
+            ("PUT / HTTP/1.1\r\n", false),
+            ("POST / HTTP/1.1\r\n", false),
+            ("GET / HTTP/1.1\r\n", false),
+            ("PR", false),
+            ("P", false),
+            ("", false),
+        ] {
+            let pieces = Pieces(sent.bytes().collect());
+            let (found, mut stream) = Sniffed::look(pieces).await.unwrap();
+            let mut again = String::new();
+            stream.read_to_string(&mut again).await.unwrap();
+            assert_eq!((found, again.as_str()), (is_http2, sent));
+        }
+    }
+
+    /// A reader that gives a byte at a time.
+    struct Pieces(Vec<u8>);
+
+    impl AsyncRead for Pieces {
+        fn poll_read(
+            mut self: Pin<&mut Self>,
+            _: &mut Context<'_>,
+            buf: &mut ReadBuf<'_>,
+        ) -> Poll<io::Result<()>> {
+            if !self.0.is_empty() {
+                buf.put_slice(&[self.0.remove(0)]);
+            }
+            Poll::Ready(Ok(()))
+        }
+    }
+}

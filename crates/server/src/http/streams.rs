@@ -1,0 +1,211 @@
+//! The requests of one connection of HTTP/2: what runs, and what waits for its client.
+//!
+//! Each runs in the connection's own task, so that nothing of it outlives the connection. Answers leave in
+//! pieces, and each piece has a time within which the client has to make room for it: a client that reads
+//! nothing, or a little now and then, holds no answer in memory.
+
+use std::collections::BTreeMap;
+use std::pin::Pin;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+use axum::body::Body;
+use bytes::Bytes;
+use hyper::body::{Body as HttpBody, Frame, SizeHint};
+use hyper::rt::Executor;
+use sandur_base::{BoxFuture, Env};
+use tokio::sync::mpsc;
+
+use super::admission::{Phase, Place};
+use super::body::RATE_WINDOW;
+use crate::config::Http;
+
+/// Bytes of an answer that leave in one piece.
+const PIECE_BYTES: usize = 16 << 10;
+
+/// Hands the requests of a connection to its task.
+#[derive(Clone)]
+pub struct InTask(pub mpsc::UnboundedSender<BoxFuture<'static, ()>>);
+
+impl<F: Future<Output = ()> + Send + 'static> Executor<F> for InTask {
+    fn execute(&self, request: F) {
+        // The receiver is gone only when the connection is.
+        let _ = self.0.send(Box::pin(request));
+    }
+}
+
+/// The requests of a connection that are not answered to the end.
+#[derive(Clone)]
+pub struct Streams {
+    env: Env,
+    place: Arc<Place>,
+    /// Time for a client to make room for a piece.
+    patience: Duration,
+    open: Arc<Mutex<Open>>,
+}
+
+#[derive(Default)]
+struct Open {
+    next: u64,
+    /// Since when each waits for its client; `None` while the server has not answered.
+    waiting: BTreeMap<u64, Option<Duration>>,
+    idle_since: Duration,
+}
+
+impl Streams {
+    /// Those of a connection that was just made.
+    pub fn new(env: Env, http: &Http, place: Arc<Place>) -> Self {
+        // The least rate gives a piece so much time, but no less than that of a measurement.
+        let by_rate = Duration::from_secs(PIECE_BYTES as u64 / http.min_client_rate.max(1)).max(RATE_WINDOW);
+        let open = Open { idle_since: env.monotonic(), ..Open::default() };
+        Self { env, place, patience: http.write_idle_timeout.min(by_rate), open: Arc::new(Mutex::new(open)) }
+    }
+
+    fn open(&self) -> MutexGuard<'_, Open> {
+        self.open.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// A request begins.
+    pub fn begin(&self) -> Stream {
+        let mut open = self.open();
+        let number = open.next;
+        open.next += 1;
+        open.waiting.insert(number, None);
+        self.place.set(Phase::Request);
+        Stream { of: self.clone(), number }
+    }
+
+    /// Whether a client has made no room for a piece of an answer for too long.
+    pub fn is_stuck(&self) -> bool {
+        let now = self.env.monotonic();
+        let late = |since: &Option<Duration>| since.is_some_and(|s| now.saturating_sub(s) > self.patience);
+        self.open().waiting.values().any(late)
+    }
+
+    /// How long there has been no request.
+    pub fn idle(&self) -> Duration {
+        let open = self.open();
+        if open.waiting.is_empty() {
+            self.env.monotonic().saturating_sub(open.idle_since)
+        } else {
+            Duration::ZERO
+        }
+    }
+}
+
+/// One request, until its answer has left or its client has given it up.
+pub struct Stream {
+    of: Streams,
+    number: u64,
+}
+
+impl Stream {
+    /// A piece is there, and waits for the client from now on.
+    fn waits(&self) {
+        let now = self.of.env.monotonic();
+        self.of.open().waiting.insert(self.number, Some(now));
+    }
+
+    /// The answer, cut into pieces.
+    pub fn answers(self, body: Body) -> Body {
+        self.waits();
+        Body::new(Pieces { body, rest: Bytes::new(), stream: self })
+    }
+}
+
+impl Drop for Stream {
+    fn drop(&mut self) {
+        let now = self.of.env.monotonic();
+        let mut open = self.of.open();
+        open.waiting.remove(&self.number);
+        if open.waiting.is_empty() {
+            open.idle_since = now;
+            self.of.place.set(Phase::Idle);
+        }
+    }
+}
+
+/// An answer in pieces. hyper asks for the next when the client has room for it.
+struct Pieces {
+    body: Body,
+    rest: Bytes,
+    stream: Stream,
+}
+
+impl HttpBody for Pieces {
+    type Data = Bytes;
+    type Error = axum::Error;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, axum::Error>>> {
+        self.stream.waits();
+        if self.rest.is_empty() {
+            let frame = match std::task::ready!(Pin::new(&mut self.body).poll_frame(cx)) {
+                Some(Ok(frame)) => frame,
+                end => return Poll::Ready(end),
+            };
+            match frame.into_data() {
+                Ok(data) => self.rest = data,
+                Err(trailers) => return Poll::Ready(Some(Ok(trailers))),
+            }
+        }
+        let length = self.rest.len().min(PIECE_BYTES);
+        Poll::Ready(Some(Ok(Frame::data(self.rest.split_to(length)))))
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.rest.is_empty() && self.body.is_end_stream()
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        let (inner, rest) = (self.body.size_hint(), self.rest.len() as u64);
+        let mut hint = SizeHint::new();
+        hint.set_lower(inner.lower() + rest);
+        if let Some(upper) = inner.upper() {
+            hint.set_upper(upper + rest);
+        }
+        hint
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use http_body_util::BodyExt;
+    use sandur_base::MemoryBudget;
+
+    use super::*;
+    use crate::config::Settings;
+    use crate::http::admission::Connections;
+    use crate::http::metrics::ServerMetrics;
+
+    #[tokio::test(start_paused = true)]
+    async fn an_answer_that_nobody_reads_is_noticed_and_one_that_is_computed_is_not() {
+        let (env, http) = (Env::simulated(1, 0), Settings::default().http);
+        let heads = MemoryBudget::root("heads", 1 << 20);
+        let connections = Connections::new(env.clone(), (10, 10), heads, ServerMetrics::default());
+        let place = Arc::new(connections.admit([10, 0, 0, 1].into()).await.unwrap());
+        let streams = Streams::new(env.clone(), &http, Arc::clone(&place));
+        let (slow, fast) = (streams.begin(), streams.begin());
+        env.sleep(Duration::from_secs(3_600)).await;
+        assert!(!streams.is_stuck() && streams.idle() == Duration::ZERO, "the server takes its time");
+        assert_eq!(place.phase(), Phase::Request);
+        drop(fast);
+        let mut answer = slow.answers(Body::from(vec![7; 40_000]));
+        let mut lengths = Vec::new();
+        for _ in 0..3 {
+            env.sleep(streams.patience / 2).await;
+            assert!(!streams.is_stuck(), "it reads");
+            lengths.push(answer.frame().await.unwrap().unwrap().into_data().unwrap().len());
+        }
+        assert_eq!(lengths, [16_384, 16_384, 7_232]);
+        env.sleep(streams.patience + Duration::from_secs(1)).await;
+        assert!(streams.is_stuck());
+        drop(answer);
+        assert!(!streams.is_stuck() && place.phase() == Phase::Idle);
+        env.sleep(Duration::from_secs(5)).await;
+        assert_eq!(streams.idle(), Duration::from_secs(5));
+    }
+}
