@@ -7,8 +7,8 @@
 //! A language whose trees are linked this way needs no other guard.
 //!
 //! The arithmetic of [`HEIGHT_MAX`]: a level of the deepest recursion that there is (the reader of templates,
-//! in a debug build) takes less than 5 KiB of stack, so 100 levels take at most 500 KiB. Threads of tests have
-//! 2 MiB, four times as much; those of the process have [`STACK_BYTES`].
+//! in a debug build) takes less than 5 KiB of stack, so 100 levels take at most 500 KiB. Threads of tests
+//! have 2 MiB, four times as much; those of the process have [`STACK_BYTES`].
 
 use std::ops::Deref;
 

@@ -96,7 +96,8 @@ async fn check_object(
                 if writer.is_none_or(|w| w.wal == WalKind::Local) =>
             {
                 let problem = format!(
-                    "ends at byte {size} in the middle of a frame that begins at byte {valid_len}: cannot tell \
+                    "ends at byte {size} in the middle of a frame that begins at byte {valid_len}: cannot \
+                     tell \
                      whether that frame was being written when the writer stopped, so that nobody was told \
                      that it is safe, or whether the file was cut later"
                 );

@@ -2,9 +2,9 @@
 //! nothing but a store.
 //!
 //! **What it is.** A log of numbered, immutable entries (`catalog/<n>`), each made by conditional
-//! create, each naming the one before, replayed by everybody as one deterministic state machine. A [`Snapshot`] is the state
-//! after one entry. Entries carry their preconditions, so an entry that lands late has the same
-//! effect, mostly none, for every reader. Checkpoints save reading the log from its start, the
+//! create, each naming the one before, replayed by everybody as one deterministic state machine. A
+//! [`Snapshot`] is the state after one entry. Entries carry their preconditions, so an entry that lands late
+//! has the same effect, mostly none, for every reader. Checkpoints save reading the log from its start, the
 //! boundary object makes it safe to delete entries, and garbage collection announces through the
 //! log before it deletes data. `docs/decisions/0001-catalog-log.md` says why it is like this;
 //! `docs/formats/catalog-entry.md` and `docs/formats/checkpoint.md` describe the bytes.

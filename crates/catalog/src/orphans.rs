@@ -7,8 +7,8 @@
 //! **Proof.** That the log does not name a block proves nothing when the log has lost its end. So an object
 //! is deleted only if its footer says which log its maker had read, this log contains that place, and the
 //! object was there unreferenced for the whole grace period. What cannot be proven is kept and reported. A
-//! footer or witness that has seen another log keeps all of them; one that has seen more than this log contains ends all
-//! commits of this process.
+//! footer or witness that has seen another log keeps all of them; one that has seen more than this log
+//! contains ends all commits of this process.
 //!
 //! Only sealed writers, forgotten ones and the own process are looked at; other live processes
 //! look after themselves. Blocks of the own process that are not committed yet are none of this

@@ -458,8 +458,8 @@ async fn sabotage(world: &World, store: &Store, what: Sabotage, yesterday: Copie
     }
 }
 
-/// A run in which the catalog is damaged while everybody works, crashes and collects garbage: no block is lost
-/// that somebody was told of, and a repair brings all of them back.
+/// A run in which the catalog is damaged while everybody works, crashes and collects garbage: no block is
+/// lost that somebody was told of, and a repair brings all of them back.
 async fn sabotaged(seed: u64, what: Sabotage) {
     let env = Env::simulated(seed, START_NS);
     let plan = if seed.is_multiple_of(2) { FaultPlan::calm() } else { FaultPlan::cloudy() };

@@ -40,7 +40,8 @@ pub(crate) fn fill(meta: &mut BlockMeta, summary: &BlockSummary) {
     meta.footer_len = summary.footer_len;
 }
 
-/// In what a footer differs from the entry of the block that it was read from: `None` when it is that block's.
+/// In what a footer differs from the entry of the block that it was read from: `None` when it is that
+/// block's.
 pub(crate) fn difference(meta: &BlockMeta, footer: &Footer) -> Option<String> {
     let info = footer.info();
     if info.tenant != meta.tenant {

@@ -104,7 +104,8 @@ impl Shared {
         Arc::clone(wal.as_ref().expect("an engine is opened with a WAL"))
     }
 
-    /// Fails once the catalog is lost: nothing that is acknowledged or written from then on could be committed.
+    /// Fails once the catalog is lost: nothing that is acknowledged or written from then on could be
+    /// committed.
     pub(crate) fn expect_catalog(&self) -> Result<(), Error> {
         expect_catalog(&self.catalog)
     }

@@ -177,8 +177,8 @@ struct Lexer<'a> {
     tokens: Vec<Token>,
 }
 
-/// Longest duration or size in bytes. What looks like one is not looked through further than that, else each of
-/// many that are none would be looked through to its end.
+/// Longest duration or size in bytes. What looks like one is not looked through further than that, else each
+/// of many that are none would be looked through to its end.
 const LITERAL_BYTES_MAX: usize = 128;
 
 impl<'a> Lexer<'a> {

@@ -31,7 +31,8 @@ fn main() -> ExitCode {
 fn damage(first: u64, count: u64) -> anyhow::Result<()> {
     let tally = run_damage(first, count)?;
     println!(
-        "{count} kinds of damage from seed {first}: no undamaged row was lost, nothing was called sound wrongly"
+        "{count} kinds of damage from seed {first}: no undamaged row was lost, nothing was called sound \
+         wrongly"
     );
     println!("{tally:?}");
     Ok(())

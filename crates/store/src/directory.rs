@@ -1,8 +1,8 @@
 //! A local directory as a store: made durable, locked, swept and read without detours.
 //!
 //! One process holds the directory ([`Hold`]), which must stay the one that it holds: nothing is written
-//! into another one that was put in its place. The names of directories are durable before anything is put into them:
-//! `object_store` fsyncs directories that it makes, but not those that another writer made just
+//! into another one that was put in its place. The names of directories are durable before anything is put
+//! into them: `object_store` fsyncs directories that it makes, but not those that another writer made just
 //! now. At start, while nobody else can be writing, staging files (`name#1`) that a crash left
 //! behind and empty directories are removed; never later, so that no directory vanishes from
 //! under a writer. On a full or read-only disk the directory opens all the same, for reading.
@@ -51,7 +51,8 @@ impl Directory {
         for prepared in [sweep(&root), reserve.hold()] {
             match prepared {
                 Err(error) if is_unwritable(&error) => {
-                    tracing::error!(directory = %root.display(), %error, "the directory can only be read now");
+                    let directory = root.display();
+                    tracing::error!(%directory, %error, "the directory can only be read now");
                 }
                 prepared => prepared.map_err(failed)?,
             }

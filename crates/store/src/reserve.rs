@@ -56,7 +56,8 @@ impl Reserve {
         OpenOptions::new().write(true).open(&self.file)?.set_len(0)?;
         tracing::error!(
             file = %self.file.display(),
-            "the disk is full: the reserve is used for the catalog, so that retention and deletes can free space"
+            "the disk is full: the reserve is used for the catalog, so that retention and deletes can \
+             free space"
         );
         Ok(true)
     }

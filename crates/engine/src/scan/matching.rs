@@ -1,5 +1,5 @@
-//! Which streams match a query: in the name of the query, and on the CPU pool when regular expressions decide,
-//! since these take as long as their authors like.
+//! Which streams match a query: in the name of the query, and on the CPU pool when regular expressions
+//! decide, since these take as long as their authors like.
 
 use std::sync::Arc;
 

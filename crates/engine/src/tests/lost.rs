@@ -1,5 +1,5 @@
-//! A catalog that was emptied, cut or restored from yesterday, and WAL with a hole: nothing undamaged that was
-//! acknowledged is lost, and nothing is acknowledged that would be.
+//! A catalog that was emptied, cut or restored from yesterday, and WAL with a hole: nothing undamaged that
+//! was acknowledged is lost, and nothing is acknowledged that would be.
 
 use std::path::{Path, PathBuf};
 

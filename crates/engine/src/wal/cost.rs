@@ -14,7 +14,8 @@ pub(super) fn sentence(options: &EngineOptions, dollars_per_million: f64, dollar
         (options.wal_requests_per_second, options.wal_requests_burst, options.wal_linger);
     format!(
         "The WAL writes a segment at once when it is idle; its budget of {rate} a second \
-         (wal.requests_per_second, up to {burst} saved up) costs ${:.2} a month when all of it is used. Beyond \
+         (wal.requests_per_second, up to {burst} saved up) costs ${:.2} a month when all of it is used. \
+         Beyond \
          it pushes wait for company, up to {linger:?} (wal.group_age): at most ${:.2} a month, and more for \
          segments that are full before. At the rate of the last hour the WAL costs about \
          ${dollars_per_month:.2} a month.\n",

@@ -1,5 +1,5 @@
-//! Tokens to the syntax tree, by descent with one token of look-ahead. Nothing here calls itself: what is open
-//! while something in it is read stands on lists.
+//! Tokens to the syntax tree, by descent with one token of look-ahead. Nothing here calls itself: what is
+//! open while something in it is read stands on lists.
 //!
 //! Error texts follow Loki's generated parser: `syntax error: unexpected X, expecting A or B`, where the
 //! list is left out when more than four tokens would fit. `select` has selectors and matchers, `metric` has

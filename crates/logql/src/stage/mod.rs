@@ -92,8 +92,8 @@ pub struct StageSpec {
     pub syntax: &'static str,
     /// What it does, for the documentation.
     pub doc: &'static str,
-    /// Ways to write it over the labels `n` and `m`; what it takes last may follow again behind a comma, where
-    /// it takes a list.
+    /// Ways to write it over the labels `n` and `m`; what it takes last may follow again behind a comma,
+    /// where it takes a list.
     pub examples: &'static [&'static str],
     /// Reads what follows the keyword.
     pub parse: fn(&mut Parser) -> Result<Arc<dyn StageNode>, ParseError>,

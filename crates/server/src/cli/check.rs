@@ -25,7 +25,8 @@ pub fn command() -> Command {
     let command =
         Command::new("check").about("Verify every checksum and every reference of a store").after_help(
             "A running server may change things meanwhile; findings that a second run does not repeat are \
-             of that kind. The last line is `sound` only if everything could be verified; what nothing in the \
+             of that kind. The last line is `sound` only if everything could be verified; what nothing in \
+             the \
              store can tell, such as how far a writer had come that crashed, is listed as unknown. Exit \
              codes: 0 no damage found, 1 damaged or unreadable, 2 wrong usage.",
         );

@@ -27,8 +27,8 @@ pub trait Intake: Send + Sync {
     fn push(&self, batch: LogBatch, held: Option<Claim>) -> BoxFuture<'_, Result<(), Failure>>;
     /// Returns when everything acknowledged so far is in blocks.
     fn flush(&self) -> BoxFuture<'_, Result<(), Failure>>;
-    /// Whether pushes are taken now; the failure says why not, and is [`ErrorKind::Unavailable`] when that may
-    /// pass by itself.
+    /// Whether pushes are taken now; the failure says why not, and is [`ErrorKind::Unavailable`] when that
+    /// may pass by itself.
     fn writable(&self) -> Result<(), Failure> {
         Ok(())
     }

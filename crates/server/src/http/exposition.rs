@@ -1,8 +1,8 @@
 //! The two text formats of metrics: OpenMetrics for who asks for it, and Prometheus's own text format 0.0.4.
 //!
 //! The client library writes OpenMetrics alone. The older format differs in four things: families of counters
-//! are named with `_total`, those of infos with `_info` and the type `gauge`, there are no units, and there is
-//! no end mark. Source: <https://prometheus.io/docs/instrumenting/exposition_formats/>.
+//! are named with `_total`, those of infos with `_info` and the type `gauge`, there are no units, and there
+//! is no end mark. Source: <https://prometheus.io/docs/instrumenting/exposition_formats/>.
 
 use prometheus_client::encoding::text::encode;
 use prometheus_client::registry::Registry;

@@ -17,7 +17,8 @@ pub static ROUTE: Route = Route {
     group: Group::Write,
     scope: Access::Write,
     does: "Stores log records by OTLP over gRPC (HTTP/2, unary; also on `otlp_grpc_listen`); answers when \
-           they are durable and can be queried. The message may be compressed with gzip, zstd, snappy or deflate.",
+           they are durable and can be queried. The message may be compressed with gzip, zstd, snappy or \
+           deflate.",
     parameters: &[],
     answers: "`OK` and an `ExportLogsServiceResponse`, with `partial_success` when records break a limit and \
               the others are stored.",

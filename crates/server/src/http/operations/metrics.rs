@@ -18,7 +18,8 @@ pub static ROUTE: Route = Route {
     scope: Access::Credential,
     does: "All metrics of the process.",
     parameters: &[],
-    answers: "200; OpenMetrics 1.0.0 if the Accept header names it, otherwise Prometheus's text format 0.0.4.",
+    answers: "200; OpenMetrics 1.0.0 if the Accept header names it, otherwise Prometheus's text \
+              format 0.0.4.",
     fails: "",
     several_tenants: false,
     handler: |verbs| on(verbs, metrics),
