@@ -44,6 +44,8 @@ pub(crate) struct OpenStream {
     accepted: Result<(), (Reason, String)>,
     /// Place of the word of its own that a label has for the level.
     other_level: Option<Span>,
+    /// Number of its first entry in the request.
+    first: u32,
     refused_lines: u64,
     refused_bytes: u64,
 }
@@ -59,6 +61,8 @@ pub(crate) struct BatchBuilder<'a> {
     names: HashMap<Box<[u8]>, Span>,
     entries: Vec<Entry>,
     entry_count: usize,
+    /// Entries of the request so far, refused ones too.
+    seen: u32,
     labels_text: usize,
     metadata: Vec<(Span, Span)>,
     streams: Vec<StreamEntries>,
@@ -98,6 +102,7 @@ impl<'a> BatchBuilder<'a> {
             names: HashMap::new(),
             entries: Vec::new(),
             entry_count: 0,
+            seen: 0,
             labels_text: 0,
             metadata: Vec::new(),
             streams: Vec::new(),
@@ -123,6 +128,18 @@ impl<'a> BatchBuilder<'a> {
     /// Leaves out all entries of a stream whose labels cannot be read. The cause is told once.
     pub(crate) fn refuse_stream(
         &mut self,
+        refusal: (Reason, String),
+        name: &[u8],
+        (lines, bytes): (u64, u64),
+    ) {
+        let first = self.seen;
+        self.seen = first.saturating_add(lines.min(u64::from(u32::MAX)) as u32);
+        self.refuse_from(first, refusal, name, (lines, bytes));
+    }
+
+    fn refuse_from(
+        &mut self,
+        first: u32,
         (reason, text): (Reason, String),
         name: &[u8],
         (lines, bytes): (u64, u64),
@@ -132,6 +149,7 @@ impl<'a> BatchBuilder<'a> {
         }
         let stream = StreamId(u128::from(FixedState::default().hash_one(name)));
         self.refused.count(reason, lines, bytes);
+        self.refused.note(reason, first, self.seen - first);
         self.refused.tell(Cause { reason, stream, number: 0 }, || text);
     }
 
@@ -144,11 +162,20 @@ impl<'a> BatchBuilder<'a> {
         self.memory.take(STREAM_BYTES + labels.len() as u64 * LABEL_BYTES + labels.text_bytes() as u64)?;
         let accepted = check_labels(&known, self.limits);
         self.entries.clear();
-        Ok(OpenStream { known, accepted, other_level: None, refused_lines: 0, refused_bytes: 0 })
+        Ok(OpenStream {
+            known,
+            accepted,
+            other_level: None,
+            first: self.seen,
+            refused_lines: 0,
+            refused_bytes: 0,
+        })
     }
 
     /// Adds an entry with the metadata in `pairs` to the stream.
     pub(crate) fn entry(&mut self, stream: &mut OpenStream, raw: RawEntry) -> Result<(), Error> {
+        let number = self.seen;
+        self.seen = number.saturating_add(1);
         let sent = self.pairs.iter().map(|(name, value)| u64::from(name.len + value.len)).sum::<u64>();
         if stream.accepted.is_err() {
             stream.refused_lines += 1;
@@ -158,6 +185,8 @@ impl<'a> BatchBuilder<'a> {
         let line = match self.check(raw, sent) {
             Ok(kept) => Span { start: raw.line.start, len: kept as u32 },
             Err(broken) => {
+                let taken = self.refused.note(broken.0, number, 1);
+                self.memory.take(taken)?;
                 self.refuse_entry(&stream.known, broken, u64::from(raw.line.len) + sent);
                 return Ok(());
             }
@@ -190,7 +219,8 @@ impl<'a> BatchBuilder<'a> {
     pub(crate) fn end(&mut self, stream: OpenStream) -> Result<(), Error> {
         if let Err(refusal) = stream.accepted {
             let id = stream.known.id.0.to_le_bytes();
-            self.refuse_stream(refusal, &id, (stream.refused_lines, stream.refused_bytes));
+            let refused = (stream.refused_lines, stream.refused_bytes);
+            self.refuse_from(stream.first, refusal, &id, refused);
             return Ok(());
         }
         if !self.entries.is_empty() {

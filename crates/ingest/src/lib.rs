@@ -55,5 +55,5 @@ pub use loki_proto::{loki_push, loki_push_within};
 pub use memory::Memory;
 pub use otlp::{otlp_logs, otlp_logs_within, otlp_status};
 pub use rate::{RateLimited, RateLimiter};
-pub use refused::{Reason, Refused};
+pub use refused::{RUNS_MAX, Reason, Refused, Run};
 pub use request::{Decoded, Push, PushHeaders};

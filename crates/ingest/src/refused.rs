@@ -3,6 +3,9 @@
 //! The reasons carry the names of Loki's `discarded_samples_total`, and the text is written as Loki
 //! writes it: equal messages are counted. At most [`TEXTS_MAX`] different messages are kept, each of
 //! at most [`TEXT_LENGTH_MAX`] bytes; the rest is counted.
+//!
+//! Which entries were refused is kept too, in runs of neighbours: at most [`RUNS_MAX`], which take less
+//! memory than the entries would have taken had they been accepted.
 
 use std::fmt::Write;
 
@@ -12,6 +15,8 @@ use sandur_model::StreamId;
 const TEXTS_MAX: usize = 10;
 /// Bytes of one message: a stream's labels may be long.
 const TEXT_LENGTH_MAX: usize = 2 << 10;
+/// Runs of refused entries that are kept.
+pub const RUNS_MAX: usize = 10_000;
 
 /// Why an entry, or all entries of a stream, were refused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -100,12 +105,26 @@ pub(crate) struct Cause {
     pub(crate) number: i64,
 }
 
+/// Neighbouring entries of a request that were refused for the same reason.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Run {
+    /// The first, counted from 0 through all streams of the request.
+    pub first: u32,
+    /// How many.
+    pub count: u32,
+    /// Why.
+    pub reason: Reason,
+}
+
 /// The refused part of a request. Empty when everything was accepted.
 #[derive(Clone, Debug, Default)]
 pub struct Refused {
     counts: [Count; Reason::EVERY.len()],
     told: Vec<Told>,
     untold: u64,
+    runs: Vec<Run>,
+    /// Whether there were more runs than are kept.
+    has_more_runs: bool,
 }
 
 impl Refused {
@@ -123,6 +142,11 @@ impl Refused {
     pub fn by_reason(&self) -> impl Iterator<Item = (Reason, u64, u64)> {
         let counted = Reason::EVERY.into_iter().zip(self.counts);
         counted.filter(|(_, c)| *c != Count::default()).map(|(reason, c)| (reason, c.lines, c.bytes))
+    }
+
+    /// Which entries were refused; `None` when they are scattered over more than [`RUNS_MAX`] runs.
+    pub fn runs(&self) -> Option<&[Run]> {
+        (!self.has_more_runs).then_some(&self.runs)
     }
 
     /// The plain-text body that tells the client; `None` when everything was accepted.
@@ -151,6 +175,23 @@ impl Refused {
         let count = &mut self.counts[reason as usize];
         count.lines += lines;
         count.bytes += bytes;
+    }
+
+    /// Notes which entries are left out; the bytes that this took.
+    pub(crate) fn note(&mut self, reason: Reason, first: u32, count: u32) -> u64 {
+        if count == 0 {
+            return 0;
+        }
+        let has_room = self.runs.len() < RUNS_MAX;
+        match self.runs.last_mut() {
+            Some(run) if run.reason == reason && run.first + run.count == first => run.count += count,
+            _ if has_room => {
+                self.runs.push(Run { first, count, reason });
+                return size_of::<Run>() as u64;
+            }
+            _ => self.has_more_runs = true,
+        }
+        0
     }
 
     /// Tells the client about one refusal; `text` is called only for a message that is kept.
@@ -199,6 +240,25 @@ mod tests {
         let text = refused.text().unwrap();
         assert!(text.ends_with("; and 990 other errors"), "{text}");
         assert!(text.len() < 11 * (TEXT_LENGTH_MAX + 100));
+    }
+
+    #[test]
+    fn refused_entries_are_known_by_runs_up_to_a_bound() {
+        let mut refused = Refused::default();
+        refused.note(Reason::TooOld, 3, 1);
+        refused.note(Reason::TooOld, 4, 2);
+        refused.note(Reason::LineTooLong, 6, 1);
+        refused.note(Reason::LineTooLong, 8, 0);
+        refused.note(Reason::LineTooLong, 8, 1);
+        let run = |first, count, reason| Run { first, count, reason };
+        let expected =
+            [run(3, 3, Reason::TooOld), run(6, 1, Reason::LineTooLong), run(8, 1, Reason::LineTooLong)];
+        assert_eq!(refused.runs(), Some(&expected[..]));
+        for n in 0..RUNS_MAX as u32 {
+            refused.note(Reason::TooOld, 10 + 2 * n, 1);
+        }
+        assert_eq!(refused.runs(), None, "half of the truth would pass for all of it");
+        assert_eq!(refused.runs.len(), RUNS_MAX);
     }
 
     #[test]

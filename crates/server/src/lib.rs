@@ -15,6 +15,8 @@
 //! Every wait on a client has a timeout, every body and answer a bound. Settings are read here and
 //! nowhere below. Every error that a person reads says what to do.
 
+#[macro_use]
+mod output;
 pub mod auth;
 mod block_cache;
 pub mod cli;

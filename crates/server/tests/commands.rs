@@ -446,3 +446,74 @@ fn tail_connects_again_and_shows_what_it_missed_once() {
     child.0.kill().unwrap();
     child.0.wait().unwrap();
 }
+
+/// Runs a command whose standard output and error are pipes that nobody reads.
+fn into_closed_pipes(arguments: &[&str]) -> std::process::ExitStatus {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_sandur"));
+    let (stdout_reader, stdout) = std::io::pipe().unwrap();
+    let (stderr_reader, stderr) = std::io::pipe().unwrap();
+    drop((stdout_reader, stderr_reader));
+    command.args(arguments).stdin(Stdio::null()).stdout(stdout).stderr(stderr).status().unwrap()
+}
+
+#[test]
+fn no_command_panics_or_fails_when_its_reader_has_gone() {
+    let folder = tempfile::tempdir().unwrap();
+    let store = folder.path().join("store");
+    let store = store.to_str().unwrap();
+    let server = Setup::new(store, folder.path()).start();
+    let address = format!("http://{}", server.address);
+    let log = folder.path().join("a.log");
+    let log = log.to_str().unwrap();
+    log_file(Path::new(log), 0, 3_000);
+    let to = |rest: &[&'static str]| [rest, &["--addr"]].concat();
+    let reached = |arguments: &[&'static str], more: &[&str]| {
+        into_closed_pipes(&[&to(arguments)[..], &[address.as_str()], more].concat())
+    };
+    let ended = [
+        ("push", reached(&["push", "--label", "app=a"], &[log])),
+        ("query", reached(&["query", "--limit", "3000", "{app=\"a\"}"], &[])),
+        ("query -o json", reached(&["query", "-o", "json", "--limit", "3000", "{app=\"a\"}"], &[])),
+    ];
+    for (name, status) in ended {
+        assert_eq!(status.code(), Some(0), "{name}");
+    }
+    let failing = reached(&["query"], &["{app="]);
+    assert_eq!(failing.code(), Some(1), "a failure stays one");
+    assert_eq!(server.terminate(), Some(0));
+
+    let listed = out(&sandur(&["inspect", "--store", store, "blocks/"]));
+    let block = listed.lines().find_map(|l| l.split_whitespace().nth(1)).unwrap().to_owned();
+    let wal = out(&sandur(&["inspect", "--store", store, "wal/"]));
+    let mut all: Vec<Vec<&str>> = vec![
+        vec!["help"],
+        vec!["--version"],
+        vec!["push", "--help"],
+        vec!["check", "--store", store],
+        vec!["inspect", "--store", store],
+        vec!["inspect", "--store", store, "blocks/"],
+        vec!["inspect", "--store", store, &block, "--rows", "1000"],
+        vec!["inspect", "--store", store, "catalog"],
+        vec!["cache", "simulate", "--requests", "2000", "--memory", "1MiB"],
+    ];
+    all.extend(
+        wal.lines().filter_map(|l| l.split_whitespace().nth(1)).map(|w| vec!["inspect", "--store", store, w]),
+    );
+    let pages = ["options", "commands", "http-api", "logql", "memcached"];
+    all.extend(pages.map(|page| vec!["docs", page]));
+    for arguments in all {
+        let before = sandur(&arguments).status.code();
+        assert!(before == Some(0) || before == Some(2), "{arguments:?}");
+        assert_eq!(into_closed_pipes(&arguments).code(), before, "{arguments:?}");
+    }
+    assert_eq!(into_closed_pipes(&["check", "--store", "/no/such"]).code(), Some(1));
+}
+
+#[test]
+fn an_output_that_cannot_be_written_is_a_failure() {
+    let full = std::fs::File::options().write(true).open("/dev/full").unwrap();
+    let mut command = Command::new(env!("CARGO_BIN_EXE_sandur"));
+    let output = command.args(["docs", "options"]).stdout(full).stderr(Stdio::piped()).output().unwrap();
+    assert_eq!(output.status.code(), Some(1));
+    assert!(err(&output).contains("cannot write the output"), "{}", err(&output));
+}

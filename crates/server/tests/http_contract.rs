@@ -665,6 +665,45 @@ async fn the_tenant_comes_from_the_header() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_push_says_which_entries_it_refused_when_asked() {
+    let server = server_with(|s| {
+        s.limits.max_line_size = 10;
+        s.limits.max_label_name_length = 5;
+    });
+    let (now, old) = (NOW * 1_000_000_000, (NOW - 30 * 86_400) * 1_000_000_000);
+    let values = |lines: &[(i64, &str)]| {
+        let all: Vec<String> = lines.iter().map(|(ts, line)| format!(r#"["{ts}","{line}"]"#)).collect();
+        all.join(",")
+    };
+    let long = "x".repeat(11);
+    let body = format!(
+        r#"{{"streams":[{{"stream":{{"app":"x"}},"values":[{}]}},{{"stream":{{"toolong":"x"}},"values":[{}]}},
+        {{"stream":{{}},"values":[{}]}},{{"stream":{{"app":"y"}},"values":[{}]}}]}}"#,
+        values(&[(now, "0"), (old, "1"), (old, "2"), (now, &long), (now, "4")]),
+        values(&[(now, "5"), (now, "6")]),
+        values(&[(now, "7")]),
+        values(&[(now, "8"), (old, "9")]),
+    );
+    let asked = [("content-type", "application/json"), ("x-sandur-refused", "entries")];
+    let answer = server.post("/loki/api/v1/push", &asked, body.clone()).await;
+    assert_eq!(answer.status, 400);
+    let json: serde_json::Value = serde_json::from_str(&answer.body).unwrap();
+    let expected = serde_json::json!([
+        [1, 2, "greater_than_max_sample_age"],
+        [3, 1, "line_too_long"],
+        [5, 2, "label_name_too_long"],
+        [7, 1, "missing_labels"],
+        [9, 1, "greater_than_max_sample_age"],
+    ]);
+    assert_eq!(json["refused"], expected);
+    let text = server.post("/loki/api/v1/push", &asked[..1], body).await;
+    assert_eq!((text.status, text.kind.as_str()), (400, "text/plain; charset=utf-8"));
+    assert_eq!(json["message"], text.body.as_str(), "others read what Loki says");
+    let stored: usize = server.intake.batches.lock().unwrap().iter().map(|batch| batch.rows()).sum();
+    assert_eq!(stored, 6, "three of ten entries in each of two pushes");
+}
+
+#[tokio::test(start_paused = true)]
 async fn operations_answer() {
     let server = server();
     for (path, expected) in [

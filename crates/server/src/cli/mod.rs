@@ -5,7 +5,8 @@
 //! with 1 also when it found damage, `repair --dry-run` when there is something to repair.
 //!
 //! To add a command: one file with `command` and `run`, and one line in [`COMMANDS`], which the help, the
-//! completions and the manual pages are made from.
+//! completions and the manual pages are made from. Commands print as always; [`crate::output`] makes that
+//! survive a reader that went away.
 
 mod cache;
 mod caret;
@@ -25,6 +26,7 @@ mod paint;
 mod printer;
 mod push;
 mod query;
+mod reference;
 mod repair;
 mod results;
 mod series;
@@ -45,6 +47,7 @@ use sandur_base::{Env, machine};
 use crate::config;
 use crate::http;
 use crate::logging;
+use crate::output;
 use crate::roles;
 pub use failed::Failed;
 
@@ -72,7 +75,8 @@ pub fn main() -> ExitCode {
     let outcome = runtime.block_on(dispatch(&matches));
     // A command that ended does not wait for reads that nobody needs any more.
     runtime.shutdown_background();
-    match outcome {
+    let printed = output::finish().map_err(|e| Failed::new(format!("cannot write the output: {e}")));
+    match outcome.and_then(|code| printed.map(|()| code)) {
         Ok(code) => code,
         Err(failure) => failed::report(&failure),
     }
@@ -135,7 +139,9 @@ fn command() -> Command {
 }
 
 fn docs_command() -> Command {
-    let page = Arg::new("page").value_parser(["options", "http-api", "logql", "memcached"]).required(true);
+    let page = Arg::new("page")
+        .value_parser(["options", "commands", "http-api", "logql", "memcached"])
+        .required(true);
     Command::new("docs").about("Print a generated page of the documentation").hide(true).arg(page)
 }
 
@@ -143,10 +149,12 @@ fn print_docs(matches: &ArgMatches) -> Result<ExitCode, Failed> {
     let page = match matches.get_one::<String>("page").map(String::as_str) {
         Some("logql") => sandur_logql::reference(),
         Some("memcached") => sandur_cache::memcached::reference(),
+        Some("commands") => reference::commands_page(),
         Some("http-api") => http::http_api_page(),
         _ => config::options_page(),
     };
-    query::written(std::io::Write::write_all(&mut std::io::stdout().lock(), page.as_bytes()))
+    print!("{page}");
+    Ok(ExitCode::SUCCESS)
 }
 
 async fn dispatch(matches: &ArgMatches) -> Result<ExitCode, Failed> {

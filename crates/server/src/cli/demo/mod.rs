@@ -21,7 +21,7 @@ use sandur_model::SECOND_NS;
 use super::client::Client;
 use super::failed::Failed;
 use super::paint::{Ink, Paint};
-use super::push::{Input, Positions, Sender, Sent, Shipper};
+use super::push::{Given, Positions, Sender, Sent, Shipper};
 use super::target::open_store;
 use crate::config::Settings;
 use crate::roles::{self, Server};
@@ -71,7 +71,7 @@ pub async fn run(matches: &ArgMatches) -> Result<ExitCode, Failed> {
     let stop = Shutdown::default();
     let _signals = env.spawn("signals", roles::watch_signals(stop.clone()));
     let signal = stop.signal();
-    let sender = Sender { env: env.clone(), client: Client::new(&address, None)?, retries: 10 };
+    let sender = Sender::new(env.clone(), Client::new(&address, None)?, Some(10));
     let now = env.now_ns().div_euclid(SECOND_NS);
     let shop = Shop::with_trouble(now - PAST_S, now);
     let mut demo = Demo { env: env.clone(), sender, shop, next: now - PAST_S, lines: 0, bytes: 0 };
@@ -155,12 +155,16 @@ impl Demo {
         for (path, _) in files {
             let name = machine_logs::name_of(&path);
             let labels = [("job".to_owned(), "machine".to_owned()), ("app".to_owned(), name)];
+            shipper.label(&labels);
             // A file that vanished or is damaged must not end the demo.
-            if let Err(failed) = shipper.ship(&Input::File(path), &labels).await {
+            if let Err(failed) = shipper.ship_file(&Given { path, is_named: false }).await {
                 eprintln!("left out: {}", failed.message());
             }
         }
-        let (lines, bytes) = shipper.score();
+        if let Err(failed) = shipper.drain().await {
+            eprintln!("left out: {}", failed.message());
+        }
+        let (lines, bytes) = shipper.report.score();
         self.lines += lines;
         self.bytes += bytes;
         shipper.finish();
@@ -169,8 +173,8 @@ impl Demo {
     /// Ships what the shop wrote before the second `to` and is not shipped yet.
     async fn ship(&mut self, to: i64) -> Result<(), Failed> {
         let written = self.shop.write(&self.env, self.next, to).await;
-        if let Sent::Partly(text) = self.sender.send(written.body).await? {
-            return Err(Failed::new(format!("the server left lines out: {text}")));
+        if let Sent::Partly(partly) = self.sender.send(written.body).await? {
+            return Err(Failed::new(format!("the server left lines out: {}", partly.text)));
         }
         self.next = to;
         self.lines += written.lines;
@@ -180,7 +184,7 @@ impl Demo {
 
     /// Address and queries, each tried once.
     async fn introduce(&self, address: &str, paint: &Paint) -> Result<(), Failed> {
-        let proposals = queries::propose(&self.env, &self.sender.client).await?;
+        let proposals = queries::propose(&self.env, self.sender.client()).await?;
         let program = std::env::args().next().unwrap_or_else(|| "sandur".to_owned());
         let named = match address {
             "http://127.0.0.1:3100" => String::new(),

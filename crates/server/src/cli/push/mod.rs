@@ -1,257 +1,176 @@
-//! `sandur push`: ships files or stdin to a server.
+//! `sandur push`: ships files, directories or standard input to a server, and says the truth about it.
 //!
-//! A file counts as shipped as far as the server acknowledged it. With `--resume FILE` that is
-//! remembered, so that an interrupted push goes on where it stopped.
+//! Acknowledged means stored, line by line: what the server refuses is counted by reason, shown and kept
+//! (`--rejected`), and a resume point (`--resume`) passes nothing that is neither stored nor kept.
+//!
+//! An input goes through [`opened`] (what is in it), [`assembler`] (whole lines, bounded), [`batch`],
+//! [`sender`] (what became of each line), [`shipper`] (order and resume points) and [`report`].
 
-mod reader;
-mod request;
+mod assembler;
+mod batch;
+mod dates;
+mod file;
+mod followed;
+mod identity;
+mod inputs;
+mod live;
+mod opened;
+mod rejected;
+mod report;
 mod resume;
 mod sender;
+mod shipper;
 mod timestamps;
 
-use std::fs::File;
-use std::io::{BufReader, IsTerminal, Read, Seek, SeekFrom};
-use std::os::unix::fs::MetadataExt;
+use std::collections::HashSet;
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Duration;
 
 use clap::{Arg, ArgAction, ArgMatches, Command};
-use futures_util::StreamExt;
-use futures_util::stream::FuturesOrdered;
-use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
-use sandur_base::units::ByteSize;
-use sandur_base::{BoxFuture, Env};
-use sandur_model::Labels;
+use sandur_base::{Env, Shutdown};
 
-use super::client::{self, Client, Refusal};
+use super::client::{self, Client};
 use super::failed::Failed;
-use reader::LineReader;
-use request::push_body;
-pub use resume::{Position, Positions};
+use crate::roles;
+use identity::Identity;
+pub use inputs::Given;
+use inputs::Inputs;
+use live::Live;
+pub use resume::Positions;
 pub use sender::{Sender, Sent};
-pub use timestamps::Recogniser;
+pub use shipper::Shipper;
 
-/// Requests that wait for their acknowledgement at the same time.
-const IN_FLIGHT: usize = 4;
+/// Repetitions of a request before a push gives up.
+const RETRIES_DEFAULT: u32 = 10;
+/// Time for what is in flight when the command is stopped.
+const STOP_PATIENCE: Duration = Duration::from_secs(10);
 
 /// The command.
 pub fn command() -> Command {
     let files = Arg::new("files").value_name("FILE").action(ArgAction::Append).required(true);
-    let files = files.help("Files or quoted patterns ('/var/log/*.log'); - is stdin");
+    let files = files.help(
+        "Files, directories (with all below them) or quoted patterns ('/var/log/*.log'); - is standard input. \
+         Files in gzip, zstd, xz and bzip2 are read",
+    );
     let label = Arg::new("label").long("label").short('l').value_name("NAME=VALUE").action(ArgAction::Append);
-    let label = label.help("Label of all lines; may be given often. A file's lines also have filename=PATH");
+    let label = label.help(
+        "Label of all lines; may be given often. A file's lines also have filename=PATH, and all have job=push \
+         if no job is given",
+    );
+    let follow = Arg::new("follow").long("follow").short('f').action(ArgAction::SetTrue);
+    let follow = follow.help("Go on with what files grow by, also when they are rotated, and with new files");
     let times = Arg::new("timestamps").long("timestamps").value_parser(["auto", "now"]).default_value("auto");
     let times = times.help("auto reads the time of each line where it can; now dates all lines by arrival");
-    let resume = Arg::new("resume").long("resume").value_name("STATE-FILE");
-    let resume =
-        resume.help("Remember in this file how far each file was acknowledged, and go on from there");
-    let retries = Arg::new("retries").long("retries").value_name("N").default_value("10");
-    let retries = retries
-        .value_parser(clap::value_parser!(u32))
-        .help("Repetitions of a request that may succeed later");
+    let resume = Arg::new("resume").long("resume").value_name("STATE-FILE").help(
+        "Remember in this file how far each file was acknowledged, and go on from there; refused lines are kept \
+         in STATE-FILE.rejected if --rejected names no other file",
+    );
+    let rejected = Arg::new("rejected").long("rejected").value_name("FILE");
+    let rejected = rejected.help("Append lines that the server refuses to this file, to be pushed again");
+    let retries = Arg::new("retries").long("retries").value_name("N");
+    let retries = retries.value_parser(clap::value_parser!(u32)).help(format!(
+        "Repetitions of a request that may succeed later [default: {RETRIES_DEFAULT}; with --follow without end]"
+    ));
     let command = Command::new("push")
-        .about("Ship files or stdin to a server")
+        .about("Ship files or standard input to a server")
         .after_help(
-            "Example: sandur push --label app=api --resume api.state '/var/log/api/*.log'\n\
-             Exit codes: 0 everything acknowledged, 1 something failed or was refused, 2 wrong usage.",
+            "Example: sandur push --label app=api --resume api.state --follow '/var/log/api/*.log'\n\
+             Exit codes: 0 everything acknowledged, which means stored; 1 something failed or was refused; \
+             2 wrong usage.",
         )
         .arg(files);
-    client::arguments(command.arg(label).arg(times).arg(resume).arg(retries))
+    let command = command.arg(label).arg(follow).arg(times).arg(resume).arg(rejected).arg(retries);
+    client::arguments(command)
 }
 
 /// Runs the command.
 pub async fn run(env: Env, matches: &ArgMatches) -> Result<ExitCode, Failed> {
-    let client = Client::from_arguments(matches)?;
-    let retries = matches.get_one::<u32>("retries").copied().unwrap_or(10);
-    let positions = match matches.get_one::<String>("resume") {
-        Some(path) => Positions::load(path)?,
-        None => Positions::none(),
+    let follow = matches.get_flag("follow");
+    let retries = match matches.get_one::<u32>("retries") {
+        Some(retries) => Some(*retries),
+        None => (!follow).then_some(RETRIES_DEFAULT),
     };
+    let state = matches.get_one::<String>("resume");
+    let positions = state.map_or_else(|| Ok(Positions::none()), |path| Positions::load(path))?;
+    let rejected = matches.get_one::<String>("rejected").map(PathBuf::from);
+    let rejected = rejected.or_else(|| state.map(|path| PathBuf::from(format!("{path}.rejected"))));
     let labels = labels(matches.get_many::<String>("label").into_iter().flatten())?;
     let auto = matches.get_one::<String>("timestamps").is_none_or(|t| t == "auto");
-    let inputs = inputs(matches.get_many::<String>("files").into_iter().flatten())?;
-    let sender = Sender { env: env.clone(), client, retries };
-    let mut shipper = Shipper::new(sender, positions, auto);
-    for input in inputs {
-        shipper.ship(&input, &labels).await?;
+    let arguments: Vec<String> = matches.get_many("files").into_iter().flatten().cloned().collect();
+    let sender = Sender::new(env.clone(), Client::from_arguments(matches)?, retries);
+    let mut shipper = Shipper::new(sender, positions, auto).keeping(rejected);
+    shipper.label(&labels);
+    let outcome = ship(&env, &mut shipper, &arguments, follow).await;
+    let code = shipper.finish();
+    outcome.map(|()| code)
+}
+
+async fn ship(env: &Env, shipper: &mut Shipper, arguments: &[String], follow: bool) -> Result<(), Failed> {
+    if !follow {
+        ship_files(shipper, arguments).await?;
     }
-    Ok(shipper.finish())
+    let stop = Shutdown::default();
+    let _signals = env.spawn("signals", roles::watch_signals(stop.clone()));
+    let signal = stop.signal();
+    let mut live = Live::new(shipper, arguments, follow);
+    let outcome = tokio::select! {
+        outcome = live.work() => outcome,
+        () = signal.triggered() => Ok(()),
+    };
+    outcome?;
+    env.timeout(STOP_PATIENCE, live.end()).await.unwrap_or_else(|| {
+        let text = "stopped while lines were under way: whether they are stored is not known; --resume sends \
+                    them again, and the server keeps none twice";
+        Err(Failed::new(text))
+    })
+}
+
+/// Ships each file once, after the rest of those that were rotated since the last time.
+async fn ship_files(shipper: &mut Shipper, arguments: &[String]) -> Result<(), Failed> {
+    let mut seen = HashSet::new();
+    for (path, known) in live::moved(&shipper.positions, arguments) {
+        match path {
+            Some(path) => {
+                seen.insert(known.identity());
+                shipper.ship_file(&Given { path, is_named: false }).await?;
+            }
+            None => shipper.report.notice(&live::gone(&known)),
+        }
+    }
+    let inputs = Inputs::find(arguments);
+    for text in &inputs.failures {
+        shipper.report.failure(text);
+    }
+    for given in &inputs.files {
+        let identity = std::fs::metadata(&given.path).map(|metadata| Identity::of(&metadata));
+        // A file that two arguments mean, or that has two names, is one.
+        if identity.is_ok_and(|identity| !seen.insert(identity)) {
+            continue;
+        }
+        shipper.ship_file(given).await?;
+    }
+    shipper.drain().await
 }
 
 fn labels<'a>(given: impl Iterator<Item = &'a String>) -> Result<Vec<(String, String)>, Failed> {
-    let mut pairs = Vec::new();
+    let mut pairs: Vec<(String, String)> = Vec::new();
     for text in given {
-        let pair = text.split_once('=').filter(|(name, value)| !name.is_empty() && !value.is_empty());
-        let (name, value) =
-            pair.ok_or_else(|| Failed::new(format!("'{text}' is no label: write --label app=api")))?;
+        let wrong = |what: &str| Failed::new(format!("--label '{text}': {what}: write --label app=api"));
+        let (name, value) = text.split_once('=').ok_or_else(|| wrong("there is no ="))?;
+        let is_first = |c: char| c.is_ascii_alphabetic() || c == '_';
+        if !name.starts_with(is_first) || !name.chars().all(|c| is_first(c) || c.is_ascii_digit()) {
+            return Err(wrong("a name is letters, digits and _, and begins with no digit"));
+        }
+        if value.is_empty() {
+            return Err(wrong("the value is empty"));
+        }
+        if pairs.iter().any(|(other, _)| other == name) {
+            return Err(wrong("this name is given twice"));
+        }
         pairs.push((name.to_owned(), value.to_owned()));
     }
     Ok(pairs)
-}
-
-/// Where lines come from.
-pub enum Input {
-    /// Standard input.
-    Stdin,
-    /// A file.
-    File(PathBuf),
-}
-
-fn inputs<'a>(given: impl Iterator<Item = &'a String>) -> Result<Vec<Input>, Failed> {
-    let mut all = Vec::new();
-    for text in given {
-        if text == "-" {
-            all.push(Input::Stdin);
-            continue;
-        }
-        let plain = PathBuf::from(text);
-        if plain.is_file() {
-            all.push(Input::File(plain));
-            continue;
-        }
-        let found = glob::glob(text).map_err(|e| Failed::new(format!("'{text}' is no pattern: {e}")))?;
-        let before = all.len();
-        all.extend(found.flatten().filter(|p| p.is_file()).map(Input::File));
-        if all.len() == before {
-            return Err(Failed::new(format!("'{text}': no such file, and no file matches it as a pattern")));
-        }
-    }
-    Ok(all)
-}
-
-/// Ships inputs one after another and keeps the score.
-pub struct Shipper {
-    sender: Sender,
-    positions: Positions,
-    auto: bool,
-    bar: ProgressBar,
-    began: Duration,
-    lines: u64,
-    bytes: u64,
-    refused: u64,
-}
-
-type Pending = BoxFuture<'static, (Result<Sent, Refusal>, Position, u64, u64)>;
-
-impl Shipper {
-    /// Ships through `sender`; `auto` reads timestamps from lines.
-    pub fn new(sender: Sender, positions: Positions, auto: bool) -> Self {
-        let target = match std::io::stderr().is_terminal() {
-            true => ProgressDrawTarget::stderr(),
-            false => ProgressDrawTarget::hidden(),
-        };
-        let bar = ProgressBar::with_draw_target(None, target);
-        let style = "{bar:30} {binary_bytes}/{binary_total_bytes} {binary_bytes_per_sec} {wide_msg}";
-        bar.set_style(ProgressStyle::with_template(style).unwrap_or_else(|_| ProgressStyle::default_bar()));
-        let began = sender.env.monotonic();
-        Self { sender, positions, auto, bar, began, lines: 0, bytes: 0, refused: 0 }
-    }
-
-    /// Ships one input.
-    pub async fn ship(&mut self, input: &Input, labels: &[(String, String)]) -> Result<(), Failed> {
-        match input {
-            Input::Stdin => {
-                self.bar.set_message("stdin");
-                let stdin: Box<dyn Read + Send> = Box::new(std::io::stdin());
-                self.ship_from(stdin, "-", 0, 0, Labels::from_pairs(labels.iter().cloned())).await
-            }
-            Input::File(path) => self.ship_file(path, labels).await,
-        }
-    }
-
-    async fn ship_file(&mut self, path: &PathBuf, labels: &[(String, String)]) -> Result<(), Failed> {
-        let name = path.to_string_lossy().into_owned();
-        let failed = |e: std::io::Error| Failed::new(format!("cannot read '{name}': {e}"));
-        let mut file = File::open(path).map_err(failed)?;
-        let metadata = file.metadata().map_err(failed)?;
-        let start = self.positions.start_of(&name, metadata.ino(), metadata.len());
-        file.seek(SeekFrom::Start(start)).map_err(failed)?;
-        self.bar.set_message(name.clone());
-        self.bar.set_length(self.bar.position() + metadata.len() - start);
-        let pairs = labels.iter().cloned().chain([("filename".to_owned(), name.clone())]);
-        self.ship_from(Box::new(file), &name, metadata.ino(), start, Labels::from_pairs(pairs)).await
-    }
-
-    async fn ship_from(
-        &mut self,
-        input: Box<dyn Read + Send>,
-        name: &str,
-        inode: u64,
-        start: u64,
-        labels: Labels,
-    ) -> Result<(), Failed> {
-        let env = self.sender.env.clone();
-        let recogniser = self.auto.then(|| Recogniser::local(env.now_ns()));
-        let mut reader =
-            LineReader::new(BufReader::with_capacity(256 << 10, input), labels, recogniser, start);
-        let mut pending: FuturesOrdered<Pending> = FuturesOrdered::new();
-        loop {
-            let now_ns = env.now_ns();
-            // Reading may block: a pipe has data when it likes.
-            let (back, batch) = env
-                .run_blocking(move || {
-                    let batch = reader.next(now_ns);
-                    (reader, batch)
-                })
-                .await;
-            reader = back;
-            let batch = batch.map_err(|e| Failed::new(format!("cannot read '{name}': {e}")))?;
-            let Some(batch) = batch else { break };
-            let (sender, position) = (self.sender.clone(), Position { inode, offset: batch.end });
-            let (lines, bytes) = (batch.lines.count(), batch.lines.line_bytes());
-            let body = push_body(std::slice::from_ref(&batch.lines));
-            pending.push_back(Box::pin(async move { (sender.send(body).await, position, lines, bytes) }));
-            while pending.len() >= IN_FLIGHT {
-                self.acknowledge(&mut pending, name).await?;
-            }
-        }
-        while !pending.is_empty() {
-            self.acknowledge(&mut pending, name).await?;
-        }
-        Ok(())
-    }
-
-    /// Waits for the oldest request; requests of one input are acknowledged in order.
-    async fn acknowledge(&mut self, pending: &mut FuturesOrdered<Pending>, name: &str) -> Result<(), Failed> {
-        let Some((outcome, position, lines, bytes)) = pending.next().await else { return Ok(()) };
-        match outcome {
-            Ok(Sent::Whole) => {}
-            Ok(Sent::Partly(text)) => {
-                self.refused += 1;
-                self.bar.suspend(|| eprintln!("{name}: the server left lines out: {text}"));
-            }
-            Err(refusal) => {
-                let so_far = format!("{} lines of all files were acknowledged before", self.lines);
-                let text = Failed::from(refusal);
-                return Err(Failed::new(format!("{name}: {}; {so_far}", text.message())));
-            }
-        }
-        self.lines += lines;
-        self.bytes += bytes;
-        self.bar.inc(bytes + lines); // with the line breaks
-        self.positions.note(name, position)
-    }
-
-    /// Says what was done; the code of the process.
-    pub fn finish(self) -> ExitCode {
-        self.bar.finish_and_clear();
-        let took = self.sender.env.monotonic().saturating_sub(self.began).as_secs_f64();
-        let rate = ByteSize((self.bytes as f64 / took.max(0.001)) as u64);
-        eprintln!("acknowledged {} lines, {} in {took:.1} s ({rate}/s)", self.lines, ByteSize(self.bytes));
-        match self.refused {
-            0 => ExitCode::SUCCESS,
-            n => {
-                eprintln!("in {n} requests the server left lines out; the reasons stand above");
-                ExitCode::FAILURE
-            }
-        }
-    }
-
-    /// Lines and bytes acknowledged so far.
-    pub fn score(&self) -> (u64, u64) {
-        (self.lines, self.bytes)
-    }
 }
 
 #[cfg(test)]
@@ -259,15 +178,22 @@ mod tests {
     use super::*;
 
     #[test]
-    fn labels_and_files_are_read_or_explained() {
-        let given = ["app=api".to_owned(), "env=a=b".to_owned()];
-        let pairs = labels(given.iter()).unwrap();
-        assert_eq!(pairs[1], ("env".to_owned(), "a=b".to_owned()));
-        assert!(labels(["app".to_owned()].iter()).unwrap_err().message().contains("--label app=api"));
-        let directory = tempfile::tempdir().unwrap();
-        std::fs::write(directory.path().join("a.log"), "x").unwrap();
-        let pattern = format!("{}/*.log", directory.path().display());
-        assert_eq!(inputs([pattern].iter()).unwrap().len(), 1);
-        assert!(inputs(["/nowhere/x".to_owned()].iter()).is_err());
+    fn labels_are_read_or_explained() {
+        let read = |all: &[&str]| {
+            let all: Vec<String> = all.iter().map(|t| (*t).to_owned()).collect();
+            labels(all.iter()).map_err(|e| e.message().to_owned())
+        };
+        assert_eq!(read(&["app=api", "env=a=b"]).unwrap()[1], ("env".to_owned(), "a=b".to_owned()));
+        for (wrong, what) in [
+            (&["app"][..], "no ="),
+            (&["1a=x"], "begins with no digit"),
+            (&["a-b=x"], "letters, digits and _"),
+            (&["=x"], "letters, digits and _"),
+            (&["a="], "value is empty"),
+            (&["a=b", "a=c"], "given twice"),
+        ] {
+            let text = read(wrong).unwrap_err();
+            assert!(text.contains(what) && text.contains("--label app=api"), "{text}");
+        }
     }
 }

@@ -1,30 +1,115 @@
 //! The state file of `--resume`: how far each file was acknowledged.
 //!
-//! A file is known by its path and inode: after rotation the path names another file, which is read
-//! from its start. The state is replaced as a whole, so that an interruption leaves the old one.
+//! A file is known by its identity, so a rotated one is the same under its new name and a new one under
+//! an old name is not. A point never passes a line that is neither stored nor kept with the rejected
+//! ones. What is needed to send the lines behind it again exactly as they were sent, so that the server
+//! drops those it has, stands beside it: the labels, the state of the dates, and when lines without a time
+//! arrived. The state is replaced as a whole and synced, so that an interruption leaves the old one.
 
-use std::collections::BTreeMap;
-use std::fs;
+use std::collections::{BTreeMap, VecDeque};
+use std::fs::{self, File};
+use std::io::{ErrorKind, Write};
 use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 
+use super::assembler::Start;
+use super::batch::Batch;
+use super::dates::Dates;
+use super::identity::{Fingerprint, Identity};
 use crate::cli::failed::Failed;
 
-/// How far one file was acknowledged.
+/// Version of the state file.
+const VERSION: u32 = 2;
+/// Files that are remembered; beyond that those that no longer exist are forgotten.
+const FILES_MAX: usize = 20_000;
+
+/// Lines that are about to be sent, and when they arrived.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Position {
-    /// The file's number on its file system.
-    pub inode: u64,
+pub struct Planned {
+    /// Offset after the lines.
+    pub until: u64,
+    /// Their arrival.
+    pub now_ns: i64,
+}
+
+/// What is known of one file.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Known {
+    /// Its name when it was read last.
+    pub path: PathBuf,
+    #[serde(flatten)]
+    identity: Identity,
+    fingerprint: Fingerprint,
+    /// Labels of the stream.
+    pub labels: BTreeMap<String, String>,
     /// Bytes that are acknowledged.
     pub offset: u64,
+    dates: Dates,
+    #[serde(default, skip_serializing_if = "VecDeque::is_empty")]
+    planned: VecDeque<Planned>,
+}
+
+impl Known {
+    /// Where the file goes on.
+    pub fn start(&self) -> Start {
+        Start { offset: self.offset, dates: self.dates, planned: self.planned.clone() }
+    }
+
+    /// The labels of what follows: those of before, unless others are asked for now. A rotated file
+    /// keeps the name under which it was read first, so that its lines stay in one stream.
+    pub fn labels_under(&self, wanted: BTreeMap<String, String>) -> BTreeMap<String, String> {
+        let without_name = |labels: &BTreeMap<String, String>| {
+            let mut labels = labels.clone();
+            labels.remove("filename");
+            labels
+        };
+        match without_name(&self.labels) == without_name(&wanted) {
+            true => self.labels.clone(),
+            false => wanted,
+        }
+    }
+
+    /// Which file it was.
+    pub fn identity(&self) -> Identity {
+        self.identity
+    }
+}
+
+/// A file as the caller sees it at the moment.
+#[derive(Clone, Debug)]
+pub struct Seen {
+    /// Its name.
+    pub path: PathBuf,
+    /// Which it is.
+    pub identity: Identity,
+    /// Its first bytes.
+    pub fingerprint: Fingerprint,
+    /// Labels of its lines.
+    pub labels: BTreeMap<String, String>,
+}
+
+#[derive(Serialize, Deserialize)]
+struct Document {
+    version: u32,
+    files: Vec<Known>,
+}
+
+/// A position of version 1: by path.
+#[derive(Clone, Copy, Debug, Deserialize)]
+struct Former {
+    inode: u64,
+    offset: u64,
 }
 
 /// Positions of all files of earlier pushes.
 #[derive(Debug, Default)]
 pub struct Positions {
     path: Option<PathBuf>,
-    files: BTreeMap<String, Position>,
+    /// Held while the state is in use.
+    _lock: Option<File>,
+    files: BTreeMap<Identity, Known>,
+    former: BTreeMap<PathBuf, Former>,
 }
 
 impl Positions {
@@ -35,61 +120,251 @@ impl Positions {
 
     /// Reads the state file; absent means that nothing was acknowledged.
     pub fn load(path: &str) -> Result<Self, Failed> {
-        let files = match fs::read(path) {
-            Ok(text) => serde_json::from_slice(&text).map_err(|e| {
-                Failed::new(format!("'{path}' is no state file of --resume: {e}; delete it to start anew"))
-            })?,
-            Err(error) if error.kind() == std::io::ErrorKind::NotFound => BTreeMap::new(),
+        let lock = lock(path)?;
+        let mut positions = Self { path: Some(path.into()), _lock: Some(lock), ..Self::default() };
+        let text = match fs::read(path) {
+            Ok(text) => text,
+            Err(error) if error.kind() == ErrorKind::NotFound => return Ok(positions),
             Err(error) => return Err(Failed::new(format!("cannot read the state file '{path}': {error}"))),
         };
-        Ok(Self { path: Some(path.into()), files })
+        let value: serde_json::Value = serde_json::from_slice(&text).map_err(|e| unknown(path, &e))?;
+        match value.get("version").and_then(serde_json::Value::as_u64) {
+            Some(version) if version == u64::from(VERSION) => {
+                let document: Document = serde_json::from_value(value).map_err(|e| unknown(path, &e))?;
+                positions.files = document.files.into_iter().map(|k| (k.identity, k)).collect();
+            }
+            Some(version) => {
+                let text = format!("version {version} was written by another version of sandur");
+                return Err(unknown(path, &text));
+            }
+            None => positions.former = serde_json::from_value(value).map_err(|e| unknown(path, &e))?,
+        }
+        Ok(positions)
     }
 
-    /// Where to go on in a file of this length.
-    pub fn start_of(&self, path: &str, inode: u64, length: u64) -> u64 {
-        match self.files.get(path) {
-            // Shorter than before: it was truncated and written anew.
-            Some(known) if known.inode == inode && known.offset <= length => known.offset,
-            _ => 0,
-        }
+    /// Whether anything is remembered.
+    pub fn is_kept(&self) -> bool {
+        self.path.is_some()
     }
 
-    /// Notes an acknowledgement and stores the state.
-    pub fn note(&mut self, path: &str, position: Position) -> Result<(), Failed> {
-        self.files.insert(path.to_owned(), position);
-        match &self.path {
-            Some(state) => store(state, &self.files),
-            None => Ok(()),
+    /// What is known of an open file; `None` if it was never read or is another one now.
+    pub fn of(&self, identity: Identity, path: &Path, file: &File) -> Option<Known> {
+        let known = match self.files.get(&identity) {
+            Some(known) => known.clone(),
+            None => {
+                let former = self.former.get(path).filter(|f| f.inode == identity.inode)?;
+                let fingerprint = Fingerprint::of(file, former.offset).ok()?;
+                let (labels, dates, planned) = (BTreeMap::new(), Dates::default(), VecDeque::new());
+                Known {
+                    path: path.into(),
+                    identity,
+                    fingerprint,
+                    labels,
+                    offset: former.offset,
+                    dates,
+                    planned,
+                }
+            }
+        };
+        known.fingerprint.matches(file).unwrap_or(false).then_some(known)
+    }
+
+    /// All that is known.
+    pub fn files(&self) -> impl Iterator<Item = &Known> {
+        self.files.values()
+    }
+
+    /// Notes that lines are about to be sent, if sending them again would date them otherwise.
+    pub fn plan(&mut self, seen: &Seen, batch: &Batch) -> Result<(), Failed> {
+        if self.path.is_none() || batch.undated == 0 {
+            return Ok(());
         }
+        let start = (batch.start, Dates::default());
+        let known = self.entry(seen, start);
+        if known.planned.back().is_some_and(|last| last.until >= batch.end) {
+            return Ok(());
+        }
+        known.planned.push_back(Planned { until: batch.end, now_ns: batch.now_ns });
+        self.store()
+    }
+
+    /// Notes that everything before the end of the batch is stored or kept.
+    pub fn note(&mut self, seen: &Seen, batch: &Batch) -> Result<(), Failed> {
+        if self.path.is_none() {
+            return Ok(());
+        }
+        let known = self.entry(seen, (batch.end, batch.dates));
+        (known.offset, known.dates) = (batch.end, batch.dates);
+        known.planned.retain(|plan| plan.until > batch.end);
+        self.store()
+    }
+
+    fn entry(&mut self, seen: &Seen, (offset, dates): (u64, Dates)) -> &mut Known {
+        self.former.remove(&seen.path);
+        let known = self.files.entry(seen.identity).or_insert_with(|| Known {
+            path: seen.path.clone(),
+            identity: seen.identity,
+            fingerprint: seen.fingerprint,
+            labels: seen.labels.clone(),
+            offset,
+            dates,
+            planned: VecDeque::new(),
+        });
+        known.path.clone_from(&seen.path);
+        known.labels.clone_from(&seen.labels);
+        known.fingerprint = seen.fingerprint;
+        known
+    }
+
+    /// Forgets a file that is another one now.
+    pub fn forget(&mut self, identity: Identity) {
+        self.files.remove(&identity);
+    }
+
+    fn store(&mut self) -> Result<(), Failed> {
+        let Some(path) = &self.path else { return Ok(()) };
+        if self.files.len() > FILES_MAX {
+            self.files.retain(|_, known| known.path.exists());
+        }
+        if self.files.len() > FILES_MAX {
+            let text = format!("the state file '{}' is for at most {FILES_MAX} files", path.display());
+            return Err(Failed::new(format!("{text}: push parts of them with states of their own")));
+        }
+        let document = Document { version: VERSION, files: self.files.values().cloned().collect() };
+        replace(path, &document)
+            .map_err(|e| Failed::new(format!("cannot write the state file '{}': {e}", path.display())))
     }
 }
 
-fn store(path: &Path, files: &BTreeMap<String, Position>) -> Result<(), Failed> {
-    let failed =
-        |e: std::io::Error| Failed::new(format!("cannot write the state file '{}': {e}", path.display()));
-    let text = serde_json::to_vec_pretty(files).map_err(|e| failed(e.into()))?;
-    let beside = path.with_extension("new");
-    fs::write(&beside, text).map_err(failed)?;
-    fs::rename(&beside, path).map_err(failed)
+/// Two pushes with one state would undo each other's points.
+fn lock(path: &str) -> Result<File, Failed> {
+    let beside = format!("{path}.lock");
+    let file = File::options().create(true).append(true).open(&beside);
+    let file = file.map_err(|e| Failed::new(format!("cannot open the lock '{beside}' of --resume: {e}")))?;
+    file.try_lock().map_err(|_| {
+        Failed::new(format!("another push uses the state file '{path}': wait for it, or name another file"))
+    })?;
+    Ok(file)
+}
+
+fn unknown(path: &str, why: &dyn std::fmt::Display) -> Failed {
+    Failed::new(format!(
+        "'{path}' is no state file of --resume that can be read ({why}); delete it to start anew: what was \
+         stored before is then sent again, and lines with times of their own are not stored twice"
+    ))
+}
+
+fn replace(path: &Path, document: &Document) -> std::io::Result<()> {
+    let mut beside = path.as_os_str().to_owned();
+    beside.push(".new");
+    let mut file = File::create(&beside)?;
+    file.write_all(&serde_json::to_vec(document)?)?;
+    file.sync_all()?;
+    fs::rename(&beside, path)?;
+    let folder = path.parent().filter(|p| !p.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    File::open(folder)?.sync_all()
 }
 
 #[cfg(test)]
 mod tests {
+    use sandur_model::Labels;
+
     use super::*;
 
+    struct Place {
+        _folder: tempfile::TempDir,
+        log: PathBuf,
+        state: String,
+    }
+
+    impl Place {
+        fn new() -> Self {
+            let folder = tempfile::tempdir().unwrap();
+            let state = folder.path().join("state.json").to_str().unwrap().to_owned();
+            Self { log: folder.path().join("a.log"), state, _folder: folder }
+        }
+
+        fn open(&self) -> (File, Seen) {
+            let file = File::open(&self.log).unwrap();
+            let metadata = file.metadata().unwrap();
+            let fingerprint = Fingerprint::of(&file, metadata.len()).unwrap();
+            let (path, identity) = (self.log.clone(), Identity::of(&metadata));
+            (file, Seen { path, identity, fingerprint, labels: BTreeMap::new() })
+        }
+
+        fn start(&self, positions: &Positions) -> Option<u64> {
+            let (file, seen) = self.open();
+            positions.of(seen.identity, &self.log, &file).map(|known| known.offset)
+        }
+    }
+
+    fn batch(start: u64, end: u64, undated: u64) -> Batch {
+        let mut batch = Batch::new(Labels::default(), start, Dates::default());
+        (batch.end, batch.undated, batch.now_ns) = (end, undated, 77);
+        batch
+    }
+
     #[test]
-    fn positions_survive_and_rotation_starts_anew() {
-        let directory = tempfile::tempdir().unwrap();
-        let state = directory.path().join("state.json");
-        let state = state.to_str().unwrap();
-        let mut positions = Positions::load(state).unwrap();
-        positions.note("a.log", Position { inode: 7, offset: 100 }).unwrap();
-        let again = Positions::load(state).unwrap();
-        assert_eq!(again.start_of("a.log", 7, 150), 100);
-        assert_eq!(again.start_of("a.log", 8, 150), 0, "rotated");
-        assert_eq!(again.start_of("a.log", 7, 50), 0, "truncated");
-        assert_eq!(again.start_of("b.log", 7, 150), 0);
-        fs::write(state, "nonsense").unwrap();
-        assert!(Positions::load(state).unwrap_err().message().contains("delete it"));
+    fn a_file_is_known_by_what_it_is_and_not_by_its_name() {
+        let place = Place::new();
+        fs::write(&place.log, "one\ntwo\n").unwrap();
+        let mut positions = Positions::load(&place.state).unwrap();
+        let (_, seen) = place.open();
+        positions.note(&seen, &batch(0, 4, 0)).unwrap();
+        drop(positions);
+        let positions = Positions::load(&place.state).unwrap();
+        assert_eq!(place.start(&positions), Some(4));
+        let moved = place.log.with_extension("1");
+        fs::rename(&place.log, &moved).unwrap();
+        fs::write(&place.log, "new file\n").unwrap();
+        assert_eq!(place.start(&positions), None, "rotated: the name is of a new file");
+        let renamed = Place { log: moved.clone(), ..place };
+        assert_eq!(renamed.start(&positions), Some(4), "the same file under its new name");
+        fs::write(&moved, "two\n").unwrap();
+        assert_eq!(renamed.start(&positions), None, "truncated and written anew");
+        fs::write(&moved, "ONE\ntwo\nthree\n").unwrap();
+        assert_eq!(renamed.start(&positions), None, "written anew, and longer than before");
+    }
+
+    #[test]
+    fn arrivals_are_kept_until_their_lines_are_acknowledged() {
+        let place = Place::new();
+        fs::write(&place.log, "one\ntwo\n").unwrap();
+        let (file, seen) = place.open();
+        let mut positions = Positions::load(&place.state).unwrap();
+        positions.plan(&seen, &batch(0, 4, 1)).unwrap();
+        positions.plan(&seen, &batch(4, 8, 1)).unwrap();
+        drop(positions);
+        let mut positions = Positions::load(&place.state).unwrap();
+        let start = positions.of(seen.identity, &place.log, &file).unwrap().start();
+        assert_eq!((start.offset, start.planned.len()), (0, 2));
+        positions.note(&seen, &batch(0, 4, 1)).unwrap();
+        let start = positions.of(seen.identity, &place.log, &file).unwrap().start();
+        assert_eq!(start.planned, [Planned { until: 8, now_ns: 77 }]);
+    }
+
+    #[test]
+    fn older_states_are_read_and_others_refused_with_the_remedy() {
+        let place = Place::new();
+        fs::write(&place.log, "one\ntwo\n").unwrap();
+        let (_, seen) = place.open();
+        let inode = seen.identity.inode;
+        let former =
+            |inode: u64| serde_json::json!({place.log.to_str().unwrap(): {"inode": inode, "offset": 4}});
+        fs::write(&place.state, former(inode).to_string()).unwrap();
+        assert_eq!(place.start(&Positions::load(&place.state).unwrap()), Some(4));
+        fs::write(&place.state, former(inode + 1).to_string()).unwrap();
+        assert_eq!(place.start(&Positions::load(&place.state).unwrap()), None);
+        for wrong in ["nonsense", "[]", "{\"version\":9,\"files\":[]}", "{\"version\":2}"] {
+            fs::write(&place.state, wrong).unwrap();
+            assert!(Positions::load(&place.state).unwrap_err().message().contains("delete it"), "{wrong}");
+        }
+    }
+
+    #[test]
+    fn two_pushes_do_not_share_a_state() {
+        let place = Place::new();
+        let _first = Positions::load(&place.state).unwrap();
+        assert!(Positions::load(&place.state).unwrap_err().message().contains("another push uses"));
     }
 }

@@ -1,39 +1,124 @@
-//! Sends bodies and repeats what may succeed later, with growing pauses.
+//! Sends batches, repeats what may succeed later with growing pauses, and finds out line by line what the
+//! server refused.
+//!
+//! A server of ours names the refused lines when it is asked to. Any other (Loki) says only that it left
+//! something out: the batch is then halved until the refused lines stand alone. Lines that it has stored
+//! already are sent again on the way, which it drops as duplicates. A batch for which that would take more
+//! than [`HALVINGS_MAX`] requests is not halved to the end: what is not known to be stored counts as refused.
 
+use std::ops::Range;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use bytes::Bytes;
 use reqwest::Method;
 use sandur_base::Env;
+use serde::Deserialize;
 
-use super::request::PUSH_TYPE;
+use super::batch::{Batch, PUSH_TYPE};
 use crate::cli::client::{Ask, Client, Refusal};
 
 /// First pause before a repetition; doubles up to [`PAUSE_MAX`].
 const PAUSE_MIN: Duration = Duration::from_millis(250);
 /// Longest pause.
 const PAUSE_MAX: Duration = Duration::from_secs(30);
+/// Requests that one batch may take while refused lines are looked for.
+const HALVINGS_MAX: usize = 1_000;
 
 /// How a body ended up.
 pub enum Sent {
     /// Everything was stored.
     Whole,
     /// The server left something out and said why; repeating does not help.
-    Partly(String),
+    Partly(Partly),
+}
+
+/// What was left out of a body.
+pub struct Partly {
+    /// What the server says.
+    pub text: String,
+    /// First entry, count and reason, if the server tells.
+    runs: Option<Vec<(usize, usize, String)>>,
+}
+
+/// Neighbouring lines of a batch that are not stored.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Left {
+    /// The lines.
+    pub lines: Range<usize>,
+    /// A word for the reason.
+    pub reason: String,
+    /// What the server said.
+    pub text: String,
 }
 
 /// Sends to one server.
 #[derive(Clone)]
 pub struct Sender {
-    /// The world.
-    pub env: Env,
-    /// The server.
-    pub client: Client,
-    /// Repetitions before giving up.
-    pub retries: u32,
+    env: Env,
+    client: Client,
+    /// Repetitions before giving up; `None` for never.
+    retries: Option<u32>,
+    /// Whether it was said that the server cannot be reached.
+    waiting: Arc<AtomicBool>,
+}
+
+#[derive(Deserialize)]
+struct ByEntry {
+    message: String,
+    refused: Vec<(usize, usize, String)>,
 }
 
 impl Sender {
+    /// Sends by `client` and gives a body up after so many repetitions.
+    pub fn new(env: Env, client: Client, retries: Option<u32>) -> Self {
+        Self { env, client, retries, waiting: Arc::default() }
+    }
+
+    /// The world.
+    pub fn env(&self) -> &Env {
+        &self.env
+    }
+
+    /// The server.
+    pub fn client(&self) -> &Client {
+        &self.client
+    }
+
+    /// Sends a batch; what is not stored of it. An error: whether it is stored is not known.
+    pub async fn settle(&self, batch: &Batch) -> Result<Vec<Left>, Refusal> {
+        let mut open = vec![0..batch.lines.len()];
+        let mut left: Vec<Left> = Vec::new();
+        let mut requests = 0;
+        while let Some(lines) = open.pop() {
+            if lines.is_empty() {
+                continue;
+            }
+            let Sent::Partly(Partly { text, runs }) = self.send(batch.body(lines.clone())).await? else {
+                continue;
+            };
+            requests += 1;
+            let fits = |(first, count, _): &(usize, usize, String)| {
+                first.checked_add(*count).is_some_and(|end| end <= lines.len())
+            };
+            match runs.filter(|runs| !runs.is_empty() && runs.iter().all(fits)) {
+                Some(runs) => left.extend(runs.into_iter().map(|(first, count, reason)| {
+                    let first = lines.start + first;
+                    Left { lines: first..first + count, reason, text: text.clone() }
+                })),
+                None if lines.len() == 1 || requests >= HALVINGS_MAX => {
+                    left.push(Left { reason: reason_of(&text).to_owned(), lines, text });
+                }
+                None => {
+                    let middle = lines.start + lines.len() / 2;
+                    open.extend([middle..lines.end, lines.start..middle]);
+                }
+            }
+        }
+        Ok(left)
+    }
+
     /// Sends one body until the server has taken it, refused it for good, or patience ends.
     pub async fn send(&self, body: Bytes) -> Result<Sent, Refusal> {
         let mut attempt = 0;
@@ -41,23 +126,42 @@ impl Sender {
             let ask = Ask {
                 method: Method::POST,
                 path: "/loki/api/v1/push",
-                headers: &[("content-type", PUSH_TYPE)],
+                headers: &[("content-type", PUSH_TYPE), ("x-sandur-refused", "entries")],
                 body: body.clone(),
                 ..Ask::default()
             };
             let refusal = match self.client.ask(ask).await {
-                Ok(_) => return Ok(Sent::Whole),
+                Ok(_) => {
+                    self.say_reached();
+                    return Ok(Sent::Whole);
+                }
                 Err(refusal) => refusal,
             };
-            // Loki stores the valid part of a push that it answers with 400.
-            if refusal.status.is_some_and(|s| s.as_u16() == 400) {
-                return Ok(Sent::Partly(refusal.text));
+            // Loki stores the valid part of a push that it answers with 400; 413 is for the size alone.
+            if refusal.status.is_some_and(|s| matches!(s.as_u16(), 400 | 413)) {
+                self.say_reached();
+                return Ok(Sent::Partly(partly(refusal)));
             }
-            if !refusal.is_retryable() || attempt >= self.retries {
+            if !refusal.is_retryable() || self.retries.is_some_and(|most| attempt >= most) {
                 return Err(refusal);
             }
-            self.env.sleep(self.pause(attempt)).await;
-            attempt += 1;
+            self.say_waiting(&refusal);
+            let pause = self.pause(attempt).max(refusal.retry_after.unwrap_or_default());
+            self.env.sleep(pause).await;
+            attempt = attempt.saturating_add(1);
+        }
+    }
+
+    fn say_waiting(&self, refusal: &Refusal) {
+        if !self.waiting.swap(true, Ordering::Relaxed) {
+            let status = refusal.status.map(|s| format!(" ({})", s.as_u16())).unwrap_or_default();
+            eprintln!("not stored yet{status}: {}; trying again", refusal.text);
+        }
+    }
+
+    fn say_reached(&self) {
+        if self.waiting.swap(false, Ordering::Relaxed) {
+            eprintln!("the server at {} takes lines again", self.client.base());
         }
     }
 
@@ -67,4 +171,27 @@ impl Sender {
         let half = full.as_millis() as u64 / 2;
         Duration::from_millis(half + self.env.random_below(half.max(1)))
     }
+}
+
+fn partly(refusal: Refusal) -> Partly {
+    let (kind, body) = refusal.body;
+    let is_json = kind.is_some_and(|kind| kind.starts_with("application/json"));
+    let by_entry: Option<ByEntry> = is_json.then(|| serde_json::from_slice(&body).ok()).flatten();
+    match by_entry {
+        Some(ByEntry { message, refused }) => Partly { text: message, runs: Some(refused) },
+        None => Partly { text: refusal.text, runs: None },
+    }
+}
+
+/// A word for what a server says that gives no word: Loki's texts.
+fn reason_of(text: &str) -> &'static str {
+    let known = [
+        ("too old", "greater_than_max_sample_age"),
+        ("too far behind", "greater_than_max_sample_age"),
+        ("too new", "too_far_in_future"),
+        ("max entry size", "line_too_long"),
+        ("body too large", "line_too_long"),
+    ];
+    let found = known.iter().find(|(part, _)| text.contains(part));
+    found.map_or("refused", |(_, reason)| reason)
 }

@@ -26,6 +26,12 @@ impl Recogniser {
         Self { zone: TimeZone::system(), now_ns }
     }
 
+    /// The same at a later moment: a year may have passed.
+    pub fn at(&mut self, now_ns: i64) -> &Self {
+        self.now_ns = now_ns;
+        self
+    }
+
     /// The line's time in nanoseconds since the epoch.
     pub fn find(&self, line: &[u8]) -> Option<i64> {
         let line = &line[..line.len().min(PREFIX_MAX)];

@@ -23,16 +23,8 @@ use crate::http::failure::Failure;
 
 type Decoder = fn(Push<'_>, Bytes, Rc<dyn Memory>) -> Result<Decoded, sandur_ingest::Error>;
 
-/// What was left out of a push because it breaks a limit.
-pub struct LeftOut {
-    /// Entries.
-    pub lines: u64,
-    /// Why, for the client.
-    pub text: String,
-}
-
-/// Reads, decodes and stores one push.
-pub async fn push(app: &App, parts: &Parts, body: Body, decode: Decoder) -> Result<Option<LeftOut>, Failure> {
+/// Reads, decodes and stores one push; what was refused of it.
+pub async fn push(app: &App, parts: &Parts, body: Body, decode: Decoder) -> Result<Refused, Failure> {
     let tenant = call::tenant(app, &parts.headers)?;
     let outcome = store(app, &tenant, parts, body, decode).await;
     match &outcome {
@@ -44,8 +36,7 @@ pub async fn push(app: &App, parts: &Parts, body: Body, decode: Decoder) -> Resu
         }
         Err(failure) => app.refusals.note(&tenant, reason_of(failure), 0, &failure.message),
     }
-    let refused = outcome?;
-    Ok(refused.text().map(|text| LeftOut { lines: refused.lines(), text }))
+    outcome
 }
 
 /// Why a push was refused as a whole, for the log.

@@ -33,8 +33,10 @@ async fn otlp(State(app): State<App>, request: Request) -> Response {
     let (parts, body) = request.into_parts();
     let json = is_json(&parts.headers);
     let outcome = match push(&app, &parts, body, sandur_ingest::otlp_logs_within).await {
-        Ok(None) => return otlp_accepted(json),
-        Ok(Some(left_out)) => Failure::invalid(left_out.text),
+        Ok(refused) => match refused.text() {
+            None => return otlp_accepted(json),
+            Some(text) => Failure::invalid(text),
+        },
         Err(failure) => failure,
     };
     otlp_failure(json, outcome)

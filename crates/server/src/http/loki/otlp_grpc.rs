@@ -3,8 +3,9 @@
 use axum::extract::{Request, State};
 use axum::response::Response;
 use axum::routing::on;
+use sandur_ingest::Refused;
 
-use super::intake::{LeftOut, push};
+use super::intake::push;
 use crate::http::app::App;
 use crate::http::failure::Failure;
 use crate::http::grpc;
@@ -31,23 +32,23 @@ pub static ROUTE: Route = Route {
 
 async fn export(State(app): State<App>, request: Request) -> Response {
     match store(&app, request).await {
-        Ok(left_out) => grpc::answer(&response(left_out)),
+        Ok(refused) => grpc::answer(&response(&refused)),
         Err(failure) => grpc::failure(&failure),
     }
 }
 
-async fn store(app: &App, request: Request) -> Result<Option<LeftOut>, Failure> {
+async fn store(app: &App, request: Request) -> Result<Refused, Failure> {
     let request = grpc::open(&app.env, app.settings.http.body_idle_timeout, request).await?;
     let (parts, body) = request.into_parts();
     push(app, &parts, body, sandur_ingest::otlp_logs_within).await
 }
 
 /// An `ExportLogsServiceResponse`.
-fn response(left_out: Option<LeftOut>) -> Vec<u8> {
+fn response(refused: &Refused) -> Vec<u8> {
     let mut response = Vec::new();
-    if let Some(LeftOut { lines, text }) = left_out {
+    if let Some(text) = refused.text() {
         let mut partial = vec![0x08]; // rejected_log_records
-        grpc::varint(&mut partial, lines);
+        grpc::varint(&mut partial, refused.lines());
         grpc::field(&mut partial, 2, text.as_bytes());
         grpc::field(&mut response, 1, &partial);
     }

@@ -1,0 +1,260 @@
+//! Bytes in, batches of whole lines out: what files, decoders, pipes and followed files share.
+//!
+//! A line that is not ended waits for its end, up to [`LINE_BYTES_MAX`]; a longer one is left out and
+//! told with its place and length, so that memory is bounded whatever is read. Empty lines are dropped.
+
+use std::collections::VecDeque;
+
+use sandur_model::Labels;
+
+use super::batch::{Batch, Skipped};
+use super::dates::Dates;
+use super::resume::Planned;
+use super::timestamps::Recogniser;
+
+/// Line bytes of one request.
+const BATCH_BYTES: u64 = 1 << 20;
+/// Lines of one request: the server names refused entries in as many runs.
+const BATCH_LINES: usize = sandur_ingest::RUNS_MAX;
+/// Longest line that is held: below what a server takes in one request (`limits.max_body_size`).
+pub const LINE_BYTES_MAX: usize = 8 << 20;
+
+/// Where an input goes on.
+#[derive(Clone, Debug, Default)]
+pub struct Start {
+    /// Bytes before.
+    pub offset: u64,
+    /// The state of the dates there.
+    pub dates: Dates,
+    /// Arrivals of lines that may have been sent before.
+    pub planned: VecDeque<Planned>,
+}
+
+/// Cuts one input into batches.
+pub struct Assembler {
+    recogniser: Option<Recogniser>,
+    planned: VecDeque<Planned>,
+    /// Bytes that were fed.
+    offset: u64,
+    /// A line without its end, and where it begins.
+    partial: Vec<u8>,
+    partial_at: u64,
+    /// Whether that line is too long to be held.
+    skipping: bool,
+    batch: Batch,
+    ready: VecDeque<Batch>,
+}
+
+impl Assembler {
+    /// For an input that goes on at `start`; without a recogniser every line is of its arrival.
+    pub fn new(labels: Labels, recogniser: Option<Recogniser>, start: Start) -> Self {
+        let Start { offset, dates, planned } = start;
+        let batch = Batch::new(labels, offset, dates);
+        let (partial, ready) = (Vec::new(), VecDeque::new());
+        Self { recogniser, planned, offset, partial, partial_at: offset, skipping: false, batch, ready }
+    }
+
+    /// Bytes of the input so far.
+    pub fn offset(&self) -> u64 {
+        self.offset
+    }
+
+    /// Whether a line waits for its end.
+    pub fn has_partial(&self) -> bool {
+        self.skipping || !self.partial.is_empty()
+    }
+
+    /// Whether whole lines wait to be taken.
+    pub fn has_lines(&self) -> bool {
+        !self.batch.lines.is_empty() || !self.ready.is_empty()
+    }
+
+    /// Takes bytes that arrived at `now_ns`.
+    pub fn feed(&mut self, mut bytes: &[u8], now_ns: i64) {
+        while let Some(end) = memchr::memchr(b'\n', bytes) {
+            let (line, rest) = (&bytes[..end], &bytes[end + 1..]);
+            self.offset += end as u64 + 1;
+            if self.partial.is_empty() && !self.skipping {
+                self.line(line, now_ns);
+            } else {
+                self.hold(line);
+                self.end_partial(now_ns);
+            }
+            self.partial_at = self.offset;
+            bytes = rest;
+        }
+        self.offset += bytes.len() as u64;
+        self.hold(bytes);
+    }
+
+    /// The next batch that is full.
+    pub fn take_full(&mut self) -> Option<Batch> {
+        self.ready.pop_front()
+    }
+
+    /// Whatever whole lines there are.
+    pub fn flush(&mut self) -> Option<Batch> {
+        if self.ready.is_empty() {
+            self.close();
+        }
+        self.ready.pop_front()
+    }
+
+    /// Takes the last line as whole although its end is missing.
+    pub fn finish(&mut self, now_ns: i64) {
+        if self.has_partial() {
+            self.end_partial(now_ns);
+            self.partial_at = self.offset;
+        }
+    }
+
+    fn hold(&mut self, bytes: &[u8]) {
+        if self.skipping || self.partial.len() + bytes.len() > LINE_BYTES_MAX {
+            self.skipping = true;
+            self.partial = Vec::new();
+        } else {
+            self.partial.extend_from_slice(bytes);
+        }
+    }
+
+    fn end_partial(&mut self, now_ns: i64) {
+        if self.skipping {
+            self.skipping = false;
+            let (at, length) = (self.partial_at, self.offset - self.partial_at);
+            self.batch.skipped.push(Skipped { at, length });
+            self.batch.end = self.offset;
+            return;
+        }
+        let line = std::mem::take(&mut self.partial);
+        self.line(&line, now_ns);
+    }
+
+    fn line(&mut self, line: &[u8], now_ns: i64) {
+        if line.len() > LINE_BYTES_MAX {
+            self.batch.skipped.push(Skipped { at: self.partial_at, length: line.len() as u64 });
+            self.batch.end = self.offset;
+            return;
+        }
+        let text = line.strip_suffix(b"\r").unwrap_or(line);
+        if !text.is_empty() {
+            self.dated(text, now_ns);
+        }
+        self.batch.end = self.offset;
+        if self.batch.bytes() >= BATCH_BYTES || self.batch.lines.len() >= BATCH_LINES {
+            self.close();
+        }
+    }
+
+    fn dated(&mut self, text: &[u8], now_ns: i64) {
+        let now_ns = self.arrival(now_ns);
+        if !self.batch.lines.is_empty() && self.batch.now_ns != now_ns && self.has_plan() {
+            self.close();
+        }
+        if self.batch.lines.is_empty() {
+            self.batch.now_ns = now_ns;
+        }
+        // One batch has one arrival, which is all that a resume point keeps of it.
+        let now_ns = self.batch.now_ns;
+        // Without a recogniser there is no other time than that of the reading.
+        let found = self.recogniser.as_mut().and_then(|recogniser| recogniser.at(now_ns).find(text));
+        self.batch.undated += u64::from(found.is_none());
+        let timestamp_ns = self.batch.dates.next(found, now_ns);
+        self.batch.add(self.partial_at, timestamp_ns, text);
+    }
+
+    fn has_plan(&self) -> bool {
+        !self.planned.is_empty()
+    }
+
+    /// When the line at hand arrived: lines that may be stored already keep the time that they had.
+    fn arrival(&mut self, now_ns: i64) -> i64 {
+        while self.planned.front().is_some_and(|plan| plan.until <= self.partial_at) {
+            self.planned.pop_front();
+            if !self.batch.lines.is_empty() {
+                self.close();
+            }
+        }
+        self.planned.front().map_or(now_ns, |plan| plan.now_ns)
+    }
+
+    fn close(&mut self) {
+        if self.batch.end == self.batch.start && self.batch.lines.is_empty() {
+            return;
+        }
+        let next = Batch::new(self.batch.labels.clone(), self.batch.end, self.batch.dates);
+        self.ready.push_back(std::mem::replace(&mut self.batch, next));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn all(assembler: &mut Assembler) -> Vec<Batch> {
+        std::iter::from_fn(|| assembler.flush()).collect()
+    }
+
+    fn texts(batches: &[Batch]) -> Vec<String> {
+        let text = |b: &Batch, n| String::from_utf8_lossy(b.text(n)).into_owned();
+        batches.iter().flat_map(|b| (0..b.lines.len()).map(move |n| text(b, n))).collect()
+    }
+
+    #[test]
+    fn inputs_are_cut_into_batches_with_their_offsets() {
+        let line = format!("{}\r\n", "x".repeat(1_000));
+        let text = line.repeat(3_000) + "\nlast";
+        for chunk in [1, 7, 1_000, 1 << 20] {
+            let start = Start { offset: 10, ..Start::default() };
+            let mut assembler = Assembler::new(Labels::default(), None, start);
+            text.as_bytes().chunks(chunk).for_each(|c| assembler.feed(c, 5));
+            let whole = all(&mut assembler);
+            assert_eq!(texts(&whole).len(), 3_000, "the last line waits for its end");
+            assembler.finish(5);
+            let rest = all(&mut assembler);
+            assert_eq!(texts(&rest), ["last"]);
+            let ends: Vec<(u64, u64)> = whole.iter().chain(&rest).map(|b| (b.start, b.end)).collect();
+            assert_eq!(ends[0], (10, 10 + 1_049 * 1_002), "a batch ends with the line that fills it");
+            assert!(ends.windows(2).all(|pair| pair[0].1 == pair[1].0));
+            assert_eq!(ends.last().unwrap().1, 10 + text.len() as u64);
+            let times: Vec<i64> = whole.iter().flat_map(|b| b.lines.iter().map(|l| l.timestamp_ns)).collect();
+            assert_eq!(times, (5..3_005).collect::<Vec<i64>>());
+        }
+    }
+
+    #[test]
+    fn a_line_beyond_the_bound_is_left_out_with_its_place_and_length() {
+        let long = LINE_BYTES_MAX + 1;
+        let text = [b"one\n".to_vec(), vec![b'x'; long], b"\ntwo\n".to_vec()].concat();
+        for chunk in [64 << 10, text.len()] {
+            let mut assembler = Assembler::new(Labels::default(), None, Start::default());
+            for bytes in text.chunks(chunk) {
+                assembler.feed(bytes, 5);
+                assert!(assembler.partial.len() <= LINE_BYTES_MAX);
+            }
+            let batches = all(&mut assembler);
+            assert_eq!(texts(&batches), ["one", "two"]);
+            let skipped: Vec<Skipped> = batches.iter().flat_map(|b| b.skipped.clone()).collect();
+            assert_eq!((skipped.len(), skipped[0].at), (1, 4));
+            assert!(skipped[0].length >= long as u64);
+            assert_eq!(batches.last().unwrap().end, text.len() as u64);
+        }
+    }
+
+    #[test]
+    fn lines_that_may_be_stored_already_keep_their_times() {
+        let text = "a\nb\nc\nd\n";
+        let first = {
+            let mut assembler = Assembler::new(Labels::default(), None, Start::default());
+            assembler.feed(text[..4].as_bytes(), 100);
+            assembler.flush().unwrap()
+        };
+        let plan = Planned { until: first.end, now_ns: first.now_ns };
+        let start = Start { planned: [plan].into(), ..Start::default() };
+        let mut again = Assembler::new(Labels::default(), None, start);
+        again.feed(text.as_bytes(), 900);
+        let batches = all(&mut again);
+        let times = |b: &Batch| b.lines.iter().map(|l| l.timestamp_ns).collect::<Vec<i64>>();
+        assert_eq!(times(&batches[0]), times(&first));
+        assert_eq!(times(&batches[1]), [900, 901]);
+    }
+}

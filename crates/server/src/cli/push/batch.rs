@@ -1,0 +1,152 @@
+//! Lines of one stream on their way to the server, and the push request that carries any part of them.
+
+use std::ops::Range;
+
+use bytes::Bytes;
+use sandur_model::{Labels, SECOND_NS};
+
+use super::dates::Dates;
+
+/// Content type of [`Batch::body`].
+pub const PUSH_TYPE: &str = "application/x-protobuf";
+
+/// One line.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Line {
+    /// Offset of its first byte in the input.
+    pub at: u64,
+    /// Nanoseconds since the epoch.
+    pub timestamp_ns: i64,
+    start: u32,
+    end: u32,
+}
+
+/// A line that was too long to be held.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Skipped {
+    /// Offset of its first byte in the input.
+    pub at: u64,
+    /// Its bytes.
+    pub length: u64,
+}
+
+/// Neighbouring lines of one input.
+#[derive(Clone, Debug, Default)]
+pub struct Batch {
+    /// Labels of the stream.
+    pub labels: Labels,
+    /// The lines.
+    pub lines: Vec<Line>,
+    /// What was left out between them.
+    pub skipped: Vec<Skipped>,
+    /// Lines that are no UTF-8.
+    pub not_utf8: u64,
+    /// Lines that were dated by arrival.
+    pub undated: u64,
+    /// Offset in the input before it.
+    pub start: u64,
+    /// Offset in the input after it.
+    pub end: u64,
+    /// When its lines arrived.
+    pub now_ns: i64,
+    /// The state of the dates after it.
+    pub dates: Dates,
+    text: Vec<u8>,
+}
+
+impl Batch {
+    /// An empty batch that begins at `start`.
+    pub fn new(labels: Labels, start: u64, dates: Dates) -> Self {
+        Self { labels, start, end: start, dates, ..Self::default() }
+    }
+
+    /// Adds a line.
+    pub fn add(&mut self, at: u64, timestamp_ns: i64, text: &[u8]) {
+        let start = self.text.len() as u32;
+        self.text.extend_from_slice(text);
+        self.not_utf8 += u64::from(std::str::from_utf8(text).is_err());
+        self.lines.push(Line { at, timestamp_ns, start, end: self.text.len() as u32 });
+    }
+
+    /// Bytes of the lines so far.
+    pub fn bytes(&self) -> u64 {
+        self.text.len() as u64
+    }
+
+    /// Bytes of some lines.
+    pub fn bytes_of(&self, lines: Range<usize>) -> u64 {
+        self.lines[lines].iter().map(|line| u64::from(line.end - line.start)).sum()
+    }
+
+    /// The text of line `n`.
+    pub fn text(&self, n: usize) -> &[u8] {
+        let line = self.lines[n];
+        &self.text[line.start as usize..line.end as usize]
+    }
+
+    /// Loki's push request with some of the lines: protobuf in a snappy block.
+    pub fn body(&self, lines: Range<usize>) -> Bytes {
+        let mut stream = Vec::with_capacity(self.text.len() + 32 * lines.len() + 64);
+        field_bytes(&mut stream, 1, self.labels.to_string().as_bytes());
+        for n in lines {
+            let timestamp = self.lines[n].timestamp_ns;
+            let mut stamp = Vec::with_capacity(16);
+            field_number(&mut stamp, 1, timestamp.div_euclid(SECOND_NS) as u64);
+            field_number(&mut stamp, 2, timestamp.rem_euclid(SECOND_NS) as u64);
+            let text = self.text(n);
+            let mut entry = Vec::with_capacity(stamp.len() + text.len() + 8);
+            field_bytes(&mut entry, 1, &stamp);
+            field_bytes(&mut entry, 2, text);
+            field_bytes(&mut stream, 2, &entry);
+        }
+        let mut plain = Vec::with_capacity(stream.len() + 8);
+        field_bytes(&mut plain, 1, &stream);
+        let packed = snap::raw::Encoder::new().compress_vec(&plain);
+        packed.expect("a batch is far below the 4 GiB that snappy takes").into()
+    }
+}
+
+fn varint(out: &mut Vec<u8>, mut value: u64) {
+    while value >= 0x80 {
+        out.push(value as u8 | 0x80);
+        value >>= 7;
+    }
+    out.push(value as u8);
+}
+
+fn field_number(out: &mut Vec<u8>, field: u64, value: u64) {
+    varint(out, field << 3);
+    varint(out, value);
+}
+
+fn field_bytes(out: &mut Vec<u8>, field: u64, bytes: &[u8]) {
+    varint(out, field << 3 | 2);
+    varint(out, bytes.len() as u64);
+    out.extend_from_slice(bytes);
+}
+
+#[cfg(test)]
+mod tests {
+    use sandur_model::{Limits, TenantId};
+
+    use super::*;
+
+    #[test]
+    fn the_decoder_of_the_server_reads_any_part() {
+        let mut all = Batch::new(Labels::from_pairs([("app", "a\"b")]), 0, Dates::default());
+        all.add(0, 1_500_000_000_123_456_789, b"zero");
+        all.add(5, 1_500_000_001_123_456_789, b"one");
+        all.add(9, 1_500_000_002_000_000_000, b"two \xff");
+        let limits = Limits { reject_old_samples_max_age: 0, ..Limits::default() };
+        let headers = sandur_ingest::PushHeaders { content_type: Some(PUSH_TYPE), content_encoding: None };
+        let tenant = TenantId::default_tenant();
+        let now_ns = 1_600_000_000_000_000_000;
+        let decoded = sandur_ingest::loki_push(&tenant, &limits, now_ns, headers, all.body(1..3)).unwrap();
+        let batch = &decoded.batch;
+        assert_eq!((batch.rows(), all.not_utf8, all.bytes_of(1..3)), (2, 1, 8));
+        let entry = batch.streams[0].entries[0];
+        assert_eq!(entry.timestamp, 1_500_000_001_123_456_789);
+        assert_eq!(entry.line.of(&batch.arena.bytes), b"one");
+        assert_eq!(batch.streams[0].entries[1].line.of(&batch.arena.bytes), b"two \xff");
+    }
+}

@@ -1,0 +1,147 @@
+//! Which files the arguments mean: files, patterns and directories, each file once.
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+/// Files of one push.
+const FILES_MAX: usize = 100_000;
+/// Directories below a given one: far deeper than logs lie.
+const DEPTH_MAX: u32 = 32;
+
+/// A file to read.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Given {
+    /// Where it is.
+    pub path: PathBuf,
+    /// Whether it was named itself: then it is a mistake if it is no text.
+    pub is_named: bool,
+}
+
+/// What the arguments mean at the moment.
+#[derive(Debug, Default)]
+pub struct Inputs {
+    /// Whether standard input is among them.
+    pub stdin: bool,
+    /// Files, in the order of the arguments; those of a directory or pattern sorted.
+    pub files: Vec<Given>,
+    /// Directories in which files may appear.
+    pub directories: BTreeSet<PathBuf>,
+    /// What could not be found or read.
+    pub failures: Vec<String>,
+}
+
+impl Inputs {
+    /// Finds the files that the arguments name.
+    pub fn find(arguments: &[String]) -> Self {
+        let mut inputs = Self::default();
+        for text in arguments {
+            inputs.add(text);
+        }
+        if inputs.files.len() > FILES_MAX {
+            let text = format!("more than {FILES_MAX} files: push parts of them");
+            inputs.files.truncate(FILES_MAX);
+            inputs.failures.push(text);
+        }
+        inputs
+    }
+
+    fn add(&mut self, text: &str) {
+        if text == "-" {
+            self.stdin = true;
+            return;
+        }
+        let path = PathBuf::from(text);
+        match fs::metadata(&path) {
+            Ok(metadata) if metadata.is_dir() => return self.walk(&path, 0),
+            Ok(_) => {
+                self.directories.insert(parent(&path));
+                return self.files.push(Given { path, is_named: true });
+            }
+            Err(error) if !text.contains(['*', '?', '[']) => {
+                self.directories.insert(parent(&path));
+                let what = match error.kind() {
+                    std::io::ErrorKind::NotFound => "no such file".to_owned(),
+                    _ => error.to_string(),
+                };
+                return self.failures.push(format!("'{text}': {what}"));
+            }
+            Err(_) => {}
+        }
+        let found = match glob::glob(text) {
+            Ok(found) => found,
+            Err(error) => return self.failures.push(format!("'{text}' is no pattern: {error}")),
+        };
+        let before = self.files.len();
+        for path in found.flatten().take(FILES_MAX + 1) {
+            if path.is_file() {
+                self.directories.insert(parent(&path));
+                self.files.push(Given { path, is_named: false });
+            }
+        }
+        if self.files.len() == before {
+            self.failures.push(format!("'{text}': no such file, and no file matches it as a pattern"));
+        }
+    }
+
+    fn walk(&mut self, directory: &Path, depth: u32) {
+        self.directories.insert(directory.to_owned());
+        let listed = fs::read_dir(directory).and_then(Iterator::collect::<Result<Vec<_>, _>>);
+        let mut entries = match listed {
+            Ok(entries) => entries,
+            Err(error) => return self.failures.push(format!("'{}': {error}", directory.display())),
+        };
+        entries.sort_by_key(fs::DirEntry::file_name);
+        for entry in entries {
+            let path = entry.path();
+            // Not through links: they may lead out of the directory or in circles.
+            match entry.file_type() {
+                Ok(kind) if kind.is_dir() && depth < DEPTH_MAX => self.walk(&path, depth + 1),
+                Ok(kind) if kind.is_dir() => {
+                    self.failures.push(format!("'{}': deeper than {DEPTH_MAX} directories", path.display()));
+                }
+                Ok(kind) if kind.is_file() && self.files.len() <= FILES_MAX => {
+                    self.files.push(Given { path, is_named: false });
+                }
+                _ => {}
+            }
+        }
+    }
+}
+
+fn parent(path: &Path) -> PathBuf {
+    let parent = path.parent().filter(|p| !p.as_os_str().is_empty());
+    parent.unwrap_or(Path::new(".")).to_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn files_patterns_and_directories_are_found_and_what_is_missing_is_named() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = |name: &str| folder.path().join(name);
+        fs::create_dir_all(path("b/c")).unwrap();
+        for name in ["b/2.log", "b/1.log", "b/c/3.log", "x.log", "x.txt"] {
+            fs::write(path(name), "x").unwrap();
+        }
+        std::os::unix::fs::symlink(folder.path(), path("b/c/around")).unwrap();
+        let text = |name: &str| path(name).to_str().unwrap().to_owned();
+        let inputs = Inputs::find(&[
+            text("none"),
+            text("b"),
+            text("*.log"),
+            text("x.txt"),
+            "-".to_owned(),
+            text("?.no"),
+        ]);
+        let names: Vec<String> = inputs.files.iter().map(|f| f.path.to_str().unwrap().to_owned()).collect();
+        let expected = ["b/1.log", "b/2.log", "b/c/3.log", "x.log", "x.txt"].map(text);
+        assert_eq!(names, expected);
+        assert!(inputs.stdin && inputs.files[4].is_named && !inputs.files[3].is_named);
+        assert_eq!(inputs.failures.len(), 2);
+        assert!(inputs.failures[0].contains("none': no such file"), "{:?}", inputs.failures);
+        assert!(inputs.failures[1].contains("no file matches"), "{:?}", inputs.failures);
+    }
+}

@@ -1,0 +1,45 @@
+//! The file of `--rejected`: lines that the server refused, as they were, so that they can be pushed
+//! again. They are on disk before a resume point passes them.
+
+use std::fs::File;
+use std::io::Write;
+use std::path::PathBuf;
+
+use crate::cli::failed::Failed;
+
+/// Where refused lines are kept.
+#[derive(Debug)]
+pub struct Rejected {
+    path: PathBuf,
+    file: Option<File>,
+}
+
+impl Rejected {
+    /// In this file, which is made when there is something to keep.
+    pub fn at(path: PathBuf) -> Self {
+        Self { path, file: None }
+    }
+
+    /// Where they are, for messages.
+    pub fn path(&self) -> &std::path::Path {
+        &self.path
+    }
+
+    /// Appends lines and syncs them.
+    pub fn keep<'a>(&mut self, lines: impl Iterator<Item = &'a [u8]>) -> Result<(), Failed> {
+        let path = &self.path;
+        let failed =
+            |e: std::io::Error| Failed::new(format!("cannot write '{}' (--rejected): {e}", path.display()));
+        if self.file.is_none() {
+            let opened = File::options().create(true).append(true).open(path);
+            self.file = Some(opened.map_err(failed)?);
+        }
+        let Some(file) = &mut self.file else { return Ok(()) };
+        let mut text = Vec::new();
+        for line in lines {
+            text.extend_from_slice(line);
+            text.push(b'\n');
+        }
+        file.write_all(&text).and_then(|()| file.sync_data()).map_err(failed)
+    }
+}
