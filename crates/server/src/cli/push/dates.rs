@@ -1,7 +1,7 @@
 //! The time of each line, such that sending a line again gives it the same time.
 //!
-//! A line without a timestamp of its own gets that of the line before (a stack trace), or its arrival. Lines of
-//! one instant get a nanosecond more each: equal lines at equal times would count as one, and many
+//! A line without a timestamp of its own gets that of the line before (a stack trace), or its arrival. Lines
+//! of one instant get a nanosecond more each: equal lines at equal times would count as one, and many
 //! programs write whole seconds. What decides the next time is small and kept with a resume point.
 
 use sandur_model::SECOND_NS;

@@ -50,7 +50,8 @@ const STOP_PATIENCE: Duration = Duration::from_secs(10);
 pub fn command() -> Command {
     let files = Arg::new("files").value_name("FILE").action(ArgAction::Append).required(true);
     let files = files.help(
-        "Files, directories (with all below them) or quoted patterns ('/var/log/*.log'); - is standard input. \
+        "Files, directories (with all below them) or quoted patterns ('/var/log/*.log'); - is standard \
+         input. \
          Files in gzip, zstd, xz and bzip2 are read",
     );
     let label = Arg::new("label").long("label").short('l').value_name("NAME=VALUE").action(ArgAction::Append);

@@ -155,7 +155,8 @@ fn remedy(reason: &str) -> &'static str {
              limits.creation_grace_period of the server"
         }
         TOO_LONG => {
-            "; raise limits.max_line_size of the server, or have it cut them with limits.max_line_size_truncate"
+            "; raise limits.max_line_size of the server, or have it cut them with \
+             limits.max_line_size_truncate"
         }
         _ => "",
     }
