@@ -51,13 +51,12 @@ pub fn command() -> Command {
     let files = Arg::new("files").value_name("FILE").action(ArgAction::Append).required(true);
     let files = files.help(
         "Files, directories (with all below them) or quoted patterns ('/var/log/*.log'); - is standard \
-         input. \
-         Files in gzip, zstd, xz and bzip2 are read",
+         input. Files in gzip, zstd, xz and bzip2 are read",
     );
     let label = Arg::new("label").long("label").short('l').value_name("NAME=VALUE").action(ArgAction::Append);
     let label = label.help(
-        "Label of all lines; may be given often. A file's lines also have filename=PATH, and all have job=push \
-         if no job is given",
+        "Label of all lines; may be given often. A file's lines also have filename=PATH, and all have \
+         job=push if no job is given",
     );
     let follow = Arg::new("follow").long("follow").short('f').action(ArgAction::SetTrue);
     let follow = follow.help("Go on with what files grow by, also when they are rotated, and with new files");
