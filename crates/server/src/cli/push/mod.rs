@@ -63,14 +63,15 @@ pub fn command() -> Command {
     let times = Arg::new("timestamps").long("timestamps").value_parser(["auto", "now"]).default_value("auto");
     let times = times.help("auto reads the time of each line where it can; now dates all lines by arrival");
     let resume = Arg::new("resume").long("resume").value_name("STATE-FILE").help(
-        "Remember in this file how far each file was acknowledged, and go on from there; refused lines are kept \
-         in STATE-FILE.rejected if --rejected names no other file",
+        "Remember in this file how far each file was acknowledged, and go on from there; refused lines \
+         are kept in STATE-FILE.rejected if --rejected names no other file",
     );
     let rejected = Arg::new("rejected").long("rejected").value_name("FILE");
     let rejected = rejected.help("Append lines that the server refuses to this file, to be pushed again");
     let retries = Arg::new("retries").long("retries").value_name("N");
     let retries = retries.value_parser(clap::value_parser!(u32)).help(format!(
-        "Repetitions of a request that may succeed later [default: {RETRIES_DEFAULT}; with --follow without end]"
+        "Repetitions of a request that may succeed later [default: {RETRIES_DEFAULT}; with --follow \
+         without end]"
     ));
     let command = Command::new("push")
         .about("Ship files or standard input to a server")
