@@ -1,4 +1,8 @@
-//! The HTTP client below `object_store`: the usual one, that also listens for `Retry-After`.
+//! The HTTP client below `object_store`: the usual one, that also listens for `Retry-After`. Addresses that
+//! give a machine its credentials answer at once or not at all, so they get little time.
+
+use std::net::IpAddr;
+use std::time::Duration;
 
 use async_trait::async_trait;
 use object_store::ClientOptions;
@@ -8,28 +12,64 @@ use object_store::client::{
 
 use crate::answer;
 
+/// Time for the address of a machine's credentials to answer.
+const METADATA_TIMEOUT: Duration = Duration::from_secs(3);
+
 /// Makes listening clients.
 #[derive(Debug)]
 pub(crate) struct Listening;
 
 #[derive(Debug)]
-struct Listener(HttpClient);
+struct Listener {
+    usual: HttpClient,
+    metadata: HttpClient,
+}
 
 impl HttpConnector for Listening {
     fn connect(&self, options: &ClientOptions) -> object_store::Result<HttpClient> {
         let usual = ReqwestConnector::default().connect(options)?;
-        Ok(HttpClient::new(Listener(usual)))
+        let brief = options.clone().with_timeout(METADATA_TIMEOUT).with_connect_timeout(METADATA_TIMEOUT);
+        let metadata = ReqwestConnector::default().connect(&brief)?;
+        Ok(HttpClient::new(Listener { usual, metadata }))
     }
 }
 
 #[async_trait]
 impl HttpService for Listener {
     async fn call(&self, request: HttpRequest) -> Result<HttpResponse, HttpError> {
-        let response = self.0.execute(request).await?;
+        let client = if is_metadata(request.uri().host()) { &self.metadata } else { &self.usual };
+        let response = client.execute(request).await?;
         let header = response.headers().get("retry-after").and_then(|value| value.to_str().ok());
         if let Some(after) = header.and_then(answer::retry_after) {
             answer::hear(after);
         }
         Ok(response)
+    }
+}
+
+/// Whether a host is an address within the machine's own link: no store is there, but its credentials are.
+fn is_metadata(host: Option<&str>) -> bool {
+    let address = host.and_then(|host| host.trim_matches(['[', ']']).parse::<IpAddr>().ok());
+    address.is_some_and(|address| match address {
+        IpAddr::V4(v4) => v4.is_link_local(),
+        // fd00:ec2::254 and fd00:ec2::23
+        IpAddr::V6(v6) => v6.segments()[..2] == [0xfd00, 0x0ec2],
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_addresses_of_the_link_get_little_time() {
+        for near in ["169.254.169.254", "169.254.170.2", "[fd00:ec2::254]", "fd00:ec2::23"] {
+            assert!(is_metadata(Some(near)), "{near}");
+        }
+        for far in ["127.0.0.1", "10.0.0.1", "s3.eu-west-1.amazonaws.com", "[::1]", "169.254.169.254.example"]
+        {
+            assert!(!is_metadata(Some(far)), "{far}");
+        }
+        assert!(!is_metadata(None));
     }
 }

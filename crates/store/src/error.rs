@@ -215,6 +215,14 @@ pub enum Error {
 }
 
 impl Error {
+    /// The same, where it may be the credentials: with what became of each place that they could come from.
+    pub(crate) fn with_credentials(mut self, tried: &str) -> Self {
+        if let Self::Denied { reason, .. } | Self::Unavailable { reason, .. } = &mut self {
+            *reason = format!("{reason} (credentials: {tried})");
+        }
+        self
+    }
+
     /// The kind of failure, for statuses and retries.
     pub fn kind(&self) -> ErrorKind {
         match self {

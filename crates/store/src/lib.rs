@@ -40,6 +40,7 @@
 
 mod answer;
 mod append;
+mod aws_chain;
 mod classify;
 mod connector;
 mod cost;

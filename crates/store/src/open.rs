@@ -2,7 +2,7 @@
 //!
 //! `object_store` is told not to retry and not to time out by itself (but for a backstop): both
 //! are ours. Credentials come from the environment variables of each service, from key files and
-//! from the machine's role, by the rules of its builders.
+//! from the machine's role, by the rules of its builders; those of S3 by [`crate::aws_chain`].
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -18,6 +18,7 @@ use object_store::prefix::PrefixStore;
 use object_store::{BackoffConfig, ClientOptions, HeaderValue, ObjectStore, RetryConfig};
 use sandur_base::{Env, environment};
 
+use crate::aws_chain::{self, Chain};
 use crate::classify::{classify, denied_remedy};
 use crate::connector::Listening;
 use crate::directory::Directory;
@@ -35,13 +36,17 @@ const BACKSTOP: Duration = Duration::from_secs(300);
 pub(crate) async fn open(url: &str, env: Env, options: StoreOptions) -> Result<Store, Error> {
     let location = Location::parse(url)?;
     let shown: Arc<str> = location.url().into();
+    let mut tried = None;
     let (requester, kind) = match &location {
         Location::Memory => {
             let requester = Requester::new(Arc::new(InMemory::new()), env, shown, &options.manners);
             (requester, StoreKind::Memory)
         }
         Location::Bucket { service, bucket, prefix, settings } => {
-            let connected = connect(*service, bucket, settings).map_err(|e| unconnected(e, &shown))?;
+            let chain = credentials(&env, *service, settings, &shown).await?;
+            let connected = connect(*service, bucket, settings, chain.as_ref());
+            let connected = connected.map_err(|e| unconnected(e, &shown))?;
+            tried = chain.map(|chain| chain.tried);
             let requester = Requester::new(below(connected.objects, prefix), env, shown, &options.manners);
             let multipart = Multipart { store: connected.parts, prefix: Path::from(prefix.as_str()) };
             (requester.with_multipart(multipart), StoreKind::Bucket)
@@ -61,10 +66,32 @@ pub(crate) async fn open(url: &str, env: Env, options: StoreOptions) -> Result<S
             Err(error @ (Error::Full { .. } | Error::ReadOnly { .. })) if requester.directory.is_some() => {
                 tracing::error!(%error, "the store can only be read now");
             }
-            probed => probed?,
+            Err(error) => {
+                return Err(match tried {
+                    Some(tried) => error.with_credentials(&tried),
+                    None => error,
+                });
+            }
+            Ok(()) => {}
         }
     }
     Ok(Store::over(requester, kind, options))
+}
+
+/// Where the credentials of S3 come from. The other services have files and roles of their own.
+async fn credentials(
+    env: &Env,
+    service: Service,
+    settings: &Settings,
+    url: &Arc<str>,
+) -> Result<Option<Chain>, Error> {
+    if service != Service::S3 || settings.skip_signature == Some(true) {
+        return Ok(None);
+    }
+    let chain = env.run_blocking(aws_chain::look).await;
+    chain.map(Some).map_err(|tried| Error::Invalid {
+        reason: format!("{url} cannot be opened: no credentials: {tried}; {}", denied_remedy(url)),
+    })
 }
 
 fn open_directory(
@@ -117,21 +144,38 @@ impl Connected {
     }
 }
 
-fn connect(service: Service, bucket: &str, settings: &Settings) -> Result<Connected, object_store::Error> {
+fn connect(
+    service: Service,
+    bucket: &str,
+    settings: &Settings,
+    chain: Option<&Chain>,
+) -> Result<Connected, object_store::Error> {
     match service {
-        Service::S3 => connect_s3(bucket, settings),
+        Service::S3 => connect_s3(bucket, settings, chain),
         Service::Google => connect_google(bucket, settings),
         Service::Azure => connect_azure(bucket, settings),
     }
 }
 
-fn connect_s3(bucket: &str, settings: &Settings) -> Result<Connected, object_store::Error> {
+fn connect_s3(
+    bucket: &str,
+    settings: &Settings,
+    chain: Option<&Chain>,
+) -> Result<Connected, object_store::Error> {
     let mut builder = AmazonS3Builder::from_env()
         .with_bucket_name(bucket)
         .with_client_options(client(settings, "AWS_ALLOW_HTTP"))
         .with_http_connector(Listening)
         .with_retry(no_retries());
-    if let Some(region) = &settings.region {
+    if let Some(keys) = chain.and_then(|chain| chain.keys.clone()) {
+        builder = builder.with_access_key_id(keys.id).with_secret_access_key(keys.secret);
+        if let Some(token) = keys.token {
+            builder = builder.with_token(token);
+        }
+    }
+    let has_region = ["AWS_REGION", "AWS_DEFAULT_REGION"].iter().any(|n| environment::variable(n).is_some());
+    let of_profile = chain.and_then(|chain| chain.region.as_ref()).filter(|_| !has_region);
+    if let Some(region) = settings.region.as_ref().or(of_profile) {
         builder = builder.with_region(region);
     }
     if let Some(endpoint) = &settings.endpoint {
