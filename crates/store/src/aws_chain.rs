@@ -202,8 +202,8 @@ mod tests {
     const CREDENTIALS: &str = "[default]\naws_access_key_id = ID\naws_secret_access_key=a=b/c+\n\
         # a comment\n[ci]\naws_access_key_id = CI\naws_secret_access_key = S\naws_session_token = T # why\n\
         [half]\naws_access_key_id = H\n";
-    const CONFIG: &str = "[default]\nregion = eu-west-1\ns3 =\n  region = no\n[profile ci]\nregion=us-west-2\n\
-        [ci]\nregion = not-this\n[profile sso]\nsso_session = corp\n[profile static]\n\
+    const CONFIG: &str = "[default]\nregion = eu-west-1\ns3 =\n  region = no\n[profile ci]\n\
+        region=us-west-2\n[ci]\nregion = not-this\n[profile sso]\nsso_session = corp\n[profile static]\n\
         aws_access_key_id = P\naws_secret_access_key = Q\n";
 
     fn look(variables: &[(&str, &str)]) -> Result<Chain, String> {
