@@ -490,11 +490,10 @@ fn no_command_panics_or_fails_when_its_reader_has_gone() {
         vec!["--version"],
         vec!["push", "--help"],
         vec!["check", "--store", store],
-        vec!["inspect", "--store", store],
         vec!["inspect", "--store", store, "blocks/"],
         vec!["inspect", "--store", store, &block, "--rows", "1000"],
         vec!["inspect", "--store", store, "catalog"],
-        vec!["cache", "simulate", "--requests", "2000", "--memory", "1MiB"],
+        vec!["cache", "simulate", "--help"],
     ];
     all.extend(
         wal.lines().filter_map(|l| l.split_whitespace().nth(1)).map(|w| vec!["inspect", "--store", store, w]),
@@ -503,7 +502,7 @@ fn no_command_panics_or_fails_when_its_reader_has_gone() {
     all.extend(pages.map(|page| vec!["docs", page]));
     for arguments in all {
         let before = sandur(&arguments).status.code();
-        assert!(before == Some(0) || before == Some(2), "{arguments:?}");
+        assert_eq!(before, Some(0), "{arguments:?}");
         assert_eq!(into_closed_pipes(&arguments).code(), before, "{arguments:?}");
     }
     assert_eq!(into_closed_pipes(&["check", "--store", "/no/such"]).code(), Some(1));

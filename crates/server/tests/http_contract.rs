@@ -668,7 +668,7 @@ async fn the_tenant_comes_from_the_header() {
 async fn a_push_says_which_entries_it_refused_when_asked() {
     let server = server_with(|s| {
         s.limits.max_line_size = 10;
-        s.limits.max_label_name_length = 5;
+        s.limits.max_label_name_length = 12; // `service_name`
     });
     let (now, old) = (NOW * 1_000_000_000, (NOW - 30 * 86_400) * 1_000_000_000);
     let values = |lines: &[(i64, &str)]| {
@@ -677,8 +677,8 @@ async fn a_push_says_which_entries_it_refused_when_asked() {
     };
     let long = "x".repeat(11);
     let body = format!(
-        r#"{{"streams":[{{"stream":{{"app":"x"}},"values":[{}]}},{{"stream":{{"toolong":"x"}},"values":[{}]}},
-        {{"stream":{{}},"values":[{}]}},{{"stream":{{"app":"y"}},"values":[{}]}}]}}"#,
+        r#"{{"streams":[{{"stream":{{"app":"x"}},"values":[{}]}},{{"stream":{{"much_too_long":"x"}},"values":[{}]}},
+        {{"stream":{{"a b":"x"}},"values":[{}]}},{{"stream":{{"app":"y"}},"values":[{}]}}]}}"#,
         values(&[(now, "0"), (old, "1"), (old, "2"), (now, &long), (now, "4")]),
         values(&[(now, "5"), (now, "6")]),
         values(&[(now, "7")]),
@@ -692,7 +692,7 @@ async fn a_push_says_which_entries_it_refused_when_asked() {
         [1, 2, "greater_than_max_sample_age"],
         [3, 1, "line_too_long"],
         [5, 2, "label_name_too_long"],
-        [7, 1, "missing_labels"],
+        [7, 1, "invalid_labels"],
         [9, 1, "greater_than_max_sample_age"],
     ]);
     assert_eq!(json["refused"], expected);

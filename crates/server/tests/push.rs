@@ -254,7 +254,7 @@ fn directories_are_walked_compressed_files_read_and_binary_ones_refused() {
     lines.sort();
     assert_eq!(lines, ["member one", "member two", "plain", "zstd"]);
 
-    let many: String = (0..20_000).map(|n| format!("{n} of many\n")).collect();
+    let many: String = (0..4_000).map(|n| format!("{n} of many\n")).collect();
     let mut cut = gzip(many.as_bytes());
     cut.truncate(cut.len() / 2);
     let names = [place.write("cut.gz", cut), place.text("none"), place.text("logs/deeper/binary")];
@@ -341,9 +341,8 @@ fn kills_and_rotations_while_following_lose_and_double_nothing() {
         wait_for("what stands there and what comes is sent", || stored(&server).len() >= sum);
         rename(&place.path("a.log"), &place.path(&format!("a.log.{round}")));
         let sum = write(40);
-        if round % 2 == 0 {
-            wait_for("the new file is sent", || stored(&server).len() >= sum);
-        }
+        // A file that came and went while nobody looked could not be known.
+        wait_for("the new file is sent", || stored(&server).len() >= sum);
         write(30);
         running.kill(); // somewhere between reading, sending and noting
         // The end of a file that was rotated while nobody looked.
@@ -366,7 +365,10 @@ fn new_files_of_a_directory_and_truncated_ones_are_followed() {
     let server = place.server(&[]);
     fs::create_dir(place.path("logs")).unwrap();
     place.append("logs/a.log", "a one\n");
-    let running = Running::start(command(server.address, &["--follow", &place.text("logs")]));
+    // Its own files lie in the same directory, and are not its input.
+    let own = [place.text("logs/state"), place.text("logs/kept")];
+    let arguments = ["--follow", &place.text("logs"), "--resume", &own[0], "--rejected", &own[1]];
+    let mut running = Running::start(command(server.address, &arguments));
     wait_for("what is there", || stored(&server).len() == 1);
     place.append("logs/b.log", "b one\n");
     wait_for("a new file", || stored(&server).len() == 2);
@@ -375,5 +377,10 @@ fn new_files_of_a_directory_and_truncated_ones_are_followed() {
     wait_for("what follows a truncation", || stored(&server).len() == 3);
     let pid = running.0.id().to_string();
     assert!(Command::new("kill").args(["-s", "TERM", &pid]).status().unwrap().success());
-    wait_for("the last line is sent at the end", || stored(&server).len() == 4);
+    assert!(running.0.wait().unwrap().success());
+    assert_eq!(stored(&server).len(), 3, "with a state a line without its end waits for the next time");
+    assert!(
+        push(server.address, &[&place.text("logs"), "--resume", &own[0], "--rejected", &own[1]]).0 == Some(0)
+    );
+    assert_eq!(stored(&server).len(), 4);
 }

@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-use notify::{RecommendedWatcher, RecursiveMode, Watcher};
+use notify::{EventKind, RecommendedWatcher, RecursiveMode, Watcher};
 use sandur_base::{Env, Task};
 use tokio::sync::{Notify, mpsc};
 
@@ -72,7 +72,13 @@ impl<'a> Live<'a> {
         let stdin = arguments.iter().any(|a| a == "-").then(|| stdin(shipper, &env));
         let changed = Arc::new(Notify::new());
         let wake = Arc::clone(&changed);
-        let watcher = follows.then(|| notify::recommended_watcher(move |_| wake.notify_one()).ok()).flatten();
+        // Reading is no change; our own would wake us.
+        let tell = move |event: notify::Result<notify::Event>| {
+            if event.is_ok_and(|event| !matches!(event.kind, EventKind::Access(_))) {
+                wake.notify_one();
+            }
+        };
+        let watcher = follows.then(|| notify::recommended_watcher(tell).ok()).flatten();
         let (files, watched) = (Vec::new(), HashSet::new());
         let (left_out, told, looked_at) = (HashSet::new(), HashSet::new(), env.monotonic());
         let found_at = None;
@@ -251,7 +257,10 @@ impl<'a> Live<'a> {
     fn discover(&mut self) {
         let inputs = Inputs::find(self.arguments);
         inputs.failures.into_iter().for_each(|text| self.tell(text));
-        inputs.files.iter().for_each(|given| self.follow(given, None));
+        for given in inputs.files.iter().filter(|given| !self.shipper.is_own(&given.path)).collect::<Vec<_>>()
+        {
+            self.follow(given, None);
+        }
         for directory in inputs.directories {
             if let Some(watcher) = self.watcher.as_mut().filter(|_| !self.watched.contains(&directory)) {
                 // Without it there is still the look every second.

@@ -146,7 +146,7 @@ async fn ship_files(shipper: &mut Shipper, arguments: &[String]) -> Result<(), F
     for given in &inputs.files {
         let identity = std::fs::metadata(&given.path).map(|metadata| Identity::of(&metadata));
         // A file that two arguments mean, or that has two names, is one.
-        if identity.is_ok_and(|identity| !seen.insert(identity)) {
+        if identity.is_ok_and(|identity| !seen.insert(identity)) || shipper.is_own(&given.path) {
             continue;
         }
         shipper.ship_file(given).await?;

@@ -121,8 +121,10 @@ pub fn binary(start: &[u8]) -> Option<&'static str> {
         return Some("binary data: it holds NUL bytes");
     }
     let invalid: usize = start.utf8_chunks().map(|chunk| chunk.invalid().len()).sum();
-    // Text in an old encoding has some such bytes; less than a third even where every accent counts.
-    (start.len() >= 32 && invalid * 3 > start.len()).then_some("binary data: most of it is no UTF-8")
+    let control = start.iter().filter(|b| b.is_ascii_control() && !b"\t\r\n\x08\x0c\x1b".contains(b)).count();
+    // Text in an old encoding has some such bytes; less than a quarter even where every accent counts.
+    let is_noise = start.len() >= 32 && (invalid + control) * 4 > start.len();
+    is_noise.then_some("binary data: most of it is no text")
 }
 
 #[cfg(test)]

@@ -147,6 +147,13 @@ impl Positions {
         self.path.is_some()
     }
 
+    /// The files that it is kept in.
+    pub fn own_files(&self) -> Vec<PathBuf> {
+        let state = self.path.as_ref().map(|path| path.display().to_string());
+        let all = state.map(|path| vec![format!("{path}.lock"), format!("{path}.new"), path]);
+        all.into_iter().flatten().map(PathBuf::from).collect()
+    }
+
     /// What is known of an open file; `None` if it was never read or is another one now.
     pub fn of(&self, identity: Identity, path: &Path, file: &File) -> Option<Known> {
         let known = match self.files.get(&identity) {

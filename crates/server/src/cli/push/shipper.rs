@@ -4,7 +4,7 @@
 //! which that is not known ends the push, and its input goes on from there next time.
 
 use std::collections::BTreeMap;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::Duration;
@@ -69,6 +69,14 @@ impl Shipper {
     pub fn keeping(mut self, rejected: Option<PathBuf>) -> Self {
         self.rejected = rejected.map(Rejected::at);
         self
+    }
+
+    /// Whether this is a file that the push itself writes: lines about lines would have no end.
+    pub fn is_own(&self, path: &Path) -> bool {
+        let Ok(path) = path.canonicalize() else { return false };
+        let rejected = self.rejected.as_ref().map(|r| r.path().to_owned());
+        let own = self.positions.own_files().into_iter().chain(rejected);
+        own.filter_map(|own| own.canonicalize().ok()).any(|own| own == path)
     }
 
     /// Gives all lines from now on these labels.
