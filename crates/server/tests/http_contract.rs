@@ -677,8 +677,10 @@ async fn a_push_says_which_entries_it_refused_when_asked() {
     };
     let long = "x".repeat(11);
     let body = format!(
-        r#"{{"streams":[{{"stream":{{"app":"x"}},"values":[{}]}},{{"stream":{{"much_too_long":"x"}},"values":[{}]}},
-        {{"stream":{{"a b":"x"}},"values":[{}]}},{{"stream":{{"app":"y"}},"values":[{}]}}]}}"#,
+        r#"{{"streams":[{{"stream":{{"app":"x"}},"values":[{}]}},
+        {{"stream":{{"much_too_long":"x"}},"values":[{}]}},
+        {{"stream":{{"a b":"x"}},"values":[{}]}},
+        {{"stream":{{"app":"y"}},"values":[{}]}}]}}"#,
         values(&[(now, "0"), (old, "1"), (old, "2"), (now, &long), (now, "4")]),
         values(&[(now, "5"), (now, "6")]),
         values(&[(now, "7")]),
