@@ -42,7 +42,7 @@ static NAMES: &[Foreign] = &[
     name("web.enable_lifecycle", "", "not needed: /flush and /ingester/shutdown are always there"),
     name("web.enable_admin_api", "", "not needed: deletes are on unless limits.deletion_mode says otherwise"),
     name("web.config.file", "auth.file", "who may ask what"),
-    name("server.http_tls_config.*", "tls.cert_file", "and tls.key_file, tls.client_ca_file, tls.client_auth"),
+    name("server.http_tls_config.*", "tls.cert_file", "and the other options of [tls]"),
     name("web.external_url", "", "not needed: nothing here writes links to itself"),
     name("query.max_concurrency", "query.max_concurrent", ""),
     name("query.timeout", "limits.query_timeout", ""),
