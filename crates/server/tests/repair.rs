@@ -30,7 +30,9 @@ fn sandur(command: &[&str]) -> (Option<i32>, String) {
 }
 
 fn entries(folder: &Path) -> Vec<PathBuf> {
-    let listed = fs::read_dir(folder.join("data/catalog")).unwrap().map(|entry| entry.unwrap().path());
+    // A start may remove the directory when it is empty.
+    let Ok(listed) = fs::read_dir(folder.join("data/catalog")) else { return Vec::new() };
+    let listed = listed.map(|entry| entry.unwrap().path());
     let mut entries: Vec<PathBuf> = listed.filter(|path| path.is_file()).collect();
     entries.sort();
     entries
