@@ -4,12 +4,14 @@
 //! that is not given back, a decoded batch that points outside of its arena. `fuzz/` runs the targets under a
 //! fuzzer; `tests/replay.rs` runs them over the inputs that are kept in `fuzz/regressions`.
 
+mod chains;
 mod codec;
 mod logql;
 mod otlp;
 mod push;
 mod stages;
 mod template;
+pub mod whole;
 
 /// A target: its name, and what it does with an input.
 pub struct Target {
@@ -27,6 +29,7 @@ pub const TARGETS: &[Target] = &[
     Target { name: "otlp", run: otlp::run },
     Target { name: "stages", run: stages::run },
     Target { name: "shapes", run: codec::run },
+    Target { name: "chains", run: chains::run },
 ];
 
 /// Runs the target with this name.

@@ -6,22 +6,10 @@
 
 #![allow(clippy::unwrap_used)] // a test may
 
-use std::sync::Arc;
-use std::time::Duration;
-
 use sandur_base::nesting::{HEIGHT_MAX, NODES_MAX};
-use sandur_base::{Env, MemoryBudget};
-use sandur_logql::{
-    DeleteQuery, Expr, Kind, Request, compile_log_query, forms, parse, parse_selector, pretty,
-};
-use sandur_model::{Labels, Level, Limits, TenantId};
-use sandur_query::{Direction, MemoryRow, MemorySource, QueryContext, QueryResult};
-
-/// A quarter of what a thread of a test has, which is the least of all.
-const STACK_BYTES: usize = 512 << 10;
-
-/// Longest text of a query that is read again after it was written.
-const REREAD_BYTES_MAX: usize = 16 << 10;
+use sandur_conformance::hostile::whole;
+use sandur_logql::{DeleteQuery, compile_log_query, forms, parse_selector};
+use sandur_query::MemorySource;
 
 /// What errors say of limits.
 const LIMITS: [&str; 9] = [
@@ -36,58 +24,16 @@ const LIMITS: [&str; 9] = [
     "memory",
 ];
 
-fn on_a_small_stack(work: impl FnOnce() + Send + 'static) {
-    let thread = std::thread::Builder::new().stack_size(STACK_BYTES).spawn(work).unwrap();
-    if let Err(panic) = thread.join() {
-        std::panic::resume_unwind(panic);
-    }
+fn on_a_small_stack(work: impl FnOnce() + Send) {
+    whole::on_a_small_stack(work, || {});
 }
 
 fn source() -> MemorySource {
-    let row = |(n, line): (usize, &str)| MemoryRow {
-        labels: Arc::new(Labels::from_pairs([("app", "a")])),
-        timestamp: n as i64 + 1,
-        line: line.as_bytes().to_vec().into(),
-        metadata: Vec::new(),
-        level: Level::Info,
-    };
-    MemorySource::new(["n=1 m=2", r#"{"n":1,"a":{"a":[1]}}"#].into_iter().enumerate().map(row).collect())
+    whole::source(&[b"n=1 m=2", br#"{"n":1,"a":{"a":[1]}}"#])
 }
 
-async fn evaluate(
-    source: &MemorySource,
-    expr: &Expr,
-    kind: Kind,
-) -> Result<QueryResult, sandur_query::Error> {
-    let budget = MemoryBudget::root("query", 64 << 20);
-    let env = Env::simulated(1, 0);
-    let context = QueryContext::new(env, TenantId::default_tenant(), budget, Duration::from_secs(600));
-    let direction = Direction::Forward;
-    let request = Request { query: String::new(), kind, limit: 10, direction, interval_ns: 0 };
-    sandur_logql::query_parsed(source, &context, &Limits::default(), expr, &request).await
-}
-
-/// All that is done with a query; the first error.
 fn everything(source: &MemorySource, query: &str) -> Result<(), String> {
-    let expr = parse(query).map_err(|e| e.to_string())?;
-    let written = expr.to_string();
-    let laid_out = pretty(&expr);
-    for text in [&written, &laid_out] {
-        // What is written is longer than what was read, so it may be longer than a query may be; and reading
-        // takes most of the time of this test.
-        if text.len() < REREAD_BYTES_MAX {
-            let again =
-                parse(text).unwrap_or_else(|e| panic!("{query:.200} was written as {text:.200}: {e}"));
-            assert_eq!(again.to_string(), written);
-        }
-    }
-    drop(expr.clone());
-    let kind = match &expr {
-        Expr::Metric(_) => Kind::Instant { time_ns: 1_000 },
-        Expr::Log(_) => Kind::Range { start_ns: 0, end_ns: 1_000_000_000, step_ns: 1 },
-    };
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap();
-    runtime.block_on(evaluate(source, &expr, kind)).map(drop).map_err(|e| e.to_string())
+    whole::everything(source, &whole::context(), query)
 }
 
 /// The other ways in, which take the same reader.
@@ -159,14 +105,7 @@ fn lines_of_json_of_any_depth_are_read_or_marked() {
             for (open, close) in [("{\"a\":", "}"), ("[", "]"), ("{\"a\":[", "]}")] {
                 for end in [close.repeat(count), String::new()] {
                     let line = format!("{}1{end}", open.repeat(count));
-                    let row = MemoryRow {
-                        labels: Arc::new(Labels::from_pairs([("app", "a")])),
-                        timestamp: 1,
-                        line: line.into_bytes().into(),
-                        metadata: Vec::new(),
-                        level: Level::Info,
-                    };
-                    let source = MemorySource::new(vec![row]);
+                    let source = whole::source(&[line.as_bytes()]);
                     for stages in [
                         "| json",
                         r#"| json x="a.a.a[0]""#,
