@@ -23,6 +23,7 @@ fn main() -> Result<()> {
             Some(("server", arguments)) => serve(&env, arguments).await,
             Some(("tail", arguments)) => follow(&env, arguments).await,
             Some(("cold", arguments)) => measure_cold(&env, arguments).await,
+            Some(("acks", arguments)) => measure_acks(&env, arguments).await,
             _ => unreachable!("clap asks for a subcommand"),
         }
     })
@@ -86,6 +87,25 @@ fn command() -> Command {
         .subcommand_required(true)
         .arg_required_else_help(true)
         .subcommands([generate, run, server, tail_command(), cold_command([seed(), instances(), size()])])
+        .subcommand(acks_command([seed(), instances()]))
+}
+
+fn acks_command(data_set: [Arg; 2]) -> Command {
+    Command::new("acks")
+        .about("Measure acknowledgements from a bucket: latency, throughput, requests and their price")
+        .args(data_set)
+        .arg(text("size", "SIZE", "Bytes of log text, about").default_value("4GiB"))
+        .arg(text("data", "DIR", "Data set; default: one is generated"))
+        .arg(
+            text("server", "PATH", "A sandur program; several take turns. Default: beside this one")
+                .action(ArgAction::Append),
+        )
+        .arg(text("address", "ADDR", "Address on which servers listen").default_value("127.0.0.1:3157"))
+        .arg(text("dir", "DIR", "Where data and results go").default_value("target/bench/acks"))
+        .arg(text("s3", "PATH", "The program versitygw").default_value(".tools/bin/versitygw"))
+        .arg(number("rounds", "2", "Rounds, each with an empty bucket for every server"))
+        .arg(text("lone", "DURATION", "Length of the load of one client").default_value("60s"))
+        .arg(text("rate", "SIZE", "Bytes of lines per second of 64 connections").default_value("20MB"))
 }
 
 fn cold_command(data_set: [Arg; 3]) -> Command {
@@ -289,11 +309,40 @@ async fn measure_cold(env: &Env, arguments: &ArgMatches) -> Result<()> {
     plan.remove_cache()
 }
 
-/// The server's program: as given, or beside this one; it is built when it is not there.
+async fn measure_acks(env: &Env, arguments: &ArgMatches) -> Result<()> {
+    let directory = PathBuf::from(argument(arguments, "dir").unwrap_or("target/bench/acks"));
+    let given: Vec<&String> = arguments.get_many::<String>("server").into_iter().flatten().collect();
+    let programs = match given.is_empty() {
+        true => vec![built_server()?],
+        false => given.into_iter().map(PathBuf::from).collect(),
+    };
+    let named = |program: PathBuf| {
+        let name = program.file_name().unwrap_or(program.as_os_str()).to_string_lossy().into_owned();
+        (name, place(program, directory.join("server"), arguments))
+    };
+    let plan = run::Acks {
+        places: programs.into_iter().map(named).collect(),
+        data: data_set(env, arguments, &directory)?,
+        s3: argument(arguments, "s3").unwrap_or_default().into(),
+        rounds: count(arguments, "rounds").max(1) as usize,
+        lone: parse_duration(argument(arguments, "lone").unwrap_or("60s"))?,
+        rate: argument(arguments, "rate").unwrap_or("20MB").parse::<ByteSize>()?.0.max(1),
+    };
+    let columns = run::acks(env, &plan, |news| eprintln!("{news}")).await?;
+    println!("{}", run::table(&columns));
+    Ok(())
+}
+
+/// The server's program: as given, or the one beside this.
 fn server_program(arguments: &ArgMatches) -> Result<PathBuf> {
     if let Some(program) = argument(arguments, "server") {
         return Ok(program.into());
     }
+    built_server()
+}
+
+/// The program beside this one; it is built when it is not there.
+fn built_server() -> Result<PathBuf> {
     let program = std::env::current_exe()?.with_file_name("sandur");
     let Some(cargo) = environment::variable("CARGO") else {
         if program.exists() {

@@ -16,6 +16,8 @@ pub struct Weather {
     allowance: Mutex<(f64, Duration)>,
     block_gets: AtomicU64,
     block_bytes: AtomicU64,
+    put_class: AtomicU64,
+    wal_puts_us: Mutex<Vec<u64>>,
     requests: AtomicU64,
     refused: AtomicU64,
 }
@@ -27,6 +29,8 @@ pub struct Counted {
     pub block_gets: u64,
     /// Bytes of blocks that were read.
     pub block_bytes: u64,
+    /// Requests of the dear class: every PUT, POST (parts of an upload have both) and list.
+    pub put_class: u64,
     /// All requests.
     pub requests: u64,
     /// Requests that were answered with 503.
@@ -39,6 +43,7 @@ impl Counted {
         Self {
             block_gets: self.block_gets - before.block_gets,
             block_bytes: self.block_bytes - before.block_bytes,
+            put_class: self.put_class - before.put_class,
             requests: self.requests - before.requests,
             refused: self.refused - before.refused,
         }
@@ -52,6 +57,7 @@ impl Weather {
         let allowance = Mutex::new((0.0, env.monotonic()));
         let (get_delay_us, refused_percent, requests_per_second) = (zero(), zero(), zero());
         let (block_gets, block_bytes, requests, refused) = (zero(), zero(), zero(), zero());
+        let (put_class, wal_puts_us) = (zero(), Mutex::default());
         Self {
             env,
             get_delay_us,
@@ -60,6 +66,8 @@ impl Weather {
             allowance,
             block_gets,
             block_bytes,
+            put_class,
+            wal_puts_us,
             requests,
             refused,
         }
@@ -85,9 +93,15 @@ impl Weather {
         Counted {
             block_gets: self.block_gets.load(Ordering::Relaxed),
             block_bytes: self.block_bytes.load(Ordering::Relaxed),
+            put_class: self.put_class.load(Ordering::Relaxed),
             requests: self.requests.load(Ordering::Relaxed),
             refused: self.refused.load(Ordering::Relaxed),
         }
+    }
+
+    /// The clock by which requests are timed.
+    pub(super) fn monotonic(&self) -> Duration {
+        self.env.monotonic()
     }
 
     /// A request comes: whether it is refused.
@@ -122,9 +136,22 @@ impl Weather {
         }
     }
 
-    /// A request was answered with so many bytes.
-    pub(super) fn answered(&self, method: &str, path: &str, bytes: u64) {
-        let object = path.split('?').next().unwrap_or_default();
+    /// Times of the writes of the WAL since this was last asked, in microseconds.
+    pub fn take_wal_puts_us(&self) -> Vec<u64> {
+        std::mem::take(&mut *self.wal_puts_us.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    /// A request was answered with so many bytes, so long after it began to come.
+    pub(super) fn answered(&self, method: &str, path: &str, bytes: u64, took: Duration) {
+        let (object, parameters) = path.split_once('?').unwrap_or((path, ""));
+        let is_list = method == "GET" && parameters.contains("list-type=");
+        if matches!(method, "PUT" | "POST") || is_list {
+            self.put_class.fetch_add(1, Ordering::Relaxed);
+        }
+        if method == "PUT" && object.contains("/wal/") {
+            let mut times = self.wal_puts_us.lock().unwrap_or_else(PoisonError::into_inner);
+            times.push(took.as_micros() as u64);
+        }
         if method == "GET" && object.contains("/blocks/") {
             self.block_gets.fetch_add(1, Ordering::Relaxed);
             self.block_bytes.fetch_add(bytes, Ordering::Relaxed);
@@ -135,6 +162,25 @@ impl Weather {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn writes_and_lists_are_of_the_dear_class() {
+        let weather = Weather::new(Env::simulated(1, 0));
+        let took = Duration::from_millis(3);
+        for (method, path) in [
+            ("PUT", "/logs/a/wal/1"),
+            ("PUT", "/logs/a/blocks/1?partNumber=1&uploadId=x"),
+            ("POST", "/logs/a/blocks/1?uploads"),
+            ("GET", "/logs?list-type=2&prefix=a"),
+            ("GET", "/logs/a/wal/1"),
+            ("HEAD", "/logs/a/wal/1"),
+            ("DELETE", "/logs/a/wal/1"),
+        ] {
+            weather.answered(method, path, 0, took);
+        }
+        assert_eq!(weather.counted().put_class, 4);
+        assert_eq!((weather.take_wal_puts_us(), weather.take_wal_puts_us()), (vec![3_000], vec![]));
+    }
 
     #[tokio::test(start_paused = true)]
     async fn requests_over_the_limit_and_the_unlucky_are_refused() {

@@ -6,7 +6,7 @@
 
 use std::fmt::Write;
 use std::fs;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -81,7 +81,7 @@ pub async fn cold(env: &Env, plan: &mut Cold, told: impl Fn(&str)) -> Result<(Co
     })?;
     plan.place.down(env).await?;
     fs::create_dir_all(&plan.place.directory)?;
-    let distant = distant(env, plan).await?;
+    let distant = Distant::before(env, &mut plan.place, &plan.s3).await?;
     load(env, plan, &manifest, &told).await?;
     distant.weather.set_get_delay(plan.get_delay);
     let mut report = ColdReport::default();
@@ -94,12 +94,15 @@ pub async fn cold(env: &Env, plan: &mut Cold, told: impl Fn(&str)) -> Result<(Co
     Ok((report, distant))
 }
 
-async fn distant(env: &Env, plan: &mut Cold) -> Result<Distant> {
-    let server = S3Server::start(env, &plan.s3, &plan.place.directory.join("bucket")).await?;
-    let weather = Arc::new(Weather::new(env.clone()));
-    let proxy = Proxy::start(server.address(), Arc::clone(&weather))?;
-    plan.place.bucket = Some(S3Server::url(proxy.address()));
-    Ok(Distant { weather, _proxy: proxy, _server: server })
+impl Distant {
+    /// An empty bucket for a server, which is told of it.
+    pub async fn before(env: &Env, place: &mut Place, s3: &Path) -> Result<Self> {
+        let server = S3Server::start(env, s3, &place.directory.join("bucket")).await?;
+        let weather = Arc::new(Weather::new(env.clone()));
+        let proxy = Proxy::start(server.address(), Arc::clone(&weather))?;
+        place.bucket = Some(S3Server::url(proxy.address()));
+        Ok(Self { weather, _proxy: proxy, _server: server })
+    }
 }
 
 async fn load(env: &Env, plan: &Cold, manifest: &Manifest, told: &impl Fn(&str)) -> Result<()> {

@@ -1,6 +1,7 @@
 //! Measuring a server: [`alone`] with a client of our own, [`beside`] rivals with an external program,
-//! [`cold`] over a bucket that is far away, and then in a [`storm`].
+//! [`cold`] over a bucket that is far away, and then in a [`storm`]; [`acks`] from a bucket, and their price.
 
+mod acks;
 mod alone;
 mod beside;
 mod cold;
@@ -10,6 +11,7 @@ mod server;
 mod storm;
 mod tail;
 
+pub use acks::{Acks, acks};
 pub use alone::{Alone, alone};
 pub use beside::{Beside, beside};
 pub use cold::{Cold, ColdReport, Measured, cold};

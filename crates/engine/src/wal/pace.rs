@@ -5,13 +5,15 @@
 //!
 //! * **Idle**: nothing is in flight, so a push is written at once. Clients that wait for their answers before
 //!   they push again come back together: those who shared a segment, or came while it was being written,
-//!   are waited for, but no longer than [`Pace::PATIENCE`].
+//!   are waited for: [`Pace::PATIENCE`] while the budget is full, longer the more of it is spent, since each
+//!   segment that they share saves a request.
 //! * **In flight**: pushes gather until the segment before them is durable.
-//! * **Busy**: when pushes come while a segment is in flight, their senders do not wait for each other, and
-//!   a longer wait gathers more of them. It is tried once: a segment gathers for its whole time. That is
-//!   kept up while pushes come late in that time too, and given up when all came at its beginning, twice in
-//!   a row: then their senders wait for us, and waiting for them is in vain. The next trial is not before a
-//!   pause, which doubles each time.
+//! * **Busy**: when pushes come while a segment is in flight, or follow each other closely while the budget
+//!   falls, their senders may not wait for each other, and then a longer wait gathers more of them: the budget
+//!   is kept for those whom a wait would slow down. It is tried: a segment gathers until nobody came for a
+//!   while. When pushes came late in that time, each segment gathers for a whole window, until all pushes came
+//!   at its beginning twice in a row: then their senders wait for us, and waiting for them is in vain. The
+//!   next trial is not before a pause, which doubles each time.
 //! * **Spent**: the next request of the budget is waited for.
 //!
 //! No push waits for company longer than the linger, whatever the budget says: the store gets at most the
@@ -45,6 +47,8 @@ pub(super) struct Pace {
     latest: Duration,
     /// Pushes that are expected to come together.
     company: usize,
+    /// When the last segment was cut.
+    cut_at: Option<Duration>,
     /// When the WAL last had something to do.
     worked_at: Duration,
     busy: Option<Busy>,
@@ -56,6 +60,8 @@ pub(super) struct Pace {
 struct Busy {
     /// Windows in a row in which nobody came late.
     in_vain: u32,
+    /// Whether there was a window in which somebody did; until then it is a trial.
+    is_proven: bool,
 }
 
 /// When gathering for a window may be tried.
@@ -70,8 +76,12 @@ impl Trial {
 }
 
 impl Pace {
-    /// How long those who shared the segment before are waited for when nothing is in flight.
+    /// How long those who shared the segment before are waited for at least when nothing is in flight.
     pub(super) const PATIENCE: Duration = Duration::from_millis(15);
+    /// Share of the budget below which segments that follow each other closely count as busy.
+    const KEPT_SHARE: f64 = 0.95;
+    /// A trial ends when nobody came for this share of its window: it delays those for whom it is in vain.
+    const QUIET_SHARE: f64 = 0.4;
     /// Windows in vain after which gathering is given up.
     const IN_VAIN_MAX: u32 = 2;
 
@@ -86,6 +96,7 @@ impl Pace {
             since: now,
             latest: now,
             company: 1,
+            cut_at: None,
             worked_at: now,
             busy: None,
             trial: Trial { not_before: Duration::ZERO, pause: Trial::PAUSE_BASE },
@@ -100,6 +111,11 @@ impl Pace {
             if now.saturating_sub(self.worked_at) > self.options.linger {
                 (self.busy, self.company) = (None, 1);
             }
+            self.refill(now);
+            let follows = self.cut_at.is_some_and(|cut| now.saturating_sub(cut) < self.window);
+            if follows && self.saved() < Self::KEPT_SHARE {
+                self.try_gathering(now);
+            }
         }
         (self.pushes, self.latest) = (self.pushes + pushes, now);
     }
@@ -112,9 +128,12 @@ impl Pace {
             return latest;
         }
         let wanted = match self.busy {
+            Some(Busy { is_proven: false, .. }) => {
+                (self.latest + self.window.mul_f64(Self::QUIET_SHARE)).min(self.since + self.window)
+            }
             Some(_) => self.since + self.window,
             None if self.pushes >= self.company => self.since,
-            None => self.since + Self::PATIENCE,
+            None => self.since + self.patience(),
         };
         wanted.max(token).min(latest)
     }
@@ -126,15 +145,16 @@ impl Pace {
         if let Some(busy) = &mut self.busy {
             let late = self.latest.saturating_sub(self.since) > self.window / 5;
             busy.in_vain = if full || late { 0 } else { busy.in_vain + 1 };
+            busy.is_proven |= busy.in_vain == 0;
             if busy.in_vain == 0 {
                 self.trial.pause = Trial::PAUSE_BASE;
-            } else if busy.in_vain >= Self::IN_VAIN_MAX {
+            } else if !busy.is_proven || busy.in_vain >= Self::IN_VAIN_MAX {
                 self.busy = None;
                 self.trial.not_before = now + self.trial.pause;
                 self.trial.pause = (self.trial.pause * 2).min(Trial::PAUSE_MAX);
             }
         }
-        (self.company, self.pushes, self.worked_at) = (self.pushes, 0, now);
+        (self.company, self.pushes, self.worked_at, self.cut_at) = (self.pushes, 0, now, Some(now));
     }
 
     /// Nothing is in flight any more.
@@ -144,9 +164,24 @@ impl Pace {
             return;
         }
         self.company += self.pushes;
+        self.try_gathering(now);
+    }
+
+    fn try_gathering(&mut self, now: Duration) {
         if self.busy.is_none() && now >= self.trial.not_before {
             self.busy = Some(Busy::default());
         }
+    }
+
+    /// How long company is waited for.
+    fn patience(&self) -> Duration {
+        let more = self.window.saturating_sub(Self::PATIENCE);
+        Self::PATIENCE + more.mul_f64((1.0 - self.saved()).clamp(0.0, 1.0))
+    }
+
+    /// The share of the budget that is not spent.
+    fn saved(&self) -> f64 {
+        if self.options.burst > 0.0 { self.tokens / self.options.burst } else { 0.0 }
     }
 
     /// When the budget has a request, as far as can be told now.

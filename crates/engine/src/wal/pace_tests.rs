@@ -35,8 +35,13 @@ fn ms(n: u64) -> Duration {
     Duration::from_millis(n)
 }
 
-/// Runs clients for so long. Jitter comes from a fixed generator.
 fn run(options: PaceOptions, clients: &[Client], total_ms: u64) -> Seen {
+    run_before(PUT_MS, options, clients, total_ms)
+}
+
+/// Runs clients for so long before a store that takes `put_ms` per request. Jitter comes from a fixed
+/// generator.
+fn run_before(put_ms: u64, options: PaceOptions, clients: &[Client], total_ms: u64) -> Seen {
     let mut pace = Pace::new(options, Duration::ZERO);
     let mut state = 88_172_645_463_325_252u64;
     let mut below = |n: u64| {
@@ -78,7 +83,7 @@ fn run(options: PaceOptions, clients: &[Client], total_ms: u64) -> Seen {
             pace.cut(ms(now), false);
             seen.puts += 1;
             seen.frames.push(gathered.len());
-            in_flight.push_back((now + PUT_MS, std::mem::take(&mut gathered)));
+            in_flight.push_back((now + put_ms, std::mem::take(&mut gathered)));
         }
     }
     seen
@@ -110,12 +115,24 @@ fn four_clients_that_wait_for_their_answers_share_segments() {
 
 #[test]
 fn many_clients_that_send_on_their_own_take_two_requests_a_second() {
-    for per_second in [5, 10, 20, 80, 300] {
+    for (per_second, put_ms) in [5, 10, 20, 80, 300].into_iter().flat_map(|n| [(n, PUT_MS), (n, 1)]) {
         let clients = [Client::Sends { every_ms: 64_000 / per_second }; 64];
-        let seen = run(LIMITS, &clients, 100_000);
-        assert!(seen.puts <= 210, "{} requests in 100 s at {per_second} pushes a second", seen.puts);
-        assert!(seen.waits_ms.iter().all(|wait| *wait <= 500 + PUT_MS));
+        let seen = run_before(put_ms, LIMITS, &clients, 100_000);
+        // Below ten a second a trial sees nobody else too often, and it is tried again.
+        let most = if per_second < 10 { 400 } else { 250 };
+        assert!(seen.puts <= most, "{} requests in 100 s at {per_second} pushes a second", seen.puts);
+        assert!(seen.waits_ms.iter().all(|wait| *wait <= 500 + put_ms));
     }
+}
+
+/// Within what the budget gains, nobody waits; and clients that wait are never gathered for long.
+#[test]
+fn a_store_that_is_near_is_written_to_at_once_by_a_few() {
+    let seen = run_before(1, LIMITS, &[Client::Sends { every_ms: 1_800 }; 3], 600_000);
+    assert_eq!(seen.median_ms(), 1);
+    let seen = run_before(2, LIMITS, &[Client::Waits { think_ms: 20 }; 4], 20_000);
+    assert!(seen.waits_ms.len() > 2_300, "{}", seen.waits_ms.len());
+    assert!(seen.puts * 3 < seen.waits_ms.len() as u64, "{} requests", seen.puts);
 }
 
 #[test]
@@ -153,9 +170,9 @@ fn after_a_pause_the_first_push_is_written_at_once() {
     pace.cut(ms(0), false);
     pace.gathered(ms(10), 5);
     pace.landed(ms(30));
-    assert_eq!(pace.due(ms(30), 0), ms(510), "it is busy");
-    pace.cut(ms(510), false);
-    pace.landed(ms(540));
+    assert_eq!(pace.due(ms(30), 0), ms(210), "it is tried to gather more");
+    pace.cut(ms(210), false);
+    pace.landed(ms(240));
     pace.gathered(ms(5_000), 1);
     assert_eq!(pace.due(ms(5_000), 0), ms(5_000));
 }
