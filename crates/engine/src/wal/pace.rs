@@ -113,7 +113,9 @@ impl Pace {
             }
             self.refill(now);
             let follows = self.cut_at.is_some_and(|cut| now.saturating_sub(cut) < self.window);
-            if follows && self.saved() < Self::KEPT_SHARE {
+            // Who pushes right after an answer waits for us.
+            let on_its_own = now.saturating_sub(self.worked_at) > Self::PATIENCE;
+            if follows && on_its_own && self.saved() < Self::KEPT_SHARE {
                 self.try_gathering(now);
             }
         }
