@@ -2,6 +2,7 @@
 //!
 //! * a crate depends only on the crates that `EDGES` allows;
 //! * every source file begins with a module doc; no file or function is too long, tests aside;
+//! * no type of the product holds itself by a plain pointer, since the height of such a tree has no bound;
 //! * no line is longer than 110 columns; none of the forbidden module names is used;
 //! * every crate's `lib.rs` says what the crate is not.
 //!
@@ -39,6 +40,8 @@ const FILE_LINES_MAX: usize = 600;
 const FUNCTION_LINES_MAX: usize = 70;
 const LINE_COLUMNS_MAX: usize = 110;
 const FORBIDDEN_NAMES: &[&str] = &["utils", "util", "common", "helpers", "helper", "manager", "misc"];
+/// Pointers and lists by which a tree may hold its like.
+const LINKS: &[&str] = &["Box", "Arc", "Rc", "Vec"];
 
 /// Checks everything and fails with the list of problems.
 pub fn run(_arguments: &[String]) -> Result<()> {
@@ -161,8 +164,35 @@ fn check_file(file: &Path, problems: &mut Problems) -> Result<()> {
     }
     if !is_test_file {
         check_functions(&path, &lines[..code_end], problems);
+        check_links(&path, &lines[..code_end], problems);
     }
     Ok(())
+}
+
+/// A type that holds itself behind a plain pointer is a tree of any height: dropping it takes stack for every
+/// level. Tools may have such trees, since they make them themselves.
+fn check_links(path: &str, lines: &[&str], problems: &mut Problems) {
+    let is_tool = UNRESTRICTED.iter().any(|name| path.starts_with(&format!("crates/{name}/")));
+    if is_tool && !path.starts_with("crates/server/") {
+        return;
+    }
+    let mut name = "";
+    for (number, line) in lines.iter().enumerate() {
+        if *line == "}" {
+            name = "";
+        }
+        let mut words = line.strip_prefix("pub ").unwrap_or(line).split([' ', '<', '(']);
+        if matches!(words.next(), Some("struct" | "enum")) {
+            name = words.next().unwrap_or_default();
+        }
+        let code = line.split("//").next().unwrap_or_default();
+        let link = LINKS.iter().find(|link| code.contains(&format!("{link}<{name}>")));
+        if let Some(link) = link.filter(|_| !name.is_empty()) {
+            let what =
+                format!("line {}: {name} holds {link}<{name}>; link trees by base::nesting", number + 1);
+            problems.add(path, "links", what);
+        }
+    }
 }
 
 /// Functions end at the closing brace in the column of their `fn`, which rustfmt guarantees.

@@ -19,7 +19,6 @@
 
 pub mod attacks;
 pub mod course;
-pub mod forms;
 pub mod ground;
 pub mod raw;
 pub mod victim;

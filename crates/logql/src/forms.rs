@@ -36,6 +36,12 @@ impl Form {
         [head.as_str(), &piece.repeat(count), middle, &closing.repeat(count), tail].concat()
     }
 
+    /// The most repetitions of a query of at most so many bytes.
+    pub fn fitting(&self, bytes: usize) -> usize {
+        let fixed = self.head.len() + self.middle.len() + self.tail.len();
+        bytes.saturating_sub(fixed) / (self.piece.len() + self.closing.len()).max(1)
+    }
+
     /// The texts that it is made of, in their order.
     pub fn texts(&self) -> [&str; 5] {
         [&self.head, &self.piece, &self.middle, &self.closing, &self.tail]
@@ -270,5 +276,19 @@ fn texts(forms: &mut Vec<Form>) {
         ("units of a window", r#"rate({app="a"}["#, "1m", "])"),
     ] {
         forms.push(Form::new(name, [head, piece, "", "", tail]));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_form_has_as_many_repetitions_as_fit() {
+        for form in forms() {
+            let count = form.fitting(1_000);
+            assert!(form.query(count).len() <= 1_000, "{}", form.name);
+            assert!(form.query(count + 1).len() > 1_000, "{}", form.name);
+        }
     }
 }

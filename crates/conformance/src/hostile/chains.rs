@@ -1,8 +1,8 @@
 //! Queries that are long and deep at once, out of the language's own tables.
 //!
 //! The input is a list of layers of three bytes: which form (two), and the power of two of its repetitions.
-//! Each layer stands in the middle of the one before. What takes long is cancelled, as a server does it at the
-//! deadline, and must end then.
+//! Each layer stands in the middle of the one before. What takes long is cancelled, as a server does it at
+//! the deadline, and must end then.
 
 use std::sync::OnceLock;
 use std::sync::mpsc::channel;

@@ -9,11 +9,11 @@
 //!   segment that they share saves a request.
 //! * **In flight**: pushes gather until the segment before them is durable.
 //! * **Busy**: when pushes come while a segment is in flight, or follow each other closely while the budget
-//!   falls, their senders may not wait for each other, and then a longer wait gathers more of them: the budget
-//!   is kept for those whom a wait would slow down. It is tried: a segment gathers until nobody came for a
-//!   while. When pushes came late in that time, each segment gathers for a whole window, until all pushes came
-//!   at its beginning twice in a row: then their senders wait for us, and waiting for them is in vain. The
-//!   next trial is not before a pause, which doubles each time.
+//!   falls, their senders may not wait for each other, and then a longer wait gathers more of them: the
+//!   budget is kept for those whom a wait would slow down. It is tried: a segment gathers until nobody came
+//!   for a while. When pushes came late in that time, each segment gathers for a whole window, until all
+//!   pushes came at its beginning twice in a row: then their senders wait for us, and waiting for them is in
+//!   vain. The next trial is not before a pause, which doubles each time.
 //! * **Spent**: the next request of the budget is waited for.
 //!
 //! No push waits for company longer than the linger, whatever the budget says: the store gets at most the
