@@ -384,6 +384,10 @@ impl fmt::Display for MetricExpr {
             Self::Range(range) => range.fmt(f),
             Self::Vector(vector) => vector.fmt(f),
             Self::Chain(chain) => chain.fmt(f),
+            // A query has no word for these numbers: it says how to get them.
+            Self::Literal(value) if value.is_nan() => f.write_str("(1 / 0)"),
+            Self::Literal(f64::INFINITY) => f.write_str("(10 ^ 999)"),
+            Self::Literal(f64::NEG_INFINITY) => f.write_str("(-1 * 10 ^ 999)"),
             Self::Literal(value) => f.write_str(&format_float(*value)),
             Self::VectorOf(value) => write!(f, "vector({})", format_float(*value)),
             Self::LabelReplace(replace) => replace.fmt(f),
