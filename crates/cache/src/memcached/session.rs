@@ -122,13 +122,32 @@ struct Receiving {
     head: Box<[u8]>,
     value: Vec<u8>,
     length: usize,
-    /// Memory of the cache that the value takes until it is stored.
+    /// Memory of the cache that the value takes until it is stored: what came of it, and as much again. Its
+    /// buffer has the whole length from the beginning, but pages that nothing was written to take no memory.
     reserved: Option<Reserved>,
+}
+
+impl Receiving {
+    /// Keeps `reserved` ahead of what came; whether there was memory. What is only announced takes none: to
+    /// take memory from others a client has to send as much.
+    fn reserve(&mut self, turn: &Turn<'_>) -> bool {
+        let held = self.reserved.as_ref().map_or(0, Reserved::bytes) as usize;
+        if self.length < RESERVED_BYTES || (held > 0 && self.value.len() <= held) {
+            return true;
+        }
+        let wanted = self.length.min(RESERVED_BYTES.max(2 * self.value.len()));
+        let Some(more) = turn.cache().reserve((wanted - held) as u64) else { return false };
+        match &mut self.reserved {
+            Some(reserved) => reserved.join(more),
+            None => self.reserved = Some(more),
+        }
+        true
+    }
 }
 
 /// From this many missing bytes on a value is read straight into its own buffer.
 const DIRECT_BYTES: usize = 16 << 10;
-/// Values of at least this size take part in the cache's memory while they come in.
+/// Values of at least this size take part in the cache's memory while they come in, by this much at first.
 const RESERVED_BYTES: usize = 64 << 10;
 
 impl Session {
@@ -220,15 +239,19 @@ impl Session {
     }
 
     fn start_receiving(&self, head: Box<[u8]>, length: usize, output: &mut Output, turn: &Turn<'_>) -> Phase {
-        let reserved = if length < RESERVED_BYTES { None } else { turn.cache().reserve(length as u64) };
-        if length >= RESERVED_BYTES && reserved.is_none() {
-            match self.protocol {
-                Protocol::Binary => binary::store::refuse_for_memory(&head, output, turn),
-                _ => text::store::refuse_for_memory(&head, output, turn),
-            }
+        let mut receiving = Receiving { head, value: Vec::new(), length, reserved: None };
+        if !receiving.reserve(turn) {
+            self.refuse_for_memory(&receiving.head, output, turn);
             return Phase::Skipping(length);
         }
-        Phase::Receiving(Receiving { head, value: Vec::new(), length, reserved })
+        Phase::Receiving(receiving)
+    }
+
+    fn refuse_for_memory(&self, head: &[u8], output: &mut Output, turn: &Turn<'_>) {
+        match self.protocol {
+            Protocol::Binary => binary::store::refuse_for_memory(head, output, turn),
+            _ => text::store::refuse_for_memory(head, output, turn),
+        }
     }
 
     fn receive(&mut self, input: &mut Input, output: &mut Output, turn: &Turn<'_>) -> Option<Next> {
@@ -240,12 +263,17 @@ impl Session {
         }
         receiving.value.extend_from_slice(&input.unread()[..taken]);
         input.consume(taken);
-        if taken < missing {
+        let is_refused = !receiving.reserve(turn);
+        if taken < missing && !is_refused {
             return None;
         }
         let Phase::Receiving(receiving) = std::mem::replace(&mut self.phase, Phase::Command) else {
             return Some(Next::Done);
         };
+        if is_refused {
+            self.refuse_for_memory(&receiving.head, output, turn);
+            return Some(Next::Skip { length: missing - taken });
+        }
         // the cache takes memory for the item itself
         drop(receiving.reserved);
         let value = Received::Owned(receiving.value);

@@ -316,6 +316,32 @@ fn items_are_listed_by_slab_class_and_by_key() {
     assert_eq!(rig.ask("stats cachedump 1 0\r\n"), "ITEM key [5 b; 0 s]\r\nEND\r\n");
 }
 
+/// A value that is announced and does not come takes nothing from others; one that comes takes what came.
+#[test]
+fn values_that_are_announced_and_never_sent_push_nothing_out() {
+    let rig = rig(Settings { memory_bytes: 16 << 20, ..Settings::default() });
+    let evicted = || rig.server.cache.stats().ram.evicted;
+    let mut writer = rig.client();
+    for key in 0..50 {
+        let set = [format!("set k{key} 0 0 100000\r\n").into_bytes(), vec![b'x'; 100_000], b"\r\n".to_vec()];
+        assert_eq!(writer.send(&set.concat()), b"STORED\r\n");
+    }
+    assert_eq!(evicted(), 0);
+    let mut waiting: Vec<_> = (0..40).map(|_| rig.client()).collect();
+    for client in &mut waiting {
+        assert_eq!(client.send(b"set large 0 0 1000000\r\nxyz"), b"");
+    }
+    assert_eq!(evicted(), 0, "forty megabytes were announced and 120 bytes came");
+    for client in &mut waiting {
+        client.send(&[b'x'; 600_000]);
+    }
+    assert!(evicted() > 0, "what came is held");
+    let ends = waiting.iter_mut().map(|client| client.send(&[&[b'x'; 399_997][..], b"\r\n"].concat()));
+    let ends: Vec<_> = ends.map(|answer| String::from_utf8(answer).unwrap()).collect();
+    assert!(ends.iter().any(|answer| answer == "STORED\r\n"), "{ends:?}");
+    assert!(ends.iter().all(|answer| answer == "STORED\r\n" || answer.is_empty()), "{ends:?}");
+}
+
 #[test]
 fn users_must_authenticate_where_there_is_a_file() {
     let folder = tempfile::tempdir().unwrap();

@@ -66,6 +66,11 @@ impl Reserved {
         self.bytes
     }
 
+    /// Holds the bytes of another as well.
+    pub fn join(&mut self, other: Self) {
+        self.bytes += other.keep();
+    }
+
     /// Leaves the bytes in use beyond the life of this value: an item takes them over.
     pub(crate) fn keep(mut self) -> u64 {
         std::mem::take(&mut self.bytes)
