@@ -166,6 +166,8 @@ fn connect_s3(
         .with_bucket_name(bucket)
         .with_client_options(client(settings, "AWS_ALLOW_HTTP"))
         .with_http_connector(Listening)
+        // One object each: a DELETE costs nothing, and not every server has the POST that removes several.
+        .with_disable_bulk_delete(true)
         .with_retry(no_retries());
     if let Some(keys) = chain.and_then(|chain| chain.keys.clone()) {
         builder = builder.with_access_key_id(keys.id).with_secret_access_key(keys.secret);

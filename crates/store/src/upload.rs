@@ -1,4 +1,4 @@
-//! Objects that are written as they are made: parts of 8 MiB, a few in flight.
+//! Objects that are written as they are made: parts of 8 MiB, a few in flight; one of up to 16 MiB as a whole.
 //!
 //! Nothing is visible before [`Upload::finish`] returns, and then it is durable and its length was
 //! checked. A task of its own does the sending; the writer only fills a buffer, so memory is bounded
@@ -28,6 +28,8 @@ use crate::retry::Attempts;
 
 /// Bytes of a part: saturates a connection, and 10,000 of them are 80 GiB.
 pub(crate) const PART_BYTES: usize = 8 * MIB as usize;
+/// Largest object that is written as a whole: in parts it would take two requests more, and each part one.
+const WHOLE_BYTES: usize = 2 * PART_BYTES;
 /// Parts being sent at once, beside the one being filled and the one waiting.
 const PARTS_IN_FLIGHT_MAX: usize = 3;
 
@@ -37,6 +39,7 @@ pub struct Upload {
     at: Place,
     pieces: VecDeque<Bytes>,
     buffered: usize,
+    is_in_parts: bool,
     sender: Option<mpsc::Sender<Message>>,
     outcome: oneshot::Receiver<Result<u64, Error>>,
     sending: Option<Task<()>>,
@@ -65,6 +68,7 @@ impl Upload {
             at,
             pieces: VecDeque::new(),
             buffered: 0,
+            is_in_parts: false,
             sender: Some(sender),
             outcome,
             sending: Some(task),
@@ -77,7 +81,8 @@ impl Upload {
     pub async fn write(&mut self, bytes: Bytes) -> Result<(), Error> {
         self.buffered += bytes.len();
         self.pieces.push_back(bytes);
-        while self.buffered > PART_BYTES {
+        while self.buffered > if self.is_in_parts { PART_BYTES } else { WHOLE_BYTES } {
+            self.is_in_parts = true;
             self.check()?;
             let sender = self.sender.as_ref().expect("the sender leaves with the upload");
             let Ok(place) = sender.reserve().await else {

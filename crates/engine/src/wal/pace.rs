@@ -71,6 +71,7 @@ struct Trial {
 }
 
 impl Trial {
+    const DUE: Self = Self { not_before: Duration::ZERO, pause: Self::PAUSE_BASE };
     const PAUSE_BASE: Duration = Duration::from_secs(2);
     const PAUSE_MAX: Duration = Duration::from_secs(60);
 }
@@ -99,7 +100,7 @@ impl Pace {
             cut_at: None,
             worked_at: now,
             busy: None,
-            trial: Trial { not_before: Duration::ZERO, pause: Trial::PAUSE_BASE },
+            trial: Trial::DUE,
         }
     }
 
@@ -109,7 +110,7 @@ impl Pace {
             self.since = now;
             // A pause ends what was learned about the load before it.
             if now.saturating_sub(self.worked_at) > self.options.linger {
-                (self.busy, self.company) = (None, 1);
+                (self.busy, self.company, self.trial) = (None, 1, Trial::DUE);
             }
             self.refill(now);
             let follows = self.cut_at.is_some_and(|cut| now.saturating_sub(cut) < self.window);
