@@ -247,14 +247,14 @@ impl QueryContext {
 
     /// Runs computation of the query on the CPU pool, in its tenant's turn. It does not begin when the query
     /// is to end, and ends early when the query is to end meanwhile or when nobody waits for it any more: see
-    /// [`sandur_base::job`].
+    /// [`sandur_base::job`]. What it allocates is charged to the query.
     pub async fn compute<T: Send + 'static>(
         &self,
         job: impl FnOnce() -> Result<T, Error> + Send + 'static,
     ) -> Result<T, Error> {
         let waited_for = Arc::new(());
         let job = self.job(Arc::downgrade(&waited_for), job);
-        let outcome = self.env().run_cpu(self.lane(), job).await;
+        let outcome = self.shared.account.charge(self.env().run_cpu(self.lane(), job)).await;
         drop(waited_for);
         outcome
     }
@@ -262,7 +262,7 @@ impl QueryContext {
     /// Runs computation of the query where it is called: for little of it, between pieces of I/O.
     pub fn compute_here<T>(&self, job: impl FnOnce() -> Result<T, Error>) -> Result<T, Error> {
         let here = Arc::new(());
-        self.job(Arc::downgrade(&here), job)()
+        self.shared.account.run(self.job(Arc::downgrade(&here), job))
     }
 
     /// [`Self::compute_here`] when there is little to do, else [`Self::compute`].

@@ -270,13 +270,15 @@ fn cancel_failure(error: sandur_engine::Error) -> Failure {
 }
 
 /// Whether the query of a delete request looks at lines or metadata; a failure when it is not one.
-pub fn check_delete_query(text: &str) -> Result<bool, Failure> {
-    let query = DeleteQuery::new(text).map_err(|error| Failure::invalid(format!("{error}\n")))?;
+pub async fn check_delete_query(context: &QueryContext, text: &str) -> Result<bool, Failure> {
+    let read =
+        on_text(context, text, |text| DeleteQuery::new(text).map(|query| query.looks_at_rows())).await?;
+    let looks_at_rows = read.map_err(|error| Failure::invalid(format!("{error}\n")))?;
     if text.len() > DELETE_QUERY_BYTES_MAX {
         let text = format!("the query is longer than {DELETE_QUERY_BYTES_MAX} bytes; split it\n");
         return Err(Failure::invalid(text));
     }
-    Ok(query.looks_at_rows())
+    Ok(looks_at_rows)
 }
 
 /// Runs a query. `tags` are those of the request.
@@ -371,9 +373,21 @@ pub async fn on_text<T: Send + 'static>(
     text: &str,
     work: impl FnOnce(&str) -> T + Send + 'static,
 ) -> Result<T, Failure> {
-    let owned = text.to_owned();
-    Ok(context.compute_sized(sandur_logql::is_short(text), move || Ok(work(&owned))).await?)
+    on_texts(context, vec![text.to_owned()], |texts| work(&texts[0])).await
 }
+
+/// The same on several texts.
+pub async fn on_texts<T: Send + 'static>(
+    context: &QueryContext,
+    texts: Vec<String>,
+    work: impl FnOnce(&[String]) -> T + Send + 'static,
+) -> Result<T, Failure> {
+    let is_little = texts.len() <= TEXTS_AT_ONCE && texts.iter().all(|text| sandur_logql::is_short(text));
+    Ok(context.compute_sized(is_little, move || Ok(work(&texts))).await?)
+}
+
+/// So many short texts are read where they are needed.
+const TEXTS_AT_ONCE: usize = 4;
 
 /// The kind of a query in Loki's words: `metric`, `filter` (a stage may drop lines), `limited` (none does);
 /// nothing for what is no query.

@@ -12,6 +12,7 @@ use std::time::Duration;
 
 use axum::body::Body;
 use axum::http::{Request, StatusCode};
+use futures_util::StreamExt;
 use http_body_util::BodyExt;
 use hyper::client::conn::http2;
 use hyper_util::rt::TokioIo;
@@ -20,6 +21,7 @@ use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName};
 use rustls::{ClientConfig, RootCertStore};
 use sandur_base::{Env, Task};
+use sandur_server::auth::token_hash;
 use sandur_server::config::Settings;
 use sandur_server::roles::Server;
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
@@ -233,5 +235,41 @@ async fn a_handshake_that_does_not_come_ends_the_connection() {
         let ended = env.timeout(Duration::from_secs(60), stream.read_to_end(&mut rest)).await;
         assert!(ended.is_some(), "the server closed it: {sent:?}");
     }
+    server.stop().await.unwrap();
+}
+
+/// Who follows may do so for as long as the credential stands, not for as long as the connection lives.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_credential_that_is_taken_back_ends_what_follows_by_it() {
+    use tokio_tungstenite::tungstenite::{
+        Message, client::IntoClientRequest, protocol::frame::coding::CloseCode,
+    };
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("auth.toml");
+    let listed = |name: &str, secret: &str| {
+        let hash = token_hash(secret);
+        format!("[tokens.{name}]\nhash = '{hash}'\ntenants = ['a']\nscopes = ['read']\n")
+    };
+    std::fs::write(&file, listed("kept", "kept") + &listed("given", "first")).unwrap();
+    let (_env, server) = start(|s| s.auth.file = file.display().to_string()).await;
+    let follow = async |token: &str| {
+        let url = format!("ws://{}/loki/api/v1/tail?query=%7Bapp%3D%22a%22%7D", server.address);
+        let mut request = url.into_client_request().unwrap();
+        request.headers_mut().insert("authorization", format!("Bearer {token}").parse().unwrap());
+        let stream = TcpStream::connect(server.address).await.unwrap();
+        tokio_tungstenite::client_async(request, stream).await.unwrap().0
+    };
+    let (mut kept, mut given) = (follow("kept").await, follow("first").await);
+    // The same name with another secret is another credential.
+    std::fs::write(&file, listed("kept", "kept") + &listed("given", "second")).unwrap();
+    let close = loop {
+        match given.next().await.unwrap().unwrap() {
+            Message::Close(frame) => break frame.unwrap(),
+            other => assert!(matches!(other, Message::Ping(_)), "{other}"),
+        }
+    };
+    assert_eq!((close.code, close.reason.as_str()), (CloseCode::Policy, "the credential was taken back"));
+    assert!(matches!(kept.next().await.unwrap().unwrap(), Message::Ping(_)));
+    let _ = follow("second").await;
     server.stop().await.unwrap();
 }

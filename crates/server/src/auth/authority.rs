@@ -83,6 +83,11 @@ impl Authority {
         }
     }
 
+    /// Whether a credential that was verified before still stands in the file, with the same rights.
+    pub fn stands(&self, credential: &Credential) -> bool {
+        self.current().lists(credential)
+    }
+
     /// Whom the request comes from.
     pub async fn verify(&self, headers: &HeaderMap) -> Result<Arc<Credential>, Refusal> {
         let mut given = headers.get_all(header::AUTHORIZATION).iter();

@@ -24,6 +24,8 @@ pub struct Credential {
     pub tenants: Tenants,
     /// What it may do.
     pub scopes: Scopes,
+    /// Hash of what the file says of its secret: another one is another credential.
+    pub fingerprint: Digest,
 }
 
 impl Credential {
@@ -74,6 +76,7 @@ pub struct Credentials {
     keyed: KeyedHash,
     tokens: HashMap<Digest, (Digest, Arc<Credential>)>,
     users: HashMap<String, Arc<User>>,
+    named: HashMap<String, Arc<Credential>>,
     stranger: Arc<User>,
 }
 
@@ -83,21 +86,30 @@ impl Credentials {
         let keyed = KeyedHash::new(env);
         let token =
             |(digest, credential): (Digest, Credential)| (keyed.of(&digest), (digest, Arc::new(credential)));
-        let tokens = listed.tokens.into_iter().map(token).collect();
+        let tokens: HashMap<_, _> = listed.tokens.into_iter().map(token).collect();
         let user = |(name, hash, credential)| (name, Arc::new(User::new(credential, hash)));
-        let users = listed.users.into_iter().map(user).collect();
+        let users: HashMap<_, _> = listed.users.into_iter().map(user).collect();
+        let of_tokens = tokens.values().map(|(_, credential)| credential);
+        let of_users = users.values().map(|user: &Arc<User>| &user.credential);
+        let named = of_tokens.chain(of_users).map(|one| (one.name.clone(), Arc::clone(one))).collect();
         let nobody = Credential {
             name: "nobody".to_owned(),
             tenants: Tenants::Named(Vec::new()),
             scopes: Scopes::default(),
+            fingerprint: secret::sha256(b""),
         };
         let stranger = Arc::new(User::new(nobody, secret::HASH_OF_NOBODY.to_owned()));
-        Self { keyed, tokens, users, stranger }
+        Self { keyed, tokens, users, named, stranger }
     }
 
     /// How many there are.
     pub fn count(&self) -> usize {
         self.tokens.len() + self.users.len()
+    }
+
+    /// Whether the credential, of this or an earlier reading, is listed with the same secret and rights.
+    pub fn lists(&self, credential: &Credential) -> bool {
+        self.named.get(&credential.name).is_some_and(|listed| **listed == *credential)
     }
 
     /// The credential behind a token.

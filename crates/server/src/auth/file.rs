@@ -77,15 +77,16 @@ pub fn read(path: &str, text: &str) -> Result<Listed, Error> {
         .map_err(|error| file.wrong(error.span().map_or(0, |span| span.start), error.message()))?;
     let mut listed = Listed::default();
     for (name, token) in &document.tokens {
-        let credential = file.credential("token", name, &token.tenants, &token.scopes)?;
         let digest = file.at(&token.hash, secret::read_token_hash(token.hash.get_ref()))?;
+        let credential = file.credential(("token", name), &token.tenants, &token.scopes, digest)?;
         if listed.tokens.iter().any(|(known, _)| *known == digest) {
             return Err(file.wrong(token.hash.span().start, "two credentials have this token"));
         }
         listed.tokens.push((digest, credential));
     }
     for (name, user) in &document.users {
-        let credential = file.credential("user", name, &user.tenants, &user.scopes)?;
+        let fingerprint = secret::sha256(user.password.get_ref().as_bytes());
+        let credential = file.credential(("user", name), &user.tenants, &user.scopes, fingerprint)?;
         file.at(&user.password, secret::check_password_hash(user.password.get_ref()))?;
         listed.users.push((name.get_ref().clone(), user.password.get_ref().clone(), credential));
     }
@@ -114,10 +115,10 @@ impl File<'_> {
 
     fn credential(
         &self,
-        kind: &str,
-        name: &Spanned<String>,
+        (kind, name): (&str, &Spanned<String>),
         tenants: &Spanned<Vec<String>>,
         scopes: &Spanned<Vec<String>>,
+        fingerprint: Digest,
     ) -> Result<Credential, Error> {
         let text = name.get_ref();
         let printable = !text.is_empty() && text.len() <= NAME_BYTES_MAX && !text.contains([':', '"']);
@@ -130,7 +131,7 @@ impl File<'_> {
         let tenants = self.at(tenants, Tenants::parse(ids))?;
         let names = scopes.get_ref().iter().map(String::as_str);
         let scopes = self.at(scopes, Scopes::parse(names))?;
-        Ok(Credential { name: format!("{kind} {text}"), tenants, scopes })
+        Ok(Credential { name: format!("{kind} {text}"), tenants, scopes, fingerprint })
     }
 }
 

@@ -23,6 +23,20 @@ use crate::auth::{Asked, Audit, Authority, Credential, Refusal};
 /// Header that names the tenant.
 pub const TENANT_HEADER: &str = "x-scope-orgid";
 
+/// What a request was let through by, for answers that go on for longer than a credential may stand.
+#[derive(Clone)]
+pub struct Standing {
+    authority: Arc<Authority>,
+    credential: Arc<Credential>,
+}
+
+impl Standing {
+    /// Whether the request would be let through now.
+    pub fn holds(&self) -> bool {
+        self.authority.stands(&self.credential)
+    }
+}
+
 /// Decides for the requests of one listener.
 pub struct Gate {
     authority: Option<Arc<Authority>>,
@@ -59,7 +73,9 @@ impl Gate {
         };
         let credential = authority.verify(headers).await?;
         asked.who.clone_from(&credential.name);
-        choose_tenant(&credential, access, request.headers_mut())
+        choose_tenant(&credential, access, request.headers_mut())?;
+        request.extensions_mut().insert(Standing { authority: Arc::clone(authority), credential });
+        Ok(())
     }
 
     /// The text and the audit of a request that was turned away.

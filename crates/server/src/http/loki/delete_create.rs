@@ -43,7 +43,7 @@ async fn create(State(app): State<App>, call: Call) -> Result<Response, Failure>
     let requests = deletes::of(&app, &call.tenant)?;
     let (params, now_ns) = (&call.params, app.env.now_ns());
     let query = params.get("query").ok_or_else(|| Failure::invalid("query not set\n"))?;
-    let has_filter = wiring::check_delete_query(query)?;
+    let has_filter = wiring::check_delete_query(&app.query_context(&call.tenant), query).await?;
     let start = params.get("start").ok_or_else(|| Failure::invalid("start time not set\n"))?;
     let start_ms = deletes::instant_ms(Some(start), now_ns).ok_or_else(|| Failure::invalid(BAD_START))?;
     let end_ms = deletes::instant_ms(params.get("end"), now_ns).ok_or_else(|| Failure::invalid(BAD_END))?;

@@ -38,7 +38,7 @@ pub static ROUTE: Route = Route {
 async fn instant(State(app): State<App>, call: Call) -> Result<Response, Failure> {
     let context = app.query_context(&call.tenant);
     let (times, range) = call.ordered_range(&app, &context)?;
-    let request = VolumeRequest::read(&app, &call)?;
+    let request = VolumeRequest::read(&app, &context, &call).await?;
     let asked = Asked::volume(call.params.query(), times, 0, request.limit as u32);
     let work = async {
         let volumes = app.source.volumes(&context, request.matchers.clone(), range).await?;

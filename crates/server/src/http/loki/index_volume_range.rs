@@ -43,8 +43,8 @@ pub static ROUTE: Route = Route {
 };
 
 async fn range(State(app): State<App>, call: Call) -> Result<Response, Failure> {
-    let request = VolumeRequest::read(&app, &call)?;
     let context = app.query_context(&call.tenant);
+    let request = VolumeRequest::read(&app, &context, &call).await?;
     let (times, range) = call.ordered_range(&app, &context)?;
     let step = call.params.step(times.start_ns, times.end_ns)?;
     let asked = Asked::volume(call.params.query(), times, step, request.limit as u32);

@@ -1,6 +1,10 @@
 //! Selectors in parameters of the index endpoints.
+//!
+//! They are read as queries are: in their tenant's turn on the CPU pool, charged to the query and stopped
+//! with it, because their regular expressions take time and memory.
 
 use sandur_model::Matcher;
+use sandur_query::QueryContext;
 
 use crate::http::failure::Failure;
 use crate::wiring;
@@ -11,7 +15,20 @@ pub fn is_every_stream(text: &str) -> bool {
 }
 
 /// The matchers of a selector; none for an absent one and for `{}`.
-pub fn optional(text: &str) -> Result<Vec<Matcher>, Failure> {
+pub async fn optional(context: &QueryContext, text: &str) -> Result<Vec<Matcher>, Failure> {
+    wiring::on_text(context, text, read_optional).await?
+}
+
+/// The same of several.
+pub async fn each_optional(
+    context: &QueryContext,
+    texts: impl Iterator<Item = &str>,
+) -> Result<Vec<Vec<Matcher>>, Failure> {
+    let texts: Vec<String> = texts.map(str::to_owned).collect();
+    wiring::on_texts(context, texts, |texts| texts.iter().map(|text| read_optional(text)).collect()).await?
+}
+
+fn read_optional(text: &str) -> Result<Vec<Matcher>, Failure> {
     if text.trim().is_empty() || is_every_stream(text) {
         return Ok(Vec::new());
     }
@@ -19,22 +36,24 @@ pub fn optional(text: &str) -> Result<Vec<Matcher>, Failure> {
 }
 
 /// The matchers of a selector that must be there.
-pub fn required(text: &str) -> Result<Vec<Matcher>, Failure> {
-    if text.trim().is_empty() {
-        return Err(Failure::invalid(wiring::EMPTY_QUERY));
-    }
-    wiring::parse_selector(text)
+pub async fn required(context: &QueryContext, text: &str) -> Result<Vec<Matcher>, Failure> {
+    wiring::on_text(context, text, |text| match text.trim() {
+        "" => Err(Failure::invalid(wiring::EMPTY_QUERY)),
+        _ => wiring::parse_selector(text),
+    })
+    .await?
 }
 
 /// The matchers of a selector that must be there and select by more than what is absent.
-pub fn required_selecting(text: &str) -> Result<Vec<Matcher>, Failure> {
-    if text.trim().is_empty() {
-        return required(text);
-    }
-    wiring::parse_selecting(text)
+pub async fn required_selecting(context: &QueryContext, text: &str) -> Result<Vec<Matcher>, Failure> {
+    wiring::on_text(context, text, |text| match text.trim() {
+        "" => Err(Failure::invalid(wiring::EMPTY_QUERY)),
+        _ => wiring::parse_selecting(text),
+    })
+    .await?
 }
 
 /// The same, and none when it is absent.
-pub fn optional_selecting(text: &str) -> Result<Vec<Matcher>, Failure> {
-    if text.trim().is_empty() { Ok(Vec::new()) } else { required_selecting(text) }
+pub async fn optional_selecting(context: &QueryContext, text: &str) -> Result<Vec<Matcher>, Failure> {
+    if text.trim().is_empty() { Ok(Vec::new()) } else { required_selecting(context, text).await }
 }

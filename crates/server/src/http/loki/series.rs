@@ -41,11 +41,8 @@ pub static ROUTE: Route = Route {
 async fn series(State(app): State<App>, call: Call) -> Result<Response, Failure> {
     let context = app.query_context(&call.tenant);
     let (times, range) = call.range(&app, &context)?;
-    let mut any_of = Vec::new();
     let selectors = || call.params.all("match[]").chain(call.params.all("match"));
-    for text in selectors() {
-        any_of.push(selector::optional(text)?);
-    }
+    let any_of = selector::each_optional(&context, selectors()).await?;
     let asked = Asked::series(selectors(), times);
     let work = async {
         let streams = app.source.streams(&context, any_of, range).await?;

@@ -13,13 +13,14 @@ use axum::extract::{FromRequest, FromRequestParts, Request, State};
 use axum::response::Response;
 use axum::routing::on;
 use sandur_base::Lane;
-use sandur_model::{Limits, LogPage};
+use sandur_model::{Limits, LogPage, TenantId};
 use sandur_query::{Direction, Follow, Followed, LogRow, QueryContext, QueryResult};
 
 use super::queries::Shape;
 use crate::http::app::{App, Followers, Following};
 use crate::http::call::Call;
 use crate::http::failure::Failure;
+use crate::http::gate::Standing;
 use crate::http::marshal::{Encoding, json, legacy_streams, streams};
 use crate::http::params::LIMIT_DEFAULT;
 use crate::http::route::{Access, GET_POST, Group, QUERY, Route, START, parameter};
@@ -57,6 +58,8 @@ const FRAME_BYTES_MAX: usize = 256 << 10;
 const SEND_PATIENCE: Duration = Duration::from_secs(10);
 /// Close code for failures of the server.
 const INTERNAL_ERROR: u16 = 1011;
+/// Close code for a client that may not follow any more.
+const POLICY: u16 = 1008;
 
 /// What the client asked for.
 struct Asked {
@@ -77,13 +80,15 @@ async fn tail(State(app): State<App>, request: Request) -> Result<Response, Fail
 pub async fn tail_in(shape: Shape, app: App, request: Request) -> Result<Response, Failure> {
     let (mut parts, body) = request.into_parts();
     let upgrade = WebSocketUpgrade::from_request_parts(&mut parts, &app).await;
+    let standing = parts.extensions.get::<Standing>().cloned();
     let call = Call::from_request(Request::from_parts(parts, body), &app).await?;
     let upgrade = upgrade.map_err(|_| Failure::invalid("Bad Request"))?;
     let asked = read(&app, &call, shape)?;
     let context = app.query_context(&call.tenant);
     let query = wiring::on_text(&context, &asked.query, wiring::compile_log_query).await?;
     let following = Followers::enter(&app, &call.tenant)?;
-    Ok(upgrade.on_upgrade(move |socket| run(app, call, asked, query, following, socket)))
+    let followed = (standing, following);
+    Ok(upgrade.on_upgrade(move |socket| run(app, call, asked, query, followed, socket)))
 }
 
 fn read(app: &App, call: &Call, shape: Shape) -> Result<Asked, Failure> {
@@ -113,10 +118,11 @@ async fn run(
     call: Call,
     asked: Asked,
     query: Result<LineQuery, Failure>,
-    following: Following,
+    (standing, following): (Option<Standing>, Following),
     socket: WebSocket,
 ) {
-    let mut tail = Tail { app: app.clone(), socket, shape: asked.shape, encoding: asked.encoding };
+    let (tenant, shape, encoding) = (call.tenant.clone(), asked.shape, asked.encoding);
+    let mut tail = Tail { app: app.clone(), tenant, socket, standing, shape, encoding };
     let outcome = async {
         let query = Arc::new(query?);
         // A follower lives as long as it likes: the deadline of queries is not for it.
@@ -125,9 +131,10 @@ async fn run(
         let sent = tail.history(&call, &asked).await?;
         tail.live(live, &query, &asked, sent).await
     };
-    let outcome: Result<(), Failure> = outcome.await;
+    let outcome: Result<End, Failure> = outcome.await;
     let frame = match outcome {
-        Ok(()) => CloseFrame { code: 1000, reason: "the server is stopping".into() },
+        Ok(End::Stopping) => CloseFrame { code: 1000, reason: "the server is stopping".into() },
+        Ok(End::Revoked) => CloseFrame { code: POLICY, reason: "the credential was taken back".into() },
         Err(failure) => CloseFrame { code: INTERNAL_ERROR, reason: close_reason(&failure.message).into() },
     };
     let _ = tail.app.env.timeout(SEND_PATIENCE, tail.socket.send(Message::Close(Some(frame)))).await;
@@ -203,9 +210,19 @@ impl HeldBack {
     }
 }
 
+/// Why a tail ends without a failure.
+enum End {
+    Stopping,
+    /// The credential does not stand any more.
+    Revoked,
+}
+
 struct Tail {
     app: App,
+    tenant: TenantId,
     socket: WebSocket,
+    /// By what the client was let in, where there are credentials.
+    standing: Option<Standing>,
     shape: Shape,
     encoding: Encoding,
 }
@@ -238,14 +255,14 @@ impl Tail {
         Ok(seen)
     }
 
-    /// Sends new rows until the client leaves or the server stops.
+    /// Sends new rows until the client leaves, may not follow any more, or the server stops.
     async fn live(
         &mut self,
         mut live: Box<dyn Follow>,
         query: &Arc<LineQuery>,
         asked: &Asked,
         mut sent: Seen,
-    ) -> Result<(), Failure> {
+    ) -> Result<End, Failure> {
         let env = self.app.env.clone();
         let stop = self.app.stopping.clone();
         let mut held = HeldBack { delay: asked.delay, frames: VecDeque::new(), rows: 0, dropped: 0 };
@@ -258,21 +275,24 @@ impl Tail {
             self.tell_dropped(std::mem::take(&mut held.dropped)).await?;
             if now >= next_ping {
                 next_ping = now + PING_EVERY;
+                if self.standing.as_ref().is_some_and(|standing| !standing.holds()) {
+                    return Ok(End::Revoked);
+                }
                 self.deliver(Message::Ping(bytes::Bytes::new())).await?;
             }
             let wake = held.next_due().map_or(next_ping, |due| due.min(next_ping));
             tokio::select! {
-                () = stop.triggered() => return Ok(()),
+                () = stop.triggered() => return Ok(End::Stopping),
                 () = env.sleep(wake.saturating_sub(env.monotonic())) => {}
                 message = self.socket.recv() => match message {
                     None | Some(Err(_) | Ok(Message::Close(_))) => return Err(gone()),
                     Some(Ok(_)) => {}
                 },
                 followed = live.next() => match followed {
-                    None => return Ok(()),
+                    None => return Ok(End::Stopping),
                     Some(Followed::Dropped(rows)) => held.dropped += rows,
                     Some(Followed::Page(page)) => {
-                        let mut rows = self.passing(query, page, asked.start_ns).await;
+                        let mut rows = self.passing(query, page, asked.start_ns).await?;
                         if !sent.is_empty() {
                             rows.retain(|row| !sent.remove(&identity(row)));
                         }
@@ -283,17 +303,22 @@ impl Tail {
         }
     }
 
-    /// The rows of a page that pass the query and are late enough. Many followers share the I/O thread, so
-    /// computing happens elsewhere.
-    async fn passing(&mut self, query: &Arc<LineQuery>, page: Arc<LogPage>, start_ns: i64) -> Vec<LogRow> {
+    /// The rows of a page that pass the query and are late enough. Each page is a query of its own, in its
+    /// tenant's turn and within its bounds, that ends when the client leaves.
+    async fn passing(
+        &mut self,
+        query: &Arc<LineQuery>,
+        page: Arc<LogPage>,
+        start_ns: i64,
+    ) -> Result<Vec<LogRow>, Failure> {
         let query = Arc::clone(query);
         let job = move || {
             let mut rows = Vec::new();
             query.process(&page, &mut rows);
             rows.retain(|row| row.timestamp >= start_ns);
-            rows
+            Ok(rows)
         };
-        self.app.env.run_cpu(Lane::Query, job).await
+        Ok(self.app.query_context(&self.tenant).compute(job).await?)
     }
 
     async fn send(&mut self, rows: Vec<LogRow>) -> Result<(), Failure> {

@@ -16,6 +16,9 @@ use crate::http::params::LIMIT_DEFAULT;
 use crate::http::query_log::{Asked, logged};
 use crate::http::reply;
 
+/// Most labels that volumes are told apart by: each is a condition on streams.
+const TARGETS_MAX: usize = 1_000;
+
 /// What a volume request asks for.
 pub struct VolumeRequest {
     /// Conditions on streams.
@@ -29,10 +32,17 @@ pub struct VolumeRequest {
 
 impl VolumeRequest {
     /// Reads the parameters.
-    pub fn read(app: &App, call: &Call) -> Result<Self, Failure> {
+    pub async fn read(app: &App, context: &QueryContext, call: &Call) -> Result<Self, Failure> {
         let targets = call.params.get("targetLabels").unwrap_or("").split(',');
-        let targets: Vec<String> =
-            targets.map(str::trim).filter(|t| !t.is_empty()).map(str::to_owned).collect();
+        let targets: Vec<String> = targets
+            .map(str::trim)
+            .filter(|t| !t.is_empty())
+            .map(str::to_owned)
+            .take(TARGETS_MAX + 1)
+            .collect();
+        if targets.len() > TARGETS_MAX {
+            return Err(Failure::invalid(format!("targetLabels has more than {TARGETS_MAX} labels")));
+        }
         let by_label = match call.params.get("aggregateBy") {
             None | Some("series") => false,
             Some("labels") => true,
@@ -42,7 +52,7 @@ impl VolumeRequest {
         };
         let mut matchers = match selector::is_every_stream(call.params.query()) {
             true => Vec::new(),
-            false => selector::required_selecting(call.params.query())?,
+            false => selector::required_selecting(context, call.params.query()).await?,
         };
         for target in &targets {
             // As in Loki, streams without one of the labels do not count.

@@ -3,6 +3,7 @@
 use axum::extract::State;
 use axum::response::Response;
 use axum::routing::on;
+use sandur_model::TenantId;
 
 use crate::http::app::App;
 use crate::http::failure::Failure;
@@ -27,7 +28,8 @@ pub static ROUTE: Route = Route {
 
 async fn flush(State(app): State<App>, params: Params) -> Result<Response, Failure> {
     if let Some(streams) = params.get("streams") {
-        wiring::parse_selector(streams)?;
+        let context = app.query_context(&TenantId::default_tenant());
+        wiring::on_text(&context, streams, wiring::parse_selector).await??;
     }
     app.intake.flush().await?;
     Ok(reply::empty())
