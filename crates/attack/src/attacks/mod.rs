@@ -10,6 +10,7 @@ mod malformed_requests;
 mod memcached_clients;
 mod nested_bodies;
 mod regexes;
+mod selectors;
 mod slow_bodies;
 mod templates;
 mod unlinked_wal;
@@ -36,6 +37,7 @@ pub static ATTACKS: &[&Attack] = &[
     &malformed_requests::ATTACK,
     &nested_bodies::ATTACK,
     &regexes::ATTACK,
+    &selectors::ATTACK,
     &templates::ATTACK,
     &compressed_bodies::ATTACK,
     &slow_bodies::ATTACK,

@@ -152,8 +152,10 @@ impl Judge {
     }
 }
 
-/// Below this limit free pages are given back at once: what they would save is more than what is there.
-const TIGHT: u64 = 512 * MIB;
+/// Up to this limit free pages are given back at once: what they would save is more than what is there. Every
+/// page that is taken again is cleared by the kernel, which takes a fifth of the CPU time of ingest, so above
+/// it they stay for a second, unless the limit is near.
+const TIGHT: u64 = 192 * MIB;
 
 /// Milliseconds until the allocator gives a free page back by itself.
 fn decay_ms(limit: u64) -> isize {

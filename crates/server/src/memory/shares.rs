@@ -37,8 +37,8 @@ pub struct Shares {
 }
 
 impl Shares {
-    /// Splits the limit: of what is beyond the fixed 40 MiB 27 % write, 9 % compaction, 20 % queries, 12 %
-    /// cache, 2 % results, 16 % requests, 4 % connections; 10 % are the rest. The error says what the least
+    /// Splits the limit: of what is beyond the fixed 40 MiB 27 % write, 9 % compaction, 20 % queries, 15 %
+    /// cache, 2 % results, 14 % requests, 3 % connections; 10 % are the rest. The error says what the least
     /// limit is.
     pub fn of(limit: u64) -> Result<Self, String> {
         if limit < LIMIT_MIN {
@@ -54,10 +54,10 @@ impl Shares {
             write: part(27),
             compaction: part(9),
             query: part(20),
-            cache: part(12),
+            cache: part(15),
             results: part(2),
-            requests: part(16),
-            connections: part(4),
+            requests: part(14),
+            connections: part(3),
         })
     }
 
