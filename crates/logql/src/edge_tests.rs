@@ -303,3 +303,18 @@ fn no_time_and_no_limit_makes_a_log_query_panic() {
         }
     }
 }
+
+#[test]
+fn a_query_that_may_be_large_once_it_is_read_is_not_short() {
+    for plain in ["{app=~\".+\"} |= `timed out`", "sum by (app) (count_over_time({app=\"a\"} | json [1m]))"] {
+        assert!(crate::is_short(plain), "{plain}");
+    }
+    for large in [
+        r#"sum(count_over_time({app=~"(a{1,500}){1,500}"}[1m]))"#,
+        r#"sum(count_over_time({app=~"(a{ 500 }){,500}"}[1m]))"#,
+        r#"sum(count_over_time({app=~"\\pL\\pL\\w\\w\\w"}[1m]))"#,
+        &format!("sum(count_over_time({{app=~\"{}\"}}[1m]))", "a|".repeat(200)),
+    ] {
+        assert!(!crate::is_short(large), "{large}");
+    }
+}
