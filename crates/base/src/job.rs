@@ -178,9 +178,14 @@ impl Held {
         Ok(())
     }
 
-    /// Bytes that are reserved.
+    /// Bytes that are held, whether anybody counts them or not.
     pub fn bytes(&self) -> u64 {
         self.bytes
+    }
+
+    /// Bytes that an owner was charged with.
+    pub fn reserved_bytes(&self) -> u64 {
+        self.parts.iter().map(Reservation::bytes).sum()
     }
 }
 

@@ -13,7 +13,7 @@ use regex_automata::{Input, PatternID, meta};
 use regex_syntax::ast;
 use regex_syntax::hir::{self, Hir};
 use sandur_base::Stopped;
-use sandur_base::job::spend;
+use sandur_base::job::{Held, look, spend};
 
 /// Compiled size above which an expression is refused: bounds the memory of a query and the time of
 /// compiling, which cannot be stopped.
@@ -51,6 +51,9 @@ pub enum RegexError {
         "the regular expression is too long: {0} bytes, at most {PATTERN_BYTES_MAX}; use several filters"
     )]
     TooLong(usize),
+    /// The job that reads it is to end, or has no memory for it.
+    #[error("the work was stopped")]
+    Stopped,
     /// Not an expression that can be run.
     #[error("{0}")]
     Invalid(String),
@@ -75,6 +78,8 @@ pub struct BoundedRegex {
     /// Steps that a byte may take.
     weight: usize,
     utf8: bool,
+    /// Memory of the job that compiled it.
+    held: Arc<Held>,
 }
 
 /// Where the groups of a match are: of group `n`, the places `2n` and `2n + 1`.
@@ -96,8 +101,10 @@ impl BoundedRegex {
         translator.translate(pattern, &ast).map_err(|error| invalid(error.into()))
     }
 
-    /// Compiles a syntax tree.
+    /// Compiles a syntax tree. In a job it is charged to the job's owner for as long as it lives, and a job
+    /// that is to end compiles nothing more: many expressions fit into one text.
     pub fn new(hir: &Hir, options: RegexOptions) -> Result<Self, RegexError> {
+        look().map_err(|Stopped| RegexError::Stopped)?;
         let captures = if options.groups { WhichCaptures::All } else { WhichCaptures::Implicit };
         let too_large = |limit: Option<usize>, text: String| match limit {
             Some(_) => RegexError::TooLarge,
@@ -118,11 +125,21 @@ impl BoundedRegex {
         let regex = meta::Builder::new().configure(config).build_from_hir(hir);
         let regex = regex.map_err(|error| too_large(error.size_limit(), error.to_string()))?;
         let weight = nfa.states().iter().map(edges).sum::<usize>().max(1);
-        Ok(Self { regex, nfa: Arc::new(nfa), weight, utf8: options.utf8 })
+        let mut compiled =
+            Self { regex, nfa: Arc::new(nfa), weight, utf8: options.utf8, held: Arc::default() };
+        let mut held = Held::default();
+        held.at_least(compiled.whole_bytes()).map_err(|Stopped| RegexError::Stopped)?;
+        compiled.held = Arc::new(held);
+        Ok(compiled)
+    }
+
+    /// Bytes that it takes and that no job was charged with.
+    pub fn memory_bytes(&self) -> u64 {
+        self.whole_bytes().saturating_sub(self.held.reserved_bytes())
     }
 
     /// Bytes that it takes when it is compiled, and to search with it in one thread.
-    pub fn memory_bytes(&self) -> u64 {
+    fn whole_bytes(&self) -> u64 {
         let threads = 2 * self.nfa.states().len() * (16 + 8 * self.slot_count());
         // What the engine remembers of its states grows with the expression, up to its limit.
         let remembered = (self.nfa.memory_usage() * 16).min(ENGINE_CACHE_BYTES);

@@ -38,7 +38,7 @@ pub struct Shares {
 
 impl Shares {
     /// Splits the limit: of what is beyond the fixed 40 MiB 27 % write, 9 % compaction, 20 % queries, 15 %
-    /// cache, 2 % results, 14 % requests, 3 % connections; 10 % are the rest. The error says what the least
+    /// cache, 2 % results, 13 % requests, 4 % connections; 10 % are the rest. The error says what the least
     /// limit is.
     pub fn of(limit: u64) -> Result<Self, String> {
         if limit < LIMIT_MIN {
@@ -56,8 +56,8 @@ impl Shares {
             query: part(20),
             cache: part(15),
             results: part(2),
-            requests: part(14),
-            connections: part(3),
+            requests: part(13),
+            connections: part(4),
         })
     }
 
