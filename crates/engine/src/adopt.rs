@@ -44,6 +44,14 @@ pub(crate) struct Dead {
     fence: u64,
 }
 
+/// What a start fails with when a file of an earlier process, or their directory, cannot be read.
+fn unreadable(path: &str, error: sandur_store::Error) -> Error {
+    match error.is_of_object() {
+        true => Error::WalUnreadable { path: path.to_owned(), reason: error.to_string() },
+        false => error.into(),
+    }
+}
+
 impl Shared {
     /// Reads the WAL of every writer that is dead for certain into heads: all others of a directory, and
     /// those of a directory that was copied to this bucket.
@@ -64,7 +72,9 @@ impl Shared {
 
     /// Reads the files of one dead writer.
     async fn replay(&self, incarnation: Id) -> Result<Dead, Error> {
-        let files = self.store.list(&format!("wal/{incarnation}"), Intent::wal()).await?;
+        let directory = format!("wal/{incarnation}");
+        let files = self.store.list(&directory, Intent::wal()).await;
+        let files = files.map_err(|error| unreadable(&directory, error))?;
         let mut files: Vec<(u64, String)> =
             files.into_iter().filter_map(|file| Some((wal::sequence_of(&file.path)?, file.path))).collect();
         files.sort_unstable();
@@ -83,7 +93,11 @@ impl Shared {
     }
 
     async fn replay_file(&self, path: &str, dead: &mut Dead) -> Result<usize, Error> {
-        let bytes = self.store.get(path, Intent::wal()).await?;
+        let bytes =
+            self.store.get(path, Intent::wal()).await.map_err(|error| match error.is_of_object() {
+                true => Error::WalUnreadable { path: path.to_owned(), reason: error.to_string() },
+                false => error.into(),
+            })?;
         let (source, incarnation) = (bytes.clone(), dead.incarnation);
         let found = self.env.run_cpu(Lane::Background, move || frame::of_file(incarnation, &source)).await;
         if let Some(damage) = found.damage {

@@ -145,6 +145,19 @@ pub enum Error {
         /// What is wrong.
         reason: String,
     },
+    /// A WAL file of an earlier process cannot be read, so nobody knows the acknowledged rows in it.
+    #[error(
+        "'{path}' holds acknowledged rows of an earlier process and cannot be read: {reason}; nothing is \
+         started without them and nothing is deleted. Let this user read the file; if its disk has a bad \
+         place, put a copy of what can be read in its place, of which all sound rows are taken; if it is lost, \
+         move it out of the store, and its rows are lost with it"
+    )]
+    WalUnreadable {
+        /// The file.
+        path: String,
+        /// What the store said.
+        reason: String,
+    },
     /// A defect of ours.
     #[error("internal error of the engine: {0}; please report it")]
     Internal(String),
@@ -169,6 +182,7 @@ impl Error {
             Self::Cancel(CancelRefusal::Unknown) => ErrorKind::NotFound,
             Self::Cancel(_) => ErrorKind::Invalid,
             Self::Damaged { .. } => ErrorKind::Corrupt,
+            Self::WalUnreadable { .. } => ErrorKind::Corrupt,
             Self::Internal(_) => ErrorKind::Internal,
         }
     }

@@ -94,6 +94,52 @@ fn nothing_is_acknowledged_into_a_directory_that_took_the_place_of_the_store() {
     assert!(rows.iter().all(|row| found.contains(row)), "what was acknowledged is there");
 }
 
+/// The acknowledged rows in a WAL file that cannot be read are neither left out nor given up. Method: a link
+/// that leads to itself takes its place; where permissions mean something to who runs the test, the file is
+/// one that nobody may read, too.
+#[test]
+fn a_wal_file_that_cannot_be_read_stops_the_start_with_what_to_do() {
+    use std::fs::{Permissions, set_permissions};
+    use std::os::unix::fs::{PermissionsExt, symlink};
+    for is_link in [true, false] {
+        let directory = TempDir::new().unwrap();
+        let rows = process(async {
+            let engine = open(directory.path()).await;
+            push_rows(&engine, "a", 0..10).await
+        });
+        let first = |of: &Path| std::fs::read_dir(of).unwrap().next().unwrap().unwrap().path();
+        let file = first(&first(&directory.path().join("wal")));
+        let elsewhere = directory.path().join("elsewhere");
+        if is_link {
+            std::fs::rename(&file, &elsewhere).unwrap();
+            symlink(&file, &file).unwrap();
+        } else {
+            set_permissions(&file, Permissions::from_mode(0)).unwrap();
+            if std::fs::File::open(&file).is_ok() {
+                eprintln!("SKIPPED: this user may read everything");
+                return;
+            }
+        }
+        let opened = process(async {
+            let env = Env::system(2);
+            let store = Store::open(directory.path().to_str().unwrap(), env.clone(), StoreOptions::default());
+            Engine::open(store.await.unwrap(), env, small_options()).await.map(|_| ())
+        });
+        let error = opened.expect_err("rows would be left out");
+        let (text, name) = (error.to_string(), file.file_name().unwrap().to_str().unwrap());
+        assert!(matches!(error, Error::WalUnreadable { .. }) && text.contains(name), "{text}");
+        assert!(file.symlink_metadata().is_ok(), "nothing is deleted");
+        if is_link {
+            std::fs::remove_file(&file).unwrap();
+            std::fs::rename(&elsewhere, &file).unwrap();
+        } else {
+            set_permissions(&file, Permissions::from_mode(0o600)).unwrap();
+        }
+        let found = process(async { read_all(&open(directory.path()).await).await });
+        assert_eq!(found, rows, "all are there once it can be read");
+    }
+}
+
 /// A small file system of its own.
 struct Disk(TempDir);
 
