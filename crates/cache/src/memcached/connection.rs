@@ -90,6 +90,10 @@ impl Connection {
 
     /// Does what can be done now.
     pub fn turn(&mut self, visit: &mut Visit<'_>) -> Outcome {
+        if self.peer.makes_way() {
+            visit.counters.totals.idle_kicks.add(1);
+            return Outcome::Closed(Ending::Idle);
+        }
         self.output.borrow(visit.buffers);
         let worked = self.work(visit);
         self.output.release(visit.buffers);
@@ -219,6 +223,10 @@ impl Connection {
             Read::End => return Ok(Reading::End(Ending::Normal)),
         };
         visit.counters.totals.bytes_read.add(count as u64);
+        if count > 0 {
+            // also a part of a long value is a sign of life
+            self.peer.touch(visit.now);
+        }
         self.readable = more;
         if into_value {
             let beyond = self.session.overrun();

@@ -1,11 +1,13 @@
 //! Who is connected, for limits and `stats conns`.
 //!
 //! Invariant: every open socket of the server, listening ones included, has exactly one entry, from
-//! before its first byte until after its last.
+//! before its first byte until after its last, except one that has made way for another: it has none from
+//! the moment at which it is cut.
 
 use std::collections::BTreeMap;
-use std::sync::atomic::{AtomicU8, AtomicU32, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU32, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::task::Waker;
 
 /// What a connection is doing, with the names of memcached's states.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -37,6 +39,10 @@ pub(super) fn name_of(state: State) -> &'static str {
     STATES.iter().find(|(known, _)| *known == state).map_or("conn_closed", |(_, name)| name)
 }
 
+/// Seconds of silence after which a connection makes way for another when there are too many: a client that
+/// works keeps its place, and one that keeps others out does so for no longer.
+const GIVES_WAY_S: u32 = 5;
+
 /// One socket.
 #[derive(Debug)]
 pub(super) struct Peer {
@@ -49,6 +55,9 @@ pub(super) struct Peer {
     pub listen_address: Option<String>,
     state: AtomicU8,
     last_command: AtomicU32,
+    /// Wakes its worker for it.
+    waker: OnceLock<Waker>,
+    makes_way: AtomicBool,
 }
 
 impl Peer {
@@ -68,6 +77,8 @@ impl Peer {
             listen_address,
             state,
             last_command: AtomicU32::new(now),
+            waker: OnceLock::new(),
+            makes_way: AtomicBool::new(false),
         })
     }
 
@@ -83,13 +94,38 @@ impl Peer {
         STATES.iter().find(|(known, _)| *known as u8 == state).map_or("conn_closed", |(_, name)| name)
     }
 
-    /// Notes a command.
+    /// Notes its worker, with what wakes it for this connection.
+    pub fn adopted(&self, waker: Waker) {
+        // a connection has one worker for its whole life
+        let _ = self.waker.set(waker);
+    }
+
+    /// Has its worker close it.
+    fn make_way(&self) {
+        self.makes_way.store(true, Ordering::Release);
+        self.waker.get().into_iter().for_each(Waker::wake_by_ref);
+    }
+
+    /// Whether it is to be closed in favour of another.
+    #[inline]
+    pub fn makes_way(&self) -> bool {
+        self.makes_way.load(Ordering::Acquire)
+    }
+
+    /// Notes that something has come.
     #[inline]
     pub fn touch(&self, now: u32) {
         self.last_command.store(now, Ordering::Relaxed);
     }
 
-    /// When the last command came.
+    /// Whether it has sent nothing for so long that it makes way.
+    fn gives_way(&self, now: u32) -> bool {
+        let is_watching = self.state.load(Ordering::Relaxed) == State::Watching as u8;
+        // listening sockets have no worker
+        self.waker.get().is_some() && !is_watching && now.saturating_sub(self.last_command()) >= GIVES_WAY_S
+    }
+
+    /// When something came last.
     pub fn last_command(&self) -> u32 {
         self.last_command.load(Ordering::Relaxed)
     }
@@ -114,17 +150,29 @@ impl Connections {
         self.lock().insert(peer.descriptor, peer);
     }
 
-    /// Adds a connection unless there are `limit` sockets already.
-    pub fn admit(&self, peer: &Arc<Peer>, limit: usize) -> bool {
+    /// Adds a connection unless there are `limit` sockets already, of which none makes way: the one that
+    /// was silent for longest is cut, and its worker closes it.
+    pub fn admit(&self, peer: &Arc<Peer>, limit: usize, now: u32) -> bool {
         let mut peers = self.lock();
         if peers.len() >= limit {
-            self.rejected.fetch_add(1, Ordering::Relaxed);
-            return false;
+            let silent = peers.values().filter(|peer| peer.gives_way(now));
+            let Some(longest) = silent.min_by_key(|peer| peer.last_command()).cloned() else {
+                self.rejected.fetch_add(1, Ordering::Relaxed);
+                return false;
+            };
+            peers.remove(&longest.descriptor);
+            longest.make_way();
         }
         peers.insert(peer.descriptor, Arc::clone(peer));
         self.total.fetch_add(1, Ordering::Relaxed);
         self.most.fetch_max(peers.len() as u64, Ordering::Relaxed);
         true
+    }
+
+    /// Whether there are `limit` sockets, of which none makes way.
+    pub fn is_full(&self, limit: usize, now: u32) -> bool {
+        let peers = self.lock();
+        peers.len() >= limit && !peers.values().any(|peer| peer.gives_way(now))
     }
 
     /// Removes a connection, before its descriptor is closed.
@@ -168,13 +216,34 @@ mod tests {
         connections.listening(Peer::new(3, "tcp", "tcp:0.0.0.0:1".into(), None, 0));
         let peer = |n| Peer::new(n, "tcp", "tcp:127.0.0.1:9".into(), Some("tcp:127.0.0.1:1".into()), 0);
         let (first, second) = (peer(4), peer(5));
-        assert!(connections.admit(&first, 2));
-        assert!(!connections.admit(&second, 2));
+        assert!(connections.admit(&first, 2, 0));
+        assert!(!connections.admit(&second, 2, 0));
         assert_eq!((connections.current(), connections.total(), connections.rejected()), (1, 1, 1));
         connections.remove(&first);
-        assert!(connections.admit(&second, 2));
+        assert!(connections.admit(&second, 2, 0));
         assert_eq!((connections.total(), connections.most()), (2, 2));
         second.set_state(State::Receiving);
         assert_eq!(second.state(), "conn_nread");
+    }
+
+    #[test]
+    fn the_client_that_was_silent_for_longest_makes_way_and_no_working_one() {
+        let connections = Connections::default();
+        connections.listening(Peer::new(3, "tcp", "tcp:0.0.0.0:1".into(), None, 0));
+        let peer = |n, at| Peer::new(n, "tcp", "tcp:127.0.0.1:9".into(), Some("tcp:127.0.0.1:1".into()), at);
+        let peers = [peer(4, 0), peer(5, 0), peer(6, 0), peer(7, 0)];
+        for (peer, last) in peers.iter().zip([2, 1, 3, 0]) {
+            peer.adopted(Waker::noop().clone());
+            peer.touch(last);
+            assert!(connections.admit(peer, 5, 0));
+        }
+        peers[3].set_state(State::Watching);
+        let admit = |number, now| connections.admit(&peer(number, now), 5, now);
+        assert!(!admit(8, 5) && connections.is_full(5, 5), "nobody has been silent for long");
+        assert!(!connections.is_full(5, 6) && admit(8, 6));
+        assert!(!admit(9, 6), "one place for one that makes way");
+        assert!(admit(9, 100));
+        assert_eq!(peers.map(|peer| peer.makes_way()), [true, true, false, false]);
+        assert_eq!((connections.rejected(), connections.current()), (2, 4));
     }
 }

@@ -1,7 +1,8 @@
 //! Listening sockets, and the thread that accepts connections and hands them to workers in turn.
 //!
-//! Invariants: a connection beyond the limit is answered with an error and closed, or waits in the
-//! kernel's queue when the settings say so. Every accepted socket is non-blocking, closed on exec,
+//! Invariants: a connection beyond the limit takes the place of one that was silent for some seconds; where
+//! there is none it is answered with an error and closed, or waits in the kernel's queue when the settings
+//! say so. Every accepted socket is non-blocking, closed on exec,
 //! and counted before a worker has it.
 
 use std::fs;
@@ -217,7 +218,7 @@ pub(super) fn accept(
 }
 
 fn is_full(server: &Server) -> bool {
-    server.connections.current() as usize >= server.settings.connections_max
+    server.connections.is_full(server.settings.connections_max, time::now(&server.env))
 }
 
 fn accept_one(server: &Arc<Server>, listener: &Listener) -> Option<Connection> {
@@ -244,7 +245,7 @@ fn accept_one(server: &Arc<Server>, listener: &Listener) -> Option<Connection> {
             (text(&address), text(&own))
         };
         let peer = Peer::new(socket.as_raw_fd(), listener.transport, peer_address, Some(listen_address), now);
-        if !server.connections.admit(&peer, server.settings.connections_max) {
+        if !server.connections.admit(&peer, server.settings.connections_max, now) {
             // the client learns why; one that does not read is none of our concern
             let _ = rustix::io::write(&socket, TOO_MANY);
             continue;

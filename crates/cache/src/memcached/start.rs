@@ -554,6 +554,36 @@ mod tests {
         running.stop();
     }
 
+    /// As many silent connections as are allowed kept everybody else out for good. Method: of three clients
+    /// one goes on working while the clock moves on; newcomers take the places of the others.
+    #[test]
+    fn silent_connections_keep_nobody_out() {
+        for refuse_fast in [true, false] {
+            // the listening socket counts
+            let settings = Settings { tcp_port: -1, connections_max: 4, refuse_fast, ..Settings::default() };
+            let running = loopback(Settings { test_commands: true, ..settings });
+            let mut clients: Vec<TcpStream> =
+                (0..2).map(|_| TcpStream::connect(address(&running, "tcp:")).unwrap()).collect();
+            for client in &mut clients {
+                // they leave a value half sent
+                assert_eq!(ask(client, "mn\r\nset half 0 0 1000000\r\n0123456789", 1), "MN\r\n");
+            }
+            let mut working = TcpStream::connect(address(&running, "tcp:")).unwrap();
+            assert_eq!(ask(&mut working, "debugtime 60\r\n", 1), "OK\r\n");
+            assert_eq!(ask(&mut working, "mn\r\n", 1), "MN\r\n");
+            let mut others: Vec<TcpStream> =
+                (0..2).map(|_| TcpStream::connect(address(&running, "tcp:")).unwrap()).collect();
+            for other in &mut others {
+                assert_eq!(ask(other, "mn\r\n", 1), "MN\r\n");
+            }
+            assert_eq!(ask(&mut working, "mn\r\n", 1), "MN\r\n");
+            for mut silent in clients {
+                assert_eq!(silent.read(&mut [0; 9]).unwrap_or(0), 0, "it made way");
+            }
+            running.stop();
+        }
+    }
+
     #[test]
     fn the_ports_are_written_for_those_who_asked_for_free_ones() {
         let folder = tempfile::tempdir().unwrap();

@@ -209,6 +209,7 @@ impl Worker {
         self.watch_opened(&connection);
         let flag = ConnectionWaker::new(Arc::clone(&self.mailbox), token);
         let waker = Waker::from(Arc::clone(&flag));
+        connection.peer.adopted(waker.clone());
         self.places[place as usize].taken = Some(Taken { connection, waker, flag });
         match added {
             Ok(()) => self.visit(token, now, |_| {}),
