@@ -149,8 +149,8 @@ pub enum Error {
     #[error(
         "'{path}' holds acknowledged rows of an earlier process and cannot be read: {reason}; nothing is \
          started without them and nothing is deleted. Let this user read the file; if its disk has a bad \
-         place, put a copy of what can be read in its place, of which all sound rows are taken; if it is lost, \
-         move it out of the store, and its rows are lost with it"
+         place, put a copy of what can be read in its place, of which all sound rows are taken; if it is \
+         lost, move it out of the store, and its rows are lost with it"
     )]
     WalUnreadable {
         /// The file.

@@ -1,8 +1,8 @@
 //! Goal: a client that abuses HTTP/2 loses its connection, and others are served meanwhile and afterwards.
 //!
 //! Method: the real binary and frames written by hand (RFC 9113): streams that are reset as soon as they are
-//! opened, answers for which there is never any window, heads that do not end. Each attack is larger than what
-//! the server takes by orders of magnitude, so that no number here depends on how fast anybody is.
+//! opened, answers for which there is never any window, heads that do not end. Each attack is larger than
+//! what the server takes by orders of magnitude, so that no number here depends on how fast anybody is.
 
 #![allow(clippy::unwrap_used)] // a test: a panic is its failure
 

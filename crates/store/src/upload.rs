@@ -1,4 +1,4 @@
-//! Objects that are written as they are made: parts of 8 MiB, a few in flight; one of up to 16 MiB as a whole.
+//! Objects that are written as they are made: parts of 8 MiB, a few in flight; up to 16 MiB as a whole.
 //!
 //! Nothing is visible before [`Upload::finish`] returns, and then it is durable and its length was
 //! checked. A task of its own does the sending; the writer only fills a buffer, so memory is bounded
