@@ -8,6 +8,8 @@ use sandur_query::{Error, QueryContext, Source};
 
 use crate::ast::{Expr, LogExpr, MetricExpr};
 use crate::go_regex::translate;
+use crate::lexer::{Kind, tokenize};
+use crate::parser::QUERY_BYTES_MAX;
 use crate::request::Steps;
 use crate::stage::Effect;
 use crate::units::{format_binary_bytes, format_prometheus_duration};
@@ -94,6 +96,10 @@ fn check_matchers(matchers: &[Matcher], limits: &Limits) -> Result<(), Error> {
             present()
         )));
     }
+    check_count(count, limits)
+}
+
+fn check_count(count: u64, limits: &Limits) -> Result<(), Error> {
     let most = limits.max_streams_matchers_per_query;
     if most > 0 && count > most {
         return Err(Error::Limit(format!(
@@ -101,6 +107,43 @@ fn check_matchers(matchers: &[Matcher], limits: &Limits) -> Result<(), Error> {
         )));
     }
     Ok(())
+}
+
+/// Fails when a selector of the query has more matchers than it may, before one of them is compiled.
+pub fn check_matcher_counts(text: &str, limits: &Limits) -> Result<(), Error> {
+    matcher_counts(text).into_iter().try_for_each(|count| check_count(count, limits))
+}
+
+/// Fails when selectors of one request have more matchers together than one may, before one of them is
+/// compiled. An empty selector counts as one matcher, and so does each of `others`.
+pub fn check_selector_sizes<'a>(
+    texts: impl IntoIterator<Item = &'a str>,
+    others: u64,
+    limits: &Limits,
+) -> Result<(), Error> {
+    let of_text = |text| matcher_counts(text).into_iter().sum::<u64>().max(1);
+    check_count(others + texts.into_iter().map(of_text).sum::<u64>(), limits)
+}
+
+/// How many matchers each selector of a text has, as far as its tokens tell. None for what is too long to be
+/// read.
+fn matcher_counts(text: &str) -> Vec<u64> {
+    if text.len() >= QUERY_BYTES_MAX {
+        return Vec::new();
+    }
+    let (mut counts, mut is_open) = (Vec::new(), false);
+    for token in tokenize(text) {
+        match token.kind {
+            Kind::Word("{") => {
+                counts.push(0);
+                is_open = true;
+            }
+            Kind::Word("}") => is_open = false,
+            Kind::Word("=" | "!=" | "=~" | "!~") if is_open => *counts.last_mut().unwrap_or(&mut 0) += 1,
+            _ => {}
+        }
+    }
+    counts
 }
 
 /// Checks the windows of a metric query.

@@ -64,7 +64,10 @@ use sandur_base::BoxFuture;
 use sandur_model::{Limits, Matcher};
 use sandur_query::{Error, QueryContext, QueryResult, Source};
 
-pub use admission::{check_blocked, check_selectors, policy_regex, query_hash, query_type};
+pub use admission::{
+    check_blocked, check_matcher_counts, check_selector_sizes, check_selectors, policy_regex, query_hash,
+    query_type,
+};
 pub use ast::{
     BinaryOp, Cardinality, Chain, Conversion, Expr, Grouping, LabelReplace, Link, LogExpr, Matching,
     MetricExpr, OPERATORS, OperatorSpec, RangeAggregation, Unwrap, VectorAggregation,
@@ -102,12 +105,14 @@ pub async fn query(
     limits: &Limits,
     request: Request,
 ) -> Result<QueryResult, Error> {
-    let expr = parse_for(context, &request.query).await?;
+    let expr = parse_for(context, limits, &request.query).await?;
     query_parsed(source, context, limits, &expr, &request).await
 }
 
-/// Parses a query in its tenant's turn on the CPU pool: compiling its expressions takes its time.
-pub async fn parse_for(context: &QueryContext, text: &str) -> Result<Expr, Error> {
+/// Parses a query in its tenant's turn on the CPU pool, because compiling its expressions takes its time; but
+/// not one with more matchers than there may be.
+pub async fn parse_for(context: &QueryContext, limits: &Limits, text: &str) -> Result<Expr, Error> {
+    check_matcher_counts(text, limits)?;
     let text = text.to_owned();
     context.compute_sized(is_short(&text), move || Ok(parse(&text)?)).await
 }
@@ -145,7 +150,7 @@ pub async fn query_unaligned(
     limits: &Limits,
     request: Request,
 ) -> Result<QueryResult, Error> {
-    let (expr, steps) = (parse_for(context, &request.query).await?, request::exact_steps);
+    let (expr, steps) = (parse_for(context, limits, &request.query).await?, request::exact_steps);
     let answer: BoxFuture<'_, _> = Box::pin(answer((source, context), limits, &expr, &request, steps));
     answer.await
 }

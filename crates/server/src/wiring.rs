@@ -292,7 +292,7 @@ pub async fn query(
     if request.query.trim().is_empty() {
         return Err(Failure::invalid(EMPTY_QUERY));
     }
-    let parsed = sandur_logql::parse_for(context, &request.query).await?;
+    let parsed = sandur_logql::parse_for(context, limits, &request.query).await?;
     sandur_logql::check_blocked(&parsed, &request.query, tags, limits)?;
     Ok(sandur_logql::query_parsed(source, context, limits, &parsed, &request).await?)
 }
@@ -329,6 +329,15 @@ pub fn parse_selector(text: &str) -> Result<Vec<Matcher>, Failure> {
     Ok(sandur_logql::parse_selector(text)?)
 }
 
+/// Fails when selectors, and `others` matchers beside them, are more than a request may have.
+pub fn check_selector_sizes<'a>(
+    texts: impl Iterator<Item = &'a str>,
+    others: usize,
+    limits: &Limits,
+) -> Result<(), Failure> {
+    Ok(sandur_logql::check_selector_sizes(texts, others as u64, limits)?)
+}
+
 /// Reads a selector that asks for more than the absence of labels.
 pub fn parse_selecting(text: &str) -> Result<Vec<Matcher>, Failure> {
     Ok(sandur_logql::parse_selecting(text)?)
@@ -350,14 +359,15 @@ impl LineQuery {
 }
 
 /// Compiles a log query for a follower.
-pub fn compile_log_query(text: &str) -> Result<LineQuery, Failure> {
+pub fn compile_log_query(text: &str, limits: &Limits) -> Result<LineQuery, Failure> {
+    sandur_logql::check_matcher_counts(text, limits)?;
     is_log_query(&sandur_logql::parse(text).map_err(sandur_query::Error::from)?)?;
     Ok(LineQuery(sandur_logql::compile_log_query(text)?))
 }
 
 /// Refuses a metric query where lines are wanted, in Loki's words.
-pub async fn check_is_log_query(context: &QueryContext, text: &str) -> Result<(), Failure> {
-    is_log_query(&sandur_logql::parse_for(context, text).await?)
+pub async fn check_is_log_query(context: &QueryContext, limits: &Limits, text: &str) -> Result<(), Failure> {
+    is_log_query(&sandur_logql::parse_for(context, limits, text).await?)
 }
 
 fn is_log_query(expr: &Expr) -> Result<(), Failure> {

@@ -762,3 +762,37 @@ async fn the_front_page_says_what_runs_here() {
     assert!(page.body.contains("<a href=\"/metrics\">"), "{}", page.body);
     assert_eq!(server.get("/nothing", &[]).await.status, 404);
 }
+
+/// Expressions of matchers beyond the limit were compiled before the matchers were counted. Method: the last
+/// expression does not compile, which nobody may find out.
+#[tokio::test(start_paused = true)]
+async fn matchers_are_counted_before_one_is_compiled() {
+    let server = server_with(|s| s.limits.max_streams_matchers_per_query = 3);
+    let selector = |most| {
+        let good = (1..most).map(|n| format!("l{n}=~\"x.*\"")).collect::<Vec<_>>().join(",");
+        format!("{{{good},last=~\"(\"}}")
+    };
+    let index = "/loki/api/v1/index";
+    let of_query = ["/loki/api/v1/query_range", "/loki/api/v1/labels", "/loki/api/v1/label/app/values"];
+    let more = ["/loki/api/v1/patterns", "/loki/api/v1/detected_labels", "/loki/api/v1/detected_fields"];
+    let of_index = ["stats", "volume", "volume_range"].map(|name| format!("{index}/{name}"));
+    for path in of_query.into_iter().chain(more).chain(of_index.iter().map(String::as_str)) {
+        let few = server.get(path, &[("query", &selector(3))]).await;
+        assert!(few.status == 400 && few.body.contains("missing closing )"), "{path}: {}", few.body);
+        let many = server.get(path, &[("query", &selector(4))]).await;
+        assert!(
+            many.status == 400 && many.body.contains("matchers-count > limit (4 > 3)"),
+            "{path}: {}",
+            many.body
+        );
+    }
+    let series = "/loki/api/v1/series";
+    let (two, wrong) = ("{a=\"b\",c=\"d\"}", "{last=~\"(\"}");
+    let all = server.get(series, &[("match[]", two), ("match[]", "{}"), ("match[]", wrong)]).await;
+    assert!(all.status == 400 && all.body.contains("matchers-count > limit (4 > 3)"), "{}", all.body);
+    let all = server.get(series, &[("match[]", two), ("match[]", wrong)]).await;
+    assert!(all.status == 400 && all.body.contains("missing closing )"), "{}", all.body);
+    let volume = format!("{index}/volume");
+    let targets = server.get(&volume, &[("query", "{a=\"b\"}"), ("targetLabels", "c,d,e")]).await;
+    assert!(targets.status == 400 && targets.body.contains("(4 > 3)"), "{}", targets.body);
+}

@@ -18,7 +18,7 @@ use crate::lexer::{Kind, Token, tokenize};
 pub use select::validate_matchers;
 
 /// Longest query in bytes.
-const QUERY_BYTES_MAX: usize = 131_072;
+pub const QUERY_BYTES_MAX: usize = 131_072;
 
 /// Reads a query and checks that it can be run.
 pub fn parse(text: &str) -> Result<Expr, ParseError> {

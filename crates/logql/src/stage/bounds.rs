@@ -123,3 +123,15 @@ fn names_and_labels_of_a_line_are_reserved() {
         );
     }
 }
+
+/// A selector of a thousand expressions was compiled to its end, whoever had left meanwhile.
+#[test]
+fn compiling_matchers_ends_with_the_job() {
+    let matchers: Vec<String> = (0..1_000).map(|n| format!("a{n}=~\"x{n}.*\"")).collect();
+    let text = format!("{{{}}}", matchers.join(","));
+    let compile = || crate::parse_selector(&text).map(|matchers| matchers.len());
+    let owner = Counting::new(u64::MAX, 1 << 30);
+    assert!(matches!(job::run(owner.clone(), compile), Ok(Ok(1_000))));
+    assert!(owner.asked.load(Ordering::Relaxed) > 20, "its owner is asked on the way");
+    assert!(job::run(Counting::new(3, 1 << 30), compile).is_err());
+}

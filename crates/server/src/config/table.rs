@@ -435,9 +435,11 @@ pub static LIMITS: &[LimitSpec] = &[
     limit("cardinality_limit", "Streams in an answer of the series endpoint; 0: no limit.", |l| {
         Slot::Count(&mut l.cardinality_limit)
     }),
-    limit("max_streams_matchers_per_query", "Matchers of a selector; 0: no limit.", |l| {
-        Slot::Count(&mut l.max_streams_matchers_per_query)
-    }),
+    limit(
+        "max_streams_matchers_per_query",
+        "Matchers of a selector, or of all selectors of one request for series, labels, statistics or volumes; 0: no limit.",
+        |l| Slot::Count(&mut l.max_streams_matchers_per_query),
+    ),
     limit("required_labels", "Labels that every selector of a query must name.", |l| {
         Slot::List(&mut l.required_labels)
     }),

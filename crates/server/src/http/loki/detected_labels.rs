@@ -53,7 +53,8 @@ fn is_uuid(text: &str) -> bool {
 async fn labels(State(app): State<App>, call: Call) -> Result<Response, Failure> {
     let context = app.query_context(&call.tenant);
     let (times, range) = call.ordered_range(&app, &context)?;
-    let matchers = selector::optional_selecting(&context, call.params.query()).await?;
+    let matchers =
+        selector::optional_selecting(&context, &app.limits(&call.tenant), call.params.query()).await?;
     let any_of = if matchers.is_empty() { Vec::new() } else { vec![matchers] };
     let asked = Asked::other("detected_labels", call.params.query(), times);
     let streams = logged((&app, &call), &context, asked, async {

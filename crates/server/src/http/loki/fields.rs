@@ -44,7 +44,7 @@ pub async fn collect(app: &App, call: &Call) -> Result<Fields, Failure> {
     let (start_ns, end_ns) = call.params.ordered_bounds(app.env.now_ns())?;
     let query = call.params.query().to_owned();
     let context = app.query_context(&call.tenant);
-    wiring::check_is_log_query(&context, &query).await?;
+    wiring::check_is_log_query(&context, &app.limits(&call.tenant), &query).await?;
     let request = QueryText {
         query,
         kind: QueryKind::Range { start_ns, end_ns, step_ns: call.params.step(start_ns, end_ns)? },

@@ -32,7 +32,7 @@ pub static ROUTE: Route = Route {
 async fn stats(State(app): State<App>, call: Call) -> Result<Response, Failure> {
     let context = app.query_context(&call.tenant);
     let (times, range) = call.range(&app, &context)?;
-    let matchers = selector::required(&context, call.params.query()).await?;
+    let matchers = selector::required(&context, &app.limits(&call.tenant), call.params.query()).await?;
     let asked = Asked::stats(call.params.query(), times);
     let volumes = logged((&app, &call), &context, asked, async {
         Ok(app.source.volumes(&context, matchers, range).await?)

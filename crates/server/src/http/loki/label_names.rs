@@ -44,7 +44,7 @@ pub struct Found {
 pub async fn find(app: &App, call: &Call) -> Result<Found, Failure> {
     let context = app.query_context(&call.tenant);
     let (times, range) = call.range(app, &context)?;
-    let matchers = selector::optional(&context, call.params.query()).await?;
+    let matchers = selector::optional(&context, &app.limits(&call.tenant), call.params.query()).await?;
     let asked = Asked::labels("", call.params.query(), times);
     let work = async {
         let names = app.source.label_names(&context, matchers, range).await?;

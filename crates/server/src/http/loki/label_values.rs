@@ -35,7 +35,8 @@ async fn values(State(app): State<App>, Path(name): Path<String>, call: Call) ->
 pub async fn find(app: &App, call: &Call, name: String) -> Result<Found, Failure> {
     let context = app.query_context(&call.tenant);
     let (times, range) = call.range(app, &context)?;
-    let matchers = selector::optional_selecting(&context, call.params.query()).await?;
+    let matchers =
+        selector::optional_selecting(&context, &app.limits(&call.tenant), call.params.query()).await?;
     let asked = Asked::labels(&name, call.params.query(), times);
     let work = async {
         let values = app.source.label_values(&context, name, matchers, range).await?;

@@ -37,7 +37,7 @@ async fn patterns(State(app): State<App>, call: Call) -> Result<Response, Failur
     let context = app.query_context(&call.tenant);
     let (times, range) = call.range(&app, &context)?;
     let step_ns = call.params.step(times.start_ns, times.end_ns)?;
-    let matchers = selector::required(&context, call.params.query()).await?;
+    let matchers = selector::required(&context, &app.limits(&call.tenant), call.params.query()).await?;
     let asked = Asked::other("patterns", call.params.query(), times);
     let work = async {
         let turn = context.turn().await?;

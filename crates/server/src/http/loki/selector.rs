@@ -1,9 +1,10 @@
 //! Selectors in parameters of the index endpoints.
 //!
 //! They are read as queries are: in their tenant's turn on the CPU pool, charged to the query and stopped
-//! with it, because their regular expressions take time and memory.
+//! with it, because their regular expressions take time and memory. How many matchers there are is known
+//! before the first one is compiled.
 
-use sandur_model::Matcher;
+use sandur_model::{Limits, Matcher};
 use sandur_query::QueryContext;
 
 use crate::http::failure::Failure;
@@ -15,17 +16,24 @@ pub fn is_every_stream(text: &str) -> bool {
 }
 
 /// The matchers of a selector; none for an absent one and for `{}`.
-pub async fn optional(context: &QueryContext, text: &str) -> Result<Vec<Matcher>, Failure> {
+pub async fn optional(context: &QueryContext, limits: &Limits, text: &str) -> Result<Vec<Matcher>, Failure> {
+    check(limits, text)?;
     wiring::on_text(context, text, read_optional).await?
 }
 
 /// The same of several.
 pub async fn each_optional(
     context: &QueryContext,
+    limits: &Limits,
     texts: impl Iterator<Item = &str>,
 ) -> Result<Vec<Vec<Matcher>>, Failure> {
     let texts: Vec<String> = texts.map(str::to_owned).collect();
+    wiring::check_selector_sizes(texts.iter().map(String::as_str), 0, limits)?;
     wiring::on_texts(context, texts, |texts| texts.iter().map(|text| read_optional(text)).collect()).await?
+}
+
+fn check(limits: &Limits, text: &str) -> Result<(), Failure> {
+    wiring::check_selector_sizes(std::iter::once(text), 0, limits)
 }
 
 fn read_optional(text: &str) -> Result<Vec<Matcher>, Failure> {
@@ -36,7 +44,8 @@ fn read_optional(text: &str) -> Result<Vec<Matcher>, Failure> {
 }
 
 /// The matchers of a selector that must be there.
-pub async fn required(context: &QueryContext, text: &str) -> Result<Vec<Matcher>, Failure> {
+pub async fn required(context: &QueryContext, limits: &Limits, text: &str) -> Result<Vec<Matcher>, Failure> {
+    check(limits, text)?;
     wiring::on_text(context, text, |text| match text.trim() {
         "" => Err(Failure::invalid(wiring::EMPTY_QUERY)),
         _ => wiring::parse_selector(text),
@@ -45,7 +54,12 @@ pub async fn required(context: &QueryContext, text: &str) -> Result<Vec<Matcher>
 }
 
 /// The matchers of a selector that must be there and select by more than what is absent.
-pub async fn required_selecting(context: &QueryContext, text: &str) -> Result<Vec<Matcher>, Failure> {
+pub async fn required_selecting(
+    context: &QueryContext,
+    limits: &Limits,
+    text: &str,
+) -> Result<Vec<Matcher>, Failure> {
+    check(limits, text)?;
     wiring::on_text(context, text, |text| match text.trim() {
         "" => Err(Failure::invalid(wiring::EMPTY_QUERY)),
         _ => wiring::parse_selecting(text),
@@ -54,6 +68,10 @@ pub async fn required_selecting(context: &QueryContext, text: &str) -> Result<Ve
 }
 
 /// The same, and none when it is absent.
-pub async fn optional_selecting(context: &QueryContext, text: &str) -> Result<Vec<Matcher>, Failure> {
-    if text.trim().is_empty() { Ok(Vec::new()) } else { required_selecting(context, text).await }
+pub async fn optional_selecting(
+    context: &QueryContext,
+    limits: &Limits,
+    text: &str,
+) -> Result<Vec<Matcher>, Failure> {
+    if text.trim().is_empty() { Ok(Vec::new()) } else { required_selecting(context, limits, text).await }
 }

@@ -42,7 +42,7 @@ async fn series(State(app): State<App>, call: Call) -> Result<Response, Failure>
     let context = app.query_context(&call.tenant);
     let (times, range) = call.range(&app, &context)?;
     let selectors = || call.params.all("match[]").chain(call.params.all("match"));
-    let any_of = selector::each_optional(&context, selectors()).await?;
+    let any_of = selector::each_optional(&context, &app.limits(&call.tenant), selectors()).await?;
     let asked = Asked::series(selectors(), times);
     let work = async {
         let streams = app.source.streams(&context, any_of, range).await?;

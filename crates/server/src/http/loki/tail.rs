@@ -85,7 +85,9 @@ pub async fn tail_in(shape: Shape, app: App, request: Request) -> Result<Respons
     let upgrade = upgrade.map_err(|_| Failure::invalid("Bad Request"))?;
     let asked = read(&app, &call, shape)?;
     let context = app.query_context(&call.tenant);
-    let query = wiring::on_text(&context, &asked.query, wiring::compile_log_query).await?;
+    let limits = app.limits(&call.tenant);
+    let compile = move |text: &str| wiring::compile_log_query(text, &limits);
+    let query = wiring::on_text(&context, &asked.query, compile).await?;
     let following = Followers::enter(&app, &call.tenant)?;
     let followed = (standing, following);
     Ok(upgrade.on_upgrade(move |socket| run(app, call, asked, query, followed, socket)))

@@ -15,6 +15,7 @@ use crate::http::marshal::{Encoding, estimate, query_answer};
 use crate::http::params::LIMIT_DEFAULT;
 use crate::http::query_log::{Asked, logged};
 use crate::http::reply;
+use crate::wiring;
 
 /// Most labels that volumes are told apart by: each is a condition on streams.
 const TARGETS_MAX: usize = 1_000;
@@ -50,14 +51,16 @@ impl VolumeRequest {
                 return Err(Failure::invalid("invalid aggregation option"));
             }
         };
+        let limits = app.limits(&call.tenant);
+        wiring::check_selector_sizes(std::iter::once(call.params.query()), targets.len(), &limits)?;
         let mut matchers = match selector::is_every_stream(call.params.query()) {
             true => Vec::new(),
-            false => selector::required_selecting(context, call.params.query()).await?,
+            false => selector::required_selecting(context, &limits, call.params.query()).await?,
         };
         for target in &targets {
             // As in Loki, streams without one of the labels do not count.
             if !matchers.iter().any(|matcher| matcher.name() == target) {
-                let exists = Matcher::new(target.as_str(), MatchOp::Regex, ".+");
+                let exists = Matcher::new(target.as_str(), MatchOp::NotEqual, "");
                 matchers.push(exists.map_err(|e| Failure::invalid(e.to_string()))?);
             }
         }
