@@ -12,6 +12,7 @@ use axum::extract::ws::{CloseFrame, Message, WebSocket, WebSocketUpgrade};
 use axum::extract::{FromRequest, FromRequestParts, Request, State};
 use axum::response::Response;
 use axum::routing::on;
+use futures_util::{Stream, StreamExt};
 use sandur_base::Lane;
 use sandur_model::{Limits, LogPage, TenantId};
 use sandur_query::{Direction, Follow, Followed, LogRow, QueryContext, QueryResult};
@@ -286,10 +287,7 @@ impl Tail {
             tokio::select! {
                 () = stop.triggered() => return Ok(End::Stopping),
                 () = env.sleep(wake.saturating_sub(env.monotonic())) => {}
-                message = self.socket.recv() => match message {
-                    None | Some(Err(_) | Ok(Message::Close(_))) => return Err(gone()),
-                    Some(Ok(_)) => {}
-                },
+                message = self.socket.recv() => goes_on(message)?,
                 followed = live.next() => match followed {
                     None => return Ok(End::Stopping),
                     Some(Followed::Dropped(rows)) => held.dropped += rows,
@@ -320,7 +318,8 @@ impl Tail {
             rows.retain(|row| row.timestamp >= start_ns);
             Ok(rows)
         };
-        Ok(self.app.query_context(&self.tenant).compute(job).await?)
+        let context = self.app.query_context(&self.tenant);
+        while_there(context.compute(job), &mut self.socket).await
     }
 
     async fn send(&mut self, rows: Vec<LogRow>) -> Result<(), Failure> {
@@ -368,6 +367,28 @@ impl Tail {
             Some(Ok(())) => Ok(()),
             _ => Err(gone()),
         }
+    }
+}
+
+/// Work for a client, which is dropped when the client leaves.
+async fn while_there<T, E>(
+    work: impl Future<Output = Result<T, sandur_query::Error>>,
+    messages: &mut (impl Stream<Item = Result<Message, E>> + Unpin),
+) -> Result<T, Failure> {
+    let mut work = std::pin::pin!(work);
+    loop {
+        tokio::select! {
+            outcome = work.as_mut() => return Ok(outcome?),
+            message = messages.next() => goes_on(message)?,
+        }
+    }
+}
+
+/// Fails when what came from the client is its end.
+fn goes_on<E>(message: Option<Result<Message, E>>) -> Result<(), Failure> {
+    match message {
+        None | Some(Err(_) | Ok(Message::Close(_))) => Err(gone()),
+        Some(Ok(_)) => Ok(()),
     }
 }
 
@@ -427,7 +448,29 @@ fn legacy_frame(rows: &[LogRow], dropped: u64, now_ns: i64) -> bytes::Bytes {
 
 #[cfg(test)]
 mod tests {
+    use futures_util::stream;
+
     use super::*;
+
+    /// Nobody listened to the client while rows were computed for it, so its leaving ended nothing.
+    #[tokio::test]
+    async fn work_for_a_follower_is_dropped_when_the_follower_leaves() {
+        let ping = || Ok(Message::Ping(bytes::Bytes::new()));
+        for end in [None, Some(Err(())), Some(Ok(Message::Close(None)))] {
+            let waited_for = Arc::new(());
+            let held = Arc::clone(&waited_for);
+            let work = async move {
+                std::future::pending::<()>().await;
+                drop(held);
+                Ok(())
+            };
+            let mut messages = stream::iter([ping(), ping()].into_iter().chain(end));
+            assert!(while_there(work, &mut messages).await.is_err());
+            assert_eq!(Arc::strong_count(&waited_for), 1, "the work is dropped");
+        }
+        let mut silent = stream::pending::<Result<Message, ()>>();
+        assert!(while_there(async { Ok(7) }, &mut silent).await.is_ok_and(|seven| seven == 7));
+    }
 
     #[test]
     fn frames_have_lokis_shape() {
