@@ -281,20 +281,24 @@ async fn a_block_of_which_nothing_is_left_goes_away() {
     assert_eq!((engine.view().snapshot.block_count(), read_all(&engine).await), (0, Vec::new()));
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn the_mode_of_a_tenant_decides() {
+#[test]
+fn the_mode_of_a_tenant_decides() {
     let directory = TempDir::new().unwrap();
-    let engine = open(&directory, Duration::ZERO, DeletionMode::FilterOnly).await;
-    let all = push_rows(&engine, "a", 0..10).await;
-    engine.flush().await.unwrap();
-    delete(&engine, "a", 0, 100).await;
-    assert_eq!(read_all(&engine).await, []);
-    engine.shutdown().await.unwrap();
-    drop(engine);
-    let engine = open(&directory, Duration::ZERO, DeletionMode::Disabled).await;
-    assert_eq!(read_all(&engine).await, all, "nothing was removed, and nothing is hidden");
-    let status = engine.deletes(&TenantId::default_tenant()).await.unwrap();
-    assert_eq!((status[0].record.progress, status[0].percent), (DeleteProgress::Received, 0));
+    let all = process(async {
+        let engine = open(&directory, Duration::ZERO, DeletionMode::FilterOnly).await;
+        let all = push_rows(&engine, "a", 0..10).await;
+        engine.flush().await.unwrap();
+        delete(&engine, "a", 0, 100).await;
+        assert_eq!(read_all(&engine).await, []);
+        engine.shutdown().await.unwrap();
+        all
+    });
+    process(async {
+        let engine = open(&directory, Duration::ZERO, DeletionMode::Disabled).await;
+        assert_eq!(read_all(&engine).await, all, "nothing was removed, and nothing is hidden");
+        let status = engine.deletes(&TenantId::default_tenant()).await.unwrap();
+        assert_eq!((status[0].record.progress, status[0].percent), (DeleteProgress::Received, 0));
+    });
 }
 
 /// One process among others on a bucket.
