@@ -146,6 +146,11 @@ impl BoundedRegex {
         (self.regex.memory_usage() + self.nfa.memory_usage() + threads + remembered) as u64
     }
 
+    /// The most steps that a byte of text takes.
+    pub fn steps_per_byte(&self) -> usize {
+        self.weight
+    }
+
     /// Bytes of text that may be searched without a look at the clock.
     pub fn piece_bytes(&self) -> usize {
         STEPS_MAX / self.weight

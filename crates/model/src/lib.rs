@@ -20,6 +20,7 @@ mod level;
 mod limits;
 mod matcher;
 mod page;
+mod plain_pattern;
 mod tenant;
 mod time;
 

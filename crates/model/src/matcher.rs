@@ -5,6 +5,7 @@ use std::fmt;
 
 use crate::bounded_regex::{BoundedRegex, RegexError, RegexOptions};
 use crate::labels::Labels;
+use crate::plain_pattern::PlainPattern;
 
 /// How a matcher compares.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -37,7 +38,26 @@ pub struct Matcher {
     name: Box<str>,
     op: MatchOp,
     value: Box<str>,
-    regex: Option<BoundedRegex>,
+    pattern: Pattern,
+}
+
+/// What decides where the operator asks for a regular expression.
+#[derive(Clone)]
+enum Pattern {
+    /// The operator does not.
+    None,
+    Plain(PlainPattern),
+    Regex(BoundedRegex),
+}
+
+impl Pattern {
+    fn matches(&self, value: &str) -> bool {
+        match self {
+            Self::None => false,
+            Self::Plain(plain) => plain.matches(value),
+            Self::Regex(regex) => regex.is_match(value.as_bytes()).unwrap_or(false),
+        }
+    }
 }
 
 /// A matcher whose regular expression is not valid.
@@ -60,11 +80,11 @@ impl Matcher {
         value: impl Into<Box<str>>,
     ) -> Result<Self, MatcherError> {
         let (name, value) = (name.into(), value.into());
-        let regex = match op {
-            MatchOp::Equal | MatchOp::NotEqual => None,
-            MatchOp::Regex | MatchOp::NotRegex => Some(anchored(&name, &value)?),
+        let pattern = match op {
+            MatchOp::Equal | MatchOp::NotEqual => Pattern::None,
+            MatchOp::Regex | MatchOp::NotRegex => anchored(&name, &value)?,
         };
-        Ok(Self { name, op, value, regex })
+        Ok(Self { name, op, value, pattern })
     }
 
     /// The label it looks at.
@@ -84,18 +104,29 @@ impl Matcher {
 
     /// Bytes that it takes beside its text.
     pub fn memory_bytes(&self) -> u64 {
-        self.regex.as_ref().map_or(0, BoundedRegex::memory_bytes)
+        match &self.pattern {
+            Pattern::None => 0,
+            Pattern::Plain(plain) => plain.memory_bytes(),
+            Pattern::Regex(regex) => regex.memory_bytes(),
+        }
+    }
+
+    /// The most steps that a byte of a value may take: nothing worth counting unless an automaton decides.
+    pub fn steps_per_byte(&self) -> usize {
+        match &self.pattern {
+            Pattern::None | Pattern::Plain(_) => 0,
+            Pattern::Regex(regex) => regex.steps_per_byte(),
+        }
     }
 
     /// Whether a label with this value passes; an absent label is the empty string. In a job that was stopped
     /// (see [`sandur_base::job`]) the answer is of no use, and nobody will use it.
     pub fn matches(&self, value: &str) -> bool {
-        let regex = || self.regex.as_ref().is_some_and(|r| r.is_match(value.as_bytes()).unwrap_or(false));
         match self.op {
             MatchOp::Equal => value == &*self.value,
             MatchOp::NotEqual => value != &*self.value,
-            MatchOp::Regex => regex(),
-            MatchOp::NotRegex => !regex(),
+            MatchOp::Regex => self.pattern.matches(value),
+            MatchOp::NotRegex => !self.pattern.matches(value),
         }
     }
 
@@ -110,12 +141,18 @@ pub fn matches_all(matchers: &[Matcher], labels: &Labels) -> bool {
     matchers.iter().all(|m| m.matches(labels.get(m.name()).unwrap_or("")))
 }
 
-fn anchored(name: &str, pattern: &str) -> Result<BoundedRegex, MatcherError> {
+fn anchored(name: &str, pattern: &str) -> Result<Pattern, MatcherError> {
     // (?s): in label matchers a dot also matches a line break, as in Prometheus.
     let text = format!("^(?s:{pattern})$");
-    let options = RegexOptions { utf8: true, prefilter: true, groups: false };
-    let compiled = BoundedRegex::parse(&text, true).and_then(|hir| BoundedRegex::new(&hir, options));
-    compiled.map_err(|reason| MatcherError { name: name.to_owned(), pattern: pattern.to_owned(), reason })
+    let read = || {
+        let hir = BoundedRegex::parse(&text, true)?;
+        if let Some(plain) = PlainPattern::of(&hir) {
+            return Ok(Pattern::Plain(plain));
+        }
+        let options = RegexOptions { utf8: true, prefilter: true, groups: false };
+        BoundedRegex::new(&hir, options).map(Pattern::Regex)
+    };
+    read().map_err(|reason| MatcherError { name: name.to_owned(), pattern: pattern.to_owned(), reason })
 }
 
 impl fmt::Display for Matcher {

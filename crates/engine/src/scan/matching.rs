@@ -4,14 +4,22 @@
 use std::sync::Arc;
 
 use roaring::RoaringBitmap;
-use sandur_model::{MatchOp, Matcher, TenantId};
+use sandur_model::{Matcher, TenantId};
 use sandur_query::{Error, QueryContext};
 
 use super::block::OpenBlock;
 use crate::head::Head;
 
-fn searches(matchers: &[Matcher]) -> bool {
-    matchers.iter().any(|matcher| matches!(matcher.op(), MatchOp::Regex | MatchOp::NotRegex))
+/// Steps of regular expressions that are quicker done than handed to the CPU pool.
+const FEW_STEPS: usize = 100_000;
+
+/// The most steps that the matchers take on values of so many bytes for each name.
+fn steps(matchers: &[Matcher], bytes_of: impl Fn(&str) -> usize) -> usize {
+    let steps = |matcher: &Matcher| match matcher.steps_per_byte() {
+        0 => 0,
+        steps => steps.saturating_mul(bytes_of(matcher.name())),
+    };
+    matchers.iter().map(steps).fold(0, usize::saturating_add)
 }
 
 /// The streams of a block; the inner error says how the block is damaged.
@@ -20,8 +28,8 @@ pub(super) async fn in_block(
     block: &Arc<OpenBlock>,
     matchers: &[Matcher],
 ) -> Result<Result<RoaringBitmap, sandur_format::Error>, Error> {
-    if !searches(matchers) {
-        return Ok(block.footer.select(matchers));
+    if steps(matchers, |name| block.footer.value_bytes(name)) <= FEW_STEPS {
+        return context.compute_here(|| Ok(block.footer.select(matchers)));
     }
     let (block, matchers) = (Arc::clone(block), matchers.to_vec());
     context.compute(move || Ok(block.footer.select(&matchers))).await
@@ -34,7 +42,7 @@ pub(super) async fn in_heads<T: Send + 'static>(
     matchers: &[Matcher],
     look: impl Fn(usize, &Head, &TenantId, &[Matcher]) -> T + Send + 'static,
 ) -> Result<Vec<T>, Error> {
-    if !searches(matchers) {
+    if matchers.iter().all(|matcher| matcher.steps_per_byte() == 0) {
         let tenant = context.tenant();
         return Ok(heads.iter().enumerate().map(|(n, head)| look(n, head, tenant, matchers)).collect());
     }

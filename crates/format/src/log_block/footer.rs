@@ -187,6 +187,13 @@ impl Footer {
         &self.streams
     }
 
+    /// Bytes of the distinct values of a label.
+    pub fn value_bytes(&self, name: &str) -> usize {
+        let columns = self.streams.columns();
+        let at = columns.binary_search_by(|column| (*column.name).cmp(name));
+        at.map_or(0, |at| columns[at].values.iter().map(|value| value.len()).sum())
+    }
+
     /// Ordinals of the streams whose labels pass all matchers.
     pub fn select(&self, matchers: &[Matcher]) -> Result<RoaringBitmap, Error> {
         select(&self.streams, &self.postings, matchers)

@@ -33,6 +33,7 @@ pub fn append_sanitized(to: &mut Vec<u8>, key: &[u8]) {
 }
 
 /// The number of the label that a key makes; `None` when it makes none or none that is wanted.
+#[inline]
 pub fn key_name(row: &mut Row<'_>, key: &[u8]) -> Option<NameId> {
     if is_plain(key) {
         return known_name(row, key);
@@ -64,12 +65,13 @@ fn ascii_shape(key: &[u8]) -> Option<(u8, usize)> {
 }
 
 /// The number of a name that is label-shaped already; unknown names are added only when any is wanted.
+#[inline]
 pub fn known_name(row: &mut Row<'_>, name: &[u8]) -> Option<NameId> {
-    let name = std::str::from_utf8(name).ok()?;
     match row.wanted() {
-        Wanted::All => row.scratch.name_id(name),
-        Wanted::Only(wanted) if !wanted.may_be(name.as_bytes()) => None,
-        Wanted::Only(_) => row.scratch.names.find(name),
+        Wanted::All => row.scratch.name_id(std::str::from_utf8(name).ok()?),
+        // Most names are not wanted: this is asked first.
+        Wanted::Only(wanted) if !wanted.may_be(name) => None,
+        Wanted::Only(_) => row.scratch.names.find(std::str::from_utf8(name).ok()?),
     }
 }
 

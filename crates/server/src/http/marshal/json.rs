@@ -171,14 +171,33 @@ pub fn value(out: &mut Vec<u8>, value: f64) {
     // Rust prints the shortest decimal that reads back, never with an exponent: Go's format 'f', -1.
     if value.is_infinite() {
         out.extend_from_slice(if value > 0.0 { b"+Inf" } else { b"-Inf" });
+    } else if value.fract() == 0.0 && value.abs() < WHOLE_MAX && !is_minus_zero(value) {
+        push(out, format_args!("{}", value as i64));
+    } else if value.is_finite() && (SMALL_MIN..WHOLE_MAX).contains(&value.abs()) {
+        out.extend_from_slice(zmij::Buffer::new().format_finite(value).as_bytes());
     } else {
         push(out, format_args!("{value}"));
     }
 }
 
+/// Below it whole numbers are exact, and the quick way writes no exponent.
+const WHOLE_MAX: f64 = 1e15;
+/// From it on the quick way writes no exponent.
+const SMALL_MIN: f64 = 1e-3;
+
+fn is_minus_zero(value: f64) -> bool {
+    value == 0.0 && value.is_sign_negative()
+}
+
 /// Appends milliseconds as seconds with as many decimals as they need.
 pub fn seconds(out: &mut Vec<u8>, ms: i64) {
-    push(out, format_args!("{}", ms as f64 / 1_000.0));
+    let (sign, ms) = (if ms < 0 { "-" } else { "" }, ms.unsigned_abs());
+    push(out, format_args!("{sign}{}", ms / 1_000));
+    let decimals = ms % 1_000;
+    if decimals != 0 {
+        let digits = format!(".{decimals:03}");
+        out.extend_from_slice(digits.trim_end_matches('0').as_bytes());
+    }
 }
 
 #[cfg(test)]
@@ -237,7 +256,40 @@ mod tests {
         ] {
             assert_eq!(text(|out| value(out, number)), expected);
         }
-        assert_eq!(text(|out| seconds(out, 1_795_240_903_572)), "1795240903.572");
+        for (ms, expected) in [
+            (1_795_240_903_572, "1795240903.572"),
+            (1_795_240_903_500, "1795240903.5"),
+            (1_795_240_903_020, "1795240903.02"),
+            (0, "0"),
+            (-1, "-0.001"),
+            (-61_000, "-61"),
+            (i64::MIN, "-9223372036854775.808"),
+        ] {
+            assert_eq!(text(|out| seconds(out, ms)), expected);
+        }
         assert_eq!(text(|out| seconds(out, 1_795_240_903_000)), "1795240903");
+    }
+    #[test]
+    fn the_quick_ways_are_as_short_as_the_general_one_and_read_back() {
+        // Between two shortest decimals that are equally near, Go and the quick way take the even one.
+        let check = |number: f64| {
+            let (quick, general) = (text(|out| value(out, number)), number.to_string());
+            assert_eq!((quick.len(), quick.parse()), (general.len(), Ok(number)), "{quick} {general}");
+        };
+        let mut bits = 0x9e37_79b9_7f4a_7c15u64;
+        for n in 0..200_000u64 {
+            bits = bits.wrapping_mul(0xd129_0d3d_1d8f_5e75).wrapping_add(n | 1);
+            let scaled = (bits >> 40) as f64 / [1.0, 3.0, 10.0, 60.0, 1e6][(n % 5) as usize];
+            for number in [f64::from_bits(bits), scaled, -scaled, 1.0 / scaled] {
+                if number.is_finite() {
+                    check(number);
+                }
+            }
+        }
+        for number in [0.0, -0.0, 1e15, 1e15 - 0.5, 1e-3, 9.99e-4, 1e16, -1e15, f64::MAX, 5e-324] {
+            check(number);
+        }
+        assert_eq!(text(|out| value(out, 0.500_007_629_394_531_25)), "0.5000076293945312");
+        assert_eq!(text(|out| value(out, -0.0)), "-0");
     }
 }
