@@ -36,6 +36,10 @@ use crate::config::{Settings, Storage, TenantLimits};
 use crate::http::{DeleteShown, Deletes, Failure, Intake, no_such_delete};
 use crate::memory::Shares;
 
+/// Bytes of the largest object that is sent in one request when memory is scarce, and when it is not.
+const WHOLE_UPLOAD_LEAST: usize = 16 << 20;
+const WHOLE_UPLOAD_MOST: usize = 64 << 20;
+
 /// An engine that is ready, as the server uses it.
 pub struct Opened {
     /// Where rows come from.
@@ -56,7 +60,7 @@ pub async fn open(
     limits: Arc<TenantLimits>,
     address: SocketAddr,
 ) -> Result<Opened, Failed> {
-    let manners = manners(&settings.storage, Arc::clone(&limits));
+    let manners = manners(&settings.storage, shares, Arc::clone(&limits));
     let store =
         Store::open(&settings.store, env.clone(), StoreOptions { manners, ..StoreOptions::default() });
     let store = store.await.map_err(|e| Failed::new(e.to_string()))?;
@@ -80,7 +84,7 @@ pub async fn open(
     Ok(Opened { source, intake: Arc::new(EngineIntake { engine, cache }), registry, durability })
 }
 
-fn manners(storage: &Storage, limits: Arc<TenantLimits>) -> Manners {
+fn manners(storage: &Storage, shares: &Shares, limits: Arc<TenantLimits>) -> Manners {
     let count = |number: u64| u32::try_from(number).unwrap_or(u32::MAX);
     Manners {
         concurrent_reads_max: count(storage.max_concurrent_reads),
@@ -91,6 +95,7 @@ fn manners(storage: &Storage, limits: Arc<TenantLimits>) -> Manners {
         retry_percent: count(storage.retry_max_percent),
         range_gap_max: storage.range_gap_max,
         range_request_max: storage.range_request_max,
+        whole_upload_max: whole_upload_max(shares),
         rates_of: Arc::new(move |tenant| {
             let limits = limits.of_one(tenant);
             TenantRates {
@@ -102,6 +107,12 @@ fn manners(storage: &Storage, limits: Arc<TenantLimits>) -> Manners {
         }),
         prices: storage.prices,
     }
+}
+
+/// What an upload may hold before it is sent: more saves requests, and takes memory of what is written.
+fn whole_upload_max(shares: &Shares) -> usize {
+    let eighth = usize::try_from(shares.write / 8).unwrap_or(usize::MAX);
+    eighth.clamp(WHOLE_UPLOAD_LEAST, WHOLE_UPLOAD_MOST)
 }
 
 fn engine_options(
@@ -121,7 +132,7 @@ fn engine_options(
         },
         compaction_budget: MemoryBudget::root("compaction", shares.compaction),
         gc: GcOptions { grace: settings.retention.delete_delay, ..GcOptions::default() },
-        retention_of: Arc::new(move |tenant| kept.of(tenant).retention_period),
+        retention_of: Arc::new(move |dataset| kept.of(&dataset.tenant).retention_period),
         ..defaults
     };
     EngineOptions {

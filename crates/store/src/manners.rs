@@ -57,6 +57,9 @@ pub struct Manners {
     pub range_gap_max: u64,
     /// The largest read in bytes.
     pub range_request_max: u64,
+    /// Largest object that an upload sends in one request, and holds in memory until then; larger ones are
+    /// sent in parts of half of it, which take two requests more and up to five parts of memory.
+    pub whole_upload_max: usize,
     /// What tenants' queries may ask.
     pub rates_of: RatesOf,
     /// What requests cost.
@@ -76,6 +79,7 @@ impl Default for Manners {
             range_gap_max: MIB,
             // Saturates a connection at the least cost per byte.
             range_request_max: 16 * MIB,
+            whole_upload_max: 16 * MIB as usize,
             rates_of: Arc::new(|_| TenantRates::default()),
             prices: Prices::default(),
         }

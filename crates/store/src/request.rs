@@ -31,6 +31,7 @@ use crate::operation::Operation;
 use crate::prices::Prices;
 use crate::retry::{Attempts, RetryBudgets};
 use crate::tenants::Tenants;
+use crate::upload::PART_BYTES_MIN;
 
 /// Most objects that one listing returns: 1 million names are about 100 MB.
 pub(crate) const LISTED_MAX: usize = 1_000_000;
@@ -81,6 +82,8 @@ pub(crate) struct Requester {
     pub tenants: Option<Tenants>,
     /// When the store was opened.
     pub opened_at: Duration,
+    /// Largest object that is not sent in parts.
+    pub whole_upload_max: usize,
     /// Whose turn it is to update an object of a local directory.
     pub updating: Arc<tokio::sync::Mutex<()>>,
     leftovers: Mutex<Vec<Task<()>>>,
@@ -127,6 +130,7 @@ impl Requester {
             hedges: Hedges::none(),
             tenants: None,
             opened_at,
+            whole_upload_max: manners.whole_upload_max.max(2 * PART_BYTES_MIN),
             env,
             updating: Arc::default(),
             leftovers: Mutex::default(),

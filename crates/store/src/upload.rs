@@ -26,10 +26,9 @@ use crate::operation::Operation;
 use crate::request::{Call, Requester, nowhere};
 use crate::retry::Attempts;
 
-/// Bytes of a part: saturates a connection, and 10,000 of them are 80 GiB.
-pub(crate) const PART_BYTES: usize = 8 * MIB as usize;
-/// Largest object that is written as a whole: in parts it would take two requests more, and each part one.
-const WHOLE_BYTES: usize = 2 * PART_BYTES;
+/// Bytes of the smallest part: saturates a connection, and 10,000 of them are 80 GiB. Parts are half of what
+/// may be sent in one request, so that an upload holds a known multiple of it.
+pub(crate) const PART_BYTES_MIN: usize = 8 * MIB as usize;
 /// Parts being sent at once, beside the one being filled and the one waiting.
 const PARTS_IN_FLIGHT_MAX: usize = 3;
 
@@ -81,15 +80,17 @@ impl Upload {
     pub async fn write(&mut self, bytes: Bytes) -> Result<(), Error> {
         self.buffered += bytes.len();
         self.pieces.push_back(bytes);
-        while self.buffered > if self.is_in_parts { PART_BYTES } else { WHOLE_BYTES } {
+        let whole_max = self.requester.whole_upload_max;
+        let part_bytes = whole_max / 2;
+        while self.buffered > if self.is_in_parts { part_bytes } else { whole_max } {
             self.is_in_parts = true;
             self.check()?;
             let sender = self.sender.as_ref().expect("the sender leaves with the upload");
             let Ok(place) = sender.reserve().await else {
                 return Err(self.learn_failure().await);
             };
-            let part = cut(&mut self.pieces, PART_BYTES);
-            self.buffered -= PART_BYTES;
+            let part = cut(&mut self.pieces, part_bytes);
+            self.buffered -= part_bytes;
             place.send(Message::Part(part));
         }
         self.check()

@@ -311,7 +311,7 @@ impl Default for Settings {
                 requests_per_second: 2.0,
                 requests_burst: 600,
             },
-            flush: Flush { max_age: Duration::from_secs(300), max_bytes: 64 * MIB },
+            flush: Flush { max_age: Duration::from_secs(300), max_bytes: 128 * MIB },
             compaction: Compaction {
                 interval: Duration::from_secs(10),
                 block_max: 4 * GIB,

@@ -437,7 +437,7 @@ pub static LIMITS: &[LimitSpec] = &[
     }),
     limit(
         "max_streams_matchers_per_query",
-        "Matchers of a selector, or of all selectors of one request for series, labels, statistics or volumes; 0: no limit.",
+        "Matchers of a selector, or of all selectors of a request for series, labels or volumes; 0: none.",
         |l| Slot::Count(&mut l.max_streams_matchers_per_query),
     ),
     limit("required_labels", "Labels that every selector of a query must name.", |l| {
