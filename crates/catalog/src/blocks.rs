@@ -1,17 +1,17 @@
 //! A persistent set of blocks: cloning it is cheap, and a clone never changes.
 //!
-//! Blocks are kept per tenant and day of their window, ordered by the window's start and the id;
+//! Blocks are kept per dataset and day of their window, ordered by the window's start and the id;
 //! besides there is an index by id. Everything hangs on `Arc`s: a change copies the one day and
 //! the one index shard that it touches, and only if a clone still holds them.
 //!
-//! Invariants: the days and the index hold the same blocks; no day and no tenant is empty.
+//! Invariants: the days and the index hold the same blocks; no day and no dataset is empty.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use sandur_base::Id;
 use sandur_format::catalog_entry::BlockMeta;
-use sandur_model::{TenantId, TimeRange};
+use sandur_model::{Dataset, TimeRange};
 
 /// At a million blocks a shard holds a thousand, which are copied in tens of microseconds; copying
 /// the list of shards takes about as long as copying one of them.
@@ -22,14 +22,14 @@ type Shard = BTreeMap<Id, Arc<BlockMeta>>;
 /// All blocks that exist.
 #[derive(Clone, Debug)]
 pub(crate) struct BlockSet {
-    tenants: Arc<BTreeMap<TenantId, Arc<TenantBlocks>>>,
+    datasets: Arc<BTreeMap<Dataset, Arc<DatasetBlocks>>>,
     index: Arc<Vec<Arc<Shard>>>,
     count: usize,
 }
 
-/// The blocks of one tenant by day of their window's start (days since the epoch).
+/// The blocks of one dataset by day of their window's start (days since the epoch).
 #[derive(Clone, Debug, Default)]
-struct TenantBlocks {
+struct DatasetBlocks {
     days: BTreeMap<i64, Arc<Day>>,
 }
 
@@ -43,7 +43,7 @@ struct Day {
 impl Default for BlockSet {
     fn default() -> Self {
         let empty = Arc::new(Shard::new());
-        Self { tenants: Arc::default(), index: Arc::new(vec![empty; SHARDS]), count: 0 }
+        Self { datasets: Arc::default(), index: Arc::new(vec![empty; SHARDS]), count: 0 }
     }
 }
 
@@ -56,25 +56,25 @@ impl BlockSet {
         self.index[shard_of(id)].get(&id)
     }
 
-    pub fn tenants(&self) -> impl Iterator<Item = &TenantId> {
-        self.tenants.keys()
+    pub fn datasets(&self) -> impl Iterator<Item = &Dataset> {
+        self.datasets.keys()
     }
 
-    /// Every block, by tenant, window and id.
+    /// Every block, by dataset, window and id.
     pub fn iter(&self) -> impl Iterator<Item = &Arc<BlockMeta>> {
-        let tenants = self.tenants.values();
-        tenants.flat_map(|t| t.days.values()).flat_map(|d| d.blocks.iter())
+        let datasets = self.datasets.values();
+        datasets.flat_map(|d| d.days.values()).flat_map(|d| d.blocks.iter())
     }
 
-    /// The blocks of a tenant that hold an instant of `range`, by window and id.
+    /// The blocks of a dataset that hold an instant of `range`, by window and id.
     pub fn of(
         &self,
-        tenant: &TenantId,
+        dataset: &Dataset,
         range: TimeRange,
     ) -> impl DoubleEndedIterator<Item = &Arc<BlockMeta>> {
         // Days are few; a block may be longer than a day or lie outside its window, so each day
         // is asked for the times that it really holds.
-        let days = self.tenants.get(tenant).into_iter().flat_map(|t| t.days.values());
+        let days = self.datasets.get(dataset).into_iter().flat_map(|d| d.days.values());
         days.filter(move |d| range.touches(d.min_ts, d.max_ts))
             .flat_map(|d| d.blocks.iter())
             .filter(move |b| range.touches(b.min_ts, b.max_ts))
@@ -82,19 +82,19 @@ impl BlockSet {
 
     /// Adds a block that is not there.
     pub fn insert(&mut self, mut meta: BlockMeta) {
-        let tenants = Arc::make_mut(&mut self.tenants);
-        if let Some((known, _)) = tenants.get_key_value(&meta.tenant) {
+        let datasets = Arc::make_mut(&mut self.datasets);
+        if let Some((known, _)) = datasets.get_key_value(&meta.dataset) {
             // One copy of the name per tenant, not per block.
-            meta.tenant = known.clone();
+            meta.dataset = known.clone();
         }
-        let tenant = Arc::make_mut(tenants.entry(meta.tenant.clone()).or_default());
+        let dataset = Arc::make_mut(datasets.entry(meta.dataset.clone()).or_default());
         let block = Arc::new(meta);
-        match tenant.days.get_mut(&block.day()) {
+        match dataset.days.get_mut(&block.day()) {
             Some(day) => Arc::make_mut(day).insert(&block),
             None => {
                 let day =
                     Day { min_ts: block.min_ts, max_ts: block.max_ts, blocks: vec![Arc::clone(&block)] };
-                tenant.days.insert(block.day(), Arc::new(day));
+                dataset.days.insert(block.day(), Arc::new(day));
             }
         }
         let shards = Arc::make_mut(&mut self.index);
@@ -117,15 +117,15 @@ impl BlockSet {
         let shards = Arc::make_mut(&mut self.index);
         let block = Arc::make_mut(&mut shards[shard_of(id)]).remove(&id)?;
         self.count -= 1;
-        let tenants = Arc::make_mut(&mut self.tenants);
-        let tenant = Arc::make_mut(tenants.get_mut(&block.tenant).expect("every block has its tenant"));
-        let day = tenant.days.get_mut(&block.day()).expect("every block has its day");
+        let datasets = Arc::make_mut(&mut self.datasets);
+        let dataset = Arc::make_mut(datasets.get_mut(&block.dataset).expect("every block has its dataset"));
+        let day = dataset.days.get_mut(&block.day()).expect("every block has its day");
         Arc::make_mut(day).remove(&block);
         if day.blocks.is_empty() {
-            tenant.days.remove(&block.day());
+            dataset.days.remove(&block.day());
         }
-        if tenant.days.is_empty() {
-            tenants.remove(&block.tenant);
+        if dataset.days.is_empty() {
+            datasets.remove(&block.dataset);
         }
         Some(block)
     }
@@ -157,8 +157,14 @@ fn shard_of(id: Id) -> usize {
 
 #[cfg(test)]
 mod tests {
+    use sandur_model::TenantId;
+
     use super::*;
     use crate::test_blocks::block;
+
+    fn logs(tenant: &str) -> Dataset {
+        Dataset::logs(TenantId::new(tenant).unwrap())
+    }
 
     const HOUR: i64 = 3_600_000_000_000;
 
@@ -169,7 +175,7 @@ mod tests {
     #[test]
     fn blocks_are_found_by_time_in_order_of_their_windows() {
         let mut set = BlockSet::default();
-        let (a, b) = (TenantId::new("a").unwrap(), TenantId::new("b").unwrap());
+        let (a, b) = (logs("a"), logs("b"));
         for (id, hour) in [(1, 30), (2, 5), (3, 5), (4, 49)] {
             set.insert(block(id, "a", hour));
         }
@@ -179,23 +185,38 @@ mod tests {
         assert_eq!(ids(set.of(&a, TimeRange::new(5 * HOUR, 31 * HOUR))), [2, 3, 1]);
         assert_eq!(ids(set.of(&a, TimeRange::new(6 * HOUR, 30 * HOUR))), []);
         assert_eq!(ids(set.of(&b, TimeRange::ALL)), [9]);
-        assert_eq!(set.tenants().cloned().collect::<Vec<_>>(), [a.clone(), b.clone()]);
+        assert_eq!(set.datasets().cloned().collect::<Vec<_>>(), [a.clone(), b.clone()]);
         assert_eq!(set.remove(Id(9)).unwrap().id, Id(9));
         assert!(set.remove(Id(9)).is_none());
-        assert_eq!(set.tenants().count(), 1);
+        assert_eq!(set.datasets().count(), 1);
         assert_eq!((set.len(), ids(set.iter())), (4, vec![2, 3, 1, 4]));
     }
 
     #[test]
     fn a_block_that_is_longer_than_its_day_is_found_by_its_times() {
         let mut set = BlockSet::default();
-        let tenant = TenantId::new("a").unwrap();
+        let dataset = logs("a");
         let long = BlockMeta { max_ts: 80 * HOUR, ..block(1, "a", 2) };
         set.insert(long);
-        assert_eq!(ids(set.of(&tenant, TimeRange::new(70 * HOUR, 71 * HOUR))), [1]);
+        assert_eq!(ids(set.of(&dataset, TimeRange::new(70 * HOUR, 71 * HOUR))), [1]);
         set.insert(block(2, "a", 3));
         set.remove(Id(1));
-        assert_eq!(ids(set.of(&tenant, TimeRange::new(70 * HOUR, 71 * HOUR))), []);
+        assert_eq!(ids(set.of(&dataset, TimeRange::new(70 * HOUR, 71 * HOUR))), []);
+    }
+
+    #[test]
+    fn signals_of_a_tenant_are_apart() {
+        let mut set = BlockSet::default();
+        let metrics = Dataset::metrics(TenantId::new("a").unwrap());
+        set.insert(block(1, "a", 5));
+        set.insert(BlockMeta { dataset: metrics.clone(), ..block(2, "a", 5) });
+        assert_eq!(
+            (ids(set.of(&logs("a"), TimeRange::ALL)), ids(set.of(&metrics, TimeRange::ALL))),
+            (vec![1], vec![2])
+        );
+        assert_eq!(ids(set.iter()), [1, 2]);
+        set.remove(Id(2));
+        assert_eq!(set.datasets().cloned().collect::<Vec<_>>(), [logs("a")]);
     }
 
     #[test]

@@ -159,7 +159,7 @@ async fn check_blocks(
             }
             Some(size) => report.damage(path, format!("has {size} bytes, the catalog says {}", block.size)),
             None => {
-                report.damage(path, format!("is missing: {} rows of '{}' are lost", block.rows, block.tenant))
+                report.damage(path, format!("is missing: {} rows ({}) are lost", block.rows, block.dataset))
             }
         }
     }

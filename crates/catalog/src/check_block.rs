@@ -42,7 +42,7 @@ pub async fn check_block(store: &Store, meta: &BlockMeta) -> Result<u64, String>
 fn compare(meta: &BlockMeta, footer: &Footer) -> Result<(), String> {
     let info = footer.info();
     let differing = [
-        ("tenant", info.tenant == meta.tenant),
+        ("tenant", info.tenant == meta.dataset.tenant),
         ("window", info.window == meta.window),
         ("level", info.level == meta.level),
         ("rows", info.rows == meta.rows),

@@ -12,42 +12,42 @@ use sandur_base::Id;
 use sandur_format::catalog_entry::{
     BlockMeta, DeleteProgress, DeleteRecord, DeleteRequest, Edit, TenantDeletes,
 };
-use sandur_model::TenantId;
+use sandur_model::Dataset;
 
 use crate::error::EditFault;
 use crate::snapshot::Snapshot;
 
-/// Open delete requests of one tenant at most: each costs at every read of what it names.
+/// Open delete requests of one dataset at most: each costs at every read of what it names.
 pub const OPEN_DELETES_MAX: usize = 1_000;
-/// Processed delete requests of one tenant that are remembered, the latest by id.
+/// Processed delete requests of one dataset that are remembered, the latest by id.
 const PROCESSED_DELETES_KEPT: usize = 1_000;
-/// Bytes that the queries of a tenant's open requests take together at most, and so those of the remembered
+/// Bytes that the queries of a dataset's open requests take together at most, and so those of the remembered
 /// ones: they are part of every checkpoint's root.
 pub const DELETE_QUERIES_BYTES_MAX: usize = 1 << 20;
 
-pub(crate) type Deletes = BTreeMap<TenantId, Arc<TenantDeletes>>;
+pub(crate) type Deletes = BTreeMap<Dataset, Arc<TenantDeletes>>;
 
 impl Snapshot {
-    /// The delete requests of a tenant by id, processed ones too.
-    pub fn deletes(&self, tenant: &TenantId) -> impl DoubleEndedIterator<Item = &DeleteRecord> {
-        self.deletes.get(tenant).into_iter().flat_map(|of| of.requests.values())
+    /// The delete requests of a dataset by id, processed ones too.
+    pub fn deletes(&self, dataset: &Dataset) -> impl DoubleEndedIterator<Item = &DeleteRecord> {
+        self.deletes.get(dataset).into_iter().flat_map(|of| of.requests.values())
     }
 
     /// A delete request.
-    pub fn delete(&self, tenant: &TenantId, id: Id) -> Option<&DeleteRecord> {
-        self.deletes.get(tenant)?.requests.get(&id)
+    pub fn delete(&self, dataset: &Dataset, id: Id) -> Option<&DeleteRecord> {
+        self.deletes.get(dataset)?.requests.get(&id)
     }
 
-    /// Tenants that have or had delete requests.
-    pub fn tenants_with_deletes(&self) -> impl Iterator<Item = &TenantId> {
+    /// Datasets that have or had delete requests.
+    pub fn datasets_with_deletes(&self) -> impl Iterator<Item = &Dataset> {
         self.deletes.keys()
     }
 
-    /// A number that grows whenever the lines that are hidden from the tenant's queries may have changed;
-    /// 0 for a tenant that never had a delete request. Answers that are kept for later belong to the
+    /// A number that grows whenever the lines that are hidden from queries of the dataset may have changed;
+    /// 0 for a dataset that never had a delete request. Answers that are kept for later belong to the
     /// generation under which they were made: with another one they must not be used.
-    pub fn delete_generation(&self, tenant: &TenantId) -> u64 {
-        self.deletes.get(tenant).map_or(0, |of| of.generation)
+    pub fn delete_generation(&self, dataset: &Dataset) -> u64 {
+        self.deletes.get(dataset).map_or(0, |of| of.generation)
     }
 
     /// The blocks that may hold lines of a started request; none before it is started.
@@ -56,7 +56,7 @@ impl Snapshot {
         record: &'a DeleteRecord,
     ) -> impl Iterator<Item = &'a Arc<BlockMeta>> {
         let started = record.started_at();
-        let blocks = self.blocks(&record.request.tenant, record.request.range());
+        let blocks = self.blocks(&record.request.dataset, record.request.range());
         blocks.filter(move |block| started.is_some_and(|at| block.deletes_through < at))
     }
 
@@ -76,24 +76,24 @@ impl Snapshot {
 
     /// Whether an edit that concerns deletes is allowed.
     pub(crate) fn check_delete(&self, edit: &Edit) -> Result<(), EditFault> {
-        let find = |tenant, id| self.delete(tenant, id).ok_or(EditFault::NoDelete);
+        let find = |dataset, id| self.delete(dataset, id).ok_or(EditFault::NoDelete);
         match edit {
-            Edit::CreateDelete(request) => match self.delete(&request.tenant, request.id) {
+            Edit::CreateDelete(request) => match self.delete(&request.dataset, request.id) {
                 Some(known) if known.request == *request => Ok(()),
                 Some(_) => Err(EditFault::Duplicate),
                 None => self.check_room(request),
             },
-            Edit::StartDelete { tenant, id } => match find(tenant, *id)?.progress {
+            Edit::StartDelete { dataset, id } => match find(dataset, *id)?.progress {
                 DeleteProgress::Processed { .. } => Err(EditFault::DeleteProcessed),
                 DeleteProgress::Received | DeleteProgress::Started { .. } => Ok(()),
             },
-            Edit::CancelDelete { tenant, id, started } => match find(tenant, *id)?.progress {
+            Edit::CancelDelete { dataset, id, started } => match find(dataset, *id)?.progress {
                 DeleteProgress::Processed { .. } => Err(EditFault::DeleteProcessed),
                 DeleteProgress::Started { .. } if !started => Err(EditFault::DeleteStarted),
                 DeleteProgress::Received | DeleteProgress::Started { .. } => Ok(()),
             },
-            Edit::FinishDelete { tenant, id, .. } => {
-                let record = find(tenant, *id)?;
+            Edit::FinishDelete { dataset, id, .. } => {
+                let record = find(dataset, *id)?;
                 match record.progress {
                     DeleteProgress::Received => Err(EditFault::DeleteNotStarted),
                     DeleteProgress::Processed { .. } => Ok(()),
@@ -108,9 +108,9 @@ impl Snapshot {
         }
     }
 
-    /// Whether the tenant may have one more open request.
+    /// Whether the dataset may have one more open request.
     fn check_room(&self, request: &DeleteRequest) -> Result<(), EditFault> {
-        let open = || self.deletes(&request.tenant).filter(|record| record.is_open());
+        let open = || self.deletes(&request.dataset).filter(|record| record.is_open());
         if open().count() >= OPEN_DELETES_MAX {
             return Err(EditFault::DeletesFull);
         }
@@ -124,25 +124,25 @@ impl Snapshot {
     /// Performs an edit that concerns deletes and was checked.
     pub(crate) fn perform_delete(&mut self, edit: &Edit) {
         match edit {
-            Edit::CreateDelete(request) if self.delete(&request.tenant, request.id).is_none() => {
+            Edit::CreateDelete(request) if self.delete(&request.dataset, request.id).is_none() => {
                 let record = DeleteRecord { request: request.clone(), progress: DeleteProgress::Received };
-                self.change(&request.tenant, |of| drop(of.requests.insert(request.id, record)));
+                self.change(&request.dataset, |of| drop(of.requests.insert(request.id, record)));
             }
-            Edit::StartDelete { tenant, id } => {
+            Edit::StartDelete { dataset, id } => {
                 let received = |record: &&DeleteRecord| record.progress == DeleteProgress::Received;
-                let Some(record) = self.delete(tenant, *id).filter(received) else { return };
+                let Some(record) = self.delete(dataset, *id).filter(received) else { return };
                 let at = self.number;
-                let blocks = self.blocks(tenant, record.request.range()).count() as u64;
-                self.set_progress(tenant, *id, DeleteProgress::Started { at, blocks });
+                let blocks = self.blocks(dataset, record.request.range()).count() as u64;
+                self.set_progress(dataset, *id, DeleteProgress::Started { at, blocks });
             }
-            Edit::CancelDelete { tenant, id, .. } if self.delete(tenant, *id).is_some() => {
-                self.change(tenant, |of| drop(of.requests.remove(id)));
+            Edit::CancelDelete { dataset, id, .. } if self.delete(dataset, *id).is_some() => {
+                self.change(dataset, |of| drop(of.requests.remove(id)));
             }
-            Edit::FinishDelete { tenant, id, at_ms }
-                if self.delete(tenant, *id).is_some_and(DeleteRecord::is_open) =>
+            Edit::FinishDelete { dataset, id, at_ms }
+                if self.delete(dataset, *id).is_some_and(DeleteRecord::is_open) =>
             {
-                self.set_progress(tenant, *id, DeleteProgress::Processed { at_ms: *at_ms });
-                self.change(tenant, forget_oldest);
+                self.set_progress(dataset, *id, DeleteProgress::Processed { at_ms: *at_ms });
+                self.change(dataset, forget_oldest);
             }
             Edit::BlocksClean { ids, through } => {
                 for id in ids {
@@ -153,19 +153,19 @@ impl Snapshot {
         }
     }
 
-    fn set_progress(&mut self, tenant: &TenantId, id: Id, progress: DeleteProgress) {
-        self.change(tenant, |of| {
+    fn set_progress(&mut self, dataset: &Dataset, id: Id, progress: DeleteProgress) {
+        self.change(dataset, |of| {
             if let Some(record) = of.requests.get_mut(&id) {
                 record.progress = progress;
             }
         });
     }
 
-    fn change(&mut self, tenant: &TenantId, change: impl FnOnce(&mut TenantDeletes)) {
+    fn change(&mut self, dataset: &Dataset, change: impl FnOnce(&mut TenantDeletes)) {
         let deletes = Arc::make_mut(&mut self.deletes);
-        let of_tenant = Arc::make_mut(deletes.entry(tenant.clone()).or_default());
-        change(of_tenant);
-        of_tenant.generation = self.number;
+        let of_dataset = Arc::make_mut(deletes.entry(dataset.clone()).or_default());
+        change(of_dataset);
+        of_dataset.generation = self.number;
     }
 }
 

@@ -5,7 +5,7 @@ use std::fmt;
 
 use sandur_base::units::ByteSize;
 use sandur_format::catalog_entry::{Writer, day_text};
-use sandur_model::TenantId;
+use sandur_model::Dataset;
 
 use crate::catalog::Catalog;
 use crate::snapshot::Snapshot;
@@ -19,8 +19,8 @@ pub struct Description {
     pub boundary: u64,
     /// The newest checkpoint that this process knows of; 0 for none.
     pub checkpoint: u64,
-    /// Sums per tenant and level of compaction.
-    pub tenants: BTreeMap<TenantId, BTreeMap<u8, BlockSums>>,
+    /// Sums per dataset and level of compaction.
+    pub datasets: BTreeMap<Dataset, BTreeMap<u8, BlockSums>>,
     /// Sums of removed blocks whose objects are not deleted yet.
     pub removed: BlockSums,
     /// Registered incarnations.
@@ -67,9 +67,9 @@ impl Catalog {
 impl Description {
     /// A summary of a snapshot; boundary and checkpoint are not part of it and are 0.
     pub fn of(snapshot: &Snapshot) -> Self {
-        let mut tenants: BTreeMap<TenantId, BTreeMap<u8, BlockSums>> = BTreeMap::new();
+        let mut datasets: BTreeMap<Dataset, BTreeMap<u8, BlockSums>> = BTreeMap::new();
         for block in snapshot.all_blocks() {
-            let levels = tenants.entry(block.tenant.clone()).or_default();
+            let levels = datasets.entry(block.dataset.clone()).or_default();
             levels.entry(block.level).or_default().add(block);
         }
         let mut removed = BlockSums::default();
@@ -78,7 +78,7 @@ impl Description {
             number: snapshot.number(),
             boundary: 0,
             checkpoint: 0,
-            tenants,
+            datasets,
             removed,
             writers: snapshot.writers().values().cloned().collect(),
             sessions: snapshot.session_count(),
@@ -113,9 +113,10 @@ impl fmt::Display for Description {
             let Writer { incarnation, host, address, floor, wal, .. } = writer;
             writeln!(f, "writer      {incarnation}  {host} {address}  {wal:?} WAL from {floor}, {state}")?;
         }
-        for (tenant, levels) in &self.tenants {
+        for (dataset, levels) in &self.datasets {
+            let (tenant, signal) = (&dataset.tenant, dataset.signal);
             for (level, sums) in levels {
-                writeln!(f, "tenant      {tenant}  level {level}: {sums}")?;
+                writeln!(f, "tenant      {tenant}  {signal}  level {level}: {sums}")?;
             }
         }
         Ok(())

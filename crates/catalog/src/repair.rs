@@ -25,6 +25,7 @@ use sandur_format::catalog_entry::{
 };
 use sandur_format::log_block::Footer;
 use sandur_format::wal_segment::{FrameKind, FrameReader};
+use sandur_model::Dataset;
 use sandur_store::{Intent, ObjectInfo, Store};
 
 use crate::chain::Chain;
@@ -321,7 +322,7 @@ fn meta_of(name: BlockName, footer: &Footer, size: u64) -> BlockMeta {
     BlockMeta {
         id: name.id,
         writer: name.writer,
-        tenant: info.tenant.clone(),
+        dataset: Dataset::logs(info.tenant.clone()),
         level: info.level,
         window: info.window,
         min_ts: info.min_ts,

@@ -11,7 +11,7 @@ use sandur_base::Id;
 use sandur_format::catalog_entry::{
     BlockMeta, CheckpointRoot, PartRef, PartRow, Session, TenantDeletes, Verdict, Writer,
 };
-use sandur_model::{TenantId, TimeRange};
+use sandur_model::{Dataset, TimeRange};
 
 use crate::blocks::BlockSet;
 use crate::chain::Chain;
@@ -56,13 +56,13 @@ impl Snapshot {
         self.writers.get(&incarnation)
     }
 
-    /// The blocks of a tenant that hold an instant of `range`, by start of their window.
+    /// The blocks of a dataset that hold an instant of `range`, by start of their window.
     pub fn blocks(
         &self,
-        tenant: &TenantId,
+        dataset: &Dataset,
         range: TimeRange,
     ) -> impl DoubleEndedIterator<Item = &Arc<BlockMeta>> {
-        self.blocks.of(tenant, range)
+        self.blocks.of(dataset, range)
     }
 
     /// A block that exists; `None` also for removed ones.
@@ -70,7 +70,7 @@ impl Snapshot {
         self.blocks.get(id)
     }
 
-    /// Every block, by tenant, window and id.
+    /// Every block of every signal, by dataset, window and id.
     pub fn all_blocks(&self) -> impl Iterator<Item = &Arc<BlockMeta>> {
         self.blocks.iter()
     }
@@ -80,9 +80,9 @@ impl Snapshot {
         self.blocks.len()
     }
 
-    /// Tenants that have blocks, in order of their names.
-    pub fn tenants(&self) -> impl Iterator<Item = &TenantId> {
-        self.blocks.tenants()
+    /// Datasets that have blocks, in order of their tenants' names.
+    pub fn datasets(&self) -> impl Iterator<Item = &Dataset> {
+        self.blocks.datasets()
     }
 
     /// Removed blocks whose objects are not known to be deleted.
@@ -127,7 +127,7 @@ impl Snapshot {
     pub(crate) fn root(&self, id: Id, parts: Vec<PartRef>) -> CheckpointRoot {
         let writers = self.writers.values().cloned().collect();
         let sessions = self.sessions.iter().map(|(id, s)| (*id, s.clone())).collect();
-        let deletes = self.deletes.iter().map(|(tenant, of)| (tenant.clone(), TenantDeletes::clone(of)));
+        let deletes = self.deletes.iter().map(|(dataset, of)| (dataset.clone(), TenantDeletes::clone(of)));
         let (deletes, chain) = (deletes.collect(), self.chain.get().clone());
         CheckpointRoot { number: self.number, id, writers, sessions, parts, deletes, chain }
     }
@@ -144,7 +144,7 @@ impl Snapshot {
                 None => {}
             }
         }
-        let deletes = root.deletes.into_iter().map(|(tenant, of)| (tenant, Arc::new(of)));
+        let deletes = root.deletes.into_iter().map(|(dataset, of)| (dataset, Arc::new(of)));
         let writers = root.writers.into_iter().map(|w| (w.incarnation, w)).collect();
         Self {
             number: root.number,

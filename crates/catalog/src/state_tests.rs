@@ -3,7 +3,7 @@
 //! entries of which each is also delivered again later.
 
 use sandur_format::catalog_entry::{DeleteProgress, DeleteRequest, TenantDeletes, WalKind};
-use sandur_model::TenantId;
+use sandur_model::{Dataset, TenantId};
 
 use super::*;
 use crate::test_blocks::{WRITER, block};
@@ -234,7 +234,7 @@ fn transactions_of_one_entry_are_decided_one_by_one() {
 fn delete_of(id: u128, tenant: &str, first_hour: i64, last_hour: i64) -> DeleteRequest {
     DeleteRequest {
         id: Id(id),
-        tenant: TenantId::new(tenant).unwrap(),
+        dataset: Dataset::logs(TenantId::new(tenant).unwrap()),
         query: r#"{app="a"}"#.into(),
         start_ms: first_hour * 3_600_000,
         end_ms: last_hour * 3_600_000,
@@ -246,25 +246,25 @@ fn delete_of(id: u128, tenant: &str, first_hour: i64, last_hour: i64) -> DeleteR
 fn a_delete_is_finished_when_every_block_of_its_time_is_clean() {
     let mut log = Log::new();
     let request = delete_of(7, "a", 1, 2);
-    let (tenant, id) = (request.tenant.clone(), request.id);
-    let start = || Edit::StartDelete { tenant: tenant.clone(), id };
-    let finish = || Edit::FinishDelete { tenant: tenant.clone(), id, at_ms: 5 };
-    let cancel = |started| Edit::CancelDelete { tenant: tenant.clone(), id, started };
+    let (dataset, id) = (request.dataset.clone(), request.id);
+    let start = || Edit::StartDelete { dataset: dataset.clone(), id };
+    let finish = || Edit::FinishDelete { dataset: dataset.clone(), id, at_ms: 5 };
+    let cancel = |started| Edit::CancelDelete { dataset: dataset.clone(), id, started };
     for n in 0..4 {
         log.applied(vec![Edit::AddBlock(block(n, "a", n as i64))], vec![]);
     }
     log.applied(vec![Edit::AddBlock(block(9, "b", 1))], vec![]);
-    assert_eq!((log.fault(vec![start()]), log.state.delete_generation(&tenant)), (EditFault::NoDelete, 0));
+    assert_eq!((log.fault(vec![start()]), log.state.delete_generation(&dataset)), (EditFault::NoDelete, 0));
     log.applied(vec![Edit::CreateDelete(request.clone())], vec![]);
     let created = log.state.number();
-    assert_eq!(log.state.delete_generation(&tenant), created);
+    assert_eq!(log.state.delete_generation(&dataset), created);
     assert_eq!(log.fault(vec![finish()]), EditFault::DeleteNotStarted);
     let other = DeleteRequest { query: "{}".into(), ..request.clone() };
     assert_eq!(log.fault(vec![Edit::CreateDelete(other)]), EditFault::Duplicate);
     log.applied(vec![start()], vec![]);
     let at = log.state.number();
     let state = |log: &Log| {
-        let record = log.state.delete(&tenant, id).unwrap();
+        let record = log.state.delete(&dataset, id).unwrap();
         let unclean: Vec<u128> = log.state.unclean_blocks(record).map(|b| b.id.0).collect();
         (record.progress, unclean, log.state.delete_percent(record))
     };
@@ -286,29 +286,29 @@ fn a_delete_is_finished_when_every_block_of_its_time_is_clean() {
     assert_eq!(state(&log), (DeleteProgress::Processed { at_ms: 5 }, vec![], 100));
     assert_eq!(log.fault(vec![cancel(true)]), EditFault::DeleteProcessed);
     assert_eq!(log.fault(vec![start()]), EditFault::DeleteProcessed);
-    assert!(log.state.delete_generation(&tenant) > at);
+    assert!(log.state.delete_generation(&dataset) > at);
 }
 
 #[test]
 fn a_delete_can_be_cancelled_until_it_is_processed() {
     let mut log = Log::new();
     let request = delete_of(7, "a", 1, 2);
-    let (tenant, id) = (request.tenant.clone(), request.id);
+    let (dataset, id) = (request.dataset.clone(), request.id);
     log.applied(vec![Edit::CreateDelete(request.clone())], vec![]);
-    log.applied(vec![Edit::CancelDelete { tenant: tenant.clone(), id, started: false }], vec![]);
-    assert_eq!(log.state.deletes(&tenant).count(), 0);
-    assert_eq!(log.state.delete_generation(&tenant), log.state.number(), "what is hidden has changed");
+    log.applied(vec![Edit::CancelDelete { dataset: dataset.clone(), id, started: false }], vec![]);
+    assert_eq!(log.state.deletes(&dataset).count(), 0);
+    assert_eq!(log.state.delete_generation(&dataset), log.state.number(), "what is hidden has changed");
     log.applied(vec![Edit::CreateDelete(request)], vec![]);
-    log.applied(vec![Edit::StartDelete { tenant: tenant.clone(), id }], vec![]);
-    log.applied(vec![Edit::CancelDelete { tenant: tenant.clone(), id, started: true }], vec![]);
-    assert_eq!(log.state.deletes(&tenant).count(), 0);
+    log.applied(vec![Edit::StartDelete { dataset: dataset.clone(), id }], vec![]);
+    log.applied(vec![Edit::CancelDelete { dataset: dataset.clone(), id, started: true }], vec![]);
+    assert_eq!(log.state.deletes(&dataset).count(), 0);
 }
 
 #[test]
 fn open_and_remembered_deletes_are_bounded() {
     let mut log = Log::new();
     let most = crate::OPEN_DELETES_MAX as u128;
-    let tenant = TenantId::new("a").unwrap();
+    let dataset = Dataset::logs(TenantId::new("a").unwrap());
     for n in 0..most {
         log.applied(vec![Edit::CreateDelete(delete_of(n, "a", 1, 2))], vec![]);
     }
@@ -318,18 +318,18 @@ fn open_and_remembered_deletes_are_bounded() {
         if n >= most {
             log.applied(vec![Edit::CreateDelete(delete_of(n, "a", 1, 2))], vec![]);
         }
-        log.applied(vec![Edit::StartDelete { tenant: tenant.clone(), id: Id(n) }], vec![]);
-        let finish = Edit::FinishDelete { tenant: tenant.clone(), id: Id(n), at_ms: 1 };
+        log.applied(vec![Edit::StartDelete { dataset: dataset.clone(), id: Id(n) }], vec![]);
+        let finish = Edit::FinishDelete { dataset: dataset.clone(), id: Id(n), at_ms: 1 };
         log.applied(vec![finish], vec![]);
     }
-    let kept: Vec<u128> = log.state.deletes(&tenant).map(|record| record.request.id.0).collect();
+    let kept: Vec<u128> = log.state.deletes(&dataset).map(|record| record.request.id.0).collect();
     assert_eq!((kept.len(), kept[0]), (1_000, 20));
 }
 
 #[test]
 fn queries_of_deletes_are_bounded_together() {
     let mut log = Log::new();
-    let tenant = TenantId::new("a").unwrap();
+    let dataset = Dataset::logs(TenantId::new("a").unwrap());
     let long = |n: u128| DeleteRequest { query: "x".repeat(16 << 10), ..delete_of(n, "a", 1, 2) };
     let fit = (crate::DELETE_QUERIES_BYTES_MAX >> 14) as u128;
     for n in 0..fit {
@@ -340,11 +340,11 @@ fn queries_of_deletes_are_bounded_together() {
         if n >= fit {
             log.applied(vec![Edit::CreateDelete(long(n))], vec![]);
         }
-        log.applied(vec![Edit::StartDelete { tenant: tenant.clone(), id: Id(n) }], vec![]);
-        let finish = Edit::FinishDelete { tenant: tenant.clone(), id: Id(n), at_ms: 1 };
+        log.applied(vec![Edit::StartDelete { dataset: dataset.clone(), id: Id(n) }], vec![]);
+        let finish = Edit::FinishDelete { dataset: dataset.clone(), id: Id(n), at_ms: 1 };
         log.applied(vec![finish], vec![]);
     }
-    let kept: Vec<u128> = log.state.deletes(&tenant).map(|record| record.request.id.0).collect();
+    let kept: Vec<u128> = log.state.deletes(&dataset).map(|record| record.request.id.0).collect();
     assert_eq!((kept.len() as u128, kept[0]), (fit, 3));
 }
 
@@ -361,11 +361,12 @@ impl Dice {
         let writer = Id(1_000 + u128::from(self.roll(3)));
         let id = u128::from(self.roll(30));
         let tenant = || TenantId::new(["a", "b"][(id % 2) as usize]).unwrap();
+        let dataset = || Dataset::logs(tenant());
         match self.roll(13) {
             9 => Edit::CreateDelete(delete_of(id, tenant().as_str(), id as i64, id as i64 + 3)),
-            10 => Edit::StartDelete { tenant: tenant(), id: Id(id) },
-            11 => Edit::CancelDelete { tenant: tenant(), id: Id(id), started: self.roll(2) == 0 },
-            12 => Edit::FinishDelete { tenant: tenant(), id: Id(id), at_ms: 1 },
+            10 => Edit::StartDelete { dataset: dataset(), id: Id(id) },
+            11 => Edit::CancelDelete { dataset: dataset(), id: Id(id), started: self.roll(2) == 0 },
+            12 => Edit::FinishDelete { dataset: dataset(), id: Id(id), at_ms: 1 },
             0 => register(writer),
             1 => Edit::RemoveBlock { id: Id(id), at_ms: 3 },
             2 => Edit::Floor { incarnation: writer, from: self.roll(4), to: self.roll(6) },
@@ -427,7 +428,7 @@ fn random_histories_are_deterministic_and_idempotent() {
             assert_eq!(Snapshot::restore(parts, twice.rows()), twice, "seed {seed}");
         }
         let normal = |s: &Snapshot| {
-            let deletes = s.deletes.iter().map(|(tenant, of)| (tenant.clone(), without_numbers(of)));
+            let deletes = s.deletes.iter().map(|(dataset, of)| (dataset.clone(), without_numbers(of)));
             let deletes = Arc::new(deletes.collect());
             Snapshot { number: 0, sessions: Arc::default(), deletes, ..s.clone() }
         };

@@ -2,7 +2,7 @@
 
 use sandur_base::Id;
 use sandur_format::catalog_entry::BlockMeta;
-use sandur_model::{TenantId, TimeRange};
+use sandur_model::{Dataset, TenantId, TimeRange};
 
 /// The writer of all test blocks.
 pub(crate) const WRITER: Id = Id(1_000);
@@ -13,7 +13,7 @@ pub(crate) fn block(id: u128, tenant: &str, hour: i64) -> BlockMeta {
     BlockMeta {
         id: Id(id),
         writer: WRITER,
-        tenant: TenantId::new(tenant).expect("a valid tenant"),
+        dataset: Dataset::logs(TenantId::new(tenant).expect("a valid tenant")),
         level: 0,
         window: TimeRange::new(start, start + 3_600_000_000_000),
         min_ts: start + 10,

@@ -9,7 +9,7 @@ mod world;
 use sandur_base::{Env, Id};
 use sandur_catalog::{Catalog, CatalogOptions, CommitError, EditFault, Rejection};
 use sandur_format::catalog_entry::{Edit, Precondition};
-use sandur_model::{TenantId, TimeRange};
+use sandur_model::{Dataset, TenantId, TimeRange};
 
 use world::{add, block, memory, options, register};
 
@@ -26,8 +26,8 @@ async fn processes_see_each_others_commits() {
     b.commit(writer, vec![add(&meta)], vec![Precondition::Live { incarnation: writer }]).await.unwrap();
     let seen = a.refresh().await.unwrap();
     assert_eq!(seen, b.snapshot());
-    let tenant = TenantId::new("t").unwrap();
-    let blocks: Vec<_> = seen.blocks(&tenant, TimeRange::ALL).collect();
+    let dataset = Dataset::logs(TenantId::new("t").unwrap());
+    let blocks: Vec<_> = seen.blocks(&dataset, TimeRange::ALL).collect();
     assert_eq!(blocks.iter().map(|b| b.id).collect::<Vec<_>>(), [meta.id]);
     let c = Catalog::open(store, env, options()).await.unwrap();
     assert_eq!(c.snapshot(), seen);

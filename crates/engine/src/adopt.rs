@@ -233,7 +233,7 @@ impl Shared {
         for batch in batches {
             let wal = self.wal();
             let memory = self.reserve_or_flush(wal.incarnation(), push_bytes(&batch)).await?;
-            let record = Record::of(&batch).map_err(|error| Error::Internal(error.to_string()))?;
+            let record = Record::of_logs(&batch).map_err(|error| Error::Internal(error.to_string()))?;
             let outcome = wal.enqueue(batch, record, memory)?;
             outcome.await.unwrap_or_else(|_| Err(wal.status().end_reason()))?;
         }

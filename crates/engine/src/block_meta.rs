@@ -4,14 +4,14 @@
 use sandur_base::Id;
 use sandur_format::catalog_entry::BlockMeta;
 use sandur_format::log_block::{BlockSummary, Footer};
-use sandur_model::{TenantId, TimeRange};
+use sandur_model::{Dataset, TimeRange};
 
 /// The entry of a block that has no rows yet; enough for its path.
-pub(crate) fn unwritten(id: Id, writer: Id, tenant: &TenantId, window: TimeRange, level: u8) -> BlockMeta {
+pub(crate) fn unwritten(id: Id, writer: Id, dataset: &Dataset, window: TimeRange, level: u8) -> BlockMeta {
     BlockMeta {
         id,
         writer,
-        tenant: tenant.clone(),
+        dataset: dataset.clone(),
         level,
         window,
         min_ts: 0,
@@ -44,7 +44,7 @@ pub(crate) fn fill(meta: &mut BlockMeta, summary: &BlockSummary) {
 /// block's.
 pub(crate) fn difference(meta: &BlockMeta, footer: &Footer) -> Option<String> {
     let info = footer.info();
-    if info.tenant != meta.tenant {
+    if info.tenant != meta.dataset.tenant {
         return Some(format!("it holds another block, of tenant '{}'", info.tenant));
     }
     let pairs: [(&str, i128, i128); 11] = [

@@ -177,7 +177,7 @@ impl Engine {
         let has_small_text = batch.arena.compressed.is_some() || batch.arena.bytes.len() < SMALL_BYTES;
         let small = has_small_text && batch.rows() < SMALL_ROWS;
         let prepare = move || {
-            let record = Record::of(&batch);
+            let record = Record::of_logs(&batch);
             batch.arena.compressed = None;
             (batch, record)
         };

@@ -10,7 +10,7 @@ use std::time::Duration;
 use sandur_base::MemoryBudget;
 use sandur_base::units::MIB;
 use sandur_catalog::{Collector, GcOptions};
-use sandur_model::TenantId;
+use sandur_model::Dataset;
 
 use crate::compact::{CompactionPolicy, Compactor};
 use crate::deletes::DeleteProcessor;
@@ -47,7 +47,7 @@ impl Default for MaintenanceOptions {
             compaction: CompactionPolicy::default(),
             compaction_budget: MemoryBudget::root("compaction", 128 * MIB),
             gc: GcOptions::default(),
-            retention_of: Arc::new(|_: &TenantId| 0),
+            retention_of: Arc::new(|_: &Dataset| 0),
         }
     }
 }

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use sandur_base::{Env, Id};
 use sandur_catalog::Catalog;
 use sandur_format::catalog_entry::{BlockMeta, Edit, Precondition};
-use sandur_model::TenantId;
+use sandur_model::Dataset;
 
 use crate::error::Error;
 use crate::shared::refused;
@@ -17,8 +17,8 @@ use crate::view::Views;
 /// Blocks that one commit removes at most.
 const REMOVALS_MAX: usize = 256;
 
-/// How long tenants keep their rows, in nanoseconds; 0 is for ever.
-pub type RetentionOf = Arc<dyn Fn(&TenantId) -> i64 + Send + Sync>;
+/// How long tenants keep their rows of each signal, in nanoseconds; 0 is for ever.
+pub type RetentionOf = Arc<dyn Fn(&Dataset) -> i64 + Send + Sync>;
 
 /// Removes what is too old, on behalf of `incarnation`; gives the number of blocks.
 pub(crate) async fn remove_expired(
@@ -46,6 +46,6 @@ pub(crate) async fn remove_expired(
 }
 
 fn is_expired(block: &BlockMeta, now_ns: i64, retention_of: &RetentionOf) -> bool {
-    let keep_ns = retention_of(&block.tenant);
+    let keep_ns = retention_of(&block.dataset);
     keep_ns > 0 && block.max_ts < now_ns.saturating_sub(keep_ns)
 }

@@ -17,7 +17,7 @@ use sandur_format::log_block::{BlockOptions, BlockSummary, BlockWriter, Footer, 
 use sandur_format::needle::{FilterBuilder, PageFilter, needle_keys, text_keys};
 use sandur_format::wal_segment::{Frame, FrameId, Record, encode_frame};
 use sandur_model::{
-    Arena, ArenaCodec, AutomatonParts, AutomatonState, Entry, Labels, Level, LineAutomaton, LogBatch,
+    Arena, ArenaCodec, AutomatonParts, AutomatonState, Batch, Entry, Labels, Level, LineAutomaton, LogBatch,
     MatchOp, Matcher, Span, StreamEntries, TenantId, TimeRange,
 };
 
@@ -190,7 +190,7 @@ fn measure_wal(clock: &Clock, batches: &[LogBatch]) -> Result<()> {
     let mut files: Vec<Vec<Bytes>> = Vec::new();
     clock.time("WAL encode", raw, || {
         for (sequence, group) in batches.chunks(8).enumerate() {
-            let records = group.iter().map(Record::of).collect::<Result<Vec<_>, _>>()?;
+            let records = group.iter().map(Record::of_logs).collect::<Result<Vec<_>, _>>()?;
             let mut pieces = Vec::new();
             let id = FrameId { incarnation: Id::from_parts(1, 2), sequence: sequence as u64 };
             encode_frame(id, &records, &mut pieces)?;
@@ -206,7 +206,7 @@ fn measure_wal(clock: &Clock, batches: &[LogBatch]) -> Result<()> {
     let rows = clock.time("WAL decode", raw, || {
         files.iter().try_fold(0, |rows, file| {
             let batches = Frame::from_object(file.clone())?.batches()?;
-            Ok::<_, sandur_format::Error>(rows + batches.iter().map(LogBatch::rows).sum::<usize>())
+            Ok::<_, sandur_format::Error>(rows + batches.iter().map(Batch::rows).sum::<usize>())
         })
     })?;
     println!("WAL: {rows} rows read");

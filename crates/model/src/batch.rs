@@ -1,4 +1,4 @@
-//! A batch: the entries of one request of one tenant, on their way to the WAL and the head.
+//! A batch: the entries or samples of one request of one tenant, on their way to the WAL and the head.
 //!
 //! All text of the entries lies in one arena. A decoder that received the arena compressed keeps
 //! the compressed form beside it, so that the WAL can store those bytes as they came.
@@ -9,7 +9,12 @@ use bytes::Bytes;
 
 use crate::labels::{Labels, StreamId};
 use crate::level::Level;
+use crate::samples::SampleBatch;
+use crate::signal::{Dataset, Signal};
 use crate::tenant::TenantId;
+
+/// Raw bytes of a sample: its timestamp and its value.
+const SAMPLE_BYTES: u64 = 16;
 
 /// A piece of an arena: `len` bytes from `start`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
@@ -125,5 +130,89 @@ impl LogBatch {
             + self.rows() * size_of::<Entry>()
             + self.streams.len() * size_of::<StreamEntries>();
         (self.arena.bytes.len() + compressed + fixed) as u64
+    }
+}
+
+/// What one request of one tenant brings, of either signal.
+#[derive(Clone, Debug)]
+pub enum Batch {
+    /// Entries of streams.
+    Logs(LogBatch),
+    /// Samples of series.
+    Metrics(SampleBatch),
+}
+
+impl Batch {
+    /// Whose data of which kind it is.
+    pub fn dataset(&self) -> Dataset {
+        Dataset { tenant: self.tenant().clone(), signal: self.signal() }
+    }
+
+    /// Whose data it is.
+    pub fn tenant(&self) -> &TenantId {
+        match self {
+            Self::Logs(batch) => &batch.tenant,
+            Self::Metrics(batch) => &batch.tenant,
+        }
+    }
+
+    /// Which kind of data it is.
+    pub fn signal(&self) -> Signal {
+        match self {
+            Self::Logs(_) => Signal::Logs,
+            Self::Metrics(_) => Signal::Metrics,
+        }
+    }
+
+    /// Number of entries or samples.
+    pub fn rows(&self) -> usize {
+        match self {
+            Self::Logs(batch) => batch.rows(),
+            Self::Metrics(batch) => batch.rows(),
+        }
+    }
+
+    /// Bytes of lines, or of timestamps and values.
+    pub fn raw_bytes(&self) -> u64 {
+        match self {
+            Self::Logs(batch) => batch.line_bytes(),
+            Self::Metrics(batch) => batch.rows() as u64 * SAMPLE_BYTES,
+        }
+    }
+
+    /// First and last timestamp in nanoseconds since the epoch; `None` when there is no row.
+    pub fn time_bounds(&self) -> Option<(i64, i64)> {
+        match self {
+            Self::Logs(batch) => batch.time_bounds(),
+            Self::Metrics(batch) => batch.time_bounds(),
+        }
+    }
+
+    /// Bytes that the batch holds in memory, for budgets.
+    pub fn memory_bytes(&self) -> u64 {
+        match self {
+            Self::Logs(batch) => batch.memory_bytes(),
+            Self::Metrics(batch) => batch.memory_bytes(),
+        }
+    }
+
+    /// The entries, when it holds logs.
+    pub fn as_logs(&self) -> Option<&LogBatch> {
+        match self {
+            Self::Logs(batch) => Some(batch),
+            Self::Metrics(_) => None,
+        }
+    }
+}
+
+impl From<LogBatch> for Batch {
+    fn from(batch: LogBatch) -> Self {
+        Self::Logs(batch)
+    }
+}
+
+impl From<SampleBatch> for Batch {
+    fn from(batch: SampleBatch) -> Self {
+        Self::Metrics(batch)
     }
 }

@@ -1,7 +1,7 @@
 //! The words of the system as plain data: tenants, labels, streams, matchers, time ranges,
 //! batches of log entries, and pages of log rows.
 //!
-//! **What it is.** The types that crates exchange. [`LogBatch`] is what a decoder hands to the
+//! **What it is.** The types that crates exchange. [`Batch`] is what a decoder hands to the
 //! engine; [`LogPage`] is what the engine hands to a query, and [`LineAutomaton`] what a query hands back to
 //! have lines tested. Everything is parsed once at the edge
 //! and trusted inside: a [`TenantId`] is valid, a [`Labels`] is sorted and unique.
@@ -21,16 +21,20 @@ mod limits;
 mod matcher;
 mod page;
 mod plain_pattern;
+mod samples;
+mod signal;
 mod tenant;
 mod time;
 
 pub use automaton::{AutomatonError, AutomatonParts, AutomatonState, LineAutomaton};
-pub use batch::{Arena, ArenaCodec, Entry, LogBatch, Span, StreamEntries};
+pub use batch::{Arena, ArenaCodec, Batch, Entry, LogBatch, Span, StreamEntries};
 pub use bounded_regex::{BoundedRegex, REGEX_BYTES_MAX, RegexError, RegexOptions, Slots};
 pub use labels::{Labels, LabelsError, StreamId};
 pub use level::Level;
 pub use limits::{BlockedQuery, CompiledPattern, DeletionMode, Limits};
 pub use matcher::{MatchOp, Matcher, MatcherError, matches_all};
 pub use page::{LineColumn, LogPage, MetadataColumn, MetadataValues, StreamRun, Suspect};
+pub use samples::{SampleBatch, SeriesSamples};
+pub use signal::{Dataset, Signal};
 pub use tenant::{TenantError, TenantId};
 pub use time::{MINUTE_NS, SECOND_NS, TimeRange};

@@ -10,6 +10,7 @@ use sandur_base::Env;
 use sandur_catalog::{Catalog, Snapshot};
 use sandur_format::log_block::{Footer, Wanted};
 use sandur_format::wal_segment::FrameReader;
+use sandur_model::Batch;
 use sandur_store::fault::{FaultPlan, FaultStore};
 use sandur_store::{Intent, Store, StoreOptions};
 
@@ -254,7 +255,8 @@ fn lines_of_wal(snapshot: &Snapshot, bytes: Bytes) -> Result<Vec<String>> {
         if writer.is_none_or(|writer| writer.is_drained() || id.sequence < writer.floor) {
             continue;
         }
-        for batch in frame.batches()? {
+        let batches = frame.batches()?;
+        for batch in batches.iter().filter_map(Batch::as_logs) {
             let entries = batch.streams.iter().flat_map(|stream| &stream.entries);
             let text = |line: &[u8]| String::from_utf8_lossy(line).into_owned();
             found.extend(entries.map(|entry| text(entry.line.of(&batch.arena.bytes))));

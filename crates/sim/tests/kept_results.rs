@@ -16,7 +16,9 @@ use sandur_base::units::{KIB, MIB};
 use sandur_base::{Env, Id, MemoryBudget};
 use sandur_engine::{DeleteOptions, Engine, EngineOptions, MaintenanceOptions};
 use sandur_logql::{DeleteQuery, Kind, Request};
-use sandur_model::{Arena, Entry, Labels, Level, Limits, LogBatch, Span, StreamEntries, TenantId, TimeRange};
+use sandur_model::{
+    Arena, Dataset, Entry, Labels, Level, Limits, LogBatch, Span, StreamEntries, TenantId, TimeRange,
+};
 use sandur_query::{Direction, QueryContext, QueryResult, ResultsCache};
 use sandur_store::fault::{FaultPlan, FaultStore};
 use sandur_store::{Store, StoreOptions};
@@ -53,7 +55,7 @@ impl World {
         let store = Store::from_object_store(Arc::new(client), env.clone(), StoreOptions::default());
         let mut maintenance = MaintenanceOptions {
             interval: Duration::from_secs(5),
-            retention_of: Arc::new(|_: &TenantId| RETENTION_NS),
+            retention_of: Arc::new(|_: &Dataset| RETENTION_NS),
             ..MaintenanceOptions::default()
         };
         maintenance.compaction.quiet = Duration::from_secs(5);

@@ -10,7 +10,7 @@ use sandur_base::{Env, Id};
 use sandur_catalog::{Catalog, CatalogOptions, CommitError, LogPosition, Registration, Snapshot};
 use sandur_format::catalog_entry::{BlockMeta, Edit, Entry, WalKind};
 use sandur_format::log_block::{BlockOptions, BlockOrigin, BlockWriter};
-use sandur_model::{TenantId, TimeRange};
+use sandur_model::{Dataset, TenantId, TimeRange};
 use sandur_store::Store;
 
 /// 2026-11-21, in nanoseconds since the epoch.
@@ -31,7 +31,7 @@ pub fn block(env: &Env, writer: Id, hour: i64) -> BlockMeta {
     BlockMeta {
         id: env.new_id(),
         writer,
-        tenant: TenantId::new("t").expect("valid"),
+        dataset: Dataset::logs(TenantId::new("t").expect("valid")),
         level: 0,
         window: TimeRange::new(start, start + 3_600_000_000_000),
         min_ts: start,
@@ -55,7 +55,7 @@ pub fn object(meta: &mut BlockMeta, seen: LogPosition) -> Bytes {
 
 /// As [`object`], of a block that was merged from others.
 pub fn merged_object(meta: &mut BlockMeta, seen: LogPosition, inputs: Vec<Id>) -> Bytes {
-    let mut options = BlockOptions::new(meta.tenant.clone(), meta.window, meta.level);
+    let mut options = BlockOptions::new(meta.dataset.tenant.clone(), meta.window, meta.level);
     options.origin = BlockOrigin { seen, deletes_through: 0, inputs };
     let mut bytes = Vec::new();
     BlockWriter::new(options, Vec::new()).expect("no streams").finish(&mut bytes).expect("no rows");

@@ -11,7 +11,7 @@ use std::time::Duration;
 use sandur_base::units::MIB;
 use sandur_base::{Env, MemoryBudget};
 use sandur_engine::{Engine, EngineOptions, MaintenanceOptions};
-use sandur_model::{Arena, Entry, LogBatch, SECOND_NS, Span, StreamEntries, TenantId, TimeRange};
+use sandur_model::{Arena, Dataset, Entry, LogBatch, SECOND_NS, Span, StreamEntries, TenantId, TimeRange};
 use sandur_query::MemoryRow;
 use sandur_store::{Store, StoreOptions};
 use tempfile::TempDir;
@@ -104,11 +104,11 @@ impl EngineWorld {
 
     /// Waits until no day has more than one block.
     async fn wait_for_merges(&self) -> Result<(), String> {
-        let tenant = self.tenant()?;
+        let dataset = Dataset::logs(self.tenant()?);
         for _ in 0..MERGE_SECONDS_MAX {
             let snapshot = Arc::clone(&self.engine.view().snapshot);
             let mut days: BTreeMap<i64, usize> = BTreeMap::new();
-            for block in snapshot.blocks(&tenant, TimeRange::ALL) {
+            for block in snapshot.blocks(&dataset, TimeRange::ALL) {
                 *days.entry(block.window.start.div_euclid(86_400 * SECOND_NS)).or_default() += 1;
             }
             if days.values().all(|blocks| *blocks <= 1) {

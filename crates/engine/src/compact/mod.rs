@@ -23,7 +23,7 @@ use sandur_cache::Hint;
 use sandur_catalog::{Catalog, CommitError, Snapshot};
 use sandur_format::catalog_entry::{BlockMeta, Edit, Precondition};
 use sandur_format::log_block::{BlockOptions, BlockOrigin, BlockSummary};
-use sandur_model::{TenantId, TimeRange};
+use sandur_model::{Dataset, Signal, TimeRange};
 use sandur_query::QueryStats;
 use sandur_store::{Intent, Store};
 use xxhash_rust::xxh3::xxh3_64;
@@ -78,18 +78,18 @@ impl Compactor {
     pub(crate) async fn compact_once(&self, incarnation: Id) -> Result<bool, Error> {
         let snapshot = self.catalog.snapshot();
         let now_ns = self.env.now_ns();
-        let tenants: Vec<TenantId> = snapshot.tenants().cloned().collect();
+        let datasets: Vec<Dataset> = snapshot.datasets().cloned().collect();
         let mut failed = None;
-        for tenant in tenants {
-            let Some(merge) = self.next_of(&snapshot, &tenant, now_ns) else { continue };
-            if !is_owner(&snapshot, &tenant, merge.window, incarnation) {
+        for dataset in datasets {
+            let Some(merge) = self.next_of(&snapshot, &dataset, now_ns) else { continue };
+            if !is_owner(&snapshot, &dataset, merge.window, incarnation) {
                 continue;
             }
-            match self.merge(incarnation, &snapshot, &tenant, merge).await {
+            match self.merge(incarnation, &snapshot, &dataset, merge).await {
                 Ok(()) => return Ok(true),
-                // What fails for one tenant keeps no other one waiting.
+                // What fails for one dataset keeps no other one waiting.
                 Err(error) => {
-                    tracing::warn!(%tenant, %error, "blocks could not be merged");
+                    tracing::warn!(%dataset, %error, "blocks could not be merged");
                     failed.get_or_insert(error);
                 }
             }
@@ -97,10 +97,10 @@ impl Compactor {
         failed.map_or(Ok(false), Err)
     }
 
-    fn next_of(&self, snapshot: &Snapshot, tenant: &TenantId, now_ns: i64) -> Option<Merge> {
+    fn next_of(&self, snapshot: &Snapshot, dataset: &Dataset, now_ns: i64) -> Option<Merge> {
         let damaged = self.damaged().clone();
         let sound = |block: &&Arc<BlockMeta>| !damaged.contains_key(&block.id);
-        let blocks: Vec<_> = snapshot.blocks(tenant, TimeRange::ALL).filter(sound).cloned().collect();
+        let blocks: Vec<_> = snapshot.blocks(dataset, TimeRange::ALL).filter(sound).cloned().collect();
         next_merge(&self.policy, now_ns, &blocks)
     }
 
@@ -108,10 +108,10 @@ impl Compactor {
         &self,
         incarnation: Id,
         snapshot: &Snapshot,
-        tenant: &TenantId,
+        dataset: &Dataset,
         merge: Merge,
     ) -> Result<(), Error> {
-        let merged = self.merge_sound(incarnation, snapshot, tenant, &merge).await;
+        let merged = self.merge_sound(incarnation, snapshot, dataset, &merge).await;
         merged.inspect_err(|error| self.note_damage(snapshot, &merge, error))
     }
 
@@ -119,11 +119,11 @@ impl Compactor {
         &self,
         incarnation: Id,
         snapshot: &Snapshot,
-        tenant: &TenantId,
+        dataset: &Dataset,
         merge: &Merge,
     ) -> Result<(), Error> {
         let inputs = self.open_inputs(snapshot, merge).await?;
-        let due = self.rulebook.due(snapshot, tenant);
+        let due = self.rulebook.due(snapshot, dataset);
         let deletes = self.touch(&inputs, &due).await?;
         // Rules that cannot be applied leave the result as clean as its inputs.
         let least = inputs.iter().map(|input| input.meta.deletes_through).min().unwrap_or(0);
@@ -138,7 +138,7 @@ impl Compactor {
         snapshot: &Snapshot,
         block: &Arc<BlockMeta>,
     ) -> Result<Cleaned, Error> {
-        let due = self.rulebook.due(snapshot, &block.tenant);
+        let due = self.rulebook.due(snapshot, &block.dataset);
         if self.damaged().contains_key(&block.id) {
             return Ok(Cleaned::LeftAlone { why: "the block is damaged or missing" });
         }
@@ -192,14 +192,14 @@ impl Compactor {
     async fn exchange(&self, incarnation: Id, merge: &Merge, opened: Opened) -> Result<(), Error> {
         let started = self.env.monotonic();
         let Opened { inputs, deletes, through } = opened;
-        let tenant = inputs[0].meta.tenant.clone();
-        let mut options = BlockOptions::new(tenant.clone(), merge.window, merge.level);
+        let dataset = inputs[0].meta.dataset.clone();
+        let mut options = BlockOptions::new(dataset.tenant.clone(), merge.window, merge.level);
         let seen = self.catalog.snapshot().position();
         options.origin = BlockOrigin { seen, deletes_through: through, inputs: merge.inputs.clone() };
         let merger = Merger::new(inputs.clone(), deletes, options, self.budget.clone());
         let merger = merger.map_err(|error| Error::Internal(error.to_string()))?;
         let mut meta =
-            block_meta::unwritten(self.env.new_id(), incarnation, &tenant, merge.window, merge.level);
+            block_meta::unwritten(self.env.new_id(), incarnation, &dataset, merge.window, merge.level);
         let written = self.write(merger, &inputs, &meta).await;
         let (summary, counts) = match written {
             Ok(written) => written,
@@ -214,7 +214,7 @@ impl Compactor {
         self.deleted_rows.inc_by(counts.deleted);
         let took = self.env.monotonic().saturating_sub(started);
         tracing::info!(
-            tenant = %tenant, level = merge.level, inputs = inputs.len(), rows = summary.rows,
+            tenant = %dataset.tenant, level = merge.level, inputs = inputs.len(), rows = summary.rows,
             moved_pages = counts.moved_pages, merged_pages = counts.merged_pages,
             duplicates = counts.duplicates, deleted = counts.deleted, size = summary.size, ?took,
             "merged blocks"
@@ -253,7 +253,7 @@ impl Compactor {
     ) -> Result<(BlockSummary, MergeCounts), Error> {
         let path = meta.path();
         let mut upload = self.store.upload(&path, Intent::block()).await?;
-        let mut through = self.reader.bytes().write_through(meta.id, &meta.tenant);
+        let mut through = self.reader.bytes().write_through(meta.id, &meta.dataset.tenant);
         loop {
             let job = move || {
                 let step = merger.step();
@@ -365,17 +365,21 @@ pub(crate) enum Cleaned {
 }
 
 /// Whether a window's work is that of this writer.
-pub(crate) fn is_owner(snapshot: &Snapshot, tenant: &TenantId, window: TimeRange, incarnation: Id) -> bool {
-    owner(snapshot, tenant, window) == Some(incarnation)
+pub(crate) fn is_owner(snapshot: &Snapshot, dataset: &Dataset, window: TimeRange, incarnation: Id) -> bool {
+    owner(snapshot, dataset, window) == Some(incarnation)
 }
 
-/// The live writer whose work a window is: the highest hash of writer, tenant and window wins.
-fn owner(snapshot: &Snapshot, tenant: &TenantId, window: TimeRange) -> Option<Id> {
+/// The live writer whose work a window is: the highest hash of writer, dataset and window wins.
+fn owner(snapshot: &Snapshot, dataset: &Dataset, window: TimeRange) -> Option<Id> {
     let live = snapshot.writers().values().filter(|writer| !writer.is_sealed());
     let weight = |incarnation: Id| {
         let mut key = incarnation.to_bytes().to_vec();
-        key.extend_from_slice(tenant.as_str().as_bytes());
+        key.extend_from_slice(dataset.tenant.as_str().as_bytes());
         key.extend_from_slice(&window.start.to_le_bytes());
+        // Logs are hashed as by programs that know nothing of metrics: all must name the same owner.
+        if dataset.signal != Signal::Logs {
+            key.extend_from_slice(dataset.signal.as_str().as_bytes());
+        }
         xxh3_64(&key)
     };
     live.map(|writer| writer.incarnation).max_by_key(|incarnation| (weight(*incarnation), *incarnation))

@@ -122,7 +122,7 @@ fn merge_window(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use sandur_model::TenantId;
+    use sandur_model::{Dataset, TenantId};
 
     const MB: u64 = 1 << 20;
 
@@ -130,7 +130,7 @@ mod tests {
         Arc::new(BlockMeta {
             id: Id::from_parts(1_000, n),
             writer: Id::default(),
-            tenant: TenantId::default_tenant(),
+            dataset: Dataset::logs(TenantId::default_tenant()),
             level,
             window: TimeRange::new(window.0, window.1),
             min_ts: window.0,

@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use roaring::RoaringBitmap;
 use sandur_base::{BoxFuture, Reservation};
-use sandur_model::{LineAutomaton, LineColumn, LogPage, StreamRun, TenantId, matches_all};
+use sandur_model::{Dataset, LineAutomaton, LineColumn, LogPage, StreamRun, matches_all};
 use sandur_query::{Error, Follow, Followed, PageTask, QueryContext};
 
 use super::rules::{Rule, Rulebook};
@@ -157,19 +157,19 @@ impl PageTask for MaskedPage {
 /// New rows without the hidden ones.
 pub(crate) struct MaskedFollow {
     inner: Box<dyn Follow>,
-    tenant: TenantId,
+    dataset: Dataset,
     views: Arc<Views>,
     rulebook: Arc<Rulebook>,
 }
 
 impl MaskedFollow {
-    pub fn new(inner: Box<dyn Follow>, tenant: TenantId, views: Arc<Views>, rulebook: Arc<Rulebook>) -> Self {
-        Self { inner, tenant, views, rulebook }
+    pub fn new(inner: Box<dyn Follow>, dataset: Dataset, views: Arc<Views>, rulebook: Arc<Rulebook>) -> Self {
+        Self { inner, dataset, views, rulebook }
     }
 
     /// The rows of the page that are not hidden now.
     fn mask(&self, page: Arc<LogPage>) -> Arc<LogPage> {
-        let rules = self.rulebook.hiding(&self.views.current().snapshot, &self.tenant);
+        let rules = self.rulebook.hiding(&self.views.current().snapshot, &self.dataset);
         let (first, last) = (page.timestamps.iter().min(), page.timestamps.iter().max());
         let (Some(&first), Some(&last)) = (first, last) else { return page };
         let Some(mask) = Mask::of(rules.between(first, last).cloned().collect()) else { return page };

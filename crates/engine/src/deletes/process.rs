@@ -17,7 +17,7 @@ use std::sync::Arc;
 use sandur_base::Id;
 use sandur_catalog::{DeleteProgress, DeleteRecord, Snapshot};
 use sandur_format::catalog_entry::{BlockMeta, Edit, Precondition, WalKind};
-use sandur_model::{DeletionMode, TenantId, TimeRange};
+use sandur_model::{Dataset, DeletionMode, TimeRange};
 use sandur_store::Intent;
 
 use crate::compact::{Cleaned, Compactor, is_owner};
@@ -52,47 +52,48 @@ impl DeleteProcessor {
     pub async fn round(&mut self, compactor: &Compactor) {
         let snapshot = self.shared.catalog.snapshot();
         let (mut pending, mut open) = (0, BTreeSet::new());
-        for tenant in snapshot.tenants_with_deletes() {
+        for dataset in snapshot.datasets_with_deletes() {
+            let tenant = &dataset.tenant;
             let records: Vec<DeleteRecord> =
-                snapshot.deletes(tenant).filter(|record| record.is_open()).cloned().collect();
+                snapshot.deletes(dataset).filter(|record| record.is_open()).cloned().collect();
             pending += records.len();
             open.extend(records.iter().map(|record| record.request.id));
             if self.shared.rulebook.mode_of(tenant) != DeletionMode::FilterAndDelete || records.is_empty() {
                 continue;
             }
-            if let Err(error) = self.tenant(compactor, tenant, records).await {
-                tracing::warn!(%tenant, %error, "processing delete requests failed; it is tried again");
+            if let Err(error) = self.dataset(compactor, dataset, records).await {
+                tracing::warn!(%dataset, %error, "processing delete requests failed; it is tried again");
             }
         }
         self.shared.metrics.deletes_pending.set(pending as i64);
         self.targets.retain(|id, _| open.contains(id));
     }
 
-    /// Does what can be done of a tenant's requests; the first failure when all is tried.
-    async fn tenant(
+    /// Does what can be done of a dataset's requests; the first failure when all is tried.
+    async fn dataset(
         &mut self,
         compactor: &Compactor,
-        tenant: &TenantId,
+        dataset: &Dataset,
         records: Vec<DeleteRecord>,
     ) -> Result<(), Error> {
         let (incarnation, mut failed) = (self.shared.incarnation(), None);
         for record in records.iter().filter(|r| r.progress == DeleteProgress::Received) {
-            let own = is_owner(&self.shared.catalog.snapshot(), tenant, record.request.range(), incarnation);
+            let own = is_owner(&self.shared.catalog.snapshot(), dataset, record.request.range(), incarnation);
             if own && self.is_due(record) {
-                let edit = Edit::StartDelete { tenant: tenant.clone(), id: record.request.id };
+                let edit = Edit::StartDelete { dataset: dataset.clone(), id: record.request.id };
                 let started = self.commit("the start of a delete request", vec![edit], Vec::new()).await;
                 if started.is_ok() {
-                    tracing::info!(%tenant, id = %record.request.id, "started to process a delete request");
+                    tracing::info!(%dataset, id = %record.request.id, "started to process a delete request");
                 }
                 note(&mut failed, started);
             }
         }
-        note(&mut failed, self.clean_blocks(compactor, tenant).await);
+        note(&mut failed, self.clean_blocks(compactor, dataset).await);
         let snapshot = self.shared.catalog.snapshot();
         let started: Vec<DeleteRecord> =
-            snapshot.deletes(tenant).filter(|r| r.started_at().is_some()).cloned().collect();
+            snapshot.deletes(dataset).filter(|r| r.started_at().is_some()).cloned().collect();
         for record in started {
-            note(&mut failed, self.finish(tenant, &record).await);
+            note(&mut failed, self.finish(dataset, &record).await);
         }
         failed.map_or(Ok(()), Err)
     }
@@ -105,11 +106,11 @@ impl DeleteProcessor {
         self.shared.env.now_ns() / 1_000_000 >= due_ms
     }
 
-    /// Makes every block of ours clean of the tenant's started requests.
-    async fn clean_blocks(&self, compactor: &Compactor, tenant: &TenantId) -> Result<(), Error> {
+    /// Makes every block of ours clean of the dataset's started requests.
+    async fn clean_blocks(&self, compactor: &Compactor, dataset: &Dataset) -> Result<(), Error> {
         let snapshot = self.shared.catalog.snapshot();
         let mut unclean: BTreeMap<Id, Arc<BlockMeta>> = BTreeMap::new();
-        for record in snapshot.deletes(tenant) {
+        for record in snapshot.deletes(dataset) {
             unclean.extend(snapshot.unclean_blocks(record).map(|block| (block.id, Arc::clone(block))));
         }
         let (mut untouched, mut failed) = (Vec::new(), None);
@@ -120,7 +121,7 @@ impl DeleteProcessor {
             }
             let incarnation = self.shared.incarnation();
             let now = self.shared.catalog.snapshot();
-            if now.block(block.id).is_none() || !is_owner(&now, tenant, block.window, incarnation) {
+            if now.block(block.id).is_none() || !is_owner(&now, dataset, block.window, incarnation) {
                 continue;
             }
             // One block that cannot be cleaned must not keep the others from it.
@@ -152,10 +153,10 @@ impl DeleteProcessor {
     }
 
     /// Finishes a started request when nothing of it is left anywhere.
-    async fn finish(&mut self, tenant: &TenantId, record: &DeleteRecord) -> Result<(), Error> {
+    async fn finish(&mut self, dataset: &Dataset, record: &DeleteRecord) -> Result<(), Error> {
         let (request, incarnation) = (&record.request, self.shared.incarnation());
         let snapshot = self.shared.catalog.snapshot();
-        if !is_owner(&snapshot, tenant, request.range(), incarnation) {
+        if !is_owner(&snapshot, dataset, request.range(), incarnation) {
             return Ok(());
         }
         if !self.targets.contains_key(&request.id) {
@@ -163,16 +164,16 @@ impl DeleteProcessor {
             self.targets.insert(request.id, targets);
         }
         let targets = &self.targets[&request.id];
-        if snapshot.unclean_blocks(record).next().is_some() || self.is_in_memory(tenant, record, targets) {
+        if snapshot.unclean_blocks(record).next().is_some() || self.is_in_memory(dataset, record, targets) {
             return Ok(());
         }
         let at_ms = self.shared.env.now_ns() / 1_000_000;
-        let edit = Edit::FinishDelete { tenant: tenant.clone(), id: request.id, at_ms };
+        let edit = Edit::FinishDelete { dataset: dataset.clone(), id: request.id, at_ms };
         let alive = vec![Precondition::Live { incarnation }];
         self.commit("the end of a delete request", vec![edit], alive).await?;
         self.shared.metrics.deletes_processed.inc();
         self.targets.remove(&request.id);
-        tracing::info!(%tenant, id = %request.id, "a delete request is processed");
+        tracing::info!(%dataset, id = %request.id, "a delete request is processed");
         Ok(())
     }
 
@@ -196,7 +197,7 @@ impl DeleteProcessor {
 
     /// Whether rows from before the start may be in memory somewhere. Writers whose rows we know up to their
     /// target are fine when none of those can be meant.
-    fn is_in_memory(&self, tenant: &TenantId, record: &DeleteRecord, targets: &Targets) -> bool {
+    fn is_in_memory(&self, dataset: &Dataset, record: &DeleteRecord, targets: &Targets) -> bool {
         // First what is known, then the view: rows that are known by then are in the view.
         let followed = |id: &Id, target: u64| self.shared.views.next_of(*id) >= target;
         let known: Vec<bool> = targets.iter().map(|(id, target)| followed(id, *target)).collect();
@@ -207,7 +208,7 @@ impl DeleteProcessor {
                 return false;
             }
             let meant = |head: &Arc<crate::head::Head>| {
-                let bounds = head.tenant_bounds(tenant);
+                let bounds = head.bounds(dataset);
                 bounds.is_some_and(|(first, last)| range.touches(first, last))
             };
             !known || view.heads.iter().filter(|head| head.incarnation() == *incarnation).any(meant)

@@ -6,7 +6,7 @@ use std::time::Duration;
 use sandur_base::Id;
 use sandur_catalog::{CommitError, DeleteRecord, DeleteRequest, Rejection};
 use sandur_format::catalog_entry::Edit;
-use sandur_model::TenantId;
+use sandur_model::{Dataset, TenantId};
 
 use crate::engine::Engine;
 use crate::error::Error;
@@ -65,8 +65,8 @@ impl Engine {
         end_ms: i64,
     ) -> Result<Id, Error> {
         let (id, created_ms) = (self.env().new_id(), self.env().now_ns() / 1_000_000);
-        let (tenant, query) = (tenant.clone(), query.to_owned());
-        let request = DeleteRequest { id, tenant, query, start_ms, end_ms, created_ms };
+        let (dataset, query) = (Dataset::logs(tenant.clone()), query.to_owned());
+        let request = DeleteRequest { id, dataset, query, start_ms, end_ms, created_ms };
         self.commit_delete("a delete request", Edit::CreateDelete(request)).await?;
         self.shared().metrics.deletes_created.inc();
         Ok(id)
@@ -80,7 +80,7 @@ impl Engine {
         let status = found.ok_or(CancelRefusal::Unknown)?;
         let period = self.shared().rulebook.cancel_period();
         status.check_cancel(period, self.env().now_ns() / 1_000_000, force)?;
-        let edit = Edit::CancelDelete { tenant: tenant.clone(), id, started: force };
+        let edit = Edit::CancelDelete { dataset: Dataset::logs(tenant.clone()), id, started: force };
         self.commit_delete("the cancellation of a delete request", edit).await?;
         self.shared().metrics.deletes_cancelled.inc();
         Ok(())
@@ -94,7 +94,7 @@ impl Engine {
             percent: snapshot.delete_percent(record),
             record: record.clone(),
         };
-        Ok(snapshot.deletes(tenant).map(status).collect())
+        Ok(snapshot.deletes(&Dataset::logs(tenant.clone())).map(status).collect())
     }
 
     async fn commit_delete(&self, what: &'static str, edit: Edit) -> Result<(), Error> {
@@ -122,9 +122,10 @@ mod tests {
 
     #[test]
     fn late_cancellations_must_be_forced_and_processed_requests_stay() {
-        let (tenant, period) = (TenantId::default_tenant(), Duration::from_secs(10));
+        let dataset = Dataset::logs(TenantId::default_tenant());
+        let period = Duration::from_secs(10);
         let query = "{app=\"a\"}".to_owned();
-        let request = DeleteRequest { id: Id(1), tenant, query, start_ms: 0, end_ms: 1, created_ms: 5_000 };
+        let request = DeleteRequest { id: Id(1), dataset, query, start_ms: 0, end_ms: 1, created_ms: 5_000 };
         let record = DeleteRecord { request, progress: DeleteProgress::Received };
         let check = |percent, now_ms, force| {
             DeleteStatus { record: record.clone(), percent }.check_cancel(period, now_ms, force)

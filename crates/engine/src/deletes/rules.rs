@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use sandur_base::Id;
 use sandur_catalog::{DeleteRecord, Snapshot};
-use sandur_model::{DeletionMode, TenantId, TimeRange};
+use sandur_model::{Dataset, DeletionMode, TenantId, TimeRange};
 use sandur_query::{Error as QueryError, QueryContext, RowSelector, SelectorCompiler};
 
 use crate::scan::NeedleKeys;
@@ -90,7 +90,7 @@ impl Rules {
 /// Makes and keeps rules.
 pub(crate) struct Rulebook {
     options: DeleteOptions,
-    known: Mutex<HashMap<TenantId, Known>>,
+    known: Mutex<HashMap<Dataset, Known>>,
 }
 
 struct Known {
@@ -111,42 +111,42 @@ impl Rulebook {
         self.options.cancel_period
     }
 
-    /// What is hidden from the tenant's queries in this snapshot.
-    pub fn hiding(&self, snapshot: &Snapshot, tenant: &TenantId) -> Rules {
-        if !snapshot.deletes(tenant).any(DeleteRecord::is_open) {
-            self.forget(snapshot, tenant);
+    /// What is hidden from queries of the dataset in this snapshot.
+    pub fn hiding(&self, snapshot: &Snapshot, dataset: &Dataset) -> Rules {
+        if !snapshot.deletes(dataset).any(DeleteRecord::is_open) {
+            self.forget(snapshot, dataset);
             return Rules::default();
         }
-        match self.mode_of(tenant) {
+        match self.mode_of(&dataset.tenant) {
             DeletionMode::Disabled => Rules::default(),
-            _ => self.open(snapshot, tenant),
+            _ => self.open(snapshot, dataset),
         }
     }
 
-    /// What is removed from blocks of the tenant that are made from this snapshot.
-    pub fn due(&self, snapshot: &Snapshot, tenant: &TenantId) -> DueRules {
+    /// What is removed from blocks of the dataset that are made from this snapshot.
+    pub fn due(&self, snapshot: &Snapshot, dataset: &Dataset) -> DueRules {
         let started = |record: &DeleteRecord| record.started_at();
-        let newest = snapshot.deletes(tenant).filter_map(started).max();
+        let newest = snapshot.deletes(dataset).filter_map(started).max();
         let Some(newest) = newest else { return DueRules { rules: Vec::new(), through: Some(0) } };
-        if self.mode_of(tenant) != DeletionMode::FilterAndDelete {
+        if self.mode_of(&dataset.tenant) != DeletionMode::FilterAndDelete {
             return DueRules { rules: Vec::new(), through: None };
         }
-        let open = self.open(snapshot, tenant);
+        let open = self.open(snapshot, dataset);
         let rules: Vec<_> = open.rules.iter().filter(|rule| rule.started.is_some()).cloned().collect();
-        let all = rules.len() == snapshot.deletes(tenant).filter_map(started).count();
+        let all = rules.len() == snapshot.deletes(dataset).filter_map(started).count();
         DueRules { rules, through: all.then_some(newest) }
     }
 
-    fn open(&self, snapshot: &Snapshot, tenant: &TenantId) -> Rules {
-        let generation = snapshot.delete_generation(tenant);
-        let before = match self.known().get(tenant) {
+    fn open(&self, snapshot: &Snapshot, dataset: &Dataset) -> Rules {
+        let generation = snapshot.delete_generation(dataset);
+        let before = match self.known().get(dataset) {
             Some(current) if current.generation == generation => return current.rules.clone(),
             Some(other) => other.rules.clone(),
             None => Rules::default(),
         };
-        // Without the lock: other tenants need not wait while a query is compiled.
+        // Without the lock: others need not wait while a query is compiled.
         let (mut rules, mut unreadable) = (Vec::new(), Vec::new());
-        for record in snapshot.deletes(tenant).filter(|record| record.is_open()) {
+        for record in snapshot.deletes(dataset).filter(|record| record.is_open()) {
             match self.rule(&before, record) {
                 Ok(rule) => rules.push(Arc::new(rule)),
                 Err(reason) => unreadable.push(reason),
@@ -154,30 +154,30 @@ impl Rulebook {
         }
         let rules = Rules { rules: rules.into(), unreadable: unreadable.into() };
         let mut known = self.known();
-        if known.get(tenant).is_none_or(|known| known.generation < generation) {
-            known.insert(tenant.clone(), Known { generation, rules: rules.clone() });
+        if known.get(dataset).is_none_or(|known| known.generation < generation) {
+            known.insert(dataset.clone(), Known { generation, rules: rules.clone() });
         }
         rules
     }
 
-    /// Drops the rules of a tenant that has no open request any more.
-    fn forget(&self, snapshot: &Snapshot, tenant: &TenantId) {
-        let generation = snapshot.delete_generation(tenant);
+    /// Drops the rules of a dataset that has no open request any more.
+    fn forget(&self, snapshot: &Snapshot, dataset: &Dataset) {
+        let generation = snapshot.delete_generation(dataset);
         if generation > 0
-            && let Entry::Occupied(known) = self.known().entry(tenant.clone())
+            && let Entry::Occupied(known) = self.known().entry(dataset.clone())
             && known.get().generation < generation
         {
             known.remove();
         }
     }
 
-    fn known(&self) -> MutexGuard<'_, HashMap<TenantId, Known>> {
+    fn known(&self) -> MutexGuard<'_, HashMap<Dataset, Known>> {
         self.known.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Tenants whose rules are kept.
+    /// Datasets whose rules are kept.
     #[cfg(test)]
-    pub fn tenants(&self) -> Vec<TenantId> {
+    pub fn datasets(&self) -> Vec<Dataset> {
         self.known().keys().cloned().collect()
     }
 

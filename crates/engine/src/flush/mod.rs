@@ -17,6 +17,7 @@ use futures_util::stream::{StreamExt, TryStreamExt};
 use sandur_base::{Env, Id, Lane};
 use sandur_catalog::{Catalog, CommitError, Snapshot};
 use sandur_format::catalog_entry::{BlockMeta, Edit, Precondition};
+use sandur_model::Dataset;
 use sandur_store::{Intent, Store};
 
 use crate::block_meta;
@@ -102,7 +103,13 @@ impl Flusher {
     }
 
     async fn write_block(&self, author: Id, plan: Arc<BlockPlan>) -> Result<BlockMeta, Error> {
-        let mut meta = block_meta::unwritten(self.env.new_id(), author, &plan.tenant, plan.window, 0);
+        let mut meta = block_meta::unwritten(
+            self.env.new_id(),
+            author,
+            &Dataset::logs(plan.tenant.clone()),
+            plan.window,
+            0,
+        );
         let path = meta.path();
         let line_bytes = plan.line_bytes;
         let damaged = |error: sandur_format::Error| Error::Internal(format!("block '{path}': {error}"));
@@ -132,7 +139,7 @@ impl Flusher {
             }
         }
         upload.finish().await?;
-        let (tenant, rows, size) = (&meta.tenant, meta.rows, meta.size);
+        let (tenant, rows, size) = (&meta.dataset.tenant, meta.rows, meta.size);
         tracing::info!(%tenant, rows, line_bytes, size, path, "wrote a block");
         Ok(meta)
     }

@@ -22,7 +22,7 @@ use std::time::Duration;
 
 use foldhash::fast::RandomState;
 use sandur_base::{Id, Reservation};
-use sandur_model::{Labels, LogBatch, Matcher, StreamId, TenantId, TimeRange, matches_all};
+use sandur_model::{Dataset, Labels, LogBatch, Matcher, Signal, StreamId, TenantId, TimeRange, matches_all};
 use sandur_query::{Columns, Holding, Order, PageTask, StreamVolume};
 
 use arrivals::Arrivals;
@@ -282,7 +282,15 @@ impl Head {
         streams.iter().map(HeadStream::rows).collect()
     }
 
-    /// First and last timestamp of a tenant's rows; `None` without rows.
+    /// First and last timestamp of a dataset's rows; `None` without rows.
+    pub(crate) fn bounds(&self, dataset: &Dataset) -> Option<(i64, i64)> {
+        match dataset.signal {
+            Signal::Logs => self.tenant_bounds(&dataset.tenant),
+            Signal::Metrics => None,
+        }
+    }
+
+    /// First and last timestamp of a tenant's entries; `None` without entries.
     pub fn tenant_bounds(&self, tenant: &TenantId) -> Option<(i64, i64)> {
         let tenant = self.tenant(tenant)?;
         let (first, last) = (tenant.first.load(Ordering::Acquire), tenant.last.load(Ordering::Acquire));

@@ -239,7 +239,7 @@ impl BlockReader {
 
     fn intent(&self, meta: &BlockMeta) -> Intent {
         match self.payer {
-            Payer::Tenant => Intent::block().for_tenant(meta.tenant.as_str()),
+            Payer::Tenant => Intent::block().for_tenant(meta.dataset.tenant.as_str()),
             Payer::Nobody => Intent::block(),
         }
     }

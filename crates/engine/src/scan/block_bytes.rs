@@ -62,7 +62,7 @@ impl BlockBytes {
         let started = self.env.monotonic();
         let names: Vec<[u8; KEY_BYTES]> = ranges.iter().map(|range| key(meta.id, range)).collect();
         let keys: Vec<&[u8]> = names.iter().map(|name| name.as_slice()).collect();
-        let put = Put { hint, tenant: tenant_number(&meta.tenant), ..Put::default() };
+        let put = Put { hint, tenant: tenant_number(&meta.dataset.tenant), ..Put::default() };
         let store_ns = AtomicU64::new(0);
         let fetch = |places: Vec<usize>| {
             let wanted: Vec<Range<u64>> = places.into_iter().map(|at| ranges[at].clone()).collect();

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use foldhash::{HashMap, HashMapExt};
 use roaring::RoaringBitmap;
 use sandur_base::BoxFuture;
-use sandur_model::{Labels, MINUTE_NS, Matcher, StreamId, TenantId, TimeRange};
+use sandur_model::{Dataset, Labels, MINUTE_NS, Matcher, StreamId, TenantId, TimeRange};
 use sandur_query::{Error, Follow, Holding, QueryContext, QueryStats, Scan, Selection, Source, StreamVolume};
 
 use super::block::{BlockReader, OpenBlock, ReadError};
@@ -39,6 +39,11 @@ enum Holder {
     Head(Arc<Head>),
 }
 
+/// What the query asks.
+fn logs(context: &QueryContext) -> Dataset {
+    Dataset::logs(context.tenant().clone())
+}
+
 impl EngineSource {
     pub(crate) fn new(
         views: Arc<Views>,
@@ -56,7 +61,7 @@ impl EngineSource {
     }
 
     fn blocks(view: &View, context: &QueryContext, range: TimeRange) -> Vec<Arc<BlockMeta>> {
-        let blocks: Vec<_> = view.snapshot.blocks(context.tenant(), range).cloned().collect();
+        let blocks: Vec<_> = view.snapshot.blocks(&logs(context), range).cloned().collect();
         QueryStats::add(&context.stats().blocks_total, blocks.len() as u64);
         blocks
     }
@@ -318,7 +323,7 @@ impl Source for EngineSource {
     ) -> BoxFuture<'a, Result<Box<dyn Scan>, Error>> {
         Box::pin(async move {
             let view = self.view(context);
-            let rules = self.rulebook.hiding(&view.snapshot, context.tenant());
+            let rules = self.rulebook.hiding(&view.snapshot, &logs(context));
             rules.warn(context);
             let clusters = Self::clusters(&view, context, &selection);
             let scan = EngineScan::new(self.reader.clone(), context.clone(), selection, clusters, rules);
@@ -374,12 +379,12 @@ impl Source for EngineSource {
             version: block.id.0,
             bytes: block.raw_bytes.max(1),
         };
-        let mut holdings: Vec<Holding> = view.snapshot.blocks(context.tenant(), range).map(block).collect();
+        let mut holdings: Vec<Holding> = view.snapshot.blocks(&logs(context), range).map(block).collect();
         for head in &view.heads {
             holdings.extend(head.holdings(context.tenant(), range));
         }
         // What deletes hide belongs to the version of everything: an odd factor keeps generations apart.
-        let deletes = u128::from(view.snapshot.delete_generation(context.tenant()));
+        let deletes = u128::from(view.snapshot.delete_generation(&logs(context)));
         let mixed = deletes.wrapping_mul(0x9E37_79B9_7F4A_7C15_F39C_C060_5CED_C835);
         holdings.iter_mut().for_each(|holding| holding.version ^= mixed);
         Some(holdings)
@@ -388,10 +393,10 @@ impl Source for EngineSource {
     fn follow(&self, context: &QueryContext, matchers: Vec<Matcher>) -> Result<Box<dyn Follow>, Error> {
         let inner = self.followers.follow(context, matchers)?;
         let (views, rulebook) = (Arc::clone(&self.views), Arc::clone(&self.rulebook));
-        Ok(Box::new(MaskedFollow::new(inner, context.tenant().clone(), views, rulebook)))
+        Ok(Box::new(MaskedFollow::new(inner, logs(context), views, rulebook)))
     }
 
     fn delete_generation(&self, tenant: &TenantId) -> u64 {
-        self.views.current().snapshot.delete_generation(tenant)
+        self.views.current().snapshot.delete_generation(&Dataset::logs(tenant.clone()))
     }
 }

@@ -7,7 +7,7 @@ use std::ops::Range;
 
 use sandur_catalog::DeleteProgress;
 use sandur_format::catalog_entry::BlockMeta;
-use sandur_model::{DeletionMode, LineColumn, LogPage, MINUTE_NS, Matcher};
+use sandur_model::{Dataset, DeletionMode, LineColumn, LogPage, MINUTE_NS, Matcher};
 use sandur_query::{Error as QueryError, Followed, Needle, QueryStats, RowSelector};
 use sandur_store::fault::{Fault, FaultPlan, FaultStore, Op};
 use sandur_store::{Store, StoreOptions};
@@ -85,7 +85,7 @@ async fn processed(engine: &Engine, id: sandur_base::Id) {
     let mut snapshots = engine.catalog().watch();
     let tenant = TenantId::default_tenant();
     let wait = snapshots.wait_for(|snapshot| {
-        let progress = snapshot.delete(&tenant, id).map(|record| record.progress);
+        let progress = snapshot.delete(&Dataset::logs(tenant.clone()), id).map(|record| record.progress);
         matches!(progress, Some(DeleteProgress::Processed { .. }))
     });
     let snapshot =
@@ -167,7 +167,7 @@ async fn lines_are_hidden_at_once_and_come_back_when_cancelled() {
     let unknown = engine.cancel_delete(&tenant, whole, false).await;
     assert!(matches!(unknown, Err(Error::Cancel(CancelRefusal::Unknown))), "{unknown:?}");
     assert!(engine.deletes(&tenant).await.unwrap().is_empty());
-    assert_eq!(engine.shared().rulebook.tenants(), [], "nothing is kept for a tenant without requests");
+    assert_eq!(engine.shared().rulebook.datasets(), [], "nothing is kept for a tenant without requests");
 }
 
 /// What the catalog says of a block changes while its footer is kept.
@@ -346,7 +346,8 @@ async fn a_store_that_fails_for_a_while_leaves_no_request_stuck() {
     engine.flush().await.unwrap();
     // What was just written must come from the store, as after a restart.
     engine.shared().bytes.cache().flush_all(None);
-    let unread = engine.view().snapshot.blocks(&first, TimeRange::ALL).next().unwrap().path();
+    let unread =
+        engine.view().snapshot.blocks(&Dataset::logs(first.clone()), TimeRange::ALL).next().unwrap().path();
     for _ in 0..200 {
         bucket.fail_next(Op::Get, &unread, Fault::Failed);
     }
@@ -355,7 +356,10 @@ async fn a_store_that_fails_for_a_while_leaves_no_request_stuck() {
     let others = engine.create_delete(&other, "a x", ms, ms).await.unwrap();
     let is_processed = async |tenant: &TenantId, id| {
         let snapshot = engine.catalog().refresh().await.unwrap();
-        matches!(snapshot.delete(tenant, id).unwrap().progress, DeleteProgress::Processed { .. })
+        matches!(
+            snapshot.delete(&Dataset::logs(tenant.clone()), id).unwrap().progress,
+            DeleteProgress::Processed { .. }
+        )
     };
     while !is_processed(&other, others).await {
         assert!(env.monotonic() < Duration::from_secs(3_600), "the other tenant's request waits");
@@ -407,7 +411,7 @@ async fn survives(seed: u64) {
         let mut waited = 0;
         loop {
             let snapshot = one.catalog().refresh().await.unwrap();
-            let record = snapshot.delete(&tenant, id).unwrap();
+            let record = snapshot.delete(&Dataset::logs(tenant.clone()), id).unwrap();
             if matches!(record.progress, DeleteProgress::Processed { .. }) {
                 break;
             }

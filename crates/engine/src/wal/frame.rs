@@ -4,7 +4,7 @@ use bytes::{Bytes, BytesMut};
 use sandur_base::Id;
 use sandur_format::Error as FormatError;
 use sandur_format::wal_segment::{Frame, FrameHeader, FrameId, FrameReader, Record, encode_frame};
-use sandur_model::LogBatch;
+use sandur_model::{Batch, LogBatch};
 
 use crate::error::Error;
 
@@ -27,14 +27,19 @@ pub(crate) fn encode_whole(incarnation: Id, sequence: u64, records: &[Record]) -
 /// The batches of a frame that was read from `source`. None of them shares memory with it: a small batch
 /// must not keep a large file in memory.
 pub(crate) fn batches(frame: &Frame, source: &Bytes) -> Result<Vec<LogBatch>, FormatError> {
-    let mut batches = frame.batches()?;
-    for batch in &mut batches {
+    let own = |batch: Batch| {
+        let Batch::Logs(mut batch) = batch else {
+            let (part, offset, what) =
+                ("WAL frame", frame.offset(), "it holds metrics: upgrade this program");
+            return Err(FormatError::Malformed { part, offset, what });
+        };
         let arena = &mut batch.arena.bytes;
         if source.as_ptr_range().contains(&arena.as_ptr()) {
             *arena = Bytes::copy_from_slice(arena);
         }
-    }
-    Ok(batches)
+        Ok(batch)
+    };
+    frame.batches()?.into_iter().map(own).collect()
 }
 
 /// The frame of a segment object, which must be frame `id`.
@@ -105,7 +110,7 @@ mod tests {
         let frames = sequences.map(|sequence| {
             let line = format!("line {sequence}");
             let batch = BatchBuilder::new().stream("a").row(sequence as i64, &line).build();
-            encode_whole(WRITER, sequence, &[Record::of(&batch).unwrap()])
+            encode_whole(WRITER, sequence, &[Record::of_logs(&batch).unwrap()])
         });
         frames.flatten().collect()
     }

@@ -172,7 +172,7 @@ impl Bench {
         let batch = BatchBuilder::new().stream("a").row(1, line).build();
         let memory = MemoryBudget::root("test", 1 << 20).reserve(10_000).unwrap();
         let (reply, outcome) = oneshot::channel();
-        let record = Record::of(&batch).unwrap();
+        let record = Record::of_logs(&batch).unwrap();
         assert!(self.sender.send(Push { batch, record, memory, reply }).await.is_ok());
         outcome.await.unwrap()
     }

@@ -1,9 +1,8 @@
 //! What the catalog knows of a block, and the block's name in the store.
 
 use sandur_base::Id;
-use sandur_model::{TenantId, TimeRange};
+use sandur_model::{Dataset, TimeRange};
 
-use super::delete_request::decode_tenant;
 use super::error::FormatError;
 use super::wire::{Reader, Sink};
 
@@ -20,8 +19,8 @@ pub struct BlockMeta {
     pub id: Id,
     /// The incarnation that made it.
     pub writer: Id,
-    /// Whose data it holds.
-    pub tenant: TenantId,
+    /// Whose data of which kind it holds.
+    pub dataset: Dataset,
     /// How often it was compacted: 0 from a flush, 1 an hour, 2 a day.
     pub level: u8,
     /// The hour or day it belongs to, in nanoseconds since the epoch.
@@ -53,7 +52,7 @@ impl BlockMeta {
     /// The object's name: `blocks/<tenant>/<YYYY-MM-DD of the window's start>/<id>-<writer>`.
     pub fn path(&self) -> String {
         let day = day_text(self.day());
-        format!("blocks/{}/{day}/{}-{}", self.tenant.path_segment(), self.id, self.writer)
+        format!("blocks/{}/{day}/{}-{}", self.dataset.tenant.path_segment(), self.id, self.writer)
     }
 
     /// The UTC day of the window's start, in days since the epoch.
@@ -64,7 +63,7 @@ impl BlockMeta {
     pub(super) fn encode(&self, out: &mut Sink) {
         out.id(self.id);
         out.id(self.writer);
-        out.text(self.tenant.as_str());
+        out.dataset(&self.dataset);
         out.u8(self.level);
         for time in [self.window.start, self.window.end, self.min_ts, self.max_ts] {
             out.i64(time);
@@ -80,13 +79,13 @@ impl BlockMeta {
 
     pub(super) fn decode(from: &mut Reader<'_>) -> Result<Self, FormatError> {
         let (id, writer) = (from.id("block id")?, from.id("block writer")?);
-        let tenant = decode_tenant(from)?;
+        let dataset = from.dataset()?;
         let level = from.u8("level")?;
         let window = TimeRange::new(from.i64("window start")?, from.i64("window end")?);
         Ok(Self {
             id,
             writer,
-            tenant,
+            dataset,
             level,
             window,
             min_ts: from.i64("first timestamp")?,

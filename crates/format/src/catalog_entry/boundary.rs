@@ -8,7 +8,7 @@ use super::frame::{self, Kind};
 use super::log_chain::LogPosition;
 use super::wire::Reader;
 
-const KIND: Kind = Kind { magic: *b"SDCB", version: 2, name: "boundary" };
+const KIND: Kind = Kind { magic: *b"SDCB", version: 2, newest: 2, name: "boundary" };
 /// The version since which the boundary names the entry by its checksum, too.
 const CHECKSUM_SINCE: u8 = 2;
 
@@ -24,7 +24,7 @@ impl Boundary {
     pub fn encode(&self) -> Vec<u8> {
         let mut out = frame::begin(&KIND);
         self.at.encode(&mut out);
-        frame::seal(out)
+        frame::seal(&KIND, out)
     }
 
     /// Reads a boundary object.

@@ -4,22 +4,22 @@
 //! and each part's length and checksum. Parts are written before the root and belong to it alone.
 
 use sandur_base::Id;
-use sandur_model::TenantId;
+use sandur_model::Dataset;
 
 use super::block_meta::{BLOCK_BYTES_MIN, BlockMeta};
-use super::delete_request::{TenantDeletes, decode_tenant};
+use super::delete_request::TenantDeletes;
 use super::entry::{NAME_BYTES_MAX, WalKind, bounded};
 use super::error::FormatError;
 use super::frame::{self, Kind};
 use super::log_chain::LogChain;
 use super::wire::{Reader, Sink};
 
-const ROOT: Kind = Kind { magic: *b"SDCR", version: 3, name: "checkpoint root" };
+const ROOT: Kind = Kind { magic: *b"SDCR", version: 3, newest: 4, name: "checkpoint root" };
 /// The version since which roots hold delete requests.
 const DELETES_SINCE: u8 = 2;
 /// The version since which roots hold checksums of the log.
 const CHAIN_SINCE: u8 = 3;
-const PART: Kind = Kind { magic: *b"SDCP", version: 1, name: "checkpoint part" };
+const PART: Kind = Kind { magic: *b"SDCP", version: 1, newest: 2, name: "checkpoint part" };
 
 /// Most blocks of one part: about 1 MiB before compression at typical tenant names.
 pub const PART_ROWS_MAX: usize = 8192;
@@ -116,8 +116,8 @@ pub struct CheckpointRoot {
     pub sessions: Vec<(Id, Session)>,
     /// The parts in order.
     pub parts: Vec<PartRef>,
-    /// Delete requests by tenant.
-    pub deletes: Vec<(TenantId, TenantDeletes)>,
+    /// Delete requests by dataset.
+    pub deletes: Vec<(Dataset, TenantDeletes)>,
     /// The end of the log that the checkpoint was made from.
     pub chain: LogChain,
 }
@@ -144,12 +144,12 @@ impl CheckpointRoot {
             out.u32(part.checksum);
         }
         out.count(self.deletes.len());
-        for (tenant, deletes) in &self.deletes {
-            out.text(tenant.as_str());
+        for (dataset, deletes) in &self.deletes {
+            out.dataset(dataset);
             deletes.encode(&mut out);
         }
         self.chain.encode(&mut out);
-        frame::seal(out)
+        frame::seal(&ROOT, out)
     }
 
     /// Reads a root.
@@ -173,9 +173,9 @@ impl CheckpointRoot {
         let mut deletes = Vec::new();
         if version >= DELETES_SINCE {
             for _ in 0..from.count(4, "tenants with deletes")? {
-                let tenant = decode_tenant(&mut from)?;
-                let of_tenant = TenantDeletes::decode(&tenant, &mut from)?;
-                deletes.push((tenant, of_tenant));
+                let dataset = from.dataset()?;
+                let requests = TenantDeletes::decode(&dataset, &mut from)?;
+                deletes.push((dataset, requests));
             }
         }
         let chain = match version >= CHAIN_SINCE {
@@ -281,13 +281,14 @@ pub fn encode_part(rows: &[PartRow]) -> Result<Vec<u8>, FormatError> {
         }
         row.meta.encode(&mut raw);
     }
-    let packed = zstd::bulk::compress(&raw.0, ZSTD_LEVEL);
+    let packed = zstd::bulk::compress(&raw.bytes, ZSTD_LEVEL);
     let packed = packed.map_err(|_| FormatError::Compression { what: PART.name })?;
     let mut out = frame::begin(&PART);
+    out.names_metrics = raw.names_metrics;
     out.u32(rows.len() as u32);
-    out.u32(raw.0.len() as u32);
-    out.0.extend_from_slice(&packed);
-    Ok(frame::seal(out))
+    out.u32(raw.bytes.len() as u32);
+    out.bytes.extend_from_slice(&packed);
+    Ok(frame::seal(&PART, out))
 }
 
 /// Reads a part.

@@ -1,9 +1,9 @@
-//! A request to delete log lines, and how far it has come.
+//! A request to delete log lines or samples, and how far it has come.
 
 use std::collections::BTreeMap;
 
 use sandur_base::Id;
-use sandur_model::{TenantId, TimeRange};
+use sandur_model::{Dataset, TimeRange};
 
 use super::entry::bounded;
 use super::error::FormatError;
@@ -15,14 +15,14 @@ pub const DELETE_QUERY_BYTES_MAX: usize = 16 << 10;
 /// Nanoseconds in a millisecond.
 const MS_NS: i64 = 1_000_000;
 
-/// Which lines shall go: those of a tenant, within a time, that a query selects.
+/// What shall go: log lines or samples of a tenant, within a time, that a query selects.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DeleteRequest {
     /// Its id, never reused.
     pub id: Id,
-    /// Whose lines.
-    pub tenant: TenantId,
-    /// A log query in the language of the tenant's clients; the catalog does not read it.
+    /// Whose data of which kind.
+    pub dataset: Dataset,
+    /// A query in the language of the tenant's clients; the catalog does not read it.
     pub query: String,
     /// First timestamp, milliseconds since the epoch.
     pub start_ms: i64,
@@ -61,7 +61,7 @@ pub struct DeleteRecord {
     pub progress: DeleteProgress,
 }
 
-/// The delete requests of one tenant.
+/// The delete requests of one dataset.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct TenantDeletes {
     /// Number of the last entry that changed anything here: grows with every change.
@@ -79,14 +79,14 @@ impl DeleteRequest {
     pub(super) fn encode(&self, out: &mut Sink) -> Result<(), FormatError> {
         bounded("bytes of the query of a delete request", self.query.len(), DELETE_QUERY_BYTES_MAX)?;
         out.id(self.id);
-        out.text(self.tenant.as_str());
+        out.dataset(&self.dataset);
         self.encode_rest(out);
         Ok(())
     }
 
     pub(super) fn decode(from: &mut Reader<'_>) -> Result<Self, FormatError> {
-        let (id, tenant) = (from.id("delete request")?, decode_tenant(from)?);
-        Self::decode_rest(id, tenant, from)
+        let (id, dataset) = (from.id("delete request")?, from.dataset()?);
+        Self::decode_rest(id, dataset, from)
     }
 
     fn encode_rest(&self, out: &mut Sink) {
@@ -96,10 +96,10 @@ impl DeleteRequest {
         }
     }
 
-    fn decode_rest(id: Id, tenant: TenantId, from: &mut Reader<'_>) -> Result<Self, FormatError> {
+    fn decode_rest(id: Id, dataset: Dataset, from: &mut Reader<'_>) -> Result<Self, FormatError> {
         Ok(Self {
             id,
-            tenant,
+            dataset,
             query: from.text(DELETE_QUERY_BYTES_MAX, "query of a delete request")?.to_owned(),
             start_ms: from.i64("first time of a delete request")?,
             end_ms: from.i64("last time of a delete request")?,
@@ -145,13 +145,13 @@ impl TenantDeletes {
         }
     }
 
-    pub(super) fn decode(tenant: &TenantId, from: &mut Reader<'_>) -> Result<Self, FormatError> {
+    pub(super) fn decode(dataset: &Dataset, from: &mut Reader<'_>) -> Result<Self, FormatError> {
         let generation = from.varint("generation of deletes")?;
         let mut requests = BTreeMap::new();
         // Id, empty query, three times and the state are the least that a request takes.
         for _ in 0..from.count(42, "delete requests")? {
             let id = from.id("delete request")?;
-            let request = DeleteRequest::decode_rest(id, tenant.clone(), from)?;
+            let request = DeleteRequest::decode_rest(id, dataset.clone(), from)?;
             let progress = match from.u8("progress of a delete request")? {
                 0 => DeleteProgress::Received,
                 1 => DeleteProgress::Started {
@@ -165,9 +165,4 @@ impl TenantDeletes {
         }
         Ok(Self { generation, requests })
     }
-}
-
-pub(super) fn decode_tenant(from: &mut Reader<'_>) -> Result<TenantId, FormatError> {
-    let tenant = from.text(u8::MAX as usize, "tenant")?;
-    TenantId::new(tenant).map_err(|_| FormatError::Text { what: "tenant" })
 }

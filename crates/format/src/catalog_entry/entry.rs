@@ -8,15 +8,15 @@
 //! entry that was lost, swapped or edited is a break in it.
 
 use sandur_base::Id;
-use sandur_model::TenantId;
+use sandur_model::Dataset;
 
 use super::block_meta::BlockMeta;
-use super::delete_request::{DeleteRequest, decode_tenant};
+use super::delete_request::DeleteRequest;
 use super::error::FormatError;
 use super::frame::{self, Kind};
 use super::wire::{Reader, Sink};
 
-const KIND: Kind = Kind { magic: *b"SDCE", version: 2, name: "catalog entry" };
+const KIND: Kind = Kind { magic: *b"SDCE", version: 2, newest: 3, name: "catalog entry" };
 /// The version since which entries name their predecessors.
 const CHAINED_SINCE: u8 = 2;
 
@@ -100,15 +100,15 @@ pub enum Edit {
     CreateDelete(DeleteRequest),
     /// The lines of a delete request are removed from blocks from now on.
     StartDelete {
-        /// Whose request.
-        tenant: TenantId,
+        /// Of which dataset.
+        dataset: Dataset,
         /// The request.
         id: Id,
     },
     /// A delete request is taken back.
     CancelDelete {
-        /// Whose request.
-        tenant: TenantId,
+        /// Of which dataset.
+        dataset: Dataset,
         /// The request.
         id: Id,
         /// Also when it was started: some of its lines may be gone for good.
@@ -116,8 +116,8 @@ pub enum Edit {
     },
     /// No block holds lines of a delete request any more.
     FinishDelete {
-        /// Whose request.
-        tenant: TenantId,
+        /// Of which dataset.
+        dataset: Dataset,
         /// The request.
         id: Id,
         /// When, by the author's clock, milliseconds since the epoch, for people.
@@ -203,8 +203,8 @@ impl Entry {
         for transaction in &self.transactions {
             transaction.encode(&mut out)?;
         }
-        bounded("bytes of a catalog entry", out.0.len(), ENTRY_BYTES_MAX)?;
-        Ok(frame::seal(out))
+        bounded("bytes of a catalog entry", out.bytes.len(), ENTRY_BYTES_MAX)?;
+        Ok(frame::seal(&KIND, out))
     }
 
     /// Reads an entry.
@@ -238,7 +238,7 @@ impl Transaction {
     pub fn encoded_len(&self) -> Result<usize, FormatError> {
         let mut out = Sink::default();
         self.encode(&mut out)?;
-        Ok(out.0.len())
+        Ok(out.bytes.len())
     }
 
     fn encode(&self, out: &mut Sink) -> Result<(), FormatError> {
@@ -375,20 +375,20 @@ impl Edit {
                 out.u8(9);
                 request.encode(out)?;
             }
-            Self::StartDelete { tenant, id } => {
+            Self::StartDelete { dataset, id } => {
                 out.u8(10);
-                out.text(tenant.as_str());
+                out.dataset(dataset);
                 out.id(*id);
             }
-            Self::CancelDelete { tenant, id, started } => {
+            Self::CancelDelete { dataset, id, started } => {
                 out.u8(11);
-                out.text(tenant.as_str());
+                out.dataset(dataset);
                 out.id(*id);
                 out.u8(u8::from(*started));
             }
-            Self::FinishDelete { tenant, id, at_ms } => {
+            Self::FinishDelete { dataset, id, at_ms } => {
                 out.u8(12);
-                out.text(tenant.as_str());
+                out.dataset(dataset);
                 out.id(*id);
                 out.i64(*at_ms);
             }
@@ -431,9 +431,9 @@ impl Edit {
         let request = "delete request";
         Ok(match tag {
             9 => Self::CreateDelete(DeleteRequest::decode(from)?),
-            10 => Self::StartDelete { tenant: decode_tenant(from)?, id: from.id(request)? },
+            10 => Self::StartDelete { dataset: from.dataset()?, id: from.id(request)? },
             11 => Self::CancelDelete {
-                tenant: decode_tenant(from)?,
+                dataset: from.dataset()?,
                 id: from.id(request)?,
                 started: match from.u8("cancellation")? {
                     0 => false,
@@ -442,7 +442,7 @@ impl Edit {
                 },
             },
             12 => Self::FinishDelete {
-                tenant: decode_tenant(from)?,
+                dataset: from.dataset()?,
                 id: from.id(request)?,
                 at_ms: from.i64("end of a delete request")?,
             },

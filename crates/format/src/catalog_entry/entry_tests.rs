@@ -4,7 +4,7 @@
 
 use proptest::prelude::*;
 use sandur_base::Id;
-use sandur_model::{TenantId, TimeRange};
+use sandur_model::{Signal, TenantId, TimeRange};
 
 use super::super::frame::{self, Kind};
 use super::super::*;
@@ -15,7 +15,7 @@ pub(in super::super) fn sample_block(n: u64) -> BlockMeta {
     BlockMeta {
         id: Id::from_parts(1_000 + n, 7),
         writer: Id::from_parts(900, 1),
-        tenant: TenantId::new("team-a").unwrap(),
+        dataset: Dataset::logs(TenantId::new("team-a").unwrap()),
         level: 1,
         window: TimeRange::new(hour * n as i64, hour * (n as i64 + 1)),
         min_ts: hour * n as i64 + 5,
@@ -89,7 +89,7 @@ fn sample_root() -> CheckpointRoot {
 fn sample_request(n: u64) -> DeleteRequest {
     DeleteRequest {
         id: Id::from_parts(2_000 + n, 3),
-        tenant: TenantId::new("team-a").unwrap(),
+        dataset: Dataset::logs(TenantId::new("team-a").unwrap()),
         query: r#"{app="api"} |= "card=""#.into(),
         start_ms: 1_795_219_200_000,
         end_ms: 1_795_222_800_999,
@@ -99,12 +99,12 @@ fn sample_request(n: u64) -> DeleteRequest {
 
 /// Every edit that deletes brought.
 fn sample_entry_of_deletes() -> Entry {
-    let (tenant, id) = (sample_request(0).tenant, sample_request(0).id);
+    let (dataset, id) = (sample_request(0).dataset, sample_request(0).id);
     let edits = vec![
         Edit::CreateDelete(sample_request(0)),
-        Edit::StartDelete { tenant: tenant.clone(), id },
-        Edit::CancelDelete { tenant: tenant.clone(), id, started: true },
-        Edit::FinishDelete { tenant, id, at_ms: 1_795_223_100_000 },
+        Edit::StartDelete { dataset: dataset.clone(), id },
+        Edit::CancelDelete { dataset: dataset.clone(), id, started: true },
+        Edit::FinishDelete { dataset, id, at_ms: 1_795_223_100_000 },
         Edit::BlocksClean { ids: vec![Id(5), Id(6)], through: 300 },
         Edit::AddBlock(BlockMeta { deletes_through: 41, ..sample_block(3) }),
     ];
@@ -120,7 +120,7 @@ fn sample_root_with_deletes() -> CheckpointRoot {
     ];
     let record = |(n, progress)| DeleteRecord { request: sample_request(n), progress };
     let requests = (0..).zip(progress).map(record).map(|r| (r.request.id, r)).collect();
-    let deletes = vec![(sample_request(0).tenant, TenantDeletes { generation: 301, requests })];
+    let deletes = vec![(sample_request(0).dataset, TenantDeletes { generation: 301, requests })];
     CheckpointRoot { deletes, ..sample_root() }
 }
 
@@ -231,14 +231,51 @@ fn every_damaged_byte_and_every_cut_is_an_error() {
     }
 }
 
+/// Metrics raise the version, so that a program that knows nothing of them says so; without metrics nothing
+/// changes (see the fixtures).
+#[test]
+fn metrics_are_named_under_a_newer_version() {
+    let metrics = Dataset::metrics(TenantId::new("team-a").unwrap());
+    let block = BlockMeta { dataset: metrics.clone(), ..sample_block(3) };
+    let request = DeleteRequest { dataset: metrics.clone(), ..sample_request(3) };
+    let edits = [
+        Edit::AddBlock(block.clone()),
+        Edit::AddBlock(BlockMeta { deletes_through: 7, ..block.clone() }),
+        Edit::CreateDelete(request.clone()),
+        Edit::StartDelete { dataset: metrics.clone(), id: request.id },
+        Edit::CancelDelete { dataset: metrics.clone(), id: request.id, started: false },
+        Edit::FinishDelete { dataset: metrics.clone(), id: request.id, at_ms: 5 },
+    ];
+    for edit in edits {
+        let mut entry = sample_entry();
+        let logs = entry.encode().unwrap();
+        entry.transactions[0].edits.push(edit);
+        let bytes = entry.encode().unwrap();
+        assert_eq!((logs[4], bytes[4]), (KIND.version, KIND.newest));
+        assert_eq!(Entry::decode(&bytes).unwrap(), entry);
+    }
+    let rows = [PartRow { meta: block, removed_at_ms: None }, sample_part().remove(0)];
+    let part = encode_part(&rows).unwrap();
+    assert_eq!((encode_part(&rows[1..]).unwrap()[4], part[4]), (1, 2));
+    assert_eq!(decode_part(&part).unwrap(), rows);
+    let mut root = sample_root_with_deletes();
+    let logs = root.encode();
+    let mut of_metrics = root.deletes[0].1.clone();
+    of_metrics.requests.values_mut().for_each(|record| record.request.dataset = metrics.clone());
+    root.deletes.push((metrics, of_metrics));
+    assert_eq!((logs[4], root.encode()[4]), (3, 4));
+    assert_eq!(CheckpointRoot::decode(&root.encode()).unwrap(), root);
+}
+
 #[test]
 fn errors_say_what_is_wrong() {
     let entry = sample_entry().encode().unwrap();
     assert!(matches!(Member::decode(&entry), Err(FormatError::Magic { .. })));
-    let mut newer = frame::begin(&Kind { magic: *b"SDCE", version: 3, name: "" });
+    let kind = Kind { magic: *b"SDCE", version: 4, newest: 4, name: "" };
+    let mut newer = frame::begin(&kind);
     newer.u64(1);
-    let error = Entry::decode(&frame::seal(newer)).unwrap_err();
-    assert!(error.to_string().contains("format version 3"), "{error}");
+    let error = Entry::decode(&frame::seal(&kind, newer)).unwrap_err();
+    assert!(error.to_string().contains("format version 4"), "{error}");
     let mut future = Entry { base: 42, ..sample_entry() };
     assert!(matches!(Entry::decode(&future.encode().unwrap()), Err(FormatError::Range { .. })));
     future.transactions = vec![future.transactions.remove(1); TRANSACTIONS_MAX + 1];
@@ -259,12 +296,13 @@ proptest! {
     fn any_block_survives(
         numbers in proptest::collection::vec(any::<u64>(), 12),
         tenant in "[a-z!_.*'()-]{3,150}",
+        signal in prop_oneof![Just(Signal::Logs), Just(Signal::Metrics)],
     ) {
         let n = |at: usize| numbers[at];
         let block = BlockMeta {
             id: Id(u128::from(n(0)) << 64 | u128::from(n(1))),
             writer: Id(u128::from(n(1)) << 64 | u128::from(n(2))),
-            tenant: TenantId::new(&tenant).unwrap(),
+            dataset: Dataset { tenant: TenantId::new(&tenant).unwrap(), signal },
             level: n(2) as u8,
             window: TimeRange::new(n(3) as i64, n(4) as i64),
             min_ts: n(5) as i64,
@@ -288,12 +326,13 @@ proptest! {
     fn hostile_bodies_never_panic(
         body in proptest::collection::vec(any::<u8>(), 0..300),
         which in 0usize..6,
-        version in 1u8..4,
+        version in 1u8..6,
     ) {
         let magic = [*b"SDCE", *b"SDCR", *b"SDCP", *b"SDCB", *b"SDCM", *b"SDCW"][which];
-        let mut out = frame::begin(&Kind { magic, version, name: "" });
-        out.0.extend_from_slice(&body);
-        let bytes = frame::seal(out);
+        let kind = Kind { magic, version, newest: version, name: "" };
+        let mut out = frame::begin(&kind);
+        out.bytes.extend_from_slice(&body);
+        let bytes = frame::seal(&kind, out);
         let _ = (Entry::decode(&bytes), CheckpointRoot::decode(&bytes), decode_part(&bytes));
         let _ = (Boundary::decode(&bytes), Member::decode(&bytes), LogPosition::decode_witness(&bytes));
     }
@@ -306,7 +345,8 @@ proptest! {
         for mut bytes in plain.into_iter().chain(with_deletes) {
             let at = at.min(bytes.len() - 1);
             bytes[at] = value;
-            let bytes = frame::seal(super::super::wire::Sink(bytes));
+            let kind = Kind { magic: *b"    ", version: 0, newest: 0, name: "" };
+            let bytes = frame::seal(&kind, super::super::wire::Sink { bytes, names_metrics: false });
             let _ = (Entry::decode(&bytes), CheckpointRoot::decode(&bytes));
         }
     }

@@ -15,8 +15,10 @@ pub(super) const HEADER_BYTES: usize = 12;
 /// Which object a frame holds.
 pub(super) struct Kind {
     pub magic: [u8; 4],
-    /// The version that is written; this one and all before it are read.
+    /// The version that is written while only logs are named: older programs read it.
     pub version: u8,
+    /// The version that is written when metrics are named; this one and all before it are read.
+    pub newest: u8,
     pub name: &'static str,
 }
 
@@ -26,12 +28,15 @@ pub(super) fn begin(kind: &Kind) -> super::wire::Sink {
     bytes.extend_from_slice(&kind.magic);
     bytes.extend_from_slice(&[kind.version, 0, 0, 0]);
     bytes.extend_from_slice(&[0; 4]);
-    super::wire::Sink(bytes)
+    super::wire::Sink { bytes, names_metrics: false }
 }
 
-/// Fills in the checksum.
-pub(super) fn seal(writer: super::wire::Sink) -> Vec<u8> {
-    let mut bytes = writer.0;
+/// Fills in version and checksum.
+pub(super) fn seal(kind: &Kind, writer: super::wire::Sink) -> Vec<u8> {
+    let mut bytes = writer.bytes;
+    if writer.names_metrics {
+        bytes[4] = kind.newest;
+    }
     let sum = checksum(&bytes);
     bytes[8..HEADER_BYTES].copy_from_slice(&sum.to_le_bytes());
     bytes
@@ -57,8 +62,8 @@ pub(super) fn open<'a>(kind: &Kind, bytes: &'a [u8]) -> Result<&'a [u8], FormatE
     if expected != found {
         return Err(FormatError::Checksum { what, expected, found });
     }
-    if bytes[4] == 0 || bytes[4] > kind.version {
-        return Err(FormatError::Version { what, found: bytes[4], known: kind.version });
+    if bytes[4] == 0 || bytes[4] > kind.newest {
+        return Err(FormatError::Version { what, found: bytes[4], known: kind.newest });
     }
     Ok(&bytes[HEADER_BYTES..])
 }

@@ -12,7 +12,7 @@ use super::error::FormatError;
 use super::frame::{self, Kind};
 use super::wire::{Reader, Sink};
 
-const WITNESS: Kind = Kind { magic: *b"SDCW", version: 1, name: "witness" };
+const WITNESS: Kind = Kind { magic: *b"SDCW", version: 1, newest: 1, name: "witness" };
 
 /// Checksums of the log's end that a state remembers: two hours of a busy store.
 pub const CHAIN_LENGTH_MAX: usize = 4096;
@@ -46,7 +46,7 @@ impl LogPosition {
     pub fn encode_witness(self) -> Vec<u8> {
         let mut out = frame::begin(&WITNESS);
         self.encode(&mut out);
-        frame::seal(out)
+        frame::seal(&WITNESS, out)
     }
 
     /// Reads the object `witness`.

@@ -11,7 +11,7 @@ use super::frame::{self, Kind};
 use super::log_chain::LogPosition;
 use super::wire::Reader;
 
-const KIND: Kind = Kind { magic: *b"SDCM", version: 2, name: "member" };
+const KIND: Kind = Kind { magic: *b"SDCM", version: 2, newest: 2, name: "member" };
 /// The version since which heartbeats say how far their author has read the log.
 const SEEN_SINCE: u8 = 2;
 
@@ -41,7 +41,7 @@ impl Member {
         out.text(&self.address);
         out.text(&self.host);
         self.seen.encode(&mut out);
-        Ok(frame::seal(out))
+        Ok(frame::seal(&KIND, out))
     }
 
     /// Reads a member object.

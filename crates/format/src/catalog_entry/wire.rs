@@ -5,39 +5,48 @@
 
 use sandur_base::Id;
 
+use sandur_model::{Dataset, Signal, TenantId};
+
 use super::error::FormatError;
+
+/// Before the tenant's name, in the text of a dataset of metrics: no name has a colon.
+const METRICS: &str = "metrics:";
 
 /// Appends fields to a buffer.
 #[derive(Default)]
-pub(super) struct Sink(pub Vec<u8>);
+pub(super) struct Sink {
+    pub bytes: Vec<u8>,
+    /// Whether a dataset of metrics was among them, which older programs do not know.
+    pub names_metrics: bool,
+}
 
 impl Sink {
     pub fn u8(&mut self, value: u8) {
-        self.0.push(value);
+        self.bytes.push(value);
     }
 
     pub fn u32(&mut self, value: u32) {
-        self.0.extend_from_slice(&value.to_le_bytes());
+        self.bytes.extend_from_slice(&value.to_le_bytes());
     }
 
     pub fn u64(&mut self, value: u64) {
-        self.0.extend_from_slice(&value.to_le_bytes());
+        self.bytes.extend_from_slice(&value.to_le_bytes());
     }
 
     pub fn i64(&mut self, value: i64) {
-        self.0.extend_from_slice(&value.to_le_bytes());
+        self.bytes.extend_from_slice(&value.to_le_bytes());
     }
 
     pub fn id(&mut self, value: Id) {
-        self.0.extend_from_slice(&value.to_bytes());
+        self.bytes.extend_from_slice(&value.to_bytes());
     }
 
     pub fn varint(&mut self, mut value: u64) {
         while value >= 0x80 {
-            self.0.push((value as u8) | 0x80);
+            self.bytes.push((value as u8) | 0x80);
             value >>= 7;
         }
-        self.0.push(value as u8);
+        self.bytes.push(value as u8);
     }
 
     pub fn count(&mut self, value: usize) {
@@ -46,7 +55,18 @@ impl Sink {
 
     pub fn text(&mut self, value: &str) {
         self.count(value.len());
-        self.0.extend_from_slice(value.as_bytes());
+        self.bytes.extend_from_slice(value.as_bytes());
+    }
+
+    /// The tenant's name for logs, as before there were metrics.
+    pub fn dataset(&mut self, dataset: &Dataset) {
+        match dataset.signal {
+            Signal::Logs => self.text(dataset.tenant.as_str()),
+            Signal::Metrics => {
+                self.names_metrics = true;
+                self.text(&format!("{METRICS}{}", dataset.tenant));
+            }
+        }
     }
 }
 
@@ -135,6 +155,16 @@ impl<'a> Reader<'a> {
         std::str::from_utf8(self.take(length, what)?).map_err(|_| FormatError::Text { what })
     }
 
+    pub fn dataset(&mut self) -> Result<Dataset, FormatError> {
+        let text = self.text(u8::MAX as usize, "tenant")?;
+        let (signal, name) = match text.strip_prefix(METRICS) {
+            Some(name) => (Signal::Metrics, name),
+            None => (Signal::Logs, text),
+        };
+        let tenant = TenantId::new(name).map_err(|_| FormatError::Text { what: "tenant" })?;
+        Ok(Dataset { tenant, signal })
+    }
+
     /// Fails unless everything was read.
     pub fn finish(self, what: &'static str) -> Result<(), FormatError> {
         match self.bytes.len() - self.at {
@@ -153,7 +183,7 @@ mod tests {
         for value in [0, 1, 127, 128, 16_383, 16_384, u64::from(u32::MAX), u64::MAX - 1, u64::MAX] {
             let mut writer = Sink::default();
             writer.varint(value);
-            assert_eq!(Reader::new(&writer.0).varint("v").unwrap(), value);
+            assert_eq!(Reader::new(&writer.bytes).varint("v").unwrap(), value);
         }
         assert!(Reader::new(&[0xff; 11]).varint("v").is_err());
         let mut ten = [0x80; 10];
@@ -166,6 +196,6 @@ mod tests {
         let mut writer = Sink::default();
         writer.varint(1 << 40);
         writer.u64(0);
-        assert!(matches!(Reader::new(&writer.0).count(1, "n"), Err(FormatError::Truncated { .. })));
+        assert!(matches!(Reader::new(&writer.bytes).count(1, "n"), Err(FormatError::Truncated { .. })));
     }
 }

@@ -25,11 +25,7 @@ pub(crate) fn put_columns(batch: &LogBatch) -> Vec<u8> {
     let mut out = Vec::new();
     put_varint(&mut out, batch.streams.len() as u64);
     for stream in &batch.streams {
-        put_varint(&mut out, stream.labels.len() as u64);
-        for (name, value) in stream.labels.iter() {
-            put_blob(&mut out, name.as_bytes());
-            put_blob(&mut out, value.as_bytes());
-        }
+        put_labels(&mut out, &stream.labels);
         put_varint(&mut out, stream.entries.len() as u64);
     }
     let entries = || batch.streams.iter().flat_map(|stream| &stream.entries);
@@ -110,7 +106,16 @@ pub(crate) fn get_columns(reader: &mut Reader<'_>, arena_len: usize) -> Result<D
     Ok((names.into_iter().zip(values).collect(), streams))
 }
 
-fn get_labels(reader: &mut Reader<'_>) -> Result<Labels, Error> {
+/// Appends labels: their number, then length and text of each name and value.
+pub(super) fn put_labels(out: &mut Vec<u8>, labels: &Labels) {
+    put_varint(out, labels.len() as u64);
+    for (name, value) in labels.iter() {
+        put_blob(out, name.as_bytes());
+        put_blob(out, value.as_bytes());
+    }
+}
+
+pub(super) fn get_labels(reader: &mut Reader<'_>) -> Result<Labels, Error> {
     let count = reader.count("labels of a stream", reader.remaining())?;
     let mut pairs = Vec::new();
     for _ in 0..count {

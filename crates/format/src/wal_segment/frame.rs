@@ -1,23 +1,26 @@
 //! Frames: the header, and putting records together.
 //!
-//! Header, 68 bytes, little endian: magic `SWAL`, version (u8), kind (u8), two zero bytes, incarnation (16
-//! bytes), sequence (u64), records (u32), body length (u64), first and last timestamp (i64 each), crc32c of
-//! the body, crc32c of the header so far.
+//! Header, 68 bytes, little endian: magic `SWAL`, version (u8: 1, or 2 when a record holds samples), kind (u8),
+//! two zero bytes, incarnation (16 bytes), sequence (u64), records (u32), body length (u64), first and last
+//! timestamp (i64 each), crc32c of the body, crc32c of the header so far.
 
 use bytes::Bytes;
 use sandur_base::Id;
+use sandur_model::Signal;
 
 use crate::codec::checksum::crc32c_append;
 use crate::codec::varint::put_blob;
 use crate::codec::varint::put_varint;
 use crate::codec::{Reader, crc32c};
 use crate::error::Error;
-use crate::wal_segment::record::Record;
+use crate::wal_segment::record::{Record, SIGNALS_SINCE};
 
 /// Bytes of a frame's header.
 pub const HEADER_LEN: usize = 68;
-/// Version of the format that this program writes.
+/// Version of frames that hold logs alone, and of fences: programs that know nothing of metrics read them.
 pub const VERSION: u8 = 1;
+/// Version of frames that hold metrics; this one and all before it are read.
+pub const VERSION_MAX: u8 = SIGNALS_SINCE;
 /// First bytes of a frame.
 pub(crate) const MAGIC: [u8; 4] = *b"SWAL";
 /// Longest body: far above any group commit, far below what would hurt.
@@ -48,6 +51,8 @@ pub enum FrameKind {
 pub struct FrameHeader {
     /// Which frame.
     pub id: FrameId,
+    /// Of which version its records are.
+    pub version: u8,
     /// What for.
     pub kind: FrameKind,
     /// Batches in it.
@@ -66,7 +71,7 @@ impl FrameHeader {
     fn put(&self, out: &mut Vec<u8>) {
         let start = out.len();
         out.extend_from_slice(&MAGIC);
-        out.extend_from_slice(&[VERSION, self.kind as u8, 0, 0]);
+        out.extend_from_slice(&[self.version, self.kind as u8, 0, 0]);
         out.extend_from_slice(&self.id.incarnation.to_bytes());
         out.extend_from_slice(&self.id.sequence.to_le_bytes());
         out.extend_from_slice(&self.records.to_le_bytes());
@@ -94,8 +99,8 @@ impl FrameHeader {
         let mut reader = Reader::new(PART, offset, signed);
         reader.bytes(4)?;
         let (version, kind, reserved) = (reader.u8()?, reader.u8()?, reader.u16()?);
-        if version == 0 || version > VERSION {
-            return Err(Error::Version { part: PART, found: version.into(), supported: VERSION.into() });
+        if version == 0 || version > VERSION_MAX {
+            return Err(Error::Version { part: PART, found: version.into(), supported: VERSION_MAX.into() });
         }
         let kind = match kind {
             0 => FrameKind::Data,
@@ -108,6 +113,7 @@ impl FrameHeader {
         let incarnation = Id::from_bytes(reader.bytes(16)?.try_into().expect("sixteen bytes"));
         let header = Self {
             id: FrameId { incarnation, sequence: reader.u64()? },
+            version,
             kind,
             records: reader.u32()?,
             body_len: reader.u64()?,
@@ -134,13 +140,15 @@ pub fn encode_frame(id: FrameId, records: &[Record], out: &mut Vec<Bytes>) -> Re
     let mut tenants: Vec<&str> = records.iter().map(|r| r.tenant().as_str()).collect();
     tenants.sort_unstable();
     tenants.dedup();
+    let is_logs = |record: &Record| record.signal() == Signal::Logs;
+    let version = if records.iter().all(is_logs) { VERSION } else { VERSION_MAX };
     let mut head = Vec::new();
     put_varint(&mut head, tenants.len() as u64);
     tenants.iter().for_each(|tenant| put_blob(&mut head, tenant.as_bytes()));
     for record in records {
         let tenant = tenants.binary_search(&record.tenant().as_str()).expect("every tenant was collected");
         put_varint(&mut head, tenant as u64);
-        record.put(&mut head);
+        record.put(version, &mut head);
     }
     let arenas = || records.iter().map(Record::arena).filter(|arena| !arena.is_empty());
     let body_len = arenas().map(|arena| arena.len() as u64).sum::<u64>() + head.len() as u64;
@@ -149,6 +157,7 @@ pub fn encode_frame(id: FrameId, records: &[Record], out: &mut Vec<Bytes>) -> Re
     }
     let header = FrameHeader {
         id,
+        version,
         kind: FrameKind::Data,
         records: records.len() as u32,
         body_len,
@@ -168,6 +177,7 @@ pub fn encode_frame(id: FrameId, records: &[Record], out: &mut Vec<Bytes>) -> Re
 pub fn encode_fence(id: FrameId) -> Bytes {
     let header = FrameHeader {
         id,
+        version: VERSION,
         kind: FrameKind::Fence,
         records: 0,
         body_len: 0,

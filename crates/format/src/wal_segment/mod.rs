@@ -18,9 +18,12 @@ mod columns;
 mod frame;
 mod reader;
 mod record;
+mod sample_columns;
 #[cfg(test)]
 mod tests;
 
-pub use frame::{FrameHeader, FrameId, FrameKind, HEADER_LEN, VERSION, encode_fence, encode_frame};
+pub use frame::{
+    FrameHeader, FrameId, FrameKind, HEADER_LEN, VERSION, VERSION_MAX, encode_fence, encode_frame,
+};
 pub use reader::{Frame, FrameReader};
 pub use record::{ARENA_BYTES_MAX, Record};

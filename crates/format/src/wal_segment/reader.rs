@@ -1,7 +1,7 @@
 //! Reading frames from a file of many or an object of one.
 
 use bytes::Bytes;
-use sandur_model::{LogBatch, TenantId};
+use sandur_model::{Batch, Dataset, TenantId};
 
 use crate::codec::crc32c;
 use crate::error::Error;
@@ -31,7 +31,7 @@ impl Frame {
     fn parse(header: FrameHeader, body: &Bytes, offset: u64) -> Result<Self, Error> {
         let records = match header.records {
             0 if body.is_empty() => Vec::new(),
-            count => StoredRecord::get_all(body, offset + HEADER_LEN as u64, count)?,
+            count => StoredRecord::get_all(header.version, body, offset + HEADER_LEN as u64, count)?,
         };
         Ok(Self { header, offset, records })
     }
@@ -61,18 +61,24 @@ impl Frame {
         &self.records[record].tenant
     }
 
+    /// The tenant and the signal of a batch, without decoding it.
+    pub fn dataset(&self, record: usize) -> Dataset {
+        let StoredRecord { tenant, signal, .. } = &self.records[record];
+        Dataset { tenant: tenant.clone(), signal: *signal }
+    }
+
     /// Bytes that a decoded batch takes, roughly.
     pub fn memory_bytes(&self, record: usize) -> u64 {
         self.records[record].memory_bytes()
     }
 
     /// Decodes one batch.
-    pub fn batch(&self, record: usize) -> Result<LogBatch, Error> {
+    pub fn batch(&self, record: usize) -> Result<Batch, Error> {
         self.records[record].batch()
     }
 
     /// Decodes all batches.
-    pub fn batches(&self) -> Result<Vec<LogBatch>, Error> {
+    pub fn batches(&self) -> Result<Vec<Batch>, Error> {
         self.records.iter().map(StoredRecord::batch).collect()
     }
 }

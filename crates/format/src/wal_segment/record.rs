@@ -1,17 +1,17 @@
 //! A record: one batch of one tenant.
 //!
-//! Layout in the head of a frame's body: tenant (LEB128, position in the frame's tenant directory), arena
-//! codec (u8), plain and stored length of the arena (LEB128), length of the columns (LEB128), the columns.
-//! The arenas of all records follow the heads of all records, in the same order.
+//! Layout in the head of a frame's body: tenant (LEB128, position in the frame's tenant directory), signal (u8,
+//! in frames of version 2), arena codec (u8), plain and stored length of the arena (LEB128), length of the columns (LEB128), the columns. The arenas of all records follow the
+//! heads of all records, in the same order.
 
 use bytes::Bytes;
-use sandur_model::{Arena, ArenaCodec, LogBatch, TenantId};
+use sandur_model::{Arena, ArenaCodec, Batch, LogBatch, SampleBatch, Signal, TenantId};
 
 use crate::codec::varint::{put_blob, put_varint};
 use crate::codec::{Reader, compress};
 use crate::error::Error;
-use crate::wal_segment::columns;
 use crate::wal_segment::frame::PART;
+use crate::wal_segment::{columns, sample_columns};
 
 /// Longest arena of a batch, plain: a bound for memory when a segment is read.
 pub const ARENA_BYTES_MAX: usize = 256 << 20;
@@ -23,10 +23,14 @@ const SNAPPY: u8 = 2;
 /// Smaller arenas are not worth compressing.
 const COMPRESS_MIN: usize = 256;
 
+/// The version of frames since which records name their signal.
+pub(crate) const SIGNALS_SINCE: u8 = 2;
+
 /// A batch prepared for a frame.
 #[derive(Clone, Debug)]
 pub struct Record {
     tenant: TenantId,
+    signal: Signal,
     codec: u8,
     plain_len: usize,
     arena: Bytes,
@@ -36,17 +40,35 @@ pub struct Record {
 }
 
 impl Record {
-    /// Prepares a batch. Its text is compressed unless it arrived compressed.
-    pub fn of(batch: &LogBatch) -> Result<Self, Error> {
-        let plain_len = batch.arena.bytes.len();
-        if plain_len > ARENA_BYTES_MAX {
-            let (found, limit) = (plain_len as u64, ARENA_BYTES_MAX as u64);
-            return Err(Error::TooLarge { part: PART, what: "the text of a batch", found, limit });
+    /// Prepares a batch. Text and values are compressed, unless they arrived compressed, where that pays.
+    pub fn of(batch: &Batch) -> Result<Self, Error> {
+        match batch {
+            Batch::Logs(batch) => Self::of_logs(batch),
+            Batch::Metrics(batch) => Self::of_samples(batch),
         }
+    }
+
+    /// Prepares samples.
+    pub fn of_samples(batch: &SampleBatch) -> Result<Self, Error> {
+        let values: Vec<u8> = batch.values.iter().flat_map(|value| value.to_bits().to_le_bytes()).collect();
+        let plain_len = values.len();
+        check_arena(plain_len)?;
+        let (codec, arena) = stored_form(&Arena { bytes: values.into(), compressed: None });
+        let (min_ts, max_ts) = batch.time_bounds().unwrap_or((i64::MAX, i64::MIN));
+        let columns = sample_columns::put_columns(batch);
+        let (tenant, signal) = (batch.tenant.clone(), Signal::Metrics);
+        Ok(Self { tenant, signal, codec, plain_len, arena, columns, min_ts, max_ts })
+    }
+
+    /// Prepares entries of logs.
+    pub fn of_logs(batch: &LogBatch) -> Result<Self, Error> {
+        let plain_len = batch.arena.bytes.len();
+        check_arena(plain_len)?;
         let (codec, arena) = stored_form(&batch.arena);
         let (min_ts, max_ts) = batch.time_bounds().unwrap_or((i64::MAX, i64::MIN));
         let columns = columns::put_columns(batch);
-        Ok(Self { tenant: batch.tenant.clone(), codec, plain_len, arena, columns, min_ts, max_ts })
+        let (tenant, signal) = (batch.tenant.clone(), Signal::Logs);
+        Ok(Self { tenant, signal, codec, plain_len, arena, columns, min_ts, max_ts })
     }
 
     /// Bytes that the record adds to a frame, apart from a new tenant's name.
@@ -56,6 +78,10 @@ impl Record {
 
     pub(crate) fn tenant(&self) -> &TenantId {
         &self.tenant
+    }
+
+    pub(crate) fn signal(&self) -> Signal {
+        self.signal
     }
 
     pub(crate) fn arena(&self) -> &Bytes {
@@ -70,12 +96,37 @@ impl Record {
         self.max_ts
     }
 
-    pub(crate) fn put(&self, out: &mut Vec<u8>) {
+    /// Appends the head of the record after its tenant.
+    pub(crate) fn put(&self, version: u8, out: &mut Vec<u8>) {
+        if version >= SIGNALS_SINCE {
+            out.push(signal_number(self.signal));
+        }
         out.push(self.codec);
         put_varint(out, self.plain_len as u64);
         put_varint(out, self.arena.len() as u64);
         put_blob(out, &self.columns);
     }
+}
+
+fn check_arena(plain_len: usize) -> Result<(), Error> {
+    if plain_len > ARENA_BYTES_MAX {
+        let (found, limit) = (plain_len as u64, ARENA_BYTES_MAX as u64);
+        return Err(Error::TooLarge { part: PART, what: "the text of a batch", found, limit });
+    }
+    Ok(())
+}
+
+fn signal_number(signal: Signal) -> u8 {
+    match signal {
+        Signal::Logs => 0,
+        Signal::Metrics => 1,
+    }
+}
+
+fn get_signal(reader: &mut Reader<'_>) -> Result<Signal, Error> {
+    let number = reader.u8()?;
+    let found = Signal::ALL.into_iter().find(|signal| signal_number(*signal) == number);
+    found.ok_or_else(|| reader.malformed("the signal of a record is unknown: a newer program wrote it"))
 }
 
 fn stored_form(arena: &Arena) -> (u8, Bytes) {
@@ -95,6 +146,7 @@ fn stored_form(arena: &Arena) -> (u8, Bytes) {
 #[derive(Clone, Debug)]
 pub(crate) struct StoredRecord {
     pub(crate) tenant: TenantId,
+    pub(crate) signal: Signal,
     codec: u8,
     plain_len: usize,
     arena: Bytes,
@@ -106,7 +158,7 @@ pub(crate) struct StoredRecord {
 impl StoredRecord {
     /// Reads the heads of `count` records and finds their arenas in the rest of `body`, which stands at
     /// `base` of its file.
-    pub(crate) fn get_all(body: &Bytes, base: u64, count: u32) -> Result<Vec<Self>, Error> {
+    pub(crate) fn get_all(version: u8, body: &Bytes, base: u64, count: u32) -> Result<Vec<Self>, Error> {
         let mut reader = Reader::new(PART, base, body);
         let tenants = get_tenants(&mut reader)?;
         // A head takes at least five bytes.
@@ -118,6 +170,7 @@ impl StoredRecord {
         for _ in 0..count {
             let tenant = tenants.get(reader.varint()? as usize);
             let tenant = tenant.ok_or_else(|| reader.malformed("a record has an unknown tenant"))?.clone();
+            let signal = if version >= SIGNALS_SINCE { get_signal(&mut reader)? } else { Signal::Logs };
             let codec = reader.u8()?;
             let plain_len = reader.count("the text of a batch", ARENA_BYTES_MAX)?;
             lengths.push(reader.count("the stored text of a batch", body.len())?);
@@ -125,7 +178,7 @@ impl StoredRecord {
             let (at, offset) = (reader.position(), reader.offset());
             reader.bytes(length)?;
             let columns = body.slice(at..at + length);
-            records.push(Self { tenant, codec, plain_len, arena: Bytes::new(), columns, offset });
+            records.push(Self { tenant, signal, codec, plain_len, arena: Bytes::new(), columns, offset });
         }
         for (record, length) in records.iter_mut().zip(lengths) {
             let at = reader.position();
@@ -137,7 +190,7 @@ impl StoredRecord {
     }
 
     /// The batch. Its arena is plain only.
-    pub(crate) fn batch(&self) -> Result<LogBatch, Error> {
+    pub(crate) fn batch(&self) -> Result<Batch, Error> {
         let (stored, length, offset) = (&self.arena, self.plain_len, self.offset);
         let bytes = match self.codec {
             STORED if stored.len() == length => stored.clone(),
@@ -150,10 +203,17 @@ impl StoredRecord {
             codec => return Err(Error::UnknownCodec { part: PART, offset, codec }),
         };
         let mut reader = Reader::new(PART, offset, &self.columns);
-        let (metadata, streams) = columns::get_columns(&mut reader, length)?;
+        let tenant = self.tenant.clone();
+        let batch = match self.signal {
+            Signal::Logs => {
+                let (metadata, streams) = columns::get_columns(&mut reader, length)?;
+                let arena = Arena { bytes, compressed: None };
+                Batch::Logs(LogBatch { tenant, arena, metadata, streams })
+            }
+            Signal::Metrics => Batch::Metrics(sample_columns::get_batch(&mut reader, tenant, &bytes)?),
+        };
         reader.finish()?;
-        let arena = Arena { bytes, compressed: None };
-        Ok(LogBatch { tenant: self.tenant.clone(), arena, metadata, streams })
+        Ok(batch)
     }
 
     /// Bytes that the decoded batch takes: its text, and what its columns may become.

@@ -5,7 +5,10 @@ use std::sync::Arc;
 use bytes::Bytes;
 use proptest::prelude::*;
 use sandur_base::Id;
-use sandur_model::{Arena, ArenaCodec, Entry, Labels, Level, LogBatch, Span, StreamEntries, TenantId};
+use sandur_model::{
+    Arena, ArenaCodec, Batch, Entry, Labels, Level, LogBatch, SampleBatch, SeriesSamples, Span,
+    StreamEntries, TenantId,
+};
 
 use super::*;
 use crate::error::Error;
@@ -61,12 +64,16 @@ fn meaning(batch: &LogBatch) -> Vec<(String, Vec<(i64, Level, Vec<u8>, Vec<(Vec<
     batch.streams.iter().map(stream).collect()
 }
 
+fn record(batch: &LogBatch) -> Record {
+    Record::of_logs(batch).unwrap()
+}
+
 fn joined(pieces: &[Bytes]) -> Bytes {
     pieces.concat().into()
 }
 
 fn frame_of(batches: &[LogBatch], sequence: u64) -> Bytes {
-    let records: Vec<Record> = batches.iter().map(|b| Record::of(b).unwrap()).collect();
+    let records: Vec<Record> = batches.iter().map(record).collect();
     let mut pieces = Vec::new();
     let header = encode_frame(id(sequence), &records, &mut pieces).unwrap();
     let bytes = joined(&pieces);
@@ -82,6 +89,7 @@ fn batches_of_several_tenants_come_back() {
     let tenants: Vec<&str> = (0..4).map(|n| frame.tenant(n).as_str()).collect();
     assert_eq!(tenants, ["b", "a", "b", "c"]);
     for (read, written) in frame.batches().unwrap().iter().zip(&batches) {
+        let read = read.as_logs().unwrap();
         assert_eq!(meaning(read), meaning(written));
         assert_eq!(read.arena.bytes, written.arena.bytes);
     }
@@ -93,9 +101,76 @@ fn batches_of_several_tenants_come_back() {
 fn the_compressed_text_is_shared_and_not_copied() {
     let batch = batch("a", 100, true);
     let mut pieces = Vec::new();
-    encode_frame(id(0), &[Record::of(&batch).unwrap()], &mut pieces).unwrap();
+    encode_frame(id(0), &[record(&batch)], &mut pieces).unwrap();
     let (_, compressed) = batch.arena.compressed.unwrap();
     assert_eq!(pieces[1].as_ptr(), compressed.as_ptr());
+}
+
+/// Samples whose values are told apart by their bits alone.
+fn samples(tenant: &str, rows: i64) -> SampleBatch {
+    let mut batch = SampleBatch::new(TenantId::new(tenant).unwrap());
+    let stale = f64::from_bits(0x7ff0_0000_0000_0002);
+    let values = [0.0, -0.0, f64::NAN, stale, f64::INFINITY, 1.5, f64::MIN_POSITIVE / 2.0];
+    for name in ["up", "http_requests_total"] {
+        let labels = Arc::new(Labels::from_pairs([("__name__", name), ("job", "api")]));
+        let at = |row: i64| 1_700_000_000_000 + row * 15_000 - (row % 3) * 100_000;
+        batch.push(labels, (0..rows).map(|row| (at(row), values[row as usize % values.len()])));
+    }
+    batch
+}
+
+#[test]
+fn samples_come_back_bit_by_bit_beside_logs() {
+    let batches = [
+        Batch::from(batch("a", 20, true)),
+        Batch::from(samples("a", 100)),
+        Batch::from(samples("b", 0)),
+        Batch::from(batch("c", 3, false)),
+    ];
+    let records: Vec<Record> = batches.iter().map(|b| Record::of(b).unwrap()).collect();
+    let mut pieces = Vec::new();
+    let header = encode_frame(id(4), &records, &mut pieces).unwrap();
+    assert_eq!(header.version, VERSION_MAX);
+    let frame = Frame::from_object(joined(&pieces)).unwrap();
+    assert_eq!((*frame.header(), frame.len()), (header, 4));
+    for (n, (read, written)) in frame.batches().unwrap().iter().zip(&batches).enumerate() {
+        assert_eq!((read.dataset(), read.time_bounds()), (written.dataset(), written.time_bounds()));
+        assert_eq!((frame.dataset(n), read.rows()), (written.dataset(), written.rows()));
+        match (read, written) {
+            (Batch::Logs(read), Batch::Logs(written)) => assert_eq!(meaning(read), meaning(written)),
+            (Batch::Metrics(read), Batch::Metrics(written)) => {
+                let bits = |b: &SampleBatch| b.values.iter().map(|v| v.to_bits()).collect::<Vec<_>>();
+                assert_eq!((&read.timestamps, bits(read)), (&written.timestamps, bits(written)));
+                let series = |b: &SampleBatch| {
+                    let of = |s: &SeriesSamples| (s.id, s.labels.to_string(), s.samples.clone());
+                    b.series.iter().map(of).collect::<Vec<_>>()
+                };
+                assert_eq!(series(read), series(written));
+            }
+            _ => panic!("the signal has changed"),
+        }
+    }
+}
+
+/// Programs that know nothing of metrics go on reading what has none.
+#[test]
+fn frames_of_logs_alone_keep_their_version() {
+    let frame = Frame::from_object(frame_of(&[batch("a", 5, false)], 0)).unwrap();
+    let fence = Frame::from_object(encode_fence(id(1))).unwrap();
+    assert_eq!((frame.header().version, fence.header().version), (1, 1));
+}
+
+#[test]
+fn damaged_samples_are_refused() {
+    let record = Record::of(&Batch::from(samples("a", 50))).unwrap();
+    let mut pieces = Vec::new();
+    encode_frame(id(4), &[record], &mut pieces).unwrap();
+    let whole = joined(&pieces);
+    for at in 0..whole.len() {
+        let mut bytes = whole.to_vec();
+        bytes[at] ^= 0x55;
+        assert!(Frame::from_object(bytes.into()).is_err(), "byte {at}");
+    }
 }
 
 #[test]
@@ -145,9 +220,9 @@ fn read_to_error(file: Bytes) -> Error {
 #[test]
 fn a_text_that_claims_to_be_huge_is_refused_with_the_bound_in_the_error() {
     let batch = batch("a", 10, true);
-    let record = Record::of(&batch).unwrap();
+    let record = Record::of_logs(&batch).unwrap();
     let mut head = Vec::new();
-    record.put(&mut head);
+    record.put(VERSION, &mut head);
     // The plain length stands after the codec: claim 3 GiB.
     let (_, snappy) = batch.arena.compressed.as_ref().unwrap();
     let mut body = vec![1, 1, b'a', 0, head[0]];
@@ -156,7 +231,7 @@ fn a_text_that_claims_to_be_huge_is_refused_with_the_bound_in_the_error() {
     let skip = 1 + if plain_len >= 128 { 2 } else { 1 };
     body.extend_from_slice(&head[skip..]);
     body.extend_from_slice(snappy);
-    let error = record::StoredRecord::get_all(&body.into(), 0, 1).unwrap_err();
+    let error = record::StoredRecord::get_all(VERSION, &body.into(), 0, 1).unwrap_err();
     assert!(matches!(error, Error::TooLarge { limit, .. } if limit == ARENA_BYTES_MAX as u64), "{error}");
 }
 
@@ -193,6 +268,7 @@ fn version_1_is_read() {
     let batches = frame.batches().unwrap();
     assert_eq!(batches.len(), 3);
     for (read, written) in batches.iter().zip(&fixture_batches()) {
+        let read = read.as_logs().unwrap();
         assert_eq!(read.tenant, written.tenant);
         assert_eq!(meaning(read), meaning(written));
     }

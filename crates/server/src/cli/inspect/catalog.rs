@@ -50,9 +50,9 @@ fn edit_text(edit: &Edit) -> String {
             format!("register {incarnation}: {host} {address}, {wal:?} WAL, started {started}")
         }
         Edit::AddBlock(block) => format!(
-            "add block {}: tenant {}, level {}, {} to {}, {} rows, {}",
+            "add block {}: {}, level {}, {} to {}, {} rows, {}",
             block.id,
-            block.tenant,
+            block.dataset,
             block.level,
             moment::show(block.min_ts),
             moment::show(block.max_ts),
@@ -70,13 +70,13 @@ fn edit_text(edit: &Edit) -> String {
         Edit::CreateDelete(request) => {
             let [first, last] = [request.start_ms, request.end_ms].map(|ms| ms.saturating_mul(1_000_000));
             let (first, last) = (moment::show(first), moment::show(last));
-            let DeleteRequest { id, tenant, query, .. } = request;
-            format!("delete request {id}: tenant {tenant}, lines of {query} from {first} to {last}")
+            let DeleteRequest { id, dataset, query, .. } = request;
+            format!("delete request {id}: {dataset}, what {query} selects from {first} to {last}")
         }
-        Edit::StartDelete { tenant, id } => format!("start delete request {id} of tenant {tenant}"),
-        Edit::CancelDelete { tenant, id, .. } => format!("cancel delete request {id} of tenant {tenant}"),
-        Edit::FinishDelete { tenant, id, .. } => {
-            format!("delete request {id} of tenant {tenant} is processed")
+        Edit::StartDelete { dataset, id } => format!("start delete request {id} of {dataset}"),
+        Edit::CancelDelete { dataset, id, .. } => format!("cancel delete request {id} of {dataset}"),
+        Edit::FinishDelete { dataset, id, .. } => {
+            format!("delete request {id} of {dataset} is processed")
         }
         Edit::BlocksClean { ids, through } => {
             format!("{} blocks hold nothing of deletes started up to entry {through}", ids.len())

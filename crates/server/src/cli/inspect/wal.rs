@@ -8,6 +8,7 @@ use sandur_format::wal_segment::{Frame, FrameKind, FrameReader};
 use crate::cli::failed::Failed;
 use crate::cli::moment;
 use crate::cli::target::Object;
+use sandur_model::{Batch, LogBatch, SampleBatch};
 
 /// Shows the frames.
 pub async fn show(object: &Object, rows: usize) -> Result<ExitCode, Failed> {
@@ -47,11 +48,26 @@ fn show_frame(frame: &Frame, rows: usize) {
                 continue;
             }
         };
-        println!("  tenant {}: {} rows, {}", batch.tenant, batch.rows(), ByteSize(batch.line_bytes()));
-        let entries = batch.streams.iter().flat_map(|s| s.entries.iter().map(move |e| (s, e)));
-        for (stream, entry) in entries.take(rows) {
-            let line = String::from_utf8_lossy(entry.line.of(&batch.arena.bytes));
-            println!("    {} {} {line}", moment::show(entry.timestamp), stream.labels);
+        println!("  {}: {} rows, {}", batch.dataset(), batch.rows(), ByteSize(batch.raw_bytes()));
+        match batch {
+            Batch::Logs(batch) => show_entries(&batch, rows),
+            Batch::Metrics(batch) => show_samples(&batch, rows),
         }
+    }
+}
+
+fn show_entries(batch: &LogBatch, rows: usize) {
+    let entries = batch.streams.iter().flat_map(|s| s.entries.iter().map(move |e| (s, e)));
+    for (stream, entry) in entries.take(rows) {
+        let line = String::from_utf8_lossy(entry.line.of(&batch.arena.bytes));
+        println!("    {} {} {line}", moment::show(entry.timestamp), stream.labels);
+    }
+}
+
+fn show_samples(batch: &SampleBatch, rows: usize) {
+    let samples = batch.series.iter().flat_map(|s| batch.samples_of(s).map(move |sample| (s, sample)));
+    for (series, (timestamp_ms, value)) in samples.take(rows) {
+        let at = moment::show(timestamp_ms.saturating_mul(1_000_000));
+        println!("    {at} {} {value}", series.labels);
     }
 }

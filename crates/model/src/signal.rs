@@ -1,0 +1,63 @@
+//! What kind of data it is, and the data of one kind of one tenant.
+//!
+//! There are two signals, not three: Graphite paths are series of metrics.
+
+use std::fmt;
+
+use crate::tenant::TenantId;
+
+/// A kind of data. Blocks hold one, the WAL and the catalog hold both.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Signal {
+    /// Entries of streams.
+    #[default]
+    Logs,
+    /// Samples of series.
+    Metrics,
+}
+
+impl Signal {
+    /// All of them.
+    pub const ALL: [Self; 2] = [Self::Logs, Self::Metrics];
+
+    /// Its name.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Logs => "logs",
+            Self::Metrics => "metrics",
+        }
+    }
+}
+
+impl fmt::Display for Signal {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.as_str())
+    }
+}
+
+/// The data of one signal of one tenant: what blocks, retention, merges and deletes are about.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Dataset {
+    /// Whose data.
+    pub tenant: TenantId,
+    /// Which kind.
+    pub signal: Signal,
+}
+
+impl Dataset {
+    /// The logs of a tenant.
+    pub fn logs(tenant: TenantId) -> Self {
+        Self { tenant, signal: Signal::Logs }
+    }
+
+    /// The metrics of a tenant.
+    pub fn metrics(tenant: TenantId) -> Self {
+        Self { tenant, signal: Signal::Metrics }
+    }
+}
+
+impl fmt::Display for Dataset {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} of '{}'", self.signal, self.tenant)
+    }
+}
