@@ -1,8 +1,8 @@
 //! Frames: the header, and putting records together.
 //!
-//! Header, 68 bytes, little endian: magic `SWAL`, version (u8: 1, or 2 when a record holds samples), kind (u8),
-//! two zero bytes, incarnation (16 bytes), sequence (u64), records (u32), body length (u64), first and last
-//! timestamp (i64 each), crc32c of the body, crc32c of the header so far.
+//! Header, 68 bytes, little endian: magic `SWAL`, version (u8: 1, or 2 when a record holds samples), kind
+//! (u8), two zero bytes, incarnation (16 bytes), sequence (u64), records (u32), body length (u64), first and
+//! last timestamp (i64 each), crc32c of the body, crc32c of the header so far.
 
 use bytes::Bytes;
 use sandur_base::Id;

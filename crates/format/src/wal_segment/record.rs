@@ -1,8 +1,9 @@
 //! A record: one batch of one tenant.
 //!
-//! Layout in the head of a frame's body: tenant (LEB128, position in the frame's tenant directory), signal (u8,
-//! in frames of version 2), arena codec (u8), plain and stored length of the arena (LEB128), length of the columns (LEB128), the columns. The arenas of all records follow the
-//! heads of all records, in the same order.
+//! Layout in the head of a frame's body: tenant (LEB128, position in the frame's tenant directory), signal
+//! (u8, in frames of version 2), arena codec (u8), plain and stored length of the arena (LEB128), length of
+//! the columns (LEB128), the columns. The arenas of all records follow the heads of all records, in the same
+//! order.
 
 use bytes::Bytes;
 use sandur_model::{Arena, ArenaCodec, Batch, LogBatch, SampleBatch, Signal, TenantId};
