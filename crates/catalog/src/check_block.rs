@@ -1,9 +1,10 @@
 //! Verifying what a block contains: header, footer, every page, every filter.
 
 use bytes::Bytes;
+use sandur_format::block::HEADER_LEN;
 use sandur_format::catalog_entry::BlockMeta;
 use sandur_format::codec::Piece;
-use sandur_format::log_block::{Footer, HEADER_LEN, Wanted, check_header};
+use sandur_format::log_block::{Footer, Wanted, check_header};
 use sandur_format::needle::SLICES;
 use sandur_store::{Intent, Store};
 

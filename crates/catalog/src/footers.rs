@@ -1,6 +1,7 @@
 //! The footers of blocks: what a block says of itself, without the catalog.
 
-use sandur_format::log_block::{Footer, TRAILER_LEN};
+use sandur_format::block::TRAILER_LEN;
+use sandur_format::log_block::Footer;
 use sandur_store::{Intent, Store};
 
 use crate::error::Error;

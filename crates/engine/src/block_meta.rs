@@ -2,8 +2,9 @@
 //! the one that it speaks of.
 
 use sandur_base::Id;
+use sandur_format::block::BlockSummary;
 use sandur_format::catalog_entry::BlockMeta;
-use sandur_format::log_block::{BlockSummary, Footer};
+use sandur_format::log_block::Footer;
 use sandur_model::{Dataset, TimeRange};
 
 /// The entry of a block that has no rows yet; enough for its path.

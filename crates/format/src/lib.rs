@@ -20,6 +20,7 @@
 //! checksum is compared before its bytes are believed. A filter never rules out a page that holds the
 //! needle. The keys of filters and the order of streams are part of the format.
 
+pub mod block;
 pub mod catalog_entry;
 pub mod codec;
 mod error;

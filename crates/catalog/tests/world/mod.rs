@@ -8,8 +8,9 @@ use bytes::Bytes;
 use object_store::memory::InMemory;
 use sandur_base::{Env, Id};
 use sandur_catalog::{Catalog, CatalogOptions, CommitError, LogPosition, Registration, Snapshot};
+use sandur_format::block::BlockOrigin;
 use sandur_format::catalog_entry::{BlockMeta, Edit, Entry, WalKind};
-use sandur_format::log_block::{BlockOptions, BlockOrigin, BlockWriter};
+use sandur_format::log_block::{BlockOptions, BlockWriter};
 use sandur_model::{Dataset, TenantId, TimeRange};
 use sandur_store::Store;
 

@@ -18,8 +18,9 @@ use std::sync::Arc;
 use bytes::Bytes;
 use sandur_base::{MemoryBudget, Reservation};
 use sandur_format::Error as FormatError;
+use sandur_format::block::BlockSummary;
 use sandur_format::log_block::{
-    BlockOptions, BlockSummary, BlockWriter, NarrowPage, PageCopy, PageEntry, Row, Run, Wanted, sort_streams,
+    BlockOptions, BlockWriter, NarrowPage, PageCopy, PageEntry, Row, Run, Wanted, sort_streams,
 };
 use sandur_format::needle::PageFilter;
 use sandur_model::{Labels, LineColumn, LogPage, StreamRun};

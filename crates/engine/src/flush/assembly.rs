@@ -4,7 +4,8 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use sandur_catalog::LogPosition;
-use sandur_format::log_block::{BlockOptions, BlockOrigin, BlockSummary, BlockWriter, Row};
+use sandur_format::block::{BlockOrigin, BlockSummary};
+use sandur_format::log_block::{BlockOptions, BlockWriter, Row};
 use sandur_model::TimeRange;
 
 use super::plan::BlockPlan;

@@ -11,10 +11,10 @@ use std::collections::BTreeMap;
 
 use roaring::RoaringBitmap;
 
+use crate::block::postings::{get_set, put_set};
 use crate::codec::reader::Reader;
 use crate::codec::varint::{put_blob, put_varint};
 use crate::error::Error;
-use crate::log_block::postings::{get_set, put_set};
 
 const UNKNOWN: u8 = 0;
 const LIST: u8 = 1;
@@ -74,7 +74,7 @@ impl MetadataKeys {
     }
 
     pub(crate) fn get(bytes: &[u8], offset: u64, streams: u32) -> Result<Self, Error> {
-        let mut reader = Reader::new(super::limits::PART_FOOTER, offset, bytes);
+        let mut reader = Reader::new(crate::block::PART_FOOTER, offset, bytes);
         let sets = match reader.u8()? {
             UNKNOWN => None,
             LIST => {

@@ -14,12 +14,12 @@ use bytes::Bytes;
 use roaring::RoaringBitmap;
 use sandur_model::{Level, MINUTE_NS};
 
+use crate::block::PART_FOOTER;
+use crate::block::SeriesStats;
 use crate::codec::bitpack::{BLOCK, each_packed, get_packed_u32, put_packed};
 use crate::codec::reader::Reader;
 use crate::codec::varint::{put_signed, put_varint};
 use crate::error::Error;
-use crate::log_block::limits::PART_FOOTER;
-use crate::log_block::streams::StreamStats;
 
 /// A chunk is closed after the run in which it reaches this many counts.
 const CHUNK_COUNTS: usize = 4096;
@@ -320,7 +320,7 @@ pub(crate) struct FinishedCounts(Vec<Count>);
 
 impl FinishedCounts {
     /// Adds rows, bytes and levels to the streams' totals.
-    pub(crate) fn add_to(&self, stats: &mut [StreamStats]) {
+    pub(crate) fn add_to(&self, stats: &mut [SeriesStats]) {
         for count in &self.0 {
             let stats = &mut stats[count.stream as usize];
             stats.rows += u64::from(count.lines);

@@ -26,22 +26,17 @@ mod metadata_keys;
 mod minutes;
 mod narrow;
 mod order;
-mod origin;
 mod page_builder;
 mod pages;
-mod postings;
-mod streams;
 #[cfg(test)]
 mod tests;
 mod writer;
 
-pub use footer::{BlockInfo, Footer, SectionInfo, check_header};
-pub use limits::{HEADER_LEN, ROWS_MAX, TEXT_BYTES_MAX, TRAILER_LEN, VERSION};
+pub use footer::{Footer, check_header};
+pub use limits::{ROWS_MAX, TEXT_BYTES_MAX, VERSION};
 pub use metadata_keys::{Carriers, MetadataKeys};
 pub use minutes::{CountRun, DecodedCounts, MinuteCounts, minute_of};
 pub use narrow::{NarrowPage, Run, Wanted};
 pub use order::{LEVEL_LABELS, SERVICE_LABELS, compare_streams, sort_streams, stream_sort_key};
-pub use origin::BlockOrigin;
 pub use pages::PageEntry;
-pub use streams::{StreamStats, StreamTable};
-pub use writer::{BlockOptions, BlockSummary, BlockWriter, PageCopy, Row, check_page};
+pub use writer::{BlockOptions, BlockWriter, PageCopy, Row, check_page};

@@ -6,14 +6,13 @@
 use bytes::Bytes;
 use sandur_model::LineColumn;
 
+use crate::block::HEADER_LEN;
 use crate::codec::Piece;
 use crate::codec::bitpack::{get_packed, get_packed_u32, put_packed};
 use crate::codec::reader::Reader;
 use crate::codec::varint::put_varint;
 use crate::error::Error;
-use crate::log_block::limits::{
-    HEADER_LEN, NARROW_BYTES_MAX, PART_LINES, PART_NARROW, ROWS_MAX, TEXT_BYTES_MAX,
-};
+use crate::log_block::limits::{NARROW_BYTES_MAX, PART_LINES, PART_NARROW, ROWS_MAX, TEXT_BYTES_MAX};
 use crate::log_block::lines;
 use crate::log_block::narrow::{NarrowPage, Run, Wanted, get_narrow};
 use crate::shapes::ShapedLines;

@@ -9,20 +9,17 @@ use std::sync::Arc;
 use bytes::Bytes;
 use sandur_model::{Labels, Level, TenantId, TimeRange};
 
+use crate::block::{BlockOrigin, BlockSummary, HEADER_LEN, SeriesStats, SeriesTable};
 use crate::codec::Piece;
 use crate::error::Error;
-use crate::log_block::footer::{FooterParts, put_footer};
-use crate::log_block::limits::{
-    HEADER_LEN, HEADER_MAGIC, PART_LINES, PART_NARROW, ROWS_MAX, TEXT_BYTES_MAX, VERSION,
-};
+use crate::log_block::footer::{FooterParts, LAYOUT, put_footer};
+use crate::log_block::limits::{PART_LINES, PART_NARROW, ROWS_MAX, TEXT_BYTES_MAX};
 use crate::log_block::metadata_keys::KeyCollector;
 use crate::log_block::minutes::MinuteCounter;
 use crate::log_block::narrow::{Run, Wanted, with_runs};
 use crate::log_block::order::{compare_streams, stream_sort_key};
-use crate::log_block::origin::BlockOrigin;
 use crate::log_block::page_builder::{EncodedPage, PageBuilder};
 use crate::log_block::pages::PageEntry;
-use crate::log_block::streams::{StreamStats, StreamTable};
 use crate::needle::{FilterSegment, PAGES_MAX, PageFilter, SegmentBuilder};
 
 /// What a block is and how it is written.
@@ -87,36 +84,13 @@ pub struct PageCopy<'a> {
     pub ordinals: &'a [u32],
 }
 
-/// What a finished block holds: the fields of its catalog entry.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct BlockSummary {
-    /// Rows.
-    pub rows: u64,
-    /// Bytes of all lines.
-    pub raw_bytes: u64,
-    /// First timestamp.
-    pub min_ts: i64,
-    /// Last timestamp.
-    pub max_ts: i64,
-    /// Streams.
-    pub streams: u32,
-    /// Pages.
-    pub pages: u32,
-    /// Where the footer begins.
-    pub footer_offset: u64,
-    /// Bytes from there to the end of the object, trailer included.
-    pub footer_len: u32,
-    /// Bytes of the object.
-    pub size: u64,
-}
-
 /// Writes one block.
 pub struct BlockWriter {
     options: BlockOptions,
     streams: Vec<Arc<Labels>>,
     /// Per stream a number that changes where the first sort key changes.
     services: Vec<u32>,
-    stats: Vec<StreamStats>,
+    stats: Vec<SeriesStats>,
     page: PageBuilder,
     counter: MinuteCounter,
     metadata_keys: KeyCollector,
@@ -145,11 +119,9 @@ impl BlockWriter {
             let changes = ordinal > 0 && stream_sort_key(&streams[ordinal - 1]) != stream_sort_key(labels);
             services.push(before + u32::from(changes));
         }
-        let mut header = HEADER_MAGIC.to_vec();
-        header.extend_from_slice(&VERSION.to_le_bytes());
-        header.extend_from_slice(&[0; 2]);
+        let header = LAYOUT.header();
         Ok(Self {
-            stats: vec![StreamStats::default(); streams.len()],
+            stats: vec![SeriesStats::default(); streams.len()],
             options,
             streams,
             services,
@@ -343,7 +315,7 @@ impl BlockWriter {
         let output: usize = self.output.iter().map(Bytes::len).sum();
         let of_page = |p: &EncodedPage| p.lines.len() + p.narrow.len() + p.filter.len();
         let group: usize = self.group.iter().map(of_page).sum();
-        let tables = self.streams.len() * (size_of::<StreamStats>() + 12) + self.pages.len() * 100;
+        let tables = self.streams.len() * (size_of::<SeriesStats>() + 12) + self.pages.len() * 100;
         let parts = self.page.memory_bytes()
             + self.counter.memory_bytes()
             + self.filters.memory_bytes()
@@ -358,7 +330,7 @@ impl BlockWriter {
         self.close_segment();
         let counts = self.counter.finish();
         counts.add_to(&mut self.stats);
-        let streams = StreamTable::build(&self.streams, std::mem::take(&mut self.stats));
+        let streams = SeriesTable::build(&self.streams, std::mem::take(&mut self.stats));
         let parts = FooterParts {
             options: &self.options,
             streams: &streams,

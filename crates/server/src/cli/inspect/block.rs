@@ -3,7 +3,8 @@
 use std::process::ExitCode;
 
 use sandur_base::units::ByteSize;
-use sandur_format::log_block::{Footer, PageEntry, TRAILER_LEN, Wanted};
+use sandur_format::block::TRAILER_LEN;
+use sandur_format::log_block::{Footer, PageEntry, Wanted};
 
 use crate::cli::failed::Failed;
 use crate::cli::moment;

@@ -6,11 +6,14 @@
 
 use sandur_base::Id;
 
+use super::container::PART_FOOTER;
 use crate::catalog_entry::LogPosition;
 use crate::codec::Reader;
 use crate::codec::varint::put_varint;
 use crate::error::Error;
-use crate::log_block::limits::{INPUTS_MAX, PART_FOOTER};
+
+/// Most inputs that a footer names.
+const INPUTS_MAX: usize = 1 << 16;
 
 /// Where a block comes from.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -24,7 +27,7 @@ pub struct BlockOrigin {
 }
 
 impl BlockOrigin {
-    pub(super) fn put(&self, out: &mut Vec<u8>) {
+    pub(crate) fn put(&self, out: &mut Vec<u8>) {
         put_varint(out, self.seen.number);
         out.extend_from_slice(&self.seen.checksum.to_le_bytes());
         put_varint(out, self.deletes_through);
@@ -34,7 +37,7 @@ impl BlockOrigin {
         }
     }
 
-    pub(super) fn get(bytes: &[u8], offset: u64) -> Result<Self, Error> {
+    pub(crate) fn get(bytes: &[u8], offset: u64) -> Result<Self, Error> {
         let mut reader = Reader::new(PART_FOOTER, offset, bytes);
         let seen = LogPosition { number: reader.varint()?, checksum: reader.u64()? };
         let deletes_through = reader.varint()?;

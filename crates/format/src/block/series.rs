@@ -20,7 +20,7 @@ use crate::error::Error;
 
 /// What a stream holds in a block.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct StreamStats {
+pub struct SeriesStats {
     /// First timestamp; [`i64::MAX`] when there are no rows.
     pub min_ts: i64,
     /// Last timestamp; [`i64::MIN`] when there are no rows.
@@ -33,7 +33,7 @@ pub struct StreamStats {
     pub levels: u16,
 }
 
-impl Default for StreamStats {
+impl Default for SeriesStats {
     fn default() -> Self {
         Self { min_ts: i64::MAX, max_ts: i64::MIN, rows: 0, bytes: 0, levels: 0 }
     }
@@ -59,23 +59,23 @@ impl LabelColumn {
 
 /// The streams of a block by ordinal, in the order of [`crate::log_block::compare_streams`].
 #[derive(Debug)]
-pub struct StreamTable {
+pub struct SeriesTable {
     columns: Vec<LabelColumn>,
-    stats: Vec<StreamStats>,
+    stats: Vec<SeriesStats>,
     /// First and last timestamp of all streams; `None` when one has no rows.
     bounds: Option<(i64, i64)>,
     labels: Box<[OnceLock<Arc<Labels>>]>,
 }
 
-/// What [`StreamTable`] keeps of its streams' times.
-fn bounds_of(stats: &[StreamStats]) -> Option<(i64, i64)> {
+/// What [`SeriesTable`] keeps of its streams' times.
+fn bounds_of(stats: &[SeriesStats]) -> Option<(i64, i64)> {
     let all_have_rows = stats.iter().all(|stream| stream.rows > 0);
     let first = stats.iter().map(|stream| stream.min_ts).min()?;
     let last = stats.iter().map(|stream| stream.max_ts).max()?;
     all_have_rows.then_some((first, last))
 }
 
-impl StreamTable {
+impl SeriesTable {
     /// Number of streams.
     pub fn len(&self) -> usize {
         self.stats.len()
@@ -89,7 +89,7 @@ impl StreamTable {
     /// The label set of a stream.
     ///
     /// # Panics
-    /// When the ordinal is not below [`StreamTable::len`]; ordinals of pages are checked when read.
+    /// When the ordinal is not below [`SeriesTable::len`]; ordinals of pages are checked when read.
     pub fn labels(&self, ordinal: u32) -> Arc<Labels> {
         let built = self.labels[ordinal as usize].get_or_init(|| {
             let pairs = self.columns.iter().filter_map(|column| {
@@ -102,7 +102,7 @@ impl StreamTable {
     }
 
     /// What a stream holds.
-    pub fn stats(&self, ordinal: u32) -> &StreamStats {
+    pub fn stats(&self, ordinal: u32) -> &SeriesStats {
         &self.stats[ordinal as usize]
     }
 
@@ -175,10 +175,10 @@ impl StreamTable {
         let columns: u64 = self.columns.iter().map(per_column).sum();
         // A built label set takes two boxes of 16 bytes and about 32 bytes of text per label.
         let built = self.len() as u64 * (64 + self.columns.len() as u64 * 64);
-        columns + built + (self.stats.len() * size_of::<StreamStats>()) as u64
+        columns + built + (self.stats.len() * size_of::<SeriesStats>()) as u64
     }
 
-    pub(crate) fn build(streams: &[Arc<Labels>], stats: Vec<StreamStats>) -> Self {
+    pub(crate) fn build(streams: &[Arc<Labels>], stats: Vec<SeriesStats>) -> Self {
         let names = streams.iter().flat_map(|s| s.iter()).map(|(name, _)| name);
         let names: HashSet<&str, RandomState> = names.collect();
         let mut names: Vec<&str> = names.into_iter().collect();
@@ -206,7 +206,7 @@ impl StreamTable {
             column.values.iter().for_each(|value| put_blob(out, value.as_bytes()));
             put_packed(out, &column.ids.iter().map(|&id| u64::from(id)).collect::<Vec<_>>());
         }
-        let mut column = |value: &dyn Fn(&StreamStats) -> u64| {
+        let mut column = |value: &dyn Fn(&SeriesStats) -> u64| {
             put_packed(out, &self.stats.iter().map(value).collect::<Vec<_>>());
         };
         // A stream without rows has no times: any will do, since the reader looks at the rows.
@@ -236,8 +236,8 @@ impl StreamTable {
         let bytes = get_packed(reader, count, |v| v)?;
         let levels = get_packed(reader, count, |v| v as u16)?;
         let stats = (0..count).map(|n| match rows[n] {
-            0 => StreamStats::default(),
-            rows => StreamStats {
+            0 => SeriesStats::default(),
+            rows => SeriesStats {
                 min_ts: first[n],
                 max_ts: first[n].wrapping_add(span[n]),
                 rows,
@@ -246,7 +246,7 @@ impl StreamTable {
             },
         });
         let labels = (0..count).map(|_| OnceLock::new()).collect();
-        let stats: Vec<StreamStats> = stats.collect();
+        let stats: Vec<SeriesStats> = stats.collect();
         Ok(Self { columns, bounds: bounds_of(&stats), stats, labels })
     }
 }

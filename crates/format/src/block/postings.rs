@@ -15,11 +15,11 @@ use bytes::Bytes;
 use roaring::RoaringBitmap;
 use sandur_model::{MatchOp, Matcher};
 
+use super::container::PART_FOOTER;
+use super::series::{LabelColumn, SeriesTable};
 use crate::codec::bitpack::{get_packed_u32, put_packed};
 use crate::codec::reader::Reader;
 use crate::error::Error;
-use crate::log_block::limits::PART_FOOTER;
-use crate::log_block::streams::{LabelColumn, StreamTable};
 
 /// A set with a single member is stored as its ordinal.
 const SINGLE: usize = 4;
@@ -33,7 +33,7 @@ pub(crate) struct Postings {
 }
 
 impl Postings {
-    pub(crate) fn put(out: &mut Vec<u8>, table: &StreamTable) {
+    pub(crate) fn put(out: &mut Vec<u8>, table: &SeriesTable) {
         let mut sets = Vec::new();
         for column in table.columns() {
             let mut members = vec![RoaringBitmap::new(); column.values.len() + 1];
@@ -49,7 +49,7 @@ impl Postings {
         out.extend_from_slice(&sets);
     }
 
-    pub(crate) fn get(bytes: Bytes, table: &StreamTable) -> Result<Self, Error> {
+    pub(crate) fn get(bytes: Bytes, table: &SeriesTable) -> Result<Self, Error> {
         let mut reader = Reader::new(PART_FOOTER, 0, &bytes);
         let mut starts = Vec::with_capacity(table.columns().len());
         let mut at = 0u32;
@@ -114,7 +114,7 @@ pub(crate) fn put_set(out: &mut Vec<u8>, set: &RoaringBitmap) -> u64 {
 
 /// The streams whose labels pass all matchers.
 pub(crate) fn select(
-    table: &StreamTable,
+    table: &SeriesTable,
     postings: &Postings,
     matchers: &[Matcher],
 ) -> Result<RoaringBitmap, Error> {
@@ -146,7 +146,7 @@ pub(crate) fn select(
 }
 
 /// A rough count of steps: bytes of the one set for `=`, distinct values for the rest.
-fn cost(table: &StreamTable, postings: &Postings, matcher: &Matcher) -> usize {
+fn cost(table: &SeriesTable, postings: &Postings, matcher: &Matcher) -> usize {
     let Ok(at) = table.columns().binary_search_by(|c| (*c.name).cmp(matcher.name())) else { return 0 };
     let column = &table.columns()[at];
     match matcher.op() {

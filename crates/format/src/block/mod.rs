@@ -1,0 +1,15 @@
+//! What blocks of every signal share: container, series table, postings, and what a block says of itself.
+//!
+//! A stream of logs and a series of metrics are both a label set: here they are series.
+
+mod container;
+mod info;
+mod origin;
+pub(crate) mod postings;
+mod series;
+
+pub use container::{HEADER_LEN, SectionInfo, TRAILER_LEN};
+pub(crate) use container::{Layout, PART_FOOTER};
+pub use info::{BlockInfo, BlockSummary};
+pub use origin::BlockOrigin;
+pub use series::{SeriesStats, SeriesTable};
