@@ -90,7 +90,7 @@ const PROGRAMS: &[Program] = &[
     Program {
         name: "cacheclients",
         about: "memcached's clients gomemcache (text) and mc (binary), with what to do with them",
-        origin: Origin::Ours { folder: "crates/server/tests/memcached_clients" },
+        origin: Origin::Ours { folder: "crates/server/tests/it/memcached_clients" },
     },
     Program {
         name: "loki",

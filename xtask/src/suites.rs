@@ -19,7 +19,8 @@ pub fn crash(arguments: &[String]) -> Result<()> {
         "--package",
         "sandur-server",
         "--test",
-        "crash",
+        "it",
+        "crash::",
         "--",
         "--nocapture",
     ]);

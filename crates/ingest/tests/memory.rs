@@ -7,6 +7,7 @@
 
 #![allow(clippy::unwrap_used)]
 
+#[path = "it/wire/mod.rs"]
 mod wire;
 
 use std::alloc::System;

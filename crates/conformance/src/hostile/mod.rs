@@ -2,7 +2,7 @@
 //!
 //! A target panics when an invariant breaks: a text that is read differently after it was written, memory
 //! that is not given back, a decoded batch that points outside of its arena. `fuzz/` runs the targets under a
-//! fuzzer; `tests/replay.rs` runs them over the inputs that are kept in `fuzz/regressions`.
+//! fuzzer; `tests/it/replay.rs` runs them over the inputs that are kept in `fuzz/regressions`.
 
 mod chains;
 mod codec;

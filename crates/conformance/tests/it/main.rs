@@ -1,0 +1,7 @@
+//! The corpora and the inputs that once broke something.
+//!
+//! One binary: each more would be linked with everything once more.
+
+mod logql;
+mod nesting;
+mod replay;

@@ -1,0 +1,8 @@
+//! Tests of the decoders through their interface.
+//!
+//! One binary: each more would be linked with everything once more.
+
+mod hostile_input;
+mod loki_push;
+mod otlp;
+mod wire;

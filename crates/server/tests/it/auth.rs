@@ -1,0 +1,373 @@
+//! Goal: nobody does what their credential does not allow, and no request is looked at before that is known.
+//!
+//! Method: every route with every scope straight into the router; the table of what is let through is written
+//! out below, so that a new route, or a scope that changed, is seen here.
+
+#![allow(clippy::unwrap_used)] // a test: a panic is its failure
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use crate::harness::{NOW, Server};
+use axum::body::{Body, Bytes};
+use axum::http::Request;
+use sandur_query::MemorySource;
+use sandur_server::auth::{Authority, token_hash};
+use sandur_server::config::Settings;
+use sandur_server::http::{Gate, OwnNames, ROUTES, Surface, router};
+
+/// Who may ask: `open` is everybody, `any` everybody with a credential.
+const TABLE: &str = "\
+DELETE /api/prom/rules/{namespace} delete
+DELETE /api/prom/rules/{namespace}/{group} delete
+DELETE /ingester/prepare_shutdown admin
+DELETE /loki/api/v1/delete delete
+DELETE /loki/api/v1/rules/{namespace} delete
+DELETE /loki/api/v1/rules/{namespace}/{group} delete
+GET / any
+GET /-/healthy open
+GET /-/ready open
+GET /api/prom/label read
+GET /api/prom/label/{name}/values read
+GET /api/prom/query read
+GET /api/prom/rules read
+GET /api/prom/rules/{namespace} read
+GET /api/prom/rules/{namespace}/{group} read
+GET /api/prom/series read
+GET /api/prom/tail read
+GET /compactor/ring any
+GET /config admin
+GET /config/tenant/v1/limits read
+GET /distributor/ring any
+GET /healthy open
+GET /indexgateway/ring any
+GET /ingester/prepare_shutdown admin
+GET /log_level admin
+GET /loki/api/v1/cache/generation_numbers read
+GET /loki/api/v1/delete delete
+GET /loki/api/v1/detected_field/{name}/values read
+GET /loki/api/v1/detected_fields read
+GET /loki/api/v1/detected_labels read
+GET /loki/api/v1/drilldown-limits read
+GET /loki/api/v1/format_query read
+GET /loki/api/v1/index/stats read
+GET /loki/api/v1/index/volume read
+GET /loki/api/v1/index/volume_range read
+GET /loki/api/v1/label read
+GET /loki/api/v1/label/{name}/values read
+GET /loki/api/v1/labels read
+GET /loki/api/v1/patterns read
+GET /loki/api/v1/query read
+GET /loki/api/v1/query_range read
+GET /loki/api/v1/rules read
+GET /loki/api/v1/rules/{namespace} read
+GET /loki/api/v1/rules/{namespace}/{group} read
+GET /loki/api/v1/series read
+GET /loki/api/v1/status/buildinfo any
+GET /loki/api/v1/tail read
+GET /memberlist any
+GET /metrics any
+GET /pattern/ring any
+GET /prometheus/api/v1/alerts read
+GET /prometheus/api/v1/rules read
+GET /ready open
+GET /ring any
+GET /ruler/ring any
+GET /sandur/store admin
+GET /scheduler/ring any
+GET /services any
+POST /api/prom/label read
+POST /api/prom/label/{name}/values read
+POST /api/prom/push write
+POST /api/prom/query read
+POST /api/prom/rules/{namespace} write
+POST /api/prom/series read
+POST /api/prom/tail read
+POST /compactor/ring any
+POST /distributor/ring any
+POST /flush admin
+POST /flush/tenant admin
+POST /indexgateway/ring any
+POST /ingester/flush admin
+POST /ingester/prepare_shutdown admin
+POST /ingester/shutdown admin
+POST /log_level admin
+POST /loki/api/v1/delete delete
+POST /loki/api/v1/detected_field/{name}/values read
+POST /loki/api/v1/detected_fields read
+POST /loki/api/v1/detected_labels read
+POST /loki/api/v1/format_query read
+POST /loki/api/v1/index/stats read
+POST /loki/api/v1/index/volume read
+POST /loki/api/v1/index/volume_range read
+POST /loki/api/v1/label read
+POST /loki/api/v1/label/{name}/values read
+POST /loki/api/v1/labels read
+POST /loki/api/v1/patterns read
+POST /loki/api/v1/push write
+POST /loki/api/v1/query read
+POST /loki/api/v1/query_range read
+POST /loki/api/v1/rules/{namespace} write
+POST /loki/api/v1/series read
+POST /loki/api/v1/tail read
+POST /opentelemetry.proto.collector.logs.v1.LogsService/Export write
+POST /otlp/v1/logs write
+POST /pattern/ring any
+POST /ring any
+POST /ruler/ring any
+POST /scheduler/ring any
+PUT /loki/api/v1/delete delete
+";
+
+/// Credentials of the scan: a token per scope, one without any, and some for tenants.
+const CREDENTIALS: [(&str, &str, &str); 8] = [
+    ("read", "'a'", "'read'"),
+    ("write", "'a'", "'write'"),
+    ("delete", "'a'", "'delete'"),
+    ("admin", "'a'", "'admin'"),
+    ("none", "'a'", ""),
+    ("two", "'a', 'b'", "'read', 'write'"),
+    ("every", "'*'", "'read', 'write'"),
+    ("rest", "'a'", "'read', 'write', 'delete'"),
+];
+
+async fn authority(server: &Server) -> Arc<Authority> {
+    let text: String = CREDENTIALS
+        .iter()
+        .map(|(name, tenants, scopes)| {
+            let hash = token_hash(name);
+            format!("[tokens.{name}]\nhash = '{hash}'\ntenants = [{tenants}]\nscopes = [{scopes}]\n")
+        })
+        .collect();
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("auth.toml");
+    std::fs::write(&path, text).unwrap();
+    Arc::new(Authority::open(server.app.env.clone(), path.to_str().unwrap()).await.unwrap())
+}
+
+fn open_server(change: impl FnOnce(&mut Settings)) -> Server {
+    Server::over(Arc::new(MemorySource::new(Vec::new())), change)
+}
+
+/// A server with credentials, as it listens on a public address.
+async fn guarded(surface: Surface, change: impl FnOnce(&mut Settings)) -> Server {
+    let mut server = open_server(change);
+    let authority = authority(&server).await;
+    let address: SocketAddr = "10.0.0.1:3100".parse().unwrap();
+    let names = OwnNames::new(address, true, &[]);
+    let app = server.app.clone();
+    let gate = Gate::new(app.env.clone(), Some(authority), names, app.metrics.clone());
+    server.router = router(app, surface, gate);
+    server
+}
+
+/// A body that remembers whether anybody asked for it.
+fn watched() -> (Body, Arc<AtomicBool>) {
+    let read = Arc::new(AtomicBool::new(false));
+    let seen = Arc::clone(&read);
+    let stream = futures_util::stream::poll_fn(move |_| {
+        seen.store(true, Ordering::SeqCst);
+        std::task::Poll::Ready(None::<Result<Bytes, std::io::Error>>)
+    });
+    (Body::from_stream(stream), read)
+}
+
+struct Tried {
+    status: u16,
+    body: String,
+    challenges: Vec<String>,
+    was_read: bool,
+}
+
+async fn try_with(server: &Server, verb: &str, path: &str, headers: &[(&str, &str)]) -> Tried {
+    use http_body_util::BodyExt;
+    use tower::ServiceExt;
+    let (body, read) = watched();
+    let mut request = Request::builder().method(verb).uri(path);
+    for (name, value) in headers {
+        request = request.header(*name, *value);
+    }
+    let response = server.router.clone().oneshot(request.body(body).unwrap()).await.unwrap();
+    let status = response.status().as_u16();
+    let challenges = response.headers().get_all("www-authenticate").iter();
+    let challenges = challenges.map(|value| value.to_str().unwrap().to_owned()).collect();
+    let body = response.into_body().collect().await.unwrap().to_bytes();
+    let body = String::from_utf8_lossy(&body).into_owned();
+    Tried { status, body, challenges, was_read: read.load(Ordering::SeqCst) }
+}
+
+fn bearer(name: &str) -> String {
+    format!("Bearer {name}")
+}
+
+/// Every method and path, with names for what stands in braces.
+fn every_path() -> impl Iterator<Item = (&'static str, String, String)> {
+    ROUTES.iter().flat_map(|route| {
+        let verbs = route.methods.iter().map(|verb| verb.name());
+        verbs.flat_map(|verb| route.paths.iter().map(move |path| (verb, *path))).map(|(verb, path)| {
+            let asked = path.split('/').map(|part| if part.starts_with('{') { "x" } else { part });
+            (verb, path.to_owned(), asked.collect::<Vec<_>>().join("/"))
+        })
+    })
+}
+
+#[tokio::test(start_paused = true)]
+async fn every_route_lets_in_exactly_the_scope_of_the_table() {
+    let mut lines = Vec::new();
+    let server = guarded(Surface::Whole, |_| ()).await;
+    for (verb, path, asked) in every_path() {
+        let mut let_in = Vec::new();
+        let stranger = try_with(&server, verb, &asked, &[]).await;
+        let is_open = stranger.status != 401;
+        assert!(is_open || !stranger.was_read, "{verb} {path}: the body was read before the check");
+        assert_eq!(is_open, stranger.challenges.is_empty(), "{verb} {path}");
+        for scope in ["none", "read", "write", "delete", "admin"] {
+            let tried = try_with(&server, verb, &asked, &[("authorization", &bearer(scope))]).await;
+            assert_ne!(tried.status, 401, "{verb} {path}: the credential is known");
+            match tried.status {
+                403 => {
+                    assert!(!tried.was_read, "{verb} {path}: the body was read before the check");
+                    assert!(tried.body.starts_with("this credential has no scope '"), "{}", tried.body);
+                }
+                _ => let_in.push(scope),
+            }
+        }
+        let who = match (is_open, let_in.as_slice()) {
+            (true, ["none", "read", "write", "delete", "admin"]) => "open",
+            (false, ["none", "read", "write", "delete", "admin"]) => "any",
+            (false, [one]) => one,
+            other => panic!("{verb} {path}: {other:?}"),
+        };
+        lines.push(format!("{verb} {path} {who}\n"));
+    }
+    lines.sort();
+    let found = lines.concat();
+    assert_eq!(found, TABLE, "\n{found}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_wrong_credential_is_401_on_every_route_but_the_open_ones() {
+    let server = guarded(Surface::Whole, |_| ()).await;
+    for (verb, path, asked) in every_path() {
+        for authorization in ["Bearer other", "Basic dTpw", "Digest x", "Bearer"] {
+            let tried = try_with(&server, verb, &asked, &[("authorization", authorization)]).await;
+            let open = ["/ready", "/-/ready", "/healthy", "/-/healthy"].contains(&path.as_str());
+            assert_eq!(tried.status == 401, !open, "{verb} {path} {authorization}: {}", tried.status);
+            assert!(open || (!tried.was_read && tried.challenges.len() == 2), "{verb} {path}");
+        }
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_credential_acts_for_its_tenants_only() {
+    let server = guarded(Surface::Whole, |s| s.query.multi_tenant = true).await;
+    let push = async |name: &str, tenant: Option<&str>| {
+        let body =
+            format!(r#"{{"streams":[{{"stream":{{"app":"x"}},"values":[["{NOW}000000000","one"]]}}]}}"#);
+        let authorization = bearer(name);
+        let mut headers = vec![("content-type", "application/json"), ("authorization", &authorization)];
+        headers.extend(tenant.map(|tenant| ("x-scope-orgid", tenant)));
+        let answer = server.post("/loki/api/v1/push", &headers, body).await;
+        let batch = server.intake.batches.lock().unwrap().pop();
+        (answer.status, batch.map_or(answer.body, |batch| batch.tenant.to_string()))
+    };
+    let text = |status: u16, text: &str| (status, text.to_owned());
+    assert_eq!(push("write", None).await, text(204, "a"), "the only tenant needs no header");
+    assert_eq!(push("write", Some("a")).await, text(204, "a"));
+    let foreign = "this credential may not act for tenant 'b' (X-Scope-OrgID)\n";
+    assert_eq!(push("write", Some("b")).await, text(403, foreign));
+    assert_eq!(push("write", Some("a|b")).await, text(403, foreign));
+    assert_eq!(push("write", Some("fake")).await.0, 403);
+    assert_eq!(push("two", Some("b")).await, text(204, "b"));
+    assert_eq!(push("two", None).await.0, 400, "which one?");
+    assert_eq!(push("two", Some("c")).await.0, 403);
+    assert_eq!(push("every", Some("c")).await, text(204, "c"));
+    assert_eq!(push("every", None).await, text(204, "fake"));
+
+    let query = async |name: &str, tenants: &[&str]| {
+        let authorization = bearer(name);
+        let mut headers = vec![("authorization", authorization.as_str())];
+        headers.extend(tenants.iter().map(|tenant| ("x-scope-orgid", *tenant)));
+        server.get_with("/loki/api/v1/labels", &[], &headers).await.status
+    };
+    assert_eq!(query("two", &["a|b"]).await, 200);
+    assert_eq!(query("two", &["a|c"]).await, 403);
+    assert_eq!(query("read", &["a", "b"]).await, 200, "the second header means nothing, here or behind");
+    assert_eq!(query("read", &["b", "a"]).await, 403);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_listener_for_operators_takes_their_routes_from_the_other() {
+    let data = guarded(Surface::Data, |_| ()).await;
+    let operators = guarded(Surface::Operators, |_| ()).await;
+    for (method, path, on_data, on_operators) in [
+        ("POST", "/flush", false, true),
+        ("POST", "/ingester/shutdown", false, true),
+        ("GET", "/config", false, true),
+        ("POST", "/log_level", false, true),
+        ("PUT", "/loki/api/v1/delete", false, true),
+        ("GET", "/loki/api/v1/labels", true, false),
+        ("POST", "/loki/api/v1/push", true, false),
+        ("GET", "/ready", true, true),
+        ("GET", "/metrics", true, true),
+    ] {
+        for (server, served) in [(&data, on_data), (&operators, on_operators)] {
+            let tried = try_with(server, method, path, &[("authorization", "Bearer admin")]).await;
+            assert_eq!(tried.status != 404, served, "{method} {path}: {}", tried.status);
+        }
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_changes_something_needs_another_method_than_get() {
+    let server = open_server(|_| ());
+    for path in ["/flush", "/ingester/flush", "/flush/tenant", "/ingester/shutdown"] {
+        assert_eq!(server.get(path, &[]).await.status, 405, "{path}: an image on any page could ask for it");
+    }
+    assert_eq!(server.get("/log_level", &[("log_level", "trace")]).await.status, 200);
+    let shown = server.get("/log_level", &[]).await;
+    assert!(!shown.body.contains("trace"), "reading changes nothing: {}", shown.body);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_foreign_page_is_refused_on_loopback_too() {
+    let server = open_server(|s| s.http.allowed_hosts = vec!["logs.example.org".to_owned()]);
+    let rebound = [("host", "evil.example:3100")];
+    for (verb, path, asked) in every_path() {
+        let tried = try_with(&server, verb, &asked, &rebound).await;
+        assert_eq!(tried.status, 403, "{verb} {path}: DNS rebinding reads as well as it writes");
+        assert!(tried.body.contains("http.allowed_hosts") && !tried.was_read, "{}", tried.body);
+    }
+    let own = [("host", "localhost:3100"), ("origin", "http://localhost:3100")];
+    let proxied = [("host", "logs.example.org"), ("origin", "https://logs.example.org")];
+    let forged = [("host", "localhost:3100"), ("origin", "http://evil.example")];
+    let websocket = [forged[0], forged[1], ("upgrade", "websocket"), ("connection", "upgrade")];
+    for path in ["/flush", "/loki/api/v1/push", "/log_level", "/ingester/prepare_shutdown", "/otlp/v1/logs"] {
+        assert_ne!(try_with(&server, "POST", path, &own).await.status, 403, "{path}");
+        assert_ne!(try_with(&server, "POST", path, &proxied).await.status, 403, "{path}");
+        let tried = try_with(&server, "POST", path, &forged).await;
+        assert_eq!(tried.status, 403, "{path}");
+        assert!(tried.body.starts_with("a page of 'http://evil.example' may not ask"), "{}", tried.body);
+    }
+    assert_eq!(try_with(&server, "PUT", "/loki/api/v1/delete", &forged).await.status, 403);
+    assert_eq!(try_with(&server, "GET", "/loki/api/v1/tail", &websocket).await.status, 403);
+    assert_eq!(
+        try_with(&server, "GET", "/loki/api/v1/labels", &forged).await.status,
+        200,
+        "it cannot read it"
+    );
+}
+
+#[tokio::test(start_paused = true)]
+async fn refusals_are_counted_by_reason() {
+    let server = guarded(Surface::Whole, |_| ()).await;
+    try_with(&server, "GET", "/loki/api/v1/labels", &[]).await;
+    try_with(&server, "GET", "/loki/api/v1/labels", &[("authorization", "Bearer x")]).await;
+    try_with(&server, "GET", "/loki/api/v1/labels", &[("authorization", "Bearer write")]).await;
+    let metrics = server.get_with("/metrics", &[], &[("authorization", "Bearer none")]).await.body;
+    for reason in ["missing", "unknown", "scope"] {
+        let line = format!("sandur_http_refused_requests_total{{reason=\"{reason}\"}} 1");
+        assert!(metrics.contains(&line), "{metrics}");
+    }
+}

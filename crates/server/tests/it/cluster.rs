@@ -1,0 +1,62 @@
+//! Goal: processes that share a bucket answer for one another, and for one that was killed.
+//!
+//! Method: two real binaries on one S3 bucket; both take pushes; one is killed.
+
+#![allow(clippy::disallowed_methods, clippy::unwrap_used)] // process tests: real time
+
+use std::time::{Duration, Instant};
+
+use crate::process::{Server, Setup, now_ns, s3_store};
+use serde_json::json;
+
+fn push_lines(server: &Server, from: &str, count: usize, base_ns: i64) {
+    let values: Vec<(i64, String)> =
+        (0..count).map(|n| (base_ns + n as i64, format!("{from} wrote line {n}"))).collect();
+    let (status, body) = server.push(&json!({"job": "cluster", "from": from}), &values).unwrap();
+    assert_eq!(status, 204, "{}", String::from_utf8_lossy(&body));
+}
+
+fn count(server: &Server, base_ns: i64) -> usize {
+    server.lines(r#"{job="cluster"}"#, base_ns - 1_000_000_000, base_ns + 10_000_000_000, 5_000).len()
+}
+
+/// How long until `server` finds `expected` lines; panics after 10 s, which is the promise.
+fn until(server: &Server, base_ns: i64, expected: usize) -> Duration {
+    let started = Instant::now();
+    loop {
+        let found = count(server, base_ns);
+        if found == expected {
+            return started.elapsed();
+        }
+        assert!(found < expected, "{found} lines, more than the {expected} that were written");
+        assert!(started.elapsed() < Duration::from_secs(10), "{found} of {expected} lines after 10 s");
+        std::thread::sleep(Duration::from_millis(50)); // polling another process
+    }
+}
+
+#[test]
+fn either_answers_for_both_and_for_the_dead() {
+    let Some(store) = s3_store("cluster") else { return };
+    let folder = tempfile::tempdir().unwrap();
+    let (one_folder, two_folder) = (folder.path().join("one"), folder.path().join("two"));
+    std::fs::create_dir_all(&one_folder).unwrap();
+    std::fs::create_dir_all(&two_folder).unwrap();
+    let one = Setup::new(&store, &one_folder).start();
+    let two = Setup::new(&store, &two_folder).start();
+    let base_ns = now_ns();
+    push_lines(&one, "one", 300, base_ns);
+    push_lines(&two, "two", 200, base_ns);
+    println!("one sees both after {:?}", until(&one, base_ns, 500));
+    println!("two sees both after {:?}", until(&two, base_ns, 500));
+    push_lines(&two, "two again", 100, base_ns);
+    two.kill();
+    println!("one sees the dead one's last lines after {:?}", until(&one, base_ns, 600));
+    push_lines(&one, "one again", 50, base_ns);
+    assert_eq!(count(&one, base_ns), 650);
+    // A new process adopts nothing twice.
+    let three = Setup::new(&store, &two_folder).start();
+    until(&three, base_ns, 650);
+    assert_eq!(one.terminate(), Some(0));
+    until(&three, base_ns, 650);
+    assert_eq!(three.terminate(), Some(0));
+}

@@ -1,0 +1,118 @@
+//! Goal: a newcomer who types `sandur demo` gets five commands that all find something, and Ctrl-C
+//! ends it cleanly with a word on what was kept.
+//!
+//! Method: the real binary, with an empty directory and a free port; the commands are run by a shell
+//! exactly as they were printed.
+
+#![allow(clippy::unwrap_used, clippy::disallowed_methods)] // a test: a panic is its failure
+
+use std::fs::File;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+/// Far longer than loading takes, in a debug build on a busy machine too.
+const PATIENCE: Duration = Duration::from_secs(180);
+
+struct Demo {
+    child: Child,
+    log: PathBuf,
+}
+
+impl Demo {
+    fn start(folder: &Path, listen: &str) -> Self {
+        let log = folder.join("demo.log");
+        let store = folder.join("store");
+        let child = Command::new(env!("CARGO_BIN_EXE_sandur"))
+            .args(["demo", "--store", store.to_str().unwrap(), "--listen", listen])
+            .stdin(Stdio::null())
+            .stdout(Stdio::null())
+            .stderr(File::create(&log).unwrap())
+            .spawn()
+            .unwrap();
+        Self { child, log }
+    }
+
+    fn said(&self) -> String {
+        std::fs::read_to_string(&self.log).unwrap_or_default()
+    }
+
+    fn wait_for(&mut self, words: &str) -> String {
+        let deadline = Instant::now() + PATIENCE;
+        while !self.said().contains(words) {
+            let ended = self.child.try_wait().unwrap();
+            assert!(ended.is_none() && Instant::now() < deadline, "{ended:?}\n{}", self.said());
+            std::thread::sleep(Duration::from_millis(10)); // polling another process
+        }
+        self.said()
+    }
+
+    fn interrupt(&mut self) -> Option<i32> {
+        let pid = self.child.id().to_string();
+        assert!(Command::new("kill").args(["-s", "INT", &pid]).status().unwrap().success());
+        let deadline = Instant::now() + PATIENCE;
+        while Instant::now() < deadline {
+            if let Some(status) = self.child.try_wait().unwrap() {
+                return status.code();
+            }
+            std::thread::sleep(Duration::from_millis(10)); // polling another process
+        }
+        panic!("the demo did not stop within {PATIENCE:?}:\n{}", self.said());
+    }
+}
+
+impl Drop for Demo {
+    fn drop(&mut self) {
+        // It may have ended by itself.
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+/// What stands before `after` and behind the last `before` ahead of it, as a number.
+fn number(text: &str, before: &str, after: &str) -> u64 {
+    let head = &text[..text.find(after).unwrap_or_else(|| panic!("no {after:?} in {text}"))];
+    head.rsplit(before).next().unwrap().trim().parse().unwrap()
+}
+
+#[test]
+fn five_printed_commands_find_something_and_ctrl_c_says_what_was_kept() {
+    let folder = tempfile::tempdir().unwrap();
+    // Held, so that the demo has to find a port of its own.
+    let held = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let taken = held.local_addr().unwrap();
+    let mut demo = Demo::start(folder.path(), &taken.to_string());
+    let said = demo.wait_for("Ctrl-C stops.");
+    assert!(said.contains(&format!("{taken} is in use; taking a free port")), "{said}");
+
+    let program = format!("{} query ", env!("CARGO_BIN_EXE_sandur"));
+    let commands: Vec<&str> = said.lines().map(str::trim).filter(|line| line.starts_with(&program)).collect();
+    assert_eq!(commands.len(), 5, "{said}");
+    for command in commands {
+        let output = Command::new("sh").args(["-c", &format!("{command} --output raw")]).output().unwrap();
+        let errors = String::from_utf8_lossy(&output.stderr);
+        assert!(output.status.success(), "{command}: {errors}");
+        assert!(!output.stdout.trim_ascii().is_empty(), "{command} found nothing: {errors}");
+    }
+
+    let address = said.split("http://").nth(1).unwrap().split([',', ' ']).next().unwrap();
+    let (status, labels) =
+        crate::process::request(address.parse().unwrap(), "GET", "/loki/api/v1/label/app/values", &[], b"")
+            .unwrap();
+    let labels = String::from_utf8_lossy(&labels);
+    assert!(status == 200 && labels.contains("payments") && labels.contains("gateway"), "{status} {labels}");
+
+    assert_eq!(demo.interrupt(), Some(0), "{}", demo.said());
+    let said = demo.said();
+    assert!(said.contains("serves them again"), "{said}");
+    let closing = &said[said.rfind("kept ").unwrap()..];
+    let (rows, blocks) = (number(closing, "kept", " rows in"), number(closing, "rows in", " blocks in"));
+    assert!(rows > 10_000 && blocks > 0, "{closing}");
+    assert!(number(closing, "this run shipped", " lines, ") <= rows, "what was shipped was kept: {closing}");
+
+    // The second time the last hour's lines are there already, mostly.
+    let mut again = Demo::start(folder.path(), &taken.to_string());
+    let said = again.wait_for("Ctrl-C stops.");
+    assert_eq!(said.lines().filter(|line| line.trim().starts_with(&program)).count(), 5, "{said}");
+    assert_eq!(again.interrupt(), Some(0), "{}", again.said());
+}

@@ -1,0 +1,211 @@
+//! The HTTP side over given rows, without an engine and without a network: requests go straight into the
+//! router, time is simulated, and the intake remembers what it was given.
+
+// Not every test needs all of it.
+#![allow(clippy::unwrap_used)]
+
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
+
+use axum::Router;
+use axum::body::Body;
+use axum::http::{Method, Request};
+use http_body_util::BodyExt;
+use prometheus_client::registry::Registry;
+use sandur_base::{BoxFuture, Claim, Env, FairMemory, Id, MemoryBudget, Shutdown};
+use sandur_model::{LogBatch, TenantId};
+use sandur_query::{FairQueue, ResultsCache, Source, TenantsSource};
+use sandur_server::config::{Settings, TenantLimits};
+use sandur_server::http::{
+    App, AppState, BODY_PATIENCE, DeleteShown, Deletes, Failure, Followers, Gate, Intake, OwnNames,
+    RefusalLog, ServerMetrics, Surface, router,
+};
+use tokio::sync::Notify;
+use tower::ServiceExt;
+
+/// When the simulated time starts, in seconds.
+pub const NOW: i64 = 1_795_240_900;
+
+/// Remembers what it was given.
+#[derive(Default)]
+pub struct Recorder {
+    pub batches: Mutex<Vec<LogBatch>>,
+    /// What every push, flush and shutdown answers.
+    pub failure: Mutex<Option<Failure>>,
+    /// Whether flushes and shutdowns wait for `go_on`.
+    pub slow: AtomicBool,
+    pub go_on: Notify,
+    /// Flushes and shutdowns that ended.
+    pub ended: AtomicUsize,
+    pub deletes: Arc<DeleteRecorder>,
+}
+
+/// Remembers queries, starts and ends of delete requests.
+#[derive(Default)]
+pub struct DeleteRecorder(pub Mutex<Vec<(String, i64, i64)>>);
+
+impl Deletes for DeleteRecorder {
+    fn create<'a>(
+        &'a self,
+        _: &'a TenantId,
+        query: &'a str,
+        start_ms: i64,
+        end_ms: i64,
+    ) -> BoxFuture<'a, Result<Id, Failure>> {
+        let mut all = self.0.lock().unwrap();
+        all.push((query.to_owned(), start_ms, end_ms));
+        let id = Id(all.len() as u128);
+        Box::pin(async move { Ok(id) })
+    }
+
+    fn list<'a>(&'a self, _: &'a TenantId) -> BoxFuture<'a, Result<Vec<DeleteShown>, Failure>> {
+        Box::pin(async { Ok(Vec::new()) })
+    }
+
+    fn cancel<'a>(&'a self, _: &'a TenantId, _: Id, _: bool) -> BoxFuture<'a, Result<(), Failure>> {
+        Box::pin(async { Ok(()) })
+    }
+}
+
+impl Recorder {
+    fn outcome(&self) -> Result<(), Failure> {
+        self.failure.lock().unwrap().clone().map_or(Ok(()), Err)
+    }
+
+    async fn end(&self) -> Result<(), Failure> {
+        if self.slow.load(Ordering::SeqCst) {
+            self.go_on.notified().await;
+        }
+        self.ended.fetch_add(1, Ordering::SeqCst);
+        self.outcome()
+    }
+}
+
+impl Intake for Recorder {
+    fn push(&self, batch: LogBatch, _held: Option<Claim>) -> BoxFuture<'_, Result<(), Failure>> {
+        Box::pin(async move {
+            self.outcome()?;
+            self.batches.lock().unwrap().push(batch);
+            Ok(())
+        })
+    }
+
+    fn flush(&self) -> BoxFuture<'_, Result<(), Failure>> {
+        Box::pin(self.end())
+    }
+
+    fn deletes(&self) -> Option<Arc<dyn Deletes>> {
+        Some(self.deletes.clone())
+    }
+
+    fn shutdown(&self) -> BoxFuture<'_, Result<(), Failure>> {
+        Box::pin(self.end())
+    }
+}
+
+/// A server without a socket.
+pub struct Server {
+    pub router: Router,
+    pub app: App,
+    pub intake: Arc<Recorder>,
+    pub shutdown: Shutdown,
+}
+
+/// What a request was answered.
+pub struct Answer {
+    pub status: u16,
+    pub kind: String,
+    pub body: String,
+}
+
+impl Answer {
+    /// The part before the statistics.
+    pub fn data(&self) -> &str {
+        self.body.split(",\"stats\":{").next().unwrap()
+    }
+}
+
+impl Server {
+    /// Serves the rows of `source` with the settings that `change` leaves.
+    pub fn over(source: Arc<dyn Source>, change: impl FnOnce(&mut Settings)) -> Self {
+        let mut settings = Settings::default();
+        change(&mut settings);
+        let (intake, shutdown) = (Arc::new(Recorder::default()), Shutdown::default());
+        let metrics = ServerMetrics::default();
+        let query = &settings.query;
+        let running = if query.max_concurrent == 0 { 4 } else { query.max_concurrent };
+        let turns = FairQueue::new(running as usize, query.max_queued as usize);
+        let env = Env::simulated(1, NOW * 1_000_000_000);
+        let bodies = MemoryBudget::root("request bodies", 64 << 20);
+        let app = Arc::new(AppState {
+            env: env.clone(),
+            tenant_limits: Arc::new(TenantLimits::new(&settings)),
+            settings,
+            source: Arc::new(TenantsSource::new(source)),
+            intake: intake.clone(),
+            turns,
+            results: ResultsCache::new(MemoryBudget::root("results", 1 << 20)),
+            running: Default::default(),
+            query_memory: MemoryBudget::root("all queries", 64 << 20),
+            request_memory: FairMemory::new(env.clone(), bodies, BODY_PATIENCE),
+            rates: Default::default(),
+            refusals: RefusalLog::new(env),
+            pressure: Default::default(),
+            registry: metrics.clone().register(Registry::default()),
+            metrics,
+            ready: AtomicBool::new(true),
+            stopping: shutdown.signal(),
+            shutdown: shutdown.clone(),
+            ending: Default::default(),
+            prepared: AtomicBool::new(false),
+            followers: Followers::default(),
+        });
+        let names = OwnNames::new("127.0.0.1:3100".parse().unwrap(), false, &app.settings.http.allowed_hosts);
+        let gate = Gate::new(app.env.clone(), None, names, app.metrics.clone());
+        Self { router: router(app.clone(), Surface::Whole, gate), app, intake, shutdown }
+    }
+
+    pub async fn send(&self, request: Request<Body>) -> Answer {
+        let response = self.router.clone().oneshot(request).await.unwrap();
+        let status = response.status().as_u16();
+        let kind = response.headers().get("content-type").map(|v| v.to_str().unwrap().to_owned());
+        let body = response.into_body().collect().await.unwrap().to_bytes();
+        Answer { status, kind: kind.unwrap_or_default(), body: String::from_utf8(body.to_vec()).unwrap() }
+    }
+
+    pub async fn get_with(&self, path: &str, pairs: &[(&str, &str)], headers: &[(&str, &str)]) -> Answer {
+        let query = url::form_urlencoded::Serializer::new(String::new()).extend_pairs(pairs).finish();
+        let mut request = Request::builder().uri(format!("{path}?{query}"));
+        for (name, value) in headers {
+            request = request.header(*name, *value);
+        }
+        self.send(request.body(Body::empty()).unwrap()).await
+    }
+
+    pub async fn get(&self, path: &str, pairs: &[(&str, &str)]) -> Answer {
+        self.get_with(path, pairs, &[]).await
+    }
+
+    /// A request with a body.
+    pub async fn carry(
+        &self,
+        method: Method,
+        path: &str,
+        headers: &[(&str, &str)],
+        body: impl Into<Body>,
+    ) -> Answer {
+        let mut request = Request::builder().method(method).uri(path);
+        for (name, value) in headers {
+            request = request.header(*name, *value);
+        }
+        self.send(request.body(body.into()).unwrap()).await
+    }
+
+    pub async fn post(&self, path: &str, headers: &[(&str, &str)], body: impl Into<Body>) -> Answer {
+        self.carry(Method::POST, path, headers, body).await
+    }
+
+    pub async fn push_json(&self, body: &str) -> Answer {
+        self.post("/loki/api/v1/push", &[("content-type", "application/json")], body.to_owned()).await
+    }
+}

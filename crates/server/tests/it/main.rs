@@ -1,0 +1,30 @@
+//! Tests of the server through its interfaces: over HTTP in this process, and of the real binary.
+//!
+//! One binary: each more would be linked with everything once more.
+
+mod attack;
+mod auth;
+mod clients;
+mod cluster;
+mod commands;
+mod crash;
+mod deletes;
+mod demo;
+mod explain;
+mod faults;
+mod grafana;
+mod harness;
+mod http2_hostile;
+mod http_contract;
+mod listeners;
+mod logcli;
+mod memcached_clients;
+mod memory;
+mod operations;
+mod otlp_grpc;
+mod process;
+mod push;
+mod query_admission;
+mod reaching_a_server;
+mod repair;
+mod tail_load;

@@ -1,0 +1,228 @@
+//! Goal: what operators ask of a running process happens: patterns come from memory and from blocks alike,
+//! the log says more when it is told to, and a request to stop stops it without losing a line.
+//!
+//! Method: the real binary over a local directory.
+
+#![allow(clippy::disallowed_methods, clippy::unwrap_used)] // process tests: real time
+
+use crate::process::{Server, Setup, encode, now_ns, request};
+use serde_json::{Value, json};
+
+const LINES: i64 = 200;
+
+fn push_lines(server: &Server, base_ns: i64) {
+    let line = |n: i64| match n % 4 {
+        0 => (base_ns + n, format!("level=error msg=\"cannot reach 10.0.0.{n}\" took={n}ms")),
+        _ => (base_ns + n, format!("level=info msg=\"request done\" path=/api/v1/users/{n} took={n}ms")),
+    };
+    let values: Vec<(i64, String)> = (0..LINES).map(line).collect();
+    let (status, body) = server.push(&json!({"app": "shop"}), &values).unwrap();
+    assert_eq!(status, 204, "{}", String::from_utf8_lossy(&body));
+}
+
+fn patterns(server: &Server, base_ns: i64) -> Value {
+    let range = format!("start={}&end={}", base_ns - 1_000_000_000, base_ns + 1_000_000_000);
+    let query = encode("{app=\"shop\"}");
+    server.get_json(&format!("/loki/api/v1/patterns?query={query}&{range}&step=60"))["data"].clone()
+}
+
+fn post(server: &Server, path: &str) -> (u16, String) {
+    let (status, body) = request(server.address, "POST", path, &[], b"").unwrap();
+    (status, String::from_utf8(body).unwrap())
+}
+
+#[test]
+fn patterns_are_the_same_from_memory_and_from_blocks_and_select_their_lines() {
+    let folder = tempfile::tempdir().unwrap();
+    let store = folder.path().join("store").display().to_string();
+    let server = Setup::new(store, folder.path()).start();
+    let base_ns = now_ns();
+    push_lines(&server, base_ns);
+    let fresh = patterns(&server, base_ns);
+    let texts: Vec<(&str, &str)> = fresh
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|p| (p["pattern"].as_str().unwrap(), p["level"].as_str().unwrap()))
+        .collect();
+    assert_eq!(
+        texts,
+        [
+            ("level=info msg=\"request done\" path=/api/v1/users/<_> took=<_>", "info"),
+            ("level=error msg=\"cannot reach <_>\" took=<_>", "error"),
+        ]
+    );
+    assert_eq!(post(&server, "/ingester/flush").0, 204);
+    assert_eq!(patterns(&server, base_ns), fresh);
+    for (pattern, lines) in texts.iter().zip([LINES * 3 / 4, LINES / 4]) {
+        let query = format!("{{app=\"shop\"}} |> `{}`", pattern.0);
+        assert_eq!(server.lines(&query, base_ns - 1, base_ns + LINES, 1_000).len() as i64, lines, "{query}");
+    }
+}
+
+/// Bytes by step from memory and from blocks, whatever the steps are: every line counts once.
+#[test]
+fn volumes_by_step_add_up_to_what_was_pushed() {
+    let folder = tempfile::tempdir().unwrap();
+    let store = folder.path().join("store").display().to_string();
+    let server = Setup::new(store, folder.path()).start();
+    let (second, base_ns) = (1_000_000_000, now_ns() - 600_000_000_000);
+    let values: Vec<(i64, String)> =
+        (0..300).map(|n| (base_ns + n * second, format!("line {n:>4}"))).collect();
+    let (status, _) = server.push(&json!({"app": "shop"}), &values).unwrap();
+    assert_eq!(status, 204);
+    let volume = |step: &str| {
+        let range = format!("start={}&end={}", base_ns - second / 2, base_ns + 300 * second);
+        let query = encode("{app=\"shop\"}");
+        let path = format!("/loki/api/v1/index/volume_range?query={query}&{range}&step={step}");
+        let samples = server.get_json(&path)["data"]["result"][0]["values"].clone();
+        let bytes = |sample: &Value| sample[1].as_str().unwrap().parse::<u64>().unwrap();
+        samples.as_array().unwrap().iter().map(bytes).collect::<Vec<u64>>()
+    };
+    for flushed in [false, true] {
+        for (step, most) in [("60", 540), ("14", 126), ("1", 9), ("3600", 2_700)] {
+            let sums = volume(step);
+            assert_eq!(sums.iter().sum::<u64>(), 2_700, "step {step}, flushed {flushed}: {sums:?}");
+            assert!(sums.iter().all(|bytes| *bytes <= most), "step {step}, flushed {flushed}: {sums:?}");
+        }
+        assert_eq!(post(&server, "/ingester/flush").0, 204);
+    }
+}
+
+#[test]
+fn the_level_of_the_log_is_changed_while_it_runs() {
+    let folder = tempfile::tempdir().unwrap();
+    let store = folder.path().join("store").display().to_string();
+    let server = Setup::new(store, folder.path()).with(&["--log-level", "error"]).start();
+    let query = format!("/loki/api/v1/query?query={}", encode("vector(1)"));
+    server.get_json(&query);
+    assert!(!server.log_text().contains("query_hash"), "{}", server.log_text());
+    assert_eq!(post(&server, "/log_level?log_level=info").0, 200);
+    server.get_json(&query);
+    assert!(server.log_text().contains("query_hash"), "{}", server.log_text());
+    let shown = server.get_json("/log_level");
+    assert_eq!(shown["message"], "Current log level is info");
+}
+
+#[test]
+fn a_request_stops_the_process_in_order() {
+    let folder = tempfile::tempdir().unwrap();
+    let store = folder.path().join("store").display().to_string();
+    let setup = Setup::new(store, folder.path());
+    let server = setup.start();
+    let base_ns = now_ns();
+    push_lines(&server, base_ns);
+    assert_eq!(post(&server, "/ingester/shutdown"), (204, String::new()));
+    assert_eq!(server.wait(), Some(0));
+    let again = setup.start();
+    let lines = again.lines("{app=\"shop\"}", base_ns - 1, base_ns + LINES, 1_000);
+    assert_eq!(lines.len() as i64, LINES);
+}
+
+/// Families of a page in Prometheus's text format: name, type, samples.
+fn families(page: &str) -> Vec<(String, String, Vec<String>)> {
+    let mut families: Vec<(String, String, Vec<String>)> = Vec::new();
+    let mut explained = String::new();
+    for line in page.lines() {
+        if let Some(rest) = line.strip_prefix("# HELP ") {
+            let (name, help) = rest.split_once(' ').unwrap_or_else(|| panic!("no help: {line}"));
+            assert!(help.len() > 3, "{line}");
+            explained = name.to_owned();
+        } else if let Some(rest) = line.strip_prefix("# TYPE ") {
+            let (name, kind) = rest.split_once(' ').unwrap();
+            assert_eq!(explained, name, "the help comes before the type");
+            families.push((name.to_owned(), kind.to_owned(), Vec::new()));
+        } else {
+            let (name, kind, samples) = families.last_mut().unwrap_or_else(|| panic!("no type: {line}"));
+            let of = line.split(['{', ' ']).next().unwrap();
+            let suffix = of.strip_prefix(name.as_str()).unwrap_or_else(|| panic!("{line} in {name}"));
+            let suffixes: &[&str] = if kind == "histogram" { &["_bucket", "_sum", "_count"] } else { &[""] };
+            assert!(suffixes.contains(&suffix), "{line} in {name}");
+            samples.push(line.to_owned());
+        }
+    }
+    families
+}
+
+#[test]
+fn every_metric_has_a_name_a_type_and_a_help_that_tools_accept() {
+    let folder = tempfile::tempdir().unwrap();
+    let store = format!("file://{}", folder.path().join("data").display());
+    let server = Setup::new(store, folder.path()).start();
+    let lines: Vec<(i64, String)> = (0..100).map(|n| (now_ns() + n, format!("line {n}"))).collect();
+    assert_eq!(server.push(&serde_json::json!({"job": "metrics"}), &lines).unwrap().0, 204);
+    let query = encode(r#"sum(count_over_time({job="metrics"}[5m]))"#);
+    server.get_json(&format!("/loki/api/v1/query?query={query}"));
+    request(server.address, "POST", "/flush", &[], b"").unwrap();
+    let (status, page) = server.get("/metrics");
+    let page = String::from_utf8(page).unwrap();
+    assert_eq!(status, 200);
+    let families = families(&page);
+    let mut names = std::collections::HashSet::new();
+    for (name, kind, samples) in &families {
+        assert!(names.insert(name.clone()), "{name} is there twice");
+        assert!(name.starts_with("sandur_") || name.starts_with("process_"), "{name}");
+        assert_eq!(kind == "counter", name.ends_with("_total"), "{name} is a {kind}");
+        assert!(!["_count", "_sum", "_bucket"].iter().any(|end| name.ends_with(end)), "{name}");
+        assert!(name.bytes().all(|b| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'_'), "{name}");
+        if kind == "histogram" && !samples.is_empty() {
+            let buckets = samples.iter().filter(|line| line.contains("_bucket{")).count();
+            let counts = samples.iter().filter(|line| line.contains("_count")).count();
+            let infinite = samples.iter().filter(|line| line.contains(r#"le="+Inf""#)).count();
+            assert!(buckets > infinite && infinite == counts, "{name}: {samples:?}");
+        }
+    }
+    for name in
+        ["process_cpu_seconds_total", "process_open_fds", "sandur_catalog_blocks", "sandur_build_info"]
+    {
+        assert!(names.contains(name), "{name} is not in\n{page}");
+    }
+    let samples: usize = families.iter().map(|(_, _, samples)| samples.len()).sum();
+    assert!(samples < 1_000, "{samples} samples of a server that did next to nothing");
+    assert_eq!(server.terminate(), Some(0));
+}
+
+#[test]
+fn every_line_on_stderr_is_json_when_that_was_asked_for() {
+    let folder = tempfile::tempdir().unwrap();
+    let store = format!("file://{}", folder.path().join("data").display());
+    let setup = Setup::new(store, folder.path()).with(&["--log-format", "json"]);
+    let server = setup.start();
+    let old = vec![(1, "a line of 1970".to_owned())];
+    for _ in 0..20 {
+        assert_eq!(server.push(&json!({"job": "old"}), &old).unwrap().0, 400);
+    }
+    server.get_json("/loki/api/v1/query?query=vector(1)");
+    // The address is taken, and the option does not exist: both end before there is a log.
+    let address = server.address.to_string();
+    let failing: [&[&str]; 2] = [
+        &["serve", "--listen", &address, "--log-format", "json"],
+        &["serve", "--log-format=json", "--nonsense"],
+    ];
+    let mut lines = String::new();
+    for arguments in failing {
+        let output =
+            std::process::Command::new(env!("CARGO_BIN_EXE_sandur")).args(arguments).output().unwrap();
+        assert!(!output.status.success());
+        lines += &String::from_utf8(output.stderr).unwrap();
+    }
+    assert_eq!(server.terminate(), Some(0));
+    lines += &std::fs::read_to_string(&setup.log).unwrap();
+    let events: Vec<Value> = lines
+        .lines()
+        .map(|line| serde_json::from_str(line).unwrap_or_else(|error| panic!("{error}: {line}")))
+        .collect();
+    let with = |text: &str| -> Vec<&Value> {
+        let says = |event: &&Value| event["message"].as_str().is_some_and(|m| m.contains(text));
+        events.iter().filter(says).collect()
+    };
+    for text in ["sandur is ready", "everything acknowledged is stored", "--nonsense", "cannot listen"] {
+        assert_eq!(with(text).len(), 1, "{text} in\n{lines}");
+    }
+    let refused = with("refused pushes");
+    assert_eq!(refused.len(), 1, "one line for many refusals of one kind");
+    assert_eq!(
+        (&refused[0]["tenant"], &refused[0]["reason"]),
+        (&json!("fake"), &json!("greater_than_max_sample_age"))
+    );
+}

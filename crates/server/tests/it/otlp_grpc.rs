@@ -1,0 +1,171 @@
+//! Goal: exporters that speak OTLP over gRPC have their records stored, and learn by the code whether to try
+//! again.
+//!
+//! Method: calls go straight into the router as HTTP/2 requests; messages are made by hand.
+
+#![allow(clippy::unwrap_used)] // a test: a panic is its failure
+
+use std::io::Write;
+use std::sync::Arc;
+
+use crate::harness::{NOW, Server};
+use axum::body::Body;
+use axum::http::{HeaderMap, Request, Version};
+use base64::Engine;
+use bytes::Bytes;
+use http_body_util::BodyExt;
+use sandur_base::ErrorKind;
+use sandur_query::MemorySource;
+use sandur_server::config::Settings;
+use sandur_server::http::Failure;
+use tower::ServiceExt;
+
+const EXPORT: &str = "/opentelemetry.proto.collector.logs.v1.LogsService/Export";
+
+fn field(number: u8, bytes: &[u8]) -> Vec<u8> {
+    assert!(bytes.len() < 1 << 14);
+    let mut field = vec![number << 3 | 2, bytes.len() as u8 | 0x80, (bytes.len() >> 7) as u8];
+    field.extend_from_slice(bytes);
+    field
+}
+
+fn text_value(text: &str) -> Vec<u8> {
+    field(1, text.as_bytes())
+}
+
+/// An `ExportLogsServiceRequest` with a record per line, all at `seconds`.
+fn export(seconds: i64, lines: &[&str]) -> Vec<u8> {
+    let attribute = [field(1, b"service.name"), field(2, &text_value("svc"))].concat();
+    let records: Vec<u8> = lines
+        .iter()
+        .flat_map(|line| {
+            let mut record = vec![1 << 3 | 1]; // time_unix_nano
+            record.extend_from_slice(&(seconds * 1_000_000_000).to_le_bytes());
+            record.extend(field(5, &text_value(line)));
+            field(2, &record)
+        })
+        .collect();
+    let resource_logs = [field(1, &field(1, &attribute)), field(2, &records)].concat();
+    field(1, &resource_logs)
+}
+
+fn framed(flag: u8, message: &[u8]) -> Vec<u8> {
+    [&[flag][..], &(message.len() as u32).to_be_bytes(), message].concat()
+}
+
+fn gzipped(message: &[u8]) -> Vec<u8> {
+    let mut encoder = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast());
+    encoder.write_all(message).unwrap();
+    encoder.finish().unwrap()
+}
+
+/// The code, head and message of an answer.
+async fn call(server: &Server, body: impl Into<Body>, headers: &[(&str, &str)]) -> (u16, HeaderMap, Bytes) {
+    let mut request =
+        Request::post(EXPORT).version(Version::HTTP_2).header("content-type", "application/grpc+proto");
+    for (name, value) in headers {
+        request = request.header(*name, *value);
+    }
+    let response = server.router.clone().oneshot(request.body(body.into()).unwrap()).await.unwrap();
+    assert_eq!(response.status(), 200);
+    let head = response.headers().clone();
+    assert_eq!(head["content-type"], "application/grpc");
+    let body = response.into_body().collect().await.unwrap();
+    let trailers = body.trailers().cloned().unwrap_or_default();
+    let code = trailers.get("grpc-status").or(head.get("grpc-status")).unwrap();
+    (code.to_str().unwrap().parse().unwrap(), head, body.to_bytes())
+}
+
+fn server_with(change: impl FnOnce(&mut Settings)) -> Server {
+    Server::over(Arc::new(MemorySource::new(Vec::new())), change)
+}
+
+fn details(head: &HeaderMap) -> Vec<u8> {
+    base64::engine::general_purpose::STANDARD_NO_PAD.decode(&head["grpc-status-details-bin"]).unwrap()
+}
+
+fn has_retry_info(head: &HeaderMap) -> bool {
+    let name = b"type.googleapis.com/google.rpc.RetryInfo";
+    details(head).windows(name.len()).any(|window| window == name)
+}
+
+#[tokio::test(start_paused = true)]
+async fn records_are_stored_in_every_compression() {
+    let message = export(NOW, &["one", "two"]);
+    let zstd = zstd::encode_all(&message[..], 1).unwrap();
+    for (flag, encoding, body) in [
+        (0, None, message.clone()),
+        (0, Some("gzip"), message.clone()),
+        (1, Some("gzip"), gzipped(&message)),
+        (1, Some("zstd"), zstd),
+    ] {
+        let server = server_with(|_| ());
+        let encoding: Vec<(&str, &str)> = encoding.map(|name| ("grpc-encoding", name)).into_iter().collect();
+        let (code, _, answer) = call(&server, framed(flag, &body), &encoding).await;
+        assert_eq!((code, &answer[..]), (0, &[0, 0, 0, 0, 0][..]), "an empty message: all is stored");
+        let batches = server.intake.batches.lock().unwrap();
+        assert_eq!(batches.iter().map(|batch| batch.rows()).collect::<Vec<_>>(), [2], "{encoding:?}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_breaks_a_limit_is_a_partial_success() {
+    let server = server_with(|s| s.limits.max_line_size = 8);
+    let message = export(NOW, &["short", "too long for the limit", "fine"]);
+    let (code, _, answer) = call(&server, framed(0, &message), &[]).await;
+    assert_eq!(code, 0);
+    assert_eq!(answer[5] >> 3, 1, "partial_success");
+    let partial = &answer[7..];
+    assert_eq!(partial[..2], [0x08, 1], "one record was rejected: {answer:?}");
+    assert!(String::from_utf8_lossy(partial).contains("svc"), "{answer:?}");
+    assert_eq!(server.intake.batches.lock().unwrap()[0].rows(), 2);
+}
+
+#[tokio::test(start_paused = true)]
+async fn messages_that_are_not_what_they_say_are_refused_and_nothing_is_stored() {
+    let server = server_with(|s| s.limits.max_body_size = 1_000);
+    let whole = framed(0, &export(NOW, &["one"]));
+    let gzip = [("grpc-encoding", "gzip")];
+    let two = [whole.clone(), whole.clone()].concat();
+    let mut announced = whole.clone();
+    announced[1..5].copy_from_slice(&u32::MAX.to_be_bytes());
+    for (body, headers, code) in [
+        (whole[..whole.len() - 1].to_vec(), &[][..], 3),
+        (whole[..3].to_vec(), &[], 3),
+        (Vec::new(), &[], 3),
+        (two, &[], 3),
+        (announced, &[], 8),
+        (framed(0, &vec![0; 2_000]), &[], 8),
+        (framed(2, b""), &[], 3),
+        (framed(1, b"x"), &[], 12),
+        (framed(1, b"x"), &[("grpc-encoding", "brotli")], 12),
+        (framed(1, b"no gzip"), &gzip, 3),
+        (framed(0, b"\xff\xff\xff"), &[], 3),
+    ] {
+        let (found, head, message) = call(&server, body.clone(), headers).await;
+        assert_eq!((found, message.len()), (code, 0), "{:?}: {:?}", &body[..body.len().min(20)], head);
+        assert!(!has_retry_info(&head), "the same again would be refused again");
+    }
+    assert!(server.intake.batches.lock().unwrap().is_empty());
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_may_succeed_later_says_so() {
+    let server = server_with(|_| ());
+    let whole = framed(0, &export(NOW, &["one"]));
+    for (kind, code) in [(ErrorKind::Busy, 8), (ErrorKind::Unavailable, 14), (ErrorKind::Internal, 14)] {
+        *server.intake.failure.lock().unwrap() = Some(Failure::new(kind, "wait a moment, 100 %\n"));
+        let (found, head, _) = call(&server, whole.clone(), &[]).await;
+        assert_eq!((found, has_retry_info(&head)), (code, true));
+        assert_eq!(head["grpc-message"], "wait a moment, 100 %25");
+        assert_eq!(details(&head)[..2], [0x08, code as u8]);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn other_protocols_are_told_what_is_spoken_here() {
+    let server = server_with(|_| ());
+    let answer = server.post(EXPORT, &[("content-type", "application/json")], "{}").await;
+    assert_eq!((answer.status, answer.kind.as_str()), (200, "application/grpc"));
+    assert!(server.intake.batches.lock().unwrap().is_empty());
+}

@@ -1,0 +1,384 @@
+//! Goal: `sandur push` tells the truth: what it calls acknowledged is stored, what is refused is told and
+//! kept, and no line is lost or stored twice however it is interrupted.
+//!
+//! Method: the real binary against a real server, and against one of this process that answers as Loki does.
+
+#![allow(clippy::unwrap_used, clippy::disallowed_methods)] // a test: a panic is its failure
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::io::{Read, Write};
+use std::net::{SocketAddr, TcpListener};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Output, Stdio};
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
+
+use crate::process::{Server, Setup, now_ns};
+
+/// Far longer than any healthy operation takes.
+const PATIENCE: Duration = Duration::from_secs(120);
+
+struct Place {
+    folder: tempfile::TempDir,
+}
+
+impl Place {
+    fn new() -> Self {
+        Self { folder: tempfile::tempdir().unwrap() }
+    }
+
+    fn path(&self, name: &str) -> PathBuf {
+        self.folder.path().join(name)
+    }
+
+    fn text(&self, name: &str) -> String {
+        self.path(name).to_str().unwrap().to_owned()
+    }
+
+    fn write(&self, name: &str, content: impl AsRef<[u8]>) -> String {
+        fs::write(self.path(name), content).unwrap();
+        self.text(name)
+    }
+
+    fn append(&self, name: &str, content: &str) {
+        let mut file = fs::File::options().create(true).append(true).open(self.path(name)).unwrap();
+        file.write_all(content.as_bytes()).unwrap();
+    }
+
+    fn server(&self, arguments: &[&str]) -> Server {
+        Setup::new(self.text("store"), self.folder.path()).with(arguments).start()
+    }
+}
+
+fn command(address: SocketAddr, arguments: &[&str]) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_sandur"));
+    command.args(["push", "--addr", &format!("http://{address}"), "--label", "app=a"]).args(arguments);
+    command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::piped());
+    command
+}
+
+fn push(address: SocketAddr, arguments: &[&str]) -> (Option<i32>, String) {
+    let Output { status, stderr, .. } = command(address, arguments).output().unwrap();
+    (status.code(), String::from_utf8(stderr).unwrap())
+}
+
+/// Every stored line of the last and the next hours.
+fn stored(server: &Server) -> Vec<String> {
+    let (hour, now) = (3_600_000_000_000, now_ns());
+    server.lines("{app=\"a\"}", now - hour, now + hour, 5_000)
+}
+
+fn wait_for(what: &str, mut done: impl FnMut() -> bool) {
+    let deadline = Instant::now() + PATIENCE;
+    while !done() {
+        assert!(Instant::now() < deadline, "{what}");
+        std::thread::sleep(Duration::from_millis(20)); // polling another process
+    }
+}
+
+/// A process that is ended with the test.
+struct Running(Child);
+
+impl Running {
+    fn start(mut command: Command) -> Self {
+        Self(command.stderr(Stdio::null()).spawn().unwrap())
+    }
+
+    fn kill(mut self) {
+        self.0.kill().unwrap();
+        self.0.wait().unwrap();
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+#[test]
+fn refused_lines_are_counted_kept_and_told_and_the_resume_point_passes_nothing_else() {
+    let place = Place::new();
+    let server = place.server(&["--limits-max-line-size", "1KiB"]);
+    let long = "x".repeat(2_000);
+    let log = place.write("a.log", format!("one\n{long}\ntwo\n{long}y\nthree\n"));
+    let (state, kept) = (place.text("state"), place.text("kept"));
+    let arguments = [log.as_str(), "--resume", &state, "--rejected", &kept];
+    let (code, text) = push(server.address, &arguments);
+    assert_eq!(code, Some(1), "{text}");
+    for part in
+        ["acknowledged 3 lines", "refused 2 lines: line too long", "limits.max_line_size", "byte 4: refused"]
+    {
+        assert!(text.contains(part), "{part}: {text}");
+    }
+    assert_eq!(fs::read_to_string(&kept).unwrap(), format!("{long}\n{long}y\n"));
+    assert_eq!(stored(&server), ["one", "two", "three"]);
+    place.append("a.log", "four\n");
+    let (code, text) = push(server.address, &arguments);
+    assert_eq!(code, Some(0), "{text}");
+    assert!(text.contains("acknowledged 1 lines"), "{text}");
+    assert_eq!(stored(&server), ["one", "two", "three", "four"]);
+    assert_eq!(server.terminate(), Some(0));
+
+    let lenient = place.server(&[]);
+    let (code, text) = push(lenient.address, &[&kept]);
+    assert_eq!(code, Some(0), "kept lines can be pushed again: {text}");
+    assert_eq!(stored(&lenient).len(), 6);
+}
+
+#[test]
+fn with_a_resume_point_refused_lines_are_kept_without_being_asked_for() {
+    let place = Place::new();
+    let server = place.server(&["--limits-max-line-size", "10"]);
+    let log = place.write("a.log", "short\nmuch longer than that\n");
+    let (code, text) = push(server.address, &[&log, "--resume", &place.text("state")]);
+    assert_eq!(code, Some(1), "{text}");
+    assert_eq!(fs::read_to_string(place.path("state.rejected")).unwrap(), "much longer than that\n");
+}
+
+/// A server that answers as Loki does: it stores the rest of a push with a line that holds `BAD`.
+fn foreign_server() -> (SocketAddr, Arc<Mutex<Vec<String>>>) {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = listener.local_addr().unwrap();
+    let lines = Arc::new(Mutex::new(Vec::new()));
+    let all = Arc::clone(&lines);
+    std::thread::spawn(move || {
+        for stream in listener.incoming() {
+            let mut stream = stream.unwrap();
+            let mut head = Vec::new();
+            let mut byte = [0];
+            while !head.ends_with(b"\r\n\r\n") && stream.read(&mut byte).unwrap() > 0 {
+                head.push(byte[0]);
+            }
+            let head = String::from_utf8(head).unwrap().to_lowercase();
+            let length = head.lines().find_map(|l| l.strip_prefix("content-length: ")).unwrap();
+            let mut body = vec![0; length.parse().unwrap()];
+            stream.read_exact(&mut body).unwrap();
+            let plain = snap::raw::Decoder::new().decompress_vec(&body).unwrap();
+            let text = String::from_utf8_lossy(&plain).into_owned();
+            let found: Vec<String> =
+                text.match_indices("line ").map(|(at, _)| text[at..at + 9].to_owned()).collect();
+            let is_whole = found.iter().all(|line| !line.ends_with('!'));
+            all.lock().unwrap().extend(found.into_iter().filter(|line| !line.ends_with('!')));
+            let answer = match is_whole {
+                true => "HTTP/1.1 204 No Content\r\nConnection: close\r\n\r\n".to_owned(),
+                false => {
+                    "HTTP/1.1 400 Bad Request\r\nConnection: close\r\nContent-Length: 38\r\n\r\nentry for \
+                          stream has timestamp too old"
+                        .to_owned()
+                }
+            };
+            stream.write_all(answer.as_bytes()).unwrap();
+        }
+    });
+    (address, lines)
+}
+
+#[test]
+fn refused_lines_of_a_server_that_does_not_name_them_are_found() {
+    let place = Place::new();
+    let (address, lines) = foreign_server();
+    let is_bad = |n: u32| matches!(n, 0 | 417 | 418 | 999);
+    let line = |n: u32| format!("line {n:03}{}", if is_bad(n) { '!' } else { '.' });
+    let log = place.write("a.log", (0..1_000).map(|n| line(n) + "\n").collect::<String>());
+    let kept = place.text("kept");
+    let (code, text) = push(address, &[&log, "--rejected", &kept]);
+    assert_eq!(code, Some(1), "{text}");
+    assert!(
+        text.contains("acknowledged 996 lines") && text.contains("refused 4 lines: older than"),
+        "{text}"
+    );
+    let bad: String = (0..1_000).filter(|n| is_bad(*n)).map(|n| line(n) + "\n").collect();
+    assert_eq!(fs::read_to_string(kept).unwrap(), bad);
+    let mut stored = lines.lock().unwrap().clone();
+    stored.sort();
+    stored.dedup();
+    let good: Vec<String> = (0..1_000).filter(|n| !is_bad(*n)).map(line).collect();
+    assert_eq!(stored, good);
+}
+
+#[test]
+fn what_is_refused_as_a_whole_is_not_stored_and_goes_on_from_there() {
+    let place = Place::new();
+    let (log, state) = (place.write("a.log", "one\ntwo\n"), place.text("state"));
+    let closed = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+    let (code, text) = push(closed, &[&log, "--resume", &state, "--retries", "1"]);
+    assert_eq!(code, Some(1));
+    assert!(text.contains("not stored from byte 0 on") && text.contains("connection refused"), "{text}");
+    assert!(text.contains("acknowledged 0 lines"), "{text}");
+    let server = place.server(&[]);
+    let (code, text) = push(server.address, &[&log, "--resume", &state]);
+    assert_eq!(code, Some(0), "{text}");
+    assert_eq!(stored(&server), ["one", "two"]);
+}
+
+#[test]
+fn lines_that_are_too_old_are_told_with_the_two_ways_out() {
+    let place = Place::new();
+    let server = place.server(&[]);
+    let log = place.write("a.log", "2001-02-03T04:05:06Z one\n2001-02-03T04:05:07Z two\n");
+    let (code, text) = push(server.address, &[&log]);
+    assert_eq!(code, Some(1));
+    for part in
+        ["refused 2 lines: older", "--timestamps now", "limits.reject_old_samples_max_age", "--rejected"]
+    {
+        assert!(text.contains(part), "{part}: {text}");
+    }
+    let (code, text) = push(server.address, &[&log, "--timestamps", "now"]);
+    assert_eq!(code, Some(0), "{text}");
+    assert_eq!(stored(&server).len(), 2);
+}
+
+#[test]
+fn directories_are_walked_compressed_files_read_and_binary_ones_refused() {
+    let place = Place::new();
+    let server = place.server(&[]);
+    fs::create_dir_all(place.path("logs/deeper")).unwrap();
+    let gzip = |text: &[u8]| {
+        let mut encoder = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast());
+        encoder.write_all(text).unwrap();
+        encoder.finish().unwrap()
+    };
+    place.write("logs/1.log", "plain\n");
+    place.write("logs/2.gz", [gzip(b"member one\n"), gzip(b"member two\n")].concat());
+    place.write("logs/deeper/3.zst", zstd::encode_all(&b"zstd\n"[..], 1).unwrap());
+    place.write("logs/deeper/binary", b"a\0b");
+    let (code, text) = push(server.address, &[&place.text("logs")]);
+    assert_eq!(code, Some(0), "{text}");
+    assert!(text.contains("left out: ") && text.contains("deeper/binary' is binary"), "{text}");
+    let mut lines = stored(&server);
+    lines.sort();
+    assert_eq!(lines, ["member one", "member two", "plain", "zstd"]);
+
+    let many: String = (0..4_000).map(|n| format!("{n} of many\n")).collect();
+    let mut cut = gzip(many.as_bytes());
+    cut.truncate(cut.len() / 2);
+    let names = [place.write("cut.gz", cut), place.text("none"), place.text("logs/deeper/binary")];
+    let last = place.write("last.log", "the others go on\n");
+    let (code, text) = push(server.address, &[&names[0], &names[1], &names[2], &last]);
+    assert_eq!(code, Some(1));
+    for part in
+        ["cut.gz' is damaged or cut off at byte", "none': no such file", "binary' is binary", "3 inputs"]
+    {
+        assert!(text.contains(part), "{part}: {text}");
+    }
+    let lines = stored(&server);
+    assert!(
+        lines.iter().any(|line| line == "the others go on") && lines.iter().any(|line| line == "0 of many")
+    );
+}
+
+#[test]
+fn standard_input_is_sent_while_it_is_open() {
+    let place = Place::new();
+    let server = place.server(&[]);
+    let mut command = command(server.address, &["-"]);
+    let mut child = command.stdin(Stdio::piped()).spawn().unwrap();
+    let mut stdin = child.stdin.take().unwrap();
+    stdin.write_all(b"first\npart").unwrap();
+    wait_for("the line arrives before the input ends", || stored(&server) == ["first"]);
+    stdin.write_all(b"ial\nlast").unwrap();
+    wait_for("so does the next", || stored(&server) == ["first", "partial"]);
+    drop(stdin);
+    let output = child.wait_with_output().unwrap();
+    let text = String::from_utf8(output.stderr).unwrap();
+    assert!(output.status.success() && text.contains("acknowledged 3 lines"), "{text}");
+    assert_eq!(stored(&server), ["first", "partial", "last"]);
+}
+
+#[test]
+fn a_line_beyond_the_limit_of_the_server_is_never_cut() {
+    let place = Place::new();
+    let server = place.server(&[]);
+    let long = "y".repeat(300 << 10);
+    let log = place.write("a.log", format!("{long}\nshort\n"));
+    let (code, text) = push(server.address, &[&log]);
+    assert_eq!(code, Some(1));
+    assert!(text.contains("refused 1 lines: line too long"), "{text}");
+    assert_eq!(stored(&server), ["short"]);
+}
+
+/// How often each line is stored.
+fn counts(server: &Server) -> BTreeMap<String, u32> {
+    let mut counts = BTreeMap::new();
+    for line in stored(server) {
+        *counts.entry(line).or_default() += 1;
+    }
+    counts
+}
+
+fn rename(from: &Path, to: &Path) {
+    fs::rename(from, to).unwrap();
+}
+
+#[test]
+fn kills_and_rotations_while_following_lose_and_double_nothing() {
+    let place = Place::new();
+    let server = place.server(&[]);
+    let (log, state) = (place.text("a.log"), place.text("state"));
+    let mut next = 0;
+    let mut write = |count: u32| {
+        // Some with times of their own, some dated by arrival, some equal in time.
+        let text: String = (next..next + count)
+            .map(|n| match n % 3 {
+                0 => format!("line {n}\n"),
+                _ => format!("ts={} line {n}\n", now_ns() / 1_000_000_000),
+            })
+            .collect();
+        place.append("a.log", &text);
+        next += count;
+        next as usize
+    };
+    let follow = || Running::start(command(server.address, &[&log, "--follow", "--resume", &state]));
+    write(50);
+    for round in 0..4 {
+        let running = follow();
+        let sum = write(40);
+        wait_for("what stands there and what comes is sent", || stored(&server).len() >= sum);
+        rename(&place.path("a.log"), &place.path(&format!("a.log.{round}")));
+        let sum = write(40);
+        // A file that came and went while nobody looked could not be known.
+        wait_for("the new file is sent", || stored(&server).len() >= sum);
+        write(30);
+        running.kill(); // somewhere between reading, sending and noting
+        // The end of a file that was rotated while nobody looked.
+        write(20);
+        rename(&place.path("a.log"), &place.path(&format!("a.log.{round}b")));
+        write(20);
+    }
+    let sum = write(10);
+    let _running = follow();
+    wait_for("everything is stored", || counts(&server).len() >= sum);
+    let counts = counts(&server);
+    assert_eq!(counts.len(), sum);
+    let doubled: Vec<_> = counts.iter().filter(|(_, n)| **n != 1).collect();
+    assert!(doubled.is_empty(), "{doubled:?}");
+}
+
+#[test]
+fn new_files_of_a_directory_and_truncated_ones_are_followed() {
+    let place = Place::new();
+    let server = place.server(&[]);
+    fs::create_dir(place.path("logs")).unwrap();
+    place.append("logs/a.log", "a one\n");
+    // Its own files lie in the same directory, and are not its input.
+    let own = [place.text("logs/state"), place.text("logs/kept")];
+    let arguments = ["--follow", &place.text("logs"), "--resume", &own[0], "--rejected", &own[1]];
+    let mut running = Running::start(command(server.address, &arguments));
+    wait_for("what is there", || stored(&server).len() == 1);
+    place.append("logs/b.log", "b one\n");
+    wait_for("a new file", || stored(&server).len() == 2);
+    drop(fs::File::create(place.path("logs/a.log")).unwrap());
+    place.append("logs/a.log", "a two\nwithout its end");
+    wait_for("what follows a truncation", || stored(&server).len() == 3);
+    let pid = running.0.id().to_string();
+    assert!(Command::new("kill").args(["-s", "TERM", &pid]).status().unwrap().success());
+    assert!(running.0.wait().unwrap().success());
+    assert_eq!(stored(&server).len(), 3, "with a state a line without its end waits for the next time");
+    assert!(
+        push(server.address, &[&place.text("logs"), "--resume", &own[0], "--rejected", &own[1]]).0 == Some(0)
+    );
+    assert_eq!(stored(&server).len(), 4);
+}
