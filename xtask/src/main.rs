@@ -4,6 +4,7 @@
 //! the product, and nothing depends on it.
 
 mod attack;
+mod commit_titles;
 mod differential;
 mod fuzz;
 mod memcached;

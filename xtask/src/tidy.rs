@@ -4,7 +4,8 @@
 //! * every source file begins with a module doc; no file or function is too long, tests aside;
 //! * no type of the product holds itself by a plain pointer, since the height of such a tree has no bound;
 //! * no line is longer than 110 columns; none of the forbidden module names is used;
-//! * every crate's `lib.rs` says what the crate is not.
+//! * every crate's `lib.rs` says what the crate is not;
+//! * no title of a commit that is not published yet is too long.
 //!
 //! Exceptions stand in `xtask/tidy-exceptions.txt`, one `path: rule: reason` per line; an exception
 //! that nothing needs any more is an error too.
@@ -17,6 +18,7 @@ use std::process::Command;
 use anyhow::{Context, Result, bail};
 use serde_json::Value;
 
+use crate::commit_titles;
 use crate::process::{output, root};
 
 /// Which of our crates each crate may name. Tools may name anything.
@@ -49,6 +51,9 @@ pub fn run(_arguments: &[String]) -> Result<()> {
     check_edges(&mut problems)?;
     for file in sources()? {
         check_file(&file, &mut problems)?;
+    }
+    for (commit, what) in commit_titles::too_long(&root()) {
+        problems.add(&commit, "commit title", what);
     }
     problems.finish()
 }
