@@ -17,6 +17,20 @@
 //! is used, and given back when the [`Reservation`] is dropped. Syntax trees are linked by
 //! [`nesting::Nested`], so that no input decides how much stack a walk over one takes.
 //!
+//! **Example.**
+//!
+//! ```
+//! use sandur_base::MemoryBudget;
+//!
+//! let node = MemoryBudget::root("queries", 100);
+//! let query = node.child("query", 60);
+//! let held = query.reserve(50).expect("60 are allowed");
+//! assert!(query.reserve(11).is_err(), "the budget is checked before the memory is used");
+//! assert_eq!(node.used(), 50);
+//! drop(held);
+//! assert_eq!(node.used(), 0);
+//! ```
+//!
 //! **Invariants.** A simulated `Env` never reads a real clock or a real random source. A
 //! reservation never exceeds its budget nor the budget's ancestors. Dropping a `Task` ends it.
 

@@ -8,6 +8,21 @@
 //!
 //! **What it is not.** No I/O, no async, no wire format, no policy.
 //!
+//! **Example.**
+//!
+//! ```
+//! use sandur_model::{Labels, MatchOp, Matcher, matches_all};
+//!
+//! let labels = Labels::parse(r#"{env="prod", app="api"}"#).unwrap();
+//! assert_eq!(labels.iter().next(), Some(("app", "api")), "labels are sorted by name");
+//! assert_eq!(labels.stream_id(), Labels::from_pairs([("app", "api"), ("env", "prod")]).stream_id());
+//!
+//! let app = Matcher::new("app", MatchOp::Regex, "a.+").unwrap();
+//! let env = Matcher::new("env", MatchOp::NotEqual, "prod").unwrap();
+//! assert!(matches_all(&[app.clone()], &labels));
+//! assert!(!matches_all(&[app, env], &labels));
+//! ```
+//!
 //! **Invariants.** `Labels` are sorted by name, without duplicates and without empty values.
 //! A [`StreamId`] is a pure function of the labels and never changes between versions: it is on
 //! disk. Entries of a [`LogBatch`] point into its arena and nowhere else.
