@@ -200,6 +200,16 @@ pub fn reason(pattern: &str, error: &RegexError) -> String {
     })
 }
 
+/// What Go says of a name of a group that does not end: of `(?P<` alone, that it knows no such flag.
+fn unfinished_name(pattern: &str) -> (&'static str, &str) {
+    let group = pattern.rfind("(?").map_or(pattern, |at| &pattern[at..]);
+    match group {
+        "(?P<" => ("invalid or unsupported Perl syntax", "(?P"),
+        "(?<" => ("invalid or unsupported Perl syntax", "(?<"),
+        _ => ("invalid named capture", group),
+    }
+}
+
 /// What is wrong with an expression in Go's words; `None` when nothing is, or nothing that Go has words for.
 pub fn explain(pattern: &str) -> Option<String> {
     use regex_syntax::ast::ErrorKind;
@@ -219,6 +229,7 @@ pub fn explain(pattern: &str) -> Option<String> {
         ErrorKind::EscapeUnexpectedEof => ("trailing backslash at end of expression", ""),
         ErrorKind::EscapeUnrecognized => ("invalid escape sequence", piece),
         ErrorKind::GroupNameInvalid | ErrorKind::GroupNameEmpty => ("invalid named capture", piece),
+        ErrorKind::GroupNameUnexpectedEof => unfinished_name(pattern),
         ErrorKind::UnsupportedLookAround | ErrorKind::FlagUnrecognized => {
             ("invalid or unsupported Perl syntax", piece)
         }
@@ -260,6 +271,8 @@ mod tests {
             ("*a", "missing argument to repetition operator: `*`"),
             (r"a\q", r"invalid escape sequence: `\q`"),
             ("(?=a)", "invalid or unsupported Perl syntax: `(?=`"),
+            ("a(?P<", "invalid or unsupported Perl syntax: `(?P`"),
+            ("a(?P<name", "invalid named capture: `(?P<name`"),
         ] {
             assert_eq!(compile_bytes(pattern).unwrap_err(), format!("error parsing regexp: {words}"));
         }

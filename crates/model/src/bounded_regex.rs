@@ -88,6 +88,7 @@ pub type Slots = Vec<Option<NonMaxUsize>>;
 impl BoundedRegex {
     /// The syntax tree of an expression; `utf8`: over text.
     pub fn parse(pattern: &str, utf8: bool) -> Result<Hir, RegexError> {
+        look().map_err(|Stopped| RegexError::Stopped)?;
         if pattern.len() > PATTERN_BYTES_MAX {
             return Err(RegexError::TooLong(pattern.len()));
         }

@@ -213,7 +213,7 @@ impl Parser {
                 self.expect_word("(")?;
                 let number = self.expect(Kind::Number, &["NUMBER"])?;
                 self.expect_word(")")?;
-                Ok(Expr::Metric(MetricExpr::VectorOf(number_value(&number)?)))
+                Ok(Expr::Metric(MetricExpr::VectorOf(self.number_value(&number))))
             }
             Kind::Function(name) => match range::find(name) {
                 Some(function) => Ok(Expr::Metric(self.range_aggregation(function)?)),
@@ -229,7 +229,8 @@ impl Parser {
         if negative || self.is_word("+") {
             self.take();
         }
-        let number = number_value(&self.expect(Kind::Number, &["NUMBER"])?)?;
+        let number = self.expect(Kind::Number, &["NUMBER"])?;
+        let number = self.number_value(&number);
         Ok(if negative { -number } else { number })
     }
 
@@ -399,11 +400,15 @@ impl Parser {
         }
         Ok(Unwrap { label, conversion, filters })
     }
-}
 
-fn number_value(token: &Token) -> Result<f64, ParseError> {
-    parse_float(&token.text)
-        .map_err(|reason| ParseError::whole(format!("unable to parse literal as a float: {reason}")))
+    /// The value of a literal. What is wrong with it is said when nothing else is wrong with the query, as Loki
+    /// does.
+    fn number_value(&mut self, token: &Token) -> f64 {
+        parse_float(&token.text).unwrap_or_else(|reason| {
+            self.defer(ParseError::whole(format!("unable to parse literal as a float: {reason}")));
+            f64::NAN
+        })
+    }
 }
 
 fn range_parameter(

@@ -37,8 +37,9 @@ pub fn parse_unchecked(text: &str) -> Result<Expr, ParseError> {
 }
 
 fn read(text: &str) -> (Parser, Result<Expr, ParseError>) {
-    let mut parser = Parser { tokens: tokenize(text), at: 0, depth: Depth::default() };
+    let mut parser = Parser { tokens: tokenize(text), at: 0, depth: Depth::default(), deferred: None };
     let expr = parser.expr().and_then(|expr| parser.end().map(|()| expr));
+    let expr = expr.and_then(|expr| parser.check_deferred().map(|()| expr));
     (parser, expr)
 }
 
@@ -66,9 +67,22 @@ pub struct Parser {
     tokens: Vec<Token>,
     at: usize,
     depth: Depth,
+    /// The first error that is said when the rest of the query is right, and where it stands.
+    deferred: Option<(usize, ParseError)>,
 }
 
 impl Parser {
+    /// Notes an error that does not keep the rest of the query from being read.
+    fn defer(&mut self, error: ParseError) {
+        self.deferred.get_or_insert((self.at, error));
+    }
+
+    fn check_deferred(&mut self) -> Result<(), ParseError> {
+        let Some((at, error)) = self.deferred.take() else { return Ok(()) };
+        self.at = at;
+        Err(error)
+    }
+
     /// The next token; the last one again at the end.
     pub fn peek(&self) -> &Token {
         &self.tokens[self.at.min(self.tokens.len() - 1)]

@@ -180,6 +180,10 @@ fn refusals_are_worded_as_loki_words_them() {
             "parse error : unable to parse literal as a float: \
              strconv.ParseFloat: parsing \"0x10\": invalid syntax",
         ),
+        (
+            r#"(rate({a="b"}[1m]) > 0x10) or (-3.5)"#,
+            "parse error : unexpected literal for right leg of logical/set binary operation (or): -3.500000",
+        ),
         (r#"sort(rate({a="b"}[5m])) by (x)"#, "parse error : sort and sort_desc doesn't allow grouping by "),
         (
             r#"{a="b"} | line_format"#,

@@ -9,6 +9,8 @@ use crate::units::write_quoted;
 
 /// Widest field and greatest precision of `printf`, as in Go.
 const NUMBER_MAX: i64 = 1_000_000;
+/// Significant digits that a float can have.
+const SIGNIFICANT_MAX: usize = 767;
 /// Digits behind the point after which every number has zeros only. The standard library panics above 65,534.
 const DIGITS_MAX: usize = 1_100;
 
@@ -160,9 +162,12 @@ fn printf(site: &Site<'_>, arguments: &[Value], out: &mut TextSink<'_>) -> Resul
             Some('%') => out.write("%")?,
             Some(letter) => match values.next() {
                 None => out.print(format_args!("%!{letter}(MISSING)"))?,
+                Some(value) if fits(letter, value) => formatted(site, &verb, letter, value, out)?,
                 Some(value) => {
-                    let text = site.results.make(|out| format_one(&verb, letter, value, out))?;
-                    pad(out, &verb, &text)?;
+                    // As in Go, width and precision are those of the value within the complaint.
+                    out.print(format_args!("%!{letter}({}=", value.type_name()))?;
+                    formatted(site, &verb, 'v', value, out)?;
+                    out.write(")")?;
                 }
             },
         }
@@ -173,6 +178,29 @@ fn printf(site: &Site<'_>, arguments: &[Value], out: &mut TextSink<'_>) -> Resul
         value.write(out)?;
     }
     if open == ", " { out.write(")") } else { Ok(()) }
+}
+
+fn formatted(
+    site: &Site<'_>,
+    verb: &Verb,
+    letter: char,
+    value: &Value,
+    out: &mut TextSink<'_>,
+) -> Result<(), String> {
+    let text = site.results.make(|out| format_one(verb, letter, value, out))?;
+    pad(out, verb, &text)
+}
+
+/// Whether a letter of the format is for values of this type.
+fn fits(letter: char, value: &Value) -> bool {
+    match value {
+        Value::Nil => true,
+        Value::Text(_) => "vTsqxX".contains(letter),
+        Value::Int(_) => "vTdxXobc".contains(letter),
+        Value::Float(_) => "vTfFeg".contains(letter),
+        Value::Bool(_) => "vTt".contains(letter),
+        Value::Time(_) | Value::List(_) | Value::Map(_) => "vTs".contains(letter),
+    }
 }
 
 type Chars<'a> = std::iter::Peekable<std::str::Chars<'a>>;
@@ -244,7 +272,13 @@ fn read_number(chars: &mut Chars<'_>) -> usize {
 fn format_one(verb: &Verb, letter: char, value: &Value, out: &mut TextSink<'_>) -> Result<(), String> {
     let precision = verb.precision.unwrap_or(6);
     match (letter, value) {
-        ('v', Value::Float(n)) => signed(verb, *n < 0.0, out).and_then(|()| out.write(&format_general(*n))),
+        ('v' | 'g', Value::Float(n)) => {
+            signed(verb, *n < 0.0, out)?;
+            match verb.precision {
+                Some(digits) if n.is_finite() => general(*n, digits, out),
+                _ => out.write(&format_general(*n)),
+            }
+        }
         ('v' | 'd', Value::Int(n)) => signed(verb, *n < 0, out).and_then(|()| out.print(format_args!("{n}"))),
         ('v', other) => other.write(out),
         ('s', Value::Text(text)) => out.write(cut(verb, text)),
@@ -268,15 +302,10 @@ fn format_one(verb: &Verb, letter: char, value: &Value, out: &mut TextSink<'_>) 
             out.repeat("0", precision - digits)
         }
         ('e', Value::Float(n)) => signed(verb, *n < 0.0, out).and_then(|()| exponent(*n, precision, out)),
-        ('g', Value::Float(n)) => signed(verb, *n < 0.0, out).and_then(|()| out.write(&format_general(*n))),
         ('t', Value::Bool(b)) => out.print(format_args!("{b}")),
         ('T', value) => out.write(value.type_name()),
         (letter, Value::Nil) => out.print(format_args!("%!{letter}(<nil>)")),
-        (letter, value) => {
-            out.print(format_args!("%!{letter}({}=", value.type_name()))?;
-            value.write(out)?;
-            out.write(")")
-        }
+        (_, value) => value.write(out),
     }
 }
 
@@ -293,6 +322,26 @@ fn signed(verb: &Verb, negative: bool, out: &mut TextSink<'_>) -> Result<(), Str
 fn cut<'t>(verb: &Verb, text: &'t str) -> &'t str {
     let end = verb.precision.and_then(|n| text.char_indices().nth(n));
     end.map_or(text, |(end, _)| &text[..end])
+}
+
+/// `%g` with a precision: so many significant digits, without zeros at the end, with an exponent where it is
+/// below -4 or not below the number of digits.
+fn general(value: f64, digits: usize, out: &mut TextSink<'_>) -> Result<(), String> {
+    // A float has no more significant digits than this.
+    let digits = digits.clamp(1, SIGNIFICANT_MAX);
+    let scientific = format!("{value:.*e}", digits - 1);
+    let (mantissa, power) = scientific.split_once('e').unwrap_or((&scientific, "0"));
+    let power: i64 = power.parse().unwrap_or(0);
+    let trimmed = |text: &str| match text.contains('.') {
+        true => text.trim_end_matches('0').trim_end_matches('.').to_owned(),
+        false => text.to_owned(),
+    };
+    if power < -4 || power >= digits as i64 {
+        let (sign, power) = if power < 0 { ('-', -power) } else { ('+', power) };
+        return out.print(format_args!("{}e{sign}{power:0>2}", trimmed(mantissa)));
+    }
+    let decimals = (digits as i64 - 1 - power) as usize;
+    out.write(&trimmed(&format!("{value:.decimals$}")))
 }
 
 fn exponent(value: f64, precision: usize, out: &mut TextSink<'_>) -> Result<(), String> {
