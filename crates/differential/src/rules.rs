@@ -208,7 +208,8 @@ pub const RULES: &[Rule] = &[
         "first-mistake",
         "Both refuse a query with several mistakes and name different ones, or the same without its stage.",
         "Loki tells mistakes of syntax and of number literals before mistakes of meaning, and those of \
-         stages last; we tell the first from the left.",
+         stages and of their expressions last, after a log query was asked as an instant one; we tell the \
+         first from the left.",
         |case| {
             let both = refuses_text(case.loki) && refuses_text(case.ours);
             let by_token = both && names_token(case.loki) != names_token(case.ours);
@@ -216,7 +217,9 @@ pub const RULES: &[Rule] = &[
             let by_stage = of_stage(case.ours) || refuses_text(case.ours) && of_stage(case.loki);
             let of_literal = |answer| contains(answer, "unable to parse literal as a float");
             let by_literal = both && of_literal(case.loki) && !of_literal(case.ours);
-            case.difference.kind == Kind::ErrorText && (by_token || by_stage || by_literal)
+            let of_kind = |answer| contains(answer, "log queries are not supported as an instant query");
+            let by_kind = of_kind(case.loki) && contains(case.ours, "cannot parse expression [");
+            case.difference.kind == Kind::ErrorText && (by_token || by_stage || by_literal || by_kind)
         },
     ),
     rule(
