@@ -258,7 +258,7 @@ fn prepare(plan: &Plan) -> Result<PathBuf> {
     let source = match &plan.program {
         Some(program) => program.clone(),
         None => {
-            let build = ["build", "-p", "sandur-cache", "--example", "memcached", "--features", "tls"];
+            let build = ["build", "-p", "sandur-memcached", "--example", "memcached", "--features", "tls"];
             run(Command::new(env!("CARGO")).current_dir(root()).args(build))?;
             target.join("debug/examples/memcached")
         }

@@ -28,6 +28,8 @@ const EDGES: &[(&str, &[&str])] = &[
     ("format", &["base", "model"]),
     ("store", &["base"]),
     ("cache", &["base"]),
+    ("memcached", &["base", "cache"]),
+    ("cache-sim", &["base", "cache"]),
     ("catalog", &["base", "model", "format", "store"]),
     ("query", &["base", "model"]),
     ("engine", &["base", "model", "format", "store", "cache", "catalog", "query"]),

@@ -13,11 +13,11 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 use crate::flash::record_footprint;
 use crate::hint::Hint;
+use crate::model::TierOptions;
 use crate::options::CacheOptions;
 use crate::policy::{Reinsertion, TenantCaps};
 use crate::predict::{Event, MEMORY_BYTES_MAX, Observed, Predictor, Report, Totals};
 use crate::ram::{Memory, Record, Reserved};
-use crate::simulate::TierOptions;
 use crate::stats::RamCounts;
 
 /// The least memory limit of a cache that predicts: the predictor takes a sixteenth of it.

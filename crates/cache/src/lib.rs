@@ -1,10 +1,11 @@
-//! The cache: one engine over RAM and flash, and a memcached server over it.
+//! The cache engine: one cache over RAM and flash.
 //!
 //! **What it is.** A library that keeps values by key in memory and in log-structured segments on
 //! flash, survives restarts, and says what it dropped and why.
 //!
-//! **What it is not.** It is no store of record: everything in it can be had again elsewhere. It
-//! knows no blocks, tenants' limits or query languages.
+//! **What it is not.** It is not a store of record: everything in it can be had again elsewhere. It
+//! knows no blocks, tenants' limits or query languages, and no protocol: the memcached server is the
+//! crate `memcached`, the simulator over traces is `cache-sim`.
 //!
 //! **Life of a call.** [`Cache::get`] hashes the key and locks the shard of its hash. What is in
 //! memory is answered at once by sharing it. Else the index of flash is asked under the same lock, and
@@ -19,15 +20,12 @@
 //! memory over a stop, `forecast` what the prediction is told. [`policy`] decides what stays in RAM,
 //! what may be written to flash and what is written again; it counts what had to go. [`flash`]
 //! keeps records in segments on a [`device`] and finds them again after a restart. [`predict`] says
-//! what other sizes would do while the cache runs, [`simulate`] does so over traces with the same
-//! code, and [`advise`] puts it into sentences.
-//!
-//! [`memcached`] serves a cache by memcached's protocols.
+//! what other sizes would do while the cache runs, with the [`model`] of the cache that the simulator
+//! uses too.
 //!
 //! **Invariants.** Never a wrong byte: what a checksum or the key does not confirm is a miss.
 //! Nothing is unbounded, and every drop is counted with its reason.
 
-pub mod advise;
 mod cache;
 mod census;
 pub mod device;
@@ -41,9 +39,9 @@ mod inner;
 mod item;
 mod latency;
 mod listener;
-pub mod memcached;
 mod memory_file;
 mod metrics;
+pub mod model;
 mod options;
 mod outbox;
 pub mod policy;
@@ -51,8 +49,8 @@ pub mod predict;
 mod prefetch;
 mod ram;
 mod request;
-pub mod simulate;
 mod single_flight;
+pub mod splitmix;
 mod stats;
 mod steering;
 mod unix_seconds;
@@ -73,3 +71,4 @@ pub use request::{
 };
 pub use stats::{CacheStats, FlashTierStats, RamCounts};
 pub use steering::{Demotion, Promotion};
+pub use unix_seconds::unix_seconds;

@@ -196,7 +196,8 @@ impl Lookup {
 pub struct Pending<T>(Pin<Box<dyn Future<Output = T> + Send>>);
 
 impl<T> Pending<T> {
-    pub(crate) fn new(future: impl Future<Output = T> + Send + 'static) -> Self {
+    /// An answer that `future` brings.
+    pub fn new(future: impl Future<Output = T> + Send + 'static) -> Self {
         Self(Box::pin(future))
     }
 }

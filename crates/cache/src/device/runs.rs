@@ -67,13 +67,13 @@ impl FreeRuns {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::simulate::draws::Draws;
+    use crate::splitmix::SplitMix;
 
     #[test]
     fn whatever_is_lent_is_lent_once_and_all_comes_together_again() {
         let seed = 7;
         eprintln!("seed {seed}");
-        let mut random = Draws::new(seed);
+        let mut random = SplitMix::new(seed);
         let mut runs = FreeRuns::new(1000);
         let (mut out, mut is_lent) = (Vec::<Run>::new(), vec![false; 1000]);
         for _ in 0..20_000 {

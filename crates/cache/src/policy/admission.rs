@@ -30,7 +30,7 @@ use super::reclaim::PROBATION_SHARE;
 use super::scan_habit::ScanHabit;
 use super::tenant_share::{TenantCaps, TenantShares};
 use super::write_budget::WriteBudget;
-use crate::Hint;
+use crate::{Hint, splitmix};
 
 /// Scans of at most this part of the capacity are treated like any other read: what they bring is still
 /// on probation when they end.
@@ -332,10 +332,7 @@ impl Admission {
 
     /// The next of a sequence of numbers in 0..1 (splitmix64).
     fn draw(&self) -> f64 {
-        let mut z = self.draws.fetch_add(0x9E37_79B9_7F4A_7C15, Relaxed);
-        z = (z ^ (z >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
-        z = (z ^ (z >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
-        ((z ^ (z >> 31)) >> 11) as f64 / (1u64 << 53) as f64
+        splitmix::unit(splitmix::mix(self.draws.fetch_add(splitmix::STEP, Relaxed)))
     }
 }
 

@@ -19,8 +19,8 @@ pub mod reclaim;
 mod reinsertion;
 mod s3fifo;
 mod scan_habit;
-pub(crate) mod slab;
-pub(crate) mod table;
+pub mod slab;
+pub mod table;
 mod tenant_share;
 mod write_budget;
 

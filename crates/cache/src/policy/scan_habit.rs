@@ -86,7 +86,7 @@ fn is_probe(hash: u64) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::simulate::draws::mix;
+    use crate::splitmix::mix;
 
     #[test]
     fn one_query_that_was_split_is_no_habit() {

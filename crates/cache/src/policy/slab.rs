@@ -8,23 +8,23 @@
 /// No place.
 const NONE: u32 = u32::MAX;
 /// Highest use count.
-pub(crate) const USES_MAX: u8 = 3;
+pub const USES_MAX: u8 = 3;
 /// Mark of an entry that was read at least once, beside its uses.
 const FETCHED: u8 = 0x80;
 
 /// One entry: 24 bytes and the value.
 #[derive(Debug)]
-pub(crate) struct Node<T> {
-    pub(crate) hash: u64,
+pub struct Node<T> {
+    pub hash: u64,
     newer: u32,
     older: u32,
-    pub(crate) weight: u32,
+    pub weight: u32,
     /// Which queue.
-    pub(crate) queue: u8,
+    pub queue: u8,
     /// Uses since the last decision about the entry, and [`FETCHED`].
     uses: u8,
     /// When it joined its queue, by the clock of whoever judges it.
-    pub(crate) joined: u16,
+    pub joined: u16,
     /// `None` in a free place.
     value: Option<T>,
 }
@@ -43,7 +43,7 @@ impl Queue {
 
 /// The array and its `N` queues.
 #[derive(Debug)]
-pub(crate) struct Slab<T, const N: usize> {
+pub struct Slab<T, const N: usize> {
     nodes: Vec<Node<T>>,
     /// First free place; the next one stands in its `older`.
     free: u32,
@@ -51,12 +51,12 @@ pub(crate) struct Slab<T, const N: usize> {
 }
 
 impl<T, const N: usize> Slab<T, N> {
-    pub(crate) fn new() -> Self {
+    pub fn new() -> Self {
         Self { nodes: Vec::new(), free: NONE, queues: [Queue::EMPTY; N] }
     }
 
     /// Empty, with memory for `entries` entries.
-    pub(crate) fn with_room(entries: usize) -> Self {
+    pub fn with_room(entries: usize) -> Self {
         Self { nodes: Vec::with_capacity(entries), ..Self::new() }
     }
 
@@ -64,7 +64,7 @@ impl<T, const N: usize> Slab<T, N> {
     ///
     /// # Panics
     /// With 2^32 - 1 entries, which is more than fit in memory beside their values.
-    pub(crate) fn add(&mut self, queue: u8, hash: u64, weight: u32, value: T) -> u32 {
+    pub fn add(&mut self, queue: u8, hash: u64, weight: u32, value: T) -> u32 {
         let node =
             Node { hash, newer: NONE, older: NONE, weight, queue, uses: 0, joined: 0, value: Some(value) };
         let place = if self.free == NONE {
@@ -82,7 +82,7 @@ impl<T, const N: usize> Slab<T, N> {
     }
 
     /// Takes the entry at `place` out.
-    pub(crate) fn take(&mut self, place: u32) -> Option<T> {
+    pub fn take(&mut self, place: u32) -> Option<T> {
         let value = self.nodes[place as usize].value.take()?;
         self.unlink(place);
         let node = &mut self.nodes[place as usize];
@@ -92,14 +92,14 @@ impl<T, const N: usize> Slab<T, N> {
     }
 
     /// Makes the entry the newest of `queue`.
-    pub(crate) fn move_to(&mut self, place: u32, queue: u8) {
+    pub fn move_to(&mut self, place: u32, queue: u8) {
         self.unlink(place);
         self.nodes[place as usize].queue = queue;
         self.link(place);
     }
 
     /// Changes the weight of an entry.
-    pub(crate) fn reweigh(&mut self, place: u32, weight: u32) {
+    pub fn reweigh(&mut self, place: u32, weight: u32) {
         let node = &mut self.nodes[place as usize];
         let queue = &mut self.queues[node.queue as usize];
         queue.weight = queue.weight - u64::from(node.weight) + u64::from(weight);
@@ -107,36 +107,36 @@ impl<T, const N: usize> Slab<T, N> {
     }
 
     #[inline]
-    pub(crate) fn node(&self, place: u32) -> &Node<T> {
+    pub fn node(&self, place: u32) -> &Node<T> {
         &self.nodes[place as usize]
     }
 
     #[inline]
-    pub(crate) fn node_mut(&mut self, place: u32) -> &mut Node<T> {
+    pub fn node_mut(&mut self, place: u32) -> &mut Node<T> {
         &mut self.nodes[place as usize]
     }
 
     /// The entry that has been in `queue` for longest.
-    pub(crate) fn oldest(&self, queue: u8) -> Option<u32> {
+    pub fn oldest(&self, queue: u8) -> Option<u32> {
         let place = self.queues[queue as usize].oldest;
         (place != NONE).then_some(place)
     }
 
-    pub(crate) fn weight(&self, queue: u8) -> u64 {
+    pub fn weight(&self, queue: u8) -> u64 {
         self.queues[queue as usize].weight
     }
 
-    pub(crate) fn entries(&self, queue: u8) -> usize {
+    pub fn entries(&self, queue: u8) -> usize {
         self.queues[queue as usize].entries
     }
 
     /// Places in use and free ones.
-    pub(crate) fn places(&self) -> usize {
+    pub fn places(&self) -> usize {
         self.nodes.len()
     }
 
     /// Bytes held, values' own allocations apart.
-    pub(crate) fn memory_bytes(&self) -> usize {
+    pub fn memory_bytes(&self) -> usize {
         self.nodes.capacity() * size_of::<Node<T>>()
     }
 
@@ -180,35 +180,35 @@ impl<T, const N: usize> Slab<T, N> {
 impl<T> Node<T> {
     /// The value, unless the place is free.
     #[inline]
-    pub(crate) fn value(&self) -> Option<&T> {
+    pub fn value(&self) -> Option<&T> {
         self.value.as_ref()
     }
 
     /// The value, unless the place is free.
     #[inline]
-    pub(crate) fn value_mut(&mut self) -> Option<&mut T> {
+    pub fn value_mut(&mut self) -> Option<&mut T> {
         self.value.as_mut()
     }
 
     /// Uses since the last decision about the entry, at most [`USES_MAX`].
     #[inline]
-    pub(crate) fn uses(&self) -> u8 {
+    pub fn uses(&self) -> u8 {
         self.uses & !FETCHED
     }
 
     /// Decides about the uses.
-    pub(crate) fn set_uses(&mut self, uses: u8) {
+    pub fn set_uses(&mut self, uses: u8) {
         self.uses = self.uses & FETCHED | uses.min(USES_MAX);
     }
 
     /// Whether it was ever read.
-    pub(crate) fn was_fetched(&self) -> bool {
+    pub fn was_fetched(&self) -> bool {
         self.uses & FETCHED != 0
     }
 
     /// Counts a use.
     #[inline]
-    pub(crate) fn use_once(&mut self) {
+    pub fn use_once(&mut self) {
         let uses = FETCHED | (self.uses() + 1).min(USES_MAX);
         // A hot entry's counter is at its end: leave the cache line clean then.
         if self.uses != uses {

@@ -16,21 +16,21 @@ const SPREAD: u64 = 0x9E37_79B9_7F4A_7C15;
 
 /// The table. Equality of keys is the caller's: two keys may share a hash.
 #[derive(Debug, Default)]
-pub(crate) struct Table {
+pub struct Table {
     cells: Vec<u64>,
     occupied: usize,
 }
 
 impl Table {
     /// Room for `places` without growing.
-    pub(crate) fn with_room(places: usize) -> Self {
+    pub fn with_room(places: usize) -> Self {
         let cells = (places * 4 / 3 + 1).next_power_of_two().max(CELLS_MIN);
         Self { cells: vec![0; cells], occupied: 0 }
     }
 
     /// The place stored under `hash` for which `is` holds.
     #[inline]
-    pub(crate) fn find(&self, hash: u64, mut is: impl FnMut(u32) -> bool) -> Option<u32> {
+    pub fn find(&self, hash: u64, mut is: impl FnMut(u32) -> bool) -> Option<u32> {
         if self.occupied == 0 {
             return None;
         }
@@ -54,7 +54,7 @@ impl Table {
 
     /// Asks for the cells in which `hash` is looked up first.
     #[inline]
-    pub(crate) fn prefetch(&self, hash: u64) {
+    pub fn prefetch(&self, hash: u64) {
         if self.occupied > 0 {
             let home = tag(hash) as usize & (self.cells.len() - 1);
             prefetch(&raw const self.cells[home], size_of::<u64>());
@@ -62,7 +62,7 @@ impl Table {
     }
 
     /// Adds `place`, which is below `u32::MAX` and not in the table.
-    pub(crate) fn insert(&mut self, hash: u64, place: u32) {
+    pub fn insert(&mut self, hash: u64, place: u32) {
         if (self.occupied + 1) * 4 > self.cells.len() * 3 {
             self.grow();
         }
@@ -72,7 +72,7 @@ impl Table {
     }
 
     /// Takes `place` out; false if it was not in the table.
-    pub(crate) fn remove(&mut self, hash: u64, place: u32) -> bool {
+    pub fn remove(&mut self, hash: u64, place: u32) -> bool {
         if self.occupied == 0 {
             return false;
         }
@@ -91,13 +91,13 @@ impl Table {
     }
 
     /// Empties the table and keeps its cells.
-    pub(crate) fn clear(&mut self) {
+    pub fn clear(&mut self) {
         self.cells.fill(0);
         self.occupied = 0;
     }
 
     /// Bytes held.
-    pub(crate) fn memory_bytes(&self) -> usize {
+    pub fn memory_bytes(&self) -> usize {
         self.cells.capacity() * size_of::<u64>()
     }
 

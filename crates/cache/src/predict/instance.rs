@@ -1,7 +1,7 @@
 //! One copy of the cache at one scale, fed with its sample.
 
 use super::{Event, KEYS_MAX, Observed};
-use crate::simulate::{Found, Kind, Policy, Request, TierOptions, TwoTier};
+use crate::model::{Found, Kind, Policy, Request, TierOptions, TwoTier};
 
 /// Segments of a copy, at most: as many as a cache needs for its policy to work as it does with more.
 const SEGMENTS: u64 = 128;

@@ -19,7 +19,7 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use crate::Hint;
-use crate::simulate::TierOptions;
+use crate::model::TierOptions;
 use instance::Instance;
 pub use metrics::Metric;
 pub use report::{Forecast, Report, Totals};

@@ -148,7 +148,7 @@ fn docs_command() -> Command {
 fn print_docs(matches: &ArgMatches) -> Result<ExitCode, Failed> {
     let page = match matches.get_one::<String>("page").map(String::as_str) {
         Some("logql") => sandur_logql::reference(),
-        Some("memcached") => sandur_cache::memcached::reference(),
+        Some("memcached") => sandur_memcached::reference(),
         Some("commands") => reference::commands_page(),
         Some("http-api") => http::http_api_page(),
         _ => config::options_page(),

@@ -3,10 +3,10 @@
 use std::process::ExitCode;
 
 use clap::{Arg, ArgAction, ArgMatches, Command};
-use sandur_cache::advise::{Medium, Prices, Situation, money, percent, sentences, size};
 use sandur_cache::policy::{Reinsertion, TenantCaps};
 use sandur_cache::predict::{Forecast, Report, SCALES};
-use sandur_cache::simulate::{Measured, Policy, TierOptions, TwoTier, run as run_policies};
+use sandur_cache_sim::advise::{Medium, Prices, Situation, money, percent, sentences, size};
+use sandur_cache_sim::{Measured, Policy, TierOptions, TwoTier, run as run_policies};
 use serde::Deserialize;
 use serde_json::json;
 
@@ -135,7 +135,7 @@ fn situation(capacities: &[u64], measured: &[Measured], medium: Medium) -> Situa
         store_bytes: missed_bytes(m) / missed_bytes(present).max(1.0),
     });
     let forecasts = forecasts.collect();
-    let months = present.hours.len() as f64 * 3_600.0 / sandur_cache::advise::MONTH_S;
+    let months = present.hours.len() as f64 * 3_600.0 / sandur_cache_sim::advise::MONTH_S;
     let (reads, read_bytes) = (present.reads as f64 / months, present.read_bytes as f64 / months);
     Situation { forecasts, medium, reads, read_bytes, self_error: 0.0, sampled_reads: present.reads as f64 }
 }

@@ -8,9 +8,9 @@ use clap::{Arg, ArgAction, ArgMatches, Command, value_parser};
 use indicatif::{ProgressBar, ProgressStyle};
 use sandur_base::units::{ByteSize, parse_duration};
 use sandur_cache::Hint;
-use sandur_cache::simulate::generate::Workload;
-use sandur_cache::simulate::trace::{Csv, OracleGeneral, RECORD_BYTES, TraceError};
-use sandur_cache::simulate::{Request, story};
+use sandur_cache_sim::generate::Workload;
+use sandur_cache_sim::trace::{Csv, OracleGeneral, RECORD_BYTES, TraceError};
+use sandur_cache_sim::{Request, story};
 
 use crate::cli::failed::Failed;
 

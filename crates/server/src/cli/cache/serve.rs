@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use clap::{Arg, ArgMatches, Command};
 use sandur_base::Env;
-use sandur_cache::memcached;
+use sandur_memcached as memcached;
 
 use crate::cli::failed::Failed;
 use crate::config::Log;

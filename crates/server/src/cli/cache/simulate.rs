@@ -3,10 +3,10 @@
 use std::process::ExitCode;
 
 use clap::{Arg, ArgAction, ArgMatches, Command};
-use sandur_cache::advise::{count, percent, size};
 use sandur_cache::policy::{Reinsertion, TenantCaps};
-use sandur_cache::simulate::oracle::{Lru, LruFifo, PaperS3Fifo, WTinyLfu};
-use sandur_cache::simulate::{Measured, Policy, TierOptions, TwoTier, run as run_policies, story};
+use sandur_cache_sim::advise::{count, percent, size};
+use sandur_cache_sim::oracle::{Lru, LruFifo, PaperS3Fifo, WTinyLfu};
+use sandur_cache_sim::{Measured, Policy, TierOptions, TwoTier, run as run_policies, story};
 use serde_json::{Value, json};
 
 use super::load;

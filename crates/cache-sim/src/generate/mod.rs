@@ -1,0 +1,317 @@
+//! Made-up accesses of an observability store: seeded, endless variety, no trace needed.
+//!
+//! Streams of logs are cut into chunks that ingesters write once, when they are full. Queries read the
+//! chunks of some streams over some time: dashboards the newest again and again, people what is recent
+//! and now and then what is old, audits everything over weeks. A query is split by time and every part
+//! reads all chunks that overlap it, so a chunk is read by each part that it touches.
+//!
+//! **Invariants.** The same [`Workload`] yields the same requests, in order of time. Chunks that are not
+//! finished yet are never read: they are in the ingesters' memory. Memory is bounded by the largest
+//! query. Reads carry the hint that the database gives: the size of their whole query.
+
+mod chunks;
+mod key_value;
+mod queries;
+
+use std::cmp::Reverse;
+use std::collections::{BinaryHeap, VecDeque};
+
+use super::draws::{Draws, pause};
+use super::{Kind, Request};
+use chunks::Chunks;
+pub use key_value::KeyValues;
+use queries::Queries;
+use sandur_cache::Hint;
+
+/// Seconds of an hour.
+pub(crate) const HOUR_S: i64 = 3_600;
+
+/// What is generated. All times are of the simulated clock; sizes are those of compressed chunks.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Workload {
+    /// Seed of everything drawn.
+    pub seed: u64,
+    /// Length in hours.
+    pub hours: u32,
+    /// Hours of chunks that exist already when it begins.
+    pub history_hours: u32,
+    /// Streams that are written all the time.
+    pub streams: u32,
+    /// Tenants, each with as many streams.
+    pub tenants: u32,
+    /// Minutes that a chunk covers.
+    pub chunk_minutes: u32,
+    /// Mean bytes of a chunk; single ones are spread log-normally around it by a factor of 2.
+    pub chunk_bytes: u32,
+    /// Skew of which streams are asked for: a stream's share falls as its rank to the minus this.
+    pub stream_skew: f64,
+    /// Queries by people per hour, on average over the day.
+    pub queries_per_hour: f64,
+    /// Streams of such a query: from one to this many, log-uniform.
+    pub query_streams: u32,
+    /// How old the newest data is that a query asks for: share of queries, and the age in hours up to
+    /// which it is log-uniform.
+    pub ages: Vec<(f64, f64)>,
+    /// Shortest and longest time range of such a query in hours, log-uniform.
+    pub range_hours: (f64, f64),
+    /// Dashboards that are open all the time.
+    pub dashboards: u32,
+    /// Seconds between two refreshes of a dashboard.
+    pub refresh_s: u32,
+    /// Hours that a dashboard shows.
+    pub dashboard_hours: f64,
+    /// Streams of a dashboard.
+    pub dashboard_streams: u32,
+    /// Large scans per day.
+    pub scans_per_day: f64,
+    /// Hours of history that such a scan reads.
+    pub scan_hours: u32,
+    /// Streams of such a scan.
+    pub scan_streams: u32,
+    /// Chunks that such a scan reads per second.
+    pub scan_chunks_per_s: u32,
+    /// Minutes of a part of a query.
+    pub split_minutes: u32,
+    /// How much more people ask at noon than on average: 0 for a level day, 1 for none at midnight.
+    pub day_swing: f64,
+}
+
+impl Default for Workload {
+    /// A small cell: 200 streams, 2.4 GB a day, recent data asked for most, two audits a day.
+    fn default() -> Self {
+        Self {
+            seed: 1,
+            hours: 72,
+            history_hours: 14 * 24,
+            streams: 200,
+            tenants: 10,
+            chunk_minutes: 60,
+            chunk_bytes: 500_000,
+            stream_skew: 0.8,
+            queries_per_hour: 60.0,
+            query_streams: 50,
+            ages: vec![(0.6, 3.0), (0.25, 24.0), (0.15, 14.0 * 24.0)],
+            range_hours: (0.25, 24.0),
+            dashboards: 20,
+            refresh_s: 300,
+            dashboard_hours: 3.0,
+            dashboard_streams: 10,
+            scans_per_day: 2.0,
+            scan_hours: 10 * 24,
+            scan_streams: 100,
+            scan_chunks_per_s: 20,
+            split_minutes: 30,
+            day_swing: 0.7,
+        }
+    }
+}
+
+/// Things that happen, in order of time.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Event {
+    Flush { place: u32 },
+    Refresh { dashboard: u32 },
+    Query,
+    Scan,
+    GoOn { scan: u32 },
+}
+
+/// The requests of a [`Workload`].
+#[derive(Debug)]
+pub struct Generated {
+    workload: Workload,
+    chunks: Chunks,
+    queries: Queries,
+    draws: Draws,
+    agenda: BinaryHeap<Reverse<(i64, Event)>>,
+    scans: Vec<VecDeque<Request>>,
+    ready: VecDeque<Request>,
+}
+
+impl Workload {
+    /// The default under audits: two dozen a day, each reading ten days of one tenant, thus several
+    /// times what people and dashboards read.
+    pub fn audits(seed: u64) -> Self {
+        Self { seed, hours: 7 * 24, scans_per_day: 24.0, ..Self::default() }
+    }
+
+    /// Dashboards and people beside scans of 20 GB: ten times a cache of 2 GB. One begins each hour on
+    /// average, and while it runs it replaces such a cache forty times an hour, which is the most that was
+    /// published of a chunk cache under queries over millions of chunks ([`super::story`]). Dashboards
+    /// show about a gigabyte and are refreshed every five minutes. A query reads each chunk once.
+    pub fn mixed_scans(seed: u64) -> Self {
+        Self {
+            seed,
+            hours: 36,
+            history_hours: 30 * 24,
+            tenants: 2,
+            dashboards: 40,
+            refresh_s: 300,
+            dashboard_hours: 6.0,
+            dashboard_streams: 12,
+            scans_per_day: 24.0,
+            scan_hours: 400,
+            scan_streams: 100,
+            scan_chunks_per_s: 44,
+            split_minutes: 24 * 60,
+            ..Self::default()
+        }
+    }
+
+    /// Its requests.
+    pub fn generate(&self) -> Generated {
+        let mut draws = Draws::new(self.seed);
+        let mut agenda = BinaryHeap::new();
+        let chunks = Chunks::new(self);
+        agenda.push(Reverse((chunks.first_end_s(), Event::Flush { place: 0 })));
+        for dashboard in 0..self.dashboards {
+            let at = draws.below(u64::from(self.refresh_s.max(1))) as i64;
+            agenda.push(Reverse((at, Event::Refresh { dashboard })));
+        }
+        if self.queries_per_hour > 0.0 {
+            agenda.push(Reverse((0, Event::Query)));
+        }
+        if self.scans_per_day > 0.0 {
+            let at = pause(&mut draws, 24.0 * HOUR_S as f64 / self.scans_per_day) as i64;
+            agenda.push(Reverse((at, Event::Scan)));
+        }
+        let queries = Queries::new(self, &mut draws);
+        let (scans, ready, workload) = (Vec::new(), VecDeque::new(), self.clone());
+        Generated { workload, chunks, queries, draws, agenda, scans, ready }
+    }
+
+    /// Seconds that it lasts.
+    pub fn length_s(&self) -> u32 {
+        self.hours * HOUR_S as u32
+    }
+}
+
+impl Generated {
+    fn happen(&mut self, at_s: i64, event: Event) {
+        match event {
+            Event::Flush { place } => {
+                self.ready.push_back(self.chunks.flush(place, at_s));
+                let (next, at) = self.chunks.after(place, at_s);
+                self.plan(at, Event::Flush { place: next });
+            }
+            Event::Refresh { dashboard } => {
+                let query = self.queries.dashboard(dashboard, at_s);
+                let hint = Hint::Scan { bytes: self.chunks.estimate(&query) };
+                self.chunks.read(&query, hint, at_s, &mut self.ready);
+                self.plan(at_s + i64::from(self.workload.refresh_s.max(1)), Event::Refresh { dashboard });
+            }
+            Event::Query => {
+                let query = self.queries.by_people(at_s, &mut self.draws);
+                let hint = Hint::Scan { bytes: self.chunks.estimate(&query) };
+                self.chunks.read(&query, hint, at_s, &mut self.ready);
+                let mean_s = HOUR_S as f64 / self.workload.queries_per_hour / self.activity(at_s);
+                let pause_s = pause(&mut self.draws, mean_s).min(HOUR_S as f64);
+                self.plan(at_s + pause_s as i64, Event::Query);
+            }
+            Event::Scan => {
+                let query = self.queries.audit(at_s, &mut self.draws);
+                let hint = Hint::Scan { bytes: self.chunks.estimate(&query) };
+                let mut requests = VecDeque::new();
+                self.chunks.read(&query, hint, at_s, &mut requests);
+                self.scans.push(requests);
+                self.plan(at_s, Event::GoOn { scan: (self.scans.len() - 1) as u32 });
+                let mean_s = 24.0 * HOUR_S as f64 / self.workload.scans_per_day;
+                let pause_s = pause(&mut self.draws, mean_s) as i64;
+                self.plan(at_s + pause_s, Event::Scan);
+            }
+            Event::GoOn { scan } => {
+                let scanned = &mut self.scans[scan as usize];
+                let count = scanned.len().min(self.workload.scan_chunks_per_s.max(1) as usize);
+                let batch = scanned.drain(..count);
+                self.ready.extend(batch.map(|request| Request { at_s: at_s as u32, ..request }));
+                if scanned.is_empty() {
+                    *scanned = VecDeque::new();
+                } else {
+                    self.plan(at_s + 1, Event::GoOn { scan });
+                }
+            }
+        }
+    }
+
+    fn plan(&mut self, at_s: i64, event: Event) {
+        self.agenda.push(Reverse((at_s, event)));
+    }
+
+    /// Activity of people relative to the mean of a day: a sine with its top at noon.
+    fn activity(&self, at_s: i64) -> f64 {
+        let hour = (at_s % (24 * HOUR_S)) as f64 / HOUR_S as f64;
+        let sine = ((hour - 12.0) / 24.0 * std::f64::consts::TAU).cos();
+        (1.0 + self.workload.day_swing * sine).max(0.05)
+    }
+}
+
+impl Iterator for Generated {
+    type Item = Request;
+
+    fn next(&mut self) -> Option<Request> {
+        loop {
+            if let Some(request) = self.ready.pop_front() {
+                return Some(request);
+            }
+            let Reverse((at_s, event)) = self.agenda.pop()?;
+            if at_s >= i64::from(self.workload.length_s()) {
+                return None;
+            }
+            self.happen(at_s, event);
+        }
+    }
+}
+
+/// A write of a chunk, or a read of it.
+fn request(at_s: i64, chunk: chunks::Chunk, kind: Kind, hint: Hint) -> Request {
+    let chunks::Chunk { hash, bytes, tenant } = chunk;
+    Request { at_s: at_s as u32, hash, bytes, kind, hint, tenant }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn small() -> Workload {
+        Workload { hours: 24, ..Workload::default() }
+    }
+
+    #[test]
+    fn the_seed_decides_everything() {
+        let sum = |workload: &Workload| {
+            workload.generate().fold((0u64, 0u64), |(count, sum), request| {
+                (count + 1, sum.wrapping_mul(31).wrapping_add(request.hash ^ u64::from(request.at_s)))
+            })
+        };
+        assert_eq!(sum(&small()), sum(&small()));
+        assert_ne!(sum(&small()), sum(&Workload { seed: 2, ..small() }));
+    }
+
+    #[test]
+    fn times_never_go_back_and_every_chunk_is_written_once_before_it_is_read() {
+        let mut written = std::collections::HashSet::new();
+        let mut read_fresh = 0;
+        let mut last = 0;
+        for request in small().generate() {
+            assert!(request.at_s >= last, "{} after {last}", request.at_s);
+            last = request.at_s;
+            match request.kind {
+                Kind::Write => assert!(written.insert(request.hash), "written twice"),
+                Kind::Read => read_fresh += u64::from(written.contains(&request.hash)),
+            }
+        }
+        assert!((4_700..=4_900).contains(&written.len()), "{} chunks of 200 streams", written.len());
+        assert!(read_fresh > 10_000, "{read_fresh}");
+    }
+
+    #[test]
+    fn people_ask_more_at_noon_and_for_recent_data() {
+        let workload = Workload { dashboards: 0, scans_per_day: 0.0, hours: 240, ..Workload::default() };
+        let mut by_hour = [0u64; 24];
+        for request in workload.generate().filter(|r| r.kind == Kind::Read) {
+            by_hour[(request.at_s / 3_600 % 24) as usize] += 1;
+        }
+        let (night, noon): (u64, u64) = (by_hour[..4].iter().sum(), by_hour[10..14].iter().sum());
+        assert!(noon > 3 * night, "{noon} reads around noon, {night} after midnight");
+    }
+}

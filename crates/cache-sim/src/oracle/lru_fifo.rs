@@ -1,0 +1,102 @@
+//! Tiers as memcached has them with extstore: recency in RAM, and pages in order of writing on flash.
+//!
+//! A value is put into RAM. What falls out of there is appended to flash, whose oldest values go when it
+//! is full. A hit on flash moves its value back to RAM once in 2,000 times (`ext_recache_rate`), and
+//! changes nothing otherwise.
+
+use super::entries::Entries;
+use crate::{Drops, Policy, Request};
+
+const RAM: u8 = 0;
+const FLASH: u8 = 1;
+/// One hit on flash in so many brings its value back to RAM.
+const RECACHE: u64 = 2_000;
+
+/// The two tiers; a value is in one of them.
+#[derive(Debug)]
+pub struct LruFifo {
+    entries: Entries<2>,
+    capacity: [u64; 2],
+    flash_hits: u64,
+    written: u64,
+}
+
+impl LruFifo {
+    /// Empty, for so many bytes in each tier.
+    pub fn new(ram_bytes: u64, flash_bytes: u64) -> Self {
+        Self { entries: Entries::new(), capacity: [ram_bytes, flash_bytes], flash_hits: 0, written: 0 }
+    }
+
+    /// Brings both tiers back to their sizes.
+    fn settle(&mut self) {
+        while self.entries.slab.weight(RAM) > self.capacity[0] {
+            let Some(place) = self.entries.slab.oldest(RAM) else { break };
+            self.written += u64::from(self.entries.slab.node(place).weight);
+            self.entries.slab.move_to(place, FLASH);
+        }
+        while self.entries.slab.weight(FLASH) > self.capacity[1] {
+            let Some(place) = self.entries.slab.oldest(FLASH) else { break };
+            self.entries.expel(place);
+        }
+    }
+}
+
+impl Policy for LruFifo {
+    fn name(&self) -> &'static str {
+        "LRU and FIFO"
+    }
+
+    fn read(&mut self, request: &Request) -> bool {
+        let Some(place) = self.entries.find(request.hash) else { return false };
+        self.entries.slab.node_mut(place).use_once();
+        let is_on_flash = self.entries.slab.node(place).queue == FLASH;
+        self.flash_hits += u64::from(is_on_flash);
+        if !is_on_flash || self.flash_hits.is_multiple_of(RECACHE) {
+            self.entries.slab.move_to(place, RAM);
+            self.settle();
+        }
+        true
+    }
+
+    fn put(&mut self, request: &Request) {
+        if u64::from(request.bytes) > self.capacity[0] {
+            return;
+        }
+        match self.entries.find(request.hash) {
+            Some(place) => {
+                self.entries.slab.reweigh(place, request.bytes);
+                self.entries.slab.move_to(place, RAM);
+            }
+            None => self.entries.add(RAM, request),
+        }
+        self.settle();
+    }
+
+    fn drops(&self) -> Drops {
+        self.entries.drops
+    }
+
+    fn written_bytes(&self) -> u64 {
+        self.written
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Kind;
+    use sandur_cache::Hint;
+
+    #[test]
+    fn what_is_read_on_flash_leaves_it_in_order_of_writing() {
+        let mut tiers = LruFifo::new(20, 20);
+        let request =
+            |hash| Request { at_s: 0, hash, bytes: 10, kind: Kind::Read, hint: Hint::Point, tenant: 0 };
+        (1..=4).for_each(|hash| tiers.put(&request(hash)));
+        assert!((1..=4).all(|hash| tiers.read(&request(hash))), "two in RAM, two on flash");
+        tiers.put(&request(5));
+        let left: Vec<u64> = (1..=5).filter(|hash| tiers.read(&request(*hash))).collect();
+        assert_eq!(left, [2, 3, 4, 5], "1 was written to flash first, and reading it changed nothing");
+        assert_eq!((tiers.written_bytes(), tiers.drops().objects), (30, 1));
+    }
+}

@@ -1,0 +1,226 @@
+//! Runs requests through policies side by side and measures each.
+//!
+//! **Invariants.** Every policy sees the same requests in the same order. What happens before the
+//! warm-up ends fills the caches and is not counted. Memory: the policies, and 40 bytes per hour.
+
+use super::{Drops, Kind, Policy, Request};
+
+/// Seconds of an hour.
+const HOUR_S: u32 = 3_600;
+
+/// What one policy did.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Measured {
+    /// Reads after the warm-up.
+    pub reads: u64,
+    /// Reads that were answered from the cache.
+    pub hits: u64,
+    /// Bytes read.
+    pub read_bytes: u64,
+    /// Bytes that were answered from the cache.
+    pub hit_bytes: u64,
+    /// Bytes written into the cache.
+    pub written_bytes: u64,
+    /// Those of them that were there already, and were written again to stay.
+    pub rewritten_bytes: u64,
+    /// What was pushed out.
+    pub drops: Drops,
+    /// The same hour by hour.
+    pub hours: Vec<Hour>,
+}
+
+/// One hour of one policy.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Hour {
+    /// Reads.
+    pub reads: u64,
+    /// Of them from the cache.
+    pub hits: u64,
+    /// Bytes pushed out.
+    pub evicted_bytes: u64,
+    /// Objects pushed out.
+    pub evicted_objects: u64,
+    /// Objects pushed out without having been read.
+    pub unfetched_objects: u64,
+}
+
+/// A policy and what it has done so far.
+struct Lane<'a> {
+    policy: &'a mut dyn Policy,
+    measured: Measured,
+    /// Totals when the present hour began, and when measuring began.
+    hour_start: Drops,
+    start: Drops,
+    start_written: u64,
+    start_rewritten: u64,
+    hour: Hour,
+}
+
+/// Runs all requests; `progress` hears the number of those done, every 65,536.
+///
+/// # Errors
+/// The first error of the requests.
+pub fn run<E>(
+    requests: impl Iterator<Item = Result<Request, E>>,
+    policies: &mut [Box<dyn Policy>],
+    warm_up_s: u32,
+    mut progress: impl FnMut(u64),
+) -> Result<Vec<Measured>, E> {
+    let mut lanes: Vec<Lane<'_>> = policies.iter_mut().map(|policy| Lane::new(policy.as_mut())).collect();
+    let (mut count, mut first_s, mut measuring, mut hour) = (0u64, None, false, 0);
+    for request in requests {
+        let request = request?;
+        let at_s = request.at_s.saturating_sub(*first_s.get_or_insert(request.at_s));
+        if at_s >= warm_up_s && !measuring {
+            measuring = true;
+            hour = (at_s - warm_up_s) / HOUR_S;
+            lanes.iter_mut().for_each(Lane::begin);
+        }
+        while measuring && (at_s - warm_up_s) / HOUR_S > hour {
+            hour += 1;
+            lanes.iter_mut().for_each(Lane::end_hour);
+        }
+        for lane in &mut lanes {
+            lane.step(&request, measuring);
+        }
+        count += 1;
+        if count.is_multiple_of(65_536) {
+            progress(count);
+        }
+    }
+    progress(count);
+    Ok(lanes.into_iter().map(|lane| lane.end(measuring)).collect())
+}
+
+impl<'a> Lane<'a> {
+    fn new(policy: &'a mut dyn Policy) -> Self {
+        let (drops, hour) = (Drops::default(), Hour::default());
+        Self {
+            policy,
+            measured: Measured::default(),
+            hour_start: drops,
+            start: drops,
+            start_written: 0,
+            start_rewritten: 0,
+            hour,
+        }
+    }
+
+    fn begin(&mut self) {
+        self.start = self.policy.drops();
+        self.hour_start = self.start;
+        self.start_written = self.policy.written_bytes();
+        self.start_rewritten = self.policy.rewritten_bytes();
+    }
+
+    fn step(&mut self, request: &Request, measuring: bool) {
+        if request.kind == Kind::Write {
+            self.policy.put(request);
+            return;
+        }
+        let hit = self.policy.read(request);
+        if !hit {
+            self.policy.put(request);
+        }
+        if measuring {
+            let (bytes, hit) = (u64::from(request.bytes), u64::from(hit));
+            self.hour.reads += 1;
+            self.hour.hits += hit;
+            self.measured.read_bytes += bytes;
+            self.measured.hit_bytes += bytes * hit;
+        }
+    }
+
+    fn end_hour(&mut self) {
+        let now = self.policy.drops();
+        let dropped = now.since(self.hour_start);
+        self.hour.evicted_bytes = dropped.bytes;
+        self.hour.evicted_objects = dropped.objects;
+        self.hour.unfetched_objects = dropped.unfetched_objects;
+        self.measured.reads += self.hour.reads;
+        self.measured.hits += self.hour.hits;
+        self.measured.hours.push(self.hour);
+        (self.hour, self.hour_start) = (Hour::default(), now);
+    }
+
+    fn end(mut self, measuring: bool) -> Measured {
+        if measuring {
+            self.end_hour();
+            self.measured.drops = self.policy.drops().since(self.start);
+            self.measured.written_bytes = self.policy.written_bytes() - self.start_written;
+            self.measured.rewritten_bytes = self.policy.rewritten_bytes() - self.start_rewritten;
+        }
+        self.measured
+    }
+}
+
+impl Measured {
+    /// Reads from the cache per read; 0 without reads.
+    pub fn hit_ratio(&self) -> f64 {
+        self.hits as f64 / self.reads.max(1) as f64
+    }
+
+    /// Bytes from the cache per byte read.
+    pub fn byte_hit_ratio(&self) -> f64 {
+        self.hit_bytes as f64 / self.read_bytes.max(1) as f64
+    }
+
+    /// Bytes written per byte that was new to the cache; 1 if nothing was written.
+    pub fn write_amplification(&self) -> f64 {
+        let admitted = self.written_bytes - self.rewritten_bytes;
+        if admitted == 0 { 1.0 } else { self.written_bytes as f64 / admitted as f64 }
+    }
+
+    /// Requests to the store.
+    pub fn store_requests(&self) -> u64 {
+        self.reads - self.hits
+    }
+
+    /// Mean and largest number of objects per hour that were pushed out unread.
+    pub fn unfetched_per_hour(&self) -> (f64, f64) {
+        self.per_hour(|hour| hour.unfetched_objects as f64)
+    }
+
+    /// Mean and largest number of times per hour that a cache of `capacity` bytes was replaced whole.
+    pub fn replacements_per_hour(&self, capacity: u64) -> (f64, f64) {
+        self.per_hour(|hour| hour.evicted_bytes as f64 / capacity.max(1) as f64)
+    }
+
+    fn per_hour(&self, of: impl Fn(&Hour) -> f64) -> (f64, f64) {
+        let sum: f64 = self.hours.iter().map(&of).sum();
+        let most = self.hours.iter().map(&of).fold(0.0, f64::max);
+        (sum / self.hours.len().max(1) as f64, most)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::oracle::Lru;
+    use sandur_cache::Hint;
+
+    fn request(at_s: u32, hash: u64, kind: Kind) -> Result<Request, ()> {
+        Ok(Request { at_s, hash, bytes: 10, kind, hint: Hint::Point, tenant: 0 })
+    }
+
+    #[test]
+    fn counts_after_the_warm_up_hour_by_hour() {
+        let requests = vec![
+            request(100, 1, Kind::Read),
+            request(200, 2, Kind::Read),
+            // The warm-up of 1,000 s from the first request ends here.
+            request(1_100, 1, Kind::Read),
+            request(1_200, 3, Kind::Write),
+            request(4_800, 1, Kind::Read),
+            request(4_900, 2, Kind::Read),
+        ];
+        let mut policies: Vec<Box<dyn Policy>> = vec![Box::new(Lru::new(20))];
+        let measured = run(requests.into_iter(), &mut policies, 1_000, |_| {}).unwrap().remove(0);
+        assert_eq!((measured.reads, measured.hits, measured.store_requests()), (3, 2, 1));
+        // Key 2 went unread when 3 came, 3 unread when 2 came back.
+        assert_eq!(measured.drops.unfetched_objects, 2);
+        assert_eq!(measured.hours.iter().map(|h| h.unfetched_objects).collect::<Vec<_>>(), [1, 1]);
+        assert_eq!(measured.replacements_per_hour(20), (0.5, 0.5));
+        assert_eq!(measured.written_bytes, 20);
+    }
+}

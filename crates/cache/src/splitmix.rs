@@ -1,0 +1,45 @@
+//! splitmix64 (Steele, Lea, Flood 2014): seeded numbers and a hash of a number.
+//!
+//! Invariant: the same seed gives the same numbers on every machine.
+
+/// What the state advances by: 2^64 divided by the golden ratio, made odd.
+pub const STEP: u64 = 0x9E37_79B9_7F4A_7C15;
+
+/// A sequence of numbers.
+#[derive(Clone, Debug)]
+pub struct SplitMix(u64);
+
+impl SplitMix {
+    /// The sequence of a seed.
+    pub fn new(seed: u64) -> Self {
+        Self(seed)
+    }
+
+    /// The next number.
+    pub fn draw(&mut self) -> u64 {
+        self.0 = self.0.wrapping_add(STEP);
+        mix(self.0)
+    }
+
+    /// The next in 0..1.
+    pub fn unit(&mut self) -> f64 {
+        unit(self.draw())
+    }
+
+    /// The next below `bound`, which is at least 1.
+    pub fn below(&mut self, bound: u64) -> u64 {
+        ((u128::from(self.draw()) * u128::from(bound)) >> 64) as u64
+    }
+}
+
+/// A hash of a number: the finaliser of splitmix64.
+pub fn mix(mut z: u64) -> u64 {
+    z = (z ^ (z >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
+    z = (z ^ (z >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
+    z ^ (z >> 31)
+}
+
+/// A number's upper 53 bits as a number in 0..1.
+pub fn unit(number: u64) -> f64 {
+    (number >> 11) as f64 / (1u64 << 53) as f64
+}

@@ -1,0 +1,27 @@
+//! A memcached server in a program of its own: `memcached ARGUMENTS...`, as memcached takes them.
+
+use std::process::ExitCode;
+use std::sync::Arc;
+
+use sandur_base::Env;
+
+fn main() -> ExitCode {
+    let arguments: Vec<String> = std::env::args().skip(1).collect();
+    let runtime = match tokio::runtime::Builder::new_current_thread().enable_io().build() {
+        Ok(runtime) => runtime,
+        Err(error) => {
+            eprintln!("cannot hear signals: {error}");
+            return ExitCode::FAILURE;
+        }
+    };
+    let env = Env::system(1);
+    let served =
+        runtime.block_on(sandur_memcached::run(&env, &arguments, Arc::new(|line: &str| eprintln!("{line}"))));
+    match served {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("{error}");
+            ExitCode::from(error.exit_code())
+        }
+    }
+}

@@ -1,0 +1,442 @@
+//! The options of `-o`: one table for parsing, the help and the documentation.
+//!
+//! Most of memcached's tune what tunes itself here. They are checked and shown in `stats settings` as
+//! memcached would, and change nothing else.
+
+use std::path::PathBuf;
+use std::str::FromStr;
+
+use super::{Draft, WrongArguments};
+use crate::settings::{FlashPath, Ignored, Warm};
+
+type Apply = fn(&mut Draft, Option<&str>) -> Result<(), WrongArguments>;
+
+/// One extended option.
+pub(crate) struct Extended {
+    pub name: &'static str,
+    pub about: &'static str,
+    /// Whether it does something here.
+    pub effective: bool,
+    apply: Apply,
+}
+
+const fn works(name: &'static str, about: &'static str, apply: Apply) -> Extended {
+    Extended { name, about, effective: true, apply }
+}
+
+const fn shown(name: &'static str, about: &'static str, apply: Apply) -> Extended {
+    Extended { name, about, effective: false, apply }
+}
+
+/// Every extended option of memcached, and `ext_warm`, which is ours.
+pub(crate) const EXTENDED: &[Extended] = &[
+    works(
+        "ext_path",
+        "file for the flash tier, FILE:SIZE[:BUCKET] with m, g, t or p; may be repeated",
+        |d, v| {
+            let text = v.ok_or_else(|| {
+                WrongArguments::new("missing argument to ext_path, ie: ext_path=/d/file:5G")
+            })?;
+            let path =
+                flash_path(text).ok_or_else(|| WrongArguments::new("failed to parse ext_path argument"))?;
+            d.settings.flash.push(path);
+            Ok(())
+        },
+    ),
+    works(
+        "ext_warm",
+        "what is used again after a restart: off, clean (after a clean stop) or crash",
+        |d, v| {
+            d.settings.warm = match v {
+                Some("off") => Warm::Off,
+                Some("clean") => Warm::Clean,
+                Some("crash") => Warm::Crash,
+                _ => return Err(WrongArguments::new("ext_warm must be off, clean or crash")),
+            };
+            Ok(())
+        },
+    ),
+    works("maxconns_fast", "answer connections beyond the limit with an error (default)", |d, _| {
+        d.settings.refuse_fast = true;
+        Ok(())
+    }),
+    works("no_maxconns_fast", "let connections beyond the limit wait", |d, _| {
+        d.settings.refuse_fast = false;
+        Ok(())
+    }),
+    works("idle_timeout", "seconds until a silent connection is closed (default: 0, never)", |d, v| {
+        d.settings.idle_timeout_s = number(v, "idle_timeout")?;
+        Ok(())
+    }),
+    works("watcher_logbuf_size", "kilobytes that are held for one watcher (default: 256)", |d, v| {
+        d.settings.watcher_bytes = number::<usize>(v, "watcher_logbuf_size")?.clamp(1, 1 << 20) << 10;
+        Ok(())
+    }),
+    works("track_sizes", "count item sizes for \"stats sizes\"", |d, _| {
+        d.settings.track_sizes = true;
+        Ok(())
+    }),
+    works("slab_chunk_max", "kilobytes of the largest slab class in stats (default: 512)", |d, v| {
+        let kilobytes: u64 = number(v, "slab_chunk_max")?;
+        if kilobytes == 0 {
+            return Err(WrongArguments::new("slab_chunk_max must be >= 0"));
+        }
+        if kilobytes > 1 << 10 {
+            return Err(WrongArguments::new("slab_chunk_max must be specified in kilobytes."));
+        }
+        d.settings.tuning.slab_chunk_max = kilobytes << 10;
+        Ok(())
+    }),
+    works("ssl_chain_cert", "file with the certificate chain", |d, v| {
+        d.tls.chain = path(v, "ssl_chain_cert")?;
+        Ok(())
+    }),
+    works("ssl_key", "file with the key", |d, v| {
+        d.tls.key = path(v, "ssl_key")?;
+        Ok(())
+    }),
+    works(
+        "ssl_verify_mode",
+        "clients' certificates: 0 none (default), 1 optional, 2 required, 3 required once",
+        |d, v| {
+            d.tls.verify_mode = number(v, "ssl_verify_mode")?;
+            if d.tls.verify_mode > 3 {
+                return Err(WrongArguments::new("Invalid ssl_verify_mode. Use help to see valid options."));
+            }
+            Ok(())
+        },
+    ),
+    works("ssl_ca_cert", "file with the authorities that sign clients", |d, v| {
+        d.tls.authorities = Some(path(v, "ssl_ca_cert")?);
+        Ok(())
+    }),
+    works(
+        "ssl_min_version",
+        "least version: 0 to 3 for TLS 1.0 to 1.3; below 1.2 means 1.2 (default: 2)",
+        |d, v| {
+            d.tls.least_version = number(v, "ssl_min_version")?;
+            if d.tls.least_version > 3 {
+                return Err(WrongArguments::new("Invalid ssl_min_version. Use help to see valid options."));
+            }
+            Ok(())
+        },
+    ),
+    works("ssl_session_cache", "sessions can be resumed", |d, _| {
+        d.tls.session_cache = true;
+        Ok(())
+    }),
+    shown("ssl_keyformat", "the format of the key is found in the file", |d, v| {
+        d.settings.tuning.ssl_keyformat = number(v, "ssl_keyformat")?;
+        Ok(())
+    }),
+    shown("ssl_ciphers", "the library's choice holds", |d, v| {
+        d.tls.ciphers = Some(text(v, "ssl_ciphers")?.to_owned());
+        Ok(())
+    }),
+    shown("ssl_wbuf_size", "kilobytes", |d, v| {
+        d.settings.tuning.ssl_wbuf_size = number::<u64>(v, "ssl_wbuf_size")? << 10;
+        Ok(())
+    }),
+    shown("ssl_kernel_tls", "not used", |d, _| {
+        d.settings.tuning.ssl_kernel_tls = true;
+        Ok(())
+    }),
+    works("modern", "the default", |_, _| Ok(())),
+    shown("no_modern", "shows the settings of memcached 1.4", |d, _| {
+        let tuning = &mut d.settings.tuning;
+        tuning.slab_chunk_max = 1 << 20;
+        (tuning.slab_reassign, tuning.slab_automove) = (false, 0);
+        (tuning.lru_segmented, tuning.lru_crawler, tuning.lru_maintainer) = (false, false, false);
+        "jenkins".clone_into(&mut tuning.hash_algorithm);
+        d.settings.refuse_fast = false;
+        Ok(())
+    }),
+    works("relaxed_privileges", "adds the commands of memcached's test suite that turn the clock", |d, _| {
+        d.settings.test_commands = true;
+        Ok(())
+    }),
+    works(
+        "read_buf_mem_limit",
+        "megabytes that commands on their way in may take, shared equally by the threads; beyond it a \
+         connection is closed with \"SERVER_ERROR out of memory reading request\" (default: no limit)",
+        |d, v| {
+            d.settings.buffer_bytes_max = number::<u64>(v, "read_buf_mem_limit")?.min(1 << 24) << 20;
+            Ok(())
+        },
+    ),
+    shown("hashpower", "the index grows by itself", |d, v| {
+        let power = number(v, "hashpower")?;
+        if power < 12 {
+            return Err(WrongArguments::new(format!("Initial hashtable multiplier of {power} is too low")));
+        }
+        if power > 32 {
+            return Err(WrongArguments::new(format!("Initial hashtable multiplier of {power} is too high")));
+        }
+        d.settings.tuning.hashpower = power;
+        Ok(())
+    }),
+    shown("no_hashexpand", "the index grows by itself", |_, _| Ok(())),
+    shown("hash_algorithm", "jenkins, murmur3 or xxh3: keys are hashed with XXH3", |d, v| {
+        let name = text(v, "hash_algorithm")?;
+        if !matches!(name, "jenkins" | "murmur3" | "xxh3") {
+            return Err(WrongArguments::new("Unknown hash_algorithm option (jenkins, murmur3, xxh3)"));
+        }
+        name.clone_into(&mut d.settings.tuning.hash_algorithm);
+        Ok(())
+    }),
+    shown("slab_reassign", "there are no slabs", |d, _| {
+        d.settings.tuning.slab_reassign = true;
+        Ok(())
+    }),
+    shown("no_slab_reassign", "there are no slabs", |d, _| {
+        d.settings.tuning.slab_reassign = false;
+        Ok(())
+    }),
+    shown("slab_automove", "there are no slabs", |d, v| {
+        d.settings.tuning.slab_automove = match v {
+            None => 1,
+            some => number(some, "slab_automove")?,
+        };
+        if d.settings.tuning.slab_automove > 2 {
+            return Err(WrongArguments::new("slab_automove must be between 0 and 2"));
+        }
+        Ok(())
+    }),
+    shown("no_slab_automove", "there are no slabs", |d, _| {
+        d.settings.tuning.slab_automove = 0;
+        Ok(())
+    }),
+    shown("slab_automove_ratio", "there are no slabs", |d, v| {
+        d.settings.tuning.slab_automove_ratio = number(v, "slab_automove_ratio")?;
+        if !(0.0..=1.0).contains(&d.settings.tuning.slab_automove_ratio) {
+            return Err(WrongArguments::new("slab_automove_ratio must be > 0 and < 1"));
+        }
+        Ok(())
+    }),
+    shown("slab_automove_window", "there are no slabs", |d, v| {
+        d.settings.tuning.slab_automove_window = number(v, "slab_automove_window")?;
+        if d.settings.tuning.slab_automove_window < 3 {
+            return Err(WrongArguments::new("slab_automove_window must be > 2"));
+        }
+        Ok(())
+    }),
+    shown("slab_automove_freeratio", "there are no slabs", |d, v| {
+        d.settings.tuning.slab_automove_freeratio = number(v, "slab_automove_freeratio")?;
+        Ok(())
+    }),
+    shown("slab_sizes", "there are no slabs", |_, v| text(v, "slab_sizes").map(|_| ())),
+    shown("no_chunked_items", "there are no slabs", |d, _| {
+        d.settings.tuning.slab_chunk_max = 1 << 20;
+        Ok(())
+    }),
+    shown("tail_repair_time", "nothing leaks", |d, v| {
+        d.settings.tuning.tail_repair_time = number(v, "tail_repair_time")?;
+        if d.settings.tuning.tail_repair_time < 10 {
+            return Err(WrongArguments::new("Cannot set tail_repair_time to less than 10 seconds"));
+        }
+        Ok(())
+    }),
+    shown("lru_crawler", "expired items go by themselves", |d, _| {
+        d.settings.tuning.lru_crawler = true;
+        Ok(())
+    }),
+    shown("no_lru_crawler", "expired items go by themselves", |d, _| {
+        d.settings.tuning.lru_crawler = false;
+        Ok(())
+    }),
+    shown("lru_crawler_sleep", "microseconds", |d, v| {
+        d.settings.tuning.lru_crawler_sleep = number(v, "lru_crawler_sleep")?;
+        if d.settings.tuning.lru_crawler_sleep > 1_000_000 {
+            return Err(WrongArguments::new("LRU crawler sleep must be between 0 and 1 second"));
+        }
+        Ok(())
+    }),
+    shown("lru_crawler_tocrawl", "items", |d, v| {
+        d.settings.tuning.lru_crawler_tocrawl = number(v, "lru_crawler_tocrawl")?;
+        Ok(())
+    }),
+    shown("lru_maintainer", "eviction is S3-FIFO", |d, _| {
+        (d.settings.tuning.lru_maintainer, d.settings.tuning.lru_segmented) = (true, true);
+        Ok(())
+    }),
+    shown("no_lru_maintainer", "eviction is S3-FIFO", |d, _| {
+        (d.settings.tuning.lru_maintainer, d.settings.tuning.lru_segmented) = (false, false);
+        Ok(())
+    }),
+    shown("hot_lru_pct", "eviction is S3-FIFO", |d, v| {
+        d.settings.tuning.hot_lru_pct = percent(v, "hot_lru_pct")?;
+        Ok(())
+    }),
+    shown("warm_lru_pct", "eviction is S3-FIFO", |d, v| {
+        d.settings.tuning.warm_lru_pct = percent(v, "warm_lru_pct")?;
+        Ok(())
+    }),
+    shown("hot_max_factor", "eviction is S3-FIFO", |d, v| {
+        d.settings.tuning.hot_max_factor = factor(v, "hot_max_factor")?;
+        Ok(())
+    }),
+    shown("warm_max_factor", "eviction is S3-FIFO", |d, v| {
+        d.settings.tuning.warm_max_factor = factor(v, "warm_max_factor")?;
+        Ok(())
+    }),
+    shown("temporary_ttl", "eviction is S3-FIFO", |d, v| {
+        d.settings.tuning.temporary_ttl = number(v, "temporary_ttl")?;
+        d.settings.tuning.temp_lru = true;
+        Ok(())
+    }),
+    shown("worker_logbuf_size", "kilobytes", |d, v| {
+        d.settings.tuning.worker_logbuf = number::<u64>(v, "worker_logbuf_size")? << 10;
+        Ok(())
+    }),
+    shown("inline_ascii_resp", "obsolete", |_, _| Ok(())),
+    shown("no_inline_ascii_resp", "obsolete", |_, _| Ok(())),
+    shown("resp_obj_mem_limit", "obsolete, see read_buf_mem_limit", |_, _| Ok(())),
+    shown("drop_privileges", "not used", |d, _| {
+        d.settings.tuning.drop_privileges = true;
+        Ok(())
+    }),
+    shown("no_drop_privileges", "the default", |d, _| {
+        d.settings.tuning.drop_privileges = false;
+        Ok(())
+    }),
+    shown("sock_cookie_id", "not used", |_, _| Ok(())),
+    shown("ext_page_size", "segments size themselves; it is the unit of ext_compact_under", |d, v| {
+        d.settings.tuning.ext_page_size = number::<u64>(v, "ext_page_size")? << 20;
+        Ok(())
+    }),
+    shown("ext_wbuf_size", "write buffers size themselves", |d, v| {
+        d.settings.tuning.ext_wbuf_size = number::<u64>(v, "ext_wbuf_size")? << 20;
+        Ok(())
+    }),
+    shown("ext_threads", "reads are as parallel as the device likes", |d, v| {
+        d.settings.tuning.ext_threads = number(v, "ext_threads")?;
+        Ok(())
+    }),
+    shown("ext_io_depth", "reads are as parallel as the device likes", |_, v| {
+        number::<u32>(v, "ext_io_depth").map(|_| ())
+    }),
+    works(
+        "ext_item_size",
+        "least bytes of an item that ext_item_age moves to flash (default: 512)",
+        |d, v| {
+            d.settings.tuning.ext_item_size = number(v, "ext_item_size")?;
+            Ok(())
+        },
+    ),
+    works(
+        "ext_item_age",
+        "seconds after which an idle item leaves memory for flash even if there is room (default: never)",
+        |d, v| {
+            d.settings.tuning.ext_item_age = number(v, "ext_item_age")?;
+            Ok(())
+        },
+    ),
+    shown("ext_low_ttl", "short-lived items have their own segments", |d, v| {
+        d.settings.tuning.ext_low_ttl = number(v, "ext_low_ttl")?;
+        Ok(())
+    }),
+    works(
+        "ext_recache_rate",
+        "0: what is read from flash never returns to memory, 1: always, else: if it is worth it",
+        |d, v| {
+            d.settings.tuning.ext_recache_rate = number(v, "ext_recache_rate")?;
+            Ok(())
+        },
+    ),
+    works(
+        "ext_compact_under",
+        "compact below so many free pages of ext_page_size (default: never)",
+        |d, v| {
+            d.settings.tuning.ext_compact_under = number(v, "ext_compact_under")?;
+            Ok(())
+        },
+    ),
+    works("ext_drop_under", "below so many free pages ext_drop_unread works (default: never)", |d, v| {
+        d.settings.tuning.ext_drop_under = number(v, "ext_drop_under")?;
+        Ok(())
+    }),
+    shown("ext_max_sleep", "writers are woken, they do not sleep", |d, v| {
+        d.settings.tuning.ext_max_sleep = number(v, "ext_max_sleep")?;
+        Ok(())
+    }),
+    works(
+        "ext_max_frag",
+        "compact pages used to less than this part (default: 0.8); 0: the first written go first",
+        |d, v| {
+            d.settings.tuning.ext_max_frag = number(v, "ext_max_frag")?;
+            Ok(())
+        },
+    ),
+    works("ext_drop_unread", "compaction may drop what nobody read", |d, _| {
+        d.settings.tuning.ext_drop_unread = true;
+        Ok(())
+    }),
+];
+
+/// Applies a list of extended options.
+pub(super) fn apply(draft: &mut Draft, list: &str) -> Result<(), WrongArguments> {
+    for part in list.split(',').filter(|part| !part.is_empty()) {
+        let (name, value) = match part.split_once('=') {
+            Some((name, value)) => (name, Some(value)),
+            None => (part, None),
+        };
+        let Some(option) = EXTENDED.iter().find(|option| option.name == name) else {
+            return Err(WrongArguments::new(format!("Illegal suboption \"{part}\"")));
+        };
+        (option.apply)(draft, value)?;
+        if !option.effective {
+            draft.settings.ignored.push(Ignored { option: option.name, why: option.about });
+        }
+    }
+    Ok(())
+}
+
+fn text<'a>(value: Option<&'a str>, name: &str) -> Result<&'a str, WrongArguments> {
+    value.ok_or_else(|| WrongArguments::new(format!("Missing {name} argument")))
+}
+
+fn path(value: Option<&str>, name: &str) -> Result<PathBuf, WrongArguments> {
+    text(value, name).map(PathBuf::from)
+}
+
+fn number<T: FromStr>(value: Option<&str>, name: &str) -> Result<T, WrongArguments> {
+    let text = text(value, name)?;
+    text.parse().map_err(|_| WrongArguments::new(format!("could not parse argument to {name}")))
+}
+
+fn percent(value: Option<&str>, name: &str) -> Result<u32, WrongArguments> {
+    let percent = number(value, name)?;
+    if (1..80).contains(&percent) {
+        return Ok(percent);
+    }
+    Err(WrongArguments::new(format!("{name} must be > 1 and < 80")))
+}
+
+fn factor(value: Option<&str>, name: &str) -> Result<f64, WrongArguments> {
+    let factor: f64 = number(value, name)?;
+    if factor > 0.0 {
+        return Ok(factor);
+    }
+    Err(WrongArguments::new(format!("{name} must be > 0")))
+}
+
+/// `FILE:SIZE[:BUCKET]`.
+fn flash_path(text: &str) -> Option<FlashPath> {
+    let mut parts = text.split(':');
+    let (path, size) = (parts.next()?, parts.next()?);
+    let (digits, unit) = size.split_at_checked(size.len().checked_sub(1)?)?;
+    let shift = match unit {
+        "m" | "M" => 20,
+        "g" | "G" => 30,
+        "t" | "T" => 40,
+        "p" | "P" => 50,
+        _ => return None,
+    };
+    let bytes = digits.parse::<u64>().ok()?.checked_mul(1 << shift)?;
+    let kept = match parts.next() {
+        None | Some("default" | "lowttl" | "chunked") => false,
+        Some("compact" | "coldcompact" | "old") => true,
+        Some(_) => return None,
+    };
+    (!path.is_empty() && bytes > 0).then(|| FlashPath { path: PathBuf::from(path), bytes, kept })
+}

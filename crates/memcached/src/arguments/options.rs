@@ -1,0 +1,295 @@
+//! The short and long options: one table for parsing, the help and the documentation.
+
+use std::path::PathBuf;
+
+use super::{Draft, WrongArguments, extended, help, listen};
+use crate::settings::{Binding, Ignored};
+
+/// Whether an option has an argument.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Takes {
+    /// None.
+    Nothing,
+    /// One, with this name in the help.
+    Value(&'static str),
+}
+
+/// One option.
+pub(crate) struct CommandOption {
+    pub short: char,
+    pub long: &'static str,
+    pub takes: Takes,
+    pub about: &'static str,
+    pub(super) apply: fn(&mut Draft, &str) -> Result<(), WrongArguments>,
+}
+
+const fn flag(
+    short: char,
+    long: &'static str,
+    about: &'static str,
+    apply: fn(&mut Draft, &str) -> Result<(), WrongArguments>,
+) -> CommandOption {
+    CommandOption { short, long, takes: Takes::Nothing, about, apply }
+}
+
+const fn value(
+    short: char,
+    long: &'static str,
+    name: &'static str,
+    about: &'static str,
+    apply: fn(&mut Draft, &str) -> Result<(), WrongArguments>,
+) -> CommandOption {
+    CommandOption { short, long, takes: Takes::Value(name), about, apply }
+}
+
+/// Every option of memcached.
+pub(crate) const OPTIONS: &[CommandOption] = &[
+    value('p', "port", "num", "TCP port to listen on (default: 11211; 0 is off, -1 any free one)", |d, v| {
+        d.tcp_given = true;
+        d.settings.tcp_port = integer(v);
+        Ok(())
+    }),
+    value('U', "udp-port", "num", "UDP port to listen on (default: 0, off)", |d, v| {
+        d.udp_given = true;
+        d.settings.udp_port = integer(v);
+        Ok(())
+    }),
+    value('s', "unix-socket", "file", "Unix socket to listen on instead of the network", |d, v| {
+        d.settings.unix_socket = Some(PathBuf::from(v));
+        Ok(())
+    }),
+    value('a', "unix-mask", "mask", "access mask of the Unix socket, in octal (default: 700)", |d, v| {
+        d.settings.unix_mask = u32::from_str_radix(v, 8).unwrap_or(0);
+        Ok(())
+    }),
+    flag('A', "enable-shutdown", "allow the command \"shutdown\"", |d, _| {
+        d.settings.shutdown_allowed = true;
+        Ok(())
+    }),
+    value(
+        'l',
+        "listen",
+        "addr",
+        "addresses to listen on, separated by commas (default: all), each as\n\
+         [notls:|btls:|mtls:][proto[NAME]:][tag[NAME]:]HOST[:PORT]",
+        listen::apply,
+    ),
+    flag('d', "daemon", "run in the background", |d, _| {
+        d.settings.daemon = true;
+        Ok(())
+    }),
+    flag('r', "enable-coredumps", "raise the limit of core files", |_, _| Ok(())),
+    value('u', "user", "user", "user to run as (only when started as root)", |d, v| {
+        d.settings.user = Some(v.to_owned());
+        Ok(())
+    }),
+    value('m', "memory-limit", "num", "memory for items in megabytes (default: 64)", |d, v| {
+        d.settings.memory_bytes = u64::try_from(integer(v)).unwrap_or(0) << 20;
+        Ok(())
+    }),
+    flag('M', "disable-evictions", "refuse new items instead of evicting when memory is full", |d, _| {
+        d.settings.evict = false;
+        Ok(())
+    }),
+    value('c', "conn-limit", "num", "connections at a time (default: 1024)", |d, v| {
+        d.settings.connections_max = positive(v, "Maximum connections")?;
+        Ok(())
+    }),
+    flag('k', "lock-memory", "keep all memory of the process out of swap", |d, _| {
+        d.settings.lock_memory = true;
+        Ok(())
+    }),
+    flag('v', "verbose", "log more; may be repeated", |d, _| {
+        d.settings.verbosity += 1;
+        Ok(())
+    }),
+    flag('h', "help", "print this help", |d, _| {
+        d.print = Some(help::text());
+        Ok(())
+    }),
+    flag('i', "license", "print the licence", |d, _| {
+        d.print = Some(help::licence());
+        Ok(())
+    }),
+    flag('V', "version", "print the version", |d, _| {
+        d.print = Some(help::version_line());
+        Ok(())
+    }),
+    value('P', "pidfile", "file", "save the process number in this file", |d, v| {
+        d.settings.pid_file = Some(PathBuf::from(v));
+        Ok(())
+    }),
+    value('f', "slab-growth-factor", "num", "growth of the slab classes in stats (default: 1.25)", |d, v| {
+        d.settings.slab_factor = v.parse().unwrap_or(0.0);
+        // not a number is refused too
+        if d.settings.slab_factor > 1.0 {
+            return Ok(());
+        }
+        Err(WrongArguments::new("Factor must be greater than 1"))
+    }),
+    value('n', "slab-min-size", "bytes", "least space of the slab classes in stats (default: 48)", |d, v| {
+        d.settings.slab_chunk_least = positive(v, "Chunk size")? as u64;
+        Ok(())
+    }),
+    flag('L', "enable-largepages", "accepted, ignored: memory is not taken in one piece", |d, _| {
+        let why = "memory is taken as items come, not in one piece";
+        d.settings.ignored.push(Ignored { option: "enable-largepages", why });
+        Ok(())
+    }),
+    value(
+        'D',
+        "prefix-delimiter",
+        "char",
+        "end of a key's prefix in \"stats detail\", which it turns on",
+        |d, v| {
+            let Some(delimiter) = v.bytes().next() else {
+                return Err(WrongArguments::new("No delimiter specified"));
+            };
+            d.settings.prefix_delimiter = delimiter;
+            d.settings.detail = true;
+            Ok(())
+        },
+    ),
+    value('t', "threads", "num", "worker threads (default: one per processor)", |d, v| {
+        d.settings.threads = positive(v, "Number of threads")?;
+        Ok(())
+    }),
+    value(
+        'R',
+        "max-reqs-per-event",
+        "num",
+        "commands of a connection before others have a turn (default: 20)",
+        |d, v| {
+            d.settings.commands_per_turn = positive(v, "Number of requests per event")?;
+            Ok(())
+        },
+    ),
+    flag('C', "disable-cas", "items have no version numbers", |d, _| {
+        d.settings.cas = false;
+        Ok(())
+    }),
+    value(
+        'b',
+        "listen-backlog",
+        "num",
+        "connections that may wait to be accepted (default: 1024)",
+        |d, v| {
+            d.settings.backlog = integer(v);
+            Ok(())
+        },
+    ),
+    value('B', "protocol", "name", "ascii, binary or auto (default: auto-negotiate)", |d, v| {
+        d.protocol_given = true;
+        d.settings.protocol = binding(v).ok_or_else(|| {
+            WrongArguments::usage(format!(
+                "Invalid value for binding protocol: {v}\n -- should be one of auto, binary, or ascii"
+            ))
+        })?;
+        Ok(())
+    }),
+    value('I', "max-item-size", "num", "largest item (default: 1m, least: 1k, most: 1024m)", |d, v| {
+        d.settings.item_bytes_max = size(v);
+        Ok(())
+    }),
+    flag(
+        'S',
+        "enable-sasl",
+        "clients of the binary protocol must authenticate (SASL PLAIN);\n\
+         MEMCACHED_SASL_PWDB names a file of user:password lines",
+        |d, _| {
+            d.settings.sasl = true;
+            Ok(())
+        },
+    ),
+    flag('F', "disable-flush-all", "refuse \"flush_all\"", |d, _| {
+        d.settings.flush_allowed = false;
+        Ok(())
+    }),
+    flag(
+        'X',
+        "disable-dumping",
+        "refuse \"stats cachedump\", \"stats detail\" and \"lru_crawler metadump\"",
+        |d, _| {
+            d.settings.dump_allowed = false;
+            Ok(())
+        },
+    ),
+    flag('W', "disable-watch", "refuse \"watch\"", |d, _| {
+        d.settings.watch_allowed = false;
+        Ok(())
+    }),
+    value(
+        'Y',
+        "auth-file",
+        "file",
+        "clients of the text protocol must authenticate: lines of user:password",
+        |d, v| {
+            d.settings.auth_file = Some(PathBuf::from(v));
+            Ok(())
+        },
+    ),
+    value(
+        'e',
+        "memory-file",
+        "file",
+        "keep items in memory over a graceful stop (SIGUSR1, \"shutdown graceful\")\n\
+         in this file and FILE.meta",
+        |d, v| {
+            d.settings.memory_file = Some(PathBuf::from(v));
+            Ok(())
+        },
+    ),
+    flag('Z', "enable-ssl", "speak TLS (see ssl_chain_cert, ssl_key)", |d, _| {
+        d.tls_on = true;
+        Ok(())
+    }),
+    value(
+        'o',
+        "extended",
+        "list",
+        "extended options, separated by commas; most can be turned off with no_",
+        extended::apply,
+    ),
+    value('N', "napi-ids", "num", "accepted, ignored", |d, v| {
+        d.settings.tuning.napi_ids = positive(v, "Maximum number of NAPI IDs")? as u32;
+        let why = "connections are given to workers in turn";
+        d.settings.ignored.push(Ignored { option: "napi-ids", why });
+        Ok(())
+    }),
+];
+
+/// A number as atoi reads it: what stands at the start, 0 when that is none.
+fn integer(text: &str) -> i32 {
+    let digits = text.strip_prefix('-').unwrap_or(text);
+    let end = digits.find(|c: char| !c.is_ascii_digit()).unwrap_or(digits.len());
+    let number: i64 = digits[..end].parse().unwrap_or(0);
+    let number = if digits.len() < text.len() { -number } else { number };
+    number.clamp(i64::from(i32::MIN), i64::from(i32::MAX)) as i32
+}
+
+fn positive(text: &str, what: &str) -> Result<usize, WrongArguments> {
+    usize::try_from(integer(text))
+        .ok()
+        .filter(|number| *number > 0)
+        .ok_or_else(|| WrongArguments::new(format!("{what} must be greater than 0")))
+}
+
+/// A protocol's name.
+pub(super) fn binding(name: &str) -> Option<Binding> {
+    match name {
+        "auto" | "negotiating" => Some(Binding::Auto),
+        "ascii" => Some(Binding::Ascii),
+        "binary" => Some(Binding::Binary),
+        _ => None,
+    }
+}
+
+/// Bytes, with `k` or `m`.
+fn size(text: &str) -> u64 {
+    let number = u64::try_from(integer(text)).unwrap_or(0);
+    match text.chars().last() {
+        Some('k' | 'K') => number << 10,
+        Some('m' | 'M') => number << 20,
+        _ => number,
+    }
+}

@@ -1,0 +1,46 @@
+//! increment and decrement, and their quiet forms.
+
+use crate::operations::arithmetic::{Create, Delta, Outcome, count, execute};
+use crate::operations::settle;
+use crate::session::Next;
+use crate::time::expires_at;
+
+use super::{BinaryCommand, Call, Shape, Status, number_32, number_64};
+
+/// Expiry that says that a missing item shall not be made.
+const NOT_CREATED: u32 = u32::MAX;
+
+pub(crate) const INCREMENT: BinaryCommand = command(0x05, 0x15, "increment", |call| run(call, true));
+pub(crate) const DECREMENT: BinaryCommand = command(0x06, 0x16, "decrement", |call| run(call, false));
+
+const fn command(opcode: u8, quiet: u8, name: &'static str, run: fn(&mut Call<'_>) -> Next) -> BinaryCommand {
+    BinaryCommand { opcode, quiet: Some(quiet), name, extras: &[20], shape: Shape::Key, open: false, run }
+}
+
+fn run(call: &mut Call<'_>, increment: bool) -> Next {
+    let (turn, header, quiet) = (call.turn, call.header, call.quiet);
+    let expiry = number_32(call.extras, 16);
+    let create = (expiry != NOT_CREATED).then(|| Create {
+        initial: number_64(call.extras, 8),
+        expires_at: expires_at(i64::from(expiry), turn.now),
+    });
+    let expected = (header.cas != 0).then_some(header.cas);
+    let by = number_64(call.extras, 0);
+    let delta = Delta { increment, by, expected, create, cas: None, expires_at: None };
+    let outcome = execute(turn, call.key, delta);
+    settle(turn, call.output, call.key, outcome, move |turn, key, outcome, out| {
+        count(turn, key, &delta, &outcome);
+        let status = match outcome {
+            Outcome::Changed(_) if quiet => return,
+            Outcome::Changed(changed) => {
+                let value = changed.value.to_be_bytes();
+                return header.write(Status::Ok, turn.shown_cas(changed.cas), &[], &[], &value, out);
+            }
+            Outcome::NotNumeric => Status::NotNumeric,
+            Outcome::NotFound => Status::NotFound,
+            Outcome::Exists => Status::Exists,
+            Outcome::NoMemory => Status::NoMemory,
+        };
+        header.write_error(status, out);
+    })
+}

@@ -1,0 +1,236 @@
+//! mg: reads an item, and on the way touches it, creates it, or elects who refreshes it.
+
+use crate::operations::{fetch, settle};
+use crate::output::Bytes;
+use crate::session::Next;
+use crate::text::touch::present;
+use crate::text::{Call, TextCommand};
+use crate::turn::Turn;
+use crate::words::{Words, push_number};
+use sandur_cache::{Answer, Applied, Change, Pending, Put, Revision, Stored};
+use sandur_cache::{Cache, Item, ItemMeta, Read, Tier, Value};
+
+use super::{Flags, Request};
+
+pub(crate) const MG: TextCommand = TextCommand {
+    name: "mg",
+    arguments: "KEY [FLAG...]",
+    about: "reads an item; b C E N O R T and c f h k l q s t u v",
+    words: 2,
+    run,
+};
+
+/// An item as mg shows it.
+#[derive(Clone, Debug)]
+struct Shown {
+    item: Item,
+    /// The client is told that it alone shall refresh the item.
+    wins: bool,
+}
+
+fn run(call: &mut Call<'_>) -> Next {
+    let turn = call.turn;
+    let request = match Request::read(call.words.clone(), turn.now) {
+        Ok(request) => request,
+        Err(error) => {
+            call.output.line(error);
+            return Next::Done;
+        }
+    };
+    let Request { text, key, flags } = &request;
+    if flags.vivify.is_none() && flags.recache_before.is_none() {
+        let range = if flags.value { None } else { Some(0..0) };
+        let read = Read { range, expires_at: flags.expires_at, quiet: flags.has(b'u'), ..Read::default() };
+        match present(turn.cache().get(key, &read)) {
+            Answer::Ready(Some(item)) if makes_a_winner(&item) => {}
+            Answer::Ready(found) => {
+                write(turn, key, text, flags, found.map(Shown::plain), call.output.tail());
+                return Next::Done;
+            }
+            Answer::Pending(pending) => {
+                let line: Box<[u8]> = call.line.into();
+                let shown = read_and_elect(turn, key, flags, pending);
+                settle(turn, call.output, key, Answer::Pending(shown), move |turn, key, shown, out| {
+                    if shown.is_none() {
+                        turn.counters.totals.miss_from_extstore.add(1);
+                    }
+                    write_again(turn, key, &line, shown, out);
+                });
+                return Next::Done;
+            }
+        }
+    }
+    let line: Box<[u8]> = call.line.into();
+    let shown = Election::of(flags, turn.now).hold(turn.cache(), key);
+    settle(turn, call.output, key, shown, move |turn, key, shown, out| {
+        write_again(turn, key, &line, shown, out);
+    })
+}
+
+impl Shown {
+    fn plain(item: Item) -> Self {
+        Self { item, wins: false }
+    }
+}
+
+/// Whether a client that reads the item is the one to refresh it: it is stale, and nobody does so yet.
+fn makes_a_winner(item: &Item) -> bool {
+    item.meta.stale && !item.meta.won
+}
+
+/// What the device brings, once more in one step when that makes this client the one to refresh it.
+fn read_and_elect(
+    turn: &Turn<'_>,
+    key: &[u8],
+    flags: &Flags<'_>,
+    pending: Pending<Option<Item>>,
+) -> Pending<Option<Shown>> {
+    let (cache, key, election) = (turn.cache().clone(), Box::from(key), Election::of(flags, turn.now));
+    Pending::new(async move {
+        let key: Box<[u8]> = key;
+        match pending.await? {
+            item if makes_a_winner(&item) => election.hold(&cache, &key).wait().await,
+            item => Some(Shown::plain(item)),
+        }
+    })
+}
+
+/// What decides who refreshes an item.
+struct Election {
+    vivify: Option<u32>,
+    expires_at: Option<u32>,
+    recache_before: Option<u32>,
+    quiet: bool,
+    cas: Option<u64>,
+    now: u32,
+}
+
+impl Election {
+    fn of(flags: &Flags<'_>, now: u32) -> Self {
+        let Flags { vivify, expires_at, recache_before, cas, .. } = *flags;
+        Self { vivify, expires_at, recache_before, quiet: flags.has(b'u'), cas, now }
+    }
+
+    /// Reads and changes the item in one step.
+    fn hold(self, cache: &Cache, key: &[u8]) -> Answer<Option<Shown>> {
+        let updated = cache.update(key, move |present| match present {
+            Some(item) => {
+                let ends_soon =
+                    self.recache_before.is_some_and(|at| item.expires_at != 0 && item.expires_at < at);
+                let wins = !item.meta.won && (item.meta.stale || ends_soon);
+                let (expires_at, won) = (self.expires_at, wins.then_some(true));
+                let revision = Revision { expires_at, won, accessed: !self.quiet, ..Revision::default() };
+                (Change::Revise(revision), Some(Shown { item: item.clone(), wins }))
+            }
+            None => match self.vivify {
+                None => (Change::Keep, None),
+                Some(vivify) => {
+                    let expires_at = self.expires_at.unwrap_or(vivify);
+                    let put = Put { expires_at, cas: self.cas, won: true, ..Put::default() };
+                    let item = created(expires_at, self.now);
+                    (Change::Write(bytes::Bytes::new(), put), Some(Shown { item, wins: true }))
+                }
+            },
+        });
+        crate::operations::store::map(updated, |updated| {
+            let mut shown = updated.answer?;
+            match updated.applied {
+                Applied::Written(Stored::Done { cas }) => shown.item.cas = cas,
+                Applied::Written(_) => return None,
+                _ => {}
+            }
+            Some(shown)
+        })
+    }
+}
+
+fn created(expires_at: u32, now: u32) -> Item {
+    let meta = ItemMeta {
+        accessed_at: now,
+        stored_at: now,
+        fetched: false,
+        stale: false,
+        won: false,
+        tier: Tier::Ram,
+        on_flash: false,
+    };
+    Item { value: Value::from(bytes::Bytes::new()), length: 0, flags: 0, cas: 0, expires_at, meta }
+}
+
+/// Writes the answer to a line that was kept.
+fn write_again(turn: &Turn<'_>, key: &[u8], line: &[u8], shown: Option<Shown>, out: &mut Bytes) {
+    let mut words = Words::new(line);
+    words.next();
+    // the line was valid when it was kept
+    if let Ok(request) = Request::read(words, turn.now) {
+        write(turn, key, request.text, &request.flags, shown, out);
+    }
+}
+
+fn write(turn: &Turn<'_>, key: &[u8], text: &[u8], flags: &Flags<'_>, shown: Option<Shown>, out: &mut Bytes) {
+    let touched = flags.expires_at.is_some();
+    let Some(shown) = shown else {
+        fetch::count(turn, key, None, touched);
+        if !flags.quiet {
+            out.push(b"EN");
+            flags.write_echo(text, out);
+            out.push(b"\r\n");
+        }
+        return;
+    };
+    fetch::count(turn, key, Some(&shown.item), touched);
+    let matches = flags.compare.is_some_and(|cas| cas == shown.item.cas);
+    let with_value = flags.value && !matches;
+    let buffer = out.buffer();
+    if with_value {
+        buffer.extend_from_slice(b"VA ");
+        push_number(buffer, shown.item.length);
+    } else {
+        buffer.extend_from_slice(b"HD");
+    }
+    write_flags(turn, text, flags, &shown, buffer);
+    buffer.extend_from_slice(b"\r\n");
+    if with_value {
+        out.push_value(shown.item.value);
+        out.push(b"\r\n");
+    }
+}
+
+fn write_flags(turn: &Turn<'_>, text: &[u8], flags: &Flags<'_>, shown: &Shown, out: &mut Vec<u8>) {
+    let item = &shown.item;
+    // `t` before `T` shows the expiry from before
+    let mut expires_at = item.expires_at;
+    for word in flags.words() {
+        let number = match word[0] {
+            b'T' => {
+                expires_at = flags.expires_at.unwrap_or(expires_at);
+                continue;
+            }
+            b't' if expires_at == 0 => {
+                out.extend_from_slice(b" t-1");
+                continue;
+            }
+            b't' => u64::from(expires_at.saturating_sub(turn.now)),
+            b's' => item.length,
+            b'c' => turn.shown_cas(item.cas),
+            b'f' => u64::from(item.flags),
+            b'l' => u64::from(turn.now.saturating_sub(item.meta.accessed_at)),
+            b'h' => u64::from(item.meta.fetched),
+            _ => {
+                flags.write_common(word, text, out);
+                continue;
+            }
+        };
+        out.extend_from_slice(&[b' ', word[0]]);
+        push_number(out, number);
+    }
+    if item.meta.won {
+        out.extend_from_slice(b" Z");
+    }
+    if item.meta.stale {
+        out.extend_from_slice(b" X");
+    }
+    if shown.wins {
+        out.extend_from_slice(b" W");
+    }
+}

@@ -1,0 +1,142 @@
+//! ms: writes an item.
+
+use crate::operations::settle;
+use crate::operations::store::{Outcome, Verb, Write, count, execute, refuse};
+use crate::output::{Bytes, Output};
+use crate::session::{Next, Received};
+use crate::text::store::{receive, text as words_of};
+use crate::text::{BAD_FORMAT, Call, TextCommand};
+use crate::turn::Turn;
+use crate::words::{Words, push_number, unsigned};
+
+use super::{Flags, Request};
+
+/// Largest length that the command may give.
+const LENGTH_MAX: u64 = i32::MAX as u64 - 2;
+
+pub(crate) const MS: TextCommand = TextCommand {
+    name: "ms",
+    arguments: "KEY BYTES [FLAG...]",
+    about: "writes an item; b C E F I M N O T and c k q s",
+    words: 3,
+    run,
+};
+
+/// The words of a line: the request and the value's length.
+fn parse<'a>(line: &'a [u8], now: u32) -> Result<(Request<'a>, usize), (&'static [u8], usize)> {
+    let mut words = Words::new(line);
+    words.next();
+    let (text, length) = (words.next().unwrap_or_default(), words.next().unwrap_or_default());
+    let length = unsigned(length).filter(|length| *length <= LENGTH_MAX).ok_or((BAD_FORMAT, 0))? as usize;
+    let request = Request::with_key(text, words, 3, now).map_err(|error| (error, length + 2))?;
+    Ok((request, length))
+}
+
+/// How to write; an error when the mode is none.
+fn write_of(flags: &Flags<'_>) -> Result<Write, &'static [u8]> {
+    let verb = match flags.mode {
+        None | Some(b'S') => Verb::Set,
+        Some(b'E') => Verb::Add,
+        Some(b'A') => Verb::Append,
+        Some(b'P') => Verb::Prepend,
+        Some(b'R') => Verb::Replace,
+        Some(_) => return Err(b"CLIENT_ERROR invalid mode for ms M token"),
+    };
+    let verb = match (verb, flags.compare) {
+        (Verb::Set | Verb::Replace, Some(cas)) if flags.has(b'I') => Verb::CasOrStale(cas),
+        (Verb::Set | Verb::Replace, Some(cas)) => Verb::Cas(cas),
+        (verb, _) => verb,
+    };
+    let extends = matches!(verb, Verb::Append | Verb::Prepend);
+    let expires_at = match flags.vivify {
+        Some(vivify) if extends => vivify,
+        _ => flags.expires_at.unwrap_or(0),
+    };
+    Ok(Write {
+        cas: flags.cas,
+        // a comparison with version 0 is none
+        expected: flags.compare.filter(|cas| extends && *cas != 0),
+        create: extends && flags.vivify.is_some(),
+        ..Write::new(verb, flags.client_flags, expires_at)
+    })
+}
+
+fn run(call: &mut Call<'_>) -> Next {
+    let (request, length) = match parse(call.line, call.turn.now) {
+        Ok(parsed) => parsed,
+        Err((error, skip)) => {
+            call.output.line(error);
+            return if skip == 0 { Next::Done } else { Next::Skip { length: skip } };
+        }
+    };
+    call.turn.server.prefixes.set(&request.key);
+    let refused = match write_of(&request.flags) {
+        Err(error) => Some(error),
+        Ok(write) if call.turn.is_too_large(&request.key, length as u64, write.flags) => {
+            refuse(call.turn, &request.key, &Write { verb: Verb::Set, ..write }, Outcome::TooLarge);
+            Some(words_of(Outcome::TooLarge))
+        }
+        Ok(_) => None,
+    };
+    if let Some(error) = refused {
+        call.output.line(error);
+        return Next::Skip { length: length + 2 };
+    }
+    receive(call, length + 2)
+}
+
+/// Stores a value that has come whole.
+pub(crate) fn finish(line: &[u8], value: Received<'_>, output: &mut Output, turn: &Turn<'_>) -> Next {
+    let parsed = parse(line, turn.now).and_then(|(request, length)| {
+        let write = write_of(&request.flags).map_err(|error| (error, 0))?;
+        Ok((request, length, write))
+    });
+    let (request, length, write) = match parsed {
+        Ok(parsed) => parsed,
+        Err((error, _)) => {
+            output.line(error);
+            return Next::Done;
+        }
+    };
+    if !value.bytes().ends_with(b"\r\n") {
+        output.line(b"CLIENT_ERROR bad data chunk");
+        return Next::Done;
+    }
+    let outcome = execute(turn, &request.key, value.into_value(length), &write);
+    let line: Box<[u8]> = line.into();
+    settle(turn, output, &request.key, outcome, move |turn, key, outcome, out| {
+        count(turn, key, &write, outcome);
+        answer(turn, &line, outcome, out);
+    })
+}
+
+fn answer(turn: &Turn<'_>, line: &[u8], outcome: Outcome, out: &mut Bytes) {
+    let Ok((Request { text, flags, .. }, length)) = parse(line, turn.now) else { return };
+    let (code, cas, size): (&[u8], u64, u64) = match outcome {
+        Outcome::Stored { .. } if flags.quiet => return,
+        Outcome::Stored { cas, length } => (b"HD", cas, length),
+        Outcome::NotStored => (b"NS", 0, length as u64),
+        Outcome::Exists => (b"EX", 0, length as u64),
+        Outcome::NotFound => (b"NF", 0, length as u64),
+        Outcome::TooLarge | Outcome::NoMemory => {
+            out.push(words_of(outcome));
+            out.push(b"\r\n");
+            return;
+        }
+    };
+    let out = out.buffer();
+    out.extend_from_slice(code);
+    for word in flags.words() {
+        let number = match word[0] {
+            b'c' => turn.shown_cas(cas),
+            b's' => size,
+            _ => {
+                flags.write_common(word, text, out);
+                continue;
+            }
+        };
+        out.extend_from_slice(&[b' ', word[0]]);
+        push_number(out, number);
+    }
+    out.extend_from_slice(b"\r\n");
+}

@@ -1,0 +1,121 @@
+//! incr, decr and `ma`: numbers of 64 bits that are stored as decimal text.
+//!
+//! Invariant: incrementing wraps at 2^64, decrementing stops at 0, as in memcached.
+
+use bytes::Bytes;
+
+use super::store::map;
+use crate::turn::Turn;
+use crate::words::{push_number, stored_number};
+use sandur_cache::Item;
+use sandur_cache::{Answer, Applied, Change, Put, Stored, Updated};
+
+/// How to change a number.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Delta {
+    pub increment: bool,
+    pub by: u64,
+    /// The version number that the item must have.
+    pub expected: Option<u64>,
+    /// What to store when there is no item.
+    pub create: Option<Create>,
+    /// The item's new version number, when the client wants a certain one.
+    pub cas: Option<u64>,
+    /// The item's new expiry.
+    pub expires_at: Option<u32>,
+}
+
+/// A number to begin with.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Create {
+    pub initial: u64,
+    pub expires_at: u32,
+}
+
+/// What became of it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Outcome {
+    Changed(Changed),
+    NotNumeric,
+    NotFound,
+    Exists,
+    NoMemory,
+}
+
+/// A number that was changed or begun.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Changed {
+    pub value: u64,
+    pub cas: u64,
+    pub expired_at: u32,
+    pub expires_at: u32,
+    pub created: bool,
+    /// For the slab class.
+    pub flags: u32,
+}
+
+/// Changes a number; the outcome still has to be [`count`]ed.
+pub(crate) fn execute(turn: &Turn<'_>, key: &[u8], delta: Delta) -> Answer<Outcome> {
+    let changed = turn.cache().update(key, move |present| match present {
+        Some(item) => change(item, delta),
+        None => match delta.create {
+            None => (Change::Keep, Outcome::NotFound),
+            Some(Create { initial, expires_at }) => {
+                let put = Put { expires_at, cas: delta.cas, ..Put::default() };
+                let changed = Changed { value: initial, expires_at, created: true, ..Changed::default() };
+                (Change::Write(text(initial), put), Outcome::Changed(changed))
+            }
+        },
+    });
+    map(changed, finished)
+}
+
+fn change(item: &Item, delta: Delta) -> (Change, Outcome) {
+    if item.value.is_empty() {
+        return (Change::Keep, Outcome::NotNumeric);
+    }
+    if delta.expected.is_some_and(|cas| cas != item.cas) {
+        return (Change::Keep, Outcome::Exists);
+    }
+    let Some(number) = stored_number(&item.value) else {
+        return (Change::Keep, Outcome::NotNumeric);
+    };
+    let value = if delta.increment { number.wrapping_add(delta.by) } else { number.saturating_sub(delta.by) };
+    let (expired_at, flags) = (item.expires_at, item.flags);
+    let expires_at = delta.expires_at.unwrap_or(expired_at);
+    let put = Put { flags, expires_at, cas: delta.cas, ..Put::default() };
+    let changed = Changed { value, expired_at, expires_at, flags, ..Changed::default() };
+    (Change::Write(text(value), put), Outcome::Changed(changed))
+}
+
+fn text(number: u64) -> Bytes {
+    let mut text = Vec::with_capacity(20);
+    push_number(&mut text, number);
+    Bytes::from(text)
+}
+
+fn finished(updated: Updated<Outcome>) -> Outcome {
+    match (updated.answer, updated.applied) {
+        (Outcome::Changed(changed), Applied::Written(Stored::Done { cas })) => {
+            Outcome::Changed(Changed { cas, ..changed })
+        }
+        (Outcome::Changed(_), _) => Outcome::NoMemory,
+        (refused, _) => refused,
+    }
+}
+
+/// Counts an outcome.
+pub(crate) fn count(turn: &Turn<'_>, key: &[u8], delta: &Delta, outcome: &Outcome) {
+    let totals = &turn.counters.totals;
+    match outcome {
+        Outcome::NotFound if delta.increment => totals.incr_misses.add(1),
+        Outcome::NotFound => totals.decr_misses.add(1),
+        Outcome::Changed(changed) if changed.created => totals.total_items.add(1),
+        Outcome::Changed(changed) => {
+            // the length of a number tells nothing: one class for all of them
+            let class = turn.counters.class(turn.class_of(key, 1, changed.flags));
+            if delta.increment { class.incr_hits.add(1) } else { class.decr_hits.add(1) }
+        }
+        _ => {}
+    }
+}

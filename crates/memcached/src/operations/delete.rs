@@ -1,0 +1,94 @@
+//! delete and `md`.
+
+use super::store::map;
+use crate::turn::Turn;
+use crate::watch::{Event, Stream};
+use sandur_cache::{Answer, Applied, Change, Put, Stored};
+
+/// How to delete.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Delete {
+    /// The version number that the item must have.
+    pub expected: Option<u64>,
+    /// Keep the item and mark it as out of date.
+    pub mark_stale: bool,
+    /// Keep the item and drop its value.
+    pub empty: bool,
+    /// For an item that is kept: its new expiry, client flags and version number.
+    pub expires_at: Option<u32>,
+    pub flags: u32,
+    pub cas: Option<u64>,
+}
+
+/// What became of it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Outcome {
+    /// The item is gone; its value's length and client flags, where they are known.
+    Deleted {
+        seen: Option<(u64, u32)>,
+    },
+    /// The item is there, changed as asked.
+    Marked,
+    NotFound,
+    Exists,
+    NoMemory,
+}
+
+/// Deletes an item; the outcome still has to be [`count`]ed.
+pub(crate) fn execute(turn: &Turn<'_>, key: &[u8], delete: Delete) -> Answer<Outcome> {
+    let unconditional = delete.expected.is_none() && !delete.mark_stale && !delete.empty;
+    // Removing by name needs no look at the item; on flash that look would be a read.
+    if unconditional && !turn.settings().flash.is_empty() && !turn.server.watchers.wants(Stream::Deletions) {
+        let removed = turn.cache().remove(key);
+        return Answer::Ready(if removed { Outcome::Deleted { seen: None } } else { Outcome::NotFound });
+    }
+    let updated = turn.cache().update(key, move |present| {
+        let Some(item) = present else { return (Change::Keep, Outcome::NotFound) };
+        if delete.expected.is_some_and(|cas| cas != item.cas) {
+            return (Change::Keep, Outcome::Exists);
+        }
+        let seen = Some((item.length, item.flags));
+        if delete.empty {
+            let put = Put {
+                flags: delete.flags,
+                expires_at: delete.expires_at.unwrap_or(0),
+                stale: delete.mark_stale,
+                cas: delete.cas,
+                ..Put::default()
+            };
+            let outcome = if delete.mark_stale { Outcome::Marked } else { Outcome::Deleted { seen } };
+            return (Change::Write(bytes::Bytes::new(), put), outcome);
+        }
+        if delete.mark_stale {
+            // the mark is a new version: whoever read the item before must not write over what the
+            // winner of the refresh stores
+            let put = Put {
+                flags: item.flags,
+                expires_at: delete.expires_at.unwrap_or(item.expires_at),
+                stale: true,
+                cas: delete.cas,
+                ..Put::default()
+            };
+            return (Change::Write(item.value.clone().into_bytes(), put), Outcome::Marked);
+        }
+        (Change::Remove, Outcome::Deleted { seen })
+    });
+    map(updated, |updated| match updated.applied {
+        Applied::Written(Stored::NoMemory | Stored::TooLarge { .. }) => Outcome::NoMemory,
+        _ => updated.answer,
+    })
+}
+
+/// Counts an outcome and tells watchers; `command` is what they see.
+pub(crate) fn count(turn: &Turn<'_>, key: &[u8], command: &'static str, outcome: Outcome) {
+    match outcome {
+        Outcome::Deleted { seen } => {
+            let (length, flags) = seen.unwrap_or_default();
+            let class = turn.class_of(key, length, flags);
+            turn.counters.class(class).delete_hits.add(1);
+            turn.watch(Stream::Deletions, || Event::Deletion { key, command, class, size: length });
+        }
+        Outcome::NotFound | Outcome::Exists => turn.counters.totals.delete_misses.add(1),
+        Outcome::Marked | Outcome::NoMemory => {}
+    }
+}

@@ -1,0 +1,46 @@
+//! What is counted when items are read.
+
+use crate::turn::Turn;
+use crate::watch::{Event, Stream};
+use sandur_cache::{Item, Tier};
+
+/// Counts a read and tells watchers. `touched` says that it also set a new expiry, which memcached
+/// counts as a touch.
+#[inline]
+pub(crate) fn count(turn: &Turn<'_>, key: &[u8], found: Option<&Item>, touched: bool) {
+    let totals = &turn.counters.totals;
+    let class = match found {
+        Some(item) => {
+            let class = turn.class_of(key, item.length, item.flags);
+            if touched {
+                totals.touch_cmds.add(1);
+                turn.counters.class(class).touch_hits.add(1);
+            } else {
+                totals.get_cmds.add(1);
+                turn.counters.class(class).get_hits.add(1);
+            }
+            if item.meta.tier == Tier::Flash {
+                totals.get_extstore.add(1);
+            }
+            class
+        }
+        None => {
+            if touched {
+                totals.touch_cmds.add(1);
+                totals.touch_misses.add(1);
+            } else {
+                totals.get_cmds.add(1);
+                totals.get_misses.add(1);
+            }
+            0
+        }
+    };
+    turn.server.prefixes.get(key, found.is_some());
+    turn.watch(Stream::Fetchers, || Event::Get {
+        key,
+        status: if found.is_some() { "found" } else { "not_found" },
+        class,
+        descriptor: turn.descriptor,
+        size: found.map_or(0, |item| item.length),
+    });
+}

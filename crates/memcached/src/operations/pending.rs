@@ -1,0 +1,57 @@
+//! Answers that need the device: written when they arrive, at the place of their request.
+
+use std::pin::Pin;
+use std::task::{Context, Poll, ready};
+
+use crate::output::{Bytes, Later, Output};
+use crate::session::Next;
+use crate::turn::{Held, Turn};
+use sandur_cache::{Answer, Pending};
+
+/// Writes the answer about `key` now, or leaves its place free and writes it once it is there. The
+/// session goes on in the first case and waits in the other, which a mere read may ignore.
+#[inline]
+pub(crate) fn settle<T, F>(
+    turn: &Turn<'_>,
+    output: &mut Output,
+    key: &[u8],
+    answer: Answer<T>,
+    write: F,
+) -> Next
+where
+    T: Send + 'static,
+    F: FnOnce(&Turn<'_>, &[u8], T, &mut Bytes) + Send + 'static,
+{
+    match answer {
+        Answer::Ready(answer) => {
+            write(turn, key, answer, output.tail());
+            Next::Done
+        }
+        Answer::Pending(pending) => {
+            let later = Written { pending, key: key.into(), write: Some(write), held: turn.held() };
+            output.push_later(Box::new(later));
+            Next::Wait
+        }
+    }
+}
+
+struct Written<T, F> {
+    pending: Pending<T>,
+    key: Box<[u8]>,
+    write: Option<F>,
+    held: Held,
+}
+
+impl<T, F> Later for Written<T, F>
+where
+    T: Send + 'static,
+    F: FnOnce(&Turn<'_>, &[u8], T, &mut Bytes) + Send + 'static,
+{
+    fn poll(&mut self, context: &mut Context<'_>, out: &mut Bytes) -> Poll<()> {
+        let answer = ready!(Pin::new(&mut self.pending).poll(context));
+        if let Some(write) = self.write.take() {
+            write(&self.held.turn(), &self.key, answer, out);
+        }
+        Poll::Ready(())
+    }
+}

@@ -1,0 +1,15 @@
+//! `stats mrc`: hit ratio and requests to the store at other capacities, under the names of `/metrics`.
+
+use super::Report;
+use crate::turn::Turn;
+
+/// One row for each figure; those of a capacity end in its part of the present one. Nothing when the
+/// cache is too small to predict.
+pub(super) fn report(turn: &Turn<'_>) -> Report {
+    let mut report = Report::default();
+    for metric in turn.cache().prediction().iter().flat_map(sandur_cache::predict::Report::metrics) {
+        let name = metric.scale.map_or(metric.name.to_owned(), |scale| format!("{}:{scale}", metric.name));
+        report.add(name, format!("{:.6}", metric.value));
+    }
+    report
+}

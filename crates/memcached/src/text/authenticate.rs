@@ -1,0 +1,69 @@
+//! The first command of a connection when users must authenticate: `set KEY 0 0 BYTES` with
+//! `USER PASSWORD` as its value. Key, flags and expiry are ignored.
+
+use crate::input::Input;
+use crate::output::Output;
+use crate::session::{Ending, Next, Session};
+use crate::turn::Turn;
+use crate::words::{Words, unsigned};
+
+use super::line;
+
+/// Most bytes of a user and password.
+const TOKEN_BYTES_MAX: usize = 16 << 10;
+/// Bytes without a line end after which the connection is over.
+const LINE_BYTES_MAX: usize = 2048;
+
+/// Answers one command of a client that has not authenticated.
+pub(crate) fn command(
+    session: &mut Session,
+    input: &mut Input,
+    output: &mut Output,
+    turn: &Turn<'_>,
+) -> Option<Next> {
+    let unread = input.unread();
+    let Some((line, length)) = line(unread) else {
+        return (unread.len() > LINE_BYTES_MAX).then_some(Next::End(Ending::Error));
+    };
+    let words: Vec<&[u8]> = Words::new(line).take(5).collect();
+    let size = match words.as_slice() {
+        [b"set", _, _, _, size] => unsigned(size),
+        _ => None,
+    };
+    let refusal: &[u8] = match size {
+        None => b"CLIENT_ERROR unauthenticated",
+        Some(size) if size > TOKEN_BYTES_MAX as u64 => {
+            output.line(b"CLIENT_ERROR auth token too long");
+            // what follows is that token
+            input.consume(unread.len());
+            return Some(Next::Done);
+        }
+        Some(size) => {
+            let whole = length + size as usize + 2;
+            let token = unread.get(length..whole)?;
+            let answer = check(session, token, turn);
+            output.line(answer);
+            input.consume(whole);
+            return Some(Next::Done);
+        }
+    };
+    output.line(refusal);
+    input.consume(length);
+    Some(Next::Done)
+}
+
+fn check(session: &mut Session, token: &[u8], turn: &Turn<'_>) -> &'static [u8] {
+    let Some(token) = token.strip_suffix(b"\r\n") else {
+        return b"CLIENT_ERROR bad command line termination";
+    };
+    let Some(space) = memchr::memchr(b' ', token) else {
+        return b"CLIENT_ERROR bad authentication token format";
+    };
+    turn.counters.totals.auth_cmds.add(1);
+    if turn.server.users.check(&token[..space], &token[space + 1..]) {
+        session.authenticated = true;
+        return b"STORED";
+    }
+    turn.counters.totals.auth_errors.add(1);
+    b"CLIENT_ERROR authentication failure"
+}

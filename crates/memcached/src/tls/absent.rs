@@ -1,0 +1,45 @@
+//! What stands for TLS in a build without it. None of its values can exist.
+
+use std::convert::Infallible;
+use std::io::{self, IoSlice};
+use std::os::fd::BorrowedFd;
+use std::sync::Arc;
+
+use super::TlsCounts;
+use crate::Error;
+use crate::settings::{TlsSettings, TlsUse};
+use crate::transport::Read;
+
+/// Certificates of a server.
+pub(crate) struct Encryption(Infallible);
+
+/// One encrypted connection.
+pub(crate) struct TlsStream(Infallible);
+
+impl Encryption {
+    pub fn load(_: &TlsSettings, _: Arc<TlsCounts>) -> Result<Self, Error> {
+        Err(Error::Tls { reason: "this program was built without TLS".to_owned() })
+    }
+
+    pub fn refresh(&self) -> Result<(), Error> {
+        match self.0 {}
+    }
+
+    pub fn accept(&self, _: TlsUse) -> Result<TlsStream, Error> {
+        match self.0 {}
+    }
+}
+
+impl TlsStream {
+    pub fn read(&mut self, _: BorrowedFd<'_>, _: &mut Vec<u8>) -> io::Result<Read> {
+        match self.0 {}
+    }
+
+    pub fn write(&mut self, _: BorrowedFd<'_>, _: &[IoSlice<'_>]) -> io::Result<Option<usize>> {
+        match self.0 {}
+    }
+
+    pub fn flush(&mut self, _: BorrowedFd<'_>) -> io::Result<bool> {
+        match self.0 {}
+    }
+}

@@ -1,0 +1,5 @@
+//! The server in processes of its own that are stopped and killed. One binary, so that one is linked.
+
+mod kills;
+mod served;
+mod stops;
