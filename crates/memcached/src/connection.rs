@@ -14,10 +14,12 @@ use std::task::{Context, Waker};
 use super::connections::{Peer, State};
 use super::counters::Counters;
 use super::input::{Buffers, Input, NoSpace};
+use super::next::Ending;
 use super::output::Output;
+use super::read::Read;
 use super::server::Server;
-use super::session::{Ending, Progress, Session};
-use super::transport::{Read, Transport};
+use super::session::{Progress, Session};
+use super::transport::Transport;
 use super::turn::Turn;
 
 /// A connection.

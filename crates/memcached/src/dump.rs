@@ -15,8 +15,8 @@ use base64::engine::general_purpose::STANDARD;
 
 use sandur_cache::{Item, Lookup, Read};
 
+use super::next::Source;
 use super::server::Server;
-use super::session::Source;
 use super::slab_classes::SlabClasses;
 use super::watch::push_uri;
 use super::words::push_number;

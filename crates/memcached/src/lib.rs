@@ -11,8 +11,9 @@
 //! **Life of a call.** The acceptor ([`listen`]) hands a connection to one of the workers in turn.
 //! A [`worker`] waits with its own poller; a [`connection`] reads what is there, its [`session`]
 //! answers every complete command into the [`output`], and one write sends the answers. A command is
-//! a function in [`text`], [`meta`] or [`binary`] that reads words and calls an operation; the
-//! [`operations`] work on the cache and count. What needs the device leaves its place in the output
+//! a type in a file of its own in [`text`], [`meta`] or [`binary`], found in the tables of [`commands`]:
+//! it reads words and calls an operation; the [`operations`] work on the cache and count. What a command
+//! leaves to do it tells the session by [`next`]. What needs the device leaves its place in the output
 //! free and wakes the connection when it is there.
 //!
 //! **Invariants.** Workers never block. Answers are in the order of their requests. What a client
@@ -21,6 +22,7 @@
 mod arguments;
 mod authentication;
 mod binary;
+mod commands;
 mod connection;
 mod connections;
 mod counters;
@@ -35,10 +37,12 @@ mod log;
 mod mailbox;
 mod memory_file;
 mod meta;
+mod next;
 mod operations;
 mod output;
 mod prefixes;
 mod process;
+mod read;
 mod reference;
 mod server;
 mod session;
@@ -46,6 +50,7 @@ mod settings;
 mod slab_classes;
 mod start;
 mod stats;
+mod survey;
 mod text;
 mod time;
 mod tls;

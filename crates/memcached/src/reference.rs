@@ -3,9 +3,8 @@
 use std::fmt::Write;
 
 use super::arguments::{EXTENDED, OPTIONS, Takes};
-use super::binary;
+use super::commands;
 use super::stats;
-use super::text;
 
 /// The page.
 pub fn reference() -> String {
@@ -30,7 +29,7 @@ not edit it.)
 fn text_commands(page: &mut String) -> std::fmt::Result {
     writeln!(page, "## Text and meta commands\n")?;
     writeln!(page, "| command | arguments | |\n|---|---|---|")?;
-    for command in text::COMMANDS {
+    for command in commands::TEXT {
         let arguments = if command.arguments.is_empty() {
             String::new()
         } else {
@@ -43,7 +42,7 @@ fn text_commands(page: &mut String) -> std::fmt::Result {
 
 fn binary_commands(page: &mut String) -> std::fmt::Result {
     writeln!(page, "## Binary commands\n\n| opcode | quiet | command |\n|---|---|---|")?;
-    for command in binary::COMMANDS {
+    for command in commands::BINARY {
         let quiet = command.quiet.map_or(String::new(), |quiet| format!("`{quiet:#04x}`"));
         writeln!(page, "| `{:#04x}` | {quiet} | {} |", command.opcode, command.name)?;
     }

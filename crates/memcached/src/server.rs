@@ -22,7 +22,7 @@ use super::log::Log;
 use super::prefixes::Prefixes;
 use super::settings::{Settings, TlsUse, Tuning, Warm};
 use super::slab_classes::SlabClasses;
-use super::stats::Survey;
+use super::survey::Survey;
 use super::time;
 use super::tls::{Encryption, TlsCounts, TlsStream};
 use super::watch::Watchers;

@@ -10,44 +10,14 @@
 //! nothing is read until it is done: a client sees its own writes. What is held for a client is
 //! bounded: a line, one value, and what [`Output::is_full`] allows.
 
-use std::sync::Arc;
-
-use bytes::Bytes;
-
 use super::binary;
 use super::input::Input;
+use super::next::{Ending, Next, Receipt, Received, Source, Step, Unfinished};
 use super::output::Output;
 use super::settings::Binding;
 use super::text;
-use super::text::get::Multiget;
 use super::turn::Turn;
-use super::watch::Watcher;
 use sandur_cache::Reserved;
-
-/// Why a connection ends.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Ending {
-    /// What the client sent is no protocol of ours.
-    Error,
-    /// The client wanted it or went away.
-    Normal,
-    /// The client was silent for too long.
-    Idle,
-    /// The client stopped the server.
-    Shutdown,
-}
-
-impl Ending {
-    /// As watchers see it.
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Error => "error",
-            Self::Normal => "normal",
-            Self::Idle => "idle_timeout",
-            Self::Shutdown => "shutdown",
-        }
-    }
-}
 
 /// Where a session stands after it has done what it could.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -64,32 +34,6 @@ pub(super) enum Progress {
     Streams,
     /// The connection is over once the output has left.
     Ended(Ending),
-}
-
-/// What a command leaves to do.
-pub(super) enum Next {
-    /// Nothing.
-    Done,
-    /// The same again once more input is there.
-    NeedsInput,
-    /// Receive a value of `length` bytes, its end included. `head` is the command.
-    Receive { head: Box<[u8]>, length: usize },
-    /// Throw away `length` bytes.
-    Skip { length: usize },
-    /// Look up further keys.
-    Multiget(Multiget),
-    /// Wait until all answers are there.
-    Wait,
-    /// Send what a watcher or a dump finds.
-    Stream(Box<dyn Source>),
-    /// End the connection.
-    End(Ending),
-}
-
-/// Something that sends lines for as long as the connection lasts, or until it is done.
-pub(super) trait Source: Send {
-    /// Moves lines to `out`; `false` when there will be no more.
-    fn fill(&mut self, out: &mut Vec<u8>) -> bool;
 }
 
 /// The conversation with one client.
@@ -111,7 +55,7 @@ enum Phase {
     Command,
     Receiving(Receiving),
     Skipping(usize),
-    Multiget(Multiget),
+    Unfinished(Box<dyn Unfinished>),
     Waiting,
     Streaming(Box<dyn Source>),
     Ended(Ending),
@@ -187,7 +131,10 @@ impl Session {
                     *left -= skipped;
                     (*left == 0).then_some(Next::Done)
                 }
-                Phase::Multiget(multiget) => Some(multiget.proceed(input, output, turn)),
+                Phase::Unfinished(command) => match command.proceed(input, output, turn) {
+                    Step::More => continue,
+                    Step::Done => Some(Next::Done),
+                },
                 Phase::Waiting => {
                     if output.waiting() > 0 {
                         return Progress::Waits;
@@ -212,7 +159,7 @@ impl Session {
                 Next::NeedsInput => return Progress::NeedsInput,
                 Next::Receive { head, length } => self.start_receiving(head, length, output, turn),
                 Next::Skip { length } => Phase::Skipping(length),
-                Next::Multiget(multiget) => Phase::Multiget(multiget),
+                Next::Resume(command) => Phase::Unfinished(command),
                 Next::Wait => Phase::Waiting,
                 Next::Stream(source) => Phase::Streaming(source),
                 Next::End(ending) => Phase::Ended(ending),
@@ -229,12 +176,15 @@ impl Session {
     fn command(&mut self, input: &mut Input, output: &mut Output, turn: &Turn<'_>) -> Option<Next> {
         if self.protocol == Protocol::Unknown {
             let first = *input.unread().first()?;
-            self.protocol = if first == binary::REQUEST_MAGIC { Protocol::Binary } else { Protocol::Text };
+            self.protocol =
+                if first == binary::header::REQUEST_MAGIC { Protocol::Binary } else { Protocol::Text };
         }
         match self.protocol {
-            Protocol::Binary => binary::command(self, input, output, turn),
-            _ if !self.authenticated => text::authenticate::command(self, input, output, turn),
-            _ => text::command(input, output, turn),
+            Protocol::Binary => binary::dispatch::command(&mut self.authenticated, input, output, turn),
+            _ if !self.authenticated => {
+                text::authenticate::command(&mut self.authenticated, input, output, turn)
+            }
+            _ => text::dispatch::command(input, output, turn),
         }
     }
 
@@ -249,8 +199,8 @@ impl Session {
 
     fn refuse_for_memory(&self, head: &[u8], output: &mut Output, turn: &Turn<'_>) {
         match self.protocol {
-            Protocol::Binary => binary::store::refuse_for_memory(head, output, turn),
-            _ => text::store::refuse_for_memory(head, output, turn),
+            Protocol::Binary => binary::dispatch::refuse_for_memory(head, output, turn),
+            _ => text::dispatch::refuse_for_memory(head, output, turn),
         }
     }
 
@@ -277,9 +227,10 @@ impl Session {
         // the cache takes memory for the item itself
         drop(receiving.reserved);
         let value = Received::Owned(receiving.value);
+        let receipt = Receipt { head: &receiving.head, value, output, turn };
         Some(match self.protocol {
-            Protocol::Binary => binary::store::finish(&receiving.head, value, output, turn),
-            _ => text::store::finish(&receiving.head, value, output, turn),
+            Protocol::Binary => binary::dispatch::finish(receipt),
+            _ => text::dispatch::finish(receipt),
         })
     }
 
@@ -305,53 +256,5 @@ impl Session {
             }
             _ => Vec::new(),
         }
-    }
-}
-
-/// A value that has come whole, with its end.
-pub(super) enum Received<'a> {
-    /// In the input.
-    Borrowed(&'a [u8]),
-    /// In a buffer of its own.
-    Owned(Vec<u8>),
-}
-
-impl Received<'_> {
-    /// The bytes.
-    pub fn bytes(&self) -> &[u8] {
-        match self {
-            Self::Borrowed(bytes) => bytes,
-            Self::Owned(bytes) => bytes,
-        }
-    }
-
-    /// The first `length` bytes, without copying a buffer that is ours already.
-    pub fn into_value(self, length: usize) -> Bytes {
-        match self {
-            Self::Borrowed(bytes) => Bytes::copy_from_slice(&bytes[..length]),
-            Self::Owned(mut bytes) => {
-                bytes.truncate(length);
-                Bytes::from(bytes)
-            }
-        }
-    }
-}
-
-/// Sends a watcher's lines.
-pub(super) struct Watching {
-    pub server: Arc<super::server::Server>,
-    pub watcher: Arc<Watcher>,
-}
-
-impl Source for Watching {
-    fn fill(&mut self, out: &mut Vec<u8>) -> bool {
-        self.server.watchers.take(&self.watcher, out);
-        true
-    }
-}
-
-impl Drop for Watching {
-    fn drop(&mut self) {
-        self.server.watchers.remove(&self.watcher);
     }
 }

@@ -145,6 +145,16 @@ pub enum Binding {
 }
 
 impl Binding {
+    /// The protocol of a name.
+    pub fn named(name: &str) -> Option<Self> {
+        match name {
+            "auto" | "negotiating" => Some(Self::Auto),
+            "ascii" => Some(Self::Ascii),
+            "binary" => Some(Self::Binary),
+            _ => None,
+        }
+    }
+
     /// As `stats settings` shows it.
     pub fn name(self) -> &'static str {
         match self {

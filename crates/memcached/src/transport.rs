@@ -9,18 +9,8 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use rustix::buffer::spare_capacity;
 use rustix::io::Errno;
 
+use super::read::Read;
 use super::tls::TlsStream;
-
-/// What a read brought.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Read {
-    /// So many bytes, and there may be more.
-    More(usize),
-    /// So many bytes, and no more for now; possibly none.
-    Drained(usize),
-    /// The other side is done.
-    End,
-}
 
 /// What carries a connection.
 pub(super) enum Transport {

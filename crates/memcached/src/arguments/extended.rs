@@ -6,7 +6,7 @@
 use std::path::PathBuf;
 use std::str::FromStr;
 
-use super::{Draft, WrongArguments};
+use super::draft::{Draft, WrongArguments};
 use crate::settings::{FlashPath, Ignored, Warm};
 
 type Apply = fn(&mut Draft, Option<&str>) -> Result<(), WrongArguments>;

@@ -2,7 +2,8 @@
 
 use std::fmt::Write;
 
-use super::{EXTENDED, OPTIONS, Takes};
+use super::extended::EXTENDED;
+use super::options::{OPTIONS, Takes};
 
 /// The version that clients see: that of memcached whose protocol and options are spoken, because
 /// clients and test suites compare it, and our own.

@@ -3,9 +3,8 @@
 //! `[notls:|btls:|mtls:][proto[NAME]:][tag[NAME]:]HOST[:PORT]`, separated by commas; IPv6 addresses
 //! stand in brackets. `tag_NAME_:` is the older form of a tag. Tags mean nothing here.
 
-use super::options::binding;
-use super::{Draft, WrongArguments};
-use crate::settings::{ListenAddress, TlsUse};
+use super::draft::{Draft, WrongArguments};
+use crate::settings::{Binding, ListenAddress, TlsUse};
 
 /// Adds the addresses to those of earlier `-l`.
 pub(super) fn apply(draft: &mut Draft, text: &str) -> Result<(), WrongArguments> {
@@ -33,7 +32,7 @@ fn address(part: &str) -> Result<ListenAddress, WrongArguments> {
         let Some((name, after)) = after.split_once("]:") else {
             return Err(WrongArguments::new(format!("ERROR: protocol format is: proto[name]: {part}")));
         };
-        let Some(found) = binding(name) else {
+        let Some(found) = Binding::named(name) else {
             return Err(WrongArguments::new(format!("ERROR: unknown protocol: {name}")));
         };
         (rest, protocol) = (after, Some(found));
@@ -67,7 +66,6 @@ fn host_and_port(text: &str) -> Option<(&str, Option<u16>)> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::settings::Binding;
 
     #[test]
     fn every_form_of_an_address() {

@@ -7,12 +7,15 @@
 //! Invariants: what memcached refuses at its start is refused here with the same words. Parsing
 //! has no side effect.
 
+mod draft;
 mod extended;
 mod help;
 mod listen;
 mod options;
 
-use super::settings::{Binding, Settings, TlsSettings};
+use self::draft::{Draft, Print};
+use super::settings::{Binding, Settings};
+pub use draft::WrongArguments;
 pub(super) use extended::EXTENDED;
 pub(super) use help::VERSION;
 pub(super) use options::{OPTIONS, Takes};
@@ -24,38 +27,6 @@ pub(super) enum Parsed {
     Serve(Box<Settings>),
     /// To print this and end.
     Print(String),
-}
-
-/// The command line is wrong: what memcached says, and its exit code.
-#[derive(Debug, PartialEq, Eq, thiserror::Error)]
-#[error("{text}")]
-pub struct WrongArguments {
-    /// For standard error.
-    pub text: String,
-    /// Exit code: 64 where memcached uses the code of sysexits.h, else 1.
-    pub code: u8,
-}
-
-impl WrongArguments {
-    fn new(text: impl Into<String>) -> Self {
-        Self { text: text.into(), code: 1 }
-    }
-
-    fn usage(text: impl Into<String>) -> Self {
-        Self { text: text.into(), code: 64 }
-    }
-}
-
-/// What is only needed while options are read.
-#[derive(Default)]
-pub(super) struct Draft {
-    settings: Settings,
-    tls: TlsSettings,
-    tls_on: bool,
-    tcp_given: bool,
-    udp_given: bool,
-    protocol_given: bool,
-    print: Option<String>,
 }
 
 /// Reads the arguments that follow the program's name.
@@ -72,8 +43,12 @@ pub(super) fn parse(arguments: &[String]) -> Result<Parsed, WrongArguments> {
             short_options(&mut draft, short, &mut rest)?;
         }
         // words that are no options mean nothing to memcached
-        if let Some(text) = draft.print.take() {
-            return Ok(Parsed::Print(text));
+        if let Some(print) = draft.print {
+            return Ok(Parsed::Print(match print {
+                Print::Help => help::text(),
+                Print::Licence => help::licence(),
+                Print::Version => help::version_line(),
+            }));
         }
     }
     finish(draft).map(|settings| Parsed::Serve(Box::new(settings)))

@@ -2,7 +2,8 @@
 
 use std::path::PathBuf;
 
-use super::{Draft, WrongArguments, extended, help, listen};
+use super::draft::{Draft, Print, WrongArguments};
+use super::{extended, listen};
 use crate::settings::{Binding, Ignored};
 
 /// Whether an option has an argument.
@@ -104,15 +105,15 @@ pub(crate) const OPTIONS: &[CommandOption] = &[
         Ok(())
     }),
     flag('h', "help", "print this help", |d, _| {
-        d.print = Some(help::text());
+        d.print = Some(Print::Help);
         Ok(())
     }),
     flag('i', "license", "print the licence", |d, _| {
-        d.print = Some(help::licence());
+        d.print = Some(Print::Licence);
         Ok(())
     }),
     flag('V', "version", "print the version", |d, _| {
-        d.print = Some(help::version_line());
+        d.print = Some(Print::Version);
         Ok(())
     }),
     value('P', "pidfile", "file", "save the process number in this file", |d, v| {
@@ -180,7 +181,7 @@ pub(crate) const OPTIONS: &[CommandOption] = &[
     ),
     value('B', "protocol", "name", "ascii, binary or auto (default: auto-negotiate)", |d, v| {
         d.protocol_given = true;
-        d.settings.protocol = binding(v).ok_or_else(|| {
+        d.settings.protocol = Binding::named(v).ok_or_else(|| {
             WrongArguments::usage(format!(
                 "Invalid value for binding protocol: {v}\n -- should be one of auto, binary, or ascii"
             ))
@@ -272,16 +273,6 @@ fn positive(text: &str, what: &str) -> Result<usize, WrongArguments> {
         .ok()
         .filter(|number| *number > 0)
         .ok_or_else(|| WrongArguments::new(format!("{what} must be greater than 0")))
-}
-
-/// A protocol's name.
-pub(super) fn binding(name: &str) -> Option<Binding> {
-    match name {
-        "auto" | "negotiating" => Some(Binding::Auto),
-        "ascii" => Some(Binding::Ascii),
-        "binary" => Some(Binding::Binary),
-        _ => None,
-    }
 }
 
 /// Bytes, with `k` or `m`.

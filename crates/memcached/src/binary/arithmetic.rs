@@ -1,23 +1,18 @@
-//! increment and decrement, and their quiet forms.
+//! What increment and decrement share.
 
+use crate::next::Next;
 use crate::operations::arithmetic::{Create, Delta, Outcome, count, execute};
 use crate::operations::settle;
-use crate::session::Next;
 use crate::time::expires_at;
 
-use super::{BinaryCommand, Call, Shape, Status, number_32, number_64};
+use super::call::{Call, number_32, number_64};
+use super::header::Status;
 
 /// Expiry that says that a missing item shall not be made.
 const NOT_CREATED: u32 = u32::MAX;
 
-pub(crate) const INCREMENT: BinaryCommand = command(0x05, 0x15, "increment", |call| run(call, true));
-pub(crate) const DECREMENT: BinaryCommand = command(0x06, 0x16, "decrement", |call| run(call, false));
-
-const fn command(opcode: u8, quiet: u8, name: &'static str, run: fn(&mut Call<'_>) -> Next) -> BinaryCommand {
-    BinaryCommand { opcode, quiet: Some(quiet), name, extras: &[20], shape: Shape::Key, open: false, run }
-}
-
-fn run(call: &mut Call<'_>, increment: bool) -> Next {
+/// Answers a packet.
+pub(super) fn run(call: &mut Call<'_>, increment: bool) -> Next {
     let (turn, header, quiet) = (call.turn, call.header, call.quiet);
     let expiry = number_32(call.extras, 16);
     let create = (expiry != NOT_CREATED).then(|| Create {

@@ -1,76 +1,13 @@
-//! Meta commands: two letters, a key, and flags that say what to do and what to return.
+//! Meta commands: two letters, a key, and flags that say what to do and what to return. They are lines of the
+//! text protocol and stand in its table.
 //!
 //! Invariants: what a flag returns stands in the answer in the order of the flags. `q` hides the
 //! answer that is expected (a miss of mg, a success of the others) and never an error.
 
-pub(super) mod arithmetic;
-pub(super) mod delete;
 mod flags;
-pub(super) mod get;
-pub(super) mod set;
-
-pub(super) use flags::{Flags, Key, Request};
-
-use super::operations::{KEY_BYTES_MAX, settle};
-use super::session::Next;
-use super::text::touch::present;
-use super::text::{Call, TextCommand};
-use super::words::push_number;
-use sandur_cache::Read;
-
-pub(super) const MN: TextCommand = TextCommand {
-    name: "mn",
-    arguments: "",
-    about: "does nothing: its answer ends a series of quiet commands",
-    words: 1,
-    run: |call| {
-        call.output.line(b"MN");
-        Next::Done
-    },
-};
-
-pub(super) const ME: TextCommand = TextCommand {
-    name: "me",
-    arguments: "KEY [b]",
-    about: "everything about an item but its value",
-    words: 2,
-    run: explain,
-};
-
-fn explain(call: &mut Call<'_>) -> Next {
-    call.turn.counters.totals.meta_cmds.add(1);
-    let text = call.words.next().unwrap_or_default();
-    if text.len() > KEY_BYTES_MAX {
-        return call.bad_format();
-    }
-    let Some(key) = Key::read(text, call.words.next() == Some(b"b")) else {
-        return call.bad_format();
-    };
-    let read = Read { quiet: true, range: Some(0..0), ..Read::default() };
-    let found = present(call.turn.cache().get(&key, &read));
-    let text: Box<[u8]> = text.into();
-    settle(call.turn, call.output, &key, found, move |turn, key, found, out| {
-        let Some(item) = found else {
-            out.push(b"EN\r\n");
-            return;
-        };
-        let bytes = turn.server.classes.item_bytes(key.len(), item.length, item.flags);
-        let out = out.buffer();
-        out.extend_from_slice(b"ME ");
-        out.extend_from_slice(&text);
-        out.extend_from_slice(b" exp=");
-        match item.seconds_left(turn.now) {
-            None => out.extend_from_slice(b"-1"),
-            Some(seconds) => push_number(out, u64::from(seconds)),
-        }
-        out.extend_from_slice(b" la=");
-        push_number(out, u64::from(turn.now.saturating_sub(item.meta.accessed_at)));
-        out.extend_from_slice(b" cas=");
-        push_number(out, turn.shown_cas(item.cas));
-        out.extend_from_slice(if item.meta.fetched { b" fetch=yes cls=" } else { b" fetch=no cls=" });
-        push_number(out, turn.server.classes.class(bytes) as u64);
-        out.extend_from_slice(b" size=");
-        push_number(out, bytes);
-        out.extend_from_slice(b"\r\n");
-    })
-}
+pub(crate) mod ma;
+pub(crate) mod md;
+pub(crate) mod me;
+pub(crate) mod mg;
+pub(crate) mod mn;
+pub(crate) mod ms;

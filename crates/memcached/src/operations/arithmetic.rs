@@ -4,7 +4,7 @@
 
 use bytes::Bytes;
 
-use super::store::map;
+use super::pending::map;
 use crate::turn::Turn;
 use crate::words::{push_number, stored_number};
 use sandur_cache::Item;

@@ -1,6 +1,6 @@
 //! delete and `md`.
 
-use super::store::map;
+use super::pending::map;
 use crate::turn::Turn;
 use crate::watch::{Event, Stream};
 use sandur_cache::{Answer, Applied, Change, Put, Stored};

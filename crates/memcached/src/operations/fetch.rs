@@ -1,8 +1,8 @@
-//! What is counted when items are read.
+//! Reads of items, and what is counted of them.
 
 use crate::turn::Turn;
 use crate::watch::{Event, Stream};
-use sandur_cache::{Item, Tier};
+use sandur_cache::{Answer, Item, Lookup, Tier};
 
 /// Counts a read and tells watchers. `touched` says that it also set a new expiry, which memcached
 /// counts as a touch.
@@ -43,4 +43,13 @@ pub(crate) fn count(turn: &Turn<'_>, key: &[u8], found: Option<&Item>, touched: 
         descriptor: turn.descriptor,
         size: found.map_or(0, |item| item.length),
     });
+}
+
+/// A lookup as an answer.
+pub(crate) fn present(lookup: Lookup) -> Answer<Option<Item>> {
+    match lookup {
+        Lookup::Hit(item) => Answer::Ready(Some(item)),
+        Lookup::Miss => Answer::Ready(None),
+        Lookup::Pending(pending) => Answer::Pending(pending),
+    }
 }

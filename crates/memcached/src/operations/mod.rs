@@ -5,7 +5,8 @@
 pub(super) mod arithmetic;
 pub(super) mod delete;
 pub(super) mod fetch;
-mod pending;
+pub(super) mod flush;
+pub(super) mod pending;
 pub(super) mod store;
 
 pub(super) use pending::settle;

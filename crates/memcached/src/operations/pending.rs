@@ -3,8 +3,8 @@
 use std::pin::Pin;
 use std::task::{Context, Poll, ready};
 
+use crate::next::Next;
 use crate::output::{Bytes, Later, Output};
-use crate::session::Next;
 use crate::turn::{Held, Turn};
 use sandur_cache::{Answer, Pending};
 
@@ -32,6 +32,18 @@ where
             output.push_later(Box::new(later));
             Next::Wait
         }
+    }
+}
+
+/// Changes the kind of an answer.
+pub(crate) fn map<T, U>(answer: Answer<T>, to: impl FnOnce(T) -> U + Send + 'static) -> Answer<U>
+where
+    T: Send + 'static,
+    U: Send + 'static,
+{
+    match answer {
+        Answer::Ready(answer) => Answer::Ready(to(answer)),
+        Answer::Pending(pending) => Answer::Pending(Pending::new(async move { to(pending.await) })),
     }
 }
 

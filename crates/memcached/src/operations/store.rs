@@ -2,6 +2,7 @@
 
 use bytes::Bytes;
 
+use super::pending::map;
 use crate::turn::Turn;
 use crate::watch::{Event, Stream};
 use sandur_cache::{Answer, Applied, Change, Condition, Put, Stored, Updated};
@@ -249,19 +250,5 @@ fn written(updated: Updated<Result<u64, Outcome>>) -> Outcome {
         (Err(outcome), _) => outcome,
         (Ok(length), Applied::Written(stored)) => outcome(Verb::Set, stored, length),
         (Ok(_), _) => Outcome::NotStored,
-    }
-}
-
-/// Changes the kind of an answer.
-pub(crate) fn map<T, U>(answer: Answer<T>, to: impl FnOnce(T) -> U + Send + 'static) -> Answer<U>
-where
-    T: Send + 'static,
-    U: Send + 'static,
-{
-    match answer {
-        Answer::Ready(answer) => Answer::Ready(to(answer)),
-        Answer::Pending(pending) => {
-            Answer::Pending(sandur_cache::Pending::new(async move { to(pending.await) }))
-        }
     }
 }

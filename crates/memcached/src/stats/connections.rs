@@ -1,6 +1,6 @@
 //! `stats conns`.
 
-use super::Report;
+use super::report::Report;
 use crate::turn::Turn;
 
 pub(super) fn report(turn: &Turn<'_>) -> Report {

@@ -4,7 +4,7 @@
 //! show, so that none is free when flash is full. Records that are written again when their segment is
 //! reused or compacted count as rescued.
 
-use super::Report;
+use super::report::Report;
 use crate::turn::Turn;
 use sandur_cache::FlashTierStats;
 use sandur_cache::flash::{Dropped, Segment, SegmentState};

@@ -2,7 +2,7 @@
 
 use std::sync::atomic::Ordering;
 
-use super::Report;
+use super::report::Report;
 use crate::arguments::VERSION;
 use crate::counters::Sums;
 use crate::departures::Gone;

@@ -3,7 +3,7 @@
 //! memcached's LRU has hot, warm and cold parts. Here an item that was read since it was stored
 //! counts as warm, any other as cold, and none as hot: that is what the numbers are read for.
 
-use super::Report;
+use super::report::Report;
 use crate::departures::Gone;
 use crate::turn::Turn;
 

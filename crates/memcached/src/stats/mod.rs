@@ -2,50 +2,20 @@
 //!
 //! Invariants: a name that memcached has means the same here or, where there is nothing of the kind,
 //! is a constant that reads as "nothing to worry about". Forms that look at every item do so at
-//! most for a twentieth of the time: see [`Survey`].
+//! most for a twentieth of the time: see [`Survey`](crate::survey::Survey).
 
 mod connections;
 mod extstore;
 mod general;
 mod items;
 mod mrc;
+mod report;
 mod settings;
 mod slabs;
-mod survey;
 
-pub(super) use survey::Survey;
-
-use std::fmt::Display;
+use self::report::Report;
 
 use super::turn::Turn;
-
-/// Named values in order.
-#[derive(Debug, Default)]
-pub(super) struct Report(Vec<(String, String)>);
-
-impl Report {
-    /// Adds a value.
-    pub fn add(&mut self, name: impl Into<String>, value: impl Display) {
-        self.0.push((name.into(), value.to_string()));
-    }
-
-    /// The names and values.
-    pub fn rows(&self) -> &[(String, String)] {
-        &self.0
-    }
-
-    /// As the text protocol writes it.
-    pub fn text(&self) -> Vec<u8> {
-        let mut text = Vec::new();
-        for (name, value) in &self.0 {
-            for part in ["STAT ", name, " ", value, "\r\n"] {
-                text.extend_from_slice(part.as_bytes());
-            }
-        }
-        text.extend_from_slice(b"END\r\n");
-        text
-    }
-}
 
 /// A form of `stats` that is a plain list.
 pub(super) struct Form {

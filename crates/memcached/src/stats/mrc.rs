@@ -1,6 +1,6 @@
 //! `stats mrc`: hit ratio and requests to the store at other capacities, under the names of `/metrics`.
 
-use super::Report;
+use super::report::Report;
 use crate::turn::Turn;
 
 /// One row for each figure; those of a capacity end in its part of the present one. Nothing when the

@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::sync::atomic::Ordering;
 
-use super::Report;
+use super::report::Report;
 use crate::settings::{Settings, Tuning};
 use crate::turn::Turn;
 

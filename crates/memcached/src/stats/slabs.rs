@@ -2,7 +2,7 @@
 //!
 //! `total_malloced` counts the chunks in use and, as memcached never has less, one page.
 
-use super::Report;
+use super::report::Report;
 use crate::slab_classes::PAGE_BYTES;
 use crate::turn::Turn;
 

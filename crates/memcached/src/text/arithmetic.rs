@@ -1,29 +1,14 @@
-//! incr and decr.
+//! What incr and decr share.
 
+use crate::next::Next;
 use crate::operations::arithmetic::{Delta, Outcome, count, execute};
 use crate::operations::{KEY_BYTES_MAX, settle};
-use crate::session::Next;
 use crate::words::{push_number, unsigned};
 
-use super::{Call, TextCommand};
+use super::call::Call;
 
-pub(crate) const INCR: TextCommand = TextCommand {
-    name: "incr",
-    arguments: "KEY NUMBER [noreply]",
-    about: "adds to a number; wraps at 2^64",
-    words: 3,
-    run: |call| run(call, true),
-};
-
-pub(crate) const DECR: TextCommand = TextCommand {
-    name: "decr",
-    arguments: "KEY NUMBER [noreply]",
-    about: "subtracts from a number; stops at 0",
-    words: 3,
-    run: |call| run(call, false),
-};
-
-fn run(call: &mut Call<'_>, increment: bool) -> Next {
+/// Answers a line.
+pub(super) fn run(call: &mut Call<'_>, increment: bool) -> Next {
     let key = call.words.next().unwrap_or_default();
     if key.len() > KEY_BYTES_MAX {
         return call.bad_format();

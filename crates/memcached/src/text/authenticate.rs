@@ -2,12 +2,12 @@
 //! `USER PASSWORD` as its value. Key, flags and expiry are ignored.
 
 use crate::input::Input;
+use crate::next::{Ending, Next};
 use crate::output::Output;
-use crate::session::{Ending, Next, Session};
 use crate::turn::Turn;
 use crate::words::{Words, unsigned};
 
-use super::line;
+use super::call::line;
 
 /// Most bytes of a user and password.
 const TOKEN_BYTES_MAX: usize = 16 << 10;
@@ -16,7 +16,7 @@ const LINE_BYTES_MAX: usize = 2048;
 
 /// Answers one command of a client that has not authenticated.
 pub(crate) fn command(
-    session: &mut Session,
+    authenticated: &mut bool,
     input: &mut Input,
     output: &mut Output,
     turn: &Turn<'_>,
@@ -41,7 +41,7 @@ pub(crate) fn command(
         Some(size) => {
             let whole = length + size as usize + 2;
             let token = unread.get(length..whole)?;
-            let answer = check(session, token, turn);
+            let answer = check(authenticated, token, turn);
             output.line(answer);
             input.consume(whole);
             return Some(Next::Done);
@@ -52,7 +52,7 @@ pub(crate) fn command(
     Some(Next::Done)
 }
 
-fn check(session: &mut Session, token: &[u8], turn: &Turn<'_>) -> &'static [u8] {
+fn check(authenticated: &mut bool, token: &[u8], turn: &Turn<'_>) -> &'static [u8] {
     let Some(token) = token.strip_suffix(b"\r\n") else {
         return b"CLIENT_ERROR bad command line termination";
     };
@@ -61,7 +61,7 @@ fn check(session: &mut Session, token: &[u8], turn: &Turn<'_>) -> &'static [u8] 
     };
     turn.counters.totals.auth_cmds.add(1);
     if turn.server.users.check(&token[..space], &token[space + 1..]) {
-        session.authenticated = true;
+        *authenticated = true;
         return b"STORED";
     }
     turn.counters.totals.auth_errors.add(1);

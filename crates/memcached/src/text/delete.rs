@@ -1,27 +1,34 @@
-//! delete.
+//! delete: removes an item.
 
-use crate::operations::delete::{Delete, Outcome, count, execute};
+use crate::next::Next;
+use crate::operations::delete::{Delete as Request, Outcome, count, execute};
 use crate::operations::{KEY_BYTES_MAX, settle};
-use crate::session::Next;
 
-use super::{Call, TextCommand};
+use super::call::{Call, Command};
 
-pub(crate) const DELETE: TextCommand =
-    TextCommand { name: "delete", arguments: "KEY [noreply]", about: "removes an item", words: 2, run };
+/// The command `delete`.
+pub(crate) struct Delete;
 
-fn run(call: &mut Call<'_>) -> Next {
-    let key = call.words.next().unwrap_or_default();
-    if key.len() > KEY_BYTES_MAX {
-        return call.bad_format();
-    }
-    call.turn.server.prefixes.delete(key);
-    let silent = call.is_silent();
-    let outcome = execute(call.turn, key, Delete::default());
-    settle(call.turn, call.output, key, outcome, move |turn, key, outcome, out| {
-        count(turn, key, "delete", outcome);
-        if !silent {
-            let deleted = matches!(outcome, Outcome::Deleted { .. });
-            out.push(if deleted { b"DELETED\r\n" } else { b"NOT_FOUND\r\n" });
+impl Command for Delete {
+    const NAME: &'static str = "delete";
+    const ARGUMENTS: &'static str = "KEY [noreply]";
+    const ABOUT: &'static str = "removes an item";
+    const WORDS: usize = 2;
+
+    fn run(call: &mut Call<'_>) -> Next {
+        let key = call.words.next().unwrap_or_default();
+        if key.len() > KEY_BYTES_MAX {
+            return call.bad_format();
         }
-    })
+        call.turn.server.prefixes.delete(key);
+        let silent = call.is_silent();
+        let outcome = execute(call.turn, key, Request::default());
+        settle(call.turn, call.output, key, outcome, move |turn, key, outcome, out| {
+            count(turn, key, "delete", outcome);
+            if !silent {
+                let deleted = matches!(outcome, Outcome::Deleted { .. });
+                out.push(if deleted { b"DELETED\r\n" } else { b"NOT_FOUND\r\n" });
+            }
+        })
+    }
 }

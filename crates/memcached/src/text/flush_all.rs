@@ -1,38 +1,32 @@
-//! flush_all.
+//! flush_all: voids all items, now or later.
 
-use crate::session::Next;
-use crate::time::expires_at;
-use crate::turn::Turn;
+use crate::next::Next;
+use crate::operations::flush::flush;
 use crate::words::signed;
 
-use super::{Call, TextCommand};
+use super::call::{Call, Command};
 
-pub(crate) const FLUSH_ALL: TextCommand = TextCommand {
-    name: "flush_all",
-    arguments: "[DELAY] [noreply]",
-    about: "voids all items, now or after DELAY seconds",
-    words: 1,
-    run,
-};
+/// The command `flush_all`.
+pub(crate) struct FlushAll;
 
-fn run(call: &mut Call<'_>) -> Next {
-    call.turn.counters.totals.flush_cmds.add(1);
-    if !call.turn.settings().flush_allowed {
-        return call.answer(b"CLIENT_ERROR flush_all not allowed");
+impl Command for FlushAll {
+    const NAME: &'static str = "flush_all";
+    const ARGUMENTS: &'static str = "[DELAY] [noreply]";
+    const ABOUT: &'static str = "voids all items, now or after DELAY seconds";
+
+    fn run(call: &mut Call<'_>) -> Next {
+        call.turn.counters.totals.flush_cmds.add(1);
+        if !call.turn.settings().flush_allowed {
+            return call.answer(b"CLIENT_ERROR flush_all not allowed");
+        }
+        let delay = match call.words.next() {
+            None | Some(b"noreply") => Some(0),
+            Some(word) => signed(word),
+        };
+        let Some(delay) = delay else {
+            return call.answer(b"CLIENT_ERROR invalid exptime argument");
+        };
+        flush(call.turn, delay);
+        call.answer(b"OK")
     }
-    let delay = match call.words.next() {
-        None | Some(b"noreply") => Some(0),
-        Some(word) => signed(word),
-    };
-    let Some(delay) = delay else {
-        return call.answer(b"CLIENT_ERROR invalid exptime argument");
-    };
-    flush(call.turn, delay);
-    call.answer(b"OK")
-}
-
-/// Voids all items, at once or later.
-pub(crate) fn flush(turn: &Turn<'_>, delay: i64) {
-    let at = (delay > 0).then(|| expires_at(delay, turn.now)).filter(|at| *at > turn.now);
-    turn.server.flush_all(at);
 }

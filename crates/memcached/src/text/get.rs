@@ -1,188 +1,20 @@
-//! get, gets, gat and gats: many keys in one command.
-//!
-//! Keys are looked up in groups, each with one call to the cache, so that reads from flash of one
-//! group are under way together.
+//! get: values.
 
-use crate::input::Input;
-use crate::operations::{KEY_BYTES_MAX, fetch, settle};
-use crate::output::{Bytes, Output};
-use crate::session::Next;
-use crate::time::expires_at;
-use crate::turn::Turn;
-use crate::words::{Words, push_number, signed};
-use sandur_cache::Answer;
-use sandur_cache::{Item, Lookup, Read};
+use crate::next::Next;
 
-use super::{BAD_FORMAT, Call, TextCommand, line};
+use super::call::{Call, Command};
+use super::multiget::{self, Shown};
 
-/// Keys of one call to the cache.
-const GROUP: usize = 128;
+/// The command `get`.
+pub(crate) struct Get;
 
-pub(crate) const GET: TextCommand = TextCommand {
-    name: "get",
-    arguments: "KEY...",
-    about: "values",
-    words: 2,
-    run: |c| begin(c, Kind::default()),
-};
+impl Command for Get {
+    const NAME: &'static str = "get";
+    const ARGUMENTS: &'static str = "KEY...";
+    const ABOUT: &'static str = "values";
+    const WORDS: usize = 2;
 
-pub(crate) const GETS: TextCommand = TextCommand {
-    name: "gets",
-    arguments: "KEY...",
-    about: "values with version numbers",
-    words: 2,
-    run: |c| begin(c, Kind { cas: true, ..Kind::default() }),
-};
-
-pub(crate) const GAT: TextCommand = TextCommand {
-    name: "gat",
-    arguments: "EXPIRY KEY...",
-    about: "values; sets a new expiry",
-    words: 3,
-    run: |c| touching(c, false),
-};
-
-pub(crate) const GATS: TextCommand = TextCommand {
-    name: "gats",
-    arguments: "EXPIRY KEY...",
-    about: "values with version numbers; sets a new expiry",
-    words: 3,
-    run: |c| touching(c, true),
-};
-
-#[derive(Clone, Copy, Debug, Default)]
-struct Kind {
-    /// Whether version numbers are shown.
-    cas: bool,
-    /// The new expiry.
-    expires_at: Option<u32>,
-}
-
-/// A get that is not finished. Its line is the first one of the input.
-pub(crate) struct Multiget {
-    kind: Kind,
-    /// Where in the line the next key is.
-    position: usize,
-}
-
-fn touching(call: &mut Call<'_>, cas: bool) -> Next {
-    let Some(expiry) = call.words.next().and_then(signed) else {
-        return call.answer(b"CLIENT_ERROR invalid exptime argument");
-    };
-    begin(call, Kind { cas, expires_at: Some(expires_at(expiry, call.turn.now)) })
-}
-
-fn begin(call: &mut Call<'_>, kind: Kind) -> Next {
-    let position = call.words.position();
-    match group(call.line, position, kind, call.output, call.turn) {
-        Group::Finished => Next::Done,
-        Group::More(position) => Next::Multiget(Multiget { kind, position }),
+    fn run(call: &mut Call<'_>) -> Next {
+        multiget::begin(call, Shown::default())
     }
-}
-
-impl Multiget {
-    /// Answers further groups until the output is full.
-    pub fn proceed(&mut self, input: &mut Input, output: &mut Output, turn: &Turn<'_>) -> Next {
-        let Some((line, length)) = line(input.unread()) else { return Next::Done };
-        match group(line, self.position, self.kind, output, turn) {
-            Group::Finished => {
-                input.consume(length);
-                Next::Done
-            }
-            Group::More(position) => Next::Multiget(Self { kind: self.kind, position }),
-        }
-    }
-}
-
-enum Group {
-    Finished,
-    /// There are more keys from this place on.
-    More(usize),
-}
-
-/// Answers one group of keys.
-fn group(line: &[u8], position: usize, kind: Kind, output: &mut Output, turn: &Turn<'_>) -> Group {
-    let mut words = Words::from(line, position);
-    let place = output.place();
-    let mut keys: [&[u8]; GROUP] = [b""; GROUP];
-    let mut count = 0;
-    for key in words.by_ref().take(GROUP) {
-        if key.len() > KEY_BYTES_MAX {
-            return refuse(place, output, turn);
-        }
-        keys[count] = key;
-        count += 1;
-    }
-    let keys = &keys[..count];
-    let read = Read { expires_at: kind.expires_at, ..Read::default() };
-    if let [key] = keys {
-        let lookup = turn.cache().get(key, &read);
-        write(turn, output, key, lookup, kind);
-    } else {
-        let mut lookups = Vec::with_capacity(count);
-        turn.cache().get_many(keys.iter().copied(), &read, &mut lookups);
-        for (key, lookup) in keys.iter().zip(lookups) {
-            write(turn, output, key, lookup, kind);
-        }
-    }
-    let next = words.position();
-    if next == line.len() {
-        output.push(b"END\r\n");
-        return Group::Finished;
-    }
-    Group::More(next)
-}
-
-/// A key that is too long makes the whole command an error, as far as its answer has not left.
-fn refuse(place: crate::output::Place, output: &mut Output, turn: &Turn<'_>) -> Group {
-    let given_up = output.rewind(place);
-    turn.counters.totals.get_aborted_extstore.add(given_up as u64);
-    output.line(BAD_FORMAT);
-    Group::Finished
-}
-
-#[inline]
-fn write(turn: &Turn<'_>, output: &mut Output, key: &[u8], lookup: Lookup, kind: Kind) {
-    let touched = kind.expires_at.is_some();
-    match lookup {
-        Lookup::Hit(item) => {
-            fetch::count(turn, key, Some(&item), touched);
-            value(turn, output.tail(), key, item, kind);
-        }
-        Lookup::Miss => fetch::count(turn, key, None, touched),
-        Lookup::Pending(pending) => {
-            // reads do not wait for each other
-            settle(
-                turn,
-                output,
-                key,
-                Answer::Pending(pending),
-                move |turn, key, found: Option<Item>, out| {
-                    fetch::count(turn, key, found.as_ref(), touched);
-                    match found {
-                        Some(item) => value(turn, out, key, item, kind),
-                        None => turn.counters.totals.miss_from_extstore.add(1),
-                    }
-                },
-            );
-        }
-    }
-}
-
-#[inline]
-fn value(turn: &Turn<'_>, out: &mut Bytes, key: &[u8], item: Item, kind: Kind) {
-    let buffer = out.buffer();
-    buffer.extend_from_slice(b"VALUE ");
-    buffer.extend_from_slice(key);
-    buffer.push(b' ');
-    push_number(buffer, u64::from(item.flags));
-    buffer.push(b' ');
-    push_number(buffer, item.value.len() as u64);
-    if kind.cas {
-        buffer.push(b' ');
-        push_number(buffer, turn.shown_cas(item.cas));
-    }
-    buffer.extend_from_slice(b"\r\n");
-    out.push_value(item.value);
-    out.push(b"\r\n");
 }

@@ -1,40 +1,41 @@
-//! stats.
+//! stats: numbers about the server.
 
-use crate::session::Next;
+use crate::next::Next;
 use crate::stats::report;
 use crate::words::unsigned;
 
-use super::{BAD_FORMAT, Call, ERROR, TextCommand};
+use super::call::{BAD_FORMAT, Call, Command, ERROR};
 
 /// Number of slab classes that the protocol knows.
 const CLASSES: u64 = 64;
 /// Most bytes of a `stats cachedump`.
 const DUMP_BYTES_MAX: usize = 2 << 20;
 
-pub(crate) const STATS: TextCommand = TextCommand {
-    name: "stats",
-    arguments: "[FORM]",
-    about: "numbers about the server; forms are listed below",
-    words: 1,
-    run,
-};
+/// The command `stats`.
+pub(crate) struct Stats;
 
-fn run(call: &mut Call<'_>) -> Next {
-    let name = call.words.next().unwrap_or_default();
-    match name {
-        b"reset" => {
-            call.turn.server.reset_stats();
-            call.answer(b"RESET")
-        }
-        b"detail" => detail(call),
-        b"cachedump" => cachedump(call),
-        name => match report(call.turn, name) {
-            Some(report) => {
-                call.output.push(&report.text());
-                Next::Done
+impl Command for Stats {
+    const NAME: &'static str = "stats";
+    const ARGUMENTS: &'static str = "[FORM]";
+    const ABOUT: &'static str = "numbers about the server; forms are listed below";
+
+    fn run(call: &mut Call<'_>) -> Next {
+        let name = call.words.next().unwrap_or_default();
+        match name {
+            b"reset" => {
+                call.turn.server.reset_stats();
+                call.answer(b"RESET")
             }
-            None => call.answer(ERROR),
-        },
+            b"detail" => detail(call),
+            b"cachedump" => cachedump(call),
+            name => match report(call.turn, name) {
+                Some(report) => {
+                    call.output.push(&report.text());
+                    Next::Done
+                }
+                None => call.answer(ERROR),
+            },
+        }
     }
 }
 

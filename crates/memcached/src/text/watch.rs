@@ -1,42 +1,64 @@
-//! watch.
+//! watch: turns the connection into a log of what happens.
 
 use std::sync::Arc;
 
-use crate::session::{Next, Watching};
-use crate::watch::Stream;
+use crate::next::{Next, Source};
+use crate::server::Server;
+use crate::watch::{Stream, Watcher};
 
-use super::{Call, ERROR, TextCommand};
+use super::call::{Call, Command, ERROR};
 
-pub(crate) const WATCH: TextCommand = TextCommand {
-    name: "watch",
-    arguments: "[fetchers|mutations|evictions|deletions|connevents|sysevents ...]",
-    about: "turns the connection into a log of what happens",
-    words: 1,
-    run,
-};
+/// The command `watch`.
+pub(crate) struct Watch;
 
-fn run(call: &mut Call<'_>) -> Next {
-    let settings = call.turn.settings();
-    if !settings.watch_allowed {
-        return call.answer(b"CLIENT_ERROR watch commands not allowed");
-    }
-    if !call.first_in_output {
-        return call.answer(b"ERROR cannot pipeline other commands before watch");
-    }
-    let mut streams = 0;
-    for word in call.words.by_ref() {
-        match Stream::named(word) {
-            Some(stream) => streams |= stream as u16,
-            None => return call.answer(ERROR),
+impl Command for Watch {
+    const NAME: &'static str = "watch";
+    const ARGUMENTS: &'static str = "[fetchers|mutations|evictions|deletions|connevents|sysevents ...]";
+    const ABOUT: &'static str = "turns the connection into a log of what happens";
+
+    fn run(call: &mut Call<'_>) -> Next {
+        let settings = call.turn.settings();
+        if !settings.watch_allowed {
+            return call.answer(b"CLIENT_ERROR watch commands not allowed");
         }
+        if !call.first_in_output {
+            return call.answer(b"ERROR cannot pipeline other commands before watch");
+        }
+        let mut streams = 0;
+        for word in call.words.by_ref() {
+            match Stream::named(word) {
+                Some(stream) => streams |= stream as u16,
+                None => return call.answer(ERROR),
+            }
+        }
+        if streams == 0 {
+            streams = Stream::Fetchers as u16;
+        }
+        let server = call.turn.server;
+        let Some(watcher) = server.watchers.add(streams, settings.watcher_bytes, call.turn.waker.clone())
+        else {
+            return call.answer(b"WATCHER_TOO_MANY log watcher limit reached");
+        };
+        call.output.line(b"OK");
+        Next::Stream(Box::new(Watching { server: Arc::clone(server), watcher }))
     }
-    if streams == 0 {
-        streams = Stream::Fetchers as u16;
+}
+
+/// Sends a watcher's lines.
+struct Watching {
+    server: Arc<Server>,
+    watcher: Arc<Watcher>,
+}
+
+impl Source for Watching {
+    fn fill(&mut self, out: &mut Vec<u8>) -> bool {
+        self.server.watchers.take(&self.watcher, out);
+        true
     }
-    let server = call.turn.server;
-    let Some(watcher) = server.watchers.add(streams, settings.watcher_bytes, call.turn.waker.clone()) else {
-        return call.answer(b"WATCHER_TOO_MANY log watcher limit reached");
-    };
-    call.output.line(b"OK");
-    Next::Stream(Box::new(Watching { server: Arc::clone(server), watcher }))
+}
+
+impl Drop for Watching {
+    fn drop(&mut self) {
+        self.server.watchers.remove(&self.watcher);
+    }
 }

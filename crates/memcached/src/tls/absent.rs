@@ -5,10 +5,10 @@ use std::io::{self, IoSlice};
 use std::os::fd::BorrowedFd;
 use std::sync::Arc;
 
-use super::TlsCounts;
+use super::counts::TlsCounts;
 use crate::Error;
+use crate::read::Read;
 use crate::settings::{TlsSettings, TlsUse};
-use crate::transport::Read;
 
 /// Certificates of a server.
 pub(crate) struct Encryption(Infallible);

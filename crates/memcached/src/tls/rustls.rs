@@ -16,11 +16,11 @@ use ::rustls::{
     HandshakeKind, RootCertStore, ServerConfig, ServerConnection, SupportedProtocolVersion, version,
 };
 
-use super::TlsCounts;
+use super::counts::TlsCounts;
 use super::nobody::Nobody;
 use crate::Error;
+use crate::read::Read;
 use crate::settings::{TlsSettings, TlsUse};
-use crate::transport::Read;
 
 /// Plain bytes that may wait to be encrypted and sent.
 const BUFFER_BYTES: usize = 256 << 10;

@@ -3,51 +3,52 @@
 use std::sync::Arc;
 
 use crate::dump::{Dump, Form};
-use crate::session::Next;
+use crate::next::Next;
 use crate::words::{unsigned, unsigned_32};
 
-use super::{BAD_FORMAT, Call, ERROR, TextCommand};
+use super::call::{BAD_FORMAT, Call, Command, ERROR};
 
-pub(crate) const LRU_CRAWLER: TextCommand = TextCommand {
-    name: "lru_crawler",
-    arguments: "metadump|mgdump CLASSES, enable, disable, crawl, tocrawl, sleep",
-    about: "lists keys with their metadata; the rest is accepted",
-    words: 1,
-    run,
-};
+/// The command `lru_crawler`.
+pub(crate) struct LruCrawler;
 
-fn run(call: &mut Call<'_>) -> Next {
-    let (name, argument) = (call.words.next(), call.words.next());
-    let answer: &[u8] = match (name, argument) {
-        (Some(b"metadump"), Some(classes)) => return dump(call, classes, Form::Metadata),
-        (Some(b"mgdump"), Some(classes)) => return dump(call, classes, Form::Gets),
-        (Some(b"crawl"), Some(classes)) => crawl(call, classes),
-        (Some(b"tocrawl"), Some(number)) => match unsigned_32(number) {
-            None => BAD_FORMAT,
-            Some(number) => {
-                call.turn.server.tuning().lru_crawler_tocrawl = number;
+impl Command for LruCrawler {
+    const NAME: &'static str = "lru_crawler";
+    const ARGUMENTS: &'static str = "metadump|mgdump CLASSES, enable, disable, crawl, tocrawl, sleep";
+    const ABOUT: &'static str = "lists keys with their metadata; the rest is accepted";
+
+    fn run(call: &mut Call<'_>) -> Next {
+        let (name, argument) = (call.words.next(), call.words.next());
+        let answer: &[u8] = match (name, argument) {
+            (Some(b"metadump"), Some(classes)) => return dump(call, classes, Form::Metadata),
+            (Some(b"mgdump"), Some(classes)) => return dump(call, classes, Form::Gets),
+            (Some(b"crawl"), Some(classes)) => crawl(call, classes),
+            (Some(b"tocrawl"), Some(number)) => match unsigned_32(number) {
+                None => BAD_FORMAT,
+                Some(number) => {
+                    call.turn.server.tuning().lru_crawler_tocrawl = number;
+                    b"OK"
+                }
+            },
+            (Some(b"sleep"), Some(number)) => match unsigned_32(number) {
+                None => BAD_FORMAT,
+                Some(1_000_001..) => b"CLIENT_ERROR sleep must be one second or less",
+                Some(number) => {
+                    call.turn.server.tuning().lru_crawler_sleep = number;
+                    b"OK"
+                }
+            },
+            (Some(b"enable"), None) => {
+                call.turn.server.tuning().lru_crawler = true;
                 b"OK"
             }
-        },
-        (Some(b"sleep"), Some(number)) => match unsigned_32(number) {
-            None => BAD_FORMAT,
-            Some(1_000_001..) => b"CLIENT_ERROR sleep must be one second or less",
-            Some(number) => {
-                call.turn.server.tuning().lru_crawler_sleep = number;
+            (Some(b"disable"), None) => {
+                call.turn.server.tuning().lru_crawler = false;
                 b"OK"
             }
-        },
-        (Some(b"enable"), None) => {
-            call.turn.server.tuning().lru_crawler = true;
-            b"OK"
-        }
-        (Some(b"disable"), None) => {
-            call.turn.server.tuning().lru_crawler = false;
-            b"OK"
-        }
-        _ => ERROR,
-    };
-    call.answer(answer)
+            _ => ERROR,
+        };
+        call.answer(answer)
+    }
 }
 
 /// The classes that an argument names; `None` is all of them.

@@ -1,26 +1,78 @@
 //! ms: writes an item.
 
+use crate::next::{Next, Receipt};
 use crate::operations::settle;
 use crate::operations::store::{Outcome, Verb, Write, count, execute, refuse};
-use crate::output::{Bytes, Output};
-use crate::session::{Next, Received};
-use crate::text::store::{receive, text as words_of};
-use crate::text::{BAD_FORMAT, Call, TextCommand};
+use crate::output::Bytes;
+use crate::text::call::{BAD_FORMAT, Call, Command};
+use crate::text::storage::text as words_of;
 use crate::turn::Turn;
 use crate::words::{Words, push_number, unsigned};
 
-use super::{Flags, Request};
+use super::flags::{Flags, Request};
 
 /// Largest length that the command may give.
 const LENGTH_MAX: u64 = i32::MAX as u64 - 2;
 
-pub(crate) const MS: TextCommand = TextCommand {
-    name: "ms",
-    arguments: "KEY BYTES [FLAG...]",
-    about: "writes an item; b C E F I M N O T and c k q s",
-    words: 3,
-    run,
-};
+/// The command `ms`.
+pub(crate) struct Ms;
+
+impl Command for Ms {
+    const NAME: &'static str = "ms";
+    const ARGUMENTS: &'static str = "KEY BYTES [FLAG...]";
+    const ABOUT: &'static str = "writes an item; b C E F I M N O T and c k q s";
+    const WORDS: usize = 3;
+    const HAS_NOREPLY: bool = false;
+
+    fn run(call: &mut Call<'_>) -> Next {
+        let (request, length) = match parse(call.line, call.turn.now) {
+            Ok(parsed) => parsed,
+            Err((error, skip)) => {
+                call.output.line(error);
+                return if skip == 0 { Next::Done } else { Next::Skip { length: skip } };
+            }
+        };
+        call.turn.server.prefixes.set(&request.key);
+        let refused = match write_of(&request.flags) {
+            Err(error) => Some(error),
+            Ok(write) if call.turn.is_too_large(&request.key, length as u64, write.flags) => {
+                refuse(call.turn, &request.key, &Write { verb: Verb::Set, ..write }, Outcome::TooLarge);
+                Some(words_of(Outcome::TooLarge))
+            }
+            Ok(_) => None,
+        };
+        if let Some(error) = refused {
+            call.output.line(error);
+            return Next::Skip { length: length + 2 };
+        }
+        call.receive(length + 2, Self::finish)
+    }
+
+    fn finish(receipt: Receipt<'_>) -> Next {
+        let Receipt { head: line, value, output, turn } = receipt;
+        let parsed = parse(line, turn.now).and_then(|(request, length)| {
+            let write = write_of(&request.flags).map_err(|error| (error, 0))?;
+            Ok((request, length, write))
+        });
+        let (request, length, write) = match parsed {
+            Ok(parsed) => parsed,
+            Err((error, _)) => {
+                output.line(error);
+                return Next::Done;
+            }
+        };
+        if !value.bytes().ends_with(b"\r\n") {
+            output.line(b"CLIENT_ERROR bad data chunk");
+            return Next::Done;
+        }
+        let outcome = execute(turn, &request.key, value.into_value(length), &write);
+        let line: Box<[u8]> = line.into();
+        settle(turn, output, &request.key, outcome, move |turn, key, outcome, out| {
+            count(turn, key, &write, outcome);
+            answer(turn, &line, outcome, out);
+        })
+    }
+}
 
 /// The words of a line: the request and the value's length.
 fn parse<'a>(line: &'a [u8], now: u32) -> Result<(Request<'a>, usize), (&'static [u8], usize)> {
@@ -58,55 +110,6 @@ fn write_of(flags: &Flags<'_>) -> Result<Write, &'static [u8]> {
         expected: flags.compare.filter(|cas| extends && *cas != 0),
         create: extends && flags.vivify.is_some(),
         ..Write::new(verb, flags.client_flags, expires_at)
-    })
-}
-
-fn run(call: &mut Call<'_>) -> Next {
-    let (request, length) = match parse(call.line, call.turn.now) {
-        Ok(parsed) => parsed,
-        Err((error, skip)) => {
-            call.output.line(error);
-            return if skip == 0 { Next::Done } else { Next::Skip { length: skip } };
-        }
-    };
-    call.turn.server.prefixes.set(&request.key);
-    let refused = match write_of(&request.flags) {
-        Err(error) => Some(error),
-        Ok(write) if call.turn.is_too_large(&request.key, length as u64, write.flags) => {
-            refuse(call.turn, &request.key, &Write { verb: Verb::Set, ..write }, Outcome::TooLarge);
-            Some(words_of(Outcome::TooLarge))
-        }
-        Ok(_) => None,
-    };
-    if let Some(error) = refused {
-        call.output.line(error);
-        return Next::Skip { length: length + 2 };
-    }
-    receive(call, length + 2)
-}
-
-/// Stores a value that has come whole.
-pub(crate) fn finish(line: &[u8], value: Received<'_>, output: &mut Output, turn: &Turn<'_>) -> Next {
-    let parsed = parse(line, turn.now).and_then(|(request, length)| {
-        let write = write_of(&request.flags).map_err(|error| (error, 0))?;
-        Ok((request, length, write))
-    });
-    let (request, length, write) = match parsed {
-        Ok(parsed) => parsed,
-        Err((error, _)) => {
-            output.line(error);
-            return Next::Done;
-        }
-    };
-    if !value.bytes().ends_with(b"\r\n") {
-        output.line(b"CLIENT_ERROR bad data chunk");
-        return Next::Done;
-    }
-    let outcome = execute(turn, &request.key, value.into_value(length), &write);
-    let line: Box<[u8]> = line.into();
-    settle(turn, output, &request.key, outcome, move |turn, key, outcome, out| {
-        count(turn, key, &write, outcome);
-        answer(turn, &line, outcome, out);
     })
 }
 

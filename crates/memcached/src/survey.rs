@@ -22,7 +22,7 @@ const HEADER_KEY_BYTES: usize = 24;
 /// What memcached keeps in memory of a value on flash, without the line end that values have.
 const HEADER_VALUE_BYTES: u64 = 10;
 /// Width of the buckets of sizes in bytes.
-pub(super) const SIZE_STEP: u64 = 32;
+pub(crate) const SIZE_STEP: u64 = 32;
 
 /// The latest survey.
 #[derive(Debug, Default)]

@@ -1,24 +1,66 @@
 //! mg: reads an item, and on the way touches it, creates it, or elects who refreshes it.
 
-use crate::operations::{fetch, settle};
+use crate::next::Next;
+use crate::operations::{fetch, pending, settle};
 use crate::output::Bytes;
-use crate::session::Next;
-use crate::text::touch::present;
-use crate::text::{Call, TextCommand};
+use crate::text::call::{Call, Command};
 use crate::turn::Turn;
 use crate::words::{Words, push_number};
 use sandur_cache::{Answer, Applied, Change, Pending, Put, Revision, Stored};
 use sandur_cache::{Cache, Item, ItemMeta, Read, Tier, Value};
 
-use super::{Flags, Request};
+use super::flags::{Flags, Request};
 
-pub(crate) const MG: TextCommand = TextCommand {
-    name: "mg",
-    arguments: "KEY [FLAG...]",
-    about: "reads an item; b C E N O R T and c f h k l q s t u v",
-    words: 2,
-    run,
-};
+/// The command `mg`.
+pub(crate) struct Mg;
+
+impl Command for Mg {
+    const NAME: &'static str = "mg";
+    const ARGUMENTS: &'static str = "KEY [FLAG...]";
+    const ABOUT: &'static str = "reads an item; b C E N O R T and c f h k l q s t u v";
+    const WORDS: usize = 2;
+    const HAS_NOREPLY: bool = false;
+
+    fn run(call: &mut Call<'_>) -> Next {
+        let turn = call.turn;
+        let request = match Request::read(call.words.clone(), turn.now) {
+            Ok(request) => request,
+            Err(error) => {
+                call.output.line(error);
+                return Next::Done;
+            }
+        };
+        let Request { text, key, flags } = &request;
+        if flags.vivify.is_none() && flags.recache_before.is_none() {
+            let range = if flags.value { None } else { Some(0..0) };
+            let read =
+                Read { range, expires_at: flags.expires_at, quiet: flags.has(b'u'), ..Read::default() };
+            match fetch::present(turn.cache().get(key, &read)) {
+                Answer::Ready(Some(item)) if makes_a_winner(&item) => {}
+                Answer::Ready(found) => {
+                    write(turn, key, text, flags, found.map(Shown::plain), call.output.tail());
+                    return Next::Done;
+                }
+                Answer::Pending(pending) => {
+                    let line: Box<[u8]> = call.line.into();
+                    let shown = read_and_elect(turn, key, flags, pending);
+                    settle(turn, call.output, key, Answer::Pending(shown), move |turn, key, shown, out| {
+                        if shown.is_none() {
+                            turn.counters.totals.miss_from_extstore.add(1);
+                        }
+                        write_again(turn, key, &line, shown, out);
+                    });
+                    return Next::Done;
+                }
+            }
+        }
+        let line: Box<[u8]> = call.line.into();
+        let shown = Election::of(flags, turn.now).hold(turn.cache(), key);
+        settle(turn, call.output, key, shown, move |turn, key, shown, out| {
+            write_again(turn, key, &line, shown, out);
+        })
+    }
+}
 
 /// An item as mg shows it.
 #[derive(Clone, Debug)]
@@ -26,45 +68,6 @@ struct Shown {
     item: Item,
     /// The client is told that it alone shall refresh the item.
     wins: bool,
-}
-
-fn run(call: &mut Call<'_>) -> Next {
-    let turn = call.turn;
-    let request = match Request::read(call.words.clone(), turn.now) {
-        Ok(request) => request,
-        Err(error) => {
-            call.output.line(error);
-            return Next::Done;
-        }
-    };
-    let Request { text, key, flags } = &request;
-    if flags.vivify.is_none() && flags.recache_before.is_none() {
-        let range = if flags.value { None } else { Some(0..0) };
-        let read = Read { range, expires_at: flags.expires_at, quiet: flags.has(b'u'), ..Read::default() };
-        match present(turn.cache().get(key, &read)) {
-            Answer::Ready(Some(item)) if makes_a_winner(&item) => {}
-            Answer::Ready(found) => {
-                write(turn, key, text, flags, found.map(Shown::plain), call.output.tail());
-                return Next::Done;
-            }
-            Answer::Pending(pending) => {
-                let line: Box<[u8]> = call.line.into();
-                let shown = read_and_elect(turn, key, flags, pending);
-                settle(turn, call.output, key, Answer::Pending(shown), move |turn, key, shown, out| {
-                    if shown.is_none() {
-                        turn.counters.totals.miss_from_extstore.add(1);
-                    }
-                    write_again(turn, key, &line, shown, out);
-                });
-                return Next::Done;
-            }
-        }
-    }
-    let line: Box<[u8]> = call.line.into();
-    let shown = Election::of(flags, turn.now).hold(turn.cache(), key);
-    settle(turn, call.output, key, shown, move |turn, key, shown, out| {
-        write_again(turn, key, &line, shown, out);
-    })
 }
 
 impl Shown {
@@ -132,7 +135,7 @@ impl Election {
                 }
             },
         });
-        crate::operations::store::map(updated, |updated| {
+        pending::map(updated, |updated| {
             let mut shown = updated.answer?;
             match updated.applied {
                 Applied::Written(Stored::Done { cas }) => shown.item.cas = cas,

@@ -1,31 +1,20 @@
-//! set, add, replace, append, prepend and cas; receiving the values of these and of `ms`.
+//! What set, add, replace, append, prepend and cas share.
 
-use crate::meta;
+use crate::next::{Next, Receipt};
 use crate::operations::store::{Outcome, Verb, Write, count, execute, refuse};
 use crate::operations::{KEY_BYTES_MAX, settle};
-use crate::output::Output;
-use crate::session::{Next, Received};
 use crate::time::expires_at;
-use crate::turn::Turn;
 use crate::words::{Words, signed, unsigned, unsigned_32};
 
-use super::{BAD_FORMAT, Call, TextCommand, is_silent};
+use super::call::{BAD_FORMAT, Call, Command, is_silent};
 
 /// Largest length that a storage command may give.
 const LENGTH_MAX: u64 = i32::MAX as u64 - 2;
 
-pub(crate) const SET: TextCommand = command("set", "stores a value");
-pub(crate) const ADD: TextCommand = command("add", "stores a value if there is none");
-pub(crate) const REPLACE: TextCommand = command("replace", "stores a value if there is one");
-pub(crate) const APPEND: TextCommand = command("append", "adds to the end of a value");
-pub(crate) const PREPEND: TextCommand = command("prepend", "adds to the start of a value");
-pub(crate) const CAS: TextCommand = TextCommand {
-    arguments: "KEY FLAGS EXPIRY BYTES CAS [noreply]",
-    ..command("cas", "stores a value if the item still has this version number")
-};
-
-const fn command(name: &'static str, about: &'static str) -> TextCommand {
-    TextCommand { name, arguments: "KEY FLAGS EXPIRY BYTES [noreply]", about, words: 5, run: begin }
+/// A command that stores the value behind its line.
+pub(super) trait Storage: Command {
+    /// What it does with the value; `cas` is the word after the length. `None` when that is malformed.
+    fn verb(cas: &[u8]) -> Option<Verb>;
 }
 
 /// A storage command's line.
@@ -40,9 +29,9 @@ struct Malformed {
     skip: usize,
 }
 
-fn parse<'a>(line: &'a [u8], now: u32) -> Result<Request<'a>, Malformed> {
+fn parse<'a, C: Storage>(line: &'a [u8], now: u32) -> Result<Request<'a>, Malformed> {
     let mut words = Words::new(line);
-    let name = words.next().unwrap_or_default();
+    words.next();
     let mut word = || words.next().unwrap_or_default();
     let (key, flags, expiry, length) = (word(), word(), word(), word());
     let length =
@@ -53,19 +42,13 @@ fn parse<'a>(line: &'a [u8], now: u32) -> Result<Request<'a>, Malformed> {
     }
     let flags = unsigned_32(flags).ok_or_else(malformed)?;
     let expires_at = expires_at(signed(expiry).ok_or_else(malformed)?, now);
-    let verb = match name {
-        b"add" => Verb::Add,
-        b"replace" => Verb::Replace,
-        b"append" => Verb::Append,
-        b"prepend" => Verb::Prepend,
-        b"cas" => Verb::Cas(unsigned(word()).ok_or_else(malformed)?),
-        _ => Verb::Set,
-    };
+    let verb = C::verb(word()).ok_or_else(malformed)?;
     Ok(Request { key, write: Write::new(verb, flags, expires_at), length })
 }
 
-fn begin(call: &mut Call<'_>) -> Next {
-    let request = match parse(call.line, call.turn.now) {
+/// Answers a line.
+pub(super) fn begin<C: Storage>(call: &mut Call<'_>) -> Next {
+    let request = match parse::<C>(call.line, call.turn.now) {
         Ok(request) => request,
         Err(Malformed { skip }) => {
             call.bad_format();
@@ -79,25 +62,14 @@ fn begin(call: &mut Call<'_>) -> Next {
         call.answer(text(Outcome::TooLarge));
         return Next::Skip { length: length + 2 };
     }
-    receive(call, length + 2)
-}
-
-/// Stores the value when it has come whole with the line, else says what to receive.
-pub(crate) fn receive(call: &mut Call<'_>, length: usize) -> Next {
-    if call.rest.len() < length {
-        return Next::Receive { head: call.line.into(), length };
-    }
-    call.used = length;
-    finish(call.line, Received::Borrowed(&call.rest[..length]), call.output, call.turn)
+    call.receive(length + 2, finish::<C>)
 }
 
 /// Stores a value that has come whole.
-pub(crate) fn finish(line: &[u8], value: Received<'_>, output: &mut Output, turn: &Turn<'_>) -> Next {
-    if line.starts_with(b"ms ") {
-        return meta::set::finish(line, value, output, turn);
-    }
+pub(super) fn finish<C: Storage>(receipt: Receipt<'_>) -> Next {
+    let Receipt { head: line, value, output, turn } = receipt;
     let silent = is_silent(line);
-    let Ok(Request { key, write, length }) = parse(line, turn.now) else {
+    let Ok(Request { key, write, length }) = parse::<C>(line, turn.now) else {
         output.line(BAD_FORMAT);
         return Next::Done;
     };
@@ -115,14 +87,6 @@ pub(crate) fn finish(line: &[u8], value: Received<'_>, output: &mut Output, turn
             out.push(b"\r\n");
         }
     })
-}
-
-/// Answers that there is no memory to receive a value.
-pub(crate) fn refuse_for_memory(line: &[u8], output: &mut Output, turn: &Turn<'_>) {
-    turn.counters.totals.store_no_memory.add(1);
-    if !is_silent(line) || line.starts_with(b"ms ") {
-        output.line(text(Outcome::NoMemory));
-    }
 }
 
 /// The answer's words.

@@ -1,0 +1,130 @@
+//! What a command of the binary protocol is, and what it has to answer a packet with.
+//!
+//! Invariant: numbers are in network order.
+
+use crate::next::{Next, Receipt};
+use crate::output::{Bytes, Output};
+use crate::turn::Turn;
+
+use super::header::{Header, Status};
+
+/// One command of the binary protocol.
+pub(crate) trait Command {
+    const OPCODE: u8;
+    /// The opcode of the quiet form, which hides the answer that is expected.
+    const QUIET: Option<u8>;
+    /// For the reference.
+    const NAME: &'static str;
+    /// Which lengths of extras are allowed.
+    const EXTRAS: &'static [u8];
+    const SHAPE: Shape;
+    /// Whether a client may send it before it has authenticated.
+    const OPEN: bool = false;
+
+    /// Answers a packet.
+    fn run(call: &mut Call<'_>) -> Next;
+
+    /// Answers a packet that has asked for a value by [`Next::Receive`], now that this has come whole.
+    fn finish(_: Receipt<'_>) -> Next {
+        Next::Done
+    }
+}
+
+/// A command in the table.
+pub(crate) struct Entry {
+    pub opcode: u8,
+    pub quiet: Option<u8>,
+    pub name: &'static str,
+    pub extras: &'static [u8],
+    pub shape: Shape,
+    pub open: bool,
+    pub run: fn(&mut Call<'_>) -> Next,
+    pub finish: fn(Receipt<'_>) -> Next,
+}
+
+impl Entry {
+    /// The entry of a command.
+    pub const fn of<C: Command>() -> Self {
+        Self {
+            opcode: C::OPCODE,
+            quiet: C::QUIET,
+            name: C::NAME,
+            extras: C::EXTRAS,
+            shape: C::SHAPE,
+            open: C::OPEN,
+            run: C::run,
+            finish: C::finish,
+        }
+    }
+}
+
+/// Which parts a packet has.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Shape {
+    /// No key and no value.
+    Bare,
+    /// A key.
+    Key,
+    /// Perhaps a key.
+    MaybeKey,
+    /// A key and a value.
+    KeyAndValue,
+}
+
+/// One packet while it is answered.
+pub(crate) struct Call<'a> {
+    /// Whether the client has authenticated.
+    pub authenticated: &'a mut bool,
+    pub turn: &'a Turn<'a>,
+    pub output: &'a mut Output,
+    pub header: Header,
+    /// Header, extras and key.
+    pub head: &'a [u8],
+    pub extras: &'a [u8],
+    pub key: &'a [u8],
+    /// What follows the key in the input.
+    pub rest: &'a [u8],
+    /// How many bytes of `rest` the command has used.
+    pub used: usize,
+    pub quiet: bool,
+}
+
+impl Call<'_> {
+    /// Answers with an error.
+    pub fn error(&mut self, status: Status) -> Next {
+        self.header.write_error(status, self.output.tail());
+        Next::Done
+    }
+
+    /// Answers that all went well, unless the quiet form was used.
+    pub fn done(&mut self, cas: u64) -> Next {
+        if !self.quiet {
+            self.header.write(Status::Ok, cas, &[], &[], &[], self.output.tail());
+        }
+        Next::Done
+    }
+
+    /// Bytes of the value.
+    pub fn value_length(&self) -> usize {
+        self.header.value_length()
+    }
+}
+
+/// Four bytes of extras in network order.
+pub(crate) fn number_32(extras: &[u8], at: usize) -> u32 {
+    extras.get(at..at + 4).and_then(|bytes| bytes.try_into().ok()).map_or(0, u32::from_be_bytes)
+}
+
+/// Eight bytes of extras in network order.
+pub(crate) fn number_64(extras: &[u8], at: usize) -> u64 {
+    extras.get(at..at + 8).and_then(|bytes| bytes.try_into().ok()).map_or(0, u64::from_be_bytes)
+}
+
+/// Writes a success or an error to where an answer that was waited for belongs.
+pub(crate) fn write_outcome(header: &Header, quiet: bool, outcome: Result<u64, Status>, out: &mut Bytes) {
+    match outcome {
+        Ok(_) if quiet => {}
+        Ok(cas) => header.write(Status::Ok, cas, &[], &[], &[], out),
+        Err(status) => header.write_error(status, out),
+    }
+}

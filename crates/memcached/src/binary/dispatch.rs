@@ -1,0 +1,108 @@
+//! Finds the command of a packet and has it answer.
+//!
+//! Invariant: a packet whose lengths contradict each other ends the connection after an error; everything
+//! else leaves it usable.
+
+use crate::commands;
+use crate::input::Input;
+use crate::next::{Ending, Next, Receipt};
+use crate::operations::KEY_BYTES_MAX;
+use crate::output::Output;
+use crate::turn::Turn;
+
+use super::call::{Call, Entry, Shape};
+use super::header::{HEADER_BYTES, Header, REQUEST_MAGIC, Status};
+
+/// Largest body in bytes.
+const BODY_BYTES_MAX: u32 = 1 << 30;
+
+/// Answers one packet; `None` when header, extras and key have not come whole.
+pub(crate) fn command(
+    authenticated: &mut bool,
+    input: &mut Input,
+    output: &mut Output,
+    turn: &Turn<'_>,
+) -> Option<Next> {
+    let unread = input.unread();
+    let header = Header::read(unread)?;
+    if header.magic != REQUEST_MAGIC {
+        return Some(Next::End(Ending::Error));
+    }
+    let lengths = usize::from(header.extras) + usize::from(header.key);
+    if header.body as usize >= lengths && unread.len() < HEADER_BYTES + lengths {
+        return None;
+    }
+    if let Some(status) = check(&header, *authenticated, turn) {
+        header.write_error(status, output.tail());
+        input.consume(unread.len());
+        return Some(Next::End(Ending::Error));
+    }
+    let (head, rest) = unread.split_at(HEADER_BYTES + lengths);
+    let (extras, key) = head[HEADER_BYTES..].split_at(usize::from(header.extras));
+    let value = header.value_length();
+    let Some(command) = find(header.opcode) else {
+        header.write_error(Status::UnknownCommand, output.tail());
+        input.consume(head.len());
+        return Some(Next::Skip { length: value });
+    };
+    if !fits(command, &header) {
+        header.write_error(Status::Invalid, output.tail());
+        input.consume(unread.len());
+        return Some(Next::End(Ending::Error));
+    }
+    let quiet = command.quiet == Some(header.opcode);
+    let mut call = Call { authenticated, turn, output, header, head, extras, key, rest, used: 0, quiet };
+    let next = (command.run)(&mut call);
+    let used = head.len() + call.used;
+    if let Next::NeedsInput = next {
+        return None;
+    }
+    input.consume(used);
+    Some(next)
+}
+
+/// Answers a packet whose value has come whole.
+pub(crate) fn finish(receipt: Receipt<'_>) -> Next {
+    match Header::read(receipt.head).and_then(|header| find(header.opcode)) {
+        Some(command) => (command.finish)(receipt),
+        None => Next::Done,
+    }
+}
+
+/// Answers that there is no memory to receive a value.
+pub(crate) fn refuse_for_memory(head: &[u8], output: &mut Output, turn: &Turn<'_>) {
+    turn.counters.totals.store_no_memory.add(1);
+    if let Some(header) = Header::read(head) {
+        header.write_error(Status::NoMemory, output.tail());
+    }
+}
+
+fn find(opcode: u8) -> Option<&'static Entry> {
+    commands::BINARY.iter().find(|command| command.opcode == opcode || command.quiet == Some(opcode))
+}
+
+/// Why a packet ends the connection, if it does.
+fn check(header: &Header, authenticated: bool, turn: &Turn<'_>) -> Option<Status> {
+    if u32::from(header.key) + u32::from(header.extras) > header.body {
+        return Some(Status::UnknownCommand);
+    }
+    if header.body > BODY_BYTES_MAX {
+        return Some(Status::Invalid);
+    }
+    let open = || commands::BINARY.iter().any(|command| command.open && command.opcode == header.opcode);
+    if turn.settings().sasl && !authenticated && !open() {
+        return Some(Status::NotAuthenticated);
+    }
+    (usize::from(header.key) > KEY_BYTES_MAX).then_some(Status::Invalid)
+}
+
+fn fits(command: &Entry, header: &Header) -> bool {
+    let (key, value) = (header.key > 0, header.value_length() > 0);
+    let shape = match command.shape {
+        Shape::Bare => !key && !value,
+        Shape::Key => key && !value,
+        Shape::MaybeKey => !value,
+        Shape::KeyAndValue => key,
+    };
+    shape && command.extras.contains(&header.extras)
+}

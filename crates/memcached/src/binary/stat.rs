@@ -1,0 +1,39 @@
+//! stat: numbers about the server.
+
+use crate::next::Next;
+use crate::stats::report;
+
+use super::call::{Call, Command, Shape};
+use super::header::Status;
+
+/// The command `stat`.
+pub(crate) struct Stat;
+
+impl Command for Stat {
+    const OPCODE: u8 = 0x10;
+    const QUIET: Option<u8> = None;
+    const NAME: &'static str = "stat";
+    const EXTRAS: &'static [u8] = &[0];
+    const SHAPE: Shape = Shape::MaybeKey;
+
+    fn run(call: &mut Call<'_>) -> Next {
+        let (header, prefixes) = (call.header, &call.turn.server.prefixes);
+        match call.key {
+            b"reset" => call.turn.server.reset_stats(),
+            b"detail on" => prefixes.turn(true),
+            b"detail off" => prefixes.turn(false),
+            b"detail dump" => {
+                header.write(Status::Ok, 0, &[], b"detailed", &prefixes.dump(), call.output.tail())
+            }
+            name => {
+                let Some(report) = report(call.turn, name) else { return call.error(Status::NotFound) };
+                for (name, value) in report.rows() {
+                    header.write(Status::Ok, 0, &[], name.as_bytes(), value.as_bytes(), call.output.tail());
+                }
+            }
+        }
+        // an empty packet ends the list
+        header.write(Status::Ok, 0, &[], &[], &[], call.output.tail());
+        Next::Done
+    }
+}

@@ -1,0 +1,71 @@
+//! What set, add, replace, append and prepend share.
+
+use crate::next::{Next, Receipt, Received};
+use crate::operations::settle;
+use crate::operations::store::{Outcome, Verb, Write, count, execute, refuse};
+use crate::time::expires_at;
+
+use super::call::{Call, Command, number_32, write_outcome};
+use super::header::{HEADER_BYTES, Header, Status};
+
+/// A command that stores its value.
+pub(super) trait Storage: Command {
+    /// What it does with the value, if the packet names no version.
+    const VERB: Verb;
+}
+
+/// How a packet wants its value written.
+fn write_of<C: Storage>(header: &Header, extras: &[u8], now: u32) -> Write {
+    let verb = C::VERB;
+    let extends = matches!(verb, Verb::Append | Verb::Prepend);
+    let verb = if header.cas != 0 && !extends { Verb::Cas(header.cas) } else { verb };
+    let expires_at = if extends { 0 } else { expires_at(i64::from(number_32(extras, 4)), now) };
+    let flags = if extends { 0 } else { number_32(extras, 0) };
+    let expected = (extends && header.cas != 0).then_some(header.cas);
+    Write { expected, ..Write::new(verb, flags, expires_at) }
+}
+
+/// Answers a packet.
+pub(super) fn begin<C: Storage>(call: &mut Call<'_>) -> Next {
+    let (turn, length) = (call.turn, call.value_length());
+    let write = write_of::<C>(&call.header, call.extras, turn.now);
+    turn.server.prefixes.set(call.key);
+    if turn.is_too_large(call.key, length as u64, write.flags) {
+        refuse(turn, call.key, &write, Outcome::TooLarge);
+        call.error(Status::TooLarge);
+        return Next::Skip { length };
+    }
+    if call.rest.len() < length {
+        return Next::Receive { head: call.head.into(), length };
+    }
+    call.used = length;
+    let value = Received::Borrowed(&call.rest[..length]);
+    finish::<C>(Receipt { head: call.head, value, output: call.output, turn })
+}
+
+/// Stores a value that has come whole.
+pub(super) fn finish<C: Storage>(receipt: Receipt<'_>) -> Next {
+    let Receipt { head, value, output, turn } = receipt;
+    let Some(header) = Header::read(head) else { return Next::Done };
+    let (extras, key) = head[HEADER_BYTES..].split_at(usize::from(header.extras));
+    let (write, quiet) = (write_of::<C>(&header, extras, turn.now), C::QUIET == Some(header.opcode));
+    let outcome = execute(turn, key, value.into_value(header.value_length()), &write);
+    settle(turn, output, key, outcome, move |turn, key, outcome, out| {
+        count(turn, key, &write, outcome);
+        let outcome = match outcome {
+            Outcome::Stored { cas, .. } => Ok(turn.shown_cas(cas)),
+            other => Err(status(other, write.verb)),
+        };
+        write_outcome(&header, quiet, outcome, out);
+    })
+}
+
+fn status(outcome: Outcome, verb: Verb) -> Status {
+    match (outcome, verb) {
+        (Outcome::Exists, _) | (Outcome::NotStored, Verb::Add) => Status::Exists,
+        (Outcome::NotFound, _) | (Outcome::NotStored, Verb::Replace) => Status::NotFound,
+        (Outcome::TooLarge, _) => Status::TooLarge,
+        (Outcome::NoMemory, _) => Status::NoMemory,
+        _ => Status::NotStored,
+    }
+}

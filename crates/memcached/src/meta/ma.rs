@@ -1,0 +1,104 @@
+//! ma: changes a number.
+
+use crate::next::Next;
+use crate::operations::arithmetic::{Changed, Create, Delta, Outcome, count, execute};
+use crate::operations::settle;
+use crate::output::Bytes;
+use crate::text::arithmetic::text as words_of;
+use crate::text::call::{Call, Command};
+use crate::turn::Turn;
+use crate::words::{Words, push_number};
+
+use super::flags::{Flags, Request};
+
+/// The command `ma`.
+pub(crate) struct Ma;
+
+impl Command for Ma {
+    const NAME: &'static str = "ma";
+    const ARGUMENTS: &'static str = "KEY [FLAG...]";
+    const ABOUT: &'static str = "changes a number; b C D E J M N O T and c k q t v";
+    const WORDS: usize = 2;
+    const HAS_NOREPLY: bool = false;
+
+    fn run(call: &mut Call<'_>) -> Next {
+        let Ok(request) = Request::read(call.words.clone(), call.turn.now) else {
+            call.output.line(b"CLIENT_ERROR invalid or duplicate flag");
+            return Next::Done;
+        };
+        let flags = &request.flags;
+        let increment = match flags.mode {
+            None | Some(b'I' | b'i' | b'+') => true,
+            Some(b'D' | b'd' | b'-') => false,
+            Some(_) => {
+                call.output.line(b"CLIENT_ERROR invalid mode for ma M token");
+                return Next::Done;
+            }
+        };
+        let delta = Delta {
+            increment,
+            by: flags.delta,
+            expected: flags.compare.filter(|cas| *cas != 0),
+            create: flags.vivify.map(|expires_at| Create { initial: flags.initial, expires_at }),
+            cas: flags.cas,
+            expires_at: flags.expires_at,
+        };
+        let outcome = execute(call.turn, &request.key, delta);
+        let line: Box<[u8]> = call.line.into();
+        settle(call.turn, call.output, &request.key, outcome, move |turn, key, outcome, out| {
+            count(turn, key, &delta, &outcome);
+            let mut words = Words::new(&line);
+            words.next();
+            let Ok(Request { text, flags, .. }) = Request::read(words, turn.now) else { return };
+            let code: &[u8] = match outcome {
+                Outcome::Changed(_) if flags.quiet => return,
+                Outcome::Changed(changed) => return write(turn, text, &flags, changed, out),
+                Outcome::NotFound => b"NF",
+                Outcome::Exists => b"EX",
+                Outcome::NotNumeric | Outcome::NoMemory => {
+                    out.push(words_of(outcome));
+                    out.push(b"\r\n");
+                    return;
+                }
+            };
+            out.push(code);
+            flags.write_echo(text, out);
+            out.push(b"\r\n");
+        })
+    }
+}
+
+fn write(turn: &Turn<'_>, text: &[u8], flags: &Flags<'_>, changed: Changed, out: &mut Bytes) {
+    let mut digits = Vec::with_capacity(20);
+    push_number(&mut digits, changed.value);
+    let out = out.buffer();
+    if flags.value {
+        out.extend_from_slice(b"VA ");
+        push_number(out, digits.len() as u64);
+    } else {
+        out.extend_from_slice(b"HD");
+    }
+    // `t` before `T` or `N` shows the expiry from before
+    let mut expires_at = changed.expired_at;
+    for word in flags.words() {
+        match word[0] {
+            b'T' => expires_at = changed.expires_at,
+            b'N' if changed.created => expires_at = changed.expires_at,
+            b't' if expires_at == 0 => out.extend_from_slice(b" t-1"),
+            b't' => {
+                out.extend_from_slice(b" t");
+                push_number(out, u64::from(expires_at.saturating_sub(turn.now)));
+            }
+            b'c' => {
+                out.extend_from_slice(b" c");
+                push_number(out, turn.shown_cas(changed.cas));
+            }
+            _ => flags.write_common(word, text, out),
+        }
+    }
+    out.extend_from_slice(b"\r\n");
+    if flags.value {
+        out.extend_from_slice(&digits);
+        out.extend_from_slice(b"\r\n");
+    }
+}

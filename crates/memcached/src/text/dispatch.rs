@@ -1,0 +1,88 @@
+//! Finds the command of a line and has it answer.
+//!
+//! Invariants: a line ends with LF, CR before it is dropped. A command is the same function of the same
+//! bytes however they were split.
+
+use crate::commands;
+use crate::input::Input;
+use crate::next::{Ending, Next, Receipt};
+use crate::operations::store::Outcome;
+use crate::output::Output;
+use crate::turn::Turn;
+use crate::words::Words;
+
+use super::call::{Call, ERROR, Entry, is_silent, line};
+use super::storage::text;
+
+/// Bytes without a line end after which only a multiget may go on.
+const LINE_BYTES_MAX: usize = 2048;
+
+/// Answers one command; `None` when its line has not come whole.
+pub(crate) fn command(input: &mut Input, output: &mut Output, turn: &Turn<'_>) -> Option<Next> {
+    let Some((line, length)) = line(input.unread()) else {
+        return is_hopeless(input.unread()).then_some(Next::End(Ending::Error));
+    };
+    let rest = &input.unread()[length..];
+    let first_in_output = output.is_empty();
+    let words = Words::new(line);
+    let mut call = Call { turn, output, line, words, rest, used: 0, first_in_output };
+    let next = dispatch(&mut call, length);
+    let used = call.used;
+    if let Next::Resume(_) = next {
+        return Some(next); // the line stays in the input until its last key
+    }
+    input.consume(length + used);
+    Some(next)
+}
+
+/// Answers a command whose value has come whole.
+pub(crate) fn finish(receipt: Receipt<'_>) -> Next {
+    match Words::new(receipt.head).next().and_then(find) {
+        Some(command) => (command.finish)(receipt),
+        None => Next::Done,
+    }
+}
+
+/// Answers that there is no memory to receive a value.
+pub(crate) fn refuse_for_memory(line: &[u8], output: &mut Output, turn: &Turn<'_>) {
+    turn.counters.totals.store_no_memory.add(1);
+    let has_noreply = Words::new(line).next().and_then(find).is_none_or(|command| command.has_noreply);
+    if !has_noreply || !is_silent(line) {
+        output.line(text(Outcome::NoMemory));
+    }
+}
+
+#[inline]
+fn find(name: &[u8]) -> Option<&'static Entry> {
+    commands::TEXT.iter().find(|command| command.name.as_bytes() == name)
+}
+
+/// Whether what has come without a line end can be no command: only multigets are that long.
+fn is_hopeless(unread: &[u8]) -> bool {
+    if unread.len() <= LINE_BYTES_MAX {
+        return false;
+    }
+    let start = unread.iter().take_while(|byte| **byte == b' ').count();
+    start > 100 || !(unread[start..].starts_with(b"get ") || unread[start..].starts_with(b"gets "))
+}
+
+#[inline]
+fn dispatch(call: &mut Call<'_>, length: usize) -> Next {
+    if length < 4 {
+        return call.bad_format(); // memcached's shortest command has two letters and CR LF
+    }
+    let Some(name) = call.words.next() else { return call.answer(ERROR) };
+    let Some(command) = find(name) else { return unknown(call) };
+    if command.words > 1 && call.words.clone().take(command.words - 1).count() < command.words - 1 {
+        return call.bad_format();
+    }
+    (command.run)(call)
+}
+
+fn unknown(call: &mut Call<'_>) -> Next {
+    // a browser or a probe that takes us for an HTTP server shall not wait for more
+    if call.words.clone().last().is_some_and(|word| word.starts_with(b"HTTP/")) {
+        return Next::End(Ending::Error);
+    }
+    call.answer(ERROR)
+}

@@ -1,0 +1,50 @@
+//! extstore: sets options of the flash tier.
+
+use crate::flash_knobs;
+use crate::next::Next;
+use crate::words::{fraction, unsigned_32};
+
+use super::call::{Call, Command, ERROR};
+
+/// Number of slab classes that memcached knows of, for arguments that name one.
+const SLAB_CLASSES: u32 = 64;
+
+/// The command `extstore`.
+pub(crate) struct Extstore;
+
+impl Command for Extstore {
+    const NAME: &'static str = "extstore";
+    const ARGUMENTS: &'static str = "NAME VALUE";
+    const ABOUT: &'static str =
+        "turns a knob of the flash tier: recache_rate, item_age, item_size, compact_under, ...";
+
+    fn run(call: &mut Call<'_>) -> Next {
+        let answer = if set(call).is_some() { b"OK".as_slice() } else { ERROR };
+        flash_knobs::turn(call.turn.server);
+        call.answer(answer)
+    }
+}
+
+fn set(call: &mut Call<'_>) -> Option<()> {
+    let (name, value) = (call.words.next()?, call.words.next()?);
+    let mut tuning = call.turn.server.tuning();
+    let number = || unsigned_32(value);
+    match name {
+        b"free_memchunks" => {
+            let class = number()?;
+            unsigned_32(call.words.next()?)?;
+            return (class < SLAB_CLASSES).then_some(());
+        }
+        b"item_size" => tuning.ext_item_size = number()?,
+        b"item_age" => tuning.ext_item_age = number()?,
+        b"low_ttl" => tuning.ext_low_ttl = number()?,
+        b"recache_rate" => tuning.ext_recache_rate = number()?,
+        b"compact_under" => tuning.ext_compact_under = number()?,
+        b"drop_under" => tuning.ext_drop_under = number()?,
+        b"max_sleep" => tuning.ext_max_sleep = number()?,
+        b"max_frag" => tuning.ext_max_frag = fraction(value)?,
+        b"drop_unread" => tuning.ext_drop_unread = number()? != 0,
+        _ => return None,
+    }
+    Some(())
+}

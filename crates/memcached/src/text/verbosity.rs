@@ -1,0 +1,28 @@
+//! verbosity: sets what is logged.
+
+use crate::next::Next;
+use crate::words::unsigned_32;
+
+use super::call::{Call, Command};
+
+/// Highest verbosity that is remembered.
+const VERBOSITY_MAX: u32 = 2;
+
+/// The command `verbosity`.
+pub(crate) struct Verbosity;
+
+impl Command for Verbosity {
+    const NAME: &'static str = "verbosity";
+    const ARGUMENTS: &'static str = "LEVEL [noreply]";
+    const ABOUT: &'static str = "sets what is logged";
+
+    fn run(call: &mut Call<'_>) -> Next {
+        match call.words.next().and_then(unsigned_32) {
+            None => call.bad_format(),
+            Some(level) => {
+                call.turn.server.set_verbosity(level.min(VERBOSITY_MAX));
+                call.answer(b"OK")
+            }
+        }
+    }
+}
