@@ -3,7 +3,7 @@
 //! **Invariants.** Every policy sees the same requests in the same order. What happens before the
 //! warm-up ends fills the caches and is not counted. Memory: the policies, and 40 bytes per hour.
 
-use super::{Drops, Kind, Policy, Request};
+use sandur_cache::model::{Drops, Kind, Policy, Request};
 
 /// Seconds of an hour.
 const HOUR_S: u32 = 3_600;

@@ -18,7 +18,7 @@ use sandur_base::Env;
 
 use crate::device::{Device, OwnReads};
 use crate::error::Error;
-use crate::flash::KeyInfo;
+use crate::flash::{Compaction, KeyInfo};
 use crate::inner::{Inner, Lead, Look};
 use crate::item::Item;
 use crate::memory_file::{self, Notes, Restored, Saved};
@@ -30,9 +30,7 @@ use crate::ram::Reserved;
 use crate::request::{Answer, Change, Condition, Lookup, Pending, Put, Read, Revision, Stored, Updated};
 use crate::single_flight::Flights;
 use crate::stats::CacheStats;
-
-/// Longest key in bytes.
-pub const LONGEST_KEY: usize = u16::MAX as usize;
+use crate::steering::{Demotion, Promotion};
 
 /// A cache. Cheap to clone: a handle.
 #[derive(Clone)]
@@ -321,6 +319,24 @@ impl Cache {
     /// What left the cache unread, by class, age, source and tenant.
     pub fn churn(&self) -> &Churn {
         &self.0.churn
+    }
+
+    /// Changes which items return to memory, from now on.
+    pub fn set_promotion(&self, promotion: Promotion) {
+        self.inner().promotion.store(promotion as u8, Ordering::Relaxed);
+    }
+
+    /// Changes when segments of flash are compacted, from now on.
+    pub fn set_compaction(&self, compaction: Compaction) {
+        if let Some(flash) = &self.inner().flash {
+            flash.flash().set_compaction(compaction);
+        }
+    }
+
+    /// Moves items of shard `number` (modulo [`Cache::shards`]) to flash; how many. Stops early when flash
+    /// cannot take more for now.
+    pub fn demote(&self, number: usize, demotion: &Demotion) -> usize {
+        self.inner().demote(number % self.shards(), demotion)
     }
 
     pub(crate) fn inner(&self) -> &Inner {

@@ -6,7 +6,7 @@ use sandur_base::ErrorKind;
 use sandur_base::units::ByteSize;
 
 use crate::flash::FlashError;
-use crate::memory_file::MemoryFileError;
+use crate::memory_file::files::MemoryFileError;
 
 /// A cache could not be opened.
 #[derive(Debug, thiserror::Error)]

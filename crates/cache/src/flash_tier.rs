@@ -26,7 +26,8 @@ use crate::outbox::{Backpressure, Outbox, is_passing};
 use crate::policy::Verdict;
 use crate::policy::ghost::Ghost;
 use crate::policy::{self, Admission, AdmissionOptions, Candidate, Churn, Eviction, Occasion, Source};
-use crate::ram::{Memory, Record};
+use crate::ram::memory::Memory;
+use crate::ram::record::Record;
 use crate::stats::FlashTierStats;
 use crate::unix_seconds::unix_seconds;
 

@@ -16,7 +16,6 @@ use bytes::Bytes;
 use sandur_base::Env;
 use xxhash_rust::xxh3::xxh3_64_with_seed;
 
-use crate::cache::LONGEST_KEY;
 use crate::device::Device;
 use crate::error::Error;
 use crate::flash::{FlashItem, FlashOptions, FlashRead, ReadFuture};
@@ -25,7 +24,7 @@ use crate::forecast::Forecaster;
 use crate::hint::Hint;
 use crate::item::{Item, ItemMeta, Tier, Value};
 use crate::latency::Histogram;
-use crate::options::{CacheOptions, LEAST_MEMORY};
+use crate::options::{CacheOptions, LEAST_MEMORY, LONGEST_KEY};
 use crate::policy::Churn;
 use crate::predict::{Event, Report};
 use crate::ram::{Dead, Epochs, Exit, Locked, Memory, Moment, Ram, Record, Reserved};

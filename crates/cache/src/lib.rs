@@ -28,6 +28,7 @@
 
 mod cache;
 mod census;
+mod demote;
 pub mod device;
 mod error;
 mod fetch;
@@ -55,7 +56,7 @@ mod stats;
 mod steering;
 mod unix_seconds;
 
-pub use cache::{Cache, LONGEST_KEY};
+pub use cache::Cache;
 pub use error::Error;
 pub use fetch::Fetched;
 pub use hint::Hint;
@@ -63,7 +64,7 @@ pub use item::{Item, ItemMeta, Tier, Value};
 pub use latency::Latencies;
 pub use listener::{Leaving, Left, Listener};
 pub use memory_file::{MemoryFileError, Notes, Refusal, Restored, RestoredItems, Saved};
-pub use options::{CacheOptions, LEAST_MEMORY};
+pub use options::{CacheOptions, LEAST_MEMORY, LONGEST_KEY};
 pub use outbox::Backpressure;
 pub use ram::Reserved;
 pub use request::{

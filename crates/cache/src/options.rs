@@ -33,6 +33,9 @@ pub struct CacheOptions {
 /// The least memory limit in bytes: below it the tables alone would be the cache.
 pub const LEAST_MEMORY: u64 = 1 << 20;
 
+/// Longest key in bytes.
+pub const LONGEST_KEY: usize = u16::MAX as usize;
+
 impl Default for CacheOptions {
     fn default() -> Self {
         Self {

@@ -20,7 +20,8 @@ use std::time::Duration;
 use sandur_base::Env;
 
 use crate::flash::{Class, Dropped, Flash, LargeAppend, NewRecord};
-use crate::ram::{Memory, Record};
+use crate::ram::memory::Memory;
+use crate::ram::record::Record;
 
 /// A value that found no room for so long is dropped, and counted.
 const PATIENCE: Duration = Duration::from_secs(5);

@@ -6,7 +6,6 @@
 use crate::flash::FlashStats;
 use crate::latency::Latencies;
 use crate::policy::Refusal;
-use crate::ram::{Dead, Record};
 
 /// Everything that a cache can say of itself.
 #[derive(Clone, Debug, Default)]
@@ -101,31 +100,6 @@ impl RamCounts {
     /// Lookups that found nothing.
     pub fn misses(&self) -> u64 {
         self.absent + self.found_expired + self.found_flushed
-    }
-
-    pub(crate) fn count_miss(&mut self, why: Option<Dead>) {
-        match why {
-            None => self.absent += 1,
-            Some(Dead::Expired) => self.found_expired += 1,
-            Some(Dead::Flushed) => self.found_flushed += 1,
-        }
-    }
-
-    pub(crate) fn count_dead(&mut self, why: Dead, fetched: bool) {
-        match why {
-            Dead::Flushed => self.flushed += 1,
-            Dead::Expired => {
-                self.expired += 1;
-                self.expired_unfetched += u64::from(!fetched);
-            }
-        }
-    }
-
-    pub(crate) fn count_evicted(&mut self, record: &Record) {
-        self.evicted += 1;
-        self.evicted_unfetched += u64::from(!record.fetched);
-        self.evicted_with_expiry += u64::from(record.expires_at != 0);
-        self.evicted_bytes += record.weight();
     }
 
     pub(crate) fn add(&mut self, other: &Self) {

@@ -9,7 +9,7 @@ use std::sync::{Mutex, PoisonError};
 
 use sandur_base::environment;
 
-use super::Error;
+use super::error::Error;
 use super::settings::Settings;
 
 /// Most users of a file.

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 
 use sandur_base::ErrorKind;
 
-use super::WrongArguments;
+use super::arguments::WrongArguments;
 
 /// A server could not start.
 #[derive(Debug, thiserror::Error)]

@@ -20,9 +20,9 @@ use rustix::net::{
     getsockname, listen, socket_with, sockopt,
 };
 
-use super::Error;
 use super::connection::Connection;
 use super::connections::Peer;
+use super::error::Error;
 use super::mailbox::{Letter, Mailbox};
 use super::server::Server;
 use super::session::Session;

@@ -6,7 +6,7 @@
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use super::Error;
+use super::error::Error;
 use super::server::Server;
 use sandur_cache::{Notes, Restored};
 

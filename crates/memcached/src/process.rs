@@ -13,7 +13,7 @@ use std::time::Duration;
 
 use sandur_base::environment;
 
-use super::Error;
+use super::error::Error;
 use super::settings::Settings;
 
 /// Environment variable of a process that is in the background already.

@@ -13,11 +13,11 @@ use sandur_cache::device::FilePart;
 use sandur_cache::flash::{FlashOptions, Warm as WarmFlash};
 use sandur_cache::{Cache, CacheOptions, CacheStats};
 
-use super::Error;
 use super::authentication::Users;
 use super::connections::Connections;
 use super::counters::{Counters, Sums};
 use super::departures::{Departures, Gone};
+use super::error::Error;
 use super::log::Log;
 use super::prefixes::Prefixes;
 use super::settings::{Settings, TlsUse, Tuning, Warm};

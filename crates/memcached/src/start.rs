@@ -12,9 +12,9 @@ use rustix::event::{EventfdFlags, eventfd};
 use sandur_base::{Env, Shutdown, environment};
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
-use super::Error;
 use super::arguments::{Parsed, parse};
 use super::datagram::Datagrams;
+use super::error::Error;
 use super::flash_knobs;
 use super::listen::{Listeners, accept, register};
 use super::log::Log;

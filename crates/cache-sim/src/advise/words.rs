@@ -1,6 +1,7 @@
 //! Offers as sentences.
 
-use super::{Medium, Offer, Prices, SAMPLED_READS_MIN, Situation};
+use super::prices::{Medium, Prices};
+use super::situation::{Offer, SAMPLED_READS_MIN, Situation};
 
 /// Error of the forecast for the present capacity above which advice comes with a warning.
 const SELF_ERROR_MAX: f64 = 0.02;
@@ -137,8 +138,8 @@ fn digits(number: f64) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::super::tests::published;
     use super::*;
+    use crate::advise::situation::tests::published;
 
     #[test]
     fn the_published_case_reads_like_its_report() {

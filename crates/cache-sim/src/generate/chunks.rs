@@ -6,10 +6,10 @@
 use std::collections::VecDeque;
 
 use super::queries::Query;
-use super::{HOUR_S, Workload, request};
+use super::workload::{HOUR_S, Workload};
 use crate::draws::{Draws, mix};
-use crate::{Kind, Request};
 use sandur_cache::Hint;
+use sandur_cache::model::{Kind, Request};
 
 /// Standard deviation of the logarithm of sizes: 68 % lie within a factor of 2 of the median.
 const SIZE_SIGMA: f64 = std::f64::consts::LN_2;
@@ -118,4 +118,10 @@ impl Chunks {
         let bytes = self.median_bytes * (SIZE_SIGMA * radius * angle.cos()).exp();
         Chunk { hash, bytes: bytes.clamp(64.0, 1e9) as u32, tenant: stream / self.streams_per_tenant }
     }
+}
+
+/// A write of a chunk, or a read of it.
+pub(super) fn request(at_s: i64, chunk: Chunk, kind: Kind, hint: Hint) -> Request {
+    let Chunk { hash, bytes, tenant } = chunk;
+    Request { at_s: at_s as u32, hash, bytes, kind, hint, tenant }
 }

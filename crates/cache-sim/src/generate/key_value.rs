@@ -1,8 +1,8 @@
 //! Reads of values by key, some keys much more often than others, as before a key-value store.
 
 use crate::draws::{Draws, Zipf, mix};
-use crate::{Kind, Request};
 use sandur_cache::Hint;
+use sandur_cache::model::{Kind, Request};
 
 /// What is read.
 #[derive(Clone, Copy, Debug, PartialEq)]

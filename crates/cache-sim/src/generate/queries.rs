@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-use super::{HOUR_S, Workload};
+use super::workload::{HOUR_S, Workload};
 use crate::draws::{Draws, Zipf, log_uniform};
 
 /// Newest data, in hours: younger ages are all alike.

@@ -2,7 +2,7 @@
 //!
 //! Invariant: the table names every entry of the queues, and nothing else.
 
-use crate::{Drops, Request};
+use sandur_cache::model::{Drops, Request};
 use sandur_cache::policy::slab::Slab;
 use sandur_cache::policy::table::Table;
 

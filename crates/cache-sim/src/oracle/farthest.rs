@@ -6,7 +6,7 @@
 
 use std::collections::{BTreeSet, HashMap};
 
-use crate::{Kind, Request};
+use sandur_cache::model::{Kind, Request};
 
 /// Never again.
 const NEVER: u32 = u32::MAX;

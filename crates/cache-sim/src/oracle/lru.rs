@@ -1,7 +1,7 @@
 //! Least recently used: what memcached and most caches do.
 
 use super::entries::Entries;
-use crate::{Drops, Policy, Request};
+use sandur_cache::model::{Drops, Policy, Request};
 
 /// One queue; every use moves an entry to its young end.
 #[derive(Debug)]

@@ -5,7 +5,7 @@
 //! changes nothing otherwise.
 
 use super::entries::Entries;
-use crate::{Drops, Policy, Request};
+use sandur_cache::model::{Drops, Policy, Request};
 
 const RAM: u8 = 0;
 const FLASH: u8 = 1;
@@ -84,8 +84,8 @@ impl Policy for LruFifo {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::Kind;
     use sandur_cache::Hint;
+    use sandur_cache::model::Kind;
 
     #[test]
     fn what_is_read_on_flash_leaves_it_in_order_of_writing() {

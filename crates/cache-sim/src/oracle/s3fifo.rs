@@ -2,7 +2,7 @@
 //! promotion after two uses, ghost and main of nine tenths each.
 
 use super::entries::Entries;
-use crate::{Drops, Policy, Request};
+use sandur_cache::model::{Drops, Policy, Request};
 
 const SMALL: u8 = 0;
 const MAIN: u8 = 1;

@@ -3,7 +3,7 @@
 
 use super::entries::Entries;
 use super::sketch::Sketch;
-use crate::{Drops, Policy, Request};
+use sandur_cache::model::{Drops, Policy, Request};
 
 const WINDOW: u8 = 0;
 const PROBATION: u8 = 1;

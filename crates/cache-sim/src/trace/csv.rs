@@ -10,9 +10,9 @@ use std::io::BufRead;
 
 use xxhash_rust::xxh3::xxh3_64;
 
-use super::TraceError;
-use crate::{Kind, Request};
+use super::error::TraceError;
 use sandur_cache::Hint;
+use sandur_cache::model::{Kind, Request};
 
 /// Longest line: a longer one is no trace.
 const LINE_BYTES_MAX: usize = 64 << 10;

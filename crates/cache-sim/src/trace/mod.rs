@@ -1,35 +1,10 @@
 //! Readers of recorded accesses.
 
 mod csv;
+mod error;
 mod oracle_general;
 
 pub use csv::Csv;
-pub use oracle_general::{OracleGeneral, RECORD_BYTES};
-
-/// A trace that cannot be read.
-#[derive(Debug, thiserror::Error)]
-pub enum TraceError {
-    /// The file or pipe failed.
-    #[error("cannot read the trace: {0}")]
-    Read(std::io::Error),
-    /// The binary trace ends within a record.
-    #[error("the trace ends within record {record} of {RECORD_BYTES} bytes: is it whole, and oracleGeneral?")]
-    CutOff {
-        /// Position of the record, from 0.
-        record: u64,
-    },
-    /// A line of a text trace says something else.
-    #[error("line {line} of the trace: {problem}")]
-    Line {
-        /// Number of the line, from 1.
-        line: u64,
-        /// What is wrong with it.
-        problem: String,
-    },
-}
-
-impl From<std::io::Error> for TraceError {
-    fn from(error: std::io::Error) -> Self {
-        Self::Read(error)
-    }
-}
+pub use error::RECORD_BYTES;
+pub use error::TraceError;
+pub use oracle_general::OracleGeneral;

@@ -9,13 +9,10 @@
 
 use std::io::{BufRead, ErrorKind};
 
-use super::TraceError;
+use super::error::{RECORD_BYTES, TraceError};
 use crate::draws::mix;
-use crate::{Kind, Request};
 use sandur_cache::Hint;
-
-/// Bytes of a record.
-pub const RECORD_BYTES: usize = 24;
+use sandur_cache::model::{Kind, Request};
 
 /// Reads records one by one. Accesses of size 0 are skipped, as libCacheSim does.
 #[derive(Debug)]

@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll, Waker};
 
-use super::BLOCK;
+use super::block::BLOCK;
 use super::huge_pages::HugePages;
 use super::runs::{FreeRuns, Run};
 

@@ -10,7 +10,7 @@ use std::pin::Pin;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll, Waker};
 
-use super::AlignedBuffer;
+use super::buffer::AlignedBuffer;
 
 /// Why a read has no bytes.
 #[derive(Debug, thiserror::Error)]

@@ -10,8 +10,9 @@
 use std::io;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use super::completion::Patience;
-use super::{BLOCK, Device, ReadError, ReadRequest};
+use super::block::BLOCK;
+use super::completion::{Patience, ReadError};
+use super::interface::{Device, ReadRequest};
 
 /// What storage is written in: a write survives a loss of power by whole sectors.
 const SECTOR: usize = 512;

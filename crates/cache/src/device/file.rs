@@ -15,9 +15,11 @@ use std::time::Duration;
 use rustix::fs::{Advice, FallocateFlags, FlockOperation, OFlags};
 use sandur_base::units::ByteSize;
 
+use super::block::BLOCK;
+use super::buffer::BufferPool;
+use super::interface::{Device, ReadRequest};
 use super::pread_pool::{FileRead, PreadPool};
 use super::uring::{OwnReads, UringReader};
-use super::{BLOCK, BufferPool, Device, ReadRequest};
 
 /// Parts of a device of several files are multiples of this, so that no segment lies in two files.
 const PART_STEP: u64 = 64 << 20;

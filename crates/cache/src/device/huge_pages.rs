@@ -13,7 +13,7 @@ use std::ptr::{NonNull, null_mut};
 
 use rustix::mm::{Advice, MapFlags, ProtFlags, madvise, mmap_anonymous, munmap};
 
-use super::BLOCK;
+use super::block::BLOCK;
 use super::runs::Run;
 
 /// Of x86-64, and of 64-bit Arm with pages of 4 KiB.

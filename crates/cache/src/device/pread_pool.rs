@@ -11,8 +11,8 @@ use std::os::unix::fs::FileExt;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 
-use super::completion::Patience;
-use super::{AlignedBuffer, Completer, ReadError};
+use super::buffer::AlignedBuffer;
+use super::completion::{Completer, Patience, ReadError};
 
 /// Waiting reads: at 50,000 reads per second a tenth of a second.
 const QUEUE_MAX: usize = 4096;

@@ -19,9 +19,9 @@ use std::thread::JoinHandle;
 use io_uring::{IoUring, opcode, types};
 use rustix::io::Errno;
 
-use super::completion::Patience;
+use super::buffer::AlignedBuffer;
+use super::completion::{Completer, Patience, ReadError};
 use super::pread_pool::FileRead;
-use super::{AlignedBuffer, Completer, ReadError};
 
 /// Places of the submission queue: a larger batch takes several system calls.
 const SUBMISSIONS: u32 = 256;

@@ -11,8 +11,7 @@
 
 use std::sync::atomic::Ordering;
 
-use super::core::Core;
-use super::image::stream_bytes;
+use super::image::{Images, stream_bytes};
 use super::segments::Pool;
 use crate::device::BLOCK;
 
@@ -26,10 +25,10 @@ const JOURNAL_FILL: u64 = 85;
 /// Room for an image is made from here on, in percent of the way to it.
 const MAKING_ROOM: usize = 50;
 
-impl Core {
+impl Images {
     /// Records written so far, which images are counted by.
     pub fn records_for_images(&self) -> u64 {
-        self.counters.records_written.get() + self.counters.records_reinserted.get()
+        self.disk.counters.records_written.get() + self.disk.counters.records_reinserted.get()
     }
 
     /// How much of the way to the next image is gone, in percent: at 100 it is due.
@@ -39,19 +38,20 @@ impl Core {
         }
         let since = self.records_for_images() - self.records_at_image.load(Ordering::Relaxed);
         let records = self.records_in_image.load(Ordering::Relaxed).max(RECORDS_PER_IMAGE);
-        let fill = u64::from(self.journal.fill_percent(self.layout.journal_blocks));
+        let fill = u64::from(self.journal.fill_percent());
         (since * 100 / records).max(fill * 100 / JOURNAL_FILL).min(100) as usize
     }
 
     /// Segments that an image takes now.
     fn image_segments(&self) -> usize {
-        let bytes = stream_bytes(self.table.len(), self.touched.len(), self.index.image_bytes());
-        bytes.div_ceil(self.layout.segment_bytes - BLOCK) as usize
+        let bytes =
+            stream_bytes(self.space.table.len(), self.keys.touched.len(), self.keys.index.image_bytes());
+        bytes.div_ceil(self.disk.layout.segment_bytes - BLOCK) as usize
     }
 
     /// Whether an image would find room.
     pub fn has_room_for_image(&self) -> bool {
-        self.table.free(Pool::General) + self.table.free(Pool::Kept) >= self.image_segments()
+        self.space.table.free(Pool::General) + self.space.table.free(Pool::Kept) >= self.image_segments()
     }
 
     /// Segments of a pool to be free by now for the next image, beside those that always are.
@@ -60,7 +60,7 @@ impl Core {
         if way == 0 {
             return 0;
         }
-        let share = (self.image_segments() * self.table.count(pool)).div_ceil(self.table.len());
+        let share = (self.image_segments() * self.space.table.count(pool)).div_ceil(self.space.table.len());
         share * way / (100 - MAKING_ROOM)
     }
 }

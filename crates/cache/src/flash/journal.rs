@@ -9,13 +9,12 @@
 //! crash cannot bring back what was deleted.
 
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::task::Waker;
 use std::time::Duration;
 
-use super::core::Core;
-use super::format::{ENTRIES_PER_BLOCK, JournalBlock, JournalEntry, JournalKind, u64_at};
-use super::options::Journaling;
+use super::disk::Disk;
+use super::format::{ENTRIES_PER_BLOCK, JournalBlock, JournalEntry, JournalKind};
 
 /// Entries that wait to be written: 24 MiB.
 const WAITING_MAX: usize = 1 << 20;
@@ -24,6 +23,7 @@ const WAITING_MAX: usize = 1 << 20;
 const BLOCKS_PER_WRITE: usize = 64;
 
 pub(super) struct Journal {
+    disk: Arc<Disk>,
     waiting: Mutex<Waiting>,
     place: Mutex<Whereabouts>,
     /// Held while entries are written, which more than one thread does.
@@ -103,11 +103,11 @@ impl Whereabouts {
 
 impl Journal {
     /// A journal in `half`; nothing is written until [`Journal::resume`] says where.
-    pub fn new(half: u8) -> Self {
+    pub fn new(half: u8, disk: Arc<Disk>) -> Self {
         let place = Place { half, ..Place::default() };
         let place = Mutex::new(Whereabouts::at(place, false, false));
         let (waiting, committing, arrived) = (Mutex::default(), Mutex::default(), Condvar::new());
-        Self { waiting, place, committing, arrived, unsynced: AtomicBool::new(false) }
+        Self { disk, waiting, place, committing, arrived, unsynced: AtomicBool::new(false) }
     }
 
     /// From now on blocks are written, from `place` on.
@@ -117,7 +117,7 @@ impl Journal {
 
     /// Adds an entry with a sequence number from `sequence`, taken in the order of the entries.
     /// Whether there was room for it.
-    fn add(&self, hash: u64, kind: JournalKind, sequence: impl FnOnce() -> u64) -> bool {
+    pub fn add(&self, hash: u64, kind: JournalKind, sequence: impl FnOnce() -> u64) -> bool {
         let mut waiting = self.lock();
         let entry = JournalEntry { hash, sequence: sequence(), kind };
         if waiting.entries.len() >= WAITING_MAX {
@@ -174,8 +174,8 @@ impl Journal {
     }
 
     /// The part of the present half that is written, in percent.
-    pub fn fill_percent(&self, blocks: u32) -> u32 {
-        self.lock_place().behind() * 100 / blocks.max(1)
+    pub fn fill_percent(&self) -> u32 {
+        self.lock_place().behind() * 100 / self.disk.layout.journal_blocks.max(1)
     }
 
     /// How many entries were added so far.
@@ -280,54 +280,41 @@ impl Journal {
     }
 }
 
-impl Core {
-    /// Notes what happened to a key, unless keys never change.
-    pub fn note(&self, hash: u64, kind: JournalKind) {
-        let notes = self.options.journaling != Journaling::Off;
-        if notes && !self.journal.add(hash, kind, || self.next_sequence()) {
-            self.counters.journal_lost.add(1);
-        }
-    }
-
+impl Journal {
     /// Writes what waits, and with `sync` makes all of it survive a loss of power. What finds no
     /// room in its half waits on, until an image frees the other. Whether no write failed.
-    pub fn commit_journal(&self, sync: bool) -> bool {
-        if !self.watch.may_write() {
+    pub fn commit(&self, sync: bool) -> bool {
+        if !self.disk.watch.may_write() {
             return false;
         }
-        let committing = self.journal.lock_committing();
-        let (mut entries, added) = self.journal.take();
+        let committing = self.lock_committing();
+        let (mut entries, added) = self.take();
         let (written, result) = self.write_entries(&entries);
         entries.drain(..written);
         let is_all = entries.is_empty();
-        self.journal.put_back(entries);
+        self.put_back(entries);
         drop(committing);
         if let Err(error) = &result {
-            self.write_failed("journal", error);
+            self.disk.write_failed("journal", error);
         }
-        let is_done = result.is_ok() && (!sync || self.sync_journal());
+        let is_done = result.is_ok() && (!sync || self.sync());
         if is_done && is_all {
-            self.journal.made_durable(added);
+            self.made_durable(added);
         }
         is_done
     }
 
     /// Makes what was written survive a loss of power. Whether it does.
-    pub fn sync_journal(&self) -> bool {
-        if !self.watch.may_write() || !self.journal.unsynced.swap(false, Ordering::Relaxed) {
+    pub fn sync(&self) -> bool {
+        if !self.disk.watch.may_write() || !self.unsynced.swap(false, Ordering::Relaxed) {
             return true;
         }
-        let result = self.sync();
+        let result = self.disk.sync();
         if let Err(error) = &result {
-            self.journal.unsynced.store(true, Ordering::Relaxed);
-            self.write_failed("journal", error);
+            self.unsynced.store(true, Ordering::Relaxed);
+            self.disk.write_failed("journal", error);
         }
         result.is_ok()
-    }
-
-    /// What the checksums of journal blocks are made with.
-    pub fn journal_key(&self) -> u64 {
-        u64_at(&self.device_id, 0)
     }
 
     /// Writes entries while there is room: how many of them, and how the last write ended.
@@ -346,14 +333,14 @@ impl Core {
     /// Writes the first entries into as many blocks as one write takes: how many entries, or nothing where
     /// there is no room for a block.
     fn write_blocks(&self, entries: &[JournalEntry]) -> std::io::Result<Option<usize>> {
-        let whereabouts = self.journal.lock_place();
+        let whereabouts = self.lock_place();
         let (half, epoch) = (whereabouts.place.half, whereabouts.place.epoch);
         let open = whereabouts.open.len();
         let next = entries.len().min(BLOCKS_PER_WRITE * ENTRIES_PER_BLOCK);
         let all = [&whereabouts.open[..], &entries[..next]].concat();
         let is_copy = JournalBlock::fitting(&all) == all.len();
         let start = if is_copy { whereabouts.next_copy() } else { whereabouts.behind() };
-        let room = self.layout.journal_blocks.saturating_sub(start) as usize;
+        let room = self.disk.layout.journal_blocks.saturating_sub(start) as usize;
         if room == 0 || !whereabouts.is_known {
             return Ok(None);
         }
@@ -363,11 +350,11 @@ impl Core {
         while ((end - start) as usize) < room.min(BLOCKS_PER_WRITE) && taken < all.len() {
             last = taken;
             taken += JournalBlock::fitting(&all[taken..]);
-            bytes.extend(JournalBlock::encode(self.journal_key(), epoch, &all[last..taken]));
+            bytes.extend(JournalBlock::encode(self.disk.journal_key(), epoch, &all[last..taken]));
             end += 1;
         }
-        let written = self.write(self.layout.journal_block(half, start), &bytes);
-        let mut whereabouts = self.journal.lock_place();
+        let written = self.disk.write(self.disk.layout.journal_block(half, start), &bytes);
+        let mut whereabouts = self.lock_place();
         if let Err(error) = written {
             // What lies there now is unknown; what was durable before is not written over.
             let behind = whereabouts.behind().max(end);
@@ -377,8 +364,8 @@ impl Core {
         }
         whereabouts.end_write(is_copy, end, &all[last..taken]);
         drop(whereabouts);
-        self.journal.unsynced.store(true, Ordering::Relaxed);
-        self.counters.journal_entries.add((taken - open) as u64);
+        self.unsynced.store(true, Ordering::Relaxed);
+        self.disk.counters.journal_entries.add((taken - open) as u64);
         Ok(Some(taken - open))
     }
 }

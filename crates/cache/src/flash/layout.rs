@@ -3,7 +3,8 @@
 //! Invariant: everything begins at a block, and segments at multiples of their size.
 
 use super::format::RECORD_BYTES_MAX;
-use super::{FlashError, index};
+use super::index;
+use super::options::FlashError;
 use crate::device::BLOCK;
 
 /// Segments that a cache cannot do without: one open for each class, and some to turn over.

@@ -14,47 +14,55 @@
 
 mod append;
 mod clean_stop;
+mod compact;
 mod compaction;
 mod core;
 mod counters;
+mod disk;
+mod earlier_run;
 mod expiry;
 mod format;
 mod health;
 mod image;
+mod image_load;
 mod image_room;
 mod index;
 mod journal;
-mod keys;
+mod keyspace;
 mod large;
 mod layout;
+mod listing;
+mod new_record;
 mod observer;
+mod open_segment;
 mod options;
-mod probe;
 mod read;
 mod reclaim;
+mod reclaim_policy;
 mod recovery;
 mod replay;
 mod retired;
 mod roots;
 mod scan;
 mod segments;
-mod tenants;
+mod space;
 #[cfg(test)]
 mod tests;
 mod threads;
 mod touched;
 mod unwritten;
+mod write_queue;
 mod writer;
 
-pub use append::NewRecord;
 pub use clean_stop::CleanStop;
 pub use compaction::Compaction;
 pub use counters::Counts;
 pub use format::{Class, KEY_BYTES_MAX, Marks, TENANT_BITS};
 pub use health::Health;
 pub use index::Location;
-pub use keys::KeyInfo;
 pub use large::LargeAppend;
+pub use listing::KeyInfo;
+pub use new_record::NewRecord;
 pub use observer::{DropEvent, Dropped, Observer, Unobserved};
 pub use options::{FlashError, FlashOptions, Journaling, Warm};
 pub use read::{FlashItem, FlashRead, ReadFuture};
@@ -76,7 +84,8 @@ use std::time::Duration;
 use sandur_base::Env;
 
 use self::core::Core;
-use self::format::{JournalKind, Root};
+use self::disk::Disk;
+use self::format::Root;
 use self::journal::Place;
 use self::layout::Layout;
 use self::roots::{may_use, read_root};
@@ -157,14 +166,14 @@ impl Flash {
         let found = read_root(&*device)?;
         let last_turn = found.map_or(0, |root| root.turn);
         let root = found.filter(|root| may_use(root, &layout, &options, device.size()));
-        let core = Core::new(env, device, layout, options, observer, root.as_ref());
-        core.root_turn.store(last_turn, Ordering::Relaxed);
+        let disk = Disk::new(env, device, layout, options, root.as_ref());
+        let core = Core::new(disk, observer, last_turn, root.as_ref());
         if root.is_none() {
-            core.table.free_all();
-            core.journal.resume(Place { half: 0, epoch: core.first_id, block: 0 }, true);
+            core.space.table.free_all();
+            core.journal.resume(Place { half: 0, epoch: core.keys.earlier.first_id, block: 0 }, true);
         }
         // From here on the content is what this run makes of it, also if it ends in the next moment.
-        core.write_root(false)?;
+        core.roots.write_root(false)?;
         Ok(Self {
             core: Arc::new(core),
             unrecovered: Mutex::new(root),
@@ -176,105 +185,105 @@ impl Flash {
 
     /// The hash of a key, with the seed that is kept on the device.
     pub fn hash(&self, key: &[u8]) -> u64 {
-        self.core.hash(key)
+        self.core.disk.hash(key)
     }
 
     /// Writes a record. It can be read at once; it reaches the device in the background. What
     /// cannot be written is reported, and then an older value of the key is gone too.
     pub fn append(&self, record: NewRecord<'_>) -> Result<(), Dropped> {
-        self.core.append(&record)
+        self.core.writer.append(&record)
     }
 
     /// Somebody asked for a key that is nowhere: what comes next may be the answer.
     pub fn note_miss(&self) {
-        self.core.newcomers.missed();
+        self.core.policy.newcomers.missed();
     }
 
     /// How long the oldest of the proven has gone unread, at the time that [`Admission::time`] says.
     ///
     /// [`Admission::time`]: crate::policy::Admission::time
     pub fn tenure_at(&self, time: u64) -> u64 {
-        self.core.tenure.set_time(time);
-        self.core.tenure.bytes()
+        self.core.policy.tenure.set_time(time);
+        self.core.policy.tenure.bytes()
     }
 
     /// Where a key lies, and counts a use of it. `None` is certain; `Some` is a miss after all if
     /// the record turns out to be another's, expired or gone.
     pub fn lookup(&self, hash: u64) -> Option<Location> {
-        self.core.lookup(hash, true)
+        self.core.keys.lookup(hash, true)
     }
 
     /// As [`Flash::lookup`], without counting a use.
     pub fn peek(&self, hash: u64) -> Option<Location> {
-        self.core.lookup(hash, false)
+        self.core.keys.lookup(hash, false)
     }
 
     /// The number of the segment that a location is in now. Numbers are never used twice.
     pub fn segment_id(&self, location: &Location) -> u64 {
-        self.core.table.id(location.slot)
+        self.core.space.table.id(location.slot)
     }
 
     /// Records that may be found, pieces of long values among them.
     pub fn records(&self) -> u64 {
-        self.core.index.len()
+        self.core.keys.index.len()
     }
 
     /// Bytes of memory of the index.
     pub fn index_bytes(&self) -> u64 {
-        self.core.index.bytes()
+        self.core.keys.index.bytes()
     }
 
     /// Bytes of all segments.
     pub fn capacity(&self) -> u64 {
-        self.core.layout.capacity()
+        self.core.disk.layout.capacity()
     }
 
     /// See [`Device::own_reads`].
     pub fn own_reads(&self) -> Option<OwnReads> {
-        self.core.device.own_reads()
+        self.core.disk.device.own_reads()
     }
 
     /// Starts reading any number of records, all at once.
     pub fn read(&self, reads: &[FlashRead<'_>]) -> Vec<ReadFuture> {
-        self.core.read(reads)
+        self.core.reader.read(reads)
     }
 
     /// Removes a key, also after a crash. Whether it was there.
     pub fn forget(&self, hash: u64) -> bool {
-        self.core.forget(hash)
+        self.core.keys.forget(hash)
     }
 
     /// Changes the expiry (seconds since 1970, 0 for never) of a key. `false` when the key is not
     /// there or no more changes can be remembered; then the record is to be written again.
     pub fn touch(&self, hash: u64, expires_at: u32) -> bool {
-        self.core.touch(hash, expires_at)
+        self.core.keys.touch(hash, expires_at)
     }
 
     /// Removes everything.
     pub fn flush_all(&self) {
-        self.core.flush_all();
+        self.core.keys.flush_all();
     }
 
     /// State of the device.
     pub fn health(&self) -> Health {
-        self.core.watch.health()
+        self.core.disk.watch.health()
     }
 
     /// The figures of this moment.
     pub fn stats(&self) -> FlashStats {
         let core = &self.core;
         FlashStats {
-            counts: core.counters.counts(),
-            health: core.watch.health(),
-            records: core.index.len(),
-            index_bytes: core.index.bytes(),
-            capacity_bytes: core.layout.capacity(),
-            segment_bytes: core.layout.segment_bytes,
-            segments: core.table.all(),
-            kept_from: core.table.count(Pool::General) as u32,
-            queued_writes: core.queue.len() as u64,
-            unwritten_bytes: core.unwritten_bytes(),
-            read_buffer_bytes: core.read_pool.bytes_out(),
+            counts: core.disk.counters.counts(),
+            health: core.disk.watch.health(),
+            records: core.keys.index.len(),
+            index_bytes: core.keys.index.bytes(),
+            capacity_bytes: core.disk.layout.capacity(),
+            segment_bytes: core.disk.layout.segment_bytes,
+            segments: core.space.table.all(),
+            kept_from: core.space.table.count(Pool::General) as u32,
+            queued_writes: core.writer.queue.len() as u64,
+            unwritten_bytes: core.writer.unwritten_bytes(),
+            read_buffer_bytes: core.disk.read_pool.bytes_out(),
             journal_waiting: core.journal.waiting(),
         }
     }
@@ -282,7 +291,7 @@ impl Flash {
     /// Lists every key, one segment after the other, reading them from the device. Blocks; the
     /// visitor sets the pace.
     pub fn keys(&self, visit: &mut dyn FnMut(KeyInfo<'_>) -> ControlFlow<()>) {
-        let _ = self.core.keys(visit);
+        let _ = self.core.reader.keys(visit);
     }
 
     /// Resolves when all that was removed, replaced and touched so far would stay so after a crash.
@@ -292,7 +301,7 @@ impl Flash {
 
     /// Whether what an earlier run left is still being found.
     pub fn is_recovering(&self) -> bool {
-        self.core.recovering.load(Ordering::Acquire)
+        self.core.keys.earlier.recovering.load(Ordering::Acquire)
     }
 
     /// Does the work of the threads for a moment: what an earlier run left is found, everything
@@ -304,11 +313,11 @@ impl Flash {
             core.recover(&root);
         }
         core.watch_reads();
-        core.flush_buffers(false);
-        while core.write_next(Duration::ZERO) {}
-        core.commit_journal(true);
+        core.writer.flush_buffers(false);
+        while core.writer.write_next(Duration::ZERO) {}
+        core.journal.commit(true);
         core.keep_once();
-        core.commit_journal(true);
+        core.journal.commit(true);
     }
 
     /// Stops: everything is written, with an image of the index, so that the next start finds it all
@@ -319,21 +328,21 @@ impl Flash {
         if let Some(root) = lock(&self.unrecovered).take() {
             core.recover(&root);
         }
-        core.seal_all();
-        while core.write_next(Duration::ZERO) {}
-        let is_written = core.commit_journal(true);
+        core.writer.seal_all();
+        while core.writer.write_next(Duration::ZERO) {}
+        let is_written = core.journal.commit(true);
         // The image may need more segments than are free; the oldest records make room for it.
-        for _ in 0..core.table.len() {
-            let is_clean = is_written && core.write_image(true);
+        for _ in 0..core.space.table.len() {
+            let is_clean = is_written && core.images.write_image(true);
             if is_clean {
-                let turn = core.root_turn.load(Ordering::Relaxed);
-                *lock(&self.clean_stop) = Some(CleanStop::new(core.device_id, turn));
+                let turn = core.roots.root_turn.load(Ordering::Relaxed);
+                *lock(&self.clean_stop) = Some(CleanStop::new(core.disk.device_id, turn));
             }
-            let lacks_room = !is_clean && !core.has_room_for_image() && core.watch.may_write();
-            if !is_written || !lacks_room || !core.reclaim_for_image() {
+            let lacks_room = !is_clean && !core.images.has_room_for_image() && core.disk.watch.may_write();
+            if !is_written || !lacks_room || !core.reclaimer.reclaim_for_image() {
                 break;
             }
-            while core.write_next(Duration::ZERO) {}
+            while core.writer.write_next(Duration::ZERO) {}
         }
     }
 
@@ -345,6 +354,67 @@ impl Flash {
     /// The stop of this run, once [`Flash::close`] has brought it about.
     pub fn clean_stop(&self) -> Option<CleanStop> {
         *lock(&self.clean_stop)
+    }
+
+    /// Changes when segments are compacted, from now on.
+    pub fn set_compaction(&self, compaction: Compaction) {
+        self.core.reclaimer.set_compaction(compaction);
+    }
+
+    /// Whether a record of so many bytes would find room in the write buffers with a quarter left for
+    /// others.
+    pub fn has_room_for(&self, bytes: u64) -> bool {
+        let unwritten = self.core.writer.unwritten_bytes();
+        unwritten == 0 || unwritten + bytes <= self.core.disk.options.write_buffer_bytes / 4 * 3
+    }
+
+    /// Bytes that are kept free for reclaiming and images, and never hold records for long.
+    pub fn reserve_bytes(&self) -> u64 {
+        let wanted =
+            |pool| if self.core.space.table.has(pool) { self.core.space.free_wanted(pool) } else { 0 };
+        (wanted(Pool::General) + wanted(Pool::Kept)) as u64 * self.core.disk.layout.segment_bytes
+    }
+
+    /// As [`Flash::append`], but what cannot be written is not reported and leaves everything as it was.
+    pub fn try_append(&self, record: &NewRecord<'_>) -> Result<(), Dropped> {
+        self.core.writer.try_append(record)
+    }
+
+    /// Reports a record that was not written.
+    pub fn refuse(&self, record: &NewRecord<'_>, reason: Dropped) {
+        self.core.writer.refuse(record, reason);
+    }
+
+    /// Whether a value is too long for one record.
+    pub fn is_large(&self, record: &NewRecord<'_>) -> bool {
+        self.core.writer.is_large(record)
+    }
+
+    /// Whether a record would take most of the write buffers, so that it should be written step by step.
+    pub fn is_beyond_buffers(&self, record: &NewRecord<'_>) -> bool {
+        let bytes = format::record_bytes(record.key.len(), record.value.len());
+        self.core.writer.is_large(record) && bytes > self.core.disk.options.write_buffer_bytes / 4 * 3
+    }
+
+    /// Begins to write a large value.
+    pub fn begin_large(&self, record: &NewRecord<'_>) -> Result<LargeAppend, Dropped> {
+        self.core.writer.check_new(record)?;
+        Ok(self.core.writer.begin_large(record))
+    }
+
+    /// Writes the next piece of a large value that has not all of them.
+    pub fn append_piece(&self, record: &NewRecord<'_>, large: &mut LargeAppend) -> Result<(), Dropped> {
+        self.core.writer.append_piece(record, large)
+    }
+
+    /// Writes the head of a large value, which makes it found.
+    pub fn append_head(&self, record: &NewRecord<'_>, large: &LargeAppend) -> Result<(), Dropped> {
+        self.core.writer.append_head(record, large)
+    }
+
+    /// Forgets the pieces of a large value that will get no head.
+    pub fn abandon_large(&self, record: &NewRecord<'_>, large: &LargeAppend) {
+        self.core.writer.abandon_large(record, large);
     }
 
     fn stop_threads(&self) {
@@ -380,65 +450,5 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 impl Drop for Flash {
     fn drop(&mut self) {
         self.stop_threads();
-    }
-}
-
-impl Core {
-    fn lookup(&self, hash: u64, count: bool) -> Option<Location> {
-        if !self.watch.may_read() {
-            return None;
-        }
-        // Asked before the look: recovery may end between the two, after it has taken back what is found.
-        let is_certain = !self.recovering.load(Ordering::Acquire);
-        let entry = self.index.find(hash, count)?;
-        // What recovery has found may be void by an event that it has not come to yet.
-        if !is_certain && self.is_of_earlier_run(&entry) {
-            return None;
-        }
-        if count && entry.frequency == 0 {
-            self.table.add_used(entry.location.slot, u64::from(entry.location.units) * format::UNIT);
-        }
-        (!entry.location.expiry.is_past(self.now())).then_some(entry.location)
-    }
-
-    fn forget(&self, hash: u64) -> bool {
-        let _key = self.lock_key(hash);
-        self.remove_while_recovering(hash);
-        let may_come_back = self.may_come_back(hash);
-        let removed = self.index.remove(hash);
-        if let Some(entry) = &removed {
-            self.unlink(entry);
-            self.touched.forget(hash);
-        }
-        if may_come_back {
-            self.note(hash, JournalKind::Forgotten);
-        }
-        removed.is_some()
-    }
-
-    fn touch(&self, hash: u64, expires_at: u32) -> bool {
-        let expiry = expiry::Coarse::new(expires_at, self.now());
-        if !self.index.set_expiry(hash, expiry) || !self.touched.set(hash, expires_at) {
-            return false;
-        }
-        self.note(hash, JournalKind::Touched { expires_at });
-        true
-    }
-
-    fn flush_all(&self) {
-        let _keys = self.lock_all_keys();
-        let _recovery_waits = self.lock_removed();
-        let below = self.next_sequence();
-        self.flushed_below.store(below, Ordering::Release);
-        self.note(0, JournalKind::Flushed);
-        // The root says so too, for when there is no journal.
-        self.journal.want_root();
-        self.touched.clear();
-        let records = self.index.retain(|_| false);
-        let bytes = self.table.all().iter().map(|segment| segment.live_bytes).sum();
-        self.table.clear_live();
-        let (class, is_fetched) = (Class::Ingest, false);
-        let reason = Dropped::Flushed;
-        self.report(DropEvent { reason, class, hash: 0, records, bytes, age_s: 0, tenant: 0, is_fetched });
     }
 }

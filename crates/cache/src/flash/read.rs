@@ -18,11 +18,14 @@ use std::time::Duration;
 
 use bytes::{Bytes, BytesMut};
 
-use super::core::Core;
+use super::disk::Disk;
 use super::expiry::is_expired;
-use super::format::{JournalKind, Kind, LargeValue, Marks, RecordView, UNIT, piece_key};
+use super::format::{Kind, LargeValue, Marks, RecordView, UNIT, piece_key};
 use super::index::Location;
+use super::keyspace::Keyspace;
 use super::observer::Dropped;
+use super::space::Space;
+use super::writer::Writer;
 use crate::device::{AlignedBuffer, Completion, ReadError, ReadRequest, completion};
 
 /// A read that finds no buffer waits for one as long as so many reads may take.
@@ -74,7 +77,7 @@ enum State {
 
 /// A read that waits for a buffer.
 struct Starved {
-    core: Arc<Core>,
+    reader: Arc<Reader>,
     wanted: Wanted,
     /// Where it reads from in its segment, and how many bytes.
     from: u64,
@@ -87,7 +90,7 @@ struct Starved {
 
 /// A record on its way.
 struct Reading {
-    core: Arc<Core>,
+    reader: Arc<Reader>,
     completion: Completion,
     wanted: Wanted,
     /// Where the record begins in the buffer.
@@ -107,7 +110,7 @@ struct Wanted {
 
 /// The pieces of a large value on their way.
 struct Gathering {
-    core: Arc<Core>,
+    reader: Arc<Reader>,
     head: (u64, Location),
     large: LargeValue,
     range: Range<u64>,
@@ -122,7 +125,22 @@ struct Gathering {
     item: FlashItem,
 }
 
-impl Core {
+/// Reads records, those among them that are not on the device yet.
+pub(super) struct Reader {
+    pub disk: Arc<Disk>,
+    pub space: Arc<Space>,
+    pub keys: Arc<Keyspace>,
+    pub writer: Arc<Writer>,
+}
+
+impl Reader {
+    /// Reads what `writer` writes.
+    pub fn new(writer: Arc<Writer>) -> Self {
+        let (disk, space, keys) =
+            (Arc::clone(&writer.disk), Arc::clone(&writer.space), Arc::clone(&writer.keys));
+        Self { disk, space, keys, writer }
+    }
+
     /// See [`super::Flash::read`].
     pub fn read(self: &Arc<Self>, reads: &[FlashRead<'_>]) -> Vec<ReadFuture> {
         let mut batch = Vec::with_capacity(reads.len());
@@ -132,7 +150,7 @@ impl Core {
         };
         let futures = reads.iter().map(start).collect();
         if !batch.is_empty() {
-            self.device.submit(batch);
+            self.disk.device.submit(batch);
         }
         futures
     }
@@ -144,43 +162,45 @@ impl Core {
         batch: &mut Vec<ReadRequest>,
     ) -> ReadFuture {
         let Location { slot, offset, units, .. } = read.location;
-        let id = self.table.id(slot);
-        if id == 0 || !self.watch.may_read() {
+        let id = self.space.table.id(slot);
+        if id == 0 || !self.disk.watch.may_read() {
             return ReadFuture(State::Done(None));
         }
         let range = if kind == Kind::Head { None } else { read.range.clone() };
         let wanted =
             Wanted { key: read.key.into(), hash: read.hash, location: read.location, id, range, kind };
         let start = u64::from(offset) * UNIT;
-        let end = (start + u64::from(units) * UNIT).min(self.layout.segment_bytes);
-        if end > self.table.written_to(slot)
-            && let Some(bytes) = self.read_unwritten(slot, start, end)
+        let end = (start + u64::from(units) * UNIT).min(self.disk.layout.segment_bytes);
+        if end > self.space.table.written_to(slot)
+            && let Some(bytes) = self.writer.read_unwritten(slot, start, end)
         {
-            self.counters.reads_unwritten.add(1);
+            self.disk.counters.reads_unwritten.add(1);
             let item = self.check(&wanted, &bytes);
             let found = item.map(|(item, range)| (item, Bytes::from(bytes).slice(range)));
             return self.deliver(&wanted, found, read.range.as_ref());
         }
-        let align = self.device.read_alignment();
+        let align = self.disk.device.read_alignment();
         let (from, upto) = (start / align * align, end.next_multiple_of(align));
-        let until = self.env.monotonic() + self.options.read_deadline * STARVED_DEADLINES;
+        let until = self.disk.env.monotonic() + self.disk.options.read_deadline * STARVED_DEADLINES;
         let starved = Starved {
-            core: Arc::clone(self),
+            reader: Arc::clone(self),
             wanted: Wanted { range: read.range.clone(), ..wanted },
             from,
             length: (upto - from) as usize,
             lead: (start - from) as usize,
             until,
         };
-        match self.read_pool.take(starved.length) {
+        match self.disk.read_pool.take(starved.length) {
             Some(buffer) => {
                 let (request, reading) = starved.feed(buffer);
                 batch.push(request);
                 ReadFuture(State::Reading(Box::new(reading)))
             }
-            None if self.read_pool.holds(starved.length) => ReadFuture(State::Starved(Box::new(starved))),
+            None if self.disk.read_pool.holds(starved.length) => {
+                ReadFuture(State::Starved(Box::new(starved)))
+            }
             None => {
-                self.counters.reads_overloaded.add(1);
+                self.disk.counters.reads_overloaded.add(1);
                 ReadFuture(State::Done(None))
             }
         }
@@ -193,18 +213,18 @@ impl Core {
             return None;
         };
         if record.key != &*wanted.key || record.header.kind != wanted.kind {
-            self.counters.reads_false_match.add(1);
+            self.disk.counters.reads_false_match.add(1);
             return None;
         }
         let header = record.header;
-        let expires_at = self.touched.expiry(wanted.hash, header.expires_at);
-        if header.sequence < self.flushed_below.load(Ordering::Acquire) {
-            self.counters.reads_stale.add(1);
+        let expires_at = self.keys.touched.expiry(wanted.hash, header.expires_at);
+        if header.sequence < self.keys.flushed_below.load(Ordering::Acquire) {
+            self.disk.counters.reads_stale.add(1);
             return None;
         }
-        if is_expired(expires_at, self.now()) {
-            self.counters.reads_expired.add(1);
-            self.drop_entry(wanted.hash, wanted.location, Dropped::Expired);
+        if is_expired(expires_at, self.disk.now()) {
+            self.disk.counters.reads_expired.add(1);
+            self.keys.drop_entry(wanted.hash, wanted.location, Dropped::Expired);
             return None;
         }
         let whole = record.value_bytes();
@@ -239,7 +259,7 @@ impl Core {
         if wanted.kind == Kind::Head {
             return self.gather(wanted, item, &value, range);
         }
-        self.counters.reads_hit.add(u64::from(wanted.kind == Kind::Whole));
+        self.disk.counters.reads_hit.add(u64::from(wanted.kind == Kind::Whole));
         ReadFuture(State::Done(Some(FlashItem { value, ..item })))
     }
 
@@ -255,12 +275,12 @@ impl Core {
         let step = u64::from(large.piece_bytes);
         let numbers = range.start / step..range.end.div_ceil(step).max(range.start / step);
         // Buffers are left to others: a value may be larger than all of them.
-        let window = (self.options.read_buffer_bytes / 8 / step).clamp(1, PIECES_AT_ONCE) as usize;
+        let window = (self.disk.options.read_buffer_bytes / 8 / step).clamp(1, PIECES_AT_ONCE) as usize;
         let value = BytesMut::with_capacity((range.end - range.start) as usize);
         let item = FlashItem { value_bytes: large.bytes, ..item };
-        let (core, head) = (Arc::clone(self), (head.hash, head.location));
+        let (reader, head) = (Arc::clone(self), (head.hash, head.location));
         let flying = VecDeque::new();
-        let mut gathering = Gathering { core, head, large, range, numbers, window, flying, value, item };
+        let mut gathering = Gathering { reader, head, large, range, numbers, window, flying, value, item };
         match gathering.start_more() {
             Some(()) => ReadFuture(State::Gathering(Box::new(gathering))),
             None => ReadFuture(State::Done(None)),
@@ -268,36 +288,25 @@ impl Core {
     }
 
     fn corrupt(&self, wanted: &Wanted) {
-        if self.table.id(wanted.location.slot) != wanted.id {
-            self.counters.reads_stale.add(1);
+        if self.space.table.id(wanted.location.slot) != wanted.id {
+            self.disk.counters.reads_stale.add(1);
             return;
         }
-        self.counters.reads_corrupt.add(1);
-        self.table.update(wanted.location.slot, wanted.id, |segment| segment.errors += 1);
-        self.drop_entry(wanted.hash, wanted.location, Dropped::Corrupt);
+        self.disk.counters.reads_corrupt.add(1);
+        self.space.table.update(wanted.location.slot, wanted.id, |segment| segment.errors += 1);
+        self.keys.drop_entry(wanted.hash, wanted.location, Dropped::Corrupt);
     }
 
     fn failed(&self, wanted: &Wanted, error: &ReadError) {
         match error {
             ReadError::Device(_) => {
-                self.counters.reads_failed.add(1);
-                self.watch.read_failed(self.env.monotonic());
-                self.table.update(wanted.location.slot, wanted.id, |segment| segment.errors += 1);
-                self.drop_entry(wanted.hash, wanted.location, Dropped::DeviceError);
+                self.disk.counters.reads_failed.add(1);
+                self.disk.watch.read_failed(self.disk.env.monotonic());
+                self.space.table.update(wanted.location.slot, wanted.id, |segment| segment.errors += 1);
+                self.keys.drop_entry(wanted.hash, wanted.location, Dropped::DeviceError);
             }
-            ReadError::Late => self.counters.reads_late.add(1),
-            ReadError::Overloaded | ReadError::Closed => self.counters.reads_overloaded.add(1),
-        }
-    }
-
-    fn drop_entry(&self, hash: u64, at: Location, reason: Dropped) {
-        let _key = self.lock_key(hash);
-        self.remove_while_recovering(hash);
-        if let Some(entry) = self.index.remove_at(hash, at.slot, at.offset) {
-            // Another read may succeed after a crash, when the key has long got another value.
-            self.note(hash, JournalKind::Forgotten);
-            self.report_entry(reason, hash, &entry);
-            self.unlink(&entry);
+            ReadError::Late => self.disk.counters.reads_late.add(1),
+            ReadError::Overloaded | ReadError::Closed => self.disk.counters.reads_overloaded.add(1),
         }
     }
 }
@@ -310,37 +319,37 @@ fn clamp(range: &Range<u64>, length: u64) -> Range<u64> {
 impl Starved {
     /// The read with its buffer, and what waits for it.
     fn feed(self, buffer: AlignedBuffer) -> (ReadRequest, Reading) {
-        let Self { core, wanted, from, length, lead, .. } = self;
-        core.counters.bytes_read.add(length as u64);
-        let offset = core.layout.slot_start(wanted.location.slot) + from;
+        let Self { reader, wanted, from, length, lead, .. } = self;
+        reader.disk.counters.bytes_read.add(length as u64);
+        let offset = reader.disk.layout.slot_start(wanted.location.slot) + from;
         let (completer, completion) = completion();
-        let since = core.env.monotonic();
-        (ReadRequest { offset, buffer, completer }, Reading { core, completion, wanted, lead, since })
+        let since = reader.disk.env.monotonic();
+        (ReadRequest { offset, buffer, completer }, Reading { reader, completion, wanted, lead, since })
     }
 
     /// Whether nobody should wait any longer.
     fn is_hopeless(&self) -> bool {
-        !self.core.watch.may_read() || self.core.env.monotonic() >= self.until
+        !self.reader.disk.watch.may_read() || self.reader.disk.env.monotonic() >= self.until
     }
 }
 
 impl Reading {
     fn finish(&self, result: Result<AlignedBuffer, ReadError>) -> ReadFuture {
-        let core = &self.core;
+        let reader = &self.reader;
         let buffer = match result {
             Ok(buffer) => buffer,
             Err(error) => {
-                core.failed(&self.wanted, &error);
+                reader.failed(&self.wanted, &error);
                 return ReadFuture(State::Done(None));
             }
         };
-        core.watch.read_succeeded(core.env.monotonic().saturating_sub(self.since));
-        let checked = core.check(&self.wanted, &buffer.as_ref()[self.lead..]);
+        reader.disk.watch.read_succeeded(reader.disk.env.monotonic().saturating_sub(self.since));
+        let checked = reader.check(&self.wanted, &buffer.as_ref()[self.lead..]);
         let found = checked.map(|(item, range)| {
             let bytes = Bytes::from_owner(buffer);
             (item, bytes.slice(self.lead + range.start..self.lead + range.end))
         });
-        core.deliver(&self.wanted, found, self.wanted.range.as_ref())
+        reader.deliver(&self.wanted, found, self.wanted.range.as_ref())
     }
 }
 
@@ -352,21 +361,21 @@ impl Gathering {
             && let Some(number) = self.numbers.next()
         {
             let key = piece_key(self.head.0, self.large.nonce, number as u32);
-            let hash = self.core.hash(&key);
-            let Some(location) = self.core.lookup(hash, true) else {
+            let hash = self.reader.disk.hash(&key);
+            let Some(location) = self.reader.keys.lookup(hash, true) else {
                 // Reclaimed before the rest: the value is gone.
                 let (hash, at) = self.head;
-                self.core.drop_entry(hash, at, Dropped::Evicted);
+                self.reader.keys.drop_entry(hash, at, Dropped::Evicted);
                 return None;
             };
             let (span, range) = (self.large.piece(number), &self.range);
             let part = range.start.max(span.start) - span.start..range.end.min(span.end) - span.start;
             let read = FlashRead { key: &key, hash, location, range: Some(part) };
-            let piece = self.core.start_read(&read, Kind::Piece, &mut batch);
+            let piece = self.reader.start_read(&read, Kind::Piece, &mut batch);
             self.flying.push_back((Some(piece), Bytes::new()));
         }
         if !batch.is_empty() {
-            self.core.device.submit(batch);
+            self.reader.disk.device.submit(batch);
         }
         Some(())
     }
@@ -395,7 +404,7 @@ impl Gathering {
                 return Poll::Ready(None);
             }
             if self.flying.is_empty() {
-                self.core.counters.reads_hit.add(1);
+                self.reader.disk.counters.reads_hit.add(1);
                 let value = std::mem::take(&mut self.value).freeze();
                 return Poll::Ready(Some(FlashItem { value, ..self.item.clone() }));
             }
@@ -411,17 +420,17 @@ impl Future for ReadFuture {
             match &mut self.0 {
                 State::Done(item) => return Poll::Ready(item.take()),
                 State::Starved(starved) => {
-                    let (core, length) = (Arc::clone(&starved.core), starved.length);
+                    let (reader, length) = (Arc::clone(&starved.reader), starved.length);
                     if starved.is_hopeless() {
-                        core.counters.reads_overloaded.add(1);
+                        reader.disk.counters.reads_overloaded.add(1);
                         return Poll::Ready(None);
                     }
-                    let buffer = ready!(core.read_pool.poll_take(length, context));
+                    let buffer = ready!(reader.disk.read_pool.poll_take(length, context));
                     let State::Starved(starved) = std::mem::replace(&mut self.0, State::Done(None)) else {
                         return Poll::Ready(None);
                     };
                     let (request, reading) = starved.feed(buffer);
-                    core.device.submit(vec![request]);
+                    reader.disk.device.submit(vec![request]);
                     self.0 = State::Reading(Box::new(reading));
                 }
                 State::Reading(reading) => match Pin::new(&mut reading.completion).poll(context) {

@@ -8,20 +8,20 @@
 //! now may be readable after another crash: until an image stands for all there is, every change of a key
 //! is noted. Without the whole journal nothing is believed, as removals may be missing.
 
-use std::collections::HashSet;
 use std::sync::atomic::Ordering;
 
-use super::core::Core;
-use super::format::{Class, JournalBlock, JournalEntry, Root, Row, SegmentHead, Trailer, UNIT};
-use super::index::Entry;
-use super::journal::Place;
-use super::replay::{Rows, Source};
+use super::disk::Disk;
+use super::format::{
+    Class, JournalBlock, JournalEntry, Root, Row, SegmentHead, TenantUnits, Trailer, UNIT, tenants_of,
+};
+use super::journal::{Journal, Place};
+use super::keyspace::Keyspace;
+use super::replay::{Replay, Rows, Source};
+use super::roots::Roots;
+use super::scan::trailer_of;
 use super::segments::{Segment, SegmentState};
-use super::tenants::TenantUnits;
+use super::space::Space;
 use crate::device::BLOCK;
-
-/// Removals remembered while recovery runs: 16 MiB. Beyond, nothing of the earlier run is believed.
-const REMOVED_MAX: usize = 1 << 20;
 
 /// Blocks of the journal that are read at once.
 const JOURNAL_BLOCKS_PER_READ: u32 = 64;
@@ -29,75 +29,67 @@ const JOURNAL_BLOCKS_PER_READ: u32 = 64;
 /// How often a read is tried.
 const TRIES: u32 = 3;
 
-/// Keys that this run removed before recovery found them.
-#[derive(Default)]
-pub(super) struct Removed {
-    pub hashes: HashSet<u64>,
-    /// What recovery finds could be older than what this run had: nothing of it is believed.
-    pub is_given_up: bool,
+/// What recovery works on.
+pub(super) struct Recovery<'a> {
+    pub disk: &'a Disk,
+    pub space: &'a Space,
+    pub journal: &'a Journal,
+    pub keys: &'a Keyspace,
+    pub roots: &'a Roots,
 }
 
-impl Removed {
-    fn add(&mut self, hash: u64) {
-        if self.hashes.len() < REMOVED_MAX {
-            self.hashes.insert(hash);
-        } else {
-            self.is_given_up = true;
-        }
-    }
-}
-
-impl Core {
+impl Recovery<'_> {
     /// Finds what the run that left `root` wrote, or makes every slot free if that is not wanted.
     pub fn recover(&self, root: &Root) {
         let heads = self.read_heads();
         let sources = self.adopt(&heads, root);
         if let Some(journal) = self.read_journal(root) {
             self.load_newest_image(&heads, root);
-            let scanned = self.replay(sources, journal, root);
+            let scanned =
+                Replay { disk: self.disk, space: self.space, keys: self.keys }.replay(sources, journal, root);
             for (slot, id, rows) in scanned {
                 self.write_footer(slot, id, &rows);
             }
         } else {
             tracing::warn!("the journal of flash cannot be read: nothing of an earlier run is believed");
-            self.distrust();
+            self.keys.distrust();
             // It begins anew when a root says so; until then it is what the next start needs.
-            self.journal_begins_anew.store(true, Ordering::Release);
+            self.roots.journal_begins_anew.store(true, Ordering::Release);
         }
         self.end_recovery();
-        self.counters.records_recovered.add(self.index.len());
-        tracing::info!(records = self.index.len(), "found what an earlier run left on flash");
+        self.disk.counters.records_recovered.add(self.keys.index.len());
+        tracing::info!(records = self.keys.index.len(), "found what an earlier run left on flash");
     }
 
     fn end_recovery(&self) {
         // Whoever takes an entry out of the index says so before it lets go of the key.
-        let _no_key_is_changing = self.lock_all_keys();
-        let is_given_up = std::mem::take(&mut *self.lock_removed()).is_given_up;
+        let _no_key_is_changing = self.keys.lock_all_keys();
+        let is_given_up = std::mem::take(&mut *self.keys.earlier.lock_removed()).is_given_up;
         if is_given_up {
             tracing::warn!(
                 "values were lost while flash was recovered: nothing of an earlier run is believed"
             );
-            self.clear_earlier_run();
-            self.distrust();
+            self.keys.clear_earlier_run();
+            self.keys.distrust();
         }
-        self.recovering.store(false, Ordering::Release);
+        self.keys.earlier.recovering.store(false, Ordering::Release);
     }
 
     fn read_heads(&self) -> Vec<Option<SegmentHead>> {
         let mut block = vec![0; BLOCK as usize];
-        let slots = 0..self.layout.segments;
+        let slots = 0..self.disk.layout.segments;
         let read = slots.map(|slot| {
-            self.read_surely(self.layout.slot_start(slot), &mut block)?;
-            SegmentHead::parse(&block, &self.device_id)
+            self.read_surely(self.disk.layout.slot_start(slot), &mut block)?;
+            SegmentHead::parse(&block, &self.disk.device_id)
         });
         read.collect()
     }
 
     /// Reads what must not be missed because of one failed read. `None` when it cannot be read.
     fn read_surely(&self, offset: u64, into: &mut [u8]) -> Option<()> {
-        let is_read = (0..TRIES).any(|_| self.device.read_at(offset, into).is_ok());
+        let is_read = (0..TRIES).any(|_| self.disk.device.read_at(offset, into).is_ok());
         if !is_read {
-            self.note_unindexed();
+            self.keys.note_unindexed();
         }
         is_read.then_some(())
     }
@@ -105,14 +97,14 @@ impl Core {
     /// Enters the segments found into the table and frees all other slots.
     fn adopt(&self, heads: &[Option<SegmentHead>], root: &Root) -> Vec<Source> {
         let mut sources = Vec::new();
-        for slot in 0..self.layout.segments {
+        for slot in 0..self.disk.layout.segments {
             let head = heads.get(slot as usize).copied().flatten();
             let head = head.filter(|head| head.class != Class::Image || head.image.1 == root.image);
-            let head = head.filter(|head| head.id < self.first_id);
+            let head = head.filter(|head| head.id < self.keys.earlier.first_id);
             let Some((head, (trailer, tenants, rows))) =
                 head.and_then(|head| Some((head, self.rows_in(slot, &head)?)))
             else {
-                self.release(slot, SegmentState::Free);
+                self.space.release(slot, SegmentState::Free);
                 continue;
             };
             let is_image = head.class == Class::Image;
@@ -132,8 +124,8 @@ impl Core {
                 used_bytes: 0,
                 errors: 0,
             };
-            self.table.adopt(segment, self.layout.segment_bytes);
-            self.occupy_again(slot, tenants);
+            self.space.table.adopt(segment, self.disk.layout.segment_bytes);
+            self.space.occupy_again(slot, tenants);
             if !is_image {
                 let last_sequence = trailer.last_sequence;
                 sources.push(Source { slot, id: head.id, last_sequence, rows });
@@ -146,26 +138,26 @@ impl Core {
     /// What a segment holds; `None` when it cannot be read.
     fn rows_in(&self, slot: u32, head: &SegmentHead) -> Option<(Trailer, TenantUnits, Rows)> {
         if head.class == Class::Image {
-            return Some((Self::trailer_of(head.id, &[]), TenantUnits::default(), Rows::OnDevice));
+            return Some((trailer_of(head.id, &[]), TenantUnits::default(), Rows::OnDevice));
         }
         let mut block = vec![0; BLOCK as usize];
-        let end = self.layout.slot_start(slot) + self.layout.segment_bytes;
+        let end = self.disk.layout.slot_start(slot) + self.disk.layout.segment_bytes;
         self.read_surely(end - BLOCK, &mut block)?;
         if let Some((trailer, _)) = Trailer::parse(&block, head.id) {
             return Some((trailer, trailer.tenants(&block), Rows::OnDevice));
         }
-        let Some((rows, _)) = (0..TRIES).find_map(|_| self.scan(slot, head.id)) else {
-            self.note_unindexed();
+        let Some((rows, _)) = (0..TRIES).find_map(|_| self.disk.scan(slot, head.id)) else {
+            self.keys.note_unindexed();
             return None;
         };
-        Some((Self::trailer_of(head.id, &rows), TenantUnits::of_rows(&rows), Rows::Scanned(rows)))
+        Some((trailer_of(head.id, &rows), tenants_of(&rows), Rows::Scanned(rows)))
     }
 
     /// All entries that count, in order; `None` when some cannot be read. The journal goes on behind the
     /// newest of them.
     fn read_journal(&self, root: &Root) -> Option<Vec<JournalEntry>> {
         let mut entries: Vec<JournalEntry> = Vec::new();
-        let mut newest = Place { half: root.journal_half, epoch: self.first_id, block: 0 };
+        let mut newest = Place { half: root.journal_half, epoch: self.keys.earlier.first_id, block: 0 };
         let (mut latest, mut halves) = (0, 0);
         for half in [0, 1] {
             let before = entries.len();
@@ -190,14 +182,14 @@ impl Core {
     /// The entries of a half that count, by block, and the epoch of each block. A block that was torn by the
     /// end of a run counts nothing.
     fn journal_blocks(&self, half: u8, from: u64) -> Option<Vec<(u32, u64, Vec<JournalEntry>)>> {
-        let count = self.layout.journal_blocks;
+        let count = self.disk.layout.journal_blocks;
         let mut found = Vec::new();
         let mut bytes = vec![0; count.min(JOURNAL_BLOCKS_PER_READ) as usize * BLOCK as usize];
         for first in (0..count).step_by(JOURNAL_BLOCKS_PER_READ as usize) {
             let length = (count - first).min(JOURNAL_BLOCKS_PER_READ) as usize * BLOCK as usize;
-            self.read_surely(self.layout.journal_block(half, first), &mut bytes[..length])?;
+            self.read_surely(self.disk.layout.journal_block(half, first), &mut bytes[..length])?;
             for (number, block) in (first..).zip(bytes[..length].chunks_exact(BLOCK as usize)) {
-                let Some(mut block) = JournalBlock::parse(self.journal_key(), block) else { continue };
+                let Some(mut block) = JournalBlock::parse(self.disk.journal_key(), block) else { continue };
                 block.entries.retain(|entry| entry.sequence >= from);
                 if !block.entries.is_empty() {
                     found.push((number, block.epoch, block.entries));
@@ -215,7 +207,7 @@ impl Core {
         let is_whole = parts.iter().enumerate().all(|(place, part)| place == part.0 as usize);
         if root.image == 0 || parts.is_empty() || !is_whole {
             if root.image != 0 {
-                self.note_unindexed();
+                self.keys.note_unindexed();
             }
             return;
         }
@@ -224,14 +216,14 @@ impl Core {
         self.take_back_what_was_removed(root);
         match overrides {
             Some(overrides) => overrides.into_iter().for_each(|(hash, expires_at)| {
-                let _key = self.lock_key(hash);
-                if self.find_of_earlier_run(hash).is_some() {
-                    self.touched.set_older(hash, expires_at);
+                let _key = self.keys.lock_key(hash);
+                if self.keys.find_of_earlier_run(hash).is_some() {
+                    self.keys.touched.set_older(hash, expires_at);
                 }
             }),
             None => {
                 // It may be readable another time.
-                self.note_unindexed();
+                self.keys.note_unindexed();
                 tracing::warn!("the image of the flash index is damaged; what it held in part is lost");
             }
         }
@@ -239,73 +231,28 @@ impl Core {
 
     /// What was removed before its entry was loaded goes now; what is removed from here on finds its entry.
     fn take_back_what_was_removed(&self, root: &Root) {
-        if self.flushed_below.load(Ordering::Acquire) > root.image {
-            self.clear_earlier_run();
+        if self.keys.flushed_below.load(Ordering::Acquire) > root.image {
+            self.keys.clear_earlier_run();
             return;
         }
-        let removed: Vec<u64> = self.lock_removed().hashes.iter().copied().collect();
+        let removed: Vec<u64> = self.keys.earlier.lock_removed().hashes.iter().copied().collect();
         for hash in removed {
-            let _key = self.lock_key(hash);
-            self.remove_of_earlier_run(hash);
+            let _key = self.keys.lock_key(hash);
+            self.keys.remove_of_earlier_run(hash);
         }
-    }
-
-    /// The entry of a key that was written before this run.
-    pub fn find_of_earlier_run(&self, hash: u64) -> Option<Entry> {
-        self.index.find(hash, false).filter(|entry| self.is_of_earlier_run(entry))
-    }
-
-    /// Removes a key, which the caller has locked, if it was written before this run.
-    pub fn remove_of_earlier_run(&self, hash: u64) {
-        let place = self.find_of_earlier_run(hash).map(|entry| entry.location);
-        if let Some(removed) = place.and_then(|at| self.index.remove_at(hash, at.slot, at.offset)) {
-            self.unlink(&removed);
-            self.touched.forget(hash);
-        }
-    }
-
-    /// A key loses its entry: no older one is to be found either. Said before the entry goes.
-    pub fn remove_while_recovering(&self, hash: u64) {
-        if self.recovering.load(Ordering::Acquire) {
-            self.lock_removed().add(hash);
-            self.has_removed.store(true, Ordering::Release);
-        }
-    }
-
-    /// As [`Self::remove_while_recovering`], of keys that are not known.
-    pub fn lost_while_recovering(&self) {
-        if self.recovering.load(Ordering::Acquire) {
-            self.lock_removed().is_given_up = true;
-        }
-    }
-
-    /// Removes everything that was written before this run.
-    pub fn clear_earlier_run(&self) {
-        self.index.retain(|entry| {
-            let keep = !self.is_of_earlier_run(entry);
-            if !keep {
-                self.unlink(entry);
-            }
-            keep
-        });
-    }
-
-    /// Whether the record that an entry names was written before this run.
-    pub fn is_of_earlier_run(&self, entry: &Entry) -> bool {
-        self.table.id(entry.location.slot) < self.first_id
     }
 
     /// A segment that was open when the run ended gets its footer now, if there is room for it.
     fn write_footer(&self, slot: u32, id: u64, rows: &[Row]) {
-        let trailer = Self::trailer_of(id, rows);
+        let trailer = trailer_of(id, rows);
         let bytes = trailer.encode(rows);
         let used = rows.last().map_or(BLOCK, |row| u64::from(row.offset + row.units) * UNIT);
-        if used + bytes.len() as u64 > self.layout.segment_bytes || self.table.id(slot) != id {
+        if used + bytes.len() as u64 > self.disk.layout.segment_bytes || self.space.table.id(slot) != id {
             return;
         }
-        let place = self.layout.slot_start(slot) + self.layout.segment_bytes - bytes.len() as u64;
-        if let Err(error) = self.write(place, &bytes) {
-            self.write_failed("footer", &error);
+        let place = self.disk.layout.slot_start(slot) + self.disk.layout.segment_bytes - bytes.len() as u64;
+        if let Err(error) = self.disk.write(place, &bytes) {
+            self.disk.write_failed("footer", &error);
         }
     }
 }

@@ -14,11 +14,13 @@ use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
 use std::sync::atomic::Ordering;
 
-use super::core::Core;
+use super::disk::Disk;
 use super::expiry::{Coarse, is_expired};
 use super::format::{JournalEntry, JournalKind, Kind, Root, Row};
 use super::index::{Entry, Location, SHARDS};
+use super::keyspace::Keyspace;
 use super::options::Journaling;
+use super::space::Space;
 
 /// Events applied together: 24 MiB.
 const BATCH: usize = 512 << 10;
@@ -84,7 +86,14 @@ impl Event {
     }
 }
 
-impl Core {
+/// What events are applied to.
+pub(super) struct Replay<'a> {
+    pub disk: &'a Disk,
+    pub space: &'a Space,
+    pub keys: &'a Keyspace,
+}
+
+impl Replay<'_> {
     /// Merges all events in order and applies them. The segments that have no footer yet.
     pub fn replay(
         &self,
@@ -93,8 +102,11 @@ impl Core {
         root: &Root,
     ) -> Vec<(u32, u64, Vec<Row>)> {
         // Without an image, and if values never change, every footer counts.
-        let from =
-            if self.options.journaling == Journaling::Off && self.index.len() == 0 { 0 } else { root.image };
+        let from = if self.disk.options.journaling == Journaling::Off && self.keys.index.len() == 0 {
+            0
+        } else {
+            root.image
+        };
         let mut scanned = Vec::new();
         let mut waiting: VecDeque<Source> = sources.into();
         let mut streams = vec![Stream { place: None, rows: VecDeque::new(), entries: journal.into() }];
@@ -138,7 +150,7 @@ impl Core {
                 // Their memory is not kept.
                 None => (stream.rows, stream.entries) = Default::default(),
             }
-            if self.lock_removed().is_given_up {
+            if self.keys.earlier.lock_removed().is_given_up {
                 return scanned;
             }
         }
@@ -153,11 +165,11 @@ impl Core {
                 scanned.push((slot, id, rows.clone()));
                 rows
             }
-            Rows::OnDevice if source.last_sequence >= from => match self.read_rows(slot, id) {
+            Rows::OnDevice if source.last_sequence >= from => match self.disk.read_rows(slot, id) {
                 Some((_, rows)) => rows,
                 None => {
                     // What cannot be read now may be found after another crash, when it is old.
-                    self.distrust();
+                    self.keys.distrust();
                     Vec::new()
                 }
             },
@@ -178,12 +190,12 @@ impl Core {
             places[*slot] = place;
             *slot += 1;
         }
-        let now = self.now();
+        let now = self.disk.now();
         let work = |from: usize, upto: usize| {
             let places = &places[ends[from]..ends[upto]];
             for (number, &place) in places.iter().enumerate() {
                 if let Some(&ahead) = places.get(number + AHEAD) {
-                    self.index.prefetch(batch[ahead as usize].hash());
+                    self.keys.index.prefetch(batch[ahead as usize].hash());
                 }
                 match &batch[place as usize] {
                     Event::Row { slot, id, row } => self.replay_row(*slot, *id, row, now),
@@ -207,7 +219,7 @@ impl Core {
     }
 
     fn replay_row(&self, slot: u32, id: u64, row: &Row, now: u32) {
-        if is_expired(row.expires_at, now) || self.table.id(slot) != id {
+        if is_expired(row.expires_at, now) || self.space.table.id(slot) != id {
             return;
         }
         let location = Location {
@@ -217,54 +229,53 @@ impl Core {
             expiry: Coarse::new(row.expires_at, now),
             is_large: row.kind == Kind::Head,
         };
-        let is_older = |old: Option<&Entry>| old.is_none_or(|old| self.is_of_earlier_run(old));
-        let Some(inserted) = self.index.insert_if(row.hash, Entry::new(location), is_older) else { return };
-        self.link_entry(&Entry::new(location));
-        inserted.replaced.iter().chain(&inserted.dropped).for_each(|entry| self.unlink(entry));
+        let is_older = |old: Option<&Entry>| old.is_none_or(|old| self.keys.is_of_earlier_run(old));
+        let Some(inserted) = self.keys.index.insert_if(row.hash, Entry::new(location), is_older) else {
+            return;
+        };
+        self.keys.link_entry(&Entry::new(location));
+        inserted.replaced.iter().chain(&inserted.dropped).for_each(|entry| self.keys.unlink(entry));
         if inserted.dropped.is_some() {
-            self.note_unindexed();
+            self.keys.note_unindexed();
         }
         self.forget_touch_before(row.hash, slot, row.offset);
         // After the insertion, so that a removal is either seen here or finds the entry there.
-        let is_void = id + u64::from(row.sequence) < self.flushed_below.load(Ordering::Acquire);
-        if (is_void || self.was_removed(row.hash))
-            && let Some(entry) = self.index.remove_at(row.hash, slot, row.offset)
+        let is_void = id + u64::from(row.sequence) < self.keys.flushed_below.load(Ordering::Acquire);
+        if (is_void || self.keys.earlier.was_removed(row.hash))
+            && let Some(entry) = self.keys.index.remove_at(row.hash, slot, row.offset)
         {
-            self.unlink(&entry);
+            self.keys.unlink(&entry);
         }
     }
 
     /// A record was found that replaces an older one: how long that was to live is of no account any more.
     fn forget_touch_before(&self, hash: u64, slot: u32, offset: u32) {
-        if self.touched.len() == 0 {
+        if self.keys.touched.len() == 0 {
             return;
         }
-        let _key = self.lock_key(hash);
+        let _key = self.keys.lock_key(hash);
         // What this run wrote and touched meanwhile keeps its expiry.
-        if self.index.find(hash, false).is_some_and(|entry| entry.is_at(slot, offset)) {
-            self.touched.forget(hash);
+        if self.keys.index.find(hash, false).is_some_and(|entry| entry.is_at(slot, offset)) {
+            self.keys.touched.forget(hash);
         }
-    }
-
-    fn was_removed(&self, hash: u64) -> bool {
-        self.has_removed.load(Ordering::Acquire) && self.lock_removed().hashes.contains(&hash)
     }
 
     fn replay_entry(&self, entry: &JournalEntry) {
         match entry.kind {
             JournalKind::Forgotten => {
-                let _key = self.lock_key(entry.hash);
-                self.remove_of_earlier_run(entry.hash);
+                let _key = self.keys.lock_key(entry.hash);
+                self.keys.remove_of_earlier_run(entry.hash);
             }
             JournalKind::Touched { expires_at } => {
                 // What this run writes meanwhile keeps its own expiry.
-                let _key = self.lock_key(entry.hash);
-                if self.find_of_earlier_run(entry.hash).is_some() && self.touched.set(entry.hash, expires_at)
+                let _key = self.keys.lock_key(entry.hash);
+                if self.keys.find_of_earlier_run(entry.hash).is_some()
+                    && self.keys.touched.set(entry.hash, expires_at)
                 {
-                    self.index.set_expiry(entry.hash, Coarse::new(expires_at, self.now()));
+                    self.keys.index.set_expiry(entry.hash, Coarse::new(expires_at, self.disk.now()));
                 }
             }
-            JournalKind::Flushed => self.clear_earlier_run(),
+            JournalKind::Flushed => self.keys.clear_earlier_run(),
         }
     }
 }

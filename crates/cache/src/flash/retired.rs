@@ -11,18 +11,9 @@ use std::collections::{BTreeSet, HashMap};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use super::core::Core;
-use super::format::Class;
-use super::observer::Dropped;
-use super::segments::SegmentState;
-use crate::device::BLOCK;
-
 /// The pause after the first failure; later ones double.
 const PAUSE: Duration = Duration::from_secs(1);
 const PAUSE_MAX: Duration = Duration::from_secs(300);
-
-/// Slots tried in one round of the keeper, at most.
-const TRIES: usize = 64;
 
 /// See the module.
 #[derive(Default)]
@@ -38,7 +29,7 @@ struct Lines {
 
 impl Retired {
     /// A write to a slot failed; nothing points to it any more.
-    fn add(&self, slot: u32, now: Duration) {
+    pub fn add(&self, slot: u32, now: Duration) {
         let mut lines = self.lock();
         let failures = lines.failures.entry(slot).or_default();
         let pause = (PAUSE * 2_u32.saturating_pow(*failures)).min(PAUSE_MAX);
@@ -57,7 +48,8 @@ impl Retired {
         lines.due = lines.due.iter().map(|&(_, slot)| (Duration::ZERO, slot)).collect();
     }
 
-    fn take_due(&self, now: Duration) -> Option<u32> {
+    /// A slot whose pause is over.
+    pub fn take_due(&self, now: Duration) -> Option<u32> {
         let mut lines = self.lock();
         let &(due, slot) = lines.due.first()?;
         if due > now {
@@ -69,55 +61,6 @@ impl Retired {
 
     fn lock(&self) -> MutexGuard<'_, Lines> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-}
-
-impl Core {
-    /// A write to a segment failed: its records are gone, and its slot is not used before a try of it
-    /// succeeds.
-    pub fn retire(&self, slot: u32, id: u64) {
-        for class in Class::OF_RECORDS {
-            let mut open = self.lock_open(class);
-            if open.as_ref().is_some_and(|open| open.slot == slot && open.id == id) {
-                *open = None;
-            }
-        }
-        if self.table.id(slot) != id {
-            return;
-        }
-        let segment = self.table.segment(slot);
-        self.lost_while_recovering();
-        self.release(slot, SegmentState::Retired);
-        // An image that is begun from here on does not name the segment any more; one before is not believed.
-        self.distrust();
-        self.unwritten.forget(slot);
-        self.counters.segments_retired.add(1);
-        self.drop_segment(Dropped::DeviceError, &segment);
-        self.retired.add(slot, self.env.monotonic());
-    }
-
-    /// A write to a slot failed that holds no records.
-    pub fn retire_empty(&self, slot: u32) {
-        self.release(slot, SegmentState::Retired);
-        self.counters.segments_retired.add(1);
-        self.retired.add(slot, self.env.monotonic());
-    }
-
-    /// Gives slots back whose pause is over and whose superblock can be made void.
-    pub fn give_back_retired(&self) {
-        for _ in 0..TRIES {
-            if !self.watch.may_write() {
-                return;
-            }
-            let Some(slot) = self.retired.take_due(self.env.monotonic()) else { return };
-            match self.write(self.layout.slot_start(slot), &[0; BLOCK as usize]) {
-                Ok(()) => self.release(slot, SegmentState::Free),
-                Err(error) => {
-                    self.retired.add(slot, self.env.monotonic());
-                    self.write_failed("superblock", &error);
-                }
-            }
-        }
     }
 }
 

@@ -3,14 +3,17 @@
 //! Invariant: sequence numbers are reserved in the root before they are given, so a restart never
 //! gives a number twice, whatever was lost.
 
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use super::core::Core;
+use super::disk::Disk;
 use super::format::Root;
-use super::journal::Place;
+use super::journal::{Journal, Place};
+use super::keyspace::Keyspace;
 use super::layout::{Layout, ROOTS};
 use super::options::{FlashOptions, Journaling, Warm};
 use super::segments::SegmentState;
+use super::space::Space;
 use crate::device::{BLOCK, Device};
 
 /// Numbers reserved at a time. 2^48 numbers allow for 65,536 crashes with so many each; clean stops
@@ -43,53 +46,91 @@ pub(super) fn may_use(root: &Root, layout: &Layout, options: &FlashOptions, devi
     is_trusted && found == *layout && root.device_bytes == device_bytes
 }
 
-impl Core {
+/// The roots of this run.
+pub(super) struct Roots {
+    pub disk: Arc<Disk>,
+    pub space: Arc<Space>,
+    pub journal: Arc<Journal>,
+    pub keys: Arc<Keyspace>,
+    /// The turn of the newest root on the device.
+    pub root_turn: AtomicU64,
+    /// Sequence numbers below this are reserved.
+    reserved_to: AtomicU64,
+    /// Whether the journal of an earlier run is void as soon as a root says so.
+    pub journal_begins_anew: AtomicBool,
+    /// Sequence number of the image that the root names.
+    pub image: AtomicU64,
+    /// Slots of images that a root which could not be written for certain may name.
+    doubtful_image: Mutex<Vec<u32>>,
+}
+
+impl Roots {
+    /// After the roots up to `last_turn`, of which `root` is taken over.
+    pub fn new(keys: Arc<Keyspace>, last_turn: u64, root: Option<&Root>) -> Self {
+        let (disk, space) = (Arc::clone(&keys.disk), Arc::clone(&keys.space));
+        Self {
+            disk,
+            space,
+            journal: Arc::clone(&keys.journal),
+            keys,
+            root_turn: AtomicU64::new(last_turn),
+            reserved_to: AtomicU64::new(0),
+            journal_begins_anew: AtomicBool::new(false),
+            image: AtomicU64::new(root.map_or(0, |root| root.image)),
+            doubtful_image: Mutex::default(),
+        }
+    }
+
+    pub fn lock_doubtful_image(&self) -> MutexGuard<'_, Vec<u32>> {
+        self.doubtful_image.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
     /// Writes the root that is due and syncs it. `clean` means that the image is the whole truth.
     pub fn write_root(&self, clean: bool) -> std::io::Result<()> {
         let turn = self.root_turn.fetch_add(1, Ordering::Relaxed) + 1;
         // Asked before the root is made: then it says that the journal is not whole, or names an image.
         let journal_begins_anew = self.journal_begins_anew.load(Ordering::Acquire);
-        let given = self.sequence.load(Ordering::Relaxed);
+        let given = self.keys.sequence.load(Ordering::Relaxed);
         let next_sequence = if clean { given } else { given + RESERVED };
         let root = Root {
             clean,
             journal_lost: self.journal.has_lost(),
-            segment_bytes: self.layout.segment_bytes as u32,
-            device: self.device_id,
-            hash_seed: self.hash_seed,
+            segment_bytes: self.disk.layout.segment_bytes as u32,
+            device: self.disk.device_id,
+            hash_seed: self.disk.hash_seed,
             turn,
-            segments: self.layout.segments,
-            journal_blocks: self.layout.journal_blocks,
-            shard_rows: self.layout.shard_rows,
+            segments: self.disk.layout.segments,
+            journal_blocks: self.disk.layout.journal_blocks,
+            shard_rows: self.disk.layout.shard_rows,
             journal_half: self.journal.place().half,
             image: self.image.load(Ordering::Relaxed),
             next_sequence,
-            flushed_below: self.flushed_below.load(Ordering::Relaxed),
-            device_bytes: self.device.size(),
+            flushed_below: self.keys.flushed_below.load(Ordering::Relaxed),
+            device_bytes: self.disk.device.size(),
         };
-        self.write(ROOTS[(turn % 2) as usize], &root.encode())?;
-        self.sync()?;
+        self.disk.write(ROOTS[(turn % 2) as usize], &root.encode())?;
+        self.disk.sync()?;
         self.reserved_to.store(next_sequence, Ordering::Relaxed);
         if journal_begins_anew {
             self.journal_begins_anew.store(false, Ordering::Relaxed);
-            self.journal.resume(Place { half: 0, epoch: self.first_id, block: 0 }, true);
+            self.journal.resume(Place { half: 0, epoch: self.keys.earlier.first_id, block: 0 }, true);
         }
         // Whatever an earlier root says, this one counts, and does not name them.
         let doubtful = std::mem::take(&mut *self.lock_doubtful_image());
-        doubtful.into_iter().for_each(|slot| self.release(slot, SegmentState::Free));
+        doubtful.into_iter().for_each(|slot| self.space.release(slot, SegmentState::Free));
         Ok(())
     }
 
     /// Reserves more sequence numbers while there still are some, and notes a journal that is not whole.
     pub fn renew_root(&self) {
         let reserved = self.reserved_to.load(Ordering::Relaxed);
-        let is_low = reserved.saturating_sub(self.sequence.load(Ordering::Relaxed)) < RESERVED / 2;
-        if self.watch.may_write()
+        let is_low = reserved.saturating_sub(self.keys.sequence.load(Ordering::Relaxed)) < RESERVED / 2;
+        if self.disk.watch.may_write()
             && (is_low || self.journal.wants_root())
             && let Err(error) = self.write_root(false)
         {
             self.journal.want_root();
-            self.write_failed("root", &error);
+            self.disk.write_failed("root", &error);
         }
     }
 }

@@ -1,12 +1,12 @@
-//! Finding the records of a segment that never got its footer, and the keys of any segment.
+//! Reading segments: their footers, all their bytes, and the records of one that never got its footer.
 //!
 //! Invariant: a record counts only if its header, key and every byte of its value check out.
 
-use super::core::Core;
-use super::format::{RecordView, Row, Trailer, UNIT, units};
+use super::disk::Disk;
+use super::format::{RecordView, Row, Trailer, UNIT, footer_bytes, units};
 use crate::device::BLOCK;
 
-impl Core {
+impl Disk {
     /// The records in the written part of a segment, and where that ends.
     pub fn scan(&self, slot: u32, id: u64) -> Option<(Vec<Row>, u64)> {
         Some(self.scan_bytes(id, &self.read_segment(slot)?))
@@ -60,16 +60,32 @@ impl Core {
         Some(bytes)
     }
 
-    /// The trailer that a segment of these rows would have got.
-    pub fn trailer_of(id: u64, rows: &[Row]) -> Trailer {
-        let is_eternal = rows.iter().any(|row| row.expires_at == 0);
-        let latest = rows.iter().map(|row| row.expires_at).max().unwrap_or_default();
-        Trailer {
-            id,
-            rows: rows.len() as u32,
-            latest_expiry: if is_eternal { 0 } else { latest },
-            last_sequence: id + rows.last().map_or(0, |row| u64::from(row.sequence)),
-            record_bytes: rows.iter().map(|row| u64::from(row.units) * UNIT).sum(),
+    /// Trailer and rows of a sealed segment.
+    pub fn read_rows(&self, slot: u32, id: u64) -> Option<(Trailer, Vec<Row>)> {
+        let end = self.layout.slot_start(slot) + self.layout.segment_bytes;
+        let mut block = self.read_pool.take(BLOCK as usize)?;
+        self.device.read_at(end - BLOCK, block.bytes_mut()).ok()?;
+        let (trailer, sum) = Trailer::parse(block.as_ref(), id)?;
+        let length = footer_bytes(trailer.rows as usize);
+        if length + 2 * BLOCK > self.layout.segment_bytes {
+            return None;
         }
+        let mut footer = self.read_pool.take(length as usize)?;
+        self.device.read_at(end - BLOCK - length, footer.bytes_mut()).ok()?;
+        let rows = trailer.parse_rows(footer.as_ref(), sum)?;
+        Some((trailer, rows))
+    }
+}
+
+/// The trailer that a segment of these rows would have got.
+pub(super) fn trailer_of(id: u64, rows: &[Row]) -> Trailer {
+    let is_eternal = rows.iter().any(|row| row.expires_at == 0);
+    let latest = rows.iter().map(|row| row.expires_at).max().unwrap_or_default();
+    Trailer {
+        id,
+        rows: rows.len() as u32,
+        latest_expiry: if is_eternal { 0 } else { latest },
+        last_sequence: id + rows.last().map_or(0, |row| u64::from(row.sequence)),
+        record_bytes: rows.iter().map(|row| u64::from(row.units) * UNIT).sum(),
     }
 }

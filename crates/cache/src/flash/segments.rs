@@ -7,8 +7,7 @@ use std::collections::VecDeque;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use super::format::Class;
-use super::tenants::TenantUnits;
+use super::format::{Class, TenantUnits};
 
 /// Free segments that only reinsertion and images may open, so that reclaiming never waits for room.
 const RESERVED: usize = 2;

@@ -9,12 +9,9 @@ use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-use super::core::Core;
+use super::core::{Core, WATCH_TICK};
 use super::format::Root;
 use super::options::Journaling;
-
-/// How often the watch looks.
-pub(super) const WATCH_TICK: Duration = Duration::from_millis(100);
 
 /// Journal entries gather for this long.
 const GROUP_DELAY: Duration = Duration::from_millis(10);
@@ -63,8 +60,8 @@ impl Threads {
         }
         threads.spawn("flash-write", core, |core, closing| {
             while !closing.is_closed() {
-                core.write_next(IDLE);
-                core.flush_buffers(false);
+                core.writer.write_next(IDLE);
+                core.writer.flush_buffers(false);
             }
         })?;
         threads.spawn("flash-journal", core, write_journal)?;
@@ -96,7 +93,7 @@ impl Threads {
         self.closing.closed.store(true, Ordering::Release);
         drop(guard);
         self.closing.wake.notify_all();
-        core.queue.wake();
+        core.writer.queue.wake();
         core.journal.wake();
         for handle in self.handles.drain(..) {
             // A thread that panicked has said so; stopping goes on.
@@ -106,10 +103,10 @@ impl Threads {
 }
 
 fn write_journal(core: &Core, closing: &Closing) {
-    let is_synced = core.options.journaling == Journaling::Synced;
+    let is_synced = core.disk.options.journaling == Journaling::Synced;
     while !closing.is_closed() {
         core.journal.wait(IDLE);
-        let is_written = core.commit_journal(is_synced);
+        let is_written = core.journal.commit(is_synced);
         if !is_synced || !is_written || core.journal.has_waiting() {
             closing.wait(GROUP_DELAY);
         }
@@ -117,41 +114,14 @@ fn write_journal(core: &Core, closing: &Closing) {
 }
 
 fn keep(core: &Core, closing: &Closing) {
-    let mut synced_at = core.env.monotonic();
+    let mut synced_at = core.disk.env.monotonic();
     while !closing.is_closed() {
         closing.wait(KEEP_PAUSE);
-        let now = core.env.monotonic();
+        let now = core.disk.env.monotonic();
         if now >= synced_at + SYNC_PAUSE {
             synced_at = now;
-            core.sync_journal();
+            core.journal.sync();
         }
         core.keep_once();
-    }
-}
-
-impl Core {
-    /// One round of everything that is done besides writing records and the journal.
-    pub fn keep_once(&self) {
-        let _alone = self.keeping.lock().unwrap_or_else(PoisonError::into_inner);
-        self.probe_if_due();
-        self.give_back_retired();
-        self.renew_root();
-        while self.reclaim_next() {}
-        self.free_spent();
-        self.compact_next();
-        self.image_if_due();
-    }
-
-    /// One tick of the watch.
-    pub fn watch_reads(&self) {
-        let patience = self.options.read_deadline.as_millis().div_ceil(WATCH_TICK.as_millis());
-        let patience = u32::try_from(patience).unwrap_or(u32::MAX);
-        let late = self.device.expire(patience);
-        self.read_pool.wake_all();
-        let now = self.env.monotonic();
-        self.watch.tick(patience, now);
-        if late > 0 {
-            self.watch.reads_late(u32::try_from(late).unwrap_or(u32::MAX), patience, now);
-        }
     }
 }

@@ -1,68 +1,170 @@
-//! The writer: one queue of writes, carried out in order by one thread.
+//! The writer: the open segments with their buffers, and the writes that wait for the device. How a record
+//! gets into them is in `append` and `large`.
 //!
-//! Invariants: writes of a segment reach the device in the order in which they were queued; the
-//! queue's memory is that of the write buffers, which are bounded; a segment whose write fails is
-//! retired and its later writes are skipped.
+//! Invariants: writes of a segment reach the device in the order in which they were queued; a segment whose
+//! write fails is retired and its later writes are skipped.
+//!
+//! Locks are taken in this order and never the other way: an open segment, the one of journal writes, keys,
+//! removals, then the journal, the index, the table of segments, a slot's tenants. Only those of journal
+//! writes, of the writer and of the keeper are held during I/O.
 
-use std::collections::VecDeque;
 use std::io;
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, TryLockError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, TryLockError};
 use std::time::Duration;
 
-use super::core::Core;
+use super::disk::Disk;
+use super::format::{Class, Row};
+use super::keyspace::Keyspace;
+use super::observer::Dropped;
+use super::open_segment::OpenSegment;
+use super::reclaim_policy::ReclaimPolicy;
 use super::segments::SegmentState;
-use super::unwritten::Piece;
+use super::space::Space;
+use super::unwritten::{Piece, Unwritten};
+use super::write_queue::{Job, WriteQueue};
+use crate::device::BufferPool;
 
-/// One write.
-pub(super) enum Job {
-    /// The superblock of a new segment.
-    Head { slot: u32, id: u64, bytes: Vec<u8> },
-    /// A full buffer.
-    Piece(Arc<Piece>),
-    /// Footer and trailer.
-    Seal { slot: u32, id: u64, bytes: Vec<u8> },
+/// See the module.
+pub(super) struct Writer {
+    pub disk: Arc<Disk>,
+    pub space: Arc<Space>,
+    pub keys: Arc<Keyspace>,
+    pub policy: Arc<ReclaimPolicy>,
+    open: [Mutex<Option<OpenSegment>>; Class::OF_RECORDS.len()],
+    pub unwritten: Unwritten,
+    /// Held while a queued write is carried out: what steps while the threads run must not do so beside
+    /// them. Taken before all other locks.
+    writing: Mutex<()>,
+    pub queue: WriteQueue,
+    pub write_pool: BufferPool,
 }
 
-#[derive(Default)]
-pub(super) struct WriteQueue {
-    jobs: Mutex<VecDeque<Job>>,
-    arrived: Condvar,
-}
-
-impl WriteQueue {
-    pub fn add(&self, job: Job) {
-        let mut jobs = self.lock();
-        jobs.push_back(job);
-        if jobs.len() == 1 {
-            self.arrived.notify_one();
+impl Writer {
+    /// Nothing is open and nothing waits.
+    pub fn new(keys: Arc<Keyspace>, policy: Arc<ReclaimPolicy>) -> Self {
+        let (disk, space) = (Arc::clone(&keys.disk), Arc::clone(&keys.space));
+        let bytes = disk.options.write_buffer_bytes;
+        Self {
+            disk,
+            space,
+            keys,
+            policy,
+            open: std::array::from_fn(|_| Mutex::new(None)),
+            unwritten: Unwritten::default(),
+            writing: Mutex::default(),
+            queue: WriteQueue::default(),
+            write_pool: BufferPool::new(bytes, bytes),
         }
     }
 
-    /// The next job; waits for one, at most for `patience`.
-    pub fn take(&self, patience: Duration) -> Option<Job> {
-        let mut jobs = self.lock();
-        if jobs.is_empty() && patience > Duration::ZERO {
-            let waited = self.arrived.wait_timeout(jobs, patience);
-            jobs = waited.unwrap_or_else(PoisonError::into_inner).0;
+    pub fn lock_open(&self, class: Class) -> MutexGuard<'_, Option<OpenSegment>> {
+        self.open[class as usize].lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub fn queue_pieces(&self, pieces: Vec<Piece>) {
+        for piece in pieces {
+            let piece = Arc::new(piece);
+            self.unwritten.add(Arc::clone(&piece));
+            self.queue.add(Job::Piece(piece));
         }
-        jobs.pop_front()
     }
 
-    /// Lets the writer look up.
-    pub fn wake(&self) {
-        self.arrived.notify_all();
+    /// Queues what is in the buffer of each class since `write_delay`, or in any case.
+    pub fn flush_buffers(&self, in_any_case: bool) {
+        let now = self.disk.env.monotonic();
+        for class in Class::OF_RECORDS {
+            let mut guard = self.lock_open(class);
+            let Some(open) = guard.as_mut().filter(|open| open.buffer.is_some()) else { continue };
+            if in_any_case || now.saturating_sub(open.filled_since) >= self.disk.options.write_delay {
+                let piece = open.take_piece();
+                self.queue_pieces(piece.into_iter().collect());
+            }
+        }
     }
 
-    pub fn len(&self) -> usize {
-        self.lock().len()
+    /// Seals the open segments of all classes.
+    pub fn seal_all(&self) {
+        for class in Class::OF_RECORDS {
+            let open = self.lock_open(class).take();
+            self.seal(open);
+        }
     }
 
-    fn lock(&self) -> MutexGuard<'_, VecDeque<Job>> {
-        self.jobs.lock().unwrap_or_else(PoisonError::into_inner)
+    /// No record is added any more: the rest of the buffer and the footer are queued.
+    pub fn seal(&self, open: Option<OpenSegment>) {
+        let Some(mut open) = open else { return };
+        let piece = open.take_piece();
+        self.queue_pieces(piece.into_iter().collect());
+        let trailer = open.trailer();
+        self.space.table.update(open.slot, open.id, |segment| {
+            segment.state = SegmentState::Sealing;
+            segment.placed_at = self.policy.tenure.time();
+            segment.latest_expiry = trailer.latest_expiry;
+            segment.record_bytes = trailer.record_bytes;
+        });
+        let bytes = trailer.encode(&open.rows);
+        self.queue.add(Job::Seal { slot: open.slot, id: open.id, bytes });
+        self.policy.count_sealed(
+            open.class,
+            trailer.record_bytes,
+            self.disk.counters.bytes_written.get(),
+            self.disk.layout.segment_bytes,
+        );
     }
-}
 
-impl Core {
+    /// Bytes of records in buffers, full or not, that are not on the device.
+    pub fn unwritten_bytes(&self) -> u64 {
+        let open = |class: Class| self.lock_open(class).as_ref().map_or(0, OpenSegment::buffered_bytes);
+        // Full buffers last: one that fills up meanwhile is counted twice rather than not at all.
+        Class::OF_RECORDS.into_iter().map(open).sum::<u64>() + self.unwritten.bytes()
+    }
+
+    /// A copy of a record that is not on the device yet. `None` when it is.
+    pub fn read_unwritten(&self, slot: u32, start: u64, end: u64) -> Option<Vec<u8>> {
+        let segment = self.space.table.segment(slot);
+        let guard = self.lock_open(segment.class);
+        let mut bytes = Vec::new();
+        let found = self.unwritten.read(slot, start, end, &mut bytes);
+        let at = start + bytes.len() as u64;
+        let open = guard.as_ref().filter(|open| open.slot == slot && at < end);
+        if let Some((open, buffer)) = open.and_then(|open| Some((open, open.buffer.as_ref()?)))
+            && at >= open.buffer_start
+        {
+            let used = &buffer.as_ref()[..(open.tail - open.buffer_start) as usize];
+            let upto = ((end - open.buffer_start) as usize).min(used.len());
+            bytes.extend_from_slice(used.get((at - open.buffer_start) as usize..upto).unwrap_or_default());
+        }
+        (found || !bytes.is_empty()).then_some(bytes)
+    }
+
+    pub fn rows_of_open(&self, slot: u32, id: u64) -> Vec<Row> {
+        let of = |class| self.lock_open(class).as_ref().and_then(|open| open.rows_of(slot, id));
+        Class::OF_RECORDS.into_iter().find_map(of).unwrap_or_default()
+    }
+
+    /// A write to a segment failed: its records are gone, and its slot is not used before a try of it
+    /// succeeds.
+    pub fn retire(&self, slot: u32, id: u64) {
+        for class in Class::OF_RECORDS {
+            let mut open = self.lock_open(class);
+            if open.as_ref().is_some_and(|open| open.slot == slot && open.id == id) {
+                *open = None;
+            }
+        }
+        if self.space.table.id(slot) != id {
+            return;
+        }
+        let segment = self.space.table.segment(slot);
+        self.keys.earlier.lose();
+        self.space.release(slot, SegmentState::Retired);
+        // An image that is begun from here on does not name the segment any more; one before is not believed.
+        self.keys.distrust();
+        self.unwritten.forget(slot);
+        self.disk.counters.segments_retired.add(1);
+        self.keys.drop_segment(Dropped::DeviceError, &segment);
+        self.space.retired.add(slot, self.disk.env.monotonic());
+    }
+
     /// Carries out one queued write. Whether there was one, and nobody else is at it.
     pub fn write_next(&self, patience: Duration) -> bool {
         let _in_order = match self.writing.try_lock() {
@@ -77,33 +179,33 @@ impl Core {
             Job::Piece(piece) => (piece.slot, piece.id),
         };
         // A retired segment has another id by now, and so has one that was flushed away.
-        if self.table.id(slot) == id
+        if self.space.table.id(slot) == id
             && let Err(error) = self.carry_out(job)
         {
-            self.write_failed("records", &error);
+            self.disk.write_failed("records", &error);
             self.retire(slot, id);
         }
         true
     }
 
     fn carry_out(&self, job: Job) -> io::Result<()> {
-        let start = |slot| self.layout.slot_start(slot);
+        let start = |slot| self.disk.layout.slot_start(slot);
         match job {
-            Job::Head { slot, bytes, .. } => self.write(start(slot), &bytes),
+            Job::Head { slot, bytes, .. } => self.disk.write(start(slot), &bytes),
             Job::Piece(piece) => {
-                self.write(start(piece.slot) + piece.start, &piece.buffer.as_ref()[..piece.bytes])?;
-                if self.table.id(piece.slot) == piece.id {
-                    self.table.set_written_to(piece.slot, piece.end());
+                self.disk.write(start(piece.slot) + piece.start, &piece.buffer.as_ref()[..piece.bytes])?;
+                if self.space.table.id(piece.slot) == piece.id {
+                    self.space.table.set_written_to(piece.slot, piece.end());
                     self.unwritten.written(piece.slot, piece.end());
                 }
                 Ok(())
             }
             Job::Seal { slot, id, bytes } => {
-                self.write(start(slot) + self.layout.segment_bytes - bytes.len() as u64, &bytes)?;
-                self.sync()?;
-                self.table.set_written_to(slot, self.layout.segment_bytes);
-                self.table.update(slot, id, |segment| segment.state = SegmentState::Sealed);
-                self.retired.is_sound(slot);
+                self.disk.write(start(slot) + self.disk.layout.segment_bytes - bytes.len() as u64, &bytes)?;
+                self.disk.sync()?;
+                self.space.table.set_written_to(slot, self.disk.layout.segment_bytes);
+                self.space.table.update(slot, id, |segment| segment.state = SegmentState::Sealed);
+                self.space.retired.is_sound(slot);
                 Ok(())
             }
         }

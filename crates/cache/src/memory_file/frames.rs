@@ -4,7 +4,7 @@
 
 use std::io::{self, Read, Write};
 
-use super::SaveId;
+use super::files::SaveId;
 
 /// Most bytes of a frame's content: enough to write at a disk's speed.
 pub(super) const FRAME_BYTES: usize = 256 << 10;

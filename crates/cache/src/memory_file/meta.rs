@@ -7,7 +7,7 @@
 
 use std::fmt::Write;
 
-use super::{Notes, SaveId};
+use super::files::{Notes, SaveId};
 use crate::flash::CleanStop;
 
 /// The format of FILE and FILE.meta.

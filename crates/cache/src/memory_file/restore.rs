@@ -10,11 +10,11 @@ use std::sync::atomic::Ordering;
 
 use bytes::Bytes;
 
+use super::files::{MemoryFileError, Refusal, Restored, RestoredItems, beside, meta_path, sync_directory};
 use super::frames::{Broken, FrameReader};
 use super::item::{HEAD, Head, Next};
 use super::meta::{FORMAT, META_BYTES_MAX, Meta, NotMeta};
 use super::save::{MAGIC, PREFIX, create, prefix};
-use super::{MemoryFileError, Refusal, Restored, RestoredItems, beside, meta_path, sync_directory};
 use crate::inner::Inner;
 use crate::ram::{Moment, Record, Reserved};
 use crate::request::Put;

@@ -9,10 +9,10 @@ use std::path::Path;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
+use super::files::{MemoryFileError, Notes, SaveId, Saved, beside, meta_path, sync_directory};
 use super::frames::FrameWriter;
 use super::item::{Head, Next};
 use super::meta::{FORMAT, Meta};
-use super::{MemoryFileError, Notes, SaveId, Saved, beside, meta_path, sync_directory};
 use crate::inner::Inner;
 use crate::ram::Record;
 

@@ -11,10 +11,10 @@ use proptest::prelude::*;
 use sandur_base::Env;
 use tempfile::TempDir;
 
+use super::files::{MemoryFileError, Notes, Refusal, Restored, RestoredItems, SaveId};
 use super::frames::{Broken, FRAME_BYTES, FrameReader, FrameWriter};
 use super::item::{HEAD, Head, Next};
 use super::meta::{Meta, NotMeta};
-use super::{MemoryFileError, Notes, Refusal, Restored, RestoredItems, SaveId};
 use crate::device::FilePart;
 use crate::flash::FlashOptions;
 use crate::{Cache, CacheOptions, Change, Error, Hint, Put, Read, Revision, Stored};

@@ -8,27 +8,11 @@
 
 mod drops;
 mod flash_model;
+mod policy;
 mod request;
 mod two_tier;
 
 pub use drops::Drops;
+pub use policy::Policy;
 pub use request::{Kind, Request};
 pub use two_tier::{Found, TierOptions, TwoTier};
-
-/// A cache under simulation.
-pub trait Policy {
-    /// Its name in tables.
-    fn name(&self) -> &'static str;
-    /// Whether a read finds its value.
-    fn read(&mut self, request: &Request) -> bool;
-    /// A write, or what a read that missed brought from the store.
-    fn put(&mut self, request: &Request);
-    /// What was pushed out so far.
-    fn drops(&self) -> Drops;
-    /// Bytes written into the cache so far.
-    fn written_bytes(&self) -> u64;
-    /// Those of them that were in the cache already, and were written again to stay.
-    fn rewritten_bytes(&self) -> u64 {
-        0
-    }
-}

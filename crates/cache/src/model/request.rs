@@ -1,6 +1,6 @@
 //! One access of a trace.
 
-use crate::Hint;
+use crate::hint::Hint;
 
 /// What is asked for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

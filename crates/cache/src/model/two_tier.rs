@@ -4,9 +4,11 @@
 //! [`Occasion::of_first_offer`] says; what leaves RAM and has its copy on flash costs nothing. A hit on
 //! flash brings a copy into RAM if it is the second of late.
 
-use crate::Hint;
-use crate::model::flash_model::{FlashModel, FlashShape, NewRecord};
-use crate::model::{Drops, Policy, Request};
+use super::drops::Drops;
+use super::flash_model::{FlashModel, FlashShape, NewRecord};
+use super::policy::Policy;
+use super::request::Request;
+use crate::hint::Hint;
 use crate::policy::{
     Admission, AdmissionOptions, Amount, Candidate, Churn, Class, Evicted, Eviction, NewEntry, Occasion,
     Rank, ReadLately, Reinsertion, S3Fifo, Source, TenantCaps, Verdict,

@@ -30,7 +30,8 @@ use super::reclaim::PROBATION_SHARE;
 use super::scan_habit::ScanHabit;
 use super::tenant_share::{TenantCaps, TenantShares};
 use super::write_budget::WriteBudget;
-use crate::{Hint, splitmix};
+use crate::hint::Hint;
+use crate::splitmix;
 
 /// Scans of at most this part of the capacity are treated like any other read: what they bring is still
 /// on probation when they end.

@@ -11,7 +11,7 @@
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{OnceLock, atomic::AtomicUsize};
 
-use crate::Hint;
+use crate::hint::Hint;
 
 /// Tenants that are counted by themselves.
 pub const TENANTS_MAX: usize = 64;

@@ -1,6 +1,6 @@
 //! One copy of the cache at one scale, fed with its sample.
 
-use super::{Event, KEYS_MAX, Observed};
+use super::observed::{Event, KEYS_MAX, Observed};
 use crate::model::{Found, Kind, Policy, Request, TierOptions, TwoTier};
 
 /// Segments of a copy, at most: as many as a cache needs for its policy to work as it does with more.

@@ -14,7 +14,8 @@
 //! | `cache_mrc_read_bytes_per_second` | no | bytes read in the same time |
 //! | `cache_mrc_sampled_reads` | no | reads that the forecast for scale 1 rests on |
 
-use super::{Forecast, PRESENT, Report};
+use super::observed::{PRESENT, SCALES};
+use super::report::{Forecast, Report};
 
 /// A gauge.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -94,7 +95,7 @@ impl Report {
         }
         forecasts.sort_by(|a, b| a.scale.total_cmp(&b.scale));
         report.forecasts = forecasts;
-        report.forecasts.iter().any(|f| f.scale == super::SCALES[PRESENT] && f.capacity > 0).then_some(report)
+        report.forecasts.iter().any(|f| f.scale == SCALES[PRESENT] && f.capacity > 0).then_some(report)
     }
 
     fn empty() -> Self {

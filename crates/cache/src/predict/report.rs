@@ -6,7 +6,7 @@
 //! and those are hits at any size (SHARDS-adj; Waldspurger, Park, Garthwaite, Ahmad, FAST 2015).
 
 use super::instance::{Counts, Instance};
-use super::{PRESENT, SCALES};
+use super::observed::{PRESENT, SCALES};
 
 /// What the real cache did since it started.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

@@ -7,10 +7,11 @@
 //! Invariants: an item is in the shard of its hash; the memory counts every item and its entry in
 //! the table; while one shard is locked, others are only tried, so locks cannot form a circle.
 
+mod counts;
 mod epochs;
 mod exit;
-mod memory;
-mod record;
+pub(crate) mod memory;
+pub(crate) mod record;
 mod shard;
 
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
@@ -20,8 +21,7 @@ pub(crate) use epochs::Epochs;
 pub(crate) use exit::Exit;
 pub(crate) use memory::Memory;
 pub use memory::Reserved;
-pub(crate) use record::{Moment, Record};
-pub(crate) use shard::Dead;
+pub(crate) use record::{Dead, Moment, Record};
 use shard::Shard;
 
 use crate::policy::LookupStep;

@@ -10,10 +10,10 @@ use std::sync::Arc;
 use bytes::Bytes;
 
 use super::memory::allocated;
-use super::shard::Dead;
 use crate::flash::{Class, FlashItem, Marks, NewRecord};
 use crate::hint::Hint;
 use crate::item::{Item, ItemMeta, Tier, Value};
+use crate::listener::Leaving;
 use crate::prefetch::prefetch;
 use crate::request::{Put, Read, Revision};
 
@@ -55,6 +55,22 @@ pub(crate) struct Moment {
     pub now: u32,
     /// The present flush epoch.
     pub epoch: u32,
+}
+
+/// Why an item is not served any more.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Dead {
+    Expired,
+    Flushed,
+}
+
+impl From<Dead> for Leaving {
+    fn from(dead: Dead) -> Self {
+        match dead {
+            Dead::Expired => Self::Expired,
+            Dead::Flushed => Self::Flushed,
+        }
+    }
 }
 
 impl Record {

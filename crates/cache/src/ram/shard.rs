@@ -6,9 +6,8 @@
 use std::sync::Arc;
 
 use super::exit::{Exit, Fate};
-use super::record::{Moment, Record};
+use super::record::{Dead, Moment, Record};
 use crate::hint::Hint;
-use crate::listener::Leaving;
 use crate::policy::{Evicted, LookupStep, NewEntry, Rank, ReadLately, S3Fifo};
 use crate::stats::RamCounts;
 
@@ -23,22 +22,6 @@ pub(crate) struct Shard {
     pub counts: RamCounts,
     exit: Arc<Exit>,
     read_lately: ReadLately,
-}
-
-/// Why an item is not served any more.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Dead {
-    Expired,
-    Flushed,
-}
-
-impl From<Dead> for Leaving {
-    fn from(dead: Dead) -> Self {
-        match dead {
-            Dead::Expired => Self::Expired,
-            Dead::Flushed => Self::Flushed,
-        }
-    }
 }
 
 impl Shard {

@@ -6,7 +6,7 @@ use std::os::fd::BorrowedFd;
 use std::sync::Arc;
 
 use super::counts::TlsCounts;
-use crate::Error;
+use crate::error::Error;
 use crate::read::Read;
 use crate::settings::{TlsSettings, TlsUse};
 

@@ -18,7 +18,7 @@ use ::rustls::{
 
 use super::counts::TlsCounts;
 use super::nobody::Nobody;
-use crate::Error;
+use crate::error::Error;
 use crate::read::Read;
 use crate::settings::{TlsSettings, TlsUse};
 

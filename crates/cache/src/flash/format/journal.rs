@@ -3,7 +3,7 @@
 //! Invariant: the block is covered by one checksum and carries the epoch of its half, so a block of
 //! an earlier use never counts.
 
-use super::{block, checksum_with, put, u16_at, u32_at, u64_at};
+use super::bytes::{block, checksum_with, put, u16_at, u32_at, u64_at};
 use crate::device::BLOCK;
 
 const MAGIC: &[u8; 4] = b"SJNL";

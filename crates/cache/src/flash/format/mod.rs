@@ -2,68 +2,18 @@
 //!
 //! Invariants: a reader takes any bytes and never panics; what it returns was covered by a checksum.
 
+mod bytes;
 mod journal;
 mod record;
 mod root;
 mod segment;
+mod tenants;
 
+pub use bytes::{KEY_BYTES_MAX, RECORD_BYTES_MAX, SEQUENCE_MAX, UNIT, checksum_with, units};
+pub(in crate::flash) use bytes::{bytes_at, put, u32_at, u64_at};
 pub use journal::{ENTRIES_PER_BLOCK, JournalBlock, JournalEntry, JournalKind};
 pub use record::{Kind, LargeValue, Marks, NewHeader, PIECE_KEY_BYTES, RecordView, Sums};
 pub use record::{piece_key, record_bytes, write_record};
 pub use root::Root;
-pub use segment::{Class, Row, SegmentHead, TENANT_BITS, Trailer, footer_bytes};
-
-use crate::device::BLOCK;
-
-/// Records begin at multiples of this many bytes.
-pub const UNIT: u64 = 64;
-
-/// A checksum covers this much of a value.
-pub const CHECKED_BYTES: usize = 64 << 10;
-
-/// A record is at most this long, also where a quarter of a segment would be more.
-pub const RECORD_BYTES_MAX: u64 = 4 << 20;
-
-/// The longest key.
-pub const KEY_BYTES_MAX: usize = 8 << 10;
-
-/// Sequence numbers have 48 bits.
-pub const SEQUENCE_MAX: u64 = (1 << 48) - 1;
-
-/// Rounds up to whole units.
-pub fn units(bytes: u64) -> u64 {
-    bytes.div_ceil(UNIT)
-}
-
-/// The CRC-32C of the id's bytes and then of each part.
-pub fn checksum_with(id: u64, parts: &[&[u8]]) -> u32 {
-    let seeded = crc32c::crc32c(&id.to_le_bytes());
-    parts.iter().fold(seeded, |sum, part| crc32c::crc32c_append(sum, part))
-}
-
-/// Fixed-width integers at an offset; zero beyond the end, which no checksum passes.
-pub(crate) fn bytes_at<const N: usize>(bytes: &[u8], offset: usize) -> [u8; N] {
-    let found = bytes.get(offset..offset + N).and_then(|b| b.try_into().ok());
-    found.unwrap_or([0; N])
-}
-
-pub(crate) fn u16_at(bytes: &[u8], offset: usize) -> u16 {
-    u16::from_le_bytes(bytes_at(bytes, offset))
-}
-
-pub(crate) fn u32_at(bytes: &[u8], offset: usize) -> u32 {
-    u32::from_le_bytes(bytes_at(bytes, offset))
-}
-
-pub(crate) fn u64_at(bytes: &[u8], offset: usize) -> u64 {
-    u64::from_le_bytes(bytes_at(bytes, offset))
-}
-
-pub(crate) fn put(into: &mut [u8], offset: usize, value: &[u8]) {
-    into[offset..offset + value.len()].copy_from_slice(value);
-}
-
-/// An empty block to write fields into.
-fn block() -> Vec<u8> {
-    vec![0; BLOCK as usize]
-}
+pub use segment::{Class, Row, SegmentHead, TENANT_BITS, Trailer, footer_bytes, tenants_of};
+pub use tenants::TenantUnits;

@@ -5,8 +5,8 @@
 
 use std::ops::Range;
 
-use super::{CHECKED_BYTES, KEY_BYTES_MAX, RECORD_BYTES_MAX, SEQUENCE_MAX};
-use super::{checksum_with, put, u16_at, u32_at, u64_at};
+use super::bytes::{CHECKED_BYTES, KEY_BYTES_MAX, RECORD_BYTES_MAX, SEQUENCE_MAX};
+use super::bytes::{checksum_with, put, u16_at, u32_at, u64_at};
 
 const MAGIC: u8 = 0xC5;
 const HEADER_BYTES: usize = 40;

@@ -2,7 +2,7 @@
 //!
 //! Invariant: the two roots are written in turn, so one of them is always sound.
 
-use super::{block, put, u16_at, u32_at, u64_at};
+use super::bytes::{block, put, u16_at, u32_at, u64_at};
 
 const MAGIC: &[u8; 8] = b"SNDCACHE";
 const VERSION: u16 = 1;

@@ -3,9 +3,10 @@
 //! Invariant: all checksums are made with the segment's id, so frames of an earlier use of the
 //! slot never match.
 
-use super::{Kind, block, checksum_with, put, u16_at, u32_at, u64_at};
+use super::bytes::{block, checksum_with, put, u16_at, u32_at, u64_at};
+use super::record::Kind;
+use super::tenants::{TENANTS_MAX, TenantUnits};
 use crate::device::BLOCK;
-use crate::flash::tenants::{TENANTS_MAX, TenantUnits};
 
 const HEAD_MAGIC: &[u8; 8] = b"SNDSEGMT";
 const TRAILER_MAGIC: &[u8; 8] = b"SNDTRAIL";
@@ -166,7 +167,7 @@ impl Trailer {
         put(block, 40, &rows_sum.to_le_bytes());
         let sum = checksum_with(self.id, &[&block[..44]]);
         put(block, 44, &sum.to_le_bytes());
-        let tenants = TenantUnits::of_rows(rows);
+        let tenants = tenants_of(rows);
         let end = TENANTS_AT + 4 + 8 * tenants.iter().len();
         put(block, TENANTS_AT, &(tenants.iter().len() as u32).to_le_bytes());
         let places = block[TENANTS_AT + 4..].chunks_exact_mut(8);
@@ -247,6 +248,15 @@ fn parse_row(bytes: &[u8]) -> Row {
     }
 }
 
+/// What the tenants of a footer's records have in a segment.
+pub fn tenants_of(rows: &[Row]) -> TenantUnits {
+    let mut all = TenantUnits::default();
+    for row in rows {
+        all.add(row.tenant, row.units);
+    }
+    all
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -285,7 +295,7 @@ mod tests {
             prop_assert_eq!(bytes.len() as u64, footer_bytes(rows.len()) + BLOCK);
             prop_assert_eq!(read(&bytes), Some((trailer, rows.clone())));
             let tenants = |bytes: &[u8]| trailer.tenants(&bytes[bytes.len() - BLOCK as usize..]);
-            prop_assert_eq!(tenants(&bytes), TenantUnits::of_rows(&rows));
+            prop_assert_eq!(tenants(&bytes), tenants_of(&rows));
             let mut other = bytes.clone();
             other[bytes.len() - BLOCK as usize + TENANTS_AT] ^= 1;
             prop_assert_eq!(tenants(&other), TenantUnits::of_others(trailer.record_bytes));

@@ -10,7 +10,7 @@
 //!
 //! Invariants: every entry is in one of its key's two homes; no tag is twice among them.
 
-use super::Entry;
+use super::entry::Entry;
 use crate::prefetch::prefetch;
 
 pub(in crate::flash) const BUCKET_BYTES: u64 = 64;

@@ -123,7 +123,7 @@ fn what_leaves_the_general_pool_is_kept_while_the_other_has_room() {
 fn a_pool_that_nothing_can_leave_does_not_stop_the_other() {
     let options = FlashOptions { kept_bytes: 64 << 10, segment_bytes: Some(64 << 10), ..small_options() };
     let mut world = World::new(25, 8 << 20, options);
-    assert_eq!(world.flash.core.table.count(Pool::Kept), 1);
+    assert_eq!(world.flash.core.space.table.count(Pool::Kept), 1);
     world.put_as(0, 8, Class::Kept, 0).unwrap();
     let mut key = 1;
     let mut fill = |world: &mut World, keys: u32| {
@@ -138,8 +138,8 @@ fn a_pool_that_nothing_can_leave_does_not_stop_the_other() {
         refused
     };
     assert_eq!(fill(&mut world, 80_000), 0);
-    world.flash.core.distrust();
-    assert!(!world.flash.core.has_room_for_image());
+    world.flash.core.keys.distrust();
+    assert!(!world.flash.core.images.has_room_for_image());
     assert_eq!(fill(&mut world, 20_000), 0);
     assert!(!world.flash.core.journal.has_lost(), "room was made and the image written");
 }

@@ -51,10 +51,10 @@ fn nothing_is_reclaimed_before_recovery_knows_what_it_holds() {
     let world = World::over(11, world.device.after_kill(1), options(), world.model.clone());
     let core = &world.flash.core;
     // As recovery leaves the table when it has seen the segments, but not yet their records.
-    let (slot, id) = (3, core.first_id - 1);
-    let found = Segment { slot, id, state: SegmentState::Sealed, ..core.table.segment(slot) };
-    core.table.adopt(found, 0);
-    assert!(!core.reclaim_next());
+    let (slot, id) = (3, core.keys.earlier.first_id - 1);
+    let found = Segment { slot, id, state: SegmentState::Sealed, ..core.space.table.segment(slot) };
+    core.space.table.adopt(found, 0);
+    assert!(!core.reclaimer.reclaim_next());
     world.step(Duration::ZERO);
     assert_eq!(world.check_all(), 300);
 }
@@ -105,7 +105,7 @@ fn a_recovery_beside_which_values_were_lost_brings_back_nothing() {
     (0..150).for_each(|key| world.put(key, 2000).unwrap());
     world.step(Duration::from_secs(1));
     let mut world = World::over(17, world.device.after_kill(1), options(), world.model.clone());
-    world.flash.core.lost_while_recovering();
+    world.flash.core.keys.earlier.lose();
     world.step(Duration::ZERO);
     assert!(!world.flash.is_recovering());
     assert_eq!((world.check_all(), world.flash.stats().records), (0, 0));
@@ -136,7 +136,8 @@ fn a_crash_finds_nothing_when_removals_found_no_place_in_the_journal() {
     world.step(Duration::from_secs(1));
     let core = Arc::clone(&world.flash.core);
     // No image can be written without a buffer.
-    let buffers: Vec<_> = std::iter::from_fn(|| core.image_pool.take(core.layout.piece_bytes())).collect();
+    let buffers: Vec<_> =
+        std::iter::from_fn(|| core.images.image_pool.take(core.disk.layout.piece_bytes())).collect();
     (0..6990).for_each(|key| assert!(world.forget(key)));
     (0..3).for_each(|_| world.step(Duration::from_secs(1)));
     assert!(!world.is_committed(), "the journal holds more than this test removes");
@@ -164,7 +165,8 @@ fn removals_that_take_several_writes_of_the_journal_outlast_a_crash() {
     world.step(Duration::from_secs(1));
     let core = Arc::clone(&world.flash.core);
     // without an image, which would make up for them
-    let buffers: Vec<_> = std::iter::from_fn(|| core.image_pool.take(core.layout.piece_bytes())).collect();
+    let buffers: Vec<_> =
+        std::iter::from_fn(|| core.images.image_pool.take(core.disk.layout.piece_bytes())).collect();
     let before = world.flash.stats().counts.journal_entries;
     (0..removed).for_each(|key| assert!(world.forget(key)));
     world.step(Duration::ZERO);
@@ -213,7 +215,7 @@ fn a_journal_that_cannot_be_read_leaves_nothing_to_be_believed_now_or_later() {
     world.step(Duration::from_secs(1));
     (0..150).for_each(|key| assert!(world.forget(key)));
     world.step(Duration::from_secs(1));
-    let block = world.flash.core.layout.journal_block(0, 0);
+    let block = world.flash.core.disk.layout.journal_block(0, 0);
     let device = Arc::new(world.device.after_kill(1));
     let unreadable = Arc::new(Unreadable(Arc::clone(&device), block..block + 1));
     let flash = Flash::open_on(&Env::system(1), unreadable, options(), Arc::new(Unobserved)).unwrap();
@@ -229,7 +231,7 @@ fn a_journal_that_cannot_be_read_leaves_nothing_to_be_believed_now_or_later() {
 fn an_image_finds_room_on_a_full_device_and_is_not_begun_without_any() {
     let options = FlashOptions { segment_bytes: Some(64 << 10), ..options() };
     let mut world = World::new(14, 48 << 20, options.clone());
-    let image_bytes = |world: &World| world.flash.core.index.image_bytes();
+    let image_bytes = |world: &World| world.flash.core.keys.index.image_bytes();
     let (mut key, mut images, mut written) = (0, 0, 0);
     // The device is filled once and then turned over; touches fill the journal.
     for round in 0..22 {
@@ -249,7 +251,7 @@ fn an_image_finds_room_on_a_full_device_and_is_not_begun_without_any() {
     }
     let counts = world.flash.stats().counts;
     let (images, written) = (counts.images_written - images, counts.bytes_written - written);
-    let room = (world.flash.core.free_wanted(Pool::General) as u64) << 16;
+    let room = (world.flash.core.space.free_wanted(Pool::General) as u64) << 16;
     assert!(image_bytes(&world) > room, "the image fits what is always free, which shows nothing");
     assert!(images > 3, "{images} images");
     let admitted = 6 * 3000 * 1100;
@@ -281,10 +283,11 @@ fn an_image_finds_room_among_the_kept() {
         assert!(!world.flash.core.journal.has_lost(), "a crash would leave nothing to be believed");
     }
     let core = &world.flash.core;
-    let (image, general) = (core.index.image_bytes(), core.table.count(Pool::General) as u64 * (64 << 10));
+    let (image, general) =
+        (core.keys.index.image_bytes(), core.space.table.count(Pool::General) as u64 * (64 << 10));
     assert!(image * 3 > general, "an image of {image} bytes would fit in {general}");
     let counts = world.flash.stats().counts;
-    let room = u64::from(core.layout.journal_blocks) * 254;
+    let room = u64::from(core.disk.layout.journal_blocks) * 254;
     assert!(counts.journal_entries > 20 * room, "{} entries, room for {room}", counts.journal_entries);
     assert!(counts.images_written > 10, "{} images", counts.images_written);
     let held = world.check_all();

@@ -222,11 +222,11 @@ fn what_recovery_takes_back_is_not_found_at_its_end() {
     let core = &flash.core;
     // A record in a slot that no segment of this run has taken.
     let location =
-        Location { slot: 3, offset: 8, units: 4, expiry: Coarse::new(0, core.now()), is_large: false };
+        Location { slot: 3, offset: 8, units: 4, expiry: Coarse::new(0, core.disk.now()), is_large: false };
     let entry = Entry::new(location);
-    assert!(core.is_of_earlier_run(&entry));
+    assert!(core.keys.is_of_earlier_run(&entry));
     // No recovery begins after another: who looks for a key of one does not look for it in the next.
-    let hash_in = |end: u64| core.hash(&end.to_le_bytes());
+    let hash_in = |end: u64| core.disk.hash(&end.to_le_bytes());
     let present = AtomicU64::new(ENDS);
     let (is_over, seen, found) = (AtomicBool::new(false), AtomicU64::new(0), AtomicU64::new(0));
     std::thread::scope(|scope| {
@@ -234,19 +234,19 @@ fn what_recovery_takes_back_is_not_found_at_its_end() {
             scope.spawn(|| {
                 while !is_over.load(Ordering::Acquire) {
                     let hash = hash_in(present.load(Ordering::Acquire));
-                    found.fetch_add(u64::from(core.lookup(hash, false).is_some()), Ordering::Relaxed);
-                    seen.fetch_add(u64::from(core.index.has(hash)), Ordering::Relaxed);
+                    found.fetch_add(u64::from(core.keys.lookup(hash, false).is_some()), Ordering::Relaxed);
+                    seen.fetch_add(u64::from(core.keys.index.has(hash)), Ordering::Relaxed);
                 }
             });
         }
         for end in 0..ENDS {
-            core.recovering.store(true, Ordering::Release);
+            core.keys.earlier.recovering.store(true, Ordering::Release);
             present.store(end, Ordering::Release);
             let hash = hash_in(end);
-            core.index.insert(hash, entry);
+            core.keys.index.insert(hash, entry);
             (0..end % 64).for_each(|_| std::hint::spin_loop());
-            core.index.remove_at(hash, location.slot, location.offset);
-            core.recovering.store(false, Ordering::Release);
+            core.keys.index.remove_at(hash, location.slot, location.offset);
+            core.keys.earlier.recovering.store(false, Ordering::Release);
         }
         is_over.store(true, Ordering::Release);
     });

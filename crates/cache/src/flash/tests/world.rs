@@ -77,11 +77,11 @@ const MEANWHILE: u32 = 1 << 30;
 /// and look up. Were a lock held over the operation, they would hang too.
 fn go_on(core: &Core, ticks: u32) {
     let (name, value) = (name_of(MEANWHILE), value_of(MEANWHILE, 1, 500));
-    let hash = core.hash(&name);
+    let hash = core.disk.hash(&name);
     let class = Class::OF_RECORDS[ticks as usize % 4];
     let record = NewRecord { tenant: 7, cas: 1, ..NewRecord::plain(&name, hash, &value, class) };
-    let _ = core.append(&record);
-    let _ = core.lookup(hash, true);
+    let _ = core.writer.append(&record);
+    let _ = core.keys.lookup(hash, true);
     for _ in 0..ticks {
         let advance = std::pin::pin!(tokio::time::advance(Duration::from_millis(100)));
         // The clock has moved when it is polled for the first time.
@@ -302,8 +302,8 @@ impl World {
     pub fn sealed_keys(&self) -> Vec<u32> {
         let core = &self.flash.core;
         let is_sealed = |key: &&u32| {
-            let entry = core.index.find(core.hash(&name_of(**key)), false);
-            let state = entry.map(|entry| core.table.segment(entry.location.slot).state);
+            let entry = core.keys.index.find(core.disk.hash(&name_of(**key)), false);
+            let state = entry.map(|entry| core.space.table.segment(entry.location.slot).state);
             state == Some(SegmentState::Sealed)
         };
         self.model.known.keys().filter(is_sealed).copied().collect()

@@ -3,11 +3,10 @@
 //! Invariant: one segment is read at a time, and the visitor may end the listing or take its time.
 
 use std::ops::ControlFlow;
-use std::sync::atomic::Ordering;
 
-use super::core::Core;
 use super::format::{Class, Kind, RecordView, Row, UNIT};
 use super::index::Entry;
+use super::read::Reader;
 use super::segments::{Segment, SegmentState};
 
 /// Records of this size on average are read with their whole segment, larger ones one by one.
@@ -39,12 +38,12 @@ pub struct KeyInfo<'a> {
     pub is_fetched: bool,
 }
 
-impl Core {
+impl Reader {
     /// See [`super::Flash::keys`].
     pub fn keys(&self, visit: &mut dyn FnMut(KeyInfo<'_>) -> ControlFlow<()>) -> ControlFlow<()> {
-        for segment in self.table.all() {
+        for segment in self.space.table.all() {
             let (rows, whole) = match segment.state {
-                SegmentState::Open => (self.rows_of_open(segment.slot, segment.id), None),
+                SegmentState::Open => (self.writer.rows_of_open(segment.slot, segment.id), None),
                 SegmentState::Sealing => self.read_sealing(segment.slot, segment.id),
                 SegmentState::Sealed => self.read_sealed(&segment),
                 _ => continue,
@@ -64,7 +63,7 @@ impl Core {
                 visit(KeyInfo {
                     key: record.key,
                     record_bytes: record.bytes(),
-                    expires_at: self.touched.expiry(row.hash, record.header.expires_at),
+                    expires_at: self.keys.touched.expiry(row.hash, record.header.expires_at),
                     written_at: segment.opened_at,
                     flags: record.header.flags,
                     cas: record.header.cas,
@@ -79,51 +78,46 @@ impl Core {
 
     fn live_entry(&self, slot: u32, row: &Row) -> Option<Entry> {
         let is_listed = row.kind != Kind::Piece;
-        let is_certain = !self.recovering.load(Ordering::Acquire);
-        let entry = self.index.find(row.hash, false).filter(|entry| entry.is_at(slot, row.offset))?;
-        (is_listed && (is_certain || !self.is_of_earlier_run(&entry))).then_some(entry)
-    }
-
-    fn rows_of_open(&self, slot: u32, id: u64) -> Vec<Row> {
-        let of = |class| self.lock_open(class).as_ref().and_then(|open| open.rows_of(slot, id));
-        Class::OF_RECORDS.into_iter().find_map(of).unwrap_or_default()
+        let is_certain = !self.keys.earlier.is_recovering();
+        let entry = self.keys.index.find(row.hash, false).filter(|entry| entry.is_at(slot, row.offset))?;
+        (is_listed && (is_certain || !self.keys.is_of_earlier_run(&entry))).then_some(entry)
     }
 
     /// The rows of a full segment, and all its bytes where that costs less than single reads.
     fn read_sealed(&self, segment: &Segment) -> (Vec<Row>, Option<Vec<u8>>) {
         let (slot, id) = (segment.slot, segment.id);
-        let rows = match self.read_rows(slot, id) {
+        let rows = match self.disk.read_rows(slot, id) {
             Some((_, rows)) => rows,
-            None => self.scan(slot, id).map(|(rows, _)| rows).unwrap_or_default(),
+            None => self.disk.scan(slot, id).map(|(rows, _)| rows).unwrap_or_default(),
         };
         let is_bulk = segment.record_bytes / (rows.len() as u64).max(1) <= BULK_BYTES;
-        let whole = if is_bulk { self.read_segment(slot) } else { None };
+        let whole = if is_bulk { self.disk.read_segment(slot) } else { None };
         (rows, whole)
     }
 
     /// A full segment that is not whole on the device yet.
     fn read_sealing(&self, slot: u32, id: u64) -> (Vec<Row>, Option<Vec<u8>>) {
-        let Some(mut bytes) = self.read_segment(slot) else { return (Vec::new(), None) };
-        self.unwritten.overlay(slot, &mut bytes);
-        (self.scan_bytes(id, &bytes).0, Some(bytes))
+        let Some(mut bytes) = self.disk.read_segment(slot) else { return (Vec::new(), None) };
+        self.writer.unwritten.overlay(slot, &mut bytes);
+        (self.disk.scan_bytes(id, &bytes).0, Some(bytes))
     }
 
     fn read_prefix(&self, slot: u32, row: &Row) -> Option<Vec<u8>> {
         let start = u64::from(row.offset) * UNIT;
         let mut end = start + (u64::from(row.units) * UNIT).min(PREFIX_BYTES);
         let whole = start + u64::from(row.units) * UNIT;
-        if whole > self.table.written_to(slot)
-            && let Some(bytes) = self.read_unwritten(slot, start, whole)
+        if whole > self.space.table.written_to(slot)
+            && let Some(bytes) = self.writer.read_unwritten(slot, start, whole)
         {
             return Some(bytes);
         }
         loop {
-            let align = self.device.read_alignment();
+            let align = self.disk.device.read_alignment();
             let from = start / align * align;
-            let mut buffer = self.read_pool.take((end.next_multiple_of(align) - from) as usize)?;
-            self.device.read_at(self.layout.slot_start(slot) + from, buffer.bytes_mut()).ok()?;
+            let mut buffer = self.disk.read_pool.take((end.next_multiple_of(align) - from) as usize)?;
+            self.disk.device.read_at(self.disk.layout.slot_start(slot) + from, buffer.bytes_mut()).ok()?;
             let bytes = buffer.as_ref()[(start - from) as usize..].to_vec();
-            let is_enough = RecordView::parse((self.table.id(slot), row.offset), &bytes).is_some();
+            let is_enough = RecordView::parse((self.space.table.id(slot), row.offset), &bytes).is_some();
             if is_enough || end == whole {
                 return Some(bytes);
             }

@@ -3,30 +3,19 @@
 //! Invariant: what is told when records are written or found again is exactly what is told when their segment
 //! is given up.
 
-use super::core::Core;
-use super::format::{Row, UNIT};
-use super::segments::SegmentState;
+use super::bytes::UNIT;
 
 /// Tenants that are counted apart in one segment, as many as a trailer holds.
-pub(super) const TENANTS_MAX: usize = 256;
+pub const TENANTS_MAX: usize = 256;
 
 /// The number under which further tenants of a segment are counted, and those of segments that do not say.
 const OTHERS: u32 = u32::MAX;
 
 /// Units by tenant.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(super) struct TenantUnits(Vec<(u32, u32)>);
+pub struct TenantUnits(Vec<(u32, u32)>);
 
 impl TenantUnits {
-    /// Those of the records of a footer.
-    pub fn of_rows(rows: &[Row]) -> Self {
-        let mut all = Self::default();
-        for row in rows {
-            all.add(row.tenant, row.units);
-        }
-        all
-    }
-
     /// Of tenants that are not known.
     pub fn of_others(bytes: u64) -> Self {
         let units = u32::try_from(bytes / UNIT).unwrap_or(u32::MAX);
@@ -47,29 +36,6 @@ impl TenantUnits {
     /// Tenants and their units.
     pub fn iter(&self) -> impl ExactSizeIterator<Item = (u32, u32)> {
         self.0.iter().copied()
-    }
-}
-
-impl Core {
-    /// A record was written to a segment.
-    pub fn occupy(&self, slot: u32, tenant: u32, units: u32) {
-        let counted = self.table.occupy(slot, tenant, units);
-        self.observer.occupied(counted, u64::from(units) * UNIT);
-    }
-
-    /// A segment of an earlier run was found.
-    pub fn occupy_again(&self, slot: u32, tenants: TenantUnits) {
-        for (tenant, units) in tenants.iter() {
-            self.observer.occupied(tenant, u64::from(units) * UNIT);
-        }
-        self.table.occupy_again(slot, tenants);
-    }
-
-    /// Nothing of the segment can be read any more; the slot is free, or out of use.
-    pub fn release(&self, slot: u32, state: SegmentState) {
-        for (tenant, units) in self.table.release(slot, state).iter() {
-            self.observer.vacated(tenant, u64::from(units) * UNIT);
-        }
     }
 }
 

@@ -1,0 +1,226 @@
+//! Which segment is reclaimed next, which is spared, and what is written again: the policy of
+//! [`crate::policy::reclaim`] and [`crate::policy::Reinsertion`] over the table of segments.
+//!
+//! Invariant: no I/O. What holds nothing any more goes before anything else.
+
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use super::expiry::is_expired;
+use super::format::Class;
+use super::segments::{Segment, SegmentState};
+use crate::policy::reclaim::{Leeway, Newcomers, Oldest, Step, Tenure, next_step};
+use crate::policy::{Class as PolicyClass, RecordFacts, Reinsertion};
+
+/// What reclaiming and appending share.
+pub(super) struct ReclaimPolicy {
+    choices: Mutex<Choices>,
+    /// What is owed to those that come.
+    pub newcomers: Newcomers,
+    /// How long the oldest of the proven has gone unread.
+    pub tenure: Tenure,
+}
+
+impl ReclaimPolicy {
+    /// Writes at most `amplification` bytes for each byte admitted.
+    pub fn new(amplification: f64) -> Self {
+        let choices = Mutex::new(Choices::new(amplification));
+        Self { choices, newcomers: Newcomers::default(), tenure: Tenure::default() }
+    }
+
+    /// A segment is sealed: keeps the account of what may be written again. Only new records add to it.
+    pub fn count_sealed(&self, class: Class, record_bytes: u64, written_bytes: u64, segment_bytes: u64) {
+        self.choices().sealed(record_bytes, class != Class::Kept, written_bytes, segment_bytes);
+    }
+
+    /// What may be spared and written again.
+    pub fn leeway(&self, segment_bytes: u64) -> Leeway {
+        self.choices().leeway(segment_bytes, &self.newcomers)
+    }
+
+    /// A segment was spared, or freed after those that were.
+    pub fn note_spared(&self, is_spared: bool) {
+        let mut choices = self.choices();
+        choices.spared = if is_spared { choices.spared + 1 } else { 0 };
+    }
+
+    /// The records of a segment that are written again, with the uses that they keep.
+    pub fn choose(&self, class: Class, segment_bytes: u64, facts: &[RecordFacts]) -> Vec<(usize, u8)> {
+        let mut chosen = Vec::new();
+        let class = policy_class(class);
+        self.choices().reinsertion.choose(class, segment_bytes, facts, |at, uses| chosen.push((at, uses)));
+        chosen
+    }
+
+    fn choices(&self) -> MutexGuard<'_, Choices> {
+        self.choices.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// What the policy remembers between two segments.
+struct Choices {
+    reinsertion: Reinsertion,
+    /// Segments spared since the last one was freed.
+    spared: u32,
+    /// Bytes of records in sealed segments.
+    sealed_bytes: u64,
+    /// Bytes written besides records that were counted so far.
+    besides_bytes: u64,
+}
+
+impl Choices {
+    /// Writes at most `amplification` bytes for each byte admitted.
+    fn new(amplification: f64) -> Self {
+        let reinsertion = Reinsertion::up_to(amplification);
+        Self { reinsertion, spared: 0, sealed_bytes: 0, besides_bytes: 0 }
+    }
+
+    /// A segment is sealed; `written_bytes` is all that was ever written to the device. What is in segments
+    /// that are still open counts as something else until they are sealed, but only once.
+    fn sealed(&mut self, record_bytes: u64, is_admitted: bool, written_bytes: u64, segment_bytes: u64) {
+        self.sealed_bytes += record_bytes;
+        if is_admitted {
+            self.reinsertion.admitted(record_bytes, segment_bytes);
+        }
+        let besides = written_bytes.saturating_sub(self.sealed_bytes);
+        self.reinsertion.wrote_besides(besides.saturating_sub(self.besides_bytes), segment_bytes);
+        self.besides_bytes = self.besides_bytes.max(besides);
+    }
+
+    fn leeway(&self, segment_bytes: u64, newcomers: &Newcomers) -> Leeway {
+        newcomers.leeway(self.spared, self.reinsertion.spare_share(segment_bytes))
+    }
+}
+
+pub(super) fn policy_class(class: Class) -> PolicyClass {
+    match class {
+        Class::Ingest | Class::Image => PolicyClass::Ingest,
+        Class::Fill => PolicyClass::Fill,
+        Class::Kept => PolicyClass::Kept,
+        Class::Brief => PolicyClass::Brief,
+    }
+}
+
+fn sealed(segments: &[Segment]) -> impl Iterator<Item = &Segment> {
+    segments.iter().filter(|segment| segment.state == SegmentState::Sealed)
+}
+
+fn oldest_of(segments: &[Segment], class: Class) -> Option<&Segment> {
+    sealed(segments).filter(|segment| segment.class == class).min_by_key(|segment| segment.placed)
+}
+
+/// The ends of all lines.
+pub(super) fn oldest(segments: &[Segment]) -> Vec<Oldest> {
+    let line = |class| {
+        let oldest = oldest_of(segments, class)?;
+        Some(Oldest {
+            class: policy_class(class),
+            placed: oldest.placed,
+            placed_at: oldest.placed_at,
+            bytes: oldest.record_bytes,
+            used_bytes: oldest.used_bytes,
+            spent: false,
+            unproven: oldest.unproven,
+            class_bytes: sealed(segments).filter(|s| s.class == class).map(|s| s.record_bytes).sum(),
+        })
+    };
+    Class::OF_RECORDS.into_iter().filter_map(line).collect()
+}
+
+/// A segment that holds nothing any more.
+fn spent(segments: &[Segment], now: u32) -> Option<&Segment> {
+    sealed(segments).find(|segment| segment.live_bytes == 0 || is_expired(segment.latest_expiry, now))
+}
+
+/// The segment that was written first, whatever its class.
+fn first_written(segments: &[Segment]) -> Option<&Segment> {
+    sealed(segments).min_by_key(|segment| segment.id)
+}
+
+/// The next segment, and what happens to it.
+pub(super) fn next_victim(segments: &[Segment], now: u32, leeway: Option<Leeway>) -> Option<(Segment, Step)> {
+    let free = |segment: &Segment| (*segment, Step::Free(policy_class(segment.class)));
+    if let Some(spent) = spent(segments, now) {
+        return Some(free(spent));
+    }
+    // Without leeway the policy has nothing to choose.
+    let Some(leeway) = leeway else { return first_written(segments).map(free) };
+    let largest = sealed(segments).map(|segment| segment.record_bytes).max();
+    let capacity = segments.len() as u64 * largest.unwrap_or_default();
+    let step = next_step(&oldest(segments), capacity, leeway)?;
+    let chosen = match step {
+        Step::Free(class) | Step::Spare(class) => class,
+        Step::Join => PolicyClass::Fill,
+    };
+    let class = Class::OF_RECORDS.into_iter().find(|&class| policy_class(class) == chosen)?;
+    oldest_of(segments, class).map(|segment| (*segment, step))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn segment(slot: u32, class: Class, live: u64, used: u64) -> Segment {
+        Segment {
+            slot,
+            state: SegmentState::Sealed,
+            class,
+            unproven: false,
+            id: 100 + u64::from(slot),
+            placed: 100 + u64::from(slot),
+            placed_at: 0,
+            opened_at: 0,
+            latest_expiry: 0,
+            record_bytes: 1000,
+            live_bytes: live,
+            used_bytes: used,
+            errors: 0,
+        }
+    }
+
+    #[test]
+    fn what_is_written_besides_records_is_counted_once() {
+        let reinsertion = || Reinsertion::up_to(1.25);
+        let mut expected = reinsertion();
+        let mut choices = Choices::new(1.25);
+        // a new segment, a kept one beside it, and one byte in twenty of something else
+        choices.sealed(1000, true, 1050, 1000);
+        choices.sealed(500, false, 1550, 1000);
+        choices.sealed(1000, true, 2600, 1000);
+        for (admitted, besides) in [(1000, 50), (0, 0), (1000, 50)] {
+            expected.admitted(admitted, 1000);
+            expected.wrote_besides(besides, 1000);
+        }
+        assert_eq!(choices.reinsertion, expected);
+    }
+
+    #[test]
+    fn what_holds_nothing_goes_first_and_then_the_policy_chooses() {
+        let next = |segments: &[Segment]| {
+            let leeway = Leeway { spared: 0, spare_share: 0.5, turn_bytes: 0, is_wanted: true };
+            next_victim(segments, 50, Some(leeway)).map(|(s, step)| (s.slot, matches!(step, Step::Spare(_))))
+        };
+        let open = Segment { state: SegmentState::Open, ..segment(0, Class::Fill, 0, 0) };
+        let (used, old) = (segment(1, Class::Kept, 900, 900), segment(2, Class::Ingest, 900, 100));
+        let dead = segment(3, Class::Ingest, 0, 0);
+        let expired = Segment { latest_expiry: 50, ..segment(4, Class::Brief, 900, 900) };
+        let lasting = Segment { latest_expiry: 51, ..segment(5, Class::Brief, 900, 900) };
+        assert_eq!(next(&[open, used, old, dead]), Some((3, false)));
+        assert_eq!(next(&[open, used, old, expired]), Some((4, false)));
+        assert_eq!(next(&[open, used, old, lasting]), Some((1, true)));
+        assert_eq!(next(&[open, old, lasting]), Some((2, false)));
+        assert_eq!(next(&[open]), None);
+    }
+
+    #[test]
+    fn where_nothing_may_be_written_again_what_was_written_first_goes_first() {
+        let next = |segments: &[Segment]| next_victim(segments, 50, None);
+        let open = Segment { state: SegmentState::Open, ..segment(0, Class::Fill, 900, 0) };
+        // proven later than the other was written, and read
+        let first = Segment { placed: 200, ..segment(1, Class::Kept, 900, 900) };
+        let second = segment(2, Class::Fill, 900, 0);
+        let spent = segment(3, Class::Brief, 0, 0);
+        assert_eq!(next(&[second, open, first]), Some((first, Step::Free(PolicyClass::Kept))));
+        assert_eq!(next(&[second, open]), Some((second, Step::Free(PolicyClass::Fill))));
+        assert_eq!(next(&[second, first, spent]), Some((spent, Step::Free(PolicyClass::Brief))));
+    }
+}
