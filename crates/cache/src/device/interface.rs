@@ -23,7 +23,8 @@ pub trait Device: Send + Sync + 'static {
     /// Size in bytes, a multiple of [`BLOCK`](super::BLOCK).
     fn size(&self) -> u64;
 
-    /// What offsets and lengths of reads must be multiples of: a power of two of at most [`BLOCK`](super::BLOCK).
+    /// What offsets and lengths of reads must be multiples of: a power of two of at most
+    /// [`BLOCK`](super::BLOCK).
     fn read_alignment(&self) -> u64;
 
     /// Makes the calling thread the one that hands out what its own reads bring, if the device can do that:
@@ -48,6 +49,7 @@ pub trait Device: Send + Sync + 'static {
     fn discard(&self, offset: u64, length: u64) -> io::Result<()>;
 
     /// One tick of the watch. Reads that have been in flight for `patience` ticks are answered
-    /// with [`ReadError::Late`](super::ReadError::Late); how many there were. Their buffers are kept until the device lets go.
+    /// with [`ReadError::Late`](super::ReadError::Late); how many there were. Their buffers are
+    /// kept until the device lets go.
     fn expire(&self, patience: u32) -> usize;
 }

@@ -1,8 +1,8 @@
 //! The parts of the flash tier, each with its own state, and the work that goes round between them.
 //!
 //! A part holds handles to those below it and to no others: [`Disk`], then [`Space`] (segments) and
-//! [`Journal`], then [`Keyspace`] (index), then [`Writer`] and [`Roots`], then [`Reader`] and [`Images`], then
-//! [`Reclaimer`]. [`Recovery`] works on them for as long as a start takes.
+//! [`Journal`], then [`Keyspace`] (index), then [`Writer`] and [`Roots`], then [`Reader`] and [`Images`],
+//! then [`Reclaimer`]. [`Recovery`] works on them for as long as a start takes.
 
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;

@@ -401,8 +401,8 @@ impl Parser {
         Ok(Unwrap { label, conversion, filters })
     }
 
-    /// The value of a literal. What is wrong with it is said when nothing else is wrong with the query, as Loki
-    /// does.
+    /// The value of a literal. What is wrong with it is said when nothing else is wrong with the query, as
+    /// Loki does.
     fn number_value(&mut self, token: &Token) -> f64 {
         parse_float(&token.text).unwrap_or_else(|reason| {
             self.defer(ParseError::whole(format!("unable to parse literal as a float: {reason}")));
