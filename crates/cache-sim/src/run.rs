@@ -23,7 +23,7 @@ pub struct Measured {
     pub written_bytes: u64,
     /// Those of them that were there already, and were written again to stay.
     pub rewritten_bytes: u64,
-    /// What was pushed out.
+    /// What was evicted.
     pub drops: Drops,
     /// The same hour by hour.
     pub hours: Vec<Hour>,
@@ -36,11 +36,11 @@ pub struct Hour {
     pub reads: u64,
     /// Of them from the cache.
     pub hits: u64,
-    /// Bytes pushed out.
+    /// Bytes evicted.
     pub evicted_bytes: u64,
-    /// Objects pushed out.
+    /// Objects evicted.
     pub evicted_objects: u64,
-    /// Objects pushed out without having been read.
+    /// Objects evicted unread.
     pub unfetched_objects: u64,
 }
 
@@ -176,7 +176,7 @@ impl Measured {
         self.reads - self.hits
     }
 
-    /// Mean and largest number of objects per hour that were pushed out unread.
+    /// Mean and largest number of objects per hour that were evicted unread.
     pub fn unfetched_per_hour(&self) -> (f64, f64) {
         self.per_hour(|hour| hour.unfetched_objects as f64)
     }

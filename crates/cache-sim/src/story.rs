@@ -2,7 +2,7 @@
 //!
 //! A large cell of a log service kept its chunks in 1.2 TB of memory, replaced by recency, into which
 //! ingesters wrote every chunk and queriers every chunk that they read. The hit ratio was above 70 %,
-//! and yet up to 150 million chunks an hour were pushed out unread and the cache was replaced whole up
+//! and yet up to 150 million chunks an hour were evicted unread and the cache was replaced whole up
 //! to 40 times an hour. With 50 TB on flash, for about the same money, hits rose above 90 % and requests
 //! to the object store fell by 65 % ("How we scaled Grafana Cloud Logs' memcached cluster to 50TB and
 //! improved reliability", 2023-08-23).
@@ -34,7 +34,7 @@ pub struct Published {
     pub hit_ratio_before: f64,
     /// And after: "90 %+".
     pub hit_ratio_after: f64,
-    /// Chunks pushed out unread per hour, at most.
+    /// Chunks evicted unread per hour, at most.
     pub unfetched_per_hour: f64,
     /// Times per hour that the cache was replaced whole, at most.
     pub replacements_per_hour: f64,

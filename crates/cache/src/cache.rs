@@ -23,14 +23,14 @@ use crate::inner::{Inner, Lead, Look};
 use crate::item::Item;
 use crate::memory_file::{self, Notes, Restored, Saved};
 use crate::options::{CacheOptions, LEAST_MEMORY};
-use crate::outbox::Backpressure;
 use crate::policy::Churn;
 use crate::predict::Report;
+use crate::promotion::{Demotion, Promotion};
 use crate::ram::Reserved;
 use crate::request::{Answer, Change, Condition, Lookup, Pending, Put, Read, Revision, Stored, Updated};
-use crate::single_flight::Flights;
+use crate::single_flight::SingleFlight;
 use crate::stats::CacheStats;
-use crate::steering::{Demotion, Promotion};
+use crate::write_back::Backpressure;
 
 /// A cache. Cheap to clone: a handle.
 #[derive(Clone)]
@@ -349,7 +349,7 @@ impl Cache {
         self.0.prediction()
     }
 
-    pub(crate) fn flights(&self) -> &Flights {
+    pub(crate) fn flights(&self) -> &SingleFlight {
         &self.0.flights
     }
 

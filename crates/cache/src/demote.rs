@@ -3,8 +3,8 @@
 //! Invariant: an item is on flash before it leaves memory.
 
 use crate::inner::Inner;
+use crate::promotion::Demotion;
 use crate::ram::{Moment, Record};
-use crate::steering::Demotion;
 
 /// Items looked at while a shard is locked.
 const STEP: usize = 256;

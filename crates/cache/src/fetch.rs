@@ -12,7 +12,7 @@ use crate::cache::Cache;
 use crate::item::{Tier, Value};
 use crate::ram::Record;
 use crate::request::{Put, Read};
-use crate::single_flight::{Claim, Role, Waiting};
+use crate::single_flight::{Follower, Leader, Role};
 
 /// A value and where it came from.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -35,8 +35,8 @@ impl Fetched {
 #[derive(Default)]
 struct Missing {
     ours: Vec<usize>,
-    claims: Vec<Claim>,
-    others: Vec<(usize, Waiting)>,
+    claims: Vec<Leader>,
+    others: Vec<(usize, Follower)>,
 }
 
 impl Cache {
@@ -110,11 +110,11 @@ impl Cache {
         let mut missing = Missing::default();
         for (at, key) in keys.iter().enumerate().filter(|(at, _)| found[*at].is_none()) {
             match self.flights().join(key) {
-                Role::Fetch(claim) => {
+                Role::Lead(claim) => {
                     missing.ours.push(at);
                     missing.claims.push(claim);
                 }
-                Role::Wait(waiting) => missing.others.push((at, waiting)),
+                Role::Follow(waiting) => missing.others.push((at, waiting)),
             }
         }
         missing

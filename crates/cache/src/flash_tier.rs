@@ -22,7 +22,6 @@ use crate::flash::{
 use crate::flash::{KeyInfo, Observer, ReadFuture};
 use crate::latency::Histogram;
 use crate::options::CacheOptions;
-use crate::outbox::{Backpressure, Outbox, is_passing};
 use crate::policy::Verdict;
 use crate::policy::ghost::Ghost;
 use crate::policy::{self, Admission, AdmissionOptions, Candidate, Churn, Eviction, Occasion, Source};
@@ -30,6 +29,7 @@ use crate::ram::memory::Memory;
 use crate::ram::record::Record;
 use crate::stats::FlashTierStats;
 use crate::unix_seconds::unix_seconds;
+use crate::write_back::{Backpressure, WriteBackQueue, is_passing};
 
 /// What expires within this time goes to segments of its own, which are freed as a whole.
 const BRIEF_SECONDS: u32 = 3600;
@@ -40,11 +40,11 @@ const GONE_KEYS: usize = 200_000;
 pub(crate) struct FlashTier {
     env: Env,
     flash: Arc<Flash>,
-    books: Arc<Books>,
-    outbox: Arc<Outbox>,
+    observer: Arc<TierObserver>,
+    write_back: Arc<WriteBackQueue>,
     /// How often everything was voided: the epoch of memory whose items may come here.
     flushes: RwLock<u32>,
-    /// Writes what waits in the outbox.
+    /// Writes what waits in the write_back.
     carrier: Mutex<Option<JoinHandle<()>>>,
     pub read_latency: Histogram,
     pub hits: AtomicU64,
@@ -63,7 +63,7 @@ pub(crate) struct Spot {
 }
 
 /// What is counted when records leave flash.
-struct Books {
+struct TierObserver {
     env: Env,
     admission: Admission,
     churn: Arc<Churn>,
@@ -71,7 +71,7 @@ struct Books {
     gone: Ghost,
 }
 
-impl Observer for Books {
+impl Observer for TierObserver {
     fn dropped(&self, event: DropEvent) {
         if event.reason != Dropped::Evicted {
             return;
@@ -80,14 +80,14 @@ impl Observer for Books {
         if event.hash != 0 && event.records > 0 {
             self.gone.note(event.hash, event.bytes);
         }
-        if event.class == Class::Fill && event.hash != 0 {
+        if event.class == Class::Probation && event.hash != 0 {
             self.admission.left_probation(event.hash, event.bytes);
         }
         let (class, source) = match event.class {
             Class::Ingest => (policy::Class::Ingest, Source::Ingest),
-            Class::Kept => (policy::Class::Kept, Source::Fill),
+            Class::Protected => (policy::Class::Protected, Source::Fill),
             Class::Brief => (policy::Class::Brief, Source::Fill),
-            Class::Fill | Class::Image => (policy::Class::Fill, Source::Fill),
+            Class::Probation | Class::Image => (policy::Class::Probation, Source::Fill),
         };
         let (tenant, bytes, fetched) = (event.tenant, event.bytes, event.is_fetched);
         let eviction = Eviction { class, source, tenant, age_s: u64::from(event.age_s), bytes, fetched };
@@ -116,7 +116,7 @@ impl FlashTier {
             Some(device) => device,
             None => Arc::new(FileDevice::open(&options.parts, options.readers)?),
         };
-        let outbox = Arc::new(Outbox::new(env, memory));
+        let write_back = Arc::new(WriteBackQueue::new(env, memory));
         let capacity = device.size();
         let admission = Admission::new(AdmissionOptions {
             capacity,
@@ -125,16 +125,16 @@ impl FlashTier {
             seed: env.random_u64(),
         });
         let gone = Ghost::new(capacity, GONE_KEYS);
-        let books = Arc::new(Books { env: env.clone(), admission, churn, gone });
+        let observer = Arc::new(TierObserver { env: env.clone(), admission, churn, gone });
         let flash =
-            Arc::new(Flash::open_over(env, device, options, Arc::clone(&books) as Arc<dyn Observer>)?);
-        let carrier = carry(&flash, &outbox, &books).map_err(FlashError::Io)?;
-        books.admission.set_capacity(flash.capacity());
+            Arc::new(Flash::open_over(env, device, options, Arc::clone(&observer) as Arc<dyn Observer>)?);
+        let carrier = carry(&flash, &write_back, &observer).map_err(FlashError::Io)?;
+        observer.admission.set_capacity(flash.capacity());
         Ok(Self {
             env: env.clone(),
             flash,
-            books,
-            outbox,
+            observer,
+            write_back,
             flushes: RwLock::new(0),
             carrier: Mutex::new(Some(carrier)),
             read_latency: Histogram::default(),
@@ -151,17 +151,17 @@ impl FlashTier {
 
     /// The newest value of a hash, if it waits to be written.
     pub fn waiting(&self, hash: u64) -> Option<Record> {
-        self.outbox.get(hash)
+        self.write_back.get(hash)
     }
 
     /// Whether so much waits to be written that what leaves memory next may find no place.
     pub fn is_behind(&self) -> bool {
-        self.outbox.is_half_full()
+        self.write_back.is_half_full()
     }
 
     /// See [`Cache::backpressure`](crate::Cache::backpressure).
     pub fn backpressure(&self) -> Option<Backpressure> {
-        self.outbox.backpressure()
+        self.write_back.backpressure()
     }
 
     /// Where a key probably lies, if it does not wait.
@@ -178,7 +178,7 @@ impl FlashTier {
     /// Counts a lookup of a key that is nowhere.
     pub fn count_miss(&self, hash: u64) {
         self.flash.note_miss();
-        if self.books.gone.take(hash) {
+        if self.observer.gone.take(hash) {
             self.missed_evicted.fetch_add(1, Relaxed);
         }
     }
@@ -215,8 +215,8 @@ impl FlashTier {
         let bytes = (record.key().len() + record.length()) as u64;
         let candidate = Candidate { hash, bytes, tenant: record.tenant, hint: record.hint, hits, occasion };
         let now_ms = self.env.monotonic().as_millis() as u64;
-        let admission = &self.books.admission;
-        admission.set_tenure(self.flash.tenure_at(admission.time()));
+        let admission = &self.observer.admission;
+        admission.set_tail_age(self.flash.tail_age_at(admission.time()));
         let Verdict::Admit(class) = admission.decide(&candidate, now_ms) else {
             self.forget(hash);
             return false;
@@ -226,24 +226,24 @@ impl FlashTier {
         let class = match class {
             _ if is_brief => Class::Brief,
             policy::Class::Ingest => Class::Ingest,
-            policy::Class::Kept => Class::Kept,
+            policy::Class::Protected => Class::Protected,
             policy::Class::Brief => Class::Brief,
-            policy::Class::Fill | policy::Class::Ram => Class::Fill,
+            policy::Class::Probation | policy::Class::Ram => Class::Probation,
         };
         let value = record.value();
         let new = record.as_new_record(hash, &value, class);
-        self.outbox.remove(hash);
+        self.write_back.remove(hash);
         let written = match self.flash.is_beyond_buffers(&new) {
             true => Err(Dropped::BuffersFull),
             false => self.flash.try_append(&new),
         };
         let Err(reason) = written else {
-            self.books.admission.spent(bytes);
+            self.observer.admission.spent(bytes);
             return true;
         };
         // What is there is older, and must be gone before the value can be written by the carrier.
         self.flash.forget(hash);
-        if is_passing(reason) && self.outbox.add(hash, record, class) {
+        if is_passing(reason) && self.write_back.add(hash, record, class) {
             return true;
         }
         self.flash.refuse(&new, reason);
@@ -258,18 +258,18 @@ impl FlashTier {
     /// Records on flash and values that wait to be; none while the device cannot be read.
     pub fn items(&self) -> u64 {
         let on_flash = if self.flash.health() == Health::Failed { 0 } else { self.flash.records() };
-        on_flash + self.outbox.len()
+        on_flash + self.write_back.len()
     }
 
     /// Removes a key; whether it was there.
     pub fn forget(&self, hash: u64) -> bool {
-        let waited = self.outbox.remove(hash);
+        let waited = self.write_back.remove(hash);
         self.flash.forget(hash) || waited
     }
 
     /// Changes the expiry of a key that is here; when that cannot be remembered, the key is removed.
     pub fn touch(&self, hash: u64, expires_at: u32) -> bool {
-        self.outbox.touch(hash, expires_at) || self.flash.touch(hash, expires_at) || {
+        self.write_back.touch(hash, expires_at) || self.flash.touch(hash, expires_at) || {
             self.flash.forget(hash);
             false
         }
@@ -279,7 +279,7 @@ impl FlashTier {
     pub fn flush_all(&self) {
         let mut flushes = self.flushes.write().unwrap_or_else(PoisonError::into_inner);
         *flushes = flushes.wrapping_add(1);
-        self.outbox.clear();
+        self.write_back.clear();
         self.flash.flush_all();
     }
 
@@ -311,7 +311,7 @@ impl FlashTier {
 
     pub fn tier_stats(&self) -> FlashTierStats {
         let mut device = self.flash.stats();
-        device.unwritten_bytes += self.outbox.bytes();
+        device.unwritten_bytes += self.write_back.bytes();
         FlashTierStats {
             device,
             hits: self.hits.load(Relaxed),
@@ -320,14 +320,14 @@ impl FlashTier {
             promoted: self.promoted.load(Relaxed),
             missed_evicted: self.missed_evicted.load(Relaxed),
             reserve_bytes: self.flash.reserve_bytes(),
-            refused: self.books.admission.refusals().collect(),
+            refused: self.observer.admission.refusals().collect(),
         }
     }
 
     /// Writes everything, so that the next start finds it.
     pub fn close(&self) {
         // What waits is written or dropped within its patience.
-        while !self.outbox.is_empty() {
+        while !self.write_back.is_empty() {
             self.flash.step();
             std::thread::yield_now();
         }
@@ -346,7 +346,7 @@ impl FlashTier {
     }
 
     fn stop_carrier(&self) {
-        self.outbox.close();
+        self.write_back.close();
         let carrier = self.carrier.lock().unwrap_or_else(PoisonError::into_inner).take();
         // One that panicked has said so.
         carrier.map(JoinHandle::join);
@@ -362,11 +362,15 @@ impl FlashTier {
 
 /// Starts the thread that writes what waits.
 #[allow(clippy::disallowed_methods)] // it waits for the device, as the threads of the flash tier do
-fn carry(flash: &Arc<Flash>, outbox: &Arc<Outbox>, books: &Arc<Books>) -> std::io::Result<JoinHandle<()>> {
-    let (flash, outbox, books) = (Arc::clone(flash), Arc::clone(outbox), Arc::clone(books));
-    std::thread::Builder::new().name("flash-outbox".to_owned()).spawn(move || {
-        outbox.work(&flash, &|record| {
-            books.admission.spent((record.key().len() + record.length()) as u64);
+fn carry(
+    flash: &Arc<Flash>,
+    write_back: &Arc<WriteBackQueue>,
+    observer: &Arc<TierObserver>,
+) -> std::io::Result<JoinHandle<()>> {
+    let (flash, write_back, observer) = (Arc::clone(flash), Arc::clone(write_back), Arc::clone(observer));
+    std::thread::Builder::new().name("flash-write_back".to_owned()).spawn(move || {
+        write_back.work(&flash, &|record| {
+            observer.admission.spent((record.key().len() + record.length()) as u64);
         });
     })
 }
@@ -417,10 +421,10 @@ mod tests {
             assert_eq!(tier.flash.append(NewRecord { tenant: 8 + key % 2, cas: 1, ..record }), Ok(()));
         }
         tier.close();
-        let held = [7, 8, 9].map(|tenant| tier.books.admission.held_by(tenant));
+        let held = [7, 8, 9].map(|tenant| tier.observer.admission.held_by(tenant));
         assert!(held[0] == 0 && held[1] >= 1_000_000 && held[2] == held[1], "{held:?}");
         drop(tier);
         let (tier, _device) = open(device.after_kill(1));
-        assert_eq!([7, 8, 9].map(|tenant| tier.books.admission.held_by(tenant)), held);
+        assert_eq!([7, 8, 9].map(|tenant| tier.observer.admission.held_by(tenant)), held);
     }
 }

@@ -27,10 +27,10 @@ use crate::latency::Histogram;
 use crate::options::{CacheOptions, LEAST_MEMORY, LONGEST_KEY};
 use crate::policy::Churn;
 use crate::predict::{Event, Report};
-use crate::ram::{Dead, Epochs, Exit, Locked, Memory, Moment, Ram, Record, Reserved};
+use crate::promotion::Promotion;
+use crate::ram::{Dead, Epochs, Evictor, Locked, Memory, Moment, Ram, Record, Reserved};
 use crate::request::{Answer, Applied, Change, Pending, Put, Read, Revision, Stored};
-use crate::single_flight::Flights;
-use crate::steering::Promotion;
+use crate::single_flight::SingleFlight;
 use crate::unix_seconds::unix_seconds;
 
 /// Writes between two looks at the memory that the flash tier's index takes.
@@ -54,7 +54,7 @@ pub(crate) struct Inner {
     /// The version number of the next write.
     pub next_cas: AtomicU64,
     pub stored: AtomicU64,
-    pub flights: Flights,
+    pub flights: SingleFlight,
     /// A [`Promotion`].
     pub promotion: AtomicU8,
     pub ram_latency: Histogram,
@@ -124,13 +124,13 @@ impl Inner {
         }
         let capacity = flash.as_ref().map_or(0, |flash| flash.capacity());
         let forecaster = Forecaster::new(&memory, &options, capacity, unix_seconds(env));
-        let exit =
-            Exit { listener: options.listener.clone(), churn: Arc::clone(&churn), flash: flash.clone() };
+        let evictor =
+            Evictor { listener: options.listener.clone(), churn: Arc::clone(&churn), flash: flash.clone() };
         // Numbers of an earlier run must not come again, of which flash may hold some.
         let first_cas = if flash.is_some() { env.now_ns().max(1) as u64 } else { 1 };
         Ok(Self {
             env: env.clone(),
-            ram: Ram::new(memory, options.evict, exit),
+            ram: Ram::new(memory, options.evict, evictor),
             options,
             seed: env.random_u64(),
             flash,
@@ -138,7 +138,7 @@ impl Inner {
             epochs: Epochs::default(),
             next_cas: AtomicU64::new(first_cas),
             stored: AtomicU64::new(0),
-            flights: Flights::default(),
+            flights: SingleFlight::default(),
             promotion: AtomicU8::new(Promotion::default() as u8),
             ram_latency: Histogram::default(),
             forecaster,
@@ -279,7 +279,7 @@ impl Inner {
     fn is_wanted_again(&self, shard: &mut Locked, hash: u64) -> bool {
         let (is_again, has_room) = (shard.was_read_lately(hash), shard.has_room_to_spare());
         if !has_room && self.flash.as_ref().is_some_and(|flash| flash.is_behind()) {
-            // A copy of what flash has would push out what flash cannot take now.
+            // A copy of what flash has would evict what flash cannot take now.
             return false;
         }
         match Promotion::from_number(self.promotion.load(Ordering::Relaxed)) {

@@ -16,7 +16,7 @@
 //!
 //! **Parts.** `cache` is the face, `inner` the tiers as one and the reason why nothing stale is
 //! ever served, `ram` the memory tier, `flash_tier` what is offered to flash and asked of it,
-//! `outbox` what waits for room there, `census` how many items both hold, `memory_file` what keeps
+//! `write_back` what waits for room there, `census` how many items both hold, `memory_file` what keeps
 //! memory over a stop, `forecast` what the prediction is told. [`policy`] decides what stays in RAM,
 //! what may be written to flash and what is written again; it counts what had to go. [`flash`]
 //! keeps records in segments on a [`device`] and finds them again after a restart. [`predict`] says
@@ -27,7 +27,6 @@
 //! Nothing is unbounded, and every drop is counted with its reason.
 
 mod cache;
-mod census;
 mod demote;
 pub mod device;
 mod error;
@@ -38,23 +37,24 @@ mod forecast;
 mod hint;
 mod inner;
 mod item;
+mod item_count;
 mod latency;
 mod listener;
 mod memory_file;
 mod metrics;
 pub mod model;
 mod options;
-mod outbox;
 pub mod policy;
 pub mod predict;
 mod prefetch;
+mod promotion;
 mod ram;
 mod request;
 mod single_flight;
 pub mod splitmix;
 mod stats;
-mod steering;
 mod unix_seconds;
+mod write_back;
 
 pub use cache::Cache;
 pub use error::Error;
@@ -62,14 +62,14 @@ pub use fetch::Fetched;
 pub use hint::Hint;
 pub use item::{Item, ItemMeta, Tier, Value};
 pub use latency::Latencies;
-pub use listener::{Leaving, Left, Listener};
+pub use listener::{RemovalListener, RemovalReason, RemovedItem};
 pub use memory_file::{MemoryFileError, Notes, Refusal, Restored, RestoredItems, Saved};
 pub use options::{CacheOptions, LEAST_MEMORY, LONGEST_KEY};
-pub use outbox::Backpressure;
+pub use promotion::{Demotion, Promotion};
 pub use ram::Reserved;
 pub use request::{
     Answer, Applied, Change, Condition, Lookup, Pending, Put, Read, Revision, Stored, Updated,
 };
 pub use stats::{CacheStats, FlashTierStats, RamCounts};
-pub use steering::{Demotion, Promotion};
 pub use unix_seconds::unix_seconds;
+pub use write_back::Backpressure;

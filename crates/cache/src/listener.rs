@@ -6,14 +6,14 @@
 use std::fmt::Debug;
 
 /// Hears of items that leave memory.
-pub trait Listener: Debug + Send + Sync {
+pub trait RemovalListener: Debug + Send + Sync {
     /// `item` has left.
-    fn left(&self, item: &Left<'_>);
+    fn removed(&self, item: &RemovedItem<'_>);
 }
 
 /// An item that has left memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Left<'a> {
+pub struct RemovedItem<'a> {
     /// Its key.
     pub key: &'a [u8],
     /// Bytes of its value.
@@ -27,7 +27,7 @@ pub struct Left<'a> {
     /// Whether it was read since it was stored.
     pub fetched: bool,
     /// Why it left.
-    pub why: Leaving,
+    pub why: RemovalReason,
     /// Whether a lookup found it dead; otherwise room was needed or a pass came by.
     pub looked_up: bool,
     /// Now, in seconds since the epoch.
@@ -36,7 +36,7 @@ pub struct Left<'a> {
 
 /// Why an item leaves memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Leaving {
+pub enum RemovalReason {
     /// It made way for others.
     Evicted,
     /// It had ended.

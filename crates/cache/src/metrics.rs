@@ -108,7 +108,7 @@ fn churn(encoder: &mut DescriptorEncoder, cache: &Cache) -> fmt::Result {
     let churn = cache.churn();
     let mut objects = encoder.encode_descriptor(
         "sandur_cache_evicted",
-        "Items pushed out, and those that nobody had read",
+        "Items evicted, and those evicted unread",
         None,
         MetricType::Counter,
     )?;

@@ -5,7 +5,7 @@
 use std::sync::Arc;
 
 use crate::flash::FlashOptions;
-use crate::listener::Listener;
+use crate::listener::RemovalListener;
 use crate::policy::TenantCaps;
 
 /// How to open a cache.
@@ -19,7 +19,7 @@ pub struct CacheOptions {
     /// [`Stored::NoMemory`](crate::Stored::NoMemory) once memory is full.
     pub evict: bool,
     /// Who hears of items that leave memory by themselves.
-    pub listener: Option<Arc<dyn Listener>>,
+    pub listener: Option<Arc<dyn RemovalListener>>,
     /// The flash tier under memory, if there is one. Its buffers and its index count against
     /// `memory`, which bounds them too.
     pub flash: Option<FlashOptions>,

@@ -16,8 +16,8 @@ use sandur_cache::{Cache, CacheOptions, CacheStats};
 use super::authentication::Users;
 use super::connections::Connections;
 use super::counters::{Counters, Sums};
-use super::departures::{Departures, Gone};
 use super::error::Error;
+use super::evictions::{EvictionCounts, Evictions};
 use super::log::Log;
 use super::prefixes::Prefixes;
 use super::settings::{Settings, TlsUse, Tuning, Warm};
@@ -35,7 +35,7 @@ pub(super) struct Server {
     pub classes: SlabClasses,
     pub connections: Connections,
     pub watchers: Arc<Watchers>,
-    pub departures: Arc<Departures>,
+    pub evictions: Arc<Evictions>,
     pub prefixes: Prefixes,
     pub users: Users,
     pub survey: Survey,
@@ -70,7 +70,7 @@ pub(super) struct Server {
 pub(super) struct Base {
     pub sums: Sums,
     pub cache: CacheStats,
-    pub gone: Vec<Gone>,
+    pub gone: Vec<EvictionCounts>,
     pub connections: u64,
     pub rejected: u64,
 }
@@ -80,8 +80,8 @@ impl Server {
     pub fn new(env: Env, settings: Settings, shutdown: Shutdown, log: Arc<dyn Log>) -> Result<Self, Error> {
         let classes = settings.slab_classes();
         let watchers = Arc::new(Watchers::default());
-        let departures = Arc::new(Departures::new(classes.clone(), Arc::clone(&watchers)));
-        let listener = Arc::clone(&departures);
+        let evictions = Arc::new(Evictions::new(classes.clone(), Arc::clone(&watchers)));
+        let listener = Arc::clone(&evictions);
         let options = CacheOptions {
             memory: settings
                 .memory_bytes
@@ -97,7 +97,7 @@ impl Server {
         let workers: Vec<_> = (0..settings.threads).map(|_| Arc::new(Counters::default())).collect();
         let base = Base {
             sums: Sums::of(workers.iter().map(Arc::as_ref)),
-            gone: departures.all(),
+            gone: evictions.all(),
             ..Base::default()
         };
         let tls_counts = Arc::new(TlsCounts::default());
@@ -114,7 +114,7 @@ impl Server {
             classes,
             connections: Connections::default(),
             watchers,
-            departures,
+            evictions,
             prefixes: Prefixes::new(settings.detail, settings.prefix_delimiter),
             users: Users::load(&settings)?,
             survey: Survey::default(),
@@ -161,7 +161,7 @@ impl Server {
         let base = Base {
             sums: self.sums(),
             cache: self.cache.stats(),
-            gone: self.departures.all(),
+            gone: self.evictions.all(),
             connections: self.connections.total(),
             rejected: self.connections.rejected(),
         };

@@ -3,7 +3,7 @@
 //! Invariants: [`Settings`] never change after the start. [`Tuning`] holds the numbers that
 //! memcached's administrative commands change and its `stats settings` shows; ours tunes itself, so
 //! apart from showing them most have no effect. Those of the flash tier that have are in
-//! [`flash_knobs`](super::flash_knobs).
+//! [`extstore_options`](super::extstore_options).
 
 use std::path::PathBuf;
 

@@ -15,7 +15,7 @@ use tokio::signal::unix::{Signal, SignalKind, signal};
 use super::arguments::{Parsed, parse};
 use super::datagram::Datagrams;
 use super::error::Error;
-use super::flash_knobs;
+use super::extstore_options;
 use super::listen::{Listeners, accept, register};
 use super::log::Log;
 use super::mailbox::{Letter, Mailbox};
@@ -210,7 +210,7 @@ impl Running {
         threads.push(spawn("cache acceptor", move || acceptor.run()).map_err(failed("start a thread"))?);
         if !server.settings.flash.is_empty() {
             let (server, stop) = (Arc::clone(&server), stop.try_clone().map_err(failed("make a poller"))?);
-            let turn = move || flash_knobs::run(&server, &stop);
+            let turn = move || extstore_options::run(&server, &stop);
             threads.push(spawn("cache knobs", turn).map_err(failed("start a thread"))?);
         }
         Ok(Self { server, mailboxes, stop, threads, unix_socket, said, addresses })

@@ -1,4 +1,4 @@
-//! How often keys were seen lately: a count-min sketch of 4-bit counters that are halved from time to
+//! Recent frequencies of keys: a count-min sketch of 4-bit counters that are halved from time to
 //! time, as TinyLFU has it (Einziger, Friedman, Manes 2017).
 
 const ROWS: u64 = 4;

@@ -13,6 +13,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use super::block::BLOCK;
 use super::completion::{Patience, ReadError};
 use super::interface::{Device, ReadRequest};
+use crate::splitmix::SplitMix;
 
 /// What storage is written in: a write survives a loss of power by whole sectors.
 const SECTOR: usize = 512;
@@ -121,7 +122,7 @@ struct State {
     written: u64,
     /// Operations that block their caller.
     blocking: u64,
-    random: u64,
+    random: SplitMix,
 }
 
 impl FaultyDevice {
@@ -145,7 +146,7 @@ impl FaultyDevice {
             injected: 0,
             written: 0,
             blocking: 0,
-            random: seed,
+            random: SplitMix::new(seed),
         };
         let size = state.bytes.len() as u64;
         Self { size, state: Mutex::new(state), meanwhile: Mutex::default() }
@@ -243,16 +244,8 @@ impl FaultyDevice {
 }
 
 impl State {
-    /// splitmix64 (Steele, Lea, Flood 2014).
-    fn next(&mut self) -> u64 {
-        self.random = self.random.wrapping_add(0x9E37_79B9_7F4A_7C15);
-        let z = (self.random ^ (self.random >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
-        let z = (z ^ (z >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
-        z ^ (z >> 31)
-    }
-
     fn below(&mut self, bound: u64) -> u64 {
-        self.next() % bound.max(1)
+        self.random.draw() % bound.max(1)
     }
 
     /// Whether one of `candidates` happens now, and which.

@@ -49,7 +49,7 @@ pub trait Device: Send + Sync + 'static {
     fn discard(&self, offset: u64, length: u64) -> io::Result<()>;
 
     /// One tick of the watch. Reads that have been in flight for `patience` ticks are answered
-    /// with [`ReadError::Late`](super::ReadError::Late); how many there were. Their buffers are
-    /// kept until the device lets go.
+    /// with [`ReadError::Late`](super::ReadError::Late); how many there were. Their buffers are kept
+    /// until the device lets go.
     fn expire(&self, patience: u32) -> usize;
 }

@@ -48,7 +48,7 @@ impl Writer {
         self.disk.counters.records_written.add(1);
         let bytes = (record.key.len() + record.value.len()) as u64;
         self.disk.counters.bytes_admitted.add(bytes);
-        self.policy.newcomers.admitted(policy_class(record.class), bytes, self.disk.layout.capacity());
+        self.policy.arrivals.admitted(policy_class(record.class), bytes, self.disk.layout.capacity());
     }
 
     /// Reports a record that was not written.

@@ -51,7 +51,7 @@ mod tests {
         Segment {
             slot,
             state: SegmentState::Sealed,
-            class: Class::Fill,
+            class: Class::Probation,
             unproven: false,
             id: 100 + u64::from(slot),
             placed: 100 - u64::from(slot),

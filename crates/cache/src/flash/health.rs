@@ -12,6 +12,8 @@ use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use super::backoff::Backoff;
+
 /// Failed writes or failed syncs in a row until writing ends.
 const WRITE_FAILURES_MAX: u32 = 3;
 /// Writing ends when a write takes as long as so many reads may: a busy disk may well need longer for one
@@ -27,9 +29,8 @@ const SLOW_READ: Duration = Duration::from_millis(50);
 const WINDOW: Duration = Duration::from_secs(10);
 /// A device that was slow for so long gets no writes.
 const SLOW_MAX: Duration = Duration::from_secs(300);
-/// The pause before the first probe; later ones double.
-const PROBE_PAUSE: Duration = Duration::from_secs(1);
-const PROBE_PAUSE_MAX: Duration = Duration::from_secs(30);
+/// The pauses before a probe.
+const PROBES: Backoff = Backoff::new(Duration::from_secs(1), Duration::from_secs(30));
 /// A device that fails again within this time of being taken back was not well.
 const RELAPSE: Duration = Duration::from_secs(60);
 
@@ -58,7 +59,7 @@ impl Health {
     }
 }
 
-/// What was seen of the device lately.
+/// Recent observations of the device.
 pub(super) struct Watch {
     state: AtomicU8,
     read_failures: AtomicU32,
@@ -272,7 +273,7 @@ impl Watch {
         if before < Health::Degraded as u8 && to >= Health::Degraded {
             let mut writes = self.lock();
             let is_relapse = writes.taken_back_at.is_some_and(|at| now.saturating_sub(at) < RELAPSE);
-            writes.pause = if is_relapse { (writes.pause * 2).min(PROBE_PAUSE_MAX) } else { PROBE_PAUSE };
+            writes.pause = if is_relapse { PROBES.after(writes.pause) } else { PROBES.first() };
             writes.probe_at = now + writes.pause;
         }
     }
@@ -287,7 +288,7 @@ impl Watch {
     pub fn probed(&self, succeeded: bool, now: Duration) -> bool {
         let mut writes = self.lock();
         if !succeeded {
-            writes.pause = (writes.pause * 2).min(PROBE_PAUSE_MAX);
+            writes.pause = PROBES.after(writes.pause);
             writes.probe_at = now + writes.pause;
             return false;
         }

@@ -51,7 +51,7 @@ impl Images {
 
     /// Whether an image would find room.
     pub fn has_room_for_image(&self) -> bool {
-        self.space.table.free(Pool::General) + self.space.table.free(Pool::Kept) >= self.image_segments()
+        self.space.table.free(Pool::General) + self.space.table.free(Pool::Protected) >= self.image_segments()
     }
 
     /// Segments of a pool to be free by now for the next image, beside those that always are.

@@ -13,6 +13,7 @@
 //! its key; every record that is dropped is reported with its reason.
 
 mod append;
+mod backoff;
 mod clean_stop;
 mod compact;
 mod compaction;
@@ -196,15 +197,15 @@ impl Flash {
 
     /// Somebody asked for a key that is nowhere: what comes next may be the answer.
     pub fn note_miss(&self) {
-        self.core.policy.newcomers.missed();
+        self.core.policy.arrivals.missed();
     }
 
-    /// How long the oldest of the proven has gone unread, at the time that [`Admission::time`] says.
+    /// How long the oldest protected segment has gone unread, at the time that [`Admission::time`] says.
     ///
     /// [`Admission::time`]: crate::policy::Admission::time
-    pub fn tenure_at(&self, time: u64) -> u64 {
-        self.core.policy.tenure.set_time(time);
-        self.core.policy.tenure.bytes()
+    pub fn tail_age_at(&self, time: u64) -> u64 {
+        self.core.policy.tail_age.set_time(time);
+        self.core.policy.tail_age.bytes()
     }
 
     /// Where a key lies, and counts a use of it. `None` is certain; `Some` is a miss after all if
@@ -372,7 +373,7 @@ impl Flash {
     pub fn reserve_bytes(&self) -> u64 {
         let wanted =
             |pool| if self.core.space.table.has(pool) { self.core.space.free_wanted(pool) } else { 0 };
-        (wanted(Pool::General) + wanted(Pool::Kept)) as u64 * self.core.disk.layout.segment_bytes
+        (wanted(Pool::General) + wanted(Pool::Protected)) as u64 * self.core.disk.layout.segment_bytes
     }
 
     /// As [`Flash::append`], but what cannot be written is not reported and leaves everything as it was.

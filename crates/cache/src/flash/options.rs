@@ -34,8 +34,8 @@ pub enum Journaling {
 pub struct FlashOptions {
     /// Files or block devices, used as one.
     pub parts: Vec<FilePart>,
-    /// Bytes at the end of `parts` that only hold what was proven or moved out of the rest, which it then is
-    /// instead of being dropped; 0 for no such division.
+    /// Bytes at the end of `parts` that only hold protected records: what is moved out of the rest, which
+    /// it is then instead of being dropped; 0 for no such division.
     pub kept_bytes: u64,
     /// Size of a segment; `None` chooses between 1 and 64 MiB by the size of the device.
     pub segment_bytes: Option<u64>,

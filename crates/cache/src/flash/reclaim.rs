@@ -60,7 +60,7 @@ impl Reclaimer {
         let is_short =
             |&pool: &Pool| self.space.table.has(pool) && self.space.table.free(pool) < wanted(pool);
         // What leaves the rest needs room among the kept first, unless nothing there can leave.
-        let mut short = [Pool::Kept, Pool::General].into_iter().filter(is_short);
+        let mut short = [Pool::Protected, Pool::General].into_iter().filter(is_short);
         may_reclaim && short.any(|pool| self.reclaim_oldest(pool))
     }
 
@@ -70,8 +70,9 @@ impl Reclaimer {
         let leeway = self.may_write_again().then(leeway);
         let mut segments = self.space.table.all();
         segments.retain(|segment| self.space.table.pool_of(segment.slot) == pool);
-        // Where the proven have a pool of their own, what goes from the rest moves there anyway.
-        let may_join = !self.space.table.has(Pool::Kept);
+        // Where the protected segments have a pool of their own, what is reclaimed from the rest moves
+        // there anyway.
+        let may_join = !self.space.table.has(Pool::Protected);
         let (segment, step) = loop {
             let Some((segment, step)) = next_victim(&segments, self.disk.now(), leeway) else { return false };
             if step != Step::Join || !may_join {
@@ -82,18 +83,18 @@ impl Reclaimer {
             segments.push(joined);
         };
         if segment.unproven {
-            self.policy.newcomers.judged(segment.record_bytes);
+            self.policy.arrivals.judged(segment.record_bytes);
         }
-        if pool == Pool::Kept || may_join {
+        if pool == Pool::Protected || may_join {
             segments.retain(|other| other.slot != segment.slot);
-            self.policy.tenure.look_at(oldest(&segments));
+            self.policy.tail_age.look_at(oldest(&segments));
         }
         let is_spared = matches!(step, Step::Spare(_));
         if is_spared && self.spare(&segment) {
             self.policy.note_spared(true);
         } else {
             self.policy.note_spared(false);
-            if pool == Pool::General && self.space.table.has(Pool::Kept) {
+            if pool == Pool::General && self.space.table.has(Pool::Protected) {
                 // what does not fit there is dropped below
                 self.empty_out(&segment, Unread::Move);
             }
@@ -104,16 +105,16 @@ impl Reclaimer {
 
     /// Reclaims or spares a segment of the larger pool, or of the other. Whether there was one.
     pub fn reclaim_for_image(&self) -> bool {
-        let mut pools = [Pool::General, Pool::Kept];
+        let mut pools = [Pool::General, Pool::Protected];
         pools.sort_by_key(|&pool| std::cmp::Reverse(self.space.table.count(pool)));
         pools.into_iter().any(|pool| self.reclaim_oldest(pool))
     }
 
-    /// Moves a segment from probation to the proven, as it is; nothing if it is gone by now.
+    /// Moves a segment from probation to the protected segments, as it is; nothing if it is gone by now.
     fn join(&self, segment: &Segment) -> Option<Segment> {
-        let (placed, placed_at) = (self.keys.next_sequence(), self.policy.tenure.time());
+        let (placed, placed_at) = (self.keys.next_sequence(), self.policy.tail_age.time());
         let join = |segment: &mut Segment| {
-            (segment.class, segment.unproven) = (Class::Kept, true);
+            (segment.class, segment.unproven) = (Class::Protected, true);
             (segment.placed, segment.placed_at) = (placed, placed_at);
         };
         let mut joined = *segment;
@@ -131,7 +132,7 @@ impl Reclaimer {
                 self.space.table.remove_used(segment.slot, u64::from(entry.location.units) * UNIT);
             }
         }
-        let (placed, placed_at) = (self.keys.next_sequence(), self.policy.tenure.time());
+        let (placed, placed_at) = (self.keys.next_sequence(), self.policy.tail_age.time());
         self.disk.counters.segments_spared.add(1);
         self.space.table.update(segment.slot, segment.id, |segment| {
             (segment.placed, segment.placed_at, segment.unproven) = (placed, placed_at, false);
@@ -232,7 +233,7 @@ impl Reclaimer {
             expires_at: self.keys.touched.expiry(row.hash, header.expires_at),
             tenant: header.tenant,
             cas: header.cas,
-            class: Class::Kept,
+            class: Class::Protected,
         };
         let written = self.writer.append_again(&again, header.kind, (segment.slot, row.offset), uses).is_ok();
         self.disk.counters.records_reinserted.add(u64::from(written));

@@ -8,33 +8,33 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use super::expiry::is_expired;
 use super::format::Class;
 use super::segments::{Segment, SegmentState};
-use crate::policy::reclaim::{Leeway, Newcomers, Oldest, Step, Tenure, next_step};
+use crate::policy::reclaim::{Arrivals, Leeway, Oldest, Step, TailAge, next_step};
 use crate::policy::{Class as PolicyClass, RecordFacts, Reinsertion};
 
 /// What reclaiming and appending share.
 pub(super) struct ReclaimPolicy {
     choices: Mutex<Choices>,
-    /// What is owed to those that come.
-    pub newcomers: Newcomers,
-    /// How long the oldest of the proven has gone unread.
-    pub tenure: Tenure,
+    /// What was admitted of late.
+    pub arrivals: Arrivals,
+    /// How long the oldest protected segment has gone unread.
+    pub tail_age: TailAge,
 }
 
 impl ReclaimPolicy {
     /// Writes at most `amplification` bytes for each byte admitted.
     pub fn new(amplification: f64) -> Self {
         let choices = Mutex::new(Choices::new(amplification));
-        Self { choices, newcomers: Newcomers::default(), tenure: Tenure::default() }
+        Self { choices, arrivals: Arrivals::default(), tail_age: TailAge::default() }
     }
 
     /// A segment is sealed: keeps the account of what may be written again. Only new records add to it.
     pub fn count_sealed(&self, class: Class, record_bytes: u64, written_bytes: u64, segment_bytes: u64) {
-        self.choices().sealed(record_bytes, class != Class::Kept, written_bytes, segment_bytes);
+        self.choices().sealed(record_bytes, class != Class::Protected, written_bytes, segment_bytes);
     }
 
     /// What may be spared and written again.
     pub fn leeway(&self, segment_bytes: u64) -> Leeway {
-        self.choices().leeway(segment_bytes, &self.newcomers)
+        self.choices().leeway(segment_bytes, &self.arrivals)
     }
 
     /// A segment was spared, or freed after those that were.
@@ -86,16 +86,16 @@ impl Choices {
         self.besides_bytes = self.besides_bytes.max(besides);
     }
 
-    fn leeway(&self, segment_bytes: u64, newcomers: &Newcomers) -> Leeway {
-        newcomers.leeway(self.spared, self.reinsertion.spare_share(segment_bytes))
+    fn leeway(&self, segment_bytes: u64, arrivals: &Arrivals) -> Leeway {
+        arrivals.leeway(self.spared, self.reinsertion.spare_share(segment_bytes))
     }
 }
 
 pub(super) fn policy_class(class: Class) -> PolicyClass {
     match class {
         Class::Ingest | Class::Image => PolicyClass::Ingest,
-        Class::Fill => PolicyClass::Fill,
-        Class::Kept => PolicyClass::Kept,
+        Class::Probation => PolicyClass::Probation,
+        Class::Protected => PolicyClass::Protected,
         Class::Brief => PolicyClass::Brief,
     }
 }
@@ -149,7 +149,7 @@ pub(super) fn next_victim(segments: &[Segment], now: u32, leeway: Option<Leeway>
     let step = next_step(&oldest(segments), capacity, leeway)?;
     let chosen = match step {
         Step::Free(class) | Step::Spare(class) => class,
-        Step::Join => PolicyClass::Fill,
+        Step::Join => PolicyClass::Probation,
     };
     let class = Class::OF_RECORDS.into_iter().find(|&class| policy_class(class) == chosen)?;
     oldest_of(segments, class).map(|segment| (*segment, step))
@@ -196,11 +196,11 @@ mod tests {
     #[test]
     fn what_holds_nothing_goes_first_and_then_the_policy_chooses() {
         let next = |segments: &[Segment]| {
-            let leeway = Leeway { spared: 0, spare_share: 0.5, turn_bytes: 0, is_wanted: true };
+            let leeway = Leeway { spared: 0, spare_share: 0.5, turn_bytes: 0, has_misses: true };
             next_victim(segments, 50, Some(leeway)).map(|(s, step)| (s.slot, matches!(step, Step::Spare(_))))
         };
-        let open = Segment { state: SegmentState::Open, ..segment(0, Class::Fill, 0, 0) };
-        let (used, old) = (segment(1, Class::Kept, 900, 900), segment(2, Class::Ingest, 900, 100));
+        let open = Segment { state: SegmentState::Open, ..segment(0, Class::Probation, 0, 0) };
+        let (used, old) = (segment(1, Class::Protected, 900, 900), segment(2, Class::Ingest, 900, 100));
         let dead = segment(3, Class::Ingest, 0, 0);
         let expired = Segment { latest_expiry: 50, ..segment(4, Class::Brief, 900, 900) };
         let lasting = Segment { latest_expiry: 51, ..segment(5, Class::Brief, 900, 900) };
@@ -214,13 +214,13 @@ mod tests {
     #[test]
     fn where_nothing_may_be_written_again_what_was_written_first_goes_first() {
         let next = |segments: &[Segment]| next_victim(segments, 50, None);
-        let open = Segment { state: SegmentState::Open, ..segment(0, Class::Fill, 900, 0) };
-        // proven later than the other was written, and read
-        let first = Segment { placed: 200, ..segment(1, Class::Kept, 900, 900) };
-        let second = segment(2, Class::Fill, 900, 0);
+        let open = Segment { state: SegmentState::Open, ..segment(0, Class::Probation, 900, 0) };
+        // protected later than the other was written, and read
+        let first = Segment { placed: 200, ..segment(1, Class::Protected, 900, 900) };
+        let second = segment(2, Class::Probation, 900, 0);
         let spent = segment(3, Class::Brief, 0, 0);
-        assert_eq!(next(&[second, open, first]), Some((first, Step::Free(PolicyClass::Kept))));
-        assert_eq!(next(&[second, open]), Some((second, Step::Free(PolicyClass::Fill))));
+        assert_eq!(next(&[second, open, first]), Some((first, Step::Free(PolicyClass::Protected))));
+        assert_eq!(next(&[second, open]), Some((second, Step::Free(PolicyClass::Probation))));
         assert_eq!(next(&[second, first, spent]), Some((spent, Step::Free(PolicyClass::Brief))));
     }
 }

@@ -11,9 +11,10 @@ use std::collections::{BTreeSet, HashMap};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-/// The pause after the first failure; later ones double.
-const PAUSE: Duration = Duration::from_secs(1);
-const PAUSE_MAX: Duration = Duration::from_secs(300);
+use super::backoff::Backoff;
+
+/// The pauses before a slot is tried.
+const BACKOFF: Backoff = Backoff::new(Duration::from_secs(1), Duration::from_secs(300));
 
 /// See the module.
 #[derive(Default)]
@@ -32,7 +33,7 @@ impl Retired {
     pub fn add(&self, slot: u32, now: Duration) {
         let mut lines = self.lock();
         let failures = lines.failures.entry(slot).or_default();
-        let pause = (PAUSE * 2_u32.saturating_pow(*failures)).min(PAUSE_MAX);
+        let pause = BACKOFF.pause(*failures);
         *failures = failures.saturating_add(1).min(u32::BITS - 1);
         lines.due.insert((now + pause, slot));
     }
@@ -86,6 +87,9 @@ mod tests {
         retired.hurry();
         assert_eq!(retired.take_due(SECOND * 3), Some(3));
         let longest = (0..100).map(|_| retired.add(5, SECOND)).last();
-        assert_eq!(longest.map(|()| retired.lock().due.last().copied()), Some(Some((PAUSE_MAX + SECOND, 5))));
+        assert_eq!(
+            longest.map(|()| retired.lock().due.last().copied()),
+            Some(Some((BACKOFF.pause(u32::MAX) + SECOND, 5)))
+        );
     }
 }

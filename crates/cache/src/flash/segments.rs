@@ -17,8 +17,8 @@ const RESERVED: usize = 2;
 pub enum Pool {
     /// New ones; all, where there is no other pool.
     General,
-    /// Those that have proven themselves or were written again.
-    Kept,
+    /// Protected ones, and those that were written again.
+    Protected,
 }
 
 /// What a slot is used for.
@@ -49,13 +49,13 @@ pub struct Segment {
     pub state: SegmentState,
     /// Class of its records.
     pub class: Class,
-    /// Whether it is of its class for want of proven ones, and was not judged since.
+    /// Whether it is of its class without having been read, and was not judged since.
     pub unproven: bool,
     /// Its id, 0 when it holds nothing.
     pub id: u64,
     /// Its place in the line of its class: its id, or a later number since it was spared.
     pub placed: u64,
-    /// When it came to that place, by the clock of the tenure.
+    /// When it came to that place, by the clock of the tail_age.
     pub placed_at: u64,
     /// When it was opened, in seconds since 1970.
     pub opened_at: u32,
@@ -74,7 +74,7 @@ pub struct Segment {
 /// See the module.
 pub(super) struct SegmentTable {
     slots: Box<[Slot]>,
-    /// The first slot of [`Pool::Kept`].
+    /// The first slot of [`Pool::Protected`].
     kept_from: u32,
     lists: Mutex<Lists>,
 }
@@ -150,11 +150,13 @@ impl SegmentTable {
     /// Takes a free slot for a segment of `class`.
     pub fn open(&self, class: Class, id: u64, now: u32) -> Option<u32> {
         let mut lists = self.lock();
-        let reserved = if matches!(class, Class::Kept | Class::Image) { 0 } else { RESERVED };
+        let reserved = if matches!(class, Class::Protected | Class::Image) { 0 } else { RESERVED };
         let is_kept = match class {
             // Wherever there is more room: what is always free in the other pool stays so.
-            Class::Image => lists.free[Pool::Kept as usize].len() > lists.free[Pool::General as usize].len(),
-            _ => class == Class::Kept && self.has(Pool::Kept),
+            Class::Image => {
+                lists.free[Pool::Protected as usize].len() > lists.free[Pool::General as usize].len()
+            }
+            _ => class == Class::Protected && self.has(Pool::Protected),
         };
         let free = &mut lists.free[usize::from(is_kept)];
         if free.len() <= reserved {
@@ -244,7 +246,7 @@ impl SegmentTable {
     pub fn count(&self, pool: Pool) -> usize {
         match pool {
             Pool::General => self.kept_from as usize,
-            Pool::Kept => self.slots.len() - self.kept_from as usize,
+            Pool::Protected => self.slots.len() - self.kept_from as usize,
         }
     }
 
@@ -254,7 +256,7 @@ impl SegmentTable {
     }
 
     pub fn pool_of(&self, slot: u32) -> Pool {
-        if slot < self.kept_from { Pool::General } else { Pool::Kept }
+        if slot < self.kept_from { Pool::General } else { Pool::Protected }
     }
 
     pub fn len(&self) -> usize {

@@ -80,7 +80,7 @@ impl Space {
 
     /// Segments of a pool kept free: one for each class and two in reserve, or a hundredth.
     pub fn free_wanted(&self, pool: Pool) -> usize {
-        let classes = if pool == Pool::Kept { 1 } else { Class::OF_RECORDS.len() };
+        let classes = if pool == Pool::Protected { 1 } else { Class::OF_RECORDS.len() };
         let count = self.table.count(pool);
         (count / 100).max(classes + 2).min(count / 3)
     }

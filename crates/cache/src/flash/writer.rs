@@ -98,7 +98,7 @@ impl Writer {
         let trailer = open.trailer();
         self.space.table.update(open.slot, open.id, |segment| {
             segment.state = SegmentState::Sealing;
-            segment.placed_at = self.policy.tenure.time();
+            segment.placed_at = self.policy.tail_age.time();
             segment.latest_expiry = trailer.latest_expiry;
             segment.record_bytes = trailer.record_bytes;
         });

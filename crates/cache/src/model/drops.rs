@@ -1,13 +1,13 @@
-//! What a policy pushed out: the counters that every policy under simulation keeps alike.
+//! What a policy evicted: the counters that every policy under simulation keeps alike.
 
 /// Evicted values and those of them that were never read.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Drops {
-    /// Objects pushed out.
+    /// Objects evicted.
     pub objects: u64,
     /// Their bytes.
     pub bytes: u64,
-    /// Objects pushed out without having been read.
+    /// Objects evicted unread.
     pub unfetched_objects: u64,
     /// Their bytes.
     pub unfetched_bytes: u64,

@@ -7,7 +7,7 @@
 
 use std::collections::VecDeque;
 
-use crate::policy::reclaim::{self, Newcomers, Oldest, Step, Tenure};
+use crate::policy::reclaim::{self, Arrivals, Oldest, Step, TailAge};
 use crate::policy::table::Table;
 use crate::policy::{Class, Eviction, RecordFacts, Reinsertion, Source};
 
@@ -32,12 +32,12 @@ struct Segment {
     class: Class,
     /// When it was sealed or spared.
     placed: u64,
-    /// When that was, by the clock of the tenure.
+    /// When that was, by the clock of the tail_age.
     placed_at: u64,
     bytes: u64,
     /// Bytes of live records with uses.
     used_bytes: u64,
-    /// Whether it joined the proven for want of them, and was not judged since.
+    /// Whether it joined the protected segments for want of them, and was not judged since.
     unproven: bool,
     records: Vec<u32>,
 }
@@ -66,8 +66,8 @@ pub(crate) struct FlashModel {
     written: u64,
     placed: u64,
     facts: Vec<RecordFacts>,
-    newcomers: Newcomers,
-    tenure: Tenure,
+    arrivals: Arrivals,
+    tail_age: TailAge,
 }
 
 impl FlashModel {
@@ -87,8 +87,8 @@ impl FlashModel {
             written: 0,
             placed: 0,
             facts: Vec::new(),
-            newcomers: Newcomers::default(),
-            tenure: Tenure::default(),
+            arrivals: Arrivals::default(),
+            tail_age: TailAge::default(),
         }
     }
 
@@ -122,14 +122,14 @@ impl FlashModel {
     pub(crate) fn halve(&mut self) {
         self.shape.capacity /= 2;
         self.shape.segment_bytes = (self.shape.segment_bytes / 2).max(1);
-        self.tenure.halve();
+        self.tail_age.halve();
         self.segments.iter_mut().for_each(|segment| segment.placed_at /= 2);
     }
 
     /// Reads a record, which counts as a use, or is a miss.
     pub(crate) fn read(&mut self, hash: u64) -> Option<Record> {
         let Some(at) = self.find(hash) else {
-            self.newcomers.missed();
+            self.arrivals.missed();
             return None;
         };
         self.use_record(at, 1);
@@ -156,7 +156,7 @@ impl FlashModel {
         }
     }
 
-    /// Appends a record; `evicted` sees what is pushed out for it.
+    /// Appends a record; `evicted` sees what is evicted for it.
     pub(crate) fn append(
         &mut self,
         class: Class,
@@ -169,19 +169,19 @@ impl FlashModel {
             if !self.reclaim(record.written_s, evicted) {
                 return;
             }
-            self.tenure.look_at(self.oldest());
+            self.tail_age.look_at(self.oldest());
         }
         self.shape.reinsertion.admitted(bytes, self.shape.segment_bytes);
-        self.newcomers.admitted(class, bytes, self.shape.capacity);
+        self.arrivals.admitted(class, bytes, self.shape.capacity);
         self.put(class, record);
     }
 
-    /// How long the oldest of the proven has gone unread, at the time that [`Admission::time`] says.
+    /// How long the oldest protected segment has gone unread, at the time that [`Admission::time`] says.
     ///
     /// [`Admission::time`]: crate::policy::Admission::time
-    pub(crate) fn tenure_at(&self, time: u64) -> u64 {
-        self.tenure.set_time(time);
-        self.tenure.bytes()
+    pub(crate) fn tail_age_at(&self, time: u64) -> u64 {
+        self.tail_age.set_time(time);
+        self.tail_age.bytes()
     }
 
     /// Bytes written so far, of rewritten records too.
@@ -269,7 +269,7 @@ impl FlashModel {
     fn place(&mut self, class: Class, segment: u32) {
         self.placed += 1;
         let placed = &mut self.segments[segment as usize];
-        (placed.placed, placed.placed_at) = (self.placed, self.tenure.time());
+        (placed.placed, placed.placed_at) = (self.placed, self.tail_age.time());
         self.sealed[class as usize].push_back(segment);
     }
 
@@ -278,10 +278,12 @@ impl FlashModel {
         let spare_share = self.shape.reinsertion.spare_share(self.shape.segment_bytes);
         let mut spared = 0;
         loop {
-            let leeway = self.newcomers.leeway(spared, spare_share);
+            let leeway = self.arrivals.leeway(spared, spare_share);
             match reclaim::next_step(&self.oldest(), self.shape.capacity, leeway) {
                 Some(Step::Join) => {
-                    let Some(segment) = self.sealed[Class::Fill as usize].pop_front() else { return false };
+                    let Some(segment) = self.sealed[Class::Probation as usize].pop_front() else {
+                        return false;
+                    };
                     self.join(segment);
                 }
                 Some(Step::Spare(class)) => {
@@ -313,16 +315,16 @@ impl FlashModel {
 
     fn join(&mut self, at: u32) {
         let segment = &mut self.segments[at as usize];
-        (segment.class, segment.unproven) = (Class::Kept, true);
-        self.class_bytes[Class::Fill as usize] -= segment.bytes;
-        self.class_bytes[Class::Kept as usize] += segment.bytes;
-        self.place(Class::Kept, at);
+        (segment.class, segment.unproven) = (Class::Protected, true);
+        self.class_bytes[Class::Probation as usize] -= segment.bytes;
+        self.class_bytes[Class::Protected as usize] += segment.bytes;
+        self.place(Class::Protected, at);
     }
 
     fn judged(&mut self, at: u32) {
         let segment = &mut self.segments[at as usize];
         if std::mem::take(&mut segment.unproven) {
-            self.newcomers.judged(segment.bytes);
+            self.arrivals.judged(segment.bytes);
         }
     }
 
@@ -373,7 +375,7 @@ impl FlashModel {
         self.class_bytes[class as usize] -= bytes;
         self.free_segments.push(segment);
         for survivor in survivors {
-            self.put(Class::Kept, survivor);
+            self.put(Class::Protected, survivor);
         }
     }
 }

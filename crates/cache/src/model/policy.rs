@@ -11,7 +11,7 @@ pub trait Policy {
     fn read(&mut self, request: &Request) -> bool;
     /// A write, or what a read that missed brought from the store.
     fn put(&mut self, request: &Request);
-    /// What was pushed out so far.
+    /// What was evicted so far.
     fn drops(&self) -> Drops;
     /// Bytes written into the cache so far.
     fn written_bytes(&self) -> u64;

@@ -11,7 +11,7 @@ use super::request::Request;
 use crate::hint::Hint;
 use crate::policy::{
     Admission, AdmissionOptions, Amount, Candidate, Churn, Class, Evicted, Eviction, NewEntry, Occasion,
-    Rank, ReadLately, Reinsertion, S3Fifo, Source, TenantCaps, Verdict,
+    Rank, RecentReads, Reinsertion, S3Fifo, Source, TenantCaps, Verdict,
 };
 
 /// What the cache is made of.
@@ -74,7 +74,7 @@ pub struct TwoTier {
     churn: Churn,
     admitted: u64,
     ram_hits: u64,
-    lately: ReadLately,
+    recent_reads: RecentReads,
 }
 
 impl TwoTier {
@@ -102,7 +102,7 @@ impl TwoTier {
             churn: Churn::new(),
             admitted: 0,
             ram_hits: 0,
-            lately: ReadLately::default(),
+            recent_reads: RecentReads::default(),
         }
     }
 
@@ -116,7 +116,7 @@ impl TwoTier {
         let Some(record) = flash.read(request.hash) else { return Found::Nowhere };
         let (written_s, tenant, source) = (record.written_s, record.tenant, record.source);
         let value = RamValue { written_s, tenant, source, scan_mib: 0 };
-        if self.lately.note(request.hash, self.ram.len()) {
+        if self.recent_reads.note(request.hash, self.ram.len()) {
             self.bring_to_ram(request, value);
         }
         Found::Flash
@@ -182,7 +182,7 @@ impl TwoTier {
         while let Some(evicted) = self.ram.make_room(weight) {
             self.leave_ram(evicted, request.at_s);
         }
-        let rank = if value.source == Source::Metadata { Rank::Kept } else { Rank::Ordinary };
+        let rank = if value.source == Source::Metadata { Rank::Pinned } else { Rank::Ordinary };
         self.ram.insert(NewEntry { hash: request.hash, weight, rank, value }, |_| true);
     }
 
@@ -212,7 +212,7 @@ impl TwoTier {
     /// Offers a value to flash; whether it was written.
     fn offer(&mut self, candidate: &Candidate, value: RamValue, now_s: u32) -> bool {
         let Some(flash) = &mut self.flash else { return false };
-        self.admission.set_tenure(flash.tenure_at(self.admission.time()));
+        self.admission.set_tail_age(flash.tail_age_at(self.admission.time()));
         let Verdict::Admit(class) = self.admission.decide(candidate, u64::from(now_s) * 1_000) else {
             return false;
         };
@@ -224,7 +224,7 @@ impl TwoTier {
         flash.append(class, record, &mut |hash, eviction| {
             admission.made_room();
             admission.dropped(eviction.tenant, eviction.bytes);
-            if eviction.class == Class::Fill {
+            if eviction.class == Class::Probation {
                 admission.left_probation(hash, eviction.bytes);
             }
             churn.count(&eviction, u64::from(now_s));

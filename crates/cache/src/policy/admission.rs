@@ -13,12 +13,12 @@
 //! ([`Occasion::of_first_offer`]): of what a client sets, much is replaced or deleted within a moment and
 //! never costs a write, while what a store can give again is to survive a restart from the first.
 //!
-//! One ghost remembers what scans brought once and what left flash while on probation. A key that it
-//! knows when it is offered again, or that was read more than once in RAM, has proven itself: it skips
-//! probation. How soon it must come back depends on the [tenure](super::reclaim::Tenure) of what it would
-//! push out: the longer the oldest of the proven has gone unread, the easier it is to be better.
+//! One ghost remembers what scans brought once and what left flash while on probation. A key that hits it
+//! when it is offered again, or that was read more than once in RAM, skips probation: it is protected. A
+//! ghost hit counts if its reuse distance is below the [tail age](super::reclaim::TailAge) of the
+//! protected segments: the longer the oldest of them has gone unread, the longer the distance may be.
 //!
-//! **Invariants.** A scan however large moves nothing out of flash but what has proven nothing. Every refusal
+//! **Invariants.** A scan however large evicts nothing that is protected. Every refusal
 //! has a [`Refusal`]. All methods take a shared reference and neither lock nor wait; memory is fixed at the
 //! start. With one thread and one seed, same calls give same answers.
 
@@ -27,7 +27,7 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use super::churn::Class;
 use super::ghost::Ghost;
 use super::reclaim::PROBATION_SHARE;
-use super::scan_habit::ScanHabit;
+use super::scan_reuse::ScanReuse;
 use super::tenant_share::{TenantCaps, TenantShares};
 use super::write_budget::WriteBudget;
 use crate::hint::Hint;
@@ -38,7 +38,7 @@ use crate::splitmix;
 const SMALL_SCAN_SHARE: f64 = PROBATION_SHARE;
 /// Part of what the tier holds when it has to evict above which it counts as full.
 const FULL_SHARE: f64 = 0.95;
-/// Largest value in parts of the capacity: it pushes out at most a hundredth of everything.
+/// Largest value in parts of the capacity: it evicts at most a hundredth of everything.
 const LARGEST_SHARE: f64 = 0.01;
 /// Smallest value that is never too large, whatever the capacity.
 const ALWAYS_FITS_BYTES: u64 = 1 << 20;
@@ -143,8 +143,8 @@ pub struct Admission {
     sample: f64,
     ghost: Ghost,
     /// Bytes within which a return is proof.
-    tenure: AtomicU64,
-    scans: ScanHabit,
+    tail_age: AtomicU64,
+    scans: ScanReuse,
     budget: WriteBudget,
     shares: TenantShares,
     held: AtomicU64,
@@ -170,8 +170,8 @@ impl Admission {
             capacity: AtomicU64::new(options.capacity),
             sample,
             ghost: Ghost::new((options.capacity as f64 * GHOST_SHARE) as u64, ghost_keys),
-            tenure: AtomicU64::new(u64::MAX),
-            scans: ScanHabit::new(sample),
+            tail_age: AtomicU64::new(u64::MAX),
+            scans: ScanReuse::new(sample),
             budget: WriteBudget::new(options.write_bytes_per_day),
             shares: TenantShares::new(options.tenants),
             held: AtomicU64::new(0),
@@ -188,14 +188,14 @@ impl Admission {
             // The ghost has known it since it was refused when it was stored: that is no return.
             return self.refuse(Refusal::ScannedOnce);
         }
-        let tenure = self.tenure.load(Relaxed);
+        let tail_age = self.tail_age.load(Relaxed);
         let away = self.ghost.take_age(candidate.hash).filter(|_| !is_parting);
-        let is_proof = away.is_some_and(|away| away <= tenure);
+        let is_proof = away.is_some_and(|away| away <= tail_age);
         match self.refusal(candidate, away, now_ms) {
             None => Verdict::Admit(match candidate.hint {
                 Hint::Ingest | Hint::Metadata => Class::Ingest,
-                _ if is_proof || candidate.hits >= PROOF_HITS => Class::Kept,
-                Hint::Point | Hint::Scan { .. } => Class::Fill,
+                _ if is_proof || candidate.hits >= PROOF_HITS => Class::Protected,
+                Hint::Point | Hint::Scan { .. } => Class::Probation,
             }),
             Some(reason) => self.refuse(reason),
         }
@@ -206,10 +206,10 @@ impl Admission {
         self.ghost.noted()
     }
 
-    /// Says how long the oldest of the proven has gone unread
-    /// ([`Tenure::bytes`](super::reclaim::Tenure::bytes)).
-    pub fn set_tenure(&self, bytes: u64) {
-        self.tenure.store(bytes, Relaxed);
+    /// Says how long the oldest protected segment has gone unread
+    /// ([`TailAge::bytes`](super::reclaim::TailAge::bytes)).
+    pub fn set_tail_age(&self, bytes: u64) {
+        self.tail_age.store(bytes, Relaxed);
     }
 
     fn refuse(&self, reason: Refusal) -> Verdict {
@@ -232,7 +232,7 @@ impl Admission {
         }
     }
 
-    /// Remembers a key that left flash from among [`Class::Fill`].
+    /// Remembers a key that left flash from among [`Class::Probation`].
     pub fn left_probation(&self, hash: u64, bytes: u64) {
         self.ghost.note(hash, bytes);
     }
@@ -357,20 +357,20 @@ mod tests {
     #[test]
     fn a_large_scan_reaches_flash_with_the_second_want() {
         let admission = admission(0, TenantCaps::default());
-        assert_eq!(admission.decide(&candidate(9, LARGE_SCAN), 1), Verdict::Admit(Class::Fill), "room");
+        assert_eq!(admission.decide(&candidate(9, LARGE_SCAN), 1), Verdict::Admit(Class::Probation), "room");
         admission.holds(7, CAPACITY);
         let first = candidate(1, LARGE_SCAN);
         assert_eq!(admission.decide(&first, 1), Verdict::RamOnly(Refusal::ScannedOnce));
-        assert_eq!(admission.decide(&first, 1), Verdict::Admit(Class::Kept));
+        assert_eq!(admission.decide(&first, 1), Verdict::Admit(Class::Protected));
         assert_eq!(admission.decide(&candidate(2, LARGE_SCAN), 1), Verdict::RamOnly(Refusal::ScannedOnce));
         let unread = Candidate { occasion: Occasion::Leaving, ..candidate(2, LARGE_SCAN) };
         assert_eq!(admission.decide(&unread, 1), Verdict::RamOnly(Refusal::ScannedOnce), "no second want");
         let read_in_ram = Candidate { hits: 1, ..unread };
-        assert_eq!(admission.decide(&read_in_ram, 1), Verdict::Admit(Class::Fill));
+        assert_eq!(admission.decide(&read_in_ram, 1), Verdict::Admit(Class::Probation));
         let small = candidate(3, Hint::Scan { bytes: CAPACITY / 25 });
-        assert_eq!(admission.decide(&small, 1), Verdict::Admit(Class::Fill));
+        assert_eq!(admission.decide(&small, 1), Verdict::Admit(Class::Probation));
         let classes =
-            [(Hint::Ingest, Class::Ingest), (Hint::Point, Class::Fill), (Hint::Metadata, Class::Ingest)];
+            [(Hint::Ingest, Class::Ingest), (Hint::Point, Class::Probation), (Hint::Metadata, Class::Ingest)];
         for (hint, class) in classes {
             assert_eq!(admission.decide(&candidate(4, hint), 1), Verdict::Admit(class), "{hint:?}");
         }
@@ -385,8 +385,10 @@ mod tests {
         for key in 0..20_000 {
             let part = candidate(key, LARGE_SCAN);
             match admission.decide(&part, 1) {
-                Verdict::Admit(class) => admitted += u32::from(class == Class::Fill),
-                Verdict::RamOnly(_) => assert_eq!(admission.decide(&part, 1), Verdict::Admit(Class::Kept)),
+                Verdict::Admit(class) => admitted += u32::from(class == Class::Probation),
+                Verdict::RamOnly(_) => {
+                    assert_eq!(admission.decide(&part, 1), Verdict::Admit(Class::Protected))
+                }
             }
         }
         assert!((18_500..19_000).contains(&admitted), "{admitted} of 20,000");
@@ -414,7 +416,7 @@ mod tests {
         admission.holds(1, CAPACITY / 4);
         assert_eq!(
             admission.decide(&candidate(1, Hint::Point), 1),
-            Verdict::Admit(Class::Fill),
+            Verdict::Admit(Class::Probation),
             "there is room"
         );
         admission.holds(2, CAPACITY / 4 * 3);
@@ -422,7 +424,11 @@ mod tests {
         assert_eq!(admission.decide(&candidate(1, Hint::Metadata), 1), Verdict::Admit(Class::Ingest));
         admission.dropped(1, CAPACITY / 4);
         admission.holds(2, CAPACITY / 4);
-        assert_eq!(admission.decide(&candidate(1, Hint::Point), 1), Verdict::Admit(Class::Fill), "it shrank");
+        assert_eq!(
+            admission.decide(&candidate(1, Hint::Point), 1),
+            Verdict::Admit(Class::Probation),
+            "it shrank"
+        );
         assert_eq!((admission.held_by(1), admission.held_by(2)), (0, CAPACITY));
     }
 
@@ -461,7 +467,7 @@ mod tests {
         let mut written = 0u64;
         for at in 0..100_000u64 {
             let candidate = candidate(at, Hint::Point);
-            if admission.decide(&candidate, 1 + at * 36) == Verdict::Admit(Class::Fill) {
+            if admission.decide(&candidate, 1 + at * 36) == Verdict::Admit(Class::Probation) {
                 admission.spent(candidate.bytes);
                 admission.holds(1, candidate.bytes);
                 written += candidate.bytes;
@@ -478,28 +484,28 @@ mod tests {
         let admission = admission(0, TenantCaps::default());
         let value = candidate(1, Hint::Point);
         admission.left_probation(value.hash, value.bytes);
-        assert_eq!(admission.decide(&value, 1), Verdict::Admit(Class::Kept));
-        assert_eq!(admission.decide(&value, 1), Verdict::Admit(Class::Fill), "the ghost forgot it");
+        assert_eq!(admission.decide(&value, 1), Verdict::Admit(Class::Protected));
+        assert_eq!(admission.decide(&value, 1), Verdict::Admit(Class::Probation), "the ghost forgot it");
         let read_in_ram = Candidate { hits: 2, ..candidate(2, Hint::Point) };
-        assert_eq!(admission.decide(&read_in_ram, 1), Verdict::Admit(Class::Kept));
+        assert_eq!(admission.decide(&read_in_ram, 1), Verdict::Admit(Class::Protected));
     }
 
     #[test]
     fn a_key_must_come_back_before_the_oldest_of_the_proven_has_stood_unread_for_as_long() {
         let admission = admission(0, TenantCaps::default());
-        let returns = |key: u64, bytes_between: u64, tenure: u64| {
+        let returns = |key: u64, bytes_between: u64, tail_age: u64| {
             let value = candidate(key, Hint::Point);
             admission.left_probation(value.hash, value.bytes);
             let before = admission.time();
             admission.left_probation(candidate(key + 1, Hint::Point).hash, bytes_between);
             assert_eq!(admission.time() - before, bytes_between);
-            admission.set_tenure(tenure);
+            admission.set_tail_age(tail_age);
             admission.decide(&value, 1)
         };
-        assert_eq!(returns(10, CAPACITY / 2, CAPACITY), Verdict::Admit(Class::Kept));
-        assert_eq!(returns(20, CAPACITY / 2, CAPACITY / 3), Verdict::Admit(Class::Fill));
-        assert_eq!(returns(30, CAPACITY / 4, CAPACITY / 3), Verdict::Admit(Class::Kept));
-        assert_eq!(returns(40, 3 * CAPACITY, 4 * CAPACITY), Verdict::Admit(Class::Fill), "forgotten");
+        assert_eq!(returns(10, CAPACITY / 2, CAPACITY), Verdict::Admit(Class::Protected));
+        assert_eq!(returns(20, CAPACITY / 2, CAPACITY / 3), Verdict::Admit(Class::Probation));
+        assert_eq!(returns(30, CAPACITY / 4, CAPACITY / 3), Verdict::Admit(Class::Protected));
+        assert_eq!(returns(40, 3 * CAPACITY, 4 * CAPACITY), Verdict::Admit(Class::Probation), "forgotten");
     }
 
     #[test]

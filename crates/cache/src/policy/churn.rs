@@ -1,4 +1,4 @@
-//! What was pushed out, and above all what was pushed out without ever having been read.
+//! Evictions, and above all evictions of values that were never read.
 //!
 //! A hit ratio alone lies: a cache of recent data can answer seven reads of ten and still replace
 //! itself forty times an hour with things nobody asks for. These counters show that. They split by
@@ -20,17 +20,17 @@ const MINUTES: u64 = 60;
 /// Cells of the window: one more than it shows, for the minute that is being filled.
 const MINUTE_CELLS: usize = 64;
 
-/// Where a value stood when it was pushed out.
+/// Where a value was when it was evicted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Class {
     /// In memory, with no copy on flash.
     Ram,
     /// On flash, among newly written data.
     Ingest,
-    /// On flash, among what reads brought, on probation.
-    Fill,
-    /// On flash, proven: read again, or back within the ghost's window.
-    Kept,
+    /// On flash, on probation: what reads brought, until it is read again.
+    Probation,
+    /// On flash, protected: read again on probation, or admitted by a ghost hit.
+    Protected,
     /// On flash, among what expires soon.
     Brief,
 }
@@ -85,8 +85,8 @@ macro_rules! axis {
 axis!(Class {
     Ram => "ram",
     Ingest => "ingest",
-    Fill => "fill",
-    Kept => "kept",
+    Probation => "fill",
+    Protected => "kept",
     Brief => "brief",
 });
 axis!(Source { Ingest => "ingest", Fill => "fill", Scan => "scan", Metadata => "metadata" });
@@ -120,7 +120,7 @@ impl Age {
     }
 }
 
-/// A value that was pushed out to make room.
+/// A value that was evicted to make room.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Eviction {
     /// Where it stood.
@@ -259,11 +259,11 @@ impl Churn {
     /// How often a cache of `capacity` bytes was replaced whole within the hour before `now_s`.
     pub fn replacements_per_hour(&self, capacity: u64, now_s: u64) -> f64 {
         let minute = now_s / 60;
-        let lately = |cell: &&Minute| {
+        let recent = |cell: &&Minute| {
             let number = cell.number.load(Relaxed);
             number <= minute && number + MINUTES > minute
         };
-        let bytes: u64 = self.minutes.iter().filter(lately).map(|cell| cell.bytes.load(Relaxed)).sum();
+        let bytes: u64 = self.minutes.iter().filter(recent).map(|cell| cell.bytes.load(Relaxed)).sum();
         bytes as f64 / capacity.max(1) as f64
     }
 
@@ -331,7 +331,7 @@ mod tests {
     use super::*;
 
     fn eviction(tenant: u32, age_s: u64, fetched: bool) -> Eviction {
-        Eviction { class: Class::Fill, source: Source::Fill, tenant, age_s, bytes: 10, fetched }
+        Eviction { class: Class::Probation, source: Source::Fill, tenant, age_s, bytes: 10, fetched }
     }
 
     #[test]

@@ -1,12 +1,13 @@
-//! The memory of keys that are gone: which were here so lately that coming back means something.
+//! The ghost: keys that were evicted, so that a key that is wanted again (a ghost hit) is recognised, and its
+//! reuse distance is known.
 //!
 //! Sixteen 4-byte cells make a bucket of one cache line; a cell is a 16-bit fingerprint and the time
 //! it was noted at, counted in bytes noted since. A key is remembered until `window` bytes of others
 //! were noted after it, or until its bucket is full of younger ones.
 //!
-//! **Invariants.** The memory never grows beyond its cells. A false "was here" comes to about one in
-//! 4,000 questions (16 cells, 2^-16 each) and costs one entry a better place than it earned; a false
-//! "was not" only happens in overfull buckets. All methods but `make_room` and `set_window` work
+//! **Invariants.** The ghost never grows beyond its cells. A false hit comes to about one in 4,000 lookups
+//! (16 cells, 2^-16 each) and gives one entry a better place than it earned; a false miss only happens in
+//! overfull buckets. All methods but `make_room` and `set_window` work
 //! through a shared reference; threads that note at the same instant may lose a note.
 
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering::Relaxed};
@@ -170,8 +171,8 @@ mod tests {
         for key in 0..3_000 {
             ghost.note(spread(key), 10);
         }
-        let lately = (2_100..3_000).filter(|k| ghost.take(spread(*k))).count();
-        assert!(lately >= 890, "{lately} of 900 remembered");
+        let recent = (2_100..3_000).filter(|k| ghost.take(spread(*k))).count();
+        assert!(recent >= 890, "{recent} of 900 remembered");
         let before = (0..1_900).filter(|k| ghost.take(spread(*k))).count();
         assert!(before <= 4, "{before} of 1,900 remembered for too long");
         assert_eq!((2_100..3_000).filter(|k| ghost.take(spread(*k))).count(), 0, "taken twice");

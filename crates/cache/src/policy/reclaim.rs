@@ -1,46 +1,45 @@
 //! Which segment of flash is reclaimed next.
 //!
-//! Segments of a class stand in a line, oldest first. What reads brought is on probation and goes first
-//! while it fills more than its share; otherwise the oldest segment of all goes, wherever it stands. A
-//! proven or newly written segment of which enough was read since it was last judged is spared: it moves
-//! to the young end of its line as it is, and pays with one use of each of its records. So the hot part
-//! of flash stays where it is and costs no writes; this is CLOCK (Corbató 1968) over segments, with the
-//! probation queue of S3-FIFO before it.
+//! Segments of a class form a FIFO queue. Probation is reclaimed first while it holds more than its share;
+//! otherwise the oldest segment of all classes is. A protected or newly written segment of which enough was
+//! read gets a second chance: it moves to the young end of its queue as it is, and each of its records loses
+//! one use. So the hot part of flash stays in place and costs no writes; this is CLOCK (Corbató 1968) over
+//! segments, with the probation queue of S3-FIFO before it.
 //!
-//! As long as the proven leave it room, what probation cannot hold joins them as it is, *unproven*: a loop of
-//! requests that is longer than probation would find nothing otherwise. Unproven segments stay until the
-//! proven need their room, or until others show that they would use it better: each byte that proves itself
-//! asks for a turn of ten unproven ones, which are then judged in the place of probation. Where
-//! nobody asks for what comes, only what was read since joins them: the rest goes in the
-//! order in which it was written.
+//! While the protected segments leave room, a segment that probation cannot hold becomes protected as it is,
+//! *unproven*: a loop of requests that is longer than probation would always miss otherwise. Each byte
+//! that is admitted as protected lets ten bytes of unproven segments be judged in the place of probation:
+//! they get a second chance or are reclaimed. While the [miss rate](MissRate) of what is admitted is low,
+//! only a segment of which enough was read becomes protected: the rest is evicted in FIFO order.
 //!
-//! A newcomer that comes back proves itself by coming back sooner than the proven go unread: the
-//! [tenure](Tenure) of the oldest of them is what it has to beat.
+//! A ghost hit is admitted as protected if its reuse distance is below the [tail age](TailAge): the time that
+//! the oldest protected segment has gone unread.
 //!
-//! What is enough depends on what may be written again. A spared segment keeps its unread records too,
-//! one that is freed keeps its read ones and costs their writes. With a full allowance nothing is spared;
-//! as the allowance shrinks, the segments that would cost the most writes for the least room are.
+//! What is enough depends on what may be written again. A second chance keeps unread records too; reclaiming
+//! costs the writes of the records that were read. With a full allowance no segment gets a second chance; as
+//! the allowance shrinks, those get one that would cost the most writes for the least room.
 //!
 //! **Invariants.** Nothing here owns segments: the caller does what is said and asks again. At most
-//! [`SPARES_MAX`] segments are spared before one is freed, and what joins the proven does so once, so a call
-//! for space ends. The answer depends on the arguments alone.
+//! [`SPARES_MAX`] segments get a second chance before one is freed, and a segment becomes protected once,
+//! so a call for space ends. The answer depends on the arguments alone.
 
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 use super::churn::Class;
-use super::demand::Demand;
+use super::miss_rate::MissRate;
 
-/// Part of the capacity that values on probation may fill before they are the first to go.
+/// Part of the capacity that probation may hold before it is reclaimed first.
 pub const PROBATION_SHARE: f64 = 0.07;
-/// Part of the capacity that probation must hold beside a segment of it that joins the proven: a little more
-/// than its share, so that the gap that a freed segment leaves is not filled by the next scan.
+/// Part of the capacity that probation must hold beside a segment of it that becomes protected: a little more
+/// than its share, so that the next scan does not fill the room of a reclaimed segment.
 const OVERFLOW_SHARE: f64 = 0.10;
-/// Unproven bytes that are judged for each byte that proves itself.
-const TURN_PER_PROVEN: u64 = 10;
+/// Unproven bytes that are judged for each byte that is admitted as protected.
+const TURN_PER_PROTECTED: u64 = 10;
 /// Most bytes of turns that are saved up, in parts of the capacity.
 const TURNS_SHARE: u64 = 20;
-/// Part of a tenure that is taken off it where all of the oldest segment was read: what was read has not
-/// gone unread for long. The rest keeps a tier of which everything is read open for what is wanted much more.
+/// Part of the tail age that is taken off where all of the oldest segment was read: its records have not gone
+/// unread for long. The rest lets ghost hits with a short reuse distance into a tier of which everything is
+/// read.
 const READ_DISCOUNT: f64 = 0.9;
 /// Most segments spared in a row.
 pub const SPARES_MAX: u32 = 16;
@@ -52,7 +51,7 @@ pub struct Oldest {
     pub class: Class,
     /// When it was sealed or last spared: any number that grows.
     pub placed: u64,
-    /// What [`Tenure::time`] was then.
+    /// What [`TailAge::time`] was then.
     pub placed_at: u64,
     /// Its bytes, dead records included.
     pub bytes: u64,
@@ -76,31 +75,30 @@ pub struct Leeway {
     pub spare_share: f64,
     /// Bytes of unproven segments whose turn it is.
     pub turn_bytes: u64,
-    /// Whether somebody asks for what comes on probation.
-    pub is_wanted: bool,
+    /// Whether the miss rate of what is admitted on probation is high.
+    pub has_misses: bool,
 }
 
-/// What a tier owes its newcomers: turns for those that prove themselves, and the room that the proven leave
-/// for those that were asked for.
+/// What was admitted of late: the unproven bytes that have to be judged for it, and its miss rate.
 #[derive(Debug, Default)]
-pub struct Newcomers {
+pub struct Arrivals {
     turns: Turns,
-    demand: Demand,
+    miss_rate: MissRate,
 }
 
-impl Newcomers {
+impl Arrivals {
     /// Counts a value of so many bytes that was admitted to `class` in a tier of `capacity` bytes.
     pub fn admitted(&self, class: Class, bytes: u64, capacity: u64) {
         match class {
-            Class::Kept => self.turns.proven(bytes, capacity),
-            Class::Fill => self.demand.came(bytes, capacity),
+            Class::Protected => self.turns.protect(bytes, capacity),
+            Class::Probation => self.miss_rate.note_admitted(bytes, capacity),
             Class::Ingest | Class::Brief | Class::Ram => {}
         }
     }
 
-    /// Counts a value that somebody asked for and that is nowhere.
+    /// Counts a lookup that missed in both tiers.
     pub fn missed(&self) {
-        self.demand.missed();
+        self.miss_rate.note_miss();
     }
 
     /// Counts an unproven segment that was judged.
@@ -110,19 +108,19 @@ impl Newcomers {
 
     /// What the next judgement depends on, after so many segments were spared.
     pub fn leeway(&self, spared: u32, spare_share: f64) -> Leeway {
-        let (turn_bytes, is_wanted) = (self.turns.bytes(), self.demand.is_wanted());
-        Leeway { spared, spare_share, turn_bytes, is_wanted }
+        let (turn_bytes, has_misses) = (self.turns.bytes(), self.miss_rate.is_high());
+        Leeway { spared, spare_share, turn_bytes, has_misses }
     }
 }
 
-/// Bytes of unproven segments that have to make room for what proves itself.
+/// Bytes of unproven segments that are to be judged, for what was admitted as protected.
 #[derive(Debug, Default)]
 struct Turns(AtomicU64);
 
 impl Turns {
-    /// Counts bytes that were admitted as proven to a tier of `capacity` bytes.
-    fn proven(&self, bytes: u64, capacity: u64) {
-        let turns = self.bytes().saturating_add(bytes.saturating_mul(TURN_PER_PROVEN));
+    /// Counts bytes that were admitted as protected to a tier of `capacity` bytes.
+    fn protect(&self, bytes: u64, capacity: u64) {
+        let turns = self.bytes().saturating_add(bytes.saturating_mul(TURN_PER_PROTECTED));
         self.0.store(turns.min(capacity / TURNS_SHARE), Relaxed);
     }
 
@@ -137,20 +135,21 @@ impl Turns {
     }
 }
 
-/// How long the oldest of the proven has gone unread, for newcomers that want to join them. Time is counted
-/// in bytes that left probation or were refused, as the admission's ghost counts it.
+/// How long the oldest protected segment has gone unread: the reuse distance that a ghost hit must beat.
+/// Time is counted in bytes that left probation or were refused, as the admission's ghost counts it.
 ///
-/// The end of the proven is what goes next: only who is wanted at shorter intervals is worth its place.
+/// The tail of the protected segments is reclaimed next: only a key with a shorter reuse distance is
+/// worth more.
 #[derive(Debug, Default)]
-pub struct Tenure {
+pub struct TailAge {
     time: AtomicU64,
-    /// When the oldest of the proven was placed.
+    /// When the oldest protected segment was placed.
     since: AtomicU64,
     /// Part of it that was read since: the bits of an `f64`.
     read: AtomicU64,
 }
 
-impl Tenure {
+impl TailAge {
     /// Says what time it is.
     pub fn set_time(&self, time: u64) {
         self.time.store(time, Relaxed);
@@ -163,14 +162,15 @@ impl Tenure {
 
     /// Looks at the oldest segments of all classes, after one of them has left its place.
     pub fn look_at(&self, oldest: impl IntoIterator<Item = Oldest>) {
-        let proven = oldest.into_iter().filter(|segment| segment.class != Class::Fill);
-        let Some(end) = proven.min_by_key(|segment| segment.placed) else { return };
+        let protected = oldest.into_iter().filter(|segment| segment.class != Class::Probation);
+        let Some(end) = protected.min_by_key(|segment| segment.placed) else { return };
         self.since.store(end.placed_at, Relaxed);
         let read = end.used_bytes as f64 / end.bytes.max(1) as f64;
         self.read.store(read.min(1.0).to_bits(), Relaxed);
     }
 
-    /// The time that a newcomer must have been away for less than: all of it while nothing had to go yet.
+    /// The reuse distance below which a ghost hit is admitted as protected: all of the time while nothing was
+    /// evicted yet.
     pub fn bytes(&self) -> u64 {
         let stood = self.time().saturating_sub(self.since.load(Relaxed));
         let unread = 1.0 - READ_DISCOUNT * f64::from_bits(self.read.load(Relaxed));
@@ -192,7 +192,7 @@ pub enum Step {
     /// Move it to the young end of its class, and take one use from each of its records. It is not unproven
     /// any more.
     Spare(Class),
-    /// Move the oldest segment on probation to the young end of [`Class::Kept`], where it is unproven.
+    /// Move the oldest segment on probation to the young end of [`Class::Protected`], where it is unproven.
     Join,
 }
 
@@ -201,18 +201,18 @@ pub fn next_step(oldest: &[Oldest], capacity: u64, leeway: Leeway) -> Option<Ste
     if let Some(spent) = oldest.iter().find(|segment| segment.spent) {
         return Some(Step::Free(spent.class));
     }
-    let proven = || oldest.iter().filter(|segment| segment.class != Class::Fill);
+    let protected = || oldest.iter().filter(|segment| segment.class != Class::Probation);
     let share = |part| (capacity as f64 * part) as u64;
-    let probation = oldest.iter().find(|segment| segment.class == Class::Fill);
+    let probation = oldest.iter().find(|segment| segment.class == Class::Probation);
     if let Some(probation) = probation.filter(|line| line.class_bytes > share(PROBATION_SHARE)) {
         let overflows = probation.class_bytes >= share(OVERFLOW_SHARE) + probation.bytes;
-        if overflows && (leeway.is_wanted || is_hot(probation, leeway)) {
+        if overflows && (leeway.has_misses || is_hot(probation, leeway)) {
             return Some(Step::Join);
         }
-        let turn = proven().find(|segment| segment.unproven && segment.bytes <= leeway.turn_bytes);
-        return Some(turn.map_or(Step::Free(Class::Fill), |segment| judge(segment, leeway)));
+        let turn = protected().find(|segment| segment.unproven && segment.bytes <= leeway.turn_bytes);
+        return Some(turn.map_or(Step::Free(Class::Probation), |segment| judge(segment, leeway)));
     }
-    let next = proven().min_by_key(|segment| segment.placed).or(oldest.first())?;
+    let next = protected().min_by_key(|segment| segment.placed).or(oldest.first())?;
     Some(judge(next, leeway))
 }
 
@@ -222,7 +222,7 @@ fn is_hot(segment: &Oldest, leeway: Leeway) -> bool {
 }
 
 fn judge(segment: &Oldest, leeway: Leeway) -> Step {
-    let may_spare = matches!(segment.class, Class::Ingest | Class::Kept) && leeway.spared < SPARES_MAX;
+    let may_spare = matches!(segment.class, Class::Ingest | Class::Protected) && leeway.spared < SPARES_MAX;
     if is_hot(segment, leeway) && may_spare { Step::Spare(segment.class) } else { Step::Free(segment.class) }
 }
 
@@ -231,7 +231,7 @@ mod tests {
     use super::*;
 
     const CAPACITY: u64 = 10_000;
-    const HALF: Leeway = Leeway { spared: 0, spare_share: 0.5, turn_bytes: 0, is_wanted: true };
+    const HALF: Leeway = Leeway { spared: 0, spare_share: 0.5, turn_bytes: 0, has_misses: true };
 
     fn oldest(class: Class, placed: u64, used_bytes: u64) -> Oldest {
         let unproven = false;
@@ -241,22 +241,23 @@ mod tests {
 
     #[test]
     fn the_oldest_proven_segment_goes_unless_enough_of_it_was_read() {
-        let lines = [oldest(Class::Ingest, 7, 50), oldest(Class::Fill, 1, 0), oldest(Class::Kept, 5, 51)];
-        assert_eq!(next_step(&lines, CAPACITY, HALF), Some(Step::Spare(Class::Kept)));
+        let lines =
+            [oldest(Class::Ingest, 7, 50), oldest(Class::Probation, 1, 0), oldest(Class::Protected, 5, 51)];
+        assert_eq!(next_step(&lines, CAPACITY, HALF), Some(Step::Spare(Class::Protected)));
         assert_eq!(
             next_step(&lines, CAPACITY, Leeway { spared: SPARES_MAX, ..HALF }),
-            Some(Step::Free(Class::Kept))
+            Some(Step::Free(Class::Protected))
         );
         assert_eq!(next_step(&lines[..2], CAPACITY, HALF), Some(Step::Free(Class::Ingest)));
-        assert_eq!(next_step(&lines[1..2], CAPACITY, HALF), Some(Step::Free(Class::Fill)));
+        assert_eq!(next_step(&lines[1..2], CAPACITY, HALF), Some(Step::Free(Class::Probation)));
         assert_eq!(next_step(&[], CAPACITY, HALF), None);
     }
 
     #[test]
     fn probation_above_its_share_and_spent_segments_go_first() {
-        let probation = Oldest { class_bytes: 1_001, ..oldest(Class::Fill, 9, 100) };
+        let probation = Oldest { class_bytes: 1_001, ..oldest(Class::Probation, 9, 100) };
         let mut lines = vec![oldest(Class::Ingest, 1, 0), probation];
-        assert_eq!(next_step(&lines, CAPACITY, HALF), Some(Step::Free(Class::Fill)));
+        assert_eq!(next_step(&lines, CAPACITY, HALF), Some(Step::Free(Class::Probation)));
         lines.push(Oldest { spent: true, ..oldest(Class::Brief, 10, 0) });
         assert_eq!(next_step(&lines, CAPACITY, HALF), Some(Step::Free(Class::Brief)));
     }
@@ -272,57 +273,58 @@ mod tests {
     #[test]
     fn probation_overflows_into_the_room_that_the_proven_leave() {
         let next = |class_bytes| {
-            let probation = Oldest { class_bytes, ..oldest(Class::Fill, 9, 0) };
-            next_step(&[oldest(Class::Kept, 1, 0), probation], CAPACITY, HALF)
+            let probation = Oldest { class_bytes, ..oldest(Class::Probation, 9, 0) };
+            next_step(&[oldest(Class::Protected, 1, 0), probation], CAPACITY, HALF)
         };
         assert_eq!(next(1_100), Some(Step::Join));
-        assert_eq!(next(1_099), Some(Step::Free(Class::Fill)));
-        assert_eq!(next(700), Some(Step::Free(Class::Kept)));
+        assert_eq!(next(1_099), Some(Step::Free(Class::Probation)));
+        assert_eq!(next(700), Some(Step::Free(Class::Protected)));
     }
 
     #[test]
     fn what_nobody_asked_for_leaves_in_order_unless_it_was_read() {
         let next = |used_bytes, spare_share| {
-            let probation = Oldest { class_bytes: 5_000, ..oldest(Class::Fill, 1, used_bytes) };
-            let leeway = Leeway { spare_share, is_wanted: false, ..HALF };
-            next_step(&[oldest(Class::Kept, 9, 0), probation], CAPACITY, leeway)
+            let probation = Oldest { class_bytes: 5_000, ..oldest(Class::Probation, 1, used_bytes) };
+            let leeway = Leeway { spare_share, has_misses: false, ..HALF };
+            next_step(&[oldest(Class::Protected, 9, 0), probation], CAPACITY, leeway)
         };
-        assert_eq!(next(50, 0.5), Some(Step::Free(Class::Fill)));
+        assert_eq!(next(50, 0.5), Some(Step::Free(Class::Probation)));
         assert_eq!(next(51, 0.5), Some(Step::Join));
-        assert_eq!(next(100, 1.0), Some(Step::Free(Class::Fill)), "what was read is written again");
+        assert_eq!(next(100, 1.0), Some(Step::Free(Class::Probation)), "what was read is written again");
     }
 
     #[test]
     fn the_unproven_are_judged_in_the_place_of_probation_when_others_prove_themselves() {
-        let probation = Oldest { class_bytes: 1_001, ..oldest(Class::Fill, 9, 0) };
+        let probation = Oldest { class_bytes: 1_001, ..oldest(Class::Probation, 9, 0) };
         let next = |used_bytes, turns: &Turns| {
-            let unproven = Oldest { unproven: true, ..oldest(Class::Kept, 1, used_bytes) };
+            let unproven = Oldest { unproven: true, ..oldest(Class::Protected, 1, used_bytes) };
             next_step(&[unproven, probation], CAPACITY, Leeway { turn_bytes: turns.bytes(), ..HALF })
         };
         let turns = Turns::default();
-        turns.proven(9, CAPACITY);
-        assert_eq!(next(0, &turns), Some(Step::Free(Class::Fill)), "90 bytes are less than the segment");
-        turns.proven(1, CAPACITY);
-        assert_eq!(next(50, &turns), Some(Step::Free(Class::Kept)));
-        assert_eq!(next(51, &turns), Some(Step::Spare(Class::Kept)));
+        turns.protect(9, CAPACITY);
+        assert_eq!(next(0, &turns), Some(Step::Free(Class::Probation)), "90 bytes are less than the segment");
+        turns.protect(1, CAPACITY);
+        assert_eq!(next(50, &turns), Some(Step::Free(Class::Protected)));
+        assert_eq!(next(51, &turns), Some(Step::Spare(Class::Protected)));
         turns.judged(100);
-        assert_eq!(next(0, &turns), Some(Step::Free(Class::Fill)));
-        turns.proven(CAPACITY, CAPACITY);
+        assert_eq!(next(0, &turns), Some(Step::Free(Class::Probation)));
+        turns.protect(CAPACITY, CAPACITY);
         assert_eq!(turns.bytes(), CAPACITY / 20, "a burst is not saved up for ever");
     }
 
     #[test]
     fn who_stood_for_long_and_unread_is_easily_beaten() {
-        let tenure = Tenure::default();
-        tenure.set_time(5_000);
-        assert_eq!(tenure.bytes(), 5_000, "nothing had to go yet");
-        let lines =
-            |used| [oldest(Class::Fill, 1, 0), oldest(Class::Ingest, 30, 0), oldest(Class::Kept, 20, used)];
+        let tail_age = TailAge::default();
+        tail_age.set_time(5_000);
+        assert_eq!(tail_age.bytes(), 5_000, "nothing had to go yet");
+        let lines = |used| {
+            [oldest(Class::Probation, 1, 0), oldest(Class::Ingest, 30, 0), oldest(Class::Protected, 20, used)]
+        };
         for (used, least) in [(0, 3_000), (40, 1_920), (80, 840)] {
-            tenure.look_at(lines(used));
-            assert_eq!(tenure.bytes(), least, "{used} of 100 bytes were read");
+            tail_age.look_at(lines(used));
+            assert_eq!(tail_age.bytes(), least, "{used} of 100 bytes were read");
         }
-        tenure.look_at([oldest(Class::Fill, 40, 0)]);
-        assert_eq!(tenure.bytes(), 840, "probation is no rival");
+        tail_age.look_at([oldest(Class::Probation, 40, 0)]);
+        assert_eq!(tail_age.bytes(), 840, "probation is no rival");
     }
 }

@@ -1,8 +1,8 @@
 //! Which records of a segment are written again when the segment is freed, and which go.
 //!
 //! Their reads decide: metadata first, then records that were read most since they were last judged.
-//! What is on probation must have been read twice while the allowance is short, everything else once; what
-//! nobody read is dropped, and so is what has expired.
+//! A record on probation must have been read twice while the allowance is short, any other once; unread and
+//! expired records are dropped.
 //!
 //! **Invariants.** Bytes written again, and those written besides records, are over all at most a quarter
 //! of the bytes admitted: the write amplification stays below [`WRITE_AMPLIFICATION_MAX`]. Among equals the
@@ -16,7 +16,7 @@ pub const WRITE_AMPLIFICATION_MAX: f64 = 1.25;
 const SPARE_SHARE_LEAST: f64 = 0.40;
 /// The same with a full allowance: to write more than this again frees hardly any room.
 const SPARE_SHARE_MOST: f64 = 0.90;
-/// Level of the allowance from which on a single use on probation is proof enough.
+/// Level of the allowance from which on a single use on probation is enough.
 const PLENTY: f64 = 0.5;
 /// Unused allowance, in segments, beyond which no more is saved up.
 const SAVED_SEGMENTS_MAX: f64 = 8.0;
@@ -79,7 +79,7 @@ impl Reinsertion {
     /// Uses that a record must have had to be written again.
     fn proof(&self, class: Class, segment_bytes: u64) -> u8 {
         let is_short = self.level(segment_bytes) < PLENTY;
-        if class == Class::Fill && is_short { 2 } else { 1 }
+        if class == Class::Probation && is_short { 2 } else { 1 }
     }
 
     /// Allowance in parts of the most that is saved up, 0 to 1.
@@ -136,9 +136,9 @@ fn merit(proof: u8, record: &RecordFacts) -> usize {
     }
 }
 
-/// A place among the proven is the reward for the uses on probation; every further round costs one.
+/// Uses on probation make a record protected; every further second chance costs one.
 fn uses_after(class: Class, uses: u8) -> u8 {
-    if class == Class::Fill { 0 } else { uses.saturating_sub(1) }
+    if class == Class::Probation { 0 } else { uses.saturating_sub(1) }
 }
 
 #[cfg(test)]
@@ -159,7 +159,7 @@ mod tests {
             admitted in 0u64..400_000,
             fill in any::<bool>(),
         ) {
-            let class = if fill { Class::Fill } else { Class::Kept };
+            let class = if fill { Class::Probation } else { Class::Protected };
             let total: u64 = records.iter().map(|r| u64::from(r.bytes)).sum();
             let mut reinsertion = Reinsertion::default();
             reinsertion.admitted(admitted, total);
@@ -193,8 +193,8 @@ mod tests {
             reinsertion.choose(class, 1_000, &records, |at, uses| kept.push((at, uses)));
             kept
         };
-        assert_eq!(kept(Class::Fill, 1_000), [(2, 0), (3, 0)]);
-        assert_eq!(kept(Class::Fill, 100_000), [(1, 0), (2, 0), (3, 0)]);
+        assert_eq!(kept(Class::Probation, 1_000), [(2, 0), (3, 0)]);
+        assert_eq!(kept(Class::Probation, 100_000), [(1, 0), (2, 0), (3, 0)]);
         assert_eq!(kept(Class::Ingest, 1_000), [(1, 0), (2, 1), (3, 2)]);
     }
 
@@ -217,13 +217,13 @@ mod tests {
             for _ in 0..100 {
                 reinsertion.admitted(1_000, 1_000);
                 reinsertion.wrote_besides(besides, 1_000);
-                reinsertion.choose(Class::Kept, 1_000, &hot, |_, _| again += 10);
+                reinsertion.choose(Class::Protected, 1_000, &hot, |_, _| again += 10);
             }
             let (least, most) = (24_000 - 100 * besides, 25_000 - 100 * besides);
             assert!((least..=most).contains(&again), "{again} bytes again for 100,000 admitted");
         }
         let mut never = Reinsertion::up_to(1.0);
         never.admitted(1_000, 1_000);
-        never.choose(Class::Kept, 1_000, &hot, |_, _| unreachable!("nothing may be rewritten"));
+        never.choose(Class::Protected, 1_000, &hot, |_, _| unreachable!("nothing may be rewritten"));
     }
 }

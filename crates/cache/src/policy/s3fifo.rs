@@ -1,22 +1,20 @@
-//! S3-FIFO: a container that keeps what is used again and lets what was used once pass through.
+//! S3-FIFO: a container that keeps what is used again and evicts what was used once.
 //!
 //! Three queues in order of arrival (Yang, Zhang, Qiu, Yue, Vigfusson: "FIFO queues are all you need
 //! for cache eviction", SOSP 2023). New entries join the *small* queue, a tenth of the capacity. Those
-//! used twice before they reach its end move to the *main* queue; the others leave, and a ghost
-//! remembers them: one that returns within the window joins the main queue at once. The end of the
-//! main queue gets another round for each use counted, up to three.
+//! used twice before they reach its tail move to the *main* queue; the others are evicted, and a ghost
+//! remembers them: a ghost hit within the window joins the main queue at once. An entry at the tail of the
+//! main queue gets a second chance for each use counted, up to three.
 //!
 //! Added to the paper:
 //! * As long as the main queue is not full, the small one overflows into it. The paper's cache is one
-//!   long line of arrivals until enough was proven, and a loop longer than that line finds nothing.
-//! * A *kept* queue for metadata, which only other metadata can push out as long as it holds less than
-//!   its share.
-//! * A key that the ghost remembers must beat what it would push out. The ghost remembers twice the capacity,
-//!   and of two entries the one that is wanted at shorter intervals is worth more: who comes back joins the
-//!   main queue if it was away for a shorter time than the entry at the end of that has stood there, unless
-//!   that one was used twice or more. If not, the end of the main queue has its turn in exchange for a use,
-//!   so that what was proven long ago does not stay for ever. (LIRS compares the same two times; Jiang and
-//!   Zhang, SIGMETRICS 2002.) Who comes back almost at once need not compare.
+//!   FIFO queue until enough was used twice, and a loop longer than that queue always misses.
+//! * A *pinned* queue for metadata: only other metadata evicts it as long as it holds less than its share.
+//! * A ghost hit joins the main queue only if its reuse distance is shorter than the time that the entry at
+//!   the tail of main has been there, unless that entry was used twice or more. The ghost remembers twice the
+//!   capacity. If the ghost hit does not join, the tail of main loses a use and gets another round, so that
+//!   no entry stays for ever. (LIRS compares the same two times; Jiang and Zhang, SIGMETRICS 2002.) A ghost
+//!   hit with a very short reuse distance joins in any case.
 //! * A bound of [`SECOND_CHANCES_MAX`] on the rounds given in one call, so that no call holds a lock for
 //!   long.
 //!
@@ -36,17 +34,17 @@ use crate::prefetch::prefetch;
 
 /// Part of the capacity that new entries share.
 const SMALL_SHARE: f64 = 0.10;
-/// Part of the capacity up to which entries that proved nothing may overflow from the small queue into
-/// the main one: a little less than the main queue's own part, so that the gap that an eviction leaves
-/// there is not filled by the next scan.
+/// Part of the capacity up to which entries without a second use may overflow from the small queue into
+/// the main one: a little less than the main queue's own part, so that the next scan does not fill the room
+/// that an eviction leaves there.
 const OVERFLOW_SHARE: f64 = 0.88;
-/// Part of the capacity within which metadata is safe from everything else.
-const KEPT_SHARE: f64 = 0.20;
+/// Part of the capacity within which metadata is pinned.
+const PINNED_SHARE: f64 = 0.20;
 /// What the ghost remembers, in parts of the capacity.
 const GHOST_SHARE: f64 = 2.0;
-/// Part of the capacity within which coming back is proof enough.
+/// Reuse distance, in parts of the capacity, below which a ghost hit joins the main queue in any case.
 const AT_ONCE_SHARE: f64 = 0.20;
-/// Uses in the small queue that earn a place in the main queue; as many defend it at the main queue's end.
+/// Uses in the small queue that promote an entry to the main queue; as many keep it at the main queue's tail.
 const PROMOTION_USES: u8 = 2;
 /// Most entries that one eviction gives another round. Beyond it the next in line leaves, used or not:
 /// at 64 the work under a lock stays below some ten microseconds, and no trace we know shows a
@@ -55,7 +53,7 @@ pub const SECOND_CHANCES_MAX: u32 = 64;
 
 const SMALL: u8 = 0;
 const MAIN: u8 = 1;
-const KEPT: u8 = 2;
+const PINNED: u8 = 2;
 
 /// What a lookup touches, in order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -73,14 +71,14 @@ impl LookupStep {
     pub const ALL: [Self; 3] = [Self::Cell, Self::Entry, Self::Value];
 }
 
-/// How much an entry is worth before anybody asked for it.
+/// How an entry is treated before anybody has read it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Rank {
-    /// Must prove itself.
+    /// Starts on probation.
     #[default]
     Ordinary,
-    /// Small and needed by nearly every request: only its like can push it out.
-    Kept,
+    /// Pinned: small and needed by nearly every request. Only other pinned entries evict it.
+    Pinned,
 }
 
 /// Where an entry stands.
@@ -88,10 +86,10 @@ pub enum Rank {
 pub enum Place {
     /// Among the new.
     Small,
-    /// Among the proven.
+    /// In the main queue.
     Main,
     /// Among the metadata.
-    Kept,
+    Pinned,
 }
 
 /// An entry to insert.
@@ -200,7 +198,7 @@ impl<T> S3Fifo<T> {
         }
         let away = self.ghost.take_age(entry.hash);
         let queue = match entry.rank {
-            Rank::Kept => KEPT,
+            Rank::Pinned => PINNED,
             Rank::Ordinary if away.is_some_and(|away| self.wins_a_place(away)) => MAIN,
             Rank::Ordinary => SMALL,
         };
@@ -231,7 +229,7 @@ impl<T> S3Fifo<T> {
             let (queue, uses) = match queue {
                 SMALL if uses >= PROMOTION_USES => (MAIN, 0),
                 SMALL if self.fits_main(node.weight) => (MAIN, uses.saturating_sub(1)),
-                MAIN | KEPT if uses > 0 => (queue, uses - 1),
+                MAIN | PINNED if uses > 0 => (queue, uses - 1),
                 _ => return self.expel(place),
             };
             if chances == 0 {
@@ -300,12 +298,12 @@ impl<T> S3Fifo<T> {
     /// Bytes that entries are charged with.
     #[inline]
     pub fn weight(&self) -> u64 {
-        self.slab.weight(SMALL) + self.slab.weight(MAIN) + self.slab.weight(KEPT)
+        self.slab.weight(SMALL) + self.slab.weight(MAIN) + self.slab.weight(PINNED)
     }
 
     /// Number of entries.
     pub fn len(&self) -> usize {
-        self.slab.entries(SMALL) + self.slab.entries(MAIN) + self.slab.entries(KEPT)
+        self.slab.entries(SMALL) + self.slab.entries(MAIN) + self.slab.entries(PINNED)
     }
 
     /// Whether there are none.
@@ -318,7 +316,7 @@ impl<T> S3Fifo<T> {
         let queue = match place {
             Place::Small => SMALL,
             Place::Main => MAIN,
-            Place::Kept => KEPT,
+            Place::Pinned => PINNED,
         };
         (self.slab.entries(queue), self.slab.weight(queue))
     }
@@ -340,14 +338,14 @@ impl<T> S3Fifo<T> {
     fn next_queue(&self) -> Option<u8> {
         let weight = |queue| self.slab.weight(queue);
         let full = |queue| self.slab.entries(queue) > 0;
-        if full(KEPT) && weight(KEPT) > share(self.capacity, KEPT_SHARE) {
-            return Some(KEPT);
+        if full(PINNED) && weight(PINNED) > share(self.capacity, PINNED_SHARE) {
+            return Some(PINNED);
         }
-        let proven = weight(MAIN) + weight(KEPT);
-        if full(SMALL) && (proven <= share(self.capacity, 1.0 - SMALL_SHARE) || !full(MAIN)) {
+        let protected = weight(MAIN) + weight(PINNED);
+        if full(SMALL) && (protected <= share(self.capacity, 1.0 - SMALL_SHARE) || !full(MAIN)) {
             return Some(SMALL);
         }
-        [MAIN, KEPT].into_iter().find(|queue| full(*queue))
+        [MAIN, PINNED].into_iter().find(|queue| full(*queue))
     }
 
     /// Lets the oldest of the small queue into the main queue while that has room to spare. Two at each
@@ -397,8 +395,8 @@ impl<T> S3Fifo<T> {
     }
 
     fn fits_main(&self, weight: u32) -> bool {
-        let proven = self.slab.weight(MAIN) + self.slab.weight(KEPT);
-        proven + u64::from(weight) <= share(self.capacity, OVERFLOW_SHARE)
+        let protected = self.slab.weight(MAIN) + self.slab.weight(PINNED);
+        protected + u64::from(weight) <= share(self.capacity, OVERFLOW_SHARE)
     }
 
     fn expel(&mut self, place: u32) -> Option<Evicted<T>> {
@@ -407,7 +405,7 @@ impl<T> S3Fifo<T> {
         let from = match node.queue {
             SMALL => Place::Small,
             MAIN => Place::Main,
-            _ => Place::Kept,
+            _ => Place::Pinned,
         };
         if from == Place::Small {
             self.ghost.make_room(self.slab.places());
@@ -493,8 +491,8 @@ mod tests {
         }
 
         fn fits_main(&self, key: u64) -> bool {
-            let proven = self.weight(1) + self.weight(2);
-            proven + u64::from(self.entries[&key].0) <= (self.capacity as f64 * OVERFLOW_SHARE) as u64
+            let protected = self.weight(1) + self.weight(2);
+            protected + u64::from(self.entries[&key].0) <= (self.capacity as f64 * OVERFLOW_SHARE) as u64
         }
 
         fn promote(&mut self, key: u64) {
@@ -524,9 +522,9 @@ mod tests {
 
         fn evict(&mut self) -> Option<u64> {
             loop {
-                let kept_over = self.weight(2) > (self.capacity as f64 * KEPT_SHARE) as u64;
-                let proven = self.weight(1) + self.weight(2);
-                let small_due = proven <= (self.capacity as f64 * (1.0 - SMALL_SHARE)) as u64;
+                let kept_over = self.weight(2) > (self.capacity as f64 * PINNED_SHARE) as u64;
+                let protected = self.weight(1) + self.weight(2);
+                let small_due = protected <= (self.capacity as f64 * (1.0 - SMALL_SHARE)) as u64;
                 let queue = if kept_over {
                     2
                 } else if !self.queues[0].is_empty() && (small_due || self.queues[1].is_empty()) {
@@ -616,7 +614,7 @@ mod tests {
                         prop_assert_eq!(found, naive.get(key));
                     }
                     Step::Insert(key, weight, kept) if key % 6 != 1 => {
-                        let rank = if kept { Rank::Kept } else { Rank::Ordinary };
+                        let rank = if kept { Rank::Pinned } else { Rank::Ordinary };
                         let gone: Vec<u64> =
                             insert(&mut cache, key, weight, rank).iter().map(|e| e.value).collect();
                         prop_assert_eq!(gone, naive.insert(key, weight, kept));
@@ -697,7 +695,7 @@ mod tests {
             }
         }
         for key in 1_000..1_020 {
-            insert(&mut cache, key, 50, Rank::Kept);
+            insert(&mut cache, key, 50, Rank::Pinned);
         }
         for key in 10_000..12_000 {
             insert(&mut cache, key, 50, Rank::Ordinary);
@@ -714,10 +712,10 @@ mod tests {
             insert(&mut cache, key, 10, Rank::Ordinary);
         }
         for key in 100..200 {
-            insert(&mut cache, key, 10, Rank::Kept);
+            insert(&mut cache, key, 10, Rank::Pinned);
         }
-        // One entry more than the share is what makes the next one push out its like.
-        assert_eq!((cache.in_place(Place::Kept), cache.in_place(Place::Small)), ((21, 210), (9, 90)));
+        // One entry more than the share is what makes the next one evict its like.
+        assert_eq!((cache.in_place(Place::Pinned), cache.in_place(Place::Small)), ((21, 210), (9, 90)));
     }
 
     #[test]

@@ -42,7 +42,7 @@ struct State {
     /// The span of [`SPAN_S`] that `steps` counts, and the steps in it.
     span: u32,
     steps: u32,
-    books: report::Books,
+    history: report::History,
 }
 
 impl Predictor {
@@ -50,8 +50,8 @@ impl Predictor {
     /// `half_life_s` is how long an access counts half: an hour follows the day, a day smooths it.
     pub fn new(tiers: &TierOptions, half_life_s: u32, now_s: u32) -> Self {
         let instances = SCALES.iter().map(|scale| Instance::new(tiers, *scale)).collect();
-        let books = report::Books::new(half_life_s, now_s);
-        let state = State { instances, span: 0, steps: 0, books };
+        let history = report::History::new(half_life_s, now_s);
+        let state = State { instances, span: 0, steps: 0, history };
         Self { threshold: AtomicU64::new(u64::MAX), state: Mutex::new(state) }
     }
 
@@ -66,9 +66,9 @@ impl Predictor {
     /// What other capacities would do, given what the real cache did in total until `now_s`.
     pub fn report(&self, totals: Totals, now_s: u32) -> Report {
         let mut state = self.lock();
-        let State { instances, books, .. } = &mut *state;
-        books.close(instances, totals, now_s);
-        books.report(instances)
+        let State { instances, history, .. } = &mut *state;
+        history.close(instances, totals, now_s);
+        history.report(instances)
     }
 
     /// Bytes held.

@@ -57,7 +57,7 @@ pub struct Report {
 
 /// Counts of the past, fading.
 #[derive(Debug)]
-pub(super) struct Books {
+pub(super) struct History {
     half_life_s: f64,
     closed_s: u32,
     /// Seconds that the counts come from, fading like them.
@@ -68,7 +68,7 @@ pub(super) struct Books {
     sampled: Vec<(Counts, Counts)>,
 }
 
-impl Books {
+impl History {
     pub(super) fn new(half_life_s: u32, now_s: u32) -> Self {
         Self {
             half_life_s: f64::from(half_life_s.max(1)),
@@ -84,18 +84,18 @@ impl Books {
     pub(super) fn close(&mut self, instances: &mut [Instance], totals: Totals, now_s: u32) {
         let elapsed_s = f64::from(now_s.saturating_sub(self.closed_s));
         let fade = (-elapsed_s / self.half_life_s * std::f64::consts::LN_2).exp();
-        let lately = Counts {
+        let recent = Counts {
             reads: totals.reads.saturating_sub(self.totals.reads) as f64,
             hits: totals.hits.saturating_sub(self.totals.hits) as f64,
             read_bytes: totals.read_bytes.saturating_sub(self.totals.read_bytes) as f64,
             hit_bytes: totals.hit_bytes.saturating_sub(self.totals.hit_bytes) as f64,
         };
         self.seconds = self.seconds * fade + elapsed_s;
-        self.measured.fade_and_add(fade, lately, 1.0);
+        self.measured.fade_and_add(fade, recent, 1.0);
         for (instance, (seen, expected)) in instances.iter_mut().zip(&mut self.sampled) {
             // In units of the whole, so that samples of different sizes add up.
             seen.fade_and_add(fade, instance.counts, 1.0 / instance.rate());
-            expected.fade_and_add(fade, lately, 1.0);
+            expected.fade_and_add(fade, recent, 1.0);
             instance.counts = Counts::default();
         }
         (self.totals, self.closed_s) = (totals, now_s);

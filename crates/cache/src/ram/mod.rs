@@ -9,7 +9,7 @@
 
 mod counts;
 mod epochs;
-mod exit;
+mod evictor;
 pub(crate) mod memory;
 pub(crate) mod record;
 mod shard;
@@ -18,7 +18,7 @@ use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, TryLockError};
 
 pub(crate) use epochs::Epochs;
-pub(crate) use exit::Exit;
+pub(crate) use evictor::Evictor;
 pub(crate) use memory::Memory;
 pub use memory::Reserved;
 pub(crate) use record::{Dead, Moment, Record};
@@ -66,11 +66,11 @@ pub(crate) struct Locked<'a> {
 }
 
 impl Ram {
-    pub fn new(memory: Arc<Memory>, evict: bool, exit: Exit) -> Self {
-        let exit = Arc::new(exit);
+    pub fn new(memory: Arc<Memory>, evict: bool, evictor: Evictor) -> Self {
+        let evictor = Arc::new(evictor);
         let shards = (memory.limit() / SHARD_MEMORY).clamp(1, MOST_SHARDS).next_power_of_two();
         let capacity = memory.limit() / shards;
-        let shard = || Mutex::new(Shard::new(capacity, Arc::clone(&exit)));
+        let shard = || Mutex::new(Shard::new(capacity, Arc::clone(&evictor)));
         let slot = |_| Slot { shard: shard(), weight: AtomicU64::new(0) };
         Self {
             slots: (0..shards).map(slot).collect(),

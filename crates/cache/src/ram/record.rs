@@ -13,7 +13,7 @@ use super::memory::allocated;
 use crate::flash::{Class, FlashItem, Marks, NewRecord};
 use crate::hint::Hint;
 use crate::item::{Item, ItemMeta, Tier, Value};
-use crate::listener::Leaving;
+use crate::listener::RemovalReason;
 use crate::prefetch::prefetch;
 use crate::request::{Put, Read, Revision};
 
@@ -64,7 +64,7 @@ pub(crate) enum Dead {
     Flushed,
 }
 
-impl From<Dead> for Leaving {
+impl From<Dead> for RemovalReason {
     fn from(dead: Dead) -> Self {
         match dead {
             Dead::Expired => Self::Expired,

@@ -5,10 +5,10 @@
 
 use std::sync::Arc;
 
-use super::exit::{Exit, Fate};
+use super::evictor::{Evictor, Fate};
 use super::record::{Dead, Moment, Record};
 use crate::hint::Hint;
-use crate::policy::{Evicted, LookupStep, NewEntry, Rank, ReadLately, S3Fifo};
+use crate::policy::{Evicted, LookupStep, NewEntry, Rank, RecentReads, S3Fifo};
 use crate::stats::RamCounts;
 
 /// Items looked at in one step of a pass over a shard.
@@ -20,19 +20,19 @@ pub(crate) struct Shard {
     items: S3Fifo<Record>,
     swept_at: u32,
     pub counts: RamCounts,
-    exit: Arc<Exit>,
-    read_lately: ReadLately,
+    evictor: Arc<Evictor>,
+    recent_reads: RecentReads,
 }
 
 impl Shard {
     /// An empty shard that is meant to hold `capacity` bytes.
-    pub fn new(capacity: u64, exit: Arc<Exit>) -> Self {
+    pub fn new(capacity: u64, evictor: Arc<Evictor>) -> Self {
         Self {
             items: S3Fifo::new(capacity),
             swept_at: 0,
             counts: RamCounts::default(),
-            exit,
-            read_lately: ReadLately::default(),
+            evictor,
+            recent_reads: RecentReads::default(),
         }
     }
 
@@ -69,7 +69,7 @@ impl Shard {
         let Some(why) = record.dead(at) else { return Ok(act(record, &mut self.counts)) };
         if let Some(record) = self.items.remove(hash, is) {
             self.counts.count_dead(why, record.fetched);
-            self.exit.tell(&record, why.into(), counted, at);
+            self.evictor.tell(&record, why.into(), counted, at);
         }
         Err(Some(why))
     }
@@ -81,20 +81,20 @@ impl Shard {
 
     /// Notes that a key is read from flash; whether one like it was not long ago.
     pub fn was_read_lately(&mut self, hash: u64) -> bool {
-        self.read_lately.note(hash, self.items.len())
+        self.recent_reads.note(hash, self.items.len())
     }
 
     /// Puts an item in, in place of the one of the same key. Whether there was a live one.
     pub fn insert(&mut self, hash: u64, record: Record, at: Moment) -> bool {
         let weight = record.weight() as u32;
-        let rank = if record.hint == Hint::Metadata { Rank::Kept } else { Rank::Ordinary };
+        let rank = if record.hint == Hint::Metadata { Rank::Pinned } else { Rank::Ordinary };
         let key = record.shared_key();
         let entry = NewEntry { hash, weight, rank, value: record };
         let Some(old) = self.items.insert(entry, |r| r.key() == key.as_ref()) else { return false };
         match old.dead(at) {
             Some(why) => {
                 self.counts.count_dead(why, old.fetched);
-                self.exit.tell(&old, why.into(), false, at);
+                self.evictor.tell(&old, why.into(), false, at);
                 false
             }
             None => {
@@ -116,9 +116,9 @@ impl Shard {
             Some(why) => {
                 self.counts.count_dead(why, record.fetched);
                 self.counts.reclaimed += 1;
-                self.exit.tell(&record, why.into(), false, at);
+                self.evictor.tell(&record, why.into(), false, at);
             }
-            None => match self.exit.evicted(hash, &record, uses, at) {
+            None => match self.evictor.evicted(hash, &record, uses, at) {
                 Fate::WasOnFlash => self.counts.dropped_clean += 1,
                 Fate::Demoted => self.counts.demoted += 1,
                 Fate::Lost => self.counts.count_evicted(&record),
@@ -145,7 +145,7 @@ impl Shard {
         for (hash, key, why) in &dead {
             if let Some(record) = self.items.remove(*hash, |record| record.key() == key.as_ref()) {
                 self.counts.count_dead(*why, record.fetched);
-                self.exit.tell(&record, (*why).into(), false, at);
+                self.evictor.tell(&record, (*why).into(), false, at);
             }
         }
         dead.len()

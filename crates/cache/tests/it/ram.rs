@@ -9,8 +9,8 @@ use std::time::Duration;
 use bytes::Bytes;
 use sandur_base::Env;
 use sandur_cache::{
-    Answer, Applied, Cache, CacheOptions, Change, Condition, Item, Leaving, Left, Listener, Lookup, Put,
-    Read, Revision, Stored, Updated,
+    Answer, Applied, Cache, CacheOptions, Change, Condition, Item, Lookup, Put, Read, RemovalListener,
+    RemovalReason, RemovedItem, Revision, Stored, Updated,
 };
 
 const START_NS: i64 = 1_700_000_000 * 1_000_000_000;
@@ -279,15 +279,15 @@ fn readers_never_see_an_acknowledged_write_undone() {
 #[test]
 fn a_listener_hears_why_items_leave_and_only_once() {
     #[derive(Debug, Default)]
-    struct Heard(std::sync::Mutex<Vec<(String, Leaving, bool)>>);
-    impl Listener for Heard {
-        fn left(&self, item: &Left<'_>) {
+    struct Heard(std::sync::Mutex<Vec<(String, RemovalReason, bool)>>);
+    impl RemovalListener for Heard {
+        fn removed(&self, item: &RemovedItem<'_>) {
             let key = String::from_utf8(item.key.to_vec()).unwrap();
             self.0.lock().unwrap().push((key, item.why, item.looked_up));
         }
     }
     let heard = Arc::new(Heard::default());
-    let listener: Arc<dyn Listener> = Arc::clone(&heard) as _;
+    let listener: Arc<dyn RemovalListener> = Arc::clone(&heard) as _;
     let (env, cache) =
         open(CacheOptions { memory: 1 << 20, listener: Some(listener), ..CacheOptions::default() });
     put(&cache, "ends", "v", &Put { expires_at: now(&env), ..Put::default() });
@@ -296,14 +296,16 @@ fn a_listener_hears_why_items_leave_and_only_once() {
     cache.flush_all(None);
     put(&cache, "flushed", "w", &Put::default());
     cache.remove(b"flushed");
-    let expected =
-        [("ends".to_owned(), Leaving::Expired, true), ("flushed".to_owned(), Leaving::Flushed, false)];
+    let expected = [
+        ("ends".to_owned(), RemovalReason::Expired, true),
+        ("flushed".to_owned(), RemovalReason::Flushed, false),
+    ];
     assert_eq!(*heard.0.lock().unwrap(), expected);
     let large = "x".repeat(100_000);
     for n in 0..20 {
         put(&cache, &format!("key{n}"), &large, &Put::default());
     }
-    let evicted = heard.0.lock().unwrap().iter().filter(|(_, why, _)| *why == Leaving::Evicted).count();
+    let evicted = heard.0.lock().unwrap().iter().filter(|(_, why, _)| *why == RemovalReason::Evicted).count();
     assert_eq!(evicted as u64, cache.stats().ram.evicted);
     assert!(evicted > 0, "twenty values of 100 kB do not fit a MiB");
 }

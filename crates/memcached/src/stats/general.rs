@@ -5,7 +5,7 @@ use std::sync::atomic::Ordering;
 use super::report::Report;
 use crate::arguments::VERSION;
 use crate::counters::Sums;
-use crate::departures::Gone;
+use crate::evictions::EvictionCounts;
 use crate::server::Base;
 use crate::turn::Turn;
 
@@ -173,8 +173,8 @@ fn items(view: &View<'_>, report: &mut Report) {
     report.add("curr_items", server.cache.count_items());
     report.add("total_items", view.sums.totals.total_items);
     report.add("slab_global_page_pool", 0);
-    let gone = server.departures.all();
-    let sum = |counter: fn(Gone) -> u64| -> u64 {
+    let gone = server.evictions.all();
+    let sum = |counter: fn(EvictionCounts) -> u64| -> u64 {
         gone.iter().zip(&view.base.gone).map(|(gone, base)| counter(gone.since(base))).sum()
     };
     let maintainer = server.tuning().lru_maintainer;

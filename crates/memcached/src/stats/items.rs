@@ -4,7 +4,7 @@
 //! counts as warm, any other as cold, and none as hot: that is what the numbers are read for.
 
 use super::report::Report;
-use crate::departures::Gone;
+use crate::evictions::EvictionCounts;
 use crate::turn::Turn;
 
 pub(super) fn report(turn: &Turn<'_>) -> Report {
@@ -16,8 +16,8 @@ pub(super) fn report(turn: &Turn<'_>) -> Report {
     let mut report = Report::default();
     for class in 1..=server.classes.last() {
         let items = found.classes[class];
-        let gone = server.departures.of(class).since(&base.gone[class]);
-        if items.items == 0 && gone == Gone::default() {
+        let gone = server.evictions.of(class).since(&base.gone[class]);
+        if items.items == 0 && gone == EvictionCounts::default() {
             continue;
         }
         let mut add = |name: &str, value: u64| report.add(format!("items:{class}:{name}"), value);

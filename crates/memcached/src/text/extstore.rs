@@ -1,6 +1,6 @@
 //! extstore: sets options of the flash tier.
 
-use crate::flash_knobs;
+use crate::extstore_options;
 use crate::next::Next;
 use crate::words::{fraction, unsigned_32};
 
@@ -20,7 +20,7 @@ impl Command for Extstore {
 
     fn run(call: &mut Call<'_>) -> Next {
         let answer = if set(call).is_some() { b"OK".as_slice() } else { ERROR };
-        flash_knobs::turn(call.turn.server);
+        extstore_options::turn(call.turn.server);
         call.answer(answer)
     }
 }

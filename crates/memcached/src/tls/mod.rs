@@ -3,7 +3,7 @@
 
 mod counts;
 #[cfg(feature = "tls")]
-mod nobody;
+mod reject_all;
 #[cfg(feature = "tls")]
 mod rustls;
 #[cfg(feature = "tls")]

@@ -17,7 +17,7 @@ use ::rustls::{
 };
 
 use super::counts::TlsCounts;
-use super::nobody::Nobody;
+use super::reject_all::RejectAll;
 use crate::error::Error;
 use crate::read::Read;
 use crate::settings::{TlsSettings, TlsUse};
@@ -107,7 +107,7 @@ fn configuration(settings: &TlsSettings, verify_mode: u8) -> Result<ServerConfig
             let verifier = if verify_mode == 1 { verifier.allow_unauthenticated() } else { verifier };
             builder.with_client_cert_verifier(verifier.build().map_err(|error| failed(&error))?)
         }
-        (None, 2..) => builder.with_client_cert_verifier(Arc::new(Nobody(provider))),
+        (None, 2..) => builder.with_client_cert_verifier(Arc::new(RejectAll(provider))),
         _ => builder.with_no_client_auth(),
     };
     let mut configuration = builder.with_single_cert(chain, key).map_err(|error| failed(&error))?;

@@ -16,6 +16,7 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 
 use sandur_base::environment::variable;
+use sandur_cache::splitmix::SplitMix;
 use tempfile::TempDir;
 
 use crate::served::{self, Server};
@@ -180,15 +181,11 @@ impl Model {
     }
 }
 
-struct Random(u64);
+struct Random(SplitMix);
 
 impl Random {
-    /// splitmix64 (Steele, Lea, Flood 2014).
     fn below(&mut self, bound: u64) -> u64 {
-        self.0 = self.0.wrapping_add(0x9E37_79B9_7F4A_7C15);
-        let z = (self.0 ^ (self.0 >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
-        let z = (z ^ (z >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
-        (z ^ (z >> 31)) % bound
+        self.0.draw() % bound
     }
 }
 
@@ -258,7 +255,7 @@ fn after_any_kill_the_server_holds_nothing_wrong_and_nothing_old() {
     let kills = number("SANDUR_CACHE_KILLS").unwrap_or(50);
     println!("seed {seed}, {kills} kills");
     let directory = TempDir::new().unwrap();
-    let (mut random, mut model) = (Random(seed), Model::default());
+    let (mut random, mut model) = (Random(SplitMix::new(seed)), Model::default());
     let (mut asked, mut found, mut settled, mut slowest) = (0_u64, 0_u64, 0_u64, Duration::ZERO);
     let mut server = Server::start_on_flash(directory.path()).0;
     for _ in 0..kills {

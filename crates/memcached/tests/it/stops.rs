@@ -17,6 +17,7 @@ use std::time::{Duration, Instant};
 
 use rustix::process::{Pid, Signal, kill_process};
 use sandur_base::environment::variable;
+use sandur_cache::splitmix::SplitMix;
 use tempfile::TempDir;
 
 use crate::served::{self, Server};
@@ -87,15 +88,11 @@ fn value_of(key: u64, version: u64) -> Vec<u8> {
     value
 }
 
-struct Random(u64);
+struct Random(SplitMix);
 
 impl Random {
-    /// splitmix64 (Steele, Lea, Flood 2014).
     fn below(&mut self, bound: u64) -> u64 {
-        self.0 = self.0.wrapping_add(0x9E37_79B9_7F4A_7C15);
-        let z = (self.0 ^ (self.0 >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
-        let z = (z ^ (z >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
-        (z ^ (z >> 31)) % bound
+        self.0.draw() % bound
     }
 
     /// Lets some time pass.
@@ -111,7 +108,7 @@ impl Random {
 fn course(seed: u64, with_flash: bool) {
     println!("seed {seed}");
     let directory = TempDir::new().unwrap();
-    let mut random = Random(seed);
+    let mut random = Random(SplitMix::new(seed));
     let mut newest: Vec<Option<u64>> = vec![None; KEYS as usize];
     // whether the server was seen to have the newest value
     let mut is_there = vec![true; KEYS as usize];

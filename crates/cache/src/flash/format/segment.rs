@@ -22,10 +22,10 @@ const TENANTS_AT: usize = 48;
 pub enum Class {
     /// Newly written data.
     Ingest,
-    /// Filled in after a miss.
-    Fill,
-    /// Read while it was on flash, and so written again when its segment was reclaimed.
-    Kept,
+    /// On probation: filled in after a miss.
+    Probation,
+    /// Protected: read again on probation, admitted by a ghost hit, or written again.
+    Protected,
     /// Expires soon.
     Brief,
     /// No records but a copy of the index.
@@ -34,7 +34,7 @@ pub enum Class {
 
 impl Class {
     /// The classes that records are written to.
-    pub const OF_RECORDS: [Class; 4] = [Class::Ingest, Class::Fill, Class::Kept, Class::Brief];
+    pub const OF_RECORDS: [Class; 4] = [Class::Ingest, Class::Probation, Class::Protected, Class::Brief];
 
     fn from_byte(byte: u8) -> Option<Self> {
         Self::OF_RECORDS.into_iter().chain([Class::Image]).find(|class| *class as u8 == byte)
@@ -44,8 +44,8 @@ impl Class {
     pub fn name(self) -> &'static str {
         match self {
             Class::Ingest => "ingest",
-            Class::Fill => "fill",
-            Class::Kept => "kept",
+            Class::Probation => "fill",
+            Class::Protected => "kept",
             Class::Brief => "brief",
             Class::Image => "image",
         }

@@ -176,17 +176,17 @@ fn count_there(world: &World, keys: std::ops::Range<u32>) -> usize {
 #[test]
 fn what_filled_flash_first_stays_until_others_prove_themselves() {
     let mut world = World::new(8, 16 << 20, small_options());
-    write_all(&mut world, 0..4_000, Class::Fill, true);
+    write_all(&mut world, 0..4_000, Class::Probation, true);
     assert_eq!(
         [0..1_000, 1_200..3_800, 3_900..4_000].map(|keys| count_there(&world, keys)),
         [1_000, 0, 100],
         "the first, those between, the last"
     );
-    write_all(&mut world, 10_000..10_600, Class::Kept, true);
+    write_all(&mut world, 10_000..10_600, Class::Protected, true);
     assert_eq!(
         [10_000..10_600, 0..500].map(|keys| count_there(&world, keys)),
         [600, 0],
-        "proven, and the first"
+        "protected, and the first"
     );
 }
 
@@ -194,9 +194,9 @@ fn what_filled_flash_first_stays_until_others_prove_themselves() {
 #[test]
 fn what_nobody_asked_for_goes_in_the_order_in_which_it_was_written() {
     let mut world = World::new(9, 16 << 20, small_options());
-    write_all(&mut world, 0..1_000, Class::Fill, false);
+    write_all(&mut world, 0..1_000, Class::Probation, false);
     (0..200).for_each(|key| assert!(world.check(key) && world.check(key)));
-    write_all(&mut world, 1_000..4_000, Class::Fill, false);
+    write_all(&mut world, 1_000..4_000, Class::Probation, false);
     let there = [0..200, 220..2_800, 3_200..4_000].map(|keys| count_there(&world, keys));
     assert_eq!(there, [200, 0, 800], "what was read, others that came before the last, the last");
 }
@@ -260,7 +260,7 @@ fn over_a_file_with_its_own_threads() {
     let put = |key: u32| {
         let (name, value) = (name_of(key), value_of(key, 1, 3000));
         let hash = flash.hash(&name);
-        flash.append(NewRecord::plain(&name, hash, &value, Class::Fill))
+        flash.append(NewRecord::plain(&name, hash, &value, Class::Probation))
     };
     for key in 0..5000 {
         put(key).unwrap();

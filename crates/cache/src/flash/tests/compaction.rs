@@ -105,9 +105,9 @@ fn what_leaves_the_general_pool_is_kept_while_the_other_has_room() {
     assert_eq!(world.check_all() as u32, keys, "nobody read them, and all are there");
     let stats = world.flash.stats();
     assert!(stats.counts.records_reinserted > 0 && world.tally.all() == 0);
-    let is_apart = |slot: u32, class: Class| (slot >= stats.kept_from) == (class == Class::Kept);
+    let is_apart = |slot: u32, class: Class| (slot >= stats.kept_from) == (class == Class::Protected);
     let used = stats.segments.iter().filter(|segment| segment.state == SegmentState::Sealed);
-    assert!(used.clone().all(|segment| is_apart(segment.slot, segment.class)), "{:?}", Pool::Kept);
+    assert!(used.clone().all(|segment| is_apart(segment.slot, segment.class)), "{:?}", Pool::Protected);
     for key in keys..keys * 4 {
         world.put(key, 8000).unwrap();
         if key % 10 == 0 {
@@ -123,8 +123,8 @@ fn what_leaves_the_general_pool_is_kept_while_the_other_has_room() {
 fn a_pool_that_nothing_can_leave_does_not_stop_the_other() {
     let options = FlashOptions { kept_bytes: 64 << 10, segment_bytes: Some(64 << 10), ..small_options() };
     let mut world = World::new(25, 8 << 20, options);
-    assert_eq!(world.flash.core.space.table.count(Pool::Kept), 1);
-    world.put_as(0, 8, Class::Kept, 0).unwrap();
+    assert_eq!(world.flash.core.space.table.count(Pool::Protected), 1);
+    world.put_as(0, 8, Class::Protected, 0).unwrap();
     let mut key = 1;
     let mut fill = |world: &mut World, keys: u32| {
         let mut refused = 0;

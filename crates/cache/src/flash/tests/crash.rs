@@ -16,7 +16,7 @@ use crate::flash::{Class, Flash, FlashOptions, Journaling, Pool, Segment, Segmen
 fn a_clean_stop_loses_nothing() {
     let mut world = World::new(1, 16 << 20, FlashOptions { warm: Warm::Clean, ..small_options() });
     for key in 0..1500 {
-        world.put_as(key, 10 + key as usize * 3, Class::Fill, 0).unwrap();
+        world.put_as(key, 10 + key as usize * 3, Class::Probation, 0).unwrap();
         if key % 100 == 0 {
             world.step(Duration::from_millis(200));
         }

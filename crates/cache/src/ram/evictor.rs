@@ -1,4 +1,4 @@
-//! The way out of memory: what is asked and told when an item has to leave.
+//! Eviction from memory: demotes an item to flash, or counts it as lost and tells the listener.
 //!
 //! Invariant: an item that leaves is on flash, or counted as lost with its reason.
 
@@ -6,13 +6,13 @@ use std::sync::Arc;
 
 use super::record::{Moment, Record};
 use crate::flash_tier::FlashTier;
-use crate::listener::{Leaving, Left, Listener};
+use crate::listener::{RemovalListener, RemovalReason, RemovedItem};
 use crate::policy::{Churn, Class, Eviction};
 
-/// Whom a shard asks and tells.
+/// Where a shard sends what it evicts.
 #[derive(Debug, Default)]
-pub(crate) struct Exit {
-    pub listener: Option<Arc<dyn Listener>>,
+pub(crate) struct Evictor {
+    pub listener: Option<Arc<dyn RemovalListener>>,
     pub churn: Arc<Churn>,
     pub flash: Option<Arc<FlashTier>>,
 }
@@ -28,7 +28,7 @@ pub(crate) enum Fate {
     Lost,
 }
 
-impl Exit {
+impl Evictor {
     /// Finds another place for a live item that has to leave memory; `uses` are those of late.
     pub fn evicted(&self, hash: u64, record: &Record, uses: u8, at: Moment) -> Fate {
         if let Some(flash) = &self.flash {
@@ -44,14 +44,14 @@ impl Exit {
         let eviction =
             Eviction { class: Class::Ram, source: record.hint.into(), tenant, age_s, bytes, fetched };
         self.churn.count(&eviction, u64::from(at.now));
-        self.tell(record, Leaving::Evicted, false, at);
+        self.tell(record, RemovalReason::Evicted, false, at);
         Fate::Lost
     }
 
     /// Tells the listener that an item has left.
-    pub fn tell(&self, record: &Record, why: Leaving, looked_up: bool, at: Moment) {
+    pub fn tell(&self, record: &Record, why: RemovalReason, looked_up: bool, at: Moment) {
         let Some(listener) = &self.listener else { return };
-        listener.left(&Left {
+        listener.removed(&RemovedItem {
             key: record.key(),
             length: record.length() as u64,
             flags: record.flags,

@@ -6,14 +6,14 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use sandur_cache::{Leaving, Left, Listener};
+use sandur_cache::{RemovalListener, RemovalReason, RemovedItem};
 
 use super::slab_classes::{CLASSES_MAX, SlabClasses};
 use super::watch::{Event, Stream, Watchers};
 
 /// Counts of one class since the start.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) struct Gone {
+pub(super) struct EvictionCounts {
     pub evicted: u64,
     /// Of these, with an expiry.
     pub evicted_nonzero: u64,
@@ -41,23 +41,23 @@ const RECLAIMED: usize = 6;
 
 /// Hears the cache and counts.
 #[derive(Debug)]
-pub(super) struct Departures {
+pub(super) struct Evictions {
     classes: SlabClasses,
     watchers: Arc<Watchers>,
     counts: Box<[[AtomicU64; 7]]>,
 }
 
-impl Departures {
+impl Evictions {
     pub fn new(classes: SlabClasses, watchers: Arc<Watchers>) -> Self {
         let counts = (0..CLASSES_MAX).map(|_| Default::default()).collect();
         Self { classes, watchers, counts }
     }
 
     /// Counts of a class.
-    pub fn of(&self, class: usize) -> Gone {
+    pub fn of(&self, class: usize) -> EvictionCounts {
         let counts = &self.counts[class];
         let get = |which: usize| counts[which].load(Ordering::Relaxed);
-        Gone {
+        EvictionCounts {
             evicted: get(EVICTED),
             evicted_nonzero: get(EVICTED_NONZERO),
             evicted_unfetched: get(EVICTED_UNFETCHED),
@@ -69,12 +69,12 @@ impl Departures {
     }
 
     /// Counts of all classes, class 0 included.
-    pub fn all(&self) -> Vec<Gone> {
+    pub fn all(&self) -> Vec<EvictionCounts> {
         (0..CLASSES_MAX).map(|class| self.of(class)).collect()
     }
 }
 
-impl Gone {
+impl EvictionCounts {
     /// What was counted since `base`; the time of the latest eviction stays.
     pub fn since(self, base: &Self) -> Self {
         Self {
@@ -89,17 +89,17 @@ impl Gone {
     }
 }
 
-impl Listener for Departures {
-    fn left(&self, item: &Left<'_>) {
+impl RemovalListener for Evictions {
+    fn removed(&self, item: &RemovedItem<'_>) {
         let class = self.classes.class(self.classes.item_bytes(item.key.len(), item.length, item.flags));
         let counts = &self.counts[class];
         let add = |which: usize| counts[which].fetch_add(1, Ordering::Relaxed);
         let idle = item.now.saturating_sub(item.accessed_at);
-        if item.why != Leaving::Evicted {
+        if item.why != RemovalReason::Evicted {
             if !item.looked_up {
                 add(RECLAIMED);
             }
-            if item.why == Leaving::Expired && !item.fetched {
+            if item.why == RemovalReason::Expired && !item.fetched {
                 add(EXPIRED_UNFETCHED);
             }
             return;
@@ -131,30 +131,30 @@ mod tests {
     #[test]
     fn departures_are_counted_by_class_and_reason() {
         let classes = SlabClasses::new(1.25, 48, 512 << 10, true);
-        let departures = Departures::new(classes, Arc::default());
-        let item = Left {
+        let evictions = Evictions::new(classes, Arc::default());
+        let item = RemovedItem {
             key: b"key",
             length: 66_560,
             flags: 0,
             expires_at: 0,
             accessed_at: 10,
             fetched: false,
-            why: Leaving::Evicted,
+            why: RemovalReason::Evicted,
             looked_up: false,
             now: 15,
         };
-        departures.left(&item);
-        departures.left(&Left { why: Leaving::Expired, expires_at: 12, ..item });
-        departures.left(&Left { why: Leaving::Flushed, looked_up: true, ..item });
-        let expected = Gone {
+        evictions.removed(&item);
+        evictions.removed(&RemovedItem { why: RemovalReason::Expired, expires_at: 12, ..item });
+        evictions.removed(&RemovedItem { why: RemovalReason::Flushed, looked_up: true, ..item });
+        let expected = EvictionCounts {
             evicted: 1,
             evicted_unfetched: 1,
             evicted_time: 5,
             expired_unfetched: 1,
             reclaimed: 1,
-            ..Gone::default()
+            ..EvictionCounts::default()
         };
-        assert_eq!(departures.of(31), expected);
-        assert_eq!(departures.of(1), Gone::default());
+        assert_eq!(evictions.of(31), expected);
+        assert_eq!(evictions.of(1), EvictionCounts::default());
     }
 }

@@ -1,13 +1,13 @@
-//! Which keys were read from flash a moment ago: those that are worth a copy in RAM.
+//! Recent reads of flash: a key that is read twice within them is promoted to RAM.
 //!
-//! Most of what is read from flash is read once, and a copy in RAM would push out what is read there. A
+//! Most of what is read from flash is read once, and a copy in RAM would evict what is read there. A
 //! key that is read a second time while it is remembered here gets its copy.
 //!
 //! As many keys are remembered as RAM has items, or twice as many: a copy made for a key that comes back
 //! later than that would be gone before its next read.
 //!
-//! **Invariants.** 1 KiB: a key's place is given by its hash, and the next one there pushes it out. A
-//! false "was read" comes to one in 2^31 questions.
+//! **Invariants.** 1 KiB: a key's place is given by its hash, and the next one there evicts it. A false
+//! positive comes to one in 2^31 lookups.
 
 /// Keys remembered at most, four bytes each.
 const PLACES: usize = 256;
@@ -16,15 +16,15 @@ const FEWEST: usize = 8;
 
 /// Parts of the hashes of keys that were read.
 #[derive(Debug)]
-pub struct ReadLately(Box<[u32; PLACES]>);
+pub struct RecentReads(Box<[u32; PLACES]>);
 
-impl Default for ReadLately {
+impl Default for RecentReads {
     fn default() -> Self {
         Self(Box::new([0; PLACES]))
     }
 }
 
-impl ReadLately {
+impl RecentReads {
     /// Notes that a key is read, where RAM has `items`; whether it was not long ago.
     pub fn note(&mut self, hash: u64, items: usize) -> bool {
         let tag = (hash >> 32) as u32 | 1;
@@ -39,18 +39,18 @@ mod tests {
 
     #[test]
     fn remembers_until_another_key_takes_the_place() {
-        let mut lately = ReadLately::default();
+        let mut recent = RecentReads::default();
         let (key, rival) = (5 | 7 << 40, 5 | 9 << 40);
-        assert!(!lately.note(key, 1000) && lately.note(key, 1000));
-        assert!(!lately.note(rival, 1000) && !lately.note(key, 1000));
+        assert!(!recent.note(key, 1000) && recent.note(key, 1000));
+        assert!(!recent.note(rival, 1000) && !recent.note(key, 1000));
     }
 
     #[test]
     fn remembers_no_more_keys_than_twice_the_items_of_ram() {
         let mut remembered = |items: usize| {
-            let mut lately = ReadLately::default();
-            (0..1000).for_each(|key| assert!(!lately.note(key | key << 33, items)));
-            (0..1000).rev().filter(|key| lately.note(key | key << 33, items)).count()
+            let mut recent = RecentReads::default();
+            (0..1000).for_each(|key| assert!(!recent.note(key | key << 33, items)));
+            (0..1000).rev().filter(|key| recent.note(key | key << 33, items)).count()
         };
         assert_eq!([3, 100, 1 << 20].map(&mut remembered), [8, 128, 256]);
     }

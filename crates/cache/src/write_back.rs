@@ -33,7 +33,7 @@ const IDLE: Duration = Duration::from_secs(1);
 /// How long who is told to slow down waits at most.
 const SLOWEST: Duration = Duration::from_millis(50);
 
-pub(crate) struct Outbox {
+pub(crate) struct WriteBackQueue {
     env: Env,
     waiting: Mutex<Waiting>,
     slowed: Mutex<Slowed>,
@@ -46,15 +46,15 @@ pub(crate) struct Outbox {
 
 #[derive(Debug, Default)]
 struct Waiting {
-    parcels: HashMap<u64, Parcel>,
-    /// Hash and number of parcels by age; of those that are gone too.
+    queued: HashMap<u64, Queued>,
+    /// Hash and number of queued by age; of those that are gone too.
     order: VecDeque<(u64, u64)>,
     next_number: u64,
     closed: bool,
 }
 
 #[derive(Clone, Debug)]
-struct Parcel {
+struct Queued {
     number: u64,
     record: Record,
     class: Class,
@@ -63,7 +63,7 @@ struct Parcel {
 
 impl Waiting {
     fn holds(&self, hash: u64, number: u64) -> bool {
-        !self.closed && self.parcels.get(&hash).is_some_and(|parcel| parcel.number == number)
+        !self.closed && self.queued.get(&hash).is_some_and(|entry| entry.number == number)
     }
 }
 
@@ -77,7 +77,7 @@ struct Slowed {
 /// Ends when the values that wait for flash have become fewer, or after [`SLOWEST`].
 #[derive(Debug)]
 pub struct Backpressure {
-    outbox: Arc<Outbox>,
+    write_back: Arc<WriteBackQueue>,
     /// When it ends at the latest, and its number.
     until: (Duration, u64),
 }
@@ -86,7 +86,7 @@ impl Future for Backpressure {
     type Output = ();
 
     fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<()> {
-        match self.outbox.wake_later(self.until, context.waker()) {
+        match self.write_back.wake_later(self.until, context.waker()) {
             true => Poll::Pending,
             false => Poll::Ready(()),
         }
@@ -95,11 +95,11 @@ impl Future for Backpressure {
 
 impl Drop for Backpressure {
     fn drop(&mut self) {
-        self.outbox.lock_slowed().wakers.remove(&self.until);
+        self.write_back.lock_slowed().wakers.remove(&self.until);
     }
 }
 
-/// What became of the oldest parcel.
+/// What became of the oldest entry.
 enum Step {
     /// Nothing waits.
     Empty,
@@ -109,7 +109,7 @@ enum Step {
     NoRoom,
 }
 
-impl Outbox {
+impl WriteBackQueue {
     /// For at most an eighth of all memory, or one value of a quarter.
     pub fn new(env: &Env, memory: Arc<Memory>) -> Self {
         Self {
@@ -144,7 +144,7 @@ impl Outbox {
         let mut slowed = self.lock_slowed();
         slowed.next_number += 1;
         let until = (self.env.monotonic() + SLOWEST, slowed.next_number);
-        Some(Backpressure { outbox: Arc::clone(self), until })
+        Some(Backpressure { write_back: Arc::clone(self), until })
     }
 
     /// Wakes when it is `until` or less than half is in use, unless one of them is so already.
@@ -190,19 +190,19 @@ impl Outbox {
     pub fn add(&self, hash: u64, record: &Record, class: Class) -> bool {
         let weight = record.weight();
         let mut waiting = self.lock();
-        let limit = if waiting.parcels.is_empty() { self.memory.limit() / 4 } else { 0 };
+        let limit = if waiting.queued.is_empty() { self.memory.limit() / 4 } else { 0 };
         if waiting.closed || self.bytes() + weight > self.bytes_max().max(limit) {
             return false;
         }
         waiting.next_number += 1;
         let number = waiting.next_number;
-        let parcel = Parcel { number, record: record.clone(), class, since: self.env.monotonic() };
+        let entry = Queued { number, record: record.clone(), class, since: self.env.monotonic() };
         self.remove_from(&mut waiting, hash);
-        waiting.parcels.insert(hash, parcel);
+        waiting.queued.insert(hash, entry);
         waiting.order.push_back((hash, number));
         self.memory.take_anyway(weight);
         self.bytes.fetch_add(weight, Ordering::Relaxed);
-        self.count.store(waiting.parcels.len(), Ordering::Release);
+        self.count.store(waiting.queued.len(), Ordering::Release);
         drop(waiting);
         self.arrived.notify_one();
         true
@@ -213,7 +213,7 @@ impl Outbox {
         if self.is_empty() {
             return None;
         }
-        self.lock().parcels.get(&hash).map(|parcel| parcel.record.clone())
+        self.lock().queued.get(&hash).map(|entry| entry.record.clone())
     }
 
     /// Changes the expiry of a value; whether it waits.
@@ -222,11 +222,11 @@ impl Outbox {
             return false;
         }
         let mut waiting = self.lock();
-        let Waiting { parcels, order, next_number, .. } = &mut *waiting;
-        let Some(parcel) = parcels.get_mut(&hash) else { return false };
+        let Waiting { queued, order, next_number, .. } = &mut *waiting;
+        let Some(entry) = queued.get_mut(&hash) else { return false };
         // A new number, so that what is being written of it does not count.
         *next_number += 1;
-        (parcel.number, parcel.record.expires_at) = (*next_number, expires_at);
+        (entry.number, entry.record.expires_at) = (*next_number, expires_at);
         order.push_back((hash, *next_number));
         true
     }
@@ -239,14 +239,14 @@ impl Outbox {
     /// Takes all values out.
     pub fn clear(&self) {
         let mut waiting = self.lock();
-        let hashes: Vec<u64> = waiting.parcels.keys().copied().collect();
+        let hashes: Vec<u64> = waiting.queued.keys().copied().collect();
         for hash in hashes {
             self.remove_from(&mut waiting, hash);
         }
         waiting.order.clear();
     }
 
-    /// Ends [`Outbox::work`].
+    /// Ends [`WriteBackQueue::work`].
     pub fn close(&self) {
         self.lock().closed = true;
         self.arrived.notify_all();
@@ -271,7 +271,7 @@ impl Outbox {
     fn pause(&self, pause: Duration) -> bool {
         self.wake_slowed();
         let waiting = self.lock();
-        if waiting.closed || pause.is_zero() || pause == IDLE && !waiting.parcels.is_empty() {
+        if waiting.closed || pause.is_zero() || pause == IDLE && !waiting.queued.is_empty() {
             return !waiting.closed;
         }
         let waited = self.arrived.wait_timeout(waiting, pause);
@@ -281,12 +281,12 @@ impl Outbox {
     fn write_oldest(&self, flash: &Flash, wrote: &dyn Fn(&Record)) -> Step {
         let mut waiting = self.lock();
         let Some((hash, number)) = waiting.order.pop_front() else { return Step::Empty };
-        let parcel = waiting.parcels.get(&hash).filter(|parcel| parcel.number == number).cloned();
+        let entry = waiting.queued.get(&hash).filter(|entry| entry.number == number).cloned();
         drop(waiting);
-        let Some(parcel) = parcel else { return Step::Gone };
-        let value = parcel.record.value();
-        let record = parcel.record.as_new_record(hash, &value, parcel.class);
-        let is_late = || self.env.monotonic().saturating_sub(parcel.since) > PATIENCE;
+        let Some(entry) = entry else { return Step::Gone };
+        let value = entry.record.value();
+        let record = entry.record.as_new_record(hash, &value, entry.class);
+        let is_late = || self.env.monotonic().saturating_sub(entry.since) > PATIENCE;
         let large = match flash.is_large(&record) {
             true => match self.write_pieces(flash, &record, number, &is_late) {
                 Some(Ok(large)) => Some(large),
@@ -309,7 +309,7 @@ impl Outbox {
             Ok(()) => {
                 self.remove_from(&mut waiting, hash);
                 drop(waiting);
-                wrote(&parcel.record);
+                wrote(&entry.record);
                 Step::Gone
             }
             Err(reason) if is_passing(reason) && large.is_none() && !is_late() => {
@@ -351,7 +351,7 @@ impl Outbox {
         Some(Ok(large))
     }
 
-    /// Drops a parcel, unless somebody has taken it out or put another in its place.
+    /// Drops a entry, unless somebody has taken it out or put another in its place.
     fn give_up(&self, flash: &Flash, record: &NewRecord<'_>, number: u64, reason: Dropped) -> Step {
         let mut waiting = self.lock();
         if waiting.holds(record.hash, number) {
@@ -363,11 +363,11 @@ impl Outbox {
     }
 
     fn remove_from(&self, waiting: &mut Waiting, hash: u64) -> bool {
-        let Some(parcel) = waiting.parcels.remove(&hash) else { return false };
-        let weight = parcel.record.weight();
+        let Some(entry) = waiting.queued.remove(&hash) else { return false };
+        let weight = entry.record.weight();
         self.memory.give_back(weight);
         self.bytes.fetch_sub(weight, Ordering::Relaxed);
-        self.count.store(waiting.parcels.len(), Ordering::Release);
+        self.count.store(waiting.queued.len(), Ordering::Release);
         true
     }
 
@@ -376,9 +376,9 @@ impl Outbox {
     }
 }
 
-impl std::fmt::Debug for Outbox {
+impl std::fmt::Debug for WriteBackQueue {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Outbox").field("bytes", &self.bytes()).finish_non_exhaustive()
+        f.debug_struct("WriteBackQueue").field("bytes", &self.bytes()).finish_non_exhaustive()
     }
 }
 

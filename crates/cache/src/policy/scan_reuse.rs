@@ -1,12 +1,12 @@
-//! Whether parts of large scans are wanted again soon, learned from those that were refused.
+//! Whether values of large scans are reused within probation, learned from those that were refused.
 //!
 //! A scan that reads every value once gains nothing from flash, and costs it writes. But where a query is
-//! split by time and a value spans several parts, each part asks for it again within a moment, and then
-//! it pays to hold what a scan brings on probation. Which of the two a cache sees is counted: of the
-//! values refused, how many were offered again before as many bytes left as probation holds. While scans
-//! are refused, all of them are counted; while they are admitted, one key in [`PROBES`] is refused all the
-//! same to go on counting. Belief is slow and doubt is quick: to refuse what would have come back costs a
-//! request each, while a scan that is believed once may write many times the capacity.
+//! split by time and a value spans several parts, each part reads it again within a moment, and then
+//! it pays to hold a scan's values on probation. The reuse is counted: of the values refused, how many
+//! were offered again before as many bytes left as probation holds. While scans are refused, all of them are
+//! counted; while they are admitted, one key in [`PROBES`] is refused all the same to go on counting.
+//! Admission needs more evidence than refusal: to refuse a value that is reused costs a request, while a scan
+//! that is admitted once may write many times the capacity.
 //!
 //! **Invariants.** Memory is fixed. Shared references only; threads that count at the same instant may
 //! lose a count. Same calls, same answers.
@@ -16,27 +16,27 @@ use std::sync::atomic::{AtomicBool, AtomicU32, Ordering::Relaxed};
 /// One key in so many is refused although scans are admitted.
 const PROBES: u64 = 64;
 /// Refused values after which is judged while scans are refused: one query of some hundred values that was
-/// split is no habit yet. Then half of the counts are forgotten.
-const BELIEF: u32 = 1_024;
+/// split is not enough. Then half of the counts are forgotten.
+const ADMIT_AFTER: u32 = 1_024;
 /// The same while scans are admitted, and only the probes are counted: each of them stands for [`PROBES`]
 /// values that were written.
-const DOUBT: u32 = 64;
+const REFUSE_AFTER: u32 = 64;
 /// The least of both with a small sample.
 const LEAST: u32 = 16;
 /// Part of the refused values that must come back soon for scans to be admitted. Each one admitted costs
-/// a write, and pushes something else of its size out of probation.
+/// a write, and evicts something else of its size from probation.
 const WORTHWHILE: f64 = 0.20;
 
-/// Counts of refused values, and the judgement.
+/// Counts of refused values, and whether scans are admitted.
 #[derive(Debug)]
-pub(super) struct ScanHabit {
+pub(super) struct ScanReuse {
     sample: f64,
     refused: AtomicU32,
     returned: AtomicU32,
     is_worthwhile: AtomicBool,
 }
 
-impl ScanHabit {
+impl ScanReuse {
     /// Takes scans for passes until they show something else. `sample` is the part of keys that is seen.
     pub(super) fn new(sample: f64) -> Self {
         Self {
@@ -67,7 +67,7 @@ impl ScanHabit {
 
     /// Refused values after which is judged.
     fn window(&self) -> u32 {
-        let whole = if self.is_worthwhile.load(Relaxed) { DOUBT } else { BELIEF };
+        let whole = if self.is_worthwhile.load(Relaxed) { REFUSE_AFTER } else { ADMIT_AFTER };
         ((f64::from(whole) * self.sample) as u32).clamp(LEAST, whole)
     }
 
@@ -89,33 +89,33 @@ mod tests {
     use crate::splitmix::mix;
 
     #[test]
-    fn one_query_that_was_split_is_no_habit() {
-        let habit = ScanHabit::new(1.0);
+    fn one_query_that_was_split_does_not_admit_scans() {
+        let reuse = ScanReuse::new(1.0);
         let refused_beside = |back: u32, others: u64| {
-            (0..back).for_each(|at| habit.note_returned(mix(u64::from(at))));
-            (0..others).for_each(|_| habit.note_refused());
+            (0..back).for_each(|at| reuse.note_returned(mix(u64::from(at))));
+            (0..others).for_each(|_| reuse.note_refused());
         };
         refused_beside(150, 4_000);
-        assert!(!habit.is_worthwhile.load(Relaxed), "150 of 1,024 came back, and then no more");
+        assert!(!reuse.is_worthwhile.load(Relaxed), "150 of 1,024 came back, and then no more");
         refused_beside(600, 100);
-        assert!(habit.is_worthwhile.load(Relaxed), "600 of 1,024 came back");
-        refused_beside(0, 5 * u64::from(DOUBT));
-        assert!(!habit.is_worthwhile.load(Relaxed), "of few probes none came back");
+        assert!(reuse.is_worthwhile.load(Relaxed), "600 of 1,024 came back");
+        refused_beside(0, 5 * u64::from(REFUSE_AFTER));
+        assert!(!reuse.is_worthwhile.load(Relaxed), "of few probes none came back");
     }
 
     #[test]
     fn admits_scans_while_refused_parts_come_back_and_no_longer() {
-        let habit = ScanHabit::new(1.0);
+        let reuse = ScanReuse::new(1.0);
         // Each value is offered once; `back` of ten that are refused return.
         let pass = |from: u64, back: u64| {
             let hashes = (from..from + 100_000).map(mix);
-            for (number, hash) in hashes.enumerate().filter(|(_, hash)| habit.refuses(*hash)) {
-                habit.note_refused();
+            for (number, hash) in hashes.enumerate().filter(|(_, hash)| reuse.refuses(*hash)) {
+                reuse.note_refused();
                 if (number as u64 ^ hash) % 10 < back {
-                    habit.note_returned(hash);
+                    reuse.note_returned(hash);
                 }
             }
-            habit.is_worthwhile.load(Relaxed)
+            reuse.is_worthwhile.load(Relaxed)
         };
         assert!(!pass(0, 0), "scans of single reads are refused");
         assert!(pass(1_000_000, 5), "half of the refused came back");

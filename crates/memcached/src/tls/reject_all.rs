@@ -12,11 +12,11 @@ use ::rustls::{CertificateError, DigitallySignedStruct, DistinguishedName, Error
 
 /// Accepts nobody.
 #[derive(Debug)]
-pub(super) struct Nobody(pub Arc<CryptoProvider>);
+pub(super) struct RejectAll(pub Arc<CryptoProvider>);
 
 const UNKNOWN: Error = Error::InvalidCertificate(CertificateError::UnknownIssuer);
 
-impl ClientCertVerifier for Nobody {
+impl ClientCertVerifier for RejectAll {
     fn root_hint_subjects(&self) -> &[DistinguishedName] {
         &[]
     }
