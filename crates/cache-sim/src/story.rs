@@ -1,4 +1,4 @@
-//! The published story of a chunk cache, a thousand times smaller.
+//! The published case of a chunk cache, a thousand times smaller.
 //!
 //! A large cell of a log service kept its chunks in 1.2 TB of memory, replaced by recency, into which
 //! ingesters wrote every chunk and queriers every chunk that they read. The hit ratio was above 70 %,

@@ -1,4 +1,4 @@
-//! Moving items out of memory although there is room for them, because somebody asked for it.
+//! Demotion on request: items move from memory to flash although there is room for them.
 //!
 //! Invariant: an item is on flash before it leaves memory.
 

@@ -44,8 +44,8 @@ pub(crate) struct FlashTier {
     write_back: Arc<WriteBackQueue>,
     /// How often everything was voided: the epoch of memory whose items may come here.
     flushes: RwLock<u32>,
-    /// Writes what waits in the write_back.
-    carrier: Mutex<Option<JoinHandle<()>>>,
+    /// Writes what waits in the write-back queue.
+    write_back_thread: Mutex<Option<JoinHandle<()>>>,
     pub read_latency: Histogram,
     pub hits: AtomicU64,
     /// Reads of what the index promised and the device did not hold.
@@ -128,7 +128,7 @@ impl FlashTier {
         let observer = Arc::new(TierObserver { env: env.clone(), admission, churn, gone });
         let flash =
             Arc::new(Flash::open_over(env, device, options, Arc::clone(&observer) as Arc<dyn Observer>)?);
-        let carrier = carry(&flash, &write_back, &observer).map_err(FlashError::Io)?;
+        let write_back_thread = start_write_back(&flash, &write_back, &observer).map_err(FlashError::Io)?;
         observer.admission.set_capacity(flash.capacity());
         Ok(Self {
             env: env.clone(),
@@ -136,7 +136,7 @@ impl FlashTier {
             observer,
             write_back,
             flushes: RwLock::new(0),
-            carrier: Mutex::new(Some(carrier)),
+            write_back_thread: Mutex::new(Some(write_back_thread)),
             read_latency: Histogram::default(),
             hits: AtomicU64::new(0),
             misses: AtomicU64::new(0),
@@ -241,7 +241,7 @@ impl FlashTier {
             self.observer.admission.spent(bytes);
             return true;
         };
-        // What is there is older, and must be gone before the value can be written by the carrier.
+        // What is there is older, and must be gone before the value can be written by the write-back thread.
         self.flash.forget(hash);
         if is_passing(reason) && self.write_back.add(hash, record, class) {
             return true;
@@ -331,7 +331,7 @@ impl FlashTier {
             self.flash.step();
             std::thread::yield_now();
         }
-        self.stop_carrier();
+        self.stop_write_back();
         self.flash.close();
     }
 
@@ -345,11 +345,11 @@ impl FlashTier {
         self.flash.clean_stop()
     }
 
-    fn stop_carrier(&self) {
+    fn stop_write_back(&self) {
         self.write_back.close();
-        let carrier = self.carrier.lock().unwrap_or_else(PoisonError::into_inner).take();
+        let write_back_thread = self.write_back_thread.lock().unwrap_or_else(PoisonError::into_inner).take();
         // One that panicked has said so.
-        carrier.map(JoinHandle::join);
+        write_back_thread.map(JoinHandle::join);
     }
 
     /// Notes how a read ended.
@@ -362,13 +362,13 @@ impl FlashTier {
 
 /// Starts the thread that writes what waits.
 #[allow(clippy::disallowed_methods)] // it waits for the device, as the threads of the flash tier do
-fn carry(
+fn start_write_back(
     flash: &Arc<Flash>,
     write_back: &Arc<WriteBackQueue>,
     observer: &Arc<TierObserver>,
 ) -> std::io::Result<JoinHandle<()>> {
     let (flash, write_back, observer) = (Arc::clone(flash), Arc::clone(write_back), Arc::clone(observer));
-    std::thread::Builder::new().name("flash-write_back".to_owned()).spawn(move || {
+    std::thread::Builder::new().name("flash-writeback".to_owned()).spawn(move || {
         write_back.work(&flash, &|record| {
             observer.admission.spent((record.key().len() + record.length()) as u64);
         });
@@ -377,7 +377,7 @@ fn carry(
 
 impl Drop for FlashTier {
     fn drop(&mut self) {
-        self.stop_carrier();
+        self.stop_write_back();
     }
 }
 

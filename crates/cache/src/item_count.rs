@@ -1,4 +1,4 @@
-//! How many items there are in memory and on flash together, each counted once.
+//! The item count: how many items are in memory and on flash together, each counted once.
 //!
 //! Each tier knows how many it holds, but not how many of them the other holds too: a copy on flash may have
 //! had to go since. So items in memory are looked at and flash is asked for each: all of them up to

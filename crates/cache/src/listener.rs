@@ -1,4 +1,4 @@
-//! Who hears of items that leave memory by themselves.
+//! The removal listener: it hears of items that leave memory by themselves.
 //!
 //! Invariant: an item is told of at most once, under the lock of its shard: a listener must be quick
 //! and must not call the cache. What a caller removes or replaces is not told.

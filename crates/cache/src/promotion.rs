@@ -1,7 +1,7 @@
-//! What a caller may want done earlier, later or otherwise than the cache would by itself. memcached's
-//! operators have knobs for it, and the server's figures are read with them in mind.
+//! Promotion to memory and demotion to flash, as a caller may want them instead of what the cache does by
+//! itself. memcached's operators have options for both.
 //!
-//! Invariant: untouched, nothing here changes what the cache does.
+//! Invariant: the defaults change nothing.
 
 /// Which items return to memory when they are read from flash.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

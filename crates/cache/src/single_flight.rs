@@ -86,7 +86,7 @@ mod tests {
     use super::*;
 
     #[tokio::test]
-    async fn those_who_wait_get_the_value_or_learn_that_there_is_none() {
+    async fn followers_get_the_value_of_the_leader_or_learn_that_there_is_none() {
         let flights = SingleFlight::default();
         let Role::Lead(claim) = flights.join(b"k") else { panic!("nobody else fetches") };
         let (Role::Follow(first), Role::Follow(second)) = (flights.join(b"k"), flights.join(b"k")) else {

@@ -1,10 +1,10 @@
-//! Values that wait for room in the write buffers of flash.
+//! The write-back queue: values that wait for room in the write buffers of flash.
 //!
 //! When values come faster than the device takes them, or one is larger than the buffers, they are
 //! held here instead of being dropped at once: at most a bounded number of bytes, each for at most
 //! [`PATIENCE`]. They can be read meanwhile. A thread writes them one after the other as buffers
-//! become free, large ones piece by piece; no caller ever waits here. Who can slow down without harm,
-//! such as a server its clients, is told to by [`Backpressure`] from half of the bytes on.
+//! become free, large ones piece by piece; no caller ever waits here. A caller that can slow down without
+//! harm, such as a server its clients, gets [`Backpressure`] from half of the bytes on.
 //!
 //! Invariants: what is here is the newest version of its key, and flash finds no other one; whoever
 //! changes a key takes it out first, under the lock of the key's shard. The last step of a write, which
@@ -30,7 +30,7 @@ const BUFFER_PAUSE: Duration = Duration::from_millis(2);
 /// How long an idle thread sleeps.
 const IDLE: Duration = Duration::from_secs(1);
 
-/// How long who is told to slow down waits at most.
+/// How long a caller with backpressure waits at most.
 const SLOWEST: Duration = Duration::from_millis(50);
 
 pub(crate) struct WriteBackQueue {

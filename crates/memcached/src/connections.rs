@@ -1,4 +1,4 @@
-//! Who is connected, for limits and `stats conns`.
+//! The table of connections, for limits and `stats conns`.
 //!
 //! Invariant: every open socket of the server, listening ones included, has exactly one entry, from
 //! before its first byte until after its last, except one that has made way for another: it has none from

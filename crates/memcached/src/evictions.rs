@@ -1,4 +1,4 @@
-//! Items that leave memory by themselves, counted by slab class for `stats items` and told to watchers.
+//! Items that were evicted, expired or flushed, counted by slab class for `stats items` and told to watchers.
 //!
 //! Invariant: called under a shard's lock, so it does no more than add numbers, unless somebody
 //! watches evictions.

@@ -1,4 +1,4 @@
-//! The knobs of the flash tier that memcached's operators know, and the thread that does what they ask for.
+//! extstore's options of the flash tier that are set at run time, and the thread that applies them.
 //!
 //! Left alone, the cache decides by itself what goes to flash and what comes back. `ext_item_age` moves
 //! idle items there early, `ext_recache_rate` 0 and 1 keep all or none of what is read from coming back,

@@ -364,7 +364,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_taken_back_never_leaves() {
+    fn an_answer_that_is_rewound_is_never_sent() {
         let mut output = Output::default();
         output.push(b"kept");
         let place = output.place();

@@ -388,7 +388,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_sent_before_an_end_is_done_after_waits() {
+    fn commands_sent_before_a_close_are_done_after_waits() {
         let folder = tempfile::tempdir().unwrap();
         let (running, mut client) = with_flash(folder.path());
         store_on_flash(&running, &mut client, &"v".repeat(20_000));

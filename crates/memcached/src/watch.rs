@@ -314,7 +314,7 @@ mod tests {
     }
 
     #[test]
-    fn what_does_not_fit_is_skipped_and_reported() {
+    fn lines_that_do_not_fit_are_skipped_and_reported() {
         let watchers = Watchers::default();
         let watcher = watchers.add(Stream::Fetchers as u16, 100, Waker::noop().clone()).unwrap();
         for _ in 0..5 {

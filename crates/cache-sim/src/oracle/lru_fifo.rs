@@ -88,7 +88,7 @@ mod tests {
     use sandur_cache::model::Kind;
 
     #[test]
-    fn what_is_read_on_flash_leaves_it_in_order_of_writing() {
+    fn flash_is_evicted_in_fifo_order_although_it_is_read() {
         let mut tiers = LruFifo::new(20, 20);
         let request =
             |hash| Request { at_s: 0, hash, bytes: 10, kind: Kind::Read, hint: Hint::Point, tenant: 0 };

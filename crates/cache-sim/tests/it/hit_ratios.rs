@@ -119,7 +119,7 @@ fn a_loop_that_is_longer_than_the_cache_is_found_as_far_as_it_fits() {
 }
 
 #[test]
-fn what_nobody_read_gives_way_when_others_prove_themselves() {
+fn ghost_hits_replace_unread_values() {
     let popular =
         KeyValues { seed: 6, reads: 200_000, keys: 4_000, skew: 0.6, once_share: 0.0, value_bytes: 10_000 };
     let before = (0..10_000).map(|number| point_read(number, 1 << 40 | number as u64));

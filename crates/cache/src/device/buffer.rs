@@ -266,7 +266,7 @@ mod tests {
     }
 
     #[test]
-    fn who_waits_is_woken_by_a_buffer_that_comes_back() {
+    fn a_returned_buffer_wakes_a_waiter() {
         struct Count(AtomicU64);
         impl std::task::Wake for Count {
             fn wake(self: Arc<Self>) {

@@ -1,4 +1,4 @@
-//! One read's answer: filled in by whoever ran the read, awaited by whoever wants it.
+//! One read's answer: the reader fills it in, the caller awaits it.
 //!
 //! Invariants: the first answer counts and later ones are dropped with their buffers; a
 //! [`Completer`] that is dropped without an answer answers [`ReadError::Closed`], so a reader that

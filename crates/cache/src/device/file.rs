@@ -399,7 +399,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_written_is_read_back_across_files() {
+    fn writes_are_read_back_across_files() {
         for uring in [true, false] {
             write_and_read_back(Readers { uring, threads: 2 });
         }

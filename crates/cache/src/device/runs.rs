@@ -70,7 +70,7 @@ mod tests {
     use crate::splitmix::SplitMix;
 
     #[test]
-    fn whatever_is_lent_is_lent_once_and_all_comes_together_again() {
+    fn each_block_is_lent_once_and_returned_runs_merge() {
         let seed = 7;
         eprintln!("seed {seed}");
         let mut random = SplitMix::new(seed);
@@ -99,7 +99,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_is_lent_of_nothing() {
+    fn an_empty_pool_lends_nothing() {
         let mut runs = FreeRuns::new(0);
         assert_eq!(runs.lend(1), None);
         assert_eq!(runs.lent_to(0), 0);

@@ -1,4 +1,4 @@
-//! How well the device does, and what is asked of it meanwhile.
+//! Health of the device: whether it is read and written after failures and slow answers.
 //!
 //! Three failed writes or syncs in a row, or one that hangs, end writing until a probe succeeds; reads
 //! that fail or hang in a row, or one that hangs while no other is answered, end reading too, so that a

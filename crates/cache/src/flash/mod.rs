@@ -9,6 +9,12 @@
 //! device reads of any number of keys at once and gives a future for each. Whoever awaits it checks
 //! key and checksums.
 //!
+//! **Parts.** `disk` is the device, `space` the segments on it, `journal` the log of changes, `keyspace` the
+//! index and what a change of a key entails, `writer` the open segments and queued writes, `read` the reads,
+//! `roots` and `image` what a restart begins with, `reclaim` what makes room, `recovery` what finds the
+//! records of an earlier run. A part owns its state and holds handles to the parts below it; `core` puts them
+//! together.
+//!
 //! Invariants: nothing here blocks its caller; no value is ever given that was not written under
 //! its key; every record that is dropped is reported with its reason.
 
@@ -195,7 +201,7 @@ impl Flash {
         self.core.writer.append(&record)
     }
 
-    /// Somebody asked for a key that is nowhere: what comes next may be the answer.
+    /// A lookup missed in both tiers: what is stored next may be its answer.
     pub fn note_miss(&self) {
         self.core.policy.arrivals.missed();
     }

@@ -1,4 +1,4 @@
-//! Who hears of everything that leaves flash, or never reaches it.
+//! The observer: it hears of every record that leaves flash or never reaches it.
 //!
 //! Invariant: no record disappears without one [`Drop`](DropEvent) that names the reason, except
 //! that its owner replaced or removed it.

@@ -178,7 +178,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_written_besides_records_is_counted_once() {
+    fn bytes_written_besides_records_are_counted_once() {
         let reinsertion = || Reinsertion::up_to(1.25);
         let mut expected = reinsertion();
         let mut choices = Choices::new(1.25);
@@ -194,7 +194,7 @@ mod tests {
     }
 
     #[test]
-    fn what_holds_nothing_goes_first_and_then_the_policy_chooses() {
+    fn empty_segments_are_reclaimed_first_and_then_the_policy_chooses() {
         let next = |segments: &[Segment]| {
             let leeway = Leeway { spared: 0, spare_share: 0.5, turn_bytes: 0, has_misses: true };
             next_victim(segments, 50, Some(leeway)).map(|(s, step)| (s.slot, matches!(step, Step::Spare(_))))

@@ -1,4 +1,4 @@
-//! Slots that are out of use since a write to them failed, and how they come back.
+//! Retired slots: out of use since a write to them failed, and tried again with back-off.
 //!
 //! A device that refuses a write now and then stays in use, and every refusal takes a slot from it. Each
 //! slot is tried by itself after a pause: when its superblock can be made void, it is free again. A slot

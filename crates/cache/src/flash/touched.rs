@@ -1,4 +1,4 @@
-//! Expiries that were changed after their record was written.
+//! Touched keys: expiries that were changed after their record was written.
 //!
 //! Invariant: bounded; when it is full a touch is refused, and the caller writes the record again.
 

@@ -1,4 +1,4 @@
-//! Records that are not on the device yet: what lies in write buffers can be read from there.
+//! Unwritten records: what lies in write buffers can be read from there.
 //!
 //! Invariant: a buffer stays until every record that begins in it is on the device whole, so any
 //! record is either all in memory or all on the device.

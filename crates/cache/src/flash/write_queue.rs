@@ -1,4 +1,4 @@
-//! One queue of writes, carried out in order by one thread.
+//! The write queue: writes that one thread carries out in order.
 //!
 //! Invariants: jobs are taken in the order in which they were queued; the queue's memory is that of the write
 //! buffers, which are bounded.

@@ -283,7 +283,7 @@ fn a_file_that_is_not_as_it_was_written_leaves_memory_empty() {
 }
 
 #[test]
-fn what_others_wrote_is_told_apart() {
+fn files_of_other_programs_are_recognised() {
     let place = Place::new();
     let _still = place.still.enter();
     let cache = place.open();
@@ -442,7 +442,7 @@ proptest! {
     }
 
     #[test]
-    fn whatever_a_description_holds_it_is_judged(bytes in prop::collection::vec(any::<u8>(), 0..300)) {
+    fn any_bytes_of_a_description_are_judged(bytes in prop::collection::vec(any::<u8>(), 0..300)) {
         let mut ours = b"Tsandur\n".to_vec();
         ours.extend_from_slice(&bytes);
         prop_assert!(matches!(Meta::decode(&ours), Err(NotMeta::Damaged | NotMeta::OtherFormat(_))));

@@ -480,7 +480,7 @@ mod tests {
     }
 
     #[test]
-    fn what_left_probation_and_comes_back_skips_it() {
+    fn a_ghost_hit_skips_probation() {
         let admission = admission(0, TenantCaps::default());
         let value = candidate(1, Hint::Point);
         admission.left_probation(value.hash, value.bytes);

@@ -1,4 +1,4 @@
-//! What stays and what goes: replacement in RAM, admission to flash, and the counting of drops.
+//! Cache policy: eviction in RAM, admission to flash, reclaim of segments, and counts of evictions.
 //!
 //! * [`S3Fifo`] holds the entries of one shard of the RAM tier and says which must leave.
 //! * [`RecentReads`] says which reads of flash are worth a copy in RAM.

@@ -263,7 +263,7 @@ mod tests {
     }
 
     #[test]
-    fn what_expires_soon_is_never_spared() {
+    fn segments_that_expire_soon_get_no_second_chance() {
         assert_eq!(
             next_step(&[oldest(Class::Brief, 1, 100)], CAPACITY, HALF),
             Some(Step::Free(Class::Brief))
@@ -282,7 +282,7 @@ mod tests {
     }
 
     #[test]
-    fn what_nobody_asked_for_leaves_in_order_unless_it_was_read() {
+    fn without_misses_unread_segments_are_reclaimed_in_fifo_order() {
         let next = |used_bytes, spare_share| {
             let probation = Oldest { class_bytes: 5_000, ..oldest(Class::Probation, 1, used_bytes) };
             let leeway = Leeway { spare_share, has_misses: false, ..HALF };
@@ -313,7 +313,7 @@ mod tests {
     }
 
     #[test]
-    fn who_stood_for_long_and_unread_is_easily_beaten() {
+    fn a_ghost_hit_beats_a_tail_that_is_old_and_unread() {
         let tail_age = TailAge::default();
         tail_age.set_time(5_000);
         assert_eq!(tail_age.bytes(), 5_000, "nothing had to go yet");

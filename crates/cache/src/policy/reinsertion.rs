@@ -1,4 +1,4 @@
-//! Which records of a segment are written again when the segment is freed, and which go.
+//! Which records of a segment are written again when the segment is reclaimed, and which are evicted.
 //!
 //! Their reads decide: metadata first, then records that were read most since they were last judged.
 //! A record on probation must have been read twice while the allowance is short, any other once; unread and

@@ -656,7 +656,7 @@ mod tests {
     }
 
     #[test]
-    fn what_filled_the_main_queue_gives_way_to_keys_that_return_sooner() {
+    fn ghost_hits_with_a_shorter_reuse_distance_replace_the_first_fill_of_main() {
         let mut cache = S3Fifo::new(10_000);
         found_in_the_last(&mut cache, 1_000_000..1_001_000, 1);
         // Longer than the small queue and the paper's ghost together: there they are never remembered.

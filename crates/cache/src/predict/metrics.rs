@@ -150,7 +150,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_exposed_can_be_read_back() {
+    fn an_exposition_can_be_read_back() {
         let forecast = |scale: f64| Forecast {
             scale,
             capacity: (scale * 1e9) as u64,

@@ -109,7 +109,7 @@ mod tests {
     }
 
     #[test]
-    fn what_does_not_fit_is_refused_and_what_is_dropped_is_given_back() {
+    fn a_reservation_beyond_the_limit_is_refused_and_a_dropped_one_returns() {
         let memory = Memory::new(100);
         let held = memory.take(60).unwrap();
         assert!(memory.take(41).is_none());

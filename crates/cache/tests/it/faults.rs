@@ -218,7 +218,7 @@ fn reading_what_flash_has_pushes_out_nothing_that_it_cannot_take() {
 }
 
 #[test]
-fn who_is_told_to_slow_down_goes_on_in_a_moment_whatever_the_device_does() {
+fn backpressure_ends_within_a_moment_whatever_the_device_does() {
     let world = World::new(Fault::StallWrite);
     assert!(world.cache.backpressure().is_none(), "nothing waits");
     world.device.inject(Faults::none().with(Fault::StallWrite, 1_000_000));

@@ -68,7 +68,7 @@ fn check(name: &str, cache: &Cache, (keys_count, reads, value): (u64, usize, usi
 }
 
 #[test]
-fn what_memory_does_is_predicted_at_its_size_and_at_a_quarter() {
+fn memory_is_predicted_at_its_size_and_at_a_quarter() {
     let load = (60_000, 300_000, 4000);
     let open = |memory| Cache::open(&world(), CacheOptions { memory, ..CacheOptions::default() }).unwrap();
     let cache = open(MEMORY);
@@ -84,7 +84,7 @@ fn what_memory_does_is_predicted_at_its_size_and_at_a_quarter() {
 }
 
 #[test]
-fn what_flash_behind_memory_does_is_predicted() {
+fn flash_behind_memory_is_predicted() {
     let directory = TempDir::new().unwrap();
     let part = FilePart { path: directory.path().join("flash"), bytes: 160 << 20 };
     let flash = FlashOptions { parts: vec![part], ..FlashOptions::default() };

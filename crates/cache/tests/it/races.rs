@@ -177,7 +177,7 @@ impl Life {
 }
 
 #[test]
-fn nothing_old_is_found_while_threads_race_or_after_kills() {
+fn no_stale_value_is_found_while_threads_race_or_after_kills() {
     let number = |name: &str| variable(name).and_then(|text| text.parse::<u64>().ok());
     let seed = number("SANDUR_CACHE_SEED").unwrap_or(1);
     let kills = number("SANDUR_CACHE_RACES").unwrap_or(20);

@@ -94,7 +94,7 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 24, ..ProptestConfig::default() })]
 
     #[test]
-    fn what_is_found_after_stops_and_crashes_is_right(
+    fn lookups_after_stops_and_crashes_are_right(
         steps in prop::collection::vec(step(), 1..100),
         survives_crashes in any::<bool>(),
     ) {

@@ -75,7 +75,7 @@ fn left_of_a_third(tenant_caps: TenantCaps) -> (u64, u64) {
 }
 
 #[test]
-fn who_stores_more_than_its_part_pushes_nobody_else_out() {
+fn a_tenant_above_its_part_evicts_no_other_tenant() {
     let third = FULL / 3;
     let (left, refused) = left_of_a_third(TenantCaps::default());
     assert!(left < third / 10 && refused == 0, "{left} of {third} left without caps, {refused} refused");

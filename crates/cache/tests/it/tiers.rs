@@ -86,7 +86,7 @@ fn version(key: u64, bytes: &[u8], longest: u64) -> u64 {
 }
 
 #[test]
-fn what_leaves_memory_is_found_on_flash_and_comes_back_when_read_again() {
+fn evicted_items_are_found_on_flash_and_promoted_when_read_again() {
     let directory = TempDir::new().unwrap();
     let cache = Cache::open(&Env::system(1), options(&directory, 4 << 20, 128 << 20)).unwrap();
     let count = 4000;
@@ -217,7 +217,7 @@ fn hints_decide_what_is_written_at_once() {
 }
 
 #[test]
-fn what_a_large_scan_reads_once_leaves_memory_without_a_write() {
+fn values_that_a_large_scan_reads_once_are_evicted_without_a_write() {
     let directory = TempDir::new().unwrap();
     let cache = Cache::open(&Env::system(1), options(&directory, 4 << 20, 64 << 20)).unwrap();
     let with = |hint| Put { hint, ..Put::default() };

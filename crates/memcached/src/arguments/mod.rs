@@ -242,7 +242,7 @@ mod tests {
     }
 
     #[test]
-    fn what_memcached_refuses_is_refused() {
+    fn arguments_that_memcached_refuses_are_refused() {
         for (line, word) in [
             ("-B http", "Invalid value for binding protocol"),
             ("-c 0", "greater than 0"),

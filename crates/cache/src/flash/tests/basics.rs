@@ -111,7 +111,7 @@ fn values_of_any_size_are_read_whole_and_in_ranges() {
 }
 
 #[test]
-fn what_expires_is_gone_in_time_and_touching_moves_it() {
+fn records_expire_in_time_and_a_touch_moves_the_expiry() {
     let mut world = World::new(4, 16 << 20, small_options());
     let now = world.now();
     world.put_as(1, 100, Class::Brief, now + 10).unwrap();
@@ -174,7 +174,7 @@ fn count_there(world: &World, keys: std::ops::Range<u32>) -> usize {
 
 /// A loop over more than fits finds what it read first, and the last of it is on probation.
 #[test]
-fn what_filled_flash_first_stays_until_others_prove_themselves() {
+fn the_first_fill_stays_protected_until_ghost_hits_replace_it() {
     let mut world = World::new(8, 16 << 20, small_options());
     write_all(&mut world, 0..4_000, Class::Probation, true);
     assert_eq!(
@@ -192,7 +192,7 @@ fn what_filled_flash_first_stays_until_others_prove_themselves() {
 
 /// A job that publishes its results finds the newest of them; what is read again and again stays.
 #[test]
-fn what_nobody_asked_for_goes_in_the_order_in_which_it_was_written() {
+fn without_misses_records_are_evicted_in_fifo_order() {
     let mut world = World::new(9, 16 << 20, small_options());
     write_all(&mut world, 0..1_000, Class::Probation, false);
     (0..200).for_each(|key| assert!(world.check(key) && world.check(key)));

@@ -14,7 +14,7 @@ fn free(world: &World) -> u64 {
 }
 
 #[test]
-fn what_has_expired_is_freed_and_what_got_more_time_stays() {
+fn expired_segments_are_freed_and_touched_records_stay() {
     let mut world = World::new(21, 8 << 20, small_options());
     let now = world.now();
     for key in 0..60 {
@@ -88,7 +88,7 @@ fn compaction_drops_what_nobody_read_when_told_so() {
 }
 
 #[test]
-fn what_leaves_the_general_pool_is_kept_while_the_other_has_room() {
+fn records_of_the_general_pool_move_to_the_protected_pool_while_it_has_room() {
     let options = FlashOptions { kept_bytes: 4 << 20, ..small_options() };
     let mut world = World::new(24, 8 << 20, options);
     let stats = world.flash.stats();

@@ -44,7 +44,7 @@ fn a_clean_stop_loses_nothing() {
 }
 
 #[test]
-fn nothing_is_reclaimed_before_recovery_knows_what_it_holds() {
+fn no_segment_is_reclaimed_while_recovery_runs() {
     let mut world = World::new(10, 8 << 20, options());
     (0..300).for_each(|key| world.put(key, 3000).unwrap());
     world.step(Duration::from_secs(1));
@@ -81,7 +81,7 @@ fn only_what_was_asked_for_is_taken_over() {
 }
 
 #[test]
-fn what_this_run_writes_or_removes_beats_what_recovery_finds() {
+fn writes_and_removals_of_this_run_override_recovered_records() {
     let mut world = World::new(5, 8 << 20, options());
     for key in 0..300 {
         world.put(key, 3000).unwrap();

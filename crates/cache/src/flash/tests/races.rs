@@ -165,7 +165,7 @@ fn settle(keys: &mut BTreeMap<u32, Key>, durable: u64) {
 }
 
 #[test]
-fn nothing_old_is_found_after_kills_between_any_two_steps_of_many_threads() {
+fn no_stale_value_is_found_after_kills_between_any_two_steps_of_many_threads() {
     let number = |name: &str| variable(name).and_then(|text| text.parse::<u64>().ok());
     let seed = number("SANDUR_CACHE_SEED").unwrap_or(1);
     let kills = number("SANDUR_CACHE_FLASH_RACES").unwrap_or(30);
@@ -216,7 +216,7 @@ const ENDS: u64 = 100_000;
 const LOOKING: usize = 16;
 
 #[test]
-fn what_recovery_takes_back_is_not_found_at_its_end() {
+fn a_record_that_recovery_takes_back_is_not_found_at_its_end() {
     let device = Arc::new(FaultyDevice::new(DEVICE_BYTES, 1));
     let flash = Flash::open_on(&Env::system(1), device, small_options(), Arc::new(Unobserved)).unwrap();
     let core = &flash.core;

@@ -77,7 +77,7 @@ fn write(flash: &Flash, keys: std::ops::Range<u32>, tenants: u32) {
 }
 
 #[test]
-fn what_tenants_hold_is_known_again_after_stops_and_crashes_and_is_gone_with_their_segments() {
+fn bytes_of_tenants_are_recovered_after_stops_and_crashes_and_leave_with_their_segments() {
     let world = World::new(17, 4 << 20, warm_options());
     let (flash, holdings) = open(&world);
     world.in_its_time(|| write(&flash, 0..4000, 300));
