@@ -6,8 +6,6 @@
 //! Invariants: a record is in the index only after all its bytes are in the buffer; an older record of its
 //! key is void before.
 
-use std::sync::atomic::Ordering;
-
 use super::expiry::{Coarse, is_expired};
 use super::format::{Class, KEY_BYTES_MAX, record_bytes, units, write_record};
 use super::format::{JournalKind, Kind, NewHeader, SegmentHead, Sums, UNIT};
@@ -198,7 +196,7 @@ impl Writer {
         length: u64,
     ) -> Result<&'a mut OpenSegment, Dropped> {
         if guard.as_ref().is_some_and(|open| {
-            !open.has_room(length, self.disk.layout.segment_bytes, self.keys.sequence.load(Ordering::Relaxed))
+            !open.has_room(length, self.disk.layout.segment_bytes, self.keys.coming_sequence())
         }) {
             self.seal(guard.take());
         }

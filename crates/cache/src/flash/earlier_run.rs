@@ -13,13 +13,13 @@ const REMOVED_MAX: usize = 1 << 20;
 /// See the module.
 pub(super) struct EarlierRun {
     /// Whether its records are still being found.
-    pub recovering: AtomicBool,
+    recovering: AtomicBool,
     /// The first sequence number of this run.
     pub first_id: u64,
     /// What this run removed while recovery runs.
     removed: Mutex<Removed>,
     /// Whether it removed any.
-    pub has_removed: AtomicBool,
+    has_removed: AtomicBool,
 }
 
 impl EarlierRun {
@@ -32,6 +32,17 @@ impl EarlierRun {
     /// Whether its records are still being found.
     pub fn is_recovering(&self) -> bool {
         self.recovering.load(Ordering::Acquire)
+    }
+
+    /// All of them are found.
+    pub fn end(&self) {
+        self.recovering.store(false, Ordering::Release);
+    }
+
+    /// They are being found.
+    #[cfg(test)]
+    pub fn begin(&self) {
+        self.recovering.store(true, Ordering::Release);
     }
 
     /// What this run removed since it began.

@@ -112,11 +112,11 @@ impl Images {
             }
         };
         slots.iter().for_each(|&slot| self.space.retired.is_sound(slot));
-        let before = self.roots.image.swap(sequence, Ordering::Relaxed);
+        let before = self.roots.name_image(sequence);
         let had_lost = self.journal.cover_lost();
         if let Err(error) = self.roots.write_root(clean) {
             // Either root may be the newest now, so neither image may go before another root is written.
-            self.roots.image.store(before, Ordering::Relaxed);
+            self.roots.name_image(before);
             self.journal.uncover_lost(had_lost);
             self.roots.lock_doubtful_image().extend(slots);
             self.journal.want_root();

@@ -35,9 +35,9 @@ pub(super) struct Keyspace {
     /// Held from the number that a change of a key takes until the index has it: see [`Keyspace::lock_key`].
     locks: [Mutex<()>; KEY_LOCKS],
     /// The next sequence number.
-    pub sequence: AtomicU64,
+    sequence: AtomicU64,
     /// Records with smaller sequence numbers are void.
-    pub flushed_below: AtomicU64,
+    flushed_below: AtomicU64,
     /// Records with smaller sequence numbers may be on the device, to be found after a crash, although the
     /// index does not have them and no journal entry voids them; 0 if there are none.
     unindexed_below: AtomicU64,
@@ -66,6 +66,16 @@ impl Keyspace {
         self.sequence.fetch_add(1, Ordering::Relaxed) & SEQUENCE_MAX
     }
 
+    /// The number that the next change will take.
+    pub fn coming_sequence(&self) -> u64 {
+        self.sequence.load(Ordering::Relaxed)
+    }
+
+    /// Records with smaller sequence numbers are void.
+    pub fn flushed_below(&self) -> u64 {
+        self.flushed_below.load(Ordering::Acquire)
+    }
+
     /// Changes of a key take their numbers in the order in which the index sees them. Without that a record
     /// that is written again could get a later number than the value that replaces it, and come back instead
     /// of that after a crash.
@@ -81,7 +91,7 @@ impl Keyspace {
     /// A record that may be on the device is not in the index any more, and no journal entry says so: from
     /// now on whatever changes a key is noted, until an image stands for all that there is.
     pub fn note_unindexed(&self) {
-        let below = self.sequence.load(Ordering::Relaxed);
+        let below = self.coming_sequence();
         self.unindexed_below.fetch_max(below, Ordering::AcqRel);
     }
 

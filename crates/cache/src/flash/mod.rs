@@ -83,7 +83,6 @@ pub(crate) fn record_footprint(key: usize, value: usize) -> u64 {
 use std::future::Future;
 use std::ops::ControlFlow;
 use std::pin::Pin;
-use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll};
 use std::time::Duration;
@@ -308,7 +307,7 @@ impl Flash {
 
     /// Whether what an earlier run left is still being found.
     pub fn is_recovering(&self) -> bool {
-        self.core.keys.earlier.recovering.load(Ordering::Acquire)
+        self.core.keys.earlier.is_recovering()
     }
 
     /// Does the work of the threads for a moment: what an earlier run left is found, everything
@@ -342,7 +341,7 @@ impl Flash {
         for _ in 0..core.space.table.len() {
             let is_clean = is_written && core.images.write_image(true);
             if is_clean {
-                let turn = core.roots.root_turn.load(Ordering::Relaxed);
+                let turn = core.roots.turn();
                 *lock(&self.clean_stop) = Some(CleanStop::new(core.disk.device_id, turn));
             }
             let lacks_room = !is_clean && !core.images.has_room_for_image() && core.disk.watch.may_write();

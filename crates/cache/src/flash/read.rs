@@ -12,7 +12,6 @@ use std::future::Future;
 use std::ops::Range;
 use std::pin::Pin;
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
@@ -218,7 +217,7 @@ impl Reader {
         }
         let header = record.header;
         let expires_at = self.keys.touched.expiry(wanted.hash, header.expires_at);
-        if header.sequence < self.keys.flushed_below.load(Ordering::Acquire) {
+        if header.sequence < self.keys.flushed_below() {
             self.disk.counters.reads_stale.add(1);
             return None;
         }

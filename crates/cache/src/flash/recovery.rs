@@ -8,8 +8,6 @@
 //! now may be readable after another crash: until an image stands for all there is, every change of a key
 //! is noted. Without the whole journal nothing is believed, as removals may be missing.
 
-use std::sync::atomic::Ordering;
-
 use super::disk::Disk;
 use super::format::{
     Class, JournalBlock, JournalEntry, Root, Row, SegmentHead, TenantUnits, Trailer, UNIT, tenants_of,
@@ -54,7 +52,7 @@ impl Recovery<'_> {
             tracing::warn!("the journal of flash cannot be read: nothing of an earlier run is believed");
             self.keys.distrust();
             // It begins anew when a root says so; until then it is what the next start needs.
-            self.roots.journal_begins_anew.store(true, Ordering::Release);
+            self.roots.begin_journal_anew();
         }
         self.end_recovery();
         self.disk.counters.records_recovered.add(self.keys.index.len());
@@ -72,7 +70,7 @@ impl Recovery<'_> {
             self.keys.clear_earlier_run();
             self.keys.distrust();
         }
-        self.keys.earlier.recovering.store(false, Ordering::Release);
+        self.keys.earlier.end();
     }
 
     fn read_heads(&self) -> Vec<Option<SegmentHead>> {
@@ -231,7 +229,7 @@ impl Recovery<'_> {
 
     /// What was removed before its entry was loaded goes now; what is removed from here on finds its entry.
     fn take_back_what_was_removed(&self, root: &Root) {
-        if self.keys.flushed_below.load(Ordering::Acquire) > root.image {
+        if self.keys.flushed_below() > root.image {
             self.keys.clear_earlier_run();
             return;
         }

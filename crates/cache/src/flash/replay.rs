@@ -12,7 +12,6 @@
 
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
-use std::sync::atomic::Ordering;
 
 use super::disk::Disk;
 use super::expiry::{Coarse, is_expired};
@@ -240,7 +239,7 @@ impl Replay<'_> {
         }
         self.forget_touch_before(row.hash, slot, row.offset);
         // After the insertion, so that a removal is either seen here or finds the entry there.
-        let is_void = id + u64::from(row.sequence) < self.keys.flushed_below.load(Ordering::Acquire);
+        let is_void = id + u64::from(row.sequence) < self.keys.flushed_below();
         if (is_void || self.keys.earlier.was_removed(row.hash))
             && let Some(entry) = self.keys.index.remove_at(row.hash, slot, row.offset)
         {

@@ -53,13 +53,13 @@ pub(super) struct Roots {
     pub journal: Arc<Journal>,
     pub keys: Arc<Keyspace>,
     /// The turn of the newest root on the device.
-    pub root_turn: AtomicU64,
+    root_turn: AtomicU64,
     /// Sequence numbers below this are reserved.
     reserved_to: AtomicU64,
     /// Whether the journal of an earlier run is void as soon as a root says so.
-    pub journal_begins_anew: AtomicBool,
+    journal_begins_anew: AtomicBool,
     /// Sequence number of the image that the root names.
-    pub image: AtomicU64,
+    image: AtomicU64,
     /// Slots of images that a root which could not be written for certain may name.
     doubtful_image: Mutex<Vec<u32>>,
 }
@@ -85,12 +85,27 @@ impl Roots {
         self.doubtful_image.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    /// The turn of the newest root on the device.
+    pub fn turn(&self) -> u64 {
+        self.root_turn.load(Ordering::Relaxed)
+    }
+
+    /// The next root names the image that was begun at `sequence`; the one that the roots named before.
+    pub fn name_image(&self, sequence: u64) -> u64 {
+        self.image.swap(sequence, Ordering::Relaxed)
+    }
+
+    /// The journal of the earlier run is void as soon as a root says so.
+    pub fn begin_journal_anew(&self) {
+        self.journal_begins_anew.store(true, Ordering::Release);
+    }
+
     /// Writes the root that is due and syncs it. `clean` means that the image is the whole truth.
     pub fn write_root(&self, clean: bool) -> std::io::Result<()> {
         let turn = self.root_turn.fetch_add(1, Ordering::Relaxed) + 1;
         // Asked before the root is made: then it says that the journal is not whole, or names an image.
         let journal_begins_anew = self.journal_begins_anew.load(Ordering::Acquire);
-        let given = self.keys.sequence.load(Ordering::Relaxed);
+        let given = self.keys.coming_sequence();
         let next_sequence = if clean { given } else { given + RESERVED };
         let root = Root {
             clean,
@@ -105,7 +120,7 @@ impl Roots {
             journal_half: self.journal.place().half,
             image: self.image.load(Ordering::Relaxed),
             next_sequence,
-            flushed_below: self.keys.flushed_below.load(Ordering::Relaxed),
+            flushed_below: self.keys.flushed_below(),
             device_bytes: self.disk.device.size(),
         };
         self.disk.write(ROOTS[(turn % 2) as usize], &root.encode())?;
@@ -124,7 +139,7 @@ impl Roots {
     /// Reserves more sequence numbers while there still are some, and notes a journal that is not whole.
     pub fn renew_root(&self) {
         let reserved = self.reserved_to.load(Ordering::Relaxed);
-        let is_low = reserved.saturating_sub(self.keys.sequence.load(Ordering::Relaxed)) < RESERVED / 2;
+        let is_low = reserved.saturating_sub(self.keys.coming_sequence()) < RESERVED / 2;
         if self.disk.watch.may_write()
             && (is_low || self.journal.wants_root())
             && let Err(error) = self.write_root(false)

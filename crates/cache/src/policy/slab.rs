@@ -50,9 +50,16 @@ pub struct Slab<T, const N: usize> {
     queues: [Queue; N],
 }
 
-impl<T, const N: usize> Slab<T, N> {
-    pub fn new() -> Self {
+impl<T, const N: usize> Default for Slab<T, N> {
+    fn default() -> Self {
         Self { nodes: Vec::new(), free: NONE, queues: [Queue::EMPTY; N] }
+    }
+}
+
+impl<T, const N: usize> Slab<T, N> {
+    /// Empty.
+    pub fn new() -> Self {
+        Self::default()
     }
 
     /// Empty, with memory for `entries` entries.

@@ -1,6 +1,7 @@
 //! A memcached server in a process of its own, which a test starts from the tests' own program.
 
 #![allow(clippy::unwrap_used)] // shared by tests
+#![allow(clippy::disallowed_methods)] // real processes live in real time
 
 use std::io::{BufRead, BufReader, Write};
 use std::os::unix::net::UnixStream;

@@ -240,13 +240,13 @@ fn a_record_that_recovery_takes_back_is_not_found_at_its_end() {
             });
         }
         for end in 0..ENDS {
-            core.keys.earlier.recovering.store(true, Ordering::Release);
+            core.keys.earlier.begin();
             present.store(end, Ordering::Release);
             let hash = hash_in(end);
             core.keys.index.insert(hash, entry);
             (0..end % 64).for_each(|_| std::hint::spin_loop());
             core.keys.index.remove_at(hash, location.slot, location.offset);
-            core.keys.earlier.recovering.store(false, Ordering::Release);
+            core.keys.earlier.end();
         }
         is_over.store(true, Ordering::Release);
     });
