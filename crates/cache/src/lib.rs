@@ -14,14 +14,15 @@
 //! [`Cache::update`] is a read-modify-write as one step, [`Cache::get_or_fetch_many`] reads through
 //! with one fetch for all who miss the same key.
 //!
-//! **Parts.** `cache` is the public face; `inner` is both tiers as one, and the reason why no stale value is
-//! ever served. `ram` is the memory tier. `flash_tier` puts [`flash`] behind it: what is offered to it passes
-//! admission, and waits in the `write_back` queue while write buffers are full. [`policy`] decides what is
-//! evicted from RAM, what is admitted to flash and what is written again, and counts evictions. [`flash`]
-//! keeps records in segments on a [`device`] and recovers them after a restart. `single_flight` lets one of
-//! many callers who miss a key fetch it, `item_count` counts the items of both tiers, `memory_file` keeps
-//! memory over a stop. [`predict`] says what other sizes would do while the cache runs, fed by `forecast`, with
-//! the [`model`] of the cache that the simulator uses too.
+//! **Parts.** `cache` is the public face; `inner` is both tiers as one, and the reason why no stale
+//! value is ever served. `ram` is the memory tier. `flash_tier` puts [`flash`] behind it: what is
+//! offered to it passes admission, and waits in the `write_back` queue while write buffers are full.
+//! [`policy`] decides what is evicted from RAM, what is admitted to flash and what is written again,
+//! and counts evictions. [`flash`] keeps records in segments on a [`device`] and recovers them after a
+//! restart. `single_flight` lets one of many callers who miss a key fetch it, `item_count` counts the
+//! items of both tiers, `memory_file` keeps memory over a stop. [`predict`] says what other sizes would
+//! do while the cache runs, fed by `forecast`, with the [`model`] of the cache that the simulator uses
+//! too.
 //!
 //! **Invariants.** Never a wrong byte: what a checksum or the key does not confirm is a miss.
 //! Nothing is unbounded, and every drop is counted with its reason.

@@ -111,6 +111,7 @@ type Exchange = (&'static str, &'static str);
 const CONVERSATIONS: &[Exchange] = &[
     ("get a\r\n", "END\r\n"),
     ("set a 5 0 2\r\nhi\r\nget a\r\n", "STORED\r\nVALUE a 5 2\r\nhi\r\nEND\r\n"),
+    ("  ms a 2\r\nhi\r\n  mg a v\r\n", "HD\r\nVA 2\r\nhi\r\n"),
     ("set a 0 0 0\r\n\r\nget a b a\n", "STORED\r\nVALUE a 0 0\r\n\r\nVALUE a 0 0\r\n\r\nEND\r\n"),
     (
         "set a 0 0 2\r\nhiho\r\nget a\r\n",
