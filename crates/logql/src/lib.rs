@@ -18,6 +18,37 @@
 //! `vector::FUNCTIONS`; a template function one line in a group of `template::FUNCTIONS`. Parser and
 //! documentation are made from these tables.
 //!
+//! **Example.**
+//!
+//! ```
+//! use std::{sync::Arc, time::Duration};
+//! use sandur_base::{Env, MemoryBudget};
+//! use sandur_logql::{Kind, Request, query};
+//! use sandur_model::{Labels, Level, Limits, TenantId};
+//! use sandur_query::{Direction, MemoryRow, MemorySource, QueryContext, QueryResult};
+//!
+//! let labels = Arc::new(Labels::from_pairs([("app", "api")]));
+//! let row = |timestamp: i64, line: &'static str| MemoryRow {
+//!     labels: Arc::clone(&labels), timestamp, line: line.into(), metadata: Vec::new(), level: Level::None,
+//! };
+//! let source = MemorySource::new(vec![row(1, "status=200"), row(2, "status=503")]);
+//! let budget = MemoryBudget::root("query", 64 << 20);
+//! let context = QueryContext::new(
+//!     Env::simulated(1, 0), TenantId::default_tenant(), budget, Duration::from_secs(60),
+//! );
+//! let request = Request {
+//!     query: r#"{app="api"} | logfmt | status >= 500"#.to_owned(),
+//!     kind: Kind::Range { start_ns: 0, end_ns: 10, step_ns: 0 },
+//!     limit: 100, direction: Direction::Forward, interval_ns: 0,
+//! };
+//! # tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(async {
+//! let answer = query(&source, &context, &Limits::default(), request).await.unwrap();
+//! let QueryResult::Streams(rows) = answer else { panic!("a log query answers with rows") };
+//! assert_eq!(rows.len(), 1);
+//! assert_eq!(rows[0].line, "status=503");
+//! # });
+//! ```
+//!
 //! **Invariants.** Semantics and error texts are Loki's. A stage's syntax tree node is checked when it is
 //! parsed, so running it cannot fail. Nothing that grows with the data is held without a reservation.
 

@@ -31,6 +31,24 @@
 //! failing there; the lanes of the WAL and the catalog keep their reserved slots. All of it is set in
 //! [`Manners`].
 //!
+//! **Example.**
+//!
+//! ```
+//! use bytes::Bytes;
+//! use sandur_base::Env;
+//! use sandur_store::{Created, Intent, Store, StoreOptions};
+//!
+//! # tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(async {
+//! let store = Store::open("memory://", Env::system(1), StoreOptions::default()).await?;
+//! let (first, second) = (Bytes::from("first"), Bytes::from("second"));
+//! assert_eq!(store.create("catalog/1", first.clone(), Intent::catalog()).await?, Created::New);
+//! // Who comes too late learns what the object holds.
+//! assert_eq!(store.create("catalog/1", second, Intent::catalog()).await?, Created::Exists(first));
+//! assert_eq!(store.get_range("catalog/1", 1..3, Intent::block()).await?, "ir");
+//! # Ok::<_, sandur_store::Error>(())
+//! # }).unwrap();
+//! ```
+//!
 //! **Invariants.** A write that returned is durable: directories are fsynced, and a create that
 //! was found to be ours after a lost answer is fsynced before it is reported. After an error the
 //! outcome of a write is unknown. No request is unbounded in time, and no lane can use up another
