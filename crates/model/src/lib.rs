@@ -1,5 +1,5 @@
 //! The words of the system as plain data: tenants, labels, streams, matchers, time ranges,
-//! batches of log entries, and pages of log rows.
+//! batches of log entries, pages of log rows, and native histograms.
 //!
 //! **What it is.** The types that crates exchange. [`Batch`] is what a decoder hands to the
 //! engine; [`LogPage`] is what the engine hands to a query, and [`LineAutomaton`] what a query hands back to
@@ -30,6 +30,7 @@
 mod automaton;
 mod batch;
 mod bounded_regex;
+pub mod histogram;
 mod labels;
 mod level;
 mod limits;
@@ -44,6 +45,7 @@ mod time;
 pub use automaton::{AutomatonError, AutomatonParts, AutomatonState, LineAutomaton};
 pub use batch::{Arena, ArenaCodec, Batch, Entry, LogBatch, Span, StreamEntries};
 pub use bounded_regex::{BoundedRegex, REGEX_BYTES_MAX, RegexError, RegexOptions, Slots};
+pub use histogram::FloatHistogram;
 pub use labels::{Labels, LabelsError, StreamId};
 pub use level::Level;
 pub use limits::{BlockedQuery, CompiledPattern, DeletionMode, Limits};

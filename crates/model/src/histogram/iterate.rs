@@ -1,0 +1,136 @@
+//! Buckets with their bounds, in the order of the values in them.
+
+use super::bounds::EIGHTH;
+use super::{Buckets, CUSTOM_SCHEMA, FloatHistogram};
+
+/// A bucket with its bounds.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Bucket {
+    /// Lower bound.
+    pub lower: f64,
+    /// Upper bound.
+    pub upper: f64,
+    /// Whether the lower bound belongs to it.
+    pub lower_inclusive: bool,
+    /// Whether the upper bound belongs to it.
+    pub upper_inclusive: bool,
+    /// Observations.
+    pub count: f64,
+}
+
+impl Bucket {
+    /// Which part of the bucket lies below `value`, which is strictly inside of its finite bounds: by a
+    /// linear scale, or by a logarithmic one.
+    pub fn fraction_below(&self, value: f64, linear: bool) -> f64 {
+        if linear {
+            return (value - self.lower) / (self.upper - self.lower);
+        }
+        let [lower, upper, at] = [self.lower, self.upper, value].map(|bound| bound.abs().log2());
+        if value > 0.0 { (at - lower) / (upper - lower) } else { 1.0 - ((at - upper) / (lower - upper)) }
+    }
+}
+
+/// The upper bound of the exponential bucket with this index.
+pub fn exponential_bound(index: i32, schema: i32) -> f64 {
+    if schema < 0 {
+        let exponent = i64::from(index) << -schema;
+        // The bucket before that of the infinities ends with the largest number.
+        return if exponent == 1024 { f64::MAX } else { power_of_two(1.0, exponent) };
+    }
+    let within = (index & ((1 << schema) - 1)) as usize;
+    let fraction = EIGHTH[(within << (8 - schema)) & 255];
+    let exponent = i64::from(index >> schema) + 1;
+    if fraction == 0.5 && exponent == 1025 {
+        return f64::MAX;
+    }
+    power_of_two(fraction, exponent)
+}
+
+/// `fraction` times two to the power of `exponent`, rounded once.
+fn power_of_two(fraction: f64, exponent: i64) -> f64 {
+    let normal = |exponent: i64| f64::from_bits(((exponent + 1023) as u64) << 52);
+    match exponent {
+        ..-1200 => 0.0,
+        // The product with a normal power is exact, so only the last product rounds.
+        -1200..-1000 => fraction * normal(-500) * normal(exponent + 500),
+        -1000..=1023 => fraction * normal(exponent),
+        1024..=1100 => fraction * normal(1000) * normal(exponent - 1000),
+        _ => f64::INFINITY,
+    }
+}
+
+impl FloatHistogram {
+    fn bound(&self, index: i32) -> f64 {
+        if self.schema != CUSTOM_SCHEMA {
+            return exponential_bound(index, self.schema);
+        }
+        match usize::try_from(index) {
+            Err(_) => f64::NEG_INFINITY,
+            Ok(index) => self.bounds.get(index).copied().unwrap_or(f64::INFINITY),
+        }
+    }
+
+    fn positive_bucket(&self, (index, count): (i32, f64)) -> Bucket {
+        let (lower, upper) = (self.bound(index - 1), self.bound(index));
+        let (lower_inclusive, upper_inclusive) =
+            if self.is_custom() { (index == 0, true) } else { (lower < 0.0, upper > 0.0) };
+        Bucket { lower, upper, lower_inclusive, upper_inclusive, count }
+    }
+
+    fn negative_bucket(&self, (index, count): (i32, f64)) -> Bucket {
+        let (lower, upper) = (-self.bound(index), -self.bound(index - 1));
+        Bucket { lower, upper, lower_inclusive: lower < 0.0, upper_inclusive: upper > 0.0, count }
+    }
+
+    /// Buckets above zero, those next to it first.
+    pub fn positive_buckets(&self) -> impl DoubleEndedIterator<Item = Bucket> {
+        self.positive.iter().map(|pair| self.positive_bucket(pair))
+    }
+
+    /// Buckets below zero, those next to it first.
+    pub fn negative_buckets(&self) -> impl DoubleEndedIterator<Item = Bucket> {
+        self.negative.iter().map(|pair| self.negative_bucket(pair))
+    }
+
+    /// The zero bucket.
+    pub fn zero_bucket(&self) -> Bucket {
+        let (upper, count) = (self.zero_threshold, self.zero_count);
+        Bucket { lower: -upper, upper, lower_inclusive: true, upper_inclusive: true, count }
+    }
+
+    /// All buckets by rising value. Where one overlaps with the zero bucket its bound is the zero bucket's.
+    pub fn all_buckets(&self) -> impl DoubleEndedIterator<Item = Bucket> {
+        let zero = (self.zero_count > 0.0).then(|| self.zero_bucket());
+        let clip = move |mut bucket: Bucket| {
+            let threshold = self.zero_threshold;
+            if bucket.upper < 0.0 && bucket.upper > -threshold {
+                bucket.upper = -threshold;
+            } else if bucket.lower > 0.0 && bucket.lower < threshold {
+                bucket.lower = threshold;
+            }
+            bucket
+        };
+        let negative = self.negative_buckets().rev().map(clip);
+        negative.chain(zero).chain(self.positive_buckets().map(clip))
+    }
+}
+
+/// The index of a bucket in a coarser schema.
+pub fn coarser_index(index: i32, schema: i32, coarser: i32) -> i32 {
+    ((index - 1) >> (schema - coarser)) + 1
+}
+
+impl Buckets {
+    /// The buckets merged to a coarser schema.
+    pub fn coarser(&self, schema: i32, coarser: i32) -> Self {
+        let mut merged = Self::default();
+        for (index, count) in self.iter() {
+            let index = coarser_index(index, schema, coarser);
+            match (merged.indices.last(), merged.counts.last_mut()) {
+                (Some(last), Some(sum)) if *last == index => *sum += count,
+                _ => merged.push(index, count),
+            }
+        }
+        merged
+    }
+}

@@ -1,0 +1,27 @@
+//! Sums with a compensation for what rounding loses (Kahan's, as Neumaier improved it).
+
+/// Adds `term` to a sum and its compensation. Once the sum is infinite nothing is compensated.
+#[inline]
+#[must_use]
+pub fn kahan_add(term: f64, sum: f64, compensation: f64) -> (f64, f64) {
+    let total = sum + term;
+    if total.is_infinite() {
+        return (total, 0.0);
+    }
+    let lost = if sum.abs() >= term.abs() { (sum - total) + term } else { (term - total) + sum };
+    (total, compensation + lost)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn small_terms_beside_large_ones_are_not_lost() {
+        let terms = [1.0, 1e100, 1.0, -1e100];
+        let (sum, lost) = terms.iter().fold((0.0, 0.0), |(sum, c), term| kahan_add(*term, sum, c));
+        assert_eq!(sum + lost, 2.0);
+        let (sum, lost) = kahan_add(f64::MAX, f64::MAX, 3.0);
+        assert!(sum.is_infinite() && lost == 0.0);
+    }
+}

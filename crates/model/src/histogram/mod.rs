@@ -1,0 +1,247 @@
+//! Native histograms with float counts: exponential buckets (schemas -4 to 8) or custom bounds (schema -53).
+//!
+//! Buckets are kept as sorted pairs of index and count, not as spans: every operation on two histograms is a
+//! merge of two sorted lists. Spans are the form of wires and files; [`Buckets::from_spans`] and
+//! [`Buckets::spans`] translate. The arithmetic, its order of additions included, is that of Prometheus, so
+//! that results agree to the bit.
+
+mod arithmetic;
+mod bounds;
+mod detect;
+mod iterate;
+mod kahan;
+mod show;
+mod trim;
+
+use std::sync::Arc;
+
+pub use arithmetic::Added;
+pub use iterate::{Bucket, exponential_bound};
+pub use kahan::kahan_add;
+pub use show::GoNumber;
+pub use trim::Trim;
+
+/// The schema of histograms with custom bounds.
+pub const CUSTOM_SCHEMA: i32 = -53;
+/// The coarsest exponential schema.
+pub const SCHEMA_MIN: i32 = -4;
+/// The finest exponential schema.
+pub const SCHEMA_MAX: i32 = 8;
+
+/// What is known of a counter reset between a histogram and the sample before it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum CounterReset {
+    /// Has to be found out.
+    #[default]
+    Unknown,
+    /// There was one.
+    Reset,
+    /// There was none.
+    NotReset,
+    /// No counter, so it has none.
+    Gauge,
+}
+
+/// A run of adjacent buckets: the gap before it (or its first index) and how many they are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Span {
+    /// Of the first span the index of its first bucket, of others the gap to the span before.
+    pub offset: i32,
+    /// Buckets.
+    pub length: u32,
+}
+
+/// Populated buckets of one sign. **Invariant:** both lists have the same length, indices rise.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Buckets {
+    /// Index of each bucket within the schema.
+    pub indices: Vec<i32>,
+    /// Observations in each bucket.
+    pub counts: Vec<f64>,
+}
+
+/// Spans that do not fit their buckets.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum HistogramError {
+    /// More or fewer buckets than the spans say.
+    #[error("histogram spans specify different number of buckets than provided")]
+    SpansMismatch,
+    /// A gap that goes backwards.
+    #[error("histogram has a span whose offset is negative")]
+    NegativeOffset,
+    /// A bucket with less than nothing in it.
+    #[error("histogram has a bucket whose observation count is negative")]
+    NegativeCount,
+    /// Custom bounds that do not rise, or are not finite.
+    #[error("histogram custom bounds must be finite and in strictly increasing order")]
+    CustomBounds,
+    /// More buckets than custom bounds.
+    #[error("histogram custom bounds are too few")]
+    TooFewBounds,
+    /// Neither exponential nor custom.
+    #[error(
+        "histogram has an invalid schema, which must be between -4 and 8 for exponential buckets, or -53 \
+         for custom buckets, got schema {0}"
+    )]
+    Schema(i32),
+    /// Parts that histograms of this schema do not have.
+    #[error("histogram with custom buckets must not have zero or negative buckets")]
+    CustomParts,
+    /// One histogram is exponential, the other has custom bounds.
+    #[error("cannot apply this operation on histograms with a mix of exponential and custom bucket schemas")]
+    Incompatible,
+}
+
+impl Buckets {
+    /// Buckets from spans and absolute counts.
+    pub fn from_spans(spans: &[Span], counts: Vec<f64>) -> Result<Self, HistogramError> {
+        let total: u64 = spans.iter().map(|span| u64::from(span.length)).sum();
+        if total != counts.len() as u64 {
+            return Err(HistogramError::SpansMismatch);
+        }
+        let mut indices = Vec::with_capacity(counts.len());
+        let mut next = 0i32;
+        for (n, span) in spans.iter().enumerate() {
+            if n > 0 && span.offset < 0 {
+                return Err(HistogramError::NegativeOffset);
+            }
+            next = next.checked_add(span.offset).ok_or(HistogramError::SpansMismatch)?;
+            for _ in 0..span.length {
+                indices.push(next);
+                next = next.checked_add(1).ok_or(HistogramError::SpansMismatch)?;
+            }
+        }
+        Ok(Self { indices, counts })
+    }
+
+    /// The spans of the buckets.
+    pub fn spans(&self) -> Vec<Span> {
+        let mut spans: Vec<Span> = Vec::new();
+        let mut next = 0;
+        for &index in &self.indices {
+            match spans.last_mut() {
+                Some(last) if index == next => last.length += 1,
+                _ => spans.push(Span { offset: index - next, length: 1 }),
+            }
+            next = index + 1;
+        }
+        spans
+    }
+
+    /// How many buckets there are, empty ones included.
+    pub fn len(&self) -> usize {
+        self.indices.len()
+    }
+
+    /// Whether there is no bucket.
+    pub fn is_empty(&self) -> bool {
+        self.indices.is_empty()
+    }
+
+    /// Index and count of each bucket, those with the lowest index first.
+    pub fn iter(&self) -> impl DoubleEndedIterator<Item = (i32, f64)> + ExactSizeIterator {
+        self.indices.iter().copied().zip(self.counts.iter().copied())
+    }
+
+    fn push(&mut self, index: i32, count: f64) {
+        self.indices.push(index);
+        self.counts.push(count);
+    }
+
+    fn drop_empty(&mut self) {
+        if self.counts.contains(&0.0) {
+            let (indices, counts) = self.iter().filter(|(_, count)| *count != 0.0).unzip();
+            *self = Self { indices, counts };
+        }
+    }
+
+    fn bits_equal(&self, other: &Self) -> bool {
+        let same = |(a, b): (&f64, &f64)| a.to_bits() == b.to_bits();
+        self.indices == other.indices && self.counts.iter().zip(&other.counts).all(same)
+    }
+}
+
+/// A native histogram with float counts.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct FloatHistogram {
+    /// What is known of a counter reset before it.
+    pub reset: CounterReset,
+    /// Exponential: each power of two has `2^schema` buckets; or [`CUSTOM_SCHEMA`].
+    pub schema: i32,
+    /// Width of the zero bucket.
+    pub zero_threshold: f64,
+    /// Observations in the zero bucket.
+    pub zero_count: f64,
+    /// Observations.
+    pub count: f64,
+    /// Their sum; the stale marker is a value of it.
+    pub sum: f64,
+    /// Buckets above zero, or all of those with custom bounds.
+    pub positive: Buckets,
+    /// Buckets below zero.
+    pub negative: Buckets,
+    /// Upper bounds of custom buckets but the last, whose bound is infinity; empty for exponential ones.
+    pub bounds: Arc<[f64]>,
+}
+
+impl FloatHistogram {
+    /// Whether bounds are custom ones.
+    pub fn is_custom(&self) -> bool {
+        self.schema == CUSTOM_SCHEMA
+    }
+
+    /// Leaves empty buckets out.
+    pub fn compact(&mut self) -> &mut Self {
+        self.positive.drop_empty();
+        self.negative.drop_empty();
+        self
+    }
+
+    /// Whether both hold the same data to the bit, hints of counter resets aside.
+    pub fn same_data(&self, other: &Self) -> bool {
+        let bits = |h: &Self| [h.count, h.sum, h.zero_count].map(f64::to_bits);
+        self.schema == other.schema
+            && bits(self) == bits(other)
+            && self.zero_threshold == other.zero_threshold
+            && (!self.is_custom() || self.bounds == other.bounds)
+            && self.negative.bits_equal(&other.negative)
+            && self.positive.bits_equal(&other.positive)
+    }
+
+    /// Bytes that it takes.
+    pub fn memory_bytes(&self) -> u64 {
+        let buckets = self.positive.len() + self.negative.len();
+        (size_of::<Self>() + 12 * buckets) as u64
+    }
+
+    /// Fails when parts do not fit each other.
+    pub fn validate(&self) -> Result<(), HistogramError> {
+        if self.is_custom() {
+            let rises = self.bounds.windows(2).all(|pair| pair[0] < pair[1]);
+            if !rises || self.bounds.iter().any(|bound| bound.is_nan() || *bound == f64::INFINITY) {
+                return Err(HistogramError::CustomBounds);
+            }
+            if self.positive.indices.first().is_some_and(|index| *index < 0) {
+                return Err(HistogramError::NegativeOffset);
+            }
+            if self.positive.indices.last().is_some_and(|last| *last as usize > self.bounds.len()) {
+                return Err(HistogramError::TooFewBounds);
+            }
+            if self.zero_count != 0.0 || self.zero_threshold != 0.0 || !self.negative.is_empty() {
+                return Err(HistogramError::CustomParts);
+            }
+        } else if !(SCHEMA_MIN..=SCHEMA_MAX).contains(&self.schema) {
+            return Err(HistogramError::Schema(self.schema));
+        } else if !self.bounds.is_empty() {
+            return Err(HistogramError::CustomParts);
+        }
+        let counts = self.positive.counts.iter().chain(&self.negative.counts);
+        match counts.chain([&self.zero_count, &self.count]).any(|count| *count < 0.0) {
+            true => Err(HistogramError::NegativeCount),
+            false => Ok(()),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

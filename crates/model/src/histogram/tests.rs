@@ -1,0 +1,109 @@
+//! Tests of native histograms.
+
+use super::*;
+
+fn exponential(schema: i32, first: i32, counts: &[f64]) -> FloatHistogram {
+    let indices = (first..).take(counts.len()).collect();
+    let total = counts.iter().sum();
+    let positive = Buckets { indices, counts: counts.to_vec() };
+    FloatHistogram { schema, positive, count: total, sum: total, ..FloatHistogram::default() }
+}
+
+fn custom(bounds: &[f64], counts: &[f64]) -> FloatHistogram {
+    FloatHistogram { bounds: bounds.into(), ..exponential(CUSTOM_SCHEMA, 0, counts) }
+}
+
+#[test]
+fn spans_and_buckets_are_the_same_thing() {
+    let spans = [Span { offset: -2, length: 2 }, Span { offset: 3, length: 1 }];
+    let buckets = Buckets::from_spans(&spans, vec![1.0, 2.0, 3.0]).unwrap();
+    assert_eq!(buckets.indices, [-2, -1, 3]);
+    assert_eq!(buckets.spans(), spans);
+    assert_eq!(Buckets::from_spans(&spans, vec![1.0]), Err(HistogramError::SpansMismatch));
+    let back = [Span { offset: 1, length: 1 }, Span { offset: -1, length: 1 }];
+    assert_eq!(Buckets::from_spans(&back, vec![1.0, 1.0]), Err(HistogramError::NegativeOffset));
+}
+
+#[test]
+fn bounds_are_powers_of_two_where_they_should_be() {
+    for schema in SCHEMA_MIN..=SCHEMA_MAX {
+        for power in [-1000i32, -512, -3, 0, 5, 1000, 1023] {
+            let index = if schema >= 0 { power << schema } else { power >> -schema };
+            let exact = if schema >= 0 { power } else { index << -schema };
+            assert_eq!(exponential_bound(index, schema), 2f64.powi(exact), "{schema} {power}");
+        }
+    }
+    assert_eq!(exponential_bound(1024, 0), f64::MAX);
+    assert_eq!(exponential_bound(1025, 0), f64::INFINITY);
+    assert_eq!(exponential_bound(1, 1), 0.7071067811865475 * 2.0);
+}
+
+#[test]
+fn sums_have_the_coarser_schema_and_the_larger_zero_bucket() {
+    let mut fine = exponential(1, 1, &[1.0, 2.0, 3.0]);
+    let mut coarse = exponential(0, 1, &[10.0]);
+    coarse.zero_threshold = 1.2;
+    coarse.zero_count = 5.0;
+    let added = fine.add(&coarse).unwrap();
+    assert_eq!(added, Added::default());
+    // The bucket (1, 1.41] is parted by the threshold, which grows to its end; then (1, 2] is parted.
+    assert_eq!((fine.schema, fine.zero_threshold), (0, 2.0));
+    assert_eq!(fine.zero_count, 5.0 + 10.0 + 1.0 + 2.0);
+    assert_eq!(fine.compact().positive, Buckets { indices: vec![2], counts: vec![3.0] });
+}
+
+#[test]
+fn custom_bounds_meet_in_those_that_both_have() {
+    let mut a = custom(&[1.0, 2.0, 4.0], &[1.0, 2.0, 3.0, 4.0]);
+    let b = custom(&[2.0, 3.0, 4.0], &[10.0, 20.0, 30.0, 40.0]);
+    assert!(a.add(&b).unwrap().bounds_reconciled);
+    assert_eq!((&*a.bounds, &a.positive.counts[..]), (&[2.0, 4.0][..], &[13.0, 53.0, 44.0][..]));
+    assert_eq!(a.add(&exponential(0, 0, &[1.0])), Err(HistogramError::Incompatible));
+    let mut lost = None;
+    let mut c = custom(&[1.0, 2.0, 4.0], &[1.0, 2.0, 3.0, 4.0]);
+    c.add_compensated(&b, &mut lost).unwrap();
+    c.add(&lost.unwrap()).unwrap();
+    assert_eq!(c.positive.counts, [13.0, 53.0, 44.0]);
+}
+
+#[test]
+fn resets_are_seen_by_counts_and_layouts() {
+    let before = exponential(1, 1, &[1.0, 2.0, 3.0]);
+    let mut after = exponential(1, 1, &[1.0, 2.0, 4.0]);
+    assert!(!after.detect_reset(&before) && before.detect_reset(&after));
+    after.reset = CounterReset::Reset;
+    assert!(after.detect_reset(&before));
+    let mut coarse = exponential(0, 1, &[3.0, 3.0]);
+    assert!(!coarse.detect_reset(&before), "merged buckets are the same");
+    coarse.positive.counts[0] = 2.0;
+    coarse.count = 9.0;
+    assert!(coarse.detect_reset(&before), "a merged bucket got less");
+    assert!(exponential(2, 1, &[9.0]).detect_reset(&before), "a finer schema");
+    let wide = custom(&[1.0, 4.0], &[1.0, 5.0, 9.0]);
+    assert!(!wide.detect_reset(&custom(&[1.0, 2.0, 4.0], &[1.0, 2.0, 3.0, 4.0])));
+    assert!(wide.detect_reset(&custom(&[1.0, 2.0, 4.0], &[1.0, 3.0, 3.0, 4.0])));
+}
+
+#[test]
+fn trimming_keeps_the_part_below_or_above() {
+    let whole = custom(&[0.0, 10.0, 20.0], &[0.0, 10.0, 10.0, 0.0]);
+    let mut low = whole.clone();
+    low.trim(15.0, Trim::Upper);
+    assert_eq!((low.count, &low.positive.counts[..]), (15.0, &[10.0, 5.0][..]));
+    let mut high = whole.clone();
+    high.trim(15.0, Trim::Lower);
+    assert_eq!((high.count, &high.positive.indices[..]), (5.0, &[2][..]));
+    let mut same = whole.clone();
+    assert_eq!(*same.trim(25.0, Trim::Upper), whole);
+}
+
+#[test]
+fn numbers_and_histograms_are_written_as_go_does() {
+    let written: Vec<String> =
+        [1e6, 1234567.0, 100000.0, 0.0001, 0.00001, 0.0, -0.5].map(|n| GoNumber(n).to_string()).into();
+    assert_eq!(written, ["1e+06", "1.234567e+06", "100000", "0.0001", "1e-05", "0", "-0.5"]);
+    let mut histogram = exponential(0, 1, &[2.0]);
+    histogram.zero_count = 1.0;
+    histogram.zero_threshold = 0.001;
+    assert_eq!(histogram.to_string(), "{count:2, sum:2, [-0.001,0.001]:1, (1,2]:2}");
+}
