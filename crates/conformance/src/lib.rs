@@ -18,6 +18,8 @@
 pub mod answer;
 pub mod hostile;
 #[cfg(feature = "scripts")]
+pub mod promql;
+#[cfg(feature = "scripts")]
 pub mod run;
 #[cfg(feature = "scripts")]
 pub mod script;

@@ -1,10 +1,12 @@
-//! `cargo xtask conformance logql PATH...`: runs scripts over memory, a head, flushed and compacted blocks.
+//! `cargo xtask conformance logql PATH...`: runs scripts over memory, a head, flushed and compacted blocks;
+//! `cargo xtask conformance promql PATH...`: runs Prometheus's acceptance tests.
 //!
 //! Prints a line per script and one for all, then every failure; the exit code is 0 when there is none.
 
 use std::path::Path;
 use std::process::ExitCode;
 
+use sandur_conformance::promql;
 use sandur_conformance::run::{run_file, scripts};
 use sandur_conformance::world::Place;
 
@@ -12,7 +14,8 @@ fn main() -> ExitCode {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     let outcome = match arguments.split_first() {
         Some((language, paths)) if language == "logql" && !paths.is_empty() => run(paths),
-        _ => Err("usage: sandur-conformance logql PATH...".to_owned()),
+        Some((language, paths)) if language == "promql" && !paths.is_empty() => run_promql(paths),
+        _ => Err("usage: sandur-conformance logql|promql PATH...".to_owned()),
     };
     match outcome {
         Ok(0) => ExitCode::SUCCESS,
@@ -44,6 +47,26 @@ fn run(paths: &[String]) -> Result<usize, String> {
         print!("   {} {passed} of {evals}", place.name());
     }
     println!();
+    for failure in &failures {
+        println!("\n{failure}");
+    }
+    Ok(failures.len())
+}
+
+/// Gives the number of failures.
+fn run_promql(paths: &[String]) -> Result<usize, String> {
+    let (mut totals, mut failures) = ([0; 4], Vec::new());
+    for path in paths {
+        for file in promql::scripts(Path::new(path))? {
+            let report = promql::run_file(&file)?;
+            println!("{report}");
+            let own = [report.evals, report.passed_once, report.passed, report.runs];
+            totals.iter_mut().zip(own).for_each(|(total, own)| *total += own);
+            failures.extend(report.failures);
+        }
+    }
+    let [evals, once, passed, runs] = totals;
+    println!("{:<28} {evals:>5} evals   {once:>5} alone   {passed:>5} with re-runs   {runs:>6} runs", "total");
     for failure in &failures {
         println!("\n{failure}");
     }

@@ -1,0 +1,116 @@
+//! Series as Prometheus's storage gives them back: hints of counter resets are those of its chunks.
+//!
+//! A chunk of counter histograms has no reset in it, so all but its first sample are known to follow without
+//! one; the first is not known about. A chunk ends where a counter was reset, the layout changed in a way
+//! that cannot be recoded, a sample of another kind came, or its time range of two hours is over.
+
+use std::sync::Arc;
+
+use sandur_model::histogram::CounterReset;
+use sandur_model::{FloatHistogram, Labels};
+use sandur_promql::{MemorySeries, Samples, is_stale};
+
+/// The time that a chunk may span, in milliseconds.
+const CHUNK_RANGE_MS: i64 = 2 * 3_600_000;
+/// Bytes of a chunk at which Prometheus begins a new one, and samples that it has at least.
+const SAMPLES_MIN: usize = 10;
+
+/// Samples that are added to a series.
+#[derive(Clone, Debug)]
+pub struct Added {
+    /// Its time.
+    pub time: i64,
+    /// When counting began; 0: not known.
+    pub start: i64,
+    /// Its value, if it is a float.
+    pub value: f64,
+    /// Its histogram, if it is one.
+    pub histogram: Option<Arc<FloatHistogram>>,
+}
+
+/// The chunk that is being written.
+#[derive(Default)]
+struct Chunk {
+    last: Option<Arc<FloatHistogram>>,
+    first_time: i64,
+    samples: usize,
+    gauge: bool,
+}
+
+/// Adds samples, which are later than all of the series.
+pub fn add(series: &mut MemorySeries, labels: &Labels, added: &[Added]) {
+    series.edit(labels, |samples| {
+        let mut chunk = Chunk::default();
+        let mut last = newest(samples);
+        for sample in added {
+            if last.is_some_and(|last| sample.time <= last) {
+                continue; // out of order
+            }
+            last = Some(sample.time);
+            match &sample.histogram {
+                None => {
+                    chunk.last = None;
+                    samples.times.push(sample.time);
+                    samples.values.push(sample.value);
+                    samples.starts.push(sample.start);
+                }
+                Some(histogram) => {
+                    let stored = chunk.store(histogram, sample.time);
+                    samples.histogram_times.push(sample.time);
+                    samples.histograms.push(stored);
+                    samples.histogram_starts.push(sample.start);
+                }
+            }
+        }
+    });
+}
+
+fn newest(samples: &Samples) -> Option<i64> {
+    samples.times.last().copied().max(samples.histogram_times.last().copied())
+}
+
+impl Chunk {
+    /// The histogram as it will be read.
+    fn store(&mut self, histogram: &Arc<FloatHistogram>, time: i64) -> Arc<FloatHistogram> {
+        let gauge = histogram.reset == CounterReset::Gauge;
+        let continues = self.last.as_ref().is_some_and(|last| {
+            let in_range = time.div_euclid(CHUNK_RANGE_MS) == self.first_time.div_euclid(CHUNK_RANGE_MS);
+            in_range && gauge == self.gauge && fits(last, histogram, gauge)
+        });
+        if !continues {
+            *self = Self { last: None, first_time: time, samples: 0, gauge };
+        }
+        self.samples += 1;
+        let reset = match (gauge, self.samples > 1) {
+            (true, _) => CounterReset::Gauge,
+            (false, true) => CounterReset::NotReset,
+            (false, false) => CounterReset::Unknown,
+        };
+        let _ = SAMPLES_MIN;
+        let stored = Arc::new(FloatHistogram { reset, ..(**histogram).clone() });
+        self.last = Some(Arc::clone(&stored));
+        stored
+    }
+}
+
+/// Whether a histogram can be written behind another into one chunk.
+fn fits(last: &FloatHistogram, next: &FloatHistogram, gauge: bool) -> bool {
+    if next.reset == CounterReset::Reset {
+        return false;
+    }
+    if is_stale(next.sum) {
+        return true;
+    }
+    if is_stale(last.sum)
+        || next.schema != last.schema
+        || next.zero_threshold != last.zero_threshold
+        || next.bounds != last.bounds
+    {
+        return false;
+    }
+    gauge || {
+        let mut plain = next.clone();
+        plain.reset = CounterReset::Unknown;
+        !plain.detect_reset(last)
+    }
+}

@@ -1,0 +1,166 @@
+//! One series over the steps of a query.
+
+use std::sync::Arc;
+
+use sandur_model::FloatHistogram;
+
+use crate::labels::LabelsId;
+
+/// The steps at which something is evaluated.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Grid {
+    /// The first, in milliseconds.
+    pub start: i64,
+    /// Time between two; at least 1.
+    pub interval: i64,
+    /// How many.
+    pub steps: usize,
+}
+
+impl Grid {
+    /// The time of a step.
+    pub fn time(&self, step: usize) -> i64 {
+        self.start + self.interval * step as i64
+    }
+
+    /// The time of the last step.
+    pub fn last(&self) -> i64 {
+        self.time(self.steps.max(1) - 1)
+    }
+
+    /// The first step alone.
+    pub fn first_only(&self) -> Self {
+        Self { steps: 1, ..*self }
+    }
+}
+
+/// A sample.
+#[derive(Clone, Debug)]
+pub enum Sample {
+    /// A number.
+    Float(f64),
+    /// A histogram.
+    Histogram(Arc<FloatHistogram>),
+}
+
+/// One series over the steps. Where `present` has no bit there is no sample, and the value is of no use.
+#[derive(Clone, Debug)]
+pub struct Column {
+    /// Its labels.
+    pub labels: LabelsId,
+    /// Whether the metric's name goes at the end of the query.
+    pub drop_name: bool,
+    /// A bit for each step with a sample.
+    pub present: Vec<u64>,
+    /// Floats; of steps with a histogram, nothing.
+    pub values: Vec<f64>,
+    /// Histograms of steps; `None` when there is none.
+    pub histograms: Option<Vec<Option<Arc<FloatHistogram>>>>,
+}
+
+impl Column {
+    /// No sample at any step.
+    pub fn empty(labels: LabelsId, drop_name: bool, steps: usize) -> Self {
+        let present = vec![0; steps.div_ceil(64)];
+        Self { labels, drop_name, present, values: vec![0.0; steps], histograms: None }
+    }
+
+    /// These values at all steps.
+    pub fn full(labels: LabelsId, values: Vec<f64>) -> Self {
+        let steps = values.len();
+        let mut present = vec![u64::MAX; steps.div_ceil(64)];
+        if let Some(last) = present.last_mut().filter(|_| steps % 64 != 0) {
+            *last = (1 << (steps % 64)) - 1;
+        }
+        Self { labels, drop_name: false, present, values, histograms: None }
+    }
+
+    /// Whether there is a sample.
+    #[inline]
+    pub fn has(&self, step: usize) -> bool {
+        self.present[step / 64] >> (step % 64) & 1 == 1
+    }
+
+    /// Whether there is a sample at any step.
+    pub fn has_any(&self) -> bool {
+        self.present.iter().any(|bits| *bits != 0)
+    }
+
+    /// How many samples there are.
+    pub fn count(&self) -> usize {
+        self.present.iter().map(|bits| bits.count_ones() as usize).sum()
+    }
+
+    /// Notes that there is a sample.
+    #[inline]
+    pub fn mark(&mut self, step: usize) {
+        self.present[step / 64] |= 1 << (step % 64);
+    }
+
+    /// Takes the sample away.
+    #[inline]
+    pub fn unmark(&mut self, step: usize) {
+        self.present[step / 64] &= !(1 << (step % 64));
+    }
+
+    /// The steps with samples.
+    pub fn steps(&self) -> impl Iterator<Item = usize> + use<> {
+        let words: Vec<u64> = self.present.clone();
+        words.into_iter().enumerate().flat_map(|(word, mut bits)| {
+            std::iter::from_fn(move || {
+                (bits != 0).then(|| {
+                    let bit = bits.trailing_zeros() as usize;
+                    bits &= bits - 1;
+                    word * 64 + bit
+                })
+            })
+        })
+    }
+
+    /// The histogram of a step.
+    #[inline]
+    pub fn histogram(&self, step: usize) -> Option<&Arc<FloatHistogram>> {
+        self.histograms.as_ref().and_then(|histograms| histograms[step].as_ref())
+    }
+
+    /// The sample of a step.
+    pub fn sample(&self, step: usize) -> Option<Sample> {
+        if !self.has(step) {
+            return None;
+        }
+        Some(match self.histogram(step) {
+            Some(histogram) => Sample::Histogram(Arc::clone(histogram)),
+            None => Sample::Float(self.values[step]),
+        })
+    }
+
+    /// Puts a float.
+    #[inline]
+    pub fn put(&mut self, step: usize, value: f64) {
+        self.values[step] = value;
+        self.mark(step);
+    }
+
+    /// Puts a histogram.
+    pub fn put_histogram(&mut self, step: usize, histogram: Arc<FloatHistogram>) {
+        let steps = self.values.len();
+        self.histograms.get_or_insert_with(|| vec![None; steps])[step] = Some(histogram);
+        self.mark(step);
+    }
+
+    /// Puts a sample.
+    pub fn put_sample(&mut self, step: usize, sample: Sample) {
+        match sample {
+            Sample::Float(value) => self.put(step, value),
+            Sample::Histogram(histogram) => self.put_histogram(step, histogram),
+        }
+    }
+
+    /// Bytes that it takes.
+    pub fn memory_bytes(&self) -> u64 {
+        let histograms = self.histograms.as_ref().map_or(0, |all| {
+            all.len() * 8 + all.iter().flatten().map(|h| h.memory_bytes() as usize).sum::<usize>()
+        });
+        (size_of::<Self>() + self.values.len() * 8 + self.present.len() * 8 + histograms) as u64
+    }
+}

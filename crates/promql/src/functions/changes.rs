@@ -1,0 +1,85 @@
+//! How often a series changed, and how often a counter began anew.
+
+use std::sync::Arc;
+
+use sandur_model::FloatHistogram;
+
+use crate::ast::Extension;
+use crate::functions::rate::start_reset;
+use crate::functions::window::{Site, Value, Window};
+
+type Answer = Result<Value, String>;
+
+struct Point<'a> {
+    time: i64,
+    start: i64,
+    value: f64,
+    histogram: Option<&'a Arc<FloatHistogram>>,
+}
+
+/// The first float and histogram that count; `None` when nothing does. Of an anchored window it is the last
+/// sample at or before its begin, whatever it is.
+fn first_places(window: &Window<'_>) -> Option<(usize, usize)> {
+    if window.extension != Extension::Anchored {
+        return Some((0, 0));
+    }
+    let before = |times: &[i64]| times.partition_point(|time| *time <= window.start);
+    let (floats, histograms) = (before(window.times), before(window.histogram_times));
+    if floats >= window.times.len() && histograms >= window.histogram_times.len() {
+        return None;
+    }
+    let float = floats.checked_sub(1).map(|n| window.times[n]);
+    let histogram = histograms.checked_sub(1).map(|n| window.histogram_times[n]);
+    Some(match (float, histogram) {
+        (None, None) => (0, 0),
+        (Some(_), None) => (floats - 1, histograms),
+        (Some(float), Some(histogram)) if float >= histogram => (floats - 1, histograms),
+        _ => (floats, histograms - 1),
+    })
+}
+
+/// Counts the neighbours for which `f` holds.
+fn count(window: &Window<'_>, f: impl Fn(&Point<'_>, &Point<'_>) -> bool) -> Value {
+    let Some((mut float, mut histogram)) = first_places(window) else { return Value::None };
+    let (mut before, mut count): (Option<Point<'_>>, u64) = (None, 0);
+    loop {
+        let times = (window.times.get(float), window.histogram_times.get(histogram));
+        let start = |starts: &[i64], n: usize| starts.get(n).copied().unwrap_or(0);
+        let point = match times {
+            (None, None) => return Value::Float(count as f64),
+            (Some(time), other) if other.is_none_or(|other| time <= other) => {
+                float += 1;
+                let (start, value) = (start(window.starts, float - 1), window.values[float - 1]);
+                Point { time: *time, start, value, histogram: None }
+            }
+            (_, Some(time)) => {
+                histogram += 1;
+                let start = start(window.histogram_starts, histogram - 1);
+                Point { time: *time, start, value: 0.0, histogram: Some(&window.histograms[histogram - 1]) }
+            }
+            (Some(_), None) => return Value::Float(count as f64),
+        };
+        count += u64::from(before.as_ref().is_some_and(|before| f(before, &point)));
+        before = Some(point);
+    }
+}
+
+pub fn resets(window: &Window<'_>, _: &mut Site<'_>) -> Answer {
+    Ok(count(window, |before, point| match (before.histogram, point.histogram) {
+        (None, None) => {
+            point.value < before.value || start_reset(before.start, before.time, point.start, point.time)
+        }
+        (Some(then), Some(now)) => {
+            start_reset(before.start, before.time, point.start, point.time) || now.detect_reset(then)
+        }
+        _ => true,
+    }))
+}
+
+pub fn changes(window: &Window<'_>, _: &mut Site<'_>) -> Answer {
+    Ok(count(window, |before, point| match (before.histogram, point.histogram) {
+        (None, None) => before.value != point.value && !(before.value.is_nan() && point.value.is_nan()),
+        (Some(then), Some(now)) => !now.same_data(then),
+        _ => true,
+    }))
+}

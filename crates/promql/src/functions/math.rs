@@ -1,0 +1,72 @@
+//! Functions of one number, and of a number and scalars.
+
+/// The larger of two, as Go has it: what is no number wins, except over infinity.
+pub fn max(a: f64, b: f64) -> f64 {
+    match (a, b) {
+        (f64::INFINITY, _) | (_, f64::INFINITY) => f64::INFINITY,
+        (a, b) if a.is_nan() || b.is_nan() => f64::NAN,
+        (a, b) if a == 0.0 && b == 0.0 => if a.is_sign_negative() { b } else { a },
+        (a, b) => if a > b { a } else { b },
+    }
+}
+
+/// The smaller of two, as Go has it.
+pub fn min(a: f64, b: f64) -> f64 {
+    match (a, b) {
+        (f64::NEG_INFINITY, _) | (_, f64::NEG_INFINITY) => f64::NEG_INFINITY,
+        (a, b) if a.is_nan() || b.is_nan() => f64::NAN,
+        (a, b) if a == 0.0 && b == 0.0 => if a.is_sign_negative() { a } else { b },
+        (a, b) => if a < b { a } else { b },
+    }
+}
+
+pub fn sign(value: f64) -> f64 {
+    match value {
+        v if v < 0.0 => -1.0,
+        v if v > 0.0 => 1.0,
+        v => v,
+    }
+}
+
+pub fn radians(value: f64) -> f64 {
+    value * std::f64::consts::PI / 180.0
+}
+
+pub fn degrees(value: f64) -> f64 {
+    value * 180.0 / std::f64::consts::PI
+}
+
+pub fn clamp(value: f64, bounds: &[f64]) -> Option<f64> {
+    let (least, most) = (bounds[0], bounds[1]);
+    (!(most < least)).then(|| max(least, min(most, value)))
+}
+
+pub fn clamp_max(value: f64, bounds: &[f64]) -> Option<f64> {
+    clamp(value, &[f64::NEG_INFINITY, bounds[0]])
+}
+
+pub fn clamp_min(value: f64, bounds: &[f64]) -> Option<f64> {
+    clamp(value, &[bounds[0], f64::INFINITY])
+}
+
+/// To the nearest multiple; ties go up.
+pub fn round(value: f64, nearest: &[f64]) -> Option<f64> {
+    let inverse = 1.0 / nearest.first().copied().unwrap_or(1.0);
+    Some((value * inverse + 0.5).floor() / inverse)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn extremes_follow_go() {
+        assert!(max(f64::NAN, 1.0).is_nan() && min(1.0, f64::NAN).is_nan());
+        assert_eq!(max(f64::NAN, f64::INFINITY), f64::INFINITY);
+        assert_eq!(min(f64::NEG_INFINITY, f64::NAN), f64::NEG_INFINITY);
+        assert!(min(0.0, -0.0).is_sign_negative() && max(-0.0, 0.0).is_sign_positive());
+        assert_eq!((clamp(5.0, &[0.0, 3.0]), clamp(5.0, &[3.0, 0.0])), (Some(3.0), None));
+        assert_eq!((round(2.5, &[]), round(-2.5, &[]), round(7.0, &[5.0])), (Some(3.0), Some(-2.0), Some(5.0)));
+        assert!(sign(f64::NAN).is_nan());
+    }
+}

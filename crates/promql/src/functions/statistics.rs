@@ -1,0 +1,154 @@
+//! Quantiles, deviations, regressions and smoothing over windows.
+
+use std::cmp::Ordering;
+
+use sandur_model::histogram::kahan_add;
+
+use crate::functions::window::{Site, Value, Window};
+use crate::notes::Note;
+
+type Answer = Result<Value, String>;
+
+/// Sorts numbers; what is none comes first.
+pub fn sort_numbers(values: &mut [f64]) {
+    values.sort_unstable_by(|a, b| match (a.is_nan(), b.is_nan()) {
+        (false, false) => a.partial_cmp(b).unwrap_or(Ordering::Equal),
+        (a, b) => b.cmp(&a),
+    });
+}
+
+/// A quantile of numbers, interpolated between neighbours. Sorts them.
+pub fn quantile(q: f64, values: &mut [f64]) -> f64 {
+    if values.is_empty() || q.is_nan() {
+        return f64::NAN;
+    }
+    if !(0.0..=1.0).contains(&q) {
+        return if q < 0.0 { f64::NEG_INFINITY } else { f64::INFINITY };
+    }
+    sort_numbers(values);
+    let last = values.len() - 1;
+    let rank = q * last as f64;
+    let lower = rank.floor().max(0.0);
+    let upper = (lower as usize + 1).min(last);
+    let weight = rank - rank.floor();
+    values[lower as usize] * (1.0 - weight) + values[upper] * weight
+}
+
+pub fn quantile_over_time(window: &Window<'_>, site: &mut Site<'_>) -> Answer {
+    let q = window.args[0];
+    if window.values.is_empty() {
+        return Ok(Value::None);
+    }
+    if !(0.0..=1.0).contains(&q) {
+        site.note(Note::InvalidQuantile(q.to_bits()));
+    }
+    if !window.histograms.is_empty() {
+        site.note(Note::IgnoredInRange(site.metric));
+    }
+    Ok(quantile(q, &mut window.values.to_vec()).into())
+}
+
+/// The median of the distances from the median.
+pub fn mad(window: &Window<'_>, site: &mut Site<'_>) -> Answer {
+    if window.values.is_empty() {
+        return Ok(Value::None);
+    }
+    window.ignore_histograms(site);
+    if window.values.iter().any(|value| value.is_nan()) {
+        return Ok(f64::NAN.into());
+    }
+    let mut values = window.values.to_vec();
+    let median = quantile(0.5, &mut values);
+    values.iter_mut().for_each(|value| *value = (*value - median).abs());
+    Ok(quantile(0.5, &mut values).into())
+}
+
+fn variance(window: &Window<'_>, site: &mut Site<'_>) -> Option<f64> {
+    if window.values.is_empty() {
+        return None;
+    }
+    window.ignore_histograms(site);
+    let (mut count, mut mean, mut mean_lost, mut squares, mut squares_lost) = (0.0, 0.0, 0.0, 0.0, 0.0);
+    for value in window.values {
+        count += 1.0;
+        let delta = value - (mean + mean_lost);
+        (mean, mean_lost) = kahan_add(delta / count, mean, mean_lost);
+        (squares, squares_lost) = kahan_add(delta * (value - (mean + mean_lost)), squares, squares_lost);
+    }
+    Some((squares + squares_lost) / count)
+}
+
+pub fn stdvar(window: &Window<'_>, site: &mut Site<'_>) -> Answer {
+    Ok(variance(window, site).map_or(Value::None, Value::Float))
+}
+
+pub fn stddev(window: &Window<'_>, site: &mut Site<'_>) -> Answer {
+    Ok(variance(window, site).map_or(Value::None, |variance| Value::Float(variance.sqrt())))
+}
+
+/// Slope, and value at `at`, of the line through the samples.
+fn regression(times: &[i64], values: &[f64], at: i64) -> (f64, f64) {
+    let first = values[0];
+    let mut sums = [(0.0, 0.0); 4];
+    let mut is_constant = true;
+    for (time, value) in times.iter().zip(values) {
+        is_constant &= *value == first;
+        let x = (time - at) as f64 / 1e3;
+        for (sum, term) in sums.iter_mut().zip([x, *value, x * value, x * x]) {
+            *sum = kahan_add(term, sum.0, sum.1);
+        }
+    }
+    if is_constant {
+        return if first.is_infinite() { (f64::NAN, f64::NAN) } else { (0.0, first) };
+    }
+    let n = values.len() as f64;
+    let [x, y, xy, xx] = sums.map(|(sum, lost)| sum + lost);
+    let slope = (xy - x * y / n) / (xx - x * x / n);
+    (slope, y / n - slope * x / n)
+}
+
+/// Whether there are enough floats for a line; notes what is ignored.
+fn has_line(window: &Window<'_>, site: &mut Site<'_>) -> bool {
+    if !window.values.is_empty() {
+        window.ignore_histograms(site);
+    }
+    window.values.len() >= 2
+}
+
+pub fn deriv(window: &Window<'_>, site: &mut Site<'_>) -> Answer {
+    if !has_line(window, site) {
+        return Ok(Value::None);
+    }
+    // A time near the samples, for the sake of accuracy.
+    Ok(regression(window.times, window.values, window.times[0]).0.into())
+}
+
+pub fn predict_linear(window: &Window<'_>, site: &mut Site<'_>) -> Answer {
+    if !has_line(window, site) {
+        return Ok(Value::None);
+    }
+    let (slope, intercept) = regression(window.times, window.values, window.at);
+    Ok((slope * window.args[0] + intercept).into())
+}
+
+pub fn double_exponential_smoothing(window: &Window<'_>, site: &mut Site<'_>) -> Answer {
+    let (smoothing, trend) = (window.args[0], window.args[1]);
+    for (name, short, factor) in [("smoothing", "sf", smoothing), ("trend", "tf", trend)] {
+        if factor <= 0.0 || factor >= 1.0 {
+            return Err(format!("invalid {name} factor. Expected: 0 < {short} < 1, got: {factor:.6}"));
+        }
+    }
+    if !has_line(window, site) {
+        return Ok(Value::None);
+    }
+    let values = window.values;
+    let (mut before, mut smoothed, mut slope) = (0.0, values[0], values[1] - values[0]);
+    for (n, value) in values.iter().enumerate().skip(1) {
+        if n > 1 {
+            slope = trend * (smoothed - before) + (1.0 - trend) * slope;
+        }
+        let next = smoothing * value + (1.0 - smoothing) * (smoothed + slope);
+        (before, smoothed) = (smoothed, next);
+    }
+    Ok(smoothed.into())
+}

@@ -1,0 +1,272 @@
+//! Warnings and infos about a query, in Prometheus's words, with the place that they are about.
+//!
+//! Notes that say the same are one note, at the place that said it last. They are made of numbers and small
+//! names, so that noting something for every sample costs no allocation.
+
+use foldhash::{HashMap, HashMapExt};
+
+use crate::labels::{LabelPool, Text};
+use crate::span::Span;
+use crate::text::{GoNumber, quote};
+use crate::token::Kind;
+
+/// What an operation on histograms was done for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum HistogramOperation {
+    /// A sum of two.
+    Addition,
+    /// A difference.
+    Subtraction,
+    /// A sum of many.
+    Aggregation,
+}
+
+impl HistogramOperation {
+    fn name(self) -> &'static str {
+        match self {
+            Self::Addition => "addition",
+            Self::Subtraction => "subtraction",
+            Self::Aggregation => "aggregation",
+        }
+    }
+}
+
+/// Something that people should know. Numbers are given by their bits.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[allow(missing_docs)] // their texts are below
+pub enum Note {
+    InvalidQuantile(u64),
+    InvalidRatio(u64, u64),
+    BadBucketLabel(Text, Text),
+    MixedFloatsHistograms(Text),
+    MixedInAggregation,
+    MixedClassicNative(Text),
+    NotCounter(Text),
+    NotGauge(Text),
+    MixedExponentialCustom(Text),
+    IncompatibleLayout(Kind),
+    SortInRange,
+    ResetCollision(HistogramOperation),
+    StartOverlap(Text),
+    NonCounter(Text),
+    NonCounterType(Text, Text),
+    ForcedMonotonicity(Text),
+    IncompatibleTypes(bool, Kind, bool),
+    IgnoredInAggregation(Kind),
+    IgnoredInRange(Text),
+    QuantileNan(Text),
+    QuantileSkew(Text),
+    FractionNans(Text),
+    MismatchedBounds(HistogramOperation),
+}
+
+/// What is told of buckets that had to be made monotonic.
+#[derive(Clone, Copy, Debug)]
+pub struct Forced {
+    /// Step, first and last.
+    pub times: (i64, i64),
+    /// Bounds of the buckets, lowest and highest.
+    pub buckets: (f64, f64),
+    /// The largest difference.
+    pub difference: f64,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Entry {
+    span: Span,
+    count: u64,
+    forced: Option<Forced>,
+}
+
+/// Notes of a query.
+#[derive(Default)]
+pub struct Notes {
+    order: Vec<Note>,
+    entries: HashMap<Note, Entry>,
+}
+
+/// Different notes that are kept: they name metrics, of which there may be many.
+const NOTES_MAX: usize = 1000;
+
+impl Notes {
+    /// Notes something about a place.
+    pub fn add(&mut self, note: Note, span: Span) {
+        match self.entries.get_mut(&note) {
+            Some(entry) if matches!(note, Note::StartOverlap(_)) => entry.count += 1,
+            Some(entry) => entry.span = span,
+            None => self.insert(note, Entry { span, count: 1, forced: None }),
+        }
+    }
+
+    fn insert(&mut self, note: Note, entry: Entry) {
+        if self.order.len() < NOTES_MAX {
+            if self.order.is_empty() {
+                self.entries = HashMap::new();
+            }
+            self.order.push(note);
+            self.entries.insert(note, entry);
+        }
+    }
+
+    /// Notes that buckets had to be made monotonic.
+    pub fn add_forced(&mut self, metric: Text, span: Span, new: Forced) {
+        let note = Note::ForcedMonotonicity(metric);
+        let Some(entry) = self.entries.get_mut(&note) else {
+            return self.insert(note, Entry { span, count: 1, forced: Some(new) });
+        };
+        entry.count += 1;
+        if let Some(forced) = &mut entry.forced {
+            forced.times = (forced.times.0.min(new.times.0), forced.times.1.max(new.times.1));
+            forced.buckets = (forced.buckets.0.min(new.buckets.0), forced.buckets.1.max(new.buckets.1));
+            forced.difference = forced.difference.max(new.difference);
+        }
+    }
+
+    /// Warnings and infos as text.
+    pub fn texts(&self, pool: &LabelPool, query: &str) -> (Vec<String>, Vec<String>) {
+        let (mut warnings, mut infos) = (Vec::new(), Vec::new());
+        for note in &self.order {
+            let Some(entry) = self.entries.get(note) else { continue };
+            let (is_warning, what) = describe(*note, pool);
+            let sort = if is_warning { "warning" } else { "info" };
+            let more = entry.forced.map(|forced| forced_text(&forced, entry.count)).unwrap_or_default();
+            let times = match note {
+                Note::StartOverlap(_) if entry.count > 1 => format!(" ({} occurrences)", entry.count),
+                _ => String::new(),
+            };
+            let text = format!("PromQL {sort}: {what}{more}{times} ({})", entry.span.place(query));
+            if is_warning { warnings.push(text) } else { infos.push(text) }
+        }
+        (warnings, infos)
+    }
+}
+
+fn forced_text(forced: &Forced, count: u64) -> String {
+    let (low, high) = (GoNumber(forced.buckets.0), GoNumber(forced.buckets.1));
+    let difference = two_digits(forced.difference);
+    let [first, last] = [forced.times.0, forced.times.1].map(crate::functions::civil::rfc3339);
+    format!(
+        ", from buckets {low} to {high}, with a max diff of {difference}, over {count} samples from {first} \
+         to {last}"
+    )
+}
+
+/// A number with two digits that count, as Go writes it with `%.2g`.
+fn two_digits(number: f64) -> String {
+    let text = format!("{number:.1e}");
+    let Some((digits, exponent)) = text.split_once('e') else { return text };
+    let exponent: i32 = exponent.parse().unwrap_or(0);
+    if (-4..2).contains(&exponent) {
+        let places = (1 - exponent).max(0) as usize;
+        let plain = format!("{number:.places$}");
+        return match plain.contains('.') {
+            true => plain.trim_end_matches('0').trim_end_matches('.').to_owned(),
+            false => plain,
+        };
+    }
+    let digits = digits.trim_end_matches('0').trim_end_matches('.');
+    let sign = if exponent < 0 { '-' } else { '+' };
+    format!("{digits}e{sign}{:02}", exponent.abs())
+}
+
+/// Whether it is a warning, and its text.
+fn describe(note: Note, pool: &LabelPool) -> (bool, String) {
+    let name = |id: Text| quote(pool.text(id));
+    let maybe = |id: Text| match id {
+        Text::EMPTY => String::new(),
+        id => format!(" for metric name {}", name(id)),
+    };
+    let number = |bits: u64| GoNumber(f64::from_bits(bits));
+    let sample = |is_histogram: bool| if is_histogram { "histogram" } else { "float" };
+    let is_warning = !matches!(
+        note,
+        Note::NonCounter(_)
+            | Note::NonCounterType(..)
+            | Note::ForcedMonotonicity(_)
+            | Note::IncompatibleTypes(..)
+            | Note::IgnoredInAggregation(_)
+            | Note::IgnoredInRange(_)
+            | Note::QuantileNan(_)
+            | Note::QuantileSkew(_)
+            | Note::FractionNans(_)
+            | Note::MismatchedBounds(_)
+    );
+    let text = match note {
+        Note::InvalidQuantile(q) => format!("quantile value should be between 0 and 1, got {}", number(q)),
+        Note::InvalidRatio(r, to) => {
+            let what = "ratio value should be between -1 and 1";
+            format!("{what}, got {}, capping to {}", number(r), number(to))
+        }
+        Note::BadBucketLabel(metric, label) => {
+            let what = "bucket label \"le\" is missing or has a malformed value of";
+            format!("{what} {}{}", name(label), maybe(metric))
+        }
+        Note::MixedFloatsHistograms(metric) => {
+            format!("encountered a mix of histograms and floats for metric name {}", name(metric))
+        }
+        Note::MixedInAggregation => "encountered a mix of histograms and floats for aggregation".to_owned(),
+        Note::MixedClassicNative(metric) => {
+            format!("vector contains a mix of classic and native histograms{}", maybe(metric))
+        }
+        Note::NotCounter(metric) => {
+            format!("this native histogram metric is not a counter: {}", name(metric))
+        }
+        Note::NotGauge(metric) => format!("this native histogram metric is not a gauge: {}", name(metric)),
+        Note::MixedExponentialCustom(metric) => {
+            let what = "vector contains a mix of histograms with exponential and custom buckets schemas";
+            format!("{what} for metric name {}", name(metric))
+        }
+        Note::IncompatibleLayout(op) => {
+            format!("incompatible bucket layout encountered for binary operator {}", op.text())
+        }
+        Note::SortInRange => {
+            "sort is ineffective for range queries since results are always ordered by labels".to_owned()
+        }
+        Note::ResetCollision(operation) => {
+            format!("conflicting counter resets during histogram {}", operation.name())
+        }
+        Note::StartOverlap(metric) => {
+            let what = "sample has start time that overlaps with previous sample timestamp";
+            format!("{what} for metric {}", name(metric))
+        }
+        Note::NonCounter(metric) => {
+            let what = "metric might not be a counter, name does not end in _total/_sum/_count/_bucket:";
+            format!("{what} {}", name(metric))
+        }
+        Note::NonCounterType(metric, kind) => {
+            let what = "metric might not be a counter, __type__ label is not set to \"counter\" or \"histogram\"";
+            format!("{what}, got {}: {}", name(kind), name(metric))
+        }
+        Note::ForcedMonotonicity(metric) => {
+            let what = "input to histogram_quantile needed to be fixed for monotonicity (see \
+                        https://prometheus.io/docs/prometheus/latest/querying/functions/#histogram_quantile)";
+            format!("{what}{}", maybe(metric))
+        }
+        Note::IncompatibleTypes(left, op, right) => {
+            let (op, left, right) = (op.text(), sample(left), sample(right));
+            let what = "incompatible sample types encountered for binary operator";
+            format!("{what} {}: {left} {op} {right}", quote(op))
+        }
+        Note::IgnoredInAggregation(op) => format!("ignored histogram in {} aggregation", op.text()),
+        Note::IgnoredInRange(metric) => {
+            let what = "ignored histograms in a range containing both floats and histograms for metric name";
+            format!("{what} {}", name(metric))
+        }
+        Note::QuantileNan(metric) => {
+            let what = "input to histogram_quantile has NaN observations, result is NaN";
+            format!("{what}{}", maybe(metric))
+        }
+        Note::QuantileSkew(metric) => {
+            let what = "input to histogram_quantile has NaN observations, result is skewed higher";
+            format!("{what}{}", maybe(metric))
+        }
+        Note::FractionNans(metric) => {
+            let what = "input to histogram_fraction has NaN observations, which are excluded from all fractions";
+            format!("{what}{}", maybe(metric))
+        }
+        Note::MismatchedBounds(operation) => {
+            format!("mismatched custom buckets were reconciled during {}", operation.name())
+        }
+    };
+    (is_warning, text)
+}

@@ -1,0 +1,251 @@
+//! Arithmetic and comparisons between the series of two vectors.
+//!
+//! Series find each other by a number for the labels that count. Labels of results are computed once for each
+//! pair of series.
+
+use foldhash::{HashMap, HashMapExt, HashSet, HashSetExt};
+use sandur_base::job::spend;
+use sandur_query::Error;
+
+use crate::ast::Cardinality;
+use crate::column::{Column, Grid, Sample};
+use crate::labels::{LabelPool, LabelsId, Text};
+use crate::ops::elements::{changes_metric, samples};
+use crate::run::{AnyOperator, Gathered, Operator, Outbox, Pull, Run};
+use crate::span::Span;
+use crate::token::Kind;
+
+/// The labels by which series find each other.
+pub struct Signature {
+    /// The labels.
+    pub names: Vec<Text>,
+    /// Whether these count, rather than all others.
+    pub on: bool,
+}
+
+impl Signature {
+    /// The labels that count.
+    pub fn of(&self, labels: LabelsId, pool: &mut LabelPool) -> LabelsId {
+        let on = self.on;
+        pool.filtered(labels, |name| match on {
+            true => self.names.contains(&name),
+            false => name != Text::NAME && !self.names.contains(&name),
+        })
+    }
+}
+
+/// An operator between two vectors.
+pub struct VectorVector {
+    /// Left and right.
+    pub inner: [AnyOperator; 2],
+    /// What came of them.
+    pub gathered: [Gathered; 2],
+    /// The operator.
+    pub op: Kind,
+    /// Whether a comparison answers 0 or 1.
+    pub returns_bool: bool,
+    /// How many find each other.
+    pub cardinality: Cardinality,
+    /// By which labels.
+    pub signature: Signature,
+    /// Labels that the many take from the one.
+    pub include: Vec<Text>,
+    /// What stands for a missing left and right side.
+    pub fill: [Option<f64>; 2],
+    /// The steps.
+    pub grid: Grid,
+    /// Where it stands.
+    pub span: Span,
+    /// What is answered.
+    pub outbox: Option<Outbox>,
+}
+
+/// Series of one side with the number of what counts of their labels.
+struct Side {
+    columns: Vec<Column>,
+    signatures: Vec<usize>,
+}
+
+impl Operator for VectorVector {
+    fn pull(&mut self, run: &mut Run) -> Result<Pull, Error> {
+        if let Some(outbox) = &mut self.outbox {
+            return Ok(outbox.next());
+        }
+        for (inner, gathered) in self.inner.iter_mut().zip(&mut self.gathered) {
+            if let Some(leaf) = gathered.gather(inner, run)? {
+                return Ok(Pull::Need(leaf));
+            }
+        }
+        let columns = self.match_up(run)?;
+        Ok(self.outbox.insert(Outbox::new(columns)).next())
+    }
+}
+
+/// What is made while steps are looked at.
+struct Making {
+    results: HashMap<(LabelsId, LabelsId), LabelsId>,
+    places: HashMap<LabelsId, usize>,
+    columns: Vec<Column>,
+    /// Signatures that have a result at the step.
+    matched: Vec<bool>,
+    /// Labels of results of each signature at the step.
+    inserted: HashSet<(usize, LabelsId)>,
+}
+
+impl VectorVector {
+    fn side(&mut self, n: usize, numbers: &mut HashMap<LabelsId, usize>, run: &mut Run) -> Side {
+        let columns = std::mem::take(&mut self.gathered[n].columns);
+        let mut number = |column: &Column| {
+            let labels = self.signature.of(column.labels, &mut run.pool);
+            let next = numbers.len();
+            *numbers.entry(labels).or_insert(next)
+        };
+        let signatures = columns.iter().map(&mut number).collect();
+        Side { columns, signatures }
+    }
+
+    fn match_up(&mut self, run: &mut Run) -> Result<Vec<Column>, Error> {
+        let mut numbers = HashMap::new();
+        let (left, right) = (self.side(0, &mut numbers, run), self.side(1, &mut numbers, run));
+        let swapped = self.cardinality == Cardinality::OneToMany;
+        let (many, one) = if swapped { (right, left) } else { (left, right) };
+        let mut making = Making {
+            results: HashMap::new(),
+            places: HashMap::new(),
+            columns: Vec::new(),
+            matched: vec![false; numbers.len()],
+            inserted: HashSet::new(),
+        };
+        let fill = match swapped {
+            true => [self.fill[1], self.fill[0]],
+            false => self.fill,
+        };
+        let has_fill = fill.iter().any(Option::is_some);
+        let mut ones: Vec<Option<usize>> = vec![None; numbers.len()];
+        for step in 0..self.grid.steps {
+            spend(many.columns.len() + one.columns.len() + 8)?;
+            let is_empty = |side: &Side| !side.columns.iter().any(|column| column.has(step));
+            if (is_empty(&many) || is_empty(&one)) && (!has_fill || is_empty(&many) && is_empty(&one)) {
+                continue;
+            }
+            ones.fill(None);
+            making.matched.fill(false);
+            making.inserted.clear();
+            for (n, column) in one.columns.iter().enumerate().filter(|(_, column)| column.has(step)) {
+                let slot = &mut ones[one.signatures[n]];
+                if let Some(other) = *slot {
+                    return Err(self.duplicate(&one.columns[other], column, swapped, run));
+                }
+                *slot = Some(n);
+            }
+            for (n, column) in many.columns.iter().enumerate() {
+                let Some(sample) = column.sample(step) else { continue };
+                let number = many.signatures[n];
+                let (other, labels) = match (ones[number], fill[1]) {
+                    (Some(other), _) => (one.columns[other].sample(step), one.columns[other].labels),
+                    (None, Some(fill)) => {
+                        (Some(Sample::Float(fill)), self.signature.of(column.labels, &mut run.pool))
+                    }
+                    (None, None) => continue,
+                };
+                let Some(other) = other else { continue };
+                self.pair(step, (sample, column.labels), (other, labels), number, &mut making, run)?;
+            }
+            let Some(fill) = fill[0] else { continue };
+            for (n, column) in one.columns.iter().enumerate() {
+                let number = one.signatures[n];
+                let Some(sample) = column.sample(step).filter(|_| !making.matched[number]) else { continue };
+                let labels = self.signature.of(column.labels, &mut run.pool);
+                let filled = (Sample::Float(fill), labels);
+                self.pair(step, filled, (sample, column.labels), number, &mut making, run)?;
+            }
+        }
+        making.columns.retain(Column::has_any);
+        run.keep_columns(&making.columns)?;
+        Ok(making.columns)
+    }
+
+    fn pair(
+        &self,
+        step: usize,
+        (many, many_labels): (Sample, LabelsId),
+        (one, one_labels): (Sample, LabelsId),
+        number: usize,
+        making: &mut Making,
+        run: &mut Run,
+    ) -> Result<(), Error> {
+        let swapped = self.cardinality == Cardinality::OneToMany;
+        let (left, right) = if swapped { (&one, &many) } else { (&many, &one) };
+        let found = samples(self.op, left, right, &mut run.notes, self.span);
+        let Some((mut result, mut keep)) = found else { return Ok(()) };
+        if self.returns_bool {
+            result = Sample::Float(f64::from(u8::from(keep)));
+            keep = true;
+        }
+        let labels = match making.results.get(&(many_labels, one_labels)) {
+            Some(labels) => *labels,
+            None => {
+                let labels = self.result_labels(many_labels, one_labels, &mut run.pool);
+                run.keep(48)?;
+                making.results.insert((many_labels, one_labels), labels);
+                labels
+            }
+        };
+        let invalid = |what: &str| Err(Error::Invalid(format!("multiple matches for labels: {what}")));
+        if self.cardinality == Cardinality::OneToOne {
+            if making.matched[number] {
+                return invalid("many-to-one matching must be explicit (group_left/group_right)");
+            }
+        } else if !making.inserted.insert((number, labels)) {
+            return invalid("grouping labels must ensure unique matches");
+        }
+        making.matched[number] = true;
+        if !keep {
+            return Ok(());
+        }
+        let next = making.columns.len();
+        let place = *making.places.entry(labels).or_insert(next);
+        if place == next {
+            making.columns.push(Column::empty(labels, self.returns_bool, self.grid.steps));
+        }
+        let column = &mut making.columns[place];
+        if column.has(step) {
+            return Err(same_labels());
+        }
+        column.put_sample(step, result);
+        Ok(())
+    }
+
+    fn result_labels(&self, many: LabelsId, one: LabelsId, pool: &mut LabelPool) -> LabelsId {
+        let mut labels = many;
+        if changes_metric(self.op) {
+            labels = pool.nameless(labels);
+        }
+        if self.cardinality == Cardinality::OneToOne {
+            let on = self.signature.on;
+            labels = pool.filtered(labels, |name| self.signature.names.contains(&name) == on);
+        }
+        for name in &self.include {
+            let value = pool.get(one, *name);
+            labels = pool.with(labels, *name, value);
+        }
+        labels
+    }
+
+    fn duplicate(&self, first: &Column, second: &Column, swapped: bool, run: &mut Run) -> Error {
+        let group = self.signature.of(second.labels, &mut run.pool);
+        let mut shown = [first, second].map(|column| run.pool.show(column.labels));
+        shown.sort();
+        let (group, side) = (run.pool.show(group), if swapped { "left" } else { "right" });
+        Error::Invalid(format!(
+            "found duplicate series for the match group {group} on the {side} hand-side of the operation: \
+             [{}, {}];many-to-many matching not allowed: matching labels must be unique on one side",
+            shown[0], shown[1]
+        ))
+    }
+}
+
+/// Two series with the same labels at one step.
+pub fn same_labels() -> Error {
+    Error::Invalid("vector cannot contain metrics with the same labelset".to_owned())
+}

@@ -1,0 +1,218 @@
+//! Operators between two samples, and between a vector and a scalar.
+
+use std::sync::Arc;
+
+use sandur_base::job::spend;
+use sandur_model::FloatHistogram;
+use sandur_model::histogram::Trim;
+use sandur_query::Error;
+
+use crate::check::is_comparison;
+use crate::column::{Column, Grid, Sample};
+use crate::notes::{HistogramOperation, Note, Notes};
+use crate::run::{AnyOperator, Operator, Pull, Run, ScalarArg};
+use crate::span::Span;
+use crate::token::Kind;
+
+/// Whether an operator makes another metric of its operands.
+pub fn changes_metric(op: Kind) -> bool {
+    matches!(op, Kind::Add | Kind::Sub | Kind::Div | Kind::Mul | Kind::Pow | Kind::Mod | Kind::Atan2)
+}
+
+/// The power, as Go has it.
+fn power(base: f64, exponent: f64) -> f64 {
+    base.powf(exponent)
+}
+
+/// Of two scalars; comparisons answer 0 or 1.
+pub fn scalars(op: Kind, left: f64, right: f64) -> f64 {
+    match floats(op, left, right) {
+        Some((_, keep)) if is_comparison(op) => f64::from(u8::from(keep)),
+        Some((value, _)) => value,
+        None => f64::NAN,
+    }
+}
+
+/// Of two floats: the value, and whether it stays. `None`: not an operator of floats.
+#[inline]
+pub fn floats(op: Kind, left: f64, right: f64) -> Option<(f64, bool)> {
+    Some(match op {
+        Kind::Add => (left + right, true),
+        Kind::Sub => (left - right, true),
+        Kind::Mul => (left * right, true),
+        Kind::Div => (left / right, true),
+        Kind::Pow => (power(left, right), true),
+        Kind::Mod => (left % right, true),
+        Kind::Atan2 => (left.atan2(right), true),
+        Kind::Eqlc => (left, left == right),
+        Kind::Neq => (left, left != right),
+        Kind::Gtr => (left, left > right),
+        Kind::Lss => (left, left < right),
+        Kind::Gte => (left, left >= right),
+        Kind::Lte => (left, left <= right),
+        _ => return None,
+    })
+}
+
+/// Of two samples: the result, and whether it stays. `None`: nothing, which is noted.
+pub fn samples(
+    op: Kind,
+    left: &Sample,
+    right: &Sample,
+    notes: &mut Notes,
+    span: Span,
+) -> Option<(Sample, bool)> {
+    let changed = |histogram: &FloatHistogram, f: &dyn Fn(&mut FloatHistogram)| {
+        let mut result = histogram.clone();
+        f(&mut result);
+        Some((Sample::Histogram(Arc::new(result)), true))
+    };
+    let found = match (left, right) {
+        (Sample::Float(left), Sample::Float(right)) => {
+            floats(op, *left, *right).map(|(value, keep)| (Sample::Float(value), keep))
+        }
+        (Sample::Float(factor), Sample::Histogram(histogram)) if op == Kind::Mul => {
+            changed(histogram, &|h| _ = h.multiply(*factor).compact())
+        }
+        (Sample::Histogram(histogram), Sample::Float(number)) => match op {
+            Kind::Mul => changed(histogram, &|h| _ = h.multiply(*number).compact()),
+            Kind::Div => changed(histogram, &|h| _ = h.divide(*number).compact()),
+            Kind::TrimUpper => changed(histogram, &|h| _ = h.trim(*number, Trim::Upper)),
+            Kind::TrimLower => changed(histogram, &|h| _ = h.trim(*number, Trim::Lower)),
+            _ => None,
+        },
+        (Sample::Histogram(left), Sample::Histogram(right)) => match op {
+            Kind::Add | Kind::Sub => return combine(op, left, right, notes, span),
+            Kind::Eqlc => Some((Sample::Histogram(Arc::clone(left)), left.same_data(right))),
+            Kind::Neq => Some((Sample::Histogram(Arc::clone(left)), !left.same_data(right))),
+            _ => None,
+        },
+        _ => None,
+    };
+    if found.is_none() {
+        let is_histogram = |sample: &Sample| matches!(sample, Sample::Histogram(_));
+        notes.add(Note::IncompatibleTypes(is_histogram(left), op, is_histogram(right)), span);
+    }
+    found
+}
+
+fn combine(
+    op: Kind,
+    left: &FloatHistogram,
+    right: &FloatHistogram,
+    notes: &mut Notes,
+    span: Span,
+) -> Option<(Sample, bool)> {
+    let mut result = left.clone();
+    let (added, operation) = match op {
+        Kind::Add => (result.add(right), HistogramOperation::Addition),
+        _ => (result.subtract(right), HistogramOperation::Subtraction),
+    };
+    let Ok(added) = added else {
+        notes.add(Note::IncompatibleLayout(op), span);
+        return None;
+    };
+    if op == Kind::Sub {
+        result.reset = sandur_model::histogram::CounterReset::Gauge;
+    }
+    if added.reset_collision {
+        notes.add(Note::ResetCollision(operation), span);
+    }
+    if added.bounds_reconciled {
+        notes.add(Note::MismatchedBounds(operation), span);
+    }
+    result.compact();
+    Some((Sample::Histogram(Arc::new(result)), true))
+}
+
+/// An operator between a vector and a scalar.
+pub struct VectorScalar {
+    /// The vector.
+    pub inner: AnyOperator,
+    /// The scalar.
+    pub scalar: ScalarArg,
+    /// The operator.
+    pub op: Kind,
+    /// Whether the scalar is on the left.
+    pub swapped: bool,
+    /// Whether a comparison answers 0 or 1.
+    pub returns_bool: bool,
+    /// The steps.
+    pub grid: Grid,
+    /// Where it stands.
+    pub span: Span,
+}
+
+impl Operator for VectorScalar {
+    fn pull(&mut self, run: &mut Run) -> Result<Pull, Error> {
+        if let Some(leaf) = self.scalar.ready(run, &self.grid)? {
+            return Ok(Pull::Need(leaf));
+        }
+        let mut columns = match self.inner.pull(run)? {
+            Pull::Batch(columns) => columns,
+            other => return Ok(other),
+        };
+        spend(columns.len() * (self.grid.steps * 2 + 8))?;
+        for column in &mut columns {
+            if changes_metric(self.op) || self.returns_bool {
+                column.drop_name = true;
+            }
+            match column.histograms.is_some() || matches!(self.op, Kind::TrimUpper | Kind::TrimLower) {
+                true => self.change_samples(column, run),
+                false => self.change_floats(column),
+            }
+        }
+        columns.retain(Column::has_any);
+        Ok(Pull::Batch(columns))
+    }
+}
+
+impl VectorScalar {
+    fn change_floats(&self, column: &mut Column) {
+        let scalars = self.scalar.values();
+        let values = &mut column.values;
+        let pairs = values.iter_mut().zip(scalars);
+        match (self.op, self.swapped) {
+            (Kind::Add, _) => pairs.for_each(|(value, scalar)| *value += scalar),
+            (Kind::Mul, _) => pairs.for_each(|(value, scalar)| *value *= scalar),
+            (Kind::Sub, false) => pairs.for_each(|(value, scalar)| *value -= scalar),
+            (Kind::Div, false) => pairs.for_each(|(value, scalar)| *value /= scalar),
+            _ => {
+                for step in column.steps() {
+                    let (value, scalar) = (column.values[step], scalars[step]);
+                    let (left, right) = if self.swapped { (scalar, value) } else { (value, scalar) };
+                    let Some((mut result, keep)) = floats(self.op, left, right) else { continue };
+                    // Of a comparison the vector's value stays.
+                    if is_comparison(self.op) {
+                        result = value;
+                    }
+                    if self.returns_bool {
+                        result = f64::from(u8::from(keep));
+                    } else if !keep {
+                        column.unmark(step);
+                    }
+                    column.values[step] = result;
+                }
+            }
+        }
+    }
+
+    fn change_samples(&self, column: &mut Column, run: &mut Run) {
+        let mut changed = Column::empty(column.labels, column.drop_name, self.grid.steps);
+        for step in column.steps() {
+            let (Some(sample), scalar) = (column.sample(step), Sample::Float(self.scalar.at(step))) else {
+                continue;
+            };
+            let (left, right) = if self.swapped { (&scalar, &sample) } else { (&sample, &scalar) };
+            let Some((result, keep)) = samples(self.op, left, right, &mut run.notes, self.span) else {
+                continue;
+            };
+            if self.returns_bool {
+                changed.put(step, f64::from(u8::from(keep)));
+            } else if keep {
+                changed.put_sample(step, if is_comparison(self.op) { sample } else { result });
+            }
+        }
+        *column = changed;
+    }
+}

@@ -1,0 +1,231 @@
+//! Quantiles and fractions of histograms, classic ones from their buckets, native ones as they are.
+
+use foldhash::{HashMap, HashMapExt};
+use sandur_base::job::spend;
+use sandur_query::Error;
+
+use crate::column::{Column, Grid};
+use crate::functions::buckets::{
+    Classic, ForcedBuckets, classic_fraction, classic_quantile, native_fraction, native_quantile,
+};
+use crate::labels::{LabelsId, Text};
+use crate::notes::{Forced, Note};
+use crate::run::{AnyOperator, Gathered, Operator, Outbox, Pull, Run, ScalarArg, scalars_ready};
+use crate::span::Span;
+use crate::text::GoNumber;
+
+/// What is asked of histograms.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Question {
+    /// The quantile of the argument.
+    Quantile,
+    /// The quantiles of all arguments, told apart by this label.
+    Quantiles(String),
+    /// The part between two arguments.
+    Fraction,
+}
+
+/// Asks histograms.
+pub struct Histograms {
+    /// What comes.
+    pub inner: AnyOperator,
+    /// What came.
+    pub gathered: Gathered,
+    /// What is asked.
+    pub question: Question,
+    /// Quantiles or borders.
+    pub args: Vec<ScalarArg>,
+    /// Where they stand.
+    pub arg_spans: Vec<Span>,
+    /// The steps.
+    pub grid: Grid,
+    /// Where the vector stands.
+    pub span: Span,
+    /// What is answered.
+    pub outbox: Option<Outbox>,
+}
+
+/// Series that are buckets of one classic histogram, with their bounds.
+struct Group {
+    labels: LabelsId,
+    buckets: Vec<(f64, usize)>,
+}
+
+/// What is answered, by labels.
+#[derive(Default)]
+struct Answers {
+    places: HashMap<LabelsId, usize>,
+    columns: Vec<Column>,
+}
+
+impl Operator for Histograms {
+    fn pull(&mut self, run: &mut Run) -> Result<Pull, Error> {
+        if let Some(outbox) = &mut self.outbox {
+            return Ok(outbox.next());
+        }
+        if let Some(leaf) = scalars_ready(&mut self.args, run, &self.grid)? {
+            return Ok(Pull::Need(leaf));
+        }
+        if let Some(leaf) = self.gathered.gather(&mut self.inner, run)? {
+            return Ok(Pull::Need(leaf));
+        }
+        let columns = std::mem::take(&mut self.gathered.columns);
+        let columns = self.answer(&columns, run)?;
+        run.keep_columns(&columns)?;
+        Ok(self.outbox.insert(Outbox::new(columns)).next())
+    }
+}
+
+impl Histograms {
+    fn answer(&self, columns: &[Column], run: &mut Run) -> Result<Vec<Column>, Error> {
+        let groups = self.groups(columns, run);
+        let by_labels: HashMap<LabelsId, usize> =
+            groups.iter().enumerate().map(|(n, group)| (group.labels, n)).collect();
+        let mut answers = Answers { places: HashMap::new(), columns: Vec::new() };
+        let mut buckets = Vec::new();
+        for step in 0..self.grid.steps {
+            spend(columns.len() * 8 + 16)?;
+            self.note_quantiles(step, run);
+            let mut hidden = vec![false; groups.len()];
+            for (n, column) in columns.iter().enumerate() {
+                let Some(histogram) = column.histogram(step).filter(|_| column.has(step)) else { continue };
+                // The same series with classic buckets: neither is answered.
+                let classic = by_labels.get(&column.labels).filter(|group| {
+                    !hidden[**group] && has_buckets(&groups[**group], columns, step)
+                });
+                let metric = run.pool.get(columns[n].labels, Text::NAME);
+                if let Some(group) = classic {
+                    run.notes.add(Note::MixedClassicNative(metric), self.span);
+                    hidden[*group] = true;
+                    continue;
+                }
+                for (labels, args) in self.asked(column.labels, step, run) {
+                    let (notes, span) = (&mut run.notes, self.span);
+                    let mut note = |note: Note| notes.add(note, span);
+                    let value = match self.question {
+                        Question::Fraction => {
+                            native_fraction(args.0, args.1, histogram, metric, &mut note)
+                        }
+                        _ => native_quantile(args.0, histogram, metric, &mut note),
+                    };
+                    answers.put(labels, step, value, &self.grid);
+                }
+            }
+            for (group, _) in groups.iter().zip(&hidden).filter(|(_, hidden)| !**hidden) {
+                buckets.clear();
+                let present = group.buckets.iter().filter(|(_, n)| is_bucket(&columns[*n], step));
+                buckets.extend(present.map(|(upper, n)| Classic { upper: *upper, count: columns[*n].values[step] }));
+                if buckets.is_empty() {
+                    continue;
+                }
+                let metric = run.pool.get(group.labels, Text::NAME);
+                for (labels, args) in self.asked(group.labels, step, run) {
+                    let value = match self.question {
+                        Question::Fraction => classic_fraction(args.0, args.1, &mut buckets),
+                        _ => {
+                            let (value, forced) = classic_quantile(args.0, &mut buckets);
+                            self.note_forced(forced, metric, step, run);
+                            value
+                        }
+                    };
+                    answers.put(labels, step, value, &self.grid);
+                }
+            }
+        }
+        Ok(answers.columns)
+    }
+
+    /// Labels of what is answered for a series, each with its arguments.
+    fn asked(&self, labels: LabelsId, step: usize, run: &mut Run) -> Vec<(LabelsId, (f64, f64))> {
+        let arg = |n: usize| self.args[n].at(step);
+        let Question::Quantiles(label) = &self.question else {
+            let second = if self.args.len() > 1 { arg(1) } else { 0.0 };
+            return vec![(labels, (arg(0), second))];
+        };
+        let label = run.pool.text_id(label);
+        let mut asked: Vec<(LabelsId, (f64, f64))> = Vec::with_capacity(self.args.len());
+        for n in 0..self.args.len() {
+            let value = run.pool.text_id(&open_metrics_number(arg(n)));
+            asked.push((run.pool.with(labels, label, value), (arg(n), 0.0)));
+        }
+        asked
+    }
+
+    fn note_quantiles(&self, step: usize, run: &mut Run) {
+        if self.question == Question::Fraction {
+            return;
+        }
+        for (arg, span) in self.args.iter().zip(&self.arg_spans) {
+            let q = arg.at(step);
+            if !(0.0..=1.0).contains(&q) {
+                run.notes.add(Note::InvalidQuantile(q.to_bits()), *span);
+            }
+        }
+    }
+
+    fn note_forced(&self, forced: Option<ForcedBuckets>, metric: Text, step: usize, run: &mut Run) {
+        let Some(ForcedBuckets { lowest, highest, difference }) = forced else { return };
+        let at = self.grid.time(step);
+        let forced = Forced { times: (at, at), buckets: (lowest, highest), difference };
+        run.notes.add_forced(metric, self.span, forced);
+    }
+
+    fn groups(&self, columns: &[Column], run: &mut Run) -> Vec<Group> {
+        let mut groups: Vec<Group> = Vec::new();
+        let mut places: HashMap<LabelsId, usize> = HashMap::new();
+        for (n, column) in columns.iter().enumerate() {
+            let is_float = |step: usize| column.histogram(step).is_none();
+            if !column.steps().any(is_float) {
+                continue;
+            }
+            let bound = run.pool.get(column.labels, Text::LE);
+            let Some(upper) = bound_of(run.pool.text(bound)) else {
+                let metric = run.pool.get(column.labels, Text::NAME);
+                run.notes.add(Note::BadBucketLabel(metric, bound), self.span);
+                continue;
+            };
+            let labels = run.pool.filtered(column.labels, |name| name != Text::LE);
+            let next = groups.len();
+            let place = *places.entry(labels).or_insert(next);
+            if place == next {
+                groups.push(Group { labels, buckets: Vec::new() });
+            }
+            groups[place].buckets.push((upper, n));
+        }
+        groups
+    }
+}
+
+fn is_bucket(column: &Column, step: usize) -> bool {
+    column.has(step) && column.histogram(step).is_none()
+}
+
+fn has_buckets(group: &Group, columns: &[Column], step: usize) -> bool {
+    group.buckets.iter().any(|(_, n)| is_bucket(&columns[*n], step))
+}
+
+/// The bound that a label tells.
+fn bound_of(text: &str) -> Option<f64> {
+    let number: f64 = text.parse().ok()?;
+    Some(number)
+}
+
+/// A number as labels have it: with a point or an exponent.
+pub fn open_metrics_number(number: f64) -> String {
+    let text = GoNumber(number).to_string();
+    match number.is_finite() && !text.contains(['.', 'e']) {
+        true => text + ".0",
+        false => text,
+    }
+}
+
+impl Answers {
+    fn put(&mut self, labels: LabelsId, step: usize, value: f64, grid: &Grid) {
+        let next = self.columns.len();
+        let place = *self.places.entry(labels).or_insert(next);
+        if place == next {
+            self.columns.push(Column::empty(labels, true, grid.steps));
+        }
+        self.columns[place].put(step, value);
+    }
+}

@@ -1,0 +1,265 @@
+//! `info`: series with labels of info metrics that have the same instance and job.
+
+use foldhash::{HashMap, HashMapExt, HashSet};
+use sandur_base::job::spend;
+use sandur_model::{MatchOp, Matcher};
+use sandur_query::Error;
+
+use crate::column::{Column, Grid};
+use crate::data::SeriesQuery;
+use crate::labels::{LabelsId, Text};
+use crate::ops::binary::same_labels;
+use crate::ops::select::{Select, Take, Timing};
+use crate::parser::METRIC_NAME;
+use crate::run::{AnyOperator, Gathered, Operator, Outbox, Pull, Run};
+use crate::span::Span;
+
+/// Labels that say whom an info metric is about.
+const IDENTIFYING: [&str; 2] = ["instance", "job"];
+
+/// Characters that mean something in regular expressions.
+const SPECIAL: &str = r"\.+*?()|[]{}^$#&-~";
+
+/// Adds labels of info metrics.
+pub struct Info {
+    /// What comes.
+    pub inner: AnyOperator,
+    /// What came.
+    pub gathered: Gathered,
+    /// Info metrics that match, once they are asked for.
+    pub infos: Option<(AnyOperator, Gathered)>,
+    /// Conditions on names of info metrics.
+    pub names: Vec<Matcher>,
+    /// Conditions on labels that are added; without any, all are.
+    pub data: Vec<Matcher>,
+    /// When info metrics are looked at.
+    pub timing: Timing,
+    /// The steps.
+    pub grid: Grid,
+    /// Where it stands.
+    pub span: Span,
+    /// What is answered.
+    pub outbox: Option<Outbox>,
+}
+
+impl Operator for Info {
+    fn pull(&mut self, run: &mut Run) -> Result<Pull, Error> {
+        if let Some(outbox) = &mut self.outbox {
+            return Ok(outbox.next());
+        }
+        if let Some(leaf) = self.gathered.gather(&mut self.inner, run)? {
+            return Ok(Pull::Need(leaf));
+        }
+        let ignored = self.ignored(run);
+        if self.infos.is_none() {
+            let infos = self.ask(&ignored, run)?;
+            self.infos = Some((infos, Gathered::default()));
+        }
+        let mut found = Vec::new();
+        if let Some((infos, gathered)) = &mut self.infos {
+            if let Some(leaf) = gathered.gather(infos, run)? {
+                return Ok(Pull::Need(leaf));
+            }
+            found = std::mem::take(&mut gathered.columns);
+        }
+        let base = std::mem::take(&mut self.gathered.columns);
+        let columns = self.combine(&base, &found, &ignored, run)?;
+        run.keep_columns(&columns)?;
+        Ok(self.outbox.insert(Outbox::new(columns)).next())
+    }
+}
+
+/// A matcher that cannot fail to compile, or nothing.
+fn matcher(name: &str, op: MatchOp, value: &str) -> Option<Matcher> {
+    Matcher::new(name, op, value).ok()
+}
+
+impl Info {
+    /// Conditions on names, with those that are meant where none is given.
+    fn name_matchers(&self) -> Vec<Matcher> {
+        let positive = |m: &Matcher| matches!(m.op(), MatchOp::Equal | MatchOp::Regex);
+        if self.names.iter().any(positive) {
+            return self.names.clone();
+        }
+        let first = match self.names.is_empty() {
+            true => matcher(METRIC_NAME, MatchOp::Equal, "target_info"),
+            false => matcher(METRIC_NAME, MatchOp::Regex, ".+_info"),
+        };
+        first.into_iter().chain(self.names.iter().cloned()).collect()
+    }
+
+    /// Series that are info metrics themselves.
+    fn ignored(&self, run: &Run) -> HashSet<LabelsId> {
+        let matchers = self.name_matchers();
+        let is_info = |labels: &LabelsId| {
+            let name = run.pool.text(run.pool.get(*labels, Text::NAME));
+            matchers.iter().all(|matcher| matcher.matches(name))
+        };
+        self.gathered.columns.iter().map(|column| column.labels).filter(is_info).collect()
+    }
+
+    /// Asks for info metrics about the series.
+    fn ask(&self, ignored: &HashSet<LabelsId>, run: &mut Run) -> Result<AnyOperator, Error> {
+        let mut matchers = Vec::new();
+        for name in IDENTIFYING {
+            let label = run.pool.text_id(name);
+            let mut values: Vec<Text> = Vec::new();
+            let mut seen = HashSet::default();
+            for column in self.gathered.columns.iter().filter(|column| !ignored.contains(&column.labels)) {
+                let value = run.pool.get(column.labels, label);
+                if value != Text::EMPTY && seen.insert(value) {
+                    values.push(value);
+                }
+            }
+            if values.is_empty() {
+                continue;
+            }
+            let escaped = |value: &Text| {
+                let mut text = String::new();
+                for c in run.pool.text(*value).chars() {
+                    if SPECIAL.contains(c) {
+                        text.push('\\');
+                    }
+                    text.push(c);
+                }
+                text
+            };
+            let alternatives: Vec<String> = values.iter().map(escaped).collect();
+            // Too many values for an expression: all are looked at, and what does not belong is left out later.
+            let known = matcher(name, MatchOp::Regex, &alternatives.join("|"));
+            matchers.extend(known.or_else(|| matcher(name, MatchOp::Regex, ".+")));
+        }
+        if matchers.is_empty() {
+            return Ok(Box::new(crate::ops::simple::Ready(None)));
+        }
+        matchers.extend(self.data.iter().cloned());
+        matchers.extend(self.name_matchers());
+        let (first, last) = (self.timing.reference(self.grid.start), self.timing.reference(self.grid.last()));
+        let lookback = run.options.lookback_ms;
+        let leaf = run.add_leaf(SeriesQuery {
+            matchers,
+            first_ms: first - lookback + 1,
+            last_ms: last,
+            labels: None,
+            range_ms: 0,
+            step_ms: self.grid.interval,
+            function: "info",
+            starts: false,
+            statistics_only: false,
+        });
+        Ok(Box::new(Select {
+            leaf,
+            grid: self.grid,
+            timing: self.timing,
+            lookback,
+            smoothed: false,
+            take: Take::Milliseconds,
+            drop_name: false,
+            wanted: None,
+            span: self.span,
+        }))
+    }
+
+    fn combine(
+        &self,
+        base: &[Column],
+        infos: &[Column],
+        ignored: &HashSet<LabelsId>,
+        run: &mut Run,
+    ) -> Result<Vec<Column>, Error> {
+        let identifying = IDENTIFYING.map(|name| run.pool.text_id(name));
+        let key = |labels: LabelsId, run: &mut Run| {
+            run.pool.filtered(labels, |name| identifying.contains(&name))
+        };
+        let base_keys: Vec<LabelsId> = base.iter().map(|column| key(column.labels, run)).collect();
+        let info_keys: Vec<(Text, LabelsId)> = infos
+            .iter()
+            .map(|column| (run.pool.get(column.labels, Text::NAME), key(column.labels, run)))
+            .collect();
+        let mut names: Vec<Text> = Vec::new();
+        info_keys.iter().for_each(|(name, _)| if !names.contains(name) { names.push(*name) });
+        let data: Vec<Text> = self.data.iter().map(|matcher| run.pool.text_id(matcher.name())).collect();
+        let needs_info = self.data.iter().any(|matcher| !matcher.matches_empty());
+        let (mut places, mut columns): (HashMap<LabelsId, usize>, Vec<Column>) = (HashMap::new(), Vec::new());
+        let mut newest: HashMap<(Text, LabelsId), usize> = HashMap::new();
+        for step in 0..self.grid.steps {
+            spend(infos.len() + base.len() * 8 + 8)?;
+            newest.clear();
+            for (n, info) in infos.iter().enumerate().filter(|(_, info)| info.has(step)) {
+                self.newer(&mut newest, info_keys[n], (n, info), infos, step, run)?;
+            }
+            for (n, column) in base.iter().enumerate() {
+                let Some(sample) = column.sample(step) else { continue };
+                let mut labels = column.labels;
+                if !ignored.contains(&labels) {
+                    let found = names.iter().filter_map(|name| newest.get(&(*name, base_keys[n])));
+                    let found: Vec<LabelsId> = found.map(|n| infos[*n].labels).collect();
+                    if found.is_empty() && needs_info {
+                        continue;
+                    }
+                    labels = enriched(labels, &found, &data, run)?;
+                }
+                let next = columns.len();
+                let place = *places.entry(labels).or_insert(next);
+                if place == next {
+                    columns.push(Column::empty(labels, column.drop_name, self.grid.steps));
+                }
+                if columns[place].has(step) {
+                    return Err(same_labels());
+                }
+                columns[place].put_sample(step, sample);
+            }
+        }
+        run.pool.check()?;
+        Ok(columns)
+    }
+
+    /// Keeps the newer of two info series about the same; fails when they are of one time.
+    fn newer(
+        &self,
+        newest: &mut HashMap<(Text, LabelsId), usize>,
+        key: (Text, LabelsId),
+        (n, info): (usize, &Column),
+        infos: &[Column],
+        step: usize,
+        run: &Run,
+    ) -> Result<(), Error> {
+        let Some(other) = newest.get(&key).map(|n| &infos[*n]) else {
+            newest.insert(key, n);
+            return Ok(());
+        };
+        let (before, now) = (other.values[step], info.values[step]);
+        if before == now {
+            let shown = [other, info].map(|column| run.pool.show(column.labels));
+            return Err(Error::Invalid(format!(
+                "found duplicate series for info metric: existing {} @ {before}, new {} @ {now}",
+                shown[0], shown[1]
+            )));
+        }
+        if before < now {
+            newest.insert(key, n);
+        }
+        Ok(())
+    }
+}
+
+/// Labels with those of info series that it does not have.
+fn enriched(base: LabelsId, infos: &[LabelsId], data: &[Text], run: &mut Run) -> Result<LabelsId, Error> {
+    let mut added: Vec<(Text, Text)> = Vec::new();
+    for info in infos {
+        for (name, value) in run.pool.set(*info) {
+            if *name == Text::NAME || !(data.is_empty() || data.contains(name)) {
+                continue;
+            }
+            match added.iter().find(|(known, _)| known == name) {
+                Some((_, known)) if known != value => {
+                    return Err(Error::Invalid(format!("conflicting label: {}", run.pool.text(*name))));
+                }
+                Some(_) => {}
+                None if run.pool.get(base, *name) != Text::EMPTY => {}
+                None => added.push((*name, *value)),
+            }
+        }
+    }
+    Ok(added.into_iter().fold(base, |labels, (name, value)| run.pool.with(labels, name, value)))
+}

@@ -1,0 +1,14 @@
+//! Operators: the pieces that a plan is made of.
+
+pub mod aggregate;
+pub mod binary;
+pub mod elements;
+pub mod histogram;
+pub mod info;
+pub mod points;
+pub mod range_call;
+pub mod rank;
+pub mod relabel;
+pub mod select;
+pub mod sets;
+pub mod simple;

@@ -1,0 +1,105 @@
+//! The samples of one series as functions over windows want them: without stale markers, with places in them
+//! that move forward with the steps.
+
+use std::sync::Arc;
+
+use sandur_model::FloatHistogram;
+
+use crate::column::Column;
+use crate::column::Grid;
+use crate::data::{Samples, is_stale};
+
+/// Samples of one series without stale markers.
+pub enum Points {
+    /// As they are stored.
+    Stored(Arc<Samples>),
+    /// Copied.
+    Own(Samples),
+}
+
+impl Points {
+    /// Of stored samples between two times, the first left out.
+    pub fn of_samples(samples: &Arc<Samples>) -> Self {
+        let stale_float = samples.values.iter().any(|value| is_stale(*value));
+        let stale_histogram = samples.histograms.iter().any(|histogram| is_stale(histogram.sum));
+        if !stale_float && !stale_histogram {
+            return Self::Stored(Arc::clone(samples));
+        }
+        let mut own = Samples::default();
+        for (n, value) in samples.values.iter().enumerate().filter(|(_, value)| !is_stale(**value)) {
+            own.times.push(samples.times[n]);
+            own.values.push(*value);
+            own.starts.extend(samples.starts.get(n));
+        }
+        for (n, histogram) in samples.histograms.iter().enumerate().filter(|(_, h)| !is_stale(h.sum)) {
+            own.histogram_times.push(samples.histogram_times[n]);
+            own.histograms.push(Arc::clone(histogram));
+            own.histogram_starts.extend(samples.histogram_starts.get(n));
+        }
+        Self::Own(own)
+    }
+
+    /// Of a series that was evaluated at the steps of a subquery. What was told of counter resets between
+    /// stored samples says nothing about these.
+    pub fn of_column(column: &Column, grid: &Grid) -> Self {
+        use sandur_model::histogram::CounterReset;
+        let mut own = Samples::default();
+        for step in column.steps() {
+            let time = grid.time(step);
+            match column.histogram(step) {
+                None => {
+                    own.times.push(time);
+                    own.values.push(column.values[step]);
+                }
+                Some(histogram) => {
+                    let mut histogram = Arc::clone(histogram);
+                    if matches!(histogram.reset, CounterReset::Reset | CounterReset::NotReset) {
+                        let plain = FloatHistogram { reset: CounterReset::Unknown, ..(*histogram).clone() };
+                        histogram = Arc::new(plain);
+                    }
+                    own.histogram_times.push(time);
+                    own.histograms.push(histogram);
+                }
+            }
+        }
+        Self::Own(own)
+    }
+
+    /// The samples.
+    pub fn get(&self) -> &Samples {
+        match self {
+            Self::Stored(samples) => samples,
+            Self::Own(samples) => samples,
+        }
+    }
+}
+
+/// A window over sorted times that moves forward.
+#[derive(Clone, Copy, Default)]
+pub struct Sliding {
+    from: usize,
+    to: usize,
+}
+
+impl Sliding {
+    /// The places of times after `after` and up to `until`, both not before those of the last call.
+    #[inline]
+    pub fn move_to(&mut self, times: &[i64], after: i64, until: i64) -> std::ops::Range<usize> {
+        self.from = advance(times, self.from, after);
+        self.to = advance(times, self.to.max(self.from), until);
+        self.from..self.to
+    }
+}
+
+/// The first place from `at` on whose time is after `limit`.
+#[inline]
+pub fn advance(times: &[i64], mut at: usize, limit: i64) -> usize {
+    // Steps are often close to each other: a few looks before a search.
+    for _ in 0..8 {
+        match times.get(at) {
+            Some(time) if *time <= limit => at += 1,
+            _ => return at,
+        }
+    }
+    at + times[at..].partition_point(|time| *time <= limit)
+}

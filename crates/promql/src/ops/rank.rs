@@ -1,0 +1,171 @@
+//! Aggregations that keep some series of each group: the largest, the smallest, any so many, a part of them.
+
+use std::cmp::Ordering;
+
+use foldhash::{HashMap, HashMapExt};
+use sandur_base::job::spend;
+use sandur_query::Error;
+
+use crate::column::{Column, Grid};
+use crate::labels::LabelsId;
+use crate::notes::Note;
+use crate::ops::aggregate::Grouping;
+use crate::run::{AnyOperator, Gathered, Operator, Outbox, Pull, Run, ScalarArg};
+use crate::span::Span;
+use crate::token::Kind;
+
+/// An aggregation that keeps some series.
+pub struct Rank {
+    /// What comes.
+    pub inner: AnyOperator,
+    /// What came.
+    pub gathered: Gathered,
+    /// Which.
+    pub op: Kind,
+    /// How many, or which part.
+    pub param: ScalarArg,
+    /// Where the parameter stands.
+    pub param_span: Span,
+    /// The groups.
+    pub grouping: Grouping,
+    /// The steps.
+    pub grid: Grid,
+    /// Where the aggregation stands.
+    pub span: Span,
+    /// What is answered.
+    pub outbox: Option<Outbox>,
+}
+
+impl Operator for Rank {
+    fn pull(&mut self, run: &mut Run) -> Result<Pull, Error> {
+        if let Some(outbox) = &mut self.outbox {
+            return Ok(outbox.next());
+        }
+        if let Some(leaf) = self.param.ready(run, &self.grid)? {
+            return Ok(Pull::Need(leaf));
+        }
+        if let Some(leaf) = self.gathered.gather(&mut self.inner, run)? {
+            return Ok(Pull::Need(leaf));
+        }
+        let columns = std::mem::take(&mut self.gathered.columns);
+        let kept = if self.check(run)? { self.choose(columns, run)? } else { Vec::new() };
+        Ok(self.outbox.insert(Outbox::new(kept)).next())
+    }
+}
+
+impl Rank {
+    /// Whether anything is kept; fails when the parameter is none.
+    fn check(&self, run: &mut Run) -> Result<bool, Error> {
+        let values = self.param.values();
+        let has_nan = values.iter().any(|value| value.is_nan());
+        let numbers = || values.iter().copied().filter(|value| !value.is_nan());
+        let most = numbers().fold(f64::NEG_INFINITY, f64::max);
+        let least = numbers().fold(f64::INFINITY, f64::min);
+        let invalid = |text: String| Err(Error::Invalid(text));
+        let shown = |value: f64| sandur_model::histogram::GoNumber(value).to_string();
+        if self.op == Kind::LimitRatio {
+            if has_nan {
+                return invalid("Ratio value is NaN".to_owned());
+            }
+            for (wrong, value, to) in [(most > 1.0, most, 1.0f64), (least < -1.0, least, -1.0)] {
+                if wrong {
+                    run.notes.add(Note::InvalidRatio(value.to_bits(), to.to_bits()), self.param_span);
+                }
+            }
+            return Ok(most != 0.0 || least != 0.0);
+        }
+        if has_nan {
+            return invalid("Parameter value is NaN".to_owned());
+        }
+        if most < 1.0 {
+            return Ok(false);
+        }
+        if least <= i64::MIN as f64 {
+            return invalid(format!("Scalar value {} underflows int64", shown(least)));
+        }
+        if most >= i64::MAX as f64 {
+            return invalid(format!("Scalar value {} overflows int64", shown(most)));
+        }
+        Ok(true)
+    }
+
+    fn choose(&mut self, columns: Vec<Column>, run: &mut Run) -> Result<Vec<Column>, Error> {
+        let mut members: Vec<Vec<usize>> = Vec::new();
+        for (n, column) in columns.iter().enumerate() {
+            let group = self.grouping.group_of(column.labels, &mut run.pool);
+            if group == members.len() {
+                members.push(Vec::new());
+            }
+            members[group].push(n);
+        }
+        let mut hashes: HashMap<LabelsId, f64> = HashMap::new();
+        if self.op == Kind::LimitRatio {
+            for column in &columns {
+                let part = run.pool.hash(column.labels) as f64 / u64::MAX as f64;
+                hashes.insert(column.labels, part);
+            }
+        }
+        let mut kept: Vec<Option<Column>> = vec![None; columns.len()];
+        let mut order = Vec::new();
+        for step in 0..self.grid.steps {
+            spend(columns.len() + 8)?;
+            let param = self.param.at(step);
+            for group in &members {
+                for n in self.ranked(&columns, group, step, param, &hashes, run) {
+                    let column = &columns[n];
+                    let slot = kept[n].get_or_insert_with(|| {
+                        order.push(n);
+                        Column::empty(column.labels, column.drop_name, self.grid.steps)
+                    });
+                    if let Some(sample) = column.sample(step) {
+                        slot.put_sample(step, sample);
+                    }
+                }
+            }
+        }
+        Ok(order.into_iter().filter_map(|n| kept[n].take()).collect())
+    }
+
+    /// Members of a group that are kept at a step, in the order of their rank.
+    fn ranked(
+        &self,
+        columns: &[Column],
+        group: &[usize],
+        step: usize,
+        param: f64,
+        hashes: &HashMap<LabelsId, f64>,
+        run: &mut Run,
+    ) -> Vec<usize> {
+        let present = group.iter().copied().filter(|n| columns[*n].has(step));
+        if self.op == Kind::LimitRatio {
+            let ratio = param.clamp(-1.0, 1.0);
+            let is_in = |n: &usize| {
+                let part = hashes.get(&columns[*n].labels).copied().unwrap_or(0.0);
+                if ratio >= 0.0 { part < ratio } else { part >= 1.0 + ratio }
+            };
+            return present.filter(|n| ratio != 0.0 && is_in(n)).collect();
+        }
+        let count = (param as i64).clamp(0, columns.len() as i64) as usize;
+        if count == 0 {
+            return Vec::new();
+        }
+        if self.op == Kind::Limitk {
+            return present.take(count).collect();
+        }
+        let mut floats: Vec<(f64, usize)> = Vec::new();
+        for n in present {
+            match columns[n].histogram(step) {
+                Some(_) => run.notes.add(Note::IgnoredInAggregation(self.op), self.span),
+                None => floats.push((columns[n].values[step], n)),
+            }
+        }
+        let largest = self.op == Kind::Topk;
+        // What is no number comes last either way; of equals the first stays.
+        floats.sort_by(|(a, _), (b, _)| match (a.is_nan(), b.is_nan()) {
+            (false, false) if largest => b.partial_cmp(a).unwrap_or(Ordering::Equal),
+            (false, false) => a.partial_cmp(b).unwrap_or(Ordering::Equal),
+            (a, b) => a.cmp(&b),
+        });
+        floats.into_iter().take(count).map(|(_, n)| n).collect()
+    }
+}

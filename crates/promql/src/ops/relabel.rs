@@ -1,0 +1,157 @@
+//! `label_replace` and `label_join`: series with other labels.
+
+use foldhash::{HashMap, HashMapExt};
+use sandur_base::job::spend;
+use sandur_model::{BoundedRegex, RegexOptions};
+use sandur_query::Error;
+
+use crate::column::Column;
+use crate::labels::{LabelsId, Text};
+use crate::ops::binary::same_labels;
+use crate::run::{AnyOperator, Gathered, Operator, Outbox, Pull, Run};
+
+/// What is done to the labels.
+pub enum Change {
+    /// The label gets what a regular expression makes of another.
+    Replace {
+        /// The label.
+        target: String,
+        /// What it gets, with the groups of the expression.
+        replacement: String,
+        /// The other label.
+        source: String,
+        /// The expression over its whole value.
+        regex: BoundedRegex,
+    },
+    /// The label gets the values of others.
+    Join {
+        /// The label.
+        target: String,
+        /// What stands between the values.
+        separator: String,
+        /// The others.
+        sources: Vec<String>,
+    },
+}
+
+/// The expression of `label_replace`.
+pub fn compile(pattern: &str) -> Result<BoundedRegex, Error> {
+    let options = RegexOptions { utf8: true, prefilter: true, groups: true };
+    let hir = BoundedRegex::parse(&format!("^(?s:{pattern})$"), true);
+    hir.and_then(|hir| BoundedRegex::new(&hir, options))
+        .map_err(|_| Error::Invalid(format!("invalid regular expression in label_replace(): {pattern}")))
+}
+
+/// Changes labels.
+pub struct Relabel {
+    /// What comes.
+    pub inner: AnyOperator,
+    /// What came.
+    pub gathered: Gathered,
+    /// What is done.
+    pub change: Change,
+    /// What is answered.
+    pub outbox: Option<Outbox>,
+}
+
+impl Operator for Relabel {
+    fn pull(&mut self, run: &mut Run) -> Result<Pull, Error> {
+        if let Some(outbox) = &mut self.outbox {
+            return Ok(outbox.next());
+        }
+        if let Some(leaf) = self.gathered.gather(&mut self.inner, run)? {
+            return Ok(Pull::Need(leaf));
+        }
+        let mut columns = std::mem::take(&mut self.gathered.columns);
+        for column in &mut columns {
+            spend(64)?;
+            self.change(column, run)?;
+        }
+        let columns = merge(columns)?;
+        Ok(self.outbox.insert(Outbox::new(columns)).next())
+    }
+}
+
+impl Relabel {
+    fn change(&self, column: &mut Column, run: &mut Run) -> Result<(), Error> {
+        let pool = &mut run.pool;
+        let (target, value) = match &self.change {
+            Change::Join { target, separator, sources } => {
+                let sources: Vec<Text> = sources.iter().map(|name| pool.text_id(name)).collect();
+                let values = sources.iter().map(|name| pool.text(pool.get(column.labels, *name)));
+                (target, values.collect::<Vec<_>>().join(separator))
+            }
+            Change::Replace { target, replacement, source, regex } => {
+                let source = pool.text_id(source);
+                let text = pool.text(pool.get(column.labels, source));
+                let mut slots = vec![None; regex.slot_count()];
+                if !regex.find(text.as_bytes(), 0, &mut slots)? {
+                    return Ok(());
+                }
+                let group = |n: usize| {
+                    let place = |n: usize| slots.get(n).copied().flatten().map(|at| at.get());
+                    let range = place(2 * n).zip(place(2 * n + 1));
+                    range.and_then(|(from, to)| text.get(from..to)).unwrap_or_default()
+                };
+                (target, expand(regex, replacement, group))
+            }
+        };
+        let (target, value) = (pool.text_id(target), pool.text_id(&value));
+        column.labels = pool.with(column.labels, target, value);
+        if target == Text::NAME {
+            column.drop_name = false;
+        }
+        Ok(pool.check()?)
+    }
+}
+
+/// Puts groups into a replacement: `$1`, `${1}`, `$name`, `${name}`; `$$` is a dollar.
+fn expand<'t>(regex: &BoundedRegex, replacement: &str, group: impl Fn(usize) -> &'t str) -> String {
+    let (mut out, mut rest) = (String::new(), replacement);
+    while let Some(at) = rest.find('$') {
+        out.push_str(&rest[..at]);
+        let after = &rest[at + 1..];
+        if let Some(behind) = after.strip_prefix('$') {
+            out.push('$');
+            rest = behind;
+            continue;
+        }
+        let is_word = |c: char| c == '_' || c.is_alphanumeric();
+        let (name, behind) = match after.strip_prefix('{').and_then(|inside| inside.split_once('}')) {
+            Some((name, behind)) if !name.is_empty() && name.chars().all(is_word) => (name, behind),
+            _ => after.split_at(after.find(|c| !is_word(c)).unwrap_or(after.len())),
+        };
+        if name.is_empty() {
+            out.push('$');
+            rest = after;
+            continue;
+        }
+        let number = name.parse().ok().or_else(|| regex.group_of(name));
+        out.push_str(number.map_or("", &group));
+        rest = behind;
+    }
+    out.push_str(rest);
+    out
+}
+
+/// Series of one label set become one; fails when two have a sample at one step.
+pub fn merge(columns: Vec<Column>) -> Result<Vec<Column>, Error> {
+    let mut places: HashMap<LabelsId, usize> = HashMap::with_capacity(columns.len());
+    let mut merged: Vec<Column> = Vec::with_capacity(columns.len());
+    for column in columns {
+        let next = merged.len();
+        let place = *places.entry(column.labels).or_insert(next);
+        if place == next {
+            merged.push(column);
+            continue;
+        }
+        let kept = &mut merged[place];
+        for step in column.steps() {
+            if kept.has(step) && kept.histogram(step).is_some() == column.histogram(step).is_some() {
+                return Err(same_labels());
+            }
+            column.sample(step).into_iter().for_each(|sample| kept.put_sample(step, sample));
+        }
+    }
+    Ok(merged)
+}

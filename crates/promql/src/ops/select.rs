@@ -1,0 +1,216 @@
+//! Series at instants: the last sample before each step that is not too old.
+
+use std::sync::Arc;
+
+use sandur_base::job::spend;
+use sandur_model::histogram::CounterReset;
+use sandur_query::Error;
+
+use crate::column::{Column, Grid};
+use crate::data::{Samples, SeriesBatch, is_stale};
+use crate::functions::extended::{interpolate, interpolate_histogram};
+use crate::functions::window::Site;
+use crate::labels::{LabelsId, Text};
+use crate::notes::Note;
+use crate::ops::points::{Points, Sliding, advance};
+use crate::run::{LeafId, Operator, Pull, Run};
+use crate::span::Span;
+
+/// At which time a selector looks.
+#[derive(Clone, Copy, Debug)]
+pub struct Timing {
+    /// Instead of the step's.
+    pub at: Option<i64>,
+    /// How much earlier, in milliseconds.
+    pub offset: i64,
+}
+
+impl Timing {
+    /// The time that a step looks at.
+    #[inline]
+    pub fn reference(&self, time: i64) -> i64 {
+        self.at.unwrap_or(time).saturating_sub(self.offset)
+    }
+}
+
+/// What is taken of a sample.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Take {
+    /// Its value.
+    Value,
+    /// Its time in seconds, as `timestamp` wants it.
+    Time,
+    /// When counting began, in seconds.
+    Start,
+    /// Its time in milliseconds, of floats only: which info metric is newer.
+    Milliseconds,
+}
+
+/// A selector at instants.
+pub struct Select {
+    /// What comes.
+    pub leaf: LeafId,
+    /// The steps.
+    pub grid: Grid,
+    /// When it looks.
+    pub timing: Timing,
+    /// How old a sample may be.
+    pub lookback: i64,
+    /// Whether values between samples are interpolated.
+    pub smoothed: bool,
+    /// What is taken.
+    pub take: Take,
+    /// Whether the metric's name goes.
+    pub drop_name: bool,
+    /// Labels that are wanted; `None`: all.
+    pub wanted: Option<Vec<Text>>,
+    /// Where it stands.
+    pub span: Span,
+}
+
+impl Operator for Select {
+    fn pull(&mut self, run: &mut Run) -> Result<Pull, Error> {
+        loop {
+            let batch = match run.next_batch(self.leaf) {
+                Ok(Some(batch)) => batch,
+                Ok(None) => return Ok(Pull::End),
+                Err(leaf) => return Ok(Pull::Need(leaf)),
+            };
+            let columns = self.columns(&batch, run)?;
+            if !columns.is_empty() {
+                return Ok(Pull::Batch(columns));
+            }
+        }
+    }
+}
+
+impl Select {
+    /// The series of a batch that have a sample.
+    pub fn columns(&self, batch: &SeriesBatch, run: &mut Run) -> Result<Vec<Column>, Error> {
+        let mut columns = Vec::with_capacity(batch.labels.len());
+        for (labels, samples) in batch.labels.iter().zip(&batch.samples) {
+            spend(self.grid.steps + 16)?;
+            let labels = run.pool.of_batch(&*batch.dictionary, labels, self.wanted.as_deref());
+            let column = match self.smoothed {
+                true => self.smooth(labels, samples, run),
+                false => self.column(labels, samples)?,
+            };
+            if column.has_any() {
+                run.count_samples(column.count())?;
+                columns.push(column);
+            }
+        }
+        run.pool.check()?;
+        Ok(columns)
+    }
+
+    fn column(&self, labels: LabelsId, samples: &Samples) -> Result<Column, Error> {
+        let mut column = Column::empty(labels, self.drop_name, self.grid.steps);
+        let (mut floats, mut histograms) = (0, 0);
+        let (times, histogram_times) = (&samples.times, &samples.histogram_times);
+        for step in 0..self.grid.steps {
+            let until = self.timing.reference(self.grid.time(step));
+            floats = advance(times, floats, until);
+            let float = floats.checked_sub(1).map(|n| times[n]);
+            let mut histogram = None;
+            if !histogram_times.is_empty() {
+                histograms = advance(histogram_times, histograms, until);
+                histogram = histograms.checked_sub(1).map(|n| histogram_times[n]);
+            }
+            let Some(time) = float.max(histogram).filter(|time| *time > until - self.lookback) else { continue };
+            if float >= histogram {
+                let value = samples.values[floats - 1];
+                if !is_stale(value) {
+                    let start = samples.starts.get(floats - 1);
+                    column.put(step, self.taken(value, time, start));
+                }
+                continue;
+            }
+            let found = &samples.histograms[histograms - 1];
+            if is_stale(found.sum) {
+                continue;
+            }
+            match self.take {
+                Take::Value => column.put_histogram(step, Arc::clone(found)),
+                Take::Milliseconds => {
+                    return Err(Error::Invalid(
+                        "this should be an info metric, with float samples: it has histograms".to_owned(),
+                    ));
+                }
+                _ => {
+                    let start = samples.histogram_starts.get(histograms - 1);
+                    column.put(step, self.taken(0.0, time, start));
+                }
+            }
+        }
+        Ok(column)
+    }
+
+    fn taken(&self, value: f64, time: i64, start: Option<&i64>) -> f64 {
+        match self.take {
+            Take::Value => value,
+            Take::Time => time as f64 / 1000.0,
+            Take::Start => start.copied().unwrap_or(0) as f64 / 1000.0,
+            Take::Milliseconds => time as f64,
+        }
+    }
+
+    /// Values on the lines between samples; behind the last sample, its value.
+    fn smooth(&self, labels: LabelsId, samples: &Arc<Samples>, run: &mut Run) -> Column {
+        let mut column = Column::empty(labels, self.drop_name, self.grid.steps);
+        let points = Points::of_samples(samples);
+        let samples = points.get();
+        let (mut floats, mut histograms) = (Sliding::default(), Sliding::default());
+        let metric = run.pool.get(labels, Text::NAME);
+        let mut site = Site { notes: &mut run.notes, metric, argument: self.span };
+        for step in 0..self.grid.steps {
+            let at = self.timing.reference(self.grid.time(step));
+            let (after, until) = (at - self.lookback, at + self.lookback);
+            let floats = floats.move_to(&samples.times, after, until);
+            let histograms = histograms.move_to(&samples.histogram_times, after, until);
+            match (floats.is_empty(), histograms.is_empty()) {
+                (true, true) => {}
+                (false, false) => site.note(Note::MixedFloatsHistograms(metric)),
+                (false, true) => {
+                    let (times, values) = (&samples.times[floats.clone()], &samples.values[floats]);
+                    let next = times.partition_point(|time| *time < at);
+                    if times.get(next) == Some(&at) {
+                        column.put(step, values[next]);
+                    } else if next > 0 && next < times.len() {
+                        let point = |n: usize| (times[n], values[n]);
+                        column.put(step, interpolate(point(next - 1), point(next), at, false));
+                    } else if next > 0 {
+                        column.put(step, values[next - 1]);
+                    }
+                }
+                (true, false) => {
+                    let times = &samples.histogram_times[histograms.clone()];
+                    let found = &samples.histograms[histograms];
+                    let next = times.partition_point(|time| *time < at);
+                    if times.get(next) == Some(&at) {
+                        column.put_histogram(step, Arc::clone(&found[next]));
+                    } else if next > 0 && next < times.len() {
+                        let (before, after) = (&found[next - 1], &found[next]);
+                        if before.is_custom() != after.is_custom() {
+                            site.note(Note::MixedExponentialCustom(metric));
+                            continue;
+                        }
+                        let gauges = [before, after].map(|h| h.reset == CounterReset::Gauge);
+                        let point = |n: usize| (times[n], &found[n]);
+                        let counter = gauges != [true, true];
+                        let middle =
+                            interpolate_histogram(point(next - 1), point(next), at, counter, &mut site);
+                        if let Some(middle) = middle {
+                            column.put_histogram(step, Arc::new(middle));
+                        }
+                    } else if next > 0 {
+                        let mut last = (*found[next - 1]).clone();
+                        last.reset = CounterReset::Unknown;
+                        column.put_histogram(step, Arc::new(last));
+                    }
+                }
+            }
+        }
+        column
+    }
+}

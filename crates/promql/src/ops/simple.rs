@@ -1,0 +1,381 @@
+//! Operators that look at one series, or one step, at a time.
+
+use std::cmp::Ordering;
+use std::sync::Arc;
+
+use sandur_base::job::spend;
+use sandur_model::FloatHistogram;
+use sandur_query::Error;
+
+use crate::column::{Column, Grid};
+use crate::functions::civil::Civil;
+use crate::labels::{LabelsId, Text};
+use crate::notes::Note;
+use crate::run::{AnyOperator, Gathered, Operator, Outbox, Pull, Run, ScalarArg, scalars_ready};
+use crate::span::Span;
+
+/// Series that are there already.
+pub struct Ready(pub Option<Vec<Column>>);
+
+impl Operator for Ready {
+    fn pull(&mut self, _: &mut Run) -> Result<Pull, Error> {
+        let columns = self.0.take().filter(|columns| !columns.is_empty());
+        Ok(columns.map_or(Pull::End, Pull::Batch))
+    }
+}
+
+/// A series without labels.
+pub fn scalar(values: Vec<f64>) -> AnyOperator {
+    Box::new(Ready(Some(vec![Column::full(LabelsId::EMPTY, values)])))
+}
+
+/// Evaluates at one step, answers the same at all.
+pub struct Broadcast {
+    /// What is evaluated.
+    pub inner: AnyOperator,
+    /// The steps.
+    pub grid: Grid,
+}
+
+impl Operator for Broadcast {
+    fn pull(&mut self, run: &mut Run) -> Result<Pull, Error> {
+        let columns = match self.inner.pull(run)? {
+            Pull::Batch(columns) => columns,
+            other => return Ok(other),
+        };
+        spend(columns.len() * self.grid.steps)?;
+        let steps = self.grid.steps;
+        let wide = columns.into_iter().filter(|column| column.has(0)).map(|column| {
+            let mut wide = Column::full(column.labels, vec![column.values[0]; steps]);
+            wide.drop_name = column.drop_name;
+            wide.histograms = column.histogram(0).map(|h| vec![Some(Arc::clone(h)); steps]);
+            wide
+        });
+        Ok(Pull::Batch(wide.collect()))
+    }
+}
+
+/// What is done with each sample.
+pub enum Each {
+    /// Floats by themselves.
+    Float(fn(f64) -> f64),
+    /// Floats with scalars.
+    With(fn(f64, &[f64]) -> Option<f64>, Vec<ScalarArg>),
+    /// Histograms by themselves.
+    Histogram(fn(&FloatHistogram) -> f64),
+    /// Floats as instants.
+    Date(fn(&Civil) -> f64),
+    /// Both are negated.
+    Negate,
+}
+
+/// Does something with each sample; what it does not know goes.
+pub struct Map {
+    /// What comes.
+    pub inner: AnyOperator,
+    /// What is done.
+    pub each: Each,
+    /// The steps.
+    pub grid: Grid,
+}
+
+impl Operator for Map {
+    fn pull(&mut self, run: &mut Run) -> Result<Pull, Error> {
+        if let Each::With(_, args) = &mut self.each
+            && let Some(leaf) = scalars_ready(args, run, &self.grid)?
+        {
+            return Ok(Pull::Need(leaf));
+        }
+        let mut columns = match self.inner.pull(run)? {
+            Pull::Batch(columns) => columns,
+            other => return Ok(other),
+        };
+        spend(columns.len() * (self.grid.steps * 4 + 8))?;
+        columns.iter_mut().for_each(|column| self.change(column));
+        columns.retain(Column::has_any);
+        Ok(Pull::Batch(columns))
+    }
+}
+
+impl Map {
+    fn change(&self, column: &mut Column) {
+        column.drop_name = true;
+        let histograms = match self.each {
+            Each::Negate => None,
+            _ => column.histograms.take(),
+        };
+        let is_histogram = |step: usize| histograms.as_ref().is_some_and(|all| all[step].is_some());
+        match &self.each {
+            // Of steps without a sample the value is of no use, so all are changed.
+            Each::Float(f) => column.values.iter_mut().for_each(|value| *value = f(*value)),
+            Each::Date(f) => {
+                column.values.iter_mut().for_each(|value| *value = f(&Civil::of_seconds(*value as i64)));
+            }
+            Each::With(f, args) => {
+                let mut given = vec![0.0; args.len()];
+                for step in column.steps() {
+                    given.iter_mut().zip(args).for_each(|(slot, arg)| *slot = arg.at(step));
+                    match f(column.values[step], &given) {
+                        Some(value) => column.values[step] = value,
+                        None => column.unmark(step),
+                    }
+                }
+            }
+            Each::Histogram(f) => {
+                for step in column.steps() {
+                    match histograms.as_ref().and_then(|all| all[step].as_ref()) {
+                        Some(histogram) => column.values[step] = f(histogram),
+                        None => column.unmark(step),
+                    }
+                }
+                return;
+            }
+            Each::Negate => {
+                column.values.iter_mut().for_each(|value| *value = -*value);
+                for histogram in column.histograms.iter_mut().flatten().flatten() {
+                    let mut negative = (**histogram).clone();
+                    negative.multiply(-1.0);
+                    *histogram = Arc::new(negative);
+                }
+                return;
+            }
+        }
+        if histograms.is_some() {
+            let steps = column.steps().filter(|step| is_histogram(*step));
+            steps.for_each(|step| column.unmark(step));
+        }
+    }
+}
+
+/// A scalar of two scalars.
+pub struct ScalarPair {
+    /// Left and right.
+    pub args: Vec<ScalarArg>,
+    /// What is done.
+    pub f: Box<dyn Fn(f64, f64) -> f64 + Send>,
+    /// The steps.
+    pub grid: Grid,
+    /// Whether it was answered.
+    pub is_done: bool,
+}
+
+impl Operator for ScalarPair {
+    fn pull(&mut self, run: &mut Run) -> Result<Pull, Error> {
+        if let Some(leaf) = scalars_ready(&mut self.args, run, &self.grid)? {
+            return Ok(Pull::Need(leaf));
+        }
+        if std::mem::replace(&mut self.is_done, true) {
+            return Ok(Pull::End);
+        }
+        let pairs = self.args[0].values().iter().zip(self.args[1].values());
+        let values = pairs.map(|(left, right)| (self.f)(*left, *right)).collect();
+        Ok(Pull::Batch(vec![Column::full(LabelsId::EMPTY, values)]))
+    }
+}
+
+/// `scalar`: the value where there is one float.
+pub struct ScalarOf {
+    /// What comes.
+    pub inner: AnyOperator,
+    /// Floats of each step: how many, and the last.
+    pub found: Vec<(u32, f64)>,
+    /// Whether it was answered.
+    pub is_done: bool,
+}
+
+impl Operator for ScalarOf {
+    fn pull(&mut self, run: &mut Run) -> Result<Pull, Error> {
+        if self.is_done {
+            return Ok(Pull::End);
+        }
+        loop {
+            match self.inner.pull(run)? {
+                Pull::Need(leaf) => return Ok(Pull::Need(leaf)),
+                Pull::End => break,
+                Pull::Batch(columns) => {
+                    spend(columns.len() * self.found.len())?;
+                    for column in columns {
+                        for step in column.steps().filter(|step| column.histogram(*step).is_none()) {
+                            self.found[step] = (self.found[step].0.saturating_add(1), column.values[step]);
+                        }
+                    }
+                }
+            }
+        }
+        self.is_done = true;
+        let values = self.found.iter().map(|(count, value)| if *count == 1 { *value } else { f64::NAN });
+        Ok(Pull::Batch(vec![Column::full(LabelsId::EMPTY, values.collect())]))
+    }
+}
+
+/// 1 at steps without any sample.
+pub struct Absent {
+    /// What comes.
+    pub inner: AnyOperator,
+    /// What the series that is answered has for labels.
+    pub labels: Vec<(String, String)>,
+    /// Steps with a sample.
+    pub seen: Column,
+    /// Whether it was answered.
+    pub is_done: bool,
+    /// Whether the metric's name goes, of which there is none.
+    pub drop_name: bool,
+}
+
+impl Operator for Absent {
+    fn pull(&mut self, run: &mut Run) -> Result<Pull, Error> {
+        if self.is_done {
+            return Ok(Pull::End);
+        }
+        loop {
+            match self.inner.pull(run)? {
+                Pull::Need(leaf) => return Ok(Pull::Need(leaf)),
+                Pull::End => break,
+                Pull::Batch(columns) => {
+                    for column in columns {
+                        let words = self.seen.present.iter_mut().zip(&column.present);
+                        words.for_each(|(seen, bits)| *seen |= bits);
+                    }
+                }
+            }
+        }
+        self.is_done = true;
+        let mut labels = LabelsId::EMPTY;
+        for (name, value) in &self.labels {
+            let (name, value) = (run.pool.text_id(name), run.pool.text_id(value));
+            labels = run.pool.with(labels, name, value);
+        }
+        let steps = self.seen.values.len();
+        let mut column = Column::full(labels, vec![1.0; steps]);
+        column.present.iter_mut().zip(&self.seen.present).for_each(|(bits, seen)| *bits &= !seen);
+        column.drop_name = self.drop_name;
+        Ok(if column.has_any() { Pull::Batch(vec![column]) } else { Pull::End })
+    }
+}
+
+/// By what series are sorted.
+pub enum SortBy {
+    /// Their values, histograms left out.
+    Value,
+    /// These labels, then all.
+    Labels(Vec<String>),
+}
+
+/// Sorts series, when there is one step.
+pub struct Sort {
+    /// What comes.
+    pub inner: AnyOperator,
+    /// What came.
+    pub gathered: Gathered,
+    /// By what.
+    pub by: SortBy,
+    /// Whether the last come first.
+    pub descending: bool,
+    /// Whether the query has more than one step, where sorting makes no sense.
+    pub is_range: bool,
+    /// What is answered.
+    pub outbox: Option<Outbox>,
+    /// Where it stands.
+    pub span: Span,
+}
+
+impl Operator for Sort {
+    fn pull(&mut self, run: &mut Run) -> Result<Pull, Error> {
+        if let Some(outbox) = &mut self.outbox {
+            return Ok(outbox.next());
+        }
+        if let Some(leaf) = self.gathered.gather(&mut self.inner, run)? {
+            return Ok(Pull::Need(leaf));
+        }
+        let mut columns = std::mem::take(&mut self.gathered.columns);
+        if self.is_range {
+            run.notes.add(Note::SortInRange, self.span);
+        }
+        let descending = self.descending;
+        match &self.by {
+            SortBy::Value => {
+                for column in &mut columns {
+                    let histograms = column.histograms.take().unwrap_or_default();
+                    for step in column.steps().filter(|step| matches!(histograms.get(*step), Some(Some(_)))) {
+                        column.unmark(step);
+                    }
+                }
+                columns.retain(Column::has_any);
+                if self.is_range {
+                    return Ok(self.outbox.insert(Outbox::new(columns)).next());
+                }
+                // What is no number comes last, however they are sorted.
+                columns.sort_by(|a, b| match (a.values[0], b.values[0]) {
+                    (x, y) if x.is_nan() || y.is_nan() => x.is_nan().cmp(&y.is_nan()),
+                    (x, y) if descending => y.partial_cmp(&x).unwrap_or(Ordering::Equal),
+                    (x, y) => x.partial_cmp(&y).unwrap_or(Ordering::Equal),
+                });
+            }
+            SortBy::Labels(names) => {
+                let names: Vec<Text> = names.iter().map(|name| run.pool.text_id(name)).collect();
+                let pool = &run.pool;
+                columns.sort_by(|a, b| {
+                    let value = |column: &Column, name: Text| pool.text(pool.get(column.labels, name));
+                    let order = names
+                        .iter()
+                        .map(|name| natural_order(value(a, *name), value(b, *name)))
+                        .find(|order| order.is_ne())
+                        .unwrap_or_else(|| pool.compare(a.labels, b.labels));
+                    if descending { order.reverse() } else { order }
+                });
+            }
+        }
+        Ok(self.outbox.insert(Outbox::new(columns)).next())
+    }
+}
+
+/// The order of texts with numbers in them by their values.
+fn natural_order(a: &str, b: &str) -> Ordering {
+    if a == b {
+        return Ordering::Equal;
+    }
+    let (a, b) = (Pieces(a).collect::<Vec<_>>(), Pieces(b).collect::<Vec<_>>());
+    for (x, y) in a.iter().zip(&b) {
+        if x == y {
+            continue;
+        }
+        let digits = |piece: &str| piece.starts_with(|c: char| c.is_ascii_digit());
+        return match (digits(x), digits(y)) {
+            (true, false) => Ordering::Less,
+            (false, true) => Ordering::Greater,
+            (false, false) => x.cmp(y),
+            (true, true) => {
+                let (p, q) = (x.trim_start_matches('0'), y.trim_start_matches('0'));
+                p.len().cmp(&q.len()).then_with(|| p.cmp(q)).then_with(|| y.len().cmp(&x.len()))
+            }
+        };
+    }
+    a.len().cmp(&b.len())
+}
+
+/// Runs of digits and of anything else.
+struct Pieces<'a>(&'a str);
+
+impl<'a> Iterator for Pieces<'a> {
+    type Item = &'a str;
+
+    fn next(&mut self) -> Option<&'a str> {
+        let digits = self.0.chars().next()?.is_ascii_digit();
+        let end = self.0.find(|c: char| c.is_ascii_digit() != digits).unwrap_or(self.0.len());
+        let (piece, rest) = self.0.split_at(end);
+        self.0 = rest;
+        Some(piece)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_in_texts_are_ordered_by_value() {
+        let mut names = ["cpu10", "cpu9", "cpu", "4m1000", "4m600", "host2a", "host2"];
+        names.sort_by(|a, b| natural_order(a, b));
+        assert_eq!(names, ["4m600", "4m1000", "cpu", "cpu9", "cpu10", "host2", "host2a"]);
+    }
+}

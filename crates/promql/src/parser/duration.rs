@@ -1,0 +1,158 @@
+//! Lengths of time and their arithmetic, as they stand in brackets and behind `offset`.
+
+use crate::ast::{DurationExpr, DurationPart, Durations, Number};
+use crate::parser::{Parser, Read, binding};
+use crate::span::Span;
+use crate::token::{Kind, Token};
+
+/// Seconds that nanoseconds in 64 bits can hold.
+const SECONDS_MAX: f64 = (1u64 << 63) as f64 / 1e9;
+
+impl Parser<'_> {
+    pub(crate) fn begins_duration(&self) -> bool {
+        matches!(
+            self.kind(),
+            Kind::Number
+                | Kind::Duration
+                | Kind::Add
+                | Kind::Sub
+                | Kind::LeftParen
+                | Kind::Step
+                | Kind::Range
+                | Kind::MaxOf
+                | Kind::MinOf
+        )
+    }
+
+    /// A length of time, with operators that bind at least so strongly.
+    pub(crate) fn duration(&mut self, least: u8) -> Read<DurationPart> {
+        self.enter()?;
+        let left = self.duration_operand()?;
+        let left = self.duration_operators(left, least)?;
+        self.leave();
+        Ok(left)
+    }
+
+    fn duration_operators(&mut self, mut left: DurationPart, least: u8) -> Read<DurationPart> {
+        let is_operator = |kind: Kind| {
+            matches!(kind, Kind::Add | Kind::Sub | Kind::Mul | Kind::Div | Kind::Mod | Kind::Pow)
+        };
+        while is_operator(self.kind()) {
+            let Some(strength) = binding(self.kind()).filter(|strength| *strength >= least) else { break };
+            let op = self.take();
+            let right = self.duration(if op.kind == Kind::Pow { strength } else { strength + 1 })?;
+            if let DurationPart::Number(number) = &right
+                && number.value == 0.0
+            {
+                match op.kind {
+                    Kind::Div => self.note(op.span, "division by zero"),
+                    Kind::Mod => self.note(op.span, "modulo by zero"),
+                    _ => {}
+                }
+            }
+            let span = left.span().to(right.span());
+            left = self.duration_node(op.kind, vec![left, right], span)?;
+        }
+        Ok(left)
+    }
+
+    fn duration_node(&mut self, op: Kind, args: Vec<DurationPart>, span: Span) -> Read<DurationPart> {
+        let args = self.nested(Durations(args))?;
+        Ok(DurationPart::Expr(Box::new(DurationExpr { op, args, wrapped: false, span })))
+    }
+
+    fn duration_operand(&mut self) -> Read<DurationPart> {
+        let token = self.peek();
+        match token.kind {
+            Kind::Number | Kind::Duration => {
+                let number = self.number()?;
+                Ok(DurationPart::Number(self.in_range(number, token)))
+            }
+            Kind::Add | Kind::Sub => {
+                self.take();
+                // A sign binds less than a power.
+                let inner = self.duration(6)?;
+                self.signed_duration(token, inner)
+            }
+            Kind::LeftParen => self.wrapped_duration(),
+            Kind::Step | Kind::Range | Kind::MaxOf | Kind::MinOf => self.duration_call(),
+            _ => Err(self.unexpected("", "")),
+        }
+    }
+
+    fn in_range(&mut self, mut number: Number, token: Token) -> Number {
+        if number.value.abs() > SECONDS_MAX {
+            self.note(token.span, "duration out of range");
+            number.value = 0.0;
+        }
+        number
+    }
+
+    fn signed_duration(&mut self, sign: Token, inner: DurationPart) -> Read<DurationPart> {
+        let negate = sign.kind == Kind::Sub;
+        match inner {
+            DurationPart::Number(mut number) => {
+                number.value = if negate { -number.value } else { number.value };
+                number.span.start = sign.span.start;
+                Ok(DurationPart::Number(number))
+            }
+            inner if negate => {
+                let span = sign.span.to(inner.span());
+                self.duration_node(Kind::Sub, vec![inner], span)
+            }
+            inner => Ok(inner),
+        }
+    }
+
+    fn wrapped_duration(&mut self) -> Read<DurationPart> {
+        let open = self.take();
+        let inner = self.duration(0)?;
+        let close = self.expect(Kind::RightParen)?;
+        let wrapped = match inner {
+            DurationPart::Expr(mut expr) => {
+                expr.wrapped = true;
+                return Ok(DurationPart::Expr(expr));
+            }
+            number => self.duration_node(Kind::Add, vec![number], open.span.to(close.span))?,
+        };
+        let DurationPart::Expr(mut expr) = wrapped else { return Ok(wrapped) };
+        expr.wrapped = true;
+        Ok(DurationPart::Expr(expr))
+    }
+
+    fn duration_call(&mut self) -> Read<DurationPart> {
+        let word = self.take();
+        self.expect(Kind::LeftParen)?;
+        let mut args = Vec::new();
+        if matches!(word.kind, Kind::MaxOf | Kind::MinOf) {
+            args.push(self.duration(0)?);
+            self.expect(Kind::Comma)?;
+            args.push(self.duration(0)?);
+        }
+        let close = self.expect(Kind::RightParen)?;
+        self.duration_node(word.kind, args, word.span.to(close.span))
+    }
+
+    /// What follows `offset`: without parentheses it ends before the first operator.
+    pub(crate) fn offset_duration(&mut self) -> Read<DurationPart> {
+        const EXPECTED: &str = "number, duration, step(), or range()";
+        if !self.begins_duration() {
+            return Err(self.unexpected("offset", EXPECTED));
+        }
+        self.enter()?;
+        let token = self.peek();
+        let part = match token.kind {
+            Kind::Add | Kind::Sub => {
+                self.take();
+                if !self.begins_duration() || matches!(self.kind(), Kind::Add | Kind::Sub) {
+                    return Err(self.unexpected("offset", EXPECTED));
+                }
+                let inner = self.duration_operand()?;
+                self.signed_duration(token, inner)?
+            }
+            _ => self.duration_operand()?,
+        };
+        self.leave();
+        Ok(part)
+    }
+}

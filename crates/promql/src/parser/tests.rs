@@ -1,0 +1,74 @@
+//! Tests of the reader: what is read is written as it should be, and errors have Prometheus's words.
+
+#![allow(clippy::unwrap_used)] // a test may
+
+use super::*;
+
+fn written(text: &str) -> String {
+    parse(text).unwrap_or_else(|error| panic!("{text}: {error}")).to_string()
+}
+
+#[test]
+fn expressions_are_written_as_prometheus_does() {
+    for (text, expected) in [
+        ("1 + 2 * 3 ^ -2", "1 + 2 * 3 ^ -2"),
+        ("-a ^ 2", "-a ^ 2"),
+        ("sum  by(job) (rate(x{a='b'}[5m]))", "sum by (job) (rate(x{a=\"b\"}[5m]))"),
+        ("sum(x) without (a, b)", "sum without (a, b) (x)"),
+        ("topk(5, x)", "topk(5, x)"),
+        ("a / on(x) group_left(y) b", "a / on (x) group_left (y) b"),
+        ("a and b or c", "a and b or c"),
+        ("foo offset -1h @ 10.5", "foo @ 10.500 offset -1h"),
+        ("foo[5m] anchored @ start() offset 1m", "foo[5m] anchored @ start() offset 1m"),
+        ("rate(foo[5m:1m])[1h:]", "rate(foo[5m:1m])[1h:]"),
+        ("foo[(1h / 2) + step()]", "foo[(1h / 2) + step()]"),
+        ("foo offset -(1m * 2)", "foo offset -(1m * 2)"),
+        ("foo offset -2 * 2", "foo offset -2s * 2"),
+        ("{\"a b\", c!~\"d\"}", "{__name__=\"a b\",c!~\"d\"}"),
+        ("a == bool fill_left(-1) b", "a == bool fill_left (-1) b"),
+        ("foo </ 2 >/ 1", "foo </ 2 >/ 1"),
+        ("info(a, {b=~\"c\"})", "info(a, {b=~\"c\"})"),
+        ("1h30m", "1h30m"),
+        ("Inf + -Inf", "+Inf + -Inf"),
+        ("sum", "sum"),
+        ("fill + fill", "fill + fill"),
+        ("max_of(1, 2)", "max_of(1, 2)"),
+    ] {
+        assert_eq!(written(text), expected, "{text}");
+        assert_eq!(written(expected), expected);
+    }
+}
+
+#[test]
+fn errors_have_the_words_and_places_of_prometheus() {
+    for (text, expected) in [
+        ("", "1:1: parse error: no expression found in input"),
+        ("1 +", "1:4: parse error: unexpected end of input"),
+        ("(1", "1:3: parse error: unclosed left parenthesis"),
+        ("foo bar", "1:5: parse error: unexpected identifier \"bar\""),
+        ("sum(1)", "1:5: parse error: expected type instant vector in aggregation expression, got scalar"),
+        ("nope(1)", "1:1: parse error: unknown function with name \"nope\""),
+        ("rate(foo)", "1:6: parse error: expected type range vector in call to function \"rate\", got instant vector"),
+        ("{}", "1:1: parse error: vector selector must contain at least one non-empty matcher"),
+        ("1 == 1", "1:3: parse error: comparisons between scalars must use BOOL modifier"),
+        ("foo + bool bar", "1:5: parse error: bool modifier can only be used on comparison operators"),
+        ("1 and foo", "1:1: parse error: set operator \"and\" not allowed in binary scalar expression"),
+        ("foo[5m] offset 1m offset 2m", "1:1: parse error: offset may not be set multiple times"),
+        ("foo[0m]", "1:5: parse error: duration must be greater than 0"),
+        ("foo{a=}", "1:7: parse error: unexpected \"}\" in label matching, expected string"),
+        ("abs(a, b)", "1:1: parse error: expected 1 argument(s) in call to \"abs\", got 2"),
+        ("\nsum by a (x)", "2:8: parse error: unexpected identifier \"a\" in grouping opts, expected \"(\""),
+        ("topk(x)", "1:1: parse error: wrong number of arguments for aggregate expression provided, expected 2, got 1"),
+        ("foo smoothed anchored", "1:1: parse error: anchored and smoothed modifiers cannot be used together"),
+    ] {
+        assert_eq!(parse(text).unwrap_err().to_string(), expected, "{text}");
+    }
+}
+
+#[test]
+fn metrics_and_selectors_stand_alone() {
+    assert_eq!(parse_metric("a{b=\"c\",}").unwrap().to_string(), r#"{__name__="a", b="c"}"#);
+    assert_eq!(parse_metric("{\"x.y\"}").unwrap().get("__name__"), Some("x.y"));
+    assert_eq!(parse_selector("a{b!=\"c\"}").unwrap().len(), 2);
+    assert!(parse_selector("a[5m]").is_err());
+}

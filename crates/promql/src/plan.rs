@@ -1,0 +1,431 @@
+//! From a syntax tree to operators, for the steps of one query.
+//!
+//! Everything that depends on the query's times is settled here: `@`, offsets, computed durations, `start()` and
+//! its like, the steps of subqueries. What is the same at all steps is evaluated at one and repeated.
+
+use sandur_query::Error;
+
+use crate::ast::{
+    Aggregate, At, Call, DurationExpr, DurationPart, Expr, Extension, Length, MatrixSelector, Offset,
+    Selector, Subquery, Type, Unary,
+};
+use crate::column::{Column, Grid};
+use crate::data::SeriesQuery;
+use crate::functions::math;
+use crate::labels::Text;
+use crate::ops::aggregate::{self, CountValues, Grouping};
+use crate::ops::range_call::{Geometry, Input, Windows};
+use crate::ops::rank::Rank;
+use crate::ops::select::{Select, Take, Timing};
+use crate::ops::simple::{Broadcast, Each, Map, Ready, scalar};
+use crate::run::{AnyOperator, Gathered, LeafId, Run, ScalarArg};
+use crate::text::{MS_NS, quote};
+use crate::token::Kind;
+
+mod binary;
+mod calls;
+
+/// When a query is evaluated.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Times {
+    /// The first step, in milliseconds.
+    pub start: i64,
+    /// The end of the steps.
+    pub end: i64,
+    /// Time between steps; 0 for one instant.
+    pub step: i64,
+}
+
+impl Times {
+    /// The steps.
+    pub fn grid(&self) -> Grid {
+        let interval = self.step.max(1);
+        let steps = if self.end < self.start { 0 } else { (self.end - self.start) / interval + 1 };
+        Grid { start: self.start, interval, steps: usize::try_from(steps).unwrap_or(0) }
+    }
+}
+
+/// What a query answers, and how.
+pub enum Plan {
+    /// Series, or one without labels.
+    Series(AnyOperator),
+    /// Series with samples of their own times.
+    Windows(Windows),
+    /// A text.
+    Text(String),
+}
+
+/// Makes a plan.
+pub fn plan(expr: &Expr, times: Times, run: &mut Run) -> Result<Plan, Error> {
+    let mut planner = Planner { times, run };
+    let grid = times.grid();
+    let whole = expr.unwrapped();
+    Ok(match whole {
+        Expr::String(string) => Plan::Text(string.value.clone()),
+        Expr::Matrix(_) | Expr::Subquery(_) => {
+            let (input, geometry) = planner.input(whole, grid, None, "", None)?;
+            Plan::Windows(Windows { input, at: grid.start, geometry })
+        }
+        _ => Plan::Series(planner.operator(whole, grid, None)?),
+    })
+}
+
+/// Labels that operators above look at; `None`: all.
+pub(crate) type Wanted<'a> = Option<&'a [String]>;
+
+pub(crate) struct Planner<'r> {
+    pub(crate) times: Times,
+    pub(crate) run: &'r mut Run,
+}
+
+impl Planner<'_> {
+    /// The operator of an expression of scalars or vectors.
+    pub(crate) fn operator(&mut self, expr: &Expr, grid: Grid, wanted: Wanted<'_>) -> Result<AnyOperator, Error> {
+        if grid.steps == 0 {
+            return Ok(Box::new(Ready(None)));
+        }
+        if grid.steps > 1 && repeats(expr) && is_invariant(expr) {
+            let inner = self.operator(expr, grid.first_only(), wanted)?;
+            return Ok(Box::new(Broadcast { inner, grid }));
+        }
+        match expr {
+            Expr::Number(number) => Ok(scalar(vec![number.value; grid.steps])),
+            Expr::Paren(paren) => self.operator(&paren.inner.0, grid, wanted),
+            Expr::Unary(unary) => self.unary(unary, grid, wanted),
+            Expr::Selector(selector) => self.selector(selector, grid, Take::Value, wanted),
+            Expr::Binary(binary) => self.binary(binary, grid, wanted),
+            Expr::Aggregate(aggregate) => self.aggregate(aggregate, grid),
+            Expr::Call(call) => self.call(call, grid, wanted),
+            // The types were checked.
+            Expr::String(_) | Expr::Matrix(_) | Expr::Subquery(_) => {
+                Err(Error::Internal(format!("{expr} is no vector")))
+            }
+        }
+    }
+
+    pub(crate) fn scalar(&mut self, expr: &Expr, grid: Grid) -> Result<ScalarArg, Error> {
+        Ok(ScalarArg::new(self.operator(expr, grid, None)?))
+    }
+
+    fn unary(&mut self, unary: &Unary, grid: Grid, wanted: Wanted<'_>) -> Result<AnyOperator, Error> {
+        let inner = self.operator(&unary.inner.0, grid, wanted)?;
+        if !unary.negate {
+            return Ok(inner);
+        }
+        Ok(Box::new(Map { inner, each: Each::Negate, grid }))
+    }
+
+    /// Adds a selector to those of the query.
+    fn leaf(
+        &mut self,
+        selector: &Selector,
+        (first_ms, last_ms): (i64, i64),
+        grid: Grid,
+        (range_ms, function): (i64, &'static str),
+        wanted: Wanted<'_>,
+    ) -> LeafId {
+        self.run.add_leaf(SeriesQuery {
+            matchers: selector.matchers.clone(),
+            first_ms,
+            last_ms,
+            labels: wanted.map(<[String]>::to_vec),
+            range_ms,
+            step_ms: if grid.steps > 1 { grid.interval } else { 0 },
+            function,
+            starts: self.run.options.use_starts,
+            statistics_only: false,
+        })
+    }
+
+    pub(crate) fn wanted(&mut self, wanted: Wanted<'_>) -> Option<Vec<Text>> {
+        wanted.map(|names| names.iter().map(|name| self.run.pool.text_id(name)).collect())
+    }
+
+    pub(crate) fn timing(&self, at: Option<At>, offset: &Offset) -> Result<Timing, Error> {
+        let at = at.map(|at| match at {
+            At::Time(ms) => ms,
+            At::Start => self.times.start,
+            At::End => self.times.end,
+        });
+        let offset = match offset {
+            Offset::Fixed(ns) => ns / MS_NS,
+            Offset::Expr(expr) => self.duration(expr, true)?,
+        };
+        Ok(Timing { at, offset })
+    }
+
+    pub(crate) fn length(&self, length: &Length) -> Result<i64, Error> {
+        match length {
+            Length::Fixed(ns) => Ok(ns / MS_NS),
+            Length::Expr(expr) => self.duration(expr, false),
+        }
+    }
+
+    /// Milliseconds of a computed length of time.
+    fn duration(&self, expr: &DurationExpr, negative: bool) -> Result<i64, Error> {
+        let (start, end) = (expr.span.start, expr.span.end);
+        let wrong = |what: &str| Err(Error::Invalid(format!("{start}:{end}: {what}")));
+        let seconds = self.seconds(expr)?;
+        if !seconds.is_finite() {
+            return wrong("duration is NaN or infinite");
+        }
+        if seconds <= 0.0 && !negative {
+            return wrong("duration must be greater than 0");
+        }
+        if seconds.abs() > (1u64 << 63) as f64 / 1e9 {
+            return wrong("duration is out of range");
+        }
+        Ok((seconds * 1000.0) as i64)
+    }
+
+    fn seconds(&self, expr: &DurationExpr) -> Result<f64, Error> {
+        let mut args = [0.0; 2];
+        for (slot, part) in args.iter_mut().zip(&expr.args.0) {
+            *slot = match part {
+                DurationPart::Number(number) => number.value,
+                DurationPart::Expr(inner) => self.seconds(inner)?,
+            };
+        }
+        let ([left, right], (start, end)) = (args, (expr.span.start, expr.span.end));
+        let by_zero = |what: &str| Err(Error::Invalid(format!("{start}:{end}: {what} by zero")));
+        Ok(match (expr.op, expr.args.0.len()) {
+            (Kind::Step, _) => self.times.step as f64 / 1000.0,
+            (Kind::Range, _) => (self.times.end - self.times.start) as f64 / 1000.0,
+            (Kind::MaxOf, _) => math::max(left, right),
+            (Kind::MinOf, _) => math::min(left, right),
+            (Kind::Sub, 1) => -left,
+            (_, 1) => left,
+            (Kind::Add, _) => left + right,
+            (Kind::Sub, _) => left - right,
+            (Kind::Mul, _) => left * right,
+            (Kind::Div, _) if right == 0.0 => return by_zero("division"),
+            (Kind::Div, _) => left / right,
+            (Kind::Mod, _) if right == 0.0 => return by_zero("modulo"),
+            (Kind::Mod, _) => left % right,
+            _ => left.powf(right),
+        })
+    }
+
+    pub(crate) fn selector(
+        &mut self,
+        selector: &Selector,
+        grid: Grid,
+        take: Take,
+        wanted: Wanted<'_>,
+    ) -> Result<AnyOperator, Error> {
+        let timing = self.timing(selector.at, &selector.offset)?;
+        let lookback = self.run.options.lookback_ms;
+        let smoothed = selector.extension == Extension::Smoothed;
+        let (first, last) = (timing.reference(grid.start), timing.reference(grid.last()));
+        let last = if smoothed { last + lookback } else { last };
+        let times = (first - lookback + 1, last);
+        let leaf = self.leaf(selector, times, grid, (0, ""), wanted);
+        let wanted = self.wanted(wanted);
+        let (drop_name, span) = (take != Take::Value, selector.span);
+        Ok(Box::new(Select { leaf, grid, timing, lookback, smoothed, take, drop_name, wanted, span }))
+    }
+
+    /// Where a function over windows gets its samples.
+    pub(crate) fn input(
+        &mut self,
+        expr: &Expr,
+        grid: Grid,
+        wanted: Wanted<'_>,
+        function: &'static str,
+        allowed: Option<(bool, bool)>,
+    ) -> Result<(Input, Geometry), Error> {
+        match expr {
+            Expr::Matrix(matrix) => self.matrix(matrix, grid, wanted, (function, allowed)),
+            Expr::Subquery(subquery) => self.subquery(subquery, grid, wanted),
+            _ => Err(Error::Internal(format!("{expr} is no range"))),
+        }
+    }
+
+    fn matrix(
+        &mut self,
+        matrix: &MatrixSelector,
+        grid: Grid,
+        wanted: Wanted<'_>,
+        (function, allowed): (&'static str, Option<(bool, bool)>),
+    ) -> Result<(Input, Geometry), Error> {
+        let selector = &matrix.selector;
+        if let Some((anchored, smoothed)) = allowed {
+            let (fits, word) = match selector.extension {
+                Extension::None => (true, ""),
+                Extension::Anchored => (anchored, "anchored"),
+                Extension::Smoothed => (smoothed, "smoothed"),
+            };
+            if !fits {
+                return Err(calls::cannot_extend(word, function));
+            }
+        }
+        let timing = self.timing(selector.at, &selector.offset)?;
+        let range = self.length(&matrix.range)?;
+        let lookback = self.run.options.lookback_ms;
+        let geometry = Geometry { timing, range, lookback, extension: selector.extension };
+        let first = geometry.bounds(timing.reference(grid.start)).0 + 1;
+        let last = geometry.bounds(timing.reference(grid.last())).1;
+        let leaf = self.leaf(selector, (first, last), grid, (range, function), wanted);
+        Ok((Input::Leaf(leaf), geometry))
+    }
+
+    fn subquery(
+        &mut self,
+        subquery: &Subquery,
+        grid: Grid,
+        wanted: Wanted<'_>,
+    ) -> Result<(Input, Geometry), Error> {
+        let timing = self.timing(subquery.at, &subquery.offset)?;
+        let range = self.length(&subquery.range)?;
+        let interval = match &subquery.step {
+            Some(step) => self.length(step)?,
+            None => self.run.options.subquery_step_ms,
+        };
+        let interval = interval.max(1);
+        let after = timing.reference(grid.start).saturating_sub(range);
+        let end = timing.reference(grid.last());
+        // The first multiple of the step in the first window.
+        let mut start = interval.saturating_mul(after / interval);
+        if start <= after {
+            start += interval;
+        }
+        let steps = if end < start { 0 } else { (end - start) / interval + 1 };
+        let steps = usize::try_from(steps).unwrap_or(0);
+        let limit = self.run.options.samples_max;
+        if steps as u64 > limit {
+            return Err(Error::Limit(format!(
+                "the subquery has {steps} steps, more than the {limit} samples that a query may load; use a \
+                 longer step or a shorter range"
+            )));
+        }
+        let inner_grid = Grid { start, interval, steps };
+        let inner = self.operator(&subquery.inner.0, inner_grid, wanted)?;
+        let geometry = Geometry { timing, range, lookback: 0, extension: Extension::None };
+        Ok((Input::Subquery(inner, inner_grid), geometry))
+    }
+
+    fn aggregate(&mut self, aggregate: &Aggregate, grid: Grid) -> Result<AnyOperator, Error> {
+        let Aggregate { op, grouping, without, span, .. } = aggregate;
+        let (inner, param) = (aggregate.inner().unwrapped(), aggregate.param().map(Expr::unwrapped));
+        let mut names = grouping.clone();
+        if *op == Kind::CountValues {
+            let Some(Expr::String(label)) = param else {
+                return Err(Error::Internal("count_values without a label".to_owned()));
+            };
+            if label.value.is_empty() || label.bytes.is_some() {
+                return Err(Error::Invalid(format!("invalid label name {label}")));
+            }
+            if !without {
+                names.push(label.value.clone());
+            }
+            let inner = self.operator(inner, grid, None)?;
+            let label = self.run.pool.text_id(&label.value);
+            return Ok(Box::new(CountValues::new(inner, label, self.grouping(&names, *without), grid)));
+        }
+        let ranks = matches!(op, Kind::Topk | Kind::Bottomk | Kind::Limitk | Kind::LimitRatio);
+        let by = self.grouping(&names, *without);
+        let param = match param {
+            Some(param) => Some((self.scalar(param, grid)?, param.span())),
+            None => None,
+        };
+        if ranks {
+            let Some((param, param_span)) = param else {
+                return Err(Error::Internal(format!("{} without a parameter", op.text())));
+            };
+            let inner = self.operator(inner, grid, None)?;
+            let (op, gathered) = (*op, Gathered::default());
+            let rank = Rank { inner, gathered, op, param, param_span, grouping: by, grid, span: *span, outbox: None };
+            return Ok(Box::new(rank));
+        }
+        // Names and types are looked at by notes.
+        names.extend(["__name__", "__type__"].map(str::to_owned));
+        let wanted = (!without).then_some(&names[..]);
+        let inner_span = inner.span();
+        let inner = self.operator(inner, grid, wanted)?;
+        Ok(Box::new(aggregate::Aggregate::new(inner, *op, param, by, grid, inner_span)))
+    }
+
+    fn grouping(&mut self, names: &[String], without: bool) -> Grouping {
+        Grouping::new(names.iter().map(|name| self.run.pool.text_id(name)).collect(), without)
+    }
+}
+
+/// Whether an expression that is the same at all steps is worth evaluating once.
+fn repeats(expr: &Expr) -> bool {
+    match expr {
+        Expr::Paren(paren) => repeats(&paren.inner.0),
+        Expr::Unary(unary) => repeats(&unary.inner.0),
+        Expr::Number(_) | Expr::String(_) | Expr::Matrix(_) | Expr::Subquery(_) => false,
+        _ => true,
+    }
+}
+
+/// Whether an expression is the same at all steps.
+fn is_invariant(expr: &Expr) -> bool {
+    match expr {
+        Expr::Number(_) | Expr::String(_) => true,
+        Expr::Selector(selector) => selector.at.is_some(),
+        Expr::Matrix(matrix) => matrix.selector.at.is_some(),
+        Expr::Subquery(subquery) => subquery.at.is_some(),
+        Expr::Paren(paren) => is_invariant(&paren.inner.0),
+        Expr::Unary(unary) => is_invariant(&unary.inner.0),
+        Expr::Binary(binary) => binary.sides.0.iter().all(is_invariant),
+        Expr::Aggregate(aggregate) => is_invariant(aggregate.inner()),
+        Expr::Call(call) => {
+            let Call { function, args, .. } = &**call;
+            let args = &args.0;
+            if matches!(function.name, "start" | "end" | "step" | "range") {
+                return true;
+            }
+            let of_selector = |arg: &Expr| matches!(arg.unwrapped(), Expr::Selector(_));
+            let fits = !function.looks_at_time() || (function.name == "timestamp" && args.iter().all(of_selector));
+            fits && args.iter().all(is_invariant)
+        }
+    }
+}
+
+/// The labels that a selector asks for by equality, as `absent` answers them.
+pub(crate) fn absent_labels(expr: &Expr) -> Vec<(String, String)> {
+    let selector = match expr {
+        Expr::Selector(selector) => &**selector,
+        Expr::Matrix(matrix) => &matrix.selector,
+        _ => return Vec::new(),
+    };
+    let mut labels: Vec<(String, String)> = Vec::new();
+    let mut seen: Vec<&str> = Vec::new();
+    for matcher in selector.matchers.iter().filter(|matcher| matcher.name() != "__name__") {
+        if matcher.op() == sandur_model::MatchOp::Equal && !seen.contains(&matcher.name()) {
+            seen.push(matcher.name());
+            labels.push((matcher.name().to_owned(), matcher.value().to_owned()));
+        } else {
+            labels.retain(|(name, _)| name != matcher.name());
+        }
+    }
+    labels
+}
+
+/// The value of a text argument.
+pub(crate) fn text_of(expr: &Expr) -> Result<&str, Error> {
+    match expr.unwrapped() {
+        Expr::String(string) => Ok(&string.value),
+        _ => Err(Error::Internal(format!("{} is no string", quote(&expr.to_string())))),
+    }
+}
+
+/// Whether an argument is a label's name.
+pub(crate) fn is_label_name(expr: &Expr) -> bool {
+    match expr.unwrapped() {
+        Expr::String(string) => !string.value.is_empty() && string.bytes.is_none(),
+        _ => false,
+    }
+}
+
+/// No sample at any step.
+pub(crate) fn unseen(grid: Grid) -> Column {
+    Column::empty(crate::labels::LabelsId::EMPTY, false, grid.steps)
+}
+
+/// Whether an expression is a vector.
+pub(crate) fn is_vector(expr: &Expr) -> bool {
+    expr.value_type() == Type::Vector
+}

@@ -1,0 +1,60 @@
+//! Plans of operators.
+
+use sandur_query::Error;
+
+use crate::ast::Binary;
+use crate::check::is_set;
+use crate::column::Grid;
+use crate::ops::binary::{Signature, VectorVector};
+use crate::ops::elements::{VectorScalar, scalars};
+use crate::ops::sets::Sets;
+use crate::ops::simple::ScalarPair;
+use crate::plan::{Planner, Wanted, is_vector};
+use crate::run::AnyOperator;
+
+impl Planner<'_> {
+    pub(crate) fn binary(&mut self, binary: &Binary, grid: Grid, wanted: Wanted<'_>) -> Result<AnyOperator, Error> {
+        let (left, right, op) = (binary.left(), binary.right(), binary.op);
+        let span = left.span().to(right.span());
+        let returns_bool = binary.returns_bool;
+        match (is_vector(left), is_vector(right)) {
+            (false, false) => {
+                let args = vec![self.scalar(left, grid)?, self.scalar(right, grid)?];
+                let f = Box::new(move |left, right| scalars(op, left, right));
+                Ok(Box::new(ScalarPair { args, f, grid, is_done: false }))
+            }
+            (true, true) => self.vectors(binary, grid),
+            (swapped, _) => {
+                let swapped = !swapped;
+                let (vector, scalar) = if swapped { (right, left) } else { (left, right) };
+                let inner = self.operator(vector, grid, wanted)?;
+                let scalar = self.scalar(scalar, grid)?;
+                Ok(Box::new(VectorScalar { inner, scalar, op, swapped, returns_bool, grid, span }))
+            }
+        }
+    }
+
+    fn vectors(&mut self, binary: &Binary, grid: Grid) -> Result<AnyOperator, Error> {
+        let (matching, op) = (&binary.matching, binary.op);
+        let inner = [self.operator(binary.left(), grid, None)?, self.operator(binary.right(), grid, None)?];
+        let mut texts = |names: &[String]| names.iter().map(|name| self.run.pool.text_id(name)).collect();
+        let signature = Signature { names: texts(&matching.labels), on: matching.on };
+        let (gathered, outbox) = (Default::default(), None);
+        if is_set(op) {
+            return Ok(Box::new(Sets { inner, gathered, op, signature, grid, outbox }));
+        }
+        Ok(Box::new(VectorVector {
+            inner,
+            gathered,
+            op,
+            returns_bool: binary.returns_bool,
+            cardinality: matching.cardinality,
+            signature,
+            include: texts(&matching.include),
+            fill: matching.fill,
+            grid,
+            span: binary.left().span().to(binary.right().span()),
+            outbox,
+        }))
+    }
+}

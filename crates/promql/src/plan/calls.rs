@@ -1,0 +1,301 @@
+//! Plans of functions.
+
+use sandur_query::Error;
+
+use crate::ast::{At, Call, Expr, Offset};
+use crate::column::Grid;
+use crate::functions::window::RangeFn;
+use crate::functions::{FUNCTIONS, Kernel, Special, Traits, math, over_time};
+use crate::ops::histogram::{Histograms, Question};
+use crate::ops::info::Info;
+use crate::ops::range_call::RangeCall;
+use crate::ops::relabel::{Change, Relabel, compile};
+use crate::ops::select::{Take, Timing};
+use crate::ops::simple::{Absent, Each, Map, Ready, ScalarOf, ScalarPair, Sort, SortBy, scalar};
+use crate::plan::{Planner, Wanted, absent_labels, is_label_name, text_of, unseen};
+use crate::run::{AnyOperator, Gathered, ScalarArg};
+
+/// A function over windows cannot be used with this word.
+pub(crate) fn cannot_extend(word: &str, function: &str) -> Error {
+    let fits = |traits: &Traits| if word == "anchored" { traits.anchored } else { traits.smoothed };
+    let can = |kernel: &Kernel| matches!(kernel, Kernel::Range(_, traits) if fits(traits));
+    let names: Vec<&str> = FUNCTIONS.iter().filter(|f| can(&f.kernel)).map(|f| f.name).collect();
+    let names = names.join(", ");
+    Error::Invalid(format!("{word} modifier can only be used with: {names} - not with {function}"))
+}
+
+impl Planner<'_> {
+    pub(crate) fn call(&mut self, call: &Call, grid: Grid, wanted: Wanted<'_>) -> Result<AnyOperator, Error> {
+        let args = &call.args.0;
+        match &call.function.kernel {
+            Kernel::Map(f) => self.map(&args[0], Each::Float(*f), grid, wanted),
+            Kernel::OfHistogram(f) => self.map(&args[0], Each::Histogram(*f), grid, wanted),
+            Kernel::MapWith(f) => {
+                let scalars = self.scalars(&args[1..], grid)?;
+                self.map(&args[0], Each::With(*f, scalars), grid, wanted)
+            }
+            Kernel::Date(f) => match args.first() {
+                Some(arg) => self.map(arg, Each::Date(*f), grid, wanted),
+                None => {
+                    let inner = self.time(grid);
+                    Ok(Box::new(Map { inner, each: Each::Date(*f), grid }))
+                }
+            },
+            Kernel::Range(f, traits) => self.range_call(call, (*f, *traits), grid, wanted),
+            Kernel::Special(special) => self.special(*special, call, grid, wanted),
+        }
+    }
+
+    fn map(&mut self, arg: &Expr, each: Each, grid: Grid, wanted: Wanted<'_>) -> Result<AnyOperator, Error> {
+        let inner = self.operator(arg, grid, wanted)?;
+        Ok(Box::new(Map { inner, each, grid }))
+    }
+
+    fn scalars(&mut self, args: &[Expr], grid: Grid) -> Result<Vec<ScalarArg>, Error> {
+        args.iter().map(|arg| self.scalar(arg, grid)).collect()
+    }
+
+    fn time(&self, grid: Grid) -> AnyOperator {
+        scalar((0..grid.steps).map(|step| grid.time(step) as f64 / 1000.0).collect())
+    }
+
+    fn range_call(
+        &mut self,
+        call: &Call,
+        (function, traits): (RangeFn, Traits),
+        grid: Grid,
+        wanted: Wanted<'_>,
+    ) -> Result<AnyOperator, Error> {
+        let args = &call.args.0;
+        let is_range = |arg: &&Expr| matches!(arg.unwrapped(), Expr::Matrix(_) | Expr::Subquery(_));
+        let Some(place) = args.iter().position(|arg| is_range(&arg)) else {
+            return Err(Error::Internal(format!("{} without a range", call.function.name)));
+        };
+        let mut scalars = Vec::new();
+        for (n, arg) in args.iter().enumerate() {
+            if n != place {
+                scalars.push(self.scalar(arg, grid)?);
+            }
+        }
+        let allowed = Some((traits.anchored, traits.smoothed));
+        let range = args[place].unwrapped();
+        let (input, geometry) = self.input(range, grid, wanted, call.function.name, allowed)?;
+        let wanted = self.wanted(wanted);
+        let argument = args[0].unwrapped().span();
+        Ok(Box::new(RangeCall { input, grid, geometry, function, traits, args: scalars, wanted, argument }))
+    }
+
+    fn special(
+        &mut self,
+        special: Special,
+        call: &Call,
+        grid: Grid,
+        wanted: Wanted<'_>,
+    ) -> Result<AnyOperator, Error> {
+        let args = &call.args.0;
+        let constant = |value: f64| Ok(scalar(vec![value; grid.steps]));
+        match special {
+            Special::Time => Ok(self.time(grid)),
+            Special::Pi => constant(std::f64::consts::PI),
+            Special::Context => constant(self.context(call.function.name)),
+            Special::Vector => self.operator(&args[0], grid, wanted),
+            Special::Scalar => {
+                let inner = self.operator(&args[0], grid, None)?;
+                Ok(Box::new(ScalarOf { inner, found: vec![(0, 0.0); grid.steps], is_done: false }))
+            }
+            Special::MaxOf | Special::MinOf => {
+                let f = if special == Special::MaxOf { math::max } else { math::min };
+                let args = self.scalars(args, grid)?;
+                Ok(Box::new(ScalarPair { args, f: Box::new(f), grid, is_done: false }))
+            }
+            Special::Absent => {
+                let inner = self.operator(&args[0], grid, Some(&[]))?;
+                self.absent(inner, &args[0], grid, false)
+            }
+            Special::AbsentOverTime => {
+                let traits = Traits::default();
+                let inner = self.range_call(call, (over_time::present, traits), grid, Some(&[]))?;
+                self.absent(inner, &args[0], grid, true)
+            }
+            Special::Sort { descending } => self.sort(call, SortBy::Value, descending, grid),
+            Special::SortByLabel { descending } => {
+                let names: Result<Vec<_>, _> = args[1..].iter().map(|arg| text_of(arg).map(str::to_owned)).collect();
+                self.sort(call, SortBy::Labels(names?), descending, grid)
+            }
+            Special::Timestamp => match args[0].unwrapped() {
+                Expr::Selector(selector) => self.selector(selector, grid, Take::Time, wanted),
+                other => {
+                    let inner = self.operator(other, grid, wanted)?;
+                    let time = ScalarArg::new(self.time(grid));
+                    Ok(Box::new(TimesOf { inner, time, grid }))
+                }
+            },
+            Special::StartTimestamp => match args[0].unwrapped() {
+                Expr::Selector(selector) if self.run.options.use_starts => {
+                    self.selector(selector, grid, Take::Start, wanted)
+                }
+                _ => Ok(Box::new(Ready(None))),
+            },
+            Special::LabelReplace | Special::LabelJoin => self.relabel(special, call, grid),
+            Special::HistogramQuantile => self.histograms(call, Question::Quantile, (1, 0..1), grid),
+            Special::HistogramFraction => self.histograms(call, Question::Fraction, (2, 0..2), grid),
+            Special::HistogramQuantiles => {
+                let label = text_of(&args[1])?.to_owned();
+                self.histograms(call, Question::Quantiles(label), (0, 2..args.len()), grid)
+            }
+            Special::Info => self.info(call, grid),
+        }
+    }
+
+    /// `start()` and its like, in seconds.
+    fn context(&self, name: &str) -> f64 {
+        let times = self.times;
+        let ms = match name {
+            "start" => times.start,
+            "end" => times.end,
+            "range" => times.end - times.start,
+            _ if times.start == times.end => 0,
+            _ => times.step,
+        };
+        ms as f64 / 1000.0
+    }
+
+    fn absent(
+        &mut self,
+        inner: AnyOperator,
+        arg: &Expr,
+        grid: Grid,
+        drop_name: bool,
+    ) -> Result<AnyOperator, Error> {
+        let (labels, seen) = (absent_labels(arg.unwrapped()), unseen(grid));
+        Ok(Box::new(Absent { inner, labels, seen, is_done: false, drop_name }))
+    }
+
+    fn sort(&mut self, call: &Call, by: SortBy, descending: bool, grid: Grid) -> Result<AnyOperator, Error> {
+        let inner = self.operator(&call.args.0[0], grid, None)?;
+        let (gathered, is_range, span) = (Gathered::default(), grid.steps > 1, call.span);
+        Ok(Box::new(Sort { inner, gathered, by, descending, is_range, outbox: None, span }))
+    }
+
+    fn relabel(&mut self, special: Special, call: &Call, grid: Grid) -> Result<AnyOperator, Error> {
+        let args = &call.args.0;
+        let name = call.function.name;
+        let text = |n: usize| text_of(&args[n]).map(str::to_owned);
+        let target = text(1)?;
+        let invalid = |what: &str, label: &str| {
+            Err(Error::Invalid(format!("invalid {what} label name in {name}(): {label}")))
+        };
+        let change = if special == Special::LabelReplace {
+            let regex = compile(&text(4)?)?;
+            Change::Replace { target: target.clone(), replacement: text(2)?, source: text(3)?, regex }
+        } else {
+            let sources: Result<Vec<String>, Error> = (3..args.len()).map(text).collect();
+            if let Some(wrong) = args[3..].iter().find(|arg| !is_label_name(arg)) {
+                return invalid("source", text_of(wrong)?);
+            }
+            Change::Join { target: target.clone(), separator: text(2)?, sources: sources? }
+        };
+        if !is_label_name(&args[1]) {
+            return invalid("destination", &target);
+        }
+        let inner = self.operator(&args[0], grid, None)?;
+        Ok(Box::new(Relabel { inner, gathered: Gathered::default(), change, outbox: None }))
+    }
+
+    fn histograms(
+        &mut self,
+        call: &Call,
+        question: Question,
+        (vector, scalars): (usize, std::ops::Range<usize>),
+        grid: Grid,
+    ) -> Result<AnyOperator, Error> {
+        let args = &call.args.0;
+        let arg_spans = args[scalars.clone()].iter().map(Expr::span).collect();
+        let scalars = self.scalars(&args[scalars], grid)?;
+        let inner = self.operator(&args[vector], grid, None)?;
+        Ok(Box::new(Histograms {
+            inner,
+            gathered: Gathered::default(),
+            question,
+            args: scalars,
+            arg_spans,
+            grid,
+            span: args[vector].unwrapped().span(),
+            outbox: None,
+        }))
+    }
+
+    fn info(&mut self, call: &Call, grid: Grid) -> Result<AnyOperator, Error> {
+        let args = &call.args.0;
+        let timing = self.info_timing(&args[0])?;
+        let inner = self.operator(&args[0], grid, None)?;
+        let mut names = Vec::new();
+        let mut data = Vec::new();
+        if let Some(Expr::Selector(labels)) = args.get(1) {
+            let (of_name, of_data) = labels.matchers.iter().cloned().partition(|m| m.name() == "__name__");
+            (names, data) = (of_name, of_data);
+        }
+        let gathered = Gathered::default();
+        let span = call.span;
+        Ok(Box::new(Info { inner, gathered, infos: None, names, data, timing, grid, span, outbox: None }))
+    }
+
+    /// When info metrics are looked at: as the first selector in the expression is.
+    fn info_timing(&self, expr: &Expr) -> Result<Timing, Error> {
+        let mut open: Vec<(&Expr, Vec<(Option<At>, &Offset)>)> = vec![(expr, Vec::new())];
+        while let Some((expr, mut around)) = open.pop() {
+            let selector = match expr {
+                Expr::Selector(selector) => &**selector,
+                Expr::Matrix(matrix) => &matrix.selector,
+                Expr::Subquery(subquery) => {
+                    around.push((subquery.at, &subquery.offset));
+                    open.push((&subquery.inner.0, around));
+                    continue;
+                }
+                _ => {
+                    open.extend(expr.children().iter().rev().map(|child| (child, around.clone())));
+                    continue;
+                }
+            };
+            around.push((selector.at, &selector.offset));
+            // From the selector outwards, until a time is named.
+            let mut total = Timing { at: None, offset: 0 };
+            for (at, offset) in around.iter().rev() {
+                let timing = self.timing(*at, offset)?;
+                total.offset += timing.offset;
+                if timing.at.is_some() {
+                    total.at = timing.at;
+                    break;
+                }
+            }
+            return Ok(total);
+        }
+        self.timing(None, &Offset::Fixed(0))
+    }
+}
+
+/// The time of the step, where there is a sample.
+struct TimesOf {
+    inner: AnyOperator,
+    time: ScalarArg,
+    grid: Grid,
+}
+
+impl crate::run::Operator for TimesOf {
+    fn pull(&mut self, run: &mut crate::run::Run) -> Result<crate::run::Pull, Error> {
+        use crate::run::Pull;
+        if let Some(leaf) = self.time.ready(run, &self.grid)? {
+            return Ok(Pull::Need(leaf));
+        }
+        let mut columns = match self.inner.pull(run)? {
+            Pull::Batch(columns) => columns,
+            other => return Ok(other),
+        };
+        for column in &mut columns {
+            column.histograms = None;
+            column.drop_name = true;
+            column.values.copy_from_slice(self.time.values());
+        }
+        Ok(Pull::Batch(columns))
+    }
+}

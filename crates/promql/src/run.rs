@@ -1,0 +1,233 @@
+//! What the operators of a query share while it runs.
+
+use std::collections::VecDeque;
+
+use sandur_base::Stopped;
+use sandur_base::job::{Held, spend};
+use sandur_query::Error;
+
+use crate::column::{Column, Grid};
+use crate::data::{SeriesBatch, SeriesQuery};
+use crate::labels::LabelPool;
+use crate::notes::Notes;
+
+/// Number of a selector among those of the query.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct LeafId(pub usize);
+
+/// What an operator gives.
+pub enum Pull {
+    /// Some series; each set of labels once among all that it gives.
+    Batch(Vec<Column>),
+    /// Nothing more.
+    End,
+    /// It can go on when this selector has its next batch.
+    Need(LeafId),
+}
+
+/// A piece of a plan: gives series batch by batch. It may be asked again after it needed something.
+pub trait Operator: Send {
+    /// The next series.
+    fn pull(&mut self, run: &mut Run) -> Result<Pull, Error>;
+}
+
+/// An operator of any kind.
+pub type AnyOperator = Box<dyn Operator>;
+
+/// A selector: what it asks for, and what came.
+pub struct Leaf {
+    /// What is asked for.
+    pub query: SeriesQuery,
+    /// What came and is not looked at yet.
+    pub inbox: VecDeque<SeriesBatch>,
+    /// Whether everything came.
+    pub is_done: bool,
+}
+
+/// How queries are evaluated.
+#[derive(Clone, Copy, Debug)]
+pub struct Options {
+    /// How old a sample may be that stands for an instant, in milliseconds.
+    pub lookback_ms: i64,
+    /// Time between evaluations of a subquery that names none.
+    pub subquery_step_ms: i64,
+    /// Whether rates look at the times when counting began.
+    pub use_starts: bool,
+    /// Whether labels tell the types of metrics.
+    pub type_labels: bool,
+    /// Most samples that a query may load or keep.
+    pub samples_max: u64,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Self {
+            lookback_ms: 300_000,
+            subquery_step_ms: 60_000,
+            use_starts: false,
+            type_labels: false,
+            samples_max: 50_000_000,
+        }
+    }
+}
+
+/// The state of a query.
+pub struct Run {
+    /// Labels.
+    pub pool: LabelPool,
+    /// Warnings and infos.
+    pub notes: Notes,
+    /// Selectors.
+    pub leaves: Vec<Leaf>,
+    /// How it is evaluated.
+    pub options: Options,
+    /// Samples that were read.
+    pub samples_read: u64,
+    bytes: u64,
+    held: Held,
+}
+
+impl Run {
+    /// A query that begins.
+    pub fn new(options: Options) -> Self {
+        Self {
+            pool: LabelPool::default(),
+            notes: Notes::default(),
+            leaves: Vec::new(),
+            options,
+            samples_read: 0,
+            bytes: 0,
+            held: Held::default(),
+        }
+    }
+
+    /// Adds a selector.
+    pub fn add_leaf(&mut self, query: SeriesQuery) -> LeafId {
+        self.leaves.push(Leaf { query, inbox: VecDeque::new(), is_done: false });
+        LeafId(self.leaves.len() - 1)
+    }
+
+    /// The next batch of a selector, `None` at its end; or what is needed first.
+    pub fn next_batch(&mut self, leaf: LeafId) -> Result<Option<SeriesBatch>, LeafId> {
+        let at = &mut self.leaves[leaf.0];
+        match at.inbox.pop_front() {
+            Some(batch) => Ok(Some(batch)),
+            None if at.is_done => Ok(None),
+            None => Err(leaf),
+        }
+    }
+
+    /// Reserves memory for what an operator keeps.
+    pub fn keep(&mut self, bytes: u64) -> Result<(), Stopped> {
+        self.bytes += bytes;
+        self.held.at_least(self.bytes)?;
+        self.pool.check()
+    }
+
+    /// Reserves memory for series that an operator keeps, and counts the work of looking at them.
+    pub fn keep_columns(&mut self, columns: &[Column]) -> Result<(), Stopped> {
+        spend(columns.iter().map(|column| column.values.len() + 8).sum())?;
+        self.keep(columns.iter().map(Column::memory_bytes).sum())
+    }
+
+    /// Counts samples that were read.
+    pub fn count_samples(&mut self, samples: usize) -> Result<(), Error> {
+        self.samples_read += samples as u64;
+        if self.samples_read > self.options.samples_max {
+            return Err(Error::Limit(format!(
+                "query processing would load too many samples into memory in query execution (more than {}); \
+                 narrow the selectors or the time range",
+                self.options.samples_max
+            )));
+        }
+        Ok(())
+    }
+}
+
+/// All series of an operator, gathered over as many calls as it takes.
+#[derive(Default)]
+pub struct Gathered {
+    /// What came so far.
+    pub columns: Vec<Column>,
+    is_done: bool,
+}
+
+impl Gathered {
+    /// Gathers; what is needed first, or `None` when all are there.
+    pub fn gather(&mut self, from: &mut AnyOperator, run: &mut Run) -> Result<Option<LeafId>, Error> {
+        while !self.is_done {
+            match from.pull(run)? {
+                Pull::Batch(columns) => {
+                    run.keep_columns(&columns)?;
+                    self.columns.extend(columns);
+                }
+                Pull::End => self.is_done = true,
+                Pull::Need(leaf) => return Ok(Some(leaf)),
+            }
+        }
+        Ok(None)
+    }
+}
+
+/// A scalar as an argument: its values at all steps, once they are known.
+pub struct ScalarArg {
+    from: Option<AnyOperator>,
+    gathered: Gathered,
+    values: Vec<f64>,
+}
+
+impl ScalarArg {
+    /// An argument that is evaluated by an operator.
+    pub fn new(from: AnyOperator) -> Self {
+        Self { from: Some(from), gathered: Gathered::default(), values: Vec::new() }
+    }
+
+    /// Evaluates it; what is needed first.
+    pub fn ready(&mut self, run: &mut Run, grid: &Grid) -> Result<Option<LeafId>, Error> {
+        let Some(from) = &mut self.from else { return Ok(None) };
+        if let Some(leaf) = self.gathered.gather(from, run)? {
+            return Ok(Some(leaf));
+        }
+        self.from = None;
+        let column = self.gathered.columns.pop();
+        self.values = column.map_or_else(|| vec![f64::NAN; grid.steps], |column| column.values);
+        Ok(None)
+    }
+
+    /// Its value at a step.
+    #[inline]
+    pub fn at(&self, step: usize) -> f64 {
+        self.values[step]
+    }
+
+    /// Its values.
+    pub fn values(&self) -> &[f64] {
+        &self.values
+    }
+}
+
+/// Evaluates arguments; what is needed first.
+pub fn scalars_ready(args: &mut [ScalarArg], run: &mut Run, grid: &Grid) -> Result<Option<LeafId>, Error> {
+    for arg in args {
+        if let Some(leaf) = arg.ready(run, grid)? {
+            return Ok(Some(leaf));
+        }
+    }
+    Ok(None)
+}
+
+/// Series that are given away in batches.
+pub struct Outbox(std::vec::IntoIter<Column>);
+
+impl Outbox {
+    /// Gives these.
+    pub fn new(columns: Vec<Column>) -> Self {
+        Self(columns.into_iter())
+    }
+
+    /// The next of them.
+    pub fn next(&mut self) -> Pull {
+        let batch: Vec<Column> = self.0.by_ref().take(crate::data::BATCH_SERIES).collect();
+        if batch.is_empty() { Pull::End } else { Pull::Batch(batch) }
+    }
+}

@@ -1,0 +1,273 @@
+//! Text forms that Go gives to numbers, durations and strings.
+
+use std::fmt::Write;
+
+pub use sandur_model::histogram::GoNumber;
+
+/// Nanoseconds of a millisecond.
+pub const MS_NS: i64 = 1_000_000;
+
+/// Units of durations with their milliseconds, the largest first.
+const UNITS: [(&str, i64); 7] = [
+    ("y", 365 * 24 * 3_600_000),
+    ("w", 7 * 24 * 3_600_000),
+    ("d", 24 * 3_600_000),
+    ("h", 3_600_000),
+    ("m", 60_000),
+    ("s", 1_000),
+    ("ms", 1),
+];
+
+/// Reads a duration as nanoseconds, such as `1h30m`: units once each, the largest first.
+pub fn parse_duration(text: &str) -> Result<i64, String> {
+    if text == "0" {
+        return Ok(0);
+    }
+    if text.is_empty() {
+        return Err("empty duration string".to_owned());
+    }
+    let invalid = || format!("not a valid duration string: {}", quote(text));
+    let (mut rest, mut total, mut last) = (text, 0i64, None);
+    while !rest.is_empty() {
+        let digits = rest.len() - rest.trim_start_matches(|c: char| c.is_ascii_digit()).len();
+        let number: i64 = match digits {
+            0 => return Err(invalid()),
+            _ => rest[..digits].parse().map_err(|_| "duration out of range".to_owned())?,
+        };
+        rest = &rest[digits..];
+        let unit = rest.len() - rest.trim_start_matches(|c: char| c.is_ascii_alphabetic()).len();
+        let place = UNITS.iter().position(|(name, _)| *name == &rest[..unit]).ok_or_else(invalid)?;
+        if last.is_some_and(|last| place <= last) {
+            return Err(invalid());
+        }
+        (last, rest) = (Some(place), &rest[unit..]);
+        let part = number.checked_mul(UNITS[place].1).and_then(|ms| ms.checked_mul(MS_NS));
+        total = part.and_then(|ns| total.checked_add(ns)).ok_or("duration out of range")?;
+    }
+    Ok(total)
+}
+
+/// Writes nanoseconds as a duration of milliseconds: with years and weeks only where nothing is left over.
+pub fn format_duration(ns: i64) -> String {
+    let mut ms = (ns / MS_NS).unsigned_abs();
+    if ms == 0 {
+        return "0s".to_owned();
+    }
+    let mut text = if ns < 0 { "-".to_owned() } else { String::new() };
+    for (n, (unit, length)) in UNITS.iter().enumerate() {
+        let length = length.unsigned_abs();
+        if n < 3 && ms % length != 0 && n != 2 {
+            continue;
+        }
+        let count = ms / length;
+        if count > 0 {
+            let _ = write!(text, "{count}{unit}");
+            ms -= count * length;
+        }
+    }
+    text
+}
+
+/// A number without an exponent.
+pub fn plain_number(number: f64) -> String {
+    match number {
+        n if n.is_nan() => "NaN".to_owned(),
+        f64::INFINITY => "+Inf".to_owned(),
+        f64::NEG_INFINITY => "-Inf".to_owned(),
+        n => n.to_string(),
+    }
+}
+
+/// A text in double quotes, with Go's escapes.
+pub fn quote(text: &str) -> String {
+    let mut out = String::with_capacity(text.len() + 2);
+    out.push('"');
+    for c in text.chars() {
+        match c {
+            '"' => out.push_str("\\\""),
+            c => escape_char(&mut out, c),
+        }
+    }
+    out.push('"');
+    out
+}
+
+fn escape_char(out: &mut String, c: char) {
+    let _ = match c {
+        '\\' => out.write_str("\\\\"),
+        '\u{7}' => out.write_str("\\a"),
+        '\u{8}' => out.write_str("\\b"),
+        '\u{c}' => out.write_str("\\f"),
+        '\n' => out.write_str("\\n"),
+        '\r' => out.write_str("\\r"),
+        '\t' => out.write_str("\\t"),
+        '\u{b}' => out.write_str("\\v"),
+        c if (c as u32) < 0x20 || c as u32 == 0x7f => write!(out, "\\x{:02x}", c as u32),
+        c if is_printable(c) => out.write_char(c),
+        c if (c as u32) < 0x1_0000 => write!(out, "\\u{:04x}", c as u32),
+        c => write!(out, "\\U{:08x}", c as u32),
+    };
+}
+
+/// Near enough to Go's idea: no controls, no blanks but the common one, nothing private.
+fn is_printable(c: char) -> bool {
+    c == ' ' || !(c.is_control() || c.is_whitespace() || matches!(c, '\u{e000}'..='\u{f8ff}' | '\u{feff}' | '\u{fffe}'..='\u{ffff}' | '\u{f0000}'..))
+}
+
+/// A character in single quotes.
+pub fn debug_char(c: char) -> String {
+    let mut out = "'".to_owned();
+    if c == '\'' { out.push_str("\\'") } else { escape_char(&mut out, c) }
+    out.push('\'');
+    out
+}
+
+/// Bytes in double quotes; what is not UTF-8 by its numbers.
+pub fn quote_bytes(bytes: &[u8]) -> String {
+    let mut out = "\"".to_owned();
+    for chunk in bytes.utf8_chunks() {
+        let quoted = quote(chunk.valid());
+        out.push_str(&quoted[1..quoted.len() - 1]);
+        chunk.invalid().iter().for_each(|byte| _ = write!(out, "\\x{byte:02x}"));
+    }
+    out.push('"');
+    out
+}
+
+/// The text in quotes of one of three kinds. Bytes that are not UTF-8 become the replacement character.
+pub fn unquote(quoted: &str) -> Option<String> {
+    Some(match String::from_utf8(unquote_bytes(quoted)?) {
+        Ok(text) => text,
+        Err(error) => String::from_utf8_lossy(error.as_bytes()).into_owned(),
+    })
+}
+
+/// The bytes in quotes.
+pub fn unquote_bytes(quoted: &str) -> Option<Vec<u8>> {
+    let mut chars = quoted.chars();
+    let open = chars.next()?;
+    let inner = chars.as_str().strip_suffix(open)?;
+    if open == '`' {
+        return Some(inner.as_bytes().to_vec());
+    }
+    let mut bytes = Vec::with_capacity(inner.len());
+    let mut rest = inner.chars();
+    while let Some(c) = rest.next() {
+        let c = match c {
+            '\\' => match escaped(&mut rest)? {
+                Escaped::Byte(byte) => {
+                    bytes.push(byte);
+                    continue;
+                }
+                Escaped::Char(c) => c,
+            },
+            '\n' => return None,
+            c if c == open => return None,
+            c => c,
+        };
+        bytes.extend_from_slice(c.encode_utf8(&mut [0; 4]).as_bytes());
+    }
+    Some(bytes)
+}
+
+enum Escaped {
+    Byte(u8),
+    Char(char),
+}
+
+fn escaped(rest: &mut std::str::Chars<'_>) -> Option<Escaped> {
+    let c = rest.next()?;
+    let mut number = |digits: usize, base: u32, first: u32| {
+        (0..digits).try_fold(first, |value, _| {
+            value.checked_mul(base)?.checked_add(rest.next()?.to_digit(base)?)
+        })
+    };
+    Some(match c {
+        'a' => Escaped::Char('\u{7}'),
+        'b' => Escaped::Char('\u{8}'),
+        'f' => Escaped::Char('\u{c}'),
+        'n' => Escaped::Char('\n'),
+        'r' => Escaped::Char('\r'),
+        't' => Escaped::Char('\t'),
+        'v' => Escaped::Char('\u{b}'),
+        '\\' | '\'' | '"' => Escaped::Char(c),
+        'x' => Escaped::Byte(number(2, 16, 0)? as u8),
+        'u' => Escaped::Char(char::from_u32(number(4, 16, 0)?)?),
+        'U' => Escaped::Char(char::from_u32(number(8, 16, 0)?)?),
+        '0'..='7' => Escaped::Byte(u8::try_from(number(2, 8, c.to_digit(8)?)?).ok()?),
+        _ => return None,
+    })
+}
+
+/// Reads a number as Go does: with a base in front, with underscores, or as a float.
+pub fn parse_number(text: &str) -> Result<f64, String> {
+    let lower = text.to_ascii_lowercase();
+    let plain = lower.replace('_', "");
+    let integer = |digits: &str, base: u32| i64::from_str_radix(digits, base).map(|n| n as f64);
+    let based = match plain.get(..2) {
+        Some("0x") => Some(integer(&plain[2..], 16)),
+        Some("0b") => Some(integer(&plain[2..], 2)),
+        Some("0o") => Some(integer(&plain[2..], 8)),
+        _ if plain.len() > 1 && plain.starts_with('0') && plain.bytes().all(|b| b.is_ascii_digit()) => {
+            integer(&plain[1..], 8).ok().map(Ok)
+        }
+        _ => None,
+    };
+    let failed = || format!("strconv.ParseFloat: parsing {}: invalid syntax", quote(text));
+    if let Some(number) = based {
+        return number.map_err(|_| failed());
+    }
+    if lower.contains('_') && !plain.bytes().all(|b| b.is_ascii_digit()) {
+        return Err(failed());
+    }
+    let number: f64 = plain.parse().map_err(|_| failed())?;
+    if number.is_infinite() && plain.bytes().any(|b| b.is_ascii_digit()) {
+        return Err(format!("strconv.ParseFloat: parsing {}: value out of range", quote(text)));
+    }
+    Ok(number)
+}
+
+/// Whether a label's name needs no quotes.
+pub fn is_plain_label(name: &str) -> bool {
+    let mut chars = name.chars();
+    chars.next().is_some_and(|c| c == '_' || c.is_ascii_alphabetic())
+        && chars.all(|c| c == '_' || c.is_ascii_alphanumeric())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn durations_are_read_and_written() {
+        for (text, ns, written) in [
+            ("1h30m", 5_400_000 * MS_NS, "1h30m"),
+            ("90m", 5_400_000 * MS_NS, "1h30m"),
+            ("7d", 604_800_000 * MS_NS, "1w"),
+            ("8d", 691_200_000 * MS_NS, "8d"),
+            ("366d", 366 * 86_400_000 * MS_NS, "366d"),
+            ("1y", 365 * 86_400_000 * MS_NS, "1y"),
+            ("1500ms", 1_500 * MS_NS, "1s500ms"),
+            ("0", 0, "0s"),
+        ] {
+            assert_eq!(parse_duration(text), Ok(ns), "{text}");
+            assert_eq!(format_duration(ns), written, "{text}");
+        }
+        for bad in ["", "5", "5x", "5m1h", "1m1m", "99999999999y"] {
+            assert!(parse_duration(bad).is_err(), "{bad}");
+        }
+    }
+
+    #[test]
+    fn quotes_and_numbers_follow_go() {
+        assert_eq!(quote("a\"\n\u{1}é"), r#""a\"\n\x01é""#);
+        assert_eq!(unquote(r#""a\"\n\x01\u00e9""#).as_deref(), Some("a\"\n\u{1}é"));
+        assert_eq!(unquote("`a\\n`").as_deref(), Some("a\\n"));
+        assert_eq!(unquote(r"'it\'s'").as_deref(), Some("it's"));
+        for (text, number) in [("0x1F", 31.0), ("010", 8.0), ("1_000", 1000.0), ("1e3", 1000.0), ("08", 8.0), ("Inf", f64::INFINITY)] {
+            assert_eq!(parse_number(text), Ok(number), "{text}");
+        }
+        assert!(parse_number("NaN").is_ok_and(f64::is_nan) && parse_number("0b2").is_err());
+        assert_eq!(plain_number(1e21), "1000000000000000000000");
+    }
+}

@@ -1,0 +1,232 @@
+//! The words of the language.
+
+use crate::span::Span;
+
+macro_rules! kinds {
+    ($($(#[$doc:meta])* $name:ident = $text:literal, $class:ident;)*) => {
+        /// What a token is.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+        pub enum Kind { $($(#[$doc])* $name,)* }
+
+        impl Kind {
+            /// Every kind.
+            pub const ALL: &[Self] = &[$(Self::$name,)*];
+
+            /// The token as it is written; empty where it has no one form.
+            pub fn text(self) -> &'static str {
+                match self { $(Self::$name => $text,)* }
+            }
+
+            /// What sort of token it is.
+            pub fn class(self) -> Class {
+                match self { $(Self::$name => Class::$class,)* }
+            }
+        }
+    };
+}
+
+/// Sorts of tokens.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Class {
+    /// Brackets and the like.
+    Mark,
+    /// Text, numbers, names: their form is their own.
+    Free,
+    /// Between operands or labels and their values.
+    Operator,
+    /// An aggregation.
+    Aggregator,
+    /// A word with a meaning of its own.
+    Keyword,
+    /// A function of the query's context.
+    Context,
+}
+
+kinds! {
+    /// The end of the text.
+    End = "", Free;
+    /// What cannot be read; the text of the error is the lexer's.
+    Error = "", Free;
+    /// A name without a colon.
+    Identifier = "", Free;
+    /// A name with a colon.
+    MetricIdentifier = "", Free;
+    /// A quoted text.
+    String = "", Free;
+    /// A number.
+    Number = "", Free;
+    /// A number with a unit of time.
+    Duration = "", Free;
+    /// `(`
+    LeftParen = "(", Mark;
+    /// `)`
+    RightParen = ")", Mark;
+    /// `{`
+    LeftBrace = "{", Mark;
+    /// `}`
+    RightBrace = "}", Mark;
+    /// `[`
+    LeftBracket = "[", Mark;
+    /// `]`
+    RightBracket = "]", Mark;
+    /// `,`
+    Comma = ",", Mark;
+    /// `:`
+    Colon = ":", Mark;
+    /// `=`
+    Equal = "=", Mark;
+    /// `+`
+    Add = "+", Operator;
+    /// `-`
+    Sub = "-", Operator;
+    /// `*`
+    Mul = "*", Operator;
+    /// `/`
+    Div = "/", Operator;
+    /// `%`
+    Mod = "%", Operator;
+    /// `^`
+    Pow = "^", Operator;
+    /// `==`
+    Eqlc = "==", Operator;
+    /// `!=`
+    Neq = "!=", Operator;
+    /// `<=`
+    Lte = "<=", Operator;
+    /// `<`
+    Lss = "<", Operator;
+    /// `>=`
+    Gte = ">=", Operator;
+    /// `>`
+    Gtr = ">", Operator;
+    /// `</`
+    TrimUpper = "</", Operator;
+    /// `>/`
+    TrimLower = ">/", Operator;
+    /// `=~`
+    EqlRegex = "=~", Operator;
+    /// `!~`
+    NeqRegex = "!~", Operator;
+    /// `@`
+    At = "@", Operator;
+    /// `and`
+    And = "and", Operator;
+    /// `or`
+    Or = "or", Operator;
+    /// `unless`
+    Unless = "unless", Operator;
+    /// `atan2`
+    Atan2 = "atan2", Operator;
+    /// `sum`
+    Sum = "sum", Aggregator;
+    /// `avg`
+    Avg = "avg", Aggregator;
+    /// `count`
+    Count = "count", Aggregator;
+    /// `min`
+    Min = "min", Aggregator;
+    /// `max`
+    Max = "max", Aggregator;
+    /// `group`
+    Group = "group", Aggregator;
+    /// `stddev`
+    Stddev = "stddev", Aggregator;
+    /// `stdvar`
+    Stdvar = "stdvar", Aggregator;
+    /// `topk`
+    Topk = "topk", Aggregator;
+    /// `bottomk`
+    Bottomk = "bottomk", Aggregator;
+    /// `count_values`
+    CountValues = "count_values", Aggregator;
+    /// `quantile`
+    Quantile = "quantile", Aggregator;
+    /// `limitk`
+    Limitk = "limitk", Aggregator;
+    /// `limit_ratio`
+    LimitRatio = "limit_ratio", Aggregator;
+    /// `offset`
+    Offset = "offset", Keyword;
+    /// `smoothed`
+    Smoothed = "smoothed", Keyword;
+    /// `anchored`
+    Anchored = "anchored", Keyword;
+    /// `by`
+    By = "by", Keyword;
+    /// `without`
+    Without = "without", Keyword;
+    /// `on`
+    On = "on", Keyword;
+    /// `ignoring`
+    Ignoring = "ignoring", Keyword;
+    /// `group_left`
+    GroupLeft = "group_left", Keyword;
+    /// `group_right`
+    GroupRight = "group_right", Keyword;
+    /// `fill`
+    Fill = "fill", Keyword;
+    /// `fill_left`
+    FillLeft = "fill_left", Keyword;
+    /// `fill_right`
+    FillRight = "fill_right", Keyword;
+    /// `bool`
+    Bool = "bool", Keyword;
+    /// `start`
+    Start = "start", Context;
+    /// `end`
+    EndOf = "end", Context;
+    /// `step`
+    Step = "step", Context;
+    /// `range`
+    Range = "range", Context;
+    /// `max_of`
+    MaxOf = "max_of", Context;
+    /// `min_of`
+    MinOf = "min_of", Context;
+}
+
+impl Kind {
+    /// The word that this text is, in small or capital letters.
+    pub fn of_word(word: &str) -> Option<Self> {
+        if word.len() > 12 {
+            return None;
+        }
+        if word.eq_ignore_ascii_case("inf") || word.eq_ignore_ascii_case("nan") {
+            return Some(Self::Number);
+        }
+        let is_word = |kind: &&Self| kind.text().as_bytes().first().is_some_and(u8::is_ascii_alphabetic);
+        Self::ALL.iter().filter(is_word).find(|kind| kind.text().eq_ignore_ascii_case(word)).copied()
+    }
+
+    /// Whether it may be the name of a metric.
+    pub fn names_metric(self) -> bool {
+        match self.class() {
+            Class::Aggregator | Class::Context => true,
+            Class::Operator => matches!(self, Self::And | Self::Or | Self::Unless),
+            Class::Free => matches!(self, Self::Identifier | Self::MetricIdentifier),
+            Class::Keyword => !matches!(
+                self,
+                Self::On | Self::Ignoring | Self::GroupLeft | Self::GroupRight | Self::Bool
+            ),
+            Class::Mark => false,
+        }
+    }
+
+    /// Whether it may be the name of a label in a list of them.
+    pub fn names_label(self) -> bool {
+        self.names_metric()
+            || matches!(
+                self,
+                Self::On | Self::Ignoring | Self::GroupLeft | Self::GroupRight | Self::Bool | Self::Atan2
+            )
+    }
+}
+
+/// A token and where it stands.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Token {
+    /// What it is.
+    pub kind: Kind,
+    /// Where.
+    pub span: Span,
+}
