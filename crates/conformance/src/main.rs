@@ -66,7 +66,10 @@ fn run_promql(paths: &[String]) -> Result<usize, String> {
         }
     }
     let [evals, once, passed, runs] = totals;
-    println!("{:<28} {evals:>5} evals   {once:>5} alone   {passed:>5} with re-runs   {runs:>6} runs", "total");
+    println!(
+        "{:<28} {evals:>5} evals   {once:>5} alone   {passed:>5} with re-runs   {runs:>6} runs",
+        "total"
+    );
     for failure in &failures {
         println!("\n{failure}");
     }

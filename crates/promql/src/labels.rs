@@ -153,7 +153,12 @@ impl LabelPool {
     }
 
     /// The number of a series of a batch.
-    pub fn of_batch(&mut self, dictionary: &dyn Dictionary, labels: &LabelIds, wanted: Option<&[Text]>) -> LabelsId {
+    pub fn of_batch(
+        &mut self,
+        dictionary: &dyn Dictionary,
+        labels: &LabelIds,
+        wanted: Option<&[Text]>,
+    ) -> LabelsId {
         let mut set = Vec::with_capacity(labels.len());
         for (name, value) in labels {
             let name = self.text_id(dictionary.text(*name));
@@ -177,7 +182,9 @@ impl LabelPool {
             let text = self.text(*text).as_bytes();
             match u8::try_from(text.len()) {
                 Ok(short) if short < 255 => packed.push(short),
-                _ => packed.extend([255, text.len() as u8, (text.len() >> 8) as u8, (text.len() >> 16) as u8]),
+                _ => {
+                    packed.extend([255, text.len() as u8, (text.len() >> 8) as u8, (text.len() >> 16) as u8])
+                }
             }
             packed.extend_from_slice(text);
         }

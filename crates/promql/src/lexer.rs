@@ -18,7 +18,8 @@ pub struct Tokens {
 
 /// Reads all tokens.
 pub fn tokenize(text: &str) -> Tokens {
-    let mut lexer = Lexer { text, at: 0, parens: 0, brace: false, bracket: false, colon: false, duration: false };
+    let mut lexer =
+        Lexer { text, at: 0, parens: 0, brace: false, bracket: false, colon: false, duration: false };
     let mut list = Vec::with_capacity(text.len() / 4 + 2);
     loop {
         let start = lexer.skip_blank();
@@ -383,13 +384,21 @@ mod tests {
     #[test]
     fn words_are_names_within_braces_and_durations_within_brackets() {
         use Kind::*;
-        let expected = [Sum, LeftBrace, Identifier, Equal, String, RightBrace, LeftBracket, Duration, RightBracket];
+        let expected =
+            [Sum, LeftBrace, Identifier, Equal, String, RightBrace, LeftBracket, Duration, RightBracket];
         assert_eq!(kinds("SUM{by='x'}[5m] # end")[..9], expected);
-        assert_eq!(kinds("a:b fill fill (1)"), [MetricIdentifier, Identifier, Fill, LeftParen, Number, RightParen, End]);
-        assert_eq!(kinds("x</1>/2<=3 Inf"), [Identifier, TrimUpper, Number, TrimLower, Number, Lte, Number, Number, End]);
-        assert_eq!(kinds("x[step()+1h30m:.5]")[..9], [
-            Identifier, LeftBracket, Step, LeftParen, RightParen, Add, Duration, Colon, Number
-        ]);
+        assert_eq!(
+            kinds("a:b fill fill (1)"),
+            [MetricIdentifier, Identifier, Fill, LeftParen, Number, RightParen, End]
+        );
+        assert_eq!(
+            kinds("x</1>/2<=3 Inf"),
+            [Identifier, TrimUpper, Number, TrimLower, Number, Lte, Number, Number, End]
+        );
+        assert_eq!(
+            kinds("x[step()+1h30m:.5]")[..9],
+            [Identifier, LeftBracket, Step, LeftParen, RightParen, Add, Duration, Colon, Number]
+        );
         assert_eq!(kinds("0x1F 1e-3 1_000"), [Number, Number, Number, End]);
     }
 

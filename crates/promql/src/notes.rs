@@ -234,7 +234,8 @@ fn describe(note: Note, pool: &LabelPool) -> (bool, String) {
             format!("{what} {}", name(metric))
         }
         Note::NonCounterType(metric, kind) => {
-            let what = "metric might not be a counter, __type__ label is not set to \"counter\" or \"histogram\"";
+            let what =
+                "metric might not be a counter, __type__ label is not set to \"counter\" or \"histogram\"";
             format!("{what}, got {}: {}", name(kind), name(metric))
         }
         Note::ForcedMonotonicity(metric) => {
@@ -261,7 +262,8 @@ fn describe(note: Note, pool: &LabelPool) -> (bool, String) {
             format!("{what}{}", maybe(metric))
         }
         Note::FractionNans(metric) => {
-            let what = "input to histogram_fraction has NaN observations, which are excluded from all fractions";
+            let what =
+                "input to histogram_fraction has NaN observations, which are excluded from all fractions";
             format!("{what}{}", maybe(metric))
         }
         Note::MismatchedBounds(operation) => {

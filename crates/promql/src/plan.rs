@@ -57,7 +57,7 @@ pub enum Plan {
 
 /// Makes a plan.
 pub fn plan(expr: &Expr, times: Times, run: &mut Run) -> Result<Plan, Error> {
-    let mut planner = Planner { times, run };
+    let mut planner = Planner { times, run, statistics: false, needs_buckets: false };
     let grid = times.grid();
     let whole = expr.unwrapped();
     Ok(match whole {
@@ -76,11 +76,20 @@ pub(crate) type Wanted<'a> = Option<&'a [String]>;
 pub(crate) struct Planner<'r> {
     pub(crate) times: Times,
     pub(crate) run: &'r mut Run,
+    /// Whether a function around looks at counts and sums of histograms only.
+    pub(crate) statistics: bool,
+    /// Whether something around looks at buckets.
+    pub(crate) needs_buckets: bool,
 }
 
 impl Planner<'_> {
     /// The operator of an expression of scalars or vectors.
-    pub(crate) fn operator(&mut self, expr: &Expr, grid: Grid, wanted: Wanted<'_>) -> Result<AnyOperator, Error> {
+    pub(crate) fn operator(
+        &mut self,
+        expr: &Expr,
+        grid: Grid,
+        wanted: Wanted<'_>,
+    ) -> Result<AnyOperator, Error> {
         if grid.steps == 0 {
             return Ok(Box::new(Ready(None)));
         }
@@ -133,7 +142,7 @@ impl Planner<'_> {
             step_ms: if grid.steps > 1 { grid.interval } else { 0 },
             function,
             starts: self.run.options.use_starts,
-            statistics_only: false,
+            statistics_only: self.statistics && !self.needs_buckets,
         })
     }
 
@@ -299,7 +308,11 @@ impl Planner<'_> {
             )));
         }
         let inner_grid = Grid { start, interval, steps };
-        let inner = self.operator(&subquery.inner.0, inner_grid, wanted)?;
+        // Resets between samples of a subquery are seen by their buckets.
+        let around = std::mem::replace(&mut self.needs_buckets, true);
+        let inner = self.operator(&subquery.inner.0, inner_grid, wanted);
+        self.needs_buckets = around;
+        let inner = inner?;
         let geometry = Geometry { timing, range, lookback: 0, extension: Extension::None };
         Ok((Input::Subquery(inner, inner_grid), geometry))
     }
@@ -334,7 +347,17 @@ impl Planner<'_> {
             };
             let inner = self.operator(inner, grid, None)?;
             let (op, gathered) = (*op, Gathered::default());
-            let rank = Rank { inner, gathered, op, param, param_span, grouping: by, grid, span: *span, outbox: None };
+            let rank = Rank {
+                inner,
+                gathered,
+                op,
+                param,
+                param_span,
+                grouping: by,
+                grid,
+                span: *span,
+                outbox: None,
+            };
             return Ok(Box::new(rank));
         }
         // Names and types are looked at by notes.
@@ -378,7 +401,8 @@ fn is_invariant(expr: &Expr) -> bool {
                 return true;
             }
             let of_selector = |arg: &Expr| matches!(arg.unwrapped(), Expr::Selector(_));
-            let fits = !function.looks_at_time() || (function.name == "timestamp" && args.iter().all(of_selector));
+            let fits =
+                !function.looks_at_time() || (function.name == "timestamp" && args.iter().all(of_selector));
             fits && args.iter().all(is_invariant)
         }
     }

@@ -10,6 +10,7 @@ use crate::column::{Column, Grid};
 use crate::data::{SeriesBatch, SeriesQuery};
 use crate::labels::LabelPool;
 use crate::notes::Notes;
+use crate::ops::points::statistics_of;
 
 /// Number of a selector among those of the query.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -111,7 +112,15 @@ impl Run {
     pub fn next_batch(&mut self, leaf: LeafId) -> Result<Option<SeriesBatch>, LeafId> {
         let at = &mut self.leaves[leaf.0];
         match at.inbox.pop_front() {
-            Some(batch) => Ok(Some(batch)),
+            Some(mut batch) => {
+                if at.query.statistics_only {
+                    let SeriesQuery { first_ms, last_ms, .. } = at.query;
+                    for samples in &mut batch.samples {
+                        *samples = statistics_of(samples, first_ms, last_ms);
+                    }
+                }
+                Ok(Some(batch))
+            }
             None if at.is_done => Ok(None),
             None => Err(leaf),
         }

@@ -111,13 +111,20 @@ fn escape_char(out: &mut String, c: char) {
 
 /// Near enough to Go's idea: no controls, no blanks but the common one, nothing private.
 fn is_printable(c: char) -> bool {
-    c == ' ' || !(c.is_control() || c.is_whitespace() || matches!(c, '\u{e000}'..='\u{f8ff}' | '\u{feff}' | '\u{fffe}'..='\u{ffff}' | '\u{f0000}'..))
+    c == ' '
+        || !(c.is_control()
+            || c.is_whitespace()
+            || matches!(c, '\u{e000}'..='\u{f8ff}' | '\u{feff}' | '\u{fffe}'..='\u{ffff}' | '\u{f0000}'..))
 }
 
 /// A character in single quotes.
 pub fn debug_char(c: char) -> String {
     let mut out = "'".to_owned();
-    if c == '\'' { out.push_str("\\'") } else { escape_char(&mut out, c) }
+    if c == '\'' {
+        out.push_str("\\'")
+    } else {
+        escape_char(&mut out, c)
+    }
     out.push('\'');
     out
 }
@@ -178,9 +185,8 @@ enum Escaped {
 fn escaped(rest: &mut std::str::Chars<'_>) -> Option<Escaped> {
     let c = rest.next()?;
     let mut number = |digits: usize, base: u32, first: u32| {
-        (0..digits).try_fold(first, |value, _| {
-            value.checked_mul(base)?.checked_add(rest.next()?.to_digit(base)?)
-        })
+        (0..digits)
+            .try_fold(first, |value, _| value.checked_mul(base)?.checked_add(rest.next()?.to_digit(base)?))
     };
     Some(match c {
         'a' => Escaped::Char('\u{7}'),
@@ -264,7 +270,14 @@ mod tests {
         assert_eq!(unquote(r#""a\"\n\x01\u00e9""#).as_deref(), Some("a\"\n\u{1}é"));
         assert_eq!(unquote("`a\\n`").as_deref(), Some("a\\n"));
         assert_eq!(unquote(r"'it\'s'").as_deref(), Some("it's"));
-        for (text, number) in [("0x1F", 31.0), ("010", 8.0), ("1_000", 1000.0), ("1e3", 1000.0), ("08", 8.0), ("Inf", f64::INFINITY)] {
+        for (text, number) in [
+            ("0x1F", 31.0),
+            ("010", 8.0),
+            ("1_000", 1000.0),
+            ("1e3", 1000.0),
+            ("08", 8.0),
+            ("Inf", f64::INFINITY),
+        ] {
             assert_eq!(parse_number(text), Ok(number), "{text}");
         }
         assert!(parse_number("NaN").is_ok_and(f64::is_nan) && parse_number("0b2").is_err());

@@ -204,10 +204,9 @@ impl Kind {
             Class::Aggregator | Class::Context => true,
             Class::Operator => matches!(self, Self::And | Self::Or | Self::Unless),
             Class::Free => matches!(self, Self::Identifier | Self::MetricIdentifier),
-            Class::Keyword => !matches!(
-                self,
-                Self::On | Self::Ignoring | Self::GroupLeft | Self::GroupRight | Self::Bool
-            ),
+            Class::Keyword => {
+                !matches!(self, Self::On | Self::Ignoring | Self::GroupLeft | Self::GroupRight | Self::Bool)
+            }
             Class::Mark => false,
         }
     }

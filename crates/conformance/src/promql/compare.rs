@@ -168,7 +168,10 @@ fn matrix(eval: &Eval, found: &[Series]) -> Result<(), String> {
                 }
                 None => {
                     let wanted = show_sample(wanted);
-                    return Err(format!("{labels} at {wanted_at}: expected {wanted}, of {:?}", series.floats));
+                    return Err(format!(
+                        "{labels} at {wanted_at}: expected {wanted}, of {:?}",
+                        series.floats
+                    ));
                 }
             }
         }
@@ -181,7 +184,8 @@ fn matrix(eval: &Eval, found: &[Series]) -> Result<(), String> {
 
 /// Range answers are sorted by labels.
 pub fn is_sorted(found: &[Series]) -> Result<(), String> {
-    let pairs = |labels: &Labels| labels.iter().map(|(n, v)| (n.to_owned(), v.to_owned())).collect::<Vec<_>>();
+    let pairs =
+        |labels: &Labels| labels.iter().map(|(n, v)| (n.to_owned(), v.to_owned())).collect::<Vec<_>>();
     match found.windows(2).find(|pair| pairs(&pair[0].labels) > pairs(&pair[1].labels)) {
         Some(pair) => Err(format!("{} comes before {}", pair[0].labels, pair[1].labels)),
         None => Ok(()),

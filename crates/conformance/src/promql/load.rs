@@ -14,7 +14,11 @@ use super::store::{Added, add};
 /// Loads what a command says.
 pub fn load(store: &mut MemorySeries, load: &Load) -> Result<(), String> {
     let mut classic: BTreeMap<Labels, BTreeMap<i64, Classic>> = BTreeMap::new();
-    for (labels, samples, starts) in &load.series {
+    for (n, (labels, samples, starts)) in load.series.iter().enumerate() {
+        // Of two descriptions of one series the later one counts.
+        if load.series[n + 1..].iter().any(|(later, _, _)| later == labels) {
+            continue;
+        }
         let mut added = Vec::new();
         for (n, sample) in samples.iter().enumerate() {
             let time = n as i64 * load.gap_ms;
@@ -54,10 +58,11 @@ struct Classic {
 
 fn collect(labels: &Labels, added: &[Added], classic: &mut BTreeMap<Labels, BTreeMap<i64, Classic>>) {
     let name = labels.get("__name__").unwrap_or_default();
-    let (base, part) = match ["_bucket", "_count", "_sum"].iter().find_map(|s| Some((name.strip_suffix(s)?, *s))) {
-        Some(found) => found,
-        None => return,
-    };
+    let (base, part) =
+        match ["_bucket", "_count", "_sum"].iter().find_map(|s| Some((name.strip_suffix(s)?, *s))) {
+            Some(found) => found,
+            None => return,
+        };
     let upper = match labels.get("le").unwrap_or_default().parse::<f64>() {
         Ok(upper) if !upper.is_nan() => upper,
         _ if part == "_bucket" => return,
@@ -96,7 +101,8 @@ impl Classic {
         if before != count {
             return Err(format!("count {count} is not that of the last bucket, {before}"));
         }
-        let bounds: Vec<f64> = self.buckets.iter().map(|(upper, _)| *upper).filter(|u| u.is_finite()).collect();
+        let bounds: Vec<f64> =
+            self.buckets.iter().map(|(upper, _)| *upper).filter(|u| u.is_finite()).collect();
         let mut made = FloatHistogram {
             schema: CUSTOM_SCHEMA,
             count,

@@ -32,7 +32,10 @@ impl fmt::Display for FileReport {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let name = self.path.file_name().unwrap_or_default().to_string_lossy();
         let Self { evals, passed_once, passed, runs, .. } = self;
-        write!(f, "{name:<28} {evals:>5} evals   {passed_once:>5} alone   {passed:>5} with re-runs   {runs:>6} runs")
+        write!(
+            f,
+            "{name:<28} {evals:>5} evals   {passed_once:>5} alone   {passed:>5} with re-runs   {runs:>6} runs"
+        )
     }
 }
 
@@ -59,7 +62,8 @@ pub fn run_file(path: &Path) -> Result<FileReport, String> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_time().start_paused(true).build();
     let runtime = runtime.map_err(|e| e.to_string())?;
     let failures = Vec::new();
-    let mut report = FileReport { path: path.to_owned(), evals: 0, passed_once: 0, passed: 0, runs: 0, failures };
+    let mut report =
+        FileReport { path: path.to_owned(), evals: 0, passed_once: 0, passed: 0, runs: 0, failures };
     let mut store = MemorySeries::default();
     for command in &commands {
         match command {
@@ -129,7 +133,13 @@ async fn again(store: &MemorySeries, eval: &Eval, at: i64, runs: &mut usize) -> 
 }
 
 /// The middle of three steps answers what the instant did.
-async fn as_range(store: &MemorySeries, eval: &Eval, expr: &str, at: i64, runs: &mut usize) -> Result<(), String> {
+async fn as_range(
+    store: &MemorySeries,
+    eval: &Eval,
+    expr: &str,
+    at: i64,
+    runs: &mut usize,
+) -> Result<(), String> {
     let context = ["start()", "end()", "range()", "step()"];
     let is_other = eval.window.is_some() || eval.string.is_some() || eval.fail.is_some();
     if is_other || context.iter().any(|call| expr.contains(call)) {

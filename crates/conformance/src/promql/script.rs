@@ -136,7 +136,8 @@ fn load(line: &str, block: &[String]) -> Result<Command, String> {
 
 /// Offsets of start times: `_`, `_x3`, `-1m`, `-1mx3`, `-1m+30sx3`.
 fn start_offsets(text: &str) -> Result<Vec<Option<i64>>, String> {
-    let form = Regex::new(r"^([+-]?)(\d+[a-wyz]+)(?:([+-])(\d+[a-wyz]+))?(?:x(\d+))?$").map_err(|e| e.to_string())?;
+    let form = Regex::new(r"^([+-]?)(\d+[a-wyz]*)(?:([+-])(\d+[a-wyz]*))?(?:x(\d+))?$")
+        .map_err(|e| e.to_string())?;
     let mut offsets = Vec::new();
     for item in text.split_whitespace() {
         if item == "_" {
@@ -165,9 +166,16 @@ fn times(from: &str, to: &str, step: &str) -> Result<Times, String> {
     Ok(Times { start: ms(from)?, end: ms(to)?, step: ms(step)? })
 }
 
-fn eval(line: &str, number: usize, block: &[String], at: &mut usize, begin: usize) -> Result<Command, String> {
+fn eval(
+    line: &str,
+    number: usize,
+    block: &[String],
+    at: &mut usize,
+    begin: usize,
+) -> Result<Command, String> {
     let instant = Regex::new(r"^eval(?:_(fail|warn|ordered|info))?\s+instant\s+at\s+(\S+)\s+(.+)$");
-    let range = Regex::new(r"^eval(?:_(fail|warn|info))?\s+range\s+from\s+(\S+)\s+to\s+(\S+)\s+step\s+(\S+)\s+(.+)$");
+    let range =
+        Regex::new(r"^eval(?:_(fail|warn|info))?\s+range\s+from\s+(\S+)\s+to\s+(\S+)\s+step\s+(\S+)\s+(.+)$");
     let (instant, range) = (instant.map_err(|e| e.to_string())?, range.map_err(|e| e.to_string())?);
     let (mode, when, expr, is_range) = if let Some(parts) = instant.captures(line) {
         let start = ms(&parts[2])?;

@@ -32,7 +32,6 @@ pub fn split_metric(line: &str) -> Result<(Labels, &str), String> {
             (None, '"' | '\'' | '`') => quote = Some(c),
             (None, '{') => braces += 1,
             (None, '}') => {
-                braces -= 1;
                 end = at + 1;
                 break;
             }
@@ -107,9 +106,10 @@ fn expand(item: &str, samples: &mut Vec<Sample>) -> Result<(), String> {
     let mut increment = 0.0;
     if times.is_some() {
         // The sign of an increment: not the first character, not that of an exponent.
-        let sign = body.char_indices().skip(1).find(|(at, c)| {
-            matches!(c, '+' | '-') && !matches!(body.as_bytes()[at - 1], b'e' | b'E')
-        });
+        let sign = body
+            .char_indices()
+            .skip(1)
+            .find(|(at, c)| matches!(c, '+' | '-') && !matches!(body.as_bytes()[at - 1], b'e' | b'E'));
         if let Some((at, sign)) = sign {
             increment = number(&body[at + 1..])?;
             increment = if sign == '-' { -increment } else { increment };
@@ -202,7 +202,8 @@ fn histogram(text: &str) -> Result<(FloatHistogram, bool), String> {
         }
     }
     let [positive, negative] = counts;
-    let buckets = |first: i32, counts: Vec<f64>| Buckets { indices: (first..).take(counts.len()).collect(), counts };
+    let buckets =
+        |first: i32, counts: Vec<f64>| Buckets { indices: (first..).take(counts.len()).collect(), counts };
     made.positive = buckets(offsets[0], positive);
     made.negative = buckets(offsets[1], negative);
     Ok((made, hint))

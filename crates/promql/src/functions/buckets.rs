@@ -5,8 +5,8 @@ use std::cmp::Ordering;
 use sandur_model::FloatHistogram;
 use sandur_model::histogram::{Bucket, kahan_add};
 
-use crate::notes::Note;
 use crate::labels::Text;
+use crate::notes::Note;
 
 /// Differences of neighbours below this part of them are taken for rounding.
 const SMALL_DELTA: f64 = 1e-12;
@@ -198,12 +198,7 @@ fn narrowed(histogram: &FloatHistogram, bucket: &mut Bucket) {
 }
 
 /// A quantile of a native histogram.
-pub fn native_quantile(
-    q: f64,
-    histogram: &FloatHistogram,
-    metric: Text,
-    note: &mut dyn FnMut(Note),
-) -> f64 {
+pub fn native_quantile(q: f64, histogram: &FloatHistogram, metric: Text, note: &mut dyn FnMut(Note)) -> f64 {
     if q < 0.0 || q > 1.0 {
         return if q < 0.0 { f64::NEG_INFINITY } else { f64::INFINITY };
     }

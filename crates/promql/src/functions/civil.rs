@@ -90,7 +90,11 @@ mod tests {
         ] {
             let civil = Civil::of_seconds(seconds);
             assert_eq!(rfc3339(seconds * 1000), text);
-            assert_eq!((civil.weekday, civil.year_day, civil.days_in_month()), (weekday, year_day, days), "{text}");
+            assert_eq!(
+                (civil.weekday, civil.year_day, civil.days_in_month()),
+                (weekday, year_day, days),
+                "{text}"
+            );
         }
     }
 }

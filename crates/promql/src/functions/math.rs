@@ -5,8 +5,20 @@ pub fn max(a: f64, b: f64) -> f64 {
     match (a, b) {
         (f64::INFINITY, _) | (_, f64::INFINITY) => f64::INFINITY,
         (a, b) if a.is_nan() || b.is_nan() => f64::NAN,
-        (a, b) if a == 0.0 && b == 0.0 => if a.is_sign_negative() { b } else { a },
-        (a, b) => if a > b { a } else { b },
+        (a, b) if a == 0.0 && b == 0.0 => {
+            if a.is_sign_negative() {
+                b
+            } else {
+                a
+            }
+        }
+        (a, b) => {
+            if a > b {
+                a
+            } else {
+                b
+            }
+        }
     }
 }
 
@@ -15,8 +27,20 @@ pub fn min(a: f64, b: f64) -> f64 {
     match (a, b) {
         (f64::NEG_INFINITY, _) | (_, f64::NEG_INFINITY) => f64::NEG_INFINITY,
         (a, b) if a.is_nan() || b.is_nan() => f64::NAN,
-        (a, b) if a == 0.0 && b == 0.0 => if a.is_sign_negative() { a } else { b },
-        (a, b) => if a < b { a } else { b },
+        (a, b) if a == 0.0 && b == 0.0 => {
+            if a.is_sign_negative() {
+                a
+            } else {
+                b
+            }
+        }
+        (a, b) => {
+            if a < b {
+                a
+            } else {
+                b
+            }
+        }
     }
 }
 
@@ -66,7 +90,10 @@ mod tests {
         assert_eq!(min(f64::NEG_INFINITY, f64::NAN), f64::NEG_INFINITY);
         assert!(min(0.0, -0.0).is_sign_negative() && max(-0.0, 0.0).is_sign_positive());
         assert_eq!((clamp(5.0, &[0.0, 3.0]), clamp(5.0, &[3.0, 0.0])), (Some(3.0), None));
-        assert_eq!((round(2.5, &[]), round(-2.5, &[]), round(7.0, &[5.0])), (Some(3.0), Some(-2.0), Some(5.0)));
+        assert_eq!(
+            (round(2.5, &[]), round(-2.5, &[]), round(7.0, &[5.0])),
+            (Some(3.0), Some(-2.0), Some(5.0))
+        );
         assert!(sign(f64::NAN).is_nan());
     }
 }

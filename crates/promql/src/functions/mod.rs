@@ -99,7 +99,13 @@ const M: Type = Type::Matrix;
 const S: Type = Type::Scalar;
 const T: Type = Type::String;
 
-const fn of(name: &'static str, args: &'static [Type], returns: Type, kernel: Kernel, doc: &'static str) -> Function {
+const fn of(
+    name: &'static str,
+    args: &'static [Type],
+    returns: Type,
+    kernel: Kernel,
+    doc: &'static str,
+) -> Function {
     Function { name, args, variadic: 0, returns, experimental: false, doc, kernel }
 }
 
@@ -126,7 +132,13 @@ const fn range_with(name: &'static str, f: RangeFn, traits: Traits, doc: &'stati
     of(name, &[M], V, Kernel::Range(f, traits), doc)
 }
 
-const fn special(name: &'static str, args: &'static [Type], returns: Type, s: Special, doc: &'static str) -> Function {
+const fn special(
+    name: &'static str,
+    args: &'static [Type],
+    returns: Type,
+    s: Special,
+    doc: &'static str,
+) -> Function {
     of(name, args, returns, Kernel::Special(s), doc)
 }
 
@@ -184,8 +196,20 @@ const STARTS: Traits = Traits { starts: true, ..NO_TRAITS };
 /// Every function.
 pub static FUNCTIONS: &[Function] = &[
     map("abs", f64::abs, "Absolute values."),
-    special("absent", &[V], V, Special::Absent, "1 at steps without any series; with the labels that the selector asks for."),
-    special("absent_over_time", &[M], V, Special::AbsentOverTime, "1 at steps whose window has no sample of any series."),
+    special(
+        "absent",
+        &[V],
+        V,
+        Special::Absent,
+        "1 at steps without any series; with the labels that the selector asks for.",
+    ),
+    special(
+        "absent_over_time",
+        &[M],
+        V,
+        Special::AbsentOverTime,
+        "1 at steps whose window has no sample of any series.",
+    ),
     map("acos", f64::acos, "Arc cosines."),
     map("acosh", f64::acosh, "Inverse hyperbolic cosines."),
     map("asin", f64::asin, "Arc sines."),
@@ -206,28 +230,89 @@ pub static FUNCTIONS: &[Function] = &[
     date("day_of_week", |at| f64::from(at.weekday), "Days of the week; Sunday is 0."),
     date("day_of_year", |at| f64::from(at.year_day), "Days of the year, from 1."),
     map("deg", math::degrees, "Radians to degrees."),
-    range_with("delta", rate::delta, GAUGE, "The difference between the last and the first value, extrapolated to the window."),
+    range_with(
+        "delta",
+        rate::delta,
+        GAUGE,
+        "The difference between the last and the first value, extrapolated to the window.",
+    ),
     range("deriv", statistics::deriv, "The slope per second of the line through the samples."),
-    of("double_exponential_smoothing", &[M, S, S], V, Kernel::Range(statistics::double_exponential_smoothing, NO_TRAITS), "A smoothed value by a smoothing factor and a trend factor.").experimental(),
+    of(
+        "double_exponential_smoothing",
+        &[M, S, S],
+        V,
+        Kernel::Range(statistics::double_exponential_smoothing, NO_TRAITS),
+        "A smoothed value by a smoothing factor and a trend factor.",
+    )
+    .experimental(),
     special("end", &[], S, Special::Context, "The time of the query's last step.").experimental(),
     map("exp", f64::exp, "Exponentials."),
     range_with("first_over_time", over_time::first, KEEPS_NAME, "The first sample."),
     map("floor", f64::floor, "Rounds down."),
     histogram("histogram_avg", |h| h.sum / h.count, "The mean of a histogram's observations."),
     histogram("histogram_count", |h| h.count, "How many observations a histogram has."),
-    special("histogram_fraction", &[S, S, V], V, Special::HistogramFraction, "The part of the observations between two values."),
-    special("histogram_quantile", &[S, V], V, Special::HistogramQuantile, "A quantile of classic or native histograms."),
-    special("histogram_quantiles", &[V, T, S, S], V, Special::HistogramQuantiles, "Several quantiles, told apart by a label.").variadic(9).experimental(),
-    histogram("histogram_stddev", |h| buckets::variance(h).sqrt(), "The standard deviation of a histogram's observations."),
+    special(
+        "histogram_fraction",
+        &[S, S, V],
+        V,
+        Special::HistogramFraction,
+        "The part of the observations between two values.",
+    ),
+    special(
+        "histogram_quantile",
+        &[S, V],
+        V,
+        Special::HistogramQuantile,
+        "A quantile of classic or native histograms.",
+    ),
+    special(
+        "histogram_quantiles",
+        &[V, T, S, S],
+        V,
+        Special::HistogramQuantiles,
+        "Several quantiles, told apart by a label.",
+    )
+    .variadic(9)
+    .experimental(),
+    histogram(
+        "histogram_stddev",
+        |h| buckets::variance(h).sqrt(),
+        "The standard deviation of a histogram's observations.",
+    ),
     histogram("histogram_stdvar", buckets::variance, "The variance of a histogram's observations."),
     histogram("histogram_sum", |h| h.sum, "The sum of a histogram's observations."),
     date("hour", |at| f64::from(at.hour), "Hours."),
     range("idelta", rate::idelta, "The difference between the last two samples."),
-    range_with("increase", rate::increase, COUNTER, "By how much a counter grew, extrapolated to the window."),
-    special("info", &[V, V], V, Special::Info, "Adds labels of info metrics with the same instance and job.").variadic(1).experimental(),
-    range_with("irate", rate::irate, STARTS, "The growth per second between the last two samples of a counter."),
-    special("label_join", &[V, T, T, T], V, Special::LabelJoin, "Sets a label to values of others with a text between them.").variadic(-1),
-    special("label_replace", &[V, T, T, T, T], V, Special::LabelReplace, "Sets a label by a regular expression over another."),
+    range_with(
+        "increase",
+        rate::increase,
+        COUNTER,
+        "By how much a counter grew, extrapolated to the window.",
+    ),
+    special("info", &[V, V], V, Special::Info, "Adds labels of info metrics with the same instance and job.")
+        .variadic(1)
+        .experimental(),
+    range_with(
+        "irate",
+        rate::irate,
+        STARTS,
+        "The growth per second between the last two samples of a counter.",
+    ),
+    special(
+        "label_join",
+        &[V, T, T, T],
+        V,
+        Special::LabelJoin,
+        "Sets a label to values of others with a text between them.",
+    )
+    .variadic(-1),
+    special(
+        "label_replace",
+        &[V, T, T, T, T],
+        V,
+        Special::LabelReplace,
+        "Sets a label by a regular expression over another.",
+    ),
     range_with("last_over_time", over_time::last, KEEPS_NAME, "The last sample."),
     map("ln", f64::ln, "Natural logarithms."),
     map("log10", f64::log10, "Decimal logarithms."),
@@ -240,28 +325,70 @@ pub static FUNCTIONS: &[Function] = &[
     date("minute", |at| f64::from(at.minute), "Minutes."),
     date("month", |at| f64::from(at.month), "Months, from 1."),
     special("pi", &[], S, Special::Pi, "Pi."),
-    of("predict_linear", &[M, S], V, Kernel::Range(statistics::predict_linear, NO_TRAITS), "The value so many seconds ahead, on the line through the samples."),
+    of(
+        "predict_linear",
+        &[M, S],
+        V,
+        Kernel::Range(statistics::predict_linear, NO_TRAITS),
+        "The value so many seconds ahead, on the line through the samples.",
+    ),
     range("present_over_time", over_time::present, "1 for series with a sample."),
     range("quantile_over_time", statistics::quantile_over_time, "A quantile of the values.").args(&[S, M]),
     map("rad", math::radians, "Degrees to radians."),
     special("range", &[], S, Special::Context, "The length of the query's time, in seconds.").experimental(),
-    range_with("rate", rate::rate, COUNTER, "By how much a counter grew per second, extrapolated to the window."),
+    range_with(
+        "rate",
+        rate::rate,
+        COUNTER,
+        "By how much a counter grew per second, extrapolated to the window.",
+    ),
     range_with("resets", changes::resets, RESETS, "How often a counter was reset."),
-    of("round", &[V, S], V, Kernel::MapWith(math::round), "Rounds to the nearest multiple of a number, of 1 if there is none; ties go up.").variadic(1),
+    of(
+        "round",
+        &[V, S],
+        V,
+        Kernel::MapWith(math::round),
+        "Rounds to the nearest multiple of a number, of 1 if there is none; ties go up.",
+    )
+    .variadic(1),
     special("scalar", &[V], S, Special::Scalar, "The value of the only series, else NaN."),
     map("sgn", math::sign, "Signs."),
     map("sin", f64::sin, "Sines."),
     map("sinh", f64::sinh, "Hyperbolic sines."),
     special("sort", &[V], V, Special::Sort { descending: false }, "Series by rising value."),
-    special("sort_by_label", &[V, T], V, Special::SortByLabel { descending: false }, "Series by labels, numbers in them by value.").variadic(-1).experimental(),
-    special("sort_by_label_desc", &[V, T], V, Special::SortByLabel { descending: true }, "Series by labels, the last first.").variadic(-1).experimental(),
+    special(
+        "sort_by_label",
+        &[V, T],
+        V,
+        Special::SortByLabel { descending: false },
+        "Series by labels, numbers in them by value.",
+    )
+    .variadic(-1)
+    .experimental(),
+    special(
+        "sort_by_label_desc",
+        &[V, T],
+        V,
+        Special::SortByLabel { descending: true },
+        "Series by labels, the last first.",
+    )
+    .variadic(-1)
+    .experimental(),
     special("sort_desc", &[V], V, Special::Sort { descending: true }, "Series by falling value."),
     map("sqrt", f64::sqrt, "Square roots."),
     special("start", &[], S, Special::Context, "The time of the query's first step.").experimental(),
-    special("start_timestamp", &[V], V, Special::StartTimestamp, "When counting began, for the samples of a selector.").experimental(),
+    special(
+        "start_timestamp",
+        &[V],
+        V,
+        Special::StartTimestamp,
+        "When counting began, for the samples of a selector.",
+    )
+    .experimental(),
     range("stddev_over_time", statistics::stddev, "The standard deviation of the values."),
     range("stdvar_over_time", statistics::stdvar, "The variance of the values."),
-    special("step", &[], S, Special::Context, "The time between the query's steps, in seconds.").experimental(),
+    special("step", &[], S, Special::Context, "The time between the query's steps, in seconds.")
+        .experimental(),
     range("sum_over_time", over_time::sum, "The sum of the samples."),
     map("tan", f64::tan, "Tangents."),
     map("tanh", f64::tanh, "Hyperbolic tangents."),
@@ -269,8 +396,10 @@ pub static FUNCTIONS: &[Function] = &[
     special("timestamp", &[V], V, Special::Timestamp, "The times of samples."),
     range("ts_of_first_over_time", over_time::time_of_first, "The time of the first sample.").experimental(),
     range("ts_of_last_over_time", over_time::time_of_last, "The time of the last sample.").experimental(),
-    range("ts_of_max_over_time", over_time::time_of_max, "The last time of the largest value.").experimental(),
-    range("ts_of_min_over_time", over_time::time_of_min, "The last time of the smallest value.").experimental(),
+    range("ts_of_max_over_time", over_time::time_of_max, "The last time of the largest value.")
+        .experimental(),
+    range("ts_of_min_over_time", over_time::time_of_min, "The last time of the smallest value.")
+        .experimental(),
     special("vector", &[S], V, Special::Vector, "A series without labels."),
     date("year", |at| at.year as f64, "Years."),
 ];

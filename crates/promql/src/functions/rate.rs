@@ -88,7 +88,8 @@ fn float_rate(window: &Window<'_>, site: &mut Site<'_>, counter: bool, per_secon
                     site.note(Note::StartOverlap(site.metric));
                     overlap = true;
                 }
-                if values[n] < values[n - 1] || start_reset(starts[n - 1], times[n - 1], starts[n], times[n]) {
+                if values[n] < values[n - 1] || start_reset(starts[n - 1], times[n - 1], starts[n], times[n])
+                {
                     result += values[n - 1];
                 }
             }
@@ -106,7 +107,13 @@ fn float_rate(window: &Window<'_>, site: &mut Site<'_>, counter: bool, per_secon
 
 /// By what the increase between the samples is multiplied for the whole window. `zero`: which part of the
 /// sampled time it took to get from zero to the first sample, if a counter tells.
-fn factor(window: &Window<'_>, times: &[i64], begin: Option<i64>, zero: Option<f64>, per_second: bool) -> f64 {
+fn factor(
+    window: &Window<'_>,
+    times: &[i64],
+    begin: Option<i64>,
+    zero: Option<f64>,
+    per_second: bool,
+) -> f64 {
     let (first, last) = (times[0], times[times.len() - 1]);
     let seconds = |ms: i64| ms as f64 / 1000.0;
     let mut to_start = seconds(first - window.start);
@@ -162,9 +169,8 @@ fn histogram_increase(window: &Window<'_>, site: &mut Site<'_>, counter: bool) -
     if counter && (is_gauge(first) || is_gauge(last)) {
         site.note(Note::NotCounter(site.metric));
     }
-    let reset_at = |n: usize| {
-        !starts.is_empty() && start_reset(starts[n - 1], times[n - 1], starts[n], times[n])
-    };
+    let reset_at =
+        |n: usize| !starts.is_empty() && start_reset(starts[n - 1], times[n - 1], starts[n], times[n]);
     // Nothing of the first counts when there was a reset after it, its layout included.
     let mut begin = Arc::clone(first);
     if counter && (reset_at(1) || all[1].detect_reset(first)) {

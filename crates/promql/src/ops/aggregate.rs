@@ -337,7 +337,13 @@ fn add_float(op: Kind, state: &mut State, value: f64, is_first: bool) {
     if is_first {
         state.mean = value;
         state.value = match op {
-            Kind::Stddev | Kind::Stdvar => if value.is_finite() { 0.0 } else { f64::NAN },
+            Kind::Stddev | Kind::Stdvar => {
+                if value.is_finite() {
+                    0.0
+                } else {
+                    f64::NAN
+                }
+            }
             _ => value,
         };
         return;

@@ -116,10 +116,9 @@ impl VectorVector {
             matched: vec![false; numbers.len()],
             inserted: HashSet::new(),
         };
-        let fill = match swapped {
-            true => [self.fill[1], self.fill[0]],
-            false => self.fill,
-        };
+        // As in Prometheus, the left number stands for the many and the right one for the one, whatever side
+        // they are on.
+        let fill = self.fill;
         let has_fill = fill.iter().any(Option::is_some);
         let mut ones: Vec<Option<usize>> = vec![None; numbers.len()];
         for step in 0..self.grid.steps {

@@ -10,6 +10,7 @@ use crate::functions::buckets::{
 };
 use crate::labels::{LabelsId, Text};
 use crate::notes::{Forced, Note};
+use crate::ops::binary::same_labels;
 use crate::run::{AnyOperator, Gathered, Operator, Outbox, Pull, Run, ScalarArg, scalars_ready};
 use crate::span::Span;
 use crate::text::GoNumber;
@@ -90,9 +91,9 @@ impl Histograms {
             for (n, column) in columns.iter().enumerate() {
                 let Some(histogram) = column.histogram(step).filter(|_| column.has(step)) else { continue };
                 // The same series with classic buckets: neither is answered.
-                let classic = by_labels.get(&column.labels).filter(|group| {
-                    !hidden[**group] && has_buckets(&groups[**group], columns, step)
-                });
+                let classic = by_labels
+                    .get(&column.labels)
+                    .filter(|group| !hidden[**group] && has_buckets(&groups[**group], columns, step));
                 let metric = run.pool.get(columns[n].labels, Text::NAME);
                 if let Some(group) = classic {
                     run.notes.add(Note::MixedClassicNative(metric), self.span);
@@ -103,18 +104,18 @@ impl Histograms {
                     let (notes, span) = (&mut run.notes, self.span);
                     let mut note = |note: Note| notes.add(note, span);
                     let value = match self.question {
-                        Question::Fraction => {
-                            native_fraction(args.0, args.1, histogram, metric, &mut note)
-                        }
+                        Question::Fraction => native_fraction(args.0, args.1, histogram, metric, &mut note),
                         _ => native_quantile(args.0, histogram, metric, &mut note),
                     };
-                    answers.put(labels, step, value, &self.grid);
+                    answers.put(labels, step, value, &self.grid)?;
                 }
             }
             for (group, _) in groups.iter().zip(&hidden).filter(|(_, hidden)| !**hidden) {
                 buckets.clear();
                 let present = group.buckets.iter().filter(|(_, n)| is_bucket(&columns[*n], step));
-                buckets.extend(present.map(|(upper, n)| Classic { upper: *upper, count: columns[*n].values[step] }));
+                buckets.extend(
+                    present.map(|(upper, n)| Classic { upper: *upper, count: columns[*n].values[step] }),
+                );
                 if buckets.is_empty() {
                     continue;
                 }
@@ -128,7 +129,7 @@ impl Histograms {
                             value
                         }
                     };
-                    answers.put(labels, step, value, &self.grid);
+                    answers.put(labels, step, value, &self.grid)?;
                 }
             }
         }
@@ -220,12 +221,16 @@ pub fn open_metrics_number(number: f64) -> String {
 }
 
 impl Answers {
-    fn put(&mut self, labels: LabelsId, step: usize, value: f64, grid: &Grid) {
+    fn put(&mut self, labels: LabelsId, step: usize, value: f64, grid: &Grid) -> Result<(), Error> {
         let next = self.columns.len();
         let place = *self.places.entry(labels).or_insert(next);
         if place == next {
             self.columns.push(Column::empty(labels, true, grid.steps));
         }
+        if self.columns[place].has(step) {
+            return Err(same_labels());
+        }
         self.columns[place].put(step, value);
+        Ok(())
     }
 }

@@ -168,16 +168,19 @@ impl Info {
         run: &mut Run,
     ) -> Result<Vec<Column>, Error> {
         let identifying = IDENTIFYING.map(|name| run.pool.text_id(name));
-        let key = |labels: LabelsId, run: &mut Run| {
-            run.pool.filtered(labels, |name| identifying.contains(&name))
-        };
+        let key =
+            |labels: LabelsId, run: &mut Run| run.pool.filtered(labels, |name| identifying.contains(&name));
         let base_keys: Vec<LabelsId> = base.iter().map(|column| key(column.labels, run)).collect();
         let info_keys: Vec<(Text, LabelsId)> = infos
             .iter()
             .map(|column| (run.pool.get(column.labels, Text::NAME), key(column.labels, run)))
             .collect();
         let mut names: Vec<Text> = Vec::new();
-        info_keys.iter().for_each(|(name, _)| if !names.contains(name) { names.push(*name) });
+        info_keys.iter().for_each(|(name, _)| {
+            if !names.contains(name) {
+                names.push(*name)
+            }
+        });
         let data: Vec<Text> = self.data.iter().map(|matcher| run.pool.text_id(matcher.name())).collect();
         let needs_info = self.data.iter().any(|matcher| !matcher.matches_empty());
         let (mut places, mut columns): (HashMap<LabelsId, usize>, Vec<Column>) = (HashMap::new(), Vec::new());

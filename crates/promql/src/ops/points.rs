@@ -74,6 +74,48 @@ impl Points {
     }
 }
 
+/// Samples between two times whose histograms have no buckets, but say of each whether there was a counter reset
+/// between it and the one before: for functions that look at counts and sums only. Of the first it is not known.
+pub fn statistics_of(samples: &Arc<Samples>, first_ms: i64, last_ms: i64) -> Arc<Samples> {
+    use sandur_model::histogram::CounterReset;
+    if samples.histograms.is_empty() {
+        return Arc::clone(samples);
+    }
+    let mut own = Samples {
+        times: samples.times.clone(),
+        values: samples.values.clone(),
+        starts: samples.starts.clone(),
+        ..Samples::default()
+    };
+    let mut last: Option<&FloatHistogram> = None;
+    for (n, time) in samples.histogram_times.iter().enumerate() {
+        if !(first_ms..=last_ms).contains(time) {
+            continue;
+        }
+        let histogram = &samples.histograms[n];
+        let reset = match (histogram.reset, last) {
+            (CounterReset::Unknown, Some(last)) if !is_stale(histogram.sum) => {
+                if histogram.detect_reset(last) { CounterReset::Reset } else { CounterReset::NotReset }
+            }
+            (known, _) => known,
+        };
+        if !is_stale(histogram.sum) {
+            last = Some(histogram);
+        }
+        let (schema, count, sum) = (histogram.schema, histogram.count, histogram.sum);
+        own.histogram_times.push(*time);
+        own.histograms.push(Arc::new(FloatHistogram {
+            reset,
+            schema,
+            count,
+            sum,
+            ..FloatHistogram::default()
+        }));
+        own.histogram_starts.extend(samples.histogram_starts.get(n));
+    }
+    Arc::new(own)
+}
+
 /// A window over sorted times that moves forward.
 #[derive(Clone, Copy, Default)]
 pub struct Sliding {

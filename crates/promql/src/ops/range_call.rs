@@ -5,8 +5,8 @@ use sandur_query::Error;
 
 use crate::ast::Extension;
 use crate::column::{Column, Grid};
-use crate::functions::window::{RangeFn, Site, Value, Window};
 use crate::functions::Traits;
+use crate::functions::window::{RangeFn, Site, Value, Window};
 use crate::labels::{LabelsId, Text};
 use crate::notes::Note;
 use crate::ops::points::{Points, Sliding};

@@ -117,7 +117,9 @@ impl Select {
                 histograms = advance(histogram_times, histograms, until);
                 histogram = histograms.checked_sub(1).map(|n| histogram_times[n]);
             }
-            let Some(time) = float.max(histogram).filter(|time| *time > until - self.lookback) else { continue };
+            let Some(time) = float.max(histogram).filter(|time| *time > until - self.lookback) else {
+                continue;
+            };
             if float >= histogram {
                 let value = samples.values[floats - 1];
                 if !is_stale(value) {

@@ -69,7 +69,13 @@ impl Sets {
     }
 
     /// Series at the steps at which the like was seen, or was not.
-    fn masked(&self, columns: Vec<Column>, seen: &Seen, like: bool, run: &mut Run) -> Result<Vec<Column>, Error> {
+    fn masked(
+        &self,
+        columns: Vec<Column>,
+        seen: &Seen,
+        like: bool,
+        run: &mut Run,
+    ) -> Result<Vec<Column>, Error> {
         spend(columns.len() * (self.grid.steps / 64 + 8))?;
         let mut kept = Vec::with_capacity(columns.len());
         for mut column in columns {

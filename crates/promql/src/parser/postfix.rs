@@ -141,7 +141,11 @@ impl Parser<'_> {
         let value = self.number()?.value;
         let seconds = if negate { -value } else { value };
         if !seconds.is_finite() || seconds.abs() >= i64::MAX as f64 {
-            let shown = if seconds.is_finite() { format!("{seconds:.6}") } else { crate::text::plain_number(seconds) };
+            let shown = if seconds.is_finite() {
+                format!("{seconds:.6}")
+            } else {
+                crate::text::plain_number(seconds)
+            };
             self.note(expr.span(), format!("timestamp out of bounds for @ modifier: {shown}"));
         }
         Ok(At::Time((seconds * 1000.0).round() as i64))

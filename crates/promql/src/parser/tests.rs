@@ -48,7 +48,10 @@ fn errors_have_the_words_and_places_of_prometheus() {
         ("foo bar", "1:5: parse error: unexpected identifier \"bar\""),
         ("sum(1)", "1:5: parse error: expected type instant vector in aggregation expression, got scalar"),
         ("nope(1)", "1:1: parse error: unknown function with name \"nope\""),
-        ("rate(foo)", "1:6: parse error: expected type range vector in call to function \"rate\", got instant vector"),
+        (
+            "rate(foo)",
+            "1:6: parse error: expected type range vector in call to function \"rate\", got instant vector",
+        ),
         ("{}", "1:1: parse error: vector selector must contain at least one non-empty matcher"),
         ("1 == 1", "1:3: parse error: comparisons between scalars must use BOOL modifier"),
         ("foo + bool bar", "1:5: parse error: bool modifier can only be used on comparison operators"),
@@ -58,8 +61,14 @@ fn errors_have_the_words_and_places_of_prometheus() {
         ("foo{a=}", "1:7: parse error: unexpected \"}\" in label matching, expected string"),
         ("abs(a, b)", "1:1: parse error: expected 1 argument(s) in call to \"abs\", got 2"),
         ("\nsum by a (x)", "2:8: parse error: unexpected identifier \"a\" in grouping opts, expected \"(\""),
-        ("topk(x)", "1:1: parse error: wrong number of arguments for aggregate expression provided, expected 2, got 1"),
-        ("foo smoothed anchored", "1:1: parse error: anchored and smoothed modifiers cannot be used together"),
+        (
+            "topk(x)",
+            "1:1: parse error: wrong number of arguments for aggregate expression provided, expected 2, got 1",
+        ),
+        (
+            "foo smoothed anchored",
+            "1:1: parse error: anchored and smoothed modifiers cannot be used together",
+        ),
     ] {
         assert_eq!(parse(text).unwrap_err().to_string(), expected, "{text}");
     }

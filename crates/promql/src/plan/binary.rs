@@ -11,9 +11,23 @@ use crate::ops::sets::Sets;
 use crate::ops::simple::ScalarPair;
 use crate::plan::{Planner, Wanted, is_vector};
 use crate::run::AnyOperator;
+use crate::token::Kind;
 
 impl Planner<'_> {
-    pub(crate) fn binary(&mut self, binary: &Binary, grid: Grid, wanted: Wanted<'_>) -> Result<AnyOperator, Error> {
+    pub(crate) fn binary(
+        &mut self,
+        binary: &Binary,
+        grid: Grid,
+        wanted: Wanted<'_>,
+    ) -> Result<AnyOperator, Error> {
+        let around = self.needs_buckets;
+        self.needs_buckets |= matches!(binary.op, Kind::TrimUpper | Kind::TrimLower);
+        let planned = self.sides(binary, grid, wanted);
+        self.needs_buckets = around;
+        planned
+    }
+
+    fn sides(&mut self, binary: &Binary, grid: Grid, wanted: Wanted<'_>) -> Result<AnyOperator, Error> {
         let (left, right, op) = (binary.left(), binary.right(), binary.op);
         let span = left.span().to(right.span());
         let returns_bool = binary.returns_bool;

@@ -26,6 +26,18 @@ pub(crate) fn cannot_extend(word: &str, function: &str) -> Error {
 
 impl Planner<'_> {
     pub(crate) fn call(&mut self, call: &Call, grid: Grid, wanted: Wanted<'_>) -> Result<AnyOperator, Error> {
+        let around = (self.statistics, self.needs_buckets);
+        match call.function.name {
+            "histogram_count" | "histogram_sum" | "histogram_avg" => self.statistics = true,
+            "histogram_quantile" | "histogram_quantiles" | "histogram_fraction" => self.needs_buckets = true,
+            _ => {}
+        }
+        let planned = self.kernel(call, grid, wanted);
+        (self.statistics, self.needs_buckets) = around;
+        planned
+    }
+
+    fn kernel(&mut self, call: &Call, grid: Grid, wanted: Wanted<'_>) -> Result<AnyOperator, Error> {
         let args = &call.args.0;
         match &call.function.kernel {
             Kernel::Map(f) => self.map(&args[0], Each::Float(*f), grid, wanted),
@@ -119,7 +131,8 @@ impl Planner<'_> {
             }
             Special::Sort { descending } => self.sort(call, SortBy::Value, descending, grid),
             Special::SortByLabel { descending } => {
-                let names: Result<Vec<_>, _> = args[1..].iter().map(|arg| text_of(arg).map(str::to_owned)).collect();
+                let names: Result<Vec<_>, _> =
+                    args[1..].iter().map(|arg| text_of(arg).map(str::to_owned)).collect();
                 self.sort(call, SortBy::Labels(names?), descending, grid)
             }
             Special::Timestamp => match args[0].unwrapped() {
