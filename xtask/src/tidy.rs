@@ -34,6 +34,7 @@ const EDGES: &[(&str, &[&str])] = &[
     ("query", &["base", "model"]),
     ("engine", &["base", "model", "format", "store", "cache", "catalog", "query"]),
     ("logql", &["base", "model", "query"]),
+    ("promql", &["base", "model", "query"]),
     ("ingest", &["base", "model", "format"]),
 ];
 

@@ -458,7 +458,8 @@ impl Expr {
         found
     }
 
-    /// Puts a time into every selector and subquery that names none, but not into what a subquery has in it. Fails when the tree would be too large, which it was not.
+    /// Puts a time into every selector and subquery that names none, but not into what a subquery has in it.
+    /// Fails when the tree would be too large, which it was not.
     pub fn pin(&mut self, at: At) -> Result<(), TooNested> {
         let set = |slot: &mut Option<At>| {
             if !matches!(slot, Some(At::Time(_))) {

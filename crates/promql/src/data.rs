@@ -1,9 +1,9 @@
 //! Where series come from: the only thing that the engine knows of storage.
 //!
-//! A [`SeriesSource`] answers a [`SeriesQuery`] with a [`SeriesSet`], which gives the matching series in batches
-//! of at most [`BATCH_SERIES`], each series once. Labels come as ids of a dictionary: a text is looked up
-//! when it is needed, and once. Samples are columns. A batch may hold samples outside of the query's time, which
-//! are not looked at.
+//! A [`SeriesSource`] answers a [`SeriesQuery`] with a [`SeriesSet`], which gives the matching series in
+//! batches of at most [`BATCH_SERIES`], each series once. Labels come as ids of a dictionary: a text is
+//! looked up when it is needed, and once. Samples are columns. A batch may hold samples outside of the
+//! query's time, which are not looked at.
 
 use std::sync::Arc;
 

@@ -1,7 +1,7 @@
 //! A query from its text to its answer: the asynchronous shell around the operators.
 //!
-//! Operators compute over batches that are there. When they need the next batch of a selector, the shell waits for
-//! it, hands it over, and lets them go on, on the CPU pool, while it fetches the batch after that.
+//! Operators compute over batches that are there. When they need the next batch of a selector, the shell
+//! waits for it, hands it over, and lets them go on, on the CPU pool, while it fetches the batch after that.
 
 use std::sync::Arc;
 
@@ -92,12 +92,7 @@ pub async fn query_parsed(
     expr: &Expr,
 ) -> Result<Answer, Error> {
     let kind = expr.value_type();
-    if request.times.step > 0 && !matches!(kind, Type::Vector | Type::Scalar) {
-        let kind = kind.documented();
-        return Err(Error::Invalid(format!(
-            "invalid expression type \"{kind}\" for range query, must be Scalar or instant Vector"
-        )));
-    }
+    check_range(kind, request.times)?;
     let (expr, times, options) = (expr.clone(), request.times, request.options);
     let mut state = context
         .compute(move || {
@@ -156,6 +151,17 @@ pub async fn query_parsed(
             state.receive(leaf, batch);
         }
     }
+}
+
+/// A range query answers series with a sample at each step.
+fn check_range(kind: Type, times: Times) -> Result<(), Error> {
+    if times.step == 0 || matches!(kind, Type::Vector | Type::Scalar) {
+        return Ok(());
+    }
+    let kind = kind.documented();
+    Err(Error::Invalid(format!(
+        "invalid expression type \"{kind}\" for range query, must be Scalar or instant Vector"
+    )))
 }
 
 /// What came of computing until something is needed.

@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 
 use sandur_model::Matcher;
 
-use crate::ast::{At, DurationExpr, DurationPart, Expr, Extension, Length, Offset, Selector};
+use crate::ast::{At, Binary, DurationExpr, DurationPart, Expr, Extension, Length, Offset, Selector};
 use crate::text::{MS_NS, plain_number};
 
 /// The tree as JSON.
@@ -18,27 +18,7 @@ pub fn to_json(expr: &Expr) -> Value {
             "grouping": aggregate.grouping,
             "without": aggregate.without,
         }),
-        Expr::Binary(binary) => {
-            let is_vector = |side: &Expr| side.value_type() == crate::ast::Type::Vector;
-            let matching = binary.sides.0.iter().all(is_vector).then(|| {
-                let matching = &binary.matching;
-                json!({
-                    "card": matching.cardinality.name(),
-                    "labels": matching.labels,
-                    "on": matching.on,
-                    "include": matching.include,
-                    "fillValues": { "lhs": matching.fill[0], "rhs": matching.fill[1] },
-                })
-            });
-            json!({
-                "type": "binaryExpr",
-                "op": binary.op.text(),
-                "lhs": to_json(binary.left()),
-                "rhs": to_json(binary.right()),
-                "matching": matching,
-                "bool": binary.returns_bool,
-            })
-        }
+        Expr::Binary(binary) => operator(binary),
         Expr::Call(call) => {
             let function = call.function;
             let types: Vec<&str> = function.args.iter().map(|kind| kind.name()).collect();
@@ -81,6 +61,28 @@ pub fn to_json(expr: &Expr) -> Value {
         }),
         Expr::Selector(of) => selector("vectorSelector", of),
     }
+}
+
+fn operator(binary: &Binary) -> Value {
+    let is_vector = |side: &Expr| side.value_type() == crate::ast::Type::Vector;
+    let matching = binary.sides.0.iter().all(is_vector).then(|| {
+        let matching = &binary.matching;
+        json!({
+            "card": matching.cardinality.name(),
+            "labels": matching.labels,
+            "on": matching.on,
+            "include": matching.include,
+            "fillValues": { "lhs": matching.fill[0], "rhs": matching.fill[1] },
+        })
+    });
+    json!({
+        "type": "binaryExpr",
+        "op": binary.op.text(),
+        "lhs": to_json(binary.left()),
+        "rhs": to_json(binary.right()),
+        "matching": matching,
+        "bool": binary.returns_bool,
+    })
 }
 
 fn selector(kind: &str, selector: &Selector) -> Value {

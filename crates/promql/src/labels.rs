@@ -1,7 +1,7 @@
 //! Label sets of a query as small numbers.
 //!
-//! Each text and each label set is kept once, so that equality is that of numbers and no string is looked at in
-//! a loop over samples. Memory grows with what is different, and is reserved.
+//! Each text and each label set is kept once, so that equality is that of numbers and no string is looked at
+//! in a loop over samples. Memory grows with what is different, and is reserved.
 
 use std::cmp::Ordering;
 use std::sync::Arc;

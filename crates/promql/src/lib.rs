@@ -8,19 +8,19 @@
 //! **What it is not.** It knows no store, no block and no wire format, and holds no data beyond a query.
 //!
 //! **Life of a query.** [`query`] parses the text (`lexer`, `parser`, `check`) and plans it (`plan`): times,
-//! offsets, `@` and subqueries are settled, and what is the same at all steps will be evaluated once. Operators
-//! (`ops`) compute over batches of at most 512 series, a column of steps for each; a selector that has
-//! nothing left says which batch it needs, the shell (`engine`) fetches it while the one before is computed.
-//! Aggregations keep groups, not series, and ask storage only for the labels that they group by. Labels are
-//! numbers in a pool (`labels`) until the answer is made. Names of metrics go at the end of the query, where
-//! all operators below agreed that they go.
+//! offsets, `@` and subqueries are settled, and what is the same at all steps will be evaluated once.
+//! Operators (`ops`) compute over batches of at most 512 series, a column of steps for each; a selector that
+//! has nothing left says which batch it needs, the shell (`engine`) fetches it while the one before is
+//! computed. Aggregations keep groups, not series, and ask storage only for the labels that they group by.
+//! Labels are numbers in a pool (`labels`) until the answer is made. Names of metrics go at the end of the
+//! query, where all operators below agreed that they go.
 //!
-//! **How to add.** A function is a line in `functions::FUNCTIONS` and a function in a file of its family; parser,
-//! evaluation and documentation are made from the table.
+//! **How to add.** A function is a line in `functions::FUNCTIONS` and a function in a file of its family;
+//! parser, evaluation and documentation are made from the table.
 //!
-//! **Invariants.** An operator gives each set of labels once, but below an aggregation that asked for a part of
-//! the labels. Floats are added in the order and with the compensation of Prometheus, so that answers agree to
-//! the bit. What an operator keeps is reserved before; every loop over data tells of its work.
+//! **Invariants.** An operator gives each set of labels once, but below an aggregation that asked for a part
+//! of the labels. Floats are added in the order and with the compensation of Prometheus, so that answers
+//! agree to the bit. What an operator keeps is reserved before; every loop over data tells of its work.
 
 pub mod ast;
 mod check;

@@ -171,27 +171,21 @@ fn two_digits(number: f64) -> String {
 
 /// Whether it is a warning, and its text.
 fn describe(note: Note, pool: &LabelPool) -> (bool, String) {
+    match warning(note, pool) {
+        Some(text) => (true, text),
+        None => (false, info(note, pool).unwrap_or_default()),
+    }
+}
+
+/// The text of a warning.
+fn warning(note: Note, pool: &LabelPool) -> Option<String> {
     let name = |id: Text| quote(pool.text(id));
     let maybe = |id: Text| match id {
         Text::EMPTY => String::new(),
         id => format!(" for metric name {}", name(id)),
     };
     let number = |bits: u64| GoNumber(f64::from_bits(bits));
-    let sample = |is_histogram: bool| if is_histogram { "histogram" } else { "float" };
-    let is_warning = !matches!(
-        note,
-        Note::NonCounter(_)
-            | Note::NonCounterType(..)
-            | Note::ForcedMonotonicity(_)
-            | Note::IncompatibleTypes(..)
-            | Note::IgnoredInAggregation(_)
-            | Note::IgnoredInRange(_)
-            | Note::QuantileNan(_)
-            | Note::QuantileSkew(_)
-            | Note::FractionNans(_)
-            | Note::MismatchedBounds(_)
-    );
-    let text = match note {
+    Some(match note {
         Note::InvalidQuantile(q) => format!("quantile value should be between 0 and 1, got {}", number(q)),
         Note::InvalidRatio(r, to) => {
             let what = "ratio value should be between -1 and 1";
@@ -229,6 +223,19 @@ fn describe(note: Note, pool: &LabelPool) -> (bool, String) {
             let what = "sample has start time that overlaps with previous sample timestamp";
             format!("{what} for metric {}", name(metric))
         }
+        _ => return None,
+    })
+}
+
+/// The text of an info.
+fn info(note: Note, pool: &LabelPool) -> Option<String> {
+    let name = |id: Text| quote(pool.text(id));
+    let maybe = |id: Text| match id {
+        Text::EMPTY => String::new(),
+        id => format!(" for metric name {}", name(id)),
+    };
+    let sample = |is_histogram: bool| if is_histogram { "histogram" } else { "float" };
+    Some(match note {
         Note::NonCounter(metric) => {
             let what = "metric might not be a counter, name does not end in _total/_sum/_count/_bucket:";
             format!("{what} {}", name(metric))
@@ -269,6 +276,6 @@ fn describe(note: Note, pool: &LabelPool) -> (bool, String) {
         Note::MismatchedBounds(operation) => {
             format!("mismatched custom buckets were reconciled during {}", operation.name())
         }
-    };
-    (is_warning, text)
+        _ => return None,
+    })
 }

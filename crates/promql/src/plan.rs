@@ -1,7 +1,7 @@
 //! From a syntax tree to operators, for the steps of one query.
 //!
-//! Everything that depends on the query's times is settled here: `@`, offsets, computed durations, `start()` and
-//! its like, the steps of subqueries. What is the same at all steps is evaluated at one and repeated.
+//! Everything that depends on the query's times is settled here: `@`, offsets, computed durations, `start()`
+//! and its like, the steps of subqueries. What is the same at all steps is evaluated at one and repeated.
 
 use sandur_query::Error;
 

@@ -8,6 +8,7 @@ mod chains;
 mod codec;
 mod logql;
 mod otlp;
+pub mod promql;
 mod push;
 mod stages;
 mod template;
@@ -24,6 +25,7 @@ pub struct Target {
 /// Every target.
 pub const TARGETS: &[Target] = &[
     Target { name: "logql", run: logql::run },
+    Target { name: "promql", run: promql::run },
     Target { name: "template", run: template::run },
     Target { name: "push", run: push::run },
     Target { name: "otlp", run: otlp::run },

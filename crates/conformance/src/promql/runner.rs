@@ -54,6 +54,17 @@ pub fn scripts(path: &Path) -> Result<Vec<PathBuf>, String> {
     if files.is_empty() { Err(format!("{}: no .test file", path.display())) } else { Ok(files) }
 }
 
+/// The queries of a script.
+pub fn expressions(path: &Path) -> Result<Vec<String>, String> {
+    let text = std::fs::read_to_string(path).map_err(|e| format!("{}: {e}", path.display()))?;
+    let commands = script::parse(&text).map_err(|e| format!("{}: {e}", path.display()))?;
+    let expr = |command| match command {
+        Command::Eval(eval) => Some(eval.expr),
+        _ => None,
+    };
+    Ok(commands.into_iter().filter_map(expr).collect())
+}
+
 /// Runs a script. `Err` when it cannot be read.
 pub fn run_file(path: &Path) -> Result<FileReport, String> {
     let wrong = |e: String| format!("{}: {e}", path.display());

@@ -1,7 +1,7 @@
 //! The bounds of exponential buckets within a power of two: numbers that are part of the format.
 //!
-//! `EIGHTH[i]` is about two to the power of `i / 256 - 1`. Clients and servers agree on these very numbers, some
-//! of which are one or two units in the last place off, so they are not computed. A histogram of a lower
+//! `EIGHTH[i]` is about two to the power of `i / 256 - 1`. Clients and servers agree on these very numbers,
+//! some of which are one or two units in the last place off, so they are not computed. A histogram of a lower
 //! schema uses each second, fourth, ... of them.
 
 /// Bounds of schema 8 from a half on, up to one.

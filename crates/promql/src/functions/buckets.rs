@@ -239,7 +239,7 @@ pub fn native_quantile(q: f64, histogram: &FloatHistogram, metric: Text, note: &
         return bucket.upper;
     }
     rank = if up { rank - (count - bucket.count) } else { count - rank };
-    // The width is that of the last bucket that was looked at, all of them when there may be such observations.
+    // The width is that of the last bucket that was looked at: of all of them, where there may be such.
     if histogram.sum.is_nan() {
         while let Some(current) = next() {
             bucket = current;

@@ -192,8 +192,9 @@ impl Aggregate {
         }
     }
 
-    fn add(&mut self, column: &Column, run: &mut Run) -> Result<(), Error> {
-        let number = self.grouping.group_of(column.labels, &mut run.pool);
+    /// The group of a label set, made when it is new.
+    fn group(&mut self, labels: LabelsId, run: &mut Run) -> Result<usize, Error> {
+        let number = self.grouping.group_of(labels, &mut run.pool);
         let steps = self.grid.steps;
         while self.groups.len() <= number {
             let values = if self.op == Kind::Quantile { vec![Vec::new(); steps] } else { Vec::new() };
@@ -201,17 +202,22 @@ impl Aggregate {
             let states = vec![State::default(); steps];
             self.groups.push(Group { states, histograms: HashMap::new(), values });
         }
-        let group = &mut self.groups[number];
+        Ok(number)
+    }
+
+    fn add(&mut self, column: &Column, run: &mut Run) -> Result<(), Error> {
+        let number = self.group(column.labels, run)?;
         if self.op == Kind::Quantile {
             run.keep(column.count() as u64 * 8)?;
         }
         if self.op == Kind::Sum && column.histograms.is_none() {
-            add_floats(group, column);
+            add_floats(&mut self.groups[number], column);
             return Ok(());
         }
         for step in column.steps() {
-            let histogram = column.histogram(step);
+            let group = &mut self.groups[number];
             let state = &mut group.states[step];
+            let histogram = column.histogram(step);
             if histogram.is_some() && ignores_histograms(self.op) {
                 run.notes.add(Note::IgnoredInAggregation(self.op), self.span);
                 continue;
@@ -225,44 +231,22 @@ impl Aggregate {
             let is_first = !state.has(SEEN);
             state.flags |= SEEN;
             state.count += 1.0;
+            let sums = matches!(self.op, Kind::Sum | Kind::Avg);
             match histogram {
+                None if self.op == Kind::Quantile => group.values[step].push(column.values[step]),
                 None => {
                     state.flags |= FLOAT;
-                    let value = column.values[step];
-                    if self.op == Kind::Quantile {
-                        group.values[step].push(value);
-                    } else {
-                        add_float(self.op, state, value, is_first);
-                    }
+                    add_float(self.op, state, column.values[step], is_first);
                 }
-                Some(_) if !matches!(self.op, Kind::Sum | Kind::Avg) => {}
-                Some(histogram) => {
-                    let had_float = state.has(FLOAT);
-                    state.flags |= HISTOGRAM;
-                    if had_float {
-                        continue; // a mix, which has no result
-                    }
-                    match histogram.reset {
-                        CounterReset::Reset => state.flags |= RESET,
-                        CounterReset::NotReset => state.flags |= NOT_RESET,
-                        _ => {}
-                    }
+                Some(histogram) if sums => {
                     if is_first {
                         run.keep_histogram(histogram)?;
                     }
-                    match add_histogram(&mut group.histograms, self.op, step, histogram) {
-                        Ok(true) => {
-                            let note = Note::MismatchedBounds(HistogramOperation::Aggregation);
-                            run.notes.add(note, self.span);
-                        }
-                        Ok(false) => {}
-                        Err(()) => {
-                            let metric = run.pool.get(column.labels, Text::NAME);
-                            run.notes.add(Note::MixedExponentialCustom(metric), self.span);
-                            state.flags |= INCOMPATIBLE;
-                        }
-                    }
+                    let metric = run.pool.get(column.labels, Text::NAME);
+                    let note = group.add_histogram(self.op, step, histogram, metric);
+                    note.into_iter().for_each(|note| run.notes.add(note, self.span));
                 }
+                Some(_) => {}
             }
         }
         Ok(())
@@ -373,6 +357,36 @@ fn add_float(op: Kind, state: &mut State, value: f64, is_first: bool) {
             state.value += delta * (value - state.mean);
         }
         _ => {}
+    }
+}
+
+impl Group {
+    /// Adds a histogram; gives what has to be noted.
+    fn add_histogram(
+        &mut self,
+        op: Kind,
+        step: usize,
+        histogram: &FloatHistogram,
+        metric: Text,
+    ) -> Option<Note> {
+        let state = &mut self.states[step];
+        let had_float = state.has(FLOAT);
+        state.flags |= HISTOGRAM;
+        if had_float {
+            return None; // a mix, which has no result
+        }
+        match histogram.reset {
+            CounterReset::Reset => state.flags |= RESET,
+            CounterReset::NotReset => state.flags |= NOT_RESET,
+            _ => {}
+        }
+        match add_histogram(&mut self.histograms, op, step, histogram) {
+            Ok(reconciled) => reconciled.then_some(Note::MismatchedBounds(HistogramOperation::Aggregation)),
+            Err(()) => {
+                state.flags |= INCOMPATIBLE;
+                Some(Note::MixedExponentialCustom(metric))
+            }
+        }
     }
 }
 

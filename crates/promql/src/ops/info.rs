@@ -125,7 +125,7 @@ impl Info {
                 text
             };
             let alternatives: Vec<String> = values.iter().map(escaped).collect();
-            // Too many values for an expression: all are looked at, and what does not belong is left out later.
+            // Too many values for an expression: all are looked at, what does not belong is left out later.
             let known = matcher(name, MatchOp::Regex, &alternatives.join("|"));
             matchers.extend(known.or_else(|| matcher(name, MatchOp::Regex, ".+")));
         }

@@ -74,8 +74,9 @@ impl Points {
     }
 }
 
-/// Samples between two times whose histograms have no buckets, but say of each whether there was a counter reset
-/// between it and the one before: for functions that look at counts and sums only. Of the first it is not known.
+/// Samples between two times whose histograms have no buckets, but say of each whether there was a counter
+/// reset between it and the one before: for functions that look at counts and sums only. Of the first it is
+/// not known.
 pub fn statistics_of(samples: &Arc<Samples>, first_ms: i64, last_ms: i64) -> Arc<Samples> {
     use sandur_model::histogram::CounterReset;
     if samples.histograms.is_empty() {

@@ -63,7 +63,8 @@ fn errors_have_the_words_and_places_of_prometheus() {
         ("\nsum by a (x)", "2:8: parse error: unexpected identifier \"a\" in grouping opts, expected \"(\""),
         (
             "topk(x)",
-            "1:1: parse error: wrong number of arguments for aggregate expression provided, expected 2, got 1",
+            "1:1: parse error: wrong number of arguments for aggregate expression provided, expected 2, \
+             got 1",
         ),
         (
             "foo smoothed anchored",

@@ -1,0 +1,78 @@
+//! Goal: PromQL answers what Prometheus answers, and no query hurts.
+//!
+//! Method: Prometheus's acceptance scripts, where they are at hand, run as its own harness runs them; what
+//! they ask is read, written and read again; every form that the language's tables know is grown by powers of
+//! ten on a thread with little stack.
+
+use std::path::{Path, PathBuf};
+
+use sandur_conformance::hostile::{promql as hostile, whole::on_a_small_stack};
+use sandur_conformance::promql::{expressions, run_file, scripts};
+use sandur_promql::forms;
+
+/// Scripts of another project, beside this one.
+fn corpus() -> Option<PathBuf> {
+    let directory = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../shared/conformance/promql");
+    let other = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../../shared/conformance/promql");
+    let found = [directory, other].into_iter().find(|directory| directory.is_dir());
+    if found.is_none() {
+        println!("skipped: no conformance data (../shared/conformance/promql)");
+    }
+    found
+}
+
+#[test]
+fn every_evaluation_of_prometheus_is_answered_alike() {
+    let Some(directory) = corpus() else { return };
+    let (mut evals, mut failures) = (0, Vec::new());
+    for file in scripts(&directory).unwrap_or_else(|e| panic!("{e}")) {
+        let report = run_file(&file).unwrap_or_else(|e| panic!("{e}"));
+        println!("{report}");
+        evals += report.evals;
+        failures.extend(report.failures);
+    }
+    assert!(failures.is_empty(), "{} of {evals} evals failed:\n{}", failures.len(), failures.join("\n"));
+    assert!(evals >= 2214, "only {evals} evals: are all scripts there?");
+}
+
+#[test]
+fn every_expression_of_prometheus_reads_the_same_after_it_was_written() {
+    let Some(directory) = corpus() else { return };
+    let mut count = 0;
+    for file in scripts(&directory).unwrap_or_else(|e| panic!("{e}")) {
+        for expr in expressions(&file).unwrap_or_else(|e| panic!("{e}")) {
+            hostile::reread(&expr).unwrap_or_else(|e| panic!("{expr}: {e}"));
+            count += 1;
+        }
+    }
+    assert!(count >= 2214, "only {count} expressions");
+}
+
+/// What errors say of limits.
+const LIMITS: [&str; 5] =
+    ["more than 100 levels", "more than 2000 operands", "too long", "too large", "memory"];
+
+#[test]
+fn a_query_of_any_length_and_depth_is_answered_or_refused() {
+    on_a_small_stack(
+        || {
+            let source = hostile::source();
+            let (mut answered, mut refused) = (0, 0);
+            for form in forms() {
+                // A form that means nothing is refused for what it is, at any length.
+                let meaningless = hostile::everything(&source, &form.query(2)).err();
+                for count in [10, 50, 100, 1000, 10_000, 100_000] {
+                    let Err(error) = hostile::everything(&source, &form.query(count)) else {
+                        answered += 1;
+                        continue;
+                    };
+                    refused += 1;
+                    let named = LIMITS.iter().any(|limit| error.contains(limit));
+                    assert!(named || meaningless.is_some(), "{} x {count}: {error:.300}", form.name);
+                }
+            }
+            assert!(answered > 300 && refused > 300, "{answered} answered, {refused} refused");
+        },
+        || {},
+    );
+}
