@@ -4,7 +4,11 @@ use std::sync::Arc;
 
 use sandur_model::FloatHistogram;
 
+use crate::data::BATCH_SERIES;
 use crate::labels::LabelsId;
+
+/// Values of a batch that is handed on.
+const BATCH_VALUES: usize = 128 << 10;
 
 /// The steps at which something is evaluated.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -26,6 +30,16 @@ impl Grid {
     /// The time of the last step.
     pub fn last(&self) -> i64 {
         self.time(self.steps.max(1) - 1)
+    }
+
+    /// Most series of a batch over these steps: so many that their values take about a megabyte.
+    pub fn batch_series(&self) -> usize {
+        (BATCH_VALUES / self.steps.max(1)).clamp(1, BATCH_SERIES)
+    }
+
+    /// Bytes of such a batch.
+    pub fn batch_bytes(&self) -> u64 {
+        (self.batch_series() * (self.steps * 9 + 64)) as u64
     }
 
     /// The first step alone.

@@ -17,7 +17,7 @@ use crate::ops::aggregate::{self, CountValues, Grouping};
 use crate::ops::range_call::{Geometry, Input, Windows};
 use crate::ops::rank::Rank;
 use crate::ops::select::{Select, Take, Timing};
-use crate::ops::simple::{Broadcast, Each, Map, Ready, scalar};
+use crate::ops::simple::{Broadcast, Each, Map, Ready};
 use crate::run::{AnyOperator, Gathered, LeafId, Run, ScalarArg};
 use crate::text::{MS_NS, quote};
 use crate::token::Kind;
@@ -57,6 +57,13 @@ pub enum Plan {
 
 /// Makes a plan.
 pub fn plan(expr: &Expr, times: Times, run: &mut Run) -> Result<Plan, Error> {
+    let (steps, limit) = (times.grid().steps as u64, run.options.samples_max);
+    if steps > limit {
+        return Err(Error::Limit(format!(
+            "the query has {steps} steps, more than the {limit} samples that a query may load; use a longer step \
+             or a shorter range"
+        )));
+    }
     let mut planner = Planner { times, run, statistics: false, needs_buckets: false };
     let grid = times.grid();
     let whole = expr.unwrapped();
@@ -95,10 +102,11 @@ impl Planner<'_> {
         }
         if grid.steps > 1 && repeats(expr) && is_invariant(expr) {
             let inner = self.operator(expr, grid.first_only(), wanted)?;
-            return Ok(Box::new(Broadcast { inner, grid }));
+            self.run.keep(grid.batch_bytes())?;
+            return Ok(Box::new(Broadcast { inner, grid, pending: Vec::new().into_iter() }));
         }
         match expr {
-            Expr::Number(number) => Ok(scalar(vec![number.value; grid.steps])),
+            Expr::Number(number) => self.constant(number.value, grid),
             Expr::Paren(paren) => self.operator(&paren.inner.0, grid, wanted),
             Expr::Unary(unary) => self.unary(unary, grid, wanted),
             Expr::Selector(selector) => self.selector(selector, grid, Take::Value, wanted),
@@ -226,12 +234,24 @@ impl Planner<'_> {
         let lookback = self.run.options.lookback_ms;
         let smoothed = selector.extension == Extension::Smoothed;
         let (first, last) = (timing.reference(grid.start), timing.reference(grid.last()));
-        let last = if smoothed { last + lookback } else { last };
-        let times = (first - lookback + 1, last);
+        let last = if smoothed { last.saturating_add(lookback) } else { last };
+        let times = (first.saturating_sub(lookback).saturating_add(1), last);
+        self.run.keep(grid.batch_bytes())?;
         let leaf = self.leaf(selector, times, grid, (0, ""), wanted);
         let wanted = self.wanted(wanted);
         let (drop_name, span) = (take != Take::Value, selector.span);
-        Ok(Box::new(Select { leaf, grid, timing, lookback, smoothed, take, drop_name, wanted, span }))
+        Ok(Box::new(Select {
+            leaf,
+            grid,
+            timing,
+            lookback,
+            smoothed,
+            take,
+            drop_name,
+            wanted,
+            span,
+            pending: None,
+        }))
     }
 
     /// Where a function over windows gets its samples.
@@ -272,7 +292,7 @@ impl Planner<'_> {
         let range = self.length(&matrix.range)?;
         let lookback = self.run.options.lookback_ms;
         let geometry = Geometry { timing, range, lookback, extension: selector.extension };
-        let first = geometry.bounds(timing.reference(grid.start)).0 + 1;
+        let first = geometry.bounds(timing.reference(grid.start)).0.saturating_add(1);
         let last = geometry.bounds(timing.reference(grid.last())).1;
         let leaf = self.leaf(selector, (first, last), grid, (range, function), wanted);
         Ok((Input::Leaf(leaf), geometry))
@@ -296,9 +316,9 @@ impl Planner<'_> {
         // The first multiple of the step in the first window.
         let mut start = interval.saturating_mul(after / interval);
         if start <= after {
-            start += interval;
+            start = start.saturating_add(interval);
         }
-        let steps = if end < start { 0 } else { (end - start) / interval + 1 };
+        let steps = if end < start { 0 } else { end.saturating_sub(start) / interval + 1 };
         let steps = usize::try_from(steps).unwrap_or(0);
         let limit = self.run.options.samples_max;
         if steps as u64 > limit {

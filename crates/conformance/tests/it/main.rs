@@ -4,4 +4,5 @@
 
 mod logql;
 mod nesting;
+mod promql;
 mod replay;

@@ -303,17 +303,26 @@ fn ignores_histograms(op: Kind) -> bool {
 /// A sum of a series that has no histogram: the common case.
 fn add_floats(group: &mut Group, column: &Column) {
     let name = if column.drop_name { DROP_NAME } else { 0 };
-    for step in column.steps() {
-        let (state, value) = (&mut group.states[step], column.values[step]);
-        if state.flags & INCOMPATIBLE != 0 {
-            continue;
-        }
-        if state.flags & SEEN == 0 {
-            state.value = value;
-        } else {
+    let add = |state: &mut State, value: f64| {
+        if state.flags & (SEEN | INCOMPATIBLE) == SEEN {
             (state.value, state.lost) = kahan_add(value, state.value, state.lost);
+        } else if state.flags & SEEN == 0 {
+            state.value = value;
         }
         state.flags |= SEEN | FLOAT | name;
+    };
+    let words = group.states.chunks_mut(64).zip(column.values.chunks(64)).zip(&column.present);
+    for ((states, values), bits) in words {
+        if bits.count_ones() as usize == states.len() {
+            states.iter_mut().zip(values).for_each(|(state, value)| add(state, *value));
+            continue;
+        }
+        let mut bits = *bits;
+        while bits != 0 {
+            let n = bits.trailing_zeros() as usize;
+            add(&mut states[n], values[n]);
+            bits &= bits - 1;
+        }
     }
 }
 

@@ -10,7 +10,7 @@ use sandur_query::Error;
 use crate::ast::Cardinality;
 use crate::column::{Column, Grid, Sample};
 use crate::labels::{LabelPool, LabelsId, Text};
-use crate::ops::elements::{changes_metric, samples};
+use crate::ops::elements::{changes_metric, floats, samples};
 use crate::run::{AnyOperator, Gathered, Operator, Outbox, Pull, Run};
 use crate::span::Span;
 use crate::token::Kind;
@@ -109,6 +109,9 @@ impl VectorVector {
         let (left, right) = (self.side(0, &mut numbers, run), self.side(1, &mut numbers, run));
         let swapped = self.cardinality == Cardinality::OneToMany;
         let (many, one) = if swapped { (right, left) } else { (left, right) };
+        if let Some(columns) = self.whole_columns(&many, &one, numbers.len(), run)? {
+            return Ok(columns);
+        }
         let mut making = Making {
             results: HashMap::new(),
             places: HashMap::new(),
@@ -162,6 +165,78 @@ impl VectorVector {
         making.columns.retain(Column::has_any);
         run.keep_columns(&making.columns)?;
         Ok(making.columns)
+    }
+
+    /// The common case: floats, and never more than one series to choose from. Whole series are taken at a time.
+    fn whole_columns(
+        &self,
+        many: &Side,
+        one: &Side,
+        signatures: usize,
+        run: &mut Run,
+    ) -> Result<Option<Vec<Column>>, Error> {
+        let is_float = |side: &Side| side.columns.iter().all(|column| column.histograms.is_none());
+        let has_fill = self.fill.iter().any(Option::is_some);
+        if has_fill || floats(self.op, 0.0, 0.0).is_none() || !is_float(many) || !is_float(one) {
+            return Ok(None);
+        }
+        let mut ones: Vec<Option<usize>> = vec![None; signatures];
+        for (n, signature) in one.signatures.iter().enumerate() {
+            if ones[*signature].replace(n).is_some() {
+                return Ok(None);
+            }
+        }
+        let mut taken = vec![false; signatures];
+        let mut labels_seen = HashSet::new();
+        let mut columns = Vec::with_capacity(many.columns.len());
+        for (column, signature) in many.columns.iter().zip(&many.signatures) {
+            let is_second = std::mem::replace(&mut taken[*signature], true);
+            if is_second && self.cardinality == Cardinality::OneToOne {
+                return Ok(None);
+            }
+            let Some(other) = ones[*signature].map(|n| &one.columns[n]) else { continue };
+            spend(self.grid.steps + 8)?;
+            let labels = self.result_labels(column.labels, other.labels, &mut run.pool);
+            if !labels_seen.insert(labels) {
+                return Ok(None);
+            }
+            let result = self.whole_column(column, other, labels);
+            if result.has_any() {
+                run.keep(result.memory_bytes())?;
+                columns.push(result);
+            }
+        }
+        Ok(Some(columns))
+    }
+
+    fn whole_column(&self, many: &Column, one: &Column, labels: LabelsId) -> Column {
+        let swapped = self.cardinality == Cardinality::OneToMany;
+        let (left, right) = if swapped { (one, many) } else { (many, one) };
+        let pairs = left.values.iter().zip(&right.values);
+        let mut keeps: Vec<bool> = Vec::new();
+        let values: Vec<f64> = match self.op {
+            Kind::Add => pairs.map(|(a, b)| a + b).collect(),
+            Kind::Sub => pairs.map(|(a, b)| a - b).collect(),
+            Kind::Mul => pairs.map(|(a, b)| a * b).collect(),
+            Kind::Div => pairs.map(|(a, b)| a / b).collect(),
+            op => {
+                let found = pairs.map(|(a, b)| floats(op, *a, *b).unwrap_or((f64::NAN, false)));
+                let (values, found): (Vec<f64>, Vec<bool>) = found.unzip();
+                keeps = found;
+                values
+            }
+        };
+        let words = left.present.iter().zip(&right.present);
+        let present = words.map(|(a, b)| a & b).collect();
+        let mut result = Column { labels, drop_name: self.returns_bool, present, values, histograms: None };
+        for (step, keep) in keeps.into_iter().enumerate() {
+            if self.returns_bool {
+                result.values[step] = f64::from(u8::from(keep));
+            } else if !keep {
+                result.unmark(step);
+            }
+        }
+        result
     }
 
     fn pair(

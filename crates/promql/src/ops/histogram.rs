@@ -100,7 +100,8 @@ impl Histograms {
                     hidden[*group] = true;
                     continue;
                 }
-                for (labels, args) in self.asked(column.labels, step, run) {
+                for n in 0..self.answers() {
+                    let (labels, args) = self.asked(column.labels, n, step, run);
                     let (notes, span) = (&mut run.notes, self.span);
                     let mut note = |note: Note| notes.add(note, span);
                     let value = match self.question {
@@ -120,7 +121,8 @@ impl Histograms {
                     continue;
                 }
                 let metric = run.pool.get(group.labels, Text::NAME);
-                for (labels, args) in self.asked(group.labels, step, run) {
+                for n in 0..self.answers() {
+                    let (labels, args) = self.asked(group.labels, n, step, run);
                     let value = match self.question {
                         Question::Fraction => classic_fraction(args.0, args.1, &mut buckets),
                         _ => {
@@ -136,20 +138,20 @@ impl Histograms {
         Ok(answers.columns)
     }
 
-    /// Labels of what is answered for a series, each with its arguments.
-    fn asked(&self, labels: LabelsId, step: usize, run: &mut Run) -> Vec<(LabelsId, (f64, f64))> {
-        let arg = |n: usize| self.args[n].at(step);
+    /// How many answers a series gets.
+    fn answers(&self) -> usize {
+        if matches!(self.question, Question::Quantiles(_)) { self.args.len() } else { 1 }
+    }
+
+    /// The labels of an answer, and its arguments.
+    fn asked(&self, labels: LabelsId, n: usize, step: usize, run: &mut Run) -> (LabelsId, (f64, f64)) {
         let Question::Quantiles(label) = &self.question else {
-            let second = if self.args.len() > 1 { arg(1) } else { 0.0 };
-            return vec![(labels, (arg(0), second))];
+            let second = if self.args.len() > 1 { self.args[1].at(step) } else { 0.0 };
+            return (labels, (self.args[0].at(step), second));
         };
-        let label = run.pool.text_id(label);
-        let mut asked: Vec<(LabelsId, (f64, f64))> = Vec::with_capacity(self.args.len());
-        for n in 0..self.args.len() {
-            let value = run.pool.text_id(&open_metrics_number(arg(n)));
-            asked.push((run.pool.with(labels, label, value), (arg(n), 0.0)));
-        }
-        asked
+        let (label, value) = (run.pool.text_id(label), open_metrics_number(self.args[n].at(step)));
+        let value = run.pool.text_id(&value);
+        (run.pool.with(labels, label, value), (self.args[n].at(step), 0.0))
     }
 
     fn note_quantiles(&self, step: usize, run: &mut Run) {

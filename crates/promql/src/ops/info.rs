@@ -157,6 +157,7 @@ impl Info {
             drop_name: false,
             wanted: None,
             span: self.span,
+            pending: None,
         }))
     }
 

@@ -39,11 +39,11 @@ impl Geometry {
     /// Times after the first and up to the second belong to the window that ends at `end`.
     #[inline]
     pub fn bounds(&self, end: i64) -> (i64, i64) {
-        let start = end - self.range;
+        let start = end.saturating_sub(self.range);
         match self.extension {
             Extension::None => (start, end),
-            Extension::Anchored => (start - self.lookback, end),
-            Extension::Smoothed => (start - self.lookback, end + self.lookback),
+            Extension::Anchored => (start.saturating_sub(self.lookback), end),
+            Extension::Smoothed => (start.saturating_sub(self.lookback), end.saturating_add(self.lookback)),
         }
     }
 }
@@ -115,6 +115,8 @@ pub struct RangeCall {
     pub wanted: Option<Vec<Text>>,
     /// Where the first argument stands.
     pub argument: Span,
+    /// Series that were not looked at yet.
+    pub pending: std::vec::IntoIter<Series>,
 }
 
 impl Operator for RangeCall {
@@ -123,13 +125,16 @@ impl Operator for RangeCall {
             return Ok(Pull::Need(leaf));
         }
         loop {
-            let all = match next_series(&mut self.input, self.wanted.as_deref(), run)? {
-                Ok(Some(all)) => all,
-                Ok(None) => return Ok(Pull::End),
-                Err(leaf) => return Ok(Pull::Need(leaf)),
-            };
-            let mut columns = Vec::with_capacity(all.len());
-            for series in all {
+            if self.pending.len() == 0 {
+                self.pending = match next_series(&mut self.input, self.wanted.as_deref(), run)? {
+                    Ok(Some(all)) => all.into_iter(),
+                    Ok(None) => return Ok(Pull::End),
+                    Err(leaf) => return Ok(Pull::Need(leaf)),
+                };
+            }
+            let some: Vec<Series> = self.pending.by_ref().take(self.grid.batch_series()).collect();
+            let mut columns = Vec::with_capacity(some.len());
+            for series in some {
                 let column = self.column(&series, run)?;
                 if column.has_any() {
                     columns.push(column);
@@ -143,7 +148,7 @@ impl Operator for RangeCall {
 }
 
 impl RangeCall {
-    fn column(&self, series: &Series, run: &mut Run) -> Result<Column, Error> {
+    fn column<'a>(&'a self, series: &'a Series, run: &mut Run) -> Result<Column, Error> {
         let drop_name = series.drop_name || !self.traits.keeps_name;
         let mut column = Column::empty(series.labels, drop_name, self.grid.steps);
         let samples = series.points.get();
@@ -168,21 +173,21 @@ impl RangeCall {
             }
             args.iter_mut().zip(&self.args).for_each(|(slot, arg)| *slot = arg.at(step));
             read += floats.len() + histograms.len();
-            let starts = |starts: &'_ [i64], range: &std::ops::Range<usize>| match use_starts {
-                true => starts.get(range.clone()).unwrap_or_default().to_vec(),
-                false => Vec::new(),
+            let starts_of = |starts: &'a [i64], range: &std::ops::Range<usize>| match use_starts {
+                true => starts.get(range.clone()).unwrap_or_default(),
+                false => &[],
             };
-            let (starts, histogram_starts) =
-                (starts(&samples.starts, &floats), starts(&samples.histogram_starts, &histograms));
+            let starts = starts_of(&samples.starts, &floats);
+            let histogram_starts = starts_of(&samples.histogram_starts, &histograms);
             let window = Window {
                 times: &samples.times[floats.clone()],
                 values: &samples.values[floats],
-                starts: &starts,
+                starts,
                 histogram_times: &samples.histogram_times[histograms.clone()],
                 histograms: &samples.histograms[histograms],
-                histogram_starts: &histogram_starts,
+                histogram_starts,
                 at,
-                start: end - self.geometry.range,
+                start: end.saturating_sub(self.geometry.range),
                 end,
                 seconds,
                 extension: self.geometry.extension,
@@ -266,7 +271,8 @@ impl Windows {
     fn cut(&self, samples: &crate::data::Samples) -> Result<crate::data::Samples, Error> {
         use crate::functions::extended::{border_values, borders};
         let end = self.geometry.timing.reference(self.at);
-        let (start, smoothed) = (end - self.geometry.range, self.geometry.extension == Extension::Smoothed);
+        let (start, smoothed) =
+            (end.saturating_sub(self.geometry.range), self.geometry.extension == Extension::Smoothed);
         let (after, until) = self.geometry.bounds(end);
         let floats = Sliding::default().move_to(&samples.times, after, until);
         let histograms = Sliding::default().move_to(&samples.histogram_times, after, until);

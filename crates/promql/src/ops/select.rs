@@ -1,5 +1,6 @@
 //! Series at instants: the last sample before each step that is not too old.
 
+use std::ops::Range;
 use std::sync::Arc;
 
 use sandur_base::job::spend;
@@ -66,17 +67,26 @@ pub struct Select {
     pub wanted: Option<Vec<Text>>,
     /// Where it stands.
     pub span: Span,
+    /// A batch, and how far it was looked at.
+    pub pending: Option<(SeriesBatch, usize)>,
 }
 
 impl Operator for Select {
     fn pull(&mut self, run: &mut Run) -> Result<Pull, Error> {
         loop {
-            let batch = match run.next_batch(self.leaf) {
-                Ok(Some(batch)) => batch,
-                Ok(None) => return Ok(Pull::End),
-                Err(leaf) => return Ok(Pull::Need(leaf)),
+            let (batch, from) = match self.pending.take() {
+                Some(pending) => pending,
+                None => match run.next_batch(self.leaf) {
+                    Ok(Some(batch)) => (batch, 0),
+                    Ok(None) => return Ok(Pull::End),
+                    Err(leaf) => return Ok(Pull::Need(leaf)),
+                },
             };
-            let columns = self.columns(&batch, run)?;
+            let to = (from + self.grid.batch_series()).min(batch.labels.len());
+            let columns = self.columns(&batch, from..to, run)?;
+            if to < batch.labels.len() {
+                self.pending = Some((batch, to));
+            }
             if !columns.is_empty() {
                 return Ok(Pull::Batch(columns));
             }
@@ -85,10 +95,10 @@ impl Operator for Select {
 }
 
 impl Select {
-    /// The series of a batch that have a sample.
-    pub fn columns(&self, batch: &SeriesBatch, run: &mut Run) -> Result<Vec<Column>, Error> {
-        let mut columns = Vec::with_capacity(batch.labels.len());
-        for (labels, samples) in batch.labels.iter().zip(&batch.samples) {
+    /// Those of some series of a batch that have a sample.
+    fn columns(&self, batch: &SeriesBatch, some: Range<usize>, run: &mut Run) -> Result<Vec<Column>, Error> {
+        let mut columns = Vec::with_capacity(some.len());
+        for (labels, samples) in batch.labels[some.clone()].iter().zip(&batch.samples[some]) {
             spend(self.grid.steps + 16)?;
             let labels = run.pool.of_batch(&*batch.dictionary, labels, self.wanted.as_deref());
             let column = match self.smoothed {

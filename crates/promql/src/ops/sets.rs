@@ -22,12 +22,14 @@ pub struct Sets {
     pub signature: Signature,
     /// The steps.
     pub grid: Grid,
+    /// Where the right side has series, once that is known.
+    pub seen: Option<Seen>,
     /// What is answered.
     pub outbox: Option<Outbox>,
 }
 
 /// Steps at which a signature has a series.
-type Seen = HashMap<LabelsId, Vec<u64>>;
+pub type Seen = HashMap<LabelsId, Vec<u64>>;
 
 impl Operator for Sets {
     fn pull(&mut self, run: &mut Run) -> Result<Pull, Error> {
@@ -49,10 +51,16 @@ impl Operator for Sets {
             Pull::Batch(columns) => columns,
             other => return Ok(other),
         };
-        let right = std::mem::take(&mut self.gathered[1].columns);
-        let seen = self.seen(&right, run)?;
-        self.gathered[1].columns = right;
-        Ok(Pull::Batch(self.masked(columns, &seen, self.op == Kind::And, run)?))
+        let seen = match self.seen.take() {
+            Some(seen) => seen,
+            None => {
+                let right = std::mem::take(&mut self.gathered[1].columns);
+                self.seen(&right, run)?
+            }
+        };
+        let kept = self.masked(columns, &seen, self.op == Kind::And, run)?;
+        self.seen = Some(seen);
+        Ok(Pull::Batch(kept))
     }
 }
 

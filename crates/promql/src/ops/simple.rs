@@ -35,17 +35,21 @@ pub struct Broadcast {
     pub inner: AnyOperator,
     /// The steps.
     pub grid: Grid,
+    /// Series that are to be repeated.
+    pub pending: std::vec::IntoIter<Column>,
 }
 
 impl Operator for Broadcast {
     fn pull(&mut self, run: &mut Run) -> Result<Pull, Error> {
-        let columns = match self.inner.pull(run)? {
-            Pull::Batch(columns) => columns,
-            other => return Ok(other),
-        };
-        spend(columns.len() * self.grid.steps)?;
-        let steps = self.grid.steps;
-        let wide = columns.into_iter().filter(|column| column.has(0)).map(|column| {
+        if self.pending.len() == 0 {
+            self.pending = match self.inner.pull(run)? {
+                Pull::Batch(columns) => columns.into_iter(),
+                other => return Ok(other),
+            };
+        }
+        let (steps, most) = (self.grid.steps, self.grid.batch_series());
+        spend(most.min(self.pending.len()) * steps)?;
+        let wide = self.pending.by_ref().take(most).filter(|column| column.has(0)).map(|column| {
             let mut wide = Column::full(column.labels, vec![column.values[0]; steps]);
             wide.drop_name = column.drop_name;
             wide.histograms = column.histogram(0).map(|h| vec![Some(Arc::clone(h)); steps]);

@@ -55,7 +55,7 @@ impl Planner<'_> {
         let signature = Signature { names: texts(&matching.labels), on: matching.on };
         let (gathered, outbox) = (Default::default(), None);
         if is_set(op) {
-            return Ok(Box::new(Sets { inner, gathered, op, signature, grid, outbox }));
+            return Ok(Box::new(Sets { inner, gathered, op, signature, grid, seen: None, outbox }));
         }
         Ok(Box::new(VectorVector {
             inner,

@@ -49,7 +49,7 @@ impl Planner<'_> {
             Kernel::Date(f) => match args.first() {
                 Some(arg) => self.map(arg, Each::Date(*f), grid, wanted),
                 None => {
-                    let inner = self.time(grid);
+                    let inner = self.time(grid)?;
                     Ok(Box::new(Map { inner, each: Each::Date(*f), grid }))
                 }
             },
@@ -67,8 +67,15 @@ impl Planner<'_> {
         args.iter().map(|arg| self.scalar(arg, grid)).collect()
     }
 
-    fn time(&self, grid: Grid) -> AnyOperator {
-        scalar((0..grid.steps).map(|step| grid.time(step) as f64 / 1000.0).collect())
+    fn time(&mut self, grid: Grid) -> Result<AnyOperator, Error> {
+        self.run.keep(grid.steps as u64 * 8)?;
+        Ok(scalar((0..grid.steps).map(|step| grid.time(step) as f64 / 1000.0).collect()))
+    }
+
+    /// The same number at all steps.
+    pub(crate) fn constant(&mut self, value: f64, grid: Grid) -> Result<AnyOperator, Error> {
+        self.run.keep(grid.steps as u64 * 8)?;
+        Ok(scalar(vec![value; grid.steps]))
     }
 
     fn range_call(
@@ -94,7 +101,9 @@ impl Planner<'_> {
         let (input, geometry) = self.input(range, grid, wanted, call.function.name, allowed)?;
         let wanted = self.wanted(wanted);
         let argument = args[0].unwrapped().span();
-        Ok(Box::new(RangeCall { input, grid, geometry, function, traits, args: scalars, wanted, argument }))
+        self.run.keep(grid.batch_bytes())?;
+        let (args, pending) = (scalars, Vec::new().into_iter());
+        Ok(Box::new(RangeCall { input, grid, geometry, function, traits, args, wanted, argument, pending }))
     }
 
     fn special(
@@ -105,14 +114,14 @@ impl Planner<'_> {
         wanted: Wanted<'_>,
     ) -> Result<AnyOperator, Error> {
         let args = &call.args.0;
-        let constant = |value: f64| Ok(scalar(vec![value; grid.steps]));
         match special {
-            Special::Time => Ok(self.time(grid)),
-            Special::Pi => constant(std::f64::consts::PI),
-            Special::Context => constant(self.context(call.function.name)),
+            Special::Time => self.time(grid),
+            Special::Pi => self.constant(std::f64::consts::PI, grid),
+            Special::Context => self.constant(self.context(call.function.name), grid),
             Special::Vector => self.operator(&args[0], grid, wanted),
             Special::Scalar => {
                 let inner = self.operator(&args[0], grid, None)?;
+                self.run.keep(grid.steps as u64 * 16)?;
                 Ok(Box::new(ScalarOf { inner, found: vec![(0, 0.0); grid.steps], is_done: false }))
             }
             Special::MaxOf | Special::MinOf => {
@@ -139,7 +148,7 @@ impl Planner<'_> {
                 Expr::Selector(selector) => self.selector(selector, grid, Take::Time, wanted),
                 other => {
                     let inner = self.operator(other, grid, wanted)?;
-                    let time = ScalarArg::new(self.time(grid));
+                    let time = ScalarArg::new(self.time(grid)?);
                     Ok(Box::new(TimesOf { inner, time, grid }))
                 }
             },

@@ -1,0 +1,5 @@
+//! Prints the reference page of the language.
+
+fn main() {
+    print!("{}", sandur_promql::reference());
+}

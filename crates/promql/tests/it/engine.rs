@@ -1,0 +1,148 @@
+//! Goal: a query takes the memory that it reserves and no more, ends when it is to end, asks storage only for
+//! what it looks at, and answers at an instant what it answers at that step of a range.
+//!
+//! Method: a source over memory that notes what it is asked for, small budgets, a cancelled context.
+
+use std::sync::Mutex;
+use std::time::Duration;
+
+use sandur_base::{BoxFuture, Env, ErrorKind, MemoryBudget};
+use sandur_model::{Labels, TenantId};
+use sandur_promql::{
+    Answer, MemorySeries, Options, Point, Request, SeriesQuery, SeriesSet, SeriesSource, Times, Value, query,
+};
+use sandur_query::{Error, QueryContext};
+
+const MINUTE: i64 = 60_000;
+
+/// Series `requests_total{job, instance}`, a sample each 15 s for half an hour.
+fn store(series: usize) -> MemorySeries {
+    let mut store = MemorySeries::default();
+    for n in 0..series {
+        let (job, instance) = (format!("job{}", n % 7), format!("instance{n}"));
+        let pairs = [("__name__", "requests_total"), ("job", &job), ("instance", &instance)];
+        store.edit(&Labels::from_pairs(pairs), |samples| {
+            for step in 0..120 {
+                samples.times.push(step * 15_000);
+                // A reset now and then.
+                samples.values.push(((step as usize * (n % 5 + 1)) % 97) as f64);
+            }
+        });
+    }
+    store
+}
+
+/// Notes what it is asked for.
+struct Watched {
+    store: MemorySeries,
+    asked: Mutex<Vec<SeriesQuery>>,
+}
+
+impl SeriesSource for Watched {
+    fn select<'a>(
+        &'a self,
+        context: &'a QueryContext,
+        query: SeriesQuery,
+    ) -> BoxFuture<'a, Result<Box<dyn SeriesSet + 'a>, Error>> {
+        self.asked.lock().unwrap().push(query.clone());
+        self.store.select(context, query)
+    }
+}
+
+fn context(bytes: u64) -> QueryContext {
+    let (env, budget) = (Env::simulated(1, 0), MemoryBudget::root("query", bytes));
+    QueryContext::new(env, TenantId::default_tenant(), budget, Duration::from_secs(600))
+}
+
+fn ask(source: &dyn SeriesSource, context: &QueryContext, text: &str, times: Times) -> Result<Answer, Error> {
+    let request = Request { query: text.to_owned(), times, options: Options::default() };
+    let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
+    runtime.block_on(query(source, context, &request))
+}
+
+fn range() -> Times {
+    Times { start: 5 * MINUTE, end: 25 * MINUTE, step: MINUTE }
+}
+
+#[test]
+fn an_aggregation_keeps_groups_and_not_series() {
+    let store = store(3000);
+    // All rates together would take 3000 x 21 x 8 bytes.
+    let context = context(200 << 10);
+    let answer = ask(&store, &context, "sum by (job) (rate(requests_total[5m]))", range()).unwrap();
+    let Value::Matrix(series) = answer.value else { panic!("{:?}", answer.value) };
+    assert_eq!((series.len(), series[0].floats.len()), (7, 21));
+    assert_eq!(context.budget().used(), 0, "memory is given back");
+    let error = ask(&store, &context, "sort(rate(requests_total[5m]))", range()).unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Limit, "{error}");
+    assert!(error.to_string().contains("'query'"), "the error names the budget: {error}");
+    assert_eq!(context.budget().used(), 0, "memory is given back");
+}
+
+#[test]
+fn a_cancelled_query_ends() {
+    let context = context(64 << 20);
+    context.cancel();
+    let error = ask(&store(10), &context, "sum(requests_total)", range()).unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Cancelled);
+}
+
+#[test]
+fn a_query_may_not_load_more_samples_than_its_limit() {
+    let options = Options { samples_max: 100, ..Options::default() };
+    let request = Request { query: "requests_total".to_owned(), times: range(), options };
+    let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
+    let error = runtime.block_on(query(&store(10), &context(64 << 20), &request)).unwrap_err();
+    assert!(error.to_string().contains("more than 100"), "{error}");
+}
+
+#[test]
+fn storage_is_asked_only_for_what_is_looked_at() {
+    let watched = Watched { store: store(3), asked: Mutex::default() };
+    let context = context(64 << 20);
+    let text = "sum by (job) (abs(rate(requests_total[5m] offset 1m)))";
+    ask(&watched, &context, text, range()).unwrap();
+    let asked = watched.asked.lock().unwrap().pop().unwrap();
+    let labels = asked.labels.unwrap();
+    assert!(labels.iter().any(|label| label == "job") && !labels.iter().any(|label| label == "instance"));
+    assert_eq!((asked.first_ms, asked.last_ms), (-MINUTE + 1, 24 * MINUTE));
+    assert_eq!((asked.range_ms, asked.step_ms, asked.function), (5 * MINUTE, MINUTE, "rate"));
+    ask(&watched, &context, "histogram_count(x)", range()).unwrap();
+    assert!(watched.asked.lock().unwrap().pop().unwrap().statistics_only);
+}
+
+#[test]
+fn a_step_of_a_range_is_what_the_instant_is() {
+    let (store, context) = (store(9), context(64 << 20));
+    for text in [
+        "requests_total",
+        "rate(requests_total[5m])",
+        "sum by (job) (requests_total) / on (job) group_right () requests_total",
+        "max_over_time(rate(requests_total[2m])[10m:90s])",
+        "quantile(0.7, requests_total) or topk(2, requests_total)",
+        "count_values(\"v\", requests_total % 3)",
+        "label_replace(requests_total, \"x\", \"$1\", \"job\", \"job(.)\") and on (x) requests_total > 10",
+        "stddev_over_time(requests_total[7m] offset 2m)",
+        "predict_linear(requests_total[5m], 60)",
+        "requests_total @ 600 - requests_total",
+    ] {
+        let Value::Matrix(matrix) = ask(&store, &context, text, range()).unwrap().value else {
+            panic!("{text}")
+        };
+        for step in [0, 7, 20] {
+            let at = (5 + step) * MINUTE;
+            let times = Times { start: at, end: at, step: 0 };
+            let Value::Vector(mut vector) = ask(&store, &context, text, times).unwrap().value else {
+                panic!("{text}")
+            };
+            vector.sort_by(|a, b| a.0.cmp(&b.0));
+            let at_step = |series: &sandur_promql::Series| {
+                let found = series.floats.iter().find(|(time, _)| *time == at);
+                found.map(|(_, value)| (series.labels.clone(), Point::Float(*value)))
+            };
+            let mut expected: Vec<_> = matrix.iter().filter_map(at_step).collect();
+            expected.sort_by(|a, b| a.0.cmp(&b.0));
+            assert_eq!(vector, expected, "{text} at {at}");
+        }
+    }
+}

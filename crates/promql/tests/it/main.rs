@@ -1,0 +1,9 @@
+//! The language from the outside.
+//!
+//! One binary: each more would be linked with everything once more.
+
+#![allow(clippy::unwrap_used)] // a test may
+
+mod engine;
+mod reference;
+mod roundtrip;
