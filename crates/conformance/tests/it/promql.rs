@@ -49,8 +49,15 @@ fn every_expression_of_prometheus_reads_the_same_after_it_was_written() {
 }
 
 /// What errors say of limits.
-const LIMITS: [&str; 5] =
-    ["more than 100 levels", "more than 2000 operands", "too long", "too large", "memory"];
+const LIMITS: [&str; 7] = [
+    "expected at most",
+    "more than 100 levels",
+    "more than 2000 operands",
+    "too long",
+    "too large",
+    "out of range",
+    "memory",
+];
 
 #[test]
 fn a_query_of_any_length_and_depth_is_answered_or_refused() {
