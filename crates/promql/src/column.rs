@@ -83,7 +83,7 @@ impl Column {
     pub fn full(labels: LabelsId, values: Vec<f64>) -> Self {
         let steps = values.len();
         let mut present = vec![u64::MAX; steps.div_ceil(64)];
-        if let Some(last) = present.last_mut().filter(|_| steps % 64 != 0) {
+        if let Some(last) = present.last_mut().filter(|_| !steps.is_multiple_of(64)) {
             *last = (1 << (steps % 64)) - 1;
         }
         Self { labels, drop_name: false, present, values, histograms: None }

@@ -60,8 +60,8 @@ pub fn plan(expr: &Expr, times: Times, run: &mut Run) -> Result<Plan, Error> {
     let (steps, limit) = (times.grid().steps as u64, run.options.samples_max);
     if steps > limit {
         return Err(Error::Limit(format!(
-            "the query has {steps} steps, more than the {limit} samples that a query may load; use a longer step \
-             or a shorter range"
+            "the query has {steps} steps, more than the {limit} samples that a query may load; use a longer \
+             step or a shorter range"
         )));
     }
     let mut planner = Planner { times, run, statistics: false, needs_buckets: false };

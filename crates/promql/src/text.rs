@@ -56,7 +56,8 @@ pub fn format_duration(ns: i64) -> String {
     let mut text = if ns < 0 { "-".to_owned() } else { String::new() };
     for (n, (unit, length)) in UNITS.iter().enumerate() {
         let length = length.unsigned_abs();
-        if n < 3 && ms % length != 0 && n != 2 {
+        // Years and weeks only where nothing is left over.
+        if n < 2 && !ms.is_multiple_of(length) {
             continue;
         }
         let count = ms / length;

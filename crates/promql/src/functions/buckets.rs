@@ -103,7 +103,8 @@ pub fn classic_quantile(q: f64, buckets: &mut Vec<Classic>) -> (f64, Option<Forc
     }
     let mut rank = q * total;
     // What is no number is not less than anything.
-    let at = buckets[..last].partition_point(|bucket| !(bucket.count >= rank));
+    let at = buckets[..last]
+        .partition_point(|bucket| bucket.count < rank || bucket.count.is_nan() || rank.is_nan());
     let quantile = if at == last {
         buckets[last - 1].upper
     } else if at == 0 && buckets[0].upper <= 0.0 {
@@ -154,8 +155,8 @@ impl Ranks {
     }
 
     fn fraction(self, count: f64, total: f64) -> f64 {
-        let [lower, upper] =
-            [self.lower, self.upper].map(|rank| rank.filter(|rank| !(*rank > count)).unwrap_or(count));
+        let [lower, upper] = [self.lower, self.upper]
+            .map(|rank| rank.map_or(count, |rank| if rank > count { count } else { rank }));
         (upper - lower) / total
     }
 }
@@ -199,7 +200,7 @@ fn narrowed(histogram: &FloatHistogram, bucket: &mut Bucket) {
 
 /// A quantile of a native histogram.
 pub fn native_quantile(q: f64, histogram: &FloatHistogram, metric: Text, note: &mut dyn FnMut(Note)) -> f64 {
-    if q < 0.0 || q > 1.0 {
+    if !q.is_nan() && !(0.0..=1.0).contains(&q) {
         return if q < 0.0 { f64::NEG_INFINITY } else { f64::INFINITY };
     }
     if histogram.count == 0.0 || q.is_nan() {

@@ -62,7 +62,8 @@ pub fn degrees(value: f64) -> f64 {
 
 pub fn clamp(value: f64, bounds: &[f64]) -> Option<f64> {
     let (least, most) = (bounds[0], bounds[1]);
-    (!(most < least)).then(|| max(least, min(most, value)))
+    // What is no number is not less.
+    if most < least { None } else { Some(max(least, min(most, value))) }
 }
 
 pub fn clamp_max(value: f64, bounds: &[f64]) -> Option<f64> {

@@ -282,7 +282,7 @@ fn instant(window: &Window<'_>, site: &mut Site<'_>, counter: bool) -> Answer {
             if counter && (is_gauge(before) || is_gauge(last)) {
                 site.note(Note::NotCounter(site.metric));
             }
-            if !counter && !(is_gauge(before) && is_gauge(last)) {
+            if !(counter || is_gauge(before) && is_gauge(last)) {
                 site.note(Note::NotGauge(site.metric));
             }
             let mut result = FloatHistogram::clone(last);

@@ -264,7 +264,7 @@ impl Planner<'_> {
 
     /// When info metrics are looked at: as the first selector in the expression is.
     fn info_timing(&self, expr: &Expr) -> Result<Timing, Error> {
-        let mut open: Vec<(&Expr, Vec<(Option<At>, &Offset)>)> = vec![(expr, Vec::new())];
+        let mut open: Vec<(&Expr, Around<'_>)> = vec![(expr, Vec::new())];
         while let Some((expr, mut around)) = open.pop() {
             let selector = match expr {
                 Expr::Selector(selector) => &**selector,
@@ -295,6 +295,9 @@ impl Planner<'_> {
         self.timing(None, &Offset::Fixed(0))
     }
 }
+
+/// Times and offsets around an expression, the outermost first.
+type Around<'a> = Vec<(Option<At>, &'a Offset)>;
 
 /// The time of the step, where there is a sample.
 struct TimesOf {

@@ -68,7 +68,8 @@ proptest! {
 
     #[test]
     fn any_tokens_are_read_or_refused(tokens in prop::collection::vec(prop::sample::select(vec![
-        "sum", "by", "(", ")", "[", "]", "{", "}", "a", "5m", "1", "+", "-", "^", ":", ",", "=", "\"x\"", "offset",
+        "sum", "by", "(", ")", "[", "]", "{", "}", "a", "5m", "1", "+", "-", "^", ":", ",", "=", "\"x\"",
+        "offset",
         "@", "start", "step", "max_of", "and", "bool", "on", "group_left", "fill", "rate", "=~", "anchored", "/", "<",
     ]), 0..14)) {
         let text = tokens.join(" ");
