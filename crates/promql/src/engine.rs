@@ -229,6 +229,10 @@ impl State {
         }
         pool.check()?;
         let mut columns = merge(columns)?;
+        // The answer has a time beside each sample.
+        let samples: usize = columns.iter().map(Column::count).sum();
+        self.run.keep(samples as u64 * 16)?;
+        let pool = &self.run.pool;
         if !is_range {
             let sample = |column: &Column| match column.histogram(0) {
                 Some(histogram) => Point::Histogram(Arc::clone(histogram)),

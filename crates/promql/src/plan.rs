@@ -25,6 +25,9 @@ use crate::token::Kind;
 mod binary;
 mod calls;
 
+/// Milliseconds from 1970 beyond which nothing is looked at: sums of a few of them do not overflow.
+const TIME_MAX: i64 = 1 << 60;
+
 /// When a query is evaluated.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Times {
@@ -40,7 +43,8 @@ impl Times {
     /// The steps.
     pub fn grid(&self) -> Grid {
         let interval = self.step.max(1);
-        let steps = if self.end < self.start { 0 } else { (self.end - self.start) / interval + 1 };
+        let steps =
+            if self.end < self.start { 0 } else { self.end.saturating_sub(self.start) / interval + 1 };
         Grid { start: self.start, interval, steps: usize::try_from(steps).unwrap_or(0) }
     }
 }
@@ -57,6 +61,9 @@ pub enum Plan {
 
 /// Makes a plan.
 pub fn plan(expr: &Expr, times: Times, run: &mut Run) -> Result<Plan, Error> {
+    if [times.start, times.end].iter().any(|time| time.unsigned_abs() > TIME_MAX.unsigned_abs()) {
+        return Err(Error::Invalid(format!("times are at most {TIME_MAX} ms from 1970")));
+    }
     let (steps, limit) = (times.grid().steps as u64, run.options.samples_max);
     if steps > limit {
         return Err(Error::Limit(format!(
@@ -160,7 +167,7 @@ impl Planner<'_> {
 
     pub(crate) fn timing(&self, at: Option<At>, offset: &Offset) -> Result<Timing, Error> {
         let at = at.map(|at| match at {
-            At::Time(ms) => ms,
+            At::Time(ms) => ms.clamp(-TIME_MAX, TIME_MAX),
             At::Start => self.times.start,
             At::End => self.times.end,
         });
@@ -168,7 +175,7 @@ impl Planner<'_> {
             Offset::Fixed(ns) => ns / MS_NS,
             Offset::Expr(expr) => self.duration(expr, true)?,
         };
-        Ok(Timing { at, offset })
+        Ok(Timing { at, offset: offset.clamp(-TIME_MAX, TIME_MAX) })
     }
 
     pub(crate) fn length(&self, length: &Length) -> Result<i64, Error> {

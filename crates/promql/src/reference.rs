@@ -13,10 +13,11 @@ are Prometheus's.\n\n\
 sum by (job) (rate(http_requests_total{code=~\"5..\"}[5m]))\n\
 histogram_quantile(0.99, sum by (le) (rate(latency_bucket[5m])))\n\
 ```\n\n\
-A selector `name{label=\"value\"}` has the last sample of each series that is at most five minutes old. With \
-a window `[5m]` it has the samples after its begin and up to its end; `[5m:1m]` evaluates any expression \
-each minute. `offset 1h` looks back, `@ 1700000000`, `@ start()` and `@ end()` name a time. `anchored` and `smoothed` \
-behind a window count samples around it. Lengths of time may be computed: `[step() * 2]`.\n";
+A selector `name{label=\"value\"}` has the last sample of each series that is at most five minutes \
+old. With a window `[5m]` it has the samples after its begin and up to its end; `[5m:1m]` evaluates \
+any expression each minute. `offset 1h` looks back, `@ 1700000000`, `@ start()` and `@ end()` name a \
+time. `anchored` and `smoothed` behind a window count samples around it. Lengths of time may be \
+computed: `[step() * 2]`.\n";
 
 /// Operators, those that bind strongest first.
 const OPERATORS: &[(&str, &str)] = &[

@@ -167,7 +167,7 @@ impl VectorVector {
         Ok(making.columns)
     }
 
-    /// The common case: floats, and never more than one series to choose from. Whole series are taken at once.
+    /// The common case: floats, and never more than one series to choose from. Whole series are taken.
     fn whole_columns(
         &self,
         many: &Side,

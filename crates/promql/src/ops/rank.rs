@@ -49,6 +49,7 @@ impl Operator for Rank {
         }
         let columns = std::mem::take(&mut self.gathered.columns);
         let kept = if self.check(run)? { self.choose(columns, run)? } else { Vec::new() };
+        run.keep_columns(&kept)?;
         Ok(self.outbox.insert(Outbox::new(kept)).next())
     }
 }

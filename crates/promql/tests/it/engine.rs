@@ -97,6 +97,30 @@ fn a_query_may_not_load_more_samples_than_its_limit() {
 }
 
 #[test]
+fn times_at_the_ends_of_the_world_are_answered_or_refused() {
+    let (store, context) = (store(2), context(64 << 20));
+    let far = [i64::MIN, -(1 << 60), 0, 1 << 60, i64::MAX];
+    for text in [
+        "requests_total @ -9e15 offset 290y",
+        "rate(requests_total[290y] @ 9e15 offset -290y)",
+        "rate(requests_total[290y:1y] @ -9e15 offset 290y)",
+        "predict_linear(requests_total[5m] @ 600, 1)",
+        "requests_total smoothed",
+        "timestamp(requests_total offset -290y)",
+        "info(requests_total @ -9e15)",
+        "year(vector(1e300)) + minute()",
+    ] {
+        for (start, end) in far.iter().flat_map(|start| far.map(|end| (*start, end))) {
+            for step in [0, 1, MINUTE, i64::MAX] {
+                // Only that it comes back at all.
+                let _ = ask(&store, &context, text, Times { start, end, step });
+                assert_eq!(context.budget().used(), 0, "{text}");
+            }
+        }
+    }
+}
+
+#[test]
 fn storage_is_asked_only_for_what_is_looked_at() {
     let watched = Watched { store: store(3), asked: Mutex::default() };
     let context = context(64 << 20);
