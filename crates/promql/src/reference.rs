@@ -30,10 +30,11 @@ const OPERATORS: &[(&str, &str)] = &[
     ("or", "Series of the left side, and those of the right side that the left one has not."),
 ];
 
-const MATCHING: &str = "\nSeries of two vectors belong together when their labels are the same, but for those of \
-`ignoring (..)`, or when those of `on (..)` are. `group_left (..)` lets several of the left side have one of the \
-right, and take labels from it; `group_right` the other way round. `fill (0)`, `fill_left` and `fill_right` put a \
-number where one side has no series.\n";
+const MATCHING: &str = "\nSeries of two vectors belong together when their labels are the same, but for \
+those of `ignoring (..)`, or when those of `on (..)` are. `group_left (..)` lets \
+several of the left side have one of the right, and take labels from it; \
+`group_right` the other way round. `fill (0)`, `fill_left` and `fill_right` put \
+a number where one side has no series.\n";
 
 /// The page.
 pub fn reference() -> String {

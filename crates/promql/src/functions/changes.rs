@@ -6,7 +6,7 @@ use sandur_model::FloatHistogram;
 
 use crate::ast::Extension;
 use crate::functions::rate::start_reset;
-use crate::functions::window::{Site, Value, Window};
+use crate::functions::window::{Site, Value, Window, is_change};
 
 type Answer = Result<Value, String>;
 
@@ -64,7 +64,16 @@ fn count(window: &Window<'_>, f: impl Fn(&Point<'_>, &Point<'_>) -> bool) -> Val
     }
 }
 
+/// Whether there are floats only, and neighbours can be counted without a look at each.
+fn is_plain(window: &Window<'_>) -> bool {
+    let plain = window.extension == Extension::None && window.starts.is_empty();
+    plain && window.histograms.is_empty() && !window.values.is_empty()
+}
+
 pub fn resets(window: &Window<'_>, _: &mut Site<'_>) -> Answer {
+    if is_plain(window) {
+        return Ok(f64::from(window.falls()).into());
+    }
     Ok(count(window, |before, point| match (before.histogram, point.histogram) {
         (None, None) => {
             point.value < before.value || start_reset(before.start, before.time, point.start, point.time)
@@ -77,8 +86,11 @@ pub fn resets(window: &Window<'_>, _: &mut Site<'_>) -> Answer {
 }
 
 pub fn changes(window: &Window<'_>, _: &mut Site<'_>) -> Answer {
+    if is_plain(window) {
+        return Ok(f64::from(window.changes()).into());
+    }
     Ok(count(window, |before, point| match (before.histogram, point.histogram) {
-        (None, None) => before.value != point.value && !(before.value.is_nan() && point.value.is_nan()),
+        (None, None) => is_change(before.value, point.value),
         (Some(then), Some(now)) => !now.same_data(then),
         _ => true,
     }))

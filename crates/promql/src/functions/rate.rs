@@ -76,9 +76,7 @@ fn float_rate(window: &Window<'_>, site: &mut Site<'_>, counter: bool, per_secon
     if counter {
         let starts = window.starts;
         if starts.is_empty() {
-            // Most windows have no reset: all pairs are looked at without a branch before any is taken apart.
-            let falls = values.iter().zip(&values[1..]).fold(false, |falls, (a, b)| falls | (b < a));
-            if falls {
+            if window.falls() > 0 {
                 values.windows(2).filter(|pair| pair[1] < pair[0]).for_each(|pair| result += pair[0]);
             }
         } else {

@@ -1,5 +1,6 @@
 //! A window of samples, as functions over ranges see it.
 
+use std::cell::OnceCell;
 use std::sync::Arc;
 
 use sandur_model::FloatHistogram;
@@ -10,8 +11,40 @@ use crate::labels::Text;
 use crate::notes::{HistogramOperation, Note, Notes};
 use crate::span::Span;
 
+/// What is counted once for a whole series, so that long windows need not be looked at again at each step.
+#[derive(Default)]
+pub struct Counts {
+    falls: OnceCell<Vec<u32>>,
+    changes: OnceCell<Vec<u32>>,
+}
+
+/// Windows with fewer samples are looked at.
+const SHORT: usize = 32;
+
+/// How many neighbours up to each value differ in a way.
+fn running(values: &[f64], differs: impl Fn(f64, f64) -> bool) -> Vec<u32> {
+    let mut count = 0;
+    let pairs = values.iter().zip(values.first().into_iter().chain(values));
+    let next = |(value, before): (&f64, &f64)| {
+        count += u32::from(differs(*before, *value));
+        count
+    };
+    pairs.map(next).collect()
+}
+
+/// Whether a value differs from the one before.
+pub fn is_change(before: f64, value: f64) -> bool {
+    before != value && !(before.is_nan() && value.is_nan())
+}
+
 /// The samples of a series in a window, without stale markers.
 pub struct Window<'a> {
+    /// Floats of the whole series.
+    pub series: &'a [f64],
+    /// The place of the window's first float among them.
+    pub from: usize,
+    /// What is counted once for the series.
+    pub counts: &'a Counts,
     /// Times of floats.
     pub times: &'a [i64],
     /// Floats.
@@ -101,6 +134,29 @@ impl Site<'_> {
 pub type RangeFn = fn(&Window<'_>, &mut Site<'_>) -> Result<Value, String>;
 
 impl Window<'_> {
+    fn between(&self, counts: &[u32]) -> u32 {
+        match self.values.len().checked_sub(1) {
+            Some(more) => counts[self.from + more] - counts[self.from],
+            None => 0,
+        }
+    }
+
+    /// How often a float is less than the one before.
+    pub fn falls(&self) -> u32 {
+        if self.values.len() < SHORT {
+            return self.values.windows(2).map(|pair| u32::from(pair[1] < pair[0])).sum();
+        }
+        self.between(self.counts.falls.get_or_init(|| running(self.series, |before, value| value < before)))
+    }
+
+    /// How often a float differs from the one before.
+    pub fn changes(&self) -> u32 {
+        if self.values.len() < SHORT {
+            return self.values.windows(2).map(|pair| u32::from(is_change(pair[0], pair[1]))).sum();
+        }
+        self.between(self.counts.changes.get_or_init(|| running(self.series, is_change)))
+    }
+
     /// Whether floats and histograms are mixed, which is noted.
     pub fn is_mixed(&self, site: &mut Site<'_>) -> bool {
         let mixed = !self.times.is_empty() && !self.histograms.is_empty();

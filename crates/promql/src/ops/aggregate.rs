@@ -460,13 +460,16 @@ pub struct CountValues {
     /// The steps.
     pub grid: Grid,
     columns: Vec<Column>,
+    /// Groups of series with a value, by its bits.
+    known: HashMap<(LabelsId, u64), usize>,
     outbox: Option<Outbox>,
 }
 
 impl CountValues {
     /// An aggregation that begins.
     pub fn new(inner: AnyOperator, label: Text, grouping: Grouping, grid: Grid) -> Self {
-        Self { inner, label, grouping, grid, columns: Vec::new(), outbox: None }
+        let (columns, known) = (Vec::new(), HashMap::new());
+        Self { inner, label, grouping, grid, columns, known, outbox: None }
     }
 }
 
@@ -483,20 +486,7 @@ impl Operator for CountValues {
             };
             for column in &columns {
                 for step in column.steps() {
-                    spend(64)?;
-                    let text = match column.histogram(step) {
-                        Some(histogram) => histogram.to_string(),
-                        None => plain_number(column.values[step]),
-                    };
-                    let value = run.pool.text_id(&text);
-                    let labels = run.pool.with(column.labels, self.label, value);
-                    let group = self.grouping.group_of(labels, &mut run.pool);
-                    if group == self.columns.len() {
-                        let labels = self.grouping.labels[group];
-                        let new = Column::empty(labels, false, self.grid.steps);
-                        run.keep(new.memory_bytes())?;
-                        self.columns.push(new);
-                    }
+                    let group = self.group(column, step, run)?;
                     let count = &mut self.columns[group];
                     let before = if count.has(step) { count.values[step] } else { 0.0 };
                     count.put(step, before + 1.0);
@@ -504,5 +494,36 @@ impl Operator for CountValues {
             }
         }
         Ok(self.outbox.insert(Outbox::new(std::mem::take(&mut self.columns))).next())
+    }
+}
+
+impl CountValues {
+    /// The group of a series with the value of a step.
+    fn group(&mut self, column: &Column, step: usize, run: &mut Run) -> Result<usize, Error> {
+        spend(16)?;
+        let key = (column.labels, column.values[step].to_bits());
+        let histogram = column.histogram(step);
+        if histogram.is_none()
+            && let Some(group) = self.known.get(&key)
+        {
+            return Ok(*group);
+        }
+        let text = match histogram {
+            Some(histogram) => histogram.to_string(),
+            None => plain_number(column.values[step]),
+        };
+        let value = run.pool.text_id(&text);
+        let labels = run.pool.with(column.labels, self.label, value);
+        let group = self.grouping.group_of(labels, &mut run.pool);
+        if group == self.columns.len() {
+            let new = Column::empty(self.grouping.labels[group], false, self.grid.steps);
+            run.keep(new.memory_bytes())?;
+            self.columns.push(new);
+        }
+        run.keep(64)?;
+        if histogram.is_none() {
+            self.known.insert(key, group);
+        }
+        Ok(group)
     }
 }

@@ -6,7 +6,7 @@ use sandur_query::Error;
 use crate::ast::Extension;
 use crate::column::{Column, Grid};
 use crate::functions::Traits;
-use crate::functions::window::{RangeFn, Site, Value, Window};
+use crate::functions::window::{Counts, RangeFn, Site, Value, Window};
 use crate::labels::{LabelsId, Text};
 use crate::notes::Note;
 use crate::ops::points::{Points, Sliding};
@@ -156,7 +156,7 @@ impl RangeCall {
         let mut site = Site { notes: &mut run.notes, metric, argument: self.argument };
         let use_starts = run.options.use_starts && self.traits.starts;
         let (mut floats, mut histograms) = (Sliding::default(), Sliding::default());
-        let mut args = vec![0.0; self.args.len()];
+        let (mut args, counts) = (vec![0.0; self.args.len()], Counts::default());
         let seconds = self.geometry.range as f64 / 1000.0;
         let (mut has_float, mut read) = (false, 0);
         for step in 0..self.grid.steps {
@@ -180,6 +180,9 @@ impl RangeCall {
             let starts = starts_of(&samples.starts, &floats);
             let histogram_starts = starts_of(&samples.histogram_starts, &histograms);
             let window = Window {
+                series: &samples.values,
+                from: floats.start,
+                counts: &counts,
                 times: &samples.times[floats.clone()],
                 values: &samples.values[floats],
                 starts,

@@ -79,7 +79,8 @@ proptest! {
         let text = tokens.join(" ");
         if let Ok(expr) = parse(&text) {
             let written = expr.to_string();
-            prop_assert_eq!(parse(&written).map(|e| e.to_string()).ok(), Some(written.clone()), "from {}", text);
+            let again = parse(&written).map(|expr| expr.to_string()).ok();
+            prop_assert_eq!(again, Some(written), "from {}", text);
         }
     }
 }
