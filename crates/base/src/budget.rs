@@ -158,6 +158,20 @@ impl Reservation {
         Ok(())
     }
 
+    /// Whether both are of one budget.
+    pub fn is_of_budget_of(&self, other: &Reservation) -> bool {
+        Arc::ptr_eq(&self.budget.0, &other.budget.0)
+    }
+
+    /// Takes over what `other` holds of the same budget.
+    ///
+    /// # Panics
+    /// When it is of another budget: ask [`Reservation::is_of_budget_of`] first.
+    pub fn absorb(&mut self, mut other: Reservation) {
+        assert!(self.is_of_budget_of(&other), "reservations of two budgets");
+        self.bytes += std::mem::take(&mut other.bytes);
+    }
+
     /// Splits off `bytes` (at most what is held) into a reservation of its own.
     pub fn split(&mut self, bytes: u64) -> Reservation {
         let bytes = bytes.min(self.bytes);

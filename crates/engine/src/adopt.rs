@@ -20,8 +20,8 @@ use std::time::Duration;
 use bytes::Bytes;
 use sandur_base::{Id, Lane, Reservation};
 use sandur_format::catalog_entry::WalKind;
-use sandur_format::wal_segment::{Frame, FrameId, FrameKind, Record, encode_fence};
-use sandur_model::LogBatch;
+use sandur_format::wal_segment::{FrameId, Record, encode_fence};
+use sandur_model::Batch;
 use sandur_store::{Created, Intent};
 
 use crate::error::Error;
@@ -107,7 +107,7 @@ impl Shared {
         let mut rows = 0;
         for frame in found.frames {
             let sequence = frame.header().id.sequence;
-            if sequence < dead.fence || is_fence(&frame) {
+            if sequence < dead.fence || frame::is_fence(&frame) {
                 continue;
             }
             dead.fence = sequence + 1;
@@ -130,9 +130,9 @@ impl Shared {
         &self,
         incarnation: Id,
         sequence: u64,
-        batches: Vec<LogBatch>,
+        batches: Vec<Batch>,
     ) -> Result<usize, Error> {
-        let rows = batches.iter().map(LogBatch::rows).sum();
+        let rows = batches.iter().map(Batch::rows).sum();
         let mut reserved = Vec::with_capacity(batches.len());
         for batch in batches {
             let memory = self.reserve_or_flush(incarnation, push_bytes(&batch)).await?;
@@ -212,7 +212,7 @@ impl Shared {
                 Err(error) => return Err(error.into()),
             };
             let (id, name, source) = (FrameId { incarnation, sequence }, path.clone(), bytes.clone());
-            let decode = move || -> Result<Vec<LogBatch>, Error> {
+            let decode = move || -> Result<Vec<Batch>, Error> {
                 let frame = frame::of_object(id, &name, source.clone())?;
                 let damaged = |e: sandur_format::Error| Error::Damaged { path: name, reason: e.to_string() };
                 frame::batches(&frame, &source).map_err(damaged)
@@ -229,11 +229,11 @@ impl Shared {
     }
 
     /// Makes batches durable as rows of our own.
-    async fn take_over(&self, batches: Vec<LogBatch>) -> Result<(), Error> {
+    async fn take_over(&self, batches: Vec<Batch>) -> Result<(), Error> {
         for batch in batches {
             let wal = self.wal();
             let memory = self.reserve_or_flush(wal.incarnation(), push_bytes(&batch)).await?;
-            let record = Record::of_logs(&batch).map_err(|error| Error::Internal(error.to_string()))?;
+            let record = Record::of(&batch).map_err(|error| Error::Internal(error.to_string()))?;
             let outcome = wal.enqueue(batch, record, memory)?;
             outcome.await.unwrap_or_else(|_| Err(wal.status().end_reason()))?;
         }
@@ -306,9 +306,4 @@ impl Shared {
             Err(error) => tracing::error!(path, %error, "no copy of the damaged WAL object could be made"),
         }
     }
-}
-
-/// Whether a frame is a fence.
-pub(crate) fn is_fence(frame: &Frame) -> bool {
-    frame.header().kind == FrameKind::Fence
 }

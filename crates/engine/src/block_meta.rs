@@ -2,9 +2,8 @@
 //! the one that it speaks of.
 
 use sandur_base::Id;
-use sandur_format::block::BlockSummary;
+use sandur_format::block::{BlockInfo, BlockSummary};
 use sandur_format::catalog_entry::BlockMeta;
-use sandur_format::log_block::Footer;
 use sandur_model::{Dataset, TimeRange};
 
 /// The entry of a block that has no rows yet; enough for its path.
@@ -41,10 +40,19 @@ pub(crate) fn fill(meta: &mut BlockMeta, summary: &BlockSummary) {
     meta.footer_len = summary.footer_len;
 }
 
+/// What a footer says of its block.
+pub(crate) struct Found<'a> {
+    pub(crate) info: &'a BlockInfo,
+    pub(crate) series: usize,
+    pub(crate) pages: usize,
+    pub(crate) object_bytes: u64,
+    pub(crate) footer_offset: u64,
+}
+
 /// In what a footer differs from the entry of the block that it was read from: `None` when it is that
 /// block's.
-pub(crate) fn difference(meta: &BlockMeta, footer: &Footer) -> Option<String> {
-    let info = footer.info();
+pub(crate) fn difference(meta: &BlockMeta, found: &Found<'_>) -> Option<String> {
+    let info = found.info;
     if info.tenant != meta.dataset.tenant {
         return Some(format!("it holds another block, of tenant '{}'", info.tenant));
     }
@@ -55,11 +63,11 @@ pub(crate) fn difference(meta: &BlockMeta, footer: &Footer) -> Option<String> {
         ("a first time of", info.min_ts.into(), meta.min_ts.into()),
         ("a last time of", info.max_ts.into(), meta.max_ts.into()),
         ("a number of rows of", info.rows.into(), meta.rows.into()),
-        ("bytes of lines of", info.raw_bytes.into(), meta.raw_bytes.into()),
-        ("a number of streams of", footer.streams().len() as i128, meta.streams.into()),
-        ("a number of pages of", footer.pages().len() as i128, meta.pages.into()),
-        ("a size in bytes of", footer.object_bytes().into(), meta.size.into()),
-        ("a footer that begins at", footer.offset().into(), meta.footer_offset.into()),
+        ("raw bytes of", info.raw_bytes.into(), meta.raw_bytes.into()),
+        ("a number of series of", found.series as i128, meta.streams.into()),
+        ("a number of pages of", found.pages as i128, meta.pages.into()),
+        ("a size in bytes of", found.object_bytes.into(), meta.size.into()),
+        ("a footer that begins at", found.footer_offset.into(), meta.footer_offset.into()),
     ];
     let (what, found, expected) = pairs.into_iter().find(|(_, found, expected)| found != expected)?;
     Some(format!("it holds another block, with {what} {found} instead of {expected}"))

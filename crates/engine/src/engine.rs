@@ -7,20 +7,22 @@ use std::time::Duration;
 use sandur_base::{Env, ErrorKind, Id, Lane, Reservation, Task};
 use sandur_catalog::{Catalog, Snapshot};
 use sandur_format::wal_segment::{ARENA_BYTES_MAX, Record};
-use sandur_model::{LogBatch, Matcher};
+use sandur_model::{Batch, Matcher};
 use sandur_query::{Follow, QueryContext, Source};
 use sandur_store::{Store, StoreKind};
 use tokio::sync::{mpsc, oneshot};
 
-use crate::cache::BlockCache;
+use crate::block_cache::BlockCache;
+use crate::block_reader::BlockReader;
 use crate::error::Error;
-use crate::flush::{Ending, task as flush_task};
+use crate::flush::Ending;
+use crate::flush_task;
 use crate::follow_writers::WriterFollower;
 use crate::head::{Head, push_bytes};
+use crate::logs::EngineSource;
 use crate::maintain;
 use crate::metrics::Metrics;
 use crate::options::EngineOptions;
-use crate::scan::{BlockReader, EngineSource};
 use crate::shared::Shared;
 use crate::view::View;
 use crate::wal::{End, Wal};
@@ -40,10 +42,12 @@ const RESTART_PAUSE_BASE: Duration = Duration::from_secs(1);
 const RESTART_PAUSE_MAX: Duration = Duration::from_secs(30);
 /// Timestamps closer than a day to the ends of the range belong to windows that cannot be told.
 const TIMESTAMP_MARGIN_NS: i64 = 86_400 * 1_000_000_000;
+/// Nanoseconds in a millisecond.
+const MILLISECOND_NS: i64 = 1_000_000;
 /// Longest line in bytes; limits of tenants are far below.
 const LINE_BYTES_MAX: u32 = 64 << 20;
 
-/// A log engine over one store. Dropping it without [`Engine::shutdown`] is a crash: nothing that was
+/// An engine over one store. Dropping it without [`Engine::shutdown`] is a crash: nothing that was
 /// acknowledged is lost.
 pub struct Engine {
     shared: Arc<Shared>,
@@ -105,14 +109,14 @@ impl Engine {
 
     /// Stores a batch. Returns when it is durable and can be queried. After an error it may or may not
     /// be stored; sending it again is safe, because equal rows are stored once.
-    pub async fn push(&self, batch: LogBatch) -> Result<(), Error> {
+    pub async fn push(&self, batch: impl Into<Batch>) -> Result<(), Error> {
         self.push_holding(batch, ()).await
     }
 
     /// [`Engine::push`] of a batch whose memory is held by somebody until the engine has taken memory for it.
-    pub async fn push_holding(&self, batch: LogBatch, held: impl Send) -> Result<(), Error> {
+    pub async fn push_holding(&self, batch: impl Into<Batch>, held: impl Send) -> Result<(), Error> {
         let started = self.shared.env.monotonic();
-        let outcome = self.push_uncounted(batch, held).await;
+        let outcome = self.push_uncounted(batch.into(), held).await;
         let metrics = &self.shared.metrics;
         match outcome {
             Ok(()) => {
@@ -124,7 +128,7 @@ impl Engine {
         outcome
     }
 
-    async fn push_uncounted(&self, batch: LogBatch, held: impl Send) -> Result<(), Error> {
+    async fn push_uncounted(&self, batch: Batch, held: impl Send) -> Result<(), Error> {
         if batch.rows() == 0 {
             return Ok(());
         }
@@ -134,7 +138,7 @@ impl Engine {
         wal.status().check(shared.env.monotonic())?;
         check_bounds(&batch)?;
         let (bytes, limit) = (push_bytes(&batch), shared.options.push_bytes_max());
-        if bytes > limit || batch.arena.bytes.len() > ARENA_BYTES_MAX {
+        if bytes > limit || arena_bytes(&batch) > ARENA_BYTES_MAX {
             return Err(Error::BatchTooLarge { bytes, limit: limit.min(ARENA_BYTES_MAX as u64) });
         }
         let memory = self.reserve(bytes).await?;
@@ -173,12 +177,17 @@ impl Engine {
     }
 
     /// The batch without its compressed form, and its record for the WAL.
-    async fn prepare(&self, mut batch: LogBatch) -> Result<(LogBatch, Record), Error> {
-        let has_small_text = batch.arena.compressed.is_some() || batch.arena.bytes.len() < SMALL_BYTES;
+    async fn prepare(&self, mut batch: Batch) -> Result<(Batch, Record), Error> {
+        let has_small_text = match &batch {
+            Batch::Logs(batch) => batch.arena.compressed.is_some() || batch.arena.bytes.len() < SMALL_BYTES,
+            Batch::Metrics(_) => true,
+        };
         let small = has_small_text && batch.rows() < SMALL_ROWS;
         let prepare = move || {
-            let record = Record::of_logs(&batch);
-            batch.arena.compressed = None;
+            let record = Record::of(&batch);
+            if let Batch::Logs(batch) = &mut batch {
+                batch.arena.compressed = None;
+            }
             (batch, record)
         };
         let (batch, record) =
@@ -260,7 +269,7 @@ impl Engine {
         let totals = self.view().head_totals();
         let metrics = &self.shared.metrics;
         metrics.head_rows.set(totals.rows as i64);
-        metrics.head_line_bytes.set(totals.line_bytes as i64);
+        metrics.head_line_bytes.set(totals.raw_bytes as i64);
         metrics.writable.set(i64::from(self.writable().is_ok()));
         metrics.heads.set(self.view().heads.len() as i64);
         let cache = self.reader.cache();
@@ -343,8 +352,27 @@ fn may_pass(error: &Error) -> bool {
     !is_lost && matches!(error.kind(), ErrorKind::Unavailable | ErrorKind::Denied)
 }
 
-fn check_bounds(batch: &LogBatch) -> Result<(), Error> {
+/// Bytes that a record of the WAL keeps in one piece.
+fn arena_bytes(batch: &Batch) -> usize {
+    match batch {
+        Batch::Logs(batch) => batch.arena.bytes.len(),
+        Batch::Metrics(batch) => batch.rows() * size_of::<f64>(),
+    }
+}
+
+fn check_bounds(batch: &Batch) -> Result<(), Error> {
     let (earliest, latest) = (i64::MIN + TIMESTAMP_MARGIN_NS, i64::MAX - TIMESTAMP_MARGIN_NS);
+    let batch = match batch {
+        Batch::Logs(batch) => batch,
+        Batch::Metrics(batch) => {
+            let (earliest, latest) = (earliest / MILLISECOND_NS, latest / MILLISECOND_NS);
+            let outside = batch.timestamps.iter().find(|at| **at < earliest || **at > latest);
+            return match outside {
+                Some(at) => Err(Error::Timestamp { timestamp: at.saturating_mul(MILLISECOND_NS) }),
+                None => Ok(()),
+            };
+        }
+    };
     for entry in batch.streams.iter().flat_map(|stream| &stream.entries) {
         let timestamp = entry.timestamp;
         if timestamp < earliest || timestamp > latest {

@@ -7,9 +7,9 @@ use std::time::Duration;
 
 use sandur_base::units::ByteSize;
 use sandur_base::{ErrorKind, Id, OverBudget};
+use sandur_catalog::{Catalog, CommitError};
 
-use crate::deletes::CancelRefusal;
-use crate::scan::ReadError;
+use crate::block_reader::ReadError;
 
 /// A failure of the engine.
 #[derive(Clone, Debug, thiserror::Error)]
@@ -218,4 +218,37 @@ impl From<OverBudget> for Error {
     fn from(refusal: OverBudget) -> Self {
         Self::HeadsFull(refusal)
     }
+}
+
+/// Why a delete request is not taken back.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum CancelRefusal {
+    /// The tenant has no such request.
+    #[error("there is no delete request with this id")]
+    Unknown,
+    /// Its lines are gone.
+    #[error("the delete request was processed; its lines cannot be brought back")]
+    Processed,
+    /// Lines may be gone already, and nobody insisted.
+    #[error(
+        "the delete request was started or is older than {period:?}, in which it could be cancelled; force \
+         it to keep the lines that are left"
+    )]
+    Late {
+        /// How long a request can be cancelled.
+        period: Duration,
+    },
+}
+
+/// Fails once the catalog is lost.
+pub(crate) fn expect_catalog(catalog: &Catalog) -> Result<(), Error> {
+    match catalog.lost() {
+        Some(lost) => Err(Error::CatalogLost { reason: lost.to_string() }),
+        None => Ok(()),
+    }
+}
+
+/// A commit that is not tried again.
+pub(crate) fn refused(what: &'static str, error: &CommitError) -> Error {
+    Error::Refused { what, reason: error.to_string(), kind: error.kind() }
 }

@@ -63,7 +63,7 @@ impl BatchBuilder {
 
 /// Memory for a batch from a budget of its own.
 pub fn reserved(batch: &LogBatch) -> Reservation {
-    MemoryBudget::root("test", u64::MAX).reserve(crate::head::push_bytes(batch)).unwrap()
+    MemoryBudget::root("test", u64::MAX).reserve(crate::logs::head::push_bytes(batch)).unwrap()
 }
 
 pub fn app_is(value: &str) -> Vec<Matcher> {

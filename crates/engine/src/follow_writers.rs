@@ -21,12 +21,11 @@ use sandur_base::{Id, Lane, Task};
 use sandur_catalog::Snapshot;
 use sandur_format::catalog_entry::WalKind;
 use sandur_format::wal_segment::FrameId;
-use sandur_model::LogBatch;
+use sandur_model::Batch;
 use sandur_store::{Error as StoreError, Intent};
 
-use crate::adopt::is_fence;
 use crate::error::Error;
-use crate::head::push_bytes;
+use crate::head::{Inserted, push_bytes};
 use crate::shared::Shared;
 use crate::view::floor_of;
 use crate::wal::{self, frame};
@@ -123,9 +122,9 @@ impl WriterTail {
         let original = bytes.clone();
         let decode = {
             let path = path.clone();
-            move || -> Result<Option<Vec<LogBatch>>, Error> {
+            move || -> Result<Option<Vec<Batch>>, Error> {
                 let frame = frame::of_object(FrameId { incarnation, sequence }, &path, bytes.clone())?;
-                if is_fence(&frame) {
+                if frame::is_fence(&frame) {
                     return Ok(None);
                 }
                 let damaged =
@@ -157,8 +156,10 @@ impl WriterTail {
             };
             reserved.push((batch, memory));
         }
-        for batch in shared.views.insert(incarnation, sequence, reserved) {
-            shared.followers.deliver(batch.batch());
+        for inserted in shared.views.insert(incarnation, sequence, reserved) {
+            if let Inserted::Logs(batch) = inserted {
+                shared.followers.deliver(batch.batch());
+            }
         }
         shared.metrics.followed_segments.inc();
         self.next += 1;

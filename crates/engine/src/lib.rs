@@ -20,8 +20,12 @@
 //! one adopter. Memory that grows with data is reserved from a budget first.
 
 mod adopt;
+mod assembly;
+mod block_bytes;
+mod block_cache;
 mod block_meta;
-mod cache;
+mod block_reader;
+mod block_upload;
 mod compact;
 mod deletes;
 mod engine;
@@ -29,27 +33,34 @@ mod error;
 #[cfg(test)]
 mod fixtures;
 mod flush;
+mod flush_signal;
+mod flush_task;
 mod follow_writers;
-pub mod head;
+mod growing;
+mod head;
+mod logs;
 mod maintain;
+mod merge_policy;
+mod merging;
 mod metrics;
+mod needles;
 mod options;
 mod retain;
-mod scan;
+mod rules;
+mod samples;
 mod shared;
-mod tail;
 #[cfg(test)]
 mod tests;
 mod view;
 mod wal;
+mod windows;
 
-pub use compact::CompactionPolicy;
-pub use deletes::{CancelRefusal, DeleteOptions, DeleteStatus, DeletionModeOf};
+pub use block_bytes::tenant_number;
+pub use deletes::DeleteStatus;
 pub use engine::Engine;
-pub use error::Error;
-pub use maintain::MaintenanceOptions;
+pub use error::{CancelRefusal, Error};
+pub use merge_policy::CompactionPolicy;
 pub use metrics::Metrics;
-pub use options::EngineOptions;
-pub use retain::RetentionOf;
-pub use scan::tenant_number;
+pub use options::{EngineOptions, MaintenanceOptions, RetentionOf};
+pub use rules::{DeleteOptions, DeletionModeOf};
 pub use view::View;

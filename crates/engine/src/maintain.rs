@@ -3,62 +3,16 @@
 //! One task, one thing at a time, so that its memory is one merge. Whatever fails is logged and tried
 //! again at the next round; nothing here is needed for an answer to be right.
 
-use std::fmt;
 use std::sync::Arc;
-use std::time::Duration;
 
-use sandur_base::MemoryBudget;
-use sandur_base::units::MIB;
-use sandur_catalog::{Collector, GcOptions};
-use sandur_model::Dataset;
+use sandur_catalog::Collector;
 
-use crate::compact::{CompactionPolicy, Compactor};
+use crate::block_reader::BlockReader;
+use crate::compact::Compactor;
 use crate::deletes::DeleteProcessor;
 use crate::error::Error;
-use crate::retain::{RetentionOf, remove_expired};
-use crate::scan::BlockReader;
+use crate::retain::remove_expired;
 use crate::shared::Shared;
-
-/// How the background works.
-#[derive(Clone)]
-pub struct MaintenanceOptions {
-    /// Pause between two rounds. Default: 10 s.
-    pub interval: Duration,
-    /// Pause between two collections of garbage. Default: 1 min.
-    pub gc_interval: Duration,
-    /// Pause between two searches for objects that no commit names. Default: 1 h.
-    pub orphan_interval: Duration,
-    /// When blocks are merged.
-    pub compaction: CompactionPolicy,
-    /// Memory of pages that are being merged. Default: 128 MiB.
-    pub compaction_budget: MemoryBudget,
-    /// Grace and bounds of garbage collection.
-    pub gc: GcOptions,
-    /// How long tenants keep their rows. Default: for ever.
-    pub retention_of: RetentionOf,
-}
-
-impl Default for MaintenanceOptions {
-    fn default() -> Self {
-        Self {
-            interval: Duration::from_secs(10),
-            gc_interval: Duration::from_secs(60),
-            orphan_interval: Duration::from_secs(3_600),
-            compaction: CompactionPolicy::default(),
-            compaction_budget: MemoryBudget::root("compaction", 128 * MIB),
-            gc: GcOptions::default(),
-            retention_of: Arc::new(|_: &Dataset| 0),
-        }
-    }
-}
-
-impl fmt::Debug for MaintenanceOptions {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let mut fields = f.debug_struct("MaintenanceOptions");
-        fields.field("interval", &self.interval).field("compaction", &self.compaction);
-        fields.field("gc", &self.gc).finish_non_exhaustive()
-    }
-}
 
 /// Works until the engine stops.
 pub(crate) async fn run(shared: Arc<Shared>, reader: BlockReader) {

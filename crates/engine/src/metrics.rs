@@ -16,6 +16,10 @@ pub struct Metrics {
     pub rows: Counter,
     /// Line bytes that were acknowledged.
     pub line_bytes: Counter,
+    /// Samples that were acknowledged and are new.
+    pub samples: Counter,
+    /// Samples that were acknowledged and whose series had one of the same instant.
+    pub sample_duplicates: Counter,
     /// WAL frames that became durable.
     pub wal_frames: Counter,
     /// Bytes of WAL frames that became durable.
@@ -42,7 +46,7 @@ pub struct Metrics {
     pub writable: Gauge,
     /// Rows in the heads.
     pub head_rows: Gauge,
-    /// Line bytes in the heads.
+    /// Bytes of lines and samples in the heads.
     pub head_line_bytes: Gauge,
     /// Heads of all kinds.
     pub heads: Gauge,
@@ -88,6 +92,8 @@ impl Default for Metrics {
             pushes_failed: Counter::default(),
             rows: Counter::default(),
             line_bytes: Counter::default(),
+            samples: Counter::default(),
+            sample_duplicates: Counter::default(),
             wal_frames: Counter::default(),
             wal_bytes: Counter::default(),
             wal_failures: Counter::default(),
@@ -130,6 +136,9 @@ impl Metrics {
         all.register("pushes_failed", text, self.pushes_failed.clone());
         all.register("rows", "Rows that were acknowledged", self.rows.clone());
         all.register("line_bytes", "Line bytes that were acknowledged", self.line_bytes.clone());
+        all.register("samples", "Samples that were acknowledged", self.samples.clone());
+        let text = "Acknowledged samples left out because their series had one of the same instant";
+        all.register("sample_duplicates", text, self.sample_duplicates.clone());
         all.register("wal_frames", "WAL frames that became durable", self.wal_frames.clone());
         all.register("wal_bytes", "Bytes of WAL frames that became durable", self.wal_bytes.clone());
         let text = "Failed attempts to write a WAL frame";
@@ -149,7 +158,11 @@ impl Metrics {
         let writable = self.writable.clone();
         all.register("writable", "1 when pushes are accepted, 0 while the store can only be read", writable);
         all.register("head_rows", "Rows in the heads", self.head_rows.clone());
-        all.register("head_line_bytes", "Line bytes in the heads", self.head_line_bytes.clone());
+        all.register(
+            "head_line_bytes",
+            "Bytes of lines and samples in the heads",
+            self.head_line_bytes.clone(),
+        );
         all.register("heads", "Heads: own, adopted and followed", self.heads.clone());
         all.register("adoptions", "Writers that were adopted", self.adoptions.clone());
         let text = "Other writers whose WAL is read from the bucket";

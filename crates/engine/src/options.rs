@@ -1,14 +1,17 @@
 //! Bounds and intervals of the engine, with their defaults.
 
+use std::fmt;
+use std::sync::Arc;
 use std::time::Duration;
 
 use sandur_base::MemoryBudget;
 use sandur_base::units::MIB;
 use sandur_cache::Cache;
-use sandur_catalog::CatalogOptions;
+use sandur_catalog::{CatalogOptions, GcOptions};
+use sandur_model::Dataset;
 
-use crate::deletes::DeleteOptions;
-use crate::maintain::MaintenanceOptions;
+use crate::merge_policy::CompactionPolicy;
+use crate::rules::DeleteOptions;
 
 /// How an engine behaves.
 #[derive(Clone, Debug)]
@@ -109,5 +112,49 @@ impl EngineOptions {
     /// Bytes that one push may take of the write budget.
     pub(crate) fn push_bytes_max(&self) -> u64 {
         self.write_budget.limit() / 2
+    }
+}
+
+/// How long tenants keep their rows of each signal, in nanoseconds; 0 is for ever.
+pub type RetentionOf = Arc<dyn Fn(&Dataset) -> i64 + Send + Sync>;
+
+/// How the background works.
+#[derive(Clone)]
+pub struct MaintenanceOptions {
+    /// Pause between two rounds. Default: 10 s.
+    pub interval: Duration,
+    /// Pause between two collections of garbage. Default: 1 min.
+    pub gc_interval: Duration,
+    /// Pause between two searches for objects that no commit names. Default: 1 h.
+    pub orphan_interval: Duration,
+    /// When blocks are merged.
+    pub compaction: CompactionPolicy,
+    /// Memory of pages that are being merged. Default: 128 MiB.
+    pub compaction_budget: MemoryBudget,
+    /// Grace and bounds of garbage collection.
+    pub gc: GcOptions,
+    /// How long tenants keep their rows. Default: for ever.
+    pub retention_of: RetentionOf,
+}
+
+impl Default for MaintenanceOptions {
+    fn default() -> Self {
+        Self {
+            interval: Duration::from_secs(10),
+            gc_interval: Duration::from_secs(60),
+            orphan_interval: Duration::from_secs(3_600),
+            compaction: CompactionPolicy::default(),
+            compaction_budget: MemoryBudget::root("compaction", 128 * MIB),
+            gc: GcOptions::default(),
+            retention_of: Arc::new(|_: &Dataset| 0),
+        }
+    }
+}
+
+impl fmt::Debug for MaintenanceOptions {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut fields = f.debug_struct("MaintenanceOptions");
+        fields.field("interval", &self.interval).field("compaction", &self.compaction);
+        fields.field("gc", &self.gc).finish_non_exhaustive()
     }
 }

@@ -3,22 +3,16 @@
 //! Only whole blocks are removed, so rows may outlive their time by the length of a window. Objects are
 //! deleted later, by garbage collection, after the removal was announced.
 
-use std::sync::Arc;
-
 use sandur_base::{Env, Id};
 use sandur_catalog::Catalog;
 use sandur_format::catalog_entry::{BlockMeta, Edit, Precondition};
-use sandur_model::Dataset;
 
-use crate::error::Error;
-use crate::shared::refused;
+use crate::error::{Error, refused};
+use crate::options::RetentionOf;
 use crate::view::Views;
 
 /// Blocks that one commit removes at most.
 const REMOVALS_MAX: usize = 256;
-
-/// How long tenants keep their rows of each signal, in nanoseconds; 0 is for ever.
-pub type RetentionOf = Arc<dyn Fn(&Dataset) -> i64 + Send + Sync>;
 
 /// Removes what is too old, on behalf of `incarnation`; gives the number of blocks.
 pub(crate) async fn remove_expired(

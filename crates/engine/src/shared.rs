@@ -5,20 +5,20 @@ use std::time::Duration;
 
 use sandur_base::{Env, Id, MemoryBudget, Shutdown, Task};
 use sandur_cache::Cache;
-use sandur_catalog::{Catalog, CommitError, Members, MembersOptions, Registration, Snapshot};
+use sandur_catalog::{Catalog, Members, MembersOptions, Registration, Snapshot};
 use sandur_format::catalog_entry::WalKind;
 use sandur_store::Store;
 use tokio::sync::{Mutex, Notify, watch};
 
-use crate::deletes::Rulebook;
-use crate::error::Error;
-use crate::flush::signal::FlushSignal;
+use crate::block_bytes::BlockBytes;
+use crate::error::{Error, expect_catalog, refused};
 use crate::flush::{Ending, Flushed, Flusher};
+use crate::flush_signal::FlushSignal;
 use crate::head::Head;
+use crate::logs::Followers;
 use crate::metrics::Metrics;
 use crate::options::EngineOptions;
-use crate::scan::BlockBytes;
-use crate::tail::Followers;
+use crate::rules::Rulebook;
 use crate::view::Views;
 use crate::wal::{Context, End, Status, Wal};
 
@@ -210,17 +210,4 @@ impl Shared {
         let signal = self.shutdown.signal();
         self.env.timeout(duration, signal.triggered()).await.is_none()
     }
-}
-
-/// Fails once the catalog is lost.
-pub(crate) fn expect_catalog(catalog: &Catalog) -> Result<(), Error> {
-    match catalog.lost() {
-        Some(lost) => Err(Error::CatalogLost { reason: lost.to_string() }),
-        None => Ok(()),
-    }
-}
-
-/// A commit that is not tried again.
-pub(crate) fn refused(what: &'static str, error: &CommitError) -> Error {
-    Error::Refused { what, reason: error.to_string(), kind: error.kind() }
 }

@@ -10,9 +10,9 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
 
 use sandur_base::{Env, Id, Reservation};
 use sandur_catalog::Snapshot;
-use sandur_model::LogBatch;
+use sandur_model::Batch;
 
-use crate::head::{Head, HeadBatch, HeadTotals};
+use crate::head::{Head, HeadTotals, Inserted};
 
 /// A consistent state of everything that can be queried. The last head of a writer that is alive grows
 /// while the view is in use.
@@ -30,9 +30,7 @@ impl View {
     pub fn head_totals(&self) -> HeadTotals {
         let mut sum = HeadTotals::default();
         for totals in self.heads.iter().map(|head| head.totals()) {
-            sum.rows += totals.rows;
-            sum.line_bytes += totals.line_bytes;
-            sum.memory_bytes += totals.memory_bytes;
+            sum.add(totals);
         }
         sum
     }
@@ -86,8 +84,8 @@ impl Views {
         &self,
         incarnation: Id,
         sequence: u64,
-        batches: Vec<(LogBatch, Reservation)>,
-    ) -> Vec<Arc<HeadBatch>> {
+        batches: Vec<(Batch, Reservation)>,
+    ) -> Vec<Inserted> {
         let mut inserters = self.lock();
         let current = self.current();
         if sequence < floor_of(&current.snapshot, incarnation) {

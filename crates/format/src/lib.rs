@@ -26,6 +26,7 @@ pub mod codec;
 mod error;
 pub mod log_block;
 pub mod needle;
+pub mod sample_block;
 pub mod shapes;
 pub mod wal_segment;
 

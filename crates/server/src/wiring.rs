@@ -24,7 +24,7 @@ pub use sandur_logql::{
     Diagnosis, FieldParser, Highlights, Kind as QueryKind, PatternSeries, PatternsRequest,
     Request as QueryText, diagnose, format_go_duration, labels_text, line_fields, parse_go_duration, quote,
 };
-use sandur_model::{Limits, LogBatch, LogPage, Matcher, TenantId};
+use sandur_model::{Dataset, Limits, LogBatch, LogPage, Matcher, TenantId};
 use sandur_query::{
     Direction, LogRow, QueryContext, QueryResult, RowSelector, Series, Source, TenantsSource,
 };
@@ -236,7 +236,7 @@ impl Deletes for EngineDeletes {
         start_ms: i64,
         end_ms: i64,
     ) -> BoxFuture<'a, Result<Id, Failure>> {
-        Box::pin(async move { self.0.create_delete(tenant, query, start_ms, end_ms).await.map_err(failure) })
+        Box::pin(async move { self.0.create_delete(&Dataset::logs(tenant.clone()), query, start_ms, end_ms).await.map_err(failure) })
     }
 
     fn list<'a>(&'a self, tenant: &'a TenantId) -> BoxFuture<'a, Result<Vec<DeleteShown>, Failure>> {
@@ -252,13 +252,13 @@ impl Deletes for EngineDeletes {
             }
         };
         Box::pin(async move {
-            let all = self.0.deletes(tenant).await.map_err(failure)?;
+            let all = self.0.deletes(&Dataset::logs(tenant.clone())).await.map_err(failure)?;
             Ok(all.into_iter().map(shown).collect())
         })
     }
 
     fn cancel<'a>(&'a self, tenant: &'a TenantId, id: Id, force: bool) -> BoxFuture<'a, Result<(), Failure>> {
-        Box::pin(async move { self.0.cancel_delete(tenant, id, force).await.map_err(cancel_failure) })
+        Box::pin(async move { self.0.cancel_delete(&Dataset::logs(tenant.clone()), id, force).await.map_err(cancel_failure) })
     }
 }
 

@@ -124,21 +124,21 @@ impl World {
         let end_ms = env.now_ns() / 1_000_000 - env.random_below(7_200_000) as i64;
         let start_ms = end_ms - env.random_below(7_200_000) as i64;
         let tenant = TenantId::default_tenant();
-        self.engine.create_delete(&tenant, query, start_ms, end_ms).await.unwrap();
+        self.engine.create_delete(&Dataset::logs(tenant.clone()), query, start_ms, end_ms).await.unwrap();
     }
 
     /// Shows the rows of the oldest request again, if it was not processed yet.
     async fn cancel_delete(&self) {
         let tenant = TenantId::default_tenant();
-        let requests = self.engine.deletes(&tenant).await.unwrap();
+        let requests = self.engine.deletes(&Dataset::logs(tenant.clone())).await.unwrap();
         if let Some(open) = requests.iter().find(|request| request.record.is_open()) {
-            let cancelled = self.engine.cancel_delete(&tenant, open.record.request.id, true).await;
+            let cancelled = self.engine.cancel_delete(&Dataset::logs(tenant.clone()), open.record.request.id, true).await;
             assert!(cancelled.is_ok() || self.is_processed(open.record.request.id).await, "{cancelled:?}");
         }
     }
 
     async fn is_processed(&self, id: Id) -> bool {
-        let requests = self.engine.deletes(&TenantId::default_tenant()).await.unwrap();
+        let requests = self.engine.deletes(&Dataset::logs(TenantId::default_tenant())).await.unwrap();
         requests.iter().any(|request| request.record.request.id == id && !request.record.is_open())
     }
 

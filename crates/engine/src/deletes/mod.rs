@@ -11,15 +11,8 @@
 //! block, which [`process`] waits for. Rewriting a block is a merge with one input: committed under the
 //! precondition that the input is still there, so nothing is lost and nothing comes back.
 
-mod mask;
 mod process;
 mod requests;
-mod rules;
-mod touched;
 
-pub(crate) use mask::{Mask, MaskedFollow, MaskedPage, visible_parts};
 pub(crate) use process::DeleteProcessor;
-pub use requests::{CancelRefusal, DeleteStatus};
-pub use rules::{DeleteOptions, DeletionModeOf};
-pub(crate) use rules::{DueRules, Rulebook, Rules};
-pub(crate) use touched::{Touched, touched};
+pub use requests::DeleteStatus;

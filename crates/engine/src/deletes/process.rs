@@ -21,8 +21,8 @@ use sandur_model::{Dataset, DeletionMode, TimeRange};
 use sandur_store::Intent;
 
 use crate::compact::{Cleaned, Compactor, is_owner};
-use crate::error::Error;
-use crate::shared::{Shared, refused};
+use crate::error::{Error, refused};
+use crate::shared::Shared;
 use crate::view::floor_of;
 use crate::wal;
 

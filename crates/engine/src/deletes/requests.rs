@@ -6,11 +6,10 @@ use std::time::Duration;
 use sandur_base::Id;
 use sandur_catalog::{CommitError, DeleteRecord, DeleteRequest, Rejection};
 use sandur_format::catalog_entry::Edit;
-use sandur_model::{Dataset, TenantId};
+use sandur_model::Dataset;
 
 use crate::engine::Engine;
-use crate::error::Error;
-use crate::shared::refused;
+use crate::error::{CancelRefusal, Error, refused};
 
 /// A delete request and how far it has come.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -19,26 +18,6 @@ pub struct DeleteStatus {
     pub record: DeleteRecord,
     /// How much of it is done, in percent: 0 before it is started, 100 when it is processed.
     pub percent: u8,
-}
-
-/// Why a delete request is not taken back.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum CancelRefusal {
-    /// The tenant has no such request.
-    #[error("there is no delete request with this id")]
-    Unknown,
-    /// Its lines are gone.
-    #[error("the delete request was processed; its lines cannot be brought back")]
-    Processed,
-    /// Lines may be gone already, and nobody insisted.
-    #[error(
-        "the delete request was started or is older than {period:?}, in which it could be cancelled; force \
-         it to keep the lines that are left"
-    )]
-    Late {
-        /// How long a request can be cancelled.
-        period: Duration,
-    },
 }
 
 impl DeleteStatus {
@@ -59,13 +38,13 @@ impl Engine {
     /// catalog. The query must be one that the engine's compiler reads.
     pub async fn create_delete(
         &self,
-        tenant: &TenantId,
+        dataset: &Dataset,
         query: &str,
         start_ms: i64,
         end_ms: i64,
     ) -> Result<Id, Error> {
         let (id, created_ms) = (self.env().new_id(), self.env().now_ns() / 1_000_000);
-        let (dataset, query) = (Dataset::logs(tenant.clone()), query.to_owned());
+        let (dataset, query) = (dataset.clone(), query.to_owned());
         let request = DeleteRequest { id, dataset, query, start_ms, end_ms, created_ms };
         self.commit_delete("a delete request", Edit::CreateDelete(request)).await?;
         self.shared().metrics.deletes_created.inc();
@@ -74,27 +53,27 @@ impl Engine {
 
     /// Takes a request back: its lines are shown again, as far as they are still there. One that was started,
     /// or whose time to be cancelled is over, is taken back only if `force` says so.
-    pub async fn cancel_delete(&self, tenant: &TenantId, id: Id, force: bool) -> Result<(), Error> {
-        let all = self.deletes(tenant).await?;
+    pub async fn cancel_delete(&self, dataset: &Dataset, id: Id, force: bool) -> Result<(), Error> {
+        let all = self.deletes(dataset).await?;
         let found = all.iter().find(|status| status.record.request.id == id);
         let status = found.ok_or(CancelRefusal::Unknown)?;
         let period = self.shared().rulebook.cancel_period();
         status.check_cancel(period, self.env().now_ns() / 1_000_000, force)?;
-        let edit = Edit::CancelDelete { dataset: Dataset::logs(tenant.clone()), id, started: force };
+        let edit = Edit::CancelDelete { dataset: dataset.clone(), id, started: force };
         self.commit_delete("the cancellation of a delete request", edit).await?;
         self.shared().metrics.deletes_cancelled.inc();
         Ok(())
     }
 
-    /// The requests of a tenant, of all processes, by id.
-    pub async fn deletes(&self, tenant: &TenantId) -> Result<Vec<DeleteStatus>, Error> {
+    /// The requests of a dataset, of all processes, by id.
+    pub async fn deletes(&self, dataset: &Dataset) -> Result<Vec<DeleteStatus>, Error> {
         let snapshot = self.catalog().refresh().await?;
         self.publish(Arc::clone(&snapshot));
         let status = |record: &DeleteRecord| DeleteStatus {
             percent: snapshot.delete_percent(record),
             record: record.clone(),
         };
-        Ok(snapshot.deletes(&Dataset::logs(tenant.clone())).map(status).collect())
+        Ok(snapshot.deletes(dataset).map(status).collect())
     }
 
     async fn commit_delete(&self, what: &'static str, edit: Edit) -> Result<(), Error> {
@@ -117,6 +96,7 @@ impl Engine {
 #[cfg(test)]
 mod tests {
     use sandur_catalog::DeleteProgress;
+    use sandur_model::TenantId;
 
     use super::*;
 

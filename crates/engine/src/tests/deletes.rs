@@ -14,9 +14,9 @@ use sandur_store::{Store, StoreOptions};
 use tempfile::TempDir;
 
 use super::*;
-use crate::cache::BlockCache;
+use crate::block_cache::BlockCache;
+use crate::block_reader::BlockReader;
 use crate::fixtures::{app_is, rows_of};
-use crate::scan::BlockReader;
 use crate::{CancelRefusal, DeleteOptions, MaintenanceOptions};
 
 /// `app` or `app word`: the lines of one app, or those of them that hold a word.
@@ -77,7 +77,7 @@ async fn open(directory: &TempDir, cancel_period: Duration, mode: DeletionMode) 
 /// Asks for a delete of the rows with these numbers, both included.
 async fn delete(engine: &Engine, query: &str, first: i64, last: i64) -> sandur_base::Id {
     let ms = START_NS / 1_000_000;
-    engine.create_delete(&TenantId::default_tenant(), query, ms + first, ms + last).await.unwrap()
+    engine.create_delete(&Dataset::logs(TenantId::default_tenant()), query, ms + first, ms + last).await.unwrap()
 }
 
 /// Waits until the request is processed.
@@ -153,20 +153,20 @@ async fn lines_are_hidden_at_once_and_come_back_when_cancelled() {
     assert_eq!(less.len() + 1, left.len());
     assert_eq!((read_all(&engine).await, generation() > first), (less, true));
     let absent = delete(&engine, "b nothing-like-this", 0, 100).await;
-    engine.cancel_delete(&tenant, by_line, false).await.unwrap();
+    engine.cancel_delete(&Dataset::logs(tenant.clone()), by_line, false).await.unwrap();
     let (counted, read) = count_all(&engine).await;
     assert_eq!(counted + read, 60, "a rule that names no row hides none");
-    engine.cancel_delete(&tenant, absent, false).await.unwrap();
+    engine.cancel_delete(&Dataset::logs(tenant.clone()), absent, false).await.unwrap();
     let whole = delete(&engine, "a", 0, 100).await;
     assert_eq!(count_all(&engine).await, (40, 0), "a stream that is hidden whole is not even read");
     for id in [whole, by_time] {
-        engine.cancel_delete(&tenant, id, false).await.unwrap();
+        engine.cancel_delete(&Dataset::logs(tenant.clone()), id, false).await.unwrap();
     }
     assert_eq!(read_all(&engine).await, all);
     assert_eq!(count_all(&engine).await, (80, 20));
-    let unknown = engine.cancel_delete(&tenant, whole, false).await;
+    let unknown = engine.cancel_delete(&Dataset::logs(tenant.clone()), whole, false).await;
     assert!(matches!(unknown, Err(Error::Cancel(CancelRefusal::Unknown))), "{unknown:?}");
-    assert!(engine.deletes(&tenant).await.unwrap().is_empty());
+    assert!(engine.deletes(&Dataset::logs(tenant.clone())).await.unwrap().is_empty());
     assert_eq!(engine.shared().rulebook.datasets(), [], "nothing is kept for a tenant without requests");
 }
 
@@ -242,7 +242,7 @@ fn blocks_lose_the_lines_across_restarts() {
     process(async {
         let engine = open(&directory, Duration::ZERO, DeletionMode::FilterAndDelete).await;
         let ids: Vec<_> =
-            engine.deletes(&tenant).await.unwrap().iter().map(|d| d.record.request.id).collect();
+            engine.deletes(&Dataset::logs(tenant.clone())).await.unwrap().iter().map(|d| d.record.request.id).collect();
         assert_eq!(ids.len(), 3);
         for id in ids {
             processed(&engine, id).await;
@@ -255,8 +255,8 @@ fn blocks_lose_the_lines_across_restarts() {
         let context = context(engine.env());
         let labels = engine.source().label_values(&context, "app".into(), Vec::new(), TimeRange::ALL).await;
         assert_eq!(labels.unwrap(), ["a", "b"], "a stream without rows is no stream");
-        let processed = engine.deletes(&tenant).await.unwrap()[0].record.request.id;
-        let refused = engine.cancel_delete(&tenant, processed, true).await;
+        let processed = engine.deletes(&Dataset::logs(tenant.clone())).await.unwrap()[0].record.request.id;
+        let refused = engine.cancel_delete(&Dataset::logs(tenant.clone()), processed, true).await;
         assert!(matches!(refused, Err(Error::Cancel(CancelRefusal::Processed))), "{refused:?}");
         // Rows that come after the request was processed are kept.
         let late = push_row(&engine, "a", 20, "late").await.unwrap();
@@ -296,7 +296,7 @@ fn the_mode_of_a_tenant_decides() {
     process(async {
         let engine = open(&directory, Duration::ZERO, DeletionMode::Disabled).await;
         assert_eq!(read_all(&engine).await, all, "nothing was removed, and nothing is hidden");
-        let status = engine.deletes(&TenantId::default_tenant()).await.unwrap();
+        let status = engine.deletes(&Dataset::logs(TenantId::default_tenant())).await.unwrap();
         assert_eq!((status[0].record.progress, status[0].percent), (DeleteProgress::Received, 0));
     });
 }
@@ -353,7 +353,7 @@ async fn a_store_that_fails_for_a_while_leaves_no_request_stuck() {
     }
     let id = delete(&engine, "a 7", 0, 100).await;
     let ms = START_NS / 1_000_000;
-    let others = engine.create_delete(&other, "a x", ms, ms).await.unwrap();
+    let others = engine.create_delete(&Dataset::logs(other.clone()), "a x", ms, ms).await.unwrap();
     let is_processed = async |tenant: &TenantId, id| {
         let snapshot = engine.catalog().refresh().await.unwrap();
         matches!(

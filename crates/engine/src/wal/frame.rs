@@ -3,8 +3,8 @@
 use bytes::{Bytes, BytesMut};
 use sandur_base::Id;
 use sandur_format::Error as FormatError;
-use sandur_format::wal_segment::{Frame, FrameHeader, FrameId, FrameReader, Record, encode_frame};
-use sandur_model::{Batch, LogBatch};
+use sandur_format::wal_segment::{Frame, FrameHeader, FrameId, FrameKind, FrameReader, Record, encode_frame};
+use sandur_model::Batch;
 
 use crate::error::Error;
 
@@ -26,20 +26,17 @@ pub(crate) fn encode_whole(incarnation: Id, sequence: u64, records: &[Record]) -
 
 /// The batches of a frame that was read from `source`. None of them shares memory with it: a small batch
 /// must not keep a large file in memory.
-pub(crate) fn batches(frame: &Frame, source: &Bytes) -> Result<Vec<LogBatch>, FormatError> {
-    let own = |batch: Batch| {
-        let Batch::Logs(mut batch) = batch else {
-            let (part, offset, what) =
-                ("WAL frame", frame.offset(), "it holds metrics: upgrade this program");
-            return Err(FormatError::Malformed { part, offset, what });
-        };
-        let arena = &mut batch.arena.bytes;
-        if source.as_ptr_range().contains(&arena.as_ptr()) {
-            *arena = Bytes::copy_from_slice(arena);
+pub(crate) fn batches(frame: &Frame, source: &Bytes) -> Result<Vec<Batch>, FormatError> {
+    let mut batches = frame.batches()?;
+    for batch in &mut batches {
+        if let Batch::Logs(batch) = batch {
+            let arena = &mut batch.arena.bytes;
+            if source.as_ptr_range().contains(&arena.as_ptr()) {
+                *arena = Bytes::copy_from_slice(arena);
+            }
         }
-        Ok(batch)
-    };
-    frame.batches()?.into_iter().map(own).collect()
+    }
+    Ok(batches)
 }
 
 /// The frame of a segment object, which must be frame `id`.
@@ -51,6 +48,11 @@ pub(crate) fn of_object(id: FrameId, path: &str, bytes: Bytes) -> Result<Frame, 
         return Err(damaged(format!("it holds frame {} of {}", found.sequence, found.incarnation)));
     }
     Ok(frame)
+}
+
+/// Whether a frame is a fence.
+pub(crate) fn is_fence(frame: &Frame) -> bool {
+    frame.header().kind == FrameKind::Fence
 }
 
 /// What a local WAL file holds.
@@ -146,8 +148,9 @@ mod tests {
         let bytes = Bytes::from(file(0..1));
         let found = of_file(WRITER, &bytes);
         let batches = batches(&found.frames[0], &bytes).unwrap();
-        assert!(!bytes.as_ptr_range().contains(&batches[0].arena.bytes.as_ptr()));
-        assert_eq!(batches[0].rows(), 1);
+        let Batch::Logs(batch) = &batches[0] else { panic!("logs") };
+        assert!(!bytes.as_ptr_range().contains(&batch.arena.bytes.as_ptr()));
+        assert_eq!(batch.rows(), 1);
     }
 
     #[test]

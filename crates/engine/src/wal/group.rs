@@ -2,7 +2,7 @@
 
 use sandur_base::Reservation;
 use sandur_format::wal_segment::Record;
-use sandur_model::LogBatch;
+use sandur_model::Batch;
 use tokio::sync::oneshot;
 
 use super::Push;
@@ -10,7 +10,7 @@ use crate::error::Error;
 use crate::metrics::Metrics;
 
 /// Batches with the memory that pays for them.
-pub(super) type Batches = Vec<(LogBatch, Reservation)>;
+pub(super) type Batches = Vec<(Batch, Reservation)>;
 
 /// Pushes that become durable together.
 #[derive(Default)]

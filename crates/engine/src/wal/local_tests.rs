@@ -173,6 +173,7 @@ impl Bench {
         let memory = MemoryBudget::root("test", 1 << 20).reserve(10_000).unwrap();
         let (reply, outcome) = oneshot::channel();
         let record = Record::of_logs(&batch).unwrap();
+        let batch = batch.into();
         assert!(self.sender.send(Push { batch, record, memory, reply }).await.is_ok());
         outcome.await.unwrap()
     }

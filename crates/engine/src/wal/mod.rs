@@ -22,15 +22,16 @@ use std::time::Duration;
 
 use sandur_base::{Env, Id, Lane, Reservation, Task};
 use sandur_format::wal_segment::Record;
-use sandur_model::LogBatch;
+use sandur_model::Batch;
 use sandur_store::{Class, Store, StoreKind};
 use tokio::sync::{Notify, mpsc, oneshot};
 
 use crate::error::Error;
-use crate::flush::signal::FlushSignal;
+use crate::flush_signal::FlushSignal;
+use crate::head::Inserted;
+use crate::logs::Followers;
 use crate::metrics::Metrics;
 use crate::options::EngineOptions;
-use crate::tail::Followers;
 use crate::view::Views;
 
 pub(crate) use bucket::delete_segments;
@@ -44,7 +45,7 @@ const SMALL_BYTES: u64 = 64 << 10;
 /// A push on its way.
 pub(crate) struct Push {
     /// Without its compressed form, which is in the record.
-    pub(crate) batch: LogBatch,
+    pub(crate) batch: Batch,
     pub(crate) record: Record,
     pub(crate) memory: Reservation,
     pub(crate) reply: oneshot::Sender<Result<(), Error>>,
@@ -136,7 +137,7 @@ impl Wal {
     /// Queues a push; the receiver gets its outcome.
     pub(crate) fn enqueue(
         &self,
-        batch: LogBatch,
+        batch: Batch,
         record: Record,
         memory: Reservation,
     ) -> Result<oneshot::Receiver<Result<(), Error>>, Error> {
@@ -191,10 +192,18 @@ impl Wal {
 impl Context {
     /// Makes the batches of a durable frame visible, tells followers and the flusher.
     fn apply(&self, sequence: u64, batches: Batches) {
-        for batch in self.views.insert(self.incarnation, sequence, batches) {
-            self.metrics.rows.inc_by(batch.batch().rows() as u64);
-            self.metrics.line_bytes.inc_by(batch.batch().line_bytes());
-            self.followers.deliver(batch.batch());
+        for inserted in self.views.insert(self.incarnation, sequence, batches) {
+            match inserted {
+                Inserted::Logs(batch) => {
+                    self.metrics.rows.inc_by(batch.batch().rows() as u64);
+                    self.metrics.line_bytes.inc_by(batch.batch().line_bytes());
+                    self.followers.deliver(batch.batch());
+                }
+                Inserted::Samples { appended, duplicates } => {
+                    self.metrics.samples.inc_by(appended);
+                    self.metrics.sample_duplicates.inc_by(duplicates);
+                }
+            }
         }
         self.flush_signal.grown();
     }

@@ -7,9 +7,11 @@ mod info;
 mod origin;
 pub(crate) mod postings;
 mod series;
+mod series_list;
 
 pub use container::{HEADER_LEN, SectionInfo, TRAILER_LEN};
 pub(crate) use container::{Layout, PART_FOOTER};
 pub use info::{BlockInfo, BlockSummary};
 pub use origin::BlockOrigin;
 pub use series::{SeriesStats, SeriesTable};
+pub use series_list::SeriesList;

@@ -91,14 +91,17 @@ impl SeriesTable {
     /// # Panics
     /// When the ordinal is not below [`SeriesTable::len`]; ordinals of pages are checked when read.
     pub fn labels(&self, ordinal: u32) -> Arc<Labels> {
-        let built = self.labels[ordinal as usize].get_or_init(|| {
-            let pairs = self.columns.iter().filter_map(|column| {
-                let id = column.ids[ordinal as usize] as usize;
-                (id > 0).then(|| (&*column.name, &*column.values[id - 1]))
-            });
-            Arc::new(Labels::from_pairs(pairs))
-        });
+        let built =
+            self.labels[ordinal as usize].get_or_init(|| Arc::new(Labels::from_pairs(self.pairs(ordinal))));
         built.clone()
+    }
+
+    /// The labels of a stream, by name, without building a set of them.
+    pub fn pairs(&self, ordinal: u32) -> impl Iterator<Item = (&str, &str)> + Clone {
+        self.columns.iter().filter_map(move |column| {
+            let id = column.ids[ordinal as usize] as usize;
+            (id > 0).then(|| (&*column.name, &*column.values[id - 1]))
+        })
     }
 
     /// What a stream holds.
@@ -197,6 +200,12 @@ impl SeriesTable {
         Self { columns, bounds: bounds_of(&stats), stats, labels }
     }
 
+    /// A table of these columns, sorted by name, each with an id for every one of the streams.
+    pub(crate) fn of_columns(columns: Vec<LabelColumn>, stats: Vec<SeriesStats>) -> Self {
+        let labels = stats.iter().map(|_| OnceLock::new()).collect();
+        Self { columns, bounds: bounds_of(&stats), stats, labels }
+    }
+
     pub(crate) fn put(&self, out: &mut Vec<u8>, first_ts: i64) {
         put_varint(out, self.len() as u64);
         put_varint(out, self.columns.len() as u64);
@@ -245,9 +254,7 @@ impl SeriesTable {
                 levels: levels[n],
             },
         });
-        let labels = (0..count).map(|_| OnceLock::new()).collect();
-        let stats: Vec<SeriesStats> = stats.collect();
-        Ok(Self { columns, bounds: bounds_of(&stats), stats, labels })
+        Ok(Self::of_columns(columns, stats.collect()))
     }
 }
 

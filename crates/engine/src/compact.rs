@@ -1,0 +1,355 @@
+//! Compaction: blocks of an hour become one, then those of a day.
+//!
+//! [`merge_policy`] chooses, a signal ([`Merging`]) computes, this file does the I/O: opens the inputs, feeds pages to the
+//! merger on the CPU pool, streams its output into the new object, and commits the exchange under the
+//! precondition that all inputs are still there. Any number of processes may compact the same bucket:
+//! of two merges of one block only one is committed, the other's object is deleted.
+//!
+//! Several processes share the work: each window belongs to the live writer that rendezvous hashing
+//! gives it. That choice saves effort and decides nothing: a wrong view of who is alive costs a merge
+//! that is not committed.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use prometheus_client::metrics::counter::Counter;
+use sandur_base::{Env, Id, Lane, MemoryBudget};
+use sandur_catalog::{Catalog, CommitError, Snapshot};
+use sandur_format::block::{BlockOrigin, BlockSummary};
+use sandur_format::catalog_entry::{BlockMeta, Edit, Precondition};
+use sandur_model::{Dataset, Signal, TimeRange};
+use sandur_store::Store;
+use xxhash_rust::xxh3::xxh3_64;
+
+use crate::block_meta;
+use crate::block_reader::BlockReader;
+use crate::block_upload::{BlockUpload, delete_unneeded};
+use crate::error::{Error, refused};
+use crate::logs::LogMerging;
+use crate::merge_policy::{self, CompactionPolicy, next_merge};
+use crate::merging::{Merge, MergeCounts, Merging, Step, Target};
+use crate::options::MaintenanceOptions;
+use crate::rules::{DueRules, Rulebook};
+use crate::samples::SampleMerging;
+use crate::shared::Shared;
+use crate::view::Views;
+
+/// How long a damaged block is left alone: its file may be brought back.
+const DAMAGED_PAUSE: Duration = Duration::from_secs(3_600);
+
+/// Merges blocks of one engine's store.
+pub(crate) struct Compactor {
+    env: Env,
+    store: Store,
+    catalog: Catalog,
+    views: Arc<Views>,
+    reader: BlockReader,
+    policy: CompactionPolicy,
+    budget: MemoryBudget,
+    rulebook: Arc<Rulebook>,
+    deleted_rows: Counter,
+    /// Blocks that cannot be merged because they are damaged or missing, and when they are looked at again.
+    /// One that could not be read because the store did not answer is tried again at the next round.
+    damaged: Mutex<BTreeMap<Id, Duration>>,
+}
+
+impl Compactor {
+    pub(crate) fn new(shared: &Shared, reader: BlockReader, options: &MaintenanceOptions) -> Self {
+        Self {
+            env: shared.env.clone(),
+            store: shared.store.clone(),
+            catalog: shared.catalog.clone(),
+            views: Arc::clone(&shared.views),
+            reader,
+            policy: options.compaction.clone(),
+            budget: options.compaction_budget.clone(),
+            rulebook: Arc::clone(&shared.rulebook),
+            deleted_rows: shared.metrics.deleted_rows.clone(),
+            damaged: Mutex::default(),
+        }
+    }
+
+    /// Does the next merge that is due and ours, on behalf of `incarnation`; `false` when there is none.
+    pub(crate) async fn compact_once(&self, incarnation: Id) -> Result<bool, Error> {
+        let snapshot = self.catalog.snapshot();
+        let now_ns = self.env.now_ns();
+        let datasets: Vec<Dataset> = snapshot.datasets().cloned().collect();
+        let mut failed = None;
+        for dataset in datasets {
+            let Some(merge) = self.next_of(&snapshot, &dataset, now_ns) else { continue };
+            if !is_owner(&snapshot, &dataset, merge.window, incarnation) {
+                continue;
+            }
+            match self.merge(incarnation, &snapshot, &dataset, merge).await {
+                Ok(()) => return Ok(true),
+                // What fails for one dataset keeps no other one waiting.
+                Err(error) => {
+                    tracing::warn!(%dataset, %error, "blocks could not be merged");
+                    failed.get_or_insert(error);
+                }
+            }
+        }
+        failed.map_or(Ok(false), Err)
+    }
+
+    fn next_of(&self, snapshot: &Snapshot, dataset: &Dataset, now_ns: i64) -> Option<merge_policy::Merge> {
+        let damaged = self.damaged().clone();
+        let sound = |block: &&Arc<BlockMeta>| !damaged.contains_key(&block.id);
+        let blocks: Vec<_> = snapshot.blocks(dataset, TimeRange::ALL).filter(sound).cloned().collect();
+        next_merge(&self.policy, dataset.signal, now_ns, &blocks)
+    }
+
+    async fn merge(
+        &self,
+        incarnation: Id,
+        snapshot: &Snapshot,
+        dataset: &Dataset,
+        merge: merge_policy::Merge,
+    ) -> Result<(), Error> {
+        let due = self.rulebook.due(snapshot, dataset);
+        let work = Work { incarnation, snapshot, merge: &merge, due: &due };
+        let merged = match dataset.signal {
+            Signal::Logs => self.merge_sound::<LogMerging>(work).await,
+            Signal::Metrics => self.merge_sound::<SampleMerging>(work).await,
+        };
+        merged.inspect_err(|error| self.note_damage(snapshot, &merge, error))
+    }
+
+    async fn merge_sound<M: Merging>(&self, work: Work<'_>) -> Result<(), Error> {
+        let inputs = self.open_inputs::<M>(&work).await?;
+        let touched = self.touch::<M>(&inputs, work.due).await?;
+        // Rules that cannot be applied leave the result as clean as its inputs.
+        let metas = work.merge.inputs.iter().filter_map(|id| work.snapshot.block(*id));
+        let least = metas.map(|meta| meta.deletes_through).min().unwrap_or(0);
+        let through = work.due.through.unwrap_or(least);
+        self.exchange::<M>(&work, inputs, touched, through).await
+    }
+
+    /// Makes a block clean of the started delete requests, if it is not: rewrites it without their rows.
+    pub(crate) async fn clean(
+        &self,
+        incarnation: Id,
+        snapshot: &Snapshot,
+        block: &Arc<BlockMeta>,
+    ) -> Result<Cleaned, Error> {
+        let due = self.rulebook.due(snapshot, &block.dataset);
+        if self.damaged().contains_key(&block.id) {
+            return Ok(Cleaned::LeftAlone { why: "the block is damaged or missing" });
+        }
+        let Some(through) = due.through else {
+            return Ok(Cleaned::LeftAlone { why: "a delete request cannot be read by this program" });
+        };
+        let (inputs, window, level) = (vec![block.id], block.window, block.level);
+        let merge = merge_policy::Merge { inputs, window, level };
+        let work = Work { incarnation, snapshot, merge: &merge, due: &due };
+        let cleaned = match block.dataset.signal {
+            Signal::Logs => self.clean_sound::<LogMerging>(work, through).await,
+            Signal::Metrics => self.clean_sound::<SampleMerging>(work, through).await,
+        };
+        cleaned.inspect_err(|error| self.note_damage(snapshot, &merge, error))
+    }
+
+    async fn clean_sound<M: Merging>(&self, work: Work<'_>, through: u64) -> Result<Cleaned, Error> {
+        let inputs = self.open_inputs::<M>(&work).await?;
+        let touched = self.touch::<M>(&inputs, work.due).await?;
+        if touched.iter().all(M::is_untouched) {
+            return Ok(Cleaned::Untouched { through });
+        }
+        self.exchange::<M>(&work, inputs, touched, through).await?;
+        Ok(Cleaned::Rewritten)
+    }
+
+    /// The blocks that are left alone now.
+    fn damaged(&self) -> MutexGuard<'_, BTreeMap<Id, Duration>> {
+        let now = self.env.monotonic();
+        let mut damaged = self.damaged.lock().unwrap_or_else(PoisonError::into_inner);
+        damaged.retain(|_, until| now < *until);
+        damaged
+    }
+
+    /// What the rules do to each of the inputs.
+    async fn touch<M: Merging>(
+        &self,
+        inputs: &[Arc<M::Block>],
+        due: &DueRules,
+    ) -> Result<Vec<M::Touched>, Error> {
+        let mut all = Vec::with_capacity(inputs.len());
+        for input in inputs {
+            all.push(M::touch(&self.reader, input, due).await?);
+        }
+        Ok(all)
+    }
+
+    /// Replaces opened blocks by one, without the rows that deletes take out.
+    async fn exchange<M: Merging>(
+        &self,
+        work: &Work<'_>,
+        inputs: Vec<Arc<M::Block>>,
+        touched: Vec<M::Touched>,
+        through: u64,
+    ) -> Result<(), Error> {
+        let started = self.env.monotonic();
+        let merge = work.merge;
+        let dataset = work.meta(merge.inputs[0])?.dataset.clone();
+        let seen = self.catalog.snapshot().position();
+        let origin = BlockOrigin { seen, deletes_through: through, inputs: merge.inputs.clone() };
+        let (tenant, window, level) = (dataset.tenant.clone(), merge.window, merge.level);
+        let target = Target { tenant, window, level, origin };
+        let merger = M::merger(&inputs, touched, target, self.budget.clone());
+        let merger = merger.map_err(|error| Error::Internal(error.to_string()))?;
+        let mut meta = block_meta::unwritten(self.env.new_id(), work.incarnation, &dataset, window, level);
+        let written = self.write::<M>(merger, &inputs, &meta).await;
+        let (summary, counts) = match written {
+            Ok(written) => written,
+            Err(error) => {
+                delete_unneeded(&self.store, &meta).await;
+                return Err(error);
+            }
+        };
+        block_meta::fill(&mut meta, &summary);
+        meta.deletes_through = through;
+        self.commit(work.incarnation, merge, meta).await?;
+        self.deleted_rows.inc_by(counts.deleted);
+        let took = self.env.monotonic().saturating_sub(started);
+        tracing::info!(
+            tenant = %dataset.tenant, signal = %dataset.signal, level, inputs = inputs.len(), rows = summary.rows,
+            moved_pages = counts.moved_pages, merged_pages = counts.merged_pages,
+            duplicates = counts.duplicates, deleted = counts.deleted, size = summary.size, ?took,
+            "merged blocks"
+        );
+        Ok(())
+    }
+
+    async fn open_inputs<M: Merging>(&self, work: &Work<'_>) -> Result<Vec<Arc<M::Block>>, Error> {
+        let mut inputs = Vec::with_capacity(work.merge.inputs.len());
+        for id in &work.merge.inputs {
+            inputs.push(M::open(&self.reader, work.meta(*id)?).await?);
+        }
+        Ok(inputs)
+    }
+
+    /// Leaves a damaged input alone for a while, so that its neighbours can be merged. When nobody can tell
+    /// which one it is, because the result does not add up, all of them.
+    fn note_damage(&self, snapshot: &Snapshot, merge: &merge_policy::Merge, error: &Error) {
+        let until = self.env.monotonic() + DAMAGED_PAUSE;
+        let is_meant = |id: &&Id| match error {
+            Error::Damaged { path, .. } => snapshot.block(**id).is_some_and(|meta| meta.path() == *path),
+            error => matches!(error, Error::Internal(_)),
+        };
+        let left = merge.inputs.iter().filter(is_meant).map(|id| (*id, until));
+        self.damaged().extend(left);
+    }
+
+    async fn write<M: Merging>(
+        &self,
+        mut merger: M::Merger,
+        inputs: &[Arc<M::Block>],
+        meta: &BlockMeta,
+    ) -> Result<(BlockSummary, MergeCounts), Error> {
+        let mut upload = BlockUpload::begin(&self.store, self.reader.bytes(), meta).await?;
+        loop {
+            let job = move || {
+                let step = merger.step();
+                (merger, step)
+            };
+            let (returned, step) = self.env.run_cpu(Lane::Background, job).await;
+            merger = returned;
+            match step? {
+                Step::Need(page) => merger.supply(M::fetch(&self.reader, inputs, page).await?),
+                Step::Output(pieces) => upload.write(pieces, false).await?,
+                Step::Finished(pieces, summary, counts) => {
+                    upload.write(pieces, true).await?;
+                    upload.finish(&summary).await?;
+                    return Ok((summary, counts));
+                }
+            }
+        }
+    }
+
+    async fn commit(
+        &self,
+        incarnation: Id,
+        merge: &merge_policy::Merge,
+        meta: BlockMeta,
+    ) -> Result<(), Error> {
+        let at_ms = self.env.now_ns() / 1_000_000;
+        let mut edits = Vec::with_capacity(merge.inputs.len() + 1);
+        if meta.rows > 0 {
+            edits.push(Edit::AddBlock(meta.clone()));
+        }
+        edits.extend(merge.inputs.iter().map(|id| Edit::RemoveBlock { id: *id, at_ms }));
+        let preconditions =
+            vec![Precondition::Live { incarnation }, Precondition::BlocksPresent(merge.inputs.clone())];
+        match self.catalog.commit(incarnation, edits, preconditions).await {
+            Ok(snapshot) => {
+                self.views.publish(snapshot);
+                if meta.rows == 0 {
+                    delete_unneeded(&self.store, &meta).await;
+                }
+                Ok(())
+            }
+            Err(error) => {
+                if matches!(error, CommitError::Rejected { .. }) {
+                    delete_unneeded(&self.store, &meta).await;
+                }
+                Err(refused("a merge", &error))
+            }
+        }
+    }
+}
+
+/// A merge to be done.
+#[derive(Clone, Copy)]
+struct Work<'a> {
+    /// On whose behalf.
+    incarnation: Id,
+    /// The catalog that names its inputs.
+    snapshot: &'a Snapshot,
+    merge: &'a merge_policy::Merge,
+    /// What started delete requests take out.
+    due: &'a DueRules,
+}
+
+impl Work<'_> {
+    fn meta(&self, id: Id) -> Result<&Arc<BlockMeta>, Error> {
+        self.snapshot.block(id).ok_or_else(|| Error::Internal("a merge of unknown blocks".to_owned()))
+    }
+}
+
+/// What became of a block that was to be cleaned.
+pub(crate) enum Cleaned {
+    /// It holds no line of the requests that were started by entries up to `through`.
+    Untouched {
+        /// Number of an entry.
+        through: u64,
+    },
+    /// It was replaced by one without these lines.
+    Rewritten,
+    /// Nothing was done: its lines stay hidden.
+    LeftAlone {
+        /// Why.
+        why: &'static str,
+    },
+}
+
+/// Whether a window's work is that of this writer.
+pub(crate) fn is_owner(snapshot: &Snapshot, dataset: &Dataset, window: TimeRange, incarnation: Id) -> bool {
+    owner(snapshot, dataset, window) == Some(incarnation)
+}
+
+/// The live writer whose work a window is: the highest hash of writer, dataset and window wins.
+fn owner(snapshot: &Snapshot, dataset: &Dataset, window: TimeRange) -> Option<Id> {
+    let live = snapshot.writers().values().filter(|writer| !writer.is_sealed());
+    let weight = |incarnation: Id| {
+        let mut key = incarnation.to_bytes().to_vec();
+        key.extend_from_slice(dataset.tenant.as_str().as_bytes());
+        key.extend_from_slice(&window.start.to_le_bytes());
+        // Logs are hashed as by programs that know nothing of metrics: all must name the same owner.
+        if dataset.signal != Signal::Logs {
+            key.extend_from_slice(dataset.signal.as_str().as_bytes());
+        }
+        xxh3_64(&key)
+    };
+    live.map(|writer| writer.incarnation).max_by_key(|incarnation| (weight(*incarnation), *incarnation))
+}

@@ -1,0 +1,104 @@
+//! When heads are flushed: by size, by age, on request, when a push found no memory.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::sync::{mpsc, oneshot};
+
+use crate::error::Error;
+use crate::flush::{Ending, Flushed};
+use crate::shared::Shared;
+
+/// How often the age of the head is looked at.
+const TICK: Duration = Duration::from_secs(1);
+/// First pause after a failed flush; doubled up to the maximum.
+const PAUSE_BASE: Duration = Duration::from_secs(1);
+/// Longest pause after a failed flush.
+const PAUSE_MAX: Duration = Duration::from_secs(30);
+
+/// Somebody who waits until everything that was acknowledged is in blocks.
+pub(crate) type Request = oneshot::Sender<Result<(), Error>>;
+
+/// Flushes the heads of our own WAL until nobody can request it any more.
+pub(crate) async fn run(shared: Arc<Shared>, mut requests: mpsc::Receiver<Request>) {
+    let (mut pause, mut not_before) = (PAUSE_BASE, Duration::ZERO);
+    loop {
+        let request = tokio::select! {
+            request = requests.recv() => match request {
+                Some(request) => Some(request),
+                None => return,
+            },
+            () = shared.flush_signal.notified() => None,
+            () = shared.env.sleep(TICK) => {
+                shared.wal().look_after_files().await;
+                None
+            }
+        };
+        let now = shared.env.monotonic();
+        if request.is_some() || shared.flush_is_due(now) {
+            shared.seal_own_head();
+        }
+        if request.is_none() && now < not_before {
+            continue;
+        }
+        let outcome = shared.flush_sealed().await;
+        match &outcome {
+            Ok(()) => (pause, not_before) = (PAUSE_BASE, Duration::ZERO),
+            Err(error) => {
+                shared.metrics.flush_failures.inc();
+                tracing::warn!(%error, "a flush failed and is tried again; its rows stay in the WAL");
+                not_before = shared.env.monotonic() + pause;
+                pause = (pause * 2).min(PAUSE_MAX);
+            }
+        }
+        if let Some(request) = request {
+            // Whoever asked may have gone away.
+            let _ = request.send(outcome);
+        }
+    }
+}
+
+impl Shared {
+    fn flush_is_due(&self, now: Duration) -> bool {
+        let Some(head) = self.views.open(self.incarnation()) else { return false };
+        let totals = head.totals();
+        if totals.rows == 0 {
+            return false;
+        }
+        self.flush_signal.take_pressure()
+            || totals.raw_bytes >= self.options.flush_bytes
+            || totals.memory_bytes >= self.options.flush_memory_bytes()
+            || now.saturating_sub(head.born()) >= self.options.flush_age
+    }
+
+    /// Later rows go to a new head and a new WAL file.
+    fn seal_own_head(&self) {
+        let wal = self.wal();
+        self.views.seal(wal.incarnation());
+        wal.head_sealed();
+    }
+
+    /// Flushes all heads of our WAL but the one that takes rows.
+    async fn flush_sealed(&self) -> Result<(), Error> {
+        loop {
+            let wal = self.wal();
+            let open = self.views.open(wal.incarnation());
+            let is_open = |head: &Arc<_>| open.as_ref().is_some_and(|open| Arc::ptr_eq(open, head));
+            let heads = self.views.heads_of(wal.incarnation());
+            let Some(head) = heads.into_iter().find(|head| !is_open(head)) else { return Ok(()) };
+            match self.flush_head(&head, Ending::Open).await? {
+                Flushed::Committed => wal.delete_below(head.start(), head.end()).await,
+                Flushed::Overtaken => {
+                    // Whoever sealed us flushes these rows; until then the head stays, and asking the
+                    // catalog again at once would get the same answer.
+                    self.publish(self.catalog.snapshot());
+                    if self.views.heads_of(wal.incarnation()).iter().any(|left| Arc::ptr_eq(left, &head)) {
+                        return Err(Error::Overtaken { incarnation: wal.incarnation() });
+                    }
+                }
+            }
+            drop(head);
+            self.freed.notify_waiters();
+        }
+    }
+}

@@ -1,0 +1,179 @@
+//! The head: rows of both signals in memory, queryable at once, until a flush has made blocks of them.
+//!
+//! A head holds the rows of consecutive WAL sequence numbers `[start, end)` of one incarnation: our
+//! own, a dead one that we adopt, or a live one that we follow. One WAL carries both signals, so one head
+//! holds both and one floor moves past both: entries of logs stay in the batches that brought them
+//! ([`LogHead`]), samples are appended to columns of their series ([`SampleHead`]).
+//!
+//! **Invariants.** One inserter at a time (the view's lock); any number of readers, who never hold a
+//! lock while they decode rows. A row that was inserted before a reader asked is seen by it. Memory is
+//! paid by the reservations that come with the batches.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use sandur_base::{Id, Reservation};
+use sandur_model::{Batch, Dataset, Signal, TenantId, TimeRange};
+use sandur_query::Holding;
+
+use crate::logs::head::{self as log_head, HeadBatch, LogHead};
+use crate::samples::head::{self as sample_head, SampleHead};
+
+/// Rows in memory of consecutive WAL sequence numbers of one incarnation.
+pub struct Head {
+    incarnation: Id,
+    start: u64,
+    end: AtomicU64,
+    born: Duration,
+    logs: LogHead,
+    samples: SampleHead,
+}
+
+/// Sums of a head.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct HeadTotals {
+    /// Entries and samples, duplicates included as far as they are kept.
+    pub rows: u64,
+    /// Bytes of lines, of timestamps and of values.
+    pub raw_bytes: u64,
+    /// Bytes reserved for them.
+    pub memory_bytes: u64,
+}
+
+impl HeadTotals {
+    /// Adds the sums of another.
+    pub fn add(&mut self, other: Self) {
+        self.rows += other.rows;
+        self.raw_bytes += other.raw_bytes;
+        self.memory_bytes += other.memory_bytes;
+    }
+}
+
+/// A batch as a head took it.
+pub(crate) enum Inserted {
+    /// Entries, shared with the head: followers want them.
+    Logs(Arc<HeadBatch>),
+    /// Samples: how many the head took, and how many it had already.
+    Samples {
+        /// Samples that were appended.
+        appended: u64,
+        /// Samples of a series and instant that it had.
+        duplicates: u64,
+    },
+}
+
+/// Bytes that a batch takes on its way into a head, were all of its streams or series new: the batch, and
+/// its form in the WAL.
+pub fn push_bytes(batch: &Batch) -> u64 {
+    match batch {
+        Batch::Logs(batch) => log_head::push_bytes(batch),
+        Batch::Metrics(batch) => sample_head::push_bytes(batch),
+    }
+}
+
+impl Head {
+    /// An empty head whose first row will have the sequence number `start` or a later one. `born` is
+    /// the monotonic time, from which its age counts.
+    pub fn new(incarnation: Id, start: u64, born: Duration) -> Self {
+        let (logs, samples) = (LogHead::new(incarnation, start), SampleHead::new(incarnation, start));
+        Self::of_parts((incarnation, start, born), logs, samples)
+    }
+
+    fn of_parts((incarnation, start, born): (Id, u64, Duration), logs: LogHead, samples: SampleHead) -> Self {
+        Self { incarnation, start, end: AtomicU64::new(start), born, logs, samples }
+    }
+
+    /// Whose WAL the rows are from.
+    pub fn incarnation(&self) -> Id {
+        self.incarnation
+    }
+
+    /// The first sequence number that belongs to this head.
+    pub fn start(&self) -> u64 {
+        self.start
+    }
+
+    /// The sequence number after the last one that was inserted.
+    pub fn end(&self) -> u64 {
+        self.end.load(Ordering::Acquire)
+    }
+
+    /// Monotonic time of its creation.
+    pub fn born(&self) -> Duration {
+        self.born
+    }
+
+    /// Its entries of logs.
+    pub fn logs(&self) -> &LogHead {
+        &self.logs
+    }
+
+    /// Its samples.
+    pub fn samples(&self) -> &SampleHead {
+        &self.samples
+    }
+
+    /// Sums over all rows.
+    pub fn totals(&self) -> HeadTotals {
+        let mut sum = self.logs.totals();
+        sum.add(self.samples.totals());
+        sum
+    }
+
+    /// Whether it holds no row.
+    pub fn is_empty(&self) -> bool {
+        self.totals().rows == 0
+    }
+
+    /// The tenants that have rows, sorted.
+    pub fn tenants(&self) -> Vec<TenantId> {
+        let tenants: BTreeSet<TenantId> =
+            self.logs.tenants().into_iter().chain(self.samples.tenants()).collect();
+        tenants.into_iter().collect()
+    }
+
+    /// Notes that the sequence numbers below `end` are all in, also when they brought no row.
+    pub(crate) fn advance(&self, end: u64) {
+        self.end.fetch_max(end, Ordering::AcqRel);
+    }
+
+    /// Adds a batch of the frame `sequence`. One caller at a time. What the reservation holds too much is
+    /// given back.
+    pub(crate) fn insert(&self, sequence: u64, batch: Batch, memory: Reservation) -> Inserted {
+        let inserted = match batch {
+            Batch::Logs(batch) => Inserted::Logs(self.logs.insert(sequence, batch, memory)),
+            Batch::Metrics(batch) => {
+                let (appended, duplicates) = self.samples.insert(sequence, &batch, memory);
+                Inserted::Samples { appended, duplicates }
+            }
+        };
+        self.advance(sequence + 1);
+        inserted
+    }
+
+    /// The part of this head from the sequence number `floor` on, as a head of its own.
+    pub(crate) fn since_floor(&self, floor: u64) -> Head {
+        let (logs, samples) = (self.logs.since_floor(floor), self.samples.since_floor(floor));
+        let rest = Self::of_parts((self.incarnation, floor, self.born), logs, samples);
+        rest.advance(self.end());
+        rest
+    }
+
+    /// First and last timestamp, in nanoseconds, of a dataset's rows; `None` without rows.
+    pub fn bounds(&self, dataset: &Dataset) -> Option<(i64, i64)> {
+        match dataset.signal {
+            Signal::Logs => self.logs.bounds(&dataset.tenant),
+            Signal::Metrics => self.samples.bounds(&dataset.tenant),
+        }
+    }
+
+    /// What the dataset's rows in the range are held by. The versions change with every row that comes.
+    pub fn holdings(&self, dataset: &Dataset, range: TimeRange) -> Vec<Holding> {
+        match dataset.signal {
+            Signal::Logs => self.logs.holdings(&dataset.tenant, range),
+            Signal::Metrics => self.samples.holdings(&dataset.tenant, range),
+        }
+    }
+}

@@ -1,0 +1,80 @@
+//! Writes one planned block of logs.
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+use sandur_catalog::LogPosition;
+use sandur_format::Error as FormatError;
+use sandur_format::block::BlockOrigin;
+use sandur_format::log_block::{BlockOptions, BlockWriter, Row};
+use sandur_model::TimeRange;
+
+use super::flush_plan::BlockPlan;
+use crate::assembly::{Assembled, Assembly, ENDED, STEP_BYTES};
+
+/// A block that is being written.
+pub(super) struct LogAssembly {
+    plan: BlockPlan,
+    /// Until the block is complete.
+    writer: Option<BlockWriter>,
+    slice: usize,
+    ordinal: usize,
+    resume_at: Option<i64>,
+    duplicates: u64,
+}
+
+impl LogAssembly {
+    /// Begins the block of a plan; `seen` is how far the catalog was read.
+    pub(super) fn begin(plan: BlockPlan, seen: LogPosition) -> Result<Self, FormatError> {
+        let mut options = BlockOptions::new(plan.tenant.clone(), plan.window, 0);
+        options.origin = BlockOrigin { seen, ..BlockOrigin::default() };
+        let streams = plan.streams().map(|rows| Arc::clone(&rows.stream().labels)).collect();
+        let writer = Some(BlockWriter::new(options, streams)?);
+        Ok(Self { plan, writer, slice: 0, ordinal: 0, resume_at: None, duplicates: 0 })
+    }
+
+    /// Writes rows of the current stream in the current slice until `left` is used up; goes on to the
+    /// next stream when there are no more.
+    fn write_stream(&mut self, left: &mut u64) -> Result<(), FormatError> {
+        let slice = self.plan.slices[self.slice];
+        let range = TimeRange::new(self.resume_at.take().unwrap_or(slice.start), slice.end);
+        let (writer, stream) = (self.writer.as_mut().ok_or(ENDED)?, self.ordinal as u32);
+        let (mut outcome, used) = (Ok(()), std::cell::Cell::new(0));
+        let write = |row: super::head::Row<'_>| {
+            let (timestamp, level) = (row.entry.timestamp, row.entry.level);
+            if outcome.is_ok() {
+                outcome = writer.push_row(Row { stream, timestamp, level, line: row.line() }, row.metadata());
+            }
+            used.set(used.get() + 32 + u64::from(row.entry.line.len));
+        };
+        let rows = self.plan.stream(self.ordinal);
+        let visited = rows.visit_distinct_while(range, write, || used.get() < *left);
+        outcome?;
+        self.duplicates += visited.duplicates;
+        *left = left.saturating_sub(used.get());
+        match visited.resume_at {
+            Some(timestamp) => self.resume_at = Some(timestamp),
+            None => self.ordinal += 1,
+        }
+        Ok(())
+    }
+}
+
+impl Assembly for LogAssembly {
+    fn step(&mut self, out: &mut Vec<Bytes>) -> Result<Option<Assembled>, FormatError> {
+        let mut left = STEP_BYTES;
+        while self.slice < self.plan.slices.len() {
+            while self.ordinal < self.plan.streams().len() {
+                self.write_stream(&mut left)?;
+                if left == 0 {
+                    self.writer.as_mut().ok_or(ENDED)?.take_output(out);
+                    return Ok(None);
+                }
+            }
+            self.writer.as_mut().ok_or(ENDED)?.cut_page();
+            (self.slice, self.ordinal) = (self.slice + 1, 0);
+        }
+        let summary = self.writer.take().ok_or(ENDED)?.finish(out)?;
+        Ok(Some(Assembled { summary, duplicates: self.duplicates }))
+    }
+}

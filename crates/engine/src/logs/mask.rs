@@ -1,0 +1,219 @@
+//! Taking hidden rows out of pages.
+//!
+//! A page keeps its columns; its runs are cut around the hidden rows. Lines are decoded only when a rule
+//! looks at rows of a stream that the page holds.
+
+use std::ops::Range;
+use std::sync::Arc;
+
+use roaring::RoaringBitmap;
+use sandur_base::{BoxFuture, Reservation};
+use sandur_model::{Dataset, LineAutomaton, LineColumn, LogPage, StreamRun, matches_all};
+use sandur_query::{Error, Follow, Followed, PageTask, QueryContext};
+
+use crate::rules::{Rule, Rulebook};
+use crate::view::Views;
+
+/// Rules that concern a page.
+pub(crate) struct Mask(Vec<Arc<Rule>>);
+
+impl Mask {
+    /// The rules as a mask; `None` when there is none.
+    pub fn of(rules: Vec<Arc<Rule>>) -> Option<Arc<Self>> {
+        (!rules.is_empty()).then(|| Arc::new(Self(rules)))
+    }
+
+    /// Whether lines and metadata are needed.
+    pub fn looks_at_rows(&self) -> bool {
+        self.0.iter().any(|rule| rule.selector.looks_at_rows())
+    }
+
+    /// The hidden rows of the page. `lines` is called at most once, and only when lines decide.
+    pub fn hidden<'l, E>(
+        &self,
+        page: &LogPage,
+        lines: impl FnOnce() -> Result<&'l LineColumn, E>,
+    ) -> Result<RoaringBitmap, E> {
+        let (mut hidden, mut unsure) = (RoaringBitmap::new(), Vec::new());
+        for (position, run) in page.runs.iter().enumerate() {
+            for rule in &self.0 {
+                let rows = rows_inside(page, run, rule);
+                if rows.is_empty() || !matches_all(rule.selector.matchers(), &run.labels) {
+                    continue;
+                }
+                match rule.selector.looks_at_rows() {
+                    true => unsure.push((position, rule, rows)),
+                    false => drop(hidden.insert_range(rows)),
+                }
+            }
+        }
+        if unsure.is_empty() {
+            return Ok(hidden);
+        }
+        let lines = lines()?;
+        let mut rows = Vec::new();
+        for (position, rule, range) in unsure {
+            rows.clear();
+            rule.selector.select(page, lines, position, range, &mut rows);
+            hidden.extend(rows.iter().copied());
+        }
+        Ok(hidden)
+    }
+}
+
+fn rows_inside(page: &LogPage, run: &StreamRun, rule: &Rule) -> Range<u32> {
+    let times = &page.timestamps[run.start as usize..run.end as usize];
+    let start = times.partition_point(|&t| t < rule.range.start) as u32;
+    let end = times.partition_point(|&t| t < rule.range.end) as u32;
+    run.start + start..run.start + end.max(start)
+}
+
+/// Calls `part` with the parts of `rows` between hidden ones, in their order.
+pub(crate) fn visible_parts(rows: Range<u32>, hidden: &RoaringBitmap, mut part: impl FnMut(Range<u32>)) {
+    let mut start = rows.start;
+    for row in hidden.range(rows.clone()) {
+        if start < row {
+            part(start..row);
+        }
+        start = row + 1;
+    }
+    if start < rows.end {
+        part(start..rows.end);
+    }
+}
+
+/// The runs without the hidden rows.
+fn cut_runs(runs: Vec<StreamRun>, hidden: &RoaringBitmap) -> Vec<StreamRun> {
+    let mut visible = Vec::with_capacity(runs.len());
+    for run in runs {
+        visible_parts(run.start..run.end, hidden, |rows| {
+            visible.push(StreamRun { start: rows.start, end: rows.end, ..run.clone() });
+        });
+    }
+    visible
+}
+
+/// A page whose hidden rows are left out. The page within was asked for lines and metadata when the mask
+/// looks at rows.
+pub(crate) struct MaskedPage {
+    inner: Box<dyn PageTask>,
+    mask: Arc<Mask>,
+    context: QueryContext,
+    lines: Option<LineColumn>,
+    /// For the runs that were cut.
+    memory: Option<Reservation>,
+}
+
+impl MaskedPage {
+    pub fn new(inner: Box<dyn PageTask>, mask: Arc<Mask>, context: QueryContext) -> Self {
+        Self { inner, mask, context, lines: None, memory: None }
+    }
+}
+
+impl PageTask for MaskedPage {
+    fn bounds(&self) -> (i64, i64) {
+        self.inner.bounds()
+    }
+
+    fn memory_bytes(&self) -> u64 {
+        self.inner.memory_bytes()
+    }
+
+    fn narrow(&mut self) -> Result<LogPage, Error> {
+        let mut page = self.inner.narrow()?;
+        let (inner, lines) = (&mut self.inner, &mut self.lines);
+        let hidden = self.mask.hidden(&page, || inner.lines().map(|column| &*lines.insert(column)))?;
+        if !hidden.is_empty() {
+            let most = page.runs.len() as u64 + hidden.len();
+            self.memory = Some(self.context.budget().reserve(most * size_of::<StreamRun>() as u64)?);
+            page.runs = cut_runs(std::mem::take(&mut page.runs), &hidden);
+        }
+        Ok(page)
+    }
+
+    fn lines(&mut self) -> Result<LineColumn, Error> {
+        match self.lines.take() {
+            Some(lines) => Ok(lines),
+            None => self.inner.lines(),
+        }
+    }
+
+    /// Once lines are put together they are the way to tell.
+    fn retain(&mut self, test: &LineAutomaton, negated: bool, alive: &mut [bool]) -> Result<bool, Error> {
+        match self.lines {
+            Some(_) => Ok(false),
+            None => self.inner.retain(test, negated, alive),
+        }
+    }
+
+    fn lines_of(&mut self, wanted: &[bool]) -> Result<LineColumn, Error> {
+        match self.lines.take() {
+            Some(lines) => Ok(lines),
+            None => self.inner.lines_of(wanted),
+        }
+    }
+}
+
+/// New rows without the hidden ones.
+pub(crate) struct MaskedFollow {
+    inner: Box<dyn Follow>,
+    dataset: Dataset,
+    views: Arc<Views>,
+    rulebook: Arc<Rulebook>,
+}
+
+impl MaskedFollow {
+    pub fn new(inner: Box<dyn Follow>, dataset: Dataset, views: Arc<Views>, rulebook: Arc<Rulebook>) -> Self {
+        Self { inner, dataset, views, rulebook }
+    }
+
+    /// The rows of the page that are not hidden now.
+    fn mask(&self, page: Arc<LogPage>) -> Arc<LogPage> {
+        let rules = self.rulebook.hiding(&self.views.current().snapshot, &self.dataset);
+        let (first, last) = (page.timestamps.iter().min(), page.timestamps.iter().max());
+        let (Some(&first), Some(&last)) = (first, last) else { return page };
+        let Some(mask) = Mask::of(rules.between(first, last).cloned().collect()) else { return page };
+        let nothing = LineColumn { bytes: bytes::Bytes::new(), ends: Vec::new() };
+        let lines = || Ok::<_, std::convert::Infallible>(page.lines.as_ref().unwrap_or(&nothing));
+        let Ok(hidden) = mask.hidden(&page, lines);
+        let mut page = Arc::unwrap_or_clone(page);
+        page.runs = cut_runs(std::mem::take(&mut page.runs), &hidden);
+        Arc::new(page)
+    }
+}
+
+impl Follow for MaskedFollow {
+    fn next(&mut self) -> BoxFuture<'_, Option<Followed>> {
+        Box::pin(async move {
+            loop {
+                match self.inner.next().await? {
+                    Followed::Page(page) => {
+                        let page = self.mask(page);
+                        if !page.runs.is_empty() {
+                            return Some(Followed::Page(page));
+                        }
+                    }
+                    dropped => return Some(dropped),
+                }
+            }
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn parts_lie_between_hidden_rows() {
+        let parts = |hidden: &[u32]| {
+            let mut parts = Vec::new();
+            visible_parts(2..8, &hidden.iter().copied().collect(), |part| parts.push((part.start, part.end)));
+            parts
+        };
+        assert_eq!(parts(&[]), [(2, 8)]);
+        assert_eq!(parts(&[1, 2, 7, 8]), [(3, 7)]);
+        assert_eq!(parts(&[4, 5]), [(2, 4), (6, 8)]);
+        assert_eq!(parts(&[2, 3, 4, 5, 6, 7]), []);
+    }
+}

@@ -1,0 +1,77 @@
+//! Log blocks as compaction sees them.
+
+use std::sync::Arc;
+
+use roaring::RoaringBitmap;
+use sandur_base::MemoryBudget;
+use sandur_cache::Hint;
+use sandur_format::Error as FormatError;
+use sandur_format::catalog_entry::BlockMeta;
+use sandur_format::log_block::BlockOptions;
+use sandur_model::TimeRange;
+use sandur_query::QueryStats;
+
+use super::block::OpenBlock;
+use super::merge::{Merger, PageBytes, PageRef};
+use super::touched::{Touched, touched};
+use crate::block_reader::{BlockReader, ReadError};
+use crate::error::Error;
+use crate::merging::{Merging, Target};
+use crate::rules::DueRules;
+
+/// Merges of log blocks.
+pub(crate) struct LogMerging;
+
+impl Merging for LogMerging {
+    type Block = OpenBlock;
+    type Touched = Touched;
+    type Merger = Merger;
+
+    async fn open(reader: &BlockReader, meta: &Arc<BlockMeta>) -> Result<Arc<OpenBlock>, ReadError> {
+        reader.open(meta, &QueryStats::default()).await
+    }
+
+    async fn touch(reader: &BlockReader, block: &OpenBlock, due: &DueRules) -> Result<Touched, ReadError> {
+        let mut streams = RoaringBitmap::new();
+        streams.insert_range(0..block.footer.streams().len() as u32);
+        let all = (&streams, TimeRange::ALL);
+        touched(reader, block, all, due.rules.iter(), &QueryStats::default()).await
+    }
+
+    fn is_untouched(touched: &Touched) -> bool {
+        touched.is_nothing()
+    }
+
+    fn merger(
+        inputs: &[Arc<OpenBlock>],
+        touched: Vec<Touched>,
+        target: Target,
+        budget: MemoryBudget,
+    ) -> Result<Merger, FormatError> {
+        let mut options = BlockOptions::new(target.tenant, target.window, target.level);
+        options.origin = target.origin;
+        Merger::new(inputs.to_vec(), touched, options, budget)
+    }
+
+    async fn fetch(
+        reader: &BlockReader,
+        inputs: &[Arc<OpenBlock>],
+        page: PageRef,
+    ) -> Result<PageBytes, Error> {
+        let stats = QueryStats::default();
+        let input = &inputs[page.input];
+        let entry = &input.footer.pages()[page.page as usize];
+        // A merge reads its inputs once, and they go away afterwards.
+        let hint = Hint::Scan { bytes: u64::MAX };
+        let read = reader.pieces(&input.meta, &[entry.narrow, entry.lines], hint, &stats).await?;
+        let [narrow, lines] = <[_; 2]>::try_from(read)
+            .map_err(|_| Error::Internal("two pieces have two answers".to_owned()))?
+            .map(|piece| piece.bytes);
+        let segment = input.footer.filter_segment_of(page.page).filter(|_| page.moved);
+        let filter = match segment {
+            Some(segment) => reader.segment(input, segment, &stats).await?.page_filter(page.page),
+            None => None,
+        };
+        Ok(PageBytes { narrow, lines, filter })
+    }
+}

@@ -1,0 +1,264 @@
+//! A running scan: clusters one after the other, pages fetched ahead in batches.
+//!
+//! Two batches are in flight while the query works on what came before. Batches begin small, so that a
+//! query for the latest rows does not fetch what it will not read, and double up to a size at which a
+//! request costs little compared with its bytes. Fetched bytes are reserved from the query's budget;
+//! when it is short, the scan fetches less ahead before it fails.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::sync::Arc;
+
+use sandur_base::{BoxFuture, Id, Reservation, Task};
+use sandur_cache::{Hint, Tier};
+use sandur_query::{Error, PageTask, QueryContext, QueryStats, Scan, ScanItem, Selection};
+
+use super::page::{BlockPage, BlockSelection, PageLines};
+use super::plan::{Cluster, Planned, Planner};
+use crate::block_bytes::Stored;
+use crate::block_reader::{BlockReader, ReadError};
+use crate::logs::mask::MaskedPage;
+use crate::needles::NeedleKeys;
+use crate::rules::Rules;
+
+/// Stored bytes of the first batch.
+const FIRST_BATCH_BYTES: u64 = 1 << 20;
+/// Stored bytes of later batches: large enough that a request's fixed cost is small.
+const BATCH_BYTES_MAX: u64 = 8 << 20;
+/// Batches in flight.
+const BATCHES_AHEAD: usize = 2;
+
+type Fetched = Result<Vec<ScanItem>, Error>;
+
+/// The scan of one selection.
+pub struct EngineScan {
+    reader: BlockReader,
+    context: QueryContext,
+    selection: Arc<Selection>,
+    needles: NeedleKeys,
+    clusters: VecDeque<Cluster>,
+    rules: Rules,
+    planned: VecDeque<Planned>,
+    fetching: VecDeque<Task<Fetched>>,
+    ready: VecDeque<ScanItem>,
+    batch_bytes: u64,
+    /// Stored bytes of all pages planned so far: what the cache judges the scan by.
+    scan_bytes: u64,
+}
+
+impl EngineScan {
+    /// A scan over clusters in the selection's order.
+    pub fn new(
+        reader: BlockReader,
+        context: QueryContext,
+        selection: Selection,
+        clusters: impl IntoIterator<Item = Cluster>,
+        rules: Rules,
+    ) -> Self {
+        Self {
+            reader,
+            context,
+            needles: NeedleKeys::new(&selection.needles),
+            selection: Arc::new(selection),
+            clusters: clusters.into_iter().collect(),
+            rules,
+            planned: VecDeque::new(),
+            fetching: VecDeque::new(),
+            ready: VecDeque::new(),
+            batch_bytes: FIRST_BATCH_BYTES,
+            scan_bytes: 0,
+        }
+    }
+
+    async fn next_item(&mut self) -> Result<Option<ScanItem>, Error> {
+        loop {
+            self.context.check()?;
+            self.fetch_ahead()?;
+            if let Some(item) = self.ready.pop_front() {
+                return Ok(Some(item));
+            }
+            if let Some(task) = self.fetching.pop_front() {
+                let fetched = task.join().await.map_err(|error| Error::Internal(error.to_string()))?;
+                self.ready.extend(fetched?);
+                continue;
+            }
+            let Some(cluster) = self.clusters.pop_front() else { return Ok(None) };
+            let planner = Planner {
+                reader: &self.reader,
+                context: &self.context,
+                selection: &self.selection,
+                needles: &self.needles,
+                rules: &self.rules,
+            };
+            let plan = planner.plan(cluster).await?;
+            self.ready.extend(plan.counts);
+            self.scan_bytes += plan.pages.iter().map(stored_bytes).sum::<u64>();
+            self.planned.extend(plan.pages);
+        }
+    }
+
+    /// Starts fetches until enough are in flight. Short memory is an error only when nothing else
+    /// of this scan is under way that could give some back.
+    fn fetch_ahead(&mut self) -> Result<(), Error> {
+        while self.fetching.len() < BATCHES_AHEAD && !self.planned.is_empty() {
+            let idle = self.fetching.is_empty() && self.ready.is_empty();
+            match self.start_batch(idle) {
+                Ok(true) => {}
+                Ok(false) => break,
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(())
+    }
+
+    /// Takes pages off the plan up to the size of a batch and fetches them; `false` when memory is short.
+    fn start_batch(&mut self, must: bool) -> Result<bool, Error> {
+        let mut batch = Vec::new();
+        let mut bytes = 0;
+        while let Some(next) = self.planned.front() {
+            let size = stored_bytes(next);
+            if !batch.is_empty() && bytes + size > self.batch_bytes {
+                break;
+            }
+            let memory = match self.context.budget().reserve(size) {
+                Ok(memory) => memory,
+                Err(_) if !batch.is_empty() => break,
+                Err(_) if !must => return Ok(false),
+                Err(refusal) => return Err(refusal.into()),
+            };
+            bytes += size;
+            batch.push((self.planned.pop_front().expect("there is a front"), memory));
+        }
+        self.batch_bytes = (self.batch_bytes * 2).min(BATCH_BYTES_MAX);
+        let (reader, context) = (self.reader.clone(), self.context.clone());
+        let hint = Hint::Scan { bytes: self.scan_bytes };
+        let work = async move { fetch(&reader, &context, batch, hint).await };
+        let task = self.context.env().spawn("fetch pages", work);
+        self.fetching.push_back(task);
+        Ok(true)
+    }
+}
+
+impl Scan for EngineScan {
+    fn next(&mut self) -> BoxFuture<'_, Result<Option<ScanItem>, Error>> {
+        Box::pin(self.next_item())
+    }
+}
+
+fn stored_bytes(page: &Planned) -> u64 {
+    match page {
+        Planned::Block(selection, index) => {
+            let entry = &selection.block.footer.pages()[*index as usize];
+            let lines = if selection.columns.lines { entry.lines.len } else { 0 };
+            u64::from(entry.narrow.len) + u64::from(lines)
+        }
+        Planned::Head(_) => 0,
+    }
+}
+
+/// A page of a block within a batch.
+struct Wanted {
+    position: usize,
+    selection: Arc<BlockSelection>,
+    index: u32,
+    memory: Reservation,
+}
+
+/// Reads the stored bytes of a batch, one visit per block, and gives its pages in their order.
+async fn fetch(
+    reader: &BlockReader,
+    context: &QueryContext,
+    batch: Vec<(Planned, Reservation)>,
+    hint: Hint,
+) -> Fetched {
+    let mut items: Vec<Option<ScanItem>> = Vec::with_capacity(batch.len());
+    let mut by_block: BTreeMap<Id, Vec<Wanted>> = BTreeMap::new();
+    for (position, (page, memory)) in batch.into_iter().enumerate() {
+        match page {
+            Planned::Head(task) => items.push(Some(ScanItem::Page(task))),
+            Planned::Block(selection, index) => {
+                items.push(None);
+                let id = selection.block.meta.id;
+                by_block.entry(id).or_default().push(Wanted { position, selection, index, memory });
+            }
+        }
+    }
+    for pages in by_block.into_values() {
+        let read = read_pages(reader, context, &pages, hint).await?;
+        for (page, stored) in pages.into_iter().zip(read) {
+            let Some((narrow, lines)) = stored else { continue };
+            let Wanted { position, selection, index, memory } = page;
+            count_hit(context.stats(), narrow.tier, lines.as_ref().map(|lines| lines.tier));
+            let (narrow, lines) =
+                (narrow.bytes, lines.map_or(PageLines::None, |l| PageLines::Stored(l.bytes)));
+            let mask = selection.mask.clone();
+            let page: Box<dyn PageTask> =
+                Box::new(BlockPage { selection, index, narrow, lines, timestamps: Vec::new(), memory });
+            let page = match mask {
+                Some(mask) => Box::new(MaskedPage::new(page, mask, context.clone())),
+                None => page,
+            };
+            items[position] = Some(ScanItem::Page(page));
+        }
+    }
+    Ok(items.into_iter().flatten().collect())
+}
+
+/// A page's narrow columns, and its lines when they are wanted.
+type StoredPage = (Stored, Option<Stored>);
+
+/// The stored bytes of pages of one block, `None` for those that cannot be had. All at once; should that fail
+/// because of the block, page by page: what is left of a block that was cut short is still worth having.
+async fn read_pages(
+    reader: &BlockReader,
+    context: &QueryContext,
+    pages: &[Wanted],
+    hint: Hint,
+) -> Result<Vec<Option<StoredPage>>, Error> {
+    match read_together(reader, context, pages, hint).await {
+        Ok(stored) => return Ok(stored.into_iter().map(Some).collect()),
+        Err(error @ ReadError::Store { .. }) => return Err(Error::Unavailable(error.to_string())),
+        Err(damage) => context.warn(damage.to_string()),
+    }
+    let mut stored: Vec<Option<StoredPage>> = Vec::with_capacity(pages.len());
+    if pages.len() > 1 {
+        for page in pages {
+            match read_together(reader, context, std::slice::from_ref(page), hint).await {
+                Ok(one) => stored.extend(one.into_iter().map(Some)),
+                Err(error @ ReadError::Store { .. }) => return Err(Error::Unavailable(error.to_string())),
+                Err(_) => stored.push(None),
+            }
+        }
+    }
+    stored.resize_with(pages.len(), || None);
+    Ok(stored)
+}
+
+async fn read_together(
+    reader: &BlockReader,
+    context: &QueryContext,
+    pages: &[Wanted],
+    hint: Hint,
+) -> Result<Vec<StoredPage>, ReadError> {
+    let Some(first) = pages.first() else { return Ok(Vec::new()) };
+    let mut pieces = Vec::with_capacity(2 * pages.len());
+    for page in pages {
+        let entry = &page.selection.block.footer.pages()[page.index as usize];
+        pieces.push(entry.narrow);
+        if page.selection.columns.lines {
+            pieces.push(entry.lines);
+        }
+    }
+    let read = reader.pieces(&first.selection.block.meta, &pieces, hint, context.stats()).await?;
+    let mut stored = read.into_iter();
+    let mut next = || stored.next().expect("one answer per piece");
+    Ok(pages.iter().map(|page| (next(), page.selection.columns.lines.then(&mut next))).collect())
+}
+
+/// Counts a page as found in the slower of the tiers that its parts were in.
+fn count_hit(stats: &QueryStats, narrow: Tier, lines: Option<Tier>) {
+    match (narrow, lines.unwrap_or(narrow)) {
+        (Tier::Origin, _) | (_, Tier::Origin) => {}
+        (Tier::Ram, Tier::Ram) => QueryStats::add(&stats.page_cache_hits, 1),
+        (Tier::Flash, _) | (_, Tier::Flash) => QueryStats::add(&stats.page_flash_hits, 1),
+    }
+}

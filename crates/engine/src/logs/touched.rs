@@ -1,0 +1,97 @@
+//! What rules do to a block: which streams are gone, which pages may hold hidden rows.
+//!
+//! Footer and needle filters decide, no page is read. Whatever is not said to be touched holds no hidden
+//! row, so its counts and pages can be used as they are.
+
+use std::sync::Arc;
+
+use roaring::RoaringBitmap;
+use sandur_format::log_block::PageEntry;
+use sandur_model::TimeRange;
+use sandur_query::QueryStats;
+
+use super::block::OpenBlock;
+use super::mask::Mask;
+use super::pages::{Sought, pages_holding};
+use crate::block_reader::{BlockReader, ReadError};
+use crate::rules::Rule;
+
+/// What rules do to a block.
+#[derive(Default)]
+pub(crate) struct Touched {
+    /// Streams of which every row is hidden.
+    pub gone: RoaringBitmap,
+    /// Streams that may have hidden rows beside others.
+    pub partly: RoaringBitmap,
+    /// Pages that may hold hidden rows of these.
+    pub pages: RoaringBitmap,
+    /// What hides them.
+    pub mask: Option<Arc<Mask>>,
+}
+
+impl Touched {
+    /// Whether a page may hold hidden rows, those of streams that are gone included.
+    pub fn may_hit(&self, page: &PageEntry) -> bool {
+        let gone = self.gone.range_cardinality(page.first_stream..=page.last_stream) > 0;
+        gone || self.pages.contains(page.index)
+    }
+
+    /// Whether the block holds no hidden row.
+    pub fn is_nothing(&self) -> bool {
+        self.gone.is_empty() && self.mask.is_none()
+    }
+}
+
+/// Applies the rules to those streams of the block, as far as rows of the range are concerned. Rules that the
+/// block is known to be clean of are left out.
+pub(crate) async fn touched(
+    reader: &BlockReader,
+    block: &OpenBlock,
+    (streams, range): (&RoaringBitmap, TimeRange),
+    rules: impl Iterator<Item = &Arc<Rule>>,
+    stats: &QueryStats,
+) -> Result<Touched, ReadError> {
+    let mut touched = Touched::default();
+    let mut masking: Vec<Arc<Rule>> = Vec::new();
+    let clean_of = block.meta.deletes_through;
+    for rule in rules.filter(|rule| rule.started.is_none_or(|at| at > clean_of)) {
+        let concerned = rule.range.intersect(&range);
+        if !concerned.touches(block.meta.min_ts, block.meta.max_ts) {
+            continue;
+        }
+        let selected = block.footer.select(rule.selector.matchers());
+        let selected = selected.map_err(|reason| ReadError::damaged(&block.meta, reason))? & streams;
+        let mut partly = RoaringBitmap::new();
+        for stream in selected {
+            let of = block.footer.streams().stats(stream);
+            if of.rows == 0 || !concerned.touches(of.min_ts, of.max_ts) {
+                continue;
+            }
+            let whole = !rule.selector.looks_at_rows() && rule.range.covers(of.min_ts, of.max_ts);
+            if whole {
+                touched.gone.insert(stream)
+            } else {
+                partly.insert(stream)
+            };
+        }
+        let sought = Sought { range: concerned, streams: &partly, needles: &rule.needles };
+        // A filter that cannot be read rules nothing out.
+        let pages = pages_holding(reader, block, sought, stats).await?.pages;
+        if !pages.is_empty() {
+            touched.partly |= in_pages(block, &partly, &pages);
+            touched.pages |= pages;
+            masking.push(Arc::clone(rule));
+        }
+    }
+    touched.partly -= &touched.gone;
+    touched.mask = Mask::of(masking);
+    Ok(touched)
+}
+
+fn in_pages(block: &OpenBlock, streams: &RoaringBitmap, pages: &RoaringBitmap) -> RoaringBitmap {
+    let mut near = RoaringBitmap::new();
+    for page in pages.iter().map(|n| &block.footer.pages()[n as usize]) {
+        near.insert_range(page.first_stream..=page.last_stream);
+    }
+    near & streams
+}

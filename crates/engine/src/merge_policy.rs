@@ -1,0 +1,197 @@
+//! Which blocks to merge next: a pure function of the blocks, the clock and a few thresholds.
+//!
+//! Blocks of one hour (of samples: two hours) become one (level 1) once the time is over and quiet, or earlier
+//! when they become many; the blocks of one day become a day block (level 2) once the day is over. A
+//! merge never crosses a window, so retention can drop whole blocks. Blocks that have reached the
+//! largest size are left alone; a large block is not rewritten for the sake of a few small ones.
+
+use std::cmp::Reverse;
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use sandur_base::Id;
+use sandur_format::catalog_entry::BlockMeta;
+use sandur_model::{Signal, TimeRange};
+
+use crate::windows::{DAY_NS, slot_ns};
+
+/// Thresholds of compaction.
+#[derive(Clone, Debug)]
+pub struct CompactionPolicy {
+    /// Raw line bytes above which a block is not merged any more.
+    pub block_raw_bytes_max: u64,
+    /// An hour that is not over is merged when it has this many blocks.
+    pub hour_blocks_max: usize,
+    /// Blocks merged at once at most: bounds the open footers.
+    pub inputs_max: usize,
+    /// A window is over this long after its end.
+    pub window_grace: Duration,
+    /// A window is quiet when its newest block is this old.
+    pub quiet: Duration,
+}
+
+impl Default for CompactionPolicy {
+    fn default() -> Self {
+        Self {
+            // 4 GiB raw is about 500 MiB stored: few objects, and a merge that ends within minutes.
+            block_raw_bytes_max: 4 << 30,
+            hour_blocks_max: 12,
+            inputs_max: 32,
+            window_grace: Duration::from_secs(15 * 60),
+            quiet: Duration::from_secs(60),
+        }
+    }
+}
+
+/// One merge to do.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Merge {
+    /// The blocks to replace.
+    pub inputs: Vec<Id>,
+    /// Window of the result.
+    pub window: TimeRange,
+    /// Level of the result.
+    pub level: u8,
+}
+
+/// A small block joins a large one only when the small ones together are at least this fraction of it:
+/// each byte is then rewritten a bounded number of times.
+const REWRITE_FRACTION: u64 = 10;
+
+/// The next merge of one dataset's blocks, oldest window first; `None` when nothing is worth doing.
+pub(crate) fn next_merge(
+    policy: &CompactionPolicy,
+    signal: Signal,
+    now_ns: i64,
+    blocks: &[Arc<BlockMeta>],
+) -> Option<Merge> {
+    let slot_ns = slot_ns(signal);
+    let mut slots: BTreeMap<i64, Vec<&BlockMeta>> = BTreeMap::new();
+    let mut days: BTreeMap<i64, Vec<&BlockMeta>> = BTreeMap::new();
+    for block in blocks.iter().filter(|b| b.raw_bytes < policy.block_raw_bytes_max) {
+        if block.window.length_ns() <= slot_ns {
+            slots.entry(block.window.start).or_default().push(block);
+        }
+        days.entry(block.window.start.div_euclid(DAY_NS) * DAY_NS).or_default().push(block);
+    }
+    let day_merge = days.into_iter().find_map(|(start, blocks)| {
+        let window = TimeRange::new(start, start + DAY_NS);
+        merge_window(policy, now_ns, window, blocks, 2)
+    });
+    day_merge.or_else(|| {
+        slots.into_iter().find_map(|(start, blocks)| {
+            let window = TimeRange::new(start, start + slot_ns);
+            merge_window(policy, now_ns, window, blocks, 1)
+        })
+    })
+}
+
+fn merge_window(
+    policy: &CompactionPolicy,
+    now_ns: i64,
+    window: TimeRange,
+    mut blocks: Vec<&BlockMeta>,
+    level: u8,
+) -> Option<Merge> {
+    let over = now_ns >= window.end.saturating_add(policy.window_grace.as_nanos() as i64);
+    let newest_ms = blocks.iter().map(|b| b.id.timestamp_ms()).max()?;
+    let quiet = now_ns / 1_000_000 >= (newest_ms as i64).saturating_add(policy.quiet.as_millis() as i64);
+    let crowded = level == 1 && blocks.len() >= policy.hour_blocks_max;
+    let is_due = crowded || (over && quiet);
+    if !is_due {
+        return None;
+    }
+    blocks.sort_by_key(|b| (b.raw_bytes, b.id));
+    let mut chosen: Vec<&BlockMeta> = Vec::new();
+    let mut total = 0u64;
+    for block in blocks {
+        let pays = total.saturating_mul(REWRITE_FRACTION) >= block.raw_bytes || block.level < level;
+        let fits = total.saturating_add(block.raw_bytes) <= policy.block_raw_bytes_max;
+        if chosen.len() >= policy.inputs_max || !fits || !pays {
+            break;
+        }
+        total += block.raw_bytes;
+        chosen.push(block);
+    }
+    if chosen.len() < 2 {
+        return None;
+    }
+    // Rows of one instant stay in the order in which they came: those of merged blocks came first.
+    chosen.sort_by_key(|b| (Reverse(b.level), b.id));
+    Some(Merge { inputs: chosen.iter().map(|b| b.id).collect(), window, level })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::windows::HOUR_NS;
+    use sandur_model::{Dataset, TenantId};
+
+    const MB: u64 = 1 << 20;
+
+    fn block(n: u128, window: (i64, i64), level: u8, raw_mb: u64) -> Arc<BlockMeta> {
+        Arc::new(BlockMeta {
+            id: Id::from_parts(1_000, n),
+            writer: Id::default(),
+            dataset: Dataset::logs(TenantId::default_tenant()),
+            level,
+            window: TimeRange::new(window.0, window.1),
+            min_ts: window.0,
+            max_ts: window.1 - 1,
+            rows: 1,
+            raw_bytes: raw_mb * MB,
+            size: 1,
+            streams: 1,
+            pages: 1,
+            footer_offset: 0,
+            footer_len: 0,
+            deletes_through: 0,
+        })
+    }
+
+    fn ids(merge: &Merge) -> Vec<u128> {
+        merge.inputs.iter().map(|id| id.0 & 0xFFFF).collect()
+    }
+
+    const NOON: (i64, i64) = (12 * HOUR_NS, 13 * HOUR_NS);
+
+    #[test]
+    fn an_hour_is_merged_when_it_is_over_or_crowded() {
+        let policy = CompactionPolicy { hour_blocks_max: 4, ..Default::default() };
+        let few: Vec<_> = (0..3).map(|n| block(n, NOON, 0, 10)).collect();
+        assert_eq!(next_merge(&policy, Signal::Logs, NOON.1, &few), None, "still in its grace");
+        let merge = next_merge(&policy, Signal::Logs, NOON.1 + HOUR_NS, &few).expect("the hour is over");
+        assert_eq!((ids(&merge), merge.level), (vec![0, 1, 2], 1));
+        let many: Vec<_> = (0..4).map(|n| block(n, NOON, 0, 10)).collect();
+        assert!(next_merge(&policy, Signal::Logs, NOON.0, &many).is_some(), "crowded");
+        assert_eq!(
+            next_merge(&policy, Signal::Logs, NOON.1 + HOUR_NS, &few[..1]),
+            None,
+            "one block is merged"
+        );
+    }
+
+    #[test]
+    fn a_day_is_merged_when_it_is_over() {
+        let policy = CompactionPolicy::default();
+        let hour = |h: i64| (h * HOUR_NS, (h + 1) * HOUR_NS);
+        let blocks: Vec<_> = (0..5).map(|h| block(h as u128, hour(h), 1, 100)).collect();
+        assert_eq!(next_merge(&policy, Signal::Logs, DAY_NS, &blocks), None);
+        let merge = next_merge(&policy, Signal::Logs, DAY_NS + HOUR_NS, &blocks).expect("the day is over");
+        assert_eq!((merge.window, merge.level, merge.inputs.len()), (TimeRange::new(0, DAY_NS), 2, 5));
+    }
+
+    #[test]
+    fn sizes_are_bounded_and_large_blocks_are_not_rewritten_for_crumbs() {
+        let policy = CompactionPolicy { block_raw_bytes_max: 1_000 * MB, ..Default::default() };
+        let day = (0, DAY_NS);
+        let crumb = [block(0, NOON, 1, 1), block(1, day, 2, 900)];
+        assert_eq!(next_merge(&policy, Signal::Logs, 3 * DAY_NS, &crumb), None);
+        let large: Vec<_> = (0..4).map(|n| block(n, NOON, 0, 400)).collect();
+        let merge = next_merge(&policy, Signal::Logs, 3 * DAY_NS, &large).expect("two of them fit");
+        assert_eq!(merge.inputs.len(), 2);
+        let full = [block(0, NOON, 0, 1_000), block(1, NOON, 0, 1_200)];
+        assert_eq!(next_merge(&policy, Signal::Logs, 3 * DAY_NS, &full), None);
+    }
+}

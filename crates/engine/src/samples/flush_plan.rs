@@ -1,0 +1,137 @@
+//! Which blocks the samples of a head become: one per tenant and two hours, or per day for old samples in
+//! small amounts.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use sandur_catalog::LogPosition;
+use sandur_format::Error as FormatError;
+use sandur_model::{Dataset, Signal, TenantId, TimeRange};
+
+use super::assembly::SampleAssembly;
+use super::head::{SampleHead, SelectedSeries};
+use super::{MILLISECOND_NS, SAMPLE_BYTES, range_ms};
+use crate::assembly::{Assembly, Plan};
+use crate::windows::{slot_ns, windows};
+
+/// One block to be written.
+pub(super) struct SamplePlan {
+    pub(super) tenant: TenantId,
+    pub(super) window: TimeRange,
+    /// The samples that belong to it, by time in milliseconds, both included.
+    pub(super) times_ms: (i64, i64),
+    raw_bytes: u64,
+    /// All series of the tenant, sorted.
+    pub(super) series: Arc<SelectedSeries>,
+    /// Those that have samples here.
+    pub(super) present: Vec<u32>,
+}
+
+impl Plan for SamplePlan {
+    fn dataset(&self) -> Dataset {
+        Dataset::metrics(self.tenant.clone())
+    }
+
+    fn window(&self) -> TimeRange {
+        self.window
+    }
+
+    fn raw_bytes(&self) -> u64 {
+        self.raw_bytes
+    }
+
+    fn begin(self: Box<Self>, seen: LogPosition) -> Result<Box<dyn Assembly>, FormatError> {
+        Ok(Box::new(SampleAssembly::begin(*self, seen)?))
+    }
+}
+
+/// The blocks that the samples of a head become, by tenant and window.
+pub(crate) fn plan_blocks(head: &SampleHead) -> Vec<Box<dyn Plan>> {
+    head.tenants().into_iter().flat_map(|tenant| plan_tenant(head, tenant)).collect()
+}
+
+fn plan_tenant(head: &SampleHead, tenant: TenantId) -> Vec<Box<dyn Plan>> {
+    let series = Arc::new(head.select(&tenant, &[], TimeRange::ALL));
+    let mut slots: BTreeMap<i64, u64> = BTreeMap::new();
+    let slots_of: Vec<Box<[i64]>> =
+        (0..series.len()).map(|at| count_slots(&series, at, &mut slots)).collect();
+    let slot_ns = slot_ns(Signal::Metrics);
+    let plan = |(window, rows): (TimeRange, TimeRange)| {
+        let slots_here = rows.start.div_euclid(slot_ns)..rows.end.div_euclid(slot_ns);
+        let has_rows = |at: &usize| slots_of[*at].iter().any(|slot| slots_here.contains(slot));
+        let present = (0..series.len()).filter(has_rows).map(|at| at as u32).collect();
+        let raw_bytes = slots.range(slots_here.clone()).map(|(_, rows)| rows * SAMPLE_BYTES).sum();
+        let (tenant, series) = (tenant.clone(), Arc::clone(&series));
+        let times_ms = range_ms(rows);
+        Box::new(SamplePlan { tenant, window, times_ms, raw_bytes, series, present }) as Box<dyn Plan>
+    };
+    let all: BTreeSet<i64> = slots.keys().copied().collect();
+    windows(&all, slot_ns).into_iter().map(plan).collect()
+}
+
+/// The slots that a series has samples in, which are counted.
+fn count_slots(series: &SelectedSeries, at: usize, counts: &mut BTreeMap<i64, u64>) -> Box<[i64]> {
+    let Some((first, last)) = series.bounds_ms(at) else { return Box::default() };
+    let slot_ms = slot_ns(Signal::Metrics) / MILLISECOND_NS;
+    let (first_slot, last_slot) = (first.div_euclid(slot_ms), last.div_euclid(slot_ms));
+    if first_slot == last_slot {
+        *counts.entry(first_slot).or_default() += series.rows(at) as u64;
+        return Box::new([first_slot]);
+    }
+    let (samples, _) = series.samples(at, (first, last));
+    let mut slots: Vec<i64> = samples.timestamps.iter().map(|time| time.div_euclid(slot_ms)).collect();
+    slots.iter().for_each(|slot| *counts.entry(*slot).or_default() += 1);
+    slots.dedup();
+    slots.into()
+}
+
+#[cfg(test)]
+mod tests {
+    use sandur_base::{Id, MemoryBudget};
+    use sandur_model::{Labels, SampleBatch};
+
+    use super::*;
+    use crate::samples::head::push_bytes;
+    use crate::windows::DAY_NS;
+
+    const HOUR_MS: i64 = 3_600_000;
+
+    fn plans(samples: &[(&str, i64)]) -> Vec<(i64, i64, u64, usize)> {
+        let head = SampleHead::new(Id(1), 0);
+        let mut batch = SampleBatch::new(TenantId::default_tenant());
+        for (pod, time) in samples {
+            batch.push(Arc::new(Labels::from_pairs([("pod", *pod)])), [(*time, 1.0)]);
+        }
+        let memory = MemoryBudget::root("test", u64::MAX).reserve(push_bytes(&batch)).unwrap();
+        head.insert(0, &batch, memory);
+        let described = |plan: Box<dyn Plan>| {
+            let (window, raw) = (plan.window(), plan.raw_bytes());
+            let mut assembly = plan.begin(LogPosition::default()).unwrap();
+            let mut out = Vec::new();
+            let done = loop {
+                if let Some(done) = assembly.step(&mut out).unwrap() {
+                    break done;
+                }
+            };
+            assert_eq!(done.summary.raw_bytes, raw);
+            let hours = |ns: i64| ns / 1_000_000 / HOUR_MS;
+            (hours(window.start), hours(window.length_ns()), done.summary.rows, done.summary.streams as usize)
+        };
+        plan_blocks(&head).into_iter().map(described).collect()
+    }
+
+    #[test]
+    fn samples_go_to_windows_of_two_hours() {
+        let found = plans(&[("a", 0), ("a", 2 * HOUR_MS - 1), ("a", 2 * HOUR_MS), ("b", HOUR_MS), ("b", -1)]);
+        assert_eq!(found, [(-2, 2, 1, 1), (0, 2, 3, 2), (2, 2, 1, 1)]);
+    }
+
+    #[test]
+    fn old_samples_share_blocks_of_a_day() {
+        let samples: Vec<_> = (0..100).map(|n| ("a", n * 2 * HOUR_MS)).collect();
+        let found = plans(&samples);
+        let days = found.iter().filter(|(_, hours, ..)| *hours == DAY_NS / 1_000_000 / HOUR_MS).count();
+        assert_eq!((days, found.len()), (5, 53));
+        assert_eq!(found.iter().map(|plan| plan.2).sum::<u64>(), 100);
+    }
+}

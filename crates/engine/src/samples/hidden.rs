@@ -1,0 +1,83 @@
+//! What delete requests hide of samples: times of series.
+//!
+//! A rule names series by matchers and a range of time; no sample has to be looked at.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use foldhash::fast::RandomState;
+use roaring::RoaringBitmap;
+use sandur_model::{Labels, TimeRange, matches_all};
+
+use super::block::OpenSamples;
+use super::range_ms;
+use crate::block_reader::ReadError;
+use crate::rules::Rule;
+
+/// Times in milliseconds, both ends included.
+type Times = (i64, i64);
+
+/// Whether one of these times holds a sample's.
+pub(super) fn hides(times: &[Times], time_ms: i64) -> bool {
+    times.iter().any(|(first, last)| (*first..=*last).contains(&time_ms))
+}
+
+/// The times of a series that rules hide.
+pub(super) fn times_of<'a>(rules: impl Iterator<Item = &'a Arc<Rule>>, labels: &Labels) -> Vec<Times> {
+    let of_series = rules.filter(|rule| matches_all(rule.selector.matchers(), labels));
+    of_series.map(|rule| range_ms(rule.range)).collect()
+}
+
+/// What rules do to a block.
+#[derive(Debug, Default)]
+pub(crate) struct HiddenSamples {
+    /// Series of which every sample is hidden.
+    pub(super) gone: RoaringBitmap,
+    /// The hidden times of the others that have some.
+    pub(super) partly: HashMap<u32, Vec<Times>, RandomState>,
+}
+
+impl HiddenSamples {
+    /// Applies the rules to a block. Those that it is known to be clean of are left out.
+    pub(super) fn of_block<'a>(
+        block: &OpenSamples,
+        rules: impl Iterator<Item = &'a Arc<Rule>>,
+    ) -> Result<Self, ReadError> {
+        let (mut hidden, table) = (Self::default(), block.footer.series());
+        let clean_of = block.meta.deletes_through;
+        for rule in rules.filter(|rule| rule.started.is_none_or(|at| at > clean_of)) {
+            if !rule.range.touches(block.meta.min_ts, block.meta.max_ts) {
+                continue;
+            }
+            let selected = block.footer.select(rule.selector.matchers());
+            for series in selected.map_err(|reason| ReadError::damaged(&block.meta, reason))? {
+                let of = table.stats(series);
+                if of.rows == 0 || !rule.range.touches(of.min_ts, of.max_ts) {
+                    continue;
+                }
+                if rule.range.covers(of.min_ts, of.max_ts) {
+                    hidden.gone.insert(series);
+                } else {
+                    hidden.partly.entry(series).or_default().push(range_ms(rule.range));
+                }
+            }
+        }
+        hidden.partly.retain(|series, _| !hidden.gone.contains(*series));
+        Ok(hidden)
+    }
+
+    /// Whether nothing is hidden.
+    pub(super) fn is_nothing(&self) -> bool {
+        self.gone.is_empty() && self.partly.is_empty()
+    }
+
+    /// Whether a sample of a series is hidden.
+    pub(super) fn hides(&self, series: u32, time_ms: i64) -> bool {
+        self.gone.contains(series) || self.partly.get(&series).is_some_and(|times| hides(times, time_ms))
+    }
+}
+
+/// The rules that concern times of a range.
+pub(super) fn within(rule: &Rule, range: TimeRange) -> bool {
+    !rule.range.intersect(&range).is_empty()
+}

@@ -1,0 +1,37 @@
+//! The windows of time that blocks belong to.
+
+use std::collections::BTreeSet;
+
+use sandur_model::{MINUTE_NS, Signal, TimeRange};
+
+/// Nanoseconds in an hour.
+pub(crate) const HOUR_NS: i64 = 60 * MINUTE_NS;
+/// Nanoseconds in a UTC day.
+pub(crate) const DAY_NS: i64 = 24 * HOUR_NS;
+/// The latest slots of one tenant that get a block each; rows of earlier ones share a block per day, so
+/// that a backfill of a year does not make 8,760 blocks.
+const SLOTS_MAX: usize = 48;
+
+/// Length of the shortest window of a signal: an hour of logs, two hours of samples, as users of Prometheus
+/// know blocks.
+pub(crate) fn slot_ns(signal: Signal) -> i64 {
+    match signal {
+        Signal::Logs => HOUR_NS,
+        Signal::Metrics => 2 * HOUR_NS,
+    }
+}
+
+/// Windows with the rows that belong to them, given the numbers of the slots that have rows: the latest slots
+/// for themselves, the rest by day.
+pub(crate) fn windows(slots: &BTreeSet<i64>, slot_ns: i64) -> Vec<(TimeRange, TimeRange)> {
+    let first_single = slots.iter().nth_back(SLOTS_MAX - 1).or(slots.first()).copied();
+    let Some(first_single) = first_single else { return Vec::new() };
+    let slot = |slot: i64| TimeRange::new(slot * slot_ns, (slot + 1) * slot_ns);
+    let per_day = DAY_NS / slot_ns;
+    let days: BTreeSet<i64> = slots.range(..first_single).map(|slot| slot.div_euclid(per_day)).collect();
+    let daily = days.into_iter().map(|day| {
+        let window = TimeRange::new(day * DAY_NS, (day + 1) * DAY_NS);
+        (window, TimeRange::new(window.start, window.end.min(first_single * slot_ns)))
+    });
+    daily.chain(slots.range(first_single..).map(|&s| (slot(s), slot(s)))).collect()
+}
