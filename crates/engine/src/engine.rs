@@ -7,7 +7,7 @@ use std::time::Duration;
 use sandur_base::{Env, ErrorKind, Id, Lane, Reservation, Task};
 use sandur_catalog::{Catalog, Snapshot};
 use sandur_format::wal_segment::{ARENA_BYTES_MAX, Record};
-use sandur_model::{Batch, Matcher};
+use sandur_model::{Batch, Matcher, TimeRange};
 use sandur_query::{Follow, QueryContext, Source};
 use sandur_store::{Store, StoreKind};
 use tokio::sync::{mpsc, oneshot};
@@ -23,6 +23,7 @@ use crate::logs::EngineSource;
 use crate::maintain;
 use crate::metrics::Metrics;
 use crate::options::EngineOptions;
+use crate::samples::SampleScan;
 use crate::shared::Shared;
 use crate::view::View;
 use crate::wal::{End, Wal};
@@ -220,6 +221,17 @@ impl Engine {
         let (views, followers) = (Arc::clone(&self.shared.views), Arc::clone(&self.shared.followers));
         let rulebook = Arc::clone(&self.shared.rulebook);
         Arc::new(EngineSource::new(views, followers, self.reader.clone(), rulebook))
+    }
+
+    /// Reads the matching series of the tenant's metrics that have samples in the range.
+    pub async fn scan_samples(
+        &self,
+        context: &QueryContext,
+        matchers: Vec<Matcher>,
+        range: TimeRange,
+    ) -> Result<SampleScan, sandur_query::Error> {
+        let view = self.view();
+        SampleScan::open(&self.reader, &self.shared.rulebook, &view, context, (matchers, range)).await
     }
 
     /// What queries see now: a catalog snapshot and the heads that belong to it.

@@ -63,4 +63,5 @@ pub use merge_policy::CompactionPolicy;
 pub use metrics::Metrics;
 pub use options::{EngineOptions, MaintenanceOptions, RetentionOf};
 pub use rules::{DeleteOptions, DeletionModeOf};
+pub use samples::{SampleScan, ScannedSeries, SeriesBatch};
 pub use view::View;

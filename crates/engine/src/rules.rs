@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use sandur_base::Id;
 use sandur_catalog::{DeleteRecord, Snapshot};
-use sandur_model::{Dataset, DeletionMode, TenantId, TimeRange};
+use sandur_model::{Dataset, DeletionMode, Signal, TenantId, TimeRange};
 use sandur_query::{Error as QueryError, QueryContext, RowSelector, SelectorCompiler};
 
 use crate::needles::NeedleKeys;
@@ -193,6 +193,11 @@ impl Rulebook {
                 "delete request {id} cannot be read and hides nothing here: {error}; upgrade this program"
             )
         })?;
+        if request.dataset.signal == Signal::Metrics && selector.looks_at_rows() {
+            return Err(format!(
+                "delete request {id} looks at lines, which samples have none of, and hides nothing: cancel it"
+            ));
+        }
         let needles = Arc::new(NeedleKeys::new(selector.needles()));
         Ok(Rule { id, range, started, selector, needles })
     }

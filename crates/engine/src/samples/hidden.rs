@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use foldhash::fast::RandomState;
 use roaring::RoaringBitmap;
-use sandur_model::{Labels, TimeRange, matches_all};
+use sandur_model::{Labels, matches_all};
 
 use super::block::OpenSamples;
 use super::range_ms;
@@ -75,9 +75,4 @@ impl HiddenSamples {
     pub(super) fn hides(&self, series: u32, time_ms: i64) -> bool {
         self.gone.contains(series) || self.partly.get(&series).is_some_and(|times| hides(times, time_ms))
     }
-}
-
-/// The rules that concern times of a range.
-pub(super) fn within(rule: &Rule, range: TimeRange) -> bool {
-    !rule.range.intersect(&range).is_empty()
 }

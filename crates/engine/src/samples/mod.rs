@@ -9,8 +9,10 @@ pub(crate) mod flush_plan;
 pub mod head;
 mod hidden;
 mod merge;
+mod scan;
 
 pub(crate) use merge::SampleMerging;
+pub use scan::{SampleScan, ScannedSeries, SeriesBatch};
 
 /// Bytes of a sample before it is encoded: time and value.
 pub(crate) const SAMPLE_BYTES: u64 = 16;

@@ -47,7 +47,7 @@ impl RowSelector for Word {
     }
 }
 
-fn compile(text: &str) -> Result<Arc<dyn RowSelector>, QueryError> {
+pub(super) fn compile(text: &str) -> Result<Arc<dyn RowSelector>, QueryError> {
     let (app, word) = match text.split_once(' ') {
         Some((app, word)) => (app, Some(word.to_owned())),
         None => (text, None),
@@ -77,7 +77,10 @@ async fn open(directory: &TempDir, cancel_period: Duration, mode: DeletionMode) 
 /// Asks for a delete of the rows with these numbers, both included.
 async fn delete(engine: &Engine, query: &str, first: i64, last: i64) -> sandur_base::Id {
     let ms = START_NS / 1_000_000;
-    engine.create_delete(&Dataset::logs(TenantId::default_tenant()), query, ms + first, ms + last).await.unwrap()
+    engine
+        .create_delete(&Dataset::logs(TenantId::default_tenant()), query, ms + first, ms + last)
+        .await
+        .unwrap()
 }
 
 /// Waits until the request is processed.
@@ -241,8 +244,13 @@ fn blocks_lose_the_lines_across_restarts() {
     });
     process(async {
         let engine = open(&directory, Duration::ZERO, DeletionMode::FilterAndDelete).await;
-        let ids: Vec<_> =
-            engine.deletes(&Dataset::logs(tenant.clone())).await.unwrap().iter().map(|d| d.record.request.id).collect();
+        let ids: Vec<_> = engine
+            .deletes(&Dataset::logs(tenant.clone()))
+            .await
+            .unwrap()
+            .iter()
+            .map(|d| d.record.request.id)
+            .collect();
         assert_eq!(ids.len(), 3);
         for id in ids {
             processed(&engine, id).await;

@@ -8,6 +8,7 @@ mod deletes;
 mod disks;
 mod local;
 mod lost;
+mod samples;
 
 use std::collections::BTreeSet;
 use std::sync::Arc;

@@ -69,6 +69,21 @@ pub struct SampleColumns {
     pub values: Vec<f64>,
 }
 
+impl SampleColumns {
+    /// Keeps the samples of these times.
+    pub(crate) fn retain(&mut self, keep: impl Fn(i64) -> bool) {
+        let mut kept = 0;
+        for row in 0..self.timestamps.len() {
+            if keep(self.timestamps[row]) {
+                (self.timestamps[kept], self.values[kept]) = (self.timestamps[row], self.values[row]);
+                kept += 1;
+            }
+        }
+        self.timestamps.truncate(kept);
+        self.values.truncate(kept);
+    }
+}
+
 impl HeadSeries {
     pub(super) fn new(id: StreamId, labels: Box<[Pair]>) -> Self {
         Self { id, labels, rows: Mutex::default() }

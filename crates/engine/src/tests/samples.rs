@@ -1,0 +1,221 @@
+//! Samples beside logs: pushed, flushed, merged, deleted, recovered and followed on the same path, and
+//! neither signal sees the other.
+
+use std::collections::BTreeMap;
+use std::ops::Range;
+use std::path::Path;
+
+use sandur_catalog::DeleteProgress;
+use sandur_model::{Dataset, Labels, MatchOp, Matcher, SampleBatch, Signal};
+use sandur_store::fault::{FaultPlan, FaultStore};
+use sandur_store::{Store, StoreOptions};
+use tempfile::TempDir;
+
+use super::local::process;
+use super::*;
+use crate::{DeleteOptions, MaintenanceOptions};
+
+const START_MS: i64 = START_NS / 1_000_000;
+
+/// Bits of values by series and time.
+type Samples = BTreeMap<String, BTreeMap<i64, u64>>;
+
+fn options() -> EngineOptions {
+    let deletes = DeleteOptions {
+        cancel_period: Duration::ZERO,
+        compile: Arc::new(super::deletes::compile),
+        ..DeleteOptions::default()
+    };
+    let mut maintenance =
+        MaintenanceOptions { interval: Duration::from_millis(20), ..MaintenanceOptions::default() };
+    maintenance.compaction.hour_blocks_max = 3;
+    EngineOptions { deletes, maintenance, ..small_options() }
+}
+
+async fn open(directory: &Path) -> Arc<Engine> {
+    let env = Env::system(2);
+    let store = Store::open(directory.to_str().unwrap(), env.clone(), StoreOptions::default()).await.unwrap();
+    Engine::open(store, env, options()).await.unwrap()
+}
+
+/// Pushes a sample each second for these seconds; adds them to what is expected, the first of each time.
+async fn push(engine: &Engine, app: &str, seconds: Range<i64>, value: f64, expected: &mut Samples) {
+    let labels = Arc::new(Labels::from_pairs([("__name__", "up"), ("app", app)]));
+    let mut batch = SampleBatch::new(TenantId::default_tenant());
+    batch.push(Arc::clone(&labels), seconds.clone().map(|n| (START_MS + n * 1_000, value)));
+    engine.push(batch).await.unwrap();
+    let samples = expected.entry(labels.to_string()).or_default();
+    for n in seconds {
+        samples.entry(START_MS + n * 1_000).or_insert(value.to_bits());
+    }
+}
+
+async fn read(engine: &Arc<Engine>, matchers: Vec<Matcher>, range: TimeRange) -> Samples {
+    let context = context(engine.env());
+    let mut scan = engine.scan_samples(&context, matchers, range).await.unwrap();
+    let mut found = Samples::new();
+    let mut before: Option<Arc<Labels>> = None;
+    while let Some(batch) = scan.next().await.unwrap() {
+        for series in batch.series {
+            assert!(before.is_none_or(|before| before < series.labels), "sorted, each once");
+            assert!(series.samples.timestamps.is_sorted_by(|a, b| a < b), "by time, each once");
+            let bits = series.samples.values.iter().map(|value| value.to_bits());
+            let samples = series.samples.timestamps.iter().copied().zip(bits).collect();
+            found.insert(series.labels.to_string(), samples);
+            before = Some(series.labels);
+        }
+    }
+    drop(scan);
+    assert_eq!(context.warnings(), Vec::<String>::new());
+    assert_eq!(context.budget().used(), 0, "memory is given back");
+    found
+}
+
+async fn all(engine: &Arc<Engine>) -> Samples {
+    read(engine, Vec::new(), TimeRange::ALL).await
+}
+
+fn metrics() -> Dataset {
+    Dataset::metrics(TenantId::default_tenant())
+}
+
+fn blocks(engine: &Engine, dataset: &Dataset) -> usize {
+    engine.view().snapshot.blocks(dataset, TimeRange::ALL).count()
+}
+
+/// Waits until the catalog is as it should be.
+async fn until(engine: &Engine, is_so: impl Fn(&sandur_catalog::Snapshot) -> bool) {
+    let mut snapshots = engine.catalog().watch();
+    let wait = snapshots.wait_for(|snapshot| is_so(snapshot));
+    let snapshot =
+        engine.env().timeout(Duration::from_secs(600), wait).await.expect("it comes").unwrap().clone();
+    engine.publish(snapshot);
+}
+
+#[test]
+fn samples_go_through_head_blocks_and_restarts_bit_for_bit() {
+    let directory = TempDir::new().unwrap();
+    let mut expected = Samples::new();
+    let stale = f64::from_bits(0x7ff0_0000_0000_0002);
+    process(async {
+        let engine = open(directory.path()).await;
+        push(&engine, "a", 0..50, 1.5, &mut expected).await;
+        push(&engine, "b", 20..21, stale, &mut expected).await;
+        assert_eq!(all(&engine).await, expected);
+        engine.flush().await.unwrap();
+        assert_eq!((blocks(&engine, &metrics()), engine.view().head_totals().rows), (1, 0));
+        assert_eq!(all(&engine).await, expected);
+        // The first value of an instant stays, wherever it is.
+        push(&engine, "a", 40..60, -0.0, &mut expected).await;
+        assert_eq!(all(&engine).await, expected);
+        // The process ends without a word: what is in the head is in the WAL.
+    });
+    process(async {
+        let engine = open(directory.path()).await;
+        assert_eq!(all(&engine).await, expected);
+        engine.flush().await.unwrap();
+        assert_eq!((blocks(&engine, &metrics()), all(&engine).await), (2, expected.clone()));
+        let a = Matcher::new("app", MatchOp::Regex, "a|x").unwrap();
+        let range = TimeRange::new(START_NS + 45_000_000_000, START_NS + 47_000_000_000);
+        let found = read(&engine, vec![a], range).await;
+        assert_eq!(found.len(), 1);
+        let times: Vec<i64> = found.values().flat_map(|samples| samples.keys()).copied().collect();
+        assert_eq!(times, [START_MS + 45_000, START_MS + 46_000]);
+        engine.shutdown().await.unwrap();
+    });
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn blocks_of_samples_are_merged_and_hold_each_instant_once() {
+    let directory = TempDir::new().unwrap();
+    let engine = open(directory.path()).await;
+    let mut expected = Samples::new();
+    for n in 0..4 {
+        push(&engine, "a", n * 10..n * 10 + 20, n as f64, &mut expected).await;
+        push(&engine, ["b", "c"][n as usize % 2], n..n + 1, 7.0, &mut expected).await;
+        engine.flush().await.unwrap();
+    }
+    until(&engine, |snapshot| snapshot.blocks(&metrics(), TimeRange::ALL).count() < 3).await;
+    assert_eq!(all(&engine).await, expected);
+    let rows: u64 = engine.view().snapshot.blocks(&metrics(), TimeRange::ALL).map(|block| block.rows).sum();
+    assert!(rows < 4 * 20 + 4, "merges leave repeated samples out");
+    engine.shutdown().await.unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn neither_signal_sees_nor_hinders_the_other() {
+    let directory = TempDir::new().unwrap();
+    let engine = open(directory.path()).await;
+    let mut expected = Samples::new();
+    let logs = push_rows(&engine, "a", 0..10).await;
+    push(&engine, "a", 0..10, 1.0, &mut expected).await;
+    assert_eq!((read_all(&engine).await, all(&engine).await), (logs.clone(), expected.clone()));
+    engine.flush().await.unwrap();
+    let of_logs = Dataset::logs(TenantId::default_tenant());
+    assert_eq!((blocks(&engine, &of_logs), blocks(&engine, &metrics())), (1, 1));
+    assert_eq!((read_all(&engine).await, all(&engine).await), (logs.clone(), expected.clone()));
+    let names =
+        engine.source().label_names(&context(engine.env()), Vec::new(), TimeRange::ALL).await.unwrap();
+    assert_eq!(names, ["app"]);
+    let processed = |dataset: Dataset, id| {
+        move |snapshot: &sandur_catalog::Snapshot| {
+            let record = snapshot.delete(&dataset, id).map(|record| record.progress);
+            matches!(record, Some(DeleteProgress::Processed { .. }))
+        }
+    };
+    // A log delete finishes beside blocks of metrics, and takes none of them.
+    let id = engine.create_delete(&of_logs, "a", START_MS, START_MS + 4).await.unwrap();
+    assert_eq!(read_all(&engine).await, logs[5..]);
+    until(&engine, processed(of_logs.clone(), id)).await;
+    assert_eq!((read_all(&engine).await, all(&engine).await), (logs[5..].to_vec(), expected.clone()));
+    // And the other way round, with samples that are still in the head.
+    push(&engine, "a", 10..12, 2.0, &mut expected).await;
+    push(&engine, "b", 0..3, 3.0, &mut expected).await;
+    let generation = engine.source().delete_generation(&TenantId::default_tenant());
+    let id = engine.create_delete(&metrics(), "a", START_MS + 2_000, START_MS + 10_000).await.unwrap();
+    let a = expected.iter_mut().next().unwrap().1;
+    a.retain(|time, _| !(START_MS + 2_000..=START_MS + 10_000).contains(time));
+    assert_eq!(all(&engine).await, expected, "hidden at once");
+    assert_eq!(engine.source().delete_generation(&TenantId::default_tenant()), generation);
+    engine.flush().await.unwrap();
+    until(&engine, processed(metrics(), id)).await;
+    assert_eq!((read_all(&engine).await, all(&engine).await), (logs[5..].to_vec(), expected.clone()));
+    let rows: u64 = engine.view().snapshot.blocks(&metrics(), TimeRange::ALL).map(|block| block.rows).sum();
+    assert_eq!(rows, expected.values().map(|samples| samples.len() as u64).sum::<u64>(), "removed for good");
+    engine.shutdown().await.unwrap();
+}
+
+#[tokio::test(start_paused = true)]
+async fn engines_of_a_bucket_answer_for_each_others_samples() {
+    let env = Env::simulated(3, START_NS);
+    let plan = FaultPlan { latency_median: Duration::from_millis(10), ..FaultPlan::none() };
+    let bucket = FaultStore::new(env.clone(), 3, plan);
+    let open = async |name: &str| {
+        let client = Arc::new(bucket.client(name));
+        let store = Store::from_object_store(client, env.clone(), StoreOptions::default());
+        Engine::open(store, env.clone(), small_options()).await.unwrap()
+    };
+    let (one, two) = (open("one").await, open("two").await);
+    let mut expected = Samples::new();
+    for n in 0..5 {
+        push(&one, "a", n * 5..n * 5 + 5, n as f64, &mut expected).await;
+        push(&two, "b", n..n + 1, n as f64, &mut expected).await;
+        env.sleep(Duration::from_secs(2)).await;
+    }
+    env.sleep(Duration::from_secs(3)).await;
+    assert_eq!((all(&one).await, all(&two).await), (expected.clone(), expected.clone()));
+    one.flush().await.unwrap();
+    push(&one, "a", 25..30, 9.0, &mut expected).await;
+    env.sleep(Duration::from_secs(5)).await;
+    assert_eq!((all(&one).await, all(&two).await), (expected.clone(), expected.clone()));
+    assert_eq!(two.view().head_totals().rows, 5 + 5, "what the other flushed has left the head");
+    // One dies; the other adopts what it had in memory.
+    bucket.client("one").cut(true);
+    drop(one);
+    env.sleep(Duration::from_secs(300)).await;
+    assert_eq!(all(&two).await, expected);
+    two.shutdown().await.unwrap();
+    let three = open("three").await;
+    assert_eq!((all(&three).await, three.view().heads.len()), (expected, 0));
+    assert!(three.view().snapshot.datasets().all(|dataset| dataset.signal == Signal::Metrics));
+}
