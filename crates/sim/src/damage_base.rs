@@ -10,7 +10,7 @@ use sandur_base::Env;
 use sandur_catalog::{Catalog, Snapshot};
 use sandur_format::log_block::{Footer, Wanted};
 use sandur_format::wal_segment::FrameReader;
-use sandur_model::Batch;
+use sandur_model::{Batch, Signal};
 use sandur_store::fault::{FaultPlan, FaultStore};
 use sandur_store::{Intent, Store, StoreOptions};
 
@@ -142,11 +142,12 @@ impl Maker {
         let stream = format!("s{}", self.env.random_below(3));
         let first = self.lines.len();
         let row = |n: usize| WrittenRow {
+            number: n as u64,
             timestamp: self.env.now_ns() + n as i64,
             line: format!("row {} of {stream}, as it was acknowledged", first + n),
         };
         let rows: Vec<WrittenRow> = (0..count).map(row).collect();
-        node.push(&stream, &rows).await?;
+        node.push(Signal::Logs, &stream, &rows).await?;
         self.lines.extend(rows.into_iter().map(|row| row.line));
         Ok(())
     }

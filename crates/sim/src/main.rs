@@ -47,20 +47,21 @@ fn twice(seed: u64) -> anyhow::Result<()> {
 }
 
 fn many(first: u64, count: u64) -> anyhow::Result<()> {
-    let (mut rows, mut kills, mut zombies) = (0, 0, 0);
+    let (mut rows, mut deleted, mut kills, mut zombies) = (0, 0, 0, 0);
     for seed in first..first + count {
         let outcome = run(seed)?;
         rows += outcome.acknowledged;
+        deleted += outcome.deleted;
         kills += outcome.kills;
         zombies += outcome.zombies;
         if (seed - first + 1).is_multiple_of(100) {
             println!(
-                "{} seeds: {rows} rows acknowledged, {kills} kills, {zombies} zombies",
+                "{} seeds: {rows} rows acknowledged, {deleted} deleted, {kills} kills, {zombies} zombies",
                 seed - first + 1
             );
         }
     }
     println!("{count} seeds from {first}: every invariant held");
-    println!("{rows} rows acknowledged, {kills} kills, {zombies} zombies");
+    println!("{rows} rows acknowledged, {deleted} deleted, {kills} kills, {zombies} zombies");
     Ok(())
 }

@@ -4,6 +4,7 @@
 //! power cut does to a process that keeps nothing but a bucket. A cut node is a zombie: it lives, but
 //! its requests go nowhere until it is connected again.
 
+use std::ops::Range;
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
@@ -13,9 +14,14 @@ use bytes::Bytes;
 use sandur_base::units::MIB;
 use sandur_base::{Env, MemoryBudget};
 use sandur_catalog::CatalogOptions;
-use sandur_engine::{Engine, EngineOptions, MaintenanceOptions};
-use sandur_model::{Arena, Entry, Labels, Level, LogBatch, Span, StreamEntries, TenantId, TimeRange};
-use sandur_query::{Columns, Needles, Order, QueryContext, ScanItem, Selection, Source};
+use sandur_engine::{DeleteOptions, Engine, EngineOptions, MaintenanceOptions};
+use sandur_model::{
+    Arena, Entry, Labels, Level, LineColumn, LogBatch, LogPage, MatchOp, Matcher, SampleBatch, Signal, Span,
+    StreamEntries, TenantId, TimeRange,
+};
+use sandur_query::{
+    Columns, Error as QueryError, Needles, Order, QueryContext, RowSelector, ScanItem, Selection, Source,
+};
 use sandur_store::fault::{FaultPlan, FaultStore};
 use sandur_store::{Store, StoreOptions};
 
@@ -33,8 +39,42 @@ pub struct Node {
 pub struct WrittenRow {
     /// Nanoseconds since the epoch.
     pub timestamp: i64,
-    /// Its line.
+    /// Its line; of a sample what [`sample_line`] makes of it.
     pub line: String,
+    /// Its number: the value of a sample.
+    pub number: u64,
+}
+
+/// A sample as a line.
+pub fn sample_line(stream: &str, number: u64) -> String {
+    format!("sample {number} of {stream}")
+}
+
+/// The rows of a stream, as a delete request names them.
+struct OfStream(Vec<Matcher>, Needles);
+
+impl RowSelector for OfStream {
+    fn matchers(&self) -> &[Matcher] {
+        &self.0
+    }
+
+    fn looks_at_rows(&self) -> bool {
+        false
+    }
+
+    fn needles(&self) -> &Needles {
+        &self.1
+    }
+
+    fn select(&self, _: &LogPage, _: &LineColumn, _: usize, rows: Range<u32>, out: &mut Vec<u32>) {
+        out.extend(rows);
+    }
+}
+
+fn compile(stream: &str) -> Result<Arc<dyn RowSelector>, QueryError> {
+    let matcher = Matcher::new("stream", MatchOp::Equal, stream);
+    let matcher = matcher.map_err(|error| QueryError::Internal(error.to_string()))?;
+    Ok(Arc::new(OfStream(vec![matcher], Needles::default())))
 }
 
 impl Node {
@@ -69,10 +109,44 @@ impl Node {
         self.client.cut(is_cut);
     }
 
-    /// Pushes rows of one stream.
-    pub async fn push(&self, stream: &str, rows: &[WrittenRow]) -> Result<()> {
-        self.engine.push(batch(stream, rows)).await?;
+    /// Pushes rows of one stream or series.
+    pub async fn push(&self, signal: Signal, stream: &str, rows: &[WrittenRow]) -> Result<()> {
+        match signal {
+            Signal::Logs => self.engine.push(batch(stream, rows)).await?,
+            Signal::Metrics => self.engine.push(samples(stream, rows)).await?,
+        }
         Ok(())
+    }
+
+    /// Every row of a signal that the node finds, as lines; fails when it says that something is missing.
+    pub async fn rows(&self, signal: Signal) -> Result<Vec<String>> {
+        match signal {
+            Signal::Logs => self.lines().await,
+            Signal::Metrics => self.samples().await,
+        }
+    }
+
+    /// Every sample that the node finds, as [`sample_line`] writes it.
+    async fn samples(&self) -> Result<Vec<String>> {
+        let context = self.context();
+        let mut scan = self.engine.scan_samples(&context, Vec::new(), TimeRange::ALL).await?;
+        let mut lines = Vec::new();
+        while let Some(batch) = scan.next().await? {
+            for series in &batch.series {
+                let stream = series.labels.get("stream").unwrap_or_default();
+                lines.extend(series.samples.values.iter().map(|value| sample_line(stream, *value as u64)));
+            }
+        }
+        match context.warnings().first() {
+            Some(warning) => bail!("{} warns: {warning}", self.name),
+            None => Ok(lines),
+        }
+    }
+
+    fn context(&self) -> QueryContext {
+        let budget = MemoryBudget::root("simulated query", 64 * MIB);
+        let tenant = TenantId::default_tenant();
+        QueryContext::new(self.env.clone(), tenant, budget, Duration::from_secs(3_600))
     }
 
     /// Every line that the node finds; fails when it says that something is missing.
@@ -90,9 +164,7 @@ impl Node {
     }
 
     async fn ask(&self) -> Result<(Vec<String>, Option<String>)> {
-        let budget = MemoryBudget::root("simulated query", 64 * MIB);
-        let tenant = TenantId::default_tenant();
-        let context = QueryContext::new(self.env.clone(), tenant, budget, Duration::from_secs(3_600));
+        let context = self.context();
         let source = self.engine.source();
         let selection = Selection {
             matchers: Vec::new(),
@@ -126,6 +198,11 @@ fn options() -> EngineOptions {
         flush_bytes: 2_000,
         flush_age: Duration::from_secs(20),
         maintenance,
+        deletes: DeleteOptions {
+            cancel_period: Duration::from_secs(30),
+            compile: Arc::new(compile),
+            ..DeleteOptions::default()
+        },
         ..EngineOptions::default()
     }
 }
@@ -167,6 +244,13 @@ async fn collect(source: &dyn Source, context: &QueryContext, selection: Selecti
         }
     }
     Ok(lines)
+}
+
+fn samples(stream: &str, rows: &[WrittenRow]) -> SampleBatch {
+    let labels = Arc::new(Labels::from_pairs([("__name__", "sim"), ("stream", stream)]));
+    let mut batch = SampleBatch::new(TenantId::default_tenant());
+    batch.push(labels, rows.iter().map(|row| (row.timestamp.div_euclid(1_000_000), row.number as f64)));
+    batch
 }
 
 fn batch(stream: &str, rows: &[WrittenRow]) -> LogBatch {

@@ -1,16 +1,20 @@
-//! One seeded run: writers, kills, pauses, merges and garbage collection over a failing store.
+//! One seeded run: writers of both signals, kills, pauses, deletes, merges and garbage collection over a
+//! failing store.
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::collections::BTreeSet;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
-use sandur_base::{Env, Task};
+use sandur_base::{Env, Id, Task};
+use sandur_catalog::DeleteProgress;
+use sandur_model::{Dataset, Signal, TenantId, TimeRange};
 use sandur_store::fault::{FaultPlan, FaultStore};
 use sandur_store::{Store, StoreOptions};
 use xxhash_rust::xxh3::xxh3_64;
 
-use crate::node::{Node, WrittenRow};
-use crate::oracle::Oracle;
+use crate::node::{Node, WrittenRow, sample_line};
+use crate::oracle::{Deletion, Oracle};
 
 /// Simulated time begins here: 2026-11-21 00:00 UTC.
 const START_NS: i64 = 1_795_219_200_000_000_000;
@@ -33,8 +37,12 @@ pub struct Outcome {
     pub requests: usize,
     /// Rows that were written.
     pub rows: usize,
-    /// Rows that were acknowledged.
+    /// Rows that were acknowledged and not deleted.
     pub acknowledged: usize,
+    /// Rows that were deleted.
+    pub deleted: usize,
+    /// Delete requests that were acknowledged.
+    pub deletes: usize,
     /// Nodes that were killed.
     pub kills: usize,
     /// Nodes that were cut off for longer than it takes to be adopted.
@@ -62,6 +70,10 @@ pub fn run(seed: u64) -> Result<Outcome> {
     outcome.with_context(|| format!("seed {seed} (repeat it with `cargo xtask sim --seed {seed}`)"))
 }
 
+fn lock(oracle: &Mutex<Oracle>) -> MutexGuard<'_, Oracle> {
+    oracle.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
 struct Scenario {
     env: Env,
     world: FaultStore,
@@ -72,6 +84,10 @@ struct Scenario {
     kills: usize,
     zombies: usize,
     written: u64,
+    /// Series and milliseconds that have a sample.
+    instants: BTreeSet<(String, i64)>,
+    /// Delete requests that were acknowledged.
+    deletes: Vec<(Dataset, Id)>,
 }
 
 impl Scenario {
@@ -94,6 +110,8 @@ impl Scenario {
             kills: 0,
             zombies: 0,
             written: 0,
+            instants: BTreeSet::new(),
+            deletes: Vec::new(),
         }
     }
 
@@ -115,14 +133,16 @@ impl Scenario {
             requests: trace.len(),
             rows,
             acknowledged,
+            deleted: self.oracle().deleted_rows(),
+            deletes: self.deletes.len(),
             kills: self.kills,
             zombies: self.zombies,
             faults: self.world.injected(),
         })
     }
 
-    fn oracle(&self) -> std::sync::MutexGuard<'_, Oracle> {
-        self.oracle.lock().unwrap_or_else(PoisonError::into_inner)
+    fn oracle(&self) -> MutexGuard<'_, Oracle> {
+        lock(&self.oracle)
     }
 
     /// Starts a node in every empty place. A store that fails just now leaves the place empty.
@@ -136,33 +156,26 @@ impl Scenario {
         }
     }
 
-    /// A writer that pushes a few rows to a random node, now and then the same rows again.
+    /// A writer that pushes a few entries or samples to a random node, now and then the same ones again.
     async fn write(&mut self) {
         let place = self.env.random_below(self.nodes.len() as u64) as usize;
         let Some(node) = self.nodes[place].clone() else { return };
-        let count = 1 + self.env.random_below(20);
+        let signal = Signal::ALL[self.env.random_below(2) as usize];
         let stream = format!("s{}", self.env.random_below(4));
-        let late_ns = self.env.random_below(3) as i64 * self.env.random_below(7_200_000_000_000) as i64;
-        let rows: Vec<WrittenRow> = (0..count)
-            .map(|n| {
-                let line = format!("row {} of {stream}", self.written + n);
-                WrittenRow { timestamp: self.env.now_ns() - late_ns + n as i64, line }
-            })
-            .collect();
-        self.written += count;
-        let (oracle, env) = (Arc::clone(&self.oracle), self.env.clone());
-        let lock = move || Arc::clone(&oracle);
-        for row in &rows {
-            lock().lock().unwrap_or_else(PoisonError::into_inner).sent(&row.line);
-        }
+        let rows = self.some_rows(signal, &stream);
         let again = self.env.random_below(4) == 0;
+        let (oracle, env) = (Arc::clone(&self.oracle), self.env.clone());
+        // Each push is noted before the first one: a delete request in between meets rows on their way.
+        for row in rows.iter().cycle().take(rows.len() * (1 + usize::from(again))) {
+            lock(&oracle).sent(signal, &stream, row.timestamp, &row.line);
+        }
         let writer = self.env.spawn("writer", async move {
             for _ in 0..1 + u32::from(again) {
                 env.sleep(Duration::from_millis(env.random_below(2_000))).await;
-                if node.push(&stream, &rows).await.is_ok() {
-                    let oracle = lock();
-                    let mut oracle = oracle.lock().unwrap_or_else(PoisonError::into_inner);
-                    rows.iter().for_each(|row| oracle.acknowledged(&row.line));
+                // A push that failed may still arrive: it is never answered.
+                if node.push(signal, &stream, &rows).await.is_ok() {
+                    let mut oracle = lock(&oracle);
+                    rows.iter().for_each(|row| oracle.answered(&row.line, true));
                 }
             }
         });
@@ -170,10 +183,51 @@ impl Scenario {
         self.writers.push(writer);
     }
 
+    fn some_rows(&mut self, signal: Signal, stream: &str) -> Vec<WrittenRow> {
+        let count = 1 + self.env.random_below(20);
+        let late_ns = self.env.random_below(3) as i64 * self.env.random_below(7_200_000_000_000) as i64;
+        let first_ns = self.env.now_ns() - late_ns;
+        let mut rows = Vec::new();
+        for number in self.written..self.written + count {
+            let n = (number - self.written) as i64;
+            let (timestamp, line) = match signal {
+                Signal::Logs => (first_ns + n, format!("row {number} of {stream}")),
+                Signal::Metrics => {
+                    // A series has one sample of an instant.
+                    let mut ms = first_ns / 1_000_000 + n;
+                    while !self.instants.insert((stream.to_owned(), ms)) {
+                        ms += 1;
+                    }
+                    (ms * 1_000_000, sample_line(stream, number))
+                }
+            };
+            rows.push(WrittenRow { timestamp, line, number });
+        }
+        self.written += count;
+        rows
+    }
+
+    /// A delete request for a stream of a signal and some time, at a random node.
+    async fn delete(&mut self, place: usize) {
+        let Some(node) = self.nodes[place].clone() else { return };
+        let signal = Signal::ALL[self.env.random_below(2) as usize];
+        let stream = format!("s{}", self.env.random_below(4));
+        let end_ms = self.env.now_ns() / 1_000_000 - self.env.random_below(60_000) as i64;
+        let start_ms = end_ms - 1_000 - self.env.random_below(7_200_000) as i64;
+        let range = TimeRange::new(start_ms * 1_000_000, (end_ms + 1) * 1_000_000);
+        let settled = self.oracle().deleting(&Deletion { signal, stream: stream.clone(), range });
+        let dataset = Dataset { tenant: TenantId::default_tenant(), signal };
+        let created = node.engine.create_delete(&dataset, &stream, start_ms, end_ms);
+        if let Some(Ok(id)) = self.env.timeout(Duration::from_secs(60), created).await {
+            self.deletes.push((dataset, id));
+            self.oracle().deleted(&settled);
+        }
+    }
+
     /// Something happens to a random node, or nothing.
     async fn trouble(&mut self) {
         let place = self.env.random_below(self.nodes.len() as u64) as usize;
-        match self.env.random_below(6) {
+        match self.env.random_below(8) {
             0 => self.kill(place),
             1 => {
                 if let Some(node) = self.nodes[place].clone() {
@@ -194,6 +248,7 @@ impl Scenario {
                 Duration::from_secs(self.env.random_below(300)),
                 self.env.random_below(2) == 0,
             ),
+            4 | 5 => self.delete(place).await,
             _ => {}
         }
     }
@@ -209,11 +264,13 @@ impl Scenario {
 
     async fn check_readers(&self, all: bool) -> Result<()> {
         for node in self.nodes.iter().flatten() {
-            match node.lines().await {
-                Ok(lines) => self.oracle().check(&node.name, &lines, all)?,
-                // While the store fails a query may fail too, but it must say so.
-                Err(error) if all => return Err(error),
-                Err(_) => {}
+            for signal in Signal::ALL {
+                match node.rows(signal).await {
+                    Ok(rows) => self.oracle().check(&node.name, signal, &rows, all)?,
+                    // While the store fails a query may fail too, but it must say so.
+                    Err(error) if all => return Err(error),
+                    Err(_) => {}
+                }
             }
         }
         Ok(())
@@ -242,9 +299,25 @@ impl Scenario {
         self.check_readers(true).await.context("after a flush")?;
         let fresh = Node::start("fresh".to_owned(), &self.env, &self.world).await?;
         self.env.sleep(Duration::from_secs(5)).await;
-        let found = fresh.lines().await?;
-        self.oracle().check("a fresh node", &found, true)?;
+        for signal in Signal::ALL {
+            let found = fresh.rows(signal).await?;
+            self.oracle().check("a fresh node", signal, &found, true)?;
+        }
+        self.check_deletes(&fresh)?;
         self.check_store().await
+    }
+
+    /// Every delete request that was acknowledged is processed, whatever blocks of the other signal there are.
+    fn check_deletes(&self, node: &Node) -> Result<()> {
+        let snapshot = node.engine.view().snapshot.clone();
+        for (dataset, id) in &self.deletes {
+            let progress = snapshot.delete(dataset, *id).map(|record| record.progress);
+            match progress {
+                Some(DeleteProgress::Processed { .. }) => {}
+                left => bail!("a delete request for {dataset} is {left:?} after half an hour of quiet"),
+            }
+        }
+        Ok(())
     }
 
     /// Every reference of the catalog leads to an object.

@@ -132,7 +132,8 @@ impl World {
         let tenant = TenantId::default_tenant();
         let requests = self.engine.deletes(&Dataset::logs(tenant.clone())).await.unwrap();
         if let Some(open) = requests.iter().find(|request| request.record.is_open()) {
-            let cancelled = self.engine.cancel_delete(&Dataset::logs(tenant.clone()), open.record.request.id, true).await;
+            let cancelled =
+                self.engine.cancel_delete(&Dataset::logs(tenant.clone()), open.record.request.id, true).await;
             assert!(cancelled.is_ok() || self.is_processed(open.record.request.id).await, "{cancelled:?}");
         }
     }

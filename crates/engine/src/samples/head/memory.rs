@@ -9,7 +9,7 @@ use super::symbols::{PAIR_BYTES, SYMBOL_BYTES};
 use crate::samples::SAMPLE_BYTES;
 
 /// Bytes that a series takes beside its labels and its samples: itself, its place in the list and the map.
-pub(super) const SERIES_BYTES: u64 = 208;
+pub(super) const SERIES_BYTES: u64 = 192;
 /// The most that the column of a series takes beyond its samples: room to grow, and rows of unusual times.
 const COLUMN_BYTES: u64 = 8 * SAMPLE_BYTES + 64;
 

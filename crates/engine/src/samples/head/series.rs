@@ -27,7 +27,7 @@ struct Far {
 }
 
 /// Rows that the column of a series grows by: small, because a head holds many series with few samples.
-const GROWTH: usize = 8;
+const GROWTH: usize = 4;
 
 /// A series of a head.
 pub(super) struct HeadSeries {

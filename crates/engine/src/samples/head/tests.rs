@@ -128,7 +128,7 @@ fn an_active_series_takes_less_than_600_bytes() {
     let (head, budget) = head_of(&frames);
     assert_eq!(head.totals().rows, 20 * series as u64);
     let each = budget.used() / series as u64;
-    assert!(each < 700, "{each} bytes");
+    assert!(each < 600, "{each} bytes");
     assert_eq!(head.totals().memory_bytes, budget.used());
 }
 
