@@ -354,7 +354,8 @@ impl Claim {
                 return Err(waiting.claim.memory.busy());
             }
             if granted {
-                return Ok(waiting.done());
+                waiting.done();
+                return Ok(());
             }
         }
     }

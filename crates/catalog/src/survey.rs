@@ -193,10 +193,7 @@ impl Shared {
         let (mut number, mut missing) = (boundary.number, 0);
         while number < last {
             number += 1;
-            let failure = match self.next_of(state.as_mut(), number, survey).await? {
-                Ok(()) => None,
-                Err(failure) => Some(failure),
-            };
+            let failure = self.next_of(state.as_mut(), number, survey).await?.err();
             let checkpoint = states.get(&number);
             if let Some(failure) = failure {
                 survey.keep_sound(state.take());

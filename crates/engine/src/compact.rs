@@ -1,9 +1,9 @@
 //! Compaction: blocks of an hour become one, then those of a day.
 //!
-//! [`merge_policy`] chooses, a signal ([`Merging`]) computes, this file does the I/O: opens the inputs, feeds pages to the
-//! merger on the CPU pool, streams its output into the new object, and commits the exchange under the
-//! precondition that all inputs are still there. Any number of processes may compact the same bucket:
-//! of two merges of one block only one is committed, the other's object is deleted.
+//! [`merge_policy`] chooses, a signal ([`Merging`]) computes, this file does the I/O: opens the inputs,
+//! feeds pages to the merger on the CPU pool, streams its output into the new object, and commits the
+//! exchange under the precondition that all inputs are still there. Any number of processes may compact the
+//! same bucket: of two merges of one block only one is committed, the other's object is deleted.
 //!
 //! Several processes share the work: each window belongs to the live writer that rendezvous hashing
 //! gives it. That choice saves effort and decides nothing: a wrong view of who is alive costs a merge
@@ -212,8 +212,9 @@ impl Compactor {
         self.commit(work.incarnation, merge, meta).await?;
         self.deleted_rows.inc_by(counts.deleted);
         let took = self.env.monotonic().saturating_sub(started);
+        let Dataset { tenant, signal } = dataset;
         tracing::info!(
-            tenant = %dataset.tenant, signal = %dataset.signal, level, inputs = inputs.len(), rows = summary.rows,
+            %tenant, %signal, level, inputs = inputs.len(), rows = summary.rows,
             moved_pages = counts.moved_pages, merged_pages = counts.merged_pages,
             duplicates = counts.duplicates, deleted = counts.deleted, size = summary.size, ?took,
             "merged blocks"

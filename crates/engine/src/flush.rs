@@ -128,7 +128,8 @@ impl Flusher {
         self.metrics.duplicates.inc_by(done.duplicates);
         block_meta::fill(&mut meta, &done.summary);
         let (rows, size) = (meta.rows, meta.size);
-        tracing::info!(tenant = %dataset.tenant, signal = %dataset.signal, rows, raw_bytes, size, path, "wrote a block");
+        let sandur_model::Dataset { tenant, signal } = dataset;
+        tracing::info!(%tenant, %signal, rows, raw_bytes, size, path, "wrote a block");
         Ok(meta)
     }
 

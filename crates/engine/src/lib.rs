@@ -2,9 +2,15 @@
 //!
 //! **What it is.** The write half takes batches into the WAL (`wal`), keeps them in the head (`head`)
 //! until a flush makes blocks of them (`flush`), adopts writers that died (`adopt`) and follows those
-//! that live (`follow_writers`). The read half answers queries over blocks and heads (`scan`). The
-//! background merges blocks (`compact`), lets old ones go (`retain`), removes lines that delete requests name
-//! (`deletes`, which also hides them from queries until then) and collects garbage (`maintain`).
+//! that live (`follow_writers`). The read half answers queries over blocks and heads (`logs::scan`,
+//! `samples::scan`). The background merges blocks (`compact`), lets old ones go (`retain`), removes rows that
+//! delete requests name (`deletes`; `rules` hide them from queries until then) and collects garbage
+//! (`maintain`).
+//!
+//! **Two signals, one engine.** One WAL, one head per writer, one floor and one commit carry lines and
+//! samples alike ([`sandur_model::Batch`]). What bytes a signal makes of its rows is in `logs` and in
+//! `samples`, behind three traits: `assembly::Plan` and `assembly::Assembly` make blocks of a head,
+//! `merging::Merging` makes one block of many. Whoever moves objects calls those traits and knows no signal.
 //!
 //! **What it is not.** It parses no query language and no wire format, listens on no port, and is not a
 //! member of anything: two engines on one store agree through the catalog alone.
@@ -13,7 +19,8 @@
 //! that wait, writes it durably, puts its rows into the head of the view, tells followers, and answers.
 //!
 //! **Life of a query.** [`Engine::source`] takes the view of the moment (snapshot and heads), opens the
-//! footers of blocks that fit, and hands out pages in the order that is asked for.
+//! footers of blocks that fit, and hands out pages in the order that is asked for. Of samples
+//! [`Engine::scan_samples`] does, and hands out whole series in batches.
 //!
 //! **Invariants.** A row is acknowledged only when it is durable. In every view a row is in a head or in
 //! a block, never in both and never in neither ([`View`]). Rows of a dead writer are flushed by exactly

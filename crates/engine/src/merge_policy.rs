@@ -1,7 +1,7 @@
 //! Which blocks to merge next: a pure function of the blocks, the clock and a few thresholds.
 //!
-//! Blocks of one hour (of samples: two hours) become one (level 1) once the time is over and quiet, or earlier
-//! when they become many; the blocks of one day become a day block (level 2) once the day is over. A
+//! Blocks of one hour (of samples: two hours) become one (level 1) once the time is over and quiet, or
+//! earlier when they become many; the blocks of one day become a day block (level 2) once the day is over. A
 //! merge never crosses a window, so retention can drop whole blocks. Blocks that have reached the
 //! largest size are left alone; a large block is not rewritten for the sake of a few small ones.
 

@@ -263,7 +263,8 @@ fn select(
             // The members are put in order by their values.
             spend(50 + 100 * members.len())?;
             for member in best(greatest, count, step, &members, &input) {
-                kept[member][step] = input.series[member].values[step];
+                let (to, from) = (&mut kept[member], &input.series[member].values);
+                to[step] = from[step];
             }
         }
     }

@@ -247,7 +247,7 @@ mod tests {
 
     #[test]
     fn what_needs_an_automaton_is_not_plain() {
-        let many = vec!["[a-z]"; 3].join("");
+        let many = "[a-z]".repeat(3);
         for pattern in ["a+", "[a-z]{4}", "a|b.*", ".*a.*b.*", "\\w", "a?.*", "a)|(b", "^a", ".{2,}", &many] {
             assert!(PlainPattern::of(&anchored(pattern)).is_none(), "{pattern}");
         }

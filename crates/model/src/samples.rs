@@ -54,7 +54,10 @@ impl SampleBatch {
     }
 
     /// The samples of a series of the batch.
-    pub fn samples_of(&self, series: &SeriesSamples) -> impl ExactSizeIterator<Item = (i64, f64)> + Clone + '_ {
+    pub fn samples_of(
+        &self,
+        series: &SeriesSamples,
+    ) -> impl ExactSizeIterator<Item = (i64, f64)> + Clone + '_ {
         let rows = series.samples.start as usize..series.samples.end as usize;
         self.timestamps[rows.clone()].iter().copied().zip(self.values[rows].iter().copied())
     }

@@ -236,7 +236,8 @@ impl Deletes for EngineDeletes {
         start_ms: i64,
         end_ms: i64,
     ) -> BoxFuture<'a, Result<Id, Failure>> {
-        Box::pin(async move { self.0.create_delete(&Dataset::logs(tenant.clone()), query, start_ms, end_ms).await.map_err(failure) })
+        let logs = Dataset::logs(tenant.clone());
+        Box::pin(async move { self.0.create_delete(&logs, query, start_ms, end_ms).await.map_err(failure) })
     }
 
     fn list<'a>(&'a self, tenant: &'a TenantId) -> BoxFuture<'a, Result<Vec<DeleteShown>, Failure>> {
@@ -258,7 +259,9 @@ impl Deletes for EngineDeletes {
     }
 
     fn cancel<'a>(&'a self, tenant: &'a TenantId, id: Id, force: bool) -> BoxFuture<'a, Result<(), Failure>> {
-        Box::pin(async move { self.0.cancel_delete(&Dataset::logs(tenant.clone()), id, force).await.map_err(cancel_failure) })
+        Box::pin(async move {
+            self.0.cancel_delete(&Dataset::logs(tenant.clone()), id, force).await.map_err(cancel_failure)
+        })
     }
 }
 

@@ -307,7 +307,7 @@ impl Scenario {
         self.check_store().await
     }
 
-    /// Every delete request that was acknowledged is processed, whatever blocks of the other signal there are.
+    /// Every delete request that was acknowledged is processed, whatever blocks the other signal has.
     fn check_deletes(&self, node: &Node) -> Result<()> {
         let snapshot = node.engine.view().snapshot.clone();
         for (dataset, id) in &self.deletes {

@@ -57,8 +57,8 @@ pub async fn acks(env: &Env, plan: &Acks, told: impl Fn(&str)) -> Result<Vec<Col
     })?;
     let mut columns: Vec<Column> = plan.places.iter().map(|(name, _)| Column::new(name)).collect();
     for round in 1..=plan.rounds {
-        for at in 0..plan.places.len() {
-            let (name, mut place) = plan.places[at].clone();
+        for ((name, place), column) in plan.places.iter().zip(&mut columns) {
+            let mut place = place.clone();
             told(&format!("round {round} of {}: {name}", plan.rounds));
             place.down(env).await?;
             place.wipe()?;
@@ -66,9 +66,9 @@ pub async fn acks(env: &Env, plan: &Acks, told: impl Fn(&str)) -> Result<Vec<Col
             let bucket = Distant::before(env, &mut place, &plan.s3).await?;
             let process = place.up(env).await?;
             let subject = Subject { env, address: &place.address, process, weather: &bucket.weather };
-            let measured = one_round(&subject, plan, &manifest, &mut columns[at]).await;
+            let measured = one_round(&subject, plan, &manifest, column).await;
             place.down(env).await?;
-            measured.with_context(|| name)?;
+            measured.with_context(|| name.clone())?;
         }
     }
     Ok(columns)

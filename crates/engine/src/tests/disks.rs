@@ -114,7 +114,7 @@ fn a_wal_file_that_cannot_be_read_stops_the_start_with_what_to_do() {
             std::fs::rename(&file, &elsewhere).unwrap();
             symlink(&file, &file).unwrap();
         } else {
-            set_permissions(&file, Permissions::from_mode(0)).unwrap();
+            set_permissions(&file, Permissions::from_mode(0o0)).unwrap();
             if std::fs::File::open(&file).is_ok() {
                 eprintln!("SKIPPED: this user may read everything");
                 return;

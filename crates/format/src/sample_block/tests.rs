@@ -142,11 +142,19 @@ proptest! {
     }
 
     #[test]
-    fn any_bytes_are_read_without_a_panic(bytes in prop::collection::vec(any::<u8>(), 0..300), rows in 1..200u32) {
+    fn any_bytes_are_read_without_a_panic(
+        bytes in prop::collection::vec(any::<u8>(), 0..300),
+        rows in 1..200u32,
+    ) {
         let _ = Footer::open(Bytes::from(bytes.clone()));
         let entry = PageEntry {
-            piece: crate::codec::Piece::of(8, &bytes), plain_len: 300, rows, min_ts: i64::MIN, max_ts: i64::MAX,
-            first_series: 0, last_series: 0,
+            piece: crate::codec::Piece::of(8, &bytes),
+            plain_len: 300,
+            rows,
+            min_ts: i64::MIN,
+            max_ts: i64::MAX,
+            first_series: 0,
+            last_series: 0,
         };
         let _ = entry.decode(&Bytes::from(bytes));
     }

@@ -135,7 +135,7 @@ impl StageNode for LabelFormat {
         let formats = self.formats.iter().map(|format| match format {
             Format::Rename { to, from } => RunningFormat::Rename { to: names.id(to), from: names.id(from) },
             Format::Set { label, template } => {
-                RunningFormat::Set { label: names.id(label), runner: Runner::new(template, names) }
+                RunningFormat::Set { label: names.id(label), runner: Box::new(Runner::new(template, names)) }
             }
         });
         Box::new(Running { formats: formats.collect(), outputs: Vec::new(), out: Vec::new() })
@@ -144,7 +144,7 @@ impl StageNode for LabelFormat {
 
 enum RunningFormat {
     Rename { to: NameId, from: NameId },
-    Set { label: NameId, runner: Runner },
+    Set { label: NameId, runner: Box<Runner> },
 }
 
 struct Running {

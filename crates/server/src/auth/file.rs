@@ -182,7 +182,7 @@ mod tests {
             (format!("{good}{good}"), "f:5: duplicate key"),
             (format!("{good}["), "f:5: "),
             (
-                format!("[users.u]\npassword = 'plain'\ntenants = ['*']\nscopes = []"),
+                "[users.u]\npassword = 'plain'\ntenants = ['*']\nscopes = []".to_owned(),
                 "f:2: a password's hash",
             ),
         ] {

@@ -128,8 +128,7 @@ mod tests {
     #[test]
     fn an_address_beyond_loopback_needs_credentials_or_a_word() {
         let closed = Settings::default();
-        let mut open = Settings::default();
-        open.insecure_listen = true;
+        let open = Settings { insecure_listen: true, ..Settings::default() };
         let mut kept = Settings::default();
         kept.auth.file = "auth.toml".to_owned();
         for (address, local) in [

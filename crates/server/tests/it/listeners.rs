@@ -28,11 +28,13 @@ use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 use tokio::net::TcpStream;
 
 async fn start(change: impl FnOnce(&mut Settings)) -> (Env, Server) {
-    let mut settings = Settings::default();
-    settings.store = "memory://".to_owned();
-    settings.listen = "127.0.0.1:0".to_owned();
-    settings.memory_limit = 512 << 20;
-    settings.cpu_threads = 1;
+    let mut settings = Settings {
+        store: "memory://".to_owned(),
+        listen: "127.0.0.1:0".to_owned(),
+        memory_limit: 512 << 20,
+        cpu_threads: 1,
+        ..Settings::default()
+    };
     change(&mut settings);
     let env = Env::system(1);
     let server = Server::start(env.clone(), settings, None).await;

@@ -42,6 +42,8 @@ pub(super) struct HeadSeries {
 struct Rows {
     first_ms: i64,
     near: Vec<Near>,
+    // One word in each of millions of series, most of which have none.
+    #[expect(clippy::box_collection, reason = "an empty vector would take three words")]
     far: Option<Box<Vec<Far>>>,
     earliest_ms: i64,
     latest_ms: i64,
@@ -169,7 +171,7 @@ impl Rows {
                     self.near.reserve_exact(GROWTH.max(self.near.len() / 8));
                 }
                 self.near.push(Near { after_ms, frame, value });
-                // Near rows follow far ones in time only if they came later; mixed rows are sorted by readers.
+                // Near rows follow far ones in time only if they came later: readers sort mixed rows.
                 self.unsorted |= self.far.is_some();
             }
             None => {

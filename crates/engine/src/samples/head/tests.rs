@@ -51,7 +51,7 @@ fn series_come_sorted_and_selected_by_matchers_and_time() {
         batch(&[("up", "a", 2_000, 1.0)]),
     ]);
     let up = Matcher::new("__name__", MatchOp::Equal, "up").unwrap();
-    let all = found(&head, &[up.clone()], TimeRange::ALL);
+    let all = found(&head, std::slice::from_ref(&up), TimeRange::ALL);
     let expected = [
         (r#"{__name__="up", pod="a"}"#.to_owned(), vec![(1_000, 0.0), (2_000, 1.0)]),
         (r#"{__name__="up", pod="b"}"#.to_owned(), vec![(1_000, 1.0)]),
@@ -163,7 +163,8 @@ proptest! {
         // A sample that was refused because the head had one before the cut is in a block by then.
         let rest = head.since_floor(7 + floor);
         let times = |found: Found| -> Vec<(String, Vec<i64>)> {
-            found.into_iter().map(|(labels, samples)| (labels, samples.into_iter().map(|s| s.0).collect())).collect()
+            let times_of = |samples: Vec<(i64, f64)>| samples.into_iter().map(|s| s.0).collect();
+            found.into_iter().map(|(labels, samples)| (labels, times_of(samples))).collect()
         };
         for (labels, found) in times(found(&rest, &[], TimeRange::ALL)) {
             let all = times(naive(floor as usize));

@@ -1,4 +1,4 @@
-//! Reading samples: the matching series of blocks and heads, in batches, each series once with all its samples.
+//! Reading samples: the matching series of blocks and heads in batches, each series once with all samples.
 //!
 //! **Life of a scan.** [`SampleScan::open`] takes a view, opens the footers of the blocks of the range and
 //! selects series by their postings. Every holder of series (block or head) has them sorted by labels, so

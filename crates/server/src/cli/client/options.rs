@@ -48,12 +48,12 @@ impl Setting {
         Arg::new(self.option).long(self.option).value_name(value_name).help_heading(HEADING).help(help)
     }
 
-    fn from_environment(&self) -> Option<String> {
+    fn of_environment(&self) -> Option<String> {
         self.variables.iter().find_map(|name| environment::variable(name)).filter(|v| !v.is_empty())
     }
 
     fn given(&self, matches: &ArgMatches) -> Option<String> {
-        matches.get_one::<String>(self.option).cloned().or_else(|| self.from_environment())
+        matches.get_one::<String>(self.option).cloned().or_else(|| self.of_environment())
     }
 
     fn file(&self, matches: &ArgMatches) -> Option<PathBuf> {
@@ -141,21 +141,21 @@ impl Options {
             None => authorization_from_environment(),
         };
         let insecure = matches.get_flag(INSECURE.option)
-            || INSECURE.from_environment().is_some_and(|v| matches!(v.as_str(), "1" | "true"));
+            || INSECURE.of_environment().is_some_and(|v| matches!(v.as_str(), "1" | "true"));
         let (tenant, ca_file) = (TENANT.given(matches), CA_FILE.file(matches));
         Ok(Self { address, tenant, headers, authorization, ca_file, identity, insecure })
     }
 }
 
 fn authorization_from_environment() -> Authorization {
-    if let Some(file) = TOKEN_FILE.from_environment() {
+    if let Some(file) = TOKEN_FILE.of_environment() {
         return Authorization::TokenFile(file.into());
     }
-    if let Some(token) = TOKEN.from_environment() {
+    if let Some(token) = TOKEN.of_environment() {
         return Authorization::Token(token);
     }
-    match USER.from_environment() {
-        Some(user) => Authorization::Basic { user, password: PASSWORD.from_environment() },
+    match USER.of_environment() {
+        Some(user) => Authorization::Basic { user, password: PASSWORD.of_environment() },
         None => Authorization::None,
     }
 }

@@ -245,7 +245,7 @@ mod tests {
         let text = "a\nb\nc\nd\n";
         let first = {
             let mut assembler = Assembler::new(Labels::default(), None, Start::default());
-            assembler.feed(text[..4].as_bytes(), 100);
+            assembler.feed(&text.as_bytes()[..4], 100);
             assembler.flush().unwrap()
         };
         let plan = Planned { until: first.end, now_ns: first.now_ns };

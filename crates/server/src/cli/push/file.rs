@@ -28,7 +28,7 @@ struct Reader {
 
 /// How a file begins.
 enum Begun {
-    Ready(Reader, Origin),
+    Ready(Box<Reader>, Origin),
     /// No text: what it looks like.
     Binary(&'static str),
 }
@@ -138,6 +138,7 @@ impl Shipper {
         let assembler = Assembler::new(stream(&labels), self.recogniser(), start);
         let chunk = vec![0; READ_BYTES];
         let origin = Origin { name: name.to_owned(), file: seen };
-        Ok(Begun::Ready(Reader { input, assembler, chunk, ended: false, failure: None }, origin))
+        let reader = Reader { input, assembler, chunk, ended: false, failure: None };
+        Ok(Begun::Ready(Box::new(reader), origin))
     }
 }

@@ -88,7 +88,8 @@ impl Sender {
 
     /// Sends a batch; what is not stored of it. An error: whether it is stored is not known.
     pub async fn settle(&self, batch: &Batch) -> Result<Vec<Left>, Refusal> {
-        let mut open = vec![0..batch.lines.len()];
+        let whole = 0..batch.lines.len();
+        let mut open = Vec::from_iter([whole]);
         let mut left: Vec<Left> = Vec::new();
         let mut requests = 0;
         while let Some(lines) = open.pop() {

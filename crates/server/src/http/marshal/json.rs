@@ -289,7 +289,7 @@ mod tests {
         for number in [0.0, -0.0, 1e15, 1e15 - 0.5, 1e-3, 9.99e-4, 1e16, -1e15, f64::MAX, 5e-324] {
             check(number);
         }
-        assert_eq!(text(|out| value(out, 0.500_007_629_394_531_25)), "0.5000076293945312");
+        assert_eq!(text(|out| value(out, 0.500_007_629_394_531_2)), "0.5000076293945312");
         assert_eq!(text(|out| value(out, -0.0)), "-0");
     }
 }
