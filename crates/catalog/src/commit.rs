@@ -244,6 +244,10 @@ impl Round {
                     return Ok(if ours { Placed::Ours } else { Placed::Taken });
                 }
                 Some(Err(error)) if !error.kind().is_retryable() => return Err(error.into()),
+                // Space does not come back by waiting, and a start on a full disk must not wait for it.
+                Some(Err(error @ sandur_store::Error::Full { .. })) => {
+                    return Ok(Placed::Unclear(error.to_string()));
+                }
                 Some(Err(error)) => error.to_string(),
                 None => return Ok(Placed::Unclear(format!("no answer to the creation of '{path}'"))),
             };

@@ -100,6 +100,26 @@ struct Stored {
     rows_b: Vec<Row>,
 }
 
+impl Stored {
+    /// The same in a directory of its own, to be damaged.
+    fn copied(&self) -> Self {
+        let directory = TempDir::new().unwrap();
+        let moved = |path: &Path| directory.path().join(path.strip_prefix(self.directory.path()).unwrap());
+        let mut folders = vec![self.directory.path().to_owned()];
+        while let Some(folder) = folders.pop() {
+            std::fs::create_dir_all(moved(&folder)).unwrap();
+            for path in std::fs::read_dir(&folder).unwrap().map(|entry| entry.unwrap().path()) {
+                match path.is_dir() {
+                    true => folders.push(path),
+                    false => drop(std::fs::copy(&path, moved(&path)).unwrap()),
+                }
+            }
+        }
+        let (a, b) = (moved(&self.a), moved(&self.b));
+        Self { directory, a, b, rows_a: self.rows_a.clone(), rows_b: self.rows_b.clone() }
+    }
+}
+
 /// Text that does not compress to nothing, so that a block has pages all over its object.
 fn noise(seed: u64, bytes: usize) -> String {
     let mut state = seed.wrapping_mul(0x9E37_79B9_7F4A_7C15) | 1;
@@ -230,11 +250,12 @@ async fn ask_in_every_way(engine: &Arc<Engine>, stored: &Stored, what: &str) -> 
 
 #[test]
 fn every_kind_of_damage_costs_its_rows_and_a_warning_whatever_is_asked() {
+    let sound = super::local::process(stored());
     for damage in KINDS {
         for footers_known in [false, true] {
             let what = format!("{damage:?}, footers known before: {footers_known}");
             // In a process of its own: nothing of it holds the directory when it has ended.
-            let stored = super::local::process(stored());
+            let stored = sound.copied();
             super::local::process(async {
                 let engine = open(stored.directory.path()).await;
                 if footers_known {
