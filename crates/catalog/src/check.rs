@@ -141,7 +141,10 @@ async fn check_blocks(
                 check_unreferenced(store, snapshot, &object, report).await?;
             }
             Some(_) => {}
-            None => report.add(Severity::Note, object.path.clone(), "is not a block's name"),
+            None => {
+                let unknown = "is not a block's name, so nothing tells what it holds";
+                report.add(Severity::Unknown, object.path.clone(), unknown);
+            }
         }
         sizes.insert(object.path, object.size);
     }
@@ -178,20 +181,23 @@ async fn check_unreferenced(
                    or the catalog has lost it";
     match read_footer(store, path, object.size).await? {
         Err(problem) => report.add(Severity::Unknown, path, format!("{unknown} ({problem})")),
-        Ok(footer) => match footer.origin().map(|origin| (origin.seen, snapshot.compare(origin.seen))) {
-            Some((_, Testimony::Confirmed)) => {}
-            Some((seen, Testimony::Longer)) => {
-                report.catalog_is_damaged = true;
-                let number = seen.number;
-                report.damage(path, format!("was written after entry {number}, which the catalog has not"));
+        Ok(footer) => {
+            match footer.index().origin().map(|origin| (origin.seen, snapshot.compare(origin.seen))) {
+                Some((_, Testimony::Confirmed)) => {}
+                Some((seen, Testimony::Longer)) => {
+                    report.catalog_is_damaged = true;
+                    let number = seen.number;
+                    report
+                        .damage(path, format!("was written after entry {number}, which the catalog has not"));
+                }
+                Some((seen, Testimony::Other)) => {
+                    report.catalog_is_damaged = true;
+                    let number = seen.number;
+                    report.damage(path, format!("was written when entry {number} was another one"));
+                }
+                Some((_, Testimony::Unknown)) | None => report.add(Severity::Unknown, path, unknown),
             }
-            Some((seen, Testimony::Other)) => {
-                report.catalog_is_damaged = true;
-                let number = seen.number;
-                report.damage(path, format!("was written when entry {number} was another one"));
-            }
-            Some((_, Testimony::Unknown)) | None => report.add(Severity::Unknown, path, unknown),
-        },
+        }
     }
     Ok(())
 }

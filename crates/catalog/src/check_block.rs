@@ -1,25 +1,38 @@
-//! Verifying what a block contains: header, footer, every page, every filter.
+//! Verifying what a block of either signal contains: header, footer, every page, every filter.
 
 use bytes::Bytes;
-use sandur_format::block::HEADER_LEN;
+use sandur_format::block::{BlockIndex, HEADER_LEN, SeriesStats};
 use sandur_format::catalog_entry::BlockMeta;
 use sandur_format::codec::Piece;
-use sandur_format::log_block::{Footer, Wanted, check_header};
+use sandur_format::log_block::Wanted;
 use sandur_format::needle::SLICES;
+use sandur_format::sample_block::SamplePage;
+use sandur_format::{BlockFooter, log_block, sample_block};
 use sandur_store::{Intent, Store};
 
 /// Bytes that are read at once.
 const READ_BYTES: u64 = 8 << 20;
+/// Nanoseconds in a millisecond: samples have milliseconds, footers nanoseconds.
+const MILLISECOND_NS: i64 = 1_000_000;
 
 /// Verifies header, footer, every piece and every page of a block; the number of pieces, or what is wrong.
 pub async fn check_block(store: &Store, meta: &BlockMeta) -> Result<u64, String> {
     let object = Object { store, path: meta.path(), size: meta.size };
-    let header = object.read(0..HEADER_LEN).await?;
-    check_header(&header).map_err(|e| e.to_string())?;
     let footer = object.read(meta.footer_offset..meta.size).await?;
-    let footer = Footer::open(footer).map_err(|e| e.to_string())?;
-    compare(meta, &footer)?;
-    let (mut wide, mut narrow) = (Window::of(&object), Window::of(&object));
+    let footer = BlockFooter::open(footer).map_err(|e| e.to_string())?;
+    let header = object.read(0..HEADER_LEN).await?;
+    footer.index().check_header(&header).map_err(|e| e.to_string())?;
+    if let Some(difference) = meta.difference(footer.index()) {
+        return Err(difference);
+    }
+    match &footer {
+        BlockFooter::Logs(footer) => check_logs(&object, footer).await,
+        BlockFooter::Metrics(footer) => check_samples(&object, footer).await,
+    }
+}
+
+async fn check_logs(object: &Object<'_>, footer: &log_block::Footer) -> Result<u64, String> {
+    let (mut wide, mut narrow) = (Window::of(object), Window::of(object));
     let mut count = 0;
     // Lines and narrow columns lie in two rows beside each other: each is read through a window of its own.
     for page in footer.pages() {
@@ -36,26 +49,52 @@ pub async fn check_block(store: &Store, meta: &BlockMeta) -> Result<u64, String>
             count += 1;
         }
     }
+    footer.minute_counts().decode(None, |_, _, _| ()).map_err(|e| e.to_string())?;
     Ok(count)
 }
 
-/// The footer must say what the catalog says.
-fn compare(meta: &BlockMeta, footer: &Footer) -> Result<(), String> {
-    let info = footer.info();
-    let differing = [
-        ("tenant", info.tenant == meta.dataset.tenant),
-        ("window", info.window == meta.window),
-        ("level", info.level == meta.level),
-        ("rows", info.rows == meta.rows),
-        ("first timestamp", info.min_ts == meta.min_ts),
-        ("last timestamp", info.max_ts == meta.max_ts),
-        ("number of streams", footer.streams().len() as u64 == u64::from(meta.streams)),
-        ("number of pages", footer.pages().len() as u64 == u64::from(meta.pages)),
-    ];
-    match differing.iter().find(|(_, equal)| !equal) {
-        Some((what, _)) => Err(format!("its {what} is not what the catalog says")),
-        None => Ok(()),
+/// Reads every page, and compares what the footer says of each series with the samples that there are:
+/// queries believe it.
+async fn check_samples(object: &Object<'_>, footer: &sample_block::Footer) -> Result<u64, String> {
+    let mut window = Window::of(object);
+    let mut series = vec![SeriesStats::default(); footer.series().len()];
+    for entry in footer.pages() {
+        let bytes = window.read(entry.piece).await?;
+        let page = entry.decode(&bytes).map_err(|e| e.to_string())?;
+        count_samples(&page, &mut series).map_err(|problem| {
+            format!("the sample page at offset {} is malformed: {problem}", entry.piece.offset)
+        })?;
     }
+    for (ordinal, found) in (0..).zip(&series) {
+        let said = footer.series().stats(ordinal);
+        let fields = |stats: &SeriesStats| (stats.rows, stats.min_ts, stats.max_ts);
+        if fields(said) != fields(found) {
+            let labels = footer.series().labels(ordinal);
+            return Err(format!(
+                "its footer says of series {labels} (samples, first and last time) {:?}, its pages {:?}",
+                fields(said),
+                fields(found)
+            ));
+        }
+    }
+    Ok(footer.pages().len() as u64)
+}
+
+fn count_samples(page: &SamplePage, series: &mut [SeriesStats]) -> Result<(), String> {
+    for run in &page.runs {
+        let stats = series.get_mut(run.series as usize).ok_or("it names a series that the block has not")?;
+        let times = &page.timestamps[run.start as usize..run.end as usize];
+        let (Some(first), Some(last)) = (times.first(), times.last()) else { continue };
+        let (first, last) = (first.saturating_mul(MILLISECOND_NS), last.saturating_mul(MILLISECOND_NS));
+        // A series may go on from the page before.
+        if stats.rows > 0 && stats.max_ts >= first {
+            return Err("the times of a series do not rise from one page to the next".to_owned());
+        }
+        stats.min_ts = stats.min_ts.min(first);
+        stats.max_ts = last;
+        stats.rows += times.len() as u64;
+    }
+    Ok(())
 }
 
 struct Object<'a> {

@@ -9,7 +9,7 @@ use std::collections::BTreeSet;
 
 use sandur_base::Id;
 use sandur_format::catalog_entry::{WalKind, Writer};
-use sandur_format::wal_segment::{FrameKind, FrameReader};
+use sandur_format::wal_segment::{FrameHeader, FrameId, FrameKind, FrameReader};
 use sandur_store::{Intent, ObjectInfo, Store};
 
 use crate::check::{CheckReport, Severity};
@@ -29,7 +29,7 @@ pub(crate) async fn check_wal(
         let objects = store.list(&names::wal_of(writer.incarnation), Intent::wal()).await?;
         let mut frames = Frames::default();
         for object in &objects {
-            check_object(store, object, Some(writer), report, &mut frames).await?;
+            check_object(store, object, (writer.incarnation, Some(writer)), report, &mut frames).await?;
         }
         check_numbers(writer, &frames, report);
         if report.findings.len() > FINDINGS_MAX {
@@ -38,7 +38,11 @@ pub(crate) async fn check_wal(
         }
     }
     for name in store.list_prefixes(names::WAL, Intent::wal()).await? {
-        let Ok(incarnation) = name.parse::<Id>() else { continue };
+        let Ok(incarnation) = name.parse::<Id>() else {
+            let unknown = "is not the WAL of a writer, so nothing tells what it holds";
+            report.add(Severity::Unknown, format!("{}/{name}", names::WAL), unknown);
+            continue;
+        };
         if snapshot.writer(incarnation).is_none() {
             check_stranger(store, incarnation, report).await?;
         }
@@ -57,7 +61,7 @@ struct Frames {
 async fn check_object(
     store: &Store,
     object: &ObjectInfo,
-    writer: Option<&Writer>,
+    (incarnation, writer): (Id, Option<&Writer>),
     report: &mut CheckReport,
     found: &mut Frames,
 ) -> Result<(), Error> {
@@ -69,14 +73,18 @@ async fn check_object(
     };
     let (size, mut reader) = (bytes.len(), FrameReader::new(bytes));
     // In a bucket the name says which frame it is, whatever became of its bytes.
-    if writer.is_some_and(|writer| writer.wal == WalKind::Bucket) {
-        found.present.extend(names::wal_sequence(&object.path));
-    }
+    let in_bucket = writer.is_some_and(|writer| writer.wal == WalKind::Bucket);
+    let named = names::wal_sequence(&object.path).filter(|_| in_bucket);
+    found.present.extend(named);
     loop {
         let problem = match reader.next_frame() {
             Ok(None) => return Ok(()),
             Ok(Some(frame)) => {
                 let header = frame.header();
+                if let Some(problem) = misplaced(header, incarnation, named) {
+                    report.damage(&object.path, problem);
+                    return Ok(());
+                }
                 if header.kind == FrameKind::Fence {
                     found.fence = Some(header.id.sequence);
                     found.present.remove(&header.id.sequence);
@@ -113,6 +121,14 @@ async fn check_object(
         report.damage(&object.path, format!("{problem}{live}"));
         return Ok(());
     }
+}
+
+/// Why a whole frame does not count where it lies: it is another writer's, or another frame than the object's
+/// name says. Whoever reads the WAL leaves it out.
+fn misplaced(header: &FrameHeader, incarnation: Id, named: Option<u64>) -> Option<String> {
+    let FrameId { incarnation: found, sequence } = header.id;
+    let is_here = found == incarnation && named.is_none_or(|named| named == sequence);
+    (!is_here).then(|| format!("holds frame {sequence} of writer {found}, whose place is elsewhere"))
 }
 
 /// Which frames should be there and are not.
@@ -158,7 +174,7 @@ async fn check_stranger(store: &Store, incarnation: Id, report: &mut CheckReport
     let objects = store.list(&names::wal_of(incarnation), Intent::wal()).await?;
     let mut frames = Frames::default();
     for object in &objects {
-        check_object(store, object, None, report, &mut frames).await?;
+        check_object(store, object, (incarnation, None), report, &mut frames).await?;
     }
     let before_fence = |sequence: &&u64| frames.fence.is_none_or(|fence| **sequence < fence);
     let count = frames.present.iter().filter(before_fence).count();

@@ -1,17 +1,17 @@
 //! The footers of blocks: what a block says of itself, without the catalog.
 
+use sandur_format::BlockFooter;
 use sandur_format::block::TRAILER_LEN;
-use sandur_format::log_block::Footer;
 use sandur_store::{Intent, Store};
 
 use crate::error::Error;
 
-/// Reads the footer of a block object; a text says why it is none.
+/// Reads the footer of a block object of any signal; a text says why it is none.
 pub(crate) async fn read_footer(
     store: &Store,
     path: &str,
     size: u64,
-) -> Result<Result<Footer, String>, Error> {
+) -> Result<Result<BlockFooter, String>, Error> {
     if size < TRAILER_LEN as u64 {
         return Ok(Err(format!("has only {size} bytes")));
     }
@@ -22,12 +22,12 @@ pub(crate) async fn read_footer(
         Err(error @ sandur_store::Error::Length { .. }) => return Ok(Err(error.to_string())),
         Err(error) => return Err(error.into()),
     };
-    let range = match Footer::locate(&tail, size) {
+    let range = match BlockFooter::locate(&tail, size) {
         Ok(range) => range,
         Err(error) => return Ok(Err(error.to_string())),
     };
     match store.get_range(path, range, Intent::gc()).await {
-        Ok(bytes) => Ok(Footer::open(bytes).map_err(|error| error.to_string())),
+        Ok(bytes) => Ok(BlockFooter::open(bytes).map_err(|error| error.to_string())),
         Err(error) if error.is_not_found() => missing(),
         Err(error @ sandur_store::Error::Length { .. }) => Ok(Err(error.to_string())),
         Err(error) => Err(error.into()),

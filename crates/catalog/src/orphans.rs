@@ -181,7 +181,7 @@ impl Collector {
     async fn origin_of(&self, orphan: &Orphan) -> Result<Option<LogPosition>, Error> {
         let path = &orphan.path;
         match read_footer(self.catalog.store(), path, orphan.size).await? {
-            Ok(footer) => Ok(footer.origin().map(|origin| origin.seen)),
+            Ok(footer) => Ok(footer.index().origin().map(|origin| origin.seen)),
             Err(problem) => {
                 tracing::warn!(path, problem, "an unreferenced block cannot be read and is kept");
                 Ok(None)

@@ -2,9 +2,9 @@
 //!
 //! **Plan.** The sound state (`survey.rs`) is kept. If that is not all that there was, entries beyond the
 //! damage are applied to it as far as they can be read, then every block that it does not mention is added
-//! from its footer: tenant, window, level, rows, and the blocks that it was merged from, which leave the
-//! state when it comes. WAL of writers that nobody knows any more is given a writer, so that the next start
-//! reads it. Rows that come twice this way are equal rows, which are answered once.
+//! from its footer, whatever its signal: tenant, window, level, rows, and the blocks that it was merged
+//! from, which leave the state when it comes. WAL of writers that nobody knows any more is given a writer,
+//! so that the next start reads it. Rows that come twice this way are equal rows, which are answered once.
 //!
 //! **Execution.** The new state becomes a checkpoint with a number above every number that anything in the
 //! store names. Creating its root is the one step that decides: before it nothing has changed, after it every
@@ -23,9 +23,7 @@ use sandur_base::{Env, Id};
 use sandur_format::catalog_entry::{
     BlockMeta, BlockName, Boundary, LogChain, WalKind, Writer, entry_checksum,
 };
-use sandur_format::log_block::Footer;
 use sandur_format::wal_segment::{FrameKind, FrameReader};
-use sandur_model::Dataset;
 use sandur_store::{Intent, ObjectInfo, Store};
 
 use crate::chain::Chain;
@@ -295,16 +293,21 @@ async fn read_strangers(
 ) -> Result<Vec<Stranger>, Error> {
     let mut strangers = Vec::new();
     for ObjectInfo { path, size, .. } in listed {
-        let Some(name) = BlockName::parse(path) else { continue };
+        let Some(name) = BlockName::parse(path) else {
+            let description = Err("is not a block's name".to_owned());
+            strangers.push(Stranger { path: path.clone(), description });
+            continue;
+        };
         if survey.sound.is_referenced(name.id) {
             continue;
         }
         let footer = read_footer(store, path, *size).await?;
-        if let Ok(Some(origin)) = footer.as_ref().map(Footer::origin) {
+        if let Ok(Some(origin)) = footer.as_ref().map(|footer| footer.index().origin()) {
             survey.hear(path, origin.seen);
         }
         let description = footer.and_then(|footer| {
-            let meta = meta_of(name, &footer, *size);
+            let footer = footer.index();
+            let meta = BlockMeta::of(name, footer);
             if meta.path() != *path {
                 return Err("lies under another block's name".to_owned());
             }
@@ -314,28 +317,6 @@ async fn read_strangers(
         strangers.push(Stranger { path: path.clone(), description });
     }
     Ok(strangers)
-}
-
-/// The catalog's description of a block, from the block itself.
-fn meta_of(name: BlockName, footer: &Footer, size: u64) -> BlockMeta {
-    let info = footer.info();
-    BlockMeta {
-        id: name.id,
-        writer: name.writer,
-        dataset: Dataset::logs(info.tenant.clone()),
-        level: info.level,
-        window: info.window,
-        min_ts: info.min_ts,
-        max_ts: info.max_ts,
-        rows: info.rows,
-        raw_bytes: info.raw_bytes,
-        size,
-        streams: footer.streams().len() as u32,
-        pages: footer.pages().len() as u32,
-        footer_offset: footer.offset(),
-        footer_len: size.saturating_sub(footer.offset()) as u32,
-        deletes_through: footer.origin().map_or(0, |origin| origin.deletes_through),
-    }
 }
 
 /// The blocks that others were merged from, and merges that a larger merge contains.

@@ -6,8 +6,9 @@
 use std::sync::Arc;
 
 use bytes::Bytes;
-use sandur_base::Env;
+use sandur_base::{Env, Lane};
 use sandur_cache::{Hint, Tier};
+use sandur_format::block::BlockIndex;
 use sandur_format::catalog_entry::BlockMeta;
 use sandur_format::codec::Piece as StoredPiece;
 use sandur_query::QueryStats;
@@ -126,6 +127,22 @@ impl BlockReader {
         match self.payer {
             Payer::Tenant => Intent::block().for_tenant(meta.dataset.tenant.as_str()),
             Payer::Nobody => Intent::block(),
+        }
+    }
+
+    /// The block's footer, read and decoded, and compared with what the catalog says of it.
+    pub(crate) async fn footer<F: BlockIndex>(
+        &self,
+        meta: &Arc<BlockMeta>,
+        stats: &QueryStats,
+    ) -> Result<F, ReadError> {
+        let start = meta.footer_offset;
+        let bytes = self.index(meta, start..start + u64::from(meta.footer_len), stats).await?;
+        let decoded = self.env.run_cpu(Lane::Query, move || F::open(bytes)).await;
+        let footer = decoded.map_err(|reason| ReadError::damaged(meta, reason))?;
+        match meta.difference(&footer) {
+            None => Ok(footer),
+            Some(difference) => Err(ReadError::damaged(meta, difference)),
         }
     }
 

@@ -13,7 +13,7 @@ use std::time::Duration;
 use anyhow::{Context, Result, bail};
 use bytes::Bytes;
 use sandur_base::{Env, Id};
-use sandur_format::block::BlockSummary;
+use sandur_format::block::{BlockIndex, BlockSummary};
 use sandur_format::log_block::{BlockOptions, BlockWriter, Footer, Row, Wanted, sort_streams};
 use sandur_format::needle::{FilterBuilder, PageFilter, needle_keys, text_keys};
 use sandur_format::wal_segment::{Frame, FrameId, Record, encode_frame};

@@ -51,6 +51,19 @@ pub enum Error {
         /// The bytes that are there.
         found: [u8; 4],
     },
+    /// The magic is that of no format.
+    #[error(
+        "{part}: the magic {found:02x?} at offset {offset} is of no known kind; it is damaged, or a newer \
+         program wrote it: run 'sandur check' of that version"
+    )]
+    UnknownMagic {
+        /// What was read.
+        part: &'static str,
+        /// Offset in the object, or in the part of it that was read.
+        offset: u64,
+        /// The bytes that are there.
+        found: [u8; 4],
+    },
     /// Written by a version that this one cannot read.
     #[error("{part} has format version {found}, this program reads up to {supported}; upgrade it")]
     Version {

@@ -21,6 +21,7 @@
 //! needle. The keys of filters and the order of streams are part of the format.
 
 pub mod block;
+mod block_footer;
 pub mod catalog_entry;
 pub mod codec;
 mod error;
@@ -30,4 +31,5 @@ pub mod sample_block;
 pub mod shapes;
 pub mod wal_segment;
 
+pub use block_footer::BlockFooter;
 pub use error::Error;

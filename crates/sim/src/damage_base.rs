@@ -8,6 +8,7 @@ use anyhow::{Context, Result, ensure};
 use bytes::Bytes;
 use sandur_base::Env;
 use sandur_catalog::{Catalog, Snapshot};
+use sandur_format::block::BlockIndex;
 use sandur_format::log_block::{Footer, Wanted};
 use sandur_format::wal_segment::FrameReader;
 use sandur_model::{Batch, Signal};

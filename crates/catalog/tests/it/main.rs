@@ -2,6 +2,7 @@
 //!
 //! One binary: each more would be linked with everything once more.
 
+mod both_signals;
 mod contract;
 mod garbage;
 mod lost;

@@ -5,7 +5,7 @@
 use std::sync::{Arc, OnceLock};
 
 use futures_util::future::join_all;
-use sandur_base::Lane;
+use sandur_format::block::BlockIndex;
 use sandur_format::catalog_entry::BlockMeta;
 use sandur_format::log_block::{CountRun, Footer};
 use sandur_format::needle::{FilterSegment, SegmentView};
@@ -13,7 +13,6 @@ use sandur_model::StreamId;
 use sandur_query::{MinuteCount, QueryStats};
 
 use crate::block_cache::Piece;
-use crate::block_meta;
 use crate::block_reader::{BlockReader, ReadError};
 
 /// A block whose footer is in memory.
@@ -59,22 +58,7 @@ impl BlockReader {
             QueryStats::add(&stats.index_cache_hits, 1);
             return Ok(open.with_meta(meta));
         }
-        let start = meta.footer_offset;
-        let range = start..start + u64::from(meta.footer_len);
-        let bytes = self.index(meta, range, stats).await?;
-        let decoded = self.env.run_cpu(Lane::Query, move || Footer::open(bytes)).await;
-        let footer = decoded.map_err(|reason| ReadError::damaged(meta, reason))?;
-        // Sound bytes of another block are no better than damaged ones.
-        let found = block_meta::Found {
-            info: footer.info(),
-            series: footer.streams().len(),
-            pages: footer.pages().len(),
-            object_bytes: footer.object_bytes(),
-            footer_offset: footer.offset(),
-        };
-        if let Some(difference) = block_meta::difference(meta, &found) {
-            return Err(ReadError::damaged(meta, difference));
-        }
+        let footer: Footer = self.footer(meta, stats).await?;
         let weight = footer.memory_bytes() + footer.streams().len() as u64 * size_of::<StreamId>() as u64;
         let open = OpenBlock { meta: Arc::clone(meta), footer: Arc::new(footer), ids: Arc::default() };
         let open = Arc::new(open);

@@ -2,13 +2,12 @@
 
 use std::sync::Arc;
 
-use sandur_base::Lane;
+use sandur_format::block::BlockIndex;
 use sandur_format::catalog_entry::BlockMeta;
 use sandur_format::sample_block::Footer;
 use sandur_query::QueryStats;
 
 use crate::block_cache::Piece;
-use crate::block_meta;
 use crate::block_reader::{BlockReader, ReadError};
 
 /// A block whose footer is in memory.
@@ -31,21 +30,7 @@ impl BlockReader {
             QueryStats::add(&stats.index_cache_hits, 1);
             return Ok(Arc::new(OpenSamples { meta: Arc::clone(meta), footer }));
         }
-        let start = meta.footer_offset;
-        let bytes = self.index(meta, start..start + u64::from(meta.footer_len), stats).await?;
-        let decoded = self.env.run_cpu(Lane::Query, move || Footer::open(bytes)).await;
-        let footer = decoded.map_err(|reason| ReadError::damaged(meta, reason))?;
-        let found = block_meta::Found {
-            info: footer.info(),
-            series: footer.series().len(),
-            pages: footer.pages().len(),
-            object_bytes: footer.object_bytes(),
-            footer_offset: footer.offset(),
-        };
-        // Sound bytes of another block are no better than damaged ones.
-        if let Some(difference) = block_meta::difference(meta, &found) {
-            return Err(ReadError::damaged(meta, difference));
-        }
+        let footer: Footer = self.footer(meta, stats).await?;
         let (weight, footer) = (footer.memory_bytes(), Arc::new(footer));
         self.cache.insert(meta.id, Piece::Footer, Arc::clone(&footer), weight);
         Ok(Arc::new(OpenSamples { meta: Arc::clone(meta), footer }))

@@ -7,6 +7,7 @@ use std::sync::Arc;
 
 use foldhash::fast::RandomState;
 use roaring::RoaringBitmap;
+use sandur_format::block::BlockIndex;
 use sandur_model::{Labels, matches_all};
 
 use super::block::OpenSamples;

@@ -12,7 +12,7 @@ use bytes::Bytes;
 use sandur_base::{MemoryBudget, Reservation};
 use sandur_cache::Hint;
 use sandur_format::Error as FormatError;
-use sandur_format::block::{SeriesList, SeriesTable};
+use sandur_format::block::{BlockIndex, SeriesList, SeriesTable};
 use sandur_format::catalog_entry::BlockMeta;
 use sandur_format::sample_block::{BlockOptions, BlockWriter, SamplePage};
 use sandur_query::QueryStats;

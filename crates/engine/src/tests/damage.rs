@@ -298,7 +298,8 @@ fn a_truncated_block_gives_the_pages_before_its_end() {
         let object = directory.path().join(meta.path());
         let bytes = std::fs::read(&object).unwrap();
         let footer = bytes::Bytes::copy_from_slice(&bytes[meta.footer_offset as usize..]);
-        let footer = sandur_format::log_block::Footer::open(footer).unwrap();
+        let footer: sandur_format::log_block::Footer =
+            sandur_format::block::BlockIndex::open(footer).unwrap();
         let cut = footer.pages().last().unwrap().lines.offset;
         std::fs::write(&object, &bytes[..cut as usize]).unwrap();
         let asked = context(engine.env());

@@ -3,6 +3,7 @@
 //! A stream of logs and a series of metrics are both a label set: here they are series.
 
 mod container;
+mod index;
 mod info;
 mod origin;
 pub(crate) mod postings;
@@ -11,6 +12,7 @@ mod series_list;
 
 pub use container::{HEADER_LEN, SectionInfo, TRAILER_LEN};
 pub(crate) use container::{Layout, PART_FOOTER};
+pub use index::{BlockIndex, IndexBase};
 pub use info::{BlockInfo, BlockSummary};
 pub use origin::BlockOrigin;
 pub use series::{SeriesStats, SeriesTable};

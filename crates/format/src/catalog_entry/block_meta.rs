@@ -5,6 +5,7 @@ use sandur_model::{Dataset, TimeRange};
 
 use super::error::FormatError;
 use super::wire::{Reader, Sink};
+use crate::block::BlockIndex;
 
 /// Nanoseconds in a UTC day.
 const DAY_NS: i64 = 86_400 * 1_000_000_000;
@@ -58,6 +59,54 @@ impl BlockMeta {
     /// The UTC day of the window's start, in days since the epoch.
     pub fn day(&self) -> i64 {
         day_of(self.window.start)
+    }
+
+    /// The description of a block, from the block itself.
+    pub fn of(name: BlockName, index: &dyn BlockIndex) -> Self {
+        let info = index.info();
+        Self {
+            id: name.id,
+            writer: name.writer,
+            dataset: Dataset { tenant: info.tenant.clone(), signal: index.signal() },
+            level: info.level,
+            window: info.window,
+            min_ts: info.min_ts,
+            max_ts: info.max_ts,
+            rows: info.rows,
+            raw_bytes: info.raw_bytes,
+            size: index.object_bytes(),
+            streams: index.series().len() as u32,
+            pages: index.page_count() as u32,
+            footer_offset: index.offset(),
+            footer_len: index.object_bytes().saturating_sub(index.offset()) as u32,
+            deletes_through: index.origin().map_or(0, |origin| origin.deletes_through),
+        }
+    }
+
+    /// In what a footer differs from this description: `None` when it is that of the block. Sound bytes of
+    /// another block are no better than damaged ones.
+    pub fn difference(&self, index: &dyn BlockIndex) -> Option<String> {
+        let name = BlockName { id: self.id, writer: self.writer };
+        let found = Self::of(name, index);
+        if found.dataset != self.dataset {
+            let Dataset { tenant, signal } = &found.dataset;
+            return Some(format!("it holds another block, {signal} of tenant '{tenant}'"));
+        }
+        let pairs: [(&str, i128, i128); 11] = [
+            ("a window that begins at", found.window.start.into(), self.window.start.into()),
+            ("a window that ends at", found.window.end.into(), self.window.end.into()),
+            ("a level of", found.level.into(), self.level.into()),
+            ("a first time of", found.min_ts.into(), self.min_ts.into()),
+            ("a last time of", found.max_ts.into(), self.max_ts.into()),
+            ("a number of rows of", found.rows.into(), self.rows.into()),
+            ("raw bytes of", found.raw_bytes.into(), self.raw_bytes.into()),
+            ("a number of series of", found.streams.into(), self.streams.into()),
+            ("a number of pages of", found.pages.into(), self.pages.into()),
+            ("a size in bytes of", found.size.into(), self.size.into()),
+            ("a footer that begins at", found.footer_offset.into(), self.footer_offset.into()),
+        ];
+        let (what, found, expected) = pairs.into_iter().find(|(_, found, expected)| found != expected)?;
+        Some(format!("it holds another block, with {what} {found} instead of {expected}"))
     }
 
     pub(super) fn encode(&self, out: &mut Sink) {

@@ -7,7 +7,7 @@ use sandur_base::Id;
 use sandur_model::{Labels, Level, LogPage, MatchOp, Matcher, TenantId, TimeRange};
 
 use super::*;
-use crate::block::BlockOrigin;
+use crate::block::{BlockIndex, BlockOrigin};
 use crate::catalog_entry::LogPosition;
 use crate::needle::needle_keys;
 

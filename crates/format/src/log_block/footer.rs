@@ -5,11 +5,10 @@
 use std::ops::Range;
 
 use bytes::Bytes;
-use roaring::RoaringBitmap;
-use sandur_model::Matcher;
+use sandur_model::Signal;
 
-use crate::block::postings::{Postings, select};
-use crate::block::{BlockInfo, BlockOrigin, BlockSummary, Layout, PART_FOOTER, SectionInfo, SeriesTable};
+use crate::block::postings::Postings;
+use crate::block::{BlockIndex, BlockInfo, BlockSummary, IndexBase, Layout, PART_FOOTER, SeriesTable};
 use crate::codec::varint::put_varint;
 use crate::codec::{Piece, Reader};
 use crate::error::Error;
@@ -54,107 +53,80 @@ pub(super) const LAYOUT: Layout = Layout {
 /// The decoded footer of a block.
 #[derive(Debug)]
 pub struct Footer {
-    info: BlockInfo,
-    offset: u64,
-    stored_bytes: u32,
-    streams: SeriesTable,
-    postings: Postings,
+    base: IndexBase,
     pages: Vec<PageEntry>,
     segments: Vec<FilterSegment>,
     minutes: MinuteCounts,
     metadata_keys: MetadataKeys,
-    origin: Option<BlockOrigin>,
-    sections: Vec<SectionInfo>,
 }
 
-impl Footer {
-    /// Where the footer (with its trailer) of an object of `size` bytes is, from the object's last bytes:
-    /// at least 28 of them. For tools that have no catalog entry at hand.
-    pub fn locate(tail: &[u8], size: u64) -> Result<Range<u64>, Error> {
+impl BlockIndex for Footer {
+    fn locate(tail: &[u8], size: u64) -> Result<Range<u64>, Error> {
         LAYOUT.locate(tail, size)
     }
 
-    /// Decodes a footer from its bytes, trailer included: the object from its footer offset to its end.
-    pub fn open(bytes: Bytes) -> Result<Self, Error> {
+    fn open(bytes: Bytes) -> Result<Self, Error> {
         let mut body = Bytes::new();
-        let (trailer, mut sections) = LAYOUT.open(&bytes, &mut body)?;
-        let (meta, _) = sections.take(META)?;
-        let info = BlockInfo::get(&meta, trailer.version)?;
-        let (plain, offset) = sections.take(STREAMS)?;
-        let mut reader = Reader::new(PART_FOOTER, offset, &plain);
-        let streams = SeriesTable::get(&mut reader, info.min_ts)?;
-        reader.finish()?;
-        let postings = Postings::get(sections.take(POSTINGS)?.0, &streams)?;
+        let (mut base, trailer, mut sections) = IndexBase::open(&LAYOUT, &bytes, &mut body)?;
+        let streams = base.series().len() as u32;
         let (plain, offset) = sections.take(PAGES)?;
         let mut reader = Reader::new(PART_FOOTER, offset, &plain);
-        let pages = get_pages(&mut reader, info.min_ts, streams.len() as u32, trailer.footer.offset)?;
+        let pages = get_pages(&mut reader, base.info().min_ts, streams, trailer.footer.offset)?;
         reader.finish()?;
         let (plain, offset) = sections.take(FILTERS)?;
         let segments =
             get_segments(&plain, offset, trailer.footer.offset, trailer.version >= WORD_KEYS_SINCE)?;
-        let minutes = MinuteCounts::get(sections.take(MINUTES)?.0, streams.len() as u32)?;
+        let minutes = MinuteCounts::get(sections.take(MINUTES)?.0, streams)?;
         let metadata_keys = match trailer.version >= METADATA_KEYS_SINCE {
             true => {
                 let (plain, offset) = sections.take(METADATA_KEYS)?;
-                MetadataKeys::get(&plain, offset, streams.len() as u32)?
+                MetadataKeys::get(&plain, offset, streams)?
             }
             false => MetadataKeys::default(),
         };
-        let origin = match trailer.version >= ORIGIN_SINCE {
-            true => {
-                let (plain, offset) = sections.take(ORIGIN)?;
-                Some(BlockOrigin::get(&plain, offset)?)
-            }
-            false => None,
+        if trailer.version >= ORIGIN_SINCE {
+            base.read_origin(&mut sections, ORIGIN)?;
+        }
+        Ok(Self { base, pages, segments, minutes, metadata_keys })
+    }
+
+    fn check_header(&self, bytes: &[u8]) -> Result<(), Error> {
+        check_header(bytes)
+    }
+
+    fn signal(&self) -> Signal {
+        Signal::Logs
+    }
+
+    fn base(&self) -> &IndexBase {
+        &self.base
+    }
+
+    fn page_count(&self) -> usize {
+        self.pages.len()
+    }
+
+    fn pieces(&self) -> Vec<(&'static str, Piece)> {
+        let pages = self.pages.iter().flat_map(|p| [(PART_LINES, p.lines), (PART_NARROW, p.narrow)]);
+        let slices = |segment: &FilterSegment| {
+            let slices: [Piece; SLICES] = std::array::from_fn(|slice| segment.slice(slice));
+            slices.into_iter().map(|piece| ("filter slice", piece))
         };
-        let (offset, stored_bytes) = (trailer.footer.offset, bytes.len() as u32);
-        let sections = sections.infos;
-        let footer = Self {
-            info,
-            offset,
-            stored_bytes,
-            streams,
-            postings,
-            pages,
-            segments,
-            minutes,
-            metadata_keys,
-            origin,
-            sections,
-        };
-        Ok(footer)
+        pages.chain(self.segments.iter().flat_map(slices)).collect()
     }
 
-    /// What the block is.
-    pub fn info(&self) -> &BlockInfo {
-        &self.info
+    fn memory_bytes(&self) -> u64 {
+        let pages = self.pages.len() * size_of::<PageEntry>() + size_of::<Self>();
+        let segments: u64 = self.segments.iter().map(FilterSegment::memory_bytes).sum();
+        let parts = self.minutes.memory_bytes() + self.metadata_keys.memory_bytes();
+        pages as u64 + segments + parts + self.base.memory_bytes()
     }
+}
 
-    /// Where the footer begins in its object.
-    pub fn offset(&self) -> u64 {
-        self.offset
-    }
-
-    /// Bytes of the object.
-    pub fn object_bytes(&self) -> u64 {
-        self.offset + u64::from(self.stored_bytes)
-    }
-
+impl Footer {
     /// The streams by ordinal.
     pub fn streams(&self) -> &SeriesTable {
-        &self.streams
-    }
-
-    /// Bytes of the distinct values of a label.
-    pub fn value_bytes(&self, name: &str) -> usize {
-        let columns = self.streams.columns();
-        let at = columns.binary_search_by(|column| (*column.name).cmp(name));
-        at.map_or(0, |at| columns[at].values.iter().map(|value| value.len()).sum())
-    }
-
-    /// Ordinals of the streams whose labels pass all matchers.
-    pub fn select(&self, matchers: &[Matcher]) -> Result<RoaringBitmap, Error> {
-        select(&self.streams, &self.postings, matchers)
+        self.series()
     }
 
     /// The pages in the order in which they are stored.
@@ -188,38 +160,6 @@ impl Footer {
     /// Which streams have rows with which structured-metadata key.
     pub fn metadata_keys(&self) -> &MetadataKeys {
         &self.metadata_keys
-    }
-
-    /// What the block was made from; `None` in blocks of before version 4.
-    pub fn origin(&self) -> Option<&BlockOrigin> {
-        self.origin.as_ref()
-    }
-
-    /// Sizes of the sections.
-    pub fn sections(&self) -> &[SectionInfo] {
-        &self.sections
-    }
-
-    /// Every piece of the object before the footer with its name: all that a checking tool must read.
-    pub fn pieces(&self) -> impl Iterator<Item = (&'static str, Piece)> {
-        let pages = self.pages.iter().flat_map(|p| [(PART_LINES, p.lines), (PART_NARROW, p.narrow)]);
-        let slices = |segment: &FilterSegment| {
-            let slices: [Piece; SLICES] = std::array::from_fn(|slice| segment.slice(slice));
-            slices.into_iter().map(|piece| ("filter slice", piece))
-        };
-        pages.chain(self.segments.iter().flat_map(slices))
-    }
-
-    /// Bytes held in memory, label sets included.
-    pub fn memory_bytes(&self) -> u64 {
-        let pages = self.pages.len() * size_of::<PageEntry>() + size_of::<Self>();
-        let segments: u64 = self.segments.iter().map(FilterSegment::memory_bytes).sum();
-        let parts = self.streams.memory_bytes()
-            + self.postings.memory_bytes()
-            + self.minutes.memory_bytes()
-            + self.metadata_keys.memory_bytes();
-        // Sections that are stored as they are keep the whole footer alive.
-        pages as u64 + segments + parts + u64::from(self.stored_bytes)
     }
 }
 

@@ -8,7 +8,7 @@
 //! whole pages through [`BlockWriter::push_page`]), [`BlockWriter::take_output`] now and then,
 //! [`BlockWriter::finish`].
 //!
-//! **Reading.** [`Footer::open`] on the last `footer_len` bytes; [`Footer::select`] for streams,
+//! **Reading.** [`Footer`] opened from the last `footer_len` bytes; [`crate::block::BlockIndex`] for streams,
 //! [`Footer::pages`] for pages whose times and streams fit, [`Footer::filter_segment_of`] to rule pages out,
 //! [`PageEntry::decode_narrow`], [`PageEntry::decode_lines`]; [`Footer::minute_counts`] instead of pages
 //! where whole minutes are counted, [`Footer::metadata_keys`] for what they do not know.

@@ -7,7 +7,7 @@ use proptest::prelude::*;
 use sandur_model::{Labels, Level, MatchOp, Matcher, TenantId, TimeRange, matches_all};
 
 use super::*;
-use crate::block::{BlockSummary, HEADER_LEN, TRAILER_LEN};
+use crate::block::{BlockIndex, BlockSummary, HEADER_LEN, TRAILER_LEN};
 use crate::error::Error;
 use crate::needle::needle_keys;
 

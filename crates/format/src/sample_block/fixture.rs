@@ -5,7 +5,7 @@ use sandur_base::Id;
 use sandur_model::{TenantId, TimeRange};
 
 use super::*;
-use crate::block::{BlockOrigin, SeriesList};
+use crate::block::{BlockIndex, BlockOrigin, SeriesList};
 use crate::catalog_entry::LogPosition;
 
 const VERSION_1: &[u8] = include_bytes!("../../fixtures/sample-block-v1.bin");
@@ -55,7 +55,7 @@ fn the_fixture_is_read_bit_for_bit() {
     let footer = Footer::open(Bytes::from_static(&VERSION_1[range.start as usize..])).unwrap();
     assert_eq!((footer.info().version, footer.info().level, footer.info().rows), (1, 1, 120));
     assert_eq!(footer.info().tenant, TenantId::new("fixture").unwrap());
-    assert_eq!(footer.origin(), &origin());
+    assert_eq!(footer.origin(), Some(&origin()));
     let mut seen = 0;
     for page in footer.pages() {
         let bytes = Bytes::from_static(&VERSION_1[page.piece.offset as usize..page.piece.end() as usize]);

@@ -1,14 +1,16 @@
 //! The footer of a sample block: series, postings, pages, and what the block is made from.
 
+use std::ops::Range;
+
 use bytes::Bytes;
 use roaring::RoaringBitmap;
-use sandur_model::{Matcher, TimeRange};
+use sandur_model::{Signal, TimeRange};
 
 use super::page::{PageEntry, get_pages, put_pages};
 use super::writer::BlockOptions;
 use super::{PART_PAGE, SAMPLE_BYTES, VERSION};
-use crate::block::postings::{Postings, select};
-use crate::block::{BlockInfo, BlockOrigin, BlockSummary, Layout, PART_FOOTER, SectionInfo, SeriesTable};
+use crate::block::postings::Postings;
+use crate::block::{BlockIndex, BlockInfo, BlockSummary, IndexBase, Layout, PART_FOOTER, SeriesTable};
 use crate::codec::{Piece, Reader};
 use crate::error::Error;
 
@@ -28,74 +30,54 @@ pub(super) const LAYOUT: Layout =
 /// The decoded footer of a block.
 #[derive(Debug)]
 pub struct Footer {
-    info: BlockInfo,
-    offset: u64,
-    stored_bytes: u32,
-    series: SeriesTable,
-    postings: Postings,
+    base: IndexBase,
     pages: Vec<PageEntry>,
-    origin: BlockOrigin,
-    sections: Vec<SectionInfo>,
 }
 
-impl Footer {
-    /// Where the footer (with its trailer) of an object of `size` bytes is, from the object's last bytes:
-    /// at least 28 of them. For tools that have no catalog entry at hand.
-    pub fn locate(tail: &[u8], size: u64) -> Result<std::ops::Range<u64>, Error> {
+impl BlockIndex for Footer {
+    fn locate(tail: &[u8], size: u64) -> Result<Range<u64>, Error> {
         LAYOUT.locate(tail, size)
     }
 
-    /// Decodes a footer from its bytes, trailer included: the object from its footer offset to its end.
-    pub fn open(bytes: Bytes) -> Result<Self, Error> {
+    fn open(bytes: Bytes) -> Result<Self, Error> {
         let mut body = Bytes::new();
-        let (trailer, mut sections) = LAYOUT.open(&bytes, &mut body)?;
-        let info = BlockInfo::get(&sections.take(META)?.0, trailer.version)?;
-        let (plain, offset) = sections.take(SERIES)?;
-        let mut reader = Reader::new(PART_FOOTER, offset, &plain);
-        let series = SeriesTable::get(&mut reader, info.min_ts)?;
-        reader.finish()?;
-        let postings = Postings::get(sections.take(POSTINGS)?.0, &series)?;
+        let (mut base, trailer, mut sections) = IndexBase::open(&LAYOUT, &bytes, &mut body)?;
         let (plain, offset) = sections.take(PAGES)?;
         let mut reader = Reader::new(PART_FOOTER, offset, &plain);
-        let pages = get_pages(&mut reader, info.min_ts, series.len() as u32, trailer.footer.offset)?;
+        let (first_ts, series) = (base.info().min_ts, base.series().len() as u32);
+        let pages = get_pages(&mut reader, first_ts, series, trailer.footer.offset)?;
         reader.finish()?;
-        let (plain, offset) = sections.take(ORIGIN)?;
-        let origin = BlockOrigin::get(&plain, offset)?;
-        let (offset, stored_bytes) = (trailer.footer.offset, bytes.len() as u32);
-        let sections = sections.infos;
-        Ok(Self { info, offset, stored_bytes, series, postings, pages, origin, sections })
+        base.read_origin(&mut sections, ORIGIN)?;
+        Ok(Self { base, pages })
     }
 
-    /// What the block is.
-    pub fn info(&self) -> &BlockInfo {
-        &self.info
+    fn check_header(&self, bytes: &[u8]) -> Result<(), Error> {
+        check_header(bytes)
     }
 
-    /// Where the footer begins in its object.
-    pub fn offset(&self) -> u64 {
-        self.offset
+    fn signal(&self) -> Signal {
+        Signal::Metrics
     }
 
-    /// Bytes of the object.
-    pub fn object_bytes(&self) -> u64 {
-        self.offset + u64::from(self.stored_bytes)
+    fn base(&self) -> &IndexBase {
+        &self.base
     }
 
-    /// The series by ordinal, sorted by their labels.
-    pub fn series(&self) -> &SeriesTable {
-        &self.series
+    fn page_count(&self) -> usize {
+        self.pages.len()
     }
 
-    /// Bytes of the distinct values of a label.
-    pub fn value_bytes(&self, name: &str) -> usize {
-        self.series.column(name).map_or(0, |column| column.values.iter().map(|value| value.len()).sum())
+    fn pieces(&self) -> Vec<(&'static str, Piece)> {
+        self.pages.iter().map(|page| (PART_PAGE, page.piece)).collect()
     }
 
-    /// Ordinals of the series whose labels pass all matchers.
-    pub fn select(&self, matchers: &[Matcher]) -> Result<RoaringBitmap, Error> {
-        select(&self.series, &self.postings, matchers)
+    fn memory_bytes(&self) -> u64 {
+        let pages = self.pages.len() * size_of::<PageEntry>() + size_of::<Self>();
+        pages as u64 + self.base.memory_bytes()
     }
+}
 
+impl Footer {
     /// The pages in the order in which they are stored, which is that of their series.
     pub fn pages(&self) -> &[PageEntry] {
         &self.pages
@@ -111,29 +93,6 @@ impl Footer {
                 && series.range_cardinality(page.first_series..=page.last_series) > 0
         });
         wanted.map(|(number, _)| number as u32).collect()
-    }
-
-    /// What the block was made from.
-    pub fn origin(&self) -> &BlockOrigin {
-        &self.origin
-    }
-
-    /// Sizes of the sections.
-    pub fn sections(&self) -> &[SectionInfo] {
-        &self.sections
-    }
-
-    /// Every piece of the object before the footer with its name: all that a checking tool must read.
-    pub fn pieces(&self) -> impl Iterator<Item = (&'static str, Piece)> {
-        self.pages.iter().map(|page| (PART_PAGE, page.piece))
-    }
-
-    /// Bytes held in memory, label sets included.
-    pub fn memory_bytes(&self) -> u64 {
-        let pages = self.pages.len() * size_of::<PageEntry>() + size_of::<Self>();
-        // Sections that are stored as they are keep the whole footer alive.
-        let stored = u64::from(self.stored_bytes);
-        pages as u64 + self.series.memory_bytes() + self.postings.memory_bytes() + stored
     }
 }
 

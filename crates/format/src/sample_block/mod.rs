@@ -7,7 +7,8 @@
 //! **Writing.** [`BlockWriter::new`] with the sorted series, samples in order through [`BlockWriter::push`],
 //! [`BlockWriter::take_output`] now and then, [`BlockWriter::finish`].
 //!
-//! **Reading.** [`Footer::open`] on the last `footer_len` bytes; [`Footer::select`] for series,
+//! **Reading.** [`Footer`] opened from the last `footer_len` bytes; the series table and the selection of
+//! series are those of [`crate::block::BlockIndex`],
 //! [`Footer::pages_of`] for pages, [`PageEntry::decode`].
 //!
 //! Invariants: all samples of a block are sorted by (series, time) over all pages, each time of a series

@@ -7,7 +7,7 @@ use proptest::prelude::*;
 use sandur_model::{MatchOp, Matcher, TenantId, TimeRange};
 
 use super::*;
-use crate::block::{BlockSummary, SeriesList};
+use crate::block::{BlockIndex, BlockSummary, SeriesList};
 
 /// Milliseconds that fit into nanoseconds.
 const TIME_MAX: i64 = i64::MAX / 1_000_000;
@@ -74,7 +74,7 @@ fn a_block_says_what_it_holds() {
     assert_eq!((summary.rows, summary.raw_bytes, summary.streams), (1_275, 1_275 * 16, 50));
     assert_eq!(summary.min_ts, 1_795_176_000_000_000_000);
     assert_eq!((footer.object_bytes(), summary.size), (block.len() as u64, block.len() as u64));
-    let covered: u64 = footer.pieces().map(|(_, piece)| u64::from(piece.len)).sum();
+    let covered: u64 = footer.pieces().iter().map(|(_, piece)| u64::from(piece.len)).sum();
     assert_eq!(covered + 8, footer.offset(), "every byte between header and footer has a checksum");
 }
 

@@ -36,6 +36,27 @@ fn log_file(path: &Path, from: u32, to: u32) {
 }
 
 #[test]
+fn a_block_of_samples_is_shown_and_an_unknown_object_is_named() {
+    let block = concat!(env!("CARGO_MANIFEST_DIR"), "/../format/fixtures/sample-block-v1.bin");
+    let shown = sandur(&["inspect", block, "--rows", "3"]);
+    let text = out(&shown);
+    assert!(shown.status.success(), "{}", err(&shown));
+    for expected in ["metrics, format version 1", "rows     120", "series: 3", "first samples:", "pod=\"c\""]
+    {
+        assert!(text.contains(expected), "no '{expected}' in {text}");
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let unknown = folder.path().join("unknown");
+    std::fs::write(&unknown, b"WHAT is this?").unwrap();
+    let shown = sandur(&["inspect", unknown.to_str().unwrap()]);
+    assert!(
+        !shown.status.success() && err(&shown).contains("begins with [57, 48, 41, 54]"),
+        "{}",
+        err(&shown)
+    );
+}
+
+#[test]
 fn what_is_pushed_is_found_inspected_and_sound() {
     let folder = tempfile::tempdir().unwrap();
     let store = folder.path().join("store");

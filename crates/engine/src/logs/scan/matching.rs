@@ -4,6 +4,7 @@
 use std::sync::Arc;
 
 use roaring::RoaringBitmap;
+use sandur_format::block::BlockIndex;
 use sandur_model::{Matcher, TenantId};
 use sandur_query::{Error, QueryContext};
 

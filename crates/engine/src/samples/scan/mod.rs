@@ -20,6 +20,7 @@ use futures_util::future::join_all;
 use sandur_base::Reservation;
 use sandur_cache::Hint;
 use sandur_catalog::Snapshot;
+use sandur_format::block::BlockIndex;
 use sandur_format::catalog_entry::BlockMeta;
 use sandur_model::{Dataset, Labels, Matcher, StreamId, TimeRange};
 use sandur_query::{Error, QueryContext, QueryStats};

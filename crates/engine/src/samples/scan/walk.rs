@@ -3,6 +3,7 @@
 use std::cmp::Ordering;
 use std::sync::Arc;
 
+use sandur_format::block::BlockIndex;
 use sandur_model::{Labels, StreamId};
 
 use super::{Holder, SERIES_BYTES};

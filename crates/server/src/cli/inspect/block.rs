@@ -1,42 +1,76 @@
-//! A block for people: what it is, its sections, streams, pages and some rows.
+//! A block for people: what it is, its sections, streams or series, pages and some rows.
 
 use std::process::ExitCode;
 
 use sandur_base::units::ByteSize;
-use sandur_format::block::TRAILER_LEN;
-use sandur_format::log_block::{Footer, PageEntry, Wanted};
+use sandur_format::block::{BlockIndex, TRAILER_LEN};
+use sandur_format::log_block::{self, Wanted};
+use sandur_format::{BlockFooter, sample_block};
+use sandur_model::Signal;
 
 use crate::cli::failed::Failed;
 use crate::cli::moment;
 use crate::cli::target::Object;
 
-/// Reads the footer of a block.
-pub async fn read_footer(object: &Object) -> Result<Footer, String> {
+/// Nanoseconds in a millisecond: samples have milliseconds.
+const MILLISECOND_NS: i64 = 1_000_000;
+
+/// Whether an object begins as a block of one of the signals does.
+pub fn begins(start: &[u8]) -> bool {
+    log_block::check_header(start).is_ok() || sample_block::check_header(start).is_ok()
+}
+
+async fn read_footer(object: &Object) -> Result<BlockFooter, String> {
     let tail_len = object.size.min(TRAILER_LEN as u64);
     let tail = object.read(object.size - tail_len..object.size).await?;
-    let range = Footer::locate(&tail, object.size).map_err(|e| e.to_string())?;
+    let range = BlockFooter::locate(&tail, object.size).map_err(|e| e.to_string())?;
     let bytes = object.read(range).await?;
-    Footer::open(bytes).map_err(|e| e.to_string())
+    BlockFooter::open(bytes).map_err(|e| e.to_string())
 }
 
 /// Shows the block.
 pub async fn show(object: &Object, rows: usize) -> Result<ExitCode, Failed> {
     let failed = |e: String| Failed::new(format!("'{}': {e}", object.path));
     let footer = read_footer(object).await.map_err(failed)?;
-    let info = footer.info();
-    println!("block {}, format version {}", object.path, info.version);
+    show_index(object, footer.index(), rows);
+    match &footer {
+        BlockFooter::Logs(footer) => show_logs(object, footer, rows).await.map_err(failed)?,
+        BlockFooter::Metrics(footer) => show_samples(object, footer, rows).await.map_err(failed)?,
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+/// What blocks of both signals have: facts, sections, series.
+fn show_index(object: &Object, footer: &dyn BlockIndex, most: usize) {
+    let (info, signal) = (footer.info(), footer.signal());
+    println!("block {}, {signal}, format version {}", object.path, info.version);
     println!("  tenant   {}, level {}, zstd {}", info.tenant, info.level, info.zstd_level);
     println!("  window   {} to {}", moment::show(info.window.start), moment::show(info.window.end));
     println!("  rows     {} from {} to {}", info.rows, moment::show(info.min_ts), moment::show(info.max_ts));
     let ratio = object.size as f64 / info.raw_bytes.max(1) as f64;
-    println!("  bytes    {} for {} of lines ({ratio:.3})", ByteSize(object.size), ByteSize(info.raw_bytes));
+    let (what, series) = match signal {
+        Signal::Logs => ("lines", "streams"),
+        Signal::Metrics => ("times and values", "series"),
+    };
+    println!("  bytes    {} for {} of {what} ({ratio:.3})", ByteSize(object.size), ByteSize(info.raw_bytes));
+    if let Some(origin) = footer.origin().filter(|origin| !origin.inputs.is_empty()) {
+        println!("  made of  {} blocks", origin.inputs.len());
+    }
     println!("sections of the footer:");
     for section in footer.sections() {
         let (stored, plain) = (ByteSize(section.stored_bytes.into()), ByteSize(section.plain_bytes.into()));
         println!("  {:<10} {stored} stored, {plain} plain", section.name);
     }
-    show_streams(&footer, rows);
-    println!("pages: {}", footer.pages().len());
+    let table = footer.series();
+    println!("{series}: {}", table.len());
+    for ordinal in 0..table.len().min(most) {
+        let stats = table.stats(ordinal as u32);
+        println!("  {} {} rows, {}", table.labels(ordinal as u32), stats.rows, ByteSize(stats.bytes));
+    }
+    println!("pages: {}", footer.page_count());
+}
+
+async fn show_logs(object: &Object, footer: &log_block::Footer, rows: usize) -> Result<(), String> {
     for page in footer.pages().iter().take(rows) {
         println!(
             "  {:>5}  {} to {}  {} rows, {} lines in {}, {} other columns, codec {}",
@@ -50,23 +84,42 @@ pub async fn show(object: &Object, rows: usize) -> Result<ExitCode, Failed> {
             page.line_codec,
         );
     }
-    if let Some(first) = footer.pages().first() {
-        println!("first rows:");
-        show_rows(object, &footer, first, rows).await.map_err(failed)?;
-    }
-    Ok(ExitCode::SUCCESS)
+    let Some(first) = footer.pages().first() else { return Ok(()) };
+    println!("first rows:");
+    show_rows(object, footer, first, rows).await
 }
 
-fn show_streams(footer: &Footer, most: usize) {
-    let streams = footer.streams();
-    println!("streams: {}", streams.len());
-    for ordinal in 0..streams.len().min(most) {
-        let stats = streams.stats(ordinal as u32);
-        println!("  {} {} rows, {}", streams.labels(ordinal as u32), stats.rows, ByteSize(stats.bytes));
+async fn show_samples(object: &Object, footer: &sample_block::Footer, rows: usize) -> Result<(), String> {
+    for (number, page) in footer.pages().iter().enumerate().take(rows) {
+        println!(
+            "  {number:>5}  {} to {}  {} samples of series {} to {}, {} in {}",
+            moment::show(page.min_ts),
+            moment::show(page.max_ts),
+            page.rows,
+            page.first_series,
+            page.last_series,
+            ByteSize(page.plain_len.into()),
+            ByteSize(page.piece.len.into()),
+        );
     }
+    let Some(first) = footer.pages().first() else { return Ok(()) };
+    println!("first samples:");
+    let bytes = object.read(first.piece.range()).await?;
+    let page = first.decode(&bytes).map_err(|e| e.to_string())?;
+    let samples = page.runs.iter().flat_map(|run| (run.start..run.end).map(move |row| (run, row as usize)));
+    for (run, row) in samples.take(rows) {
+        let at = moment::show(page.timestamps[row].saturating_mul(MILLISECOND_NS));
+        println!("  {at} {} {}", footer.series().labels(run.series), page.values[row]);
+    }
+    Ok(())
 }
 
-async fn show_rows(object: &Object, footer: &Footer, page: &PageEntry, most: usize) -> Result<(), String> {
+async fn show_rows(
+    object: &Object,
+    footer: &log_block::Footer,
+    page: &log_block::PageEntry,
+    most: usize,
+) -> Result<(), String> {
     let (lines, narrow) = (object.read(page.lines.range()).await?, object.read(page.narrow.range()).await?);
     let columns = page.decode_narrow(&narrow, Wanted { metadata: true }).map_err(|e| e.to_string())?;
     let lines = page.decode_lines(&lines, &columns.timestamps).map_err(|e| e.to_string())?;

@@ -9,7 +9,7 @@ use std::process::ExitCode;
 use clap::{Arg, ArgMatches, Command};
 use sandur_base::Env;
 use sandur_format::catalog_entry::Entry;
-use sandur_format::{log_block, wal_segment};
+use sandur_format::wal_segment;
 use sandur_store::Intent;
 
 use super::failed::Failed;
@@ -70,7 +70,7 @@ pub async fn run(env: Env, matches: &ArgMatches) -> Result<ExitCode, Failed> {
 /// Tells by its first bytes what an object is.
 async fn show(object: &Object, rows: usize) -> Result<ExitCode, Failed> {
     let start = object.read(0..object.size.min(256)).await.map_err(Failed::new)?;
-    if log_block::check_header(&start).is_ok() {
+    if block::begins(&start) {
         return block::show(object, rows).await;
     }
     if wal_segment::FrameHeader::get(&start, 0).is_ok() {
@@ -86,8 +86,10 @@ async fn show(object: &Object, rows: usize) -> Result<ExitCode, Failed> {
             Err(Failed::new(format!("'{}' is no readable catalog entry: {error}", object.path)))
         }
         Err(_) => Err(Failed::new(format!(
-            "'{}' is no block, no WAL segment and no catalog entry, or its header is damaged",
-            object.path
+            "'{}' is no block, no WAL segment and no catalog entry, or its header is damaged: it begins with \
+             {:02x?}",
+            object.path,
+            &start[..start.len().min(4)]
         ))),
     }
 }

@@ -39,7 +39,8 @@ fn show_frame(frame: &Frame, rows: usize) {
         println!("{place}: a fence; the writer was sealed here");
         return;
     }
-    println!("{place}: {} batches in {}", frame.len(), ByteSize(header.body_len));
+    let (version, bytes) = (header.version, ByteSize(header.body_len));
+    println!("{place}, version {version}: {} batches in {bytes}", frame.len());
     for record in 0..frame.len() {
         let batch = match frame.batch(record) {
             Ok(batch) => batch,
