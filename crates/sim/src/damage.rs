@@ -20,6 +20,7 @@ use anyhow::{Context, Result, bail, ensure};
 use bytes::Bytes;
 use sandur_base::Env;
 use sandur_catalog::{Repair, check, check_block};
+use sandur_model::Signal;
 use sandur_store::fault::{FaultPlan, FaultStore};
 use sandur_store::{Intent, Store, StoreOptions};
 
@@ -162,10 +163,13 @@ impl Run<'_> {
     }
 
     async fn expect_rows(&self, node: &Node, is_sound: bool) -> Result<()> {
-        let found = match is_sound {
-            true => node.lines().await?,
-            false => node.lines_with_warnings().await?,
-        };
+        let mut found = Vec::new();
+        for signal in Signal::ALL {
+            found.append(&mut match is_sound {
+                true => node.rows(signal).await?,
+                false => node.rows_with_warnings(signal).await?,
+            });
+        }
         let mut counts: BTreeMap<&str, usize> = BTreeMap::new();
         for line in &found {
             *counts.entry(line).or_default() += 1;

@@ -8,14 +8,15 @@ use anyhow::{Context, Result, ensure};
 use bytes::Bytes;
 use sandur_base::Env;
 use sandur_catalog::{Catalog, Snapshot};
+use sandur_format::BlockFooter;
 use sandur_format::block::BlockIndex;
-use sandur_format::log_block::{Footer, Wanted};
+use sandur_format::log_block::Wanted;
 use sandur_format::wal_segment::FrameReader;
 use sandur_model::{Batch, Signal};
 use sandur_store::fault::{FaultPlan, FaultStore};
 use sandur_store::{Intent, Store, StoreOptions};
 
-use crate::node::{Node, WrittenRow};
+use crate::node::{Node, WrittenRow, sample_line};
 
 /// Simulated time begins here: 2026-11-21 00:00 UTC.
 const START_NS: i64 = 1_795_219_200_000_000_000;
@@ -141,15 +142,21 @@ impl Maker {
 
     async fn push(&mut self, node: &Node, count: usize) -> Result<()> {
         let stream = format!("s{}", self.env.random_below(3));
-        let first = self.lines.len();
-        let row = |n: usize| WrittenRow {
-            number: n as u64,
-            timestamp: self.env.now_ns() + n as i64,
-            line: format!("row {} of {stream}, as it was acknowledged", first + n),
-        };
-        let rows: Vec<WrittenRow> = (0..count).map(row).collect();
-        node.push(Signal::Logs, &stream, &rows).await?;
-        self.lines.extend(rows.into_iter().map(|row| row.line));
+        for signal in Signal::ALL {
+            let first = self.lines.len();
+            let row = |n: usize| WrittenRow {
+                number: n as u64,
+                // No two samples of a series have one time: the second would be refused.
+                timestamp: self.env.now_ns() + n as i64 * 1_000_000,
+                line: match signal {
+                    Signal::Logs => format!("row {n} of {stream}, as it was acknowledged"),
+                    Signal::Metrics => sample_line(&stream, n as u64),
+                },
+            };
+            let rows: Vec<WrittenRow> = (first..first + count).map(row).collect();
+            node.push(signal, &stream, &rows).await?;
+            self.lines.extend(rows.into_iter().map(|row| row.line));
+        }
         Ok(())
     }
 
@@ -223,32 +230,45 @@ async fn locate(objects: &Objects, seed: u64, now_ns: i64) -> Result<BTreeMap<St
     for block in snapshot.all_blocks() {
         let path = block.path();
         let bytes = objects.get(&path).with_context(|| format!("'{path}' is missing"))?;
-        for line in lines_of_block(bytes)? {
+        for line in rows_of_block(bytes)? {
             rows.entry(line).or_default().insert(path.clone());
         }
     }
     for (path, bytes) in objects.iter().filter(|(path, _)| path.starts_with("wal/")) {
-        for line in lines_of_wal(&snapshot, bytes.clone())? {
+        for line in rows_of_wal(&snapshot, bytes.clone())? {
             rows.entry(line).or_default().insert(path.clone());
         }
     }
     Ok(rows)
 }
 
-fn lines_of_block(bytes: &Bytes) -> Result<Vec<String>> {
+fn rows_of_block(bytes: &Bytes) -> Result<Vec<String>> {
     let cut = |range: std::ops::Range<u64>| bytes.slice(range.start as usize..range.end as usize);
-    let footer = Footer::open(cut(Footer::locate(bytes, bytes.len() as u64)?))?;
     let mut found = Vec::new();
-    for page in footer.pages() {
-        let narrow = page.decode_narrow(&cut(page.narrow.range()), Wanted { metadata: true })?;
-        let lines = page.decode_lines(&cut(page.lines.range()), &narrow.timestamps)?;
-        let text = |row| String::from_utf8_lossy(lines.line(row)).into_owned();
-        found.extend((0..narrow.timestamps.len()).map(text));
+    match BlockFooter::open(cut(BlockFooter::locate(bytes, bytes.len() as u64)?))? {
+        BlockFooter::Logs(footer) => {
+            for page in footer.pages() {
+                let narrow = page.decode_narrow(&cut(page.narrow.range()), Wanted { metadata: true })?;
+                let lines = page.decode_lines(&cut(page.lines.range()), &narrow.timestamps)?;
+                let text = |row| String::from_utf8_lossy(lines.line(row)).into_owned();
+                found.extend((0..narrow.timestamps.len()).map(text));
+            }
+        }
+        BlockFooter::Metrics(footer) => {
+            for page in footer.pages() {
+                let samples = page.decode(&cut(page.piece.range()))?;
+                for run in &samples.runs {
+                    let stream = footer.series().label(run.series, "stream").unwrap_or_default();
+                    let values = &samples.values[run.start as usize..run.end as usize];
+                    found.extend(values.iter().map(|value| sample_line(stream, *value as u64)));
+                }
+            }
+        }
     }
     Ok(found)
 }
 
-fn lines_of_wal(snapshot: &Snapshot, bytes: Bytes) -> Result<Vec<String>> {
+fn rows_of_wal(snapshot: &Snapshot, bytes: Bytes) -> Result<Vec<String>> {
     let mut reader = FrameReader::new(bytes);
     let mut found = Vec::new();
     while let Some(frame) = reader.next_frame()? {
@@ -258,10 +278,18 @@ fn lines_of_wal(snapshot: &Snapshot, bytes: Bytes) -> Result<Vec<String>> {
             continue;
         }
         let batches = frame.batches()?;
-        for batch in batches.iter().filter_map(Batch::as_logs) {
-            let entries = batch.streams.iter().flat_map(|stream| &stream.entries);
-            let text = |line: &[u8]| String::from_utf8_lossy(line).into_owned();
-            found.extend(entries.map(|entry| text(entry.line.of(&batch.arena.bytes))));
+        for batch in &batches {
+            match batch {
+                Batch::Logs(batch) => {
+                    let entries = batch.streams.iter().flat_map(|stream| &stream.entries);
+                    let text = |line: &[u8]| String::from_utf8_lossy(line).into_owned();
+                    found.extend(entries.map(|entry| text(entry.line.of(&batch.arena.bytes))));
+                }
+                Batch::Metrics(batch) => found.extend(batch.series.iter().flat_map(|series| {
+                    let stream = series.labels.get("stream").unwrap_or_default();
+                    batch.samples_of(series).map(move |(_, value)| sample_line(stream, value as u64))
+                })),
+            }
         }
     }
     Ok(found)

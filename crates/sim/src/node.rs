@@ -120,16 +120,30 @@ impl Node {
 
     /// Every row of a signal that the node finds, as lines; fails when it says that something is missing.
     pub async fn rows(&self, signal: Signal) -> Result<Vec<String>> {
-        match signal {
-            Signal::Logs => self.lines().await,
-            Signal::Metrics => self.samples().await,
+        let (rows, warning) = self.ask(signal).await?;
+        match warning {
+            Some(warning) => bail!("{} warns: {warning}", self.name),
+            None => Ok(rows),
         }
     }
 
-    /// Every sample that the node finds, as [`sample_line`] writes it.
-    async fn samples(&self) -> Result<Vec<String>> {
+    /// Every row of a signal that the node finds, also when it says that something is missing.
+    pub async fn rows_with_warnings(&self, signal: Signal) -> Result<Vec<String>> {
+        Ok(self.ask(signal).await?.0)
+    }
+
+    async fn ask(&self, signal: Signal) -> Result<(Vec<String>, Option<String>)> {
         let context = self.context();
-        let mut scan = self.engine.scan_samples(&context, Vec::new(), TimeRange::ALL).await?;
+        let rows = match signal {
+            Signal::Logs => self.ask_lines(&context).await?,
+            Signal::Metrics => self.ask_samples(&context).await?,
+        };
+        Ok((rows, context.warnings().first().map(ToString::to_string)))
+    }
+
+    /// Every sample, as [`sample_line`] writes it.
+    async fn ask_samples(&self, context: &QueryContext) -> Result<Vec<String>> {
+        let mut scan = self.engine.scan_samples(context, Vec::new(), TimeRange::ALL).await?;
         let mut lines = Vec::new();
         while let Some(batch) = scan.next().await? {
             for series in &batch.series {
@@ -137,10 +151,7 @@ impl Node {
                 lines.extend(series.samples.values.iter().map(|value| sample_line(stream, *value as u64)));
             }
         }
-        match context.warnings().first() {
-            Some(warning) => bail!("{} warns: {warning}", self.name),
-            None => Ok(lines),
-        }
+        Ok(lines)
     }
 
     fn context(&self) -> QueryContext {
@@ -149,22 +160,7 @@ impl Node {
         QueryContext::new(self.env.clone(), tenant, budget, Duration::from_secs(3_600))
     }
 
-    /// Every line that the node finds; fails when it says that something is missing.
-    pub async fn lines(&self) -> Result<Vec<String>> {
-        let (lines, warning) = self.ask().await?;
-        match warning {
-            Some(warning) => bail!("{} warns: {warning}", self.name),
-            None => Ok(lines),
-        }
-    }
-
-    /// Every line that the node finds, also when it says that something is missing.
-    pub async fn lines_with_warnings(&self) -> Result<Vec<String>> {
-        Ok(self.ask().await?.0)
-    }
-
-    async fn ask(&self) -> Result<(Vec<String>, Option<String>)> {
-        let context = self.context();
+    async fn ask_lines(&self, context: &QueryContext) -> Result<Vec<String>> {
         let source = self.engine.source();
         let selection = Selection {
             matchers: Vec::new(),
@@ -175,9 +171,7 @@ impl Node {
             counts: false,
             counts_by: Vec::new(),
         };
-        let lines = collect(&*source, &context, selection).await?;
-        let warning = context.warnings().first().map(ToString::to_string);
-        Ok((lines, warning))
+        collect(&*source, context, selection).await
     }
 }
 

@@ -28,3 +28,4 @@ mod query_admission;
 mod reaching_a_server;
 mod repair;
 mod tail_load;
+mod two_signals;
