@@ -24,7 +24,7 @@ pub use sandur_logql::{
     Diagnosis, FieldParser, Highlights, Kind as QueryKind, PatternSeries, PatternsRequest,
     Request as QueryText, diagnose, format_go_duration, labels_text, line_fields, parse_go_duration, quote,
 };
-use sandur_model::{Dataset, Limits, LogBatch, LogPage, Matcher, TenantId};
+use sandur_model::{Batch, Dataset, Limits, LogPage, Matcher, TenantId};
 use sandur_query::{
     Direction, LogRow, QueryContext, QueryResult, RowSelector, Series, Source, TenantsSource,
 };
@@ -177,7 +177,7 @@ fn failure(error: sandur_engine::Error) -> Failure {
 }
 
 impl Intake for EngineIntake {
-    fn push(&self, batch: LogBatch, held: Option<Claim>) -> BoxFuture<'_, Result<(), Failure>> {
+    fn push(&self, batch: Batch, held: Option<Claim>) -> BoxFuture<'_, Result<(), Failure>> {
         Box::pin(async move { self.engine.push_holding(batch, held).await.map_err(failure) })
     }
 

@@ -10,7 +10,7 @@ use sandur_base::{
     BoxFuture, Claim, Env, ErrorKind, FairMemory, MemoryBudget, Shutdown, ShutdownSignal, Task,
 };
 use sandur_ingest::RateLimiter;
-use sandur_model::{Limits, LogBatch, TenantId};
+use sandur_model::{Batch, Limits, TenantId};
 use sandur_query::{FairQueue, QueryContext, ResultsCache, Source};
 
 use super::delete_requests::Deletes;
@@ -20,11 +20,11 @@ use super::refusal_log::RefusalLog;
 use crate::config::{Settings, TenantLimits};
 use crate::memory::{Pressure, RunningQueries};
 
-/// Where accepted batches go. The engine in a server; a recorder in tests.
+/// Where accepted batches of either signal go. The engine in a server; a recorder in tests.
 pub trait Intake: Send + Sync {
     /// Returns when the batch is durable and can be queried. `held` is the memory of the request, which is
     /// given back when the batch has memory of its own.
-    fn push(&self, batch: LogBatch, held: Option<Claim>) -> BoxFuture<'_, Result<(), Failure>>;
+    fn push(&self, batch: Batch, held: Option<Claim>) -> BoxFuture<'_, Result<(), Failure>>;
     /// Returns when everything acknowledged so far is in blocks.
     fn flush(&self) -> BoxFuture<'_, Result<(), Failure>>;
     /// Whether pushes are taken now; the failure says why not, and is [`ErrorKind::Unavailable`] when that

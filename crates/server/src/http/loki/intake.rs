@@ -80,7 +80,7 @@ async fn store(
     if lines > 0 {
         let allowed = app.rates.take(tenant, &app.limits(tenant), app.env.monotonic(), (lines, bytes));
         allowed.map_err(|e| Failure::new(e.kind(), e.to_string()))?;
-        app.intake.push(batch, Some(memory)).await?;
+        app.intake.push(batch.into(), Some(memory)).await?;
         app.metrics.pushed_entries.inc_by(lines);
         app.metrics.pushed_bytes.inc_by(bytes);
     }

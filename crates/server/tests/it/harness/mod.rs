@@ -13,7 +13,7 @@ use axum::http::{Method, Request};
 use http_body_util::BodyExt;
 use prometheus_client::registry::Registry;
 use sandur_base::{BoxFuture, Claim, Env, FairMemory, Id, MemoryBudget, Shutdown};
-use sandur_model::{LogBatch, TenantId};
+use sandur_model::{Batch, LogBatch, TenantId};
 use sandur_query::{FairQueue, ResultsCache, Source, TenantsSource};
 use sandur_server::config::{Settings, TenantLimits};
 use sandur_server::http::{
@@ -82,9 +82,10 @@ impl Recorder {
 }
 
 impl Intake for Recorder {
-    fn push(&self, batch: LogBatch, _held: Option<Claim>) -> BoxFuture<'_, Result<(), Failure>> {
+    fn push(&self, batch: Batch, _held: Option<Claim>) -> BoxFuture<'_, Result<(), Failure>> {
         Box::pin(async move {
             self.outcome()?;
+            let Batch::Logs(batch) = batch else { panic!("nothing takes samples in yet") };
             self.batches.lock().unwrap().push(batch);
             Ok(())
         })
