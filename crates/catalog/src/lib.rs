@@ -31,6 +31,36 @@
 //! * Entries form a chain (`chain.rs`), and what lies outside the log bears witness of its length
 //!   (`witness.rs`): a log that was cut, emptied, swapped or restored from yesterday is not followed,
 //!   nothing is written to it, and nothing is deleted because of it.
+//!
+//! Two processes that share a store and nothing else:
+//!
+//! ```
+//! use std::sync::Arc;
+//!
+//! use object_store::memory::InMemory;
+//! use sandur_base::Env;
+//! use sandur_catalog::{Catalog, CatalogOptions, Registration, check};
+//! use sandur_format::catalog_entry::WalKind;
+//! use sandur_store::{Store, StoreOptions};
+//!
+//! # #[tokio::main(flavor = "current_thread")]
+//! # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! let env = Env::system(1);
+//! let store = Store::from_object_store(Arc::new(InMemory::new()), env.clone(), StoreOptions::default());
+//! let first = Catalog::open(store.clone(), env.clone(), CatalogOptions::default()).await?;
+//! let second = Catalog::open(store.clone(), env.clone(), CatalogOptions::default()).await?;
+//!
+//! // What one commits the other reads when it follows the log.
+//! let incarnation = env.new_id();
+//! let (address, host, wal) = (String::new(), "example".to_owned(), WalKind::Bucket);
+//! first.register(Registration { incarnation, address, host, wal }).await?;
+//! assert!(second.snapshot().writer(incarnation).is_none());
+//! second.refresh().await?;
+//! assert!(second.snapshot().writer(incarnation).is_some());
+//! assert!(check(&store, &env).await?.is_undamaged());
+//! # Ok(())
+//! # }
+//! ```
 
 mod blocks;
 mod boundary;

@@ -19,6 +19,39 @@
 //! expected and what was found. Integers on disk have fixed widths or are LEB128; never `usize`. A
 //! checksum is compared before its bytes are believed. A filter never rules out a page that holds the
 //! needle. The keys of filters and the order of streams are part of the format.
+//!
+//! A block of samples, written and read:
+//!
+//! ```
+//! use bytes::Bytes;
+//! use sandur_format::block::{BlockIndex, SeriesList};
+//! use sandur_format::sample_block::{BlockOptions, BlockWriter, Footer};
+//! use sandur_model::{MatchOp, Matcher, TenantId, TimeRange};
+//!
+//! # fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! let mut series = SeriesList::default();
+//! series.push([("__name__", "up"), ("pod", "a")].into_iter())?;
+//! series.push([("__name__", "up"), ("pod", "b")].into_iter())?;
+//! let hour = TimeRange::new(0, 3_600_000_000_000);
+//! let mut writer = BlockWriter::new(BlockOptions::new(TenantId::new("acme")?, hour, 0), series);
+//! writer.push(0, 15_000, 1.0)?;
+//! writer.push(1, 15_000, 0.0)?;
+//! let mut pieces = Vec::new();
+//! let summary = writer.finish(&mut pieces)?;
+//! let object = Bytes::from(pieces.concat());
+//!
+//! // A reader has the offset of the footer from the catalog, and fetches pages one by one.
+//! let footer = Footer::open(object.slice(summary.footer_offset as usize..))?;
+//! let pod_b = footer.select(&[Matcher::new("pod", MatchOp::Equal, "b")?])?;
+//! let entry = &footer.pages()[footer.pages_of(&pod_b, hour)[0] as usize];
+//! let stored = entry.piece.range();
+//! let page = entry.decode(&object.slice(stored.start as usize..stored.end as usize))?;
+//! let run = page.runs.iter().find(|run| pod_b.contains(run.series)).expect("its page has a run of it");
+//! assert_eq!(footer.series().labels(run.series).get("pod"), Some("b"));
+//! assert_eq!(page.values[run.start as usize], 0.0);
+//! # Ok(())
+//! # }
+//! ```
 
 pub mod block;
 mod block_footer;
