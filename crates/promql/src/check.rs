@@ -1,5 +1,7 @@
 //! Types: what may stand where. Error texts are Prometheus's.
 
+use foldhash::HashSet;
+
 use crate::ast::{Aggregate, Binary, Call, Cardinality, Expr, Selector, Type};
 use crate::error::ParseError;
 use crate::parser::METRIC_NAME;
@@ -85,7 +87,8 @@ impl Checker<'_> {
             return self.error(operator, "comparisons between scalars must use BOOL modifier");
         }
         let matching = &binary.matching;
-        let twice = matching.labels.iter().find(|label| matching.include.contains(label));
+        let included: HashSet<&String> = matching.include.iter().collect();
+        let twice = matching.labels.iter().find(|label| included.contains(label));
         if let Some(label) = twice.filter(|_| matching.on) {
             let what = format!("label {} must not occur in ON and GROUP clause at once", quote(label));
             return self.error(operator, what);

@@ -2,6 +2,8 @@
 
 use std::sync::Arc;
 
+use sandur_base::Stopped;
+use sandur_base::job::spend;
 use sandur_model::FloatHistogram;
 
 use crate::data::BATCH_SERIES;
@@ -9,6 +11,8 @@ use crate::labels::LabelsId;
 
 /// Values of a batch that is handed on.
 const BATCH_VALUES: usize = 128 << 10;
+/// Values that are worked on between two looks at whether the job goes on.
+pub const PIECE_VALUES: usize = 16 << 10;
 
 /// The steps at which something is evaluated.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -37,9 +41,9 @@ impl Grid {
         (BATCH_VALUES / self.steps.max(1)).clamp(1, BATCH_SERIES)
     }
 
-    /// Bytes of such a batch.
+    /// Bytes of such a batch, the places of histograms included, but not what they hold.
     pub fn batch_bytes(&self) -> u64 {
-        (self.batch_series() * (self.steps * 9 + 64)) as u64
+        self.batch_series() as u64 * (Column::bytes(self.steps) + self.steps as u64 * 8)
     }
 
     /// The first step alone.
@@ -55,6 +59,16 @@ pub enum Sample {
     Float(f64),
     /// A histogram.
     Histogram(Arc<FloatHistogram>),
+}
+
+impl Sample {
+    /// Work that it makes to look at it whole.
+    pub fn work(&self) -> usize {
+        match self {
+            Self::Float(_) => 1,
+            Self::Histogram(histogram) => histogram.memory_bytes() as usize,
+        }
+    }
 }
 
 /// One series over the steps. Where `present` has no bit there is no sample, and the value is of no use.
@@ -87,6 +101,21 @@ impl Column {
             *last = (1 << (steps % 64)) - 1;
         }
         Self { labels, drop_name: false, present, values, histograms: None }
+    }
+
+    /// Bytes of a series of floats over so many steps.
+    pub fn bytes(steps: usize) -> u64 {
+        (size_of::<Self>() + steps * 8 + steps.div_ceil(64) * 8) as u64
+    }
+
+    /// Changes the values of all steps, those without a sample too, at a cost for each. The job may end
+    /// between pieces of them.
+    pub fn change_values(&mut self, cost: usize, f: impl Fn(f64) -> f64) -> Result<(), Stopped> {
+        for piece in self.values.chunks_mut(PIECE_VALUES) {
+            spend(piece.len() * cost)?;
+            piece.iter_mut().for_each(|value| *value = f(*value));
+        }
+        Ok(())
     }
 
     /// Whether there is a sample.
@@ -172,9 +201,12 @@ impl Column {
 
     /// Bytes that it takes.
     pub fn memory_bytes(&self) -> u64 {
-        let histograms = self.histograms.as_ref().map_or(0, |all| {
-            all.len() * 8 + all.iter().flatten().map(|h| h.memory_bytes() as usize).sum::<usize>()
-        });
-        (size_of::<Self>() + self.values.len() * 8 + self.present.len() * 8 + histograms) as u64
+        let slots = self.histograms.as_ref().map_or(0, |all| all.len() as u64 * 8);
+        Self::bytes(self.values.len()) + slots + self.histogram_bytes()
+    }
+
+    /// Bytes that its histograms take.
+    pub fn histogram_bytes(&self) -> u64 {
+        self.histograms.iter().flatten().flatten().map(|histogram| histogram.memory_bytes()).sum()
     }
 }

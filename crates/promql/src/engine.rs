@@ -5,14 +5,17 @@
 
 use std::sync::Arc;
 
+use sandur_base::job::{Held, spend};
 use sandur_model::{FloatHistogram, Labels};
 use sandur_query::{Error, QueryContext};
 
 use crate::ast::{Expr, Type};
 use crate::column::{Column, Grid};
 use crate::data::{Samples, SeriesBatch, SeriesSet, SeriesSource};
+use crate::labels::{LabelPool, LabelsId};
 use crate::ops::range_call::PointSeries;
 use crate::ops::relabel::merge;
+use crate::order::sorted;
 use crate::plan::{Plan, Times, plan};
 use crate::run::{Gathered, LeafId, Options, Run};
 
@@ -71,6 +74,8 @@ pub struct Answer {
     pub infos: Vec<String>,
     /// Samples that were looked at.
     pub samples: u64,
+    /// Memory that the answer takes in the query's budget, until the last copy is dropped.
+    pub memory: Arc<Held>,
 }
 
 /// Answers a query.
@@ -189,13 +194,14 @@ impl State {
     }
 
     fn advance(&mut self, text: &str) -> Result<Outcome, Error> {
+        let mut memory = Held::default();
         let value = match &mut self.plan {
             Plan::Text(text) => Value::String(std::mem::take(text)),
             Plan::Series(operator) => {
                 if let Some(leaf) = self.gathered.gather(operator, &mut self.run)? {
                     return Ok(Outcome::Need(leaf));
                 }
-                self.series()?
+                self.series(&mut memory)?
             }
             Plan::Windows(windows) => {
                 loop {
@@ -205,16 +211,16 @@ impl State {
                         Ok(Some(series)) => self.windows.extend(series),
                     }
                 }
-                self.points()
+                self.points(&mut memory)?
             }
         };
         let (warnings, infos) = self.run.notes.texts(&self.run.pool, text);
-        let samples = self.run.samples_read;
-        Ok(Outcome::Done(Answer { value, warnings, infos, samples }))
+        let (samples, memory) = (self.run.samples_read, Arc::new(memory));
+        Ok(Outcome::Done(Answer { value, warnings, infos, samples, memory }))
     }
 
     /// Drops names, merges what is the same then, and makes the answer.
-    fn series(&mut self) -> Result<Value, Error> {
+    fn series(&mut self, memory: &mut Held) -> Result<Value, Error> {
         let grid = self.times.grid();
         let mut columns = std::mem::take(&mut self.gathered.columns);
         let is_range = self.times.step > 0;
@@ -222,48 +228,82 @@ impl State {
             let value = columns.first().map_or(f64::NAN, |column| column.values[0]);
             return Ok(Value::Scalar(value));
         }
-        let pool = &mut self.run.pool;
         columns.retain(Column::has_any);
         for column in columns.iter_mut().filter(|column| column.drop_name) {
-            column.labels = pool.nameless(column.labels);
+            spend(64)?;
+            column.labels = self.run.pool.nameless(column.labels);
         }
-        pool.check()?;
-        let mut columns = merge(columns)?;
-        // The answer has a time beside each sample.
-        let samples: usize = columns.iter().map(Column::count).sum();
-        self.run.keep(samples as u64 * 16)?;
+        let columns = merge(columns, &mut self.run)?;
         let pool = &self.run.pool;
+        let mut bytes = 0;
+        for column in &columns {
+            spend(64 + column.values.len() / 64)?;
+            // The answer has a time beside each sample.
+            bytes +=
+                answer_bytes(pool, column.labels) + column.count() as u64 * 16 + column.histogram_bytes();
+        }
+        memory.at_least(bytes)?;
         if !is_range {
             let sample = |column: &Column| match column.histogram(0) {
                 Some(histogram) => Point::Histogram(Arc::clone(histogram)),
                 None => Point::Float(column.values[0]),
             };
-            let vector = columns.iter().map(|column| (pool.labels(column.labels), sample(column)));
-            return Ok(Value::Vector(vector.collect()));
+            let mut vector = Vec::with_capacity(columns.len());
+            for column in &columns {
+                spend(LABELS_WORK)?;
+                vector.push((pool.labels(column.labels), sample(column)));
+            }
+            return Ok(Value::Vector(vector));
         }
-        columns.sort_by(|a, b| pool.compare(a.labels, b.labels));
-        let series = columns.iter().map(|column| series_of(pool.labels(column.labels), column, &grid));
-        Ok(Value::Matrix(series.collect()))
+        let columns = sorted(columns, |a, b| pool.compare(a.labels, b.labels))?;
+        let mut series = Vec::with_capacity(columns.len());
+        for column in &columns {
+            spend(LABELS_WORK + column.count() * 2)?;
+            series.push(series_of(pool.labels(column.labels), column, &grid));
+        }
+        Ok(Value::Matrix(series))
     }
 
-    fn points(&mut self) -> Value {
+    fn points(&mut self, memory: &mut Held) -> Result<Value, Error> {
         let pool = &mut self.run.pool;
-        for series in self.windows.iter_mut().filter(|series| series.drop_name) {
-            series.labels = pool.nameless(series.labels);
+        let (mut windows, mut bytes) = (std::mem::take(&mut self.windows), 0);
+        for series in &mut windows {
+            if series.drop_name {
+                series.labels = pool.nameless(series.labels);
+            }
+            let Samples { times, histograms, .. } = &series.samples;
+            spend(64 + histograms.len())?;
+            let histogram_bytes: u64 = histograms.iter().map(|histogram| histogram.memory_bytes()).sum();
+            let samples = (times.len() + histograms.len()) as u64 * 16;
+            bytes += answer_bytes(pool, series.labels) + samples + histogram_bytes;
         }
-        self.windows.sort_by(|a, b| pool.compare(a.labels, b.labels));
-        let windows = std::mem::take(&mut self.windows);
-        let series = windows.into_iter().map(|series| {
+        pool.check()?;
+        memory.at_least(bytes)?;
+        let windows = sorted(windows, |a, b| pool.compare(a.labels, b.labels))?;
+        let mut answer = Vec::with_capacity(windows.len());
+        for series in windows {
             let Samples { times, values, histogram_times, histograms, .. } = series.samples;
-            Series {
+            spend(LABELS_WORK + times.len() * 2)?;
+            answer.push(Series {
                 labels: pool.labels(series.labels),
                 floats: times.into_iter().zip(values).collect(),
                 histograms: histogram_times.into_iter().zip(histograms).collect(),
-            }
-        });
-        Value::Matrix(series.collect())
+            });
+        }
+        Ok(Value::Matrix(answer))
     }
 }
+
+/// Work of writing the labels of a series of an answer.
+const LABELS_WORK: usize = 512;
+
+/// Bytes that a series of an answer takes beside its samples.
+fn answer_bytes(pool: &LabelPool, labels: LabelsId) -> u64 {
+    (size_of::<Series>() + pool.set(labels).len() * LABEL_BYTES + pool.text_bytes(labels)) as u64
+}
+
+/// Bytes of a label beside its texts.
+const LABEL_BYTES: usize = 48;
 
 fn series_of(labels: Labels, column: &Column, grid: &Grid) -> Series {
     let (mut floats, mut histograms) = (Vec::with_capacity(column.count()), Vec::new());

@@ -19,6 +19,38 @@ use crate::text::{is_plain_label, quote};
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Text(u32);
 
+/// Some texts.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct TextSet(Vec<Text>);
+
+impl TextSet {
+    /// Up to so many are looked through.
+    const FEW: usize = 16;
+
+    /// Whether the text is among them.
+    #[inline]
+    pub fn contains(&self, text: Text) -> bool {
+        match self.0.len() <= Self::FEW {
+            true => self.0.contains(&text),
+            false => self.0.binary_search(&text).is_ok(),
+        }
+    }
+
+    /// Whether there is none.
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+}
+
+impl FromIterator<Text> for TextSet {
+    fn from_iter<I: IntoIterator<Item = Text>>(texts: I) -> Self {
+        let mut all: Vec<Text> = texts.into_iter().collect();
+        all.sort_unstable();
+        all.dedup();
+        Self(all)
+    }
+}
+
 /// A label set.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct LabelsId(pub u32);
@@ -81,6 +113,11 @@ impl LabelPool {
     /// Fails when there was no memory for what the pool holds.
     pub fn check(&self) -> Result<(), Stopped> {
         if self.refused { Err(Stopped) } else { Ok(()) }
+    }
+
+    /// Bytes of the texts of a label set.
+    pub fn text_bytes(&self, id: LabelsId) -> usize {
+        self.set(id).iter().map(|(name, value)| self.text(*name).len() + self.text(*value).len()).sum()
     }
 
     fn grow(&mut self, bytes: usize) {
@@ -157,12 +194,12 @@ impl LabelPool {
         &mut self,
         dictionary: &dyn Dictionary,
         labels: &LabelIds,
-        wanted: Option<&[Text]>,
+        wanted: Option<&TextSet>,
     ) -> LabelsId {
         let mut set = Vec::with_capacity(labels.len());
         for (name, value) in labels {
             let name = self.text_id(dictionary.text(*name));
-            if wanted.is_none_or(|wanted| wanted.contains(&name)) {
+            if wanted.is_none_or(|wanted| wanted.contains(name)) {
                 set.push((name, self.text_id(dictionary.text(*value))));
             }
         }

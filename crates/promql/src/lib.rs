@@ -36,6 +36,7 @@ mod lexer;
 mod memory;
 mod notes;
 mod ops;
+mod order;
 mod parser;
 mod plan;
 mod pretty;

@@ -3,6 +3,8 @@
 //! Everything that depends on the query's times is settled here: `@`, offsets, computed durations, `start()`
 //! and its like, the steps of subqueries. What is the same at all steps is evaluated at one and repeated.
 
+use foldhash::{HashMap, HashMapExt, HashSet, HashSetExt};
+use sandur_model::MatchOp;
 use sandur_query::Error;
 
 use crate::ast::{
@@ -12,13 +14,14 @@ use crate::ast::{
 use crate::column::{Column, Grid};
 use crate::data::SeriesQuery;
 use crate::functions::math;
-use crate::labels::Text;
+use crate::labels::TextSet;
 use crate::ops::aggregate::{self, CountValues, Grouping};
-use crate::ops::range_call::{Geometry, Input, Windows};
+use crate::ops::range_call::{Feed, Geometry, Input, Windows};
 use crate::ops::rank::Rank;
 use crate::ops::select::{Select, Take, Timing};
 use crate::ops::simple::{Broadcast, Each, Map, Ready};
-use crate::run::{AnyOperator, Gathered, LeafId, Run, ScalarArg};
+use crate::parser::METRIC_NAME;
+use crate::run::{AnyOperator, Gathered, LeafId, Run, ScalarArg, Scratch};
 use crate::text::{MS_NS, quote};
 use crate::token::Kind;
 
@@ -26,7 +29,10 @@ mod binary;
 mod calls;
 
 /// Milliseconds from 1970 beyond which nothing is looked at: sums of a few of them do not overflow.
-const TIME_MAX: i64 = 1 << 60;
+pub(crate) const TIME_MAX: i64 = 1 << 60;
+
+/// Most steps of a subquery: a month of seconds. A series over so many takes 40 MB.
+const SUBQUERY_STEPS_MAX: u64 = 4 << 20;
 
 /// When a query is evaluated.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -54,7 +60,7 @@ pub enum Plan {
     /// Series, or one without labels.
     Series(AnyOperator),
     /// Series with samples of their own times.
-    Windows(Windows),
+    Windows(Box<Windows>),
     /// A text.
     Text(String),
 }
@@ -64,11 +70,11 @@ pub fn plan(expr: &Expr, times: Times, run: &mut Run) -> Result<Plan, Error> {
     if [times.start, times.end].iter().any(|time| time.unsigned_abs() > TIME_MAX.unsigned_abs()) {
         return Err(Error::Invalid(format!("times are at most {TIME_MAX} ms from 1970")));
     }
-    let (steps, limit) = (times.grid().steps as u64, run.options.samples_max);
+    let (steps, limit) = (times.grid().steps as u64, run.options.points_max);
     if steps > limit {
         return Err(Error::Limit(format!(
-            "the query has {steps} steps, more than the {limit} samples that a query may load; use a longer \
-             step or a shorter range"
+            "exceeded maximum resolution of {limit} points per timeseries: the query has {steps}; use a \
+             longer step or a shorter range"
         )));
     }
     let mut planner = Planner { times, run, statistics: false, needs_buckets: false };
@@ -78,7 +84,7 @@ pub fn plan(expr: &Expr, times: Times, run: &mut Run) -> Result<Plan, Error> {
         Expr::String(string) => Plan::Text(string.value.clone()),
         Expr::Matrix(_) | Expr::Subquery(_) => {
             let (input, geometry) = planner.input(whole, grid, None, "", None)?;
-            Plan::Windows(Windows { input, at: grid.start, geometry })
+            Plan::Windows(Box::new(Windows { feed: Feed::new(input, None), at: grid.start, geometry }))
         }
         _ => Plan::Series(planner.operator(whole, grid, None)?),
     })
@@ -136,7 +142,7 @@ impl Planner<'_> {
         if !unary.negate {
             return Ok(inner);
         }
-        Ok(Box::new(Map { inner, each: Each::Negate, grid }))
+        Ok(Box::new(Map { inner, each: Each::Negate, grid, scratch: Scratch::default() }))
     }
 
     /// Adds a selector to those of the query.
@@ -161,7 +167,7 @@ impl Planner<'_> {
         })
     }
 
-    pub(crate) fn wanted(&mut self, wanted: Wanted<'_>) -> Option<Vec<Text>> {
+    pub(crate) fn wanted(&mut self, wanted: Wanted<'_>) -> Option<TextSet> {
         wanted.map(|names| names.iter().map(|name| self.run.pool.text_id(name)).collect())
     }
 
@@ -258,6 +264,7 @@ impl Planner<'_> {
             wanted,
             span,
             pending: None,
+            scratch: Scratch::default(),
         }))
     }
 
@@ -327,11 +334,10 @@ impl Planner<'_> {
         }
         let steps = if end < start { 0 } else { end.saturating_sub(start) / interval + 1 };
         let steps = usize::try_from(steps).unwrap_or(0);
-        let limit = self.run.options.samples_max;
+        let limit = self.run.options.samples_max.min(SUBQUERY_STEPS_MAX);
         if steps as u64 > limit {
             return Err(Error::Limit(format!(
-                "the subquery has {steps} steps, more than the {limit} samples that a query may load; use a \
-                 longer step or a shorter range"
+                "the subquery has {steps} steps, at most {limit}; use a longer step or a shorter range"
             )));
         }
         let inner_grid = Grid { start, interval, steps };
@@ -442,17 +448,15 @@ pub(crate) fn absent_labels(expr: &Expr) -> Vec<(String, String)> {
         Expr::Matrix(matrix) => &matrix.selector,
         _ => return Vec::new(),
     };
-    let mut labels: Vec<(String, String)> = Vec::new();
-    let mut seen: Vec<&str> = Vec::new();
-    for matcher in selector.matchers.iter().filter(|matcher| matcher.name() != "__name__") {
-        if matcher.op() == sandur_model::MatchOp::Equal && !seen.contains(&matcher.name()) {
-            seen.push(matcher.name());
-            labels.push((matcher.name().to_owned(), matcher.value().to_owned()));
-        } else {
-            labels.retain(|(name, _)| name != matcher.name());
+    // A label counts with its first equality, and not at all when another condition on it comes later.
+    let (mut known, mut seen) = (HashMap::new(), HashSet::new());
+    for matcher in selector.matchers.iter().filter(|matcher| matcher.name() != METRIC_NAME) {
+        match matcher.op() == MatchOp::Equal && seen.insert(matcher.name()) {
+            true => _ = known.insert(matcher.name(), matcher.value()),
+            false => _ = known.remove(matcher.name()),
         }
     }
-    labels
+    known.into_iter().map(|(name, value)| (name.to_owned(), value.to_owned())).collect()
 }
 
 /// The value of a text argument.

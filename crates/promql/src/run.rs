@@ -1,16 +1,18 @@
 //! What the operators of a query share while it runs.
 
 use std::collections::VecDeque;
+use std::sync::Arc;
 
 use sandur_base::Stopped;
 use sandur_base::job::{Held, spend};
 use sandur_query::Error;
 
-use crate::column::{Column, Grid};
-use crate::data::{SeriesBatch, SeriesQuery};
-use crate::labels::LabelPool;
+use crate::column::{Column, Grid, Sample};
+use crate::data::{Samples, SeriesBatch, SeriesQuery};
+use crate::labels::{LabelPool, LabelsId};
 use crate::notes::Notes;
 use crate::ops::points::statistics_of;
+use crate::plan::TIME_MAX;
 
 /// Number of a selector among those of the query.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -58,6 +60,8 @@ pub struct Options {
     pub type_labels: bool,
     /// Most samples that a query may load or keep.
     pub samples_max: u64,
+    /// Most steps of a range query, which are most points of a series of its answer.
+    pub points_max: u64,
 }
 
 impl Default for Options {
@@ -68,6 +72,7 @@ impl Default for Options {
             use_starts: false,
             type_labels: false,
             samples_max: 50_000_000,
+            points_max: 11_000,
         }
     }
 }
@@ -90,7 +95,10 @@ pub struct Run {
 
 impl Run {
     /// A query that begins.
-    pub fn new(options: Options) -> Self {
+    pub fn new(mut options: Options) -> Self {
+        for length in [&mut options.lookback_ms, &mut options.subquery_step_ms] {
+            *length = (*length).clamp(1, TIME_MAX);
+        }
         Self {
             pool: LabelPool::default(),
             notes: Notes::default(),
@@ -112,17 +120,23 @@ impl Run {
     pub fn next_batch(&mut self, leaf: LeafId) -> Result<Option<SeriesBatch>, LeafId> {
         let at = &mut self.leaves[leaf.0];
         match at.inbox.pop_front() {
-            Some(mut batch) => {
-                if at.query.statistics_only {
-                    let SeriesQuery { first_ms, last_ms, .. } = at.query;
-                    for samples in &mut batch.samples {
-                        *samples = statistics_of(samples, first_ms, last_ms);
-                    }
-                }
-                Ok(Some(batch))
-            }
+            Some(batch) => Ok(Some(batch)),
             None if at.is_done => Ok(None),
             None => Err(leaf),
+        }
+    }
+
+    /// Samples of a series of a selector as they are looked at: where buckets are not, without them.
+    pub fn looked_at(
+        &self,
+        LeafId(n): LeafId,
+        samples: &Arc<Samples>,
+        scratch: &mut Scratch,
+    ) -> Result<Arc<Samples>, Stopped> {
+        let SeriesQuery { first_ms, last_ms, statistics_only, .. } = self.leaves[n].query;
+        match statistics_only {
+            true => statistics_of(samples, (first_ms, last_ms), scratch),
+            false => Ok(Arc::clone(samples)),
         }
     }
 
@@ -139,6 +153,24 @@ impl Run {
         self.keep(columns.iter().map(Column::memory_bytes).sum())
     }
 
+    /// Reserves memory for a series without samples, and makes it.
+    pub fn column(&mut self, labels: LabelsId, drop_name: bool, steps: usize) -> Result<Column, Stopped> {
+        self.keep(Column::bytes(steps))?;
+        Ok(Column::empty(labels, drop_name, steps))
+    }
+
+    /// Puts a sample into a series that is kept; reserves memory for a histogram.
+    pub fn put(&mut self, column: &mut Column, step: usize, sample: Sample) -> Result<(), Stopped> {
+        if let Sample::Histogram(histogram) = &sample {
+            let slots = if column.histograms.is_none() { column.values.len() as u64 * 8 } else { 0 };
+            let bytes = histogram.memory_bytes();
+            spend(bytes as usize)?;
+            self.keep(bytes + slots)?;
+        }
+        column.put_sample(step, sample);
+        Ok(())
+    }
+
     /// Counts samples that were read.
     pub fn count_samples(&mut self, samples: usize) -> Result<(), Error> {
         self.samples_read += samples as u64;
@@ -150,6 +182,31 @@ impl Run {
             )));
         }
         Ok(())
+    }
+}
+
+/// Memory of what an operator makes for a batch. The reservation stays for the next one.
+#[derive(Default)]
+pub struct Scratch {
+    bytes: u64,
+    held: Held,
+}
+
+impl Scratch {
+    /// What was made before is gone.
+    pub fn reset(&mut self) {
+        self.bytes = 0;
+    }
+
+    /// Bytes of what was made since.
+    pub fn bytes(&self) -> u64 {
+        self.bytes
+    }
+
+    /// Reserves memory for more.
+    pub fn add(&mut self, bytes: u64) -> Result<(), Stopped> {
+        self.bytes += bytes;
+        self.held.at_least(self.bytes)
     }
 }
 

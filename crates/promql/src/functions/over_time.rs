@@ -225,6 +225,11 @@ impl HistogramMean {
         Ok(added.bounds_reconciled)
     }
 
+    /// Bytes that it takes.
+    pub fn memory_bytes(&self) -> u64 {
+        self.sum.memory_bytes() + self.lost.as_ref().map_or(0, FloatHistogram::memory_bytes)
+    }
+
     /// The mean.
     pub fn result(mut self) -> FloatHistogram {
         if !self.running {

@@ -9,15 +9,16 @@ use crate::notes::Note;
 
 type Answer = Result<Value, String>;
 
-/// Sorts numbers; what is none comes first.
-pub fn sort_numbers(values: &mut [f64]) {
-    values.sort_unstable_by(|a, b| match (a.is_nan(), b.is_nan()) {
+/// The order of numbers; what is none comes first.
+fn order(a: &f64, b: &f64) -> Ordering {
+    match (a.is_nan(), b.is_nan()) {
         (false, false) => a.partial_cmp(b).unwrap_or(Ordering::Equal),
         (a, b) => b.cmp(&a),
-    });
+    }
 }
 
-/// A quantile of numbers, interpolated between neighbours. Sorts them.
+/// A quantile of numbers, interpolated between neighbours. Changes their order; the two that count are found
+/// in linear time.
 pub fn quantile(q: f64, values: &mut [f64]) -> f64 {
     if values.is_empty() || q.is_nan() {
         return f64::NAN;
@@ -25,13 +26,15 @@ pub fn quantile(q: f64, values: &mut [f64]) -> f64 {
     if !(0.0..=1.0).contains(&q) {
         return if q < 0.0 { f64::NEG_INFINITY } else { f64::INFINITY };
     }
-    sort_numbers(values);
     let last = values.len() - 1;
     let rank = q * last as f64;
     let lower = rank.floor().max(0.0);
     let upper = (lower as usize + 1).min(last);
     let weight = rank - rank.floor();
-    values[lower as usize] * (1.0 - weight) + values[upper] * weight
+    let (_, low, above) = values.select_nth_unstable_by(lower as usize, order);
+    let low = *low;
+    let high = if upper > lower as usize { above.iter().copied().min_by(order).unwrap_or(low) } else { low };
+    low * (1.0 - weight) + high * weight
 }
 
 pub fn quantile_over_time(window: &Window<'_>, site: &mut Site<'_>) -> Answer {

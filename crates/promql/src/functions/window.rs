@@ -1,8 +1,9 @@
 //! A window of samples, as functions over ranges see it.
 
-use std::cell::OnceCell;
+use std::cell::{OnceCell, RefCell};
 use std::sync::Arc;
 
+use sandur_base::job::{Held, spend};
 use sandur_model::FloatHistogram;
 use sandur_model::histogram::{Added, HistogramError};
 
@@ -16,13 +17,17 @@ use crate::span::Span;
 pub struct Counts {
     falls: OnceCell<Vec<u32>>,
     changes: OnceCell<Vec<u32>>,
+    held: RefCell<Held>,
 }
 
 /// Windows with fewer samples are looked at.
 const SHORT: usize = 32;
 
-/// How many neighbours up to each value differ in a way.
-fn running(values: &[f64], differs: impl Fn(f64, f64) -> bool) -> Vec<u32> {
+/// How many neighbours up to each value differ in a way; nothing when the job is to end.
+fn running(values: &[f64], held: &RefCell<Held>, differs: impl Fn(f64, f64) -> bool) -> Vec<u32> {
+    if held.borrow_mut().at_least(values.len() as u64 * 4).is_err() || spend(values.len()).is_err() {
+        return Vec::new();
+    }
     let mut count = 0;
     let pairs = values.iter().zip(values.first().into_iter().chain(values));
     let next = |(value, before): (&f64, &f64)| {
@@ -135,9 +140,10 @@ pub type RangeFn = fn(&Window<'_>, &mut Site<'_>) -> Result<Value, String>;
 
 impl Window<'_> {
     fn between(&self, counts: &[u32]) -> u32 {
-        match self.values.len().checked_sub(1) {
-            Some(more) => counts[self.from + more] - counts[self.from],
-            None => 0,
+        let last = self.from + self.values.len().saturating_sub(1);
+        match (counts.get(self.from), counts.get(last)) {
+            (Some(before), Some(after)) => after - before,
+            _ => 0,
         }
     }
 
@@ -146,7 +152,8 @@ impl Window<'_> {
         if self.values.len() < SHORT {
             return self.values.windows(2).map(|pair| u32::from(pair[1] < pair[0])).sum();
         }
-        self.between(self.counts.falls.get_or_init(|| running(self.series, |before, value| value < before)))
+        let fall = |before, value| value < before;
+        self.between(self.counts.falls.get_or_init(|| running(self.series, &self.counts.held, fall)))
     }
 
     /// How often a float differs from the one before.
@@ -154,7 +161,7 @@ impl Window<'_> {
         if self.values.len() < SHORT {
             return self.values.windows(2).map(|pair| u32::from(is_change(pair[0], pair[1]))).sum();
         }
-        self.between(self.counts.changes.get_or_init(|| running(self.series, is_change)))
+        self.between(self.counts.changes.get_or_init(|| running(self.series, &self.counts.held, is_change)))
     }
 
     /// Whether floats and histograms are mixed, which is noted.

@@ -7,28 +7,31 @@
 use std::sync::Arc;
 
 use foldhash::{HashMap, HashMapExt};
+use sandur_base::Stopped;
 use sandur_base::job::spend;
 use sandur_model::FloatHistogram;
 use sandur_model::histogram::{CounterReset, kahan_add};
 use sandur_query::Error;
 
-use crate::column::{Column, Grid};
+use crate::column::{Column, Grid, Sample};
 use crate::functions::over_time::HistogramMean;
 use crate::functions::statistics::quantile;
-use crate::labels::{LabelPool, LabelsId, Text};
+use crate::labels::{LabelPool, LabelsId, Text, TextSet};
 use crate::notes::{HistogramOperation, Note};
 use crate::run::{AnyOperator, Operator, Outbox, Pull, Run, ScalarArg};
 use crate::span::Span;
 use crate::text::plain_number;
 use crate::token::Kind;
 
+/// Bytes that it takes to know the label set of a group.
+const GROUP_BYTES: u64 = 64;
+
 /// By which labels groups are made.
 pub struct Grouping {
     /// The labels.
-    pub names: Vec<Text>,
+    pub names: TextSet,
     /// Whether they are left out.
     pub without: bool,
-    known: HashMap<LabelsId, usize>,
     groups: HashMap<LabelsId, usize>,
     /// The labels of each group.
     pub labels: Vec<LabelsId>,
@@ -36,33 +39,30 @@ pub struct Grouping {
 
 impl Grouping {
     /// A grouping without groups yet.
-    pub fn new(names: Vec<Text>, without: bool) -> Self {
-        let (known, groups) = (HashMap::new(), HashMap::new());
-        Self { names, without, known, groups, labels: Vec::new() }
+    pub fn new(names: TextSet, without: bool) -> Self {
+        let groups = HashMap::new();
+        Self { names, without, groups, labels: Vec::new() }
     }
 
     /// The labels of the group of a label set.
     pub fn labels_of(&self, labels: LabelsId, pool: &mut LabelPool) -> LabelsId {
         match self.without {
-            true => pool.filtered(labels, |name| name != Text::NAME && !self.names.contains(&name)),
+            true => pool.filtered(labels, |name| name != Text::NAME && !self.names.contains(name)),
             false if self.names.is_empty() => LabelsId::EMPTY,
-            false => pool.filtered(labels, |name| self.names.contains(&name)),
+            false => pool.filtered(labels, |name| self.names.contains(name)),
         }
     }
 
     /// The number of the group of a label set.
-    pub fn group_of(&mut self, labels: LabelsId, pool: &mut LabelPool) -> usize {
-        if let Some(group) = self.known.get(&labels) {
-            return *group;
-        }
-        let own = self.labels_of(labels, pool);
+    pub fn group_of(&mut self, labels: LabelsId, run: &mut Run) -> Result<usize, Stopped> {
+        let own = self.labels_of(labels, &mut run.pool);
         let next = self.groups.len();
         let group = *self.groups.entry(own).or_insert(next);
         if group == next {
+            run.keep(GROUP_BYTES)?;
             self.labels.push(own);
         }
-        self.known.insert(labels, group);
-        group
+        Ok(group)
     }
 }
 
@@ -90,6 +90,9 @@ impl State {
         self.flags & flag != 0
     }
 }
+
+/// Bytes that a histogram of a group takes beside what it holds.
+const HISTOGRAM_BYTES: u64 = 64;
 
 /// Histograms of a group at a step.
 enum HistogramState {
@@ -162,12 +165,11 @@ impl Operator for Aggregate {
         let groups = std::mem::take(&mut self.groups);
         let mut columns = Vec::with_capacity(groups.len());
         for (group, labels) in groups.into_iter().zip(self.grouping.labels.clone()) {
-            let column = self.finish(group, labels, run);
+            let column = self.finish(group, labels, run)?;
             if column.has_any() {
                 columns.push(column);
             }
         }
-        run.keep_columns(&columns)?;
         Ok(self.outbox.insert(Outbox::new(columns)).next())
     }
 }
@@ -194,7 +196,7 @@ impl Aggregate {
 
     /// The group of a label set, made when it is new.
     fn group(&mut self, labels: LabelsId, run: &mut Run) -> Result<usize, Error> {
-        let number = self.grouping.group_of(labels, &mut run.pool);
+        let number = self.grouping.group_of(labels, run)?;
         let steps = self.grid.steps;
         while self.groups.len() <= number {
             let values = if self.op == Kind::Quantile { vec![Vec::new(); steps] } else { Vec::new() };
@@ -239,11 +241,11 @@ impl Aggregate {
                     add_float(self.op, state, column.values[step], is_first);
                 }
                 Some(histogram) if sums => {
-                    if is_first {
-                        run.keep_histogram(histogram)?;
-                    }
+                    spend(histogram.memory_bytes() as usize)?;
                     let metric = run.pool.get(column.labels, Text::NAME);
+                    let before = group.histogram_bytes(step);
                     let note = group.add_histogram(self.op, step, histogram, metric);
+                    run.keep(group.histogram_bytes(step).saturating_sub(before))?;
                     note.into_iter().for_each(|note| run.notes.add(note, self.span));
                 }
                 Some(_) => {}
@@ -252,10 +254,11 @@ impl Aggregate {
         Ok(())
     }
 
-    fn finish(&self, mut group: Group, labels: LabelsId, run: &mut Run) -> Column {
-        let mut column = Column::empty(labels, false, self.grid.steps);
+    fn finish(&self, mut group: Group, labels: LabelsId, run: &mut Run) -> Result<Column, Error> {
+        let mut column = run.column(labels, false, self.grid.steps)?;
         for step in 0..self.grid.steps {
             let state = &group.states[step];
+            spend(4 + group.values.get(step).map_or(0, Vec::len) * 4)?;
             if !state.has(SEEN) {
                 continue;
             }
@@ -272,7 +275,7 @@ impl Aggregate {
             column.drop_name = state.has(DROP_NAME);
             if state.has(HISTOGRAM) && matches!(self.op, Kind::Sum | Kind::Avg) {
                 if let Some(histogram) = group.histograms.remove(&step) {
-                    column.put_histogram(step, Arc::new(histogram.result()));
+                    run.put(&mut column, step, Sample::Histogram(Arc::new(histogram.result())))?;
                 }
                 continue;
             }
@@ -292,7 +295,7 @@ impl Aggregate {
             };
             column.put(step, value);
         }
-        column
+        Ok(column)
     }
 }
 
@@ -370,6 +373,10 @@ fn add_float(op: Kind, state: &mut State, value: f64, is_first: bool) {
 }
 
 impl Group {
+    fn histogram_bytes(&self, step: usize) -> u64 {
+        self.histograms.get(&step).map_or(0, |state| state.memory_bytes() + HISTOGRAM_BYTES)
+    }
+
     /// Adds a histogram; gives what has to be noted.
     fn add_histogram(
         &mut self,
@@ -426,6 +433,13 @@ fn add_histogram(
 }
 
 impl HistogramState {
+    fn memory_bytes(&self) -> u64 {
+        match self {
+            Self::Sum(sum, lost) => sum.memory_bytes() + lost.as_ref().map_or(0, |lost| lost.memory_bytes()),
+            Self::Mean(mean) => mean.memory_bytes(),
+        }
+    }
+
     fn result(self) -> FloatHistogram {
         let mut result = match self {
             Self::Mean(mean) => mean.result(),
@@ -439,13 +453,6 @@ impl HistogramState {
         };
         result.compact();
         result
-    }
-}
-
-impl Run {
-    /// Reserves memory for a histogram that an operator keeps, and what is lost of it.
-    fn keep_histogram(&mut self, histogram: &FloatHistogram) -> Result<(), Error> {
-        Ok(self.keep(2 * histogram.memory_bytes())?)
     }
 }
 
@@ -514,14 +521,12 @@ impl CountValues {
         };
         let value = run.pool.text_id(&text);
         let labels = run.pool.with(column.labels, self.label, value);
-        let group = self.grouping.group_of(labels, &mut run.pool);
+        let group = self.grouping.group_of(labels, run)?;
         if group == self.columns.len() {
-            let new = Column::empty(self.grouping.labels[group], false, self.grid.steps);
-            run.keep(new.memory_bytes())?;
-            self.columns.push(new);
+            self.columns.push(run.column(self.grouping.labels[group], false, self.grid.steps)?);
         }
-        run.keep(64)?;
         if histogram.is_none() {
+            run.keep(GROUP_BYTES)?;
             self.known.insert(key, group);
         }
         Ok(group)

@@ -4,12 +4,13 @@
 //! pair of series.
 
 use foldhash::{HashMap, HashMapExt, HashSet, HashSetExt};
+use sandur_base::Stopped;
 use sandur_base::job::spend;
 use sandur_query::Error;
 
 use crate::ast::Cardinality;
 use crate::column::{Column, Grid, Sample};
-use crate::labels::{LabelPool, LabelsId, Text};
+use crate::labels::{LabelPool, LabelsId, Text, TextSet};
 use crate::ops::elements::{changes_metric, floats, samples};
 use crate::run::{AnyOperator, Gathered, Operator, Outbox, Pull, Run};
 use crate::span::Span;
@@ -18,7 +19,7 @@ use crate::token::Kind;
 /// The labels by which series find each other.
 pub struct Signature {
     /// The labels.
-    pub names: Vec<Text>,
+    pub names: TextSet,
     /// Whether these count, rather than all others.
     pub on: bool,
 }
@@ -28,8 +29,8 @@ impl Signature {
     pub fn of(&self, labels: LabelsId, pool: &mut LabelPool) -> LabelsId {
         let on = self.on;
         pool.filtered(labels, |name| match on {
-            true => self.names.contains(&name),
-            false => name != Text::NAME && !self.names.contains(&name),
+            true => self.names.contains(name),
+            false => name != Text::NAME && !self.names.contains(name),
         })
     }
 }
@@ -59,6 +60,10 @@ pub struct VectorVector {
     /// What is answered.
     pub outbox: Option<Outbox>,
 }
+
+/// Bytes that a series takes beside its samples while it looks for another: its signature, in which place and
+/// with what result.
+const MATCH_BYTES: u64 = 256;
 
 /// Series of one side with the number of what counts of their labels.
 struct Side {
@@ -93,20 +98,28 @@ struct Making {
 }
 
 impl VectorVector {
-    fn side(&mut self, n: usize, numbers: &mut HashMap<LabelsId, usize>, run: &mut Run) -> Side {
+    fn side(
+        &mut self,
+        n: usize,
+        numbers: &mut HashMap<LabelsId, usize>,
+        run: &mut Run,
+    ) -> Result<Side, Stopped> {
         let columns = std::mem::take(&mut self.gathered[n].columns);
+        spend(columns.len() * 64)?;
+        run.keep(columns.len() as u64 * MATCH_BYTES)?;
         let mut number = |column: &Column| {
             let labels = self.signature.of(column.labels, &mut run.pool);
             let next = numbers.len();
             *numbers.entry(labels).or_insert(next)
         };
         let signatures = columns.iter().map(&mut number).collect();
-        Side { columns, signatures }
+        run.pool.check()?;
+        Ok(Side { columns, signatures })
     }
 
     fn match_up(&mut self, run: &mut Run) -> Result<Vec<Column>, Error> {
         let mut numbers = HashMap::new();
-        let (left, right) = (self.side(0, &mut numbers, run), self.side(1, &mut numbers, run));
+        let (left, right) = (self.side(0, &mut numbers, run)?, self.side(1, &mut numbers, run)?);
         let swapped = self.cardinality == Cardinality::OneToMany;
         let (many, one) = if swapped { (right, left) } else { (left, right) };
         if let Some(columns) = self.whole_columns(&many, &one, numbers.len(), run)? {
@@ -125,7 +138,7 @@ impl VectorVector {
         let has_fill = fill.iter().any(Option::is_some);
         let mut ones: Vec<Option<usize>> = vec![None; numbers.len()];
         for step in 0..self.grid.steps {
-            spend(many.columns.len() + one.columns.len() + 8)?;
+            spend((many.columns.len() + one.columns.len()) * 4 + 8)?;
             let is_empty = |side: &Side| !side.columns.iter().any(|column| column.has(step));
             if (is_empty(&many) || is_empty(&one)) && (!has_fill || is_empty(&many) && is_empty(&one)) {
                 continue;
@@ -163,7 +176,6 @@ impl VectorVector {
             }
         }
         making.columns.retain(Column::has_any);
-        run.keep_columns(&making.columns)?;
         Ok(making.columns)
     }
 
@@ -195,14 +207,14 @@ impl VectorVector {
                 return Ok(None);
             }
             let Some(other) = ones[*signature].map(|n| &one.columns[n]) else { continue };
-            spend(self.grid.steps + 8)?;
-            let labels = self.result_labels(column.labels, other.labels, &mut run.pool);
+            spend(self.grid.steps * 2 + 8)?;
+            let labels = self.result_labels(column.labels, other.labels, run)?;
             if !labels_seen.insert(labels) {
                 return Ok(None);
             }
+            run.keep(Column::bytes(self.grid.steps))?;
             let result = self.whole_column(column, other, labels);
             if result.has_any() {
-                run.keep(result.memory_bytes())?;
                 columns.push(result);
             }
         }
@@ -250,6 +262,7 @@ impl VectorVector {
     ) -> Result<(), Error> {
         let swapped = self.cardinality == Cardinality::OneToMany;
         let (left, right) = if swapped { (&one, &many) } else { (&many, &one) };
+        [left, right].into_iter().try_for_each(|sample| spend(sample.work()))?;
         let found = samples(self.op, left, right, &mut run.notes, self.span);
         let Some((mut result, mut keep)) = found else { return Ok(()) };
         if self.returns_bool {
@@ -259,7 +272,7 @@ impl VectorVector {
         let labels = match making.results.get(&(many_labels, one_labels)) {
             Some(labels) => *labels,
             None => {
-                let labels = self.result_labels(many_labels, one_labels, &mut run.pool);
+                let labels = self.result_labels(many_labels, one_labels, run)?;
                 run.keep(48)?;
                 making.results.insert((many_labels, one_labels), labels);
                 labels
@@ -280,30 +293,32 @@ impl VectorVector {
         let next = making.columns.len();
         let place = *making.places.entry(labels).or_insert(next);
         if place == next {
-            making.columns.push(Column::empty(labels, self.returns_bool, self.grid.steps));
+            making.columns.push(run.column(labels, self.returns_bool, self.grid.steps)?);
         }
         let column = &mut making.columns[place];
         if column.has(step) {
             return Err(same_labels());
         }
-        column.put_sample(step, result);
-        Ok(())
+        Ok(run.put(column, step, result)?)
     }
 
-    fn result_labels(&self, many: LabelsId, one: LabelsId, pool: &mut LabelPool) -> LabelsId {
+    fn result_labels(&self, many: LabelsId, one: LabelsId, run: &mut Run) -> Result<LabelsId, Stopped> {
+        let pool = &mut run.pool;
+        spend(self.include.len() * 64)?;
         let mut labels = many;
         if changes_metric(self.op) {
             labels = pool.nameless(labels);
         }
         if self.cardinality == Cardinality::OneToOne {
             let on = self.signature.on;
-            labels = pool.filtered(labels, |name| self.signature.names.contains(&name) == on);
+            labels = pool.filtered(labels, |name| self.signature.names.contains(name) == on);
         }
         for name in &self.include {
             let value = pool.get(one, *name);
             labels = pool.with(labels, *name, value);
         }
-        labels
+        pool.check()?;
+        Ok(labels)
     }
 
     fn duplicate(&self, first: &Column, second: &Column, swapped: bool, run: &mut Run) -> Error {

@@ -8,9 +8,9 @@ use sandur_model::histogram::Trim;
 use sandur_query::Error;
 
 use crate::check::is_comparison;
-use crate::column::{Column, Grid, Sample};
+use crate::column::{Column, Grid, PIECE_VALUES, Sample};
 use crate::notes::{HistogramOperation, Note, Notes};
-use crate::run::{AnyOperator, Operator, Pull, Run, ScalarArg};
+use crate::run::{AnyOperator, Operator, Pull, Run, ScalarArg, Scratch};
 use crate::span::Span;
 use crate::token::Kind;
 
@@ -141,6 +141,8 @@ pub struct VectorScalar {
     pub grid: Grid,
     /// Where it stands.
     pub span: Span,
+    /// Memory of histograms of a batch.
+    pub scratch: Scratch,
 }
 
 impl Operator for VectorScalar {
@@ -152,67 +154,81 @@ impl Operator for VectorScalar {
             Pull::Batch(columns) => columns,
             other => return Ok(other),
         };
-        spend(columns.len() * (self.grid.steps * 2 + 8))?;
+        // What came of the last call is not looked at any more.
+        let mut scratch = std::mem::take(&mut self.scratch);
+        scratch.reset();
         for column in &mut columns {
+            spend(8)?;
             if changes_metric(self.op) || self.returns_bool {
                 column.drop_name = true;
             }
             match column.histograms.is_some() || matches!(self.op, Kind::TrimUpper | Kind::TrimLower) {
-                true => self.change_samples(column, run),
-                false => self.change_floats(column),
+                true => self.change_samples(column, run, &mut scratch)?,
+                false => self.change_floats(column)?,
             }
         }
+        self.scratch = scratch;
         columns.retain(Column::has_any);
         Ok(Pull::Batch(columns))
     }
 }
 
 impl VectorScalar {
-    fn change_floats(&self, column: &mut Column) {
+    fn change_floats(&self, column: &mut Column) -> Result<(), Error> {
         let scalars = self.scalar.values();
-        let values = &mut column.values;
-        let pairs = values.iter_mut().zip(scalars);
-        match (self.op, self.swapped) {
-            (Kind::Add, _) => pairs.for_each(|(value, scalar)| *value += scalar),
-            (Kind::Mul, _) => pairs.for_each(|(value, scalar)| *value *= scalar),
-            (Kind::Sub, false) => pairs.for_each(|(value, scalar)| *value -= scalar),
-            (Kind::Div, false) => pairs.for_each(|(value, scalar)| *value /= scalar),
-            _ => {
-                for step in column.steps() {
-                    let (value, scalar) = (column.values[step], scalars[step]);
-                    let (left, right) = if self.swapped { (scalar, value) } else { (value, scalar) };
-                    let Some((mut result, keep)) = floats(self.op, left, right) else { continue };
-                    // Of a comparison the vector's value stays.
-                    if is_comparison(self.op) {
-                        result = value;
-                    }
-                    if self.returns_bool {
-                        result = f64::from(u8::from(keep));
-                    } else if !keep {
-                        column.unmark(step);
-                    }
-                    column.values[step] = result;
+        let pieces = column.values.chunks_mut(PIECE_VALUES).zip(scalars.chunks(PIECE_VALUES));
+        if matches!((self.op, self.swapped), (Kind::Add | Kind::Mul, _) | (Kind::Sub | Kind::Div, false)) {
+            for (values, scalars) in pieces {
+                spend(values.len())?;
+                let pairs = values.iter_mut().zip(scalars);
+                match self.op {
+                    Kind::Add => pairs.for_each(|(value, scalar)| *value += scalar),
+                    Kind::Mul => pairs.for_each(|(value, scalar)| *value *= scalar),
+                    Kind::Sub => pairs.for_each(|(value, scalar)| *value -= scalar),
+                    _ => pairs.for_each(|(value, scalar)| *value /= scalar),
                 }
             }
+            return Ok(());
         }
+        for step in column.steps() {
+            spend(4)?;
+            let (value, scalar) = (column.values[step], scalars[step]);
+            let (left, right) = if self.swapped { (scalar, value) } else { (value, scalar) };
+            let Some((mut result, keep)) = floats(self.op, left, right) else { continue };
+            // Of a comparison the vector's value stays.
+            if is_comparison(self.op) {
+                result = value;
+            }
+            if self.returns_bool {
+                result = f64::from(u8::from(keep));
+            } else if !keep {
+                column.unmark(step);
+            }
+            column.values[step] = result;
+        }
+        Ok(())
     }
 
-    fn change_samples(&self, column: &mut Column, run: &mut Run) {
+    fn change_samples(&self, column: &mut Column, run: &mut Run, scratch: &mut Scratch) -> Result<(), Error> {
         let mut changed = Column::empty(column.labels, column.drop_name, self.grid.steps);
         for step in column.steps() {
             let (Some(sample), scalar) = (column.sample(step), Sample::Float(self.scalar.at(step))) else {
                 continue;
             };
             let (left, right) = if self.swapped { (&scalar, &sample) } else { (&sample, &scalar) };
+            spend(sample.work())?;
             let Some((result, keep)) = samples(self.op, left, right, &mut run.notes, self.span) else {
                 continue;
             };
             if self.returns_bool {
                 changed.put(step, f64::from(u8::from(keep)));
             } else if keep {
-                changed.put_sample(step, if is_comparison(self.op) { sample } else { result });
+                let kept = if is_comparison(self.op) { sample } else { result };
+                scratch.add(kept.work() as u64)?;
+                changed.put_sample(step, kept);
             }
         }
         *column = changed;
+        Ok(())
     }
 }

@@ -1,6 +1,7 @@
 //! Quantiles and fractions of histograms, classic ones from their buckets, native ones as they are.
 
 use foldhash::{HashMap, HashMapExt};
+use sandur_base::Stopped;
 use sandur_base::job::spend;
 use sandur_query::Error;
 
@@ -46,6 +47,9 @@ pub struct Histograms {
     pub outbox: Option<Outbox>,
 }
 
+/// Bytes that a series takes beside its samples: its group, its place there, the place of its answer.
+const GROUP_BYTES: u64 = 128;
+
 /// Series that are buckets of one classic histogram, with their bounds.
 struct Group {
     labels: LabelsId,
@@ -57,6 +61,7 @@ struct Group {
 struct Answers {
     places: HashMap<LabelsId, usize>,
     columns: Vec<Column>,
+    steps: usize,
 }
 
 impl Operator for Histograms {
@@ -72,17 +77,16 @@ impl Operator for Histograms {
         }
         let columns = std::mem::take(&mut self.gathered.columns);
         let columns = self.answer(&columns, run)?;
-        run.keep_columns(&columns)?;
         Ok(self.outbox.insert(Outbox::new(columns)).next())
     }
 }
 
 impl Histograms {
     fn answer(&self, columns: &[Column], run: &mut Run) -> Result<Vec<Column>, Error> {
-        let groups = self.groups(columns, run);
+        let groups = self.groups(columns, run)?;
         let by_labels: HashMap<LabelsId, usize> =
             groups.iter().enumerate().map(|(n, group)| (group.labels, n)).collect();
-        let mut answers = Answers { places: HashMap::new(), columns: Vec::new() };
+        let mut answers = Answers { places: HashMap::new(), columns: Vec::new(), steps: self.grid.steps };
         let mut buckets = Vec::new();
         for step in 0..self.grid.steps {
             spend(columns.len() * 8 + 16)?;
@@ -101,6 +105,7 @@ impl Histograms {
                     continue;
                 }
                 for n in 0..self.answers() {
+                    spend(histogram.memory_bytes() as usize + 64)?;
                     let (labels, args) = self.asked(column.labels, n, step, run);
                     let (notes, span) = (&mut run.notes, self.span);
                     let mut note = |note: Note| notes.add(note, span);
@@ -108,7 +113,7 @@ impl Histograms {
                         Question::Fraction => native_fraction(args.0, args.1, histogram, metric, &mut note),
                         _ => native_quantile(args.0, histogram, metric, &mut note),
                     };
-                    answers.put(labels, step, value, &self.grid)?;
+                    answers.put(labels, step, value, run)?;
                 }
             }
             for (group, _) in groups.iter().zip(&hidden).filter(|(_, hidden)| !**hidden) {
@@ -122,6 +127,7 @@ impl Histograms {
                 }
                 let metric = run.pool.get(group.labels, Text::NAME);
                 for n in 0..self.answers() {
+                    spend(buckets.len() * 8 + 64)?;
                     let (labels, args) = self.asked(group.labels, n, step, run);
                     let value = match self.question {
                         Question::Fraction => classic_fraction(args.0, args.1, &mut buckets),
@@ -131,7 +137,7 @@ impl Histograms {
                             value
                         }
                     };
-                    answers.put(labels, step, value, &self.grid)?;
+                    answers.put(labels, step, value, run)?;
                 }
             }
         }
@@ -173,10 +179,12 @@ impl Histograms {
         run.notes.add_forced(metric, self.span, forced);
     }
 
-    fn groups(&self, columns: &[Column], run: &mut Run) -> Vec<Group> {
+    fn groups(&self, columns: &[Column], run: &mut Run) -> Result<Vec<Group>, Stopped> {
+        run.keep(columns.len() as u64 * GROUP_BYTES)?;
         let mut groups: Vec<Group> = Vec::new();
         let mut places: HashMap<LabelsId, usize> = HashMap::new();
         for (n, column) in columns.iter().enumerate() {
+            spend(column.values.len() / 64 + 64)?;
             let is_float = |step: usize| column.histogram(step).is_none();
             if !column.steps().any(is_float) {
                 continue;
@@ -195,7 +203,7 @@ impl Histograms {
             }
             groups[place].buckets.push((upper, n));
         }
-        groups
+        Ok(groups)
     }
 }
 
@@ -223,11 +231,12 @@ pub fn open_metrics_number(number: f64) -> String {
 }
 
 impl Answers {
-    fn put(&mut self, labels: LabelsId, step: usize, value: f64, grid: &Grid) -> Result<(), Error> {
+    fn put(&mut self, labels: LabelsId, step: usize, value: f64, run: &mut Run) -> Result<(), Error> {
         let next = self.columns.len();
         let place = *self.places.entry(labels).or_insert(next);
         if place == next {
-            self.columns.push(Column::empty(labels, true, grid.steps));
+            run.keep(GROUP_BYTES)?;
+            self.columns.push(run.column(labels, true, self.steps)?);
         }
         if self.columns[place].has(step) {
             return Err(same_labels());

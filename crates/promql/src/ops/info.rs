@@ -11,7 +11,7 @@ use crate::labels::{LabelsId, Text};
 use crate::ops::binary::same_labels;
 use crate::ops::select::{Select, Take, Timing};
 use crate::parser::METRIC_NAME;
-use crate::run::{AnyOperator, Gathered, Operator, Outbox, Pull, Run};
+use crate::run::{AnyOperator, Gathered, Operator, Outbox, Pull, Run, Scratch};
 use crate::span::Span;
 
 /// Labels that say whom an info metric is about.
@@ -19,6 +19,9 @@ const IDENTIFYING: [&str; 2] = ["instance", "job"];
 
 /// Characters that mean something in regular expressions.
 const SPECIAL: &str = r"\.+*?()|[]{}^$#&-~";
+
+/// Bytes that a series takes beside its samples: what it is about, its place in the answer.
+const SERIES_BYTES: u64 = 160;
 
 /// Adds labels of info metrics.
 pub struct Info {
@@ -64,7 +67,6 @@ impl Operator for Info {
         }
         let base = std::mem::take(&mut self.gathered.columns);
         let columns = self.combine(&base, &found, &ignored, run)?;
-        run.keep_columns(&columns)?;
         Ok(self.outbox.insert(Outbox::new(columns)).next())
     }
 }
@@ -138,7 +140,7 @@ impl Info {
         let lookback = run.options.lookback_ms;
         let leaf = run.add_leaf(SeriesQuery {
             matchers,
-            first_ms: first - lookback + 1,
+            first_ms: first.saturating_sub(lookback).saturating_add(1),
             last_ms: last,
             labels: None,
             range_ms: 0,
@@ -158,6 +160,7 @@ impl Info {
             wanted: None,
             span: self.span,
             pending: None,
+            scratch: Scratch::default(),
         }))
     }
 
@@ -176,12 +179,10 @@ impl Info {
             .iter()
             .map(|column| (run.pool.get(column.labels, Text::NAME), key(column.labels, run)))
             .collect();
-        let mut names: Vec<Text> = Vec::new();
-        info_keys.iter().for_each(|(name, _)| {
-            if !names.contains(name) {
-                names.push(*name)
-            }
-        });
+        run.keep((base.len() + infos.len()) as u64 * SERIES_BYTES)?;
+        let mut seen = HashSet::default();
+        let names = info_keys.iter().map(|(name, _)| *name).filter(|name| seen.insert(*name));
+        let names: Vec<Text> = names.collect();
         let data: Vec<Text> = self.data.iter().map(|matcher| run.pool.text_id(matcher.name())).collect();
         let needs_info = self.data.iter().any(|matcher| !matcher.matches_empty());
         let (mut places, mut columns): (HashMap<LabelsId, usize>, Vec<Column>) = (HashMap::new(), Vec::new());
@@ -193,6 +194,7 @@ impl Info {
                 self.newer(&mut newest, info_keys[n], (n, info), infos, step, run)?;
             }
             for (n, column) in base.iter().enumerate() {
+                spend(names.len() * 16)?;
                 let Some(sample) = column.sample(step) else { continue };
                 let mut labels = column.labels;
                 if !ignored.contains(&labels) {
@@ -206,12 +208,12 @@ impl Info {
                 let next = columns.len();
                 let place = *places.entry(labels).or_insert(next);
                 if place == next {
-                    columns.push(Column::empty(labels, column.drop_name, self.grid.steps));
+                    columns.push(run.column(labels, column.drop_name, self.grid.steps)?);
                 }
                 if columns[place].has(step) {
                     return Err(same_labels());
                 }
-                columns[place].put_sample(step, sample);
+                run.put(&mut columns[place], step, sample)?;
             }
         }
         run.pool.check()?;

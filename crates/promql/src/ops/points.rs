@@ -3,11 +3,17 @@
 
 use std::sync::Arc;
 
+use sandur_base::Stopped;
+use sandur_base::job::spend;
 use sandur_model::FloatHistogram;
 
 use crate::column::Column;
 use crate::column::Grid;
 use crate::data::{Samples, is_stale};
+use crate::run::Scratch;
+
+/// Bytes of a sample that is copied: time, value or histogram, start; a growing list has room for twice that.
+const SAMPLE_BYTES: usize = 48;
 
 /// Samples of one series without stale markers.
 pub enum Points {
@@ -18,13 +24,17 @@ pub enum Points {
 }
 
 impl Points {
-    /// Of stored samples between two times, the first left out.
-    pub fn of_samples(samples: &Arc<Samples>) -> Self {
+    /// Of stored samples, which are copied when there are stale markers among them.
+    pub fn of_samples(samples: &Arc<Samples>, scratch: &mut Scratch) -> Result<Self, Stopped> {
+        let (floats, histograms) = (samples.times.len(), samples.histogram_times.len());
+        spend(16 + floats / 4 + histograms)?;
         let stale_float = samples.values.iter().any(|value| is_stale(*value));
         let stale_histogram = samples.histograms.iter().any(|histogram| is_stale(histogram.sum));
         if !stale_float && !stale_histogram {
-            return Self::Stored(Arc::clone(samples));
+            return Ok(Self::Stored(Arc::clone(samples)));
         }
+        spend((floats + histograms) * 4)?;
+        scratch.add(((floats + histograms) * SAMPLE_BYTES) as u64)?;
         let mut own = Samples::default();
         for (n, value) in samples.values.iter().enumerate().filter(|(_, value)| !is_stale(**value)) {
             own.times.push(samples.times[n]);
@@ -36,13 +46,16 @@ impl Points {
             own.histograms.push(Arc::clone(histogram));
             own.histogram_starts.extend(samples.histogram_starts.get(n));
         }
-        Self::Own(own)
+        Ok(Self::Own(own))
     }
 
     /// Of a series that was evaluated at the steps of a subquery. What was told of counter resets between
     /// stored samples says nothing about these.
-    pub fn of_column(column: &Column, grid: &Grid) -> Self {
+    pub fn of_column(column: &Column, grid: &Grid, scratch: &mut Scratch) -> Result<Self, Stopped> {
         use sandur_model::histogram::CounterReset;
+        let (count, bytes) = (column.count(), column.histogram_bytes());
+        spend(grid.steps / 64 + count * 4 + bytes as usize)?;
+        scratch.add((count * SAMPLE_BYTES) as u64 + bytes)?;
         let mut own = Samples::default();
         for step in column.steps() {
             let time = grid.time(step);
@@ -62,7 +75,7 @@ impl Points {
                 }
             }
         }
-        Self::Own(own)
+        Ok(Self::Own(own))
     }
 
     /// The samples.
@@ -77,11 +90,17 @@ impl Points {
 /// Samples between two times whose histograms have no buckets, but say of each whether there was a counter
 /// reset between it and the one before: for functions that look at counts and sums only. Of the first it is
 /// not known.
-pub fn statistics_of(samples: &Arc<Samples>, first_ms: i64, last_ms: i64) -> Arc<Samples> {
+pub fn statistics_of(
+    samples: &Arc<Samples>,
+    (first_ms, last_ms): (i64, i64),
+    scratch: &mut Scratch,
+) -> Result<Arc<Samples>, Stopped> {
     use sandur_model::histogram::CounterReset;
     if samples.histograms.is_empty() {
-        return Arc::clone(samples);
+        return Ok(Arc::clone(samples));
     }
+    let bytes = samples.histograms.len() * (SAMPLE_BYTES + size_of::<FloatHistogram>());
+    scratch.add((bytes + samples.times.len() * SAMPLE_BYTES) as u64)?;
     let mut own = Samples {
         times: samples.times.clone(),
         values: samples.values.clone(),
@@ -94,6 +113,7 @@ pub fn statistics_of(samples: &Arc<Samples>, first_ms: i64, last_ms: i64) -> Arc
             continue;
         }
         let histogram = &samples.histograms[n];
+        spend(histogram.memory_bytes() as usize)?;
         let reset = match (histogram.reset, last) {
             (CounterReset::Unknown, Some(last)) if !is_stale(histogram.sum) => {
                 if histogram.detect_reset(last) { CounterReset::Reset } else { CounterReset::NotReset }
@@ -114,7 +134,7 @@ pub fn statistics_of(samples: &Arc<Samples>, first_ms: i64, last_ms: i64) -> Arc
         }));
         own.histogram_starts.extend(samples.histogram_starts.get(n));
     }
-    Arc::new(own)
+    Ok(Arc::new(own))
 }
 
 /// A window over sorted times that moves forward.

@@ -1,17 +1,23 @@
 //! Functions over windows, of series or of subqueries.
 
+use std::ops::Range;
+use std::sync::Arc;
+
+use sandur_base::Stopped;
 use sandur_base::job::spend;
+use sandur_model::FloatHistogram;
 use sandur_query::Error;
 
 use crate::ast::Extension;
 use crate::column::{Column, Grid};
+use crate::data::{Samples, SeriesBatch};
 use crate::functions::Traits;
 use crate::functions::window::{Counts, RangeFn, Site, Value, Window};
-use crate::labels::{LabelsId, Text};
+use crate::labels::{LabelsId, Text, TextSet};
 use crate::notes::Note;
 use crate::ops::points::{Points, Sliding};
 use crate::ops::select::Timing;
-use crate::run::{AnyOperator, LeafId, Operator, Pull, Run, ScalarArg, scalars_ready};
+use crate::run::{AnyOperator, LeafId, Operator, Pull, Run, ScalarArg, Scratch, scalars_ready};
 use crate::span::Span;
 
 /// Where samples come from.
@@ -58,49 +64,81 @@ pub struct Series {
     pub points: Points,
 }
 
-/// The next series of an input, `None` at the end; or what is needed first.
-pub fn next_series(
-    input: &mut Input,
-    wanted: Option<&[Text]>,
-    run: &mut Run,
-) -> Result<Result<Option<Vec<Series>>, LeafId>, Error> {
-    let series = match input {
-        Input::Leaf(leaf) => {
-            let batch = match run.next_batch(*leaf) {
-                Ok(Some(batch)) => batch,
-                Ok(None) => return Ok(Ok(None)),
-                Err(leaf) => return Ok(Err(leaf)),
-            };
-            let mut series = Vec::with_capacity(batch.labels.len());
-            for (labels, samples) in batch.labels.iter().zip(&batch.samples) {
-                spend(16 + samples.times.len() / 4)?;
-                let labels = run.pool.of_batch(&*batch.dictionary, labels, wanted);
-                series.push(Series { labels, drop_name: false, points: Points::of_samples(samples) });
+/// Series of a batch that were not looked at yet.
+enum Pending {
+    /// As they are stored: the batch, which holds its memory, and the next of it.
+    Stored(SeriesBatch, usize),
+    /// Of a subquery.
+    Columns(std::vec::IntoIter<Column>),
+}
+
+/// Series of an input, one after the other. The samples of one are there until the next is asked for.
+pub struct Feed {
+    input: Input,
+    wanted: Option<TextSet>,
+    pending: Option<Pending>,
+    scratch: Scratch,
+}
+
+impl Feed {
+    /// Series of an input, with the labels that are wanted; `None`: all.
+    pub fn new(input: Input, wanted: Option<TextSet>) -> Self {
+        Self { input, wanted, pending: None, scratch: Scratch::default() }
+    }
+
+    /// The next series, `None` at the end; or what is needed first.
+    fn next(&mut self, run: &mut Run) -> Result<Result<Option<Series>, LeafId>, Error> {
+        loop {
+            if let Some(series) = self.of_pending(run)? {
+                return Ok(Ok(Some(series)));
             }
-            series
+            self.pending = Some(match &mut self.input {
+                Input::Leaf(leaf) => match run.next_batch(*leaf) {
+                    Ok(Some(batch)) => Pending::Stored(batch, 0),
+                    Ok(None) => return Ok(Ok(None)),
+                    Err(leaf) => return Ok(Err(leaf)),
+                },
+                Input::Subquery(inner, _) => match inner.pull(run)? {
+                    Pull::End => return Ok(Ok(None)),
+                    Pull::Need(leaf) => return Ok(Err(leaf)),
+                    Pull::Batch(columns) => Pending::Columns(columns.into_iter()),
+                },
+            });
         }
-        Input::Subquery(inner, grid) => match inner.pull(run)? {
-            Pull::End => return Ok(Ok(None)),
-            Pull::Need(leaf) => return Ok(Err(leaf)),
-            Pull::Batch(columns) => {
-                spend(columns.len() * (16 + grid.steps))?;
-                let points = |column: &Column| Points::of_column(column, grid);
-                let series = |column: Column| {
-                    let points = points(&column);
-                    Series { labels: column.labels, drop_name: column.drop_name, points }
+    }
+
+    fn of_pending(&mut self, run: &mut Run) -> Result<Option<Series>, Error> {
+        // What was made of the last series is gone.
+        self.scratch.reset();
+        let series = match (&mut self.pending, &self.input) {
+            (Some(Pending::Stored(batch, n)), Input::Leaf(leaf)) => {
+                let (Some(labels), Some(samples)) = (batch.labels.get(*n), batch.samples.get(*n)) else {
+                    self.pending = None;
+                    return Ok(None);
                 };
-                columns.into_iter().map(series).collect()
+                *n += 1;
+                let labels = run.pool.of_batch(&*batch.dictionary, labels, self.wanted.as_ref());
+                let samples = run.looked_at(*leaf, samples, &mut self.scratch)?;
+                let points = Points::of_samples(&samples, &mut self.scratch)?;
+                Series { labels, drop_name: false, points }
             }
-        },
-    };
-    run.pool.check()?;
-    Ok(Ok(Some(series)))
+            (Some(Pending::Columns(columns)), Input::Subquery(_, grid)) => {
+                let Some(column) = columns.next() else { return Ok(None) };
+                let points = Points::of_column(&column, grid, &mut self.scratch)?;
+                let (labels, drop_name) = (column.labels, column.drop_name);
+                Series { labels, drop_name, points }
+            }
+            _ => return Ok(None),
+        };
+        run.pool.check()?;
+        Ok(Some(series))
+    }
 }
 
 /// A function over windows.
 pub struct RangeCall {
     /// What comes.
-    pub input: Input,
+    pub feed: Feed,
     /// The steps.
     pub grid: Grid,
     /// The windows.
@@ -111,44 +149,59 @@ pub struct RangeCall {
     pub traits: Traits,
     /// Scalar arguments.
     pub args: Vec<ScalarArg>,
-    /// Labels that are wanted; `None`: all.
-    pub wanted: Option<Vec<Text>>,
     /// Where the first argument stands.
     pub argument: Span,
-    /// Series that were not looked at yet.
-    pub pending: std::vec::IntoIter<Series>,
+    /// Memory of the histograms of a batch.
+    pub scratch: Scratch,
 }
+
+/// A batch ends when its histograms take so much.
+const BATCH_HISTOGRAM_BYTES: u64 = 1 << 20;
+/// Work after which a series tells of it.
+const WORK: usize = 1 << 14;
+/// Work that a histogram makes beside that of a float.
+const HISTOGRAM_WORK: usize = 256;
 
 impl Operator for RangeCall {
     fn pull(&mut self, run: &mut Run) -> Result<Pull, Error> {
         if let Some(leaf) = scalars_ready(&mut self.args, run, &self.grid)? {
             return Ok(Pull::Need(leaf));
         }
-        loop {
-            if self.pending.len() == 0 {
-                self.pending = match next_series(&mut self.input, self.wanted.as_deref(), run)? {
-                    Ok(Some(all)) => all.into_iter(),
-                    Ok(None) => return Ok(Pull::End),
-                    Err(leaf) => return Ok(Pull::Need(leaf)),
-                };
-            }
-            let some: Vec<Series> = self.pending.by_ref().take(self.grid.batch_series()).collect();
-            let mut columns = Vec::with_capacity(some.len());
-            for series in some {
-                let column = self.column(&series, run)?;
-                if column.has_any() {
-                    columns.push(column);
-                }
-            }
-            if !columns.is_empty() {
-                return Ok(Pull::Batch(columns));
-            }
-        }
+        let mut scratch = std::mem::take(&mut self.scratch);
+        let batch = self.batch(run, &mut scratch);
+        self.scratch = scratch;
+        batch
     }
 }
 
 impl RangeCall {
-    fn column<'a>(&'a self, series: &'a Series, run: &mut Run) -> Result<Column, Error> {
+    fn batch(&mut self, run: &mut Run, scratch: &mut Scratch) -> Result<Pull, Error> {
+        scratch.reset();
+        let mut columns = Vec::new();
+        let last = loop {
+            if columns.len() == self.grid.batch_series() || scratch.bytes() > BATCH_HISTOGRAM_BYTES {
+                return Ok(Pull::Batch(columns));
+            }
+            match self.feed.next(run)? {
+                Ok(Some(series)) => {
+                    let column = self.column(&series, run, scratch)?;
+                    if column.has_any() {
+                        columns.push(column);
+                    }
+                }
+                Ok(None) => break Pull::End,
+                Err(leaf) => break Pull::Need(leaf),
+            }
+        };
+        Ok(if columns.is_empty() { last } else { Pull::Batch(columns) })
+    }
+
+    fn column<'a>(
+        &'a self,
+        series: &'a Series,
+        run: &mut Run,
+        scratch: &mut Scratch,
+    ) -> Result<Column, Error> {
         let drop_name = series.drop_name || !self.traits.keeps_name;
         let mut column = Column::empty(series.labels, drop_name, self.grid.steps);
         let samples = series.points.get();
@@ -158,8 +211,9 @@ impl RangeCall {
         let (mut floats, mut histograms) = (Sliding::default(), Sliding::default());
         let (mut args, counts) = (vec![0.0; self.args.len()], Counts::default());
         let seconds = self.geometry.range as f64 / 1000.0;
-        let (mut has_float, mut read) = (false, 0);
+        let (mut has_float, mut work) = (false, 0);
         for step in 0..self.grid.steps {
+            spend_from(WORK, &mut work)?;
             let at = self.grid.time(step);
             let end = self.geometry.timing.reference(at);
             let (after, until) = self.geometry.bounds(end);
@@ -172,13 +226,9 @@ impl RangeCall {
                 continue;
             }
             args.iter_mut().zip(&self.args).for_each(|(slot, arg)| *slot = arg.at(step));
-            read += floats.len() + histograms.len();
-            let starts_of = |starts: &'a [i64], range: &std::ops::Range<usize>| match use_starts {
-                true => starts.get(range.clone()).unwrap_or_default(),
-                false => &[],
-            };
-            let starts = starts_of(&samples.starts, &floats);
-            let histogram_starts = starts_of(&samples.histogram_starts, &histograms);
+            work += floats.len() + histograms.len() * HISTOGRAM_WORK;
+            let starts = starts_of(&samples.starts, &floats, use_starts);
+            let histogram_starts = starts_of(&samples.histogram_starts, &histograms, use_starts);
             let window = Window {
                 series: &samples.values,
                 from: floats.start,
@@ -202,10 +252,13 @@ impl RangeCall {
                     has_float = true;
                     column.put(step, value);
                 }
-                Value::Histogram(histogram) => column.put_histogram(step, histogram),
+                Value::Histogram(histogram) => {
+                    scratch.add(histogram.memory_bytes())?;
+                    column.put_histogram(step, histogram);
+                }
             }
         }
-        spend(self.grid.steps * 4 + read)?;
+        spend(work)?;
         run.count_samples(column.count())?;
         if self.traits.counter && has_float && metric != Text::EMPTY {
             self.note_counter(series.labels, metric, run);
@@ -232,7 +285,7 @@ impl RangeCall {
 /// Series with the samples of one window: what a range selector alone answers.
 pub struct Windows {
     /// What comes.
-    pub input: Input,
+    pub feed: Feed,
     /// The step.
     pub at: i64,
     /// The window.
@@ -246,40 +299,53 @@ pub struct PointSeries {
     /// Whether the metric's name goes.
     pub drop_name: bool,
     /// Its points.
-    pub samples: crate::data::Samples,
+    pub samples: Samples,
 }
 
 impl Windows {
-    /// The next series; what is needed first, or nothing at the end.
+    /// Some series; what is needed first, or nothing at the end.
     pub fn pull(&mut self, run: &mut Run) -> Result<Result<Option<Vec<PointSeries>>, LeafId>, Error> {
-        let all = match next_series(&mut self.input, None, run)? {
-            Ok(Some(all)) => all,
-            Ok(None) => return Ok(Ok(None)),
-            Err(leaf) => return Ok(Err(leaf)),
-        };
         let mut found = Vec::new();
-        for series in all {
-            let Series { labels, drop_name, points } = series;
-            let samples = self.cut(points.get())?;
-            let count = samples.times.len() + samples.histogram_times.len();
+        loop {
+            let Series { labels, drop_name, points } = match self.feed.next(run)? {
+                Ok(Some(series)) => series,
+                Ok(None) if found.is_empty() => return Ok(Ok(None)),
+                Err(leaf) if found.is_empty() => return Ok(Err(leaf)),
+                _ => return Ok(Ok(Some(found))),
+            };
+            let (floats, histograms) = self.places(points.get());
+            let histogram_bytes =
+                |all: &[Arc<FloatHistogram>]| all.iter().map(|h| h.memory_bytes()).sum::<u64>();
+            let bytes = histogram_bytes(&points.get().histograms[histograms.clone()]);
+            let count = floats.len() + histograms.len();
+            spend(count + bytes as usize / 8)?;
             run.count_samples(count)?;
-            run.keep(count as u64 * 16)?;
-            if count > 0 {
+            run.keep((count + 2) as u64 * 16 + bytes)?;
+            let samples = self.cut(points.get(), (floats, histograms))?;
+            if samples.times.len() + samples.histogram_times.len() > 0 {
+                run.keep(size_of::<PointSeries>() as u64)?;
                 found.push(PointSeries { labels, drop_name, samples });
             }
         }
-        Ok(Ok(Some(found)))
     }
 
-    fn cut(&self, samples: &crate::data::Samples) -> Result<crate::data::Samples, Error> {
+    /// The places of floats and histograms in the window.
+    fn places(&self, samples: &Samples) -> (Range<usize>, Range<usize>) {
+        let (after, until) = self.geometry.bounds(self.geometry.timing.reference(self.at));
+        let floats = Sliding::default().move_to(&samples.times, after, until);
+        (floats, Sliding::default().move_to(&samples.histogram_times, after, until))
+    }
+
+    fn cut(
+        &self,
+        samples: &Samples,
+        (floats, histograms): (Range<usize>, Range<usize>),
+    ) -> Result<Samples, Error> {
         use crate::functions::extended::{border_values, borders};
         let end = self.geometry.timing.reference(self.at);
         let (start, smoothed) =
             (end.saturating_sub(self.geometry.range), self.geometry.extension == Extension::Smoothed);
-        let (after, until) = self.geometry.bounds(end);
-        let floats = Sliding::default().move_to(&samples.times, after, until);
-        let histograms = Sliding::default().move_to(&samples.histogram_times, after, until);
-        let mut cut = crate::data::Samples {
+        let mut cut = Samples {
             times: samples.times[floats.clone()].to_vec(),
             values: samples.values[floats].to_vec(),
             histogram_times: samples.histogram_times[histograms.clone()].to_vec(),
@@ -294,7 +360,7 @@ impl Windows {
             return Err(Error::Invalid(format!("{word} modifier is not supported with histograms")));
         }
         let Some((first, last)) = borders(&cut.times, start, end, smoothed) else {
-            return Ok(crate::data::Samples::default());
+            return Ok(Samples::default());
         };
         let columns = (&cut.times[..], &cut.values[..]);
         let (left, right) = border_values(columns, (first, last), (start, end), smoothed, false);
@@ -304,5 +370,19 @@ impl Windows {
         cut.times = [&[start][..], cut.times.get(range.clone()).unwrap_or_default(), &[end]].concat();
         cut.values = [&[left][..], cut.values.get(range).unwrap_or_default(), &[right]].concat();
         Ok(cut)
+    }
+}
+
+/// Start timestamps of samples, where they are asked for and known.
+fn starts_of<'a>(starts: &'a [i64], range: &Range<usize>, wanted: bool) -> &'a [i64] {
+    starts.get(range.clone()).filter(|_| wanted).unwrap_or_default()
+}
+
+/// Adds the work of a step, and spends what has gathered once it is more than `most`.
+fn spend_from(most: usize, work: &mut usize) -> Result<(), Stopped> {
+    *work += 4;
+    match *work > most {
+        true => spend(std::mem::take(work)),
+        false => Ok(()),
     }
 }

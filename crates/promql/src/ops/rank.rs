@@ -14,6 +14,9 @@ use crate::run::{AnyOperator, Gathered, Operator, Outbox, Pull, Run, ScalarArg};
 use crate::span::Span;
 use crate::token::Kind;
 
+/// Bytes that a series takes beside its samples while it is ranked: its place, its rank, its part.
+const MEMBER_BYTES: u64 = 64 + size_of::<Option<Column>>() as u64;
+
 /// An aggregation that keeps some series.
 pub struct Rank {
     /// What comes.
@@ -49,7 +52,6 @@ impl Operator for Rank {
         }
         let columns = std::mem::take(&mut self.gathered.columns);
         let kept = if self.check(run)? { self.choose(columns, run)? } else { Vec::new() };
-        run.keep_columns(&kept)?;
         Ok(self.outbox.insert(Outbox::new(kept)).next())
     }
 }
@@ -93,7 +95,8 @@ impl Rank {
     fn choose(&mut self, columns: Vec<Column>, run: &mut Run) -> Result<Vec<Column>, Error> {
         let mut members: Vec<Vec<usize>> = Vec::new();
         for (n, column) in columns.iter().enumerate() {
-            let group = self.grouping.group_of(column.labels, &mut run.pool);
+            let group = self.grouping.group_of(column.labels, run)?;
+            run.keep(MEMBER_BYTES)?;
             if group == members.len() {
                 members.push(Vec::new());
             }
@@ -109,17 +112,17 @@ impl Rank {
         let mut kept: Vec<Option<Column>> = vec![None; columns.len()];
         let mut order = Vec::new();
         for step in 0..self.grid.steps {
-            spend(columns.len() + 8)?;
+            spend(columns.len() * 8 + 8)?;
             let param = self.param.at(step);
             for group in &members {
                 for n in self.ranked(&columns, group, step, param, &hashes, run) {
                     let column = &columns[n];
-                    let slot = kept[n].get_or_insert_with(|| {
+                    if kept[n].is_none() {
                         order.push(n);
-                        Column::empty(column.labels, column.drop_name, self.grid.steps)
-                    });
-                    if let Some(sample) = column.sample(step) {
-                        slot.put_sample(step, sample);
+                        kept[n] = Some(run.column(column.labels, column.drop_name, self.grid.steps)?);
+                    }
+                    if let (Some(slot), Some(sample)) = (&mut kept[n], column.sample(step)) {
+                        run.put(slot, step, sample)?;
                     }
                 }
             }
@@ -162,11 +165,20 @@ impl Rank {
         }
         let largest = self.op == Kind::Topk;
         // What is no number comes last either way; of equals the first stays.
-        floats.sort_by(|(a, _), (b, _)| match (a.is_nan(), b.is_nan()) {
-            (false, false) if largest => b.partial_cmp(a).unwrap_or(Ordering::Equal),
-            (false, false) => a.partial_cmp(b).unwrap_or(Ordering::Equal),
-            (a, b) => a.cmp(&b),
-        });
-        floats.into_iter().take(count).map(|(_, n)| n).collect()
+        let order = |(a, m): &(f64, usize), (b, n): &(f64, usize)| {
+            let by_value = match (a.is_nan(), b.is_nan()) {
+                (false, false) if largest => b.partial_cmp(a).unwrap_or(Ordering::Equal),
+                (false, false) => a.partial_cmp(b).unwrap_or(Ordering::Equal),
+                (a, b) => a.cmp(&b),
+            };
+            by_value.then(m.cmp(n))
+        };
+        // Of many, a few are found without sorting all.
+        if count < floats.len() {
+            floats.select_nth_unstable_by(count, order);
+            floats.truncate(count);
+        }
+        floats.sort_unstable_by(order);
+        floats.into_iter().map(|(_, n)| n).collect()
     }
 }

@@ -42,6 +42,20 @@ pub fn compile(pattern: &str) -> Result<BoundedRegex, Error> {
         .map_err(|_| Error::Invalid(format!("invalid regular expression in label_replace(): {pattern}")))
 }
 
+/// Longest value of a label that is made: values that are put into themselves again and again grow beyond all
+/// bounds.
+const VALUE_BYTES_MAX: usize = 64 << 10;
+
+fn check_length(function: &str, bytes: usize) -> Result<(), Error> {
+    if bytes <= VALUE_BYTES_MAX {
+        return Ok(());
+    }
+    Err(Error::Limit(format!(
+        "{function}() would make a label value of {bytes} bytes or more, at most {VALUE_BYTES_MAX}; put less \
+         into the label"
+    )))
+}
+
 /// Changes labels.
 pub struct Relabel {
     /// What comes.
@@ -67,7 +81,7 @@ impl Operator for Relabel {
             spend(64)?;
             self.change(column, run)?;
         }
-        let columns = merge(columns)?;
+        let columns = merge(columns, run)?;
         Ok(self.outbox.insert(Outbox::new(columns)).next())
     }
 }
@@ -79,7 +93,10 @@ impl Relabel {
             Change::Join { target, separator, sources } => {
                 let sources: Vec<Text> = sources.iter().map(|name| pool.text_id(name)).collect();
                 let values = sources.iter().map(|name| pool.text(pool.get(column.labels, *name)));
-                (target, values.collect::<Vec<_>>().join(separator))
+                let values: Vec<&str> = values.collect();
+                let bytes = values.iter().map(|value| value.len() + separator.len()).sum();
+                check_length("label_join", bytes)?;
+                (target, values.join(separator))
             }
             Change::Replace { target, replacement, source, regex } => {
                 let source = pool.text_id(source);
@@ -93,7 +110,7 @@ impl Relabel {
                     let range = place(2 * n).zip(place(2 * n + 1));
                     range.and_then(|(from, to)| text.get(from..to)).unwrap_or_default()
                 };
-                (target, expand(regex, replacement, group))
+                (target, expand(regex, replacement, group)?)
             }
         };
         let (target, value) = (pool.text_id(target), pool.text_id(&value));
@@ -106,9 +123,15 @@ impl Relabel {
 }
 
 /// Puts groups into a replacement: `$1`, `${1}`, `$name`, `${name}`; `$$` is a dollar.
-fn expand<'t>(regex: &BoundedRegex, replacement: &str, group: impl Fn(usize) -> &'t str) -> String {
+fn expand<'t>(
+    regex: &BoundedRegex,
+    replacement: &str,
+    group: impl Fn(usize) -> &'t str,
+) -> Result<String, Error> {
     let (mut out, mut rest) = (String::new(), replacement);
     while let Some(at) = rest.find('$') {
+        check_length("label_replace", out.len())?;
+        spend(16)?;
         out.push_str(&rest[..at]);
         let after = &rest[at + 1..];
         if let Some(behind) = after.strip_prefix('$') {
@@ -131,11 +154,14 @@ fn expand<'t>(regex: &BoundedRegex, replacement: &str, group: impl Fn(usize) -> 
         rest = behind;
     }
     out.push_str(rest);
-    out
+    check_length("label_replace", out.len())?;
+    Ok(out)
 }
 
 /// Series of one label set become one; fails when two have a sample at one step.
-pub fn merge(columns: Vec<Column>) -> Result<Vec<Column>, Error> {
+pub fn merge(columns: Vec<Column>, run: &mut Run) -> Result<Vec<Column>, Error> {
+    spend(columns.len() * 16)?;
+    run.keep(columns.len() as u64 * (32 + size_of::<Column>() as u64))?;
     let mut places: HashMap<LabelsId, usize> = HashMap::with_capacity(columns.len());
     let mut merged: Vec<Column> = Vec::with_capacity(columns.len());
     for column in columns {
@@ -146,11 +172,14 @@ pub fn merge(columns: Vec<Column>) -> Result<Vec<Column>, Error> {
             continue;
         }
         let kept = &mut merged[place];
+        spend(column.values.len())?;
         for step in column.steps() {
             if kept.has(step) && kept.histogram(step).is_some() == column.histogram(step).is_some() {
                 return Err(same_labels());
             }
-            column.sample(step).into_iter().for_each(|sample| kept.put_sample(step, sample));
+            if let Some(sample) = column.sample(step) {
+                run.put(kept, step, sample)?;
+            }
         }
     }
     Ok(merged)

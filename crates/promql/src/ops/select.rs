@@ -3,7 +3,9 @@
 use std::ops::Range;
 use std::sync::Arc;
 
+use sandur_base::Stopped;
 use sandur_base::job::spend;
+use sandur_model::FloatHistogram;
 use sandur_model::histogram::CounterReset;
 use sandur_query::Error;
 
@@ -11,10 +13,10 @@ use crate::column::{Column, Grid};
 use crate::data::{Samples, SeriesBatch, is_stale};
 use crate::functions::extended::{interpolate, interpolate_histogram};
 use crate::functions::window::Site;
-use crate::labels::{LabelsId, Text};
+use crate::labels::{LabelsId, Text, TextSet};
 use crate::notes::Note;
 use crate::ops::points::{Points, Sliding, advance};
-use crate::run::{LeafId, Operator, Pull, Run};
+use crate::run::{LeafId, Operator, Pull, Run, Scratch};
 use crate::span::Span;
 
 /// At which time a selector looks.
@@ -64,12 +66,17 @@ pub struct Select {
     /// Whether the metric's name goes.
     pub drop_name: bool,
     /// Labels that are wanted; `None`: all.
-    pub wanted: Option<Vec<Text>>,
+    pub wanted: Option<TextSet>,
     /// Where it stands.
     pub span: Span,
     /// A batch, and how far it was looked at.
     pub pending: Option<(SeriesBatch, usize)>,
+    /// Memory of histograms of a batch that are not those of storage.
+    pub scratch: Scratch,
 }
+
+/// Steps between two looks at whether the job goes on.
+const PIECE_STEPS: usize = 4096;
 
 impl Operator for Select {
     fn pull(&mut self, run: &mut Run) -> Result<Pull, Error> {
@@ -83,7 +90,11 @@ impl Operator for Select {
                 },
             };
             let to = (from + self.grid.batch_series()).min(batch.labels.len());
-            let columns = self.columns(&batch, from..to, run)?;
+            // What came of the last call is not looked at any more.
+            let mut scratch = std::mem::take(&mut self.scratch);
+            scratch.reset();
+            let columns = self.columns(&batch, from..to, run, &mut scratch)?;
+            self.scratch = scratch;
             if to < batch.labels.len() {
                 self.pending = Some((batch, to));
             }
@@ -96,13 +107,20 @@ impl Operator for Select {
 
 impl Select {
     /// Those of some series of a batch that have a sample.
-    fn columns(&self, batch: &SeriesBatch, some: Range<usize>, run: &mut Run) -> Result<Vec<Column>, Error> {
+    fn columns(
+        &self,
+        batch: &SeriesBatch,
+        some: Range<usize>,
+        run: &mut Run,
+        scratch: &mut Scratch,
+    ) -> Result<Vec<Column>, Error> {
         let mut columns = Vec::with_capacity(some.len());
         for (labels, samples) in batch.labels[some.clone()].iter().zip(&batch.samples[some]) {
-            spend(self.grid.steps + 16)?;
-            let labels = run.pool.of_batch(&*batch.dictionary, labels, self.wanted.as_deref());
+            spend(16)?;
+            let labels = run.pool.of_batch(&*batch.dictionary, labels, self.wanted.as_ref());
+            let samples = &run.looked_at(self.leaf, samples, scratch)?;
             let column = match self.smoothed {
-                true => self.smooth(labels, samples, run),
+                true => self.smooth(labels, samples, run, scratch)?,
                 false => self.column(labels, samples)?,
             };
             if column.has_any() {
@@ -119,6 +137,9 @@ impl Select {
         let (mut floats, mut histograms) = (0, 0);
         let (times, histogram_times) = (&samples.times, &samples.histogram_times);
         for step in 0..self.grid.steps {
+            if step % PIECE_STEPS == 0 {
+                spend(PIECE_STEPS.min(self.grid.steps) * 2)?;
+            }
             let until = self.timing.reference(self.grid.time(step));
             floats = advance(times, floats, until);
             let float = floats.checked_sub(1).map(|n| times[n]);
@@ -168,14 +189,21 @@ impl Select {
     }
 
     /// Values on the lines between samples; behind the last sample, its value.
-    fn smooth(&self, labels: LabelsId, samples: &Arc<Samples>, run: &mut Run) -> Column {
+    fn smooth(
+        &self,
+        labels: LabelsId,
+        samples: &Arc<Samples>,
+        run: &mut Run,
+        scratch: &mut Scratch,
+    ) -> Result<Column, Error> {
         let mut column = Column::empty(labels, self.drop_name, self.grid.steps);
-        let points = Points::of_samples(samples);
+        let points = Points::of_samples(samples, scratch)?;
         let samples = points.get();
         let (mut floats, mut histograms) = (Sliding::default(), Sliding::default());
         let metric = run.pool.get(labels, Text::NAME);
         let mut site = Site { notes: &mut run.notes, metric, argument: self.span };
         for step in 0..self.grid.steps {
+            spend(16)?;
             let at = self.timing.reference(self.grid.time(step));
             let (after, until) = (at - self.lookback, at + self.lookback);
             let floats = floats.move_to(&samples.times, after, until);
@@ -213,16 +241,25 @@ impl Select {
                         let middle =
                             interpolate_histogram(point(next - 1), point(next), at, counter, &mut site);
                         if let Some(middle) = middle {
+                            hold(&middle, scratch)?;
                             column.put_histogram(step, Arc::new(middle));
                         }
                     } else if next > 0 {
                         let mut last = (*found[next - 1]).clone();
+                        hold(&last, scratch)?;
                         last.reset = CounterReset::Unknown;
                         column.put_histogram(step, Arc::new(last));
                     }
                 }
             }
         }
-        column
+        Ok(column)
     }
+}
+
+/// Reserves memory for a histogram of the batch.
+fn hold(histogram: &FloatHistogram, scratch: &mut Scratch) -> Result<(), Stopped> {
+    let bytes = histogram.memory_bytes();
+    spend(bytes as usize)?;
+    scratch.add(bytes)
 }

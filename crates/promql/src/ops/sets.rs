@@ -70,6 +70,9 @@ impl Sets {
         let mut seen: Seen = HashMap::new();
         for column in columns {
             let labels = self.signature.of(column.labels, &mut run.pool);
+            if !seen.contains_key(&labels) {
+                run.keep((column.present.len() * 8 + 64) as u64)?;
+            }
             let words = seen.entry(labels).or_insert_with(|| vec![0; column.present.len()]);
             words.iter_mut().zip(&column.present).for_each(|(word, bits)| *word |= bits);
         }
@@ -107,10 +110,12 @@ impl Sets {
         let [mut all, right] = [0, 1].map(|n| std::mem::take(&mut self.gathered[n].columns));
         let seen = self.seen(&all, run)?;
         let right = self.masked(right, &seen, false, run)?;
+        run.keep((all.len() + right.len()) as u64 * 64)?;
         // At one step two series of one label set are alike; over steps they are one series.
         let mut places: HashMap<LabelsId, usize> = HashMap::new();
         all.iter().enumerate().for_each(|(n, column)| _ = places.insert(column.labels, n));
         for column in right {
+            spend(self.grid.steps + 8)?;
             match places.get(&column.labels) {
                 Some(place) if self.grid.steps > 1 => {
                     let kept = &mut all[*place];
@@ -118,7 +123,9 @@ impl Sets {
                         if kept.has(step) {
                             return Err(same_labels());
                         }
-                        column.sample(step).into_iter().for_each(|sample| kept.put_sample(step, sample));
+                        if let Some(sample) = column.sample(step) {
+                            run.put(kept, step, sample)?;
+                        }
                     }
                 }
                 _ => all.push(column),

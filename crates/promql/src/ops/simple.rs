@@ -3,6 +3,7 @@
 use std::cmp::Ordering;
 use std::sync::Arc;
 
+use sandur_base::Stopped;
 use sandur_base::job::spend;
 use sandur_model::FloatHistogram;
 use sandur_query::Error;
@@ -11,7 +12,8 @@ use crate::column::{Column, Grid};
 use crate::functions::civil::Civil;
 use crate::labels::{LabelsId, Text};
 use crate::notes::Note;
-use crate::run::{AnyOperator, Gathered, Operator, Outbox, Pull, Run, ScalarArg, scalars_ready};
+use crate::order::sorted;
+use crate::run::{AnyOperator, Gathered, Operator, Outbox, Pull, Run, ScalarArg, Scratch, scalars_ready};
 use crate::span::Span;
 
 /// Series that are there already.
@@ -73,6 +75,9 @@ pub enum Each {
     Negate,
 }
 
+/// Work that a function of a number makes, about that of a logarithm.
+const MAP_WORK: usize = 8;
+
 /// Does something with each sample; what it does not know goes.
 pub struct Map {
     /// What comes.
@@ -81,6 +86,8 @@ pub struct Map {
     pub each: Each,
     /// The steps.
     pub grid: Grid,
+    /// Memory of histograms of a batch.
+    pub scratch: Scratch,
 }
 
 impl Operator for Map {
@@ -94,15 +101,16 @@ impl Operator for Map {
             Pull::Batch(columns) => columns,
             other => return Ok(other),
         };
-        spend(columns.len() * (self.grid.steps * 4 + 8))?;
-        columns.iter_mut().for_each(|column| self.change(column));
+        self.scratch.reset();
+        columns.iter_mut().try_for_each(|column| self.change(column))?;
         columns.retain(Column::has_any);
         Ok(Pull::Batch(columns))
     }
 }
 
 impl Map {
-    fn change(&self, column: &mut Column) {
+    fn change(&mut self, column: &mut Column) -> Result<(), Stopped> {
+        spend(16)?;
         column.drop_name = true;
         let histograms = match self.each {
             Each::Negate => None,
@@ -111,13 +119,14 @@ impl Map {
         let is_histogram = |step: usize| histograms.as_ref().is_some_and(|all| all[step].is_some());
         match &self.each {
             // Of steps without a sample the value is of no use, so all are changed.
-            Each::Float(f) => column.values.iter_mut().for_each(|value| *value = f(*value)),
+            Each::Float(f) => column.change_values(MAP_WORK, f)?,
             Each::Date(f) => {
-                column.values.iter_mut().for_each(|value| *value = f(&Civil::of_seconds(*value as i64)));
+                column.change_values(MAP_WORK, |value| f(&Civil::of_seconds(value as i64)))?;
             }
             Each::With(f, args) => {
                 let mut given = vec![0.0; args.len()];
                 for step in column.steps() {
+                    spend(MAP_WORK)?;
                     given.iter_mut().zip(args).for_each(|(slot, arg)| *slot = arg.at(step));
                     match f(column.values[step], &given) {
                         Some(value) => column.values[step] = value,
@@ -128,26 +137,33 @@ impl Map {
             Each::Histogram(f) => {
                 for step in column.steps() {
                     match histograms.as_ref().and_then(|all| all[step].as_ref()) {
-                        Some(histogram) => column.values[step] = f(histogram),
+                        Some(histogram) => {
+                            spend(histogram.memory_bytes() as usize)?;
+                            column.values[step] = f(histogram);
+                        }
                         None => column.unmark(step),
                     }
                 }
-                return;
+                return Ok(());
             }
             Each::Negate => {
-                column.values.iter_mut().for_each(|value| *value = -*value);
+                column.change_values(1, |value| -value)?;
                 for histogram in column.histograms.iter_mut().flatten().flatten() {
+                    let bytes = histogram.memory_bytes();
+                    spend(bytes as usize)?;
+                    self.scratch.add(bytes)?;
                     let mut negative = (**histogram).clone();
                     negative.multiply(-1.0);
                     *histogram = Arc::new(negative);
                 }
-                return;
+                return Ok(());
             }
         }
         if histograms.is_some() {
             let steps = column.steps().filter(|step| is_histogram(*step));
             steps.for_each(|step| column.unmark(step));
         }
+        Ok(())
     }
 }
 
@@ -171,6 +187,7 @@ impl Operator for ScalarPair {
         if std::mem::replace(&mut self.is_done, true) {
             return Ok(Pull::End);
         }
+        spend(self.grid.steps * 4)?;
         let pairs = self.args[0].values().iter().zip(self.args[1].values());
         let values = pairs.map(|(left, right)| (self.f)(*left, *right)).collect();
         Ok(Pull::Batch(vec![Column::full(LabelsId::EMPTY, values)]))
@@ -237,6 +254,7 @@ impl Operator for Absent {
                 Pull::End => break,
                 Pull::Batch(columns) => {
                     for column in columns {
+                        spend(column.present.len() + 8)?;
                         let words = self.seen.present.iter_mut().zip(&column.present);
                         words.for_each(|(seen, bits)| *seen |= bits);
                     }
@@ -309,16 +327,16 @@ impl Operator for Sort {
                     return Ok(self.outbox.insert(Outbox::new(columns)).next());
                 }
                 // What is no number comes last, however they are sorted.
-                columns.sort_by(|a, b| match (a.values[0], b.values[0]) {
+                columns = sorted(columns, |a, b| match (a.values[0], b.values[0]) {
                     (x, y) if x.is_nan() || y.is_nan() => x.is_nan().cmp(&y.is_nan()),
                     (x, y) if descending => y.partial_cmp(&x).unwrap_or(Ordering::Equal),
                     (x, y) => x.partial_cmp(&y).unwrap_or(Ordering::Equal),
-                });
+                })?;
             }
             SortBy::Labels(names) => {
                 let names: Vec<Text> = names.iter().map(|name| run.pool.text_id(name)).collect();
                 let pool = &run.pool;
-                columns.sort_by(|a, b| {
+                columns = sorted(columns, |a, b| {
                     let value = |column: &Column, name: Text| pool.text(pool.get(column.labels, name));
                     let order = names
                         .iter()
@@ -326,7 +344,7 @@ impl Operator for Sort {
                         .find(|order| order.is_ne())
                         .unwrap_or_else(|| pool.compare(a.labels, b.labels));
                     if descending { order.reverse() } else { order }
-                });
+                })?;
             }
         }
         Ok(self.outbox.insert(Outbox::new(columns)).next())

@@ -5,12 +5,13 @@ use sandur_query::Error;
 use crate::ast::Binary;
 use crate::check::is_set;
 use crate::column::Grid;
+use crate::labels::Text;
 use crate::ops::binary::{Signature, VectorVector};
 use crate::ops::elements::{VectorScalar, scalars};
 use crate::ops::sets::Sets;
 use crate::ops::simple::ScalarPair;
 use crate::plan::{Planner, Wanted, is_vector};
-use crate::run::AnyOperator;
+use crate::run::{AnyOperator, Scratch};
 use crate::token::Kind;
 
 impl Planner<'_> {
@@ -43,7 +44,16 @@ impl Planner<'_> {
                 let (vector, scalar) = if swapped { (right, left) } else { (left, right) };
                 let inner = self.operator(vector, grid, wanted)?;
                 let scalar = self.scalar(scalar, grid)?;
-                Ok(Box::new(VectorScalar { inner, scalar, op, swapped, returns_bool, grid, span }))
+                Ok(Box::new(VectorScalar {
+                    inner,
+                    scalar,
+                    op,
+                    swapped,
+                    returns_bool,
+                    grid,
+                    span,
+                    scratch: Scratch::default(),
+                }))
             }
         }
     }
@@ -51,8 +61,10 @@ impl Planner<'_> {
     fn vectors(&mut self, binary: &Binary, grid: Grid) -> Result<AnyOperator, Error> {
         let (matching, op) = (&binary.matching, binary.op);
         let inner = [self.operator(binary.left(), grid, None)?, self.operator(binary.right(), grid, None)?];
-        let mut texts = |names: &[String]| names.iter().map(|name| self.run.pool.text_id(name)).collect();
-        let signature = Signature { names: texts(&matching.labels), on: matching.on };
+        let pool = &mut self.run.pool;
+        let mut texts =
+            |names: &[String]| -> Vec<Text> { names.iter().map(|name| pool.text_id(name)).collect() };
+        let signature = Signature { names: texts(&matching.labels).into_iter().collect(), on: matching.on };
         let (gathered, outbox) = (Default::default(), None);
         if is_set(op) {
             return Ok(Box::new(Sets { inner, gathered, op, signature, grid, seen: None, outbox }));

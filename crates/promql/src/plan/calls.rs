@@ -8,12 +8,12 @@ use crate::functions::window::RangeFn;
 use crate::functions::{FUNCTIONS, Kernel, Special, Traits, math, over_time};
 use crate::ops::histogram::{Histograms, Question};
 use crate::ops::info::Info;
-use crate::ops::range_call::RangeCall;
+use crate::ops::range_call::{Feed, RangeCall};
 use crate::ops::relabel::{Change, Relabel, compile};
 use crate::ops::select::{Take, Timing};
 use crate::ops::simple::{Absent, Each, Map, Ready, ScalarOf, ScalarPair, Sort, SortBy, scalar};
 use crate::plan::{Planner, Wanted, absent_labels, is_label_name, text_of, unseen};
-use crate::run::{AnyOperator, Gathered, ScalarArg};
+use crate::run::{AnyOperator, Gathered, ScalarArg, Scratch};
 
 /// A function over windows cannot be used with this word.
 pub(crate) fn cannot_extend(word: &str, function: &str) -> Error {
@@ -50,7 +50,7 @@ impl Planner<'_> {
                 Some(arg) => self.map(arg, Each::Date(*f), grid, wanted),
                 None => {
                     let inner = self.time(grid)?;
-                    Ok(Box::new(Map { inner, each: Each::Date(*f), grid }))
+                    Ok(Box::new(Map { inner, each: Each::Date(*f), grid, scratch: Scratch::default() }))
                 }
             },
             Kernel::Range(f, traits) => self.range_call(call, (*f, *traits), grid, wanted),
@@ -60,7 +60,7 @@ impl Planner<'_> {
 
     fn map(&mut self, arg: &Expr, each: Each, grid: Grid, wanted: Wanted<'_>) -> Result<AnyOperator, Error> {
         let inner = self.operator(arg, grid, wanted)?;
-        Ok(Box::new(Map { inner, each, grid }))
+        Ok(Box::new(Map { inner, each, grid, scratch: Scratch::default() }))
     }
 
     fn scalars(&mut self, args: &[Expr], grid: Grid) -> Result<Vec<ScalarArg>, Error> {
@@ -102,8 +102,8 @@ impl Planner<'_> {
         let wanted = self.wanted(wanted);
         let argument = args[0].unwrapped().span();
         self.run.keep(grid.batch_bytes())?;
-        let (args, pending) = (scalars, Vec::new().into_iter());
-        Ok(Box::new(RangeCall { input, grid, geometry, function, traits, args, wanted, argument, pending }))
+        let (feed, args, scratch) = (Feed::new(input, wanted), scalars, Scratch::default());
+        Ok(Box::new(RangeCall { feed, grid, geometry, function, traits, args, argument, scratch }))
     }
 
     fn special(
@@ -317,6 +317,7 @@ impl crate::run::Operator for TimesOf {
             other => return Ok(other),
         };
         for column in &mut columns {
+            sandur_base::job::spend(self.grid.steps)?;
             column.histograms = None;
             column.drop_name = true;
             column.values.copy_from_slice(self.time.values());

@@ -67,11 +67,12 @@ fn range() -> Times {
 #[test]
 fn an_aggregation_keeps_groups_and_not_series() {
     let store = store(3000);
-    // All rates together would take 3000 x 21 x 8 bytes.
-    let context = context(200 << 10);
+    // The values of all rates together would take 3000 x 21 x 8 bytes; a batch of columns takes half of it.
+    let context = context(400 << 10);
     let answer = ask(&store, &context, "sum by (job) (rate(requests_total[5m]))", range()).unwrap();
-    let Value::Matrix(series) = answer.value else { panic!("{:?}", answer.value) };
+    let Value::Matrix(series) = &answer.value else { panic!("{:?}", answer.value) };
     assert_eq!((series.len(), series[0].floats.len()), (7, 21));
+    drop(answer);
     assert_eq!(context.budget().used(), 0, "memory is given back");
     let error = ask(&store, &context, "sort(rate(requests_total[5m]))", range()).unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Limit, "{error}");
