@@ -1,6 +1,6 @@
 //! One connection: its socket, its session, and what is on its way in and out.
 //!
-//! **Life of a turn.** Read what is there, answer every complete command, write once. A request that
+//! **Life of a call.** Read what is there, answer every complete command, write once. A request that
 //! comes alone thus takes three system calls: the wait, one read and one write.
 //!
 //! Invariants: input is only read while the session wants it and the output has room; a client
@@ -11,6 +11,7 @@ use std::io;
 use std::sync::Arc;
 use std::task::{Context, Waker};
 
+use super::command_context::CommandContext;
 use super::connections::{Peer, State};
 use super::counters::Counters;
 use super::input::{Buffers, Input, NoSpace};
@@ -20,7 +21,6 @@ use super::read::Read;
 use super::server::Server;
 use super::session::{Progress, Session};
 use super::transport::Transport;
-use super::turn::Turn;
 
 /// A connection.
 pub(super) struct Connection {
@@ -49,8 +49,8 @@ pub(super) struct Events {
     pub is_cut: bool,
 }
 
-/// What a turn of a connection needs of its worker.
-pub(super) struct Visit<'a> {
+/// What a connection needs of its worker.
+pub(super) struct WorkerContext<'a> {
     pub server: &'a Arc<Server>,
     pub counters: &'a Arc<Counters>,
     pub buffers: &'a mut Buffers,
@@ -58,12 +58,12 @@ pub(super) struct Visit<'a> {
     pub now: u32,
 }
 
-/// How a turn ended.
+/// How [`Connection::serve`] ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Outcome {
     /// The poller or a waker says when to go on.
     Waits,
-    /// There is more to do, after others had their turn.
+    /// There is more to do, after others were served.
     Again,
     /// The connection is over.
     Closed(Ending),
@@ -91,31 +91,31 @@ impl Connection {
     }
 
     /// Does what can be done now.
-    pub fn turn(&mut self, visit: &mut Visit<'_>) -> Outcome {
+    pub fn serve(&mut self, worker: &mut WorkerContext<'_>) -> Outcome {
         if self.peer.makes_way() {
-            visit.counters.totals.idle_kicks.add(1);
+            worker.counters.totals.idle_kicks.add(1);
             return Outcome::Closed(Ending::Idle);
         }
-        self.output.borrow(visit.buffers);
-        let worked = self.work(visit);
-        self.output.release(visit.buffers);
+        self.output.borrow(worker.buffers);
+        let worked = self.work(worker);
+        self.output.release(worker.buffers);
         match worked {
             Ok(outcome) => outcome,
             Err(_) => Outcome::Closed(Ending::Error),
         }
     }
 
-    fn work(&mut self, visit: &mut Visit<'_>) -> io::Result<Outcome> {
+    fn work(&mut self, worker: &mut WorkerContext<'_>) -> io::Result<Outcome> {
         loop {
             if self.output.waiting() > 0 {
-                self.output.poll(&mut Context::from_waker(visit.waker));
+                self.output.poll(&mut Context::from_waker(worker.waker));
             }
-            let progress = self.advance(visit);
+            let progress = self.advance(worker);
             match progress {
                 Progress::NeedsInput if self.readable => {
                     // answers leave together once the socket has nothing more to say, unless the
                     // next part of a large value is what is missing
-                    match self.read(visit)? {
+                    match self.read(worker)? {
                         Reading::Got => continue,
                         Reading::Nothing => {}
                         Reading::End(ending) => {
@@ -125,24 +125,24 @@ impl Connection {
                     }
                 }
                 Progress::Yielded => {
-                    visit.counters.totals.conn_yields.add(1);
+                    worker.counters.totals.conn_yields.add(1);
                     return Ok(Outcome::Again);
                 }
-                Progress::Ended(ending) => return self.finish(ending, visit),
+                Progress::Ended(ending) => return self.finish(ending, worker),
                 _ => {}
             }
             let waiting = self.output.waiting();
             if waiting > 0 {
                 // the first look at a new answer is what makes it wake this connection
-                self.output.poll(&mut Context::from_waker(visit.waker));
+                self.output.poll(&mut Context::from_waker(worker.waker));
                 if self.output.waiting() < waiting {
                     continue;
                 }
             }
-            let moved = self.flush(visit)?;
+            let moved = self.flush(worker)?;
             if self.output.waiting() > 0 {
                 // what is new must know whom to wake, and what left has made room for what has arrived
-                self.output.poll(&mut Context::from_waker(visit.waker));
+                self.output.poll(&mut Context::from_waker(worker.waker));
                 if self.writable && self.output.has_ready() {
                     continue;
                 }
@@ -166,19 +166,19 @@ impl Connection {
                 _ if self.session.is_receiving() => State::Receiving,
                 _ => State::Waiting,
             };
-            self.input.release(visit.buffers);
+            self.input.release(worker.buffers);
             return Ok(self.wait(state));
         }
     }
 
     /// Sends the answers that are left, as they come, and closes.
-    fn finish(&mut self, ending: Ending, visit: &Visit<'_>) -> io::Result<Outcome> {
+    fn finish(&mut self, ending: Ending, worker: &WorkerContext<'_>) -> io::Result<Outcome> {
         loop {
             let waiting = self.output.waiting();
             if waiting > 0 {
-                self.output.poll(&mut Context::from_waker(visit.waker));
+                self.output.poll(&mut Context::from_waker(worker.waker));
             }
-            let moved = self.flush(visit)?;
+            let moved = self.flush(worker)?;
             if self.output.is_empty() || self.is_cut && !self.writable {
                 return Ok(Outcome::Closed(ending));
             }
@@ -193,30 +193,30 @@ impl Connection {
         Outcome::Waits
     }
 
-    fn advance(&mut self, visit: &Visit<'_>) -> Progress {
+    fn advance(&mut self, worker: &WorkerContext<'_>) -> Progress {
         if !self.input.is_empty() {
             self.peer.set_state(State::Parsing);
-            self.peer.touch(visit.now);
+            self.peer.touch(worker.now);
         }
-        let turn = Turn {
-            server: visit.server,
-            counters: visit.counters,
-            waker: visit.waker,
-            now: visit.now,
+        let context = CommandContext {
+            server: worker.server,
+            counters: worker.counters,
+            waker: worker.waker,
+            now: worker.now,
             descriptor: self.peer.descriptor,
             may_slow_down: true,
         };
-        self.session.advance(&mut self.input, &mut self.output, &turn)
+        self.session.advance(&mut self.input, &mut self.output, &context)
     }
 
     /// Reads once: into a large value's own buffer, or into the input.
-    fn read(&mut self, visit: &mut Visit<'_>) -> io::Result<Reading> {
+    fn read(&mut self, worker: &mut WorkerContext<'_>) -> io::Result<Reading> {
         let into_value = self.input.is_empty();
         let read = match self.session.sink() {
             Some((value, _)) if into_value => self.transport.read(value)?,
-            _ => match self.input.space(visit.buffers) {
+            _ => match self.input.space(worker.buffers) {
                 Ok(space) => self.transport.read(space)?,
-                Err(why) => return Ok(self.end_reading(why, visit)),
+                Err(why) => return Ok(self.end_reading(why, worker)),
             },
         };
         let (count, more) = match read {
@@ -224,18 +224,18 @@ impl Connection {
             Read::Drained(count) => (count, self.hung_up),
             Read::End => return Ok(Reading::End(Ending::Normal)),
         };
-        visit.counters.totals.bytes_read.add(count as u64);
+        worker.counters.totals.bytes_read.add(count as u64);
         if count > 0 {
             // also a part of a long value is a sign of life
-            self.peer.touch(visit.now);
+            self.peer.touch(worker.now);
         }
         self.readable = more;
         if into_value {
             let beyond = self.session.overrun();
             if !beyond.is_empty() {
-                match self.input.space(visit.buffers) {
+                match self.input.space(worker.buffers) {
                     Ok(space) => space.extend_from_slice(&beyond),
-                    Err(why) => return Ok(self.end_reading(why, visit)),
+                    Err(why) => return Ok(self.end_reading(why, worker)),
                 }
             }
         }
@@ -243,16 +243,16 @@ impl Connection {
     }
 
     /// A client that would have to be given more memory than there is.
-    fn end_reading(&mut self, why: NoSpace, visit: &Visit<'_>) -> Reading {
+    fn end_reading(&mut self, why: NoSpace, worker: &WorkerContext<'_>) -> Reading {
         if why == NoSpace::OutOfMemory {
-            visit.counters.totals.input_oom.add(1);
+            worker.counters.totals.input_oom.add(1);
             self.output.line(b"SERVER_ERROR out of memory reading request");
         }
         Reading::End(Ending::Error)
     }
 
     /// Writes what can leave; whether anything did.
-    fn flush(&mut self, visit: &Visit<'_>) -> io::Result<bool> {
+    fn flush(&mut self, worker: &WorkerContext<'_>) -> io::Result<bool> {
         let mut moved = false;
         while self.writable && self.output.has_ready() {
             let taken = match self.output.plain() {
@@ -263,7 +263,7 @@ impl Connection {
                 self.writable = false;
                 break;
             };
-            visit.counters.totals.bytes_written.add(count as u64);
+            worker.counters.totals.bytes_written.add(count as u64);
             self.output.advance(count);
             moved = true;
         }

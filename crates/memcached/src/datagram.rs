@@ -15,14 +15,14 @@ use std::task::{Context, Waker};
 
 use rustix::net::{RecvFlags, SendFlags, SocketAddrAny, recvfrom, sendto};
 
+use super::command_context::CommandContext;
 use super::counters::Counters;
 use super::input::{Buffers, Input};
-use super::mailbox::{ConnectionWaker, Mailbox, Token};
+use super::message_queue::{ConnectionWaker, MessageQueue, Token};
 use super::output::Output;
 use super::server::Server;
 use super::session::{Progress, Session};
 use super::settings::Binding;
-use super::turn::Turn;
 
 /// Bytes before the request.
 const HEADER_BYTES: usize = 8;
@@ -37,9 +37,9 @@ const TOO_LONG: &[u8] = b"SERVER_ERROR answer too long for UDP, ask over TCP\r\n
 const REQUEST_BYTES_MAX: usize = 64 << 10;
 /// Requests that may wait for the device.
 const EXCHANGES_MAX: usize = 1024;
-/// Requests that are answered before connections have their turn.
+/// Requests that are answered before connections are served.
 const REQUESTS_PER_TURN: usize = 64;
-/// Names the socket among a worker's letters.
+/// Names the socket among a worker's messages.
 pub(super) const DATAGRAM_TOKEN: Token = Token { place: u32::MAX, use_number: 0 };
 
 /// A socket for datagrams, served by one worker.
@@ -61,8 +61,8 @@ struct Exchange {
 }
 
 impl Datagrams {
-    pub fn new(socket: OwnedFd, mailbox: Arc<Mailbox>) -> Self {
-        let flag = ConnectionWaker::new(mailbox, DATAGRAM_TOKEN);
+    pub fn new(socket: OwnedFd, queue: Arc<MessageQueue>) -> Self {
+        let flag = ConnectionWaker::new(queue, DATAGRAM_TOKEN);
         let waker = Waker::from(Arc::clone(&flag));
         Self { socket, waiting: Vec::new(), waker, flag, buffers: Buffers::default() }
     }
@@ -106,8 +106,8 @@ impl Datagrams {
         let descriptor = self.socket.as_raw_fd();
         // What follows a command that waits would be lost.
         let may_slow_down = false;
-        let turn = Turn { server, counters, waker: &self.waker, now, descriptor, may_slow_down };
-        while session.advance(&mut input, &mut output, &turn) == Progress::Yielded {}
+        let context = CommandContext { server, counters, waker: &self.waker, now, descriptor, may_slow_down };
+        while session.advance(&mut input, &mut output, &context) == Progress::Yielded {}
         if output.waiting() > 0 {
             output.poll(&mut Context::from_waker(&self.waker));
         }

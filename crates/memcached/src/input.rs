@@ -20,7 +20,7 @@ pub(super) struct Buffers {
     /// Bytes that connections hold.
     lent: usize,
     free: Vec<Vec<u8>>,
-    /// For the answers of the connection whose turn it is.
+    /// For the answers of the connection that is served.
     answers: Vec<u8>,
 }
 

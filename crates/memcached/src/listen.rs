@@ -23,7 +23,7 @@ use rustix::net::{
 use super::connection::Connection;
 use super::connections::Peer;
 use super::error::Error;
-use super::mailbox::{Letter, Mailbox};
+use super::message_queue::{Message, MessageQueue};
 use super::server::Server;
 use super::session::Session;
 use super::settings::{Binding, ListenAddress, Settings, TlsUse};
@@ -187,7 +187,7 @@ fn shown(transport: &str, address: &SocketAddrAny) -> String {
 pub(super) fn accept(
     server: &Arc<Server>,
     listeners: &[Listener],
-    mailboxes: &[Arc<Mailbox>],
+    queues: &[Arc<MessageQueue>],
     stop: &OwnedFd,
 ) {
     let mut next = 0;
@@ -207,7 +207,7 @@ pub(super) fn accept(
         let ready: Vec<bool> = sockets.iter().skip(1).map(|socket| !socket.revents().is_empty()).collect();
         for (listener, _) in listeners.iter().zip(ready).filter(|(_, ready)| *ready) {
             while let Some(connection) = accept_one(server, listener) {
-                mailboxes[next % mailboxes.len()].send(Letter::Adopt(Box::new(connection)));
+                queues[next % queues.len()].send(Message::Adopt(Box::new(connection)));
                 next += 1;
                 if !server.settings.refuse_fast && is_full(server) {
                     break;

@@ -4,9 +4,9 @@
 
 use bytes::Bytes;
 
+use crate::command_context::CommandContext;
 use crate::input::Input;
 use crate::output::Output;
-use crate::turn::Turn;
 
 /// Why a connection ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -56,7 +56,7 @@ pub(crate) enum Next {
 /// A command that stopped for want of room in the output.
 pub(crate) trait Unfinished: Send {
     /// Goes on until the output is full again or the command is done, and then consumes its line.
-    fn proceed(&mut self, input: &mut Input, output: &mut Output, turn: &Turn<'_>) -> Step;
+    fn proceed(&mut self, input: &mut Input, output: &mut Output, context: &CommandContext<'_>) -> Step;
 }
 
 /// How far an [`Unfinished`] command came.
@@ -109,5 +109,5 @@ pub(crate) struct Receipt<'a> {
     pub head: &'a [u8],
     pub value: Received<'a>,
     pub output: &'a mut Output,
-    pub turn: &'a Turn<'a>,
+    pub context: &'a CommandContext<'a>,
 }

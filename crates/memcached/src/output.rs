@@ -198,7 +198,7 @@ impl Output {
         Place { waiting: self.waiting.len(), mark: self.tail().mark() }
     }
 
-    /// Takes back everything since `place`, in the same turn, and says how many answers under way
+    /// Takes back everything since `place`, in the same call, and says how many answers under way
     /// were given up.
     pub fn rewind(&mut self, place: Place) -> usize {
         let given_up = self.waiting.len().saturating_sub(place.waiting);

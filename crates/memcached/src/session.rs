@@ -11,12 +11,12 @@
 //! bounded: a line, one value, and what [`Output::is_full`] allows.
 
 use super::binary;
+use super::command_context::CommandContext;
 use super::input::Input;
 use super::next::{Ending, Next, Receipt, Received, Source, Step, Unfinished};
 use super::output::Output;
 use super::settings::Binding;
 use super::text;
-use super::turn::Turn;
 use sandur_cache::Reserved;
 
 /// Where a session stands after it has done what it could.
@@ -24,7 +24,7 @@ use sandur_cache::Reserved;
 pub(super) enum Progress {
     /// It needs more input.
     NeedsInput,
-    /// It has answered as many commands as one turn allows, and there are more.
+    /// It has answered as many commands as one call allows, and there are more.
     Yielded,
     /// It has more to say than the output should hold.
     Full,
@@ -74,13 +74,13 @@ struct Receiving {
 impl Receiving {
     /// Keeps `reserved` ahead of what came; whether there was memory. What is only announced takes none: to
     /// take memory from others a client has to send as much.
-    fn reserve(&mut self, turn: &Turn<'_>) -> bool {
+    fn reserve(&mut self, context: &CommandContext<'_>) -> bool {
         let held = self.reserved.as_ref().map_or(0, Reserved::bytes) as usize;
         if self.length < RESERVED_BYTES || (held > 0 && self.value.len() <= held) {
             return true;
         }
         let wanted = self.length.min(RESERVED_BYTES.max(2 * self.value.len()));
-        let Some(more) = turn.cache().reserve((wanted - held) as u64) else { return false };
+        let Some(more) = context.cache().reserve((wanted - held) as u64) else { return false };
         match &mut self.reserved {
             Some(reserved) => reserved.join(more),
             None => self.reserved = Some(more),
@@ -110,7 +110,12 @@ impl Session {
     }
 
     /// Does what the input allows.
-    pub fn advance(&mut self, input: &mut Input, output: &mut Output, turn: &Turn<'_>) -> Progress {
+    pub fn advance(
+        &mut self,
+        input: &mut Input,
+        output: &mut Output,
+        context: &CommandContext<'_>,
+    ) -> Progress {
         let mut commands = 0;
         loop {
             if output.is_full() {
@@ -118,20 +123,20 @@ impl Session {
             }
             let step = match &mut self.phase {
                 Phase::Command => {
-                    if commands == turn.settings().commands_per_turn && !input.is_empty() {
+                    if commands == context.settings().commands_per_turn && !input.is_empty() {
                         return Progress::Yielded;
                     }
                     commands += 1;
-                    self.command(input, output, turn)
+                    self.command(input, output, context)
                 }
-                Phase::Receiving(_) => self.receive(input, output, turn),
+                Phase::Receiving(_) => self.receive(input, output, context),
                 Phase::Skipping(left) => {
                     let skipped = (*left).min(input.unread().len());
                     input.consume(skipped);
                     *left -= skipped;
                     (*left == 0).then_some(Next::Done)
                 }
-                Phase::Unfinished(command) => match command.proceed(input, output, turn) {
+                Phase::Unfinished(command) => match command.proceed(input, output, context) {
                     Step::More => continue,
                     Step::Done => Some(Next::Done),
                 },
@@ -157,7 +162,7 @@ impl Session {
             self.phase = match next {
                 Next::Done => Phase::Command,
                 Next::NeedsInput => return Progress::NeedsInput,
-                Next::Receive { head, length } => self.start_receiving(head, length, output, turn),
+                Next::Receive { head, length } => self.start_receiving(head, length, output, context),
                 Next::Skip { length } => Phase::Skipping(length),
                 Next::Resume(command) => Phase::Unfinished(command),
                 Next::Wait => Phase::Waiting,
@@ -173,38 +178,54 @@ impl Session {
     }
 
     /// Answers one command; `None` when it is not there whole.
-    fn command(&mut self, input: &mut Input, output: &mut Output, turn: &Turn<'_>) -> Option<Next> {
+    fn command(
+        &mut self,
+        input: &mut Input,
+        output: &mut Output,
+        context: &CommandContext<'_>,
+    ) -> Option<Next> {
         if self.protocol == Protocol::Unknown {
             let first = *input.unread().first()?;
             self.protocol =
                 if first == binary::header::REQUEST_MAGIC { Protocol::Binary } else { Protocol::Text };
         }
         match self.protocol {
-            Protocol::Binary => binary::dispatch::command(&mut self.authenticated, input, output, turn),
+            Protocol::Binary => binary::dispatch::command(&mut self.authenticated, input, output, context),
             _ if !self.authenticated => {
-                text::authenticate::command(&mut self.authenticated, input, output, turn)
+                text::authenticate::command(&mut self.authenticated, input, output, context)
             }
-            _ => text::dispatch::command(input, output, turn),
+            _ => text::dispatch::command(input, output, context),
         }
     }
 
-    fn start_receiving(&self, head: Box<[u8]>, length: usize, output: &mut Output, turn: &Turn<'_>) -> Phase {
+    fn start_receiving(
+        &self,
+        head: Box<[u8]>,
+        length: usize,
+        output: &mut Output,
+        context: &CommandContext<'_>,
+    ) -> Phase {
         let mut receiving = Receiving { head, value: Vec::new(), length, reserved: None };
-        if !receiving.reserve(turn) {
-            self.refuse_for_memory(&receiving.head, output, turn);
+        if !receiving.reserve(context) {
+            self.refuse_for_memory(&receiving.head, output, context);
             return Phase::Skipping(length);
         }
         Phase::Receiving(receiving)
     }
 
-    fn refuse_for_memory(&self, head: &[u8], output: &mut Output, turn: &Turn<'_>) {
+    fn refuse_for_memory(&self, head: &[u8], output: &mut Output, context: &CommandContext<'_>) {
         match self.protocol {
-            Protocol::Binary => binary::dispatch::refuse_for_memory(head, output, turn),
-            _ => text::dispatch::refuse_for_memory(head, output, turn),
+            Protocol::Binary => binary::dispatch::refuse_for_memory(head, output, context),
+            _ => text::dispatch::refuse_for_memory(head, output, context),
         }
     }
 
-    fn receive(&mut self, input: &mut Input, output: &mut Output, turn: &Turn<'_>) -> Option<Next> {
+    fn receive(
+        &mut self,
+        input: &mut Input,
+        output: &mut Output,
+        context: &CommandContext<'_>,
+    ) -> Option<Next> {
         let Phase::Receiving(receiving) = &mut self.phase else { return Some(Next::Done) };
         let missing = receiving.length - receiving.value.len();
         let taken = missing.min(input.unread().len());
@@ -213,7 +234,7 @@ impl Session {
         }
         receiving.value.extend_from_slice(&input.unread()[..taken]);
         input.consume(taken);
-        let is_refused = !receiving.reserve(turn);
+        let is_refused = !receiving.reserve(context);
         if taken < missing && !is_refused {
             return None;
         }
@@ -221,13 +242,13 @@ impl Session {
             return Some(Next::Done);
         };
         if is_refused {
-            self.refuse_for_memory(&receiving.head, output, turn);
+            self.refuse_for_memory(&receiving.head, output, context);
             return Some(Next::Skip { length: missing - taken });
         }
         // the cache takes memory for the item itself
         drop(receiving.reserved);
         let value = Received::Owned(receiving.value);
-        let receipt = Receipt { head: &receiving.head, value, output, turn };
+        let receipt = Receipt { head: &receiving.head, value, output, context };
         Some(match self.protocol {
             Protocol::Binary => binary::dispatch::finish(receipt),
             _ => text::dispatch::finish(receipt),

@@ -18,8 +18,8 @@ use super::error::Error;
 use super::extstore_options;
 use super::listen::{Listeners, accept, register};
 use super::log::Log;
-use super::mailbox::{Letter, Mailbox};
 use super::memory_file;
+use super::message_queue::{Message, MessageQueue};
 use super::process::{PidFile, change_user, go_to_background, lock_memory, raise_descriptor_limit, spawn};
 use super::server::Server;
 use super::settings::Settings;
@@ -156,7 +156,7 @@ async fn wait(server: &Arc<Server>, mut signals: Signals, log: &dyn Log) {
 /// A running server.
 pub(super) struct Running {
     pub server: Arc<Server>,
-    mailboxes: Vec<Arc<Mailbox>>,
+    queues: Vec<Arc<MessageQueue>>,
     stop: OwnedFd,
     threads: Vec<JoinHandle<()>>,
     unix_socket: Option<std::path::PathBuf>,
@@ -185,17 +185,17 @@ impl Running {
         }
         let addresses =
             listeners.streams.iter().chain(&listeners.datagrams).map(|l| l.address.clone()).collect();
-        let mailboxes: Vec<Arc<Mailbox>> = (0..server.workers.len())
-            .map(|_| Mailbox::new().map(Arc::new))
+        let queues: Vec<Arc<MessageQueue>> = (0..server.workers.len())
+            .map(|_| MessageQueue::new().map(Arc::new))
             .collect::<Result<_, _>>()
             .map_err(failed("make a poller"))?;
         let mut threads = Vec::new();
         let mut datagrams = listeners.datagrams.drain(..);
-        for (counters, mailbox) in server.workers.iter().zip(&mailboxes) {
-            let socket = datagrams.next().map(|l| Datagrams::new(l.socket, Arc::clone(mailbox)));
-            let (counters, mailbox) = (Arc::clone(counters), Arc::clone(mailbox));
-            let worker = Worker::new(Arc::clone(&server), counters, mailbox, socket)
-                .map_err(failed("make a poller"))?;
+        for (counters, queue) in server.workers.iter().zip(&queues) {
+            let socket = datagrams.next().map(|l| Datagrams::new(l.socket, Arc::clone(queue)));
+            let (counters, queue) = (Arc::clone(counters), Arc::clone(queue));
+            let worker =
+                Worker::new(Arc::clone(&server), counters, queue, socket).map_err(failed("make a poller"))?;
             threads.push(spawn("cache worker", move || worker.run()).map_err(failed("start a thread"))?);
         }
         drop(datagrams);
@@ -204,23 +204,23 @@ impl Running {
         let acceptor = Acceptor {
             server: Arc::clone(&server),
             listeners,
-            mailboxes: mailboxes.clone(),
+            queues: queues.clone(),
             stop: stop.try_clone().map_err(failed("make a poller"))?,
         };
         threads.push(spawn("cache acceptor", move || acceptor.run()).map_err(failed("start a thread"))?);
         if !server.settings.flash.is_empty() {
             let (server, stop) = (Arc::clone(&server), stop.try_clone().map_err(failed("make a poller"))?);
-            let turn = move || extstore_options::run(&server, &stop);
-            threads.push(spawn("cache knobs", turn).map_err(failed("start a thread"))?);
+            let context = move || extstore_options::run(&server, &stop);
+            threads.push(spawn("cache knobs", context).map_err(failed("start a thread"))?);
         }
-        Ok(Self { server, mailboxes, stop, threads, unix_socket, said, addresses })
+        Ok(Self { server, queues, stop, threads, unix_socket, said, addresses })
     }
 
     /// Ends all threads and connections; what there is to log about it.
     pub fn stop(self) -> Option<String> {
         let _ = rustix::io::write(&self.stop, &1u64.to_ne_bytes());
-        for mailbox in &self.mailboxes {
-            mailbox.send(Letter::Stop);
+        for queue in &self.queues {
+            queue.send(Message::Stop);
         }
         for thread in self.threads {
             // a worker that panicked has said so; the others still end orderly
@@ -238,13 +238,13 @@ impl Running {
 struct Acceptor {
     server: Arc<Server>,
     listeners: Listeners,
-    mailboxes: Vec<Arc<Mailbox>>,
+    queues: Vec<Arc<MessageQueue>>,
     stop: OwnedFd,
 }
 
 impl Acceptor {
     fn run(self) {
-        accept(&self.server, &self.listeners.streams, &self.mailboxes, &self.stop);
+        accept(&self.server, &self.listeners.streams, &self.queues, &self.stop);
     }
 }
 

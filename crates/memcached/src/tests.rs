@@ -11,6 +11,7 @@ use std::task::{Context, Waker};
 use proptest::prelude::*;
 use sandur_base::{Env, Shutdown};
 
+use super::command_context::CommandContext;
 use super::counters::Counters;
 use super::input::{Buffers, Input};
 use super::log::Log;
@@ -18,7 +19,6 @@ use super::output::Output;
 use super::server::Server;
 use super::session::{Progress, Session};
 use super::settings::{Binding, Settings};
-use super::turn::Turn;
 
 const NOW: u32 = 1_700_000_000;
 
@@ -76,10 +76,16 @@ impl Client<'_> {
         let mut answers = Vec::new();
         while !self.ended {
             let (server, counters) = (&self.rig.server, &self.rig.counters);
-            let turn =
-                Turn { server, counters, waker: Waker::noop(), now: NOW, descriptor: 7, may_slow_down: true };
+            let context = CommandContext {
+                server,
+                counters,
+                waker: Waker::noop(),
+                now: NOW,
+                descriptor: 7,
+                may_slow_down: true,
+            };
             self.output.poll(&mut Context::from_waker(Waker::noop()));
-            let progress = self.session.advance(&mut self.input, &mut self.output, &turn);
+            let progress = self.session.advance(&mut self.input, &mut self.output, &context);
             while self.output.has_ready() {
                 let before = answers.len();
                 for slice in self.output.slices() {

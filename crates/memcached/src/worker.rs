@@ -15,12 +15,12 @@ use std::task::Waker;
 use rustix::event::Timespec;
 use rustix::event::epoll::{self, CreateFlags, Event, EventData, EventFlags};
 
-use super::connection::{Connection, Events, Outcome, Visit};
+use super::connection::{Connection, Events, Outcome, WorkerContext};
 use super::connections::State;
 use super::counters::Counters;
 use super::datagram::{DATAGRAM_TOKEN, Datagrams};
 use super::input::Buffers;
-use super::mailbox::{ConnectionWaker, Letter, Mailbox, Token};
+use super::message_queue::{ConnectionWaker, Message, MessageQueue, Token};
 use super::next::Ending;
 use super::server::Server;
 use super::time;
@@ -30,7 +30,7 @@ use sandur_cache::device::OwnReads;
 /// Events of one wait.
 const EVENTS: usize = 128;
 /// Registrations that are no connection.
-const BELL: u64 = u64::MAX;
+const QUEUE_EVENT: u64 = u64::MAX;
 const DATAGRAMS: u64 = u64::MAX - 1;
 const READS: u64 = u64::MAX - 2;
 
@@ -38,7 +38,7 @@ const READS: u64 = u64::MAX - 2;
 pub(super) struct Worker {
     server: Arc<Server>,
     counters: Arc<Counters>,
-    mailbox: Arc<Mailbox>,
+    queue: Arc<MessageQueue>,
     poller: OwnedFd,
     places: Vec<Place>,
     free: Vec<u32>,
@@ -62,24 +62,24 @@ struct Taken {
 }
 
 impl Worker {
-    /// A worker that counts into `counters` and takes letters from `mailbox`.
+    /// A worker that counts into `counters` and takes messages from `queue`.
     pub fn new(
         server: Arc<Server>,
         counters: Arc<Counters>,
-        mailbox: Arc<Mailbox>,
+        queue: Arc<MessageQueue>,
         datagrams: Option<Datagrams>,
     ) -> io::Result<Self> {
         let poller = epoll::create(CreateFlags::CLOEXEC)?;
         let (settings, workers) = (&server.settings, server.workers.len());
         let buffers = Buffers::within((settings.buffer_bytes_max / workers as u64) as usize);
-        epoll::add(&poller, mailbox.bell(), EventData::new_u64(BELL), EventFlags::IN)?;
+        epoll::add(&poller, queue.event(), EventData::new_u64(QUEUE_EVENT), EventFlags::IN)?;
         if let Some(datagrams) = &datagrams {
             epoll::add(&poller, datagrams.socket(), EventData::new_u64(DATAGRAMS), EventFlags::IN)?;
         }
         Ok(Self {
             server,
             counters,
-            mailbox,
+            queue,
             poller,
             places: Vec::new(),
             free: Vec::new(),
@@ -93,7 +93,7 @@ impl Worker {
     /// Works until it is told to stop.
     pub fn run(mut self) {
         let mut events: Vec<Event> = Vec::with_capacity(EVENTS);
-        self.mailbox.own();
+        self.queue.own();
         let own_reads = self.own_reads();
         loop {
             events.clear();
@@ -110,14 +110,14 @@ impl Worker {
             // those that had to wait for others come first
             for _ in 0..self.again.len() {
                 if let Some(token) = self.again.pop_front() {
-                    self.visit(token, now, |_| {});
+                    self.serve(token, now, |_| {});
                 }
             }
             for event in &events {
                 match event.data.u64() {
-                    BELL => {
-                        let letters = self.mailbox.take();
-                        if self.read(letters, now) {
+                    QUEUE_EVENT => {
+                        let messages = self.queue.take();
+                        if self.read(messages, now) {
                             return self.close_all();
                         }
                     }
@@ -126,9 +126,9 @@ impl Worker {
                     bits => self.react(Token::from_bits(bits), event.flags, now),
                 }
             }
-            if self.mailbox.has_silent() {
-                let letters = self.mailbox.take_silent();
-                if self.read(letters, now) {
+            if self.queue.has_own() {
+                let messages = self.queue.take_own();
+                if self.read(messages, now) {
                     return self.close_all();
                 }
             }
@@ -148,7 +148,7 @@ impl Worker {
     }
 
     fn timeout(&self) -> Option<Timespec> {
-        if !self.again.is_empty() || self.mailbox.has_silent() {
+        if !self.again.is_empty() || self.queue.has_own() {
             return Some(Timespec { tv_sec: 0, tv_nsec: 0 });
         }
         let idle = self.server.settings.idle_timeout_s > 0;
@@ -160,10 +160,10 @@ impl Worker {
         let is_cut = flags.intersects(EventFlags::HUP | EventFlags::ERR);
         let hung_up = is_cut || flags.contains(EventFlags::RDHUP);
         let events = Events { readable, writable, hung_up, is_cut };
-        self.visit(token, now, |connection| connection.note(events));
+        self.serve(token, now, |connection| connection.note(events));
     }
 
-    fn visit(&mut self, token: Token, now: u32, before: impl FnOnce(&mut Connection)) {
+    fn serve(&mut self, token: Token, now: u32, before: impl FnOnce(&mut Connection)) {
         let place = self.places.get_mut(token.place as usize);
         let Some(Place { taken: Some(taken), use_number }) = place else { return };
         if *use_number != token.use_number {
@@ -172,26 +172,27 @@ impl Worker {
         before(&mut taken.connection);
         taken.flag.seen();
         let (server, counters) = (&self.server, &self.counters);
-        let mut visit = Visit { server, counters, buffers: &mut self.buffers, waker: &taken.waker, now };
-        match taken.connection.turn(&mut visit) {
+        let mut context =
+            WorkerContext { server, counters, buffers: &mut self.buffers, waker: &taken.waker, now };
+        match taken.connection.serve(&mut context) {
             Outcome::Waits => {}
             Outcome::Again => self.again.push_back(token),
             Outcome::Closed(ending) => self.close(token, ending),
         }
     }
 
-    /// Reads letters; whether to stop.
-    fn read(&mut self, letters: Vec<Letter>, now: u32) -> bool {
-        for letter in letters {
-            match letter {
-                Letter::Adopt(connection) => self.adopt(connection, now),
-                Letter::Resume(DATAGRAM_TOKEN) => {
+    /// Reads messages; whether to stop.
+    fn read(&mut self, messages: Vec<Message>, now: u32) -> bool {
+        for message in messages {
+            match message {
+                Message::Adopt(connection) => self.adopt(connection, now),
+                Message::Resume(DATAGRAM_TOKEN) => {
                     if let Some(datagrams) = &mut self.datagrams {
                         datagrams.proceed(&self.counters);
                     }
                 }
-                Letter::Resume(token) => self.visit(token, now, |_| {}),
-                Letter::Stop => return true,
+                Message::Resume(token) => self.serve(token, now, |_| {}),
+                Message::Stop => return true,
             }
         }
         false
@@ -207,12 +208,12 @@ impl Worker {
         let added =
             epoll::add(&self.poller, connection.transport(), EventData::new_u64(token.to_bits()), flags);
         self.watch_opened(&connection);
-        let flag = ConnectionWaker::new(Arc::clone(&self.mailbox), token);
+        let flag = ConnectionWaker::new(Arc::clone(&self.queue), token);
         let waker = Waker::from(Arc::clone(&flag));
         connection.peer.adopted(waker.clone());
         self.places[place as usize].taken = Some(Taken { connection, waker, flag });
         match added {
-            Ok(()) => self.visit(token, now, |_| {}),
+            Ok(()) => self.serve(token, now, |_| {}),
             Err(_) => self.close(token, Ending::Error),
         }
     }

@@ -13,23 +13,23 @@ const NOT_CREATED: u32 = u32::MAX;
 
 /// Answers a packet.
 pub(super) fn run(call: &mut Call<'_>, increment: bool) -> Next {
-    let (turn, header, quiet) = (call.turn, call.header, call.quiet);
+    let (context, header, quiet) = (call.context, call.header, call.quiet);
     let expiry = number_32(call.extras, 16);
     let create = (expiry != NOT_CREATED).then(|| Create {
         initial: number_64(call.extras, 8),
-        expires_at: expires_at(i64::from(expiry), turn.now),
+        expires_at: expires_at(i64::from(expiry), context.now),
     });
     let expected = (header.cas != 0).then_some(header.cas);
     let by = number_64(call.extras, 0);
     let delta = Delta { increment, by, expected, create, cas: None, expires_at: None };
-    let outcome = execute(turn, call.key, delta);
-    settle(turn, call.output, call.key, outcome, move |turn, key, outcome, out| {
-        count(turn, key, &delta, &outcome);
+    let outcome = execute(context, call.key, delta);
+    settle(context, call.output, call.key, outcome, move |context, key, outcome, out| {
+        count(context, key, &delta, &outcome);
         let status = match outcome {
             Outcome::Changed(_) if quiet => return,
             Outcome::Changed(changed) => {
                 let value = changed.value.to_be_bytes();
-                return header.write(Status::Ok, turn.shown_cas(changed.cas), &[], &[], &value, out);
+                return header.write(Status::Ok, context.shown_cas(changed.cas), &[], &[], &value, out);
             }
             Outcome::NotNumeric => Status::NotNumeric,
             Outcome::NotFound => Status::NotFound,

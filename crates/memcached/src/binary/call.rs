@@ -2,9 +2,9 @@
 //!
 //! Invariant: numbers are in network order.
 
+use crate::command_context::CommandContext;
 use crate::next::{Next, Receipt};
 use crate::output::{Bytes, Output};
-use crate::turn::Turn;
 
 use super::header::{Header, Status};
 
@@ -75,7 +75,7 @@ pub(crate) enum Shape {
 pub(crate) struct Call<'a> {
     /// Whether the client has authenticated.
     pub authenticated: &'a mut bool,
-    pub turn: &'a Turn<'a>,
+    pub context: &'a CommandContext<'a>,
     pub output: &'a mut Output,
     pub header: Header,
     /// Header, extras and key.

@@ -17,13 +17,13 @@ impl Command for Delete {
     const SHAPE: Shape = Shape::Key;
 
     fn run(call: &mut Call<'_>) -> Next {
-        let (turn, header, quiet) = (call.turn, call.header, call.quiet);
-        turn.server.prefixes.delete(call.key);
+        let (context, header, quiet) = (call.context, call.header, call.quiet);
+        context.server.prefixes.delete(call.key);
         let expected = (header.cas != 0).then_some(header.cas);
         let delete = delete::Delete { expected, ..delete::Delete::default() };
-        let outcome = delete::execute(turn, call.key, delete);
-        settle(turn, call.output, call.key, outcome, move |turn, key, outcome, out| {
-            delete::count(turn, key, "delete", outcome);
+        let outcome = delete::execute(context, call.key, delete);
+        settle(context, call.output, call.key, outcome, move |context, key, outcome, out| {
+            delete::count(context, key, "delete", outcome);
             let outcome = match outcome {
                 delete::Outcome::Deleted { .. } | delete::Outcome::Marked => Ok(0),
                 delete::Outcome::NotFound => Err(Status::NotFound),

@@ -3,12 +3,12 @@
 //! Invariant: a packet whose lengths contradict each other ends the connection after an error; everything
 //! else leaves it usable.
 
+use crate::command_context::CommandContext;
 use crate::commands;
 use crate::input::Input;
 use crate::next::{Ending, Next, Receipt};
 use crate::operations::KEY_BYTES_MAX;
 use crate::output::Output;
-use crate::turn::Turn;
 
 use super::call::{Call, Entry, Shape};
 use super::header::{HEADER_BYTES, Header, REQUEST_MAGIC, Status};
@@ -21,7 +21,7 @@ pub(crate) fn command(
     authenticated: &mut bool,
     input: &mut Input,
     output: &mut Output,
-    turn: &Turn<'_>,
+    context: &CommandContext<'_>,
 ) -> Option<Next> {
     let unread = input.unread();
     let header = Header::read(unread)?;
@@ -32,7 +32,7 @@ pub(crate) fn command(
     if header.body as usize >= lengths && unread.len() < HEADER_BYTES + lengths {
         return None;
     }
-    if let Some(status) = check(&header, *authenticated, turn) {
+    if let Some(status) = check(&header, *authenticated, context) {
         header.write_error(status, output.tail());
         input.consume(unread.len());
         return Some(Next::End(Ending::Error));
@@ -51,7 +51,7 @@ pub(crate) fn command(
         return Some(Next::End(Ending::Error));
     }
     let quiet = command.quiet == Some(header.opcode);
-    let mut call = Call { authenticated, turn, output, header, head, extras, key, rest, used: 0, quiet };
+    let mut call = Call { authenticated, context, output, header, head, extras, key, rest, used: 0, quiet };
     let next = (command.run)(&mut call);
     let used = head.len() + call.used;
     if let Next::NeedsInput = next {
@@ -70,8 +70,8 @@ pub(crate) fn finish(receipt: Receipt<'_>) -> Next {
 }
 
 /// Answers that there is no memory to receive a value.
-pub(crate) fn refuse_for_memory(head: &[u8], output: &mut Output, turn: &Turn<'_>) {
-    turn.counters.totals.store_no_memory.add(1);
+pub(crate) fn refuse_for_memory(head: &[u8], output: &mut Output, context: &CommandContext<'_>) {
+    context.counters.totals.store_no_memory.add(1);
     if let Some(header) = Header::read(head) {
         header.write_error(Status::NoMemory, output.tail());
     }
@@ -82,7 +82,7 @@ fn find(opcode: u8) -> Option<&'static Entry> {
 }
 
 /// Why a packet ends the connection, if it does.
-fn check(header: &Header, authenticated: bool, turn: &Turn<'_>) -> Option<Status> {
+fn check(header: &Header, authenticated: bool, context: &CommandContext<'_>) -> Option<Status> {
     if u32::from(header.key) + u32::from(header.extras) > header.body {
         return Some(Status::UnknownCommand);
     }
@@ -90,7 +90,7 @@ fn check(header: &Header, authenticated: bool, turn: &Turn<'_>) -> Option<Status
         return Some(Status::Invalid);
     }
     let open = || commands::BINARY.iter().any(|command| command.open && command.opcode == header.opcode);
-    if turn.settings().sasl && !authenticated && !open() {
+    if context.settings().sasl && !authenticated && !open() {
         return Some(Status::NotAuthenticated);
     }
     (usize::from(header.key) > KEY_BYTES_MAX).then_some(Status::Invalid)

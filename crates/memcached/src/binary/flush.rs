@@ -17,11 +17,11 @@ impl Command for Flush {
     const SHAPE: Shape = Shape::Bare;
 
     fn run(call: &mut Call<'_>) -> Next {
-        if !call.turn.settings().flush_allowed {
+        if !call.context.settings().flush_allowed {
             return call.error(Status::NotAuthenticated);
         }
-        call.turn.counters.totals.flush_cmds.add(1);
-        flush(call.turn, i64::from(number_32(call.extras, 0)));
+        call.context.counters.totals.flush_cmds.add(1);
+        flush(call.context, i64::from(number_32(call.extras, 0)));
         call.done(0)
     }
 }

@@ -21,23 +21,23 @@ pub(super) struct Shown {
 
 /// Answers a packet.
 pub(super) fn run(call: &mut Call<'_>, shown: Shown) -> Next {
-    let turn = call.turn;
-    let touch = shown.touches.then(|| expires_at(i64::from(number_32(call.extras, 0)), turn.now));
+    let context = call.context;
+    let touch = shown.touches.then(|| expires_at(i64::from(number_32(call.extras, 0)), context.now));
     let range = shown.bare.then_some(0..0);
     let found =
-        fetch::present(turn.cache().get(call.key, &Read { expires_at: touch, range, ..Read::default() }));
+        fetch::present(context.cache().get(call.key, &Read { expires_at: touch, range, ..Read::default() }));
     let (header, quiet, was_pending) = (call.header, call.quiet, matches!(found, Answer::Pending(_)));
-    settle(turn, call.output, call.key, found, move |turn, key, found: Option<Item>, out| {
-        fetch::count(turn, key, found.as_ref(), shown.touches);
+    settle(context, call.output, call.key, found, move |context, key, found: Option<Item>, out| {
+        fetch::count(context, key, found.as_ref(), shown.touches);
         let shown_key = if shown.key { key } else { &[] };
         match found {
             Some(item) => {
-                let (cas, flags) = (turn.shown_cas(item.cas), item.flags.to_be_bytes());
+                let (cas, flags) = (context.shown_cas(item.cas), item.flags.to_be_bytes());
                 header.write_value(cas, &flags, shown_key, item.value, out);
             }
             None => {
                 if was_pending {
-                    turn.counters.totals.miss_from_extstore.add(1);
+                    context.counters.totals.miss_from_extstore.add(1);
                 }
                 if !quiet && shown.key {
                     header.write(Status::NotFound, 0, &[], shown_key, &[], out);

@@ -13,7 +13,7 @@ const MESSAGE_BYTES_MAX: usize = 1024;
 /// Answers a message of the client, the `first` of its authentication or a later one.
 pub(super) fn authenticate(call: &mut Call<'_>, first: bool) -> Next {
     let length = call.value_length();
-    if !call.turn.settings().sasl {
+    if !call.context.settings().sasl {
         call.error(Status::UnknownCommand);
         return Next::Skip { length };
     }
@@ -24,9 +24,9 @@ pub(super) fn authenticate(call: &mut Call<'_>, first: bool) -> Next {
     }
     let Some(message) = call.rest.get(..length) else { return Next::NeedsInput };
     call.used = length;
-    let totals = &call.turn.counters.totals;
+    let totals = &call.context.counters.totals;
     totals.auth_cmds.add(1);
-    if first && call.key.eq_ignore_ascii_case(b"PLAIN") && call.turn.server.users.check_plain(message) {
+    if first && call.key.eq_ignore_ascii_case(b"PLAIN") && call.context.server.users.check_plain(message) {
         *call.authenticated = true;
         call.header.write(Status::Ok, 0, &[], &[], b"Authenticated", call.output.tail());
         return Next::Done;

@@ -17,7 +17,7 @@ impl Command for SaslListMechanisms {
     const OPEN: bool = true;
 
     fn run(call: &mut Call<'_>) -> Next {
-        if !call.turn.settings().sasl {
+        if !call.context.settings().sasl {
             return call.error(Status::UnknownCommand);
         }
         call.header.write(Status::Ok, 0, &[], &[], b"PLAIN", call.output.tail());

@@ -17,16 +17,16 @@ impl Command for Stat {
     const SHAPE: Shape = Shape::MaybeKey;
 
     fn run(call: &mut Call<'_>) -> Next {
-        let (header, prefixes) = (call.header, &call.turn.server.prefixes);
+        let (header, prefixes) = (call.header, &call.context.server.prefixes);
         match call.key {
-            b"reset" => call.turn.server.reset_stats(),
+            b"reset" => call.context.server.reset_stats(),
             b"detail on" => prefixes.turn(true),
             b"detail off" => prefixes.turn(false),
             b"detail dump" => {
                 header.write(Status::Ok, 0, &[], b"detailed", &prefixes.dump(), call.output.tail())
             }
             name => {
-                let Some(report) = report(call.turn, name) else { return call.error(Status::NotFound) };
+                let Some(report) = report(call.context, name) else { return call.error(Status::NotFound) };
                 for (name, value) in report.rows() {
                     header.write(Status::Ok, 0, &[], name.as_bytes(), value.as_bytes(), call.output.tail());
                 }

@@ -27,11 +27,11 @@ fn write_of<C: Storage>(header: &Header, extras: &[u8], now: u32) -> Write {
 
 /// Answers a packet.
 pub(super) fn begin<C: Storage>(call: &mut Call<'_>) -> Next {
-    let (turn, length) = (call.turn, call.value_length());
-    let write = write_of::<C>(&call.header, call.extras, turn.now);
-    turn.server.prefixes.set(call.key);
-    if turn.is_too_large(call.key, length as u64, write.flags) {
-        refuse(turn, call.key, &write, Outcome::TooLarge);
+    let (context, length) = (call.context, call.value_length());
+    let write = write_of::<C>(&call.header, call.extras, context.now);
+    context.server.prefixes.set(call.key);
+    if context.is_too_large(call.key, length as u64, write.flags) {
+        refuse(context, call.key, &write, Outcome::TooLarge);
         call.error(Status::TooLarge);
         return Next::Skip { length };
     }
@@ -40,20 +40,20 @@ pub(super) fn begin<C: Storage>(call: &mut Call<'_>) -> Next {
     }
     call.used = length;
     let value = Received::Borrowed(&call.rest[..length]);
-    finish::<C>(Receipt { head: call.head, value, output: call.output, turn })
+    finish::<C>(Receipt { head: call.head, value, output: call.output, context })
 }
 
 /// Stores a value that has come whole.
 pub(super) fn finish<C: Storage>(receipt: Receipt<'_>) -> Next {
-    let Receipt { head, value, output, turn } = receipt;
+    let Receipt { head, value, output, context } = receipt;
     let Some(header) = Header::read(head) else { return Next::Done };
     let (extras, key) = head[HEADER_BYTES..].split_at(usize::from(header.extras));
-    let (write, quiet) = (write_of::<C>(&header, extras, turn.now), C::QUIET == Some(header.opcode));
-    let outcome = execute(turn, key, value.into_value(header.value_length()), &write);
-    settle(turn, output, key, outcome, move |turn, key, outcome, out| {
-        count(turn, key, &write, outcome);
+    let (write, quiet) = (write_of::<C>(&header, extras, context.now), C::QUIET == Some(header.opcode));
+    let outcome = execute(context, key, value.into_value(header.value_length()), &write);
+    settle(context, output, key, outcome, move |context, key, outcome, out| {
+        count(context, key, &write, outcome);
         let outcome = match outcome {
-            Outcome::Stored { cas, .. } => Ok(turn.shown_cas(cas)),
+            Outcome::Stored { cas, .. } => Ok(context.shown_cas(cas)),
             other => Err(status(other, write.verb)),
         };
         write_outcome(&header, quiet, outcome, out);

@@ -1,12 +1,12 @@
 //! ma: changes a number.
 
+use crate::command_context::CommandContext;
 use crate::next::Next;
 use crate::operations::arithmetic::{Changed, Create, Delta, Outcome, count, execute};
 use crate::operations::settle;
 use crate::output::Bytes;
 use crate::text::arithmetic::text as words_of;
 use crate::text::call::{Call, Command};
-use crate::turn::Turn;
 use crate::words::{Words, push_number};
 
 use super::flags::{Flags, Request};
@@ -22,7 +22,7 @@ impl Command for Ma {
     const HAS_NOREPLY: bool = false;
 
     fn run(call: &mut Call<'_>) -> Next {
-        let Ok(request) = Request::read(call.words.clone(), call.turn.now) else {
+        let Ok(request) = Request::read(call.words.clone(), call.context.now) else {
             call.output.line(b"CLIENT_ERROR invalid or duplicate flag");
             return Next::Done;
         };
@@ -43,16 +43,16 @@ impl Command for Ma {
             cas: flags.cas,
             expires_at: flags.expires_at,
         };
-        let outcome = execute(call.turn, &request.key, delta);
+        let outcome = execute(call.context, &request.key, delta);
         let line: Box<[u8]> = call.line.into();
-        settle(call.turn, call.output, &request.key, outcome, move |turn, key, outcome, out| {
-            count(turn, key, &delta, &outcome);
+        settle(call.context, call.output, &request.key, outcome, move |context, key, outcome, out| {
+            count(context, key, &delta, &outcome);
             let mut words = Words::new(&line);
             words.next();
-            let Ok(Request { text, flags, .. }) = Request::read(words, turn.now) else { return };
+            let Ok(Request { text, flags, .. }) = Request::read(words, context.now) else { return };
             let code: &[u8] = match outcome {
                 Outcome::Changed(_) if flags.quiet => return,
-                Outcome::Changed(changed) => return write(turn, text, &flags, changed, out),
+                Outcome::Changed(changed) => return write(context, text, &flags, changed, out),
                 Outcome::NotFound => b"NF",
                 Outcome::Exists => b"EX",
                 Outcome::NotNumeric | Outcome::NoMemory => {
@@ -68,7 +68,7 @@ impl Command for Ma {
     }
 }
 
-fn write(turn: &Turn<'_>, text: &[u8], flags: &Flags<'_>, changed: Changed, out: &mut Bytes) {
+fn write(context: &CommandContext<'_>, text: &[u8], flags: &Flags<'_>, changed: Changed, out: &mut Bytes) {
     let mut digits = Vec::with_capacity(20);
     push_number(&mut digits, changed.value);
     let out = out.buffer();
@@ -87,11 +87,11 @@ fn write(turn: &Turn<'_>, text: &[u8], flags: &Flags<'_>, changed: Changed, out:
             b't' if expires_at == 0 => out.extend_from_slice(b" t-1"),
             b't' => {
                 out.extend_from_slice(b" t");
-                push_number(out, u64::from(expires_at.saturating_sub(turn.now)));
+                push_number(out, u64::from(expires_at.saturating_sub(context.now)));
             }
             b'c' => {
                 out.extend_from_slice(b" c");
-                push_number(out, turn.shown_cas(changed.cas));
+                push_number(out, context.shown_cas(changed.cas));
             }
             _ => flags.write_common(word, text, out),
         }

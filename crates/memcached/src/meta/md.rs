@@ -19,7 +19,7 @@ impl Command for Md {
     const HAS_NOREPLY: bool = false;
 
     fn run(call: &mut Call<'_>) -> Next {
-        let request = match Request::read(call.words.clone(), call.turn.now) {
+        let request = match Request::read(call.words.clone(), call.context.now) {
             Ok(request) => request,
             Err(error) => {
                 call.output.line(error);
@@ -27,7 +27,7 @@ impl Command for Md {
             }
         };
         let flags = &request.flags;
-        call.turn.server.prefixes.delete(&request.key);
+        call.context.server.prefixes.delete(&request.key);
         let delete = Delete {
             expected: flags.compare,
             mark_stale: flags.has(b'I'),
@@ -36,13 +36,13 @@ impl Command for Md {
             flags: flags.client_flags,
             cas: flags.cas,
         };
-        let outcome = execute(call.turn, &request.key, delete);
+        let outcome = execute(call.context, &request.key, delete);
         let line: Box<[u8]> = call.line.into();
-        settle(call.turn, call.output, &request.key, outcome, move |turn, key, outcome, out| {
-            count(turn, key, "md", outcome);
+        settle(call.context, call.output, &request.key, outcome, move |context, key, outcome, out| {
+            count(context, key, "md", outcome);
             let mut words = Words::new(&line);
             words.next();
-            let Ok(Request { text, flags, .. }) = Request::read(words, turn.now) else { return };
+            let Ok(Request { text, flags, .. }) = Request::read(words, context.now) else { return };
             let code: &[u8] = match outcome {
                 Outcome::Deleted { .. } | Outcome::Marked if flags.quiet => return,
                 Outcome::Deleted { .. } | Outcome::Marked => b"HD",

@@ -1,10 +1,10 @@
 //! mg: reads an item, and on the way touches it, creates it, or elects who refreshes it.
 
+use crate::command_context::CommandContext;
 use crate::next::Next;
 use crate::operations::{fetch, pending, settle};
 use crate::output::Bytes;
 use crate::text::call::{Call, Command};
-use crate::turn::Turn;
 use crate::words::{Words, push_number};
 use sandur_cache::{Answer, Applied, Change, Pending, Put, Revision, Stored};
 use sandur_cache::{Cache, Item, ItemMeta, Read, Tier, Value};
@@ -22,8 +22,8 @@ impl Command for Mg {
     const HAS_NOREPLY: bool = false;
 
     fn run(call: &mut Call<'_>) -> Next {
-        let turn = call.turn;
-        let request = match Request::read(call.words.clone(), turn.now) {
+        let context = call.context;
+        let request = match Request::read(call.words.clone(), context.now) {
             Ok(request) => request,
             Err(error) => {
                 call.output.line(error);
@@ -35,29 +35,35 @@ impl Command for Mg {
             let range = if flags.value { None } else { Some(0..0) };
             let read =
                 Read { range, expires_at: flags.expires_at, quiet: flags.has(b'u'), ..Read::default() };
-            match fetch::present(turn.cache().get(key, &read)) {
+            match fetch::present(context.cache().get(key, &read)) {
                 Answer::Ready(Some(item)) if makes_a_winner(&item) => {}
                 Answer::Ready(found) => {
-                    write(turn, key, text, flags, found.map(Shown::plain), call.output.tail());
+                    write(context, key, text, flags, found.map(Shown::plain), call.output.tail());
                     return Next::Done;
                 }
                 Answer::Pending(pending) => {
                     let line: Box<[u8]> = call.line.into();
-                    let shown = read_and_elect(turn, key, flags, pending);
-                    settle(turn, call.output, key, Answer::Pending(shown), move |turn, key, shown, out| {
-                        if shown.is_none() {
-                            turn.counters.totals.miss_from_extstore.add(1);
-                        }
-                        write_again(turn, key, &line, shown, out);
-                    });
+                    let shown = read_and_elect(context, key, flags, pending);
+                    settle(
+                        context,
+                        call.output,
+                        key,
+                        Answer::Pending(shown),
+                        move |context, key, shown, out| {
+                            if shown.is_none() {
+                                context.counters.totals.miss_from_extstore.add(1);
+                            }
+                            write_again(context, key, &line, shown, out);
+                        },
+                    );
                     return Next::Done;
                 }
             }
         }
         let line: Box<[u8]> = call.line.into();
-        let shown = Election::of(flags, turn.now).hold(turn.cache(), key);
-        settle(turn, call.output, key, shown, move |turn, key, shown, out| {
-            write_again(turn, key, &line, shown, out);
+        let shown = Election::of(flags, context.now).hold(context.cache(), key);
+        settle(context, call.output, key, shown, move |context, key, shown, out| {
+            write_again(context, key, &line, shown, out);
         })
     }
 }
@@ -83,12 +89,12 @@ fn makes_a_winner(item: &Item) -> bool {
 
 /// What the device brings, once more in one step when that makes this client the one to refresh it.
 fn read_and_elect(
-    turn: &Turn<'_>,
+    context: &CommandContext<'_>,
     key: &[u8],
     flags: &Flags<'_>,
     pending: Pending<Option<Item>>,
 ) -> Pending<Option<Shown>> {
-    let (cache, key, election) = (turn.cache().clone(), Box::from(key), Election::of(flags, turn.now));
+    let (cache, key, election) = (context.cache().clone(), Box::from(key), Election::of(flags, context.now));
     Pending::new(async move {
         let key: Box<[u8]> = key;
         match pending.await? {
@@ -161,19 +167,26 @@ fn created(expires_at: u32, now: u32) -> Item {
 }
 
 /// Writes the answer to a line that was kept.
-fn write_again(turn: &Turn<'_>, key: &[u8], line: &[u8], shown: Option<Shown>, out: &mut Bytes) {
+fn write_again(context: &CommandContext<'_>, key: &[u8], line: &[u8], shown: Option<Shown>, out: &mut Bytes) {
     let mut words = Words::new(line);
     words.next();
     // the line was valid when it was kept
-    if let Ok(request) = Request::read(words, turn.now) {
-        write(turn, key, request.text, &request.flags, shown, out);
+    if let Ok(request) = Request::read(words, context.now) {
+        write(context, key, request.text, &request.flags, shown, out);
     }
 }
 
-fn write(turn: &Turn<'_>, key: &[u8], text: &[u8], flags: &Flags<'_>, shown: Option<Shown>, out: &mut Bytes) {
+fn write(
+    context: &CommandContext<'_>,
+    key: &[u8],
+    text: &[u8],
+    flags: &Flags<'_>,
+    shown: Option<Shown>,
+    out: &mut Bytes,
+) {
     let touched = flags.expires_at.is_some();
     let Some(shown) = shown else {
-        fetch::count(turn, key, None, touched);
+        fetch::count(context, key, None, touched);
         if !flags.quiet {
             out.push(b"EN");
             flags.write_echo(text, out);
@@ -181,7 +194,7 @@ fn write(turn: &Turn<'_>, key: &[u8], text: &[u8], flags: &Flags<'_>, shown: Opt
         }
         return;
     };
-    fetch::count(turn, key, Some(&shown.item), touched);
+    fetch::count(context, key, Some(&shown.item), touched);
     let matches = flags.compare.is_some_and(|cas| cas == shown.item.cas);
     let with_value = flags.value && !matches;
     let buffer = out.buffer();
@@ -191,7 +204,7 @@ fn write(turn: &Turn<'_>, key: &[u8], text: &[u8], flags: &Flags<'_>, shown: Opt
     } else {
         buffer.extend_from_slice(b"HD");
     }
-    write_flags(turn, text, flags, &shown, buffer);
+    write_flags(context, text, flags, &shown, buffer);
     buffer.extend_from_slice(b"\r\n");
     if with_value {
         out.push_value(shown.item.value);
@@ -199,7 +212,13 @@ fn write(turn: &Turn<'_>, key: &[u8], text: &[u8], flags: &Flags<'_>, shown: Opt
     }
 }
 
-fn write_flags(turn: &Turn<'_>, text: &[u8], flags: &Flags<'_>, shown: &Shown, out: &mut Vec<u8>) {
+fn write_flags(
+    context: &CommandContext<'_>,
+    text: &[u8],
+    flags: &Flags<'_>,
+    shown: &Shown,
+    out: &mut Vec<u8>,
+) {
     let item = &shown.item;
     // `t` before `T` shows the expiry from before
     let mut expires_at = item.expires_at;
@@ -213,11 +232,11 @@ fn write_flags(turn: &Turn<'_>, text: &[u8], flags: &Flags<'_>, shown: &Shown, o
                 out.extend_from_slice(b" t-1");
                 continue;
             }
-            b't' => u64::from(expires_at.saturating_sub(turn.now)),
+            b't' => u64::from(expires_at.saturating_sub(context.now)),
             b's' => item.length,
-            b'c' => turn.shown_cas(item.cas),
+            b'c' => context.shown_cas(item.cas),
             b'f' => u64::from(item.flags),
-            b'l' => u64::from(turn.now.saturating_sub(item.meta.accessed_at)),
+            b'l' => u64::from(context.now.saturating_sub(item.meta.accessed_at)),
             b'h' => u64::from(item.meta.fetched),
             _ => {
                 flags.write_common(word, text, out);

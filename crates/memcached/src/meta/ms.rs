@@ -1,12 +1,12 @@
 //! ms: writes an item.
 
+use crate::command_context::CommandContext;
 use crate::next::{Next, Receipt};
 use crate::operations::settle;
 use crate::operations::store::{Outcome, Verb, Write, count, execute, refuse};
 use crate::output::Bytes;
 use crate::text::call::{BAD_FORMAT, Call, Command};
 use crate::text::storage::text as words_of;
-use crate::turn::Turn;
 use crate::words::{Words, push_number, unsigned};
 
 use super::flags::{Flags, Request};
@@ -25,18 +25,18 @@ impl Command for Ms {
     const HAS_NOREPLY: bool = false;
 
     fn run(call: &mut Call<'_>) -> Next {
-        let (request, length) = match parse(call.line, call.turn.now) {
+        let (request, length) = match parse(call.line, call.context.now) {
             Ok(parsed) => parsed,
             Err((error, skip)) => {
                 call.output.line(error);
                 return if skip == 0 { Next::Done } else { Next::Skip { length: skip } };
             }
         };
-        call.turn.server.prefixes.set(&request.key);
+        call.context.server.prefixes.set(&request.key);
         let refused = match write_of(&request.flags) {
             Err(error) => Some(error),
-            Ok(write) if call.turn.is_too_large(&request.key, length as u64, write.flags) => {
-                refuse(call.turn, &request.key, &Write { verb: Verb::Set, ..write }, Outcome::TooLarge);
+            Ok(write) if call.context.is_too_large(&request.key, length as u64, write.flags) => {
+                refuse(call.context, &request.key, &Write { verb: Verb::Set, ..write }, Outcome::TooLarge);
                 Some(words_of(Outcome::TooLarge))
             }
             Ok(_) => None,
@@ -49,8 +49,8 @@ impl Command for Ms {
     }
 
     fn finish(receipt: Receipt<'_>) -> Next {
-        let Receipt { head: line, value, output, turn } = receipt;
-        let parsed = parse(line, turn.now).and_then(|(request, length)| {
+        let Receipt { head: line, value, output, context } = receipt;
+        let parsed = parse(line, context.now).and_then(|(request, length)| {
             let write = write_of(&request.flags).map_err(|error| (error, 0))?;
             Ok((request, length, write))
         });
@@ -65,11 +65,11 @@ impl Command for Ms {
             output.line(b"CLIENT_ERROR bad data chunk");
             return Next::Done;
         }
-        let outcome = execute(turn, &request.key, value.into_value(length), &write);
+        let outcome = execute(context, &request.key, value.into_value(length), &write);
         let line: Box<[u8]> = line.into();
-        settle(turn, output, &request.key, outcome, move |turn, key, outcome, out| {
-            count(turn, key, &write, outcome);
-            answer(turn, &line, outcome, out);
+        settle(context, output, &request.key, outcome, move |context, key, outcome, out| {
+            count(context, key, &write, outcome);
+            answer(context, &line, outcome, out);
         })
     }
 }
@@ -113,8 +113,8 @@ fn write_of(flags: &Flags<'_>) -> Result<Write, &'static [u8]> {
     })
 }
 
-fn answer(turn: &Turn<'_>, line: &[u8], outcome: Outcome, out: &mut Bytes) {
-    let Ok((Request { text, flags, .. }, length)) = parse(line, turn.now) else { return };
+fn answer(context: &CommandContext<'_>, line: &[u8], outcome: Outcome, out: &mut Bytes) {
+    let Ok((Request { text, flags, .. }, length)) = parse(line, context.now) else { return };
     let (code, cas, size): (&[u8], u64, u64) = match outcome {
         Outcome::Stored { .. } if flags.quiet => return,
         Outcome::Stored { cas, length } => (b"HD", cas, length),
@@ -131,7 +131,7 @@ fn answer(turn: &Turn<'_>, line: &[u8], outcome: Outcome, out: &mut Bytes) {
     out.extend_from_slice(code);
     for word in flags.words() {
         let number = match word[0] {
-            b'c' => turn.shown_cas(cas),
+            b'c' => context.shown_cas(cas),
             b's' => size,
             _ => {
                 flags.write_common(word, text, out);

@@ -5,7 +5,7 @@
 use bytes::Bytes;
 
 use super::pending::map;
-use crate::turn::Turn;
+use crate::command_context::CommandContext;
 use crate::words::{push_number, stored_number};
 use sandur_cache::Item;
 use sandur_cache::{Answer, Applied, Change, Put, Stored, Updated};
@@ -55,8 +55,8 @@ pub(crate) struct Changed {
 }
 
 /// Changes a number; the outcome still has to be [`count`]ed.
-pub(crate) fn execute(turn: &Turn<'_>, key: &[u8], delta: Delta) -> Answer<Outcome> {
-    let changed = turn.cache().update(key, move |present| match present {
+pub(crate) fn execute(context: &CommandContext<'_>, key: &[u8], delta: Delta) -> Answer<Outcome> {
+    let changed = context.cache().update(key, move |present| match present {
         Some(item) => change(item, delta),
         None => match delta.create {
             None => (Change::Keep, Outcome::NotFound),
@@ -105,15 +105,15 @@ fn finished(updated: Updated<Outcome>) -> Outcome {
 }
 
 /// Counts an outcome.
-pub(crate) fn count(turn: &Turn<'_>, key: &[u8], delta: &Delta, outcome: &Outcome) {
-    let totals = &turn.counters.totals;
+pub(crate) fn count(context: &CommandContext<'_>, key: &[u8], delta: &Delta, outcome: &Outcome) {
+    let totals = &context.counters.totals;
     match outcome {
         Outcome::NotFound if delta.increment => totals.incr_misses.add(1),
         Outcome::NotFound => totals.decr_misses.add(1),
         Outcome::Changed(changed) if changed.created => totals.total_items.add(1),
         Outcome::Changed(changed) => {
             // the length of a number tells nothing: one class for all of them
-            let class = turn.counters.class(turn.class_of(key, 1, changed.flags));
+            let class = context.counters.class(context.class_of(key, 1, changed.flags));
             if delta.increment { class.incr_hits.add(1) } else { class.decr_hits.add(1) }
         }
         _ => {}

@@ -1,7 +1,7 @@
 //! delete and `md`.
 
 use super::pending::map;
-use crate::turn::Turn;
+use crate::command_context::CommandContext;
 use crate::watch::{Event, Stream};
 use sandur_cache::{Answer, Applied, Change, Put, Stored};
 
@@ -35,14 +35,17 @@ pub(crate) enum Outcome {
 }
 
 /// Deletes an item; the outcome still has to be [`count`]ed.
-pub(crate) fn execute(turn: &Turn<'_>, key: &[u8], delete: Delete) -> Answer<Outcome> {
+pub(crate) fn execute(context: &CommandContext<'_>, key: &[u8], delete: Delete) -> Answer<Outcome> {
     let unconditional = delete.expected.is_none() && !delete.mark_stale && !delete.empty;
     // Removing by name needs no look at the item; on flash that look would be a read.
-    if unconditional && !turn.settings().flash.is_empty() && !turn.server.watchers.wants(Stream::Deletions) {
-        let removed = turn.cache().remove(key);
+    if unconditional
+        && !context.settings().flash.is_empty()
+        && !context.server.watchers.wants(Stream::Deletions)
+    {
+        let removed = context.cache().remove(key);
         return Answer::Ready(if removed { Outcome::Deleted { seen: None } } else { Outcome::NotFound });
     }
-    let updated = turn.cache().update(key, move |present| {
+    let updated = context.cache().update(key, move |present| {
         let Some(item) = present else { return (Change::Keep, Outcome::NotFound) };
         if delete.expected.is_some_and(|cas| cas != item.cas) {
             return (Change::Keep, Outcome::Exists);
@@ -80,15 +83,15 @@ pub(crate) fn execute(turn: &Turn<'_>, key: &[u8], delete: Delete) -> Answer<Out
 }
 
 /// Counts an outcome and tells watchers; `command` is what they see.
-pub(crate) fn count(turn: &Turn<'_>, key: &[u8], command: &'static str, outcome: Outcome) {
+pub(crate) fn count(context: &CommandContext<'_>, key: &[u8], command: &'static str, outcome: Outcome) {
     match outcome {
         Outcome::Deleted { seen } => {
             let (length, flags) = seen.unwrap_or_default();
-            let class = turn.class_of(key, length, flags);
-            turn.counters.class(class).delete_hits.add(1);
-            turn.watch(Stream::Deletions, || Event::Deletion { key, command, class, size: length });
+            let class = context.class_of(key, length, flags);
+            context.counters.class(class).delete_hits.add(1);
+            context.watch(Stream::Deletions, || Event::Deletion { key, command, class, size: length });
         }
-        Outcome::NotFound | Outcome::Exists => turn.counters.totals.delete_misses.add(1),
+        Outcome::NotFound | Outcome::Exists => context.counters.totals.delete_misses.add(1),
         Outcome::Marked | Outcome::NoMemory => {}
     }
 }

@@ -1,23 +1,23 @@
 //! Reads of items, and what is counted of them.
 
-use crate::turn::Turn;
+use crate::command_context::CommandContext;
 use crate::watch::{Event, Stream};
 use sandur_cache::{Answer, Item, Lookup, Tier};
 
 /// Counts a read and tells watchers. `touched` says that it also set a new expiry, which memcached
 /// counts as a touch.
 #[inline]
-pub(crate) fn count(turn: &Turn<'_>, key: &[u8], found: Option<&Item>, touched: bool) {
-    let totals = &turn.counters.totals;
+pub(crate) fn count(context: &CommandContext<'_>, key: &[u8], found: Option<&Item>, touched: bool) {
+    let totals = &context.counters.totals;
     let class = match found {
         Some(item) => {
-            let class = turn.class_of(key, item.length, item.flags);
+            let class = context.class_of(key, item.length, item.flags);
             if touched {
                 totals.touch_cmds.add(1);
-                turn.counters.class(class).touch_hits.add(1);
+                context.counters.class(class).touch_hits.add(1);
             } else {
                 totals.get_cmds.add(1);
-                turn.counters.class(class).get_hits.add(1);
+                context.counters.class(class).get_hits.add(1);
             }
             if item.meta.tier == Tier::Flash {
                 totals.get_extstore.add(1);
@@ -35,12 +35,12 @@ pub(crate) fn count(turn: &Turn<'_>, key: &[u8], found: Option<&Item>, touched: 
             0
         }
     };
-    turn.server.prefixes.get(key, found.is_some());
-    turn.watch(Stream::Fetchers, || Event::Get {
+    context.server.prefixes.get(key, found.is_some());
+    context.watch(Stream::Fetchers, || Event::Get {
         key,
         status: if found.is_some() { "found" } else { "not_found" },
         class,
-        descriptor: turn.descriptor,
+        descriptor: context.descriptor,
         size: found.map_or(0, |item| item.length),
     });
 }

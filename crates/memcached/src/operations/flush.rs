@@ -1,10 +1,10 @@
 //! Voiding all items.
 
+use crate::command_context::CommandContext;
 use crate::time::expires_at;
-use crate::turn::Turn;
 
 /// Voids all items, at once or after `delay` seconds.
-pub(crate) fn flush(turn: &Turn<'_>, delay: i64) {
-    let at = (delay > 0).then(|| expires_at(delay, turn.now)).filter(|at| *at > turn.now);
-    turn.server.flush_all(at);
+pub(crate) fn flush(context: &CommandContext<'_>, delay: i64) {
+    let at = (delay > 0).then(|| expires_at(delay, context.now)).filter(|at| *at > context.now);
+    context.server.flush_all(at);
 }

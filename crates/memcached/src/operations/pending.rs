@@ -3,16 +3,16 @@
 use std::pin::Pin;
 use std::task::{Context, Poll, ready};
 
+use crate::command_context::{CommandContext, Held};
 use crate::next::Next;
 use crate::output::{Bytes, Later, Output};
-use crate::turn::{Held, Turn};
 use sandur_cache::{Answer, Pending};
 
 /// Writes the answer about `key` now, or leaves its place free and writes it once it is there. The
 /// session goes on in the first case and waits in the other, which a mere read may ignore.
 #[inline]
 pub(crate) fn settle<T, F>(
-    turn: &Turn<'_>,
+    context: &CommandContext<'_>,
     output: &mut Output,
     key: &[u8],
     answer: Answer<T>,
@@ -20,15 +20,15 @@ pub(crate) fn settle<T, F>(
 ) -> Next
 where
     T: Send + 'static,
-    F: FnOnce(&Turn<'_>, &[u8], T, &mut Bytes) + Send + 'static,
+    F: FnOnce(&CommandContext<'_>, &[u8], T, &mut Bytes) + Send + 'static,
 {
     match answer {
         Answer::Ready(answer) => {
-            write(turn, key, answer, output.tail());
+            write(context, key, answer, output.tail());
             Next::Done
         }
         Answer::Pending(pending) => {
-            let later = Written { pending, key: key.into(), write: Some(write), held: turn.held() };
+            let later = Written { pending, key: key.into(), write: Some(write), held: context.held() };
             output.push_later(Box::new(later));
             Next::Wait
         }
@@ -57,12 +57,12 @@ struct Written<T, F> {
 impl<T, F> Later for Written<T, F>
 where
     T: Send + 'static,
-    F: FnOnce(&Turn<'_>, &[u8], T, &mut Bytes) + Send + 'static,
+    F: FnOnce(&CommandContext<'_>, &[u8], T, &mut Bytes) + Send + 'static,
 {
     fn poll(&mut self, context: &mut Context<'_>, out: &mut Bytes) -> Poll<()> {
         let answer = ready!(Pin::new(&mut self.pending).poll(context));
         if let Some(write) = self.write.take() {
-            write(&self.held.turn(), &self.key, answer, out);
+            write(&self.held.context(), &self.key, answer, out);
         }
         Poll::Ready(())
     }

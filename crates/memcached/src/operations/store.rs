@@ -3,7 +3,7 @@
 use bytes::Bytes;
 
 use super::pending::map;
-use crate::turn::Turn;
+use crate::command_context::CommandContext;
 use crate::watch::{Event, Stream};
 use sandur_cache::{Answer, Applied, Change, Condition, Put, Stored, Updated};
 use sandur_cache::{Item, Lookup, Read};
@@ -92,9 +92,14 @@ impl Outcome {
 
 /// Writes an item; the outcome still has to be [`count`]ed. A client that stores faster than flash takes it
 /// has its answers later, which loses less than it would win by going on.
-pub(crate) fn execute(turn: &Turn<'_>, key: &[u8], value: Bytes, write: &Write) -> Answer<Outcome> {
-    let answer = write_now(turn, key, value, write);
-    let backpressure = if turn.may_slow_down { turn.cache().backpressure() } else { None };
+pub(crate) fn execute(
+    context: &CommandContext<'_>,
+    key: &[u8],
+    value: Bytes,
+    write: &Write,
+) -> Answer<Outcome> {
+    let answer = write_now(context, key, value, write);
+    let backpressure = if context.may_slow_down { context.cache().backpressure() } else { None };
     let Some(backpressure) = backpressure else { return answer };
     Answer::Pending(sandur_cache::Pending::new(async move {
         let outcome = answer.wait().await;
@@ -103,39 +108,39 @@ pub(crate) fn execute(turn: &Turn<'_>, key: &[u8], value: Bytes, write: &Write) 
     }))
 }
 
-fn write_now(turn: &Turn<'_>, key: &[u8], value: Bytes, write: &Write) -> Answer<Outcome> {
-    watch_present(turn, key);
+fn write_now(context: &CommandContext<'_>, key: &[u8], value: Bytes, write: &Write) -> Answer<Outcome> {
+    watch_present(context, key);
     let length = value.len() as u64;
     let condition = match write.verb {
         Verb::Set => Condition::Always,
         Verb::Add => Condition::Absent,
         Verb::Replace => Condition::Present,
         Verb::Cas(cas) => Condition::Cas(cas),
-        Verb::CasOrStale(cas) => return cas_or_stale(turn, key, value, cas, write.clone()),
-        Verb::Append | Verb::Prepend => return extend(turn, key, value, write.clone()),
+        Verb::CasOrStale(cas) => return cas_or_stale(context, key, value, cas, write.clone()),
+        Verb::Append | Verb::Prepend => return extend(context, key, value, write.clone()),
     };
     let put = put(write, condition);
     let verb = write.verb;
-    map(turn.cache().put(key, value, &put), move |stored| outcome(verb, stored, length))
+    map(context.cache().put(key, value, &put), move |stored| outcome(verb, stored, length))
 }
 
 /// Refuses a write that is too large before its value has come. An unconditional one removes the
 /// old item, so that nobody reads what was to be replaced.
-pub(crate) fn refuse(turn: &Turn<'_>, key: &[u8], write: &Write, outcome: Outcome) {
+pub(crate) fn refuse(context: &CommandContext<'_>, key: &[u8], write: &Write, outcome: Outcome) {
     if write.verb == Verb::Set {
-        turn.cache().remove(key);
+        context.cache().remove(key);
     }
-    count(turn, key, write, outcome);
+    count(context, key, write, outcome);
 }
 
 /// Counts an outcome and tells watchers.
-pub(crate) fn count(turn: &Turn<'_>, key: &[u8], write: &Write, outcome: Outcome) {
+pub(crate) fn count(context: &CommandContext<'_>, key: &[u8], write: &Write, outcome: Outcome) {
     let length = match outcome {
         Outcome::Stored { length, .. } => length,
         _ => 0,
     };
-    let class = turn.class_of(key, length, write.flags);
-    let (totals, of_class) = (&turn.counters.totals, turn.counters.class(class));
+    let class = context.class_of(key, length, write.flags);
+    let (totals, of_class) = (&context.counters.totals, context.counters.class(class));
     match outcome {
         Outcome::TooLarge => totals.store_too_large.add(1),
         Outcome::NoMemory => totals.store_no_memory.add(1),
@@ -150,28 +155,28 @@ pub(crate) fn count(turn: &Turn<'_>, key: &[u8], write: &Write, outcome: Outcome
     if matches!(outcome, Outcome::Stored { .. }) {
         totals.total_items.add(1);
     }
-    turn.watch(Stream::Mutations, || Event::Store {
+    context.watch(Stream::Mutations, || Event::Store {
         key,
         status: outcome.name(),
         command: write.verb.name(),
-        ttl: if write.expires_at == 0 { 0 } else { write.expires_at.saturating_sub(turn.now) },
+        ttl: if write.expires_at == 0 { 0 } else { write.expires_at.saturating_sub(context.now) },
         class,
-        descriptor: turn.descriptor,
+        descriptor: context.descriptor,
         size: length,
     });
 }
 
 /// memcached looks for the present item before a write, and its watchers see that.
-fn watch_present(turn: &Turn<'_>, key: &[u8]) {
-    turn.watch(Stream::Fetchers, || {
+fn watch_present(context: &CommandContext<'_>, key: &[u8]) {
+    context.watch(Stream::Fetchers, || {
         let read = Read { quiet: true, range: Some(0..0), ..Read::default() };
-        let present = match turn.cache().get(key, &read) {
-            Lookup::Hit(item) => Some((turn.class_of(key, item.length, item.flags), item.length)),
+        let present = match context.cache().get(key, &read) {
+            Lookup::Hit(item) => Some((context.class_of(key, item.length, item.flags), item.length)),
             Lookup::Miss | Lookup::Pending(_) => None,
         };
         let (class, size) = present.unwrap_or_default();
         let status = if present.is_some() { "found" } else { "not_found" };
-        Event::Get { key, status, class, descriptor: turn.descriptor, size }
+        Event::Get { key, status, class, descriptor: context.descriptor, size }
     });
 }
 
@@ -192,10 +197,10 @@ fn outcome(verb: Verb, stored: Stored, length: u64) -> Outcome {
 }
 
 /// Joins the present value and the new one.
-fn extend(turn: &Turn<'_>, key: &[u8], value: Bytes, write: Write) -> Answer<Outcome> {
-    let (classes, limit) = (turn.server.classes.clone(), turn.settings().item_bytes_max);
+fn extend(context: &CommandContext<'_>, key: &[u8], value: Bytes, write: Write) -> Answer<Outcome> {
+    let (classes, limit) = (context.server.classes.clone(), context.settings().item_bytes_max);
     let key_length = key.len();
-    let changed = turn.cache().update(key, move |present| {
+    let changed = context.cache().update(key, move |present| {
         let Some(item) = present else {
             if write.create {
                 let length = value.len() as u64;
@@ -223,9 +228,15 @@ fn extend(turn: &Turn<'_>, key: &[u8], value: Bytes, write: Write) -> Answer<Out
 }
 
 /// Writes over the item with version `cas`, or marks what an older version wrote as stale.
-fn cas_or_stale(turn: &Turn<'_>, key: &[u8], value: Bytes, cas: u64, write: Write) -> Answer<Outcome> {
+fn cas_or_stale(
+    context: &CommandContext<'_>,
+    key: &[u8],
+    value: Bytes,
+    cas: u64,
+    write: Write,
+) -> Answer<Outcome> {
     let length = value.len() as u64;
-    let changed = turn.cache().update(key, move |present| {
+    let changed = context.cache().update(key, move |present| {
         let Some(item) = present else { return (Change::Keep, Err(Outcome::NotFound)) };
         if cas == item.cas {
             return (Change::Write(value, put(&write, Condition::Always)), Ok(length));

@@ -1,11 +1,11 @@
 //! `stats conns`.
 
 use super::report::Report;
-use crate::turn::Turn;
+use crate::command_context::CommandContext;
 
-pub(super) fn report(turn: &Turn<'_>) -> Report {
+pub(super) fn report(context: &CommandContext<'_>) -> Report {
     let mut report = Report::default();
-    for peer in turn.server.connections.all() {
+    for peer in context.server.connections.all() {
         let descriptor = peer.descriptor;
         let mut add = |name: &str, value: &str| report.add(format!("{descriptor}:{name}"), value);
         if peer.transport == "udp" {
@@ -16,7 +16,7 @@ pub(super) fn report(turn: &Turn<'_>) -> Report {
             add("listen_addr", address);
         }
         add("state", peer.state());
-        let silent = turn.now.saturating_sub(peer.last_command());
+        let silent = context.now.saturating_sub(peer.last_command());
         add("secs_since_last_cmd", &silent.to_string());
     }
     report

@@ -5,7 +5,7 @@
 //! reused or compacted count as rescued.
 
 use super::report::Report;
-use crate::turn::Turn;
+use crate::command_context::CommandContext;
 use sandur_cache::FlashTierStats;
 use sandur_cache::flash::{Dropped, Segment, SegmentState};
 
@@ -55,7 +55,7 @@ fn shown(flash: &FlashTierStats) -> Vec<Segment> {
 }
 
 /// Segments.
-pub(super) fn report(turn: &Turn<'_>) -> Report {
+pub(super) fn report(turn: &CommandContext<'_>) -> Report {
     let mut report = Report::default();
     let stats = turn.cache().stats();
     for (page, segment) in stats.flash.iter().flat_map(shown).enumerate() {

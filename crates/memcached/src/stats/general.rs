@@ -4,23 +4,27 @@ use std::sync::atomic::Ordering;
 
 use super::report::Report;
 use crate::arguments::VERSION;
+use crate::command_context::CommandContext;
 use crate::counters::Sums;
 use crate::evictions::EvictionCounts;
 use crate::server::Base;
-use crate::turn::Turn;
 
 /// Everything that the parts of the report look at.
 struct View<'a> {
-    turn: &'a Turn<'a>,
+    context: &'a CommandContext<'a>,
     sums: Sums,
     cache: sandur_cache::CacheStats,
     base: Base,
 }
 
-pub(super) fn report(turn: &Turn<'_>) -> Report {
-    let base = turn.server.base();
-    let view =
-        View { turn, sums: turn.server.sums().since(&base.sums), cache: turn.server.cache.stats(), base };
+pub(super) fn report(context: &CommandContext<'_>) -> Report {
+    let base = context.server.base();
+    let view = View {
+        context,
+        sums: context.server.sums().since(&base.sums),
+        cache: context.server.cache.stats(),
+        base,
+    };
     let mut report = Report::default();
     process(&view, &mut report);
     connections(&view, &mut report);
@@ -38,10 +42,10 @@ pub(super) fn report(turn: &Turn<'_>) -> Report {
 }
 
 fn process(view: &View<'_>, report: &mut Report) {
-    let server = view.turn.server;
+    let server = view.context.server;
     report.add("pid", std::process::id());
-    report.add("uptime", view.turn.now.saturating_sub(server.started));
-    report.add("time", view.turn.now);
+    report.add("uptime", view.context.now.saturating_sub(server.started));
+    report.add("time", view.context.now);
     report.add("version", VERSION);
     report.add("libevent", "none");
     report.add("pointer_size", usize::BITS);
@@ -51,7 +55,7 @@ fn process(view: &View<'_>, report: &mut Report) {
 }
 
 fn connections(view: &View<'_>, report: &mut Report) {
-    let (server, sums) = (view.turn.server, &view.sums);
+    let (server, sums) = (view.context.server, &view.sums);
     report.add("max_connections", server.settings.connections_max);
     report.add("curr_connections", server.connections.current());
     report.add("total_connections", server.connections.total() - view.base.connections);
@@ -106,7 +110,7 @@ fn commands(view: &View<'_>, report: &mut Report) {
     report.add("store_no_memory", totals.store_no_memory);
     report.add("auth_cmds", totals.auth_cmds);
     report.add("auth_errors", totals.auth_errors);
-    if view.turn.settings().idle_timeout_s > 0 || totals.idle_kicks > 0 {
+    if view.context.settings().idle_timeout_s > 0 || totals.idle_kicks > 0 {
         report.add("idle_kicks", totals.idle_kicks);
     }
     report.add("bytes_read", totals.bytes_read);
@@ -114,7 +118,7 @@ fn commands(view: &View<'_>, report: &mut Report) {
 }
 
 fn memory(view: &View<'_>, report: &mut Report) {
-    let server = view.turn.server;
+    let server = view.context.server;
     report.add("limit_maxbytes", server.memory_limit());
     report.add("accepting_conns", 1);
     report.add("listen_disabled_num", 0);
@@ -128,7 +132,7 @@ fn memory(view: &View<'_>, report: &mut Report) {
 }
 
 fn background(view: &View<'_>, report: &mut Report) {
-    let tuning = view.turn.server.tuning().clone();
+    let tuning = view.context.server.tuning().clone();
     if tuning.slab_reassign {
         for name in ["rescues", "chunk_rescues", "inline_reclaim", "busy_items", "busy_deletes", "busy_nomem"]
         {
@@ -146,7 +150,7 @@ fn background(view: &View<'_>, report: &mut Report) {
         report.add("lru_maintainer_juggles", 0);
     }
     report.add("malloc_fails", 0);
-    let watched = view.turn.server.watchers.counts();
+    let watched = view.context.server.watchers.counts();
     report.add("log_worker_dropped", 0);
     report.add("log_worker_written", watched.lines);
     report.add("log_watcher_skipped", watched.skipped);
@@ -155,20 +159,20 @@ fn background(view: &View<'_>, report: &mut Report) {
 }
 
 fn encryption(view: &View<'_>, report: &mut Report) {
-    if let Some(tls) = &view.turn.settings().tls {
-        let counts = view.turn.server.tls_counts();
+    if let Some(tls) = &view.context.settings().tls {
+        let counts = view.context.server.tls_counts();
         if tls.session_cache {
             report.add("ssl_new_sessions", counts.sessions.load(Ordering::Relaxed));
         }
         report.add("ssl_handshake_errors", counts.handshake_errors.load(Ordering::Relaxed));
         report.add("ssl_proto_errors", counts.protocol_errors.load(Ordering::Relaxed));
         let refreshed = counts.refreshed.load(Ordering::Relaxed);
-        report.add("time_since_server_cert_refresh", view.turn.now.saturating_sub(refreshed));
+        report.add("time_since_server_cert_refresh", view.context.now.saturating_sub(refreshed));
     }
 }
 
 fn items(view: &View<'_>, report: &mut Report) {
-    let server = view.turn.server;
+    let server = view.context.server;
     report.add("bytes", view.cache.bytes);
     report.add("curr_items", server.cache.count_items());
     report.add("total_items", view.sums.totals.total_items);

@@ -4,11 +4,11 @@
 //! counts as warm, any other as cold, and none as hot: that is what the numbers are read for.
 
 use super::report::Report;
+use crate::command_context::CommandContext;
 use crate::evictions::EvictionCounts;
-use crate::turn::Turn;
 
-pub(super) fn report(turn: &Turn<'_>) -> Report {
-    let server = turn.server;
+pub(super) fn report(context: &CommandContext<'_>) -> Report {
+    let server = context.server;
     let found = server.survey.of(&server.env, &server.cache, &server.classes);
     let base = server.base();
     let sums = server.sums().since(&base.sums);
@@ -21,7 +21,7 @@ pub(super) fn report(turn: &Turn<'_>) -> Report {
             continue;
         }
         let mut add = |name: &str, value: u64| report.add(format!("items:{class}:{name}"), value);
-        let age = items.oldest.map_or(0, |oldest| u64::from(turn.now.saturating_sub(oldest)));
+        let age = items.oldest.map_or(0, |oldest| u64::from(context.now.saturating_sub(oldest)));
         add("number", items.items);
         if tuning.lru_maintainer {
             add("number_hot", 0);
@@ -64,8 +64,8 @@ pub(super) fn report(turn: &Turn<'_>) -> Report {
 }
 
 /// Items by size, in steps of 32 bytes.
-pub(super) fn sizes(turn: &Turn<'_>) -> Report {
-    let server = turn.server;
+pub(super) fn sizes(context: &CommandContext<'_>) -> Report {
+    let server = context.server;
     let mut report = Report::default();
     if !server.settings.track_sizes {
         report.add("sizes_status", "disabled");

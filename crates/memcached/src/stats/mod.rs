@@ -15,13 +15,13 @@ mod slabs;
 
 use self::report::Report;
 
-use super::turn::Turn;
+use super::command_context::CommandContext;
 
 /// A form of `stats` that is a plain list.
 pub(super) struct Form {
     pub name: &'static str,
     pub about: &'static str,
-    pub report: fn(&Turn<'_>) -> Report,
+    pub report: fn(&CommandContext<'_>) -> Report,
 }
 
 /// Every such form.
@@ -37,7 +37,7 @@ pub(super) const FORMS: &[Form] = &[
 ];
 
 /// The report of a form; `None` when there is none of this name.
-pub(super) fn report(turn: &Turn<'_>, name: &[u8]) -> Option<Report> {
+pub(super) fn report(context: &CommandContext<'_>, name: &[u8]) -> Option<Report> {
     let form = FORMS.iter().find(|form| form.name.as_bytes() == name)?;
-    Some((form.report)(turn))
+    Some((form.report)(context))
 }

@@ -1,13 +1,13 @@
 //! `stats mrc`: hit ratio and requests to the store at other capacities, under the names of `/metrics`.
 
 use super::report::Report;
-use crate::turn::Turn;
+use crate::command_context::CommandContext;
 
 /// One row for each figure; those of a capacity end in its part of the present one. Nothing when the
 /// cache is too small to predict.
-pub(super) fn report(turn: &Turn<'_>) -> Report {
+pub(super) fn report(context: &CommandContext<'_>) -> Report {
     let mut report = Report::default();
-    for metric in turn.cache().prediction().iter().flat_map(sandur_cache::predict::Report::metrics) {
+    for metric in context.cache().prediction().iter().flat_map(sandur_cache::predict::Report::metrics) {
         let name = metric.scale.map_or(metric.name.to_owned(), |scale| format!("{}:{scale}", metric.name));
         report.add(name, format!("{:.6}", metric.value));
     }

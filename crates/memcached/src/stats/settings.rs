@@ -4,19 +4,19 @@ use std::path::Path;
 use std::sync::atomic::Ordering;
 
 use super::report::Report;
+use crate::command_context::CommandContext;
 use crate::settings::{Settings, Tuning};
-use crate::turn::Turn;
 
-pub(super) fn report(turn: &Turn<'_>) -> Report {
+pub(super) fn report(context: &CommandContext<'_>) -> Report {
     let mut report = Report::default();
-    let tuning = turn.server.tuning().clone();
-    network(turn, &mut report);
-    protocol(turn.settings(), turn, &mut report);
-    eviction(&tuning, turn.settings(), &mut report);
+    let tuning = context.server.tuning().clone();
+    network(context, &mut report);
+    protocol(context.settings(), context, &mut report);
+    eviction(&tuning, context.settings(), &mut report);
     flash(&tuning, &mut report);
-    encryption(turn.settings(), &tuning, &mut report);
+    encryption(context.settings(), &tuning, &mut report);
     report.add("num_napi_ids", tuning.napi_ids);
-    let file = turn.settings().memory_file.as_deref();
+    let file = context.settings().memory_file.as_deref();
     report.add("memory_file", file.map_or("(null)".to_owned(), |file| file.display().to_string()));
     report.add("client_flags_size", size_of::<u32>());
     report
@@ -30,15 +30,15 @@ fn or_null(path: Option<&Path>) -> String {
     path.map_or_else(|| "NULL".to_owned(), |path| path.display().to_string())
 }
 
-fn network(turn: &Turn<'_>, report: &mut Report) {
-    let settings = turn.settings();
-    report.add("maxbytes", turn.server.memory_limit());
+fn network(context: &CommandContext<'_>, report: &mut Report) {
+    let settings = context.settings();
+    report.add("maxbytes", context.server.memory_limit());
     report.add("maxconns", settings.connections_max);
     report.add("tcpport", settings.tcp_port);
     report.add("udpport", settings.udp_port);
     report.add("inter", settings.listen_text.as_deref().unwrap_or("NULL"));
-    report.add("verbosity", turn.server.verbosity());
-    report.add("oldest", turn.server.flushed.load(Ordering::Relaxed));
+    report.add("verbosity", context.server.verbosity());
+    report.add("oldest", context.server.flushed.load(Ordering::Relaxed));
     report.add("evictions", if settings.evict { "on" } else { "off" });
     report.add("domain_socket", or_null(settings.unix_socket.as_deref()));
     report.add("umask", format_args!("{:o}", settings.unix_mask));
@@ -49,9 +49,9 @@ fn network(turn: &Turn<'_>, report: &mut Report) {
     report.add("num_threads_per_udp", if settings.listen.len() > 1 { 1 } else { settings.threads });
 }
 
-fn protocol(settings: &Settings, turn: &Turn<'_>, report: &mut Report) {
+fn protocol(settings: &Settings, context: &CommandContext<'_>, report: &mut Report) {
     report.add("stat_key_prefix", char::from(settings.prefix_delimiter));
-    report.add("detail_enabled", yes(turn.server.prefixes.is_on()));
+    report.add("detail_enabled", yes(context.server.prefixes.is_on()));
     report.add("reqs_per_event", settings.commands_per_turn);
     report.add("cas_enabled", yes(settings.cas));
     report.add("tcp_backlog", settings.backlog);

@@ -3,11 +3,11 @@
 //! `total_malloced` counts the chunks in use and, as memcached never has less, one page.
 
 use super::report::Report;
+use crate::command_context::CommandContext;
 use crate::slab_classes::PAGE_BYTES;
-use crate::turn::Turn;
 
-pub(super) fn report(turn: &Turn<'_>) -> Report {
-    let server = turn.server;
+pub(super) fn report(context: &CommandContext<'_>) -> Report {
+    let server = context.server;
     let found = server.survey.of(&server.env, &server.cache, &server.classes);
     let sums = server.sums().since(&server.base().sums);
     let mut report = Report::default();

@@ -18,9 +18,9 @@ pub(super) fn run(call: &mut Call<'_>, increment: bool) -> Next {
     };
     let silent = call.is_silent();
     let delta = Delta { increment, by, expected: None, create: None, cas: None, expires_at: None };
-    let outcome = execute(call.turn, key, delta);
-    settle(call.turn, call.output, key, outcome, move |turn, key, outcome, out| {
-        count(turn, key, &delta, &outcome);
+    let outcome = execute(call.context, key, delta);
+    settle(call.context, call.output, key, outcome, move |context, key, outcome, out| {
+        count(context, key, &delta, &outcome);
         if silent {
             return;
         }

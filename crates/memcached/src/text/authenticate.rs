@@ -1,10 +1,10 @@
 //! The first command of a connection when users must authenticate: `set KEY 0 0 BYTES` with
 //! `USER PASSWORD` as its value. Key, flags and expiry are ignored.
 
+use crate::command_context::CommandContext;
 use crate::input::Input;
 use crate::next::{Ending, Next};
 use crate::output::Output;
-use crate::turn::Turn;
 use crate::words::{Words, unsigned};
 
 use super::call::line;
@@ -19,7 +19,7 @@ pub(crate) fn command(
     authenticated: &mut bool,
     input: &mut Input,
     output: &mut Output,
-    turn: &Turn<'_>,
+    context: &CommandContext<'_>,
 ) -> Option<Next> {
     let unread = input.unread();
     let Some((line, length)) = line(unread) else {
@@ -41,7 +41,7 @@ pub(crate) fn command(
         Some(size) => {
             let whole = length + size as usize + 2;
             let token = unread.get(length..whole)?;
-            let answer = check(authenticated, token, turn);
+            let answer = check(authenticated, token, context);
             output.line(answer);
             input.consume(whole);
             return Some(Next::Done);
@@ -52,18 +52,18 @@ pub(crate) fn command(
     Some(Next::Done)
 }
 
-fn check(authenticated: &mut bool, token: &[u8], turn: &Turn<'_>) -> &'static [u8] {
+fn check(authenticated: &mut bool, token: &[u8], context: &CommandContext<'_>) -> &'static [u8] {
     let Some(token) = token.strip_suffix(b"\r\n") else {
         return b"CLIENT_ERROR bad command line termination";
     };
     let Some(space) = memchr::memchr(b' ', token) else {
         return b"CLIENT_ERROR bad authentication token format";
     };
-    turn.counters.totals.auth_cmds.add(1);
-    if turn.server.users.check(&token[..space], &token[space + 1..]) {
+    context.counters.totals.auth_cmds.add(1);
+    if context.server.users.check(&token[..space], &token[space + 1..]) {
         *authenticated = true;
         return b"STORED";
     }
-    turn.counters.totals.auth_errors.add(1);
+    context.counters.totals.auth_errors.add(1);
     b"CLIENT_ERROR authentication failure"
 }

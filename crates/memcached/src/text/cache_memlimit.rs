@@ -19,7 +19,7 @@ impl Command for CacheMemlimit {
             Some(..8) => b"MEMLIMIT_TOO_SMALL cannot set maxbytes to less than 8m",
             Some(1_000_000_001..) => b"MEMLIMIT_ADJUST_FAILED input value is megabytes not bytes",
             Some(megabytes) => {
-                call.turn.server.set_memory_limit(u64::from(megabytes) << 20);
+                call.context.server.set_memory_limit(u64::from(megabytes) << 20);
                 b"OK"
             }
         };

@@ -3,9 +3,9 @@
 //! Invariants: answers have memcached's exact words. `noreply` as the last word keeps a classic command
 //! silent, errors included.
 
+use crate::command_context::CommandContext;
 use crate::next::{Next, Receipt, Received};
 use crate::output::Output;
-use crate::turn::Turn;
 use crate::words::Words;
 
 /// Answers.
@@ -62,7 +62,7 @@ impl Entry {
 
 /// One command line while it is answered.
 pub(crate) struct Call<'a> {
-    pub turn: &'a Turn<'a>,
+    pub context: &'a CommandContext<'a>,
     pub output: &'a mut Output,
     /// The line without its end.
     pub line: &'a [u8],
@@ -102,7 +102,7 @@ impl Call<'_> {
         }
         self.used = length;
         let value = Received::Borrowed(&self.rest[..length]);
-        finish(Receipt { head: self.line, value, output: self.output, turn: self.turn })
+        finish(Receipt { head: self.line, value, output: self.output, context: self.context })
     }
 }
 

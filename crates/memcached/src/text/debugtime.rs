@@ -19,13 +19,13 @@ impl Command for Debugtime {
     const ABOUT: &'static str = "turns the server's clock forward (tests only)";
 
     fn run(call: &mut Call<'_>) -> Next {
-        if !call.turn.settings().test_commands {
+        if !call.context.settings().test_commands {
             return call.answer(ERROR);
         }
         let Some(seconds) = call.words.next().and_then(signed).and_then(|s| u64::try_from(s).ok()) else {
             return call.answer(ERROR);
         };
-        call.turn.server.turn_clock(Duration::from_secs(seconds));
+        call.context.server.turn_clock(Duration::from_secs(seconds));
         call.answer(b"OK")
     }
 }

@@ -20,11 +20,11 @@ impl Command for Delete {
         if key.len() > KEY_BYTES_MAX {
             return call.bad_format();
         }
-        call.turn.server.prefixes.delete(key);
+        call.context.server.prefixes.delete(key);
         let silent = call.is_silent();
-        let outcome = execute(call.turn, key, Request::default());
-        settle(call.turn, call.output, key, outcome, move |turn, key, outcome, out| {
-            count(turn, key, "delete", outcome);
+        let outcome = execute(call.context, key, Request::default());
+        settle(call.context, call.output, key, outcome, move |context, key, outcome, out| {
+            count(context, key, "delete", outcome);
             if !silent {
                 let deleted = matches!(outcome, Outcome::Deleted { .. });
                 out.push(if deleted { b"DELETED\r\n" } else { b"NOT_FOUND\r\n" });

@@ -3,12 +3,12 @@
 //! Invariants: a line ends with LF, CR before it is dropped. A command is the same function of the same
 //! bytes however they were split.
 
+use crate::command_context::CommandContext;
 use crate::commands;
 use crate::input::Input;
 use crate::next::{Ending, Next, Receipt};
 use crate::operations::store::Outcome;
 use crate::output::Output;
-use crate::turn::Turn;
 use crate::words::Words;
 
 use super::call::{Call, ERROR, Entry, is_silent, line};
@@ -18,14 +18,14 @@ use super::storage::text;
 const LINE_BYTES_MAX: usize = 2048;
 
 /// Answers one command; `None` when its line has not come whole.
-pub(crate) fn command(input: &mut Input, output: &mut Output, turn: &Turn<'_>) -> Option<Next> {
+pub(crate) fn command(input: &mut Input, output: &mut Output, context: &CommandContext<'_>) -> Option<Next> {
     let Some((line, length)) = line(input.unread()) else {
         return is_hopeless(input.unread()).then_some(Next::End(Ending::Error));
     };
     let rest = &input.unread()[length..];
     let first_in_output = output.is_empty();
     let words = Words::new(line);
-    let mut call = Call { turn, output, line, words, rest, used: 0, first_in_output };
+    let mut call = Call { context, output, line, words, rest, used: 0, first_in_output };
     let next = dispatch(&mut call, length);
     let used = call.used;
     if let Next::Resume(_) = next {
@@ -44,8 +44,8 @@ pub(crate) fn finish(receipt: Receipt<'_>) -> Next {
 }
 
 /// Answers that there is no memory to receive a value.
-pub(crate) fn refuse_for_memory(line: &[u8], output: &mut Output, turn: &Turn<'_>) {
-    turn.counters.totals.store_no_memory.add(1);
+pub(crate) fn refuse_for_memory(line: &[u8], output: &mut Output, context: &CommandContext<'_>) {
+    context.counters.totals.store_no_memory.add(1);
     let has_noreply = Words::new(line).next().and_then(find).is_none_or(|command| command.has_noreply);
     if !has_noreply || !is_silent(line) {
         output.line(text(Outcome::NoMemory));

@@ -20,14 +20,14 @@ impl Command for Extstore {
 
     fn run(call: &mut Call<'_>) -> Next {
         let answer = if set(call).is_some() { b"OK".as_slice() } else { ERROR };
-        extstore_options::turn(call.turn.server);
+        extstore_options::turn(call.context.server);
         call.answer(answer)
     }
 }
 
 fn set(call: &mut Call<'_>) -> Option<()> {
     let (name, value) = (call.words.next()?, call.words.next()?);
-    let mut tuning = call.turn.server.tuning();
+    let mut tuning = call.context.server.tuning();
     let number = || unsigned_32(value);
     match name {
         b"free_memchunks" => {

@@ -15,8 +15,8 @@ impl Command for FlushAll {
     const ABOUT: &'static str = "voids all items, now or after DELAY seconds";
 
     fn run(call: &mut Call<'_>) -> Next {
-        call.turn.counters.totals.flush_cmds.add(1);
-        if !call.turn.settings().flush_allowed {
+        call.context.counters.totals.flush_cmds.add(1);
+        if !call.context.settings().flush_allowed {
             return call.answer(b"CLIENT_ERROR flush_all not allowed");
         }
         let delay = match call.words.next() {
@@ -26,7 +26,7 @@ impl Command for FlushAll {
         let Some(delay) = delay else {
             return call.answer(b"CLIENT_ERROR invalid exptime argument");
         };
-        flush(call.turn, delay);
+        flush(call.context, delay);
         call.answer(b"OK")
     }
 }

@@ -23,7 +23,7 @@ impl Command for Lru {
 }
 
 fn tune(call: &mut Call<'_>) -> Option<&'static [u8]> {
-    let mut tuning = call.turn.server.tuning();
+    let mut tuning = call.context.server.tuning();
     match call.words.next()? {
         b"tune" => {
             let (hot, warm) = (unsigned_32(call.words.next()?)?, unsigned_32(call.words.next()?)?);

@@ -25,7 +25,7 @@ impl Command for LruCrawler {
             (Some(b"tocrawl"), Some(number)) => match unsigned_32(number) {
                 None => BAD_FORMAT,
                 Some(number) => {
-                    call.turn.server.tuning().lru_crawler_tocrawl = number;
+                    call.context.server.tuning().lru_crawler_tocrawl = number;
                     b"OK"
                 }
             },
@@ -33,16 +33,16 @@ impl Command for LruCrawler {
                 None => BAD_FORMAT,
                 Some(1_000_001..) => b"CLIENT_ERROR sleep must be one second or less",
                 Some(number) => {
-                    call.turn.server.tuning().lru_crawler_sleep = number;
+                    call.context.server.tuning().lru_crawler_sleep = number;
                     b"OK"
                 }
             },
             (Some(b"enable"), None) => {
-                call.turn.server.tuning().lru_crawler = true;
+                call.context.server.tuning().lru_crawler = true;
                 b"OK"
             }
             (Some(b"disable"), None) => {
-                call.turn.server.tuning().lru_crawler = false;
+                call.context.server.tuning().lru_crawler = false;
                 b"OK"
             }
             _ => ERROR,
@@ -58,7 +58,7 @@ fn classes(call: &Call<'_>, argument: &[u8]) -> Result<Option<u64>, &'static [u8
     }
     argument.split(|byte| *byte == b',').try_fold(Some(0u64), |classes, word| {
         let class =
-            unsigned(word).filter(|class| (1..=call.turn.server.classes.last() as u64).contains(class));
+            unsigned(word).filter(|class| (1..=call.context.server.classes.last() as u64).contains(class));
         let class = class.ok_or(b"BADCLASS invalid class id".as_slice())?;
         Ok(classes.map(|classes| classes | 1 << class))
     })
@@ -66,13 +66,13 @@ fn classes(call: &Call<'_>, argument: &[u8]) -> Result<Option<u64>, &'static [u8
 
 /// Expired items leave when the pass comes to them.
 fn crawl(call: &Call<'_>, argument: &[u8]) -> &'static [u8] {
-    if !call.turn.server.tuning().lru_crawler {
+    if !call.context.server.tuning().lru_crawler {
         return b"CLIENT_ERROR lru crawler disabled";
     }
     match classes(call, argument) {
         Err(error) => error,
         Ok(_) => {
-            let cache = call.turn.cache();
+            let cache = call.context.cache();
             (0..cache.shards()).for_each(|shard| {
                 cache.sweep(shard);
             });
@@ -82,10 +82,10 @@ fn crawl(call: &Call<'_>, argument: &[u8]) -> &'static [u8] {
 }
 
 fn dump(call: &mut Call<'_>, argument: &[u8], form: Form) -> Next {
-    if !call.turn.server.tuning().lru_crawler {
+    if !call.context.server.tuning().lru_crawler {
         return call.answer(b"CLIENT_ERROR lru crawler disabled");
     }
-    if !call.turn.settings().dump_allowed {
+    if !call.context.settings().dump_allowed {
         return call.answer(form.refusal());
     }
     if !call.first_in_output {
@@ -94,7 +94,7 @@ fn dump(call: &mut Call<'_>, argument: &[u8], form: Form) -> Next {
     match classes(call, argument) {
         Err(error) => call.answer(error),
         Ok(classes) => {
-            match Dump::start(Arc::clone(call.turn.server), classes, form, call.turn.waker.clone()) {
+            match Dump::start(Arc::clone(call.context.server), classes, form, call.context.waker.clone()) {
                 Some(dump) => Next::Stream(Box::new(dump)),
                 None => call.answer(b"BUSY currently processing crawler request"),
             }

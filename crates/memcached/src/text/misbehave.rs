@@ -15,7 +15,7 @@ impl Command for Misbehave {
     const ABOUT: &'static str = "ends the connection (tests only)";
 
     fn run(call: &mut Call<'_>) -> Next {
-        if !call.turn.settings().test_commands {
+        if !call.context.settings().test_commands {
             return call.answer(ERROR);
         }
         Next::End(Ending::Error)

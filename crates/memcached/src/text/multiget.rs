@@ -3,12 +3,12 @@
 //! Keys are looked up in groups, each with one call to the cache, so that reads from flash of one
 //! group are under way together.
 
+use crate::command_context::CommandContext;
 use crate::input::Input;
 use crate::next::{Next, Step, Unfinished};
 use crate::operations::{KEY_BYTES_MAX, fetch, settle};
 use crate::output::{Bytes, Output, Place};
 use crate::time::expires_at;
-use crate::turn::Turn;
 use crate::words::{Words, push_number, signed};
 use sandur_cache::{Answer, Item, Lookup, Read};
 
@@ -37,22 +37,22 @@ pub(super) fn begin_touching(call: &mut Call<'_>, shown: Shown) -> Next {
     let Some(expiry) = call.words.next().and_then(signed) else {
         return call.answer(b"CLIENT_ERROR invalid exptime argument");
     };
-    begin(call, Shown { expires_at: Some(expires_at(expiry, call.turn.now)), ..shown })
+    begin(call, Shown { expires_at: Some(expires_at(expiry, call.context.now)), ..shown })
 }
 
 /// Answers a line whose keys come next.
 pub(super) fn begin(call: &mut Call<'_>, shown: Shown) -> Next {
     let position = call.words.position();
-    match group(call.line, position, shown, call.output, call.turn) {
+    match group(call.line, position, shown, call.output, call.context) {
         Group::Finished => Next::Done,
         Group::More(position) => Next::Resume(Box::new(Multiget { shown, position })),
     }
 }
 
 impl Unfinished for Multiget {
-    fn proceed(&mut self, input: &mut Input, output: &mut Output, turn: &Turn<'_>) -> Step {
+    fn proceed(&mut self, input: &mut Input, output: &mut Output, context: &CommandContext<'_>) -> Step {
         let Some((line, length)) = line(input.unread()) else { return Step::Done };
-        match group(line, self.position, self.shown, output, turn) {
+        match group(line, self.position, self.shown, output, context) {
             Group::Finished => {
                 input.consume(length);
                 Step::Done
@@ -72,14 +72,20 @@ enum Group {
 }
 
 /// Answers one group of keys.
-fn group(line: &[u8], position: usize, shown: Shown, output: &mut Output, turn: &Turn<'_>) -> Group {
+fn group(
+    line: &[u8],
+    position: usize,
+    shown: Shown,
+    output: &mut Output,
+    context: &CommandContext<'_>,
+) -> Group {
     let mut words = Words::from(line, position);
     let place = output.place();
     let mut keys: [&[u8]; GROUP] = [b""; GROUP];
     let mut count = 0;
     for key in words.by_ref().take(GROUP) {
         if key.len() > KEY_BYTES_MAX {
-            return refuse(place, output, turn);
+            return refuse(place, output, context);
         }
         keys[count] = key;
         count += 1;
@@ -87,13 +93,13 @@ fn group(line: &[u8], position: usize, shown: Shown, output: &mut Output, turn: 
     let keys = &keys[..count];
     let read = Read { expires_at: shown.expires_at, ..Read::default() };
     if let [key] = keys {
-        let lookup = turn.cache().get(key, &read);
-        write(turn, output, key, lookup, shown);
+        let lookup = context.cache().get(key, &read);
+        write(context, output, key, lookup, shown);
     } else {
         let mut lookups = Vec::with_capacity(count);
-        turn.cache().get_many(keys.iter().copied(), &read, &mut lookups);
+        context.cache().get_many(keys.iter().copied(), &read, &mut lookups);
         for (key, lookup) in keys.iter().zip(lookups) {
-            write(turn, output, key, lookup, shown);
+            write(context, output, key, lookup, shown);
         }
     }
     let next = words.position();
@@ -105,34 +111,34 @@ fn group(line: &[u8], position: usize, shown: Shown, output: &mut Output, turn: 
 }
 
 /// A key that is too long makes the whole command an error, as far as its answer has not left.
-fn refuse(place: Place, output: &mut Output, turn: &Turn<'_>) -> Group {
+fn refuse(place: Place, output: &mut Output, context: &CommandContext<'_>) -> Group {
     let given_up = output.rewind(place);
-    turn.counters.totals.get_aborted_extstore.add(given_up as u64);
+    context.counters.totals.get_aborted_extstore.add(given_up as u64);
     output.line(BAD_FORMAT);
     Group::Finished
 }
 
 #[inline]
-fn write(turn: &Turn<'_>, output: &mut Output, key: &[u8], lookup: Lookup, shown: Shown) {
+fn write(context: &CommandContext<'_>, output: &mut Output, key: &[u8], lookup: Lookup, shown: Shown) {
     let touched = shown.expires_at.is_some();
     match lookup {
         Lookup::Hit(item) => {
-            fetch::count(turn, key, Some(&item), touched);
-            value(turn, output.tail(), key, item, shown);
+            fetch::count(context, key, Some(&item), touched);
+            value(context, output.tail(), key, item, shown);
         }
-        Lookup::Miss => fetch::count(turn, key, None, touched),
+        Lookup::Miss => fetch::count(context, key, None, touched),
         Lookup::Pending(pending) => {
             // reads do not wait for each other
             settle(
-                turn,
+                context,
                 output,
                 key,
                 Answer::Pending(pending),
-                move |turn, key, found: Option<Item>, out| {
-                    fetch::count(turn, key, found.as_ref(), touched);
+                move |context, key, found: Option<Item>, out| {
+                    fetch::count(context, key, found.as_ref(), touched);
                     match found {
-                        Some(item) => value(turn, out, key, item, shown),
-                        None => turn.counters.totals.miss_from_extstore.add(1),
+                        Some(item) => value(context, out, key, item, shown),
+                        None => context.counters.totals.miss_from_extstore.add(1),
                     }
                 },
             );
@@ -141,7 +147,7 @@ fn write(turn: &Turn<'_>, output: &mut Output, key: &[u8], lookup: Lookup, shown
 }
 
 #[inline]
-fn value(turn: &Turn<'_>, out: &mut Bytes, key: &[u8], item: Item, shown: Shown) {
+fn value(context: &CommandContext<'_>, out: &mut Bytes, key: &[u8], item: Item, shown: Shown) {
     let buffer = out.buffer();
     buffer.extend_from_slice(b"VALUE ");
     buffer.extend_from_slice(key);
@@ -151,7 +157,7 @@ fn value(turn: &Turn<'_>, out: &mut Bytes, key: &[u8], item: Item, shown: Shown)
     push_number(buffer, item.value.len() as u64);
     if shown.cas {
         buffer.push(b' ');
-        push_number(buffer, turn.shown_cas(item.cas));
+        push_number(buffer, context.shown_cas(item.cas));
     }
     buffer.extend_from_slice(b"\r\n");
     out.push_value(item.value);

@@ -12,7 +12,7 @@ impl Command for RefreshCerts {
     const ABOUT: &'static str = "reads certificates and keys again";
 
     fn run(call: &mut Call<'_>) -> Next {
-        match call.turn.server.refresh_certificates() {
+        match call.context.server.refresh_certificates() {
             Ok(()) => call.answer(b"OK"),
             Err(error) => {
                 let line = format!("ERROR {error}");

@@ -13,12 +13,12 @@ impl Command for Shutdown {
     const ABOUT: &'static str = "stops the server, if started with -A";
 
     fn run(call: &mut Call<'_>) -> Next {
-        if !call.turn.settings().shutdown_allowed {
+        if !call.context.settings().shutdown_allowed {
             return call.answer(b"SERVER_ERROR: shutdown not enabled");
         }
         match (call.words.next(), call.words.next()) {
-            (None, _) => call.turn.server.stop(false),
-            (Some(b"graceful"), None) => call.turn.server.stop(true),
+            (None, _) => call.context.server.stop(false),
+            (Some(b"graceful"), None) => call.context.server.stop(true),
             _ => return call.answer(b"CLIENT_ERROR invalid shutdown mode"),
         }
         Next::End(Ending::Shutdown)

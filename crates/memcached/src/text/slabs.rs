@@ -27,11 +27,11 @@ impl Command for Slabs {
 }
 
 fn reassign(call: &mut Call<'_>) -> &'static [u8] {
-    if !call.turn.server.tuning().slab_reassign {
+    if !call.context.server.tuning().slab_reassign {
         return b"CLIENT_ERROR slab reassignment disabled";
     }
     let (source, target) = (call.words.next().and_then(signed), call.words.next().and_then(signed));
-    let classes = call.turn.server.classes.last() as i64;
+    let classes = call.context.server.classes.last() as i64;
     match (source, target) {
         (Some(source), Some(target)) if source == target => b"SAME src and dst class are identical",
         (Some(source), Some(target)) if source > classes || !(0..=classes).contains(&target) => {
@@ -43,7 +43,7 @@ fn reassign(call: &mut Call<'_>) -> &'static [u8] {
 }
 
 fn automove(call: &mut Call<'_>) -> &'static [u8] {
-    let mut tuning = call.turn.server.tuning();
+    let mut tuning = call.context.server.tuning();
     let (Some(word), value) = (call.words.next(), call.words.next()) else { return BAD_FORMAT };
     match word {
         b"ratio" => match value.and_then(fraction) {

@@ -23,12 +23,12 @@ impl Command for Stats {
         let name = call.words.next().unwrap_or_default();
         match name {
             b"reset" => {
-                call.turn.server.reset_stats();
+                call.context.server.reset_stats();
                 call.answer(b"RESET")
             }
             b"detail" => detail(call),
             b"cachedump" => cachedump(call),
-            name => match report(call.turn, name) {
+            name => match report(call.context, name) {
                 Some(report) => {
                     call.output.push(&report.text());
                     Next::Done
@@ -40,10 +40,10 @@ impl Command for Stats {
 }
 
 fn detail(call: &mut Call<'_>) -> Next {
-    if !call.turn.settings().dump_allowed {
+    if !call.context.settings().dump_allowed {
         return call.answer(b"CLIENT_ERROR stats detail not allowed");
     }
-    let prefixes = &call.turn.server.prefixes;
+    let prefixes = &call.context.server.prefixes;
     match call.words.next() {
         Some(b"on") => prefixes.turn(true),
         Some(b"off") => prefixes.turn(false),
@@ -57,7 +57,7 @@ fn detail(call: &mut Call<'_>) -> Next {
 }
 
 fn cachedump(call: &mut Call<'_>) -> Next {
-    if !call.turn.settings().dump_allowed {
+    if !call.context.settings().dump_allowed {
         return call.answer(b"CLIENT_ERROR stats cachedump not allowed");
     }
     let (Some(class), Some(limit)) = (call.words.next(), call.words.next()) else {
@@ -69,10 +69,10 @@ fn cachedump(call: &mut Call<'_>) -> Next {
     if class >= CLASSES {
         return call.answer(b"CLIENT_ERROR Illegal slab id");
     }
-    let (turn, mut text, mut shown) = (call.turn, Vec::new(), 0);
-    turn.cache().visit(|key, item| {
+    let (context, mut text, mut shown) = (call.context, Vec::new(), 0);
+    context.cache().visit(|key, item| {
         let is_text = key.iter().all(|byte| byte.is_ascii_graphic());
-        if is_text && turn.class_of(key, item.length, item.flags) as u64 == class {
+        if is_text && context.class_of(key, item.length, item.flags) as u64 == class {
             text.extend_from_slice(b"ITEM ");
             text.extend_from_slice(key);
             let tail = format!(" [{} b; {} s]\r\n", item.length, item.expires_at);

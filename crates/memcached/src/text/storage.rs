@@ -48,17 +48,17 @@ fn parse<'a, C: Storage>(line: &'a [u8], now: u32) -> Result<Request<'a>, Malfor
 
 /// Answers a line.
 pub(super) fn begin<C: Storage>(call: &mut Call<'_>) -> Next {
-    let request = match parse::<C>(call.line, call.turn.now) {
+    let request = match parse::<C>(call.line, call.context.now) {
         Ok(request) => request,
         Err(Malformed { skip }) => {
             call.bad_format();
             return if skip == 0 { Next::Done } else { Next::Skip { length: skip } };
         }
     };
-    call.turn.server.prefixes.set(request.key);
+    call.context.server.prefixes.set(request.key);
     let Request { key, write, length } = request;
-    if call.turn.is_too_large(key, length as u64, write.flags) {
-        refuse(call.turn, key, &write, Outcome::TooLarge);
+    if call.context.is_too_large(key, length as u64, write.flags) {
+        refuse(call.context, key, &write, Outcome::TooLarge);
         call.answer(text(Outcome::TooLarge));
         return Next::Skip { length: length + 2 };
     }
@@ -67,9 +67,9 @@ pub(super) fn begin<C: Storage>(call: &mut Call<'_>) -> Next {
 
 /// Stores a value that has come whole.
 pub(super) fn finish<C: Storage>(receipt: Receipt<'_>) -> Next {
-    let Receipt { head: line, value, output, turn } = receipt;
+    let Receipt { head: line, value, output, context } = receipt;
     let silent = is_silent(line);
-    let Ok(Request { key, write, length }) = parse::<C>(line, turn.now) else {
+    let Ok(Request { key, write, length }) = parse::<C>(line, context.now) else {
         output.line(BAD_FORMAT);
         return Next::Done;
     };
@@ -79,9 +79,9 @@ pub(super) fn finish<C: Storage>(receipt: Receipt<'_>) -> Next {
         }
         return Next::Done;
     }
-    let outcome = execute(turn, key, value.into_value(length), &write);
-    settle(turn, output, key, outcome, move |turn, key, outcome, out| {
-        count(turn, key, &write, outcome);
+    let outcome = execute(context, key, value.into_value(length), &write);
+    settle(context, output, key, outcome, move |context, key, outcome, out| {
+        count(context, key, &write, outcome);
         if !silent {
             out.push(text(outcome));
             out.push(b"\r\n");

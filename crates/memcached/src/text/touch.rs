@@ -26,11 +26,11 @@ impl Command for Touch {
             return call.answer(b"CLIENT_ERROR invalid exptime argument");
         };
         let silent = call.is_silent();
-        let expires_at = Some(expires_at(expiry, call.turn.now));
+        let expires_at = Some(expires_at(expiry, call.context.now));
         let read = Read { expires_at, range: Some(0..0), ..Read::default() };
-        let found = fetch::present(call.turn.cache().get(key, &read));
-        settle(call.turn, call.output, key, found, move |turn, key, found, out| {
-            fetch::count(turn, key, found.as_ref(), true);
+        let found = fetch::present(call.context.cache().get(key, &read));
+        settle(call.context, call.output, key, found, move |context, key, found, out| {
+            fetch::count(context, key, found.as_ref(), true);
             if !silent {
                 out.push(if found.is_some() { b"TOUCHED\r\n" } else { b"NOT_FOUND\r\n" });
             }

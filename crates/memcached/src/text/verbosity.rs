@@ -20,7 +20,7 @@ impl Command for Verbosity {
         match call.words.next().and_then(unsigned_32) {
             None => call.bad_format(),
             Some(level) => {
-                call.turn.server.set_verbosity(level.min(VERBOSITY_MAX));
+                call.context.server.set_verbosity(level.min(VERBOSITY_MAX));
                 call.answer(b"OK")
             }
         }

@@ -17,7 +17,7 @@ impl Command for Watch {
     const ABOUT: &'static str = "turns the connection into a log of what happens";
 
     fn run(call: &mut Call<'_>) -> Next {
-        let settings = call.turn.settings();
+        let settings = call.context.settings();
         if !settings.watch_allowed {
             return call.answer(b"CLIENT_ERROR watch commands not allowed");
         }
@@ -34,8 +34,8 @@ impl Command for Watch {
         if streams == 0 {
             streams = Stream::Fetchers as u16;
         }
-        let server = call.turn.server;
-        let Some(watcher) = server.watchers.add(streams, settings.watcher_bytes, call.turn.waker.clone())
+        let server = call.context.server;
+        let Some(watcher) = server.watchers.add(streams, settings.watcher_bytes, call.context.waker.clone())
         else {
             return call.answer(b"WATCHER_TOO_MANY log watcher limit reached");
         };

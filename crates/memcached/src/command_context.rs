@@ -1,6 +1,6 @@
 //! What a command may use while it is answered.
 //!
-//! Invariant: a [`Turn`] lasts for one visit of a worker to one connection and never across a wait.
+//! Invariant: a [`CommandContext`] lasts while a worker serves one connection and never across a wait.
 
 use std::sync::Arc;
 use std::task::Waker;
@@ -12,8 +12,8 @@ use super::server::Server;
 use super::settings::Settings;
 use super::watch::{Event, Stream};
 
-/// A worker's visit to a connection.
-pub(super) struct Turn<'a> {
+/// What the commands of a connection use while a worker serves it.
+pub(super) struct CommandContext<'a> {
     pub server: &'a Arc<Server>,
     pub counters: &'a Arc<Counters>,
     /// Wakes the connection.
@@ -26,7 +26,7 @@ pub(super) struct Turn<'a> {
     pub may_slow_down: bool,
 }
 
-impl Turn<'_> {
+impl CommandContext<'_> {
     /// The cache.
     pub fn cache(&self) -> &Cache {
         &self.server.cache
@@ -62,14 +62,14 @@ impl Turn<'_> {
         }
     }
 
-    /// What outlives the turn.
+    /// What an answer that comes later keeps.
     pub fn held(&self) -> Held {
         let (server, counters) = (Arc::clone(self.server), Arc::clone(self.counters));
         Held { server, counters, descriptor: self.descriptor }
     }
 }
 
-/// What an answer under way keeps of its turn.
+/// What an answer under way keeps of its context.
 pub(super) struct Held {
     server: Arc<Server>,
     counters: Arc<Counters>,
@@ -77,9 +77,9 @@ pub(super) struct Held {
 }
 
 impl Held {
-    /// A turn to finish the answer in.
-    pub fn turn(&self) -> Turn<'_> {
-        Turn {
+    /// A context to finish the answer in.
+    pub fn context(&self) -> CommandContext<'_> {
+        CommandContext {
             server: &self.server,
             counters: &self.counters,
             // what is waited for has come: nothing will wake
