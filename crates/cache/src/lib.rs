@@ -26,6 +26,20 @@
 //!
 //! **Invariants.** Never a wrong byte: what a checksum or the key does not confirm is a miss.
 //! Nothing is unbounded, and every drop is counted with its reason.
+//!
+//! A cache in memory; with [`CacheOptions::flash`] the answers can also be [`Answer::Pending`]:
+//!
+//! ```
+//! use bytes::Bytes;
+//! use sandur_base::Env;
+//! use sandur_cache::{Cache, Lookup, Put, Read};
+//!
+//! let cache = Cache::in_memory(&Env::system(1), 64 << 20);
+//! cache.put(b"key", Bytes::from_static(b"value"), &Put::default());
+//! let Lookup::Hit(item) = cache.get(b"key", &Read::default()) else { panic!("it was just put") };
+//! assert_eq!(&item.value[..], b"value");
+//! assert!(cache.remove(b"key"));
+//! ```
 
 mod cache;
 mod demote;
