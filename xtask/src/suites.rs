@@ -33,7 +33,7 @@ pub fn crash(arguments: &[String]) -> Result<()> {
 }
 
 /// `cargo xtask sim --seeds N` or `--seed N`: the simulation, optimised. Without one seed to repeat, the long
-/// comparison of kept results with fresh ones runs as well.
+/// comparison of the step cache with fresh ones runs as well.
 pub fn sim(arguments: &[String]) -> Result<()> {
     let options = Options::parse(arguments, &["--seeds", "--seed", "--first", "--scenario"])?;
     let mut command = Command::new(env!("CARGO"));
@@ -43,7 +43,7 @@ pub fn sim(arguments: &[String]) -> Result<()> {
         return Ok(());
     }
     let mut kept = Command::new(env!("CARGO"));
-    kept.current_dir(root()).args(["test", "--release", "--package", "sandur-sim", "--test", "kept_results"]);
+    kept.current_dir(root()).args(["test", "--release", "--package", "sandur-sim", "--test", "step_cache"]);
     run(kept.args(["--", "--ignored"]))
 }
 

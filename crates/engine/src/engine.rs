@@ -8,7 +8,7 @@ use sandur_base::{Env, ErrorKind, Id, Lane, Reservation, Task};
 use sandur_catalog::{Catalog, Snapshot};
 use sandur_format::wal_segment::{ARENA_BYTES_MAX, Record};
 use sandur_model::{Batch, Matcher, TimeRange};
-use sandur_query::{Follow, QueryContext, Source};
+use sandur_query::{Follow, LogSource, QueryContext};
 use sandur_store::{Store, StoreKind};
 use tokio::sync::{mpsc, oneshot};
 
@@ -217,7 +217,7 @@ impl Engine {
     }
 
     /// Queries over everything that the engine holds.
-    pub fn source(self: &Arc<Self>) -> Arc<dyn Source> {
+    pub fn source(self: &Arc<Self>) -> Arc<dyn LogSource> {
         let (views, followers) = (Arc::clone(&self.shared.views), Arc::clone(&self.shared.followers));
         let rulebook = Arc::clone(&self.shared.rulebook);
         Arc::new(EngineSource::new(views, followers, self.reader.clone(), rulebook))

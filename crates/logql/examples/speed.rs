@@ -15,8 +15,8 @@ use sandur_model::{
     Labels, Level, Limits, LineAutomaton, LineColumn, LogPage, Matcher, StreamRun, TenantId, TimeRange,
 };
 use sandur_query::{
-    CountsTask, Direction, Error, Follow, MinuteCount, Order, PageTask, QueryContext, QueryResult, Scan,
-    ScanItem, Selection, Source, StreamCounts, StreamVolume,
+    CountsTask, Direction, Error, Follow, LogSource, MinuteCount, Order, PageTask, QueryContext, QueryResult,
+    Scan, ScanItem, Selection, SeriesIndex, StreamCounts, StreamVolume, Versions,
 };
 
 const S: i64 = 1_000_000_000;
@@ -165,7 +165,39 @@ impl Scan for Items {
     }
 }
 
-impl Source for Pages {
+impl SeriesIndex for Pages {
+    fn streams<'a>(
+        &'a self,
+        _: &'a QueryContext,
+        _: Vec<Vec<Matcher>>,
+        _: TimeRange,
+    ) -> BoxFuture<'a, Result<Vec<Arc<Labels>>, Error>> {
+        Box::pin(async { Ok(Vec::new()) })
+    }
+
+    fn label_names<'a>(
+        &'a self,
+        _: &'a QueryContext,
+        _: Vec<Matcher>,
+        _: TimeRange,
+    ) -> BoxFuture<'a, Result<Vec<String>, Error>> {
+        Box::pin(async { Ok(Vec::new()) })
+    }
+
+    fn label_values<'a>(
+        &'a self,
+        _: &'a QueryContext,
+        _: String,
+        _: Vec<Matcher>,
+        _: TimeRange,
+    ) -> BoxFuture<'a, Result<Vec<String>, Error>> {
+        Box::pin(async { Ok(Vec::new()) })
+    }
+}
+
+impl Versions for Pages {}
+
+impl LogSource for Pages {
     fn scan<'a>(
         &'a self,
         _context: &'a QueryContext,
@@ -187,31 +219,7 @@ impl Source for Pages {
         }
         Box::pin(async { Ok(Box::new(Items(items)) as Box<dyn Scan>) })
     }
-    fn streams<'a>(
-        &'a self,
-        _: &'a QueryContext,
-        _: Vec<Vec<Matcher>>,
-        _: TimeRange,
-    ) -> BoxFuture<'a, Result<Vec<Arc<Labels>>, Error>> {
-        Box::pin(async { Ok(Vec::new()) })
-    }
-    fn label_names<'a>(
-        &'a self,
-        _: &'a QueryContext,
-        _: Vec<Matcher>,
-        _: TimeRange,
-    ) -> BoxFuture<'a, Result<Vec<String>, Error>> {
-        Box::pin(async { Ok(Vec::new()) })
-    }
-    fn label_values<'a>(
-        &'a self,
-        _: &'a QueryContext,
-        _: String,
-        _: Vec<Matcher>,
-        _: TimeRange,
-    ) -> BoxFuture<'a, Result<Vec<String>, Error>> {
-        Box::pin(async { Ok(Vec::new()) })
-    }
+
     fn volumes<'a>(
         &'a self,
         _: &'a QueryContext,
@@ -220,6 +228,7 @@ impl Source for Pages {
     ) -> BoxFuture<'a, Result<Vec<StreamVolume>, Error>> {
         Box::pin(async { Ok(Vec::new()) })
     }
+
     fn follow(&self, _: &QueryContext, _: Vec<Matcher>) -> Result<Box<dyn Follow>, Error> {
         Err(Error::Cancelled)
     }

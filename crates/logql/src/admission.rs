@@ -4,7 +4,7 @@ use std::collections::HashMap;
 
 use regex::{Regex, RegexBuilder};
 use sandur_model::{Limits, Matcher, REGEX_BYTES_MAX, TimeRange};
-use sandur_query::{Error, QueryContext, Source};
+use sandur_query::{Error, LogSource, QueryContext};
 
 use crate::ast::{Expr, LogExpr, MetricExpr};
 use crate::go_regex::translate;
@@ -173,7 +173,7 @@ pub fn reads<'a>(expr: &'a MetricExpr, steps: &Steps) -> Vec<(&'a LogExpr, TimeR
 
 /// Fails when the streams of the selectors hold more line bytes in their times than a query may look through.
 pub async fn check_size(
-    source: &dyn Source,
+    source: &dyn LogSource,
     context: &QueryContext,
     limits: &Limits,
     reads: Vec<(&LogExpr, TimeRange)>,
@@ -195,7 +195,7 @@ pub async fn check_size(
 
 /// The same for one piece of a query.
 pub async fn check_piece_size(
-    source: &dyn Source,
+    source: &dyn LogSource,
     context: &QueryContext,
     limits: &Limits,
     reads: Vec<(&LogExpr, TimeRange)>,
@@ -217,7 +217,7 @@ pub async fn check_piece_size(
 }
 
 async fn size(
-    source: &dyn Source,
+    source: &dyn LogSource,
     context: &QueryContext,
     reads: Vec<(&LogExpr, TimeRange)>,
 ) -> Result<u64, Error> {

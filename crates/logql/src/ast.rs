@@ -133,6 +133,14 @@ pub struct RangeAggregation {
     pub grouping: Option<Grouping>,
 }
 
+impl RangeAggregation {
+    /// Whether a template of it looks at the time of day.
+    pub fn asks_for_time(&self) -> bool {
+        let filters = self.unwrap.iter().flat_map(|unwrap| &unwrap.filters);
+        self.log.stages.iter().chain(filters).any(|stage| stage.effect().asks_for_time)
+    }
+}
+
 /// `| unwrap label` with its conversion and the filters behind it.
 #[derive(Clone, Debug)]
 pub struct Unwrap {

@@ -2,16 +2,18 @@
 
 use std::sync::Arc;
 
-use sandur_base::Reservation;
 use sandur_base::job::spend;
+use sandur_base::{BoxFuture, Reservation};
 use sandur_model::{BoundedRegex, Limits};
-use sandur_query::{Error, QueryContext, QueryResult, QueryStats, Sample, Source, Windows};
+use sandur_query::{
+    Error, HeldSeries, LogSource, QueryContext, QueryResult, QueryStats, Sample, StepEvaluator, StepTimes,
+    Windows, over_steps,
+};
 
 use crate::admission;
 use crate::ast::{Grouping, LabelReplace, Link, MetricExpr, RangeAggregation, VectorAggregation};
 use crate::binary;
 use crate::go_regex::{expand, span};
-use crate::kept_results;
 use crate::matrix::{Labels, Matrix, Series};
 use crate::range::slots::is_absent;
 use crate::range_scan::{self, RangeScan};
@@ -36,19 +38,11 @@ const NARROW_IT: &str = "consider reducing query cardinality by adding more spec
 /// Where and when an expression is evaluated.
 pub struct Evaluation<'a> {
     /// The rows.
-    pub source: &'a dyn Source,
+    pub source: &'a dyn LogSource,
     /// What the query may use.
     pub context: &'a QueryContext,
     /// When.
     pub steps: Steps,
-}
-
-/// Series of an answer, and the memory that they are reserved under.
-pub struct HeldSeries {
-    /// The series.
-    pub series: Vec<sandur_query::Series>,
-    /// Their memory.
-    pub memory: Reservation,
 }
 
 /// A matrix and the memory that it is reserved under.
@@ -69,7 +63,7 @@ impl Evaluation<'_> {
         }
         let HeldSeries { mut series, memory: _memory } = match steps.instant {
             true => self.piece(expr, limits, (steps.first_ns, steps.last_ns)).await?,
-            false => kept_results::range_query(self, expr, limits).await?,
+            false => self.over_steps(expr, limits).await?,
         };
         if self.spans_intervals(limits.split_queries_by_interval) {
             let pairs = |s: &sandur_query::Series| labels_text(s.labels.iter().map(|(n, v)| (&**n, &**v)));
@@ -80,6 +74,14 @@ impl Evaluation<'_> {
             series.truncate(most);
         }
         Ok(if steps.instant { QueryResult::Vector(series) } else { QueryResult::Matrix(series) })
+    }
+
+    /// The series of a range query, from the step cache as far as they are known.
+    async fn over_steps(&self, expr: &MetricExpr, limits: &Limits) -> Result<HeldSeries, Error> {
+        let Steps { first_ns, last_ns, step_ns, .. } = self.steps;
+        let times = StepTimes { first_ns, last_ns, step_ns };
+        let query = MetricSteps { evaluation: self, expr, limits };
+        over_steps(self.source, self.context, times, limits.split_queries_by_interval, &query).await
     }
 
     /// Whether Loki would put the answer together from several intervals, which shows in the order of series.
@@ -237,6 +239,35 @@ impl Evaluation<'_> {
             Windows::new(steps.first_ns, steps.last_ns, steps.step_ns, range.range_ns, range.offset_ns);
         let scan = RangeScan::new(range, outer, windows);
         self.hold(range_scan::run(self.source, self.context, scan).await?)
+    }
+}
+
+/// A metric query as the step cache sees it.
+struct MetricSteps<'a> {
+    evaluation: &'a Evaluation<'a>,
+    expr: &'a MetricExpr,
+    limits: &'a Limits,
+}
+
+impl StepEvaluator for MetricSteps<'_> {
+    fn language(&self) -> &'static str {
+        "logql"
+    }
+
+    fn text(&self) -> String {
+        self.expr.to_string()
+    }
+
+    fn windows(&self) -> Vec<(i64, i64)> {
+        self.expr.range_aggregations().iter().map(|range| (range.range_ns, range.offset_ns)).collect()
+    }
+
+    fn asks_for_time(&self) -> bool {
+        self.expr.range_aggregations().into_iter().any(RangeAggregation::asks_for_time)
+    }
+
+    fn evaluate(&self, instants: (i64, i64)) -> BoxFuture<'_, Result<HeldSeries, Error>> {
+        Box::pin(self.evaluation.piece(self.expr, self.limits, instants))
     }
 }
 

@@ -1,4 +1,4 @@
-//! LogQL: Loki's query language over a [`sandur_query::Source`].
+//! LogQL: Loki's query language over a [`sandur_query::LogSource`].
 //!
 //! **What it is.** Parser, planner, stages and functions. Text becomes a syntax tree ([`Expr`]); a tree is
 //! planned into scans of a source (which streams, which times, which columns, which needles, counts or rows)
@@ -7,8 +7,8 @@
 //! **What it is not.** It knows no store, no node and no wire format, and it holds no data beyond a query.
 //!
 //! **Life of a query.** [`query`] parses the text and checks it against the tenant's limits (`admission`).
-//! Its time is cut into pieces (`splits`); a metric range query takes what is known already from the cache
-//! of results (`kept_results`). Each piece of a log query becomes a `LogScan`: line filters search whole
+//! Its time is cut into pieces (`splits`); a metric range query takes what is known already from the
+//! step cache of `sandur_query`. Each piece of a log query becomes a `LogScan`: line filters search whole
 //! pages, stages see the rows that are left, best first, and the scan stops when no later page can matter.
 //! A metric query is evaluated from the leaves: each range aggregation becomes a `RangeScan` whose workers
 //! add rows to groups and slots of time; vector functions and operators work on the series that come out.
@@ -66,7 +66,6 @@ mod forms;
 mod go_regex;
 mod groups;
 mod highlight;
-mod kept_results;
 mod lexer;
 mod line_automaton;
 mod log_scan;
@@ -93,7 +92,7 @@ mod volume;
 
 use sandur_base::BoxFuture;
 use sandur_model::{Limits, Matcher};
-use sandur_query::{Error, QueryContext, QueryResult, Source};
+use sandur_query::{Error, LogSource, QueryContext, QueryResult};
 
 pub use admission::{
     check_blocked, check_matcher_counts, check_selector_sizes, check_selectors, policy_regex, query_hash,
@@ -131,7 +130,7 @@ const PLAIN_QUERY_BYTES: usize = 256;
 /// Answers a query. The steps of a range query are aligned to multiples of the step, as Loki's frontend does
 /// it.
 pub async fn query(
-    source: &dyn Source,
+    source: &dyn LogSource,
     context: &QueryContext,
     limits: &Limits,
     request: Request,
@@ -162,7 +161,7 @@ fn is_plain(text: &str) -> bool {
 
 /// Answers a query like [`query`], which was parsed already: the text of the request is not looked at.
 pub async fn query_parsed(
-    source: &dyn Source,
+    source: &dyn LogSource,
     context: &QueryContext,
     limits: &Limits,
     expr: &Expr,
@@ -176,7 +175,7 @@ pub async fn query_parsed(
 /// Answers a query like [`query`], with steps that begin exactly at the start, as Loki's engine does it
 /// without its frontend.
 pub async fn query_unaligned(
-    source: &dyn Source,
+    source: &dyn LogSource,
     context: &QueryContext,
     limits: &Limits,
     request: Request,
@@ -187,7 +186,7 @@ pub async fn query_unaligned(
 }
 
 async fn answer(
-    (source, context): (&dyn Source, &QueryContext),
+    (source, context): (&dyn LogSource, &QueryContext),
     limits: &Limits,
     expr: &Expr,
     request: &Request,

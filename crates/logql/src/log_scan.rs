@@ -12,8 +12,8 @@ use bytes::Bytes;
 use sandur_base::Reservation;
 use sandur_model::{Labels, LineColumn, LogPage, TimeRange};
 use sandur_query::{
-    Collect, Columns, Direction, Error, LogRow, Merging, Order, PageTask, QueryContext, QueryStats,
-    RankedRow, RowKey, ScanItem, SeenRows, Selection, Source, TopRows, Want, Work, execute,
+    Collect, Columns, Direction, Error, LogRow, LogSource, Merging, Order, PageTask, QueryContext,
+    QueryStats, RankedRow, RowKey, ScanItem, SeenRows, Selection, TopRows, Want, Work, execute,
 };
 
 use crate::pipeline::{Chosen, Pipeline, Worker, is_suspect, passes, rows_between};
@@ -35,7 +35,7 @@ pub struct LogScan {
 
 /// Runs the query: the rows, and the memory that they are reserved under.
 pub async fn run(
-    source: &dyn Source,
+    source: &dyn LogSource,
     context: &QueryContext,
     scan: LogScan,
 ) -> Result<(Vec<LogRow>, Reservation), Error> {

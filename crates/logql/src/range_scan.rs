@@ -12,8 +12,8 @@ use sandur_base::Reservation;
 use sandur_base::job::spend;
 use sandur_model::{Level, LineColumn, LogPage, MINUTE_NS, StreamRun, TimeRange};
 use sandur_query::{
-    Collect, Columns, Error, Merging, Order, PageTask, QueryContext, QueryStats, ScanItem, SeenRows,
-    Selection, Slots, Source, StreamCounts, Windows, Work, execute,
+    Collect, Columns, Error, LogSource, Merging, Order, PageTask, QueryContext, QueryStats, ScanItem,
+    SeenRows, Selection, Slots, StreamCounts, Windows, Work, execute,
 };
 
 use crate::ast::{Conversion, Grouping, LogExpr, RangeAggregation, Unwrap};
@@ -187,7 +187,7 @@ fn keep_of(own: Option<&Grouping>, outer: Option<&Grouping>) -> Keep {
 }
 
 /// Runs the aggregation; the series in no order, with the memory that they are reserved under.
-pub async fn run(source: &dyn Source, context: &QueryContext, scan: RangeScan) -> Result<Matrix, Error> {
+pub async fn run(source: &dyn LogSource, context: &QueryContext, scan: RangeScan) -> Result<Matrix, Error> {
     let scan = RangeScan { pipeline: scan.pipeline.begun_at(context.begun_ns()), ..scan };
     let selection = scan.selection(context.earliest_ns());
     if selection.range.is_empty() || scan.windows.steps() == 0 {

@@ -7,7 +7,7 @@
 
 use sandur_base::units::MIB;
 use sandur_model::{Limits, TimeRange};
-use sandur_query::{Direction, Error, LogRow, QueryContext, QueryStats, Source, cuts};
+use sandur_query::{Direction, Error, LogRow, LogSource, QueryContext, QueryStats, cuts};
 
 use crate::admission;
 use crate::ast::LogExpr;
@@ -23,7 +23,7 @@ const DOUBLINGS_MAX: usize = 4;
 
 /// Answers a log query, piece by piece from the end that counts first, until there are enough rows.
 pub async fn log_query(
-    source: &dyn Source,
+    source: &dyn LogSource,
     context: &QueryContext,
     limits: &Limits,
     log: &LogExpr,
@@ -54,7 +54,7 @@ pub async fn log_query(
 }
 
 fn pieces(
-    source: &dyn Source,
+    source: &dyn LogSource,
     context: &QueryContext,
     limits: &Limits,
     request: &Request,

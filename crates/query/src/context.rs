@@ -82,7 +82,7 @@ const ACCOUNT_SLACK: u64 = 8 << 20;
 const WARNINGS_MAX: usize = 20;
 
 impl QueryContext {
-    /// A context that ends `timeout` after now; without a queue, a cache of results or other bounds.
+    /// A context that ends `timeout` after now; without a queue, a step cache or other bounds.
     pub fn new(env: Env, tenant: TenantId, budget: MemoryBudget, timeout: Duration) -> Self {
         let (started, begun_ns) = (env.monotonic(), env.now_ns());
         let shared = Arc::new(Inner {

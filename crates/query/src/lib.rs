@@ -2,7 +2,7 @@
 //! counts, and what it answers.
 //!
 //! **What it is.** The seam between storage and languages. A language front end turns text into
-//! [`Selection`]s over a [`Source`]; the source answers with a stream of [`ScanItem`]s, which are
+//! [`Selection`]s over a [`LogSource`]; the source answers with a stream of [`ScanItem`]s, which are
 //! cheap to hold and are decoded on the CPU pool; operators of this crate merge, limit and
 //! aggregate rows in memory that is reserved from the query's budget; [`QueryResult`] is the answer.
 //!
@@ -11,7 +11,7 @@
 //! **Life of a query.** The server makes a [`QueryContext`] (tenant, deadline, budget, statistics, queue).
 //! The front end cuts the query's time into pieces ([`cuts`]), takes what the [`ResultsCache`] holds
 //! already, and waits for its tenant's turn ([`FairQueue`]) with each of the others. For a piece it calls
-//! [`Source::scan`], pulls items, decodes each within a reservation, filters and aggregates. For a log
+//! [`LogSource::scan`], pulls items, decodes each within a reservation, filters and aggregates. For a log
 //! query with a limit it stops pulling when no later item can hold a row that belongs to the answer: items
 //! come ordered by their time bounds.
 //!
@@ -33,6 +33,7 @@ mod row_selector;
 mod seen_rows;
 mod source;
 mod stats;
+mod step_cache;
 mod tenants_source;
 mod top_rows;
 mod windows;
@@ -49,10 +50,11 @@ pub use results_cache::{CachedUnit, ResultsCache, ResultsFigures, Unit, UnitKey}
 pub use row_selector::{RowSelector, SelectorCompiler};
 pub use seen_rows::SeenRows;
 pub use source::{
-    Columns, CountsTask, Follow, Followed, MinuteCount, Needle, Needles, Order, PageTask, Scan, ScanItem,
-    Selection, Source, StreamCounts, StreamVolume,
+    Columns, CountsTask, Follow, Followed, LogSource, MinuteCount, Needle, Needles, Order, PageTask, Scan,
+    ScanItem, Selection, SeriesIndex, StreamCounts, StreamVolume, Versions,
 };
 pub use stats::{QueryStats, StatsSnapshot};
+pub use step_cache::{HeldSeries, StepEvaluator, StepTimes, over_steps};
 pub use tenants_source::TenantsSource;
 pub use top_rows::{Direction, RankedRow, RowKey, TopRows};
 pub use windows::{Slots, Windows};

@@ -17,8 +17,8 @@ use sandur_model::{
 use crate::context::QueryContext;
 use crate::error::Error;
 use crate::source::{
-    CountsTask, Follow, MinuteCount, Order, PageTask, Scan, ScanItem, Selection, Source, StreamCounts,
-    StreamVolume,
+    CountsTask, Follow, LogSource, MinuteCount, Order, PageTask, Scan, ScanItem, Selection, SeriesIndex,
+    StreamCounts, StreamVolume, Versions,
 };
 
 /// One stored row.
@@ -315,22 +315,7 @@ impl Scan for MemoryScan {
     }
 }
 
-impl Source for MemorySource {
-    fn scan<'a>(
-        &'a self,
-        context: &'a QueryContext,
-        selection: Selection,
-    ) -> BoxFuture<'a, Result<Box<dyn Scan>, Error>> {
-        let before = self.before_scan.as_ref().map(|hook| hook(context, &selection));
-        Box::pin(async move {
-            if let Some(before) = before {
-                before.await?;
-            }
-            let scan: Box<dyn Scan> = Box::new(MemoryScan(self.items(context.tenant(), &selection)));
-            Ok(scan)
-        })
-    }
-
+impl SeriesIndex for MemorySource {
     fn streams<'a>(
         &'a self,
         context: &'a QueryContext,
@@ -367,6 +352,25 @@ impl Source for MemorySource {
         let values: BTreeSet<&str> = streams.into_iter().filter_map(|l| l.get(&name)).collect();
         let values = values.into_iter().map(str::to_owned).collect();
         Box::pin(async { Ok(values) })
+    }
+}
+
+impl Versions for MemorySource {}
+
+impl LogSource for MemorySource {
+    fn scan<'a>(
+        &'a self,
+        context: &'a QueryContext,
+        selection: Selection,
+    ) -> BoxFuture<'a, Result<Box<dyn Scan>, Error>> {
+        let before = self.before_scan.as_ref().map(|hook| hook(context, &selection));
+        Box::pin(async move {
+            if let Some(before) = before {
+                before.await?;
+            }
+            let scan: Box<dyn Scan> = Box::new(MemoryScan(self.items(context.tenant(), &selection)));
+            Ok(scan)
+        })
     }
 
     fn volumes<'a>(

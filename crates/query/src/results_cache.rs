@@ -1,7 +1,7 @@
 //! Results of metric range queries, kept by runs of steps.
 //!
 //! A unit holds the series of one query over consecutive steps, together with the version of everything
-//! that these steps were computed from (see [`crate::Source::holdings`]). It is given out only while the
+//! that these steps were computed from (see [`crate::Versions::holdings`]). It is given out only while the
 //! version is the same, so that late rows, deletions and retention make it worthless by themselves: no
 //! freshness rule is needed, and no answer from here differs from one that is computed anew.
 //!

@@ -1,4 +1,4 @@
-//! A source of log rows, and how a query asks it.
+//! What a query reads from: the index of series, versions of what is stored, and log rows.
 
 use std::sync::Arc;
 
@@ -181,16 +181,10 @@ pub trait Follow: Send {
     fn next(&mut self) -> BoxFuture<'_, Option<Followed>>;
 }
 
-/// Where log rows come from. Every call sees the tenant, budget and deadline in the context.
-pub trait Source: Send + Sync {
-    /// Starts reading rows.
-    fn scan<'a>(
-        &'a self,
-        context: &'a QueryContext,
-        selection: Selection,
-    ) -> BoxFuture<'a, Result<Box<dyn Scan>, Error>>;
-
-    /// The label sets of streams that match any of the matcher lists (all streams when there is no list)
+/// The series that are stored of one signal: streams of logs, or series of samples. Every call sees the
+/// tenant, budget and deadline in the context.
+pub trait SeriesIndex: Send + Sync {
+    /// The label sets of series that match any of the matcher lists (all series when there is no list)
     /// and have rows in the range (to the precision of a block), sorted.
     fn streams<'a>(
         &'a self,
@@ -199,7 +193,7 @@ pub trait Source: Send + Sync {
         range: TimeRange,
     ) -> BoxFuture<'a, Result<Vec<Arc<Labels>>, Error>>;
 
-    /// Names of labels of matching streams in the range, sorted.
+    /// Names of labels of matching series in the range, sorted.
     fn label_names<'a>(
         &'a self,
         context: &'a QueryContext,
@@ -207,7 +201,7 @@ pub trait Source: Send + Sync {
         range: TimeRange,
     ) -> BoxFuture<'a, Result<Vec<String>, Error>>;
 
-    /// Values of one label of matching streams in the range, sorted.
+    /// Values of one label of matching series in the range, sorted.
     fn label_values<'a>(
         &'a self,
         context: &'a QueryContext,
@@ -215,6 +209,33 @@ pub trait Source: Send + Sync {
         matchers: Vec<Matcher>,
         range: TimeRange,
     ) -> BoxFuture<'a, Result<Vec<String>, Error>>;
+}
+
+/// What tells whether an answer may have changed.
+pub trait Versions: Send + Sync {
+    /// What the tenant's rows in the range are held by now; `None` when the source cannot say. Whatever
+    /// changes an answer over some time changes the versions of the holdings that touch this time, after the
+    /// change can be seen and before it is acknowledged.
+    fn holdings(&self, _context: &QueryContext, _range: TimeRange) -> Option<Vec<Holding>> {
+        None
+    }
+
+    /// A number that changes whenever the rows that deletes hide from the tenant's queries may have changed.
+    /// An answer that is kept for later is filed under the number that was read *before* it was made, and is
+    /// used only while the number is the same.
+    fn delete_generation(&self, _tenant: &TenantId) -> u64 {
+        0
+    }
+}
+
+/// Where log rows come from. Every call sees the tenant, budget and deadline in the context.
+pub trait LogSource: SeriesIndex + Versions {
+    /// Starts reading rows.
+    fn scan<'a>(
+        &'a self,
+        context: &'a QueryContext,
+        selection: Selection,
+    ) -> BoxFuture<'a, Result<Box<dyn Scan>, Error>>;
 
     /// Rows and bytes per matching stream in the range; minutes at its edges count whole.
     fn volumes<'a>(
@@ -224,20 +245,6 @@ pub trait Source: Send + Sync {
         range: TimeRange,
     ) -> BoxFuture<'a, Result<Vec<StreamVolume>, Error>>;
 
-    /// What the tenant's rows in the range are held by now; `None` when the source cannot say. Whatever
-    /// changes an answer over some time changes the versions of the holdings that touch this time, after the
-    /// change can be seen and before it is acknowledged.
-    fn holdings(&self, _context: &QueryContext, _range: TimeRange) -> Option<Vec<Holding>> {
-        None
-    }
-
     /// Follows new rows of matching streams from now on.
     fn follow(&self, context: &QueryContext, matchers: Vec<Matcher>) -> Result<Box<dyn Follow>, Error>;
-
-    /// A number that changes whenever the rows that deletes hide from the tenant's queries may have changed.
-    /// An answer that is kept for later is filed under the number that was read *before* it was made, and is
-    /// used only while the number is the same.
-    fn delete_generation(&self, _tenant: &TenantId) -> u64 {
-        0
-    }
 }

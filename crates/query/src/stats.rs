@@ -102,7 +102,7 @@ counters! {
     duplicates,
     /// Entries of a log answer, series of others.
     entries_returned,
-    /// Extents that the cache of results was asked for.
+    /// Extents that the step cache was asked for.
     result_cache_requests,
     /// Extents that it had.
     result_cache_hits,

@@ -1,4 +1,5 @@
-//! Several tenants asked as one: their rows side by side, told apart by the label `__tenant_id__`.
+//! Several tenants asked as one, of either signal: their rows side by side, told apart by the label
+//! `__tenant_id__`.
 //!
 //! A query of one tenant goes through untouched. For several, matchers on `__tenant_id__` choose among the
 //! tenants and do not reach the streams; a stream that has such a label itself shows it as
@@ -14,7 +15,8 @@ use crate::context::QueryContext;
 use crate::error::Error;
 use crate::holdings::Holding;
 use crate::source::{
-    CountsTask, Follow, Order, PageTask, Scan, ScanItem, Selection, Source, StreamCounts, StreamVolume,
+    CountsTask, Follow, LogSource, Order, PageTask, Scan, ScanItem, Selection, SeriesIndex, StreamCounts,
+    StreamVolume, Versions,
 };
 
 /// The label that names the tenant.
@@ -22,12 +24,13 @@ const TENANT_LABEL: &str = "__tenant_id__";
 /// The name under which a stream's own label of this name is shown.
 const ORIGINAL_LABEL: &str = "original___tenant_id__";
 
-/// A source that also answers for several tenants at once.
-pub struct TenantsSource(Arc<dyn Source>);
+/// A source of one signal that also answers for several tenants at once: it implements every trait of this
+/// crate's sources that the source within does.
+pub struct TenantsSource<S: ?Sized>(Arc<S>);
 
-impl TenantsSource {
+impl<S: ?Sized> TenantsSource<S> {
     /// Asks this source for each of the tenants.
-    pub fn new(inner: Arc<dyn Source>) -> Self {
+    pub fn new(inner: Arc<S>) -> Self {
         Self(inner)
     }
 
@@ -48,24 +51,9 @@ impl TenantsSource {
         let contexts = context.tenant().each().filter(fits).map(|tenant| context.of_tenant(tenant));
         Ok((contexts.collect(), rest))
     }
+}
 
-    async fn scan_each(
-        &self,
-        context: &QueryContext,
-        mut selection: Selection,
-    ) -> Result<Box<dyn Scan>, Error> {
-        let (contexts, matchers) = Self::chosen(context, &selection.matchers)?;
-        selection.matchers = matchers;
-        // Every row has this label: no need to look for it in metadata.
-        selection.counts_by.retain(|label| label != TENANT_LABEL);
-        let mut scans = Vec::with_capacity(contexts.len());
-        for one in contexts {
-            let scan = self.0.scan(&one, selection.clone()).await?;
-            scans.push(TenantScan { tenant: one.tenant().clone(), scan, next: None });
-        }
-        Ok(Box::new(Merged { scans, order: selection.order }))
-    }
-
+impl<S: SeriesIndex + ?Sized> TenantsSource<S> {
     async fn streams_of_each(
         &self,
         context: &QueryContext,
@@ -116,6 +104,25 @@ impl TenantsSource {
         }
         Ok(values.into_iter().collect())
     }
+}
+
+impl<S: LogSource + ?Sized> TenantsSource<S> {
+    async fn scan_each(
+        &self,
+        context: &QueryContext,
+        mut selection: Selection,
+    ) -> Result<Box<dyn Scan>, Error> {
+        let (contexts, matchers) = Self::chosen(context, &selection.matchers)?;
+        selection.matchers = matchers;
+        // Every row has this label: no need to look for it in metadata.
+        selection.counts_by.retain(|label| label != TENANT_LABEL);
+        let mut scans = Vec::with_capacity(contexts.len());
+        for one in contexts {
+            let scan = self.0.scan(&one, selection.clone()).await?;
+            scans.push(TenantScan { tenant: one.tenant().clone(), scan, next: None });
+        }
+        Ok(Box::new(Merged { scans, order: selection.order }))
+    }
 
     async fn volumes_of_each(
         &self,
@@ -132,18 +139,7 @@ impl TenantsSource {
     }
 }
 
-impl Source for TenantsSource {
-    fn scan<'a>(
-        &'a self,
-        context: &'a QueryContext,
-        selection: Selection,
-    ) -> BoxFuture<'a, Result<Box<dyn Scan>, Error>> {
-        match context.tenant().is_several() {
-            true => Box::pin(self.scan_each(context, selection)),
-            false => self.0.scan(context, selection),
-        }
-    }
-
+impl<S: SeriesIndex + ?Sized> SeriesIndex for TenantsSource<S> {
     fn streams<'a>(
         &'a self,
         context: &'a QueryContext,
@@ -180,6 +176,37 @@ impl Source for TenantsSource {
             false => self.0.label_values(context, name, matchers, range),
         }
     }
+}
+
+impl<S: Versions + ?Sized> Versions for TenantsSource<S> {
+    fn holdings(&self, context: &QueryContext, range: TimeRange) -> Option<Vec<Holding>> {
+        if !context.tenant().is_several() {
+            return self.0.holdings(context, range);
+        }
+        let mut all = Vec::new();
+        for tenant in context.tenant().each() {
+            all.extend(self.0.holdings(&context.of_tenant(tenant), range)?);
+        }
+        Some(all)
+    }
+
+    fn delete_generation(&self, tenant: &TenantId) -> u64 {
+        // Each only grows, so the sum changes when any does.
+        tenant.each().map(|one| self.0.delete_generation(&one)).fold(0, u64::wrapping_add)
+    }
+}
+
+impl<S: LogSource + ?Sized> LogSource for TenantsSource<S> {
+    fn scan<'a>(
+        &'a self,
+        context: &'a QueryContext,
+        selection: Selection,
+    ) -> BoxFuture<'a, Result<Box<dyn Scan>, Error>> {
+        match context.tenant().is_several() {
+            true => Box::pin(self.scan_each(context, selection)),
+            false => self.0.scan(context, selection),
+        }
+    }
 
     fn volumes<'a>(
         &'a self,
@@ -193,27 +220,11 @@ impl Source for TenantsSource {
         }
     }
 
-    fn holdings(&self, context: &QueryContext, range: TimeRange) -> Option<Vec<Holding>> {
-        if !context.tenant().is_several() {
-            return self.0.holdings(context, range);
-        }
-        let mut all = Vec::new();
-        for tenant in context.tenant().each() {
-            all.extend(self.0.holdings(&context.of_tenant(tenant), range)?);
-        }
-        Some(all)
-    }
-
     fn follow(&self, context: &QueryContext, matchers: Vec<Matcher>) -> Result<Box<dyn Follow>, Error> {
         match context.tenant().is_several() {
             true => Err(Error::Invalid("multiple org IDs present".to_owned())),
             false => self.0.follow(context, matchers),
         }
-    }
-
-    fn delete_generation(&self, tenant: &TenantId) -> u64 {
-        // Each only grows, so the sum changes when any does.
-        tenant.each().map(|one| self.0.delete_generation(&one)).fold(0, u64::wrapping_add)
     }
 }
 
@@ -335,7 +346,7 @@ mod tests {
     }
 
     /// Tenants `a` and `b` have rows of their own, others none.
-    fn source() -> TenantsSource {
+    fn source() -> TenantsSource<MemorySource> {
         let tenant = |id| TenantId::new(id).unwrap();
         let a = vec![row("a", 1, &[("app", "x")]), row("a", 3, &[("app", "x")])];
         let own = [("app", "y"), ("__tenant_id__", "own")];

@@ -26,7 +26,7 @@ pub use sandur_logql::{
 };
 use sandur_model::{Batch, Dataset, Limits, LogPage, Matcher, TenantId};
 use sandur_query::{
-    Direction, LogRow, QueryContext, QueryResult, RowSelector, Series, Source, TenantsSource,
+    Direction, LogRow, LogSource, QueryContext, QueryResult, RowSelector, Series, TenantsSource,
 };
 use sandur_store::{Manners, Store, StoreKind, StoreOptions, TenantRates};
 
@@ -43,7 +43,7 @@ const WHOLE_UPLOAD_MOST: usize = 64 << 20;
 /// An engine that is ready, as the server uses it.
 pub struct Opened {
     /// Where rows come from.
-    pub source: Arc<dyn Source>,
+    pub source: Arc<dyn LogSource>,
     /// Where rows go.
     pub intake: Arc<dyn Intake>,
     /// Metrics of the crates below.
@@ -297,7 +297,7 @@ pub async fn check_delete_query(context: &QueryContext, text: &str) -> Result<bo
 
 /// Runs a query. `tags` are those of the request.
 pub async fn query(
-    source: &dyn Source,
+    source: &dyn LogSource,
     context: &QueryContext,
     limits: &Limits,
     tags: &[(String, String)],
@@ -314,7 +314,7 @@ pub async fn query(
 /// Bytes of lines in a window before each of the instants, of the streams that match, summed by some of their
 /// labels. Limits on the queries of the tenant do not concern it.
 pub async fn bytes_by_labels(
-    source: &dyn Source,
+    source: &dyn LogSource,
     context: &QueryContext,
     (matchers, labels): (Vec<Matcher>, Vec<String>),
     kind: QueryKind,
@@ -427,7 +427,7 @@ pub fn format_query(text: &str) -> Result<String, Failure> {
 
 /// What the lines of streams look like.
 pub async fn patterns(
-    source: &dyn Source,
+    source: &dyn LogSource,
     context: &QueryContext,
     request: PatternsRequest,
 ) -> Result<Vec<PatternSeries>, Failure> {

@@ -20,7 +20,7 @@ use sandur_model::{
     StreamEntries, TenantId, TimeRange,
 };
 use sandur_query::{
-    Columns, Error as QueryError, Needles, Order, QueryContext, RowSelector, ScanItem, Selection, Source,
+    Columns, Error as QueryError, LogSource, Needles, Order, QueryContext, RowSelector, ScanItem, Selection,
 };
 use sandur_store::fault::{FaultPlan, FaultStore};
 use sandur_store::{Store, StoreOptions};
@@ -215,7 +215,11 @@ fn slow_options() -> EngineOptions {
     slow
 }
 
-async fn collect(source: &dyn Source, context: &QueryContext, selection: Selection) -> Result<Vec<String>> {
+async fn collect(
+    source: &dyn LogSource,
+    context: &QueryContext,
+    selection: Selection,
+) -> Result<Vec<String>> {
     let mut scan = source.scan(context, selection).await?;
     let mut seen = std::collections::HashSet::new();
     let mut lines = Vec::new();

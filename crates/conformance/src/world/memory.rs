@@ -4,7 +4,7 @@ use std::collections::HashSet;
 use std::sync::Arc;
 
 use sandur_model::TenantId;
-use sandur_query::{MemoryRow, MemorySource, Source};
+use sandur_query::{LogSource, MemoryRow, MemorySource};
 
 use super::View;
 
@@ -34,7 +34,7 @@ impl MemoryWorld {
     pub fn views(&self) -> Vec<View> {
         let source = || MemorySource::new(self.rows.clone());
         let view = |(name, source): (&'static str, MemorySource)| {
-            let source: Arc<dyn Source> = Arc::new(source);
+            let source: Arc<dyn LogSource> = Arc::new(source);
             View { name, source, tenant: TenantId::default_tenant() }
         };
         let sources = [

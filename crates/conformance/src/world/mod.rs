@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use sandur_base::{Env, MemoryBudget};
 use sandur_model::{Limits, TenantId};
-use sandur_query::{MemoryRow, QueryContext, QueryResult, Source};
+use sandur_query::{LogSource, MemoryRow, QueryContext, QueryResult};
 
 use crate::script::Eval;
 pub use engine::EngineWorld;
@@ -50,7 +50,7 @@ pub struct View {
     /// What is special about it.
     pub name: &'static str,
     /// The source.
-    pub source: Arc<dyn Source>,
+    pub source: Arc<dyn LogSource>,
     /// Whose rows.
     pub tenant: TenantId,
 }

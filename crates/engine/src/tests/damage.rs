@@ -4,7 +4,7 @@
 
 use std::path::{Path, PathBuf};
 
-use sandur_query::{ScanItem, Source};
+use sandur_query::{LogSource, ScanItem};
 use sandur_store::{Store, StoreOptions};
 use tempfile::TempDir;
 
@@ -171,12 +171,12 @@ fn is_named(context: &QueryContext, object: &Path) -> bool {
     context.warnings().iter().any(|warning| warning.contains(name))
 }
 
-async fn apps(source: &Arc<dyn Source>, context: &QueryContext) -> Vec<String> {
+async fn apps(source: &Arc<dyn LogSource>, context: &QueryContext) -> Vec<String> {
     source.label_values(context, "app".to_owned(), Vec::new(), TimeRange::ALL).await.unwrap()
 }
 
 /// Lines of each app by counts, where a scan gives them.
-async fn counted(source: &Arc<dyn Source>, context: &QueryContext) -> u64 {
+async fn counted(source: &Arc<dyn LogSource>, context: &QueryContext) -> u64 {
     let minute = 60_000_000_000;
     let (start, end) = (START_NS - minute + 1, START_NS + minute + 1);
     let selection = Selection {

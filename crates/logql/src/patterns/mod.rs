@@ -19,8 +19,8 @@ use foldhash::fast::FixedState;
 use sandur_base::Reservation;
 use sandur_model::{Level, LineColumn, LogPage, Matcher, StreamRun, TimeRange};
 use sandur_query::{
-    Collect, Columns, Error, Merging, Needles, Order, QueryContext, QueryStats, ScanItem, SeenRows,
-    Selection, Source, Want, Work, execute,
+    Collect, Columns, Error, LogSource, Merging, Needles, Order, QueryContext, QueryStats, ScanItem,
+    SeenRows, Selection, Want, Work, execute,
 };
 
 use crate::pipeline::{is_suspect, rows_between};
@@ -62,7 +62,7 @@ pub struct PatternSeries {
 
 /// The patterns with the most lines, most first.
 pub async fn patterns(
-    source: &dyn Source,
+    source: &dyn LogSource,
     context: &QueryContext,
     request: PatternsRequest,
 ) -> Result<Vec<PatternSeries>, Error> {

@@ -117,7 +117,10 @@ impl StageNode for LabelFormat {
     fn effect(&self) -> Effect {
         // A template may write the line.
         let removes_labels = self.formats.iter().any(|format| matches!(format, Format::Rename { .. }));
-        Effect { reads_line: true, changes_labels: true, removes_labels, ..Effect::default() }
+        let asks =
+            |format: &Format| matches!(format, Format::Set { template, .. } if template.asks_for_time());
+        let asks_for_time = self.formats.iter().any(asks);
+        Effect { reads_line: true, changes_labels: true, removes_labels, asks_for_time, ..Effect::default() }
     }
 
     fn reads(&self) -> Vec<String> {

@@ -45,7 +45,8 @@ impl fmt::Display for LineFormat {
 
 impl StageNode for LineFormat {
     fn effect(&self) -> Effect {
-        Effect { reads_line: true, changes_line: true, ..Effect::default() }
+        let asks_for_time = self.template.asks_for_time();
+        Effect { reads_line: true, changes_line: true, asks_for_time, ..Effect::default() }
     }
 
     fn reads(&self) -> Vec<String> {
@@ -77,6 +78,18 @@ impl Stage for Running {
 #[cfg(test)]
 mod tests {
     use crate::stage::testing::run;
+
+    #[test]
+    fn only_templates_that_call_now_ask_for_the_time() {
+        let asks = |stages: &str| {
+            let log = crate::parser::parse_log(&format!(r#"{{app="s"}} | {stages}"#)).unwrap();
+            log.stages.iter().any(|stage| stage.effect().asks_for_time)
+        };
+        assert!(asks("line_format `{{ if .a }}x{{ else }}{{ now | unixEpoch }}{{ end }}`"));
+        assert!(asks(r#"logfmt | label_format b=a, t=`{{ date "2006" (now) }}`"#));
+        assert!(asks("line_format `{{ range $i := .l }}{{ now }}{{ end }}`"));
+        assert!(!asks("line_format `now {{.now}}` | label_format now=a"));
+    }
 
     #[test]
     fn the_output_becomes_the_line() {

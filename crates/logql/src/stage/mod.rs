@@ -51,6 +51,8 @@ pub struct Effect {
     pub changes_labels: bool,
     /// Removes labels by their names, so that what told series apart may be gone.
     pub removes_labels: bool,
+    /// Looks at the time of day, so that the same rows may give another answer later.
+    pub asks_for_time: bool,
 }
 
 /// A stage in the syntax tree.

@@ -51,6 +51,13 @@ impl Template {
         self.add_fields(&mut fields).then_some(fields)
     }
 
+    /// Whether it looks at the time of day.
+    pub fn asks_for_time(&self) -> bool {
+        std::iter::once(&self.nodes)
+            .chain(self.blocks.values())
+            .any(|nodes| tree::calls(nodes, functions::NOW))
+    }
+
     /// Adds the names of the labels that it looks at; false when it may look at any.
     fn add_fields(&self, out: &mut Vec<String>) -> bool {
         // A block may get the labels as its `.`; its fields are then labels.

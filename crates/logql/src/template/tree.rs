@@ -136,3 +136,26 @@ fn operand_fields(operand: &Operand, out: &mut Vec<String>) -> bool {
         Operand::Group(pipeline, _) => pipeline_fields(pipeline, out),
     }
 }
+
+/// Whether the nodes name a function. As deep as the parser lets templates be.
+pub fn calls(nodes: &[Node], name: &str) -> bool {
+    nodes.iter().any(|node| match node {
+        Node::Text(_) | Node::Break | Node::Continue | Node::Block(_, None, _) => false,
+        Node::Action(pipeline) | Node::Block(_, Some(pipeline), _) => pipeline_calls(pipeline, name),
+        Node::Branch(branch) => {
+            let in_arm = |arm: &Arm| pipeline_calls(&arm.pipeline, name) || calls(&arm.then, name);
+            branch.arms.iter().any(in_arm) || calls(&branch.otherwise, name)
+        }
+        Node::Range(range) => {
+            pipeline_calls(&range.pipeline, name) || calls(&range.body, name) || calls(&range.otherwise, name)
+        }
+    })
+}
+
+fn pipeline_calls(pipeline: &Pipeline, name: &str) -> bool {
+    pipeline.commands.iter().flat_map(|command| &command.operands).any(|operand| match operand {
+        Operand::Function(function) => function.name == name,
+        Operand::Group(pipeline, _) => pipeline_calls(pipeline, name),
+        Operand::Dot | Operand::Field(..) | Operand::Variable(..) | Operand::Literal(_) => false,
+    })
+}

@@ -14,8 +14,8 @@ use sandur_base::{BoxFuture, Env, MemoryBudget};
 use sandur_logql::{Kind, Request};
 use sandur_model::{Labels, Level, Limits, Matcher, TenantId, TimeRange};
 use sandur_query::{
-    Direction, Error, FairQueue, Follow, Holding, MemoryRow, MemorySource, QueryContext, QueryResult,
-    ResultsCache, Scan, Selection, Source, StreamVolume,
+    Direction, Error, FairQueue, Follow, Holding, LogSource, MemoryRow, MemorySource, QueryContext,
+    QueryResult, ResultsCache, Scan, Selection, SeriesIndex, StreamVolume, Versions,
 };
 
 const S: i64 = 1_000_000_000;
@@ -45,15 +45,7 @@ impl Hours {
     }
 }
 
-impl Source for Hours {
-    fn scan<'a>(
-        &'a self,
-        context: &'a QueryContext,
-        selection: Selection,
-    ) -> BoxFuture<'a, Result<Box<dyn Scan>, Error>> {
-        (self.before_scan)(self.scans.fetch_add(1, Ordering::SeqCst));
-        self.rows.scan(context, selection)
-    }
+impl SeriesIndex for Hours {
     fn streams<'a>(
         &'a self,
         context: &'a QueryContext,
@@ -62,6 +54,7 @@ impl Source for Hours {
     ) -> BoxFuture<'a, Result<Vec<Arc<Labels>>, Error>> {
         self.rows.streams(context, any_of, range)
     }
+
     fn label_names<'a>(
         &'a self,
         context: &'a QueryContext,
@@ -70,6 +63,7 @@ impl Source for Hours {
     ) -> BoxFuture<'a, Result<Vec<String>, Error>> {
         self.rows.label_names(context, matchers, range)
     }
+
     fn label_values<'a>(
         &'a self,
         context: &'a QueryContext,
@@ -79,14 +73,9 @@ impl Source for Hours {
     ) -> BoxFuture<'a, Result<Vec<String>, Error>> {
         self.rows.label_values(context, name, matchers, range)
     }
-    fn volumes<'a>(
-        &'a self,
-        context: &'a QueryContext,
-        matchers: Vec<Matcher>,
-        range: TimeRange,
-    ) -> BoxFuture<'a, Result<Vec<StreamVolume>, Error>> {
-        self.rows.volumes(context, matchers, range)
-    }
+}
+
+impl Versions for Hours {
     fn holdings(&self, _context: &QueryContext, range: TimeRange) -> Option<Vec<Holding>> {
         let version = self.version.load(Ordering::SeqCst) as u128;
         let hour = |n: i64| Holding {
@@ -97,6 +86,27 @@ impl Source for Hours {
         };
         Some((0..HOURS).map(hour).filter(|h| range.touches(h.first, h.last)).collect())
     }
+}
+
+impl LogSource for Hours {
+    fn scan<'a>(
+        &'a self,
+        context: &'a QueryContext,
+        selection: Selection,
+    ) -> BoxFuture<'a, Result<Box<dyn Scan>, Error>> {
+        (self.before_scan)(self.scans.fetch_add(1, Ordering::SeqCst));
+        self.rows.scan(context, selection)
+    }
+
+    fn volumes<'a>(
+        &'a self,
+        context: &'a QueryContext,
+        matchers: Vec<Matcher>,
+        range: TimeRange,
+    ) -> BoxFuture<'a, Result<Vec<StreamVolume>, Error>> {
+        self.rows.volumes(context, matchers, range)
+    }
+
     fn follow(&self, context: &QueryContext, matchers: Vec<Matcher>) -> Result<Box<dyn Follow>, Error> {
         self.rows.follow(context, matchers)
     }
@@ -121,7 +131,7 @@ fn metric_request(query: &str, start: i64, end: i64, step: i64) -> Request {
     Request { query: query.to_owned(), kind, limit: 10, direction: Direction::Backward, interval_ns: 0 }
 }
 
-async fn ask(source: &dyn Source, context: &QueryContext, request: &Request) -> QueryResult {
+async fn ask(source: &dyn LogSource, context: &QueryContext, request: &Request) -> QueryResult {
     sandur_logql::query(source, context, &Limits::default(), request.clone()).await.unwrap()
 }
 
@@ -249,14 +259,7 @@ struct Changing {
     version: Arc<AtomicUsize>,
 }
 
-impl Source for Changing {
-    fn scan<'a>(
-        &'a self,
-        context: &'a QueryContext,
-        selection: Selection,
-    ) -> BoxFuture<'a, Result<Box<dyn Scan>, Error>> {
-        self.hours.scan(context, selection)
-    }
+impl SeriesIndex for Changing {
     fn streams<'a>(
         &'a self,
         context: &'a QueryContext,
@@ -265,6 +268,7 @@ impl Source for Changing {
     ) -> BoxFuture<'a, Result<Vec<Arc<Labels>>, Error>> {
         self.hours.streams(context, any_of, range)
     }
+
     fn label_names<'a>(
         &'a self,
         context: &'a QueryContext,
@@ -273,6 +277,7 @@ impl Source for Changing {
     ) -> BoxFuture<'a, Result<Vec<String>, Error>> {
         self.hours.label_names(context, matchers, range)
     }
+
     fn label_values<'a>(
         &'a self,
         context: &'a QueryContext,
@@ -282,6 +287,24 @@ impl Source for Changing {
     ) -> BoxFuture<'a, Result<Vec<String>, Error>> {
         self.hours.label_values(context, name, matchers, range)
     }
+}
+
+impl Versions for Changing {
+    fn holdings(&self, context: &QueryContext, range: TimeRange) -> Option<Vec<Holding>> {
+        self.hours.version.store(self.version.load(Ordering::SeqCst), Ordering::SeqCst);
+        self.hours.holdings(context, range)
+    }
+}
+
+impl LogSource for Changing {
+    fn scan<'a>(
+        &'a self,
+        context: &'a QueryContext,
+        selection: Selection,
+    ) -> BoxFuture<'a, Result<Box<dyn Scan>, Error>> {
+        self.hours.scan(context, selection)
+    }
+
     fn volumes<'a>(
         &'a self,
         context: &'a QueryContext,
@@ -290,10 +313,7 @@ impl Source for Changing {
     ) -> BoxFuture<'a, Result<Vec<StreamVolume>, Error>> {
         self.hours.volumes(context, matchers, range)
     }
-    fn holdings(&self, context: &QueryContext, range: TimeRange) -> Option<Vec<Holding>> {
-        self.hours.version.store(self.version.load(Ordering::SeqCst), Ordering::SeqCst);
-        self.hours.holdings(context, range)
-    }
+
     fn follow(&self, context: &QueryContext, matchers: Vec<Matcher>) -> Result<Box<dyn Follow>, Error> {
         self.hours.follow(context, matchers)
     }

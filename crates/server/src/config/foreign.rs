@@ -105,7 +105,7 @@ static NAMES: &[Foreign] = &[
     name("limits_config.reject_old_samples", "limits.reject_old_samples_max_age", "0 accepts any age"),
     name("limits_config.per_tenant_override_config", "limits_file", ""),
     name("limits_config.max_entries_limit", "limits.max_entries_limit_per_query", ""),
-    name("limits_config.max_cache_freshness_per_query", "", "not needed: kept results are never stale"),
+    name("limits_config.max_cache_freshness_per_query", "", "not needed: the step cache is never stale"),
     name("limits_config.allow_structured_metadata", "", "not needed: it is always allowed"),
     name("limits_config.volume_enabled", "", "not needed: it is always on"),
     name("memberlist.*", "", NO_RING),

@@ -88,7 +88,7 @@ pub struct ServerMetrics {
     pub followers: Gauge,
     /// Resident memory as the governor last read it.
     pub resident_bytes: Gauge,
-    /// Units in the cache of results.
+    /// Units in the step cache.
     pub result_units: Gauge,
     results: Family<OutcomeLabels, Counter>,
     budget_used: Family<BudgetLabels, Gauge>,
@@ -163,8 +163,8 @@ impl ServerMetrics {
         all.register("sandur_queries_waiting", "Queries that wait", self.queries_waiting);
         all.register("sandur_query_line_bytes", "Bytes of lines that queries looked at", self.queried_bytes);
         all.register("sandur_followers", "Clients that follow new lines", self.followers);
-        all.register("sandur_result_cache_units", "Units in the cache of results", self.result_units);
-        let text = "What became of look-ups in the cache of results, and of what was stored there";
+        all.register("sandur_result_cache_units", "Units in the step cache", self.result_units);
+        let text = "What became of look-ups in the step cache, and of what was stored there";
         all.register("sandur_result_cache_outcomes", text, self.results);
         all.register("sandur_memory_budget_used_bytes", "Reserved bytes of a budget", self.budget_used);
         all.register("sandur_memory_budget_limit_bytes", "Bytes of a budget", self.budget_limit);
@@ -181,7 +181,7 @@ impl ServerMetrics {
         registry
     }
 
-    /// Shows how well the cache of results works.
+    /// Shows how well the step cache works.
     pub fn observe_results(&self, results: &ResultsCache) {
         let figures = results.figures();
         self.result_units.set(figures.units as i64);

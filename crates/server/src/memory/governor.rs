@@ -2,8 +2,8 @@
 //!
 //! Budgets bound what the program asks for; the allocator and the kernel decide what is resident. The
 //! governor looks at that, the more often the nearer the limit is, and takes steps that cost more the nearer
-//! it is: free pages are given back and kept results go; bodies wait and pushes are refused; the query that
-//! holds most ends.
+//! it is: free pages are given back and the step cache is emptied; bodies wait and pushes are refused;
+//! the query that holds most ends.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};

@@ -66,7 +66,7 @@ impl Shares {
         MemoryBudget::root("all queries", self.query)
     }
 
-    /// The cache of results.
+    /// The step cache.
     pub fn results_cache(&self) -> ResultsCache {
         ResultsCache::new(MemoryBudget::root("results", self.results))
     }

@@ -1,4 +1,4 @@
-//! The read half of the engine: `query::Source` over blocks and heads.
+//! The read half of the engine: `query::LogSource` over blocks and heads.
 //!
 //! **Life of a scan.** [`EngineSource`] takes a view (catalog snapshot and heads), groups its sources
 //! into clusters whose times meet ([`clusters`]), and hands out an [`stream::EngineScan`]. For each

@@ -8,7 +8,10 @@ use foldhash::{HashMap, HashMapExt};
 use roaring::RoaringBitmap;
 use sandur_base::BoxFuture;
 use sandur_model::{Dataset, Labels, MINUTE_NS, Matcher, StreamId, TenantId, TimeRange};
-use sandur_query::{Error, Follow, Holding, QueryContext, QueryStats, Scan, Selection, Source, StreamVolume};
+use sandur_query::{
+    Error, Follow, Holding, LogSource, QueryContext, QueryStats, Scan, Selection, SeriesIndex, StreamVolume,
+    Versions,
+};
 
 use super::clusters::{Timed, clusters};
 use super::matching;
@@ -318,22 +321,7 @@ async fn head_streams(
     Ok(matching::in_heads(context, &view.heads, matchers, of_head).await?.into_iter().flatten().collect())
 }
 
-impl Source for EngineSource {
-    fn scan<'a>(
-        &'a self,
-        context: &'a QueryContext,
-        selection: Selection,
-    ) -> BoxFuture<'a, Result<Box<dyn Scan>, Error>> {
-        Box::pin(async move {
-            let view = self.view(context);
-            let rules = self.rulebook.hiding(&view.snapshot, &logs(context));
-            rules.warn(context);
-            let clusters = Self::clusters(&view, context, &selection);
-            let scan = EngineScan::new(self.reader.clone(), context.clone(), selection, clusters, rules);
-            Ok(Box::new(scan) as Box<dyn Scan>)
-        })
-    }
-
+impl SeriesIndex for EngineSource {
     fn streams<'a>(
         &'a self,
         context: &'a QueryContext,
@@ -361,16 +349,9 @@ impl Source for EngineSource {
     ) -> BoxFuture<'a, Result<Vec<String>, Error>> {
         Box::pin(self.label_values(context, name, matchers, range))
     }
+}
 
-    fn volumes<'a>(
-        &'a self,
-        context: &'a QueryContext,
-        matchers: Vec<Matcher>,
-        range: TimeRange,
-    ) -> BoxFuture<'a, Result<Vec<StreamVolume>, Error>> {
-        Box::pin(self.volumes(context, matchers, range))
-    }
-
+impl Versions for EngineSource {
     fn holdings(&self, context: &QueryContext, range: TimeRange) -> Option<Vec<Holding>> {
         let view = self.views.current();
         if !view.missing.is_empty() {
@@ -393,13 +374,39 @@ impl Source for EngineSource {
         Some(holdings)
     }
 
+    fn delete_generation(&self, tenant: &TenantId) -> u64 {
+        self.views.current().snapshot.delete_generation(&Dataset::logs(tenant.clone()))
+    }
+}
+
+impl LogSource for EngineSource {
+    fn scan<'a>(
+        &'a self,
+        context: &'a QueryContext,
+        selection: Selection,
+    ) -> BoxFuture<'a, Result<Box<dyn Scan>, Error>> {
+        Box::pin(async move {
+            let view = self.view(context);
+            let rules = self.rulebook.hiding(&view.snapshot, &logs(context));
+            rules.warn(context);
+            let clusters = Self::clusters(&view, context, &selection);
+            let scan = EngineScan::new(self.reader.clone(), context.clone(), selection, clusters, rules);
+            Ok(Box::new(scan) as Box<dyn Scan>)
+        })
+    }
+
+    fn volumes<'a>(
+        &'a self,
+        context: &'a QueryContext,
+        matchers: Vec<Matcher>,
+        range: TimeRange,
+    ) -> BoxFuture<'a, Result<Vec<StreamVolume>, Error>> {
+        Box::pin(self.volumes(context, matchers, range))
+    }
+
     fn follow(&self, context: &QueryContext, matchers: Vec<Matcher>) -> Result<Box<dyn Follow>, Error> {
         let inner = self.followers.follow(context, matchers)?;
         let (views, rulebook) = (Arc::clone(&self.views), Arc::clone(&self.rulebook));
         Ok(Box::new(MaskedFollow::new(inner, logs(context), views, rulebook)))
-    }
-
-    fn delete_generation(&self, tenant: &TenantId) -> u64 {
-        self.views.current().snapshot.delete_generation(&Dataset::logs(tenant.clone()))
     }
 }

@@ -14,7 +14,7 @@ use super::results::Results;
 use super::value::Value;
 
 pub use regexes::RegexCache;
-pub use time::write_time;
+pub use time::{NOW, write_time};
 pub use time_methods::call as time_method;
 
 /// Where a function is called.

@@ -9,6 +9,9 @@ use crate::template::results::TextSink;
 use crate::template::value::Instant;
 use crate::units::excerpt;
 
+/// The function that gives the time of day.
+pub const NOW: &str = "now";
+
 pub const TABLE: &[Function] = &[
     Function {
         name: "__timestamp__",
@@ -17,7 +20,7 @@ pub const TABLE: &[Function] = &[
         call: |site, _| Ok(Value::Time(Instant::utc(site.timestamp))),
     },
     Function {
-        name: "now",
+        name: NOW,
         arguments: (0, 0),
         doc: "The time at which the query began.",
         call: |site, _| Ok(Value::Time(Instant::utc(site.now_ns))),

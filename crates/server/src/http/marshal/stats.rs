@@ -11,7 +11,7 @@ use sandur_query::StatsSnapshot;
 
 use super::json::push;
 
-/// The cache of results that a query belongs to; Loki counts each kind of query apart.
+/// The step cache that a query belongs to; Loki counts each kind of query apart.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum ResultCache {
     /// Range queries.

@@ -14,7 +14,7 @@ use http_body_util::BodyExt;
 use prometheus_client::registry::Registry;
 use sandur_base::{BoxFuture, Claim, Env, FairMemory, Id, MemoryBudget, Shutdown};
 use sandur_model::{Batch, LogBatch, TenantId};
-use sandur_query::{FairQueue, ResultsCache, Source, TenantsSource};
+use sandur_query::{FairQueue, LogSource, ResultsCache, TenantsSource};
 use sandur_server::config::{Settings, TenantLimits};
 use sandur_server::http::{
     App, AppState, BODY_PATIENCE, DeleteShown, Deletes, Failure, Followers, Gate, Intake, OwnNames,
@@ -128,7 +128,7 @@ impl Answer {
 
 impl Server {
     /// Serves the rows of `source` with the settings that `change` leaves.
-    pub fn over(source: Arc<dyn Source>, change: impl FnOnce(&mut Settings)) -> Self {
+    pub fn over(source: Arc<dyn LogSource>, change: impl FnOnce(&mut Settings)) -> Self {
         let mut settings = Settings::default();
         change(&mut settings);
         let (intake, shutdown) = (Arc::new(Recorder::default()), Shutdown::default());

@@ -1,4 +1,4 @@
-//! Goal: an answer from the cache of results is the one that evaluating anew gives, whatever happens to the
+//! Goal: an answer from the step cache is the one that evaluating anew gives, whatever happens to the
 //! rows meanwhile.
 //!
 //! Method: seeded runs of an engine over a store in memory. Late, repeated and current rows are pushed, heads
@@ -230,14 +230,14 @@ fn play_all(seeds: std::ops::RangeInclusive<u64>) -> (u64, u64, u64) {
 }
 
 #[test]
-fn kept_results_do_not_differ_from_fresh_ones() {
+fn answers_of_the_step_cache_do_not_differ_from_fresh_ones() {
     let (hits, outdated, _) = play_all(1..=2);
     assert!(hits > 20 && outdated > 5, "{hits} {outdated}: the runs were real");
 }
 
 #[test]
 #[ignore = "takes minutes; `cargo xtask sim` runs it"]
-fn kept_results_never_differ_from_fresh_ones() {
+fn answers_of_the_step_cache_never_differ_from_fresh_ones() {
     let (hits, outdated, evicted) = play_all(1..=40);
     assert!(hits > 100 && outdated > 20 && evicted > 10, "{hits} {outdated} {evicted}: the runs were real");
 }

@@ -1,10 +1,11 @@
-//! Metric range queries from results that are known already, and the rest evaluated in pieces.
+//! The step cache: queries over many steps, answered from units of steps that are known already; the rest is
+//! evaluated in pieces.
 //!
 //! The steps of a query lie on a grid. Runs of steps of the grid are units: numbered from the epoch, so
 //! that the same panel a minute later meets the same ones. A unit's version is that of all rows that its
-//! steps look at (see [`sandur_query::Holding`]). Units that the cache has in this version are taken from
-//! it; the others are evaluated, and kept if the version is still the same afterwards: then nothing came in
-//! between.
+//! steps look at (see [`crate::Holding`]). Units that [`ResultsCache`] has in this version are taken from
+//! it; the others are evaluated by the language ([`StepEvaluator`]), and stored if the version is still the
+//! same afterwards: then nothing came in between.
 //!
 //! **Invariant.** An answer is what evaluating the whole query anew would give. Steps do not depend on each
 //! other, so it does not matter which of them are evaluated together.
@@ -16,15 +17,16 @@ use std::sync::Arc;
 use foldhash::fast::FixedState;
 use sandur_base::units::MIB;
 use sandur_base::{BoxFuture, Reservation};
-use sandur_model::{Limits, TimeRange};
-use sandur_query::{
-    CachedUnit, Error, Holding, QueryStats, ResultsCache, Sample, Series, Unit, UnitKey, add_versions, cuts,
-    in_order,
-};
+use sandur_model::TimeRange;
 
-use crate::ast::MetricExpr;
-use crate::evaluate::{Evaluation, HeldSeries};
-use crate::request::Steps;
+use crate::context::QueryContext;
+use crate::error::Error;
+use crate::holdings::{Holding, add_versions, cuts};
+use crate::pieces::in_order;
+use crate::result::{Sample, Series};
+use crate::results_cache::{CachedUnit, ResultsCache, Unit, UnitKey};
+use crate::source::Versions;
+use crate::stats::QueryStats;
 
 /// Steps of a unit at least, and the time that it spans at least: small enough that rows which come all the
 /// time make little worthless, large enough that a unit is worth its keeping.
@@ -40,28 +42,77 @@ const JOINED_BYTES: usize = 128;
 /// Pieces that run at the same time: while one ends, the next has begun.
 const PIECES_AT_ONCE: usize = 2;
 
-/// The series of a range query, sorted by labels.
-pub async fn range_query(
-    evaluation: &Evaluation<'_>,
-    expr: &MetricExpr,
-    limits: &Limits,
-) -> Result<HeldSeries, Error> {
-    let query =
-        RangeQuery { evaluation, expr, limits, grid: Grid::of(&evaluation.steps), looks: looks(expr) };
-    let asked = query.grid.asked(&evaluation.steps);
-    let holdings = if query.looks.is_empty() { None } else { query.holdings(&asked) };
-    match holdings {
-        Some(holdings) if !asked.is_empty() => query.run(&holdings, &asked).await,
-        _ => evaluation.piece(expr, limits, (evaluation.steps.first_ns, evaluation.steps.last_ns)).await,
+/// The instants at which a query has values.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct StepTimes {
+    /// The first.
+    pub first_ns: i64,
+    /// The last possible one.
+    pub last_ns: i64,
+    /// Distance; at least 1.
+    pub step_ns: i64,
+}
+
+impl StepTimes {
+    /// How many there are.
+    pub fn count(&self) -> usize {
+        if self.last_ns < self.first_ns {
+            0
+        } else {
+            (self.last_ns.saturating_sub(self.first_ns) / self.step_ns.max(1)) as usize + 1
+        }
     }
 }
 
-/// The windows that an expression looks at: lengths and offsets, each pair once.
-fn looks(expr: &MetricExpr) -> Vec<(i64, i64)> {
-    let mut looks: Vec<_> = expr.range_aggregations().iter().map(|r| (r.range_ns, r.offset_ns)).collect();
+/// Series of an answer, and the memory that they are reserved under.
+pub struct HeldSeries {
+    /// The series.
+    pub series: Vec<Series>,
+    /// Their memory.
+    pub memory: Reservation,
+}
+
+/// A parsed query of some language, which can be evaluated at any of its steps.
+pub trait StepEvaluator: Send + Sync {
+    /// The language: the same text means different things in different ones.
+    fn language(&self) -> &'static str;
+
+    /// The query, worded so that equal texts with equal windows have equal answers.
+    fn text(&self) -> String;
+
+    /// Length and offset in nanoseconds of every window that the query looks at, in the order of the query. A
+    /// step at `t` looks at the rows after `t - offset - length` up to `t - offset`. Nothing is stored of a
+    /// query without windows.
+    fn windows(&self) -> Vec<(i64, i64)>;
+
+    /// Whether the answer depends on the time at which the query is asked.
+    fn asks_for_time(&self) -> bool;
+
+    /// The series of the steps between two instants, both included, sorted by labels.
+    fn evaluate(&self, instants: (i64, i64)) -> BoxFuture<'_, Result<HeldSeries, Error>>;
+}
+
+/// The series of a query over its steps, sorted by labels. Pieces that are evaluated apart are parted at
+/// multiples of `interval_ns`.
+pub async fn over_steps(
+    versions: &dyn Versions,
+    context: &QueryContext,
+    steps: StepTimes,
+    interval_ns: i64,
+    evaluator: &dyn StepEvaluator,
+) -> Result<HeldSeries, Error> {
+    let windows = evaluator.windows();
+    let mut looks = windows.clone();
     looks.sort_unstable();
     looks.dedup();
-    looks
+    let grid = Grid::of(&steps);
+    let query = StepQuery { versions, context, evaluator, interval_ns, grid, windows, looks };
+    let asked = query.grid.asked(&steps);
+    let holdings = if query.looks.is_empty() { None } else { query.holdings(&asked) };
+    match holdings {
+        Some(holdings) if !asked.is_empty() => query.run(&holdings, &asked).await,
+        _ => evaluator.evaluate((steps.first_ns, steps.last_ns)).await,
+    }
 }
 
 /// The instants at which steps can be, in units of several.
@@ -81,7 +132,7 @@ struct Asked {
 }
 
 impl Grid {
-    fn of(steps: &Steps) -> Self {
+    fn of(steps: &StepTimes) -> Self {
         let step_ns = steps.step_ns.max(1);
         let unit_steps = (UNIT_NS_MIN.saturating_add(step_ns - 1) / step_ns).max(UNIT_STEPS_MIN);
         Self { phase_ns: steps.first_ns.rem_euclid(step_ns), step_ns, unit_steps }
@@ -106,7 +157,7 @@ impl Grid {
     }
 
     /// The units that the steps touch, in order.
-    fn asked(&self, steps: &Steps) -> Vec<Asked> {
+    fn asked(&self, steps: &StepTimes) -> Vec<Asked> {
         let count = steps.count() as i64;
         if count == 0 {
             return Vec::new();
@@ -121,21 +172,25 @@ impl Grid {
     }
 }
 
-struct RangeQuery<'a> {
-    evaluation: &'a Evaluation<'a>,
-    expr: &'a MetricExpr,
-    limits: &'a Limits,
+struct StepQuery<'a> {
+    versions: &'a dyn Versions,
+    context: &'a QueryContext,
+    evaluator: &'a dyn StepEvaluator,
+    interval_ns: i64,
     grid: Grid,
+    /// As the query has them.
+    windows: Vec<(i64, i64)>,
+    /// Each of them once.
     looks: Vec<(i64, i64)>,
 }
 
 /// Consecutive steps of the answer.
 enum Part {
-    Kept(CachedUnit, Asked),
+    Known(CachedUnit, Asked),
     Fresh(HeldSeries),
 }
 
-impl RangeQuery<'_> {
+impl StepQuery<'_> {
     /// The rows that the steps of a unit look at through one kind of window.
     fn reach(&self, unit: i64, (range_ns, offset_ns): (i64, i64)) -> TimeRange {
         let (first, last) = self.grid.steps_of(unit);
@@ -152,7 +207,7 @@ impl RangeQuery<'_> {
         let (first, last) = (asked.first()?.unit, asked.last()?.unit);
         let all = self.looks.iter().flat_map(|look| [self.reach(first, *look), self.reach(last, *look)]);
         let whole = all.reduce(|a, b| TimeRange::new(a.start.min(b.start), a.end.max(b.end)))?;
-        self.evaluation.source.holdings(self.evaluation.context, whole)
+        self.versions.holdings(self.context, whole)
     }
 
     fn versions(&self, holdings: &[Holding], asked: &[Asked]) -> Vec<u128> {
@@ -165,11 +220,10 @@ impl RangeQuery<'_> {
     }
 
     async fn run(&self, holdings: &[Holding], asked: &[Asked]) -> Result<HeldSeries, Error> {
-        let text = self.expr.to_string();
-        let results = self.results(&text);
+        let results = self.results();
         let versions = self.versions(holdings, asked);
         let grid = self.grid;
-        let identity = self.identity(&text);
+        let identity = self.identity();
         let key = |unit| UnitKey { query: identity, number: unit };
         let kept: Vec<Option<CachedUnit>> = match results {
             None => vec![None; asked.len()],
@@ -178,16 +232,13 @@ impl RangeQuery<'_> {
         let runs = self.missing_runs(asked, &kept);
         let pieces = runs.iter().flat_map(|run| self.pieces(holdings, *run));
         let pieces: Vec<(i64, i64)> = pieces.collect();
-        let mut futures: Vec<BoxFuture<'_, Result<HeldSeries, Error>>> = Vec::with_capacity(pieces.len());
-        for (first, last) in &pieces {
-            let instants = (grid.instant(*first), grid.instant(*last));
-            futures.push(Box::pin(self.evaluation.piece(self.expr, self.limits, instants)));
-        }
+        let instants = pieces.iter().map(|(first, last)| (grid.instant(*first), grid.instant(*last)));
+        let futures: Vec<_> = instants.map(|instants| self.evaluator.evaluate(instants)).collect();
         let fresh = in_order(PIECES_AT_ONCE, futures).await?;
         if let Some(results) = results
             && !fresh.is_empty()
         {
-            self.keep(results, (asked, &versions), (&pieces, &fresh), key);
+            self.store(results, (asked, &versions), (&pieces, &fresh), key);
         }
         let mut parts = parts(asked, kept, &pieces, fresh);
         match (parts.pop(), parts.is_empty()) {
@@ -198,22 +249,20 @@ impl RangeQuery<'_> {
     }
 
     /// What decides about the answer beside the rows. The text may show times less exactly than they are.
-    fn identity(&self, text: &str) -> u128 {
-        let tenant = self.evaluation.context.tenant();
-        let windows = self.expr.range_aggregations().into_iter().flat_map(|r| [r.range_ns, r.offset_ns]);
+    fn identity(&self) -> u128 {
+        let windows = self.windows.iter().flat_map(|(range_ns, offset_ns)| [*range_ns, *offset_ns]);
         let numbers: Vec<i64> = [self.grid.step_ns, self.grid.phase_ns].into_iter().chain(windows).collect();
-        ResultsCache::identity(&[tenant.as_str(), text], &numbers)
+        let (tenant, text) = (self.context.tenant().as_str(), self.evaluator.text());
+        ResultsCache::identity(&[tenant, self.evaluator.language(), &text], &numbers)
     }
 
     /// The cache, when the answer depends on nothing but the query and the rows.
-    fn results(&self, text: &str) -> Option<&ResultsCache> {
-        let context = self.evaluation.context;
-        // Templates can ask for the time of day; rows of a bounded past leave as time goes by.
-        let asks_for_time = text.contains("_format ") && text.contains("now");
-        let by_clock = asks_for_time || context.earliest_ns() > i64::MIN;
+    fn results(&self) -> Option<&ResultsCache> {
+        // Rows of a bounded past leave as time goes by.
+        let by_clock = self.evaluator.asks_for_time() || self.context.earliest_ns() > i64::MIN;
         // Samples carry milliseconds, which must tell the step.
         let exact = self.grid.step_ns % 1_000_000 == 0 && self.grid.phase_ns % 1_000_000 == 0;
-        context.results().filter(|_| exact && !by_clock)
+        self.context.results().filter(|_| exact && !by_clock)
     }
 
     fn look_up(
@@ -223,7 +272,7 @@ impl RangeQuery<'_> {
         versions: &[u128],
         key: impl Fn(i64) -> UnitKey,
     ) -> Vec<Option<CachedUnit>> {
-        let context = self.evaluation.context;
+        let context = self.context;
         let stats = context.stats();
         let began = context.env().monotonic();
         let get = |(a, version): (&Asked, &u128)| results.get(key(a.unit), *version, (a.first, a.last));
@@ -265,11 +314,10 @@ impl RangeQuery<'_> {
         let offset = self.looks.iter().map(|(_, offset)| *offset).min().unwrap_or(0);
         let grid = self.grid;
         let range = self.window(grid.instant(first), grid.instant(last), (longest, offset));
-        let interval = self.limits.split_queries_by_interval;
         let length_min = longest.saturating_mul(WINDOWS_PER_PIECE);
         let mut pieces = Vec::new();
         let mut next = first;
-        for at in cuts(holdings, range, (interval, length_min), false, |_| PIECE_BYTES) {
+        for at in cuts(holdings, range, (self.interval_ns, length_min), false, |_| PIECE_BYTES) {
             // The last step whose window ends before the cut.
             let end = grid.number(at.saturating_add(offset).saturating_sub(1)).min(last);
             if end >= next && end < last {
@@ -281,15 +329,15 @@ impl RangeQuery<'_> {
         pieces
     }
 
-    /// Keeps what was evaluated, unit by unit, if the rows are still those that it was evaluated from.
-    fn keep(
+    /// Stores what was evaluated, unit by unit, if the rows are still those that it was evaluated from.
+    fn store(
         &self,
         results: &ResultsCache,
         (asked, versions): (&[Asked], &[u128]),
         (pieces, fresh): (&[(i64, i64)], &[HeldSeries]),
         key: impl Fn(i64) -> UnitKey,
     ) {
-        let context = self.evaluation.context;
+        let context = self.context;
         let began = context.env().monotonic();
         // What is incomplete now may be whole the next time.
         let Some(holdings) = self.holdings(asked).filter(|_| context.warnings().is_empty()) else { return };
@@ -338,14 +386,13 @@ impl RangeQuery<'_> {
 
     /// Joins the parts, which come in the order of time; sorted by labels.
     fn assemble(&self, parts: Vec<Part>) -> Result<HeldSeries, Error> {
-        let mut joined =
-            Joined { all: HashMap::default(), memory: self.evaluation.context.budget().reserve(0)? };
+        let mut joined = Joined { all: HashMap::default(), memory: self.context.budget().reserve(0)? };
         for part in &parts {
             match part {
                 Part::Fresh(held) => {
                     held.series.iter().try_for_each(|s| joined.add(&s.labels, &s.samples))?;
                 }
-                Part::Kept(unit, asked) => {
+                Part::Known(unit, asked) => {
                     let ms = |number| self.grid.instant(number).div_euclid(1_000_000);
                     let (first, last) = (ms(asked.first), ms(asked.last));
                     for series in &unit.series {
@@ -399,7 +446,7 @@ fn parts(
 ) -> Vec<Part> {
     let evaluated = |a: &Asked| pieces.iter().any(|(first, last)| *first <= a.last && a.first <= *last);
     let known = asked.iter().zip(kept).filter(|(a, _)| !evaluated(a));
-    let known = known.filter_map(|(a, unit)| Some((a.first, Part::Kept(unit?, *a))));
+    let known = known.filter_map(|(a, unit)| Some((a.first, Part::Known(unit?, *a))));
     let fresh = pieces.iter().zip(fresh).map(|((first, _), series)| (*first, Part::Fresh(series)));
     let mut parts: Vec<(i64, Part)> = known.chain(fresh).collect();
     parts.sort_by_key(|(first, _)| *first);
@@ -412,8 +459,8 @@ mod tests {
 
     const S: i64 = 1_000_000_000;
 
-    fn steps(first: i64, last: i64, step: i64) -> Steps {
-        Steps { first_ns: first * S, last_ns: last * S, step_ns: step * S, instant: false }
+    fn steps(first: i64, last: i64, step: i64) -> StepTimes {
+        StepTimes { first_ns: first * S, last_ns: last * S, step_ns: step * S }
     }
 
     /// Every step is in exactly one unit, and a later query of the same grid meets the same units.
@@ -432,7 +479,7 @@ mod tests {
             assert_eq!(grid.instant(asked[0].first), steps.first_ns);
             assert_eq!((at - asked[0].first) as usize, steps.count());
             let later =
-                Steps { first_ns: steps.first_ns + step * S, last_ns: steps.last_ns + step * S, ..steps };
+                StepTimes { first_ns: steps.first_ns + step * S, last_ns: steps.last_ns + step * S, ..steps };
             assert_eq!(Grid::of(&later).asked(&later)[0].unit, grid.unit_of(asked[0].first + 1));
         }
         let none = steps(10, 0, 1);
