@@ -295,18 +295,49 @@ pub async fn check_delete_query(context: &QueryContext, text: &str) -> Result<bo
     Ok(looks_at_rows)
 }
 
-/// Runs a query. `tags` are those of the request.
+/// The text of a query, parsed once for everything that asks about it; or why it is no query.
+pub struct ParsedQuery(Result<Expr, sandur_query::Error>);
+
+impl ParsedQuery {
+    /// Parses in the tenant's turn on the CPU pool; but not a text with more matchers than there may be.
+    pub async fn read(context: &QueryContext, limits: &Limits, text: &str) -> Result<Self, Failure> {
+        if let Err(error) = sandur_logql::check_matcher_counts(text, limits) {
+            return Ok(Self(Err(error)));
+        }
+        on_text(context, text, Self::of_text).await
+    }
+
+    /// Parses where it is called.
+    pub fn of_text(text: &str) -> Self {
+        Self(sandur_logql::parse(text).map_err(Into::into))
+    }
+
+    /// The kind of the query in Loki's words: `metric`, `filter` (a stage may drop lines), `limited` (none
+    /// does); nothing for what is no query.
+    pub fn query_type(&self) -> &'static str {
+        self.0.as_ref().map_or("", sandur_logql::query_type)
+    }
+
+    /// Refuses a metric query where lines are wanted, in Loki's words.
+    pub fn of_lines(self) -> Result<Self, Failure> {
+        let expr = self.0?;
+        is_log_query(&expr)?;
+        Ok(Self(Ok(expr)))
+    }
+}
+
+/// Runs a query that was parsed from the text of the request. `tags` are those of the request.
 pub async fn query(
     source: &dyn LogSource,
     context: &QueryContext,
     limits: &Limits,
     tags: &[(String, String)],
-    request: QueryText,
+    (parsed, request): (ParsedQuery, QueryText),
 ) -> Result<QueryResult, Failure> {
     if request.query.trim().is_empty() {
         return Err(Failure::invalid(EMPTY_QUERY));
     }
-    let parsed = sandur_logql::parse_for(context, limits, &request.query).await?;
+    let parsed = parsed.0?;
     sandur_logql::check_blocked(&parsed, &request.query, tags, limits)?;
     Ok(sandur_logql::query_parsed(source, context, limits, &parsed, &request).await?)
 }
@@ -379,11 +410,6 @@ pub fn compile_log_query(text: &str, limits: &Limits) -> Result<LineQuery, Failu
     Ok(LineQuery(sandur_logql::compile_log_query(text)?))
 }
 
-/// Refuses a metric query where lines are wanted, in Loki's words.
-pub async fn check_is_log_query(context: &QueryContext, limits: &Limits, text: &str) -> Result<(), Failure> {
-    is_log_query(&sandur_logql::parse_for(context, limits, text).await?)
-}
-
 fn is_log_query(expr: &Expr) -> Result<(), Failure> {
     match expr {
         Expr::Log(_) => Ok(()),
@@ -412,12 +438,6 @@ pub async fn on_texts<T: Send + 'static>(
 
 /// So many short texts are read where they are needed.
 const TEXTS_AT_ONCE: usize = 4;
-
-/// The kind of a query in Loki's words: `metric`, `filter` (a stage may drop lines), `limited` (none does);
-/// nothing for what is no query.
-pub fn query_type(text: &str) -> &'static str {
-    sandur_logql::parse(text).map_or("", |expr| sandur_logql::query_type(&expr))
-}
 
 /// A query laid out for people.
 pub fn format_query(text: &str) -> Result<String, Failure> {

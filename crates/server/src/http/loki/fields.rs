@@ -14,7 +14,7 @@ use crate::http::call::Call;
 use crate::http::failure::Failure;
 use crate::http::params::LIMIT_DEFAULT;
 use crate::http::query_log::{Asked, Times, logged};
-use crate::wiring::{self, FieldParser, QueryKind, QueryText};
+use crate::wiring::{self, FieldParser, ParsedQuery, QueryKind, QueryText};
 
 /// Fields or values in an answer, by default.
 const FIELDS_DEFAULT: u32 = 1_000;
@@ -44,7 +44,7 @@ pub async fn collect(app: &App, call: &Call) -> Result<Fields, Failure> {
     let (start_ns, end_ns) = call.params.ordered_bounds(app.env.now_ns())?;
     let query = call.params.query().to_owned();
     let context = app.query_context(&call.tenant);
-    wiring::check_is_log_query(&context, &app.limits(&call.tenant), &query).await?;
+    let parsed = ParsedQuery::read(&context, &app.limits(&call.tenant), &query).await?.of_lines()?;
     let request = QueryText {
         query,
         kind: QueryKind::Range { start_ns, end_ns, step_ns: call.params.step(start_ns, end_ns)? },
@@ -55,7 +55,8 @@ pub async fn collect(app: &App, call: &Call) -> Result<Fields, Failure> {
     let asked = Asked::other("detected_fields", &request.query, Times { start_ns, end_ns });
     let work = async {
         let limits = app.limits(&call.tenant);
-        let result = wiring::query(app.source.as_ref(), &context, &limits, &call.tags, request).await?;
+        let query = (parsed, request);
+        let result = wiring::query(app.source.as_ref(), &context, &limits, &call.tags, query).await?;
         let QueryResult::Streams(rows) = result else { return Ok(Fields::new()) };
         Ok(context.compute(move || Ok(of_rows(&rows)?)).await?)
     };

@@ -10,7 +10,7 @@ use crate::http::failure::Failure;
 use crate::http::marshal::{Cost, estimate, legacy_answer, query_answer};
 use crate::http::query_log::{self, Asked, Outcome, QueryLog};
 use crate::http::reply;
-use crate::wiring::{self, QueryText};
+use crate::wiring::{self, ParsedQuery, QueryText};
 
 /// Runs, logs and answers one query. When the client goes away this future is dropped: that ends the
 /// query's tasks, and is logged as well.
@@ -33,9 +33,11 @@ pub async fn answer_in(shape: Shape, app: App, call: Call, request: QueryText) -
     if query_log::is_drilldown(&call.tags) {
         context.allow_partial();
     }
-    let query_type = wiring::on_text(&context, &request.query, wiring::query_type).await?;
-    let log = QueryLog::begin(&app, &call, &context, Asked::query(&request, query_type, &call.tags));
-    let outcome = run(&app, &call, &context, request).await;
+    let parsed = ParsedQuery::read(&context, &app.limits(&call.tenant), &request.query).await?;
+    let parsed = if shape == Shape::Legacy { parsed.of_lines()? } else { parsed };
+    let asked = Asked::query(&request, parsed.query_type(), &call.tags);
+    let log = QueryLog::begin(&app, &call, &context, asked);
+    let outcome = run(&app, &call, &context, (parsed, request)).await;
     let cost = log.cost();
     let answered = match outcome {
         Ok(result) => answered(shape, &call, &context, result, cost.clone()).await,
@@ -81,10 +83,10 @@ async fn run(
     app: &App,
     call: &Call,
     context: &QueryContext,
-    request: QueryText,
+    query: (ParsedQuery, QueryText),
 ) -> Result<QueryResult, Failure> {
     let limits = app.limits(&call.tenant);
-    let query = wiring::query(app.source.as_ref(), context, &limits, &call.tags, request);
+    let query = wiring::query(app.source.as_ref(), context, &limits, &call.tags, query);
     // The query looks at its deadline between pieces of work; one piece that hangs must not hold the client.
     let result = context.in_time(query).await??;
     if let QueryResult::Matrix(series) | QueryResult::Vector(series) = &result {

@@ -25,7 +25,7 @@ use crate::http::gate::Standing;
 use crate::http::marshal::{Encoding, json, legacy_streams, streams};
 use crate::http::params::LIMIT_DEFAULT;
 use crate::http::route::{Access, GET_POST, Group, QUERY, Route, START, parameter};
-use crate::wiring::{self, LineQuery, QueryKind, QueryText};
+use crate::wiring::{self, LineQuery, ParsedQuery, QueryKind, QueryText};
 
 /// This endpoint.
 pub static ROUTE: Route = Route {
@@ -247,7 +247,8 @@ impl Tail {
         };
         let context: QueryContext = self.app.query_context(&call.tenant);
         let source = self.app.source.as_ref();
-        let query = wiring::query(source, &context, &limits, &call.tags, request);
+        let parsed = ParsedQuery::read(&context, &limits, &request.query).await?;
+        let query = wiring::query(source, &context, &limits, &call.tags, (parsed, request));
         let result = context.in_time(query).await??;
         let QueryResult::Streams(mut rows) = result else {
             return Err(Failure::invalid("only log selector is supported"));

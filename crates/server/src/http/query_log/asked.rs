@@ -130,6 +130,7 @@ impl Asked {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::wiring::ParsedQuery;
 
     #[test]
     fn queries_are_told_apart_as_loki_does() {
@@ -137,7 +138,7 @@ mod tests {
             let kind = QueryKind::Range { start_ns: 0, end_ns: 1, step_ns: 1 };
             let direction = sandur_query::Direction::Backward;
             let request = QueryText { query: query.to_owned(), kind, limit: 1, direction, interval_ns: 0 };
-            Asked::query(&request, wiring::query_type(&request.query), &[]).query_type
+            Asked::query(&request, ParsedQuery::of_text(query).query_type(), &[]).query_type
         };
         assert_eq!(kind(r#"{a="b"}"#), "limited");
         assert_eq!(kind(r#"{a="b"} |= "" | json"#), "limited");
