@@ -324,13 +324,12 @@ pub fn log_row(row: &Row<'_>, stream: &Arc<Labels>) -> LogRow {
             Origin::Parsed => parsed.push(((&**name).into(), value.into())),
         }
     });
-    // A line can have a field of this name, which then stands before what a stage says.
-    let has_field = parsed.iter().any(|(name, _)| **name == *ERROR);
-    if let Some(error) = row.error().filter(|_| !has_field) {
-        parsed.push((ERROR.into(), error.into()));
-    }
-    if !row.error_details().is_empty() {
-        parsed.push((ERROR_DETAILS.into(), row.error_details().into()));
+    for (name, said) in [(ERROR, row.error().unwrap_or_default()), (ERROR_DETAILS, row.error_details())] {
+        // A line can have a field of this name, which then stands before what a stage says.
+        let has_field = parsed.iter().any(|(known, _)| **known == *name);
+        if !said.is_empty() && !has_field {
+            parsed.push((name.into(), said.into()));
+        }
     }
     parsed.sort();
     let labels =

@@ -558,7 +558,8 @@ fn pipeline_error(row: &Row<'_>) -> Error {
     let error = row.error_or_label().unwrap_or_default();
     pairs.retain(|(name, _)| name != ERROR);
     pairs.push((ERROR.to_owned(), error.to_owned()));
-    if !row.error_details().is_empty() {
+    let has_details = pairs.iter().any(|(name, _)| name == ERROR_DETAILS);
+    if !row.error_details().is_empty() && !has_details {
         pairs.push((ERROR_DETAILS.to_owned(), row.error_details().to_owned()));
     }
     pairs.sort();
