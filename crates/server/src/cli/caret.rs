@@ -5,8 +5,8 @@ use terminal_size::{Width, terminal_size_of};
 
 use super::client::Refusal;
 use super::escape::push_visible;
-use super::failed::Failed;
 use super::paint::{Ink, Paint};
+use crate::failed_command::Failed;
 use crate::wiring::{self, Diagnosis};
 
 /// Columns where nothing says how wide the terminal is.

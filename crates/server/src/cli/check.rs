@@ -13,9 +13,9 @@ use sandur_base::units::ByteSize;
 use sandur_catalog::{CheckReport, Finding, Severity, Snapshot, check_block};
 use sandur_store::Store;
 
-use super::failed::Failed;
 use super::paint::{Ink, Paint};
 use super::target;
+use crate::failed_command::Failed;
 
 /// Blocks that are read at the same time.
 const BLOCKS_IN_FLIGHT: usize = 4;

@@ -5,8 +5,8 @@ use std::process::ExitCode;
 use clap::{Arg, ArgMatches, Command};
 use clap_complete::Shell;
 
-use super::failed::Failed;
 use super::query::written;
+use crate::failed_command::Failed;
 
 /// The command.
 pub fn command() -> Command {

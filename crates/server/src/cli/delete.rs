@@ -10,10 +10,10 @@ use serde::Deserialize;
 
 use super::caret;
 use super::client::{self, Ask, Client};
-use super::failed::Failed;
 use super::moment::{self, Window, Zone};
 use super::query::written;
 use super::results::{self, Data};
+use crate::failed_command::Failed;
 
 const PATH: &str = "/loki/api/v1/delete";
 

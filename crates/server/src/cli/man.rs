@@ -5,7 +5,7 @@ use std::process::ExitCode;
 
 use clap::{Arg, ArgMatches, Command};
 
-use super::failed::Failed;
+use crate::failed_command::Failed;
 
 /// The command.
 pub fn command() -> Command {

@@ -16,7 +16,6 @@ mod completions;
 mod delete;
 mod demo;
 mod escape;
-mod failed;
 mod inspect;
 mod labels;
 mod man;
@@ -45,11 +44,12 @@ use sandur_base::nesting::STACK_BYTES;
 use sandur_base::{Env, machine};
 
 use crate::config;
+use crate::failed_command;
+pub use crate::failed_command::Failed;
 use crate::http;
 use crate::logging;
 use crate::output;
 use crate::roles;
-pub use failed::Failed;
 
 /// Parses the arguments and runs the command.
 pub fn main() -> ExitCode {
@@ -70,7 +70,7 @@ pub fn main() -> ExitCode {
         .build();
     let runtime = match runtime {
         Ok(runtime) => runtime,
-        Err(error) => return failed::report(&Failed::new(format!("cannot start threads: {error}"))),
+        Err(error) => return failed_command::report(&Failed::new(format!("cannot start threads: {error}"))),
     };
     let outcome = runtime.block_on(dispatch(&matches));
     // A command that ended does not wait for reads that nobody needs any more.
@@ -78,7 +78,7 @@ pub fn main() -> ExitCode {
     let printed = output::finish().map_err(|e| Failed::new(format!("cannot write the output: {e}")));
     match outcome.and_then(|code| printed.map(|()| code)) {
         Ok(code) => code,
-        Err(failure) => failed::report(&failure),
+        Err(failure) => failed_command::report(&failure),
     }
 }
 

@@ -9,7 +9,7 @@ use jiff::{Span, Timestamp, ToSpan, Zoned};
 use sandur_base::spelling::nearest;
 use sandur_base::units::parse_duration;
 
-use super::failed::Failed;
+use crate::failed_command::Failed;
 
 /// Ways to write an instant, for messages.
 const FORMS: &str = "now-1h, yesterday, 'today 06:00', '10m ago', 2026-11-21, '2026-11-21 06:00', \

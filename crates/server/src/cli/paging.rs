@@ -8,9 +8,9 @@
 use std::cmp::Reverse;
 use std::collections::HashMap;
 
-use super::failed::Failed;
 use super::moment::Window;
 use super::results::{LabelMap, Stream};
+use crate::failed_command::Failed;
 
 /// A row of a log answer.
 #[derive(Clone, Debug, PartialEq, Eq)]

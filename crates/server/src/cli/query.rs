@@ -8,11 +8,11 @@ use sandur_base::Env;
 
 use super::caret;
 use super::client::{self, Client};
-use super::failed::Failed;
 use super::moment::{self, Window};
 use super::paging::{Ask, Paging};
 use super::printer::{Output, Printer, output_argument};
 use super::results::{self, Answer, Data};
+use crate::failed_command::Failed;
 
 /// Lines of one page where nothing is said.
 const BATCH_DEFAULT: &str = "1000";

@@ -9,8 +9,8 @@ use sandur_base::units::ByteSize;
 use sandur_catalog::{Repair, Severity, growing_members};
 use sandur_store::{Store, StoreKind};
 
-use super::failed::Failed;
 use super::target;
+use crate::failed_command::Failed;
 
 /// Objects of each kind that are named one by one.
 const NAMED_MAX: usize = 50;

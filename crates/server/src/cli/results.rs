@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use serde::Deserialize;
 
-use super::failed::Failed;
+use crate::failed_command::Failed;
 
 /// A label set.
 pub type LabelMap = BTreeMap<String, String>;

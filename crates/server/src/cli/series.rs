@@ -9,11 +9,11 @@ use serde::Deserialize;
 
 use super::caret;
 use super::client::{self, Client};
-use super::failed::Failed;
 use super::moment;
 use super::printer::text_of;
 use super::query::{nothing, written};
 use super::results::LabelMap;
+use crate::failed_command::Failed;
 
 /// The command.
 pub fn command() -> Command {

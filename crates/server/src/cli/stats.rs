@@ -10,9 +10,9 @@ use serde::{Deserialize, Serialize};
 
 use super::caret;
 use super::client::{self, Client};
-use super::failed::Failed;
 use super::moment;
 use super::query::{nothing, written};
+use crate::failed_command::Failed;
 
 /// The command.
 pub fn command() -> Command {

@@ -10,7 +10,7 @@ use clap::{Arg, Command};
 use sandur_base::Env;
 use sandur_store::{Access, Intent, Store, StoreOptions};
 
-use super::failed::Failed;
+use crate::failed_command::Failed;
 
 /// Adds `--store`.
 pub fn store_argument(command: Command) -> Command {

@@ -4,8 +4,8 @@ use std::process::ExitCode;
 
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 
-use super::failed::USAGE;
 use crate::config::foreign;
+use crate::failed_command::USAGE;
 use crate::logging;
 
 /// Commands that people try, and ours.

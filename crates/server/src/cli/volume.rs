@@ -9,11 +9,11 @@ use sandur_base::units::ByteSize;
 
 use super::caret;
 use super::client::{self, Client};
-use super::failed::Failed;
 use super::moment;
 use super::printer::text_of;
 use super::query::{nothing, written};
 use super::results::{self, Data, VectorSeries};
+use crate::failed_command::Failed;
 
 /// The command.
 pub fn command() -> Command {

@@ -17,9 +17,9 @@ use tokio::net::{TcpListener, TcpStream};
 
 use super::admission::{Connections, Place};
 use super::connection::Connection;
-use super::metrics::ServerMetrics;
 use super::tls::Tls;
 use crate::config::Http;
+use crate::server_metrics::ServerMetrics;
 
 /// What the loop needs.
 pub struct Acceptor {

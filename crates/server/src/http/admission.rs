@@ -18,10 +18,7 @@ use futures_util::task::AtomicWaker;
 use sandur_base::{Env, MemoryBudget};
 use tokio::sync::Notify;
 
-use super::metrics::ServerMetrics;
-
-/// Memory that an idle connection takes: its first buffer, its state, its timers.
-pub const CONNECTION_BYTES: u64 = 16 << 10;
+use crate::server_metrics::ServerMetrics;
 
 /// What a connection is doing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -14,11 +14,11 @@ use sandur_model::{Batch, Limits, TenantId};
 use sandur_query::{FairQueue, LogSource, QueryContext, ResultsCache};
 
 use super::delete_requests::Deletes;
-use super::failure::Failure;
-use super::metrics::ServerMetrics;
 use super::refusal_log::RefusalLog;
 use crate::config::{Settings, TenantLimits};
+use crate::failed_request::Failure;
 use crate::memory::{Pressure, RunningQueries};
+use crate::server_metrics::ServerMetrics;
 
 /// Where accepted batches of either signal go. The engine in a server; a recorder in tests.
 pub trait Intake: Send + Sync {

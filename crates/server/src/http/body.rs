@@ -13,11 +13,12 @@ use axum::http::{HeaderMap, StatusCode, header};
 use bytes::{Bytes, BytesMut};
 use http_body_util::BodyExt;
 use sandur_base::units::ByteSize;
-use sandur_base::{Claim, Env, ErrorKind, FairMemory, Party, Patience, Short};
+use sandur_base::{Claim, Env, ErrorKind, FairMemory, Party, Short};
 use xxhash_rust::xxh3::xxh3_64;
 
 use super::admission::party_of;
-use super::failure::Failure;
+use crate::failed_request::Failure;
+use crate::memory::RATE_WINDOW;
 
 /// A body that was read, and the memory that it holds.
 pub struct Received {
@@ -44,13 +45,6 @@ pub struct BodyLimits<'a> {
     /// Who takes it.
     pub parties: [Party; 2],
 }
-
-/// Time over which the rate of a client is measured, which is also the grace that a small body has.
-pub const RATE_WINDOW: Duration = Duration::from_secs(10);
-
-/// How bodies wait for memory: as long as a push waits for the heads, and no more than connections can be.
-pub const BODY_PATIENCE: Patience =
-    Patience { wait: Duration::from_secs(10), waiting_max: 4_096, receive: RATE_WINDOW };
 
 /// First step of a buffer, which doubles from there: small, because a client can announce much and send
 /// little.
@@ -234,6 +228,7 @@ mod tests {
     use sandur_base::MemoryBudget;
 
     use super::*;
+    use crate::memory::BODY_PATIENCE;
 
     const RATE: u64 = 16 << 10;
 

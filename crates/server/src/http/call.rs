@@ -13,12 +13,12 @@ use sandur_query::QueryContext;
 
 use super::app::App;
 use super::body::{BodyLimits, parties};
-use super::failure::Failure;
 use super::gate::TENANT_HEADER;
 use super::marshal::Encoding;
 use super::params::Params;
 use super::query_log::{Times, tag_pairs};
 use super::route::OfSeveral;
+use crate::failed_request::Failure;
 use crate::wiring;
 
 /// A call with parameters in its URL, its form body, or both.

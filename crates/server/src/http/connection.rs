@@ -26,12 +26,12 @@ use tokio::sync::mpsc;
 use tower::ServiceExt;
 
 use super::admission::{Phase, Place};
-use super::failure::Failure;
 use super::sniffed::Sniffed;
 use super::streams::{InTask, Streams};
 use super::timed_stream::TimedStream;
 use super::tls::{ALPN_HTTP2, Tls};
 use crate::config::Http;
+use crate::failed_request::Failure;
 
 /// Largest head of a request: request line and headers.
 const HEAD_BYTES_MAX: usize = 64 << 10;

@@ -3,7 +3,7 @@
 use sandur_base::{BoxFuture, ErrorKind, Id};
 use sandur_model::TenantId;
 
-use super::failure::Failure;
+use crate::failed_request::Failure;
 
 /// Requests to delete lines.
 pub trait Deletes: Send + Sync {

@@ -14,11 +14,11 @@ use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
 use sandur_base::Env;
 
-use super::failure::Failure;
 use super::host::OwnNames;
-use super::metrics::ServerMetrics;
 use super::route::{Access, Route};
 use crate::auth::{Asked, Audit, Authority, Credential, Refusal};
+use crate::failed_request::Failure;
+use crate::server_metrics::ServerMetrics;
 
 /// Header that names the tenant.
 pub const TENANT_HEADER: &str = "x-scope-orgid";

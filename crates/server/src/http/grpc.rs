@@ -16,7 +16,7 @@ use http_body_util::{BodyExt, StreamBody};
 use hyper::body::Frame;
 use sandur_base::Env;
 
-use super::failure::Failure;
+use crate::failed_request::Failure;
 
 /// Flag and length.
 const PREFIX_BYTES: usize = 5;

@@ -9,7 +9,7 @@ use sandur_base::units::parse_duration;
 use sandur_model::SECOND_NS;
 use sandur_query::Direction;
 
-use super::failure::Failure;
+use crate::failed_request::Failure;
 
 /// Names and values of a request.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

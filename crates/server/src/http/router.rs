@@ -14,11 +14,11 @@ use futures_util::FutureExt;
 use sandur_base::ErrorKind;
 
 use super::app::App;
-use super::failure::Failure;
 use super::gate::Gate;
-use super::metrics::RequestLabels;
 use super::route::Surface;
 use super::routes::ROUTES;
+use crate::failed_request::Failure;
+use crate::server_metrics::RequestLabels;
 
 /// The routes of a listener, behind its gate.
 pub fn router(app: App, surface: Surface, gate: Gate) -> Router {

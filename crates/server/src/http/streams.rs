@@ -18,8 +18,8 @@ use sandur_base::{BoxFuture, Env};
 use tokio::sync::mpsc;
 
 use super::admission::{Phase, Place};
-use super::body::RATE_WINDOW;
 use crate::config::Http;
+use crate::memory::RATE_WINDOW;
 
 /// Bytes of an answer that leave in one piece.
 const PIECE_BYTES: usize = 16 << 10;
@@ -179,7 +179,7 @@ mod tests {
     use super::*;
     use crate::config::Settings;
     use crate::http::admission::Connections;
-    use crate::http::metrics::ServerMetrics;
+    use crate::server_metrics::ServerMetrics;
 
     #[tokio::test(start_paused = true)]
     async fn an_answer_that_nobody_reads_is_noticed_and_one_that_is_computed_is_not() {

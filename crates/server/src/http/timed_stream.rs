@@ -14,8 +14,8 @@ use sandur_base::{BoxFuture, Env, Reservation};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
 use super::admission::{Phase, Place};
-use super::body::RATE_WINDOW;
 use crate::config::Http;
+use crate::memory::RATE_WINDOW;
 
 /// Bytes of a head that come with the connection; more are reserved.
 const HEAD_FREE: u64 = 8 << 10;
@@ -213,7 +213,7 @@ mod tests {
     use super::*;
     use crate::config::Settings;
     use crate::http::admission::Connections;
-    use crate::http::metrics::ServerMetrics;
+    use crate::server_metrics::ServerMetrics;
 
     fn with_stream<T>(
         heads: u64,

@@ -14,7 +14,7 @@ use sandur_base::{Env, FairMemory, machine};
 use sandur_query::{QueryContext, ResultsCache, WatchedQuery};
 use tikv_jemalloc_ctl::{Access, AsName, arenas};
 
-use crate::http::ServerMetrics;
+use crate::server_metrics::ServerMetrics;
 
 /// Whether resident memory is too close to its limit to take more data. Cheap to clone.
 #[derive(Clone, Debug, Default)]

@@ -3,12 +3,11 @@
 //! The limit less what the process takes in any case is split. What is left over is for what no budget
 //! counts: buffers of flushes, merges and uploads, and what the allocator holds back.
 
-use sandur_base::units::{ByteSize, MIB};
-use sandur_base::{Env, FairMemory, MemoryBudget};
-use sandur_query::ResultsCache;
+use std::time::Duration;
 
-use crate::config::Http;
-use crate::http::{BODY_PATIENCE, CONNECTION_BYTES, Connections, ServerMetrics};
+use sandur_base::units::{ByteSize, MIB};
+use sandur_base::{Env, FairMemory, MemoryBudget, Patience};
+use sandur_query::ResultsCache;
 
 /// The smallest limit that the process works with: below, the shares hold no usual push or query.
 pub const LIMIT_MIN: u64 = 128 * MIB;
@@ -16,6 +15,16 @@ pub const LIMIT_MIN: u64 = 128 * MIB;
 const FIXED: u64 = 40 * MIB;
 /// What one block that is being flushed takes in buffers, times what other parts take at the same time.
 const FLUSHED_BLOCK: u64 = 128 * MIB;
+
+/// Time over which the rate of a client is measured, which is also the grace that a small body has.
+pub const RATE_WINDOW: Duration = Duration::from_secs(10);
+
+/// How bodies wait for memory: as long as a push waits for the heads, and no more than connections can be.
+pub const BODY_PATIENCE: Patience =
+    Patience { wait: Duration::from_secs(10), waiting_max: 4_096, receive: RATE_WINDOW };
+
+/// Memory that an idle connection takes: its first buffer, its state, its timers.
+const CONNECTION_BYTES: u64 = 16 << 10;
 
 /// Bytes of each part.
 pub struct Shares {
@@ -76,11 +85,14 @@ impl Shares {
         FairMemory::new(env.clone(), MemoryBudget::root("request bodies", self.requests), BODY_PATIENCE)
     }
 
-    /// Who may be connected: no more than memory is there for.
-    pub fn connections(&self, env: &Env, http: &Http, metrics: ServerMetrics) -> Connections {
-        let most = http.max_connections.min(self.connections / 2 / CONNECTION_BYTES);
-        let heads = MemoryBudget::root("heads of requests", self.connections / 2);
-        Connections::new(env.clone(), (most, http.max_connections_per_address), heads, metrics)
+    /// How many connections there is memory for.
+    pub fn connections_max(&self) -> u64 {
+        self.connections / 2 / CONNECTION_BYTES
+    }
+
+    /// The memory for the heads of requests.
+    pub fn heads_budget(&self) -> MemoryBudget {
+        MemoryBudget::root("heads of requests", self.connections / 2)
     }
 
     /// Blocks that a flush writes at once.

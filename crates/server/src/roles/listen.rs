@@ -9,9 +9,9 @@ use sandur_base::{Env, ShutdownSignal, Task};
 use tokio::net::TcpListener;
 
 use crate::auth::Authority;
-use crate::cli::Failed;
 use crate::config::Settings;
-use crate::http::{Acceptor, App, Gate, OwnNames, ServerMetrics, Surface, Tls, router};
+use crate::failed_command::Failed;
+use crate::http::{Acceptor, App, Connections, Gate, OwnNames, ServerMetrics, Surface, Tls, router};
 use crate::memory::Shares;
 
 /// Connections of the listener for operators: people and probes.
@@ -63,7 +63,8 @@ pub async fn doors(
         if surface == Surface::Operators {
             http.max_connections = http.max_connections.min(OPERATORS_CONNECTIONS_MAX);
         }
-        let connections = shares.connections(env, &http, metrics.clone());
+        let most = (http.max_connections.min(shares.connections_max()), http.max_connections_per_address);
+        let connections = Connections::new(env.clone(), most, shares.heads_budget(), metrics.clone());
         let (world, counted, stop) = (env.clone(), metrics.clone(), stop.clone());
         let acceptor = Acceptor { env: world, http, connections, metrics: counted, tls: tls.clone(), stop };
         let router = Arc::new(OnceLock::new());

@@ -1,6 +1,8 @@
 //! What a process is: one role so far, the server that does everything.
 
+mod engine;
 mod listen;
+mod self_logs_shipper;
 mod serve;
 mod signals;
 

@@ -15,15 +15,16 @@ use sandur_base::{Env, Shutdown, Task, machine};
 use sandur_model::TenantId;
 use sandur_query::FairQueue;
 
+use super::engine::{self, Opened};
 use super::listen::{self, Doors};
+use super::self_logs_shipper::Shipper;
 use super::signals;
 use crate::auth::Authority;
-use crate::cli::Failed;
 use crate::config::{Settings, TenantLimits};
+use crate::failed_command::Failed;
 use crate::http::{App, AppState, RefusalLog, ServerMetrics, without_secrets};
+use crate::logging::self_logs::SelfLogs;
 use crate::memory::{Governed, Pressure, RunningQueries, Shares, govern, tune_allocator};
-use crate::self_logs::{SelfLogs, Shipper};
-use crate::wiring::{self, Opened};
 use crate::{http, logging};
 
 /// A server that runs in this process.
@@ -86,7 +87,7 @@ impl Server {
         let limits = Arc::new(TenantLimits::new(&settings));
         limits.load(&env).await.map_err(|error| Failed::new(error.to_string()))?;
         let following = env.spawn("limits of tenants", Arc::clone(&limits).follow(env.clone()));
-        let opened = wiring::open(&env, &settings, &shares, Arc::clone(&limits), address).await?;
+        let opened = engine::open(&env, &settings, &shares, Arc::clone(&limits), address).await?;
         let Opened { source, intake, registry, durability } = opened;
         let (results, bodies) = (shares.results_cache(), shares.request_memory(&env));
         let running = RunningQueries::default();

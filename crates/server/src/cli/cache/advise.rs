@@ -11,7 +11,7 @@ use serde::Deserialize;
 use serde_json::json;
 
 use super::load;
-use crate::cli::failed::Failed;
+use crate::failed_command::Failed;
 
 /// Segments of a simulated flash tier.
 const SEGMENTS: u64 = 256;

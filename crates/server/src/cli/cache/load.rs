@@ -12,7 +12,7 @@ use sandur_cache_sim::generate::Workload;
 use sandur_cache_sim::trace::{Csv, OracleGeneral, RECORD_BYTES, TraceError};
 use sandur_cache_sim::{Request, story};
 
-use crate::cli::failed::Failed;
+use crate::failed_command::Failed;
 
 /// Requests from anywhere.
 pub type Requests = Box<dyn Iterator<Item = Result<Request, TraceError>>>;

@@ -10,7 +10,7 @@ use std::process::ExitCode;
 use clap::{ArgMatches, Command};
 use sandur_base::Env;
 
-use super::failed::Failed;
+use crate::failed_command::Failed;
 
 /// The command.
 pub fn command() -> Command {

@@ -7,8 +7,8 @@ use clap::{Arg, ArgMatches, Command};
 use sandur_base::Env;
 use sandur_memcached as memcached;
 
-use crate::cli::failed::Failed;
 use crate::config::Log;
+use crate::failed_command::Failed;
 use crate::logging;
 
 /// The command.

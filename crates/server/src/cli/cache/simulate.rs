@@ -10,8 +10,8 @@ use sandur_cache_sim::{Measured, Policy, TierOptions, TwoTier, run as run_polici
 use serde_json::{Value, json};
 
 use super::load;
-use crate::cli::failed::Failed;
 use crate::cli::paint::{Ink, Paint};
+use crate::failed_command::Failed;
 
 /// Segments that a simulated flash tier has at least, as a real one; of 64 MiB where that makes more.
 const SEGMENTS_MIN: u64 = 256;

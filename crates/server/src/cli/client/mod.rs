@@ -20,7 +20,7 @@ use tokio_tungstenite::WebSocketStream;
 use tokio_tungstenite::tungstenite::handshake;
 use tokio_tungstenite::tungstenite::protocol::Role;
 
-use super::failed::Failed;
+use crate::failed_command::Failed;
 pub use options::Options;
 use options::{Address, Authorization};
 use tls::Presented;

@@ -11,7 +11,7 @@ use reqwest::header::{HeaderName, HeaderValue};
 use sandur_base::environment;
 use url::Url;
 
-use crate::cli::failed::Failed;
+use crate::failed_command::Failed;
 
 /// Address of a server that was started without options.
 const ADDRESS_DEFAULT: &str = "http://127.0.0.1:3100";

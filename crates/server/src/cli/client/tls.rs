@@ -16,7 +16,7 @@ use rustls::{ClientConfig, DigitallySignedStruct, RootCertStore, SignatureScheme
 
 use super::certificate::Names;
 use super::options::Options;
-use crate::cli::failed::Failed;
+use crate::failed_command::Failed;
 
 /// The certificate that a server showed last.
 #[derive(Debug, Default)]

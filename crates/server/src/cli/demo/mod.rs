@@ -19,11 +19,11 @@ use sandur_catalog::{Catalog, CatalogOptions};
 use sandur_model::SECOND_NS;
 
 use super::client::Client;
-use super::failed::Failed;
 use super::paint::{Ink, Paint};
 use super::push::{Given, Positions, Sender, Sent, Shipper};
 use super::target::open_store;
 use crate::config::Settings;
+use crate::failed_command::Failed;
 use crate::roles::{self, Server};
 use shop::Shop;
 

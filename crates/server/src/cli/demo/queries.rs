@@ -3,8 +3,8 @@
 use sandur_base::Env;
 
 use crate::cli::client::Client;
-use crate::cli::failed::Failed;
 use crate::cli::results;
+use crate::failed_command::Failed;
 
 /// How many are proposed.
 pub const PROPOSED: usize = 5;

@@ -8,9 +8,9 @@ use sandur_format::log_block::{self, Wanted};
 use sandur_format::{BlockFooter, sample_block};
 use sandur_model::Signal;
 
-use crate::cli::failed::Failed;
 use crate::cli::moment;
 use crate::cli::target::Object;
+use crate::failed_command::Failed;
 
 /// Nanoseconds in a millisecond: samples have milliseconds.
 const MILLISECOND_NS: i64 = 1_000_000;

@@ -8,8 +8,8 @@ use sandur_catalog::{Catalog, CatalogOptions};
 use sandur_format::catalog_entry::{DeleteRequest, Edit, Entry};
 use sandur_store::Store;
 
-use crate::cli::failed::Failed;
 use crate::cli::moment;
+use crate::failed_command::Failed;
 
 /// Shows the state and the last `entries` entries.
 pub async fn show(store: &Store, env: &Env, entries: usize) -> Result<ExitCode, Failed> {

@@ -12,8 +12,8 @@ use sandur_format::catalog_entry::Entry;
 use sandur_format::wal_segment;
 use sandur_store::Intent;
 
-use super::failed::Failed;
 use super::target::{self, Object};
+use crate::failed_command::Failed;
 
 /// The command.
 pub fn command() -> Command {

@@ -5,9 +5,9 @@ use std::process::ExitCode;
 use sandur_base::units::ByteSize;
 use sandur_format::wal_segment::{Frame, FrameKind, FrameReader};
 
-use crate::cli::failed::Failed;
 use crate::cli::moment;
 use crate::cli::target::Object;
+use crate::failed_command::Failed;
 use sandur_model::{Batch, LogBatch, SampleBatch};
 
 /// Shows the frames.

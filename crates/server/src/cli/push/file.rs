@@ -11,7 +11,7 @@ use super::inputs::Given;
 use super::opened::{Input, Opened, open};
 use super::resume::Seen;
 use super::shipper::{Origin, Shipper, stream};
-use crate::cli::failed::Failed;
+use crate::failed_command::Failed;
 
 /// Bytes of one read.
 const READ_BYTES: usize = 256 << 10;

@@ -21,7 +21,7 @@ use super::inputs::{Given, Inputs};
 use super::opened::{Input, Opened, open};
 use super::resume::{Known, Positions, Seen};
 use super::shipper::{Origin, Shipper, stream};
-use crate::cli::failed::Failed;
+use crate::failed_command::Failed;
 
 /// Age at which whole lines are sent although their batch is not full.
 const FLUSH_AGE: Duration = Duration::from_secs(1);

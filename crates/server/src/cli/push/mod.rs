@@ -31,7 +31,7 @@ use clap::{Arg, ArgAction, ArgMatches, Command};
 use sandur_base::{Env, Shutdown};
 
 use super::client::{self, Client};
-use super::failed::Failed;
+use crate::failed_command::Failed;
 use crate::roles;
 use identity::Identity;
 pub use inputs::Given;

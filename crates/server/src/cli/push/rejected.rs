@@ -5,7 +5,7 @@ use std::fs::File;
 use std::io::Write;
 use std::path::PathBuf;
 
-use crate::cli::failed::Failed;
+use crate::failed_command::Failed;
 
 /// Where refused lines are kept.
 #[derive(Debug)]

@@ -17,7 +17,7 @@ use super::assembler::Start;
 use super::batch::Batch;
 use super::dates::Dates;
 use super::identity::{Fingerprint, Identity};
-use crate::cli::failed::Failed;
+use crate::failed_command::Failed;
 
 /// Version of the state file.
 const VERSION: u32 = 2;

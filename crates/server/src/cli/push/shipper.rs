@@ -21,7 +21,7 @@ use super::resume::{Positions, Seen};
 use super::sender::{Left, Sender};
 use super::timestamps::Recogniser;
 use crate::cli::client::Refusal;
-use crate::cli::failed::Failed;
+use crate::failed_command::Failed;
 
 /// Requests that wait for their acknowledgement at the same time.
 const IN_FLIGHT: usize = 4;

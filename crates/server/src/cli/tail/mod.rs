@@ -20,12 +20,12 @@ use tokio_tungstenite::tungstenite::Message;
 
 use super::caret;
 use super::client::{self, Client, Refusal};
-use super::failed::Failed;
 use super::moment::{self, Window};
 use super::paging::{Paging, Row, rows};
 use super::printer::{Output, Printer, output_argument};
 use super::query::written;
 use super::results::{self, Data, Stream};
+use crate::failed_command::Failed;
 use recent::{Recent, Repeats};
 
 /// Time until the server has accepted.

@@ -5,9 +5,9 @@ use axum::response::Response;
 use axum::routing::on;
 
 use super::values;
+use crate::failed_request::Failure;
 use crate::http::app::App;
 use crate::http::call::Call;
-use crate::http::failure::Failure;
 use crate::http::loki;
 use crate::http::route::{Access, END, GET_POST, Group, Route, SELECTOR, SINCE, START};
 

@@ -4,9 +4,9 @@ use axum::extract::State;
 use axum::response::Response;
 use axum::routing::on;
 
+use crate::failed_request::Failure;
 use crate::http::app::App;
 use crate::http::call::Call;
-use crate::http::failure::Failure;
 use crate::http::loki::queries::{Shape, answer_in};
 use crate::http::route::{Access, END, GET_POST, Group, QUERY, Route, SINCE, START, parameter};
 use crate::wiring::{self, QueryKind, QueryText};

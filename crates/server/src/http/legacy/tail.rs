@@ -4,8 +4,8 @@ use axum::extract::{Request, State};
 use axum::response::Response;
 use axum::routing::on;
 
+use crate::failed_request::Failure;
 use crate::http::app::App;
-use crate::http::failure::Failure;
 use crate::http::loki::queries::Shape;
 use crate::http::loki::tail::tail_in;
 use crate::http::route::{Access, GET_POST, Group, QUERY, Route, START, parameter};

@@ -6,10 +6,10 @@ use axum::routing::on;
 use sandur_base::Id;
 
 use super::deletes;
+use crate::failed_request::Failure;
 use crate::http::app::App;
 use crate::http::call::Call;
 use crate::http::delete_requests::no_such_delete;
-use crate::http::failure::Failure;
 use crate::http::reply;
 use crate::http::route::{Access, Group, Route, Verb, parameter};
 

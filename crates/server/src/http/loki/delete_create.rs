@@ -8,9 +8,9 @@ use axum::response::Response;
 use axum::routing::on;
 
 use super::deletes;
+use crate::failed_request::Failure;
 use crate::http::app::App;
 use crate::http::call::Call;
-use crate::http::failure::Failure;
 use crate::http::reply;
 use crate::http::route::{Access, Group, Route, Verb, parameter};
 use crate::wiring;

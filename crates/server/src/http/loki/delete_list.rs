@@ -5,10 +5,10 @@ use axum::response::Response;
 use axum::routing::on;
 
 use super::deletes;
+use crate::failed_request::Failure;
 use crate::http::app::App;
 use crate::http::call::Call;
 use crate::http::delete_requests::DeleteShown;
-use crate::http::failure::Failure;
 use crate::http::marshal::json;
 use crate::http::reply;
 use crate::http::route::{Access, GET, Group, Route, parameter};

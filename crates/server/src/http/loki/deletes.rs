@@ -2,9 +2,9 @@
 
 use sandur_model::{DeletionMode, TenantId};
 
+use crate::failed_request::Failure;
 use crate::http::app::App;
 use crate::http::delete_requests::{DeleteShown, Deletes};
-use crate::http::failure::Failure;
 use crate::http::params::rfc3339;
 use axum::http::StatusCode;
 use std::sync::Arc;

@@ -5,9 +5,9 @@ use axum::response::Response;
 use axum::routing::on;
 
 use super::fields::{collect, limit};
+use crate::failed_request::Failure;
 use crate::http::app::App;
 use crate::http::call::Call;
-use crate::http::failure::Failure;
 use crate::http::marshal::json;
 use crate::http::reply;
 use crate::http::route::{Access, END, GET_POST, Group, NAME, Route, SINCE, START, parameter};

@@ -7,9 +7,9 @@ use axum::response::Response;
 use axum::routing::on;
 
 use super::selector;
+use crate::failed_request::Failure;
 use crate::http::app::App;
 use crate::http::call::Call;
-use crate::http::failure::Failure;
 use crate::http::marshal::json;
 use crate::http::query_log::{Asked, logged};
 use crate::http::reply;

@@ -9,9 +9,9 @@ use sandur_base::Stopped;
 use sandur_base::job::spend;
 use sandur_query::{Direction, LogRow, QueryResult};
 
+use crate::failed_request::Failure;
 use crate::http::app::App;
 use crate::http::call::Call;
-use crate::http::failure::Failure;
 use crate::http::params::LIMIT_DEFAULT;
 use crate::http::query_log::{Asked, Times, logged};
 use crate::wiring::{self, FieldParser, ParsedQuery, QueryKind, QueryText};

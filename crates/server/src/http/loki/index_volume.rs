@@ -6,9 +6,9 @@ use axum::routing::on;
 use sandur_query::{QueryResult, Sample, Series};
 
 use super::volume::{VolumeRequest, answer, largest};
+use crate::failed_request::Failure;
 use crate::http::app::App;
 use crate::http::call::Call;
-use crate::http::failure::Failure;
 use crate::http::query_log::Asked;
 use crate::http::route::{Access, END, GET_POST, Group, Route, SINCE, START, parameter};
 

@@ -11,9 +11,9 @@ use sandur_model::{MatchOp, Matcher, TimeRange};
 use sandur_query::{QueryContext, QueryResult, Sample, Series};
 
 use super::volume::{Pairs, VolumeRequest, answer, largest};
+use crate::failed_request::Failure;
 use crate::http::app::App;
 use crate::http::call::Call;
-use crate::http::failure::Failure;
 use crate::http::query_log::Asked;
 use crate::http::route::{Access, END, GET_POST, Group, Route, SINCE, START, STEP, parameter};
 use crate::wiring::{self, QueryKind};

@@ -16,10 +16,10 @@ use sandur_base::{Claim, ErrorKind, Lane};
 use sandur_ingest::{Decoded, Memory, Push, PushHeaders, Refused};
 use sandur_model::TenantId;
 
+use crate::failed_request::Failure;
 use crate::http::app::App;
 use crate::http::body::{BodyLimits, Received, memory_short, parties};
 use crate::http::call;
-use crate::http::failure::Failure;
 
 type Decoder = fn(Push<'_>, Bytes, Rc<dyn Memory>) -> Result<Decoded, sandur_ingest::Error>;
 

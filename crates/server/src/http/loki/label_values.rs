@@ -7,9 +7,9 @@ use sandur_query::QueryStats;
 
 use super::label_names::{Found, strings};
 use super::selector;
+use crate::failed_request::Failure;
 use crate::http::app::App;
 use crate::http::call::Call;
-use crate::http::failure::Failure;
 use crate::http::query_log::{Asked, logged};
 use crate::http::route::{Access, END, GET_POST, Group, NAME, Route, SELECTOR, SINCE, START};
 

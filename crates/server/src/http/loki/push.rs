@@ -7,8 +7,8 @@ use axum::routing::on;
 use sandur_ingest::Refused;
 
 use super::intake::push;
+use crate::failed_request::Failure;
 use crate::http::app::App;
-use crate::http::failure::Failure;
 use crate::http::marshal::json;
 use crate::http::reply;
 use crate::http::route::{Access, Group, POST, Route};

@@ -4,9 +4,9 @@ use axum::response::Response;
 use sandur_base::Reservation;
 use sandur_query::{QueryContext, QueryResult, QueryStats};
 
+use crate::failed_request::Failure;
 use crate::http::app::App;
 use crate::http::call::Call;
-use crate::http::failure::Failure;
 use crate::http::marshal::{Cost, estimate, legacy_answer, query_answer};
 use crate::http::query_log::{self, Asked, Outcome, QueryLog};
 use crate::http::reply;

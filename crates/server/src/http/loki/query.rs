@@ -5,9 +5,9 @@ use axum::response::Response;
 use axum::routing::on;
 
 use super::queries::answer;
+use crate::failed_request::Failure;
 use crate::http::app::App;
 use crate::http::call::Call;
-use crate::http::failure::Failure;
 use crate::http::params::LIMIT_DEFAULT;
 use crate::http::route::{Access, GET_POST, Group, QUERY, Route, parameter};
 use crate::wiring::{QueryKind, QueryText};

@@ -7,7 +7,7 @@
 use sandur_model::{Limits, Matcher};
 use sandur_query::QueryContext;
 
-use crate::http::failure::Failure;
+use crate::failed_request::Failure;
 use crate::wiring;
 
 /// Whether a selector is `{}`.

@@ -10,9 +10,9 @@ use sandur_model::Labels;
 use sandur_query::QueryStats;
 
 use super::selector;
+use crate::failed_request::Failure;
 use crate::http::app::App;
 use crate::http::call::Call;
-use crate::http::failure::Failure;
 use crate::http::marshal::json;
 use crate::http::query_log::{Asked, logged};
 use crate::http::reply;

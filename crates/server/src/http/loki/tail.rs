@@ -18,9 +18,9 @@ use sandur_model::{Limits, LogPage, TenantId};
 use sandur_query::{Direction, Follow, Followed, LogRow, QueryContext, QueryResult};
 
 use super::queries::Shape;
+use crate::failed_request::Failure;
 use crate::http::app::{App, Followers, Following};
 use crate::http::call::Call;
-use crate::http::failure::Failure;
 use crate::http::gate::Standing;
 use crate::http::marshal::{Encoding, json, legacy_streams, streams};
 use crate::http::params::LIMIT_DEFAULT;

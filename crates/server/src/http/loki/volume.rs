@@ -8,9 +8,9 @@ use sandur_model::{MatchOp, Matcher};
 use sandur_query::{QueryContext, QueryResult, QueryStats, StreamVolume};
 
 use super::selector;
+use crate::failed_request::Failure;
 use crate::http::app::App;
 use crate::http::call::Call;
-use crate::http::failure::Failure;
 use crate::http::marshal::{Encoding, estimate, query_answer};
 use crate::http::params::LIMIT_DEFAULT;
 use crate::http::query_log::{Asked, logged};

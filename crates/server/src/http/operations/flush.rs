@@ -4,8 +4,8 @@ use axum::extract::State;
 use axum::response::Response;
 use axum::routing::on;
 
+use crate::failed_request::Failure;
 use crate::http::app::App;
-use crate::http::failure::Failure;
 use crate::http::reply;
 use crate::http::route::{Access, Group, POST, Route};
 

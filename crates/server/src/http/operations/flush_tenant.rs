@@ -5,8 +5,8 @@ use axum::response::Response;
 use axum::routing::on;
 use sandur_model::TenantId;
 
+use crate::failed_request::Failure;
 use crate::http::app::App;
-use crate::http::failure::Failure;
 use crate::http::params::Params;
 use crate::http::reply;
 use crate::http::route::{Access, Group, POST, Route, parameter};

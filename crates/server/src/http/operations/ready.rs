@@ -9,8 +9,8 @@ use axum::response::Response;
 use axum::routing::on;
 use sandur_base::ErrorKind;
 
+use crate::failed_request::Failure;
 use crate::http::app::App;
-use crate::http::failure::Failure;
 use crate::http::reply;
 use crate::http::route::{Access, GET, Group, Route};
 

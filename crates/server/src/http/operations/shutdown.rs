@@ -9,8 +9,8 @@ use axum::routing::on;
 use sandur_base::ErrorKind;
 use tokio::sync::oneshot;
 
+use crate::failed_request::Failure;
 use crate::http::app::App;
-use crate::http::failure::Failure;
 use crate::http::params::Params;
 use crate::http::reply;
 use crate::http::route::{Access, Group, POST, Route, parameter};

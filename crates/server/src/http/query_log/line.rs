@@ -3,7 +3,7 @@
 use super::asked::{Asked, What};
 use super::{Caller, Outcome};
 use crate::http::marshal::Cost;
-use crate::logfmt::Line;
+use crate::logging::logfmt::Line;
 
 /// How the line's writer sees the world.
 #[derive(Clone, Copy)]

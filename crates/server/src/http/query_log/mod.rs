@@ -16,8 +16,8 @@ use sandur_query::QueryContext;
 
 use super::app::App;
 use super::call::Call;
-use super::failure::Failure;
 use super::marshal::Cost;
+use crate::failed_request::Failure;
 
 pub use asked::{Asked, Times};
 pub use tags::{is_drilldown, pairs as tag_pairs};

@@ -4,8 +4,8 @@ use axum::response::Response;
 use axum::routing::on;
 
 use super::missing;
+use crate::failed_request::Failure;
 use crate::http::call::Call;
-use crate::http::failure::Failure;
 use crate::http::route::{Access, GET, Group, Route};
 
 /// This endpoint.

@@ -12,8 +12,8 @@ use axum::http::HeaderValue;
 use axum::response::Response;
 use sandur_base::ErrorKind;
 
-use super::failure::Failure;
 use super::reply;
+use crate::failed_request::Failure;
 
 /// What Loki says when there is no such thing; its text ends with a line break.
 fn missing(text: &str) -> Failure {

@@ -17,9 +17,10 @@ use sandur_model::{Batch, LogBatch, TenantId};
 use sandur_query::{FairQueue, LogSource, ResultsCache, TenantsSource};
 use sandur_server::config::{Settings, TenantLimits};
 use sandur_server::http::{
-    App, AppState, BODY_PATIENCE, DeleteShown, Deletes, Failure, Followers, Gate, Intake, OwnNames,
-    RefusalLog, ServerMetrics, Surface, router,
+    App, AppState, DeleteShown, Deletes, Failure, Followers, Gate, Intake, OwnNames, RefusalLog,
+    ServerMetrics, Surface, router,
 };
+use sandur_server::memory::BODY_PATIENCE;
 use tokio::sync::Notify;
 use tower::ServiceExt;
 

@@ -1,5 +1,8 @@
 //! The log of the process on stderr: text for people, logfmt or JSON for machines; and, when they are asked
-//! for, the same events as lines of this server's own store ([`crate::self_logs`]).
+//! for, the same events as lines of this server's own store ([`self_logs`]).
+
+pub(crate) mod logfmt;
+pub(crate) mod self_logs;
 
 use std::fmt::{self, Write};
 use std::panic::PanicHookInfo;
@@ -19,8 +22,8 @@ use tracing_subscriber::util::SubscriberInitExt;
 use tracing_subscriber::{EnvFilter, Layer};
 
 use crate::config::Log;
-use crate::logfmt::Line;
-use crate::self_logs::SelfLogs;
+use logfmt::Line;
+use self_logs::SelfLogs;
 
 /// Targets below this carry a whole line of logfmt as their message, and end with the name of a component.
 pub const LINES_TARGET: &str = "sandur::query::";

@@ -1,8 +1,8 @@
 //! The server's own log as rows of its own store (`--self-logs`), so that queries find slow queries.
 //!
 //! **Life of a line.** The [`layer`] takes an event from `tracing`, writes it as logfmt, and puts it into a
-//! bounded [`queue`]; the [`shipper`] takes what waits once a second and pushes it like any client's batch,
-//! past HTTP. At shutdown the queue is emptied before the engine is.
+//! bounded [`queue`]; the shipper of the process takes what waits once a second and pushes it like any
+//! client's batch, past HTTP. At shutdown the queue is emptied before the engine is.
 //!
 //! **Invariants.** Logging never waits: what does not fit the queue is dropped and counted. Storing a line
 //! makes no line: only events of level info and above are taken, of foreign crates only warnings and above,
@@ -10,7 +10,6 @@
 
 mod layer;
 mod queue;
-mod shipper;
 
 use std::sync::Arc;
 
@@ -21,7 +20,7 @@ use tracing_subscriber::registry::LookupSpan;
 
 use layer::SelfLogLayer;
 use queue::Queue;
-pub use shipper::Shipper;
+pub(crate) use queue::Waiting;
 
 /// Name of the service that the lines belong to.
 pub const SERVICE: &str = "sandur";
@@ -29,8 +28,8 @@ pub const SERVICE: &str = "sandur";
 /// The way from the log into the store. Cheap to clone: a handle.
 #[derive(Clone)]
 pub struct SelfLogs {
-    env: Env,
-    queue: Arc<Queue>,
+    pub(crate) env: Env,
+    pub(crate) queue: Arc<Queue>,
 }
 
 impl SelfLogs {

@@ -8,9 +8,8 @@ use sandur_base::{ShutdownSignal, Task};
 use sandur_model::TenantId;
 use serde_json::json;
 
-use super::queue::Waiting;
-use super::{SERVICE, SelfLogs};
 use crate::http::App;
+use crate::logging::self_logs::{SERVICE, SelfLogs, Waiting};
 use crate::wiring;
 
 /// How long lines gather before they are pushed.

@@ -13,7 +13,7 @@ use prometheus_client::registry::Registry;
 use sandur_base::MemoryBudget;
 use sandur_query::ResultsCache;
 
-use super::process_metrics::ProcessMetrics;
+use crate::process_metrics::ProcessMetrics;
 
 /// Labels of request counters. Routes are patterns, so that their number is bounded.
 #[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
@@ -220,8 +220,8 @@ impl ServerMetrics {
 
 #[cfg(test)]
 mod tests {
-    use super::super::exposition::Exposition;
     use super::*;
+    use crate::http::exposition::Exposition;
 
     #[test]
     fn requests_are_counted_by_route_method_and_status() {

@@ -1,0 +1,264 @@
+//! Opening the store and the engine by the configuration, and the engine as handlers see it.
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use prometheus_client::registry::Registry;
+use sandur_base::{BoxFuture, Claim, Env, Id, MemoryBudget};
+use sandur_cache::Cache;
+use sandur_catalog::GcOptions;
+use sandur_engine::{
+    CancelRefusal, CompactionPolicy, DeleteOptions, DeleteStatus, Engine, EngineOptions, MaintenanceOptions,
+};
+use sandur_logql::{DeleteQuery, format_go_duration};
+use sandur_model::{Batch, Dataset, TenantId};
+use sandur_query::{LogSource, TenantsSource};
+use sandur_store::{Manners, Store, StoreKind, StoreOptions, TenantRates};
+
+use crate::block_cache;
+use crate::config::{Settings, Storage, TenantLimits};
+use crate::failed_command::Failed;
+use crate::http::{DeleteShown, Deletes, Failure, Intake, no_such_delete};
+use crate::memory::Shares;
+
+/// Bytes of the largest object that is sent in one request when memory is scarce, and when it is not.
+const WHOLE_UPLOAD_LEAST: usize = 16 << 20;
+const WHOLE_UPLOAD_MOST: usize = 64 << 20;
+
+/// An engine that is ready, as the server uses it.
+pub struct Opened {
+    /// Where rows come from.
+    pub source: Arc<dyn LogSource>,
+    /// Where rows go.
+    pub intake: Arc<dyn Intake>,
+    /// Metrics of the crates below.
+    pub registry: Registry,
+    /// What an acknowledgement means here, for people.
+    pub durability: String,
+}
+
+/// Opens the store and the engine.
+pub async fn open(
+    env: &Env,
+    settings: &Settings,
+    shares: &Shares,
+    limits: Arc<TenantLimits>,
+    address: SocketAddr,
+) -> Result<Opened, Failed> {
+    let manners = manners(&settings.storage, shares, Arc::clone(&limits));
+    let store =
+        Store::open(&settings.store, env.clone(), StoreOptions { manners, ..StoreOptions::default() });
+    let store = store.await.map_err(|e| Failed::new(e.to_string()))?;
+    let durability = match store.kind() {
+        StoreKind::Local { root } => format!("acknowledged means fsynced to {}", root.display()),
+        StoreKind::Bucket => format!("acknowledged means stored in {}", store.url()),
+        StoreKind::Memory => "none: the store is this process's memory".to_owned(),
+    };
+    let has_bucket = matches!(store.kind(), StoreKind::Bucket);
+    let cache = block_cache::open(env, &settings.cache, shares.cache, has_bucket);
+    let options =
+        EngineOptions { cache: Some(cache.clone()), ..engine_options(settings, shares, limits, address) };
+    let engine = Engine::open(store.clone(), env.clone(), options).await;
+    let engine = engine.map_err(|e| Failed::new(format!("cannot open the store: {e}")))?;
+    let mut registry = Registry::default();
+    store.meter().register(&mut registry);
+    engine.catalog().metrics().register(&mut registry);
+    engine.metrics().register(&mut registry);
+    cache.register(&mut registry);
+    let source = Arc::new(TenantsSource::new(engine.source()));
+    Ok(Opened { source, intake: Arc::new(EngineIntake { engine, cache }), registry, durability })
+}
+
+fn manners(storage: &Storage, shares: &Shares, limits: Arc<TenantLimits>) -> Manners {
+    let count = |number: u64| u32::try_from(number).unwrap_or(u32::MAX);
+    Manners {
+        concurrent_reads_max: count(storage.max_concurrent_reads),
+        concurrent_writes_max: count(storage.max_concurrent_writes),
+        waiting_max: usize::try_from(storage.max_waiting).unwrap_or(usize::MAX),
+        hedge_percent: count(storage.hedging_max_percent),
+        hedge_after_min: storage.hedging_at,
+        retry_percent: count(storage.retry_max_percent),
+        range_gap_max: storage.range_gap_max,
+        range_request_max: storage.range_request_max,
+        whole_upload_max: whole_upload_max(shares),
+        rates_of: Arc::new(move |tenant| {
+            let limits = limits.of_one(tenant);
+            TenantRates {
+                requests_per_second: limits.store_request_rate,
+                requests_burst: limits.store_request_burst,
+                bytes_per_second: limits.store_read_rate,
+                bytes_burst: limits.store_read_burst,
+            }
+        }),
+        prices: storage.prices,
+    }
+}
+
+/// What an upload may hold before it is sent: more saves requests, and takes memory of what is written.
+fn whole_upload_max(shares: &Shares) -> usize {
+    let eighth = usize::try_from(shares.write / 8).unwrap_or(usize::MAX);
+    eighth.clamp(WHOLE_UPLOAD_LEAST, WHOLE_UPLOAD_MOST)
+}
+
+fn engine_options(
+    settings: &Settings,
+    shares: &Shares,
+    limits: Arc<TenantLimits>,
+    address: SocketAddr,
+) -> EngineOptions {
+    let defaults = MaintenanceOptions::default();
+    let kept = Arc::clone(&limits);
+    let maintenance = MaintenanceOptions {
+        interval: settings.compaction.interval,
+        gc_interval: settings.retention.interval,
+        compaction: CompactionPolicy {
+            block_raw_bytes_max: settings.compaction.block_max,
+            ..CompactionPolicy::default()
+        },
+        compaction_budget: MemoryBudget::root("compaction", shares.compaction),
+        gc: GcOptions { grace: settings.retention.delete_delay, ..GcOptions::default() },
+        retention_of: Arc::new(move |dataset| kept.of(&dataset.tenant).retention_period),
+        ..defaults
+    };
+    EngineOptions {
+        write_budget: MemoryBudget::root("write", shares.write),
+        flush_bytes: settings.flush.max_bytes,
+        flush_parallelism: shares.flush_parallelism(),
+        flush_age: settings.flush.max_age,
+        wal_frame_bytes: settings.wal.group_bytes,
+        wal_linger: settings.wal.group_age,
+        wal_requests_per_second: settings.wal.requests_per_second,
+        wal_requests_burst: settings.wal.requests_burst as f64,
+        poll_interval: settings.cluster.poll_interval,
+        heartbeat_interval: settings.cluster.heartbeat_interval,
+        dead_after: settings.cluster.dead_after,
+        address: address.to_string(),
+        host: rustix::system::uname().nodename().to_string_lossy().into_owned(),
+        maintenance,
+        deletes: delete_options(settings, limits),
+        ..EngineOptions::default()
+    }
+}
+
+fn delete_options(settings: &Settings, limits: Arc<TenantLimits>) -> DeleteOptions {
+    DeleteOptions {
+        cancel_period: settings.compaction.delete_request_cancel_period,
+        mode_of: Arc::new(move |tenant| limits.of(tenant).deletion_mode),
+        compile: Arc::new(|text| Ok(Arc::new(DeleteQuery::new(text)?))),
+    }
+}
+
+/// The engine as handlers see it.
+struct EngineIntake {
+    engine: Arc<Engine>,
+    cache: Cache,
+}
+
+/// How long a stop waits for what is in memory alone to be written to flash.
+const CACHE_PATIENCE: Duration = Duration::from_secs(10);
+
+fn failure(error: sandur_engine::Error) -> Failure {
+    Failure::new(error.kind(), error.to_string())
+}
+
+impl Intake for EngineIntake {
+    fn push(&self, batch: Batch, held: Option<Claim>) -> BoxFuture<'_, Result<(), Failure>> {
+        Box::pin(async move { self.engine.push_holding(batch, held).await.map_err(failure) })
+    }
+
+    fn flush(&self) -> BoxFuture<'_, Result<(), Failure>> {
+        Box::pin(async move { self.engine.flush().await.map_err(failure) })
+    }
+
+    fn writable(&self) -> Result<(), Failure> {
+        self.engine.writable().map_err(|error| match error {
+            // Only people can mend that.
+            lost @ sandur_engine::Error::CatalogLost { .. } => {
+                Failure::new(sandur_base::ErrorKind::Corrupt, lost.to_string())
+            }
+            error => failure(error),
+        })
+    }
+
+    fn deletes(&self) -> Option<Arc<dyn Deletes>> {
+        Some(Arc::new(EngineDeletes(Arc::clone(&self.engine))))
+    }
+
+    fn observe(&self) {
+        // Reading them brings the gauges of the heads up to date.
+        self.engine.metrics();
+        self.engine.store().meter();
+    }
+
+    fn store_report(&self) -> String {
+        self.engine.store_report()
+    }
+
+    fn shutdown(&self) -> BoxFuture<'_, Result<(), Failure>> {
+        Box::pin(async move {
+            let ended = self.engine.shutdown().await.map_err(failure);
+            let cache = self.cache.clone();
+            self.engine.env().run_blocking(move || cache.close(CACHE_PATIENCE)).await;
+            ended
+        })
+    }
+}
+
+/// The delete requests of the engine as handlers see them.
+struct EngineDeletes(Arc<Engine>);
+
+impl Deletes for EngineDeletes {
+    fn create<'a>(
+        &'a self,
+        tenant: &'a TenantId,
+        query: &'a str,
+        start_ms: i64,
+        end_ms: i64,
+    ) -> BoxFuture<'a, Result<Id, Failure>> {
+        let logs = Dataset::logs(tenant.clone());
+        Box::pin(async move { self.0.create_delete(&logs, query, start_ms, end_ms).await.map_err(failure) })
+    }
+
+    fn list<'a>(&'a self, tenant: &'a TenantId) -> BoxFuture<'a, Result<Vec<DeleteShown>, Failure>> {
+        let shown = |DeleteStatus { record, percent }| {
+            let request = record.request;
+            DeleteShown {
+                id: request.id,
+                start_ms: request.start_ms,
+                end_ms: request.end_ms,
+                created_ms: request.created_ms,
+                query: request.query,
+                percent,
+            }
+        };
+        Box::pin(async move {
+            let all = self.0.deletes(&Dataset::logs(tenant.clone())).await.map_err(failure)?;
+            Ok(all.into_iter().map(shown).collect())
+        })
+    }
+
+    fn cancel<'a>(&'a self, tenant: &'a TenantId, id: Id, force: bool) -> BoxFuture<'a, Result<(), Failure>> {
+        Box::pin(async move {
+            self.0.cancel_delete(&Dataset::logs(tenant.clone()), id, force).await.map_err(cancel_failure)
+        })
+    }
+}
+
+/// A refused cancellation in Loki's words.
+fn cancel_failure(error: sandur_engine::Error) -> Failure {
+    let sandur_engine::Error::Cancel(refusal) = error else { return failure(error) };
+    match refusal {
+        CancelRefusal::Unknown => no_such_delete(),
+        CancelRefusal::Processed => {
+            Failure::invalid("deletion of request which is in process or already processed is not allowed\n")
+        }
+        CancelRefusal::Late { period } => {
+            let period = format_go_duration(i64::try_from(period.as_nanos()).unwrap_or(i64::MAX));
+            Failure::invalid(format!(
+                "Cancellation of partially completed delete request or delete request past the deadline of \
+                 {period} since its creation is not allowed. To force, use the ?force query parameter\n"
+            ))
+        }
+    }
+}
