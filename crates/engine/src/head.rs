@@ -18,6 +18,7 @@ use sandur_base::{Id, Reservation};
 use sandur_model::{Batch, Dataset, Signal, TenantId, TimeRange};
 use sandur_query::Holding;
 
+use crate::head_totals::HeadTotals;
 use crate::logs::head::{self as log_head, HeadBatch, LogHead};
 use crate::samples::head::{self as sample_head, SampleHead};
 
@@ -29,26 +30,6 @@ pub struct Head {
     born: Duration,
     logs: LogHead,
     samples: SampleHead,
-}
-
-/// Sums of a head.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct HeadTotals {
-    /// Entries and samples, duplicates included as far as they are kept.
-    pub rows: u64,
-    /// Bytes of lines, of timestamps and of values.
-    pub raw_bytes: u64,
-    /// Bytes reserved for them.
-    pub memory_bytes: u64,
-}
-
-impl HeadTotals {
-    /// Adds the sums of another.
-    pub fn add(&mut self, other: Self) {
-        self.rows += other.rows;
-        self.raw_bytes += other.raw_bytes;
-        self.memory_bytes += other.memory_bytes;
-    }
 }
 
 /// A batch as a head took it.

@@ -45,6 +45,7 @@ mod flush_task;
 mod follow_writers;
 mod growing;
 mod head;
+mod head_totals;
 mod logs;
 mod maintain;
 mod merge_policy;

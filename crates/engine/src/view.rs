@@ -12,7 +12,8 @@ use sandur_base::{Env, Id, Reservation};
 use sandur_catalog::Snapshot;
 use sandur_model::Batch;
 
-use crate::head::{Head, HeadTotals, Inserted};
+use crate::head::{Head, Inserted};
+use crate::head_totals::HeadTotals;
 
 /// A consistent state of everything that can be queried. The last head of a writer that is alive grows
 /// while the view is in use.

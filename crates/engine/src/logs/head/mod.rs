@@ -23,7 +23,7 @@ pub use memory::{HeadBatch, push_bytes};
 pub use stream::{HeadStream, Row, StreamRows};
 
 use crate::growing::Growing;
-use crate::head::HeadTotals;
+use crate::head_totals::HeadTotals;
 
 /// Raw bytes of a page that a head serves, and of a page in a block.
 pub const PAGE_BYTES: u64 = 2 << 20;

@@ -24,7 +24,7 @@ use sandur_query::Holding;
 use xxhash_rust::xxh3::xxh3_128;
 
 use super::{MILLISECOND_NS, SAMPLE_BYTES, range_ms};
-use crate::head::HeadTotals;
+use crate::head_totals::HeadTotals;
 pub use memory::push_bytes;
 pub use series::SampleColumns;
 use series::{Appended, HeadSeries};
