@@ -2,11 +2,12 @@
 
 CARGO ?= cargo
 
-.PHONY: demo test check bench help
+.PHONY: demo test quick check bench help
 
 help:
 	@echo "make demo    build, start on a local directory, ship real logs into it, print queries to try"
 	@echo "make test    every test, against a real S3 server too"
+	@echo "make quick   the tests beside the code and the repository's own rules: about a minute once built"
 	@echo "make check   formatting, lints, the repository's own rules"
 	@echo "make bench   measure ingest and queries on generated data"
 
@@ -23,6 +24,9 @@ demo: need-cargo
 
 test: need-cargo need-go
 	$(CARGO) xtask test
+
+quick: need-cargo
+	$(CARGO) xtask test --quick
 
 check: need-cargo
 	$(CARGO) fmt --all --check

@@ -13,6 +13,7 @@ mod rivals;
 mod s3;
 mod suites;
 mod test;
+mod test_binaries;
 mod tidy;
 
 use std::process::ExitCode;
@@ -30,8 +31,8 @@ struct Command {
 const COMMANDS: &[Command] = &[
     Command {
         name: "test",
-        arguments: "[cargo test arguments]",
-        about: "every test, the S3 suites against a real S3 server included",
+        arguments: "[--quick | cargo test arguments]",
+        about: "every test, the S3 suites against a real S3 server included; --quick: those beside the code",
         run: test::run,
     },
     Command {

@@ -1,70 +1,97 @@
-//! `cargo xtask test`: the whole test suite, as CI runs it.
+//! `cargo xtask test`: the whole test suite, as CI runs it; with `--quick` what takes a minute.
 //!
-//! Builds the real peers once, starts a real S3 server on loopback, runs `cargo test` over the
-//! workspace with both at hand, then `tidy`. The last line is the sum: `N passed, N failed`.
+//! Builds the tests and, meanwhile, the real peers; starts a real S3 server on loopback; runs the test
+//! binaries overlapped ([`crate::test_binaries`]), the examples in documentation, and `tidy`. The last line
+//! is the sum: `N passed, N failed`.
 
-use std::io::{BufRead, BufReader};
 use std::process::{Command, Stdio};
+use std::thread;
 
-use anyhow::{Result, bail};
+use anyhow::{Context, Result, anyhow};
 
 use crate::process::{root, tools};
 use crate::s3::S3Server;
+use crate::test_binaries::{self, Counts, TestBinary};
 use crate::{rivals, tidy};
 
-/// Runs everything; extra arguments go to `cargo test`.
+/// Runs everything. `--quick`: the tests beside the code and `tidy`, without peers, simulations and examples.
+/// Other arguments choose tests as they do for `cargo test`.
 pub fn run(arguments: &[String]) -> Result<()> {
-    rivals::ensure(rivals::FOR_TESTS)?;
-    let server = S3Server::start()?;
-    let mut command = cargo_test(arguments);
-    server.apply(&mut command);
-    let (mut passed, mut failed, succeeded) = counted(&mut command)?;
-    if let Err(problems) = tidy::run(&[]) {
-        eprintln!("{problems:#}");
-        failed += 1;
-    } else {
-        passed += 1;
-    }
-    if !succeeded && failed == 0 {
-        bail!("cargo test failed before it ran the tests");
-    }
-    println!("{passed} passed, {failed} failed");
-    if failed > 0 {
+    let counts = match arguments {
+        [] => whole()?,
+        [only] if only == "--quick" => quick()?,
+        chosen => selected(chosen)?,
+    };
+    println!("{} passed, {} failed", counts.passed, counts.failed);
+    if counts.failed > 0 {
         std::process::exit(1);
     }
     Ok(())
 }
 
-fn cargo_test(arguments: &[String]) -> Command {
-    let mut command = Command::new(env!("CARGO"));
+fn whole() -> Result<Counts> {
+    let binaries = thread::scope(|scope| {
+        let peers = scope.spawn(|| rivals::ensure(rivals::FOR_TESTS));
+        let binaries = test_binaries::build();
+        peers.join().map_err(|_| anyhow!("building the peers panicked"))??;
+        binaries
+    })?;
+    let server = S3Server::start()?;
+    let mut counts = test_binaries::run_all(binaries, |command| {
+        with_tools(command);
+        server.apply(command);
+    })?;
+    counts.add(cargo_test(&["--workspace", "--doc"], &server)?);
+    counts.add(tidied());
+    Ok(counts)
+}
+
+fn quick() -> Result<Counts> {
+    let binaries: Vec<TestBinary> = test_binaries::build()?;
+    let units = binaries.into_iter().filter(|binary| binary.is_unit).collect();
+    let mut counts = test_binaries::run_all(units, with_tools)?;
+    counts.add(tidied());
+    Ok(counts)
+}
+
+fn selected(arguments: &[String]) -> Result<Counts> {
+    rivals::ensure(rivals::FOR_TESTS)?;
+    let server = S3Server::start()?;
+    let mut all = vec!["--workspace"];
+    all.extend(arguments.iter().map(String::as_str));
+    let mut counts = cargo_test(&all, &server)?;
+    counts.add(tidied());
+    Ok(counts)
+}
+
+fn tidied() -> Counts {
+    match tidy::run(&[]) {
+        Ok(()) => Counts { passed: 1, failed: 0 },
+        Err(problems) => {
+            eprintln!("{problems:#}");
+            Counts { passed: 0, failed: 1 }
+        }
+    }
+}
+
+/// The peers are found before other programs of their names.
+fn with_tools(command: &mut Command) {
     let path = std::env::var_os("PATH").unwrap_or_default();
     let mut folders = vec![tools().join("bin")];
     folders.extend(std::env::split_paths(&path));
-    command.current_dir(root()).args(["test", "--workspace", "--no-fail-fast"]).args(arguments);
     if let Ok(joined) = std::env::join_paths(folders) {
         command.env("PATH", joined);
     }
-    command
 }
 
-/// Runs `cargo test`, passes its output on, and sums up the `test result:` lines.
-fn counted(command: &mut Command) -> Result<(u64, u64, bool)> {
-    let mut child = command.stdout(Stdio::piped()).spawn()?;
-    let (mut passed, mut failed) = (0, 0);
-    if let Some(stdout) = child.stdout.take() {
-        for line in BufReader::new(stdout).lines() {
-            let line = line?;
-            println!("{line}");
-            if let Some(result) = line.strip_prefix("test result:") {
-                passed += number_before(result, " passed");
-                failed += number_before(result, " failed");
-            }
-        }
-    }
-    Ok((passed, failed, child.wait()?.success()))
-}
-
-fn number_before(text: &str, word: &str) -> u64 {
-    let before = text.split(word).next().unwrap_or_default();
-    before.rsplit(' ').next().and_then(|n| n.parse().ok()).unwrap_or(0)
+/// Runs `cargo test` and prints what it prints.
+fn cargo_test(arguments: &[&str], server: &S3Server) -> Result<Counts> {
+    let mut command = Command::new(env!("CARGO"));
+    command.current_dir(root()).args(["test", "--no-fail-fast"]).args(arguments).stderr(Stdio::inherit());
+    with_tools(&mut command);
+    server.apply(&mut command);
+    let output = command.output().context("cargo cannot be started")?;
+    let text = String::from_utf8_lossy(&output.stdout);
+    println!("{text}");
+    Ok(Counts::of_output(&text).ended(output.status.success()))
 }

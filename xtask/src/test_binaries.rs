@@ -1,0 +1,167 @@
+//! Test binaries: built by one call of cargo, run several at a time.
+//!
+//! Most tests wait for timers, disks and servers more than they compute, so binaries overlap: as many run at
+//! once as there are processors. The output of each is printed whole when it ends, so that it can be read.
+//!
+//! Invariant: a binary that ends badly counts as a failure even if it said nothing.
+
+use std::path::PathBuf;
+use std::process::{Command, Stdio};
+use std::sync::Mutex;
+use std::thread;
+
+use anyhow::{Context, Result, bail};
+use serde_json::Value;
+
+use crate::process::root;
+
+/// A binary that cargo built of the tests of a crate or of a folder `tests`.
+pub struct TestBinary {
+    path: PathBuf,
+    /// The folder of its package, where it is run.
+    folder: PathBuf,
+    /// What people know it by.
+    name: String,
+    /// Whether it has the tests that stand beside the code.
+    pub is_unit: bool,
+    bytes: u64,
+}
+
+/// Tests that passed and failed.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Counts {
+    /// Passed.
+    pub passed: u64,
+    /// Failed, binaries that crashed included.
+    pub failed: u64,
+}
+
+impl Counts {
+    /// Adds others.
+    pub fn add(&mut self, other: Self) {
+        self.passed += other.passed;
+        self.failed += other.failed;
+    }
+
+    /// The sums of the `test result:` lines of an output.
+    pub fn of_output(output: &str) -> Self {
+        let mut counts = Self::default();
+        for result in output.lines().filter_map(|line| line.strip_prefix("test result:")) {
+            counts.passed += number_before(result, " passed");
+            counts.failed += number_before(result, " failed");
+        }
+        counts
+    }
+
+    /// What a process counted that ended so: at least one failure if it ended badly.
+    pub fn ended(self, is_success: bool) -> Self {
+        let failed = if is_success { self.failed } else { self.failed.max(1) };
+        Self { failed, ..self }
+    }
+}
+
+fn number_before(text: &str, word: &str) -> u64 {
+    let before = text.split(word).next().unwrap_or_default();
+    before.rsplit(' ').next().and_then(|n| n.parse().ok()).unwrap_or(0)
+}
+
+/// Builds the test binaries of the workspace; the largest first, which is about the longest first.
+pub fn build() -> Result<Vec<TestBinary>> {
+    let mut command = Command::new(env!("CARGO"));
+    command.current_dir(root()).args(["test", "--workspace", "--no-run"]);
+    command.arg("--message-format=json-render-diagnostics").stderr(Stdio::inherit());
+    let output = command.output().context("cargo cannot be started")?;
+    if !output.status.success() {
+        bail!("the tests cannot be built, see above");
+    }
+    let messages = String::from_utf8(output.stdout).context("cargo's messages are no text")?;
+    let mut binaries = Vec::new();
+    for message in messages.lines() {
+        let message: Value = serde_json::from_str(message).context("a message of cargo is no JSON")?;
+        binaries.extend(binary_of(&message));
+    }
+    if binaries.is_empty() {
+        bail!("cargo built no test binary");
+    }
+    binaries.sort_by_key(|binary| std::cmp::Reverse(binary.bytes));
+    Ok(binaries)
+}
+
+/// The test binary that a message of cargo tells of, if it does.
+fn binary_of(message: &Value) -> Option<TestBinary> {
+    if message["reason"] != "compiler-artifact" || message["profile"]["test"] != true {
+        return None;
+    }
+    let path = PathBuf::from(message["executable"].as_str()?);
+    let folder = PathBuf::from(message["manifest_path"].as_str()?).parent()?.to_owned();
+    let is_unit = message["target"]["kind"].as_array().is_none_or(|kinds| kinds.iter().all(|k| k != "test"));
+    let target = message["target"]["name"].as_str().unwrap_or_default();
+    let name = format!("{} {target}", folder.file_name()?.to_string_lossy());
+    let bytes = path.metadata().map_or(0, |metadata| metadata.len());
+    Some(TestBinary { path, folder, name, is_unit, bytes })
+}
+
+/// Runs binaries, prints what they print, and counts; `prepare` sets what their processes need.
+pub fn run_all(binaries: Vec<TestBinary>, prepare: impl Fn(&mut Command) + Sync) -> Result<Counts> {
+    let lanes = thread::available_parallelism().map_or(1, usize::from);
+    let waiting = Mutex::new(binaries.into_iter());
+    let sum = Mutex::new(Counts::default());
+    let lane = || -> Result<()> {
+        loop {
+            let next = waiting.lock().map_err(|_| anyhow::anyhow!("another lane panicked"))?.next();
+            let Some(binary) = next else { return Ok(()) };
+            let mut command = Command::new(&binary.path);
+            command.current_dir(&binary.folder).env("CARGO_MANIFEST_DIR", &binary.folder);
+            command.stderr(Stdio::inherit());
+            prepare(&mut command);
+            let output = command.output().with_context(|| format!("{} cannot be started", binary.name))?;
+            let text = String::from_utf8_lossy(&output.stdout);
+            let counts = Counts::of_output(&text).ended(output.status.success());
+            let mut sum = sum.lock().map_err(|_| anyhow::anyhow!("another lane panicked"))?;
+            println!("     Running {}\n{text}", binary.name);
+            if !output.status.success() {
+                println!("{} ended with {}", binary.name, output.status);
+            }
+            sum.add(counts);
+        }
+    };
+    thread::scope(|scope| -> Result<()> {
+        let running: Vec<_> = (0..lanes).map(|_| scope.spawn(lane)).collect();
+        for thread in running {
+            thread.join().map_err(|_| anyhow::anyhow!("a lane panicked"))??;
+        }
+        Ok(())
+    })?;
+    sum.into_inner().map_err(|_| anyhow::anyhow!("a lane panicked"))
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn results_are_summed_and_a_crash_is_a_failure() {
+        let output = "x\ntest result: ok. 3 passed; 0 failed; 1 ignored\n\
+                      test result: FAILED. 2 passed; 4 failed; 0 ignored\n";
+        let counts = Counts::of_output(output);
+        assert_eq!(counts, Counts { passed: 5, failed: 4 });
+        assert_eq!(counts.ended(false), counts);
+        assert_eq!(Counts::of_output("").ended(false), Counts { passed: 0, failed: 1 });
+        assert_eq!(Counts::of_output("").ended(true), Counts::default());
+    }
+
+    #[test]
+    fn only_artifacts_of_tests_are_run() {
+        let message = |test: bool, kind: &str| {
+            json!({"reason": "compiler-artifact", "profile": {"test": test}, "executable": "/x/it-1",
+                "manifest_path": "/w/crates/base/Cargo.toml", "target": {"name": "it", "kind": [kind]}})
+        };
+        assert!(binary_of(&message(false, "bin")).is_none());
+        assert!(binary_of(&json!({"reason": "build-finished", "success": true})).is_none());
+        let it = binary_of(&message(true, "test")).unwrap();
+        assert!(!it.is_unit && it.name == "base it" && it.folder == std::path::Path::new("/w/crates/base"));
+        assert!(binary_of(&message(true, "lib")).unwrap().is_unit);
+    }
+}
