@@ -8,6 +8,7 @@ mod commit_titles;
 mod differential;
 mod fuzz;
 mod memcached;
+mod nightly;
 mod process;
 mod rivals;
 mod s3;
@@ -82,6 +83,18 @@ const COMMANDS: &[Command] = &[
         arguments: "[--seconds N] [TARGET...]",
         about: "fuzz decoders, parsers and codecs (needs cargo-fuzz)",
         run: fuzz::run,
+    },
+    Command {
+        name: "damage",
+        arguments: "--damage N [--first SEED]",
+        about: "N kinds of damage to copied stores: nothing undamaged is lost or called sound wrongly",
+        run: suites::damage,
+    },
+    Command {
+        name: "nightly",
+        arguments: "[--fuzz-seconds N]",
+        about: "all long runs: properties, simulation, damage, kills, attacks, fuzz",
+        run: nightly::run,
     },
 ];
 

@@ -47,6 +47,14 @@ pub fn sim(arguments: &[String]) -> Result<()> {
     run(kept.args(["--", "--ignored"]))
 }
 
+/// `--damage N`: kinds of damage to copied stores, optimised.
+pub fn damage(arguments: &[String]) -> Result<()> {
+    Options::parse(arguments, &["--damage", "--first"])?;
+    let mut command = Command::new(env!("CARGO"));
+    command.current_dir(root()).args(["run", "--release", "--package", "sandur-sim", "--"]).args(arguments);
+    run(&mut command)
+}
+
 /// `cargo xtask conformance logql PATH...`: scripts of queries and answers over every kind of storage.
 pub fn conformance(arguments: &[String]) -> Result<()> {
     if arguments.first().is_some_and(|suite| suite == "memcached") {

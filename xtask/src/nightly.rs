@@ -1,0 +1,71 @@
+//! `cargo xtask nightly [--fuzz-seconds N]`: everything that is too long for each change.
+//!
+//! Goes on after a failure, so that a night finds all there is to find, and ends with what failed.
+
+use std::process::Command;
+
+use anyhow::{Context, Result, bail};
+
+use crate::process::{root, run as run_command};
+use crate::{attack, fuzz, suites};
+
+/// Seconds for each fuzz target when nothing else is said.
+const FUZZ_SECONDS: &str = "1200";
+/// Cases of a property that names no number of its own.
+const PROPERTY_CASES: &str = "10000";
+
+/// A part of the night and what it is called with.
+struct Part {
+    name: &'static str,
+    arguments: &'static [&'static str],
+    run: fn(&[String]) -> Result<()>,
+}
+
+const PARTS: &[Part] = &[
+    Part { name: "properties", arguments: &[], run: properties },
+    Part { name: "simulation", arguments: &["--seeds", "2000"], run: suites::sim },
+    Part { name: "damage", arguments: &["--damage", "1000"], run: suites::damage },
+    Part { name: "kills", arguments: &["--kills", "500"], run: suites::crash },
+    Part { name: "attacks", arguments: &[], run: attack::run },
+];
+
+/// Runs all parts, then the fuzz targets.
+pub fn run(arguments: &[String]) -> Result<()> {
+    let seconds = match arguments {
+        [] => FUZZ_SECONDS,
+        [name, seconds] if name == "--fuzz-seconds" => seconds,
+        _ => bail!("nightly takes nothing but --fuzz-seconds N"),
+    };
+    let mut failed = Vec::new();
+    for part in PARTS {
+        let arguments: Vec<String> = part.arguments.iter().map(|&a| a.to_owned()).collect();
+        failed.extend(outcome(part.name, (part.run)(&arguments)));
+    }
+    let fuzzed = fuzz::run(&["--seconds".to_owned(), seconds.to_owned()]);
+    failed.extend(outcome("fuzz", fuzzed));
+    match failed.is_empty() {
+        true => Ok(()),
+        false => bail!("failed: {}", failed.join(", ")),
+    }
+}
+
+/// Says how a part ended; its name if it failed.
+fn outcome(name: &'static str, result: Result<()>) -> Option<&'static str> {
+    match result {
+        Ok(()) => {
+            println!("nightly: {name} held");
+            None
+        }
+        Err(error) => {
+            eprintln!("nightly: {name} failed: {error:#}");
+            Some(name)
+        }
+    }
+}
+
+fn properties(_: &[String]) -> Result<()> {
+    let mut command = Command::new(env!("CARGO"));
+    command.current_dir(root()).args(["test", "--workspace", "--lib", "--no-fail-fast"]);
+    command.env("PROPTEST_CASES", PROPERTY_CASES);
+    run_command(&mut command).context("properties with many cases")
+}
