@@ -88,8 +88,11 @@ fn text(answer: &Answer) -> String {
     String::from_utf8_lossy(&answer.body).into_owned()
 }
 
+/// Characters of a text that are shown.
+const SHORT_CHARS: usize = 400;
+
 fn short(text: &str) -> String {
-    text.trim().chars().take(400).collect()
+    text.trim().chars().take(SHORT_CHARS).collect()
 }
 
 fn compare_values(what: &str, loki: &Value, ours: &Value) -> Option<Difference> {
@@ -232,6 +235,16 @@ fn repeats_times(rows: &[Row]) -> bool {
     rows.iter().any(|(_, values)| values.windows(2).any(|pair| pair[0].0 == pair[1].0))
 }
 
+/// Where two texts part that are too long to be shown whole.
+fn parting(loki: &str, ours: &str) -> Option<String> {
+    let at = loki.chars().zip(ours.chars()).take_while(|(a, b)| a == b).count();
+    let around = |text: &str| text.chars().skip(at.saturating_sub(40)).take(120).collect::<String>();
+    let lengths = (loki.chars().count(), ours.chars().count());
+    let is_hidden = lengths.0.max(lengths.1) > SHORT_CHARS;
+    is_hidden
+        .then(|| format!("      part at {at} of {lengths:?}: {}\n        | {}", around(loki), around(ours)))
+}
+
 /// The first rows that differ.
 fn content(left: &[Row], right: &[Row]) -> String {
     let index = |rows: &[Row]| -> BTreeMap<String, Vec<(String, String)>> { rows.iter().cloned().collect() };
@@ -248,6 +261,12 @@ fn content(left: &[Row], right: &[Row]) -> String {
     };
     told.extend(only("Loki", &loki, &ours));
     told.extend(only("we  ", &ours, &loki));
+    let lone = |a: &BTreeMap<String, _>, b: &BTreeMap<String, _>| {
+        a.keys().find(|labels| !b.contains_key(*labels)).cloned()
+    };
+    if let (Some(a), Some(b)) = (lone(&loki, &ours), lone(&ours, &loki)) {
+        told.extend(parting(&a, &b));
+    }
     let both =
         loki.iter().find_map(|(labels, a)| ours.get(labels).filter(|b| *b != a).map(|b| (labels, a, b)));
     if let Some((labels, a, b)) = both {

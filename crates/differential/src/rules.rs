@@ -155,17 +155,27 @@ fn holds_ours(case: &Case<'_>) -> bool {
 
 /// Takes out what a failed template says of itself: in labels, and in the parsed labels of entries.
 fn template_details(stream: &mut Value) {
-    let blank = |labels: &mut Value| {
-        if let Some(details) = labels.get_mut("__error_details__")
-            && details.as_str().is_some_and(|text| text.starts_with("template: "))
-        {
-            *details = Value::Null;
+    change_details(stream, |text| if text.starts_with("template: ") { "" } else { text });
+}
+
+/// Leaves the beginning of what a failure says, which quotes as much of a value as the value has.
+fn long_details(stream: &mut Value) {
+    change_details(stream, |text| &text[..text.floor_char_boundary(DETAILS_SHOWN)]);
+}
+
+/// Less than what our messages show of a value.
+const DETAILS_SHOWN: usize = 4_000;
+
+fn change_details(stream: &mut Value, change: fn(&str) -> &str) {
+    let put = |labels: &mut Value| {
+        if let Some(details) = labels.get_mut("__error_details__") {
+            *details = details.as_str().map(|text| Value::from(change(text))).unwrap_or_default();
         }
     };
-    blank(&mut stream["stream"]);
+    put(&mut stream["stream"]);
     for entry in stream["values"].as_array_mut().into_iter().flatten() {
         if let Some(parsed) = entry.get_mut(2).and_then(|categories| categories.get_mut("parsed")) {
-            blank(parsed);
+            put(parsed);
         }
     }
 }
@@ -518,6 +528,12 @@ pub const RULES: &[Rule] = &[
         "`__error_details__` of a failed template names another place in it, or another reason.",
         "The text comes from inside Go's template package, which knows an argument's place and type.",
         |case| without(case, template_details),
+    ),
+    rule(
+        "long-error-details",
+        "`__error_details__` quotes at most 4 KiB of a value.",
+        "A row with a long value would otherwise take its size twice; Loki quotes all of it.",
+        |case| without(case, long_details),
     ),
     rule(
         "formatted-duplicates",
