@@ -8,12 +8,11 @@ use sandur_format::log_block::Wanted;
 use sandur_format::needle::SLICES;
 use sandur_format::sample_block::SamplePage;
 use sandur_format::{BlockFooter, log_block, sample_block};
+use sandur_model::MILLISECOND_NS;
 use sandur_store::{Intent, Store};
 
 /// Bytes that are read at once.
 const READ_BYTES: u64 = 8 << 20;
-/// Nanoseconds in a millisecond: samples have milliseconds, footers nanoseconds.
-const MILLISECOND_NS: i64 = 1_000_000;
 
 /// Verifies header, footer, every piece and every page of a block; the number of pieces, or what is wrong.
 pub async fn check_block(store: &Store, meta: &BlockMeta) -> Result<u64, String> {

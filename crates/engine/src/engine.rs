@@ -7,7 +7,7 @@ use std::time::Duration;
 use sandur_base::{Env, ErrorKind, Id, Lane, Reservation, Task};
 use sandur_catalog::{Catalog, Snapshot};
 use sandur_format::wal_segment::{ARENA_BYTES_MAX, Record};
-use sandur_model::{Batch, Matcher, TimeRange};
+use sandur_model::{Batch, MILLISECOND_NS, Matcher, TimeRange};
 use sandur_query::{Follow, LogSource, QueryContext};
 use sandur_store::{Store, StoreKind};
 use tokio::sync::{mpsc, oneshot};
@@ -42,9 +42,7 @@ const RESTART_PAUSE_BASE: Duration = Duration::from_secs(1);
 /// Longest pause before an engine tries again to register a new incarnation.
 const RESTART_PAUSE_MAX: Duration = Duration::from_secs(30);
 /// Timestamps closer than a day to the ends of the range belong to windows that cannot be told.
-const TIMESTAMP_MARGIN_NS: i64 = 86_400 * 1_000_000_000;
-/// Nanoseconds in a millisecond.
-const MILLISECOND_NS: i64 = 1_000_000;
+const TIMESTAMP_MARGIN_NS: i64 = sandur_model::DAY_NS;
 /// Longest line in bytes; limits of tenants are far below.
 const LINE_BYTES_MAX: u32 = 64 << 20;
 

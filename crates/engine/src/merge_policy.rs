@@ -14,7 +14,8 @@ use sandur_base::Id;
 use sandur_format::catalog_entry::BlockMeta;
 use sandur_model::{Signal, TimeRange};
 
-use crate::windows::{DAY_NS, slot_ns};
+use crate::windows::slot_ns;
+use sandur_model::DAY_NS;
 
 /// Thresholds of compaction.
 #[derive(Clone, Debug)]
@@ -125,7 +126,7 @@ fn merge_window(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::windows::HOUR_NS;
+    use sandur_model::HOUR_NS;
     use sandur_model::{Dataset, TenantId};
 
     const MB: u64 = 1 << 20;

@@ -2,12 +2,8 @@
 
 use std::collections::BTreeSet;
 
-use sandur_model::{MINUTE_NS, Signal, TimeRange};
+use sandur_model::{DAY_NS, HOUR_NS, Signal, TimeRange};
 
-/// Nanoseconds in an hour.
-pub(crate) const HOUR_NS: i64 = 60 * MINUTE_NS;
-/// Nanoseconds in a UTC day.
-pub(crate) const DAY_NS: i64 = 24 * HOUR_NS;
 /// The latest slots of one tenant that get a block each; rows of earlier ones share a block per day, so
 /// that a backfill of a year does not make 8,760 blocks.
 const SLOTS_MAX: usize = 48;

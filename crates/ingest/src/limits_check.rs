@@ -3,7 +3,7 @@
 //! Per stream: labels. Per entry: age, line length, structured metadata, in this order, which is
 //! Loki's; the first limit that is broken decides the reason. The texts are Loki's.
 
-use sandur_model::{Labels, Limits, SECOND_NS};
+use sandur_model::{DAY_NS, Labels, Limits, SECOND_NS};
 
 use crate::labels_cache::KnownStream;
 use crate::refused::Reason;
@@ -40,7 +40,6 @@ pub(crate) struct EntryLimits {
 /// them has a beginning and an end that are times too, as all that works with windows of time needs.
 const EARLIEST_NS: i64 = i64::MIN + 2 * DAY_NS;
 const LATEST_NS: i64 = i64::MAX - 2 * DAY_NS;
-const DAY_NS: i64 = 86_400 * SECOND_NS;
 
 impl EntryLimits {
     /// The limits at a moment.

@@ -54,4 +54,4 @@ pub use page::{LineColumn, LogPage, MetadataColumn, MetadataValues, StreamRun, S
 pub use samples::{SampleBatch, SeriesSamples};
 pub use signal::{Dataset, Signal};
 pub use tenant::{TenantError, TenantId};
-pub use time::{MINUTE_NS, SECOND_NS, TimeRange};
+pub use time::{DAY_NS, HOUR_NS, MILLISECOND_NS, MINUTE_NS, SECOND_NS, TimeRange};

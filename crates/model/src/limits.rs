@@ -185,7 +185,6 @@ impl DeletionMode {
 
 impl Default for Limits {
     fn default() -> Self {
-        const HOUR_NS: i64 = 3_600 * crate::SECOND_NS;
         let service_name_sources = [
             "service",
             "app",
@@ -208,8 +207,8 @@ impl Default for Limits {
             max_decompressed_size: 64 << 20,
             ingestion_rate: 0,
             ingestion_burst: 0,
-            reject_old_samples_max_age: 7 * 24 * HOUR_NS,
-            creation_grace_period: HOUR_NS / 6,
+            reject_old_samples_max_age: 7 * 24 * crate::HOUR_NS,
+            creation_grace_period: crate::HOUR_NS / 6,
             max_label_name_length: 1024,
             max_label_value_length: 2048,
             max_label_names_per_series: 0,
@@ -221,12 +220,12 @@ impl Default for Limits {
             deletion_mode: DeletionMode::default(),
             max_entries_limit_per_query: 5_000,
             max_query_series: 500,
-            max_query_length: 721 * HOUR_NS, // 30 days and 1 hour
+            max_query_length: 721 * crate::HOUR_NS, // 30 days and 1 hour
             max_query_range: 0,
             max_query_lookback: 0,
             query_timeout: 60 * crate::SECOND_NS,
             max_query_parallelism: 32,
-            split_queries_by_interval: HOUR_NS,
+            split_queries_by_interval: crate::HOUR_NS,
             max_query_bytes_read: 0,
             max_querier_bytes_read: 0,
             cardinality_limit: 0,

@@ -9,9 +9,6 @@ use std::sync::Arc;
 use crate::labels::{Labels, StreamId};
 use crate::tenant::TenantId;
 
-/// Nanoseconds in a millisecond.
-const MS_NS: i64 = 1_000_000;
-
 /// The samples of one series of a batch, in the order they were sent.
 #[derive(Clone, Debug)]
 pub struct SeriesSamples {
@@ -70,7 +67,7 @@ impl SampleBatch {
     /// First and last timestamp in nanoseconds since the epoch; `None` when there is no sample.
     pub fn time_bounds(&self) -> Option<(i64, i64)> {
         let (first, last) = (self.timestamps.iter().min()?, self.timestamps.iter().max()?);
-        Some((first.saturating_mul(MS_NS), last.saturating_mul(MS_NS)))
+        Some((first.saturating_mul(crate::MILLISECOND_NS), last.saturating_mul(crate::MILLISECOND_NS)))
     }
 
     /// Bytes that the batch holds in memory, for budgets.

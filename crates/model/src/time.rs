@@ -2,8 +2,14 @@
 
 /// Nanoseconds in a second.
 pub const SECOND_NS: i64 = 1_000_000_000;
+/// Nanoseconds in a millisecond.
+pub const MILLISECOND_NS: i64 = 1_000_000;
 /// Nanoseconds in a minute.
 pub const MINUTE_NS: i64 = 60 * SECOND_NS;
+/// Nanoseconds in an hour.
+pub const HOUR_NS: i64 = 60 * MINUTE_NS;
+/// Nanoseconds in a day.
+pub const DAY_NS: i64 = 24 * HOUR_NS;
 
 /// The instants `t` with `start <= t < end`, in nanoseconds since the epoch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]

@@ -4,8 +4,7 @@ use std::fmt::Write;
 
 pub use sandur_model::histogram::GoNumber;
 
-/// Nanoseconds of a millisecond.
-pub const MS_NS: i64 = 1_000_000;
+pub use sandur_model::MILLISECOND_NS as MS_NS;
 
 /// Units of durations with their milliseconds, the largest first.
 const UNITS: [(&str, i64); 7] = [

@@ -11,7 +11,8 @@ use sandur_model::{Dataset, MINUTE_NS, TenantId, TimeRange};
 use super::assembly::LogAssembly;
 use super::head::{LogHead, StreamRows};
 use crate::assembly::{Assembly, Plan};
-use crate::windows::{HOUR_NS, windows};
+use crate::windows::windows;
+use sandur_model::HOUR_NS;
 
 /// Bytes of lines per time slice of a block: large enough that streams still fill pages, small enough
 /// that a query for the latest rows reads few of them.
@@ -130,7 +131,7 @@ mod tests {
 
     use super::*;
     use crate::fixtures::{BatchBuilder, reserved};
-    use crate::windows::DAY_NS;
+    use sandur_model::DAY_NS;
 
     fn plans(rows: &[(&str, i64, usize)]) -> Vec<BlockPlan> {
         let head = LogHead::new(Id(1), 0);

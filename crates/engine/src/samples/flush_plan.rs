@@ -92,7 +92,7 @@ mod tests {
 
     use super::*;
     use crate::samples::head::push_bytes;
-    use crate::windows::DAY_NS;
+    use sandur_model::DAY_NS;
 
     const HOUR_MS: i64 = 3_600_000;
 

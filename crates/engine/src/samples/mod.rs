@@ -17,8 +17,7 @@ pub use scan::{SampleScan, ScannedSeries, SeriesBatch};
 /// Bytes of a sample before it is encoded: time and value.
 pub(crate) const SAMPLE_BYTES: u64 = 16;
 
-/// Nanoseconds in a millisecond: samples have milliseconds, blocks and ranges nanoseconds.
-pub(crate) const MILLISECOND_NS: i64 = 1_000_000;
+pub(crate) use sandur_model::MILLISECOND_NS;
 
 /// The milliseconds whose nanoseconds lie in a range: first and last, both included.
 pub(crate) fn range_ms(range: sandur_model::TimeRange) -> (i64, i64) {

@@ -1,14 +1,12 @@
 //! What the catalog knows of a block, and the block's name in the store.
 
 use sandur_base::Id;
-use sandur_model::{Dataset, TimeRange};
+use sandur_model::{DAY_NS, Dataset, TimeRange};
 
 use super::error::FormatError;
 use super::wire::{Reader, Sink};
 use crate::block::BlockIndex;
 
-/// Nanoseconds in a UTC day.
-const DAY_NS: i64 = 86_400 * 1_000_000_000;
 /// Bytes of the smallest encoded block: two ids, a one-letter tenant, the level, four times and
 /// seven one-byte varints.
 pub(super) const BLOCK_BYTES_MIN: usize = 32 + 2 + 1 + 32 + 7;

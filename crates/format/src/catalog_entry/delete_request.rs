@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use sandur_base::Id;
-use sandur_model::{Dataset, TimeRange};
+use sandur_model::{Dataset, MILLISECOND_NS, TimeRange};
 
 use super::entry::bounded;
 use super::error::FormatError;
@@ -12,8 +12,6 @@ use super::wire::{Reader, Sink};
 /// Longest query of a delete request in bytes: every open request is in memory of every process and in
 /// every checkpoint.
 pub const DELETE_QUERY_BYTES_MAX: usize = 16 << 10;
-/// Nanoseconds in a millisecond.
-const MS_NS: i64 = 1_000_000;
 
 /// What shall go: log lines or samples of a tenant, within a time, that a query selects.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -73,7 +71,10 @@ pub struct TenantDeletes {
 impl DeleteRequest {
     /// The timestamps that it names, in nanoseconds.
     pub fn range(&self) -> TimeRange {
-        TimeRange::inclusive(self.start_ms.saturating_mul(MS_NS), self.end_ms.saturating_mul(MS_NS))
+        TimeRange::inclusive(
+            self.start_ms.saturating_mul(MILLISECOND_NS),
+            self.end_ms.saturating_mul(MILLISECOND_NS),
+        )
     }
 
     pub(super) fn encode(&self, out: &mut Sink) -> Result<(), FormatError> {

@@ -33,7 +33,6 @@ pub const VERSION: u16 = 1;
 pub const PAGE_ROWS_MAX: u32 = 1 << 16;
 /// Bytes of a sample before it is encoded: time and value.
 pub const SAMPLE_BYTES: u64 = 16;
-/// Nanoseconds in a millisecond: samples have milliseconds, the footer nanoseconds.
-const MILLISECOND_NS: i64 = 1_000_000;
+use sandur_model::MILLISECOND_NS;
 /// Errors name pages by this.
 const PART_PAGE: &str = "sample page";

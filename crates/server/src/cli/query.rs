@@ -1,5 +1,6 @@
 //! `sandur query`: asks a server and shows the answer, page by page.
 
+use sandur_model::DAY_NS;
 use std::io::BufWriter;
 use std::process::ExitCode;
 
@@ -16,8 +17,6 @@ use crate::failed_command::Failed;
 
 /// Lines of one page where nothing is said.
 const BATCH_DEFAULT: &str = "1000";
-/// A range from which on nobody is told to look further back.
-const DAY_NS: i64 = 86_400_000_000_000;
 
 /// The command.
 pub fn command() -> Command {

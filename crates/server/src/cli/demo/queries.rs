@@ -1,6 +1,7 @@
 //! Queries that the demo proposes: only such that find something in what it shipped.
 
 use sandur_base::Env;
+use sandur_model::HOUR_NS;
 
 use crate::cli::client::Client;
 use crate::cli::results;
@@ -8,8 +9,6 @@ use crate::failed_command::Failed;
 
 /// How many are proposed.
 pub const PROPOSED: usize = 5;
-/// Nanoseconds of an hour, the range of `sandur query` without options.
-const HOUR_NS: i64 = 3_600 * 1_000_000_000;
 
 /// How a query is asked, beyond its text.
 #[derive(Clone, Copy)]

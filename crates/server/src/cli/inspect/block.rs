@@ -6,14 +6,11 @@ use sandur_base::units::ByteSize;
 use sandur_format::block::{BlockIndex, TRAILER_LEN};
 use sandur_format::log_block::{self, Wanted};
 use sandur_format::{BlockFooter, sample_block};
-use sandur_model::Signal;
+use sandur_model::{MILLISECOND_NS, Signal};
 
 use crate::cli::moment;
 use crate::cli::target::Object;
 use crate::failed_command::Failed;
-
-/// Nanoseconds in a millisecond: samples have milliseconds.
-const MILLISECOND_NS: i64 = 1_000_000;
 
 /// Whether an object begins as a block of one of the signals does.
 pub fn begins(start: &[u8]) -> bool {

@@ -88,9 +88,10 @@ impl Recogniser {
         let now = jiff::Timestamp::from_nanosecond(i128::from(self.now_ns)).ok()?;
         let this_year = now.to_zoned(self.zone.clone()).year();
         // A line of December that is read in January is of last year, not of the future.
-        const DAY_NS: i64 = 86_400_000_000_000;
         let of_year = |year| self.with_zone(Date::new(year, month, day).ok()?.to_datetime(time), b"");
-        of_year(this_year).filter(|ns| *ns <= self.now_ns + DAY_NS).or_else(|| of_year(this_year - 1))
+        of_year(this_year)
+            .filter(|ns| *ns <= self.now_ns + sandur_model::DAY_NS)
+            .or_else(|| of_year(this_year - 1))
     }
 
     /// `... [21/Nov/2026:06:01:43 +0000] ...`.

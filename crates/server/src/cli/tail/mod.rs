@@ -39,7 +39,7 @@ const PAUSE: (Duration, Duration) = (Duration::from_secs(1), Duration::from_secs
 /// How far before the last sign of life a query begins: lines carry the time of their sender.
 const OVERLAP_NS: i64 = 60 * 1_000_000_000;
 /// How far into the future it reaches, for senders whose clock is ahead.
-const AHEAD_NS: i64 = 3_600 * 1_000_000_000;
+const AHEAD_NS: i64 = sandur_model::HOUR_NS;
 /// Lines of one page of that query.
 const BATCH: u64 = 1_000;
 /// How long after a connection lines of the query may come again.
