@@ -11,7 +11,7 @@ use sandur_cache::{Hint, Tier};
 use sandur_format::block::BlockIndex;
 use sandur_format::catalog_entry::BlockMeta;
 use sandur_format::codec::Piece as StoredPiece;
-use sandur_query::QueryStats;
+use sandur_query::{Error as QueryError, QueryContext, QueryStats};
 use sandur_store::Intent;
 
 use crate::block_bytes::{BlockBytes, Spent, Stored};
@@ -58,6 +58,21 @@ impl ReadError {
             Self::Damaged { path, reason: error.to_string() }
         } else {
             Self::Store { path, reason: Arc::new(error) }
+        }
+    }
+}
+
+/// Missing and damaged blocks are warnings; a store that does not answer fails the query.
+pub(crate) fn or_warn<T>(
+    context: &QueryContext,
+    read: Result<T, ReadError>,
+) -> Result<Option<T>, QueryError> {
+    match read {
+        Ok(value) => Ok(Some(value)),
+        Err(error @ ReadError::Store { .. }) => Err(QueryError::Unavailable(error.to_string())),
+        Err(damage) => {
+            context.warn(damage.to_string());
+            Ok(None)
         }
     }
 }

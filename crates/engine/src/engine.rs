@@ -7,8 +7,8 @@ use std::time::Duration;
 use sandur_base::{Env, ErrorKind, Id, Lane, Reservation, Task};
 use sandur_catalog::{Catalog, Snapshot};
 use sandur_format::wal_segment::{ARENA_BYTES_MAX, Record};
-use sandur_model::{Batch, MILLISECOND_NS, Matcher, TimeRange};
-use sandur_query::{Follow, LogSource, QueryContext};
+use sandur_model::{Batch, MILLISECOND_NS, Matcher};
+use sandur_query::{Follow, QueryContext, Sources};
 use sandur_store::{Store, StoreKind};
 use tokio::sync::{mpsc, oneshot};
 
@@ -19,11 +19,11 @@ use crate::flush::Ending;
 use crate::flush_task;
 use crate::follow_writers::WriterFollower;
 use crate::head::{Head, push_bytes};
-use crate::logs::EngineSource;
+use crate::logs::EngineLogs;
 use crate::maintain;
 use crate::metrics::Metrics;
 use crate::options::EngineOptions;
-use crate::samples::SampleScan;
+use crate::samples::EngineSamples;
 use crate::shared::Shared;
 use crate::view::View;
 use crate::wal::{End, Wal};
@@ -215,21 +215,12 @@ impl Engine {
     }
 
     /// Queries over everything that the engine holds.
-    pub fn source(self: &Arc<Self>) -> Arc<dyn LogSource> {
-        let (views, followers) = (Arc::clone(&self.shared.views), Arc::clone(&self.shared.followers));
-        let rulebook = Arc::clone(&self.shared.rulebook);
-        Arc::new(EngineSource::new(views, followers, self.reader.clone(), rulebook))
-    }
-
-    /// Reads the matching series of the tenant's metrics that have samples in the range.
-    pub async fn scan_samples(
-        &self,
-        context: &QueryContext,
-        matchers: Vec<Matcher>,
-        range: TimeRange,
-    ) -> Result<SampleScan, sandur_query::Error> {
-        let view = self.view();
-        SampleScan::open(&self.reader, &self.shared.rulebook, &view, context, (matchers, range)).await
+    pub fn sources(&self) -> Sources {
+        let (views, followers) = (&self.shared.views, Arc::clone(&self.shared.followers));
+        let (reader, rulebook) = (&self.reader, &self.shared.rulebook);
+        let logs = EngineLogs::new(Arc::clone(views), followers, reader.clone(), Arc::clone(rulebook));
+        let samples = EngineSamples::new(Arc::clone(views), reader.clone(), Arc::clone(rulebook));
+        Sources { logs: Arc::new(logs), samples: Arc::new(samples) }
     }
 
     /// What queries see now: a catalog snapshot and the heads that belong to it.

@@ -93,7 +93,7 @@ impl Fixture {
     async fn scan(&self, selection: Selection) -> (Vec<Row>, BTreeMap<(String, i32), u64>) {
         let context = self.context();
         let (order, columns) = (selection.order, selection.columns);
-        let mut scan = self.engine.source().scan(&context, selection).await.unwrap();
+        let mut scan = self.engine.sources().logs.scan(&context, selection).await.unwrap();
         let (mut rows, mut counts, mut seen) = (Vec::new(), BTreeMap::new(), HashSet::new());
         let mut bound = None;
         let seven = lines_with(b'7');
@@ -195,7 +195,7 @@ impl Fixture {
 
     async fn check_labels(&self, matchers: &[Matcher], range: TimeRange) {
         let context = self.context();
-        let source = self.engine.source();
+        let source = self.engine.sources().logs;
         let expected: BTreeSet<String> =
             self.expected(matchers, range).into_iter().map(|(l, ..)| l).collect();
         let streams = source.streams(&context, vec![matchers.to_vec()], range).await.unwrap();

@@ -51,7 +51,7 @@ pub use level::Level;
 pub use limits::{BlockedQuery, CompiledPattern, DeletionMode, Limits};
 pub use matcher::{MatchOp, Matcher, MatcherError, matches_all};
 pub use page::{LineColumn, LogPage, MetadataColumn, MetadataValues, StreamRun, Suspect};
-pub use samples::{SampleBatch, SeriesSamples};
+pub use samples::{STALE_BITS, SampleBatch, SeriesSamples, is_stale};
 pub use signal::{Dataset, Signal};
 pub use tenant::{TenantError, TenantId};
 pub use time::{DAY_NS, HOUR_NS, MILLISECOND_NS, MINUTE_NS, SECOND_NS, TimeRange};

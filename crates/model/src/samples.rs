@@ -9,6 +9,15 @@ use std::sync::Arc;
 use crate::labels::{Labels, StreamId};
 use crate::tenant::TenantId;
 
+/// The bits of the value that marks the end of a series.
+pub const STALE_BITS: u64 = 0x7ff0_0000_0000_0002;
+
+/// Whether a value marks the end of a series. Looked at by bits: arithmetic would change them.
+#[inline]
+pub fn is_stale(value: f64) -> bool {
+    value.to_bits() == STALE_BITS
+}
+
 /// The samples of one series of a batch, in the order they were sent.
 #[derive(Clone, Debug)]
 pub struct SeriesSamples {

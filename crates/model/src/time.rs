@@ -34,6 +34,19 @@ impl TimeRange {
         Self { start: first, end: last.saturating_add(1) }
     }
 
+    /// The range that holds every instant of these milliseconds, both included.
+    pub fn of_milliseconds(first_ms: i64, last_ms: i64) -> Self {
+        let (start, last) = (first_ms.saturating_mul(MILLISECOND_NS), last_ms.saturating_mul(MILLISECOND_NS));
+        Self::inclusive(start, last.saturating_add(MILLISECOND_NS - 1))
+    }
+
+    /// The milliseconds whose first nanosecond is inside: the first and the last of them, both included.
+    pub fn milliseconds(&self) -> (i64, i64) {
+        let rest = i64::from(self.start.rem_euclid(MILLISECOND_NS) > 0);
+        let first = self.start.div_euclid(MILLISECOND_NS) + rest;
+        (first, self.end.saturating_sub(1).div_euclid(MILLISECOND_NS))
+    }
+
     /// Whether no instant is inside.
     pub fn is_empty(&self) -> bool {
         self.end <= self.start

@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use sandur_base::{Env, MemoryBudget};
 use sandur_model::{Labels, TenantId};
-use sandur_promql::{MemorySeries, Options, Request, Times, query};
-use sandur_query::QueryContext;
+use sandur_promql::{Options, Request, Times, query};
+use sandur_query::{MemorySeries, QueryContext};
 
 const EXPRESSIONS: &[&str] = &[
     "a_X",

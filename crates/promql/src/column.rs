@@ -6,8 +6,8 @@ use sandur_base::Stopped;
 use sandur_base::job::spend;
 use sandur_model::FloatHistogram;
 
-use crate::data::BATCH_SERIES;
 use crate::labels::LabelsId;
+use sandur_query::BATCH_SERIES;
 
 /// Values of a batch that is handed on.
 const BATCH_VALUES: usize = 128 << 10;

@@ -7,11 +7,10 @@ use std::sync::Arc;
 
 use sandur_base::job::{Held, spend};
 use sandur_model::{FloatHistogram, Labels};
-use sandur_query::{Error, QueryContext};
+use sandur_query::{Error, QueryContext, SampleScan, SampleSource, Samples, SeriesBatch};
 
 use crate::ast::{Expr, Type};
 use crate::column::{Column, Grid};
-use crate::data::{Samples, SeriesBatch, SeriesSet, SeriesSource};
 use crate::labels::{LabelPool, LabelsId};
 use crate::ops::range_call::PointSeries;
 use crate::ops::relabel::merge;
@@ -80,7 +79,7 @@ pub struct Answer {
 
 /// Answers a query.
 pub async fn query(
-    source: &dyn SeriesSource,
+    source: &dyn SampleSource,
     context: &QueryContext,
     request: &Request,
 ) -> Result<Answer, Error> {
@@ -91,7 +90,7 @@ pub async fn query(
 
 /// Answers a query that was read already.
 pub async fn query_parsed(
-    source: &dyn SeriesSource,
+    source: &dyn SampleSource,
     context: &QueryContext,
     request: &Request,
     expr: &Expr,
@@ -107,7 +106,7 @@ pub async fn query_parsed(
             Ok(Box::new(State { run, plan, gathered, windows, kind, times }))
         })
         .await?;
-    let mut sets: Vec<Option<Box<dyn SeriesSet + '_>>> = Vec::new();
+    let mut sets: Vec<Option<Box<dyn SampleScan>>> = Vec::new();
     let text: Arc<str> = request.query.as_str().into();
     let mut needed = None;
     loop {

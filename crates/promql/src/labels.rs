@@ -12,8 +12,8 @@ use sandur_base::job::Held;
 use sandur_model::Labels;
 use xxhash_rust::xxh64::xxh64;
 
-use crate::data::{Dictionary, LabelIds};
 use crate::text::{is_plain_label, quote};
+use sandur_query::{Dictionary, LabelIds};
 
 /// A text.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]

@@ -2,8 +2,8 @@
 //!
 //! **What it is.** Parser, planner, operators and functions, native histograms and everything that Prometheus
 //! calls experimental included. Text becomes a syntax tree ([`Expr`]); a tree is planned for the steps of a
-//! query into operators; these pull series in batches from a [`SeriesSource`], and the answer is series, with
-//! warnings and infos in Prometheus's words and places.
+//! query into operators; these pull series in batches from a [`SampleSource`](sandur_query::SampleSource), and
+//! the answer is series, with warnings and infos in Prometheus's words and places.
 //!
 //! **What it is not.** It knows no store, no block and no wire format, and holds no data beyond a query.
 //!
@@ -25,7 +25,6 @@
 pub mod ast;
 mod check;
 mod column;
-mod data;
 mod engine;
 mod error;
 mod forms;
@@ -33,7 +32,6 @@ mod functions;
 mod json;
 mod labels;
 mod lexer;
-mod memory;
 mod notes;
 mod ops;
 mod order;
@@ -48,17 +46,12 @@ mod text;
 mod token;
 
 pub use ast::{At, Expr, Extension, Type};
-pub use data::{
-    BATCH_SERIES, Dictionary, LabelIds, STALE_BITS, Samples, SeriesBatch, SeriesQuery, SeriesSet,
-    SeriesSource, is_stale,
-};
 pub use engine::{Answer, Point, Request, Series, Value, query, query_parsed};
 pub use error::ParseError;
 pub use forms::{Form, forms};
 pub use functions::buckets::almost_equal;
 pub use functions::{FUNCTIONS, Function};
 pub use json::to_json;
-pub use memory::MemorySeries;
 pub use parser::{parse, parse_metric, parse_selector};
 pub use plan::Times;
 pub use pretty::pretty;

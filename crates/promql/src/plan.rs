@@ -5,14 +5,13 @@
 
 use foldhash::{HashMap, HashMapExt, HashSet, HashSetExt};
 use sandur_model::MatchOp;
-use sandur_query::Error;
+use sandur_query::{Error, SampleSelection};
 
 use crate::ast::{
     Aggregate, At, Call, DurationExpr, DurationPart, Expr, Extension, Length, MatrixSelector, Offset,
     Selector, Subquery, Type, Unary,
 };
 use crate::column::{Column, Grid};
-use crate::data::SeriesQuery;
 use crate::functions::math;
 use crate::labels::TextSet;
 use crate::ops::aggregate::{self, CountValues, Grouping};
@@ -154,7 +153,7 @@ impl Planner<'_> {
         (range_ms, function): (i64, &'static str),
         wanted: Wanted<'_>,
     ) -> LeafId {
-        self.run.add_leaf(SeriesQuery {
+        self.run.add_leaf(SampleSelection {
             matchers: selector.matchers.clone(),
             first_ms,
             last_ms,

@@ -5,10 +5,9 @@ use std::sync::Arc;
 
 use sandur_base::Stopped;
 use sandur_base::job::{Held, spend};
-use sandur_query::Error;
+use sandur_query::{Error, SampleSelection, Samples, SeriesBatch};
 
 use crate::column::{Column, Grid, Sample};
-use crate::data::{Samples, SeriesBatch, SeriesQuery};
 use crate::labels::{LabelPool, LabelsId};
 use crate::notes::Notes;
 use crate::ops::points::statistics_of;
@@ -40,7 +39,7 @@ pub type AnyOperator = Box<dyn Operator>;
 /// A selector: what it asks for, and what came.
 pub struct Leaf {
     /// What is asked for.
-    pub query: SeriesQuery,
+    pub query: SampleSelection,
     /// What came and is not looked at yet.
     pub inbox: VecDeque<SeriesBatch>,
     /// Whether everything came.
@@ -111,7 +110,7 @@ impl Run {
     }
 
     /// Adds a selector.
-    pub fn add_leaf(&mut self, query: SeriesQuery) -> LeafId {
+    pub fn add_leaf(&mut self, query: SampleSelection) -> LeafId {
         self.leaves.push(Leaf { query, inbox: VecDeque::new(), is_done: false });
         LeafId(self.leaves.len() - 1)
     }
@@ -133,7 +132,7 @@ impl Run {
         samples: &Arc<Samples>,
         scratch: &mut Scratch,
     ) -> Result<Arc<Samples>, Stopped> {
-        let SeriesQuery { first_ms, last_ms, statistics_only, .. } = self.leaves[n].query;
+        let SampleSelection { first_ms, last_ms, statistics_only, .. } = self.leaves[n].query;
         match statistics_only {
             true => statistics_of(samples, (first_ms, last_ms), scratch),
             false => Ok(Arc::clone(samples)),
@@ -293,7 +292,7 @@ impl Outbox {
 
     /// The next of them.
     pub fn next(&mut self) -> Pull {
-        let batch: Vec<Column> = self.0.by_ref().take(crate::data::BATCH_SERIES).collect();
+        let batch: Vec<Column> = self.0.by_ref().take(sandur_query::BATCH_SERIES).collect();
         if batch.is_empty() { Pull::End } else { Pull::Batch(batch) }
     }
 }

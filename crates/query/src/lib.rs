@@ -1,8 +1,9 @@
 //! The language-neutral query core: what a source of data is, what a query may use, what it
 //! counts, and what it answers.
 //!
-//! **What it is.** The seam between storage and languages. A language front end turns text into
-//! [`Selection`]s over a [`LogSource`]; the source answers with a stream of [`ScanItem`]s, which are
+//! **What it is.** The seam between storage and languages. A language front end of logs turns text into
+//! [`Selection`]s over a [`LogSource`], one of metrics into [`SampleSelection`]s over a [`SampleSource`], which
+//! gives series with their samples batch by batch. A source of logs answers with a stream of [`ScanItem`]s, which are
 //! cheap to hold and are decoded on the CPU pool; operators of this crate merge, limit and
 //! aggregate rows in memory that is reserved from the query's budget; [`QueryResult`] is the answer.
 //!
@@ -20,41 +21,51 @@
 //! Nothing is collected without a reservation. Whatever could not be read is a warning or an error,
 //! never silence.
 
+mod batch_texts;
 mod context;
 mod error;
 mod executor;
 mod fair_queue;
 mod holdings;
+mod memory_samples;
 mod memory_source;
 mod pieces;
 mod result;
 mod results_cache;
 mod row_selector;
+mod sample_source;
 mod seen_rows;
 mod source;
+mod sources;
 mod stats;
 mod step_cache;
-mod tenants_source;
+mod tenants;
 mod top_rows;
 mod windows;
 
+pub use batch_texts::{BatchTexts, TEXT_BYTES};
 pub use context::{QueryContext, WatchedQuery};
 pub use error::Error;
 pub use executor::{Collect, Merging, Want, Work, execute};
 pub use fair_queue::{FairQueue, Permit};
 pub use holdings::{Holding, add_versions, cuts};
+pub use memory_samples::MemorySeries;
 pub use memory_source::{MemoryRow, MemorySource};
 pub use pieces::in_order;
 pub use result::{LogRow, QueryResult, Sample, Series};
 pub use results_cache::{CachedUnit, ResultsCache, ResultsFigures, Unit, UnitKey};
 pub use row_selector::{RowSelector, SelectorCompiler};
+pub use sample_source::{
+    BATCH_SERIES, Dictionary, LabelIds, SampleScan, SampleSelection, SampleSource, Samples, SeriesBatch,
+};
 pub use seen_rows::SeenRows;
 pub use source::{
     Columns, CountsTask, Follow, Followed, LogSource, MinuteCount, Needle, Needles, Order, PageTask, Scan,
     ScanItem, Selection, SeriesIndex, StreamCounts, StreamVolume, Versions,
 };
+pub use sources::Sources;
 pub use stats::{QueryStats, StatsSnapshot};
 pub use step_cache::{HeldSeries, StepEvaluator, StepTimes, over_steps};
-pub use tenants_source::TenantsSource;
+pub use tenants::TenantsSource;
 pub use top_rows::{Direction, RankedRow, RowKey, TopRows};
 pub use windows::{Slots, Windows};

@@ -20,7 +20,8 @@ use sandur_model::{
     StreamEntries, TenantId, TimeRange,
 };
 use sandur_query::{
-    Columns, Error as QueryError, LogSource, Needles, Order, QueryContext, RowSelector, ScanItem, Selection,
+    Columns, Error as QueryError, LogSource, Needles, Order, QueryContext, RowSelector, SampleSelection,
+    ScanItem, Selection,
 };
 use sandur_store::fault::{FaultPlan, FaultStore};
 use sandur_store::{Store, StoreOptions};
@@ -143,12 +144,14 @@ impl Node {
 
     /// Every sample, as [`sample_line`] writes it.
     async fn ask_samples(&self, context: &QueryContext) -> Result<Vec<String>> {
-        let mut scan = self.engine.scan_samples(context, Vec::new(), TimeRange::ALL).await?;
+        let everything = SampleSelection::all(Vec::new(), i64::MIN, i64::MAX);
+        let mut scan = self.engine.sources().samples.select(context, everything).await?;
         let mut lines = Vec::new();
         while let Some(batch) = scan.next().await? {
-            for series in &batch.series {
-                let stream = series.labels.get("stream").unwrap_or_default();
-                lines.extend(series.samples.values.iter().map(|value| sample_line(stream, *value as u64)));
+            for (series, samples) in batch.samples.iter().enumerate() {
+                let stream = batch.pairs(series).find(|(name, _)| *name == "stream");
+                let stream = stream.map_or("", |(_, value)| value);
+                lines.extend(samples.values.iter().map(|value| sample_line(stream, *value as u64)));
             }
         }
         Ok(lines)
@@ -161,7 +164,7 @@ impl Node {
     }
 
     async fn ask_lines(&self, context: &QueryContext) -> Result<Vec<String>> {
-        let source = self.engine.source();
+        let source = self.engine.sources().logs;
         let selection = Selection {
             matchers: Vec::new(),
             range: TimeRange::ALL,

@@ -159,7 +159,7 @@ impl World {
         let tenant = TenantId::default_tenant();
         let context = QueryContext::new(self.env.clone(), tenant, budget, Duration::from_secs(3_600));
         let context = if with_results { context.with_results(self.results.clone()) } else { context };
-        let source = self.engine.source();
+        let source = self.engine.sources().logs;
         let answer = sandur_logql::query(&*source, &context, &Limits::default(), request.clone()).await;
         assert!(context.warnings().is_empty(), "{:?}", context.warnings());
         answer.unwrap()
@@ -206,7 +206,7 @@ async fn play(seed: u64) -> ResultsCache {
             }
         }
     }
-    assert!(world.engine.source().holdings(&context(&world.env), TimeRange::ALL).is_some());
+    assert!(world.engine.sources().logs.holdings(&context(&world.env), TimeRange::ALL).is_some());
     world.results.clone()
 }
 

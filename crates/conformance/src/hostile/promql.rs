@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use sandur_base::{Env, MemoryBudget};
 use sandur_model::{Labels, TenantId};
-use sandur_promql::{MemorySeries, Options, Request, Times, parse, pretty, query, to_json};
-use sandur_query::QueryContext;
+use sandur_promql::{Options, Request, Times, parse, pretty, query, to_json};
+use sandur_query::{MemorySeries, QueryContext};
 
 use super::whole::on_a_small_stack;
 

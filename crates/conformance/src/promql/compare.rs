@@ -1,8 +1,8 @@
 //! Compares answers with what a script says.
 
 use sandur_model::histogram::Buckets;
-use sandur_model::{FloatHistogram, Labels};
-use sandur_promql::{Answer, Point, Series, Times, Value, almost_equal, is_stale};
+use sandur_model::{FloatHistogram, Labels, is_stale};
+use sandur_promql::{Answer, Point, Series, Times, Value, almost_equal};
 
 use super::script::{Eval, Match};
 use super::series::Sample;

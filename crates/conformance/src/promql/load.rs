@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use sandur_model::histogram::{Buckets, CUSTOM_SCHEMA};
 use sandur_model::{FloatHistogram, Labels};
-use sandur_promql::MemorySeries;
+use sandur_query::MemorySeries;
 
 use super::script::Load;
 use super::series::Sample;

@@ -6,8 +6,8 @@ use std::time::Duration;
 
 use sandur_base::{Env, MemoryBudget};
 use sandur_model::TenantId;
-use sandur_promql::{Answer, MemorySeries, Options, Point, Request, Times, Value, query};
-use sandur_query::{Error, QueryContext};
+use sandur_promql::{Answer, Options, Point, Request, Times, Value, query};
+use sandur_query::{Error, MemorySeries, QueryContext};
 
 use super::script::{self, Command, Eval};
 use super::{compare, load, rerun};

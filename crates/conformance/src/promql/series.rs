@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use sandur_model::histogram::{Buckets, CounterReset};
-use sandur_model::{FloatHistogram, Labels};
-use sandur_promql::{STALE_BITS, parse_metric, parse_number};
+use sandur_model::{FloatHistogram, Labels, STALE_BITS};
+use sandur_promql::{parse_metric, parse_number};
 
 /// A sample of a description.
 #[derive(Clone, Debug)]

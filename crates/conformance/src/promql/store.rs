@@ -7,8 +7,8 @@
 use std::sync::Arc;
 
 use sandur_model::histogram::CounterReset;
-use sandur_model::{FloatHistogram, Labels};
-use sandur_promql::{MemorySeries, Samples, is_stale};
+use sandur_model::{FloatHistogram, Labels, is_stale};
+use sandur_query::{MemorySeries, Samples};
 
 /// The time that a chunk may span, in milliseconds.
 const CHUNK_RANGE_MS: i64 = 2 * 3_600_000;

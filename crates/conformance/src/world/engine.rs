@@ -74,7 +74,7 @@ impl EngineWorld {
             self.wait_for_merges().await?;
         }
         self.is_settled = true;
-        Ok(View { name: self.place.name(), source: self.engine.source(), tenant: self.tenant()? })
+        Ok(View { name: self.place.name(), source: self.engine.sources().logs, tenant: self.tenant()? })
     }
 
     /// The world's clock.

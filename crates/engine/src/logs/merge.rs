@@ -23,7 +23,7 @@ use sandur_format::log_block::{
 use sandur_format::needle::PageFilter;
 use sandur_model::{Labels, LineColumn, LogPage, StreamRun};
 
-use super::block::OpenBlock;
+use super::block::OpenLogs;
 use super::mask::visible_parts;
 use super::suspects::{StreamSpan, find_suspects};
 use super::touched::Touched;
@@ -72,7 +72,7 @@ struct Cursor {
 
 /// Merges blocks into one.
 pub struct Merger {
-    inputs: Vec<Arc<OpenBlock>>,
+    inputs: Vec<Arc<OpenLogs>>,
     /// What deletes do to each input.
     deletes: Vec<Touched>,
     /// For each stream of each input its ordinal in the result, or [`NO_STREAM`].
@@ -92,7 +92,7 @@ pub struct Merger {
 impl Merger {
     /// A merge of these blocks, opened, into one block without the rows that `deletes` names in each.
     pub fn new(
-        inputs: Vec<Arc<OpenBlock>>,
+        inputs: Vec<Arc<OpenLogs>>,
         deletes: Vec<Touched>,
         options: BlockOptions,
         budget: MemoryBudget,
@@ -160,13 +160,13 @@ impl Merger {
         let spans = self.inputs.iter().flat_map(|block| {
             (0..block.footer.streams().len() as u32).map(|n| {
                 let stats = block.footer.streams().stats(n);
-                StreamSpan { stream: block.stream_id(n), first: stats.min_ts, last: stats.max_ts }
+                StreamSpan { stream: block.series_id(n), first: stats.min_ts, last: stats.max_ts }
             })
         });
         let suspects = find_suspects(spans.filter(|span| span.first <= span.last).collect());
-        let of = |block: &Arc<OpenBlock>| {
+        let of = |block: &Arc<OpenLogs>| {
             let ordinals = 0..block.footer.streams().len() as u32;
-            ordinals.filter(|&n| suspects.contains_key(&block.stream_id(n))).collect()
+            ordinals.filter(|&n| suspects.contains_key(&block.series_id(n))).collect()
         };
         self.inputs.iter().map(of).collect()
     }
@@ -405,7 +405,7 @@ impl Seen {
 }
 
 /// For each stream of a block its position in the merged list, or [`NO_STREAM`].
-fn ordinals_in(block: &OpenBlock, deletes: &Touched, streams: &[Arc<Labels>]) -> Vec<u32> {
+fn ordinals_in(block: &OpenLogs, deletes: &Touched, streams: &[Arc<Labels>]) -> Vec<u32> {
     let table = block.footer.streams();
     let position = |n: u32| {
         if table.stats(n).rows == 0 || deletes.gone.contains(n) {

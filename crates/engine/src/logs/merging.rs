@@ -11,7 +11,7 @@ use sandur_format::log_block::BlockOptions;
 use sandur_model::TimeRange;
 use sandur_query::QueryStats;
 
-use super::block::OpenBlock;
+use super::block::OpenLogs;
 use super::merge::{Merger, PageBytes, PageRef};
 use super::touched::{Touched, touched};
 use crate::block_reader::{BlockReader, ReadError};
@@ -23,15 +23,15 @@ use crate::rules::DueRules;
 pub(crate) struct LogMerging;
 
 impl Merging for LogMerging {
-    type Block = OpenBlock;
+    type Block = OpenLogs;
     type Touched = Touched;
     type Merger = Merger;
 
-    async fn open(reader: &BlockReader, meta: &Arc<BlockMeta>) -> Result<Arc<OpenBlock>, ReadError> {
+    async fn open(reader: &BlockReader, meta: &Arc<BlockMeta>) -> Result<Arc<OpenLogs>, ReadError> {
         reader.open(meta, &QueryStats::default()).await
     }
 
-    async fn touch(reader: &BlockReader, block: &OpenBlock, due: &DueRules) -> Result<Touched, ReadError> {
+    async fn touch(reader: &BlockReader, block: &OpenLogs, due: &DueRules) -> Result<Touched, ReadError> {
         let mut streams = RoaringBitmap::new();
         streams.insert_range(0..block.footer.streams().len() as u32);
         let all = (&streams, TimeRange::ALL);
@@ -43,7 +43,7 @@ impl Merging for LogMerging {
     }
 
     fn merger(
-        inputs: &[Arc<OpenBlock>],
+        inputs: &[Arc<OpenLogs>],
         touched: Vec<Touched>,
         target: Target,
         budget: MemoryBudget,
@@ -55,7 +55,7 @@ impl Merging for LogMerging {
 
     async fn fetch(
         reader: &BlockReader,
-        inputs: &[Arc<OpenBlock>],
+        inputs: &[Arc<OpenLogs>],
         page: PageRef,
     ) -> Result<PageBytes, Error> {
         let stats = QueryStats::default();

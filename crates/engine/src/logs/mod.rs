@@ -17,5 +17,5 @@ mod tail;
 mod touched;
 
 pub(crate) use merging::LogMerging;
-pub(crate) use scan::EngineSource;
+pub(crate) use scan::EngineLogs;
 pub(crate) use tail::Followers;

@@ -5,7 +5,7 @@ use sandur_format::log_block::PageEntry;
 use sandur_model::TimeRange;
 use sandur_query::QueryStats;
 
-use super::block::OpenBlock;
+use super::block::OpenLogs;
 use crate::block_reader::{BlockReader, ReadError};
 use crate::needles::NeedleKeys;
 
@@ -36,7 +36,7 @@ pub(crate) struct FoundPages {
 /// The pages of the block that may hold what is sought. Fails when the store does not answer.
 pub(crate) async fn pages_holding(
     reader: &BlockReader,
-    block: &OpenBlock,
+    block: &OpenLogs,
     sought: Sought<'_>,
     stats: &QueryStats,
 ) -> Result<FoundPages, ReadError> {

@@ -11,7 +11,7 @@ use sandur_format::log_block::PageEntry;
 use sandur_model::TimeRange;
 use sandur_query::QueryStats;
 
-use super::block::OpenBlock;
+use super::block::OpenLogs;
 use super::mask::Mask;
 use super::pages::{Sought, pages_holding};
 use crate::block_reader::{BlockReader, ReadError};
@@ -47,7 +47,7 @@ impl Touched {
 /// block is known to be clean of are left out.
 pub(crate) async fn touched(
     reader: &BlockReader,
-    block: &OpenBlock,
+    block: &OpenLogs,
     (streams, range): (&RoaringBitmap, TimeRange),
     rules: impl Iterator<Item = &Arc<Rule>>,
     stats: &QueryStats,
@@ -89,7 +89,7 @@ pub(crate) async fn touched(
     Ok(touched)
 }
 
-fn in_pages(block: &OpenBlock, streams: &RoaringBitmap, pages: &RoaringBitmap) -> RoaringBitmap {
+fn in_pages(block: &OpenLogs, streams: &RoaringBitmap, pages: &RoaringBitmap) -> RoaringBitmap {
     let mut near = RoaringBitmap::new();
     for page in pages.iter().map(|n| &block.footer.pages()[n as usize]) {
         near.insert_range(page.first_stream..=page.last_stream);

@@ -10,7 +10,7 @@ use sandur_model::{Dataset, Signal, TenantId, TimeRange};
 
 use super::assembly::SampleAssembly;
 use super::head::{SampleHead, SelectedSeries};
-use super::{MILLISECOND_NS, SAMPLE_BYTES, range_ms};
+use super::{MILLISECOND_NS, SAMPLE_BYTES};
 use crate::assembly::{Assembly, Plan};
 use crate::windows::{slot_ns, windows};
 
@@ -62,7 +62,7 @@ fn plan_tenant(head: &SampleHead, tenant: TenantId) -> Vec<Box<dyn Plan>> {
         let present = (0..series.len()).filter(has_rows).map(|at| at as u32).collect();
         let raw_bytes = slots.range(slots_here.clone()).map(|(_, rows)| rows * SAMPLE_BYTES).sum();
         let (tenant, series) = (tenant.clone(), Arc::clone(&series));
-        let times_ms = range_ms(rows);
+        let times_ms = rows.milliseconds();
         Box::new(SamplePlan { tenant, window, times_ms, raw_bytes, series, present }) as Box<dyn Plan>
     };
     let all: BTreeSet<i64> = slots.keys().copied().collect();

@@ -10,8 +10,7 @@ use roaring::RoaringBitmap;
 use sandur_format::block::BlockIndex;
 use sandur_model::{Labels, matches_all};
 
-use super::block::OpenSamples;
-use super::range_ms;
+use super::OpenSamples;
 use crate::block_reader::ReadError;
 use crate::rules::Rule;
 
@@ -26,7 +25,7 @@ pub(super) fn hides(times: &[Times], time_ms: i64) -> bool {
 /// The times of a series that rules hide.
 pub(super) fn times_of<'a>(rules: impl Iterator<Item = &'a Arc<Rule>>, labels: &Labels) -> Vec<Times> {
     let of_series = rules.filter(|rule| matches_all(rule.selector.matchers(), labels));
-    of_series.map(|rule| range_ms(rule.range)).collect()
+    of_series.map(|rule| rule.range.milliseconds()).collect()
 }
 
 /// What rules do to a block.
@@ -59,7 +58,7 @@ impl HiddenSamples {
                 if rule.range.covers(of.min_ts, of.max_ts) {
                     hidden.gone.insert(series);
                 } else {
-                    hidden.partly.entry(series).or_default().push(range_ms(rule.range));
+                    hidden.partly.entry(series).or_default().push(rule.range.milliseconds());
                 }
             }
         }

@@ -17,7 +17,7 @@ use sandur_format::catalog_entry::BlockMeta;
 use sandur_format::sample_block::{BlockOptions, BlockWriter, SamplePage};
 use sandur_query::QueryStats;
 
-use super::block::OpenSamples;
+use super::OpenSamples;
 use super::hidden::HiddenSamples;
 use crate::block_reader::{BlockReader, ReadError};
 use crate::error::Error;
@@ -263,7 +263,7 @@ impl Merging for SampleMerging {
     type Merger = Merger;
 
     async fn open(reader: &BlockReader, meta: &Arc<BlockMeta>) -> Result<Arc<OpenSamples>, ReadError> {
-        reader.open_samples(meta, &QueryStats::default()).await
+        reader.open(meta, &QueryStats::default()).await
     }
 
     async fn touch(_: &BlockReader, block: &OpenSamples, due: &DueRules) -> Result<HiddenSamples, ReadError> {

@@ -206,7 +206,7 @@ async fn counted(source: &Arc<dyn LogSource>, context: &QueryContext) -> u64 {
 
 /// Asks in every way. Returns whether anything of the damaged block was lacking.
 async fn ask_in_every_way(engine: &Arc<Engine>, stored: &Stored, what: &str) -> bool {
-    let (source, mut lacking) = (engine.source(), false);
+    let (source, mut lacking) = (engine.sources().logs, false);
     let mut judge = |context: &QueryContext, endpoint: &str, complete: bool| {
         lacking |= !complete;
         assert!(complete || is_named(context, &stored.a), "{what}: {endpoint} lacks rows without a word");
@@ -259,7 +259,7 @@ fn every_kind_of_damage_costs_its_rows_and_a_warning_whatever_is_asked() {
             super::local::process(async {
                 let engine = open(stored.directory.path()).await;
                 if footers_known {
-                    assert_eq!(apps(&engine.source(), &context(engine.env())).await, ["a", "b"]);
+                    assert_eq!(apps(&engine.sources().logs, &context(engine.env())).await, ["a", "b"]);
                 }
                 damage.apply(&stored.a, &stored.b);
                 let lacking = ask_in_every_way(&engine, &stored, &what).await;
@@ -294,7 +294,7 @@ fn a_truncated_block_gives_the_pages_before_its_end() {
     });
     super::local::process(async {
         let engine = open(directory.path()).await;
-        assert_eq!(apps(&engine.source(), &context(engine.env())).await, ["a"]);
+        assert_eq!(apps(&engine.sources().logs, &context(engine.env())).await, ["a"]);
         let object = directory.path().join(meta.path());
         let bytes = std::fs::read(&object).unwrap();
         let footer = bytes::Bytes::copy_from_slice(&bytes[meta.footer_offset as usize..]);

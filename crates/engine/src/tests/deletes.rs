@@ -118,7 +118,7 @@ async fn count_all(engine: &Arc<Engine>) -> (u64, u64) {
         counts: true,
         counts_by: Vec::new(),
     };
-    let mut scan = engine.source().scan(&context, selection).await.unwrap();
+    let mut scan = engine.sources().logs.scan(&context, selection).await.unwrap();
     let (mut counted, mut read) = (0, 0);
     while let Some(item) = scan.next().await.unwrap() {
         match item {
@@ -138,7 +138,7 @@ async fn lines_are_hidden_at_once_and_come_back_when_cancelled() {
     let directory = TempDir::new().unwrap();
     let engine = open(&directory, DAY, DeletionMode::FilterAndDelete).await;
     let tenant = TenantId::default_tenant();
-    let generation = || engine.source().delete_generation(&tenant);
+    let generation = || engine.sources().logs.delete_generation(&tenant);
     let in_blocks = sorted([push_rows(&engine, "a", 0..40).await, push_rows(&engine, "b", 0..40).await]);
     engine.flush().await.unwrap();
     let in_head = push_rows(&engine, "a", 40..60).await;
@@ -185,12 +185,15 @@ async fn a_kept_footer_comes_with_what_the_snapshot_says() {
     let cache = Arc::new(BlockCache::new(bytes.cache().clone()));
     let reader = BlockReader::new(engine.env().clone(), bytes, cache);
     let stats = QueryStats::default();
-    reader.open(&before, &stats).await.unwrap();
+    reader.open::<sandur_format::log_block::Footer>(&before, &stats).await.unwrap();
     let hits = stats.snapshot().index_cache_hits;
     let clean = Arc::new(BlockMeta { deletes_through: 7, ..BlockMeta::clone(&before) });
-    let opened = reader.open(&clean, &stats).await.unwrap();
+    let opened = reader.open::<sandur_format::log_block::Footer>(&clean, &stats).await.unwrap();
     assert_eq!((opened.meta.deletes_through, stats.snapshot().index_cache_hits), (7, hits + 1));
-    assert_eq!(reader.open(&before, &stats).await.unwrap().meta.deletes_through, before.deletes_through);
+    assert_eq!(
+        reader.open::<sandur_format::log_block::Footer>(&before, &stats).await.unwrap().meta.deletes_through,
+        before.deletes_through
+    );
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -198,7 +201,7 @@ async fn followers_do_not_see_what_is_hidden() {
     let directory = TempDir::new().unwrap();
     let engine = open(&directory, DAY, DeletionMode::FilterOnly).await;
     let context = context(engine.env());
-    let mut follow = engine.source().follow(&context, app_is("a")).unwrap();
+    let mut follow = engine.sources().logs.follow(&context, app_is("a")).unwrap();
     delete(&engine, "a 5", 0, 100).await;
     let rows = push_rows(&engine, "a", 4..7).await;
     let mut seen = Vec::new();
@@ -261,7 +264,8 @@ fn blocks_lose_the_lines_across_restarts() {
         assert_eq!(rows, left.len() as u64, "the blocks themselves hold no more");
         assert_eq!(engine.metrics().deleted_rows.get(), 40 + 1 + 40);
         let context = context(engine.env());
-        let labels = engine.source().label_values(&context, "app".into(), Vec::new(), TimeRange::ALL).await;
+        let labels =
+            engine.sources().logs.label_values(&context, "app".into(), Vec::new(), TimeRange::ALL).await;
         assert_eq!(labels.unwrap(), ["a", "b"], "a stream without rows is no stream");
         let processed = engine.deletes(&Dataset::logs(tenant.clone())).await.unwrap()[0].record.request.id;
         let refused = engine.cancel_delete(&Dataset::logs(tenant.clone()), processed, true).await;

@@ -51,7 +51,7 @@ async fn read_all_with(engine: &Arc<Engine>, context: &QueryContext) -> Vec<Row>
         counts: false,
         counts_by: Vec::new(),
     };
-    let mut scan = engine.source().scan(context, selection).await.unwrap();
+    let mut scan = engine.sources().logs.scan(context, selection).await.unwrap();
     let (mut rows, mut suspects) = (Vec::new(), BTreeSet::new());
     while let Some(item) = scan.next().await.unwrap() {
         let ScanItem::Page(mut task) = item else { panic!("no counts were asked for") };

@@ -7,6 +7,7 @@ use std::path::Path;
 
 use sandur_catalog::DeleteProgress;
 use sandur_model::{Dataset, Labels, MatchOp, Matcher, SampleBatch, Signal};
+use sandur_query::SampleSelection;
 use sandur_store::fault::{FaultPlan, FaultStore};
 use sandur_store::{Store, StoreOptions};
 use tempfile::TempDir;
@@ -52,17 +53,19 @@ async fn push(engine: &Engine, app: &str, seconds: Range<i64>, value: f64, expec
 
 async fn read(engine: &Arc<Engine>, matchers: Vec<Matcher>, range: TimeRange) -> Samples {
     let context = context(engine.env());
-    let mut scan = engine.scan_samples(&context, matchers, range).await.unwrap();
+    let (first_ms, last_ms) = range.milliseconds();
+    let selection = SampleSelection::all(matchers, first_ms, last_ms);
+    let mut scan = engine.sources().samples.select(&context, selection).await.unwrap();
     let mut found = Samples::new();
-    let mut before: Option<Arc<Labels>> = None;
+    let mut before: Option<Labels> = None;
     while let Some(batch) = scan.next().await.unwrap() {
-        for series in batch.series {
-            assert!(before.is_none_or(|before| before < series.labels), "sorted, each once");
-            assert!(series.samples.timestamps.is_sorted_by(|a, b| a < b), "by time, each once");
-            let bits = series.samples.values.iter().map(|value| value.to_bits());
-            let samples = series.samples.timestamps.iter().copied().zip(bits).collect();
-            found.insert(series.labels.to_string(), samples);
-            before = Some(series.labels);
+        for (series, samples) in batch.samples.iter().enumerate() {
+            let labels = Labels::from_pairs(batch.pairs(series));
+            assert!(before.is_none_or(|before| before < labels), "sorted, each once");
+            assert!(samples.times.is_sorted_by(|a, b| a < b), "by time, each once");
+            let bits = samples.values.iter().map(|value| value.to_bits());
+            found.insert(labels.to_string(), samples.times.iter().copied().zip(bits).collect());
+            before = Some(labels);
         }
     }
     drop(scan);
@@ -126,6 +129,66 @@ fn samples_go_through_head_blocks_and_restarts_bit_for_bit() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn label_calls_answer_from_heads_and_blocks_alike() {
+    let directory = TempDir::new().unwrap();
+    let engine = open(directory.path()).await;
+    let mut expected = Samples::new();
+    push_rows(&engine, "of-logs", 0..3).await;
+    push(&engine, "a", 0..10, 1.0, &mut expected).await;
+    push(&engine, "b", 3_600..3_610, 1.0, &mut expected).await;
+    let matcher = |op, value: &str| vec![Matcher::new("app", op, value).unwrap()];
+    let at =
+        |seconds: i64| TimeRange::of_milliseconds(START_MS + seconds * 1_000, START_MS + seconds * 1_000);
+    for flushed in [false, true] {
+        if flushed {
+            engine.flush().await.unwrap();
+        }
+        let (samples, context) = (engine.sources().samples, context(engine.env()));
+        let names = samples.label_names(&context, Vec::new(), TimeRange::ALL).await.unwrap();
+        assert_eq!(names, ["__name__", "app"]);
+        let values = |matchers, range| samples.label_values(&context, "app".to_owned(), matchers, range);
+        assert_eq!(values(Vec::new(), TimeRange::ALL).await.unwrap(), ["a", "b"]);
+        assert_eq!(values(matcher(MatchOp::Regex, "b|c"), TimeRange::ALL).await.unwrap(), ["b"]);
+        assert_eq!(values(Vec::new(), at(3_605)).await.unwrap(), ["b"], "flushed: {flushed}");
+        let lists = vec![matcher(MatchOp::Equal, "b"), matcher(MatchOp::NotEqual, "c")];
+        let series = samples.streams(&context, lists, TimeRange::ALL).await.unwrap();
+        let shown: Vec<String> = series.iter().map(|labels| labels.to_string()).collect();
+        assert_eq!(shown, [r#"{__name__="up", app="a"}"#, r#"{__name__="up", app="b"}"#]);
+        let held: u64 =
+            samples.holdings(&context, TimeRange::ALL).unwrap().iter().map(|held| held.bytes).sum();
+        assert_eq!(held, 20 * 16, "samples, and no lines");
+        assert_eq!(context.warnings(), Vec::<String>::new());
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_scan_gives_only_the_labels_that_are_wanted_and_keeps_to_its_budget() {
+    let directory = TempDir::new().unwrap();
+    let engine = open(directory.path()).await;
+    let mut expected = Samples::new();
+    for app in 0..40 {
+        push(&engine, &format!("app-{app}"), 0..500, 1.0, &mut expected).await;
+    }
+    let selection = |labels: &[&str]| SampleSelection {
+        labels: Some(labels.iter().map(|&label| label.to_owned()).collect()),
+        ..SampleSelection::all(Vec::new(), START_MS, START_MS + 1_000)
+    };
+    let samples = engine.sources().samples;
+    let rich = context(engine.env());
+    let mut scan = samples.select(&rich, selection(&["__name__"])).await.unwrap();
+    let batch = scan.next().await.unwrap().unwrap();
+    assert_eq!(batch.labels.len(), 40);
+    assert!((0..40).all(|at| batch.pairs(at).eq([("__name__", "up")])), "app was not asked for");
+    assert!(batch.samples.iter().all(|samples| samples.times == [START_MS, START_MS + 1_000]));
+    let budget = sandur_base::MemoryBudget::root("a small query", 8 << 10);
+    let tenant = TenantId::default_tenant();
+    let poor = QueryContext::new(engine.env().clone(), tenant, budget, Duration::from_secs(60));
+    let mut scan = samples.select(&poor, selection(&["app"])).await.unwrap();
+    let refused = scan.next().await.err().unwrap();
+    assert!(refused.to_string().contains("a small query"), "{refused}");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn blocks_of_samples_are_merged_and_hold_each_instant_once() {
     let directory = TempDir::new().unwrap();
     let engine = open(directory.path()).await;
@@ -155,7 +218,7 @@ async fn neither_signal_sees_nor_hinders_the_other() {
     assert_eq!((blocks(&engine, &of_logs), blocks(&engine, &metrics())), (1, 1));
     assert_eq!((read_all(&engine).await, all(&engine).await), (logs.clone(), expected.clone()));
     let names =
-        engine.source().label_names(&context(engine.env()), Vec::new(), TimeRange::ALL).await.unwrap();
+        engine.sources().logs.label_names(&context(engine.env()), Vec::new(), TimeRange::ALL).await.unwrap();
     assert_eq!(names, ["app"]);
     let processed = |dataset: Dataset, id| {
         move |snapshot: &sandur_catalog::Snapshot| {
@@ -171,12 +234,12 @@ async fn neither_signal_sees_nor_hinders_the_other() {
     // And the other way round, with samples that are still in the head.
     push(&engine, "a", 10..12, 2.0, &mut expected).await;
     push(&engine, "b", 0..3, 3.0, &mut expected).await;
-    let generation = engine.source().delete_generation(&TenantId::default_tenant());
+    let generation = engine.sources().logs.delete_generation(&TenantId::default_tenant());
     let id = engine.create_delete(&metrics(), "a", START_MS + 2_000, START_MS + 10_000).await.unwrap();
     let a = expected.iter_mut().next().unwrap().1;
     a.retain(|time, _| !(START_MS + 2_000..=START_MS + 10_000).contains(time));
     assert_eq!(all(&engine).await, expected, "hidden at once");
-    assert_eq!(engine.source().delete_generation(&TenantId::default_tenant()), generation);
+    assert_eq!(engine.sources().logs.delete_generation(&TenantId::default_tenant()), generation);
     engine.flush().await.unwrap();
     until(&engine, processed(metrics(), id)).await;
     assert_eq!((read_all(&engine).await, all(&engine).await), (logs[5..].to_vec(), expected.clone()));

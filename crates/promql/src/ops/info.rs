@@ -3,10 +3,9 @@
 use foldhash::{HashMap, HashMapExt, HashSet};
 use sandur_base::job::spend;
 use sandur_model::{MatchOp, Matcher};
-use sandur_query::Error;
+use sandur_query::{Error, SampleSelection};
 
 use crate::column::{Column, Grid};
-use crate::data::SeriesQuery;
 use crate::labels::{LabelsId, Text};
 use crate::ops::binary::same_labels;
 use crate::ops::select::{Select, Take, Timing};
@@ -138,7 +137,7 @@ impl Info {
         matchers.extend(self.name_matchers());
         let (first, last) = (self.timing.reference(self.grid.start), self.timing.reference(self.grid.last()));
         let lookback = run.options.lookback_ms;
-        let leaf = run.add_leaf(SeriesQuery {
+        let leaf = run.add_leaf(SampleSelection {
             matchers,
             first_ms: first.saturating_sub(lookback).saturating_add(1),
             last_ms: last,

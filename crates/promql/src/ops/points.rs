@@ -5,12 +5,12 @@ use std::sync::Arc;
 
 use sandur_base::Stopped;
 use sandur_base::job::spend;
-use sandur_model::FloatHistogram;
+use sandur_model::{FloatHistogram, is_stale};
 
 use crate::column::Column;
 use crate::column::Grid;
-use crate::data::{Samples, is_stale};
 use crate::run::Scratch;
+use sandur_query::Samples;
 
 /// Bytes of a sample that is copied: time, value or histogram, start; a growing list has room for twice that.
 const SAMPLE_BYTES: usize = 48;

@@ -6,11 +6,10 @@ use std::sync::Arc;
 use sandur_base::Stopped;
 use sandur_base::job::spend;
 use sandur_model::FloatHistogram;
-use sandur_query::Error;
+use sandur_query::{Error, Samples, SeriesBatch};
 
 use crate::ast::Extension;
 use crate::column::{Column, Grid};
-use crate::data::{Samples, SeriesBatch};
 use crate::functions::Traits;
 use crate::functions::window::{Counts, RangeFn, Site, Value, Window};
 use crate::labels::{LabelsId, Text, TextSet};

@@ -5,12 +5,11 @@ use std::sync::Arc;
 
 use sandur_base::Stopped;
 use sandur_base::job::spend;
-use sandur_model::FloatHistogram;
 use sandur_model::histogram::CounterReset;
-use sandur_query::Error;
+use sandur_model::{FloatHistogram, is_stale};
+use sandur_query::{Error, Samples, SeriesBatch};
 
 use crate::column::{Column, Grid};
-use crate::data::{Samples, SeriesBatch, is_stale};
 use crate::functions::extended::{interpolate, interpolate_histogram};
 use crate::functions::window::Site;
 use crate::labels::{LabelsId, Text, TextSet};

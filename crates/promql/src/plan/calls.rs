@@ -58,6 +58,7 @@ impl Planner<'_> {
         }
     }
 
+    #[inline(never)]
     fn map(&mut self, arg: &Expr, each: Each, grid: Grid, wanted: Wanted<'_>) -> Result<AnyOperator, Error> {
         let inner = self.operator(arg, grid, wanted)?;
         Ok(Box::new(Map { inner, each, grid, scratch: Scratch::default() }))
@@ -78,6 +79,7 @@ impl Planner<'_> {
         Ok(scalar(vec![value; grid.steps]))
     }
 
+    #[inline(never)]
     fn range_call(
         &mut self,
         call: &Call,
@@ -119,16 +121,9 @@ impl Planner<'_> {
             Special::Pi => self.constant(std::f64::consts::PI, grid),
             Special::Context => self.constant(self.context(call.function.name), grid),
             Special::Vector => self.operator(&args[0], grid, wanted),
-            Special::Scalar => {
-                let inner = self.operator(&args[0], grid, None)?;
-                self.run.keep(grid.steps as u64 * 16)?;
-                Ok(Box::new(ScalarOf { inner, found: vec![(0, 0.0); grid.steps], is_done: false }))
-            }
-            Special::MaxOf | Special::MinOf => {
-                let f = if special == Special::MaxOf { math::max } else { math::min };
-                let args = self.scalars(args, grid)?;
-                Ok(Box::new(ScalarPair { args, f: Box::new(f), grid, is_done: false }))
-            }
+            Special::Scalar => self.scalar_of(&args[0], grid),
+            Special::MaxOf => self.scalar_pair(args, math::max, grid),
+            Special::MinOf => self.scalar_pair(args, math::min, grid),
             Special::Absent => {
                 let inner = self.operator(&args[0], grid, Some(&[]))?;
                 self.absent(inner, &args[0], grid, false)
@@ -139,18 +134,10 @@ impl Planner<'_> {
                 self.absent(inner, &args[0], grid, true)
             }
             Special::Sort { descending } => self.sort(call, SortBy::Value, descending, grid),
-            Special::SortByLabel { descending } => {
-                let names: Result<Vec<_>, _> =
-                    args[1..].iter().map(|arg| text_of(arg).map(str::to_owned)).collect();
-                self.sort(call, SortBy::Labels(names?), descending, grid)
-            }
+            Special::SortByLabel { descending } => self.sort_by_labels(call, descending, grid),
             Special::Timestamp => match args[0].unwrapped() {
                 Expr::Selector(selector) => self.selector(selector, grid, Take::Time, wanted),
-                other => {
-                    let inner = self.operator(other, grid, wanted)?;
-                    let time = ScalarArg::new(self.time(grid)?);
-                    Ok(Box::new(TimesOf { inner, time, grid }))
-                }
+                other => self.times_of(other, grid, wanted),
             },
             Special::StartTimestamp => match args[0].unwrapped() {
                 Expr::Selector(selector) if self.run.options.use_starts => {
@@ -161,12 +148,50 @@ impl Planner<'_> {
             Special::LabelReplace | Special::LabelJoin => self.relabel(special, call, grid),
             Special::HistogramQuantile => self.histograms(call, Question::Quantile, (1, 0..1), grid),
             Special::HistogramFraction => self.histograms(call, Question::Fraction, (2, 0..2), grid),
-            Special::HistogramQuantiles => {
-                let label = text_of(&args[1])?.to_owned();
-                self.histograms(call, Question::Quantiles(label), (0, 2..args.len()), grid)
-            }
+            Special::HistogramQuantiles => self.histogram_quantiles(call, grid),
             Special::Info => self.info(call, grid),
         }
+    }
+
+    // Calls may be nested as deep as queries may: what an operator is made of takes no stack where
+    // others are planned, so these are not inlined.
+
+    #[inline(never)]
+    fn scalar_of(&mut self, arg: &Expr, grid: Grid) -> Result<AnyOperator, Error> {
+        let inner = self.operator(arg, grid, None)?;
+        self.run.keep(grid.steps as u64 * 16)?;
+        Ok(Box::new(ScalarOf { inner, found: vec![(0, 0.0); grid.steps], is_done: false }))
+    }
+
+    #[inline(never)]
+    fn scalar_pair(
+        &mut self,
+        args: &[Expr],
+        f: fn(f64, f64) -> f64,
+        grid: Grid,
+    ) -> Result<AnyOperator, Error> {
+        let args = self.scalars(args, grid)?;
+        Ok(Box::new(ScalarPair { args, f: Box::new(f), grid, is_done: false }))
+    }
+
+    #[inline(never)]
+    fn times_of(&mut self, arg: &Expr, grid: Grid, wanted: Wanted<'_>) -> Result<AnyOperator, Error> {
+        let inner = self.operator(arg, grid, wanted)?;
+        let time = ScalarArg::new(self.time(grid)?);
+        Ok(Box::new(TimesOf { inner, time, grid }))
+    }
+
+    #[inline(never)]
+    fn sort_by_labels(&mut self, call: &Call, descending: bool, grid: Grid) -> Result<AnyOperator, Error> {
+        let names = call.args.0[1..].iter().map(|arg| text_of(arg).map(str::to_owned));
+        let names = names.collect::<Result<Vec<_>, _>>()?;
+        self.sort(call, SortBy::Labels(names), descending, grid)
+    }
+
+    #[inline(never)]
+    fn histogram_quantiles(&mut self, call: &Call, grid: Grid) -> Result<AnyOperator, Error> {
+        let label = text_of(&call.args.0[1])?.to_owned();
+        self.histograms(call, Question::Quantiles(label), (0, 2..call.args.0.len()), grid)
     }
 
     /// `start()` and its like, in seconds.
@@ -182,6 +207,7 @@ impl Planner<'_> {
         ms as f64 / 1000.0
     }
 
+    #[inline(never)]
     fn absent(
         &mut self,
         inner: AnyOperator,
@@ -193,37 +219,21 @@ impl Planner<'_> {
         Ok(Box::new(Absent { inner, labels, seen, is_done: false, drop_name }))
     }
 
+    #[inline(never)]
     fn sort(&mut self, call: &Call, by: SortBy, descending: bool, grid: Grid) -> Result<AnyOperator, Error> {
         let inner = self.operator(&call.args.0[0], grid, None)?;
         let (gathered, is_range, span) = (Gathered::default(), grid.steps > 1, call.span);
         Ok(Box::new(Sort { inner, gathered, by, descending, is_range, outbox: None, span }))
     }
 
+    #[inline(never)]
     fn relabel(&mut self, special: Special, call: &Call, grid: Grid) -> Result<AnyOperator, Error> {
-        let args = &call.args.0;
-        let name = call.function.name;
-        let text = |n: usize| text_of(&args[n]).map(str::to_owned);
-        let target = text(1)?;
-        let invalid = |what: &str, label: &str| {
-            Err(Error::Invalid(format!("invalid {what} label name in {name}(): {label}")))
-        };
-        let change = if special == Special::LabelReplace {
-            let regex = compile(&text(4)?)?;
-            Change::Replace { target: target.clone(), replacement: text(2)?, source: text(3)?, regex }
-        } else {
-            let sources: Result<Vec<String>, Error> = (3..args.len()).map(text).collect();
-            if let Some(wrong) = args[3..].iter().find(|arg| !is_label_name(arg)) {
-                return invalid("source", text_of(wrong)?);
-            }
-            Change::Join { target: target.clone(), separator: text(2)?, sources: sources? }
-        };
-        if !is_label_name(&args[1]) {
-            return invalid("destination", &target);
-        }
-        let inner = self.operator(&args[0], grid, None)?;
+        let change = relabeling(special, call)?;
+        let inner = self.operator(&call.args.0[0], grid, None)?;
         Ok(Box::new(Relabel { inner, gathered: Gathered::default(), change, outbox: None }))
     }
 
+    #[inline(never)]
     fn histograms(
         &mut self,
         call: &Call,
@@ -247,6 +257,7 @@ impl Planner<'_> {
         }))
     }
 
+    #[inline(never)]
     fn info(&mut self, call: &Call, grid: Grid) -> Result<AnyOperator, Error> {
         let args = &call.args.0;
         let timing = self.info_timing(&args[0])?;
@@ -294,6 +305,33 @@ impl Planner<'_> {
         }
         self.timing(None, &Offset::Fixed(0))
     }
+}
+
+/// What `label_replace` and `label_join` do to labels. Not inlined: its variables would take stack at every
+/// level of nested calls.
+#[inline(never)]
+fn relabeling(special: Special, call: &Call) -> Result<Change, Error> {
+    let args = &call.args.0;
+    let name = call.function.name;
+    let text = |n: usize| text_of(&args[n]).map(str::to_owned);
+    let target = text(1)?;
+    let invalid = |what: &str, label: &str| {
+        Err(Error::Invalid(format!("invalid {what} label name in {name}(): {label}")))
+    };
+    let change = if special == Special::LabelReplace {
+        let regex = compile(&text(4)?)?;
+        Change::Replace { target: target.clone(), replacement: text(2)?, source: text(3)?, regex }
+    } else {
+        let sources: Result<Vec<String>, Error> = (3..args.len()).map(text).collect();
+        if let Some(wrong) = args[3..].iter().find(|arg| !is_label_name(arg)) {
+            return invalid("source", text_of(wrong)?);
+        }
+        Change::Join { target: target.clone(), separator: text(2)?, sources: sources? }
+    };
+    if !is_label_name(&args[1]) {
+        return invalid("destination", &target);
+    }
+    Ok(change)
 }
 
 /// Times and offsets around an expression, the outermost first.

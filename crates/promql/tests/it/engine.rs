@@ -3,15 +3,15 @@
 //!
 //! Method: a source over memory that notes what it is asked for, small budgets, a cancelled context.
 
-use std::sync::Mutex;
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use sandur_base::{BoxFuture, Env, ErrorKind, MemoryBudget};
-use sandur_model::{Labels, TenantId};
-use sandur_promql::{
-    Answer, MemorySeries, Options, Point, Request, SeriesQuery, SeriesSet, SeriesSource, Times, Value, query,
+use sandur_model::{Labels, Matcher, TenantId, TimeRange};
+use sandur_promql::{Answer, Options, Point, Request, Times, Value, query};
+use sandur_query::{
+    Error, MemorySeries, QueryContext, SampleScan, SampleSelection, SampleSource, SeriesIndex, Versions,
 };
-use sandur_query::{Error, QueryContext};
 
 const MINUTE: i64 = 60_000;
 
@@ -35,15 +35,47 @@ fn store(series: usize) -> MemorySeries {
 /// Notes what it is asked for.
 struct Watched {
     store: MemorySeries,
-    asked: Mutex<Vec<SeriesQuery>>,
+    asked: Mutex<Vec<SampleSelection>>,
 }
 
-impl SeriesSource for Watched {
+impl SeriesIndex for Watched {
+    fn streams<'a>(
+        &'a self,
+        context: &'a QueryContext,
+        any_of: Vec<Vec<Matcher>>,
+        range: TimeRange,
+    ) -> BoxFuture<'a, Result<Vec<Arc<Labels>>, Error>> {
+        self.store.streams(context, any_of, range)
+    }
+
+    fn label_names<'a>(
+        &'a self,
+        context: &'a QueryContext,
+        matchers: Vec<Matcher>,
+        range: TimeRange,
+    ) -> BoxFuture<'a, Result<Vec<String>, Error>> {
+        self.store.label_names(context, matchers, range)
+    }
+
+    fn label_values<'a>(
+        &'a self,
+        context: &'a QueryContext,
+        name: String,
+        matchers: Vec<Matcher>,
+        range: TimeRange,
+    ) -> BoxFuture<'a, Result<Vec<String>, Error>> {
+        self.store.label_values(context, name, matchers, range)
+    }
+}
+
+impl Versions for Watched {}
+
+impl SampleSource for Watched {
     fn select<'a>(
         &'a self,
         context: &'a QueryContext,
-        query: SeriesQuery,
-    ) -> BoxFuture<'a, Result<Box<dyn SeriesSet + 'a>, Error>> {
+        query: SampleSelection,
+    ) -> BoxFuture<'a, Result<Box<dyn SampleScan>, Error>> {
         self.asked.lock().unwrap().push(query.clone());
         self.store.select(context, query)
     }
@@ -54,7 +86,7 @@ fn context(bytes: u64) -> QueryContext {
     QueryContext::new(env, TenantId::default_tenant(), budget, Duration::from_secs(600))
 }
 
-fn ask(source: &dyn SeriesSource, context: &QueryContext, text: &str, times: Times) -> Result<Answer, Error> {
+fn ask(source: &dyn SampleSource, context: &QueryContext, text: &str, times: Times) -> Result<Answer, Error> {
     let request = Request { query: text.to_owned(), times, options: Options::default() };
     let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
     runtime.block_on(query(source, context, &request))

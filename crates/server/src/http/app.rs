@@ -11,7 +11,7 @@ use sandur_base::{
 };
 use sandur_ingest::RateLimiter;
 use sandur_model::{Batch, Limits, TenantId};
-use sandur_query::{FairQueue, LogSource, QueryContext, ResultsCache};
+use sandur_query::{FairQueue, QueryContext, ResultsCache, Sources};
 
 use super::delete_requests::Deletes;
 use super::refusal_log::RefusalLog;
@@ -58,7 +58,7 @@ pub struct AppState {
     /// What is logged of refused pushes.
     pub refusals: RefusalLog,
     /// Where rows come from.
-    pub source: Arc<dyn LogSource>,
+    pub sources: Sources,
     /// Where rows go.
     pub intake: Arc<dyn Intake>,
     /// Limits of tenants now.

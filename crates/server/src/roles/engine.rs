@@ -13,7 +13,7 @@ use sandur_engine::{
 };
 use sandur_logql::{DeleteQuery, format_go_duration};
 use sandur_model::{Batch, Dataset, TenantId};
-use sandur_query::{LogSource, TenantsSource};
+use sandur_query::Sources;
 use sandur_store::{Manners, Store, StoreKind, StoreOptions, TenantRates};
 
 use crate::block_cache;
@@ -29,7 +29,7 @@ const WHOLE_UPLOAD_MOST: usize = 64 << 20;
 /// An engine that is ready, as the server uses it.
 pub struct Opened {
     /// Where rows come from.
-    pub source: Arc<dyn LogSource>,
+    pub sources: Sources,
     /// Where rows go.
     pub intake: Arc<dyn Intake>,
     /// Metrics of the crates below.
@@ -66,8 +66,8 @@ pub async fn open(
     engine.catalog().metrics().register(&mut registry);
     engine.metrics().register(&mut registry);
     cache.register(&mut registry);
-    let source = Arc::new(TenantsSource::new(engine.source()));
-    Ok(Opened { source, intake: Arc::new(EngineIntake { engine, cache }), registry, durability })
+    let sources = engine.sources().of_several_tenants();
+    Ok(Opened { sources, intake: Arc::new(EngineIntake { engine, cache }), registry, durability })
 }
 
 fn manners(storage: &Storage, shares: &Shares, limits: Arc<TenantLimits>) -> Manners {

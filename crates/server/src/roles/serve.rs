@@ -88,7 +88,7 @@ impl Server {
         limits.load(&env).await.map_err(|error| Failed::new(error.to_string()))?;
         let following = env.spawn("limits of tenants", Arc::clone(&limits).follow(env.clone()));
         let opened = engine::open(&env, &settings, &shares, Arc::clone(&limits), address).await?;
-        let Opened { source, intake, registry, durability } = opened;
+        let Opened { sources, intake, registry, durability } = opened;
         let (results, bodies) = (shares.results_cache(), shares.request_memory(&env));
         let running = RunningQueries::default();
         let app: App = Arc::new(AppState {
@@ -97,7 +97,7 @@ impl Server {
             turns: query_queue(&settings),
             results: results.clone(),
             settings,
-            source,
+            sources,
             intake,
             query_memory: shares.query_budget(),
             running: running.clone(),

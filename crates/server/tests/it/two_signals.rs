@@ -12,8 +12,8 @@ use std::time::Duration;
 
 use sandur_base::{Env, MemoryBudget};
 use sandur_engine::{Engine, EngineOptions};
-use sandur_model::{Labels, SampleBatch, TenantId, TimeRange};
-use sandur_query::QueryContext;
+use sandur_model::{Labels, SampleBatch, TenantId};
+use sandur_query::{QueryContext, SampleSelection};
 use sandur_store::{Store, StoreOptions};
 
 const SERIES: u32 = 20;
@@ -37,10 +37,11 @@ fn live(folder: &Path, writes: Option<i64>) -> usize {
         let budget = MemoryBudget::root("a test's query", 64 << 20);
         let tenant = TenantId::default_tenant();
         let context = QueryContext::new(env, tenant.clone(), budget, Duration::from_secs(60));
-        let mut scan = engine.scan_samples(&context, Vec::new(), TimeRange::ALL).await.unwrap();
+        let everything = SampleSelection::all(Vec::new(), i64::MIN, i64::MAX);
+        let mut scan = engine.sources().samples.select(&context, everything).await.unwrap();
         let mut found = 0;
         while let Some(batch) = scan.next().await.unwrap() {
-            found += batch.series.iter().map(|series| series.samples.values.len()).sum::<usize>();
+            found += batch.samples.iter().map(|samples| samples.values.len()).sum::<usize>();
         }
         drop(scan);
         if let Some(from_ms) = writes {

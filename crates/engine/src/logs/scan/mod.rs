@@ -1,6 +1,6 @@
 //! The read half of the engine: `query::LogSource` over blocks and heads.
 //!
-//! **Life of a scan.** [`EngineSource`] takes a view (catalog snapshot and heads), groups its sources
+//! **Life of a scan.** [`EngineLogs`] takes a view (catalog snapshot and heads), groups its sources
 //! into clusters whose times meet ([`clusters`]), and hands out an [`stream::EngineScan`]. For each
 //! cluster a [`plan::Planner`] opens footers, picks streams and pages, asks the needle filters, and
 //! finds the streams that may hold rows twice ([`super::suspects`]). Pages are then fetched ahead in
@@ -10,10 +10,9 @@
 //! that names it, never silence; a store that does not answer fails the query.
 
 mod clusters;
-mod matching;
 mod page;
 mod plan;
 mod source;
 mod stream;
 
-pub(crate) use source::EngineSource;
+pub(crate) use source::EngineLogs;

@@ -16,14 +16,14 @@ use sandur_query::{
 };
 
 use crate::block_reader::{BlockReader, ReadError};
-use crate::logs::block::{BlockCounts, OpenBlock};
+use crate::logs::block::{BlockCounts, OpenLogs};
 use crate::logs::mask::Mask;
 use crate::logs::suspects::Suspects;
 
 /// What a query wants of one block.
 pub struct BlockSelection {
     /// The block.
-    pub block: Arc<OpenBlock>,
+    pub block: Arc<OpenLogs>,
     /// Streams whose rows come as pages.
     pub streams: RoaringBitmap,
     /// Streams that may hold rows stored twice, by ordinal.
@@ -259,7 +259,7 @@ pub struct BlockCountsTask {
     /// How to decode them.
     pub reader: BlockReader,
     /// The block.
-    pub block: Arc<OpenBlock>,
+    pub block: Arc<OpenLogs>,
     /// The streams.
     pub streams: RoaringBitmap,
     /// Whole minutes that are asked for.

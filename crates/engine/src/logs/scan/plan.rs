@@ -11,19 +11,19 @@ use std::sync::Arc;
 use roaring::RoaringBitmap;
 use sandur_base::Id;
 use sandur_format::catalog_entry::BlockMeta;
-use sandur_format::log_block::Carriers;
+use sandur_format::log_block::{Carriers, Footer};
 use sandur_model::{Level, LogPage, MINUTE_NS, Matcher, Suspect, TenantId, TimeRange};
 use sandur_query::{Columns, Error, Order, PageTask, QueryContext, QueryStats, ScanItem, Selection};
 
-use super::matching;
 use super::page::{BlockCountsTask, BlockSelection, SuspectPage};
-use crate::block_reader::{BlockReader, ReadError};
+use crate::block_reader::{BlockReader, ReadError, or_warn};
 use crate::head::Head;
-use crate::logs::block::OpenBlock;
+use crate::logs::block::OpenLogs;
 use crate::logs::mask::{Mask, MaskedPage};
 use crate::logs::pages::{Sought, pages_holding};
 use crate::logs::suspects::{StreamSpan, Suspects, find_suspects};
 use crate::logs::touched::{Touched, touched};
+use crate::matching;
 use crate::needles::NeedleKeys;
 use crate::rules::Rules;
 
@@ -57,7 +57,7 @@ pub struct Plan {
 
 /// A block with what is wanted of it.
 struct Wanted {
-    block: Arc<OpenBlock>,
+    block: Arc<OpenLogs>,
     /// All selected streams with rows in the range.
     streams: RoaringBitmap,
     /// Those whose rows are counted from the footer.
@@ -125,19 +125,19 @@ impl Planner<'_> {
 
     async fn open(&self, blocks: &[Arc<BlockMeta>]) -> Result<Vec<Wanted>, Error> {
         let stats = self.context.stats();
-        let opened = self.reader.open_all(blocks, stats).await;
+        let opened = self.reader.open_all::<Footer>(blocks, stats).await;
         QueryStats::add(&stats.blocks_opened, blocks.len() as u64);
         let mut wanted = Vec::with_capacity(blocks.len());
         for block in opened {
-            let Some(block) = self.or_warn(block)? else { continue };
+            let Some(block) = or_warn(self.context, block)? else { continue };
             let selected = matching::in_block(self.context, &block, &self.selection.matchers).await?;
             let selected = selected.map_err(|reason| ReadError::damaged(&block.meta, reason));
-            let Some(selected) = self.or_warn(selected)? else { continue };
+            let Some(selected) = or_warn(self.context, selected)? else { continue };
             let mut streams = block.footer.streams().touching(selected, self.selection.range);
             let rules = self.rules.between(block.meta.min_ts, block.meta.max_ts);
             let of_interest = (&streams, self.selection.range);
             let touched = touched(self.reader, &block, of_interest, rules, stats).await;
-            let Some(touched) = self.or_warn(touched)? else { continue };
+            let Some(touched) = or_warn(self.context, touched)? else { continue };
             streams -= &touched.gone;
             QueryStats::add(&stats.streams, streams.len());
             if !streams.is_empty() {
@@ -146,18 +146,6 @@ impl Planner<'_> {
             }
         }
         Ok(wanted)
-    }
-
-    /// Missing and damaged blocks are warnings; a store that does not answer fails the query.
-    fn or_warn<T>(&self, read: Result<T, ReadError>) -> Result<Option<T>, Error> {
-        match read {
-            Ok(value) => Ok(Some(value)),
-            Err(error @ ReadError::Store { .. }) => Err(Error::Unavailable(error.to_string())),
-            Err(damage) => {
-                self.context.warn(damage.to_string());
-                Ok(None)
-            }
-        }
     }
 
     /// Pages of the heads first, bounds afterwards: a row that a page holds lies within the bounds even
@@ -199,7 +187,7 @@ impl Planner<'_> {
             let table = one.block.footer.streams();
             spans.extend(streams(one).iter().map(|ordinal| {
                 let stats = table.stats(ordinal);
-                StreamSpan { stream: one.block.stream_id(ordinal), first: stats.min_ts, last: stats.max_ts }
+                StreamSpan { stream: one.block.series_id(ordinal), first: stats.min_ts, last: stats.max_ts }
             }));
         }
         find_suspects(spans)
@@ -227,7 +215,7 @@ impl Planner<'_> {
         let countable = |ordinal: &u32| {
             // Counts know nothing of hidden rows.
             let whole = !one.touched.partly.contains(*ordinal);
-            let unique = suspects.is_empty() || !suspects.contains_key(&one.block.stream_id(*ordinal));
+            let unique = suspects.is_empty() || !suspects.contains_key(&one.block.series_id(*ordinal));
             whole && unique && asked.iter().all(|label| knows(*ordinal, label))
         };
         one.streams.iter().filter(countable).collect()
@@ -242,7 +230,7 @@ impl Planner<'_> {
         let began = self.context.env().monotonic();
         let sought = Sought { range: self.selection.range, streams: &streams, needles: self.needles };
         let found = pages_holding(self.reader, &one.block, sought, stats).await;
-        let Some(found) = self.or_warn(found)? else { return Ok(Vec::new()) };
+        let Some(found) = or_warn(self.context, found)? else { return Ok(Vec::new()) };
         found.unread.iter().for_each(|damage| self.context.warn(damage.to_string()));
         QueryStats::add(&stats.pages_total, found.before_filters);
         QueryStats::add(&stats.filters_asked, found.filters_asked);
@@ -266,7 +254,7 @@ impl Planner<'_> {
                 true => HashMap::default(),
                 false => streams
                     .iter()
-                    .filter_map(|n| Some((n, *suspects.get(&one.block.stream_id(n))?)))
+                    .filter_map(|n| Some((n, *suspects.get(&one.block.series_id(n))?)))
                     .collect(),
             };
             let (doubtful, sure) = split_by_doubt(&one.block, one.pages, &suspects);
@@ -329,7 +317,7 @@ fn split_by_mask(touched: &Touched, pages: Vec<u32>) -> (Vec<u32>, Vec<u32>) {
 
 /// The pages that may hold suspect rows, and the others, which are read as narrowly as was asked.
 fn split_by_doubt(
-    block: &OpenBlock,
+    block: &OpenLogs,
     pages: Vec<u32>,
     suspects: &HashMap<u32, Suspect, foldhash::fast::RandomState>,
 ) -> (Vec<u32>, Vec<u32>) {

@@ -1,41 +1,66 @@
-//! The engine as a source of queries: scans, and the label calls that footers alone answer.
+//! The engine as a source of log queries: scans, volumes, and which streams there are.
 
-use std::collections::BTreeSet;
 use std::collections::hash_map::Entry;
 use std::sync::Arc;
 
 use foldhash::{HashMap, HashMapExt};
 use roaring::RoaringBitmap;
 use sandur_base::BoxFuture;
-use sandur_model::{Dataset, Labels, MINUTE_NS, Matcher, StreamId, TenantId, TimeRange};
+use sandur_model::{Labels, MINUTE_NS, Matcher, Signal, StreamId, TenantId, TimeRange};
 use sandur_query::{
     Error, Follow, Holding, LogSource, QueryContext, QueryStats, Scan, Selection, SeriesIndex, StreamVolume,
     Versions,
 };
 
 use super::clusters::{Timed, clusters};
-use super::matching;
 use super::plan::Cluster;
 use super::stream::EngineScan;
-use crate::block_reader::{BlockReader, ReadError};
+use crate::block_reader::BlockReader;
 use crate::head::Head;
-use crate::logs::block::OpenBlock;
+use crate::logs::block::OpenLogs;
+use crate::logs::head::StreamBounds;
 use crate::logs::mask::MaskedFollow;
 use crate::logs::tail::Followers;
+use crate::matching;
 use crate::rules::Rulebook;
+use crate::series_reader::{IndexedSignal, SeriesInHead, SeriesReader};
 use crate::view::{View, Views};
 use sandur_format::catalog_entry::BlockMeta;
-use sandur_format::log_block::PageEntry;
+use sandur_format::log_block::{Footer, PageEntry};
 
-/// Footers that are open at a time when a call walks over all blocks of a range.
-const OPEN_AT_ONCE: usize = 16;
-
-/// Queries over everything that the engine holds.
-pub(crate) struct EngineSource {
+/// Queries over all logs that the engine holds.
+pub(crate) struct EngineLogs {
+    series: SeriesReader<Footer>,
     views: Arc<Views>,
     followers: Arc<Followers>,
-    reader: BlockReader,
     rulebook: Arc<Rulebook>,
+}
+
+impl IndexedSignal for Footer {
+    const SIGNAL: Signal = Signal::Logs;
+    type InHead = Vec<StreamBounds>;
+
+    fn in_head(head: &Head, tenant: &TenantId, matchers: &[Matcher], range: TimeRange) -> Self::InHead {
+        head.logs().stream_bounds(tenant, matchers, range)
+    }
+}
+
+impl SeriesInHead for Vec<StreamBounds> {
+    fn len(&self) -> usize {
+        Vec::len(self)
+    }
+
+    fn id(&self, at: usize) -> StreamId {
+        self[at].id
+    }
+
+    fn labels(&self, at: usize) -> Arc<Labels> {
+        Arc::clone(&self[at].labels)
+    }
+
+    fn pairs(&self, at: usize) -> impl Iterator<Item = (&str, &str)> {
+        self[at].labels.iter()
+    }
 }
 
 /// A block or a head.
@@ -44,41 +69,27 @@ enum Holder {
     Head(Arc<Head>),
 }
 
-/// What the query asks.
-fn logs(context: &QueryContext) -> Dataset {
-    Dataset::logs(context.tenant().clone())
-}
-
-impl EngineSource {
+impl EngineLogs {
     pub(crate) fn new(
         views: Arc<Views>,
         followers: Arc<Followers>,
         reader: BlockReader,
         rulebook: Arc<Rulebook>,
     ) -> Self {
-        Self { views, followers, reader, rulebook }
-    }
-
-    fn view(&self, context: &QueryContext) -> Arc<View> {
-        let view = self.views.current();
-        view.missing.iter().for_each(|missing| context.warn(&**missing));
-        view
-    }
-
-    fn blocks(view: &View, context: &QueryContext, range: TimeRange) -> Vec<Arc<BlockMeta>> {
-        let blocks: Vec<_> = view.snapshot.blocks(&logs(context), range).cloned().collect();
-        QueryStats::add(&context.stats().blocks_total, blocks.len() as u64);
-        blocks
+        let series = SeriesReader::new(Arc::clone(&views), reader);
+        Self { series, views, followers, rulebook }
     }
 
     fn clusters(view: &View, context: &QueryContext, selection: &Selection) -> Vec<Cluster> {
         let mut holders: Vec<Timed<Holder>> = Vec::new();
-        for block in Self::blocks(view, context, selection.range) {
+        for block in SeriesReader::<Footer>::blocks(view, context, selection.range) {
             holders.push(Timed { first: block.min_ts, last: block.max_ts, source: Holder::Block(block) });
         }
         QueryStats::add(&context.stats().heads_asked, view.heads.len() as u64);
         for head in &view.heads {
-            let Some((first, last)) = head.bounds(&logs(context)) else { continue };
+            let Some((first, last)) = head.bounds(&SeriesReader::<Footer>::dataset(context)) else {
+                continue;
+            };
             holders.push(Timed { first, last, source: Holder::Head(Arc::clone(head)) });
         }
         let cluster = |timed: Vec<Timed<Holder>>| {
@@ -93,131 +104,6 @@ impl EngineSource {
             cluster
         };
         clusters(holders, selection.order).into_iter().map(cluster).collect()
-    }
-
-    /// Calls `visit` with every block of the range and its matching streams with rows in the range.
-    async fn visit_blocks(
-        &self,
-        context: &QueryContext,
-        matchers: &[Matcher],
-        range: TimeRange,
-        mut visit: impl FnMut(&OpenBlock, &RoaringBitmap) -> Result<(), Error>,
-    ) -> Result<Arc<View>, Error> {
-        let began = context.env().monotonic();
-        let view = self.view(context);
-        QueryStats::add(&context.stats().heads_asked, view.heads.len() as u64);
-        let blocks = Self::blocks(&view, context, range);
-        for some in blocks.chunks(OPEN_AT_ONCE) {
-            context.check()?;
-            QueryStats::add(&context.stats().blocks_opened, some.len() as u64);
-            for block in self.reader.open_all(some, context.stats()).await {
-                let block = match block {
-                    Ok(block) => block,
-                    Err(error @ ReadError::Store { .. }) => {
-                        return Err(Error::Unavailable(error.to_string()));
-                    }
-                    Err(damage) => {
-                        context.warn(damage.to_string());
-                        continue;
-                    }
-                };
-                let selected = match matching::in_block(context, &block, matchers).await? {
-                    Ok(selected) => selected,
-                    Err(reason) => {
-                        context.warn(ReadError::damaged(&block.meta, reason).to_string());
-                        continue;
-                    }
-                };
-                let streams = block.footer.streams().touching(selected, range);
-                QueryStats::add(&context.stats().streams, streams.len());
-                visit(&block, &streams)?;
-            }
-        }
-        let took = context.env().monotonic().saturating_sub(began);
-        QueryStats::add_time(&context.stats().index_ns, took);
-        Ok(view)
-    }
-
-    async fn streams(
-        &self,
-        context: &QueryContext,
-        any_of: Vec<Vec<Matcher>>,
-        range: TimeRange,
-    ) -> Result<Vec<Arc<Labels>>, Error> {
-        let lists = if any_of.is_empty() { vec![Vec::new()] } else { any_of };
-        let mut memory = context.budget().reserve(0)?;
-        // By identity: most blocks hold the same streams, and comparing labels costs more than all the rest.
-        let mut found: HashMap<StreamId, Arc<Labels>> = HashMap::new();
-        for matchers in &lists {
-            let view = self
-                .visit_blocks(context, matchers, range, |block, streams| {
-                    for ordinal in streams {
-                        if let Entry::Vacant(unknown) = found.entry(block.stream_id(ordinal)) {
-                            let labels = block.footer.streams().labels(ordinal);
-                            memory.grow(labels.text_bytes() as u64 + 64)?;
-                            unknown.insert(labels);
-                        }
-                    }
-                    Ok(())
-                })
-                .await?;
-            let bounds = move |_, head: &Head, tenant: &TenantId, matchers: &[Matcher]| {
-                head.logs().stream_bounds(tenant, matchers, range)
-            };
-            let streams = matching::in_heads(context, &view.heads, matchers, bounds).await?;
-            found.extend(streams.into_iter().flatten().map(|stream| (stream.id, stream.labels)));
-        }
-        let mut streams: Vec<Arc<Labels>> = found.into_values().collect();
-        streams.sort_unstable();
-        Ok(streams)
-    }
-
-    async fn label_names(
-        &self,
-        context: &QueryContext,
-        matchers: Vec<Matcher>,
-        range: TimeRange,
-    ) -> Result<Vec<String>, Error> {
-        let mut names: BTreeSet<String> = BTreeSet::new();
-        let view = self
-            .visit_blocks(context, &matchers, range, |block, streams| {
-                let table = block.footer.streams();
-                let missing = table.label_names_of(streams).filter(|name| !names.contains(*name));
-                let missing: Vec<String> = missing.map(str::to_owned).collect();
-                names.extend(missing);
-                Ok(())
-            })
-            .await?;
-        for labels in head_streams(context, &view, &matchers, range).await? {
-            names.extend(labels.iter().map(|(name, _)| name.to_owned()));
-        }
-        Ok(names.into_iter().collect())
-    }
-
-    async fn label_values(
-        &self,
-        context: &QueryContext,
-        name: String,
-        matchers: Vec<Matcher>,
-        range: TimeRange,
-    ) -> Result<Vec<String>, Error> {
-        let mut values: BTreeSet<String> = BTreeSet::new();
-        let mut memory = context.budget().reserve(0)?;
-        let view = self
-            .visit_blocks(context, &matchers, range, |block, streams| {
-                for value in block.footer.streams().label_values_of(&name, streams) {
-                    if !values.contains(value) {
-                        memory.grow(value.len() as u64 + 48)?;
-                        values.insert(value.to_owned());
-                    }
-                }
-                Ok(())
-            })
-            .await?;
-        for labels in head_streams(context, &view, &matchers, range).await? {
-            values.extend(labels.get(&name).map(str::to_owned));
-        }
-        Ok(values.into_iter().collect())
     }
 
     async fn volumes(
@@ -240,10 +126,11 @@ impl EngineSource {
             }
         };
         let view = self
+            .series
             .visit_blocks(context, &matchers, range, |block, streams| {
                 memory.grow(streams.len() * 128)?;
                 for (ordinal, volume) in self.block_volumes(context, block, streams, range) {
-                    add(&mut found, block.stream_id(ordinal), volume);
+                    add(&mut found, block.series_id(ordinal), volume);
                 }
                 Ok(())
             })
@@ -265,7 +152,7 @@ impl EngineSource {
     fn block_volumes(
         &self,
         context: &QueryContext,
-        block: &OpenBlock,
+        block: &OpenLogs,
         streams: &RoaringBitmap,
         range: TimeRange,
     ) -> Vec<(u32, StreamVolume)> {
@@ -286,14 +173,14 @@ impl EngineSource {
         if across.is_empty() {
             return volumes;
         }
-        let counts =
-            match self.reader.known_counts(block).map_or_else(|| self.reader.decode_counts(block), Ok) {
-                Ok(counts) => counts,
-                Err(damage) => {
-                    context.warn(damage.to_string());
-                    return volumes;
-                }
-            };
+        let reader = self.series.reader();
+        let counts = match reader.known_counts(block).map_or_else(|| reader.decode_counts(block), Ok) {
+            Ok(counts) => counts,
+            Err(damage) => {
+                context.warn(damage.to_string());
+                return volumes;
+            }
+        };
         let first = range.start.saturating_sub(1).div_euclid(MINUTE_NS) + 1;
         let last = range.end.saturating_sub(1).saturating_add(MINUTE_NS - 1).div_euclid(MINUTE_NS);
         for run in counts.runs.iter().filter(|run| across.contains(run.stream)) {
@@ -308,27 +195,14 @@ impl EngineSource {
     }
 }
 
-/// Labels of the matching streams of all heads.
-async fn head_streams(
-    context: &QueryContext,
-    view: &View,
-    matchers: &[Matcher],
-    range: TimeRange,
-) -> Result<Vec<Arc<Labels>>, Error> {
-    let of_head = move |_, head: &Head, tenant: &TenantId, matchers: &[Matcher]| {
-        head.logs().streams(tenant, matchers, range)
-    };
-    Ok(matching::in_heads(context, &view.heads, matchers, of_head).await?.into_iter().flatten().collect())
-}
-
-impl SeriesIndex for EngineSource {
+impl SeriesIndex for EngineLogs {
     fn streams<'a>(
         &'a self,
         context: &'a QueryContext,
         any_of: Vec<Vec<Matcher>>,
         range: TimeRange,
     ) -> BoxFuture<'a, Result<Vec<Arc<Labels>>, Error>> {
-        Box::pin(self.streams(context, any_of, range))
+        Box::pin(self.series.series(context, any_of, range))
     }
 
     fn label_names<'a>(
@@ -337,7 +211,7 @@ impl SeriesIndex for EngineSource {
         matchers: Vec<Matcher>,
         range: TimeRange,
     ) -> BoxFuture<'a, Result<Vec<String>, Error>> {
-        Box::pin(self.label_names(context, matchers, range))
+        Box::pin(self.series.label_names(context, matchers, range))
     }
 
     fn label_values<'a>(
@@ -347,50 +221,33 @@ impl SeriesIndex for EngineSource {
         matchers: Vec<Matcher>,
         range: TimeRange,
     ) -> BoxFuture<'a, Result<Vec<String>, Error>> {
-        Box::pin(self.label_values(context, name, matchers, range))
+        Box::pin(async move { self.series.label_values(context, &name, matchers, range).await })
     }
 }
 
-impl Versions for EngineSource {
+impl Versions for EngineLogs {
     fn holdings(&self, context: &QueryContext, range: TimeRange) -> Option<Vec<Holding>> {
-        let view = self.views.current();
-        if !view.missing.is_empty() {
-            return None;
-        }
-        let block = |block: &Arc<BlockMeta>| Holding {
-            first: block.min_ts,
-            last: block.max_ts,
-            version: block.id.0,
-            bytes: block.raw_bytes.max(1),
-        };
-        let mut holdings: Vec<Holding> = view.snapshot.blocks(&logs(context), range).map(block).collect();
-        for head in &view.heads {
-            holdings.extend(head.holdings(&logs(context), range));
-        }
-        // What deletes hide belongs to the version of everything: an odd factor keeps generations apart.
-        let deletes = u128::from(view.snapshot.delete_generation(&logs(context)));
-        let mixed = deletes.wrapping_mul(0x9E37_79B9_7F4A_7C15_F39C_C060_5CED_C835);
-        holdings.iter_mut().for_each(|holding| holding.version ^= mixed);
-        Some(holdings)
+        self.series.holdings(context, range)
     }
 
     fn delete_generation(&self, tenant: &TenantId) -> u64 {
-        self.views.current().snapshot.delete_generation(&Dataset::logs(tenant.clone()))
+        self.series.delete_generation(tenant)
     }
 }
 
-impl LogSource for EngineSource {
+impl LogSource for EngineLogs {
     fn scan<'a>(
         &'a self,
         context: &'a QueryContext,
         selection: Selection,
     ) -> BoxFuture<'a, Result<Box<dyn Scan>, Error>> {
         Box::pin(async move {
-            let view = self.view(context);
-            let rules = self.rulebook.hiding(&view.snapshot, &logs(context));
+            let view = self.series.view(context);
+            let rules = self.rulebook.hiding(&view.snapshot, &SeriesReader::<Footer>::dataset(context));
             rules.warn(context);
             let clusters = Self::clusters(&view, context, &selection);
-            let scan = EngineScan::new(self.reader.clone(), context.clone(), selection, clusters, rules);
+            let scan =
+                EngineScan::new(self.series.reader().clone(), context.clone(), selection, clusters, rules);
             Ok(Box::new(scan) as Box<dyn Scan>)
         })
     }
@@ -407,6 +264,6 @@ impl LogSource for EngineSource {
     fn follow(&self, context: &QueryContext, matchers: Vec<Matcher>) -> Result<Box<dyn Follow>, Error> {
         let inner = self.followers.follow(context, matchers)?;
         let (views, rulebook) = (Arc::clone(&self.views), Arc::clone(&self.rulebook));
-        Ok(Box::new(MaskedFollow::new(inner, logs(context), views, rulebook)))
+        Ok(Box::new(MaskedFollow::new(inner, SeriesReader::<Footer>::dataset(context), views, rulebook)))
     }
 }

@@ -23,7 +23,7 @@ use sandur_model::{Labels, Matcher, SampleBatch, StreamId, TenantId, TimeRange};
 use sandur_query::Holding;
 use xxhash_rust::xxh3::xxh3_128;
 
-use super::{MILLISECOND_NS, SAMPLE_BYTES, range_ms};
+use super::{MILLISECOND_NS, SAMPLE_BYTES};
 use crate::head_totals::HeadTotals;
 pub use memory::push_bytes;
 pub use series::SampleColumns;
@@ -182,7 +182,7 @@ impl SampleHead {
     pub fn select(&self, tenant: &TenantId, matchers: &[Matcher], range: TimeRange) -> SelectedSeries {
         let Some(tenant) = self.tenant(tenant) else { return SelectedSeries::default() };
         let snapshot = tenant.snapshot();
-        let (first_ms, last_ms) = range_ms(range);
+        let (first_ms, last_ms) = range.milliseconds();
         let touches = |series: &Arc<HeadSeries>| {
             series.bounds_ms().is_some_and(|(first, last)| first <= last_ms && first_ms <= last)
         };

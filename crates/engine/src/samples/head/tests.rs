@@ -37,7 +37,7 @@ type Found = Vec<(String, Vec<(i64, f64)>)>;
 fn found(head: &SampleHead, matchers: &[Matcher], range: TimeRange) -> Found {
     let selected = head.select(&TenantId::default_tenant(), matchers, range);
     let series = |at: usize| {
-        let (columns, _) = selected.samples(at, crate::samples::range_ms(range));
+        let (columns, _) = selected.samples(at, range.milliseconds());
         let samples = columns.timestamps.into_iter().zip(columns.values).collect();
         (selected.labels(at).to_string(), samples)
     };

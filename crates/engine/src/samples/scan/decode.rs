@@ -4,14 +4,13 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use sandur_format::sample_block::SamplePage;
-use sandur_model::TimeRange;
+use sandur_query::{BatchTexts, SampleSelection, Samples, SeriesBatch};
 
+use super::Holder;
 use super::walk::Found;
-use super::{Holder, ScannedSeries};
 use crate::rules::Rules;
 use crate::samples::head::SampleColumns;
 use crate::samples::hidden::{hides, times_of};
-use crate::samples::range_ms;
 
 /// Pages of a block as they are stored.
 pub(super) struct FetchedPages {
@@ -25,7 +24,7 @@ pub(super) struct FetchedPages {
 
 /// Series with their samples, and what could not be read.
 pub(super) struct Decoded {
-    pub(super) series: Vec<ScannedSeries>,
+    pub(super) batch: SeriesBatch,
     pub(super) damaged: Vec<String>,
 }
 
@@ -34,7 +33,7 @@ pub(super) fn decode(
     holders: &[Holder],
     found: &[Found],
     fetched: &[FetchedPages],
-    range: TimeRange,
+    selection: &SampleSelection,
     rules: &Rules,
 ) -> Decoded {
     let mut damaged = Vec::new();
@@ -51,8 +50,8 @@ pub(super) fn decode(
             }
         }
     }
-    let times = range_ms(range);
-    let mut series = Vec::with_capacity(found.len());
+    let (times, range) = ((selection.first_ms, selection.last_ms), selection.range());
+    let (mut texts, mut all_labels, mut all_samples) = (BatchTexts::default(), Vec::new(), Vec::new());
     for one in found {
         let mut parts = Vec::with_capacity(one.members.len());
         for (number, ordinal) in &one.members {
@@ -71,12 +70,15 @@ pub(super) fn decode(
                 }
             });
         }
-        let samples = join(parts);
-        if !samples.timestamps.is_empty() {
-            series.push(ScannedSeries { id: one.id, labels: Arc::clone(&one.labels), samples });
+        let SampleColumns { timestamps: times, values } = join(parts);
+        if !times.is_empty() {
+            let wanted = one.labels.iter().filter(|(name, _)| selection.wants(name));
+            all_labels.push(wanted.map(|(name, value)| (texts.id(name), texts.id(value))).collect());
+            all_samples.push(Arc::new(Samples { times, values, ..Samples::default() }));
         }
     }
-    Decoded { series, damaged }
+    let (dictionary, labels, samples) = (texts.finish(), all_labels, all_samples);
+    Decoded { batch: SeriesBatch { dictionary, labels, samples, held: None }, damaged }
 }
 
 /// The samples of a series in the pages of one block.

@@ -1,6 +1,6 @@
 //! Reading samples: the matching series of blocks and heads in batches, each series once with all samples.
 //!
-//! **Life of a scan.** [`SampleScan::open`] takes a view, opens the footers of the blocks of the range and
+//! **Life of a scan.** [`SeriesScan::open`] takes a view, opens the footers of the blocks of the range and
 //! selects series by their postings. Every holder of series (block or head) has them sorted by labels, so
 //! [`walk`] finds the next series by looking at the first one that is left of each holder: nothing is kept
 //! of series that were not reached yet but a bitmap for each block. For a batch of them [`fetch`] reads the
@@ -17,50 +17,33 @@ use std::cmp::Reverse;
 use std::sync::Arc;
 
 use futures_util::future::join_all;
-use sandur_base::Reservation;
+use sandur_base::{BoxFuture, Reservation};
 use sandur_cache::Hint;
-use sandur_catalog::Snapshot;
 use sandur_format::block::BlockIndex;
 use sandur_format::catalog_entry::BlockMeta;
-use sandur_model::{Dataset, Labels, Matcher, StreamId, TimeRange};
-use sandur_query::{Error, QueryContext, QueryStats};
+use sandur_format::sample_block::Footer;
+use sandur_model::{Matcher, TenantId, TimeRange};
+use sandur_query::{
+    BATCH_SERIES, Error, LabelIds, QueryContext, QueryStats, SampleScan, SampleSelection, Samples,
+    SeriesBatch,
+};
 
-use super::block::OpenSamples;
-use super::head::{SampleColumns, SelectedSeries};
+use super::OpenSamples;
+use super::head::SelectedSeries;
 use super::hidden::HiddenSamples;
-use crate::block_reader::{BlockReader, ReadError};
-use crate::rules::{Rulebook, Rules};
+use crate::block_reader::{BlockReader, ReadError, or_warn};
+use crate::head::Head;
+use crate::matching;
+use crate::rules::Rules;
+use crate::series_reader::{OPEN_AT_ONCE, SeriesReader};
 use crate::view::View;
-use decode::{FetchedPages, decode};
+use decode::{Decoded, FetchedPages, decode};
 use walk::{Found, Walk};
 
-/// Most series of a batch.
-pub const BATCH_SERIES: usize = 512;
 /// Samples of a batch from which it takes no further series: 16 MiB of times and values.
 const BATCH_ROWS: u64 = 1 << 20;
-/// Footers that are opened at a time.
-const OPEN_AT_ONCE: usize = 16;
 /// Bytes that a series of a batch takes beside its samples and its labels.
-const SERIES_BYTES: u64 = 160;
-
-/// One series with its samples of the range.
-#[derive(Clone, Debug)]
-pub struct ScannedSeries {
-    /// Its identity.
-    pub id: StreamId,
-    /// Its labels.
-    pub labels: Arc<Labels>,
-    /// Its samples; never none.
-    pub samples: SampleColumns,
-}
-
-/// Series that come next, and the memory that they take.
-pub struct SeriesBatch {
-    /// The series, by rising labels.
-    pub series: Vec<ScannedSeries>,
-    /// Their memory, of the query's budget.
-    pub held: Reservation,
-}
+const SERIES_BYTES: u64 = 200;
 
 /// A block or a head, with the series of it that match.
 pub(super) enum Holder {
@@ -76,60 +59,57 @@ pub(super) enum Holder {
 }
 
 /// A running scan.
-pub struct SampleScan {
+pub(crate) struct SeriesScan {
     reader: BlockReader,
     context: QueryContext,
-    range: TimeRange,
+    selection: Arc<SampleSelection>,
     rules: Rules,
     walk: Walk,
     /// For the ordinals of the holders.
     _memory: Reservation,
 }
 
-impl SampleScan {
+impl SeriesScan {
     /// The matching series with samples in the range.
     pub(crate) async fn open(
         reader: &BlockReader,
-        rulebook: &Rulebook,
+        rules: Rules,
         view: &View,
         context: &QueryContext,
-        (matchers, range): (Vec<Matcher>, TimeRange),
+        selection: SampleSelection,
     ) -> Result<Self, Error> {
-        view.missing.iter().for_each(|missing| context.warn(&**missing));
-        let dataset = Dataset::metrics(context.tenant().clone());
-        let rules = rulebook.hiding(&view.snapshot, &dataset);
-        rules.warn(context);
+        let (matchers, range) = (&selection.matchers, selection.range());
+        let blocks = blocks_of(view, context, range);
         let mut memory = context.budget().reserve(0)?;
         let mut holders = Vec::new();
-        for some in blocks_of(&view.snapshot, &dataset, range).chunks(OPEN_AT_ONCE) {
+        for some in blocks.chunks(OPEN_AT_ONCE) {
             context.check()?;
-            let opened = some.iter().map(|meta| reader.open_samples(meta, context.stats()));
-            for block in join_all(opened).await {
+            for block in reader.open_all(some, context.stats()).await {
                 let Some(block) = or_warn(context, block)? else { continue };
-                let holder = select(context, block, &matchers, range, &rules).await?;
+                let holder = select(context, block, matchers, range, &rules).await?;
                 if let Some(holder) = holder {
                     memory.grow(holder.len() as u64 * size_of::<u32>() as u64)?;
                     holders.push(holder);
                 }
             }
         }
-        for head in &view.heads {
-            let (head, tenant) = (Arc::clone(head), context.tenant().clone());
-            let matchers = matchers.clone();
-            let select = move || Ok(head.samples().select(&tenant, &matchers, range));
-            let series = context.compute(select).await?;
+        QueryStats::add(&context.stats().heads_asked, view.heads.len() as u64);
+        let look = move |_, head: &Head, tenant: &TenantId, matchers: &[Matcher]| {
+            head.samples().select(tenant, matchers, range)
+        };
+        for series in matching::in_heads(context, &view.heads, matchers, look).await? {
             if !series.is_empty() {
                 memory.grow(series.len() as u64 * size_of::<usize>() as u64)?;
                 holders.push(Holder::Head { series });
             }
         }
-        let (reader, context) = (reader.clone(), context.clone());
-        Ok(Self { reader, context, range, rules, walk: Walk::new(holders), _memory: memory })
+        let (reader, context, selection) = (reader.clone(), context.clone(), Arc::new(selection));
+        Ok(Self { reader, context, selection, rules, walk: Walk::new(holders), _memory: memory })
     }
 
     /// The next series; `None` after the last one. Series without samples in the range are left out, so a
     /// batch may be empty.
-    pub async fn next(&mut self) -> Result<Option<SeriesBatch>, Error> {
+    async fn take(&mut self) -> Result<Option<SeriesBatch>, Error> {
         self.context.check()?;
         let found = self.walk.take(BATCH_SERIES, BATCH_ROWS);
         if found.is_empty() {
@@ -137,15 +117,15 @@ impl SampleScan {
         }
         QueryStats::add(&self.context.stats().streams, found.len() as u64);
         let mut memory = self.context.budget().reserve(found.iter().map(Found::bytes).sum())?;
-        let (holders, range, rules) = (self.walk.holders(), self.range, self.rules.clone());
         let pages = self.fetch(&found, &mut memory).await?;
-        let work = move || Ok(decode(&holders, &found, &pages, range, &rules));
-        let decoded = self.context.compute(work).await?;
-        decoded.damaged.iter().for_each(|damage| self.context.warn(damage.as_str()));
-        let kept = decoded.series.iter().map(bytes_of).sum::<u64>();
-        memory.shrink(memory.bytes().saturating_sub(kept));
-        memory.resize(kept)?;
-        Ok(Some(SeriesBatch { series: decoded.series, held: memory }))
+        let (holders, selection, rules) =
+            (self.walk.holders(), Arc::clone(&self.selection), self.rules.clone());
+        let work = move || Ok(decode(&holders, &found, &pages, &selection, &rules));
+        let Decoded { mut batch, damaged } = self.context.compute(work).await?;
+        damaged.iter().for_each(|damage| self.context.warn(damage.as_str()));
+        memory.resize(bytes_of(&batch))?;
+        batch.held = Some(memory);
+        Ok(Some(batch))
     }
 
     /// Reads the pages of all blocks that hold these series, at the same time.
@@ -155,7 +135,7 @@ impl SampleScan {
         for (number, holder) in holders.iter().enumerate() {
             let Holder::Block { block, .. } = holder else { continue };
             let series = found.iter().filter_map(|found| found.ordinal_in(number)).collect();
-            let pages = block.footer.pages_of(&series, self.range);
+            let pages = block.footer.pages_of(&series, self.selection.range());
             if pages.is_empty() {
                 continue;
             }
@@ -191,15 +171,23 @@ impl SampleScan {
     }
 }
 
-/// Bytes that a series of an answer takes.
-fn bytes_of(series: &ScannedSeries) -> u64 {
-    let labels = series.labels.text_bytes() + series.labels.len() * 64;
-    SERIES_BYTES + labels as u64 + series.samples.timestamps.len() as u64 * super::SAMPLE_BYTES
+impl SampleScan for SeriesScan {
+    fn next(&mut self) -> BoxFuture<'_, Result<Option<SeriesBatch>, Error>> {
+        Box::pin(self.take())
+    }
 }
 
-/// The dataset's blocks of a range, those whose rows came first before others.
-fn blocks_of(snapshot: &Snapshot, dataset: &Dataset, range: TimeRange) -> Vec<Arc<BlockMeta>> {
-    let mut blocks: Vec<Arc<BlockMeta>> = snapshot.blocks(dataset, range).cloned().collect();
+/// Bytes that a batch takes.
+fn bytes_of(batch: &SeriesBatch) -> u64 {
+    let samples = |samples: &Arc<Samples>| samples.times.len() as u64 * super::SAMPLE_BYTES;
+    let labels = |labels: &LabelIds| SERIES_BYTES + size_of_val::<[_]>(labels) as u64;
+    let texts = batch.dictionary.memory_bytes();
+    batch.samples.iter().map(samples).sum::<u64>() + batch.labels.iter().map(labels).sum::<u64>() + texts
+}
+
+/// The blocks of a range, those whose rows came first before others.
+fn blocks_of(view: &View, context: &QueryContext, range: TimeRange) -> Vec<Arc<BlockMeta>> {
+    let mut blocks = SeriesReader::<Footer>::blocks(view, context, range);
     blocks.sort_by_key(|block| (Reverse(block.level), block.id));
     blocks
 }
@@ -213,11 +201,11 @@ async fn select(
     rules: &Rules,
 ) -> Result<Option<Holder>, Error> {
     QueryStats::add(&context.stats().blocks_opened, 1);
-    let (matchers, rules) = (matchers.to_vec(), rules.clone());
+    let selected = matching::in_block(context, &block, matchers).await?;
+    let rules = rules.clone();
     let work = move || {
-        let selected =
-            block.footer.select(&matchers).map_err(|reason| ReadError::damaged(&block.meta, reason));
-        let mut series = selected.map(|selected| block.footer.series().touching(selected, range))?;
+        let selected = selected.map_err(|reason| ReadError::damaged(&block.meta, reason))?;
+        let mut series = block.footer.series().touching(selected, range);
         let rules = rules.between(block.meta.min_ts, block.meta.max_ts);
         let hidden = HiddenSamples::of_block(&block, rules)?;
         series -= &hidden.gone;
@@ -225,16 +213,4 @@ async fn select(
     };
     let holder = context.compute(move || Ok(work())).await?;
     Ok(or_warn(context, holder)?.filter(|holder| holder.len() > 0))
-}
-
-/// Missing and damaged blocks are warnings; a store that does not answer fails the query.
-fn or_warn<T>(context: &QueryContext, read: Result<T, ReadError>) -> Result<Option<T>, Error> {
-    match read {
-        Ok(value) => Ok(Some(value)),
-        Err(error @ ReadError::Store { .. }) => Err(Error::Unavailable(error.to_string())),
-        Err(damage) => {
-            context.warn(damage.to_string());
-            Ok(None)
-        }
-    }
 }

@@ -4,14 +4,17 @@ use std::cmp::Ordering;
 use std::sync::Arc;
 
 use sandur_format::block::BlockIndex;
-use sandur_model::{Labels, StreamId};
+use sandur_model::Labels;
+use sandur_query::TEXT_BYTES;
 
 use super::{Holder, SERIES_BYTES};
 use crate::samples::SAMPLE_BYTES;
 
+/// Bytes that a label takes beside its texts: in the set of labels, and as ids and texts of the batch.
+const LABEL_BYTES: u64 = 64 + 2 * TEXT_BYTES + 8;
+
 /// A series, and where it is.
 pub(super) struct Found {
-    pub(super) id: StreamId,
     pub(super) labels: Arc<Labels>,
     /// Holders in the order in which they had their rows, and the series' place in each.
     pub(super) members: Vec<(usize, u32)>,
@@ -28,8 +31,8 @@ impl Found {
 
     /// Bytes that it takes before it has samples, and those of samples that are in heads.
     pub(super) fn bytes(&self) -> u64 {
-        let labels = self.labels.text_bytes() + self.labels.len() * 64;
-        SERIES_BYTES + labels as u64 + self.members.len() as u64 * 16 + self.head_rows * 2 * SAMPLE_BYTES
+        let labels = self.labels.text_bytes() as u64 * 2 + self.labels.len() as u64 * LABEL_BYTES;
+        SERIES_BYTES + labels + self.members.len() as u64 * 16 + self.head_rows * 2 * SAMPLE_BYTES
     }
 }
 
@@ -122,7 +125,7 @@ impl Walk {
             }
         }
         let labels = first?;
-        let mut found = Found { id: labels.stream_id(), labels, members: Vec::new(), rows: 0, head_rows: 0 };
+        let mut found = Found { labels, members: Vec::new(), rows: 0, head_rows: 0 };
         for number in members {
             let (holder, at) = (&self.holders[number], self.next[number]);
             found.members.push((number, holder.ordinal(at)));

@@ -25,7 +25,7 @@ pub static ROUTE: Route = Route {
 };
 
 async fn generation(State(app): State<App>, call: Call) -> Response {
-    let text = match app.source.delete_generation(&call.tenant) {
+    let text = match app.sources.logs.delete_generation(&call.tenant) {
         0 => "\"\"\n".to_owned(),
         number => format!("\"{number}\"\n"),
     };

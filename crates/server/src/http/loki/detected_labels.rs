@@ -58,7 +58,7 @@ async fn labels(State(app): State<App>, call: Call) -> Result<Response, Failure>
     let any_of = if matchers.is_empty() { Vec::new() } else { vec![matchers] };
     let asked = Asked::other("detected_labels", call.params.query(), times);
     let streams = logged((&app, &call), &context, asked, async {
-        Ok(app.source.streams(&context, any_of, range).await?)
+        Ok(app.sources.logs.streams(&context, any_of, range).await?)
     });
     let (streams, _) = streams.await?;
     let mut values: BTreeMap<&str, BTreeSet<&str>> = BTreeMap::new();

@@ -56,7 +56,7 @@ pub async fn collect(app: &App, call: &Call) -> Result<Fields, Failure> {
     let work = async {
         let limits = app.limits(&call.tenant);
         let query = (parsed, request);
-        let result = wiring::query(app.source.as_ref(), &context, &limits, &call.tags, query).await?;
+        let result = wiring::query(&*app.sources.logs, &context, &limits, &call.tags, query).await?;
         let QueryResult::Streams(rows) = result else { return Ok(Fields::new()) };
         Ok(context.compute(move || Ok(of_rows(&rows)?)).await?)
     };

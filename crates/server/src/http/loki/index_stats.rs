@@ -35,7 +35,7 @@ async fn stats(State(app): State<App>, call: Call) -> Result<Response, Failure> 
     let matchers = selector::required(&context, &app.limits(&call.tenant), call.params.query()).await?;
     let asked = Asked::stats(call.params.query(), times);
     let volumes = logged((&app, &call), &context, asked, async {
-        Ok(app.source.volumes(&context, matchers, range).await?)
+        Ok(app.sources.logs.volumes(&context, matchers, range).await?)
     });
     let (volumes, _) = volumes.await?;
     let sum = |field: fn(&StreamVolume) -> u64| volumes.iter().map(field).sum::<u64>();

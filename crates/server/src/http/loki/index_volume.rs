@@ -41,7 +41,7 @@ async fn instant(State(app): State<App>, call: Call) -> Result<Response, Failure
     let request = VolumeRequest::read(&app, &context, &call).await?;
     let asked = Asked::volume(call.params.query(), times, 0, request.limit as u32);
     let work = async {
-        let volumes = app.source.volumes(&context, request.matchers.clone(), range).await?;
+        let volumes = app.sources.logs.volumes(&context, request.matchers.clone(), range).await?;
         let groups = largest(request.group(&volumes), request.limit, |bytes| *bytes);
         let timestamp_ms = times.end_ns.div_euclid(1_000_000);
         let series = groups.into_iter().map(|(labels, bytes)| Series {

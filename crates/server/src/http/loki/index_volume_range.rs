@@ -85,7 +85,7 @@ impl<'a> ByStep<'a> {
     ) -> Result<Self, Failure> {
         let mut matchers = request.matchers.clone();
         let all = match request.takes_every_label() {
-            true => app.source.label_names(context, matchers.clone(), range).await?,
+            true => app.sources.logs.label_names(context, matchers.clone(), range).await?,
             false => Vec::new(),
         };
         let labels = request.labels(all);
@@ -100,7 +100,7 @@ impl<'a> ByStep<'a> {
 
     async fn add(&mut self, piece: Piece) -> Result<(), Failure> {
         let of = (self.matchers.clone(), self.labels.clone());
-        let source = self.app.source.as_ref();
+        let source = &*self.app.sources.logs;
         let found = wiring::bytes_by_labels(source, self.context, of, piece.kind, piece.window_ns).await?;
         let bytes = found.iter().map(|series| PER_SERIES + series.samples.len() as u64 * PER_SAMPLE).sum();
         self.memory.grow(bytes).map_err(sandur_query::Error::from)?;

@@ -47,7 +47,7 @@ pub async fn find(app: &App, call: &Call) -> Result<Found, Failure> {
     let matchers = selector::optional(&context, &app.limits(&call.tenant), call.params.query()).await?;
     let asked = Asked::labels("", call.params.query(), times);
     let work = async {
-        let names = app.source.label_names(&context, matchers, range).await?;
+        let names = app.sources.logs.label_names(&context, matchers, range).await?;
         QueryStats::add(&context.stats().entries_returned, names.len() as u64);
         Ok(names)
     };

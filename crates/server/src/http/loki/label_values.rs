@@ -39,7 +39,7 @@ pub async fn find(app: &App, call: &Call, name: String) -> Result<Found, Failure
         selector::optional_selecting(&context, &app.limits(&call.tenant), call.params.query()).await?;
     let asked = Asked::labels(&name, call.params.query(), times);
     let work = async {
-        let values = app.source.label_values(&context, name, matchers, range).await?;
+        let values = app.sources.logs.label_values(&context, name, matchers, range).await?;
         QueryStats::add(&context.stats().entries_returned, values.len() as u64);
         Ok(values)
     };

@@ -44,7 +44,7 @@ async fn patterns(State(app): State<App>, call: Call) -> Result<Response, Failur
         // The end is not included, as in queries of lines.
         let range = TimeRange::new(range.start, range.end.saturating_sub(1));
         let request = PatternsRequest { matchers, range, step_ns };
-        let found = wiring::patterns(app.source.as_ref(), &context, request).await?;
+        let found = wiring::patterns(&*app.sources.logs, &context, request).await?;
         drop(turn);
         Ok(found)
     };

@@ -86,7 +86,7 @@ async fn run(
     query: (ParsedQuery, QueryText),
 ) -> Result<QueryResult, Failure> {
     let limits = app.limits(&call.tenant);
-    let query = wiring::query(app.source.as_ref(), context, &limits, &call.tags, query);
+    let query = wiring::query(&*app.sources.logs, context, &limits, &call.tags, query);
     // The query looks at its deadline between pieces of work; one piece that hangs must not hold the client.
     let result = context.in_time(query).await??;
     if let QueryResult::Matrix(series) | QueryResult::Vector(series) = &result {

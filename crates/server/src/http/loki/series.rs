@@ -45,7 +45,7 @@ async fn series(State(app): State<App>, call: Call) -> Result<Response, Failure>
     let any_of = selector::each_optional(&context, &app.limits(&call.tenant), selectors()).await?;
     let asked = Asked::series(selectors(), times);
     let work = async {
-        let streams = app.source.streams(&context, any_of, range).await?;
+        let streams = app.sources.logs.streams(&context, any_of, range).await?;
         let (found, most) = (streams.len() as u64, app.limits(&call.tenant).cardinality_limit);
         if most > 0 && found > most {
             let text = format!(

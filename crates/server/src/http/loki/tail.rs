@@ -130,7 +130,7 @@ async fn run(
         let query = Arc::new(query?);
         // A follower lives as long as it likes: the deadline of queries is not for it.
         let context = app.query_context(&call.tenant);
-        let live = app.source.follow(&context, query.matchers())?;
+        let live = app.sources.logs.follow(&context, query.matchers())?;
         let sent = tail.history(&call, &asked).await?;
         tail.live(live, &query, &asked, sent).await
     };
@@ -246,7 +246,7 @@ impl Tail {
             interval_ns: 0,
         };
         let context: QueryContext = self.app.query_context(&call.tenant);
-        let source = self.app.source.as_ref();
+        let source = &*self.app.sources.logs;
         let parsed = ParsedQuery::read(&context, &limits, &request.query).await?;
         let query = wiring::query(source, &context, &limits, &call.tags, (parsed, request));
         let result = context.in_time(query).await??;

@@ -14,7 +14,7 @@ use http_body_util::BodyExt;
 use prometheus_client::registry::Registry;
 use sandur_base::{BoxFuture, Claim, Env, FairMemory, Id, MemoryBudget, Shutdown};
 use sandur_model::{Batch, LogBatch, TenantId};
-use sandur_query::{FairQueue, LogSource, ResultsCache, TenantsSource};
+use sandur_query::{FairQueue, LogSource, MemorySeries, ResultsCache, Sources};
 use sandur_server::config::{Settings, TenantLimits};
 use sandur_server::http::{
     App, AppState, DeleteShown, Deletes, Failure, Followers, Gate, Intake, OwnNames, RefusalLog,
@@ -143,7 +143,8 @@ impl Server {
             env: env.clone(),
             tenant_limits: Arc::new(TenantLimits::new(&settings)),
             settings,
-            source: Arc::new(TenantsSource::new(source)),
+            sources: Sources { logs: source, samples: Arc::new(MemorySeries::default()) }
+                .of_several_tenants(),
             intake: intake.clone(),
             turns,
             results: ResultsCache::new(MemoryBudget::root("results", 1 << 20)),

@@ -1,4 +1,4 @@
-//! Which streams match a query: in the name of the query, and on the CPU pool when regular expressions
+//! Which series match a query: in the name of the query, and on the CPU pool when regular expressions
 //! decide, since these take as long as their authors like.
 
 use std::sync::Arc;
@@ -9,7 +9,7 @@ use sandur_model::{Matcher, TenantId};
 use sandur_query::{Error, QueryContext};
 
 use crate::head::Head;
-use crate::logs::block::OpenBlock;
+use crate::open_block::OpenBlock;
 
 /// Steps of regular expressions that are quicker done than handed to the CPU pool.
 const FEW_STEPS: usize = 100_000;
@@ -23,10 +23,10 @@ fn steps(matchers: &[Matcher], bytes_of: impl Fn(&str) -> usize) -> usize {
     matchers.iter().map(steps).fold(0, usize::saturating_add)
 }
 
-/// The streams of a block; the inner error says how the block is damaged.
-pub(super) async fn in_block(
+/// The matching series of a block; the inner error says how the block is damaged.
+pub(crate) async fn in_block<F: BlockIndex>(
     context: &QueryContext,
-    block: &Arc<OpenBlock>,
+    block: &Arc<OpenBlock<F>>,
     matchers: &[Matcher],
 ) -> Result<Result<RoaringBitmap, sandur_format::Error>, Error> {
     if steps(matchers, |name| block.footer.value_bytes(name)) <= FEW_STEPS {
@@ -37,7 +37,7 @@ pub(super) async fn in_block(
 }
 
 /// What `look` finds in each of the heads.
-pub(super) async fn in_heads<T: Send + 'static>(
+pub(crate) async fn in_heads<T: Send + 'static>(
     context: &QueryContext,
     heads: &[Arc<Head>],
     matchers: &[Matcher],

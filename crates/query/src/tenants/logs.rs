@@ -1,110 +1,14 @@
-//! Several tenants asked as one, of either signal: their rows side by side, told apart by the label
-//! `__tenant_id__`.
-//!
-//! A query of one tenant goes through untouched. For several, matchers on `__tenant_id__` choose among the
-//! tenants and do not reach the streams; a stream that has such a label itself shows it as
-//! `original___tenant_id__`.
-
-use std::collections::BTreeSet;
-use std::sync::Arc;
+//! Log rows of several tenants, side by side in the order that is asked for.
 
 use sandur_base::BoxFuture;
-use sandur_model::{Labels, LineAutomaton, LineColumn, LogPage, Matcher, TenantId, TimeRange};
+use sandur_model::{LineAutomaton, LineColumn, LogPage, Matcher, TenantId, TimeRange};
 
+use super::{TENANT_LABEL, TenantsSource, with_tenant};
 use crate::context::QueryContext;
 use crate::error::Error;
-use crate::holdings::Holding;
 use crate::source::{
-    CountsTask, Follow, LogSource, Order, PageTask, Scan, ScanItem, Selection, SeriesIndex, StreamCounts,
-    StreamVolume, Versions,
+    CountsTask, Follow, LogSource, Order, PageTask, Scan, ScanItem, Selection, StreamCounts, StreamVolume,
 };
-
-/// The label that names the tenant.
-const TENANT_LABEL: &str = "__tenant_id__";
-/// The name under which a stream's own label of this name is shown.
-const ORIGINAL_LABEL: &str = "original___tenant_id__";
-
-/// A source of one signal that also answers for several tenants at once: it implements every trait of this
-/// crate's sources that the source within does.
-pub struct TenantsSource<S: ?Sized>(Arc<S>);
-
-impl<S: ?Sized> TenantsSource<S> {
-    /// Asks this source for each of the tenants.
-    pub fn new(inner: Arc<S>) -> Self {
-        Self(inner)
-    }
-
-    /// Contexts of the tenants that the matchers choose, and the matchers of streams that are left.
-    fn chosen(
-        context: &QueryContext,
-        matchers: &[Matcher],
-    ) -> Result<(Vec<QueryContext>, Vec<Matcher>), Error> {
-        let (of_tenants, rest): (Vec<&Matcher>, Vec<&Matcher>) =
-            matchers.iter().partition(|m| m.name() == TENANT_LABEL);
-        let original = |m: &Matcher| match m.name() {
-            ORIGINAL_LABEL => Matcher::new(TENANT_LABEL, m.op(), m.value())
-                .map_err(|error| Error::Invalid(error.to_string())),
-            _ => Ok(m.clone()),
-        };
-        let rest = rest.into_iter().map(original).collect::<Result<_, Error>>()?;
-        let fits = |tenant: &TenantId| of_tenants.iter().all(|m| m.matches(tenant.as_str()));
-        let contexts = context.tenant().each().filter(fits).map(|tenant| context.of_tenant(tenant));
-        Ok((contexts.collect(), rest))
-    }
-}
-
-impl<S: SeriesIndex + ?Sized> TenantsSource<S> {
-    async fn streams_of_each(
-        &self,
-        context: &QueryContext,
-        any_of: Vec<Vec<Matcher>>,
-        range: TimeRange,
-    ) -> Result<Vec<Arc<Labels>>, Error> {
-        let lists = if any_of.is_empty() { vec![Vec::new()] } else { any_of };
-        let mut found = BTreeSet::new();
-        for list in &lists {
-            let (contexts, matchers) = Self::chosen(context, list)?;
-            for one in contexts {
-                let streams = self.0.streams(&one, vec![matchers.clone()], range).await?;
-                found.extend(streams.iter().map(|labels| with_tenant(labels, one.tenant())));
-            }
-        }
-        Ok(found.into_iter().collect())
-    }
-
-    async fn names_of_each(
-        &self,
-        context: &QueryContext,
-        matchers: Vec<Matcher>,
-        range: TimeRange,
-    ) -> Result<Vec<String>, Error> {
-        let (contexts, matchers) = Self::chosen(context, &matchers)?;
-        let mut names = BTreeSet::from([TENANT_LABEL.to_owned()]);
-        for one in contexts {
-            names.extend(self.0.label_names(&one, matchers.clone(), range).await?);
-        }
-        Ok(names.into_iter().collect())
-    }
-
-    async fn values_of_each(
-        &self,
-        context: &QueryContext,
-        name: String,
-        matchers: Vec<Matcher>,
-        range: TimeRange,
-    ) -> Result<Vec<String>, Error> {
-        let (contexts, matchers) = Self::chosen(context, &matchers)?;
-        if name == TENANT_LABEL {
-            return Ok(contexts.iter().map(|one| one.tenant().to_string()).collect());
-        }
-        let name = if name == ORIGINAL_LABEL { TENANT_LABEL.to_owned() } else { name };
-        let mut values = BTreeSet::new();
-        for one in contexts {
-            values.extend(self.0.label_values(&one, name.clone(), matchers.clone(), range).await?);
-        }
-        Ok(values.into_iter().collect())
-    }
-}
 
 impl<S: LogSource + ?Sized> TenantsSource<S> {
     async fn scan_each(
@@ -139,63 +43,6 @@ impl<S: LogSource + ?Sized> TenantsSource<S> {
     }
 }
 
-impl<S: SeriesIndex + ?Sized> SeriesIndex for TenantsSource<S> {
-    fn streams<'a>(
-        &'a self,
-        context: &'a QueryContext,
-        any_of: Vec<Vec<Matcher>>,
-        range: TimeRange,
-    ) -> BoxFuture<'a, Result<Vec<Arc<Labels>>, Error>> {
-        match context.tenant().is_several() {
-            true => Box::pin(self.streams_of_each(context, any_of, range)),
-            false => self.0.streams(context, any_of, range),
-        }
-    }
-
-    fn label_names<'a>(
-        &'a self,
-        context: &'a QueryContext,
-        matchers: Vec<Matcher>,
-        range: TimeRange,
-    ) -> BoxFuture<'a, Result<Vec<String>, Error>> {
-        match context.tenant().is_several() {
-            true => Box::pin(self.names_of_each(context, matchers, range)),
-            false => self.0.label_names(context, matchers, range),
-        }
-    }
-
-    fn label_values<'a>(
-        &'a self,
-        context: &'a QueryContext,
-        name: String,
-        matchers: Vec<Matcher>,
-        range: TimeRange,
-    ) -> BoxFuture<'a, Result<Vec<String>, Error>> {
-        match context.tenant().is_several() {
-            true => Box::pin(self.values_of_each(context, name, matchers, range)),
-            false => self.0.label_values(context, name, matchers, range),
-        }
-    }
-}
-
-impl<S: Versions + ?Sized> Versions for TenantsSource<S> {
-    fn holdings(&self, context: &QueryContext, range: TimeRange) -> Option<Vec<Holding>> {
-        if !context.tenant().is_several() {
-            return self.0.holdings(context, range);
-        }
-        let mut all = Vec::new();
-        for tenant in context.tenant().each() {
-            all.extend(self.0.holdings(&context.of_tenant(tenant), range)?);
-        }
-        Some(all)
-    }
-
-    fn delete_generation(&self, tenant: &TenantId) -> u64 {
-        // Each only grows, so the sum changes when any does.
-        tenant.each().map(|one| self.0.delete_generation(&one)).fold(0, u64::wrapping_add)
-    }
-}
-
 impl<S: LogSource + ?Sized> LogSource for TenantsSource<S> {
     fn scan<'a>(
         &'a self,
@@ -226,12 +73,6 @@ impl<S: LogSource + ?Sized> LogSource for TenantsSource<S> {
             false => self.0.follow(context, matchers),
         }
     }
-}
-
-/// The labels as an answer over several tenants shows them.
-fn with_tenant(labels: &Labels, tenant: &TenantId) -> Arc<Labels> {
-    let shown = |(name, value)| if name == TENANT_LABEL { (ORIGINAL_LABEL, value) } else { (name, value) };
-    Arc::new(Labels::from_pairs(labels.iter().map(shown).chain([(TENANT_LABEL, tenant.as_str())])))
 }
 
 /// The scan of one tenant, and what it brings next.
@@ -330,9 +171,10 @@ impl PageTask for TenantPage {
 mod tests {
     use super::*;
     use crate::memory_source::{MemoryRow, MemorySource};
-    use crate::source::{Columns, Needles};
+    use crate::source::{Columns, Needles, SeriesIndex};
     use sandur_base::{Env, MemoryBudget};
-    use sandur_model::{AutomatonParts, Level, MatchOp};
+    use sandur_model::{AutomatonParts, Labels, Level, MatchOp};
+    use std::sync::Arc;
     use std::time::Duration;
 
     fn row(tenant: &str, timestamp: i64, labels: &[(&str, &str)]) -> MemoryRow {

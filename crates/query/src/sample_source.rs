@@ -1,31 +1,26 @@
-//! Where series come from: the only thing that the engine knows of storage.
+//! What a metric query reads from: series with their samples, in batches.
 //!
-//! A [`SeriesSource`] answers a [`SeriesQuery`] with a [`SeriesSet`], which gives the matching series in
+//! A [`SampleSource`] answers a [`SampleSelection`] with a [`SampleScan`], which gives the matching series in
 //! batches of at most [`BATCH_SERIES`], each series once. Labels come as ids of a dictionary: a text is
 //! looked up when it is needed, and once. Samples are columns. A batch may hold samples outside of the
-//! query's time, which are not looked at.
+//! selection's time, which the reader leaves out.
 
 use std::sync::Arc;
 
 use sandur_base::{BoxFuture, Reservation};
-use sandur_model::{FloatHistogram, Matcher};
-use sandur_query::{Error, QueryContext};
+use sandur_model::{FloatHistogram, Matcher, TimeRange};
+
+use crate::context::QueryContext;
+use crate::error::Error;
+use crate::source::{SeriesIndex, Versions};
 
 /// Most series of a batch.
 pub const BATCH_SERIES: usize = 512;
 
-/// The bits of the value that marks the end of a series.
-pub const STALE_BITS: u64 = 0x7ff0_0000_0000_0002;
-
-/// Whether a value marks the end of a series. Looked at by bits: arithmetic would change them.
-#[inline]
-pub fn is_stale(value: f64) -> bool {
-    value.to_bits() == STALE_BITS
-}
-
-/// Which series, and what of them.
+/// Which series, and what of them. All but matchers, times and labels are hints, which a source may use to
+/// read less.
 #[derive(Clone, Debug)]
-pub struct SeriesQuery {
+pub struct SampleSelection {
     /// Conditions on the labels.
     pub matchers: Vec<Matcher>,
     /// First millisecond whose samples are looked at.
@@ -46,10 +41,31 @@ pub struct SeriesQuery {
     pub statistics_only: bool,
 }
 
+impl SampleSelection {
+    /// All samples of the matching series from the first to the last of these milliseconds.
+    pub fn all(matchers: Vec<Matcher>, first_ms: i64, last_ms: i64) -> Self {
+        let (labels, range_ms, step_ms, function) = (None, 0, 0, "");
+        let (starts, statistics_only) = (true, false);
+        Self { matchers, first_ms, last_ms, labels, range_ms, step_ms, function, starts, statistics_only }
+    }
+
+    /// Whether the query looks at a label.
+    pub fn wants(&self, name: &str) -> bool {
+        self.labels.as_ref().is_none_or(|labels| labels.iter().any(|label| label == name))
+    }
+
+    /// The times whose samples are looked at.
+    pub fn range(&self) -> TimeRange {
+        TimeRange::of_milliseconds(self.first_ms, self.last_ms)
+    }
+}
+
 /// Texts by id.
 pub trait Dictionary: Send + Sync {
     /// The text with this id.
     fn text(&self, id: u32) -> &str;
+    /// Bytes that it takes.
+    fn memory_bytes(&self) -> u64;
 }
 
 /// Samples of one series: floats and histograms apart, each by rising time.
@@ -84,18 +100,26 @@ pub struct SeriesBatch {
     pub held: Option<Reservation>,
 }
 
-/// Series that are given batch by batch.
-pub trait SeriesSet: Send {
+impl SeriesBatch {
+    /// The labels of a series, by name.
+    pub fn pairs(&self, series: usize) -> impl Iterator<Item = (&str, &str)> {
+        let text = |id| self.dictionary.text(id);
+        self.labels[series].iter().map(move |(name, value)| (text(*name), text(*value)))
+    }
+}
+
+/// The answer to a selection. Fetches ahead while batches are used.
+pub trait SampleScan: Send {
     /// The next batch; `None` after the last.
     fn next(&mut self) -> BoxFuture<'_, Result<Option<SeriesBatch>, Error>>;
 }
 
-/// Storage.
-pub trait SeriesSource: Send + Sync {
-    /// Finds series. The set must reserve what it holds from the query's budget.
+/// Where samples come from. Every call sees the tenant, budget and deadline in the context.
+pub trait SampleSource: SeriesIndex + Versions {
+    /// Starts reading series. The scan must reserve what it holds from the query's budget.
     fn select<'a>(
         &'a self,
         context: &'a QueryContext,
-        query: SeriesQuery,
-    ) -> BoxFuture<'a, Result<Box<dyn SeriesSet + 'a>, Error>>;
+        selection: SampleSelection,
+    ) -> BoxFuture<'a, Result<Box<dyn SampleScan>, Error>>;
 }

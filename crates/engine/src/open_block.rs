@@ -1,0 +1,75 @@
+//! Blocks of any signal in memory: their footers, opened through the cache.
+//!
+//! Everything that comes out of here was checked against its checksum, here or when it is decoded.
+
+use std::sync::{Arc, OnceLock};
+
+use futures_util::future::join_all;
+use sandur_format::block::BlockIndex;
+use sandur_format::catalog_entry::BlockMeta;
+use sandur_model::{Labels, StreamId};
+use sandur_query::QueryStats;
+
+use crate::block_cache::Piece;
+use crate::block_reader::{BlockReader, ReadError};
+
+/// A block whose footer is in memory.
+pub struct OpenBlock<F> {
+    /// What the catalog says of it: in the snapshot of whoever opened it, since some of it changes.
+    pub meta: Arc<BlockMeta>,
+    /// The decoded footer.
+    pub footer: Arc<F>,
+    ids: Arc<OnceLock<Box<[StreamId]>>>,
+}
+
+impl<F: BlockIndex> OpenBlock<F> {
+    /// The same block as another snapshot describes it.
+    fn with_meta(self: Arc<Self>, meta: &Arc<BlockMeta>) -> Arc<Self> {
+        if Arc::ptr_eq(&self.meta, meta) {
+            return self;
+        }
+        let (meta, footer, ids) = (Arc::clone(meta), Arc::clone(&self.footer), Arc::clone(&self.ids));
+        Arc::new(Self { meta, footer, ids })
+    }
+
+    /// The identity of a series (a stream, in a block of logs) of the block.
+    pub fn series_id(&self, ordinal: u32) -> StreamId {
+        let series = self.footer.series();
+        let id = |n| Labels::from_pairs(series.pairs(n)).stream_id();
+        self.ids.get_or_init(|| (0..series.len() as u32).map(id).collect())[ordinal as usize]
+    }
+}
+
+/// How blocks are opened.
+impl BlockReader {
+    /// The block with its footer.
+    pub async fn open<F: BlockIndex>(
+        &self,
+        meta: &Arc<BlockMeta>,
+        stats: &QueryStats,
+    ) -> Result<Arc<OpenBlock<F>>, ReadError> {
+        if let Some(open) = self.cache.get::<OpenBlock<F>>(meta.id, Piece::Footer) {
+            QueryStats::add(&stats.index_cache_hits, 1);
+            return Ok(open.with_meta(meta));
+        }
+        let footer: F = self.footer(meta, stats).await?;
+        let weight = footer.memory_bytes() + footer.series().len() as u64 * size_of::<StreamId>() as u64;
+        let open = OpenBlock { meta: Arc::clone(meta), footer: Arc::new(footer), ids: Arc::default() };
+        let open = Arc::new(open);
+        self.cache.insert(meta.id, Piece::Footer, Arc::clone(&open), weight);
+        Ok(open)
+    }
+
+    /// Several blocks with their footers, opened at the same time, in order.
+    pub async fn open_all<F: BlockIndex>(
+        &self,
+        metas: &[Arc<BlockMeta>],
+        stats: &QueryStats,
+    ) -> Vec<Result<Arc<OpenBlock<F>>, ReadError>> {
+        let mut opening = Vec::with_capacity(metas.len());
+        for meta in metas {
+            opening.push(self.open(meta, stats));
+        }
+        join_all(opening).await
+    }
+}

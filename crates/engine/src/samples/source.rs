@@ -1,0 +1,113 @@
+//! The engine as a source of metric queries: scans, and which series there are.
+
+use std::sync::Arc;
+
+use sandur_base::BoxFuture;
+use sandur_format::sample_block::Footer;
+use sandur_model::{Labels, Matcher, Signal, StreamId, TenantId, TimeRange};
+use sandur_query::{
+    Error, Holding, QueryContext, SampleScan, SampleSelection, SampleSource, SeriesIndex, Versions,
+};
+
+use super::head::SelectedSeries;
+use super::scan::SeriesScan;
+use crate::block_reader::BlockReader;
+use crate::head::Head;
+use crate::rules::Rulebook;
+use crate::series_reader::{IndexedSignal, SeriesInHead, SeriesReader};
+use crate::view::Views;
+
+/// Queries over all samples that the engine holds.
+pub(crate) struct EngineSamples {
+    series: SeriesReader<Footer>,
+    rulebook: Arc<Rulebook>,
+}
+
+impl EngineSamples {
+    pub(crate) fn new(views: Arc<Views>, reader: BlockReader, rulebook: Arc<Rulebook>) -> Self {
+        Self { series: SeriesReader::new(views, reader), rulebook }
+    }
+}
+
+impl IndexedSignal for Footer {
+    const SIGNAL: Signal = Signal::Metrics;
+    type InHead = SelectedSeries;
+
+    fn in_head(head: &Head, tenant: &TenantId, matchers: &[Matcher], range: TimeRange) -> Self::InHead {
+        head.samples().select(tenant, matchers, range)
+    }
+}
+
+impl SeriesInHead for SelectedSeries {
+    fn len(&self) -> usize {
+        self.len()
+    }
+
+    fn id(&self, at: usize) -> StreamId {
+        self.id(at)
+    }
+
+    fn labels(&self, at: usize) -> Arc<Labels> {
+        Arc::new(self.labels(at))
+    }
+
+    fn pairs(&self, at: usize) -> impl Iterator<Item = (&str, &str)> {
+        self.pairs(at)
+    }
+}
+
+impl SeriesIndex for EngineSamples {
+    fn streams<'a>(
+        &'a self,
+        context: &'a QueryContext,
+        any_of: Vec<Vec<Matcher>>,
+        range: TimeRange,
+    ) -> BoxFuture<'a, Result<Vec<Arc<Labels>>, Error>> {
+        Box::pin(self.series.series(context, any_of, range))
+    }
+
+    fn label_names<'a>(
+        &'a self,
+        context: &'a QueryContext,
+        matchers: Vec<Matcher>,
+        range: TimeRange,
+    ) -> BoxFuture<'a, Result<Vec<String>, Error>> {
+        Box::pin(self.series.label_names(context, matchers, range))
+    }
+
+    fn label_values<'a>(
+        &'a self,
+        context: &'a QueryContext,
+        name: String,
+        matchers: Vec<Matcher>,
+        range: TimeRange,
+    ) -> BoxFuture<'a, Result<Vec<String>, Error>> {
+        Box::pin(async move { self.series.label_values(context, &name, matchers, range).await })
+    }
+}
+
+impl Versions for EngineSamples {
+    fn holdings(&self, context: &QueryContext, range: TimeRange) -> Option<Vec<Holding>> {
+        self.series.holdings(context, range)
+    }
+
+    fn delete_generation(&self, tenant: &TenantId) -> u64 {
+        self.series.delete_generation(tenant)
+    }
+}
+
+impl SampleSource for EngineSamples {
+    fn select<'a>(
+        &'a self,
+        context: &'a QueryContext,
+        selection: SampleSelection,
+    ) -> BoxFuture<'a, Result<Box<dyn SampleScan>, Error>> {
+        Box::pin(async move {
+            let view = self.series.view(context);
+            let rules = self.rulebook.hiding(&view.snapshot, &SeriesReader::<Footer>::dataset(context));
+            rules.warn(context);
+            let scan = SeriesScan::open(self.series.reader(), rules, &view, context, selection).await?;
+            Ok(Box::new(scan) as Box<dyn SampleScan>)
+        })
+    }
+}

@@ -1,0 +1,171 @@
+//! Series in memory: for tests and for data that never leaves the process.
+
+use std::collections::{BTreeSet, HashMap};
+use std::sync::Arc;
+
+use sandur_base::BoxFuture;
+use sandur_model::{Labels, Matcher, TimeRange, matches_all};
+
+use crate::batch_texts::BatchTexts;
+use crate::context::QueryContext;
+use crate::error::Error;
+use crate::sample_source::{
+    BATCH_SERIES, LabelIds, SampleScan, SampleSelection, SampleSource, Samples, SeriesBatch,
+};
+use crate::source::{SeriesIndex, Versions};
+
+/// Series in the order in which they came.
+#[derive(Default)]
+pub struct MemorySeries {
+    series: Vec<(Arc<Labels>, Arc<Samples>)>,
+    by_labels: HashMap<Labels, usize>,
+}
+
+impl MemorySeries {
+    /// Gives the samples of the series with these labels to `change`, which keeps them sorted by time.
+    pub fn edit(&mut self, labels: &Labels, change: impl FnOnce(&mut Samples)) {
+        let next = self.series.len();
+        let at = *self.by_labels.entry(labels.clone()).or_insert(next);
+        if at == next {
+            self.series.push((Arc::new(labels.clone()), Arc::default()));
+        }
+        let slot = &mut self.series[at].1;
+        let mut samples = std::mem::take(slot);
+        if Arc::get_mut(&mut samples).is_none() {
+            let Samples { times, values, starts, histogram_times, histograms, histogram_starts } = &*samples;
+            samples = Arc::new(Samples {
+                times: times.clone(),
+                values: values.clone(),
+                starts: starts.clone(),
+                histogram_times: histogram_times.clone(),
+                histograms: histograms.clone(),
+                histogram_starts: histogram_starts.clone(),
+            });
+        }
+        if let Some(samples) = Arc::get_mut(&mut samples) {
+            change(samples);
+        }
+        *slot = samples;
+    }
+
+    /// How many series there are.
+    pub fn len(&self) -> usize {
+        self.series.len()
+    }
+
+    /// Whether there is none.
+    pub fn is_empty(&self) -> bool {
+        self.series.is_empty()
+    }
+
+    /// The series.
+    pub fn iter(&self) -> impl Iterator<Item = (&Labels, &Samples)> {
+        self.series.iter().map(|(labels, samples)| (&**labels, &**samples))
+    }
+}
+
+impl Samples {
+    /// Whether there is one from `first_ms` to `last_ms`, both included.
+    fn touch(&self, (first_ms, last_ms): (i64, i64)) -> bool {
+        let touches = |times: &[i64]| {
+            let from = times.partition_point(|time| *time < first_ms);
+            times.get(from).is_some_and(|time| *time <= last_ms)
+        };
+        touches(&self.times) || touches(&self.histogram_times)
+    }
+}
+
+/// Labels of the matching series with samples in the range.
+fn labels_of<'a>(
+    source: &'a MemorySeries,
+    matchers: &'a [Matcher],
+    range: TimeRange,
+) -> impl Iterator<Item = &'a Labels> {
+    let times = range.milliseconds();
+    let found = source.series.iter().filter(move |(_, samples)| samples.touch(times));
+    found.map(|(labels, _)| &**labels).filter(|labels| matches_all(matchers, labels))
+}
+
+/// Whoever asks: series in memory belong to every tenant.
+impl SeriesIndex for MemorySeries {
+    fn streams<'a>(
+        &'a self,
+        _: &'a QueryContext,
+        any_of: Vec<Vec<Matcher>>,
+        range: TimeRange,
+    ) -> BoxFuture<'a, Result<Vec<Arc<Labels>>, Error>> {
+        let any_of = if any_of.is_empty() { vec![Vec::new()] } else { any_of };
+        let found: BTreeSet<&Labels> = any_of.iter().flat_map(|m| labels_of(self, m, range)).collect();
+        let series = found.into_iter().map(|labels| Arc::new(labels.clone())).collect();
+        Box::pin(std::future::ready(Ok(series)))
+    }
+
+    fn label_names<'a>(
+        &'a self,
+        _: &'a QueryContext,
+        matchers: Vec<Matcher>,
+        range: TimeRange,
+    ) -> BoxFuture<'a, Result<Vec<String>, Error>> {
+        let names = labels_of(self, &matchers, range).flat_map(|labels| labels.iter().map(|(name, _)| name));
+        let names: BTreeSet<&str> = names.collect();
+        let names = names.into_iter().map(str::to_owned).collect();
+        Box::pin(std::future::ready(Ok(names)))
+    }
+
+    fn label_values<'a>(
+        &'a self,
+        _: &'a QueryContext,
+        name: String,
+        matchers: Vec<Matcher>,
+        range: TimeRange,
+    ) -> BoxFuture<'a, Result<Vec<String>, Error>> {
+        let values = labels_of(self, &matchers, range).filter_map(|labels| labels.get(&name));
+        let values: BTreeSet<&str> = values.collect();
+        let values = values.into_iter().map(str::to_owned).collect();
+        Box::pin(std::future::ready(Ok(values)))
+    }
+}
+
+impl Versions for MemorySeries {}
+
+/// Series that are left.
+struct Found {
+    series: std::vec::IntoIter<(Arc<Labels>, Arc<Samples>)>,
+    selection: SampleSelection,
+}
+
+impl SampleSource for MemorySeries {
+    fn select<'a>(
+        &'a self,
+        _: &'a QueryContext,
+        selection: SampleSelection,
+    ) -> BoxFuture<'a, Result<Box<dyn SampleScan>, Error>> {
+        let times = (selection.first_ms, selection.last_ms);
+        let matches = |labels: &Labels| matches_all(&selection.matchers, labels);
+        let found = self.series.iter().filter(|(labels, samples)| samples.touch(times) && matches(labels));
+        let series = found.cloned().collect::<Vec<_>>().into_iter();
+        let found: Box<dyn SampleScan> = Box::new(Found { series, selection });
+        Box::pin(std::future::ready(Ok(found)))
+    }
+}
+
+impl Found {
+    fn batch(&mut self) -> Option<SeriesBatch> {
+        let mut texts = BatchTexts::default();
+        let (mut labels, mut samples): (Vec<LabelIds>, _) = (Vec::new(), Vec::new());
+        for (own, columns) in self.series.by_ref().take(BATCH_SERIES) {
+            let wanted = own.iter().filter(|(name, _)| self.selection.wants(name));
+            labels.push(wanted.map(|(name, value)| (texts.id(name), texts.id(value))).collect());
+            samples.push(columns);
+        }
+        let dictionary = texts.finish();
+        (!labels.is_empty()).then_some(SeriesBatch { dictionary, labels, samples, held: None })
+    }
+}
+
+impl SampleScan for Found {
+    fn next(&mut self) -> BoxFuture<'_, Result<Option<SeriesBatch>, Error>> {
+        let batch = self.batch();
+        Box::pin(std::future::ready(Ok(batch)))
+    }
+}
