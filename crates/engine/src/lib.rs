@@ -18,9 +18,9 @@
 //! **Life of a push.** [`Engine::push`] reserves memory, the WAL's committer makes a frame of all pushes
 //! that wait, writes it durably, puts its rows into the head of the view, tells followers, and answers.
 //!
-//! **Life of a query.** A source of [`Engine::sources`] takes the view of the moment (snapshot and heads), opens
-//! the footers of blocks that fit, and hands out pages of log rows in the order that is asked for, or whole
-//! series of samples in batches. Which series there are is answered alike for both (`series_reader`).
+//! **Life of a query.** A source of [`Engine::sources`] takes the view of the moment (snapshot and heads),
+//! opens the footers of blocks that fit, and hands out pages of log rows in the order that is asked for, or
+//! whole series of samples in batches. Which series there are is answered alike for both (`series_reader`).
 //!
 //! **Invariants.** A row is acknowledged only when it is durable. In every view a row is in a head or in
 //! a block, never in both and never in neither ([`View`]). Rows of a dead writer are flushed by exactly

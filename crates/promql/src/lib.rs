@@ -2,8 +2,8 @@
 //!
 //! **What it is.** Parser, planner, operators and functions, native histograms and everything that Prometheus
 //! calls experimental included. Text becomes a syntax tree ([`Expr`]); a tree is planned for the steps of a
-//! query into operators; these pull series in batches from a [`SampleSource`](sandur_query::SampleSource), and
-//! the answer is series, with warnings and infos in Prometheus's words and places.
+//! query into operators; these pull series in batches from a [`sandur_query::SampleSource`], and the answer
+//! is series, with warnings and infos in Prometheus's words and places.
 //!
 //! **What it is not.** It knows no store, no block and no wire format, and holds no data beyond a query.
 //!

@@ -2,10 +2,11 @@
 //! counts, and what it answers.
 //!
 //! **What it is.** The seam between storage and languages. A language front end of logs turns text into
-//! [`Selection`]s over a [`LogSource`], one of metrics into [`SampleSelection`]s over a [`SampleSource`], which
-//! gives series with their samples batch by batch. A source of logs answers with a stream of [`ScanItem`]s, which are
-//! cheap to hold and are decoded on the CPU pool; operators of this crate merge, limit and
-//! aggregate rows in memory that is reserved from the query's budget; [`QueryResult`] is the answer.
+//! [`Selection`]s over a [`LogSource`], one of metrics into [`SampleSelection`]s over a [`SampleSource`],
+//! which gives series with their samples batch by batch. A source of logs answers with a stream of
+//! [`ScanItem`]s, which are cheap to hold and are decoded on the CPU pool; operators of this crate merge,
+//! limit and aggregate rows in memory that is reserved from the query's budget; [`QueryResult`] is the
+//! answer.
 //!
 //! **What it is not.** It names no bucket, file or node, and parses no language.
 //!
