@@ -35,6 +35,7 @@
 //! reservation never exceeds its budget nor the budget's ancestors. Dropping a `Task` ends it.
 
 pub mod account;
+mod backoff;
 mod budget;
 mod cpu;
 mod env;
@@ -50,6 +51,7 @@ pub mod spelling;
 mod task;
 pub mod units;
 
+pub use backoff::{Backoff, Pauses};
 pub use budget::{MemoryBudget, OverBudget, Reservation};
 pub use cpu::{CpuPool, Lane};
 pub use env::Env;

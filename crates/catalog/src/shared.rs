@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use sandur_base::Env;
+use sandur_base::{Backoff, Env};
 use sandur_store::Store;
 use tokio::sync::watch;
 
@@ -15,6 +15,11 @@ use crate::error::Error;
 use crate::metrics::CatalogMetrics;
 use crate::options::CatalogOptions;
 use crate::snapshot::Snapshot;
+
+/// The first pause between attempts to write; longer ones are options.
+const PAUSE_FIRST: Duration = Duration::from_millis(50);
+/// A pause of nothing would only repeat the collision.
+const PAUSE_LEAST: Duration = Duration::from_millis(1);
 
 pub(crate) struct Shared {
     pub store: Store,
@@ -118,11 +123,9 @@ impl Shared {
         highest
     }
 
-    /// A pause before retry number `retry` (from 0): full jitter, growing from 50 ms.
+    /// A pause before retry number `retry` (from 0), growing from 50 ms.
     pub async fn pause(&self, retry: u32) {
-        let bound = Duration::from_millis(50).saturating_mul(1 << retry.min(10));
-        let bound_ms = bound.min(self.options.pause_max).as_millis() as u64;
-        let pause_ms = 1 + self.env.random_below(bound_ms.max(1));
-        self.env.sleep(Duration::from_millis(pause_ms)).await;
+        let backoff = Backoff::new(PAUSE_FIRST, self.options.pause_max);
+        self.env.sleep(PAUSE_LEAST + backoff.full_jitter(retry, &self.env)).await;
     }
 }

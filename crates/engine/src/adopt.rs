@@ -18,7 +18,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
-use sandur_base::{Id, Lane, Reservation};
+use sandur_base::{Backoff, Id, Lane, Reservation};
 use sandur_format::catalog_entry::WalKind;
 use sandur_format::wal_segment::{FrameId, Record, encode_fence};
 use sandur_model::Batch;
@@ -32,10 +32,8 @@ use crate::shared::Shared;
 use crate::view::floor_of;
 use crate::wal::{self, frame};
 
-/// First pause before an adoption is tried again; doubled up to the maximum.
-const PAUSE_BASE: Duration = Duration::from_secs(1);
-/// Longest pause before an adoption is tried again.
-const PAUSE_MAX: Duration = Duration::from_secs(30);
+/// Pauses before an adoption is tried again.
+const ADOPTIONS: Backoff = Backoff::new(Duration::from_secs(1), Duration::from_secs(30));
 
 /// A dead writer of this directory whose rows are in our heads.
 pub(crate) struct Dead {
@@ -158,13 +156,12 @@ impl Shared {
     /// Flushes and seals dead writers of this directory, until that is done or the engine stops.
     pub(crate) async fn flush_dead(self: Arc<Self>, dead: Vec<Dead>) {
         for dead in dead {
-            let mut pause = PAUSE_BASE;
+            let mut pauses = ADOPTIONS.pauses();
             while let Err(error) = self.finish(dead.incarnation, dead.fence).await {
                 tracing::warn!(incarnation = %dead.incarnation, %error, "an adoption is tried again");
-                if !self.pause(pause).await {
+                if !self.pause(pauses.after_failure()).await {
                     return;
                 }
-                pause = (pause * 2).min(PAUSE_MAX);
             }
             self.recovering.send_modify(|count| *count -= 1);
         }

@@ -4,7 +4,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use sandur_base::{Env, ErrorKind, Id, Lane, Reservation, Task};
+use sandur_base::{Backoff, Env, ErrorKind, Id, Lane, Reservation, Task};
 use sandur_catalog::{Catalog, Snapshot};
 use sandur_format::wal_segment::{ARENA_BYTES_MAX, Record};
 use sandur_model::{Batch, MILLISECOND_NS, Matcher};
@@ -37,10 +37,8 @@ const FLUSH_QUEUE: usize = 16;
 const MEMORY_LOOK: Duration = Duration::from_millis(100);
 /// How often an engine that cannot register looks whether it shall stop.
 const CLOSING_LOOK: Duration = Duration::from_millis(250);
-/// First pause before an engine tries again to register a new incarnation; doubled up to the maximum.
-const RESTART_PAUSE_BASE: Duration = Duration::from_secs(1);
-/// Longest pause before an engine tries again to register a new incarnation.
-const RESTART_PAUSE_MAX: Duration = Duration::from_secs(30);
+/// Pauses before an engine tries again to register a new incarnation.
+const RESTARTS: Backoff = Backoff::new(Duration::from_secs(1), Duration::from_secs(30));
 /// Timestamps closer than a day to the ends of the range belong to windows that cannot be told.
 const TIMESTAMP_MARGIN_NS: i64 = sandur_model::DAY_NS;
 /// Longest line in bytes; limits of tenants are far below.
@@ -439,7 +437,7 @@ async fn supervise(
 
 /// Registers a new incarnation, as soon as that is possible; `None` when the engine stops before.
 async fn restart(shared: &Shared, closing: &AtomicBool) -> Option<Task<End>> {
-    let (mut pause, mut not_before) = (RESTART_PAUSE_BASE, Duration::ZERO);
+    let (mut pauses, mut not_before) = (RESTARTS.pauses(), Duration::ZERO);
     while !closing.load(Ordering::Acquire) {
         if shared.env.monotonic() < not_before {
             shared.env.sleep(CLOSING_LOOK).await;
@@ -449,8 +447,7 @@ async fn restart(shared: &Shared, closing: &AtomicBool) -> Option<Task<End>> {
             Ok(committer) => return Some(committer),
             Err(error) => tracing::warn!(%error, "a new incarnation could not be registered yet"),
         }
-        not_before = shared.env.monotonic() + pause;
-        pause = (pause * 2).min(RESTART_PAUSE_MAX);
+        not_before = shared.env.monotonic() + pauses.after_failure();
     }
     None
 }

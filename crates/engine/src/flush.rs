@@ -9,7 +9,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use futures_util::stream::{StreamExt, TryStreamExt};
-use sandur_base::{BoxFuture, Env, Id, Lane};
+use sandur_base::{Backoff, BoxFuture, Env, Id, Lane};
 use sandur_catalog::{Catalog, CommitError, Snapshot};
 use sandur_format::catalog_entry::{BlockMeta, Edit, Precondition};
 use sandur_store::Store;
@@ -25,10 +25,8 @@ use crate::metrics::Metrics;
 use crate::samples::flush_plan as samples;
 use crate::view::{Views, floor_of};
 
-/// First pause before a commit is tried again; doubled up to the maximum.
-const PAUSE_BASE: Duration = Duration::from_millis(500);
-/// Longest pause before a commit is tried again.
-const PAUSE_MAX: Duration = Duration::from_secs(15);
+/// Pauses before a commit is tried again.
+const COMMITS: Backoff = Backoff::new(Duration::from_millis(500), Duration::from_secs(15));
 
 /// What a flush works with.
 pub(crate) struct Flusher {
@@ -142,7 +140,7 @@ impl Flusher {
     ) -> Result<Flushed, Error> {
         let incarnation = head.incarnation();
         let (edits, preconditions) = transaction(head, ending, blocks);
-        let mut pause = PAUSE_BASE;
+        let mut pauses = COMMITS.pauses();
         loop {
             let committed = self.catalog.commit(author, edits.clone(), preconditions.clone()).await;
             let error = match committed {
@@ -163,8 +161,7 @@ impl Flusher {
             expect_catalog(&self.catalog)?;
             tracing::warn!(%incarnation, %error, "the commit of a flush is tried again");
             self.metrics.flush_failures.inc();
-            self.env.sleep(pause).await;
-            pause = (pause * 2).min(PAUSE_MAX);
+            self.env.sleep(pauses.after_failure()).await;
         }
     }
 }

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use sandur_base::Backoff;
 use tokio::sync::{mpsc, oneshot};
 
 use crate::error::Error;
@@ -11,17 +12,15 @@ use crate::shared::Shared;
 
 /// How often the age of the head is looked at.
 const TICK: Duration = Duration::from_secs(1);
-/// First pause after a failed flush; doubled up to the maximum.
-const PAUSE_BASE: Duration = Duration::from_secs(1);
-/// Longest pause after a failed flush.
-const PAUSE_MAX: Duration = Duration::from_secs(30);
+/// Pauses after failed flushes.
+const FLUSHES: Backoff = Backoff::new(Duration::from_secs(1), Duration::from_secs(30));
 
 /// Somebody who waits until everything that was acknowledged is in blocks.
 pub(crate) type Request = oneshot::Sender<Result<(), Error>>;
 
 /// Flushes the heads of our own WAL until nobody can request it any more.
 pub(crate) async fn run(shared: Arc<Shared>, mut requests: mpsc::Receiver<Request>) {
-    let (mut pause, mut not_before) = (PAUSE_BASE, Duration::ZERO);
+    let (mut pauses, mut not_before) = (FLUSHES.pauses(), Duration::ZERO);
     loop {
         let request = tokio::select! {
             request = requests.recv() => match request {
@@ -43,12 +42,14 @@ pub(crate) async fn run(shared: Arc<Shared>, mut requests: mpsc::Receiver<Reques
         }
         let outcome = shared.flush_sealed().await;
         match &outcome {
-            Ok(()) => (pause, not_before) = (PAUSE_BASE, Duration::ZERO),
+            Ok(()) => {
+                pauses.reset();
+                not_before = Duration::ZERO;
+            }
             Err(error) => {
                 shared.metrics.flush_failures.inc();
                 tracing::warn!(%error, "a flush failed and is tried again; its rows stay in the WAL");
-                not_before = shared.env.monotonic() + pause;
-                pause = (pause * 2).min(PAUSE_MAX);
+                not_before = shared.env.monotonic() + pauses.after_failure();
             }
         }
         if let Some(request) = request {

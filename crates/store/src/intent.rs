@@ -6,6 +6,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use sandur_base::Backoff;
 use sandur_base::units::{KIB, MIB};
 
 /// What a request is for: decides its timeouts, and with the operation its lane ([`crate::Lane`]).
@@ -109,10 +110,8 @@ pub(crate) struct Policy {
     pub deadline: Duration,
     /// Attempts in all.
     pub attempts_max: u32,
-    /// The largest first pause between attempts; doubled each time.
-    pub pause_base: Duration,
-    /// The largest pause between attempts.
-    pub pause_max: Duration,
+    /// The largest pauses between attempts.
+    pub backoff: Backoff,
 }
 
 impl Policy {
@@ -131,8 +130,7 @@ impl Policy {
             bytes_per_second_min: 512 * KIB,
             deadline: Duration::from_secs(deadline_s),
             attempts_max: 20,
-            pause_base: Duration::from_millis(50),
-            pause_max: Duration::from_secs(5),
+            backoff: Backoff::new(Duration::from_millis(50), Duration::from_secs(5)),
         }
     }
 
@@ -151,12 +149,6 @@ impl Policy {
     pub fn transfer(&self, bytes: u64) -> Duration {
         Duration::from_millis(bytes.saturating_mul(1_000) / self.bytes_per_second_min)
     }
-
-    /// The largest pause before retry number `retry` (from 0).
-    pub fn pause_bound(&self, retry: u32) -> Duration {
-        let factor = 1u32 << retry.min(16);
-        self.pause_base.saturating_mul(factor).min(self.pause_max)
-    }
 }
 
 #[cfg(test)]
@@ -168,9 +160,7 @@ mod tests {
         let policy = Policy::bucket(Class::Block);
         assert_eq!(policy.attempt_timeout(0), Duration::from_secs(10));
         assert_eq!(policy.attempt_timeout(8 * MIB), Duration::from_secs(26));
-        assert_eq!(policy.pause_bound(0), Duration::from_millis(50));
-        assert_eq!(policy.pause_bound(1), Duration::from_millis(100));
-        assert_eq!(policy.pause_bound(u32::MAX), Duration::from_secs(5));
+        assert_eq!(policy.backoff.pause(u32::MAX), Duration::from_secs(5));
     }
 
     #[test]

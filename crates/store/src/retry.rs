@@ -107,9 +107,8 @@ impl<'a> Attempts<'a> {
         let mut pauses = self.made - 1;
         let mut asked_for = retry_after.unwrap_or_default();
         loop {
-            let bound = self.policy.pause_bound(pauses).as_micros() as u64;
             // Half a millisecond at least: a jitter of nothing would only repeat the collision.
-            let jitter = Duration::from_micros(500 + self.env.random_below(bound.max(1)));
+            let jitter = Duration::from_micros(500) + self.policy.backoff.full_jitter(pauses, self.env);
             // Added and not the larger of both: else all that were told the same come back together.
             let pause = asked_for.saturating_add(jitter);
             if pause >= self.remaining() {

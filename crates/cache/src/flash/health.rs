@@ -12,7 +12,7 @@ use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use super::backoff::Backoff;
+use sandur_base::{Backoff, Pauses};
 
 /// Failed writes or failed syncs in a row until writing ends.
 const WRITE_FAILURES_MAX: u32 = 3;
@@ -107,14 +107,21 @@ struct Window {
     slow_since: Option<Duration>,
 }
 
-#[derive(Default)]
 struct Writes {
     failures: u32,
     sync_failures: u32,
     probe_at: Duration,
-    pause: Duration,
+    /// Those before probes, longer with each that failed.
+    pauses: Pauses,
     /// When the device was last taken back.
     taken_back_at: Option<Duration>,
+}
+
+impl Default for Writes {
+    fn default() -> Self {
+        let (probe_at, pauses, taken_back_at) = (Duration::ZERO, PROBES.pauses(), None);
+        Self { failures: 0, sync_failures: 0, probe_at, pauses, taken_back_at }
+    }
 }
 
 impl Watch {
@@ -273,8 +280,10 @@ impl Watch {
         if before < Health::Degraded as u8 && to >= Health::Degraded {
             let mut writes = self.lock();
             let is_relapse = writes.taken_back_at.is_some_and(|at| now.saturating_sub(at) < RELAPSE);
-            writes.pause = if is_relapse { PROBES.after(writes.pause) } else { PROBES.first() };
-            writes.probe_at = now + writes.pause;
+            if !is_relapse {
+                writes.pauses.reset();
+            }
+            writes.probe_at = now + writes.pauses.after_failure();
         }
     }
 
@@ -288,8 +297,7 @@ impl Watch {
     pub fn probed(&self, succeeded: bool, now: Duration) -> bool {
         let mut writes = self.lock();
         if !succeeded {
-            writes.pause = PROBES.after(writes.pause);
-            writes.probe_at = now + writes.pause;
+            writes.probe_at = now + writes.pauses.after_failure();
             return false;
         }
         (writes.failures, writes.sync_failures) = (0, 0);

@@ -19,7 +19,6 @@
 //! its key; every record that is dropped is reported with its reason.
 
 mod append;
-mod backoff;
 mod clean_stop;
 mod compact;
 mod compaction;

@@ -15,7 +15,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use futures_util::stream::{FuturesOrdered, StreamExt};
-use sandur_base::{BoxFuture, Id, Lane};
+use sandur_base::{Backoff, BoxFuture, Id, Lane};
 use sandur_store::{Created, Intent, Store};
 use tokio::sync::mpsc;
 
@@ -24,10 +24,8 @@ use super::pace::{Pace, PaceOptions};
 use super::{Context, End, Push, frame};
 use crate::error::Error;
 
-/// First pause before a frame is written again; doubled up to the maximum.
-const PAUSE_BASE: Duration = Duration::from_millis(100);
-/// Longest pause before a frame is written again.
-const PAUSE_MAX: Duration = Duration::from_secs(5);
+/// Pauses before a frame is written again.
+const WRITES: Backoff = Backoff::new(Duration::from_millis(100), Duration::from_secs(5));
 /// Deletes of WAL segments that are under way at once.
 const DELETES_IN_FLIGHT: usize = 8;
 
@@ -181,7 +179,7 @@ async fn write(context: &Arc<Context>, sequence: u64, group: Group) -> Written {
 async fn create(context: &Context, sequence: u64, bytes: Bytes) -> Outcome {
     let path = super::path(context.incarnation, sequence);
     let started = context.env.monotonic();
-    let mut pause = PAUSE_BASE;
+    let mut pauses = WRITES.pauses();
     loop {
         match context.store.create(&path, bytes.clone(), Intent::wal()).await {
             Ok(Created::New) => {
@@ -194,9 +192,7 @@ async fn create(context: &Context, sequence: u64, bytes: Bytes) -> Outcome {
                 tracing::warn!(path, %error, "a WAL segment is written again");
                 context.metrics.wal_failures.inc();
                 context.status.set_trouble(Some(error.to_string()));
-                let jitter = context.env.random_below(pause.as_millis() as u64 / 2 + 1);
-                context.env.sleep(pause + Duration::from_millis(jitter)).await;
-                pause = (pause * 2).min(PAUSE_MAX);
+                context.env.sleep(pauses.after_failure_with_jitter(&context.env)).await;
             }
         }
     }

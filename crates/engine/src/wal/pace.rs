@@ -23,6 +23,8 @@
 
 use std::time::Duration;
 
+use sandur_base::{Backoff, Pauses};
+
 /// The budget and the bounds of a wait.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct PaceOptions {
@@ -67,13 +69,12 @@ struct Busy {
 /// When gathering for a window may be tried.
 struct Trial {
     not_before: Duration,
-    pause: Duration,
+    pauses: Pauses,
 }
 
 impl Trial {
-    const DUE: Self = Self { not_before: Duration::ZERO, pause: Self::PAUSE_BASE };
-    const PAUSE_BASE: Duration = Duration::from_secs(2);
-    const PAUSE_MAX: Duration = Duration::from_secs(60);
+    const BACKOFF: Backoff = Backoff::new(Duration::from_secs(2), Duration::from_secs(60));
+    const DUE: Self = Self { not_before: Duration::ZERO, pauses: Self::BACKOFF.pauses() };
 }
 
 impl Pace {
@@ -150,11 +151,10 @@ impl Pace {
             busy.in_vain = if full || late { 0 } else { busy.in_vain + 1 };
             busy.is_proven |= busy.in_vain == 0;
             if busy.in_vain == 0 {
-                self.trial.pause = Trial::PAUSE_BASE;
+                self.trial.pauses.reset();
             } else if !busy.is_proven || busy.in_vain >= Self::IN_VAIN_MAX {
                 self.busy = None;
-                self.trial.not_before = now + self.trial.pause;
-                self.trial.pause = (self.trial.pause * 2).min(Trial::PAUSE_MAX);
+                self.trial.not_before = now + self.trial.pauses.after_failure();
             }
         }
         (self.company, self.pushes, self.worked_at, self.cut_at) = (self.pushes, 0, now, Some(now));

@@ -13,16 +13,14 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use reqwest::Method;
-use sandur_base::Env;
+use sandur_base::{Backoff, Env};
 use serde::Deserialize;
 
 use super::batch::{Batch, PUSH_TYPE};
 use crate::cli::client::{Ask, Client, Refusal};
 
-/// First pause before a repetition; doubles up to [`PAUSE_MAX`].
-const PAUSE_MIN: Duration = Duration::from_millis(250);
-/// Longest pause.
-const PAUSE_MAX: Duration = Duration::from_secs(30);
+/// Pauses before a repetition.
+const REPETITIONS: Backoff = Backoff::new(Duration::from_millis(250), Duration::from_secs(30));
 /// Requests that one batch may take while refused lines are looked for.
 const HALVINGS_MAX: usize = 1_000;
 
@@ -147,7 +145,8 @@ impl Sender {
                 return Err(refusal);
             }
             self.say_waiting(&refusal);
-            let pause = self.pause(attempt).max(refusal.retry_after.unwrap_or_default());
+            let pause = REPETITIONS.half_jitter(attempt, &self.env);
+            let pause = pause.max(refusal.retry_after.unwrap_or_default());
             self.env.sleep(pause).await;
             attempt = attempt.saturating_add(1);
         }
@@ -164,13 +163,6 @@ impl Sender {
         if self.waiting.swap(false, Ordering::Relaxed) {
             eprintln!("the server at {} takes lines again", self.client.base());
         }
-    }
-
-    /// Half of the pause is random, so that many senders do not come back together.
-    fn pause(&self, attempt: u32) -> Duration {
-        let full = PAUSE_MIN.saturating_mul(1 << attempt.min(10)).min(PAUSE_MAX);
-        let half = full.as_millis() as u64 / 2;
-        Duration::from_millis(half + self.env.random_below(half.max(1)))
     }
 }
 

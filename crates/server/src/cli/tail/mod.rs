@@ -13,7 +13,7 @@ use std::time::Duration;
 use clap::{Arg, ArgMatches, Command};
 use futures_util::{SinkExt, StreamExt};
 use reqwest::Upgraded;
-use sandur_base::Env;
+use sandur_base::{Backoff, Env};
 use serde::Deserialize;
 use tokio_tungstenite::WebSocketStream;
 use tokio_tungstenite::tungstenite::Message;
@@ -34,8 +34,8 @@ const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
 const PING_AFTER: Duration = Duration::from_secs(15);
 /// Silence after which the connection counts as lost.
 const SILENCE_MAX: Duration = Duration::from_secs(45);
-/// First and longest pause between two attempts.
-const PAUSE: (Duration, Duration) = (Duration::from_secs(1), Duration::from_secs(30));
+/// Pauses between two attempts.
+const ATTEMPTS: Backoff = Backoff::new(Duration::from_secs(1), Duration::from_secs(30));
 /// How far before the last sign of life a query begins: lines carry the time of their sender.
 const OVERLAP_NS: i64 = 60 * 1_000_000_000;
 /// How far into the future it reaches, for senders whose clock is ahead.
@@ -270,12 +270,13 @@ impl Tail {
         let zone = self.printer.zone.clone();
         let lost_ns = self.heard_ns;
         eprintln!("{reason}; lines after {} may be missing until it is back", zone.show(lost_ns));
-        let mut pause = PAUSE.0;
+        let mut pauses = ATTEMPTS.pauses();
+        let mut pause = pauses.after_failure_with_jitter(&self.env);
         let mut from = self.recent.known_from(lost_ns.saturating_sub(OVERLAP_NS).max(self.start));
         let mut caught_up = 0;
         loop {
             self.wait(pause).await?;
-            pause = (pause * 2).min(PAUSE.1);
+            pause = pauses.after_failure_with_jitter(&self.env);
             let attempt = async {
                 // First what there is, however much, then the connection, then what came meanwhile.
                 let begun = self.env.now_ns();
@@ -297,7 +298,7 @@ impl Tail {
                 }
                 Err(Trouble::Ended(ended)) => return Err(ended),
                 Err(Trouble::Refused(refusal)) if refusal.is_retryable() => {
-                    eprintln!("{}; trying again in {pause:?}", Failed::from(refusal).message());
+                    eprintln!("{}; trying again in {pause:.1?}", Failed::from(refusal).message());
                 }
                 Err(Trouble::Refused(refusal)) => {
                     let (from, text) = (zone.show(lost_ns), Failed::from(refusal));
@@ -308,11 +309,9 @@ impl Tail {
         }
     }
 
-    /// Pauses, with a part of chance so that many clients do not come back at once.
     async fn wait(&self, pause: Duration) -> Result<(), Ended> {
-        let chance = self.env.random_below(pause.as_millis() as u64 / 4 + 1);
         tokio::select! {
-            () = self.env.sleep(pause + Duration::from_millis(chance)) => Ok(()),
+            () = self.env.sleep(pause) => Ok(()),
             _ = tokio::signal::ctrl_c() => Err(Ended::Done(Ok(ExitCode::SUCCESS))),
         }
     }
