@@ -47,6 +47,7 @@ pub mod job;
 pub mod machine;
 pub mod nesting;
 mod shutdown;
+pub mod single_flight;
 pub mod spelling;
 mod task;
 pub mod units;

@@ -18,6 +18,7 @@ use sandur_base::Env;
 
 use crate::device::{Device, OwnReads};
 use crate::error::Error;
+use crate::fetch::Flights;
 use crate::flash::{Compaction, KeyInfo};
 use crate::inner::{Inner, Lead, Look};
 use crate::item::Item;
@@ -28,7 +29,6 @@ use crate::predict::Report;
 use crate::promotion::{Demotion, Promotion};
 use crate::ram::Reserved;
 use crate::request::{Answer, Change, Condition, Lookup, Pending, Put, Read, Revision, Stored, Updated};
-use crate::single_flight::SingleFlight;
 use crate::stats::CacheStats;
 use crate::write_back::Backpressure;
 
@@ -349,7 +349,7 @@ impl Cache {
         self.0.prediction()
     }
 
-    pub(crate) fn flights(&self) -> &SingleFlight {
+    pub(crate) fn flights(&self) -> &Flights {
         &self.0.flights
     }
 

@@ -7,12 +7,16 @@
 //! call is read from the device, fetched or waited for at the same time as the others.
 
 use bytes::Bytes;
+use sandur_base::single_flight::{Follower, Leader, Role, SingleFlight};
 
 use crate::cache::Cache;
 use crate::item::{Tier, Value};
 use crate::ram::Record;
 use crate::request::{Put, Read};
-use crate::single_flight::{Follower, Leader, Role};
+
+/// Keys that are fetched, one caller for all who miss them.
+pub(crate) type Flights = SingleFlight<FlightKey, Value>;
+type FlightKey = Box<[u8]>;
 
 /// A value and where it came from.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -35,8 +39,8 @@ impl Fetched {
 #[derive(Default)]
 struct Missing {
     ours: Vec<usize>,
-    claims: Vec<Leader>,
-    others: Vec<(usize, Follower)>,
+    claims: Vec<Leader<FlightKey, Value>>,
+    others: Vec<(usize, Follower<FlightKey, Value>)>,
 }
 
 impl Cache {
@@ -109,7 +113,7 @@ impl Cache {
     fn divide(&self, keys: &[&[u8]], found: &[Option<Fetched>]) -> Missing {
         let mut missing = Missing::default();
         for (at, key) in keys.iter().enumerate().filter(|(at, _)| found[*at].is_none()) {
-            match self.flights().join(key) {
+            match self.flights().join((*key).into()) {
                 Role::Lead(claim) => {
                     missing.ours.push(at);
                     missing.claims.push(claim);

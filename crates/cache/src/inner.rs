@@ -18,6 +18,7 @@ use xxhash_rust::xxh3::xxh3_64_with_seed;
 
 use crate::device::Device;
 use crate::error::Error;
+use crate::fetch::Flights;
 use crate::flash::{FlashItem, FlashOptions, FlashRead, ReadFuture};
 use crate::flash_tier::{FlashTier, Spot};
 use crate::forecast::Forecaster;
@@ -30,7 +31,6 @@ use crate::predict::{Event, Report};
 use crate::promotion::Promotion;
 use crate::ram::{Dead, Epochs, Evictor, Locked, Memory, Moment, Ram, Record, Reserved};
 use crate::request::{Answer, Applied, Change, Pending, Put, Read, Revision, Stored};
-use crate::single_flight::SingleFlight;
 use crate::unix_seconds::unix_seconds;
 
 /// Writes between two looks at the memory that the flash tier's index takes.
@@ -54,7 +54,7 @@ pub(crate) struct Inner {
     /// The version number of the next write.
     pub next_cas: AtomicU64,
     pub stored: AtomicU64,
-    pub flights: SingleFlight,
+    pub flights: Flights,
     /// A [`Promotion`].
     pub promotion: AtomicU8,
     pub ram_latency: Histogram,
@@ -138,7 +138,7 @@ impl Inner {
             epochs: Epochs::default(),
             next_cas: AtomicU64::new(first_cas),
             stored: AtomicU64::new(0),
-            flights: SingleFlight::default(),
+            flights: Flights::default(),
             promotion: AtomicU8::new(Promotion::default() as u8),
             ram_latency: Histogram::default(),
             forecaster,

@@ -19,7 +19,7 @@
 //! offered to it passes admission, and waits in the `write_back` queue while write buffers are full.
 //! [`policy`] decides what is evicted from RAM, what is admitted to flash and what is written again,
 //! and counts evictions. [`flash`] keeps records in segments on a [`device`] and recovers them after a
-//! restart. `single_flight` lets one of many callers who miss a key fetch it, `item_count` counts the
+//! restart. A single flight lets one of many callers who miss a key fetch it, `item_count` counts the
 //! items of both tiers, `memory_file` keeps memory over a stop. [`predict`] says what other sizes would
 //! do while the cache runs, fed by `forecast`, with the [`model`] of the cache that the simulator uses
 //! too.
@@ -65,7 +65,6 @@ mod prefetch;
 mod promotion;
 mod ram;
 mod request;
-mod single_flight;
 pub mod splitmix;
 mod stats;
 mod unix_seconds;
