@@ -44,6 +44,7 @@ mod error;
 mod fair_memory;
 mod id;
 pub mod job;
+mod lru_map;
 pub mod machine;
 pub mod nesting;
 mod shutdown;
@@ -60,6 +61,7 @@ pub use error::ErrorKind;
 pub use fair_memory::{Claim, FairMemory, Party, Patience, Short};
 pub use id::Id;
 pub use job::Stopped;
+pub use lru_map::LruMap;
 pub use shutdown::{Shutdown, ShutdownSignal};
 pub use task::{Task, TaskError};
 

@@ -101,7 +101,8 @@ fn lock<K: Key, V>(table: &Mutex<Table<K, V>>) -> MutexGuard<'_, Table<K, V>> {
 }
 
 impl<K: Key, V> Leader<K, V> {
-    /// Hands the value to all who wait. Put it where callers look first before: whoever comes later looks there.
+    /// Hands the value to all who wait. Before that it belongs where callers look first: whoever comes later
+    /// looks there.
     pub fn settle(self, value: V) {
         self.landing.value.send_replace(Some(value));
     }

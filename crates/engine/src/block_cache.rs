@@ -10,11 +10,10 @@
 //! one from the cache does not take it from a query that uses it.
 
 use std::any::Any;
-use std::collections::{BTreeMap, HashMap};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
-use sandur_base::Id;
+use sandur_base::{Id, LruMap};
 use sandur_cache::{Cache, Reserved};
 
 /// Which part of a block a cached value is.
@@ -43,16 +42,8 @@ pub struct BlockCache {
 
 #[derive(Default)]
 struct Inner {
-    entries: HashMap<Key, Entry, foldhash::fast::RandomState>,
-    by_age: BTreeMap<u64, Key>,
-    clock: u64,
+    entries: LruMap<Key, (Value, Reserved), foldhash::fast::RandomState>,
     bytes: u64,
-}
-
-struct Entry {
-    value: Value,
-    memory: Reserved,
-    used: u64,
 }
 
 impl BlockCache {
@@ -64,7 +55,7 @@ impl BlockCache {
     /// The value, if it is there; it becomes the most recently used.
     pub fn get<T: Any + Send + Sync>(&self, block: Id, piece: Piece) -> Option<Arc<T>> {
         let mut inner = self.inner.lock().unwrap_or_else(PoisonError::into_inner);
-        let value = inner.touch(&(block, piece)).and_then(|value| value.downcast().ok());
+        let value = inner.entries.get(&(block, piece)).and_then(|(value, _)| value.clone().downcast().ok());
         let counter = if value.is_some() { &self.hits } else { &self.misses };
         counter.fetch_add(1, Ordering::Relaxed);
         value
@@ -77,16 +68,15 @@ impl BlockCache {
             return;
         }
         let mut inner = self.inner.lock().unwrap_or_else(PoisonError::into_inner);
-        inner.remove(&(block, piece));
+        if let Some((_, memory)) = inner.entries.remove(&(block, piece)) {
+            inner.bytes -= memory.bytes();
+        }
         while inner.bytes + bytes > limit {
-            let Some((_, oldest)) = inner.by_age.pop_first() else { break };
-            inner.remove(&oldest);
+            let Some((_, (_, memory))) = inner.entries.pop_least_recent() else { break };
+            inner.bytes -= memory.bytes();
         }
         let Some(memory) = self.memory.reserve(bytes) else { return };
-        inner.clock += 1;
-        let used = inner.clock;
-        inner.by_age.insert(used, (block, piece));
-        inner.entries.insert((block, piece), Entry { value, memory, used });
+        inner.entries.insert((block, piece), (value, memory));
         inner.bytes += bytes;
     }
 
@@ -98,26 +88,6 @@ impl BlockCache {
     /// Requests that were answered, and that were not.
     pub fn hits_and_misses(&self) -> (u64, u64) {
         (self.hits.load(Ordering::Relaxed), self.misses.load(Ordering::Relaxed))
-    }
-}
-
-impl Inner {
-    fn touch(&mut self, key: &Key) -> Option<Value> {
-        self.clock += 1;
-        let now = self.clock;
-        let entry = self.entries.get_mut(key)?;
-        self.by_age.remove(&entry.used);
-        entry.used = now;
-        let value = entry.value.clone();
-        self.by_age.insert(now, *key);
-        Some(value)
-    }
-
-    fn remove(&mut self, key: &Key) {
-        if let Some(entry) = self.entries.remove(key) {
-            self.by_age.remove(&entry.used);
-            self.bytes -= entry.memory.bytes();
-        }
     }
 }
 

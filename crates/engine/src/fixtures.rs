@@ -2,19 +2,14 @@
 
 use std::sync::Arc;
 
-use bytes::Bytes;
 use sandur_base::{MemoryBudget, Reservation};
-use sandur_model::{
-    Arena, Entry, Labels, Level, LogBatch, LogPage, MatchOp, Matcher, Span, StreamEntries, TenantId,
-};
+use sandur_model::{Labels, Level, LogBatch, LogBatchBuilder, LogPage, MatchOp, Matcher, TenantId};
 use sandur_query::PageTask;
 
-/// A batch under construction.
+/// A batch under construction, of streams that are named by a label `app`.
 pub struct BatchBuilder {
-    tenant: TenantId,
-    arena: Vec<u8>,
-    metadata: Vec<(Span, Span)>,
-    streams: Vec<StreamEntries>,
+    rows: LogBatchBuilder,
+    stream: Option<Arc<Labels>>,
 }
 
 impl BatchBuilder {
@@ -23,19 +18,13 @@ impl BatchBuilder {
     }
 
     pub fn of(tenant: TenantId) -> Self {
-        Self { tenant, arena: Vec::new(), metadata: Vec::new(), streams: Vec::new() }
-    }
-
-    fn span(&mut self, bytes: &[u8]) -> Span {
-        let start = self.arena.len() as u32;
-        self.arena.extend_from_slice(bytes);
-        Span { start, len: bytes.len() as u32 }
+        Self { rows: LogBatchBuilder::new(tenant), stream: None }
     }
 
     pub fn stream(mut self, app: &str) -> Self {
         let labels = Arc::new(Labels::from_pairs([("app", app)]));
-        self.streams.push(StreamEntries { id: labels.stream_id(), labels, entries: Vec::new() });
-        self
+        self.rows.stream(&labels);
+        Self { stream: Some(labels), ..self }
     }
 
     pub fn row(self, timestamp: i64, line: &str) -> Self {
@@ -43,21 +32,13 @@ impl BatchBuilder {
     }
 
     pub fn row_with(mut self, timestamp: i64, line: &str, metadata: &[(&str, &str)]) -> Self {
-        let metadata_start = self.metadata.len() as u32;
-        for (name, value) in metadata {
-            let pair = (self.span(name.as_bytes()), self.span(value.as_bytes()));
-            self.metadata.push(pair);
-        }
-        let line = self.span(line.as_bytes());
-        let metadata_len = metadata.len() as u16;
-        let entry = Entry { timestamp, line, metadata_start, metadata_len, level: Level::Info };
-        self.streams.last_mut().expect("a stream comes first").entries.push(entry);
+        let stream = self.stream.as_ref().expect("a stream comes first");
+        self.rows.row_with(stream, timestamp, line, metadata.iter().copied(), Level::Info);
         self
     }
 
     pub fn build(self) -> LogBatch {
-        let arena = Arena { bytes: Bytes::from(self.arena), compressed: None };
-        LogBatch { tenant: self.tenant, arena, metadata: self.metadata, streams: self.streams }
+        self.rows.build()
     }
 }
 

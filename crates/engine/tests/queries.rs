@@ -10,14 +10,12 @@ use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::sync::Arc;
 use std::time::Duration;
 
-use bytes::Bytes;
 use object_store::memory::InMemory;
 use sandur_base::units::MIB;
 use sandur_base::{Env, MemoryBudget};
 use sandur_engine::{Engine, EngineOptions, MaintenanceOptions};
 use sandur_model::{
-    Arena, AutomatonParts, Entry, Labels, Level, LineAutomaton, LogBatch, MINUTE_NS, MatchOp, Matcher, Span,
-    StreamEntries, TenantId, TimeRange,
+    AutomatonParts, Labels, LineAutomaton, LogBatchBuilder, MINUTE_NS, MatchOp, Matcher, TenantId, TimeRange,
 };
 use sandur_query::{Columns, Needle, Needles, Order, QueryContext, ScanItem, Selection};
 use sandur_store::{Store, StoreOptions};
@@ -53,11 +51,11 @@ impl Fixture {
 
     /// A few rows of a few streams, some of them late, some at one instant.
     async fn push(&mut self) {
-        let mut batch = BatchBuilder::default();
+        let mut batch = LogBatchBuilder::new(TenantId::default_tenant());
         for _ in 0..1 + self.env.random_below(3) {
             let app = format!("app-{}", self.env.random_below(3));
             let pod = format!("pod-{}", self.env.random_below(4));
-            let labels = Labels::from_pairs([("app", app), ("pod", pod)]);
+            let labels = Arc::new(Labels::from_pairs([("app", app), ("pod", pod)]));
             let base = START_NS - self.env.random_below(30 * HOUR_NS as u64) as i64;
             for n in 0..self.env.random_below(30) as i64 {
                 self.number += 1;
@@ -236,35 +234,6 @@ fn selection(matchers: &[Matcher], range: TimeRange, order: Order) -> Selection 
         columns: Columns { lines: true, metadata: true },
         counts: false,
         counts_by: Vec::new(),
-    }
-}
-
-#[derive(Default)]
-struct BatchBuilder {
-    arena: Vec<u8>,
-    streams: BTreeMap<String, (Labels, Vec<Entry>)>,
-}
-
-impl BatchBuilder {
-    fn row(&mut self, labels: &Labels, timestamp: i64, line: &str) {
-        let span = Span { start: self.arena.len() as u32, len: line.len() as u32 };
-        self.arena.extend_from_slice(line.as_bytes());
-        let (metadata_start, metadata_len, level) = (0, 0, Level::Info);
-        let stream = self.streams.entry(labels.to_string()).or_insert_with(|| (labels.clone(), Vec::new()));
-        stream.1.push(Entry { timestamp, line: span, metadata_start, metadata_len, level });
-    }
-
-    fn build(self) -> LogBatch {
-        let stream = |(labels, entries): (Labels, Vec<Entry>)| {
-            let id = labels.stream_id();
-            StreamEntries { id, labels: Arc::new(labels), entries }
-        };
-        LogBatch {
-            tenant: TenantId::default_tenant(),
-            arena: Arena { bytes: Bytes::from(self.arena), compressed: None },
-            metadata: Vec::new(),
-            streams: self.streams.into_values().map(stream).collect(),
-        }
     }
 }
 

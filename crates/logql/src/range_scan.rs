@@ -28,18 +28,6 @@ use crate::row::{ERROR, ERROR_DETAILS, Row, RunLabels};
 use crate::stage::{JSON_ERROR, LOGFMT_ERROR, Stage};
 use crate::units::{labels_text, parse_bytes, parse_float, parse_go_duration};
 
-/// Functions that Loki computes shard by shard.
-const SHARDED: [&str; 8] = [
-    "avg_over_time",
-    "bytes_over_time",
-    "bytes_rate",
-    "count_over_time",
-    "max_over_time",
-    "min_over_time",
-    "rate",
-    "sum_over_time",
-];
-
 /// Units of work that bringing a group together takes, its values left out.
 const GROUP_UNITS: usize = 500;
 
@@ -106,7 +94,7 @@ impl RangeScan {
         // without a value; elsewhere, and of functions that it does not shard, they stay.
         let removes = pipeline.stages.iter().any(|stage| stage.effect().removes_labels);
         let without = aggregation.grouping.as_ref().is_some_and(|grouping| grouping.without);
-        let leaves_out_empty = (removes || without) && SHARDED.contains(&function.name);
+        let leaves_out_empty = (removes || without) && function.sharded;
         Self {
             leaves_out_empty,
             pipeline: if grouped { pipeline.without_early_filters() } else { pipeline },

@@ -29,6 +29,7 @@
 
 mod automaton;
 mod batch;
+mod batch_builder;
 mod bounded_regex;
 pub mod histogram;
 mod labels;
@@ -44,6 +45,7 @@ mod time;
 
 pub use automaton::{AutomatonError, AutomatonParts, AutomatonState, LineAutomaton};
 pub use batch::{Arena, ArenaCodec, Batch, Entry, LogBatch, Span, StreamEntries};
+pub use batch_builder::LogBatchBuilder;
 pub use bounded_regex::{BoundedRegex, REGEX_BYTES_MAX, RegexError, RegexOptions, Slots};
 pub use histogram::FloatHistogram;
 pub use labels::{Labels, LabelsError, StreamId};

@@ -5,15 +5,15 @@
 //! version is the same, so that late rows, deletions and retention make it worthless by themselves: no
 //! freshness rule is needed, and no answer from here differs from one that is computed anew.
 //!
-//! Memory is bounded by a budget: of what is not in use, what was used least lately goes first, and nothing
-//! goes when that would not make room. A unit that is in use when all are let go counts until it is not.
+//! Memory is bounded by a budget: of the units that are not in use the least recently used go first, and
+//! nothing goes when that would not make room. A unit that is in use when all are let go counts until it is
+//! not.
 
-use std::collections::{BTreeMap, HashMap};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use foldhash::fast::RandomState;
-use sandur_base::{MemoryBudget, Reservation};
+use sandur_base::{LruMap, MemoryBudget, Reservation};
 use xxhash_rust::xxh3::Xxh3;
 
 use crate::result::{Sample, Series};
@@ -45,7 +45,7 @@ impl Unit {
     pub fn memory_bytes(&self) -> u64 {
         let labels = |s: &Series| s.labels.iter().map(|(n, v)| n.len() + v.len() + 32).sum::<usize>();
         let one = |s: &Series| labels(s) + s.samples.len() * size_of::<Sample>() + size_of::<Series>() + 64;
-        (self.series.iter().map(one).sum::<usize>() + size_of::<Entry>() + 128) as u64
+        (self.series.iter().map(one).sum::<usize>() + size_of::<CachedUnit>() + ENTRY_BYTES) as u64
     }
 }
 
@@ -95,18 +95,10 @@ struct Shared {
 }
 
 #[derive(Default)]
-struct State {
-    entries: HashMap<UnitKey, Entry, RandomState>,
-    /// By last use, the oldest first.
-    order: BTreeMap<u64, UnitKey>,
-    uses: u64,
-}
+struct State(LruMap<UnitKey, CachedUnit, RandomState>);
 
-struct Entry {
-    unit: CachedUnit,
-    used: u64,
-}
-
+/// Bytes that a unit takes in the map and in the order of last use.
+const ENTRY_BYTES: usize = 136;
 /// A unit may take this part of the cache at most: one answer shall not push out all others.
 const UNIT_PART: u64 = 8;
 
@@ -172,13 +164,13 @@ impl ResultsCache {
             return false;
         }
         let mut state = self.lock();
-        state.remove(&key);
+        state.0.remove(&key);
         let missing = bytes.saturating_sub(self.0.budget.available());
-        let Some(evicted) = state.least_used(missing) else { return false };
-        evicted.iter().for_each(|key| state.remove(key));
+        let Some(evicted) = state.least_recent(missing) else { return false };
+        evicted.iter().for_each(|key| drop(state.0.remove(key)));
         self.0.evicted.fetch_add(evicted.len() as u64, Ordering::Relaxed);
         let Ok(memory) = self.0.budget.reserve(bytes) else { return false };
-        state.insert(key, CachedUnit(Arc::new((unit, memory))));
+        state.0.insert(key, CachedUnit(Arc::new((unit, memory))));
         self.0.stored.fetch_add(1, Ordering::Relaxed);
         true
     }
@@ -186,9 +178,8 @@ impl ResultsCache {
     /// Lets everything go.
     pub fn clear(&self) {
         let mut state = self.lock();
-        let units = state.entries.len() as u64;
-        state.entries.clear();
-        state.order.clear();
+        let units = state.0.len() as u64;
+        state.0.clear();
         drop(state);
         self.0.evicted.fetch_add(units, Ordering::Relaxed);
     }
@@ -202,7 +193,7 @@ impl ResultsCache {
             outdated: read(&self.0.outdated),
             stored: read(&self.0.stored),
             evicted: read(&self.0.evicted),
-            units: self.lock().entries.len() as u64,
+            units: self.lock().0.len() as u64,
             bytes: self.0.budget.used(),
         }
     }
@@ -216,47 +207,30 @@ enum Found {
 
 impl State {
     fn touch(&mut self, key: UnitKey, version: u128, (first, last): (i64, i64)) -> Found {
-        let Some(entry) = self.entries.get_mut(&key) else { return Found::Nothing };
-        if entry.unit.version != version {
-            self.remove(&key);
+        let Some(unit) = self.0.peek(&key) else { return Found::Nothing };
+        if unit.version != version {
+            self.0.remove(&key);
             return Found::Outdated;
         }
-        if first < entry.unit.first || last > entry.unit.last {
+        if first < unit.first || last > unit.last {
             return Found::Nothing;
         }
-        self.uses += 1;
-        self.order.remove(&entry.used);
-        entry.used = self.uses;
-        self.order.insert(self.uses, key);
-        Found::Hit(entry.unit.clone())
+        self.0.get(&key).map_or(Found::Nothing, |unit| Found::Hit(unit.clone()))
     }
 
-    /// The units whose eviction frees so many bytes, those that were used least lately first; `None` when
-    /// there are not enough. Units in use would free nothing.
-    fn least_used(&self, bytes: u64) -> Option<Vec<UnitKey>> {
+    /// The units whose eviction frees so many bytes, the least recently used first; `None` when there are not
+    /// enough. Units in use would free nothing.
+    fn least_recent(&self, bytes: u64) -> Option<Vec<UnitKey>> {
         let (mut keys, mut freed) = (Vec::new(), 0);
-        let mut oldest = self.order.values();
+        let mut oldest = self.0.from_least_recent();
         while freed < bytes {
-            let key = oldest.next()?;
-            let unit = &self.entries.get(key)?.unit.0;
-            if Arc::strong_count(unit) == 1 {
-                freed += unit.1.bytes();
+            let (key, unit) = oldest.next()?;
+            if Arc::strong_count(&unit.0) == 1 {
+                freed += unit.0.1.bytes();
                 keys.push(*key);
             }
         }
         Some(keys)
-    }
-
-    fn insert(&mut self, key: UnitKey, unit: CachedUnit) {
-        self.uses += 1;
-        self.order.insert(self.uses, key);
-        self.entries.insert(key, Entry { unit, used: self.uses });
-    }
-
-    fn remove(&mut self, key: &UnitKey) {
-        if let Some(entry) = self.entries.remove(key) {
-            self.order.remove(&entry.used);
-        }
     }
 }
 

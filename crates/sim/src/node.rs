@@ -10,14 +10,13 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::{Result, bail};
-use bytes::Bytes;
 use sandur_base::units::MIB;
 use sandur_base::{Env, MemoryBudget};
 use sandur_catalog::CatalogOptions;
 use sandur_engine::{DeleteOptions, Engine, EngineOptions, MaintenanceOptions};
 use sandur_model::{
-    Arena, Entry, Labels, Level, LineColumn, LogBatch, LogPage, MatchOp, Matcher, SampleBatch, Signal, Span,
-    StreamEntries, TenantId, TimeRange,
+    Labels, LineColumn, LogBatch, LogBatchBuilder, LogPage, MatchOp, Matcher, SampleBatch, Signal, TenantId,
+    TimeRange,
 };
 use sandur_query::{
     Columns, Error as QueryError, LogSource, Needles, Order, QueryContext, RowSelector, SampleSelection,
@@ -256,18 +255,7 @@ fn samples(stream: &str, rows: &[WrittenRow]) -> SampleBatch {
 
 fn batch(stream: &str, rows: &[WrittenRow]) -> LogBatch {
     let labels = Arc::new(Labels::from_pairs([("job", "sim"), ("stream", stream)]));
-    let mut arena = Vec::new();
-    let mut entries = Vec::new();
-    for row in rows {
-        let line = Span { start: arena.len() as u32, len: row.line.len() as u32 };
-        arena.extend_from_slice(row.line.as_bytes());
-        let (metadata_start, metadata_len, level) = (0, 0, Level::Info);
-        entries.push(Entry { timestamp: row.timestamp, line, metadata_start, metadata_len, level });
-    }
-    LogBatch {
-        tenant: TenantId::default_tenant(),
-        arena: Arena { bytes: Bytes::from(arena), compressed: None },
-        metadata: Vec::new(),
-        streams: vec![StreamEntries { id: labels.stream_id(), labels, entries }],
-    }
+    let mut batch = LogBatchBuilder::new(TenantId::default_tenant());
+    rows.iter().for_each(|row| batch.row(&labels, row.timestamp, &row.line));
+    batch.build()
 }

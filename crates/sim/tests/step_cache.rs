@@ -11,14 +11,11 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use bytes::Bytes;
 use sandur_base::units::{KIB, MIB};
 use sandur_base::{Env, Id, MemoryBudget};
 use sandur_engine::{DeleteOptions, Engine, EngineOptions, MaintenanceOptions};
 use sandur_logql::{DeleteQuery, Kind, Request};
-use sandur_model::{
-    Arena, Dataset, Entry, Labels, Level, Limits, LogBatch, Span, StreamEntries, TenantId, TimeRange,
-};
+use sandur_model::{Dataset, Labels, Limits, LogBatch, LogBatchBuilder, TenantId, TimeRange};
 use sandur_query::{Direction, QueryContext, QueryResult, ResultsCache};
 use sandur_store::fault::{FaultPlan, FaultStore};
 use sandur_store::{Store, StoreOptions};
@@ -82,22 +79,14 @@ impl World {
             0 => env.random_below(24 * 3_600) as i64 * S,
             _ => env.random_below(120) as i64 * S,
         };
-        let (mut arena, mut entries) = (Vec::new(), Vec::new());
+        let mut batch = LogBatchBuilder::new(TenantId::default_tenant());
         for n in 0..1 + env.random_below(12) {
             self.written += 1;
             let text = format!("row={} n={}", self.written, self.written % 5);
-            let line = Span { start: arena.len() as u32, len: text.len() as u32 };
-            arena.extend_from_slice(text.as_bytes());
             let timestamp = env.now_ns() - late_ns + n as i64 * 7 * S;
-            let (metadata_start, metadata_len, level) = (0, 0, Level::Info);
-            entries.push(Entry { timestamp, line, metadata_start, metadata_len, level });
+            batch.row(&labels, timestamp, text);
         }
-        LogBatch {
-            tenant: TenantId::default_tenant(),
-            arena: Arena { bytes: Bytes::from(arena), compressed: None },
-            metadata: Vec::new(),
-            streams: vec![StreamEntries { id: labels.stream_id(), labels, entries }],
-        }
+        batch.build()
     }
 
     async fn change(&mut self) {

@@ -11,7 +11,7 @@ use std::time::Duration;
 use sandur_base::units::MIB;
 use sandur_base::{Env, MemoryBudget};
 use sandur_engine::{Engine, EngineOptions, MaintenanceOptions};
-use sandur_model::{Arena, Dataset, Entry, LogBatch, SECOND_NS, Span, StreamEntries, TenantId, TimeRange};
+use sandur_model::{Dataset, LogBatch, LogBatchBuilder, SECOND_NS, TenantId, TimeRange};
 use sandur_query::MemoryRow;
 use sandur_store::{Store, StoreOptions};
 use tempfile::TempDir;
@@ -134,29 +134,10 @@ async fn open_engine(directory: &Path, env: Env) -> Result<Arc<Engine>, String> 
 
 /// The rows as one push. A stream stands in it once, its rows in their order of arrival.
 fn batch(tenant: TenantId, rows: &[MemoryRow]) -> LogBatch {
-    let mut arena: Vec<u8> = Vec::new();
-    let mut add = |bytes: &[u8]| {
-        let start = arena.len() as u32;
-        arena.extend_from_slice(bytes);
-        Span { start, len: bytes.len() as u32 }
-    };
-    let (mut metadata, mut streams) = (Vec::new(), Vec::<StreamEntries>::new());
+    let mut batch = LogBatchBuilder::new(tenant);
     for row in rows {
-        let metadata_start = metadata.len() as u32;
-        for (name, value) in &row.metadata {
-            metadata.push((add(name.as_bytes()), add(value.as_bytes())));
-        }
-        let metadata_len = row.metadata.len() as u16;
-        let (timestamp, level) = (row.timestamp, row.level);
-        let entry = Entry { timestamp, line: add(&row.line), metadata_start, metadata_len, level };
-        match streams.iter_mut().find(|s| s.labels == row.labels) {
-            Some(stream) => stream.entries.push(entry),
-            None => streams.push(StreamEntries {
-                id: row.labels.stream_id(),
-                labels: Arc::clone(&row.labels),
-                entries: vec![entry],
-            }),
-        }
+        let metadata = row.metadata.iter().map(|(name, value)| (name.as_bytes(), value.as_bytes()));
+        batch.row_with(&row.labels, row.timestamp, &row.line, metadata, row.level);
     }
-    LogBatch { tenant, arena: Arena { bytes: arena.into(), compressed: None }, metadata, streams }
+    batch.build()
 }

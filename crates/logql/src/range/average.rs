@@ -12,6 +12,7 @@ pub const TABLE: &[RangeFunction] = &[RangeFunction {
     grouping: true,
     value: RowValue::One,
     sums: false,
+    sharded: true,
     absent: false,
     start: |setup| Table::<Mean>::boxed(setup, mean),
 }];

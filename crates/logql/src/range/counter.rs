@@ -12,6 +12,7 @@ pub const TABLE: &[RangeFunction] = &[RangeFunction {
     grouping: false,
     value: RowValue::One,
     sums: false,
+    sharded: false,
     absent: false,
     start: |setup| Table::<Samples>::boxed(setup, rate),
 }];

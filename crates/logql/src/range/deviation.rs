@@ -11,6 +11,7 @@ const BASE: RangeFunction = RangeFunction {
     grouping: true,
     value: RowValue::One,
     sums: false,
+    sharded: false,
     absent: false,
     start: |setup| Table::<Moments>::boxed(setup, variance),
 };

@@ -11,6 +11,7 @@ const BASE: RangeFunction = RangeFunction {
     grouping: true,
     value: RowValue::One,
     sums: false,
+    sharded: true,
     absent: false,
     start: |setup| Table::<Extreme<false>>::boxed(setup, value),
 };

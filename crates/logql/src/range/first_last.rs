@@ -12,6 +12,7 @@ const BASE: RangeFunction = RangeFunction {
     grouping: true,
     value: RowValue::One,
     sums: false,
+    sharded: false,
     absent: false,
     start: |setup| Table::<Edge<false>>::boxed(setup, value),
 };

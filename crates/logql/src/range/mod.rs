@@ -88,6 +88,8 @@ pub struct RangeFunction {
     pub value: RowValue,
     /// Whether an outer `sum` may be computed with it: the sum over groups is the group of sums.
     pub sums: bool,
+    /// Loki computes it shard by shard, and loses labels without a value where it joins the shards.
+    pub sharded: bool,
     /// Answers where there are no rows, in place of where there are.
     pub absent: bool,
     /// Starts an accumulation.

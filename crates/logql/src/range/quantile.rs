@@ -11,6 +11,7 @@ pub const TABLE: &[RangeFunction] = &[RangeFunction {
     grouping: true,
     value: RowValue::One,
     sums: false,
+    sharded: false,
     absent: false,
     start: |setup| {
         Table::<Values>::boxed(setup, |values, window| quantile(window.parameter, values.0.clone()))

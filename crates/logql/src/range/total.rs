@@ -12,6 +12,7 @@ const BASE: RangeFunction = RangeFunction {
     grouping: false,
     value: RowValue::One,
     sums: true,
+    sharded: true,
     absent: false,
     start: |setup| Table::<Total>::boxed(setup, whole),
 };
@@ -49,6 +50,7 @@ pub const TABLE: &[RangeFunction] = &[
         doc: "1 where the window has no rows.",
         unwrap: UnwrapUse::Optional,
         sums: false,
+        sharded: false,
         absent: true,
         ..BASE
     },
