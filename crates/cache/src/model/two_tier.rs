@@ -116,7 +116,7 @@ impl TwoTier {
         let Some(record) = flash.read(request.hash) else { return Found::Nowhere };
         let (written_s, tenant, source) = (record.written_s, record.tenant, record.source);
         let value = RamValue { written_s, tenant, source, scan_mib: 0 };
-        if self.recent_reads.note(request.hash, self.ram.len()) {
+        if self.recent_reads.note(request.hash) {
             self.bring_to_ram(request, value);
         }
         Found::Flash

@@ -14,9 +14,9 @@
 //! never costs a write, while what a store can give again is to survive a restart from the first.
 //!
 //! One ghost remembers what scans brought once and what left flash while on probation. A key that hits it
-//! when it is offered again, or that was read more than once in RAM, skips probation: it is protected. A
-//! ghost hit counts if its reuse distance is below the [tail age](super::reclaim::TailAge) of the
-//! protected segments: the longer the oldest of them has gone unread, the longer the distance may be.
+//! when it is offered again skips probation: it is protected. A ghost hit counts if its reuse distance is
+//! below the [tail age](super::reclaim::TailAge) of the protected segments: the longer the oldest of them has
+//! gone unread, the longer the distance may be.
 //!
 //! **Invariants.** A scan however large evicts nothing that is protected. Every refusal
 //! has a [`Refusal`]. All methods take a shared reference and neither lock nor wait; memory is fixed at the
@@ -49,8 +49,6 @@ const GHOST_KEYS_MAX: u64 = 6_700_000;
 const GHOST_VALUE_BYTES: u64 = 16 << 10;
 /// What the ghost remembers, in parts of the capacity, as in the RAM tier.
 const GHOST_SHARE: f64 = 2.0;
-/// Reads in RAM that prove a value.
-const PROOF_HITS: u8 = 2;
 
 /// What admission goes by.
 #[derive(Clone, Debug, PartialEq)]
@@ -194,7 +192,7 @@ impl Admission {
         match self.refusal(candidate, away, now_ms) {
             None => Verdict::Admit(match candidate.hint {
                 Hint::Ingest | Hint::Metadata => Class::Ingest,
-                _ if is_proof || candidate.hits >= PROOF_HITS => Class::Protected,
+                _ if is_proof => Class::Protected,
                 Hint::Point | Hint::Scan { .. } => Class::Probation,
             }),
             Some(reason) => self.refuse(reason),
@@ -486,8 +484,6 @@ mod tests {
         admission.left_probation(value.hash, value.bytes);
         assert_eq!(admission.decide(&value, 1), Verdict::Admit(Class::Protected));
         assert_eq!(admission.decide(&value, 1), Verdict::Admit(Class::Probation), "the ghost forgot it");
-        let read_in_ram = Candidate { hits: 2, ..candidate(2, Hint::Point) };
-        assert_eq!(admission.decide(&read_in_ram, 1), Verdict::Admit(Class::Protected));
     }
 
     #[test]

@@ -1,12 +1,12 @@
 //! Which records of a segment are written again when the segment is reclaimed, and which are evicted.
 //!
-//! Their reads decide: metadata first, then records that were read most since they were last judged.
-//! A record on probation must have been read twice while the allowance is short, any other once; unread and
-//! expired records are dropped.
+//! Their reads decide: metadata, and records that were read since they were last judged, are written again as
+//! far as the allowance goes. A record on probation must have been read twice while the allowance is short.
+//! Unread and expired records are dropped.
 //!
 //! **Invariants.** Bytes written again, and those written besides records, are over all at most a quarter
-//! of the bytes admitted: the write amplification stays below [`WRITE_AMPLIFICATION_MAX`]. Among equals the
-//! younger record (later in the segment) is chosen. The choice depends on the calls alone.
+//! of the bytes admitted: the write amplification stays below [`WRITE_AMPLIFICATION_MAX`]. The choice depends
+//! on the calls alone.
 
 use super::churn::Class;
 
@@ -20,8 +20,6 @@ const SPARE_SHARE_MOST: f64 = 0.90;
 const PLENTY: f64 = 0.5;
 /// Unused allowance, in segments, beyond which no more is saved up.
 const SAVED_SEGMENTS_MAX: f64 = 8.0;
-/// Levels of merit: 0 is dropped.
-const MERITS: usize = 5;
 
 /// What is known about a record of a segment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -34,6 +32,13 @@ pub struct RecordFacts {
     pub metadata: bool,
     /// Whether the index still points here: not deleted, overwritten or expired.
     pub live: bool,
+}
+
+impl RecordFacts {
+    /// Whether it is worth writing again, where that takes so many uses.
+    fn is_wanted(&self, proof: u8) -> bool {
+        self.live && (self.metadata || self.uses >= proof)
+    }
 }
 
 /// Chooses records, and keeps the account of what may be written again.
@@ -96,43 +101,13 @@ impl Reinsertion {
         records: &[RecordFacts],
         mut keep: impl FnMut(usize, u8),
     ) {
-        let allowed = self.allowance.max(0.0) as u64;
         let proof = self.proof(class, segment_bytes);
-        let mut bytes_of = [0u64; MERITS];
-        for record in records {
-            bytes_of[merit(proof, record)] += u64::from(record.bytes);
-        }
-        // From the best level down as long as whole levels fit; the next one is taken in part.
-        let (mut level, mut left) = (MERITS, allowed);
-        while level > 1 && bytes_of[level - 1] <= left {
-            level -= 1;
-            left -= bytes_of[level];
-        }
-        let partial = level - 1;
-        // The youngest of the partial level have most of their life before them: skip its oldest.
-        let mut skip = if partial == 0 { 0 } else { bytes_of[partial] - left };
         for (at, record) in records.iter().enumerate() {
-            let merit = merit(proof, record);
-            if merit == 0 || merit < partial {
-                continue;
+            if record.is_wanted(proof) && f64::from(record.bytes) <= self.allowance {
+                self.allowance -= f64::from(record.bytes);
+                keep(at, uses_after(class, record.uses));
             }
-            if merit == partial && skip > 0 {
-                skip = skip.saturating_sub(u64::from(record.bytes));
-                continue;
-            }
-            self.allowance -= f64::from(record.bytes);
-            keep(at, uses_after(class, record.uses));
         }
-    }
-}
-
-/// 0 for what is dropped, more for what is kept rather.
-fn merit(proof: u8, record: &RecordFacts) -> usize {
-    match record {
-        RecordFacts { live: false, .. } => 0,
-        RecordFacts { metadata: true, .. } => MERITS - 1,
-        RecordFacts { uses, .. } if *uses < proof => 0,
-        RecordFacts { uses, .. } => (*uses).min(3) as usize,
     }
 }
 
@@ -154,38 +129,31 @@ mod tests {
 
     proptest! {
         #[test]
-        fn stays_within_the_share_and_prefers_merit(
+        fn stays_within_the_share_and_writes_what_was_read(
             records in prop::collection::vec(facts(), 0..200),
             admitted in 0u64..400_000,
-            fill in any::<bool>(),
         ) {
-            let class = if fill { Class::Probation } else { Class::Protected };
             let total: u64 = records.iter().map(|r| u64::from(r.bytes)).sum();
             let mut reinsertion = Reinsertion::default();
             reinsertion.admitted(admitted, total);
             let allowed = (total as f64 * SAVED_SEGMENTS_MAX).min(admitted as f64 * 0.25);
-            let proof = reinsertion.proof(class, total);
             let mut kept = Vec::new();
-            reinsertion.choose(class, total, &records, |at, _| kept.push(at));
+            reinsertion.choose(Class::Protected, total, &records, |at, _| kept.push(at));
             let bytes: u64 = kept.iter().map(|at| u64::from(records[*at].bytes)).sum();
             prop_assert!(bytes as f64 <= allowed);
             prop_assert!(kept.windows(2).all(|pair| pair[0] < pair[1]));
-            prop_assert!(kept.iter().all(|at| merit(proof, &records[*at]) > 0));
-            let worst = kept.iter().map(|at| merit(proof, &records[*at])).min().unwrap_or(MERITS);
-            let left_out = (0..records.len()).filter(|at| !kept.contains(at));
-            let best_left = left_out.map(|at| merit(proof, &records[at])).max().unwrap_or(0);
-            prop_assert!(best_left <= worst);
-            // Greedy: what is left of the share is less than one more record of the level it ended in.
-            if best_left > 0 {
-                prop_assert!(bytes as f64 + 1_000.0 > allowed.floor());
-            }
+            prop_assert!(kept.iter().all(|at| records[*at].is_wanted(1)));
+            // What is left of the share is less than any wanted record that was left out.
+            let mut left_out = (0..records.len()).filter(|at| !kept.contains(at));
+            let would_fit = |at: usize| bytes as f64 + f64::from(records[at].bytes) <= allowed;
+            prop_assert!(left_out.all(|at| !records[at].is_wanted(1) || !would_fit(at)));
         }
     }
 
     #[test]
     fn probation_asks_for_two_uses_when_writes_are_short_and_every_round_costs_one() {
-        let record = |uses| RecordFacts { bytes: 10, uses, metadata: false, live: true };
-        let records = [record(0), record(1), record(2), record(3)];
+        let record = |uses, metadata| RecordFacts { bytes: 10, uses, metadata, live: true };
+        let records = [record(0, false), record(1, false), record(0, true), record(3, false)];
         let kept = |class, admitted| {
             let mut reinsertion = Reinsertion::default();
             reinsertion.admitted(admitted, 1_000);
@@ -195,7 +163,8 @@ mod tests {
         };
         assert_eq!(kept(Class::Probation, 1_000), [(2, 0), (3, 0)]);
         assert_eq!(kept(Class::Probation, 100_000), [(1, 0), (2, 0), (3, 0)]);
-        assert_eq!(kept(Class::Ingest, 1_000), [(1, 0), (2, 1), (3, 2)]);
+        assert_eq!(kept(Class::Ingest, 1_000), [(1, 0), (2, 0), (3, 2)]);
+        assert_eq!(kept(Class::Ingest, 100), [(1, 0), (2, 0)], "25 bytes may be written again");
     }
 
     #[test]

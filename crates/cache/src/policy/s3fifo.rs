@@ -215,20 +215,25 @@ impl<T> S3Fifo<T> {
         if self.weight() + u64::from(weight) <= self.capacity {
             return None;
         }
-        self.evict()
+        self.evict_within(self.capacity)
     }
 
-    /// Evicts the entry that is worth least; nothing if there is none.
+    /// Evicts the entry that is worth least; nothing if there is none. For callers with less room than the
+    /// capacity: the queues' shares are of what is held now, as a main queue that cannot reach its share of
+    /// the capacity would never lose an entry.
     pub fn evict(&mut self) -> Option<Evicted<T>> {
+        self.evict_within(self.weight())
+    }
+
+    fn evict_within(&mut self, room: u64) -> Option<Evicted<T>> {
         let mut chances = SECOND_CHANCES_MAX;
         loop {
-            let queue = self.next_queue()?;
+            let queue = self.next_queue(room)?;
             let place = self.slab.oldest(queue)?;
             let node = self.slab.node(place);
             let uses = node.uses();
             let (queue, uses) = match queue {
                 SMALL if uses >= PROMOTION_USES => (MAIN, 0),
-                SMALL if self.fits_main(node.weight) => (MAIN, uses.saturating_sub(1)),
                 MAIN | PINNED if uses > 0 => (queue, uses - 1),
                 _ => return self.expel(place),
             };
@@ -334,15 +339,15 @@ impl<T> S3Fifo<T> {
         })
     }
 
-    /// The queue whose end is judged next.
-    fn next_queue(&self) -> Option<u8> {
+    /// The queue whose end is judged next, where there is room for `room` bytes.
+    fn next_queue(&self, room: u64) -> Option<u8> {
         let weight = |queue| self.slab.weight(queue);
         let full = |queue| self.slab.entries(queue) > 0;
-        if full(PINNED) && weight(PINNED) > share(self.capacity, PINNED_SHARE) {
+        if full(PINNED) && weight(PINNED) > share(room, PINNED_SHARE) {
             return Some(PINNED);
         }
         let protected = weight(MAIN) + weight(PINNED);
-        if full(SMALL) && (protected <= share(self.capacity, 1.0 - SMALL_SHARE) || !full(MAIN)) {
+        if full(SMALL) && (protected <= share(room, 1.0 - SMALL_SHARE) || !full(MAIN)) {
             return Some(SMALL);
         }
         [MAIN, PINNED].into_iter().find(|queue| full(*queue))
@@ -534,14 +539,11 @@ mod tests {
                 } else {
                     2
                 };
-                let fits = self.queues[queue].back().is_some_and(|key| self.fits_main(*key));
                 let key = self.queues[queue].pop_back()?;
                 let entry = self.entries.get_mut(&key).unwrap();
                 if queue == 0 && entry.1 >= 2 {
                     *entry = (entry.0, 0, 1);
                     self.push(key, 1);
-                } else if queue == 0 && fits {
-                    self.promote(key);
                 } else if queue != 0 && entry.1 > 0 {
                     entry.1 -= 1;
                     self.push(key, queue);
@@ -703,6 +705,49 @@ mod tests {
         let left = (0..60).filter(|key| cache.peek(hash_of(*key), |k| k == key).is_some()).count();
         let metadata = (1_000..1_020).filter(|key| cache.peek(hash_of(*key), |k| k == key).is_some()).count();
         assert_eq!((left, metadata), (60, 20), "hot entries and metadata after a scan of 10x the capacity");
+    }
+
+    /// Reads a key where there is room for `room` bytes, less than the capacity; whether it was there.
+    fn read_within(cache: &mut S3Fifo<u64>, key: u64, room: u64) -> bool {
+        let hash = hash_of(key);
+        if cache.get(hash, |k| *k == key).is_some() {
+            return true;
+        }
+        while cache.weight() + 50 > room {
+            cache.evict();
+        }
+        cache.insert(NewEntry { hash, weight: 50, rank: Rank::Ordinary, value: key }, |k| *k == key);
+        false
+    }
+
+    #[test]
+    fn hot_entries_stay_beside_single_reads_where_there_is_less_room_than_the_capacity() {
+        for room in [8_500, 6_000] {
+            let mut cache = S3Fifo::new(10_000);
+            let mut hits = 0;
+            for round in 0..20 {
+                hits = 0;
+                for key in 0..60 {
+                    hits += usize::from(read_within(&mut cache, key, room));
+                    let single = (round * 60 + key + 1) * 1_000;
+                    (single..single + 5).for_each(|key| _ = read_within(&mut cache, key, room));
+                }
+            }
+            assert_eq!(hits, 60, "room for {room} bytes");
+        }
+    }
+
+    #[test]
+    fn new_entries_have_their_share_where_there_is_less_room_than_the_capacity() {
+        let mut cache = S3Fifo::new(10_000);
+        let mut hits = 0;
+        // More hot keys than there is room for, and beside them keys that are read again soon.
+        for step in 0..3_000 {
+            read_within(&mut cache, step % 130, 6_000);
+            read_within(&mut cache, 1_000 + step, 6_000);
+            hits += usize::from(step >= 2_000 && read_within(&mut cache, 1_000 + step - 4, 6_000));
+        }
+        assert!(hits >= 900, "{hits} of 1,000 new entries hit after four others");
     }
 
     #[test]

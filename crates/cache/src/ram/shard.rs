@@ -81,7 +81,7 @@ impl Shard {
 
     /// Notes that a key is read from flash; whether one like it was not long ago.
     pub fn was_read_lately(&mut self, hash: u64) -> bool {
-        self.recent_reads.note(hash, self.items.len())
+        self.recent_reads.note(hash)
     }
 
     /// Puts an item in, in place of the one of the same key. Whether there was a live one.

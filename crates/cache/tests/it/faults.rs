@@ -186,6 +186,7 @@ fn reads_while_writes_hang() -> Option<(u64, u64)> {
         key += 1;
         flash().device.counts.records_written > 400
     });
+    let on_flash = key.min(400);
     world.device.inject(Faults::none().with(Fault::StallWrite, 1_000_000));
     world.until("full up", || {
         world.set(key);
@@ -194,8 +195,8 @@ fn reads_while_writes_hang() -> Option<(u64, u64)> {
     });
     let (hits, lost) = (flash().hits, evicted());
     let mut outcome = None;
-    // Each of them twice, so that it deserves a place in memory.
-    for read in 0..400 {
+    // More than memory holds; each of them twice, so that it deserves a place there.
+    for read in 0..on_flash * 2 {
         world.get(read / 2);
         let read = (flash().hits - hits, evicted() - lost);
         if world.health() != Health::Ok {
