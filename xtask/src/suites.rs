@@ -6,13 +6,13 @@ use anyhow::{Context, Result, bail};
 
 use crate::process::{root, run};
 use crate::rivals;
-use crate::s3::S3Server;
+use crate::s3::TestBucket;
 
 /// `cargo xtask crash --kills N`: kills the real binary N times on each kind of store.
 pub fn crash(arguments: &[String]) -> Result<()> {
     let options = Options::parse(arguments, &["--kills", "--seed"])?;
     rivals::ensure(&["versitygw"])?;
-    let server = S3Server::start()?;
+    let server = TestBucket::start()?;
     let mut command = Command::new(env!("CARGO"));
     command.current_dir(root()).args([
         "test",

@@ -10,7 +10,7 @@ use std::thread;
 use anyhow::{Context, Result, anyhow};
 
 use crate::process::{root, tools};
-use crate::s3::S3Server;
+use crate::s3::TestBucket;
 use crate::test_binaries::{self, Counts, TestBinary};
 use crate::{rivals, tidy};
 
@@ -36,7 +36,7 @@ fn whole() -> Result<Counts> {
         peers.join().map_err(|_| anyhow!("building the peers panicked"))??;
         binaries
     })?;
-    let server = S3Server::start()?;
+    let server = TestBucket::start()?;
     let mut counts = test_binaries::run_all(binaries, |command| {
         with_tools(command);
         server.apply(command);
@@ -56,7 +56,7 @@ fn quick() -> Result<Counts> {
 
 fn selected(arguments: &[String]) -> Result<Counts> {
     rivals::ensure(rivals::FOR_TESTS)?;
-    let server = S3Server::start()?;
+    let server = TestBucket::start()?;
     let mut all = vec!["--workspace"];
     all.extend(arguments.iter().map(String::as_str));
     let mut counts = cargo_test(&all, &server)?;
@@ -85,7 +85,7 @@ fn with_tools(command: &mut Command) {
 }
 
 /// Runs `cargo test` and prints what it prints.
-fn cargo_test(arguments: &[&str], server: &S3Server) -> Result<Counts> {
+fn cargo_test(arguments: &[&str], server: &TestBucket) -> Result<Counts> {
     let mut command = Command::new(env!("CARGO"));
     command.current_dir(root()).args(["test", "--no-fail-fast"]).args(arguments).stderr(Stdio::inherit());
     with_tools(&mut command);

@@ -36,6 +36,7 @@ const EDGES: &[(&str, &[&str])] = &[
     ("logql", &["base", "model", "query"]),
     ("promql", &["base", "model", "query"]),
     ("ingest", &["base", "model", "format"]),
+    ("s3-server", &[]),
 ];
 
 /// Crates that may name any other.

@@ -13,11 +13,12 @@ use std::time::Duration;
 use anyhow::{Context, Result, bail};
 use sandur_base::Env;
 use sandur_base::units::ByteSize;
+use sandur_s3_server::S3Server;
 
 use super::alone::{check_lines, push_all, queries, settle};
 use super::scrape::Scrape;
 use super::server::Place;
-use crate::distant::{Counted, Proxy, S3Server, Weather};
+use crate::distant::{Counted, Proxy, Weather};
 use crate::http::Connection;
 use crate::pack::Manifest;
 
@@ -97,10 +98,10 @@ pub async fn cold(env: &Env, plan: &mut Cold, told: impl Fn(&str)) -> Result<(Co
 impl Distant {
     /// An empty bucket for a server, which is told of it.
     pub async fn before(env: &Env, place: &mut Place, s3: &Path) -> Result<Self> {
-        let server = S3Server::start(env, s3, &place.directory.join("bucket")).await?;
+        let server = S3Server::start(s3, &place.directory.join("bucket"))?;
         let weather = Arc::new(Weather::new(env.clone()));
         let proxy = Proxy::start(server.address(), Arc::clone(&weather))?;
-        place.bucket = Some(S3Server::url(proxy.address()));
+        place.bucket = Some(S3Server::url(proxy.address(), "bench"));
         Ok(Self { weather, _proxy: proxy, _server: server })
     }
 }

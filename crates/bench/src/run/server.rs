@@ -9,8 +9,8 @@ use std::time::Duration;
 use anyhow::{Context, Result, bail};
 use sandur_base::Env;
 
-use crate::distant::{ACCESS, SECRET};
 use crate::http::Connection;
+use sandur_s3_server::S3Server;
 
 /// Longest wait for readiness and for the end.
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -59,7 +59,7 @@ impl Place {
         let log = File::create(self.directory.join("log"))?;
         let mut command = Command::new(&self.program);
         command.args(["serve", "--store", &self.store()?, "--listen", &self.address]).args(&self.arguments);
-        command.env("AWS_ACCESS_KEY_ID", ACCESS).env("AWS_SECRET_ACCESS_KEY", SECRET);
+        command.envs(S3Server::credentials());
         command.stdin(Stdio::null()).stdout(log.try_clone()?).stderr(log);
         let child = command.spawn().with_context(|| format!("cannot start {}", self.program.display()))?;
         fs::write(self.pid_file(), child.id().to_string())?;
