@@ -13,8 +13,9 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use sandur_base::Lane;
+use sandur_format::Error as FormatError;
 use sandur_format::catalog_entry::{
-    CheckpointRoot, FormatError, LogPosition, PART_ROWS_MAX, PartRef, PartRow, decode_part, encode_part,
+    CheckpointRoot, LogPosition, PART_ROWS_MAX, PartRef, PartRow, decode_part, encode_part,
 };
 use sandur_store::{Created, Intent, ObjectInfo};
 
@@ -107,7 +108,7 @@ impl Shared {
             let bytes = self.store.get(&path, Intent::catalog()).await?;
             let (expected, found) = (part.checksum, crc32c::crc32c(&bytes));
             if expected != found {
-                let reason = FormatError::Checksum { what: "checkpoint part", expected, found };
+                let reason = FormatError::Checksum { part: "checkpoint part", offset: 0, expected, found };
                 return Err(Error::Corrupt { path, reason });
             }
             parts.push((path, bytes));

@@ -23,9 +23,9 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use sandur_base::Id;
+use sandur_format::Error as FormatError;
 use sandur_format::catalog_entry::{
-    ENTRY_BYTES_MAX, Edit, Entry, FormatError, Precondition, TRANSACTIONS_MAX, Transaction, Verdict,
-    entry_checksum,
+    ENTRY_BYTES_MAX, Edit, Entry, Precondition, TRANSACTIONS_MAX, Transaction, Verdict, entry_checksum,
 };
 use sandur_store::{Created, Intent};
 use tokio::sync::{mpsc, oneshot};
@@ -61,7 +61,8 @@ impl Request {
         let transaction = Transaction { sequence: u64::MAX, author, preconditions, edits };
         let (length, limit) = (transaction.encoded_len()?, ENTRY_BYTES_MAX - ENTRY_OVERHEAD_BYTES);
         if length > limit {
-            return Err(FormatError::TooLarge { what: "bytes of a transaction", found: length, limit });
+            let (part, found, limit) = ("catalog entry", length as u64, limit as u64);
+            return Err(FormatError::TooLarge { part, what: "the length of a transaction", found, limit });
         }
         let (answer, receiver) = oneshot::channel();
         Ok((Self { transaction, length, answer }, receiver))

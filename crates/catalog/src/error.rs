@@ -6,7 +6,8 @@
 use std::time::Duration;
 
 use sandur_base::ErrorKind;
-use sandur_format::catalog_entry::{Edit, FormatError, Precondition};
+use sandur_format::Error as FormatError;
+use sandur_format::catalog_entry::{Edit, Precondition};
 
 /// A failure of the catalog.
 #[derive(Debug, Clone, thiserror::Error)]
@@ -138,7 +139,7 @@ pub enum CommitError {
     #[error("commit did not happen: {0}")]
     Failed(#[from] Error),
     /// It did not happen: the transaction is larger than an entry may be.
-    #[error("commit did not happen: {0}")]
+    #[error("commit did not happen: {0}: split it")]
     TooLarge(FormatError),
     /// It did not happen: the catalog is being closed.
     #[error("commit did not happen: the catalog is closed")]

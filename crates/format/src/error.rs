@@ -84,6 +84,18 @@ pub enum Error {
         /// The id that is there.
         codec: u8,
     },
+    /// A tag that this program does not know.
+    #[error("{part} at offset {offset} has an unknown {what}, {tag}: a newer version wrote it, upgrade")]
+    UnknownTag {
+        /// What was read.
+        part: &'static str,
+        /// Offset in the object.
+        offset: u64,
+        /// What the tag selects.
+        what: &'static str,
+        /// The tag.
+        tag: u8,
+    },
     /// The bytes break a rule of the format.
     #[error("{part} at offset {offset} is malformed: {what}; run 'sandur check'")]
     Malformed {

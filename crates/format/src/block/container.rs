@@ -59,21 +59,11 @@ impl Layout {
     /// Compares the first bytes of a block.
     pub(crate) fn check_header(&self, bytes: &[u8]) -> Result<(), Error> {
         let mut reader = Reader::new(PART_HEADER, 0, bytes);
-        let found: [u8; 4] = reader.bytes(4)?.try_into().expect("four bytes");
-        if found != self.header_magic {
-            let expected = self.header_magic;
-            return Err(Error::Magic { part: PART_HEADER, offset: 0, expected, found });
-        }
-        self.check_version(PART_HEADER, reader.u16()?)?;
+        reader.magic(self.header_magic)?;
+        let version = reader.u16()?;
+        reader.version(version, self.version)?;
         if reader.u16()? != 0 {
             return Err(reader.malformed("reserved bytes are not zero"));
-        }
-        Ok(())
-    }
-
-    fn check_version(&self, part: &'static str, found: u16) -> Result<(), Error> {
-        if found == 0 || found > self.version {
-            return Err(Error::Version { part, found, supported: self.version });
         }
         Ok(())
     }
@@ -109,11 +99,8 @@ impl Layout {
         let base = size.saturating_sub((tail.len() - at) as u64);
         let mut reader = Reader::new(PART_FOOTER, base, &tail[at..]);
         let signed = reader.bytes(TRAILER_LEN - 8)?;
-        let (expected, magic) = (reader.u32()?, reader.bytes(4)?);
-        if magic != self.trailer_magic {
-            let (found, expected) = (magic.try_into().expect("four bytes"), self.trailer_magic);
-            return Err(Error::Magic { part: PART_FOOTER, offset: base, expected, found });
-        }
+        let expected = reader.u32()?;
+        reader.magic(self.trailer_magic)?;
         let found = crc32c(signed);
         if found != expected {
             return Err(Error::Checksum { part: PART_FOOTER, offset: base, expected, found });
@@ -121,7 +108,7 @@ impl Layout {
         let mut reader = Reader::new(PART_FOOTER, base, signed);
         let footer = Piece { offset: reader.u64()?, len: reader.u32()?, crc: reader.u32()? };
         let version = reader.u16()?;
-        self.check_version(PART_FOOTER, version)?;
+        reader.version(version, self.version)?;
         Ok(Trailer { footer, version })
     }
 

@@ -44,7 +44,7 @@ impl BlockOrigin {
         let count = reader.count("inputs of a block", INPUTS_MAX.min(reader.remaining() / 16))?;
         let mut inputs = Vec::with_capacity(count);
         for _ in 0..count {
-            inputs.push(Id::from_bytes(reader.bytes(16)?.try_into().expect("sixteen bytes")));
+            inputs.push(reader.id()?);
         }
         reader.finish()?;
         Ok(Self { seen, deletes_through, inputs })

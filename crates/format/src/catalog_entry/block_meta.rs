@@ -3,9 +3,10 @@
 use sandur_base::Id;
 use sandur_model::{DAY_NS, Dataset, TimeRange};
 
-use super::error::FormatError;
-use super::wire::{Reader, Sink};
+use super::wire::Sink;
 use crate::block::BlockIndex;
+use crate::codec::Reader;
+use crate::error::Error;
 
 /// Bytes of the smallest encoded block: two ids, a one-letter tenant, the level, four times and
 /// seven one-byte varints.
@@ -124,26 +125,26 @@ impl BlockMeta {
         out.varint(u64::from(self.footer_len));
     }
 
-    pub(super) fn decode(from: &mut Reader<'_>) -> Result<Self, FormatError> {
-        let (id, writer) = (from.id("block id")?, from.id("block writer")?);
+    pub(super) fn decode(from: &mut Reader<'_>) -> Result<Self, Error> {
+        let (id, writer) = (from.id()?, from.id()?);
         let dataset = from.dataset()?;
-        let level = from.u8("level")?;
-        let window = TimeRange::new(from.i64("window start")?, from.i64("window end")?);
+        let level = from.u8()?;
+        let window = TimeRange::new(from.i64()?, from.i64()?);
         Ok(Self {
             id,
             writer,
             dataset,
             level,
             window,
-            min_ts: from.i64("first timestamp")?,
-            max_ts: from.i64("last timestamp")?,
-            rows: from.varint("rows")?,
-            raw_bytes: from.varint("raw bytes")?,
-            size: from.varint("block size")?,
-            streams: from.varint_u32("streams")?,
-            pages: from.varint_u32("pages")?,
-            footer_offset: from.varint("footer offset")?,
-            footer_len: from.varint_u32("footer length")?,
+            min_ts: from.i64()?,
+            max_ts: from.i64()?,
+            rows: from.varint()?,
+            raw_bytes: from.varint()?,
+            size: from.varint()?,
+            streams: from.varint32()?,
+            pages: from.varint32()?,
+            footer_offset: from.varint()?,
+            footer_len: from.varint32()?,
             deletes_through: 0,
         })
     }

@@ -3,10 +3,9 @@
 //! The one object of the catalog that is rewritten. It only grows: it is replaced by a verified
 //! update, which fails when somebody else has replaced it since it was read.
 
-use super::error::FormatError;
 use super::frame::{self, Kind};
 use super::log_chain::LogPosition;
-use super::wire::Reader;
+use crate::error::Error;
 
 const KIND: Kind = Kind { magic: *b"SDCB", version: 2, newest: 2, name: "boundary" };
 /// The version since which the boundary names the entry by its checksum, too.
@@ -28,13 +27,13 @@ impl Boundary {
     }
 
     /// Reads a boundary object.
-    pub fn decode(bytes: &[u8]) -> Result<Self, FormatError> {
-        let mut from = Reader::new(frame::open(&KIND, bytes)?);
+    pub fn decode(bytes: &[u8]) -> Result<Self, Error> {
+        let mut from = frame::open(&KIND, bytes)?;
         let at = match frame::version(bytes) >= CHECKSUM_SINCE {
             true => LogPosition::decode(&mut from)?,
-            false => LogPosition { number: from.u64("number")?, checksum: 0 },
+            false => LogPosition { number: from.u64()?, checksum: 0 },
         };
-        from.finish(KIND.name)?;
+        from.finish()?;
         Ok(Self { at })
     }
 }

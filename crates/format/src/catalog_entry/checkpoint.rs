@@ -9,10 +9,11 @@ use sandur_model::Dataset;
 use super::block_meta::{BLOCK_BYTES_MIN, BlockMeta};
 use super::delete_request::TenantDeletes;
 use super::entry::{NAME_BYTES_MAX, WalKind, bounded};
-use super::error::FormatError;
 use super::frame::{self, Kind};
 use super::log_chain::LogChain;
-use super::wire::{Reader, Sink};
+use super::wire::Sink;
+use crate::codec::Reader;
+use crate::error::Error;
 
 const ROOT: Kind = Kind { magic: *b"SDCR", version: 3, newest: 4, name: "checkpoint root" };
 /// The version since which roots hold delete requests.
@@ -153,26 +154,26 @@ impl CheckpointRoot {
     }
 
     /// Reads a root.
-    pub fn decode(bytes: &[u8]) -> Result<Self, FormatError> {
-        let mut from = Reader::new(frame::open(&ROOT, bytes)?);
+    pub fn decode(bytes: &[u8]) -> Result<Self, Error> {
+        let mut from = frame::open(&ROOT, bytes)?;
         let version = frame::version(bytes);
-        let (number, id) = (from.u64("number")?, from.id("checkpoint id")?);
+        let (number, id) = (from.u64()?, from.id()?);
         let mut writers = Vec::new();
-        for _ in 0..from.count(30, "writers")? {
+        for _ in 0..from.count_of(30)? {
             writers.push(Writer::decode(&mut from)?);
         }
         let mut sessions = Vec::new();
-        for _ in 0..from.count(19, "sessions")? {
-            sessions.push((from.id("session")?, Session::decode(&mut from)?));
+        for _ in 0..from.count_of(19)? {
+            sessions.push((from.id()?, Session::decode(&mut from)?));
         }
         let mut parts = Vec::new();
-        for _ in 0..from.count(16, "parts")? {
-            let (rows, size) = (from.u32("part rows")?, from.u64("part size")?);
-            parts.push(PartRef { rows, size, checksum: from.u32("part checksum")? });
+        for _ in 0..from.count_of(16)? {
+            let (rows, size) = (from.u32()?, from.u64()?);
+            parts.push(PartRef { rows, size, checksum: from.u32()? });
         }
         let mut deletes = Vec::new();
         if version >= DELETES_SINCE {
-            for _ in 0..from.count(4, "tenants with deletes")? {
+            for _ in 0..from.count_of(4)? {
                 let dataset = from.dataset()?;
                 let requests = TenantDeletes::decode(&dataset, &mut from)?;
                 deletes.push((dataset, requests));
@@ -182,7 +183,7 @@ impl CheckpointRoot {
             true => LogChain::decode(&mut from)?,
             false => LogChain::default(),
         };
-        from.finish(ROOT.name)?;
+        from.finish()?;
         Ok(Self { number, id, writers, sessions, parts, deletes, chain })
     }
 }
@@ -204,26 +205,26 @@ impl Writer {
         }
     }
 
-    fn decode(from: &mut Reader<'_>) -> Result<Self, FormatError> {
+    fn decode(from: &mut Reader<'_>) -> Result<Self, Error> {
         let mut writer = Self {
-            incarnation: from.id("incarnation")?,
-            address: from.text(NAME_BYTES_MAX, "address")?.to_owned(),
-            host: from.text(NAME_BYTES_MAX, "host name")?.to_owned(),
-            started_ms: from.i64("start time")?,
+            incarnation: from.id()?,
+            address: from.text_within("address", NAME_BYTES_MAX)?.to_owned(),
+            host: from.text_within("host name", NAME_BYTES_MAX)?.to_owned(),
+            started_ms: from.i64()?,
             wal: WalKind::decode(from)?,
-            floor: from.varint("floor")?,
+            floor: from.varint()?,
             fence: None,
             orphan_floor: None,
         };
-        let flags = from.u8("writer flags")?;
+        let flags = from.u8()?;
         if flags > 3 {
-            return Err(FormatError::Range { what: "writer flags", value: u64::from(flags) });
+            return Err(from.malformed("the flags of a writer are unknown"));
         }
         if flags & 1 != 0 {
-            writer.fence = Some(from.varint("fence")?);
+            writer.fence = Some(from.varint()?);
         }
         if flags & 2 != 0 {
-            writer.orphan_floor = Some(from.id("orphan floor")?);
+            writer.orphan_floor = Some(from.id()?);
         }
         Ok(writer)
     }
@@ -246,19 +247,19 @@ impl Session {
         }
     }
 
-    fn decode(from: &mut Reader<'_>) -> Result<Self, FormatError> {
-        let (last_sequence, at) = (from.varint("sequence")?, from.varint("number")?);
+    fn decode(from: &mut Reader<'_>) -> Result<Self, Error> {
+        let (last_sequence, at) = (from.varint()?, from.varint()?);
         let mut verdicts = Vec::new();
-        for _ in 0..from.count(3, "verdicts")? {
-            let (sequence, tag) = (from.varint("sequence")?, from.u8("verdict")?);
-            let value = from.varint("verdict index")?;
+        for _ in 0..from.count_of(3)? {
+            let (sequence, tag) = (from.varint()?, from.u8()?);
+            let value = from.varint()?;
             let index = u16::try_from(value);
-            let index = index.map_err(|_| FormatError::Range { what: "verdict index", value })?;
+            let index = index.map_err(|_| from.malformed("the index of a verdict has more than 16 bits"))?;
             let verdict = match tag {
                 0 => Verdict::Applied,
                 1 => Verdict::Precondition(index),
                 2 => Verdict::Edit(index),
-                tag => return Err(FormatError::Tag { what: "verdict", tag }),
+                tag => return Err(from.unknown("verdict", tag)),
             };
             verdicts.push((sequence, verdict));
         }
@@ -267,8 +268,8 @@ impl Session {
 }
 
 /// The bytes of a part with these blocks.
-pub fn encode_part(rows: &[PartRow]) -> Result<Vec<u8>, FormatError> {
-    bounded("blocks of a checkpoint part", rows.len(), PART_ROWS_MAX)?;
+pub fn encode_part(rows: &[PartRow]) -> Result<Vec<u8>, Error> {
+    bounded(PART.name, "its number of blocks", rows.len(), PART_ROWS_MAX)?;
     let mut raw = Sink::default();
     for row in rows {
         let clean = row.meta.deletes_through > 0;
@@ -282,7 +283,7 @@ pub fn encode_part(rows: &[PartRow]) -> Result<Vec<u8>, FormatError> {
         row.meta.encode(&mut raw);
     }
     let packed = zstd::bulk::compress(&raw.bytes, ZSTD_LEVEL);
-    let packed = packed.map_err(|_| FormatError::Compression { what: PART.name })?;
+    let packed = packed.map_err(|_| Error::Misuse("a checkpoint part cannot be compressed"))?;
     let mut out = frame::begin(&PART);
     out.names_metrics = raw.names_metrics;
     out.u32(rows.len() as u32);
@@ -292,28 +293,29 @@ pub fn encode_part(rows: &[PartRow]) -> Result<Vec<u8>, FormatError> {
 }
 
 /// Reads a part.
-pub fn decode_part(bytes: &[u8]) -> Result<Vec<PartRow>, FormatError> {
-    let body = frame::open(&PART, bytes)?;
-    let mut header = Reader::new(body);
-    let (rows, length) = (header.u32("part rows")?, header.u32("part length")?);
+pub fn decode_part(bytes: &[u8]) -> Result<Vec<PartRow>, Error> {
+    let mut header = frame::open(&PART, bytes)?;
+    let (rows, length) = (header.u32()?, header.u32()?);
     let (rows, length) = (rows as usize, length as usize);
     if length > PART_BYTES_MAX || rows > length / BLOCK_BYTES_MIN {
-        return Err(FormatError::Range { what: "part length", value: length as u64 });
+        let (part, found, limit) = (PART.name, length as u64, PART_BYTES_MAX as u64);
+        return Err(Error::TooLarge { part, what: "its length before compression", found, limit });
     }
-    let raw = zstd::bulk::decompress(&body[8..], length).ok().filter(|raw| raw.len() == length);
-    let raw = raw.ok_or(FormatError::Compression { what: PART.name })?;
-    let mut from = Reader::new(&raw);
+    let packed = header.rest();
+    let raw = zstd::bulk::decompress(packed, length).ok().filter(|raw| raw.len() == length);
+    let raw = raw.ok_or_else(|| header.malformed("it does not decompress to its declared length"))?;
+    let mut from = Reader::new(PART.name, 0, &raw);
     let mut found = Vec::with_capacity(rows);
     for _ in 0..rows {
-        let state = from.u8("block state")?;
+        let state = from.u8()?;
         if state > 3 {
-            return Err(FormatError::Tag { what: "block state", tag: state });
+            return Err(from.unknown("block state", state));
         }
-        let removed_at_ms = if state & 1 != 0 { Some(from.i64("removal time")?) } else { None };
-        let deletes_through = if state & 2 != 0 { from.varint("number of an entry")? } else { 0 };
+        let removed_at_ms = if state & 1 != 0 { Some(from.i64()?) } else { None };
+        let deletes_through = if state & 2 != 0 { from.varint()? } else { 0 };
         let meta = BlockMeta { deletes_through, ..BlockMeta::decode(&mut from)? };
         found.push(PartRow { meta, removed_at_ms });
     }
-    from.finish(PART.name)?;
+    from.finish()?;
     Ok(found)
 }

@@ -6,8 +6,9 @@ use sandur_base::Id;
 use sandur_model::{Dataset, MILLISECOND_NS, TimeRange};
 
 use super::entry::bounded;
-use super::error::FormatError;
-use super::wire::{Reader, Sink};
+use super::wire::Sink;
+use crate::codec::Reader;
+use crate::error::Error;
 
 /// Longest query of a delete request in bytes: every open request is in memory of every process and in
 /// every checkpoint.
@@ -77,16 +78,16 @@ impl DeleteRequest {
         )
     }
 
-    pub(super) fn encode(&self, out: &mut Sink) -> Result<(), FormatError> {
-        bounded("bytes of the query of a delete request", self.query.len(), DELETE_QUERY_BYTES_MAX)?;
+    pub(super) fn encode(&self, out: &mut Sink) -> Result<(), Error> {
+        bounded("delete request", "the length of its query", self.query.len(), DELETE_QUERY_BYTES_MAX)?;
         out.id(self.id);
         out.dataset(&self.dataset);
         self.encode_rest(out);
         Ok(())
     }
 
-    pub(super) fn decode(from: &mut Reader<'_>) -> Result<Self, FormatError> {
-        let (id, dataset) = (from.id("delete request")?, from.dataset()?);
+    pub(super) fn decode(from: &mut Reader<'_>) -> Result<Self, Error> {
+        let (id, dataset) = (from.id()?, from.dataset()?);
         Self::decode_rest(id, dataset, from)
     }
 
@@ -97,14 +98,14 @@ impl DeleteRequest {
         }
     }
 
-    fn decode_rest(id: Id, dataset: Dataset, from: &mut Reader<'_>) -> Result<Self, FormatError> {
+    fn decode_rest(id: Id, dataset: Dataset, from: &mut Reader<'_>) -> Result<Self, Error> {
         Ok(Self {
             id,
             dataset,
-            query: from.text(DELETE_QUERY_BYTES_MAX, "query of a delete request")?.to_owned(),
-            start_ms: from.i64("first time of a delete request")?,
-            end_ms: from.i64("last time of a delete request")?,
-            created_ms: from.i64("creation time of a delete request")?,
+            query: from.text_within("query of a delete request", DELETE_QUERY_BYTES_MAX)?.to_owned(),
+            start_ms: from.i64()?,
+            end_ms: from.i64()?,
+            created_ms: from.i64()?,
         })
     }
 }
@@ -146,21 +147,18 @@ impl TenantDeletes {
         }
     }
 
-    pub(super) fn decode(dataset: &Dataset, from: &mut Reader<'_>) -> Result<Self, FormatError> {
-        let generation = from.varint("generation of deletes")?;
+    pub(super) fn decode(dataset: &Dataset, from: &mut Reader<'_>) -> Result<Self, Error> {
+        let generation = from.varint()?;
         let mut requests = BTreeMap::new();
         // Id, empty query, three times and the state are the least that a request takes.
-        for _ in 0..from.count(42, "delete requests")? {
-            let id = from.id("delete request")?;
+        for _ in 0..from.count_of(42)? {
+            let id = from.id()?;
             let request = DeleteRequest::decode_rest(id, dataset.clone(), from)?;
-            let progress = match from.u8("progress of a delete request")? {
+            let progress = match from.u8()? {
                 0 => DeleteProgress::Received,
-                1 => DeleteProgress::Started {
-                    at: from.varint("start of a delete request")?,
-                    blocks: from.varint("blocks of a delete request")?,
-                },
-                2 => DeleteProgress::Processed { at_ms: from.i64("end of a delete request")? },
-                tag => return Err(FormatError::Tag { what: "progress of a delete request", tag }),
+                1 => DeleteProgress::Started { at: from.varint()?, blocks: from.varint()? },
+                2 => DeleteProgress::Processed { at_ms: from.i64()? },
+                tag => return Err(from.unknown("progress of a delete request", tag)),
             };
             requests.insert(id, DeleteRecord { request, progress });
         }

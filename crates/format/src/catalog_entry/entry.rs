@@ -12,9 +12,10 @@ use sandur_model::Dataset;
 
 use super::block_meta::BlockMeta;
 use super::delete_request::DeleteRequest;
-use super::error::FormatError;
 use super::frame::{self, Kind};
-use super::wire::{Reader, Sink};
+use super::wire::Sink;
+use crate::codec::Reader;
+use crate::error::Error;
 
 const KIND: Kind = Kind { magic: *b"SDCE", version: 2, newest: 3, name: "catalog entry" };
 /// The version since which entries name their predecessors.
@@ -192,8 +193,8 @@ pub struct Entry {
 
 impl Entry {
     /// The object's bytes.
-    pub fn encode(&self) -> Result<Vec<u8>, FormatError> {
-        bounded("transactions of a catalog entry", self.transactions.len(), TRANSACTIONS_MAX)?;
+    pub fn encode(&self) -> Result<Vec<u8>, Error> {
+        bounded(KIND.name, "its number of transactions", self.transactions.len(), TRANSACTIONS_MAX)?;
         let mut out = frame::begin(&KIND);
         out.u64(self.number);
         out.id(self.session);
@@ -203,45 +204,45 @@ impl Entry {
         for transaction in &self.transactions {
             transaction.encode(&mut out)?;
         }
-        bounded("bytes of a catalog entry", out.bytes.len(), ENTRY_BYTES_MAX)?;
+        bounded(KIND.name, "its length", out.bytes.len(), ENTRY_BYTES_MAX)?;
         Ok(frame::seal(&KIND, out))
     }
 
     /// Reads an entry.
-    pub fn decode(bytes: &[u8]) -> Result<Self, FormatError> {
-        let mut from = Reader::new(frame::open(&KIND, bytes)?);
-        let (number, session) = (from.u64("number")?, from.id("session")?);
-        let base = from.u64("base")?;
+    pub fn decode(bytes: &[u8]) -> Result<Self, Error> {
+        let mut from = frame::open(&KIND, bytes)?;
+        let (number, session) = (from.u64()?, from.id()?);
+        let base = from.u64()?;
         if base >= number {
-            return Err(FormatError::Range { what: "base", value: base });
+            return Err(from.malformed("an entry is based on a later one"));
         }
         let before = match frame::version(bytes) >= CHAINED_SINCE {
-            true => Some(from.u64("checksum of the entry before")?),
+            true => Some(from.u64()?),
             false => None,
         };
         // Sequence, author and two counts are the least that a transaction takes.
-        let count = from.count(19, "transactions")?;
+        let count = from.count_of(19)?;
         if count > TRANSACTIONS_MAX {
-            return Err(FormatError::Range { what: "transactions", value: count as u64 });
+            return Err(from.malformed("there are more transactions than an entry may have"));
         }
         let mut transactions = Vec::with_capacity(count);
         for _ in 0..count {
             transactions.push(Transaction::decode(&mut from)?);
         }
-        from.finish(KIND.name)?;
+        from.finish()?;
         Ok(Self { number, session, base, before, transactions })
     }
 }
 
 impl Transaction {
     /// Bytes that the transaction takes in an entry; an error when it can never be written.
-    pub fn encoded_len(&self) -> Result<usize, FormatError> {
+    pub fn encoded_len(&self) -> Result<usize, Error> {
         let mut out = Sink::default();
         self.encode(&mut out)?;
         Ok(out.bytes.len())
     }
 
-    fn encode(&self, out: &mut Sink) -> Result<(), FormatError> {
+    fn encode(&self, out: &mut Sink) -> Result<(), Error> {
         out.varint(self.sequence);
         out.id(self.author);
         out.count(self.preconditions.len());
@@ -255,14 +256,14 @@ impl Transaction {
         Ok(())
     }
 
-    fn decode(from: &mut Reader<'_>) -> Result<Self, FormatError> {
-        let (sequence, author) = (from.varint("sequence")?, from.id("author")?);
+    fn decode(from: &mut Reader<'_>) -> Result<Self, Error> {
+        let (sequence, author) = (from.varint()?, from.id()?);
         let mut preconditions = Vec::new();
-        for _ in 0..from.count(2, "preconditions")? {
+        for _ in 0..from.count_of(2)? {
             preconditions.push(Precondition::decode(from)?);
         }
         let mut edits = Vec::new();
-        for _ in 0..from.count(2, "edits")? {
+        for _ in 0..from.count_of(2)? {
             edits.push(Edit::decode(from)?);
         }
         Ok(Self { sequence, author, preconditions, edits })
@@ -296,24 +297,24 @@ impl Precondition {
         }
     }
 
-    fn decode(from: &mut Reader<'_>) -> Result<Self, FormatError> {
-        Ok(match from.u8("precondition")? {
-            1 => Self::FloorIs { incarnation: from.id("incarnation")?, at: from.varint("floor")? },
-            2 => Self::Live { incarnation: from.id("incarnation")? },
-            3 => Self::Registered { incarnation: from.id("incarnation")? },
-            4 => Self::Sealed { incarnation: from.id("incarnation")? },
+    fn decode(from: &mut Reader<'_>) -> Result<Self, Error> {
+        Ok(match from.u8()? {
+            1 => Self::FloorIs { incarnation: from.id()?, at: from.varint()? },
+            2 => Self::Live { incarnation: from.id()? },
+            3 => Self::Registered { incarnation: from.id()? },
+            4 => Self::Sealed { incarnation: from.id()? },
             5 => Self::BlocksPresent(decode_ids(from)?),
-            tag => return Err(FormatError::Tag { what: "precondition", tag }),
+            tag => return Err(from.unknown("precondition", tag)),
         })
     }
 }
 
 impl Edit {
-    fn encode(&self, out: &mut Sink) -> Result<(), FormatError> {
+    fn encode(&self, out: &mut Sink) -> Result<(), Error> {
         match self {
             Self::Register { incarnation, address, host, started_ms, wal } => {
-                bounded("bytes of an address", address.len(), NAME_BYTES_MAX)?;
-                bounded("bytes of a host name", host.len(), NAME_BYTES_MAX)?;
+                bounded(KIND.name, "the length of an address", address.len(), NAME_BYTES_MAX)?;
+                bounded(KIND.name, "the length of a host name", host.len(), NAME_BYTES_MAX)?;
                 out.u8(1);
                 out.id(*incarnation);
                 out.text(address);
@@ -369,7 +370,7 @@ impl Edit {
     }
 
     /// The edits that deletes brought.
-    fn encode_of_deletes(&self, out: &mut Sink) -> Result<(), FormatError> {
+    fn encode_of_deletes(&self, out: &mut Sink) -> Result<(), Error> {
         match self {
             Self::CreateDelete(request) => {
                 out.u8(9);
@@ -402,56 +403,47 @@ impl Edit {
         Ok(())
     }
 
-    fn decode(from: &mut Reader<'_>) -> Result<Self, FormatError> {
-        Ok(match from.u8("edit")? {
+    fn decode(from: &mut Reader<'_>) -> Result<Self, Error> {
+        Ok(match from.u8()? {
             1 => Self::Register {
-                incarnation: from.id("incarnation")?,
-                address: from.text(NAME_BYTES_MAX, "address")?.to_owned(),
-                host: from.text(NAME_BYTES_MAX, "host name")?.to_owned(),
-                started_ms: from.i64("start time")?,
+                incarnation: from.id()?,
+                address: from.text_within("address", NAME_BYTES_MAX)?.to_owned(),
+                host: from.text_within("host name", NAME_BYTES_MAX)?.to_owned(),
+                started_ms: from.i64()?,
                 wal: WalKind::decode(from)?,
             },
             2 => Self::AddBlock(BlockMeta::decode(from)?),
-            3 => Self::RemoveBlock { id: from.id("block id")?, at_ms: from.i64("removal time")? },
-            4 => Self::Floor {
-                incarnation: from.id("incarnation")?,
-                from: from.varint("floor")?,
-                to: from.varint("floor")?,
-            },
-            5 => Self::Seal { incarnation: from.id("incarnation")?, fence: from.varint("fence")? },
-            6 => Self::Forget { incarnation: from.id("incarnation")? },
-            7 => Self::OrphanFloor { incarnation: from.id("incarnation")?, id: from.id("orphan floor")? },
+            3 => Self::RemoveBlock { id: from.id()?, at_ms: from.i64()? },
+            4 => Self::Floor { incarnation: from.id()?, from: from.varint()?, to: from.varint()? },
+            5 => Self::Seal { incarnation: from.id()?, fence: from.varint()? },
+            6 => Self::Forget { incarnation: from.id()? },
+            7 => Self::OrphanFloor { incarnation: from.id()?, id: from.id()? },
             8 => Self::Deleted { ids: decode_ids(from)? },
             tag => return Self::decode_of_deletes(tag, from),
         })
     }
 
     /// The edits that deletes brought.
-    fn decode_of_deletes(tag: u8, from: &mut Reader<'_>) -> Result<Self, FormatError> {
-        let request = "delete request";
+    fn decode_of_deletes(tag: u8, from: &mut Reader<'_>) -> Result<Self, Error> {
         Ok(match tag {
             9 => Self::CreateDelete(DeleteRequest::decode(from)?),
-            10 => Self::StartDelete { dataset: from.dataset()?, id: from.id(request)? },
+            10 => Self::StartDelete { dataset: from.dataset()?, id: from.id()? },
             11 => Self::CancelDelete {
                 dataset: from.dataset()?,
-                id: from.id(request)?,
-                started: match from.u8("cancellation")? {
+                id: from.id()?,
+                started: match from.u8()? {
                     0 => false,
                     1 => true,
-                    tag => return Err(FormatError::Tag { what: "cancellation", tag }),
+                    tag => return Err(from.unknown("cancellation", tag)),
                 },
             },
-            12 => Self::FinishDelete {
-                dataset: from.dataset()?,
-                id: from.id(request)?,
-                at_ms: from.i64("end of a delete request")?,
-            },
-            13 => Self::BlocksClean { ids: decode_ids(from)?, through: from.varint("number of an entry")? },
+            12 => Self::FinishDelete { dataset: from.dataset()?, id: from.id()?, at_ms: from.i64()? },
+            13 => Self::BlocksClean { ids: decode_ids(from)?, through: from.varint()? },
             14 => {
-                let deletes_through = from.varint("number of an entry")?;
+                let deletes_through = from.varint()?;
                 Self::AddBlock(BlockMeta { deletes_through, ..BlockMeta::decode(from)? })
             }
-            tag => return Err(FormatError::Tag { what: "edit", tag }),
+            tag => return Err(from.unknown("edit", tag)),
         })
     }
 }
@@ -464,11 +456,11 @@ impl WalKind {
         });
     }
 
-    pub(super) fn decode(from: &mut Reader<'_>) -> Result<Self, FormatError> {
-        match from.u8("WAL kind")? {
+    pub(super) fn decode(from: &mut Reader<'_>) -> Result<Self, Error> {
+        match from.u8()? {
             0 => Ok(Self::Local),
             1 => Ok(Self::Bucket),
-            tag => Err(FormatError::Tag { what: "WAL kind", tag }),
+            tag => Err(from.unknown("WAL kind", tag)),
         }
     }
 }
@@ -480,18 +472,23 @@ fn encode_ids(ids: &[Id], out: &mut Sink) {
     }
 }
 
-fn decode_ids(from: &mut Reader<'_>) -> Result<Vec<Id>, FormatError> {
-    let count = from.count(16, "ids")?;
+fn decode_ids(from: &mut Reader<'_>) -> Result<Vec<Id>, Error> {
+    let count = from.count_of(16)?;
     let mut ids = Vec::with_capacity(count);
     for _ in 0..count {
-        ids.push(from.id("block id")?);
+        ids.push(from.id()?);
     }
     Ok(ids)
 }
 
-pub(super) fn bounded(what: &'static str, found: usize, limit: usize) -> Result<(), FormatError> {
+pub(super) fn bounded(
+    part: &'static str,
+    what: &'static str,
+    found: usize,
+    limit: usize,
+) -> Result<(), Error> {
     if found > limit {
-        return Err(FormatError::TooLarge { what, found, limit });
+        return Err(Error::TooLarge { part, what, found: found as u64, limit: limit as u64 });
     }
     Ok(())
 }

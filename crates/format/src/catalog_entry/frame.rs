@@ -8,7 +8,10 @@
 //! 12  .. body
 //! ```
 
-use super::error::FormatError;
+use super::wire::Sink;
+use crate::codec::Reader;
+use crate::codec::checksum::{crc32c, crc32c_append};
+use crate::error::Error;
 
 pub(super) const HEADER_BYTES: usize = 12;
 
@@ -23,16 +26,16 @@ pub(super) struct Kind {
 }
 
 /// A buffer with room for the header, to append the body to.
-pub(super) fn begin(kind: &Kind) -> super::wire::Sink {
+pub(super) fn begin(kind: &Kind) -> Sink {
     let mut bytes = Vec::with_capacity(256);
     bytes.extend_from_slice(&kind.magic);
     bytes.extend_from_slice(&[kind.version, 0, 0, 0]);
     bytes.extend_from_slice(&[0; 4]);
-    super::wire::Sink { bytes, names_metrics: false }
+    Sink { bytes, names_metrics: false }
 }
 
 /// Fills in version and checksum.
-pub(super) fn seal(kind: &Kind, writer: super::wire::Sink) -> Vec<u8> {
+pub(super) fn seal(kind: &Kind, writer: Sink) -> Vec<u8> {
     let mut bytes = writer.bytes;
     if writer.names_metrics {
         bytes[4] = kind.newest;
@@ -47,27 +50,20 @@ pub(super) fn version(bytes: &[u8]) -> u8 {
     bytes[4]
 }
 
-/// The body, after magic, checksum and version were verified.
-pub(super) fn open<'a>(kind: &Kind, bytes: &'a [u8]) -> Result<&'a [u8], FormatError> {
-    let what = kind.name;
-    if bytes.len() < HEADER_BYTES {
-        return Err(FormatError::Truncated { what, at: bytes.len() });
-    }
-    let found: [u8; 4] = bytes[..4].try_into().expect("four bytes");
-    if found != kind.magic {
-        return Err(FormatError::Magic { what, found });
-    }
-    let stored: [u8; 4] = bytes[8..HEADER_BYTES].try_into().expect("four bytes");
-    let (expected, found) = (u32::from_le_bytes(stored), checksum(bytes));
+/// A reader of the body, after magic, checksum and version were compared.
+pub(super) fn open<'a>(kind: &Kind, bytes: &'a [u8]) -> Result<Reader<'a>, Error> {
+    let mut reader = Reader::new(kind.name, 0, bytes);
+    reader.magic(kind.magic)?;
+    let version = reader.u8()?;
+    reader.bytes(3)?;
+    let (expected, found) = (reader.u32()?, checksum(bytes));
     if expected != found {
-        return Err(FormatError::Checksum { what, expected, found });
+        return Err(Error::Checksum { part: kind.name, offset: 0, expected, found });
     }
-    if bytes[4] == 0 || bytes[4] > kind.newest {
-        return Err(FormatError::Version { what, found: bytes[4], known: kind.newest });
-    }
-    Ok(&bytes[HEADER_BYTES..])
+    reader.version(u16::from(version), u16::from(kind.newest))?;
+    Ok(reader)
 }
 
 fn checksum(bytes: &[u8]) -> u32 {
-    crc32c::crc32c_append(crc32c::crc32c(&bytes[..8]), &bytes[HEADER_BYTES..])
+    crc32c_append(crc32c(&bytes[..8]), &bytes[HEADER_BYTES..])
 }

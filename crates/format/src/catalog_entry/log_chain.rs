@@ -8,9 +8,10 @@ use std::collections::VecDeque;
 
 use xxhash_rust::xxh3::xxh3_64;
 
-use super::error::FormatError;
 use super::frame::{self, Kind};
-use super::wire::{Reader, Sink};
+use super::wire::Sink;
+use crate::codec::Reader;
+use crate::error::Error;
 
 const WITNESS: Kind = Kind { magic: *b"SDCW", version: 1, newest: 1, name: "witness" };
 
@@ -38,8 +39,8 @@ impl LogPosition {
         out.u64(self.checksum);
     }
 
-    pub(super) fn decode(from: &mut Reader<'_>) -> Result<Self, FormatError> {
-        Ok(Self { number: from.u64("number")?, checksum: from.u64("checksum of an entry")? })
+    pub(super) fn decode(from: &mut Reader<'_>) -> Result<Self, Error> {
+        Ok(Self { number: from.u64()?, checksum: from.u64()? })
     }
 
     /// The bytes of the object `witness`.
@@ -50,10 +51,10 @@ impl LogPosition {
     }
 
     /// Reads the object `witness`.
-    pub fn decode_witness(bytes: &[u8]) -> Result<Self, FormatError> {
-        let mut from = Reader::new(frame::open(&WITNESS, bytes)?);
+    pub fn decode_witness(bytes: &[u8]) -> Result<Self, Error> {
+        let mut from = frame::open(&WITNESS, bytes)?;
         let position = Self::decode(&mut from)?;
-        from.finish(WITNESS.name)?;
+        from.finish()?;
         Ok(position)
     }
 }
@@ -77,19 +78,19 @@ impl LogChain {
         }
     }
 
-    pub(super) fn decode(from: &mut Reader<'_>) -> Result<Self, FormatError> {
-        let linked = match from.u8("chain flags")? {
+    pub(super) fn decode(from: &mut Reader<'_>) -> Result<Self, Error> {
+        let linked = match from.u8()? {
             0 => false,
             1 => true,
-            flags => return Err(FormatError::Range { what: "chain flags", value: u64::from(flags) }),
+            _ => return Err(from.malformed("the flags of the chain are unknown")),
         };
-        let count = from.count(8, "checksums")?;
+        let count = from.count_of(8)?;
         if count > CHAIN_LENGTH_MAX {
-            return Err(FormatError::Range { what: "checksums", value: count as u64 });
+            return Err(from.malformed("there are more checksums than a chain may have"));
         }
         let mut checksums = VecDeque::with_capacity(count);
         for _ in 0..count {
-            checksums.push_back(from.u64("checksum of an entry")?);
+            checksums.push_back(from.u64()?);
         }
         Ok(Self { linked, checksums })
     }

@@ -6,10 +6,9 @@
 use sandur_base::Id;
 
 use super::entry::{NAME_BYTES_MAX, bounded};
-use super::error::FormatError;
 use super::frame::{self, Kind};
 use super::log_chain::LogPosition;
-use super::wire::Reader;
+use crate::error::Error;
 
 const KIND: Kind = Kind { magic: *b"SDCM", version: 2, newest: 2, name: "member" };
 /// The version since which heartbeats say how far their author has read the log.
@@ -32,9 +31,9 @@ pub struct Member {
 
 impl Member {
     /// The object's bytes.
-    pub fn encode(&self) -> Result<Vec<u8>, FormatError> {
-        bounded("bytes of an address", self.address.len(), NAME_BYTES_MAX)?;
-        bounded("bytes of a host name", self.host.len(), NAME_BYTES_MAX)?;
+    pub fn encode(&self) -> Result<Vec<u8>, Error> {
+        bounded(KIND.name, "the length of its address", self.address.len(), NAME_BYTES_MAX)?;
+        bounded(KIND.name, "the length of its host name", self.host.len(), NAME_BYTES_MAX)?;
         let mut out = frame::begin(&KIND);
         out.id(self.incarnation);
         out.u64(self.counter);
@@ -45,16 +44,16 @@ impl Member {
     }
 
     /// Reads a member object.
-    pub fn decode(bytes: &[u8]) -> Result<Self, FormatError> {
-        let mut from = Reader::new(frame::open(&KIND, bytes)?);
-        let (incarnation, counter) = (from.id("incarnation")?, from.u64("counter")?);
-        let address = from.text(NAME_BYTES_MAX, "address")?.to_owned();
-        let host = from.text(NAME_BYTES_MAX, "host name")?.to_owned();
+    pub fn decode(bytes: &[u8]) -> Result<Self, Error> {
+        let mut from = frame::open(&KIND, bytes)?;
+        let (incarnation, counter) = (from.id()?, from.u64()?);
+        let address = from.text_within("address", NAME_BYTES_MAX)?.to_owned();
+        let host = from.text_within("host name", NAME_BYTES_MAX)?.to_owned();
         let seen = match frame::version(bytes) >= SEEN_SINCE {
             true => LogPosition::decode(&mut from)?,
             false => LogPosition::default(),
         };
-        from.finish(KIND.name)?;
+        from.finish()?;
         Ok(Self { incarnation, counter, address, host, seen })
     }
 }

@@ -13,7 +13,6 @@ mod boundary;
 mod checkpoint;
 mod delete_request;
 mod entry;
-mod error;
 mod frame;
 mod log_chain;
 mod member;
@@ -28,6 +27,5 @@ pub use delete_request::{
     DELETE_QUERY_BYTES_MAX, DeleteProgress, DeleteRecord, DeleteRequest, TenantDeletes,
 };
 pub use entry::{ENTRY_BYTES_MAX, Edit, Entry, Precondition, TRANSACTIONS_MAX, Transaction, WalKind};
-pub use error::FormatError;
 pub use log_chain::{CHAIN_LENGTH_MAX, LogChain, LogPosition, entry_checksum};
 pub use member::Member;

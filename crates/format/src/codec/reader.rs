@@ -1,5 +1,7 @@
 //! A cursor over stored bytes whose errors say where in the object they happened.
 
+use sandur_base::Id;
+
 use crate::codec::varint::unzigzag;
 use crate::error::Error;
 
@@ -150,6 +152,57 @@ impl<'a> Reader<'a> {
         })
     }
 
+    /// The same, of at most `limit` bytes.
+    pub fn text_within(&mut self, what: &'static str, limit: usize) -> Result<&'a str, Error> {
+        let text = self.text()?;
+        match text.len() <= limit {
+            true => Ok(text),
+            false => {
+                let (found, limit) = (text.len() as u64, limit as u64);
+                Err(Error::TooLarge { part: self.part, what, found, limit })
+            }
+        }
+    }
+
+    /// An id of sixteen bytes.
+    pub fn id(&mut self) -> Result<Id, Error> {
+        Ok(Id::from_bytes(self.bytes(16)?.try_into().expect("sixteen bytes")))
+    }
+
+    /// A LEB128 number of things of at least `size_min` bytes each that follow: never more than fit.
+    pub fn count_of(&mut self, size_min: usize) -> Result<usize, Error> {
+        let count = self.varint()?;
+        let available = self.remaining() as u64;
+        let needed = count.saturating_mul(size_min.max(1) as u64);
+        if needed > available {
+            return Err(Error::Truncated { part: self.part, offset: self.offset(), needed, available });
+        }
+        Ok(count as usize)
+    }
+
+    /// The four bytes that tell the kind of an object.
+    pub fn magic(&mut self, expected: [u8; 4]) -> Result<(), Error> {
+        let offset = self.offset();
+        let found: [u8; 4] = self.bytes(4)?.try_into().expect("four bytes");
+        match found == expected {
+            true => Ok(()),
+            false => Err(Error::Magic { part: self.part, offset, expected, found }),
+        }
+    }
+
+    /// Fails unless a version is one from 1 to `supported`.
+    pub fn version(&self, found: u16, supported: u16) -> Result<(), Error> {
+        match (1..=supported).contains(&found) {
+            true => Ok(()),
+            false => Err(Error::Version { part: self.part, found, supported }),
+        }
+    }
+
+    /// An error about a tag that this program does not know.
+    pub fn unknown(&self, what: &'static str, tag: u8) -> Error {
+        Error::UnknownTag { part: self.part, offset: self.offset(), what, tag }
+    }
+
     /// Everything that is left.
     pub fn rest(&mut self) -> &'a [u8] {
         let rest = &self.bytes[self.at..];
@@ -163,5 +216,34 @@ impl<'a> Reader<'a> {
             return Ok(());
         }
         Err(self.malformed("bytes are left over"))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::codec::varint::put_varint;
+
+    #[test]
+    fn a_count_never_exceeds_what_the_bytes_can_hold() {
+        for (count, size, fits) in
+            [(2, 4, true), (3, 4, false), (8, 0, true), (9, 0, false), (u64::MAX, 8, false)]
+        {
+            let mut bytes = Vec::new();
+            put_varint(&mut bytes, count);
+            bytes.extend_from_slice(&[0; 8]);
+            let read = Reader::new("test", 0, &bytes).count_of(size);
+            assert_eq!(read.is_ok(), fits, "{count} things of {size} bytes in 8: {read:?}");
+        }
+    }
+
+    #[test]
+    fn numbers_of_more_than_64_bits_are_refused() {
+        assert!(Reader::new("test", 0, &[0xFF; 11]).varint().is_err());
+        let mut ten = [0x80; 10];
+        ten[9] = 1;
+        assert_eq!(Reader::new("test", 0, &ten).varint().unwrap(), 1 << 63);
+        ten[9] = 2;
+        assert!(Reader::new("test", 0, &ten).varint().is_err());
     }
 }

@@ -88,10 +88,7 @@ impl FrameHeader {
         let mut reader = Reader::new(PART, offset, bytes);
         let signed = reader.bytes(HEADER_LEN - 4)?;
         let expected = reader.u32()?;
-        if signed[..4] != MAGIC {
-            let found = signed[..4].try_into().expect("four bytes");
-            return Err(Error::Magic { part: PART, offset, expected: MAGIC, found });
-        }
+        Reader::new(PART, offset, signed).magic(MAGIC)?;
         let found = crc32c(signed);
         if found != expected {
             return Err(Error::Checksum { part: PART, offset, expected, found });
@@ -99,9 +96,7 @@ impl FrameHeader {
         let mut reader = Reader::new(PART, offset, signed);
         reader.bytes(4)?;
         let (version, kind, reserved) = (reader.u8()?, reader.u8()?, reader.u16()?);
-        if version == 0 || version > VERSION_MAX {
-            return Err(Error::Version { part: PART, found: version.into(), supported: VERSION_MAX.into() });
-        }
+        reader.version(version.into(), VERSION_MAX.into())?;
         let kind = match kind {
             0 => FrameKind::Data,
             1 => FrameKind::Fence,
@@ -110,9 +105,8 @@ impl FrameHeader {
         if reserved != 0 {
             return Err(reader.malformed("reserved bytes are not zero"));
         }
-        let incarnation = Id::from_bytes(reader.bytes(16)?.try_into().expect("sixteen bytes"));
         let header = Self {
-            id: FrameId { incarnation, sequence: reader.u64()? },
+            id: FrameId { incarnation: reader.id()?, sequence: reader.u64()? },
             version,
             kind,
             records: reader.u32()?,
