@@ -7,7 +7,8 @@ use anyhow::{Context, Result};
 use sandur_base::Env;
 
 use crate::attacks::Attack;
-use crate::ground::{Ground, Pause, Size, Tally};
+use crate::ground::{Ground, Size, Tally};
+use crate::pause::Pause;
 use crate::victim::{Setup, Victim};
 use crate::watch::{Bystander, Watched};
 

@@ -3,8 +3,7 @@
 use std::collections::BTreeMap;
 use std::io;
 use std::net::{Ipv4Addr, SocketAddr, TcpStream};
-use std::sync::{Condvar, Mutex, PoisonError};
-use std::time::Duration;
+use std::sync::{Mutex, PoisonError};
 
 use sandur_base::Env;
 use serde_json::json;
@@ -131,27 +130,5 @@ impl Ground<'_> {
             pairs.iter().map(|(name, value)| format!("{name}={}", escape(value))).collect();
         let headers = [("Content-Type", "application/x-www-form-urlencoded")];
         self.ask("POST", path, &headers, form.join("&").as_bytes())
-    }
-}
-
-/// Waits that another thread can end.
-#[derive(Default)]
-pub struct Pause {
-    ended: Mutex<bool>,
-    changed: Condvar,
-}
-
-impl Pause {
-    /// Waits; `false` when the end came meanwhile.
-    pub fn wait(&self, length: Duration) -> bool {
-        let ended = self.ended.lock().unwrap_or_else(PoisonError::into_inner);
-        let waited = self.changed.wait_timeout_while(ended, length, |ended| !*ended);
-        !*waited.unwrap_or_else(PoisonError::into_inner).0
-    }
-
-    /// Ends all waits, now and later.
-    pub fn end(&self) {
-        *self.ended.lock().unwrap_or_else(PoisonError::into_inner) = true;
-        self.changed.notify_all();
     }
 }

@@ -20,6 +20,7 @@
 pub mod attacks;
 pub mod course;
 pub mod ground;
+pub mod pause;
 pub mod raw;
 pub mod victim;
 pub mod watch;

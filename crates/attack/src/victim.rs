@@ -9,7 +9,7 @@ use std::time::Duration;
 use anyhow::{Context, Result, bail};
 use sandur_base::Env;
 
-use crate::ground::Pause;
+use crate::pause::Pause;
 use crate::raw;
 
 /// Longest wait for readiness and for an end.

@@ -10,7 +10,7 @@ use anyhow::{Context, Result, bail};
 use sandur_base::Env;
 use serde_json::{Value, json};
 
-use crate::ground::Pause;
+use crate::pause::Pause;
 use crate::raw;
 
 /// The address that the bystander comes from.

@@ -18,8 +18,8 @@ use sandur_base::Env;
 
 use crate::device::{Device, OwnReads};
 use crate::error::Error;
-use crate::fetch::Flights;
 use crate::flash::{Compaction, KeyInfo};
+use crate::flights::Flights;
 use crate::inner::{Inner, Lead, Look};
 use crate::item::Item;
 use crate::memory_file::{self, Notes, Restored, Saved};

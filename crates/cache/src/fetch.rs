@@ -7,16 +7,13 @@
 //! call is read from the device, fetched or waited for at the same time as the others.
 
 use bytes::Bytes;
-use sandur_base::single_flight::{Follower, Leader, Role, SingleFlight};
+use sandur_base::single_flight::{Follower, Leader, Role};
 
 use crate::cache::Cache;
+use crate::flights::FlightKey;
 use crate::item::{Tier, Value};
 use crate::ram::Record;
 use crate::request::{Put, Read};
-
-/// Keys that are fetched, one caller for all who miss them.
-pub(crate) type Flights = SingleFlight<FlightKey, Value>;
-type FlightKey = Box<[u8]>;
 
 /// A value and where it came from.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -18,9 +18,9 @@ use xxhash_rust::xxh3::xxh3_64_with_seed;
 
 use crate::device::Device;
 use crate::error::Error;
-use crate::fetch::Flights;
 use crate::flash::{FlashItem, FlashOptions, FlashRead, ReadFuture};
 use crate::flash_tier::{FlashTier, Spot};
+use crate::flights::Flights;
 use crate::forecast::Forecaster;
 use crate::hint::Hint;
 use crate::item::{Item, ItemMeta, Tier, Value};

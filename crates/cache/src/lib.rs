@@ -48,6 +48,7 @@ mod error;
 mod fetch;
 pub mod flash;
 mod flash_tier;
+mod flights;
 mod forecast;
 mod hint;
 mod inner;

@@ -12,7 +12,7 @@ use sandur_format::catalog_entry::{WalKind, Writer};
 use sandur_format::wal_segment::{FrameHeader, FrameId, FrameKind, FrameReader};
 use sandur_store::{Intent, ObjectInfo, Store};
 
-use crate::check::{CheckReport, Severity};
+use crate::check_report::{CheckReport, Severity};
 use crate::error::Error;
 use crate::names;
 use crate::snapshot::Snapshot;

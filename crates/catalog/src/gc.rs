@@ -19,13 +19,12 @@ use std::time::Duration;
 
 use futures_util::StreamExt;
 use sandur_base::Id;
-use sandur_format::catalog_entry::{Edit, Precondition, WalKind, Writer};
+use sandur_format::catalog_entry::{Edit, LogPosition, Precondition, WalKind, Writer};
 use sandur_store::Intent;
 
 use crate::catalog::Catalog;
 use crate::error::{CommitError, Error};
 use crate::names;
-use crate::orphans::Sighted;
 use crate::snapshot::Snapshot;
 
 /// Deletes that are under way at once.
@@ -47,6 +46,15 @@ impl Default for GcOptions {
     fn default() -> Self {
         Self { grace: Duration::from_secs(3600), deletes_max: 1000, dry_run: false }
     }
+}
+
+/// An unreferenced block that was seen before.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Sighted {
+    /// When for the first time, by the monotonic clock.
+    pub since: Duration,
+    /// How far its maker had read the log.
+    pub seen: Option<LogPosition>,
 }
 
 /// What one run of [`Collector::collect`] did, or would do in a dry run.

@@ -68,6 +68,7 @@ mod catalog;
 mod chain;
 mod check;
 mod check_block;
+mod check_report;
 mod check_wal;
 mod checkpoint;
 mod commit;
@@ -93,8 +94,9 @@ mod witness;
 
 pub use catalog::{Catalog, Housekeeping, Registration};
 pub use chain::Testimony;
-pub use check::{CheckReport, Finding, Severity, check};
+pub use check::check;
 pub use check_block::check_block;
+pub use check_report::{CheckReport, Finding, Severity};
 pub use deletes::{DELETE_QUERIES_BYTES_MAX, OPEN_DELETES_MAX};
 pub use describe::{BlockSums, Description};
 pub use error::{CommitError, EditFault, Error, Rejection};

@@ -15,7 +15,6 @@
 //! one's business: the engine says from which id on they may be.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::time::Duration;
 
 use sandur_base::Id;
 use sandur_format::catalog_entry::{BlockName, Edit, LogPosition};
@@ -24,7 +23,7 @@ use sandur_store::Intent;
 use crate::chain::Testimony;
 use crate::error::Error;
 use crate::footers::read_footer;
-use crate::gc::{Collector, GcReport, is_void};
+use crate::gc::{Collector, GcReport, Sighted, is_void};
 use crate::names;
 use crate::snapshot::Snapshot;
 
@@ -60,15 +59,6 @@ struct Orphan {
     size: u64,
     /// Whether somebody live may be about to commit it.
     may_be_pending: bool,
-}
-
-/// An unreferenced block that was seen before.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Sighted {
-    /// When for the first time, by the monotonic clock.
-    since: Duration,
-    /// How far its maker had read the log.
-    seen: Option<LogPosition>,
 }
 
 impl Collector {

@@ -27,8 +27,9 @@ use sandur_format::wal_segment::{FrameKind, FrameReader};
 use sandur_store::{Intent, ObjectInfo, Store};
 
 use crate::chain::Chain;
-use crate::check::{Finding, Severity, list_blocks};
+use crate::check::list_blocks;
 use crate::check_block::check_block;
+use crate::check_report::{Finding, Severity};
 use crate::error::Error;
 use crate::footers::read_footer;
 use crate::names::{self, CatalogObject};

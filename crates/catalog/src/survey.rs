@@ -11,7 +11,7 @@ use sandur_format::catalog_entry::{Boundary, LogPosition};
 use sandur_store::{Intent, ObjectInfo};
 
 use crate::chain::Testimony;
-use crate::check::{Finding, Severity};
+use crate::check_report::{Finding, Severity};
 use crate::error::Error;
 use crate::names::{self, CatalogObject};
 use crate::shared::Shared;

@@ -12,7 +12,8 @@ use sandur_model::{Entry, Level, Limits, LogBatch, LogPage, Span, StreamEntries,
 
 use crate::error::Error;
 use crate::labels_cache::KnownStream;
-use crate::level::{LabelLevel, SEVERITY_NUMBER, level_key_rank, level_of_value, line_level, severity_level};
+use crate::level::{LabelLevel, SEVERITY_NUMBER, level_of_value, line_level, severity_level};
+use crate::level_keys::level_key_rank;
 use crate::limits_check::{
     Broken, ENTRIES_MAX, EntryLimits, METADATA_PAIRS_MAX, REQUEST_LABELS_TEXT_MAX, STREAMS_MAX, check_labels,
 };

@@ -15,7 +15,7 @@ use foldhash::{HashMap, HashMapExt};
 use sandur_model::{Labels, Limits, StreamId};
 
 use crate::level::{LabelLevel, label_level};
-use crate::limits_check::has_service_name;
+use crate::service_name::has_service_name;
 
 /// Bytes of names and labels in one generation of one thread.
 const GENERATION_BYTES_MAX: usize = 4 << 20;

@@ -7,43 +7,11 @@
 
 use sandur_model::{Labels, Level};
 
+use crate::level_keys::LEVEL_KEYS;
 use crate::{level_json, level_logfmt};
-
-/// Names that carry a level, by falling rank; the case matters.
-pub const LEVEL_KEYS: [&str; 14] = [
-    "level",
-    "LEVEL",
-    "Level",
-    "log.level",
-    "severity",
-    "SEVERITY",
-    "Severity",
-    "SeverityText",
-    "lvl",
-    "LVL",
-    "Lvl",
-    "severity_text",
-    "Severity_Text",
-    "SEVERITY_TEXT",
-];
 
 /// Name of the metadata that carries OTLP's severity.
 pub(crate) const SEVERITY_NUMBER: &str = "severity_number";
-
-/// Whether a name carries a level.
-pub(crate) fn is_level_key(name: &[u8]) -> bool {
-    level_key_rank(name).is_some()
-}
-
-/// The rank of a name that carries a level; 0 is the best.
-#[inline]
-pub(crate) fn level_key_rank(name: &[u8]) -> Option<usize> {
-    // `lvl` to `severity_text`, all of which begin with one of these letters
-    if !matches!(name.len(), 3 | 5 | 8 | 9 | 12 | 13) || !matches!(name[0] | 0x20, b'l' | b's') {
-        return None;
-    }
-    LEVEL_KEYS.iter().position(|key| key.as_bytes() == name)
-}
 
 /// The level that a value names, in any case.
 pub(crate) fn level_named(value: &[u8]) -> Option<Level> {
@@ -190,6 +158,7 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
+    use crate::level_keys::level_key_rank;
 
     #[test]
     fn a_line_shows_its_level() {

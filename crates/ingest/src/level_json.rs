@@ -3,7 +3,7 @@
 //! In the order of the document, the first string value of a known key decides; objects are looked
 //! into one level deep, arrays not at all. A line that turns out not to be JSON has no level field.
 
-use crate::level::is_level_key;
+use crate::level_keys::is_level_key;
 
 /// Objects are looked into down to this depth, the line's own being the first.
 const DEPTH_MAX: u32 = 2;

@@ -28,6 +28,7 @@ mod error;
 mod labels_cache;
 mod level;
 mod level_json;
+mod level_keys;
 mod level_logfmt;
 mod limits_check;
 mod loki_json;
@@ -47,7 +48,7 @@ mod snappy;
 mod text;
 
 pub use error::Error;
-pub use level::LEVEL_KEYS;
+pub use level_keys::LEVEL_KEYS;
 pub use limits_check::{
     ENTRIES_MAX, LABELS_TEXT_MAX, METADATA_PAIRS_MAX, REQUEST_LABELS_TEXT_MAX, STREAMS_MAX, VALUE_DEPTH_MAX,
 };

@@ -7,7 +7,6 @@ use sandur_model::{DAY_NS, Labels, Limits, SECOND_NS};
 
 use crate::labels_cache::KnownStream;
 use crate::refused::Reason;
-use crate::service_name::SERVICE_NAME;
 
 /// Streams of one request, so that memory stays in proportion to the body.
 pub const STREAMS_MAX: usize = 200_000;
@@ -171,11 +170,6 @@ pub(crate) fn check_labels(stream: &KnownStream, limits: &Limits) -> Result<(), 
         return Err((Reason::LabelValueTooLong, text));
     }
     Ok(())
-}
-
-/// Whether the labels hold the label that is often added and therefore not counted.
-pub(crate) fn has_service_name(labels: &Labels) -> bool {
-    labels.get(SERVICE_NAME).is_some()
 }
 
 #[cfg(test)]

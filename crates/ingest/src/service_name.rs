@@ -20,6 +20,11 @@ pub(crate) fn discover(labels: Labels, list: &[String]) -> Labels {
     Labels::from_pairs(labels.iter().chain(added))
 }
 
+/// Whether the labels hold the label that is often added and therefore not counted.
+pub(crate) fn has_service_name(labels: &Labels) -> bool {
+    labels.get(SERVICE_NAME).is_some()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -17,11 +17,12 @@ use bytes::Bytes;
 use sandur_base::Env;
 use tokio::sync::Mutex;
 
+use crate::call::Call;
 use crate::classify::{Cause, Failure, cause_of_io};
 use crate::error::{Error, Place};
 use crate::intent::{Class, Intent};
 use crate::operation::Operation;
-use crate::request::{Call, Requester};
+use crate::request::Requester;
 
 /// A file that is being appended to.
 pub struct AppendFile {

@@ -12,12 +12,13 @@ use bytes::Bytes;
 use object_store::path::Path;
 use object_store::{PutMode, PutPayload};
 
+use crate::attempts::Attempts;
+use crate::call::Call;
 use crate::classify::{Cause, Failure};
 use crate::error::Error;
 use crate::intent::Intent;
 use crate::operation::Operation;
-use crate::request::{Call, Requester};
-use crate::retry::Attempts;
+use crate::request::Requester;
 
 /// How a create ended.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -46,7 +47,7 @@ impl Requester {
         let name = path.as_ref();
         let size = bytes.len() as u64;
         let call = Call { intent, operation: Operation::Create, path: name, bytes: size };
-        let mut attempts = Attempts::begin(self, &call, size);
+        let mut attempts = self.attempts(&call, size);
         loop {
             let payload = PutPayload::from_bytes(bytes.clone());
             let attempt = self.store(&call, path, payload, PutMode::Create);

@@ -10,10 +10,10 @@ use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::registry::Registry;
 
-use crate::cost::Trend;
 use crate::gate::LaneView;
 use crate::intent::Class;
 use crate::lane::Lane;
+use crate::trend::Trend;
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
 struct Labels {

@@ -23,7 +23,7 @@
 //! (`single_flight`); each attempt waits for the tenant's tokens (`tenants`) and for a slot of its lane
 //! (`gate`), has a timeout that grows with its size, and is metered (`meter`); a block read that is
 //! slower than usual is asked for a second time (`hedge`); a transient failure is repeated after a
-//! jittered pause if the lane's retry budget allows it (`retry`), until the class's deadline; what
+//! jittered pause if the lane's retry budget allows it (`attempts`), until the class's deadline; what
 //! remains is an [`Error`] that names the object, the store and the remedy.
 //!
 //! **In a storm of 503s** the lanes of reads, writes and garbage collection become smaller (`window`)
@@ -58,7 +58,9 @@
 
 mod answer;
 mod append;
+mod attempts;
 mod aws_chain;
+mod call;
 mod classify;
 mod connector;
 mod cost;
@@ -70,6 +72,7 @@ pub mod fault;
 mod gate;
 mod gauges;
 mod hedge;
+mod hedged_read;
 mod hold;
 mod intent;
 mod lane;
@@ -80,15 +83,17 @@ mod open;
 mod operation;
 mod options;
 mod pace;
+mod persist;
 mod prices;
 mod probe;
 mod ranges;
 mod request;
 mod reserve;
-mod retry;
+mod retry_budgets;
 mod single_flight;
 mod store;
 mod tenants;
+mod trend;
 mod turns;
 mod update;
 mod upload;

@@ -10,6 +10,10 @@ use sandur_base::units::{GIB, MIB};
 
 use crate::prices::Prices;
 
+/// Bytes of the smallest part: saturates a connection, and 10,000 of them are 80 GiB. Parts are half of what
+/// may be sent in one request, so that an upload holds a known multiple of it.
+pub(crate) const PART_BYTES_MIN: usize = 8 * MIB as usize;
+
 /// What a tenant's queries may ask of the store. 0: no limit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TenantRates {

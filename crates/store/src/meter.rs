@@ -14,12 +14,12 @@ use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::histogram::{Histogram, exponential_buckets};
 use prometheus_client::registry::Registry;
 
+use crate::call::Call;
 use crate::classify::Failure;
 use crate::gauges::Gauges;
 use crate::intent::Class;
 use crate::operation::Operation;
 use crate::prices::Prices;
-use crate::request::Call;
 
 /// Objects on one page of a listing: S3's, GCS's and the fewest of all.
 const LISTED_PER_PAGE: u64 = 1_000;

@@ -10,12 +10,13 @@ use std::sync::Arc;
 use bytes::Bytes;
 use object_store::path::Path;
 
+use crate::call::Call;
 use crate::classify::names_missing_bucket;
 use crate::create::Created;
 use crate::error::Error;
 use crate::intent::Intent;
 use crate::operation::Operation;
-use crate::request::{Call, Requester};
+use crate::request::Requester;
 
 /// Makes sure that the store has conditional creates that work, and that it can be read, written
 /// and deleted from.

@@ -18,6 +18,8 @@ use object_store::{ObjectMeta, UpdateVersion};
 use sandur_base::{Env, Task};
 
 use crate::answer;
+use crate::attempts::Attempts;
+use crate::call::Call;
 use crate::classify::{Cause, Failure, cause_of_io, classify};
 use crate::directory::Directory;
 use crate::error::{Error, Place};
@@ -25,33 +27,15 @@ use crate::gate::{Gate, Slot};
 use crate::hedge::Hedges;
 use crate::intent::{Class, Intent, Policy};
 use crate::lane::Lane;
-use crate::manners::Manners;
+use crate::manners::{Manners, PART_BYTES_MIN};
 use crate::meter::Meter;
 use crate::operation::Operation;
 use crate::prices::Prices;
-use crate::retry::{Attempts, RetryBudgets};
+use crate::retry_budgets::RetryBudgets;
 use crate::tenants::Tenants;
-use crate::upload::PART_BYTES_MIN;
 
 /// Most objects that one listing returns: 1 million names are about 100 MB.
 pub(crate) const LISTED_MAX: usize = 1_000_000;
-
-/// What a request is about, for gates, meters and messages.
-#[derive(Clone, Copy)]
-pub(crate) struct Call<'a> {
-    pub intent: &'a Intent,
-    pub operation: Operation,
-    pub path: &'a str,
-    /// Bytes that each attempt sends or, as far as known, receives.
-    pub bytes: u64,
-}
-
-impl Call<'_> {
-    /// What it shares slots with.
-    pub fn lane(&self) -> Lane {
-        Lane::of(self.intent.class, self.operation)
-    }
-}
 
 /// The way to send an object in parts that we number; it knows nothing of the store's prefix.
 pub(crate) struct Multipart {

@@ -1,7 +1,7 @@
 //! The handle that everyone uses: one method per thing one can do with objects.
 //!
 //! Methods only choose the operation, the planner and the sharing; slots, timeouts, retries and
-//! metering happen below, in [`crate::request`] and [`crate::retry`]. Dropping any of the futures
+//! metering happen below, in [`crate::request`] and [`crate::attempts`]. Dropping any of the futures
 //! leaves the store as if the request had been lost on the way, or as if its answer had been.
 
 use std::ops::Range;
@@ -15,6 +15,7 @@ use object_store::{ObjectMeta, ObjectStore, PutMode, PutPayload};
 use sandur_base::Env;
 
 use crate::append::AppendFile;
+use crate::call::Call;
 use crate::create::Created;
 use crate::directory::Directory;
 use crate::error::Error;
@@ -23,7 +24,7 @@ use crate::meter::Meter;
 use crate::operation::Operation;
 use crate::options::{Access, StoreOptions};
 use crate::ranges::{Planner, assemble, usage};
-use crate::request::{Call, LISTED_MAX, Requester, parse_path, parse_prefix};
+use crate::request::{LISTED_MAX, Requester, parse_path, parse_prefix};
 use crate::single_flight::Flights;
 use crate::update::{Updated, Version};
 use crate::upload::Upload;

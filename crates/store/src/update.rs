@@ -10,12 +10,12 @@ use bytes::Bytes;
 use object_store::path::Path;
 use object_store::{PutMode, PutPayload, UpdateVersion};
 
+use crate::call::Call;
 use crate::classify::{Cause, Failure};
 use crate::error::Error;
 use crate::intent::Intent;
 use crate::operation::Operation;
-use crate::request::{Call, Requester};
-use crate::retry::Attempts;
+use crate::request::Requester;
 
 /// Which state of an object was read: opaque.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -84,7 +84,7 @@ impl Requester {
             let directory = requester.directory.as_ref().expect("only local objects have bytes as versions");
             directory.replace(&directory.file_of(&name), &before, &bytes)
         };
-        let attempts = Attempts::begin(self, &call, call.bytes);
+        let attempts = self.attempts(&call, call.bytes);
         let outcome = self.once(&call, &attempts, self.env.run_blocking(job)).await;
         match outcome {
             Ok(None) => Ok(Updated::Done),
@@ -102,7 +102,7 @@ impl Requester {
         intent: &Intent,
     ) -> Result<Updated, Error> {
         let call = update_call(path, &bytes, intent);
-        let mut attempts = Attempts::begin(self, &call, call.bytes);
+        let mut attempts = self.attempts(&call, call.bytes);
         loop {
             let payload = PutPayload::from_bytes(bytes.clone());
             let attempt = self.store(&call, path, payload, PutMode::Update(expected.clone()));

@@ -16,19 +16,15 @@ use object_store::multipart::{MultipartStore, PartId};
 use object_store::path::Path;
 use object_store::{MultipartId, MultipartUpload, PutMode, PutMultipartOptions, PutPayload};
 use sandur_base::Task;
-use sandur_base::units::MIB;
 use tokio::sync::{mpsc, oneshot};
 
+use crate::call::Call;
 use crate::classify::{Cause, Failure};
 use crate::error::{Error, Place};
 use crate::intent::Intent;
 use crate::operation::Operation;
-use crate::request::{Call, Requester, nowhere};
-use crate::retry::Attempts;
+use crate::request::{Requester, nowhere};
 
-/// Bytes of the smallest part: saturates a connection, and 10,000 of them are 80 GiB. Parts are half of what
-/// may be sent in one request, so that an upload holds a known multiple of it.
-pub(crate) const PART_BYTES_MIN: usize = 8 * MIB as usize;
 /// Parts being sent at once, beside the one being filled and the one waiting.
 const PARTS_IN_FLIGHT_MAX: usize = 3;
 
@@ -248,7 +244,7 @@ impl Sending {
     async fn abort(&self, mut parts: Parts) {
         let (requester, call) = (&self.requester, self.call(0));
         let limit = requester.policy(self.intent.class).first_byte;
-        let attempts = Attempts::begin(requester, &call, 0);
+        let attempts = requester.attempts(&call, 0);
         let aborted = match &mut parts {
             Parts::Plain(upload) => {
                 requester.once(&call, &attempts, requester.limited(limit, upload.abort())).await
@@ -309,7 +305,7 @@ impl Sending {
                 let part = upload.put_part(part);
                 env.spawn("store-upload-part", async move {
                     let (requester, call) = (&sending.requester, sending.call(bytes));
-                    let attempts = Attempts::begin(requester, &call, bytes);
+                    let attempts = requester.attempts(&call, bytes);
                     let sent = requester.once(&call, &attempts, requester.limited(limit, part)).await;
                     sent.map(|()| None).map_err(|failure| sending.failed(failure))
                 })
@@ -341,7 +337,7 @@ impl Sending {
     async fn complete(&self, parts: &mut Parts, total: u64) -> Result<(), Error> {
         let (requester, call) = (&self.requester, self.call(0));
         let limit = requester.policy(self.intent.class).attempt_timeout(total);
-        let mut attempts = Attempts::begin(requester, &call, total);
+        let mut attempts = requester.attempts(&call, total);
         loop {
             let completed = match parts {
                 Parts::Plain(upload) => {

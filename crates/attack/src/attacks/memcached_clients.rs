@@ -8,7 +8,8 @@ use std::time::Duration;
 use anyhow::Result;
 
 use super::Attack;
-use crate::ground::{ATTACKER, Ground, Pause};
+use crate::ground::{ATTACKER, Ground};
+use crate::pause::Pause;
 use crate::raw;
 
 /// This attack.

@@ -7,7 +7,8 @@ use anyhow::{Context, Result};
 use serde_json::{Value, json};
 
 use super::Attack;
-use crate::ground::{ATTACKER, Ground, Pause};
+use crate::ground::{ATTACKER, Ground};
+use crate::pause::Pause;
 use crate::raw;
 use std::time::Duration;
 

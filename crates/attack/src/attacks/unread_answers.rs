@@ -6,7 +6,8 @@ use std::time::Duration;
 use anyhow::Result;
 
 use super::Attack;
-use crate::ground::{Ground, Pause};
+use crate::ground::Ground;
+use crate::pause::Pause;
 use crate::raw;
 
 /// This attack.

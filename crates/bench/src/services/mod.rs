@@ -9,9 +9,10 @@
 //! written within the second of its start, so that a range of seconds is complete in itself.
 
 mod incident;
+mod log_templates;
 mod random;
 mod request;
-mod voices;
+mod second;
 
 use std::sync::Arc;
 
@@ -19,7 +20,7 @@ use sandur_model::Labels;
 
 pub use incident::Incident;
 use random::Dice;
-use request::Second;
+use second::Second;
 
 /// One line of a service.
 #[derive(Clone, Debug, PartialEq, Eq)]

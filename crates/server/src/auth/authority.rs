@@ -13,7 +13,8 @@ use base64::engine::general_purpose::STANDARD;
 use sandur_base::Env;
 use tokio::sync::Semaphore;
 
-use super::credentials::{Credential, Credentials, User};
+use super::credential::Credential;
+use super::credentials::{Credentials, User};
 use super::file::{self, Error, FILE_BYTES_MAX};
 use super::refusal::Refusal;
 use super::secret::{self, Digest, PASSWORD_BYTES_MAX};

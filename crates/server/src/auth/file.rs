@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use serde::Deserialize;
 use toml::Spanned;
 
-use super::credentials::Credential;
+use super::credential::Credential;
 use super::scope::Scopes;
 use super::secret::{self, Digest};
 use super::tenants::Tenants;

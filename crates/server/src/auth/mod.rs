@@ -10,6 +10,7 @@
 
 mod audit;
 mod authority;
+mod credential;
 mod credentials;
 mod file;
 mod refusal;
@@ -19,7 +20,7 @@ mod tenants;
 
 pub use audit::{Asked, Audit, Pending};
 pub use authority::Authority;
-pub use credentials::Credential;
+pub use credential::Credential;
 pub use file::Error;
 pub use refusal::Refusal;
 pub use scope::{Scope, Scopes};

@@ -16,6 +16,7 @@ mod connection;
 mod delete_requests;
 pub(crate) mod exposition;
 mod gate;
+mod gated;
 mod grpc;
 mod host;
 mod legacy;

@@ -1,13 +1,8 @@
 //! A route: one endpoint as a row of a table, which the router and the reference page are made from.
 
-use std::sync::Arc;
-
-use axum::Extension;
-use axum::middleware::from_fn_with_state;
 use axum::routing::{MethodFilter, MethodRouter};
 
 use super::app::App;
-use super::gate::{Gate, Guarded, admit};
 use crate::auth::Scope;
 
 /// One endpoint.
@@ -208,24 +203,13 @@ impl Verb {
         }
     }
 
-    fn filter(self) -> MethodFilter {
+    /// What axum calls it.
+    pub fn filter(self) -> MethodFilter {
         match self {
             Self::Get => MethodFilter::GET,
             Self::Post => MethodFilter::POST,
             Self::Put => MethodFilter::PUT,
             Self::Delete => MethodFilter::DELETE,
         }
-    }
-}
-
-impl Route {
-    /// Answers for one of its paths, to those whom the gate admits.
-    pub fn service(&'static self, gate: &Arc<Gate>) -> MethodRouter<App> {
-        let mut filters = self.methods.iter().map(|verb| verb.filter());
-        let first = filters.next().expect("a route takes at least one method");
-        let service = (self.handler)(filters.fold(first, MethodFilter::or));
-        let service = if self.several_tenants { service.layer(Extension(OfSeveral)) } else { service };
-        let guarded = Guarded { gate: Arc::clone(gate), route: self };
-        service.route_layer(from_fn_with_state(guarded, admit))
     }
 }

@@ -8,8 +8,7 @@ use std::collections::VecDeque;
 use sandur_model::Labels;
 
 use super::batch::{Batch, Skipped};
-use super::dates::Dates;
-use super::resume::Planned;
+use super::start::{Planned, Start};
 use super::timestamps::Recogniser;
 
 /// Line bytes of one request.
@@ -18,17 +17,6 @@ const BATCH_BYTES: u64 = 1 << 20;
 const BATCH_LINES: usize = sandur_ingest::RUNS_MAX;
 /// Longest line that is held: below what a server takes in one request (`limits.max_body_size`).
 pub const LINE_BYTES_MAX: usize = 8 << 20;
-
-/// Where an input goes on.
-#[derive(Clone, Debug, Default)]
-pub struct Start {
-    /// Bytes before.
-    pub offset: u64,
-    /// The state of the dates there.
-    pub dates: Dates,
-    /// Arrivals of lines that may have been sent before.
-    pub planned: VecDeque<Planned>,
-}
 
 /// Cuts one input into batches.
 pub struct Assembler {

@@ -4,13 +4,14 @@ use std::fs::File;
 use std::io::{self, ErrorKind, Read, Seek, SeekFrom};
 use std::path::Path;
 
-use super::assembler::{Assembler, Start};
+use super::assembler::Assembler;
 use super::batch::Batch;
 use super::identity::{Fingerprint, Identity};
 use super::inputs::Given;
 use super::opened::{Input, Opened, open};
 use super::resume::Seen;
 use super::shipper::{Origin, Shipper, stream};
+use super::start::Start;
 use crate::failed_command::Failed;
 
 /// Bytes of one read.

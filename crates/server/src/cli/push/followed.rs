@@ -10,11 +10,12 @@ use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use super::assembler::{Assembler, Start};
+use super::assembler::Assembler;
 use super::batch::Batch;
 use super::identity::{Fingerprint, Identity};
 use super::resume::Seen;
 use super::shipper::{Origin, stream};
+use super::start::Start;
 use super::timestamps::Recogniser;
 
 /// Bytes that are read before other files have their turn.

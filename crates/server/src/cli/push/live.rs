@@ -14,13 +14,14 @@ use notify::{EventKind, RecommendedWatcher, RecursiveMode, Watcher};
 use sandur_base::{Env, Task};
 use tokio::sync::{Notify, mpsc};
 
-use super::assembler::{Assembler, Start};
+use super::assembler::Assembler;
 use super::followed::{Followed, find};
 use super::identity::{Fingerprint, Identity};
 use super::inputs::{Given, Inputs};
 use super::opened::{Input, Opened, open};
 use super::resume::{Known, Positions, Seen};
 use super::shipper::{Origin, Shipper, stream};
+use super::start::Start;
 use crate::failed_command::Failed;
 
 /// Age at which whole lines are sent although their batch is not full.

@@ -20,6 +20,7 @@ mod report;
 mod resume;
 mod sender;
 mod shipper;
+mod start;
 mod timestamps;
 
 use std::collections::HashSet;

@@ -13,25 +13,16 @@ use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 
-use super::assembler::Start;
 use super::batch::Batch;
 use super::dates::Dates;
 use super::identity::{Fingerprint, Identity};
+use super::start::{Planned, Start};
 use crate::failed_command::Failed;
 
 /// Version of the state file.
 const VERSION: u32 = 2;
 /// Files that are remembered; beyond that those that no longer exist are forgotten.
 const FILES_MAX: usize = 20_000;
-
-/// Lines that are about to be sent, and when they arrived.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Planned {
-    /// Offset after the lines.
-    pub until: u64,
-    /// Their arrival.
-    pub now_ns: i64,
-}
 
 /// What is known of one file.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
