@@ -1,6 +1,7 @@
-//! What a piece of work really allocates: a counting allocator that charges the account of whoever runs.
+//! What a piece of work really allocates: a counting allocator that charges the account of the work that
+//! runs.
 //!
-//! Reservations say beforehand what work will take; an [`Account`] says what it took, whether anybody thought
+//! Reservations say beforehand what work will take; an [`Account`] says what it took, whether anyone thought
 //! of it or not. A thread has one account at a time: a future carries its own with [`Account::charge`], the
 //! CPU pool hands the caller's on to its jobs. What a thread allocates is added to its account, what it frees
 //! is subtracted; sums are kept per thread and handed over when they reach [`BATCH_BYTES`], so that counting
@@ -44,7 +45,7 @@ thread_local! {
     /// Bytes that are not handed over yet. Without a destructor, so that the allocator may use it at any
     /// time.
     static PENDING: Cell<i64> = const { Cell::new(0) };
-    /// Whether somebody is charged: what nobody is charged for is forgotten.
+    /// Whether an account is charged: what is charged to none is forgotten.
     static IS_CHARGED: Cell<bool> = const { Cell::new(false) };
     /// Who is charged.
     static CURRENT: RefCell<Option<Account>> = const { RefCell::new(None) };
@@ -53,7 +54,7 @@ thread_local! {
 /// Counts bytes of this thread; called by the allocator.
 #[inline]
 fn count(bytes: i64) {
-    // A thread that ends has no locals any more; nobody waits for its last bytes.
+    // A thread that ends has no locals any more; no account needs its last bytes.
     let _ = PENDING.try_with(|pending| {
         let sum = pending.get() + bytes;
         pending.set(sum);
@@ -127,7 +128,7 @@ impl Account {
         Self::run_on(Some(self.clone()), work)
     }
 
-    /// Runs work on an account, or on nobody's.
+    /// Runs work on an account, or on none.
     pub fn run_on<T>(account: Option<Self>, work: impl FnOnce() -> T) -> T {
         let _charged = Charged(switch(account));
         work()
@@ -139,7 +140,7 @@ impl Account {
     }
 }
 
-/// A future whose polls, and whose end, are charged to nobody: for what outlives the work, such as what a
+/// A future whose polls, and whose end, are charged to no account: for what outlives the work, such as what a
 /// cache keeps.
 pub fn uncharged<F: Future>(future: F) -> Charging<F> {
     Charging { account: None, future: Box::pin(future) }

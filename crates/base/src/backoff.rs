@@ -26,7 +26,7 @@ impl Backoff {
     }
 
     /// The same, from half of it to all of it by chance: those who failed together do not come back together,
-    /// and nobody comes back at once.
+    /// and none comes back at once.
     pub fn half_jitter(&self, earlier: u32, env: &Env) -> Duration {
         let half = self.pause(earlier) / 2;
         half + random_up_to(half, env)

@@ -23,7 +23,7 @@ pub enum Lane {
     /// A client of the tenant with this number waits for the result; when it is gone before the job had its
     /// turn, the job does not run.
     Tenant(u64),
-    /// Nobody waits: flush, compaction, checks.
+    /// No client waits: flush, compaction, checks.
     Background,
 }
 
@@ -118,7 +118,7 @@ impl Queues {
         self.waiting.entry(tenant).or_default()
     }
 
-    /// Whether somebody but this tenant waits.
+    /// Whether another tenant waits.
     fn others_wait(&self, lane: Lane) -> bool {
         let own = match lane {
             Lane::Background => return !self.tenants.is_empty(),
@@ -141,7 +141,7 @@ impl CpuPool {
         let shared = Arc::new(Shared { queues: Mutex::default(), wake: Condvar::new(), threads });
         let mut queues = shared.lock();
         for _ in 0..threads {
-            // Without threads there is no process: refusing here is the only honest answer.
+            // Without threads there is no process: there is nothing to fall back to.
             shared.start_thread(&mut queues).expect("the system refuses to start a thread");
         }
         drop(queues);
@@ -169,7 +169,7 @@ impl CpuPool {
             }
             let outcome =
                 Account::run_on(account, || std::panic::catch_unwind(std::panic::AssertUnwindSafe(job)));
-            // The caller may have gone away; then nobody needs the result.
+            // The caller may have gone away; then the result is not needed.
             let _ = sender.send(outcome);
         });
         shared.push(lane, boxed);

@@ -142,7 +142,7 @@ impl Env {
         ((u128::from(self.random_u64()) * u128::from(bound)) >> 64) as u64
     }
 
-    /// Bytes that nobody can foresee: of the operating system, or of the seed under simulation.
+    /// Bytes that cannot be foreseen: of the operating system, or of the seed under simulation.
     pub fn secret<const N: usize>(&self) -> [u8; N] {
         let mut bytes = [0; N];
         match &self.0.wall {

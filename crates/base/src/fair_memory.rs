@@ -1,4 +1,4 @@
-//! A memory budget that many parties share: whoever finds it short waits, and no party keeps others out.
+//! A memory budget that many parties share: a party that finds it short waits, and no party keeps others out.
 //!
 //! A [`Claim`] belongs to two parties (a tenant and an address) and grows in steps while its work goes on.
 //!
@@ -105,7 +105,7 @@ struct Standing {
     news: Arc<Notify>,
 }
 
-/// How often a wait looks whether somebody receives for too long.
+/// How often a wait looks whether a party receives for too long.
 const LOOK_EVERY: Duration = Duration::from_secs(1);
 /// A claim gets at most this part of the budget: what one address may hold when it is alone, with room to
 /// spare.
@@ -179,7 +179,7 @@ impl FairMemory {
 
 impl State {
     /// Whether a claim may hold `more` bytes in addition: `None` when it may, else the party whose share it
-    /// would exceed, or nobody's when the budget itself is short.
+    /// would exceed, or none when the budget itself is short.
     fn obstacle(&self, standing: &Standing, more: u64) -> Option<Option<u64>> {
         if self.paused {
             return Some(None);
@@ -235,7 +235,7 @@ impl State {
         standing.news.notify_one();
     }
 
-    /// Gives what is free to those who wait; when it is too little, gives somebody up.
+    /// Gives what is free to those who wait; when it is too little, gives a claim up.
     fn settle(&mut self, now: Duration, receive_max: Duration) {
         if self.waiting == 0 {
             return;
@@ -270,18 +270,18 @@ impl State {
         }
     }
 
-    /// Gives a claim up for the one that waits at the front, if nobody will give memory back without that.
+    /// Gives a claim up for the one that waits at the front, if no party will give memory back without that.
     fn make_room(&mut self, for_ticket: u64, is_new: bool, obstacle: Option<u64>, before: Duration) {
         let others = || self.claims.iter().filter(|(ticket, s)| **ticket != for_ticket && s.held > 0);
         if others().any(|(_, s)| s.given_up) {
-            return; // somebody is on the way out
+            return; // a claim is being given up already
         }
         let slow = others().filter(|(_, s)| s.receiving_since.is_some_and(|since| since < before));
         if let Some((&ticket, _)) = slow.max_by_key(|(_, s)| s.held) {
             return self.give_up(ticket);
         }
         if is_new || others().any(|(_, s)| s.wants == 0) {
-            return; // somebody ends by himself
+            return; // a party ends by itself
         }
         // Shares shrink with what is free, so any end helps; one of the same party helps most.
         let same = |s: &Standing| s.parties.iter().any(|p| Some(p.key) == obstacle);
@@ -319,7 +319,7 @@ impl Claim {
         self.check_size(more)?;
         let mut state = self.memory.state();
         let standing = &state.claims[&self.ticket];
-        // Whoever waits is served first: otherwise small steps of many would starve a large one.
+        // Waiting parties are served first: otherwise small steps of many would starve a large one.
         if standing.given_up || state.waiting > 0 || state.obstacle(standing, more).is_some() {
             return Err(self.memory.busy());
         }

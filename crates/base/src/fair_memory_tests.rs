@@ -1,4 +1,4 @@
-//! Goal: the budget is never exceeded, nobody is kept out by others, and somebody always ends.
+//! Goal: the budget is never exceeded, no party is kept out by others, and one always ends.
 //!
 //! Method: paused time; claims of named parties that grow, wait and end in a fixed order, and random ones.
 

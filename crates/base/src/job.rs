@@ -1,9 +1,9 @@
 //! The job that a thread works on, as code deep inside of it sees it: whether it is to go on, and the memory
 //! that it may take.
 //!
-//! Whoever loops over data tells with [`spend`] how much work it does, in units of about a nanosecond or a
+//! Code that loops over data tells with [`spend`] how much work it does, in units of about a nanosecond or a
 //! byte that is looked at. Most calls subtract a number; once in [`UNITS`] units the job's [`Owner`] is
-//! asked, which looks at the clock and at whether anybody still waits. **Invariants:** between two calls lie
+//! asked, which looks at the clock and at whether a caller still waits. **Invariants:** between two calls lie
 //! at most some milliseconds, whatever the input is. A job that is stopped stays stopped: every later call
 //! fails at once, so that code that cannot hand the failure on may give any answer, and who runs the job
 //! discards it.
@@ -100,7 +100,7 @@ fn ask(current: &Current) -> Result<(), Stopped> {
     Err(Stopped)
 }
 
-/// Runs a part of a job whose memory outlives the job: nobody counts it as the job's.
+/// Runs a part of a job whose memory outlives the job: it is not counted as the job's.
 pub fn uncounted<T>(part: impl FnOnce() -> T) -> T {
     struct Before(bool);
     impl Drop for Before {
@@ -125,7 +125,7 @@ fn stop() {
     });
 }
 
-/// Memory of the job's owner: `wanted` bytes, or `least` when there are no more; `None` when nobody counts
+/// Memory of the job's owner: `wanted` bytes, or `least` when there are no more; `None` when no owner counts
 /// it.
 fn reserve(wanted: u64, least: u64) -> Result<Option<Reservation>, Stopped> {
     if is_stopped() {
@@ -178,7 +178,7 @@ impl Held {
         Ok(())
     }
 
-    /// Bytes that are held, whether anybody counts them or not.
+    /// Bytes that are held, whether they are counted or not.
     pub fn bytes(&self) -> u64 {
         self.bytes
     }

@@ -13,7 +13,7 @@
 //! `env.spawn(name, future)` returns a [`Task`], which aborts its future when dropped, so that
 //! no task outlives its owner. `env.run_cpu(Lane::Query, job)` moves a closure to the CPU pool
 //! and awaits its result; code deep inside of it tells [`job`] of its work, which ends it when
-//! nobody needs it any more. Memory for a query is taken with [`MemoryBudget::reserve`] before it
+//! it is not needed any more. Memory for a query is taken with [`MemoryBudget::reserve`] before it
 //! is used, and given back when the [`Reservation`] is dropped. Syntax trees are linked by
 //! [`nesting::Nested`], so that no input decides how much stack a walk over one takes.
 //!

@@ -2,11 +2,11 @@
 //!
 //! The first caller of a key is the leader, the others follow and wait for its value. A leader works in one
 //! of two ways: by itself ([`Leader::settle`]), then its flight ends when it fails or goes away, and the
-//! followers are told to help themselves; or in a task ([`Leader::run`]), which ends only when nobody waits
-//! any more.
+//! followers are told to help themselves; or in a task ([`Leader::run`]), which ends only when no caller
+//! waits any more.
 //!
-//! **Invariants.** A key is in the table exactly while its work goes on: whoever comes later begins anew.
-//! Nobody waits for a flight of which nothing can come any more.
+//! **Invariants.** A key is in the table exactly while its work goes on: a later caller begins anew.
+//! No caller waits for a flight that can bring no value any more.
 
 use std::collections::HashMap;
 use std::hash::Hash;
@@ -47,7 +47,7 @@ pub struct Leader<K: Key, V> {
 /// Follows the flight of a key.
 pub struct Follower<K: Key, V>(Arc<Flight<K, V>>);
 
-/// Lives as long as somebody leads or follows.
+/// Lives as long as a caller leads or follows.
 struct Flight<K: Key, V> {
     entry: Entry<K, V>,
     value: watch::Receiver<Option<V>>,
@@ -101,7 +101,7 @@ fn lock<K: Key, V>(table: &Mutex<Table<K, V>>) -> MutexGuard<'_, Table<K, V>> {
 }
 
 impl<K: Key, V> Leader<K, V> {
-    /// Hands the value to all who wait. Before that it belongs where callers look first: whoever comes later
+    /// Hands the value to all who wait. Before that it belongs where callers look first: a later caller
     /// looks there.
     pub fn settle(self, value: V) {
         self.landing.value.send_replace(Some(value));
@@ -120,7 +120,7 @@ impl<K: Key, V: Send + Sync + 'static> Leader<K, V> {
             let value = work.await;
             landing.value.send_replace(Some(value));
         });
-        // The leader is gone, so nobody else sets it.
+        // The leader is gone, so it is set once.
         let _ = flight.work.set(task);
         Follower(flight)
     }

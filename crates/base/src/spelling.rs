@@ -1,7 +1,7 @@
 //! What a misspelt name was probably meant to be.
 //!
 //! Names are short and lists of candidates are tables of the program; a longer name than any in a table is
-//! not compared at all, so the cost does not depend on what somebody sends.
+//! not compared at all, so the cost does not depend on what a client sends.
 
 /// Longest name that is compared, in bytes: no option, function or stage has a longer one.
 const NAME_BYTES_MAX: usize = 96;

@@ -14,7 +14,7 @@ const FRAME_TIMEOUT: Duration = Duration::from_secs(30);
 pub enum Frame {
     /// Text.
     Text(Vec<u8>),
-    /// It asks whether somebody is there; was answered.
+    /// A ping, which was answered.
     Ping,
     /// The end, with code and reason.
     Close(u16, String),

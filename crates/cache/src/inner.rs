@@ -355,7 +355,7 @@ impl Inner {
     }
 
     /// As [`Self::with_present`] for a key that is on flash: reads it into memory first. Begins
-    /// again when somebody else changed the key meanwhile, who has made progress then.
+    /// again when another process changed the key meanwhile, who has made progress then.
     async fn with_read<R, A>(self: Arc<Self>, key: Box<[u8]>, act: A) -> R
     where
         A: FnOnce(&Self, &mut Locked, Present) -> R + Send + 'static,

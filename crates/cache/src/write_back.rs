@@ -103,7 +103,7 @@ impl Drop for Backpressure {
 enum Step {
     /// Nothing waits.
     Empty,
-    /// It was written, dropped, or taken out by somebody else.
+    /// It was written, dropped, or taken out by another process.
     Gone,
     /// There is no room for it yet.
     NoRoom,

@@ -47,7 +47,7 @@ impl Shared {
                     self.note_boundary(number);
                     return Ok(number);
                 }
-                // Every round means that somebody else has advanced it, so this ends.
+                // Every round means that another process has advanced it, so this ends.
                 Attempt::Changed(now) => seen = now,
             }
         }
@@ -76,7 +76,7 @@ impl Shared {
 
 enum Attempt {
     Done,
-    /// Somebody else was faster; what they left.
+    /// Another process was faster; what it left.
     Changed(Option<(u64, Version)>),
 }
 

@@ -216,7 +216,7 @@ impl Catalog {
         self.shared.confront(&snapshot, witnesses).map_err(|error| self.lose(error))
     }
 
-    /// Hears everybody who can say how long the log is.
+    /// Asks every source that says how long the log is.
     pub(crate) async fn hear_witnesses(&self) -> Result<Vec<Witness>, Error> {
         self.shared.hear_witnesses().await
     }

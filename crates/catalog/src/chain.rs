@@ -19,7 +19,7 @@ use crate::snapshot::Snapshot;
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Chain(Arc<LogChain>);
 
-/// How what somebody has seen of a log fits a snapshot of it.
+/// How what a process has seen of a log fits a snapshot of it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Testimony {
     /// The snapshot contains what was seen.
@@ -82,7 +82,7 @@ impl Snapshot {
         checksums.get(at as usize).copied()
     }
 
-    /// Compares what somebody has seen of the log with the snapshot.
+    /// Compares what a process has seen of the log with the snapshot.
     pub fn compare(&self, seen: LogPosition) -> Testimony {
         if seen.number > self.number {
             return Testimony::Longer;
@@ -111,7 +111,7 @@ mod tests {
             assert!(!chain.clone().follow(3, before, 14), "{what}");
         }
         assert!(chain.follow(3, Some(13), 14));
-        // From a checkpoint of before the chain, whose last checksum nobody wrote down.
+        // From a checkpoint of before the chain, whose last checksum was not written down.
         assert!(Chain::default().follow(500, Some(77), 78));
         assert!(!Chain::default().follow(0, Some(77), 78), "nothing is before the first entry");
     }

@@ -7,7 +7,7 @@ use crate::snapshot::Snapshot;
 /// How bad a finding is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Severity {
-    /// Nothing is lost; somebody should know.
+    /// Nothing is lost; it is worth knowing.
     Note,
     /// Nothing in the store can tell whether something is lost.
     Unknown,

@@ -124,7 +124,7 @@ async fn check_object(
 }
 
 /// Why a whole frame does not count where it lies: it is another writer's, or another frame than the object's
-/// name says. Whoever reads the WAL leaves it out.
+/// name says. Readers of the WAL leave it out.
 fn misplaced(header: &FrameHeader, incarnation: Id, named: Option<u64>) -> Option<String> {
     let FrameId { incarnation: found, sequence } = header.id;
     let is_here = found == incarnation && named.is_none_or(|named| named == sequence);

@@ -1,4 +1,4 @@
-//! Checkpoints: the whole state at one number, so that nobody has to read the log from its start.
+//! Checkpoints: the whole state at one number, so that the log need not be read from its start.
 //!
 //! A checkpoint is written by anyone for whom it is due: its parts first, under names of its own,
 //! then the root by conditional create. A root therefore means a complete checkpoint; parts
@@ -65,7 +65,7 @@ impl Shared {
         if loaded.number() == 0
             && let Err(error) = self.expect_no_data().await
         {
-            // Somebody may have begun meanwhile.
+            // Another checkpoint may have begun meanwhile.
             loaded = self.load().await?;
             if loaded.number() == 0 {
                 return Err(error);

@@ -7,11 +7,11 @@
 //!    answered "rejected" once the snapshot is known to be current, and is never written.
 //! 2. The last entry is looked for, so that nothing is written into a gap, and the new one, which names
 //!    it, is created at the next number. An unclear answer is tried again with the same
-//!    bytes until the number is known to hold them or somebody else's.
-//! 3. Somebody else's: the log is followed to its end, and it starts over at 1 with the same
+//!    bytes until the number is known to hold them or another process's.
+//! 3. Another process's: the log is followed to its end, and it starts over at 1 with the same
 //!    sequence numbers.
 //! 4. Ours: the boundary is read. If it has reached the verified snapshot, the number may have been
-//!    deleted before we created it, and nobody will ever read our entry there; or it was applied
+//!    deleted before we created it, and our entry there is never read; or it was applied
 //!    and deleted since. The state is loaded anew and says which, because it remembers sessions.
 //!
 //! Invariants: an entry is written only while no earlier one of this session is undecided in this
@@ -301,7 +301,7 @@ impl Round {
                 return false;
             }
             if snapshot.number() >= number {
-                // The log has passed the number without it: it is somebody else's.
+                // The log has passed the number without it: it is another process's.
                 batch.placed = None;
             }
         }

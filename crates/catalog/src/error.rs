@@ -1,7 +1,7 @@
 //! What can go wrong, with the object and the remedy.
 //!
 //! [`CommitError`] keeps two things apart that callers must not mix up: a commit that certainly
-//! did not happen, and one of which nobody knows ([`CommitError::Uncertain`]).
+//! did not happen, and one that is not known ([`CommitError::Uncertain`]).
 
 use std::time::Duration;
 

@@ -11,8 +11,8 @@
 //!   heartbeat.
 //!
 //! The grace period is for queries that began before the removal. It is measured by this
-//! process's own monotonic clock from the moment it saw the removal; no clocks are compared. On a
-//! local directory nobody but this process reads, so what was removed before it started is due.
+//! process's own monotonic clock from the moment it saw the removal; no clocks are compared. A
+//! local directory is read by this process alone, so what was removed before it started is due.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -74,7 +74,7 @@ pub struct GcReport {
     pub failed: usize,
 }
 
-/// Deletes data that the catalog says nobody needs. Make one per process, when it starts.
+/// Deletes data that the catalog does not need any more. Make one per process, when it starts.
 pub struct Collector {
     pub(crate) catalog: Catalog,
     pub(crate) options: GcOptions,

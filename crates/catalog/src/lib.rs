@@ -2,7 +2,7 @@
 //! nothing but a store.
 //!
 //! **What it is.** A log of numbered, immutable entries (`catalog/<n>`), each made by conditional
-//! create, each naming the one before, replayed by everybody as one deterministic state machine. A
+//! create, each naming the one before, replayed by every process as one deterministic state machine. A
 //! [`Snapshot`] is the state after one entry. Entries carry their preconditions, so an entry that lands late
 //! has the same effect, mostly none, for every reader. Checkpoints save reading the log from its start, the
 //! boundary object makes it safe to delete entries, and garbage collection announces through the
@@ -10,15 +10,15 @@
 //! `docs/formats/catalog-entry.md` and `docs/formats/checkpoint.md` describe the bytes.
 //!
 //! **What it is not.** It decides nothing by time: clocks and membership only say when to try
-//! something. It holds no rows, opens no blocks, and elects nobody.
+//! something. It holds no rows, opens no blocks, and holds no election.
 //!
 //! **Life of a commit.** [`Catalog::commit`] queues a transaction; one task per process gathers
 //! what waits into an entry, applies it in memory, creates the next number (`commit.rs`), then
-//! reads the boundary to be sure that the number was not created before and deleted. If somebody
-//! else has the number, the log is followed to its end (`tail.rs`) and it starts over.
+//! reads the boundary to be sure that the number was not created before and deleted. If another process
+//! has the number, the log is followed to its end (`tail.rs`) and it starts over.
 //! [`Catalog::refresh`] follows the log in the same way. [`Catalog::keep_house`] writes
-//! checkpoints and truncates the log (`checkpoint.rs`); [`Collector`] deletes data that nobody
-//! needs (`gc.rs`, `orphans.rs`); [`Members`] tells who is silent (`members.rs`); [`check`]
+//! checkpoints and truncates the log (`checkpoint.rs`); [`Collector`] deletes data that is not
+//! needed (`gc.rs`, `orphans.rs`); [`Members`] tells who is silent (`members.rs`); [`check`]
 //! verifies everything. `deletes.rs` says how requests to delete lines are kept and finished.
 //!
 //! **Invariants.**

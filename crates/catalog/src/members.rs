@@ -3,7 +3,7 @@
 //! Every process rewrites `members/<incarnation>` with a growing counter. An observer notes, by
 //! its own monotonic clock, when a counter last grew; silence is the time from then to its latest
 //! successful look. Clocks of different machines are never compared, a store that cannot be read
-//! makes nobody silent, and an observer that slept looks again before it says anything.
+//! makes no member silent, and an observer that slept looks again before it says anything.
 //!
 //! A heartbeat also says how far its author has read the catalog's log: one that has seen more than there is,
 //! or another log, ends the commits of its observers.

@@ -20,7 +20,7 @@ pub struct CatalogMetrics {
     pub failed: Counter,
     /// Creations of entries that were tried.
     pub attempts: Counter,
-    /// Numbers that somebody else had taken.
+    /// Numbers that another process had taken.
     pub conflicts: Counter,
     /// Entries that were applied.
     pub entries: Counter,

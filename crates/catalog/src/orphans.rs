@@ -57,7 +57,7 @@ struct Orphan {
     name: BlockName,
     path: String,
     size: u64,
-    /// Whether somebody live may be about to commit it.
+    /// Whether a live process may be about to commit it.
     may_be_pending: bool,
 }
 
@@ -129,7 +129,7 @@ impl Collector {
                 self.sighted.insert(orphan.name.id, Sighted { since: now, seen });
             }
         }
-        // Sighted blocks are older than this state, so nobody can have seen more than it contains.
+        // Sighted blocks are older than this state, so no process can have seen more than it contains.
         let snapshot = self.catalog.refresh().await?;
         let mut is_contradicted = false;
         for Orphan { name, path, .. } in &found {

@@ -2,9 +2,10 @@
 //!
 //! **Plan.** The sound state (`survey.rs`) is kept. If that is not all that there was, entries beyond the
 //! damage are applied to it as far as they can be read, then every block that it does not mention is added
-//! from its footer, whatever its signal: tenant, window, level, rows, and the blocks that it was merged
-//! from, which leave the state when it comes. WAL of writers that nobody knows any more is given a writer,
-//! so that the next start reads it. Rows that come twice this way are equal rows, which are answered once.
+//! from its footer, whatever its signal: tenant, window, level, rows, and the blocks that it was merged from,
+//! which leave the state when it comes. WAL of writers that the catalog does not know any more is given a
+//! writer, so that the next start reads it. Rows that come twice this way are equal rows, which are answered
+//! once.
 //!
 //! **Execution.** The new state becomes a checkpoint with a number above every number that anything in the
 //! store names. Creating its root is the one step that decides: before it nothing has changed, after it every
@@ -88,14 +89,14 @@ impl Repair {
         let shared = Shared::new(store.clone(), env.clone(), CatalogOptions::default());
         let listed = list_blocks(store).await?;
         let mut survey = shared.survey().await?;
-        let strangers = read_strangers(store, &listed, &mut survey).await?;
+        let unmentioned = read_unmentioned(store, &listed, &mut survey).await?;
         let mut repair = Self::begin(survey);
         if !repair.is_needed() {
             return Ok(repair);
         }
         if repair.entries_are_lost {
             repair.apply_beyond(&shared).await?;
-            repair.add_blocks(store, strangers, &listed).await?;
+            repair.add_blocks(store, unmentioned, &listed).await?;
             repair.find_writers(store).await?;
         }
         repair.state.number = repair.number;
@@ -146,12 +147,12 @@ impl Repair {
     async fn add_blocks(
         &mut self,
         store: &Store,
-        strangers: Vec<Stranger>,
+        unmentioned: Vec<UnmentionedBlock>,
         listed: &[ObjectInfo],
     ) -> Result<(), Error> {
         let mut merged: BTreeMap<Id, BTreeSet<Id>> = BTreeMap::new();
         let mut found = BTreeMap::new();
-        for Stranger { path, description } in strangers {
+        for UnmentionedBlock { path, description } in unmentioned {
             match description {
                 Ok(Described { meta, .. }) if self.state.is_referenced(meta.id) => {}
                 Ok(Described { meta, inputs }) => {
@@ -224,7 +225,7 @@ impl Repair {
                 address: String::new(),
                 host: "registered again by a repair".to_owned(),
                 started_ms: incarnation.timestamp_ms() as i64,
-                // Read like files, through every hole and damage: nobody writes to them any more.
+                // Read like files, through every hole and damage: they are not written any more.
                 wal: WalKind::Local,
                 floor: 0,
                 fence: None,
@@ -275,7 +276,7 @@ impl Repair {
 }
 
 /// A block that the sound state does not mention.
-struct Stranger {
+struct UnmentionedBlock {
     path: String,
     /// What its footer says, or why it cannot be used.
     description: Result<Described, String>,
@@ -287,16 +288,16 @@ struct Described {
 }
 
 /// Reads the footers of all blocks that the sound state does not mention, and hears what they have seen.
-async fn read_strangers(
+async fn read_unmentioned(
     store: &Store,
     listed: &[ObjectInfo],
     survey: &mut Survey,
-) -> Result<Vec<Stranger>, Error> {
-    let mut strangers = Vec::new();
+) -> Result<Vec<UnmentionedBlock>, Error> {
+    let mut unmentioned = Vec::new();
     for ObjectInfo { path, size, .. } in listed {
         let Some(name) = BlockName::parse(path) else {
             let description = Err("is not a block's name".to_owned());
-            strangers.push(Stranger { path: path.clone(), description });
+            unmentioned.push(UnmentionedBlock { path: path.clone(), description });
             continue;
         };
         if survey.sound.is_referenced(name.id) {
@@ -315,9 +316,9 @@ async fn read_strangers(
             let inputs = footer.origin().map(|origin| origin.inputs.iter().copied().collect());
             Ok(Described { meta, inputs: inputs.unwrap_or_default() })
         });
-        strangers.push(Stranger { path: path.clone(), description });
+        unmentioned.push(UnmentionedBlock { path: path.clone(), description });
     }
-    Ok(strangers)
+    Ok(unmentioned)
 }
 
 /// The blocks that others were merged from, and merges that a larger merge contains.

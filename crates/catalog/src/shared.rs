@@ -1,7 +1,7 @@
 //! What all parts of an open catalog share: the store, the newest verified snapshot, the clock.
 //!
 //! Invariants: the published snapshot is *verified* (see `tail.rs`): a prefix of the one log that
-//! everybody has. Its number never goes back.
+//! all processes have. Its number never goes back.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};

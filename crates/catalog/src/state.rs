@@ -9,7 +9,7 @@
 //!   transaction that was first tried longer ago than that is void.
 //!
 //! So a delayed put, a retried one or one of a process that slept for a day is the same no-op for
-//! everybody. Nothing here looks at a clock.
+//! every process. Nothing here looks at a clock.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;

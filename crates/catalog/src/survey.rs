@@ -34,16 +34,16 @@ pub(crate) struct Survey {
     pub sound: Snapshot,
     /// Numbers of the entries beyond it that exist, readable or not.
     pub beyond: Vec<u64>,
-    /// The highest number that any object names or that anybody has seen.
+    /// The highest number that any object names or that a process has seen.
     pub highest: u64,
-    /// Whether somebody has seen another log.
+    /// Whether a process has seen another log.
     pub was_replaced: bool,
     /// Every object below `catalog/`.
     pub objects: Vec<ObjectInfo>,
 }
 
 impl Survey {
-    /// Whether the sound state is all that there ever was, as far as anybody has seen.
+    /// Whether the sound state is all that there ever was, as far as any process has seen.
     pub fn is_whole(&self) -> bool {
         self.sound.number() >= self.highest && !self.was_replaced
     }
@@ -53,7 +53,7 @@ impl Survey {
         self.findings.push(Finding { severity, object, problem });
     }
 
-    /// Takes into account what somebody has seen; whether it contradicts the sound state.
+    /// Takes into account what a process has seen; whether it contradicts the sound state.
     pub fn hear(&mut self, object: &str, seen: LogPosition) -> bool {
         let number = self.sound.number();
         match self.sound.compare(seen) {

@@ -1,8 +1,8 @@
 //! Following the log: read entry after entry until there is none, then ask for the boundary.
 //!
 //! **Why the boundary is asked after every read.** A writer that slept may create a number again
-//! that was deleted: a ghost. Whoever reads `n` could meet the ghost instead of the entry that
-//! everybody else applied. Numbers are deleted only after the boundary has reached them, so if the
+//! that was deleted: a ghost. A reader of `n` could meet the ghost instead of the entry that
+//! all others applied. Numbers are deleted only after the boundary has reached them, so if the
 //! boundary, read *after* the entries, is still below the first of them, none was a ghost. The same
 //! check tells "there is no next entry" from "the next entries are gone". Otherwise what was read
 //! is thrown away and the state is loaded from a checkpoint.
@@ -79,7 +79,7 @@ impl Shared {
     /// Follows the log from a verified snapshot to its end.
     pub(crate) async fn tail(&self, from: &Arc<Snapshot>) -> Result<Tail, Error> {
         let read = self.read_on(from).await;
-        // Also when an entry could not be read: a ghost's bytes are nobody's damage.
+        // Also when an entry could not be read: a ghost's bytes are no damage.
         let boundary = self.read_boundary().await?;
         if boundary > from.number() {
             return Ok(Tail::Lost);

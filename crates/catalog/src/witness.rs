@@ -37,7 +37,7 @@ pub(crate) struct Witness {
 }
 
 impl Shared {
-    /// Everybody who can say cheaply how long the log is. What cannot be read says nothing.
+    /// Every source that says cheaply how long the log is. What cannot be read says nothing.
     pub(crate) async fn hear_witnesses(&self) -> Result<Vec<Witness>, Error> {
         let mut witnesses = Vec::new();
         let number_of = |path: &str| match CatalogObject::parse(path) {

@@ -3,7 +3,7 @@
 //! In a local directory every other unsealed incarnation is dead, because we hold the lock: its files
 //! are read when the engine opens, so its rows can be queried at once, and flushed in the background.
 //! In a bucket a silent writer may only be slow: it is fenced first. A fence is an object under the
-//! number after the last segment; whoever creates a number first, owns it. If it is a segment of the
+//! number after the last segment; the first creator of a number owns it. If it is a segment of the
 //! writer, it is taken and the next number is tried. After the fence the writer cannot acknowledge any
 //! more, and what it has in flight behind it is void.
 //!
@@ -58,7 +58,7 @@ impl Shared {
         let snapshot = self.catalog.snapshot();
         let mut dead = Vec::new();
         for writer in snapshot.writers().values() {
-            // Nobody appends to files in a bucket: they were copied from a directory.
+            // Files in a bucket are not appended to: they were copied from a directory.
             let is_dead = self.local || writer.wal == WalKind::Local;
             if is_dead && writer.incarnation != own && !writer.is_sealed() {
                 dead.push(self.replay(writer.incarnation).await?);
@@ -184,7 +184,7 @@ impl Shared {
             let bytes = encode_fence(FrameId { incarnation, sequence });
             match self.store.create(&path, bytes, Intent::wal()).await? {
                 Created::New => break sequence,
-                // A segment that got there first, or somebody else's fence: the tail reads it.
+                // A segment that got there first, or another process's fence: the tail reads it.
                 Created::Exists(_) => {}
             }
         };
@@ -194,7 +194,7 @@ impl Shared {
     }
 
     /// Puts the rows of segments behind the fence into our own WAL. Mostly there are none, or some that were
-    /// in flight and that nobody was told of; but where a segment before them was lost they may have been
+    /// in flight and that no client was told of; but where a segment before them was lost they may have been
     /// acknowledged, and nothing tells the two apart. Equal rows are stored once.
     async fn take_from_behind(&self, incarnation: Id, fence: u64) -> Result<(), Error> {
         let objects = self.store.list(&format!("wal/{incarnation}"), Intent::wal()).await?;
@@ -243,7 +243,7 @@ impl Shared {
         loop {
             let floor = floor_of(&self.views.current().snapshot, incarnation);
             if floor == u64::MAX {
-                return Ok(()); // somebody else has sealed it
+                return Ok(()); // another process has sealed it
             }
             if floor > fence {
                 tracing::info!(%incarnation, fence, floor, "a writer that was to be adopted goes on");
@@ -265,7 +265,7 @@ impl Shared {
             let flushed = self.flush_head(&head, ending).await?;
             match flushed {
                 Flushed::Committed if ending != Ending::Open => break,
-                // The writer moved on, or somebody else adopts it: the next round sees what is left.
+                // The writer moved on, or another process adopts it: the next round sees what is left.
                 _ if floor_of(&self.views.current().snapshot, incarnation) != floor => {}
                 Flushed::Committed => {}
                 // We are the ones who may not write: as an adopter we were silent for too long.

@@ -7,7 +7,7 @@
 //! finds them.
 //!
 //! Invariants: blocks never change and ids are never used twice, so nothing cached is ever stale.
-//! Bytes are checked against the block's own checksums by whoever decodes them, wherever they come from.
+//! Bytes are checked against the block's own checksums when they are decoded, wherever they come from.
 
 use std::ops::Range;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -68,7 +68,7 @@ impl BlockBytes {
             let wanted: Vec<Range<u64>> = places.into_iter().map(|at| ranges[at].clone()).collect();
             self.fetch(meta, wanted, intent.clone(), (stats, &store_ns))
         };
-        // What the cache keeps is the cache's: it outlives whoever asked.
+        // What the cache keeps is the cache's: it outlives the caller.
         let found = uncharged(self.cache.get_or_fetch_many(&keys, &put, fetch)).await?;
         let total = self.env.monotonic().saturating_sub(started).as_nanos() as u64;
         let store = store_ns.into_inner();
@@ -114,7 +114,7 @@ pub struct Spent {
 /// Puts the pieces of a new block into the cache as its writer hands them out.
 ///
 /// The writer's output is cut at pieces: the header, then one buffer for each column, segment and the
-/// footer. Should the block never be committed, nobody asks for what was kept of it.
+/// footer. Should the block never be committed, what was kept of it is never asked for.
 pub struct WriteThrough {
     cache: Cache,
     id: Id,

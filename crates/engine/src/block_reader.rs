@@ -91,7 +91,7 @@ pub struct BlockReader {
 enum Payer {
     /// The tenant's that the block belongs to: queries.
     Tenant,
-    /// Nobody's: work of the database itself.
+    /// No tenant's: work of the database itself.
     Nobody,
 }
 

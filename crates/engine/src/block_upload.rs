@@ -1,7 +1,7 @@
 //! A new block on its way into the store: the one path of flushes and merges.
 //!
 //! What the store gets goes into the cache as well, so that the first query for new rows finds them. An
-//! object that no commit names is garbage: whoever knows that deletes it at once, else collection does.
+//! object that no commit names is garbage: the process that knows deletes it at once, else collection does.
 
 use bytes::Bytes;
 use sandur_format::block::BlockSummary;

@@ -230,7 +230,7 @@ impl Compactor {
         Ok(inputs)
     }
 
-    /// Leaves a damaged input alone for a while, so that its neighbours can be merged. When nobody can tell
+    /// Leaves a damaged input alone for a while, so that its neighbours can be merged. When it cannot be told
     /// which one it is, because the result does not add up, all of them.
     fn note_damage(&self, snapshot: &Snapshot, merge: &merge_policy::Merge, error: &Error) {
         let until = self.env.monotonic() + DAMAGED_PAUSE;

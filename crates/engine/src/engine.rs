@@ -110,7 +110,7 @@ impl Engine {
         self.push_holding(batch, ()).await
     }
 
-    /// [`Engine::push`] of a batch whose memory is held by somebody until the engine has taken memory for it.
+    /// [`Engine::push`] of a batch whose memory the caller holds until the engine has taken memory for it.
     pub async fn push_holding(&self, batch: impl Into<Batch>, held: impl Send) -> Result<(), Error> {
         let started = self.shared.env.monotonic();
         let outcome = self.push_uncounted(batch.into(), held).await;

@@ -145,7 +145,7 @@ pub enum Error {
         /// What is wrong.
         reason: String,
     },
-    /// A WAL file of an earlier process cannot be read, so nobody knows the acknowledged rows in it.
+    /// A WAL file of an earlier process cannot be read, so the acknowledged rows in it are not known.
     #[error(
         "'{path}' holds acknowledged rows of an earlier process and cannot be read: {reason}; nothing is \
          started without them and nothing is deleted. Let this user read the file; if its disk has a bad \
@@ -229,7 +229,7 @@ pub enum CancelRefusal {
     /// Its lines are gone.
     #[error("the delete request was processed; its lines cannot be brought back")]
     Processed,
-    /// Lines may be gone already, and nobody insisted.
+    /// Lines may be gone already, and the request did not insist.
     #[error(
         "the delete request was started or is older than {period:?}, in which it could be cancelled; force \
          it to keep the lines that are left"

@@ -1,7 +1,7 @@
 //! Flush: the rows of a sealed head become blocks, and one commit moves the WAL floor past them.
 //!
 //! Blocks are uploaded first, then committed together with `Floor a -> b` under the precondition that
-//! the floor still is `a` and that the writer is live: whoever else put the same rows in blocks (an
+//! the floor still is `a` and that the writer is live: another process that put the same rows in blocks (an
 //! adopter, or an earlier attempt of ours whose answer was lost) makes this commit fail, so rows are in
 //! blocks exactly once. The view changes from head to blocks in one step.
 
@@ -57,7 +57,7 @@ pub(crate) enum Ending {
 pub(crate) enum Flushed {
     /// The rows are in blocks of ours.
     Committed,
-    /// Somebody else changed the floor or sealed the incarnation; nothing of ours was committed.
+    /// Another process changed the floor or sealed the incarnation; nothing of ours was committed.
     Overtaken,
 }
 

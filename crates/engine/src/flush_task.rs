@@ -15,10 +15,10 @@ const TICK: Duration = Duration::from_secs(1);
 /// Pauses after failed flushes.
 const FLUSHES: Backoff = Backoff::new(Duration::from_secs(1), Duration::from_secs(30));
 
-/// Somebody who waits until everything that was acknowledged is in blocks.
+/// A caller that waits until everything that was acknowledged is in blocks.
 pub(crate) type Request = oneshot::Sender<Result<(), Error>>;
 
-/// Flushes the heads of our own WAL until nobody can request it any more.
+/// Flushes the heads of our own WAL until it can be requested no more.
 pub(crate) async fn run(shared: Arc<Shared>, mut requests: mpsc::Receiver<Request>) {
     let (mut pauses, mut not_before) = (FLUSHES.pauses(), Duration::ZERO);
     loop {
@@ -53,7 +53,7 @@ pub(crate) async fn run(shared: Arc<Shared>, mut requests: mpsc::Receiver<Reques
             }
         }
         if let Some(request) = request {
-            // Whoever asked may have gone away.
+            // The caller may have gone away.
             let _ = request.send(outcome);
         }
     }
@@ -90,8 +90,8 @@ impl Shared {
             match self.flush_head(&head, Ending::Open).await? {
                 Flushed::Committed => wal.delete_below(head.start(), head.end()).await,
                 Flushed::Overtaken => {
-                    // Whoever sealed us flushes these rows; until then the head stays, and asking the
-                    // catalog again at once would get the same answer.
+                    // The process that sealed us flushes these rows; until then the head stays, and asking
+                    // the catalog again at once would get the same answer.
                     self.publish(self.catalog.snapshot());
                     if self.views.heads_of(wal.incarnation()).iter().any(|left| Arc::ptr_eq(left, &head)) {
                         return Err(Error::Overtaken { incarnation: wal.incarnation() });

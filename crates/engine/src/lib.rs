@@ -10,7 +10,8 @@
 //! **Two signals, one engine.** One WAL, one head per writer, one floor and one commit carry lines and
 //! samples alike ([`sandur_model::Batch`]). What bytes a signal makes of its rows is in `logs` and in
 //! `samples`, behind three traits: `assembly::Plan` and `assembly::Assembly` make blocks of a head,
-//! `merging::Merging` makes one block of many. Whoever moves objects calls those traits and knows no signal.
+//! `merging::Merging` makes one block of many. Code that moves objects calls those traits and knows no
+//! signal.
 //!
 //! **What it is not.** It parses no query language and no wire format, listens on no port, and is not a
 //! member of anything: two engines on one store agree through the catalog alone.

@@ -27,7 +27,7 @@ pub(crate) async fn run(shared: Arc<Shared>, reader: BlockReader) {
             warn("a look at the catalog", catalog_is_there(&shared).await);
         }
         if shared.catalog.lost().is_some() {
-            // Nothing can be committed, so whatever is written now is garbage that nobody may delete.
+            // Nothing can be committed, so whatever is written now is garbage that must not be deleted.
             return;
         }
         if !shared.is_registered() {

@@ -15,7 +15,7 @@ use crate::block_reader::{BlockReader, ReadError};
 
 /// A block whose footer is in memory.
 pub struct OpenBlock<F> {
-    /// What the catalog says of it: in the snapshot of whoever opened it, since some of it changes.
+    /// What the catalog says of it: in the snapshot of the caller that opened it, since some of it changes.
     pub meta: Arc<BlockMeta>,
     /// The decoded footer.
     pub footer: Arc<F>,

@@ -67,7 +67,7 @@ pub(crate) struct Rules {
     unreadable: Arc<[String]>,
 }
 
-/// The rules of started requests, for whoever rewrites blocks.
+/// The rules of started requests, for compaction.
 pub(crate) struct DueRules {
     /// The rules; not all of them when `through` is `None`.
     pub rules: Vec<Arc<Rule>>,

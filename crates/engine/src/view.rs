@@ -2,8 +2,8 @@
 //!
 //! **Invariant.** In every [`View`] a row of WAL sequence number `n` is in a head if `n` is at or above
 //! its writer's floor in the snapshot, and in a block if it is below: never in both, never in neither.
-//! Whoever learns of a new snapshot calls [`Views::publish`], in any order; whoever has rows calls
-//! [`Views::insert`]. Both hold one short lock, under which heads are cut at the floors.
+//! New snapshots come through [`Views::publish`], in any order, rows through [`Views::insert`].
+//! Both hold one short lock, under which heads are cut at the floors.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};

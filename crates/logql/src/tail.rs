@@ -27,7 +27,7 @@ impl LogQuery {
         &self.pipeline.matchers
     }
 
-    /// Appends the rows of the page that pass, by time; rows of a page without lines never do. Whoever calls
+    /// Appends the rows of the page that pass, by time; rows of a page without lines never do. The caller
     /// has chosen the streams already.
     pub fn process_page(&self, page: &LogPage, out: &mut Vec<LogRow>) {
         let Some(lines) = &page.lines else { return };

@@ -1,7 +1,7 @@
-//! A test of lines as an automaton: the form in which a query hands a line filter to whoever stores lines.
+//! A test of lines as an automaton: the form in which a query hands a line filter to the storage of lines.
 //!
-//! Whoever keeps lines in pieces can run it over the pieces: what a piece does to a state does not depend
-//! on where the piece stands. It knows no pattern syntax; it is a table.
+//! Storage that keeps lines in pieces can run it over the pieces: what a piece does to a state does not
+//! depend on where the piece stands. It knows no pattern syntax; it is a table.
 //!
 //! **Invariants.** Every transition leads to a state that exists. [`LineAutomaton::PASSES`] and
 //! [`LineAutomaton::FAILS`] are never left.

@@ -120,7 +120,7 @@ impl Matcher {
     }
 
     /// Whether a label with this value passes; an absent label is the empty string. In a job that was stopped
-    /// (see [`sandur_base::job`]) the answer is of no use, and nobody will use it.
+    /// (see [`sandur_base::job`]) the answer is of no use and is dropped.
     pub fn matches(&self, value: &str) -> bool {
         match self.op {
             MatchOp::Equal => value == &*self.value,

@@ -23,8 +23,8 @@ pub struct StreamRun {
     pub suspect: Option<Suspect>,
 }
 
-/// Rows with `first <= timestamp <= last` may appear again in another page of the same scan: whoever
-/// reads them drops rows that are equal in stream, timestamp, line and metadata to one seen before.
+/// Rows with `first <= timestamp <= last` may appear again in another page of the same scan: the
+/// reader drops rows that are equal in stream, timestamp, line and metadata to one seen before.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Suspect {
     /// First suspicious timestamp.

@@ -234,7 +234,7 @@ impl QueryContext {
         self.check_account()
     }
 
-    /// Fails when the query holds more than its budget allows, although nobody reserved it. A quarter is let
+    /// Fails when the query holds more than its budget allows, although it was not reserved. A quarter is let
     /// pass: pieces of blocks that the query brought into caches are charged to it as well.
     fn check_account(&self) -> Result<(), Error> {
         let (budget, used) = (&self.shared.budget, self.shared.account.used());
@@ -246,8 +246,8 @@ impl QueryContext {
     }
 
     /// Runs computation of the query on the CPU pool, in its tenant's turn. It does not begin when the query
-    /// is to end, and ends early when the query is to end meanwhile or when nobody waits for it any more: see
-    /// [`sandur_base::job`]. What it allocates is charged to the query.
+    /// is to end, and ends early when the query is to end meanwhile or when no caller waits for it any more:
+    /// see [`sandur_base::job`]. What it allocates is charged to the query.
     pub async fn compute<T: Send + 'static>(
         &self,
         job: impl FnOnce() -> Result<T, Error> + Send + 'static,

@@ -1,8 +1,8 @@
 //! Admission of queries: a fixed number runs at once, the rest waits, tenants take turns.
 //!
 //! As many places again are spare: they are for tenants of whom no query runs. So a tenant whose queries fill
-//! all places until their deadline keeps nobody else from running, and who runs shares the processors by
-//! turns of the CPU pool.
+//! all places until their deadline keeps no other tenant from running; queries that run share the processors
+//! by turns of the CPU pool.
 //!
 //! A tenant with a thousand waiting queries delays another tenant's single query by one turn, not by a
 //! thousand. A query enters once per piece of its work, so that a long one lets others pass in between.

@@ -86,7 +86,7 @@ fn labels_of<'a>(
     found.map(|(labels, _)| &**labels).filter(|labels| matches_all(matchers, labels))
 }
 
-/// Whoever asks: series in memory belong to every tenant.
+/// Series in memory belong to every tenant.
 impl SeriesIndex for MemorySeries {
     fn streams<'a>(
         &'a self,

@@ -1,6 +1,6 @@
 //! A source whose rows are given as a vector: for tests, conformance runs and demonstrations.
 //!
-//! It serves pages of a chosen size and can be as unkind as a real source may be: pages in any order
+//! It serves pages of a chosen size and can do what a real source may do: pages in any order
 //! where the selection allows it, rows that appear twice with their runs marked as suspect, counts in
 //! place of pages for whole minutes. A query must not be able to tell.
 
@@ -52,7 +52,7 @@ pub struct MemorySource {
 }
 
 impl MemorySource {
-    /// A source of these rows, whoever asks. Rows of one stream and instant keep their order.
+    /// A source of these rows for every tenant. Rows of one stream and instant keep their order.
     pub fn new(mut rows: Vec<MemoryRow>) -> Self {
         rows.sort_by_key(|row| row.timestamp);
         let (own_rows, before_scan) = (HashMap::new(), None);

@@ -8,8 +8,8 @@
 //! were yesterday; or all of the catalog is. Then the store is checked, started, queried, left to its garbage
 //! collection for hours, checked, repaired, started and queried again.
 //!
-//! **Invariants.** A row that lies in an object that nobody damaged is found exactly once by every query that
-//! gets an answer. No row is found twice, none that nobody wrote. A start that is refused is possible after a
+//! **Invariants.** A row that lies in an undamaged object is found exactly once by every query that gets an
+//! answer. No row is found twice, none that was not written. A start that is refused is possible after a
 //! repair. If the check called the store sound, it starts and every row is there.
 
 use std::collections::{BTreeMap, BTreeSet};

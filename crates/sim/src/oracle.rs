@@ -1,10 +1,10 @@
 //! What must be true: the rows that writers wrote, and what they were told about them.
 //!
 //! A row that was acknowledged must be found exactly once. A row whose push failed may be there once or
-//! not at all: the writer was not told. A row that nobody wrote must not be there. A row that a delete
+//! not at all: the writer was not told. A row that was not written must not be there. A row that a delete
 //! request names must not be there once the request was acknowledged, if the row was settled before the
 //! request was made; one that was on its way meanwhile may be there or not. Rows are entries and samples
-//! alike: a row of the other signal is one that nobody wrote.
+//! alike: a row of the other signal is one that was not written.
 
 use std::collections::BTreeMap;
 
@@ -20,7 +20,7 @@ pub enum Fate {
     Unknown,
     /// It was deleted.
     Deleted,
-    /// It was on its way while it was deleted, or nobody knows whether it was deleted.
+    /// It was on its way while it was deleted, or it is not known whether it was deleted.
     Maybe,
 }
 

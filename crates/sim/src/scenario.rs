@@ -257,7 +257,7 @@ impl Scenario {
     fn kill(&mut self, place: usize) {
         let Some(node) = self.nodes[place].take() else { return };
         self.kills += 1;
-        // Writers hold the node too: a killed process answers nobody.
+        // Writers hold the node too: a killed process answers no request.
         self.writers.clear();
         drop(node);
     }

@@ -22,7 +22,7 @@ pub(crate) async fn listen<T>(attempt: impl Future<Output = T>) -> (T, Option<Du
 
 /// Notes that the store asked to be left alone for so long. Nothing outside of an attempt.
 pub(crate) fn hear(retry_after: Duration) {
-    // Outside of an attempt, such as while credentials are fetched, nobody waits for it.
+    // Outside of an attempt, such as while credentials are fetched, no caller waits for it.
     let _ = RETRY_AFTER.try_with(|cell| cell.set(Some(retry_after)));
 }
 

@@ -3,7 +3,7 @@
 //! An append has happened when it returns: written and fdatasynced, off the I/O threads. A dropped
 //! append has either not begun or is completed before the next one begins, so bytes never
 //! interleave. Before it returns, the file must still bear its name: bytes in a file that was removed are
-//! found by nobody. After any failure the file is poisoned: the kernel may have dropped dirty pages and
+//! found by no reader. After any failure the file is poisoned: the kernel may have dropped dirty pages and
 //! would report success next time, so nothing may follow.
 
 use std::fs::{File, OpenOptions};
@@ -114,7 +114,7 @@ impl AppendFile {
         }
         let bytes: u64 = pieces.iter().map(|p| p.len() as u64).sum();
         let durable = Arc::clone(&self.durable);
-        // The lock goes with the job: whoever drops this future cannot let another one in between.
+        // The lock goes with the job: dropping this future lets no other one in between.
         let requester = Arc::clone(&self.requester);
         let job = move || {
             if let Some(directory) = &requester.directory
@@ -197,11 +197,16 @@ mod tests {
     use object_store::memory::InMemory;
 
     use super::*;
-    use crate::manners::Manners;
+    use crate::request_limits::RequestLimits;
 
     fn requester() -> Arc<Requester> {
         let env = Env::simulated(1, 0);
-        Arc::new(Requester::new(Arc::new(InMemory::new()), env, "file:///test".into(), &Manners::default()))
+        Arc::new(Requester::new(
+            Arc::new(InMemory::new()),
+            env,
+            "file:///test".into(),
+            &RequestLimits::default(),
+        ))
     }
 
     struct Failing(&'static str);

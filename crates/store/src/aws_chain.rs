@@ -88,7 +88,7 @@ fn look_in(variable: Variables<'_>, read: Files<'_>) -> Result<Chain, String> {
 /// A profile of the two files.
 struct Profile {
     name: String,
-    /// Whether somebody asked for it by name.
+    /// Whether it was asked for by name.
     asked: bool,
     files: [String; 2],
     /// Why a file was not read; a missing one is nothing special.

@@ -106,7 +106,7 @@ impl Failure {
             Cause::NotFound => Error::NotFound { at },
             Cause::Throttled => Error::Throttled { at, attempts, reason },
             Cause::Busy => Error::Busy { at, reason },
-            // A conflict is resolved by whoever creates; one that escapes is an unclear outcome.
+            // A conflict is resolved by the creator; one that escapes is an unclear outcome.
             Cause::Unavailable | Cause::Conflict | Cause::NoBucket => {
                 Error::Unavailable { at, attempts, reason }
             }
@@ -209,7 +209,7 @@ pub(crate) fn cause_of_io(error: &io::Error) -> Cause {
     }
 }
 
-/// Whatever happened to the connection, nobody knows how far the request came.
+/// Whatever happened to the connection, it is not known how far the request came.
 fn transport_cause(error: &object_store::Error) -> Option<Cause> {
     chain(error).any(|e| e.is::<HttpError>()).then_some(Cause::Unavailable)
 }

@@ -25,7 +25,7 @@ use crate::request::Requester;
 pub enum Created {
     /// The object holds our bytes: this call, or an earlier attempt of it, made it.
     New,
-    /// The object holds these other bytes: somebody else made it.
+    /// The object holds these other bytes: another process made it.
     Exists(Bytes),
 }
 
@@ -84,7 +84,7 @@ impl Requester {
         let attempt = self.fetch(intent, path, None);
         match self.once(&call, attempts, attempt).await {
             Ok((found, _)) => {
-                // Whoever builds on it must not outlive it.
+                // A caller that builds on it must not outlive it.
                 self.make_durable(path).await?;
                 Ok(if found == *ours { Found::Ours } else { Found::Theirs(found) })
             }
@@ -94,7 +94,7 @@ impl Requester {
     }
 }
 
-/// Whether the object may have been written, or be somebody else's, after this failure.
+/// Whether the object may have been written, or be another process's, after this failure.
 fn is_ambiguous(failure: &Failure) -> bool {
     failure.cause == Cause::Conflict || failure.is_transient()
 }

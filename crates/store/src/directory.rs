@@ -3,7 +3,7 @@
 //! One process holds the directory ([`Hold`]), which must stay the one that it holds: nothing is written
 //! into another one that was put in its place. The names of directories are durable before anything is put
 //! into them: `object_store` fsyncs directories that it makes, but not those that another writer made just
-//! now. At start, while nobody else can be writing, staging files (`name#1`) that a crash left
+//! now. At start, while no other process can be writing, staging files (`name#1`) that a crash left
 //! behind and empty directories are removed; never later, so that no directory vanishes from
 //! under a writer. On a full or read-only disk the directory opens all the same, for reading.
 
@@ -60,7 +60,7 @@ impl Directory {
         Ok(Self { root, hold: Some(hold), reserve, durable: Mutex::default() })
     }
 
-    /// Opens an existing directory for reading, whoever holds it. Blocks.
+    /// Opens an existing directory for reading, also while another process holds it. Blocks.
     pub fn open_shared(root: &Path, url: &Arc<str>) -> Result<Self, Error> {
         let root = fs::canonicalize(root).map_err(|error| match error.kind() {
             io::ErrorKind::NotFound => Error::invalid(format!("{url} does not exist; check --store")),
@@ -95,13 +95,13 @@ impl Directory {
         self.hold.as_ref().map_or(Ok(()), Hold::check)
     }
 
-    /// Forgets which directories are there: somebody has removed one.
+    /// Forgets which directories are there: one was removed.
     pub fn forget(&self) {
         self.durable.lock().unwrap_or_else(PoisonError::into_inner).clear();
     }
 
     /// Makes the directories above a file, and fsyncs what names them. Also directories that are
-    /// there already: whoever made them may not have got so far. Directories are never removed
+    /// there already: their maker may not have got so far. Directories are never removed
     /// while a store is open, which is what makes this hold. Blocks.
     pub fn prepare(&self, file: &Path) -> io::Result<()> {
         let mut durable = self.durable.lock().unwrap_or_else(PoisonError::into_inner);
@@ -140,7 +140,7 @@ impl Directory {
     /// Reads ranges of a file, or all of it for `None`. Blocks.
     pub fn read(file: &Path, ranges: Option<&[Range<u64>]>) -> Result<Vec<Bytes>, Failure> {
         let failed = |error: io::Error| Failure::new(cause_of_io(&error), error.to_string());
-        // Without waiting: opening a named pipe would wait for somebody who writes to it.
+        // Without waiting: opening a named pipe would wait for its writer.
         let flags = rustix::fs::OFlags::NONBLOCK.bits().cast_signed();
         let opened = OpenOptions::new().read(true).custom_flags(flags).open(file).map_err(failed)?;
         let meta = opened.metadata().map_err(failed)?;
@@ -225,12 +225,12 @@ fn create_dir_durably(directory: &Path) -> io::Result<()> {
         Err(error) if error.kind() == io::ErrorKind::AlreadyExists && directory.is_dir() => {}
         Err(error) => return Err(error),
     }
-    // Also when somebody else made it meanwhile: their fsync may not have happened yet.
+    // Also when another process made it meanwhile: their fsync may not have happened yet.
     let parent = directory.parent().filter(|p| !p.as_os_str().is_empty());
     File::open(parent.unwrap_or(Path::new(".")))?.sync_all()
 }
 
-/// Removes what nobody needs: files that interrupted writes left, whose names end in `#` and
+/// Removes what is not needed: files that interrupted writes left, whose names end in `#` and
 /// digits, and directories that deletes left empty.
 fn sweep(root: &Path) -> io::Result<()> {
     let mut unseen = vec![root.to_owned()];

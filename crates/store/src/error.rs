@@ -1,7 +1,7 @@
 //! What can go wrong with a store, as types.
 //!
 //! Every message names the store, the operation and the object, and what to do. No variant says
-//! "already exists": whoever creates learns what exists ([`crate::Created`]). Messages never carry
+//! "already exists": the creator learns what exists ([`crate::Created`]). Messages never carry
 //! credentials: query strings of URLs are cut off before a reason is kept.
 
 use std::fmt;

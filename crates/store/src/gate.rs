@@ -1,11 +1,11 @@
 //! How many requests of a lane may be under way at once, and who is next.
 //!
-//! Every lane has slots of its own, so a storm of queries can never take those of the WAL or the
-//! catalog. How many there are follows the store's answers ([`Window`]); below the smallest window
-//! requests are spaced out ([`Pace`]), and those of all small lanes together ([`CommonPace`]). A slot is held
-//! for one attempt only, never across a pause between attempts, and nobody holds one slot while waiting for
-//! another: no deadlock. The line is bounded, and tenants take turns in it ([`Turns`]). A waiter that goes
-//! away leaves the line or gives its slot on.
+//! Every lane has slots of its own, so a storm of queries can never take those of the WAL or the catalog. How
+//! many there are follows the store's answers ([`Window`]); below the smallest window requests are spaced out
+//! ([`Pace`]), and those of all small lanes together ([`CommonPace`]). A slot is held for one attempt only,
+//! never across a pause between attempts, and no request holds one slot while it waits for another: no
+//! deadlock. The line is bounded, and tenants take turns in it ([`Turns`]). A waiter that goes away leaves
+//! the line or gives its slot on.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -15,8 +15,8 @@ use tokio::sync::oneshot;
 
 use crate::classify::{Cause, Failure};
 use crate::lane::Lane;
-use crate::manners::Manners;
 use crate::pace::{CommonPace, Pace};
+use crate::request_limits::RequestLimits;
 use crate::turns::{Turns, Whose};
 use crate::window::{Bounds, Cut, Window};
 
@@ -65,33 +65,33 @@ pub(crate) struct Slot {
 
 impl Gate {
     /// Slots for a store over a network, where latency wants many requests in flight.
-    pub fn bucket(env: &Env, manners: &Manners) -> Self {
-        Self::with(env, manners, |lane| match lane {
+    pub fn bucket(env: &Env, request_limits: &RequestLimits) -> Self {
+        Self::with(env, request_limits, |lane| match lane {
             Lane::Wal => Bounds { floor: 8, start: 16, ceiling: 32 },
             Lane::Follow => Bounds { floor: 4, start: 8, ceiling: 16 },
             Lane::Catalog => Bounds { floor: 4, start: 8, ceiling: 16 },
-            Lane::Read => adaptive(manners.concurrent_reads_max, 32),
-            Lane::Write => adaptive(manners.concurrent_writes_max, 16),
+            Lane::Read => adaptive(request_limits.concurrent_reads_max, 32),
+            Lane::Write => adaptive(request_limits.concurrent_writes_max, 16),
             Lane::Gc => Bounds { floor: 1, start: 4, ceiling: 8 },
             Lane::Other => Bounds::fixed(4),
         })
     }
 
     /// Slots for a local directory, where each request occupies a thread and nothing is refused.
-    pub fn local(env: &Env, manners: &Manners) -> Self {
-        Self::with(env, manners, |lane| match lane {
+    pub fn local(env: &Env, request_limits: &RequestLimits) -> Self {
+        Self::with(env, request_limits, |lane| match lane {
             Lane::Read => Bounds::fixed(32),
             Lane::Wal | Lane::Follow | Lane::Catalog | Lane::Write => Bounds::fixed(8),
             Lane::Gc | Lane::Other => Bounds::fixed(4),
         })
     }
 
-    fn with(env: &Env, manners: &Manners, bounds: impl Fn(Lane) -> Bounds) -> Self {
+    fn with(env: &Env, request_limits: &RequestLimits, bounds: impl Fn(Lane) -> Bounds) -> Self {
         let common = Common::default();
         Self(Lane::ALL.map(|lane| {
             let (window, pace, turns) = (Window::new(bounds(lane)), Pace::default(), Turns::default());
             let state = Mutex::new(State { window, pace, under_way: 0, turns });
-            let (env, waiting_max, common) = (env.clone(), manners.waiting_max, Arc::clone(&common));
+            let (env, waiting_max, common) = (env.clone(), request_limits.waiting_max, Arc::clone(&common));
             Arc::new(LaneGate { env, lane, waiting_max, state, common })
         }))
     }
@@ -113,7 +113,7 @@ impl Gate {
         Ok(slot)
     }
 
-    /// A slot if one is free and nobody waits.
+    /// A slot if one is free and no request waits.
     pub fn try_enter(&self, lane: Lane) -> Option<Slot> {
         let lane = &self.0[lane.index()];
         let began = lane.env.monotonic();
@@ -274,9 +274,9 @@ mod tests {
 
     use super::*;
 
-    fn gate(manners: Manners) -> (Env, Arc<Gate>) {
+    fn gate(request_limits: RequestLimits) -> (Env, Arc<Gate>) {
         let env = Env::simulated(1, 0);
-        (env.clone(), Arc::new(Gate::bucket(&env, &manners)))
+        (env.clone(), Arc::new(Gate::bucket(&env, &request_limits)))
     }
 
     fn throttled() -> Failure {
@@ -293,7 +293,7 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn urgent_lanes_keep_their_reserved_slots_and_have_no_spacing_of_their_own() {
-        let (env, gate) = gate(Manners::default());
+        let (env, gate) = gate(RequestLimits::default());
         for lane in [Lane::Wal, Lane::Catalog, Lane::Read, Lane::Write, Lane::Gc] {
             for _ in 0..50 {
                 env.sleep(Duration::from_millis(1)).await;
@@ -311,7 +311,7 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn the_line_is_bounded_and_the_refusal_names_the_limit() {
-        let (env, gate) = gate(Manners { waiting_max: 10, ..Manners::default() });
+        let (env, gate) = gate(RequestLimits { waiting_max: 10, ..RequestLimits::default() });
         let held = fill(&gate, Lane::Read).await;
         assert!(gate.try_enter(Lane::Read).is_none());
         let waiting: Vec<_> = (0..10)
@@ -336,7 +336,7 @@ mod tests {
     async fn slots_survive_waiters_that_go_away() {
         for seed in 0..50 {
             let env = Env::simulated(seed, 0);
-            let gate = Arc::new(Gate::bucket(&env, &Manners::default()));
+            let gate = Arc::new(Gate::bucket(&env, &RequestLimits::default()));
             let most = Arc::new(AtomicU32::new(0));
             let tasks: Vec<_> = (0..300)
                 .map(|n| {
@@ -370,7 +370,7 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn retry_after_holds_the_lanes_that_can_wait() {
-        let (env, gate) = gate(Manners::default());
+        let (env, gate) = gate(RequestLimits::default());
         let asked = Failure { retry_after: Some(Duration::from_secs(2)), ..throttled() };
         for lane in [Lane::Read, Lane::Wal] {
             gate.enter(lane, &None, false).await.unwrap().finish(Some(&asked));

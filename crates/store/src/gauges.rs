@@ -1,6 +1,6 @@
 //! Gauges of a store: how its lanes look now, and what a month would cost.
 //!
-//! They are set when somebody looks at the meter.
+//! They are set when the meter is read.
 
 use std::sync::Mutex;
 use std::sync::atomic::AtomicU64;

@@ -5,7 +5,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use crate::latency::{Latencies, SIZE_CLASSES, size_class};
-use crate::manners::Manners;
+use crate::request_limits::RequestLimits;
 
 /// Hundredths of a second request that can be saved up: 16 requests.
 const SAVED_MAX: u32 = 1_600;
@@ -25,13 +25,13 @@ struct State {
 }
 
 impl Hedges {
-    pub fn new(manners: &Manners) -> Self {
-        let (percent, after_min) = (manners.hedge_percent.min(100), manners.hedge_after_min);
+    pub fn new(request_limits: &RequestLimits) -> Self {
+        let (percent, after_min) = (request_limits.hedge_percent.min(100), request_limits.hedge_after_min);
         Self { percent, after_min, state: Mutex::default() }
     }
 
     pub fn none() -> Self {
-        Self::new(&Manners { hedge_percent: 0, ..Manners::default() })
+        Self::new(&RequestLimits { hedge_percent: 0, ..RequestLimits::default() })
     }
 
     /// A read begins; after how long it is slow.

@@ -109,7 +109,7 @@ fn in_use(root: &Path) -> Refusal {
     Refusal::InUse(Error::InUse { directory: root.to_owned(), process })
 }
 
-/// Whether nothing can be written there now, by anybody: a full or a read-only disk.
+/// Whether nothing can be written there now: a full or a read-only disk.
 pub(crate) fn is_unwritable(error: &io::Error) -> bool {
     use io::ErrorKind as K;
     // A lock file that is not there cannot be made on a read-only disk.

@@ -12,7 +12,7 @@ use sandur_base::units::{KIB, MIB};
 /// What a request is for: decides its timeouts, and with the operation its lane ([`crate::Lane`]).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Class {
-    /// WAL segments: somebody waits for an acknowledgement.
+    /// WAL segments: a client waits for the acknowledgement.
     Wal,
     /// Blocks: flush, compaction and queries.
     Block,
@@ -53,7 +53,7 @@ impl Class {
 pub struct Intent {
     /// What the request is for.
     pub class: Class,
-    /// Whose query it serves: its rates apply, and waiting requests of tenants take turns. Nobody's
+    /// Whose query it serves: its rates apply, and waiting requests of tenants take turns. No tenant's
     /// for work of the database itself.
     pub tenant: Option<Arc<str>>,
 }

@@ -9,7 +9,7 @@ use crate::operation::Operation;
 /// A kind of requests that share slots.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Lane {
-    /// Writes of the WAL: somebody waits for an acknowledgement.
+    /// Writes of the WAL: a client waits for the acknowledgement.
     Wal,
     /// Reads of the WAL: news of other writers, and the adoption of dead ones.
     Follow,

@@ -29,7 +29,7 @@
 //! **In a storm of 503s** the lanes of reads, writes and garbage collection become smaller (`window`)
 //! and then slower (`pace`) until the store answers again, so that requests wait here instead of
 //! failing there; the lanes of the WAL and the catalog keep their reserved slots. All of it is set in
-//! [`Manners`].
+//! [`RequestLimits`].
 //!
 //! **Example.**
 //!
@@ -77,7 +77,6 @@ mod hold;
 mod intent;
 mod lane;
 mod latency;
-mod manners;
 mod meter;
 mod open;
 mod operation;
@@ -88,6 +87,7 @@ mod prices;
 mod probe;
 mod ranges;
 mod request;
+mod request_limits;
 mod reserve;
 mod retry_budgets;
 mod single_flight;
@@ -105,11 +105,11 @@ pub use create::Created;
 pub use error::{Error, Place};
 pub use intent::{Class, Intent};
 pub use lane::Lane;
-pub use manners::{Manners, RatesOf, TenantRates};
 pub use meter::{Meter, RangeUsage, Usage};
 pub use operation::Operation;
 pub use options::{Access, StoreOptions};
 pub use prices::Prices;
+pub use request_limits::{RatesOf, RequestLimits, TenantRates};
 pub use store::{ObjectInfo, Store, StoreKind};
 pub use update::{Updated, Version};
 pub use upload::Upload;

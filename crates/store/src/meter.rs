@@ -1,7 +1,7 @@
 //! What the store costs: requests, failures, retries, bytes, time and dollars, by class and operation.
 //!
 //! Every attempt counts as a request when it is sent, because that is what a bucket bills, also when
-//! nobody waits for its answer any more. Handles are resolved once: counting is a few atomic additions.
+//! no caller waits for its answer any more. Handles are resolved once: counting is a few atomic additions.
 //! Time is measured through the `Env`.
 
 use std::sync::OnceLock;
@@ -118,7 +118,7 @@ pub struct Usage {
     pub retries: u64,
     /// Requests that failed; "not found" and "already exists" are answers, not failures.
     pub errors: u64,
-    /// Requests whose answer nobody waited for.
+    /// Requests whose answer was no longer waited for.
     pub cancelled: u64,
     /// Bytes sent and received in bodies.
     pub bytes: u64,
@@ -138,7 +138,7 @@ pub struct RangeUsage {
     pub wanted: u64,
     /// Requests that were planned for them.
     pub read: u64,
-    /// Bytes of these requests that nobody wanted: gaps between ranges.
+    /// Bytes of these requests that were not asked for: gaps between ranges.
     pub extra_bytes: u64,
 }
 

@@ -39,7 +39,7 @@ pub(crate) async fn open(url: &str, env: Env, options: StoreOptions) -> Result<S
     let mut tried = None;
     let (requester, kind) = match &location {
         Location::Memory => {
-            let requester = Requester::new(Arc::new(InMemory::new()), env, shown, &options.manners);
+            let requester = Requester::new(Arc::new(InMemory::new()), env, shown, &options.request_limits);
             (requester, StoreKind::Memory)
         }
         Location::Bucket { service, bucket, prefix, settings } => {
@@ -47,7 +47,8 @@ pub(crate) async fn open(url: &str, env: Env, options: StoreOptions) -> Result<S
             let connected = connect(*service, bucket, settings, chain.as_ref());
             let connected = connected.map_err(|e| unconnected(e, &shown))?;
             tried = chain.map(|chain| chain.tried);
-            let requester = Requester::new(below(connected.objects, prefix), env, shown, &options.manners);
+            let requester =
+                Requester::new(below(connected.objects, prefix), env, shown, &options.request_limits);
             let multipart = Multipart { store: connected.parts, prefix: Path::from(prefix.as_str()) };
             (requester.with_multipart(multipart), StoreKind::Bucket)
         }
@@ -56,7 +57,10 @@ pub(crate) async fn open(url: &str, env: Env, options: StoreOptions) -> Result<S
             let opened = env.run_blocking(move || open_directory(&path, &url, access)).await?;
             let (directory, objects) = opened;
             let root = directory.root().to_owned();
-            (Requester::local(directory, objects, env, shown, &options.manners), StoreKind::Local { root })
+            (
+                Requester::local(directory, objects, env, shown, &options.request_limits),
+                StoreKind::Local { root },
+            )
         }
     };
     let requester = Arc::new(requester);

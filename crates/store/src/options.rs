@@ -1,6 +1,6 @@
 //! How a store is opened.
 
-use crate::manners::Manners;
+use crate::request_limits::RequestLimits;
 
 /// What may be done with a store.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
@@ -20,11 +20,11 @@ pub struct StoreOptions {
     /// Whether to check at start that conditional creates work. Default: true.
     pub probe: bool,
     /// How the client behaves towards a store that others use too.
-    pub manners: Manners,
+    pub request_limits: RequestLimits,
 }
 
 impl Default for StoreOptions {
     fn default() -> Self {
-        Self { access: Access::ReadWrite, probe: true, manners: Manners::default() }
+        Self { access: Access::ReadWrite, probe: true, request_limits: RequestLimits::default() }
     }
 }

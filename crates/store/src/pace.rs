@@ -140,7 +140,7 @@ mod tests {
     }
 
     /// A store that takes forty requests per second and four at once, and lanes that all ask at the full
-    /// second: what they are refused is far less than a tenth, and nobody waits for long.
+    /// second: what they are refused is far less than a tenth, and no request waits for long.
     #[test]
     fn lanes_that_ask_together_are_spread_out() {
         let (mut pace, mut allowance, mut checked) = (CommonPace::default(), 4.0_f64, Duration::ZERO);

@@ -39,7 +39,7 @@ impl Requester {
         failure: Failure,
     ) -> Result<(), Error> {
         let (place, reason) = (self.place(call), failure.reason.as_str());
-        // At start somebody is looking at the screen and wonders why nothing happens.
+        // At start a person waits in front of the screen.
         if call.intent.class == Class::Probe && attempts.made == 1 {
             tracing::warn!(%place, reason, "the store does not answer yet, trying again");
         } else {

@@ -9,8 +9,8 @@ use std::ops::Range;
 use bytes::{Bytes, BytesMut};
 use sandur_base::units::{KIB, MIB};
 
-use crate::manners::Manners;
 use crate::meter::RangeUsage;
+use crate::request_limits::RequestLimits;
 
 /// What a request costs compared with bytes.
 #[derive(Clone, Copy, Debug)]
@@ -26,8 +26,8 @@ impl Planner {
     pub const LOCAL: Self = Self { gap_max: 256 * KIB, request_max: 16 * MIB };
 
     /// For a store over a network.
-    pub fn bucket(manners: &Manners) -> Self {
-        Self { gap_max: manners.range_gap_max, request_max: manners.range_request_max.max(1) }
+    pub fn bucket(request_limits: &RequestLimits) -> Self {
+        Self { gap_max: request_limits.range_gap_max, request_max: request_limits.range_request_max.max(1) }
     }
 
     /// The requests that cover `wanted`: sorted, disjoint, none empty. `size` is the object's.

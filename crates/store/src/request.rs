@@ -27,10 +27,10 @@ use crate::gate::{Gate, Slot};
 use crate::hedge::Hedges;
 use crate::intent::{Class, Intent, Policy};
 use crate::lane::Lane;
-use crate::manners::{Manners, PART_BYTES_MIN};
 use crate::meter::Meter;
 use crate::operation::Operation;
 use crate::prices::Prices;
+use crate::request_limits::{PART_BYTES_MIN, RequestLimits};
 use crate::retry_budgets::RetryBudgets;
 use crate::tenants::Tenants;
 
@@ -74,12 +74,17 @@ pub(crate) struct Requester {
 }
 
 impl Requester {
-    /// The way to a bucket or a memory, with all the manners.
-    pub fn new(objects: Arc<dyn ObjectStore>, env: Env, url: Arc<str>, manners: &Manners) -> Self {
-        let tenants = Tenants::new(env.clone(), Arc::clone(&manners.rates_of));
-        let gate = Gate::bucket(&env, manners);
-        let requester = Self::with(objects, env, url, gate, manners);
-        Self { hedges: Hedges::new(manners), tenants: Some(tenants), ..requester }
+    /// The way to a bucket or a memory, within the limits.
+    pub fn new(
+        objects: Arc<dyn ObjectStore>,
+        env: Env,
+        url: Arc<str>,
+        request_limits: &RequestLimits,
+    ) -> Self {
+        let tenants = Tenants::new(env.clone(), Arc::clone(&request_limits.rates_of));
+        let gate = Gate::bucket(&env, request_limits);
+        let requester = Self::with(objects, env, url, gate, request_limits);
+        Self { hedges: Hedges::new(request_limits), tenants: Some(tenants), ..requester }
     }
 
     /// The way to a directory, which refuses nothing, costs nothing and has no other users.
@@ -88,17 +93,23 @@ impl Requester {
         objects: Arc<dyn ObjectStore>,
         env: Env,
         url: Arc<str>,
-        manners: &Manners,
+        request_limits: &RequestLimits,
     ) -> Self {
-        let manners = Manners { prices: Prices::FREE, ..manners.clone() };
-        let gate = Gate::local(&env, &manners);
-        let requester = Self::with(objects, env, url, gate, &manners);
+        let request_limits = RequestLimits { prices: Prices::FREE, ..request_limits.clone() };
+        let gate = Gate::local(&env, &request_limits);
+        let requester = Self::with(objects, env, url, gate, &request_limits);
         Self { directory: Some(directory), ..requester }
     }
 
-    fn with(objects: Arc<dyn ObjectStore>, env: Env, url: Arc<str>, gate: Gate, manners: &Manners) -> Self {
+    fn with(
+        objects: Arc<dyn ObjectStore>,
+        env: Env,
+        url: Arc<str>,
+        gate: Gate,
+        request_limits: &RequestLimits,
+    ) -> Self {
         let opened_at = env.monotonic();
-        let meter = Meter::new(manners.prices);
+        let meter = Meter::new(request_limits.prices);
         meter.gauges.trend.lock().unwrap_or_else(PoisonError::into_inner).start(opened_at);
         let mut trends = meter.gauges.trends.lock().unwrap_or_else(PoisonError::into_inner);
         trends.iter_mut().for_each(|trend| trend.start(opened_at));
@@ -110,11 +121,11 @@ impl Requester {
             directory: None,
             gate,
             meter,
-            budgets: RetryBudgets::new(opened_at, manners.retry_percent),
+            budgets: RetryBudgets::new(opened_at, request_limits.retry_percent),
             hedges: Hedges::none(),
             tenants: None,
             opened_at,
-            whole_upload_max: manners.whole_upload_max.max(2 * PART_BYTES_MIN),
+            whole_upload_max: request_limits.whole_upload_max.max(2 * PART_BYTES_MIN),
             env,
             updating: Arc::default(),
             leftovers: Mutex::default(),

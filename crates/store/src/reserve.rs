@@ -3,7 +3,7 @@
 //! On a full disk nothing can be deleted without writing first what is deleted: a catalog entry. So a file of
 //! [`RESERVE_BYTES`] holds space from the start. When a catalog entry finds no space the file is emptied and
 //! the entry is written again. Until the space can be taken back nothing else is written: the WAL and blocks
-//! would eat what garbage collection needs to free some. Whoever wants to write those tries to take it back
+//! would eat what garbage collection needs to free some. A writer of those tries to take it back
 //! first, so that writing goes on by itself.
 
 use std::fs::{File, OpenOptions};
@@ -32,7 +32,7 @@ impl Reserve {
         Self { file: root.join(RESERVE_NAME), is_held: Mutex::new(false) }
     }
 
-    /// Whether it was held when somebody looked last. Never waits.
+    /// Whether it was held at the last look. Never waits.
     pub fn is_held(&self) -> bool {
         self.is_held.try_lock().is_ok_and(|held| *held)
     }
@@ -47,7 +47,7 @@ impl Reserve {
         Ok(())
     }
 
-    /// Gives the space to whoever writes next; false when it was given away before. Blocks.
+    /// Gives the space to the next write; false when it was given away before. Blocks.
     pub fn release(&self) -> io::Result<bool> {
         let mut held = self.is_held.lock().unwrap_or_else(PoisonError::into_inner);
         if !std::mem::take(&mut *held) {

@@ -23,7 +23,7 @@ struct Account {
     refilled_at: Duration,
 }
 
-/// Millionths of a retry that a lane earns per millisecond: one retry per second, and four where somebody
+/// Millionths of a retry that a lane earns per millisecond: one retry per second, and four where a client
 /// waits for an acknowledgement and there are few requests to earn from.
 fn earned_per_ms(lane: Lane) -> u64 {
     if lane.is_urgent() { 4_000 } else { 1_000 }

@@ -91,7 +91,7 @@ impl Store {
 
     /// A store over an object store that exists already: memory, or a simulation.
     pub fn from_object_store(inner: Arc<dyn ObjectStore>, env: Env, options: StoreOptions) -> Store {
-        let requester = Requester::new(inner, env, "memory://".into(), &options.manners);
+        let requester = Requester::new(inner, env, "memory://".into(), &options.request_limits);
         Self::over(Arc::new(requester), StoreKind::Memory, options)
     }
 
@@ -100,14 +100,14 @@ impl Store {
     #[cfg(feature = "fault")]
     pub fn from_fault_store(inner: crate::fault::FaultStore, env: Env, options: StoreOptions) -> Store {
         let parts = crate::request::Multipart { store: Arc::new(inner.clone()), prefix: Path::default() };
-        let requester = Requester::new(Arc::new(inner), env, "memory://".into(), &options.manners);
+        let requester = Requester::new(Arc::new(inner), env, "memory://".into(), &options.request_limits);
         Self::over(Arc::new(requester.with_multipart(parts)), StoreKind::Memory, options)
     }
 
     pub(crate) fn over(requester: Arc<Requester>, kind: StoreKind, options: StoreOptions) -> Store {
         let planner = match kind {
             StoreKind::Local { .. } => Planner::LOCAL,
-            StoreKind::Bucket | StoreKind::Memory => Planner::bucket(&options.manners),
+            StoreKind::Bucket | StoreKind::Memory => Planner::bucket(&options.request_limits),
         };
         let (access, flights) = (options.access, Flights::default());
         Store(Arc::new(Inner { requester, kind, access, planner, flights }))
@@ -377,7 +377,7 @@ impl Store {
             AppendFile::begin(Arc::clone(requester), path.as_ref(), file.clone()).await
         };
         match begin().await {
-            // Somebody has removed the directory above it: it is made anew.
+            // The directory above it was removed: it is made anew.
             Err(Error::NotFound { .. }) => {
                 directory.forget();
                 begin().await

@@ -2,7 +2,7 @@
 //!
 //! A bucket is one number: when it would be full again (the generic cell rate algorithm). A request
 //! takes its tokens when it comes and is told how long to wait for them, so requests of a tenant pass
-//! in the order in which they came and nobody polls. A request that is larger than the burst waits for
+//! in the order in which they came and none polls. A request that is larger than the burst waits for
 //! a full bucket and leaves it in debt. Bytes that were not known before are taken afterwards. A full
 //! bucket is as good as none, so full ones are forgotten.
 
@@ -14,7 +14,7 @@ use sandur_base::Env;
 use sandur_base::units::ByteSize;
 
 use crate::classify::{Cause, Failure};
-use crate::manners::{RatesOf, TenantRates};
+use crate::request_limits::{RatesOf, TenantRates};
 
 /// From this many buckets on full ones are looked for.
 const FORGET_FROM: usize = 256;

@@ -13,7 +13,7 @@ pub(crate) type Whose = Option<Arc<str>>;
 #[derive(Debug)]
 pub(crate) struct Turns<T> {
     lines: HashMap<Whose, VecDeque<(u64, T)>>,
-    /// Who has somebody waiting, in the order of their turns.
+    /// Tenants with waiting requests, in the order of their turns.
     order: VecDeque<Whose>,
     waiting: usize,
     numbered: u64,

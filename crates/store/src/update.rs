@@ -34,7 +34,7 @@ pub(crate) enum Seen {
 pub enum Updated {
     /// The object holds our bytes.
     Done,
-    /// Somebody else changed or removed the object; this is what it holds now, if anything. Ours
+    /// Another process changed or removed the object; this is what it holds now, if anything. Ours
     /// may have been there in between: when our answer was lost, others may have built on it.
     Changed(Option<(Bytes, Version)>),
 }

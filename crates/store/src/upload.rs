@@ -55,7 +55,7 @@ impl Upload {
         let (tell, outcome) = oneshot::channel();
         let sending = Arc::new(Sending { requester: Arc::clone(requester), path, intent });
         let task = requester.env.spawn("store-upload", async move {
-            // The writer may have gone away; then nobody needs the outcome.
+            // The writer may have gone away; then the outcome is not needed.
             let _ = tell.send(sending.run(messages).await);
         });
         Self {
@@ -102,7 +102,7 @@ impl Upload {
         }
         drop(sender);
         let outcome = self.await_outcome().await;
-        // Ended: there is nothing left to take over for anybody.
+        // Ended: there is nothing left to take over.
         self.sending = None;
         outcome
     }

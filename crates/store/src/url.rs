@@ -199,7 +199,7 @@ fn bucket(service: Service, text: &str) -> Result<Location, Error> {
     for (name, value) in parsed.query_pairs() {
         set(service, &mut settings, &name, value.into_owned())?;
     }
-    // Somebody who writes http:// in the endpoint has allowed it.
+    // An endpoint with http:// allows it.
     let is_http = settings.endpoint.as_ref().is_some_and(|e| e.starts_with("http://"));
     if is_http && settings.allow_http == Some(false) {
         return Err(Error::invalid("endpoint=http://.. contradicts allow_http=false: remove one of them"));

@@ -55,7 +55,7 @@ impl Proxy {
 impl Drop for Proxy {
     fn drop(&mut self) {
         self.ended.store(true, Ordering::Relaxed);
-        // Wakes the thread that accepts; it is gone when nobody answers.
+        // Wakes the thread that accepts; it is gone when there is no answer.
         let _ = TcpStream::connect(&self.address);
     }
 }

@@ -102,7 +102,7 @@ impl Reclaimer {
             let moved = self.write_again(segment, row, entry.frequency);
             let is_there =
                 || self.keys.index.find(row.hash, false).is_some_and(|e| e.is_at(segment.slot, row.offset));
-            // somebody else may have removed or replaced it meanwhile
+            // another process may have removed or replaced it meanwhile
             if !moved && is_there() {
                 return false;
             }

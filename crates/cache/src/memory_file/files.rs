@@ -107,7 +107,7 @@ pub enum Refusal {
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum MemoryFileError {
-    /// FILE.meta is somebody else's.
+    /// FILE.meta is another process's.
     #[error(
         "{} is no description of a memory file, and a stop would overwrite it: \
          remove it, or name another memory file",

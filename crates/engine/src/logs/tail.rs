@@ -1,6 +1,6 @@
 //! Followers: new rows as they are acknowledged, for `LogSource::follow`.
 //!
-//! Whoever inserts rows into a head also delivers them here. Delivery never waits: a follower that is
+//! Rows that are inserted into a head are delivered here as well. Delivery never waits: a follower that is
 //! slow loses rows and is told how many. What its queue may hold is reserved from its query's budget.
 
 use std::collections::VecDeque;

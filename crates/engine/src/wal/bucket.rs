@@ -198,7 +198,7 @@ async fn create(context: &Context, sequence: u64, bytes: Bytes) -> Outcome {
     }
 }
 
-/// Deletes segments. What cannot be deleted now stays below the floor, where nobody reads it, until
+/// Deletes segments. What cannot be deleted now stays below the floor, where it is not read, until
 /// garbage collection finds it.
 pub(crate) async fn delete_segments(store: &Store, incarnation: Id, sequences: Range<u64>) {
     let deletes = sequences.map(|sequence| async move {

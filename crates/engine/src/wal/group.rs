@@ -49,7 +49,7 @@ impl Group {
 pub(super) struct Replies(Vec<oneshot::Sender<Result<(), Error>>>);
 
 impl Replies {
-    /// Acknowledges. Whoever went away meanwhile needs no answer.
+    /// Acknowledges. A client that went away meanwhile needs no answer.
     pub(super) fn acknowledge(self, metrics: &Metrics) {
         metrics.pushes.inc_by(self.0.len() as u64);
         for reply in self.0 {

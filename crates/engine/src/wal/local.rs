@@ -10,7 +10,7 @@
 //! read-only device is tried again, at most once per pause; most other failures poison the WAL for good,
 //! because after a failed fsync the kernel may report success for pages that it has dropped.
 //!
-//! **When a file loses its name**, because somebody removed or replaced it, its bytes are found by nobody.
+//! **When a file loses its name**, because it was removed or replaced, its bytes are found by no reader.
 //! The push that finds out is refused, a new file is begun, and the rows that were acknowledged before are
 //! flushed at once: they are in memory alone. Files are also looked at from time to time.
 
@@ -105,7 +105,7 @@ impl LocalFiles {
             files.close_open();
         }
         let (file, end) = files.open.as_mut()?;
-        // Noted before the append: whoever deletes by this number must not take a file too early.
+        // Noted before the append: a deletion by this number must not take a file too early.
         *end = sequence + 1;
         Some(Arc::clone(file))
     }

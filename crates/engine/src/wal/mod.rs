@@ -170,7 +170,7 @@ impl Wal {
         }
     }
 
-    /// Notices when somebody has removed files of a local WAL whose rows are not in blocks yet: then these
+    /// Notices when files of a local WAL were removed whose rows are not in blocks yet: then these
     /// rows are in memory alone, and are flushed.
     pub(crate) async fn look_after_files(&self) {
         let Some(files) = &self.files else { return };

@@ -1,7 +1,7 @@
 //! When a WAL segment of a bucket is cut: latency, throughput and dollars as one choice.
 //!
 //! Each segment is one request, and requests are what a bucket bills. A budget of them refills at a rate up
-//! to a burst; a segment takes one. Within the budget nobody waits for company that does not come:
+//! to a burst; a segment takes one. Within the budget no push waits for others that do not come:
 //!
 //! * **Idle**: nothing is in flight, so a push is written at once. Clients that wait for their answers before
 //!   they push again come back together: those who shared a segment, or came while it was being written,
@@ -10,7 +10,7 @@
 //! * **In flight**: pushes gather until the segment before them is durable.
 //! * **Busy**: when pushes come while a segment is in flight, or follow each other closely while the budget
 //!   falls, their senders may not wait for each other, and then a longer wait gathers more of them: the
-//!   budget is kept for those whom a wait would slow down. It is tried: a segment gathers until nobody came
+//!   budget is kept for those whom a wait would slow down. It is tried: a segment gathers until no push came
 //!   for a while. When pushes came late in that time, each segment gathers for a whole window, until all
 //!   pushes came at its beginning twice in a row: then their senders wait for us, and waiting for them is in
 //!   vain. The next trial is not before a pause, which doubles each time.
@@ -60,9 +60,9 @@ pub(super) struct Pace {
 /// Gathering for a whole window.
 #[derive(Clone, Copy, Default)]
 struct Busy {
-    /// Windows in a row in which nobody came late.
+    /// Windows in a row without a late push.
     in_vain: u32,
-    /// Whether there was a window in which somebody did; until then it is a trial.
+    /// Whether there was a window with one; until then it is a trial.
     is_proven: bool,
 }
 
@@ -82,7 +82,7 @@ impl Pace {
     pub(super) const PATIENCE: Duration = Duration::from_millis(15);
     /// Share of the budget below which segments that follow each other closely count as busy.
     const KEPT_SHARE: f64 = 0.95;
-    /// A trial ends when nobody came for this share of its window: it delays those for whom it is in vain.
+    /// A trial ends when no push came for this share of its window: it delays pushes in vain.
     const QUIET_SHARE: f64 = 0.4;
     /// Windows in vain after which gathering is given up.
     const IN_VAIN_MAX: u32 = 2;

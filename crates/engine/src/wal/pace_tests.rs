@@ -124,7 +124,7 @@ fn many_clients_that_send_on_their_own_take_two_requests_a_second() {
     }
 }
 
-/// Within what the budget gains, nobody waits; and clients that wait are never gathered for long.
+/// Within what the budget gains, no push waits; and clients that wait are never gathered for long.
 #[test]
 fn a_store_that_is_near_is_written_to_at_once_by_a_few() {
     let seen = run_before(1, LIMITS, &[Client::Sends { every_ms: 1_800 }; 3], 600_000);

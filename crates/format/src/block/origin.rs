@@ -1,7 +1,7 @@
 //! What a block was made from: enough to know it again when the catalog that named it is lost.
 //!
 //! A block that was merged names its inputs, so that their rows are not counted beside it; and every block
-//! names the place in the catalog's log that its maker had read, so that nobody takes it for unneeded in a
+//! names the place in the catalog's log that its maker had read, so that it is not taken for unneeded in a
 //! catalog that has lost what came after.
 
 use sandur_base::Id;

@@ -1,7 +1,7 @@
 //! The boundary: every catalog number up to and including it may be gone.
 //!
 //! The one object of the catalog that is rewritten. It only grows: it is replaced by a verified
-//! update, which fails when somebody else has replaced it since it was read.
+//! update, which fails when another process has replaced it since it was read.
 
 use super::frame::{self, Kind};
 use super::log_chain::LogPosition;

@@ -20,7 +20,7 @@ pub const CHAIN_LENGTH_MAX: usize = 4096;
 
 /// The checksum by which the next entry names this one.
 pub fn entry_checksum(bytes: &[u8]) -> u64 {
-    // 0 means that nobody knows.
+    // 0 means that it is not known.
     xxh3_64(bytes).max(1)
 }
 

@@ -42,7 +42,7 @@ pub struct FrameId {
 pub enum FrameKind {
     /// It holds batches.
     Data = 0,
-    /// It holds nothing: whoever wrote it sealed the writer, which cannot use this sequence number.
+    /// It holds nothing: its author sealed the writer, which cannot use this sequence number.
     Fence = 1,
 }
 

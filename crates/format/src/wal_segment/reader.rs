@@ -123,7 +123,7 @@ impl FrameReader {
     /// The next frame; `None` at the end of the file.
     ///
     /// A damaged frame with no frame after it is [`Error::Torn`]: it was being written when the writer
-    /// stopped, so nobody was told that it is safe. A damaged frame before another one is corruption and
+    /// stopped, so no client was told that it is safe. A damaged frame before another one is corruption and
     /// keeps its own error.
     pub fn next_frame(&mut self) -> Result<Option<Frame>, Error> {
         if self.offset == self.bytes.len() {

@@ -3,7 +3,7 @@
 
 use sandur_base::spelling::nearest;
 
-use super::{Advice, Scene, calls, here, strangers, there};
+use super::{Advice, Scene, calls, here, other_languages, there};
 use crate::lexer::Kind;
 use crate::stage::STAGES;
 
@@ -181,7 +181,7 @@ fn unknown_stage(scene: &Scene<'_>) -> Option<Advice> {
         return None;
     }
     let (name, span) = (scene.source(word), word.span.clone());
-    if let Some(help) = strangers::find(strangers::STAGES, name) {
+    if let Some(help) = other_languages::find(other_languages::STAGES, name) {
         return there(span, help);
     }
     let stages = STAGES.iter().map(|stage| stage.name).chain(["unwrap"]);

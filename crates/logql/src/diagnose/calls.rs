@@ -2,7 +2,7 @@
 
 use sandur_base::spelling::nearest;
 
-use super::{Advice, Scene, here, strangers};
+use super::{Advice, Scene, here, other_languages};
 use crate::lexer::{FUNCTIONS, Kind};
 use crate::{range, vector};
 
@@ -53,7 +53,7 @@ pub fn unknown(scene: &Scene<'_>) -> Option<Advice> {
 }
 
 fn not_a_function(name: &str) -> String {
-    if let Some(help) = strangers::find(strangers::FUNCTIONS, name) {
+    if let Some(help) = other_languages::find(other_languages::FUNCTIONS, name) {
         return help.to_owned();
     }
     match nearest(name, FUNCTIONS) {

@@ -1,12 +1,12 @@
 //! Where a query that cannot be read is wrong, and what was probably meant.
 //!
 //! Error messages are Loki's and stay as they are: this is what a command line shows beside them. The parser
-//! says at which token it stopped; [`advice`] knows the usual mistakes, [`strangers`] the words of other
-//! languages, and names come from the tables that the parser itself is made from.
+//! says at which token it stopped; [`advice`] knows the usual mistakes, [`other_languages`] the words of
+//! other languages, and names come from the tables that the parser itself is made from.
 
 mod advice;
 mod calls;
-mod strangers;
+mod other_languages;
 mod whole;
 
 use std::ops::Range;

@@ -124,7 +124,7 @@ fn names_and_labels_of_a_line_are_reserved() {
     }
 }
 
-/// A selector of a thousand expressions was compiled to its end, whoever had left meanwhile.
+/// A selector of a thousand expressions was compiled to its end, also after the client had left.
 #[test]
 fn compiling_matchers_ends_with_the_job() {
     let matchers: Vec<String> = (0..1_000).map(|n| format!("a{n}=~\"x{n}.*\"")).collect();

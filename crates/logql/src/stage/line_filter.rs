@@ -85,7 +85,7 @@ impl LineFilter {
         self.search.get_or_init(|| Search::new(self)).as_ref()
     }
 
-    /// Whether anybody has asked for the automaton.
+    /// Whether the automaton was asked for.
     #[cfg(test)]
     pub fn has_made_automaton(&self) -> bool {
         self.automaton.get().is_some()

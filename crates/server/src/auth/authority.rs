@@ -127,7 +127,7 @@ impl Authority {
         self.slowly(user, password.to_owned(), keyed).await
     }
 
-    /// Waits for a turn, and checks the password unless somebody else did meanwhile.
+    /// Waits for a turn, and checks the password unless another process did meanwhile.
     async fn slowly(
         &self,
         user: Arc<User>,

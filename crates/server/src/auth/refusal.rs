@@ -32,7 +32,7 @@ pub enum Refusal {
          localhost, 127.0.0.1 and [::1] only; add others to http.allowed_hosts"
     )]
     ForeignHost(String),
-    /// A page of somebody else asks.
+    /// A page of another process asks.
     #[error("a page of '{0}' may not ask this (Origin); add its host to http.allowed_hosts if it may")]
     ForeignOrigin(String),
 }

@@ -79,7 +79,7 @@ pub fn verify_password(password: &str, hash: &str) -> bool {
     !password.contains('\0') && bcrypt::non_truncating_verify(password, hash).unwrap_or(false)
 }
 
-/// A hash of the usual cost that no password has, for all anybody can know: strangers take as long as users.
+/// A hash of the usual cost that no password has, so that unknown names take as long as users.
 /// Its salt and its 184 bits are zero.
 pub const HASH_OF_NOBODY: &str = "$2b$10$.....................................................";
 

@@ -45,7 +45,7 @@ pub struct Settings {
     pub http: Http,
     /// Queries.
     pub query: Query,
-    /// Manners towards the store.
+    /// RequestLimits towards the store.
     pub storage: Storage,
     /// Pieces of blocks in memory and on flash.
     pub cache: CacheSettings,
@@ -151,7 +151,7 @@ pub struct Query {
     pub slow_threshold: Duration,
 }
 
-/// Manners towards a store that others use too.
+/// RequestLimits towards a store that others use too.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Storage {
     /// Block reads under way at once.

@@ -1,5 +1,5 @@
 //! Names of this server, against pages of others: a browser that can reach the server must not be made to
-//! ask it by somebody else's page.
+//! ask it by another process's page.
 //!
 //! *DNS rebinding*: a page's own name is made to point to loopback, so that the browser takes the server for
 //! that page's. The request still carries that name in `Host`. *Forged requests*: a page sends a form, or

@@ -14,7 +14,7 @@ use sandur_engine::{
 use sandur_logql::{DeleteQuery, format_go_duration};
 use sandur_model::{Batch, Dataset, TenantId};
 use sandur_query::Sources;
-use sandur_store::{Manners, Store, StoreKind, StoreOptions, TenantRates};
+use sandur_store::{RequestLimits, Store, StoreKind, StoreOptions, TenantRates};
 
 use crate::block_cache;
 use crate::config::{Settings, Storage, TenantLimits};
@@ -46,9 +46,9 @@ pub async fn open(
     limits: Arc<TenantLimits>,
     address: SocketAddr,
 ) -> Result<Opened, Failed> {
-    let manners = manners(&settings.storage, shares, Arc::clone(&limits));
+    let request_limits = request_limits(&settings.storage, shares, Arc::clone(&limits));
     let store =
-        Store::open(&settings.store, env.clone(), StoreOptions { manners, ..StoreOptions::default() });
+        Store::open(&settings.store, env.clone(), StoreOptions { request_limits, ..StoreOptions::default() });
     let store = store.await.map_err(|e| Failed::new(e.to_string()))?;
     let durability = match store.kind() {
         StoreKind::Local { root } => format!("acknowledged means fsynced to {}", root.display()),
@@ -70,9 +70,9 @@ pub async fn open(
     Ok(Opened { sources, intake: Arc::new(EngineIntake { engine, cache }), registry, durability })
 }
 
-fn manners(storage: &Storage, shares: &Shares, limits: Arc<TenantLimits>) -> Manners {
+fn request_limits(storage: &Storage, shares: &Shares, limits: Arc<TenantLimits>) -> RequestLimits {
     let count = |number: u64| u32::try_from(number).unwrap_or(u32::MAX);
-    Manners {
+    RequestLimits {
         concurrent_reads_max: count(storage.max_concurrent_reads),
         concurrent_writes_max: count(storage.max_concurrent_writes),
         waiting_max: usize::try_from(storage.max_waiting).unwrap_or(usize::MAX),

@@ -92,7 +92,7 @@ impl FaultStore {
         self.world.trace()
     }
 
-    /// Whether more requests came than the store answers: somebody asks without end.
+    /// Whether more requests came than the store answers: a caller asks without end.
     pub fn is_exhausted(&self) -> bool {
         self.world.is_exhausted()
     }

@@ -254,7 +254,7 @@ fn unsent(text: &str) -> Error {
     transport(HttpErrorKind::Connect, text)
 }
 
-/// The connection broke: nobody knows how far the request came.
+/// The connection broke: it is not known how far the request came.
 pub(super) fn interrupted() -> Error {
     transport(HttpErrorKind::Interrupted, "connection reset")
 }

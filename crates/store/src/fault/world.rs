@@ -14,7 +14,7 @@ use sandur_base::{Env, Task};
 
 use super::plan::{Fault, FaultPlan, Op};
 
-/// Most requests that are answered: whoever asks without a pause must wait at last, so that simulated
+/// Most requests that are answered: a caller that asks without a pause waits in the end, so that simulated
 /// time goes on and the deadline of the run shows the loop.
 const REQUESTS_MAX: u64 = 200_000;
 /// Longer than any deadline.

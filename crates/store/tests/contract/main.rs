@@ -8,8 +8,8 @@
 
 mod faults;
 mod local;
-mod manners;
 mod probe;
+mod request_limits;
 mod suite;
 
 use sandur_base::{Env, environment};

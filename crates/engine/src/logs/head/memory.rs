@@ -1,6 +1,6 @@
 //! Memory of a head: what a batch costs, and the batch together with the reservation that pays for it.
 //!
-//! The reservation goes with the batch: whoever still reads a batch of a head that was flushed keeps it
+//! The reservation goes with the batch: a reader of a batch of a flushed head keeps it
 //! counted.
 
 use sandur_base::Reservation;

@@ -4,7 +4,7 @@
 //! into clusters whose times meet ([`clusters`]), and hands out an [`stream::EngineScan`]. For each
 //! cluster a [`plan::Planner`] opens footers, picks streams and pages, asks the needle filters, and
 //! finds the streams that may hold rows twice ([`super::suspects`]). Pages are then fetched ahead in
-//! batches; decoding ([`page`]) is left to whoever takes the items.
+//! batches; decoding ([`page`]) is left to the reader of the items.
 //!
 //! **Invariants.** Rows outside of the selection never leave. A damaged or missing block is a warning
 //! that names it, never silence; a store that does not answer fails the query.

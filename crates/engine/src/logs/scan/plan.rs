@@ -351,7 +351,7 @@ impl Planned {
     ///
     /// A block that was rewritten for a delete request has a new id at its old level, so its rows count as
     /// later than those of the same level that came after them; only rows of one instant can tell. The old
-    /// id cannot be taken again: ids below a writer's orphan floor belong to nobody.
+    /// id cannot be taken again: ids below a writer's orphan floor belong to no block.
     fn age(&self) -> (Reverse<u8>, Id, u32) {
         match self {
             Self::Block(selection, page) => {

@@ -76,7 +76,7 @@ impl TenantSamples {
         self.last_ms.fetch_max(last_ms, Ordering::AcqRel);
     }
 
-    /// Counts samples that were appended; whoever sees the count sees them.
+    /// Counts samples that were appended; a reader that sees the count sees them.
     pub(super) fn count(&self, rows: u64) {
         self.rows.fetch_add(rows, Ordering::AcqRel);
     }

@@ -6,7 +6,7 @@
 //! * 2, id: letters, digits and `-` only, with a digit.
 //!
 //! The hash of a gram begins with its kind, so a window keeps an id gram only when it lies wholly within
-//! an id. Timestamps, durations and counters, which differ in every line and which nobody looks for by
+//! an id. Timestamps, durations and counters, which differ in every line and which no query looks for by
 //! substring, so leave keys that repeat from line to line, and the filter is half as large as
 //! it would be; ids of [`NEEDLE_MIN`] characters and more keep all of their digits.
 //!
@@ -128,7 +128,7 @@ fn append_new(changed: &[u32], recent: &mut [u32; RECENT], keys: &mut Vec<u32>) 
     keys.truncate(start + kept);
 }
 
-/// What a step works on. Positions after the last whole window hold anything; nobody looks at them.
+/// What a step works on. Positions after the last whole window hold anything; they are not looked at.
 struct Arrays {
     /// Bytes with letters folded.
     folded: [u8; ROOM + 16],

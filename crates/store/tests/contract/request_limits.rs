@@ -1,4 +1,4 @@
-//! The client's manners towards a store in trouble, from seeds and in simulated time: what is asked of
+//! The client's request_limits towards a store in trouble, from seeds and in simulated time: what is asked of
 //! it, who has to wait, and who has not.
 
 use std::sync::Arc;
@@ -8,7 +8,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use sandur_base::{Env, Task};
 use sandur_store::fault::{Fault, FaultPlan, FaultStore, Op};
-use sandur_store::{Class, Error, Intent, Manners, Operation, Store, StoreOptions, TenantRates, Usage};
+use sandur_store::{Class, Error, Intent, Operation, RequestLimits, Store, StoreOptions, TenantRates, Usage};
 
 use crate::faults::{World, simulate};
 
@@ -16,8 +16,8 @@ fn seconds(seconds: u64) -> Duration {
     Duration::from_secs(seconds)
 }
 
-fn options(manners: Manners) -> StoreOptions {
-    StoreOptions { manners, ..StoreOptions::default() }
+fn options(request_limits: RequestLimits) -> StoreOptions {
+    StoreOptions { request_limits, ..StoreOptions::default() }
 }
 
 fn used(store: &Store, class: Class, operation: Operation) -> Usage {
@@ -88,9 +88,9 @@ fn ingest(env: &Env, store: &Store, until: Duration) -> Task<Result<Duration, Er
     })
 }
 
-async fn filled(world: &World, manners: Manners) -> Store {
+async fn filled(world: &World, request_limits: RequestLimits) -> Store {
     world.faults.quiet(true);
-    let store = Store::from_fault_store(world.faults.clone(), world.env.clone(), options(manners));
+    let store = Store::from_fault_store(world.faults.clone(), world.env.clone(), options(request_limits));
     store.put("blocks/b", Bytes::from(vec![7; 4_200]), Intent::block()).await.unwrap();
     world.faults.quiet(false);
     store
@@ -103,7 +103,7 @@ async fn filled(world: &World, manners: Manners) -> Store {
 fn queries_slow_down_and_ingest_goes_on_when_the_store_limits_its_requests() {
     for seed in 0..3 {
         simulate(seed, FaultPlan::limited(100.0), |world| async move {
-            let store = filled(&world, Manners::default()).await;
+            let store = filled(&world, RequestLimits::default()).await;
             let end = world.env.monotonic() + seconds(60);
             let (tally, tasks) = readers(&world.env, &store, "a", 200, end);
             let ingest = ingest(&world.env, &store, end);
@@ -130,7 +130,7 @@ fn leisurely() -> FaultPlan {
 fn a_storm_is_waited_out() {
     for seed in 0..3 {
         simulate(seed, leisurely(), |world| async move {
-            let store = filled(&world, Manners::default()).await;
+            let store = filled(&world, RequestLimits::default()).await;
             let (env, start) = (&world.env, world.env.monotonic());
             let (tally, tasks) = readers(env, &store, "a", 40, start + seconds(60));
             env.sleep(seconds(15)).await;
@@ -157,7 +157,7 @@ fn a_storm_is_waited_out() {
 fn windows_follow_what_the_store_can_take() {
     let window_after = |seed, plan: FaultPlan| {
         simulate(seed, plan, |world| async move {
-            let store = filled(&world, Manners::default()).await;
+            let store = filled(&world, RequestLimits::default()).await;
             let (_, tasks) = readers(&world.env, &store, "a", 140, world.env.monotonic() + seconds(25));
             all(tasks).await;
             let mut registry = prometheus_client::registry::Registry::default();
@@ -184,7 +184,7 @@ fn second_requests_beat_slow_machines_within_their_budget() {
     let slowest_percent = |seed, hedge_percent| {
         let plan = FaultPlan { spike: 0.02, spike_max: seconds(4), ..FaultPlan::calm() };
         simulate(seed, plan, |world| async move {
-            let store = filled(&world, Manners { hedge_percent, ..Manners::default() }).await;
+            let store = filled(&world, RequestLimits { hedge_percent, ..RequestLimits::default() }).await;
             let mut times = Vec::new();
             for n in 0..4_000u64 {
                 let began = world.env.monotonic();
@@ -214,7 +214,7 @@ fn second_requests_beat_slow_machines_within_their_budget() {
 fn second_requests_do_not_make_trouble_worse() {
     for seed in 0..5 {
         simulate(seed, FaultPlan::calm(), |world| async move {
-            let store = filled(&world, Manners::default()).await;
+            let store = filled(&world, RequestLimits::default()).await;
             let (_, tasks) = readers(&world.env, &store, "a", 8, world.env.monotonic() + seconds(10));
             all(tasks).await;
             let made = |store: &Store| store.meter().hedges().0 + store.meter().hedges().1;
@@ -241,11 +241,11 @@ fn second_requests_do_not_make_trouble_worse() {
 fn a_greedy_tenant_does_not_slow_another() {
     let rates =
         TenantRates { requests_per_second: 50, requests_burst: 100, bytes_per_second: 0, bytes_burst: 0 };
-    let manners = Manners { rates_of: Arc::new(move |_| rates), ..Manners::default() };
+    let request_limits = RequestLimits { rates_of: Arc::new(move |_| rates), ..RequestLimits::default() };
     for seed in 0..3 {
-        let manners = manners.clone();
+        let request_limits = request_limits.clone();
         simulate(seed, FaultPlan::calm(), |world| async move {
-            let store = filled(&world, manners).await;
+            let store = filled(&world, request_limits).await;
             let end = world.env.monotonic() + seconds(60);
             let (greedy, some) = readers(&world.env, &store, "greedy", 100, end);
             let (modest, others) = readers(&world.env, &store, "small", 1, end);
@@ -265,8 +265,9 @@ fn a_greedy_tenant_does_not_slow_another() {
 #[test]
 fn tenants_take_turns_when_slots_are_scarce() {
     simulate(9, FaultPlan { latency_sigma: 0.0, ..FaultPlan::calm() }, |world| async move {
-        let manners = Manners { concurrent_reads_max: 2, hedge_percent: 0, ..Manners::default() };
-        let store = filled(&world, manners).await;
+        let request_limits =
+            RequestLimits { concurrent_reads_max: 2, hedge_percent: 0, ..RequestLimits::default() };
+        let store = filled(&world, request_limits).await;
         let began = world.env.monotonic();
         let crowd: Vec<_> = (0..1_000u64)
             .map(|n| {
@@ -290,7 +291,7 @@ fn tenants_take_turns_when_slots_are_scarce() {
 #[test]
 fn retry_after_is_respected() {
     simulate(2, FaultPlan::none(), |world| async move {
-        let store = filled(&world, Manners::default()).await;
+        let store = filled(&world, RequestLimits::default()).await;
         world.faults.fail_next(Op::Get, "blocks/", Fault::RetryAfter(seconds(9)));
         world.faults.fail_next(Op::Create, "wal/", Fault::RetryAfter(seconds(4)));
         let began = world.env.monotonic();
@@ -303,12 +304,12 @@ fn retry_after_is_respected() {
     });
 }
 
-/// Goal: a storm under all manners is the same for the same seed.
+/// Goal: a storm under all request_limits is the same for the same seed.
 #[test]
 fn one_seed_gives_one_storm() {
     let trace = |seed| {
         simulate(seed, FaultPlan { spike: 0.05, ..FaultPlan::limited(200.0) }, |world| async move {
-            let store = filled(&world, Manners::default()).await;
+            let store = filled(&world, RequestLimits::default()).await;
             let (_, tasks) = readers(&world.env, &store, "a", 50, world.env.monotonic() + seconds(10));
             all(tasks).await;
             world.faults.trace()

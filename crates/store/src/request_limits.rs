@@ -44,7 +44,7 @@ pub type RatesOf = Arc<dyn Fn(&str) -> TenantRates + Send + Sync>;
 
 /// How the client behaves.
 #[derive(Clone)]
-pub struct Manners {
+pub struct RequestLimits {
     /// Largest window of block reads: requests under way at once.
     pub concurrent_reads_max: u32,
     /// Largest window of block writes.
@@ -70,7 +70,7 @@ pub struct Manners {
     pub prices: Prices,
 }
 
-impl Default for Manners {
+impl Default for RequestLimits {
     fn default() -> Self {
         Self {
             concurrent_reads_max: 128,
@@ -90,8 +90,8 @@ impl Default for Manners {
     }
 }
 
-impl fmt::Debug for Manners {
+impl fmt::Debug for RequestLimits {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Manners").field("hedge_percent", &self.hedge_percent).finish_non_exhaustive()
+        f.debug_struct("RequestLimits").field("hedge_percent", &self.hedge_percent).finish_non_exhaustive()
     }
 }
