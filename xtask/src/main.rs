@@ -6,6 +6,7 @@
 mod attack;
 mod commit_titles;
 mod differential;
+mod doc_paths;
 mod fuzz;
 mod memcached;
 mod nightly;

@@ -5,7 +5,8 @@
 //! * no type of the product holds itself by a plain pointer, since the height of such a tree has no bound;
 //! * no line is longer than 110 columns; none of the forbidden module names is used;
 //! * every crate's `lib.rs` says what the crate is not;
-//! * no title of a commit that is not published yet is too long.
+//! * no title of a commit that is not published yet is too long;
+//! * every path that the documentation names exists.
 //!
 //! Exceptions stand in `xtask/tidy-exceptions.txt`, one `path: rule: reason` per line; an exception
 //! that nothing needs any more is an error too.
@@ -19,6 +20,7 @@ use anyhow::{Context, Result, bail};
 use serde_json::Value;
 
 use crate::commit_titles;
+use crate::doc_paths;
 use crate::process::{output, root};
 
 /// Which of our crates each crate may name. Tools may name anything.
@@ -58,6 +60,9 @@ pub fn run(_arguments: &[String]) -> Result<()> {
     }
     for (commit, what) in commit_titles::too_long(&root()) {
         problems.add(&commit, "commit title", what);
+    }
+    for (page, path) in doc_paths::missing(&root())? {
+        problems.add(&page, "paths", format!("'{path}' does not exist"));
     }
     problems.finish()
 }

@@ -9,7 +9,7 @@
 //!
 //! **What it is not.** It is not a cache: it keeps sizes and no bytes. It is not the live prediction
 //! either, which is [`sandur_cache::predict`]; both share the model [`sandur_cache::model`]. It reads
-//! no clock and no files: whoever calls it opens the trace.
+//! no clock and no files: the caller opens the trace.
 //!
 //! **Life of a call.** [`run`] takes an iterator of [`Request`]s and a list of [`Policy`]s. For each
 //! request each policy is asked to [`read`](Policy::read); where it misses it is told to

@@ -17,6 +17,27 @@
 //! Entries that break a limit are left out and counted in [`Refused`]; the others are in
 //! [`Decoded::batch`].
 //!
+//! ```
+//! use bytes::Bytes;
+//! use sandur_ingest::{PushHeaders, loki_push};
+//! use sandur_model::{Limits, TenantId};
+//!
+//! let body = r#"{"streams": [{"stream": {"app": "api"}, "values": [
+//!     ["1795176000000000000", "level=warn cannot connect"],
+//!     ["1000000000", "half a century old"]
+//! ]}]}"#;
+//! let headers = PushHeaders { content_type: Some("application/json"), content_encoding: None };
+//! let (tenant, limits) = (TenantId::default_tenant(), Limits::default());
+//! let now_ns = 1_795_176_001_000_000_000;
+//! let decoded = loki_push(&tenant, &limits, now_ns, headers, Bytes::from(body)).unwrap();
+//! assert_eq!(decoded.lines, 1);
+//! let stream = &decoded.batch.streams[0];
+//! assert_eq!(stream.labels.get("service_name"), Some("api"), "found by the tenant's list of labels");
+//! assert_eq!(stream.entries[0].line.of(&decoded.batch.arena.bytes), b"level=warn cannot connect");
+//! assert_eq!(stream.entries[0].level, sandur_model::Level::Warn);
+//! assert!(decoded.refused.lines() == 1, "a line beyond the limit of age is refused alone");
+//! ```
+//!
 //! **Invariants.** Memory is bounded before it is taken, and asked of its owner ([`Memory`]): the size that a
 //! snappy block declares is checked first, streams are inflated up to a limit, and the number of streams,
 //! entries and metadata pairs of a request is limited. The metadata of an entry is sorted by name, each name

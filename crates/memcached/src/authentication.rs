@@ -116,7 +116,7 @@ fn read(path: &Path, form: Form) -> Result<Vec<User>, Error> {
             Form::Plain => rest,
             Form::Database => rest.split(|byte| *byte == b':').next().unwrap_or_default(),
         };
-        // An empty one would let in everybody who sends nothing.
+        // An empty one would let in every client that sends nothing.
         if colon == 0 || password.is_empty() {
             return wrong(if colon == 0 { "has no user" } else { "has no password" });
         }

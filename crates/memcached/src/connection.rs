@@ -155,7 +155,7 @@ impl Connection {
                 continue;
             }
             if self.hung_up && self.readable && progress == Progress::Streams {
-                // nobody is there to take what is still to come; a wait ends by itself, and what was sent
+                // no client is there to take what is still to come; a wait ends by itself, and what was sent
                 // before the end is still to be done
                 return Ok(Outcome::Closed(Ending::Normal));
             }

@@ -28,8 +28,8 @@ use super::settings::Binding;
 const HEADER_BYTES: usize = 8;
 /// Bytes of a datagram of an answer: it passes unbroken through usual networks.
 const DATAGRAM_BYTES: usize = 1400;
-/// Bytes of an answer per byte of its request, where that is more than one datagram: whoever writes somebody
-/// else's address into a request gets them no more than this.
+/// Bytes of an answer per byte of its request, where that is more than one datagram: a forged source
+/// address brings its owner no more than this.
 const ANSWER_PER_REQUEST: usize = 16;
 /// What stands for an answer that is longer.
 const TOO_LONG: &[u8] = b"SERVER_ERROR answer too long for UDP, ask over TCP\r\n";

@@ -157,7 +157,7 @@ impl Shared {
         });
     }
 
-    /// Adds a line, waiting for room; `false` when nobody wants it any more.
+    /// Adds a line, waiting for room; `false` when it is not wanted any more.
     fn push(&self, line: &[u8]) -> bool {
         let mut state = self.lock();
         while state.bytes.len() + line.len() > BUFFER_BYTES && !state.abandoned {

@@ -1,7 +1,7 @@
 //! Items that were evicted, expired or flushed, counted by slab class for `stats items` and told to watchers.
 //!
-//! Invariant: called under a shard's lock, so it does no more than add numbers, unless somebody
-//! watches evictions.
+//! Invariant: called under a shard's lock, so it does no more than add numbers, unless evictions
+//! are watched.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};

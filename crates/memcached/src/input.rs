@@ -1,4 +1,4 @@
-//! Bytes that a client sent and nobody has used yet, and the buffers that connections of a worker share.
+//! Bytes that a client sent and that were not used yet, and the buffers that connections of a worker share.
 //!
 //! Invariants: an idle connection holds no buffer: an empty [`Input`] gives its buffer back to the
 //! worker's [`Buffers`], which keeps a bounded number of them. An input grows to

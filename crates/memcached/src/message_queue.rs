@@ -1,8 +1,8 @@
 //! How others reach a worker that waits for its sockets.
 //!
 //! Invariants: a message is never lost, and a worker that sleeps is woken by the first one; what it sends to
-//! itself wakes nobody, so it looks for that before it sleeps. A connection is named at most once among the
-//! messages, however often it is woken.
+//! itself wakes no worker, so it looks for that before it sleeps. A connection is named at most once among
+//! the messages, however often it is woken.
 
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::atomic::{AtomicBool, Ordering};

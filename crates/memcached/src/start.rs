@@ -117,7 +117,7 @@ struct Signals {
 }
 
 impl Signals {
-    /// Those that come from now on are kept until somebody waits for them.
+    /// Those that come from now on are kept until they are waited for.
     fn hear() -> Result<Self, Error> {
         let on = |kind| signal(kind).map_err(|error| Error::Process { what: "hear signals", error });
         Ok(Self {
@@ -173,7 +173,7 @@ impl Running {
         let unix_socket = settings.unix_socket.clone();
         let server = Arc::new(Server::new(env, settings, Shutdown::default(), log)?);
         let said = memory_file::restore(&server)?;
-        // nobody can connect before there is a cache
+        // no client can connect before there is a cache
         let mut listeners = Listeners::open(&server.settings).inspect_err(|_| {
             // what the files held is still there for the next start
             server.graceful.store(true, Ordering::Relaxed);
@@ -554,8 +554,8 @@ mod tests {
         running.stop();
     }
 
-    /// As many silent connections as are allowed kept everybody else out for good. Method: of three clients
-    /// one goes on working while the clock moves on; newcomers take the places of the others.
+    /// As many silent connections as are allowed kept all other clients out for good. Method: of three
+    /// clients one goes on working while the clock moves on; newcomers take the places of the others.
     #[test]
     fn silent_connections_keep_nobody_out() {
         for refuse_fast in [true, false] {

@@ -454,7 +454,7 @@ fn sasl_opens_the_binary_protocol() {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("users");
     std::fs::write(&file, "user:secret\n").unwrap();
-    // without MEMCACHED_SASL_PWDB there is nobody: only refusals can be seen here
+    // without MEMCACHED_SASL_PWDB there is no user: only refusals can be seen here
     let rig = rig(Settings { sasl: true, protocol: Binding::Binary, ..Settings::default() });
     let status = |bytes: Vec<u8>| answers(&rig.client().send(&bytes))[0].1;
     assert_eq!(status(packet(0x0b, 0, &[], &[], &[])), 0, "version is open");
@@ -495,7 +495,7 @@ proptest! {
     fn no_words_make_a_session_panic(
         words in proptest::collection::vec(
             prop_oneof![
-                "(get|gets|gat|set|ms|mg|ma|md|me|mn|incr|cas|touch|stats|slabs|lru|watch|lru_crawler)",
+                (0..super::commands::TEXT.len()).prop_map(|at| super::commands::TEXT[at].name.to_owned()),
                 "[a-zA-Z]{1,3}[0-9]{0,20}",
                 "-?[0-9]{1,20}",
                 Just("\r\n".to_owned()),

@@ -1,6 +1,6 @@
 //! `watch`: what happens, as lines to clients that ask for it.
 //!
-//! Invariants: nobody waits for a watcher: each has a buffer of bounded size, and what does not fit is
+//! Invariants: no worker waits for a watcher: each has a buffer of bounded size, and what does not fit is
 //! counted and reported as `skipped=` once there is room. Without watchers an event costs one load.
 
 use std::io::Write;
@@ -168,7 +168,7 @@ pub(super) fn push_uri(out: &mut Vec<u8>, key: &[u8]) {
 /// Everyone who watches.
 #[derive(Debug, Default)]
 pub(super) struct Watchers {
-    /// Union of all streams that somebody wants.
+    /// Union of all streams that are watched.
     wanted: AtomicU16,
     watchers: Mutex<Vec<Arc<Watcher>>>,
     lines: AtomicU64,
@@ -201,7 +201,7 @@ pub(super) struct WatchCounts {
 }
 
 impl Watchers {
-    /// Whether somebody watches this.
+    /// Whether this is watched.
     #[inline]
     pub fn wants(&self, stream: Stream) -> bool {
         self.wanted.load(Ordering::Relaxed) & stream as u16 != 0

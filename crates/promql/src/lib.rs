@@ -15,6 +15,39 @@
 //! Labels are numbers in a pool (`labels`) until the answer is made. Names of metrics go at the end of the
 //! query, where all operators below agreed that they go.
 //!
+//! ```
+//! use std::time::Duration;
+//! use sandur_base::{Env, MemoryBudget};
+//! use sandur_model::{Labels, TenantId};
+//! use sandur_promql::{Options, Point, Request, Times, Value, query};
+//! use sandur_query::{MemorySeries, QueryContext};
+//!
+//! let mut source = MemorySeries::default();
+//! for instance in ["a", "b"] {
+//!     let labels = Labels::from_pairs([("__name__", "requests_total"), ("instance", instance)]);
+//!     source.edit(&labels, |samples| {
+//!         for minute in 0..=10 {
+//!             samples.times.push(minute * 60_000);
+//!             samples.values.push(minute as f64 * 30.0);
+//!         }
+//!     });
+//! }
+//! let budget = MemoryBudget::root("query", 64 << 20);
+//! let context = QueryContext::new(
+//!     Env::simulated(1, 0), TenantId::default_tenant(), budget, Duration::from_secs(60),
+//! );
+//! let request = Request {
+//!     query: "sum(rate(requests_total[5m]))".to_owned(),
+//!     times: Times { start: 600_000, end: 600_000, step: 0 },
+//!     options: Options::default(),
+//! };
+//! # tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(async {
+//! let answer = query(&source, &context, &request).await.unwrap();
+//! let Value::Vector(series) = &answer.value else { panic!("an instant query answers with a vector") };
+//! assert_eq!(series[0].1, Point::Float(1.0), "30 requests in a minute of each instance");
+//! # });
+//! ```
+//!
 //! **How to add.** A function is a line in `functions::FUNCTIONS` and a function in a file of its family;
 //! parser, evaluation and documentation are made from the table.
 //!

@@ -3,9 +3,9 @@
 //! other error on standard output (a full disk behind `> file`) fails the command at its end.
 //!
 //! The macros here take the place of the standard library's of the same names, which panic, for all modules
-//! of this crate: whoever prints needs to know nothing of this.
+//! of this crate: code that prints needs to know nothing of this.
 //!
-//! Standard error takes what it can; nobody is left to be told of an error there.
+//! Standard error takes what it can; there is no place left to report an error.
 
 use std::fmt::Arguments;
 use std::io::{self, ErrorKind, Write};

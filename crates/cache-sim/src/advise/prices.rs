@@ -3,7 +3,7 @@
 /// A price table, in any one currency; the defaults are US dollars.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Prices {
-    /// Where and when the prices come from, for whoever reads the advice.
+    /// Where and when the prices come from, for the reader of the advice.
     pub source: String,
     /// A GB (10^9 bytes) of memory for a month.
     pub ram_gb_month: f64,

@@ -15,7 +15,7 @@ pub struct KeyValues {
     pub keys: u32,
     /// How unequal they are: a key's share of reads falls as its rank to the minus this.
     pub skew: f64,
-    /// Part of the reads that are of keys which nobody reads a second time.
+    /// Part of the reads that are of keys that are not read a second time.
     pub once_share: f64,
     /// Bytes of each value.
     pub value_bytes: u32,

@@ -56,7 +56,7 @@ fn not_a_function(name: &str) -> String {
     if let Some(help) = other_languages::find(other_languages::FUNCTIONS, name) {
         return help.to_owned();
     }
-    match nearest(name, FUNCTIONS) {
+    match nearest(name, FUNCTIONS.iter().copied()) {
         Some(function) => format!("did you mean `{function}`?"),
         None => "no function is called so; docs/reference/logql.md lists all".to_owned(),
     }

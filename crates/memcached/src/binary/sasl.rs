@@ -32,7 +32,7 @@ pub(super) fn authenticate(call: &mut Call<'_>, first: bool) -> Next {
         return Next::Done;
     }
     totals.auth_errors.add(1);
-    // Who cannot show again who they are is nobody from now on.
+    // A client that fails to authenticate again has no rights from now on.
     *call.authenticated = false;
     call.error(Status::NotAuthenticated)
 }

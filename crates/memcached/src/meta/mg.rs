@@ -82,7 +82,7 @@ impl Shown {
     }
 }
 
-/// Whether a client that reads the item is the one to refresh it: it is stale, and nobody does so yet.
+/// Whether a client that reads the item is the one to refresh it: it is stale, and no client does so yet.
 fn makes_a_winner(item: &Item) -> bool {
     item.meta.stale && !item.meta.won
 }

@@ -63,7 +63,7 @@ pub(crate) fn execute(context: &CommandContext<'_>, key: &[u8], delete: Delete) 
             return (Change::Write(bytes::Bytes::new(), put), outcome);
         }
         if delete.mark_stale {
-            // the mark is a new version: whoever read the item before must not write over what the
+            // the mark is a new version: a client that read the item before must not write over what the
             // winner of the refresh stores
             let put = Put {
                 flags: item.flags,

@@ -125,7 +125,7 @@ fn write_now(context: &CommandContext<'_>, key: &[u8], value: Bytes, write: &Wri
 }
 
 /// Refuses a write that is too large before its value has come. An unconditional one removes the
-/// old item, so that nobody reads what was to be replaced.
+/// old item, so that what was to be replaced is not read.
 pub(crate) fn refuse(context: &CommandContext<'_>, key: &[u8], write: &Write, outcome: Outcome) {
     if write.verb == Verb::Set {
         context.cache().remove(key);

@@ -1,4 +1,4 @@
-//! Client certificates where nobody says who signs them: all are asked for, none is accepted.
+//! Client certificates without a certificate authority: all are asked for, none is accepted.
 //!
 //! Invariant: no handshake succeeds with it.
 
@@ -10,7 +10,7 @@ use ::rustls::pki_types::{CertificateDer, UnixTime};
 use ::rustls::server::danger::{ClientCertVerified, ClientCertVerifier};
 use ::rustls::{CertificateError, DigitallySignedStruct, DistinguishedName, Error, SignatureScheme};
 
-/// Accepts nobody.
+/// Accepts no certificate.
 #[derive(Debug)]
 pub(super) struct RejectAll(pub Arc<CryptoProvider>);
 

@@ -1,7 +1,7 @@
 //! The audit: a line of the log, target `audit`, for every request that was refused, and for every one that
 //! deletes, or that changes how the process runs.
 //!
-//! Lines of refusals have a rate, so that nobody fills a disk with them; the next one that is written says
+//! Lines of refusals have a rate, so that no client fills a disk with them; the next one that is written says
 //! how many were not.
 
 use std::net::SocketAddr;

@@ -25,7 +25,7 @@ impl Credential {
             // What needs no scope is no tenant's matter.
             None => Ok(None),
             Some(scope) if !self.scopes.has(scope) => Err(Refusal::Scope(scope)),
-            // The process is everybody's: whoever may stop it need not name a tenant.
+            // The process belongs to no tenant: a request to stop it need not name one.
             Some(Scope::Admin) => Ok(None),
             Some(_) => self.tenants.choose(asked),
         }

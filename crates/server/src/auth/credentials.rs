@@ -92,7 +92,7 @@ impl Credentials {
         secret::same(known, &digest).then(|| Arc::clone(credential))
     }
 
-    /// The user of this name, or one that nobody is: both take the same time to check.
+    /// The user of this name, or one that does not exist: both take the same time to check.
     pub fn user(&self, name: &str) -> Arc<User> {
         Arc::clone(self.users.get(name).unwrap_or(&self.stranger))
     }

@@ -1,6 +1,6 @@
 //! Tokens and passwords: how they are made, hashed and compared.
 //!
-//! Tokens are 256 random bits, which nobody guesses, so a plain SHA-256 of them is safe to keep. Passwords
+//! Tokens are 256 random bits, which cannot be guessed, so a plain SHA-256 of them is safe to keep. Passwords
 //! are chosen by people and need bcrypt, which is slow by intention (`htpasswd -B` makes the same hashes).
 
 use aws_lc_rs::{constant_time, digest, hmac};

@@ -161,7 +161,7 @@ async fn cancel(matches: &ArgMatches) -> Result<ExitCode, Failed> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// Asks on the terminal; where there is none nobody can be asked.
+/// Asks on the terminal; without one it is refused.
 fn confirmed(question: &str) -> Result<bool, Failed> {
     let stdin = std::io::stdin();
     if !stdin.is_terminal() {

@@ -73,7 +73,7 @@ pub fn main() -> ExitCode {
         Err(error) => return failed_command::report(&Failed::new(format!("cannot start threads: {error}"))),
     };
     let outcome = runtime.block_on(dispatch(&matches));
-    // A command that ended does not wait for reads that nobody needs any more.
+    // A command that ended does not wait for reads that are not needed any more.
     runtime.shutdown_background();
     let printed = output::finish().map_err(|e| Failed::new(format!("cannot write the output: {e}")));
     match outcome.and_then(|code| printed.map(|()| code)) {

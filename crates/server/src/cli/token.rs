@@ -82,7 +82,7 @@ fn create(env: &Env, matches: &ArgMatches) -> Result<String, Failed> {
 /// The hash of the first line of `input`.
 fn hash(env: &Env, password: bool, input: &mut impl BufRead) -> Result<String, Failed> {
     let mut line = String::new();
-    // A secret has one line; nobody's input shall take the memory of the machine.
+    // A secret has one line; no input takes the memory of the machine.
     let read = Read::take(input, 4_096).read_line(&mut line);
     read.map_err(|e| Failed::new(format!("cannot read the secret from stdin: {e}")))?;
     let secret = line.trim_end_matches(['\n', '\r']);

@@ -202,7 +202,7 @@ mod tests {
         assert!(TcpStream::connect(address).await.is_err());
     }
 
-    /// 4,096 connections that did nothing kept everybody else out until their time was over.
+    /// 4,096 connections that did nothing kept all other clients out until their time was over.
     #[tokio::test]
     async fn idle_connections_keep_nobody_out() {
         let (address, _shutdown, _task) = start(|http| {

@@ -146,7 +146,7 @@ impl Connections {
         });
         let victim = quiet.min_by_key(|(_, seat)| {
             let rivals = table.by_address.get(&seat.address).copied().unwrap_or(0);
-            // A head on its way may be somebody's request.
+            // A head on its way may be a client's request.
             (seat.phase() == Phase::Head, usize::MAX - rivals, seat.since.load(Ordering::Relaxed))
         });
         let Some((&number, seat)) = victim else { return false };

@@ -52,8 +52,8 @@ const STEP: u64 = 64 << 10;
 /// What the connection itself holds of a body that is being read.
 const READ_BYTES: u64 = 64 << 10;
 
-/// Who shares memory: the tenant, which may hold nearly everything while nobody else comes, and the address,
-/// which may hold two thirds.
+/// Who shares memory: the tenant, which may hold nearly everything while no other tenant comes, and the
+/// address, which may hold two thirds.
 pub fn parties(tenant: &str, peer: Option<SocketAddr>) -> [Party; 2] {
     let address = peer.map(|peer| format!("address {}", party_of(peer.ip())));
     [

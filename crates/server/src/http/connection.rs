@@ -1,7 +1,7 @@
 //! One connection: its handshake, which HTTP it speaks, and its requests until it ends.
 //!
 //! HTTP/1 has the clocks of [`super::timed_stream`]. HTTP/2 carries many requests at once, so its clocks are
-//! those of [`super::streams`]; pings find out whether somebody is still there.
+//! those of [`super::streams`]; pings find out whether the client is still there.
 
 use std::convert::Infallible;
 use std::io;
@@ -46,7 +46,7 @@ const SEND_BUFFER: usize = 16 << 10;
 /// of its own that are answered, before the connection ends.
 const RESETS_MAX: usize = 20;
 const FAULTS_MAX: usize = 100;
-/// How often somebody who is silent is asked whether they are there, and how long they may take to answer.
+/// How often a silent client is pinged, and how long it may take to answer.
 const PING_EVERY: Duration = Duration::from_secs(20);
 const PING_PATIENCE: Duration = Duration::from_secs(20);
 

@@ -55,7 +55,7 @@ pub struct Guarded {
 }
 
 impl Gate {
-    /// A gate that asks `authority`; without one everybody may do everything who is no foreign page.
+    /// A gate that asks `authority`; without one every client but a foreign page may do everything.
     pub fn new(env: Env, authority: Option<Arc<Authority>>, names: OwnNames, metrics: ServerMetrics) -> Self {
         Self { authority, names, audit: Audit::new(env), metrics }
     }

@@ -41,7 +41,7 @@ impl OwnNames {
         foreign.map_or(Ok(()), |host| Err(Refusal::ForeignHost(shown(&host))))
     }
 
-    /// Whether the page that asks is ours, or nobody's.
+    /// Whether the page that asks is ours, or has no origin.
     pub fn check_origin(&self, uri: &Uri, headers: &HeaderMap) -> Result<(), Refusal> {
         let mut origins = headers.get_all(header::ORIGIN).iter();
         let foreign = origins.find(|origin| !origin.to_str().is_ok_and(|o| self.is_own(o, uri, headers)));

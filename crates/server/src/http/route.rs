@@ -32,7 +32,7 @@ pub struct Route {
 /// Who may ask a route when credentials are configured.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Access {
-    /// Everybody: it tells nothing but that the process lives.
+    /// Every client: it tells nothing but that the process lives.
     Open,
     /// Every credential, whatever its scopes.
     Credential,

@@ -1,8 +1,8 @@
 //! A stream that fails when the client takes too long: to send a head, to send the next request, or to read
 //! an answer.
 //!
-//! An answer that the client holds up must leave at a least rate, so that nobody keeps an answer in memory by
-//! reading a byte now and then.
+//! An answer that the client holds up must leave at a least rate, so that no client keeps an answer in memory
+//! by reading a byte now and then.
 
 use std::io;
 use std::pin::Pin;

@@ -27,7 +27,7 @@ impl Pressure {
     }
 }
 
-/// Queries that run, for whoever has to end one. Cheap to clone.
+/// Queries that run, for the code that has to end one. Cheap to clone.
 #[derive(Clone, Default)]
 pub struct RunningQueries(Arc<Mutex<Vec<WatchedQuery>>>);
 

@@ -37,7 +37,7 @@ const KEY_FILE: Setting =
     Setting { option: "key-file", variables: &["SANDUR_KEY_FILE", "LOKI_CLIENT_KEY_PATH"] };
 const INSECURE: Setting =
     Setting { option: "insecure", variables: &["SANDUR_INSECURE", "LOKI_TLS_SKIP_VERIFY"] };
-/// A token or a user has no option: the list of processes shows options to everybody.
+/// A token or a user has no option: the list of processes shows options to every user.
 const TOKEN: Setting = Setting { option: "", variables: &["SANDUR_TOKEN", "LOKI_BEARER_TOKEN"] };
 const USER: Setting = Setting { option: "", variables: &["SANDUR_USERNAME", "LOKI_USERNAME"] };
 const PASSWORD: Setting = Setting { option: "", variables: &["SANDUR_PASSWORD", "LOKI_PASSWORD"] };

@@ -11,7 +11,7 @@ use super::options::Options;
 use super::tls::Presented;
 use super::{ANSWER_TIMEOUT, CONNECT_TIMEOUT};
 
-/// The way round a certificate that nobody can mend at once.
+/// The way round a certificate that cannot be mended at once.
 const SKIP: &str = "(--insecure skips all checks)";
 
 /// Which server, and how it was to be reached.

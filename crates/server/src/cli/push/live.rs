@@ -28,7 +28,7 @@ use crate::failed_command::Failed;
 const FLUSH_AGE: Duration = Duration::from_secs(1);
 /// Time in which changes are gathered.
 const GATHER: Duration = Duration::from_millis(200);
-/// Time after which files are looked at although nobody told of a change.
+/// Time after which files are looked at although no change was reported.
 const LOOK_AGE: Duration = Duration::from_secs(1);
 /// Time after which files that are new are looked for.
 const FIND_AGE: Duration = Duration::from_secs(5);

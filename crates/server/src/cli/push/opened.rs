@@ -52,7 +52,7 @@ pub fn open(mut input: Input) -> io::Result<Opened> {
 }
 
 fn open_decoded(mut decoded: Input) -> io::Result<Opened> {
-    // What is damaged at once is found again, and told, by whoever reads.
+    // What is damaged at once is found again, and told, by the reader.
     let mut start = Vec::new();
     let damage = fill(&mut decoded, &mut start).err();
     if let Some(what) = binary(&start) {

@@ -25,7 +25,7 @@ use crate::failed_command::Failed;
 
 /// Requests that wait for their acknowledgement at the same time.
 const IN_FLIGHT: usize = 4;
-/// The stream of lines that nobody gave a name.
+/// The stream of lines without a name.
 const JOB_DEFAULT: &str = "push";
 
 /// An input as its batches know it.

@@ -453,7 +453,7 @@ mod tests {
 
     use super::*;
 
-    /// Nobody listened to the client while rows were computed for it, so its leaving ended nothing.
+    /// The client was not listened to while rows were computed for it, so its leaving ended nothing.
     #[tokio::test]
     async fn work_for_a_follower_is_dropped_when_the_follower_leaves() {
         let ping = || Ok(Message::Ping(bytes::Bytes::new()));

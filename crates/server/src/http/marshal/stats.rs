@@ -51,7 +51,7 @@ impl Cost {
         self.counters.metadata_bytes + self.counters.head_metadata_bytes
     }
 
-    /// Lines that were looked at. Lines that counts of footers stand for are not: nobody looked at them.
+    /// Lines that were looked at. Lines that counts of footers stand for are not: they were not looked at.
     pub fn lines(&self) -> u64 {
         self.counters.lines_processed
     }

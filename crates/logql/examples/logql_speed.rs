@@ -1,5 +1,5 @@
 //! How fast the language works on pages that are in memory:
-//! `cargo run --release --example speed [threads] [part of a name]`.
+//! `cargo run --release --example logql_speed [threads] [part of a name]`.
 //!
 //! Lines are made up (a third each JSON, logfmt and text); 64 pages of 2 MiB are served again and again until
 //! 1 GiB has gone by. Printed are the best of three runs and raw bytes per second.
