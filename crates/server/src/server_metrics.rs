@@ -174,7 +174,7 @@ impl ServerMetrics {
         let text = "Pushes refused because resident memory was near its limit";
         all.register("sandur_memory_pressure_refusals", text, self.pressure_refusals);
         all.register("sandur_self_log_lines", "Lines of the own log that were stored", self.self_logs);
-        let text = "Lines of the own log that did not fit self_logs_queue or broke a limit";
+        let text = "Lines of the own log that did not fit the 4 MiB that may wait or broke a limit";
         all.register("sandur_self_log_dropped_lines", text, self.self_logs_dropped);
         let build = Info::new([("version", env!("CARGO_PKG_VERSION"))]);
         all.register("sandur_build", "What was built", build);

@@ -39,8 +39,6 @@ pub struct Settings {
     pub self_logs: bool,
     /// Tenant that the own log belongs to.
     pub self_logs_tenant: String,
-    /// Bytes of the own log that may wait for the store.
-    pub self_logs_queue: u64,
     /// HTTP listener.
     pub http: Http,
     /// Queries.
@@ -68,7 +66,7 @@ pub struct Settings {
 /// Who may call.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Auth {
-    /// File of credentials; empty: everybody may do everything.
+    /// File of credentials; empty: every client may do everything.
     pub file: String,
     /// Refuse requests without `X-Scope-OrgID`.
     pub require_tenant: bool,
@@ -130,8 +128,6 @@ pub struct Http {
     pub write_idle_timeout: Duration,
     /// Time that requests have to end when the server stops.
     pub drain_timeout: Duration,
-    /// Answers from this size on are compressed when the client accepts it.
-    pub compress_min: u64,
     /// Names beside those of loopback that `Host` and `Origin` may carry.
     pub allowed_hosts: Vec<String>,
 }
@@ -166,10 +162,6 @@ pub struct Storage {
     pub hedging_max_percent: u64,
     /// Retries per hundred requests.
     pub retry_max_percent: u64,
-    /// Bytes of a gap over which two ranges are read together.
-    pub range_gap_max: u64,
-    /// Bytes of the largest read.
-    pub range_request_max: u64,
     /// What requests cost.
     pub prices: Prices,
 }
@@ -256,7 +248,6 @@ impl Default for Http {
             body_idle_timeout: Duration::from_secs(30),
             write_idle_timeout: Duration::from_secs(60),
             drain_timeout: Duration::from_secs(30),
-            compress_min: 16 * KIB,
             allowed_hosts: Vec::new(),
         }
     }
@@ -278,7 +269,6 @@ impl Default for Settings {
             log: Log { format: "text".to_owned(), level: "info".to_owned() },
             self_logs: false,
             self_logs_tenant: TenantId::default_tenant().to_string(),
-            self_logs_queue: 4 * MIB,
             http: Http::default(),
             query: Query {
                 max_concurrent: 0,
@@ -294,8 +284,6 @@ impl Default for Settings {
                 hedging_at: Duration::from_millis(50),
                 hedging_max_percent: 5,
                 retry_max_percent: 10,
-                range_gap_max: MIB,
-                range_request_max: 16 * MIB,
                 prices: Prices::default(),
             },
             cache: CacheSettings {

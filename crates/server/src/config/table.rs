@@ -110,9 +110,6 @@ pub static OPTIONS: &[OptionSpec] = &[
     option("self_logs_tenant", "Tenant that the own log belongs to.", |s| {
         Slot::Text(&mut s.self_logs_tenant)
     }),
-    option("self_logs_queue", "Bytes of the own log that may wait for the store; more are dropped.", |s| {
-        Slot::Size(&mut s.self_logs_queue)
-    }),
     option(
         "auth.file",
         "File of credentials: tokens and users with their tenants and scopes (docs/security.md). It is read \
@@ -182,9 +179,6 @@ pub static OPTIONS: &[OptionSpec] = &[
     option("http.drain_timeout", "Time that running requests have to end when the server stops.", |s| {
         Slot::Duration(&mut s.http.drain_timeout)
     }),
-    option("http.compress_min", "Answers from this size on are gzipped when the client accepts it.", |s| {
-        Slot::Size(&mut s.http.compress_min)
-    }),
     option(
         "http.allowed_hosts",
         "Names of this server beside those of loopback, such as that of a proxy: a request may carry them in \
@@ -233,12 +227,6 @@ pub static OPTIONS: &[OptionSpec] = &[
     }),
     option("storage.retry_max_percent", "Retries per hundred requests of a lane at most.", |s| {
         Slot::Count(&mut s.storage.retry_max_percent)
-    }),
-    option("storage.range_gap_max", "In a bucket: gap over which two ranges are read together.", |s| {
-        Slot::Size(&mut s.storage.range_gap_max)
-    }),
-    option("storage.range_request_max", "In a bucket: largest read; longer ranges become several.", |s| {
-        Slot::Size(&mut s.storage.range_request_max)
     }),
     option("storage.price_writes", "Dollars for a million writes or listings, for the cost estimate.", |s| {
         Slot::Price(&mut s.storage.prices.writes_per_million)

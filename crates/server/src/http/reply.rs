@@ -11,6 +11,9 @@ use sandur_base::{Lane, Reservation};
 use super::app::App;
 use super::call::Call;
 
+/// Answers from this size on are compressed for clients that accept it.
+const COMPRESSED_FROM_BYTES: usize = 16 << 10;
+
 /// Content type of Loki's JSON answers.
 const JSON: HeaderValue = HeaderValue::from_static("application/json; charset=UTF-8");
 
@@ -40,7 +43,7 @@ pub fn json_with(status: StatusCode, body: Vec<u8>) -> Response {
 
 /// A JSON answer that may be large: compressed if the client wants it, its memory held until it is sent.
 pub async fn large_json(app: &App, call: &Call, body: Vec<u8>, memory: Option<Reservation>) -> Response {
-    if body.len() as u64 >= app.settings.http.compress_min && call.wants_gzip() {
+    if body.len() >= COMPRESSED_FROM_BYTES && call.wants_gzip() {
         let packed = app.env.run_cpu(Lane::Query, move || gzip(&body)).await;
         let mut response = with_type(JSON, Bytes::from_owner(Held { bytes: packed, _memory: memory }));
         let headers = response.headers_mut();

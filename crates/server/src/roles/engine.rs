@@ -79,8 +79,6 @@ fn request_limits(storage: &Storage, shares: &Shares, limits: Arc<TenantLimits>)
         hedge_percent: count(storage.hedging_max_percent),
         hedge_after_min: storage.hedging_at,
         retry_percent: count(storage.retry_max_percent),
-        range_gap_max: storage.range_gap_max,
-        range_request_max: storage.range_request_max,
         whole_upload_max: whole_upload_max(shares),
         rates_of: Arc::new(move |tenant| {
             let limits = limits.of_one(tenant);
@@ -92,6 +90,7 @@ fn request_limits(storage: &Storage, shares: &Shares, limits: Arc<TenantLimits>)
             }
         }),
         prices: storage.prices,
+        ..RequestLimits::default()
     }
 }
 

@@ -1,5 +1,5 @@
 //! Where the server listens, and that it is closed by default: an address that others can reach needs
-//! credentials, or the word of whoever starts the server that it needs none.
+//! credentials, or an option that says that it needs none.
 
 use std::net::SocketAddr;
 use std::sync::{Arc, OnceLock};
@@ -85,7 +85,7 @@ impl Door {
     }
 }
 
-/// Binds the address that `flag` names, unless that would open the server to everybody unasked.
+/// Binds the address that `flag` names, unless that would open the server to every client unasked.
 async fn bind(settings: &Settings, flag: &str, wanted: &str) -> Result<(TcpListener, SocketAddr), Failed> {
     let listener = TcpListener::bind(wanted).await.map_err(|e| cannot_listen(flag, wanted, &e))?;
     let address = listener.local_addr().map_err(|e| cannot_listen(flag, wanted, &e))?;

@@ -27,6 +27,9 @@ use crate::logging::self_logs::SelfLogs;
 use crate::memory::{Governed, Pressure, RunningQueries, Shares, govern, tune_allocator};
 use crate::{http, logging};
 
+/// Bytes of the own log that may wait for the store; more are dropped.
+const SELF_LOGS_QUEUE_BYTES: u64 = 4 << 20;
+
 /// A server that runs in this process.
 pub struct Server {
     /// Where it listens.
@@ -44,7 +47,7 @@ pub struct Server {
 /// Runs until a signal; the exit code of the process.
 pub async fn serve(settings: Settings) -> Result<ExitCode, Failed> {
     let env = environment(&settings);
-    let self_logs = settings.self_logs.then(|| SelfLogs::new(env.clone(), settings.self_logs_queue));
+    let self_logs = settings.self_logs.then(|| SelfLogs::new(env.clone(), SELF_LOGS_QUEUE_BYTES));
     logging::start(&settings.log, env.clone(), self_logs.as_ref()).map_err(Failed::new)?;
     let server = Server::start(env.clone(), settings, self_logs).await?;
     server.greet();
