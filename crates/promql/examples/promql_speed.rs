@@ -1,5 +1,5 @@
-//! `cargo run --release -p sandur-promql --example promql_speed [SERIES [STEPS]]`: how long expressions take over
-//! series in memory, one sample each 10 s: the least of several runs, in one thread.
+//! `cargo run --release -p sandur-promql --example promql_speed [SERIES [STEPS]]`: how long expressions take
+//! over series in memory, one sample each 10 s: the least of several runs, in one thread.
 
 use std::time::Duration;
 
