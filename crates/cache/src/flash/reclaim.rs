@@ -66,15 +66,17 @@ impl Reclaimer {
 
     /// Reclaims or spares a segment of a pool however many are free. Whether there was one.
     pub fn reclaim_oldest(&self, pool: Pool) -> bool {
-        let leeway = || self.policy.leeway(self.disk.layout.segment_bytes);
-        let leeway = self.may_write_again().then(leeway);
+        let conditions = || self.policy.conditions(self.disk.layout.segment_bytes);
+        let conditions = self.may_write_again().then(conditions);
         let mut segments = self.space.table.all();
         segments.retain(|segment| self.space.table.pool_of(segment.slot) == pool);
         // Where the protected segments have a pool of their own, what is reclaimed from the rest moves
         // there anyway.
         let may_join = !self.space.table.has(Pool::Protected);
         let (segment, step) = loop {
-            let Some((segment, step)) = next_victim(&segments, self.disk.now(), leeway) else { return false };
+            let Some((segment, step)) = next_victim(&segments, self.disk.now(), conditions) else {
+                return false;
+            };
             if step != Step::Join || !may_join {
                 break (segment, step);
             }

@@ -8,7 +8,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use super::expiry::is_expired;
 use super::format::Class;
 use super::segments::{Segment, SegmentState};
-use crate::policy::reclaim::{Arrivals, Leeway, Oldest, Step, TailAge, next_step};
+use crate::policy::reclaim::{Arrivals, Conditions, Oldest, Step, TailAge, next_step};
 use crate::policy::{Class as PolicyClass, RecordFacts, Reinsertion};
 
 /// What reclaiming and appending share.
@@ -33,8 +33,8 @@ impl ReclaimPolicy {
     }
 
     /// What may be spared and written again.
-    pub fn leeway(&self, segment_bytes: u64) -> Leeway {
-        self.choices().leeway(segment_bytes, &self.arrivals)
+    pub fn conditions(&self, segment_bytes: u64) -> Conditions {
+        self.choices().conditions(segment_bytes, &self.arrivals)
     }
 
     /// A segment was spared, or freed after those that were.
@@ -86,8 +86,8 @@ impl Choices {
         self.besides_bytes = self.besides_bytes.max(besides);
     }
 
-    fn leeway(&self, segment_bytes: u64, arrivals: &Arrivals) -> Leeway {
-        arrivals.leeway(self.spared, self.reinsertion.spare_share(segment_bytes))
+    fn conditions(&self, segment_bytes: u64, arrivals: &Arrivals) -> Conditions {
+        arrivals.conditions(self.spared, self.reinsertion.spare_share(segment_bytes))
     }
 }
 
@@ -137,16 +137,20 @@ fn first_written(segments: &[Segment]) -> Option<&Segment> {
 }
 
 /// The next segment, and what happens to it.
-pub(super) fn next_victim(segments: &[Segment], now: u32, leeway: Option<Leeway>) -> Option<(Segment, Step)> {
+pub(super) fn next_victim(
+    segments: &[Segment],
+    now: u32,
+    conditions: Option<Conditions>,
+) -> Option<(Segment, Step)> {
     let free = |segment: &Segment| (*segment, Step::Free(policy_class(segment.class)));
     if let Some(spent) = spent(segments, now) {
         return Some(free(spent));
     }
-    // Without leeway the policy has nothing to choose.
-    let Some(leeway) = leeway else { return first_written(segments).map(free) };
+    // Without conditions the policy has nothing to choose.
+    let Some(conditions) = conditions else { return first_written(segments).map(free) };
     let largest = sealed(segments).map(|segment| segment.record_bytes).max();
     let capacity = segments.len() as u64 * largest.unwrap_or_default();
-    let step = next_step(&oldest(segments), capacity, leeway)?;
+    let step = next_step(&oldest(segments), capacity, conditions)?;
     let chosen = match step {
         Step::Free(class) | Step::Spare(class) => class,
         Step::Join => PolicyClass::Probation,
@@ -196,8 +200,9 @@ mod tests {
     #[test]
     fn empty_segments_are_reclaimed_first_and_then_the_policy_chooses() {
         let next = |segments: &[Segment]| {
-            let leeway = Leeway { spared: 0, spare_share: 0.5, turn_bytes: 0, has_misses: true };
-            next_victim(segments, 50, Some(leeway)).map(|(s, step)| (s.slot, matches!(step, Step::Spare(_))))
+            let conditions = Conditions { spared: 0, spare_share: 0.5, credit_bytes: 0, has_misses: true };
+            next_victim(segments, 50, Some(conditions))
+                .map(|(s, step)| (s.slot, matches!(step, Step::Spare(_))))
         };
         let open = Segment { state: SegmentState::Open, ..segment(0, Class::Probation, 0, 0) };
         let (used, old) = (segment(1, Class::Protected, 900, 900), segment(2, Class::Ingest, 900, 100));

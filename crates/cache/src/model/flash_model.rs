@@ -278,8 +278,8 @@ impl FlashModel {
         let spare_share = self.shape.reinsertion.spare_share(self.shape.segment_bytes);
         let mut spared = 0;
         loop {
-            let leeway = self.arrivals.leeway(spared, spare_share);
-            match reclaim::next_step(&self.oldest(), self.shape.capacity, leeway) {
+            let conditions = self.arrivals.conditions(spared, spare_share);
+            match reclaim::next_step(&self.oldest(), self.shape.capacity, conditions) {
                 Some(Step::Join) => {
                     let Some(segment) = self.sealed[Class::Probation as usize].pop_front() else {
                         return false;

@@ -187,9 +187,9 @@ impl Admission {
             return self.refuse(Refusal::ScannedOnce);
         }
         let tail_age = self.tail_age.load(Relaxed);
-        let away = self.ghost.take_age(candidate.hash).filter(|_| !is_parting);
-        let is_proof = away.is_some_and(|away| away <= tail_age);
-        match self.refusal(candidate, away, now_ms) {
+        let reuse_distance = self.ghost.take_age(candidate.hash).filter(|_| !is_parting);
+        let is_proof = reuse_distance.is_some_and(|bytes| bytes <= tail_age);
+        match self.refusal(candidate, reuse_distance, now_ms) {
             None => Verdict::Admit(match candidate.hint {
                 Hint::Ingest | Hint::Metadata => Class::Ingest,
                 _ if is_proof => Class::Protected,
@@ -280,7 +280,7 @@ impl Admission {
         self.ghost.memory_bytes() + self.shares.memory_bytes() + size_of::<Self>()
     }
 
-    fn refusal(&self, candidate: &Candidate, away: Option<u64>, now_ms: u64) -> Option<Refusal> {
+    fn refusal(&self, candidate: &Candidate, reuse_distance: Option<u64>, now_ms: u64) -> Option<Refusal> {
         let capacity = self.capacity.load(Relaxed);
         let whole = capacity as f64 / self.sample;
         let largest = (whole * LARGEST_SHARE).max((ALWAYS_FITS_BYTES as f64).min(whole / 4.0));
@@ -291,7 +291,7 @@ impl Admission {
             return None;
         }
         let full = self.held.load(Relaxed) as f64 > self.holds_at_most.load(Relaxed) as f64 * FULL_SHARE;
-        if full && self.is_large_scan(candidate) && self.is_scanned_once(candidate, away) {
+        if full && self.is_large_scan(candidate) && self.is_scanned_once(candidate, reuse_distance) {
             return Some(Refusal::ScannedOnce);
         }
         if full && self.shares.exceeds(candidate.tenant, candidate.bytes, capacity) {
@@ -311,12 +311,12 @@ impl Admission {
     }
 
     /// Whether a large scan's value has to wait for its second time; keeps the books about that.
-    fn is_scanned_once(&self, candidate: &Candidate, away: Option<u64>) -> bool {
+    fn is_scanned_once(&self, candidate: &Candidate, reuse_distance: Option<u64>) -> bool {
         if candidate.hits > 0 {
             return false;
         }
-        if let Some(away) = away {
-            if away as f64 <= self.capacity.load(Relaxed) as f64 * PROBATION_SHARE {
+        if let Some(reuse_distance) = reuse_distance {
+            if reuse_distance as f64 <= self.capacity.load(Relaxed) as f64 * PROBATION_SHARE {
                 self.scans.note_returned(candidate.hash);
             }
             return false;

@@ -34,9 +34,9 @@ pub const PROBATION_SHARE: f64 = 0.07;
 /// than its share, so that the next scan does not fill the room of a reclaimed segment.
 const OVERFLOW_SHARE: f64 = 0.10;
 /// Unproven bytes that are judged for each byte that is admitted as protected.
-const TURN_PER_PROTECTED: u64 = 10;
-/// Most bytes of turns that are saved up, in parts of the capacity.
-const TURNS_SHARE: u64 = 20;
+const CREDIT_PER_PROTECTED: u64 = 10;
+/// Most bytes of credit that are saved up, in parts of the capacity.
+const CREDIT_SHARE: u64 = 20;
 /// Part of the tail age that is taken off where all of the oldest segment was read: its records have not gone
 /// unread for long. The rest lets ghost hits with a short reuse distance into a tier of which everything is
 /// read.
@@ -67,14 +67,14 @@ pub struct Oldest {
 
 /// What a judgement depends on besides the segments.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Leeway {
+pub struct Conditions {
     /// Segments spared since the last one was freed.
     pub spared: u32,
     /// Part of a segment's bytes that must have been read for it to be spared:
     /// [`super::Reinsertion::spare_share`].
     pub spare_share: f64,
-    /// Bytes of unproven segments whose turn it is.
-    pub turn_bytes: u64,
+    /// Bytes of unproven segments that may be judged.
+    pub credit_bytes: u64,
     /// Whether the miss rate of what is admitted on probation is high.
     pub has_misses: bool,
 }
@@ -82,7 +82,7 @@ pub struct Leeway {
 /// What was admitted of late: the unproven bytes that have to be judged for it, and its miss rate.
 #[derive(Debug, Default)]
 pub struct Arrivals {
-    turns: Turns,
+    credit: Credit,
     miss_rate: MissRate,
 }
 
@@ -90,7 +90,7 @@ impl Arrivals {
     /// Counts a value of so many bytes that was admitted to `class` in a tier of `capacity` bytes.
     pub fn admitted(&self, class: Class, bytes: u64, capacity: u64) {
         match class {
-            Class::Protected => self.turns.protect(bytes, capacity),
+            Class::Protected => self.credit.protect(bytes, capacity),
             Class::Probation => self.miss_rate.note_admitted(bytes, capacity),
             Class::Ingest | Class::Brief | Class::Ram => {}
         }
@@ -103,25 +103,25 @@ impl Arrivals {
 
     /// Counts an unproven segment that was judged.
     pub fn judged(&self, bytes: u64) {
-        self.turns.judged(bytes);
+        self.credit.judged(bytes);
     }
 
     /// What the next judgement depends on, after so many segments were spared.
-    pub fn leeway(&self, spared: u32, spare_share: f64) -> Leeway {
-        let (turn_bytes, has_misses) = (self.turns.bytes(), self.miss_rate.is_high());
-        Leeway { spared, spare_share, turn_bytes, has_misses }
+    pub fn conditions(&self, spared: u32, spare_share: f64) -> Conditions {
+        let (credit_bytes, has_misses) = (self.credit.bytes(), self.miss_rate.is_high());
+        Conditions { spared, spare_share, credit_bytes, has_misses }
     }
 }
 
 /// Bytes of unproven segments that are to be judged, for what was admitted as protected.
 #[derive(Debug, Default)]
-struct Turns(AtomicU64);
+struct Credit(AtomicU64);
 
-impl Turns {
+impl Credit {
     /// Counts bytes that were admitted as protected to a tier of `capacity` bytes.
     fn protect(&self, bytes: u64, capacity: u64) {
-        let turns = self.bytes().saturating_add(bytes.saturating_mul(TURN_PER_PROTECTED));
-        self.0.store(turns.min(capacity / TURNS_SHARE), Relaxed);
+        let credit = self.bytes().saturating_add(bytes.saturating_mul(CREDIT_PER_PROTECTED));
+        self.0.store(credit.min(capacity / CREDIT_SHARE), Relaxed);
     }
 
     /// Counts an unproven segment that was judged.
@@ -129,7 +129,7 @@ impl Turns {
         self.0.store(self.bytes().saturating_sub(bytes), Relaxed);
     }
 
-    /// Bytes whose turn it is.
+    /// Bytes of unproven segments that may be judged.
     fn bytes(&self) -> u64 {
         self.0.load(Relaxed)
     }
@@ -197,7 +197,7 @@ pub enum Step {
 }
 
 /// The next step towards free space, of classes that have sealed segments; nothing if none has.
-pub fn next_step(oldest: &[Oldest], capacity: u64, leeway: Leeway) -> Option<Step> {
+pub fn next_step(oldest: &[Oldest], capacity: u64, conditions: Conditions) -> Option<Step> {
     if let Some(spent) = oldest.iter().find(|segment| segment.spent) {
         return Some(Step::Free(spent.class));
     }
@@ -206,24 +206,30 @@ pub fn next_step(oldest: &[Oldest], capacity: u64, leeway: Leeway) -> Option<Ste
     let probation = oldest.iter().find(|segment| segment.class == Class::Probation);
     if let Some(probation) = probation.filter(|line| line.class_bytes > share(PROBATION_SHARE)) {
         let overflows = probation.class_bytes >= share(OVERFLOW_SHARE) + probation.bytes;
-        if overflows && (leeway.has_misses || is_hot(probation, leeway)) {
+        if overflows && (conditions.has_misses || is_hot(probation, conditions)) {
             return Some(Step::Join);
         }
-        let turn = protected().find(|segment| segment.unproven && segment.bytes <= leeway.turn_bytes);
-        return Some(turn.map_or(Step::Free(Class::Probation), |segment| judge(segment, leeway)));
+        let unproven =
+            protected().find(|segment| segment.unproven && segment.bytes <= conditions.credit_bytes);
+        return Some(unproven.map_or(Step::Free(Class::Probation), |segment| judge(segment, conditions)));
     }
     let next = protected().min_by_key(|segment| segment.placed).or(oldest.first())?;
-    Some(judge(next, leeway))
+    Some(judge(next, conditions))
 }
 
 /// Whether enough of it was read for it to stay as it is.
-fn is_hot(segment: &Oldest, leeway: Leeway) -> bool {
-    segment.used_bytes as f64 > segment.bytes as f64 * leeway.spare_share
+fn is_hot(segment: &Oldest, conditions: Conditions) -> bool {
+    segment.used_bytes as f64 > segment.bytes as f64 * conditions.spare_share
 }
 
-fn judge(segment: &Oldest, leeway: Leeway) -> Step {
-    let may_spare = matches!(segment.class, Class::Ingest | Class::Protected) && leeway.spared < SPARES_MAX;
-    if is_hot(segment, leeway) && may_spare { Step::Spare(segment.class) } else { Step::Free(segment.class) }
+fn judge(segment: &Oldest, conditions: Conditions) -> Step {
+    let may_spare =
+        matches!(segment.class, Class::Ingest | Class::Protected) && conditions.spared < SPARES_MAX;
+    if is_hot(segment, conditions) && may_spare {
+        Step::Spare(segment.class)
+    } else {
+        Step::Free(segment.class)
+    }
 }
 
 #[cfg(test)]
@@ -231,7 +237,7 @@ mod tests {
     use super::*;
 
     const CAPACITY: u64 = 10_000;
-    const HALF: Leeway = Leeway { spared: 0, spare_share: 0.5, turn_bytes: 0, has_misses: true };
+    const HALF: Conditions = Conditions { spared: 0, spare_share: 0.5, credit_bytes: 0, has_misses: true };
 
     fn oldest(class: Class, placed: u64, used_bytes: u64) -> Oldest {
         let unproven = false;
@@ -245,7 +251,7 @@ mod tests {
             [oldest(Class::Ingest, 7, 50), oldest(Class::Probation, 1, 0), oldest(Class::Protected, 5, 51)];
         assert_eq!(next_step(&lines, CAPACITY, HALF), Some(Step::Spare(Class::Protected)));
         assert_eq!(
-            next_step(&lines, CAPACITY, Leeway { spared: SPARES_MAX, ..HALF }),
+            next_step(&lines, CAPACITY, Conditions { spared: SPARES_MAX, ..HALF }),
             Some(Step::Free(Class::Protected))
         );
         assert_eq!(next_step(&lines[..2], CAPACITY, HALF), Some(Step::Free(Class::Ingest)));
@@ -285,8 +291,8 @@ mod tests {
     fn without_misses_unread_segments_are_reclaimed_in_fifo_order() {
         let next = |used_bytes, spare_share| {
             let probation = Oldest { class_bytes: 5_000, ..oldest(Class::Probation, 1, used_bytes) };
-            let leeway = Leeway { spare_share, has_misses: false, ..HALF };
-            next_step(&[oldest(Class::Protected, 9, 0), probation], CAPACITY, leeway)
+            let conditions = Conditions { spare_share, has_misses: false, ..HALF };
+            next_step(&[oldest(Class::Protected, 9, 0), probation], CAPACITY, conditions)
         };
         assert_eq!(next(50, 0.5), Some(Step::Free(Class::Probation)));
         assert_eq!(next(51, 0.5), Some(Step::Join));
@@ -296,20 +302,24 @@ mod tests {
     #[test]
     fn the_unproven_are_judged_in_the_place_of_probation_when_others_prove_themselves() {
         let probation = Oldest { class_bytes: 1_001, ..oldest(Class::Probation, 9, 0) };
-        let next = |used_bytes, turns: &Turns| {
+        let next = |used_bytes, credit: &Credit| {
             let unproven = Oldest { unproven: true, ..oldest(Class::Protected, 1, used_bytes) };
-            next_step(&[unproven, probation], CAPACITY, Leeway { turn_bytes: turns.bytes(), ..HALF })
+            next_step(&[unproven, probation], CAPACITY, Conditions { credit_bytes: credit.bytes(), ..HALF })
         };
-        let turns = Turns::default();
-        turns.protect(9, CAPACITY);
-        assert_eq!(next(0, &turns), Some(Step::Free(Class::Probation)), "90 bytes are less than the segment");
-        turns.protect(1, CAPACITY);
-        assert_eq!(next(50, &turns), Some(Step::Free(Class::Protected)));
-        assert_eq!(next(51, &turns), Some(Step::Spare(Class::Protected)));
-        turns.judged(100);
-        assert_eq!(next(0, &turns), Some(Step::Free(Class::Probation)));
-        turns.protect(CAPACITY, CAPACITY);
-        assert_eq!(turns.bytes(), CAPACITY / 20, "a burst is not saved up for ever");
+        let credit = Credit::default();
+        credit.protect(9, CAPACITY);
+        assert_eq!(
+            next(0, &credit),
+            Some(Step::Free(Class::Probation)),
+            "90 bytes are less than the segment"
+        );
+        credit.protect(1, CAPACITY);
+        assert_eq!(next(50, &credit), Some(Step::Free(Class::Protected)));
+        assert_eq!(next(51, &credit), Some(Step::Spare(Class::Protected)));
+        credit.judged(100);
+        assert_eq!(next(0, &credit), Some(Step::Free(Class::Probation)));
+        credit.protect(CAPACITY, CAPACITY);
+        assert_eq!(credit.bytes(), CAPACITY / 20, "a burst is not saved up for ever");
     }
 
     #[test]

@@ -196,10 +196,10 @@ impl<T> S3Fifo<T> {
             let value = self.slab.node_mut(place).value_mut();
             return value.map(|v| std::mem::replace(v, entry.value));
         }
-        let away = self.ghost.take_age(entry.hash);
+        let reuse_distance = self.ghost.take_age(entry.hash);
         let queue = match entry.rank {
             Rank::Pinned => PINNED,
-            Rank::Ordinary if away.is_some_and(|away| self.wins_a_place(away)) => MAIN,
+            Rank::Ordinary if reuse_distance.is_some_and(|bytes| self.joins_main(bytes)) => MAIN,
             Rank::Ordinary => SMALL,
         };
         let place = self.slab.add(queue, entry.hash, entry.weight, entry.value);
@@ -363,12 +363,12 @@ impl<T> S3Fifo<T> {
             if !over || !self.fits_main(weight) {
                 return;
             }
-            self.pay_for_main(place);
+            self.reinsert_into_main(place);
         }
     }
 
     /// Makes an entry the newest of the main queue for one of its uses.
-    fn pay_for_main(&mut self, place: u32) {
+    fn reinsert_into_main(&mut self, place: u32) {
         let node = self.slab.node_mut(place);
         node.set_uses(node.uses().saturating_sub(1));
         self.join(place, MAIN);
@@ -379,22 +379,22 @@ impl<T> S3Fifo<T> {
         self.slab.move_to(place, queue);
     }
 
-    /// Whether a key that left the small queue `away` bytes ago is worth more than the entry at the end of
+    /// Whether a key with this reuse distance in bytes is worth more than the entry at the end of
     /// the main queue, which has its turn if not.
-    fn wins_a_place(&mut self, away: u64) -> bool {
-        if away <= share(self.capacity, AT_ONCE_SHARE) {
+    fn joins_main(&mut self, reuse_distance: u64) -> bool {
+        if reuse_distance <= share(self.capacity, AT_ONCE_SHARE) {
             return true;
         }
         let Some(end) = self.slab.oldest(MAIN) else { return true };
         let node = self.slab.node(end);
         let (uses, stood) = (node.uses(), self.ghost.bytes_since(node.joined));
         // It was not used on its way through the small queue either.
-        let unused = away + share(self.capacity, SMALL_SHARE);
+        let unused = reuse_distance + share(self.capacity, SMALL_SHARE);
         if uses < PROMOTION_USES && unused <= stood {
             return true;
         }
         if uses > 0 {
-            self.pay_for_main(end);
+            self.reinsert_into_main(end);
         }
         false
     }
@@ -474,10 +474,11 @@ mod tests {
                 return gone;
             }
             let window = (self.capacity as f64 * GHOST_SHARE) as u64;
-            let away = self.ghost.remove(&key).map(|then| self.noted - then).filter(|away| *away <= window);
-            let queue = match away {
+            let reuse_distance =
+                self.ghost.remove(&key).map(|then| self.noted - then).filter(|bytes| *bytes <= window);
+            let queue = match reuse_distance {
                 _ if kept => 2,
-                Some(away) if self.wins_a_place(away) => 1,
+                Some(reuse_distance) if self.joins_main(reuse_distance) => 1,
                 _ => 0,
             };
             self.entries.insert(key, (weight, 0, queue));
@@ -511,11 +512,13 @@ mod tests {
             self.queues[queue].push_front(key);
         }
 
-        fn wins_a_place(&mut self, away: u64) -> bool {
+        fn joins_main(&mut self, reuse_distance: u64) -> bool {
             let part = |share: f64| (self.capacity as f64 * share) as u64;
             let Some(end) = self.queues[1].back().copied() else { return true };
             let (uses, stood) = (self.entries[&end].1, self.noted - self.joined[&end]);
-            if away <= part(AT_ONCE_SHARE) || uses < 2 && away + part(SMALL_SHARE) <= stood {
+            if reuse_distance <= part(AT_ONCE_SHARE)
+                || uses < 2 && reuse_distance + part(SMALL_SHARE) <= stood
+            {
                 return true;
             }
             if uses > 0 {
