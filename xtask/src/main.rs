@@ -7,6 +7,7 @@ mod attack;
 mod commit_titles;
 mod differential;
 mod doc_paths;
+mod feature_set;
 mod fuzz;
 mod memcached;
 mod nightly;

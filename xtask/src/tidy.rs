@@ -6,7 +6,8 @@
 //! * no line is longer than 110 columns; none of the forbidden module names is used;
 //! * every crate's `lib.rs` says what the crate is not;
 //! * no title of a commit that is not published yet is too long;
-//! * every path that the documentation names exists.
+//! * every path that the documentation names exists;
+//! * outside crates have the same features in every selection of packages.
 //!
 //! Exceptions stand in `xtask/tidy-exceptions.txt`, one `path: rule: reason` per line; an exception
 //! that nothing needs any more is an error too.
@@ -21,11 +22,13 @@ use serde_json::Value;
 
 use crate::commit_titles;
 use crate::doc_paths;
+use crate::feature_set;
 use crate::process::{output, root};
 
 /// Which of our crates each crate may name. Tools may name anything.
 const EDGES: &[(&str, &[&str])] = &[
-    ("base", &[]),
+    ("feature-set", &[]),
+    ("base", &["feature-set"]),
     ("model", &["base"]),
     ("format", &["base", "model"]),
     ("store", &["base"]),
@@ -63,6 +66,10 @@ pub fn run(_arguments: &[String]) -> Result<()> {
     }
     for (page, path) in doc_paths::missing(&root())? {
         problems.add(&page, "paths", format!("'{path}' does not exist"));
+    }
+    for (selection, name, lacking) in feature_set::differences()? {
+        let what = format!("{selection} builds {name} without {lacking}: name it in crates/feature-set");
+        problems.add("crates/feature-set", "features", what);
     }
     problems.finish()
 }
