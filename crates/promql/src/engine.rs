@@ -285,7 +285,7 @@ impl State {
             spend(LABELS_WORK + times.len() * 2)?;
             answer.push(Series {
                 labels: pool.labels(series.labels),
-                floats: times.into_iter().zip(values).collect(),
+                floats: times.iter().copied().zip(values).collect(),
                 histograms: histogram_times.into_iter().zip(histograms).collect(),
             });
         }

@@ -36,6 +36,7 @@ mod results_cache;
 mod row_selector;
 mod sample_source;
 mod seen_rows;
+mod shared_times;
 mod source;
 mod sources;
 mod stats;
@@ -60,6 +61,7 @@ pub use sample_source::{
     BATCH_SERIES, Dictionary, LabelIds, SampleScan, SampleSelection, SampleSource, Samples, SeriesBatch,
 };
 pub use seen_rows::SeenRows;
+pub use shared_times::SharedTimes;
 pub use source::{
     Columns, CountsTask, Follow, Followed, LogSource, MinuteCount, Needle, Needles, Order, PageTask, Scan,
     ScanItem, Selection, SeriesIndex, StreamCounts, StreamVolume, Versions,

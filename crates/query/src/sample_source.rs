@@ -12,6 +12,7 @@ use sandur_model::{FloatHistogram, Matcher, TimeRange};
 
 use crate::context::QueryContext;
 use crate::error::Error;
+use crate::shared_times::SharedTimes;
 use crate::source::{SeriesIndex, Versions};
 
 /// Most series of a batch.
@@ -71,8 +72,8 @@ pub trait Dictionary: Send + Sync {
 /// Samples of one series: floats and histograms apart, each by rising time.
 #[derive(Debug, Default)]
 pub struct Samples {
-    /// Times of float samples, in milliseconds.
-    pub times: Vec<i64>,
+    /// Times of float samples, in milliseconds: one list for the series of a batch that have the same.
+    pub times: SharedTimes,
     /// Their values; stale markers by their bits.
     pub values: Vec<f64>,
     /// When counting began, for each float sample, 0 where it is not known; empty when it is never known.

@@ -179,7 +179,7 @@ async fn a_scan_gives_only_the_labels_that_are_wanted_and_keeps_to_its_budget() 
     let batch = scan.next().await.unwrap().unwrap();
     assert_eq!(batch.labels.len(), 40);
     assert!((0..40).all(|at| batch.pairs(at).eq([("__name__", "up")])), "app was not asked for");
-    assert!(batch.samples.iter().all(|samples| samples.times == [START_MS, START_MS + 1_000]));
+    assert!(batch.samples.iter().all(|samples| samples.times[..] == [START_MS, START_MS + 1_000]));
     let budget = sandur_base::MemoryBudget::root("a small query", 8 << 10);
     let tenant = TenantId::default_tenant();
     let poor = QueryContext::new(engine.env().clone(), tenant, budget, Duration::from_secs(60));

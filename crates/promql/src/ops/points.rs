@@ -35,12 +35,13 @@ impl Points {
         }
         spend((floats + histograms) * 4)?;
         scratch.add(((floats + histograms) * SAMPLE_BYTES) as u64)?;
-        let mut own = Samples::default();
+        let (mut own, mut times) = (Samples::default(), Vec::new());
         for (n, value) in samples.values.iter().enumerate().filter(|(_, value)| !is_stale(**value)) {
-            own.times.push(samples.times[n]);
+            times.push(samples.times[n]);
             own.values.push(*value);
             own.starts.extend(samples.starts.get(n));
         }
+        own.times = times.into();
         for (n, histogram) in samples.histograms.iter().enumerate().filter(|(_, h)| !is_stale(h.sum)) {
             own.histogram_times.push(samples.histogram_times[n]);
             own.histograms.push(Arc::clone(histogram));
@@ -56,12 +57,12 @@ impl Points {
         let (count, bytes) = (column.count(), column.histogram_bytes());
         spend(grid.steps / 64 + count * 4 + bytes as usize)?;
         scratch.add((count * SAMPLE_BYTES) as u64 + bytes)?;
-        let mut own = Samples::default();
+        let (mut own, mut times) = (Samples::default(), Vec::with_capacity(count));
         for step in column.steps() {
             let time = grid.time(step);
             match column.histogram(step) {
                 None => {
-                    own.times.push(time);
+                    times.push(time);
                     own.values.push(column.values[step]);
                 }
                 Some(histogram) => {
@@ -75,6 +76,7 @@ impl Points {
                 }
             }
         }
+        own.times = times.into();
         Ok(Self::Own(own))
     }
 

@@ -345,7 +345,7 @@ impl Windows {
         let (start, smoothed) =
             (end.saturating_sub(self.geometry.range), self.geometry.extension == Extension::Smoothed);
         let mut cut = Samples {
-            times: samples.times[floats.clone()].to_vec(),
+            times: samples.times[floats.clone()].to_vec().into(),
             values: samples.values[floats].to_vec(),
             histogram_times: samples.histogram_times[histograms.clone()].to_vec(),
             histograms: samples.histograms[histograms].to_vec(),
@@ -366,8 +366,9 @@ impl Windows {
         let from = first + usize::from(cut.times[first] <= start);
         let to = if cut.times[last] >= end { last } else { last + 1 };
         let range = from..to.max(from);
-        cut.times = [&[start][..], cut.times.get(range.clone()).unwrap_or_default(), &[end]].concat();
+        let times = [&[start][..], cut.times.get(range.clone()).unwrap_or_default(), &[end]].concat();
         cut.values = [&[left][..], cut.values.get(range).unwrap_or_default(), &[right]].concat();
+        cut.times = times.into();
         Ok(cut)
     }
 }

@@ -74,7 +74,7 @@ pub(super) fn decode(
         if !times.is_empty() {
             let wanted = one.labels.iter().filter(|(name, _)| selection.wants(name));
             all_labels.push(wanted.map(|(name, value)| (texts.id(name), texts.id(value))).collect());
-            all_samples.push(Arc::new(Samples { times, values, ..Samples::default() }));
+            all_samples.push(Arc::new(Samples { times: times.into(), values, ..Samples::default() }));
         }
     }
     let (dictionary, labels, samples) = (texts.finish(), all_labels, all_samples);
