@@ -126,7 +126,7 @@ impl Engine {
     }
 
     async fn push_uncounted(&self, batch: Batch, held: impl Send) -> Result<(), Error> {
-        if batch.rows() == 0 {
+        if batch.is_empty() {
             return Ok(());
         }
         let shared = &self.shared;
@@ -365,8 +365,10 @@ fn check_bounds(batch: &Batch) -> Result<(), Error> {
         Batch::Logs(batch) => batch,
         Batch::Metrics(batch) => {
             let (earliest, latest) = (earliest / MILLISECOND_NS, latest / MILLISECOND_NS);
-            let outside = batch.timestamps.iter().find(|at| **at < earliest || **at > latest);
-            return match outside {
+            let histograms = batch.histograms.iter().map(|sample| sample.timestamp);
+            let exemplars = batch.exemplars.iter().map(|of| of.exemplar.timestamp);
+            let mut times = batch.timestamps.iter().copied().chain(histograms).chain(exemplars);
+            return match times.find(|at| *at < earliest || *at > latest) {
                 Some(at) => Err(Error::Timestamp { timestamp: at.saturating_mul(MILLISECOND_NS) }),
                 None => Ok(()),
             };

@@ -13,9 +13,6 @@ use crate::samples::SampleBatch;
 use crate::signal::{Dataset, Signal};
 use crate::tenant::TenantId;
 
-/// Raw bytes of a sample: its timestamp and its value.
-const SAMPLE_BYTES: u64 = 16;
-
 /// A piece of an arena: `len` bytes from `start`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub struct Span {
@@ -172,11 +169,19 @@ impl Batch {
         }
     }
 
+    /// Whether it brings nothing.
+    pub fn is_empty(&self) -> bool {
+        match self {
+            Self::Logs(batch) => batch.rows() == 0,
+            Self::Metrics(batch) => batch.is_empty(),
+        }
+    }
+
     /// Bytes of lines, or of timestamps and values.
     pub fn raw_bytes(&self) -> u64 {
         match self {
             Self::Logs(batch) => batch.line_bytes(),
-            Self::Metrics(batch) => batch.rows() as u64 * SAMPLE_BYTES,
+            Self::Metrics(batch) => batch.raw_bytes(),
         }
     }
 

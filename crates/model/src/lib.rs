@@ -1,5 +1,5 @@
 //! The words of the system as plain data: tenants, labels, streams, matchers, time ranges,
-//! batches of log entries, pages of log rows, and native histograms.
+//! batches of log entries and of samples, pages of log rows, and native histograms.
 //!
 //! **What it is.** The types that crates exchange. [`Batch`] is what a decoder hands to the
 //! engine; [`LogPage`] is what the engine hands to a query, and [`LineAutomaton`] what a query hands back to
@@ -31,11 +31,13 @@ mod automaton;
 mod batch;
 mod batch_builder;
 mod bounded_regex;
+mod exemplar;
 pub mod histogram;
 mod labels;
 mod level;
 mod limits;
 mod matcher;
+mod metric_metadata;
 mod page;
 mod plain_pattern;
 mod samples;
@@ -47,13 +49,17 @@ pub use automaton::{AutomatonError, AutomatonParts, AutomatonState, LineAutomato
 pub use batch::{Arena, ArenaCodec, Batch, Entry, LogBatch, Span, StreamEntries};
 pub use batch_builder::LogBatchBuilder;
 pub use bounded_regex::{BoundedRegex, REGEX_BYTES_MAX, RegexError, RegexOptions, Slots};
+pub use exemplar::Exemplar;
 pub use histogram::FloatHistogram;
 pub use labels::{Labels, LabelsError, StreamId};
 pub use level::Level;
 pub use limits::{BlockedQuery, CompiledPattern, DeletionMode, Limits};
 pub use matcher::{MatchOp, Matcher, MatcherError, matches_all};
+pub use metric_metadata::{MetricKind, MetricMetadata};
 pub use page::{LineColumn, LogPage, MetadataColumn, MetadataValues, StreamRun, Suspect};
-pub use samples::{STALE_BITS, SampleBatch, SeriesSamples, is_stale};
+pub use samples::{
+    HistogramSample, LabelText, STALE_BITS, SampleBatch, SeriesExemplar, SeriesSamples, is_stale,
+};
 pub use signal::{Dataset, Signal};
 pub use tenant::{TenantError, TenantId};
 pub use time::{DAY_NS, HOUR_NS, MILLISECOND_NS, MINUTE_NS, SECOND_NS, TimeRange};

@@ -58,7 +58,8 @@ pub use result::{LogRow, QueryResult, Sample, Series};
 pub use results_cache::{CachedUnit, ResultsCache, ResultsFigures, Unit, UnitKey};
 pub use row_selector::{RowSelector, SelectorCompiler};
 pub use sample_source::{
-    BATCH_SERIES, Dictionary, LabelIds, SampleScan, SampleSelection, SampleSource, Samples, SeriesBatch,
+    BATCH_SERIES, Dictionary, Exemplars, LabelIds, Metadata, MetadataSelection, SampleScan, SampleSelection,
+    SampleSource, Samples, SeriesBatch, SeriesExemplars,
 };
 pub use seen_rows::SeenRows;
 pub use shared_times::SharedTimes;

@@ -1,16 +1,17 @@
 //! Series in memory: for tests and for data that never leaves the process.
 
-use std::collections::{BTreeSet, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
 
 use sandur_base::BoxFuture;
-use sandur_model::{Labels, Matcher, TimeRange, matches_all};
+use sandur_model::{Exemplar, Labels, MILLISECOND_NS, Matcher, MetricMetadata, TimeRange, matches_all};
 
 use crate::batch_texts::BatchTexts;
 use crate::context::QueryContext;
 use crate::error::Error;
 use crate::sample_source::{
-    BATCH_SERIES, LabelIds, SampleScan, SampleSelection, SampleSource, Samples, SeriesBatch,
+    BATCH_SERIES, Exemplars, LabelIds, Metadata, MetadataSelection, SampleScan, SampleSelection,
+    SampleSource, Samples, SeriesBatch, SeriesExemplars,
 };
 use crate::source::{SeriesIndex, Versions};
 
@@ -19,6 +20,8 @@ use crate::source::{SeriesIndex, Versions};
 pub struct MemorySeries {
     series: Vec<(Arc<Labels>, Arc<Samples>)>,
     by_labels: HashMap<Labels, usize>,
+    exemplars: BTreeMap<Labels, Vec<Exemplar>>,
+    metadata: BTreeSet<MetricMetadata>,
 }
 
 impl MemorySeries {
@@ -46,6 +49,17 @@ impl MemorySeries {
             change(samples);
         }
         *slot = samples;
+    }
+
+    /// Adds an exemplar of the series with these labels.
+    pub fn add_exemplar(&mut self, labels: &Labels, exemplar: Exemplar) {
+        let all = self.exemplars.entry(labels.clone()).or_default();
+        all.insert(all.partition_point(|before| before.timestamp <= exemplar.timestamp), exemplar);
+    }
+
+    /// Adds what is told of a metric family.
+    pub fn add_metadata(&mut self, metadata: MetricMetadata) {
+        self.metadata.insert(metadata);
     }
 
     /// How many series there are.
@@ -146,6 +160,32 @@ impl SampleSource for MemorySeries {
         let series = found.cloned().collect::<Vec<_>>().into_iter();
         let found: Box<dyn SampleScan> = Box::new(Found { series, selection });
         Box::pin(std::future::ready(Ok(found)))
+    }
+
+    fn exemplars<'a>(
+        &'a self,
+        _: &'a QueryContext,
+        any_of: Vec<Vec<Matcher>>,
+        range: TimeRange,
+    ) -> BoxFuture<'a, Result<Exemplars, Error>> {
+        let is_inside = |one: &&Exemplar| range.contains(one.timestamp.saturating_mul(MILLISECOND_NS));
+        let matches = |labels: &Labels| any_of.iter().any(|matchers| matches_all(matchers, labels));
+        let of_series = |(labels, all): (&Labels, &Vec<Exemplar>)| SeriesExemplars {
+            labels: Arc::new(labels.clone()),
+            exemplars: all.iter().filter(is_inside).cloned().collect(),
+        };
+        let found = self.exemplars.iter().filter(|(labels, _)| matches(labels)).map(of_series);
+        let series = found.filter(|of| !of.exemplars.is_empty()).collect();
+        Box::pin(std::future::ready(Ok(Exemplars { series, held: None })))
+    }
+
+    fn metadata<'a>(
+        &'a self,
+        _: &'a QueryContext,
+        selection: MetadataSelection,
+    ) -> BoxFuture<'a, Result<Metadata, Error>> {
+        let metrics = selection.of_sorted(&self.metadata).into_iter().cloned().collect();
+        Box::pin(std::future::ready(Ok(Metadata { metrics, held: None })))
     }
 }
 

@@ -4,11 +4,13 @@
 //! batches of at most [`BATCH_SERIES`], each series once. Labels come as ids of a dictionary: a text is
 //! looked up when it is needed, and once. Samples are columns. A batch may hold samples outside of the
 //! selection's time, which the reader leaves out.
+//!
+//! Exemplars and metadata are answered whole: a source keeps a bounded number of them.
 
 use std::sync::Arc;
 
 use sandur_base::{BoxFuture, Reservation};
-use sandur_model::{FloatHistogram, Matcher, TimeRange};
+use sandur_model::{Exemplar, FloatHistogram, Labels, Matcher, MetricMetadata, TimeRange};
 
 use crate::context::QueryContext;
 use crate::error::Error;
@@ -115,6 +117,69 @@ pub trait SampleScan: Send {
     fn next(&mut self) -> BoxFuture<'_, Result<Option<SeriesBatch>, Error>>;
 }
 
+/// Exemplars of one series.
+#[derive(Clone, Debug)]
+pub struct SeriesExemplars {
+    /// The series.
+    pub labels: Arc<Labels>,
+    /// Its exemplars by rising time.
+    pub exemplars: Vec<Exemplar>,
+}
+
+/// Exemplars of series, sorted by labels.
+#[derive(Default)]
+pub struct Exemplars {
+    /// The series that have some.
+    pub series: Vec<SeriesExemplars>,
+    /// Memory that they take.
+    pub held: Option<Reservation>,
+}
+
+/// Which metadata, and how much of it.
+#[derive(Clone, Debug, Default)]
+pub struct MetadataSelection {
+    /// The family; `None`: all.
+    pub family: Option<String>,
+    /// Most families; `None`: all that there are.
+    pub limit: Option<usize>,
+    /// Most different metadata of one family; `None`: all that there are.
+    pub limit_per_family: Option<usize>,
+}
+
+/// Metadata sorted by family, each once; a family has several when senders say different things of it.
+#[derive(Default)]
+pub struct Metadata {
+    /// What is told of the families.
+    pub metrics: Vec<MetricMetadata>,
+    /// Memory that it takes.
+    pub held: Option<Reservation>,
+}
+
+impl MetadataSelection {
+    /// What is selected of metadata that are sorted and come once each.
+    pub fn of_sorted<'a>(
+        &self,
+        sorted: impl IntoIterator<Item = &'a MetricMetadata>,
+    ) -> Vec<&'a MetricMetadata> {
+        let (mut found, mut families, mut of_family) = (Vec::new(), 0usize, 0usize);
+        let mut before: Option<&str> = None;
+        let is_wanted = |one: &&MetricMetadata| self.family.as_deref().is_none_or(|f| *f == *one.family);
+        for one in sorted.into_iter().filter(is_wanted) {
+            if before != Some(&*one.family) {
+                (families, of_family, before) = (families + 1, 0, Some(&*one.family));
+            }
+            of_family += 1;
+            if self.limit.is_some_and(|most| families > most) {
+                break;
+            }
+            if self.limit_per_family.is_none_or(|most| of_family <= most) {
+                found.push(one);
+            }
+        }
+        found
+    }
+}
+
 /// Where samples come from. Every call sees the tenant, budget and deadline in the context.
 pub trait SampleSource: SeriesIndex + Versions {
     /// Starts reading series. The scan must reserve what it holds from the query's budget.
@@ -123,4 +188,42 @@ pub trait SampleSource: SeriesIndex + Versions {
         context: &'a QueryContext,
         selection: SampleSelection,
     ) -> BoxFuture<'a, Result<Box<dyn SampleScan>, Error>>;
+
+    /// The exemplars with a time in the range of series that pass all matchers of one of the lists.
+    fn exemplars<'a>(
+        &'a self,
+        context: &'a QueryContext,
+        any_of: Vec<Vec<Matcher>>,
+        range: TimeRange,
+    ) -> BoxFuture<'a, Result<Exemplars, Error>>;
+
+    /// What is told of metric families.
+    fn metadata<'a>(
+        &'a self,
+        context: &'a QueryContext,
+        selection: MetadataSelection,
+    ) -> BoxFuture<'a, Result<Metadata, Error>>;
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn limits_of_metadata_count_families_and_what_is_said_of_each() {
+        let of = |family: &str, help: &str| MetricMetadata {
+            family: family.into(),
+            help: help.into(),
+            ..MetricMetadata::default()
+        };
+        let all = [of("a", "1"), of("a", "2"), of("a", "3"), of("b", "1"), of("c", "1")];
+        let found = |limit, limit_per_family, family: Option<&str>| -> Vec<String> {
+            let selection = MetadataSelection { family: family.map(str::to_owned), limit, limit_per_family };
+            selection.of_sorted(&all).into_iter().map(|one| format!("{}{}", one.family, one.help)).collect()
+        };
+        assert_eq!(found(None, None, None).len(), 5);
+        assert_eq!(found(Some(2), Some(1), None), ["a1", "b1"]);
+        assert_eq!(found(Some(1), Some(2), Some("b")), ["b1"]);
+        assert_eq!(found(Some(0), None, None), Vec::<String>::new());
+    }
 }

@@ -1,12 +1,14 @@
 //! The engine as a source of metric queries: scans, and which series there are.
 
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use sandur_base::BoxFuture;
 use sandur_format::sample_block::Footer;
-use sandur_model::{Labels, Matcher, Signal, StreamId, TenantId, TimeRange};
+use sandur_model::{Exemplar, Labels, Matcher, MetricMetadata, Signal, StreamId, TenantId, TimeRange};
 use sandur_query::{
-    Error, Holding, QueryContext, SampleScan, SampleSelection, SampleSource, SeriesIndex, Versions,
+    Error, Exemplars, Holding, Metadata, MetadataSelection, QueryContext, SampleScan, SampleSelection,
+    SampleSource, SeriesExemplars, SeriesIndex, Versions,
 };
 
 use super::head::SelectedSeries;
@@ -26,6 +28,40 @@ pub(crate) struct EngineSamples {
 impl EngineSamples {
     pub(crate) fn new(views: Arc<Views>, reader: BlockReader, rulebook: Arc<Rulebook>) -> Self {
         Self { series: SeriesReader::new(views, reader), rulebook }
+    }
+
+    fn exemplars_of(
+        &self,
+        context: &QueryContext,
+        any_of: &[Vec<Matcher>],
+        range: TimeRange,
+    ) -> Result<Exemplars, Error> {
+        let (view, tenant) = (self.series.view(context), context.tenant());
+        let most = view.heads.iter().map(|head| head.samples().beside_bytes(tenant)).sum();
+        let held = context.budget().reserve(most)?;
+        let mut found: BTreeMap<Labels, Vec<Exemplar>> = BTreeMap::new();
+        for head in &view.heads {
+            context.check()?;
+            for (labels, exemplars) in head.samples().exemplars(tenant, any_of, range) {
+                found.entry(labels).or_default().extend(exemplars);
+            }
+        }
+        let of_series = |(labels, mut exemplars): (Labels, Vec<Exemplar>)| {
+            exemplars.sort_by_key(|one| one.timestamp);
+            exemplars.dedup_by(|a, b| a.same(b));
+            SeriesExemplars { labels: Arc::new(labels), exemplars }
+        };
+        Ok(Exemplars { series: found.into_iter().map(of_series).collect(), held: Some(held) })
+    }
+
+    fn metadata_of(&self, context: &QueryContext, selection: &MetadataSelection) -> Result<Metadata, Error> {
+        let (view, tenant) = (self.series.view(context), context.tenant());
+        let most: u64 = view.heads.iter().map(|head| head.samples().beside_bytes(tenant)).sum();
+        let held = context.budget().reserve(2 * most)?;
+        let found: BTreeSet<MetricMetadata> =
+            view.heads.iter().flat_map(|head| head.samples().metadata(tenant)).collect();
+        let metrics = selection.of_sorted(&found).into_iter().cloned().collect();
+        Ok(Metadata { metrics, held: Some(held) })
     }
 }
 
@@ -109,5 +145,22 @@ impl SampleSource for EngineSamples {
             let scan = SeriesScan::open(self.series.reader(), rules, &view, context, selection).await?;
             Ok(Box::new(scan) as Box<dyn SampleScan>)
         })
+    }
+
+    fn exemplars<'a>(
+        &'a self,
+        context: &'a QueryContext,
+        any_of: Vec<Vec<Matcher>>,
+        range: TimeRange,
+    ) -> BoxFuture<'a, Result<Exemplars, Error>> {
+        Box::pin(std::future::ready(self.exemplars_of(context, &any_of, range)))
+    }
+
+    fn metadata<'a>(
+        &'a self,
+        context: &'a QueryContext,
+        selection: MetadataSelection,
+    ) -> BoxFuture<'a, Result<Metadata, Error>> {
+        Box::pin(std::future::ready(self.metadata_of(context, &selection)))
     }
 }

@@ -8,7 +8,7 @@
 use std::sync::Arc;
 
 use bytes::Bytes;
-use sandur_model::{SampleBatch, SeriesSamples, TenantId};
+use sandur_model::{SampleBatch, Span, TenantId};
 
 use super::columns::{get_labels, put_labels};
 use crate::codec::Reader;
@@ -44,12 +44,14 @@ pub(crate) fn get_batch(
     }
     let total = values.len();
     let series_count = reader.count("series of a batch", reader.remaining())?;
-    let (mut series, mut start) = (Vec::new(), 0usize);
+    let (mut batch, mut start) = (SampleBatch::new(tenant), 0usize);
     for _ in 0..series_count {
         let labels = Arc::new(get_labels(reader)?);
         let count = reader.count("samples of a batch", total - start)?;
-        let samples = start as u32..(start + count) as u32;
-        series.push(SeriesSamples { id: labels.stream_id(), labels, samples });
+        batch.begin_series(labels.stream_id(), labels, Span::default());
+        if let Some(series) = batch.series.last_mut() {
+            series.samples = start as u32..(start + count) as u32;
+        }
         start += count;
     }
     if start != total {
@@ -61,7 +63,7 @@ pub(crate) fn get_batch(
         at = at.wrapping_add(distance);
         at
     };
-    let timestamps = distances.into_iter().map(step).collect();
-    let values = values.iter().map(|bits| f64::from_bits(u64::from_le_bytes(*bits))).collect();
-    Ok(SampleBatch { tenant, timestamps, values, series })
+    batch.timestamps = distances.into_iter().map(step).collect();
+    batch.values = values.iter().map(|bits| f64::from_bits(u64::from_le_bytes(*bits))).collect();
+    Ok(batch)
 }

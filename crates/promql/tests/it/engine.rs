@@ -10,7 +10,8 @@ use sandur_base::{BoxFuture, Env, ErrorKind, MemoryBudget};
 use sandur_model::{Labels, Matcher, TenantId, TimeRange};
 use sandur_promql::{Answer, Options, Point, Request, Times, Value, query};
 use sandur_query::{
-    Error, MemorySeries, QueryContext, SampleScan, SampleSelection, SampleSource, SeriesIndex, Versions,
+    Error, Exemplars, MemorySeries, Metadata, MetadataSelection, QueryContext, SampleScan, SampleSelection,
+    SampleSource, SeriesIndex, Versions,
 };
 
 const MINUTE: i64 = 60_000;
@@ -78,6 +79,23 @@ impl SampleSource for Watched {
     ) -> BoxFuture<'a, Result<Box<dyn SampleScan>, Error>> {
         self.asked.lock().unwrap().push(query.clone());
         self.store.select(context, query)
+    }
+
+    fn exemplars<'a>(
+        &'a self,
+        context: &'a QueryContext,
+        any_of: Vec<Vec<Matcher>>,
+        range: TimeRange,
+    ) -> BoxFuture<'a, Result<Exemplars, Error>> {
+        self.store.exemplars(context, any_of, range)
+    }
+
+    fn metadata<'a>(
+        &'a self,
+        context: &'a QueryContext,
+        selection: MetadataSelection,
+    ) -> BoxFuture<'a, Result<Metadata, Error>> {
+        self.store.metadata(context, selection)
     }
 }
 

@@ -1,15 +1,18 @@
 //! Series of several tenants, one tenant after the other.
 
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 
-use sandur_base::BoxFuture;
-use sandur_model::TenantId;
+use sandur_base::{BoxFuture, Reservation};
+use sandur_model::{Matcher, TenantId, TimeRange};
 
-use super::{ORIGINAL_LABEL, TENANT_LABEL, TenantsSource};
+use super::{ORIGINAL_LABEL, TENANT_LABEL, TenantsSource, with_tenant};
 use crate::context::QueryContext;
 use crate::error::Error;
-use crate::sample_source::{Dictionary, LabelIds, SampleScan, SampleSelection, SampleSource, SeriesBatch};
+use crate::sample_source::{
+    Dictionary, Exemplars, LabelIds, Metadata, MetadataSelection, SampleScan, SampleSelection, SampleSource,
+    SeriesBatch, SeriesExemplars,
+};
 
 impl<S: SampleSource + ?Sized> TenantsSource<S> {
     async fn select_each(
@@ -33,6 +36,42 @@ impl<S: SampleSource + ?Sized> TenantsSource<S> {
         }
         Ok(Box::new(Chained { scans, names_tenant }))
     }
+
+    /// A series that passes several of the lists is there once.
+    async fn exemplars_of_each(
+        &self,
+        context: &QueryContext,
+        any_of: Vec<Vec<Matcher>>,
+        range: TimeRange,
+    ) -> Result<Exemplars, Error> {
+        let (mut found, mut held) = (BTreeMap::new(), None);
+        for list in &any_of {
+            let (contexts, matchers) = Self::chosen(context, list)?;
+            for one in contexts {
+                let more = self.0.exemplars(&one, vec![matchers.clone()], range).await?;
+                let shown = |of: SeriesExemplars| (with_tenant(&of.labels, one.tenant()), of.exemplars);
+                found.extend(more.series.into_iter().map(shown));
+                join_held(&mut held, more.held);
+            }
+        }
+        let series = found.into_iter().map(|(labels, exemplars)| SeriesExemplars { labels, exemplars });
+        Ok(Exemplars { series: series.collect(), held })
+    }
+
+    async fn metadata_of_each(
+        &self,
+        context: &QueryContext,
+        selection: MetadataSelection,
+    ) -> Result<Metadata, Error> {
+        let (mut found, mut held) = (BTreeSet::new(), None);
+        for tenant in context.tenant().each() {
+            let more = self.0.metadata(&context.of_tenant(tenant), selection.clone()).await?;
+            found.extend(more.metrics);
+            join_held(&mut held, more.held);
+        }
+        let metrics = selection.of_sorted(&found).into_iter().cloned().collect();
+        Ok(Metadata { metrics, held })
+    }
 }
 
 impl<S: SampleSource + ?Sized> SampleSource for TenantsSource<S> {
@@ -45,6 +84,37 @@ impl<S: SampleSource + ?Sized> SampleSource for TenantsSource<S> {
             true => Box::pin(self.select_each(context, selection)),
             false => self.0.select(context, selection),
         }
+    }
+
+    fn exemplars<'a>(
+        &'a self,
+        context: &'a QueryContext,
+        any_of: Vec<Vec<Matcher>>,
+        range: TimeRange,
+    ) -> BoxFuture<'a, Result<Exemplars, Error>> {
+        match context.tenant().is_several() {
+            true => Box::pin(self.exemplars_of_each(context, any_of, range)),
+            false => self.0.exemplars(context, any_of, range),
+        }
+    }
+
+    fn metadata<'a>(
+        &'a self,
+        context: &'a QueryContext,
+        selection: MetadataSelection,
+    ) -> BoxFuture<'a, Result<Metadata, Error>> {
+        match context.tenant().is_several() {
+            true => Box::pin(self.metadata_of_each(context, selection)),
+            false => self.0.metadata(context, selection),
+        }
+    }
+}
+
+/// What pays for an answer also pays for one that joins it.
+fn join_held(all: &mut Option<Reservation>, more: Option<Reservation>) {
+    match (all, more) {
+        (Some(all), Some(more)) => all.absorb(more),
+        (all, more) => *all = more.or(all.take()),
     }
 }
 
@@ -131,7 +201,7 @@ mod tests {
     use std::time::Duration;
 
     use sandur_base::{Env, MemoryBudget};
-    use sandur_model::{Labels, MatchOp, Matcher};
+    use sandur_model::{Labels, MatchOp};
 
     use super::*;
     use crate::memory_samples::MemorySeries;

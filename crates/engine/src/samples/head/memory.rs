@@ -5,6 +5,7 @@ use std::collections::HashSet;
 use foldhash::fast::RandomState;
 use sandur_model::{Labels, SampleBatch};
 
+use super::beside::{exemplar_bytes, metadata_bytes};
 use super::symbols::{PAIR_BYTES, SYMBOL_BYTES};
 use crate::samples::SAMPLE_BYTES;
 
@@ -20,7 +21,9 @@ pub fn push_bytes(batch: &SampleBatch) -> u64 {
     let sent = batch.memory_bytes() + rows * SAMPLE_BYTES;
     // A sample of an unusual time takes 24 bytes, and a column that doubles twice that.
     let kept = rows * SAMPLE_BYTES * 3;
-    sent + kept + series_bytes(batch)
+    let exemplars = batch.exemplars.iter().map(|of| exemplar_bytes(&of.exemplar));
+    let beside: u64 = exemplars.chain(batch.metadata.iter().map(metadata_bytes)).sum();
+    sent + kept + series_bytes(batch) + 2 * beside
 }
 
 /// The most that the series of a batch take. A string that stands at the same place in the series before

@@ -9,6 +9,7 @@
 //! push reserves the most that its batch may take ([`push_bytes`]); what it did take stays reserved as long
 //! as the head is there.
 
+mod beside;
 mod memory;
 mod series;
 mod symbols;
@@ -19,12 +20,15 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
 
 use sandur_base::{Id, Reservation};
-use sandur_model::{Labels, Matcher, SampleBatch, StreamId, TenantId, TimeRange};
+use sandur_model::{
+    Exemplar, Labels, Matcher, MetricMetadata, SampleBatch, StreamId, TenantId, TimeRange, matches_all,
+};
 use sandur_query::Holding;
 use xxhash_rust::xxh3::xxh3_128;
 
 use super::{MILLISECOND_NS, SAMPLE_BYTES};
 use crate::head_totals::HeadTotals;
+use beside::HeadExemplar;
 pub use memory::push_bytes;
 pub use series::SampleColumns;
 use series::{Appended, HeadSeries};
@@ -72,9 +76,71 @@ impl SampleHead {
             (appended, duplicates, grown) =
                 (appended + taken.appended, duplicates + taken.duplicates, grown + taken.grown);
         }
+        grown += self.insert_beside(frame, batch);
         memory.shrink(memory.bytes().saturating_sub(grown));
         self.hold(memory);
         (appended, duplicates)
+    }
+
+    /// Adds exemplars and metadata; gives the bytes that they take.
+    fn insert_beside(&self, frame: u32, batch: &SampleBatch) -> u64 {
+        if batch.exemplars.is_empty() && batch.metadata.is_empty() {
+            return 0;
+        }
+        let tenant = self.tenant_for_insert(&batch.tenant);
+        let mut grown = 0;
+        for of in &batch.exemplars {
+            let Some(series) = batch.series.get(of.series as usize) else { continue };
+            let (series, new_bytes) = tenant.intern(series.id, &series.labels);
+            let exemplar = HeadExemplar { series, frame, exemplar: of.exemplar.clone() };
+            grown += new_bytes + tenant.beside().add_exemplar(exemplar);
+        }
+        let mut beside = tenant.beside();
+        grown + batch.metadata.iter().map(|metadata| beside.add_metadata(frame, metadata)).sum::<u64>()
+    }
+
+    /// Exemplars with a time in the range of series that pass all matchers of one of the lists (of all series
+    /// without a list), by series and time, each once.
+    pub fn exemplars(
+        &self,
+        tenant: &TenantId,
+        any_of: &[Vec<Matcher>],
+        range: TimeRange,
+    ) -> Vec<(Labels, Vec<Exemplar>)> {
+        let Some(tenant) = self.tenant(tenant) else { return Vec::new() };
+        let (beside, snapshot) = (tenant.beside(), tenant.snapshot());
+        let mut by_series: BTreeMap<StreamId, (Arc<HeadSeries>, Vec<Exemplar>)> = BTreeMap::new();
+        for HeadExemplar { series, exemplar, .. } in beside.exemplars() {
+            if range.contains(exemplar.timestamp.saturating_mul(MILLISECOND_NS)) {
+                let found = by_series.entry(series.id).or_insert_with(|| (Arc::clone(series), Vec::new()));
+                found.1.push(exemplar.clone());
+            }
+        }
+        drop(beside);
+        let labels = |(series, all): (Arc<HeadSeries>, Vec<Exemplar>)| {
+            let labels = snapshot.texts.labels(&series.labels);
+            let is_wanted = any_of.is_empty() || any_of.iter().any(|list| matches_all(list, &labels));
+            is_wanted.then_some((labels, all))
+        };
+        let mut found: Vec<_> = by_series.into_values().filter_map(labels).collect();
+        found.sort_unstable_by(|a, b| a.0.cmp(&b.0));
+        for (_, all) in &mut found {
+            all.sort_by_key(|one| one.timestamp);
+            all.dedup_by(|a, b| a.same(b));
+        }
+        found
+    }
+
+    /// What is told of the tenant's metric families, sorted.
+    pub fn metadata(&self, tenant: &TenantId) -> Vec<MetricMetadata> {
+        let Some(tenant) = self.tenant(tenant) else { return Vec::new() };
+        let beside = tenant.beside();
+        beside.metadata().map(|(metadata, _)| metadata.clone()).collect()
+    }
+
+    /// Bytes of the tenant's exemplars and metadata.
+    pub fn beside_bytes(&self, tenant: &TenantId) -> u64 {
+        self.tenant(tenant).map_or(0, |tenant| tenant.beside().bytes())
     }
 
     fn append(
@@ -149,6 +215,7 @@ impl SampleHead {
                 }
             }
         }
+        grown += self.copy_beside(&rest, cut);
         let mut held = self.memory.lock().unwrap_or_else(PoisonError::into_inner);
         for one in held.iter_mut() {
             let part = one.split(grown);
@@ -157,6 +224,26 @@ impl SampleHead {
             rest.hold(part);
         }
         rest
+    }
+
+    /// Gives another head the exemplars and metadata of frames from `cut` on, and the bytes that they take.
+    fn copy_beside(&self, rest: &SampleHead, cut: u32) -> u64 {
+        let mut grown = 0;
+        for id in self.tenants() {
+            let Some(tenant) = self.tenant(&id) else { continue };
+            let (beside, snapshot) = (tenant.beside(), tenant.snapshot());
+            for HeadExemplar { series, frame, exemplar } in beside.exemplars().filter(|one| one.frame >= cut)
+            {
+                let own = rest.tenant_for_insert(&id);
+                let (series, new_bytes) = own.intern(series.id, &snapshot.texts.labels(&series.labels));
+                let exemplar = HeadExemplar { series, frame: frame - cut, exemplar: exemplar.clone() };
+                grown += new_bytes + own.beside().add_exemplar(exemplar);
+            }
+            for (metadata, frame) in beside.metadata().filter(|(_, frame)| *frame >= cut) {
+                grown += rest.tenant_for_insert(&id).beside().add_metadata(frame - cut, metadata);
+            }
+        }
+        grown
     }
 
     /// First and last time, in nanoseconds, of a tenant's samples; `None` without samples.

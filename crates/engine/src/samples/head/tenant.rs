@@ -2,11 +2,12 @@
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
-use std::sync::{Arc, PoisonError, RwLock};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
 
 use foldhash::fast::RandomState;
 use sandur_model::{Labels, Matcher, StreamId};
 
+use super::beside::Beside;
 use super::memory::SERIES_BYTES;
 use super::series::HeadSeries;
 use super::symbols::{PAIR_BYTES, Pair, Symbols, Texts};
@@ -18,6 +19,7 @@ pub(super) struct TenantSamples {
     last_ms: AtomicI64,
     rows: AtomicU64,
     series: RwLock<AllSeries>,
+    beside: Mutex<Beside>,
 }
 
 #[derive(Default)]
@@ -43,7 +45,8 @@ pub(super) struct Snapshot {
 impl Default for TenantSamples {
     fn default() -> Self {
         let (first_ms, last_ms) = (AtomicI64::new(i64::MAX), AtomicI64::new(i64::MIN));
-        Self { first_ms, last_ms, rows: AtomicU64::new(0), series: RwLock::default() }
+        let (series, beside) = (RwLock::default(), Mutex::default());
+        Self { first_ms, last_ms, rows: AtomicU64::new(0), series, beside }
     }
 }
 
@@ -64,6 +67,11 @@ impl TenantSamples {
         all.list.push(Arc::clone(&series));
         let strings = all.symbols.bytes() - before;
         (series, SERIES_BYTES + labels.len() as u64 * PAIR_BYTES + strings)
+    }
+
+    /// Its exemplars and metadata.
+    pub(super) fn beside(&self) -> MutexGuard<'_, Beside> {
+        self.beside.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn read<T>(&self, look: impl FnOnce(&AllSeries) -> T) -> T {

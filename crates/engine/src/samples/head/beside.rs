@@ -1,0 +1,129 @@
+//! What a tenant's series have beside samples: the newest exemplars, and what is told of metric families.
+//!
+//! Both are bounded: of more exemplars than [`EXEMPLARS_MAX`] the oldest leave, of more metadata than
+//! [`METADATA_MAX`] the later ones do not come in. Each knows the last frame that brought it, so that a head can be
+//! cut at a floor.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::sync::Arc;
+
+use sandur_model::{Exemplar, MetricMetadata};
+
+use super::series::HeadSeries;
+
+/// Exemplars that a head keeps of a tenant: as many as Prometheus keeps by default.
+const EXEMPLARS_MAX: usize = 100_000;
+/// Metadata that a head keeps of a tenant.
+const METADATA_MAX: usize = 100_000;
+/// Bytes of metadata beside its texts: its frame, and its place in the map.
+const METADATA_BYTES: u64 = 48;
+
+/// An exemplar of a head.
+pub(super) struct HeadExemplar {
+    /// Whose it is.
+    pub(super) series: Arc<HeadSeries>,
+    /// The frame that brought it.
+    pub(super) frame: u32,
+    /// The observation.
+    pub(super) exemplar: Exemplar,
+}
+
+/// Exemplars and metadata of one tenant.
+#[derive(Default)]
+pub(super) struct Beside {
+    exemplars: VecDeque<HeadExemplar>,
+    metadata: BTreeMap<MetricMetadata, u32>,
+    bytes: u64,
+    /// The most that `bytes` ever was.
+    charged: u64,
+}
+
+/// Bytes that an exemplar takes.
+pub(super) fn exemplar_bytes(exemplar: &Exemplar) -> u64 {
+    size_of::<HeadExemplar>() as u64 + exemplar.held_bytes()
+}
+
+/// Bytes that metadata takes.
+pub(super) fn metadata_bytes(metadata: &MetricMetadata) -> u64 {
+    METADATA_BYTES + metadata.memory_bytes()
+}
+
+impl Beside {
+    /// Adds an exemplar; gives by how much the memory has to grow.
+    pub(super) fn add_exemplar(&mut self, one: HeadExemplar) -> u64 {
+        if self.exemplars.len() >= EXEMPLARS_MAX
+            && let Some(oldest) = self.exemplars.pop_front()
+        {
+            self.bytes -= exemplar_bytes(&oldest.exemplar);
+        }
+        self.bytes += exemplar_bytes(&one.exemplar);
+        self.exemplars.push_back(one);
+        self.charge()
+    }
+
+    /// Adds metadata that a frame brought; gives by how much the memory has to grow.
+    pub(super) fn add_metadata(&mut self, frame: u32, metadata: &MetricMetadata) -> u64 {
+        if let Some(last) = self.metadata.get_mut(metadata) {
+            *last = frame;
+            return 0;
+        }
+        if self.metadata.len() >= METADATA_MAX {
+            return 0;
+        }
+        self.bytes += metadata_bytes(metadata);
+        self.metadata.insert(metadata.clone(), frame);
+        self.charge()
+    }
+
+    fn charge(&mut self) -> u64 {
+        let grown = self.bytes.saturating_sub(self.charged);
+        self.charged += grown;
+        grown
+    }
+
+    /// The exemplars in the order in which they came.
+    pub(super) fn exemplars(&self) -> impl Iterator<Item = &HeadExemplar> {
+        self.exemplars.iter()
+    }
+
+    /// Metadata and the last frame that brought it, sorted.
+    pub(super) fn metadata(&self) -> impl Iterator<Item = (&MetricMetadata, u32)> {
+        self.metadata.iter().map(|(metadata, frame)| (metadata, *frame))
+    }
+
+    /// Bytes of all of it.
+    pub(super) fn bytes(&self) -> u64 {
+        self.bytes
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use sandur_model::{Labels, StreamId};
+
+    use super::*;
+
+    #[test]
+    fn of_too_many_exemplars_the_oldest_leave_and_their_memory_is_used_again() {
+        let mut beside = Beside::default();
+        let series = Arc::new(HeadSeries::new(StreamId(1), Box::default()));
+        let one = |timestamp| HeadExemplar {
+            series: Arc::clone(&series),
+            frame: 0,
+            exemplar: Exemplar { labels: Labels::default(), value: 1.0, timestamp },
+        };
+        let grown: u64 = (0..EXEMPLARS_MAX as i64).map(|n| beside.add_exemplar(one(n))).sum();
+        assert_eq!((grown, beside.add_exemplar(one(-1))), (beside.bytes(), 0));
+        assert_eq!(beside.exemplars().next().unwrap().exemplar.timestamp, 1);
+        assert_eq!(beside.exemplars().count(), EXEMPLARS_MAX);
+    }
+
+    #[test]
+    fn metadata_is_kept_once_with_its_last_frame() {
+        let mut beside = Beside::default();
+        let metadata = MetricMetadata { family: "up".into(), ..MetricMetadata::default() };
+        assert!(beside.add_metadata(1, &metadata) > 0);
+        assert_eq!(beside.add_metadata(5, &metadata), 0);
+        assert_eq!(beside.metadata().collect::<Vec<_>>(), [(&metadata, 5)]);
+    }
+}
