@@ -64,6 +64,7 @@ mod protobuf_writer;
 mod rate;
 mod refused;
 mod request;
+mod samples;
 mod service_name;
 mod snappy;
 mod text;
@@ -76,6 +77,9 @@ pub use limits_check::{
 pub use loki_proto::{loki_push, loki_push_within};
 pub use memory::Memory;
 pub use otlp::{otlp_logs, otlp_logs_within, otlp_status};
-pub use rate::{RateLimited, RateLimiter};
+pub use rate::{RateLimited, RateLimiter, SamplesRateLimited};
 pub use refused::{RUNS_MAX, Reason, Refused, Run};
 pub use request::{Decoded, Push, PushHeaders};
+pub use samples::{
+    DecodedSamples, RemoteWriteVersion, SamplePush, SeriesCache, Written, remote_write, remote_write_version,
+};

@@ -107,6 +107,12 @@ impl<'a> Reader<'a> {
         &self.bytes[self.at..]
     }
 
+    /// The bytes between this reader and a later state of it.
+    #[inline]
+    pub(crate) fn until(&self, later: &Self) -> &'a [u8] {
+        &self.bytes[self.at..later.at]
+    }
+
     /// Eight bytes, little endian.
     pub(crate) fn fixed64(&mut self) -> Result<u64, Error> {
         Ok(u64::from_le_bytes(self.array()?))

@@ -1,4 +1,5 @@
-//! The ingestion rate of each tenant: a token bucket over raw bytes (lines and their metadata).
+//! The ingestion rates of each tenant: a token bucket over raw bytes (lines and their metadata), another over
+//! samples.
 //!
 //! A request is taken whole or refused whole. A request larger than the burst can never pass, and
 //! its text says so. Time comes in as the monotonic clock's reading; a reading that is older than
@@ -9,7 +10,7 @@ use std::time::Duration;
 
 use foldhash::{HashMap, HashMapExt};
 use sandur_base::ErrorKind;
-use sandur_model::{Limits, TenantId};
+use sandur_model::{Limits, MetricLimits, TenantId};
 
 /// Tenants with a bucket, above which full buckets are dropped. When all are in use, a tenant beyond
 /// the number is only held to its burst.
@@ -42,13 +43,42 @@ impl RateLimited {
     }
 }
 
-/// The buckets of all tenants.
+/// A request with more samples than the tenant's rate allows. Nothing of it was kept; it may be sent again later.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error(
+    "the request has been rejected because the tenant exceeded the ingestion rate limit, set to {limit} items/s \
+     with a maximum allowed burst of {burst}. This limit is applied on the total number of samples, exemplars \
+     and metadata received (err-mimir-tenant-max-ingestion-rate); the request has {items}. To adjust the related \
+     per-tenant limits, configure limits.metrics.ingestion_rate and limits.metrics.ingestion_burst_size"
+)]
+pub struct SamplesRateLimited {
+    /// `ingestion_rate` in samples per second.
+    pub limit: u64,
+    /// Samples that may be sent at once.
+    pub burst: u64,
+    /// Samples, histograms, exemplars and metadata of the request.
+    pub items: u64,
+}
+
+impl SamplesRateLimited {
+    /// The kind that decides the status code: the same request may pass later.
+    pub fn kind(&self) -> ErrorKind {
+        ErrorKind::Busy
+    }
+}
+
+/// The buckets of all tenants: one for bytes of lines, one for samples.
 #[derive(Debug)]
-pub struct RateLimiter(Mutex<HashMap<TenantId, Bucket>>);
+pub struct RateLimiter {
+    bytes: Mutex<Buckets>,
+    samples: Mutex<Buckets>,
+}
+
+type Buckets = HashMap<TenantId, Bucket>;
 
 #[derive(Clone, Copy, Debug)]
 struct Bucket {
-    /// Bytes that may be taken now.
+    /// Bytes or samples that may be taken now.
     tokens: f64,
     /// When `tokens` was right.
     at: Duration,
@@ -56,7 +86,7 @@ struct Bucket {
 
 impl Default for RateLimiter {
     fn default() -> Self {
-        Self(Mutex::new(HashMap::new()))
+        Self { bytes: Mutex::new(HashMap::new()), samples: Mutex::new(HashMap::new()) }
     }
 }
 
@@ -70,25 +100,9 @@ impl RateLimiter {
         now: Duration,
         (lines, bytes): (u64, u64),
     ) -> Result<(), RateLimited> {
-        let limit = limits.ingestion_rate;
-        if limit == 0 {
-            return Ok(());
-        }
-        let burst = if limits.ingestion_burst == 0 { limit } else { limits.ingestion_burst };
-        let full = Bucket { tokens: burst as f64, at: now };
-        let mut buckets = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        if buckets.len() >= BUCKETS_MAX && !buckets.contains_key(tenant) {
-            buckets.retain(|_, b| b.filled(now, limit, burst).tokens < burst as f64);
-        }
-        let mut bucket = buckets.get(tenant).map_or(full, |b| b.filled(now, limit, burst));
-        let enough = bucket.tokens >= bytes as f64;
-        if enough {
-            bucket.tokens -= bytes as f64;
-        }
-        if buckets.len() < BUCKETS_MAX || buckets.contains_key(tenant) {
-            buckets.insert(tenant.clone(), bucket);
-        }
-        if enough {
+        let (limit, burst) =
+            (limits.ingestion_rate, or_second(limits.ingestion_burst, limits.ingestion_rate));
+        if limit == 0 || grant(&self.bytes, tenant, (limit, burst), now, bytes) {
             return Ok(());
         }
         let remedy = if bytes > burst {
@@ -98,6 +112,51 @@ impl RateLimiter {
         };
         Err(RateLimited { tenant: tenant.clone(), limit, burst, lines, bytes, remedy })
     }
+
+    /// Takes the samples of a request, and what else it counts, from the tenant's bucket, or refuses them.
+    pub fn take_samples(
+        &self,
+        tenant: &TenantId,
+        limits: &MetricLimits,
+        now: Duration,
+        items: u64,
+    ) -> Result<(), SamplesRateLimited> {
+        let limit = limits.ingestion_rate;
+        let burst = or_second(limits.ingestion_burst_size, limit);
+        if limit == 0 || grant(&self.samples, tenant, (limit, burst), now, items) {
+            return Ok(());
+        }
+        Err(SamplesRateLimited { limit, burst, items })
+    }
+}
+
+/// The burst; what a second allows when it is not set.
+fn or_second(burst: u64, limit: u64) -> u64 {
+    if burst == 0 { limit } else { burst }
+}
+
+/// Whether the tenant's bucket has so much; if so it is taken.
+fn grant(
+    buckets: &Mutex<Buckets>,
+    tenant: &TenantId,
+    (limit, burst): (u64, u64),
+    now: Duration,
+    amount: u64,
+) -> bool {
+    let full = Bucket { tokens: burst as f64, at: now };
+    let mut buckets = buckets.lock().unwrap_or_else(PoisonError::into_inner);
+    if buckets.len() >= BUCKETS_MAX && !buckets.contains_key(tenant) {
+        buckets.retain(|_, b| b.filled(now, limit, burst).tokens < burst as f64);
+    }
+    let mut bucket = buckets.get(tenant).map_or(full, |b| b.filled(now, limit, burst));
+    let enough = bucket.tokens >= amount as f64;
+    if enough {
+        bucket.tokens -= amount as f64;
+    }
+    if buckets.len() < BUCKETS_MAX || buckets.contains_key(tenant) {
+        buckets.insert(tenant.clone(), bucket);
+    }
+    enough
 }
 
 impl Bucket {
@@ -159,6 +218,6 @@ mod tests {
             let tenant = tenant(&format!("t{n}"));
             limiter.take(&tenant, &limits, SECOND * (n / 15_000), (1, 50)).unwrap();
         }
-        assert!(limiter.0.lock().unwrap().len() <= BUCKETS_MAX);
+        assert!(limiter.bytes.lock().unwrap().len() <= BUCKETS_MAX);
     }
 }

@@ -1,6 +1,6 @@
 //! What was left out of a batch and why: counts for metrics, and the text that the client reads.
 //!
-//! The reasons carry the names of Loki's `discarded_samples_total`, and the text is written as Loki
+//! The reasons carry the names of Loki's and Mimir's `discarded_samples_total`, and the text is written as Loki
 //! writes it: equal messages are counted. At most [`TEXTS_MAX`] different messages are kept, each of
 //! at most [`TEXT_LENGTH_MAX`] bytes; the rest is counted.
 //!
@@ -44,11 +44,29 @@ pub enum Reason {
     MetadataTooLarge,
     /// There are too many pairs of structured metadata.
     MetadataTooMany,
+    /// The sample is older than allowed.
+    SampleTooOld,
+    /// The series has no metric name.
+    MissingMetricName,
+    /// The metric's name is no name.
+    MetricNameInvalid,
+    /// A label's value is no UTF-8.
+    LabelValueInvalid,
+    /// The parts of a native histogram do not fit each other.
+    InvalidHistogram,
+    /// The native histogram has more buckets than allowed.
+    TooManyBuckets,
+    /// The labels of an exemplar are missing, too long or no UTF-8.
+    InvalidExemplar,
+    /// The sample cannot be read.
+    InvalidSample,
+    /// The data point is of a kind or temporality that is not accepted.
+    UnsupportedPoint,
 }
 
 impl Reason {
     /// Every reason, in the order of its number.
-    pub const EVERY: [Self; 11] = [
+    pub const EVERY: [Self; 20] = [
         Self::InvalidLabels,
         Self::MissingLabels,
         Self::TooManyLabels,
@@ -60,6 +78,15 @@ impl Reason {
         Self::LineTooLong,
         Self::MetadataTooLarge,
         Self::MetadataTooMany,
+        Self::SampleTooOld,
+        Self::MissingMetricName,
+        Self::MetricNameInvalid,
+        Self::LabelValueInvalid,
+        Self::InvalidHistogram,
+        Self::TooManyBuckets,
+        Self::InvalidExemplar,
+        Self::InvalidSample,
+        Self::UnsupportedPoint,
     ];
 
     /// The name for metrics, as Loki has it.
@@ -76,6 +103,15 @@ impl Reason {
             Self::LineTooLong => "line_too_long",
             Self::MetadataTooLarge => "structured_metadata_too_large",
             Self::MetadataTooMany => "structured_metadata_too_many",
+            Self::SampleTooOld => "sample_too_old",
+            Self::MissingMetricName => "missing_metric_name",
+            Self::MetricNameInvalid => "metric_name_invalid",
+            Self::LabelValueInvalid => "label_value_invalid",
+            Self::InvalidHistogram => "invalid_native_histogram",
+            Self::TooManyBuckets => "max_native_histogram_buckets",
+            Self::InvalidExemplar => "exemplar_labels_invalid",
+            Self::InvalidSample => "invalid_sample",
+            Self::UnsupportedPoint => "unsupported_data_point",
         }
     }
 }

@@ -156,7 +156,8 @@ pub(crate) fn plain_limit(limits: &Limits) -> u64 {
     }
 }
 
-fn check_size(limits: &Limits, body: &[u8]) -> Result<(), Error> {
+/// Fails when a body is larger than the tenant's limits.
+pub(crate) fn check_size(limits: &Limits, body: &[u8]) -> Result<(), Error> {
     let (size, limit) = (body.len() as u64, limits.max_body_size);
     if limit > 0 && size > limit {
         return Err(Error::BodyTooLarge { size, limit });

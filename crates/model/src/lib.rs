@@ -37,6 +37,7 @@ mod labels;
 mod level;
 mod limits;
 mod matcher;
+mod metric_limits;
 mod metric_metadata;
 mod page;
 mod plain_pattern;
@@ -55,6 +56,7 @@ pub use labels::{Labels, LabelsError, StreamId};
 pub use level::Level;
 pub use limits::{BlockedQuery, CompiledPattern, DeletionMode, Limits};
 pub use matcher::{MatchOp, Matcher, MatcherError, matches_all};
+pub use metric_limits::{MetricLimits, TranslationStrategy};
 pub use metric_metadata::{MetricKind, MetricMetadata};
 pub use page::{LineColumn, LogPage, MetadataColumn, MetadataValues, StreamRun, Suspect};
 pub use samples::{

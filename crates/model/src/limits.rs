@@ -11,6 +11,8 @@ use std::sync::{Arc, OnceLock};
 use regex::Regex;
 use serde::{Deserialize, Serialize};
 
+use crate::metric_limits::MetricLimits;
+
 /// What a tenant may send and ask. Sizes in bytes, times in nanoseconds.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(default, deny_unknown_fields)]
@@ -95,6 +97,8 @@ pub struct Limits {
     pub max_concurrent_tail_requests: u64,
     /// Series in an answer of `index/volume`.
     pub volume_max_series: u64,
+    /// Limits on samples.
+    pub metrics: MetricLimits,
 }
 
 /// Which queries are refused; what is left empty fits all.
@@ -242,6 +246,7 @@ impl Default for Limits {
             store_read_burst: 32 << 30,
             max_concurrent_tail_requests: 10,
             volume_max_series: 1_000,
+            metrics: MetricLimits::default(),
         }
     }
 }

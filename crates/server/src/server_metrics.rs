@@ -47,7 +47,7 @@ pub struct OutcomeLabels {
     pub outcome: &'static str,
 }
 
-/// Labels of requests that were turned away.
+/// Labels of requests that were turned away, and of samples.
 #[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
 pub struct ReasonLabels {
     /// Why.
@@ -72,6 +72,9 @@ pub struct ServerMetrics {
     pub pushed_entries: Counter,
     /// Refused entries.
     pub refused_entries: Counter,
+    /// Accepted float samples.
+    pub pushed_samples: Counter,
+    refused_samples: Family<ReasonLabels, Counter>,
     /// Queries that ended, well or badly.
     pub queries: Counter,
     /// Queries whose client went away.
@@ -119,6 +122,8 @@ impl Default for ServerMetrics {
             pushed_bytes: Counter::default(),
             pushed_entries: Counter::default(),
             refused_entries: Counter::default(),
+            pushed_samples: Counter::default(),
+            refused_samples: Family::default(),
             queries: Counter::default(),
             queries_cancelled: Counter::default(),
             queries_starved: Counter::default(),
@@ -154,6 +159,9 @@ impl ServerMetrics {
         all.register("sandur_push_line_bytes", "Bytes of accepted lines", self.pushed_bytes);
         all.register("sandur_push_entries", "Accepted entries", self.pushed_entries);
         all.register("sandur_push_refused_entries", "Entries refused by a limit", self.refused_entries);
+        all.register("sandur_push_samples", "Accepted float samples", self.pushed_samples);
+        let text = "Samples, histograms and exemplars refused by a limit";
+        all.register("sandur_push_refused_samples", text, self.refused_samples);
         all.register("sandur_queries", "Queries that ended", self.queries);
         let text = "Queries whose client went away before the answer";
         all.register("sandur_queries_cancelled", text, self.queries_cancelled);
@@ -208,6 +216,11 @@ impl ServerMetrics {
     /// Counts a request that the gate turned away.
     pub fn refused_request(&self, reason: &'static str) {
         self.turned_away.get_or_create(&ReasonLabels { reason }).inc();
+    }
+
+    /// Counts samples that a limit refused.
+    pub fn refused_samples(&self, reason: &'static str, samples: u64) {
+        self.refused_samples.get_or_create(&ReasonLabels { reason }).inc_by(samples);
     }
 
     /// Counts an answered request.

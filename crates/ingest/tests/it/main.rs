@@ -5,4 +5,5 @@
 mod hostile_input;
 mod loki_push;
 mod otlp;
+mod remote_write;
 mod wire;

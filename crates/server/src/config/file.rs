@@ -11,8 +11,9 @@ use toml::de::{DeTable, DeValue};
 
 use super::error::Error;
 use super::foreign;
+use super::limits_table::LIMITS;
 use super::settings::Settings;
-use super::table::{LIMITS, Named};
+use super::table::Named;
 
 /// Applies the text of a file named `path` to the settings.
 pub fn apply(settings: &mut Settings, path: &str, text: &str) -> Result<(), Error> {

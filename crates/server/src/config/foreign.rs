@@ -3,7 +3,8 @@
 //! One table is for flags and for the keys of a YAML file: dashes and underlines are the same, and leading
 //! dashes do not count. It serves messages alone; nothing is set by these names.
 
-use super::table::{LIMITS, Named};
+use super::limits_table::LIMITS;
+use super::table::Named;
 
 /// A name of others.
 pub struct Foreign {

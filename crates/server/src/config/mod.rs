@@ -11,6 +11,7 @@ mod error;
 mod file;
 pub mod foreign;
 mod layers;
+mod limits_table;
 mod reference;
 mod settings;
 mod slot;
@@ -20,12 +21,13 @@ mod tenant_shares;
 
 pub use error::Error;
 pub use layers::{load, serve_command};
+pub use limits_table::{LIMITS, LimitSpec};
 pub use reference::options_page;
 pub use settings::{
     CacheSettings, Cluster, Compaction, Flush, Http, Log, Query, Retention, Settings, Storage, TlsSettings,
     Wal,
 };
 pub use slot::Slot;
-pub use table::{LIMITS, LimitSpec, Named};
+pub use table::Named;
 pub use tenant_limits::TenantLimits;
 pub use tenant_shares::TenantShares;

@@ -6,7 +6,7 @@
 use std::time::Duration;
 
 use sandur_base::units::{ByteSize, format_duration, parse_duration};
-use sandur_model::{BlockedQuery, DeletionMode};
+use sandur_model::{BlockedQuery, DeletionMode, TranslationStrategy};
 
 use super::tenant_shares::TenantShares;
 
@@ -18,6 +18,8 @@ pub enum Slot<'a> {
     Choice(&'a mut String, &'static [&'static str]),
     /// What becomes of lines that delete requests name.
     Deletion(&'a mut DeletionMode),
+    /// How names of OTLP become names of metrics and labels.
+    Translation(&'a mut TranslationStrategy),
     /// Bytes, with units.
     Size(&'a mut u64),
     /// A duration in Prometheus form.
@@ -45,7 +47,7 @@ impl Slot<'_> {
     pub fn kind(&self) -> &'static str {
         match self {
             Self::Text(_) => "text",
-            Self::Choice(..) | Self::Deletion(_) => "word",
+            Self::Choice(..) | Self::Deletion(_) | Self::Translation(_) => "word",
             Self::Size(_) => "size",
             Self::Duration(_) | Self::DurationNs(_) => "duration",
             Self::Count(_) | Self::Rate(_) => "number",
@@ -70,6 +72,12 @@ impl Slot<'_> {
             Self::Deletion(slot) => {
                 *slot = DeletionMode::parse(text).ok_or_else(|| {
                     let words = DeletionMode::ALL.map(DeletionMode::as_str);
+                    format!("'{text}' is not one of {}", words.join(", "))
+                })?;
+            }
+            Self::Translation(slot) => {
+                *slot = TranslationStrategy::parse(text).ok_or_else(|| {
+                    let words = TranslationStrategy::ALL.map(TranslationStrategy::as_str);
                     format!("'{text}' is not one of {}", words.join(", "))
                 })?;
             }
@@ -113,6 +121,7 @@ impl Slot<'_> {
         match self {
             Self::Text(value) | Self::Choice(value, _) => (*value).clone(),
             Self::Deletion(mode) => mode.as_str().to_owned(),
+            Self::Translation(strategy) => strategy.as_str().to_owned(),
             Self::Size(bytes) => ByteSize(**bytes).to_string(),
             Self::Duration(duration) => format_duration(**duration),
             Self::DurationNs(ns) => format_duration(Duration::from_nanos((**ns).max(0) as u64)),

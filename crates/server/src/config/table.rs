@@ -3,8 +3,7 @@
 //! Flag and environment variable follow from the key: `flush.max_age` is `--flush-max-age` and
 //! `SANDUR_FLUSH_MAX_AGE`. Defaults are those of [`Settings::default`].
 
-use sandur_model::Limits;
-
+use super::limits_table::{LIMITS, LimitSpec};
 use super::settings::Settings;
 use super::slot::Slot;
 
@@ -20,22 +19,8 @@ pub struct OptionSpec {
     pub slot: fn(&mut Settings) -> Slot<'_>,
 }
 
-/// One limit of a tenant: an option below `[limits]` and below `[tenants.NAME]`.
-pub struct LimitSpec {
-    /// Key within the table.
-    pub key: &'static str,
-    /// What it does.
-    pub help: &'static str,
-    /// Where it lives.
-    pub slot: fn(&mut Limits) -> Slot<'_>,
-}
-
 const fn option(key: &'static str, help: &'static str, slot: fn(&mut Settings) -> Slot<'_>) -> OptionSpec {
     OptionSpec { key, default: None, help, slot }
-}
-
-const fn limit(key: &'static str, help: &'static str, slot: fn(&mut Limits) -> Slot<'_>) -> LimitSpec {
-    LimitSpec { key, help, slot }
 }
 
 impl OptionSpec {
@@ -333,145 +318,6 @@ pub static OPTIONS: &[OptionSpec] = &[
     ),
 ];
 
-/// The limits of a tenant. Names are Loki's where Loki has the limit.
-pub static LIMITS: &[LimitSpec] = &[
-    limit("max_line_size", "Longest line.", |l| Slot::Size(&mut l.max_line_size)),
-    limit("max_line_size_truncate", "Cut longer lines instead of refusing them.", |l| {
-        Slot::Switch(&mut l.max_line_size_truncate)
-    }),
-    limit("max_body_size", "Largest request body as sent.", |l| Slot::Size(&mut l.max_body_size)),
-    limit("max_decompressed_size", "Largest request body after decompression.", |l| {
-        Slot::Size(&mut l.max_decompressed_size)
-    }),
-    limit("ingestion_rate", "Raw bytes per second; 0: no limit.", |l| Slot::Size(&mut l.ingestion_rate)),
-    limit("ingestion_burst", "Raw bytes that may exceed the rate at once.", |l| {
-        Slot::Size(&mut l.ingestion_burst)
-    }),
-    limit("reject_old_samples_max_age", "Refuse entries older than this; 0: accept any age.", |l| {
-        Slot::DurationNs(&mut l.reject_old_samples_max_age)
-    }),
-    limit("creation_grace_period", "Refuse entries that are this far in the future.", |l| {
-        Slot::DurationNs(&mut l.creation_grace_period)
-    }),
-    limit("max_label_name_length", "Longest label name in bytes.", |l| {
-        Slot::Count(&mut l.max_label_name_length)
-    }),
-    limit("max_label_value_length", "Longest label value in bytes.", |l| {
-        Slot::Count(&mut l.max_label_value_length)
-    }),
-    limit("max_label_names_per_series", "Labels per stream; 0: no limit.", |l| {
-        Slot::Count(&mut l.max_label_names_per_series)
-    }),
-    limit("max_structured_metadata_size", "Bytes of structured metadata per entry.", |l| {
-        Slot::Size(&mut l.max_structured_metadata_size)
-    }),
-    limit("max_structured_metadata_entries_count", "Structured-metadata pairs per entry.", |l| {
-        Slot::Count(&mut l.max_structured_metadata_entries_count)
-    }),
-    limit("discover_log_levels", "Add detected_level to entries.", |l| {
-        Slot::Switch(&mut l.discover_log_levels)
-    }),
-    limit("discover_service_name", "Labels tried in order for service_name; empty: none is added.", |l| {
-        Slot::List(&mut l.discover_service_name)
-    }),
-    limit("retention_period", "Delete data older than this; 0: keep for ever.", |l| {
-        Slot::DurationNs(&mut l.retention_period)
-    }),
-    limit(
-        "deletion_mode",
-        "What becomes of lines that delete requests name: disabled (the API refuses), filter-only (hidden, \
-         but kept) or filter-and-delete (hidden at once, removed from the store later).",
-        |l| Slot::Deletion(&mut l.deletion_mode),
-    ),
-    limit("max_entries_limit_per_query", "Largest limit of a log query.", |l| {
-        Slot::Count(&mut l.max_entries_limit_per_query)
-    }),
-    limit("max_query_series", "Series in the answer of a metric query.", |l| {
-        Slot::Count(&mut l.max_query_series)
-    }),
-    limit("max_query_length", "Longest time range of a query; 0: no limit.", |l| {
-        Slot::DurationNs(&mut l.max_query_length)
-    }),
-    limit("max_query_range", "Longest [range] in a metric query; 0: no limit.", |l| {
-        Slot::DurationNs(&mut l.max_query_range)
-    }),
-    limit("max_query_lookback", "Queries see no rows older than this; 0: they see all.", |l| {
-        Slot::DurationNs(&mut l.max_query_lookback)
-    }),
-    limit("query_timeout", "A query is ended after this time, with 504.", |l| {
-        Slot::DurationNs(&mut l.query_timeout)
-    }),
-    limit(
-        "max_query_parallelism",
-        "Pages that one query works on at the same time; 0: as many as there are threads.",
-        |l| Slot::Count(&mut l.max_query_parallelism),
-    ),
-    limit(
-        "split_queries_by_interval",
-        "Long queries are cut at multiples of this time, where no block is cut in two, and let others \
-         pass in between; 0: they are not cut.",
-        |l| Slot::DurationNs(&mut l.split_queries_by_interval),
-    ),
-    limit(
-        "max_query_bytes_read",
-        "Line bytes that the streams and times of a query may hold; 0: no limit.",
-        |l| Slot::Size(&mut l.max_query_bytes_read),
-    ),
-    limit("max_querier_bytes_read", "The same for each piece that a query is cut into; 0: no limit.", |l| {
-        Slot::Size(&mut l.max_querier_bytes_read)
-    }),
-    limit("cardinality_limit", "Streams in an answer of the series endpoint; 0: no limit.", |l| {
-        Slot::Count(&mut l.cardinality_limit)
-    }),
-    limit(
-        "max_streams_matchers_per_query",
-        "Matchers of a selector, or of all selectors of a request for series, labels or volumes; 0: none.",
-        |l| Slot::Count(&mut l.max_streams_matchers_per_query),
-    ),
-    limit("required_labels", "Labels that every selector of a query must name.", |l| {
-        Slot::List(&mut l.required_labels)
-    }),
-    limit("minimum_labels_number", "Matchers that every selector of a query must have.", |l| {
-        Slot::Count(&mut l.minimum_labels_number)
-    }),
-    limit(
-        "blocked_queries",
-        "Queries that are refused: policies with pattern, regex, hash, types (filter, limited, metric) and \
-         tags; the first that fits decides.",
-        |l| Slot::Policies(&mut l.blocked_queries),
-    ),
-    limit(
-        "max_cache_freshness_per_query",
-        "Accepted without effect: cached results are valid as long as the rows behind them are the same.",
-        |l| Slot::DurationNs(&mut l.max_cache_freshness_per_query),
-    ),
-    limit("max_query_memory", "Memory of one query; 0: half of all query memory.", |l| {
-        Slot::Size(&mut l.max_query_memory)
-    }),
-    limit(
-        "store_request_rate",
-        "Requests per second that queries may make to a bucket; 0: no limit. More of them wait.",
-        |l| Slot::Count(&mut l.store_request_rate),
-    ),
-    limit("store_request_burst", "Requests that may exceed the rate at once.", |l| {
-        Slot::Count(&mut l.store_request_burst)
-    }),
-    limit(
-        "store_read_rate",
-        "Bytes per second that queries may read from a bucket; 0: no limit. More of them wait.",
-        |l| Slot::Size(&mut l.store_read_rate),
-    ),
-    limit("store_read_burst", "Bytes that may exceed the rate at once.", |l| {
-        Slot::Size(&mut l.store_read_burst)
-    }),
-    limit("max_concurrent_tail_requests", "Followers at a time.", |l| {
-        Slot::Count(&mut l.max_concurrent_tail_requests)
-    }),
-    limit("volume_max_series", "Series in an answer of index/volume.", |l| {
-        Slot::Count(&mut l.volume_max_series)
-    }),
-];
-
 /// An option of the table or a limit, seen alike.
 pub struct Named {
     /// Key in the file.
@@ -557,10 +403,15 @@ mod tests {
     #[test]
     fn the_table_reaches_every_limit() {
         // A limit that the table forgets could not be configured.
-        let text = format!("{:?}", Limits::default());
-        let fields: BTreeSet<&str> =
-            text.split(['{', ',']).filter_map(|part| Some(part.trim().split_once(": ")?.0)).collect();
-        let keys: BTreeSet<&str> = LIMITS.iter().map(|l| l.key).collect();
-        assert_eq!(keys, fields.into_iter().collect());
+        let fields_of = |text: &str, prefix: &str| -> BTreeSet<String> {
+            let parts = text.split(['{', ',']).filter_map(|part| Some(part.trim().split_once(": ")?.0));
+            parts.filter(|field| *field != "metrics").map(|field| format!("{prefix}{field}")).collect()
+        };
+        let limits = sandur_model::Limits::default();
+        let of_metrics = format!("{:?}", limits.metrics);
+        let mut fields = fields_of(&format!("{limits:?}").replace(&of_metrics, ""), "");
+        fields.extend(fields_of(&of_metrics, "metrics."));
+        let keys: BTreeSet<String> = LIMITS.iter().map(|l| l.key.to_owned()).collect();
+        assert_eq!(keys, fields);
     }
 }

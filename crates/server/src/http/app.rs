@@ -9,7 +9,7 @@ use prometheus_client::registry::Registry;
 use sandur_base::{
     BoxFuture, Claim, Env, ErrorKind, FairMemory, MemoryBudget, Shutdown, ShutdownSignal, Task,
 };
-use sandur_ingest::RateLimiter;
+use sandur_ingest::{RateLimiter, SeriesCache};
 use sandur_model::{Batch, Limits, TenantId};
 use sandur_query::{FairQueue, QueryContext, ResultsCache, Sources};
 
@@ -75,6 +75,8 @@ pub struct AppState {
     pub request_memory: FairMemory,
     /// Ingestion rates of tenants.
     pub rates: RateLimiter,
+    /// Series that pushes brought before.
+    pub series: Arc<SeriesCache>,
     /// Whether resident memory is close to its limit.
     pub pressure: Pressure,
     /// Counters of the server.

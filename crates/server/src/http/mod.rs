@@ -13,6 +13,7 @@ mod app;
 mod body;
 mod call;
 mod connection;
+mod decoding;
 mod delete_requests;
 pub(crate) mod exposition;
 mod gate;
@@ -36,6 +37,7 @@ mod sniffed;
 mod streams;
 mod timed_stream;
 mod tls;
+mod write;
 
 pub use crate::failed_request::Failure;
 pub use crate::server_metrics::ServerMetrics;

@@ -2,13 +2,14 @@
 //! the router and `docs/reference/http-api.md` are made from this table.
 
 use super::route::Route;
-use super::{legacy, loki, operations, rules};
+use super::{legacy, loki, operations, rules, write};
 
 /// Every endpoint, in the order of the reference.
 pub static ROUTES: &[&Route] = &[
     &loki::push::ROUTE,
     &loki::otlp::ROUTE,
     &loki::otlp_grpc::ROUTE,
+    &write::remote_write::ROUTE,
     &loki::query_range::ROUTE,
     &loki::query::ROUTE,
     &loki::tail::ROUTE,

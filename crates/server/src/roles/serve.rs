@@ -12,6 +12,7 @@ use std::time::Duration;
 
 use sandur_base::units::ByteSize;
 use sandur_base::{Env, Shutdown, Task, machine};
+use sandur_ingest::SeriesCache;
 use sandur_model::TenantId;
 use sandur_query::FairQueue;
 
@@ -106,6 +107,7 @@ impl Server {
             running: running.clone(),
             request_memory: bodies.clone(),
             rates: Default::default(),
+            series: Arc::new(SeriesCache::new(shares.series, env.random_u64())),
             refusals: RefusalLog::new(env.clone()),
             pressure: pressure.clone(),
             metrics: metrics.clone(),

@@ -13,6 +13,7 @@ use axum::http::{Method, Request};
 use http_body_util::BodyExt;
 use prometheus_client::registry::Registry;
 use sandur_base::{BoxFuture, Claim, Env, FairMemory, Id, MemoryBudget, Shutdown};
+use sandur_ingest::SeriesCache;
 use sandur_model::{Batch, LogBatch, TenantId};
 use sandur_query::{FairQueue, LogSource, MemorySeries, ResultsCache, Sources};
 use sandur_server::config::{Settings, TenantLimits};
@@ -152,6 +153,7 @@ impl Server {
             query_memory: MemoryBudget::root("all queries", 64 << 20),
             request_memory: FairMemory::new(env.clone(), bodies, BODY_PATIENCE),
             rates: Default::default(),
+            series: Arc::new(SeriesCache::new(1 << 20, 1)),
             refusals: RefusalLog::new(env),
             pressure: Default::default(),
             registry: metrics.clone().register(Registry::default()),

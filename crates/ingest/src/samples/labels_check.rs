@@ -1,0 +1,178 @@
+//! What labels of series must be, and the limits on them. The texts are Mimir's, with our options' names.
+
+use std::fmt;
+
+use sandur_model::{Labels, MetricLimits};
+
+use super::series_cache::KnownSeries;
+use crate::refused::Reason;
+
+/// Why a series is refused: the reason, and the text for the client.
+pub(crate) type Refusal = (Reason, String);
+
+/// Bytes of a name, value or series in a text.
+const SHOWN_MAX: usize = 200;
+
+/// The name of the metric among labels.
+pub(crate) const METRIC_NAME: &str = "__name__";
+
+/// Labels of the pairs as they were sent: UTF-8, no empty name, no name twice, a metric's name.
+pub(crate) fn labels_of(pairs: &mut Vec<(&[u8], &[u8])>) -> Result<Labels, Refusal> {
+    let mut valid: Vec<(&str, &str)> = Vec::with_capacity(pairs.len());
+    for &(name, value) in pairs.iter() {
+        match (std::str::from_utf8(name), std::str::from_utf8(value)) {
+            (Ok(""), _) | (Err(_), _) => return Err(invalid_label(name, pairs)),
+            (Ok(METRIC_NAME), Err(_)) => {
+                let text = format!(
+                    "received a series with invalid metric name: '{}' (err-mimir-metric-name-invalid)",
+                    Shown(value)
+                );
+                return Err((Reason::MetricNameInvalid, text));
+            }
+            (Ok(name), Err(_)) => {
+                let text = format!(
+                    "received a series with invalid value in label '{}': it is no UTF-8, series: '{}' \
+                     (err-mimir-label-value-invalid)",
+                    Shown(name.as_bytes()),
+                    ShownPairs(pairs)
+                );
+                return Err((Reason::LabelValueInvalid, text));
+            }
+            (Ok(name), Ok(value)) => valid.push((name, value)),
+        }
+    }
+    valid.sort_unstable_by_key(|(name, _)| *name);
+    if let Some(twice) = valid.windows(2).find(|two| two[0].0 == two[1].0) {
+        let text = format!(
+            "received a series with duplicate label name, label: '{}' series: '{}' \
+             (err-mimir-duplicate-label-names)",
+            Shown(twice[0].0.as_bytes()),
+            ShownPairs(pairs)
+        );
+        return Err((Reason::DuplicateLabelNames, text));
+    }
+    let labels = Labels::from_pairs(valid);
+    match labels.get(METRIC_NAME) {
+        Some(_) => Ok(labels),
+        None => {
+            let text = format!(
+                "received series has no metric name, series: '{}' (err-mimir-missing-metric-name)",
+                ShownPairs(pairs)
+            );
+            Err((Reason::MissingMetricName, text))
+        }
+    }
+}
+
+fn invalid_label(name: &[u8], pairs: &[(&[u8], &[u8])]) -> Refusal {
+    let text = format!(
+        "received a series with an invalid label: '{}' series: '{}' (err-mimir-label-invalid)",
+        Shown(name),
+        ShownPairs(pairs)
+    );
+    (Reason::InvalidLabels, text)
+}
+
+/// The reason and text for which the labels of a series are beyond the tenant's limits, if they are.
+#[inline]
+pub(crate) fn check_limits(series: &KnownSeries, limits: &MetricLimits) -> Result<(), Refusal> {
+    let within = |value: u32, limit: u64| limit == 0 || u64::from(value) <= limit;
+    if within(series.label_count, limits.max_label_names_per_series)
+        && within(series.longest_name, limits.max_label_name_length)
+        && within(series.longest_value, limits.max_label_value_length)
+    {
+        return Ok(());
+    }
+    Err(beyond_limits(series, limits))
+}
+
+#[cold]
+fn beyond_limits(series: &KnownSeries, limits: &MetricLimits) -> Refusal {
+    let shown = ShownSeries(&series.labels);
+    let names_max = limits.max_label_names_per_series;
+    if names_max > 0 && u64::from(series.label_count) > names_max {
+        let text = format!(
+            "received a series whose number of labels exceeds the limit (actual: {}, limit: {names_max}) \
+             series: '{shown}' (err-mimir-max-label-names-per-series). To adjust the related per-tenant \
+             limit, configure limits.metrics.max_label_names_per_series",
+            series.label_count,
+        );
+        return (Reason::TooManyLabels, text);
+    }
+    let name_max = limits.max_label_name_length;
+    let long_name = series.labels.iter().find(|(name, _)| name_max > 0 && name.len() as u64 > name_max);
+    if let Some((name, _)) = long_name {
+        let text = format!(
+            "received a series whose label name length exceeds the limit, label: '{}' series: '{shown}' \
+             (err-mimir-label-name-too-long). To adjust the related per-tenant limit, configure \
+             limits.metrics.max_label_name_length (now {name_max})",
+            Shown(name.as_bytes())
+        );
+        return (Reason::LabelNameTooLong, text);
+    }
+    let value_max = limits.max_label_value_length;
+    let long_value = series.labels.iter().find(|(_, value)| value.len() as u64 > value_max);
+    let (name, value) = long_value.unwrap_or_default();
+    let text = format!(
+        "received a series whose label value length of {} exceeds the limit of {value_max}, label: '{}', \
+         value: '{}' (truncated) series: '{shown}' (err-mimir-label-value-too-long). To adjust the related \
+         per-tenant limit, configure limits.metrics.max_label_value_length",
+        value.len(),
+        Shown(name.as_bytes()),
+        Shown(value.as_bytes())
+    );
+    (Reason::LabelValueTooLong, text)
+}
+
+/// The beginning of bytes, as text.
+pub(crate) struct Shown<'a>(pub(crate) &'a [u8]);
+
+impl fmt::Display for Shown<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&String::from_utf8_lossy(&self.0[..self.0.len().min(SHOWN_MAX)]))
+    }
+}
+
+struct ShownPairs<'a>(&'a [(&'a [u8], &'a [u8])]);
+
+impl fmt::Display for ShownPairs<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let metric = self.0.iter().find(|(name, _)| *name == METRIC_NAME.as_bytes());
+        let others = self.0.iter().filter(|(name, _)| *name != METRIC_NAME.as_bytes());
+        write_series(f, metric.map(|(_, value)| *value), others.copied())
+    }
+}
+
+/// A series as PromQL writes it, cut where it is long.
+pub(crate) struct ShownSeries<'a>(pub(crate) &'a Labels);
+
+impl fmt::Display for ShownSeries<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let others = self.0.iter().filter(|(name, _)| *name != METRIC_NAME);
+        let others = others.map(|(name, value)| (name.as_bytes(), value.as_bytes()));
+        write_series(f, self.0.get(METRIC_NAME).map(str::as_bytes), others)
+    }
+}
+
+fn write_series<'a>(
+    f: &mut fmt::Formatter<'_>,
+    metric: Option<&[u8]>,
+    others: impl Iterator<Item = (&'a [u8], &'a [u8])>,
+) -> fmt::Result {
+    if let Some(metric) = metric {
+        write!(f, "{}", Shown(metric))?;
+    }
+    let mut left = SHOWN_MAX;
+    for (n, (name, value)) in others.enumerate() {
+        f.write_str(if n == 0 { "{" } else { ", " })?;
+        if left < name.len() + value.len() {
+            return f.write_str("...}");
+        }
+        left -= name.len() + value.len();
+        write!(f, "{}={:?}", Shown(name), String::from_utf8_lossy(value))?;
+        if n > 0 && left == 0 {
+            break;
+        }
+    }
+    if left < SHOWN_MAX { f.write_str("}") } else { Ok(()) }
+}

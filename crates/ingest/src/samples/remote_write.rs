@@ -1,0 +1,81 @@
+//! Remote write, both versions: headers, compression, and the decoder that the content type names.
+//!
+//! What is no snappy and no protobuf is refused with the texts of Prometheus, for which the status is 415.
+
+use std::rc::Rc;
+
+use bytes::Bytes;
+
+use super::builder::{DecodedSamples, SampleBuilder, SamplePush};
+use super::remote_write_1;
+use crate::error::Error;
+use crate::memory::{Memory, Meter};
+use crate::request::{PushHeaders, check_size, plain_limit};
+use crate::snappy;
+
+/// Which message a body holds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum RemoteWriteVersion {
+    /// `prometheus.WriteRequest`.
+    V1,
+    /// `io.prometheus.write.v2.Request`.
+    V2,
+}
+
+const PROTOBUF: &str = "application/x-protobuf";
+
+/// The version that the content type names. Without one it is the first, as clients of old send it.
+pub fn remote_write_version(headers: PushHeaders<'_>) -> Result<RemoteWriteVersion, Error> {
+    let sent = headers.content_type.unwrap_or("").trim();
+    let mut parts = sent.split(';').map(str::trim);
+    let essence = parts.next().unwrap_or("");
+    if !(essence.is_empty() || essence.eq_ignore_ascii_case(PROTOBUF)) {
+        return Err(unsupported(sent));
+    }
+    let message = parts.find_map(|part| {
+        let (name, value) = part.split_once('=')?;
+        name.trim().eq_ignore_ascii_case("proto").then_some(value.trim())
+    });
+    match message {
+        None | Some("prometheus.WriteRequest") => Ok(RemoteWriteVersion::V1),
+        Some("io.prometheus.write.v2.Request") => Ok(RemoteWriteVersion::V2),
+        Some(_) => Err(unsupported(sent)),
+    }
+}
+
+fn unsupported(sent: &str) -> Error {
+    let accepted = "application/x-protobuf, or with proto=prometheus.WriteRequest or \
+                    proto=io.prometheus.write.v2.Request";
+    Error::ContentType { got: sent.to_owned(), accepted }
+}
+
+/// Decodes a request of remote write in memory that is asked for before it is taken.
+pub fn remote_write(
+    push: SamplePush<'_>,
+    body: Bytes,
+    memory: Rc<dyn Memory>,
+) -> Result<DecodedSamples, Error> {
+    decode(push, &body, &Meter::new(memory))
+}
+
+pub(crate) fn decode(push: SamplePush<'_>, body: &[u8], memory: &Meter) -> Result<DecodedSamples, Error> {
+    let (headers, limits) = (push.push.headers, push.push.limits);
+    let version = remote_write_version(headers)?;
+    match headers.content_encoding.unwrap_or("").trim() {
+        "" => {}
+        encoding if encoding.eq_ignore_ascii_case("snappy") => {}
+        encoding => {
+            return Err(Error::ContentEncoding { got: encoding.to_owned(), accepted: "snappy" });
+        }
+    }
+    check_size(limits, body)?;
+    let plain = snappy::open(body, plain_limit(limits), memory)?;
+    let mut builder = SampleBuilder::new(push, memory);
+    match version {
+        RemoteWriteVersion::V1 => remote_write_1::request(&mut builder, &plain)?,
+        RemoteWriteVersion::V2 => return Err(unsupported("io.prometheus.write.v2.Request")),
+    }
+    let decoded = builder.finish();
+    memory.give(plain.len() as u64);
+    Ok(decoded)
+}

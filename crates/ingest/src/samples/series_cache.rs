@@ -1,0 +1,206 @@
+//! Series that were seen: from a hash of the bytes that name them to their labels and id.
+//!
+//! Agents send the same series in every request, so labels are read, checked and hashed once. All threads
+//! share the cache. It is cut into shards with a lock each, and a shard has two generations: when the young one
+//! is full it becomes the old one, and what is found in the old one moves to the young one.
+//!
+//! Entries are found by 128 bits of a hash with a seed that nobody outside knows, and the bytes are not kept:
+//! two names with one hash are as unlikely as two series with one [`StreamId`].
+
+use std::collections::HashMap;
+use std::hash::{BuildHasherDefault, Hasher};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use sandur_model::{Labels, StreamId};
+use xxhash_rust::xxh3::xxh3_128_with_seed;
+
+/// Locks: many more than threads, so that two seldom meet.
+const SHARDS: usize = 64;
+/// Bytes of an entry beside its labels: the entry in a table that is half full, and the header of an `Arc`.
+const ENTRY_BYTES: u64 = 144;
+/// Bytes of a label beside its text: two boxed strings and what their allocations round up.
+const LABEL_BYTES: u64 = 64;
+
+/// Finds series by the bytes that name them.
+pub struct SeriesCache {
+    seed: u64,
+    /// Bytes of one generation of one shard.
+    generation_bytes_max: u64,
+    shards: Box<[Mutex<Shard>]>,
+}
+
+/// What a series' name was hashed to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) struct SeriesKey(u128);
+
+/// A series and what its limits are compared with.
+#[derive(Clone, Debug)]
+pub(crate) struct KnownSeries {
+    pub(crate) labels: Arc<Labels>,
+    pub(crate) id: StreamId,
+    pub(crate) label_count: u32,
+    pub(crate) longest_name: u32,
+    pub(crate) longest_value: u32,
+}
+
+/// What the bytes are; part of the hash, because the same bytes may mean different things.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u64)]
+pub(crate) enum SeriesNaming {
+    /// `Label` messages of remote write 1.
+    LabelMessages = 1,
+    /// Names and values, each with a byte 0xFF behind.
+    Pairs = 2,
+}
+
+impl KnownSeries {
+    /// The series of a label set.
+    pub(crate) fn new(labels: Labels) -> Self {
+        let longest_name = labels.iter().map(|(name, _)| name.len()).max().unwrap_or(0) as u32;
+        let longest_value = labels.iter().map(|(_, value)| value.len()).max().unwrap_or(0) as u32;
+        let (id, label_count) = (labels.stream_id(), labels.len() as u32);
+        Self { labels: Arc::new(labels), id, label_count, longest_name, longest_value }
+    }
+
+    /// Bytes that it takes.
+    pub(crate) fn bytes(&self) -> u64 {
+        self.labels.text_bytes() as u64 + u64::from(self.label_count) * LABEL_BYTES + ENTRY_BYTES
+    }
+}
+
+impl SeriesCache {
+    /// A cache of at most so many bytes. The seed is a random number.
+    pub fn new(bytes_max: u64, seed: u64) -> Self {
+        let generation_bytes_max = bytes_max / (2 * SHARDS as u64);
+        let shards = (0..SHARDS).map(|_| Mutex::default()).collect();
+        Self { seed, generation_bytes_max, shards }
+    }
+
+    /// The key of a series that these bytes name.
+    #[inline]
+    pub(crate) fn key(&self, naming: SeriesNaming, name: &[u8]) -> SeriesKey {
+        SeriesKey(xxh3_128_with_seed(name, self.seed ^ naming as u64))
+    }
+
+    /// The series, if it is known.
+    #[inline]
+    pub(crate) fn get(&self, key: SeriesKey) -> Option<KnownSeries> {
+        self.shard(key).get(key, self.generation_bytes_max)
+    }
+
+    /// Keeps a series.
+    pub(crate) fn insert(&self, key: SeriesKey, series: &KnownSeries) {
+        self.shard(key).keep(key, series.clone(), self.generation_bytes_max);
+    }
+
+    /// Bytes of all entries.
+    pub fn bytes(&self) -> u64 {
+        let shards = self.shards.iter().map(|shard| shard.lock().unwrap_or_else(PoisonError::into_inner));
+        shards.map(|shard| shard.young.bytes + shard.old.bytes).sum()
+    }
+
+    fn shard(&self, key: SeriesKey) -> std::sync::MutexGuard<'_, Shard> {
+        let shard = &self.shards[(key.0 >> 64) as usize % SHARDS];
+        shard.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+#[derive(Default)]
+struct Shard {
+    young: Generation,
+    old: Generation,
+}
+
+#[derive(Default)]
+struct Generation {
+    series: HashMap<SeriesKey, KnownSeries, BuildHasherDefault<KeyIsHash>>,
+    bytes: u64,
+}
+
+impl Shard {
+    #[inline]
+    fn get(&mut self, key: SeriesKey, bytes_max: u64) -> Option<KnownSeries> {
+        if let Some(series) = self.young.series.get(&key) {
+            return Some(series.clone());
+        }
+        let series = self.old.series.remove(&key)?;
+        self.old.bytes -= series.bytes();
+        self.keep(key, series.clone(), bytes_max);
+        Some(series)
+    }
+
+    fn keep(&mut self, key: SeriesKey, series: KnownSeries, bytes_max: u64) {
+        let bytes = series.bytes();
+        if bytes > bytes_max {
+            return;
+        }
+        if self.young.bytes + bytes > bytes_max {
+            self.old = std::mem::take(&mut self.young);
+        }
+        self.young.bytes += bytes;
+        if let Some(replaced) = self.young.series.insert(key, series) {
+            self.young.bytes -= replaced.bytes();
+        }
+    }
+}
+
+/// A key is a hash already.
+#[derive(Default)]
+struct KeyIsHash(u64);
+
+impl Hasher for KeyIsHash {
+    fn finish(&self) -> u64 {
+        self.0
+    }
+
+    fn write(&mut self, _: &[u8]) {
+        unreachable!("keys are written as one number");
+    }
+
+    fn write_u128(&mut self, key: u128) {
+        self.0 = key as u64;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn series(n: u64) -> KnownSeries {
+        KnownSeries::new(Labels::from_pairs([("__name__", "m".to_owned()), ("n", n.to_string())]))
+    }
+
+    #[test]
+    fn the_same_bytes_of_another_protocol_are_another_name() {
+        let cache = SeriesCache::new(1 << 20, 7);
+        let (a, b) = (cache.key(SeriesNaming::LabelMessages, b"x"), cache.key(SeriesNaming::Pairs, b"x"));
+        cache.insert(a, &series(1));
+        assert_eq!(cache.get(a).unwrap().id, series(1).id);
+        assert!(cache.get(b).is_none());
+        assert_ne!(SeriesCache::new(1 << 20, 8).key(SeriesNaming::Pairs, b"x"), b, "the seed has a say");
+    }
+
+    #[test]
+    fn memory_is_bounded_and_the_used_stay() {
+        let limit = 4 << 20;
+        let cache = SeriesCache::new(limit, 7);
+        let used = cache.key(SeriesNaming::Pairs, b"used");
+        cache.insert(used, &series(0));
+        for n in 0..100_000u64 {
+            cache.insert(cache.key(SeriesNaming::Pairs, &n.to_le_bytes()), &series(n));
+            assert!(cache.get(used).is_some(), "{n}");
+        }
+        assert!(cache.bytes() <= limit);
+        let shards = cache.shards.iter().map(|shard| shard.lock().unwrap());
+        let counted = shards.flat_map(|shard| {
+            shard
+                .young
+                .series
+                .values()
+                .chain(shard.old.series.values())
+                .map(KnownSeries::bytes)
+                .collect::<Vec<_>>()
+        });
+        assert_eq!(counted.sum::<u64>(), cache.bytes());
+    }
+}

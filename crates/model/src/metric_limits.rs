@@ -1,0 +1,115 @@
+//! Limits on samples per tenant, with their defaults. Names are Mimir's where Mimir has the limit; they stand
+//! below `metrics` because limits on lines have some of the same names and other values.
+
+use serde::Deserialize;
+
+/// What a tenant may send as samples. Sizes in bytes, times in nanoseconds; zero means "no limit" for counts
+/// and rates.
+#[derive(Clone, Debug, PartialEq, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct MetricLimits {
+    /// Samples, histograms, exemplars and metadata per second and tenant; 0: no limit.
+    pub ingestion_rate: u64,
+    /// How many may exceed the rate at once; 0: as many as a second allows.
+    pub ingestion_burst_size: u64,
+    /// Labels per series, the metric's name among them; 0: no limit.
+    pub max_label_names_per_series: u64,
+    /// Longest label name in bytes.
+    pub max_label_name_length: u64,
+    /// Longest label value in bytes.
+    pub max_label_value_length: u64,
+    /// Refuse samples this far in the future, in nanoseconds; 0: accept any.
+    pub creation_grace_period: i64,
+    /// Refuse samples older than this, in nanoseconds; 0: accept any age.
+    pub out_of_order_time_window: i64,
+    /// Buckets of a native histogram; 0: no limit.
+    pub max_native_histogram_buckets: u64,
+    /// How names of OTLP become names of metrics and labels.
+    pub otlp_translation_strategy: TranslationStrategy,
+    /// Attributes of an OTLP resource that become labels of its series.
+    pub promote_otel_resource_attributes: Vec<String>,
+    /// Make labels of all attributes of a resource.
+    pub promote_all_otel_resource_attributes: bool,
+    /// Attributes that `promote_all_otel_resource_attributes` leaves out.
+    pub ignore_otel_resource_attributes: Vec<String>,
+    /// Keep `service.name` and its like as labels of `target_info`.
+    pub otel_keep_identifying_resource_attributes: bool,
+    /// Make labels of the name, version and attributes of an OTLP scope.
+    pub promote_otel_scope_metadata: bool,
+    /// Store histograms with explicit bounds as native ones with custom buckets.
+    pub otel_convert_histograms_to_nhcb: bool,
+    /// Accept sums and histograms of delta temporality as they are; otherwise they are refused.
+    pub otel_native_delta_ingestion: bool,
+}
+
+/// How names of OTLP become names of metrics and labels, after Prometheus's `translation_strategy`.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Deserialize)]
+pub enum TranslationStrategy {
+    /// Characters outside of `[a-zA-Z0-9_:]` become `_`; unit and `_total` are appended.
+    #[default]
+    UnderscoreEscapingWithSuffixes,
+    /// Characters outside of `[a-zA-Z0-9_:]` become `_`; nothing is appended.
+    UnderscoreEscapingWithoutSuffixes,
+    /// Names stay as they are; unit and `_total` are appended.
+    NoUTF8EscapingWithSuffixes,
+    /// Names stay as they are.
+    NoTranslation,
+}
+
+impl TranslationStrategy {
+    /// Every strategy, in the order in which messages list them.
+    pub const ALL: [Self; 4] = [
+        Self::UnderscoreEscapingWithSuffixes,
+        Self::UnderscoreEscapingWithoutSuffixes,
+        Self::NoUTF8EscapingWithSuffixes,
+        Self::NoTranslation,
+    ];
+
+    /// Its name in configurations.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::UnderscoreEscapingWithSuffixes => "UnderscoreEscapingWithSuffixes",
+            Self::UnderscoreEscapingWithoutSuffixes => "UnderscoreEscapingWithoutSuffixes",
+            Self::NoUTF8EscapingWithSuffixes => "NoUTF8EscapingWithSuffixes",
+            Self::NoTranslation => "NoTranslation",
+        }
+    }
+
+    /// The strategy of that name.
+    pub fn parse(name: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|strategy| strategy.as_str() == name)
+    }
+
+    /// Whether characters that old versions of Prometheus do not know are replaced.
+    pub fn escapes(self) -> bool {
+        matches!(self, Self::UnderscoreEscapingWithSuffixes | Self::UnderscoreEscapingWithoutSuffixes)
+    }
+
+    /// Whether unit and type are appended to a metric's name.
+    pub fn adds_suffixes(self) -> bool {
+        matches!(self, Self::UnderscoreEscapingWithSuffixes | Self::NoUTF8EscapingWithSuffixes)
+    }
+}
+
+impl Default for MetricLimits {
+    fn default() -> Self {
+        Self {
+            ingestion_rate: 0,
+            ingestion_burst_size: 0,
+            max_label_names_per_series: 30,
+            max_label_name_length: 1024,
+            max_label_value_length: 2048,
+            creation_grace_period: 10 * crate::MINUTE_NS,
+            out_of_order_time_window: 0,
+            max_native_histogram_buckets: 0,
+            otlp_translation_strategy: TranslationStrategy::default(),
+            promote_otel_resource_attributes: Vec::new(),
+            promote_all_otel_resource_attributes: false,
+            ignore_otel_resource_attributes: Vec::new(),
+            otel_keep_identifying_resource_attributes: false,
+            promote_otel_scope_metadata: false,
+            otel_convert_histograms_to_nhcb: false,
+            otel_native_delta_ingestion: false,
+        }
+    }
+}

@@ -1,0 +1,94 @@
+//! Pushes of samples: decoding, rates, storing. Acknowledged when the batch is durable and can be queried.
+//!
+//! A push is applied in part: samples that break a limit are left out and named in a 4xx answer, the others are
+//! stored. Senders drop what a 4xx refused and repeat what a 429 or 5xx refused.
+
+use std::rc::Rc;
+use std::sync::Arc;
+
+use axum::body::Body;
+use axum::http::request::Parts;
+use bytes::Bytes;
+use sandur_ingest::{DecodedSamples, Memory, Push, Refused, SamplePush, Written};
+use sandur_model::TenantId;
+
+use crate::failed_request::Failure;
+use crate::http::app::App;
+use crate::http::call;
+use crate::http::decoding::{self, BodyHeaders, decode_in_memory, reason_of, receive};
+
+/// What became of a push.
+pub struct Stored {
+    /// What was stored.
+    pub written: Written,
+    /// What was left out.
+    pub refused: Refused,
+}
+
+/// Memory of the labels of a series of a batch, about, when the cache of series has let go of it.
+const SERIES_BYTES: u64 = 64;
+
+impl decoding::Decoded for DecodedSamples {
+    fn memory_bytes(&self) -> u64 {
+        self.batch.memory_bytes() + self.batch.series.len() as u64 * SERIES_BYTES
+    }
+}
+
+/// Reads, decodes and stores one push.
+pub async fn push(
+    app: &App,
+    parts: &Parts,
+    body: Body,
+    decode: impl Fn(SamplePush<'_>, Bytes, Rc<dyn Memory>) -> Result<DecodedSamples, sandur_ingest::Error>
+    + Clone
+    + Send
+    + 'static,
+) -> Result<Stored, Failure> {
+    let tenant = call::tenant(app, &parts.headers)?;
+    let outcome = read_and_store(app, &tenant, parts, body, decode).await;
+    note(app, &tenant, &outcome);
+    outcome
+}
+
+async fn read_and_store(
+    app: &App,
+    tenant: &TenantId,
+    parts: &Parts,
+    body: Body,
+    decode: impl Fn(SamplePush<'_>, Bytes, Rc<dyn Memory>) -> Result<DecodedSamples, sandur_ingest::Error>
+    + Clone
+    + Send
+    + 'static,
+) -> Result<Stored, Failure> {
+    let received = receive(app, tenant, parts, body).await?;
+    let (headers, limits) = (BodyHeaders::of(&parts.headers), app.limits(tenant));
+    let (of_tenant, now_ns, series) = (tenant.clone(), app.env.now_ns(), Arc::clone(&app.series));
+    let decode = move |body, lent| {
+        let push = Push { tenant: &of_tenant, limits: &limits, now_ns, headers: headers.borrowed() };
+        decode(SamplePush { push, series: &series }, body, lent)
+    };
+    let (decoded, memory) = decode_in_memory(app, received, decode).await?;
+    let DecodedSamples { batch, refused, written } = decoded;
+    if written.items() > 0 {
+        let allowed =
+            app.rates.take_samples(tenant, &app.limits(tenant).metrics, app.env.monotonic(), written.items());
+        allowed.map_err(|e| Failure::new(e.kind(), e.to_string()))?;
+        app.intake.push(batch.into(), Some(memory)).await?;
+        app.metrics.pushed_samples.inc_by(written.samples);
+    }
+    Ok(Stored { written, refused })
+}
+
+/// Counts what was refused, for the metrics and for the log.
+fn note(app: &App, tenant: &TenantId, outcome: &Result<Stored, Failure>) {
+    match outcome {
+        Ok(Stored { refused, .. }) => {
+            let text = refused.text().unwrap_or_default();
+            for (reason, samples, _) in refused.by_reason() {
+                app.metrics.refused_samples(reason.name(), samples);
+                app.refusals.note(tenant, reason.name(), samples, &text);
+            }
+        }
+        Err(failure) => app.refusals.note(tenant, reason_of(failure), 0, &failure.message),
+    }
+}
