@@ -1,4 +1,4 @@
-//! `cargo xtask differential loki`: builds a real Loki and our binary and has both asked the same.
+//! `cargo xtask differential`: builds a real Loki or Prometheus and our binary and has both asked the same.
 
 use std::process::Command;
 
@@ -7,22 +7,45 @@ use anyhow::{Result, bail};
 use crate::process::{find, root, run};
 use crate::rivals;
 
-/// Arguments behind `loki` go to `sandur-differential`.
+/// Arguments behind `loki` or `prometheus` go to `sandur-differential`.
 pub fn run_differential(arguments: &[String]) -> Result<()> {
-    let Some(("loki", rest)) = arguments.split_first().map(|(first, rest)| (first.as_str(), rest)) else {
-        bail!(
-            "usage: cargo xtask differential loki [--templates PATH] [--seed N] [--queries N] [--query LOGQL]"
-        );
-    };
+    match arguments.split_first().map(|(first, rest)| (first.as_str(), rest)) {
+        Some(("loki", rest)) => loki(rest),
+        Some(("prometheus", rest)) => prometheus(rest),
+        _ => bail!(
+            "usage: cargo xtask differential loki [--templates PATH] [--seed N] [--queries N] [--query LOGQL]\n   \
+             or: cargo xtask differential prometheus [--engine] [--seed N] [--queries N] [--query PROMQL]"
+        ),
+    }
+}
+
+fn cargo() -> Command {
+    let mut command = Command::new(env!("CARGO"));
+    command.current_dir(root());
+    command
+}
+
+fn loki(rest: &[String]) -> Result<()> {
     rivals::ensure(&["loki"])?;
-    let cargo = || {
-        let mut command = Command::new(env!("CARGO"));
-        command.current_dir(root());
-        command
-    };
     run(cargo().args(["build", "--package", "sandur-server"]))?;
     let Some(loki) = find("loki") else { bail!("Loki was built and is not there") };
     let mut command = cargo();
     command.args(["run", "--quiet", "--package", "sandur-differential", "--", "--loki"]).arg(loki);
     run(command.args(["--sandur", "target/debug/sandur"]).args(rest))
+}
+
+/// With `--engine` first no server of ours is built: the engine answers over series in memory.
+fn prometheus(rest: &[String]) -> Result<()> {
+    rivals::ensure(&["prometheus"])?;
+    let Some(program) = find("prometheus") else { bail!("Prometheus was built and is not there") };
+    let mut command = cargo();
+    command.args(["run", "--quiet", "--package", "sandur-differential", "--", "prometheus", "--prometheus"]);
+    command.arg(program);
+    match rest.split_first() {
+        Some((first, rest)) if first == "--engine" => run(command.args(rest)),
+        _ => {
+            run(cargo().args(["build", "--package", "sandur-server"]))?;
+            run(command.args(["--sandur", "target/debug/sandur"]).args(rest))
+        }
+    }
 }

@@ -52,8 +52,8 @@ const COMMANDS: &[Command] = &[
     },
     Command {
         name: "differential",
-        arguments: "loki [--templates PATH] [--seed N] ...",
-        about: "ask a real Loki and our server the same and compare the answers",
+        arguments: "loki|prometheus [--seed N] ...",
+        about: "ask a real Loki or Prometheus and our server the same and compare the answers",
         run: differential::run_differential,
     },
     Command {
@@ -70,7 +70,7 @@ const COMMANDS: &[Command] = &[
     },
     Command {
         name: "conformance",
-        arguments: "logql|memcached PATH...",
+        arguments: "logql|promql|memcached PATH...",
         about: "run query scripts over all kinds of blocks, or memcached's tests on our server",
         run: suites::conformance,
     },

@@ -101,7 +101,37 @@ const PROGRAMS: &[Program] = &[
             package: "github.com/grafana/loki/v3/cmd/loki",
         },
     },
+    Program {
+        name: "prometheus",
+        about: "the reference of PromQL, for the differential and benchmarks",
+        origin: Origin::Published {
+            module: "github.com/prometheus/prometheus",
+            version: "v0.315.0",
+            package: "github.com/prometheus/prometheus/cmd/prometheus",
+        },
+    },
+    Program {
+        name: "promtool",
+        about: "Prometheus's command-line client",
+        origin: Origin::Published {
+            module: "github.com/prometheus/prometheus",
+            version: "v0.315.0",
+            package: "github.com/prometheus/prometheus/cmd/promtool",
+        },
+    },
+    Program {
+        name: "victoria-metrics",
+        about: "the rival itself, for benchmarks",
+        origin: Origin::Published {
+            module: "github.com/VictoriaMetrics/VictoriaMetrics",
+            version: "v1.150.0",
+            package: "github.com/VictoriaMetrics/VictoriaMetrics/app/victoria-metrics",
+        },
+    },
 ];
+
+/// Programs that are faster when they call C (zstd), as their makers build them.
+const WITH_C: &[&str] = &["victoria-metrics"];
 
 /// What the tests need.
 pub const FOR_TESTS: &[&str] = &["versitygw", "logcli", "telemetrygen", "memcached_exporter", "cacheclients"];
@@ -154,8 +184,10 @@ fn build(program: &Program) -> Result<()> {
     };
     let binary = tools().join("bin").join(program.name);
     let is_scratch = matches!(program.origin, Origin::Published { .. });
+    let calls_c = if WITH_C.contains(&program.name) { "1" } else { "0" };
     run_command(
         go(&folder)
+            .env("CGO_ENABLED", calls_c)
             .args(["build", if is_scratch { "-mod=mod" } else { "-mod=readonly" }])
             .args(["-trimpath", "-ldflags", "-s -w", "-o"])
             .arg(&binary)

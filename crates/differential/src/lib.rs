@@ -1,10 +1,10 @@
-//! Asks Loki and Sandur the same questions and compares the answers.
+//! Asks Loki or Prometheus and Sandur the same questions and compares the answers.
 //!
 //! **What it is.** [`corpus`] makes logs, [`servers`] starts both servers on loopback and pushes the logs to
 //! both, [`ask`] makes requests (with queries from [`grammar`] or from [`templates`] read from a folder),
 //! [`compare`] finds out how two answers differ, [`rules`] knows the differences that are meant, with the
 //! reason, [`controls`] checks with other requests that it is the reason, and [`shrink`] makes the query of a
-//! difference smaller.
+//! difference smaller. [`prometheus`] has the same parts for metrics.
 //!
 //! **What it is not.** No part of the product and no part of `cargo xtask test`: it needs a Loki, which
 //! `cargo xtask differential loki` builds. It says nothing about speed.
@@ -23,6 +23,7 @@ pub mod corpus;
 pub mod endpoints;
 pub mod grammar;
 pub mod peer;
+pub mod prometheus;
 pub mod random;
 pub mod rules;
 pub mod run;

@@ -107,7 +107,10 @@ fn merge_window(
     let mut chosen: Vec<&BlockMeta> = Vec::new();
     let mut total = 0u64;
     for block in blocks {
-        let pays = total.saturating_mul(REWRITE_FRACTION) >= block.raw_bytes || block.level < level;
+        // The smallest one decides nothing: whether it is written again is up to those that join it.
+        let pays = chosen.is_empty()
+            || block.level < level
+            || total.saturating_mul(REWRITE_FRACTION) >= block.raw_bytes;
         let fits = total.saturating_add(block.raw_bytes) <= policy.block_raw_bytes_max;
         if chosen.len() >= policy.inputs_max || !fits || !pays {
             break;
@@ -156,6 +159,15 @@ mod tests {
     }
 
     const NOON: (i64, i64) = (12 * HOUR_NS, 13 * HOUR_NS);
+
+    #[test]
+    fn a_small_day_block_joins_what_came_after_it() {
+        let policy = CompactionPolicy::default();
+        let day = (0, 24 * HOUR_NS);
+        let blocks = [block(0, day, 2, 1), block(1, NOON, 0, 10), block(2, NOON, 1, 20)];
+        let merge = next_merge(&policy, Signal::Logs, 48 * HOUR_NS, &blocks).expect("the day is over");
+        assert_eq!((ids(&merge), merge.level), (vec![0, 2, 1], 2));
+    }
 
     #[test]
     fn an_hour_is_merged_when_it_is_over_or_crowded() {

@@ -9,10 +9,11 @@ use sandur_query::MemorySeries;
 
 use super::script::Load;
 use super::series::Sample;
-use super::store::{Added, add};
+use super::store::{Accepted, Added, add};
 
-/// Loads what a command says.
-pub fn load(store: &mut MemorySeries, load: &Load) -> Result<(), String> {
+/// Loads what a command says; gives what was kept of it.
+pub fn load(store: &mut MemorySeries, load: &Load) -> Result<Accepted, String> {
+    let mut accepted = Accepted::new();
     let mut classic: BTreeMap<Labels, BTreeMap<i64, Classic>> = BTreeMap::new();
     for (n, (labels, samples, starts)) in load.series.iter().enumerate() {
         // Of two descriptions of one series the later one counts.
@@ -32,7 +33,7 @@ pub fn load(store: &mut MemorySeries, load: &Load) -> Result<(), String> {
                 }
             }
         }
-        add(store, labels, &added);
+        accepted.push((labels.clone(), add(store, labels, &added)));
         if load.with_nhcb {
             collect(labels, &added, &mut classic);
         }
@@ -43,9 +44,10 @@ pub fn load(store: &mut MemorySeries, load: &Load) -> Result<(), String> {
             let histogram = Some(Arc::new(classic.convert().map_err(|e| format!("{labels}: {e}"))?));
             added.push(Added { time, start: 0, value: 0.0, histogram });
         }
-        add(store, &labels, &added);
+        let kept = add(store, &labels, &added);
+        accepted.push((labels, kept));
     }
-    Ok(())
+    Ok(accepted)
 }
 
 /// What is known of a classic histogram at a time.

@@ -2,15 +2,45 @@
 
 use std::fmt;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::time::Duration;
 
 use sandur_base::{Env, MemoryBudget};
 use sandur_model::TenantId;
-use sandur_promql::{Answer, Options, Point, Request, Times, Value, query};
-use sandur_query::{Error, MemorySeries, QueryContext};
+use sandur_promql::{Answer, Options, Point, Request, Series, Times, Value, query};
+use sandur_query::{QueryContext, SampleSource};
 
+use super::place::Stored;
 use super::script::{self, Command, Eval};
-use super::{compare, load, rerun};
+use super::{compare, rerun};
+use crate::world::Place;
+
+/// How a script did in one place.
+#[derive(Clone, Copy)]
+pub struct Passed {
+    /// The place.
+    pub place: Place,
+    /// Evaluations that were right the first time.
+    pub once: usize,
+    /// Evaluations that were right each time.
+    pub again: usize,
+    /// Queries that were run.
+    pub runs: usize,
+}
+
+impl Passed {
+    /// Nothing ran yet.
+    pub fn none(place: Place) -> Self {
+        Self { place, once: 0, again: 0, runs: 0 }
+    }
+}
+
+impl fmt::Display for Passed {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { place, once, again, runs } = self;
+        write!(f, "   {} {once} alone, {again} with re-runs ({runs} runs)", place.name())
+    }
+}
 
 /// What a script showed.
 pub struct FileReport {
@@ -18,12 +48,8 @@ pub struct FileReport {
     pub path: PathBuf,
     /// Evaluations in it.
     pub evals: usize,
-    /// Evaluations that were right the first time.
-    pub passed_once: usize,
-    /// Evaluations that were right each time.
-    pub passed: usize,
-    /// Queries that were run.
-    pub runs: usize,
+    /// How it did in each place.
+    pub passed: Vec<Passed>,
     /// What was wrong.
     pub failures: Vec<String>,
 }
@@ -31,11 +57,8 @@ pub struct FileReport {
 impl fmt::Display for FileReport {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let name = self.path.file_name().unwrap_or_default().to_string_lossy();
-        let Self { evals, passed_once, passed, runs, .. } = self;
-        write!(
-            f,
-            "{name:<28} {evals:>5} evals   {passed_once:>5} alone   {passed:>5} with re-runs   {runs:>6} runs"
-        )
+        write!(f, "{name:<28} {:>5} evals", self.evals)?;
+        self.passed.iter().try_for_each(|passed| passed.fmt(f))
     }
 }
 
@@ -65,104 +88,144 @@ pub fn expressions(path: &Path) -> Result<Vec<String>, String> {
     Ok(commands.into_iter().filter_map(expr).collect())
 }
 
-/// Runs a script. `Err` when it cannot be read.
-pub fn run_file(path: &Path) -> Result<FileReport, String> {
+/// How often each instant evaluation runs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Runs {
+    /// Once.
+    Once,
+    /// Again with `@` at other times, and as ranges, as Prometheus's own harness does.
+    Again,
+}
+
+/// Runs a script in each place. `Err` when it cannot be read or a place cannot be made.
+pub fn run_file(path: &Path, places: &[Place], runs: Runs) -> Result<FileReport, String> {
     let wrong = |e: String| format!("{}: {e}", path.display());
     let text = std::fs::read_to_string(path).map_err(|e| wrong(e.to_string()))?;
     let commands = script::parse(&text).map_err(wrong)?;
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_time().start_paused(true).build();
-    let runtime = runtime.map_err(|e| e.to_string())?;
-    let failures = Vec::new();
-    let mut report =
-        FileReport { path: path.to_owned(), evals: 0, passed_once: 0, passed: 0, runs: 0, failures };
-    let mut store = MemorySeries::default();
-    for command in &commands {
+    let evals = commands.iter().filter(|c| matches!(c, Command::Eval(_))).count();
+    let mut report = FileReport { path: path.to_owned(), evals, passed: Vec::new(), failures: Vec::new() };
+    for place in places {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_time().start_paused(true).build();
+        let runtime = runtime.map_err(|e| e.to_string())?;
+        runtime.block_on(run_in(*place, runs, &commands, &mut report)).map_err(wrong)?;
+    }
+    Ok(report)
+}
+
+async fn run_in(
+    place: Place,
+    runs: Runs,
+    commands: &[Command],
+    report: &mut FileReport,
+) -> Result<(), String> {
+    let mut stored = Stored::open(place).await?;
+    let mut passed = Passed::none(place);
+    for command in commands {
         match command {
-            Command::Clear => store = MemorySeries::default(),
-            Command::Load(series) => load::load(&mut store, series).map_err(wrong)?,
+            Command::Clear => stored.clear(),
+            Command::Load(series) => stored.load(series).await?,
             Command::Eval(eval) => {
-                report.evals += 1;
-                let (once, outcome) = runtime.block_on(evaluate(&store, eval, &mut report.runs));
-                report.passed_once += usize::from(once);
+                stored.settle().await?;
+                let (source, tenant) = stored.source()?;
+                let budget = MemoryBudget::root("query", QUERY_BYTES);
+                let mut asker = Asker { source, tenant, budget, runs: 0 };
+                let (once, outcome) = asker.evaluate(eval, runs).await;
+                passed.once += usize::from(once);
+                passed.runs += asker.runs;
                 match outcome {
-                    Ok(()) => report.passed += 1,
+                    Ok(()) => passed.again += 1,
                     Err(what) => {
-                        let (file, line, expr) = (path.display(), eval.line, &eval.expr);
-                        report.failures.push(format!("{file}:{line}\n  {expr}\n  {what}"));
+                        let (file, line, expr) = (report.path.display(), eval.line, &eval.expr);
+                        let place = place.name();
+                        report.failures.push(format!("{file}:{line} ({place})\n  {expr}\n  {what}"));
                     }
                 }
             }
         }
     }
-    Ok(report)
+    report.passed.push(passed);
+    stored.close().await
 }
 
-async fn ask(store: &MemorySeries, text: &str, times: Times, runs: &mut usize) -> Result<Answer, Error> {
-    *runs += 1;
-    let (env, budget) = (Env::simulated(1, 0), MemoryBudget::root("query", 256 << 20));
-    let context = QueryContext::new(env, TenantId::default_tenant(), budget, Duration::from_secs(600));
-    let options = Options { use_starts: true, ..Options::default() };
-    query(store, &context, &Request { query: text.to_owned(), times, options }).await
+/// Memory of a query in bytes.
+const QUERY_BYTES: u64 = 256 << 20;
+
+/// Asks a place.
+struct Asker {
+    source: Arc<dyn SampleSource>,
+    tenant: TenantId,
+    budget: MemoryBudget,
+    runs: usize,
 }
 
-/// Whether the first run was right, and what was wrong with any.
-async fn evaluate(store: &MemorySeries, eval: &Eval, runs: &mut usize) -> (bool, Result<(), String>) {
-    let times = match eval.window {
-        Some(window) => Times { start: window.end, end: window.end, step: 0 },
-        None => eval.times,
-    };
-    let first = check(eval, ask(store, &eval.expr, times, runs).await);
-    if first.is_err() || eval.is_range {
-        return (first.is_ok(), first);
+impl Asker {
+    async fn ask(&mut self, text: &str, times: Times) -> Result<Answer, String> {
+        self.runs += 1;
+        let (env, timeout) = (Env::simulated(1, 0), Duration::from_secs(600));
+        let context = QueryContext::new(env, self.tenant.clone(), self.budget.clone(), timeout);
+        let options = Options { use_starts: true, ..Options::default() };
+        let request = Request { query: text.to_owned(), times, options };
+        query(&*self.source, &context, &request).await.map_err(|e| e.to_string())
     }
-    (true, again(store, eval, times.start, runs).await)
-}
 
-fn check(eval: &Eval, answer: Result<Answer, Error>) -> Result<(), String> {
-    match (answer, &eval.fail) {
-        (Err(error), Some(wanted)) if wanted.fits(&error.to_string()) => Ok(()),
-        (Err(error), Some(_)) => Err(format!("it failed with other words: {error}")),
-        (Err(error), None) => Err(format!("it failed: {error}")),
-        (Ok(_), Some(_)) => Err("it did not fail".to_owned()),
-        (Ok(answer), None) => {
-            compare::notes(eval, &answer)?;
-            compare::value(eval, &answer.value)
+    /// Everything that is to be tried of an evaluation; whether the first try was right, and what was wrong.
+    async fn evaluate(&mut self, eval: &Eval, runs: Runs) -> (bool, Result<(), String>) {
+        let first = self.first(eval).await;
+        let is_once = first.is_ok();
+        let outcome = match first {
+            Ok(()) if runs == Runs::Again && !eval.is_range => self.again(eval).await,
+            first => first,
+        };
+        match self.budget.used() {
+            0 => (is_once, outcome),
+            kept => (is_once, outcome.and(Err(format!("queries kept {kept} bytes of their budget")))),
         }
     }
+
+    async fn first(&mut self, eval: &Eval) -> Result<(), String> {
+        let times = match eval.window {
+            Some(window) => Times { start: window.end, end: window.end, step: 0 },
+            None => eval.times,
+        };
+        check(eval, self.ask(&eval.expr, times).await)
+    }
+
+    async fn again(&mut self, eval: &Eval) -> Result<(), String> {
+        let at = eval.times.start;
+        self.as_range(eval, &eval.expr, at).await?;
+        let (expr, times) = rerun::pinned(&eval.expr, at)?;
+        for at in times {
+            let named = |what: String| format!("as {expr} at {at}: {what}");
+            let answer = self.ask(&expr, Times { start: at, end: at, step: 0 }).await;
+            check(eval, answer).map_err(named)?;
+            self.as_range(eval, &expr, at).await.map_err(named)?;
+        }
+        Ok(())
+    }
+
+    /// The middle of three steps answers what the instant did.
+    async fn as_range(&mut self, eval: &Eval, expr: &str, at: i64) -> Result<(), String> {
+        let context = ["start()", "end()", "range()", "step()"];
+        let is_other = eval.window.is_some() || eval.string.is_some() || eval.fail.is_some();
+        if is_other || context.iter().any(|call| expr.contains(call)) {
+            return Ok(());
+        }
+        let times = Times { start: at - 60_000, end: at + 60_000, step: 60_000 };
+        let answer = self.ask(expr, times).await.map_err(|e| format!("as a range it failed: {e}"))?;
+        if eval.ordered {
+            return Ok(());
+        }
+        let Value::Matrix(matrix) = answer.value else {
+            return Err("as a range it is no matrix".to_owned());
+        };
+        compare::is_sorted(&matrix)?;
+        let value = at_step(eval, matrix, at);
+        compare::value(eval, &value).map_err(|what| format!("as a range: {what}"))
+    }
 }
 
-async fn again(store: &MemorySeries, eval: &Eval, at: i64, runs: &mut usize) -> Result<(), String> {
-    as_range(store, eval, &eval.expr, at, runs).await?;
-    let (expr, times) = rerun::pinned(&eval.expr, at)?;
-    for at in times {
-        let named = |what: String| format!("as {expr} at {at}: {what}");
-        let answer = ask(store, &expr, Times { start: at, end: at, step: 0 }, runs).await;
-        check(eval, answer).map_err(named)?;
-        as_range(store, eval, &expr, at, runs).await.map_err(named)?;
-    }
-    Ok(())
-}
-
-/// The middle of three steps answers what the instant did.
-async fn as_range(
-    store: &MemorySeries,
-    eval: &Eval,
-    expr: &str,
-    at: i64,
-    runs: &mut usize,
-) -> Result<(), String> {
-    let context = ["start()", "end()", "range()", "step()"];
-    let is_other = eval.window.is_some() || eval.string.is_some() || eval.fail.is_some();
-    if is_other || context.iter().any(|call| expr.contains(call)) {
-        return Ok(());
-    }
-    let times = Times { start: at - 60_000, end: at + 60_000, step: 60_000 };
-    let answer = ask(store, expr, times, runs).await.map_err(|e| format!("as a range it failed: {e}"))?;
-    if eval.ordered {
-        return Ok(());
-    }
-    let Value::Matrix(matrix) = answer.value else { return Err("as a range it is no matrix".to_owned()) };
-    compare::is_sorted(&matrix)?;
+/// What a range answers for one of its steps.
+fn at_step(eval: &Eval, matrix: Vec<Series>, at: i64) -> Value {
     let mut vector = Vec::new();
     for series in matrix {
         let floats = series.floats.iter().map(|(time, value)| (*time, Point::Float(*value)));
@@ -171,9 +234,21 @@ async fn as_range(
         vector.extend(points.map(|(_, point)| (series.labels.clone(), point)));
     }
     let is_scalar = matches!(&eval.expected[..], [(None, _)]);
-    let value = match &vector[..] {
+    match &vector[..] {
         [(_, Point::Float(value))] if is_scalar => Value::Scalar(*value),
         _ => Value::Vector(vector),
-    };
-    compare::value(eval, &value).map_err(|what| format!("as a range: {what}"))
+    }
+}
+
+fn check(eval: &Eval, answer: Result<Answer, String>) -> Result<(), String> {
+    match (answer, &eval.fail) {
+        (Err(error), Some(wanted)) if wanted.fits(&error) => Ok(()),
+        (Err(error), Some(_)) => Err(format!("it failed with other words: {error}")),
+        (Err(error), None) => Err(format!("it failed: {error}")),
+        (Ok(_), Some(_)) => Err("it did not fail".to_owned()),
+        (Ok(answer), None) => {
+            compare::notes(eval, &answer)?;
+            compare::value(eval, &answer.value)
+        }
+    }
 }

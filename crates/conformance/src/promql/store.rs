@@ -12,8 +12,9 @@ use sandur_query::{MemorySeries, Samples};
 
 /// The time that a chunk may span, in milliseconds.
 const CHUNK_RANGE_MS: i64 = 2 * 3_600_000;
-/// Bytes of a chunk at which Prometheus begins a new one, and samples that it has at least.
-const SAMPLES_MIN: usize = 10;
+
+/// The samples of each series that storage keeps, as it gives them back.
+pub type Accepted = Vec<(Labels, Vec<Added>)>;
 
 /// Samples that are added to a series.
 #[derive(Clone, Debug)]
@@ -37,8 +38,9 @@ struct Chunk {
     gauge: bool,
 }
 
-/// Adds samples, which are later than all of the series.
-pub fn add(series: &mut MemorySeries, labels: &Labels, added: &[Added]) {
+/// Adds samples to a series; gives those that are later than all that it had.
+pub fn add(series: &mut MemorySeries, labels: &Labels, added: &[Added]) -> Vec<Added> {
+    let mut accepted = Vec::new();
     series.edit(labels, |samples| {
         let mut chunk = Chunk::default();
         let mut last = newest(samples);
@@ -53,9 +55,11 @@ pub fn add(series: &mut MemorySeries, labels: &Labels, added: &[Added]) {
                     samples.times.push(sample.time);
                     samples.values.push(sample.value);
                     samples.starts.push(sample.start);
+                    accepted.push(sample.clone());
                 }
                 Some(histogram) => {
                     let stored = chunk.store(histogram, sample.time);
+                    accepted.push(Added { histogram: Some(Arc::clone(&stored)), ..sample.clone() });
                     samples.histogram_times.push(sample.time);
                     samples.histograms.push(stored);
                     samples.histogram_starts.push(sample.start);
@@ -63,6 +67,7 @@ pub fn add(series: &mut MemorySeries, labels: &Labels, added: &[Added]) {
             }
         }
     });
+    accepted
 }
 
 fn newest(samples: &Samples) -> Option<i64> {
@@ -86,7 +91,6 @@ impl Chunk {
             (false, true) => CounterReset::NotReset,
             (false, false) => CounterReset::Unknown,
         };
-        let _ = SAMPLES_MIN;
         let stored = Arc::new(FloatHistogram { reset, ..(**histogram).clone() });
         self.last = Some(Arc::clone(&stored));
         stored

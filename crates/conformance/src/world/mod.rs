@@ -5,6 +5,7 @@
 
 mod engine;
 mod memory;
+mod opened;
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -14,8 +15,9 @@ use sandur_model::{Limits, TenantId};
 use sandur_query::{LogSource, MemoryRow, QueryContext, QueryResult};
 
 use crate::script::Eval;
-pub use engine::EngineWorld;
+pub use engine::{EngineWorld, section};
 pub use memory::MemoryWorld;
+pub use opened::OpenedEngine;
 
 /// Where rows lie.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -1,0 +1,199 @@
+//! Who is asked: a real Prometheus, and we, as a server or as the engine over series in memory.
+
+use std::fs::{self, File};
+use std::net::TcpListener;
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+use std::sync::Arc;
+use std::time::Duration;
+
+use anyhow::{Context, Result, bail};
+use sandur_base::{Env, MemoryBudget};
+use sandur_bench::http::{Connection, escaped};
+use sandur_model::TenantId;
+use sandur_promql::{Options, Request, query};
+use sandur_query::{MemorySeries, QueryContext};
+
+use super::answer::Answer;
+use super::ask::Ask;
+use super::remote_write;
+use super::series::{RandomSeries, Sample};
+
+/// Longest wait for readiness, and for an answer.
+const PATIENCE: Duration = Duration::from_secs(60);
+/// Interval of looking.
+const LOOK_EVERY: Duration = Duration::from_millis(100);
+/// Memory of a query of the engine in this process.
+const QUERY_BYTES: u64 = 1 << 30;
+
+/// What Prometheus has to be told so that it knows the whole language.
+const FEATURES: &str = "promql-experimental-functions,promql-duration-expr,promql-extended-range-selectors,\
+                        promql-delayed-name-removal,promql-binop-fill-modifiers";
+
+/// Keeps old samples, and takes them in any order.
+const CONFIG: &str = "storage:\n  tsdb:\n    out_of_order_time_window: 30d\n";
+
+/// A server that ends with its owner.
+pub struct Server {
+    child: Child,
+    connection: Connection,
+    address: String,
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        // It may have ended by itself.
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+impl Server {
+    /// Starts Prometheus on an empty directory.
+    pub async fn prometheus(env: &Env, program: &Path, directory: &Path) -> Result<Self> {
+        let config = directory.join("prometheus.yml");
+        fs::write(&config, CONFIG)?;
+        let address = free_address()?;
+        let mut command = Command::new(program);
+        command.arg(format!("--config.file={}", config.display()));
+        command.arg(format!("--storage.tsdb.path={}", directory.join("prometheus").display()));
+        command.arg(format!("--web.listen-address={address}"));
+        command.args(["--web.enable-remote-write-receiver", "--storage.tsdb.retention.time=100y"]);
+        command.arg(format!("--enable-feature={FEATURES}"));
+        Self::start(env, command, address, &directory.join("prometheus.log")).await
+    }
+
+    /// Starts our server on an empty directory.
+    pub async fn sandur(env: &Env, program: &Path, directory: &Path) -> Result<Self> {
+        let config = directory.join("sandur.toml");
+        fs::write(&config, "[limits]\nreject_old_samples_max_age = \"0s\"\n")?;
+        let address = free_address()?;
+        let mut command = Command::new(program);
+        command.args(["serve", "--store", &format!("file://{}", directory.join("sandur").display())]);
+        command.args(["--listen", &address, "--config"]).arg(&config);
+        Self::start(env, command, address, &directory.join("sandur.log")).await
+    }
+
+    async fn start(env: &Env, mut command: Command, address: String, log: &Path) -> Result<Self> {
+        let file = File::create(log)?;
+        command.env("TZ", "UTC").stdin(Stdio::null()).stdout(file.try_clone()?).stderr(file);
+        let child = command.spawn().with_context(|| format!("cannot start {command:?}"))?;
+        let connection = Connection::new(&address).with_timeout(PATIENCE);
+        let mut server = Self { child, connection, address };
+        let started = env.monotonic();
+        while !server.connection.get("/api/v1/query?query=1").is_ok_and(|answer| answer.status == 200) {
+            let said = || fs::read_to_string(log).unwrap_or_default();
+            if let Some(status) = server.child.try_wait()? {
+                bail!("it ended with {status}:\n{}", said());
+            }
+            if env.monotonic() - started > PATIENCE {
+                bail!("it was not ready within {PATIENCE:?}:\n{}", said());
+            }
+            env.sleep(LOOK_EVERY).await;
+        }
+        Ok(server)
+    }
+
+    /// `host:port`.
+    pub fn address(&self) -> &str {
+        &self.address
+    }
+
+    /// Sends the series by remote write.
+    pub fn push(&mut self, series: &[RandomSeries]) -> Result<()> {
+        let headers = [
+            "Content-Type: application/x-protobuf",
+            "Content-Encoding: snappy",
+            "X-Prometheus-Remote-Write-Version: 0.1.0",
+        ];
+        for body in remote_write::bodies(series) {
+            let answer = self.connection.post("/api/v1/write", &headers, &body)?;
+            if answer.status / 100 != 2 {
+                bail!("a push: {} {}", answer.status, answer.text());
+            }
+        }
+        Ok(())
+    }
+
+    /// Writes what is in memory to the store.
+    pub fn flush(&mut self) -> Result<()> {
+        self.connection.post("/flush", &[], &[])?;
+        Ok(())
+    }
+
+    fn ask(&mut self, ask: &Ask) -> Answer {
+        let (path, parameters) = ask.parameters();
+        let pairs: Vec<String> =
+            parameters.iter().map(|(name, value)| format!("{name}={}", escaped(value))).collect();
+        let headers = ["Content-Type: application/x-www-form-urlencoded"];
+        let answer = self.connection.post(&format!("/api/v1/{path}"), &headers, pairs.join("&").as_bytes());
+        match answer {
+            Ok(answer) => Answer::from_json(&answer.body),
+            Err(error) => Answer::refusal(format!("no answer: {error}")),
+        }
+    }
+}
+
+fn free_address() -> Result<String> {
+    Ok(TcpListener::bind("127.0.0.1:0")?.local_addr()?.to_string())
+}
+
+/// Our engine in this process.
+pub struct Engine {
+    source: MemorySeries,
+    runtime: tokio::runtime::Runtime,
+}
+
+impl Engine {
+    /// An engine over the series.
+    pub fn over(series: &[RandomSeries]) -> Result<Self> {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build()?;
+        let mut source = MemorySeries::default();
+        for one in series {
+            source.edit(&one.labels, |samples| {
+                let mut times = Vec::new();
+                for (time, sample) in &one.samples {
+                    match sample {
+                        Sample::Float(value) => {
+                            times.push(*time);
+                            samples.values.push(*value);
+                        }
+                        Sample::Histogram(histogram, _) => {
+                            samples.histogram_times.push(*time);
+                            samples.histograms.push(Arc::clone(histogram));
+                        }
+                    }
+                }
+                samples.times = times.into();
+            });
+        }
+        Ok(Self { source, runtime })
+    }
+
+    fn ask(&self, ask: &Ask) -> Answer {
+        let budget = MemoryBudget::root("query", QUERY_BYTES);
+        let context = QueryContext::new(Env::system(1), TenantId::default_tenant(), budget, PATIENCE);
+        let (text, options) = (ask.expression.to_string(), Options::default());
+        let request = Request { query: text, times: ask.times, options };
+        let answer = self.runtime.block_on(query(&self.source, &context, &request));
+        Answer::from_engine(answer, ask.times.end)
+    }
+}
+
+/// One of those who are asked.
+pub enum Peer {
+    /// A server.
+    Server(Server),
+    /// The engine in this process.
+    Engine(Engine),
+}
+
+impl Peer {
+    /// Asks.
+    pub fn ask(&mut self, ask: &Ask) -> Answer {
+        match self {
+            Self::Server(server) => server.ask(ask),
+            Self::Engine(engine) => engine.ask(ask),
+        }
+    }
+}
