@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use sandur_base::{Backoff, Env, ErrorKind, Id, Lane, Reservation, Task};
 use sandur_catalog::{Catalog, Snapshot};
+use sandur_format::Error as FormatError;
 use sandur_format::wal_segment::{ARENA_BYTES_MAX, Record};
 use sandur_model::{Batch, MILLISECOND_NS, Matcher};
 use sandur_query::{Follow, QueryContext, Sources};
@@ -177,19 +178,22 @@ impl Engine {
     async fn prepare(&self, mut batch: Batch) -> Result<(Batch, Record), Error> {
         let has_small_text = match &batch {
             Batch::Logs(batch) => batch.arena.compressed.is_some() || batch.arena.bytes.len() < SMALL_BYTES,
-            Batch::Metrics(_) => true,
+            Batch::Metrics(batch) => {
+                batch.arena.compressed.is_some() || batch.arena.bytes.len() < SMALL_BYTES
+            }
         };
         let small = has_small_text && batch.rows() < SMALL_ROWS;
         let prepare = move || {
             let record = Record::of(&batch);
-            if let Batch::Logs(batch) = &mut batch {
-                batch.arena.compressed = None;
+            match &mut batch {
+                Batch::Logs(batch) => batch.arena.compressed = None,
+                Batch::Metrics(batch) => batch.drop_text(),
             }
             (batch, record)
         };
         let (batch, record) =
             if small { prepare() } else { self.shared.env.run_cpu(Lane::Query, prepare).await };
-        Ok((batch, record.map_err(|error| Error::Internal(error.to_string()))?))
+        Ok((batch, record.map_err(|error| not_recorded(&error))?))
     }
 
     /// Puts everything in blocks that was acknowledged before the call, by this process or by the ones
@@ -351,11 +355,19 @@ fn may_pass(error: &Error) -> bool {
     !is_lost && matches!(error.kind(), ErrorKind::Unavailable | ErrorKind::Denied)
 }
 
-/// Bytes that a record of the WAL keeps in one piece.
+/// Bytes that a record of the WAL keeps in one piece, as far as they are known before it is made.
 fn arena_bytes(batch: &Batch) -> usize {
     match batch {
         Batch::Logs(batch) => batch.arena.bytes.len(),
-        Batch::Metrics(batch) => batch.rows() * size_of::<f64>(),
+        Batch::Metrics(batch) => batch.arena.bytes.len().max(batch.values.len() * size_of::<f64>()),
+    }
+}
+
+/// Why a batch has no record.
+fn not_recorded(error: &FormatError) -> Error {
+    match error {
+        FormatError::TooLarge { found, limit, .. } => Error::BatchTooLarge { bytes: *found, limit: *limit },
+        error => Error::Internal(error.to_string()),
     }
 }
 

@@ -202,6 +202,13 @@ impl SampleBatch {
         samples.into_iter().for_each(|(timestamp, value)| self.push_sample(timestamp, value));
     }
 
+    /// Forgets the body: the columns say the same.
+    pub fn drop_text(&mut self) {
+        self.arena = Arena::default();
+        self.label_text = LabelText::None;
+        self.value_offsets = Vec::new();
+    }
+
     /// The float samples of a series of the batch.
     pub fn samples_of(
         &self,

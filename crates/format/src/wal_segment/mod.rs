@@ -18,7 +18,7 @@ mod columns;
 mod frame;
 mod reader;
 mod record;
-mod sample_columns;
+mod samples;
 #[cfg(test)]
 mod tests;
 

@@ -12,7 +12,7 @@ use crate::codec::varint::{put_blob, put_varint};
 use crate::codec::{Reader, compress};
 use crate::error::Error;
 use crate::wal_segment::frame::PART;
-use crate::wal_segment::{columns, sample_columns};
+use crate::wal_segment::{columns, samples};
 
 /// Longest arena of a batch, plain: a bound for memory when a segment is read.
 pub const ARENA_BYTES_MAX: usize = 256 << 20;
@@ -51,12 +51,11 @@ impl Record {
 
     /// Prepares samples.
     pub fn of_samples(batch: &SampleBatch) -> Result<Self, Error> {
-        let values: Vec<u8> = batch.values.iter().flat_map(|value| value.to_bits().to_le_bytes()).collect();
-        let plain_len = values.len();
+        let (arena, columns) = samples::put_batch(batch)?;
+        let plain_len = arena.bytes.len();
         check_arena(plain_len)?;
-        let (codec, arena) = stored_form(&Arena { bytes: values.into(), compressed: None });
+        let (codec, arena) = stored_form(&arena);
         let (min_ts, max_ts) = batch.time_bounds().unwrap_or((i64::MAX, i64::MIN));
-        let columns = sample_columns::put_columns(batch);
         let (tenant, signal) = (batch.tenant.clone(), Signal::Metrics);
         Ok(Self { tenant, signal, codec, plain_len, arena, columns, min_ts, max_ts })
     }
@@ -211,7 +210,7 @@ impl StoredRecord {
                 let arena = Arena { bytes, compressed: None };
                 Batch::Logs(LogBatch { tenant, arena, metadata, streams })
             }
-            Signal::Metrics => Batch::Metrics(sample_columns::get_batch(&mut reader, tenant, &bytes)?),
+            Signal::Metrics => Batch::Metrics(samples::get_batch(&mut reader, tenant, &bytes)?),
         };
         reader.finish()?;
         Ok(batch)
@@ -219,7 +218,10 @@ impl StoredRecord {
 
     /// Bytes that the decoded batch takes: its text, and what its columns may become.
     pub(crate) fn memory_bytes(&self) -> u64 {
-        (self.plain_len + self.columns.len() * 8) as u64
+        match self.signal {
+            Signal::Logs => (self.plain_len + self.columns.len() * 8) as u64,
+            Signal::Metrics => samples::memory_bytes(&self.columns, self.plain_len),
+        }
     }
 }
 

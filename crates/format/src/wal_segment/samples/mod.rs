@@ -1,0 +1,277 @@
+//! The columns of a batch of samples.
+//!
+//! A batch whose decoder kept the body of the request is written as spans of that body: where the labels of
+//! each series and the bytes of each value stand in it ([`Form::Messages`], [`Form::References`]). Of any
+//! other batch the arena is made here: all label names and values, each once, and then the values
+//! ([`Form::Own`]).
+//!
+//! Layout: form (u8); numbers of series, labels (of all series, only in our own form), symbols, float samples,
+//! histograms, exemplars and metadata (LEB128 each); the labels ([`labels`]); packed numbers of float samples of each series; packed timestamps, each as zigzag
+//! distance from the one before; value offsets, if the form has them; whether there are start times (u8), and
+//! if so these, packed, as zigzag distances from the timestamps; [`histograms`]; exemplars and metadata
+//! ([`beside`]).
+//!
+//! **Invariants.** A batch that was written is read as it was, floats by their bits. Spans of an arena rise and
+//! do not overlap; all text of labels together is at most [`LABEL_BYTES_MAX`].
+
+mod beside;
+mod histograms;
+mod labels;
+
+use bytes::Bytes;
+use sandur_model::{Arena, LabelText, SampleBatch, SeriesSamples, TenantId};
+
+use crate::codec::Reader;
+use crate::codec::bitpack::{get_packed, get_packed_u32, put_packed};
+use crate::codec::varint::{put_varint, unzigzag, zigzag};
+use crate::error::Error;
+use crate::wal_segment::record::ARENA_BYTES_MAX;
+
+/// Bytes of a value.
+const VALUE_BYTES: usize = 8;
+/// Most samples, series, exemplars or metadata of a batch: a value takes eight bytes of an arena.
+const COUNT_MAX: usize = ARENA_BYTES_MAX / VALUE_BYTES;
+/// Most bytes that the labels of all series of a batch take, those that series share counted for each.
+const LABEL_BYTES_MAX: usize = ARENA_BYTES_MAX;
+/// Bytes that a series takes when it is read, beside its text: itself, and a set of ten labels.
+const SERIES_BYTES: u64 = size_of::<SeriesSamples>() as u64 + 700;
+/// Bytes that a label of our own form takes while it is read, beside its text.
+const LABEL_BYTES: u64 = 64;
+/// Bytes that one byte of columns may become: a bucket of a histogram takes twelve.
+const GROWTH: u64 = 16;
+
+/// What the arena of a record is, and how labels and values are found in it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Form {
+    /// Made for the record: texts of labels, then values.
+    Own = 0,
+    /// A body with the label messages of remote write 1.0.
+    Messages = 1,
+    /// A body with the symbols and references of remote write 2.0.
+    References = 2,
+}
+
+/// How many of everything a record holds.
+#[derive(Clone, Copy)]
+struct Counts {
+    series: usize,
+    labels: usize,
+    symbols: usize,
+    floats: usize,
+    histograms: usize,
+    exemplars: usize,
+    metadata: usize,
+}
+
+impl Form {
+    /// As what a batch is written.
+    fn of(batch: &SampleBatch) -> Self {
+        let form = match &batch.label_text {
+            LabelText::None => return Self::Own,
+            LabelText::Messages => Self::Messages,
+            LabelText::References { .. } => Self::References,
+        };
+        match labels::spans_fit(batch) && values_fit(batch) {
+            true => form,
+            false => Self::Own,
+        }
+    }
+
+    fn get(reader: &mut Reader<'_>) -> Result<Self, Error> {
+        match reader.u8()? {
+            0 => Ok(Self::Own),
+            1 => Ok(Self::Messages),
+            2 => Ok(Self::References),
+            _ => Err(reader.malformed("the form of a batch of samples is unknown: a newer program wrote it")),
+        }
+    }
+}
+
+impl Counts {
+    fn get(reader: &mut Reader<'_>) -> Result<Self, Error> {
+        Ok(Self {
+            series: reader.count("series of a batch", COUNT_MAX)?,
+            labels: reader.count("labels of a batch", COUNT_MAX)?,
+            symbols: reader.count("symbols of a batch", COUNT_MAX)?,
+            floats: reader.count("samples of a batch", COUNT_MAX)?,
+            histograms: reader.count("histograms of a batch", COUNT_MAX)?,
+            exemplars: reader.count("exemplars of a batch", COUNT_MAX)?,
+            metadata: reader.count("metadata of a batch", COUNT_MAX)?,
+        })
+    }
+}
+
+/// Whether each value has eight bytes of the arena.
+fn values_fit(batch: &SampleBatch) -> bool {
+    let last = batch.arena.bytes.len().checked_sub(VALUE_BYTES);
+    batch.value_offsets.len() == batch.values.len()
+        && batch.value_offsets.iter().all(|offset| last.is_some_and(|last| *offset as usize <= last))
+}
+
+/// The arena and the columns of a batch.
+pub(crate) fn put_batch(batch: &SampleBatch) -> Result<(Arena, Vec<u8>), Error> {
+    let form = Form::of(batch);
+    let mut out = Vec::with_capacity(64 + batch.series.len() * 4);
+    out.push(form as u8);
+    let (arena, labels) = match form {
+        Form::Own => {
+            let labels = labels::own(batch)?;
+            (own_arena(&labels.texts, batch), labels.counted)
+        }
+        Form::Messages | Form::References => (batch.arena.clone(), labels::spans(batch)?),
+    };
+    let SampleBatch { series, values, histograms, exemplars, metadata, .. } = batch;
+    let counts = [series.len(), labels.labels, labels.symbols];
+    let beside = [values.len(), histograms.len(), exemplars.len(), metadata.len()];
+    counts.into_iter().chain(beside).for_each(|count| put_varint(&mut out, count as u64));
+    out.extend_from_slice(&labels.columns);
+    put_packed(&mut out, &series.iter().map(|s| s.samples.len() as u64).collect::<Vec<u64>>());
+    let mut before = 0i64;
+    let distance = |at: &i64| zigzag(at.wrapping_sub(std::mem::replace(&mut before, *at)));
+    put_packed(&mut out, &batch.timestamps.iter().map(distance).collect::<Vec<u64>>());
+    if form != Form::Own {
+        put_packed(&mut out, &offset_distances(batch));
+    }
+    put_starts(batch, &mut out);
+    histograms::put(batch, &mut out)?;
+    beside::put(batch, &mut out);
+    Ok((arena, out))
+}
+
+/// The texts of labels and the values.
+fn own_arena(texts: &[u8], batch: &SampleBatch) -> Arena {
+    let mut bytes = Vec::with_capacity(texts.len() + batch.values.len() * VALUE_BYTES);
+    bytes.extend_from_slice(texts);
+    batch.values.iter().for_each(|value| bytes.extend_from_slice(&value.to_bits().to_le_bytes()));
+    Arena { bytes: bytes.into(), compressed: None }
+}
+
+/// Distances of values, those of a series' first one from the end of its labels: the same for most series.
+fn offset_distances(batch: &SampleBatch) -> Vec<u64> {
+    let mut distances = Vec::with_capacity(batch.values.len());
+    for series in &batch.series {
+        let mut end = series.text.end() as i64;
+        for row in series.samples.start..series.samples.end {
+            let offset = i64::from(batch.value_offsets[row as usize]);
+            distances.push(zigzag(offset - end));
+            end = offset + VALUE_BYTES as i64;
+        }
+    }
+    distances
+}
+
+fn put_starts(batch: &SampleBatch, out: &mut Vec<u8>) {
+    let has_starts = batch.starts.iter().any(|start| *start != 0);
+    out.push(has_starts.into());
+    if has_starts {
+        let pairs = batch.starts.iter().zip(&batch.timestamps);
+        put_packed(out, &pairs.map(|(start, time)| zigzag(start.wrapping_sub(*time))).collect::<Vec<u64>>());
+    }
+}
+
+/// Bytes that a batch with these columns takes when it is read.
+pub(crate) fn memory_bytes(columns: &[u8], plain_len: usize) -> u64 {
+    let mut reader = Reader::new("WAL record", 0, columns);
+    let fixed = plain_len as u64 + columns.len() as u64 * GROWTH;
+    match Form::get(&mut reader).and_then(|_| Counts::get(&mut reader)) {
+        Ok(Counts { series, labels, symbols, floats, .. }) => {
+            let labels = labels as u64 * LABEL_BYTES + symbols as u64 * size_of::<&str>() as u64;
+            fixed + labels + series as u64 * SERIES_BYTES + floats as u64 * 4 * VALUE_BYTES as u64
+        }
+        // It will be refused when it is read.
+        Err(_) => fixed,
+    }
+}
+
+/// Reads a batch with this arena.
+pub(crate) fn get_batch(
+    reader: &mut Reader<'_>,
+    tenant: TenantId,
+    arena: &Bytes,
+) -> Result<SampleBatch, Error> {
+    let form = Form::get(reader)?;
+    let counts = Counts::get(reader)?;
+    let own_values = match form {
+        Form::Own => counts.floats * VALUE_BYTES,
+        Form::Messages | Form::References => 0,
+    };
+    let Some(texts) = arena.len().checked_sub(own_values) else {
+        return Err(reader.malformed("there are fewer values than the record says"));
+    };
+    let mut batch = SampleBatch::new(tenant);
+    labels::get(reader, form, &arena[..texts], counts, &mut batch)?;
+    get_ranges(reader, &counts, &mut batch.series)?;
+    let mut at = 0i64;
+    let step = |distance: i64| {
+        at = at.wrapping_add(distance);
+        at
+    };
+    let distances = get_packed(reader, counts.floats, unzigzag)?;
+    batch.timestamps = distances.into_iter().map(step).collect();
+    batch.values = match form {
+        Form::Own => arena[texts..].as_chunks::<VALUE_BYTES>().0.iter().map(value).collect(),
+        Form::Messages | Form::References => get_values(reader, &batch.series, arena, counts.floats)?,
+    };
+    get_starts(reader, &mut batch)?;
+    histograms::get(reader, counts.histograms, &mut batch)?;
+    beside::get(reader, counts.exemplars, counts.metadata, &mut batch)?;
+    // Where the labels stood is of no use without the text.
+    batch.series.iter_mut().for_each(|series| series.text = sandur_model::Span::default());
+    Ok(batch)
+}
+
+fn value(bits: &[u8; VALUE_BYTES]) -> f64 {
+    f64::from_bits(u64::from_le_bytes(*bits))
+}
+
+/// Which float samples are of which series.
+fn get_ranges(reader: &mut Reader<'_>, counts: &Counts, series: &mut [SeriesSamples]) -> Result<(), Error> {
+    let mut start = 0u32;
+    for (series, count) in series.iter_mut().zip(get_packed_u32(reader, counts.series)?) {
+        let end = start.checked_add(count).filter(|end| *end as usize <= counts.floats);
+        let end = end.ok_or_else(|| reader.malformed("series have more samples than there are"))?;
+        series.samples = start..end;
+        start = end;
+    }
+    match start as usize == counts.floats {
+        true => Ok(()),
+        false => Err(reader.malformed("there are more samples than the series say")),
+    }
+}
+
+fn get_values(
+    reader: &mut Reader<'_>,
+    series: &[SeriesSamples],
+    arena: &[u8],
+    count: usize,
+) -> Result<Vec<f64>, Error> {
+    let distances = get_packed(reader, count, unzigzag)?;
+    let mut values = Vec::with_capacity(count);
+    for series in series {
+        let mut end = series.text.end() as i64;
+        for row in series.samples.clone() {
+            let start = end.checked_add(distances[row as usize]).and_then(|at| usize::try_from(at).ok());
+            let bits = start.and_then(|start| arena.get(start..)?.first_chunk());
+            let bits = bits.ok_or_else(|| reader.malformed("a value lies outside of its batch"))?;
+            values.push(value(bits));
+            end = (start.unwrap_or(0) + VALUE_BYTES) as i64;
+        }
+    }
+    Ok(values)
+}
+
+fn get_starts(reader: &mut Reader<'_>, batch: &mut SampleBatch) -> Result<(), Error> {
+    match reader.u8()? {
+        0 => Ok(()),
+        1 => {
+            let distances = get_packed(reader, batch.timestamps.len(), unzigzag)?;
+            let pairs = distances.into_iter().zip(&batch.timestamps);
+            batch.starts = pairs.map(|(distance, time)| time.wrapping_add(distance)).collect();
+            Ok(())
+        }
+        _ => Err(reader.malformed("whether there are start times is neither 0 nor 1")),
+    }
+}
+
+#[cfg(test)]
+mod tests;
