@@ -52,7 +52,7 @@ impl FromIterator<Text> for TextSet {
 }
 
 /// A label set.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct LabelsId(pub u32);
 
 /// Texts that every pool has, at fixed places.
@@ -77,6 +77,21 @@ impl LabelsId {
 }
 
 type Set = Arc<[(Text, Text)]>;
+
+/// Texts of the dictionary of a batch whose numbers are known.
+#[derive(Default)]
+pub struct KnownTexts {
+    texts: HashMap<u32, Text>,
+    set: Vec<(Text, Text)>,
+    held: Held,
+}
+
+impl KnownTexts {
+    /// Another batch begins, with a dictionary of its own.
+    pub fn forget(&mut self) {
+        self.texts.clear();
+    }
+}
 
 /// Bytes that an entry takes beside its text or labels: map, list, counts.
 const ENTRY_BYTES: usize = 72;
@@ -189,21 +204,35 @@ impl LabelPool {
         self.filtered(id, |name| !is_reserved(name))
     }
 
-    /// The number of a series of a batch.
+    /// The number of a series of a batch, of whose texts those are known that came before.
     pub fn of_batch(
         &mut self,
         dictionary: &dyn Dictionary,
         labels: &LabelIds,
         wanted: Option<&TextSet>,
+        known: &mut KnownTexts,
     ) -> LabelsId {
-        let mut set = Vec::with_capacity(labels.len());
+        let mut set = std::mem::take(&mut known.set);
+        set.clear();
         for (name, value) in labels {
-            let name = self.text_id(dictionary.text(*name));
+            let name = self.text_of(dictionary, *name, known);
             if wanted.is_none_or(|wanted| wanted.contains(name)) {
-                set.push((name, self.text_id(dictionary.text(*value))));
+                set.push((name, self.text_of(dictionary, *value, known)));
             }
         }
-        self.set_id(&set)
+        let id = self.set_id(&set);
+        known.set = set;
+        id
+    }
+
+    fn text_of(&mut self, dictionary: &dyn Dictionary, id: u32, known: &mut KnownTexts) -> Text {
+        if let Some(text) = known.texts.get(&id) {
+            return *text;
+        }
+        let text = self.text_id(dictionary.text(id));
+        known.texts.insert(id, text);
+        self.refused |= known.held.at_least(known.texts.capacity() as u64 * 16).is_err();
+        text
     }
 
     /// The order of label sets in answers.

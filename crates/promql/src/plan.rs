@@ -251,20 +251,9 @@ impl Planner<'_> {
         self.run.keep(grid.batch_bytes())?;
         let leaf = self.leaf(selector, times, grid, (0, ""), wanted);
         let wanted = self.wanted(wanted);
-        let (drop_name, span) = (take != Take::Value, selector.span);
-        Ok(Box::new(Select {
-            leaf,
-            grid,
-            timing,
-            lookback,
-            smoothed,
-            take,
-            drop_name,
-            wanted,
-            span,
-            pending: None,
-            scratch: Scratch::default(),
-        }))
+        let mut select = Select::new(leaf, grid, (timing, lookback), take, wanted, selector.span);
+        select.smoothed = smoothed;
+        Ok(Box::new(select))
     }
 
     /// Where a function over windows gets its samples.

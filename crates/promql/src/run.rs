@@ -247,6 +247,12 @@ impl ScalarArg {
         Self { from: Some(from), gathered: Gathered::default(), values: Vec::new() }
     }
 
+    /// An argument whose values are known.
+    #[cfg(test)]
+    pub fn of_values(values: Vec<f64>) -> Self {
+        Self { from: None, gathered: Gathered::default(), values }
+    }
+
     /// Evaluates it; what is needed first.
     pub fn ready(&mut self, run: &mut Run, grid: &Grid) -> Result<Option<LeafId>, Error> {
         let Some(from) = &mut self.from else { return Ok(None) };

@@ -8,12 +8,14 @@ pub mod math;
 pub mod over_time;
 mod rate;
 pub mod statistics;
+pub mod whole;
 pub mod window;
 
 use sandur_model::FloatHistogram;
 
 use crate::ast::Type;
 use civil::Civil;
+use whole::{Whole, WholeFn};
 use window::RangeFn;
 
 /// A function.
@@ -68,6 +70,28 @@ pub(crate) struct Traits {
     pub smoothed: bool,
     /// It is for counters, and notes metrics that do not look like one.
     pub counter: bool,
+    /// How it is evaluated over all windows of a series of floats, if it can be.
+    pub whole: Option<Whole>,
+}
+
+impl Traits {
+    /// It can be evaluated over all windows at once.
+    const fn whole(mut self, function: WholeFn) -> Self {
+        self.whole = Some(Whole { function, pairs: false, extrapolates: None });
+        self
+    }
+
+    /// The same, of windows with at least two samples.
+    const fn whole_of_pairs(mut self, function: WholeFn) -> Self {
+        self.whole = Some(Whole { function, pairs: true, extrapolates: None });
+        self
+    }
+
+    /// The same, where increases are extrapolated to the borders of the window.
+    const fn extrapolated(mut self, function: WholeFn, per_second: bool) -> Self {
+        self.whole = Some(Whole { function, pairs: true, extrapolates: Some(per_second) });
+        self
+    }
 }
 
 /// Functions that are evaluated in a way of their own.
@@ -121,8 +145,17 @@ const fn histogram(name: &'static str, f: fn(&FloatHistogram) -> f64, doc: &'sta
     of(name, &[V], V, Kernel::OfHistogram(f), doc)
 }
 
-const NO_TRAITS: Traits =
-    Traits { keeps_name: false, starts: false, anchored: false, smoothed: false, counter: false };
+const NO_TRAITS: Traits = Traits {
+    keeps_name: false,
+    starts: false,
+    anchored: false,
+    smoothed: false,
+    counter: false,
+    whole: None,
+};
+
+/// What the engine has to know of `present_over_time`.
+pub(crate) const PRESENT: Traits = NO_TRAITS.whole(whole::present);
 
 const fn range(name: &'static str, f: RangeFn, doc: &'static str) -> Function {
     of(name, &[M], V, Kernel::Range(f, NO_TRAITS), doc)
@@ -216,15 +249,25 @@ pub static FUNCTIONS: &[Function] = &[
     map("asinh", f64::asinh, "Inverse hyperbolic sines."),
     map("atan", f64::atan, "Arc tangents."),
     map("atanh", f64::atanh, "Inverse hyperbolic tangents."),
-    range("avg_over_time", over_time::average, "The mean of the samples."),
+    range_with(
+        "avg_over_time",
+        over_time::average,
+        NO_TRAITS.whole(whole::average),
+        "The mean of the samples.",
+    ),
     map("ceil", f64::ceil, "Rounds up."),
-    range_with("changes", changes::changes, ANCHORED, "How often the value changed."),
+    range_with("changes", changes::changes, ANCHORED.whole(whole::changes), "How often the value changed."),
     of("clamp", &[V, S, S], V, Kernel::MapWith(math::clamp), "Keeps values between a least and a most."),
     of("clamp_max", &[V, S], V, Kernel::MapWith(math::clamp_max), "Keeps values at or below a most."),
     of("clamp_min", &[V, S], V, Kernel::MapWith(math::clamp_min), "Keeps values at or above a least."),
     map("cos", f64::cos, "Cosines."),
     map("cosh", f64::cosh, "Hyperbolic cosines."),
-    range("count_over_time", over_time::count, "How many samples there are."),
+    range_with(
+        "count_over_time",
+        over_time::count,
+        NO_TRAITS.whole(whole::count),
+        "How many samples there are.",
+    ),
     date("days_in_month", |at| f64::from(at.days_in_month()), "Days of the month of instants, in UTC."),
     date("day_of_month", |at| f64::from(at.day), "Days of the month, from 1."),
     date("day_of_week", |at| f64::from(at.weekday), "Days of the week; Sunday is 0."),
@@ -233,7 +276,7 @@ pub static FUNCTIONS: &[Function] = &[
     range_with(
         "delta",
         rate::delta,
-        GAUGE,
+        GAUGE.extrapolated(whole::delta, false),
         "The difference between the last and the first value, extrapolated to the window.",
     ),
     range("deriv", statistics::deriv, "The slope per second of the line through the samples."),
@@ -241,13 +284,13 @@ pub static FUNCTIONS: &[Function] = &[
         "double_exponential_smoothing",
         &[M, S, S],
         V,
-        Kernel::Range(statistics::double_exponential_smoothing, NO_TRAITS),
+        Kernel::Range(statistics::double_exponential_smoothing, NO_TRAITS.whole_of_pairs(whole::smoothing)),
         "A smoothed value by a smoothing factor and a trend factor.",
     )
     .experimental(),
     special("end", &[], S, Special::Context, "The time of the query's last step.").experimental(),
     map("exp", f64::exp, "Exponentials."),
-    range_with("first_over_time", over_time::first, KEEPS_NAME, "The first sample."),
+    range_with("first_over_time", over_time::first, KEEPS_NAME.whole(whole::first), "The first sample."),
     map("floor", f64::floor, "Rounds down."),
     histogram("histogram_avg", |h| h.sum / h.count, "The mean of a histogram's observations."),
     histogram("histogram_count", |h| h.count, "How many observations a histogram has."),
@@ -282,11 +325,16 @@ pub static FUNCTIONS: &[Function] = &[
     histogram("histogram_stdvar", buckets::variance, "The variance of a histogram's observations."),
     histogram("histogram_sum", |h| h.sum, "The sum of a histogram's observations."),
     date("hour", |at| f64::from(at.hour), "Hours."),
-    range("idelta", rate::idelta, "The difference between the last two samples."),
+    range_with(
+        "idelta",
+        rate::idelta,
+        NO_TRAITS.whole_of_pairs(whole::idelta),
+        "The difference between the last two samples.",
+    ),
     range_with(
         "increase",
         rate::increase,
-        COUNTER,
+        COUNTER.extrapolated(whole::increase, false),
         "By how much a counter grew, extrapolated to the window.",
     ),
     special("info", &[V, V], V, Special::Info, "Adds labels of info metrics with the same instance and job.")
@@ -295,7 +343,7 @@ pub static FUNCTIONS: &[Function] = &[
     range_with(
         "irate",
         rate::irate,
-        STARTS,
+        STARTS.whole_of_pairs(whole::irate),
         "The growth per second between the last two samples of a counter.",
     ),
     special(
@@ -313,15 +361,15 @@ pub static FUNCTIONS: &[Function] = &[
         Special::LabelReplace,
         "Sets a label by a regular expression over another.",
     ),
-    range_with("last_over_time", over_time::last, KEEPS_NAME, "The last sample."),
+    range_with("last_over_time", over_time::last, KEEPS_NAME.whole(whole::last), "The last sample."),
     map("ln", f64::ln, "Natural logarithms."),
     map("log10", f64::log10, "Decimal logarithms."),
     map("log2", f64::log2, "Binary logarithms."),
     range("mad_over_time", statistics::mad, "The median of the distances from the median.").experimental(),
     special("max_of", &[S, S], S, Special::MaxOf, "The larger of two numbers.").experimental(),
-    range("max_over_time", over_time::max, "The largest value."),
+    range_with("max_over_time", over_time::max, NO_TRAITS.whole(whole::max), "The largest value."),
     special("min_of", &[S, S], S, Special::MinOf, "The smaller of two numbers.").experimental(),
-    range("min_over_time", over_time::min, "The smallest value."),
+    range_with("min_over_time", over_time::min, NO_TRAITS.whole(whole::min), "The smallest value."),
     date("minute", |at| f64::from(at.minute), "Minutes."),
     date("month", |at| f64::from(at.month), "Months, from 1."),
     special("pi", &[], S, Special::Pi, "Pi."),
@@ -332,17 +380,17 @@ pub static FUNCTIONS: &[Function] = &[
         Kernel::Range(statistics::predict_linear, NO_TRAITS),
         "The value so many seconds ahead, on the line through the samples.",
     ),
-    range("present_over_time", over_time::present, "1 for series with a sample."),
+    range_with("present_over_time", over_time::present, PRESENT, "1 for series with a sample."),
     range("quantile_over_time", statistics::quantile_over_time, "A quantile of the values.").args(&[S, M]),
     map("rad", math::radians, "Degrees to radians."),
     special("range", &[], S, Special::Context, "The length of the query's time, in seconds.").experimental(),
     range_with(
         "rate",
         rate::rate,
-        COUNTER,
+        COUNTER.extrapolated(whole::rate, true),
         "By how much a counter grew per second, extrapolated to the window.",
     ),
-    range_with("resets", changes::resets, RESETS, "How often a counter was reset."),
+    range_with("resets", changes::resets, RESETS.whole(whole::resets), "How often a counter was reset."),
     of(
         "round",
         &[V, S],
@@ -385,21 +433,53 @@ pub static FUNCTIONS: &[Function] = &[
         "When counting began, for the samples of a selector.",
     )
     .experimental(),
-    range("stddev_over_time", statistics::stddev, "The standard deviation of the values."),
-    range("stdvar_over_time", statistics::stdvar, "The variance of the values."),
+    range_with(
+        "stddev_over_time",
+        statistics::stddev,
+        NO_TRAITS.whole(whole::deviation),
+        "The standard deviation of the values.",
+    ),
+    range_with(
+        "stdvar_over_time",
+        statistics::stdvar,
+        NO_TRAITS.whole(whole::variance),
+        "The variance of the values.",
+    ),
     special("step", &[], S, Special::Context, "The time between the query's steps, in seconds.")
         .experimental(),
-    range("sum_over_time", over_time::sum, "The sum of the samples."),
+    range_with("sum_over_time", over_time::sum, NO_TRAITS.whole(whole::sum), "The sum of the samples."),
     map("tan", f64::tan, "Tangents."),
     map("tanh", f64::tanh, "Hyperbolic tangents."),
     special("time", &[], S, Special::Time, "The time of the step."),
     special("timestamp", &[V], V, Special::Timestamp, "The times of samples."),
-    range("ts_of_first_over_time", over_time::time_of_first, "The time of the first sample.").experimental(),
-    range("ts_of_last_over_time", over_time::time_of_last, "The time of the last sample.").experimental(),
-    range("ts_of_max_over_time", over_time::time_of_max, "The last time of the largest value.")
-        .experimental(),
-    range("ts_of_min_over_time", over_time::time_of_min, "The last time of the smallest value.")
-        .experimental(),
+    range_with(
+        "ts_of_first_over_time",
+        over_time::time_of_first,
+        NO_TRAITS.whole(whole::time_of_first),
+        "The time of the first sample.",
+    )
+    .experimental(),
+    range_with(
+        "ts_of_last_over_time",
+        over_time::time_of_last,
+        NO_TRAITS.whole(whole::time_of_last),
+        "The time of the last sample.",
+    )
+    .experimental(),
+    range_with(
+        "ts_of_max_over_time",
+        over_time::time_of_max,
+        NO_TRAITS.whole(whole::time_of_max),
+        "The last time of the largest value.",
+    )
+    .experimental(),
+    range_with(
+        "ts_of_min_over_time",
+        over_time::time_of_min,
+        NO_TRAITS.whole(whole::time_of_min),
+        "The last time of the smallest value.",
+    )
+    .experimental(),
     special("vector", &[S], V, Special::Vector, "A series without labels."),
     date("year", |at| at.year as f64, "Years."),
 ];

@@ -134,13 +134,19 @@ pub fn predict_linear(window: &Window<'_>, site: &mut Site<'_>) -> Answer {
     Ok((slope * window.args[0] + intercept).into())
 }
 
-pub fn double_exponential_smoothing(window: &Window<'_>, site: &mut Site<'_>) -> Answer {
-    let (smoothing, trend) = (window.args[0], window.args[1]);
+/// Fails when one of the factors is not between 0 and 1.
+pub fn check_smoothing(smoothing: f64, trend: f64) -> Result<(), String> {
     for (name, short, factor) in [("smoothing", "sf", smoothing), ("trend", "tf", trend)] {
         if factor <= 0.0 || factor >= 1.0 {
             return Err(format!("invalid {name} factor. Expected: 0 < {short} < 1, got: {factor:.6}"));
         }
     }
+    Ok(())
+}
+
+pub fn double_exponential_smoothing(window: &Window<'_>, site: &mut Site<'_>) -> Answer {
+    let (smoothing, trend) = (window.args[0], window.args[1]);
+    check_smoothing(smoothing, trend)?;
     if !has_line(window, site) {
         return Ok(Value::None);
     }

@@ -10,7 +10,7 @@ use crate::labels::{LabelsId, Text};
 use crate::ops::binary::same_labels;
 use crate::ops::select::{Select, Take, Timing};
 use crate::parser::METRIC_NAME;
-use crate::run::{AnyOperator, Gathered, Operator, Outbox, Pull, Run, Scratch};
+use crate::run::{AnyOperator, Gathered, Operator, Outbox, Pull, Run};
 use crate::span::Span;
 
 /// Labels that say whom an info metric is about.
@@ -148,19 +148,8 @@ impl Info {
             starts: false,
             statistics_only: false,
         });
-        Ok(Box::new(Select {
-            leaf,
-            grid: self.grid,
-            timing: self.timing,
-            lookback,
-            smoothed: false,
-            take: Take::Milliseconds,
-            drop_name: false,
-            wanted: None,
-            span: self.span,
-            pending: None,
-            scratch: Scratch::default(),
-        }))
+        let window = (self.timing, lookback);
+        Ok(Box::new(Select::new(leaf, self.grid, window, Take::Milliseconds, None, self.span)))
     }
 
     fn combine(

@@ -5,6 +5,7 @@ pub mod binary;
 pub mod elements;
 pub mod histogram;
 pub mod info;
+pub mod places;
 pub mod points;
 pub mod range_call;
 pub mod rank;

@@ -15,8 +15,10 @@ use sandur_query::Samples;
 /// Bytes of a sample that is copied: time, value or histogram, start; a growing list has room for twice that.
 const SAMPLE_BYTES: usize = 48;
 
-/// Samples of one series without stale markers.
+/// Samples of one series, without stale markers once they are cleaned.
 pub enum Points {
+    /// As they are stored; there may be stale markers among them yet.
+    Raw(Arc<Samples>),
     /// As they are stored.
     Stored(Arc<Samples>),
     /// Copied.
@@ -28,7 +30,7 @@ impl Points {
     pub fn of_samples(samples: &Arc<Samples>, scratch: &mut Scratch) -> Result<Self, Stopped> {
         let (floats, histograms) = (samples.times.len(), samples.histogram_times.len());
         spend(16 + floats / 4 + histograms)?;
-        let stale_float = samples.values.iter().any(|value| is_stale(*value));
+        let stale_float = has_stale(&samples.values);
         let stale_histogram = samples.histograms.iter().any(|histogram| is_stale(histogram.sum));
         if !stale_float && !stale_histogram {
             return Ok(Self::Stored(Arc::clone(samples)));
@@ -80,13 +82,28 @@ impl Points {
         Ok(Self::Own(own))
     }
 
+    /// The same without stale markers.
+    pub fn cleaned(self, scratch: &mut Scratch) -> Result<Self, Stopped> {
+        match self {
+            Self::Raw(samples) => Self::of_samples(&samples, scratch),
+            clean => Ok(clean),
+        }
+    }
+
     /// The samples.
     pub fn get(&self) -> &Samples {
         match self {
-            Self::Stored(samples) => samples,
+            Self::Raw(samples) | Self::Stored(samples) => samples,
             Self::Own(samples) => samples,
         }
     }
+}
+
+/// Whether there is a stale marker among these.
+pub fn has_stale(values: &[f64]) -> bool {
+    // In pieces, which are looked at without a branch for each value.
+    let of_piece = |piece: &[f64]| piece.iter().fold(false, |stale, value| stale | is_stale(*value));
+    values.chunks(256).any(of_piece)
 }
 
 /// Samples between two times whose histograms have no buckets, but say of each whether there was a counter

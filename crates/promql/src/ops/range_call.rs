@@ -5,16 +5,18 @@ use std::sync::Arc;
 
 use sandur_base::Stopped;
 use sandur_base::job::spend;
-use sandur_model::FloatHistogram;
-use sandur_query::{Error, Samples, SeriesBatch};
+use sandur_model::{FloatHistogram, is_stale};
+use sandur_query::{Error, Samples, SeriesBatch, SharedTimes};
 
 use crate::ast::Extension;
 use crate::column::{Column, Grid};
 use crate::functions::Traits;
+use crate::functions::whole::{Floats, Whole};
 use crate::functions::window::{Counts, RangeFn, Site, Value, Window};
-use crate::labels::{LabelsId, Text, TextSet};
+use crate::labels::{KnownTexts, LabelsId, Text, TextSet};
 use crate::notes::Note;
-use crate::ops::points::{Points, Sliding};
+use crate::ops::places::KnownPlaces;
+use crate::ops::points::{Points, Sliding, has_stale};
 use crate::ops::select::Timing;
 use crate::run::{AnyOperator, LeafId, Operator, Pull, Run, ScalarArg, Scratch, scalars_ready};
 use crate::span::Span;
@@ -76,13 +78,27 @@ pub struct Feed {
     input: Input,
     wanted: Option<TextSet>,
     pending: Option<Pending>,
+    known: KnownTexts,
     scratch: Scratch,
 }
 
 impl Feed {
     /// Series of an input, with the labels that are wanted; `None`: all.
     pub fn new(input: Input, wanted: Option<TextSet>) -> Self {
-        Self { input, wanted, pending: None, scratch: Scratch::default() }
+        Self { input, wanted, pending: None, known: KnownTexts::default(), scratch: Scratch::default() }
+    }
+
+    /// The next series without stale markers, `None` at the end; or what is needed first.
+    fn next_clean(&mut self, run: &mut Run) -> Result<Result<Option<Series>, LeafId>, Error> {
+        match self.next(run)? {
+            Ok(Some(series)) => Ok(Ok(Some(self.clean(series)?))),
+            other => Ok(other),
+        }
+    }
+
+    /// The series without stale markers.
+    fn clean(&mut self, series: Series) -> Result<Series, Stopped> {
+        Ok(Series { points: series.points.cleaned(&mut self.scratch)?, ..series })
     }
 
     /// The next series, `None` at the end; or what is needed first.
@@ -93,7 +109,10 @@ impl Feed {
             }
             self.pending = Some(match &mut self.input {
                 Input::Leaf(leaf) => match run.next_batch(*leaf) {
-                    Ok(Some(batch)) => Pending::Stored(batch, 0),
+                    Ok(Some(batch)) => {
+                        self.known.forget();
+                        Pending::Stored(batch, 0)
+                    }
                     Ok(None) => return Ok(Ok(None)),
                     Err(leaf) => return Ok(Err(leaf)),
                 },
@@ -116,9 +135,9 @@ impl Feed {
                     return Ok(None);
                 };
                 *n += 1;
-                let labels = run.pool.of_batch(&*batch.dictionary, labels, self.wanted.as_ref());
-                let samples = run.looked_at(*leaf, samples, &mut self.scratch)?;
-                let points = Points::of_samples(&samples, &mut self.scratch)?;
+                let wanted = self.wanted.as_ref();
+                let labels = run.pool.of_batch(&*batch.dictionary, labels, wanted, &mut self.known);
+                let points = Points::Raw(run.looked_at(*leaf, samples, &mut self.scratch)?);
                 Series { labels, drop_name: false, points }
             }
             (Some(Pending::Columns(columns)), Input::Subquery(_, grid)) => {
@@ -146,6 +165,8 @@ pub struct RangeCall {
     pub function: RangeFn,
     /// What is known of it.
     pub traits: Traits,
+    /// How it is evaluated over whole series of floats, and where their windows are.
+    pub whole: Option<(Whole, KnownPlaces)>,
     /// Scalar arguments.
     pub args: Vec<ScalarArg>,
     /// Where the first argument stands.
@@ -183,7 +204,13 @@ impl RangeCall {
             }
             match self.feed.next(run)? {
                 Ok(Some(series)) => {
-                    let column = self.column(&series, run, scratch)?;
+                    let column = match self.whole_column(&series, run)? {
+                        Some(column) => column,
+                        None => {
+                            let series = self.feed.clean(series)?;
+                            self.column(&series, run, scratch)?
+                        }
+                    };
                     if column.has_any() {
                         columns.push(column);
                     }
@@ -193,6 +220,37 @@ impl RangeCall {
             }
         };
         Ok(if columns.is_empty() { last } else { Pull::Batch(columns) })
+    }
+
+    /// The windows of a series of floats at once; `None` when that is not possible.
+    fn whole_column(&mut self, series: &Series, run: &mut Run) -> Result<Option<Column>, Error> {
+        let Some((whole, known)) = &mut self.whole else { return Ok(None) };
+        let samples = series.points.get();
+        let looks_at_starts = run.options.use_starts && self.traits.starts && !samples.starts.is_empty();
+        if looks_at_starts || !samples.histogram_times.is_empty() {
+            return Ok(None);
+        }
+        let drop_name = series.drop_name || !self.traits.keeps_name;
+        let mut column = Column { labels: series.labels, drop_name, ..Column::default() };
+        let scratch = &mut self.feed.scratch;
+        let clean = without_stale(samples, known.touched(&samples.times), scratch)?;
+        let (times, values) = match &clean {
+            Some((times, values)) => (times, values),
+            None => (&samples.times, &samples.values),
+        };
+        let Some((places, range)) = known.of(times)? else { return Ok(Some(column)) };
+        spend(self.grid.steps * 4 + range.len() / 2 + 16)?;
+        let seconds = self.geometry.range as f64 / 1000.0;
+        let floats = Floats { values: &values[range], places, seconds, args: &self.args };
+        column.values.reserve_exact(self.grid.steps);
+        (whole.function)(&floats, &mut column.values, scratch)?;
+        column.present.clone_from(if whole.pairs { &places.pairs } else { &places.some });
+        run.count_samples(column.count())?;
+        let metric = run.pool.get(series.labels, Text::NAME);
+        if self.traits.counter && metric != Text::EMPTY && column.has_any() {
+            self.note_counter(series.labels, metric, run);
+        }
+        Ok(Some(column))
     }
 
     fn column<'a>(
@@ -306,7 +364,7 @@ impl Windows {
     pub fn pull(&mut self, run: &mut Run) -> Result<Result<Option<Vec<PointSeries>>, LeafId>, Error> {
         let mut found = Vec::new();
         loop {
-            let Series { labels, drop_name, points } = match self.feed.next(run)? {
+            let Series { labels, drop_name, points } = match self.feed.next_clean(run)? {
                 Ok(Some(series)) => series,
                 Ok(None) if found.is_empty() => return Ok(Ok(None)),
                 Err(leaf) if found.is_empty() => return Ok(Err(leaf)),
@@ -371,6 +429,23 @@ impl Windows {
         cut.times = times.into();
         Ok(cut)
     }
+}
+
+/// Times and values in a range without stale markers; `None` when there is none.
+fn without_stale(
+    samples: &Samples,
+    range: Range<usize>,
+    scratch: &mut Scratch,
+) -> Result<Option<(SharedTimes, Vec<f64>)>, Stopped> {
+    let (times, values) = (&samples.times[range.clone()], &samples.values[range]);
+    spend(values.len() / 4)?;
+    if !has_stale(values) {
+        return Ok(None);
+    }
+    spend(values.len() * 2)?;
+    scratch.add(values.len() as u64 * 16)?;
+    let kept = || times.iter().zip(values).filter(|(_, value)| !is_stale(**value));
+    Ok(Some((kept().map(|(time, _)| *time).collect(), kept().map(|(_, value)| *value).collect())))
 }
 
 /// Start timestamps of samples, where they are asked for and known.

@@ -9,12 +9,15 @@ use sandur_model::histogram::CounterReset;
 use sandur_model::{FloatHistogram, is_stale};
 use sandur_query::{Error, Samples, SeriesBatch};
 
+use crate::ast::Extension;
 use crate::column::{Column, Grid};
 use crate::functions::extended::{interpolate, interpolate_histogram};
 use crate::functions::window::Site;
-use crate::labels::{LabelsId, Text, TextSet};
+use crate::labels::{KnownTexts, LabelsId, Text, TextSet};
 use crate::notes::Note;
-use crate::ops::points::{Points, Sliding, advance};
+use crate::ops::places::KnownPlaces;
+use crate::ops::points::{Points, Sliding, advance, has_stale};
+use crate::ops::range_call::Geometry;
 use crate::run::{LeafId, Operator, Pull, Run, Scratch};
 use crate::span::Span;
 
@@ -50,28 +53,27 @@ pub enum Take {
 
 /// A selector at instants.
 pub struct Select {
-    /// What comes.
-    pub leaf: LeafId,
-    /// The steps.
-    pub grid: Grid,
-    /// When it looks.
-    pub timing: Timing,
-    /// How old a sample may be.
-    pub lookback: i64,
     /// Whether values between samples are interpolated.
     pub smoothed: bool,
-    /// What is taken.
-    pub take: Take,
-    /// Whether the metric's name goes.
-    pub drop_name: bool,
+    leaf: LeafId,
+    grid: Grid,
+    timing: Timing,
+    /// How old a sample may be.
+    lookback: i64,
+    take: Take,
+    drop_name: bool,
     /// Labels that are wanted; `None`: all.
-    pub wanted: Option<TextSet>,
+    wanted: Option<TextSet>,
     /// Where it stands.
-    pub span: Span,
+    span: Span,
+    /// Where the last samples of steps are.
+    places: KnownPlaces,
+    /// Texts of the batch.
+    known: KnownTexts,
     /// A batch, and how far it was looked at.
-    pub pending: Option<(SeriesBatch, usize)>,
+    pending: Option<(SeriesBatch, usize)>,
     /// Memory of histograms of a batch that are not those of storage.
-    pub scratch: Scratch,
+    scratch: Scratch,
 }
 
 /// Steps between two looks at whether the job goes on.
@@ -83,7 +85,10 @@ impl Operator for Select {
             let (batch, from) = match self.pending.take() {
                 Some(pending) => pending,
                 None => match run.next_batch(self.leaf) {
-                    Ok(Some(batch)) => (batch, 0),
+                    Ok(Some(batch)) => {
+                        self.known.forget();
+                        (batch, 0)
+                    }
                     Ok(None) => return Ok(Pull::End),
                     Err(leaf) => return Ok(Pull::Need(leaf)),
                 },
@@ -105,9 +110,39 @@ impl Operator for Select {
 }
 
 impl Select {
+    /// A selector that stands somewhere in the query, and what it takes of samples that are not too old.
+    pub fn new(
+        leaf: LeafId,
+        grid: Grid,
+        (timing, lookback): (Timing, i64),
+        take: Take,
+        wanted: Option<TextSet>,
+        span: Span,
+    ) -> Self {
+        let window = Geometry { timing, range: lookback, lookback, extension: Extension::None };
+        let places = KnownPlaces::new(grid, window, None);
+        let drop_name = matches!(take, Take::Time | Take::Start);
+        let (smoothed, known, pending, scratch) = (false, KnownTexts::default(), None, Scratch::default());
+        Self {
+            smoothed,
+            leaf,
+            grid,
+            timing,
+            lookback,
+            take,
+            drop_name,
+            wanted,
+            span,
+            places,
+            known,
+            pending,
+            scratch,
+        }
+    }
+
     /// Those of some series of a batch that have a sample.
     fn columns(
-        &self,
+        &mut self,
         batch: &SeriesBatch,
         some: Range<usize>,
         run: &mut Run,
@@ -116,11 +151,12 @@ impl Select {
         let mut columns = Vec::with_capacity(some.len());
         for (labels, samples) in batch.labels[some.clone()].iter().zip(&batch.samples[some]) {
             spend(16)?;
-            let labels = run.pool.of_batch(&*batch.dictionary, labels, self.wanted.as_ref());
+            let labels = run.pool.of_batch(&*batch.dictionary, labels, self.wanted.as_ref(), &mut self.known);
             let samples = &run.looked_at(self.leaf, samples, scratch)?;
-            let column = match self.smoothed {
-                true => self.smooth(labels, samples, run, scratch)?,
-                false => self.column(labels, samples)?,
+            let column = match (self.smoothed, samples.histogram_times.is_empty()) {
+                (true, _) => self.smooth(labels, samples, run, scratch)?,
+                (false, true) => self.whole_column(labels, samples)?,
+                (false, false) => self.column(labels, samples)?,
             };
             if column.has_any() {
                 run.count_samples(column.count())?;
@@ -129,6 +165,35 @@ impl Select {
         }
         run.pool.check()?;
         Ok(columns)
+    }
+
+    /// Of a series of floats.
+    fn whole_column(&mut self, labels: LabelsId, samples: &Samples) -> Result<Column, Error> {
+        let mut column = Column { labels, drop_name: self.drop_name, ..Column::default() };
+        let Some((places, range)) = self.places.of(&samples.times)? else { return Ok(column) };
+        spend(self.grid.steps * 2 + range.len() / 4)?;
+        let (times, values) = (&samples.times[range.clone()], &samples.values[range.clone()]);
+        let last = places.last.iter().map(|place| *place as usize);
+        column.values.reserve_exact(self.grid.steps);
+        match self.take {
+            Take::Value => column.values.extend(last.map(|place| values[place])),
+            Take::Time => column.values.extend(last.map(|place| times[place] as f64 / 1000.0)),
+            Take::Milliseconds => column.values.extend(last.map(|place| times[place] as f64)),
+            Take::Start => {
+                let starts = samples.starts.get(range).unwrap_or_default();
+                let start = |place: usize| starts.get(place).copied().unwrap_or(0);
+                column.values.extend(last.map(|place| start(place) as f64 / 1000.0));
+            }
+        }
+        column.present.clone_from(&places.some);
+        if has_stale(values) {
+            for step in column.steps() {
+                if is_stale(values[places.last[step] as usize]) {
+                    column.unmark(step);
+                }
+            }
+        }
+        Ok(column)
     }
 
     fn column(&self, labels: LabelsId, samples: &Samples) -> Result<Column, Error> {

@@ -2,12 +2,13 @@
 
 use sandur_query::Error;
 
-use crate::ast::{At, Call, Expr, Offset};
+use crate::ast::{At, Call, Expr, Extension, Offset};
 use crate::column::Grid;
 use crate::functions::window::RangeFn;
-use crate::functions::{FUNCTIONS, Kernel, Special, Traits, math, over_time};
+use crate::functions::{FUNCTIONS, Kernel, PRESENT, Special, Traits, math, over_time};
 use crate::ops::histogram::{Histograms, Question};
 use crate::ops::info::Info;
+use crate::ops::places::KnownPlaces;
 use crate::ops::range_call::{Feed, RangeCall};
 use crate::ops::relabel::{Change, Relabel, compile};
 use crate::ops::select::{Take, Timing};
@@ -105,7 +106,9 @@ impl Planner<'_> {
         let argument = args[0].unwrapped().span();
         self.run.keep(grid.batch_bytes())?;
         let (feed, args, scratch) = (Feed::new(input, wanted), scalars, Scratch::default());
-        Ok(Box::new(RangeCall { feed, grid, geometry, function, traits, args, argument, scratch }))
+        let whole = traits.whole.filter(|_| geometry.extension == Extension::None);
+        let whole = whole.map(|whole| (whole, KnownPlaces::new(grid, geometry, whole.extrapolates)));
+        Ok(Box::new(RangeCall { feed, grid, geometry, function, traits, whole, args, argument, scratch }))
     }
 
     fn special(
@@ -129,8 +132,7 @@ impl Planner<'_> {
                 self.absent(inner, &args[0], grid, false)
             }
             Special::AbsentOverTime => {
-                let traits = Traits::default();
-                let inner = self.range_call(call, (over_time::present, traits), grid, Some(&[]))?;
+                let inner = self.range_call(call, (over_time::present, PRESENT), grid, Some(&[]))?;
                 self.absent(inner, &args[0], grid, true)
             }
             Special::Sort { descending } => self.sort(call, SortBy::Value, descending, grid),

@@ -1,0 +1,69 @@
+//! Largest and smallest values: candidates move with the windows, so that each sample is looked at once.
+
+use std::collections::VecDeque;
+
+use sandur_base::job::spend;
+use sandur_query::Error;
+
+use super::Floats;
+use crate::run::Scratch;
+
+pub fn max(floats: &Floats<'_>, out: &mut Vec<f64>, scratch: &mut Scratch) -> Result<(), Error> {
+    extremes(floats, scratch, |value, best| value > best, |place| out.push(floats.values[place]))
+}
+
+pub fn min(floats: &Floats<'_>, out: &mut Vec<f64>, scratch: &mut Scratch) -> Result<(), Error> {
+    extremes(floats, scratch, |value, best| value < best, |place| out.push(floats.values[place]))
+}
+
+pub fn time_of_max(floats: &Floats<'_>, out: &mut Vec<f64>, scratch: &mut Scratch) -> Result<(), Error> {
+    let times = floats.places.times();
+    let put = |place: usize| out.push(times[place] as f64 / 1000.0);
+    extremes(floats, scratch, |value, best| value >= best, put)
+}
+
+pub fn time_of_min(floats: &Floats<'_>, out: &mut Vec<f64>, scratch: &mut Scratch) -> Result<(), Error> {
+    let times = floats.places.times();
+    let put = |place: usize| out.push(times[place] as f64 / 1000.0);
+    extremes(floats, scratch, |value, best| value <= best, put)
+}
+
+/// Gives the place of the best sample of each window. What is no number loses against everything that comes
+/// after it.
+fn extremes(
+    floats: &Floats<'_>,
+    scratch: &mut Scratch,
+    wins: impl Fn(f64, f64) -> bool,
+    mut put: impl FnMut(usize),
+) -> Result<(), Error> {
+    let values = floats.values;
+    spend(values.len() * 2)?;
+    // Places that nothing behind them wins against; the first is the best of the window.
+    let mut candidates: VecDeque<u32> = VecDeque::new();
+    let mut next = 0;
+    let mut room = 0;
+    for (first, last) in floats.windows() {
+        next = next.max(first);
+        while next <= last {
+            let value = values[next];
+            let loses = |place: &u32| {
+                let best = values[*place as usize];
+                wins(value, best) || best.is_nan()
+            };
+            while candidates.back().is_some_and(loses) {
+                candidates.pop_back();
+            }
+            if candidates.len() == room {
+                room = (room * 2).max(64);
+                scratch.add(room as u64 * 4)?;
+            }
+            candidates.push_back(next as u32);
+            next += 1;
+        }
+        while candidates.front().is_some_and(|place| (*place as usize) < first) {
+            candidates.pop_front();
+        }
+        put(candidates.front().map_or(first, |place| *place as usize));
+    }
+    Ok(())
+}

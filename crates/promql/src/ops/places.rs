@@ -1,0 +1,203 @@
+//! Where the windows of all steps lie in a list of times.
+//!
+//! Series of one target have the same times, and windows depend on times alone. So places are found once for
+//! each different list, and kept for the series that come: a list is known by being the same one, or by its
+//! times. **Invariants:** places never move back from step to step, and are within the list also for steps
+//! whose window is empty. What is kept is reserved, and bounded.
+
+use std::ops::Range;
+
+use sandur_base::Stopped;
+use sandur_base::job::{Held, spend};
+use sandur_query::SharedTimes;
+
+use crate::ast::Extension;
+use crate::column::{Grid, bits_of};
+use crate::ops::points::{Sliding, advance};
+use crate::ops::range_call::Geometry;
+
+/// What of the result of a rate depends on times alone, for each step.
+#[derive(Default)]
+pub struct Extrapolation {
+    /// Seconds between the first and the last sample; no number where there are no two.
+    pub sampled: Vec<f64>,
+    /// Seconds that count before the first sample, as far as times tell.
+    pub to_start: Vec<f64>,
+    /// Seconds that count behind the last sample.
+    pub to_end: Vec<f64>,
+    /// By what an increase is multiplied with these.
+    pub factor: Vec<f64>,
+}
+
+/// The windows of all steps in one list of times.
+#[derive(Default)]
+pub struct Places {
+    times: SharedTimes,
+    /// The part of the list that windows touch; other places are counted from its begin.
+    range: Range<usize>,
+    /// The first sample of each window.
+    pub first: Vec<u32>,
+    /// The last sample of each window.
+    pub last: Vec<u32>,
+    /// Steps with a sample.
+    pub some: Vec<u64>,
+    /// Steps with at least two samples.
+    pub pairs: Vec<u64>,
+    /// For rates; else empty.
+    pub extrapolation: Extrapolation,
+    /// Samples of all windows together.
+    pub samples: usize,
+}
+
+impl Places {
+    /// The times that windows touch.
+    pub fn times(&self) -> &[i64] {
+        &self.times[self.range.clone()]
+    }
+
+    fn find(&mut self, times: &SharedTimes, range: Range<usize>, grid: &Grid, geometry: &Geometry) {
+        (self.times, self.range) = (times.clone(), range);
+        let times = &times[self.range.clone()];
+        self.first.clear();
+        self.last.clear();
+        let (mut window, behind) = (Sliding::default(), times.len().saturating_sub(1));
+        self.samples = 0;
+        for step in 0..grid.steps {
+            let (after, until) = geometry.bounds(geometry.timing.reference(grid.time(step)));
+            let Range { start, end } = window.move_to(times, after, until);
+            self.samples += end - start;
+            let first = start.min(behind);
+            self.first.push(first as u32);
+            // An empty window has its place before its begin, which tells it from one with a sample.
+            self.last.push(if end > start { end as u32 - 1 } else { u32::MAX });
+        }
+        let count = |step: usize| self.last[step].wrapping_sub(self.first[step]).wrapping_add(1);
+        let is_some = |step: usize| self.last[step] != u32::MAX;
+        self.some = bits_of(grid.steps, is_some);
+        self.pairs = bits_of(grid.steps, |step| is_some(step) && count(step) > 1);
+        for (last, first) in self.last.iter_mut().zip(&self.first) {
+            *last = if *last == u32::MAX { *first } else { *last };
+        }
+    }
+
+    fn extrapolate(&mut self, grid: &Grid, geometry: &Geometry, per_second: bool) {
+        let times = &self.times[self.range.clone()];
+        let Extrapolation { sampled, to_start, to_end, factor } = &mut self.extrapolation;
+        [&mut *sampled, to_start, to_end, factor].into_iter().for_each(|column| column.clear());
+        let seconds = |ms: i64| ms as f64 / 1000.0;
+        for (step, (first, last)) in self.first.iter().zip(&self.last).enumerate() {
+            let end = geometry.timing.reference(grid.time(step));
+            let start = end.saturating_sub(geometry.range);
+            if last == first {
+                sampled.push(f64::NAN);
+                [&mut *to_start, to_end, factor].into_iter().for_each(|column| column.push(0.0));
+                continue;
+            }
+            let (first_at, last_at) = (times[*first as usize], times[*last as usize]);
+            let (before, behind) = (seconds(first_at - start), seconds(end - last_at));
+            let length = seconds(last_at - first_at);
+            let average = length / f64::from(last - first);
+            let threshold = average * 1.1;
+            let bounded = |side: f64| if side >= threshold { average / 2.0 } else { side };
+            let (before, behind) = (bounded(before), bounded(behind));
+            let whole = (length + before + behind) / length;
+            sampled.push(length);
+            to_start.push(before);
+            to_end.push(behind);
+            factor.push(if per_second { whole / seconds(geometry.range) } else { whole });
+        }
+    }
+}
+
+/// Most lists of times whose places are kept.
+const LISTS_MAX: usize = 64;
+/// Bytes that the places of several lists may take.
+const LISTS_BYTES: u64 = 4 << 20;
+
+/// The places of the lists of times that came last.
+pub struct KnownPlaces {
+    grid: Grid,
+    geometry: Geometry,
+    /// Whether increases are extrapolated, and then by second.
+    extrapolates: Option<bool>,
+    lists: Vec<Places>,
+    /// The list that the last series had.
+    current: usize,
+    /// The list that is replaced next.
+    oldest: usize,
+    held: Held,
+    /// Bytes of the longest list.
+    list_bytes: u64,
+}
+
+impl KnownPlaces {
+    /// Of windows at these steps, which are not extended.
+    pub fn new(grid: Grid, geometry: Geometry, extrapolates: Option<bool>) -> Self {
+        debug_assert!(geometry.extension == Extension::None);
+        let (lists, held) = (Vec::new(), Held::default());
+        Self { grid, geometry, extrapolates, lists, current: 0, oldest: 0, held, list_bytes: 0 }
+    }
+
+    /// The part of a list of times that windows touch.
+    pub fn touched(&self, times: &[i64]) -> Range<usize> {
+        let of_step = |step| self.geometry.bounds(self.geometry.timing.reference(self.grid.time(step)));
+        let (after, until) = (of_step(0).0, of_step(self.grid.steps.max(1) - 1).1);
+        let from = times.partition_point(|time| *time <= after);
+        from..advance(times, from, until)
+    }
+
+    /// The places in a list, and the part of it that they are in; `None` when windows touch nothing of it.
+    pub fn of(&mut self, times: &SharedTimes) -> Result<Option<(&Places, Range<usize>)>, Stopped> {
+        let is_same = |list: &Places| list.times.is_shared_with(times);
+        if !self.lists.get(self.current).is_some_and(is_same) {
+            match self.lists.iter().position(is_same) {
+                Some(known) => self.current = known,
+                None => return self.of_new(times),
+            }
+        }
+        let list = &self.lists[self.current];
+        Ok(Some((list, list.range.clone())))
+    }
+
+    /// Of a list that is not one of those that are kept, but may be equal.
+    fn of_new(&mut self, times: &SharedTimes) -> Result<Option<(&Places, Range<usize>)>, Stopped> {
+        let range = self.touched(times);
+        let part = &times[range.clone()];
+        let (Some(first), Some(last)) = (part.first(), part.last()) else { return Ok(None) };
+        let is_equal = |list: &Places| {
+            let own = list.times();
+            own.len() == part.len() && own.first() == Some(first) && own.last() == Some(last) && own == part
+        };
+        spend(part.len() / 4)?;
+        let current = self.lists.get(self.current).is_some_and(is_equal).then_some(self.current);
+        if let Some(known) = current.or_else(|| self.lists.iter().position(is_equal)) {
+            self.current = known;
+            return Ok(Some((&self.lists[known], range)));
+        }
+        self.current = self.room_for(times.len())?;
+        spend(self.grid.steps * if self.extrapolates.is_some() { 16 } else { 8 })?;
+        let list = &mut self.lists[self.current];
+        list.find(times, range.clone(), &self.grid, &self.geometry);
+        if let Some(per_second) = self.extrapolates {
+            list.extrapolate(&self.grid, &self.geometry, per_second);
+        }
+        Ok(Some((&self.lists[self.current], range)))
+    }
+
+    /// The number of a list that may be made anew.
+    fn room_for(&mut self, times: usize) -> Result<usize, Stopped> {
+        let step_bytes = if self.extrapolates.is_some() { 42 } else { 10 };
+        let bytes = (times * 8 + self.grid.steps * step_bytes + size_of::<Places>()) as u64;
+        self.list_bytes = self.list_bytes.max(bytes);
+        let most = ((LISTS_BYTES / self.list_bytes) as usize).clamp(1, LISTS_MAX);
+        self.lists.truncate(most);
+        if self.lists.len() < most {
+            self.held.at_least((self.lists.len() as u64 + 1) * self.list_bytes)?;
+            self.lists.push(Places::default());
+            return Ok(self.lists.len() - 1);
+        }
+        self.held.at_least(most as u64 * self.list_bytes)?;
+        self.oldest = (self.oldest + 1) % most;
+        Ok(self.oldest)
+    }
+}
