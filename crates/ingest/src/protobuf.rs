@@ -107,10 +107,16 @@ impl<'a> Reader<'a> {
         &self.bytes[self.at..]
     }
 
-    /// The bytes between this reader and a later state of it.
+    /// Where the reader stands, as an offset into the whole message.
     #[inline]
-    pub(crate) fn until(&self, later: &Self) -> &'a [u8] {
-        &self.bytes[self.at..later.at]
+    pub(crate) fn position(&self) -> u32 {
+        self.at as u32
+    }
+
+    /// Whether nothing is left.
+    #[inline]
+    pub(crate) fn is_at_end(&self) -> bool {
+        self.at == self.bytes.len()
     }
 
     /// Eight bytes, little endian.

@@ -74,6 +74,10 @@ pub struct ServerMetrics {
     pub refused_entries: Counter,
     /// Accepted float samples.
     pub pushed_samples: Counter,
+    /// Accepted native histograms.
+    pub pushed_histograms: Counter,
+    /// Accepted exemplars.
+    pub pushed_exemplars: Counter,
     refused_samples: Family<ReasonLabels, Counter>,
     /// Queries that ended, well or badly.
     pub queries: Counter,
@@ -123,6 +127,8 @@ impl Default for ServerMetrics {
             pushed_entries: Counter::default(),
             refused_entries: Counter::default(),
             pushed_samples: Counter::default(),
+            pushed_histograms: Counter::default(),
+            pushed_exemplars: Counter::default(),
             refused_samples: Family::default(),
             queries: Counter::default(),
             queries_cancelled: Counter::default(),
@@ -160,6 +166,9 @@ impl ServerMetrics {
         all.register("sandur_push_entries", "Accepted entries", self.pushed_entries);
         all.register("sandur_push_refused_entries", "Entries refused by a limit", self.refused_entries);
         all.register("sandur_push_samples", "Accepted float samples", self.pushed_samples);
+        let text = "Accepted native histograms";
+        all.register("sandur_push_histograms", text, self.pushed_histograms);
+        all.register("sandur_push_exemplars", "Accepted exemplars", self.pushed_exemplars);
         let text = "Samples, histograms and exemplars refused by a limit";
         all.register("sandur_push_refused_samples", text, self.refused_samples);
         all.register("sandur_queries", "Queries that ended", self.queries);

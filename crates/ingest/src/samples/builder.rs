@@ -1,13 +1,18 @@
 //! Builds a batch of samples: limits, what is refused, and memory. Decoders of all protocols end here.
 
-use sandur_model::{DAY_NS, Limits, MILLISECOND_NS, SampleBatch, SeriesSamples, Span, StreamId};
+use bytes::Bytes;
+use sandur_model::histogram::SCHEMA_MAX;
+use sandur_model::{
+    Arena, DAY_NS, Exemplar, FloatHistogram, HistogramSample, LabelText, Limits, MILLISECOND_NS,
+    MetricMetadata, SampleBatch, Span, StreamId,
+};
 
 use super::labels_check::{Refusal, ShownSeries, check_limits, labels_of};
-use super::series_cache::{KnownSeries, SeriesCache, SeriesKey};
+use super::series_cache::{KnownSeries, SeriesCache, SeriesKey, SeriesNaming};
 use crate::error::Error;
 use crate::memory::Meter;
 use crate::refused::{Cause, Reason, Refused};
-use crate::request::Push;
+use crate::request::{Body, Push};
 
 /// Series of one request, so that memory stays in proportion to the body.
 pub const SERIES_MAX: usize = 1_000_000;
@@ -15,6 +20,8 @@ pub const SERIES_MAX: usize = 1_000_000;
 pub const SAMPLES_MAX: usize = 10_000_000;
 /// Bytes of the labels of one series as they are sent.
 pub const SERIES_LABELS_MAX: usize = 64 << 10;
+/// Labels of one series or exemplar, whatever a tenant's limits say.
+pub(crate) const LABELS_MAX: usize = 16_384;
 /// Memory that a label set takes for each byte of its text, at most: a label of two bytes is two boxed strings.
 const LABELS_EXPANSION: u64 = 32;
 
@@ -58,6 +65,12 @@ pub struct DecodedSamples {
     pub written: Written,
 }
 
+/// A series or an exemplar with more labels than are read.
+#[cold]
+pub(crate) fn too_many_labels() -> Error {
+    Error::TooMany { what: "labels of one series", limit: LABELS_MAX as u64 }
+}
+
 /// A batch that is being built.
 pub(crate) struct SampleBuilder<'a> {
     push: SamplePush<'a>,
@@ -67,9 +80,28 @@ pub(crate) struct SampleBuilder<'a> {
     written: Written,
     oldest_ms: i64,
     newest_ms: i64,
-    /// Where the samples of the open series begin.
-    start: usize,
+    /// Whether all labels and values stand in the body, so that it may be kept as the batch's arena.
+    body_tells_all: bool,
+    /// Where a zero stands that the body leaves out: behind it.
+    zero_at: u32,
+    has_zero: bool,
 }
+
+/// A native histogram as a decoder read it.
+pub(crate) struct NewHistogram {
+    pub(crate) time_ms: i64,
+    pub(crate) start_ms: i64,
+    pub(crate) integer: bool,
+    pub(crate) histogram: FloatHistogram,
+}
+
+/// Bytes of a body for each float sample in it, up to which the body is kept: beyond, its columns alone are
+/// smaller.
+const BODY_BYTES_PER_SAMPLE: usize = 1 << 10;
+/// The finest schema that senders may use; finer ones than are stored are made coarser.
+const SCHEMA_FINEST: i32 = 52;
+/// Characters of the labels of an exemplar.
+const EXEMPLAR_LABELS_MAX: usize = 128;
 
 /// The first and the last time that a sample may have, whatever a tenant's limits say: the days around them
 /// have a beginning and an end that are times too.
@@ -77,8 +109,8 @@ const EARLIEST_MS: i64 = (i64::MIN + 2 * DAY_NS) / MILLISECOND_NS;
 const LATEST_MS: i64 = (i64::MAX - 2 * DAY_NS) / MILLISECOND_NS;
 
 impl<'a> SampleBuilder<'a> {
-    /// An empty batch.
-    pub(crate) fn new(push: SamplePush<'a>, memory: &Meter) -> Self {
+    /// An empty batch of a body of so many bytes that may become the batch's arena.
+    pub(crate) fn new(push: SamplePush<'a>, body_bytes: usize, memory: &Meter) -> Self {
         let (limits, now_ns) = (&push.push.limits.metrics, push.push.now_ns);
         let newest_ms = match limits.creation_grace_period {
             0 => LATEST_MS,
@@ -96,7 +128,9 @@ impl<'a> SampleBuilder<'a> {
             written: Written::default(),
             oldest_ms,
             newest_ms,
-            start: 0,
+            body_tells_all: true,
+            zero_at: body_bytes as u32,
+            has_zero: false,
         }
     }
 
@@ -158,6 +192,26 @@ impl<'a> SampleBuilder<'a> {
         Ok(known)
     }
 
+    /// The series of these labels, in the order in which they were sent.
+    pub(crate) fn series_of_pairs(
+        &mut self,
+        pairs: Vec<(&[u8], &[u8])>,
+    ) -> Result<Result<KnownSeries, Refusal>, Error> {
+        let size: usize = pairs.iter().map(|(name, value)| name.len() + value.len() + 2).sum();
+        self.memory.take(size as u64)?;
+        let mut name = Vec::with_capacity(size);
+        for (label, value) in &pairs {
+            name.extend_from_slice(label);
+            name.push(0xFF);
+            name.extend_from_slice(value);
+            name.push(0xFF);
+        }
+        let key = self.cache().key(SeriesNaming::Pairs, &name);
+        let found = self.series(key, size, || Ok(pairs));
+        self.memory.give(size as u64);
+        found
+    }
+
     /// Leaves a series out; `samples` are how many it has.
     pub(crate) fn refuse_series(&mut self, (reason, text): Refusal, samples: u64) {
         self.refused.count(reason, samples.max(1), 0);
@@ -166,32 +220,161 @@ impl<'a> SampleBuilder<'a> {
         self.refused.tell(cause, || text);
     }
 
-    /// Adds a sample to the open series, unless its time is out of bounds.
+    /// Begins a series, whose samples follow. `text` is where its labels stand in the body.
     #[inline]
-    pub(crate) fn sample(&mut self, series: &KnownSeries, time_ms: i64, value: f64) -> Result<(), Error> {
-        if !self.is_in_time(series, time_ms) {
-            return Ok(());
+    pub(crate) fn begin(&mut self, series: KnownSeries, text: Option<Span>) -> Result<(), Error> {
+        if self.batch.series.len() >= SERIES_MAX {
+            return Err(Error::TooMany { what: "series", limit: SERIES_MAX as u64 });
+        }
+        self.memory.widen(&mut self.batch.series, 1, SERIES_MAX)?;
+        self.body_tells_all &= text.is_some();
+        self.batch.begin_series(series.id, series.labels, text.unwrap_or_default());
+        Ok(())
+    }
+
+    /// Adds a sample to the open series, unless its time is out of bounds. `offset` is where its value stands in
+    /// the body, if it does.
+    #[inline]
+    pub(crate) fn sample(&mut self, time_ms: i64, bits: u64, offset: Option<u32>) -> Result<bool, Error> {
+        if !self.is_in_time(time_ms) {
+            return Ok(false);
+        }
+        if self.batch.timestamps.len() >= SAMPLES_MAX {
+            return Err(Error::TooMany { what: "samples", limit: SAMPLES_MAX as u64 });
         }
         self.memory.widen(&mut self.batch.timestamps, 1, SAMPLES_MAX)?;
         self.memory.widen(&mut self.batch.values, 1, SAMPLES_MAX)?;
-        self.batch.timestamps.push(time_ms);
-        self.batch.values.push(value);
+        self.memory.widen(&mut self.batch.value_offsets, 1, SAMPLES_MAX)?;
+        if !self.batch.starts.is_empty() {
+            self.memory.widen(&mut self.batch.starts, 1, SAMPLES_MAX)?;
+        }
+        let offset = match offset {
+            Some(offset) => offset,
+            None => {
+                self.has_zero = true;
+                self.body_tells_all &= bits == 0;
+                self.zero_at
+            }
+        };
+        self.batch.push_stored_sample(time_ms, f64::from_bits(bits), offset);
         self.written.samples += 1;
+        Ok(true)
+    }
+
+    /// Says when counting began for the sample that was added last.
+    pub(crate) fn start(&mut self, start_ms: i64) -> Result<(), Error> {
+        if start_ms != 0 && self.batch.starts.is_empty() {
+            let samples = self.batch.timestamps.capacity();
+            self.memory.widen(&mut self.batch.starts, samples, SAMPLES_MAX)?;
+        }
+        self.batch.set_start(start_ms);
+        Ok(())
+    }
+
+    /// Adds a native histogram to the open series, unless its time is out of bounds or its parts do not fit.
+    pub(crate) fn histogram(&mut self, new: NewHistogram) -> Result<(), Error> {
+        let NewHistogram { time_ms, start_ms, integer, mut histogram } = new;
+        if !self.is_in_time(time_ms) {
+            return Ok(());
+        }
+        if (SCHEMA_MAX + 1..=SCHEMA_FINEST).contains(&histogram.schema) {
+            histogram = histogram.to_schema(SCHEMA_MAX);
+        }
+        let buckets = (histogram.positive.len() + histogram.negative.len()) as u64;
+        let limit = self.limits().metrics.max_native_histogram_buckets;
+        if limit > 0 && buckets > limit {
+            let text = format!(
+                "received a native histogram sample with too many buckets, timestamp: {time_ms}, buckets: \
+                 {buckets}, limit: {limit} (err-mimir-max-native-histogram-buckets). To adjust the related \
+                 per-tenant limit, configure limits.metrics.max_native_histogram_buckets, series: '{}'",
+                self.shown()
+            );
+            self.refuse_one(Reason::TooManyBuckets, text);
+            return Ok(());
+        }
+        if let Err(error) = histogram.validate() {
+            self.refuse_histogram(&error.to_string());
+            return Ok(());
+        }
+        let bytes = size_of::<HistogramSample>() as u64 + histogram.memory_bytes();
+        self.memory.take(bytes)?;
+        let sample =
+            HistogramSample { timestamp: time_ms, start: start_ms, integer, histogram: histogram.into() };
+        self.batch.push_histogram(sample);
+        self.written.histograms += 1;
+        Ok(())
+    }
+
+    /// Leaves out a native histogram of the open series.
+    pub(crate) fn refuse_histogram(&mut self, why: &str) {
+        let text = format!("{why} for series {}", self.shown());
+        self.refuse_one(Reason::InvalidHistogram, text);
+    }
+
+    /// Adds an exemplar to the open series. One that cannot be kept is counted; it is no failure of the
+    /// request.
+    pub(crate) fn exemplar(
+        &mut self,
+        pairs: &[(&[u8], &[u8])],
+        value: f64,
+        time_ms: i64,
+    ) -> Result<(), Error> {
+        let valid = pairs
+            .iter()
+            .map(|(name, value)| Some((std::str::from_utf8(name).ok()?, std::str::from_utf8(value).ok()?)));
+        let valid: Option<Vec<(&str, &str)>> = valid.collect();
+        let characters = |pairs: &[(&str, &str)]| -> usize {
+            pairs.iter().map(|(name, value)| name.chars().count() + value.chars().count()).sum()
+        };
+        match valid.filter(|pairs| characters(pairs) <= EXEMPLAR_LABELS_MAX) {
+            Some(pairs) if time_ms <= self.newest_ms && time_ms >= EARLIEST_MS => {
+                let exemplar =
+                    Exemplar { labels: sandur_model::Labels::from_pairs(pairs), value, timestamp: time_ms };
+                self.memory.take(size_of::<Exemplar>() as u64 + 8 + exemplar.held_bytes())?;
+                self.batch.push_exemplar(exemplar);
+                self.written.exemplars += 1;
+            }
+            _ => self.refused.count(Reason::InvalidExemplar, 1, 0),
+        }
+        Ok(())
+    }
+
+    /// Adds what is told of a metric family, once.
+    pub(crate) fn metadata(&mut self, metadata: MetricMetadata) -> Result<(), Error> {
+        if metadata.family.is_empty() {
+            return Ok(());
+        }
+        self.memory.take(metadata.memory_bytes())?;
+        self.batch.metadata.push(metadata);
+        self.written.metadata += 1;
         Ok(())
     }
 
     /// Whether a sample's time is within the limits; counts and tells when it is not.
     #[inline]
-    pub(crate) fn is_in_time(&mut self, series: &KnownSeries, time_ms: i64) -> bool {
+    fn is_in_time(&mut self, time_ms: i64) -> bool {
         let in_time = (self.oldest_ms..=self.newest_ms).contains(&time_ms);
         if !in_time {
-            self.refuse_time(series, time_ms);
+            self.refuse_time(time_ms);
         }
         in_time
     }
 
+    /// The open series, for texts.
+    fn shown(&self) -> String {
+        self.batch.series.last().map_or_else(String::new, |series| ShownSeries(&series.labels).to_string())
+    }
+
+    /// Leaves out one sample of the open series.
+    pub(crate) fn refuse_one(&mut self, reason: Reason, text: String) {
+        self.refused.count(reason, 1, 0);
+        let stream = self.batch.series.last().map_or(StreamId(0), |series| series.id);
+        self.refused.tell(Cause { reason, stream, number: 0 }, || text);
+    }
+
     #[cold]
-    fn refuse_time(&mut self, series: &KnownSeries, time_ms: i64) {
+    fn refuse_time(&mut self, time_ms: i64) {
+        let Some(series) = self.batch.series.last() else { return };
         let is_old = time_ms < self.oldest_ms;
         let reason = if is_old { Reason::SampleTooOld } else { Reason::TooNew };
         self.refused.count(reason, 1, 0);
@@ -213,34 +396,47 @@ impl<'a> SampleBuilder<'a> {
         });
     }
 
-    /// Ends the samples of a series.
+    /// Ends the open series, which is forgotten when nothing of it was accepted.
     #[inline]
-    pub(crate) fn end_series(&mut self, series: KnownSeries) -> Result<(), Error> {
-        let end = self.batch.timestamps.len();
-        if end == self.start {
-            return Ok(());
+    pub(crate) fn end(&mut self) {
+        let Some(series) = self.batch.series.last() else { return };
+        if series.samples.is_empty() && series.histograms.is_empty() {
+            self.drop_empty();
         }
-        if end > SAMPLES_MAX {
-            return Err(Error::TooMany { what: "samples", limit: SAMPLES_MAX as u64 });
-        }
-        if self.batch.series.len() >= SERIES_MAX {
-            return Err(Error::TooMany { what: "series", limit: SERIES_MAX as u64 });
-        }
-        self.memory.widen(&mut self.batch.series, 1, SERIES_MAX)?;
-        let samples = self.start as u32..end as u32;
-        self.batch.series.push(SeriesSamples {
-            id: series.id,
-            labels: series.labels,
-            text: Span::default(),
-            samples,
-            histograms: 0..0,
-        });
-        self.start = end;
-        Ok(())
     }
 
-    /// The batch, and what was left out of it.
-    pub(crate) fn finish(self) -> DecodedSamples {
+    #[cold]
+    fn drop_empty(&mut self) {
+        let last = self.batch.series.len().saturating_sub(1) as u32;
+        if self.batch.exemplars.last().is_none_or(|exemplar| exemplar.series != last) {
+            self.batch.series.pop();
+        }
+    }
+
+    /// The batch without the body, and what was left out of it.
+    pub(crate) fn finish(mut self) -> DecodedSamples {
+        self.memory.give((self.batch.value_offsets.capacity() * size_of::<u32>()) as u64);
+        self.batch.value_offsets = Vec::new();
+        self.batch.series.iter_mut().for_each(|series| series.text = Span::default());
         DecodedSamples { batch: self.batch, refused: self.refused, written: self.written }
+    }
+
+    /// The batch with the body that was read, if it tells all of it in less bytes than its columns would take.
+    pub(crate) fn finish_over(
+        mut self,
+        plain: Vec<u8>,
+        block: Bytes,
+        label_text: LabelText,
+    ) -> Result<DecodedSamples, Error> {
+        let pays = plain.len() <= self.batch.timestamps.len() * BODY_BYTES_PER_SAMPLE;
+        if !self.body_tells_all || !pays {
+            self.memory.give(plain.len() as u64);
+            return Ok(self.finish());
+        }
+        let tail: &[u8] = if self.has_zero { &[0; 8] } else { &[] };
+        let arena: Arena = Body::Snappy { plain, block }.into_arena(tail, &self.memory)?;
+        self.batch.arena = arena;
+        self.batch.label_text = label_text;
+        Ok(DecodedSamples { batch: self.batch, refused: self.refused, written: self.written })
     }
 }

@@ -6,8 +6,10 @@
 
 pub(crate) mod builder;
 pub(crate) mod labels_check;
+mod native_histogram;
 mod remote_write;
 mod remote_write_1;
+mod remote_write_2;
 mod series_cache;
 
 pub use builder::{DecodedSamples, SamplePush, Written};

@@ -5,9 +5,10 @@
 use std::rc::Rc;
 
 use bytes::Bytes;
+use sandur_model::LabelText;
 
 use super::builder::{DecodedSamples, SampleBuilder, SamplePush};
-use super::remote_write_1;
+use super::{remote_write_1, remote_write_2};
 use crate::error::Error;
 use crate::memory::{Memory, Meter};
 use crate::request::{PushHeaders, check_size, plain_limit};
@@ -55,10 +56,10 @@ pub fn remote_write(
     body: Bytes,
     memory: Rc<dyn Memory>,
 ) -> Result<DecodedSamples, Error> {
-    decode(push, &body, &Meter::new(memory))
+    decode(push, body, &Meter::new(memory))
 }
 
-pub(crate) fn decode(push: SamplePush<'_>, body: &[u8], memory: &Meter) -> Result<DecodedSamples, Error> {
+fn decode(push: SamplePush<'_>, body: Bytes, memory: &Meter) -> Result<DecodedSamples, Error> {
     let (headers, limits) = (push.push.headers, push.push.limits);
     let version = remote_write_version(headers)?;
     match headers.content_encoding.unwrap_or("").trim() {
@@ -68,14 +69,17 @@ pub(crate) fn decode(push: SamplePush<'_>, body: &[u8], memory: &Meter) -> Resul
             return Err(Error::ContentEncoding { got: encoding.to_owned(), accepted: "snappy" });
         }
     }
-    check_size(limits, body)?;
-    let plain = snappy::open(body, plain_limit(limits), memory)?;
-    let mut builder = SampleBuilder::new(push, memory);
+    check_size(limits, &body)?;
+    let plain = snappy::open(&body, plain_limit(limits), memory)?;
+    let mut builder = SampleBuilder::new(push, plain.len(), memory);
     match version {
-        RemoteWriteVersion::V1 => remote_write_1::request(&mut builder, &plain)?,
-        RemoteWriteVersion::V2 => return Err(unsupported("io.prometheus.write.v2.Request")),
+        RemoteWriteVersion::V1 => {
+            remote_write_1::request(&mut builder, &plain)?;
+            builder.finish_over(plain, body, LabelText::Messages)
+        }
+        RemoteWriteVersion::V2 => {
+            let symbols = remote_write_2::request(&mut builder, &plain)?;
+            builder.finish_over(plain, body, LabelText::References { symbols })
+        }
     }
-    let decoded = builder.finish();
-    memory.give(plain.len() as u64);
-    Ok(decoded)
 }

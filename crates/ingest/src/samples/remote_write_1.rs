@@ -1,10 +1,15 @@
 //! Remote write 1.0.
 //!
-//! `WriteRequest{timeseries=1:{labels=1:{name=1, value=2}, samples=2:{value=1, timestamp=2}}}`. The labels of a
-//! series stand at its beginning, and their bytes are the same in every request of a sender, so that a known
-//! series is found by a hash of them without looking into them.
+//! `WriteRequest{timeseries=1:{labels=1:{name=1, value=2}, samples=2:{value=1, timestamp=2}, exemplars=3:
+//! {labels=1, value=2, timestamp=3}, histograms=4}, metadata=3:{type=1, metric_family_name=2, help=4, unit=5}}`.
+//! The labels of a series stand at its beginning, and their bytes are the same in every request of a sender, so
+//! that a known series is found by a hash of them without looking into them.
 
-use super::builder::SampleBuilder;
+use sandur_model::{MetricKind, MetricMetadata, Span};
+
+use super::builder::{LABELS_MAX, SampleBuilder, too_many_labels};
+use super::labels_check::Refusal;
+use super::native_histogram;
 use super::series_cache::{KnownSeries, SeriesNaming};
 use crate::error::Error;
 use crate::protobuf::{Reader, Wire};
@@ -15,6 +20,7 @@ pub(crate) fn request(builder: &mut SampleBuilder<'_>, plain: &[u8]) -> Result<(
     while let Some(key) = request.key()? {
         match key {
             (1, Wire::Bytes) => series(builder, request.message()?)?,
+            (3, Wire::Bytes) => metadata(builder, request.message()?)?,
             (_, wire) => request.skip(wire)?,
         }
     }
@@ -24,67 +30,64 @@ pub(crate) fn request(builder: &mut SampleBuilder<'_>, plain: &[u8]) -> Result<(
 fn series(builder: &mut SampleBuilder<'_>, message: Reader<'_>) -> Result<(), Error> {
     let mut rest = message;
     let block = label_block(&mut rest)?;
-    let known = match known_series(builder, message, block, rest)? {
-        Ok(known) => known,
-        Err(refusal) => {
+    let (known, text) = match known_series(builder, message, block, rest)? {
+        (Ok(known), text) => (known, text),
+        (Err(refusal), _) => {
             builder.refuse_series(refusal, count_samples(rest)?);
             return Ok(());
         }
     };
+    builder.begin(known, text)?;
     while let Some(key) = rest.key()? {
         match key {
-            (2, Wire::Bytes) => sample(builder, &known, rest.message()?)?,
+            (2, Wire::Bytes) => sample(builder, rest.message()?)?,
+            (3, Wire::Bytes) => exemplar(builder, rest.message()?)?,
+            (4, Wire::Bytes) => native_histogram::read(builder, rest.message()?)?,
             (_, wire) => rest.skip(wire)?,
         }
     }
-    builder.end_series(known)
+    builder.end();
+    Ok(())
 }
 
-type Found = Result<KnownSeries, super::labels_check::Refusal>;
+/// A series, and where its labels stand in the body.
+type Found = (Result<KnownSeries, Refusal>, Option<Span>);
 
 #[inline]
 fn known_series(
     builder: &mut SampleBuilder<'_>,
     message: Reader<'_>,
-    block: &[u8],
+    block: Span,
     rest: Reader<'_>,
 ) -> Result<Found, Error> {
     if has_labels(rest)? {
-        return scattered(builder, message);
+        return Ok((scattered(builder, message)?, None));
     }
-    let key = builder.cache().key(SeriesNaming::LabelMessages, block);
-    builder.series(key, block.len(), || pairs_of(message))
+    let bytes = message.bytes_of(block);
+    let key = builder.cache().key(SeriesNaming::LabelMessages, bytes);
+    Ok((builder.series(key, bytes.len(), || pairs_of(message))?, Some(block)))
 }
 
 /// A series whose labels do not stand together: found by its pairs.
 #[cold]
-fn scattered(builder: &mut SampleBuilder<'_>, message: Reader<'_>) -> Result<Found, Error> {
+fn scattered(
+    builder: &mut SampleBuilder<'_>,
+    message: Reader<'_>,
+) -> Result<Result<KnownSeries, Refusal>, Error> {
     let pairs = pairs_of(message)?;
-    let size = pairs.iter().map(|(name, value)| name.len() + value.len() + 2).sum();
-    builder.memory().take(size as u64)?;
-    let mut name = Vec::with_capacity(size);
-    for (label, value) in &pairs {
-        name.extend_from_slice(label);
-        name.push(0xFF);
-        name.extend_from_slice(value);
-        name.push(0xFF);
-    }
-    let key = builder.cache().key(SeriesNaming::Pairs, &name);
-    let found = builder.series(key, size, || Ok(pairs));
-    builder.memory().give(size as u64);
-    found
+    builder.series_of_pairs(pairs)
 }
 
-/// The bytes of the labels at the beginning of a series; the reader stands behind them.
+/// Where the labels at the beginning of a series are; the reader stands behind them.
 #[inline]
-fn label_block<'a>(message: &mut Reader<'a>) -> Result<&'a [u8], Error> {
-    let start = *message;
-    let mut ahead = start;
+fn label_block(message: &mut Reader<'_>) -> Result<Span, Error> {
+    let start = message.position();
+    let mut ahead = *message;
     while let Some((1, Wire::Bytes)) = ahead.key()? {
         ahead.span()?;
         *message = ahead;
     }
-    Ok(start.until(message))
+    Ok(Span { start, len: message.position() - start })
 }
 
 fn has_labels(mut rest: Reader<'_>) -> Result<bool, Error> {
@@ -105,6 +108,9 @@ fn pairs_of(mut message: Reader<'_>) -> Result<Vec<(&[u8], &[u8])>, Error> {
             (1, Wire::Bytes) => pairs.push(label(message.message()?)?),
             (_, wire) => message.skip(wire)?,
         }
+        if pairs.len() > LABELS_MAX {
+            return Err(too_many_labels());
+        }
     }
     Ok(pairs)
 }
@@ -122,20 +128,50 @@ fn label(mut message: Reader<'_>) -> Result<(&[u8], &[u8]), Error> {
 }
 
 #[inline]
-fn sample(
-    builder: &mut SampleBuilder<'_>,
-    series: &KnownSeries,
-    mut message: Reader<'_>,
-) -> Result<(), Error> {
-    let (mut value, mut time_ms) = (0, 0);
+fn sample(builder: &mut SampleBuilder<'_>, mut message: Reader<'_>) -> Result<(), Error> {
+    let (mut bits, mut offset, mut time_ms) = (0, None, 0);
     while let Some(key) = message.key()? {
         match key {
-            (1, Wire::Fixed64) => value = message.fixed64()?,
+            (1, Wire::Fixed64) => {
+                offset = Some(message.position());
+                bits = message.fixed64()?;
+            }
             (2, Wire::Varint) => time_ms = message.varint()? as i64,
             (_, wire) => message.skip(wire)?,
         }
     }
-    builder.sample(series, time_ms, f64::from_bits(value))
+    builder.sample(time_ms, bits, offset)?;
+    Ok(())
+}
+
+fn exemplar(builder: &mut SampleBuilder<'_>, message: Reader<'_>) -> Result<(), Error> {
+    let (mut value, mut time_ms) = (0, 0);
+    let mut fields = message;
+    while let Some(key) = fields.key()? {
+        match key {
+            (2, Wire::Fixed64) => value = fields.fixed64()?,
+            (3, Wire::Varint) => time_ms = fields.varint()? as i64,
+            (_, wire) => fields.skip(wire)?,
+        }
+    }
+    builder.exemplar(&pairs_of(message)?, f64::from_bits(value), time_ms)
+}
+
+fn metadata(builder: &mut SampleBuilder<'_>, mut message: Reader<'_>) -> Result<(), Error> {
+    let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned().into_boxed_str();
+    let mut metadata = MetricMetadata::default();
+    while let Some(key) = message.key()? {
+        match key {
+            (1, Wire::Varint) => {
+                metadata.kind = MetricKind::from_number(message.varint()?).unwrap_or_default();
+            }
+            (2, Wire::Bytes) => metadata.family = text(message.message()?.rest()),
+            (4, Wire::Bytes) => metadata.help = text(message.message()?.rest()),
+            (5, Wire::Bytes) => metadata.unit = text(message.message()?.rest()),
+            (_, wire) => message.skip(wire)?,
+        }
+    }
+    builder.metadata(metadata)
 }
 
 /// Samples and histograms of a series.

@@ -51,6 +51,8 @@ pub(crate) enum SeriesNaming {
     LabelMessages = 1,
     /// Names and values, each with a byte 0xFF behind.
     Pairs = 2,
+    /// Hashes of the symbols that remote write 2 refers to.
+    Symbols = 3,
 }
 
 impl KnownSeries {
@@ -80,6 +82,12 @@ impl SeriesCache {
     #[inline]
     pub(crate) fn key(&self, naming: SeriesNaming, name: &[u8]) -> SeriesKey {
         SeriesKey(xxh3_128_with_seed(name, self.seed ^ naming as u64))
+    }
+
+    /// The hash of a symbol, of which names of series are made.
+    #[inline]
+    pub(crate) fn symbol(&self, symbol: &[u8]) -> u128 {
+        xxh3_128_with_seed(symbol, self.seed)
     }
 
     /// The series, if it is known.

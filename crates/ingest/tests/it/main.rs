@@ -6,4 +6,5 @@ mod hostile_input;
 mod loki_push;
 mod otlp;
 mod remote_write;
+mod remote_write_2;
 mod wire;

@@ -75,6 +75,8 @@ async fn read_and_store(
         allowed.map_err(|e| Failure::new(e.kind(), e.to_string()))?;
         app.intake.push(batch.into(), Some(memory)).await?;
         app.metrics.pushed_samples.inc_by(written.samples);
+        app.metrics.pushed_histograms.inc_by(written.histograms);
+        app.metrics.pushed_exemplars.inc_by(written.exemplars);
     }
     Ok(Stored { written, refused })
 }
