@@ -12,11 +12,11 @@ use std::sync::Arc;
 
 use foldhash::{HashMap, HashMapExt};
 use roaring::RoaringBitmap;
-use sandur_base::Reservation;
+use sandur_base::{BoxFuture, Reservation};
 use sandur_format::block::BlockIndex;
 use sandur_format::catalog_entry::BlockMeta;
 use sandur_model::{Dataset, Labels, Matcher, Signal, StreamId, TenantId, TimeRange};
-use sandur_query::{Error, Holding, QueryContext, QueryStats};
+use sandur_query::{Error, Holding, QueryContext, QueryStats, SeriesIndex};
 
 use crate::block_reader::{BlockReader, ReadError, or_warn};
 use crate::head::Head;
@@ -149,7 +149,7 @@ impl<F: IndexedSignal> SeriesReader<F> {
     }
 
     /// The label sets of the series that match any of the lists, sorted.
-    pub(crate) async fn series(
+    async fn series(
         &self,
         context: &QueryContext,
         any_of: Vec<Vec<Matcher>>,
@@ -183,7 +183,7 @@ impl<F: IndexedSignal> SeriesReader<F> {
     }
 
     /// Names of labels of matching series, sorted.
-    pub(crate) async fn label_names(
+    async fn names_of_labels(
         &self,
         context: &QueryContext,
         matchers: Vec<Matcher>,
@@ -202,7 +202,7 @@ impl<F: IndexedSignal> SeriesReader<F> {
     }
 
     /// Values of one label of matching series, sorted.
-    pub(crate) async fn label_values(
+    async fn values_of_label(
         &self,
         context: &QueryContext,
         name: &str,
@@ -249,5 +249,35 @@ impl<F: IndexedSignal> SeriesReader<F> {
     pub(crate) fn delete_generation(&self, tenant: &TenantId) -> u64 {
         let dataset = Dataset { tenant: tenant.clone(), signal: F::SIGNAL };
         self.views.current().snapshot.delete_generation(&dataset)
+    }
+}
+
+impl<F: IndexedSignal> SeriesIndex for SeriesReader<F> {
+    fn streams<'a>(
+        &'a self,
+        context: &'a QueryContext,
+        any_of: Vec<Vec<Matcher>>,
+        range: TimeRange,
+    ) -> BoxFuture<'a, Result<Vec<Arc<Labels>>, Error>> {
+        Box::pin(self.series(context, any_of, range))
+    }
+
+    fn label_names<'a>(
+        &'a self,
+        context: &'a QueryContext,
+        matchers: Vec<Matcher>,
+        range: TimeRange,
+    ) -> BoxFuture<'a, Result<Vec<String>, Error>> {
+        Box::pin(self.names_of_labels(context, matchers, range))
+    }
+
+    fn label_values<'a>(
+        &'a self,
+        context: &'a QueryContext,
+        name: String,
+        matchers: Vec<Matcher>,
+        range: TimeRange,
+    ) -> BoxFuture<'a, Result<Vec<String>, Error>> {
+        Box::pin(async move { self.values_of_label(context, &name, matchers, range).await })
     }
 }

@@ -7,8 +7,8 @@ use sandur_base::BoxFuture;
 use sandur_format::sample_block::Footer;
 use sandur_model::{Exemplar, Labels, Matcher, MetricMetadata, Signal, StreamId, TenantId, TimeRange};
 use sandur_query::{
-    Error, Exemplars, Holding, Metadata, MetadataSelection, QueryContext, SampleScan, SampleSelection,
-    SampleSource, SeriesExemplars, SeriesIndex, Versions,
+    Error, Exemplars, Holding, Indexed, Metadata, MetadataSelection, QueryContext, SampleScan,
+    SampleSelection, SampleSource, SeriesExemplars, Versions,
 };
 
 use super::head::SelectedSeries;
@@ -92,33 +92,11 @@ impl SeriesInHead for SelectedSeries {
     }
 }
 
-impl SeriesIndex for EngineSamples {
-    fn streams<'a>(
-        &'a self,
-        context: &'a QueryContext,
-        any_of: Vec<Vec<Matcher>>,
-        range: TimeRange,
-    ) -> BoxFuture<'a, Result<Vec<Arc<Labels>>, Error>> {
-        Box::pin(self.series.series(context, any_of, range))
-    }
+impl Indexed for EngineSamples {
+    type Index = SeriesReader<Footer>;
 
-    fn label_names<'a>(
-        &'a self,
-        context: &'a QueryContext,
-        matchers: Vec<Matcher>,
-        range: TimeRange,
-    ) -> BoxFuture<'a, Result<Vec<String>, Error>> {
-        Box::pin(self.series.label_names(context, matchers, range))
-    }
-
-    fn label_values<'a>(
-        &'a self,
-        context: &'a QueryContext,
-        name: String,
-        matchers: Vec<Matcher>,
-        range: TimeRange,
-    ) -> BoxFuture<'a, Result<Vec<String>, Error>> {
-        Box::pin(async move { self.series.label_values(context, &name, matchers, range).await })
+    fn index(&self) -> &SeriesReader<Footer> {
+        &self.series
     }
 }
 

@@ -14,8 +14,8 @@ use sandur_base::{BoxFuture, Env, MemoryBudget};
 use sandur_logql::{Kind, Request};
 use sandur_model::{Labels, Level, Limits, Matcher, TenantId, TimeRange};
 use sandur_query::{
-    Direction, Error, FairQueue, Follow, Holding, LogSource, MemoryRow, MemorySource, QueryContext,
-    QueryResult, ResultsCache, Scan, Selection, SeriesIndex, StreamVolume, Versions,
+    Direction, Error, FairQueue, Follow, Holding, Indexed, LogSource, MemoryRow, MemorySource, QueryContext,
+    QueryResult, ResultsCache, Scan, Selection, StreamVolume, Versions,
 };
 
 const S: i64 = 1_000_000_000;
@@ -45,33 +45,11 @@ impl Hours {
     }
 }
 
-impl SeriesIndex for Hours {
-    fn streams<'a>(
-        &'a self,
-        context: &'a QueryContext,
-        any_of: Vec<Vec<Matcher>>,
-        range: TimeRange,
-    ) -> BoxFuture<'a, Result<Vec<Arc<Labels>>, Error>> {
-        self.rows.streams(context, any_of, range)
-    }
+impl Indexed for Hours {
+    type Index = MemorySource;
 
-    fn label_names<'a>(
-        &'a self,
-        context: &'a QueryContext,
-        matchers: Vec<Matcher>,
-        range: TimeRange,
-    ) -> BoxFuture<'a, Result<Vec<String>, Error>> {
-        self.rows.label_names(context, matchers, range)
-    }
-
-    fn label_values<'a>(
-        &'a self,
-        context: &'a QueryContext,
-        name: String,
-        matchers: Vec<Matcher>,
-        range: TimeRange,
-    ) -> BoxFuture<'a, Result<Vec<String>, Error>> {
-        self.rows.label_values(context, name, matchers, range)
+    fn index(&self) -> &MemorySource {
+        &self.rows
     }
 }
 
@@ -259,33 +237,11 @@ struct Changing {
     version: Arc<AtomicUsize>,
 }
 
-impl SeriesIndex for Changing {
-    fn streams<'a>(
-        &'a self,
-        context: &'a QueryContext,
-        any_of: Vec<Vec<Matcher>>,
-        range: TimeRange,
-    ) -> BoxFuture<'a, Result<Vec<Arc<Labels>>, Error>> {
-        self.hours.streams(context, any_of, range)
-    }
+impl Indexed for Changing {
+    type Index = Hours;
 
-    fn label_names<'a>(
-        &'a self,
-        context: &'a QueryContext,
-        matchers: Vec<Matcher>,
-        range: TimeRange,
-    ) -> BoxFuture<'a, Result<Vec<String>, Error>> {
-        self.hours.label_names(context, matchers, range)
-    }
-
-    fn label_values<'a>(
-        &'a self,
-        context: &'a QueryContext,
-        name: String,
-        matchers: Vec<Matcher>,
-        range: TimeRange,
-    ) -> BoxFuture<'a, Result<Vec<String>, Error>> {
-        self.hours.label_values(context, name, matchers, range)
+    fn index(&self) -> &Hours {
+        &self.hours
     }
 }
 

@@ -3,15 +3,15 @@
 //!
 //! Method: a source over memory that notes what it is asked for, small budgets, a cancelled context.
 
-use std::sync::{Arc, Mutex};
+use std::sync::Mutex;
 use std::time::Duration;
 
 use sandur_base::{BoxFuture, Env, ErrorKind, MemoryBudget};
 use sandur_model::{Labels, Matcher, TenantId, TimeRange};
 use sandur_promql::{Answer, Options, Point, Request, Times, Value, query};
 use sandur_query::{
-    Error, Exemplars, MemorySeries, Metadata, MetadataSelection, QueryContext, SampleScan, SampleSelection,
-    SampleSource, SeriesIndex, Versions,
+    Error, Exemplars, Indexed, MemorySeries, Metadata, MetadataSelection, QueryContext, SampleScan,
+    SampleSelection, SampleSource, Versions,
 };
 
 const MINUTE: i64 = 60_000;
@@ -39,33 +39,11 @@ struct Watched {
     asked: Mutex<Vec<SampleSelection>>,
 }
 
-impl SeriesIndex for Watched {
-    fn streams<'a>(
-        &'a self,
-        context: &'a QueryContext,
-        any_of: Vec<Vec<Matcher>>,
-        range: TimeRange,
-    ) -> BoxFuture<'a, Result<Vec<Arc<Labels>>, Error>> {
-        self.store.streams(context, any_of, range)
-    }
+impl Indexed for Watched {
+    type Index = MemorySeries;
 
-    fn label_names<'a>(
-        &'a self,
-        context: &'a QueryContext,
-        matchers: Vec<Matcher>,
-        range: TimeRange,
-    ) -> BoxFuture<'a, Result<Vec<String>, Error>> {
-        self.store.label_names(context, matchers, range)
-    }
-
-    fn label_values<'a>(
-        &'a self,
-        context: &'a QueryContext,
-        name: String,
-        matchers: Vec<Matcher>,
-        range: TimeRange,
-    ) -> BoxFuture<'a, Result<Vec<String>, Error>> {
-        self.store.label_values(context, name, matchers, range)
+    fn index(&self) -> &MemorySeries {
+        &self.store
     }
 }
 

@@ -8,7 +8,7 @@ use roaring::RoaringBitmap;
 use sandur_base::BoxFuture;
 use sandur_model::{Labels, MINUTE_NS, Matcher, Signal, StreamId, TenantId, TimeRange};
 use sandur_query::{
-    Error, Follow, Holding, LogSource, QueryContext, QueryStats, Scan, Selection, SeriesIndex, StreamVolume,
+    Error, Follow, Holding, Indexed, LogSource, QueryContext, QueryStats, Scan, Selection, StreamVolume,
     Versions,
 };
 
@@ -195,33 +195,11 @@ impl EngineLogs {
     }
 }
 
-impl SeriesIndex for EngineLogs {
-    fn streams<'a>(
-        &'a self,
-        context: &'a QueryContext,
-        any_of: Vec<Vec<Matcher>>,
-        range: TimeRange,
-    ) -> BoxFuture<'a, Result<Vec<Arc<Labels>>, Error>> {
-        Box::pin(self.series.series(context, any_of, range))
-    }
+impl Indexed for EngineLogs {
+    type Index = SeriesReader<Footer>;
 
-    fn label_names<'a>(
-        &'a self,
-        context: &'a QueryContext,
-        matchers: Vec<Matcher>,
-        range: TimeRange,
-    ) -> BoxFuture<'a, Result<Vec<String>, Error>> {
-        Box::pin(self.series.label_names(context, matchers, range))
-    }
-
-    fn label_values<'a>(
-        &'a self,
-        context: &'a QueryContext,
-        name: String,
-        matchers: Vec<Matcher>,
-        range: TimeRange,
-    ) -> BoxFuture<'a, Result<Vec<String>, Error>> {
-        Box::pin(async move { self.series.label_values(context, &name, matchers, range).await })
+    fn index(&self) -> &SeriesReader<Footer> {
+        &self.series
     }
 }
 

@@ -1,0 +1,52 @@
+//! Sources that leave the calls of the series index to another one.
+//!
+//! A source of rows mostly stands over an index that exists already: the reader of an engine, or the source
+//! that a test watches. It names that index once and is a [`SeriesIndex`] itself.
+
+use std::sync::Arc;
+
+use sandur_base::BoxFuture;
+use sandur_model::{Labels, Matcher, TimeRange};
+
+use crate::context::QueryContext;
+use crate::error::Error;
+use crate::source::SeriesIndex;
+
+/// A source whose series another one knows.
+pub trait Indexed: Send + Sync {
+    /// What knows them.
+    type Index: SeriesIndex + ?Sized;
+
+    /// The index that answers.
+    fn index(&self) -> &Self::Index;
+}
+
+impl<T: Indexed> SeriesIndex for T {
+    fn streams<'a>(
+        &'a self,
+        context: &'a QueryContext,
+        any_of: Vec<Vec<Matcher>>,
+        range: TimeRange,
+    ) -> BoxFuture<'a, Result<Vec<Arc<Labels>>, Error>> {
+        self.index().streams(context, any_of, range)
+    }
+
+    fn label_names<'a>(
+        &'a self,
+        context: &'a QueryContext,
+        matchers: Vec<Matcher>,
+        range: TimeRange,
+    ) -> BoxFuture<'a, Result<Vec<String>, Error>> {
+        self.index().label_names(context, matchers, range)
+    }
+
+    fn label_values<'a>(
+        &'a self,
+        context: &'a QueryContext,
+        name: String,
+        matchers: Vec<Matcher>,
+        range: TimeRange,
+    ) -> BoxFuture<'a, Result<Vec<String>, Error>> {
+        self.index().label_values(context, name, matchers, range)
+    }
+}
