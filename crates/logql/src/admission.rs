@@ -44,6 +44,16 @@ pub fn check_blocked(
     tags: &[(String, String)],
     limits: &Limits,
 ) -> Result<(), Error> {
+    check_blocked_kind(query_type(expr), text, tags, limits)
+}
+
+/// The same of a query of this kind, whatever its language is.
+pub fn check_blocked_kind(
+    kind: &str,
+    text: &str,
+    tags: &[(String, String)],
+    limits: &Limits,
+) -> Result<(), Error> {
     for policy in &limits.blocked_queries {
         let fits = if policy.hash > 0 {
             policy.hash == query_hash(text)
@@ -58,7 +68,6 @@ pub fn check_blocked(
         if !fits {
             continue;
         }
-        let kind = query_type(expr);
         let of_kind = policy.types.is_empty() || policy.types.iter().any(|t| t == kind);
         let given: HashMap<&str, &str> = tags.iter().map(|(n, v)| (n.as_str(), v.as_str())).collect();
         let tagged = policy.tags.iter().all(|(name, value)| {

@@ -95,8 +95,8 @@ use sandur_model::{Limits, Matcher};
 use sandur_query::{Error, LogSource, QueryContext, QueryResult};
 
 pub use admission::{
-    check_blocked, check_matcher_counts, check_selector_sizes, check_selectors, policy_regex, query_hash,
-    query_type,
+    check_blocked, check_blocked_kind, check_matcher_counts, check_selector_sizes, check_selectors,
+    policy_regex, query_hash, query_type,
 };
 pub use ast::{
     BinaryOp, Cardinality, Chain, Conversion, Expr, Grouping, LabelReplace, Link, LogExpr, Matching,

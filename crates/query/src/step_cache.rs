@@ -88,6 +88,11 @@ pub trait StepEvaluator: Send + Sync {
     /// Whether the answer depends on the time at which the query is asked.
     fn asks_for_time(&self) -> bool;
 
+    /// Whether what was evaluated so far may be kept. Asked when everything was evaluated.
+    fn may_keep(&self) -> bool {
+        true
+    }
+
     /// The series of the steps between two instants, both included, sorted by labels.
     fn evaluate(&self, instants: (i64, i64)) -> BoxFuture<'_, Result<HeldSeries, Error>>;
 }
@@ -237,6 +242,7 @@ impl StepQuery<'_> {
         let fresh = in_order(PIECES_AT_ONCE, futures).await?;
         if let Some(results) = results
             && !fresh.is_empty()
+            && self.evaluator.may_keep()
         {
             self.store(results, (asked, &versions), (&pieces, &fresh), key);
         }

@@ -3,6 +3,8 @@
 //! Handlers name nothing of those crates but what stands here, so that a change of an entry point is
 //! a change of this file.
 
+pub mod promql;
+
 use bytes::Bytes;
 use sandur_format::catalog_entry::DELETE_QUERY_BYTES_MAX;
 pub use sandur_ingest::LEVEL_KEYS;

@@ -143,6 +143,12 @@ pub struct Query {
     pub multi_tenant: bool,
     /// Keep results of metric range queries.
     pub cache_results: bool,
+    /// A query of samples is ended after this time.
+    pub timeout: Duration,
+    /// Samples that a query may read.
+    pub max_samples: u64,
+    /// How old a sample may be that stands for an instant.
+    pub lookback_delta: Duration,
     /// Queries slower than this are logged with `latency=slow`.
     pub slow_threshold: Duration,
 }
@@ -275,6 +281,9 @@ impl Default for Settings {
                 max_queued: 1_000,
                 multi_tenant: false,
                 cache_results: true,
+                timeout: Duration::from_secs(120),
+                max_samples: 50_000_000,
+                lookback_delta: Duration::from_secs(300),
                 slow_threshold: Duration::from_secs(10),
             },
             storage: Storage {

@@ -187,6 +187,17 @@ pub static OPTIONS: &[OptionSpec] = &[
     option("query.cache_results", "Keep results of metric range queries in memory and reuse them.", |s| {
         Slot::Switch(&mut s.query.cache_results)
     }),
+    option("query.timeout", "A query of samples (PromQL) is ended after this time, with 503.", |s| {
+        Slot::Duration(&mut s.query.timeout)
+    }),
+    option("query.max_samples", "Samples that a query of samples may read; more fail it with 422.", |s| {
+        Slot::Count(&mut s.query.max_samples)
+    }),
+    option(
+        "query.lookback_delta",
+        "How old a sample may be that stands for an instant, where the query does not say it.",
+        |s| Slot::Duration(&mut s.query.lookback_delta),
+    ),
     option("query.slow_threshold", "Queries that take longer are logged with latency=slow.", |s| {
         Slot::Duration(&mut s.query.slow_threshold)
     }),

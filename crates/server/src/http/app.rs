@@ -105,6 +105,26 @@ impl AppState {
 
     /// A context for one query of the tenant.
     pub fn query_context(&self, tenant: &TenantId) -> QueryContext {
+        self.context_within(tenant, timeout_of(&self.limits(tenant)))
+    }
+
+    /// A context for one query of samples, which may ask to end earlier than it has to.
+    pub fn metrics_context(&self, tenant: &TenantId, timeout: Option<Duration>) -> QueryContext {
+        let most = self.settings.query.timeout;
+        self.context_within(tenant, timeout.map_or(most, |timeout| timeout.min(most)))
+    }
+
+    /// Fails when a policy of the tenant blocks a query of samples.
+    pub fn check_blocked(
+        &self,
+        tenant: &TenantId,
+        query: &str,
+        tags: &[(String, String)],
+    ) -> Result<(), sandur_query::Error> {
+        sandur_logql::check_blocked_kind("metric", query, tags, &self.limits(tenant))
+    }
+
+    fn context_within(&self, tenant: &TenantId, timeout: Duration) -> QueryContext {
         let limits = self.limits(tenant);
         let share = match limits.max_query_memory {
             // Half: one query alone gets far, two cannot starve a third for long.
@@ -112,7 +132,7 @@ impl AppState {
             bytes => bytes,
         };
         let budget = self.query_memory.child("query", share);
-        let context = QueryContext::new(self.env.clone(), tenant.clone(), budget, timeout_of(&limits))
+        let context = QueryContext::new(self.env.clone(), tenant.clone(), budget, timeout)
             .with_queue(self.turns.clone())
             .with_parallelism(limits.max_query_parallelism as usize);
         self.running.add(&context);

@@ -25,6 +25,7 @@ mod loki;
 mod marshal;
 mod operations;
 mod params;
+mod prometheus;
 mod query_log;
 mod reference;
 mod refusal_log;

@@ -121,6 +121,8 @@ pub enum Group {
     Write,
     /// Queries of lines and of metrics.
     Query,
+    /// Prometheus's API over samples.
+    Metrics,
     /// Labels, series and sizes.
     Index,
     /// What Grafana and Logs Drilldown ask to offer choices.
@@ -137,9 +139,10 @@ pub enum Group {
 
 impl Group {
     /// All, in the order of the reference.
-    pub const ALL: [Self; 8] = [
+    pub const ALL: [Self; 9] = [
         Self::Write,
         Self::Query,
+        Self::Metrics,
         Self::Index,
         Self::Discovery,
         Self::Deletes,
@@ -153,6 +156,7 @@ impl Group {
         match self {
             Self::Write => "Write",
             Self::Query => "Query",
+            Self::Metrics => "Metrics",
             Self::Index => "Labels, series and sizes",
             Self::Discovery => "Discovery",
             Self::Deletes => "Deletes",

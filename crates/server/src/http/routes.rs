@@ -2,7 +2,7 @@
 //! the router and `docs/reference/http-api.md` are made from this table.
 
 use super::route::Route;
-use super::{legacy, loki, operations, rules, write};
+use super::{legacy, loki, operations, prometheus, rules, write};
 
 /// Every endpoint, in the order of the reference.
 pub static ROUTES: &[&Route] = &[
@@ -14,6 +14,13 @@ pub static ROUTES: &[&Route] = &[
     &loki::query::ROUTE,
     &loki::tail::ROUTE,
     &loki::format_query::ROUTE,
+    &prometheus::query_range::ROUTE,
+    &prometheus::query::ROUTE,
+    &prometheus::format_query::ROUTE,
+    &prometheus::parse_query::ROUTE,
+    &prometheus::series::ROUTE,
+    &prometheus::label_names::ROUTE,
+    &prometheus::label_values::ROUTE,
     &loki::label_names::ROUTE,
     &loki::label_values::ROUTE,
     &loki::series::ROUTE,

@@ -23,6 +23,7 @@ mod memory;
 mod operations;
 mod otlp_grpc;
 mod process;
+mod prometheus_api;
 mod push;
 mod query_admission;
 mod reaching_a_server;

@@ -1,6 +1,7 @@
 //! What was asked, as the log line tells it.
 
 use crate::http::marshal::ResultCache;
+use crate::wiring::promql::Times as MetricTimes;
 use crate::wiring::{self, QueryKind, QueryText};
 
 /// Longest text of a query that is logged.
@@ -47,6 +48,8 @@ pub struct Asked {
     pub(super) times: Times,
     pub(super) step_ns: i64,
     pub(super) limit: u32,
+    /// `logs` or `metrics`.
+    pub(super) signal: &'static str,
 }
 
 impl Asked {
@@ -61,6 +64,7 @@ impl Asked {
             times,
             step_ns: 0,
             limit: 0,
+            signal: "logs",
         }
     }
 
@@ -79,6 +83,21 @@ impl Asked {
         };
         let asked = Self::new(What::Query, query_type, &request.query, times);
         Self { range_type, step_ns, limit: request.limit, ..asked }
+    }
+
+    /// A query of samples at an instant or over a range.
+    pub fn promql(query: &str, times: MetricTimes, limit: Option<usize>) -> Self {
+        let ns = |ms: i64| ms.saturating_mul(sandur_model::MILLISECOND_NS);
+        let range = Times { start_ns: ns(times.start), end_ns: ns(times.end) };
+        let range_type = if times.step == 0 { "instant" } else { "range" };
+        let limit = limit.map_or(0, |limit| u32::try_from(limit).unwrap_or(u32::MAX));
+        let asked = Self::new(What::Query, "metric", query, range);
+        Self { range_type, step_ns: ns(times.step), limit, ..asked }.of_metrics()
+    }
+
+    /// The same, asked of samples.
+    pub fn of_metrics(self) -> Self {
+        Self { signal: "metrics", ..self }
     }
 
     /// Names of labels, or values of the label.

@@ -44,6 +44,7 @@ pub(super) fn write(asked: &Asked, caller: &Caller, cost: &Cost, outcome: Outcom
         line.bytes("approx_result_size", outcome.result_bytes);
     }
     beyond(&mut line, cost);
+    line.plain("signal", asked.signal);
     line.into_string()
 }
 

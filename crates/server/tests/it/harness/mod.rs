@@ -15,7 +15,7 @@ use prometheus_client::registry::Registry;
 use sandur_base::{BoxFuture, Claim, Env, FairMemory, Id, MemoryBudget, Shutdown};
 use sandur_ingest::SeriesCache;
 use sandur_model::{Batch, LogBatch, TenantId};
-use sandur_query::{FairQueue, LogSource, MemorySeries, ResultsCache, Sources};
+use sandur_query::{FairQueue, LogSource, MemorySeries, MemorySource, ResultsCache, SampleSource, Sources};
 use sandur_server::config::{Settings, TenantLimits};
 use sandur_server::http::{
     App, AppState, DeleteShown, Deletes, Failure, Followers, Gate, Intake, OwnNames, RefusalLog,
@@ -131,6 +131,15 @@ impl Answer {
 impl Server {
     /// Serves the rows of `source` with the settings that `change` leaves.
     pub fn over(source: Arc<dyn LogSource>, change: impl FnOnce(&mut Settings)) -> Self {
+        Self::of(Sources { logs: source, samples: Arc::new(MemorySeries::default()) }, change)
+    }
+
+    /// The same over samples.
+    pub fn over_samples(samples: Arc<dyn SampleSource>, change: impl FnOnce(&mut Settings)) -> Self {
+        Self::of(Sources { logs: Arc::new(MemorySource::new(Vec::new())), samples }, change)
+    }
+
+    fn of(sources: Sources, change: impl FnOnce(&mut Settings)) -> Self {
         let mut settings = Settings::default();
         change(&mut settings);
         let (intake, shutdown) = (Arc::new(Recorder::default()), Shutdown::default());
@@ -144,8 +153,7 @@ impl Server {
             env: env.clone(),
             tenant_limits: Arc::new(TenantLimits::new(&settings)),
             settings,
-            sources: Sources { logs: source, samples: Arc::new(MemorySeries::default()) }
-                .of_several_tenants(),
+            sources: sources.of_several_tenants(),
             intake: intake.clone(),
             turns,
             results: ResultsCache::new(MemoryBudget::root("results", 1 << 20)),

@@ -1,0 +1,41 @@
+//! `format_query`: PromQL laid out for people.
+
+use axum::extract::State;
+use axum::response::Response;
+use axum::routing::on;
+
+use super::queries::QUERY;
+use super::refused::Refused;
+use super::reply::success;
+use crate::http::app::App;
+use crate::http::call::Call;
+use crate::http::marshal::json;
+use crate::http::route::{Access, GET_POST, Group, Route};
+use crate::wiring::promql;
+
+/// This endpoint.
+pub static ROUTE: Route = Route {
+    methods: GET_POST,
+    paths: &["/api/v1/format_query", "/prometheus/api/v1/format_query"],
+    group: Group::Metrics,
+    scope: Access::Read,
+    does: "PromQL laid out for people.",
+    parameters: &[QUERY],
+    answers: "200, `{\"status\":\"success\",\"data\":\"..\"}`.",
+    fails: "400 `bad_data`.",
+    several_tenants: true,
+    handler: |verbs| on(verbs, format),
+};
+
+async fn format(State(app): State<App>, call: Call) -> Result<Response, Refused> {
+    let context = app.metrics_context(&call.tenant, None);
+    let expr = parse(&context, call.params.query()).await?;
+    let text = context.compute(move || Ok(promql::pretty(&expr))).await?;
+    Ok(success(|out| json::string(out, text.as_bytes()), &[]))
+}
+
+/// Reads the parameter `query`.
+pub async fn parse(context: &sandur_query::QueryContext, text: &str) -> Result<promql::Expr, Refused> {
+    let parsed = promql::parse(context, text).await;
+    parsed.map_err(|error| Refused::reading(error, |why| format!("invalid parameter \"query\": {why}")))
+}

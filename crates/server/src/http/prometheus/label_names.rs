@@ -1,0 +1,44 @@
+//! `labels`: names of labels.
+
+use axum::extract::State;
+use axum::response::Response;
+use axum::routing::on;
+use sandur_query::SeriesIndex;
+
+use super::refused::Refused;
+use super::selectors::{END, LIMIT, MATCH, Request, START, Texts, listed, write_text};
+use super::visible::Visible;
+use crate::http::app::App;
+use crate::http::call::Call;
+use crate::http::query_log::Asked;
+use crate::http::route::{Access, GET_POST, Group, Route};
+
+/// This endpoint.
+pub static ROUTE: Route = Route {
+    methods: GET_POST,
+    paths: &["/api/v1/labels", "/prometheus/api/v1/labels"],
+    group: Group::Metrics,
+    scope: Access::Read,
+    does: "Names of labels of the series that match any selector.",
+    parameters: &[MATCH, START, END, LIMIT],
+    answers: "200, `{\"status\":\"success\",\"data\":[\"__name__\",..]}`.",
+    fails: "400 `bad_data`.",
+    several_tenants: true,
+    handler: |verbs| on(verbs, names),
+};
+
+async fn names(State(app): State<App>, call: Call) -> Result<Response, Refused> {
+    let context = app.metrics_context(&call.tenant, None);
+    let request = Request::read(&context, &call, (i64::MIN, i64::MAX)).await?;
+    let selectors = call.params.all("match[]").collect::<Vec<_>>().join(":");
+    let asked = Asked::labels("", &selectors, request.times).of_metrics();
+    let work = async {
+        let (source, mut texts) = (Visible(&*app.sources.samples), Texts::new(&context)?);
+        for matchers in request.each() {
+            texts.add(source.label_names(&context, matchers, request.range).await?)?;
+        }
+        let (names, memory) = texts.into_parts();
+        Ok((names, Some(memory)))
+    };
+    listed((&app, &call), (&context, asked), (request.limit, write_text), work).await
+}

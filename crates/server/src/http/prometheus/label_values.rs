@@ -1,0 +1,51 @@
+//! `label/NAME/values`: values of a label.
+
+use axum::extract::{Path, State};
+use axum::response::Response;
+use axum::routing::on;
+use sandur_query::SeriesIndex;
+
+use super::refused::Refused;
+use super::selectors::{END, LIMIT, MATCH, Request, START, Texts, label_name, listed, write_text};
+use super::visible::Visible;
+use crate::http::app::App;
+use crate::http::call::Call;
+use crate::http::query_log::Asked;
+use crate::http::route::{Access, GET, Group, Route, parameter};
+
+/// This endpoint.
+pub static ROUTE: Route = Route {
+    methods: GET,
+    paths: &["/api/v1/label/{name}/values", "/prometheus/api/v1/label/{name}/values"],
+    group: Group::Metrics,
+    scope: Access::Read,
+    does: "Values of a label of the series that match any selector.",
+    parameters: &[
+        parameter("{name}", "part of the path: the name; `U__` begins one with escaped characters"),
+        MATCH,
+        START,
+        END,
+        LIMIT,
+    ],
+    answers: "200, `{\"status\":\"success\",\"data\":[\"node\",..]}`.",
+    fails: "400 `bad_data`.",
+    several_tenants: true,
+    handler: |verbs| on(verbs, values),
+};
+
+async fn values(State(app): State<App>, Path(name): Path<String>, call: Call) -> Result<Response, Refused> {
+    let context = app.metrics_context(&call.tenant, None);
+    let name = label_name(&name)?;
+    let request = Request::read(&context, &call, (i64::MIN, i64::MAX)).await?;
+    let selectors = call.params.all("match[]").collect::<Vec<_>>().join(":");
+    let asked = Asked::labels(&name, &selectors, request.times).of_metrics();
+    let work = async {
+        let (source, mut texts) = (Visible(&*app.sources.samples), Texts::new(&context)?);
+        for matchers in request.each() {
+            texts.add(source.label_values(&context, name.clone(), matchers, request.range).await?)?;
+        }
+        let (values, memory) = texts.into_parts();
+        Ok((values, Some(memory)))
+    };
+    listed((&app, &call), (&context, asked), (request.limit, write_text), work).await
+}

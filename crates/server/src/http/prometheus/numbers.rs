@@ -1,0 +1,120 @@
+//! Numbers, instants and histograms as Prometheus writes them in JSON.
+
+use sandur_model::FloatHistogram;
+
+use crate::http::marshal::json;
+
+/// From it on, and below the other, numbers have an exponent.
+const LARGE: f64 = 1e21;
+const SMALL: f64 = 1e-6;
+
+/// Appends a number within quotes.
+pub fn quoted(out: &mut Vec<u8>, value: f64) {
+    out.push(b'"');
+    plain(out, value);
+    out.push(b'"');
+}
+
+/// Appends a number as Go prints it: shortest decimals, an exponent of two digits at least where it is far
+/// from one.
+pub fn plain(out: &mut Vec<u8>, value: f64) {
+    let size = value.abs();
+    if !value.is_finite() || size == 0.0 || (SMALL..LARGE).contains(&size) {
+        return json::value(out, value);
+    }
+    // Rust writes `1.5e-7` and `1e21`.
+    let text = format!("{value:e}");
+    let (digits, exponent) = text.split_once('e').unwrap_or((&text, "0"));
+    let (sign, exponent) = match exponent.strip_prefix('-') {
+        Some(rest) => ('-', rest),
+        None => ('+', exponent),
+    };
+    json::push(out, format_args!("{digits}e{sign}{exponent:0>2}"));
+}
+
+/// Appends milliseconds as seconds, with three decimals if it takes any.
+pub fn seconds(out: &mut Vec<u8>, ms: i64) {
+    let (sign, ms) = (if ms < 0 { "-" } else { "" }, ms.unsigned_abs());
+    match ms % 1_000 {
+        0 => json::push(out, format_args!("{sign}{}", ms / 1_000)),
+        rest => json::push(out, format_args!("{sign}{}.{rest:03}", ms / 1_000)),
+    }
+}
+
+/// Appends a sample: an instant and a number.
+pub fn sample(out: &mut Vec<u8>, ms: i64, value: f64) {
+    out.push(b'[');
+    seconds(out, ms);
+    out.push(b',');
+    quoted(out, value);
+    out.push(b']');
+}
+
+/// Appends an instant and a histogram.
+pub fn histogram_sample(out: &mut Vec<u8>, ms: i64, of: &FloatHistogram) {
+    out.push(b'[');
+    seconds(out, ms);
+    out.push(b',');
+    histogram(out, of);
+    out.push(b']');
+}
+
+/// Appends a histogram with its populated buckets. A bucket is which of its bounds belong to it (0: the upper
+/// one, 1: the lower one, 2: none, 3: both), its bounds and its count.
+fn histogram(out: &mut Vec<u8>, of: &FloatHistogram) {
+    out.extend_from_slice(b"{\"count\":");
+    quoted(out, of.count);
+    out.extend_from_slice(b",\"sum\":");
+    quoted(out, of.sum);
+    let mut is_first = true;
+    for bucket in of.all_buckets().filter(|bucket| bucket.count != 0.0) {
+        out.extend_from_slice(if is_first { b",\"buckets\":[[" } else { b",[" });
+        is_first = false;
+        out.push(match (bucket.lower_inclusive, bucket.upper_inclusive) {
+            (false, true) => b'0',
+            (true, false) => b'1',
+            (false, false) => b'2',
+            (true, true) => b'3',
+        });
+        for number in [bucket.lower, bucket.upper, bucket.count] {
+            out.push(b',');
+            quoted(out, number);
+        }
+        out.push(b']');
+    }
+    out.extend_from_slice(if is_first { b"}" } else { b"]}" });
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn text(write: impl FnOnce(&mut Vec<u8>)) -> String {
+        let mut out = Vec::new();
+        write(&mut out);
+        String::from_utf8(out).unwrap()
+    }
+
+    #[test]
+    fn numbers_are_printed_as_go_prints_them() {
+        for (value, expected) in [
+            (0.0, "0"),
+            (-0.0, "-0"),
+            (1.5, "1.5"),
+            (1e20, "100000000000000000000"),
+            (1e21, "1e+21"),
+            (-1.25e300, "-1.25e+300"),
+            (1e-6, "0.000001"),
+            (9.5e-7, "9.5e-07"),
+            (5e-324, "5e-324"),
+            (f64::NAN, "NaN"),
+            (f64::INFINITY, "+Inf"),
+            (f64::NEG_INFINITY, "-Inf"),
+        ] {
+            assert_eq!(text(|out| plain(out, value)), expected);
+        }
+        for (ms, expected) in [(0, "0"), (-1, "-0.001"), (1_500, "1.500"), (61_000, "61"), (1_020, "1.020")] {
+            assert_eq!(text(|out| seconds(out, ms)), expected);
+        }
+    }
+}

@@ -1,0 +1,35 @@
+//! `parse_query`: PromQL as a syntax tree.
+
+use axum::extract::State;
+use axum::response::Response;
+use axum::routing::on;
+
+use super::format_query::parse;
+use super::queries::QUERY;
+use super::refused::Refused;
+use super::reply::success;
+use crate::http::app::App;
+use crate::http::call::Call;
+use crate::http::route::{Access, GET_POST, Group, Route};
+use crate::wiring::promql;
+
+/// This endpoint.
+pub static ROUTE: Route = Route {
+    methods: GET_POST,
+    paths: &["/api/v1/parse_query", "/prometheus/api/v1/parse_query"],
+    group: Group::Metrics,
+    scope: Access::Read,
+    does: "PromQL as a syntax tree.",
+    parameters: &[QUERY],
+    answers: "200, `{\"status\":\"success\",\"data\":{\"type\":\"call\",..}}`.",
+    fails: "400 `bad_data`.",
+    several_tenants: true,
+    handler: |verbs| on(verbs, tree),
+};
+
+async fn tree(State(app): State<App>, call: Call) -> Result<Response, Refused> {
+    let context = app.metrics_context(&call.tenant, None);
+    let expr = parse(&context, call.params.query()).await?;
+    let tree = context.compute(move || Ok(promql::to_json(&expr).to_string())).await?;
+    Ok(success(|out| out.extend_from_slice(tree.as_bytes()), &[]))
+}

@@ -1,0 +1,35 @@
+//! `query`: PromQL at one instant.
+
+use axum::extract::State;
+use axum::response::Response;
+use axum::routing::on;
+
+use super::params;
+use super::queries::{LIMIT, LOOKBACK, QUERY, STATS, TIMEOUT, answer, asked};
+use super::refused::Refused;
+use crate::http::app::App;
+use crate::http::call::Call;
+use crate::http::route::{Access, GET_POST, Group, Route, parameter};
+use crate::wiring::promql::Times;
+
+/// This endpoint.
+pub static ROUTE: Route = Route {
+    methods: GET_POST,
+    paths: &["/api/v1/query", "/prometheus/api/v1/query"],
+    group: Group::Metrics,
+    scope: Access::Read,
+    does: "PromQL at one instant.",
+    parameters: &[QUERY, parameter("time", "the instant; by default now"), TIMEOUT, LIMIT, LOOKBACK, STATS],
+    answers: "200, `vector`, `scalar`, `string` or `matrix`, with `warnings` and `infos`.",
+    fails: "400 `bad_data`; 422 `execution`: a limit, too; 429; 503 `timeout`.",
+    several_tenants: true,
+    handler: |verbs| on(verbs, instant),
+};
+
+async fn instant(State(app): State<App>, call: Call) -> Result<Response, Refused> {
+    let now_ms = app.env.now_ns().div_euclid(1_000_000);
+    params::limit(&call.params)?;
+    let at = params::instant_or(&call.params, "time", now_ms)?;
+    let asked = asked(&app, &call, Times { start: at, end: at, step: 0 })?;
+    answer(app, call, asked).await
+}

@@ -1,0 +1,190 @@
+//! Good answers: the envelope, and bodies that are written piece by piece while the client reads.
+//!
+//! **Invariant.** Of a body at most some pieces are in memory, however long it is. What it is written from
+//! stays reserved until the last piece is made.
+
+use std::io::Write;
+
+use axum::body::Body;
+use axum::http::{HeaderValue, header};
+use axum::response::Response;
+use bytes::Bytes;
+use flate2::Compression;
+use flate2::write::GzEncoder;
+use sandur_base::Lane;
+
+use crate::http::app::App;
+use crate::http::call::Call;
+use crate::http::marshal::json;
+use crate::http::reply;
+
+/// Content type of Prometheus's JSON answers.
+pub const JSON: HeaderValue = HeaderValue::from_static("application/json");
+/// A piece is complete when it has so many bytes.
+pub const PIECE_BYTES: usize = 64 << 10;
+
+/// A body in pieces.
+pub trait Pieces: Send + 'static {
+    /// Appends the next piece, of about [`PIECE_BYTES`]; whether there is another.
+    fn next(&mut self, out: &mut Vec<u8>) -> bool;
+}
+
+/// An answer whose body is short: `data` appends what stands under that name.
+pub fn success(data: impl FnOnce(&mut Vec<u8>), warnings: &[String]) -> Response {
+    let mut body = BEGIN.to_vec();
+    data(&mut body);
+    notes(&mut body, "warnings", warnings);
+    body.push(b'}');
+    reply::with_type(JSON, body.into())
+}
+
+/// The same of text that is JSON already.
+pub fn success_json(data: &str) -> Response {
+    success(|out| out.extend_from_slice(data.as_bytes()), &[])
+}
+
+/// How good answers begin.
+pub const BEGIN: &[u8] = b"{\"status\":\"success\",\"data\":";
+
+/// Notes of one kind that are shown at most.
+const NOTES_MAX: usize = 10;
+
+/// Appends warnings or infos to an object that has members, if there are any.
+pub fn notes(out: &mut Vec<u8>, name: &str, notes: &[String]) {
+    if notes.is_empty() {
+        return;
+    }
+    let word = name.trim_end_matches('s');
+    let more = notes.len().saturating_sub(NOTES_MAX);
+    let more = (more > 0).then(|| format!("{more} more {word} annotations omitted"));
+    json::push(out, format_args!(",\"{name}\":"));
+    json::strings(out, notes.iter().take(NOTES_MAX).chain(&more).map(String::as_str));
+}
+
+/// An answer whose body is made of pieces. `ended` is called with the bytes of the body when it is complete,
+/// and is dropped when the client goes away before.
+pub async fn in_pieces(
+    app: &App,
+    call: &Call,
+    kind: HeaderValue,
+    pieces: impl Pieces,
+    ended: impl FnOnce(u64) + Send + 'static,
+) -> Response {
+    let mut writing = Writing { pieces, packer: None, bytes: 0, is_over: false };
+    let mut first = Vec::new();
+    if !writing.pieces.next(&mut first) {
+        ended(first.len() as u64);
+        drop(writing);
+        return packed(app, call, kind, first).await;
+    }
+    let mut response = Response::new(Body::empty());
+    let headers = response.headers_mut();
+    headers.insert(header::CONTENT_TYPE, kind);
+    if call.wants_gzip() {
+        headers.insert(header::CONTENT_ENCODING, HeaderValue::from_static("gzip"));
+        headers.insert(header::VARY, HeaderValue::from_static("Accept-Encoding"));
+        writing.packer = Some(GzEncoder::new(Vec::new(), Compression::fast()));
+    }
+    writing.bytes = first.len() as u64;
+    let begun = Some((writing, Some(first), ended));
+    let env = app.env.clone();
+    let stream = futures_util::stream::unfold(begun, move |state| {
+        let env = env.clone();
+        async move {
+            let (writing, first, ended) = state?;
+            let (mut writing, bytes) = env.run_cpu(Lane::Query, move || writing.step(first)).await;
+            let state = if std::mem::take(&mut writing.is_over) {
+                ended(writing.bytes);
+                None
+            } else {
+                Some((writing, None, ended))
+            };
+            Some((Ok::<_, std::convert::Infallible>(bytes), state))
+        }
+    });
+    *response.body_mut() = Body::from_stream(stream);
+    response
+}
+
+/// A short body: compressed if that pays.
+async fn packed(app: &App, call: &Call, kind: HeaderValue, body: Vec<u8>) -> Response {
+    let mut response = reply::large_json(app, call, body, None).await;
+    response.headers_mut().insert(header::CONTENT_TYPE, kind);
+    response
+}
+
+struct Writing<P> {
+    pieces: P,
+    packer: Option<GzEncoder<Vec<u8>>>,
+    bytes: u64,
+    is_over: bool,
+}
+
+impl<P: Pieces> Writing<P> {
+    /// The next bytes to be sent.
+    fn step(mut self, first: Option<Vec<u8>>) -> (Self, Bytes) {
+        let mut piece = match first {
+            Some(first) => first,
+            None => {
+                let mut piece = Vec::with_capacity(PIECE_BYTES + PIECE_BYTES / 4);
+                self.is_over = !self.pieces.next(&mut piece);
+                self.bytes += piece.len() as u64;
+                piece
+            }
+        };
+        if let Some(mut packer) = self.packer.take() {
+            packer.write_all(&piece).expect("writing to a Vec does not fail");
+            if self.is_over {
+                piece = packer.finish().expect("writing to a Vec does not fail");
+            } else {
+                piece = std::mem::take(packer.get_mut());
+                self.packer = Some(packer);
+            }
+        }
+        (self, piece.into())
+    }
+}
+
+/// Texts or label sets as an array, with warnings behind it.
+pub struct Listed<T> {
+    items: std::vec::IntoIter<T>,
+    write: fn(&mut Vec<u8>, &T),
+    warnings: Vec<String>,
+    written: usize,
+    _memory: Option<sandur_base::Reservation>,
+}
+
+impl<T> Listed<T> {
+    /// Items, and how one is written.
+    pub fn new(
+        items: Vec<T>,
+        write: fn(&mut Vec<u8>, &T),
+        warnings: Vec<String>,
+        memory: Option<sandur_base::Reservation>,
+    ) -> Self {
+        Self { items: items.into_iter(), write, warnings, written: 0, _memory: memory }
+    }
+}
+
+impl<T: Send + 'static> Pieces for Listed<T> {
+    fn next(&mut self, out: &mut Vec<u8>) -> bool {
+        if self.written == 0 {
+            out.extend_from_slice(BEGIN);
+            out.push(b'[');
+        }
+        while out.len() < PIECE_BYTES {
+            let Some(item) = self.items.next() else {
+                out.push(b']');
+                notes(out, "warnings", &self.warnings);
+                out.push(b'}');
+                return false;
+            };
+            if self.written > 0 {
+                out.push(b',');
+            }
+            (self.write)(out, &item);
+            self.written += 1;
+        }
+        true
+    }
+}

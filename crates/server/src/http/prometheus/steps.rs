@@ -1,0 +1,178 @@
+//! Range queries over steps that were evaluated before: only the others are evaluated.
+//!
+//! What is kept of a query is kept by [`over_steps`], under the versions of all samples that a step looks at.
+//! Kept are series of numbers of which nothing had to be noted: a query that answers histograms, warnings or
+//! infos is evaluated anew each time.
+
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use sandur_base::BoxFuture;
+use sandur_query::{
+    Error, HeldSeries, QueryContext, QueryStats, Sample, SampleSource, Series, StepEvaluator, StepTimes,
+    over_steps,
+};
+
+use super::evaluate::{Asked, Evaluated};
+use super::result::Rows;
+use crate::wiring::promql::{self, Answer, Expr, Request, Times, Value};
+
+const MS_NS: i64 = sandur_model::MILLISECOND_NS;
+
+/// A query whose steps can be evaluated apart.
+pub struct Steps<'a> {
+    source: &'a dyn SampleSource,
+    context: &'a QueryContext,
+    asked: &'a Asked,
+    expr: &'a Expr,
+    windows: Vec<(i64, i64)>,
+    seen: Mutex<Seen>,
+}
+
+/// What evaluations gave beside series of numbers.
+#[derive(Default)]
+struct Seen {
+    warnings: Vec<String>,
+    infos: Vec<String>,
+    samples: u64,
+    peak_samples: u64,
+    has_histograms: bool,
+    /// The answer over all steps, when it has histograms.
+    whole: Option<Answer>,
+}
+
+impl<'a> Steps<'a> {
+    /// `None` when the steps depend on more than their own times.
+    pub fn new(
+        source: &'a dyn SampleSource,
+        context: &'a QueryContext,
+        asked: &'a Asked,
+        expr: &'a Expr,
+    ) -> Option<Self> {
+        let windows = promql::windows(expr, &asked.request.options)?;
+        Some(Self { source, context, asked, expr, windows, seen: Mutex::default() })
+    }
+
+    fn seen(&self) -> MutexGuard<'_, Seen> {
+        self.seen.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The answer over all steps.
+    pub async fn run(self, interval_ns: i64) -> Result<Evaluated, Error> {
+        let Times { start, end, step } = self.asked.request.times;
+        let at = |ms: i64| ms.saturating_mul(MS_NS);
+        let steps = StepTimes { first_ns: at(start), last_ns: at(end), step_ns: at(step) };
+        let joined = over_steps(self.source, self.context, steps, interval_ns, &self).await;
+        let seen = self.seen.into_inner().unwrap_or_else(PoisonError::into_inner);
+        if seen.has_histograms {
+            return match seen.whole {
+                Some(answer) => Ok(Evaluated::of(answer)),
+                None => whole(self.source, self.context, &self.asked.request, self.expr).await,
+            };
+        }
+        let Seen { warnings, infos, samples, peak_samples, .. } = seen;
+        Ok(Evaluated { rows: Rows::Joined(joined?), warnings, infos, samples, peak_samples })
+    }
+
+    /// Notes what an evaluation gave beside numbers, and keeps the answer if it has histograms.
+    fn note(&self, answer: Answer, is_whole: bool) -> Result<Answer, Error> {
+        let has_histograms = match &answer.value {
+            Value::Matrix(series) => series.iter().any(|series| !series.histograms.is_empty()),
+            _ => true,
+        };
+        let mut seen = self.seen();
+        let Seen { warnings, infos, samples, peak_samples, .. } = &mut *seen;
+        *samples += answer.samples;
+        *peak_samples = answer.samples.max(*peak_samples);
+        for (of, new) in [(warnings, &answer.warnings), (infos, &answer.infos)] {
+            for text in new {
+                if !of.contains(text) {
+                    of.push(text.clone());
+                }
+            }
+        }
+        if !has_histograms {
+            return Ok(answer);
+        }
+        seen.has_histograms = true;
+        seen.whole = is_whole.then_some(answer);
+        Err(Error::Cancelled)
+    }
+
+    async fn piece(&self, (first_ns, last_ns): (i64, i64)) -> Result<HeldSeries, Error> {
+        if self.seen().has_histograms {
+            // The whole is evaluated instead.
+            return Err(Error::Cancelled);
+        }
+        let all = self.asked.request.times;
+        let times = Times { start: first_ns.div_euclid(MS_NS), end: last_ns.div_euclid(MS_NS), ..all };
+        let request = Request { times, ..self.asked.request.clone() };
+        let answer = evaluate(self.source, self.context, &request, self.expr).await?;
+        let answer = self.note(answer, times.grid().steps == all.grid().steps)?;
+        let memory = self.context.budget().reserve(answer.memory.bytes())?;
+        let series = self.context.compute(move || Ok(numbers_of(answer))).await?;
+        Ok(HeldSeries { series, memory })
+    }
+}
+
+/// The series of an answer without histograms, as the step cache holds them.
+fn numbers_of(answer: Answer) -> Vec<Series> {
+    let Value::Matrix(all) = answer.value else { return Vec::new() };
+    let one = |series: promql::Series| Series {
+        labels: Arc::new(series.labels.iter().map(|(name, value)| (name.into(), value.into())).collect()),
+        samples: series
+            .floats
+            .into_iter()
+            .map(|(timestamp_ms, value)| Sample { timestamp_ms, value })
+            .collect(),
+    };
+    all.into_iter().map(one).collect()
+}
+
+/// Evaluates a query in its tenant's turn.
+async fn evaluate(
+    source: &dyn SampleSource,
+    context: &QueryContext,
+    request: &Request,
+    expr: &Expr,
+) -> Result<Answer, Error> {
+    let _turn = context.turn().await?;
+    QueryStats::add(&context.stats().splits, 1);
+    promql::query_parsed(source, context, request, expr).await
+}
+
+/// Evaluates all steps at once.
+pub async fn whole(
+    source: &dyn SampleSource,
+    context: &QueryContext,
+    request: &Request,
+    expr: &Expr,
+) -> Result<Evaluated, Error> {
+    evaluate(source, context, request, expr).await.map(Evaluated::of)
+}
+
+impl StepEvaluator for Steps<'_> {
+    fn language(&self) -> &'static str {
+        "promql"
+    }
+
+    fn text(&self) -> String {
+        self.expr.to_string()
+    }
+
+    fn windows(&self) -> Vec<(i64, i64)> {
+        self.windows.clone()
+    }
+
+    fn asks_for_time(&self) -> bool {
+        false
+    }
+
+    fn may_keep(&self) -> bool {
+        let seen = self.seen();
+        !seen.has_histograms && seen.warnings.is_empty() && seen.infos.is_empty()
+    }
+
+    fn evaluate(&self, instants: (i64, i64)) -> BoxFuture<'_, Result<HeldSeries, Error>> {
+        Box::pin(self.piece(instants))
+    }
+}

@@ -1,0 +1,287 @@
+//! Prometheus's HTTP API against series in memory: shapes, statuses and texts that its clients rely on.
+//!
+//! Method: requests go straight into the router; expectations are written after Prometheus's sources.
+
+#![allow(clippy::unwrap_used)] // a test: a panic is its failure
+
+use std::sync::Arc;
+
+use crate::harness::{Answer, NOW, Server};
+use sandur_model::histogram::{Buckets, Span};
+use sandur_model::{FloatHistogram, Labels};
+use sandur_query::MemorySeries;
+use sandur_server::config::Settings;
+
+const QUERY: &str = "/api/v1/query";
+const RANGE: &str = "/api/v1/query_range";
+
+/// `up` and `requests_total` of two instances, every 15 s of the last ten minutes.
+fn series() -> MemorySeries {
+    let mut series = MemorySeries::default();
+    for (n, instance) in ["a", "b"].into_iter().enumerate() {
+        for name in ["up", "requests_total"] {
+            let labels = Labels::from_pairs([("__name__", name), ("instance", instance), ("job", "<api>")]);
+            series.edit(&labels, |samples| {
+                for step in 0..=40 {
+                    samples.times.push((NOW - 600 + step * 15) * 1_000);
+                    let count = step as f64 * 15.0 * (n + 1) as f64;
+                    samples.values.push(if name == "up" { 1.0 } else { count });
+                }
+            });
+        }
+    }
+    series.edit(&Labels::from_pairs([("__name__", "size"), ("a.b", "c")]), |samples| {
+        let spans = [Span { offset: 0, length: 2 }];
+        let histogram = FloatHistogram {
+            zero_threshold: 0.5,
+            zero_count: 1.0,
+            count: 6.5,
+            sum: 1e30,
+            positive: Buckets::from_spans(&spans, vec![2.0, 3.5]).unwrap(),
+            ..FloatHistogram::default()
+        };
+        samples.histogram_times.push(NOW * 1_000);
+        samples.histograms.push(Arc::new(histogram));
+    });
+    series
+}
+
+fn server() -> Server {
+    server_with(|_| ())
+}
+
+fn server_with(change: impl FnOnce(&mut Settings)) -> Server {
+    Server::over_samples(Arc::new(series()), change)
+}
+
+#[track_caller]
+fn is(answer: &Answer, status: u16, body: &str) {
+    assert_eq!((answer.status, answer.body.as_str()), (status, body));
+    assert_eq!(answer.kind, "application/json");
+}
+
+#[tokio::test(start_paused = true)]
+async fn instant_queries_answer_every_type() {
+    let server = server();
+    let at = NOW.to_string();
+    let get = |query: &'static str| {
+        let (server, at) = (&server, at.clone());
+        async move { server.get(QUERY, &[("query", query), ("time", &at)]).await }
+    };
+    is(
+        &get("sum by (instance) (increase(requests_total[30s]) / 30 + up - 1)").await,
+        200,
+        concat!(
+            r#"{"status":"success","data":{"resultType":"vector","result":["#,
+            r#"{"metric":{"instance":"a"},"value":[1795240900,"1"]},"#,
+            r#"{"metric":{"instance":"b"},"value":[1795240900,"2"]}]}}"#
+        ),
+    );
+    is(
+        &get("1e21").await,
+        200,
+        r#"{"status":"success","data":{"resultType":"scalar","result":[1795240900,"1e+21"]}}"#,
+    );
+    is(
+        &get("\"x\"").await,
+        200,
+        r#"{"status":"success","data":{"resultType":"string","result":[1795240900,"x"]}}"#,
+    );
+    is(
+        &get("up{instance=\"a\"}[20s]").await,
+        200,
+        concat!(
+            r#"{"status":"success","data":{"resultType":"matrix","result":[{"metric":{"__name__":"up","#,
+            r#""instance":"a","job":"\u003capi\u003e"},"values":[[1795240885,"1"],[1795240900,"1"]]}]}}"#
+        ),
+    );
+    is(
+        &get("size").await,
+        200,
+        concat!(
+            r#"{"status":"success","data":{"resultType":"vector","result":[{"metric":{"__name__":"size","#,
+            r#""a.b":"c"},"histogram":[1795240900,{"count":"6.5","sum":"1e+30","buckets":["#,
+            r#"[3,"-0.5","0.5","1"],[0,"0.5","1","2"],[0,"1","2","3.5"]]}]}]}}"#
+        ),
+    );
+    is(&get("none").await, 200, r#"{"status":"success","data":{"resultType":"vector","result":[]}}"#);
+}
+
+#[tokio::test(start_paused = true)]
+async fn range_queries_answer_matrices_with_notes_and_statistics() {
+    let server = server();
+    let (start, end) = ((NOW - 30).to_string(), NOW.to_string());
+    let pairs =
+        [("query", "rate(up{instance=\"a\"}[1m])"), ("start", &start), ("end", &end), ("step", "15s")];
+    let form: String = url::form_urlencoded::Serializer::new(String::new()).extend_pairs(pairs).finish();
+    let headers = [("content-type", "application/x-www-form-urlencoded")];
+    let (got, posted) = (server.get(RANGE, &pairs).await, server.post(RANGE, &headers, form).await);
+    assert_eq!(got.body, posted.body);
+    is(
+        &got,
+        200,
+        concat!(
+            r#"{"status":"success","data":{"resultType":"matrix","result":[{"metric":{"instance":"a","#,
+            r#""job":"\u003capi\u003e"},"values":[[1795240870,"0"],[1795240885,"0"],[1795240900,"0"]]}]},"#,
+            r#""infos":["PromQL info: metric might not be a counter, name does not end in "#,
+            r#"_total/_sum/_count/_bucket: \"up\" (1:6)"]}"#
+        ),
+    );
+    let histograms = [("query", "size"), ("start", &start), ("end", &end), ("step", "15")];
+    let body = server.get("/prometheus/api/v1/query_range", &histograms).await.body;
+    assert!(
+        body.contains(r#""metric":{"__name__":"size","a.b":"c"},"histograms":[[1795240900,{"count""#),
+        "{body}"
+    );
+    let mut all = vec![("query", "sum(up)"), ("start", &start), ("end", &end), ("step", "15")];
+    all.extend([("stats", "all"), ("limit", "1")]);
+    let answer: serde_json::Value = serde_json::from_str(&server.get(RANGE, &all).await.body).unwrap();
+    let samples = &answer["data"]["stats"]["samples"]["totalQueryableSamples"];
+    assert!(samples.as_u64().unwrap() > 0 && answer.get("warnings").is_none(), "{answer}");
+    let cut = server.get(QUERY, &[("query", "up"), ("limit", "1"), ("stats", "yes")]).await;
+    assert!(
+        cut.body.contains(r#""warnings":["results truncated due to limit","value \"yes\" for"#),
+        "{}",
+        cut.body
+    );
+    let answer: serde_json::Value = serde_json::from_str(&cut.body).unwrap();
+    assert_eq!(answer["data"]["result"].as_array().unwrap().len(), 1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_cannot_be_read_is_refused_in_prometheus_words() {
+    let server = server_with(|settings| settings.query.max_samples = 50);
+    for (path, pairs, status, kind, text) in [
+        (QUERY, &[("query", "up{")][..], 400, "bad_data", "invalid parameter \"query\": 1:4: parse error: "),
+        (QUERY, &[], 400, "bad_data", "invalid parameter \"query\": 1:1: parse error: no expression"),
+        (
+            QUERY,
+            &[("query", "1"), ("time", "x")],
+            400,
+            "bad_data",
+            "invalid parameter \"time\": invalid time value",
+        ),
+        (
+            QUERY,
+            &[("query", "1"), ("limit", "-1")],
+            400,
+            "bad_data",
+            "invalid parameter \"limit\": limit must be",
+        ),
+        (
+            QUERY,
+            &[("query", "1"), ("timeout", "x")],
+            400,
+            "bad_data",
+            "invalid parameter \"timeout\": cannot parse",
+        ),
+        (
+            QUERY,
+            &[("query", "up"), ("timeout", "0")],
+            503,
+            "timeout",
+            "query timed out in expression evaluation",
+        ),
+        (
+            QUERY,
+            &[("query", "requests_total[10m]")],
+            422,
+            "execution",
+            "query processing would load too many",
+        ),
+        (
+            QUERY,
+            &[("query", "up + on (job) up")],
+            422,
+            "execution",
+            "found duplicate series for the match group",
+        ),
+        (RANGE, &[("query", "1"), ("start", "1")], 400, "bad_data", "invalid parameter \"end\""),
+        ("/api/v1/series", &[], 400, "bad_data", "no match[] parameter provided"),
+        (
+            "/api/v1/labels",
+            &[("match[]", "{}")],
+            400,
+            "bad_data",
+            "match[] must contain at least one non-empty",
+        ),
+        ("/api/v1/labels", &[("match[]", "{")], 400, "bad_data", "1:2: parse error: "),
+        ("/api/v1/format_query", &[("query", "sum(")], 400, "bad_data", "invalid parameter \"query\": "),
+    ] {
+        let answer = server.get(path, pairs).await;
+        let body: serde_json::Value = serde_json::from_str(&answer.body).unwrap();
+        let error = body["error"].as_str().unwrap();
+        assert_eq!(
+            (answer.status, body["errorType"].as_str().unwrap()),
+            (status, kind),
+            "{path} {pairs:?} {body}"
+        );
+        assert!(error.starts_with(text) && body["status"] == "error", "{path} {pairs:?} {error}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn labels_values_and_series_are_listed() {
+    let server = server();
+    let list = |data: &str| format!(r#"{{"status":"success","data":{data}}}"#);
+    let labels = server.get("/api/v1/labels", &[]).await;
+    is(&labels, 200, &list(r#"["__name__","a.b","instance","job"]"#));
+    let labels =
+        server.get("/api/v1/labels", &[("match[]", "up"), ("match[]", "size"), ("limit", "3")]).await;
+    let cut = r#"["__name__","a.b","instance"],"warnings":["results truncated due to limit"]"#;
+    is(&labels, 200, &list(cut));
+    let values = server.get("/api/v1/label/__name__/values", &[("match[]", "{job=~\".+\"}")]).await;
+    is(&values, 200, &list(r#"["requests_total","up"]"#));
+    let values = server.get("/prometheus/api/v1/label/U__a_2e_b/values", &[("start", "0")]).await;
+    is(&values, 200, &list(r#"["c"]"#));
+    let old = server.get("/api/v1/label/job/values", &[("end", "1000")]).await;
+    is(&old, 200, &list("[]"));
+    let series = server.get("/api/v1/series", &[("match[]", "size"), ("match[]", "{\"a.b\"=\"c\"}")]).await;
+    is(&series, 200, &list(r#"[{"__name__":"size","a.b":"c"}]"#));
+    let series = server.get("/api/v1/series", &[("match[]", "{instance=\"b\"}"), ("limit", "0")]).await;
+    assert_eq!(series.body.matches("__name__").count(), 2, "{}", series.body);
+    let formatted = server.get("/api/v1/format_query", &[("query", "sum( up )")]).await;
+    is(&formatted, 200, &list(r#""sum(up)""#));
+    let tree = server.get("/api/v1/parse_query", &[("query", "-up")]).await;
+    let tree: serde_json::Value = serde_json::from_str(&tree.body).unwrap();
+    assert_eq!(tree["data"]["type"], "unaryExpr");
+}
+
+#[tokio::test(start_paused = true)]
+async fn several_tenants_are_asked_at_once_and_told_apart() {
+    let server = server_with(|settings| settings.query.multi_tenant = true);
+    let headers = [("x-scope-orgid", "one|two")];
+    let pairs = [("query", "count by (__tenant_id__) (up)")];
+    let answer = server.get_with(QUERY, &pairs, &headers).await;
+    assert!(answer.body.contains(r#"{"__tenant_id__":"one"}"#), "{}", answer.body);
+    assert!(answer.body.contains(r#"{"__tenant_id__":"two"}"#), "{}", answer.body);
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_is_older_than_the_lookback_of_a_tenant_does_not_exist() {
+    let server = server_with(|settings| settings.limits.max_query_lookback = 60 * 1_000_000_000);
+    let answer = server.get(QUERY, &[("query", "count_over_time(up{instance=\"a\"}[10m])")]).await;
+    assert!(answer.body.contains(r#"[1795240900,"5"]"#), "{}", answer.body);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_long_answer_arrives_whole_in_pieces() {
+    let mut series = MemorySeries::default();
+    for n in 0..300 {
+        let labels = Labels::from_pairs([("__name__", "long".to_owned()), ("n", format!("{n:03}"))]);
+        series.edit(&labels, |samples| {
+            for step in 0..100 {
+                samples.times.push((NOW - 100 + step) * 1_000);
+                samples.values.push(step as f64);
+            }
+        });
+    }
+    let server = Server::over_samples(Arc::new(series), |_| ());
+    for query in ["long[5m]", "sort(long)"] {
+        let answer = server.get(QUERY, &[("query", query)]).await;
+        let body: serde_json::Value = serde_json::from_str(&answer.body).unwrap();
+        let rows = body["data"]["result"].as_array().unwrap();
+        let samples: usize = rows.iter().map(|row| row["values"].as_array().map_or(1, Vec::len)).sum();
+        assert_eq!((rows.len(), samples), (300, if query == "long[5m]" { 30_000 } else { 300 }));
+    }
+}
