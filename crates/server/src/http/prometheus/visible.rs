@@ -5,8 +5,8 @@ use std::sync::Arc;
 use sandur_base::BoxFuture;
 use sandur_model::{Labels, Matcher, TenantId, TimeRange};
 use sandur_query::{
-    Error, Holding, QueryContext, SampleScan, SampleSelection, SampleSource, Samples, SeriesBatch,
-    SeriesIndex, Versions,
+    Error, Exemplars, Holding, Metadata, MetadataSelection, QueryContext, SampleScan, SampleSelection,
+    SampleSource, Samples, SeriesBatch, SeriesIndex, Versions,
 };
 
 /// A source as a query may see it.
@@ -68,6 +68,23 @@ impl SampleSource for Visible<'_> {
             Ok(Box::new(Later { scan, earliest_ms }) as Box<dyn SampleScan>)
         })
     }
+
+    fn exemplars<'a>(
+        &'a self,
+        context: &'a QueryContext,
+        any_of: Vec<Vec<Matcher>>,
+        range: TimeRange,
+    ) -> BoxFuture<'a, Result<Exemplars, Error>> {
+        self.0.exemplars(context, any_of, seen(context, range))
+    }
+
+    fn metadata<'a>(
+        &'a self,
+        context: &'a QueryContext,
+        selection: MetadataSelection,
+    ) -> BoxFuture<'a, Result<Metadata, Error>> {
+        self.0.metadata(context, selection)
+    }
 }
 
 /// The part of a range that exists for the query.
@@ -111,7 +128,7 @@ fn later(samples: &Samples, earliest_ms: i64) -> Option<Samples> {
     }
     let rest = |of: &[i64], from: usize| of.get(from..).unwrap_or_default().to_vec();
     Some(Samples {
-        times: rest(&samples.times, floats),
+        times: rest(&samples.times, floats).into(),
         values: samples.values[floats..].to_vec(),
         starts: rest(&samples.starts, floats),
         histogram_times: rest(&samples.histogram_times, histograms),
@@ -126,9 +143,10 @@ mod tests {
 
     #[test]
     fn samples_of_a_forgotten_past_are_left_out() {
-        let samples = Samples { times: vec![1, 2, 3], values: vec![0.1, 0.2, 0.3], ..Samples::default() };
+        let samples =
+            Samples { times: vec![1, 2, 3].into(), values: vec![0.1, 0.2, 0.3], ..Samples::default() };
         let rest = later(&samples, 2).unwrap();
-        assert_eq!((rest.times, rest.values), (vec![2, 3], vec![0.2, 0.3]));
+        assert_eq!((&rest.times[..], &rest.values[..]), (&[2, 3][..], &[0.2, 0.3][..]));
         assert!(later(&samples, 1).is_none());
     }
 }
