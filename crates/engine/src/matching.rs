@@ -1,5 +1,5 @@
 //! Which series match a query: in the name of the query, and on the CPU pool when regular expressions
-//! decide, since these take as long as their authors like.
+//! decide, since these take as long as their authors like, or when heads hold many series.
 
 use std::sync::Arc;
 
@@ -13,6 +13,8 @@ use crate::open_block::OpenBlock;
 
 /// Steps of regular expressions that are quicker done than handed to the CPU pool.
 const FEW_STEPS: usize = 100_000;
+/// Series of samples in heads that are looked through where the query is: to sort more takes a while.
+const FEW_SERIES: usize = 10_000;
 
 /// The most steps that the matchers take on values of so many bytes for each name.
 fn steps(matchers: &[Matcher], bytes_of: impl Fn(&str) -> usize) -> usize {
@@ -43,8 +45,9 @@ pub(crate) async fn in_heads<T: Send + 'static>(
     matchers: &[Matcher],
     look: impl Fn(usize, &Head, &TenantId, &[Matcher]) -> T + Send + 'static,
 ) -> Result<Vec<T>, Error> {
-    if matchers.iter().all(|matcher| matcher.steps_per_byte() == 0) {
-        let tenant = context.tenant();
+    let tenant = context.tenant();
+    let series: usize = heads.iter().map(|head| head.samples().series(tenant)).sum();
+    if series <= FEW_SERIES && matchers.iter().all(|matcher| matcher.steps_per_byte() == 0) {
         return Ok(heads.iter().enumerate().map(|(n, head)| look(n, head, tenant, matchers)).collect());
     }
     let (heads, matchers, tenant) = (heads.to_vec(), matchers.to_vec(), context.tenant().clone());

@@ -49,8 +49,10 @@ pub(crate) trait SeriesInHead: Send + 'static {
     fn id(&self, at: usize) -> StreamId;
     /// The labels of one.
     fn labels(&self, at: usize) -> Arc<Labels>;
-    /// The labels of one, by name, without building a set of them.
-    fn pairs(&self, at: usize) -> impl Iterator<Item = (&str, &str)>;
+    /// Names of labels that one of them has.
+    fn label_names(&self) -> impl Iterator<Item = &str>;
+    /// Values of a label that one of them has.
+    fn label_values(&self, name: &str) -> impl Iterator<Item = &str>;
 }
 
 /// Finds series of one signal in everything that the engine holds.
@@ -195,8 +197,7 @@ impl<F: IndexedSignal> SeriesReader<F> {
         };
         let view = self.visit_blocks(context, &matchers, range, visit).await?;
         for series in self.in_heads(context, &view, &matchers, range).await? {
-            let mut all = (0..series.len()).flat_map(|at| series.pairs(at));
-            all.try_for_each(|(name, _)| names.add(name))?;
+            series.label_names().try_for_each(|name| names.add(name))?;
         }
         Ok(names.found.into_iter().collect())
     }
@@ -216,8 +217,7 @@ impl<F: IndexedSignal> SeriesReader<F> {
         };
         let view = self.visit_blocks(context, &matchers, range, visit).await?;
         for series in self.in_heads(context, &view, &matchers, range).await? {
-            let value = |at| series.pairs(at).find(|(own, _)| *own == name).map(|(_, value)| value);
-            (0..series.len()).filter_map(value).try_for_each(|value| values.add(value))?;
+            series.label_values(name).try_for_each(|value| values.add(value))?;
         }
         Ok(values.found.into_iter().collect())
     }

@@ -5,9 +5,10 @@
 //! interner of the decoder.
 //!
 //! **The request's text.** A decoder may keep the body that it read as the [`Arena`] of the batch, and say
-//! where the labels of each series ([`SeriesSamples::text`], read as [`LabelText`] says) and the eight bytes of
-//! each value ([`SampleBatch::value_offsets`]) stand in it. The WAL then stores the body as it came instead
-//! of encoding labels and values again. **Invariant:** what these spans say is what the columns say.
+//! where the labels of each series ([`SeriesSamples::text`], read as [`LabelText`] says) and the eight
+//! bytes of each value ([`SampleBatch::value_offsets`]) stand in it. The WAL then stores the body as it
+//! came instead of encoding labels and values again. **Invariant:** what these spans say is what the
+//! columns say.
 //!
 //! Values are compared and kept by their bits: a stale marker is a NaN that differs from other NaNs in its
 //! bits alone.

@@ -11,7 +11,7 @@ use sandur_query::{
     SampleSelection, SampleSource, SeriesExemplars, Versions,
 };
 
-use super::head::SelectedSeries;
+use super::head::MatchingSeries;
 use super::scan::SeriesScan;
 use crate::block_reader::BlockReader;
 use crate::head::Head;
@@ -67,14 +67,14 @@ impl EngineSamples {
 
 impl IndexedSignal for Footer {
     const SIGNAL: Signal = Signal::Metrics;
-    type InHead = SelectedSeries;
+    type InHead = MatchingSeries;
 
     fn in_head(head: &Head, tenant: &TenantId, matchers: &[Matcher], range: TimeRange) -> Self::InHead {
-        head.samples().select(tenant, matchers, range)
+        head.samples().matching(tenant, matchers, range)
     }
 }
 
-impl SeriesInHead for SelectedSeries {
+impl SeriesInHead for MatchingSeries {
     fn len(&self) -> usize {
         self.len()
     }
@@ -87,8 +87,12 @@ impl SeriesInHead for SelectedSeries {
         Arc::new(self.labels(at))
     }
 
-    fn pairs(&self, at: usize) -> impl Iterator<Item = (&str, &str)> {
-        self.pairs(at)
+    fn label_names(&self) -> impl Iterator<Item = &str> {
+        self.label_names()
+    }
+
+    fn label_values(&self, name: &str) -> impl Iterator<Item = &str> {
+        self.label_values(name)
     }
 }
 

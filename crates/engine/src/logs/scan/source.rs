@@ -58,8 +58,12 @@ impl SeriesInHead for Vec<StreamBounds> {
         Arc::clone(&self[at].labels)
     }
 
-    fn pairs(&self, at: usize) -> impl Iterator<Item = (&str, &str)> {
-        self[at].labels.iter()
+    fn label_names(&self) -> impl Iterator<Item = &str> {
+        self.iter().flat_map(|stream| stream.labels.iter().map(|(name, _)| name))
+    }
+
+    fn label_values(&self, name: &str) -> impl Iterator<Item = &str> {
+        self.iter().filter_map(move |stream| stream.labels.get(name))
     }
 }
 

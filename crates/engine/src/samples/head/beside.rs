@@ -1,15 +1,12 @@
 //! What a tenant's series have beside samples: the newest exemplars, and what is told of metric families.
 //!
 //! Both are bounded: of more exemplars than [`EXEMPLARS_MAX`] the oldest leave, of more metadata than
-//! [`METADATA_MAX`] the later ones do not come in. Each knows the last frame that brought it, so that a head can be
-//! cut at a floor.
+//! [`METADATA_MAX`] the later ones do not come in. Each knows the last frame that brought it, so that a head
+//! can be cut at a floor.
 
 use std::collections::{BTreeMap, VecDeque};
-use std::sync::Arc;
 
 use sandur_model::{Exemplar, MetricMetadata};
-
-use super::series::HeadSeries;
 
 /// Exemplars that a head keeps of a tenant: as many as Prometheus keeps by default.
 const EXEMPLARS_MAX: usize = 100_000;
@@ -20,8 +17,8 @@ const METADATA_BYTES: u64 = 48;
 
 /// An exemplar of a head.
 pub(super) struct HeadExemplar {
-    /// Whose it is.
-    pub(super) series: Arc<HeadSeries>,
+    /// Number of the series whose it is.
+    pub(super) series: u32,
     /// The frame that brought it.
     pub(super) frame: u32,
     /// The observation.
@@ -99,16 +96,15 @@ impl Beside {
 
 #[cfg(test)]
 mod tests {
-    use sandur_model::{Labels, StreamId};
+    use sandur_model::Labels;
 
     use super::*;
 
     #[test]
     fn of_too_many_exemplars_the_oldest_leave_and_their_memory_is_used_again() {
         let mut beside = Beside::default();
-        let series = Arc::new(HeadSeries::new(StreamId(1), Box::default()));
         let one = |timestamp| HeadExemplar {
-            series: Arc::clone(&series),
+            series: 1,
             frame: 0,
             exemplar: Exemplar { labels: Labels::default(), value: 1.0, timestamp },
         };

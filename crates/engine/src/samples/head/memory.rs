@@ -1,51 +1,40 @@
-//! What samples cost in memory on their way into a head and in it.
+//! What samples cost in memory on their way into a head.
 
-use std::collections::HashSet;
-
-use foldhash::fast::RandomState;
-use sandur_model::{Labels, SampleBatch};
+use sandur_model::{LabelText, Labels, SampleBatch, SeriesSamples};
 
 use super::beside::{exemplar_bytes, metadata_bytes};
-use super::symbols::{PAIR_BYTES, SYMBOL_BYTES};
-use crate::samples::SAMPLE_BYTES;
+use super::postings::{ENTRY_BYTES, NAME_BYTES};
+use super::symbols::SYMBOL_BYTES;
+use super::table::{LABEL_BYTES, SERIES_BYTES};
 
-/// Bytes that a series takes beside its labels and its samples: itself, its place in the list and the map.
-pub(super) const SERIES_BYTES: u64 = 192;
-/// The most that the column of a series takes beyond its samples: room to grow, and rows of unusual times.
-const COLUMN_BYTES: u64 = 8 * SAMPLE_BYTES + 64;
+/// The most that a float sample takes in its series, room to grow included.
+const FLOAT_BYTES: u64 = 64;
+/// The most that a label takes whose name and value nobody had: two strings, a name and a value of the index,
+/// and its place in the series.
+const NEW_LABEL_BYTES: u64 = LABEL_BYTES + 2 * SYMBOL_BYTES + ENTRY_BYTES + NAME_BYTES;
+/// Bytes of a series' names, were they a new list.
+const SHAPE_BYTES: u64 = 96;
 
-/// Bytes that a batch takes on its way into a head, were all of its series new: the batch, its form in the
-/// WAL, and what the head keeps of it.
+/// Bytes that a batch takes on its way into a head, were all of its series and strings new: the batch, its
+/// form in the WAL, and what the head keeps of it. Looks at no text, since most series are known.
 pub fn push_bytes(batch: &SampleBatch) -> u64 {
-    let rows = batch.rows() as u64;
-    let sent = batch.memory_bytes() + rows * SAMPLE_BYTES;
-    // A sample of an unusual time takes 24 bytes, and a column that doubles twice that.
-    let kept = rows * SAMPLE_BYTES * 3;
+    let sent = batch.memory_bytes() + batch.rows() as u64 * 8;
+    let labels: u64 = batch.series.iter().map(|series| series.labels.len() as u64).sum();
+    let series = batch.series.len() as u64 * (SERIES_BYTES + SHAPE_BYTES) + labels * NEW_LABEL_BYTES;
+    let histograms: u64 = batch.histograms.iter().map(|sample| 2 * sample.histogram.memory_bytes()).sum();
+    let rows = batch.timestamps.len() as u64 * FLOAT_BYTES + batch.histograms.len() as u64 * 128 + histograms;
     let exemplars = batch.exemplars.iter().map(|of| exemplar_bytes(&of.exemplar));
     let beside: u64 = exemplars.chain(batch.metadata.iter().map(metadata_bytes)).sum();
-    sent + kept + series_bytes(batch) + 2 * beside
+    sent + series + label_texts(batch) + rows + 2 * beside
 }
 
-/// The most that the series of a batch take. A string that stands at the same place in the series before
-/// is counted there: senders mostly sort.
-fn series_bytes(batch: &SampleBatch) -> u64 {
-    let mut names: HashSet<&str, RandomState> = HashSet::default();
-    let mut before: Option<&Labels> = None;
-    let mut bytes = 0;
-    for series in &batch.series {
-        let labels: &Labels = &series.labels;
-        bytes += SERIES_BYTES + COLUMN_BYTES + labels.len() as u64 * PAIR_BYTES;
-        let mut known = before.into_iter().flat_map(Labels::iter);
-        for (name, value) in labels.iter() {
-            let same_place = known.next();
-            if same_place.is_none_or(|(known, _)| known != name) && names.insert(name) {
-                bytes += SYMBOL_BYTES + name.len() as u64;
-            }
-            if same_place.is_none_or(|(_, known)| known != value) {
-                bytes += SYMBOL_BYTES + value.len() as u64;
-            }
+/// Bytes of the texts of all labels, at most: those of a body stand in it.
+fn label_texts(batch: &SampleBatch) -> u64 {
+    match batch.label_text {
+        LabelText::None => {
+            let text = |series: &SeriesSamples| Labels::text_bytes(&series.labels) as u64;
+            batch.series.iter().map(text).sum()
         }
-        before = Some(labels);
+        LabelText::Messages | LabelText::References { .. } => batch.arena.bytes.len() as u64,
     }
-    bytes
 }

@@ -1,19 +1,32 @@
-//! The samples of a head: a column of each series that grows in place.
+//! The samples of a head: bytes of each series that grow in place.
 //!
 //! A head of logs keeps the batches that brought its rows. Of samples most batches bring one for each of
 //! many series, so a head that kept them would spend ten times their size on saying what is where. Here a
-//! series has its labels as numbers of strings that all series share ([`symbols`]), and rows of 16 bytes
-//! that know their frame ([`series`]), so that a head can still be cut at any floor.
+//! series has its labels as numbers of strings that all series share ([`table`], [`symbols`]), and its
+//! samples in some six bytes each that know their frame ([`rows`]), so that a head can still be cut at any
+//! floor. Every label knows its series ([`postings`]), so that a selector looks at those that it wants
+//! ([`matching`]).
 //!
-//! **Memory.** Some 200 bytes for a series, 8 for each label, 16 for a sample, and each string once. A
-//! push reserves the most that its batch may take ([`push_bytes`]); what it did take stays reserved as long
-//! as the head is there.
+//! **Memory.** Some 120 bytes for a series, four for each label, and those of its samples; each string and
+//! each label once. A push reserves the most that its batch may take ([`push_bytes`]); what it did take
+//! stays reserved as long as the head is there: what is flushed leaves with it, strings too.
+//!
+//! **Repeated samples.** Of two samples of a series and an instant the first that came stays, which is
+//! decided in one place ([`rows::RowsCopy::columns`]) when they are read, and earlier where it costs
+//! nothing.
 
 mod beside;
+mod columns;
+mod matching;
 mod memory;
-mod series;
+mod order;
+mod postings;
+mod rows;
+mod selected;
 mod symbols;
+mod table;
 mod tenant;
+mod versions;
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -21,7 +34,7 @@ use std::sync::{Arc, Mutex, PoisonError, RwLock};
 
 use sandur_base::{Id, Reservation};
 use sandur_model::{
-    Exemplar, Labels, Matcher, MetricMetadata, SampleBatch, StreamId, TenantId, TimeRange, matches_all,
+    Exemplar, Labels, Matcher, MetricMetadata, SampleBatch, TenantId, TimeRange, matches_all,
 };
 use sandur_query::Holding;
 use xxhash_rust::xxh3::xxh3_128;
@@ -29,10 +42,13 @@ use xxhash_rust::xxh3::xxh3_128;
 use super::{MILLISECOND_NS, SAMPLE_BYTES};
 use crate::head_totals::HeadTotals;
 use beside::HeadExemplar;
+pub use columns::SampleColumns;
 pub use memory::push_bytes;
-pub use series::SampleColumns;
-use series::{Appended, HeadSeries};
-use tenant::{Snapshot, TenantSamples};
+use rows::FloatRow;
+pub use selected::{MatchingSeries, SelectedSeries};
+use table::Snapshot;
+use tenant::{Taken, TenantSamples};
+use versions::Slot;
 
 /// Samples in memory of consecutive WAL sequence numbers of one incarnation.
 pub struct SampleHead {
@@ -68,18 +84,15 @@ impl SampleHead {
     /// series had already. One caller at a time.
     pub(crate) fn insert(&self, sequence: u64, batch: &SampleBatch, mut memory: Reservation) -> (u64, u64) {
         let frame = self.frame_of(sequence);
-        let (mut appended, mut duplicates, mut grown) = (0, 0, 0);
-        for of_series in batch.series.iter().filter(|series| !series.samples.is_empty()) {
-            let samples = batch.samples_of(of_series).map(|(time_ms, value)| (frame, time_ms, value));
-            let labels = &of_series.labels;
-            let taken = self.append(&batch.tenant, (of_series.id, labels), samples);
-            (appended, duplicates, grown) =
-                (appended + taken.appended, duplicates + taken.duplicates, grown + taken.grown);
+        let mut taken = Taken::default();
+        if batch.rows() > 0 {
+            taken = self.tenant_for_insert(&batch.tenant).append(frame, batch);
+            self.rows.fetch_add(taken.appended, Ordering::AcqRel);
         }
-        grown += self.insert_beside(frame, batch);
-        memory.shrink(memory.bytes().saturating_sub(grown));
+        taken.grown += self.insert_beside(frame, batch);
+        memory.shrink(memory.bytes().saturating_sub(taken.grown));
         self.hold(memory);
-        (appended, duplicates)
+        (taken.appended, taken.duplicates)
     }
 
     /// Adds exemplars and metadata; gives the bytes that they take.
@@ -91,7 +104,7 @@ impl SampleHead {
         let mut grown = 0;
         for of in &batch.exemplars {
             let Some(series) = batch.series.get(of.series as usize) else { continue };
-            let (series, new_bytes) = tenant.intern(series.id, &series.labels);
+            let (series, new_bytes) = tenant.intern_bare(series.id, &series.labels);
             let exemplar = HeadExemplar { series, frame, exemplar: of.exemplar.clone() };
             grown += new_bytes + tenant.beside().add_exemplar(exemplar);
         }
@@ -109,20 +122,19 @@ impl SampleHead {
     ) -> Vec<(Labels, Vec<Exemplar>)> {
         let Some(tenant) = self.tenant(tenant) else { return Vec::new() };
         let (beside, snapshot) = (tenant.beside(), tenant.snapshot());
-        let mut by_series: BTreeMap<StreamId, (Arc<HeadSeries>, Vec<Exemplar>)> = BTreeMap::new();
+        let mut by_series: BTreeMap<u32, Vec<Exemplar>> = BTreeMap::new();
         for HeadExemplar { series, exemplar, .. } in beside.exemplars() {
             if range.contains(exemplar.timestamp.saturating_mul(MILLISECOND_NS)) {
-                let found = by_series.entry(series.id).or_insert_with(|| (Arc::clone(series), Vec::new()));
-                found.1.push(exemplar.clone());
+                by_series.entry(*series).or_default().push(exemplar.clone());
             }
         }
         drop(beside);
-        let labels = |(series, all): (Arc<HeadSeries>, Vec<Exemplar>)| {
-            let labels = snapshot.texts.labels(&series.labels);
+        let labels = |(series, all): (u32, Vec<Exemplar>)| {
+            let labels = snapshot.labels(series);
             let is_wanted = any_of.is_empty() || any_of.iter().any(|list| matches_all(list, &labels));
             is_wanted.then_some((labels, all))
         };
-        let mut found: Vec<_> = by_series.into_values().filter_map(labels).collect();
+        let mut found: Vec<_> = by_series.into_iter().filter_map(labels).collect();
         found.sort_unstable_by(|a, b| a.0.cmp(&b.0));
         for (_, all) in &mut found {
             all.sort_by_key(|one| one.timestamp);
@@ -141,33 +153,6 @@ impl SampleHead {
     /// Bytes of the tenant's exemplars and metadata.
     pub fn beside_bytes(&self, tenant: &TenantId) -> u64 {
         self.tenant(tenant).map_or(0, |tenant| tenant.beside().bytes())
-    }
-
-    fn append(
-        &self,
-        tenant: &TenantId,
-        (id, labels): (StreamId, &Labels),
-        samples: impl Iterator<Item = (u32, i64, f64)> + Clone,
-    ) -> Taken {
-        let tenant = self.tenant_for_insert(tenant);
-        let (series, new_bytes) = tenant.intern(id, labels);
-        let mut taken = Taken { grown: new_bytes, ..Taken::default() };
-        let times = samples.clone().map(|(_, time_ms, _)| time_ms);
-        let bounds = times.fold((i64::MAX, i64::MIN), |(first, last), t| (first.min(t), last.max(t)));
-        // The bounds first: a reader who sees a sample also sees that it is within them.
-        tenant.widen(bounds);
-        for (frame, time_ms, value) in samples {
-            match series.append(frame, time_ms, value) {
-                Appended::New { grown } => {
-                    taken.appended += 1;
-                    taken.grown += grown;
-                }
-                Appended::Duplicate => taken.duplicates += 1,
-            }
-        }
-        tenant.count(taken.appended);
-        self.rows.fetch_add(taken.appended, Ordering::AcqRel);
-        taken
     }
 
     /// Keeps what pays for samples.
@@ -206,13 +191,8 @@ impl SampleHead {
         let mut grown = 0;
         for tenant in self.tenants() {
             let Some(snapshot) = self.tenant(&tenant).map(|tenant| tenant.snapshot()) else { continue };
-            for series in snapshot.list.iter() {
-                let since = series.since(cut);
-                if !since.is_empty() {
-                    let samples = since.iter().map(|(frame, time_ms, value)| (frame - cut, *time_ms, *value));
-                    let labels = snapshot.texts.labels(&series.labels);
-                    grown += rest.append(&tenant, (series.id, &labels), samples).grown;
-                }
+            for number in 0..snapshot.len() as u32 {
+                grown += rest.take_since(&tenant, &snapshot, number, cut);
             }
         }
         grown += self.copy_beside(&rest, cut);
@@ -226,6 +206,29 @@ impl SampleHead {
         rest
     }
 
+    /// Takes the samples of frames from `cut` on of a series of another head; gives the bytes that they take.
+    fn take_since(&self, tenant: &TenantId, snapshot: &Snapshot, number: u32, cut: u32) -> u64 {
+        let (segment, place) = snapshot.place(number);
+        let copy = segment.rows()[place].copy();
+        let floats: Vec<FloatRow> = copy.floats().filter(|row| row.frame >= cut).collect();
+        let histograms: Vec<_> = copy.histograms().iter().filter(|(frame, _)| *frame >= cut).collect();
+        if floats.is_empty() && histograms.is_empty() {
+            return 0;
+        }
+        let series = (snapshot.id(number), &snapshot.labels(number));
+        let taken = self.tenant_for_insert(tenant).append_rows(series, |rows, note| {
+            for row in floats {
+                let appended = rows.append(FloatRow { frame: row.frame - cut, ..row });
+                note(row.time_ms, appended);
+            }
+            for (frame, sample) in histograms {
+                note(sample.timestamp, rows.append_histogram(frame - cut, sample));
+            }
+        });
+        self.rows.fetch_add(taken.appended, Ordering::AcqRel);
+        taken.grown
+    }
+
     /// Gives another head the exemplars and metadata of frames from `cut` on, and the bytes that they take.
     fn copy_beside(&self, rest: &SampleHead, cut: u32) -> u64 {
         let mut grown = 0;
@@ -235,7 +238,7 @@ impl SampleHead {
             for HeadExemplar { series, frame, exemplar } in beside.exemplars().filter(|one| one.frame >= cut)
             {
                 let own = rest.tenant_for_insert(&id);
-                let (series, new_bytes) = own.intern(series.id, &snapshot.texts.labels(&series.labels));
+                let (series, new_bytes) = own.intern_bare(snapshot.id(*series), &snapshot.labels(*series));
                 let exemplar = HeadExemplar { series, frame: frame - cut, exemplar: exemplar.clone() };
                 grown += new_bytes + own.beside().add_exemplar(exemplar);
             }
@@ -252,93 +255,44 @@ impl SampleHead {
         Some((first.saturating_mul(MILLISECOND_NS), last.saturating_mul(MILLISECOND_NS)))
     }
 
-    /// What the tenant's samples in the range are held by. The version changes with every sample that comes.
+    /// What the tenant's samples in the range are held by. The version of a minute changes with every sample
+    /// that comes.
     pub fn holdings(&self, tenant: &TenantId, range: TimeRange) -> Vec<Holding> {
-        let Some(rows) = self.tenant(tenant).map(|tenant| tenant.rows()) else { return Vec::new() };
-        let Some((first, last)) = self.bounds(tenant) else { return Vec::new() };
-        if !range.touches(first, last) {
-            return Vec::new();
-        }
+        let Some(tenant) = self.tenant(tenant) else { return Vec::new() };
+        let Some((earliest_ms, latest_ms)) = tenant.bounds_ms() else { return Vec::new() };
         let mut named = self.incarnation.to_bytes().to_vec();
         named.extend_from_slice(&self.start.to_le_bytes());
-        named.extend_from_slice(&rows.to_le_bytes());
-        vec![Holding { first, last, version: xxh3_128(&named), bytes: (rows * SAMPLE_BYTES).max(1) }]
+        let fixed = named.len();
+        let mut holding = |Slot { first_ms, last_ms, rows }: Slot| {
+            named.truncate(fixed);
+            [first_ms, last_ms].iter().for_each(|ms| named.extend_from_slice(&ms.to_le_bytes()));
+            named.extend_from_slice(&rows.to_le_bytes());
+            let (first_ms, last_ms) = (first_ms.max(earliest_ms), last_ms.min(latest_ms));
+            let (first, last) =
+                (first_ms.saturating_mul(MILLISECOND_NS), last_ms.saturating_mul(MILLISECOND_NS));
+            Holding { first, last, version: xxh3_128(&named), bytes: (rows * SAMPLE_BYTES).max(1) }
+        };
+        let all = tenant.slots().into_iter().map(&mut holding);
+        all.filter(|holding| range.touches(holding.first, holding.last)).collect()
+    }
+
+    /// How many series the tenant has.
+    pub fn series(&self, tenant: &TenantId) -> usize {
+        self.tenant(tenant).map_or(0, |tenant| tenant.series())
     }
 
     /// The matching series with samples within the range, sorted by their labels.
     pub fn select(&self, tenant: &TenantId, matchers: &[Matcher], range: TimeRange) -> SelectedSeries {
         let Some(tenant) = self.tenant(tenant) else { return SelectedSeries::default() };
-        let snapshot = tenant.snapshot();
-        let (first_ms, last_ms) = range.milliseconds();
-        let touches = |series: &Arc<HeadSeries>| {
-            series.bounds_ms().is_some_and(|(first, last)| first <= last_ms && first_ms <= last)
-        };
-        let mut series = snapshot.matching(matchers);
-        series.retain(touches);
-        series.sort_unstable_by(|a, b| snapshot.compare(a, b));
-        SelectedSeries { series, snapshot: Some(snapshot) }
-    }
-}
-
-/// What appending did.
-#[derive(Clone, Copy, Default)]
-struct Taken {
-    appended: u64,
-    duplicates: u64,
-    grown: u64,
-}
-
-/// Series of a head, sorted by their labels.
-#[derive(Default)]
-pub struct SelectedSeries {
-    series: Vec<Arc<HeadSeries>>,
-    snapshot: Option<Snapshot>,
-}
-
-impl SelectedSeries {
-    /// How many there are.
-    pub fn len(&self) -> usize {
-        self.series.len()
+        let (snapshot, series) = tenant.matching(matchers, range.milliseconds());
+        SelectedSeries { series: tenant.sorted(&snapshot, &series), snapshot }
     }
 
-    /// Whether there is none.
-    pub fn is_empty(&self) -> bool {
-        self.series.is_empty()
-    }
-
-    /// The identity of a series.
-    pub fn id(&self, at: usize) -> StreamId {
-        self.series[at].id
-    }
-
-    /// The labels of a series, by name, without building a set of them.
-    pub fn pairs(&self, at: usize) -> impl Iterator<Item = (&str, &str)> + Clone {
-        let texts = self.snapshot.as_ref().map(|snapshot| &snapshot.texts);
-        let labels = self.series[at].labels.iter();
-        texts
-            .into_iter()
-            .flat_map(move |texts| labels.clone().map(|(name, value)| (texts.get(*name), texts.get(*value))))
-    }
-
-    /// The labels of a series.
-    pub fn labels(&self, at: usize) -> Labels {
-        Labels::from_pairs(self.pairs(at))
-    }
-
-    /// Samples of a series, those of one instant that came out of order counted each.
-    pub fn rows(&self, at: usize) -> usize {
-        self.series[at].len()
-    }
-
-    /// Earliest and latest time of a series in milliseconds.
-    pub fn bounds_ms(&self, at: usize) -> Option<(i64, i64)> {
-        self.series[at].bounds_ms()
-    }
-
-    /// The samples of a series from the first to the last of these milliseconds, by time, and how many
-    /// repeated ones were left out: the first that came stays.
-    pub fn samples(&self, at: usize, (first_ms, last_ms): (i64, i64)) -> (SampleColumns, u64) {
-        self.series[at].samples(first_ms, last_ms)
+    /// The same in no order.
+    pub fn matching(&self, tenant: &TenantId, matchers: &[Matcher], range: TimeRange) -> MatchingSeries {
+        let Some(tenant) = self.tenant(tenant) else { return MatchingSeries::default() };
+        let (snapshot, series) = tenant.matching(matchers, range.milliseconds());
+        MatchingSeries { series, snapshot, tenant: Some(tenant) }
     }
 }
 

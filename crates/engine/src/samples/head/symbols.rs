@@ -1,51 +1,50 @@
 //! Label names and values of a tenant's series in a head, each once.
 //!
-//! A series names its labels by numbers, eight bytes a label, because most of its strings are those of
-//! other series as well.
+//! A series names its labels by numbers, because most of its strings are those of other series as well.
 
-use std::collections::HashMap;
+use std::hash::BuildHasher;
 use std::sync::Arc;
 
 use foldhash::fast::RandomState;
+use hashbrown::HashTable;
 use sandur_model::Labels;
 
 use crate::growing::Growing;
 
-/// Bytes that a string takes beside its text: the shared string, its place in the list and in the map.
-pub(super) const SYMBOL_BYTES: u64 = 96;
+/// Bytes that a string takes beside its text: the shared string, its place in the list and in the table.
+pub(super) const SYMBOL_BYTES: u64 = 56;
 
 /// Numbers of strings; they only grow.
 #[derive(Default)]
 pub(super) struct Symbols {
-    by_text: HashMap<Arc<str>, u32, RandomState>,
+    numbers: HashTable<u32>,
+    hasher: RandomState,
     list: Growing<Arc<str>>,
     bytes: u64,
 }
 
 /// The strings of a moment, by number.
+#[derive(Clone, Default)]
 pub(super) struct Texts(Growing<Arc<str>>);
 
-/// A label as numbers of its name and its value.
-pub(super) type Pair = (u32, u32);
-
-/// Bytes of a label of a series.
-pub(super) const PAIR_BYTES: u64 = size_of::<Pair>() as u64;
-
 impl Symbols {
-    /// The labels as numbers, sorted as the labels are.
-    pub(super) fn pairs(&mut self, labels: &Labels) -> Box<[Pair]> {
-        labels.iter().map(|(name, value)| (self.number(name), self.number(value))).collect()
+    /// The number of a string, if it has one.
+    pub(super) fn find(&self, text: &str) -> Option<u32> {
+        let is_it = |number: &u32| **self.list.get(*number as usize) == *text;
+        self.numbers.find(self.hasher.hash_one(text), is_it).copied()
     }
 
-    fn number(&mut self, text: &str) -> u32 {
-        if let Some(number) = self.by_text.get(text) {
-            return *number;
+    /// The number of a string, which gets one if it has none.
+    pub(super) fn number(&mut self, text: &str) -> u32 {
+        if let Some(number) = self.find(text) {
+            return number;
         }
         let number = self.list.len() as u32;
-        let text: Arc<str> = text.into();
         self.bytes += SYMBOL_BYTES + text.len() as u64;
-        self.list.push(Arc::clone(&text));
-        self.by_text.insert(text, number);
+        self.list.push(text.into());
+        let (list, hasher) = (&self.list, &self.hasher);
+        let hash_of = |number: &u32| hasher.hash_one(&**list.get(*number as usize));
+        self.numbers.insert_unique(hasher.hash_one(text), number, hash_of);
         number
     }
 
@@ -66,8 +65,13 @@ impl Texts {
         self.0.get(number as usize)
     }
 
+    /// How many there are.
+    pub(super) fn len(&self) -> usize {
+        self.0.len()
+    }
+
     /// The label set that these numbers stand for.
-    pub(super) fn labels(&self, pairs: &[Pair]) -> Labels {
-        Labels::from_pairs(pairs.iter().map(|(name, value)| (self.get(*name), self.get(*value))))
+    pub(super) fn labels(&self, pairs: impl Iterator<Item = (u32, u32)>) -> Labels {
+        Labels::from_pairs(pairs.map(|(name, value)| (self.get(name), self.get(value))))
     }
 }

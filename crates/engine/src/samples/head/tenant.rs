@@ -1,72 +1,74 @@
-//! The series of one tenant in a head.
+//! The samples of one tenant in a head.
+//!
+//! One inserter at a time. It looks series up by their ids, in the order of the request, and appends to one
+//! segment of them after the other; only a series that is new takes the table's lock from those who read.
 
-use std::collections::HashMap;
-use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
+use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
+use std::sync::{Mutex, MutexGuard, PoisonError, RwLock, RwLockReadGuard};
 
-use foldhash::fast::RandomState;
-use sandur_model::{Labels, Matcher, StreamId};
+use roaring::RoaringBitmap;
+use sandur_model::{Labels, Matcher, SampleBatch, SeriesSamples, StreamId};
 
 use super::beside::Beside;
-use super::memory::SERIES_BYTES;
-use super::series::HeadSeries;
-use super::symbols::{PAIR_BYTES, Pair, Symbols, Texts};
-use crate::growing::Growing;
+use super::matching::matching;
+use super::order::KeptOrder;
+use super::rows::{Appended, FloatRow, SeriesRows};
+use super::table::{SEGMENT, SeriesTable, Snapshot};
+use super::versions::{Counting, Slot, Versions};
 
 /// The samples of one tenant.
 pub(super) struct TenantSamples {
     first_ms: AtomicI64,
     last_ms: AtomicI64,
-    rows: AtomicU64,
-    series: RwLock<AllSeries>,
+    /// Whether a series may have no sample, but exemplars.
+    has_bare: AtomicBool,
+    table: RwLock<SeriesTable>,
+    order: KeptOrder,
+    versions: Mutex<Versions>,
     beside: Mutex<Beside>,
 }
 
-#[derive(Default)]
-struct AllSeries {
-    by_id: HashMap<Key, u32, RandomState>,
-    list: Growing<Arc<HeadSeries>>,
-    symbols: Symbols,
+/// What appending did.
+#[derive(Clone, Copy, Default)]
+pub(super) struct Taken {
+    pub(super) appended: u64,
+    pub(super) duplicates: u64,
+    pub(super) grown: u64,
 }
 
-/// An id in parts: entries of the map take 20 bytes, with a number of 16 bytes they would take 32.
-type Key = [u32; 4];
-
-fn key_of(id: StreamId) -> Key {
-    std::array::from_fn(|n| (id.0 >> (32 * n)) as u32)
-}
-
-/// All series of a moment.
-pub(super) struct Snapshot {
-    pub(super) list: Growing<Arc<HeadSeries>>,
-    pub(super) texts: Texts,
+impl Taken {
+    fn note(&mut self, appended: Appended) -> bool {
+        match appended {
+            Appended::New { grown } => {
+                self.appended += 1;
+                self.grown += grown;
+                true
+            }
+            Appended::Duplicate => {
+                self.duplicates += 1;
+                false
+            }
+        }
+    }
 }
 
 impl Default for TenantSamples {
     fn default() -> Self {
-        let (first_ms, last_ms) = (AtomicI64::new(i64::MAX), AtomicI64::new(i64::MIN));
-        let (series, beside) = (RwLock::default(), Mutex::default());
-        Self { first_ms, last_ms, rows: AtomicU64::new(0), series, beside }
+        Self {
+            first_ms: AtomicI64::new(i64::MAX),
+            last_ms: AtomicI64::new(i64::MIN),
+            has_bare: AtomicBool::new(false),
+            table: RwLock::default(),
+            order: KeptOrder::default(),
+            versions: Mutex::default(),
+            beside: Mutex::default(),
+        }
     }
 }
 
 impl TenantSamples {
-    /// The series with these labels, and the bytes that it takes if it is new.
-    pub(super) fn intern(&self, id: StreamId, labels: &Labels) -> (Arc<HeadSeries>, u64) {
-        let key = key_of(id);
-        if let Some(found) =
-            self.read(|all| all.by_id.get(&key).map(|at| Arc::clone(all.list.get(*at as usize))))
-        {
-            return (found, 0);
-        }
-        let mut all = self.series.write().unwrap_or_else(PoisonError::into_inner);
-        let before = all.symbols.bytes();
-        let series = Arc::new(HeadSeries::new(id, all.symbols.pairs(labels)));
-        let at = all.list.len() as u32;
-        all.by_id.insert(key, at);
-        all.list.push(Arc::clone(&series));
-        let strings = all.symbols.bytes() - before;
-        (series, SERIES_BYTES + labels.len() as u64 * PAIR_BYTES + strings)
+    fn table(&self) -> RwLockReadGuard<'_, SeriesTable> {
+        self.table.read().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Its exemplars and metadata.
@@ -74,24 +76,126 @@ impl TenantSamples {
         self.beside.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn read<T>(&self, look: impl FnOnce(&AllSeries) -> T) -> T {
-        look(&self.series.read().unwrap_or_else(PoisonError::into_inner))
+    /// The number of a series, which gets one if it is new; gives the bytes that it takes then.
+    pub(super) fn intern(&self, id: StreamId, labels: &Labels) -> (u32, u64) {
+        if let Some(number) = self.table().find(id, 0) {
+            return (number, 0);
+        }
+        let mut table = self.table.write().unwrap_or_else(PoisonError::into_inner);
+        let before = table.bytes();
+        let number = table.add(id, labels);
+        (number, table.bytes() - before)
     }
 
-    /// Notes that a sample of this time is about to come.
-    pub(super) fn widen(&self, (first_ms, last_ms): (i64, i64)) {
+    /// The same for a series that may be there for its exemplars alone.
+    pub(super) fn intern_bare(&self, id: StreamId, labels: &Labels) -> (u32, u64) {
+        let (number, grown) = self.intern(id, labels);
+        if grown > 0 {
+            self.has_bare.store(true, Ordering::Release);
+        }
+        (number, grown)
+    }
+
+    /// Numbers of the series that have samples in the batch, in their order, and bytes that new ones take.
+    fn numbers(&self, batch: &SampleBatch) -> (Vec<u32>, u64) {
+        let (mut numbers, mut guess) = (Vec::with_capacity(batch.series.len()), 0);
+        let (mut unknown, mut grown) = (Vec::new(), 0);
+        {
+            let table = self.table();
+            for (at, series) in batch.series.iter().enumerate() {
+                let found = table.find(series.id, guess).unwrap_or_else(|| {
+                    unknown.push(at);
+                    u32::MAX
+                });
+                guess = found.wrapping_add(1);
+                numbers.push(found);
+            }
+        }
+        for at in unknown.into_iter().filter(|at| has_samples(&batch.series[*at])) {
+            let SeriesSamples { id, labels, .. } = &batch.series[at];
+            let (number, bytes) = self.intern(*id, labels);
+            numbers[at] = number;
+            grown += bytes;
+        }
+        (numbers, grown)
+    }
+
+    /// Appends the samples of a batch.
+    pub(super) fn append(&self, frame: u32, batch: &SampleBatch) -> Taken {
+        self.widen(batch);
+        let (numbers, grown) = self.numbers(batch);
+        let (mut taken, mut counting) = (Taken { grown, ..Taken::default() }, Counting::default());
+        let table = self.table();
+        let mut locked: Option<(usize, MutexGuard<'_, Vec<SeriesRows>>)> = None;
+        for (series, number) in batch.series.iter().zip(numbers) {
+            if !has_samples(series) {
+                continue;
+            }
+            let (segment, at) = (number as usize / SEGMENT, number as usize % SEGMENT);
+            let mut rows = match locked.take() {
+                Some((same, rows)) if same == segment => rows,
+                other => {
+                    // The lock before is free first: readers take one at a time as well.
+                    drop(other);
+                    table.rows(segment)
+                }
+            };
+            append_series(&mut rows[at], frame, (batch, series), &mut taken, &mut counting);
+            locked = Some((segment, rows));
+        }
+        drop(locked);
+        drop(table);
+        self.count(counting);
+        taken
+    }
+
+    /// Appends float samples and histograms of one series that were in another head.
+    pub(super) fn append_rows(
+        &self,
+        (id, labels): (StreamId, &Labels),
+        append: impl FnOnce(&mut SeriesRows, &mut dyn FnMut(i64, Appended)),
+    ) -> Taken {
+        let (number, grown) = self.intern(id, labels);
+        let (mut taken, mut counting) = (Taken { grown, ..Taken::default() }, Counting::default());
+        let (mut first_ms, mut last_ms) = (i64::MAX, i64::MIN);
+        {
+            let table = self.table();
+            let mut rows = table.rows(number as usize / SEGMENT);
+            append(&mut rows[number as usize % SEGMENT], &mut |time_ms, appended| {
+                if taken.note(appended) {
+                    counting.add(time_ms);
+                    (first_ms, last_ms) = (first_ms.min(time_ms), last_ms.max(time_ms));
+                }
+            });
+        }
+        self.widen_to(first_ms, last_ms);
+        self.count(counting);
+        taken
+    }
+
+    /// Makes the bounds hold all samples of a batch before they come: a reader who sees a sample also sees
+    /// that it is within them.
+    fn widen(&self, batch: &SampleBatch) {
+        let histograms = batch.histograms.iter().map(|sample| sample.timestamp);
+        let times = batch.timestamps.iter().copied().chain(histograms);
+        let (first, last) =
+            times.fold((i64::MAX, i64::MIN), |(first, last), time| (first.min(time), last.max(time)));
+        self.widen_to(first, last);
+    }
+
+    fn widen_to(&self, first_ms: i64, last_ms: i64) {
         self.first_ms.fetch_min(first_ms, Ordering::AcqRel);
         self.last_ms.fetch_max(last_ms, Ordering::AcqRel);
     }
 
     /// Counts samples that were appended; a reader that sees the count sees them.
-    pub(super) fn count(&self, rows: u64) {
-        self.rows.fetch_add(rows, Ordering::AcqRel);
+    fn count(&self, counting: Counting) {
+        self.versions.lock().unwrap_or_else(PoisonError::into_inner).count(counting);
     }
 
-    /// Samples.
-    pub(super) fn rows(&self) -> u64 {
-        self.rows.load(Ordering::Acquire)
+    /// How many series there are.
+    pub(super) fn series(&self) -> usize {
+        self.table().len()
     }
 
     /// First and last time; `None` without samples.
@@ -100,33 +204,90 @@ impl TenantSamples {
         (first <= last).then_some((first, last))
     }
 
+    /// How many samples it holds of which times.
+    pub(super) fn slots(&self) -> Vec<Slot> {
+        self.versions.lock().unwrap_or_else(PoisonError::into_inner).slots().collect()
+    }
+
     /// All series of now.
     pub(super) fn snapshot(&self) -> Snapshot {
-        self.read(|all| Snapshot { list: all.list.clone(), texts: all.symbols.texts() })
+        self.table().snapshot()
+    }
+
+    /// The series that pass all matchers and have samples from the first to the last of these milliseconds.
+    pub(super) fn matching(&self, matchers: &[Matcher], times_ms: (i64, i64)) -> (Snapshot, RoaringBitmap) {
+        let (snapshot, mut found) = matching(&self.table, matchers);
+        let covers = |(first, last)| times_ms.0 <= first && last <= times_ms.1;
+        let has_bare = self.has_bare.load(Ordering::Acquire);
+        if has_bare || !self.bounds_ms().is_some_and(covers) {
+            found = touching(&snapshot, &found, times_ms);
+        }
+        (snapshot, found)
+    }
+
+    /// Sorts series by their labels.
+    pub(super) fn sorted(&self, snapshot: &Snapshot, series: &RoaringBitmap) -> Vec<u32> {
+        self.order.sort(snapshot, series)
+    }
+
+    /// Numbers of the names of labels that some of the series have.
+    pub(super) fn names_of(&self, series: &RoaringBitmap) -> Vec<u32> {
+        let table = self.table();
+        let index = table.index();
+        let has_one = |name: &u32| index.values(*name).any(|(_, postings)| postings.touches(series));
+        index.names().filter(has_one).collect()
+    }
+
+    /// Numbers of the values of a label that some of the series have.
+    pub(super) fn values_of(&self, name: &str, series: &RoaringBitmap) -> Vec<u32> {
+        let table = self.table();
+        let name = table.symbols().find(name);
+        let values = name.into_iter().flat_map(|name| table.index().values(name));
+        values.filter(|(_, postings)| postings.touches(series)).map(|(value, _)| value).collect()
     }
 }
 
-impl Snapshot {
-    /// The series that pass all matchers. What a matcher says of a value is found out once.
-    pub(super) fn matching(&self, matchers: &[Matcher]) -> Vec<Arc<HeadSeries>> {
-        let mut known: Vec<HashMap<u32, bool, RandomState>> = vec![HashMap::default(); matchers.len()];
-        let mut passes = |series: &HeadSeries| {
-            matchers.iter().zip(&mut known).all(|(matcher, known)| {
-                let pair = series.labels.iter().find(|(name, _)| self.texts.get(*name) == matcher.name());
-                match pair {
-                    None => matcher.matches_empty(),
-                    Some((_, value)) => {
-                        *known.entry(*value).or_insert_with(|| matcher.matches(self.texts.get(*value)))
-                    }
-                }
-            })
-        };
-        self.list.iter().filter(|series| passes(series)).cloned().collect()
-    }
+fn has_samples(series: &SeriesSamples) -> bool {
+    !series.samples.is_empty() || !series.histograms.is_empty()
+}
 
-    /// Orders series as their label sets are ordered.
-    pub(super) fn compare(&self, a: &HeadSeries, b: &HeadSeries) -> std::cmp::Ordering {
-        let text = |(name, value): &Pair| (self.texts.get(*name), self.texts.get(*value));
-        a.labels.iter().map(text).cmp(b.labels.iter().map(text))
+#[inline]
+fn append_series(
+    rows: &mut SeriesRows,
+    frame: u32,
+    (batch, series): (&SampleBatch, &SeriesSamples),
+    taken: &mut Taken,
+    counting: &mut Counting,
+) {
+    let first = series.samples.start as usize;
+    for (n, (time_ms, value)) in batch.samples_of(series).enumerate() {
+        let start_ms = batch.start_of(first + n);
+        if taken.note(rows.append(FloatRow { frame, time_ms, value, start_ms })) {
+            counting.add(time_ms);
+        }
     }
+    for sample in batch.histograms_of(series) {
+        if taken.note(rows.append_histogram(frame, sample)) {
+            counting.add(sample.timestamp);
+        }
+    }
+}
+
+/// Those of the series that have samples in these milliseconds.
+fn touching(snapshot: &Snapshot, series: &RoaringBitmap, (first_ms, last_ms): (i64, i64)) -> RoaringBitmap {
+    let mut found = RoaringBitmap::new();
+    for (segment, number) in snapshot.segments().zip((0u32..).step_by(SEGMENT)) {
+        let of_segment = series.range(number..number.saturating_add(SEGMENT as u32));
+        let mut of_segment = of_segment.peekable();
+        if of_segment.peek().is_none() {
+            continue;
+        }
+        let rows = segment.rows();
+        let touches = |number: &u32| {
+            let bounds = rows.get(*number as usize % SEGMENT).and_then(SeriesRows::bounds_ms);
+            bounds.is_some_and(|(first, last)| first <= last_ms && first_ms <= last)
+        };
+        found.extend(of_segment.filter(touches));
+    }
+    found
 }

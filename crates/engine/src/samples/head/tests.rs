@@ -1,11 +1,14 @@
 //! The head against plain expectations, and against a naive map over random samples.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use proptest::prelude::*;
 use sandur_base::{Id, MemoryBudget};
-use sandur_model::{Labels, MatchOp, Matcher, SampleBatch, TenantId, TimeRange};
+use sandur_model::{
+    Exemplar, FloatHistogram, HistogramSample, Labels, MatchOp, Matcher, MetricMetadata, SampleBatch, Span,
+    TenantId, TimeRange, matches_all,
+};
 
 use super::{SampleHead, push_bytes};
 
@@ -84,15 +87,141 @@ fn a_floor_cuts_at_its_frame_and_takes_its_memory_along() {
 }
 
 #[test]
-fn a_sample_changes_the_version_of_what_holds_it() {
+fn a_sample_changes_the_version_of_its_minute_alone() {
     let (head, budget) = head_of(&[batch(&[("up", "a", 1_000, 1.0)])]);
     let tenant = TenantId::default_tenant();
     let before = head.holdings(&tenant, TimeRange::ALL);
     assert_eq!(before, head.holdings(&tenant, TimeRange::ALL));
-    let more = batch(&[("up", "a", 2_000, 1.0)]);
-    head.insert(8, &more, budget.reserve(push_bytes(&more)).unwrap());
-    assert_ne!(before[0].version, head.holdings(&tenant, TimeRange::ALL)[0].version);
+    let insert = |sequence, more: SampleBatch| {
+        head.insert(sequence, &more, budget.reserve(push_bytes(&more)).unwrap());
+        head.holdings(&tenant, TimeRange::ALL)
+    };
+    let after = insert(8, batch(&[("up", "a", 2_000, 1.0)]));
+    assert_ne!(before[0].version, after[0].version);
     assert!(head.holdings(&tenant, TimeRange::new(0, 1_000_000_000)).is_empty());
+    let later = insert(9, batch(&[("up", "a", 61_000, 1.0)]));
+    assert_eq!((later.len(), later[0].version), (2, after[0].version));
+    let same = insert(10, batch(&[("up", "a", 61_000, 2.0)]));
+    assert_eq!(same, later, "what was not taken changes nothing");
+}
+
+fn matcher(name: &str, op: MatchOp, value: &str) -> Matcher {
+    Matcher::new(name, op, value).unwrap()
+}
+
+#[test]
+fn exemplars_and_metadata_are_found_and_cut_at_floors() {
+    let mut frames: Vec<SampleBatch> = (0..4).map(|n| batch(&[("up", "a", n * 1_000, 1.0)])).collect();
+    let exemplar = |timestamp, id: &str| Exemplar {
+        labels: Labels::from_pairs([("trace_id", id)]),
+        value: 0.5,
+        timestamp,
+    };
+    frames[0].push_exemplar(exemplar(500, "first"));
+    for frame in [1, 3] {
+        frames[frame].push_exemplar(exemplar(700, "second"));
+        let metadata = MetricMetadata { family: "up".into(), ..MetricMetadata::default() };
+        frames[frame].metadata.push(metadata);
+    }
+    frames[3].begin_series(labels("bare", "b").stream_id(), labels("bare", "b"), Span::default());
+    frames[3].push_exemplar(exemplar(900, "third"));
+    let (head, budget) = head_of(&frames);
+    let tenant = TenantId::default_tenant();
+    let ids = |head: &SampleHead, any_of: &[Vec<Matcher>], range| -> Vec<String> {
+        let found = head.exemplars(&tenant, any_of, range).into_iter();
+        found.flat_map(|(_, all)| all).map(|e| e.labels.get("trace_id").unwrap().to_owned()).collect()
+    };
+    assert_eq!(ids(&head, &[], TimeRange::ALL), ["third", "first", "second"]);
+    let up = vec![matcher("__name__", MatchOp::Equal, "up")];
+    assert_eq!(ids(&head, &[up], TimeRange::new(0, 600_000_000)), ["first"]);
+    assert_eq!(head.metadata(&tenant).len(), 1);
+    assert_eq!(found(&head, &[], TimeRange::ALL).len(), 1, "a series without samples is no answer");
+    let rest = head.since_floor(9);
+    assert_eq!(ids(&rest, &[], TimeRange::ALL), ["third", "second"]);
+    assert_eq!(rest.metadata(&tenant).len(), 1);
+    assert!(head.since_floor(11).metadata(&tenant).is_empty());
+    drop((head, rest));
+    assert_eq!(budget.used(), 0);
+}
+
+#[test]
+fn histograms_and_start_times_survive_a_cut() {
+    let mut one = batch(&[("up", "a", 1_000, 1.0)]);
+    one.set_start(400);
+    let histogram = Arc::new(FloatHistogram { count: 3.0, ..FloatHistogram::default() });
+    one.push_histogram(HistogramSample { timestamp: 2_000, start: 1, integer: true, histogram });
+    let (head, _) = head_of(&[batch(&[("up", "a", 0, 1.0)]), one]);
+    let rest = head.since_floor(8);
+    let selected = rest.select(&TenantId::default_tenant(), &[], TimeRange::ALL);
+    let (columns, _) = selected.samples(0, (0, 9_000));
+    assert_eq!((columns.timestamps, columns.starts), (vec![1_000], vec![400]));
+    assert_eq!((columns.histograms.len(), columns.histograms[0].histogram.count), (1, 3.0));
+    assert_eq!((selected.rows(0), selected.bounds_ms(0)), (2, Some((1_000, 2_000))));
+    assert!(columns.histograms[0].integer);
+}
+
+/// More series than are sorted when they are asked for.
+fn many() -> (SampleHead, Vec<Arc<Labels>>) {
+    let label_sets: Vec<Arc<Labels>> = (0..5_000u32)
+        .map(|n| {
+            let n = n.wrapping_mul(2_654_435_761) % 5_003;
+            let (name, pod, le) = (format!("m{}", n % 7), format!("p{}", n % 501), (n / 13).to_string());
+            let pairs = [("__name__", name.as_str()), ("pod", &pod), ("le", &le)];
+            Arc::new(Labels::from_pairs(pairs.into_iter().take(if n % 11 == 0 { 2 } else { 3 })))
+        })
+        .collect();
+    let (head, _) = head_of(&[]);
+    let mut sequence = 7;
+    for (part, until) in label_sets.chunks(4_500).zip([TimeRange::ALL, TimeRange::ALL]) {
+        let mut batch = SampleBatch::new(TenantId::default_tenant());
+        part.iter().for_each(|labels| batch.push(Arc::clone(labels), [(1_000, 1.0)]));
+        head.insert(
+            sequence,
+            &batch,
+            MemoryBudget::root("test", u64::MAX).reserve(push_bytes(&batch)).unwrap(),
+        );
+        sequence += 1;
+        // The order is made in between, and series that come later are merged into it.
+        head.select(&TenantId::default_tenant(), &[], until);
+    }
+    (head, label_sets)
+}
+
+#[test]
+fn many_series_come_sorted_whatever_is_asked_of_them() {
+    let (head, label_sets) = many();
+    let tenant = TenantId::default_tenant();
+    let all = |op: fn() -> Vec<Matcher>| {
+        let matchers = op();
+        let mut expected: Vec<&Arc<Labels>> =
+            label_sets.iter().filter(|labels| matches_all(&matchers, labels)).collect();
+        expected.sort();
+        expected.dedup();
+        let selected = head.select(&tenant, &matchers, TimeRange::ALL);
+        let found: Vec<Labels> = (0..selected.len()).map(|at| selected.labels(at)).collect();
+        assert!(found.iter().eq(expected.iter().map(|labels| &***labels)), "{matchers:?}");
+        let matching = head.matching(&tenant, &matchers, TimeRange::ALL);
+        assert_eq!(matching.len(), found.len());
+        for name in ["__name__", "pod", "le", "other"] {
+            let mut values: Vec<&str> = matching.label_values(name).collect();
+            values.sort_unstable();
+            let expected: BTreeSet<&str> = found.iter().filter_map(|labels| labels.get(name)).collect();
+            assert!(values.into_iter().eq(expected), "{name}");
+        }
+        let names: BTreeSet<&str> = matching.label_names().collect();
+        let expected: BTreeSet<&str> = found.iter().flat_map(|labels| labels.iter().map(|l| l.0)).collect();
+        assert_eq!(names, expected);
+    };
+    all(Vec::new);
+    all(|| vec![matcher("__name__", MatchOp::Equal, "m3")]);
+    all(|| vec![matcher("__name__", MatchOp::NotEqual, "m3"), matcher("pod", MatchOp::Regex, "p[12].*")]);
+    all(|| vec![matcher("le", MatchOp::Equal, "")]);
+    all(|| vec![matcher("le", MatchOp::NotEqual, "")]);
+    all(|| vec![matcher("le", MatchOp::Regex, "1.*|"), matcher("pod", MatchOp::Equal, "p7")]);
+    all(|| vec![matcher("le", MatchOp::NotRegex, "1.*")]);
+    all(|| vec![matcher("other", MatchOp::NotRegex, ".+")]);
+    all(|| vec![matcher("other", MatchOp::Regex, ".+")]);
+    all(|| vec![matcher("pod", MatchOp::Equal, "p1"), matcher("pod", MatchOp::Equal, "p2")]);
 }
 
 /// What a series of ten labels takes with twenty samples, as of a scrape each 15 s and a flush each 5 min.

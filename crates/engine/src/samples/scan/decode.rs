@@ -70,7 +70,7 @@ pub(super) fn decode(
                 }
             });
         }
-        let SampleColumns { timestamps: times, values } = join(parts);
+        let SampleColumns { timestamps: times, values, .. } = join(parts);
         if !times.is_empty() {
             let wanted = one.labels.iter().filter(|(name, _)| selection.wants(name));
             all_labels.push(wanted.map(|(name, value)| (texts.id(name), texts.id(value))).collect());
@@ -119,5 +119,6 @@ fn join(mut parts: Vec<SampleColumns>) -> SampleColumns {
     all.sort_by_key(|(time, _)| *time); // stable, and fast on runs that are sorted already
     all.dedup_by_key(|(time, _)| *time);
     let (timestamps, bits): (Vec<i64>, Vec<u64>) = all.into_iter().unzip();
-    SampleColumns { timestamps, values: bits.into_iter().map(f64::from_bits).collect() }
+    let values = bits.into_iter().map(f64::from_bits).collect();
+    SampleColumns { timestamps, values, ..SampleColumns::default() }
 }

@@ -1,11 +1,11 @@
 //! The native histograms of a batch.
 //!
 //! Layout, nothing at all without a histogram: packed numbers of histograms of each series; then each
-//! histogram: flags (u8), timestamp (signed LEB128, distance from the one before), start time (likewise, distance from the
-//! timestamp, only with its flag), schema (signed LEB128), zero threshold and sum (eight bytes each), counts
-//! of the zero bucket and of all observations; positive and negative buckets: number of spans (LEB128), offset
-//! (signed LEB128) and length (LEB128) of each, a count for each bucket; number of custom bounds (LEB128),
-//! eight bytes for each.
+//! histogram: flags (u8), timestamp (signed LEB128, distance from the one before), start time (likewise,
+//! distance from the timestamp, only with its flag), schema (signed LEB128), zero threshold and sum (eight
+//! bytes each), counts of the zero bucket and of all observations; positive and negative buckets: number of
+//! spans (LEB128), offset (signed LEB128) and length (LEB128) of each, a count for each bucket; number of
+//! custom bounds (LEB128), eight bytes for each.
 //!
 //! Counts are of eight bytes each, unless all of a histogram are whole numbers: then those of the zero bucket
 //! and of all observations are LEB128, and those of buckets signed LEB128 distances from the bucket before.

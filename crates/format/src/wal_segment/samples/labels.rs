@@ -1,8 +1,10 @@
 //! The labels of the series of a batch.
 //!
-//! **Own form**: packed lengths of the symbols, whose texts are the beginning of the arena; packed numbers of labels of each series; over all labels packed numbers of names, then of values.
+//! **Own form**: packed lengths of the symbols, whose texts are the beginning of the arena; packed numbers
+//! of labels of each series; over all labels packed numbers of names, then of values.
 //!
-//! **Spans of a body**: with references first the spans of the symbols; then the span of each series. Spans are two packed columns: starts as distances from the end of the span before, and lengths.
+//! **Spans of a body**: with references first the spans of the symbols; then the span of each series. Spans
+//! are two packed columns: starts as distances from the end of the span before, and lengths.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -18,8 +20,8 @@ use crate::wal_segment::frame::PART;
 
 const LABELS: &str = "the labels of a batch";
 
-/// Whether the spans of labels rise, do not overlap, are not empty and end in the arena; those of symbols too,
-/// which may be empty.
+/// Whether the spans of labels rise, do not overlap, are not empty and end in the arena; those of symbols
+/// too, which may be empty.
 pub(super) fn spans_fit(batch: &SampleBatch) -> bool {
     let arena = batch.arena.bytes.len();
     let symbols = match &batch.label_text {

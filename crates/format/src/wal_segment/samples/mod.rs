@@ -5,14 +5,14 @@
 //! other batch the arena is made here: all label names and values, each once, and then the values
 //! ([`Form::Own`]).
 //!
-//! Layout: form (u8); numbers of series, labels (of all series, only in our own form), symbols, float samples,
-//! histograms, exemplars and metadata (LEB128 each); the labels ([`labels`]); packed numbers of float samples of each series; packed timestamps, each as zigzag
-//! distance from the one before; value offsets, if the form has them; whether there are start times (u8), and
-//! if so these, packed, as zigzag distances from the timestamps; [`histograms`]; exemplars and metadata
-//! ([`beside`]).
+//! Layout: form (u8); numbers of series, labels (of all series, only in our own form), symbols, float
+//! samples, histograms, exemplars and metadata (LEB128 each); the labels ([`labels`]); packed numbers of
+//! float samples of each series; packed timestamps, each as zigzag distance from the one before; value
+//! offsets, if the form has them; whether there are start times (u8), and if so these, packed, as zigzag
+//! distances from the timestamps; [`histograms`]; exemplars and metadata ([`beside`]).
 //!
-//! **Invariants.** A batch that was written is read as it was, floats by their bits. Spans of an arena rise and
-//! do not overlap; all text of labels together is at most [`LABEL_BYTES_MAX`].
+//! **Invariants.** A batch that was written is read as it was, floats by their bits. Spans of an arena rise
+//! and do not overlap; all text of labels together is at most [`LABEL_BYTES_MAX`].
 
 mod beside;
 mod histograms;

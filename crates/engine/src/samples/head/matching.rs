@@ -1,0 +1,119 @@
+//! Which series of a head pass matchers.
+//!
+//! Matchers for one value take its postings. Others are asked about the values that the label has, each once
+//! and without a lock, since regular expressions take as long as their authors like; or about the series that
+//! are left, when these are fewer than the values.
+
+use std::collections::HashMap;
+use std::sync::{PoisonError, RwLock};
+
+use foldhash::fast::RandomState;
+use roaring::RoaringBitmap;
+use sandur_base::job;
+use sandur_model::{MatchOp, Matcher};
+
+use super::table::{SeriesTable, Snapshot};
+
+/// A matcher that is not for one value, the number of its label, and the values that this has.
+struct Asked<'a> {
+    matcher: &'a Matcher,
+    name: Option<u32>,
+    values: Vec<u32>,
+}
+
+/// The matching series, and all of this moment.
+pub(super) fn matching(table: &RwLock<SeriesTable>, matchers: &[Matcher]) -> (Snapshot, RoaringBitmap) {
+    let read = || table.read().unwrap_or_else(PoisonError::into_inner);
+    let (snapshot, mut found, mut asked) = {
+        let table = read();
+        let found = of_single_values(&table, matchers);
+        let others = matchers.iter().filter(|matcher| !is_for_one_value(matcher));
+        let asked: Vec<Asked<'_>> = others.map(|matcher| ask(&table, matcher)).collect();
+        (table.snapshot(), found, asked)
+    };
+    asked.sort_by_key(|asked| asked.values.len());
+    for Asked { matcher, name, mut values } in asked {
+        if found.is_empty() {
+            break;
+        }
+        let empty_passes = matcher.matches_empty();
+        if found.len() < values.len() as u64 / 2 {
+            keep_passing(&snapshot, matcher, name, &mut found);
+            continue;
+        }
+        // What tells apart: of a matcher that series without the label pass, the values that do not.
+        values.retain(|value| {
+            let text = snapshot.texts.get(*value);
+            job::spend(text.len()).is_ok() && matcher.matches(text) != empty_passes
+        });
+        let mut union = RoaringBitmap::new();
+        if let Some(name) = name {
+            let table = read();
+            let postings = values.iter().filter_map(|value| table.index().postings(name, *value));
+            postings.for_each(|postings| postings.add_to(&mut union));
+        }
+        match empty_passes {
+            true => found -= union,
+            false => found &= union,
+        }
+    }
+    // Series that came meanwhile are not in the snapshot.
+    found.remove_range(snapshot.len() as u32..);
+    (snapshot, found)
+}
+
+/// Whether a matcher is decided by the postings of one value.
+fn is_for_one_value(matcher: &Matcher) -> bool {
+    matches!(matcher.op(), MatchOp::Equal | MatchOp::NotEqual) && !matcher.value().is_empty()
+}
+
+/// The series that pass all matchers for one value.
+fn of_single_values(table: &SeriesTable, matchers: &[Matcher]) -> RoaringBitmap {
+    let postings = |matcher: &Matcher| {
+        let (name, value) = (table.symbols().find(matcher.name())?, table.symbols().find(matcher.value())?);
+        table.index().postings(name, value)
+    };
+    let (mut wanted, mut unwanted) = (Vec::new(), Vec::new());
+    for matcher in matchers.iter().filter(|matcher| is_for_one_value(matcher)) {
+        match (matcher.op(), postings(matcher)) {
+            (MatchOp::Equal, None) => return RoaringBitmap::new(),
+            (MatchOp::Equal, Some(found)) => wanted.push(found),
+            (_, found) => unwanted.extend(found),
+        }
+    }
+    wanted.sort_by_key(|postings| postings.len());
+    let mut found = RoaringBitmap::new();
+    match wanted.first() {
+        Some(fewest) => fewest.add_to(&mut found),
+        None => drop(found.insert_range(0..table.len() as u32)),
+    }
+    for (postings, is_wanted) in
+        wanted.iter().skip(1).map(|p| (p, true)).chain(unwanted.iter().map(|p| (p, false)))
+    {
+        let mut set = RoaringBitmap::new();
+        postings.add_to(&mut set);
+        if is_wanted { found &= set } else { found -= set }
+    }
+    found
+}
+
+fn ask<'a>(table: &SeriesTable, matcher: &'a Matcher) -> Asked<'a> {
+    let name = table.symbols().find(matcher.name());
+    let values = name.into_iter().flat_map(|name| table.index().values(name));
+    Asked { matcher, name, values: values.map(|(value, _)| value).collect() }
+}
+
+/// Asks a matcher about the series that are left, about each value once.
+fn keep_passing(snapshot: &Snapshot, matcher: &Matcher, name: Option<u32>, found: &mut RoaringBitmap) {
+    let mut known: HashMap<u32, bool, RandomState> = HashMap::default();
+    let mut passes = |series: u32| match name.and_then(|name| snapshot.value(series, name)) {
+        None => matcher.matches_empty(),
+        Some(value) => *known.entry(value).or_insert_with(|| {
+            let text = snapshot.texts.get(value);
+            job::spend(text.len()).is_ok() && matcher.matches(text)
+        }),
+    };
+    // A series may have come since the set was made, or it is in the snapshot.
+    let within = found.iter().take_while(|series| (*series as usize) < snapshot.len());
+    *found = within.filter(|series| passes(*series)).collect();
+}

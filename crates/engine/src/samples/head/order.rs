@@ -1,0 +1,132 @@
+//! Series in the order of their labels.
+//!
+//! Few series are sorted when they are asked for. The order of all series is made once and kept, since
+//! sorting a million of them takes a while; series that came since are merged into it.
+
+use std::cmp::Ordering;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use roaring::RoaringBitmap;
+
+use super::table::Snapshot;
+
+/// Series that are quicker sorted than looked up in the order of all.
+const FEW: u64 = 2_048;
+/// New series are merged one by one while they are fewer than one in so many.
+const MERGED_SHARE: usize = 32;
+
+/// All series of a moment in order.
+#[derive(Default)]
+pub(super) struct Order {
+    sorted: Vec<u32>,
+}
+
+/// The order that was made last.
+#[derive(Default)]
+pub(super) struct KeptOrder(Mutex<Arc<Order>>);
+
+impl KeptOrder {
+    /// Sorts series.
+    pub(super) fn sort(&self, snapshot: &Snapshot, series: &RoaringBitmap) -> Vec<u32> {
+        if series.len() <= FEW {
+            let mut few: Vec<u32> = series.iter().collect();
+            few.sort_unstable_by(|a, b| compare(snapshot, *a, *b));
+            return few;
+        }
+        let order = self.of(snapshot);
+        order.sorted.iter().copied().filter(|number| series.contains(*number)).collect()
+    }
+
+    /// The order of at least the series of a snapshot.
+    fn of(&self, snapshot: &Snapshot) -> Arc<Order> {
+        let mut kept = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let known = kept.sorted.len();
+        if known < snapshot.len() {
+            *kept = Arc::new(match (snapshot.len() - known) * MERGED_SHARE < known {
+                true => kept.with_later_ones(snapshot),
+                false => Order::of_all(snapshot),
+            });
+        }
+        Arc::clone(&kept)
+    }
+}
+
+impl Order {
+    fn with_later_ones(&self, snapshot: &Snapshot) -> Self {
+        let mut later: Vec<u32> = (self.sorted.len() as u32..snapshot.len() as u32).collect();
+        later.sort_unstable_by(|a, b| compare(snapshot, *a, *b));
+        let (mut sorted, mut rest) = (Vec::with_capacity(snapshot.len()), self.sorted.as_slice());
+        for number in later {
+            let before = rest.partition_point(|known| compare(snapshot, *known, number).is_lt());
+            sorted.extend_from_slice(&rest[..before]);
+            sorted.push(number);
+            rest = &rest[before..];
+        }
+        sorted.extend_from_slice(rest);
+        Self { sorted }
+    }
+
+    /// Sorts by the first [`part`], series that have the same one by the second, and so on. Texts are
+    /// compared by their ranks.
+    fn of_all(snapshot: &Snapshot) -> Self {
+        let ranks = ranks(snapshot);
+        let mut keyed: Vec<(u64, u32)> = (0..snapshot.len() as u32).map(|number| (0, number)).collect();
+        // Ranges of series whose parts before this one are the same.
+        let mut same = vec![(0..keyed.len(), 0)];
+        while let Some((range, depth)) = same.pop() {
+            let run = &mut keyed[range.clone()];
+            for (key, number) in run.iter_mut() {
+                let rank = |(name, value): (u32, u32)| {
+                    u64::from(ranks[name as usize]) << 32 | u64::from(ranks[value as usize])
+                };
+                *key = part(snapshot, *number, depth).map_or(0, rank);
+            }
+            run.sort_unstable();
+            let mut start = range.start;
+            for equal in run.chunk_by_mut(|(a, _), (b, _)| a == b) {
+                let end = start + equal.len();
+                match equal.len() > 1 {
+                    true if equal[0].0 == 0 => equal.sort_by(|(_, a), (_, b)| compare(snapshot, *a, *b)),
+                    true => same.push((start..end, depth + 1)),
+                    false => {}
+                }
+                start = end;
+            }
+        }
+        Self { sorted: keyed.into_iter().map(|(_, number)| number).collect() }
+    }
+}
+
+/// What series are sorted by: first the part of depth 0, then that of depth 1; those without the part come
+/// first, in the order of [`compare`].
+fn part(snapshot: &Snapshot, number: u32, depth: usize) -> Option<(u32, u32)> {
+    snapshot.pairs(number).nth(depth)
+}
+
+/// The place of each string among all, from 1 on.
+fn ranks(snapshot: &Snapshot) -> Vec<u32> {
+    let texts = &snapshot.texts;
+    let mut sorted: Vec<u32> = (0..texts.len() as u32).collect();
+    sorted.sort_unstable_by(|a, b| texts.get(*a).cmp(texts.get(*b)));
+    let mut ranks = vec![0; sorted.len()];
+    for (rank, number) in (1..).zip(sorted) {
+        ranks[number as usize] = rank;
+    }
+    ranks
+}
+
+/// Orders series as their label sets are ordered.
+fn compare(snapshot: &Snapshot, a: u32, b: u32) -> Ordering {
+    // Most strings that are the same have the same number.
+    let (mut left, mut right) = (snapshot.pairs(a), snapshot.pairs(b));
+    loop {
+        match (left.next(), right.next()) {
+            (Some(a), Some(b)) if a == b => {}
+            (Some(a), Some(b)) => {
+                let text = |(name, value)| (snapshot.texts.get(name), snapshot.texts.get(value));
+                return text(a).cmp(&text(b));
+            }
+            (a, b) => return a.is_some().cmp(&b.is_some()),
+        }
+    }
+}

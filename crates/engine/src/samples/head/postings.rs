@@ -1,0 +1,187 @@
+//! Which series have which label.
+//!
+//! Every label (name and value) has the list of its series: one, few or many. Numbers of series rise, so
+//! lists grow at their end.
+
+use std::collections::HashMap;
+
+use foldhash::fast::RandomState;
+use roaring::RoaringBitmap;
+
+/// Series that are kept as a list; more of them become a bitmap.
+const FEW_MAX: usize = 64;
+/// Bytes of a label's entry beside a list or a bitmap.
+pub(super) const ENTRY_BYTES: u64 = 56;
+/// Bytes of a name's entry.
+pub(super) const NAME_BYTES: u64 = 96;
+/// Bytes of a bitmap and of each of its containers.
+const BITMAP_BYTES: u64 = 96;
+/// Bytes of a container of more than [`CONTAINER_FEW`] numbers; of fewer it is two for each.
+const CONTAINER_FEW: u32 = 4096;
+
+/// Series that have one label.
+pub(super) enum Postings {
+    /// One.
+    One(u32),
+    /// Up to [`FEW_MAX`].
+    Few(Vec<u32>),
+    /// Any number.
+    Many(Box<Many>),
+}
+
+/// A bitmap, and how many numbers its last container holds.
+pub(super) struct Many {
+    series: RoaringBitmap,
+    last: u32,
+    in_last: u32,
+}
+
+/// The labels and their series.
+#[derive(Default)]
+pub(super) struct Index {
+    names: HashMap<u32, HashMap<u32, Postings, RandomState>, RandomState>,
+    bytes: u64,
+}
+
+impl Many {
+    /// Adds the greatest number; gives the bytes that it takes.
+    fn push(&mut self, number: u32) -> u64 {
+        // Rising numbers take the quick way.
+        if self.series.try_push(number).is_err() {
+            self.series.insert(number);
+        }
+        if number >> 16 != self.last >> 16 {
+            (self.last, self.in_last) = (number, 1);
+            return BITMAP_BYTES;
+        }
+        (self.last, self.in_last) = (number, self.in_last + 1);
+        // A container that was doubled before half of it is used, and then has a bit for each number.
+        if self.in_last <= CONTAINER_FEW / 2 { 4 } else { 0 }
+    }
+}
+
+impl Postings {
+    fn push(&mut self, number: u32) -> u64 {
+        match self {
+            Self::One(first) => {
+                *self = Self::Few(vec![*first, number]);
+                16
+            }
+            Self::Few(few) if few.len() < FEW_MAX => {
+                let before = few.capacity();
+                if few.len() == few.capacity() {
+                    few.reserve_exact(few.len() / 2 + 1);
+                }
+                few.push(number);
+                ((few.capacity() - before) * size_of::<u32>()) as u64
+            }
+            Self::Few(few) => {
+                let mut many = Box::new(Many { series: RoaringBitmap::new(), last: 0, in_last: 0 });
+                let given_back = (few.capacity() * size_of::<u32>()) as u64;
+                let numbers = few.iter().copied().chain([number]);
+                let bytes: u64 = numbers.map(|number| many.push(number)).sum();
+                *self = Self::Many(many);
+                (bytes + BITMAP_BYTES).saturating_sub(given_back)
+            }
+            Self::Many(many) => many.push(number),
+        }
+    }
+
+    /// How many series there are.
+    pub(super) fn len(&self) -> u64 {
+        match self {
+            Self::One(_) => 1,
+            Self::Few(few) => few.len() as u64,
+            Self::Many(many) => many.series.len(),
+        }
+    }
+
+    /// Adds the series to a set.
+    pub(super) fn add_to(&self, set: &mut RoaringBitmap) {
+        match self {
+            Self::One(number) => drop(set.insert(*number)),
+            Self::Few(few) => set.extend(few.iter().copied()),
+            Self::Many(many) => *set |= &many.series,
+        }
+    }
+
+    /// Whether one of the series is in a set.
+    pub(super) fn touches(&self, set: &RoaringBitmap) -> bool {
+        match self {
+            Self::One(number) => set.contains(*number),
+            Self::Few(few) => few.iter().any(|number| set.contains(*number)),
+            Self::Many(many) => !many.series.is_disjoint(set),
+        }
+    }
+}
+
+impl Index {
+    /// Notes that a series, whose number is the greatest so far, has a label.
+    pub(super) fn add(&mut self, name: u32, value: u32, series: u32) {
+        let values = self.names.entry(name).or_insert_with(|| {
+            self.bytes += NAME_BYTES;
+            HashMap::default()
+        });
+        match values.get_mut(&value) {
+            Some(postings) => self.bytes += postings.push(series),
+            None => {
+                self.bytes += ENTRY_BYTES;
+                values.insert(value, Postings::One(series));
+            }
+        }
+    }
+
+    /// The series with a label.
+    pub(super) fn postings(&self, name: u32, value: u32) -> Option<&Postings> {
+        self.names.get(&name)?.get(&value)
+    }
+
+    /// The values of a name and their series, in any order.
+    pub(super) fn values(&self, name: u32) -> impl Iterator<Item = (u32, &Postings)> {
+        let values = self.names.get(&name).into_iter().flatten();
+        values.map(|(value, postings)| (*value, postings))
+    }
+
+    /// All names, in any order.
+    pub(super) fn names(&self) -> impl Iterator<Item = u32> {
+        self.names.keys().copied()
+    }
+
+    /// Bytes of all of it.
+    pub(super) fn bytes(&self) -> u64 {
+        self.bytes
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn series_of_a_label_are_found_however_many_they_are() {
+        let mut index = Index::default();
+        let of = |series: u32| [series, series / 10, series / 1_000, 0];
+        for series in 0..200_000 {
+            for (name, value) in of(series).into_iter().enumerate() {
+                index.add(name as u32, value, series);
+            }
+        }
+        let found = |name, value| {
+            let mut set = RoaringBitmap::new();
+            index.postings(name, value).unwrap().add_to(&mut set);
+            assert_eq!(set.len(), index.postings(name, value).unwrap().len());
+            set.iter().collect::<Vec<u32>>()
+        };
+        assert_eq!(found(0, 70_000), [70_000]);
+        assert_eq!(found(1, 7), (70..80).collect::<Vec<u32>>());
+        assert_eq!(found(2, 99), (99_000..100_000).collect::<Vec<u32>>());
+        assert_eq!(found(3, 0).len(), 200_000);
+        let set = RoaringBitmap::from_iter([99_500]);
+        for (name, value) in [(0, 99_500), (1, 9_950), (2, 99), (3, 0)] {
+            assert!(index.postings(name, value).unwrap().touches(&set));
+            assert!(value == 0 || !index.postings(name, value - 1).unwrap().touches(&set));
+        }
+        assert_eq!((index.values(2).count(), index.values(9).count(), index.names().count()), (200, 0, 4));
+        assert!(index.bytes() < 200_000 * 72, "{}", index.bytes());
+    }
+}

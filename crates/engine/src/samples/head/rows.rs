@@ -1,0 +1,464 @@
+//! Samples of one series of a head, in bytes that grow in place.
+//!
+//! A float sample is written after the ones before it: a byte of kinds, the number of its frame as distance
+//! from the frame before (so that a head can be cut where a floor says), how its distance in time differs
+//! from the one before, and those bytes of its value that differ from the value before. A sample of a
+//! scrape takes some six bytes this way, and a head holds most of its series for some twenty samples.
+//!
+//! **Kinds.** Bits 0 to 2: trailing zero bytes of the difference of values; bits 3 to 5: its other bytes,
+//! less one; all six set: no difference. Bits 6 and 7: the change of distance in time is 0, one byte, or
+//! eight. Frames take two bytes, [`LATE_FRAME`] and four more when these do not suffice.
+//!
+//! Start times and histograms, which most series do not have, are kept apart.
+
+use sandur_model::HistogramSample;
+
+use super::columns::SampleColumns;
+
+/// Instead of two bytes of a frame: four bytes follow.
+const LATE_FRAME: u16 = u16::MAX;
+/// Kind of a value that is the same as the one before.
+const SAME: u8 = 0x3F;
+const STEP_IS_SHORT: u8 = 1 << 6;
+const STEP_IS_LONG: u8 = 2 << 6;
+/// Most bytes of a sample: kinds, frame, time, value.
+const SAMPLE_BYTES_MAX: usize = 1 + 6 + 8 + 8;
+/// Bytes that the first sample makes room for: it takes some twenty, and the next ones few.
+const FIRST_BYTES: usize = 48;
+/// Bytes that a short series grows by.
+const GROWTH_BYTES: usize = 16;
+
+/// What the next sample is written against.
+#[derive(Clone, Copy, Default)]
+struct Before {
+    time_ms: i64,
+    value: u64,
+    frame: u32,
+    /// Distance of the last two times; 0 when it is a long one.
+    step_ms: i32,
+}
+
+/// Samples of a series.
+#[derive(Default)]
+pub(super) struct SeriesRows {
+    earliest_ms: i64,
+    latest_ms: i64,
+    before: Before,
+    floats: u32,
+    unsorted: bool,
+    bytes: Vec<u8>,
+    beside: Option<Box<Beside>>,
+}
+
+/// What few series have.
+#[derive(Clone, Default)]
+struct Beside {
+    /// From which float sample on (in the order in which they came) which start time holds.
+    starts: Vec<(u32, i64)>,
+    /// Frames and histograms in the order in which they came.
+    histograms: Vec<(u32, HistogramSample)>,
+    /// Bytes of the histograms.
+    histogram_bytes: u64,
+}
+
+/// What appending a sample did.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Appended {
+    /// It is there, and the series takes so many bytes more.
+    New {
+        /// Bytes of memory.
+        grown: u64,
+    },
+    /// The series had a sample of the same instant as its newest: the first one stays.
+    Duplicate,
+}
+
+/// A copy of a series' samples that can be read without its lock.
+#[derive(Clone, Default)]
+pub(super) struct RowsCopy {
+    floats: u32,
+    unsorted: bool,
+    bytes: Vec<u8>,
+    beside: Option<Box<Beside>>,
+}
+
+/// A float sample of a series.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) struct FloatRow {
+    pub(super) frame: u32,
+    pub(super) time_ms: i64,
+    pub(super) value: f64,
+    pub(super) start_ms: i64,
+}
+
+impl SeriesRows {
+    /// Appends a float sample of a frame; frames never fall.
+    pub(super) fn append(&mut self, row: FloatRow) -> Appended {
+        let FloatRow { frame, time_ms, value, start_ms } = row;
+        if !self.widen(time_ms) {
+            return Appended::Duplicate;
+        }
+        let taken = self.taken();
+        let (bytes, length) = self.before.write(frame, time_ms, value.to_bits());
+        self.make_room(length);
+        self.bytes.extend_from_slice(&bytes[..length]);
+        let known = self.beside.as_ref().and_then(|beside| beside.starts.last()).map_or(0, |start| start.1);
+        if start_ms != known {
+            self.beside.get_or_insert_default().starts.push((self.floats, start_ms));
+        }
+        self.floats = self.floats.saturating_add(1);
+        Appended::New { grown: self.taken() - taken }
+    }
+
+    /// Appends a histogram of a frame.
+    pub(super) fn append_histogram(&mut self, frame: u32, sample: &HistogramSample) -> Appended {
+        if !self.widen(sample.timestamp) {
+            return Appended::Duplicate;
+        }
+        let taken = self.taken();
+        let beside = self.beside.get_or_insert_default();
+        beside.histogram_bytes += sample.histogram.memory_bytes();
+        beside.histograms.push((frame, sample.clone()));
+        Appended::New { grown: self.taken() - taken }
+    }
+
+    /// Makes the bounds hold a time; `false` when it is that of the newest sample.
+    fn widen(&mut self, time_ms: i64) -> bool {
+        if self.len() == 0 {
+            (self.earliest_ms, self.latest_ms) = (time_ms, time_ms);
+            return true;
+        }
+        if time_ms == self.latest_ms {
+            return false;
+        }
+        self.unsorted |= time_ms < self.latest_ms;
+        self.earliest_ms = self.earliest_ms.min(time_ms);
+        self.latest_ms = self.latest_ms.max(time_ms);
+        true
+    }
+
+    /// Room for one sample more, and for an eighth of what there is: a head holds many series, so what is
+    /// left over counts.
+    #[inline]
+    fn make_room(&mut self, length: usize) {
+        if self.bytes.capacity() - self.bytes.len() < length {
+            self.bytes.reserve_exact(match self.bytes.is_empty() {
+                true => FIRST_BYTES,
+                false => length.max(GROWTH_BYTES).max(self.bytes.len() / 8),
+            });
+        }
+    }
+
+    /// Earliest and latest time; `None` while there is no sample.
+    pub(super) fn bounds_ms(&self) -> Option<(i64, i64)> {
+        (self.len() > 0).then_some((self.earliest_ms, self.latest_ms))
+    }
+
+    /// Number of samples, those of one instant that came out of order counted each.
+    pub(super) fn len(&self) -> usize {
+        self.floats as usize + self.beside.as_ref().map_or(0, |beside| beside.histograms.len())
+    }
+
+    /// Bytes that it takes beside its own size.
+    fn taken(&self) -> u64 {
+        let of = |beside: &Box<Beside>| {
+            size_of::<Beside>() as u64
+                + beside.starts.capacity() as u64 * size_of::<(u32, i64)>() as u64
+                + beside.histograms.capacity() as u64 * size_of::<(u32, HistogramSample)>() as u64
+                + beside.histogram_bytes
+        };
+        self.bytes.capacity() as u64 + self.beside.as_ref().map_or(0, of)
+    }
+
+    /// A copy to be read without the lock.
+    pub(super) fn copy(&self) -> RowsCopy {
+        let (bytes, beside) = (self.bytes.clone(), self.beside.clone());
+        RowsCopy { floats: self.floats, unsorted: self.unsorted, bytes, beside }
+    }
+}
+
+impl Before {
+    /// The bytes of a sample, which the next one is written against, and how many they are.
+    #[inline]
+    fn write(&mut self, frame: u32, time_ms: i64, value: u64) -> ([u8; SAMPLE_BYTES_MAX], usize) {
+        let (mut out, mut at) = ([0; SAMPLE_BYTES_MAX], 1);
+        let mut put = |bytes: &[u8]| {
+            out[at..at + bytes.len()].copy_from_slice(bytes);
+            at += bytes.len();
+        };
+        let frames = frame.saturating_sub(self.frame);
+        match u16::try_from(frames) {
+            Ok(frames) if frames != LATE_FRAME => put(&frames.to_le_bytes()),
+            _ => {
+                put(&LATE_FRAME.to_le_bytes());
+                put(&frames.to_le_bytes());
+            }
+        }
+        let step = time_ms.wrapping_sub(self.time_ms);
+        let change = step.wrapping_sub(self.step_ms.into());
+        let mut kinds = match i8::try_from(change) {
+            Ok(0) => 0,
+            Ok(change) => {
+                put(&change.to_le_bytes());
+                STEP_IS_SHORT
+            }
+            Err(_) => {
+                put(&change.to_le_bytes());
+                STEP_IS_LONG
+            }
+        };
+        let differing = value ^ self.value;
+        if differing == 0 {
+            kinds |= SAME;
+        } else {
+            let trailing = differing.trailing_zeros() / 8;
+            let length = 8 - differing.leading_zeros() / 8 - trailing;
+            kinds |= trailing as u8 | (length as u8 - 1) << 3;
+            put(&(differing >> (8 * trailing)).to_le_bytes()[..length as usize]);
+        }
+        out[0] = kinds;
+        let step_ms = i32::try_from(step).unwrap_or(0);
+        *self = Self { time_ms, value, frame: self.frame.saturating_add(frames), step_ms };
+        (out, at)
+    }
+
+    /// Reads the next sample from the beginning of `bytes`; `None` at the end.
+    #[inline]
+    fn take(&mut self, bytes: &mut &[u8]) -> Option<()> {
+        let kinds = *bytes.split_off_first()?;
+        let frames = match u16::from_le_bytes(take_array(bytes)?) {
+            LATE_FRAME => u32::from_le_bytes(take_array(bytes)?),
+            frames => frames.into(),
+        };
+        let change = match kinds & (STEP_IS_SHORT | STEP_IS_LONG) {
+            0 => 0,
+            STEP_IS_SHORT => i64::from(*bytes.split_off_first()? as i8),
+            _ => i64::from_le_bytes(take_array(bytes)?),
+        };
+        let step = change.wrapping_add(self.step_ms.into());
+        self.time_ms = self.time_ms.wrapping_add(step);
+        self.step_ms = i32::try_from(step).unwrap_or(0);
+        self.frame = self.frame.saturating_add(frames);
+        if kinds & SAME != SAME {
+            let (trailing, length) = (kinds & 7, usize::from(kinds >> 3 & 7) + 1);
+            let mut differing = [0; 8];
+            differing[..length].copy_from_slice(bytes.split_off(..length)?);
+            self.value ^= u64::from_le_bytes(differing) << (8 * trailing);
+        }
+        Some(())
+    }
+}
+
+fn take_array<const N: usize>(bytes: &mut &[u8]) -> Option<[u8; N]> {
+    let (array, rest) = bytes.split_first_chunk()?;
+    *bytes = rest;
+    Some(*array)
+}
+
+impl RowsCopy {
+    /// Float samples in the order in which they came.
+    pub(super) fn floats(&self) -> impl Iterator<Item = FloatRow> + '_ {
+        let (mut bytes, mut before, mut row) = (self.bytes.as_slice(), Before::default(), 0u32);
+        let mut starts = self.beside.iter().flat_map(|beside| beside.starts.iter().copied()).peekable();
+        let mut start_ms = 0;
+        std::iter::from_fn(move || {
+            before.take(&mut bytes)?;
+            if let Some((_, start)) = starts.next_if(|(from, _)| *from <= row) {
+                start_ms = start;
+            }
+            row += 1;
+            let value = f64::from_bits(before.value);
+            Some(FloatRow { frame: before.frame, time_ms: before.time_ms, value, start_ms })
+        })
+    }
+
+    /// Frames and histograms in the order in which they came.
+    pub(super) fn histograms(&self) -> &[(u32, HistogramSample)] {
+        self.beside.as_ref().map_or(&[], |beside| &beside.histograms)
+    }
+
+    /// The samples from `first_ms` to `last_ms`, both included, by time. Of samples of one instant the
+    /// first that came stays; how many were left out.
+    pub(super) fn columns(&self, (first_ms, last_ms): (i64, i64)) -> (SampleColumns, u64) {
+        let is_inside = |time_ms: i64| (first_ms..=last_ms).contains(&time_ms);
+        let Some(beside) = &self.beside else { return self.floats_alone(is_inside) };
+        let mut floats: Vec<FloatRow> = self.floats().filter(|row| is_inside(row.time_ms)).collect();
+        floats.sort_by_key(|row| row.time_ms); // stable: the first that came stays first
+        let mut histograms: Vec<&(u32, HistogramSample)> =
+            beside.histograms.iter().filter(|(_, sample)| is_inside(sample.timestamp)).collect();
+        histograms.sort_by_key(|(_, sample)| sample.timestamp);
+        let before = floats.len() + histograms.len();
+        floats.dedup_by_key(|row| row.time_ms);
+        histograms.dedup_by_key(|(_, sample)| sample.timestamp);
+        keep_one_of_each_instant(&mut floats, &mut histograms);
+        let duplicates = (before - floats.len() - histograms.len()) as u64;
+        let mut columns = SampleColumns {
+            timestamps: floats.iter().map(|row| row.time_ms).collect(),
+            values: floats.iter().map(|row| row.value).collect(),
+            starts: Vec::new(),
+            histograms: histograms.into_iter().map(|(_, sample)| sample.clone()).collect(),
+        };
+        if floats.iter().any(|row| row.start_ms != 0) {
+            columns.starts = floats.iter().map(|row| row.start_ms).collect();
+        }
+        (columns, duplicates)
+    }
+
+    fn floats_alone(&self, is_inside: impl Fn(i64) -> bool) -> (SampleColumns, u64) {
+        let mut columns = SampleColumns::default();
+        let (mut bytes, mut before) = (self.bytes.as_slice(), Before::default());
+        columns.timestamps.reserve_exact(self.floats as usize);
+        columns.values.reserve_exact(self.floats as usize);
+        while before.take(&mut bytes).is_some() {
+            if is_inside(before.time_ms) {
+                columns.timestamps.push(before.time_ms);
+                columns.values.push(f64::from_bits(before.value));
+            }
+        }
+        if !self.unsorted {
+            return (columns, 0);
+        }
+        let mut all: Vec<(i64, f64)> = columns.timestamps.drain(..).zip(columns.values.drain(..)).collect();
+        let before = all.len();
+        all.sort_by_key(|(time, _)| *time);
+        all.dedup_by_key(|(time, _)| *time);
+        (columns.timestamps, columns.values) = all.iter().copied().unzip();
+        (columns, (before - all.len()) as u64)
+    }
+}
+
+/// Of a float and a histogram of one instant that stays which came with the earlier frame.
+fn keep_one_of_each_instant(floats: &mut Vec<FloatRow>, histograms: &mut Vec<&(u32, HistogramSample)>) {
+    if floats.is_empty() || histograms.is_empty() {
+        return;
+    }
+    floats.retain(|row| {
+        let same = histograms.binary_search_by_key(&row.time_ms, |(_, sample)| sample.timestamp);
+        same.is_err() || same.is_ok_and(|at| histograms[at].0 >= row.frame)
+    });
+    histograms
+        .retain(|(_, sample)| floats.binary_search_by_key(&sample.timestamp, |row| row.time_ms).is_err());
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use proptest::prelude::*;
+    use sandur_model::FloatHistogram;
+
+    use super::*;
+
+    const ALL: (i64, i64) = (i64::MIN, i64::MAX);
+
+    fn append(rows: &mut SeriesRows, frame: u32, time_ms: i64, value: f64) -> Appended {
+        rows.append(FloatRow { frame, time_ms, value, start_ms: 0 })
+    }
+
+    fn all(rows: &SeriesRows) -> Vec<(i64, f64)> {
+        let (columns, _) = rows.copy().columns(ALL);
+        columns.timestamps.into_iter().zip(columns.values).collect()
+    }
+
+    fn histogram(timestamp: i64) -> HistogramSample {
+        let histogram = Arc::new(FloatHistogram { count: timestamp as f64, ..FloatHistogram::default() });
+        HistogramSample { timestamp, start: 0, integer: false, histogram }
+    }
+
+    #[test]
+    fn samples_come_by_time_and_of_one_instant_the_first_stays() {
+        let mut rows = SeriesRows::default();
+        let far = 40 * 86_400_000;
+        for (frame, (time, value)) in
+            [(100, 1.0), (300, 3.0), (200, 2.0), (300, 9.0), (200, 8.0), (far, 4.0), (-far, 0.0), (400, 3.5)]
+                .into_iter()
+                .enumerate()
+        {
+            append(&mut rows, frame as u32, time, value);
+        }
+        let expected = [(-far, 0.0), (100, 1.0), (200, 2.0), (300, 3.0), (400, 3.5), (far, 4.0)];
+        assert_eq!(all(&rows), expected);
+        assert_eq!(rows.bounds_ms(), Some((-far, far)));
+        assert_eq!(rows.copy().columns((150, 300)).0.timestamps, [200, 300]);
+        assert_eq!(rows.copy().columns(ALL).1, 1, "the other one was refused when it came");
+    }
+
+    #[test]
+    fn times_at_the_ends_of_the_range_are_kept() {
+        let mut rows = SeriesRows::default();
+        append(&mut rows, 0, i64::MIN, 1.0);
+        append(&mut rows, u32::MAX, i64::MAX, 2.0);
+        append(&mut rows, u32::MAX, 0, 3.0);
+        assert_eq!(all(&rows), [(i64::MIN, 1.0), (0, 3.0), (i64::MAX, 2.0)]);
+    }
+
+    #[test]
+    fn start_times_follow_their_samples() {
+        let mut rows = SeriesRows::default();
+        let starts = [0, 0, 7, 7, 9, 0, 9];
+        for (n, start_ms) in starts.into_iter().enumerate() {
+            rows.append(FloatRow { frame: 0, time_ms: 100 + n as i64, value: 1.0, start_ms });
+        }
+        rows.append(FloatRow { frame: 0, time_ms: 5, value: 1.0, start_ms: 3 });
+        assert_eq!(rows.copy().columns(ALL).0.starts, [3, 0, 0, 7, 7, 9, 0, 9]);
+        assert!(rows.copy().columns((100, 101)).0.starts.is_empty());
+    }
+
+    #[test]
+    fn of_a_float_and_a_histogram_of_one_instant_the_first_stays() {
+        let mut rows = SeriesRows::default();
+        append(&mut rows, 0, 10, 1.0);
+        append(&mut rows, 1, 20, 1.0);
+        rows.append_histogram(2, &histogram(30));
+        rows.append_histogram(3, &histogram(10));
+        append(&mut rows, 4, 30, 1.0);
+        append(&mut rows, 5, 5, 1.0);
+        append(&mut rows, 6, 30, 1.0);
+        let (columns, duplicates) = rows.copy().columns(ALL);
+        let histograms: Vec<i64> = columns.histograms.iter().map(|sample| sample.timestamp).collect();
+        assert_eq!((columns.timestamps, histograms), (vec![5, 10, 20], vec![30]));
+        assert_eq!((rows.len(), duplicates), (5, 1), "two were refused when they came");
+    }
+
+    #[test]
+    fn a_sample_of_a_scrape_takes_few_bytes_and_little_is_left_over() {
+        let mut rows = SeriesRows::default();
+        let mut grown = 0;
+        for n in 0..1_000 {
+            let time_ms = i64::from(n) * 15_000 + i64::from(n % 3);
+            let value = f64::from(n * 37);
+            let Appended::New { grown: more } = append(&mut rows, n as u32 * 700, time_ms, value) else {
+                panic!()
+            };
+            grown += more;
+        }
+        assert_eq!(grown, rows.taken());
+        assert!((4_000..7_500).contains(&grown), "{grown}");
+        assert_eq!(append(&mut rows, 700_000, 999 * 15_000, 0.5), Appended::Duplicate);
+    }
+
+    proptest! {
+        #[test]
+        fn every_sample_is_read_as_it_came(
+            samples in prop::collection::vec(
+                (prop_oneof![any::<i64>(), (0..9i64).prop_map(|n| n * 15_000)],
+                 prop_oneof![any::<u64>(), (0..300u64).prop_map(|n| (n as f64).to_bits())],
+                 prop_oneof![0..3u32, any::<u32>()],
+                 0..2i64),
+                0..60,
+            ),
+        ) {
+            let (mut rows, mut frame, mut expected) = (SeriesRows::default(), 0u32, Vec::new());
+            for (time_ms, bits, frames, start_ms) in samples {
+                frame = frame.saturating_add(frames);
+                let row = FloatRow { frame, time_ms, value: f64::from_bits(bits), start_ms };
+                if rows.append(row) != Appended::Duplicate {
+                    expected.push((frame, time_ms, bits, start_ms));
+                }
+            }
+            let copy = rows.copy();
+            let key = |row: FloatRow| (row.frame, row.time_ms, row.value.to_bits(), row.start_ms);
+            prop_assert_eq!(copy.floats().map(key).collect::<Vec<_>>(), expected);
+        }
+    }
+}

@@ -1,0 +1,123 @@
+//! Series of a head that were asked for.
+
+use std::sync::Arc;
+
+use roaring::RoaringBitmap;
+use sandur_model::{Labels, StreamId};
+
+use super::columns::SampleColumns;
+use super::rows::SeriesRows;
+use super::table::Snapshot;
+use super::tenant::TenantSamples;
+
+/// Series of a head, sorted by their labels.
+#[derive(Default)]
+pub struct SelectedSeries {
+    pub(super) series: Vec<u32>,
+    pub(super) snapshot: Snapshot,
+}
+
+/// Series of a head in no order: what is asked for labels alone.
+#[derive(Default)]
+pub struct MatchingSeries {
+    pub(super) series: RoaringBitmap,
+    pub(super) snapshot: Snapshot,
+    pub(super) tenant: Option<Arc<TenantSamples>>,
+}
+
+impl SelectedSeries {
+    /// How many there are.
+    pub fn len(&self) -> usize {
+        self.series.len()
+    }
+
+    /// Whether there is none.
+    pub fn is_empty(&self) -> bool {
+        self.series.is_empty()
+    }
+
+    /// The identity of a series.
+    pub fn id(&self, at: usize) -> StreamId {
+        self.snapshot.id(self.series[at])
+    }
+
+    /// The labels of a series, by name, without building a set of them.
+    pub fn pairs(&self, at: usize) -> impl Iterator<Item = (&str, &str)> + Clone {
+        self.snapshot.texts_of(self.series[at])
+    }
+
+    /// The labels of a series, by name, as numbers of their texts ([`SelectedSeries::text`]).
+    pub fn numbers(&self, at: usize) -> impl ExactSizeIterator<Item = (u32, u32)> + Clone + '_ {
+        self.snapshot.pairs(self.series[at])
+    }
+
+    /// The text with a number: the same text of the same head has one number.
+    pub fn text(&self, number: u32) -> &str {
+        self.snapshot.texts.get(number)
+    }
+
+    /// The labels of a series.
+    pub fn labels(&self, at: usize) -> Labels {
+        self.snapshot.labels(self.series[at])
+    }
+
+    fn look<T>(&self, at: usize, look: impl FnOnce(&SeriesRows) -> T) -> T {
+        let (segment, place) = self.snapshot.place(self.series[at]);
+        look(&segment.rows()[place])
+    }
+
+    /// Samples of a series, those of one instant that came out of order counted each.
+    pub fn rows(&self, at: usize) -> usize {
+        self.look(at, SeriesRows::len)
+    }
+
+    /// Earliest and latest time of a series in milliseconds.
+    pub fn bounds_ms(&self, at: usize) -> Option<(i64, i64)> {
+        self.look(at, SeriesRows::bounds_ms)
+    }
+
+    /// The samples of a series from the first to the last of these milliseconds, by time, and how many
+    /// repeated ones were left out: the first that came stays.
+    pub fn samples(&self, at: usize, times_ms: (i64, i64)) -> (SampleColumns, u64) {
+        self.look(at, SeriesRows::copy).columns(times_ms)
+    }
+}
+
+impl MatchingSeries {
+    /// How many there are.
+    pub fn len(&self) -> usize {
+        self.series.len() as usize
+    }
+
+    /// Whether there is none.
+    pub fn is_empty(&self) -> bool {
+        self.series.is_empty()
+    }
+
+    /// Number of a series among all of the head.
+    fn number(&self, at: usize) -> u32 {
+        self.series.select(at as u32).unwrap_or_default()
+    }
+
+    /// The identity of a series.
+    pub fn id(&self, at: usize) -> StreamId {
+        self.snapshot.id(self.number(at))
+    }
+
+    /// The labels of a series.
+    pub fn labels(&self, at: usize) -> Labels {
+        self.snapshot.labels(self.number(at))
+    }
+
+    /// Names of labels that one of them has, each once, in any order.
+    pub fn label_names(&self) -> impl Iterator<Item = &str> {
+        let names = self.tenant.as_ref().map(|tenant| tenant.names_of(&self.series));
+        names.into_iter().flatten().map(|name| self.snapshot.texts.get(name))
+    }
+
+    /// Values of a label that one of them has, each once, in any order.
+    pub fn label_values(&self, name: &str) -> impl Iterator<Item = &str> + use<'_> {
+        let values = self.tenant.as_ref().map(|tenant| tenant.values_of(name, &self.series));
+        values.into_iter().flatten().map(|value| self.snapshot.texts.get(value))
+    }
+}
