@@ -1,5 +1,5 @@
-//! `cargo run --release -p sandur-promql --example promql_speed [STEPS [WORD]]`: how long expressions take over
-//! series in memory, one sample each 10 s, in one thread: the least CPU time of several runs. The data and the
+//! `cargo run --release -p sandur-promql --example promql_speed [STEPS [WORD]]`: how long expressions take
+//! over series in memory, one sample each 10 s, in one thread: the least CPU time of several runs. The data and the
 //! expressions are those of the benchmark of Prometheus's engine; `X` stands for `hundred`. With a word, only
 //! expressions that have it.
 

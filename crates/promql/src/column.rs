@@ -80,6 +80,57 @@ impl Sample {
     }
 }
 
+/// A few floats of a series, by rising step.
+#[derive(Clone, Debug, Default)]
+pub struct Sparse(Vec<(u32, f64)>);
+
+impl Sparse {
+    /// Bytes of a sample, with room for growth.
+    pub const SAMPLE_BYTES: u64 = 32;
+
+    /// So many are few.
+    pub fn most(steps: usize) -> usize {
+        4 + steps / 8
+    }
+
+    /// The samples of a series, when they are few.
+    pub fn of(column: &Column) -> Option<Self> {
+        let is_few = column.histograms.is_none() && column.count() <= Self::most(column.values.len());
+        is_few.then(|| Self(column.steps().map(|step| (step as u32, column.values[step])).collect()))
+    }
+
+    /// How many samples there are.
+    pub fn len(&self) -> usize {
+        self.0.len()
+    }
+
+    /// The steps and their samples.
+    pub fn iter(&self) -> impl Iterator<Item = (usize, f64)> {
+        self.0.iter().map(|(step, value)| (*step as usize, *value))
+    }
+
+    /// Changes the sample of a step; tells whether it is a new one.
+    pub fn change(&mut self, step: usize, f: impl FnOnce(Option<f64>) -> f64) -> bool {
+        match self.0.binary_search_by_key(&(step as u32), |(step, _)| *step) {
+            Ok(at) => {
+                self.0[at].1 = f(Some(self.0[at].1));
+                false
+            }
+            Err(at) => {
+                self.0.insert(at, (step as u32, f(None)));
+                true
+            }
+        }
+    }
+
+    /// A series with these samples.
+    pub fn column(&self, labels: LabelsId, drop_name: bool, steps: usize) -> Column {
+        let mut column = Column::empty(labels, drop_name, steps);
+        self.iter().for_each(|(step, value)| column.put(step, value));
+        column
+    }
+}
+
 /// One series over the steps. Where `present` has no bit there is no sample, and the value is of no use.
 #[derive(Clone, Debug, Default)]
 pub struct Column {

@@ -10,13 +10,13 @@ use sandur_model::{FloatHistogram, Labels};
 use sandur_query::{Error, QueryContext, SampleScan, SampleSource, Samples, SeriesBatch};
 
 use crate::ast::{Expr, Type};
-use crate::column::{Column, Grid};
+use crate::column::Sample;
+use crate::found::{Found, FoundSeries};
 use crate::labels::{LabelPool, LabelsId};
 use crate::ops::range_call::PointSeries;
-use crate::ops::relabel::merge;
 use crate::order::sorted;
 use crate::plan::{Plan, Times, plan};
-use crate::run::{Gathered, LeafId, Options, Run};
+use crate::run::{LeafId, Options, Run};
 
 /// What is asked.
 #[derive(Clone, Debug)]
@@ -102,8 +102,8 @@ pub async fn query_parsed(
         .compute(move || {
             let mut run = Run::new(options);
             let plan = plan(&expr, times, &mut run)?;
-            let (gathered, windows) = (Gathered::default(), Vec::new());
-            Ok(Box::new(State { run, plan, gathered, windows, kind, times }))
+            let (found, windows) = (FoundSeries::default(), Vec::new());
+            Ok(Box::new(State { run, plan, found, windows, kind, times }))
         })
         .await?;
     let mut sets: Vec<Option<Box<dyn SampleScan>>> = Vec::new();
@@ -177,7 +177,7 @@ enum Outcome {
 struct State {
     run: Run,
     plan: Plan,
-    gathered: Gathered,
+    found: FoundSeries,
     windows: Vec<PointSeries>,
     kind: Type,
     times: Times,
@@ -197,7 +197,7 @@ impl State {
         let value = match &mut self.plan {
             Plan::Text(text) => Value::String(std::mem::take(text)),
             Plan::Series(operator) => {
-                if let Some(leaf) = self.gathered.gather(operator, &mut self.run)? {
+                if let Some(leaf) = self.found.gather(operator, self.times.grid().steps, &mut self.run)? {
                     return Ok(Outcome::Need(leaf));
                 }
                 self.series(&mut memory)?
@@ -218,49 +218,48 @@ impl State {
         Ok(Outcome::Done(Answer { value, warnings, infos, samples, memory }))
     }
 
-    /// Drops names, merges what is the same then, and makes the answer.
+    /// Makes the answer of the series.
     fn series(&mut self, memory: &mut Held) -> Result<Value, Error> {
         let grid = self.times.grid();
-        let mut columns = std::mem::take(&mut self.gathered.columns);
+        let found = self.found.take();
         let is_range = self.times.step > 0;
-        if self.kind == Type::Scalar && !is_range {
-            let value = columns.first().map_or(f64::NAN, |column| column.values[0]);
-            return Ok(Value::Scalar(value));
-        }
-        columns.retain(Column::has_any);
-        for column in columns.iter_mut().filter(|column| column.drop_name) {
-            spend(64)?;
-            column.labels = self.run.pool.nameless(column.labels);
-        }
-        let columns = merge(columns, &mut self.run)?;
         let pool = &self.run.pool;
+        let value = |found: &Found| match found.first() {
+            Some(Sample::Histogram(histogram)) => Point::Histogram(histogram),
+            Some(Sample::Float(value)) => Point::Float(value),
+            None => Point::Float(f64::NAN),
+        };
+        if self.kind == Type::Scalar && !is_range {
+            return Ok(Value::Scalar(match found.first().map(value) {
+                Some(Point::Float(value)) => value,
+                _ => f64::NAN,
+            }));
+        }
         let mut bytes = 0;
-        for column in &columns {
-            spend(64 + column.values.len() / 64)?;
+        for series in &found {
+            spend(64)?;
             // The answer has a time beside each sample.
             bytes +=
-                answer_bytes(pool, column.labels) + column.count() as u64 * 16 + column.histogram_bytes();
+                answer_bytes(pool, series.labels) + series.count() as u64 * 16 + series.histogram_bytes();
         }
         memory.at_least(bytes)?;
         if !is_range {
-            let sample = |column: &Column| match column.histogram(0) {
-                Some(histogram) => Point::Histogram(Arc::clone(histogram)),
-                None => Point::Float(column.values[0]),
-            };
-            let mut vector = Vec::with_capacity(columns.len());
-            for column in &columns {
+            let mut vector = Vec::with_capacity(found.len());
+            for series in &found {
                 spend(LABELS_WORK)?;
-                vector.push((pool.labels(column.labels), sample(column)));
+                vector.push((pool.labels(series.labels), value(series)));
             }
             return Ok(Value::Vector(vector));
         }
-        let columns = sorted(columns, |a, b| pool.compare(a.labels, b.labels))?;
-        let mut series = Vec::with_capacity(columns.len());
-        for column in &columns {
-            spend(LABELS_WORK + column.count() * 2)?;
-            series.push(series_of(pool.labels(column.labels), column, &grid));
+        let found = sorted(found, |a, b| pool.compare(a.labels, b.labels))?;
+        let mut answer = Vec::with_capacity(found.len());
+        for series in found {
+            spend(LABELS_WORK + series.count() * 2)?;
+            let labels = pool.labels(series.labels);
+            let (floats, histograms) = series.points(&grid);
+            answer.push(Series { labels, floats, histograms });
         }
-        Ok(Value::Matrix(series))
+        Ok(Value::Matrix(answer))
     }
 
     fn points(&mut self, memory: &mut Held) -> Result<Value, Error> {
@@ -303,15 +302,3 @@ fn answer_bytes(pool: &LabelPool, labels: LabelsId) -> u64 {
 
 /// Bytes of a label beside its texts.
 const LABEL_BYTES: usize = 48;
-
-fn series_of(labels: Labels, column: &Column, grid: &Grid) -> Series {
-    let (mut floats, mut histograms) = (Vec::with_capacity(column.count()), Vec::new());
-    for step in column.steps() {
-        let time = grid.time(step);
-        match column.histogram(step) {
-            Some(histogram) => histograms.push((time, Arc::clone(histogram))),
-            None => floats.push((time, column.values[step])),
-        }
-    }
-    Series { labels, floats, histograms }
-}

@@ -19,9 +19,12 @@ use sandur_query::{Dictionary, LabelIds};
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Text(u32);
 
-/// Some texts.
+/// Some texts, or all but some.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct TextSet(Vec<Text>);
+pub struct TextSet {
+    texts: Vec<Text>,
+    is_except: bool,
+}
 
 impl TextSet {
     /// Up to so many are looked through.
@@ -30,15 +33,21 @@ impl TextSet {
     /// Whether the text is among them.
     #[inline]
     pub fn contains(&self, text: Text) -> bool {
-        match self.0.len() <= Self::FEW {
-            true => self.0.contains(&text),
-            false => self.0.binary_search(&text).is_ok(),
-        }
+        let is_listed = match self.texts.len() <= Self::FEW {
+            true => self.texts.contains(&text),
+            false => self.texts.binary_search(&text).is_ok(),
+        };
+        is_listed != self.is_except
     }
 
     /// Whether there is none.
     pub fn is_empty(&self) -> bool {
-        self.0.is_empty()
+        self.texts.is_empty() && !self.is_except
+    }
+
+    /// All but these.
+    pub fn except(self) -> Self {
+        Self { is_except: !self.is_except, ..self }
     }
 }
 
@@ -47,7 +56,7 @@ impl FromIterator<Text> for TextSet {
         let mut all: Vec<Text> = texts.into_iter().collect();
         all.sort_unstable();
         all.dedup();
-        Self(all)
+        Self { texts: all, is_except: false }
     }
 }
 
@@ -237,8 +246,11 @@ impl LabelPool {
 
     /// The order of label sets in answers.
     pub fn compare(&self, a: LabelsId, b: LabelsId) -> Ordering {
-        let pairs = |id| self.set(id).iter().map(|(name, value)| (self.text(*name), self.text(*value)));
-        pairs(a).cmp(pairs(b))
+        let (a, b) = (self.set(a), self.set(b));
+        let same = a.iter().zip(b).take_while(|(a, b)| a == b).count();
+        let rest = |set: &[(Text, Text)]| set.get(same).map(|(n, v)| (self.text(*n), self.text(*v)));
+        // Texts are looked at of the first labels that differ.
+        rest(a).cmp(&rest(b))
     }
 
     /// The hash by which `limit_ratio` takes samples: Prometheus's of its packed labels.

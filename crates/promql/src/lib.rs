@@ -61,6 +61,7 @@ mod column;
 mod engine;
 mod error;
 mod forms;
+mod found;
 mod functions;
 mod json;
 mod labels;

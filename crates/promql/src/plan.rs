@@ -13,8 +13,10 @@ use crate::ast::{
 };
 use crate::column::{Column, Grid};
 use crate::functions::math;
-use crate::labels::TextSet;
-use crate::ops::aggregate::{self, CountValues, Grouping};
+use crate::labels::{Text, TextSet};
+use crate::ops::aggregate;
+use crate::ops::count_values::CountValues;
+use crate::ops::grouping::Grouping;
 use crate::ops::range_call::{Feed, Geometry, Input, Windows};
 use crate::ops::rank::Rank;
 use crate::ops::select::{Select, Take, Timing};
@@ -90,7 +92,21 @@ pub fn plan(expr: &Expr, times: Times, run: &mut Run) -> Result<Plan, Error> {
 }
 
 /// Labels that operators above look at; `None`: all.
-pub(crate) type Wanted<'a> = Option<&'a [String]>;
+pub(crate) type Wanted<'a> = Option<Looked<'a>>;
+
+/// Labels that are looked at.
+#[derive(Clone, Copy)]
+pub(crate) struct Looked<'a> {
+    /// The labels.
+    names: &'a [String],
+    /// Whether all others are looked at in place of these.
+    without: bool,
+}
+
+impl Looked<'_> {
+    /// No label.
+    pub(crate) const NONE: Self = Self { names: &[], without: false };
+}
 
 pub(crate) struct Planner<'r> {
     pub(crate) times: Times,
@@ -157,7 +173,7 @@ impl Planner<'_> {
             matchers: selector.matchers.clone(),
             first_ms,
             last_ms,
-            labels: wanted.map(<[String]>::to_vec),
+            labels: wanted.filter(|looked| !looked.without).map(|looked| looked.names.to_vec()),
             range_ms,
             step_ms: if grid.steps > 1 { grid.interval } else { 0 },
             function,
@@ -167,7 +183,15 @@ impl Planner<'_> {
     }
 
     pub(crate) fn wanted(&mut self, wanted: Wanted<'_>) -> Option<TextSet> {
-        wanted.map(|names| names.iter().map(|name| self.run.pool.text_id(name)).collect())
+        wanted.map(|Looked { names, without }| {
+            let mut texts: Vec<Text> = names.iter().map(|name| self.run.pool.text_id(name)).collect();
+            if without {
+                // Notes look at these.
+                texts.retain(|name| !matches!(*name, Text::NAME | Text::TYPE));
+            }
+            let texts = TextSet::from_iter(texts);
+            if without { texts.except() } else { texts }
+        })
     }
 
     pub(crate) fn timing(&self, at: Option<At>, offset: &Offset) -> Result<Timing, Error> {
@@ -354,7 +378,9 @@ impl Planner<'_> {
             }
             let inner = self.operator(inner, grid, None)?;
             let label = self.run.pool.text_id(&label.value);
-            return Ok(Box::new(CountValues::new(inner, label, self.grouping(&names, *without), grid)));
+            let is_told = !without || !names.contains(&self.run.pool.text(label).to_owned());
+            let by = self.grouping(&names, *without);
+            return Ok(Box::new(CountValues::new(inner, label, is_told, by, grid)));
         }
         let ranks = matches!(op, Kind::Topk | Kind::Bottomk | Kind::Limitk | Kind::LimitRatio);
         let by = self.grouping(&names, *without);
@@ -382,10 +408,10 @@ impl Planner<'_> {
             return Ok(Box::new(rank));
         }
         // Names and types are looked at by notes.
-        names.extend(["__name__", "__type__"].map(str::to_owned));
-        let wanted = (!without).then_some(&names[..]);
+        names.extend(["__name__", "__type__"].map(str::to_owned).into_iter().filter(|_| !without));
+        let wanted = Looked { names: &names, without: *without };
         let inner_span = inner.span();
-        let inner = self.operator(inner, grid, wanted)?;
+        let inner = self.operator(inner, grid, Some(wanted))?;
         Ok(Box::new(aggregate::Aggregate::new(inner, *op, param, by, grid, inner_span)))
     }
 

@@ -3,8 +3,8 @@
 use std::ops::Deref;
 use std::sync::Arc;
 
-/// Rising times in milliseconds. A clone shares them: readers do work that depends on times alone once for all
-/// series with the same list.
+/// Rising times in milliseconds. A clone shares them: readers do work that depends on times alone once for
+/// all series with the same list.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct SharedTimes(Arc<Vec<i64>>);
 

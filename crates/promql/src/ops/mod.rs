@@ -2,7 +2,9 @@
 
 pub mod aggregate;
 pub mod binary;
+pub mod count_values;
 pub mod elements;
+pub mod grouping;
 pub mod histogram;
 pub mod info;
 pub mod places;

@@ -9,7 +9,7 @@ use sandur_query::Error;
 use crate::column::{Column, Grid};
 use crate::labels::LabelsId;
 use crate::notes::Note;
-use crate::ops::aggregate::Grouping;
+use crate::ops::grouping::Grouping;
 use crate::run::{AnyOperator, Gathered, Operator, Outbox, Pull, Run, ScalarArg};
 use crate::span::Span;
 use crate::token::Kind;

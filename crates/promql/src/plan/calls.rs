@@ -13,7 +13,7 @@ use crate::ops::range_call::{Feed, RangeCall};
 use crate::ops::relabel::{Change, Relabel, compile};
 use crate::ops::select::{Take, Timing};
 use crate::ops::simple::{Absent, Each, Map, Ready, ScalarOf, ScalarPair, Sort, SortBy, scalar};
-use crate::plan::{Planner, Wanted, absent_labels, is_label_name, text_of, unseen};
+use crate::plan::{Looked, Planner, Wanted, absent_labels, is_label_name, text_of, unseen};
 use crate::run::{AnyOperator, Gathered, ScalarArg, Scratch};
 
 /// A function over windows cannot be used with this word.
@@ -128,11 +128,11 @@ impl Planner<'_> {
             Special::MaxOf => self.scalar_pair(args, math::max, grid),
             Special::MinOf => self.scalar_pair(args, math::min, grid),
             Special::Absent => {
-                let inner = self.operator(&args[0], grid, Some(&[]))?;
+                let inner = self.operator(&args[0], grid, Some(Looked::NONE))?;
                 self.absent(inner, &args[0], grid, false)
             }
             Special::AbsentOverTime => {
-                let inner = self.range_call(call, (over_time::present, PRESENT), grid, Some(&[]))?;
+                let inner = self.range_call(call, (over_time::present, PRESENT), grid, Some(Looked::NONE))?;
                 self.absent(inner, &args[0], grid, true)
             }
             Special::Sort { descending } => self.sort(call, SortBy::Value, descending, grid),

@@ -1,3 +1,7 @@
+//! Goal: a function over a whole series has the values of the function over single windows.
+//!
+//! Method: series with gaps, resets and numbers at the edge of their type, windows anywhere.
+
 use proptest::prelude::*;
 use sandur_query::SharedTimes;
 
@@ -15,13 +19,15 @@ use crate::ops::select::Timing;
 use crate::run::{ScalarArg, Scratch};
 use crate::span::Span;
 
+const EDGES: [f64; 6] = [f64::NAN, f64::INFINITY, f64::NEG_INFINITY, f64::MAX, 5e-324, 1e-300];
+
 fn value() -> impl Strategy<Value = f64> {
     prop_oneof![
         8 => (0i32..1000).prop_map(f64::from),
         4 => -1e6..1e6,
         1 => Just(0.0),
         1 => Just(-0.0),
-        1 => prop::sample::select(&[f64::NAN, f64::INFINITY, f64::NEG_INFINITY, f64::MAX, 5e-324, 1e-300][..]),
+        1 => prop::sample::select(&EDGES[..]),
     ]
 }
 

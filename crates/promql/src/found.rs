@@ -1,0 +1,159 @@
+//! The series of an answer while they come: without the names that go, each label set once.
+//!
+//! A series that has samples at few steps only is kept as a list of these: an answer may have a series for
+//! each value of each step.
+
+use std::sync::Arc;
+
+use foldhash::{HashMap, HashMapExt};
+use sandur_base::job::spend;
+use sandur_model::FloatHistogram;
+use sandur_query::Error;
+
+use crate::column::{Column, Grid, Sample, Sparse};
+use crate::labels::LabelsId;
+use crate::ops::relabel::merge;
+use crate::run::{AnyOperator, LeafId, Pull, Run};
+
+enum Samples {
+    Few(Sparse),
+    Column(Column),
+}
+
+/// A series of the answer.
+pub struct Found {
+    /// Its labels.
+    pub labels: LabelsId,
+    samples: Samples,
+}
+
+/// Bytes of a series beside its samples: itself, its place, room of growing lists.
+const SERIES_BYTES: u64 = 2 * (size_of::<Found>() as u64 + 24);
+
+/// The series that came.
+#[derive(Default)]
+pub struct FoundSeries {
+    series: Vec<Found>,
+    places: HashMap<LabelsId, usize>,
+    is_done: bool,
+}
+
+impl FoundSeries {
+    /// Gathers the series of an operator over so many steps; what is needed first, or `None` when all are
+    /// there.
+    pub fn gather(
+        &mut self,
+        from: &mut AnyOperator,
+        steps: usize,
+        run: &mut Run,
+    ) -> Result<Option<LeafId>, Error> {
+        while !self.is_done {
+            match from.pull(run)? {
+                Pull::Batch(columns) => {
+                    for column in columns {
+                        self.put(column, steps, run)?;
+                    }
+                }
+                Pull::End => self.is_done = true,
+                Pull::Need(leaf) => return Ok(Some(leaf)),
+            }
+        }
+        Ok(None)
+    }
+
+    fn put(&mut self, mut column: Column, steps: usize, run: &mut Run) -> Result<(), Error> {
+        spend(steps / 16 + 64)?;
+        if !column.has_any() {
+            return Ok(());
+        }
+        if column.drop_name {
+            column.labels = run.pool.nameless(column.labels);
+        }
+        run.pool.check()?;
+        let (labels, next) = (column.labels, self.series.len());
+        let place = *self.places.entry(labels).or_insert(next);
+        if place == next {
+            let samples = match Sparse::of(&column) {
+                Some(few) => Samples::Few(few),
+                None => Samples::Column(column),
+            };
+            run.keep(SERIES_BYTES + samples.memory_bytes())?;
+            self.series.push(Found { labels, samples });
+            return Ok(());
+        }
+        let samples = &mut self.series[place].samples;
+        let before = match std::mem::replace(samples, Samples::Few(Sparse::default())) {
+            Samples::Few(few) => few.column(labels, false, steps),
+            Samples::Column(column) => column,
+        };
+        run.keep(Column::bytes(steps))?;
+        for merged in merge(vec![before, column], run)? {
+            *samples = Samples::Column(merged);
+        }
+        Ok(())
+    }
+
+    /// The series, in the order in which they came.
+    pub fn take(&mut self) -> Vec<Found> {
+        self.places = HashMap::new();
+        std::mem::take(&mut self.series)
+    }
+}
+
+impl Samples {
+    fn memory_bytes(&self) -> u64 {
+        match self {
+            Self::Few(few) => few.len() as u64 * Sparse::SAMPLE_BYTES,
+            Self::Column(column) => column.memory_bytes(),
+        }
+    }
+}
+
+impl Found {
+    /// How many samples it has.
+    pub fn count(&self) -> usize {
+        match &self.samples {
+            Samples::Few(few) => few.len(),
+            Samples::Column(column) => column.count(),
+        }
+    }
+
+    /// Bytes that its histograms take.
+    pub fn histogram_bytes(&self) -> u64 {
+        match &self.samples {
+            Samples::Few(_) => 0,
+            Samples::Column(column) => column.histogram_bytes(),
+        }
+    }
+
+    /// Its floats and histograms with their times.
+    pub fn points(self, grid: &Grid) -> (Vec<(i64, f64)>, Vec<(i64, Arc<FloatHistogram>)>) {
+        let column = match self.samples {
+            Samples::Few(few) => {
+                return (few.iter().map(|(step, value)| (grid.time(step), value)).collect(), Vec::new());
+            }
+            Samples::Column(column) => column,
+        };
+        let (mut floats, mut histograms) = (Vec::with_capacity(column.count()), Vec::new());
+        if column.histograms.is_none() && column.count() == grid.steps {
+            floats.extend(column.values.iter().enumerate().map(|(step, value)| (grid.time(step), *value)));
+            return (floats, histograms);
+        }
+        for step in column.steps() {
+            let time = grid.time(step);
+            match column.histogram(step) {
+                Some(histogram) => histograms.push((time, Arc::clone(histogram))),
+                None => floats.push((time, column.values[step])),
+            }
+        }
+        (floats, histograms)
+    }
+
+    /// Its sample at the first step.
+    pub fn first(&self) -> Option<Sample> {
+        match &self.samples {
+            Samples::Few(few) => few.iter().next().map(|(_, value)| Sample::Float(value)),
+            Samples::Column(column) => column.sample(0),
+        }
+    }
+}

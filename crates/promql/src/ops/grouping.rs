@@ -1,0 +1,63 @@
+//! The groups of an aggregation: which series belong together, by their labels.
+
+use foldhash::{HashMap, HashMapExt};
+use sandur_base::Stopped;
+
+use crate::labels::{LabelPool, LabelsId, Text, TextSet};
+use crate::run::Run;
+
+/// Bytes that it takes to know the group of a label set.
+pub const GROUP_BYTES: u64 = 64;
+
+/// By which labels groups are made.
+pub struct Grouping {
+    /// The labels.
+    names: TextSet,
+    /// Whether they are left out.
+    without: bool,
+    /// Numbers of groups by their labels.
+    groups: HashMap<LabelsId, usize>,
+    /// Numbers of groups by the labels of series.
+    known: HashMap<LabelsId, usize>,
+    /// The labels of each group.
+    pub labels: Vec<LabelsId>,
+}
+
+impl Grouping {
+    /// A grouping without groups yet.
+    pub fn new(names: TextSet, without: bool) -> Self {
+        Self { names, without, groups: HashMap::new(), known: HashMap::new(), labels: Vec::new() }
+    }
+
+    /// The labels of the group of a label set.
+    pub fn labels_of(&self, labels: LabelsId, pool: &mut LabelPool) -> LabelsId {
+        match self.without {
+            true => pool.filtered(labels, |name| name != Text::NAME && !self.names.contains(name)),
+            false if self.names.is_empty() => LabelsId::EMPTY,
+            false => pool.filtered(labels, |name| self.names.contains(name)),
+        }
+    }
+
+    /// The number of the group of a label set.
+    pub fn group_of(&mut self, labels: LabelsId, run: &mut Run) -> Result<usize, Stopped> {
+        if let Some(group) = self.known.get(&labels) {
+            return Ok(*group);
+        }
+        run.keep(GROUP_BYTES)?;
+        let own = self.labels_of(labels, &mut run.pool);
+        let group = self.group_with(own, run)?;
+        self.known.insert(labels, group);
+        Ok(group)
+    }
+
+    /// The number of the group with these labels.
+    pub fn group_with(&mut self, own: LabelsId, run: &mut Run) -> Result<usize, Stopped> {
+        let next = self.groups.len();
+        let group = *self.groups.entry(own).or_insert(next);
+        if group == next {
+            run.keep(GROUP_BYTES)?;
+            self.labels.push(own);
+        }
+        Ok(group)
+    }
+}
