@@ -1,7 +1,7 @@
 //! The floats of a group at all steps: columns to which those of series are added.
 //!
-//! Sums and means are compensated as Prometheus's are, so that they are the same to the bit. Loops are over 64
-//! steps at a time, without a branch for each where all of them have samples.
+//! Sums and means are compensated as Prometheus's are, so that they are the same to the bit. Loops are over
+//! 64 steps at a time, without a branch for each where all of them have samples.
 
 use sandur_model::histogram::kahan_add;
 
