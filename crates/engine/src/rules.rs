@@ -25,8 +25,10 @@ pub struct DeleteOptions {
     pub cancel_period: Duration,
     /// The mode of a tenant. Default: lines are hidden and removed.
     pub mode_of: DeletionModeOf,
-    /// Reads the queries of requests. Default: none can be read, which suits engines without requests.
+    /// Reads the queries of requests for lines. Default: none can be read, which suits engines without requests.
     pub compile: SelectorCompiler,
+    /// The same of requests for samples. Default: as those for lines.
+    pub compile_samples: Option<SelectorCompiler>,
 }
 
 impl Default for DeleteOptions {
@@ -36,6 +38,7 @@ impl Default for DeleteOptions {
             cancel_period: Duration::from_secs(24 * 3_600),
             mode_of: Arc::new(|_| DeletionMode::default()),
             compile: Arc::new(unknown),
+            compile_samples: None,
         }
     }
 }
@@ -188,7 +191,11 @@ impl Rulebook {
             let (selector, needles) = (Arc::clone(&known.selector), Arc::clone(&known.needles));
             return Ok(Rule { id, range, started, selector, needles });
         }
-        let selector = (self.options.compile)(&request.query).map_err(|error| {
+        let compile = match request.dataset.signal {
+            Signal::Metrics => self.options.compile_samples.as_ref().unwrap_or(&self.options.compile),
+            Signal::Logs => &self.options.compile,
+        };
+        let selector = compile(&request.query).map_err(|error| {
             format!(
                 "delete request {id} cannot be read and hides nothing here: {error}; upgrade this program"
             )

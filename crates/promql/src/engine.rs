@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use sandur_base::job::{Held, spend};
 use sandur_model::{FloatHistogram, Labels};
-use sandur_query::{Error, QueryContext, SampleScan, SampleSource, Samples, SeriesBatch};
+use sandur_query::{Error, QueryContext, QueryStats, SampleScan, SampleSource, Samples, SeriesBatch};
 
 use crate::ast::{Expr, Type};
 use crate::column::Sample;
@@ -111,10 +111,13 @@ pub async fn query_parsed(
     let mut needed = None;
     loop {
         let text = Arc::clone(&text);
+        let counted = context.clone();
         let compute = context.compute(move || {
-            let mut state = state;
-            let outcome = state.advance(&text)?;
-            Ok((state, outcome))
+            let (mut state, began) = (state, counted.env().monotonic());
+            let outcome = state.advance(&text);
+            let took = counted.env().monotonic().saturating_sub(began);
+            QueryStats::add_time(&counted.stats().execution_ns, took);
+            Ok((state, outcome?))
         });
         // The batch that comes next is fetched meanwhile.
         let (computed, ahead) = match needed.and_then(|LeafId(n)| sets.get_mut(n)?.as_mut()) {

@@ -58,7 +58,7 @@ pub use memory_source::{MemoryRow, MemorySource};
 pub use pieces::in_order;
 pub use result::{LogRow, QueryResult, Sample, Series};
 pub use results_cache::{CachedUnit, ResultsCache, ResultsFigures, Unit, UnitKey};
-pub use row_selector::{RowSelector, SelectorCompiler};
+pub use row_selector::{RowSelector, SelectorCompiler, SeriesSelector};
 pub use sample_source::{
     BATCH_SERIES, Dictionary, Exemplars, LabelIds, Metadata, MetadataSelection, SampleScan, SampleSelection,
     SampleSource, Samples, SeriesBatch, SeriesExemplars,

@@ -24,5 +24,33 @@ pub trait RowSelector: Send + Sync {
     fn select(&self, page: &LogPage, lines: &LineColumn, run: usize, rows: Range<u32>, out: &mut Vec<u32>);
 }
 
+/// Series as a whole: what deletes of samples name.
+pub struct SeriesSelector(Vec<Matcher>, Needles);
+
+impl SeriesSelector {
+    /// The series that all matchers fit.
+    pub fn new(matchers: Vec<Matcher>) -> Self {
+        Self(matchers, Needles::default())
+    }
+}
+
+impl RowSelector for SeriesSelector {
+    fn matchers(&self) -> &[Matcher] {
+        &self.0
+    }
+
+    fn looks_at_rows(&self) -> bool {
+        false
+    }
+
+    fn needles(&self) -> &Needles {
+        &self.1
+    }
+
+    fn select(&self, _: &LogPage, _: &LineColumn, _: usize, rows: Range<u32>, out: &mut Vec<u32>) {
+        out.extend(rows);
+    }
+}
+
 /// Makes the text of a log query ready.
 pub type SelectorCompiler = Arc<dyn Fn(&str) -> Result<Arc<dyn RowSelector>, Error> + Send + Sync>;

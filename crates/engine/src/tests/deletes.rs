@@ -58,8 +58,12 @@ pub(super) fn compile(text: &str) -> Result<Arc<dyn RowSelector>, QueryError> {
 }
 
 fn options(cancel_period: Duration, mode: DeletionMode) -> EngineOptions {
-    let deletes =
-        DeleteOptions { cancel_period, mode_of: Arc::new(move |_| mode), compile: Arc::new(compile) };
+    let deletes = DeleteOptions {
+        cancel_period,
+        mode_of: Arc::new(move |_| mode),
+        compile: Arc::new(compile),
+        ..DeleteOptions::default()
+    };
     let maintenance =
         MaintenanceOptions { interval: Duration::from_millis(20), ..MaintenanceOptions::default() };
     EngineOptions { deletes, maintenance, ..small_options() }

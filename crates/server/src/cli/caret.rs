@@ -50,8 +50,14 @@ pub fn with_mark(query: Option<&str>, failed: &Failed) -> Failed {
         (None, Some(diagnosis)) => diagnosis,
         (None, None) => return failed.clone(),
     };
+    marked(query.unwrap_or_default(), failed, &diagnosis)
+}
+
+/// The message with the query and a mark where the diagnosis says.
+pub fn marked(query: &str, failed: &Failed, diagnosis: &Diagnosis) -> Failed {
+    let said = failed.message().trim_end();
     let width = terminal_size_of(std::io::stderr()).map_or(WIDTH_DEFAULT, |(Width(w), _)| usize::from(w));
-    let drawn = draw(query.unwrap_or_default(), &diagnosis, width.max(WIDTH_MIN), Paint::for_stderr());
+    let drawn = draw(query, diagnosis, width.max(WIDTH_MIN), Paint::for_stderr());
     failed.clone().reworded(format!("{said}\n\n{drawn}"))
 }
 

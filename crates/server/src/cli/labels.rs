@@ -3,7 +3,7 @@
 use std::io::Write;
 use std::process::ExitCode;
 
-use clap::{Arg, ArgMatches, Command};
+use clap::{Arg, ArgAction, ArgMatches, Command};
 use sandur_base::Env;
 use serde::Deserialize;
 
@@ -12,6 +12,7 @@ use super::client::{self, Client};
 use super::escape::escaped;
 use super::moment;
 use super::query::written;
+use super::samples;
 use crate::failed_command::Failed;
 
 /// The command.
@@ -20,7 +21,22 @@ pub fn command() -> Command {
     let query = Arg::new("query").long("query").value_name("SELECTOR");
     let query = query.help("Only of streams that match, like '{app=\"api\"}'");
     let command = Command::new("labels").about("List names of labels, or the values of one");
-    client::arguments(moment::arguments(command.arg(name).arg(query)))
+    client::arguments(moment::arguments(command.arg(name).arg(query).arg(metrics_argument())))
+}
+
+/// `--metrics`
+pub fn metrics_argument() -> Arg {
+    let metrics = Arg::new("metrics").long("metrics").action(ArgAction::SetTrue);
+    metrics.help("Of metrics rather than logs; selectors are PromQL's")
+}
+
+/// The bounds of a window as both APIs read them.
+pub fn bounds(window: &moment::Window, is_metrics: bool) -> [(&'static str, String); 2] {
+    let show = |ns: i64| match is_metrics {
+        true => format!("{}.{:03}", ns.div_euclid(1_000_000_000), ns.rem_euclid(1_000_000_000) / 1_000_000),
+        false => ns.to_string(),
+    };
+    [("start", show(window.start)), ("end", show(window.end))]
 }
 
 #[derive(Deserialize)]
@@ -33,19 +49,24 @@ struct Names {
 pub async fn run(env: Env, matches: &ArgMatches) -> Result<ExitCode, Failed> {
     let client = Client::from_arguments(matches)?;
     let window = moment::window(matches, env.now_ns())?;
-    let mut pairs = vec![("start", window.start.to_string()), ("end", window.end.to_string())];
+    let is_metrics = matches.get_flag("metrics");
+    let mut pairs = bounds(&window, is_metrics).to_vec();
     let query = matches.get_one::<String>("query");
-    pairs.extend(query.map(|query| ("query", query.clone())));
+    pairs.extend(query.map(|query| (if is_metrics { "match[]" } else { "query" }, query.clone())));
+    let base = if is_metrics { "/api/v1" } else { "/loki/api/v1" };
     let name = matches.get_one::<String>("name");
     let path = match name {
-        None => "/loki/api/v1/labels".to_owned(),
+        None => format!("{base}/labels"),
         Some(name) => {
             let name: String = url::form_urlencoded::byte_serialize(name.as_bytes()).collect();
-            format!("/loki/api/v1/label/{}/values", name.replace('+', "%20"))
+            format!("{base}/label/{}/values", name.replace('+', "%20"))
         }
     };
     let body = client.get(&path, &pairs).await;
-    let body = body.map_err(|refusal| caret::explain_any(query.map(String::as_str), refusal))?;
+    let body = body.map_err(|refusal| match is_metrics {
+        true => samples::refused(refusal),
+        false => caret::explain_any(query.map(String::as_str), refusal),
+    })?;
     let found: Names = serde_json::from_slice(&body)
         .map_err(|e| Failed::new(format!("the server's answer cannot be read: {e}")))?;
     if found.data.is_empty() {

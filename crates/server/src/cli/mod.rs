@@ -10,6 +10,7 @@
 
 mod cache;
 mod caret;
+mod chart;
 mod check;
 mod client;
 mod completions;
@@ -19,6 +20,7 @@ mod escape;
 mod inspect;
 mod labels;
 mod man;
+mod metrics_query;
 mod moment;
 mod paging;
 mod paint;
@@ -28,6 +30,7 @@ mod query;
 mod reference;
 mod repair;
 mod results;
+mod samples;
 mod series;
 mod stats;
 mod tail;

@@ -31,8 +31,14 @@ pub enum Output {
 
 /// `--output`
 pub fn output_argument() -> Arg {
+    output_argument_with(&[])
+}
+
+/// The same with more forms.
+pub fn output_argument_with(more: &'static [&'static str]) -> Arg {
     let word = |name: &'static str| PossibleValue::new(name);
     let words = [word("default").alias("text"), word("raw"), word("jsonl").alias("json"), word("csv")];
+    let words = words.into_iter().chain(more.iter().map(|name| word(name)));
     let output = Arg::new("output").long("output").short('o').value_name("FORM").default_value("default");
     output.value_parser(PossibleValuesParser::new(words)).help(
         "default for people, raw for lines and values alone, jsonl for one object per line, csv for a table",

@@ -9,9 +9,10 @@ use sandur_base::Env;
 
 use super::caret;
 use super::client::{self, Client};
+use super::metrics_query;
 use super::moment::{self, Window};
 use super::paging::{Ask, Paging};
-use super::printer::{Output, Printer, output_argument};
+use super::printer::{Output, Printer, output_argument_with};
 use super::results::{self, Answer, Data};
 use crate::failed_command::Failed;
 
@@ -22,7 +23,8 @@ const BATCH_DEFAULT: &str = "1000";
 pub fn command() -> Command {
     let query = Arg::new("query").value_name("QUERY").required(true);
     let query =
-        query.help("LogQL, like '{app=\"api\"} |= \"timeout\"' or 'sum by (app) (rate({env=\"prod\"}[5m]))'");
+        query.help("LogQL or PromQL, like '{app=\"api\"} |= \"timeout\"' or 'sum by (app) (rate({env=\"prod\"}[5m]))' or \
+             'rate(http_requests_total[5m])'");
     let limit = Arg::new("limit").long("limit").value_name("N").default_value("100");
     let limit = limit.value_parser(clap::value_parser!(u64)).help("Most lines of a log query; 0 for all");
     let batch = Arg::new("batch").long("batch").value_name("N").default_value(BATCH_DEFAULT);
@@ -33,8 +35,14 @@ pub fn command() -> Command {
         Arg::new("step").long("step").value_name("DURATION").help("Distance of a metric query's points");
     let instant = Arg::new("instant").long("instant").action(ArgAction::SetTrue);
     let instant = instant.help("Ask a metric query at one instant (--to, by default now) instead of a range");
-    let command = Command::new("query").about("Query logs and metrics of logs").arg(query);
-    let command = moment::arguments(command).args([limit, batch, forward, step, instant, output_argument()]);
+    let promql = Arg::new("promql").long("promql").action(ArgAction::SetTrue).conflicts_with("logql");
+    let promql = promql.help("The query is PromQL, over metrics; by default, what can be read as that alone");
+    let logql = Arg::new("logql").long("logql").action(ArgAction::SetTrue);
+    let logql = logql.help("The query is LogQL, over logs");
+    let command = Command::new("query").about("Query logs, metrics of logs, and metrics").arg(query);
+    let command = command.args([promql, logql]);
+    let output = output_argument_with(&["table", "openmetrics"]);
+    let command = moment::arguments(command).args([limit, batch, forward, step, instant, output]);
     client::arguments(command)
 }
 
@@ -43,6 +51,14 @@ pub async fn run(env: Env, matches: &ArgMatches) -> Result<ExitCode, Failed> {
     let client = Client::from_arguments(matches)?;
     let window = moment::window(matches, env.now_ns())?;
     let query = matches.get_one::<String>("query").cloned().unwrap_or_default();
+    if metrics_query::is_promql(matches, &query) {
+        return metrics_query::run(&client, &query, &window, matches).await;
+    }
+    if let Some(form @ ("table" | "openmetrics")) = matches.get_one::<String>("output").map(String::as_str) {
+        return Err(Failed::usage(format!(
+            "--output {form} shows answers to PromQL: add --promql, or take csv"
+        )));
+    }
     let output = Output::from_arguments(matches);
     let mut printer =
         Printer::new(BufWriter::new(std::io::stdout().lock()), output, window.zone.clone(), &query);
@@ -128,7 +144,8 @@ fn show<W: std::io::Write>(
     written(printed)
 }
 
-fn warn(warnings: &[String]) {
+/// Shows what an answer lacks.
+pub fn warn(warnings: &[String]) {
     for warning in warnings {
         eprintln!("warning: {}", super::escape::escaped(warning));
     }

@@ -9,10 +9,12 @@ use serde::Deserialize;
 
 use super::caret;
 use super::client::{self, Client};
+use super::labels::{bounds, metrics_argument};
 use super::moment;
 use super::printer::text_of;
 use super::query::{nothing, written};
 use super::results::LabelMap;
+use super::samples;
 use crate::failed_command::Failed;
 
 /// The command.
@@ -22,7 +24,7 @@ pub fn command() -> Command {
     let json = Arg::new("json").long("json").action(ArgAction::SetTrue);
     let json = json.help("Print one JSON object for each stream");
     let command = Command::new("series").about("List the label sets of streams");
-    client::arguments(moment::arguments(command.arg(matchers).arg(json)))
+    client::arguments(moment::arguments(command.arg(matchers).arg(json).arg(metrics_argument())))
 }
 
 #[derive(Deserialize)]
@@ -35,10 +37,15 @@ struct Series {
 pub async fn run(env: Env, matches: &ArgMatches) -> Result<ExitCode, Failed> {
     let client = Client::from_arguments(matches)?;
     let window = moment::window(matches, env.now_ns())?;
-    let mut pairs = vec![("start", window.start.to_string()), ("end", window.end.to_string())];
+    let is_metrics = matches.get_flag("metrics");
+    let mut pairs = bounds(&window, is_metrics).to_vec();
     let asked: Vec<&String> = matches.get_many("matcher").into_iter().flatten().collect();
     pairs.extend(asked.iter().map(|matcher| ("match[]", matcher.to_string())));
-    let body = client.get("/loki/api/v1/series", &pairs).await.map_err(|refusal| {
+    let path = if is_metrics { "/api/v1/series" } else { "/loki/api/v1/series" };
+    let body = client.get(path, &pairs).await.map_err(|refusal| {
+        if is_metrics {
+            return samples::refused(refusal);
+        }
         // The mark belongs to the one of them that cannot be read.
         let wrong = asked.iter().find(|matcher| crate::wiring::diagnose(matcher).is_some());
         caret::explain(wrong.or(asked.first()).map_or("", |matcher| matcher), refusal)
@@ -46,7 +53,7 @@ pub async fn run(env: Env, matches: &ArgMatches) -> Result<ExitCode, Failed> {
     let found: Series = serde_json::from_slice(&body)
         .map_err(|e| Failed::new(format!("the server's answer cannot be read: {e}")))?;
     if found.data.is_empty() {
-        nothing("streams", &window);
+        nothing(if is_metrics { "series" } else { "streams" }, &window);
     }
     let mut shown: Vec<String> = match matches.get_flag("json") {
         true => found.data.iter().map(|labels| serde_json::json!(labels).to_string()).collect(),

@@ -7,10 +7,10 @@ use std::time::Duration;
 
 use prometheus_client::registry::Registry;
 use sandur_base::{
-    BoxFuture, Claim, Env, ErrorKind, FairMemory, MemoryBudget, Shutdown, ShutdownSignal, Task,
+    BoxFuture, Claim, Env, ErrorKind, FairMemory, Id, MemoryBudget, Shutdown, ShutdownSignal, Task,
 };
 use sandur_ingest::{RateLimiter, SeriesCache};
-use sandur_model::{Batch, Limits, TenantId};
+use sandur_model::{Batch, Dataset, Limits, Signal, TenantId};
 use sandur_query::{FairQueue, QueryContext, ResultsCache, Sources};
 
 use super::delete_requests::Deletes;
@@ -32,9 +32,13 @@ pub trait Intake: Send + Sync {
     fn writable(&self) -> Result<(), Failure> {
         Ok(())
     }
-    /// Requests to delete lines; `None` where there is nothing to delete from.
-    fn deletes(&self) -> Option<Arc<dyn Deletes>> {
+    /// Requests to delete rows of a signal; `None` where there is nothing to delete from.
+    fn deletes(&self, _signal: Signal) -> Option<Arc<dyn Deletes>> {
         None
+    }
+    /// The blocks of a dataset.
+    fn blocks(&self, _dataset: &Dataset) -> Vec<BlockShown> {
+        Vec::new()
     }
     /// Brings gauges up to date before they are shown.
     fn observe(&self) {}
@@ -44,6 +48,25 @@ pub trait Intake: Send + Sync {
     }
     /// Takes no more, flushes and ends all work.
     fn shutdown(&self) -> BoxFuture<'_, Result<(), Failure>>;
+}
+
+/// A block as clients see it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct BlockShown {
+    /// Its id.
+    pub id: Id,
+    /// First and last millisecond that it has rows of.
+    pub first_ms: i64,
+    /// See above.
+    pub last_ms: i64,
+    /// Rows.
+    pub samples: u64,
+    /// Series.
+    pub series: u32,
+    /// Pages.
+    pub pages: u32,
+    /// How often it was merged.
+    pub level: u8,
 }
 
 /// Shared state of all handlers. Cheap to clone.

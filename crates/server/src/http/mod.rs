@@ -44,7 +44,7 @@ pub use crate::failed_request::Failure;
 pub use crate::server_metrics::ServerMetrics;
 pub use accept::Acceptor;
 pub use admission::Connections;
-pub use app::{App, AppState, Followers, Intake};
+pub use app::{App, AppState, BlockShown, Followers, Intake};
 pub use delete_requests::{DeleteShown, Deletes, no_such_delete};
 pub use gate::Gate;
 pub use host::OwnNames;

@@ -12,15 +12,16 @@ use sandur_engine::{
     CancelRefusal, CompactionPolicy, DeleteOptions, DeleteStatus, Engine, EngineOptions, MaintenanceOptions,
 };
 use sandur_logql::{DeleteQuery, format_go_duration};
-use sandur_model::{Batch, Dataset, TenantId};
-use sandur_query::Sources;
+use sandur_model::{Batch, Dataset, Signal, TenantId, TimeRange};
+use sandur_query::{SeriesSelector, Sources};
 use sandur_store::{RequestLimits, Store, StoreKind, StoreOptions, TenantRates};
 
 use crate::block_cache;
 use crate::config::{Settings, Storage, TenantLimits};
 use crate::failed_command::Failed;
-use crate::http::{DeleteShown, Deletes, Failure, Intake, no_such_delete};
+use crate::http::{BlockShown, DeleteShown, Deletes, Failure, Intake, no_such_delete};
 use crate::memory::Shares;
+use crate::wiring::promql;
 
 /// Bytes of the largest object that is sent in one request when memory is scarce, and when it is not.
 const WHOLE_UPLOAD_LEAST: usize = 16 << 20;
@@ -145,6 +146,9 @@ fn delete_options(settings: &Settings, limits: Arc<TenantLimits>) -> DeleteOptio
         cancel_period: settings.compaction.delete_request_cancel_period,
         mode_of: Arc::new(move |tenant| limits.of(tenant).deletion_mode),
         compile: Arc::new(|text| Ok(Arc::new(DeleteQuery::new(text)?))),
+        compile_samples: Some(Arc::new(|text| {
+            Ok(Arc::new(SeriesSelector::new(promql::parse_selector(text)?)))
+        })),
     }
 }
 
@@ -180,8 +184,22 @@ impl Intake for EngineIntake {
         })
     }
 
-    fn deletes(&self) -> Option<Arc<dyn Deletes>> {
-        Some(Arc::new(EngineDeletes(Arc::clone(&self.engine))))
+    fn deletes(&self, signal: Signal) -> Option<Arc<dyn Deletes>> {
+        Some(Arc::new(EngineDeletes { engine: Arc::clone(&self.engine), signal }))
+    }
+
+    fn blocks(&self, dataset: &Dataset) -> Vec<BlockShown> {
+        let view = self.engine.view();
+        let shown = |block: &Arc<sandur_format::catalog_entry::BlockMeta>| BlockShown {
+            id: block.id,
+            first_ms: block.min_ts.div_euclid(1_000_000),
+            last_ms: block.max_ts.div_euclid(1_000_000),
+            samples: block.rows,
+            series: block.streams,
+            pages: block.pages,
+            level: block.level,
+        };
+        view.snapshot.blocks(dataset, TimeRange::ALL).map(shown).collect()
     }
 
     fn observe(&self) {
@@ -205,7 +223,16 @@ impl Intake for EngineIntake {
 }
 
 /// The delete requests of the engine as handlers see them.
-struct EngineDeletes(Arc<Engine>);
+struct EngineDeletes {
+    engine: Arc<Engine>,
+    signal: Signal,
+}
+
+impl EngineDeletes {
+    fn dataset(&self, tenant: &TenantId) -> Dataset {
+        Dataset { tenant: tenant.clone(), signal: self.signal }
+    }
+}
 
 impl Deletes for EngineDeletes {
     fn create<'a>(
@@ -215,8 +242,10 @@ impl Deletes for EngineDeletes {
         start_ms: i64,
         end_ms: i64,
     ) -> BoxFuture<'a, Result<Id, Failure>> {
-        let logs = Dataset::logs(tenant.clone());
-        Box::pin(async move { self.0.create_delete(&logs, query, start_ms, end_ms).await.map_err(failure) })
+        let dataset = self.dataset(tenant);
+        Box::pin(async move {
+            self.engine.create_delete(&dataset, query, start_ms, end_ms).await.map_err(failure)
+        })
     }
 
     fn list<'a>(&'a self, tenant: &'a TenantId) -> BoxFuture<'a, Result<Vec<DeleteShown>, Failure>> {
@@ -232,14 +261,14 @@ impl Deletes for EngineDeletes {
             }
         };
         Box::pin(async move {
-            let all = self.0.deletes(&Dataset::logs(tenant.clone())).await.map_err(failure)?;
+            let all = self.engine.deletes(&self.dataset(tenant)).await.map_err(failure)?;
             Ok(all.into_iter().map(shown).collect())
         })
     }
 
     fn cancel<'a>(&'a self, tenant: &'a TenantId, id: Id, force: bool) -> BoxFuture<'a, Result<(), Failure>> {
         Box::pin(async move {
-            self.0.cancel_delete(&Dataset::logs(tenant.clone()), id, force).await.map_err(cancel_failure)
+            self.engine.cancel_delete(&self.dataset(tenant), id, force).await.map_err(cancel_failure)
         })
     }
 }

@@ -7,6 +7,11 @@ pub use sandur_promql::{
 };
 use sandur_query::{Error, QueryContext};
 
+/// Names of all functions.
+pub fn function_names() -> impl Iterator<Item = &'static str> {
+    sandur_promql::FUNCTIONS.iter().map(|function| function.name)
+}
+
 /// A query, read in its tenant's turn on the CPU pool.
 pub async fn parse(context: &QueryContext, text: &str) -> Result<Expr, Error> {
     let (text, is_little) = (text.to_owned(), sandur_logql::is_short(text));

@@ -285,3 +285,186 @@ async fn a_long_answer_arrives_whole_in_pieces() {
         assert_eq!((rows.len(), samples), (300, if query == "long[5m]" { 30_000 } else { 300 }));
     }
 }
+
+/// `/api/v1/...` and the same below `/prometheus`.
+const STATUS: [(&str, &str, &str); 12] = [
+    ("status/buildinfo", "/version", "\"3.14.0\""),
+    ("status/runtimeinfo", "/storageRetention", "\"unlimited\""),
+    ("status/config", "/yaml", ""),
+    ("status/flags", "/query.max-samples", "\"50000000\""),
+    ("status/walreplay", "/current", "0"),
+    ("status/tsdb/blocks", "/blocks", "[]"),
+    ("features", "/promql/smoothed", "true"),
+    ("alertmanagers", "/activeAlertmanagers", "[]"),
+    ("rules", "/groups", "[]"),
+    ("alerts", "/alerts", "[]"),
+    ("metadata", "", "{}"),
+    ("query_exemplars", "", "[]"),
+];
+
+#[tokio::test(start_paused = true)]
+async fn what_grafana_probes_is_answered_in_shape() {
+    let server = server();
+    for base in ["/api/v1", "/prometheus/api/v1"] {
+        for (path, at, expected) in STATUS {
+            let answer = server.get(&format!("{base}/{path}"), &[("query", "up")]).await;
+            let body: serde_json::Value = serde_json::from_str(&answer.body).unwrap();
+            let found = body["data"].pointer(at).unwrap_or_else(|| panic!("{path}: {body}")).to_string();
+            assert!(answer.status == 200 && body["status"] == "success", "{path} {body}");
+            assert!(expected.is_empty() || found == expected, "{path} {found}");
+        }
+    }
+    let tsdb = server.get("/api/v1/status/tsdb", &[("limit", "1")]).await;
+    let tsdb: serde_json::Value = serde_json::from_str(&tsdb.body).unwrap();
+    assert_eq!(tsdb["data"]["headStats"]["numSeries"], 5);
+    assert_eq!(tsdb["data"]["seriesCountByMetricName"][0]["value"], 2);
+    assert_eq!(tsdb["data"]["seriesCountByLabelValuePair"][0]["name"], "job=<api>");
+    assert_eq!(tsdb["data"]["labelValueCountByLabelName"][0]["name"], "__name__");
+    assert_eq!(server.get("/api/v1/status/tsdb", &[("limit", "0")]).await.status, 400);
+}
+
+#[tokio::test(start_paused = true)]
+async fn names_are_searched_line_by_line() {
+    let server = server();
+    let find = |path: &'static str, pairs: &'static [(&'static str, &'static str)]| {
+        let server = &server;
+        async move { server.get(&format!("/api/v1/search/{path}"), pairs).await }
+    };
+    let all = find("metric_names", &[]).await;
+    assert_eq!((all.status, all.kind.as_str()), (200, "application/x-ndjson; charset=utf-8"));
+    assert_eq!(
+        all.body,
+        "{\"results\":[{\"name\":\"requests_total\"},{\"name\":\"size\"},{\"name\":\"up\"}]}\n\
+         {\"status\":\"success\",\"has_more\":false}\n"
+    );
+    let some = find("metric_names", &[("search[]", "rt"), ("include_score", "1"), ("limit", "1")]).await;
+    assert!(
+        some.body.starts_with("{\"results\":[{\"name\":\"requests_total\",\"score\":0."),
+        "{}",
+        some.body
+    );
+    let cut = find(
+        "label_names",
+        &[("limit", "2"), ("batch_size", "1"), ("sort_by", "alpha"), ("sort_dir", "dsc")],
+    );
+    assert_eq!(
+        cut.await.body,
+        "{\"results\":[{\"name\":\"job\"}]}\n{\"results\":[{\"name\":\"instance\"}]}\n\
+         {\"status\":\"success\",\"has_more\":true}\n"
+    );
+    let values =
+        find("label_values", &[("label", "instance"), ("search[]", "B"), ("case_sensitive", "false")]);
+    assert!(values.await.body.starts_with("{\"results\":[{\"value\":\"b\"}]}\n"));
+    for pairs in [
+        &[][..],
+        &[("label", "a"), ("fuzz_alg", "x")],
+        &[("label", "a"), ("fuzz_threshold", "101")],
+        &[("label", "a"), ("sort_by", "score")],
+        &[("label", "a"), ("sort_dir", "asc")],
+        &[("label", "a"), ("limit", "0")],
+        &[("label", "a"), ("case_sensitive", "maybe")],
+        &[("label", "a"), ("start", "5"), ("end", "4")],
+    ] {
+        let answer = server.get("/api/v1/search/label_values", pairs).await;
+        assert!(answer.status == 400 && answer.body.contains("bad_data"), "{pairs:?} {}", answer.body);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_last_samples_are_shown_to_a_scrape() {
+    let server = server();
+    let pairs = [("match[]", "up"), ("match[]", "{instance=\"a\"}"), ("match[]", "size")];
+    let text = server.get("/federate", &pairs).await;
+    assert_eq!(
+        text.body,
+        "# TYPE requests_total untyped\nrequests_total{instance=\"a\",job=\"<api>\"} 600 1795240900000\n\
+         # TYPE up untyped\nup{instance=\"a\",job=\"<api>\"} 1 1795240900000\n\
+         up{instance=\"b\",job=\"<api>\"} 1 1795240900000\n"
+    );
+    assert!(text.kind.starts_with("text/plain; version=0.0.4"), "{}", text.kind);
+    let accept = [("accept", "application/openmetrics-text;version=1.0.0,text/plain;q=0.5")];
+    let open = server.get_with("/federate", &[("match[]", "up")], &accept).await;
+    assert!(open.body.starts_with("# TYPE up unknown\nup{instance=\"a\",") && open.body.ends_with("# EOF\n"));
+    assert!(open.body.contains("} 1 1795240900\n"), "{}", open.body);
+    assert_eq!(server.get("/federate", &[]).await.body, "");
+    assert_eq!(server.get("/federate", &[("match[]", "up{")]).await.status, 400);
+}
+
+#[tokio::test(start_paused = true)]
+async fn deletes_name_series_and_times() {
+    let server = server();
+    let path = "/api/v1/admin/tsdb/delete_series?match[]=up&match[]={job=\"a\"}&start=5&end=7.5";
+    let path = path.replace('{', "%7B").replace('}', "%7D").replace('"', "%22");
+    assert_eq!(server.post(&path, &[], "").await.status, 204);
+    let all = server.intake.deletes.0.lock().unwrap().clone();
+    let up = r#"{"__name__"="up"}"#.to_owned();
+    assert_eq!(all, [(up, 5_000, 7_500), (r#"{"job"="a"}"#.to_owned(), 5_000, 7_500)]);
+    let none = server.post("/api/v1/admin/tsdb/delete_series", &[], "").await;
+    assert!(none.status == 400 && none.body.contains("no match[] parameter provided"));
+    assert_eq!(server.post("/api/v1/admin/tsdb/clean_tombstones", &[], "").await.status, 204);
+    assert_eq!(server.post("/api/v1/admin/tsdb/snapshot", &[], "").await.status, 503);
+    assert_eq!(server.get("/api/v1/admin/tsdb/delete_series", &[("match[]", "up")]).await.status, 405);
+}
+
+#[tokio::test(start_paused = true)]
+async fn remote_read_answers_samples_and_chunks() {
+    use axum::body::Body;
+    use axum::http::Request;
+    use http_body_util::BodyExt;
+    use tower::ServiceExt;
+
+    let server = server();
+    // One query: __name__="up" over all times; field 2 is what the client takes.
+    let matcher = b"\x12\x08__name__\x1a\x02up";
+    let mut query = vec![0x10];
+    query.extend([0x80, 0x80, 0x80, 0x80, 0x80, 0x80, 0x80, 0x01]); // the end: 2^49
+    query.extend([0x1A, matcher.len() as u8]);
+    query.extend(matcher);
+    let mut request = vec![0x0A, query.len() as u8];
+    request.extend(&query);
+    let ask = |accepted: &[u8]| {
+        let mut message = request.clone();
+        message.extend(accepted);
+        let body = snap::raw::Encoder::new().compress_vec(&message).unwrap();
+        let request = Request::builder().method("POST").uri("/api/v1/read").body(Body::from(body)).unwrap();
+        let router = server.router.clone();
+        async move {
+            let response = router.oneshot(request).await.unwrap();
+            let kind = response.headers()["content-type"].to_str().unwrap().to_owned();
+            let status = response.status().as_u16();
+            (status, kind, response.into_body().collect().await.unwrap().to_bytes())
+        }
+    };
+    let (status, kind, body) = ask(&[]).await;
+    assert_eq!((status, kind.as_str()), (200, "application/x-protobuf"));
+    let plain = snap::raw::Decoder::new().decompress_vec(&body).unwrap();
+    let times = plain.windows(2).filter(|pair| pair == b"up").count();
+    assert_eq!(times, 2, "two series");
+    let (status, kind, body) = ask(&[0x10, 0x01]).await;
+    assert_eq!(status, 200);
+    assert_eq!(kind, "application/x-streamed-protobuf; proto=prometheus.ChunkedReadResponse");
+    // Frames: length, checksum, message.
+    let (mut rest, mut frames) = (&body[..], 0);
+    while !rest.is_empty() {
+        let (mut length, mut shift) = (0usize, 0);
+        loop {
+            let byte = rest[0];
+            rest = &rest[1..];
+            length |= usize::from(byte & 0x7F) << shift;
+            shift += 7;
+            if byte < 0x80 {
+                break;
+            }
+        }
+        let checksum = u32::from_be_bytes(rest[..4].try_into().unwrap());
+        assert_eq!(crc32c::crc32c(&rest[4..4 + length]), checksum);
+        rest = &rest[4 + length..];
+        frames += 1;
+    }
+    assert_eq!(frames, 2);
+    let (status, _, body) = ask(&[0x10, 0x07]).await;
+    let text = String::from_utf8_lossy(&body);
+    assert!(status == 400 && text.contains("requested response types"), "{text}");
+    let broken = server.post("/api/v1/read", &[], vec![0xFF, 0xFF, 0xFF, 0xFF, 0x7F]).await;
+    assert_eq!(broken.status, 400, "{}", broken.body);
+}

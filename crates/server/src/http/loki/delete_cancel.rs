@@ -32,7 +32,7 @@ pub static ROUTE: Route = Route {
 };
 
 async fn cancel(State(app): State<App>, call: Call) -> Result<Response, Failure> {
-    let requests = deletes::of(&app, &call.tenant)?;
+    let requests = deletes::of(&app, &call.tenant, sandur_model::Signal::Logs)?;
     let id = call.params.get("request_id").and_then(|text| text.parse::<Id>().ok());
     let id = id.ok_or_else(no_such_delete)?;
     let force = call.params.get("force") == Some("true");

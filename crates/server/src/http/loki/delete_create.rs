@@ -40,7 +40,7 @@ const BAD_START: &str = "invalid start time: require unix seconds or RFC3339 for
 const BAD_END: &str = "invalid end time: require unix seconds or RFC3339 format\n";
 
 async fn create(State(app): State<App>, call: Call) -> Result<Response, Failure> {
-    let requests = deletes::of(&app, &call.tenant)?;
+    let requests = deletes::of(&app, &call.tenant, sandur_model::Signal::Logs)?;
     let (params, now_ns) = (&call.params, app.env.now_ns());
     let query = params.get("query").ok_or_else(|| Failure::invalid("query not set\n"))?;
     let has_filter = wiring::check_delete_query(&app.query_context(&call.tenant), query).await?;

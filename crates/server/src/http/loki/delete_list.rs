@@ -34,7 +34,7 @@ pub static ROUTE: Route = Route {
 };
 
 async fn list(State(app): State<App>, call: Call) -> Result<Response, Failure> {
-    let requests = deletes::of(&app, &call.tenant)?;
+    let requests = deletes::of(&app, &call.tenant, sandur_model::Signal::Logs)?;
     let (params, now_ns) = (&call.params, app.env.now_ns());
     let mut shown = requests.list(&call.tenant).await?;
     if let (Some(start), Some(end)) = (params.get("start"), params.get("end")) {

@@ -1,6 +1,6 @@
 //! What the endpoints of `delete` have in common: whose requests, how they are read and shown.
 
-use sandur_model::{DeletionMode, TenantId};
+use sandur_model::{DeletionMode, Signal, TenantId};
 
 use crate::failed_request::Failure;
 use crate::http::app::App;
@@ -13,9 +13,9 @@ use std::sync::Arc;
 const NOT_AVAILABLE: &str = "deletion is not available for this tenant\n";
 
 /// The delete requests of the engine, if the tenant may use them.
-pub fn of(app: &App, tenant: &TenantId) -> Result<Arc<dyn Deletes>, Failure> {
+pub fn of(app: &App, tenant: &TenantId, signal: Signal) -> Result<Arc<dyn Deletes>, Failure> {
     let allowed = app.limits(tenant).deletion_mode != DeletionMode::Disabled;
-    let deletes = app.intake.deletes().filter(|_| allowed);
+    let deletes = app.intake.deletes(signal).filter(|_| allowed);
     deletes.ok_or_else(|| Failure::invalid(NOT_AVAILABLE).with_status(StatusCode::FORBIDDEN))
 }
 

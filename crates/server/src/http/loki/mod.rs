@@ -6,7 +6,7 @@ pub mod cache_generation;
 pub mod delete_cancel;
 pub mod delete_create;
 pub mod delete_list;
-mod deletes;
+pub mod deletes;
 pub mod detected_field_values;
 pub mod detected_fields;
 pub mod detected_labels;

@@ -27,8 +27,12 @@ pub static ROUTE: Route = Route {
 
 /// It holds no secrets: those come from the environment of the store's provider only.
 async fn config(State(app): State<App>, params: Params) -> Response {
-    let mode = params.get("mode").unwrap_or("");
-    let mut settings = if mode == "defaults" { Settings::default() } else { app.settings.clone() };
+    reply::text(shown_configuration(&app.settings, params.get("mode").unwrap_or("")))
+}
+
+/// The configuration as YAML.
+pub fn shown_configuration(settings: &Settings, mode: &str) -> String {
+    let mut settings = if mode == "defaults" { Settings::default() } else { settings.clone() };
     settings.store = without_secrets(&settings.store);
     let mut defaults = Settings::default();
     let mut page = String::new();
@@ -45,7 +49,7 @@ async fn config(State(app): State<App>, params: Params) -> Response {
         }
         page.push_str(&yaml::line(if of.is_empty() { "" } else { "  " }, key, &slot));
     }
-    reply::text(page)
+    page
 }
 
 /// The part of a store URL that may be shown: user information is left out.

@@ -19,4 +19,4 @@ pub mod store_report;
 pub mod tenant_limits;
 mod yaml;
 
-pub use config::without_secrets;
+pub use config::{shown_configuration, without_secrets};

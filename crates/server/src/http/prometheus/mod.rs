@@ -3,21 +3,44 @@
 //! Shapes, statuses and texts are those of Prometheus 3, checked against its sources. Paths stand below
 //! `/api/v1` and `/prometheus/api/v1`; Loki's are others, so both are served on one port.
 
+pub mod alertmanagers;
+pub mod clean_tombstones;
+pub mod delete_series;
 mod evaluate;
+pub mod features;
+pub mod federate;
 pub mod format_query;
 pub mod label_names;
 pub mod label_values;
+pub mod metadata;
 mod numbers;
 mod params;
 pub mod parse_query;
 pub mod queries;
 pub mod query;
+pub mod query_exemplars;
 pub mod query_range;
+pub mod read;
+mod read_chunks;
+mod read_request;
 mod refused;
 mod reply;
 mod result;
+mod search;
+pub mod search_label_names;
+pub mod search_label_values;
+pub mod search_metric_names;
+mod search_score;
 mod selectors;
 pub mod series;
+pub mod snapshot;
 mod statistics;
+pub mod status_build_info;
+pub mod status_config;
+pub mod status_flags;
+pub mod status_runtime_info;
+pub mod status_tsdb;
+pub mod status_tsdb_blocks;
+pub mod status_wal_replay;
 mod steps;
 mod visible;

@@ -32,6 +32,7 @@ pub const END: Parameter = parameter("end", "last instant; by default the latest
 pub const LIMIT: Parameter = parameter("limit", "most items, with a warning when there are more; 0: all");
 
 /// A request to an index endpoint, read.
+#[derive(Clone)]
 pub struct Request {
     /// Selectors; any has to match.
     pub selectors: Vec<Vec<Matcher>>,

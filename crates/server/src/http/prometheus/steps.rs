@@ -18,6 +18,10 @@ use crate::wiring::promql::{self, Answer, Expr, Request, Times, Value};
 
 const MS_NS: i64 = sandur_model::MILLISECOND_NS;
 
+#[cfg(test)]
+#[path = "steps_tests.rs"]
+mod tests;
+
 /// A query whose steps can be evaluated apart.
 pub struct Steps<'a> {
     source: &'a dyn SampleSource,

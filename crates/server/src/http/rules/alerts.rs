@@ -10,7 +10,7 @@ use crate::http::route::{Access, GET, Group, Route};
 /// This endpoint.
 pub static ROUTE: Route = Route {
     methods: GET,
-    paths: &["/prometheus/api/v1/alerts"],
+    paths: &["/prometheus/api/v1/alerts", "/api/v1/alerts"],
     group: Group::Rules,
     scope: Access::Read,
     does: "Firing alerts, in Prometheus' shape; there is none.",

@@ -13,7 +13,7 @@ use crate::http::route::{Access, GET, Group, Route, parameter};
 /// This endpoint.
 pub static ROUTE: Route = Route {
     methods: GET,
-    paths: &["/prometheus/api/v1/rules"],
+    paths: &["/prometheus/api/v1/rules", "/api/v1/rules"],
     group: Group::Rules,
     scope: Access::Read,
     does: "Rules with their state, in Prometheus' shape; there is none.",

@@ -14,7 +14,7 @@ use http_body_util::BodyExt;
 use prometheus_client::registry::Registry;
 use sandur_base::{BoxFuture, Claim, Env, FairMemory, Id, MemoryBudget, Shutdown};
 use sandur_ingest::SeriesCache;
-use sandur_model::{Batch, LogBatch, TenantId};
+use sandur_model::{Batch, LogBatch, Signal, TenantId};
 use sandur_query::{FairQueue, LogSource, MemorySeries, MemorySource, ResultsCache, SampleSource, Sources};
 use sandur_server::config::{Settings, TenantLimits};
 use sandur_server::http::{
@@ -97,7 +97,7 @@ impl Intake for Recorder {
         Box::pin(self.end())
     }
 
-    fn deletes(&self) -> Option<Arc<dyn Deletes>> {
+    fn deletes(&self, _: Signal) -> Option<Arc<dyn Deletes>> {
         Some(self.deletes.clone())
     }
 

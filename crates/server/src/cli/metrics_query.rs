@@ -1,0 +1,215 @@
+//! `sandur query` of samples: asks PromQL, at an instant or over a range, and shows the answer.
+
+use std::io::Write;
+use std::process::ExitCode;
+
+use clap::ArgMatches;
+
+use super::caret;
+use super::chart;
+use super::client::Client;
+use super::moment::Window;
+use super::paint::Paint;
+use super::query::{nothing, warn, written};
+use super::samples::{self, Answer, Data, Row};
+use crate::failed_command::Failed;
+use crate::wiring::Diagnosis;
+use crate::wiring::promql;
+
+/// Points of a range where no step is named.
+const POINTS: i64 = 250;
+
+/// How an answer is printed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Form {
+    /// A chart of a range, a table of an instant.
+    Default,
+    /// Times, values and labels in columns.
+    Table,
+    /// One object per series.
+    Jsonl,
+    /// A table with commas.
+    Csv,
+    /// What a scrape reads.
+    OpenMetrics,
+    /// Values alone.
+    Raw,
+}
+
+impl Form {
+    /// The form that the arguments name.
+    pub fn from_arguments(matches: &ArgMatches) -> Self {
+        match matches.get_one::<String>("output").map(String::as_str) {
+            Some("jsonl" | "json") => Self::Jsonl,
+            Some("csv") => Self::Csv,
+            Some("table") => Self::Table,
+            Some("openmetrics") => Self::OpenMetrics,
+            Some("raw") => Self::Raw,
+            _ => Self::Default,
+        }
+    }
+}
+
+/// Whether a query is PromQL: asked for, or because it can be read as that and not as LogQL.
+pub fn is_promql(matches: &ArgMatches, query: &str) -> bool {
+    if matches.get_flag("promql") || matches.get_flag("logql") {
+        return matches.get_flag("promql");
+    }
+    let is_metrics = crate::wiring::diagnose(query).is_some() && promql::mistake(query).is_none();
+    if is_metrics {
+        eprintln!("asked as PromQL, over metrics (--logql asks LogQL, over logs)");
+    }
+    is_metrics
+}
+
+/// Asks and shows.
+pub async fn run(
+    client: &Client,
+    query: &str,
+    window: &Window,
+    matches: &ArgMatches,
+) -> Result<ExitCode, Failed> {
+    let answer = ask(client, query, window, matches).await?;
+    warn(&answer.warnings);
+    for info in &answer.infos {
+        eprintln!("note: {}", super::escape::escaped(info));
+    }
+    if answer.data.rows().is_empty() && !matches!(answer.data, Data::Text(_)) {
+        nothing("series", window);
+        return Ok(ExitCode::SUCCESS);
+    }
+    let mut out = std::io::BufWriter::new(std::io::stdout().lock());
+    let shown = show(&mut out, &answer.data, Form::from_arguments(matches), window);
+    written(shown.and_then(|()| out.flush()))
+}
+
+async fn ask(client: &Client, query: &str, window: &Window, matches: &ArgMatches) -> Result<Answer, Failed> {
+    let seconds =
+        |ns: i64| format!("{}.{:03}", ns.div_euclid(1_000_000_000), ns.rem_euclid(1_000_000_000) / 1_000_000);
+    let mut pairs = vec![("query", query.to_owned())];
+    let path = if matches.get_flag("instant") {
+        pairs.push(("time", seconds(window.end)));
+        "/api/v1/query"
+    } else {
+        let step = match matches.get_one::<String>("step") {
+            Some(step) => step.clone(),
+            None => (window.end.saturating_sub(window.start) / 1_000_000_000 / POINTS).max(1).to_string(),
+        };
+        pairs.extend([("start", seconds(window.start)), ("end", seconds(window.end)), ("step", step)]);
+        "/api/v1/query_range"
+    };
+    let body = client.get(path, &pairs).await.map_err(|mut refusal| {
+        refusal.text = samples::error_text(&refusal.text);
+        explain(query, refusal)
+    })?;
+    samples::read(&body)
+}
+
+/// What to say when a server refused a query: its words, the line and a mark below what is wrong.
+fn explain(query: &str, refusal: super::client::Refusal) -> Failed {
+    let failed = Failed::from(refusal);
+    let Some((span, words)) = promql::mistake(query) else { return failed };
+    let help = unknown_name(&words).and_then(|name| {
+        let known = sandur_base::spelling::nearest(name, promql::function_names())?;
+        Some(format!("did you mean `{known}`?"))
+    });
+    caret::marked(query, &failed, &Diagnosis { span: Some(span), help })
+}
+
+/// The name that is no function, in the words of the parser.
+fn unknown_name(words: &str) -> Option<&str> {
+    words.strip_prefix("unknown function with name \"")?.strip_suffix('"')
+}
+
+fn show(out: &mut impl Write, data: &Data, form: Form, window: &Window) -> std::io::Result<()> {
+    if let Data::Text(text) = data {
+        return match form {
+            Form::Jsonl => writeln!(out, "{}", serde_json::json!({ "value": text })),
+            _ => writeln!(out, "{}", super::escape::escaped(text)),
+        };
+    }
+    let rows = data.rows();
+    match form {
+        Form::Jsonl => rows.iter().try_for_each(|row| writeln!(out, "{}", row.source)),
+        Form::Raw => values(rows).try_for_each(|(_, _, value)| writeln!(out, "{value}")),
+        Form::Csv => {
+            writeln!(out, "timestamp,labels,value")?;
+            values(rows).try_for_each(|(row, time, value)| {
+                let labels = row.labels().replace('"', "\"\"");
+                writeln!(out, "{},\"{labels}\",{value}", window.zone.show_exactly(time))
+            })
+        }
+        Form::OpenMetrics => open_metrics(out, rows),
+        Form::Default if matches!(data, Data::Range(_)) => {
+            chart::draw(out, rows, window, Paint::for_stdout())
+        }
+        Form::Default | Form::Table => table(out, rows, window, matches!(data, Data::Range(_))),
+    }
+}
+
+/// Every value of the rows.
+fn values(rows: &[Row]) -> impl Iterator<Item = (&Row, i64, &str)> {
+    rows.iter().flat_map(|row| row.values.iter().map(move |(time, value)| (row, *time, value.as_str())))
+}
+
+fn table(out: &mut impl Write, rows: &[Row], window: &Window, has_times: bool) -> std::io::Result<()> {
+    let width = values(rows).map(|(_, _, value)| value.len()).max().unwrap_or(0);
+    values(rows).try_for_each(|(row, time, value)| {
+        let time = if has_times { format!("{}  ", window.zone.show(time)) } else { String::new() };
+        writeln!(out, "{time}{value:>width$}  {}", super::escape::escaped(&row.labels()))
+    })
+}
+
+fn open_metrics(out: &mut impl Write, rows: &[Row]) -> std::io::Result<()> {
+    values(rows).try_for_each(|(row, time, value)| {
+        let seconds = time as f64 / 1e9;
+        writeln!(out, "{} {value} {seconds}", row.exposed())
+    })?;
+    writeln!(out, "# EOF")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::cli::moment::Zone;
+
+    const RANGE: &str = r#"{"data":{"resultType":"matrix","result":[
+        {"metric":{"__name__":"up","job":"a"},"values":[[1,"0"],[2.5,"4"]]},
+        {"metric":{"job":"b"},"values":[[1,"1"]]}]},"infos":["x"]}"#;
+
+    fn shown(body: &str, form: Form) -> String {
+        let mut out = Vec::new();
+        let window = Window { start: 0, end: 4_000_000_000, zone: Zone::utc() };
+        show(&mut out, &samples::read(body.as_bytes()).unwrap().data, form, &window).unwrap();
+        String::from_utf8(out).unwrap()
+    }
+
+    #[test]
+    fn every_form_shows_every_sample() {
+        assert_eq!(
+            shown(RANGE, Form::Csv),
+            "timestamp,labels,value\n1970-01-01T00:00:01Z,\"up{job=\"\"a\"\"}\",0\n\
+             1970-01-01T00:00:02.5Z,\"up{job=\"\"a\"\"}\",4\n1970-01-01T00:00:01Z,\"{job=\"\"b\"\"}\",1\n"
+        );
+        assert_eq!(
+            shown(RANGE, Form::OpenMetrics),
+            "up{job=\"a\"} 0 1\nup{job=\"a\"} 4 2.5\nunnamed{job=\"b\"} 1 1\n# EOF\n"
+        );
+        assert_eq!(shown(RANGE, Form::Raw), "0\n4\n1\n");
+        assert!(shown(RANGE, Form::Table).contains("1970-01-01T00:00:02.500Z  4  up{job=\"a\"}\n"));
+        assert_eq!(shown(RANGE, Form::Jsonl).lines().count(), 2);
+        let chart = shown(RANGE, Form::Default);
+        assert!(chart.contains("up{job=\"a\"}") && chart.lines().count() > 5, "{chart}");
+        let instant = r#"{"data":{"resultType":"vector","result":[{"metric":{},"value":[1,"7"]},
+            {"metric":{"a":"b"},"histogram":[1,{"count":"3","sum":"6"}]}]}}"#;
+        assert_eq!(shown(instant, Form::Default), "                 7  {}\n{count: 3, sum: 6}  {a=\"b\"}\n");
+        let text = r#"{"data":{"resultType":"string","result":[1,"x"]}}"#;
+        assert_eq!(shown(text, Form::Default), "x\n");
+    }
+
+    #[test]
+    fn unknown_functions_are_named_in_the_words_of_the_parser() {
+        let (_, words) = promql::mistake("rat(up[5m])").unwrap();
+        assert_eq!(unknown_name(&words), Some("rat"));
+    }
+}

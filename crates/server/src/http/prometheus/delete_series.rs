@@ -1,0 +1,59 @@
+//! `admin/tsdb/delete_series`: hides samples at once, and has them removed later.
+
+use axum::extract::State;
+use axum::response::Response;
+use axum::routing::on;
+use sandur_model::Signal;
+
+use super::params;
+use super::queries::refuse;
+use super::refused::{Kind, Refused};
+use super::selectors::read;
+use crate::http::app::App;
+use crate::http::call::Call;
+use crate::http::loki::deletes;
+use crate::http::reply;
+use crate::http::route::{Access, Group, Route, Verb, parameter};
+use crate::wiring::promql::selector_text;
+
+/// This endpoint.
+pub static ROUTE: Route = Route {
+    methods: &[Verb::Post, Verb::Put],
+    paths: &["/api/v1/admin/tsdb/delete_series", "/prometheus/api/v1/admin/tsdb/delete_series"],
+    group: Group::Metrics,
+    scope: Access::Delete,
+    does: "Deletes samples: when it answers, no query shows them; they are removed from the store when \
+           `compaction.delete_request_cancel_period` is over. Each selector makes a delete request.",
+    parameters: &[
+        parameter("match[]", "a selector; may stand several times; required"),
+        parameter("start", "first instant; by default the earliest"),
+        parameter("end", "last instant, included; by default the latest"),
+    ],
+    answers: "204.",
+    fails: "400 `bad_data`; 503 `unavailable`: `deletion_mode` is `disabled`.",
+    several_tenants: false,
+    handler: |verbs| on(verbs, delete),
+};
+
+/// Milliseconds beyond which no sample can be.
+const FURTHEST_MS: i64 = i64::MAX / 1_000_000;
+
+async fn delete(State(app): State<App>, call: Call) -> Result<Response, Refused> {
+    if call.params.all("match[]").next().is_none() {
+        return Err(refuse("no match[] parameter provided"));
+    }
+    let (start, end) = params::bounds(&call.params, (i64::MIN, i64::MAX))?;
+    let (start, end) = (start.clamp(-FURTHEST_MS, FURTHEST_MS), end.clamp(-FURTHEST_MS, FURTHEST_MS));
+    if end < start {
+        return Err(Refused::parameter("end", "end timestamp must not be before start time"));
+    }
+    let selectors = read(&app.metrics_context(&call.tenant, None), &call).await?;
+    let requests = deletes::of(&app, &call.tenant, Signal::Metrics);
+    let requests = requests.map_err(|failure| Refused::new(Kind::Unavailable, failure.message.trim_end()))?;
+    for matchers in selectors {
+        let selector = selector_text(&matchers);
+        let id = requests.create(&call.tenant, &selector, start, end).await.map_err(Refused::from)?;
+        tracing::info!(tenant = %call.tenant, %id, selector, start, end, "samples are to be deleted");
+    }
+    Ok(reply::empty())
+}

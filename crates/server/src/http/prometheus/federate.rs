@@ -1,0 +1,283 @@
+//! `federate`: the last samples of series, as text that a scrape reads.
+
+use std::collections::BTreeMap;
+use std::collections::btree_map::Entry;
+
+use axum::extract::State;
+use axum::http::HeaderValue;
+use axum::response::Response;
+use axum::routing::on;
+use sandur_base::Reservation;
+use sandur_model::{FloatHistogram, Labels, is_stale};
+use sandur_query::{Error, QueryContext, SampleSelection, SampleSource, Samples};
+
+use super::numbers;
+use super::refused::Refused;
+use super::reply::{PIECE_BYTES, Pieces, in_pieces};
+use super::selectors;
+use super::visible::Visible;
+use crate::http::app::App;
+use crate::http::call::Call;
+use crate::http::marshal::json::push;
+use crate::http::query_log::{Asked, Outcome, QueryLog, Times};
+use crate::http::route::{Access, GET, Group, Route, parameter};
+
+/// This endpoint.
+pub static ROUTE: Route = Route {
+    methods: GET,
+    paths: &["/federate", "/prometheus/federate"],
+    group: Group::Metrics,
+    scope: Access::Read,
+    does: "The last sample of each series that matches any selector and is no older than \
+           `query.lookback_delta`, by name of metric, with its time. Histograms with custom buckets become \
+           classic ones; exponential ones, which these formats cannot carry, are left out.",
+    parameters: &[parameter("match[]", "a selector; may stand several times; without it nothing")],
+    answers: "200, text in Prometheus's format; OpenMetrics when `Accept` asks for it.",
+    fails: "400 `bad_data`.",
+    several_tenants: true,
+    handler: |verbs| on(verbs, federate),
+};
+
+const TEXT: HeaderValue =
+    HeaderValue::from_static("text/plain; version=0.0.4; charset=utf-8; escaping=allow-utf-8");
+const OPEN_METRICS: HeaderValue = HeaderValue::from_static(
+    "application/openmetrics-text; version=1.0.0; charset=utf-8; escaping=allow-utf-8",
+);
+
+async fn federate(State(app): State<App>, call: Call) -> Result<Response, Refused> {
+    let context = app.metrics_context(&call.tenant, None);
+    let lists = selectors::read(&context, &call).await?;
+    let is_open = call.header("accept").contains("application/openmetrics-text");
+    let now_ms = app.env.now_ns().div_euclid(1_000_000);
+    let lookback = i64::try_from(app.settings.query.lookback_delta.as_millis()).unwrap_or(i64::MAX);
+    let first_ms = now_ms.saturating_sub(lookback).saturating_add(1);
+    let times = Times { start_ns: first_ms.saturating_mul(1_000_000), end_ns: app.env.now_ns() };
+    let text = call.params.all("match[]").collect::<Vec<_>>().join(":");
+    let log = QueryLog::begin(&app, &call, &context, Asked::other("federate", &text, times).of_metrics());
+    let work = async {
+        let mut last = Last { all: BTreeMap::new(), memory: context.budget().reserve(0)? };
+        for matchers in lists {
+            let selection = SampleSelection::all(matchers, first_ms, now_ms);
+            last.read(&Visible(&*app.sources.samples), &context, selection).await?;
+        }
+        Ok::<_, Error>(last)
+    };
+    let found = context.in_time(work).await.and_then(|found| found);
+    let cost = log.cost();
+    match found {
+        Ok(last) => {
+            let ended =
+                move |result_bytes| log.end(&cost, Outcome { result_bytes, ..Outcome::of_status(200) });
+            let kind = if is_open { OPEN_METRICS } else { TEXT };
+            let lines = Exposition { all: last.all.into_iter(), family: None, is_open, _memory: last.memory };
+            Ok(in_pieces(&app, &call, kind, lines, ended).await)
+        }
+        Err(error) => {
+            let refused = Refused::from(error);
+            log.end(&cost, Outcome::of_status(refused.status()));
+            Err(refused)
+        }
+    }
+}
+
+/// A sample that is shown.
+enum Shown {
+    Float(f64),
+    Histogram(std::sync::Arc<FloatHistogram>),
+}
+
+/// Name of the metric, and labels: the order of the answer.
+type Key = (Box<str>, Labels);
+
+/// The last samples of series.
+struct Last {
+    all: BTreeMap<Key, (i64, Shown)>,
+    memory: Reservation,
+}
+
+/// Bytes of an entry beside its texts.
+const ENTRY_BYTES: u64 = 160;
+
+impl Last {
+    async fn read(
+        &mut self,
+        source: &Visible<'_>,
+        context: &QueryContext,
+        selection: SampleSelection,
+    ) -> Result<(), Error> {
+        let (first, last) = (selection.first_ms, selection.last_ms);
+        let mut scan = source.select(context, selection).await?;
+        while let Some(batch) = scan.next().await? {
+            context.check()?;
+            for (n, samples) in batch.samples.iter().enumerate() {
+                let Some(sample) = last_of(samples, (first, last)) else { continue };
+                let labels = Labels::from_pairs(batch.pairs(n));
+                let Some(name) = labels.get("__name__").map(Box::from) else { continue };
+                let bytes = 2 * labels.text_bytes() as u64 + ENTRY_BYTES;
+                if let Entry::Vacant(new) = self.all.entry((name, labels)) {
+                    self.memory.grow(bytes)?;
+                    new.insert(sample);
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+/// The last sample within some milliseconds, unless it says that the series ended.
+fn last_of(samples: &Samples, (first, last): (i64, i64)) -> Option<(i64, Shown)> {
+    let before = |times: &[i64]| times.partition_point(|time| *time <= last).checked_sub(1);
+    let float = before(&samples.times).map(|n| (samples.times[n], Shown::Float(samples.values[n])));
+    let histogram = before(&samples.histogram_times)
+        .map(|n| (samples.histogram_times[n], Shown::Histogram(samples.histograms[n].clone())));
+    let latest = match (float, histogram) {
+        (Some(float), Some(histogram)) if histogram.0 > float.0 => Some(histogram),
+        (Some(float), _) => Some(float),
+        (None, histogram) => histogram,
+    };
+    latest.filter(|(time, shown)| {
+        let is_stale = match shown {
+            Shown::Float(value) => is_stale(*value),
+            Shown::Histogram(histogram) => is_stale(histogram.sum),
+        };
+        *time >= first && !is_stale
+    })
+}
+
+/// The answer, line by line.
+struct Exposition {
+    all: std::collections::btree_map::IntoIter<Key, (i64, Shown)>,
+    /// The family whose type was written, and whether it is one of histograms.
+    family: Option<(Box<str>, bool)>,
+    is_open: bool,
+    _memory: Reservation,
+}
+
+impl Pieces for Exposition {
+    fn next(&mut self, out: &mut Vec<u8>) -> bool {
+        while out.len() < PIECE_BYTES {
+            let Some(((name, labels), (time, shown))) = self.all.next() else {
+                if self.is_open {
+                    out.extend_from_slice(b"# EOF\n");
+                }
+                return false;
+            };
+            match shown {
+                Shown::Float(value) => {
+                    self.begin(out, &name, false);
+                    self.line(out, (&name, ""), &labels, None, (time, value));
+                }
+                Shown::Histogram(histogram) if histogram.is_custom() => {
+                    self.begin(out, &name, true);
+                    self.classic(out, &name, &labels, (time, &histogram));
+                }
+                Shown::Histogram(_) => {}
+            }
+        }
+        true
+    }
+}
+
+impl Exposition {
+    fn begin(&mut self, out: &mut Vec<u8>, name: &str, is_histogram: bool) {
+        let is_known = |(known, of): &(Box<str>, bool)| **known == *name && *of == is_histogram;
+        if self.family.as_ref().is_some_and(is_known) {
+            return;
+        }
+        let kind = match (is_histogram, self.is_open) {
+            (true, _) => "histogram",
+            (false, true) => "unknown",
+            (false, false) => "untyped",
+        };
+        out.extend_from_slice(b"# TYPE ");
+        write_name(out, name);
+        push(out, format_args!(" {kind}\n"));
+        self.family = Some((name.into(), is_histogram));
+    }
+
+    /// A line: the name with an ending, labels, one more label, time and value.
+    fn line(
+        &self,
+        out: &mut Vec<u8>,
+        (name, ending): (&str, &str),
+        labels: &Labels,
+        bound: Option<f64>,
+        (time, value): (i64, f64),
+    ) {
+        let whole = format!("{name}{ending}");
+        let is_plain = is_plain_name(&whole);
+        if is_plain {
+            out.extend_from_slice(whole.as_bytes());
+        }
+        out.push(b'{');
+        if !is_plain {
+            write_quoted(out, &whole);
+            out.push(b',');
+        }
+        for (label, value) in labels.iter().filter(|(label, _)| *label != "__name__") {
+            write_name(out, label);
+            out.push(b'=');
+            write_quoted(out, value);
+            out.push(b',');
+        }
+        // Without it the scrape would put its own there.
+        if labels.get("instance").is_none() {
+            out.extend_from_slice(b"instance=\"\",");
+        }
+        if let Some(bound) = bound {
+            out.extend_from_slice(b"le=");
+            numbers::quoted(out, bound);
+            out.push(b',');
+        }
+        out.pop();
+        out.extend_from_slice(b"} ");
+        numbers::plain(out, value);
+        out.push(b' ');
+        match self.is_open {
+            true => numbers::seconds(out, time),
+            false => push(out, format_args!("{time}")),
+        }
+        out.push(b'\n');
+    }
+
+    /// A histogram with custom buckets as a classic one.
+    fn classic(&self, out: &mut Vec<u8>, name: &str, labels: &Labels, (time, of): (i64, &FloatHistogram)) {
+        let mut below = 0.0;
+        let mut buckets = of.positive.iter().peekable();
+        for (n, bound) in of.bounds.iter().enumerate() {
+            while let Some((_, count)) = buckets.next_if(|(index, _)| *index <= n as i32) {
+                below += count;
+            }
+            self.line(out, (name, "_bucket"), labels, Some(*bound), (time, below));
+        }
+        self.line(out, (name, "_bucket"), labels, Some(f64::INFINITY), (time, of.count));
+        self.line(out, (name, "_sum"), labels, None, (time, of.sum));
+        self.line(out, (name, "_count"), labels, None, (time, of.count));
+    }
+}
+
+fn is_plain_name(name: &str) -> bool {
+    let mut bytes = name.bytes();
+    let is_start = |byte: u8| byte.is_ascii_alphabetic() || matches!(byte, b'_' | b':');
+    bytes.next().is_some_and(is_start) && bytes.all(|byte| is_start(byte) || byte.is_ascii_digit())
+}
+
+fn write_name(out: &mut Vec<u8>, name: &str) {
+    match is_plain_name(name) {
+        true => out.extend_from_slice(name.as_bytes()),
+        false => write_quoted(out, name),
+    }
+}
+
+fn write_quoted(out: &mut Vec<u8>, text: &str) {
+    out.push(b'"');
+    for byte in text.bytes() {
+        match byte {
+            b'\\' => out.extend_from_slice(b"\\\\"),
+            b'"' => out.extend_from_slice(b"\\\""),
+            b'\n' => out.extend_from_slice(b"\\n"),
+            byte => out.push(byte),
+        }
+    }
+    out.push(b'"');
+}

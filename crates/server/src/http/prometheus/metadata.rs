@@ -1,0 +1,110 @@
+//! `metadata`: type, unit and help of metric families.
+
+use axum::extract::State;
+use axum::response::Response;
+use axum::routing::on;
+use sandur_base::Reservation;
+use sandur_model::MetricMetadata;
+use sandur_query::{MetadataSelection, SampleSource};
+
+use super::queries::refuse;
+use super::refused::Refused;
+use super::reply::{BEGIN, JSON, PIECE_BYTES, Pieces, in_pieces, notes};
+use super::visible::Visible;
+use crate::http::app::App;
+use crate::http::call::Call;
+use crate::http::marshal::json;
+use crate::http::route::{Access, GET, Group, Route, parameter};
+
+/// This endpoint.
+pub static ROUTE: Route = Route {
+    methods: GET,
+    paths: &["/api/v1/metadata", "/prometheus/api/v1/metadata"],
+    group: Group::Metrics,
+    scope: Access::Read,
+    does: "Type, unit and help of metric families, as senders and scrapes told them.",
+    parameters: &[
+        parameter("metric", "the family; without it all"),
+        parameter("limit", "most families; by default all"),
+        parameter("limit_per_metric", "most different metadata of a family; by default all"),
+    ],
+    answers: "200, `{\"up\":[{\"type\":\"gauge\",\"unit\":\"\",\"help\":\"..\"}],..}` as `data`.",
+    fails: "400 `bad_data`.",
+    several_tenants: true,
+    handler: |verbs| on(verbs, metadata),
+};
+
+async fn metadata(State(app): State<App>, call: Call) -> Result<Response, Refused> {
+    let context = app.metrics_context(&call.tenant, None);
+    let selection = MetadataSelection {
+        family: call.params.get("metric").map(str::to_owned),
+        limit: most(&call, "limit")?,
+        limit_per_family: most(&call, "limit_per_metric")?.filter(|most| *most > 0),
+    };
+    let source = Visible(&*app.sources.samples);
+    let found = context.in_time(source.metadata(&context, selection)).await??;
+    let families = Families {
+        all: found.metrics.into_iter().peekable(),
+        before: None,
+        warnings: context.warnings(),
+        _memory: found.held,
+    };
+    Ok(in_pieces(&app, &call, JSON, families, |_| ()).await)
+}
+
+/// A limit; a negative one is none.
+fn most(call: &Call, name: &str) -> Result<Option<usize>, Refused> {
+    let Some(text) = call.params.get(name) else { return Ok(None) };
+    let number: i64 = text.parse().map_err(|_| refuse(&format!("{name} must be a number")))?;
+    Ok(usize::try_from(number).ok())
+}
+
+/// What is told of families, sorted by family.
+struct Families {
+    all: std::iter::Peekable<std::vec::IntoIter<MetricMetadata>>,
+    before: Option<Box<str>>,
+    warnings: Vec<String>,
+    _memory: Option<Reservation>,
+}
+
+impl Pieces for Families {
+    fn next(&mut self, out: &mut Vec<u8>) -> bool {
+        if self.before.is_none() {
+            out.extend_from_slice(BEGIN);
+            out.push(b'{');
+        }
+        while out.len() < PIECE_BYTES {
+            let Some(one) = self.all.next() else {
+                out.extend_from_slice(b"}");
+                notes(out, "warnings", &self.warnings);
+                out.push(b'}');
+                return false;
+            };
+            if self.before.as_deref() != Some(&*one.family) {
+                if self.before.is_some() {
+                    out.push(b',');
+                }
+                json::string(out, one.family.as_bytes());
+                out.extend_from_slice(b":[");
+            } else {
+                out.push(b',');
+            }
+            write(out, &one);
+            if self.all.peek().is_none_or(|next| next.family != one.family) {
+                out.push(b']');
+            }
+            self.before = Some(one.family.as_ref().into());
+        }
+        true
+    }
+}
+
+fn write(out: &mut Vec<u8>, one: &MetricMetadata) {
+    out.extend_from_slice(b"{\"type\":");
+    json::string(out, one.kind.as_str().as_bytes());
+    out.extend_from_slice(b",\"unit\":");
+    json::string(out, one.unit.as_bytes());
+    out.extend_from_slice(b",\"help\":");
+    json::string(out, one.help.as_bytes());
+    out.push(b'}');
+}

@@ -1,0 +1,53 @@
+//! `search/label_names`: names of labels that fit what is searched for.
+
+use axum::extract::State;
+use axum::response::Response;
+use axum::routing::on;
+use sandur_query::SeriesIndex;
+
+use super::refused::Refused;
+use super::search::{Hit, PARAMETERS, Search, Write, answer};
+use super::selectors::Texts;
+use super::visible::Visible;
+use crate::http::app::App;
+use crate::http::call::Call;
+use crate::http::marshal::json;
+use crate::http::route::{Access, GET_POST, Group, Route};
+
+/// This endpoint.
+pub static ROUTE: Route = Route {
+    methods: GET_POST,
+    paths: &["/api/v1/search/label_names", "/prometheus/api/v1/search/label_names"],
+    group: Group::Metrics,
+    scope: Access::Read,
+    does: "Names of labels that fit what is searched for.",
+    parameters: &PARAMETERS,
+    answers: "200, lines of JSON: `{\"results\":[{\"name\":\"job\"},..]}`, then \
+              `{\"status\":\"success\",\"has_more\":false}`.",
+    fails: "400 `bad_data`.",
+    several_tenants: true,
+    handler: |verbs| on(verbs, names),
+};
+
+async fn names(State(app): State<App>, call: Call) -> Result<Response, Refused> {
+    let context = app.metrics_context(&call.tenant, None);
+    let search = Search::read(&app, &context, &call, "label_names").await?;
+    let (lists, range): (Vec<_>, _) = (search.request.each().collect(), search.request.range);
+    let work = async {
+        let (source, mut texts) = (Visible(&*app.sources.samples), Texts::new(&context)?);
+        for matchers in lists {
+            texts.add(source.label_names(&context, matchers, range).await?)?;
+        }
+        let (names, memory) = texts.into_parts();
+        Ok((names, memory, write_name()))
+    };
+    answer((&app, &call), &context, search, work).await
+}
+
+/// Writes a hit as a name.
+pub fn write_name() -> Write {
+    Box::new(|out: &mut Vec<u8>, hit: &Hit| {
+        out.extend_from_slice(b"\"name\":");
+        json::string(out, hit.text.as_bytes());
+    })
+}

@@ -1,0 +1,56 @@
+//! `search/label_values`: values of a label that fit what is searched for.
+
+use axum::extract::State;
+use axum::response::Response;
+use axum::routing::on;
+use sandur_query::{Error, QueryContext, SeriesIndex};
+
+use super::queries::refuse;
+use super::refused::Refused;
+use super::search::{Hit, PARAMETERS, Search, Write, answer};
+use super::selectors::{Request, Texts};
+use super::visible::Visible;
+use crate::http::app::App;
+use crate::http::call::Call;
+use crate::http::marshal::json;
+use crate::http::route::{Access, GET_POST, Group, Route};
+
+/// This endpoint.
+pub static ROUTE: Route = Route {
+    methods: GET_POST,
+    paths: &["/api/v1/search/label_values", "/prometheus/api/v1/search/label_values"],
+    group: Group::Metrics,
+    scope: Access::Read,
+    does: "Values of the label `label` that fit what is searched for.",
+    parameters: &PARAMETERS,
+    answers: "200, lines of JSON: `{\"results\":[{\"value\":\"node\"},..]}`, then \
+              `{\"status\":\"success\",\"has_more\":false}`.",
+    fails: "400 `bad_data`.",
+    several_tenants: true,
+    handler: |verbs| on(verbs, values),
+};
+
+async fn values(State(app): State<App>, call: Call) -> Result<Response, Refused> {
+    let context = app.metrics_context(&call.tenant, None);
+    let search = Search::read(&app, &context, &call, "label_values").await?;
+    let label = call.params.get("label").ok_or_else(|| refuse("missing required parameter \"label\""))?;
+    let request = search.request.clone();
+    let work = async {
+        let (values, memory) = find(&app, &context, label, &request).await?.into_parts();
+        let write: Write = Box::new(|out: &mut Vec<u8>, hit: &Hit| {
+            out.extend_from_slice(b"\"value\":");
+            json::string(out, hit.text.as_bytes());
+        });
+        Ok((values, memory, write))
+    };
+    answer((&app, &call), &context, search, work).await
+}
+
+/// The values of a label.
+pub async fn find(app: &App, context: &QueryContext, label: &str, request: &Request) -> Result<Texts, Error> {
+    let (source, mut texts) = (Visible(&*app.sources.samples), Texts::new(context)?);
+    for matchers in request.each() {
+        texts.add(source.label_values(context, label.to_owned(), matchers, request.range).await?)?;
+    }
+    Ok(texts)
+}

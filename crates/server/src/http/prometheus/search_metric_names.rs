@@ -1,0 +1,71 @@
+//! `search/metric_names`: names of metrics that fit what is searched for.
+
+use std::collections::HashMap;
+
+use axum::extract::State;
+use axum::response::Response;
+use axum::routing::on;
+use sandur_model::MetricMetadata;
+use sandur_query::{MetadataSelection, SampleSource};
+
+use super::refused::Refused;
+use super::search::{Hit, PARAMETERS, Search, Write, answer, truth};
+use super::search_label_names::write_name;
+use super::search_label_values::find;
+use super::visible::Visible;
+use crate::http::app::App;
+use crate::http::call::Call;
+use crate::http::marshal::json;
+use crate::http::route::{Access, GET_POST, Group, Route};
+
+/// This endpoint.
+pub static ROUTE: Route = Route {
+    methods: GET_POST,
+    paths: &["/api/v1/search/metric_names", "/prometheus/api/v1/search/metric_names"],
+    group: Group::Metrics,
+    scope: Access::Read,
+    does: "Names of metrics that fit what is searched for; with `include_metadata=true` with type, help and \
+           unit.",
+    parameters: &PARAMETERS,
+    answers: "200, lines of JSON: `{\"results\":[{\"name\":\"up\"},..]}`, then \
+              `{\"status\":\"success\",\"has_more\":false}`.",
+    fails: "400 `bad_data`.",
+    several_tenants: true,
+    handler: |verbs| on(verbs, names),
+};
+
+async fn names(State(app): State<App>, call: Call) -> Result<Response, Refused> {
+    let context = app.metrics_context(&call.tenant, None);
+    let search = Search::read(&app, &context, &call, "metric_names").await?;
+    let with_metadata = truth(&call.params, "include_metadata", false)?;
+    let request = search.request.clone();
+    let work = async {
+        let (names, memory) = find(&app, &context, "__name__", &request).await?.into_parts();
+        if !with_metadata {
+            return Ok((names, memory, write_name()));
+        }
+        let selection = MetadataSelection { limit_per_family: Some(1), ..MetadataSelection::default() };
+        let told = Visible(&*app.sources.samples).metadata(&context, selection).await?;
+        let held = told.held;
+        let of: HashMap<Box<str>, MetricMetadata> =
+            told.metrics.into_iter().map(|one| (one.family.clone(), one)).collect();
+        let write: Write = Box::new(move |out: &mut Vec<u8>, hit: &Hit| {
+            let _ = &held;
+            write_with(out, hit, of.get(hit.text.as_str()));
+        });
+        Ok((names, memory, write))
+    };
+    answer((&app, &call), &context, search, work).await
+}
+
+fn write_with(out: &mut Vec<u8>, hit: &Hit, told: Option<&MetricMetadata>) {
+    out.extend_from_slice(b"\"name\":");
+    json::string(out, hit.text.as_bytes());
+    let Some(told) = told else { return };
+    for (key, value) in [("type", told.kind.as_str()), ("help", &*told.help), ("unit", &*told.unit)] {
+        if !value.is_empty() {
+            json::push(out, format_args!(",\"{key}\":"));
+            json::string(out, value.as_bytes());
+        }
+    }
+}

@@ -1,0 +1,35 @@
+//! `status/config`: the configuration in effect.
+
+use axum::extract::State;
+use axum::response::Response;
+use axum::routing::on;
+
+use super::reply::success;
+use crate::http::app::App;
+use crate::http::marshal::json;
+use crate::http::operations::shown_configuration;
+use crate::http::route::{Access, GET, Group, Route};
+
+/// This endpoint.
+pub static ROUTE: Route = Route {
+    methods: GET,
+    paths: &["/api/v1/status/config", "/prometheus/api/v1/status/config"],
+    group: Group::Metrics,
+    scope: Access::Admin,
+    does: "The configuration in effect, as `/config` shows it.",
+    parameters: &[],
+    answers: "200, `{\"yaml\":\"..\"}` as `data`.",
+    fails: "",
+    several_tenants: false,
+    handler: |verbs| on(verbs, config),
+};
+
+async fn config(State(app): State<App>) -> Response {
+    let page = shown_configuration(&app.settings, "");
+    let data = |out: &mut Vec<u8>| {
+        out.extend_from_slice(b"{\"yaml\":");
+        json::string(out, page.as_bytes());
+        out.push(b'}');
+    };
+    success(data, &[])
+}

@@ -1,0 +1,43 @@
+//! `status/flags`: options and their values.
+
+use axum::extract::State;
+use axum::response::Response;
+use axum::routing::on;
+
+use super::reply::success;
+use crate::config::Named;
+use crate::http::app::App;
+use crate::http::marshal::json;
+use crate::http::operations::without_secrets;
+use crate::http::route::{Access, GET, Group, Route};
+
+/// This endpoint.
+pub static ROUTE: Route = Route {
+    methods: GET,
+    paths: &["/api/v1/status/flags", "/prometheus/api/v1/status/flags"],
+    group: Group::Metrics,
+    scope: Access::Admin,
+    does: "Options and their values. Those of Prometheus that clients look at stand among them under \
+           Prometheus's names.",
+    parameters: &[],
+    answers: "200, `{\"query.max-samples\":\"50000000\",..}` as `data`.",
+    fails: "",
+    several_tenants: false,
+    handler: |verbs| on(verbs, flags),
+};
+
+async fn flags(State(app): State<App>) -> Response {
+    let mut settings = app.settings.clone();
+    settings.store = without_secrets(&settings.store);
+    let own = Named::every().into_iter().map(|named| {
+        let value = named.slot(&mut settings).print();
+        (named.key.replace('_', "-"), value)
+    });
+    let mut all: Vec<(String, String)> = own.collect();
+    all.push(("web.enable-admin-api".to_owned(), "true".to_owned()));
+    all.push(("web.enable-remote-write-receiver".to_owned(), "true".to_owned()));
+    all.sort();
+    let data =
+        |out: &mut Vec<u8>| json::labels(out, all.iter().map(|(key, value)| (key.as_str(), value.as_str())));
+    success(data, &[])
+}

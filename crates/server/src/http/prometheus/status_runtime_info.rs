@@ -1,0 +1,54 @@
+//! `status/runtimeinfo`: the process.
+
+use axum::extract::State;
+use axum::response::Response;
+use axum::routing::on;
+
+use super::reply::success_json;
+use crate::http::app::App;
+use crate::http::call::Call;
+use crate::http::route::{Access, GET, Group, Route};
+
+/// This endpoint.
+pub static ROUTE: Route = Route {
+    methods: GET,
+    paths: &["/api/v1/status/runtimeinfo", "/prometheus/api/v1/status/runtimeinfo"],
+    group: Group::Metrics,
+    scope: Access::Read,
+    does: "The process: when it started, the time, how long samples are kept. Fields of Go are there and \
+           empty.",
+    parameters: &[],
+    answers: "200, `{\"startTime\",\"serverTime\",\"storageRetention\",..}` as `data`.",
+    fails: "",
+    several_tenants: false,
+    handler: |verbs| on(verbs, runtime_info),
+};
+
+async fn runtime_info(State(app): State<App>, call: Call) -> Response {
+    let now = app.env.now_ns();
+    let began = now.saturating_sub(i64::try_from(app.env.monotonic().as_nanos()).unwrap_or(0));
+    let show = |ns: i64| {
+        let at = jiff::Timestamp::from_nanosecond(i128::from(ns));
+        at.map(|at| at.to_string()).unwrap_or_default()
+    };
+    let retention = match app.limits(&call.tenant).retention_period {
+        0 => "unlimited".to_owned(),
+        ns => sandur_logql::format_go_duration(ns),
+    };
+    let object = serde_json::json!({
+        "startTime": show(began),
+        "CWD": "",
+        "hostname": "",
+        "serverTime": show(now),
+        "reloadConfigSuccess": true,
+        "lastConfigTime": show(began),
+        "corruptionCount": 0,
+        "goroutineCount": 0,
+        "GOMAXPROCS": sandur_base::machine::processors(),
+        "GOMEMLIMIT": app.settings.memory_limit,
+        "GOGC": "",
+        "GODEBUG": "",
+        "storageRetention": retention,
+    });
+    success_json(&object.to_string())
+}

@@ -1,0 +1,194 @@
+//! Whether steps that were kept answer as evaluating anew does, while samples come late and in between.
+
+use std::sync::Mutex;
+use std::time::Duration;
+
+use sandur_base::{BoxFuture, Env, MemoryBudget};
+use sandur_model::{Labels, Matcher, TenantId, TimeRange};
+use sandur_query::{
+    Error, Exemplars, Holding, MemorySeries, Metadata, MetadataSelection, QueryContext, ResultsCache,
+    SampleScan, SampleSelection, SampleSource, SeriesIndex, Versions,
+};
+
+use super::super::evaluate::{Asked, Evaluated};
+use super::super::result::{Shown, Writer};
+use super::{Steps, whole};
+use crate::http::prometheus::reply::Pieces;
+use crate::wiring::promql::{self, Options, Request, Times};
+
+const SLOT_MS: i64 = 60_000;
+
+/// Series with a holding for each minute, whose version is how often it was written to.
+#[derive(Default)]
+struct Changing(Mutex<(MemorySeries, std::collections::BTreeMap<i64, u64>)>);
+
+impl Changing {
+    fn push(&self, name: &str, instance: u64, time_ms: i64, value: f64) {
+        let mut all = self.0.lock().unwrap();
+        let labels = Labels::from_pairs([("__name__", name.to_owned()), ("instance", instance.to_string())]);
+        let mut is_new = false;
+        all.0.edit(&labels, |samples| {
+            let mut times = samples.times.to_vec();
+            let at = times.partition_point(|time| *time < time_ms);
+            if times.get(at) != Some(&time_ms) {
+                times.insert(at, time_ms);
+                samples.values.insert(at, value);
+                samples.times = times.into();
+                is_new = true;
+            }
+        });
+        *all.1.entry(time_ms.div_euclid(SLOT_MS)).or_default() += u64::from(is_new);
+    }
+}
+
+impl SeriesIndex for Changing {
+    fn streams<'a>(
+        &'a self,
+        _: &'a QueryContext,
+        _: Vec<Vec<Matcher>>,
+        _: TimeRange,
+    ) -> BoxFuture<'a, Result<Vec<std::sync::Arc<Labels>>, Error>> {
+        Box::pin(async { Ok(Vec::new()) })
+    }
+
+    fn label_names<'a>(
+        &'a self,
+        _: &'a QueryContext,
+        _: Vec<Matcher>,
+        _: TimeRange,
+    ) -> BoxFuture<'a, Result<Vec<String>, Error>> {
+        Box::pin(async { Ok(Vec::new()) })
+    }
+
+    fn label_values<'a>(
+        &'a self,
+        _: &'a QueryContext,
+        _: String,
+        _: Vec<Matcher>,
+        _: TimeRange,
+    ) -> BoxFuture<'a, Result<Vec<String>, Error>> {
+        Box::pin(async { Ok(Vec::new()) })
+    }
+}
+
+impl Versions for Changing {
+    fn holdings(&self, _: &QueryContext, range: TimeRange) -> Option<Vec<Holding>> {
+        let all = self.0.lock().unwrap();
+        let holding = |(slot, writes): (&i64, &u64)| {
+            let first = slot * SLOT_MS * 1_000_000;
+            let version = u128::from(*writes) << 64 | *slot as u128;
+            Holding { first, last: first + SLOT_MS * 1_000_000 - 1, version, bytes: 100 << 20 }
+        };
+        let touching = |holding: &Holding| range.touches(holding.first, holding.last);
+        Some(all.1.iter().map(holding).filter(touching).collect())
+    }
+}
+
+impl SampleSource for Changing {
+    fn select<'a>(
+        &'a self,
+        context: &'a QueryContext,
+        selection: SampleSelection,
+    ) -> BoxFuture<'a, Result<Box<dyn SampleScan>, Error>> {
+        // What it gives is of now: a scan of a copy.
+        let mut copy = MemorySeries::default();
+        for (labels, samples) in self.0.lock().unwrap().0.iter() {
+            copy.edit(labels, |copied| {
+                copied.times = samples.times.clone();
+                copied.values = samples.values.clone();
+            });
+        }
+        Box::pin(async move { copy.select(context, selection).await })
+    }
+
+    fn exemplars<'a>(
+        &'a self,
+        _: &'a QueryContext,
+        _: Vec<Vec<Matcher>>,
+        _: TimeRange,
+    ) -> BoxFuture<'a, Result<Exemplars, Error>> {
+        Box::pin(async { Ok(Exemplars::default()) })
+    }
+
+    fn metadata<'a>(
+        &'a self,
+        _: &'a QueryContext,
+        _: MetadataSelection,
+    ) -> BoxFuture<'a, Result<Metadata, Error>> {
+        Box::pin(async { Ok(Metadata::default()) })
+    }
+}
+
+fn text(evaluated: Evaluated) -> String {
+    let Evaluated { rows, warnings, infos, .. } = evaluated;
+    let mut writer = Writer::new(Shown { rows, at_ms: 0, warnings, infos, stats: None });
+    let mut out = Vec::new();
+    while {
+        let mut piece = Vec::new();
+        let goes_on = writer.next(&mut piece);
+        out.extend(piece);
+        goes_on
+    } {}
+    String::from_utf8(out).unwrap()
+}
+
+const QUERIES: [&str; 14] = [
+    "m_total",
+    "sum(m_total)",
+    "sum by (instance) (rate(m_total[2m]))",
+    "rate(m_total[5m] offset 3m)",
+    "m_total offset -2m",
+    "max_over_time(sum(m_total)[10m:1m])",
+    "avg_over_time(rate(m_total[1m])[5m:30s] offset 1m)",
+    "topk(1, m_total)",
+    "absent(m_total{instance=\"9\"})",
+    "m_total - on (instance) m_total offset 1m",
+    "count_over_time(m_total[1m]) or vector(0)",
+    "increase(m_total[2m] anchored)",
+    "m_total smoothed",
+    "time() - timestamp(m_total)",
+];
+
+#[tokio::test]
+async fn kept_steps_answer_as_fresh_ones_do_while_samples_come() {
+    let (source, mut random) = (Changing::default(), 42u64);
+    let mut next = move |below: u64| {
+        random = random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        (random >> 33) % below
+    };
+    let results = ResultsCache::new(MemoryBudget::root("results", 64 << 20));
+    let context = || {
+        let budget = MemoryBudget::root("query", 1 << 30);
+        QueryContext::new(Env::system(2), TenantId::default_tenant(), budget, Duration::from_secs(600))
+    };
+    let mut now = 7_200_000i64;
+    let mut hits = 0;
+    for round in 0..12 {
+        for _ in 0..60 {
+            // Some come an hour late, and some in the future.
+            let late = if next(8) == 0 { next(3_600_000) as i64 } else { 0 };
+            let early = if next(40) == 0 { 120_000 } else { 0 };
+            source.push("m_total", next(3), now - late + early, next(1_000) as f64);
+            now += 10_000 + next(3) as i64;
+        }
+        for query in QUERIES {
+            let expr = {
+                let parsing = context();
+                promql::parse(&parsing, query).await.unwrap()
+            };
+            let end = now / 15_000 * 15_000 + if round % 3 == 0 { 7_000 } else { 0 };
+            let times = Times { start: end - 3_600_000, end, step: 15_000 };
+            let request = Request { query: query.to_owned(), times, options: Options::default() };
+            let asked = Asked { request: request.clone(), limit: None, stats: String::new() };
+            let (kept, fresh) = (context().with_results(results.clone()), context());
+            for _ in 0..2 {
+                let steps = Steps::new(&source, &kept, &asked, &expr).expect("all of these have windows");
+                let of_kept = text(steps.run(3_600_000_000_000).await.unwrap());
+                let of_fresh = text(whole(&source, &fresh, &request, &expr).await.unwrap());
+                assert_eq!(of_kept, of_fresh, "{query} in round {round}");
+            }
+            hits += kept.stats().snapshot().result_cache_hits;
+        }
+    }
+    assert!(hits > 1_000, "{hits}");
+}
