@@ -55,7 +55,9 @@ pub fn is_promql(matches: &ArgMatches, query: &str) -> bool {
     if matches.get_flag("promql") || matches.get_flag("logql") {
         return matches.get_flag("promql");
     }
-    let is_metrics = crate::wiring::diagnose(query).is_some() && promql::mistake(query).is_none();
+    // Every query of logs has a selector in braces.
+    let may_be = || promql::mistake(query).is_none() || !query.contains('{');
+    let is_metrics = crate::wiring::diagnose(query).is_some() && may_be();
     if is_metrics {
         eprintln!("asked as PromQL, over metrics (--logql asks LogQL, over logs)");
     }

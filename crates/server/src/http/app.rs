@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::Duration;
 
 use prometheus_client::registry::Registry;
@@ -15,6 +15,7 @@ use sandur_query::{FairQueue, QueryContext, ResultsCache, Sources};
 
 use super::delete_requests::Deletes;
 use super::refusal_log::RefusalLog;
+use super::scrape_state::ScrapeState;
 use crate::config::{Settings, TenantLimits};
 use crate::failed_request::Failure;
 use crate::memory::{Pressure, RunningQueries};
@@ -116,6 +117,8 @@ pub struct AppState {
     pub ending: Mutex<Option<Task<()>>>,
     /// Whether it was announced that this process will be scaled down.
     pub prepared: AtomicBool,
+    /// What this process scrapes, once it does.
+    pub scraping: OnceLock<Arc<dyn ScrapeState>>,
     /// Followers per tenant.
     pub followers: Followers,
 }

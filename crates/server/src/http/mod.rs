@@ -34,6 +34,7 @@ mod route;
 mod router;
 mod routes;
 mod rules;
+pub mod scrape_state;
 mod sniffed;
 mod streams;
 mod timed_stream;

@@ -117,6 +117,7 @@ impl Server {
             shutdown: shutdown.clone(),
             ending: Default::default(),
             prepared: Default::default(),
+            scraping: Default::default(),
             followers: http::Followers::default(),
         });
         doors.iter().for_each(|door| door.open(&app, authority.as_ref()));

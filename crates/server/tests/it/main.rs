@@ -24,6 +24,7 @@ mod operations;
 mod otlp_grpc;
 mod process;
 mod prometheus_api;
+mod promtool;
 mod push;
 mod query_admission;
 mod reaching_a_server;

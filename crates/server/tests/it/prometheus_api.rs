@@ -287,7 +287,10 @@ async fn a_long_answer_arrives_whole_in_pieces() {
 }
 
 /// `/api/v1/...` and the same below `/prometheus`.
-const STATUS: [(&str, &str, &str); 12] = [
+const STATUS: [(&str, &str, &str); 15] = [
+    ("targets", "/activeTargets", "[]"),
+    ("targets/metadata", "", "[]"),
+    ("scrape_pools", "/scrapePools", "[]"),
     ("status/buildinfo", "/version", "\"3.14.0\""),
     ("status/runtimeinfo", "/storageRetention", "\"unlimited\""),
     ("status/config", "/yaml", ""),
@@ -467,4 +470,120 @@ async fn remote_read_answers_samples_and_chunks() {
     assert!(status == 400 && text.contains("requested response types"), "{text}");
     let broken = server.post("/api/v1/read", &[], vec![0xFF, 0xFF, 0xFF, 0xFF, 0x7F]).await;
     assert_eq!(broken.status, 400, "{}", broken.body);
+}
+
+/// What Grafana's data source sends: method, path, parameters, and where the answer has what.
+type Call = (&'static str, &'static str, &'static [(&'static str, &'static str)], &'static str, &'static str);
+
+const GRAFANA: &[Call] = &[
+    // Save & test.
+    ("POST", "query", &[("query", "1+1"), ("time", "1795240900")], "/data/result/1", "\"2\""),
+    ("GET", "status/buildinfo", &[], "/data/version", ""),
+    // The query builder.
+    (
+        "POST",
+        "labels",
+        &[("start", "1795237200"), ("end", "1795240900"), ("limit", "40000")],
+        "/data/0",
+        "\"__name__\"",
+    ),
+    (
+        "GET",
+        "label/__name__/values",
+        &[("start", "1795237200"), ("end", "1795240900"), ("limit", "40000"), ("match[]", "{job=\"<api>\"}")],
+        "/data/1",
+        "\"up\"",
+    ),
+    (
+        "POST",
+        "series",
+        &[("match[]", "up"), ("start", "1795237200"), ("end", "1795240900"), ("limit", "1000")],
+        "/data/0/job",
+        "",
+    ),
+    ("GET", "metadata", &[("limit_per_metric", "1"), ("limit", "10000")], "/data", "{}"),
+    ("GET", "rules", &[], "/data/groups", "[]"),
+    // A panel: steps are aligned, the range is in seconds with three decimals.
+    (
+        "POST",
+        "query_range",
+        &[
+            ("query", "sum by(instance) (rate(requests_total{job=\"<api>\"}[1m0s]))"),
+            ("start", "1795240605.000"),
+            ("end", "1795240890.000"),
+            ("step", "15.000"),
+            ("timeout", "30s"),
+        ],
+        "/data/result/1/metric/instance",
+        "\"b\"",
+    ),
+    (
+        "POST",
+        "query_exemplars",
+        &[("query", "up"), ("start", "1795237200.000"), ("end", "1795240900.000")],
+        "/data",
+        "[]",
+    ),
+];
+
+#[tokio::test(start_paused = true)]
+async fn what_grafana_asks_is_answered_in_shape() {
+    let server = server();
+    for (method, path, pairs, at, expected) in GRAFANA {
+        let form = url::form_urlencoded::Serializer::new(String::new()).extend_pairs(*pairs).finish();
+        let headers = [("content-type", "application/x-www-form-urlencoded")];
+        let answer = match *method {
+            "POST" => server.post(&format!("/api/v1/{path}"), &headers, form).await,
+            _ => server.get(&format!("/api/v1/{path}"), pairs).await,
+        };
+        let body: serde_json::Value = serde_json::from_str(&answer.body).unwrap();
+        assert!(answer.status == 200 && body["status"] == "success", "{path} {body}");
+        let found = body.pointer(at).unwrap_or_else(|| panic!("{path}: {body}")).to_string();
+        assert!(expected.is_empty() || found == *expected, "{path} {found}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn parameters_at_the_edges_of_their_types_are_answered_or_refused() {
+    let server = server();
+    let numbers =
+        ["0", "-1", "1e308", "-1e308", "NaN", "inf", "-inf", "9223372036854775807", "1e18", "x", "\u{0}"];
+    for number in numbers {
+        for pairs in [
+            [("query", "up"), ("time", number), ("limit", "1")],
+            [("query", "up"), ("time", "5"), ("limit", number)],
+            [("query", "up"), ("timeout", number), ("stats", number)],
+            [("query", "up"), ("lookback_delta", number), ("time", "5")],
+        ] {
+            let status = server.get(QUERY, &pairs).await.status;
+            assert!([200, 400, 422, 503].contains(&status), "{pairs:?} {status}");
+        }
+        for name in ["start", "end", "step"] {
+            let mut pairs = vec![("query", "up"), ("start", "0"), ("end", "5"), ("step", "1")];
+            pairs.retain(|(key, _)| *key != name);
+            pairs.push((name, number));
+            let status = server.get(RANGE, &pairs).await.status;
+            assert!([200, 400, 422].contains(&status), "{pairs:?} {status}");
+        }
+        for path in
+            ["series", "labels", "label/job/values", "query_exemplars", "status/tsdb", "search/label_names"]
+        {
+            let pairs =
+                [("match[]", "up"), ("query", "up"), ("start", number), ("end", number), ("limit", number)];
+            let status = server.get(&format!("/api/v1/{path}"), &pairs).await.status;
+            assert!([200, 400, 422].contains(&status), "{path} {number} {status}");
+        }
+    }
+    let deep = format!("{}up{}", "(".repeat(50_000), ")".repeat(50_000));
+    let long = format!("up{}", " + up".repeat(20_000));
+    for query in [deep, long] {
+        let form = url::form_urlencoded::Serializer::new(String::new()).append_pair("query", &query).finish();
+        let headers = [("content-type", "application/x-www-form-urlencoded")];
+        for path in [QUERY, "/api/v1/format_query", "/api/v1/parse_query", "/api/v1/query_exemplars"] {
+            let answer = server.post(path, &headers, form.clone()).await;
+            assert!([400, 422].contains(&answer.status), "{path} {}", answer.status);
+        }
+    }
+    let many: Vec<(&str, &str)> = vec![("match[]", "up"); 1_001];
+    assert_eq!(server.get("/api/v1/labels", &many).await.status, 400);
 }

@@ -171,6 +171,7 @@ impl Server {
             shutdown: shutdown.clone(),
             ending: Default::default(),
             prepared: AtomicBool::new(false),
+            scraping: Default::default(),
             followers: Followers::default(),
         });
         let names = OwnNames::new("127.0.0.1:3100".parse().unwrap(), false, &app.settings.http.allowed_hosts);

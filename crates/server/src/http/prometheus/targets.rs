@@ -1,0 +1,84 @@
+//! `targets`: what is scraped, and how it went.
+
+use std::collections::BTreeMap;
+
+use axum::extract::State;
+use axum::response::Response;
+use axum::routing::on;
+use sandur_model::Labels;
+use serde_json::{Value, json};
+
+use super::reply::success_json;
+use crate::http::app::{App, AppState};
+use crate::http::params::Params;
+use crate::http::route::{Access, GET, Group, Route, parameter};
+use crate::http::scrape_state::TargetShown;
+
+/// This endpoint.
+pub static ROUTE: Route = Route {
+    methods: GET,
+    paths: &["/api/v1/targets", "/prometheus/api/v1/targets"],
+    group: Group::Metrics,
+    scope: Access::Admin,
+    does: "What this process scrapes, and how it went; nothing without `--scrape`.",
+    parameters: &[
+        parameter("state", "`active`, `dropped` or `any` (default)"),
+        parameter("scrapePool", "the name of a scrape configuration; without it all"),
+    ],
+    answers: "200, `{\"activeTargets\":[..],\"droppedTargets\":[..],\"droppedTargetCounts\":{..}}` as `data`.",
+    fails: "",
+    several_tenants: false,
+    handler: |verbs| on(verbs, targets),
+};
+
+async fn targets(State(app): State<App>, params: Params) -> Response {
+    let state = params.get("state").unwrap_or("any").to_lowercase();
+    let pool = params.get("scrapePool").unwrap_or("");
+    let all: Vec<TargetShown> = of_pool(&app, pool);
+    let (dropped, active): (Vec<_>, Vec<_>) = all.into_iter().partition(|target| target.labels.is_none());
+    let mut counts: BTreeMap<&str, u64> = BTreeMap::new();
+    dropped.iter().for_each(|target| *counts.entry(&target.pool).or_default() += 1);
+    let wanted = |word: &str| state == "any" || state == word;
+    let shown = |all: &[TargetShown], show: fn(&TargetShown) -> Value, word| -> Vec<Value> {
+        all.iter().filter(|_| wanted(word)).map(show).collect()
+    };
+    let data = json!({
+        "activeTargets": shown(&active, active_target, "active"),
+        "droppedTargets": shown(&dropped, dropped_target, "dropped"),
+        "droppedTargetCounts": counts,
+    });
+    success_json(&data.to_string())
+}
+
+/// The targets of a scrape configuration; of all when it is not named.
+pub fn of_pool(app: &AppState, pool: &str) -> Vec<TargetShown> {
+    let mut all = app.scraping.get().map(|scraping| scraping.targets()).unwrap_or_default();
+    all.retain(|target| pool.is_empty() || target.pool == pool);
+    all
+}
+
+/// Labels as an object.
+pub fn object(labels: &Labels) -> Value {
+    labels.iter().map(|(name, value)| (name.to_owned(), Value::from(value))).collect()
+}
+
+fn active_target(target: &TargetShown) -> Value {
+    let at = jiff::Timestamp::from_nanosecond(i128::from(target.last_scrape_ns));
+    json!({
+        "discoveredLabels": object(&target.discovered),
+        "labels": target.labels.as_ref().map(object),
+        "scrapePool": target.pool,
+        "scrapeUrl": target.url,
+        "globalUrl": target.url,
+        "lastError": target.last_error,
+        "lastScrape": at.map(|at| at.to_string()).unwrap_or_default(),
+        "lastScrapeDuration": target.last_duration.as_secs_f64(),
+        "health": target.health.name(),
+        "scrapeInterval": sandur_base::units::format_duration(target.interval),
+        "scrapeTimeout": sandur_base::units::format_duration(target.timeout),
+    })
+}
+
+fn dropped_target(target: &TargetShown) -> Value {
+    json!({ "discoveredLabels": object(&target.discovered), "scrapePool": target.pool })
+}
