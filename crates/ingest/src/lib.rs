@@ -81,5 +81,7 @@ pub use rate::{RateLimited, RateLimiter, SamplesRateLimited};
 pub use refused::{RUNS_MAX, Reason, Refused, Run};
 pub use request::{Decoded, Push, PushHeaders};
 pub use samples::{
-    DecodedSamples, RemoteWriteVersion, SamplePush, SeriesCache, Written, remote_write, remote_write_version,
+    DecodedSamples, ExpositionError, ExpositionFormat, ExpositionLine, ExpositionReader, ExpositionSample,
+    ImportOptions, LineExemplar, RemoteWriteVersion, SamplePush, SeriesCache, Written, import, otlp_metrics,
+    remote_write, remote_write_version, series_pairs,
 };

@@ -1,4 +1,4 @@
-//! OTLP logs in JSON, translated to their protobuf form in one pass.
+//! OTLP in JSON, translated to its protobuf form in one pass, and the tables of logs.
 //!
 //! OTLP/JSON is protobuf's JSON mapping with three differences: trace and span ids are hexadecimal,
 //! enumerations are numbers, and names are in lower camel case (snake case is read too, as the
@@ -20,9 +20,14 @@ use crate::protobuf_writer::Writer;
 
 /// The protobuf form of a JSON request.
 pub(crate) fn translate(body: &[u8], memory: &Meter) -> Result<Vec<u8>, Error> {
+    translate_as(&REQUEST, body, memory)
+}
+
+/// The protobuf form of a JSON message with these fields.
+pub(crate) fn translate_as(fields: &'static [Field], body: &[u8], memory: &Meter) -> Result<Vec<u8>, Error> {
     let mut writer = Writer::with_capacity(body.len(), memory)?;
     let mut json = serde_json::Deserializer::from_slice(body);
-    let message = MessageSeed { writer: &mut writer, fields: &REQUEST };
+    let message = MessageSeed { writer: &mut writer, fields };
     message.deserialize(&mut json).and_then(|()| json.end()).map_err(|error| {
         if error.to_string().starts_with("recursion limit exceeded") {
             return Error::TooDeep { limit: VALUE_DEPTH_MAX };
@@ -33,14 +38,17 @@ pub(crate) fn translate(body: &[u8], memory: &Meter) -> Result<Vec<u8>, Error> {
 }
 
 /// A field of a message: its name in camel and in snake case, its number, its kind.
-struct Field(&'static str, &'static str, u32, Kind);
+pub(crate) struct Field(pub(crate) &'static str, pub(crate) &'static str, pub(crate) u32, pub(crate) Kind);
 
+/// How a field is written.
 #[derive(Clone, Copy)]
-enum Kind {
+pub(crate) enum Kind {
     Message(&'static [Field]),
     Text,
     Integer,
     Fixed64,
+    SignedFixed64,
+    Zigzag,
     Fixed32,
     Bool,
     Double,
@@ -48,19 +56,19 @@ enum Kind {
     Base64,
 }
 
-use Kind::{Base64, Bool, Double, Fixed32, Fixed64, Hex, Integer, Message, Text};
+use Kind::{Base64, Bool, Double, Fixed32, Fixed64, Hex, Integer, Message, SignedFixed64, Text, Zigzag};
 
 static REQUEST: [Field; 1] = [Field("resourceLogs", "resource_logs", 1, Message(&RESOURCE_LOGS))];
 static RESOURCE_LOGS: [Field; 2] = [
     Field("resource", "resource", 1, Message(&RESOURCE)),
     Field("scopeLogs", "scope_logs", 2, Message(&SCOPE_LOGS)),
 ];
-static RESOURCE: [Field; 1] = [Field("attributes", "attributes", 1, Message(&KEY_VALUE))];
+pub(crate) static RESOURCE: [Field; 1] = [Field("attributes", "attributes", 1, Message(&KEY_VALUE))];
 static SCOPE_LOGS: [Field; 2] = [
     Field("scope", "scope", 1, Message(&SCOPE)),
     Field("logRecords", "log_records", 2, Message(&LOG_RECORD)),
 ];
-static SCOPE: [Field; 4] = [
+pub(crate) static SCOPE: [Field; 4] = [
     Field("name", "name", 1, Text),
     Field("version", "version", 2, Text),
     Field("attributes", "attributes", 3, Message(&KEY_VALUE)),
@@ -79,7 +87,7 @@ static LOG_RECORD: [Field; 11] = [
     Field("observedTimeUnixNano", "observed_time_unix_nano", 11, Fixed64),
     Field("eventName", "event_name", 12, Text),
 ];
-static KEY_VALUE: [Field; 2] =
+pub(crate) static KEY_VALUE: [Field; 2] =
     [Field("key", "key", 1, Text), Field("value", "value", 2, Message(&ANY_VALUE))];
 static ANY_VALUE: [Field; 7] = [
     Field("stringValue", "string_value", 1, Text),
@@ -148,7 +156,8 @@ impl FieldSeed<'_> {
     fn number(&mut self, value: u64) {
         let field = self.field.2;
         match self.field.3 {
-            Fixed64 => self.writer.fixed64(field, value),
+            Fixed64 | SignedFixed64 => self.writer.fixed64(field, value),
+            Zigzag => self.writer.varint(field, (value << 1) ^ ((value as i64 >> 63) as u64)),
             Fixed32 => self.writer.fixed32(field, value as u32),
             Double => self.writer.fixed64(field, (value as f64).to_bits()),
             _ => self.writer.varint(field, value),
@@ -156,14 +165,14 @@ impl FieldSeed<'_> {
     }
 
     fn takes_numbers(&self) -> bool {
-        matches!(self.field.3, Integer | Fixed64 | Fixed32 | Double)
+        matches!(self.field.3, Integer | Fixed64 | SignedFixed64 | Zigzag | Fixed32 | Double)
     }
 
     fn text(&mut self, text: &str) -> Option<()> {
         let field = self.field.2;
         match self.field.3 {
             Double => self.writer.fixed64(field, text.parse::<f64>().ok()?.to_bits()),
-            Integer | Fixed64 | Fixed32 => {
+            Integer | Fixed64 | SignedFixed64 | Zigzag | Fixed32 => {
                 let unsigned = text.parse::<u64>().ok();
                 self.number(unsigned.or_else(|| Some(text.parse::<i64>().ok()? as u64))?);
             }
@@ -182,7 +191,7 @@ impl<'de> Visitor<'de> for FieldSeed<'_> {
         let kind = match self.field.3 {
             Message(_) => "an object or a list of objects",
             Text => "a string",
-            Integer | Fixed64 | Fixed32 => "a whole number, as such or in a string",
+            Integer | Fixed64 | SignedFixed64 | Zigzag | Fixed32 => "a whole number, as such or in a string",
             Bool => "true or false",
             Double => "a number",
             Hex => "a string of hexadecimal digits",
@@ -202,9 +211,9 @@ impl<'de> Visitor<'de> for FieldSeed<'_> {
     }
 
     fn visit_seq<A: SeqAccess<'de>>(self, mut list: A) -> Result<(), A::Error> {
-        let Message(_) = self.field.3 else {
+        if !matches!(self.field.3, Message(_)) && !self.takes_numbers() {
             return Err(A::Error::invalid_type(Unexpected::Seq, &self));
-        };
+        }
         while list.next_element_seed(FieldSeed { writer: &mut *self.writer, field: self.field })?.is_some() {}
         Ok(())
     }
@@ -237,7 +246,7 @@ impl<'de> Visitor<'de> for FieldSeed<'_> {
     fn visit_i64<E: serde::de::Error>(mut self, value: i64) -> Result<(), E> {
         match self.field.3 {
             Double => self.visit_f64(value as f64),
-            Integer => {
+            Integer | SignedFixed64 | Zigzag => {
                 self.number(value as u64);
                 Ok(())
             }
@@ -250,7 +259,7 @@ impl<'de> Visitor<'de> for FieldSeed<'_> {
         match self.field.3 {
             Double => self.writer.fixed64(self.field.2, value.to_bits()),
             // some clients write 1.7e18 for a time
-            Integer | Fixed64 if whole => self.number(value as i64 as u64),
+            Integer | Fixed64 | SignedFixed64 | Zigzag if whole => self.number(value as i64 as u64),
             _ => return Err(E::invalid_type(Unexpected::Float(value), &self)),
         }
         Ok(())

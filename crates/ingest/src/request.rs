@@ -208,9 +208,19 @@ pub(crate) fn open_otlp(
     memory: &Meter,
 ) -> Result<(Format, Body), Error> {
     let format = headers.format()?;
+    Ok((format, open_text(headers, limits, body, memory)?))
+}
+
+/// Opens a body that may be compressed in any of these ways, whatever its format is.
+pub(crate) fn open_text(
+    headers: PushHeaders<'_>,
+    limits: &Limits,
+    body: Bytes,
+    memory: &Meter,
+) -> Result<Body, Error> {
     check_size(limits, &body)?;
     let limit = plain_limit(limits);
-    let body = match headers.encoding().as_str() {
+    Ok(match headers.encoding().as_str() {
         "" => Body::Plain(body),
         "gzip" => Body::Opened(decompress::gzip(&body, limit, memory)?),
         "deflate" | "zlib" => Body::Opened(decompress::deflate(&body, limit, memory)?),
@@ -222,8 +232,7 @@ pub(crate) fn open_otlp(
         }
         "snappy" => Body::Opened(snappy::open(&body, limit, memory)?),
         _ => return Err(headers.unsupported(OTLP_ENCODINGS)),
-    };
-    Ok((format, body))
+    })
 }
 
 #[cfg(test)]

@@ -20,6 +20,9 @@ pub const SERIES_MAX: usize = 1_000_000;
 pub const SAMPLES_MAX: usize = 10_000_000;
 /// Bytes of the labels of one series as they are sent.
 pub const SERIES_LABELS_MAX: usize = 64 << 10;
+/// Bytes of labels that are read for one request: a symbol, an attribute of a resource or the labels of a
+/// histogram are sent once and are part of many series.
+const NAMED_BYTES_MAX: u64 = 2 << 30;
 /// Labels of one series or exemplar, whatever a tenant's limits say.
 pub(crate) const LABELS_MAX: usize = 16_384;
 /// Memory that a label set takes for each byte of its text, at most: a label of two bytes is two boxed strings.
@@ -85,6 +88,8 @@ pub(crate) struct SampleBuilder<'a> {
     /// Where a zero stands that the body leaves out: behind it.
     zero_at: u32,
     has_zero: bool,
+    /// Bytes of labels that were read, whether they were new or not.
+    named: u64,
 }
 
 /// A native histogram as a decoder read it.
@@ -131,6 +136,7 @@ impl<'a> SampleBuilder<'a> {
             body_tells_all: true,
             zero_at: body_bytes as u32,
             has_zero: false,
+            named: 0,
         }
     }
 
@@ -168,6 +174,15 @@ impl<'a> SampleBuilder<'a> {
         Ok(check_limits(&known, &self.limits().metrics).map(|()| known))
     }
 
+    /// Counts bytes of labels that are read.
+    fn name_bytes(&mut self, bytes: usize) -> Result<(), Error> {
+        self.named += bytes as u64;
+        match self.named > NAMED_BYTES_MAX {
+            true => Err(Error::TooMany { what: "bytes of labels", limit: NAMED_BYTES_MAX }),
+            false => Ok(()),
+        }
+    }
+
     #[cold]
     fn new_series<'p>(
         &mut self,
@@ -180,6 +195,7 @@ impl<'a> SampleBuilder<'a> {
                 format!("received a series with {size} bytes of labels, limit: {SERIES_LABELS_MAX} bytes");
             return Ok(Err((Reason::InvalidLabels, text)));
         }
+        self.name_bytes(size)?;
         // The batch may outlive the entry in the cache.
         let most = size as u64 * LABELS_EXPANSION;
         self.memory.take(most)?;
@@ -192,12 +208,19 @@ impl<'a> SampleBuilder<'a> {
         Ok(known)
     }
 
+    /// The series of a key, if it was seen before.
+    pub(crate) fn known(&self, key: SeriesKey) -> Option<Result<KnownSeries, Refusal>> {
+        let known = self.cache().get(key)?;
+        Some(check_limits(&known, &self.limits().metrics).map(|()| known))
+    }
+
     /// The series of these labels, in the order in which they were sent.
     pub(crate) fn series_of_pairs(
         &mut self,
         pairs: Vec<(&[u8], &[u8])>,
     ) -> Result<Result<KnownSeries, Refusal>, Error> {
         let size: usize = pairs.iter().map(|(name, value)| name.len() + value.len() + 2).sum();
+        self.name_bytes(size)?;
         self.memory.take(size as u64)?;
         let mut name = Vec::with_capacity(size);
         for (label, value) in &pairs {
@@ -230,6 +253,11 @@ impl<'a> SampleBuilder<'a> {
         self.body_tells_all &= text.is_some();
         self.batch.begin_series(series.id, series.labels, text.unwrap_or_default());
         Ok(())
+    }
+
+    /// Leaves out a line of a text.
+    pub(crate) fn refuse_line(&mut self, reason: Reason, text: String) {
+        self.refuse_series((reason, text), 1);
     }
 
     /// Adds a sample to the open series, unless its time is out of bounds. `offset` is where its value stands in

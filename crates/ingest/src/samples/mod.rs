@@ -5,13 +5,20 @@
 //! bring series that were there a few seconds ago, so that labels are read once and not once per sample.
 
 pub(crate) mod builder;
+mod exposition;
 pub(crate) mod labels_check;
 mod native_histogram;
+mod otlp;
 mod remote_write;
 mod remote_write_1;
 mod remote_write_2;
 mod series_cache;
 
 pub use builder::{DecodedSamples, SamplePush, Written};
+pub use exposition::{
+    ExpositionError, ExpositionFormat, ExpositionLine, ExpositionReader, ExpositionSample, ImportOptions,
+    LineExemplar, import, series_pairs,
+};
+pub use otlp::otlp_metrics;
 pub use remote_write::{RemoteWriteVersion, remote_write, remote_write_version};
 pub use series_cache::SeriesCache;

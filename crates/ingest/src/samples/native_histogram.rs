@@ -134,7 +134,7 @@ impl Parts {
 }
 
 /// Histograms of integers have as many observations as their buckets, or more when some were NaN.
-fn check_count(histogram: &FloatHistogram) -> Result<(), String> {
+pub(super) fn check_count(histogram: &FloatHistogram) -> Result<(), String> {
     let buckets = histogram.positive.counts.iter().chain(&histogram.negative.counts);
     let found = buckets.sum::<f64>() + histogram.zero_count;
     let count = histogram.count;
@@ -179,7 +179,8 @@ fn span(mut message: Reader<'_>) -> Result<Span, Error> {
     Ok(span)
 }
 
-fn zigzag(value: u64) -> i64 {
+/// A signed number as protobuf writes it.
+pub(super) fn zigzag(value: u64) -> i64 {
     (value >> 1) as i64 ^ -((value & 1) as i64)
 }
 
@@ -199,7 +200,7 @@ fn integers(message: &mut Reader<'_>, wire: Wire, into: &mut Vec<i64>) -> Result
 }
 
 /// Floats, packed or one by one.
-fn doubles(message: &mut Reader<'_>, wire: Wire, into: &mut Vec<f64>) -> Result<(), Error> {
+pub(super) fn doubles(message: &mut Reader<'_>, wire: Wire, into: &mut Vec<f64>) -> Result<(), Error> {
     match wire {
         Wire::Fixed64 => into.push(f64::from_bits(message.fixed64()?)),
         Wire::Bytes => {

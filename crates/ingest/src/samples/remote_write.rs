@@ -25,8 +25,13 @@ pub enum RemoteWriteVersion {
 
 const PROTOBUF: &str = "application/x-protobuf";
 
-/// The version that the content type names. Without one it is the first, as clients of old send it.
+/// The version that the content type names. Without one it is the first, as clients of old send it. Fails when the
+/// body is in another format, or in another encoding than snappy.
 pub fn remote_write_version(headers: PushHeaders<'_>) -> Result<RemoteWriteVersion, Error> {
+    let encoding = headers.content_encoding.unwrap_or("").trim();
+    if !(encoding.is_empty() || encoding.eq_ignore_ascii_case("snappy")) {
+        return Err(Error::ContentEncoding { got: encoding.to_owned(), accepted: "snappy" });
+    }
     let sent = headers.content_type.unwrap_or("").trim();
     let mut parts = sent.split(';').map(str::trim);
     let essence = parts.next().unwrap_or("");
@@ -62,13 +67,6 @@ pub fn remote_write(
 fn decode(push: SamplePush<'_>, body: Bytes, memory: &Meter) -> Result<DecodedSamples, Error> {
     let (headers, limits) = (push.push.headers, push.push.limits);
     let version = remote_write_version(headers)?;
-    match headers.content_encoding.unwrap_or("").trim() {
-        "" => {}
-        encoding if encoding.eq_ignore_ascii_case("snappy") => {}
-        encoding => {
-            return Err(Error::ContentEncoding { got: encoding.to_owned(), accepted: "snappy" });
-        }
-    }
     check_size(limits, &body)?;
     let plain = snappy::open(&body, plain_limit(limits), memory)?;
     let mut builder = SampleBuilder::new(push, plain.len(), memory);

@@ -53,6 +53,8 @@ pub(crate) enum SeriesNaming {
     Pairs = 2,
     /// Hashes of the symbols that remote write 2 refers to.
     Symbols = 3,
+    /// The text of a series in an exposition, and the labels that the request adds.
+    Exposition = 4,
 }
 
 impl KnownSeries {

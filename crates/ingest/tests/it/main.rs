@@ -3,8 +3,10 @@
 //! One binary: each more would be linked with everything once more.
 
 mod hostile_input;
+mod import_text;
 mod loki_push;
 mod otlp;
+mod otlp_metrics;
 mod remote_write;
 mod remote_write_2;
 mod wire;

@@ -31,3 +31,4 @@ mod reaching_a_server;
 mod repair;
 mod tail_load;
 mod two_signals;
+mod write_routes;

@@ -34,21 +34,22 @@ async fn otlp(State(app): State<App>, request: Request) -> Response {
     let json = is_json(&parts.headers);
     let outcome = match push(&app, &parts, body, sandur_ingest::otlp_logs_within).await {
         Ok(refused) => match refused.text() {
-            None => return otlp_accepted(json),
+            None => return accepted(json),
             Some(text) => Failure::invalid(text),
         },
         Err(failure) => failure,
     };
-    otlp_failure(json, outcome)
+    failed(json, outcome)
 }
 
-fn is_json(headers: &HeaderMap) -> bool {
+/// Whether a request is in JSON.
+pub fn is_json(headers: &HeaderMap) -> bool {
     let kind = headers.get(header::CONTENT_TYPE).and_then(|v| v.to_str().ok());
     kind.is_some_and(|k| k.trim_start().to_ascii_lowercase().starts_with("application/json"))
 }
 
-/// An empty `ExportLogsServiceResponse`: no bytes in protobuf.
-fn otlp_accepted(json: bool) -> Response {
+/// An empty response of any of OTLP's services: no bytes in protobuf.
+pub fn accepted(json: bool) -> Response {
     match json {
         true => reply::with_type(HeaderValue::from_static("application/json"), Bytes::from_static(b"{}")),
         false => reply::with_type(HeaderValue::from_static("application/x-protobuf"), Bytes::new()),
@@ -57,7 +58,7 @@ fn otlp_accepted(json: bool) -> Response {
 
 /// A `google.rpc.Status` in the client's format. Exporters retry 429, 502, 503 and 504 only, so that
 /// a failure on our side must be 503.
-fn otlp_failure(json: bool, failure: Failure) -> Response {
+pub fn failed(json: bool, failure: Failure) -> Response {
     let status = match failure.status {
         StatusCode::INTERNAL_SERVER_ERROR => StatusCode::SERVICE_UNAVAILABLE,
         other => other,

@@ -9,12 +9,12 @@ use std::sync::{Arc, Mutex};
 
 use axum::Router;
 use axum::body::Body;
-use axum::http::{Method, Request};
+use axum::http::{HeaderMap, Method, Request};
 use http_body_util::BodyExt;
 use prometheus_client::registry::Registry;
 use sandur_base::{BoxFuture, Claim, Env, FairMemory, Id, MemoryBudget, Shutdown};
 use sandur_ingest::SeriesCache;
-use sandur_model::{Batch, LogBatch, Signal, TenantId};
+use sandur_model::{Batch, LogBatch, SampleBatch, Signal, TenantId};
 use sandur_query::{FairQueue, LogSource, MemorySeries, MemorySource, ResultsCache, SampleSource, Sources};
 use sandur_server::config::{Settings, TenantLimits};
 use sandur_server::http::{
@@ -32,6 +32,7 @@ pub const NOW: i64 = 1_795_240_900;
 #[derive(Default)]
 pub struct Recorder {
     pub batches: Mutex<Vec<LogBatch>>,
+    pub samples: Mutex<Vec<SampleBatch>>,
     /// What every push, flush and shutdown answers.
     pub failure: Mutex<Option<Failure>>,
     /// Whether flushes and shutdowns wait for `go_on`.
@@ -87,8 +88,10 @@ impl Intake for Recorder {
     fn push(&self, batch: Batch, _held: Option<Claim>) -> BoxFuture<'_, Result<(), Failure>> {
         Box::pin(async move {
             self.outcome()?;
-            let Batch::Logs(batch) = batch else { panic!("nothing takes samples in yet") };
-            self.batches.lock().unwrap().push(batch);
+            match batch {
+                Batch::Logs(batch) => self.batches.lock().unwrap().push(batch),
+                Batch::Metrics(batch) => self.samples.lock().unwrap().push(batch),
+            }
             Ok(())
         })
     }
@@ -118,6 +121,7 @@ pub struct Server {
 pub struct Answer {
     pub status: u16,
     pub kind: String,
+    pub headers: HeaderMap,
     pub body: String,
 }
 
@@ -183,8 +187,10 @@ impl Server {
         let response = self.router.clone().oneshot(request).await.unwrap();
         let status = response.status().as_u16();
         let kind = response.headers().get("content-type").map(|v| v.to_str().unwrap().to_owned());
+        let headers = response.headers().clone();
         let body = response.into_body().collect().await.unwrap().to_bytes();
-        Answer { status, kind: kind.unwrap_or_default(), body: String::from_utf8(body.to_vec()).unwrap() }
+        let body = String::from_utf8(body.to_vec()).unwrap();
+        Answer { status, kind: kind.unwrap_or_default(), headers, body }
     }
 
     pub async fn get_with(&self, path: &str, pairs: &[(&str, &str)], headers: &[(&str, &str)]) -> Answer {

@@ -1,0 +1,161 @@
+//! A request with a text of samples: what VictoriaMetrics's `/api/v1/import/prometheus` and a Pushgateway take.
+//!
+//! A line that cannot be read is refused alone. Samples without a time get that of the request.
+
+use std::borrow::Cow;
+use std::collections::BTreeMap;
+use std::rc::Rc;
+
+use bytes::Bytes;
+use sandur_model::{MILLISECOND_NS, MetricMetadata};
+
+use super::reader::{ExpositionFormat, ExpositionLine, ExpositionReader, ExpositionSample};
+use super::series_text::{labels, series_pairs};
+use crate::error::Error;
+use crate::memory::{Memory, Meter};
+use crate::refused::Reason;
+use crate::request::open_text;
+use crate::samples::builder::{DecodedSamples, SampleBuilder, SamplePush};
+use crate::samples::labels_check::Refusal;
+use crate::samples::series_cache::{KnownSeries, SeriesNaming};
+
+/// What a request says beside its body.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct ImportOptions {
+    /// Labels that every series gets, in place of its own of these names.
+    pub extra_labels: Vec<(String, String)>,
+    /// Milliseconds since the epoch of samples without a time; by default now.
+    pub time_ms: Option<i64>,
+}
+
+/// Metric families whose descriptions are kept of one request.
+const FAMILIES_MAX: usize = 100_000;
+
+/// Decodes a text of samples in memory that is asked for before it is taken.
+pub fn import(
+    push: SamplePush<'_>,
+    options: &ImportOptions,
+    body: Bytes,
+    memory: Rc<dyn Memory>,
+) -> Result<DecodedSamples, Error> {
+    let memory = Meter::new(memory);
+    let headers = push.push.headers;
+    let format = ExpositionFormat::of(headers.content_type.unwrap_or(""));
+    let body = open_text(headers, push.push.limits, body, &memory)?;
+    let text = std::str::from_utf8(body.bytes())
+        .map_err(|error| Error::malformed("text", error.valid_up_to(), "invalid UTF-8"))?;
+    let now_ms = options.time_ms.unwrap_or(push.push.now_ns / MILLISECOND_NS);
+    let mut import = Import {
+        builder: SampleBuilder::new(push, 0, &memory),
+        options,
+        now_ms,
+        name: Vec::new(),
+        families: BTreeMap::new(),
+    };
+    for line in ExpositionReader::new(text, format) {
+        match line {
+            Ok(line) => import.line(line)?,
+            Err(error) => import.builder.refuse_line(Reason::InvalidSample, error.to_string()),
+        }
+    }
+    import.finish()
+}
+
+struct Import<'a> {
+    builder: SampleBuilder<'a>,
+    options: &'a ImportOptions,
+    now_ms: i64,
+    /// What names the open series in the cache.
+    name: Vec<u8>,
+    families: BTreeMap<Box<str>, MetricMetadata>,
+}
+
+impl<'a> Import<'a> {
+    fn line(&mut self, line: ExpositionLine<'_>) -> Result<(), Error> {
+        match line {
+            ExpositionLine::Sample(sample) => self.sample(&sample),
+            ExpositionLine::Kind(family, kind) => self.describe(family, |metadata| metadata.kind = kind),
+            ExpositionLine::Help(family, help) => {
+                self.describe(family, |metadata| metadata.help = help.into())
+            }
+            ExpositionLine::Unit(family, unit) => {
+                self.describe(family, |metadata| metadata.unit = unit.into())
+            }
+        }
+    }
+
+    fn describe(&mut self, family: &str, change: impl FnOnce(&mut MetricMetadata)) -> Result<(), Error> {
+        if let Some(metadata) = self.families.get_mut(family) {
+            change(metadata);
+            return Ok(());
+        }
+        if self.families.len() >= FAMILIES_MAX {
+            return Err(Error::TooMany { what: "metric families", limit: FAMILIES_MAX as u64 });
+        }
+        let mut metadata = MetricMetadata { family: family.into(), ..MetricMetadata::default() };
+        change(&mut metadata);
+        self.builder.memory().take(metadata.memory_bytes() + family.len() as u64 + 64)?;
+        self.families.insert(family.into(), metadata);
+        Ok(())
+    }
+
+    fn sample(&mut self, sample: &ExpositionSample<'_>) -> Result<(), Error> {
+        let known = match self.series(sample.series)? {
+            Ok(known) => known,
+            Err((reason, text)) => {
+                self.builder.refuse_line(reason, text);
+                return Ok(());
+            }
+        };
+        self.builder.begin(known, None)?;
+        self.builder.sample(sample.time_ms.unwrap_or(self.now_ms), sample.value.to_bits(), None)?;
+        if let Some(exemplar) = &sample.exemplar {
+            let mut pairs = Vec::new();
+            let inner = exemplar.labels.trim_start_matches('{').trim_end_matches('}');
+            match labels(inner, &mut pairs) {
+                Ok(()) => {
+                    let time_ms = exemplar.time_ms.or(sample.time_ms).unwrap_or(self.now_ms);
+                    self.builder.exemplar(&as_bytes(&pairs), exemplar.value, time_ms)?;
+                }
+                Err(what) => self.builder.refuse_line(Reason::InvalidExemplar, what.to_owned()),
+            }
+        }
+        self.builder.end();
+        Ok(())
+    }
+
+    /// The series that a text names, with the extra labels of the request.
+    fn series(&mut self, text: &str) -> Result<Result<KnownSeries, Refusal>, Error> {
+        self.name.clear();
+        self.name.extend_from_slice(text.as_bytes());
+        for (name, value) in &self.options.extra_labels {
+            for part in [name, value] {
+                self.name.push(0xFF);
+                self.name.extend_from_slice(part.as_bytes());
+            }
+        }
+        let key = self.builder.cache().key(SeriesNaming::Exposition, &self.name);
+        if let Some(known) = self.builder.known(key) {
+            return Ok(known);
+        }
+        let mut pairs = match series_pairs(text) {
+            Ok(pairs) => pairs,
+            Err(what) => return Ok(Err((Reason::InvalidLabels, format!("{what}: '{text}'")))),
+        };
+        let extra = &self.options.extra_labels;
+        pairs.retain(|(name, _)| !extra.iter().any(|(replaced, _)| replaced == name));
+        pairs.extend(extra.iter().map(|(name, value)| (Cow::from(&**name), Cow::from(&**value))));
+        self.builder.series(key, self.name.len(), || Ok(as_bytes(&pairs)))
+    }
+
+    fn finish(mut self) -> Result<DecodedSamples, Error> {
+        for (_, metadata) in std::mem::take(&mut self.families) {
+            self.builder.metadata(metadata)?;
+        }
+        Ok(self.builder.finish())
+    }
+}
+
+fn as_bytes<'p>(pairs: &'p [(Cow<'_, str>, Cow<'_, str>)]) -> Vec<(&'p [u8], &'p [u8])> {
+    pairs.iter().map(|(name, value)| (name.as_bytes(), value.as_bytes())).collect()
+}

@@ -1,0 +1,69 @@
+//! Texts of samples through the crate's interface.
+
+use std::rc::Rc;
+
+use sandur_ingest::{DecodedSamples, ImportOptions, Push, PushHeaders, SamplePush, SeriesCache, import};
+use sandur_model::{Limits, MetricKind};
+
+use crate::remote_write::{Endless, NOON_MS, cache, stored};
+use crate::wire::*;
+
+fn imported(cache: &SeriesCache, options: &ImportOptions, content_type: &str, text: &str) -> DecodedSamples {
+    let headers = PushHeaders { content_type: Some(content_type), content_encoding: None };
+    let push = Push { tenant: &tenant(), limits: &Limits::default(), now_ns: NOON, headers };
+    let body = bytes::Bytes::copy_from_slice(text.as_bytes());
+    import(SamplePush { push, series: cache }, options, body, Rc::new(Endless)).unwrap()
+}
+
+#[test]
+fn samples_without_a_time_get_the_requests() {
+    let text = "# HELP up Is it.\n# TYPE up gauge\nup{a=\"b\"} 1\nup{a=\"b\"} 2 1795176000001\n";
+    let cache = cache();
+    for options in [ImportOptions::default(), ImportOptions { time_ms: Some(5), ..ImportOptions::default() }]
+    {
+        let decoded = imported(&cache, &options, "text/plain", text);
+        let first = options.time_ms.unwrap_or(NOON_MS);
+        let series = r#"{__name__="up", a="b"}"#.to_owned();
+        assert_eq!(
+            stored(&decoded),
+            [(series.clone(), vec![(first, 1f64.to_bits())]), (series, vec![(NOON_MS + 1, 2f64.to_bits())]),]
+        );
+        assert_eq!(decoded.batch.metadata[0].kind, MetricKind::Gauge);
+        assert_eq!(&*decoded.batch.metadata[0].help, "Is it.");
+    }
+}
+
+#[test]
+fn extra_labels_replace_those_of_the_text() {
+    let extra_labels = vec![("a".to_owned(), "x".to_owned()), ("job".to_owned(), "j".to_owned())];
+    let options = ImportOptions { extra_labels, time_ms: None };
+    let cache = cache();
+    for (options, expected) in [
+        (&ImportOptions::default(), r#"{__name__="up", a="b"}"#),
+        (&options, r#"{__name__="up", a="x", job="j"}"#),
+        (&ImportOptions::default(), r#"{__name__="up", a="b"}"#),
+    ] {
+        assert_eq!(stored(&imported(&cache, options, "", "up{a=\"b\"} 1"))[0].0, expected);
+    }
+}
+
+#[test]
+fn bad_lines_are_refused_alone() {
+    let text = "up 1\nup one\nup{a} 1\nup{a=\"1\",a=\"2\"} 1\n{a=\"1\"} 1\ndown 0";
+    let decoded = imported(&cache(), &ImportOptions::default(), "", text);
+    assert_eq!((decoded.written.samples, decoded.refused.lines()), (2, 4));
+    let told = decoded.refused.text().unwrap();
+    for text in ["line 2: expected a value", "expected \"=\" after", "duplicate label", "no metric name"] {
+        assert!(told.contains(text), "{told} should contain {text}");
+    }
+}
+
+#[test]
+fn open_metrics_brings_exemplars_and_seconds() {
+    let text = "# TYPE r counter\nr_total 5 1795176000.5 # {trace_id=\"x\"} 0.5\n# EOF\n";
+    let decoded =
+        imported(&cache(), &ImportOptions::default(), "application/openmetrics-text; version=1.0.0", text);
+    assert_eq!(decoded.batch.timestamps, [NOON_MS + 500]);
+    assert_eq!(decoded.batch.exemplars[0].exemplar.timestamp, NOON_MS + 500);
+    assert_eq!(decoded.batch.exemplars[0].exemplar.labels.get("trace_id"), Some("x"));
+}

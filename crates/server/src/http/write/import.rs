@@ -1,0 +1,70 @@
+//! `import/prometheus`: samples as text, as VictoriaMetrics takes them.
+
+use axum::extract::{Request, State};
+use axum::http::StatusCode;
+use axum::response::Response;
+use axum::routing::on;
+use sandur_ingest::ImportOptions;
+
+use super::intake::push;
+use crate::failed_request::Failure;
+use crate::http::app::App;
+use crate::http::params::Params;
+use crate::http::reply;
+use crate::http::route::{Access, Group, Route, Verb, parameter};
+
+/// This endpoint.
+pub static ROUTE: Route = Route {
+    methods: &[Verb::Post, Verb::Put],
+    paths: &["/api/v1/import/prometheus", "/prometheus/api/v1/import/prometheus"],
+    group: Group::Write,
+    scope: Access::Write,
+    does: "Stores samples of a text in Prometheus's format, or in OpenMetrics when the content type is \
+           `application/openmetrics-text`; answers when they are durable and can be queried. The body may be \
+           compressed.",
+    parameters: &[
+        parameter("extra_label", "`name=value`; a label that every series gets, several times"),
+        parameter("timestamp", "milliseconds since the epoch of samples without a time; by default now"),
+    ],
+    answers: "204.",
+    fails: "400: some lines cannot be read or break a limit (the text names them; the others are stored); 413; \
+            429: a rate; 503.",
+    several_tenants: false,
+    handler: |verbs| on(verbs, import),
+};
+
+async fn import(State(app): State<App>, request: Request) -> Result<Response, Failure> {
+    let params = Params::read(b"", request.uri().query().unwrap_or("").as_bytes());
+    let options = options(&params)?;
+    store(&app, request, options).await
+}
+
+/// The options that a URL names.
+fn options(params: &Params) -> Result<ImportOptions, Failure> {
+    let extra_labels = params.all("extra_label").map(|label| {
+        let pair = label.split_once('=').filter(|(name, _)| !name.is_empty());
+        let pair =
+            pair.ok_or_else(|| Failure::invalid(format!("extra_label '{label}' is not name=value")))?;
+        Ok((pair.0.to_owned(), pair.1.to_owned()))
+    });
+    let extra_labels = extra_labels.collect::<Result<Vec<_>, Failure>>()?;
+    let time = params.get("timestamp").filter(|text| !text.is_empty());
+    let time = time.map(|text| {
+        let refused = |_| Failure::invalid(format!("timestamp '{text}' is no number of milliseconds"));
+        text.parse::<i64>().map_err(refused)
+    });
+    Ok(ImportOptions { extra_labels, time_ms: time.transpose()? })
+}
+
+/// Stores the text of a request.
+pub async fn store(app: &App, request: Request, options: ImportOptions) -> Result<Response, Failure> {
+    let (parts, body) = request.into_parts();
+    let decode = move |samples: sandur_ingest::SamplePush<'_>, body, lent| {
+        sandur_ingest::import(samples, &options, body, lent)
+    };
+    let stored = push(app, &parts, body, decode).await?;
+    match stored.refused.text() {
+        None => Ok(reply::empty()),
+        Some(text) => Err(Failure::invalid(text).with_status(StatusCode::BAD_REQUEST)),
+    }
+}

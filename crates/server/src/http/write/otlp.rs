@@ -1,0 +1,40 @@
+//! `otlp/v1/metrics`: samples by OpenTelemetry's protocol.
+
+use axum::extract::{Request, State};
+use axum::response::Response;
+use axum::routing::on;
+
+use super::intake::push;
+use crate::failed_request::Failure;
+use crate::http::app::App;
+use crate::http::loki::otlp::{accepted, failed, is_json};
+use crate::http::route::{Access, Group, POST, Route};
+
+/// This endpoint.
+pub static ROUTE: Route = Route {
+    methods: POST,
+    paths: &["/otlp/v1/metrics", "/api/v1/otlp/v1/metrics"],
+    group: Group::Write,
+    scope: Access::Write,
+    does: "Stores metrics; answers when they are durable and can be queried. The body is an \
+           `ExportMetricsServiceRequest` in protobuf or JSON, plain or compressed. Names and labels follow the \
+           limits `metrics.otlp_*`, `metrics.otel_*` and `metrics.promote_*`.",
+    parameters: &[],
+    answers: "200, an empty `ExportMetricsServiceResponse` in the format of the request.",
+    fails: "like `push`, with a `google.rpc.Status` as body and 503 for 500, which exporters retry.",
+    several_tenants: false,
+    handler: |verbs| on(verbs, otlp),
+};
+
+/// `POST /otlp/v1/metrics`.
+async fn otlp(State(app): State<App>, request: Request) -> Response {
+    let (parts, body) = request.into_parts();
+    let json = is_json(&parts.headers);
+    match push(&app, &parts, body, sandur_ingest::otlp_metrics).await {
+        Ok(stored) => match stored.refused.text() {
+            None => accepted(json),
+            Some(text) => failed(json, Failure::invalid(text)),
+        },
+        Err(failure) => failed(json, failure),
+    }
+}

@@ -1,0 +1,123 @@
+//! Goal: senders of samples get the statuses, headers and texts by which they decide what to send again.
+//!
+//! Method: requests go straight into the router; messages are made by hand.
+
+#![allow(clippy::unwrap_used)] // a test: a panic is its failure
+
+use std::sync::Arc;
+
+use crate::harness::{Answer, NOW, Server};
+use sandur_query::MemorySource;
+
+const NOW_MS: i64 = NOW * 1_000;
+const V1: &[(&str, &str)] = &[("content-type", "application/x-protobuf"), ("content-encoding", "snappy")];
+const V2: &[(&str, &str)] = &[
+    ("content-type", "application/x-protobuf;proto=io.prometheus.write.v2.Request"),
+    ("content-encoding", "snappy"),
+];
+
+fn server() -> Server {
+    Server::over(Arc::new(MemorySource::new(Vec::new())), |_| {})
+}
+
+fn field(number: u8, bytes: &[u8]) -> Vec<u8> {
+    [&[number << 3 | 2, bytes.len() as u8][..], bytes].concat()
+}
+
+fn sample(time_ms: i64) -> Vec<u8> {
+    let mut sample = vec![1 << 3 | 1];
+    sample.extend_from_slice(&1f64.to_le_bytes());
+    sample.push(2 << 3);
+    let mut time = time_ms as u64;
+    while time >= 0x80 {
+        sample.push(time as u8 | 0x80);
+        time >>= 7;
+    }
+    sample.push(time as u8);
+    field(2, &sample)
+}
+
+/// A `WriteRequest` with a series for each time.
+fn version_1(times_ms: &[i64]) -> Vec<u8> {
+    let label = field(1, &[field(1, b"__name__"), field(2, b"up")].concat());
+    let series = times_ms.iter().flat_map(|time| field(1, &[label.clone(), sample(*time)].concat()));
+    series.collect()
+}
+
+/// The same in version 2.0.
+fn version_2(times_ms: &[i64]) -> Vec<u8> {
+    let symbols = [field(4, b""), field(4, b"__name__"), field(4, b"up")].concat();
+    let series = times_ms.iter().flat_map(|time| field(5, &[field(1, &[1, 2]), sample(*time)].concat()));
+    [symbols, series.collect()].concat()
+}
+
+async fn write(server: &Server, headers: &[(&str, &str)], plain: &[u8]) -> Answer {
+    let body = snap::raw::Encoder::new().compress_vec(plain).unwrap();
+    server.post("/api/v1/write", headers, body).await
+}
+
+fn written(answer: &Answer) -> Option<&str> {
+    answer.headers.get("x-prometheus-remote-write-samples-written").map(|value| value.to_str().unwrap())
+}
+
+#[tokio::test(start_paused = true)]
+async fn remote_write_answers_as_prometheus_does() {
+    let server = server();
+    let answer = write(&server, V1, &version_1(&[NOW_MS, NOW_MS - 1])).await;
+    assert_eq!((answer.status, answer.body.as_str(), written(&answer)), (204, "", None));
+    let answer = write(&server, V2, &version_2(&[NOW_MS])).await;
+    assert_eq!((answer.status, written(&answer)), (204, Some("1")));
+    let answer = write(&server, V2, &version_2(&[NOW_MS, NOW_MS + 3_600_000])).await;
+    assert_eq!((answer.status, written(&answer)), (400, Some("1")), "the rest is stored");
+    assert!(answer.body.contains("out of bounds"), "{}", answer.body);
+    let rows: usize = server.intake.samples.lock().unwrap().iter().map(|batch| batch.rows()).sum();
+    assert_eq!(rows, 4);
+    for headers in [
+        [("content-type", "application/json"), ("content-encoding", "snappy")],
+        [("content-type", "application/x-protobuf"), ("content-encoding", "gzip")],
+        [("content-type", "application/x-protobuf;proto=other"), ("content-encoding", "snappy")],
+    ] {
+        let answer = write(&server, &headers, &version_1(&[NOW_MS])).await;
+        assert_eq!(answer.status, 415, "{headers:?}: {}", answer.body);
+    }
+    let answer = server.post("/api/v1/write", V1, "no snappy").await;
+    assert_eq!(answer.status, 400, "{}", answer.body);
+}
+
+#[tokio::test(start_paused = true)]
+async fn rates_of_samples_are_kept() {
+    let server = Server::over(Arc::new(MemorySource::new(Vec::new())), |s| {
+        s.limits.metrics.ingestion_rate = 2;
+    });
+    assert_eq!(write(&server, V1, &version_1(&[NOW_MS, NOW_MS - 1])).await.status, 204);
+    let answer = write(&server, V1, &version_1(&[NOW_MS])).await;
+    assert_eq!(answer.status, 429);
+    assert!(answer.body.contains("err-mimir-tenant-max-ingestion-rate"), "{}", answer.body);
+}
+
+#[tokio::test(start_paused = true)]
+async fn texts_and_otlp_are_stored() {
+    let server = server();
+    let text = server.post("/api/v1/import/prometheus?extra_label=job=a&timestamp=5", &[], "up 1\n").await;
+    assert_eq!(text.status, 204, "{}", text.body);
+    let group = server.post("/metrics/job/b/instance/c", &[], "# TYPE up gauge\nup 1\n").await;
+    assert_eq!(group.status, 200, "{}", group.body);
+    let bad = server.post("/api/v1/import/prometheus", &[], "up one\n").await;
+    assert_eq!((bad.status, bad.body.contains("line 1")), (400, true), "{}", bad.body);
+    let json = [("content-type", "application/json")];
+    let point = format!(r#"{{"timeUnixNano":"{NOW}000000000","asDouble":1}}"#);
+    let metric = format!(r#"{{"name":"g","gauge":{{"dataPoints":[{point}]}}}}"#);
+    let body = format!(r#"{{"resourceMetrics":[{{"scopeMetrics":[{{"metrics":[{metric}]}}]}}]}}"#);
+    let otlp = server.post("/otlp/v1/metrics", &json, body).await;
+    assert_eq!((otlp.status, otlp.body.as_str()), (200, "{}"));
+    let batches = server.intake.samples.lock().unwrap();
+    let series: Vec<String> = batches
+        .iter()
+        .flat_map(|batch| batch.series.iter().map(|series| series.labels.to_string()))
+        .collect();
+    assert_eq!(
+        series,
+        [r#"{__name__="up", job="a"}"#, r#"{__name__="up", instance="c", job="b"}"#, r#"{__name__="g"}"#]
+    );
+    assert_eq!(batches[0].timestamps, [5]);
+}
