@@ -5,6 +5,7 @@
 //! for which the worst case is short enough goes to the engine, and any longer one to a simulation of the
 //! same automaton that tells [`sandur_base::job`] of its steps. Both give the same matches.
 
+use std::borrow::Cow;
 use std::sync::Arc;
 
 use regex_automata::nfa::thompson::{self, NFA, State, WhichCaptures};
@@ -70,6 +71,46 @@ pub struct RegexOptions {
     pub groups: bool,
 }
 
+/// The expression with braces escaped that begin no repetition: in Go's syntax they stand for themselves.
+fn with_literal_braces(pattern: &str) -> Cow<'_, str> {
+    let mut escaped = String::new();
+    let (mut taken, mut at) = (0, 0);
+    let bytes = pattern.as_bytes();
+    while at < bytes.len() {
+        match bytes[at] {
+            // `\p{Greek}`, `\x{10FFFF}`
+            b'\\' if matches!(bytes.get(at + 1), Some(b'p' | b'P' | b'x')) => {
+                at += if bytes.get(at + 2) == Some(&b'{') { 3 } else { 2 };
+            }
+            b'\\' => at += 2,
+            b'{' if !begins_repetition(&bytes[at + 1..]) => {
+                escaped.push_str(&pattern[taken..at]);
+                escaped.push('\\');
+                taken = at;
+                at += 1;
+            }
+            _ => at += 1,
+        }
+    }
+    if escaped.is_empty() {
+        return Cow::Borrowed(pattern);
+    }
+    escaped.push_str(&pattern[taken..]);
+    Cow::Owned(escaped)
+}
+
+/// Whether `n}`, `n,}` or `n,m}` comes.
+fn begins_repetition(rest: &[u8]) -> bool {
+    let digits = |bytes: &[u8]| bytes.iter().take_while(|byte| byte.is_ascii_digit()).count();
+    let first = digits(rest);
+    let rest = &rest[first..];
+    let rest = match rest.first() {
+        Some(b',') => &rest[1 + digits(&rest[1..])..],
+        _ => rest,
+    };
+    first > 0 && rest.first() == Some(&b'}')
+}
+
 /// A compiled expression. Cheap to clone.
 #[derive(Clone, Debug)]
 pub struct BoundedRegex {
@@ -92,6 +133,7 @@ impl BoundedRegex {
         if pattern.len() > PATTERN_BYTES_MAX {
             return Err(RegexError::TooLong(pattern.len()));
         }
+        let pattern = &*with_literal_braces(pattern);
         let invalid = |error: regex_syntax::Error| RegexError::Invalid(error.to_string());
         let ast = ast::parse::Parser::new().parse(pattern).map_err(|error| invalid(error.into()))?;
         let work = ast::visit(&ast, ClassWork::default()).unwrap_or(u64::MAX);
@@ -463,6 +505,20 @@ mod tests {
     ];
 
     /// Both engines find the same places, from every offset.
+    #[test]
+    fn braces_that_repeat_nothing_stand_for_themselves() {
+        for (pattern, escaped) in [
+            ("a{2}b{3,}c{4,5}", "a{2}b{3,}c{4,5}"),
+            ("{.*", r"\{.*"),
+            ("a{,5}{x}{", r"a\{,5}\{x}\{"),
+            (r"\{\\{ä{1", r"\{\\\{ä\{1"),
+            (r"\p{Greek}\x{20}\pL", r"\p{Greek}\x{20}\pL"),
+            ("\\", "\\"),
+        ] {
+            assert_eq!(with_literal_braces(pattern), escaped, "{pattern}");
+        }
+    }
+
     #[test]
     fn the_simulation_gives_the_matches_of_the_engine() {
         for (pattern, utf8) in PATTERNS.iter().flat_map(|p| [(*p, true), (*p, false)]) {

@@ -18,8 +18,17 @@ pub struct Tokens {
 
 /// Reads all tokens.
 pub fn tokenize(text: &str) -> Tokens {
-    let mut lexer =
-        Lexer { text, at: 0, parens: 0, brace: false, bracket: false, colon: false, duration: false };
+    let mut lexer = Lexer {
+        text,
+        at: 0,
+        parens: 0,
+        brace: false,
+        bracket: false,
+        colon: false,
+        duration: false,
+        number: false,
+        behind: false,
+    };
     let mut list = Vec::with_capacity(text.len() / 4 + 2);
     loop {
         let start = lexer.skip_blank();
@@ -32,6 +41,7 @@ pub fn tokenize(text: &str) -> Tokens {
                 }
             }
             Err(what) => {
+                let start = if lexer.behind { lexer.at } else { start };
                 list.push(Token { kind: Kind::Error, span: Span::new(start, end) });
                 return Tokens { list, error: Some((Span::new(start, end), what)) };
             }
@@ -49,6 +59,10 @@ struct Lexer<'a> {
     colon: bool,
     /// Whether the brackets have a duration already.
     duration: bool,
+    /// Whether the brackets have a number or duration already, behind which anything is read.
+    number: bool,
+    /// Whether what is wrong has its place behind the token.
+    behind: bool,
 }
 
 fn is_alpha(c: char) -> bool {
@@ -85,7 +99,7 @@ impl Lexer<'_> {
     fn skip_blank(&mut self) -> usize {
         loop {
             self.take_while(|c| matches!(c, ' ' | '\t' | '\n' | '\r'));
-            if self.bracket || !self.take('#') {
+            if (self.bracket && !self.number) || !self.take('#') {
                 return self.at;
             }
             self.take_while(|c| c != '\n' && c != '\r');
@@ -95,7 +109,7 @@ impl Lexer<'_> {
     fn next(&mut self) -> Result<Kind, String> {
         match (self.brace, self.bracket) {
             (true, _) => self.in_braces(),
-            (_, true) => self.in_brackets(),
+            (_, true) if !self.number => self.in_brackets(),
             _ => self.anywhere(),
         }
     }
@@ -110,7 +124,7 @@ impl Lexer<'_> {
             '!' if self.take('~') => Kind::NeqRegex,
             '!' if self.take('=') => Kind::Neq,
             '!' => {
-                let next = self.peek().map_or_else(|| "'\\x00'".to_owned(), debug_char);
+                let next = self.peek().map_or_else(|| "'\u{fffd}'".to_owned(), debug_char);
                 return Err(format!("unexpected character after '!' inside braces: {next}"));
             }
             '{' => return Err("unexpected left brace '{'".to_owned()),
@@ -137,9 +151,13 @@ impl Lexer<'_> {
                 Kind::RightBracket
             }
             ':' if !self.duration => {
+                self.behind = true;
                 return Err("unexpected colon before duration in duration expression".to_owned());
             }
-            ':' if self.colon => return Err("unexpected repeated colon in duration expression".to_owned()),
+            ':' if self.colon => {
+                self.behind = true;
+                return Err("unexpected repeated colon in duration expression".to_owned());
+            }
             ':' => {
                 self.colon = true;
                 Kind::Colon
@@ -163,32 +181,39 @@ impl Lexer<'_> {
                 return self.number_or_duration();
             }
             c if is_alpha(c) => {
-                self.take_while(is_alpha);
-                let word = Kind::of_word(&self.text[start..self.at]);
-                match word {
-                    Some(kind @ (Kind::Step | Kind::Range | Kind::MaxOf | Kind::MinOf)) => {
-                        self.duration = true;
-                        kind
-                    }
-                    _ => {
-                        let c = debug_char(c);
-                        return Err(format!("unexpected character in duration expression: {c}"));
-                    }
-                }
+                let what = || format!("unexpected character in duration expression: {}", debug_char(c));
+                return self.duration_word(start).ok_or_else(what);
             }
             c => return Err(format!("unexpected character in duration expression: {}", debug_char(c))),
         })
     }
 
+    /// Words that lengths of time are made of.
+    fn duration_word(&mut self, start: usize) -> Option<Kind> {
+        self.take_while(is_alpha);
+        let word = Kind::of_word(&self.text[start..self.at])?;
+        let is_part = matches!(word, Kind::Step | Kind::Range | Kind::MaxOf | Kind::MinOf);
+        self.duration |= is_part;
+        is_part.then_some(word)
+    }
+
     fn right_paren(&mut self) -> Result<Kind, String> {
-        self.parens = self.parens.checked_sub(1).ok_or("unexpected right parenthesis ')'")?;
+        let Some(parens) = self.parens.checked_sub(1) else {
+            self.behind = true;
+            return Err("unexpected right parenthesis ')'".to_owned());
+        };
+        self.parens = parens;
         Ok(Kind::RightParen)
     }
 
     fn anywhere(&mut self) -> Result<Kind, String> {
         let start = self.at;
         let Some(c) = self.bump() else {
-            return if self.parens > 0 { Err("unclosed left parenthesis".to_owned()) } else { Ok(Kind::End) };
+            return match (self.parens, self.bracket) {
+                (0, false) => Ok(Kind::End),
+                (0, true) => Err("unclosed left bracket".to_owned()),
+                _ => Err("unclosed left parenthesis".to_owned()),
+            };
         };
         Ok(match c {
             ',' => Kind::Comma,
@@ -206,7 +231,7 @@ impl Lexer<'_> {
             '=' => Kind::Equal,
             '!' if self.take('=') => Kind::Neq,
             '!' => {
-                let next = self.peek().map_or_else(|| "'\\x00'".to_owned(), debug_char);
+                let next = self.peek().map_or_else(|| "'\u{fffd}'".to_owned(), debug_char);
                 return Err(format!("unexpected character after '!': {next}"));
             }
             '<' if self.take('=') => Kind::Lte,
@@ -225,14 +250,28 @@ impl Lexer<'_> {
                 self.brace = true;
                 Kind::LeftBrace
             }
+            '[' if self.bracket => return Err("unexpected left bracket '['".to_owned()),
             '[' => {
-                (self.bracket, self.colon, self.duration) = (true, false, false);
+                (self.bracket, self.colon, self.duration, self.number) = (true, false, false, false);
                 Kind::LeftBracket
+            }
+            ']' if self.bracket => {
+                self.bracket = false;
+                Kind::RightBracket
             }
             ']' => return Err("unexpected right bracket ']'".to_owned()),
             c if c.is_ascii_digit() || (c == '.' && self.peek().is_some_and(|c| c.is_ascii_digit())) => {
                 self.at = start;
                 return self.number_or_duration();
+            }
+            ':' if self.bracket && self.colon => return Err("unexpected colon ':'".to_owned()),
+            ':' if self.bracket => {
+                self.colon = true;
+                Kind::Colon
+            }
+            c if is_alpha(c) && self.bracket => {
+                let what = || format!("unexpected character: {}, expected ':'", debug_char(c));
+                return self.duration_word(start).ok_or_else(what);
             }
             c if is_alpha(c) || c == ':' => self.word(start),
             c => return Err(format!("unexpected character: {}", debug_char(c))),
@@ -299,13 +338,13 @@ impl Lexer<'_> {
 
     fn number_or_duration(&mut self) -> Result<Kind, String> {
         let start = self.at;
+        self.number = self.bracket;
         if self.number() {
             return Ok(Kind::Number);
         }
         if self.rest_of_duration() {
             return Ok(Kind::Duration);
         }
-        self.bump();
         Err(format!("bad number or duration syntax: {}", quote(&self.text[start..self.at])))
     }
 
@@ -319,15 +358,13 @@ impl Lexer<'_> {
         }
         let is_digit = |c: char| if hex { c.is_ascii_hexdigit() } else { c.is_ascii_digit() };
         let (mut dot, mut exponent) = (false, false);
-        if self.take('.') {
-            dot = true;
-        }
+        self.take('.');
         while let Some(c) = self.peek() {
             match c {
                 c if is_digit(c) => self.take_while(is_digit),
                 '.' => {
                     self.bump();
-                    if dot || hex || matches!(self.peek(), Some('_' | '.')) {
+                    if dot || self.take('_') || self.take('.') || hex {
                         return false;
                     }
                     dot = true;
@@ -341,13 +378,13 @@ impl Lexer<'_> {
                     if matches!(self.peek(), Some('+' | '-')) {
                         self.bump();
                     }
-                    if self.peek().is_none_or(|c| matches!(c, '.' | '_' | 'e' | 'E')) {
+                    if self.cannot_follow() {
                         return false;
                     }
                 }
                 '_' => {
                     self.bump();
-                    if self.peek().is_none_or(|c| matches!(c, '.' | '_' | 'e' | 'E')) {
+                    if self.cannot_follow() {
                         return false;
                     }
                 }
@@ -355,6 +392,11 @@ impl Lexer<'_> {
             }
         }
         self.at > start && !self.peek().is_some_and(is_alphanumeric)
+    }
+
+    /// Takes what a number cannot go on with after an exponent or an underscore.
+    fn cannot_follow(&mut self) -> bool {
+        self.peek().is_none() || ['.', '_', 'e', 'E'].into_iter().any(|c| self.take(c))
     }
 
     /// Takes the first unit and all that follows.
@@ -365,7 +407,11 @@ impl Lexer<'_> {
             self.take(unit);
             self.take('s');
             if !self.peek().is_some_and(|c| c.is_ascii_digit()) {
-                return !self.peek().is_some_and(is_alphanumeric);
+                let ends = !self.peek().is_some_and(is_alphanumeric);
+                if !ends {
+                    self.bump();
+                }
+                return ends;
             }
             self.take_while(|c| c.is_ascii_digit());
             units = "smhdw";
@@ -410,8 +456,14 @@ mod tests {
             ("{a", "unexpected end of input inside braces"),
             ("'a", "unterminated quoted string"),
             ("\"\\q\"", "unknown escape sequence U+0071 'q'"),
-            ("x[5m:5m:", "unexpected repeated colon in duration expression"),
-            ("1x", "bad number or duration syntax: \"1x\""),
+            ("x[5m:5m:", "unexpected colon ':'"),
+            ("x[5m", "unclosed left bracket"),
+            ("x[5m+y]", "unexpected character: 'y', expected ':'"),
+            ("1x", "bad number or duration syntax: \"1\""),
+            ("0deadbeef", "bad number or duration syntax: \"0de\""),
+            ("100..", "bad number or duration syntax: \"100..\""),
+            ("5m1", "bad number or duration syntax: \"5m1\""),
+            ("x[1#]\n", "unclosed left bracket"),
             ("a = ~ b", ""),
             ("!a", "unexpected character after '!': 'a'"),
             ("x[:5m]", "unexpected colon before duration in duration expression"),

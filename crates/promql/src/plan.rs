@@ -431,7 +431,7 @@ fn repeats(expr: &Expr) -> bool {
 }
 
 /// Whether an expression is the same at all steps.
-fn is_invariant(expr: &Expr) -> bool {
+pub(crate) fn is_invariant(expr: &Expr) -> bool {
     match expr {
         Expr::Number(_) | Expr::String(_) => true,
         Expr::Selector(selector) => selector.at.is_some(),

@@ -24,6 +24,9 @@ impl Span {
 
     /// Line and column of its begin, one-based, in the text.
     pub fn place(self, text: &str) -> Place {
+        if text.is_empty() {
+            return Place { line: 0, column: 0 };
+        }
         let before = text.as_bytes().get(..self.start as usize).unwrap_or(text.as_bytes());
         let line = before.iter().filter(|byte| **byte == b'\n').count() + 1;
         let begin = before.iter().rposition(|byte| *byte == b'\n').map_or(0, |at| at + 1);
@@ -31,7 +34,7 @@ impl Span {
     }
 }
 
-/// A line and a column, one-based; columns are bytes.
+/// A line and a column, one-based; columns are bytes. Line 0: an empty text has no place.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Place {
     /// The line.
@@ -42,6 +45,9 @@ pub struct Place {
 
 impl fmt::Display for Place {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}:{}", self.line, self.column)
+        match self.line {
+            0 => f.write_str("unknown position"),
+            line => write!(f, "{line}:{}", self.column),
+        }
     }
 }

@@ -35,7 +35,11 @@ pub fn parse_duration(text: &str) -> Result<i64, String> {
         };
         rest = &rest[digits..];
         let unit = rest.len() - rest.trim_start_matches(|c: char| c.is_ascii_alphabetic()).len();
-        let place = UNITS.iter().position(|(name, _)| *name == &rest[..unit]).ok_or_else(invalid)?;
+        if unit == 0 {
+            return Err(invalid());
+        }
+        let unknown = || format!("unknown unit {} in duration {}", quote(&rest[..unit]), quote(text));
+        let place = UNITS.iter().position(|(name, _)| *name == &rest[..unit]).ok_or_else(unknown)?;
         if last.is_some_and(|last| place <= last) {
             return Err(invalid());
         }

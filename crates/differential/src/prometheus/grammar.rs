@@ -54,10 +54,12 @@ const METRICS: [&str; 18] = [
     "absent_metric",
 ];
 
-const LABELS: [&str; 8] = ["job", "instance", "code", "room", "le", "pod", "version", "absent"];
+const LABELS: [&str; 12] = [
+    "job", "job", "job", "instance", "instance", "instance", "code", "room", "le", "pod", "version", "absent",
+];
 
-const DURATIONS: [&str; 12] =
-    ["15s", "30s", "1m", "1m30s", "2m", "5m", "5m", "7m", "10m", "30m", "1h", "500ms"];
+const DURATIONS: [&str; 14] =
+    ["15s", "30s", "1m", "1m30s", "2m", "5m", "5m", "7m", "10m", "10m", "15m", "30m", "1h", "500ms"];
 
 const NUMBERS: [&str; 22] = [
     "0", "1", "2", "-1", "0.5", "0.9", "0.99", "1.5", "10", "100", "1e3", "-0.1", "NaN", "Inf", "-Inf", "3",
@@ -136,15 +138,15 @@ fn scalar(random: &mut Random, depth: i64) -> Expression {
 
 fn matcher(random: &mut Random) -> String {
     let label = random.pick(&LABELS);
-    let (operator, value) = match random.below(10) {
+    let (operator, value) = match random.below(24) {
         0 => ("=", ""),
         1 => ("!=", ""),
         2 => ("=~", ".+"),
-        3 => ("=~", "a:1|b:1|1.*|4.."),
-        4 => ("!~", "a.*|p1"),
-        5 => ("=~", ".*"),
-        6 => ("!=", random.pick(&["api", "a:1", "200", "north", "+Inf", "p2"])),
-        7 => ("=", random.pick(&BOUNDS)),
+        3 => ("=~", "a:1|b:1|1.*|4..|api|web"),
+        4..=6 => ("!~", "a:.*|p1"),
+        7..=8 => ("=~", ".*"),
+        9..=12 => ("!=", random.pick(&["api", "a:1", "200", "north", "+Inf", "p2"])),
+        13 => return format!("le=\"{}\"", random.pick(&BOUNDS)),
         _ => {
             return random
                 .pick(&["job=\"api\"", "job=\"db\"", "job=\"web\"", "instance=\"a:1\"", "code=\"200\""])
@@ -164,8 +166,9 @@ fn selector(random: &mut Random) -> Vec<Part> {
         3 => parts.push(r#"{__name__="up"}"#.into()),
         _ => {
             parts.push(random.pick(&METRICS).into());
-            if random.chance(60) {
-                let matchers: Vec<String> = (0..random.between(1, 2)).map(|_| matcher(random)).collect();
+            if random.chance(40) {
+                let matchers: Vec<String> =
+                    (0..1 + i64::from(random.chance(20))).map(|_| matcher(random)).collect();
                 parts.push(Part::Optional(format!("{{{}}}", matchers.join(","))));
             }
         }

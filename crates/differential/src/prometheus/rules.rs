@@ -2,9 +2,11 @@
 //!
 //! A rule looks at the question, the difference and both answers, and explains as little as it can.
 
-use super::answer::Answer;
+use std::collections::BTreeSet;
+
+use super::answer::{Answer, Data, Names};
 use super::ask::Ask;
-use super::compare::{Difference, Kind};
+use super::compare::{Difference, Kind, close};
 
 /// A difference with what led to it.
 pub struct Case<'a> {
@@ -33,19 +35,182 @@ pub struct Rule {
 }
 
 /// Every rule.
-pub const RULES: &[Rule] = &[Rule {
-    id: "ties",
-    what: "which series `topk`, `bottomk` and `limitk` choose among equal ones",
-    reason: "Prometheus takes those that its storage gives first, in the order in which they were created",
-    explains: |case| {
-        let chooses = ["topk", "bottomk", "limitk"].iter().any(|name| case.text.contains(name));
-        let is_choice = matches!(
-            case.difference.kind,
-            Kind::Series | Kind::Samples | Kind::Values | Kind::Warnings | Kind::Infos
-        );
-        chooses && is_choice
+pub const RULES: &[Rule] = &[
+    Rule {
+        id: "ties",
+        what: "which series `topk`, `bottomk` and `limitk` choose among equal ones, and all that follows",
+        reason: "Prometheus takes those that its storage gives first, in the order in which they were created",
+        explains: |case| {
+            let chooses = ["topk", "bottomk", "limitk"].iter().any(|name| case.text.contains(name));
+            chooses && !matches!(case.difference.kind, Kind::Refused | Kind::Shape | Kind::Order)
+        },
     },
-}];
+    Rule {
+        id: "which-duplicate",
+        what: "which series and group an error names that a binary operator cannot match",
+        reason: "Prometheus names the first pair that it meets, in the order in which its storage gives series",
+        explains: |case| {
+            let Some((theirs, ours)) = refusals(case) else { return false };
+            let cut = |text: &str| without_between(text, "match group", "on the");
+            let cut = |text: &str| without_between(&cut(text), "operation", "many-to-many");
+            theirs.starts_with("found duplicate series") && cut(theirs) == cut(ours)
+        },
+    },
+    Rule {
+        id: "forced-count",
+        what: "how many samples an info says that had buckets made monotonic",
+        reason: "Prometheus adds the count to itself each time that it merges the notes of steps",
+        explains: |case| {
+            let counted = |texts: &[String]| -> BTreeSet<String> {
+                texts.iter().map(|text| without_between(text, "over ", " samples")).collect()
+            };
+            case.difference.kind == Kind::Infos
+                && case.theirs.infos.iter().any(|text| text.contains("fixed for monotonicity"))
+                && counted(&case.theirs.infos) == counted(&case.ours.infos)
+        },
+    },
+    Rule {
+        id: "last-note",
+        what: "notes about single pairs of a binary operator: we tell all",
+        reason: "Prometheus keeps only the last one of each step, whichever pair that is",
+        explains: |case| {
+            let (theirs, ours) = match case.difference.kind {
+                Kind::Infos => (&case.theirs.infos, &case.ours.infos),
+                Kind::Warnings => (&case.theirs.warnings, &case.ours.warnings),
+                _ => return false,
+            };
+            let of_pairs = |text: &String| NOTES_OF_PAIRS.iter().any(|what| text.contains(what));
+            theirs.iter().all(|text| ours.contains(text))
+                && ours.iter().filter(|text| !theirs.contains(text)).all(of_pairs)
+        },
+    },
+    Rule {
+        id: "empty-buckets",
+        what: "buckets of histograms whose count is no number: those that were empty before",
+        reason: "Prometheus's chunks give all their histograms the same buckets, and nothing times NaN is NaN",
+        explains: |case| {
+            case.difference.kind == Kind::Values
+                && case.difference.detail.contains("Histogram")
+                && case.difference.detail.matches("NaN").count() > 0
+        },
+    },
+    Rule {
+        id: "last-digits",
+        what: "the last digits of trigonometric functions, powers and logarithms, where `count_values` makes \
+               labels of them or a difference leaves nothing else",
+        reason: "Go computes these functions by itself, we by the C library",
+        explains: |case| {
+            let is_rounded = ROUNDED.iter().any(|name| case.text.contains(name));
+            let cancels = || distance(case).is_some_and(|(absolute, _)| absolute < 1e-12);
+            match case.difference.kind {
+                Kind::Series => alike_labels(case),
+                Kind::Values => is_rounded && cancels(),
+                _ => false,
+            }
+        },
+    },
+    Rule {
+        id: "order-of-addition",
+        what: "digits of `stddev` and `stdvar` beyond the sixth",
+        reason: "they add in the order of series, which is that of creation in Prometheus",
+        explains: |case| {
+            let is_deviation = case.text.contains("stddev") || case.text.contains("stdvar");
+            is_deviation && distance(case).is_some_and(|(_, relative)| relative < 1e-6)
+        },
+    },
+    Rule {
+        id: "changes-of-histograms",
+        what: "`changes` of histograms: Prometheus counts more",
+        reason: "the same histogram has other empty buckets in the next chunk, which counts as a change",
+        explains: |case| {
+            case.difference.kind == Kind::Values
+                && case.text.contains("changes")
+                && ["native", "custom", "mixed"].iter().any(|name| case.text.contains(name))
+        },
+    },
+    Rule {
+        id: "regex-words",
+        what: "what is wrong with a regular expression that both refuse",
+        reason: "the words are those of the library",
+        explains: |case| {
+            refusals(case).is_some_and(|(theirs, ours)| {
+                theirs.contains("error parsing regexp") && ours.contains("invalid regular expression")
+            })
+        },
+    },
+    Rule {
+        id: "equal-values",
+        what: "the order of series with equal values in `sort` and `sort_desc`",
+        reason: "Prometheus's sorting does not keep the order of equal ones",
+        explains: |case| {
+            let values = |answer: &Answer| match &answer.outcome {
+                Ok(Data::Vector(rows)) => rows.iter().map(|row| format!("{:?}", row.1)).collect(),
+                _ => Vec::new(),
+            };
+            case.difference.kind == Kind::Order && values(case.theirs) == values(case.ours)
+        },
+    },
+    Rule {
+        id: "natural-order",
+        what: "the place of series without the label in `sort_by_label` and `sort_by_label_desc`",
+        reason: "Prometheus's order of a missing label and another is none: each comes before the other",
+        explains: |case| case.difference.kind == Kind::Order && case.text.starts_with("sort_by_label"),
+    },
+];
+
+/// Parts of notes about one pair of samples.
+const NOTES_OF_PAIRS: [&str; 4] = [
+    "incompatible sample types",
+    "incompatible bucket layout",
+    "conflicting counter resets",
+    "mismatched custom buckets",
+];
+
+/// What is rounded in another way than in Go.
+const ROUNDED: [&str; 12] =
+    ["sin", "cos", "tan", "atan2", "exp", "ln", "log", "^", "deg", "rad", "sqrt", "exponential"];
+
+/// By how much the numbers differ that the difference shows: absolutely, and in parts of the larger one.
+fn distance(case: &Case<'_>) -> Option<(f64, f64)> {
+    let mut numbers = case.difference.detail.split("Float(").skip(1).map(|rest| {
+        let (number, _) = rest.split_once(')')?;
+        number.parse::<f64>().ok()
+    });
+    let (theirs, ours) = (numbers.next()??, numbers.next()??);
+    let absolute = (theirs - ours).abs();
+    Some((absolute, absolute / theirs.abs().max(ours.abs())))
+}
+
+fn refusals<'a>(case: &'a Case<'_>) -> Option<(&'a str, &'a str)> {
+    Some((case.theirs.outcome.as_ref().err()?, case.ours.outcome.as_ref().err()?))
+}
+
+/// The text without what stands between two words.
+fn without_between(text: &str, from: &str, to: &str) -> String {
+    let Some((before, rest)) = text.split_once(from) else { return text.to_owned() };
+    let after = rest.split_once(to).map_or("", |(_, after)| after);
+    format!("{before}{from}{to}{after}")
+}
+
+/// Whether both answer with series whose labels are the same but for the last digits of numbers.
+fn alike_labels(case: &Case<'_>) -> bool {
+    let rows = |answer: &Answer| match &answer.outcome {
+        Ok(Data::Vector(rows) | Data::Matrix(rows)) => {
+            rows.iter().map(|row| row.0.clone()).collect::<Vec<Names>>()
+        }
+        _ => Vec::new(),
+    };
+    let alike = |a: &str, b: &str| match (a.parse(), b.parse()) {
+        (Ok(a), Ok(b)) => close(a, b),
+        _ => a == b,
+    };
+    let (theirs, ours) = (rows(case.theirs), rows(case.ours));
+    case.text.contains("count_values")
+        && theirs.len() == ours.len()
+        && theirs.iter().all(|a| {
+            ours.iter().any(|b| a.keys().eq(b.keys()) && a.values().zip(b.values()).all(|(a, b)| alike(a, b)))
+        })
+}
 
 /// The rules as a table in markdown.
 pub fn table() -> String {

@@ -182,6 +182,7 @@ impl State {
             Shape::Counter => self.count(random, 20),
             Shape::Cumulative(rank) => self.count(random, 4 * (rank as i64 + 1)),
             Shape::Gauge => self.value += random.between(-400, 400) as f64 / 16.0,
+            // No denormal ones: Go's powers and logarithms of these are wrong by orders of magnitude.
             Shape::Weird => {
                 let values = [
                     f64::NAN,
@@ -190,7 +191,7 @@ impl State {
                     -0.0,
                     0.0,
                     1e300,
-                    5e-324,
+                    2.5e-300,
                     1.0,
                     2.5,
                     -3.0,
@@ -224,14 +225,18 @@ impl State {
             self.histogram = empty_histogram(self.shape);
         }
         let part = if integer { 1.0 } else { 0.25 };
+        let is_signed = !integer;
         let histogram = &mut self.histogram;
-        for _ in 0..random.between(0, 6) {
+        // Prometheus's chunks give all histograms of a chunk the same buckets, empty ones too, and its
+        // quantiles look at whether there are negative buckets at all: so there are from the first one on.
+        let is_first = histogram.count == 0.0;
+        for n in 0..random.between(if is_first { 2 } else { 0 }, 6) {
             let count = random.between(1, 9) as f64 * part;
             histogram.count += count;
             histogram.sum += count * random.between(1, 40) as f64 / 8.0;
-            match random.below(10) {
+            match if is_first && n < 2 { n * 2 + 1 } else { random.between(0, 9) } {
                 0 if !histogram.is_custom() => histogram.zero_count += count,
-                1..=2 if !histogram.is_custom() => {
+                1..=2 if is_signed => {
                     add_to(&mut histogram.negative, random.between(-3, 4) as i32, count);
                 }
                 _ => {

@@ -23,18 +23,26 @@ pub struct Civil {
 
 /// Days of the months before each month.
 const DAYS_BEFORE: [u32; 12] = [0, 31, 59, 90, 120, 151, 181, 212, 243, 273, 304, 334];
-/// Seconds beyond which instants are taken for the last that is known: years with 12 digits.
-const SECONDS_MAX: i64 = 1 << 60;
+/// The first second that Go's calendar knows; those before it are taken for ones far ahead.
+const SECONDS_MIN: i64 = -9_223_372_028_715_321_600;
 
 fn is_leap(year: i64) -> bool {
     year % 4 == 0 && (year % 100 != 0 || year % 400 == 0)
 }
 
 impl Civil {
+    /// The instant so many seconds after 1970; what is no whole number of 64 bits is the least of them, as in
+    /// Go on x86-64.
+    pub fn of_float(seconds: f64) -> Self {
+        let fits = seconds >= i64::MIN as f64 && seconds < i64::MAX as f64;
+        Self::of_seconds(if fits { seconds as i64 } else { i64::MIN })
+    }
+
     /// The instant so many seconds after 1970.
     pub fn of_seconds(seconds: i64) -> Self {
-        let seconds = seconds.clamp(-SECONDS_MAX, SECONDS_MAX);
-        let (days, rest) = (seconds.div_euclid(86_400), seconds.rem_euclid(86_400) as u32);
+        let wrapped = if seconds < SECONDS_MIN { 1i128 << 64 } else { 0 };
+        let seconds = i128::from(seconds) + wrapped;
+        let (days, rest) = (seconds.div_euclid(86_400) as i64, seconds.rem_euclid(86_400) as u32);
         // Eras of 400 years that begin in March, so that leap days end years.
         let shifted = days + 719_468;
         let (era, of_era) = (shifted.div_euclid(146_097), shifted.rem_euclid(146_097));
@@ -77,6 +85,16 @@ pub fn rfc3339(ms: i64) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_is_no_second_is_the_same_instant_as_in_go() {
+        for wrong in [f64::NAN, f64::INFINITY, f64::NEG_INFINITY, 1e300, -1e300] {
+            let Civil { year, month, day, hour, minute, second, year_day, .. } = Civil::of_float(wrong);
+            let found = (year, month, day, hour, minute, second, year_day);
+            assert_eq!(found, (292_277_026_596, 12, 4, 15, 30, 8, 339), "{wrong}");
+        }
+        assert_eq!(Civil::of_float(-1.5), Civil::of_seconds(-1), "towards zero");
+    }
 
     #[test]
     fn the_calendar_is_right_at_its_corners() {

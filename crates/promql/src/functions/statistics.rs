@@ -2,7 +2,7 @@
 
 use std::cmp::Ordering;
 
-use sandur_model::histogram::kahan_add;
+use sandur_model::histogram::{GoNumber, kahan_add};
 
 use crate::functions::window::{Site, Value, Window};
 use crate::notes::Note;
@@ -138,7 +138,8 @@ pub fn predict_linear(window: &Window<'_>, site: &mut Site<'_>) -> Answer {
 pub fn check_smoothing(smoothing: f64, trend: f64) -> Result<(), String> {
     for (name, short, factor) in [("smoothing", "sf", smoothing), ("trend", "tf", trend)] {
         if factor <= 0.0 || factor >= 1.0 {
-            return Err(format!("invalid {name} factor. Expected: 0 < {short} < 1, got: {factor:.6}"));
+            let got = if factor.is_finite() { format!("{factor:.6}") } else { GoNumber(factor).to_string() };
+            return Err(format!("invalid {name} factor. Expected: 0 < {short} < 1, got: {got}"));
         }
     }
     Ok(())

@@ -124,9 +124,6 @@ impl Operator for Aggregate {
 impl Aggregate {
     fn note_quantiles(&self, run: &mut Run) {
         let Some((param, span)) = &self.param else { return };
-        if self.groups.is_empty() {
-            return;
-        }
         let values = param.values();
         let (least, most) = values.iter().fold((f64::INFINITY, f64::NEG_INFINITY), |(least, most), value| {
             (least.min(*value), most.max(*value))

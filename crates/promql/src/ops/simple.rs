@@ -121,7 +121,7 @@ impl Map {
             // Of steps without a sample the value is of no use, so all are changed.
             Each::Float(f) => column.change_values(MAP_WORK, f)?,
             Each::Date(f) => {
-                column.change_values(MAP_WORK, |value| f(&Civil::of_seconds(value as i64)))?;
+                column.change_values(MAP_WORK, |value| f(&Civil::of_float(value)))?;
             }
             Each::With(f, args) => {
                 let mut given = vec![0.0; args.len()];
@@ -387,6 +387,23 @@ impl<'a> Iterator for Pieces<'a> {
         let (piece, rest) = self.0.split_at(end);
         self.0 = rest;
         Some(piece)
+    }
+}
+
+/// Evaluates series, which may fail, and gives none.
+pub struct Nothing {
+    /// The series.
+    pub inner: AnyOperator,
+}
+
+impl Operator for Nothing {
+    fn pull(&mut self, run: &mut Run) -> Result<Pull, Error> {
+        loop {
+            match self.inner.pull(run)? {
+                Pull::Batch(_) => {}
+                other => return Ok(other),
+            }
+        }
     }
 }
 

@@ -140,6 +140,7 @@ impl Parser<'_> {
             return Err(self.unexpected("offset", EXPECTED));
         }
         self.enter()?;
+        self.contexts.push(("offset", EXPECTED));
         let token = self.peek();
         let part = match token.kind {
             Kind::Add | Kind::Sub => {
@@ -152,6 +153,7 @@ impl Parser<'_> {
             }
             _ => self.duration_operand()?,
         };
+        self.contexts.pop();
         self.leave();
         Ok(part)
     }

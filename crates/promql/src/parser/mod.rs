@@ -74,6 +74,8 @@ pub(crate) struct Parser<'a> {
     tokens: Vec<Token>,
     at: usize,
     depth: Depth,
+    /// What is around the place that is being read and names itself in errors, with what it expects.
+    contexts: Vec<(&'static str, &'static str)>,
     error: Option<Box<ParseError>>,
     lexed: Option<(Span, String)>,
 }
@@ -86,7 +88,7 @@ impl<'a> Parser<'a> {
         }
         let tokens = tokenize(text);
         let (tokens, lexed) = (tokens.list, tokens.error);
-        Ok(Self { text, tokens, at: 0, depth: Depth::default(), error: None, lexed })
+        Ok(Self { text, tokens, at: 0, depth: Depth::default(), contexts: Vec::new(), error: None, lexed })
     }
 
     fn outcome<T>(&mut self, read: Read<T>) -> Result<T, ParseError> {
@@ -154,6 +156,8 @@ impl<'a> Parser<'a> {
             }
             return Failed;
         }
+        let around = self.contexts.last().copied().filter(|_| context.is_empty());
+        let (context, expected) = around.unwrap_or((context, expected));
         let mut what = format!("unexpected {}", self.describe(token));
         if !context.is_empty() {
             what = format!("{what} in {context}");

@@ -34,11 +34,14 @@ impl Parser<'_> {
 
     fn brackets(&mut self, expr: Expr) -> Read<Expr> {
         const EXPECTED: &str = "number, duration, step(), or range()";
+        const EXPECTED_OR_END: &str = "number, duration, step(), range(), or \"]\"";
         let open = self.take();
         if !self.begins_duration() {
             return Err(self.unexpected("subquery or range selector", EXPECTED));
         }
+        self.contexts.push(("subquery or range selector", EXPECTED));
         let range = self.positive_duration()?;
+        self.contexts.pop();
         match self.kind() {
             Kind::RightBracket => {
                 let close = self.take();
@@ -49,10 +52,12 @@ impl Parser<'_> {
                 let step = if self.kind() == Kind::RightBracket {
                     None
                 } else if self.begins_duration() {
-                    Some(self.positive_duration()?)
+                    self.contexts.push(("subquery selector", EXPECTED_OR_END));
+                    let step = self.positive_duration()?;
+                    self.contexts.pop();
+                    Some(step)
                 } else {
-                    let expected = format!("{EXPECTED}, or \"]\"").replace(", or range()", ", range()");
-                    return Err(self.unexpected("subquery selector", &expected));
+                    return Err(self.unexpected("subquery selector", EXPECTED_OR_END));
                 };
                 let Some(close) = self.take_if(Kind::RightBracket) else {
                     return Err(self.unexpected("subquery selector", "\"]\""));

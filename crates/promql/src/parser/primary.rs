@@ -60,14 +60,32 @@ impl Parser<'_> {
                 }
                 Kind::Comma => {
                     self.take();
-                    if let Some(close) = self.take_if(Kind::RightParen) {
+                    // A token that cannot be read is told of first.
+                    if !self.begins_operand() && self.kind() != Kind::Error {
                         self.note(token.span, "trailing commas not allowed in function call args");
+                        let close = self.expect(Kind::RightParen)?;
                         return Ok((args, close.span.end));
                     }
                 }
                 _ => return Err(self.unexpected("", "")),
             }
         }
+    }
+
+    fn begins_operand(&self) -> bool {
+        let kind = self.kind();
+        matches!(
+            kind,
+            Kind::Number
+                | Kind::Duration
+                | Kind::String
+                | Kind::LeftParen
+                | Kind::LeftBrace
+                | Kind::Add
+                | Kind::Sub
+        ) || kind.class() == Class::Aggregator
+            || kind.class() == Class::Context
+            || kind.names_metric()
     }
 
     fn call(&mut self) -> Read<Expr> {
@@ -77,10 +95,10 @@ impl Parser<'_> {
         // Words of the language may have capitals, names of functions may not.
         let named = if name.kind == Kind::Identifier { text } else { &lower };
         let function = Function::named(named);
+        let (mut args, end) = self.arguments()?;
         if function.is_none() {
             self.note(name.span, format!("unknown function with name {}", quote(text)));
         }
-        let (mut args, end) = self.arguments()?;
         let mut span = name.span;
         span.end = end;
         if named == "info"
@@ -95,11 +113,10 @@ impl Parser<'_> {
 
     fn aggregate(&mut self) -> Read<Expr> {
         let op = self.take();
+        self.contexts.push(("aggregation", ""));
         let mut grouping = self.modifier()?;
-        if self.kind() != Kind::LeftParen {
-            return Err(self.unexpected("aggregation", ""));
-        }
         let (args, end) = self.arguments()?;
+        self.contexts.pop();
         let mut span = op.span;
         span.end = end;
         if grouping.is_none() {

@@ -86,6 +86,7 @@ impl Parser<'_> {
             Kind::Comma | Kind::RightBrace if label.kind == Kind::String => {
                 return Ok(self.matcher(METRIC_NAME, MatchOp::Equal, &name, label.span));
             }
+            _ if label.kind == Kind::String => return Err(self.unexpected(CONTEXT, "\",\" or \"}\"")),
             _ => return Err(self.unexpected(CONTEXT, "label matching operator")),
         };
         self.take();

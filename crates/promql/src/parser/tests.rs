@@ -42,7 +42,7 @@ fn expressions_are_written_as_prometheus_does() {
 #[test]
 fn errors_have_the_words_and_places_of_prometheus() {
     for (text, expected) in [
-        ("", "1:1: parse error: no expression found in input"),
+        ("", "unknown position: parse error: no expression found in input"),
         ("1 +", "1:4: parse error: unexpected end of input"),
         ("(1", "1:3: parse error: unclosed left parenthesis"),
         ("foo bar", "1:5: parse error: unexpected identifier \"bar\""),

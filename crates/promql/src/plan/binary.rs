@@ -33,6 +33,10 @@ impl Planner<'_> {
         let span = left.span().to(right.span());
         let returns_bool = binary.returns_bool;
         match (is_vector(left), is_vector(right)) {
+            (false, false) if matches!(op, Kind::TrimUpper | Kind::TrimLower) => {
+                let text = if op == Kind::TrimUpper { "</" } else { ">/" };
+                Err(Error::Invalid(format!("operator \"{text}\" not allowed for Scalar operations")))
+            }
             (false, false) => {
                 let args = vec![self.scalar(left, grid)?, self.scalar(right, grid)?];
                 let f = Box::new(move |left, right| scalars(op, left, right));

@@ -12,9 +12,12 @@ use crate::ops::places::KnownPlaces;
 use crate::ops::range_call::{Feed, RangeCall};
 use crate::ops::relabel::{Change, Relabel, compile};
 use crate::ops::select::{Take, Timing};
-use crate::ops::simple::{Absent, Each, Map, Ready, ScalarOf, ScalarPair, Sort, SortBy, scalar};
-use crate::plan::{Looked, Planner, Wanted, absent_labels, is_label_name, text_of, unseen};
+use crate::ops::simple::{Absent, Each, Map, Nothing, ScalarOf, ScalarPair, Sort, SortBy, scalar};
+use crate::plan::{
+    Looked, Planner, Times, Wanted, absent_labels, is_invariant, is_label_name, text_of, unseen,
+};
 use crate::run::{AnyOperator, Gathered, ScalarArg, Scratch};
+use crate::span::Span;
 
 /// A function over windows cannot be used with this word.
 pub(crate) fn cannot_extend(word: &str, function: &str) -> Error {
@@ -103,7 +106,11 @@ impl Planner<'_> {
         let range = args[place].unwrapped();
         let (input, geometry) = self.input(range, grid, wanted, call.function.name, allowed)?;
         let wanted = self.wanted(wanted);
-        let argument = args[0].unwrapped().span();
+        let argument = match args[0].unwrapped() {
+            // Prometheus has no place for what a subquery gives.
+            Expr::Subquery(_) => Span::default(),
+            other => other.span(),
+        };
         self.run.keep(grid.batch_bytes())?;
         let (feed, args, scratch) = (Feed::new(input, wanted), scalars, Scratch::default());
         let whole = traits.whole.filter(|_| geometry.extension == Extension::None);
@@ -128,7 +135,10 @@ impl Planner<'_> {
             Special::MaxOf => self.scalar_pair(args, math::max, grid),
             Special::MinOf => self.scalar_pair(args, math::min, grid),
             Special::Absent => {
-                let inner = self.operator(&args[0], grid, Some(Looked::NONE))?;
+                // Names and types are looked at by notes.
+                let names = ["__name__", "__type__"].map(str::to_owned);
+                let wanted = Looked { names: &names, without: false };
+                let inner = self.operator(&args[0], grid, Some(wanted))?;
                 self.absent(inner, &args[0], grid, false)
             }
             Special::AbsentOverTime => {
@@ -145,7 +155,7 @@ impl Planner<'_> {
                 Expr::Selector(selector) if self.run.options.use_starts => {
                     self.selector(selector, grid, Take::Start, wanted)
                 }
-                _ => Ok(Box::new(Ready(None))),
+                other => Ok(Box::new(Nothing { inner: self.operator(other, grid, None)? })),
             },
             Special::LabelReplace | Special::LabelJoin => self.relabel(special, call, grid),
             Special::HistogramQuantile => self.histograms(call, Question::Quantile, (1, 0..1), grid),
@@ -223,8 +233,14 @@ impl Planner<'_> {
 
     #[inline(never)]
     fn sort(&mut self, call: &Call, by: SortBy, descending: bool, grid: Grid) -> Result<AnyOperator, Error> {
-        let inner = self.operator(&call.args.0[0], grid, None)?;
-        let (gathered, is_range, span) = (Gathered::default(), grid.steps > 1, call.span);
+        let arg = &call.args.0[0];
+        let inner = self.operator(arg, grid, None)?;
+        // A range may be too short for a second step.
+        let Times { start, end, .. } = self.times;
+        let is_short_range =
+            start != end && self.times.grid() == grid && grid.steps == 1 && !is_invariant(arg);
+        let (gathered, span) = (Gathered::default(), call.span);
+        let is_range = grid.steps > 1 || is_short_range;
         Ok(Box::new(Sort { inner, gathered, by, descending, is_range, outbox: None, span }))
     }
 
@@ -244,7 +260,7 @@ impl Planner<'_> {
         grid: Grid,
     ) -> Result<AnyOperator, Error> {
         let args = &call.args.0;
-        let arg_spans = args[scalars.clone()].iter().map(Expr::span).collect();
+        let arg_spans = args[scalars.clone()].iter().map(|arg| arg.unwrapped().span()).collect();
         let scalars = self.scalars(&args[scalars], grid)?;
         let inner = self.operator(&args[vector], grid, None)?;
         Ok(Box::new(Histograms {
