@@ -9,9 +9,9 @@ use crate::text::MS_NS;
 /// Functions whose answer depends on the whole range, or on series that are not selected in the text.
 const OF_THE_WHOLE: [&str; 4] = ["start", "end", "range", "info"];
 
-/// Length and offset in nanoseconds of every window that the query looks at, in its order: a step at `t` looks
-/// at the samples after `t - offset - length` up to `t - offset`. `None` when a step depends on more than its
-/// own time: on the range of the query, or on a fixed instant.
+/// Length and offset in nanoseconds of every window that the query looks at, in its order: a step at `t`
+/// looks at the samples after `t - offset - length` up to `t - offset`. `None` when a step depends on more
+/// than its own time: on the range of the query, or on a fixed instant.
 pub fn windows(expr: &Expr, options: &Options) -> Option<Vec<(i64, i64)>> {
     let mut found = Vec::new();
     let lookback = options.lookback_ms.saturating_mul(MS_NS);

@@ -22,9 +22,10 @@ const BATCH_DEFAULT: &str = "1000";
 /// The command.
 pub fn command() -> Command {
     let query = Arg::new("query").value_name("QUERY").required(true);
-    let query =
-        query.help("LogQL or PromQL, like '{app=\"api\"} |= \"timeout\"' or 'sum by (app) (rate({env=\"prod\"}[5m]))' or \
-             'rate(http_requests_total[5m])'");
+    let query = query.help(
+        "LogQL or PromQL, like '{app=\"api\"} |= \"timeout\"' or 'sum by (app) \
+             (rate({env=\"prod\"}[5m]))' or 'rate(http_requests_total[5m])'",
+    );
     let limit = Arg::new("limit").long("limit").value_name("N").default_value("100");
     let limit = limit.value_parser(clap::value_parser!(u64)).help("Most lines of a log query; 0 for all");
     let batch = Arg::new("batch").long("batch").value_name("N").default_value(BATCH_DEFAULT);

@@ -140,7 +140,10 @@ POST /api/v1/admin/tsdb/clean_tombstones admin
 POST /api/v1/admin/tsdb/delete_series delete
 POST /api/v1/admin/tsdb/snapshot admin
 POST /api/v1/format_query read
+POST /api/v1/import/prometheus write
+POST /api/v1/import/prometheus/metrics/{*group} write
 POST /api/v1/labels read
+POST /api/v1/otlp/v1/metrics write
 POST /api/v1/parse_query read
 POST /api/v1/push write
 POST /api/v1/query read
@@ -179,13 +182,17 @@ POST /loki/api/v1/query_range read
 POST /loki/api/v1/rules/{namespace} write
 POST /loki/api/v1/series read
 POST /loki/api/v1/tail read
+POST /metrics/{*group} write
 POST /opentelemetry.proto.collector.logs.v1.LogsService/Export write
+POST /opentelemetry.proto.collector.metrics.v1.MetricsService/Export write
 POST /otlp/v1/logs write
+POST /otlp/v1/metrics write
 POST /pattern/ring any
 POST /prometheus/api/v1/admin/tsdb/clean_tombstones admin
 POST /prometheus/api/v1/admin/tsdb/delete_series delete
 POST /prometheus/api/v1/admin/tsdb/snapshot admin
 POST /prometheus/api/v1/format_query read
+POST /prometheus/api/v1/import/prometheus write
 POST /prometheus/api/v1/labels read
 POST /prometheus/api/v1/parse_query read
 POST /prometheus/api/v1/query read
@@ -203,10 +210,14 @@ POST /scheduler/ring any
 PUT /api/v1/admin/tsdb/clean_tombstones admin
 PUT /api/v1/admin/tsdb/delete_series delete
 PUT /api/v1/admin/tsdb/snapshot admin
+PUT /api/v1/import/prometheus write
+PUT /api/v1/import/prometheus/metrics/{*group} write
 PUT /loki/api/v1/delete delete
+PUT /metrics/{*group} write
 PUT /prometheus/api/v1/admin/tsdb/clean_tombstones admin
 PUT /prometheus/api/v1/admin/tsdb/delete_series delete
 PUT /prometheus/api/v1/admin/tsdb/snapshot admin
+PUT /prometheus/api/v1/import/prometheus write
 ";
 
 /// Credentials of the scan: a token per scope, one without any, and some for tenants.

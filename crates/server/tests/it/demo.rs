@@ -1,4 +1,4 @@
-//! Goal: a newcomer who types `sandur demo` gets five commands that all find something, and Ctrl-C
+//! Goal: a newcomer who types `sandur demo` gets eight commands that all find something, and Ctrl-C
 //! ends it cleanly with a word on what was kept.
 //!
 //! Method: the real binary, with an empty directory and a free port; the commands are run by a shell
@@ -76,7 +76,7 @@ fn number(text: &str, before: &str, after: &str) -> u64 {
 }
 
 #[test]
-fn five_printed_commands_find_something_and_ctrl_c_says_what_was_kept() {
+fn printed_commands_of_logs_and_metrics_find_something_and_ctrl_c_says_what_was_kept() {
     let folder = tempfile::tempdir().unwrap();
     // Held, so that the demo has to find a port of its own.
     let held = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
@@ -87,7 +87,7 @@ fn five_printed_commands_find_something_and_ctrl_c_says_what_was_kept() {
 
     let program = format!("{} query ", env!("CARGO_BIN_EXE_sandur"));
     let commands: Vec<&str> = said.lines().map(str::trim).filter(|line| line.starts_with(&program)).collect();
-    assert_eq!(commands.len(), 5, "{said}");
+    assert_eq!(commands.len(), 8, "{said}");
     for command in commands {
         let output = Command::new("sh").args(["-c", &format!("{command} --output raw")]).output().unwrap();
         let errors = String::from_utf8_lossy(&output.stderr);
@@ -113,6 +113,6 @@ fn five_printed_commands_find_something_and_ctrl_c_says_what_was_kept() {
     // The second time the last hour's lines are there already, mostly.
     let mut again = Demo::start(folder.path(), &taken.to_string());
     let said = again.wait_for("Ctrl-C stops.");
-    assert_eq!(said.lines().filter(|line| line.trim().starts_with(&program)).count(), 5, "{said}");
+    assert_eq!(said.lines().filter(|line| line.trim().starts_with(&program)).count(), 8, "{said}");
     assert_eq!(again.interrupt(), Some(0), "{}", again.said());
 }

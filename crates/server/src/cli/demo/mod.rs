@@ -1,9 +1,11 @@
 //! `sandur demo`: a server on a local directory with real input, to look around in.
 //!
-//! It ships the machine's readable log files and the lines of a made-up shop (an hour of the past
-//! quickly, then live) through the same HTTP API that everyone uses, and goes on until Ctrl-C.
+//! It ships the machine's readable log files, the lines and the metrics of a made-up shop (an hour of the
+//! past quickly, then live) and its own metrics through the same HTTP API that everyone uses, and goes on
+//! until Ctrl-C.
 
 mod machine_logs;
+mod metrics;
 mod queries;
 mod shop;
 
@@ -25,6 +27,7 @@ use super::target::open_store;
 use crate::config::Settings;
 use crate::failed_command::Failed;
 use crate::roles::{self, Server};
+use metrics::{Counted, Meter};
 use shop::Shop;
 
 /// Seconds of the past that are made up at the start.
@@ -74,7 +77,9 @@ pub async fn run(matches: &ArgMatches) -> Result<ExitCode, Failed> {
     let sender = Sender::new(env.clone(), Client::new(&address, None)?, Some(10));
     let now = env.now_ns().div_euclid(SECOND_NS);
     let shop = Shop::with_trouble(now - PAST_S, now);
-    let mut demo = Demo { env: env.clone(), sender, shop, next: now - PAST_S, lines: 0, bytes: 0 };
+    let (counted, meter) = (Counted::default(), Meter::default());
+    let mut demo =
+        Demo { env: env.clone(), sender, shop, next: now - PAST_S, lines: 0, bytes: 0, counted, meter };
     let work = async {
         demo.load_past(now).await?;
         demo.load_files().await;
@@ -130,6 +135,9 @@ struct Demo {
     next: i64,
     lines: u64,
     bytes: u64,
+    /// What was counted and not sampled yet.
+    counted: Counted,
+    meter: Meter,
 }
 
 impl Demo {
@@ -179,11 +187,29 @@ impl Demo {
         self.next = to;
         self.lines += written.lines;
         self.bytes += written.bytes;
-        Ok(())
+        self.count(written.counted);
+        let text = self.meter.sample(&mut self.counted, to);
+        metrics::send(self.sender.client(), text).await
+    }
+
+    /// Adds what services counted to what is not sampled yet.
+    fn count(&mut self, new: Counted) {
+        for (slot, incident) in new.incidents {
+            let known = self.counted.incidents.entry(slot).or_default();
+            *known = known.or(incident);
+        }
+        for (slot, instances) in new.lines {
+            let slot = self.counted.lines.entry(slot).or_default();
+            for (instance, (lines, bytes)) in instances {
+                let counts = slot.entry(instance).or_default();
+                *counts = (counts.0 + lines, counts.1 + bytes);
+            }
+        }
     }
 
     /// Address and queries, each tried once.
     async fn introduce(&self, address: &str, paint: &Paint) -> Result<(), Failed> {
+        metrics::send_own(self.sender.client(), self.env.now_ns()).await?;
         let proposals = queries::propose(&self.env, self.sender.client()).await?;
         let program = std::env::args().next().unwrap_or_else(|| "sandur".to_owned());
         let named = match address {
@@ -191,7 +217,9 @@ impl Demo {
             other => format!(" --addr {other}"),
         };
         let ready = paint.ink(Ink::Strong, "Ready.");
-        eprintln!("\n{ready} {address} is a Loki data source for Grafana and logcli.");
+        eprintln!(
+            "\n{ready} {address} is a Loki and a Prometheus data source for Grafana, logcli and promtool."
+        );
         eprintln!("{} queries worth trying, in another terminal:\n", proposals.len());
         for proposal in &proposals {
             eprintln!("  {}", paint.ink(Ink::Dim, &proposal.comment()));
@@ -214,6 +242,12 @@ impl Demo {
                 end_progress();
                 eprintln!("a push failed, going on: {}", failed.message());
                 self.next = to;
+            }
+            if to % metrics::SLOT_S == 0
+                && let Err(failed) = metrics::send_own(self.sender.client(), self.env.now_ns()).await
+            {
+                end_progress();
+                eprintln!("the server's own metrics are left out: {}", failed.message());
             }
             show_progress(&format!("{} lines, {} shipped", self.lines, ByteSize(self.bytes)));
         }

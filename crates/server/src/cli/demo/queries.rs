@@ -1,13 +1,13 @@
 //! Queries that the demo proposes: only such that find something in what it shipped.
 
 use sandur_base::Env;
-use sandur_model::HOUR_NS;
+use sandur_model::{HOUR_NS, SECOND_NS};
 
 use crate::cli::client::Client;
 use crate::cli::results;
 use crate::failed_command::Failed;
 
-/// How many are proposed.
+/// How many of logs are proposed.
 pub const PROPOSED: usize = 5;
 
 /// How a query is asked, beyond its text.
@@ -83,6 +83,25 @@ const CANDIDATES: [Query; 7] = [
     },
 ];
 
+/// PromQL over the metrics of the shop and of the server.
+const OF_METRICS: [Query; 3] = [
+    Query {
+        shows: "lines per second by service over the last hour, drawn (PromQL)",
+        text: "sum by (app) (rate(shop_lines_total[2m]))",
+        ask: Ask::Minutes,
+    },
+    Query {
+        shows: "which instances wrote most (PromQL)",
+        text: "topk(3, increase(shop_line_bytes_total[30m]))",
+        ask: Ask::Instant,
+    },
+    Query {
+        shows: "memory of this server in MiB, as it says itself (PromQL)",
+        text: r#"process_resident_memory_bytes{job="sandur"} / 2 ^ 20"#,
+        ask: Ask::Instant,
+    },
+];
+
 /// A query that was tried.
 pub struct Proposal {
     query: &'static Query,
@@ -111,6 +130,9 @@ pub async fn propose(env: &Env, client: &Client) -> Result<Vec<Proposal>, Failed
         }
         proposals.extend(attempt(env, client, query).await?.map(|found| Proposal { query, found }));
     }
+    for query in &OF_METRICS {
+        proposals.extend(attempt(env, client, query).await?.map(|found| Proposal { query, found }));
+    }
     Ok(proposals)
 }
 
@@ -126,6 +148,9 @@ async fn attempt(env: &Env, client: &Client, query: &Query) -> Result<Option<Str
 
 fn request(query: &Query, now_ns: i64) -> (&'static str, Vec<(&'static str, String)>) {
     let text = ("query", query.text.to_owned());
+    if OF_METRICS.iter().any(|of_metrics| of_metrics.text == query.text) {
+        return metrics_request(query, text, now_ns);
+    }
     let back = match query.ask {
         Ask::Instant => return ("/loki/api/v1/query", vec![text, ("time", now_ns.to_string())]),
         Ask::Month => 30 * 24 * HOUR_NS,
@@ -138,9 +163,24 @@ fn request(query: &Query, now_ns: i64) -> (&'static str, Vec<(&'static str, Stri
     ("/loki/api/v1/query_range", pairs)
 }
 
+fn metrics_request(
+    query: &Query,
+    text: (&'static str, String),
+    now_ns: i64,
+) -> (&'static str, Vec<(&'static str, String)>) {
+    let now = now_ns.div_euclid(SECOND_NS);
+    if matches!(query.ask, Ask::Instant) {
+        return ("/api/v1/query", vec![text, ("time", now.to_string())]);
+    }
+    let start = now - HOUR_NS / SECOND_NS;
+    let times = [("start", start.to_string()), ("end", now.to_string()), ("step", "1m".to_owned())];
+    ("/api/v1/query_range", [text].into_iter().chain(times).collect())
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::wiring::promql;
 
     #[test]
     fn every_candidate_is_logql_that_a_shell_passes_on() {
@@ -148,6 +188,10 @@ mod tests {
         for query in &CANDIDATES {
             sandur_logql::parse(query.text).unwrap_or_else(|e| panic!("{}: {e}", query.text));
             assert!(!query.text.contains('\''), "{}", query.text);
+        }
+        for query in &OF_METRICS {
+            assert!(sandur_logql::parse(query.text).is_err(), "{} is taken for LogQL", query.text);
+            assert!(promql::mistake(query.text).is_none() && !query.text.contains('\''), "{}", query.text);
         }
         let proposal = Proposal { query: &CANDIDATES[4], found: "2 lines in 1 ms".to_owned() };
         assert_eq!(proposal.comment(), "# this machine's own logs: 2 lines in 1 ms");

@@ -3,7 +3,10 @@
 use bytes::Bytes;
 use sandur_base::Env;
 use sandur_bench::push_body;
-use sandur_bench::services::{Incident, Services};
+use sandur_bench::services::{Incident, Services, Stream};
+use sandur_model::SECOND_NS;
+
+use super::metrics::{Counted, slot_of};
 
 /// Requests of customers per second; each leaves about two lines.
 const REQUESTS_PER_SECOND: f64 = 20.0;
@@ -20,6 +23,8 @@ pub struct Written {
     pub lines: u64,
     /// Bytes of their text.
     pub bytes: u64,
+    /// What its services count.
+    pub counted: Counted,
 }
 
 /// The shop.
@@ -43,10 +48,30 @@ impl Shop {
             let streams = services.between(from, to, REQUESTS_PER_SECOND);
             let lines = streams.iter().map(|stream| stream.lines.len() as u64).sum();
             let bytes = streams.iter().map(|stream| stream.text_bytes()).sum();
-            Written { body: push_body::snappy(&streams).into(), lines, bytes }
+            let counted = counted(&services, &streams, (from, to));
+            Written { body: push_body::snappy(&streams).into(), lines, bytes, counted }
         })
         .await
     }
+}
+
+/// Lines and bytes of each instance and what went wrong, by slot.
+fn counted(services: &Services, streams: &[Stream], (from, to): (i64, i64)) -> Counted {
+    let mut counted = Counted::default();
+    for second in from..to {
+        let incident = counted.incidents.entry(slot_of(second)).or_default();
+        *incident = incident.or(services.incident(second));
+    }
+    for stream in streams {
+        let label = |name| stream.labels.get(name).unwrap_or_default().to_owned();
+        let instance = (label("app"), label("pod"));
+        for line in &stream.lines {
+            let slot = slot_of(line.timestamp.div_euclid(SECOND_NS));
+            let counts = counted.lines.entry(slot).or_default().entry(instance.clone()).or_default();
+            *counts = (counts.0 + 1, counts.1 + line.text.len() as u64);
+        }
+    }
+    counted
 }
 
 #[cfg(test)]

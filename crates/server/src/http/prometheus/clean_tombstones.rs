@@ -13,8 +13,8 @@ pub static ROUTE: Route = Route {
     paths: &["/api/v1/admin/tsdb/clean_tombstones", "/prometheus/api/v1/admin/tsdb/clean_tombstones"],
     group: Group::Metrics,
     scope: Access::Admin,
-    does: "Accepted for Prometheus's sake: deleted samples are removed from the store in the background, when \
-           `compaction.delete_request_cancel_period` is over, and this does not hurry it.",
+    does: "Accepted for Prometheus's sake: deleted samples are removed from the store in the background, \
+           when `compaction.delete_request_cancel_period` is over, and this does not hurry it.",
     parameters: &[],
     answers: "204.",
     fails: "",

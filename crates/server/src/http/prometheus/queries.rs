@@ -102,8 +102,8 @@ fn shown(context: &QueryContext, asked: &Asked, evaluated: Evaluated, cost: &Cos
         "true" | "all" => Some(statistics::object(cost, samples, peak_samples)),
         other => {
             warnings.push(format!(
-                "value {other:?} for parameter \"stats\" is deprecated and will be rejected in the next major \
-                 release, use \"true\" or \"all\""
+                "value {other:?} for parameter \"stats\" is deprecated and will be rejected in the next \
+                 major release, use \"true\" or \"all\""
             ));
             Some(statistics::object(cost, samples, peak_samples))
         }

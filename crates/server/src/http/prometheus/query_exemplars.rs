@@ -27,8 +27,9 @@ pub static ROUTE: Route = Route {
     scope: Access::Read,
     does: "Exemplars of the series that the selectors of a query select.",
     parameters: &[QUERY, START, END],
-    answers: "200, `[{\"seriesLabels\":{..},\"exemplars\":[{\"labels\":{..},\"value\":\"6\",\"timestamp\":1.5}]}]` \
-              as `data`.",
+    answers: "200, \
+              `[{\"seriesLabels\":{..},\"exemplars\":[{\"labels\":{..},\"value\":\"6\",\
+                   \"timestamp\":1.5}]}]` as `data`.",
     fails: "400 `bad_data`.",
     several_tenants: true,
     handler: |verbs| on(verbs, exemplars),

@@ -32,8 +32,8 @@ pub static ROUTE: Route = Route {
         STATS,
     ],
     answers: "200, `matrix`, with `warnings` and `infos`.",
-    fails: "400 `bad_data`: more than 11,000 points of a series, too; 422 `execution`: a limit, too; 429; 503 \
-            `timeout`.",
+    fails: "400 `bad_data`: more than 11,000 points of a series, too; 422 `execution`: a limit, too; 429; \
+            503 `timeout`.",
     several_tenants: true,
     handler: |verbs| on(verbs, range),
 };
@@ -59,8 +59,8 @@ fn times(params: &Params) -> Result<Times, Refused> {
     }
     if end.saturating_sub(start) / step > POINTS_MAX {
         return Err(refuse(
-            "exceeded maximum resolution of 11,000 points per timeseries. Try decreasing the query resolution \
-             (?step=XX)",
+            "exceeded maximum resolution of 11,000 points per timeseries. Try decreasing the query \
+             resolution (?step=XX)",
         ));
     }
     Ok(Times { start, end, step })
@@ -83,8 +83,8 @@ mod tests {
             ("start=1&end=2", "invalid parameter \"step\": cannot parse \"\" to a valid duration"),
             (
                 "start=1&end=2&step=0",
-                "invalid parameter \"step\": zero or negative query resolution step widths are not accepted. Try \
-                 a positive integer",
+                "invalid parameter \"step\": zero or negative query resolution step widths are not \
+                 accepted. Try a positive integer",
             ),
             (
                 "start=0&end=148966367200.372&step=1",

@@ -28,12 +28,12 @@ pub static ROUTE: Route = Route {
     paths: &["/api/v1/read", "/prometheus/api/v1/read"],
     group: Group::Metrics,
     scope: Access::Read,
-    does: "Series with their samples, by remote read: `SAMPLES`, or `STREAMED_XOR_CHUNKS` if the client prefers \
-           it. The body is protobuf in a snappy block.",
+    does: "Series with their samples, by remote read: `SAMPLES`, or `STREAMED_XOR_CHUNKS` if the client \
+           prefers it. The body is protobuf in a snappy block.",
     parameters: &[],
     answers: "200, protobuf: a snappy block, or frames.",
-    fails: "400: the body cannot be decoded; 413; 422: more samples than `query.max_samples` or the memory of a \
-            query holds; 429; 503.",
+    fails: "400: the body cannot be decoded; 413; 422: more samples than `query.max_samples` or the memory \
+            of a query holds; 429; 503.",
     several_tenants: false,
     handler: |verbs| on(verbs, read),
 };

@@ -73,6 +73,8 @@ pub async fn read(context: &QueryContext, call: &Call) -> Result<Vec<Vec<Matcher
 
 /// The texts that selectors find, in order and each once.
 pub struct Texts {
+    /// Those of the first selector, while there is no other.
+    sorted: Vec<String>,
     found: BTreeSet<String>,
     memory: Reservation,
 }
@@ -83,11 +85,18 @@ const TEXT_BYTES: u64 = 48;
 impl Texts {
     /// None so far.
     pub fn new(context: &QueryContext) -> Result<Self, Error> {
-        Ok(Self { found: BTreeSet::new(), memory: context.budget().reserve(0)? })
+        Ok(Self { sorted: Vec::new(), found: BTreeSet::new(), memory: context.budget().reserve(0)? })
     }
 
     /// Adds texts.
-    pub fn add(&mut self, texts: Vec<String>) -> Result<(), Error> {
+    pub fn add(&mut self, mut texts: Vec<String>) -> Result<(), Error> {
+        if self.sorted.is_empty() && self.found.is_empty() {
+            // One selector needs no set.
+            self.memory.grow(texts.iter().map(|text| text.len() as u64 + TEXT_BYTES / 2).sum())?;
+            self.sorted = texts;
+            return Ok(());
+        }
+        texts.append(&mut self.sorted);
         let bytes: u64 = texts.iter().map(|text| text.len() as u64 + TEXT_BYTES).sum();
         self.memory.grow(bytes)?;
         self.found.extend(texts);
@@ -96,7 +105,10 @@ impl Texts {
 
     /// All of them.
     pub fn into_parts(self) -> (Vec<String>, Reservation) {
-        (self.found.into_iter().collect(), self.memory)
+        match self.found.is_empty() {
+            true => (self.sorted, self.memory),
+            false => (self.found.into_iter().collect(), self.memory),
+        }
     }
 }
 

@@ -15,7 +15,8 @@ pub static ROUTE: Route = Route {
     does: "Which version of Prometheus's API this is, for clients that choose features by it, and which \
            version of this program (`revision`).",
     parameters: &[],
-    answers: "200, `{\"version\",\"revision\",\"branch\",\"buildUser\",\"buildDate\",\"goVersion\"}` as `data`.",
+    answers: "200, `{\"version\",\"revision\",\"branch\",\"buildUser\",\"buildDate\",\"goVersion\"}` as \
+              `data`.",
     fails: "",
     several_tenants: true,
     handler: |verbs| on(verbs, build_info),

@@ -33,8 +33,9 @@ pub static ROUTE: Route = Route {
         parameter("start", "first instant; by default two hours ago"),
         parameter("end", "last instant; by default now"),
     ],
-    answers: "200, `{\"headStats\":{\"numSeries\",..},\"seriesCountByMetricName\":[{\"name\",\"value\"},..],..}` \
-              as `data`.",
+    answers: "200, \
+              `{\"headStats\":{\"numSeries\",..},\"seriesCountByMetricName\":[{\"name\",\"value\"},..],\
+                  ..}` as `data`.",
     fails: "400 `bad_data`; 422 `execution`: more series than the memory of a query holds.",
     several_tenants: true,
     handler: |verbs| on(verbs, tsdb),

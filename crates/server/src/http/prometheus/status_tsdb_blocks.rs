@@ -19,8 +19,9 @@ pub static ROUTE: Route = Route {
     scope: Access::Read,
     does: "The blocks of samples in the store, in Prometheus's shape.",
     parameters: &[],
-    answers: "200, `{\"blocks\":[{\"ulid\",\"minTime\",\"maxTime\",\"stats\",\"compaction\",\"version\"},..]}` as \
-              `data`.",
+    answers: "200, \
+              `{\"blocks\":[{\"ulid\",\"minTime\",\"maxTime\",\"stats\",\"compaction\",\"version\"},\
+                  ..]}` as `data`.",
     fails: "",
     several_tenants: false,
     handler: |verbs| on(verbs, blocks),
@@ -53,8 +54,9 @@ impl Pieces for Blocks {
                 out,
                 format_args!(
                     "{comma}{{\"ulid\":\"{id}\",\"minTime\":{first_ms},\"maxTime\":{last_ms},\"stats\":{{\
-                     \"numSamples\":{samples},\"numSeries\":{series},\"numChunks\":{pages}}},\"compaction\":{{\
-                     \"level\":{},\"sources\":[\"{id}\"]}},\"version\":1}}",
+                     \
+                     \"numSamples\":{samples},\"numSeries\":{series},\"numChunks\":{pages}}},\
+                       \"compaction\":{{ \"level\":{},\"sources\":[\"{id}\"]}},\"version\":1}}",
                     u32::from(level) + 1
                 ),
             );

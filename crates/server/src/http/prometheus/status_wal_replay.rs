@@ -12,8 +12,8 @@ pub static ROUTE: Route = Route {
     paths: &["/api/v1/status/walreplay", "/prometheus/api/v1/status/walreplay"],
     group: Group::Metrics,
     scope: Access::Credential,
-    does: "How much of the log is still to be read at the start. The log is read before anything is answered: \
-           nothing is left.",
+    does: "How much of the log is still to be read at the start. The log is read before anything is \
+           answered: nothing is left.",
     parameters: &[],
     answers: "200, `{\"min\":0,\"max\":0,\"current\":0}` as `data`.",
     fails: "",

@@ -25,7 +25,8 @@ pub static ROUTE: Route = Route {
         parameter("state", "`active`, `dropped` or `any` (default)"),
         parameter("scrapePool", "the name of a scrape configuration; without it all"),
     ],
-    answers: "200, `{\"activeTargets\":[..],\"droppedTargets\":[..],\"droppedTargetCounts\":{..}}` as `data`.",
+    answers: "200, `{\"activeTargets\":[..],\"droppedTargets\":[..],\"droppedTargetCounts\":{..}}` as \
+              `data`.",
     fails: "",
     several_tenants: false,
     handler: |verbs| on(verbs, targets),
