@@ -40,6 +40,7 @@ const EDGES: &[(&str, &[&str])] = &[
     ("engine", &["base", "model", "format", "store", "cache", "catalog", "query"]),
     ("logql", &["base", "model", "query"]),
     ("promql", &["base", "model", "query"]),
+    ("graphite", &["base", "model", "query"]),
     ("ingest", &["base", "model", "format"]),
     ("s3-server", &[]),
 ];

@@ -145,6 +145,12 @@ fn reserve(wanted: u64, least: u64) -> Result<Option<Reservation>, Stopped> {
     })
 }
 
+/// So many bytes of the job's owner for what the job makes; `None` when no owner counts them. Fails, and ends
+/// the job, when they are not to be had.
+pub fn reserve_exactly(bytes: u64) -> Result<Option<Reservation>, Stopped> {
+    reserve(bytes, bytes)
+}
+
 /// Memory that grows with what one part of a job keeps.
 #[derive(Debug, Default)]
 pub struct Held {
@@ -255,7 +261,12 @@ mod tests {
                 assert!(owner.budget.used() >= bytes);
             }
             assert!(uncounted(|| Held::default().at_least(200_000)).is_ok());
+            drop(held);
+            let exact = reserve_exactly(70_001).unwrap();
+            assert_eq!((exact.map(|part| part.bytes()), owner.budget.used()), (Some(70_001), 0));
+            let mut held = Held::default();
             assert_eq!(held.at_least(200_000), Err(Stopped));
+            assert!(reserve_exactly(1).is_err());
         });
         assert_eq!((outcome, owner.budget.used()), (Err(Stopped), 0));
         let mut unowned = Held::default();

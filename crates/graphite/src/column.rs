@@ -1,0 +1,156 @@
+//! The values of a series.
+//!
+//! **Invariants.** A place without a value is not a place with NaN: computed NaN counts as a value, as it
+//! does in Graphite, until it is written. Memory is reserved when a column is made, in the name of the job
+//! that makes it, and the work of filling it is told to the job.
+
+use sandur_base::{MemoryBudget, OverBudget, Reservation, Stopped, job};
+
+/// The bits that stand for no value: a NaN that no computation makes.
+const NONE_BITS: u64 = 0x7ffc_0000_4752_5048;
+
+/// Values in the order of time, eight bytes each.
+#[derive(Debug, Default)]
+pub struct Column {
+    values: Vec<f64>,
+    whole: bool,
+    _held: Option<Reservation>,
+}
+
+fn packed(value: Option<f64>) -> f64 {
+    value.unwrap_or(f64::from_bits(NONE_BITS))
+}
+
+fn unpacked(value: f64) -> Option<f64> {
+    (value.to_bits() != NONE_BITS).then_some(value)
+}
+
+impl Column {
+    /// An empty column with room for so many values.
+    pub fn with_room(count: usize) -> Result<Self, Stopped> {
+        job::spend(count)?;
+        let held = job::reserve_exactly(count as u64 * 8)?;
+        Ok(Self { values: Vec::with_capacity(count), whole: false, _held: held })
+    }
+
+    /// As many times the same value.
+    pub fn filled(value: Option<f64>, count: usize) -> Result<Self, Stopped> {
+        let mut column = Self::with_room(count)?;
+        column.values.resize(count, packed(value));
+        Ok(column)
+    }
+
+    /// The values that an iterator gives, of which there are at most `count`.
+    pub fn collect(count: usize, values: impl IntoIterator<Item = Option<f64>>) -> Result<Self, Stopped> {
+        let mut column = Self::with_room(count)?;
+        column.values.extend(values.into_iter().take(count).map(packed));
+        Ok(column)
+    }
+
+    /// Values that a source has read, in the memory of a budget.
+    pub fn in_budget(
+        budget: &MemoryBudget,
+        values: impl ExactSizeIterator<Item = Option<f64>>,
+    ) -> Result<Self, OverBudget> {
+        let held = budget.reserve(values.len() as u64 * 8)?;
+        Ok(Self { values: values.map(packed).collect(), whole: false, _held: Some(held) })
+    }
+
+    /// A second column with the same values.
+    pub fn copied(&self) -> Result<Self, Stopped> {
+        let mut column = Self::with_room(self.len())?;
+        column.values.extend_from_slice(&self.values);
+        column.whole = self.whole;
+        Ok(column)
+    }
+
+    /// Notes that all values are integers, which print without a point.
+    pub fn of_integers(mut self) -> Self {
+        self.whole = true;
+        self
+    }
+
+    /// Whether all values are integers.
+    pub fn is_whole(&self) -> bool {
+        self.whole
+    }
+
+    /// How many places there are.
+    pub fn len(&self) -> usize {
+        self.values.len()
+    }
+
+    /// Whether there is no place.
+    pub fn is_empty(&self) -> bool {
+        self.values.is_empty()
+    }
+
+    /// The value at a place.
+    pub fn get(&self, place: usize) -> Option<f64> {
+        self.values.get(place).copied().and_then(unpacked)
+    }
+
+    /// Changes the value at a place; nothing happens behind the end.
+    pub fn set(&mut self, place: usize, value: Option<f64>) {
+        if let Some(slot) = self.values.get_mut(place) {
+            *slot = packed(value);
+        }
+    }
+
+    /// Adds a value.
+    pub fn push(&mut self, value: Option<f64>) {
+        self.values.push(packed(value));
+    }
+
+    /// All values.
+    pub fn iter(&self) -> impl DoubleEndedIterator<Item = Option<f64>> + ExactSizeIterator + Clone + '_ {
+        self.values.iter().map(|value| unpacked(*value))
+    }
+
+    /// The values of some places; those that do not exist are left out.
+    pub fn part(
+        &self,
+        places: std::ops::Range<usize>,
+    ) -> impl DoubleEndedIterator<Item = Option<f64>> + ExactSizeIterator + Clone + '_ {
+        let end = places.end.min(self.values.len());
+        let start = places.start.min(end);
+        self.values[start..end].iter().map(|value| unpacked(*value))
+    }
+
+    /// Replaces each place, in order.
+    pub fn map(&mut self, mut change: impl FnMut(Option<f64>) -> Option<f64>) -> Result<(), Stopped> {
+        job::spend(self.values.len())?;
+        for value in &mut self.values {
+            *value = packed(change(unpacked(*value)));
+        }
+        self.whole = false;
+        Ok(())
+    }
+
+    /// Replaces each value; places without stay so.
+    pub fn map_values(&mut self, mut change: impl FnMut(f64) -> Option<f64>) -> Result<(), Stopped> {
+        self.map(|value| value.and_then(&mut change))
+    }
+
+    /// Drops places at the begin.
+    pub fn drop_first(&mut self, count: usize) {
+        self.values.drain(..count.min(self.values.len()));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_value_that_is_not_a_number_is_a_value() {
+        let mut column = Column::collect(3, [Some(1.0), None, Some(f64::NAN)]).unwrap();
+        assert!(column.get(2).is_some_and(f64::is_nan));
+        assert_eq!((column.get(1), column.get(9)), (None, None));
+        column.map(|value| value.map_or(Some(0.0), |value| Some(value + 1.0))).unwrap();
+        assert_eq!((column.get(0), column.get(1)), (Some(2.0), Some(0.0)));
+        assert!(column.get(2).is_some_and(f64::is_nan));
+        column.drop_first(9);
+        assert!(column.is_empty() && column.part(3..7).next().is_none());
+    }
+}

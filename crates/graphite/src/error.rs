@@ -1,0 +1,46 @@
+//! Why a target has no answer.
+
+use sandur_base::nesting::TooNested;
+use sandur_base::{ErrorKind, Stopped};
+
+/// A failed request of the language. The message is what the client reads.
+#[derive(Clone, Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum Error {
+    /// The request is malformed; the message says where and how.
+    #[error("{0}")]
+    Invalid(String),
+    /// A named limit was exceeded.
+    #[error("{0}")]
+    Limit(String),
+    /// The target is nested too deeply.
+    #[error(transparent)]
+    TooNested(#[from] TooNested),
+    /// The source or the query's bounds say no.
+    #[error(transparent)]
+    Query(#[from] sandur_query::Error),
+    /// The job was ended; who runs it knows why.
+    #[error(transparent)]
+    Stopped(#[from] Stopped),
+}
+
+impl Error {
+    /// A malformed request.
+    pub(crate) fn invalid(message: impl Into<String>) -> Self {
+        Self::Invalid(message.into())
+    }
+
+    /// The kind that decides the status code.
+    pub fn kind(&self) -> ErrorKind {
+        match self {
+            Self::Invalid(_) => ErrorKind::Invalid,
+            Self::Limit(_) => ErrorKind::Limit,
+            Self::TooNested(error) => error.kind(),
+            Self::Query(error) => error.kind(),
+            Self::Stopped(_) => ErrorKind::Cancelled,
+        }
+    }
+}
+
+/// What most of this crate answers with.
+pub(crate) type Result<T> = std::result::Result<T, Error>;

@@ -1,0 +1,268 @@
+//! Evaluation of targets.
+//!
+//! Arguments are evaluated before their function. Functions that need other times have their first argument
+//! evaluated again, so a request counts its calls and ends at [`CALLS_MAX`]. Functions over values run as
+//! jobs of the query on the CPU pool.
+
+use std::sync::atomic::{AtomicU32, Ordering};
+
+use futures_util::FutureExt;
+use futures_util::future::BoxFuture;
+use sandur_query::QueryContext;
+
+use crate::call::Call;
+use crate::error::{Error, Result};
+use crate::function::{Again, Body, Computation, Evaluate, Function, Target};
+use crate::functions;
+use crate::glob::Pattern;
+use crate::grammar::{self, Expr, Template, TemplateValue, parse};
+use crate::number::{Number, parse_float};
+use crate::parameter::Argument;
+use crate::scope::Scope;
+use crate::series::Series;
+use crate::source::{Fetched, Selector, Source, Window};
+use crate::tags::TagExpression;
+
+/// Most calls of functions in a request, those that are evaluated again included.
+pub const CALLS_MAX: u32 = 10_000;
+/// Most functions that write targets around each other.
+const WRITTEN_MAX: u16 = 8;
+/// Most series that a request may hold in one list.
+pub const SERIES_MAX: usize = 1_000_000;
+/// Fewer values than this are computed where they are.
+const LITTLE: usize = 4096;
+
+/// Evaluates the targets of one request.
+pub struct Evaluator<'a> {
+    source: &'a dyn Source,
+    context: &'a QueryContext,
+    template: &'a [(String, String)],
+    calls: AtomicU32,
+}
+
+/// Values for the places of a template.
+type Replacements = [(String, TemplateValue)];
+
+impl<'a> Evaluator<'a> {
+    /// For a request that may set values of templates.
+    pub fn new(source: &'a dyn Source, context: &'a QueryContext, template: &'a [(String, String)]) -> Self {
+        Self { source, context, template, calls: AtomicU32::new(0) }
+    }
+
+    /// The series of a target; a blank one has none.
+    pub async fn series(&self, target: &str, scope: &Scope) -> Result<Vec<Series>> {
+        self.target(Target::Text(target), scope).await
+    }
+
+    fn evaluate<'b>(
+        &'b self,
+        expr: &'b Expr,
+        scope: &'b Scope,
+        replacements: Option<&'b Replacements>,
+    ) -> BoxFuture<'b, Result<Argument>> {
+        async move {
+            Ok(match expr {
+                Expr::Number(number) => Argument::Number(*number),
+                Expr::Text(text) => Argument::Text(text.clone()),
+                Expr::Flag(flag) => Argument::Flag(*flag),
+                Expr::None => Argument::None,
+                Expr::Path(path) => return self.path(path, scope, replacements).await,
+                Expr::Call(call) => return self.call(call, scope, replacements).await,
+                Expr::Template(template) => {
+                    let values = self.template_values(template);
+                    return self.evaluate(&template.body, scope, Some(&values)).await;
+                }
+            })
+        }
+        .boxed()
+    }
+
+    /// What the target says, and what the request says over it.
+    fn template_values(&self, template: &Template) -> Vec<(String, TemplateValue)> {
+        let mut values = template.values.clone();
+        for (name, value) in self.template {
+            let value = TemplateValue::Text(value.clone());
+            match values.iter_mut().find(|(own, _)| own == name) {
+                Some((_, own)) => *own = value,
+                None => values.push((name.clone(), value)),
+            }
+        }
+        values
+    }
+
+    async fn path(&self, path: &str, scope: &Scope, replacements: Option<&Replacements>) -> Result<Argument> {
+        let mut path = path.to_owned();
+        for (name, value) in replacements.unwrap_or_default() {
+            let place = format!("${name}");
+            if path == place {
+                return Ok(replaced(value));
+            }
+            let text = match value {
+                TemplateValue::Number(number) => number.to_string(),
+                TemplateValue::Text(text) => text.clone(),
+            };
+            if path.contains(&place) {
+                path = path.replace(&place, &text);
+            }
+        }
+        self.fetch_path(&path, scope).await.map(Argument::Series)
+    }
+
+    async fn fetch_path(&self, path: &str, scope: &Scope) -> Result<Vec<Series>> {
+        if path.contains(';') && !path.starts_with("_tagged.") {
+            return self.fetch(Selector::Name(path), path, scope).await;
+        }
+        let pattern = Pattern::parse(path)?;
+        self.fetch(Selector::Path(&pattern), path, scope).await
+    }
+
+    async fn fetch(&self, selector: Selector<'_>, path: &str, scope: &Scope) -> Result<Vec<Series>> {
+        self.context.check()?;
+        let window = Window { from: scope.from.epoch, until: scope.until.epoch, now: scope.now };
+        let mut found = self.source.fetch(self.context, selector, window).await?;
+        if found.len() > SERIES_MAX {
+            let count = found.len();
+            let message = format!("'{path}' has {count} series, more than {SERIES_MAX}; narrow the pattern");
+            return Err(Error::Limit(message));
+        }
+        found.sort_by(|a, b| a.name.cmp(&b.name));
+        found.dedup_by(|a, b| a.name == b.name);
+        let share = scope.x_files_factor();
+        let series = |fetched: Fetched| {
+            let Fetched { name, start, end, step, values } = fetched;
+            let mut series = Series::new(name, start, end, step.max(1), values).with_share(share);
+            series.path_expression = path.to_owned();
+            series
+        };
+        Ok(found.into_iter().map(series).collect())
+    }
+
+    async fn by_tags(&self, call: &grammar::Call, scope: &Scope) -> Result<Argument> {
+        let text = |argument: &Expr| match argument {
+            Expr::Text(text) => Some(text.clone()),
+            _ => None,
+        };
+        let texts: Vec<String> = call.arguments.iter().filter_map(|argument| text(argument)).collect();
+        let expressions = TagExpression::parse_all(texts.iter().map(String::as_str))?;
+        self.fetch(Selector::Tags(&expressions), &call.raw, scope).await.map(Argument::Series)
+    }
+
+    async fn call(
+        &self,
+        call: &grammar::Call,
+        scope: &Scope,
+        replacements: Option<&Replacements>,
+    ) -> Result<Argument> {
+        self.context.check()?;
+        if self.calls.fetch_add(1, Ordering::Relaxed) >= CALLS_MAX {
+            let message = format!(
+                "the request evaluates functions more than {CALLS_MAX} times; nest fewer functions that \
+                 look at other times"
+            );
+            return Err(Error::Limit(message));
+        }
+        let function = functions::find(&call.name)?;
+        if matches!(function.body, Body::SeriesByTag) {
+            return self.by_tags(call, scope).await;
+        }
+        let mut by_place = Vec::with_capacity(call.arguments.len());
+        for argument in &call.arguments {
+            by_place.push(self.evaluate(argument, scope, replacements).await?);
+        }
+        let mut by_name = Vec::with_capacity(call.named.len());
+        for (name, argument) in &call.named {
+            by_name.push((name.clone(), self.evaluate(argument, scope, replacements).await?));
+        }
+        let points = by_place.iter().map(size).sum::<usize>();
+        let bound = Call::bind(function, scope.clone(), by_place, by_name)?;
+        let first = call.arguments.first().map_or(Target::First, |first| Target::Expr(first));
+        self.run(function, bound, first, points).await
+    }
+
+    async fn run(
+        &self,
+        function: &'static Function,
+        call: Call,
+        first: Target<'_>,
+        points: usize,
+    ) -> Result<Argument> {
+        let run: Box<dyn FnOnce() -> Result<Argument> + Send> = match function.body {
+            Body::Series(run) => Box::new(move || run(call).map(Argument::Series)),
+            Body::Lists(run) => Box::new(move || run(call).map(Argument::Lists)),
+            Body::Again(run) => {
+                // What such a function computes between its targets counts as the query's.
+                let again = Again { call, evaluator: self, first };
+                return run(again).await.map(Argument::Series);
+            }
+            Body::SeriesByTag => return Err(Error::invalid("seriesByTag takes texts")),
+        };
+        self.context.compute_sized(points < LITTLE, move || Ok(run())).await?
+    }
+}
+
+/// How many values there are in an argument.
+fn size(argument: &Argument) -> usize {
+    match argument {
+        Argument::Series(list) => list.iter().map(|series| series.values.len()).sum(),
+        Argument::Lists(lists) => lists.iter().flatten().map(|series| series.values.len()).sum(),
+        _ => 0,
+    }
+}
+
+/// What stands for a place that is a whole argument: texts that look like numbers are numbers.
+fn replaced(value: &TemplateValue) -> Argument {
+    match value {
+        TemplateValue::Number(number) => Argument::Number(*number),
+        TemplateValue::Text(text) => {
+            let digits = text.strip_prefix('-').unwrap_or(text);
+            let is_number = !digits.is_empty() && digits.bytes().all(|b| b.is_ascii_digit() || b == b'.');
+            match parse_float(text).filter(|_| is_number) {
+                Some(number) => Argument::Number(Number::Float(number)),
+                None => Argument::Text(text.clone()),
+            }
+        }
+    }
+}
+
+impl Evaluate for Evaluator<'_> {
+    fn target<'b>(&'b self, target: Target<'b>, scope: &'b Scope) -> BoxFuture<'b, Result<Vec<Series>>> {
+        async move {
+            let parsed;
+            let expr = match target {
+                Target::Expr(expr) => expr,
+                Target::First => {
+                    return Err(Error::invalid("the function needs a target as its first argument"));
+                }
+                Target::Text(text) if text.trim().is_empty() => return Ok(Vec::new()),
+                Target::Text(text) => {
+                    if scope.depth() > WRITTEN_MAX {
+                        let message =
+                            format!("more than {WRITTEN_MAX} functions write targets within each other");
+                        return Err(Error::Limit(message));
+                    }
+                    parsed = parse(text)?;
+                    &*parsed
+                }
+            };
+            match self.evaluate(expr, scope, None).await? {
+                Argument::Series(list) => Ok(list),
+                Argument::Lists(lists) if lists.is_empty() => Ok(Vec::new()),
+                Argument::None => Ok(Vec::new()),
+                _ => Err(Error::invalid("the target is no series")),
+            }
+        }
+        .boxed()
+    }
+
+    fn events<'b>(&'b self, tags: &'b [String], from: i64, until: i64) -> BoxFuture<'b, Result<Vec<i64>>> {
+        async move { Ok(self.source.events(self.context, tags, from, until).await?) }.boxed()
+    }
+
+    fn compute<'b>(&'b self, job: Computation) -> BoxFuture<'b, Result<Vec<Series>>> {
+        async move { self.context.compute(move || Ok(job())).await? }.boxed()
+    }
+
+    fn random(&self) -> f64 {
+        (self.context.env().random_u64() >> 11) as f64 / (1u64 << 53) as f64
+    }
+}

@@ -1,0 +1,27 @@
+//! `aliasByNode`: names series by nodes of their path and by tags.
+
+use super::keys::aggregation_key;
+use crate::call::Call;
+use crate::error::Result;
+use crate::function::{Body, Function, Group, Origin};
+use crate::parameter::{Kind, required};
+use crate::series::Series;
+
+pub(super) const FUNCTION: Function = Function {
+    name: "aliasByNode",
+    aliases: &[],
+    group: Group::Alias,
+    origin: Origin::Graphite,
+    aggregates: false,
+    parameters: &[required("seriesList", Kind::SeriesList), required("nodes", Kind::NodeOrTag).many()],
+    doc: "Names series by nodes of their path and by tags.",
+    body: Body::Series(run),
+};
+
+fn run(mut call: Call) -> Result<Vec<Series>> {
+    let (mut list, nodes) = (call.series()?, call.nodes()?);
+    for series in &mut list {
+        series.name = aggregation_key(series, &nodes)?;
+    }
+    Ok(list)
+}

@@ -1,0 +1,52 @@
+//! `applyByNode`: evaluates a target for each path up to a node, which stands where the target has `%`.
+
+use super::keys::bound_in;
+use futures_util::FutureExt;
+
+use crate::error::{Error, Result};
+use crate::function::{Again, Body, Function, Group, Origin};
+use crate::parameter::{Kind, optional, required};
+use crate::series::Series;
+
+pub(super) const FUNCTION: Function = Function {
+    name: "applyByNode",
+    aliases: &[],
+    group: Group::Combine,
+    origin: Origin::Graphite,
+    aggregates: false,
+    parameters: &[
+        required("seriesList", Kind::SeriesList),
+        required("nodeNum", Kind::Node),
+        required("templateFunction", Kind::Text),
+        optional("newName", Kind::Text),
+    ],
+    doc: "Evaluates a target for each path up to a node, which stands where the target has `%`.",
+    body: Body::Again(|again| run(again).boxed()),
+};
+
+async fn run(mut again: Again<'_>) -> Result<Vec<Series>> {
+    let call = &mut again.call;
+    let (list, place, target, name) = (call.series()?, call.integer(1)?, call.text(2)?, call.maybe_text(3)?);
+    let mut prefixes = std::collections::BTreeSet::new();
+    for series in &list {
+        let nodes: Vec<&str> = series.name.split('.').collect();
+        if usize::try_from(place).is_ok_and(|place| place >= nodes.len()) {
+            return Err(Error::invalid(format!("{} has no node {place}", series.name)));
+        }
+        prefixes.insert(nodes[..bound_in(nodes.len(), place.saturating_add(1))].join("."));
+    }
+    let Some(times) = list.last().map(|series| (series.start, series.end)) else { return Ok(Vec::new()) };
+    let scope = again.call.scope.written();
+    let mut results = Vec::new();
+    for prefix in prefixes {
+        for mut series in again.written(&target.replace('%', &prefix), &scope).await? {
+            if let Some(name) = name.as_ref().filter(|name| !name.is_empty()) {
+                series.name = name.replace('%', &prefix);
+            }
+            series.path_expression.clone_from(&prefix);
+            (series.start, series.end) = times;
+            results.push(series);
+        }
+    }
+    Ok(results)
+}

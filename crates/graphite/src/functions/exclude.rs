@@ -1,0 +1,26 @@
+//! `exclude`: series whose name a regular expression does not match.
+
+use crate::call::Call;
+use crate::error::Result;
+use crate::function::{Body, Function, Group, Origin};
+use crate::parameter::{Kind, required};
+use crate::pattern::python_regex;
+use crate::series::Series;
+
+pub(super) const FUNCTION: Function = Function {
+    name: "exclude",
+    aliases: &[],
+    group: Group::FilterSeries,
+    origin: Origin::Graphite,
+    aggregates: false,
+    parameters: &[required("seriesList", Kind::SeriesList), required("pattern", Kind::Text)],
+    doc: "Series whose name a regular expression does not match.",
+    body: Body::Series(run),
+};
+
+fn run(mut call: Call) -> Result<Vec<Series>> {
+    let (mut list, pattern) = (call.series()?, call.text(1)?);
+    let regex = python_regex(&pattern)?;
+    list.retain(|series| !regex.is_match(&series.name));
+    Ok(list)
+}

@@ -1,0 +1,26 @@
+//! `highestMax`: the series with the largest values.
+
+use super::keys::take_first;
+use super::sort_by::sort_by;
+use crate::aggregation::Aggregation;
+use crate::call::Call;
+use crate::error::Result;
+use crate::function::{Body, Function, Group, Origin};
+use crate::parameter::{Kind, required};
+use crate::series::Series;
+
+pub(super) const FUNCTION: Function = Function {
+    name: "highestMax",
+    aliases: &[],
+    group: Group::FilterSeries,
+    origin: Origin::Graphite,
+    aggregates: false,
+    parameters: &[required("seriesList", Kind::SeriesList), required("n", Kind::Integer)],
+    doc: "The series with the largest values.",
+    body: Body::Series(run),
+};
+
+fn run(mut call: Call) -> Result<Vec<Series>> {
+    let (list, n) = (call.series()?, call.integer(1)?);
+    Ok(take_first(sort_by(list, Aggregation::Max, true)?, n))
+}

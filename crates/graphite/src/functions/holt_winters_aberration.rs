@@ -1,0 +1,62 @@
+//! `holtWintersAberration`: how far series are outside of what is expected of them.
+
+use futures_util::FutureExt;
+
+use super::holt_winters::{analysis, bands};
+use crate::column::Column;
+use crate::error::{Error, Result};
+use crate::function::{Again, Body, Function, Group, Origin};
+use crate::parameter::{Kind, Preset, optional, required};
+use crate::series::Series;
+
+pub(super) const FUNCTION: Function = Function {
+    name: "holtWintersAberration",
+    aliases: &[],
+    group: Group::Calculate,
+    origin: Origin::Graphite,
+    aggregates: false,
+    parameters: &[
+        required("seriesList", Kind::SeriesList),
+        optional("delta", Kind::Integer).or(Preset::Int(3)),
+        optional("bootstrapInterval", Kind::Interval).or(Preset::Text("7d")),
+        optional("seasonality", Kind::Interval).or(Preset::Text("1d")),
+    ],
+    doc: "How far series are outside of what is expected of them.",
+    body: Body::Again(|again| run(again).boxed()),
+};
+
+async fn run(mut again: Again<'_>) -> Result<Vec<Series>> {
+    let (list, delta) = (again.call.series()?, again.call.float(1)?);
+    let (bootstrap, season) = (again.call.text(2)?, again.call.text(3)?);
+    let (found, preview, season) = analysis(&again, &bootstrap, &season).await?;
+    again
+        .compute(move || {
+            let bands = bands(found, delta, preview, season)?;
+            let named = |name: String| {
+                let band = bands.iter().rev().find(|band| band.name == name);
+                band.ok_or_else(|| Error::invalid(format!("there is no {name}")))
+            };
+            let one = |mut series: Series| {
+                let lower = named(format!("holtWintersConfidenceLower({})", series.name))?;
+                let upper = named(format!("holtWintersConfidenceUpper({})", series.name))?;
+                if lower.values.len() < series.values.len() {
+                    return Err(Error::invalid(format!("too little is known of {}", series.name)));
+                }
+                let strays = series.points().enumerate().map(|(place, actual)| {
+                    let beyond = |bound: Option<f64>, is_above| {
+                        let beyond = actual? - bound?;
+                        (if is_above { actual > bound } else { actual < bound }).then_some(beyond)
+                    };
+                    let above = beyond(upper.values.get(place), true);
+                    above.or_else(|| beyond(lower.values.get(place), false)).or(Some(0.0))
+                });
+                let values = Column::collect(series.values.len(), strays)?;
+                series.tags.set("holtWintersAberration", 1);
+                let name = format!("holtWintersAberration({})", series.name);
+                let times = (series.start, series.end, series.step);
+                Ok(Series::tagged(name, series.tags, times, values).with_share(series.x_files_factor))
+            };
+            list.into_iter().map(one).collect()
+        })
+        .await
+}

@@ -1,0 +1,31 @@
+//! `holtWintersConfidenceBands`: the bounds of what is expected of series.
+
+use futures_util::FutureExt;
+
+use super::holt_winters::{analysis, bands};
+use crate::error::Result;
+use crate::function::{Again, Body, Function, Group, Origin};
+use crate::parameter::{Kind, Preset, optional, required};
+use crate::series::Series;
+
+pub(super) const FUNCTION: Function = Function {
+    name: "holtWintersConfidenceBands",
+    aliases: &[],
+    group: Group::Calculate,
+    origin: Origin::Graphite,
+    aggregates: false,
+    parameters: &[
+        required("seriesList", Kind::SeriesList),
+        optional("delta", Kind::Integer).or(Preset::Int(3)),
+        optional("bootstrapInterval", Kind::Interval).or(Preset::Text("7d")),
+        optional("seasonality", Kind::Interval).or(Preset::Text("1d")),
+    ],
+    doc: "The bounds of what is expected of series.",
+    body: Body::Again(|again| run(again).boxed()),
+};
+
+async fn run(mut again: Again<'_>) -> Result<Vec<Series>> {
+    let (delta, bootstrap, season) = (again.call.float(1)?, again.call.text(2)?, again.call.text(3)?);
+    let (found, preview, season) = analysis(&again, &bootstrap, &season).await?;
+    again.compute(move || bands(found, delta, preview, season)).await
+}

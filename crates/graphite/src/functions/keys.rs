@@ -1,0 +1,62 @@
+//! Keys that series are grouped and named by: nodes of their paths and their tags.
+
+use crate::call::NodeOrTag;
+use crate::combine::Groups;
+use crate::error::{Error, Result};
+use crate::grammar::parse;
+use crate::series::Series;
+
+/// A place of a list, which Python counts from the end when it is below zero.
+pub(super) fn place_in(length: usize, place: i64) -> Option<usize> {
+    let place = if place < 0 { place.checked_add(length as i64)? } else { place };
+    usize::try_from(place).ok().filter(|place| *place < length)
+}
+
+/// The bound of a slice, which Python counts from the end when it is below zero.
+pub(super) fn bound_in(length: usize, place: i64) -> usize {
+    let place = if place < 0 { place.saturating_add(length as i64).max(0) } else { place };
+    usize::try_from(place).unwrap_or(usize::MAX).min(length)
+}
+
+/// `list[:count]`
+pub(super) fn take_first<T>(mut list: Vec<T>, count: i64) -> Vec<T> {
+    list.truncate(bound_in(list.len(), count));
+    list
+}
+
+fn node_or_tag<'a>(series: &'a Series, path: &'a str, wanted: &NodeOrTag) -> &'a str {
+    match wanted {
+        NodeOrTag::Node(place) => {
+            let nodes: Vec<&str> = path.split(';').next().unwrap_or_default().split('.').collect();
+            let node = place_in(nodes.len(), *place).map(|place| nodes[place]);
+            node.unwrap_or_else(|| series.tags.get(&place.to_string()).unwrap_or_default())
+        }
+        NodeOrTag::Tag(tag) => series.tags.get(tag).unwrap_or_default(),
+    }
+}
+
+/// The nodes and tags of a series, joined by points. Of a name that looks like a call the first path in it
+/// counts.
+pub(super) fn aggregation_key(series: &Series, nodes: &[NodeOrTag]) -> Result<String> {
+    let parsed;
+    let mut path = series.name.as_str();
+    if path.is_empty() {
+        return Err(Error::invalid("a series without a name has no nodes"));
+    }
+    if path.ends_with(')') {
+        parsed = parse(path)?;
+        path = parsed.first_path().unwrap_or(path);
+    }
+    let parts: Vec<&str> = nodes.iter().map(|wanted| node_or_tag(series, path, wanted)).collect();
+    Ok(parts.join("."))
+}
+
+/// Series with the same key, in the order of the first of each.
+pub(super) fn group_by_key(list: Vec<Series>, nodes: &[NodeOrTag]) -> Result<Groups<Vec<Series>>> {
+    let mut groups = Groups::<Vec<Series>>::new();
+    for series in list {
+        let key = aggregation_key(&series, nodes)?;
+        groups.of(&key).push(series);
+    }
+    Ok(groups)
+}

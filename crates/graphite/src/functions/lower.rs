@@ -1,0 +1,23 @@
+//! `lower`: writes names, or some of their letters, small.
+
+use crate::call::Call;
+use crate::error::Result;
+use crate::function::{Body, Function, Group, Origin};
+use crate::parameter::{Kind, optional, required};
+use crate::series::Series;
+
+pub(super) const FUNCTION: Function = Function {
+    name: "lower",
+    aliases: &[],
+    group: Group::Alias,
+    origin: Origin::Graphite,
+    aggregates: false,
+    parameters: &[required("seriesList", Kind::SeriesList), optional("pos", Kind::Integer).many()],
+    doc: "Writes names, or some of their letters, small.",
+    body: Body::Series(run),
+};
+
+fn run(mut call: Call) -> Result<Vec<Series>> {
+    let (list, places) = (call.series()?, call.nodes()?);
+    super::upper::changed(list, &places, |sign| sign.to_lowercase().collect())
+}

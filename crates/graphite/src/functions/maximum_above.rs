@@ -1,0 +1,25 @@
+//! `maximumAbove`: series whose largest value is above a number.
+
+use super::filter_series::filter;
+use crate::aggregation::Aggregation;
+use crate::call::Call;
+use crate::error::Result;
+use crate::function::{Body, Function, Group, Origin};
+use crate::parameter::{Kind, required};
+use crate::series::Series;
+
+pub(super) const FUNCTION: Function = Function {
+    name: "maximumAbove",
+    aliases: &[],
+    group: Group::FilterSeries,
+    origin: Origin::Graphite,
+    aggregates: false,
+    parameters: &[required("seriesList", Kind::SeriesList), required("n", Kind::Float)],
+    doc: "Series whose largest value is above a number.",
+    body: Body::Series(run),
+};
+
+fn run(mut call: Call) -> Result<Vec<Series>> {
+    let (list, n) = (call.series()?, call.float(1)?);
+    filter(list, Aggregation::Max, ">", n)
+}

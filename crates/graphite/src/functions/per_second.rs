@@ -1,0 +1,42 @@
+//! `perSecond`: each value less the one before, by second, of counters that start again.
+
+use super::nonnegative::nonnegative_delta;
+use super::series_of::replace_values;
+use crate::call::Call;
+use crate::column::Column;
+use crate::error::Result;
+use crate::function::{Body, Function, Group, Origin};
+use crate::number::round;
+use crate::parameter::{Kind, optional, required};
+use crate::series::Series;
+
+pub(super) const FUNCTION: Function = Function {
+    name: "perSecond",
+    aliases: &[],
+    group: Group::Transform,
+    origin: Origin::Graphite,
+    aggregates: false,
+    parameters: &[
+        required("seriesList", Kind::SeriesList),
+        optional("maxValue", Kind::Float),
+        optional("minValue", Kind::Float),
+    ],
+    doc: "Each value less the one before, by second, of counters that start again.",
+    body: Body::Series(run),
+};
+
+fn run(mut call: Call) -> Result<Vec<Series>> {
+    let (list, most, least) = (call.series()?, call.maybe_float(1)?, call.maybe_float(2)?);
+    replace_values(list, |series| {
+        let mut before = None;
+        let step = series.step as f64;
+        let deltas = series.points().map(|value| {
+            let (delta, next) = nonnegative_delta(value, before, most, least);
+            before = next;
+            delta.map(|delta| round(delta / step, 6))
+        });
+        let values = Column::collect(series.values.len(), deltas)?;
+        series.tags.set("perSecond", 1);
+        Ok((format!("perSecond({})", series.name), values))
+    })
+}

@@ -1,0 +1,74 @@
+//! `'text %d' % value` for one number.
+
+use crate::error::{Error, Result};
+use crate::number::{fixed, general, repr, whole};
+
+/// Widest field that a format may ask for.
+const WIDTH_MAX: usize = 200;
+
+/// Writes a number where the text has a place for it; there must be exactly one.
+pub(super) fn python_format(text: &str, value: f64) -> Result<String> {
+    let wrong = || Error::invalid(format!("'{text}' is no format for one number"));
+    let (mut out, mut signs, mut places) = (String::new(), text.chars().peekable(), 0);
+    while let Some(sign) = signs.next() {
+        if sign != '%' {
+            out.push(sign);
+            continue;
+        }
+        if signs.next_if_eq(&'%').is_some() {
+            out.push('%');
+            continue;
+        }
+        let mut flags = String::new();
+        while let Some(flag) = signs.next_if(|sign| "-+ 0#".contains(*sign)) {
+            flags.push(flag);
+        }
+        let mut digits = || {
+            let mut digits = String::new();
+            while let Some(digit) = signs.next_if(char::is_ascii_digit) {
+                digits.push(digit);
+            }
+            digits
+        };
+        let width: usize = digits().parse().unwrap_or(0);
+        let precision = signs.next_if_eq(&'.').is_some();
+        let mut digits = String::new();
+        while let Some(digit) = signs.next_if(char::is_ascii_digit) {
+            digits.push(digit);
+        }
+        let precision = precision.then(|| digits.parse::<usize>().unwrap_or(0));
+        if width.max(precision.unwrap_or(0)) > WIDTH_MAX {
+            return Err(Error::Limit(format!("'{text}' asks for more than {WIDTH_MAX} signs")));
+        }
+        let mut written = match (signs.next(), precision) {
+            (Some('d' | 'i' | 'u'), _) => whole(value).ok_or_else(wrong)?,
+            (Some('f' | 'F'), precision) => fixed(value, precision.unwrap_or(6)),
+            (Some('g' | 'G'), None) => general(value),
+            (Some('s' | 'r'), None) => repr(value),
+            (Some('e'), precision) => exponent(value, precision.unwrap_or(6)),
+            _ => return Err(wrong()),
+        };
+        if flags.contains('+') && value >= 0.0 {
+            written.insert(0, '+');
+        }
+        let missing = width.saturating_sub(written.chars().count());
+        match () {
+            () if flags.contains('-') => written.push_str(&" ".repeat(missing)),
+            () if flags.contains('0') => {
+                let at = usize::from(written.starts_with(['-', '+']));
+                written.insert_str(at, &"0".repeat(missing));
+            }
+            () => written.insert_str(0, &" ".repeat(missing)),
+        }
+        out.push_str(&written);
+        places += 1;
+    }
+    if places == 1 { Ok(out) } else { Err(wrong()) }
+}
+
+fn exponent(value: f64, precision: usize) -> String {
+    let text = format!("{value:.precision$e}");
+    let Some((mantissa, exponent)) = text.split_once('e') else { return text };
+    let (sign, digits) = exponent.strip_prefix('-').map_or(('+', exponent), |digits| ('-', digits));
+    format!("{mantissa}e{sign}{digits:0>2}")
+}

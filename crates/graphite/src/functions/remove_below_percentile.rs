@@ -1,0 +1,30 @@
+//! `removeBelowPercentile`: takes away values below a percentile of their series.
+
+use super::n_percentile::percentile_of;
+use crate::call::Call;
+use crate::error::Result;
+use crate::function::{Body, Function, Group, Origin};
+use crate::number::general;
+use crate::parameter::{Kind, required};
+use crate::series::Series;
+
+pub(super) const FUNCTION: Function = Function {
+    name: "removeBelowPercentile",
+    aliases: &[],
+    group: Group::FilterData,
+    origin: Origin::Graphite,
+    aggregates: false,
+    parameters: &[required("seriesList", Kind::SeriesList), required("n", Kind::Float)],
+    doc: "Takes away values below a percentile of their series.",
+    body: Body::Series(run),
+};
+
+fn run(mut call: Call) -> Result<Vec<Series>> {
+    let (mut list, n) = (call.series()?, call.number(1)?);
+    for series in &mut list {
+        series.rename(format!("removeBelowPercentile({}, {})", series.name, general(n.value())));
+        let Some(bound) = percentile_of(series, n)? else { continue };
+        series.values.map_values(|value| Some(value).filter(|value| !(*value < bound)))?;
+    }
+    Ok(list)
+}

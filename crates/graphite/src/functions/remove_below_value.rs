@@ -1,0 +1,27 @@
+//! `removeBelowValue`: takes away values below a number.
+
+use super::series_of::transform;
+use crate::call::Call;
+use crate::error::Result;
+use crate::function::{Body, Function, Group, Origin};
+use crate::number::general;
+use crate::parameter::{Kind, required};
+use crate::series::Series;
+
+pub(super) const FUNCTION: Function = Function {
+    name: "removeBelowValue",
+    aliases: &[],
+    group: Group::FilterData,
+    origin: Origin::Graphite,
+    aggregates: false,
+    parameters: &[required("seriesList", Kind::SeriesList), required("n", Kind::Float)],
+    doc: "Takes away values below a number.",
+    body: Body::Series(run),
+};
+
+fn run(mut call: Call) -> Result<Vec<Series>> {
+    let (list, n) = (call.series()?, call.float(1)?);
+    let shown = general(n);
+    let keep = |value: f64| Ok(Some(value).filter(|value| !(*value < n)));
+    transform(list, |name| format!("removeBelowValue({name}, {shown})"), keep)
+}

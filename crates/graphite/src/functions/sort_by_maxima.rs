@@ -1,0 +1,24 @@
+//! `sortByMaxima`: sorts series by their largest value, the largest first.
+
+use super::sort_by::sort_by;
+use crate::aggregation::Aggregation;
+use crate::call::Call;
+use crate::error::Result;
+use crate::function::{Body, Function, Group, Origin};
+use crate::parameter::{Kind, required};
+use crate::series::Series;
+
+pub(super) const FUNCTION: Function = Function {
+    name: "sortByMaxima",
+    aliases: &[],
+    group: Group::Sorting,
+    origin: Origin::Graphite,
+    aggregates: false,
+    parameters: &[required("seriesList", Kind::SeriesList)],
+    doc: "Sorts series by their largest value, the largest first.",
+    body: Body::Series(run),
+};
+
+fn run(mut call: Call) -> Result<Vec<Series>> {
+    sort_by(call.series()?, Aggregation::Max, true)
+}

@@ -1,0 +1,49 @@
+//! `useSeriesAbove`: other series, named after those whose largest value is above a number.
+
+use futures_util::FutureExt;
+
+use crate::aggregation::Aggregation;
+use crate::error::Result;
+use crate::function::{Again, Body, Function, Group, Origin};
+use crate::parameter::{Kind, required};
+use crate::pattern::Substitution;
+use crate::series::Series;
+
+pub(super) const FUNCTION: Function = Function {
+    name: "useSeriesAbove",
+    aliases: &[],
+    group: Group::FilterSeries,
+    origin: Origin::Graphite,
+    aggregates: false,
+    parameters: &[
+        required("seriesList", Kind::SeriesList),
+        required("value", Kind::Float),
+        required("search", Kind::Text),
+        required("replace", Kind::Text),
+    ],
+    doc: "Other series, named after those whose largest value is above a number.",
+    body: Body::Again(|again| run(again).boxed()),
+};
+
+async fn run(mut again: Again<'_>) -> Result<Vec<Series>> {
+    let call = &mut again.call;
+    let (list, value, search, replace) = (call.series()?, call.float(1)?, call.text(2)?, call.text(3)?);
+    let substitution = Substitution::new(&search, &replace)?;
+    let mut names = Vec::new();
+    for series in &list {
+        let name = substitution.apply(&series.name)?;
+        // Series with gaps have no largest value here.
+        let is_whole = series.points().all(|value| value.is_some());
+        let most = Aggregation::Max.of(series.points()).filter(|_| is_whole);
+        if most.is_some_and(|most| most > value) {
+            names.push(name);
+        }
+    }
+    if names.is_empty() {
+        return Ok(Vec::new());
+    }
+    let scope = again.call.scope.written();
+    let mut found = again.written(&format!("group({})", names.join(",")), &scope).await?;
+    found.retain(|series| !series.values.is_empty());
+    Ok(found)
+}

@@ -1,0 +1,321 @@
+//! Patterns of paths: each node of a path is matched alone.
+//!
+//! Braces are alternatives and are written out first; `*`, `?` and `[..]` are what Python's `fnmatch` takes
+//! them for. A pattern without these matches by equality. `**` as a whole node is any number of levels.
+
+use crate::error::{Error, Result};
+
+/// Most alternatives that the braces of a node may make.
+const VARIANTS_MAX: usize = 4096;
+/// Longest pattern of a path.
+const PATTERN_BYTES_MAX: usize = 64 << 10;
+/// Most nodes of a pattern.
+const NODES_MAX: usize = 256;
+
+/// The pattern of a path.
+#[derive(Clone, Debug)]
+pub struct Pattern {
+    text: String,
+    nodes: Vec<NodePattern>,
+}
+
+/// The pattern of one node of a path.
+#[derive(Clone, Debug)]
+pub enum NodePattern {
+    /// Any number of nodes.
+    Levels,
+    /// One node that one of these matches.
+    Node(Vec<Variant>),
+}
+
+/// A pattern without braces.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Variant {
+    /// This very name.
+    Exact(String),
+    /// Names of a form.
+    Glob(Glob),
+}
+
+/// A form of names.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Glob(Vec<Piece>);
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum Piece {
+    Char(char),
+    One,
+    Any,
+    Class { negated: bool, ranges: Vec<(char, char)> },
+}
+
+impl Pattern {
+    /// Reads a pattern. Backslashes mean nothing.
+    pub fn parse(text: &str) -> Result<Self> {
+        if text.len() > PATTERN_BYTES_MAX {
+            return Err(Error::Limit(format!("the pattern is longer than {PATTERN_BYTES_MAX} bytes")));
+        }
+        let clean = text.replace('\\', "");
+        if clean.matches('.').count() >= NODES_MAX {
+            return Err(Error::Limit(format!("the pattern has more than {NODES_MAX} nodes")));
+        }
+        let mut nodes = Vec::new();
+        for node in clean.split('.') {
+            nodes.push(NodePattern::parse(node)?);
+        }
+        if matches!(nodes.last(), Some(NodePattern::Levels)) {
+            nodes.push(NodePattern::parse("*")?);
+        }
+        Ok(Self { text: text.to_owned(), nodes })
+    }
+
+    /// The pattern as it was written.
+    pub fn text(&self) -> &str {
+        &self.text
+    }
+
+    /// Its nodes.
+    pub fn nodes(&self) -> &[NodePattern] {
+        &self.nodes
+    }
+
+    /// The path that a client is told for one that was found: nodes that were asked for with an escaped sign
+    /// keep the sign.
+    pub fn shown(&self, path: &str) -> String {
+        let mut nodes: Vec<&str> = path.split('.').collect();
+        let plain = self.text.replace('\\', "");
+        for (place, (asked, plain)) in self.text.split('.').zip(plain.split('.')).enumerate() {
+            let is_escaped = ["\\*", "\\?", "\\[", "\\{"].iter().any(|sign| asked.contains(sign));
+            if let Some(node) = nodes.get_mut(place).filter(|_| is_escaped) {
+                *node = plain;
+            }
+        }
+        nodes.join(".")
+    }
+}
+
+impl NodePattern {
+    fn parse(text: &str) -> Result<Self> {
+        if text == "**" {
+            return Ok(Self::Levels);
+        }
+        let mut variants = Vec::new();
+        for variant in alternatives(text)? {
+            let variant = Variant::parse(&variant);
+            if !variants.contains(&variant) {
+                variants.push(variant);
+            }
+        }
+        Ok(Self::Node(variants))
+    }
+
+    /// Whether one node with this name fits.
+    pub fn matches(&self, name: &str) -> bool {
+        match self {
+            Self::Levels => true,
+            Self::Node(variants) => variants.iter().any(|variant| variant.matches(name)),
+        }
+    }
+
+    /// The names that fit, when they can be listed.
+    pub fn exact(&self) -> Option<Vec<&str>> {
+        let Self::Node(variants) = self else { return None };
+        let name = |variant| match variant {
+            &Variant::Exact(ref name) => Some(name.as_str()),
+            Variant::Glob(_) => None,
+        };
+        variants.iter().map(name).collect()
+    }
+}
+
+/// Writes braces out, the innermost first.
+fn alternatives(text: &str) -> Result<Vec<String>> {
+    let (mut done, mut open) = (Vec::new(), vec![text.to_owned()]);
+    while let Some(next) = open.pop() {
+        let Some((begin, end)) = innermost(&next) else {
+            done.push(next);
+            continue;
+        };
+        for part in next[begin + 1..end].split(',') {
+            let written = format!("{}{part}{}", &next[..begin], &next[end + 1..]);
+            if !open.contains(&written) {
+                open.push(written);
+            }
+        }
+        if open.len() + done.len() > VARIANTS_MAX {
+            let message = format!("the braces of '{text}' make more than {VARIANTS_MAX} alternatives");
+            return Err(Error::Limit(message));
+        }
+    }
+    Ok(done)
+}
+
+/// The first pair of braces without braces in it.
+fn innermost(text: &str) -> Option<(usize, usize)> {
+    let mut begin = None;
+    for (at, byte) in text.bytes().enumerate() {
+        match (byte, begin) {
+            (b'{', _) => begin = Some(at),
+            (b'}', Some(begin)) => return Some((begin, at)),
+            _ => {}
+        }
+    }
+    None
+}
+
+impl Variant {
+    fn parse(text: &str) -> Self {
+        match text.contains(['*', '?', '[']) {
+            true => Self::Glob(Glob::parse(text)),
+            false => Self::Exact(text.to_owned()),
+        }
+    }
+
+    /// Whether a name fits.
+    pub fn matches(&self, name: &str) -> bool {
+        match self {
+            Self::Exact(exact) => exact == name,
+            Self::Glob(glob) => glob.matches(name),
+        }
+    }
+}
+
+impl Glob {
+    fn parse(text: &str) -> Self {
+        let signs: Vec<char> = text.chars().collect();
+        let (mut pieces, mut at) = (Vec::new(), 0);
+        while let Some(&sign) = signs.get(at) {
+            at += 1;
+            let piece = match sign {
+                '*' => Piece::Any,
+                '?' => Piece::One,
+                '[' => match class_end(&signs, at) {
+                    Some(end) => {
+                        let piece = class(&signs[at..end]);
+                        at = end + 1;
+                        piece
+                    }
+                    None => Piece::Char('['),
+                },
+                other => Piece::Char(other),
+            };
+            if piece != Piece::Any || pieces.last() != Some(&Piece::Any) {
+                pieces.push(piece);
+            }
+        }
+        Self(pieces)
+    }
+
+    /// Whether a name fits. Takes time in proportion to the product of the lengths at most.
+    pub fn matches(&self, name: &str) -> bool {
+        let signs: Vec<char> = name.chars().collect();
+        let (mut piece, mut at) = (0, 0);
+        let mut back: Option<(usize, usize)> = None;
+        while at < signs.len() || piece < self.0.len() {
+            let fits = match self.0.get(piece) {
+                Some(Piece::Any) => {
+                    back = Some((piece, at));
+                    piece += 1;
+                    continue;
+                }
+                Some(single) => signs.get(at).is_some_and(|sign| single.takes(*sign)),
+                None => false,
+            };
+            if fits {
+                (piece, at) = (piece + 1, at + 1);
+                continue;
+            }
+            match back {
+                Some((any, from)) if from < signs.len() => {
+                    back = Some((any, from + 1));
+                    (piece, at) = (any + 1, from + 1);
+                }
+                _ => return false,
+            }
+        }
+        true
+    }
+}
+
+impl Piece {
+    fn takes(&self, sign: char) -> bool {
+        match self {
+            Self::Char(own) => *own == sign,
+            Self::One | Self::Any => true,
+            Self::Class { negated, ranges } => {
+                ranges.iter().any(|(low, high)| (*low..=*high).contains(&sign)) != *negated
+            }
+        }
+    }
+}
+
+/// Where the bracket that closes a class is. One that comes first belongs to the class.
+fn class_end(signs: &[char], from: usize) -> Option<usize> {
+    let mut at = from;
+    at += usize::from(signs.get(at) == Some(&'!'));
+    at += usize::from(signs.get(at) == Some(&']'));
+    (at..signs.len()).find(|at| signs[*at] == ']')
+}
+
+fn class(signs: &[char]) -> Piece {
+    let negated = signs.first() == Some(&'!');
+    let signs = &signs[usize::from(negated)..];
+    let (mut ranges, mut at) = (Vec::new(), 0);
+    while let Some(&low) = signs.get(at) {
+        match (signs.get(at + 1), signs.get(at + 2)) {
+            (Some('-'), Some(&high)) => {
+                ranges.push((low, high));
+                at += 3;
+            }
+            _ => {
+                ranges.push((low, low));
+                at += 1;
+            }
+        }
+    }
+    Piece::Class { negated, ranges }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn matches(pattern: &str, name: &str) -> bool {
+        NodePattern::parse(pattern).unwrap().matches(name)
+    }
+
+    #[test]
+    fn a_node_is_matched_as_fnmatch_does() {
+        for (pattern, name) in [
+            ("web*", "web01"),
+            ("w?b*1", "web01"),
+            ("web0[1-3]", "web02"),
+            ("web0[!1]", "web02"),
+            ("{web,db}{1,2}", "db2"),
+            ("a{b{c,d},e}", "abd"),
+            ("[", "["),
+            ("[]]", "]"),
+            ("a{", "a{"),
+            ("*é*", "café1"),
+        ] {
+            assert!(matches(pattern, name), "{pattern} {name}");
+        }
+        for (pattern, name) in [("web0[^1]", "web02"), ("web", "web01"), ("*a*b", "aab0"), ("[z-a]", "m")] {
+            assert!(!matches(pattern, name), "{pattern} {name}");
+        }
+    }
+
+    #[test]
+    fn braces_that_make_too_many_alternatives_are_refused() {
+        let error = Pattern::parse(&"{a,b}".repeat(20)).unwrap_err();
+        assert!(error.to_string().contains("4096"), "{error}");
+        assert!(Pattern::parse(&"a.".repeat(300)).is_err());
+        assert!(!matches(&"a*".repeat(2000), &"a".repeat(1999)));
+    }
+
+    #[test]
+    fn an_escaped_sign_is_shown_as_it_was_asked() {
+        let pattern = Pattern::parse(r"a.b\*.c").unwrap();
+        assert_eq!(pattern.shown("a.bx.c"), "a.b*.c");
+    }
+}

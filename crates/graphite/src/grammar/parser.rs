@@ -1,0 +1,485 @@
+//! The reader of targets.
+
+use sandur_base::nesting::{Depth, Nested};
+
+use super::{Call, Expr, Template, TemplateValue};
+use crate::error::{Error, Result};
+use crate::number::Number;
+
+/// Longest target.
+const TARGET_BYTES_MAX: usize = 1 << 20;
+/// Signs that a path has with a backslash before them.
+const SYMBOLS: &[u8] = b"(){},.'\"\\|";
+
+/// Reads a target. What follows it is ignored.
+pub fn parse(text: &str) -> Result<Nested<Expr>> {
+    if text.len() > TARGET_BYTES_MAX {
+        return Err(Error::Limit(format!("the target is longer than {TARGET_BYTES_MAX} bytes")));
+    }
+    let mut reader = Reader { text, at: 0, depth: Depth::default() };
+    let expr = reader.expression()?.ok_or_else(|| {
+        let shown: String = text.chars().take(80).collect();
+        Error::invalid(format!("'{shown}' is not a target: a path or a function call is expected"))
+    })?;
+    Ok(Nested::new(expr)?)
+}
+
+/// Each method reads at `at` and moves it, or leaves it where it was and answers with nothing.
+struct Reader<'a> {
+    text: &'a str,
+    at: usize,
+    depth: Depth,
+}
+
+fn is_word_start(byte: u8) -> bool {
+    byte.is_ascii_alphabetic() || byte == b'_'
+}
+
+fn is_word(byte: u8) -> bool {
+    byte.is_ascii_alphanumeric() || byte == b'_'
+}
+
+impl<'a> Reader<'a> {
+    fn rest(&self) -> &'a str {
+        &self.text[self.at..]
+    }
+
+    fn space(&mut self) {
+        let bytes = self.rest().bytes();
+        self.at += bytes.take_while(|byte| matches!(byte, b' ' | b'\t' | b'\n' | b'\r')).count();
+    }
+
+    fn sign(&mut self, sign: char) -> bool {
+        let start = self.at;
+        self.space();
+        if self.rest().starts_with(sign) {
+            self.at += sign.len_utf8();
+            return true;
+        }
+        self.at = start;
+        false
+    }
+
+    fn word(&mut self) -> Option<&'a str> {
+        let start = self.at;
+        self.space();
+        let rest = self.rest();
+        if !rest.bytes().next().is_some_and(is_word_start) {
+            self.at = start;
+            return None;
+        }
+        let length = rest.bytes().take_while(|byte| is_word(*byte)).count();
+        self.at += length;
+        Some(&rest[..length])
+    }
+
+    /// `(template | call | path) ('|' call)*`
+    fn expression(&mut self) -> Result<Option<Expr>> {
+        self.depth.enter()?;
+        let first = match self.template()? {
+            Some(template) => Some(template),
+            None => match self.call()? {
+                Some(call) => Some(Expr::Call(call)),
+                None => self.path().map(Expr::Path),
+            },
+        };
+        let Some(mut expr) = first else {
+            self.depth.leave();
+            return Ok(None);
+        };
+        loop {
+            let start = self.at;
+            if !self.sign('|') {
+                break;
+            }
+            let Some(mut call) = self.call()? else {
+                self.at = start;
+                break;
+            };
+            call.arguments.insert(0, Nested::new(expr)?);
+            expr = Expr::Call(call);
+        }
+        self.depth.leave();
+        Ok(Some(expr))
+    }
+
+    fn template(&mut self) -> Result<Option<Expr>> {
+        let start = self.at;
+        self.space();
+        if self.rest().starts_with("template") {
+            self.at += "template".len();
+            if let Some(template) = self.template_rest()? {
+                return Ok(Some(Expr::Template(template)));
+            }
+        }
+        self.at = start;
+        Ok(None)
+    }
+
+    fn template_rest(&mut self) -> Result<Option<Template>> {
+        if !self.sign('(') {
+            return Ok(None);
+        }
+        let body = match self.call()? {
+            Some(call) => Expr::Call(call),
+            None => match self.path() {
+                Some(path) => Expr::Path(path),
+                None => return Ok(None),
+            },
+        };
+        let mut values = Vec::new();
+        loop {
+            let start = self.at;
+            if !self.sign(',') {
+                break;
+            }
+            let name = self.argument_name();
+            // Names come alone or not at all.
+            let fits = values.is_empty() || self.is_named(&values) == name.is_some();
+            let value = if fits { self.template_value() } else { None };
+            let Some(value) = value else {
+                self.at = start;
+                break;
+            };
+            let name = name.map_or_else(|| (values.len() + 1).to_string(), str::to_owned);
+            values.push((name, value));
+        }
+        Ok(if self.sign(')') { Some(Template { body: Nested::new(body)?, values }) } else { None })
+    }
+
+    fn is_named(&self, values: &[(String, TemplateValue)]) -> bool {
+        values.first().is_some_and(|(name, _)| !name.starts_with(|sign: char| sign.is_ascii_digit()))
+    }
+
+    fn template_value(&mut self) -> Option<TemplateValue> {
+        if let Some(number) = self.number() {
+            return Some(TemplateValue::Number(number));
+        }
+        self.quoted().map(TemplateValue::Text)
+    }
+
+    /// A word and an equals sign.
+    fn argument_name(&mut self) -> Option<&'a str> {
+        let start = self.at;
+        if let Some(word) = self.word()
+            && self.sign('=')
+        {
+            return Some(word);
+        }
+        self.at = start;
+        None
+    }
+
+    fn call(&mut self) -> Result<Option<Call>> {
+        let before = self.at;
+        self.space();
+        let start = self.at;
+        let call = match self.word() {
+            Some(name) if self.sign('(') => self.call_rest(name, start)?,
+            _ => None,
+        };
+        if call.is_none() {
+            self.at = before;
+        }
+        Ok(call)
+    }
+
+    fn call_rest(&mut self, name: &str, start: usize) -> Result<Option<Call>> {
+        let (mut arguments, mut named) = (Vec::new(), Vec::new());
+        loop {
+            let before = self.at;
+            if !arguments.is_empty() && !self.sign(',') {
+                break;
+            }
+            if let Some((name, value)) = self.named_argument()? {
+                if arguments.is_empty() {
+                    return Ok(None);
+                }
+                named.push((name, value));
+                break;
+            }
+            let Some(argument) = self.argument()?.filter(|_| named.is_empty()) else {
+                self.at = before;
+                break;
+            };
+            arguments.push(Nested::new(argument)?);
+        }
+        while !named.is_empty() {
+            let before = self.at;
+            let next = if self.sign(',') { self.named_argument()? } else { None };
+            let Some(next) = next else {
+                self.at = before;
+                break;
+            };
+            named.push(next);
+        }
+        if !self.sign(')') {
+            return Ok(None);
+        }
+        let raw = self.text[start..self.at].to_owned();
+        Ok(Some(Call { name: name.to_owned(), arguments, named, raw }))
+    }
+
+    fn named_argument(&mut self) -> Result<Option<(String, Nested<Expr>)>> {
+        let start = self.at;
+        if let Some(name) = self.argument_name()
+            && let Some(value) = self.argument()?
+        {
+            return Ok(Some((name.to_owned(), Nested::new(value)?)));
+        }
+        self.at = start;
+        Ok(None)
+    }
+
+    fn argument(&mut self) -> Result<Option<Expr>> {
+        for (word, expr) in [("true", Expr::Flag(true)), ("false", Expr::Flag(false))] {
+            if self.keyword(word) {
+                return Ok(Some(expr));
+            }
+        }
+        if let Some(number) = self.number() {
+            return Ok(Some(Expr::Number(number)));
+        }
+        if self.keyword("none") {
+            return Ok(Some(Expr::None));
+        }
+        if let Some(text) = self.quoted() {
+            return Ok(Some(Expr::Text(text)));
+        }
+        if self.keyword("inf") {
+            return Ok(Some(Expr::Number(Number::Float(f64::INFINITY))));
+        }
+        self.expression()
+    }
+
+    fn keyword(&mut self, word: &str) -> bool {
+        let start = self.at;
+        self.space();
+        let rest = self.rest();
+        let ends = |byte: &u8| !(is_word(*byte) || *byte == b'$');
+        let fits = rest.get(..word.len()).is_some_and(|head| head.eq_ignore_ascii_case(word))
+            && rest.as_bytes().get(word.len()).is_none_or(ends);
+        self.at = if fits { self.at + word.len() } else { start };
+        fits
+    }
+
+    /// A number before a comma, a bracket or the end of a line.
+    fn number(&mut self) -> Option<Number> {
+        let start = self.at;
+        self.space();
+        let rest = self.rest();
+        let integer = |text: &str| {
+            let sign = usize::from(text.starts_with('-'));
+            let digits = text[sign..].bytes().take_while(u8::is_ascii_digit).count();
+            (digits > 0).then_some(sign + digits)
+        };
+        let ends = |length: usize| {
+            let after = rest[length..].trim_start_matches([' ', '\t', '\r']);
+            after.is_empty() || after.starts_with(['\n', ',', ')']) || {
+                let after = after.trim_start();
+                after.starts_with([',', ')'])
+            }
+        };
+        let whole = integer(rest);
+        let point = whole.and_then(|whole| {
+            let digits = rest[whole..].strip_prefix('.')?.bytes().take_while(u8::is_ascii_digit).count();
+            (digits > 0).then_some(whole + 1 + digits)
+        });
+        let power = point.or(whole).and_then(|base| {
+            let exponent = rest[base..].strip_prefix(['e', 'E'])?;
+            integer(exponent).map(|exponent| base + 1 + exponent)
+        });
+        for (length, is_whole) in [(power, false), (point, false), (whole, true)] {
+            let Some(length) = length.filter(|length| ends(*length)) else { continue };
+            let text = &rest[..length];
+            let number = match text.parse() {
+                Ok(number) if is_whole => Number::Int(number),
+                _ => Number::Float(text.parse().ok()?),
+            };
+            self.at += length;
+            return Some(number);
+        }
+        self.at = start;
+        None
+    }
+
+    /// A text in quotes. What a backslash precedes stays as it is, backslash included.
+    fn quoted(&mut self) -> Option<String> {
+        let start = self.at;
+        self.space();
+        let rest = self.rest();
+        let found = match rest.as_bytes().first() {
+            Some(quote @ (b'"' | b'\'')) => closing(rest, *quote),
+            _ => None,
+        };
+        match found {
+            Some(end) => {
+                self.at += end + 1;
+                Some(rest[1..end].to_owned())
+            }
+            None => {
+                self.at = start;
+                None
+            }
+        }
+    }
+
+    fn path(&mut self) -> Option<String> {
+        let start = self.at;
+        self.space();
+        let mut path = String::new();
+        let mut is_read = false;
+        loop {
+            let before = self.at;
+            if is_read && !self.rest().starts_with('.') {
+                break;
+            }
+            self.at += usize::from(is_read);
+            let length = path.len();
+            if is_read {
+                path.push('.');
+            }
+            if !self.path_node(&mut path) {
+                path.truncate(length);
+                self.at = before;
+                break;
+            }
+            is_read = true;
+        }
+        if !is_read {
+            self.at = start;
+            return None;
+        }
+        Some(path)
+    }
+
+    /// Plain signs and braces, at least one.
+    fn path_node(&mut self, path: &mut String) -> bool {
+        let mut is_read = false;
+        while self.plain(path) || self.braces(path) {
+            is_read = true;
+        }
+        is_read
+    }
+
+    fn plain(&mut self, path: &mut String) -> bool {
+        let start = self.at;
+        while let Some(sign) = self.rest().chars().next() {
+            let next = self.rest().as_bytes().get(1).copied();
+            if sign == '\\' && next.is_some_and(|next| SYMBOLS.contains(&next) || next == b'=') {
+                path.push(next.map_or('\\', char::from));
+                self.at += 2;
+                continue;
+            }
+            let is_symbol = u8::try_from(sign).is_ok_and(|byte| SYMBOLS.contains(&byte));
+            if is_symbol || sign.is_whitespace() || sign.is_control() {
+                break;
+            }
+            path.push(sign);
+            self.at += sign.len_utf8();
+        }
+        self.at > start
+    }
+
+    fn braces(&mut self, path: &mut String) -> bool {
+        let (start, length) = (self.at, path.len());
+        let mut sign = '{';
+        while self.rest().starts_with(sign) {
+            path.push(sign);
+            self.at += 1;
+            if !self.plain(path) {
+                break;
+            }
+            sign = ',';
+            if self.rest().starts_with('}') {
+                path.push('}');
+                self.at += 1;
+                return true;
+            }
+        }
+        self.at = start;
+        path.truncate(length);
+        false
+    }
+}
+
+/// Where the quote is that closes a text. A doubled quote does not.
+fn closing(text: &str, quote: u8) -> Option<usize> {
+    let bytes = text.as_bytes();
+    let mut at = 1;
+    loop {
+        match *bytes.get(at)? {
+            b'\n' | b'\r' => return None,
+            b'\\' => at += 1 + usize::from(bytes.get(at + 1).is_some()),
+            byte if byte == quote && bytes.get(at + 1) == Some(&quote) => at += 2,
+            byte if byte == quote => return Some(at),
+            _ => at += 1,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn shown(text: &str) -> String {
+        fn show(expr: &Expr) -> String {
+            match expr {
+                Expr::Number(number) => number.to_string(),
+                Expr::Text(text) => format!("'{text}'"),
+                Expr::Flag(flag) => flag.to_string(),
+                Expr::None => "None".to_owned(),
+                Expr::Path(path) => path.clone(),
+                Expr::Call(call) => {
+                    let named = call.named.iter().map(|(name, value)| format!("{name}={}", show(value)));
+                    let all: Vec<String> = call.arguments.iter().map(|a| show(a)).chain(named).collect();
+                    format!("{}({})", call.name, all.join(","))
+                }
+                Expr::Template(template) => {
+                    let values = template.values.iter().map(|(name, value)| format!(",{name}:{value:?}"));
+                    format!("template({}{})", show(&template.body), values.collect::<String>())
+                }
+            }
+        }
+        parse(text).map_or_else(|error| format!("error {error}"), |expr| show(&expr))
+    }
+
+    #[test]
+    fn the_first_alternative_that_fits_is_taken() {
+        for (text, expected) in [
+            ("foo(", "foo"),
+            ("scale(math.int 2)", "scale"),
+            ("scale(math.int,.5)", "scale"),
+            ("sum( a.b , c )", "sum(a.b,c)"),
+            ("a|f(1)|g(x=None)", "f(a,1)"),
+            ("a|f(1)|g()", "g(f(a,1))"),
+            ("f(a,-2.50,1e2,TRUE,inf,'it''s')", "f(a,-2.5,100.0,true,inf,'it''s')"),
+            ("f(a,b=1,c='x')", "f(a,b=1,c='x')"),
+            ("f(b=1,a)", "f"),
+            ("a.{b,c}*.d{e}f g", "a.{b,c}*.d{e}f"),
+            ("a.{b{c,d}}", "a"),
+            ("names.eq\\=x.y", "names.eq=x.y"),
+            ("f(1_000)", "f(1_000)"),
+            ("true", "true"),
+            ("f(true.x)", "f"),
+        ] {
+            assert_eq!(shown(text), expected, "{text}");
+        }
+        assert!(shown(".a").starts_with("error") && shown("|f()").starts_with("error"));
+        let template = "template(f(a.$x),x='b',y=2)";
+        assert_eq!(shown(template), r#"template(f(a.$x),x:Text("b"),y:Number(Int(2)))"#);
+        assert_eq!(shown("template(a,h=b)"), "template(a,h=b)");
+    }
+
+    #[test]
+    fn what_is_nested_without_end_is_refused() {
+        for text in ["f(".repeat(100_000), format!("a{}", "|f()".repeat(100_000))] {
+            let error = parse(&text).unwrap_err();
+            assert!(matches!(error, Error::TooNested(_)), "{error}");
+        }
+        let wide = format!("f({})", vec!["a"; 100_000].join(","));
+        assert!(matches!(parse(&wide), Err(Error::TooNested(_))));
+        assert!(parse(&"f(x,a=".repeat(60)).is_ok(), "no time that doubles with each level");
+        assert!(parse(&"template(".repeat(5000)).is_ok());
+    }
+}

@@ -1,0 +1,61 @@
+//! Graphite's language: targets over series of values at equal steps.
+//!
+//! **What it is.** Parser of targets, times as `from` and `until` have them, patterns of paths, expressions
+//! over tags, all functions of graphite-web and those that carbonapi has of its own, consolidation, and the
+//! renderings of `/render` that are not drawn. Answers are graphite-web's to the name, the time and the last
+//! digit, as far as graphite-web has an answer.
+//!
+//! **What it is not.** It knows no store, no block and no HTTP, and draws nothing. Series come from a
+//! [`Source`].
+//!
+//! **Life of a request.** [`RenderRequest`] reads parameters, [`render`] evaluates its targets in order: a
+//! text becomes a tree ([`parse`]), paths and `seriesByTag` are fetched from the source, functions are called
+//! with what their arguments are (`evaluate`). Functions over values run as jobs of the query; those that look
+//! at other times have their first argument evaluated again. What is left is consolidated to at most
+//! `maxDataPoints` and written in the format that was asked for (`render/`).
+//!
+//! **How to add.** A function is a file in `functions/` with its entry of the table and its code; evaluation,
+//! `/functions` and the reference page are made from the table.
+//!
+//! **Invariants.** A missing value and one that is not a number differ until they are written. Sums run from
+//! left to right. A tree has bounded height, a request a bounded number of calls; values are reserved before
+//! they are made, and loops over values tell of their work.
+
+mod aggregation;
+mod attime;
+mod call;
+mod column;
+mod combine;
+mod error;
+mod evaluate;
+mod function;
+mod functions;
+mod glob;
+mod grammar;
+mod number;
+mod parameter;
+mod pattern;
+mod render;
+mod scope;
+mod series;
+mod source;
+mod tags;
+mod zone;
+
+pub use attime::{Unit, parse_offset, parse_time};
+pub use call::Call;
+pub use column::Column;
+pub use error::Error;
+pub use evaluate::{CALLS_MAX, Evaluator, SERIES_MAX};
+pub use function::{Computation, Evaluate, Function, Group, Origin, Target, call_with_values};
+pub use functions::FUNCTIONS;
+pub use glob::{Glob, NodePattern, Pattern, Variant};
+pub use grammar::{Expr, parse};
+pub use number::Number;
+pub use parameter::{Argument, Kind, Parameter, Preset};
+pub use render::{FORMATS, Format, RenderRequest, Rendered, render};
+pub use scope::Scope;
+pub use series::{Consolidation, Drawing, Points, Series};
+pub use source::{Fetched, Found, Selector, Source, Window};
+pub use tags::{Operator, TagExpression, Tags, canonical_name, parse_name};
+pub use zone::{Moment, Zone};

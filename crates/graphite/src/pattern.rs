@@ -1,0 +1,244 @@
+//! Regular expressions and replacements as Python writes them, over an engine that takes linear time.
+//!
+//! What the engine has not (looking around, references back) is refused by name, never taken for something
+//! else. Sizes are bounded by the engine's limit on compiled expressions.
+
+use regex::{Captures, Regex, RegexBuilder};
+
+use crate::error::{Error, Result};
+
+/// Longest expression.
+const TEXT_BYTES_MAX: usize = 16 << 10;
+/// Most memory of a compiled expression.
+const COMPILED_BYTES_MAX: usize = 1 << 20;
+/// Longest text that a replacement may make.
+const REPLACED_BYTES_MAX: usize = 64 << 10;
+
+/// Compiles an expression that Python's `re` takes.
+pub(crate) fn python_regex(text: &str) -> Result<Regex> {
+    if text.len() > TEXT_BYTES_MAX {
+        return Err(Error::Limit(format!("the regular expression is longer than {TEXT_BYTES_MAX} bytes")));
+    }
+    let translated = translate(text)?;
+    let built = RegexBuilder::new(&translated).size_limit(COMPILED_BYTES_MAX).nest_limit(100).build();
+    built.map_err(|error| match error {
+        regex::Error::CompiledTooBig(limit) => {
+            Error::Limit(format!("the regular expression '{text}' takes more than {limit} bytes; shorten it"))
+        }
+        other => Error::invalid(format!("the regular expression '{text}' cannot be read: {other}")),
+    })
+}
+
+/// The expression in the words of the engine.
+fn translate(text: &str) -> Result<String> {
+    let signs: Vec<char> = text.chars().collect();
+    let refuse = |what: &str| Err(Error::invalid(format!("'{text}' uses {what}, which is not supported")));
+    let (mut out, mut at) = (String::with_capacity(text.len()), 0);
+    let mut in_class = None;
+    while let Some(&sign) = signs.get(at) {
+        let next = signs.get(at + 1).copied();
+        match (sign, in_class) {
+            ('\\', None) if next.is_some_and(|next| matches!(next, '1'..='9')) => {
+                return refuse("a reference back");
+            }
+            ('\\', _) => {
+                match next {
+                    Some('Z') => out.push_str(r"\z"),
+                    Some(next) if next.is_ascii_alphanumeric() || !next.is_ascii() => {
+                        out.extend(['\\', next])
+                    }
+                    Some(next) => out.push_str(&regex::escape(&next.to_string())),
+                    None => return refuse("a backslash at its end"),
+                }
+                at += 1;
+            }
+            ('[', None) => {
+                out.push('[');
+                let negated = next == Some('^');
+                if negated {
+                    out.push('^');
+                    at += 1;
+                }
+                in_class = Some(at + 1);
+            }
+            (']', Some(begin)) if at > begin => {
+                out.push(']');
+                in_class = None;
+            }
+            ('[' | ']' | '&' | '~', Some(_)) => out.extend(['\\', sign]),
+            ('-', Some(begin)) if next == Some('-') || at == begin => out.push_str(r"\-"),
+            ('(', None) if next == Some('?') => match look_around(&signs[at..]) {
+                Some(what) => return refuse(what),
+                None => out.push('('),
+            },
+            ('{', None) if !is_count(&signs[at..]) => out.push_str(r"\{"),
+            ('}', None) if !closes_count(&signs[..at]) => out.push_str(r"\}"),
+            (other, _) => out.push(other),
+        }
+        at += 1;
+    }
+    Ok(out)
+}
+
+fn look_around(signs: &[char]) -> Option<&'static str> {
+    match (signs.get(2), signs.get(3)) {
+        (Some('=' | '!'), _) | (Some('<'), Some('=' | '!')) => Some("looking around"),
+        (Some('('), _) => Some("a condition"),
+        (Some('P'), Some('=')) => Some("a reference back"),
+        (Some('#'), _) => Some("a comment"),
+        _ => None,
+    }
+}
+
+/// Whether braces hold a count of repetitions.
+fn is_count(signs: &[char]) -> bool {
+    let Some(end) = signs.iter().position(|sign| *sign == '}') else { return false };
+    let inner = &signs[1..end];
+    let digits = inner.iter().filter(|sign| sign.is_ascii_digit()).count();
+    let commas = inner.iter().filter(|sign| **sign == ',').count();
+    digits > 0 && commas <= 1 && digits + commas == inner.len() && inner[0] != ','
+}
+
+fn closes_count(before: &[char]) -> bool {
+    let Some(begin) = before.iter().rposition(|sign| *sign == '{') else { return false };
+    let mut signs = before[begin..].to_vec();
+    signs.push('}');
+    is_count(&signs)
+}
+
+/// What replaces a match: texts and groups.
+pub(crate) struct Replacement(Vec<Part>);
+
+enum Part {
+    Text(String),
+    Group(usize),
+    Named(String),
+}
+
+impl Replacement {
+    /// Reads a replacement; its groups must be those of the expression.
+    pub(crate) fn parse(text: &str, regex: &Regex) -> Result<Self> {
+        let wrong = |what: &str| Error::invalid(format!("the replacement '{text}' has {what}"));
+        let (mut parts, mut plain) = (Vec::new(), String::new());
+        let mut signs = text.chars().peekable();
+        while let Some(sign) = signs.next() {
+            if sign != '\\' {
+                plain.push(sign);
+                continue;
+            }
+            let group = match signs.next() {
+                Some('g') => {
+                    let rest: String = signs.clone().collect();
+                    let inner = rest.strip_prefix('<').and_then(|rest| rest.split_once('>'));
+                    let (name, _) = inner.ok_or_else(|| wrong(r"\g without <name>"))?;
+                    (0..name.chars().count() + 2).for_each(|_| _ = signs.next());
+                    match name.parse() {
+                        Ok(number) => Part::Group(number),
+                        Err(_) => Part::Named(name.to_owned()),
+                    }
+                }
+                Some(digit) if digit.is_ascii_digit() && digit != '0' => {
+                    let mut number = digit.to_digit(10).unwrap_or_default() as usize;
+                    if let Some(second) = signs.peek().and_then(|sign| sign.to_digit(10)) {
+                        number = number * 10 + second as usize;
+                        signs.next();
+                    }
+                    Part::Group(number)
+                }
+                Some('n') => Part::Text("\n".to_owned()),
+                Some('t') => Part::Text("\t".to_owned()),
+                Some('r') => Part::Text("\r".to_owned()),
+                Some(letter) if letter.is_ascii_alphanumeric() => return Err(wrong("an unknown escape")),
+                Some(other) => Part::Text(if other == '\\' { "\\".into() } else { format!("\\{other}") }),
+                None => return Err(wrong("a backslash at its end")),
+            };
+            if !plain.is_empty() {
+                parts.push(Part::Text(std::mem::take(&mut plain)));
+            }
+            let exists = match &group {
+                Part::Text(_) => true,
+                Part::Group(number) => *number < regex.captures_len(),
+                Part::Named(name) => regex.capture_names().flatten().any(|own| own == name),
+            };
+            if !exists {
+                return Err(wrong("a group that the expression has not"));
+            }
+            parts.push(group);
+        }
+        parts.push(Part::Text(plain));
+        Ok(Self(parts))
+    }
+
+    /// The text with every match replaced.
+    pub(crate) fn apply(&self, regex: &Regex, text: &str) -> Result<String> {
+        let (mut out, mut done) = (String::with_capacity(text.len()), 0);
+        for captures in regex.captures_iter(text) {
+            let Some(whole) = captures.get(0) else { continue };
+            out.push_str(&text[done..whole.start()]);
+            self.write(&captures, &mut out);
+            done = whole.end();
+            if out.len() > REPLACED_BYTES_MAX {
+                let message = format!("a replaced name is longer than {REPLACED_BYTES_MAX} bytes");
+                return Err(Error::Limit(message));
+            }
+        }
+        out.push_str(&text[done..]);
+        Ok(out)
+    }
+
+    fn write(&self, captures: &Captures<'_>, out: &mut String) {
+        for part in &self.0 {
+            let text = match part {
+                Part::Text(text) => Some(text.as_str()),
+                Part::Group(number) => captures.get(*number).map(|group| group.as_str()),
+                Part::Named(name) => captures.name(name).map(|group| group.as_str()),
+            };
+            out.push_str(text.unwrap_or_default());
+        }
+    }
+}
+
+/// `re.sub(search, replace, text)` for several texts.
+pub(crate) struct Substitution(Regex, Replacement);
+
+impl Substitution {
+    /// Reads both sides.
+    pub(crate) fn new(search: &str, replace: &str) -> Result<Self> {
+        let regex = python_regex(search)?;
+        let replacement = Replacement::parse(replace, &regex)?;
+        Ok(Self(regex, replacement))
+    }
+
+    /// The text with every match replaced.
+    pub(crate) fn apply(&self, text: &str) -> Result<String> {
+        self.1.apply(&self.0, text)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn groups_of_the_match_stand_in_the_replacement() {
+        let replace = |search, with, text| Substitution::new(search, with).and_then(|s| s.apply(text));
+        assert_eq!(replace(r"^.*TCP(\d+)", r"\1", "ip-1TCP25").unwrap(), "25");
+        assert_eq!(replace(r"(?P<a>x)", r"[\g<a>\g<1>]", "x").unwrap(), "[xx]");
+        assert_eq!(replace("a{", "b", "a{1}").unwrap(), "b1}");
+        assert_eq!(replace("[[]", "_", "a[b").unwrap(), "a_b");
+        assert_eq!(replace("a{1,2}", "b", "caat").unwrap(), "cbt");
+        for (search, with) in
+            [("(", ""), (r"(a)\1", ""), ("(?=a)", ""), ("a", r"\1"), ("a", r"\q"), ("a", "\\")]
+        {
+            assert!(replace(search, with, "a").is_err(), "{search} {with}");
+        }
+        assert!(replace("", &"x".repeat(1000), &"a".repeat(1000)).is_err());
+    }
+
+    #[test]
+    fn an_expression_that_would_take_much_memory_is_refused() {
+        let error = python_regex("(((a{100}){100}){100}){100}").unwrap_err();
+        assert!(matches!(error, Error::Limit(_)), "{error}");
+        assert!(python_regex(&"(".repeat(5000)).is_err());
+    }
+}

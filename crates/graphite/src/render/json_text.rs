@@ -1,0 +1,66 @@
+//! Pieces of JSON as Python's `json.dumps` writes them.
+
+use std::fmt::Write;
+
+use crate::number::repr;
+
+/// A text in quotes, with what is not ASCII escaped.
+pub(super) fn quoted(text: &str) -> String {
+    let mut out = String::with_capacity(text.len() + 2);
+    out.push('"');
+    for sign in text.chars() {
+        match sign {
+            '"' => out.push_str("\\\""),
+            '\\' => out.push_str("\\\\"),
+            '\n' => out.push_str("\\n"),
+            '\r' => out.push_str("\\r"),
+            '\t' => out.push_str("\\t"),
+            '\u{8}' => out.push_str("\\b"),
+            '\u{c}' => out.push_str("\\f"),
+            ' '..='~' => out.push(sign),
+            other => {
+                for unit in other.encode_utf16(&mut [0; 2]) {
+                    let _ = write!(out, "\\u{unit:04x}");
+                }
+            }
+        }
+    }
+    out.push('"');
+    out
+}
+
+/// A value; what is no number is null, and infinity is written as other languages read it.
+pub(super) fn value(value: Option<f64>, is_whole: bool) -> String {
+    match value {
+        None => "null".to_owned(),
+        Some(value) if value.is_nan() => "null".to_owned(),
+        Some(f64::INFINITY) => "1e9999".to_owned(),
+        Some(f64::NEG_INFINITY) => "-1e9999".to_owned(),
+        Some(value) if is_whole => format!("{value:.0}"),
+        Some(value) => repr(value),
+    }
+}
+
+/// What `json.dumps` puts between the parts of a list or an object.
+#[derive(Clone, Copy)]
+pub(super) struct Layout {
+    pretty: bool,
+}
+
+impl Layout {
+    pub(super) fn new(pretty: bool) -> Self {
+        Self { pretty }
+    }
+
+    /// Parts between brackets, `depth` levels deep.
+    pub(super) fn join(self, (open, close): (char, char), depth: usize, parts: &[String]) -> String {
+        if parts.is_empty() {
+            return format!("{open}{close}");
+        }
+        if !self.pretty {
+            return format!("{open}{}{close}", parts.join(", "));
+        }
+        let (outer, inner) = ("  ".repeat(depth), "  ".repeat(depth + 1));
+        format!("{open}\n{inner}{}\n{outer}{close}", parts.join(&format!(",\n{inner}")))
+    }
+}

@@ -1,0 +1,93 @@
+//! `/render`: the parameters of a request, and its answer in one of the formats, which are in one table.
+
+mod consolidate;
+mod csv;
+mod dygraph;
+mod json;
+mod json_text;
+mod msgpack;
+mod pickle;
+mod raw;
+mod request;
+mod rickshaw;
+
+use sandur_query::QueryContext;
+
+use crate::error::{Error, Result};
+use crate::evaluate::Evaluator;
+use crate::series::Series;
+use crate::source::Source;
+
+pub use request::RenderRequest;
+
+/// Most bytes of an answer.
+const ANSWER_BYTES_MAX: usize = 1 << 30;
+
+/// A way to write series.
+#[derive(Debug)]
+pub struct Format {
+    /// The value of `format`.
+    pub name: &'static str,
+    /// The type of the answer.
+    pub content_type: &'static str,
+    /// Whether `jsonp` may wrap it.
+    pub(crate) is_json: bool,
+    pub(crate) write: fn(&RenderRequest, &mut Vec<Series>, &mut Vec<u8>) -> Result<()>,
+}
+
+/// All formats.
+pub const FORMATS: &[&Format] = &[
+    &json::FORMAT,
+    &raw::FORMAT,
+    &csv::FORMAT,
+    &pickle::FORMAT,
+    &msgpack::FORMAT,
+    &dygraph::FORMAT,
+    &rickshaw::FORMAT,
+];
+
+/// An answer.
+#[derive(Debug)]
+pub struct Rendered {
+    /// Its type.
+    pub content_type: &'static str,
+    /// Its bytes.
+    pub body: Vec<u8>,
+}
+
+/// Evaluates the targets of a request and writes the answer.
+pub async fn render(
+    source: &dyn Source,
+    context: &QueryContext,
+    request: &RenderRequest,
+) -> std::result::Result<Rendered, Error> {
+    let evaluator = Evaluator::new(source, context, &request.template);
+    let scope = request.scope();
+    let mut list = Vec::new();
+    for target in &request.targets {
+        list.extend(evaluator.series(target, &scope).await?);
+    }
+    let request = request.clone();
+    context.compute(move || Ok(write(&request, list))).await?
+}
+
+fn write(request: &RenderRequest, mut list: Vec<Series>) -> Result<Rendered> {
+    let format = request.format;
+    // The longest of the forms takes about forty bytes for a value.
+    let guess = list.iter().map(|series| 256 + series.name.len() + 40 * series.values.len()).sum::<usize>();
+    if guess > ANSWER_BYTES_MAX {
+        return Err(Error::Limit(format!(
+            "the answer would have about {guess} bytes, more than {ANSWER_BYTES_MAX}; ask for fewer series, a \
+             shorter time or fewer points (maxDataPoints)"
+        )));
+    }
+    let _held = sandur_base::job::reserve_exactly(guess as u64)?;
+    let mut body = Vec::new();
+    (format.write)(request, &mut list, &mut body)?;
+    let callback = request.jsonp.as_ref().filter(|_| format.is_json);
+    let Some(callback) = callback else { return Ok(Rendered { content_type: format.content_type, body }) };
+    let mut wrapped = format!("{callback}(").into_bytes();
+    wrapped.append(&mut body);
+    wrapped.push(b')');
+    Ok(Rendered { content_type: "text/javascript", body: wrapped })
+}

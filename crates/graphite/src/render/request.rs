@@ -1,0 +1,108 @@
+//! Parameters of `/render`.
+
+use super::{FORMATS, Format};
+use crate::attime::parse_time;
+use crate::error::{Error, Result};
+use crate::number::parse_float;
+use crate::scope::Scope;
+use crate::zone::{Moment, Zone};
+
+/// Most targets of a request.
+const TARGETS_MAX: usize = 1000;
+
+/// What a request asks for.
+#[derive(Clone, Debug)]
+pub struct RenderRequest {
+    /// Targets in order.
+    pub targets: Vec<String>,
+    /// Values after this.
+    pub from: Moment,
+    /// Values up to this.
+    pub until: Moment,
+    /// The present.
+    pub now: i64,
+    /// The zone that times are read in.
+    pub zone: Zone,
+    /// How the answer is written.
+    pub format: &'static Format,
+    /// Most points of a series.
+    pub max_data_points: Option<u64>,
+    /// Whether points without a value are left out.
+    pub no_null_points: bool,
+    /// The function that the answer is wrapped in.
+    pub jsonp: Option<String>,
+    /// Whether JSON is written in lines.
+    pub pretty: bool,
+    /// The share of values that points of several values need.
+    pub x_files_factor: f64,
+    /// Values of templates.
+    pub template: Vec<(String, String)>,
+}
+
+impl RenderRequest {
+    /// Reads parameters; of one that comes twice the last counts, but for `target`.
+    pub fn read(pairs: &[(String, String)], clock: i64, own_zone: &Zone) -> Result<Self> {
+        let last =
+            |name: &str| pairs.iter().rev().find(|(own, _)| own == name).map(|(_, value)| value.as_str());
+        let all = |name: &'static str| {
+            pairs.iter().filter(move |(own, _)| own == name).map(|(_, value)| value.clone())
+        };
+        let mut targets: Vec<String> = all("target").collect();
+        if targets.is_empty() {
+            targets = all("target[]").collect();
+        }
+        if targets.len() > TARGETS_MAX {
+            return Err(Error::Limit(format!("more than {TARGETS_MAX} targets; ask in several requests")));
+        }
+        let zone = last("tz").and_then(Zone::named).unwrap_or_else(|| own_zone.clone());
+        let now = match last("now") {
+            Some(text) => parse_time(text, &zone, clock)?.epoch,
+            None => clock,
+        };
+        let until =
+            last("until").map_or_else(|| Ok(zone.moment(now)), |text| parse_time(text, &zone, now))?;
+        let from = parse_time(last("from").unwrap_or("-1d"), &zone, now)?;
+        if from.epoch == until.epoch {
+            return Err(Error::invalid("Invalid empty time range"));
+        }
+        let (from, until) = if from.epoch < until.epoch { (from, until) } else { (until, from) };
+        let name = match (last("format"), last("rawData"), last("pickle")) {
+            (Some(format), _, _) => format,
+            (None, Some(_), _) => "raw",
+            (None, None, Some(_)) => "pickle",
+            (None, None, None) => "json",
+        };
+        let format = FORMATS.iter().find(|format| format.name == name).ok_or_else(|| {
+            let known: Vec<&str> = FORMATS.iter().map(|format| format.name).collect();
+            Error::invalid(format!("the format '{name}' is not known; known are {}", known.join(", ")))
+        })?;
+        let digits = |text: &&str| !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
+        let share = last("xFilesFactor").map_or(Some(0.0), parse_float);
+        let share = share.ok_or_else(|| Error::invalid("xFilesFactor is not a number"))?;
+        let places = pairs.iter().filter_map(|(name, value)| {
+            let place = name.strip_prefix("template[")?.strip_suffix(']')?;
+            Some((place.to_owned(), value.clone()))
+        });
+        Ok(Self {
+            targets,
+            from,
+            until,
+            now,
+            zone,
+            format,
+            max_data_points: last("maxDataPoints")
+                .filter(digits)
+                .map(|text| text.parse().unwrap_or(u64::MAX)),
+            no_null_points: last("noNullPoints").is_some(),
+            jsonp: last("jsonp").filter(|_| last("format").is_some()).map(str::to_owned),
+            pretty: last("pretty").is_some_and(|text| !text.is_empty()),
+            x_files_factor: share,
+            template: places.collect(),
+        })
+    }
+
+    /// What evaluation of the targets knows.
+    pub fn scope(&self) -> Scope {
+        Scope::new(self.from, self.until, self.now, self.zone.clone(), self.x_files_factor)
+    }
+}

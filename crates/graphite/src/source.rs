@@ -1,0 +1,90 @@
+//! What the language needs of storage.
+
+use futures_util::future::BoxFuture;
+use sandur_query::{Error, QueryContext};
+
+use crate::column::Column;
+use crate::glob::Pattern;
+use crate::tags::TagExpression;
+
+/// Which series are asked for.
+#[derive(Clone, Copy, Debug)]
+pub enum Selector<'a> {
+    /// Those whose path fits.
+    Path(&'a Pattern),
+    /// The one tagged series of this name, as it was written.
+    Name(&'a str),
+    /// Those whose tags fit all expressions.
+    Tags(&'a [TagExpression]),
+}
+
+/// Which times are asked for, in seconds since 1970.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Window {
+    /// Values after this.
+    pub from: i64,
+    /// Values up to this.
+    pub until: i64,
+    /// The present of the request, which decides how fine old values are.
+    pub now: i64,
+}
+
+/// A series as it is stored.
+#[derive(Debug)]
+pub struct Fetched {
+    /// Its name, with its tags in canonical form.
+    pub name: String,
+    /// Time of the first value.
+    pub start: i64,
+    /// Time after the last value.
+    pub end: i64,
+    /// Seconds from one value to the next, at least 1.
+    pub step: i64,
+    /// The values.
+    pub values: Column,
+}
+
+/// A node of the tree of paths.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Found {
+    /// Its path.
+    pub path: String,
+    /// Whether it is a series; a path may be a series and a branch, and then comes twice.
+    pub is_leaf: bool,
+}
+
+/// Series in storage.
+pub trait Source: Send + Sync {
+    /// The series that fit, in any order; their memory is reserved from the query's budget.
+    fn fetch<'a>(
+        &'a self,
+        context: &'a QueryContext,
+        selector: Selector<'a>,
+        window: Window,
+    ) -> BoxFuture<'a, Result<Vec<Fetched>, Error>>;
+
+    /// The nodes of the tree whose path fits and that have values in a time, all times when there is none.
+    fn find<'a>(
+        &'a self,
+        context: &'a QueryContext,
+        pattern: &'a Pattern,
+        times: Option<(i64, i64)>,
+    ) -> BoxFuture<'a, Result<Vec<Found>, Error>>;
+
+    /// Canonical names of the series whose tags fit, in order.
+    fn tagged<'a>(
+        &'a self,
+        context: &'a QueryContext,
+        expressions: &'a [TagExpression],
+    ) -> BoxFuture<'a, Result<Vec<String>, Error>>;
+
+    /// Times of the events that have all these tags, after `from` and up to `until`; of all when there is
+    /// no tag.
+    fn events<'a>(
+        &'a self,
+        context: &'a QueryContext,
+        tags: &'a [String],
+        from: i64,
+        until: i64,
+    ) -> BoxFuture<'a, Result<Vec<i64>, Error>>;
+}

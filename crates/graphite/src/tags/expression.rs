@@ -1,0 +1,99 @@
+//! Expressions of `seriesByTag`: `tag=value`, `tag!=value`, `tag=~regex`, `tag!=~regex`.
+//!
+//! A regex is anchored at its begin alone. An expression that the empty text fits also fits series without
+//! the tag; of several expressions at least one must not be so.
+
+use regex::Regex;
+
+use crate::error::{Error, Result};
+use crate::pattern::python_regex;
+
+/// How a tag's value is compared.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Operator {
+    /// `=`
+    Equal,
+    /// `!=`
+    NotEqual,
+    /// `=~`
+    Match,
+    /// `!=~`
+    NotMatch,
+}
+
+/// One expression.
+#[derive(Clone, Debug)]
+pub struct TagExpression {
+    /// The tag.
+    pub tag: String,
+    /// The comparison.
+    pub operator: Operator,
+    /// The value or the regex, as it was written.
+    pub spec: String,
+    regex: Option<Regex>,
+}
+
+impl TagExpression {
+    /// Reads an expression.
+    pub fn parse(text: &str) -> Result<Self> {
+        let wrong = || Error::invalid(format!("Invalid tagspec {text}"));
+        let end = text.find([';', '!', '=']).filter(|end| *end > 0).ok_or_else(wrong)?;
+        let (tag, rest) = text.split_at(end);
+        let operators = [
+            ("!=~", Operator::NotMatch),
+            ("=~", Operator::Match),
+            ("!=", Operator::NotEqual),
+            ("=", Operator::Equal),
+        ];
+        let found = operators.iter().find_map(|(sign, operator)| Some((rest.strip_prefix(sign)?, *operator)));
+        let (spec, operator) = found.ok_or_else(wrong)?;
+        if spec.contains(';') {
+            return Err(wrong());
+        }
+        let regex = match operator {
+            Operator::Match | Operator::NotMatch => Some(python_regex(&format!("^(?:{spec})"))?),
+            Operator::Equal | Operator::NotEqual => None,
+        };
+        Ok(Self { tag: tag.to_owned(), operator, spec: spec.to_owned(), regex })
+    }
+
+    /// Reads several, one of which must refuse series without its tag.
+    pub fn parse_all<'a>(texts: impl IntoIterator<Item = &'a str>) -> Result<Vec<Self>> {
+        let all: Vec<Self> = texts.into_iter().map(Self::parse).collect::<Result<_>>()?;
+        match all.iter().all(Self::fits_missing) {
+            true => Err(Error::invalid("At least one tagspec must not match the empty string")),
+            false => Ok(all),
+        }
+    }
+
+    /// Whether a value fits; a missing tag has the empty value.
+    pub fn fits(&self, value: &str) -> bool {
+        match (self.operator, &self.regex) {
+            (Operator::Equal, _) => value == self.spec,
+            (Operator::NotEqual, _) => value != self.spec,
+            (Operator::Match, regex) => regex.as_ref().is_some_and(|regex| regex.is_match(value)),
+            (Operator::NotMatch, regex) => !regex.as_ref().is_some_and(|regex| regex.is_match(value)),
+        }
+    }
+
+    /// Whether series without the tag fit.
+    pub fn fits_missing(&self) -> bool {
+        self.fits("")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_regex_is_anchored_at_its_begin_alone() {
+        let fits = |text: &str, value| TagExpression::parse(text).unwrap().fits(value);
+        assert!(fits("name=~req", "requests") && !fits("name=~total", "requests.total"));
+        assert!(fits("name!=~total", "requests.total") && fits("a!=b", "") && !fits("a!=", ""));
+        for wrong in ["=x", "a", "a!x", "a=b;c", "", "a=~(", "!=x"] {
+            assert!(TagExpression::parse(wrong).is_err(), "{wrong}");
+        }
+        assert!(TagExpression::parse_all(["a=", "b!=x"]).is_err());
+    }
+}
