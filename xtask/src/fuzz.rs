@@ -11,7 +11,19 @@ use anyhow::{Context, Result, bail};
 use crate::process::{require, root, run as run_command};
 
 /// Targets that decode what anybody may send.
-const TARGETS: &[&str] = &["logql", "promql", "template", "push", "otlp", "stages", "shapes", "chains"];
+const TARGETS: &[&str] = &[
+    "logql",
+    "promql",
+    "template",
+    "push",
+    "otlp",
+    "remote_write",
+    "otlp_metrics",
+    "exposition",
+    "stages",
+    "shapes",
+    "chains",
+];
 
 /// Seconds for each target when nothing else is said.
 const SECONDS: u64 = 60;

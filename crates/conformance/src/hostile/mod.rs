@@ -10,6 +10,7 @@ mod logql;
 mod otlp;
 pub mod promql;
 mod push;
+mod samples;
 mod stages;
 mod template;
 pub mod whole;
@@ -29,6 +30,9 @@ pub const TARGETS: &[Target] = &[
     Target { name: "template", run: template::run },
     Target { name: "push", run: push::run },
     Target { name: "otlp", run: otlp::run },
+    Target { name: "remote_write", run: samples::remote_write_target },
+    Target { name: "otlp_metrics", run: samples::otlp_target },
+    Target { name: "exposition", run: samples::exposition_target },
     Target { name: "stages", run: stages::run },
     Target { name: "shapes", run: codec::run },
     Target { name: "chains", run: chains::run },

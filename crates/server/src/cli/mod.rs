@@ -12,7 +12,7 @@ mod cache;
 mod caret;
 mod chart;
 mod check;
-mod client;
+pub(crate) mod client;
 mod completions;
 mod delete;
 mod demo;

@@ -39,6 +39,14 @@ pub struct Settings {
     pub self_logs: bool,
     /// Tenant that the own log belongs to.
     pub self_logs_tenant: String,
+    /// Addresses or URLs of targets to scrape.
+    pub scrape: Vec<String>,
+    /// Prometheus configuration file whose `scrape_configs` are scraped; empty: none.
+    pub scrape_config: String,
+    /// How often the targets of `scrape` are scraped.
+    pub scrape_interval: Duration,
+    /// Tenant that scraped samples belong to.
+    pub scrape_tenant: String,
     /// HTTP listener.
     pub http: Http,
     /// Queries.
@@ -275,6 +283,10 @@ impl Default for Settings {
             log: Log { format: "text".to_owned(), level: "info".to_owned() },
             self_logs: false,
             self_logs_tenant: TenantId::default_tenant().to_string(),
+            scrape: Vec::new(),
+            scrape_config: String::new(),
+            scrape_interval: Duration::from_secs(15),
+            scrape_tenant: TenantId::default_tenant().to_string(),
             http: Http::default(),
             query: Query {
                 max_concurrent: 0,

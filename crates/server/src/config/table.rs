@@ -96,6 +96,21 @@ pub static OPTIONS: &[OptionSpec] = &[
         Slot::Text(&mut s.self_logs_tenant)
     }),
     option(
+        "scrape",
+        "Targets that are scraped for metrics: HOST:PORT (then /metrics is asked) or a URL.",
+        |s| Slot::List(&mut s.scrape),
+    ),
+    option(
+        "scrape_config",
+        "Prometheus configuration file whose scrape_configs are scraped, with static and file discovery. What \
+         is not honoured of it is named at the start. Empty: none.",
+        |s| Slot::Text(&mut s.scrape_config),
+    ),
+    option("scrape_interval", "How often the targets of scrape are scraped.", |s| {
+        Slot::Duration(&mut s.scrape_interval)
+    }),
+    option("scrape_tenant", "Tenant that scraped samples belong to.", |s| Slot::Text(&mut s.scrape_tenant)),
+    option(
         "auth.file",
         "File of credentials: tokens and users with their tenants and scopes (docs/security.md). It is read \
          again when it changes. Empty: everybody may do everything.",

@@ -2,6 +2,7 @@
 
 mod engine;
 mod listen;
+mod scrape;
 mod self_logs_shipper;
 mod serve;
 mod signals;

@@ -18,6 +18,7 @@ use sandur_query::FairQueue;
 
 use super::engine::{self, Opened};
 use super::listen::{self, Doors};
+use super::scrape;
 use super::self_logs_shipper::Shipper;
 use super::signals;
 use crate::auth::Authority;
@@ -76,6 +77,7 @@ impl Server {
     pub async fn start(env: Env, settings: Settings, self_logs: Option<SelfLogs>) -> Result<Self, Failed> {
         let own_tenant = TenantId::new(&settings.self_logs_tenant)
             .map_err(|error| Failed::new(format!("self_logs_tenant: {error}")))?;
+        let scraped = scrape::file(&settings)?;
         let shares = Shares::of(settings.memory_limit).map_err(Failed::new)?;
         tune_allocator(settings.memory_limit);
         // Before the store: an address that is taken is the commonest mistake and the quickest to see.
@@ -126,6 +128,7 @@ impl Server {
         app.ready.store(true, Ordering::Relaxed);
         let shipper = self_logs.map(|logs| Shipper::start(&app, logs, own_tenant));
         let mut background = vec![governor, following];
+        background.extend(scrape::start(&app, scraped)?);
         background.extend(certificates);
         background.extend(authority.map(|authority| env.spawn("credentials", authority.follow())));
         let listening = doors.iter().map(|door| door.address).collect();

@@ -9,6 +9,7 @@ mod options;
 mod tls;
 mod unreachable;
 
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -124,6 +125,18 @@ impl Client {
             .build()
             .map_err(|e| Failed::new(format!("cannot make an HTTP client: {e}")))?;
         Ok(Self { http, address, options: Arc::new(options), presented })
+    }
+
+    /// A client for targets of scrapes: it follows redirects, and who asks is said by each request.
+    pub fn of_targets(ca_file: Option<PathBuf>, insecure: bool) -> Result<reqwest::Client, Failed> {
+        let options = Options { ca_file, insecure, ..Options::default() };
+        let tls = tls::configuration(&options, true, Arc::default())?;
+        let http = reqwest::Client::builder()
+            .connect_timeout(CONNECT_TIMEOUT)
+            .http1_only()
+            .user_agent(concat!("sandur/", env!("CARGO_PKG_VERSION")))
+            .tls_backend_preconfigured(tls);
+        http.build().map_err(|e| Failed::new(format!("cannot make an HTTP client: {e}")))
     }
 
     /// Where the server is, without a password.

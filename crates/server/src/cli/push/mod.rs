@@ -14,6 +14,7 @@ mod followed;
 mod identity;
 mod inputs;
 mod live;
+mod metrics;
 mod opened;
 mod rejected;
 mod report;
@@ -38,6 +39,7 @@ use identity::Identity;
 pub use inputs::Given;
 use inputs::Inputs;
 use live::Live;
+use metrics::MetricsPush;
 pub use resume::Positions;
 pub use sender::{Sender, Sent};
 pub use shipper::Shipper;
@@ -82,8 +84,15 @@ pub fn command() -> Command {
              2 wrong usage.",
         )
         .arg(files);
+    let metrics =
+        Arg::new("metrics").long("metrics").value_name("FORMAT").num_args(0..=1).require_equals(true);
+    let metrics = metrics.value_parser(metrics::FORMATS).default_missing_value("auto");
+    let metrics = metrics.conflicts_with_all(["follow", "resume", "rejected", "timestamps"]).help(
+        "The files hold samples in Prometheus's text format or, when they end with # EOF, in OpenMetrics; \
+         --label sets labels of all series",
+    );
     let command = command.arg(label).arg(follow).arg(times).arg(resume).arg(rejected).arg(retries);
-    client::arguments(command)
+    client::arguments(command.arg(metrics))
 }
 
 /// Runs the command.
@@ -93,13 +102,19 @@ pub async fn run(env: Env, matches: &ArgMatches) -> Result<ExitCode, Failed> {
         Some(retries) => Some(*retries),
         None => (!follow).then_some(RETRIES_DEFAULT),
     };
+    let arguments: Vec<String> = matches.get_many("files").into_iter().flatten().cloned().collect();
+    if let Some(format) = matches.get_one::<String>("metrics") {
+        let labels = labels(matches.get_many::<String>("label").into_iter().flatten())?;
+        let client = Client::from_arguments(matches)?;
+        let retries = retries.unwrap_or(RETRIES_DEFAULT);
+        return MetricsPush { env, client, retries, labels, format: format.clone() }.run(&arguments).await;
+    }
     let state = matches.get_one::<String>("resume");
     let positions = state.map_or_else(|| Ok(Positions::none()), |path| Positions::load(path))?;
     let rejected = matches.get_one::<String>("rejected").map(PathBuf::from);
     let rejected = rejected.or_else(|| state.map(|path| PathBuf::from(format!("{path}.rejected"))));
     let labels = labels(matches.get_many::<String>("label").into_iter().flatten())?;
     let auto = matches.get_one::<String>("timestamps").is_none_or(|t| t == "auto");
-    let arguments: Vec<String> = matches.get_many("files").into_iter().flatten().cloned().collect();
     let sender = Sender::new(env.clone(), Client::from_arguments(matches)?, retries);
     let mut shipper = Shipper::new(sender, positions, auto).keeping(rejected);
     shipper.label(&labels);

@@ -1,0 +1,130 @@
+//! Samples: remote write of both versions, OTLP metrics, and the text formats.
+
+use std::rc::Rc;
+
+use bytes::Bytes;
+use sandur_ingest::{
+    DecodedSamples, Error, ImportOptions, Memory, Push, PushHeaders, SamplePush, SeriesCache, import,
+    otlp_metrics, remote_write,
+};
+use sandur_model::{LabelText, Limits, MetricLimits, TenantId};
+
+use super::push::NOW_NS;
+
+/// Bytes that a decoder may ask for: an input of a few KiB that asks for more is a finding.
+const MEMORY_MAX: u64 = 512 << 20;
+
+/// Memory that is counted.
+struct Counted(std::cell::Cell<u64>);
+
+impl Memory for Counted {
+    fn take(&self, bytes: u64) -> bool {
+        let held = self.0.get() + bytes;
+        assert!(held <= MEMORY_MAX, "{held} bytes are asked for");
+        self.0.set(held);
+        true
+    }
+
+    fn give(&self, bytes: u64) {
+        let held = self.0.get().checked_sub(bytes);
+        self.0.set(held.expect("no more is given than was taken"));
+    }
+}
+
+type Decode = fn(SamplePush<'_>, Bytes, Rc<dyn Memory>) -> Result<DecodedSamples, Error>;
+
+/// The first byte chooses the version and whether the rest is packed already.
+pub fn remote_write_target(input: &[u8]) {
+    let Some((choice, body)) = input.split_first() else { return };
+    let kind = match choice % 2 {
+        0 => "application/x-protobuf",
+        _ => "application/x-protobuf;proto=io.prometheus.write.v2.Request",
+    };
+    let body = match choice / 2 % 2 {
+        0 => snap::raw::Encoder::new().compress_vec(body).unwrap_or_default().into(),
+        _ => Bytes::copy_from_slice(body),
+    };
+    run(remote_write, kind, body);
+}
+
+/// The first byte chooses the form, the rest is the body.
+pub fn otlp_target(input: &[u8]) {
+    let Some((choice, body)) = input.split_first() else { return };
+    let kind = if choice % 2 == 0 { "application/x-protobuf" } else { "application/json" };
+    run(otlp_metrics, kind, Bytes::copy_from_slice(body));
+}
+
+/// The first byte chooses the format, the rest is the text.
+pub fn exposition_target(input: &[u8]) {
+    let Some((choice, body)) = input.split_first() else { return };
+    let kind = if choice % 2 == 0 { "text/plain" } else { "application/openmetrics-text" };
+    let extra_labels = vec![("job".to_owned(), "j".to_owned())];
+    let options = ImportOptions { extra_labels, time_ms: None };
+    with(|push, body, memory| import(push, &options, body, memory), kind, Bytes::copy_from_slice(body));
+}
+
+fn run(decode: Decode, kind: &str, body: Bytes) {
+    with(decode, kind, body);
+}
+
+fn with(
+    decode: impl Fn(SamplePush<'_>, Bytes, Rc<dyn Memory>) -> Result<DecodedSamples, Error>,
+    kind: &str,
+    body: Bytes,
+) {
+    let metrics = MetricLimits {
+        max_label_names_per_series: 6,
+        max_native_histogram_buckets: 64,
+        promote_otel_scope_metadata: true,
+        promote_all_otel_resource_attributes: true,
+        ..MetricLimits::default()
+    };
+    for nhcb in [false, true] {
+        let metrics = MetricLimits { otel_convert_histograms_to_nhcb: nhcb, ..metrics.clone() };
+        let limits = Limits { max_decompressed_size: 1 << 20, metrics, ..Limits::default() };
+        let (tenant, cache) = (TenantId::default_tenant(), SeriesCache::new(64 << 10, 7));
+        let headers = PushHeaders { content_type: Some(kind), content_encoding: None };
+        let mut first: Option<Vec<u128>> = None;
+        for _ in ["series are new", "series are known"] {
+            let push = Push { tenant: &tenant, limits: &limits, now_ns: NOW_NS, headers };
+            let memory = Rc::new(Counted(std::cell::Cell::new(0)));
+            let decoded = decode(SamplePush { push, series: &cache }, body.clone(), memory);
+            let Ok(decoded) = decoded else { return };
+            check(&decoded, &limits);
+            let ids: Vec<u128> = decoded.batch.series.iter().map(|series| series.id.0).collect();
+            assert_eq!(*first.get_or_insert_with(|| ids.clone()), ids, "the cache changes what is read");
+        }
+    }
+}
+
+/// What holds of every decoded batch.
+fn check(decoded: &DecodedSamples, limits: &Limits) {
+    let batch = &decoded.batch;
+    assert_eq!(batch.timestamps.len(), batch.values.len());
+    assert!(batch.starts.is_empty() || batch.starts.len() == batch.timestamps.len());
+    let (mut samples, mut histograms) = (0, 0);
+    for series in &batch.series {
+        assert_eq!((series.samples.start, series.histograms.start), (samples, histograms));
+        (samples, histograms) = (series.samples.end, series.histograms.end);
+        assert_eq!(series.id, series.labels.stream_id());
+        assert!(series.labels.get("__name__").is_some());
+        assert!(series.labels.len() as u64 <= limits.metrics.max_label_names_per_series);
+    }
+    assert_eq!((samples as usize, histograms as usize), (batch.timestamps.len(), batch.histograms.len()));
+    assert_eq!(decoded.written.samples, u64::from(samples));
+    for sample in &batch.histograms {
+        assert_eq!(sample.histogram.validate(), Ok(()));
+    }
+    for exemplar in &batch.exemplars {
+        assert!((exemplar.series as usize) < batch.series.len());
+    }
+    if batch.label_text == LabelText::None {
+        assert!(batch.arena.bytes.is_empty() && batch.value_offsets.is_empty());
+        return;
+    }
+    for (value, offset) in batch.values.iter().zip(&batch.value_offsets) {
+        let stored = batch.arena.bytes.get(*offset as usize..*offset as usize + 8);
+        assert_eq!(stored, Some(&value.to_bits().to_le_bytes()[..]), "the arena tells another value");
+    }
+    assert_eq!(batch.value_offsets.len(), batch.values.len());
+}

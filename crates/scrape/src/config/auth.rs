@@ -1,0 +1,118 @@
+//! Who asks a target, and how an encrypted one is trusted. Files are read at each scrape.
+
+use std::path::PathBuf;
+
+use super::ConfigError;
+use super::keys::Keys;
+
+/// The credentials of a job.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub enum Auth {
+    /// None.
+    #[default]
+    None,
+    /// A user with a password.
+    Basic {
+        /// The user.
+        username: Secret,
+        /// The password.
+        password: Secret,
+    },
+    /// A word and a token after it.
+    Token {
+        /// `Bearer`, if nothing else is said.
+        kind: String,
+        /// The token.
+        credentials: Secret,
+    },
+}
+
+/// A text that stands in the configuration or in a file.
+#[derive(Clone, PartialEq, Eq)]
+pub enum Secret {
+    /// The text.
+    Text(String),
+    /// The file that holds it.
+    File(PathBuf),
+}
+
+/// What is written of a secret is where it is.
+impl std::fmt::Debug for Secret {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::Text(_) => f.write_str("<secret>"),
+            Self::File(path) => write!(f, "<secret in {}>", path.display()),
+        }
+    }
+}
+
+impl Secret {
+    /// The text; waits for the disk.
+    pub fn read(&self) -> Result<String, String> {
+        match self {
+            Self::Text(text) => Ok(text.clone()),
+            Self::File(path) => match std::fs::read_to_string(path) {
+                Ok(text) => Ok(text.trim_end().to_owned()),
+                Err(error) => Err(format!("cannot read {}: {error}", path.display())),
+            },
+        }
+    }
+}
+
+/// How an encrypted target is trusted.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
+pub struct Tls {
+    /// Authorities; none: those of the system.
+    pub ca_file: Option<PathBuf>,
+    /// Trust any certificate.
+    pub insecure: bool,
+}
+
+const FOREIGN_TLS: &[&str] =
+    &["cert_file", "key_file", "cert", "key", "ca", "server_name", "min_version", "max_version"];
+
+/// The credentials that a job names; the last way that is there counts.
+pub(super) fn auth(keys: &mut Keys<'_>, warnings: &mut Vec<String>) -> Result<Auth, ConfigError> {
+    let mut auth = Auth::None;
+    if let Some(node) = keys.take("basic_auth") {
+        let mut basic = Keys::of(node)?;
+        let username = secret(&mut basic, "username", "username_file")?;
+        let password = secret(&mut basic, "password", "password_file")?;
+        basic.finish(&[], warnings)?;
+        let nothing = || Secret::Text(String::new());
+        let (username, password) = (username.unwrap_or_else(nothing), password.unwrap_or_else(nothing));
+        auth = Auth::Basic { username, password };
+    }
+    if let Some(node) = keys.take("authorization") {
+        let mut token = Keys::of(node)?;
+        let kind = token.text("type")?.unwrap_or_else(|| "Bearer".to_owned());
+        let credentials = secret(&mut token, "credentials", "credentials_file")?;
+        token.finish(&[], warnings)?;
+        if let Some(credentials) = credentials {
+            auth = Auth::Token { kind, credentials };
+        }
+    }
+    if let Some(credentials) = secret(keys, "bearer_token", "bearer_token_file")? {
+        auth = Auth::Token { kind: "Bearer".to_owned(), credentials };
+    }
+    Ok(auth)
+}
+
+fn secret(
+    keys: &mut Keys<'_>,
+    text: &'static str,
+    file: &'static str,
+) -> Result<Option<Secret>, ConfigError> {
+    let (text, file) = (keys.text(text)?, keys.text(file)?);
+    Ok(text.map(Secret::Text).or(file.map(|path| Secret::File(path.into()))))
+}
+
+/// The trust that a job names.
+pub(super) fn tls(keys: &mut Keys<'_>, warnings: &mut Vec<String>) -> Result<Tls, ConfigError> {
+    let Some(node) = keys.take("tls_config") else { return Ok(Tls::default()) };
+    let mut keys = Keys::of(node)?;
+    let ca_file = keys.text("ca_file")?.map(PathBuf::from);
+    let insecure = keys.switch("insecure_skip_verify", false)?;
+    keys.finish(FOREIGN_TLS, warnings)?;
+    Ok(Tls { ca_file, insecure })
+}

@@ -1,0 +1,136 @@
+//! One entry of `scrape_configs`.
+
+use std::time::Duration;
+
+use super::keys::Keys;
+use super::{ConfigError, DEFAULT_TIMEOUT, Defaults, FileDiscovery, JobConfig, auth, groups};
+use crate::relabel::{Action, Relabel};
+use crate::yaml::{Data, Node};
+
+/// Keys that are not honoured.
+const FOREIGN: &[&str] = &[
+    "keep_dropped_targets",
+    "scrape_protocols",
+    "fallback_scrape_protocol",
+    "scrape_native_histograms",
+    "always_scrape_classic_histograms",
+    "scrape_classic_histograms",
+    "convert_classic_histograms_to_nhcb",
+    "native_histogram_bucket_limit",
+    "native_histogram_min_bucket_factor",
+    "metric_name_validation_scheme",
+    "metric_name_escaping_scheme",
+    "enable_compression",
+    "scrape_failure_log_file",
+    "oauth2",
+    "proxy_url",
+    "no_proxy",
+    "proxy_from_environment",
+    "proxy_connect_header",
+    "follow_redirects",
+    "enable_http2",
+    "http_headers",
+    "extra_scrape_metrics",
+];
+
+const REFRESH: Duration = Duration::from_secs(300);
+
+pub(super) fn read(
+    node: &Node,
+    defaults: Defaults,
+    warnings: &mut Vec<String>,
+) -> Result<JobConfig, ConfigError> {
+    let mut keys = Keys::of(node)?;
+    let line = keys.line;
+    let name = keys.text("job_name")?.filter(|name| !name.is_empty());
+    let name = name.ok_or_else(|| ConfigError::at(line, "job_name is missing".to_owned()))?;
+    let interval = keys.duration("scrape_interval")?.unwrap_or(defaults.interval);
+    let timeout = match keys.duration("scrape_timeout")? {
+        Some(timeout) if timeout > interval => {
+            let text = format!(
+                "scrape timeout greater than scrape interval for scrape config with job name {name:?}"
+            );
+            return Err(ConfigError::at(line, text));
+        }
+        Some(timeout) => timeout,
+        None => defaults.timeout.unwrap_or(DEFAULT_TIMEOUT).min(interval),
+    };
+    let mut job = JobConfig::new(name, interval, timeout);
+    if let Some(path) = keys.text("metrics_path")? {
+        job.path = path;
+    }
+    if let Some(node) = keys.take("scheme") {
+        match &node.data {
+            Data::Scalar(scheme) if matches!(scheme.as_str(), "http" | "https") => {
+                job.scheme.clone_from(scheme)
+            }
+            _ => return Err(ConfigError::at(node.line, "scheme: expected http or https".to_owned())),
+        }
+    }
+    job.params = params(&mut keys)?;
+    job.honor_labels = keys.switch("honor_labels", false)?;
+    job.honor_timestamps = keys.switch("honor_timestamps", true)?;
+    job.track_timestamps_staleness = keys.switch("track_timestamps_staleness", false)?;
+    job.auth = auth::auth(&mut keys, warnings)?;
+    job.tls = auth::tls(&mut keys, warnings)?;
+    job.body_size_limit = keys.size("body_size_limit")?;
+    job.sample_limit = keys.count("sample_limit")?;
+    job.label_limit = keys.count("label_limit")?;
+    job.label_name_length_limit = keys.count("label_name_length_limit")?;
+    job.label_value_length_limit = keys.count("label_value_length_limit")?;
+    job.target_limit = keys.count("target_limit")?;
+    if let Some(list) = keys.take("static_configs") {
+        job.groups = groups(list)?;
+    }
+    for node in keys.list("file_sd_configs")? {
+        let mut files = Keys::of(node)?;
+        let patterns = files.texts("files")?;
+        let refresh = files.duration("refresh_interval")?.unwrap_or(REFRESH);
+        files.finish(&[], warnings)?;
+        job.files.push(FileDiscovery { patterns, refresh });
+    }
+    job.relabel = keys.list("relabel_configs")?.iter().map(relabel).collect::<Result<_, _>>()?;
+    job.metric_relabel =
+        keys.list("metric_relabel_configs")?.iter().map(relabel).collect::<Result<_, _>>()?;
+    keys.finish(FOREIGN, warnings)?;
+    Ok(job)
+}
+
+/// Parameters of the URL: a list of values for each name.
+fn params(keys: &mut Keys<'_>) -> Result<Vec<(String, String)>, ConfigError> {
+    let Some(node) = keys.take("params") else { return Ok(Vec::new()) };
+    let Data::Map(pairs) = &node.data else {
+        return Err(ConfigError::at(node.line, "params: expected names with lists of values".to_owned()));
+    };
+    let mut params = Vec::new();
+    for (name, line, values) in pairs {
+        let Data::List(values) = &values.data else {
+            return Err(ConfigError::at(*line, format!("params: '{name}' needs a list of values")));
+        };
+        for value in values {
+            match &value.data {
+                Data::Scalar(text) => params.push((name.clone(), text.clone())),
+                _ => return Err(ConfigError::at(value.line, "params: expected a text".to_owned())),
+            }
+        }
+    }
+    Ok(params)
+}
+
+fn relabel(node: &Node) -> Result<Relabel, ConfigError> {
+    let mut keys = Keys::of(node)?;
+    let line = keys.line;
+    let action = keys.text("action")?.unwrap_or_else(|| "replace".to_owned());
+    let action = Action::parse(&action)
+        .ok_or_else(|| ConfigError::at(line, format!("action: unknown relabel action '{action}'")))?;
+    let source_labels = keys.texts("source_labels")?;
+    let separator = keys.text("separator")?.unwrap_or_else(|| ";".to_owned());
+    let regex = keys.text("regex")?;
+    let modulus = keys.count("modulus")?;
+    let target = keys.text("target_label")?.unwrap_or_default();
+    let replacement = keys.text("replacement")?.unwrap_or_else(|| "$1".to_owned());
+    keys.finish(&[], &mut Vec::new())?;
+    let regex = regex.as_deref().unwrap_or("(.*)");
+    Relabel::new(action, (source_labels, separator), regex, modulus, (target, replacement))
+        .map_err(|what| ConfigError::at(line, what))
+}

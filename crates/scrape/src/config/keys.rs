@@ -1,0 +1,121 @@
+//! The keys of a map: taken one by one; what is left in the end is unknown or not honoured.
+
+use std::time::Duration;
+
+use sandur_base::spelling::nearest;
+use sandur_base::units::{ByteSize, parse_duration};
+
+use super::ConfigError;
+use crate::yaml::{Data, Node};
+
+/// Keys of a map that were not taken yet.
+pub(crate) struct Keys<'a> {
+    pub(crate) line: usize,
+    left: Vec<&'a (String, usize, Node)>,
+    taken: Vec<&'static str>,
+}
+
+impl<'a> Keys<'a> {
+    pub(crate) fn of(node: &'a Node) -> Result<Self, ConfigError> {
+        match &node.data {
+            Data::Map(pairs) => Ok(Self { line: node.line, left: pairs.iter().collect(), taken: Vec::new() }),
+            Data::Null => Ok(Self { line: node.line, left: Vec::new(), taken: Vec::new() }),
+            _ => Err(ConfigError::at(node.line, "expected keys with values".to_owned())),
+        }
+    }
+
+    /// The value of a key that is there and not null.
+    pub(crate) fn take(&mut self, key: &'static str) -> Option<&'a Node> {
+        self.taken.push(key);
+        let at = self.left.iter().position(|(name, ..)| name == key)?;
+        let (_, _, node) = self.left.remove(at);
+        (node.data != Data::Null).then_some(node)
+    }
+
+    pub(crate) fn text(&mut self, key: &'static str) -> Result<Option<String>, ConfigError> {
+        self.take(key).map(|node| scalar(node, key)).transpose()
+    }
+
+    pub(crate) fn switch(&mut self, key: &'static str, default: bool) -> Result<bool, ConfigError> {
+        let Some(node) = self.take(key) else { return Ok(default) };
+        match scalar(node, key)?.as_str() {
+            "true" | "yes" | "on" => Ok(true),
+            "false" | "no" | "off" => Ok(false),
+            other => Err(ConfigError::at(node.line, format!("{key}: '{other}' is neither true nor false"))),
+        }
+    }
+
+    pub(crate) fn duration(&mut self, key: &'static str) -> Result<Option<Duration>, ConfigError> {
+        let Some(node) = self.take(key) else { return Ok(None) };
+        let text = scalar(node, key)?;
+        let duration = parse_duration(&text).ok().filter(|duration| *duration > Duration::ZERO);
+        let wrong = || ConfigError::at(node.line, format!("{key}: '{text}' is no duration such as 15s"));
+        duration.ok_or_else(wrong).map(Some)
+    }
+
+    pub(crate) fn count(&mut self, key: &'static str) -> Result<u64, ConfigError> {
+        let Some(node) = self.take(key) else { return Ok(0) };
+        let text = scalar(node, key)?;
+        text.parse().map_err(|_| ConfigError::at(node.line, format!("{key}: '{text}' is no whole number")))
+    }
+
+    /// Bytes, in Prometheus's units of 1,024.
+    pub(crate) fn size(&mut self, key: &'static str) -> Result<u64, ConfigError> {
+        let Some(node) = self.take(key) else { return Ok(0) };
+        let text = scalar(node, key)?;
+        let binary = match text.strip_suffix('B') {
+            Some(short) if short.ends_with(['K', 'M', 'G', 'T']) => format!("{short}iB"),
+            _ => text.clone(),
+        };
+        let size = binary.parse::<ByteSize>();
+        size.map(|size| size.0).map_err(|e| ConfigError::at(node.line, format!("{key}: '{text}': {e}")))
+    }
+
+    pub(crate) fn list(&mut self, key: &'static str) -> Result<&'a [Node], ConfigError> {
+        match self.take(key) {
+            None => Ok(&[]),
+            Some(Node { data: Data::List(items), .. }) => Ok(items),
+            Some(node) => Err(ConfigError::at(node.line, format!("{key}: expected a list"))),
+        }
+    }
+
+    pub(crate) fn texts(&mut self, key: &'static str) -> Result<Vec<String>, ConfigError> {
+        self.list(key)?.iter().map(|node| scalar(node, key)).collect()
+    }
+
+    /// Names with texts.
+    pub(crate) fn map(&mut self, key: &'static str) -> Result<Vec<(String, String)>, ConfigError> {
+        let Some(node) = self.take(key) else { return Ok(Vec::new()) };
+        let Data::Map(pairs) = &node.data else {
+            return Err(ConfigError::at(node.line, format!("{key}: expected names with values")));
+        };
+        let value = |node: &Node| if node.data == Data::Null { Ok(String::new()) } else { scalar(node, key) };
+        pairs.iter().map(|(name, _, node)| Ok((name.clone(), value(node)?))).collect()
+    }
+
+    /// What is left: a warning for each key of `foreign`, an error for every other.
+    pub(crate) fn finish(self, foreign: &[&str], warnings: &mut Vec<String>) -> Result<(), ConfigError> {
+        for (name, line, _) in self.left {
+            if foreign.contains(&name.as_str()) || name.ends_with("_sd_configs") {
+                let advice = if name.ends_with("_sd_configs") {
+                    "; let an agent scrape these targets and send them by remote write"
+                } else {
+                    ""
+                };
+                warnings.push(format!("line {line}: {name} is not honoured{advice}"));
+                continue;
+            }
+            let meant = nearest(name, self.taken.iter().copied());
+            let meant = meant.map(|meant| format!("; did you mean '{meant}'?")).unwrap_or_default();
+            return Err(ConfigError::at(*line, format!("unknown key '{name}'{meant}")));
+        }
+        Ok(())
+    }
+}
+
+fn scalar(node: &Node, key: &str) -> Result<String, ConfigError> {
+    match &node.data {
+        Data::Scalar(text) => Ok(text.clone()),
+        _ => Err(ConfigError::at(node.line, format!("{key}: expected a text"))),
+    }
+}

@@ -1,0 +1,210 @@
+//! Relabelling: rules that change labels, or leave a target or a series out.
+
+use std::collections::BTreeMap;
+
+use md5::{Digest, Md5};
+use regex::Regex;
+
+/// Labels while rules are applied.
+pub(crate) type LabelSet = BTreeMap<String, String>;
+
+/// Bytes of a compiled expression.
+const REGEX_BYTES_MAX: usize = 4 << 20;
+
+/// What a rule does.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Action {
+    /// Sets a label where the expression matches.
+    Replace,
+    /// Sets a label to the sources in lower case.
+    Lowercase,
+    /// Sets a label to the sources in upper case.
+    Uppercase,
+    /// Keeps what matches.
+    Keep,
+    /// Drops what matches.
+    Drop,
+    /// Keeps where the sources equal the target.
+    KeepEqual,
+    /// Drops where the sources equal the target.
+    DropEqual,
+    /// Sets a label to the modulus of a hash of the sources.
+    HashMod,
+    /// Copies labels whose names match.
+    LabelMap,
+    /// Removes labels whose names match.
+    LabelDrop,
+    /// Removes labels whose names do not match.
+    LabelKeep,
+}
+
+impl Action {
+    /// The action of a name, whose case does not matter.
+    pub(crate) fn parse(name: &str) -> Option<Self> {
+        Some(match name.to_ascii_lowercase().as_str() {
+            "replace" => Self::Replace,
+            "lowercase" => Self::Lowercase,
+            "uppercase" => Self::Uppercase,
+            "keep" => Self::Keep,
+            "drop" => Self::Drop,
+            "keepequal" => Self::KeepEqual,
+            "dropequal" => Self::DropEqual,
+            "hashmod" => Self::HashMod,
+            "labelmap" => Self::LabelMap,
+            "labeldrop" => Self::LabelDrop,
+            "labelkeep" => Self::LabelKeep,
+            _ => return None,
+        })
+    }
+
+    fn needs_target(self) -> bool {
+        use Action::{DropEqual, HashMod, KeepEqual, Lowercase, Replace, Uppercase};
+        matches!(self, Replace | Lowercase | Uppercase | KeepEqual | DropEqual | HashMod)
+    }
+}
+
+/// One rule.
+#[derive(Clone, Debug)]
+pub struct Relabel {
+    action: Action,
+    source_labels: Vec<String>,
+    separator: String,
+    regex: Regex,
+    modulus: u64,
+    target: String,
+    replacement: String,
+}
+
+impl Relabel {
+    /// A rule; the error says what does not fit.
+    pub(crate) fn new(
+        action: Action,
+        (source_labels, separator): (Vec<String>, String),
+        regex: &str,
+        modulus: u64,
+        (target, replacement): (String, String),
+    ) -> Result<Self, String> {
+        let anchored = format!("^(?s:{regex})$");
+        let compiled = regex::RegexBuilder::new(&anchored).size_limit(REGEX_BYTES_MAX).build();
+        let regex = compiled.map_err(|error| format!("regex: '{regex}': {error}"))?;
+        if action.needs_target() && target.is_empty() {
+            let name = format!("{action:?}").to_lowercase();
+            return Err(format!("relabel action '{name}' requires 'target_label' value"));
+        }
+        if action == Action::HashMod && modulus == 0 {
+            return Err("relabel action 'hashmod' requires 'modulus' value".to_owned());
+        }
+        Ok(Self { action, source_labels, separator, regex, modulus, target, replacement })
+    }
+
+    /// Applies the rule; false when what has these labels is left out.
+    fn apply(&self, labels: &mut LabelSet) -> bool {
+        let source = self.source(labels);
+        match self.action {
+            Action::Keep => return self.regex.is_match(&source),
+            Action::Drop => return !self.regex.is_match(&source),
+            Action::KeepEqual => return labels.get(&self.target).map_or("", String::as_str) == source,
+            Action::DropEqual => return labels.get(&self.target).map_or("", String::as_str) != source,
+            Action::Replace => self.replace(&source, labels),
+            Action::Lowercase => set(labels, &self.target, source.to_lowercase()),
+            Action::Uppercase => set(labels, &self.target, source.to_uppercase()),
+            Action::HashMod => {
+                let digest: [u8; 16] = Md5::digest(source.as_bytes()).into();
+                let last = digest.last_chunk::<8>().map_or(0, |bytes| u64::from_be_bytes(*bytes));
+                set(labels, &self.target, (last % self.modulus).to_string());
+            }
+            Action::LabelMap => {
+                let matching = labels.iter().filter_map(|(name, value)| {
+                    let captures = self.regex.captures(name)?;
+                    let mut mapped = String::new();
+                    captures.expand(&self.replacement, &mut mapped);
+                    Some((mapped, value.clone()))
+                });
+                for (name, value) in matching.collect::<Vec<_>>() {
+                    set(labels, &name, value);
+                }
+            }
+            Action::LabelDrop => labels.retain(|name, _| !self.regex.is_match(name)),
+            Action::LabelKeep => labels.retain(|name, _| self.regex.is_match(name)),
+        }
+        true
+    }
+
+    fn source(&self, labels: &LabelSet) -> String {
+        let values = self.source_labels.iter().map(|name| labels.get(name).map_or("", String::as_str));
+        values.collect::<Vec<_>>().join(&self.separator)
+    }
+
+    fn replace(&self, source: &str, labels: &mut LabelSet) {
+        let Some(captures) = self.regex.captures(source) else { return };
+        let (mut name, mut value) = (String::new(), String::new());
+        captures.expand(&self.target, &mut name);
+        captures.expand(&self.replacement, &mut value);
+        if !name.is_empty() {
+            set(labels, &name, value);
+        }
+    }
+}
+
+/// Sets a label; an empty value removes it.
+fn set(labels: &mut LabelSet, name: &str, value: String) {
+    match value.is_empty() {
+        true => drop(labels.remove(name)),
+        false => drop(labels.insert(name.to_owned(), value)),
+    }
+}
+
+/// Applies all rules; false when what has these labels is left out.
+pub(crate) fn relabel(rules: &[Relabel], labels: &mut LabelSet) -> bool {
+    rules.iter().all(|rule| rule.apply(labels))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn rule(action: &str, sources: &[&str], regex: &str, target: &str, replacement: &str) -> Relabel {
+        let sources = sources.iter().map(|source| (*source).to_owned()).collect();
+        let action = Action::parse(action).unwrap();
+        Relabel::new(action, (sources, ";".to_owned()), regex, 8, (target.to_owned(), replacement.to_owned()))
+            .unwrap()
+    }
+
+    fn after(rule: &Relabel) -> Option<String> {
+        let pairs = [("a", "foo"), ("b", "Bar"), ("c", "foo")].map(|(n, v)| (n.to_owned(), v.to_owned()));
+        let mut labels = LabelSet::from(pairs);
+        rule.apply(&mut labels).then(|| {
+            labels.iter().map(|(name, value)| format!("{name}={value}")).collect::<Vec<_>>().join(",")
+        })
+    }
+
+    #[test]
+    fn each_action_does_what_prometheus_does() {
+        let cases = [
+            (rule("replace", &["a", "b"], "f(.*);(.*)r", "d", "$1-${2}"), Some("a=foo,b=Bar,c=foo,d=oo-Ba")),
+            (rule("replace", &["a"], "o", "d", "x"), Some("a=foo,b=Bar,c=foo")),
+            (rule("replace", &["a"], "(.*)", "b", ""), Some("a=foo,c=foo")),
+            (rule("replace", &["a"], "(f).*", "${1}_x", "y"), Some("a=foo,b=Bar,c=foo,f_x=y")),
+            (rule("lowercase", &["b"], "(.*)", "b", "$1"), Some("a=foo,b=bar,c=foo")),
+            (rule("uppercase", &["b"], "(.*)", "b", "$1"), Some("a=foo,b=BAR,c=foo")),
+            (rule("keep", &["a"], "fo+", "", ""), Some("a=foo,b=Bar,c=foo")),
+            (rule("keep", &["a"], "fo", "", ""), None),
+            (rule("drop", &["a"], "fo+", "", ""), None),
+            (rule("keepequal", &["a"], "(.*)", "c", ""), Some("a=foo,b=Bar,c=foo")),
+            (rule("keepequal", &["a"], "(.*)", "b", ""), None),
+            (rule("dropequal", &["a"], "(.*)", "c", ""), None),
+            (rule("hashmod", &["c"], "(.*)", "d", ""), Some("a=foo,b=Bar,c=foo,d=0")),
+            (rule("labelmap", &[], "(a)", "", "x_$1"), Some("a=foo,b=Bar,c=foo,x_a=foo")),
+            (rule("labeldrop", &[], "a|b", "", ""), Some("c=foo")),
+            (rule("labelkeep", &[], "a|b", "", ""), Some("a=foo,b=Bar")),
+        ];
+        for (rule, expected) in &cases {
+            let got = after(rule);
+            match rule.action {
+                // Which of the eight it is decides MD5: the last eight bytes of its digest.
+                Action::HashMod => assert!(got.unwrap().contains(",d=")),
+                _ => assert_eq!(got.as_deref(), *expected, "{rule:?}"),
+            }
+        }
+    }
+}

@@ -1,0 +1,342 @@
+//! The loops: one for each target, and one that finds targets.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use sandur_base::{BoxFuture, Env, MemoryBudget, Reservation, Shutdown, ShutdownSignal, Task};
+use sandur_model::{SampleBatch, TenantId};
+use xxhash_rust::xxh3::xxh3_64;
+
+use crate::board::{Board, Health, TargetStatus};
+use crate::config::{JobConfig, ScrapeFile, TargetGroup};
+use crate::discovery::KnownFiles;
+use crate::fetch::{Fetch, FetchRequest};
+use crate::scrape::{Counts, Report, ScrapeReader};
+use crate::series::SeriesMemory;
+use crate::target::{Found, Target, targets};
+
+/// Targets of all jobs.
+const TARGETS_MAX: usize = 10_000;
+/// Most bytes of a body.
+const BODY_BYTES_MAX: u64 = 64 << 20;
+/// Files of targets are read at least so often, because reading them is cheap.
+const REFRESH_MAX: Duration = Duration::from_secs(30);
+
+/// Where batches go.
+pub trait Sink: Send + Sync {
+    /// Returns when the batch is stored; the error says why it is not.
+    fn store(&self, batch: SampleBatch) -> BoxFuture<'_, Result<(), String>>;
+}
+
+/// All that scrapes need.
+#[derive(Clone)]
+pub struct Scraper {
+    /// The world.
+    pub env: Env,
+    /// Whose the samples are.
+    pub tenant: TenantId,
+    /// Asks targets.
+    pub fetch: Arc<dyn Fetch>,
+    /// Takes batches.
+    pub sink: Arc<dyn Sink>,
+    /// Shows targets.
+    pub board: Arc<Board>,
+    /// Memory of bodies and of what loops remember.
+    pub memory: MemoryBudget,
+}
+
+/// A loop that runs.
+struct Running {
+    stop: Shutdown,
+    task: Task<()>,
+    number: u64,
+}
+
+impl Scraper {
+    /// Scrapes until the server stops.
+    pub async fn run(self, file: ScrapeFile, stopping: ShutdownSignal) {
+        let jobs: Vec<Arc<JobConfig>> = file.jobs.into_iter().map(Arc::new).collect();
+        self.board.set_jobs(jobs.iter().map(|job| job.name.clone()).collect());
+        let mut known: BTreeMap<String, KnownFiles> = BTreeMap::new();
+        let mut running: BTreeMap<(String, Target), Running> = BTreeMap::new();
+        let mut next_number = 0;
+        let refresh =
+            jobs.iter().flat_map(|job| &job.files).map(|files| files.refresh.min(REFRESH_MAX)).min();
+        loop {
+            let found = self.discover(&jobs, &mut known).await;
+            let gone: Vec<(String, Target)> =
+                running.keys().filter(|key| !found.contains_key(*key)).cloned().collect();
+            for key in gone {
+                if let Some(ended) = running.remove(&key) {
+                    ended.stop.trigger();
+                    let _ = ended.task.join().await;
+                    self.board.remove(ended.number);
+                }
+            }
+            for (key, job) in found {
+                if running.contains_key(&key) {
+                    continue;
+                }
+                next_number += 1;
+                running.insert(key.clone(), self.start(job, key.1, next_number));
+            }
+            match refresh {
+                Some(refresh) if self.env.timeout(refresh, stopping.triggered()).await.is_none() => {}
+                Some(_) => return,
+                None => return stopping.triggered().await,
+            }
+        }
+    }
+
+    /// The targets of all jobs, each once.
+    async fn discover(
+        &self,
+        jobs: &[Arc<JobConfig>],
+        known: &mut BTreeMap<String, KnownFiles>,
+    ) -> BTreeMap<(String, Target), Arc<JobConfig>> {
+        let (mut found, mut dropped) = (BTreeMap::new(), Vec::new());
+        for job in jobs {
+            let patterns: Vec<String> = job.files.iter().flat_map(|files| files.patterns.clone()).collect();
+            let mut groups: Vec<TargetGroup> = job.groups.clone();
+            if !patterns.is_empty() {
+                let mut files = known.remove(&job.name).unwrap_or_default();
+                let read = move || {
+                    let groups = files.read(&patterns);
+                    (files, groups)
+                };
+                let (files, listed) = self.env.run_blocking(read).await;
+                known.insert(job.name.clone(), files);
+                groups.extend(listed);
+            }
+            let mut of_job = 0;
+            for target in groups.iter().flat_map(|group| targets(job, group)) {
+                match target {
+                    Ok(Found::Dropped(labels)) => dropped.push((job.name.clone(), labels)),
+                    Err(error) => tracing::error!(job = job.name, error, "a target is left out"),
+                    Ok(Found::Target(_)) if found.len() >= TARGETS_MAX => {
+                        tracing::error!(
+                            job = job.name,
+                            TARGETS_MAX,
+                            "there are more targets than can be scraped"
+                        );
+                        break;
+                    }
+                    Ok(Found::Target(_)) if job.target_limit > 0 && of_job >= job.target_limit => {
+                        tracing::error!(job = job.name, limit = job.target_limit, "target_limit exceeded");
+                        break;
+                    }
+                    Ok(Found::Target(target)) => {
+                        of_job += 1;
+                        found.insert((job.name.clone(), *target), Arc::clone(job));
+                    }
+                }
+            }
+        }
+        self.board.set_dropped(dropped);
+        found
+    }
+
+    fn start(&self, job: Arc<JobConfig>, target: Target, number: u64) -> Running {
+        self.board.put(
+            number,
+            TargetStatus {
+                job: job.name.clone(),
+                url: target.url.clone(),
+                labels: target.labels.clone(),
+                discovered: target.discovered.clone(),
+                interval: target.interval,
+                timeout: target.timeout,
+                ..TargetStatus::default()
+            },
+        );
+        let stop = Shutdown::default();
+        let scraped = Loop { scraper: self.clone(), job, target, number };
+        let task = self.env.spawn("scrape", scraped.run(stop.signal()));
+        Running { stop, task, number }
+    }
+}
+
+/// The loop of one target.
+struct Loop {
+    scraper: Scraper,
+    job: Arc<JobConfig>,
+    target: Target,
+    number: u64,
+}
+
+impl Loop {
+    async fn run(self, stop: ShutdownSignal) {
+        let env = self.scraper.env.clone();
+        let mut memory = SeriesMemory::default();
+        let mut held = None;
+        // Targets are spread over the interval, each always at its own place.
+        let interval = self.target.interval.as_nanos().max(1) as u64;
+        let mut wait = Duration::from_nanos(xxh3_64(self.target.url.as_bytes()) % interval);
+        loop {
+            if env.timeout(wait, stop.triggered()).await.is_some() {
+                return self.end(&mut memory).await;
+            }
+            let began = env.monotonic();
+            self.scrape(&mut memory, &mut held).await;
+            let took = env.monotonic().saturating_sub(began).as_nanos() as u64;
+            // A scrape that is late leaves out those that it missed.
+            wait = Duration::from_nanos(interval - took % interval);
+        }
+    }
+
+    async fn scrape(&self, memory: &mut SeriesMemory, held: &mut Option<Reservation>) {
+        let Self { scraper, job, target, number } = self;
+        let (env, began) = (&scraper.env, scraper.env.monotonic());
+        let now_ns = env.now_ns();
+        let now_ms = now_ns / sandur_model::MILLISECOND_NS;
+        let body_max =
+            if job.body_size_limit == 0 { BODY_BYTES_MAX } else { job.body_size_limit.min(BODY_BYTES_MAX) };
+        let request = FetchRequest {
+            url: &target.url,
+            auth: &job.auth,
+            tls: &job.tls,
+            timeout: target.timeout,
+            body_max,
+            memory: &scraper.memory,
+        };
+        let fetched = env.timeout(target.timeout, scraper.fetch.fetch(request)).await;
+        let fetched = fetched.unwrap_or_else(|| Err("context deadline exceeded".to_owned()));
+        let took = env.monotonic().saturating_sub(began);
+        let mut reader =
+            ScrapeReader { job, labels: &target.labels, memory, tenant: &scraper.tenant, now_ms };
+        let (mut batch, counts, mut error) = match fetched {
+            Ok(fetched) => reader.read(&fetched.content_type, &fetched.body),
+            Err(why) => (reader.missed(), Counts::default(), Some(why)),
+        };
+        if let Err(short) = hold(held, memory.bytes(), &scraper.memory) {
+            // What it remembers does not fit: the next scrape starts anew.
+            error.get_or_insert(short);
+            memory.clear();
+        }
+        let report = Report { labels: &target.labels, now_ms };
+        report.write(&mut batch, error.is_none(), took, counts);
+        if let Err(why) = scraper.sink.store(batch).await {
+            tracing::error!(target = target.url, error = why, "what was scraped could not be stored");
+            memory.untell();
+            error.get_or_insert(format!("could not be stored: {why}"));
+        }
+        scraper.board.change(*number, |status| {
+            status.health = if error.is_none() { Health::Up } else { Health::Down };
+            status.last_error = error.unwrap_or_default();
+            status.last_scrape_ns = now_ns;
+            status.last_duration = took;
+        });
+    }
+
+    /// The target is gone: all its series are over.
+    async fn end(&self, memory: &mut SeriesMemory) {
+        let Self { scraper, job, target, .. } = self;
+        let now_ms = scraper.env.now_ns() / sandur_model::MILLISECOND_NS;
+        let mut reader =
+            ScrapeReader { job, labels: &target.labels, memory, tenant: &scraper.tenant, now_ms };
+        let mut batch = reader.missed();
+        Report { labels: &target.labels, now_ms }.end(&mut batch);
+        if let Err(error) = scraper.sink.store(batch).await {
+            tracing::error!(target = target.url, error, "the end of a target could not be stored");
+        }
+    }
+}
+
+/// Reserves what a loop remembers.
+fn hold(held: &mut Option<Reservation>, bytes: u64, budget: &MemoryBudget) -> Result<(), String> {
+    let outcome = match held {
+        Some(reservation) => reservation.resize(bytes),
+        None => budget.reserve(bytes).map(|reservation| *held = Some(reservation)),
+    };
+    outcome.map_err(|error| error.to_string())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Mutex;
+
+    use super::*;
+    use crate::fetch::Fetched;
+
+    #[derive(Default)]
+    struct Made {
+        batches: Mutex<Vec<SampleBatch>>,
+    }
+
+    impl Sink for Made {
+        fn store(&self, batch: SampleBatch) -> BoxFuture<'_, Result<(), String>> {
+            self.batches.lock().unwrap().push(batch);
+            Box::pin(async { Ok(()) })
+        }
+    }
+
+    impl Fetch for Made {
+        fn fetch<'a>(&'a self, request: FetchRequest<'a>) -> BoxFuture<'a, Result<Fetched, String>> {
+            Box::pin(async move {
+                if request.url.contains("down") {
+                    return Err("connection refused".to_owned());
+                }
+                let (content_type, body) = ("text/plain".to_owned(), b"a 1\n".to_vec());
+                Ok(Fetched { content_type, body, memory: request.memory.reserve(4).unwrap() })
+            })
+        }
+    }
+
+    fn values(batches: &[SampleBatch], name: &str, instance: &str) -> Vec<f64> {
+        let of = |batch: &SampleBatch| {
+            let labels = [("__name__", name), ("instance", instance)];
+            let matching =
+                |labels_of: &sandur_model::Labels| labels.iter().all(|(n, v)| labels_of.get(n) == Some(v));
+            let series = batch.series.iter().filter(|series| matching(&series.labels));
+            series.flat_map(|series| batch.samples_of(series).map(|(_, value)| value)).collect::<Vec<_>>()
+        };
+        batches.iter().flat_map(of).collect()
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn targets_come_and_go() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("t.json");
+        std::fs::write(&path, r#"[{"targets": ["up:1", "down:1"]}]"#).unwrap();
+        let text = format!(
+            "scrape_configs:\n- job_name: j\n  scrape_interval: 10s\n  file_sd_configs: [{{files: ['{}']}}]\n",
+            path.display()
+        );
+        let env = Env::simulated(1, 1_700_000_000_000_000_000);
+        let made = Arc::new(Made::default());
+        let scraper = Scraper {
+            env: env.clone(),
+            tenant: TenantId::default_tenant(),
+            fetch: made.clone(),
+            sink: made.clone(),
+            board: Arc::default(),
+            memory: MemoryBudget::root("scrapes", 1 << 20),
+        };
+        let (board, stopping) = (Arc::clone(&scraper.board), Shutdown::default());
+        let running = env.spawn("scraper", scraper.run(ScrapeFile::parse(&text).unwrap(), stopping.signal()));
+        env.sleep(Duration::from_secs(25)).await;
+        let active = board.active();
+        assert_eq!(
+            active.iter().map(|t| (t.url.as_str(), t.health)).collect::<Vec<_>>(),
+            [("http://down:1/metrics", Health::Down), ("http://up:1/metrics", Health::Up)]
+        );
+        assert_eq!(active[0].last_error, "connection refused");
+        {
+            let batches = made.batches.lock().unwrap();
+            assert!(values(&batches, "a", "up:1").len() >= 2);
+            assert!(values(&batches, "up", "down:1").iter().all(|up| *up == 0.0));
+            assert!(values(&batches, "up", "up:1").iter().all(|up| *up == 1.0));
+        }
+        std::fs::write(&path, r#"[{"targets": ["down:1"]}]"#).unwrap();
+        env.sleep(Duration::from_secs(40)).await;
+        assert_eq!(board.active().len(), 1);
+        let last = |name: &str| *values(&made.batches.lock().unwrap(), name, "up:1").last().unwrap();
+        assert!(
+            sandur_model::is_stale(last("a")) && sandur_model::is_stale(last("up")),
+            "its series are over"
+        );
+        stopping.trigger();
+        running.join().await.unwrap();
+    }
+}

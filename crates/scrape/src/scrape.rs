@@ -1,0 +1,380 @@
+//! One scrape: a text becomes a batch, with stale markers for what is gone and the series of the report.
+
+use std::borrow::Cow;
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use sandur_ingest::{ExpositionFormat, ExpositionLine, ExpositionReader, ExpositionSample, series_pairs};
+use sandur_model::{Exemplar, Labels, MetricMetadata, STALE_BITS, SampleBatch, Span, StreamId, TenantId};
+
+use crate::config::JobConfig;
+use crate::relabel::{LabelSet, relabel};
+use crate::series::SeriesMemory;
+
+const NAME: &str = "__name__";
+/// Before a label of the text whose name the target has.
+const EXPORTED: &str = "exported_";
+/// Milliseconds that a time of the text may be ahead.
+const AHEAD_MAX_MS: i64 = 10 * 60 * 1_000;
+/// Metric families whose descriptions are read of one scrape.
+const FAMILIES_MAX: usize = 100_000;
+
+/// What a scrape found.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Counts {
+    pub(crate) scraped: u64,
+    pub(crate) after_relabelling: u64,
+    pub(crate) added: u64,
+}
+
+/// Reads the scrapes of one target.
+pub(crate) struct ScrapeReader<'a> {
+    pub(crate) job: &'a JobConfig,
+    pub(crate) labels: &'a LabelSet,
+    pub(crate) memory: &'a mut SeriesMemory,
+    pub(crate) tenant: &'a TenantId,
+    /// When the scrape began.
+    pub(crate) now_ms: i64,
+}
+
+impl ScrapeReader<'_> {
+    /// The batch of a text and what is counted of it. An error is why the scrape failed; then nothing of the text
+    /// counts, and every series of the target is over.
+    pub(crate) fn read(&mut self, content_type: &str, body: &[u8]) -> (SampleBatch, Counts, Option<String>) {
+        let mut batch = SampleBatch::new(self.tenant.clone());
+        self.memory.scrape += 1;
+        match self.lines(content_type, body, &mut batch) {
+            Ok(counts) => {
+                self.end_vanished(&mut batch);
+                self.memory.forget();
+                (batch, counts, None)
+            }
+            Err(why) => (self.failed(), Counts::default(), Some(why)),
+        }
+    }
+
+    /// The batch of a scrape that brought no text: markers for all series.
+    pub(crate) fn missed(&mut self) -> SampleBatch {
+        self.memory.scrape += 1;
+        self.failed()
+    }
+
+    fn failed(&mut self) -> SampleBatch {
+        let mut batch = SampleBatch::new(self.tenant.clone());
+        self.end_present(&mut batch);
+        self.end_vanished(&mut batch);
+        self.memory.clear();
+        batch
+    }
+
+    fn end_vanished(&self, batch: &mut SampleBatch) {
+        for series in self.memory.vanished() {
+            mark(batch, series, self.now_ms);
+        }
+    }
+
+    /// Ends the series that this scrape has begun with.
+    fn end_present(&self, batch: &mut SampleBatch) {
+        for series in self.memory.present() {
+            mark(batch, series, self.now_ms);
+        }
+    }
+
+    fn lines(&mut self, content_type: &str, body: &[u8], batch: &mut SampleBatch) -> Result<Counts, String> {
+        let text = std::str::from_utf8(body).map_err(|error| format!("invalid UTF-8: {error}"))?;
+        let mut counts = Counts::default();
+        let mut families: BTreeMap<&str, MetricMetadata> = BTreeMap::new();
+        for line in ExpositionReader::new(text, ExpositionFormat::of(content_type)) {
+            let (family, change): (&str, Change) = match line.map_err(|error| error.to_string())? {
+                ExpositionLine::Sample(sample) => {
+                    self.sample(&sample, batch, &mut counts)?;
+                    continue;
+                }
+                ExpositionLine::Kind(family, kind) => (family, Box::new(move |m| m.kind = kind)),
+                ExpositionLine::Help(family, help) => (family, Box::new(move |m| m.help = help.into())),
+                ExpositionLine::Unit(family, unit) => {
+                    let unit: Box<str> = unit.into();
+                    (family, Box::new(move |m| m.unit = unit))
+                }
+            };
+            if families.len() < FAMILIES_MAX || families.contains_key(family) {
+                let new = || MetricMetadata { family: family.into(), ..MetricMetadata::default() };
+                change(families.entry(family).or_insert_with(new));
+            }
+        }
+        let metadata: Vec<MetricMetadata> = families.into_values().collect();
+        if self.memory.tell(&metadata) {
+            batch.metadata = metadata;
+        }
+        Ok(counts)
+    }
+
+    fn sample(
+        &mut self,
+        sample: &ExpositionSample<'_>,
+        batch: &mut SampleBatch,
+        counts: &mut Counts,
+    ) -> Result<(), String> {
+        counts.scraped += 1;
+        let scrape = self.memory.scrape;
+        if self.memory.get(sample.series).is_none() {
+            let labels = self.labels_of(sample.series)?;
+            self.memory.insert(sample.series, labels);
+        }
+        let own_time = sample.time_ms.filter(|_| self.job.honor_timestamps);
+        let Some(known) = self.memory.get(sample.series) else { return Ok(()) };
+        counts.added += u64::from(known.series.is_some() && (known.seen == 0 || known.seen + 1 < scrape));
+        known.seen = scrape;
+        known.ends_with_marker = own_time.is_none() || self.job.track_timestamps_staleness;
+        let Some((id, labels)) = known.series.clone() else { return Ok(()) };
+        counts.after_relabelling += 1;
+        if self.job.sample_limit > 0 && counts.after_relabelling > self.job.sample_limit {
+            return Err(format!("sample limit exceeded (sample_limit: {})", self.job.sample_limit));
+        }
+        let time_ms = own_time.unwrap_or(self.now_ms);
+        if time_ms > self.now_ms.saturating_add(AHEAD_MAX_MS) || time_ms < 0 {
+            return Ok(());
+        }
+        batch.begin_series(id, labels, Span::default());
+        batch.push_sample(time_ms, sample.value);
+        if let Some(exemplar) = &sample.exemplar
+            && let Ok(pairs) = series_pairs(exemplar.labels)
+        {
+            let pairs = pairs.iter().map(|(name, value)| (&**name, &**value));
+            let timestamp = exemplar.time_ms.unwrap_or(time_ms);
+            batch.push_exemplar(Exemplar {
+                labels: Labels::from_pairs(pairs),
+                value: exemplar.value,
+                timestamp,
+            });
+        }
+        Ok(())
+    }
+
+    /// The labels of a series of the text, with those of its target and after the rules; none when it is left
+    /// out.
+    fn labels_of(&self, text: &str) -> Result<Option<Labels>, String> {
+        let pairs = series_pairs(text).map_err(|what| format!("{what}: '{text}'"))?;
+        let mut labels = LabelSet::new();
+        for (name, value) in pairs {
+            if labels.insert(name.into_owned(), value.into_owned()).is_some() {
+                return Err(format!("a label name occurs twice: '{text}'"));
+            }
+        }
+        labels.retain(|_, value| !value.is_empty());
+        self.add_target(&mut labels);
+        if !relabel(&self.job.metric_relabel, &mut labels) {
+            return Ok(None);
+        }
+        labels.retain(|_, value| !value.is_empty());
+        if !labels.contains_key(NAME) {
+            return Err(format!("metric name {:?} is invalid", Cow::from(text)));
+        }
+        self.check_limits(&labels)?;
+        Ok(Some(Labels::from_pairs(labels)))
+    }
+
+    fn add_target(&self, labels: &mut LabelSet) {
+        for (name, value) in self.labels {
+            match labels.get(name).cloned() {
+                Some(_) if self.job.honor_labels => {}
+                Some(own) => {
+                    let mut renamed = format!("{EXPORTED}{name}");
+                    while labels.contains_key(&renamed) || self.labels.contains_key(&renamed) {
+                        renamed = format!("{EXPORTED}{renamed}");
+                    }
+                    labels.insert(renamed, own);
+                    labels.insert(name.clone(), value.clone());
+                }
+                None => drop(labels.insert(name.clone(), value.clone())),
+            }
+        }
+    }
+
+    fn check_limits(&self, labels: &LabelSet) -> Result<(), String> {
+        let beyond = |value: usize, limit: u64| limit > 0 && value as u64 > limit;
+        let (names, values) = (self.job.label_name_length_limit, self.job.label_value_length_limit);
+        if beyond(labels.len(), self.job.label_limit) {
+            return Err(format!(
+                "label_limit exceeded (number of labels: {}, limit: {})",
+                labels.len(),
+                self.job.label_limit
+            ));
+        }
+        for (name, value) in labels {
+            if beyond(name.len(), names) {
+                return Err(format!("label_name_length_limit exceeded (label: {name:.50}, limit: {names})"));
+            }
+            if beyond(value.len(), values) {
+                return Err(format!(
+                    "label_value_length_limit exceeded (label: {name:.50}, limit: {values})"
+                ));
+            }
+        }
+        Ok(())
+    }
+}
+
+type Change = Box<dyn FnOnce(&mut MetricMetadata)>;
+
+fn mark(batch: &mut SampleBatch, (id, labels): &(StreamId, Arc<Labels>), time_ms: i64) {
+    batch.begin_series(*id, Arc::clone(labels), Span::default());
+    batch.push_sample(time_ms, f64::from_bits(STALE_BITS));
+}
+
+/// The series that every scrape writes about itself.
+pub(crate) struct Report<'a> {
+    pub(crate) labels: &'a LabelSet,
+    pub(crate) now_ms: i64,
+}
+
+impl Report<'_> {
+    /// Adds them to a batch.
+    pub(crate) fn write(&self, batch: &mut SampleBatch, up: bool, took: Duration, counts: Counts) {
+        self.each(
+            batch,
+            [
+                f64::from(u8::from(up)),
+                took.as_secs_f64(),
+                counts.scraped as f64,
+                counts.after_relabelling as f64,
+                counts.added as f64,
+            ],
+        );
+    }
+
+    /// Ends them: the target is gone.
+    pub(crate) fn end(&self, batch: &mut SampleBatch) {
+        self.each(batch, [f64::from_bits(STALE_BITS); 5]);
+    }
+
+    fn each(&self, batch: &mut SampleBatch, values: [f64; 5]) {
+        let names = [
+            "up",
+            "scrape_duration_seconds",
+            "scrape_samples_scraped",
+            "scrape_samples_post_metric_relabeling",
+            "scrape_series_added",
+        ];
+        for (name, value) in names.into_iter().zip(values) {
+            let target = self.labels.iter().map(|(name, value)| (name.as_str(), value.as_str()));
+            let labels = Arc::new(Labels::from_pairs(target.chain([(NAME, name)])));
+            batch.begin_series(labels.stream_id(), labels, Span::default());
+            batch.push_sample(self.now_ms, value);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::config::ScrapeFile;
+
+    struct Bench {
+        job: JobConfig,
+        labels: LabelSet,
+        memory: SeriesMemory,
+        now_ms: i64,
+    }
+
+    impl Bench {
+        fn of(rest: &str) -> Self {
+            let file = ScrapeFile::parse(&format!("scrape_configs:\n- job_name: j\n{rest}")).unwrap();
+            let labels = [("job", "j"), ("instance", "i")].map(|(n, v)| (n.to_owned(), v.to_owned()));
+            Self {
+                job: file.jobs[0].clone(),
+                labels: labels.into(),
+                memory: SeriesMemory::default(),
+                now_ms: 1_000,
+            }
+        }
+
+        fn scrape(&mut self, text: Option<&str>) -> (Vec<String>, Counts, Option<String>) {
+            self.now_ms += 1_000;
+            let tenant = TenantId::default_tenant();
+            let Self { job, labels, memory, now_ms } = self;
+            let mut reader = ScrapeReader { job, labels, memory, tenant: &tenant, now_ms: *now_ms };
+            let (batch, counts, error) = match text {
+                Some(text) => reader.read("text/plain", text.as_bytes()),
+                None => (reader.missed(), Counts::default(), None),
+            };
+            let mut lines: Vec<String> = batch
+                .series
+                .iter()
+                .flat_map(|series| {
+                    batch.samples_of(series).map(|(time, value)| {
+                        let value = if sandur_model::is_stale(value) {
+                            "stale".to_owned()
+                        } else {
+                            value.to_string()
+                        };
+                        format!("{} {value} @{time}", series.labels)
+                    })
+                })
+                .collect();
+            lines.sort();
+            (lines, counts, error)
+        }
+    }
+
+    #[test]
+    fn a_series_that_vanishes_gets_one_stale_marker() {
+        let mut bench = Bench::of("");
+        let (lines, counts, _) = bench.scrape(Some("a 1\nb 2\n"));
+        assert_eq!(lines[0], r#"{__name__="a", instance="i", job="j"} 1 @2000"#);
+        assert_eq!(counts, Counts { scraped: 2, after_relabelling: 2, added: 2 });
+        let (lines, counts, _) = bench.scrape(Some("a 1\n"));
+        assert_eq!(lines[1], r#"{__name__="b", instance="i", job="j"} stale @3000"#);
+        assert_eq!((lines.len(), counts.added), (2, 0));
+        assert_eq!(bench.scrape(Some("a 1\n")).0.len(), 1, "one marker is enough");
+        let (lines, counts, _) = bench.scrape(Some("a 1\nb 2\n"));
+        assert_eq!((lines.len(), counts.added), (2, 1), "it is back");
+        assert_eq!(bench.scrape(None).0.iter().filter(|line| line.contains("stale")).count(), 2);
+        assert!(bench.scrape(None).0.is_empty());
+    }
+
+    #[test]
+    fn a_text_that_breaks_ends_all_series() {
+        let mut bench = Bench::of("");
+        bench.scrape(Some("a 1\nb 2\n"));
+        let (lines, counts, error) = bench.scrape(Some("a 1\nb two\n"));
+        assert!(error.unwrap().contains("line 2: expected a value"));
+        assert_eq!((lines.len(), counts), (2, Counts::default()));
+        assert!(lines.iter().all(|line| line.contains("stale")), "{lines:?}");
+    }
+
+    #[test]
+    fn times_of_the_text_are_kept_unless_they_shall_not_be() {
+        let mut bench = Bench::of("");
+        assert!(bench.scrape(Some("a 1 500\n")).0[0].ends_with("1 @500"));
+        assert!(bench.scrape(Some("b 1\n")).0.iter().all(|line| !line.contains("stale")));
+        let mut bench = Bench::of("  honor_timestamps: false");
+        assert!(bench.scrape(Some("a 1 500\n")).0[0].ends_with("1 @2000"));
+    }
+
+    #[test]
+    fn labels_of_the_target_go_first_unless_honoured() {
+        let text = "a{job=\"x\",exported_job=\"y\"} 1\n";
+        let (lines, ..) = Bench::of("").scrape(Some(text));
+        assert!(
+            lines[0].contains(r#"exported_exported_job="x", exported_job="y", instance="i", job="j""#),
+            "{lines:?}"
+        );
+        let (lines, ..) = Bench::of("  honor_labels: true").scrape(Some(text));
+        assert!(lines[0].contains(r#"exported_job="y", instance="i", job="x""#), "{lines:?}");
+    }
+
+    #[test]
+    fn rules_and_limits_are_applied() {
+        let drop = "  metric_relabel_configs: [{action: drop, source_labels: [__name__], regex: b}]";
+        let (lines, counts, _) = Bench::of(drop).scrape(Some("a 1\nb 2\n"));
+        assert_eq!((lines.len(), counts), (1, Counts { scraped: 2, after_relabelling: 1, added: 1 }));
+        let (_, _, error) = Bench::of("  sample_limit: 1").scrape(Some("a 1\nb 2\n"));
+        assert_eq!(error.as_deref(), Some("sample limit exceeded (sample_limit: 1)"));
+        let (_, _, error) = Bench::of("  label_limit: 3").scrape(Some("a{b=\"c\"} 1\n"));
+        assert!(error.unwrap().starts_with("label_limit exceeded"));
+        let (_, _, error) = Bench::of("  label_value_length_limit: 2").scrape(Some("a{b=\"ccc\"} 1\n"));
+        assert!(error.unwrap().starts_with("label_value_length_limit exceeded"));
+    }
+}

@@ -1,0 +1,217 @@
+//! Scrapes of this process: what the options ask for, HTTP towards targets, and where samples go.
+
+use std::collections::{BTreeMap, HashMap};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use reqwest::header;
+use sandur_base::{BoxFuture, Env, MemoryBudget, Reservation, Task};
+use sandur_model::{Labels, SampleBatch, TenantId};
+use sandur_scrape::{
+    ACCEPT, Auth, Board, Fetch, FetchRequest, Fetched, Health, ScrapeFile, Scraper, Sink, TargetStatus, Tls,
+};
+
+use crate::cli::client::Client;
+use crate::config::Settings;
+use crate::failed_command::Failed;
+use crate::http::App;
+use crate::http::scrape_state::{ScrapeState, TargetHealth, TargetShown};
+
+/// Bytes of a configuration file.
+const FILE_BYTES_MAX: u64 = 16 << 20;
+
+/// What the options ask for; none when there is nothing to scrape.
+pub fn file(settings: &Settings) -> Result<Option<(ScrapeFile, TenantId)>, Failed> {
+    if settings.scrape.is_empty() && settings.scrape_config.is_empty() {
+        return Ok(None);
+    }
+    let tenant = TenantId::new(&settings.scrape_tenant)
+        .map_err(|error| Failed::new(format!("scrape_tenant: {error}")))?;
+    let mut scraped = ScrapeFile::of_targets(&settings.scrape, settings.scrape_interval)
+        .map_err(|error| Failed::new(format!("scrape: {error}")))?;
+    let path = &settings.scrape_config;
+    if !path.is_empty() {
+        let unreadable = |error: std::io::Error| Failed::new(format!("cannot read {path}: {error}"));
+        if std::fs::metadata(path).map_err(unreadable)?.len() > FILE_BYTES_MAX {
+            return Err(Failed::new(format!("{path} has more than {FILE_BYTES_MAX} bytes")));
+        }
+        let text = std::fs::read_to_string(path).map_err(unreadable)?;
+        let mut file = ScrapeFile::parse(&text).map_err(|error| Failed::new(format!("{path}: {error}")))?;
+        for warning in &file.warnings {
+            tracing::warn!(path, "{warning}");
+        }
+        scraped.jobs.append(&mut file.jobs);
+    }
+    Ok(Some((scraped, tenant)))
+}
+
+/// Starts scraping.
+pub fn start(app: &App, scraped: Option<(ScrapeFile, TenantId)>) -> Result<Option<Task<()>>, Failed> {
+    let Some((file, tenant)) = scraped else { return Ok(None) };
+    let budget = app.request_memory.budget();
+    let board = Arc::new(Board::default());
+    let scraper = Scraper {
+        env: app.env.clone(),
+        tenant,
+        fetch: Arc::new(Http { env: app.env.clone(), clients: Mutex::default() }),
+        sink: Arc::new(Engine(App::clone(app))),
+        board: Arc::clone(&board),
+        // Half: pushes have the other half in any case.
+        memory: budget.child("scrapes", budget.limit() / 2),
+    };
+    // It is set once, here.
+    let _ = app.scraping.set(Arc::new(Shown(board)));
+    Ok(Some(app.env.spawn("scrapes", scraper.run(file, app.stopping.clone()))))
+}
+
+/// The state of targets as the endpoints take it.
+struct Shown(Arc<Board>);
+
+impl ScrapeState for Shown {
+    fn targets(&self) -> Vec<TargetShown> {
+        let active = self.0.active().into_iter().map(shown);
+        let dropped = self.0.dropped().into_iter().map(|(pool, discovered)| TargetShown {
+            labels: None,
+            ..shown(TargetStatus { job: pool, discovered, ..TargetStatus::default() })
+        });
+        active.chain(dropped).collect()
+    }
+
+    fn pools(&self) -> Vec<String> {
+        self.0.jobs()
+    }
+}
+
+fn shown(status: TargetStatus) -> TargetShown {
+    let labels = |labels: BTreeMap<String, String>| Labels::from_pairs(labels);
+    TargetShown {
+        discovered: labels(status.discovered),
+        labels: Some(labels(status.labels)),
+        pool: status.job,
+        url: status.url,
+        last_error: status.last_error,
+        last_scrape_ns: status.last_scrape_ns,
+        last_duration: status.last_duration,
+        health: match status.health {
+            Health::Unknown => TargetHealth::Unknown,
+            Health::Up => TargetHealth::Up,
+            Health::Down => TargetHealth::Down,
+        },
+        interval: status.interval,
+        timeout: status.timeout,
+    }
+}
+
+/// Stores what was scraped like a push.
+struct Engine(App);
+
+impl Sink for Engine {
+    fn store(&self, batch: SampleBatch) -> BoxFuture<'_, Result<(), String>> {
+        Box::pin(async move {
+            let Self(app) = self;
+            if app.pressure.is_high() {
+                app.metrics.pressure_refusals.inc();
+                return Err("the server is short of memory (memory_limit)".to_owned());
+            }
+            let samples = batch.rows() as u64;
+            app.intake.push(batch.into(), None).await.map_err(|failure| failure.message)?;
+            app.metrics.pushed_samples.inc_by(samples);
+            Ok(())
+        })
+    }
+}
+
+/// Asks targets.
+struct Http {
+    env: Env,
+    clients: Mutex<HashMap<Tls, reqwest::Client>>,
+}
+
+impl Http {
+    fn client(&self, tls: &Tls) -> Result<reqwest::Client, String> {
+        let mut clients = self.clients.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(client) = clients.get(tls) {
+            return Ok(client.clone());
+        }
+        let client = Client::of_targets(tls.ca_file.clone(), tls.insecure)
+            .map_err(|failed| failed.message().to_owned())?;
+        clients.insert(tls.clone(), client.clone());
+        Ok(client)
+    }
+
+    async fn get(&self, request: FetchRequest<'_>) -> Result<Fetched, String> {
+        let asked = self.client(request.tls)?.get(request.url).header(header::ACCEPT, ACCEPT);
+        let timeout = request.timeout.as_secs_f64().to_string();
+        let asked = asked.header("X-Prometheus-Scrape-Timeout-Seconds", timeout);
+        let asked = match self.credentials(request.auth).await? {
+            Credentials::None => asked,
+            Credentials::Basic(user, password) => asked.basic_auth(user, Some(password)),
+            Credentials::Token(token) => asked.header(header::AUTHORIZATION, token),
+        };
+        let mut response = asked.send().await.map_err(|error| reason(&error))?;
+        if !response.status().is_success() {
+            return Err(format!("server returned HTTP status {}", response.status()));
+        }
+        let content_type = response.headers().get(header::CONTENT_TYPE).and_then(|kind| kind.to_str().ok());
+        let content_type = content_type.unwrap_or_default().to_owned();
+        let (mut body, mut memory) = (Vec::new(), reserve(request.memory, 0)?);
+        while let Some(piece) = response.chunk().await.map_err(|error| reason(&error))? {
+            if (body.len() + piece.len()) as u64 > request.body_max {
+                return Err(format!("body size limit exceeded (body_size_limit: {})", request.body_max));
+            }
+            if body.capacity() - body.len() < piece.len() {
+                // The old buffer is there until the new one is.
+                let room = (body.capacity() * 2).max(body.len() + piece.len());
+                memory.grow(room as u64).map_err(|error| error.to_string())?;
+                let before = body.capacity() as u64;
+                body.reserve_exact(room - body.len());
+                memory.shrink(before);
+            }
+            body.extend_from_slice(&piece);
+        }
+        Ok(Fetched { content_type, body, memory })
+    }
+
+    /// The credentials, of which files are read anew.
+    async fn credentials(&self, auth: &Auth) -> Result<Credentials, String> {
+        let auth = auth.clone();
+        if auth == Auth::None {
+            return Ok(Credentials::None);
+        }
+        self.env
+            .run_blocking(move || match auth {
+                Auth::None => Ok(Credentials::None),
+                Auth::Basic { username, password } => {
+                    Ok(Credentials::Basic(username.read()?, password.read()?))
+                }
+                Auth::Token { kind, credentials } => {
+                    Ok(Credentials::Token(format!("{kind} {}", credentials.read()?)))
+                }
+            })
+            .await
+    }
+}
+
+impl Fetch for Http {
+    fn fetch<'a>(&'a self, request: FetchRequest<'a>) -> BoxFuture<'a, Result<Fetched, String>> {
+        Box::pin(self.get(request))
+    }
+}
+
+enum Credentials {
+    None,
+    Basic(String, String),
+    Token(String),
+}
+
+fn reserve(budget: &MemoryBudget, bytes: u64) -> Result<Reservation, String> {
+    budget.reserve(bytes).map_err(|error| error.to_string())
+}
+
+/// The innermost cause: what surrounds it repeats the URL.
+fn reason(error: &reqwest::Error) -> String {
+    let mut cause: &dyn std::error::Error = error;
+    while let Some(inner) = cause.source() {
+        cause = inner;
+    }
+    cause.to_string()
+}
