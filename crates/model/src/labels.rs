@@ -2,13 +2,22 @@
 //!
 //! Text form is Loki's: `{app="api", env="prod"}`, values quoted as Go quotes strings.
 
+use std::cmp::Ordering;
 use std::fmt;
 
 use xxhash_rust::xxh3::Xxh3;
 
 /// A label set: sorted by name, names unique, no empty value.
-#[derive(Clone, PartialEq, Eq, Hash, PartialOrd, Ord, Default)]
-pub struct Labels(Box<[(Box<str>, Box<str>)]>);
+///
+/// There may be millions of them, so all names and values stand in one text. Sets are ordered as their pairs
+/// are, one after the other.
+#[derive(Clone, PartialEq, Eq, Hash, Default)]
+pub struct Labels {
+    /// Name, value, name, value, ... without anything between; at most 4 GiB.
+    text: Box<str>,
+    /// Where each of them ends in the text.
+    ends: Box<[u32]>,
+}
 
 /// The identity of a stream: xxh3-128 over `name 0xFF value 0xFF ...` of its sorted labels.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -37,19 +46,28 @@ pub enum LabelsError {
 
 impl Labels {
     /// Sorts the pairs, drops those with an empty value, and keeps the last of equal names.
-    pub fn from_pairs<N: Into<Box<str>>, V: Into<Box<str>>>(pairs: impl IntoIterator<Item = (N, V)>) -> Self {
-        let mut all: Vec<(Box<str>, Box<str>)> =
-            pairs.into_iter().map(|(n, v)| (n.into(), v.into())).collect();
-        all.sort_by(|a, b| a.0.cmp(&b.0)); // stable: of equal names the last stays last
-        let mut kept: Vec<(Box<str>, Box<str>)> = Vec::with_capacity(all.len());
-        for pair in all {
-            match kept.last_mut() {
-                Some(last) if last.0 == pair.0 => *last = pair,
-                _ => kept.push(pair),
-            }
+    pub fn from_pairs<N: AsRef<str>, V: AsRef<str>>(pairs: impl IntoIterator<Item = (N, V)>) -> Self {
+        let all: Vec<(N, V)> = pairs.into_iter().collect();
+        let mut sorted: Vec<(&str, &str)> = all.iter().map(|(n, v)| (n.as_ref(), v.as_ref())).collect();
+        if !sorted.is_sorted_by(|a, b| a.0 < b.0) {
+            sorted.sort_by(|a, b| a.0.cmp(b.0)); // stable: of equal names the last stays last
         }
-        kept.retain(|(_, value)| !value.is_empty());
-        Self(kept.into())
+        let is_last = |n: usize| sorted.get(n + 1).is_none_or(|next| next.0 != sorted[n].0);
+        let kept = (0..sorted.len()).filter(|&n| is_last(n) && !sorted[n].1.is_empty()).map(|n| sorted[n]);
+        // What a text cannot hold is left out.
+        let mut bytes = 0usize;
+        let fits = kept.take_while(|(name, value)| {
+            bytes = bytes.saturating_add(name.len()).saturating_add(value.len());
+            u32::try_from(bytes).is_ok()
+        });
+        let kept: Vec<(&str, &str)> = fits.collect();
+        let mut text = String::with_capacity(kept.iter().map(|(name, value)| name.len() + value.len()).sum());
+        let mut ends = Vec::with_capacity(2 * kept.len());
+        for part in kept.iter().flat_map(|(name, value)| [name, value]) {
+            text.push_str(part);
+            ends.push(text.len() as u32);
+        }
+        Self { text: text.into(), ends: ends.into() }
     }
 
     /// Reads `{name="value", ...}` as a push client writes it: names of `[a-zA-Z_][a-zA-Z0-9_]*`
@@ -69,34 +87,49 @@ impl Labels {
 
     /// The value of `name`.
     pub fn get(&self, name: &str) -> Option<&str> {
-        let at = self.0.binary_search_by(|(n, _)| (**n).cmp(name)).ok()?;
-        Some(&self.0[at].1)
+        let (mut low, mut high) = (0, self.len());
+        while low < high {
+            let middle = usize::midpoint(low, high);
+            match self.part(2 * middle).cmp(name) {
+                Ordering::Equal => return Some(self.part(2 * middle + 1)),
+                Ordering::Less => low = middle + 1,
+                Ordering::Greater => high = middle,
+            }
+        }
+        None
+    }
+
+    /// The name or value of this number: names have even ones.
+    #[inline]
+    fn part(&self, number: usize) -> &str {
+        let start = number.checked_sub(1).map_or(0, |before| self.ends[before] as usize);
+        &self.text[start..self.ends[number] as usize]
     }
 
     /// Name and value pairs, sorted by name.
     pub fn iter(&self) -> impl ExactSizeIterator<Item = (&str, &str)> + Clone {
-        self.0.iter().map(|(n, v)| (&**n, &**v))
+        (0..self.len()).map(|n| (self.part(2 * n), self.part(2 * n + 1)))
     }
 
     /// How many labels there are.
     pub fn len(&self) -> usize {
-        self.0.len()
+        self.ends.len() / 2
     }
 
     /// Whether there is no label.
     pub fn is_empty(&self) -> bool {
-        self.0.is_empty()
+        self.ends.is_empty()
     }
 
     /// Bytes of all names and values.
     pub fn text_bytes(&self) -> usize {
-        self.0.iter().map(|(n, v)| n.len() + v.len()).sum()
+        self.text.len()
     }
 
     /// The stream that these labels name.
     pub fn stream_id(&self) -> StreamId {
         let mut hasher = Xxh3::new();
-        for (name, value) in &self.0 {
+        for (name, value) in self.iter() {
             hasher.update(name.as_bytes());
             hasher.update(&[0xFF]); // never a byte of UTF-8 text
             hasher.update(value.as_bytes());
@@ -106,10 +139,22 @@ impl Labels {
     }
 }
 
+impl Ord for Labels {
+    fn cmp(&self, other: &Self) -> Ordering {
+        self.iter().cmp(other.iter())
+    }
+}
+
+impl PartialOrd for Labels {
+    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
 impl fmt::Display for Labels {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("{")?;
-        for (n, (name, value)) in self.0.iter().enumerate() {
+        for (n, (name, value)) in self.iter().enumerate() {
             let comma = if n == 0 { "" } else { ", " };
             write!(f, "{comma}{name}=")?;
             write_quoted(f, value)?;
@@ -318,6 +363,39 @@ mod tests {
         let error = Labels::parse(r#"{a="b" c="d"}"#).unwrap_err();
         assert!(error.to_string().starts_with("parse error at line 1, col 8"), "{error}");
         assert!(matches!(Labels::parse(r#"{a="1",a="2"}"#), Err(LabelsError::Duplicate { .. })));
+    }
+
+    #[test]
+    fn pairs_are_sorted_and_the_last_of_a_name_counts() {
+        let labels = Labels::from_pairs([("b", "1"), ("a", "2"), ("b", ""), ("c", "3"), ("a", "4")]);
+        assert_eq!(
+            labels.iter().collect::<Vec<_>>(),
+            [("a", "4"), ("c", "3")],
+            "an empty value takes its name"
+        );
+        assert_eq!((labels.len(), labels.text_bytes()), (2, 4));
+        for (name, value) in [("a", Some("4")), ("c", Some("3")), ("b", None), ("", None), ("d", None)] {
+            assert_eq!(labels.get(name), value, "{name}");
+        }
+        assert!(Labels::default().is_empty() && Labels::default().get("a").is_none());
+    }
+
+    /// Series of a block are sorted so.
+    #[test]
+    fn sets_are_ordered_by_their_pairs() {
+        let of = |pairs: &[(&str, &str)]| Labels::from_pairs(pairs.iter().copied());
+        let sorted = [
+            of(&[]),
+            of(&[("a", "b")]),
+            of(&[("a", "b"), ("c", "d")]),
+            of(&[("a", "bb")]),
+            of(&[("a", "c")]),
+            of(&[("aa", "a")]),
+            of(&[("b", "a")]),
+        ];
+        assert!(sorted.is_sorted());
+        assert!(sorted.windows(2).all(|two| two[0] != two[1] && two[0] < two[1]));
+        assert_ne!(of(&[("ab", "c")]), of(&[("a", "bc")]));
     }
 
     /// The id is on disk: this value may never change.

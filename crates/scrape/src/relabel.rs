@@ -10,6 +10,8 @@ pub(crate) type LabelSet = BTreeMap<String, String>;
 
 /// Bytes of a compiled expression.
 const REGEX_BYTES_MAX: usize = 4 << 20;
+/// Bytes of a name or a value that a rule sets.
+const TEXT_BYTES_MAX: usize = 64 << 10;
 
 /// What a rule does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -146,9 +148,11 @@ impl Relabel {
     }
 }
 
-/// Sets a label; an empty value removes it.
+/// Sets a label; an empty value removes it. One that is too long, as rules that double it again and again could
+/// make it, changes nothing.
 fn set(labels: &mut LabelSet, name: &str, value: String) {
     match value.is_empty() {
+        _ if name.len() > TEXT_BYTES_MAX || value.len() > TEXT_BYTES_MAX => {}
         true => drop(labels.remove(name)),
         false => drop(labels.insert(name.to_owned(), value)),
     }

@@ -169,13 +169,16 @@ impl Loop {
     async fn run(self, stop: ShutdownSignal) {
         let env = self.scraper.env.clone();
         let mut memory = SeriesMemory::default();
-        let mut held = None;
+        let mut held = match self.scraper.memory.reserve(0) {
+            Ok(held) => held,
+            Err(error) => return tracing::error!(target = self.target.url, %error, "a target is not scraped"),
+        };
         // Targets are spread over the interval, each always at its own place.
         let interval = self.target.interval.as_nanos().max(1) as u64;
         let mut wait = Duration::from_nanos(xxh3_64(self.target.url.as_bytes()) % interval);
         loop {
             if env.timeout(wait, stop.triggered()).await.is_some() {
-                return self.end(&mut memory).await;
+                return self.end(&mut memory, &mut held).await;
             }
             let began = env.monotonic();
             self.scrape(&mut memory, &mut held).await;
@@ -185,7 +188,7 @@ impl Loop {
         }
     }
 
-    async fn scrape(&self, memory: &mut SeriesMemory, held: &mut Option<Reservation>) {
+    async fn scrape(&self, memory: &mut SeriesMemory, held: &mut Reservation) {
         let Self { scraper, job, target, number } = self;
         let (env, began) = (&scraper.env, scraper.env.monotonic());
         let now_ns = env.now_ns();
@@ -204,16 +207,11 @@ impl Loop {
         let fetched = fetched.unwrap_or_else(|| Err("context deadline exceeded".to_owned()));
         let took = env.monotonic().saturating_sub(began);
         let mut reader =
-            ScrapeReader { job, labels: &target.labels, memory, tenant: &scraper.tenant, now_ms };
+            ScrapeReader { job, labels: &target.labels, memory, tenant: &scraper.tenant, now_ms, held };
         let (mut batch, counts, mut error) = match fetched {
             Ok(fetched) => reader.read(&fetched.content_type, &fetched.body),
             Err(why) => (reader.missed(), Counts::default(), Some(why)),
         };
-        if let Err(short) = hold(held, memory.bytes(), &scraper.memory) {
-            // What it remembers does not fit: the next scrape starts anew.
-            error.get_or_insert(short);
-            memory.clear();
-        }
         let report = Report { labels: &target.labels, now_ms };
         report.write(&mut batch, error.is_none(), took, counts);
         if let Err(why) = scraper.sink.store(batch).await {
@@ -221,6 +219,7 @@ impl Loop {
             memory.untell();
             error.get_or_insert(format!("could not be stored: {why}"));
         }
+        held.shrink(held.bytes().saturating_sub(memory.bytes()));
         scraper.board.change(*number, |status| {
             status.health = if error.is_none() { Health::Up } else { Health::Down };
             status.last_error = error.unwrap_or_default();
@@ -230,26 +229,17 @@ impl Loop {
     }
 
     /// The target is gone: all its series are over.
-    async fn end(&self, memory: &mut SeriesMemory) {
+    async fn end(&self, memory: &mut SeriesMemory, held: &mut Reservation) {
         let Self { scraper, job, target, .. } = self;
         let now_ms = scraper.env.now_ns() / sandur_model::MILLISECOND_NS;
         let mut reader =
-            ScrapeReader { job, labels: &target.labels, memory, tenant: &scraper.tenant, now_ms };
+            ScrapeReader { job, labels: &target.labels, memory, tenant: &scraper.tenant, now_ms, held };
         let mut batch = reader.missed();
         Report { labels: &target.labels, now_ms }.end(&mut batch);
         if let Err(error) = scraper.sink.store(batch).await {
             tracing::error!(target = target.url, error, "the end of a target could not be stored");
         }
     }
-}
-
-/// Reserves what a loop remembers.
-fn hold(held: &mut Option<Reservation>, bytes: u64, budget: &MemoryBudget) -> Result<(), String> {
-    let outcome = match held {
-        Some(reservation) => reservation.resize(bytes),
-        None => budget.reserve(bytes).map(|reservation| *held = Some(reservation)),
-    };
-    outcome.map_err(|error| error.to_string())
 }
 
 #[cfg(test)]

@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
+use sandur_base::Reservation;
 use sandur_ingest::{ExpositionFormat, ExpositionLine, ExpositionReader, ExpositionSample, series_pairs};
 use sandur_model::{Exemplar, Labels, MetricMetadata, STALE_BITS, SampleBatch, Span, StreamId, TenantId};
 
@@ -36,7 +37,14 @@ pub(crate) struct ScrapeReader<'a> {
     pub(crate) tenant: &'a TenantId,
     /// When the scrape began.
     pub(crate) now_ms: i64,
+    /// What pays for what is remembered, and for the batch.
+    pub(crate) held: &'a mut Reservation,
 }
+
+/// Bytes of a sample in a batch.
+const SAMPLE_BYTES: u64 = 128;
+/// Memory is taken in pieces of so many bytes at least.
+const PIECE_BYTES: u64 = 256 << 10;
 
 impl ScrapeReader<'_> {
     /// The batch of a text and what is counted of it. An error is why the scrape failed; then nothing of the text
@@ -122,6 +130,7 @@ impl ScrapeReader<'_> {
             let labels = self.labels_of(sample.series)?;
             self.memory.insert(sample.series, labels);
         }
+        self.pay(batch)?;
         let own_time = sample.time_ms.filter(|_| self.job.honor_timestamps);
         let Some(known) = self.memory.get(sample.series) else { return Ok(()) };
         counts.added += u64::from(known.series.is_some() && (known.seen == 0 || known.seen + 1 < scrape));
@@ -150,6 +159,15 @@ impl ScrapeReader<'_> {
             });
         }
         Ok(())
+    }
+
+    /// Takes memory for one more sample, before it is used.
+    fn pay(&mut self, batch: &SampleBatch) -> Result<(), String> {
+        let needed = self.memory.bytes() + (batch.timestamps.len() as u64 + 1) * SAMPLE_BYTES;
+        match needed.checked_sub(self.held.bytes()) {
+            None | Some(0) => Ok(()),
+            Some(missing) => self.held.grow(missing.max(PIECE_BYTES)).map_err(|error| error.to_string()),
+        }
     }
 
     /// The labels of a series of the text, with those of its target and after the rules; none when it is left
@@ -294,7 +312,9 @@ mod tests {
             self.now_ms += 1_000;
             let tenant = TenantId::default_tenant();
             let Self { job, labels, memory, now_ms } = self;
-            let mut reader = ScrapeReader { job, labels, memory, tenant: &tenant, now_ms: *now_ms };
+            let mut held = sandur_base::MemoryBudget::root("scrapes", 1 << 20).reserve(0).unwrap();
+            let held = &mut held;
+            let mut reader = ScrapeReader { job, labels, memory, tenant: &tenant, now_ms: *now_ms, held };
             let (batch, counts, error) = match text {
                 Some(text) => reader.read("text/plain", text.as_bytes()),
                 None => (reader.missed(), Counts::default(), None),
@@ -363,6 +383,14 @@ mod tests {
         );
         let (lines, ..) = Bench::of("  honor_labels: true").scrape(Some(text));
         assert!(lines[0].contains(r#"exported_job="y", instance="i", job="x""#), "{lines:?}");
+    }
+
+    #[test]
+    fn series_that_do_not_fit_memory_fail_the_scrape() {
+        let text: String = (0..100_000).map(|n| format!("a{n} 1\n")).collect();
+        let (lines, _, error) = Bench::of("").scrape(Some(&text));
+        assert!(error.unwrap().contains("scrapes"), "the budget is named");
+        assert!(lines.iter().all(|line| line.contains("stale")));
     }
 
     #[test]

@@ -9,8 +9,8 @@ use std::sync::Arc;
 use sandur_model::{Labels, MetricMetadata, StreamId};
 use xxhash_rust::xxh3::{Xxh3, xxh3_128};
 
-/// Bytes of an entry beside its labels.
-const ENTRY_BYTES: u64 = 160;
+/// Bytes of an entry beside its labels, and of the marker that ends it.
+const ENTRY_BYTES: u64 = 288;
 /// Bytes of a label beside its text.
 const LABEL_BYTES: u64 = 64;
 /// Scrapes after which a series that is gone is forgotten.

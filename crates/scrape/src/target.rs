@@ -8,6 +8,9 @@ use url::Url;
 use crate::config::{JobConfig, TargetGroup};
 use crate::relabel::{LabelSet, relabel};
 
+/// The shortest time between two scrapes.
+const INTERVAL_MIN: Duration = Duration::from_millis(100);
+
 const ADDRESS: &str = "__address__";
 const SCHEME: &str = "__scheme__";
 const PATH: &str = "__metrics_path__";
@@ -65,6 +68,9 @@ fn target(job: &JobConfig, group: &TargetGroup, address: &str) -> Result<Found, 
         duration.ok_or_else(|| format!("{name} of {url} is '{text}', which is no duration"))
     };
     let (interval, timeout) = (duration(INTERVAL)?, duration(TIMEOUT)?);
+    if interval < INTERVAL_MIN {
+        return Err(format!("the interval of {url} is less than {}", format_duration(INTERVAL_MIN)));
+    }
     if timeout > interval {
         return Err(format!("the timeout of {url} is longer than its interval"));
     }
