@@ -23,6 +23,7 @@ const TARGETS: &[&str] = &[
     "stages",
     "shapes",
     "chains",
+    "wal",
 ];
 
 /// Seconds for each target when nothing else is said.

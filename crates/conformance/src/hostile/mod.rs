@@ -13,6 +13,7 @@ mod push;
 mod samples;
 mod stages;
 mod template;
+mod wal;
 pub mod whole;
 
 /// A target: its name, and what it does with an input.
@@ -36,6 +37,7 @@ pub const TARGETS: &[Target] = &[
     Target { name: "stages", run: stages::run },
     Target { name: "shapes", run: codec::run },
     Target { name: "chains", run: chains::run },
+    Target { name: "wal", run: wal::run },
 ];
 
 /// Runs the target with this name.

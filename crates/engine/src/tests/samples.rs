@@ -282,3 +282,33 @@ async fn engines_of_a_bucket_answer_for_each_others_samples() {
     assert_eq!((all(&three).await, three.view().heads.len()), (expected, 0));
     assert!(three.view().snapshot.datasets().all(|dataset| dataset.signal == Signal::Metrics));
 }
+
+/// A day in which every fifth series is replaced each hour: what is flushed leaves the heads, its strings too.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn series_that_come_and_go_take_no_more_memory_over_a_day() {
+    const SERIES: usize = 300;
+    let directory = TempDir::new().unwrap();
+    let engine = open(directory.path()).await;
+    let mut generations = vec![0u32; SERIES];
+    let mut peaks = Vec::new();
+    for hour in 0..24i64 {
+        for scrape in 0..4 {
+            let mut batch = SampleBatch::new(TenantId::default_tenant());
+            for (n, generation) in generations.iter().enumerate() {
+                let (pod, path) = (format!("api-{n}-{generation}"), format!("/v1/{n}"));
+                let pairs = [("__name__", "up"), ("path", path.as_str()), ("pod", pod.as_str())];
+                let time = START_MS + hour * 3_600_000 + scrape * 900_000;
+                batch.push(Arc::new(Labels::from_pairs(pairs)), [(time, n as f64)]);
+            }
+            engine.push(batch).await.unwrap();
+        }
+        peaks.push(engine.view().head_totals().memory_bytes);
+        engine.flush().await.unwrap();
+        assert_eq!(engine.view().head_totals().memory_bytes, 0);
+        let part = hour as usize % 5;
+        generations.iter_mut().skip(part).step_by(5).for_each(|generation| *generation += 1);
+    }
+    let (first, most) = (peaks[0], peaks.iter().max().unwrap());
+    assert!(most * 10 <= first * 11, "{peaks:?}");
+    engine.shutdown().await.unwrap();
+}

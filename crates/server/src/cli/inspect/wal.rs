@@ -8,7 +8,7 @@ use sandur_format::wal_segment::{Frame, FrameKind, FrameReader};
 use crate::cli::moment;
 use crate::cli::target::Object;
 use crate::failed_command::Failed;
-use sandur_model::{Batch, LogBatch, SampleBatch};
+use sandur_model::{Batch, Exemplar, HistogramSample, LogBatch, MetricMetadata, SampleBatch, SeriesExemplar};
 
 /// Shows the frames.
 pub async fn show(object: &Object, rows: usize) -> Result<ExitCode, Failed> {
@@ -66,9 +66,22 @@ fn show_entries(batch: &LogBatch, rows: usize) {
 }
 
 fn show_samples(batch: &SampleBatch, rows: usize) {
-    let samples = batch.series.iter().flat_map(|s| batch.samples_of(s).map(move |sample| (s, sample)));
-    for (series, (timestamp_ms, value)) in samples.take(rows) {
-        let at = moment::show(timestamp_ms.saturating_mul(1_000_000));
-        println!("    {at} {} {value}", series.labels);
+    let moment = |timestamp_ms: i64| moment::show(timestamp_ms.saturating_mul(1_000_000));
+    let floats = batch.series.iter().flat_map(|s| batch.samples_of(s).map(move |sample| (s, sample)));
+    for (series, (timestamp, value)) in floats.take(rows) {
+        println!("    {} {} {value}", moment(timestamp), series.labels);
+    }
+    let histograms = batch.series.iter().flat_map(|s| batch.histograms_of(s).iter().map(move |h| (s, h)));
+    for (series, HistogramSample { timestamp, histogram, .. }) in histograms.take(rows) {
+        let (count, sum) = (histogram.count, histogram.sum);
+        println!("    {} {} histogram with count {count} and sum {sum}", moment(*timestamp), series.labels);
+    }
+    for SeriesExemplar { series, exemplar } in batch.exemplars.iter().take(rows) {
+        let Some(series) = batch.series.get(*series as usize) else { continue };
+        let Exemplar { labels, value, timestamp } = exemplar;
+        println!("    {} {} exemplar {labels} {value}", moment(*timestamp), series.labels);
+    }
+    for MetricMetadata { family, kind, unit, help } in batch.metadata.iter().take(rows) {
+        println!("    metadata of {family}: {kind}, unit {unit:?}, {help:?}");
     }
 }
