@@ -153,7 +153,13 @@ async fn what_cannot_be_read_is_refused_in_prometheus_words() {
     let server = server_with(|settings| settings.query.max_samples = 50);
     for (path, pairs, status, kind, text) in [
         (QUERY, &[("query", "up{")][..], 400, "bad_data", "invalid parameter \"query\": 1:4: parse error: "),
-        (QUERY, &[], 400, "bad_data", "invalid parameter \"query\": 1:1: parse error: no expression"),
+        (
+            QUERY,
+            &[],
+            400,
+            "bad_data",
+            "invalid parameter \"query\": unknown position: parse error: no expression",
+        ),
         (
             QUERY,
             &[("query", "1"), ("time", "x")],
@@ -586,4 +592,99 @@ async fn parameters_at_the_edges_of_their_types_are_answered_or_refused() {
     }
     let many: Vec<(&str, &str)> = vec![("match[]", "up"); 1_001];
     assert_eq!(server.get("/api/v1/labels", &many).await.status, 400);
+}
+
+/// A source whose scans give nothing and never end.
+struct Endless {
+    index: MemorySeries,
+    /// Scans that run.
+    running: Arc<std::sync::atomic::AtomicUsize>,
+}
+
+struct EndlessScan(Arc<std::sync::atomic::AtomicUsize>);
+
+impl Drop for EndlessScan {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, std::sync::atomic::Ordering::SeqCst);
+    }
+}
+
+impl sandur_query::Indexed for Endless {
+    type Index = MemorySeries;
+
+    fn index(&self) -> &MemorySeries {
+        &self.index
+    }
+}
+
+impl sandur_query::Versions for Endless {}
+
+impl sandur_query::SampleScan for EndlessScan {
+    fn next(
+        &mut self,
+    ) -> sandur_base::BoxFuture<'_, Result<Option<sandur_query::SeriesBatch>, sandur_query::Error>> {
+        Box::pin(std::future::pending())
+    }
+}
+
+impl sandur_query::SampleSource for Endless {
+    fn select<'a>(
+        &'a self,
+        _: &'a sandur_query::QueryContext,
+        _: sandur_query::SampleSelection,
+    ) -> sandur_base::BoxFuture<'a, Result<Box<dyn sandur_query::SampleScan>, sandur_query::Error>> {
+        self.running.fetch_add(1, std::sync::atomic::Ordering::SeqCst);
+        let scan = EndlessScan(Arc::clone(&self.running));
+        Box::pin(async move { Ok(Box::new(scan) as Box<dyn sandur_query::SampleScan>) })
+    }
+
+    fn exemplars<'a>(
+        &'a self,
+        _: &'a sandur_query::QueryContext,
+        _: Vec<Vec<sandur_model::Matcher>>,
+        _: sandur_model::TimeRange,
+    ) -> sandur_base::BoxFuture<'a, Result<sandur_query::Exemplars, sandur_query::Error>> {
+        Box::pin(std::future::pending())
+    }
+
+    fn metadata<'a>(
+        &'a self,
+        _: &'a sandur_query::QueryContext,
+        _: sandur_query::MetadataSelection,
+    ) -> sandur_base::BoxFuture<'a, Result<sandur_query::Metadata, sandur_query::Error>> {
+        Box::pin(std::future::pending())
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_query_ends_at_its_deadline_and_when_its_client_leaves() {
+    use std::sync::atomic::Ordering;
+
+    let running = Arc::new(std::sync::atomic::AtomicUsize::new(0));
+    let endless = Endless { index: series(), running: Arc::clone(&running) };
+    let server = Server::over_samples(Arc::new(endless), |settings| {
+        settings.query.timeout = std::time::Duration::from_secs(5);
+    });
+    let range = [("query", "up"), ("start", "0"), ("end", "60"), ("step", "1")];
+    for (path, pairs, waits) in [
+        (QUERY, &[("query", "up")][..], 5_000),
+        (QUERY, &[("query", "up"), ("timeout", "200ms")], 200),
+        (QUERY, &[("query", "up"), ("timeout", "1h")], 5_000),
+        (RANGE, &range, 5_000),
+        ("/federate", &[("match[]", "up")], 5_000),
+        ("/api/v1/query_exemplars", &[("query", "up")], 5_000),
+        ("/api/v1/metadata", &[], 5_000),
+    ] {
+        let began = tokio::time::Instant::now();
+        let answer = server.get(path, pairs).await;
+        assert!(answer.status == 503 && answer.body.contains("timed out"), "{path} {}", answer.body);
+        assert_eq!(began.elapsed().as_millis(), waits, "{path} {pairs:?}");
+        assert_eq!(running.load(Ordering::SeqCst), 0, "{path}");
+    }
+    let cancelled = server.app.metrics.queries_cancelled.get();
+    let left = server.get(QUERY, &[("query", "up")]);
+    let brief = std::time::Duration::from_millis(20);
+    assert!(tokio::time::timeout(brief, left).await.is_err());
+    assert_eq!(running.load(Ordering::SeqCst), 0);
+    assert_eq!(server.app.metrics.queries_cancelled.get(), cancelled + 1);
 }

@@ -19,6 +19,13 @@ pub fn quoted(out: &mut Vec<u8>, value: f64) {
 /// from one.
 pub fn plain(out: &mut Vec<u8>, value: f64) {
     let size = value.abs();
+    if size < WHOLE && value.fract() == 0.0 && (value != 0.0 || value.is_sign_positive()) {
+        // Counts and sums are whole: the quickest way for the most of them.
+        if value < 0.0 {
+            out.push(b'-');
+        }
+        return whole(out, size as u64);
+    }
     if !value.is_finite() || size == 0.0 || (SMALL..LARGE).contains(&size) {
         return json::value(out, value);
     }
@@ -32,12 +39,35 @@ pub fn plain(out: &mut Vec<u8>, value: f64) {
     json::push(out, format_args!("{digits}e{sign}{exponent:0>2}"));
 }
 
+/// Below it every whole number is exact.
+const WHOLE: f64 = 1e15;
+
+/// Appends a whole number.
+fn whole(out: &mut Vec<u8>, mut number: u64) {
+    let mut digits = [0u8; 20];
+    let mut at = digits.len();
+    loop {
+        at -= 1;
+        digits[at] = b'0' + (number % 10) as u8;
+        number /= 10;
+        if number == 0 {
+            break;
+        }
+    }
+    out.extend_from_slice(&digits[at..]);
+}
+
 /// Appends milliseconds as seconds, with three decimals if it takes any.
 pub fn seconds(out: &mut Vec<u8>, ms: i64) {
-    let (sign, ms) = (if ms < 0 { "-" } else { "" }, ms.unsigned_abs());
-    match ms % 1_000 {
-        0 => json::push(out, format_args!("{sign}{}", ms / 1_000)),
-        rest => json::push(out, format_args!("{sign}{}.{rest:03}", ms / 1_000)),
+    if ms < 0 {
+        out.push(b'-');
+    }
+    let ms = ms.unsigned_abs();
+    whole(out, ms / 1_000);
+    let rest = ms % 1_000;
+    if rest != 0 {
+        out.push(b'.');
+        out.extend([rest / 100, rest / 10 % 10, rest % 10].map(|digit| b'0' + digit as u8));
     }
 }
 
@@ -101,6 +131,9 @@ mod tests {
             (0.0, "0"),
             (-0.0, "-0"),
             (1.5, "1.5"),
+            (-7.0, "-7"),
+            (999_999_999_999_999.0, "999999999999999"),
+            (1e15, "1000000000000000"),
             (1e20, "100000000000000000000"),
             (1e21, "1e+21"),
             (-1.25e300, "-1.25e+300"),
@@ -113,7 +146,14 @@ mod tests {
         ] {
             assert_eq!(text(|out| plain(out, value)), expected);
         }
-        for (ms, expected) in [(0, "0"), (-1, "-0.001"), (1_500, "1.500"), (61_000, "61"), (1_020, "1.020")] {
+        for (ms, expected) in [
+            (0, "0"),
+            (-1, "-0.001"),
+            (1_500, "1.500"),
+            (61_000, "61"),
+            (1_020, "1.020"),
+            (i64::MIN, "-9223372036854775.808"),
+        ] {
             assert_eq!(text(|out| seconds(out, ms)), expected);
         }
     }
