@@ -34,7 +34,7 @@ pub fn parse_duration(text: &str) -> Result<i64, String> {
             _ => rest[..digits].parse().map_err(|_| "duration out of range".to_owned())?,
         };
         rest = &rest[digits..];
-        let unit = rest.len() - rest.trim_start_matches(|c: char| c.is_ascii_alphabetic()).len();
+        let unit = rest.find(|c: char| c.is_ascii_digit()).unwrap_or(rest.len());
         if unit == 0 {
             return Err(invalid());
         }

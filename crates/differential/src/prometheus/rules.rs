@@ -1,6 +1,7 @@
 //! Differences that are meant, each with its reason.
 //!
 //! A rule looks at the question, the difference and both answers, and explains as little as it can.
+//! `docs/reference/prometheus-differences.md` is written from this table.
 
 use std::collections::BTreeSet;
 
@@ -57,6 +58,20 @@ pub const RULES: &[Rule] = &[
         },
     },
     Rule {
+        id: "which-error",
+        what: "which of several reasons not to evaluate a query is told",
+        reason: "Prometheus tells the one that it meets first while it evaluates, we those of the plan first",
+        explains: |case| {
+            let is_of_syntax = |text: &str| text.contains("parse error");
+            let several = |(theirs, ours): (&str, &str)| {
+                !is_of_syntax(theirs)
+                    && !is_of_syntax(ours)
+                    && ours.contains("modifier can only be used with")
+            };
+            refusals(case).is_some_and(several)
+        },
+    },
+    Rule {
         id: "forced-count",
         what: "how many samples an info says that had buckets made monotonic",
         reason: "Prometheus adds the count to itself each time that it merges the notes of steps",
@@ -97,7 +112,7 @@ pub const RULES: &[Rule] = &[
     Rule {
         id: "last-digits",
         what: "the last digits of trigonometric functions, powers and logarithms, where `count_values` makes \
-               labels of them or a difference leaves nothing else",
+               labels of them, a warning names them, or a difference leaves nothing else",
         reason: "Go computes these functions by itself, we by the C library",
         explains: |case| {
             let is_rounded = ROUNDED.iter().any(|name| case.text.contains(name));
@@ -105,6 +120,7 @@ pub const RULES: &[Rule] = &[
             match case.difference.kind {
                 Kind::Series => alike_labels(case),
                 Kind::Values => is_rounded && cancels(),
+                Kind::Warnings => is_rounded && alike_but_digits(&case.theirs.warnings, &case.ours.warnings),
                 _ => false,
             }
         },
@@ -166,6 +182,18 @@ const NOTES_OF_PAIRS: [&str; 4] = [
     "mismatched custom buckets",
 ];
 
+/// Whether texts differ in digits alone, and in few of them.
+fn alike_but_digits(theirs: &[String], ours: &[String]) -> bool {
+    let alike = |(a, b): (&String, &String)| {
+        let differ = a.chars().zip(b.chars()).filter(|(a, b)| a != b);
+        let differ: Vec<(char, char)> = differ.collect();
+        a.len() == b.len()
+            && differ.len() <= 3
+            && differ.iter().all(|(a, b)| a.is_ascii_digit() && b.is_ascii_digit())
+    };
+    theirs.len() == ours.len() && theirs.iter().zip(ours).all(alike)
+}
+
 /// What is rounded in another way than in Go.
 const ROUNDED: [&str; 12] =
     ["sin", "cos", "tan", "atan2", "exp", "ln", "log", "^", "deg", "rad", "sqrt", "exponential"];
@@ -219,4 +247,18 @@ pub fn table() -> String {
         text.push_str(&format!("| `{}` | {} | {} |\n", rule.id, rule.what, rule.reason));
     }
     text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_committed_page_lists_every_rule() {
+        let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/reference/prometheus-differences.md");
+        let page = std::fs::read_to_string(path).unwrap();
+        let remedy = "stale: replace the table by the output of `cargo run -p sandur-differential -- prometheus \
+                      --rules`";
+        assert!(page.contains(&table()), "{remedy}");
+    }
 }

@@ -22,7 +22,7 @@ pub fn borders(times: &[i64], start: i64, end: i64, smoothed: bool) -> Option<(u
     if smoothed {
         last = times[..last].partition_point(|time| *time < end);
     }
-    (times[last] > start && !(smoothed && times[first] > end)).then_some((first, last))
+    (times[last] > start).then_some((first, last))
 }
 
 /// Values at both borders.
@@ -49,7 +49,11 @@ pub fn border_values(
 pub fn floats(window: &Window<'_>, counter: bool, per_second: bool) -> Value {
     let (times, values) = (window.times, window.values);
     let smoothed = window.extension == Extension::Smoothed;
-    let Some((first, last)) = borders(times, window.start, window.end, smoothed) else { return Value::None };
+    let found = borders(times, window.start, window.end, smoothed);
+    // A window alone goes on to samples behind it, a function over it does not.
+    let Some((first, last)) = found.filter(|(first, _)| !(smoothed && times[*first] > window.end)) else {
+        return Value::None;
+    };
     let range = (window.start, window.end);
     let (left, right) = border_values((times, values), (first, last), range, smoothed, counter);
     let mut result = right - left;
@@ -114,6 +118,9 @@ fn try_histograms(
     let (times, all) = (window.histogram_times, window.histograms);
     let smoothed = window.extension == Extension::Smoothed;
     let (first, last) = borders(times, window.start, window.end, smoothed)?;
+    if smoothed && times[first] > window.end {
+        return None;
+    }
     let custom = all[first].is_custom();
     for histogram in &all[first..=last] {
         if histogram.is_custom() != custom {
