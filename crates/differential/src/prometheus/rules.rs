@@ -72,6 +72,16 @@ pub const RULES: &[Rule] = &[
         },
     },
     Rule {
+        id: "same-labelset",
+        what: "`histogram_quantiles` whose label takes the place of one that tells series apart: we refuse it",
+        reason: "Prometheus refuses it where it is the answer, and goes on with equal series where it is not",
+        explains: |case| {
+            let refusal = case.ours.outcome.as_ref().err();
+            case.text.contains("histogram_quantiles")
+                && refusal.is_some_and(|text| text == "vector cannot contain metrics with the same labelset")
+        },
+    },
+    Rule {
         id: "forced-count",
         what: "how many samples an info says that had buckets made monotonic",
         reason: "Prometheus adds the count to itself each time that it merges the notes of steps",

@@ -132,8 +132,10 @@ impl Parser<'_> {
         let word = self.kind();
         if matches!(word, Kind::Start | Kind::EndOf) {
             self.take();
+            self.contexts.push(("@", "timestamp"));
             self.expect(Kind::LeftParen)?;
             self.expect(Kind::RightParen)?;
+            self.contexts.pop();
             return Ok(if word == Kind::Start { At::Start } else { At::End });
         }
         let negate = match word {

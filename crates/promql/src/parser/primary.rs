@@ -125,6 +125,10 @@ impl Parser<'_> {
                 span.end = self.tokens[self.at - 1].span.end;
             }
         }
+        // What is behind was looked at for a modifier, and is told of first when it cannot be read.
+        if self.kind() == Kind::Error {
+            return Err(self.unexpected("", ""));
+        }
         let (grouping, without) = grouping.unwrap_or_default();
         let wanted = if has_parameter(op.kind) { 2 } else { 1 };
         if args.is_empty() {
