@@ -42,6 +42,7 @@ const EDGES: &[(&str, &[&str])] = &[
     ("promql", &["base", "model", "query"]),
     ("graphite", &["base", "model", "query"]),
     ("ingest", &["base", "model", "format"]),
+    ("scrape", &["base", "model", "ingest"]),
     ("s3-server", &[]),
 ];
 

@@ -1,7 +1,8 @@
 //! Decodes the remote-write bodies of pack files and says how long a sample takes.
 //!
-//! `cargo run --release -p sandur-ingest --example remote_write_speed -- PACK...`: a pack holds frames of a head
-//! of 24 bytes (payload length, items, raw bytes, newest time) and a body, as the data sets of the benchmarks do.
+//! `cargo run --release -p sandur-ingest --example remote_write_speed -- PACK...`: a pack holds frames of a
+//! head of 24 bytes (payload length, items, raw bytes, newest time) and a body, as the data sets of the
+//! benchmarks do.
 
 #![allow(clippy::disallowed_methods, clippy::unwrap_used)] // a measurement reads the real clock
 
@@ -58,8 +59,8 @@ fn main() {
             unpacking += started.elapsed();
         }
         println!(
-            "{turn}: {samples} samples of {} plain bytes, {} ns per sample, of which snappy {} ns; {} bytes of \
-             series",
+            "{turn}: {samples} samples of {} plain bytes, {} ns per sample, of which snappy {} ns; {} bytes \
+             of series",
             plain as u64 / samples.max(1),
             took.as_nanos() as u64 / samples.max(1),
             unpacking.as_nanos() as u64 / samples.max(1),

@@ -1,9 +1,13 @@
-//! Wire decoders: the bytes of a push request become a [`sandur_model::LogBatch`].
+//! Wire decoders: the bytes of a push request become a [`sandur_model::LogBatch`] or a
+//! [`sandur_model::SampleBatch`].
 //!
-//! **What it is.** Loki's push protocol (protobuf in a snappy block, JSON) and OTLP logs (protobuf,
-//! JSON), decoded with the semantics that Loki's users know: service-name discovery, level
-//! detection, structured metadata, limits with their texts, and partial application.
-//! [`RateLimiter`] is the token bucket that the server asks before it passes a batch on.
+//! **What it is.** Loki's push protocol (protobuf in a snappy block, JSON) and OTLP logs (protobuf, JSON),
+//! decoded with the semantics that Loki's users know: service-name discovery, level detection, structured
+//! metadata, limits with their texts, and partial application. Samples by remote write 1.0 and 2.0
+//! ([`remote_write`]), OTLP metrics ([`otlp_metrics`]), Prometheus text and OpenMetrics ([`import`]; scrapes
+//! read lines with [`ExpositionReader`]), with Prometheus's and Mimir's texts. Their series are found in a
+//! [`SeriesCache`] that all threads share. [`RateLimiter`] is the token bucket that the server asks before it
+//! passes a batch on.
 //!
 //! **What it is not.** No HTTP: an [`Error`] says what is wrong and the server chooses the status.
 //! No waiting: everything here is computation over bytes that are already in memory. No storage:

@@ -43,13 +43,15 @@ impl RateLimited {
     }
 }
 
-/// A request with more samples than the tenant's rate allows. Nothing of it was kept; it may be sent again later.
+/// A request with more samples than the tenant's rate allows. Nothing of it was kept; it may be sent again
+/// later.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error(
-    "the request has been rejected because the tenant exceeded the ingestion rate limit, set to {limit} items/s \
-     with a maximum allowed burst of {burst}. This limit is applied on the total number of samples, exemplars \
-     and metadata received (err-mimir-tenant-max-ingestion-rate); the request has {items}. To adjust the related \
-     per-tenant limits, configure limits.metrics.ingestion_rate and limits.metrics.ingestion_burst_size"
+    "the request has been rejected because the tenant exceeded the ingestion rate limit, set to {limit} \
+     items/s with a maximum allowed burst of {burst}. This limit is applied on the total number of samples, \
+     exemplars and metadata received (err-mimir-tenant-max-ingestion-rate); the request has {items}. To \
+     adjust the related per-tenant limits, configure limits.metrics.ingestion_rate and \
+     limits.metrics.ingestion_burst_size"
 )]
 pub struct SamplesRateLimited {
     /// `ingestion_rate` in samples per second.

@@ -1,8 +1,8 @@
 //! What was left out of a batch and why: counts for metrics, and the text that the client reads.
 //!
-//! The reasons carry the names of Loki's and Mimir's `discarded_samples_total`, and the text is written as Loki
-//! writes it: equal messages are counted. At most [`TEXTS_MAX`] different messages are kept, each of
-//! at most [`TEXT_LENGTH_MAX`] bytes; the rest is counted.
+//! The reasons carry the names of Loki's and Mimir's `discarded_samples_total`, and the text is written as
+//! Loki writes it: equal messages are counted. At most [`TEXTS_MAX`] different messages are kept, each of at
+//! most [`TEXT_LENGTH_MAX`] bytes; the rest is counted.
 //!
 //! Which entries were refused is kept too, in runs of neighbours: at most [`RUNS_MAX`], which take less
 //! memory than the entries would have taken had they been accepted.

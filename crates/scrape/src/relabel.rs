@@ -148,8 +148,8 @@ impl Relabel {
     }
 }
 
-/// Sets a label; an empty value removes it. One that is too long, as rules that double it again and again could
-/// make it, changes nothing.
+/// Sets a label; an empty value removes it. One that is too long, as rules that double it again and again
+/// could make it, changes nothing.
 fn set(labels: &mut LabelSet, name: &str, value: String) {
     match value.is_empty() {
         _ if name.len() > TEXT_BYTES_MAX || value.len() > TEXT_BYTES_MAX => {}

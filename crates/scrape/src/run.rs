@@ -290,7 +290,8 @@ mod tests {
         let path = directory.path().join("t.json");
         std::fs::write(&path, r#"[{"targets": ["up:1", "down:1"]}]"#).unwrap();
         let text = format!(
-            "scrape_configs:\n- job_name: j\n  scrape_interval: 10s\n  file_sd_configs: [{{files: ['{}']}}]\n",
+            "scrape_configs:\n- job_name: j\n  scrape_interval: 10s\n  \
+             file_sd_configs: [{{files: ['{}']}}]\n",
             path.display()
         );
         let env = Env::simulated(1, 1_700_000_000_000_000_000);

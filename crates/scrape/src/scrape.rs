@@ -47,8 +47,8 @@ const SAMPLE_BYTES: u64 = 128;
 const PIECE_BYTES: u64 = 256 << 10;
 
 impl ScrapeReader<'_> {
-    /// The batch of a text and what is counted of it. An error is why the scrape failed; then nothing of the text
-    /// counts, and every series of the target is over.
+    /// The batch of a text and what is counted of it. An error is why the scrape failed; then nothing of the
+    /// text counts, and every series of the target is over.
     pub(crate) fn read(&mut self, content_type: &str, body: &[u8]) -> (SampleBatch, Counts, Option<String>) {
         let mut batch = SampleBatch::new(self.tenant.clone());
         self.memory.scrape += 1;

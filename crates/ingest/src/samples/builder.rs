@@ -25,7 +25,8 @@ pub const SERIES_LABELS_MAX: usize = 64 << 10;
 const NAMED_BYTES_MAX: u64 = 2 << 30;
 /// Labels of one series or exemplar, whatever a tenant's limits say.
 pub(crate) const LABELS_MAX: usize = 16_384;
-/// Memory that a label set takes for each byte of its text, at most: a label of two bytes is two boxed strings.
+/// Memory that a label set takes for each byte of its text, at most: a label of two bytes is two boxed
+/// strings.
 const LABELS_EXPANSION: u64 = 32;
 
 /// A request that brings samples, beside its body.
@@ -260,8 +261,8 @@ impl<'a> SampleBuilder<'a> {
         self.refuse_series((reason, text), 1);
     }
 
-    /// Adds a sample to the open series, unless its time is out of bounds. `offset` is where its value stands in
-    /// the body, if it does.
+    /// Adds a sample to the open series, unless its time is out of bounds. `offset` is where its value stands
+    /// in the body, if it does.
     #[inline]
     pub(crate) fn sample(&mut self, time_ms: i64, bits: u64, offset: Option<u32>) -> Result<bool, Error> {
         if !self.is_in_time(time_ms) {
@@ -449,7 +450,8 @@ impl<'a> SampleBuilder<'a> {
         DecodedSamples { batch: self.batch, refused: self.refused, written: self.written }
     }
 
-    /// The batch with the body that was read, if it tells all of it in less bytes than its columns would take.
+    /// The batch with the body that was read, if it tells all of it in less bytes than its columns would
+    /// take.
     pub(crate) fn finish_over(
         mut self,
         plain: Vec<u8>,

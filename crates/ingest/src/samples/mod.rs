@@ -1,8 +1,9 @@
 //! Samples: the bytes of a request become a [`sandur_model::SampleBatch`].
 //!
 //! A decoder walks its protocol and hands series and samples to the [`builder`], which knows the limits. What
-//! the bytes of a series' labels mean is found in the [`series_cache`], which all threads share: most requests
-//! bring series that were there a few seconds ago, so that labels are read once and not once per sample.
+//! the bytes of a series' labels mean is found in the [`series_cache`], which all threads share: most
+//! requests bring series that were there a few seconds ago, so that labels are read once and not once per
+//! sample.
 
 pub(crate) mod builder;
 mod exposition;

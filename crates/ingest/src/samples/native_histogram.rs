@@ -2,9 +2,9 @@
 //!
 //! `Histogram{count_int=1, count_float=2, sum=3, schema=4, zero_threshold=5, zero_count_int=6,
 //! zero_count_float=7, negative_spans=8, negative_deltas=9, negative_counts=10, positive_spans=11,
-//! positive_deltas=12, positive_counts=13, reset_hint=14, timestamp=15, custom_values=16, start_timestamp=17}`.
-//! With integer counts a bucket is the difference to the one before. Counts are kept as floats, which hold
-//! integers up to 2^53 exactly.
+//! positive_deltas=12, positive_counts=13, reset_hint=14, timestamp=15, custom_values=16,
+//! start_timestamp=17}`. With integer counts a bucket is the difference to the one before. Counts are kept as
+//! floats, which hold integers up to 2^53 exactly.
 
 use sandur_model::FloatHistogram;
 use sandur_model::histogram::{Buckets, CUSTOM_SCHEMA, CounterReset, HistogramError, Span};

@@ -25,8 +25,8 @@ pub enum RemoteWriteVersion {
 
 const PROTOBUF: &str = "application/x-protobuf";
 
-/// The version that the content type names. Without one it is the first, as clients of old send it. Fails when the
-/// body is in another format, or in another encoding than snappy.
+/// The version that the content type names. Without one it is the first, as clients of old send it. Fails
+/// when the body is in another format, or in another encoding than snappy.
 pub fn remote_write_version(headers: PushHeaders<'_>) -> Result<RemoteWriteVersion, Error> {
     let encoding = headers.content_encoding.unwrap_or("").trim();
     if !(encoding.is_empty() || encoding.eq_ignore_ascii_case("snappy")) {

@@ -1,9 +1,9 @@
 //! Remote write 1.0.
 //!
 //! `WriteRequest{timeseries=1:{labels=1:{name=1, value=2}, samples=2:{value=1, timestamp=2}, exemplars=3:
-//! {labels=1, value=2, timestamp=3}, histograms=4}, metadata=3:{type=1, metric_family_name=2, help=4, unit=5}}`.
-//! The labels of a series stand at its beginning, and their bytes are the same in every request of a sender, so
-//! that a known series is found by a hash of them without looking into them.
+//! {labels=1, value=2, timestamp=3}, histograms=4}, metadata=3:{type=1, metric_family_name=2, help=4,
+//! unit=5}}`. The labels of a series stand at its beginning, and their bytes are the same in every request of
+//! a sender, so that a known series is found by a hash of them without looking into them.
 
 use sandur_model::{MetricKind, MetricMetadata, Span};
 

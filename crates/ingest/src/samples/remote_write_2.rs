@@ -1,9 +1,9 @@
 //! Remote write 2.0.
 //!
 //! `Request{symbols=4, timeseries=5:{labels_refs=1, samples=2:{value=1, timestamp=2, start_timestamp=3},
-//! histograms=3, exemplars=4:{labels_refs=1, value=2, timestamp=3}, metadata=5:{type=1, help_ref=3, unit_ref=4},
-//! created_timestamp=6}}`. Labels are numbers of symbols, which differ from request to request: each symbol is
-//! hashed once, and a series is found by the hashes of its symbols.
+//! histograms=3, exemplars=4:{labels_refs=1, value=2, timestamp=3}, metadata=5:{type=1, help_ref=3,
+//! unit_ref=4}, created_timestamp=6}}`. Labels are numbers of symbols, which differ from request to request:
+//! each symbol is hashed once, and a series is found by the hashes of its symbols.
 
 use foldhash::{HashSet, HashSetExt};
 use sandur_model::{MetricKind, MetricMetadata, Span};

@@ -1,8 +1,8 @@
 //! Series that were seen: from a hash of the bytes that name them to their labels and id.
 //!
 //! Agents send the same series in every request, so labels are read, checked and hashed once. All threads
-//! share the cache. It is cut into shards with a lock each, and a shard has two generations: when the young one
-//! is full it becomes the old one, and what is found in the old one moves to the young one.
+//! share the cache. It is cut into shards with a lock each, and a shard has two generations: when the young
+//! one is full it becomes the old one, and what is found in the old one moves to the young one.
 //!
 //! Entries are found by 128 bits of a hash with a seed that nobody outside knows, and the bytes are not kept:
 //! two names with one hash are as unlikely as two series with one [`StreamId`].
@@ -16,8 +16,8 @@ use xxhash_rust::xxh3::xxh3_128_with_seed;
 
 /// Locks: many more than threads, so that two seldom meet.
 const SHARDS: usize = 64;
-/// Bytes of an entry beside its labels: the entry in a table that is half full, the header of an `Arc`, and what
-/// allocations round up.
+/// Bytes of an entry beside its labels: the entry in a table that is half full, the header of an `Arc`, and
+/// what allocations round up.
 const ENTRY_BYTES: u64 = 208;
 /// Bytes of a label beside its text: where its name and its value end.
 const LABEL_BYTES: u64 = 8;

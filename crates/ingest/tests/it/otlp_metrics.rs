@@ -57,7 +57,8 @@ fn gauges_and_sums_become_series_of_their_resource() {
     let decoded = json(MetricLimits::default(), &gauge);
     assert_eq!(lines(&decoded), ["cpu_load_ratio{a_b=7,instance=i-1,job=eu/shop} 0.5", TARGET]);
     let sum = format!(
-        r#"{{"name":"io","unit":"By","description":"Bytes.","sum":{{"aggregationTemporality":2,"isMonotonic":true,
+        r#"{{"name":"io","unit":"By","description":"Bytes.","sum":{{
+            "aggregationTemporality":2,"isMonotonic":true,
             "dataPoints":[{}]}}}}"#,
         point(r#""asInt":"-3","startTimeUnixNano":"5000000""#)
     );
@@ -104,7 +105,8 @@ fn histograms_become_buckets_or_native_ones() {
     let metric = format!(
         r#"{{"name":"d","unit":"s","histogram":{{"aggregationTemporality":2,"dataPoints":[{}]}}}}"#,
         point(&format!(
-            r#""count":"6","sum":9.5,"bucketCounts":["1","2","3"],"explicitBounds":[0.5,1],"exemplars":[{exemplar}]"#
+            r#""count":"6","sum":9.5,"bucketCounts":["1","2","3"],"explicitBounds":[0.5,1],
+               "exemplars":[{exemplar}]"#
         ))
     );
     let decoded = json(MetricLimits::default(), &metric);

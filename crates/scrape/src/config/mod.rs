@@ -1,7 +1,7 @@
 //! The `scrape_configs` of a Prometheus configuration file.
 //!
-//! A key that nobody knows is an error that names its line. A key of Prometheus that is not honoured here is a
-//! warning that names its line, so that a file that is in use can be taken over as it is.
+//! A key that nobody knows is an error that names its line. A key of Prometheus that is not honoured here is
+//! a warning that names its line, so that a file that is in use can be taken over as it is.
 
 mod auth;
 mod job;

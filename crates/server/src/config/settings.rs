@@ -267,6 +267,21 @@ impl Default for Http {
     }
 }
 
+impl Default for Query {
+    fn default() -> Self {
+        Self {
+            max_concurrent: 0,
+            max_queued: 1_000,
+            multi_tenant: false,
+            cache_results: true,
+            timeout: Duration::from_secs(120),
+            max_samples: 50_000_000,
+            lookback_delta: Duration::from_secs(300),
+            slow_threshold: Duration::from_secs(10),
+        }
+    }
+}
+
 impl Default for Settings {
     fn default() -> Self {
         Self {
@@ -288,16 +303,7 @@ impl Default for Settings {
             scrape_interval: Duration::from_secs(15),
             scrape_tenant: TenantId::default_tenant().to_string(),
             http: Http::default(),
-            query: Query {
-                max_concurrent: 0,
-                max_queued: 1_000,
-                multi_tenant: false,
-                cache_results: true,
-                timeout: Duration::from_secs(120),
-                max_samples: 50_000_000,
-                lookback_delta: Duration::from_secs(300),
-                slow_threshold: Duration::from_secs(10),
-            },
+            query: Query::default(),
             storage: Storage {
                 max_concurrent_reads: 128,
                 max_concurrent_writes: 32,

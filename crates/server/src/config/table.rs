@@ -102,8 +102,8 @@ pub static OPTIONS: &[OptionSpec] = &[
     ),
     option(
         "scrape_config",
-        "Prometheus configuration file whose scrape_configs are scraped, with static and file discovery. What \
-         is not honoured of it is named at the start. Empty: none.",
+        "Prometheus configuration file whose scrape_configs are scraped, with static and file discovery. \
+         What is not honoured of it is named at the start. Empty: none.",
         |s| Slot::Text(&mut s.scrape_config),
     ),
     option("scrape_interval", "How often the targets of scrape are scraped.", |s| {

@@ -49,8 +49,8 @@ pub struct Shares {
 
 impl Shares {
     /// Splits the limit: of what is beyond the fixed 40 MiB 27 % write, 9 % compaction, 20 % queries, 13 %
-    /// cache, 2 % results, 4 % series, 13 % requests, 4 % connections; 8 % are the rest. The error says what the least
-    /// limit is.
+    /// cache, 2 % results, 4 % series, 13 % requests, 4 % connections; 8 % are the rest. The error says what
+    /// the least limit is.
     pub fn of(limit: u64) -> Result<Self, String> {
         if limit < LIMIT_MIN {
             return Err(format!(

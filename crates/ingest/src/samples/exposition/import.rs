@@ -1,4 +1,5 @@
-//! A request with a text of samples: what VictoriaMetrics's `/api/v1/import/prometheus` and a Pushgateway take.
+//! A request with a text of samples: what VictoriaMetrics's `/api/v1/import/prometheus` and a Pushgateway
+//! take.
 //!
 //! A line that cannot be read is refused alone. Samples without a time get that of the request.
 

@@ -243,7 +243,8 @@ mod tests {
 
     #[test]
     fn open_metrics_has_seconds_exemplars_and_an_end() {
-        let text = "# TYPE h histogram\n# UNIT h seconds\nh_bucket{le=\"#\"} 3 1.5 # {trace_id=\"a b\"} 0.5 1.25\n\
+        let text = "# TYPE h histogram\n# UNIT h seconds\nh_bucket{le=\"#\"} 3 1.5 # \
+                    {trace_id=\"a b\"} 0.5 1.25\n\
                     # EOF\n";
         let lines: Vec<_> =
             read(text, ExpositionFormat::OpenMetrics).into_iter().map(Result::unwrap).collect();

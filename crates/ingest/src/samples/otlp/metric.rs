@@ -1,7 +1,7 @@
 //! One metric: its name, its description, and the points of its kind.
 //!
-//! `Metric{name=1, description=2, unit=3, gauge=5, sum=7, histogram=9, exponential_histogram=10, summary=11}`;
-//! the kinds are `{data_points=1, aggregation_temporality=2, is_monotonic=3}`.
+//! `Metric{name=1, description=2, unit=3, gauge=5, sum=7, histogram=9, exponential_histogram=10,
+//! summary=11}`; the kinds are `{data_points=1, aggregation_temporality=2, is_monotonic=3}`.
 
 use sandur_model::{MetricKind, MetricMetadata, STALE_BITS};
 

@@ -1,9 +1,9 @@
 //! OTLP metrics, in protobuf and JSON, mapped to series as Prometheus maps them.
 //!
-//! `ExportMetricsServiceRequest{resource_metrics=1:{resource=1:{attributes=1}, scope_metrics=2:{scope=1, metrics=2,
-//! schema_url=3}}}`. A resource's service names become `job` and `instance`, its other attributes labels of
-//! `target_info` ([`resource`]); names are translated by the tenant's strategy ([`names`]); each kind of metric
-//! is a file.
+//! `ExportMetricsServiceRequest{resource_metrics=1:{resource=1:{attributes=1}, scope_metrics=2:{scope=1,
+//! metrics=2, schema_url=3}}}`. A resource's service names become `job` and `instance`, its other attributes
+//! labels of `target_info` ([`resource`]); names are translated by the tenant's strategy ([`names`]); each
+//! kind of metric is a file.
 
 mod attributes;
 mod exemplars;

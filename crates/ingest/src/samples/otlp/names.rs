@@ -1,5 +1,5 @@
-//! Names of OTLP as names of metrics and labels, by the rules of OpenTelemetry's compatibility specification as
-//! Prometheus applies them.
+//! Names of OTLP as names of metrics and labels, by the rules of OpenTelemetry's compatibility specification
+//! as Prometheus applies them.
 
 use sandur_model::TranslationStrategy;
 
@@ -235,12 +235,12 @@ mod tests {
             ("__reserved__", "__reserved__"),
             ("a..b", "a__b"),
             ("größe", "gr__e"),
+            ("_", "key_"),
         ] {
-            let expected = if key == "größe" { "gr__e" } else { expected };
             assert_eq!(escaped(key).as_deref(), Some(expected), "{key}");
         }
         assert_eq!(label_name("http.method", NoTranslation).as_deref(), Some("http.method"));
-        assert_eq!((escaped(""), escaped("_"), label_name("__", NoTranslation)), (None, None, None));
+        assert_eq!((escaped(""), escaped("__"), label_name("_", NoTranslation)), (None, None, None));
     }
 
     #[test]

@@ -1,5 +1,5 @@
-//! A resource: `job` and `instance` from its service names, labels that it gives its series, and `target_info`,
-//! which has its other attributes.
+//! A resource: `job` and `instance` from its service names, labels that it gives its series, and
+//! `target_info`, which has its other attributes.
 
 use sandur_model::{MetricKind, MetricMetadata};
 

@@ -1,7 +1,7 @@
 //! `sandur push --metrics`: samples as text, in pieces of whole lines.
 //!
-//! What the server refuses of a piece is shown; the rest of it is stored. Samples without a time get the time at
-//! which the command began, so that a piece that is sent again brings nothing new.
+//! What the server refuses of a piece is shown; the rest of it is stored. Samples without a time get the time
+//! at which the command began, so that a piece that is sent again brings nothing new.
 
 use std::fs::File;
 use std::io::{self, Read};

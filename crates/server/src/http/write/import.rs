@@ -27,8 +27,8 @@ pub static ROUTE: Route = Route {
         parameter("timestamp", "milliseconds since the epoch of samples without a time; by default now"),
     ],
     answers: "204.",
-    fails: "400: some lines cannot be read or break a limit (the text names them; the others are stored); 413; \
-            429: a rate; 503.",
+    fails: "400: some lines cannot be read or break a limit (the text names them; the others are stored); \
+            413; 429: a rate; 503.",
     several_tenants: false,
     handler: |verbs| on(verbs, import),
 };

@@ -1,7 +1,7 @@
 //! Pushes of samples: decoding, rates, storing. Acknowledged when the batch is durable and can be queried.
 //!
-//! A push is applied in part: samples that break a limit are left out and named in a 4xx answer, the others are
-//! stored. Senders drop what a 4xx refused and repeat what a 429 or 5xx refused.
+//! A push is applied in part: samples that break a limit are left out and named in a 4xx answer, the others
+//! are stored. Senders drop what a 4xx refused and repeat what a 429 or 5xx refused.
 
 use std::rc::Rc;
 use std::sync::Arc;

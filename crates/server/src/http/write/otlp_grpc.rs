@@ -19,8 +19,8 @@ pub static ROUTE: Route = Route {
     scope: Access::Write,
     does: "Stores metrics by OTLP over gRPC, as `LogsService/Export` stores log records.",
     parameters: &[],
-    answers: "`OK` and an `ExportMetricsServiceResponse`, with `partial_success` when points break a limit and \
-              the others are stored.",
+    answers: "`OK` and an `ExportMetricsServiceResponse`, with `partial_success` when points break a limit \
+              and the others are stored.",
     fails: "like `LogsService/Export`.",
     several_tenants: false,
     handler: |verbs| on(verbs, export),

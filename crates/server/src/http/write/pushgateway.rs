@@ -22,12 +22,13 @@ pub static ROUTE: Route = Route {
     paths: &["/metrics/{*group}", "/api/v1/import/prometheus/metrics/{*group}"],
     group: Group::Write,
     scope: Access::Write,
-    does: "Stores samples as a Pushgateway takes them, as samples of now with the labels of the path. Nothing is \
-           kept between pushes: a series ends five minutes after its last push, PUT replaces nothing, and there \
-           is no DELETE.",
+    does: "Stores samples as a Pushgateway takes them, as samples of now with the labels of the path. \
+           Nothing is kept between pushes: a series ends five minutes after its last push, PUT replaces \
+           nothing, and there is no DELETE.",
     parameters: &[parameter(
         "{group}",
-        "part of the path: `job/NAME` and any number of `/LABEL/VALUE`; `LABEL@base64` has a value in base 64",
+        "part of the path: `job/NAME` and any number of `/LABEL/VALUE`; `LABEL@base64` has a value in base \
+         64",
     )],
     answers: "200.",
     fails: "like `import/prometheus`.",
