@@ -16,6 +16,8 @@
 
 #[cfg(feature = "scripts")]
 pub mod answer;
+#[cfg(feature = "scripts")]
+pub mod graphite;
 pub mod hostile;
 #[cfg(feature = "scripts")]
 pub mod promql;

@@ -1,11 +1,13 @@
 //! `cargo xtask conformance logql PATH...`: runs scripts over memory, a head, flushed and compacted blocks;
-//! `cargo xtask conformance promql PATH...`: runs Prometheus's acceptance tests over the same places.
+//! `cargo xtask conformance promql PATH...`: runs Prometheus's acceptance tests over the same places;
+//! `cargo xtask conformance graphite DIRECTORY`: compares with recorded answers of Graphite, over memory.
 //!
 //! Prints a line per script and one for all, then every failure; the exit code is 0 when there is none.
 
 use std::path::Path;
 use std::process::ExitCode;
 
+use sandur_conformance::graphite;
 use sandur_conformance::promql::{self, Passed, Runs};
 use sandur_conformance::run::{run_file, scripts};
 use sandur_conformance::world::Place;
@@ -15,7 +17,8 @@ fn main() -> ExitCode {
     let outcome = match arguments.split_first() {
         Some((language, paths)) if language == "logql" && !paths.is_empty() => run(paths),
         Some((language, paths)) if language == "promql" && !paths.is_empty() => run_promql(paths),
-        _ => Err("usage: sandur-conformance logql|promql PATH...".to_owned()),
+        Some((language, paths)) if language == "graphite" && !paths.is_empty() => run_graphite(paths),
+        _ => Err("usage: sandur-conformance logql|promql|graphite PATH...".to_owned()),
     };
     match outcome {
         Ok(0) => ExitCode::SUCCESS,
@@ -47,6 +50,24 @@ fn run(paths: &[String]) -> Result<usize, String> {
         print!("   {} {passed} of {evals}", place.name());
     }
     println!();
+    for failure in &failures {
+        println!("\n{failure}");
+    }
+    Ok(failures.len())
+}
+
+/// Gives the number of failures.
+fn run_graphite(paths: &[String]) -> Result<usize, String> {
+    let mut failures = Vec::new();
+    for path in paths {
+        for report in graphite::run(Path::new(path))? {
+            let (cases, failed, explained) = (report.cases, report.failures.len(), report.explained.len());
+            let right = cases - failed - explained;
+            println!("{:<28} {cases:>5} cases   {right:>5} right   {explained:>3} explained", report.name);
+            report.explained.iter().for_each(|(id, why)| println!("  {id}: {why}"));
+            failures.extend(report.failures);
+        }
+    }
     for failure in &failures {
         println!("\n{failure}");
     }

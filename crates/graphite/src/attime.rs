@@ -84,6 +84,21 @@ fn wrong(text: &str, why: &str) -> Error {
     Error::invalid(format!("'{shown}' is not a time: {why}"))
 }
 
+/// The digits of other scripts that people write times with: the code of each zero.
+const ZEROS: [u32; 24] = [
+    0x660, 0x6f0, 0x7c0, 0x966, 0x9e6, 0xa66, 0xae6, 0xb66, 0xbe6, 0xc66, 0xce6, 0xd66, 0xde6, 0xe50, 0xed0,
+    0xf20, 0x1040, 0x1090, 0x17e0, 0x1810, 0x1946, 0x19d0, 0x1a80, 0xff10,
+];
+
+/// The text with the digits of any script as those of ASCII.
+fn with_ascii_digits(text: &str) -> String {
+    let digit = |sign: char| {
+        let zero = ZEROS.iter().find(|zero| (**zero..**zero + 10).contains(&u32::from(sign)))?;
+        char::from_digit(u32::from(sign) - zero, 10)
+    };
+    text.chars().map(|sign| digit(sign).unwrap_or(sign)).collect()
+}
+
 fn digits_at_start(text: &str) -> usize {
     text.bytes().take_while(u8::is_ascii_digit).count()
 }
@@ -97,6 +112,8 @@ pub fn parse_offset(text: &str) -> Result<i64> {
     if text.len() > TEXT_BYTES_MAX {
         return Err(wrong(text, "it is too long"));
     }
+    let plain = with_ascii_digits(text);
+    let text = plain.as_str();
     let (sign, mut rest) = match text.as_bytes().first() {
         None => return Ok(0),
         Some(b'-') => (-1, &text[1..]),
@@ -125,8 +142,11 @@ pub fn parse_time(text: &str, zone: &Zone, now: i64) -> Result<Moment> {
     if text.len() > TEXT_BYTES_MAX {
         return Err(wrong(text, "it is too long"));
     }
-    let plain: String =
-        text.trim().to_lowercase().chars().filter(|c| !matches!(c, '_' | ',' | ' ')).collect();
+    let plain: String = with_ascii_digits(text.trim())
+        .to_lowercase()
+        .chars()
+        .filter(|c| !matches!(c, '_' | ',' | ' '))
+        .collect();
     if is_digits(&plain) && !is_date(&plain) {
         let epoch: i64 = plain.parse().map_err(|_| wrong(text, "it is too far away"))?;
         return in_calendar(text, zone, Some(epoch));

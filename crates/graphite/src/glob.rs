@@ -12,6 +12,9 @@ const PATTERN_BYTES_MAX: usize = 64 << 10;
 /// Most nodes of a pattern.
 const NODES_MAX: usize = 256;
 
+/// Most nodes that stand for any number of levels: each multiplies the ways to match.
+const LEVELS_MAX: usize = 3;
+
 /// The pattern of a path.
 #[derive(Clone, Debug)]
 pub struct Pattern {
@@ -59,6 +62,9 @@ impl Pattern {
         if clean.matches('.').count() >= NODES_MAX {
             return Err(Error::Limit(format!("the pattern has more than {NODES_MAX} nodes")));
         }
+        if clean.split('.').filter(|node| *node == "**").count() > LEVELS_MAX {
+            return Err(Error::Limit(format!("the pattern has ** more than {LEVELS_MAX} times")));
+        }
         let mut nodes = Vec::new();
         for node in clean.split('.') {
             nodes.push(NodePattern::parse(node)?);
@@ -77,6 +83,23 @@ impl Pattern {
     /// Its nodes.
     pub fn nodes(&self) -> &[NodePattern] {
         &self.nodes
+    }
+
+    /// Whether a path fits. Any number of levels is none at the begin of a path.
+    pub fn matches(&self, path: &str) -> bool {
+        fn fits(nodes: &[NodePattern], path: &[&str]) -> bool {
+            match (nodes.split_first(), path.split_first()) {
+                (None, rest) => rest.is_none(),
+                (Some((NodePattern::Levels, others)), rest) => {
+                    fits(others, path) || rest.is_some_and(|(_, deeper)| fits(nodes, deeper))
+                }
+                (Some((node, others)), Some((name, rest))) => node.matches(name) && fits(others, rest),
+                (Some(_), None) => false,
+            }
+        }
+        let path: Vec<&str> = path.split('.').take(NODES_MAX).collect();
+        let leads = usize::from(matches!(self.nodes.first(), Some(NodePattern::Levels)));
+        fits(&self.nodes[leads..], &path)
     }
 
     /// The path that a client is told for one that was found: nodes that were asked for with an escaped sign

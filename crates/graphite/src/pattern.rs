@@ -171,15 +171,21 @@ impl Replacement {
 
     /// The text with every match replaced.
     pub(crate) fn apply(&self, regex: &Regex, text: &str) -> Result<String> {
-        let (mut out, mut done) = (String::with_capacity(text.len()), 0);
-        for captures in regex.captures_iter(text) {
-            let Some(whole) = captures.get(0) else { continue };
+        let (mut out, mut done, mut from) = (String::with_capacity(text.len()), 0, 0);
+        // As Python does, an empty match right behind another match counts.
+        while let Some(captures) = regex.captures_at(text, from) {
+            let Some(whole) = captures.get(0) else { break };
             out.push_str(&text[done..whole.start()]);
             self.write(&captures, &mut out);
             done = whole.end();
+            let next = text[done..].chars().next().map_or(1, char::len_utf8);
+            from = if whole.is_empty() { done + next } else { done };
             if out.len() > REPLACED_BYTES_MAX {
                 let message = format!("a replaced name is longer than {REPLACED_BYTES_MAX} bytes");
                 return Err(Error::Limit(message));
+            }
+            if from > text.len() {
+                break;
             }
         }
         out.push_str(&text[done..]);
@@ -227,6 +233,8 @@ mod tests {
         assert_eq!(replace("a{", "b", "a{1}").unwrap(), "b1}");
         assert_eq!(replace("[[]", "_", "a[b").unwrap(), "a_b");
         assert_eq!(replace("a{1,2}", "b", "caat").unwrap(), "cbt");
+        assert_eq!(replace(".*", "x", "abc").unwrap(), "xx");
+        assert_eq!(replace("", "-", "aé").unwrap(), "-a-é-");
         for (search, with) in
             [("(", ""), (r"(a)\1", ""), ("(?=a)", ""), ("a", r"\1"), ("a", r"\q"), ("a", "\\")]
         {

@@ -29,7 +29,9 @@ impl Zone {
 
     /// The instant with this zone's offset.
     pub fn moment(&self, epoch: i64) -> Moment {
-        Moment { epoch, offset: self.offset_at(epoch) }
+        let is_summer =
+            Timestamp::from_second(epoch).is_ok_and(|instant| self.0.to_offset_info(instant).dst().is_dst());
+        Moment { epoch, offset: self.offset_at(epoch), is_summer }
     }
 
     /// The instant at which local clocks show this time. Of two the later; a time that clocks leap over
@@ -62,12 +64,14 @@ pub struct Moment {
     pub epoch: i64,
     /// Seconds that its clock is ahead.
     pub offset: i64,
+    /// Whether that is summer time.
+    pub is_summer: bool,
 }
 
 impl Moment {
     /// In the world's time.
     pub fn utc(epoch: i64) -> Self {
-        Self { epoch, offset: 0 }
+        Self { epoch, offset: 0, is_summer: false }
     }
 
     /// So many seconds later, on the same clock.
@@ -75,14 +79,15 @@ impl Moment {
         Self { epoch: self.epoch.saturating_add(seconds), ..self }
     }
 
-    /// What the clock shows, read as if it were the world's time.
+    /// What the clock shows, read as if it were the world's time, without the hour of summer time: what
+    /// `mktime` makes of it on a server without one.
     pub(crate) fn wall(self) -> i64 {
-        self.epoch.saturating_add(self.offset)
+        self.epoch.saturating_add(self.offset) - if self.is_summer { 3600 } else { 0 }
     }
 
     /// What the clock shows; `None` outside of the calendar.
     pub(crate) fn civil(self) -> Option<DateTime> {
-        let wall = self.wall();
+        let wall = self.epoch.saturating_add(self.offset);
         if !SECONDS.contains(&wall) {
             return None;
         }

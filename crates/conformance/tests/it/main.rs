@@ -2,6 +2,7 @@
 //!
 //! One binary: each more would be linked with everything once more.
 
+mod graphite;
 mod logql;
 mod nesting;
 mod promql;

@@ -28,7 +28,7 @@ pub(super) const FUNCTION: Function = Function {
 
 fn run(mut call: Call) -> Result<Vec<Series>> {
     let (list, function, keeps_step) = (call.series()?, call.text(1)?, call.flag(2));
-    let function = Aggregation::of_series(&function)?.0;
+    let function = Aggregation::named(&function)?;
     let one = |series: Series| {
         let value = function.of(series.points());
         let shown = value.map_or_else(|| "None".to_owned(), general);

@@ -26,6 +26,6 @@ pub(super) const FUNCTION: Function = Function {
 
 fn run(mut call: Call) -> Result<Vec<Series>> {
     let (list, n, function) = (call.series()?, call.integer(1)?, call.text(2)?);
-    let function = Aggregation::of_series(&function)?.0;
+    let function = Aggregation::named(&function)?;
     Ok(take_first(sort_by(list, function, true)?, n))
 }

@@ -39,7 +39,7 @@ async fn run(mut again: Again<'_>) -> Result<Vec<Series>> {
             let one = |mut series: Series| {
                 let lower = named(format!("holtWintersConfidenceLower({})", series.name))?;
                 let upper = named(format!("holtWintersConfidenceUpper({})", series.name))?;
-                if lower.values.len() < series.values.len() {
+                if series.points().skip(lower.values.len()).any(|value| value.is_some()) {
                     return Err(Error::invalid(format!("too little is known of {}", series.name)));
                 }
                 let strays = series.points().enumerate().map(|(place, actual)| {

@@ -25,10 +25,11 @@ pub(super) const FUNCTION: Function = Function {
 fn run(mut call: Call) -> Result<Vec<Series>> {
     let (list, base) = (call.series()?, call.number(1)?);
     let divisor = base.value().ln();
-    if base.value() <= 0.0 || divisor == 0.0 {
-        return Err(Error::invalid(format!("there is no logarithm to the base {base}")));
-    }
+    let is_wrong = base.value() <= 0.0 || divisor == 0.0;
     replace_values(list, |series| {
+        if is_wrong && series.points().flatten().any(|value| value > 0.0) {
+            return Err(Error::invalid(format!("there is no logarithm to the base {base}")));
+        }
         let logarithm =
             |value: Option<f64>| value.filter(|value| *value > 0.0).map(|value| value.ln() / divisor);
         let values = Column::collect(series.values.len(), series.points().map(logarithm))?;

@@ -22,7 +22,7 @@ pub(super) async fn moving(mut again: Again<'_>, function: &str, share: Option<f
         return Ok(Vec::new());
     }
     let window = WindowSize::of(again.call.argument(1))?;
-    let aggregation = Aggregation::of_series(function)?.0;
+    let aggregation = Aggregation::named(function)?;
     let preview = window.preview(&list)?;
     drop(list);
     let scope = again.call.scope.from_earlier(preview);

@@ -26,7 +26,7 @@ pub(super) const FUNCTION: Function = Function {
 
 fn run(mut call: Call) -> Result<Vec<Series>> {
     let (list, function, reverse) = (call.series()?, call.text(1)?, call.flag(2));
-    sort_by(list, Aggregation::of_series(&function)?.0, reverse)
+    sort_by(list, Aggregation::named(&function)?, reverse)
 }
 
 /// Sorts by a function; those without a value count as the smallest, and equal ones keep their order.

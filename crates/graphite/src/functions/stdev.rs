@@ -25,8 +25,8 @@ pub(super) const FUNCTION: Function = Function {
 
 fn run(mut call: Call) -> Result<Vec<Series>> {
     let (list, points, tolerance) = (call.series()?, call.integer(1)?, call.float(2)?);
-    if points == 0 {
-        return Err(Error::invalid("stdev needs at least one point"));
+    if points < 0 {
+        return Err(Error::invalid("stdev needs a number of points that is not below zero"));
     }
     replace_values(list, |series| {
         series.tags.set("stdev", points);

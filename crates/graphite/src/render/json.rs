@@ -3,7 +3,7 @@
 use super::consolidate::consolidate;
 use super::json_text::{Layout, quoted, value};
 use super::{Format, RenderRequest};
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::series::Series;
 use sandur_base::job::spend;
 
@@ -41,6 +41,9 @@ fn write(request: &RenderRequest, list: &mut Vec<Series>, out: &mut Vec<u8>) -> 
 /// Points from the start to the end of a series.
 fn points(request: &RenderRequest, series: &Series, layout: Layout) -> Result<Vec<String>> {
     spend(series.values.len())?;
+    if series.step <= 0 {
+        return Err(Error::invalid(format!("{} has no step: the time is too short", series.name)));
+    }
     let step = series.step.saturating_mul(i64::try_from(series.values_per_point).unwrap_or(i64::MAX)).max(1);
     let is_whole = series.values.is_whole() && series.values_per_point == 1;
     let mut time = series.start;

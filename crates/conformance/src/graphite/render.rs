@@ -1,0 +1,91 @@
+//! Requests of `/render`.
+
+use std::path::Path;
+use std::time::Duration;
+
+use sandur_base::{Env, MemoryBudget};
+use sandur_graphite::{RenderRequest, Rendered, Zone, render};
+use sandur_model::TenantId;
+use sandur_query::QueryContext;
+use serde_json::Value;
+
+use super::compare::difference;
+use super::memory::Stored;
+use super::{Report, cases, string, text};
+
+/// Memory of one request.
+const BUDGET: u64 = 256 << 20;
+
+pub(super) fn run(folder: &Path) -> Result<Report, String> {
+    let stored = Stored::read(&text(&folder.join("stored.json.gz"))?)?;
+    let cases = cases(&folder.join("render.jsonl.gz"))?;
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build();
+    let runtime = runtime.map_err(|error| error.to_string())?;
+    let env = Env::simulated(1, 0);
+    let mut failures = Vec::new();
+    for case in &cases {
+        let answer = runtime.block_on(answer(&stored, &env, case));
+        if let Some(wrong) = wrong_in(case, &answer) {
+            failures.push(format!(
+                "{}: {} {}\n  {wrong}",
+                string(case, "id"),
+                case["target"],
+                case["params"]
+            ));
+        }
+    }
+    Ok(Report::new("render", cases.len(), failures))
+}
+
+async fn answer(stored: &Stored, env: &Env, case: &Value) -> Result<Rendered, String> {
+    let mut pairs = Vec::new();
+    for target in case["target"].as_array().into_iter().flatten() {
+        pairs.push(("target".to_owned(), target.as_str().unwrap_or_default().to_owned()));
+    }
+    for (name, value) in case["params"].as_object().into_iter().flatten() {
+        pairs.push((name.clone(), value.as_str().unwrap_or_default().to_owned()));
+    }
+    let request = RenderRequest::read(&pairs, 0, &Zone::utc()).map_err(|error| error.to_string())?;
+    let budget = MemoryBudget::root("query", BUDGET);
+    let tenant = TenantId::default_tenant();
+    let context = QueryContext::new(env.clone(), tenant, budget.clone(), Duration::from_secs(60));
+    let answer = render(stored, &context, &request).await.map_err(|error| error.to_string());
+    match budget.used() {
+        0 => answer,
+        kept => Err(format!("{kept} bytes stay reserved")),
+    }
+}
+
+/// What is wrong, seen by all recorded answers.
+fn wrong_in(case: &Value, answer: &Result<Rendered, String>) -> Option<String> {
+    let others = ["master", "enforced"].map(|name| &case[name]);
+    let wrong = wrong_beside(case, case, answer)?;
+    let is_right = |other: &&Value| other.is_object() && wrong_beside(case, other, answer).is_none();
+    (!others.iter().any(is_right)).then_some(wrong)
+}
+
+fn wrong_beside(case: &Value, expected: &Value, answer: &Result<Rendered, String>) -> Option<String> {
+    let status = expected["status"].as_i64().unwrap_or(200);
+    let rendered = match (status, answer) {
+        (0, _) => return None,
+        (200, Ok(rendered)) => rendered,
+        (200, Err(error)) => return Some(format!("failed: {error}")),
+        (_, Err(_)) => return None,
+        (status, Ok(_)) => {
+            return Some(format!("answered, where status {status} is due: {}", expected["error"]));
+        }
+    };
+    if expected["body_hex"].is_string() {
+        return None; // The decoded form is compared by tests that can decode it.
+    }
+    let body = String::from_utf8_lossy(&rendered.body);
+    if let Some(text) = expected["body"].as_str() {
+        return (body != text).then(|| format!("the body {body:?}, not {text:?}"));
+    }
+    let body = body.replace("-1e9999", "\"-inf\"").replace("1e9999", "\"inf\"");
+    let found: Value = match serde_json::from_str(&body) {
+        Ok(found) => found,
+        Err(error) => return Some(format!("no JSON: {error}")),
+    };
+    difference(case, &expected["series"], &found, string(case, "compare") == "shape")
+}
