@@ -146,6 +146,9 @@ impl Source for Stored {
         _: Option<(i64, i64)>,
     ) -> BoxFuture<'a, Result<Vec<Found>, Error>> {
         let mut found = Vec::new();
+        if self.series.contains_key(pattern.text()) {
+            found.push(Found { path: pattern.text().to_owned(), is_leaf: true });
+        }
         for name in self.series.keys().filter(|name| !name.contains(';')) {
             let ends = name.match_indices('.').map(|(at, _)| at).chain([name.len()]);
             for path in ends.map(|end| &name[..end]).filter(|path| pattern.matches(path)) {

@@ -1,10 +1,11 @@
-//! Recorded answers of Graphite: requests of `/render` and times, over the stored series in memory.
+//! Recorded answers of Graphite: requests of `/render`, paths, tags and times, over the stored series in memory.
 //!
 //! The recordings are data beside the repository and do not lie in it; their own page says what each file
 //! holds and how answers compare.
 
 mod attime;
 mod compare;
+mod find;
 mod memory;
 mod render;
 
@@ -14,14 +15,27 @@ use std::path::Path;
 use flate2::read::GzDecoder;
 use serde_json::Value;
 
+/// Where an empty node stands for the folder it is in.
+const FOLDER: &str = "an empty node is not the folder that it stands in";
+
 /// Cases that are answered otherwise, and why.
-const EXPLAINED: [(&str, &str); 7] = [
+const EXPLAINED: [(&str, &str); 17] = [
     ("attime/generated/028", "clocks of places before 1902: the database of zones is newer and knows more"),
     ("attime/generated/200", "clocks of places before 1902: the database of zones is newer and knows more"),
     ("fn/hitcount/009", "an interval below zero is refused"),
     ("fn/hitcount/010", "an interval below zero is refused"),
     ("fn/alias/010", "a name is a text, also when it was given as a number"),
     ("fn/verticalLine/001", "a name is a text, also when there is none"),
+    ("find/expand/018", FOLDER),
+    ("find/expand/019", FOLDER),
+    ("find/expand/092", FOLDER),
+    ("find/expand/093", FOLDER),
+    ("find/expand/094", FOLDER),
+    ("find/expand/095", FOLDER),
+    ("find/expand/096", FOLDER),
+    ("find/expand/098", FOLDER),
+    ("find/expand/100", FOLDER),
+    ("find/expand/101", FOLDER),
     ("fn/fallbackSeries/011", "series of an argument by name are fetched"),
 ];
 
@@ -39,7 +53,7 @@ pub struct Report {
 
 /// Runs every kind of case of a folder.
 pub fn run(folder: &Path) -> Result<Vec<Report>, String> {
-    Ok(vec![attime::run(folder)?, render::run(folder)?])
+    Ok(vec![attime::run(folder)?, find::run(folder)?, render::run(folder)?])
 }
 
 impl Report {

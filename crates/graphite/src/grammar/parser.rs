@@ -490,7 +490,7 @@ mod tests {
         let wide = format!("f({})", vec!["a"; 5_000].join(","));
         assert!(matches!(parse(&wide), Err(Error::TooNested(_))));
         assert!(parse(&"f(x,a=".repeat(60)).is_ok(), "no time that doubles with each level");
-        for levels in [20, 90, 5000] {
+        for levels in [5, 90, 5000] {
             assert!(parse(&"template(".repeat(levels)).is_ok() == (levels < 50));
         }
     }
