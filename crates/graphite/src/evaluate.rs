@@ -266,3 +266,104 @@ impl Evaluate for Evaluator<'_> {
         (self.context.env().random_u64() >> 11) as f64 / (1u64 << 53) as f64
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use sandur_base::{Env, MemoryBudget};
+    use sandur_model::TenantId;
+
+    use super::*;
+    use crate::source::Found;
+    use crate::zone::{Moment, Zone};
+
+    /// One series of ones.
+    struct Ones;
+
+    impl Source for Ones {
+        fn fetch<'a>(
+            &'a self,
+            context: &'a QueryContext,
+            _: Selector<'a>,
+            window: Window,
+        ) -> BoxFuture<'a, std::result::Result<Vec<Fetched>, sandur_query::Error>> {
+            async move {
+                let (start, end) = (window.from, window.until);
+                let count = usize::try_from((end - start) / 60).unwrap_or(0);
+                let ones = std::iter::repeat_n(Some(1.0), count);
+                let values = crate::column::Column::in_budget(context.budget(), ones)?;
+                Ok(vec![Fetched { name: "a.b".to_owned(), start, end, step: 60, values }])
+            }
+            .boxed()
+        }
+
+        fn find<'a>(
+            &'a self,
+            _: &'a QueryContext,
+            _: &'a Pattern,
+            _: Option<(i64, i64)>,
+        ) -> BoxFuture<'a, std::result::Result<Vec<Found>, sandur_query::Error>> {
+            async { Ok(Vec::new()) }.boxed()
+        }
+
+        fn tagged<'a>(
+            &'a self,
+            _: &'a QueryContext,
+            _: &'a [TagExpression],
+        ) -> BoxFuture<'a, std::result::Result<Vec<String>, sandur_query::Error>> {
+            async { Ok(Vec::new()) }.boxed()
+        }
+
+        fn events<'a>(
+            &'a self,
+            _: &'a QueryContext,
+            _: &'a [String],
+            _: i64,
+            _: i64,
+        ) -> BoxFuture<'a, std::result::Result<Vec<i64>, sandur_query::Error>> {
+            async { Ok(Vec::new()) }.boxed()
+        }
+    }
+
+    fn evaluated(target: &str, seconds: i64) -> Result<Vec<String>> {
+        let budget = MemoryBudget::root("query", 8 << 20);
+        let tenant = TenantId::default_tenant();
+        let env = Env::simulated(1, 0);
+        let context = QueryContext::new(env, tenant, budget.clone(), Duration::from_secs(60));
+        let (from, until) = (Moment::utc(0), Moment::utc(seconds));
+        let scope = Scope::new(from, until, seconds, Zone::utc(), 0.0);
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap();
+        let evaluator = Evaluator::new(&Ones, &context, &[]);
+        let list = runtime.block_on(evaluator.series(target, &scope));
+        let names = list.map(|list| list.into_iter().map(|series| series.name).collect());
+        assert_eq!(budget.used(), 0, "{target}");
+        names
+    }
+
+    #[test]
+    fn series_that_a_request_has_no_memory_for_are_not_made() {
+        let decades = 40 * 365 * 86_400;
+        for target in
+            ["time('t',1)", "randomWalk('t',1)", "sin('s',1,1)", "events('*')", "identity('i')", "a"]
+        {
+            let error = evaluated(target, decades).unwrap_err();
+            assert!(matches!(error, Error::Query(sandur_query::Error::OverBudget(_))), "{target}: {error}");
+        }
+        assert!(evaluated("summarize(a,'1s')", 86_400 * 30).is_err());
+        assert!(evaluated("time('t',0)", 60).is_err() && evaluated("time('t',-1)", 60).is_err());
+    }
+
+    #[test]
+    fn windows_within_windows_end_at_the_limit_of_calls() {
+        let nested = |levels| format!("{}a{}", "movingAverage(".repeat(levels), ",2)".repeat(levels));
+        assert_eq!(evaluated(&nested(2), 3600).unwrap().len(), 1);
+        let error = evaluated(&nested(40), 3600).unwrap_err();
+        assert!(error.to_string().contains(&CALLS_MAX.to_string()), "{error}");
+        let error = evaluated("movingAverage(a,999999999999999)", 3600).unwrap_err();
+        assert!(!error.to_string().is_empty());
+        assert!(evaluated("holtWintersForecast(a,'99999999y')", 3600).is_err());
+        let written = "aliasQuery(alias(a,'b'),'b','aliasQuery(a,\"a\",\"a\",\"%d\")','%s')";
+        assert!(evaluated(written, 3600).is_ok());
+    }
+}

@@ -143,11 +143,11 @@ impl NodePattern {
     /// The names that fit, when they can be listed.
     pub fn exact(&self) -> Option<Vec<&str>> {
         let Self::Node(variants) = self else { return None };
-        let name = |variant| match variant {
-            &Variant::Exact(ref name) => Some(name.as_str()),
+        let names = variants.iter().map(|variant| match variant {
+            Variant::Exact(name) => Some(name.as_str()),
             Variant::Glob(_) => None,
-        };
-        variants.iter().map(name).collect()
+        });
+        names.collect()
     }
 }
 

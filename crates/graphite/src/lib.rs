@@ -9,10 +9,10 @@
 //! [`Source`].
 //!
 //! **Life of a request.** [`RenderRequest`] reads parameters, [`render`] evaluates its targets in order: a
-//! text becomes a tree ([`parse`]), paths and `seriesByTag` are fetched from the source, functions are called
-//! with what their arguments are (`evaluate`). Functions over values run as jobs of the query; those that look
-//! at other times have their first argument evaluated again. What is left is consolidated to at most
-//! `maxDataPoints` and written in the format that was asked for (`render/`).
+//! text becomes a tree ([`parse`]), paths and `seriesByTag` are fetched from the source, functions are
+//! called with what their arguments are (`evaluate`). Functions over values run as jobs of the query; those
+//! that look at other times have their first argument evaluated again. What is left is consolidated to at
+//! most `maxDataPoints` and written in the format that was asked for (`render/`).
 //!
 //! **How to add.** A function is a file in `functions/` with its entry of the table and its code; evaluation,
 //! `/functions` and the reference page are made from the table.

@@ -36,7 +36,7 @@ impl Scope {
     }
 
     /// A scope in which values begin earlier.
-    pub(crate) fn from_earlier(&self, seconds: i64) -> Self {
+    pub(crate) fn begun_earlier(&self, seconds: i64) -> Self {
         self.shifted(self.from.later(seconds.saturating_neg()), self.until)
     }
 

@@ -1,4 +1,5 @@
-//! Recorded answers of Graphite: requests of `/render`, paths, tags and times, over the stored series in memory.
+//! Recorded answers of Graphite: requests of `/render`, paths, tags and times, over the stored series in
+//! memory.
 //!
 //! The recordings are data beside the repository and do not lie in it; their own page says what each file
 //! holds and how answers compare.

@@ -35,7 +35,7 @@ async fn run(mut again: Again<'_>) -> Result<Vec<Series>> {
         WindowSize::Points(number) => number.value().trunc(),
     };
     let constant = 2.0 / (length + 1.0);
-    let scope = again.call.scope.from_earlier(preview);
+    let scope = again.call.scope.begun_earlier(preview);
     let list = again.first_in(&scope).await?;
     again
         .compute(move || {

@@ -91,7 +91,7 @@ pub(super) async fn analysis(
     if preview < 0 || season < 0 {
         return Err(Error::invalid("the bootstrap interval and the season must not be below zero"));
     }
-    let scope = again.call.scope.from_earlier(preview);
+    let scope = again.call.scope.begun_earlier(preview);
     Ok((again.first_in(&scope).await?, preview, season))
 }
 

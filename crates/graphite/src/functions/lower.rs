@@ -8,7 +8,7 @@ use crate::series::Series;
 
 pub(super) const FUNCTION: Function = Function {
     name: "lower",
-    aliases: &[],
+    aliases: &["toLowerCase"],
     group: Group::Alias,
     origin: Origin::Graphite,
     aggregates: false,

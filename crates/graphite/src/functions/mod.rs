@@ -1,5 +1,5 @@
-//! The functions of the language: one file each, registered in one table that evaluation, `/functions` and the
-//! reference page read.
+//! The functions of the language: one file each, registered in one table that evaluation, `/functions` and
+//! the reference page read.
 
 mod absolute;
 mod add;

@@ -25,7 +25,7 @@ pub(super) async fn moving(mut again: Again<'_>, function: &str, share: Option<f
     let aggregation = Aggregation::named(function)?;
     let preview = window.preview(&list)?;
     drop(list);
-    let scope = again.call.scope.from_earlier(preview);
+    let scope = again.call.scope.begun_earlier(preview);
     let list = again.first_in(&scope).await?;
     let tag = format!("moving{}", capitalized(function));
     again

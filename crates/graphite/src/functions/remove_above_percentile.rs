@@ -24,7 +24,7 @@ fn run(mut call: Call) -> Result<Vec<Series>> {
     for series in &mut list {
         series.rename(format!("removeAbovePercentile({}, {})", series.name, general(n.value())));
         let Some(bound) = percentile_of(series, n)? else { continue };
-        series.values.map_values(|value| Some(value).filter(|value| !(*value > bound)))?;
+        series.values.map_values(|value| (value <= bound || value.is_nan()).then_some(value))?;
     }
     Ok(list)
 }

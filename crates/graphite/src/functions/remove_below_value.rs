@@ -22,6 +22,6 @@ pub(super) const FUNCTION: Function = Function {
 fn run(mut call: Call) -> Result<Vec<Series>> {
     let (list, n) = (call.series()?, call.float(1)?);
     let shown = general(n);
-    let keep = |value: f64| Ok(Some(value).filter(|value| !(*value < n)));
+    let keep = |value: f64| Ok((value >= n || value.is_nan()).then_some(value));
     transform(list, |name| format!("removeBelowValue({name}, {shown})"), keep)
 }

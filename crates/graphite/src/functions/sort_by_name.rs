@@ -24,10 +24,9 @@ pub(super) const FUNCTION: Function = Function {
 fn run(mut call: Call) -> Result<Vec<Series>> {
     let (mut list, natural, reverse) = (call.series()?, call.flag(1), call.flag(2));
     let key = |name: &str| if natural { padded(name) } else { name.to_owned() };
-    list.sort_by_cached_key(|series| key(&series.name));
-    if reverse {
-        list.reverse();
-        list.sort_by(|a, b| key(&b.name).cmp(&key(&a.name)));
+    match reverse {
+        true => list.sort_by_cached_key(|series| std::cmp::Reverse(key(&series.name))),
+        false => list.sort_by_cached_key(|series| key(&series.name)),
     }
     Ok(list)
 }

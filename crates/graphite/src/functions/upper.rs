@@ -9,7 +9,7 @@ use crate::series::Series;
 
 pub(super) const FUNCTION: Function = Function {
     name: "upper",
-    aliases: &[],
+    aliases: &["toUpperCase"],
     group: Group::Alias,
     origin: Origin::Graphite,
     aggregates: false,

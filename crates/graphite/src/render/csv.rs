@@ -10,7 +10,7 @@ use sandur_base::job::spend;
 
 pub(super) const FORMAT: Format = Format { name: "csv", content_type: "text/csv", is_json: false, write };
 
-fn write(request: &RenderRequest, list: &mut Vec<Series>, out: &mut Vec<u8>) -> Result<()> {
+fn write(request: &RenderRequest, list: &mut [Series], out: &mut Vec<u8>) -> Result<()> {
     for series in list.iter() {
         spend(series.values.len().saturating_mul(20))?;
         let needs_quotes = series.name.contains([',', '"', '\r', '\n']);

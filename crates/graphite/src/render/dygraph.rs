@@ -10,7 +10,7 @@ use sandur_base::job::spend;
 pub(super) const FORMAT: Format =
     Format { name: "dygraph", content_type: "application/json", is_json: true, write };
 
-fn write(_: &RenderRequest, list: &mut Vec<Series>, out: &mut Vec<u8>) -> Result<()> {
+fn write(_: &RenderRequest, list: &mut [Series], out: &mut Vec<u8>) -> Result<()> {
     let Some(first) = list.first() else {
         out.extend_from_slice(b"{}");
         return Ok(());

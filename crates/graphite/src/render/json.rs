@@ -10,7 +10,7 @@ use sandur_base::job::spend;
 pub(super) const FORMAT: Format =
     Format { name: "json", content_type: "application/json", is_json: true, write };
 
-fn write(request: &RenderRequest, list: &mut Vec<Series>, out: &mut Vec<u8>) -> Result<()> {
+fn write(request: &RenderRequest, list: &mut [Series], out: &mut Vec<u8>) -> Result<()> {
     if list.iter().all(|series| series.values.is_empty()) {
         out.extend_from_slice(b"[]");
         return Ok(());
@@ -20,8 +20,8 @@ fn write(request: &RenderRequest, list: &mut Vec<Series>, out: &mut Vec<u8>) -> 
     }
     let layout = Layout::new(request.pretty);
     let mut parts = Vec::new();
-    for series in list.drain(..) {
-        let points = points(request, &series, layout)?;
+    for series in list.iter() {
+        let points = points(request, series, layout)?;
         if points.is_empty() && request.no_null_points {
             continue;
         }

@@ -32,7 +32,7 @@ pub struct Format {
     pub content_type: &'static str,
     /// Whether `jsonp` may wrap it.
     pub(crate) is_json: bool,
-    pub(crate) write: fn(&RenderRequest, &mut Vec<Series>, &mut Vec<u8>) -> Result<()>,
+    pub(crate) write: fn(&RenderRequest, &mut [Series], &mut Vec<u8>) -> Result<()>,
 }
 
 /// All formats.
@@ -77,8 +77,8 @@ fn write(request: &RenderRequest, mut list: Vec<Series>) -> Result<Rendered> {
     let guess = list.iter().map(|series| 256 + series.name.len() + 40 * series.values.len()).sum::<usize>();
     if guess > ANSWER_BYTES_MAX {
         return Err(Error::Limit(format!(
-            "the answer would have about {guess} bytes, more than {ANSWER_BYTES_MAX}; ask for fewer series, a \
-             shorter time or fewer points (maxDataPoints)"
+            "the answer would have about {guess} bytes, more than {ANSWER_BYTES_MAX}; ask for fewer series, \
+             a shorter time or fewer points (maxDataPoints)"
         )));
     }
     let _held = sandur_base::job::reserve_exactly(guess as u64)?;

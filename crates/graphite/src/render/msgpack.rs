@@ -8,7 +8,7 @@ use sandur_base::job::spend;
 pub(super) const FORMAT: Format =
     Format { name: "msgpack", content_type: "application/x-msgpack", is_json: false, write };
 
-fn write(_: &RenderRequest, list: &mut Vec<Series>, out: &mut Vec<u8>) -> Result<()> {
+fn write(_: &RenderRequest, list: &mut [Series], out: &mut Vec<u8>) -> Result<()> {
     head(out, list.len(), 0x90, 0xdc)?;
     for series in list.iter() {
         spend(series.values.len())?;

@@ -21,7 +21,7 @@ const LONG: &[u8] = &[0x8a, 8];
 const TEXT: u8 = b'X';
 const STOP: u8 = b'.';
 
-fn write(_: &RenderRequest, list: &mut Vec<Series>, out: &mut Vec<u8>) -> Result<()> {
+fn write(_: &RenderRequest, list: &mut [Series], out: &mut Vec<u8>) -> Result<()> {
     out.extend_from_slice(PROTOCOL);
     out.extend_from_slice(&[EMPTY_LIST, MARK]);
     for series in list.iter() {

@@ -10,7 +10,7 @@ use sandur_base::job::spend;
 
 pub(super) const FORMAT: Format = Format { name: "raw", content_type: "text/plain", is_json: false, write };
 
-fn write(_: &RenderRequest, list: &mut Vec<Series>, out: &mut Vec<u8>) -> Result<()> {
+fn write(_: &RenderRequest, list: &mut [Series], out: &mut Vec<u8>) -> Result<()> {
     for series in list.iter() {
         spend(series.values.len())?;
         let (start, end, step) = (series.start, series.end, series.step);

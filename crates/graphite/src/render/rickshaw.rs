@@ -10,7 +10,7 @@ use sandur_base::job::spend;
 pub(super) const FORMAT: Format =
     Format { name: "rickshaw", content_type: "application/json", is_json: true, write };
 
-fn write(request: &RenderRequest, list: &mut Vec<Series>, out: &mut Vec<u8>) -> Result<()> {
+fn write(request: &RenderRequest, list: &mut [Series], out: &mut Vec<u8>) -> Result<()> {
     let layout = Layout::new(request.pretty);
     let mut parts = Vec::with_capacity(list.len());
     for series in list.iter() {
