@@ -80,9 +80,12 @@ impl Sample {
     }
 }
 
-/// A few floats of a series, by rising step.
+/// A few floats of a series, by rising step; often it is one.
 #[derive(Clone, Debug, Default)]
-pub struct Sparse(Vec<(u32, f64)>);
+pub struct Sparse {
+    first: Option<(u32, f64)>,
+    rest: Vec<(u32, f64)>,
+}
 
 impl Sparse {
     /// Bytes of a sample, with room for growth.
@@ -96,28 +99,46 @@ impl Sparse {
     /// The samples of a series, when they are few.
     pub fn of(column: &Column) -> Option<Self> {
         let is_few = column.histograms.is_none() && column.count() <= Self::most(column.values.len());
-        is_few.then(|| Self(column.steps().map(|step| (step as u32, column.values[step])).collect()))
+        let mut samples = column.steps().map(|step| (step as u32, column.values[step]));
+        is_few.then(|| Self { first: samples.next(), rest: samples.collect() })
     }
 
     /// How many samples there are.
     pub fn len(&self) -> usize {
-        self.0.len()
+        usize::from(self.first.is_some()) + self.rest.len()
     }
 
     /// The steps and their samples.
     pub fn iter(&self) -> impl Iterator<Item = (usize, f64)> {
-        self.0.iter().map(|(step, value)| (*step as usize, *value))
+        self.first.iter().chain(&self.rest).map(|(step, value)| (*step as usize, *value))
     }
 
     /// Changes the sample of a step; tells whether it is a new one.
     pub fn change(&mut self, step: usize, f: impl FnOnce(Option<f64>) -> f64) -> bool {
-        match self.0.binary_search_by_key(&(step as u32), |(step, _)| *step) {
+        let step = step as u32;
+        match &mut self.first {
+            Some((at, value)) if *at == step => {
+                *value = f(Some(*value));
+                return false;
+            }
+            Some(first) if first.0 > step => {
+                let before = std::mem::replace(first, (step, f(None)));
+                self.rest.insert(0, before);
+                return true;
+            }
+            Some(_) => {}
+            first => {
+                *first = Some((step, f(None)));
+                return true;
+            }
+        }
+        match self.rest.binary_search_by_key(&step, |(step, _)| *step) {
             Ok(at) => {
-                self.0[at].1 = f(Some(self.0[at].1));
+                self.rest[at].1 = f(Some(self.rest[at].1));
                 false
             }
             Err(at) => {
-                self.0.insert(at, (step as u32, f(None)));
+                self.rest.insert(at, (step, f(None)));
                 true
             }
         }

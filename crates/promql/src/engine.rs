@@ -3,6 +3,7 @@
 //! Operators compute over batches that are there. When they need the next batch of a selector, the shell
 //! waits for it, hands it over, and lets them go on, on the CPU pool, while it fetches the batch after that.
 
+use std::cmp::Ordering;
 use std::sync::Arc;
 
 use sandur_base::job::{Held, spend};
@@ -254,9 +255,17 @@ impl State {
             }
             return Ok(Value::Vector(vector));
         }
-        let found = sorted(found, |a, b| pool.compare(a.labels, b.labels))?;
+        // Numbers are sorted, which are smaller than series, and most by the begin of their first value.
+        memory.at_least(bytes + found.len() as u64 * 40)?;
+        let key = |(n, series): (usize, &Found)| (pool.sort_key(series.labels), series.labels, n);
+        let order: Vec<_> = found.iter().enumerate().map(key).collect();
+        let mut found: Vec<Option<Found>> = found.into_iter().map(Some).collect();
+        let order = sorted(order, |(a, a_labels, _), (b, b_labels, _)| match (a.cmp(b), a.0 == b.0) {
+            (order @ (Ordering::Less | Ordering::Greater), true) => order,
+            _ => pool.compare(*a_labels, *b_labels),
+        })?;
         let mut answer = Vec::with_capacity(found.len());
-        for series in found {
+        for series in order.into_iter().filter_map(|(_, _, n)| found[n].take()) {
             spend(LABELS_WORK + series.count() * 2)?;
             let labels = pool.labels(series.labels);
             let (floats, histograms) = series.points(&grid);

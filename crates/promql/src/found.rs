@@ -5,19 +5,18 @@
 
 use std::sync::Arc;
 
-use foldhash::{HashMap, HashMapExt};
 use sandur_base::job::spend;
 use sandur_model::FloatHistogram;
 use sandur_query::Error;
 
 use crate::column::{Column, Grid, Sample, Sparse};
-use crate::labels::LabelsId;
+use crate::labels::{ByLabels, LabelsId};
 use crate::ops::relabel::merge;
 use crate::run::{AnyOperator, LeafId, Pull, Run};
 
 enum Samples {
     Few(Sparse),
-    Column(Column),
+    Column(Box<Column>),
 }
 
 /// A series of the answer.
@@ -34,7 +33,7 @@ const SERIES_BYTES: u64 = 2 * (size_of::<Found>() as u64 + 24);
 #[derive(Default)]
 pub struct FoundSeries {
     series: Vec<Found>,
-    places: HashMap<LabelsId, usize>,
+    places: ByLabels,
     is_done: bool,
 }
 
@@ -71,31 +70,31 @@ impl FoundSeries {
         }
         run.pool.check()?;
         let (labels, next) = (column.labels, self.series.len());
-        let place = *self.places.entry(labels).or_insert(next);
-        if place == next {
+        let Some(place) = self.places.get(labels) else {
+            self.places.put(labels, next);
             let samples = match Sparse::of(&column) {
                 Some(few) => Samples::Few(few),
-                None => Samples::Column(column),
+                None => Samples::Column(Box::new(column)),
             };
             run.keep(SERIES_BYTES + samples.memory_bytes())?;
             self.series.push(Found { labels, samples });
             return Ok(());
-        }
+        };
         let samples = &mut self.series[place].samples;
         let before = match std::mem::replace(samples, Samples::Few(Sparse::default())) {
             Samples::Few(few) => few.column(labels, false, steps),
-            Samples::Column(column) => column,
+            Samples::Column(column) => *column,
         };
         run.keep(Column::bytes(steps))?;
         for merged in merge(vec![before, column], run)? {
-            *samples = Samples::Column(merged);
+            *samples = Samples::Column(Box::new(merged));
         }
         Ok(())
     }
 
     /// The series, in the order in which they came.
     pub fn take(&mut self) -> Vec<Found> {
-        self.places = HashMap::new();
+        self.places = ByLabels::default();
         std::mem::take(&mut self.series)
     }
 }

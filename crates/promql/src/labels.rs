@@ -4,9 +4,12 @@
 //! in a loop over samples. Memory grows with what is different, and is reserved.
 
 use std::cmp::Ordering;
-use std::sync::Arc;
+use std::hash::BuildHasher;
+use std::ops::Range;
 
-use foldhash::{HashMap, HashMapExt};
+use foldhash::HashMap;
+use foldhash::fast::RandomState;
+use hashbrown::HashTable;
 use sandur_base::Stopped;
 use sandur_base::job::Held;
 use sandur_model::Labels;
@@ -85,8 +88,6 @@ impl LabelsId {
     pub const EMPTY: Self = Self(0);
 }
 
-type Set = Arc<[(Text, Text)]>;
-
 /// Texts of the dictionary of a batch whose numbers are known.
 #[derive(Default)]
 pub struct KnownTexts {
@@ -102,15 +103,44 @@ impl KnownTexts {
     }
 }
 
-/// Bytes that an entry takes beside its text or labels: map, list, counts.
-const ENTRY_BYTES: usize = 72;
+/// Bytes that an entry takes beside its text or labels: its end, its place in the table, room for growth, and
+/// what operators know of it by its number.
+const ENTRY_BYTES: usize = 56;
 
-/// Texts and label sets of a query.
+/// A number for each of some label sets.
+#[derive(Default)]
+pub struct ByLabels(Vec<u32>);
+
+impl ByLabels {
+    const NONE: u32 = u32::MAX;
+
+    /// The number of a label set.
+    #[inline]
+    pub fn get(&self, labels: LabelsId) -> Option<usize> {
+        self.0.get(labels.0 as usize).filter(|number| **number != Self::NONE).map(|number| *number as usize)
+    }
+
+    /// Gives a label set a number. Its memory is that of the label set.
+    pub fn put(&mut self, labels: LabelsId, number: usize) {
+        let place = labels.0 as usize;
+        if place >= self.0.len() {
+            self.0.resize(place + 1, Self::NONE);
+        }
+        self.0[place] = number as u32;
+    }
+}
+
+/// Texts and label sets of a query, each behind the one before.
 pub struct LabelPool {
-    texts: Vec<Arc<str>>,
-    text_ids: HashMap<Arc<str>, Text>,
-    sets: Vec<Set>,
-    set_ids: HashMap<Set, LabelsId>,
+    texts: String,
+    text_ends: Vec<usize>,
+    text_ids: HashTable<u32>,
+    pairs: Vec<(Text, Text)>,
+    set_ends: Vec<usize>,
+    set_ids: HashTable<u32>,
+    hasher: RandomState,
+    /// A label set that is being made.
+    made: Vec<(Text, Text)>,
     bytes: u64,
     held: Held,
     refused: bool,
@@ -119,10 +149,14 @@ pub struct LabelPool {
 impl Default for LabelPool {
     fn default() -> Self {
         let mut pool = Self {
-            texts: Vec::new(),
-            text_ids: HashMap::new(),
-            sets: Vec::new(),
-            set_ids: HashMap::new(),
+            texts: String::new(),
+            text_ends: Vec::new(),
+            text_ids: HashTable::new(),
+            pairs: Vec::new(),
+            set_ends: Vec::new(),
+            set_ids: HashTable::new(),
+            hasher: RandomState::default(),
+            made: Vec::new(),
             bytes: 0,
             held: Held::default(),
             refused: false,
@@ -131,6 +165,12 @@ impl Default for LabelPool {
         pool.set_id(&[]);
         pool
     }
+}
+
+/// The range of an entry in what ends at these places.
+fn range_of(ends: &[usize], id: u32) -> Range<usize> {
+    let id = id as usize;
+    id.checked_sub(1).map_or(0, |before| ends[before])..ends[id]
 }
 
 impl LabelPool {
@@ -151,36 +191,58 @@ impl LabelPool {
 
     /// The number of a text.
     pub fn text_id(&mut self, text: &str) -> Text {
-        if let Some(id) = self.text_ids.get(text) {
-            return *id;
+        let (texts, ends, hasher) = (&self.texts, &self.text_ends, &self.hasher);
+        let of = |id: u32| &texts[range_of(ends, id)];
+        let hash = hasher.hash_one(text);
+        if let Some(id) = self.text_ids.find(hash, |id| of(*id) == text) {
+            return Text(*id);
         }
-        self.grow(text.len() + ENTRY_BYTES);
-        let (id, text): (_, Arc<str>) = (Text(self.texts.len() as u32), text.into());
-        self.texts.push(Arc::clone(&text));
-        self.text_ids.insert(text, id);
-        id
+        let id = self.text_ends.len() as u32;
+        self.text_ids.insert_unique(hash, id, |id| hasher.hash_one(of(*id)));
+        self.texts.push_str(text);
+        self.text_ends.push(self.texts.len());
+        self.grow(text.len() * 2 + ENTRY_BYTES);
+        Text(id)
     }
 
     /// The text of a number.
     pub fn text(&self, id: Text) -> &str {
-        &self.texts[id.0 as usize]
+        &self.texts[range_of(&self.text_ends, id.0)]
     }
 
     /// The number of a label set, which is sorted by the text of the names.
     pub fn set_id(&mut self, labels: &[(Text, Text)]) -> LabelsId {
-        if let Some(id) = self.set_ids.get(labels) {
-            return *id;
+        let (pairs, ends, hasher) = (&self.pairs, &self.set_ends, &self.hasher);
+        let of = |id: u32| &pairs[range_of(ends, id)];
+        let hash = hasher.hash_one(labels);
+        if let Some(id) = self.set_ids.find(hash, |id| of(*id) == labels) {
+            return LabelsId(*id);
         }
-        self.grow(labels.len() * 8 + ENTRY_BYTES);
-        let (id, set): (_, Set) = (LabelsId(self.sets.len() as u32), labels.into());
-        self.sets.push(Arc::clone(&set));
-        self.set_ids.insert(set, id);
+        let id = self.set_ends.len() as u32;
+        self.set_ids.insert_unique(hash, id, |id| hasher.hash_one(of(*id)));
+        self.pairs.extend_from_slice(labels);
+        self.set_ends.push(self.pairs.len());
+        self.grow(size_of_val(labels) * 2 + ENTRY_BYTES);
+        LabelsId(id)
+    }
+
+    /// The number of the label set that was made, whose room is used again.
+    fn made_id(&mut self, made: Vec<(Text, Text)>) -> LabelsId {
+        let id = self.set_id(&made);
+        self.made = made;
         id
+    }
+
+    /// Room for a label set.
+    fn room(&mut self) -> Vec<(Text, Text)> {
+        let mut room = std::mem::take(&mut self.made);
+        room.clear();
+        room
     }
 
     /// The labels of a set.
     pub fn set(&self, id: LabelsId) -> &[(Text, Text)] {
-        &self.sets[id.0 as usize]
+        &self.pairs[range_of(&self.set_ends, id.0)]
     }
 
     /// The value of a label; [`Text::EMPTY`] where there is none.
@@ -190,22 +252,23 @@ impl LabelPool {
 
     /// The labels for which `keep` holds.
     pub fn filtered(&mut self, id: LabelsId, keep: impl Fn(Text) -> bool) -> LabelsId {
-        let set = Arc::clone(&self.sets[id.0 as usize]);
-        if set.iter().all(|(name, _)| keep(*name)) {
+        if self.set(id).iter().all(|(name, _)| keep(*name)) {
             return id;
         }
-        let kept: Vec<_> = set.iter().filter(|(name, _)| keep(*name)).copied().collect();
-        self.set_id(&kept)
+        let mut kept = self.room();
+        kept.extend(self.set(id).iter().filter(|(name, _)| keep(*name)));
+        self.made_id(kept)
     }
 
     /// The labels with one set to a value, or without it when the value is empty.
     pub fn with(&mut self, id: LabelsId, name: Text, value: Text) -> LabelsId {
-        let mut labels: Vec<_> = self.set(id).iter().filter(|(n, _)| *n != name).copied().collect();
+        let mut labels = self.room();
+        labels.extend(self.set(id).iter().filter(|(n, _)| *n != name));
         if value != Text::EMPTY {
             let at = labels.partition_point(|(n, _)| self.text(*n) < self.text(name));
             labels.insert(at, (name, value));
         }
-        self.set_id(&labels)
+        self.made_id(labels)
     }
 
     /// The labels without the name, type and unit of the metric.
@@ -251,6 +314,15 @@ impl LabelPool {
         let rest = |set: &[(Text, Text)]| set.get(same).map(|(n, v)| (self.text(*n), self.text(*v)));
         // Texts are looked at of the first labels that differ.
         rest(a).cmp(&rest(b))
+    }
+
+    /// The first label's name, and the begin of its value: of label sets with one first name, those are in
+    /// order whose numbers differ.
+    pub fn sort_key(&self, id: LabelsId) -> (Text, u64) {
+        let Some((name, value)) = self.set(id).first() else { return (Text::EMPTY, 0) };
+        let mut begin = [0; 8];
+        begin.iter_mut().zip(self.text(*value).bytes()).for_each(|(slot, byte)| *slot = byte);
+        (*name, u64::from_be_bytes(begin))
     }
 
     /// The hash by which `limit_ratio` takes samples: Prometheus's of its packed labels.
@@ -307,5 +379,12 @@ mod tests {
         let named = pool.with(both, Text::NAME, one);
         assert_eq!(pool.nameless(named), both);
         assert_eq!(pool.hash(LabelsId::EMPTY), xxh64(&[], 0));
+        let values = ["", "a", "a\0", "ab", "abcdefgh", "abcdefghi", "b", "\u{e9}"];
+        let sets = values.map(|value| {
+            let value = pool.text_id(value);
+            pool.set_id(&[(a, value)])
+        });
+        assert!(sets.is_sorted_by(|a, b| pool.compare(*a, *b).is_lt()));
+        assert!(sets.is_sorted_by_key(|set| pool.sort_key(*set)), "keys never contradict the order");
     }
 }

@@ -17,7 +17,7 @@ use crate::text::plain_number;
 /// How many series have a value, by step.
 enum Counts {
     Few(Sparse),
-    Many(Column),
+    Many(Box<Column>),
 }
 
 /// `count_values`.
@@ -74,7 +74,7 @@ fn next(outbox: &mut std::vec::IntoIter<(LabelsId, Counts)>, grid: &Grid) -> Res
     let mut columns = Vec::new();
     for (labels, counts) in outbox.by_ref().take(grid.batch_series()) {
         columns.push(match counts {
-            Counts::Many(column) => column,
+            Counts::Many(column) => *column,
             Counts::Few(few) => {
                 spend(grid.steps / 4 + 16)?;
                 few.column(labels, false, grid.steps)
@@ -133,7 +133,7 @@ impl CountValues {
             }
             Counts::Few(few) => {
                 run.keep(Column::bytes(steps))?;
-                *counts = Counts::Many(few.column(self.grouping.labels[group], false, steps));
+                *counts = Counts::Many(Box::new(few.column(self.grouping.labels[group], false, steps)));
                 return self.count(group, step, run);
             }
         }

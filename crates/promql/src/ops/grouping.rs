@@ -1,9 +1,8 @@
 //! The groups of an aggregation: which series belong together, by their labels.
 
-use foldhash::{HashMap, HashMapExt};
 use sandur_base::Stopped;
 
-use crate::labels::{LabelPool, LabelsId, Text, TextSet};
+use crate::labels::{ByLabels, LabelPool, LabelsId, Text, TextSet};
 use crate::run::Run;
 
 /// Bytes that it takes to know the group of a label set.
@@ -16,9 +15,9 @@ pub struct Grouping {
     /// Whether they are left out.
     without: bool,
     /// Numbers of groups by their labels.
-    groups: HashMap<LabelsId, usize>,
+    groups: ByLabels,
     /// Numbers of groups by the labels of series.
-    known: HashMap<LabelsId, usize>,
+    known: ByLabels,
     /// The labels of each group.
     pub labels: Vec<LabelsId>,
 }
@@ -26,7 +25,7 @@ pub struct Grouping {
 impl Grouping {
     /// A grouping without groups yet.
     pub fn new(names: TextSet, without: bool) -> Self {
-        Self { names, without, groups: HashMap::new(), known: HashMap::new(), labels: Vec::new() }
+        Self { names, without, groups: ByLabels::default(), known: ByLabels::default(), labels: Vec::new() }
     }
 
     /// The labels of the group of a label set.
@@ -40,24 +39,24 @@ impl Grouping {
 
     /// The number of the group of a label set.
     pub fn group_of(&mut self, labels: LabelsId, run: &mut Run) -> Result<usize, Stopped> {
-        if let Some(group) = self.known.get(&labels) {
-            return Ok(*group);
+        if let Some(group) = self.known.get(labels) {
+            return Ok(group);
         }
-        run.keep(GROUP_BYTES)?;
         let own = self.labels_of(labels, &mut run.pool);
         let group = self.group_with(own, run)?;
-        self.known.insert(labels, group);
+        self.known.put(labels, group);
         Ok(group)
     }
 
     /// The number of the group with these labels.
     pub fn group_with(&mut self, own: LabelsId, run: &mut Run) -> Result<usize, Stopped> {
-        let next = self.groups.len();
-        let group = *self.groups.entry(own).or_insert(next);
-        if group == next {
-            run.keep(GROUP_BYTES)?;
-            self.labels.push(own);
+        if let Some(group) = self.groups.get(own) {
+            return Ok(group);
         }
+        run.keep(GROUP_BYTES)?;
+        let group = self.labels.len();
+        self.groups.put(own, group);
+        self.labels.push(own);
         Ok(group)
     }
 }
