@@ -71,6 +71,7 @@ impl FoundSeries {
         run.pool.check()?;
         let (labels, next) = (column.labels, self.series.len());
         let Some(place) = self.places.get(labels) else {
+            run.keep(self.places.growth(labels))?;
             self.places.put(labels, next);
             let samples = match Sparse::of(&column) {
                 Some(few) => Samples::Few(few),

@@ -103,9 +103,8 @@ impl KnownTexts {
     }
 }
 
-/// Bytes that an entry takes beside its text or labels: its end, its place in the table, room for growth, and
-/// what operators know of it by its number.
-const ENTRY_BYTES: usize = 56;
+/// Bytes that an entry takes beside its text or labels: its end, its place in the table, room for growth.
+const ENTRY_BYTES: usize = 40;
 
 /// A number for each of some label sets.
 #[derive(Default)]
@@ -117,10 +116,17 @@ impl ByLabels {
     /// The number of a label set.
     #[inline]
     pub fn get(&self, labels: LabelsId) -> Option<usize> {
-        self.0.get(labels.0 as usize).filter(|number| **number != Self::NONE).map(|number| *number as usize)
+        let number = self.0.get(labels.0 as usize).filter(|number| **number != Self::NONE);
+        number.map(|number| *number as usize)
     }
 
-    /// Gives a label set a number. Its memory is that of the label set.
+    /// Bytes by which the list grows when a label set gets a number; a list that grows has room for twice as
+    /// many.
+    pub fn growth(&self, labels: LabelsId) -> u64 {
+        (labels.0 as u64 + 1).saturating_sub(self.0.len() as u64) * 8
+    }
+
+    /// Gives a label set a number, once the growth is reserved.
     pub fn put(&mut self, labels: LabelsId, number: usize) {
         let place = labels.0 as usize;
         if place >= self.0.len() {

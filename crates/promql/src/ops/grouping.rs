@@ -44,6 +44,7 @@ impl Grouping {
         }
         let own = self.labels_of(labels, &mut run.pool);
         let group = self.group_with(own, run)?;
+        run.keep(self.known.growth(labels))?;
         self.known.put(labels, group);
         Ok(group)
     }
@@ -53,7 +54,7 @@ impl Grouping {
         if let Some(group) = self.groups.get(own) {
             return Ok(group);
         }
-        run.keep(GROUP_BYTES)?;
+        run.keep(GROUP_BYTES + self.groups.growth(own))?;
         let group = self.labels.len();
         self.groups.put(own, group);
         self.labels.push(own);
