@@ -268,8 +268,7 @@ impl State {
         for series in order.into_iter().filter_map(|(_, _, n)| found[n].take()) {
             spend(LABELS_WORK + series.count() * 2)?;
             let labels = pool.labels(series.labels);
-            let (floats, histograms) = series.points(&grid);
-            answer.push(Series { labels, floats, histograms });
+            answer.push(series.answered(labels, &grid));
         }
         Ok(Value::Matrix(answer))
     }

@@ -6,10 +6,11 @@
 use std::sync::Arc;
 
 use sandur_base::job::spend;
-use sandur_model::FloatHistogram;
+use sandur_model::Labels;
 use sandur_query::Error;
 
 use crate::column::{Column, Grid, Sample, Sparse};
+use crate::engine::Series;
 use crate::labels::{ByLabels, LabelsId};
 use crate::ops::relabel::merge;
 use crate::run::{AnyOperator, LeafId, Pull, Run};
@@ -126,27 +127,30 @@ impl Found {
         }
     }
 
-    /// Its floats and histograms with their times.
-    pub fn points(self, grid: &Grid) -> (Vec<(i64, f64)>, Vec<(i64, Arc<FloatHistogram>)>) {
+    /// The series as it is answered, with its labels.
+    pub fn answered(self, labels: Labels, grid: &Grid) -> Series {
+        let mut series = Series { labels, floats: Vec::new(), histograms: Vec::new() };
         let column = match self.samples {
             Samples::Few(few) => {
-                return (few.iter().map(|(step, value)| (grid.time(step), value)).collect(), Vec::new());
+                series.floats = few.iter().map(|(step, value)| (grid.time(step), value)).collect();
+                return series;
             }
             Samples::Column(column) => column,
         };
-        let (mut floats, mut histograms) = (Vec::with_capacity(column.count()), Vec::new());
+        series.floats.reserve_exact(column.count());
         if column.histograms.is_none() && column.count() == grid.steps {
-            floats.extend(column.values.iter().enumerate().map(|(step, value)| (grid.time(step), *value)));
-            return (floats, histograms);
+            let all = column.values.iter().enumerate();
+            series.floats.extend(all.map(|(step, value)| (grid.time(step), *value)));
+            return series;
         }
         for step in column.steps() {
             let time = grid.time(step);
             match column.histogram(step) {
-                Some(histogram) => histograms.push((time, Arc::clone(histogram))),
-                None => floats.push((time, column.values[step])),
+                Some(histogram) => series.histograms.push((time, Arc::clone(histogram))),
+                None => series.floats.push((time, column.values[step])),
             }
         }
-        (floats, histograms)
+        series
     }
 
     /// Its sample at the first step.
