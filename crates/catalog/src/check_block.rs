@@ -1,12 +1,15 @@
 //! Verifying what a block of either signal contains: header, footer, every page, every filter.
 
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
 use bytes::Bytes;
 use sandur_format::block::{BlockIndex, HEADER_LEN, SeriesStats};
 use sandur_format::catalog_entry::BlockMeta;
 use sandur_format::codec::Piece;
 use sandur_format::log_block::Wanted;
 use sandur_format::needle::SLICES;
-use sandur_format::sample_block::SamplePage;
+use sandur_format::sample_block::{OpenGroup, SamplePage, TimeLists, TimeTable};
 use sandur_format::{BlockFooter, log_block, sample_block};
 use sandur_model::MILLISECOND_NS;
 use sandur_store::{Intent, Store};
@@ -55,14 +58,27 @@ async fn check_logs(object: &Object<'_>, footer: &log_block::Footer) -> Result<u
 /// Reads every page, and compares what the footer says of each series with the samples that there are:
 /// queries believe it.
 async fn check_samples(object: &Object<'_>, footer: &sample_block::Footer) -> Result<u64, String> {
-    let mut window = Window::of(object);
+    let (mut window, mut times_window) = (Window::of(object), Window::of(object));
     let mut series = vec![SeriesStats::default(); footer.series().len()];
-    for entry in footer.pages() {
+    let mut known = KnownTimes::default();
+    for (number, entry) in (0..).zip(footer.groups()) {
+        let times = known.of_group(footer, number, &mut times_window).await?;
         let bytes = window.read(entry.piece).await?;
-        let page = entry.decode(&bytes).map_err(|e| e.to_string())?;
-        count_samples(&page, &mut series).map_err(|problem| {
-            format!("the sample page at offset {} is malformed: {problem}", entry.piece.offset)
-        })?;
+        entry.piece.check("group of sample pages", &bytes).map_err(|e| e.to_string())?;
+        let group = OpenGroup::open(entry, bytes).map_err(|e| e.to_string())?;
+        let (mut decoder, mut newest) = (group.head().decoder(), [BTreeMap::new(), BTreeMap::new()]);
+        for page in group.head().pages() {
+            let decoded = decoder.decode(page, &group.page_bytes(page), &times, false);
+            let decoded = decoded.map_err(|e| e.to_string())?;
+            let newest = &mut newest[usize::from(page.is_of_histograms())];
+            count_samples(&decoded, &mut series, newest).map_err(|problem| {
+                format!("the sample page at offset {} is malformed: {problem}", page.piece.offset)
+            })?;
+        }
+    }
+    for page in footer.time_pages() {
+        let bytes = times_window.read(page.piece).await?;
+        page.decode(&bytes).map_err(|e| e.to_string())?;
     }
     for (ordinal, found) in (0..).zip(&series) {
         let said = footer.series().stats(ordinal);
@@ -76,22 +92,54 @@ async fn check_samples(object: &Object<'_>, footer: &sample_block::Footer) -> Re
             ));
         }
     }
-    Ok(footer.pages().len() as u64)
+    Ok((footer.page_count() + footer.time_pages().len()) as u64)
 }
 
-fn count_samples(page: &SamplePage, series: &mut [SeriesStats]) -> Result<(), String> {
+/// The lists of times that the last group needed: the next one mostly needs the same.
+#[derive(Default)]
+struct KnownTimes(Vec<(u32, Arc<TimeLists>)>);
+
+impl KnownTimes {
+    async fn of_group(
+        &mut self,
+        footer: &sample_block::Footer,
+        group: u32,
+        window: &mut Window<'_>,
+    ) -> Result<TimeTable, String> {
+        let (mut table, mut needed) = (TimeTable::default(), Vec::new());
+        for number in footer.time_pages_of(&[group]) {
+            let page = &footer.time_pages()[number as usize];
+            let lists = match self.0.iter().find(|(known, _)| *known == number) {
+                Some((_, lists)) => Arc::clone(lists),
+                None => {
+                    let bytes = window.read(page.piece).await?;
+                    Arc::new(page.decode(&bytes).map_err(|e| e.to_string())?)
+                }
+            };
+            table.push(page.first_list, Arc::clone(&lists));
+            needed.push((number, lists));
+        }
+        self.0 = needed;
+        Ok(table)
+    }
+}
+
+fn count_samples(
+    page: &SamplePage,
+    series: &mut [SeriesStats],
+    newest: &mut BTreeMap<u32, i64>,
+) -> Result<(), String> {
     for run in &page.runs {
         let stats = series.get_mut(run.series as usize).ok_or("it names a series that the block has not")?;
-        let times = &page.timestamps[run.start as usize..run.end as usize];
-        let (Some(first), Some(last)) = (times.first(), times.last()) else { continue };
+        let (Some(first), Some(last)) = (run.times.first(), run.times.last()) else { continue };
         let (first, last) = (first.saturating_mul(MILLISECOND_NS), last.saturating_mul(MILLISECOND_NS));
         // A series may go on from the page before.
-        if stats.rows > 0 && stats.max_ts >= first {
+        if newest.insert(run.series, last).is_some_and(|newest| newest >= first) {
             return Err("the times of a series do not rise from one page to the next".to_owned());
         }
         stats.min_ts = stats.min_ts.min(first);
-        stats.max_ts = last;
-        stats.rows += times.len() as u64;
+        stats.max_ts = stats.max_ts.max(last);
+        stats.rows += run.times.len() as u64;
     }
     Ok(())
 }

@@ -25,6 +25,10 @@ pub enum Piece {
     Counts,
     /// The filter segment that begins at this offset.
     Filter(u64),
+    /// The head of the group of sample pages that begins at this offset.
+    GroupHead(u64),
+    /// The lists of times that begin at this offset.
+    Times(u64),
 }
 
 /// A cached value: of which type it is follows from the piece and the signal of the block.

@@ -25,7 +25,7 @@
 //! ```
 //! use bytes::Bytes;
 //! use sandur_format::block::{BlockIndex, SeriesList};
-//! use sandur_format::sample_block::{BlockOptions, BlockWriter, Footer};
+//! use sandur_format::sample_block::{BlockOptions, BlockWriter, Floats, Footer, OpenGroup, TimeTable};
 //! use sandur_model::{MatchOp, Matcher, TenantId, TimeRange};
 //!
 //! # fn main() -> Result<(), Box<dyn std::error::Error>> {
@@ -34,21 +34,29 @@
 //! series.push([("__name__", "up"), ("pod", "b")].into_iter())?;
 //! let hour = TimeRange::new(0, 3_600_000_000_000);
 //! let mut writer = BlockWriter::new(BlockOptions::new(TenantId::new("acme")?, hour, 0), series);
-//! writer.push(0, 15_000, 1.0)?;
-//! writer.push(1, 15_000, 0.0)?;
+//! writer.push_floats(0, Floats { times: &[15_000, 30_000], values: &[1.0, 1.0], starts: &[] })?;
+//! writer.push_floats(1, Floats { times: &[15_000, 30_000], values: &[0.0, 1.0], starts: &[] })?;
 //! let mut pieces = Vec::new();
 //! let summary = writer.finish(&mut pieces)?;
 //! let object = Bytes::from(pieces.concat());
+//! let cut = |range: std::ops::Range<u64>| object.slice(range.start as usize..range.end as usize);
 //!
-//! // A reader has the offset of the footer from the catalog, and fetches pages one by one.
+//! // A reader has the offset of the footer from the catalog, and fetches groups and times one by one.
 //! let footer = Footer::open(object.slice(summary.footer_offset as usize..))?;
 //! let pod_b = footer.select(&[Matcher::new("pod", MatchOp::Equal, "b")?])?;
-//! let entry = &footer.pages()[footer.pages_of(&pod_b, hour)[0] as usize];
-//! let stored = entry.piece.range();
-//! let page = entry.decode(&object.slice(stored.start as usize..stored.end as usize))?;
+//! let groups = footer.groups_of(&pod_b, hour);
+//! let mut times = TimeTable::default();
+//! for number in footer.time_pages_of(&groups) {
+//!     let page = &footer.time_pages()[number as usize];
+//!     times.push(page.first_list, page.decode(&cut(page.piece.range()))?.into());
+//! }
+//! let entry = &footer.groups()[groups[0] as usize];
+//! let group = OpenGroup::open(entry, cut(entry.piece.range()))?;
+//! let page = &group.head().pages()[group.head().pages_of(&pod_b, hour)[0] as usize];
+//! let page = group.head().decoder().decode(page, &group.page_bytes(page), &times, false)?;
 //! let run = page.runs.iter().find(|run| pod_b.contains(run.series)).expect("its page has a run of it");
 //! assert_eq!(footer.series().labels(run.series).get("pod"), Some("b"));
-//! assert_eq!(page.values[run.start as usize], 0.0);
+//! assert_eq!((run.times[1], page.values[run.start as usize + 1]), (30_000, 1.0));
 //! # Ok(())
 //! # }
 //! ```

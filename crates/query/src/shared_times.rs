@@ -36,6 +36,12 @@ impl From<Vec<i64>> for SharedTimes {
     }
 }
 
+impl From<Arc<Vec<i64>>> for SharedTimes {
+    fn from(times: Arc<Vec<i64>>) -> Self {
+        Self(times)
+    }
+}
+
 impl Extend<i64> for SharedTimes {
     fn extend<I: IntoIterator<Item = i64>>(&mut self, times: I) {
         Arc::make_mut(&mut self.0).extend(times);

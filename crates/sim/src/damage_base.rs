@@ -8,10 +8,10 @@ use anyhow::{Context, Result, ensure};
 use bytes::Bytes;
 use sandur_base::Env;
 use sandur_catalog::{Catalog, Snapshot};
-use sandur_format::BlockFooter;
 use sandur_format::block::BlockIndex;
 use sandur_format::log_block::Wanted;
 use sandur_format::wal_segment::FrameReader;
+use sandur_format::{BlockFooter, sample_block};
 use sandur_model::{Batch, Signal};
 use sandur_store::fault::{FaultPlan, FaultStore};
 use sandur_store::{Intent, Store, StoreOptions};
@@ -255,11 +255,10 @@ fn rows_of_block(bytes: &Bytes) -> Result<Vec<String>> {
             }
         }
         BlockFooter::Metrics(footer) => {
-            for page in footer.pages() {
-                let samples = page.decode(&cut(page.piece.range()))?;
-                for run in &samples.runs {
+            for page in sample_block::pages_of_object(bytes)?.1 {
+                for run in &page.runs {
                     let stream = footer.series().label(run.series, "stream").unwrap_or_default();
-                    let values = &samples.values[run.start as usize..run.end as usize];
+                    let values = page.values.get(run.rows()).unwrap_or_default();
                     found.extend(values.iter().map(|value| sample_line(stream, *value as u64)));
                 }
             }

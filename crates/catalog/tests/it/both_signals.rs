@@ -43,9 +43,10 @@ fn samples(meta: &mut BlockMeta, origin: BlockOrigin, value: f64) -> Bytes {
     }
     let mut writer = sample_block::BlockWriter::new(options, list);
     for series in 0..2 {
-        for n in 0..60 {
-            writer.push(series, meta.window.start / 1_000_000 + n * 1_000, value + n as f64).unwrap();
-        }
+        let times: Vec<i64> = (0..60).map(|n| meta.window.start / 1_000_000 + n * 1_000).collect();
+        let values: Vec<f64> = (0..60).map(|n| value + f64::from(n)).collect();
+        let floats = sample_block::Floats { times: &times, values: &values, starts: &[] };
+        writer.push_floats(series, floats).unwrap();
     }
     let mut bytes = Vec::new();
     fill(meta, &writer.finish(&mut bytes).unwrap());
@@ -154,7 +155,7 @@ async fn sound_blocks_and_wal_of_both_signals_are_looked_at() {
     for meta in &scene.blocks {
         pieces.push(check_block(&scene.store, meta).await.unwrap());
     }
-    assert_eq!(pieces, [3, 3, 0], "every page of samples was decoded");
+    assert_eq!(pieces, [5, 5, 0], "every page of samples and of their times was decoded");
 }
 
 /// Every byte of a block of samples is under a checksum or a rule that the check compares.

@@ -1,13 +1,16 @@
 //! Writes one planned block of samples.
 
+use std::sync::Arc;
+
 use bytes::Bytes;
 use sandur_catalog::LogPosition;
 use sandur_format::Error as FormatError;
 use sandur_format::block::{BlockOrigin, SeriesList};
-use sandur_format::sample_block::{BlockOptions, BlockWriter};
+use sandur_format::sample_block::{BlockOptions, BlockWriter, Floats, Histograms};
 
 use super::SAMPLE_BYTES;
 use super::flush_plan::SamplePlan;
+use super::head::SampleColumns;
 use crate::assembly::{Assembled, Assembly, ENDED, STEP_BYTES};
 
 /// A block that is being written.
@@ -42,14 +45,27 @@ impl Assembly for SampleAssembly {
                 return Ok(None);
             }
             let (samples, duplicates) = self.plan.series.samples(*at as usize, self.plan.times_ms);
-            for (time_ms, value) in samples.timestamps.iter().zip(&samples.values) {
-                writer.push(self.ordinal as u32, *time_ms, *value)?;
-            }
+            push(writer, self.ordinal as u32, &samples)?;
             self.duplicates += duplicates;
-            written += samples.timestamps.len() as u64 * SAMPLE_BYTES;
+            written += samples.rows() as u64 * SAMPLE_BYTES;
             self.ordinal += 1;
         }
         let summary = self.writer.take().ok_or(ENDED)?.finish(out)?;
         Ok(Some(Assembled { summary, duplicates: self.duplicates }))
     }
+}
+
+fn push(writer: &mut BlockWriter, series: u32, samples: &SampleColumns) -> Result<(), FormatError> {
+    let SampleColumns { timestamps, values, starts, histograms } = samples;
+    writer.push_floats(series, Floats { times: timestamps, values, starts })?;
+    if histograms.is_empty() {
+        return Ok(());
+    }
+    let times: Vec<i64> = histograms.iter().map(|one| one.timestamp).collect();
+    let integers: Vec<bool> = histograms.iter().map(|one| one.integer).collect();
+    let starts: Vec<i64> = histograms.iter().map(|one| one.start).collect();
+    let starts = if starts.iter().all(|start| *start == 0) { Vec::new() } else { starts };
+    let histograms: Vec<_> = histograms.iter().map(|one| Arc::clone(&one.histogram)).collect();
+    let all = Histograms { times: &times, histograms: &histograms, integers: &integers, starts: &starts };
+    writer.push_histograms(series, all)
 }

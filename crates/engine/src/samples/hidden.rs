@@ -15,7 +15,7 @@ use crate::block_reader::ReadError;
 use crate::rules::Rule;
 
 /// Times in milliseconds, both ends included.
-type Times = (i64, i64);
+pub(super) type Times = (i64, i64);
 
 /// Whether one of these times holds a sample's.
 pub(super) fn hides(times: &[Times], time_ms: i64) -> bool {
@@ -71,8 +71,8 @@ impl HiddenSamples {
         self.gone.is_empty() && self.partly.is_empty()
     }
 
-    /// Whether a sample of a series is hidden.
-    pub(super) fn hides(&self, series: u32, time_ms: i64) -> bool {
-        self.gone.contains(series) || self.partly.get(&series).is_some_and(|times| hides(times, time_ms))
+    /// The hidden times of a series that is not gone.
+    pub(super) fn times_of(&self, series: u32) -> &[Times] {
+        self.partly.get(&series).map_or(&[], Vec::as_slice)
     }
 }

@@ -7,9 +7,11 @@ mod assembly;
 pub(crate) mod flush_plan;
 pub mod head;
 mod hidden;
+mod join;
 mod merge;
 mod scan;
 mod source;
+mod times;
 
 pub(crate) use merge::SampleMerging;
 pub(crate) use source::EngineSamples;

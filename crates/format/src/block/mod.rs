@@ -9,6 +9,7 @@ mod origin;
 pub(crate) mod postings;
 mod series;
 mod series_list;
+mod series_order;
 
 pub use container::{HEADER_LEN, SectionInfo, TRAILER_LEN};
 pub(crate) use container::{Layout, PART_FOOTER};
@@ -17,3 +18,4 @@ pub use info::{BlockInfo, BlockSummary};
 pub use origin::BlockOrigin;
 pub use series::{SeriesStats, SeriesTable};
 pub use series_list::SeriesList;
+pub use series_order::{BOUND_NAME, METRIC_NAME, compare_series};

@@ -8,11 +8,13 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use foldhash::fast::RandomState;
+use roaring::RoaringBitmap;
 
 use super::series::{LabelColumn, SeriesStats, SeriesTable};
+use super::series_order::{BOUND_NAME, compare_series};
 use crate::error::Error;
 
-/// Series by rising label sets: a series' position is its ordinal.
+/// Series in the order of [`compare_series`]: a series' position is its ordinal.
 #[derive(Debug, Default)]
 pub struct SeriesList {
     by_name: HashMap<Arc<str>, usize, RandomState>,
@@ -20,6 +22,8 @@ pub struct SeriesList {
     len: u32,
     /// Column and id of each label of the last series.
     last: Vec<(usize, u32)>,
+    /// Series that have the labels of the series before them but for the bound of their bucket.
+    next_buckets: RoaringBitmap,
 }
 
 /// One label over all series so far.
@@ -61,7 +65,7 @@ impl SeriesList {
     }
 
     /// Adds a series and gives its ordinal. Its labels are sorted by name and come after those of the series
-    /// before.
+    /// before in the order of [`compare_series`].
     pub fn push<'a>(
         &mut self,
         labels: impl Iterator<Item = (&'a str, &'a str)> + Clone,
@@ -69,7 +73,7 @@ impl SeriesList {
         if self.len > 0 && self.compare_last(labels.clone()) != Ordering::Less {
             return Err(Error::Misuse("the series of a block must be sorted and distinct"));
         }
-        self.last.clear();
+        let before = std::mem::take(&mut self.last);
         for (name, value) in labels {
             let at = self.column(name);
             let column = &mut self.columns[at];
@@ -78,20 +82,31 @@ impl SeriesList {
             column.ids.push(id);
             self.last.push((at, id));
         }
+        if self.is_next_bucket(&before) {
+            self.next_buckets.insert(self.len);
+        }
         self.len += 1;
         Ok(self.len - 1)
     }
 
-    fn compare_last<'a>(&self, labels: impl Iterator<Item = (&'a str, &'a str)>) -> Ordering {
-        let mut last = self.last.iter().map(|&(at, id)| (&*self.columns[at].name, self.columns[at].text(id)));
-        for (name, value) in labels {
-            match last.next().map(|known| known.cmp(&(name, value))) {
-                None => return Ordering::Less,
-                Some(Ordering::Equal) => {}
-                Some(differs) => return differs,
-            }
-        }
-        if last.next().is_some() { Ordering::Greater } else { Ordering::Equal }
+    /// Whether the last series differs from the one before by the bound of its bucket alone.
+    fn is_next_bucket(&self, before: &[(usize, u32)]) -> bool {
+        let Some(le) = self.by_name.get(BOUND_NAME) else { return false };
+        let is_bound = |(column, _): &&(usize, u32)| column == le;
+        let plain = |labels: &[(usize, u32)]| labels.iter().filter(|pair| !is_bound(pair)).count();
+        before.len() == self.last.len()
+            && plain(before) + 1 == before.len()
+            && before.iter().zip(&self.last).all(|(a, b)| a == b || (a.0 == *le && b.0 == *le))
+    }
+
+    /// Whether a series has the labels of the series before it but for the bound of its bucket.
+    pub(crate) fn continues_histogram(&self, ordinal: u32) -> bool {
+        self.next_buckets.contains(ordinal)
+    }
+
+    fn compare_last<'a>(&self, labels: impl Iterator<Item = (&'a str, &'a str)> + Clone) -> Ordering {
+        let last = self.last.iter().map(|&(at, id)| (&*self.columns[at].name, self.columns[at].text(id)));
+        compare_series(last, labels)
     }
 
     fn column(&mut self, name: &str) -> usize {

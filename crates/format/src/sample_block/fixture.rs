@@ -1,14 +1,26 @@
 //! A block of each version in the repository, which every later version must still read.
 
+use std::sync::Arc;
+
 use bytes::Bytes;
 use sandur_base::Id;
+use sandur_model::histogram::{Buckets, CounterReset, FloatHistogram};
 use sandur_model::{TenantId, TimeRange};
 
 use super::*;
 use crate::block::{BlockIndex, BlockOrigin, SeriesList};
 use crate::catalog_entry::LogPosition;
 
-const VERSION_1: &[u8] = include_bytes!("../../fixtures/sample-block-v1.bin");
+const VERSION_2: &[u8] = include_bytes!("../../fixtures/sample-block-v2.bin");
+
+const SERIES: [&[(&str, &str)]; 5] = [
+    &[("__name__", "b_bucket"), ("le", "0.5"), ("pod", "a")],
+    &[("__name__", "b_bucket"), ("le", "1"), ("pod", "a")],
+    &[("__name__", "b_bucket"), ("le", "+Inf"), ("pod", "a")],
+    &[("__name__", "native")],
+    &[("__name__", "up"), ("pod", "c")],
+];
+const NATIVE: u32 = 3;
 
 fn origin() -> BlockOrigin {
     let seen = LogPosition { number: 300, checksum: 0xfeed };
@@ -16,15 +28,34 @@ fn origin() -> BlockOrigin {
 }
 
 /// Sample `n` of a series: ordinary numbers, a stale marker, infinities, an ordinary NaN.
-fn sample(series: u32, n: u32) -> (i64, u64) {
-    let time = 1_795_176_000_000 + i64::from(n) * 15_000 + i64::from(series);
-    let bits = match n {
-        7 => 0x7ff0_0000_0000_0002,
-        8 => f64::INFINITY.to_bits(),
-        9 => 0x7ff8_0000_0000_0001,
-        n => (f64::from(n) * 0.1 + f64::from(series)).to_bits(),
+fn sample(series: u32, n: u32) -> (i64, u64, i64) {
+    let time = 1_795_176_000_000 + i64::from(n) * 15_000 + i64::from(n % 7 == 0);
+    let bits = match (series, n) {
+        (4, 7) => 0x7ff0_0000_0000_0002,
+        (4, 8) => f64::INFINITY.to_bits(),
+        (4, 9) => 0x7ff8_0000_0000_0001,
+        (4, n) => (f64::from(n) * 0.1 + 1.0 / 3.0).to_bits(),
+        (series, n) => f64::from(n * 3 * (series + 1)).to_bits(),
     };
-    (time, bits)
+    let start = if series == 4 { 1_795_175_000_000 + i64::from(n / 20) } else { 0 };
+    (time, bits, start)
+}
+
+fn histogram(n: u32) -> FloatHistogram {
+    let count = |m: u32| f64::from(n * m);
+    let indices: Vec<i32> = if n < 20 { vec![-1, 0, 4] } else { vec![-1, 0, 4, 5] };
+    let counts = indices.iter().map(|index| count(index.unsigned_abs())).collect();
+    FloatHistogram {
+        reset: [CounterReset::Unknown, CounterReset::NotReset, CounterReset::Gauge][n as usize % 3],
+        schema: 3,
+        zero_threshold: 0.001,
+        zero_count: count(2),
+        count: count(9),
+        sum: if n == 11 { f64::from_bits(0x7ff0_0000_0000_0002) } else { f64::from(n) * 0.7 },
+        positive: Buckets { indices, counts },
+        negative: Buckets { indices: vec![2], counts: vec![0.5] },
+        bounds: Arc::default(),
+    }
 }
 
 fn write_fixture() -> Vec<u8> {
@@ -33,15 +64,24 @@ fn write_fixture() -> Vec<u8> {
     let mut options = BlockOptions::new(tenant, window, 1);
     (options.page_rows, options.origin) = (50, origin());
     let mut list = SeriesList::default();
-    for pod in ["a", "b", "c"] {
-        list.push([("__name__", "up"), ("pod", pod)].into_iter()).unwrap();
+    for labels in SERIES {
+        list.push(labels.iter().copied()).unwrap();
     }
     let mut writer = BlockWriter::new(options, list);
-    for series in 0..3 {
-        for n in 0..40 {
-            let (time, bits) = sample(series, n);
-            writer.push(series, time, f64::from_bits(bits)).unwrap();
+    for series in 0..SERIES.len() as u32 {
+        let samples: Vec<(i64, u64, i64)> = (0..60).map(|n| sample(series, n)).collect();
+        let times: Vec<i64> = samples.iter().map(|sample| sample.0).collect();
+        if series == NATIVE {
+            let histograms: Vec<_> = (0..60).map(|n| Arc::new(histogram(n))).collect();
+            let integers: Vec<bool> = (0..60).map(|n| n < 40).collect();
+            let all = Histograms { times: &times, histograms: &histograms, integers: &integers, starts: &[] };
+            writer.push_histograms(series, all).unwrap();
+            continue;
         }
+        let values: Vec<f64> = samples.iter().map(|sample| f64::from_bits(sample.1)).collect();
+        let starts: Vec<i64> = samples.iter().map(|sample| sample.2).collect();
+        let starts = if series == 4 { &starts[..] } else { &[] };
+        writer.push_floats(series, Floats { times: &times, values: &values, starts }).unwrap();
     }
     let mut out = Vec::new();
     writer.finish(&mut out).unwrap();
@@ -50,29 +90,46 @@ fn write_fixture() -> Vec<u8> {
 
 #[test]
 fn the_fixture_is_read_bit_for_bit() {
-    let size = VERSION_1.len() as u64;
-    let range = Footer::locate(VERSION_1, size).unwrap();
-    let footer = Footer::open(Bytes::from_static(&VERSION_1[range.start as usize..])).unwrap();
-    assert_eq!((footer.info().version, footer.info().level, footer.info().rows), (1, 1, 120));
+    let (footer, pages) = pages_of_object(&Bytes::from_static(VERSION_2)).unwrap();
+    assert_eq!((footer.info().version, footer.info().level, footer.info().rows), (2, 1, 300));
     assert_eq!(footer.info().tenant, TenantId::new("fixture").unwrap());
     assert_eq!(footer.origin(), Some(&origin()));
-    let mut seen = 0;
-    for page in footer.pages() {
-        let bytes = Bytes::from_static(&VERSION_1[page.piece.offset as usize..page.piece.end() as usize]);
-        let decoded = page.decode(&bytes).unwrap();
-        for run in &decoded.runs {
-            for row in run.start as usize..run.end as usize {
-                let n = seen % 40;
-                assert_eq!((decoded.timestamps[row], decoded.values[row].to_bits()), sample(run.series, n));
-                seen += 1;
+    let mut seen = [0u32; SERIES.len()];
+    for page in pages {
+        for run in &page.runs {
+            let next = &mut seen[run.series as usize];
+            for (row, time) in run.rows().zip(run.times.iter()) {
+                let (at, bits, start) = sample(run.series, *next);
+                assert_eq!((*time, page.starts.get(row).copied().unwrap_or(0)), (at, start));
+                match run.series {
+                    NATIVE => {
+                        assert!(page.histograms[row].same_data(&histogram(*next)));
+                        assert_eq!(page.histograms[row].reset, histogram(*next).reset);
+                        assert_eq!(page.integers[row], *next < 40);
+                    }
+                    _ => assert_eq!(page.values[row].to_bits(), bits),
+                }
+                *next += 1;
             }
         }
     }
-    assert_eq!(seen, 120);
+    assert_eq!(seen, [60; SERIES.len()]);
+}
+
+#[test]
+fn a_block_of_version_1_is_refused() {
+    let mut old = VERSION_2.to_vec();
+    let at = old.len() - 12;
+    old[at..at + 2].copy_from_slice(&1u16.to_le_bytes());
+    let trailer = old.len() - crate::block::TRAILER_LEN;
+    let crc = crate::codec::crc32c(&old[trailer..trailer + 20]);
+    old[trailer + 20..trailer + 24].copy_from_slice(&crc.to_le_bytes());
+    let error = pages_of_object(&Bytes::from(old)).unwrap_err();
+    assert!(matches!(error, crate::Error::Version { found: 1, .. }), "{error}");
 }
 
 #[test]
 #[ignore = "writes the fixture, for a new version of the format only"]
 fn write_the_fixture() {
-    std::fs::write("fixtures/sample-block-v1.bin", write_fixture()).unwrap();
+    std::fs::write("fixtures/sample-block-v2.bin", write_fixture()).unwrap();
 }

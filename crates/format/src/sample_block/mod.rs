@@ -1,38 +1,57 @@
 //! A sample block: one immutable object with the samples of one tenant and one time window.
 //!
-//! **Physical order.** Header; pages; footer; trailer. The container is that of [`crate::block`], so is the
-//! series table with its postings; a page holds runs of samples, one run a series, in plain columns. See
+//! **Physical order.** Header; groups of pages, and between them pages of lists of times; footer; trailer.
+//! The container is that of [`crate::block`], so is the series table with its postings. See
 //! `docs/formats/sample-block.md`.
 //!
-//! **Writing.** [`BlockWriter::new`] with the sorted series, samples in order through [`BlockWriter::push`],
-//! [`BlockWriter::take_output`] now and then, [`BlockWriter::finish`].
+//! **Writing.** [`BlockWriter::new`] with the series in the order of [`crate::block::compare_series`]; their
+//! samples through [`BlockWriter::push_floats`] and [`BlockWriter::push_histograms`];
+//! [`BlockWriter::take_output`] now and then; [`BlockWriter::finish`].
 //!
 //! **Reading.** [`Footer`] opened from the last `footer_len` bytes; the series table and the selection of
-//! series are those of [`crate::block::BlockIndex`],
-//! [`Footer::pages_of`] for pages, [`PageEntry::decode`].
+//! series are those of [`crate::block::BlockIndex`]; [`Footer::groups_of`] for groups,
+//! [`GroupHead::decode`] for the pages of one, [`Footer::time_pages_of`] for the times of these,
+//! [`PageDecoder::decode`] for samples.
 //!
-//! Invariants: all samples of a block are sorted by (series, time) over all pages, each time of a series
-//! once; values are kept by their bits; every byte between header and footer belongs to a page with a
-//! checksum; decoding bounds every allocation.
+//! Invariants: the samples of a block are sorted by (series, time) over all pages, floats and histograms
+//! apart; each time of a series comes once in each; values are kept by their bits; every byte between header
+//! and footer has a checksum; a page is decoded from its own bytes, its group's head and its times;
+//! decoding bounds every allocation.
 
 #[cfg(test)]
 mod fixture;
 mod footer;
+mod group;
+mod histograms;
 mod page;
+mod scaling;
+mod starts;
 #[cfg(test)]
 mod tests;
+mod times;
+mod whole;
 mod writer;
 
 pub use footer::{Footer, check_header};
-pub use page::{PageEntry, Run, SamplePage};
-pub use writer::{BlockOptions, BlockWriter};
+pub use group::{GroupEntry, GroupHead, OpenGroup, PageDecoder};
+pub use page::{PageEntry, Run, SamplePage, TimeLists, TimeTable};
+pub use times::TimePageEntry;
+pub use whole::pages_of_object;
+pub use writer::{BlockOptions, BlockWriter, Floats, Histograms};
 
-/// The version that is written; this one and all before it are read.
-pub const VERSION: u16 = 1;
+/// The version that is written and read. Version 1 was never released.
+pub const VERSION: u16 = 2;
 /// Most samples of a page.
-pub const PAGE_ROWS_MAX: u32 = 1 << 16;
+pub const PAGE_ROWS_MAX: u32 = 1 << 13;
+/// Most times of a list, which is that of one run of a page.
+pub(crate) const LIST_ROWS_MAX: u32 = PAGE_ROWS_MAX;
 /// Bytes of a sample before it is encoded: time and value.
 pub const SAMPLE_BYTES: u64 = 16;
-use sandur_model::MILLISECOND_NS;
-/// Errors name pages by this.
+/// Most plain bytes of the head of a group.
+const GROUP_HEAD_MAX: usize = 1 << 23;
+/// Most pages of a group.
+const GROUP_PAGES_MAX: usize = 1 << 13;
+/// Errors name parts by these.
 const PART_PAGE: &str = "sample page";
+const PART_GROUP: &str = "group of sample pages";
+const PART_TIMES: &str = "page of times";

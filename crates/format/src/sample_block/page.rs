@@ -1,44 +1,71 @@
-//! A page of samples and its entry in the directory.
+//! Pages: the samples of one or several runs, before they are coded and after they are decoded.
 //!
-//! Layout of a page: codec (u8, 0 = as is, 1 = zstd), then the plain bytes: number of runs; per run the
-//! distance of its series ordinal from the run before and its number of samples (LEB128 each); the times in
-//! milliseconds ([`crate::codec::timestamps`]); the values, eight bytes each, little endian.
+//! Layout of a page: when it has several runs, packed per run: distance of the series from the one before,
+//! samples, distance (zigzag) of the number of its list of times from the one before. Then the form of its
+//! values ([`super::scaling`]), its start times if there are any, and a page of numbers; none when all that
+//! is left of the values is zero. A page of histograms has [`super::histograms`] instead of the last three.
 
-use bytes::Bytes;
+use std::sync::Arc;
 
-use super::{MILLISECOND_NS, PAGE_ROWS_MAX, PART_PAGE, SAMPLE_BYTES};
-use crate::block::HEADER_LEN;
+use sandur_model::FloatHistogram;
+
+use super::scaling::{STARTS, Scaled};
+use super::starts;
+use super::{PAGE_ROWS_MAX, PART_PAGE};
 use crate::codec::bitpack::{get_packed, get_packed_u32, put_packed};
-use crate::codec::compress::{self, STORED, ZSTD};
-use crate::codec::timestamps::{get_timestamps, put_timestamps};
-use crate::codec::varint::put_varint;
-use crate::codec::{Piece, Reader};
+use crate::codec::varint::{unzigzag, zigzag};
+use crate::codec::{Piece, Reader, numbers};
 use crate::error::Error;
 
-/// Most plain bytes of a page: three numbers of at most ten bytes a run, a time and a value a sample.
-const PLAIN_BYTES_MAX: usize = PAGE_ROWS_MAX as usize * 64;
+/// What is in a page, as the directory tells it: the number of the table that it is coded with, or one of
+/// these two.
+pub(super) const KIND_CONSTANT: u8 = 254;
+pub(super) const KIND_HISTOGRAMS: u8 = 255;
+/// Most tables of a group.
+pub(super) const TABLES_MAX: usize = 128;
 
-/// One page of a block.
+/// One page of a group.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PageEntry {
     /// Where it is.
     pub piece: Piece,
-    /// Bytes after decompression.
-    pub plain_len: u32,
+    pub(super) kind: u8,
     /// Samples.
     pub rows: u32,
-    /// First time, in nanoseconds.
-    pub min_ts: i64,
-    /// Last time, in nanoseconds.
-    pub max_ts: i64,
+    /// Numbers that are decoded for them.
+    pub(super) numbers: u32,
+    /// Runs of samples of one series.
+    pub runs: u32,
     /// Lowest series ordinal.
     pub first_series: u32,
     /// Highest series ordinal.
     pub last_series: u32,
+    /// First time, in milliseconds.
+    pub min_ms: i64,
+    /// Last time.
+    pub max_ms: i64,
+    /// Lowest number of a list of times that it needs.
+    pub first_list: u32,
+    /// Highest one.
+    pub last_list: u32,
+}
+
+impl PageEntry {
+    /// Whether it holds histograms.
+    pub fn is_of_histograms(&self) -> bool {
+        self.kind == KIND_HISTOGRAMS
+    }
+
+    /// Bytes that the decoded page takes, and decoding it.
+    pub fn memory_bytes(&self) -> u64 {
+        let per_histogram = (size_of::<FloatHistogram>() + 64) as u64;
+        let rows = u64::from(self.rows) * if self.is_of_histograms() { per_histogram } else { 24 };
+        rows + u64::from(self.numbers) * 24 + u64::from(self.runs) * size_of::<Run>() as u64
+    }
 }
 
 /// The samples of one series in a page.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Run {
     /// Ordinal of the series.
     pub series: u32,
@@ -46,160 +73,241 @@ pub struct Run {
     pub start: u32,
     /// Row after the last one.
     pub end: u32,
+    /// Milliseconds since the epoch, rising; one for each row.
+    pub times: Arc<Vec<i64>>,
 }
 
-/// A decoded page.
+impl Run {
+    /// Its rows in the columns of the page.
+    pub fn rows(&self) -> std::ops::Range<usize> {
+        self.start as usize..self.end as usize
+    }
+}
+
+/// A decoded page: of floats or of histograms.
 #[derive(Clone, Debug, Default)]
 pub struct SamplePage {
-    /// One for each series, by rising ordinal; together they name every row once, in order.
+    /// By rising series; together they name every row once, in order.
     pub runs: Vec<Run>,
-    /// Milliseconds since the epoch, rising within a run.
-    pub timestamps: Vec<i64>,
-    /// Values, one for each timestamp.
+    /// Values of floats, one for each row; none in a page of histograms.
     pub values: Vec<f64>,
+    /// Histograms, one for each row; none in a page of floats.
+    pub histograms: Vec<Arc<FloatHistogram>>,
+    /// Whether each histogram was sent with integer counts.
+    pub integers: Vec<bool>,
+    /// When counting began, for each row, 0 where it is not known; none when it never is.
+    pub starts: Vec<i64>,
 }
 
-impl SamplePage {
-    /// Appends the plain bytes.
-    pub(super) fn put(&self, out: &mut Vec<u8>) {
-        put_varint(out, self.runs.len() as u64);
-        let mut before = 0;
-        for run in &self.runs {
-            put_varint(out, u64::from(run.series - before));
-            put_varint(out, u64::from(run.end - run.start));
-            before = run.series;
-        }
-        let ends: Vec<u32> = self.runs.iter().map(|run| run.end).collect();
-        put_timestamps(out, &ends, &self.timestamps);
-        self.values.iter().for_each(|value| out.extend_from_slice(&value.to_bits().to_le_bytes()));
-    }
+/// A run on its way into a page.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct DraftRun {
+    pub(super) series: u32,
+    pub(super) rows: u32,
+    pub(super) list: u32,
+    pub(super) min_ms: i64,
+    pub(super) max_ms: i64,
+}
 
-    fn get(reader: &mut Reader<'_>, rows: u32) -> Result<Self, Error> {
-        let count = reader.count("runs of a page", rows as usize)?;
-        let mut runs: Vec<Run> = Vec::with_capacity(count);
-        let (mut series, mut start) = (0u32, 0u32);
-        for n in 0..count {
-            let distance = reader.varint32()?;
-            if n > 0 && distance == 0 {
-                return Err(reader.malformed("a series has two runs in one page"));
-            }
-            series =
-                series.checked_add(distance).ok_or_else(|| reader.malformed("a series is out of bounds"))?;
-            let len = reader.count("samples of a run", (rows - start) as usize)? as u32;
-            if len == 0 {
-                return Err(reader.malformed("a run is empty"));
-            }
-            runs.push(Run { series, start, end: start + len });
-            start += len;
-        }
-        if start != rows {
-            return Err(reader.malformed("the runs hold another number of samples than the page"));
-        }
-        let ends: Vec<u32> = runs.iter().map(|run| run.end).collect();
-        let timestamps = get_timestamps(reader, &ends)?;
-        let rising = |run: &Run| {
-            timestamps[run.start as usize..run.end as usize].windows(2).all(|pair| pair[0] < pair[1])
-        };
-        if !runs.iter().all(rising) {
-            return Err(reader.malformed("the times of a series do not rise"));
-        }
-        let bytes = reader.bytes(rows as usize * size_of::<f64>())?;
-        let value = |bytes: &[u8]| f64::from_bits(u64::from_le_bytes(bytes.try_into().expect("eight bytes")));
-        let values = bytes.chunks_exact(size_of::<f64>()).map(value).collect();
-        Ok(Self { runs, timestamps, values })
+/// A page that waits for the rest of its group.
+#[derive(Debug)]
+pub(super) struct Draft {
+    /// Its fields but the kind and the piece.
+    pub(super) entry: PageEntry,
+    /// The bytes before its numbers.
+    pub(super) head: Vec<u8>,
+    /// Numbers to be coded; empty when they are all zero, and in a page of histograms.
+    pub(super) numbers: Vec<i64>,
+    /// Order of distances and twice the mean of the bits that they take: pages that have both in common are
+    /// coded with one table.
+    pub(super) class: (u8, u8),
+}
+
+/// Fields of the directory that follow from the runs.
+fn entry_of(runs: &[DraftRun], kind: u8) -> PageEntry {
+    let lists = runs.iter().map(|run| run.list);
+    PageEntry {
+        piece: Piece { offset: 0, len: 0, crc: 0 },
+        kind,
+        rows: runs.iter().map(|run| run.rows).sum(),
+        numbers: 0,
+        runs: runs.len() as u32,
+        first_series: runs.first().map_or(0, |run| run.series),
+        last_series: runs.last().map_or(0, |run| run.series),
+        min_ms: runs.iter().map(|run| run.min_ms).min().unwrap_or(0),
+        max_ms: runs.iter().map(|run| run.max_ms).max().unwrap_or(0),
+        first_list: lists.clone().min().unwrap_or(0),
+        last_list: lists.max().unwrap_or(0),
     }
 }
 
-impl PageEntry {
-    /// Bytes that the decoded page and its plain form take.
-    pub fn memory_bytes(&self) -> u64 {
-        let per_row = SAMPLE_BYTES + size_of::<Run>() as u64 + size_of::<u32>() as u64;
-        u64::from(self.rows) * per_row + u64::from(self.plain_len)
+fn put_runs(out: &mut Vec<u8>, runs: &[DraftRun]) {
+    let [first, rest @ ..] = runs else { return };
+    if rest.is_empty() {
+        return;
     }
-
-    /// Decodes the page from the bytes of its piece, after comparing checksums.
-    pub fn decode(&self, bytes: &Bytes) -> Result<SamplePage, Error> {
-        self.piece.check(PART_PAGE, bytes)?;
-        let offset = self.piece.offset;
-        let mut stored = Reader::new(PART_PAGE, offset, bytes);
-        let codec = stored.u8()?;
-        let body = stored.rest();
-        let plain = match codec {
-            STORED => body.to_vec(),
-            ZSTD => compress::get_zstd(body, self.plain_len as usize, PART_PAGE, offset)?,
-            _ => return Err(Error::Malformed { part: PART_PAGE, offset, what: "the codec is unknown" }),
-        };
-        let mut reader = Reader::new(PART_PAGE, offset, &plain);
-        let page = SamplePage::get(&mut reader, self.rows)?;
-        reader.finish()?;
-        let bounds = (page.runs.first().map(|r| r.series), page.runs.last().map(|r| r.series));
-        if bounds != (Some(self.first_series), Some(self.last_series)) {
-            let what = "the series are not those of the directory entry";
-            return Err(Error::Malformed { part: PART_PAGE, offset, what });
-        }
-        let (first, last) = (self.min_ts.div_euclid(MILLISECOND_NS), self.max_ts.div_euclid(MILLISECOND_NS));
-        if !page.timestamps.iter().all(|time| (first..=last).contains(time)) {
-            let what = "a time is not within those of the directory entry";
-            return Err(Error::Malformed { part: PART_PAGE, offset, what });
-        }
-        Ok(page)
-    }
+    let before = || std::iter::once(first).chain(runs);
+    let distances = runs.iter().zip(before()).map(|(run, before)| u64::from(run.series - before.series));
+    put_packed(out, &distances.collect::<Vec<_>>());
+    put_packed(out, &runs.iter().map(|run| u64::from(run.rows)).collect::<Vec<_>>());
+    let lists = runs.iter().zip(before());
+    let lists = lists.map(|(run, before)| zigzag(i64::from(run.list) - i64::from(before.list)));
+    // The first list as its distance from the lowest, which the directory has.
+    let lowest = runs.iter().map(|run| run.list).min().unwrap_or(0);
+    let mut lists: Vec<u64> = lists.collect();
+    lists[0] = u64::from(first.list - lowest);
+    put_packed(out, &lists);
 }
 
-/// Appends the directory: the number of pages, then one packed column per field.
-pub(super) fn put_pages(out: &mut Vec<u8>, pages: &[PageEntry], first_ts: i64) {
-    put_varint(out, pages.len() as u64);
-    let mut column = |value: &dyn Fn(&PageEntry) -> u64| {
-        put_packed(out, &pages.iter().map(value).collect::<Vec<_>>());
-    };
-    column(&|p| u64::from(p.piece.len));
-    column(&|p| u64::from(p.piece.crc));
-    column(&|p| u64::from(p.plain_len));
-    column(&|p| u64::from(p.rows));
-    column(&|p| p.min_ts.wrapping_sub(first_ts) as u64);
-    column(&|p| p.max_ts.wrapping_sub(p.min_ts) as u64);
-    column(&|p| u64::from(p.first_series));
-    column(&|p| u64::from(p.last_series - p.first_series));
-}
-
-/// Reads the directory of a block whose footer begins at `footer_offset` and which has so many series.
-pub(super) fn get_pages(
-    reader: &mut Reader<'_>,
-    first_ts: i64,
-    series: u32,
-    footer_offset: u64,
-) -> Result<Vec<PageEntry>, Error> {
-    // Every page has a checksum of four bytes.
-    let count = reader.count("pages of a block", reader.remaining())?;
-    let mut columns32 = || get_packed_u32(reader, count);
-    let (lens, crcs, plains, rows) = (columns32()?, columns32()?, columns32()?, columns32()?);
-    let firsts = get_packed(reader, count, |v| first_ts.wrapping_add(v as i64))?;
-    let spans = get_packed(reader, count, |v| v as i64)?;
-    let (first_series, more_series) = (get_packed_u32(reader, count)?, get_packed_u32(reader, count)?);
-    let mut pages = Vec::with_capacity(count);
-    let mut offset = HEADER_LEN;
+/// Series, rows and number of the list of times of each run.
+pub(super) fn get_runs(reader: &mut Reader<'_>, entry: &PageEntry) -> Result<Vec<(u32, u32, u32)>, Error> {
+    if entry.runs == 1 {
+        return Ok(vec![(entry.first_series, entry.rows, entry.first_list)]);
+    }
+    let count = entry.runs as usize;
+    let (distances, rows) = (get_packed_u32(reader, count)?, get_packed_u32(reader, count)?);
+    let lists = get_packed(reader, count, |list| list)?;
+    let mut runs = Vec::with_capacity(count);
+    let (mut series, mut list, mut all) = (entry.first_series, i64::from(entry.first_list), 0u64);
     for n in 0..count {
-        let piece = Piece { offset, len: lens[n], crc: crcs[n] };
-        offset = piece.end();
-        pages.push(PageEntry {
-            piece,
-            plain_len: plains[n],
-            rows: rows[n],
-            min_ts: firsts[n],
-            max_ts: firsts[n].wrapping_add(spans[n]),
-            first_series: first_series[n],
-            last_series: first_series[n].saturating_add(more_series[n]),
-        });
+        let away = if n == 0 { lists[0].min(u64::from(u32::MAX)) as i64 } else { unzigzag(lists[n]) };
+        list = list.saturating_add(away);
+        series = series.saturating_add(distances[n]);
+        all += u64::from(rows[n]);
+        let inside = (i64::from(entry.first_list)..=i64::from(entry.last_list)).contains(&list);
+        if rows[n] == 0 || !inside || (n > 0 && distances[n] == 0) {
+            return Err(reader.malformed("a run is empty, out of order or has no list of times"));
+        }
+        runs.push((series, rows[n], list as u32));
     }
-    let valid = |p: &PageEntry| {
-        (1..=PAGE_ROWS_MAX).contains(&p.rows)
-            && p.plain_len as usize <= PLAIN_BYTES_MAX
-            && p.last_series < series
-            && p.min_ts <= p.max_ts
+    if all != u64::from(entry.rows) || series != entry.last_series {
+        return Err(reader.malformed("the runs are not those of the directory entry"));
+    }
+    Ok(runs)
+}
+
+/// Rows at which runs end.
+pub(super) fn ends_of(rows: impl Iterator<Item = u32>) -> Vec<u32> {
+    let ends = rows.scan(0, |end, rows| {
+        *end += rows;
+        Some(*end)
+    });
+    ends.collect()
+}
+
+impl Draft {
+    /// A page of floats.
+    pub(super) fn of_floats(runs: &[DraftRun], values: &[f64], start_times: &[i64], chain: bool) -> Self {
+        let mut entry = entry_of(runs, KIND_CONSTANT);
+        let ends = ends_of(runs.iter().map(|run| run.rows));
+        let scaled = Scaled::of(values, &ends, chain);
+        let mut head = Vec::new();
+        put_runs(&mut head, runs);
+        scaled.put(&mut head, if start_times.is_empty() { 0 } else { STARTS });
+        if !start_times.is_empty() {
+            starts::put(&mut head, start_times);
+        }
+        entry.numbers = entry.rows;
+        let numbers = if scaled.rest.iter().all(|rest| *rest == 0) { Vec::new() } else { scaled.rest };
+        let class = class_of(&numbers);
+        Self { entry, head, numbers, class }
+    }
+
+    /// A page of histograms.
+    pub(super) fn of_histograms(
+        runs: &[DraftRun],
+        histograms: &[Arc<FloatHistogram>],
+        integers: &[bool],
+        start_times: &[i64],
+    ) -> Result<Self, Error> {
+        let mut entry = entry_of(runs, KIND_HISTOGRAMS);
+        let mut head = Vec::new();
+        put_runs(&mut head, runs);
+        let ends = ends_of(runs.iter().map(|run| run.rows));
+        entry.numbers = super::histograms::put(&mut head, histograms, integers, start_times, &ends)?;
+        Ok(Self { entry, head, numbers: Vec::new(), class: (0, 0) })
+    }
+}
+
+/// The cheapest order of distances, and twice the mean of the bits that they take.
+fn class_of(numbers: &[i64]) -> (u8, u8) {
+    let bits = |number: i64| u64::from(64 - number.unsigned_abs().leading_zeros());
+    let mut costs = [0u64; numbers::ORDER_MAX + 1];
+    let (mut before, mut distance_before) = (0i64, 0i64);
+    for number in numbers {
+        let distance = number.wrapping_sub(before);
+        costs[0] += bits(*number);
+        costs[1] += bits(distance);
+        costs[2] += bits(distance.wrapping_sub(distance_before));
+        (before, distance_before) = (*number, distance);
+    }
+    // Higher orders must earn their longer page heads.
+    let cost = |order: usize| costs[order] + order as u64 * 64;
+    let order = (0..costs.len()).min_by_key(|order| cost(*order)).unwrap_or(0);
+    let mean = 2 * costs[order] / (numbers.len() as u64).max(1);
+    (order as u8, mean as u8)
+}
+
+/// Fails unless an entry is within the bounds that readers count on.
+pub(super) fn check_entry(entry: &PageEntry, tables: usize) -> bool {
+    let kind = usize::from(entry.kind) < tables || entry.kind >= KIND_CONSTANT;
+    let numbers = match entry.kind {
+        KIND_HISTOGRAMS => entry.numbers <= super::histograms::NUMBERS_MAX,
+        _ => entry.numbers == entry.rows,
     };
-    let in_order = |pair: &[PageEntry]| pair[0].last_series <= pair[1].first_series;
-    if offset != footer_offset || !pages.iter().all(valid) || !pages.windows(2).all(in_order) {
-        return Err(reader.malformed("the page directory is out of bounds or out of order"));
+    kind && numbers
+        && (1..=PAGE_ROWS_MAX).contains(&entry.rows)
+        && (1..=entry.rows).contains(&entry.runs)
+        && entry.first_series <= entry.last_series
+        && entry.first_list <= entry.last_list
+        && entry.min_ms <= entry.max_ms
+        && (entry.runs > 1
+            || (entry.first_series == entry.last_series && entry.first_list == entry.last_list))
+}
+
+/// The lists of a page of times, in milliseconds.
+pub type TimeLists = Vec<Arc<Vec<i64>>>;
+
+/// The lists of times that pages refer to, as far as they were read.
+#[derive(Clone, Debug, Default)]
+pub struct TimeTable {
+    /// First number of each part and its lists, rising.
+    parts: Vec<(u32, Arc<TimeLists>)>,
+}
+
+impl TimeTable {
+    /// Adds the lists of a page of times: by rising pages.
+    pub fn push(&mut self, first_list: u32, lists: Arc<TimeLists>) {
+        self.parts.push((first_list, lists));
     }
-    Ok(pages)
+
+    /// The list with a number.
+    pub fn list(&self, number: u32) -> Option<&Arc<Vec<i64>>> {
+        let at = self.parts.partition_point(|(first, _)| *first <= number).checked_sub(1)?;
+        let (first, lists) = &self.parts[at];
+        lists.get((number - first) as usize)
+    }
+}
+
+/// The runs of a page with their times.
+pub(super) fn runs_with_times(
+    reader: &mut Reader<'_>,
+    entry: &PageEntry,
+    times: &TimeTable,
+) -> Result<Vec<Run>, Error> {
+    let mut start = 0;
+    let mut runs = Vec::with_capacity(entry.runs as usize);
+    for (series, rows, list) in get_runs(reader, entry)? {
+        let malformed = |what| Error::Malformed { part: PART_PAGE, offset: entry.piece.offset, what };
+        let list = times.list(list).ok_or_else(|| malformed("the times of a run are missing"))?;
+        if list.len() != rows as usize {
+            return Err(malformed("a run has another number of samples than times"));
+        }
+        if list[0] < entry.min_ms || list[list.len() - 1] > entry.max_ms {
+            return Err(malformed("a time is not within those of the directory entry"));
+        }
+        runs.push(Run { series, start, end: start + rows, times: Arc::clone(list) });
+        start += rows;
+    }
+    Ok(runs)
 }

@@ -1,14 +1,29 @@
-//! Writes one block: samples in, bytes out, with one page in memory.
+//! Writes one block: the samples of series in, bytes out, with one group of pages in memory.
+
+use std::sync::Arc;
 
 use bytes::Bytes;
-use sandur_model::{TenantId, TimeRange};
+use sandur_model::{FloatHistogram, MILLISECOND_NS, TenantId, TimeRange};
 
-use super::footer::{LAYOUT, put_footer};
-use super::page::{PageEntry, Run, SamplePage};
-use super::{MILLISECOND_NS, PAGE_ROWS_MAX, SAMPLE_BYTES};
+use super::footer::{LAYOUT, Parts, put_footer};
+use super::group::{GroupDraft, GroupEntry};
+use super::page::{Draft, DraftRun};
+use super::scaling::has_few_places;
+use super::times::{TimeLists, TimePageEntry};
+use super::{GROUP_PAGES_MAX, PAGE_ROWS_MAX, SAMPLE_BYTES};
 use crate::block::{BlockOrigin, BlockSummary, HEADER_LEN, SeriesList, SeriesStats};
-use crate::codec::{Piece, compress};
 use crate::error::Error;
+
+/// Short runs share a page until it has so many samples: its head and checksum take some thirty bytes.
+const PAGE_ROWS_MIN: u32 = 512;
+/// A page of fewer samples may mix values that are decimals with others.
+const MIXED_ROWS: u32 = 64;
+/// Samples of buckets of one histogram that are looked at together: half a MiB of values.
+const BUNDLE_ROWS: usize = 1 << 16;
+/// Buckets of one histogram that share pages have at least so many samples of a series in each.
+const CHAIN_ROWS_MIN: usize = 16;
+/// Numbers at which a page of histograms is closed.
+const HISTOGRAM_NUMBERS: usize = 1 << 15;
 
 /// What a block is and how it is written.
 #[derive(Clone, Debug)]
@@ -19,18 +34,101 @@ pub struct BlockOptions {
     pub window: TimeRange,
     /// How often its samples were compacted.
     pub level: u8,
-    /// zstd level of all compressed parts.
+    /// zstd level of the footer.
     pub zstd_level: i32,
+    /// Effort of the coding of values, 0 to 12.
+    pub value_level: usize,
     /// A page is closed when it holds this many samples; at most [`PAGE_ROWS_MAX`].
     pub page_rows: u32,
+    /// A group is closed when it holds this many samples.
+    pub group_rows: u64,
     /// What it is made from.
     pub origin: BlockOrigin,
 }
 
 impl BlockOptions {
-    /// The defaults: pages of 8,192 samples (128 KiB raw), so that one series is found without decoding much.
+    /// The defaults: pages that are decoded in some ten microseconds, groups of about 150 KB.
     pub fn new(tenant: TenantId, window: TimeRange, level: u8) -> Self {
-        Self { tenant, window, level, zstd_level: 1, page_rows: 8_192, origin: BlockOrigin::default() }
+        let (zstd_level, value_level) = if level == 0 { (1, 6) } else { (3, 8) };
+        let (page_rows, group_rows, origin) = (PAGE_ROWS_MAX, 1 << 17, BlockOrigin::default());
+        Self { tenant, window, level, zstd_level, value_level, page_rows, group_rows, origin }
+    }
+}
+
+/// Float samples of one series, by rising time.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Floats<'a> {
+    /// Milliseconds since the epoch.
+    pub times: &'a [i64],
+    /// Values, one for each time.
+    pub values: &'a [f64],
+    /// When counting began, one for each, 0 where it is not known; empty when it never is.
+    pub starts: &'a [i64],
+}
+
+/// Histogram samples of one series, by rising time.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Histograms<'a> {
+    /// Milliseconds since the epoch.
+    pub times: &'a [i64],
+    /// Histograms, one for each time.
+    pub histograms: &'a [Arc<FloatHistogram>],
+    /// Whether each was sent with integer counts; empty when none was.
+    pub integers: &'a [bool],
+    /// When counting began, as of floats.
+    pub starts: &'a [i64],
+}
+
+/// Float samples of a series that wait for the next buckets of its histogram.
+#[derive(Debug, Default)]
+struct Pending {
+    series: u32,
+    times: Vec<i64>,
+    values: Vec<f64>,
+    starts: Vec<i64>,
+}
+
+/// A page that is filled: of values or of histograms.
+#[derive(Debug)]
+struct Filling<T> {
+    runs: Vec<DraftRun>,
+    rows: u32,
+    values: Vec<T>,
+    starts: Vec<i64>,
+    /// Whether histograms were sent with integer counts.
+    integers: Vec<bool>,
+    /// Numbers that the samples have.
+    numbers: usize,
+    /// Whether the first run is of decimals.
+    decimals: bool,
+}
+
+impl<T> Default for Filling<T> {
+    fn default() -> Self {
+        let (runs, values, starts) = (Vec::new(), Vec::new(), Vec::new());
+        Self { runs, rows: 0, values, starts, integers: Vec::new(), numbers: 0, decimals: false }
+    }
+}
+
+impl<T: Clone> Filling<T> {
+    fn push(&mut self, run: DraftRun, values: &[T], starts: &[i64]) {
+        append_starts(&mut self.starts, self.values.len(), starts, values.len());
+        self.rows += run.rows;
+        self.runs.push(run);
+        self.values.extend_from_slice(values);
+    }
+
+    fn ends_with(&self, series: u32) -> bool {
+        self.runs.last().is_some_and(|run| run.series == series)
+    }
+}
+
+/// Appends start times of `more` samples after those of `rows`: either may have none.
+fn append_starts(all: &mut Vec<i64>, rows: usize, starts: &[i64], more: usize) {
+    if !starts.is_empty() || !all.is_empty() {
+        all.resize(rows, 0);
+        all.extend_from_slice(starts);
+        all.resize(rows + more, 0);
     }
 }
 
@@ -39,77 +137,255 @@ pub struct BlockWriter {
     options: BlockOptions,
     series: SeriesList,
     stats: Vec<SeriesStats>,
-    page: SamplePage,
-    pages: Vec<PageEntry>,
-    /// Series and time of the last sample.
-    last: Option<(u32, i64)>,
+    bundle: Vec<Pending>,
+    bundle_rows: usize,
+    floats: Filling<f64>,
+    histograms: Filling<Arc<FloatHistogram>>,
+    group: GroupDraft,
+    lists: TimeLists,
+    groups: Vec<GroupEntry>,
+    time_pages: Vec<TimePageEntry>,
+    /// Series and time of the last float and of the last histogram.
+    last: [Option<(u32, i64)>; 2],
     offset: u64,
     output: Vec<Bytes>,
 }
 
 impl BlockWriter {
     /// A writer of samples of these series.
-    pub fn new(options: BlockOptions, series: SeriesList) -> Self {
+    pub fn new(mut options: BlockOptions, series: SeriesList) -> Self {
+        options.page_rows = options.page_rows.clamp(1, PAGE_ROWS_MAX);
+        options.group_rows = options.group_rows.clamp(1, 1 << 20);
         Self {
             stats: vec![SeriesStats::default(); series.len()],
             options,
             series,
-            page: SamplePage::default(),
-            pages: Vec::new(),
-            last: None,
+            bundle: Vec::new(),
+            bundle_rows: 0,
+            floats: Filling::default(),
+            histograms: Filling::default(),
+            group: GroupDraft::default(),
+            lists: TimeLists::default(),
+            groups: Vec::new(),
+            time_pages: Vec::new(),
+            last: [None, None],
             offset: HEADER_LEN,
             output: vec![Bytes::from(LAYOUT.header())],
         }
     }
 
-    /// Adds a sample: by rising series, and by rising time within a series.
-    pub fn push(&mut self, series: u32, timestamp_ms: i64, value: f64) -> Result<(), Error> {
-        if self.last.is_some_and(|last| last >= (series, timestamp_ms)) {
+    /// Adds float samples: by rising series, and by rising time within a series.
+    pub fn push_floats(&mut self, series: u32, floats: Floats<'_>) -> Result<(), Error> {
+        let Floats { times, values, starts } = floats;
+        if values.len() != times.len() || (!starts.is_empty() && starts.len() != times.len()) {
+            return Err(Error::Misuse("the columns of samples have different lengths"));
+        }
+        if times.is_empty() {
+            return Ok(());
+        }
+        self.account(series, times, 0)?;
+        let waiting = self.bundle.last().map(|pending| pending.series);
+        let goes_on = waiting.is_some_and(|last| {
+            last == series || (last + 1 == series && self.series.continues_histogram(series))
+        });
+        if !goes_on || self.bundle_rows >= BUNDLE_ROWS {
+            self.end_bundle()?;
+        }
+        match self.bundle.last_mut() {
+            Some(pending) if pending.series == series => {
+                append_starts(&mut pending.starts, pending.times.len(), starts, times.len());
+                pending.times.extend_from_slice(times);
+                pending.values.extend_from_slice(values);
+            }
+            _ => self.bundle.push(Pending {
+                series,
+                times: times.to_vec(),
+                values: values.to_vec(),
+                starts: starts.to_vec(),
+            }),
+        }
+        self.bundle_rows += times.len();
+        Ok(())
+    }
+
+    /// Adds histogram samples: by rising series, not below that of floats, and by rising time within a
+    /// series.
+    pub fn push_histograms(&mut self, series: u32, samples: Histograms<'_>) -> Result<(), Error> {
+        let Histograms { times, histograms, integers, starts } = samples;
+        if histograms.len() != times.len() || (!starts.is_empty() && starts.len() != times.len()) {
+            return Err(Error::Misuse("the columns of samples have different lengths"));
+        }
+        if times.is_empty() {
+            return Ok(());
+        }
+        self.account(series, times, 1)?;
+        self.end_bundle()?;
+        let mut row = 0;
+        while row < times.len() {
+            let mut end = row;
+            let mut numbers = self.histograms.numbers;
+            if self.histograms.ends_with(series) || numbers >= HISTOGRAM_NUMBERS {
+                numbers = 0;
+                self.end_histograms()?;
+            }
+            let room = (self.options.page_rows - self.histograms.rows) as usize;
+            while end < times.len() && end - row < room && (end == row || numbers < HISTOGRAM_NUMBERS) {
+                let histogram = &histograms[end];
+                numbers += 3 + histogram.positive.len() + histogram.negative.len();
+                end += 1;
+            }
+            if end > row {
+                let run = self.run(series, &times[row..end])?;
+                let starts = starts.get(row..end).unwrap_or_default();
+                let flags = &mut self.histograms.integers;
+                flags.extend((row..end).map(|row| integers.get(row).copied().unwrap_or(false)));
+                self.histograms.push(run, &histograms[row..end], starts);
+                self.histograms.numbers = numbers;
+            }
+            if self.histograms.rows >= self.options.page_rows || end < times.len() {
+                self.end_histograms()?;
+            }
+            row = end;
+        }
+        self.end_full_group()
+    }
+
+    /// Counts samples; refuses those that are out of order.
+    fn account(&mut self, series: u32, times: &[i64], kind: usize) -> Result<(), Error> {
+        let (first, last) = (times[0], times[times.len() - 1]);
+        let rises = times.windows(2).all(|pair| pair[0] < pair[1]);
+        let others = self.last[1 - kind].is_none_or(|(other, _)| other <= series);
+        if !rises || !others || self.last[kind].is_some_and(|last| last >= (series, first)) {
             return Err(Error::Misuse("the samples of a block must be sorted and distinct"));
         }
         let stats = self.stats.get_mut(series as usize);
         let stats = stats.ok_or(Error::Misuse("a sample names a series that the block does not have"))?;
-        let timestamp = timestamp_ms.checked_mul(MILLISECOND_NS);
-        let timestamp = timestamp.ok_or(Error::Misuse("the time of a sample is out of range"))?;
-        stats.min_ts = stats.min_ts.min(timestamp);
-        stats.max_ts = stats.max_ts.max(timestamp);
-        stats.rows += 1;
-        stats.bytes += SAMPLE_BYTES;
-        if self.page.timestamps.len() as u32 >= self.options.page_rows.clamp(1, PAGE_ROWS_MAX) {
-            self.cut_page();
-        }
-        let row = self.page.timestamps.len() as u32;
-        match self.page.runs.last_mut() {
-            Some(run) if run.series == series => run.end = row + 1,
-            _ => self.page.runs.push(Run { series, start: row, end: row + 1 }),
-        }
-        self.page.timestamps.push(timestamp_ms);
-        self.page.values.push(value);
-        self.last = Some((series, timestamp_ms));
+        let bounds = first.checked_mul(MILLISECOND_NS).zip(last.checked_mul(MILLISECOND_NS));
+        let (first, last_ns) = bounds.ok_or(Error::Misuse("the time of a sample is out of range"))?;
+        stats.min_ts = stats.min_ts.min(first);
+        stats.max_ts = stats.max_ts.max(last_ns);
+        stats.rows += times.len() as u64;
+        stats.bytes = stats.rows * SAMPLE_BYTES;
+        self.last[kind] = Some((series, last));
         Ok(())
     }
 
-    fn cut_page(&mut self) {
-        let page = std::mem::take(&mut self.page);
-        let (Some(first), Some(last)) = (page.runs.first(), page.runs.last()) else { return };
-        let times = page.timestamps.iter().copied();
-        let (min, max) = times.fold((i64::MAX, i64::MIN), |(min, max), t| (min.min(t), max.max(t)));
-        let mut plain = Vec::with_capacity(page.timestamps.len() * 12);
-        page.put(&mut plain);
-        let mut stored = vec![0];
-        stored[0] = compress::put_smaller(&mut stored, &plain, self.options.zstd_level);
-        let piece = Piece::of(self.offset, &stored);
-        self.offset = piece.end();
-        self.pages.push(PageEntry {
-            piece,
-            plain_len: plain.len() as u32,
-            rows: page.timestamps.len() as u32,
-            min_ts: min.saturating_mul(MILLISECOND_NS),
-            max_ts: max.saturating_mul(MILLISECOND_NS),
-            first_series: first.series,
-            last_series: last.series,
-        });
-        self.output.push(Bytes::from(stored));
+    fn run(&mut self, series: u32, times: &[i64]) -> Result<DraftRun, Error> {
+        let list = self.lists.number(times);
+        if self.lists.is_full() {
+            self.put_lists()?;
+        }
+        let (min_ms, max_ms) = (times[0], times[times.len() - 1]);
+        Ok(DraftRun { series, rows: times.len() as u32, list, min_ms, max_ms })
+    }
+
+    fn put_lists(&mut self) -> Result<(), Error> {
+        if let Some((entry, bytes)) = self.lists.take_page(self.offset)? {
+            self.offset = entry.piece.end();
+            self.time_pages.push(entry);
+            self.output.push(Bytes::from(bytes));
+        }
+        Ok(())
+    }
+
+    /// Puts waiting series into pages.
+    fn end_bundle(&mut self) -> Result<(), Error> {
+        let bundle = std::mem::take(&mut self.bundle);
+        let rows = std::mem::take(&mut self.bundle_rows);
+        let Some(first) = bundle.first() else { return Ok(()) };
+        let alike = |pending: &Pending| pending.times == first.times && pending.starts.is_empty();
+        let width = self.options.page_rows as usize / bundle.len();
+        if bundle.len() > 1
+            && rows >= MIXED_ROWS as usize
+            && width >= CHAIN_ROWS_MIN
+            && bundle.iter().all(alike)
+        {
+            self.chain(&bundle, width)?;
+            return self.end_full_group();
+        }
+        for pending in &bundle {
+            self.single(pending)?;
+            self.end_full_group()?;
+        }
+        Ok(())
+    }
+
+    /// Buckets of one histogram with the same times: pages of all of them, of so many times each at most.
+    fn chain(&mut self, bundle: &[Pending], width: usize) -> Result<(), Error> {
+        // A page that is filled may get later samples of one of these series: it must come after them.
+        self.end_floats();
+        let times = &bundle[0].times;
+        let even = times.len().div_ceil(times.len().div_ceil(width));
+        for start in (0..times.len()).step_by(even) {
+            let rows = start..times.len().min(start + even);
+            let (mut runs, mut values) = (Vec::with_capacity(bundle.len()), Vec::new());
+            for pending in bundle {
+                runs.push(self.run(pending.series, &times[rows.clone()])?);
+                values.extend_from_slice(&pending.values[rows.clone()]);
+            }
+            self.group.push(Draft::of_floats(&runs, &values, &[], true));
+        }
+        Ok(())
+    }
+
+    fn single(&mut self, pending: &Pending) -> Result<(), Error> {
+        let (all, page_rows) = (pending.times.len(), self.options.page_rows as usize);
+        let even = all.div_ceil(all.div_ceil(page_rows));
+        for start in (0..all).step_by(even) {
+            let rows = start..all.min(start + even);
+            let values = &pending.values[rows.clone()];
+            let is_short = (values.len() as u32) < PAGE_ROWS_MIN;
+            let decimals = is_short && has_few_places(values);
+            let is_full = self.floats.rows as usize + values.len() > page_rows;
+            let differs = is_short && self.floats.decimals != decimals && self.floats.rows >= MIXED_ROWS;
+            if is_full || differs || self.floats.ends_with(pending.series) {
+                self.end_floats();
+            }
+            if self.floats.runs.is_empty() {
+                self.floats.decimals = decimals;
+            }
+            let run = self.run(pending.series, &pending.times[rows.clone()])?;
+            self.floats.push(run, values, pending.starts.get(rows).unwrap_or_default());
+            if self.floats.rows >= PAGE_ROWS_MIN.min(self.options.page_rows) {
+                self.end_floats();
+            }
+        }
+        Ok(())
+    }
+
+    fn end_floats(&mut self) {
+        let page = std::mem::take(&mut self.floats);
+        if !page.runs.is_empty() {
+            self.group.push(Draft::of_floats(&page.runs, &page.values, &page.starts, false));
+        }
+    }
+
+    fn end_histograms(&mut self) -> Result<(), Error> {
+        let page = std::mem::take(&mut self.histograms);
+        if !page.runs.is_empty() {
+            self.group.push(Draft::of_histograms(&page.runs, &page.values, &page.integers, &page.starts)?);
+        }
+        Ok(())
+    }
+
+    fn end_full_group(&mut self) -> Result<(), Error> {
+        // A bundle adds some hundred pages at most.
+        match self.group.rows() >= self.options.group_rows || self.group.pages() >= GROUP_PAGES_MAX / 2 {
+            true => self.end_group(),
+            false => Ok(()),
+        }
+    }
+
+    fn end_group(&mut self) -> Result<(), Error> {
+        self.end_floats();
+        self.end_histograms()?;
+        let group = std::mem::take(&mut self.group);
+        if let Some((entry, bytes)) = group.finish(self.offset, self.options.value_level)? {
+            self.offset = entry.piece.end();
+            self.groups.push(entry);
+            self.output.push(bytes);
+        }
+        Ok(())
     }
 
     /// Moves what is ready to be stored to `out`, in order.
@@ -117,16 +393,19 @@ impl BlockWriter {
         out.append(&mut self.output);
     }
 
-    /// Bytes of the object so far, the current page not included.
+    /// Bytes of the object so far, what is in memory not included.
     pub fn written_bytes(&self) -> u64 {
         self.offset
     }
 
     /// Closes the block; `out` receives the rest of its bytes.
     pub fn finish(mut self, out: &mut Vec<Bytes>) -> Result<BlockSummary, Error> {
-        self.cut_page();
+        self.end_bundle()?;
+        self.end_group()?;
+        self.put_lists()?;
         let table = self.series.finish(std::mem::take(&mut self.stats));
-        let (summary, footer) = put_footer(&self.options, &table, &self.pages, self.offset)?;
+        let parts = Parts { groups: &self.groups, time_pages: &self.time_pages };
+        let (summary, footer) = put_footer(&self.options, &table, parts, self.offset)?;
         out.append(&mut self.output);
         out.push(footer);
         Ok(summary)

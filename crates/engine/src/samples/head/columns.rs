@@ -20,22 +20,4 @@ impl SampleColumns {
     pub fn rows(&self) -> usize {
         self.timestamps.len() + self.histograms.len()
     }
-
-    /// Keeps the samples of these times.
-    pub(crate) fn retain(&mut self, keep: impl Fn(i64) -> bool) {
-        let mut kept = 0;
-        for row in 0..self.timestamps.len() {
-            if keep(self.timestamps[row]) {
-                (self.timestamps[kept], self.values[kept]) = (self.timestamps[row], self.values[row]);
-                if !self.starts.is_empty() {
-                    self.starts[kept] = self.starts[row];
-                }
-                kept += 1;
-            }
-        }
-        self.timestamps.truncate(kept);
-        self.values.truncate(kept);
-        self.starts.truncate(kept);
-        self.histograms.retain(|sample| keep(sample.timestamp));
-    }
 }

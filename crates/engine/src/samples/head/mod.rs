@@ -281,7 +281,8 @@ impl SampleHead {
         self.tenant(tenant).map_or(0, |tenant| tenant.series())
     }
 
-    /// The matching series with samples within the range, sorted by their labels.
+    /// The matching series with samples within the range, in the order of
+    /// [`sandur_format::block::compare_series`].
     pub fn select(&self, tenant: &TenantId, matchers: &[Matcher], range: TimeRange) -> SelectedSeries {
         let Some(tenant) = self.tenant(tenant) else { return SelectedSeries::default() };
         let (snapshot, series) = tenant.matching(matchers, range.milliseconds());

@@ -1,4 +1,4 @@
-//! Series in the order of their labels.
+//! Series in the order in which blocks hold them.
 //!
 //! Few series are sorted when they are asked for. The order of all series is made once and kept, since
 //! sorting a million of them takes a while; series that came since are merged into it.
@@ -7,6 +7,7 @@ use std::cmp::Ordering;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use roaring::RoaringBitmap;
+use sandur_format::block::{BOUND_NAME, METRIC_NAME, compare_series};
 
 use super::table::Snapshot;
 
@@ -66,10 +67,10 @@ impl Order {
         Self { sorted }
     }
 
-    /// Sorts by the first [`part`], series that have the same one by the second, and so on. Texts are
+    /// Sorts by the first [`Parts::part`], series that have the same one by the second, and so on. Texts are
     /// compared by their ranks.
     fn of_all(snapshot: &Snapshot) -> Self {
-        let ranks = ranks(snapshot);
+        let (ranks, parts) = (ranks(snapshot), Parts::of(snapshot));
         let mut keyed: Vec<(u64, u32)> = (0..snapshot.len() as u32).map(|number| (0, number)).collect();
         // Ranges of series whose parts before this one are the same.
         let mut same = vec![(0..keyed.len(), 0)];
@@ -79,7 +80,7 @@ impl Order {
                 let rank = |(name, value): (u32, u32)| {
                     u64::from(ranks[name as usize]) << 32 | u64::from(ranks[value as usize])
                 };
-                *key = part(snapshot, *number, depth).map_or(0, rank);
+                *key = parts.part(snapshot, *number, depth).map_or(0, rank);
             }
             run.sort_unstable();
             let mut start = range.start;
@@ -97,10 +98,29 @@ impl Order {
     }
 }
 
-/// What series are sorted by: first the part of depth 0, then that of depth 1; those without the part come
-/// first, in the order of [`compare`].
-fn part(snapshot: &Snapshot, number: u32, depth: usize) -> Option<(u32, u32)> {
-    snapshot.pairs(number).nth(depth)
+/// What series are sorted by: first the metric, then every label but the bound of a bucket. Those without a
+/// part come first, in the order of [`compare`].
+struct Parts {
+    /// Numbers of the names that have a place of their own.
+    metric: Option<u32>,
+    bound: Option<u32>,
+}
+
+impl Parts {
+    fn of(snapshot: &Snapshot) -> Self {
+        let number = |name| (0..snapshot.texts.len() as u32).find(|n| snapshot.texts.get(*n) == name);
+        Self { metric: number(METRIC_NAME), bound: number(BOUND_NAME) }
+    }
+
+    fn part(&self, snapshot: &Snapshot, number: u32, depth: usize) -> Option<(u32, u32)> {
+        let mut pairs = snapshot.pairs(number);
+        match depth.checked_sub(1) {
+            None => pairs.find(|(name, _)| Some(*name) == self.metric),
+            Some(nth) => {
+                pairs.filter(|(name, _)| Some(*name) != self.metric && Some(*name) != self.bound).nth(nth)
+            }
+        }
+    }
 }
 
 /// The place of each string among all, from 1 on.
@@ -115,18 +135,7 @@ fn ranks(snapshot: &Snapshot) -> Vec<u32> {
     ranks
 }
 
-/// Orders series as their label sets are ordered.
+/// Orders series as blocks hold them.
 fn compare(snapshot: &Snapshot, a: u32, b: u32) -> Ordering {
-    // Most strings that are the same have the same number.
-    let (mut left, mut right) = (snapshot.pairs(a), snapshot.pairs(b));
-    loop {
-        match (left.next(), right.next()) {
-            (Some(a), Some(b)) if a == b => {}
-            (Some(a), Some(b)) => {
-                let text = |(name, value)| (snapshot.texts.get(name), snapshot.texts.get(value));
-                return text(a).cmp(&text(b));
-            }
-            (a, b) => return a.is_some().cmp(&b.is_some()),
-        }
-    }
+    compare_series(snapshot.texts_of(a), snapshot.texts_of(b))
 }

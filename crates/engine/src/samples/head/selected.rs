@@ -10,7 +10,7 @@ use super::rows::SeriesRows;
 use super::table::Snapshot;
 use super::tenant::TenantSamples;
 
-/// Series of a head, sorted by their labels.
+/// Series of a head, in the order in which blocks hold them.
 #[derive(Default)]
 pub struct SelectedSeries {
     pub(super) series: Vec<u32>,

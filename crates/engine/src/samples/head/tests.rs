@@ -195,7 +195,7 @@ fn many_series_come_sorted_whatever_is_asked_of_them() {
         let matchers = op();
         let mut expected: Vec<&Arc<Labels>> =
             label_sets.iter().filter(|labels| matches_all(&matchers, labels)).collect();
-        expected.sort();
+        expected.sort_by(|a, b| sandur_format::block::compare_series(a.iter(), b.iter()));
         expected.dedup();
         let selected = head.select(&tenant, &matchers, TimeRange::ALL);
         let found: Vec<Labels> = (0..selected.len()).map(|at| selected.labels(at)).collect();

@@ -2,25 +2,21 @@
 
 use std::sync::Arc;
 
-use bytes::Bytes;
+use sandur_base::Stopped;
 use sandur_format::sample_block::SamplePage;
+use sandur_model::FloatHistogram;
+use sandur_model::histogram::Buckets;
 use sandur_query::{BatchTexts, SampleSelection, Samples, SeriesBatch};
 
 use super::Holder;
+use super::fetch::FetchedBlock;
 use super::walk::Found;
 use crate::rules::Rules;
 use crate::samples::head::SampleColumns;
-use crate::samples::hidden::{hides, times_of};
-
-/// Pages of a block as they are stored.
-pub(super) struct FetchedPages {
-    /// Which holder the block is.
-    pub(super) holder: usize,
-    /// Numbers of the pages, rising.
-    pub(super) pages: Vec<u32>,
-    /// Their bytes.
-    pub(super) stored: Vec<Bytes>,
-}
+use crate::samples::hidden::{Times, times_of};
+use crate::samples::join::{
+    FloatPart, HistogramPart, JoinedHistograms, Lists, join_floats, join_histograms, visible,
+};
 
 /// Series with their samples, and what could not be read.
 pub(super) struct Decoded {
@@ -28,97 +24,216 @@ pub(super) struct Decoded {
     pub(super) damaged: Vec<String>,
 }
 
+/// The pages of one block, and where each series is in them.
+#[derive(Default)]
+struct BlockPages {
+    pages: Vec<SamplePage>,
+    /// Series, page and run, by series and time.
+    runs: Vec<(u32, u32, u32)>,
+}
+
+impl BlockPages {
+    fn runs_of(&self, series: u32) -> impl Iterator<Item = (&SamplePage, usize)> {
+        let from = self.runs.partition_point(|(of, ..)| *of < series);
+        let own = self.runs[from..].iter().take_while(move |(of, ..)| *of == series);
+        own.map(|(_, page, run)| (&self.pages[*page as usize], *run as usize))
+    }
+}
+
 /// The samples of these series in the range, without those that rules hide.
 pub(super) fn decode(
     holders: &[Holder],
     found: &[Found],
-    fetched: &[FetchedPages],
+    fetched: &[FetchedBlock],
     selection: &SampleSelection,
     rules: &Rules,
-) -> Decoded {
+) -> Result<Decoded, Stopped> {
     let mut damaged = Vec::new();
-    let mut pages: Vec<Vec<SamplePage>> = holders.iter().map(|_| Vec::new()).collect();
+    let mut blocks: Vec<BlockPages> = holders.iter().map(|_| BlockPages::default()).collect();
     for of_block in fetched {
-        let Holder::Block { block, .. } = &holders[of_block.holder] else { continue };
-        for (number, stored) in of_block.pages.iter().zip(&of_block.stored) {
-            match block.footer.pages()[*number as usize].decode(stored) {
-                Ok(page) => pages[of_block.holder].push(page),
-                Err(reason) => {
-                    let error = crate::block_reader::ReadError::damaged(&block.meta, reason);
-                    damaged.push(error.to_string());
-                }
-            }
-        }
+        blocks[of_block.holder] = decode_block(&holders[of_block.holder], of_block, selection, &mut damaged)?;
     }
-    let (times, range) = ((selection.first_ms, selection.last_ms), selection.range());
+    let mut assembly = Assembly { holders, blocks: &blocks, selection, rules, lists: Lists::default() };
     let (mut texts, mut all_labels, mut all_samples) = (BatchTexts::default(), Vec::new(), Vec::new());
     for one in found {
-        let mut parts = Vec::with_capacity(one.members.len());
-        for (number, ordinal) in &one.members {
-            parts.push(match &holders[*number] {
-                Holder::Block { hidden, .. } => {
-                    of_pages(&pages[*number], *ordinal, times, |time| hidden.hides(*ordinal, time))
-                }
-                Holder::Head { series } => {
-                    let (mut samples, _) = series.samples(*ordinal as usize, times);
-                    let rules = rules.between(range.start, range.end.saturating_sub(1));
-                    let hidden = times_of(rules, &one.labels);
-                    if !hidden.is_empty() {
-                        samples.retain(|time| !hides(&hidden, time));
-                    }
-                    samples
-                }
-            });
+        let samples = assembly.samples(one);
+        if samples.times.is_empty() && samples.histogram_times.is_empty() {
+            continue;
         }
-        let SampleColumns { timestamps: times, values, .. } = join(parts);
-        if !times.is_empty() {
-            let wanted = one.labels.iter().filter(|(name, _)| selection.wants(name));
-            all_labels.push(wanted.map(|(name, value)| (texts.id(name), texts.id(value))).collect());
-            all_samples.push(Arc::new(Samples { times: times.into(), values, ..Samples::default() }));
-        }
+        let (holder, ordinal) = one.members[0];
+        let mut ids = Vec::new();
+        holders[holder].each_label(ordinal, |name, value| {
+            if selection.wants(name) {
+                ids.push((texts.id(name), texts.id(value)));
+            }
+        });
+        all_labels.push(ids.into_boxed_slice());
+        all_samples.push(Arc::new(samples));
     }
     let (dictionary, labels, samples) = (texts.finish(), all_labels, all_samples);
-    Decoded { batch: SeriesBatch { dictionary, labels, samples, held: None }, damaged }
+    Ok(Decoded { batch: SeriesBatch { dictionary, labels, samples, held: None }, damaged })
 }
 
-/// The samples of a series in the pages of one block.
-fn of_pages(
-    pages: &[SamplePage],
-    ordinal: u32,
-    (first_ms, last_ms): (i64, i64),
-    is_hidden: impl Fn(i64) -> bool,
-) -> SampleColumns {
-    let mut samples = SampleColumns::default();
-    for page in pages {
-        let Ok(run) = page.runs.binary_search_by_key(&ordinal, |run| run.series) else { continue };
-        let run = page.runs[run];
-        let rows = run.start as usize..run.end as usize;
-        let times = &page.timestamps[rows.clone()];
-        let from = rows.start + times.partition_point(|time| *time < first_ms);
-        let to = rows.start + times.partition_point(|time| *time <= last_ms);
-        for row in from..to.max(from) {
-            if !is_hidden(page.timestamps[row]) {
-                samples.timestamps.push(page.timestamps[row]);
-                samples.values.push(page.values[row]);
+fn decode_block(
+    holder: &Holder,
+    fetched: &FetchedBlock,
+    selection: &SampleSelection,
+    damaged: &mut Vec<String>,
+) -> Result<BlockPages, Stopped> {
+    let Holder::Block { block, .. } = holder else { return Ok(BlockPages::default()) };
+    let mut all = BlockPages::default();
+    for group in &fetched.groups {
+        let mut decoder = group.head.decoder();
+        for (number, bytes) in &group.pages {
+            sandur_base::job::spend(bytes.len())?;
+            let entry = &group.head.pages()[*number as usize];
+            match decoder.decode(entry, bytes, &fetched.times, selection.statistics_only) {
+                Ok(page) => {
+                    let number = all.pages.len() as u32;
+                    let runs = page.runs.iter().enumerate();
+                    all.runs.extend(runs.map(|(at, run)| (run.series, number, at as u32)));
+                    all.pages.push(page);
+                }
+                Err(reason) => {
+                    damaged.push(crate::block_reader::ReadError::damaged(&block.meta, reason).to_string());
+                }
             }
         }
     }
-    samples
+    // Pages come by series and time: few runs are out of place.
+    all.runs.sort_by_key(|(series, ..)| *series);
+    Ok(all)
 }
 
-/// One column of several, each by rising time, those of the holder that had its samples first before others.
-fn join(mut parts: Vec<SampleColumns>) -> SampleColumns {
-    parts.retain(|part| !part.timestamps.is_empty());
-    if parts.len() == 1 {
-        return parts.swap_remove(0);
+/// What a head has of a series.
+struct FromHead {
+    times: Arc<Vec<i64>>,
+    columns: SampleColumns,
+    histogram_times: Vec<i64>,
+    histograms: Vec<Arc<FloatHistogram>>,
+    histogram_starts: Vec<i64>,
+    hidden: Vec<Times>,
+}
+
+impl FromHead {
+    fn add<'a>(&'a self, floats: &mut Vec<FloatPart<'a>>, histograms: &mut Vec<HistogramPart<'a>>) {
+        for rows in visible(&self.times, 0..self.times.len(), &self.hidden) {
+            let values = &self.columns.values[rows.clone()];
+            let starts = self.columns.starts.get(rows.clone()).unwrap_or_default();
+            floats.push(FloatPart { times: &self.times, values, starts, rows });
+        }
+        for rows in visible(&self.histogram_times, 0..self.histogram_times.len(), &self.hidden) {
+            histograms.push(HistogramPart {
+                times: &self.histogram_times[rows.clone()],
+                histograms: &self.histograms[rows.clone()],
+                integers: &[],
+                starts: &self.histogram_starts[rows],
+            });
+        }
     }
-    let mut all: Vec<(i64, u64)> = Vec::with_capacity(parts.iter().map(|part| part.timestamps.len()).sum());
-    for part in &parts {
-        all.extend(part.timestamps.iter().zip(&part.values).map(|(time, value)| (*time, value.to_bits())));
+}
+
+/// Puts the samples of one series after the other together.
+struct Assembly<'a> {
+    holders: &'a [Holder],
+    blocks: &'a [BlockPages],
+    selection: &'a SampleSelection,
+    rules: &'a Rules,
+    lists: Lists,
+}
+
+impl Assembly<'_> {
+    fn samples(&mut self, found: &Found) -> Samples {
+        let mut from_heads: Vec<FromHead> = Vec::new();
+        let (mut floats, mut histograms) = (Vec::new(), Vec::new());
+        let (holders, blocks) = (self.holders, self.blocks);
+        for (number, ordinal) in &found.members {
+            match &holders[*number] {
+                Holder::Block { hidden, .. } => {
+                    let hidden = hidden.times_of(*ordinal);
+                    for (page, run) in blocks[*number].runs_of(*ordinal) {
+                        self.add_run(page, run, hidden, &mut floats, &mut histograms);
+                    }
+                }
+                holder @ Holder::Head { series } => {
+                    let times = (self.selection.first_ms, self.selection.last_ms);
+                    let (mut columns, _) = series.samples(*ordinal as usize, times);
+                    let times = self.lists.shared(std::mem::take(&mut columns.timestamps));
+                    let histogram_times = columns.histograms.iter().map(|one| one.timestamp).collect();
+                    let histograms =
+                        columns.histograms.iter().map(|one| self.histogram(&one.histogram)).collect();
+                    let histogram_starts = columns.histograms.iter().map(|one| one.start).collect();
+                    let hidden = self.hidden_in_head(holder, *ordinal);
+                    from_heads.push(FromHead {
+                        times,
+                        columns,
+                        histogram_times,
+                        histograms,
+                        histogram_starts,
+                        hidden,
+                    });
+                }
+            }
+        }
+        from_heads.iter().for_each(|head| head.add(&mut floats, &mut histograms));
+        let (times, values, starts) = join_floats(floats, &mut self.lists, self.selection.starts);
+        let histograms = join_histograms(&histograms, self.selection.starts);
+        let JoinedHistograms { times: histogram_times, histograms, starts: histogram_starts, .. } =
+            histograms;
+        Samples { times, values, starts, histogram_times, histograms, histogram_starts }
     }
-    all.sort_by_key(|(time, _)| *time); // stable, and fast on runs that are sorted already
-    all.dedup_by_key(|(time, _)| *time);
-    let (timestamps, bits): (Vec<i64>, Vec<u64>) = all.into_iter().unzip();
-    let values = bits.into_iter().map(f64::from_bits).collect();
-    SampleColumns { timestamps, values, ..SampleColumns::default() }
+
+    /// A histogram as the query wants it.
+    fn histogram(&self, histogram: &Arc<FloatHistogram>) -> Arc<FloatHistogram> {
+        if !self.selection.statistics_only {
+            return Arc::clone(histogram);
+        }
+        let (positive, negative) = (Buckets::default(), Buckets::default());
+        let FloatHistogram { reset, schema, zero_threshold, zero_count, count, sum, .. } = **histogram;
+        let bounds = Arc::clone(&histogram.bounds);
+        Arc::new(FloatHistogram {
+            reset,
+            schema,
+            zero_threshold,
+            zero_count,
+            count,
+            sum,
+            positive,
+            negative,
+            bounds,
+        })
+    }
+
+    fn hidden_in_head(&self, holder: &Holder, ordinal: u32) -> Vec<Times> {
+        let range = self.selection.range();
+        let mut rules = self.rules.between(range.start, range.end.saturating_sub(1)).peekable();
+        if rules.peek().is_none() {
+            return Vec::new();
+        }
+        times_of(rules, &holder.labels(ordinal))
+    }
+
+    fn add_run<'p>(
+        &self,
+        page: &'p SamplePage,
+        run: usize,
+        hidden: &[Times],
+        floats: &mut Vec<FloatPart<'p>>,
+        histograms: &mut Vec<HistogramPart<'p>>,
+    ) {
+        let run = &page.runs[run];
+        let first = run.times.partition_point(|time| *time < self.selection.first_ms);
+        let last = run.times.partition_point(|time| *time <= self.selection.last_ms);
+        for rows in visible(&run.times, first..last.max(first), hidden) {
+            let stored = run.start as usize + rows.start..run.start as usize + rows.end;
+            let starts = page.starts.get(stored.clone()).unwrap_or_default();
+            if page.histograms.is_empty() {
+                floats.push(FloatPart { times: &run.times, values: &page.values[stored], starts, rows });
+            } else {
+                let integers = page.integers.get(stored.clone()).unwrap_or_default();
+                let (times, of_run) = (&run.times[rows], &page.histograms[stored]);
+                histograms.push(HistogramPart { times, histograms: of_run, integers, starts });
+            }
+        }
+    }
 }

@@ -4,21 +4,22 @@
 //! selects series by their postings. Every holder of series (block or head) has them sorted by labels, so
 //! [`walk`] finds the next series by looking at the first one that is left of each holder: nothing is kept
 //! of series that were not reached yet but a bitmap for each block. For a batch of them [`fetch`] reads the
-//! pages that hold them, of all blocks at once, and [`decode`] puts their samples together on the CPU pool.
+//! pages that hold them, of all blocks at once and while the batch before is used, and [`decode`] puts their
+//! samples together on the CPU pool.
 //!
-//! **Invariants.** Series come by rising labels, samples by rising time, each time once: of samples that are
+//! **Invariants.** Series come in the order of [`sandur_format::block::compare_series`], samples by
+//! rising time, each time once: of samples that are
 //! stored twice that of the holder which had it first. A damaged or missing block is a warning that names
 //! it; a store that does not answer fails the query. Memory is reserved from the query's budget first.
 
 mod decode;
+mod fetch;
 mod walk;
 
 use std::cmp::Reverse;
 use std::sync::Arc;
 
-use futures_util::future::join_all;
-use sandur_base::{BoxFuture, Reservation};
-use sandur_cache::Hint;
+use sandur_base::{BoxFuture, Reservation, Task};
 use sandur_format::block::BlockIndex;
 use sandur_format::catalog_entry::BlockMeta;
 use sandur_format::sample_block::Footer;
@@ -37,7 +38,8 @@ use crate::matching;
 use crate::rules::Rules;
 use crate::series_reader::{OPEN_AT_ONCE, SeriesReader};
 use crate::view::View;
-use decode::{Decoded, FetchedPages, decode};
+use decode::{Decoded, decode};
+use fetch::{Fetched, Fetcher};
 use walk::{Found, Walk};
 
 /// Samples of a batch from which it takes no further series: 16 MiB of times and values.
@@ -65,6 +67,8 @@ pub(crate) struct SeriesScan {
     selection: Arc<SampleSelection>,
     rules: Rules,
     walk: Walk,
+    /// The next batch, which is read while the one before it is used.
+    ahead: Option<Reading>,
     /// For the ordinals of the holders.
     _memory: Reservation,
 }
@@ -104,23 +108,28 @@ impl SeriesScan {
             }
         }
         let (reader, context, selection) = (reader.clone(), context.clone(), Arc::new(selection));
-        Ok(Self { reader, context, selection, rules, walk: Walk::new(holders), _memory: memory })
+        Ok(Self { reader, context, selection, rules, walk: Walk::new(holders), ahead: None, _memory: memory })
     }
 
     /// The next series; `None` after the last one. Series without samples in the range are left out, so a
     /// batch may be empty.
     async fn take(&mut self) -> Result<Option<SeriesBatch>, Error> {
         self.context.check()?;
-        let found = self.walk.take(BATCH_SERIES, BATCH_ROWS);
-        if found.is_empty() {
+        let Some(Reading { found, task }) = self.ahead.take().or_else(|| self.read_next()) else {
             return Ok(None);
-        }
-        QueryStats::add(&self.context.stats().streams, found.len() as u64);
-        let mut memory = self.context.budget().reserve(found.iter().map(Found::bytes).sum())?;
-        let pages = self.fetch(&found, &mut memory).await?;
+        };
+        let fetched = task.join().await.map_err(|error| Error::Internal(error.to_string()))?;
+        let fetched = match fetched {
+            // Read ahead while the batch before it was still in use: that one is gone by now.
+            Err(Error::OverBudget(_)) => self.fetcher().fetch(found).await?,
+            fetched => fetched?,
+        };
+        self.ahead = self.read_next();
+        QueryStats::add(&self.context.stats().streams, fetched.found.len() as u64);
         let (holders, selection, rules) =
             (self.walk.holders(), Arc::clone(&self.selection), self.rules.clone());
-        let work = move || Ok(decode(&holders, &found, &pages, &selection, &rules));
+        let Fetched { found, blocks, mut memory } = fetched;
+        let work = move || Ok(decode(&holders, &found, &blocks, &selection, &rules)?);
         let Decoded { mut batch, damaged } = self.context.compute(work).await?;
         damaged.iter().for_each(|damage| self.context.warn(damage.as_str()));
         memory.resize(bytes_of(&batch))?;
@@ -128,47 +137,26 @@ impl SeriesScan {
         Ok(Some(batch))
     }
 
-    /// Reads the pages of all blocks that hold these series, at the same time.
-    async fn fetch(&self, found: &[Found], memory: &mut Reservation) -> Result<Vec<FetchedPages>, Error> {
-        let holders = self.walk.holders();
-        let mut reads = Vec::new();
-        for (number, holder) in holders.iter().enumerate() {
-            let Holder::Block { block, .. } = holder else { continue };
-            let series = found.iter().filter_map(|found| found.ordinal_in(number)).collect();
-            let pages = block.footer.pages_of(&series, self.selection.range());
-            if pages.is_empty() {
-                continue;
-            }
-            let entries = pages.iter().map(|page| &block.footer.pages()[*page as usize]);
-            // As stored, decoded, and put together with what others hold.
-            let bytes = |page: &sandur_format::sample_block::PageEntry| {
-                u64::from(page.piece.len)
-                    + page.memory_bytes()
-                    + u64::from(page.rows) * super::SAMPLE_BYTES * 2
-            };
-            memory.grow(entries.map(bytes).sum())?;
-            reads.push(self.read(number, Arc::clone(block), pages));
-        }
-        let mut all = Vec::with_capacity(reads.len());
-        for read in join_all(reads).await {
-            all.extend(read?);
-        }
-        Ok(all)
+    fn fetcher(&self) -> Fetcher {
+        let (reader, context, holders) = (self.reader.clone(), self.context.clone(), self.walk.holders());
+        Fetcher { reader, context, holders, range: self.selection.range() }
     }
 
-    async fn read(
-        &self,
-        holder: usize,
-        block: Arc<OpenSamples>,
-        pages: Vec<u32>,
-    ) -> Result<Option<FetchedPages>, Error> {
-        let pieces: Vec<_> = pages.iter().map(|page| block.footer.pages()[*page as usize].piece).collect();
-        let hint = Hint::Scan { bytes: pieces.iter().map(|piece| u64::from(piece.len)).sum() };
-        let read = self.reader.pieces(&block.meta, &pieces, hint, self.context.stats()).await;
-        let stored = or_warn(&self.context, read)?;
-        let stored = stored.map(|stored| stored.into_iter().map(|piece| piece.bytes).collect());
-        Ok(stored.map(|stored| FetchedPages { holder, pages, stored }))
+    /// Begins to read the next batch.
+    fn read_next(&mut self) -> Option<Reading> {
+        let found = Arc::new(self.walk.take(BATCH_SERIES, BATCH_ROWS));
+        if found.is_empty() {
+            return None;
+        }
+        let read = self.fetcher().fetch(Arc::clone(&found));
+        Some(Reading { found, task: self.context.env().spawn("fetch samples", read) })
     }
+}
+
+/// A batch that is being read.
+struct Reading {
+    found: Arc<Vec<Found>>,
+    task: Task<Result<Fetched, Error>>,
 }
 
 impl SampleScan for SeriesScan {
@@ -179,7 +167,13 @@ impl SampleScan for SeriesScan {
 
 /// Bytes that a batch takes.
 fn bytes_of(batch: &SeriesBatch) -> u64 {
-    let samples = |samples: &Arc<Samples>| samples.times.len() as u64 * super::SAMPLE_BYTES;
+    let samples = |samples: &Arc<Samples>| {
+        let histograms =
+            samples.histograms.iter().map(|histogram| histogram.memory_bytes() + 16).sum::<u64>();
+        (samples.times.len() as u64) * super::SAMPLE_BYTES
+            + (samples.starts.len() + samples.histogram_starts.len()) as u64 * 8
+            + histograms
+    };
     let labels = |labels: &LabelIds| SERIES_BYTES + size_of_val::<[_]>(labels) as u64;
     let texts = batch.dictionary.memory_bytes();
     batch.samples.iter().map(samples).sum::<u64>() + batch.labels.iter().map(labels).sum::<u64>() + texts

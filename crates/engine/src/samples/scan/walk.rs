@@ -1,23 +1,24 @@
-//! The series of all holders in the order of their labels.
+//! The series of all holders in the order in which blocks hold them.
 
 use std::cmp::Ordering;
 use std::sync::Arc;
 
-use sandur_format::block::BlockIndex;
+use sandur_format::block::{BlockIndex, compare_series};
 use sandur_model::Labels;
 use sandur_query::TEXT_BYTES;
 
 use super::{Holder, SERIES_BYTES};
 use crate::samples::SAMPLE_BYTES;
 
-/// Bytes that a label takes beside its texts: in the set of labels, and as ids and texts of the batch.
-const LABEL_BYTES: u64 = 64 + 2 * TEXT_BYTES + 8;
+/// Bytes that a label takes beside its texts: as ids and texts of the batch.
+const LABEL_BYTES: u64 = 2 * TEXT_BYTES + 8;
 
 /// A series, and where it is.
 pub(super) struct Found {
-    pub(super) labels: Arc<Labels>,
     /// Holders in the order in which they had their rows, and the series' place in each.
     pub(super) members: Vec<(usize, u32)>,
+    /// Bytes of its labels in a batch.
+    label_bytes: u64,
     rows: u64,
     /// Those of the rows that heads hold.
     head_rows: u64,
@@ -31,8 +32,8 @@ impl Found {
 
     /// Bytes that it takes before it has samples, and those of samples that are in heads.
     pub(super) fn bytes(&self) -> u64 {
-        let labels = self.labels.text_bytes() as u64 * 2 + self.labels.len() as u64 * LABEL_BYTES;
-        SERIES_BYTES + labels + self.members.len() as u64 * 16 + self.head_rows * 2 * SAMPLE_BYTES
+        let members = self.members.len() as u64 * 16;
+        SERIES_BYTES + self.label_bytes + members + self.head_rows * 2 * SAMPLE_BYTES
     }
 }
 
@@ -60,25 +61,39 @@ impl Holder {
         }
     }
 
-    fn labels(&self, at: usize) -> Arc<Labels> {
+    /// Calls `each` with the labels of a series, which is named by its place as [`Found`] has it.
+    pub(super) fn each_label<'a>(&'a self, ordinal: u32, mut each: impl FnMut(&'a str, &'a str)) {
         match self {
-            Self::Block { block, series, .. } => {
-                Arc::new(Labels::from_pairs(block.footer.series().pairs(series[at])))
+            Self::Block { block, .. } => block.footer.series().pairs(ordinal).for_each(|(n, v)| each(n, v)),
+            Self::Head { series } => series.pairs(ordinal as usize).for_each(|(n, v)| each(n, v)),
+        }
+    }
+
+    /// The labels of a series, which is named by its place as [`Found`] has it.
+    pub(super) fn labels(&self, ordinal: u32) -> Labels {
+        match self {
+            Self::Block { block, .. } => Labels::from_pairs(block.footer.series().pairs(ordinal)),
+            Self::Head { series } => series.labels(ordinal as usize),
+        }
+    }
+
+    fn compare(&self, at: usize, other: &Self, other_at: usize) -> Ordering {
+        match (self, other) {
+            (Self::Block { block, series, .. }, Self::Block { block: block_b, series: series_b, .. }) => {
+                let (a, b) = (block.footer.series(), block_b.footer.series());
+                compare_series(a.pairs(series[at]), b.pairs(series_b[other_at]))
             }
-            Self::Head { series } => Arc::new(series.labels(at)),
+            (Self::Block { block, series, .. }, Self::Head { series: head }) => {
+                compare_series(block.footer.series().pairs(series[at]), head.pairs(other_at))
+            }
+            (Self::Head { series: head }, Self::Block { block, series, .. }) => {
+                compare_series(head.pairs(at), block.footer.series().pairs(series[other_at]))
+            }
+            (Self::Head { series: a }, Self::Head { series: b }) => {
+                compare_series(a.pairs(at), b.pairs(other_at))
+            }
         }
     }
-
-    fn compare(&self, at: usize, labels: &Labels) -> Ordering {
-        match self {
-            Self::Block { block, series, .. } => compare(block.footer.series().pairs(series[at]), labels),
-            Self::Head { series } => compare(series.pairs(at), labels),
-        }
-    }
-}
-
-fn compare<'a>(pairs: impl Iterator<Item = (&'a str, &'a str)>, labels: &'a Labels) -> Ordering {
-    pairs.cmp(labels.iter())
 }
 
 /// How far a scan has come in each of its holders.
@@ -108,24 +123,25 @@ impl Walk {
     }
 
     fn next_series(&mut self) -> Option<Found> {
-        let mut first: Option<Arc<Labels>> = None;
         let mut members: Vec<usize> = Vec::new();
         for (number, holder) in self.holders.iter().enumerate() {
             let at = self.next[number];
             if at >= holder.len() {
                 continue;
             }
-            match first.as_ref().map_or(Ordering::Less, |first| holder.compare(at, first)) {
-                Ordering::Less => {
-                    first = Some(holder.labels(at));
-                    members = vec![number];
-                }
+            let with_first = |first: &usize| holder.compare(at, &self.holders[*first], self.next[*first]);
+            match members.first().map_or(Ordering::Less, with_first) {
+                Ordering::Less => members = vec![number],
                 Ordering::Equal => members.push(number),
                 Ordering::Greater => {}
             }
         }
-        let labels = first?;
-        let mut found = Found { labels, members: Vec::new(), rows: 0, head_rows: 0 };
+        let first = *members.first()?;
+        let mut found = Found { members: Vec::new(), label_bytes: 0, rows: 0, head_rows: 0 };
+        let ordinal = self.holders[first].ordinal(self.next[first]);
+        self.holders[first].each_label(ordinal, |name, value| {
+            found.label_bytes += (name.len() + value.len()) as u64 + LABEL_BYTES;
+        });
         for number in members {
             let (holder, at) = (&self.holders[number], self.next[number]);
             found.members.push((number, holder.ordinal(at)));

@@ -1,10 +1,12 @@
 //! A block for people: what it is, its sections, streams or series, pages and some rows.
 
 use std::process::ExitCode;
+use std::sync::Arc;
 
 use sandur_base::units::ByteSize;
 use sandur_format::block::{BlockIndex, TRAILER_LEN};
 use sandur_format::log_block::{self, Wanted};
+use sandur_format::sample_block::{OpenGroup, SAMPLE_BYTES, TimeTable};
 use sandur_format::{BlockFooter, sample_block};
 use sandur_model::{MILLISECOND_NS, Signal};
 
@@ -87,26 +89,42 @@ async fn show_logs(object: &Object, footer: &log_block::Footer, rows: usize) -> 
 }
 
 async fn show_samples(object: &Object, footer: &sample_block::Footer, rows: usize) -> Result<(), String> {
-    for (number, page) in footer.pages().iter().enumerate().take(rows) {
+    let moment_ms = |ms: i64| moment::show(ms.saturating_mul(MILLISECOND_NS));
+    for (number, group) in footer.groups().iter().enumerate().take(rows) {
         println!(
-            "  {number:>5}  {} to {}  {} samples of series {} to {}, {} in {}",
-            moment::show(page.min_ts),
-            moment::show(page.max_ts),
-            page.rows,
-            page.first_series,
-            page.last_series,
-            ByteSize(page.plain_len.into()),
-            ByteSize(page.piece.len.into()),
+            "  {number:>5}  {} to {}  {} samples of series {} to {} in {} pages, {} in {}",
+            moment_ms(group.min_ms),
+            moment_ms(group.max_ms),
+            group.rows,
+            group.first_series,
+            group.last_series,
+            group.pages,
+            ByteSize(group.rows * SAMPLE_BYTES),
+            ByteSize(group.piece.len.into()),
         );
     }
-    let Some(first) = footer.pages().first() else { return Ok(()) };
+    let lists: u64 = footer.time_pages().iter().map(|page| u64::from(page.lists)).sum();
+    let bytes: u64 = footer.time_pages().iter().map(|page| u64::from(page.piece.len)).sum();
+    println!("  {lists} lists of times in {}", ByteSize(bytes));
+    let Some(entry) = footer.groups().first() else { return Ok(()) };
     println!("first samples:");
-    let bytes = object.read(first.piece.range()).await?;
-    let page = first.decode(&bytes).map_err(|e| e.to_string())?;
-    let samples = page.runs.iter().flat_map(|run| (run.start..run.end).map(move |row| (run, row as usize)));
-    for (run, row) in samples.take(rows) {
-        let at = moment::show(page.timestamps[row].saturating_mul(MILLISECOND_NS));
-        println!("  {at} {} {}", footer.series().labels(run.series), page.values[row]);
+    let mut times = TimeTable::default();
+    for number in footer.time_pages_of(&[0]) {
+        let page = &footer.time_pages()[number as usize];
+        let lists = page.decode(&object.read(page.piece.range()).await?).map_err(|e| e.to_string())?;
+        times.push(page.first_list, Arc::new(lists));
+    }
+    let group = OpenGroup::open(entry, object.read(entry.piece.range()).await?).map_err(|e| e.to_string())?;
+    let Some(first) = group.head().pages().first() else { return Ok(()) };
+    let page = group.head().decoder().decode(first, &group.page_bytes(first), &times, false);
+    let page = page.map_err(|e| e.to_string())?;
+    let samples = page.runs.iter().flat_map(|run| run.rows().zip(&**run.times).map(move |at| (run, at)));
+    for (run, (row, time)) in samples.take(rows) {
+        let labels = footer.series().labels(run.series);
+        match page.histograms.get(row) {
+            None => println!("  {} {labels} {}", moment_ms(*time), page.values[row]),
+            Some(histogram) => println!("  {} {labels} {histogram}", moment_ms(*time)),
+        }
     }
     Ok(())
 }

@@ -1,0 +1,400 @@
+//! Groups of pages: series that stand side by side, some 128 Ki samples, read in one request.
+//!
+//! Layout: the head, then the pages. The head is a codec (u8: 0 as it is, 1 zstd), the plain length (LEB128)
+//! and the plain bytes or their frame. Plain bytes: number of pages; packed per page: length, checksum, kind,
+//! samples, numbers less samples (histograms alone have more), runs, first series less that of the page
+//! before, last less first, first time less the group's, last less first (milliseconds), lowest list of
+//! times less the group's, highest less lowest; number of tables, the tables (length and bytes each).
+//!
+//! Pages with numbers alike in size share a table, wherever they stand in the group: a series of small steps
+//! does not pay for the large ones of its neighbours, and a page stays decodable alone.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use bytes::Bytes;
+use roaring::RoaringBitmap;
+use sandur_model::TimeRange;
+
+use super::footer::touches;
+use super::histograms::HistogramColumns;
+use super::page::{
+    Draft, KIND_CONSTANT, KIND_HISTOGRAMS, PageEntry, SamplePage, TABLES_MAX, TimeTable, check_entry,
+    runs_with_times,
+};
+use super::scaling::{Form, STARTS};
+use super::{GROUP_HEAD_MAX, GROUP_PAGES_MAX, PART_GROUP, PART_PAGE, starts};
+use crate::codec::bitpack::{get_packed, get_packed_u32, put_packed};
+use crate::codec::numbers::{NumberDecoder, compress};
+use crate::codec::varint::{put_blob, put_varint};
+use crate::codec::{Piece, Reader, compress as bytes_codec};
+use crate::error::Error;
+
+/// A class with fewer numbers shares its table with the next one.
+const CLASS_NUMBERS_MIN: usize = 4_096;
+
+/// One group of a block.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct GroupEntry {
+    /// Head and pages.
+    pub piece: Piece,
+    /// The head alone.
+    pub head: Piece,
+    /// Samples.
+    pub rows: u64,
+    /// Pages.
+    pub pages: u32,
+    /// Lowest series ordinal.
+    pub first_series: u32,
+    /// Highest series ordinal.
+    pub last_series: u32,
+    /// First time, in milliseconds.
+    pub min_ms: i64,
+    /// Last time.
+    pub max_ms: i64,
+    /// Lowest number of a list of times that its pages need.
+    pub first_list: u32,
+    /// Highest one.
+    pub last_list: u32,
+}
+
+impl GroupEntry {
+    /// Bytes that the decoded head takes at most, which are some forty times the stored ones.
+    pub fn head_memory_bytes(&self) -> u64 {
+        u64::from(self.head.len) * 40 + (1 << 12)
+    }
+}
+
+/// The decoded head of a group: its pages, and what they need to be decoded.
+#[derive(Clone, Debug)]
+pub struct GroupHead {
+    pages: Vec<PageEntry>,
+    tables: Vec<Bytes>,
+    offset: u64,
+}
+
+impl GroupHead {
+    /// Decodes a head from the bytes of its piece, after comparing checksums.
+    pub fn decode(entry: &GroupEntry, bytes: &[u8]) -> Result<Self, Error> {
+        let offset = entry.head.offset;
+        entry.head.check(PART_GROUP, bytes)?;
+        let mut reader = Reader::new(PART_GROUP, offset, bytes);
+        let codec = reader.u8()?;
+        let plain_len = reader.count("plain bytes of the head of a group", GROUP_HEAD_MAX)?;
+        let plain = match codec {
+            bytes_codec::STORED => reader.rest().to_vec(),
+            bytes_codec::ZSTD => bytes_codec::get_zstd(reader.rest(), plain_len, PART_GROUP, offset)?,
+            codec => return Err(Error::UnknownCodec { part: PART_GROUP, offset, codec }),
+        };
+        let plain = Bytes::from(plain);
+        let mut reader = Reader::new(PART_GROUP, offset, &plain);
+        let pages = get_pages(&mut reader, entry)?;
+        let count = reader.count("tables of a group", TABLES_MAX)?;
+        let mut tables = Vec::with_capacity(count);
+        for _ in 0..count {
+            tables.push(plain.slice_ref(reader.blob()?));
+        }
+        let valid = pages.iter().all(|page| check_entry(page, count));
+        let rows: u64 = pages.iter().map(|page| u64::from(page.rows)).sum();
+        if !valid || rows != entry.rows {
+            return Err(reader.malformed("the pages of a group are out of bounds"));
+        }
+        reader.finish()?;
+        Ok(Self { pages, tables, offset })
+    }
+
+    /// The pages, by rising series and time.
+    pub fn pages(&self) -> &[PageEntry] {
+        &self.pages
+    }
+
+    /// Decodes pages of the group.
+    pub fn decoder(&self) -> PageDecoder<'_> {
+        PageDecoder { head: self, tables: self.tables.iter().map(|_| None).collect() }
+    }
+}
+
+fn get_pages(reader: &mut Reader<'_>, group: &GroupEntry) -> Result<Vec<PageEntry>, Error> {
+    let count = reader.count("pages of a group", GROUP_PAGES_MAX)?;
+    if count != group.pages as usize {
+        return Err(reader.malformed("a group has another number of pages than its entry"));
+    }
+    let mut column = || get_packed_u32(reader, count);
+    let (lengths, checksums, kinds, rows) = (column()?, column()?, column()?, column()?);
+    let (more_numbers, runs, series, more_series) = (column()?, column()?, column()?, column()?);
+    let firsts = get_packed(reader, count, |after| group.min_ms.wrapping_add(after as i64))?;
+    let spans = get_packed(reader, count, |span| span as i64)?;
+    let (lists, more_lists) = (get_packed_u32(reader, count)?, get_packed_u32(reader, count)?);
+    let mut pages = Vec::with_capacity(count);
+    let (mut offset, mut first_series) = (group.head.end(), group.first_series);
+    for n in 0..count {
+        let piece = Piece { offset, len: lengths[n], crc: checksums[n] };
+        offset = piece.end();
+        first_series = first_series.saturating_add(series[n]);
+        let first_list = group.first_list.saturating_add(lists[n]);
+        pages.push(PageEntry {
+            piece,
+            kind: u8::try_from(kinds[n]).map_err(|_| reader.malformed("a page has an unknown kind"))?,
+            rows: rows[n],
+            numbers: rows[n].saturating_add(more_numbers[n]),
+            runs: runs[n],
+            first_series,
+            last_series: first_series.saturating_add(more_series[n]),
+            min_ms: firsts[n],
+            max_ms: firsts[n].wrapping_add(spans[n]),
+            first_list,
+            last_list: first_list.saturating_add(more_lists[n]),
+        });
+    }
+    let inside = |page: &PageEntry| {
+        page.last_series <= group.last_series
+            && page.last_list <= group.last_list
+            && page.min_ms >= group.min_ms
+            && page.max_ms <= group.max_ms
+    };
+    if offset != group.piece.end() || !pages.iter().all(inside) {
+        return Err(reader.malformed("the pages of a group are not those of its entry"));
+    }
+    Ok(pages)
+}
+
+/// Decodes pages of one group: the tables are built once.
+pub struct PageDecoder<'a> {
+    head: &'a GroupHead,
+    tables: Vec<Option<NumberDecoder>>,
+}
+
+impl PageDecoder<'_> {
+    /// Decodes a page of the group from the bytes of its piece, after comparing checksums. Histograms come
+    /// without their buckets when only their `statistics` are wanted.
+    pub fn decode(
+        &mut self,
+        entry: &PageEntry,
+        bytes: &[u8],
+        times: &TimeTable,
+        statistics: bool,
+    ) -> Result<SamplePage, Error> {
+        entry.piece.check(PART_PAGE, bytes)?;
+        let offset = entry.piece.offset;
+        let mut reader = Reader::new(PART_PAGE, offset, bytes);
+        let runs = runs_with_times(&mut reader, entry, times)?;
+        let ends: Vec<u32> = runs.iter().map(|run| run.end).collect();
+        if entry.kind == KIND_HISTOGRAMS {
+            let HistogramColumns { histograms, integers, starts } =
+                super::histograms::get(&mut reader, &ends, entry.numbers, statistics)?;
+            reader.finish()?;
+            return Ok(SamplePage { runs, histograms, integers, starts, ..SamplePage::default() });
+        }
+        let (form, flags) = Form::get(&mut reader, &ends)?;
+        let count = entry.rows as usize;
+        let starts = if flags & STARTS != 0 { starts::get(&mut reader, count)? } else { Vec::new() };
+        let rest = match entry.kind {
+            KIND_CONSTANT => {
+                reader.finish()?;
+                vec![0; count]
+            }
+            table => self.table(table)?.page(reader.rest(), count, PART_PAGE, offset)?,
+        };
+        let values = form.values(rest, &ends);
+        Ok(SamplePage { runs, values, starts, ..SamplePage::default() })
+    }
+
+    fn table(&mut self, number: u8) -> Result<&mut NumberDecoder, Error> {
+        let offset = self.head.offset;
+        let missing = Error::Malformed { part: PART_GROUP, offset, what: "a table is missing" };
+        let (Some(slot), Some(bytes)) =
+            (self.tables.get_mut(usize::from(number)), self.head.tables.get(usize::from(number)))
+        else {
+            return Err(missing);
+        };
+        if slot.is_none() {
+            *slot = Some(NumberDecoder::new(bytes, PART_GROUP, offset)?);
+        }
+        slot.as_mut().ok_or(missing)
+    }
+}
+
+/// Pages that wait until their group is full.
+#[derive(Debug, Default)]
+pub(super) struct GroupDraft {
+    pages: Vec<Draft>,
+    rows: u64,
+}
+
+impl GroupDraft {
+    pub(super) fn push(&mut self, page: Draft) {
+        self.rows += u64::from(page.entry.rows);
+        self.pages.push(page);
+    }
+
+    pub(super) fn rows(&self) -> u64 {
+        self.rows
+    }
+
+    pub(super) fn pages(&self) -> usize {
+        self.pages.len()
+    }
+
+    /// The bytes of the group, which is to stand at `offset`; `None` when it has no pages.
+    pub(super) fn finish(mut self, offset: u64, level: usize) -> Result<Option<(GroupEntry, Bytes)>, Error> {
+        if self.pages.is_empty() {
+            return Ok(None);
+        }
+        // Stable: the pages that a series has stay in the order of their times.
+        self.pages.sort_by_key(|page| page.entry.first_series);
+        let tables = self.code(level)?;
+        let (mut plain, mut head) = (Vec::new(), Vec::new());
+        let pages: Vec<PageEntry> = self.pages.iter().map(|page| page.entry).collect();
+        let mut entry = GroupEntry {
+            piece: Piece { offset, len: 0, crc: 0 },
+            head: Piece { offset, len: 0, crc: 0 },
+            rows: self.rows,
+            pages: pages.len() as u32,
+            first_series: pages.iter().map(|page| page.first_series).min().unwrap_or(0),
+            last_series: pages.iter().map(|page| page.last_series).max().unwrap_or(0),
+            min_ms: pages.iter().map(|page| page.min_ms).min().unwrap_or(0),
+            max_ms: pages.iter().map(|page| page.max_ms).max().unwrap_or(0),
+            first_list: pages.iter().map(|page| page.first_list).min().unwrap_or(0),
+            last_list: pages.iter().map(|page| page.last_list).max().unwrap_or(0),
+        };
+        put_pages(&mut plain, &pages, &entry);
+        put_varint(&mut plain, tables.len() as u64);
+        tables.iter().for_each(|table| put_blob(&mut plain, table));
+        let mut body = Vec::new();
+        head.push(bytes_codec::put_smaller(&mut body, &plain, 3));
+        put_varint(&mut head, plain.len() as u64);
+        head.append(&mut body);
+        entry.head = Piece::of(offset, &head);
+        self.pages.iter().for_each(|page| head.extend_from_slice(&page.head));
+        entry.piece = Piece::of(offset, &head);
+        Ok(Some((entry, Bytes::from(head))))
+    }
+
+    /// Codes the numbers of all pages, whose heads become their bytes; the tables.
+    fn code(&mut self, level: usize) -> Result<Vec<Vec<u8>>, Error> {
+        let mut tables = Vec::new();
+        for members in self.classes() {
+            let lengths = members.iter().map(|page| self.pages[*page].numbers.len()).collect();
+            let order = usize::from(self.pages[members[0]].class.0);
+            let numbers: Vec<i64> =
+                members.iter().flat_map(|page| std::mem::take(&mut self.pages[*page].numbers)).collect();
+            let chunk = compress(&numbers, lengths, order, level)?;
+            let mut start = 0;
+            for (page, end) in members.iter().zip(&chunk.ends) {
+                let page = &mut self.pages[*page];
+                page.head.extend_from_slice(&chunk.pages[start..*end]);
+                page.entry.kind = tables.len() as u8;
+                start = *end;
+            }
+            tables.push(chunk.table);
+        }
+        for page in &mut self.pages {
+            page.entry.piece = Piece::of(0, &page.head);
+        }
+        Ok(tables)
+    }
+
+    /// Pages that share a table each.
+    fn classes(&self) -> Vec<Vec<usize>> {
+        let mut by_class: BTreeMap<(u8, u8), Vec<usize>> = BTreeMap::new();
+        for (number, page) in self.pages.iter().enumerate().filter(|(_, page)| !page.numbers.is_empty()) {
+            by_class.entry(page.class).or_default().push(number);
+        }
+        let size =
+            |members: &[usize]| -> usize { members.iter().map(|page| self.pages[*page].numbers.len()).sum() };
+        let mut classes: Vec<(u8, Vec<usize>)> = Vec::new();
+        let many = by_class.len() > TABLES_MAX;
+        for ((order, _), members) in by_class {
+            match classes.last_mut() {
+                Some((last, before)) if *last == order && (many || size(before) < CLASS_NUMBERS_MIN) => {
+                    before.extend(members);
+                }
+                _ => classes.push((order, members)),
+            }
+        }
+        // In the order of the pages, which is that in which a reader decodes them.
+        classes
+            .into_iter()
+            .map(|(_, mut members)| {
+                members.sort_unstable();
+                members
+            })
+            .collect()
+    }
+}
+
+fn put_pages(out: &mut Vec<u8>, pages: &[PageEntry], group: &GroupEntry) {
+    put_varint(out, pages.len() as u64);
+    let mut column = |value: &dyn Fn(&PageEntry) -> u64| {
+        put_packed(out, &pages.iter().map(value).collect::<Vec<_>>());
+    };
+    column(&|page| u64::from(page.piece.len));
+    column(&|page| u64::from(page.piece.crc));
+    column(&|page| u64::from(page.kind));
+    column(&|page| u64::from(page.rows));
+    column(&|page| u64::from(page.numbers - page.rows));
+    column(&|page| u64::from(page.runs));
+    let mut before = group.first_series;
+    let series: Vec<u64> = pages
+        .iter()
+        .map(|page| {
+            let distance = page.first_series - before;
+            before = page.first_series;
+            u64::from(distance)
+        })
+        .collect();
+    put_packed(out, &series);
+    let mut column = |value: &dyn Fn(&PageEntry) -> u64| {
+        put_packed(out, &pages.iter().map(value).collect::<Vec<_>>());
+    };
+    column(&|page| u64::from(page.last_series - page.first_series));
+    column(&|page| page.min_ms.wrapping_sub(group.min_ms) as u64);
+    column(&|page| page.max_ms.wrapping_sub(page.min_ms) as u64);
+    column(&|page| u64::from(page.first_list - group.first_list));
+    column(&|page| u64::from(page.last_list - page.first_list));
+}
+
+/// A group in memory as a whole, with the lists of times that it needs: for tools and merges.
+pub struct OpenGroup {
+    head: Arc<GroupHead>,
+    bytes: Bytes,
+    offset: u64,
+}
+
+impl OpenGroup {
+    /// Opens a group from the bytes of its piece.
+    pub fn open(entry: &GroupEntry, bytes: Bytes) -> Result<Self, Error> {
+        let head = bytes.get(..entry.head.len as usize).filter(|_| bytes.len() == entry.piece.len as usize);
+        let offset = entry.piece.offset;
+        let head = head.ok_or(Error::Malformed { part: PART_GROUP, offset, what: "a group is cut short" })?;
+        Ok(Self { head: Arc::new(GroupHead::decode(entry, head)?), bytes, offset })
+    }
+
+    /// Its head.
+    pub fn head(&self) -> &Arc<GroupHead> {
+        &self.head
+    }
+
+    /// The stored bytes of a page.
+    pub fn page_bytes(&self, page: &PageEntry) -> Bytes {
+        let start = (page.piece.offset - self.offset) as usize;
+        self.bytes.slice(start..start + page.piece.len as usize)
+    }
+}
+
+impl GroupHead {
+    /// Bytes that it takes.
+    pub fn memory_bytes(&self) -> u64 {
+        let tables: usize = self.tables.iter().map(|table| table.len() + size_of::<Bytes>()).sum();
+        (self.pages.len() * size_of::<PageEntry>() + tables + size_of::<Self>()) as u64
+    }
+
+    /// Numbers of the pages that may hold samples of these series within the range, rising.
+    pub fn pages_of(&self, series: &RoaringBitmap, range: TimeRange) -> Vec<u32> {
+        let wanted = self.pages.iter().enumerate().filter(|(_, page)| {
+            touches(range, page.min_ms, page.max_ms)
+                && series.range_cardinality(page.first_series..=page.last_series) > 0
+        });
+        wanted.map(|(number, _)| number as u32).collect()
+    }
+}

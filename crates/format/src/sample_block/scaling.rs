@@ -1,0 +1,402 @@
+//! Makes integers with small distances out of the values of a page, and the values out of them again, to the
+//! bit.
+//!
+//! Most metrics are integers or decimals with few places: `m / 10^places` with an integer `m`, which is
+//! compared with the value's bits before it is believed. A value that is not so (a stale marker, an infinity,
+//! -0.0) is an exception: it is kept apart by its bits, and the integer before it takes its place. Values
+//! without few places are taken by their bits, in an order in which near values are near integers.
+//!
+//! A run that continues a classic histogram may be coded as its distance from the run before: what is left
+//! are the observations of one bucket. Then the run's first integer is taken away, and what divides all.
+
+use crate::codec::Reader;
+use crate::codec::varint::{put_signed, put_varint};
+use crate::error::Error;
+
+/// Most decimal places.
+const PLACES_MAX: u8 = 9;
+/// Values by their bits.
+const BY_BITS: u8 = 15;
+const POWERS: [f64; PLACES_MAX as usize + 1] = [1.0, 1e1, 1e2, 1e3, 1e4, 1e5, 1e6, 1e7, 1e8, 1e9];
+/// Flags of the first byte, beside the places.
+const CHAINED: u8 = 1 << 4;
+const STEPPED: u8 = 1 << 5;
+const EXCEPTIONS: u8 = 1 << 6;
+/// Set by pages whose samples have start times.
+pub(super) const STARTS: u8 = 1 << 7;
+/// One exception is allowed for so many values: it takes about ten bytes.
+const ROWS_PER_EXCEPTION: usize = 16;
+
+/// Integers that stand for the values of runs.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub(super) struct Scaled {
+    /// What is left of each value.
+    pub(super) rest: Vec<i64>,
+    form: Form,
+}
+
+/// How integers become values.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub(super) struct Form {
+    places: u8,
+    chained: bool,
+    /// What every integer is multiplied with.
+    step: u64,
+    /// The first integer of each run.
+    firsts: Vec<i64>,
+    /// Rows with values of their own, rising.
+    exceptions: Vec<(u32, u64)>,
+}
+
+/// The value's bits in an order in which near values are near.
+#[inline]
+fn ordered(value: f64) -> i64 {
+    let bits = value.to_bits() as i64;
+    bits ^ (((bits >> 63) as u64) >> 1) as i64
+}
+
+#[inline]
+fn from_ordered(ordered: i64) -> f64 {
+    f64::from_bits((ordered ^ (((ordered >> 63) as u64) >> 1) as i64) as u64)
+}
+
+/// The integer of a value with so many places.
+#[inline]
+fn integer(value: f64, places: u8) -> Option<i64> {
+    /// Added and taken away it rounds to an integer whatever is below 2^51.
+    const ROUND: f64 = (3u64 << 51) as f64;
+    let integer = match places {
+        0 => value as i64,
+        _ => ((value * POWERS[places as usize] + ROUND) - ROUND) as i64,
+    };
+    (decimal(integer, places).to_bits() == value.to_bits()).then_some(integer)
+}
+
+#[inline]
+fn decimal(integer: i64, places: u8) -> f64 {
+    match places {
+        0 => integer as f64,
+        _ => integer as f64 / POWERS[places as usize],
+    }
+}
+
+/// How many places all values have but a few; `None` when they have no few places.
+fn places_of(values: &[f64]) -> Option<u8> {
+    let (mut places, mut exceptions) = (0, 0);
+    for value in values {
+        if integer(*value, places).is_some() {
+            continue;
+        }
+        match (places + 1..=PLACES_MAX).find(|more| integer(*value, *more).is_some()) {
+            Some(more) => places = more,
+            None => {
+                exceptions += 1;
+                if exceptions * ROWS_PER_EXCEPTION > values.len() + ROWS_PER_EXCEPTION {
+                    return None;
+                }
+            }
+        }
+    }
+    Some(places)
+}
+
+/// Whether values have few places.
+pub(super) fn has_few_places(values: &[f64]) -> bool {
+    places_of(values).is_some()
+}
+
+/// Bits that distances from row to row take.
+fn cost(integers: &[i64]) -> u64 {
+    let distances = integers.windows(2).map(|pair| pair[1].wrapping_sub(pair[0]).unsigned_abs());
+    distances.map(|distance| u64::from(64 - distance.leading_zeros())).sum()
+}
+
+impl Scaled {
+    /// The integers of runs that end before the rows in `ends`. Runs of a `chain` all have the same length,
+    /// and each is one bucket of the same histogram more.
+    pub(super) fn of(values: &[f64], ends: &[u32], chain: bool) -> Self {
+        let places = places_of(values).unwrap_or(BY_BITS);
+        let mut exceptions = Vec::new();
+        let mut rest = integers(values, places, &mut exceptions);
+        if exceptions.len() * ROWS_PER_EXCEPTION > values.len() + ROWS_PER_EXCEPTION {
+            // Everything is an exception of places that it needs: only by its bits.
+            exceptions.clear();
+            rest = values.iter().map(|value| ordered(*value)).collect();
+            return Self::finish(rest, ends, Form { places: BY_BITS, exceptions, ..Form::default() });
+        }
+        let mut chained = false;
+        if chain && places != BY_BITS && ends.len() > 1 {
+            let width = ends[0] as usize;
+            let mut differences = rest.clone();
+            for row in width..rest.len() {
+                differences[row] = rest[row].wrapping_sub(rest[row - width]);
+            }
+            chained = cost(&differences) < cost(&rest);
+            if chained {
+                rest = differences;
+            }
+        }
+        Self::finish(rest, ends, Form { places, chained, exceptions, ..Form::default() })
+    }
+
+    fn finish(mut rest: Vec<i64>, ends: &[u32], mut form: Form) -> Self {
+        let mut start = 0;
+        for end in ends {
+            let run = &mut rest[start..*end as usize];
+            let first = run.first().copied().unwrap_or(0);
+            form.firsts.push(first);
+            run.iter_mut().for_each(|value| *value = value.wrapping_sub(first));
+            start = *end as usize;
+        }
+        form.step = if form.places == BY_BITS { 1 } else { divisor(&rest) };
+        if form.step > 1 {
+            let step = form.step as i64;
+            rest.iter_mut().for_each(|value| *value /= step);
+        }
+        Self { rest, form }
+    }
+
+    /// Appends what [`Form::get`] reads.
+    pub(super) fn put(&self, out: &mut Vec<u8>, flags: u8) {
+        let form = &self.form;
+        let flag = |set: bool, flag: u8| if set { flag } else { 0 };
+        let stepped = flag(form.step > 1, STEPPED) | flag(!form.exceptions.is_empty(), EXCEPTIONS);
+        out.push(form.places | flag(form.chained, CHAINED) | stepped | flags);
+        let mut before = 0i64;
+        for first in &form.firsts {
+            put_signed(out, first.wrapping_sub(before));
+            before = *first;
+        }
+        if form.step > 1 {
+            put_varint(out, form.step);
+        }
+        if !form.exceptions.is_empty() {
+            put_varint(out, form.exceptions.len() as u64);
+            let mut before = 0;
+            for (row, bits) in &form.exceptions {
+                put_varint(out, u64::from(row - before));
+                out.extend_from_slice(&bits.to_le_bytes());
+                before = *row;
+            }
+        }
+    }
+}
+
+/// Integers for all values, an exception's being that of the row before.
+fn integers(values: &[f64], places: u8, exceptions: &mut Vec<(u32, u64)>) -> Vec<i64> {
+    let mut before = None;
+    let mut out = Vec::with_capacity(values.len());
+    for (row, value) in values.iter().enumerate() {
+        let found = match places {
+            BY_BITS => value.is_finite().then(|| ordered(*value)),
+            places => integer(*value, places),
+        };
+        match found {
+            Some(integer) => {
+                if before.is_none() {
+                    // Exceptions before the first integer take that one.
+                    out.fill(integer);
+                }
+                before = Some(integer);
+            }
+            None => exceptions.push((row as u32, value.to_bits())),
+        }
+        out.push(found.or(before).unwrap_or(0));
+    }
+    out
+}
+
+/// The largest number that divides all; 1 when all are zero.
+fn divisor(values: &[i64]) -> u64 {
+    let mut divisor = 0u64;
+    for value in values {
+        let value = value.unsigned_abs();
+        if divisor == 0 {
+            divisor = value;
+        } else if value % divisor != 0 {
+            divisor = gcd(divisor, value % divisor);
+        }
+        if divisor == 1 {
+            break;
+        }
+    }
+    // A quotient of the lowest integer by such a number has no place among integers.
+    if divisor > i64::MAX as u64 { 1 } else { divisor.max(1) }
+}
+
+fn gcd(mut a: u64, mut b: u64) -> u64 {
+    while b != 0 {
+        (a, b) = (b, a % b);
+    }
+    a
+}
+
+impl Form {
+    /// Reads the form of runs that end before these rows; the flags that are not of it.
+    pub(super) fn get(reader: &mut Reader<'_>, ends: &[u32]) -> Result<(Self, u8), Error> {
+        let flags = reader.u8()?;
+        let places = flags & 0x0f;
+        if places > PLACES_MAX && places != BY_BITS {
+            return Err(reader.malformed("a page has an unknown number of decimal places"));
+        }
+        let chained = flags & CHAINED != 0;
+        let width = ends.first().copied().unwrap_or(0);
+        if chained && (0..).zip(ends).any(|(n, end)| u64::from(*end) != (n + 1) * u64::from(width)) {
+            return Err(reader.malformed("runs that are coded by each other have different lengths"));
+        }
+        let (mut firsts, mut first) = (Vec::with_capacity(ends.len()), 0i64);
+        for _ in ends {
+            first = first.wrapping_add(reader.signed()?);
+            firsts.push(first);
+        }
+        let step = if flags & STEPPED != 0 { reader.varint()? } else { 1 };
+        let exceptions = match flags & EXCEPTIONS != 0 {
+            true => get_exceptions(reader, ends.last().copied().unwrap_or(0))?,
+            false => Vec::new(),
+        };
+        Ok((Self { places, chained, step, firsts, exceptions }, flags & STARTS))
+    }
+
+    /// The values that the integers stand for, one for each row of the runs.
+    pub(super) fn values(&self, mut rest: Vec<i64>, ends: &[u32]) -> Vec<f64> {
+        let (step, mut start) = (self.step as i64, 0);
+        let width = if self.chained { ends.first().copied().unwrap_or(0) as usize } else { 0 };
+        for (first, end) in self.firsts.iter().zip(ends) {
+            let (before, run) = rest[..*end as usize].split_at_mut(start);
+            let scale = |value: &mut i64| *value = value.wrapping_mul(step).wrapping_add(*first);
+            run.iter_mut().for_each(scale);
+            if self.chained && start > 0 {
+                let below = &before[start - width..];
+                run.iter_mut().zip(below).for_each(|(value, below)| *value = value.wrapping_add(*below));
+            }
+            start = *end as usize;
+        }
+        let mut values: Vec<f64> = match self.places {
+            BY_BITS => rest.into_iter().map(from_ordered).collect(),
+            0 => rest.into_iter().map(|value| value as f64).collect(),
+            places => {
+                let power = POWERS[places as usize];
+                rest.into_iter().map(|value| value as f64 / power).collect()
+            }
+        };
+        for (row, bits) in &self.exceptions {
+            values[*row as usize] = f64::from_bits(*bits);
+        }
+        values
+    }
+}
+
+fn get_exceptions(reader: &mut Reader<'_>, rows: u32) -> Result<Vec<(u32, u64)>, Error> {
+    let count = reader.count("exceptions of a page", (rows as usize).min(reader.remaining() / 9))?;
+    let (mut exceptions, mut row) = (Vec::with_capacity(count), 0u32);
+    for _ in 0..count {
+        row = row.saturating_add(reader.varint32()?);
+        if row >= rows {
+            return Err(reader.malformed("an exception is not within its page"));
+        }
+        exceptions.push((row, reader.u64()?));
+    }
+    Ok(exceptions)
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn bits(values: &[f64]) -> Vec<u64> {
+        values.iter().map(|value| value.to_bits()).collect()
+    }
+
+    fn round_trip(values: &[f64], ends: &[u32], chain: bool) -> Scaled {
+        let scaled = Scaled::of(values, ends, chain);
+        let mut bytes = Vec::new();
+        scaled.put(&mut bytes, STARTS);
+        let mut reader = Reader::new("test", 0, &bytes);
+        let (form, flags) = Form::get(&mut reader, ends).unwrap();
+        reader.finish().unwrap();
+        assert_eq!((&form, flags), (&scaled.form, STARTS));
+        assert_eq!(bits(&form.values(scaled.rest.clone(), ends)), bits(values));
+        scaled
+    }
+
+    const STALE: f64 = f64::from_bits(0x7ff0_0000_0000_0002);
+
+    #[test]
+    fn numbers_at_the_edges_keep_their_bits() {
+        let edges = [
+            0.0,
+            -0.0,
+            1.0,
+            -1.0,
+            f64::MIN,
+            f64::MAX,
+            f64::INFINITY,
+            f64::NEG_INFINITY,
+            f64::NAN,
+            STALE,
+            f64::MIN_POSITIVE,
+            5e-324,
+            9_007_199_254_740_993.0,
+            -9.223372036854775807e18,
+            1e300,
+            0.1,
+            1e-9,
+            2_251_799_813_685_249.5,
+            123_456_789.123_456_78,
+            f64::from_bits(u64::MAX),
+            f64::from_bits(1 << 63 | 1),
+        ];
+        round_trip(&edges, &[edges.len() as u32], false);
+        for a in edges {
+            for b in edges {
+                round_trip(&[a, b, a], &[1, 3], false);
+                round_trip(&[a, b, b, a], &[2, 4], true);
+            }
+        }
+    }
+
+    #[test]
+    fn decimals_become_small_integers() {
+        let values: Vec<f64> = (0..100).map(|n| (12_345_600 + n * 25) as f64 / 100.0).collect();
+        let scaled = round_trip(&values, &[100], false);
+        assert_eq!((scaled.form.places, scaled.form.step), (2, 25));
+        assert_eq!(scaled.rest, (0..100).collect::<Vec<i64>>());
+    }
+
+    #[test]
+    fn a_stale_marker_does_not_spoil_its_page() {
+        let mut values: Vec<f64> = (0..100).map(f64::from).collect();
+        values[99] = STALE;
+        let scaled = round_trip(&values, &[100], false);
+        assert_eq!((scaled.form.places, scaled.form.exceptions.len()), (0, 1));
+        assert_eq!(scaled.rest[98..], [98, 98]);
+    }
+
+    #[test]
+    fn buckets_are_told_by_the_one_below() {
+        let values: Vec<f64> =
+            (0..3).flat_map(|b| (0..50).map(move |n| f64::from(n * 10 * (b + 1)))).collect();
+        let scaled = round_trip(&values, &[50, 100, 150], true);
+        assert!(scaled.form.chained);
+    }
+
+    proptest! {
+        #[test]
+        fn any_values_keep_their_bits(
+            values in prop::collection::vec(any::<u64>(), 1..60),
+            more in prop::collection::vec((-1000i64..1000, 0u8..12), 1..60),
+            chain in any::<bool>(),
+        ) {
+            let raw: Vec<f64> = values.iter().map(|bits| f64::from_bits(*bits)).collect();
+            round_trip(&raw, &[raw.len() as u32], chain);
+            let decimals: Vec<f64> =
+                more.iter().map(|(m, places)| *m as f64 / 10f64.powi(i32::from(*places))).collect();
+            let half = decimals.len() as u32 / 2;
+            if half > 0 {
+                round_trip(&decimals[..half as usize * 2], &[half, half * 2], chain);
+            }
+        }
+    }
+}

@@ -1,0 +1,256 @@
+//! The times of samples: lists of rising milliseconds, each stored once however many runs have it.
+//!
+//! Series of one scraped target have the same times. A list has a number; lists stand in pages of their own,
+//! by rising number. Within a page the distances of all lists are whole numbers less one step, either from
+//! time to time or from a regular grid, whichever takes less: late scrapes that do not shift later ones are
+//! small on the grid.
+
+use std::sync::Arc;
+
+use foldhash::HashMap;
+
+use super::{LIST_ROWS_MAX, PART_TIMES};
+use crate::codec::bitpack::{get_packed_u32, put_packed};
+use crate::codec::numbers::{NumberDecoder, compress};
+use crate::codec::varint::{put_blob, put_signed, put_varint};
+use crate::codec::{Piece, Reader};
+use crate::error::Error;
+
+/// A page of lists is closed at so many times.
+const PAGE_TIMES: usize = 1 << 15;
+/// Times that are kept to find lists again: 16 MiB.
+const KNOWN_TIMES: usize = 1 << 21;
+/// Level of entropy coding.
+const LEVEL: usize = 6;
+/// What distances are counted from.
+const FROM_BEFORE: u8 = 0;
+const FROM_GRID: u8 = 1;
+
+/// One page of lists.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct TimePageEntry {
+    /// Where it is.
+    pub piece: Piece,
+    /// Number of its first list.
+    pub first_list: u32,
+    /// Lists.
+    pub lists: u32,
+    /// Times of all lists.
+    pub times: u32,
+}
+
+impl TimePageEntry {
+    /// Bytes that its lists take, and decoding them.
+    pub fn memory_bytes(&self) -> u64 {
+        u64::from(self.times) * 2 * size_of::<i64>() as u64 + u64::from(self.lists) * 64
+    }
+
+    /// Decodes the lists from the bytes of the piece, after comparing checksums.
+    pub fn decode(&self, bytes: &[u8]) -> Result<Vec<Arc<Vec<i64>>>, Error> {
+        self.piece.check(PART_TIMES, bytes)?;
+        let mut reader = Reader::new(PART_TIMES, self.piece.offset, bytes);
+        let lengths = get_packed_u32(&mut reader, self.lists as usize)?;
+        let mut all = 0u64;
+        for length in &lengths {
+            all += u64::from(*length);
+            if *length == 0 || *length > LIST_ROWS_MAX {
+                return Err(reader.malformed("a list of times is empty or too long"));
+            }
+        }
+        if all != u64::from(self.times) {
+            return Err(reader.malformed("a page of times has another number of them than its entry"));
+        }
+        let (mut firsts, mut first) = (Vec::with_capacity(lengths.len()), 0i64);
+        for _ in &lengths {
+            first = first.wrapping_add(reader.signed()?);
+            firsts.push(first);
+        }
+        let (from, step) = (reader.u8()?, reader.signed()?);
+        if from > FROM_GRID {
+            return Err(reader.unknown("a way to count times", from));
+        }
+        let distances = get_distances(&mut reader, self.times as usize - lengths.len())?;
+        let mut rest = distances.as_slice();
+        let mut lists = Vec::with_capacity(lengths.len());
+        for (length, first) in lengths.iter().zip(firsts) {
+            let (own, after) = rest.split_at(*length as usize - 1);
+            let list = list_of(first, own, from == FROM_GRID, step);
+            if !list.windows(2).all(|pair| pair[0] < pair[1]) {
+                let (part, offset) = (PART_TIMES, self.piece.offset);
+                return Err(Error::Malformed { part, offset, what: "the times of a list do not rise" });
+            }
+            lists.push(list);
+            rest = after;
+        }
+        Ok(lists)
+    }
+}
+
+fn get_distances(reader: &mut Reader<'_>, count: usize) -> Result<Vec<i64>, Error> {
+    let offset = reader.offset();
+    let table = reader.blob()?;
+    let page = reader.rest();
+    if table.is_empty() {
+        return Ok(vec![0; count]);
+    }
+    NumberDecoder::new(table, PART_TIMES, offset)?.page(page, count, PART_TIMES, offset)
+}
+
+fn list_of(first: i64, distances: &[i64], on_grid: bool, step: i64) -> Arc<Vec<i64>> {
+    let (mut at, mut tick) = (first, first);
+    let times = distances.iter().map(|distance| {
+        tick = if on_grid { tick } else { at }.wrapping_add(step);
+        at = tick.wrapping_add(*distance);
+        at
+    });
+    Arc::new(std::iter::once(first).chain(times).collect())
+}
+
+/// Gives lists their numbers, and pages of those that were not there before.
+#[derive(Debug, Default)]
+pub(super) struct TimeLists {
+    /// By first, last and number of times: lists with their numbers.
+    known: HashMap<(i64, i64, usize), Vec<(u32, Arc<Vec<i64>>)>>,
+    known_times: usize,
+    lists: u32,
+    pending: Vec<Arc<Vec<i64>>>,
+    pending_times: usize,
+}
+
+impl TimeLists {
+    /// The number of a list: not empty, rising, of at most [`LIST_ROWS_MAX`] times.
+    pub(super) fn number(&mut self, times: &[i64]) -> u32 {
+        let key = (times[0], times[times.len() - 1], times.len());
+        let alike = self.known.entry(key).or_default();
+        if let Some((number, _)) = alike.iter().find(|(_, known)| ***known == *times) {
+            return *number;
+        }
+        let (number, list) = (self.lists, Arc::new(times.to_vec()));
+        alike.push((number, Arc::clone(&list)));
+        self.lists += 1;
+        self.pending_times += times.len();
+        self.pending.push(list);
+        self.known_times += times.len();
+        if self.known_times > KNOWN_TIMES {
+            self.known.clear();
+            self.known_times = 0;
+        }
+        number
+    }
+
+    /// Whether a page is full.
+    pub(super) fn is_full(&self) -> bool {
+        self.pending_times >= PAGE_TIMES
+    }
+
+    /// The page of the pending lists, which is to stand at `offset`.
+    pub(super) fn take_page(&mut self, offset: u64) -> Result<Option<(TimePageEntry, Vec<u8>)>, Error> {
+        let pending = std::mem::take(&mut self.pending);
+        if pending.is_empty() {
+            return Ok(None);
+        }
+        let mut bytes = Vec::new();
+        put_packed(&mut bytes, &pending.iter().map(|list| list.len() as u64).collect::<Vec<_>>());
+        let mut before = 0i64;
+        for list in &pending {
+            put_signed(&mut bytes, list[0].wrapping_sub(before));
+            before = list[0];
+        }
+        put_distances(&mut bytes, &pending)?;
+        let lists = pending.len() as u32;
+        let entry = TimePageEntry {
+            piece: Piece::of(offset, &bytes),
+            first_list: self.lists - lists,
+            lists,
+            times: std::mem::take(&mut self.pending_times) as u32,
+        };
+        Ok(Some((entry, bytes)))
+    }
+}
+
+/// Bits of numbers.
+fn cost(numbers: &[i64]) -> u64 {
+    numbers.iter().map(|number| u64::from(64 - number.unsigned_abs().leading_zeros())).sum()
+}
+
+fn put_distances(out: &mut Vec<u8>, lists: &[Arc<Vec<i64>>]) -> Result<(), Error> {
+    let mut from_before: Vec<i64> =
+        lists.iter().flat_map(|list| list.windows(2).map(|pair| pair[1].wrapping_sub(pair[0]))).collect();
+    let mut sorted = from_before.clone();
+    let middle = sorted.len() / 2;
+    let step = if sorted.is_empty() { 0 } else { *sorted.select_nth_unstable(middle).1 };
+    let on_grid = |list: &Arc<Vec<i64>>| -> Vec<i64> {
+        let tick = |n: usize| list[0].wrapping_add(step.wrapping_mul(n as i64));
+        list.iter().enumerate().skip(1).map(|(n, time)| time.wrapping_sub(tick(n))).collect()
+    };
+    let from_grid: Vec<i64> = lists.iter().flat_map(on_grid).collect();
+    from_before.iter_mut().for_each(|distance| *distance = distance.wrapping_sub(step));
+    let (from, numbers) = match cost(&from_grid) < cost(&from_before) {
+        true => (FROM_GRID, from_grid),
+        false => (FROM_BEFORE, from_before),
+    };
+    out.push(from);
+    put_signed(out, step);
+    if numbers.iter().all(|number| *number == 0) {
+        put_varint(out, 0);
+        return Ok(());
+    }
+    let chunk = compress(&numbers, vec![numbers.len()], 0, LEVEL)?;
+    put_blob(out, &chunk.table);
+    out.extend_from_slice(&chunk.pages);
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn size_after_round_trip(lists: &[Vec<i64>]) -> usize {
+        let mut writer = TimeLists::default();
+        let numbers: Vec<u32> = lists.iter().map(|list| writer.number(list)).collect();
+        let again: Vec<u32> = lists.iter().map(|list| writer.number(list)).collect();
+        assert_eq!(numbers, again, "a list is stored once");
+        let (entry, bytes) = writer.take_page(77).unwrap().unwrap();
+        let found = entry.decode(&bytes).unwrap();
+        for (list, number) in lists.iter().zip(numbers) {
+            assert_eq!(found[number as usize][..], list[..]);
+        }
+        assert!(writer.take_page(0).unwrap().is_none());
+        bytes.len()
+    }
+
+    #[test]
+    fn regular_times_take_almost_nothing() {
+        let list = |offset: i64| (0..5_000i64).map(|n| 1_795_176_000_000 + offset + n * 15_000).collect();
+        assert!(size_after_round_trip(&[list(0), list(7_123), list(13_999)]) < 40);
+    }
+
+    #[test]
+    fn a_late_scrape_in_ten_costs_less_than_a_bit_each() {
+        let late = |n: i64| if n * 7 % 10 == 0 { n % 4 } else { 0 };
+        let list = (0..8_000).map(|n| 1_795_176_000_000 + n * 15_000 + late(n)).collect();
+        assert!(size_after_round_trip(&[list]) < 1_000);
+    }
+
+    #[test]
+    fn extremes_come_back() {
+        size_after_round_trip(&[vec![i64::MIN, 0, i64::MAX], vec![i64::MAX], vec![-1, 0]]);
+    }
+
+    proptest! {
+        #[test]
+        fn any_rising_times_come_back(
+            lists in prop::collection::vec(prop::collection::btree_set(any::<i64>(), 1..40), 1..8),
+            shift in 0..60u32,
+        ) {
+            let rising = |list: &std::collections::BTreeSet<i64>| {
+                let mut list: Vec<i64> = list.iter().map(|time| time >> shift).collect();
+                list.dedup();
+                list
+            };
+            size_after_round_trip(&lists.iter().map(rising).collect::<Vec<_>>());
+        }
+    }
+}

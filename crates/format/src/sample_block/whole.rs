@@ -1,0 +1,29 @@
+//! All pages of a block that is in memory as a whole: for tools and tests.
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+
+use super::{Footer, OpenGroup, SamplePage, TimeTable};
+use crate::block::BlockIndex;
+use crate::error::Error;
+
+/// Decodes every page of an object, in order.
+pub fn pages_of_object(object: &Bytes) -> Result<(Footer, Vec<SamplePage>), Error> {
+    let footer = Footer::locate(object, object.len() as u64)?;
+    let footer = Footer::open(object.slice(footer.start as usize..footer.end as usize))?;
+    let cut = |range: std::ops::Range<u64>| object.slice(range.start as usize..range.end as usize);
+    let mut times = TimeTable::default();
+    for page in footer.time_pages() {
+        times.push(page.first_list, Arc::new(page.decode(&cut(page.piece.range()))?));
+    }
+    let mut pages = Vec::new();
+    for entry in footer.groups() {
+        let group = OpenGroup::open(entry, cut(entry.piece.range()))?;
+        let mut decoder = group.head().decoder();
+        for page in group.head().pages() {
+            pages.push(decoder.decode(page, &group.page_bytes(page), &times, false)?);
+        }
+    }
+    Ok((footer, pages))
+}
