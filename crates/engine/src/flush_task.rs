@@ -63,7 +63,8 @@ impl Shared {
     fn flush_is_due(&self, now: Duration) -> bool {
         let Some(head) = self.views.open(self.incarnation()) else { return false };
         let totals = head.totals();
-        if totals.rows == 0 {
+        // Exemplars and metadata take memory, too, which nothing but a flush gives back.
+        if totals.rows == 0 && totals.memory_bytes == 0 {
             return false;
         }
         self.flush_signal.take_pressure()

@@ -6,7 +6,7 @@ use std::ops::Range;
 use std::path::Path;
 
 use sandur_catalog::DeleteProgress;
-use sandur_model::{Dataset, Labels, MatchOp, Matcher, SampleBatch, Signal};
+use sandur_model::{Dataset, Labels, MatchOp, Matcher, MetricMetadata, SampleBatch, Signal};
 use sandur_query::SampleSelection;
 use sandur_store::fault::{FaultPlan, FaultStore};
 use sandur_store::{Store, StoreOptions};
@@ -281,6 +281,28 @@ async fn engines_of_a_bucket_answer_for_each_others_samples() {
     let three = open("three").await;
     assert_eq!((all(&three).await, three.view().heads.len()), (expected, 0));
     assert!(three.view().snapshot.datasets().all(|dataset| dataset.signal == Signal::Metrics));
+}
+
+/// Nothing but metadata: its memory is given back by a flush that writes no block.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_head_without_samples_is_flushed_and_gives_its_memory_back() {
+    let directory = TempDir::new().unwrap();
+    let options = EngineOptions { flush_age: Duration::from_millis(1), ..options() };
+    let env = Env::system(2);
+    let path = directory.path().to_str().unwrap();
+    let store = Store::open(path, env.clone(), StoreOptions::default()).await.unwrap();
+    let engine = Engine::open(store, env, options).await.unwrap();
+    let mut batch = SampleBatch::new(TenantId::default_tenant());
+    batch.metadata.push(MetricMetadata { family: "up".into(), ..MetricMetadata::default() });
+    engine.push(batch).await.unwrap();
+    let is_given_back = async {
+        while engine.view().head_totals().memory_bytes > 0 {
+            engine.env().sleep(Duration::from_millis(1)).await;
+        }
+    };
+    engine.env().timeout(Duration::from_secs(600), is_given_back).await.expect("it is flushed");
+    assert_eq!(blocks(&engine, &metrics()), 0);
+    engine.shutdown().await.unwrap();
 }
 
 /// A day in which every fifth series is replaced each hour: what is flushed leaves the heads, its strings too.

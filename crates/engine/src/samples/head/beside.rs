@@ -12,6 +12,8 @@ use sandur_model::{Exemplar, MetricMetadata};
 const EXEMPLARS_MAX: usize = 100_000;
 /// Metadata that a head keeps of a tenant.
 const METADATA_MAX: usize = 100_000;
+/// Bytes of exemplars and of metadata at which no further metadata come in: nobody has so many texts to tell.
+const BYTES_MAX: u64 = 64 << 20;
 /// Bytes of metadata beside its texts: its frame, and its place in the map.
 const METADATA_BYTES: u64 = 48;
 
@@ -64,10 +66,11 @@ impl Beside {
             *last = frame;
             return 0;
         }
-        if self.metadata.len() >= METADATA_MAX {
+        let bytes = self.bytes.saturating_add(metadata_bytes(metadata));
+        if self.metadata.len() >= METADATA_MAX || bytes > BYTES_MAX {
             return 0;
         }
-        self.bytes += metadata_bytes(metadata);
+        self.bytes = bytes;
         self.metadata.insert(metadata.clone(), frame);
         self.charge()
     }
@@ -121,5 +124,7 @@ mod tests {
         assert!(beside.add_metadata(1, &metadata) > 0);
         assert_eq!(beside.add_metadata(5, &metadata), 0);
         assert_eq!(beside.metadata().collect::<Vec<_>>(), [(&metadata, 5)]);
+        let help = "x".repeat(1 + BYTES_MAX as usize).into();
+        assert_eq!(beside.add_metadata(6, &MetricMetadata { help, ..MetricMetadata::default() }), 0);
     }
 }
