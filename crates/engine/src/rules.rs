@@ -25,7 +25,8 @@ pub struct DeleteOptions {
     pub cancel_period: Duration,
     /// The mode of a tenant. Default: lines are hidden and removed.
     pub mode_of: DeletionModeOf,
-    /// Reads the queries of requests for lines. Default: none can be read, which suits engines without requests.
+    /// Reads the queries of requests for lines. Default: none can be read, which suits engines without
+    /// requests.
     pub compile: SelectorCompiler,
     /// The same of requests for samples. Default: as those for lines.
     pub compile_samples: Option<SelectorCompiler>,

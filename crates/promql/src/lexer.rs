@@ -197,6 +197,14 @@ impl Lexer<'_> {
         is_part.then_some(word)
     }
 
+    fn left_bracket(&mut self) -> Result<Kind, String> {
+        if self.bracket {
+            return Err("unexpected left bracket '['".to_owned());
+        }
+        (self.bracket, self.colon, self.duration, self.number) = (true, false, false, false);
+        Ok(Kind::LeftBracket)
+    }
+
     fn right_paren(&mut self) -> Result<Kind, String> {
         let Some(parens) = self.parens.checked_sub(1) else {
             self.behind = true;
@@ -250,11 +258,7 @@ impl Lexer<'_> {
                 self.brace = true;
                 Kind::LeftBrace
             }
-            '[' if self.bracket => return Err("unexpected left bracket '['".to_owned()),
-            '[' => {
-                (self.bracket, self.colon, self.duration, self.number) = (true, false, false, false);
-                Kind::LeftBracket
-            }
+            '[' => return self.left_bracket(),
             ']' if self.bracket => {
                 self.bracket = false;
                 Kind::RightBracket

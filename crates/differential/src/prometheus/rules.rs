@@ -40,7 +40,7 @@ pub const RULES: &[Rule] = &[
     Rule {
         id: "ties",
         what: "which series `topk`, `bottomk` and `limitk` choose among equal ones, and all that follows",
-        reason: "Prometheus takes those that its storage gives first, in the order in which they were created",
+        reason: "Prometheus takes those that its storage gives first: in the order of their creation",
         explains: |case| {
             let chooses = ["topk", "bottomk", "limitk"].iter().any(|name| case.text.contains(name));
             chooses && !matches!(case.difference.kind, Kind::Refused | Kind::Shape | Kind::Order)
@@ -49,7 +49,7 @@ pub const RULES: &[Rule] = &[
     Rule {
         id: "which-duplicate",
         what: "which series and group an error names that a binary operator cannot match",
-        reason: "Prometheus names the first pair that it meets, in the order in which its storage gives series",
+        reason: "Prometheus names the first pair that it meets in the order of its storage",
         explains: |case| {
             let Some((theirs, ours)) = refusals(case) else { return false };
             let cut = |text: &str| without_between(text, "match group", "on the");
@@ -73,7 +73,7 @@ pub const RULES: &[Rule] = &[
     },
     Rule {
         id: "same-labelset",
-        what: "`histogram_quantiles` whose label takes the place of one that tells series apart: we refuse it",
+        what: "`histogram_quantiles` whose label replaces one that tells series apart: we refuse it",
         reason: "Prometheus refuses it where it is the answer, and goes on with equal series where it is not",
         explains: |case| {
             let refusal = case.ours.outcome.as_ref().err();
@@ -112,7 +112,7 @@ pub const RULES: &[Rule] = &[
     Rule {
         id: "empty-buckets",
         what: "buckets of histograms whose count is no number: those that were empty before",
-        reason: "Prometheus's chunks give all their histograms the same buckets, and nothing times NaN is NaN",
+        reason: "Prometheus's chunks give all histograms the same buckets, and nothing times NaN is NaN",
         explains: |case| {
             case.difference.kind == Kind::Values
                 && case.difference.detail.contains("Histogram")
@@ -267,8 +267,8 @@ mod tests {
     fn the_committed_page_lists_every_rule() {
         let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/reference/prometheus-differences.md");
         let page = std::fs::read_to_string(path).unwrap();
-        let remedy = "stale: replace the table by the output of `cargo run -p sandur-differential -- prometheus \
-                      --rules`";
+        let remedy = "stale: replace the table by the output of `cargo run -p sandur-differential -- \
+                      prometheus --rules`";
         assert!(page.contains(&table()), "{remedy}");
     }
 }
