@@ -14,7 +14,8 @@ pub fn run_differential(arguments: &[String]) -> Result<()> {
         Some(("prometheus", rest)) => prometheus(rest),
         _ => bail!(
             "usage: cargo xtask differential loki [--templates PATH] [--seed N] [--queries N] \
-             [--query LOGQL]\n   or: cargo xtask differential prometheus [--engine] [--seed N] [--queries N] [--query PROMQL]"
+             [--query LOGQL]\n   \
+             or: cargo xtask differential prometheus [--engine] [--seed N] [--queries N] [--query PROMQL]"
         ),
     }
 }

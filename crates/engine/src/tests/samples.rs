@@ -305,7 +305,8 @@ async fn a_head_without_samples_is_flushed_and_gives_its_memory_back() {
     engine.shutdown().await.unwrap();
 }
 
-/// A day in which every fifth series is replaced each hour: what is flushed leaves the heads, its strings too.
+/// A day in which every fifth series is replaced each hour: what is flushed leaves the heads, its strings
+/// too.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn series_that_come_and_go_take_no_more_memory_over_a_day() {
     const SERIES: usize = 300;
