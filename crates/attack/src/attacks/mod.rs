@@ -7,9 +7,12 @@ mod edge_numbers;
 mod followers;
 mod idle_connections;
 mod malformed_requests;
+mod many_series;
 mod memcached_clients;
 mod nested_bodies;
+mod promql_chains;
 mod regexes;
+mod remote_writes;
 mod selectors;
 mod slow_bodies;
 mod templates;
@@ -33,6 +36,7 @@ pub struct Attack {
 /// Every attack, from the cheapest to the dearest.
 pub static ATTACKS: &[&Attack] = &[
     &chains::ATTACK,
+    &promql_chains::ATTACK,
     &edge_numbers::ATTACK,
     &malformed_requests::ATTACK,
     &nested_bodies::ATTACK,
@@ -40,6 +44,8 @@ pub static ATTACKS: &[&Attack] = &[
     &selectors::ATTACK,
     &templates::ATTACK,
     &compressed_bodies::ATTACK,
+    &remote_writes::ATTACK,
+    &many_series::ATTACK,
     &slow_bodies::ATTACK,
     &idle_connections::ATTACK,
     &unread_answers::ATTACK,

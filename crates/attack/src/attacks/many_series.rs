@@ -1,0 +1,51 @@
+//! Queries over more series than memory holds, many at once: what killed store gateways elsewhere. They are
+//! in flight together, select everything by several matchers, ask for labels of all series, and group by a
+//! label that each series has for itself.
+
+use anyhow::Result;
+
+use super::Attack;
+use crate::ground::Ground;
+
+/// This attack.
+pub static ATTACK: Attack =
+    Attack { name: "many-series", about: "many dear PromQL queries and label calls at once", run };
+
+/// Clients at a time.
+const TOGETHER: usize = 32;
+/// What they ask.
+const QUERIES: &[&str] = &[
+    "sum by (id) (churn)",
+    "count_values(\"v\", churn)",
+    "sort(churn)",
+    "topk(1000000, churn)",
+    "churn and on (id) churn",
+    "churn * on (id) group_left churn",
+    "max_over_time(churn[1h:1s])",
+    "sum(rate({__name__=~\".+\",id=~\".+\",id!=\"x\",id!~\"y.*\",a=\"\",b=\"\",c!=\"1\",d!~\"2|3\"}[5m]))",
+    "label_join(churn, \"j\", \"-\", \"id\", \"id\", \"id\", \"id\")",
+    "quantile(0.5, churn) or stddev(churn) or churn",
+];
+
+fn run(ground: &Ground<'_>) -> Result<()> {
+    let now = ground.env.now_ns() / 1_000_000_000;
+    let (start, end) = ((now - 3_600).to_string(), now.to_string());
+    std::thread::scope(|scope| {
+        for client in 0..TOGETHER {
+            let (start, end) = (&start, &end);
+            scope.spawn(move || {
+                for n in 0..ground.pick(2, QUERIES.len()) {
+                    let text = QUERIES[(client + n) % QUERIES.len()];
+                    let range = [("query", text), ("start", start.as_str()), ("end", end), ("step", "1")];
+                    match client % 4 {
+                        0 => ground.form("/api/v1/series", &[("match[]", "{__name__=~\".+\"}")]),
+                        1 => ground.ask("GET", "/api/v1/label/id/values", &[], b""),
+                        2 => ground.form("/api/v1/query", &[("query", text)]),
+                        _ => ground.form("/api/v1/query_range", &range),
+                    };
+                }
+            });
+        }
+    });
+    Ok(())
+}
