@@ -46,8 +46,6 @@ static NAMES: &[Foreign] = &[
     name("server.http_tls_config.*", "tls.cert_file", "and the other options of [tls]"),
     name("web.external_url", "", "not needed: nothing here writes links to itself"),
     name("query.max_concurrency", "query.max_concurrent", ""),
-    name("query.timeout", "limits.query_timeout", ""),
-    name("query.max_samples", "limits.max_query_memory", "a query is bounded by its memory"),
     name("store.retention", "limits.retention_period", AGE),
     name("validation.reject_old_samples.max_age", "limits.reject_old_samples_max_age", "0 accepts any age"),
     name("validation.reject_old_samples", "limits.reject_old_samples_max_age", "0 accepts any age"),
