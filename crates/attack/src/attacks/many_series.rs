@@ -11,8 +11,8 @@ use crate::ground::Ground;
 pub static ATTACK: Attack =
     Attack { name: "many-series", about: "many dear PromQL queries and label calls at once", run };
 
-/// Clients at a time.
-const TOGETHER: usize = 32;
+/// Clients at a time, in the short form and in the full one.
+const TOGETHER: (usize, usize) = (8, 32);
 /// What they ask.
 const QUERIES: &[&str] = &[
     "sum by (id) (churn)",
@@ -31,12 +31,17 @@ fn run(ground: &Ground<'_>) -> Result<()> {
     let now = ground.env.now_ns() / 1_000_000_000;
     let (start, end) = ((now - 3_600).to_string(), now.to_string());
     std::thread::scope(|scope| {
-        for client in 0..TOGETHER {
+        for client in 0..ground.pick(TOGETHER.0, TOGETHER.1) {
             let (start, end) = (&start, &end);
             scope.spawn(move || {
                 for n in 0..ground.pick(2, QUERIES.len()) {
                     let text = QUERIES[(client + n) % QUERIES.len()];
-                    let range = [("query", text), ("start", start.as_str()), ("end", end), ("step", "1")];
+                    let range = [
+                        ("query", text),
+                        ("start", start.as_str()),
+                        ("end", end),
+                        ("step", ground.pick("60", "1")),
+                    ];
                     match client % 4 {
                         0 => ground.form("/api/v1/series", &[("match[]", "{__name__=~\".+\"}")]),
                         1 => ground.ask("GET", "/api/v1/label/id/values", &[], b""),

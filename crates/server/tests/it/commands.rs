@@ -37,11 +37,12 @@ fn log_file(path: &Path, from: u32, to: u32) {
 
 #[test]
 fn a_block_of_samples_is_shown_and_an_unknown_object_is_named() {
-    let block = concat!(env!("CARGO_MANIFEST_DIR"), "/../format/fixtures/sample-block-v1.bin");
+    let block = concat!(env!("CARGO_MANIFEST_DIR"), "/../format/fixtures/sample-block-v2.bin");
     let shown = sandur(&["inspect", block, "--rows", "3"]);
     let text = out(&shown);
     assert!(shown.status.success(), "{}", err(&shown));
-    for expected in ["metrics, format version 1", "rows     120", "series: 3", "first samples:", "pod=\"c\""]
+    for expected in
+        ["metrics, format version 2", "rows     300", "series: 5", "first samples:", "le=\"+Inf\""]
     {
         assert!(text.contains(expected), "no '{expected}' in {text}");
     }
