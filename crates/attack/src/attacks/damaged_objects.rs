@@ -145,7 +145,7 @@ fn try_it(ground: &Ground<'_>, store: &Path, what: &str) -> Result<()> {
             if !said.contains("sandur repair") && !said.contains("sandur check") {
                 ground.tally.finding(format!("{what}: the start was refused without a remedy: {said}"));
             }
-            if said.contains("signal") || said.contains("panicked") {
+            if said.contains("signal: ") || said.contains("panicked") {
                 ground.tally.finding(format!("{what}: the start crashed: {said}"));
             }
         }

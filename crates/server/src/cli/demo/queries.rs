@@ -1,7 +1,7 @@
 //! Queries that the demo proposes: only such that find something in what it shipped.
 
 use sandur_base::Env;
-use sandur_model::{HOUR_NS, SECOND_NS};
+use sandur_model::{HOUR_NS, MILLISECOND_NS, SECOND_NS};
 
 use crate::cli::client::Client;
 use crate::cli::results;
@@ -170,7 +170,9 @@ fn metrics_request(
 ) -> (&'static str, Vec<(&'static str, String)>) {
     let now = now_ns.div_euclid(SECOND_NS);
     if matches!(query.ask, Ask::Instant) {
-        return ("/api/v1/query", vec![text, ("time", now.to_string())]);
+        // To the millisecond: a sample of this second may be younger than its beginning.
+        let milliseconds = now_ns.rem_euclid(SECOND_NS) / MILLISECOND_NS;
+        return ("/api/v1/query", vec![text, ("time", format!("{now}.{milliseconds:03}"))]);
     }
     let start = now - HOUR_NS / SECOND_NS;
     let times = [("start", start.to_string()), ("end", now.to_string()), ("step", "1m".to_owned())];
@@ -209,5 +211,7 @@ mod tests {
         assert_eq!(value(Ask::Hour, "step"), None);
         assert_eq!(value(Ask::Minutes, "step").as_deref(), Some("1m"));
         assert_eq!(value(Ask::Instant, "time"), Some(now.to_string()));
+        let (_, of_metrics) = request(&OF_METRICS[1], now + 7 * MILLISECOND_NS);
+        assert!(of_metrics.contains(&("time", "3456000.007".to_owned())), "{of_metrics:?}");
     }
 }
