@@ -22,6 +22,8 @@ pub(super) struct TenantSamples {
     last_ms: AtomicI64,
     /// Whether a series may have no sample, but exemplars.
     has_bare: AtomicBool,
+    /// Whether series were named whose first samples are still being appended.
+    is_naming: AtomicBool,
     table: RwLock<SeriesTable>,
     order: KeptOrder,
     versions: Mutex<Versions>,
@@ -58,6 +60,7 @@ impl Default for TenantSamples {
             first_ms: AtomicI64::new(i64::MAX),
             last_ms: AtomicI64::new(i64::MIN),
             has_bare: AtomicBool::new(false),
+            is_naming: AtomicBool::new(false),
             table: RwLock::default(),
             order: KeptOrder::default(),
             versions: Mutex::default(),
@@ -112,6 +115,7 @@ impl TenantSamples {
             }
         }
         for at in unknown.into_iter().filter(|at| has_samples(&batch.series[*at])) {
+            self.is_naming.store(true, Ordering::Release);
             let SeriesSamples { id, labels, .. } = &batch.series[at];
             let (number, bytes) = self.intern(*id, labels);
             numbers[at] = number;
@@ -145,6 +149,7 @@ impl TenantSamples {
         }
         drop(locked);
         drop(table);
+        self.is_naming.store(false, Ordering::Release);
         self.count(counting);
         taken
     }
@@ -218,8 +223,9 @@ impl TenantSamples {
     pub(super) fn matching(&self, matchers: &[Matcher], times_ms: (i64, i64)) -> (Snapshot, RoaringBitmap) {
         let (snapshot, mut found) = matching(&self.table, matchers);
         let covers = |(first, last)| times_ms.0 <= first && last <= times_ms.1;
-        let has_bare = self.has_bare.load(Ordering::Acquire);
-        if has_bare || !self.bounds_ms().is_some_and(covers) {
+        // Looked at after the series were found: whoever is not naming by now has appended their samples.
+        let may_be_empty = self.has_bare.load(Ordering::Acquire) || self.is_naming.load(Ordering::Acquire);
+        if may_be_empty || !self.bounds_ms().is_some_and(covers) {
             found = touching(&snapshot, &found, times_ms);
         }
         (snapshot, found)
