@@ -21,13 +21,13 @@ use bytes::Bytes;
 use sandur_base::{Backoff, Id, Lane, Reservation};
 use sandur_format::catalog_entry::WalKind;
 use sandur_format::wal_segment::{FrameId, Record, encode_fence};
-use sandur_model::Batch;
 use sandur_store::{Created, Intent};
 
 use crate::error::Error;
 use crate::flush::{Ending, Flushed};
-use crate::follow_writers::{CaughtUp, WhenFull, WriterTail};
-use crate::head::{Head, push_bytes};
+use crate::follow_writers::{CaughtUp, WriterTail};
+use crate::head::Head;
+use crate::read_frame::{ReadFrame, WhenFull};
 use crate::shared::Shared;
 use crate::view::floor_of;
 use crate::wal::{self, frame};
@@ -109,34 +109,21 @@ impl Shared {
                 continue;
             }
             dead.fence = sequence + 1;
-            let source = bytes.clone();
-            let decode = move || frame::batches(&frame, &source);
-            match self.env.run_cpu(Lane::Background, decode).await {
-                Ok(batches) => rows += self.insert_of_dead(incarnation, sequence, batches).await?,
-                Err(error) => {
+            match self.read_frame(incarnation, frame, &bytes, WhenFull::Flush).await? {
+                ReadFrame::Batches(batches) => {
+                    rows += batches.iter().map(|(batch, _)| batch.rows()).sum::<usize>();
+                    self.views.insert(incarnation, sequence, batches);
+                }
+                ReadFrame::Damaged(error) => {
                     tracing::error!(path, sequence, %error, "acknowledged rows in a WAL frame are damaged");
                     self.keep_damaged(path, bytes.clone()).await;
                 }
+                ReadFrame::OutOfMemory => {
+                    let what = "the memory of a dead writer's rows was neither given nor refused";
+                    return Err(Error::Internal(what.to_owned()));
+                }
             }
         }
-        Ok(rows)
-    }
-
-    /// Puts the rows of a dead writer's frame into its head. When memory is short, what was read of
-    /// that writer so far is flushed first.
-    async fn insert_of_dead(
-        &self,
-        incarnation: Id,
-        sequence: u64,
-        batches: Vec<Batch>,
-    ) -> Result<usize, Error> {
-        let rows = batches.iter().map(Batch::rows).sum();
-        let mut reserved = Vec::with_capacity(batches.len());
-        for batch in batches {
-            let memory = self.reserve_or_flush(incarnation, push_bytes(&batch)).await?;
-            reserved.push((batch, memory));
-        }
-        self.views.insert(incarnation, sequence, reserved);
         Ok(rows)
     }
 
@@ -208,33 +195,37 @@ impl Shared {
                 Err(error) if error.is_not_found() => continue,
                 Err(error) => return Err(error.into()),
             };
-            let (id, name, source) = (FrameId { incarnation, sequence }, path.clone(), bytes.clone());
-            let decode = move || -> Result<Vec<Batch>, Error> {
-                let frame = frame::of_object(id, &name, source.clone())?;
-                let damaged = |e: sandur_format::Error| Error::Damaged { path: name, reason: e.to_string() };
-                frame::batches(&frame, &source).map_err(damaged)
-            };
-            match self.env.run_cpu(Lane::Background, decode).await {
-                Ok(batches) => self.take_over(batches).await?,
-                Err(error) => {
-                    tracing::error!(%error, "rows in a WAL segment behind a fence are damaged");
-                    self.keep_damaged(&path, bytes).await;
-                }
+            if let Err(error) = self.take_segment(FrameId { incarnation, sequence }, &path, &bytes).await? {
+                tracing::error!(%error, "rows in a WAL segment behind a fence are damaged");
+                self.keep_damaged(&path, bytes).await;
             }
         }
         Ok(())
     }
 
-    /// Makes batches durable as rows of our own.
-    async fn take_over(&self, batches: Vec<Batch>) -> Result<(), Error> {
-        for batch in batches {
+    /// Makes the rows of a segment durable as rows of our own; the inner error says how it is damaged.
+    async fn take_segment(&self, id: FrameId, path: &str, bytes: &Bytes) -> Result<Result<(), Error>, Error> {
+        let (name, source) = (path.to_owned(), bytes.clone());
+        let open = move || frame::of_object(id, &name, source);
+        let frame = match self.env.run_cpu(Lane::Background, open).await {
+            Ok(frame) => frame,
+            Err(damage) => return Ok(Err(damage)),
+        };
+        let own = self.wal().incarnation();
+        let batches = match self.read_frame(own, frame, bytes, WhenFull::Flush).await? {
+            ReadFrame::Batches(batches) => batches,
+            ReadFrame::Damaged(error) => {
+                return Ok(Err(Error::Damaged { path: path.to_owned(), reason: error.to_string() }));
+            }
+            ReadFrame::OutOfMemory => Vec::new(),
+        };
+        for (batch, memory) in batches {
             let wal = self.wal();
-            let memory = self.reserve_or_flush(wal.incarnation(), push_bytes(&batch)).await?;
             let record = Record::of(&batch).map_err(|error| Error::Internal(error.to_string()))?;
             let outcome = wal.enqueue(batch, record, memory)?;
             outcome.await.unwrap_or_else(|_| Err(wal.status().end_reason()))?;
         }
-        Ok(())
+        Ok(Ok(()))
     }
 
     /// Flushes what is left of a dead writer and seals it; then its WAL is deleted, but for the fence.

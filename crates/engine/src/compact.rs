@@ -176,7 +176,7 @@ impl Compactor {
     ) -> Result<Vec<M::Touched>, Error> {
         let mut all = Vec::with_capacity(inputs.len());
         for input in inputs {
-            all.push(M::touch(&self.reader, input, due).await?);
+            all.push(M::touch(&self.reader, input, due, &self.budget).await?);
         }
         Ok(all)
     }
@@ -209,7 +209,8 @@ impl Compactor {
         };
         block_meta::fill(&mut meta, &summary);
         meta.deletes_through = through;
-        self.commit(work.incarnation, merge, meta).await?;
+        let holds_something = summary.rows > 0 || counts.beside > 0;
+        self.commit(work.incarnation, merge, (meta, holds_something)).await?;
         self.deleted_rows.inc_by(counts.deleted);
         let took = self.env.monotonic().saturating_sub(started);
         let Dataset { tenant, signal } = dataset;
@@ -272,11 +273,11 @@ impl Compactor {
         &self,
         incarnation: Id,
         merge: &merge_policy::Merge,
-        meta: BlockMeta,
+        (meta, holds_something): (BlockMeta, bool),
     ) -> Result<(), Error> {
         let at_ms = self.env.now_ns() / 1_000_000;
         let mut edits = Vec::with_capacity(merge.inputs.len() + 1);
-        if meta.rows > 0 {
+        if holds_something {
             edits.push(Edit::AddBlock(meta.clone()));
         }
         edits.extend(merge.inputs.iter().map(|id| Edit::RemoveBlock { id: *id, at_ms }));
@@ -285,7 +286,7 @@ impl Compactor {
         match self.catalog.commit(incarnation, edits, preconditions).await {
             Ok(snapshot) => {
                 self.views.publish(snapshot);
-                if meta.rows == 0 {
+                if !holds_something {
                     delete_unneeded(&self.store, &meta).await;
                 }
                 Ok(())

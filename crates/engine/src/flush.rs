@@ -92,8 +92,8 @@ impl Flusher {
     }
 
     async fn write_blocks(&self, author: Id, head: &Arc<Head>) -> Result<Vec<BlockMeta>, Error> {
-        let planned = Arc::clone(head);
-        let plans = self.env.run_cpu(Lane::Background, move || plan_blocks(&planned)).await;
+        let (planned, now_ns) = (Arc::clone(head), self.env.now_ns());
+        let plans = self.env.run_cpu(Lane::Background, move || plan_blocks(&planned, now_ns)).await;
         let parallelism = self.env.cpu().parallelism().min(self.parallelism.max(1));
         let writes: Vec<BoxFuture<'_, Result<BlockMeta, Error>>> =
             plans.into_iter().map(|plan| Box::pin(self.write_block(author, plan)) as _).collect();
@@ -167,9 +167,9 @@ impl Flusher {
 }
 
 /// The blocks that the rows of a head become.
-fn plan_blocks(head: &Head) -> Vec<Box<dyn Plan>> {
+fn plan_blocks(head: &Arc<Head>, now_ns: i64) -> Vec<Box<dyn Plan>> {
     let logs = logs::plan_blocks(head.logs()).into_iter().map(|plan| Box::new(plan) as Box<dyn Plan>);
-    logs.chain(samples::plan_blocks(head.samples())).collect()
+    logs.chain(samples::plan_blocks(head, now_ns)).collect()
 }
 
 /// Whether an earlier attempt of the same commit happened. Blocks may be compacted already, so the

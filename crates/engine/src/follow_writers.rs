@@ -21,11 +21,11 @@ use sandur_base::{Id, Lane, Task};
 use sandur_catalog::Snapshot;
 use sandur_format::catalog_entry::WalKind;
 use sandur_format::wal_segment::FrameId;
-use sandur_model::Batch;
 use sandur_store::{Error as StoreError, Intent};
 
 use crate::error::Error;
-use crate::head::{Inserted, push_bytes};
+use crate::head::Inserted;
+use crate::read_frame::{ReadFrame, WhenFull};
 use crate::shared::Shared;
 use crate::view::floor_of;
 use crate::wal::{self, frame};
@@ -57,15 +57,6 @@ pub(crate) enum CaughtUp {
     },
     /// There is no memory for more.
     OutOfMemory,
-}
-
-/// What to do when the rows of a writer do not fit into memory.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum WhenFull {
-    /// Read no further: the writer is alive and flushes them itself.
-    Stop,
-    /// Flush what was read: the writer is dead and fenced or about to be.
-    Flush,
 }
 
 impl WriterTail {
@@ -119,43 +110,32 @@ impl WriterTail {
     async fn take(&mut self, shared: &Shared, bytes: Bytes, when_full: WhenFull) -> Result<bool, Error> {
         let (incarnation, sequence) = (self.incarnation, self.next);
         let path = wal::path(incarnation, sequence);
-        let original = bytes.clone();
-        let decode = {
-            let path = path.clone();
-            move || -> Result<Option<Vec<Batch>>, Error> {
-                let frame = frame::of_object(FrameId { incarnation, sequence }, &path, bytes.clone())?;
-                if frame::is_fence(&frame) {
-                    return Ok(None);
-                }
-                let damaged =
-                    |error: sandur_format::Error| Error::Damaged { path, reason: error.to_string() };
-                frame::batches(&frame, &bytes).map(Some).map_err(damaged)
-            }
+        let frame = {
+            let (path, bytes) = (path.clone(), bytes.clone());
+            let open = move || frame::of_object(FrameId { incarnation, sequence }, &path, bytes);
+            shared.env.run_cpu(Lane::Query, open).await
         };
-        let batches = match shared.env.run_cpu(Lane::Query, decode).await {
-            Ok(Some(batches)) => batches,
-            Ok(None) => {
+        let read = match frame {
+            Ok(frame) if frame::is_fence(&frame) => {
                 self.fenced = true;
                 return Ok(true);
             }
+            Ok(frame) => shared.read_frame(incarnation, frame, &bytes, when_full).await?,
             Err(error) => {
                 tracing::error!(%error, "acknowledged rows in a WAL segment are damaged");
-                shared.keep_damaged(&path, original).await;
+                shared.keep_damaged(&path, bytes.clone()).await;
+                ReadFrame::Batches(Vec::new())
+            }
+        };
+        let reserved = match read {
+            ReadFrame::Batches(batches) => batches,
+            ReadFrame::OutOfMemory => return Ok(false),
+            ReadFrame::Damaged(error) => {
+                tracing::error!(path, %error, "acknowledged rows in a WAL segment are damaged");
+                shared.keep_damaged(&path, bytes).await;
                 Vec::new()
             }
         };
-        let mut reserved = Vec::with_capacity(batches.len());
-        for batch in batches {
-            let bytes = push_bytes(&batch);
-            let memory = match when_full {
-                WhenFull::Flush => shared.reserve_or_flush(incarnation, bytes).await?,
-                WhenFull::Stop => match shared.followed_budget.reserve(bytes) {
-                    Ok(memory) => memory,
-                    Err(_) => return Ok(false),
-                },
-            };
-            reserved.push((batch, memory));
-        }
         for inserted in shared.views.insert(incarnation, sequence, reserved) {
             if let Inserted::Logs(batch) = inserted {
                 shared.followers.deliver(batch.batch());

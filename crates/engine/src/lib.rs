@@ -56,6 +56,7 @@ mod metrics;
 mod needles;
 mod open_block;
 mod options;
+mod read_frame;
 mod retain;
 mod rules;
 mod samples;

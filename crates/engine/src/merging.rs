@@ -56,6 +56,8 @@ pub(crate) struct MergeCounts {
     pub(crate) duplicates: u64,
     /// Rows that deletes took out.
     pub(crate) deleted: u64,
+    /// Exemplars and metadata that the result has: it is of use without rows, too.
+    pub(crate) beside: u64,
 }
 
 impl MergeCounts {
@@ -102,7 +104,8 @@ pub(crate) trait Merging: Send + Sync + 'static {
         reader: &BlockReader,
         block: &Self::Block,
         due: &DueRules,
-    ) -> impl Future<Output = Result<Self::Touched, ReadError>> + Send;
+        budget: &MemoryBudget,
+    ) -> impl Future<Output = Result<Self::Touched, Error>> + Send;
 
     /// Whether they do nothing to it.
     fn is_untouched(touched: &Self::Touched) -> bool;

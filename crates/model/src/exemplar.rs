@@ -1,5 +1,7 @@
 //! Exemplars: single observations that a series was made of, mostly with the id of a trace.
 
+use std::cmp::Ordering;
+
 use crate::labels::Labels;
 
 /// One observation beside the samples of a series.
@@ -19,9 +21,16 @@ impl Exemplar {
         (self.labels.text_bytes() + self.labels.len() * 2 * size_of::<Box<str>>()) as u64
     }
 
-    /// Whether both are the same observation: bits of the value are compared.
-    pub fn same(&self, other: &Self) -> bool {
+    /// The order by time; of one time by the bits of the value, then by labels. Equal are those that are the
+    /// same observation.
+    pub fn order(&self, other: &Self) -> Ordering {
         let key = |e: &Self| (e.timestamp, e.value.to_bits());
-        key(self) == key(other) && self.labels == other.labels
+        key(self).cmp(&key(other)).then_with(|| self.labels.cmp(&other.labels))
+    }
+
+    /// Sorts exemplars of one series, each once.
+    pub fn sort(exemplars: &mut Vec<Self>) {
+        exemplars.sort_unstable_by(Self::order);
+        exemplars.dedup_by(|a, b| a.order(b).is_eq());
     }
 }

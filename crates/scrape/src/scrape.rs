@@ -6,7 +6,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use sandur_base::Reservation;
-use sandur_ingest::{ExpositionFormat, ExpositionLine, ExpositionReader, ExpositionSample, series_pairs};
+use sandur_ingest::{
+    ExpositionFormat, ExpositionLine, ExpositionReader, ExpositionSample, LineExemplar, series_pairs,
+};
 use sandur_model::{Exemplar, Labels, MetricMetadata, STALE_BITS, SampleBatch, Span, StreamId, TenantId};
 
 use crate::config::JobConfig;
@@ -18,6 +20,8 @@ const NAME: &str = "__name__";
 const EXPORTED: &str = "exported_";
 /// Milliseconds that a time of the text may be ahead.
 const AHEAD_MAX_MS: i64 = 10 * 60 * 1_000;
+/// Characters of the labels of an exemplar.
+const EXEMPLAR_LABELS_MAX: usize = 128;
 /// Metric families whose descriptions are read of one scrape.
 const FAMILIES_MAX: usize = 100_000;
 
@@ -147,18 +151,24 @@ impl ScrapeReader<'_> {
         }
         batch.begin_series(id, labels, Span::default());
         batch.push_sample(time_ms, sample.value);
-        if let Some(exemplar) = &sample.exemplar
-            && let Ok(pairs) = series_pairs(exemplar.labels)
-        {
-            let pairs = pairs.iter().map(|(name, value)| (&**name, &**value));
-            let timestamp = exemplar.time_ms.unwrap_or(time_ms);
-            batch.push_exemplar(Exemplar {
-                labels: Labels::from_pairs(pairs),
-                value: exemplar.value,
-                timestamp,
-            });
+        if let Some(exemplar) = sample.exemplar.as_ref().and_then(|one| self.exemplar(one, time_ms)) {
+            batch.push_exemplar(exemplar);
         }
         Ok(())
+    }
+
+    /// An exemplar of a sample; none when it cannot be kept.
+    fn exemplar(&self, one: &LineExemplar<'_>, sample_ms: i64) -> Option<Exemplar> {
+        let timestamp = one.time_ms.unwrap_or(sample_ms);
+        let pairs = series_pairs(one.labels).ok()?;
+        let characters = |text: &str| text.chars().count();
+        let all: usize = pairs.iter().map(|(name, value)| characters(name) + characters(value)).sum();
+        if timestamp > self.now_ms.saturating_add(AHEAD_MAX_MS) || timestamp < 0 || all > EXEMPLAR_LABELS_MAX
+        {
+            return None;
+        }
+        let pairs = pairs.iter().map(|(name, value)| (&**name, &**value));
+        Some(Exemplar { labels: Labels::from_pairs(pairs), value: one.value, timestamp })
     }
 
     /// Takes memory for one more sample, before it is used.

@@ -31,11 +31,16 @@ impl Merging for LogMerging {
         reader.open(meta, &QueryStats::default()).await
     }
 
-    async fn touch(reader: &BlockReader, block: &OpenLogs, due: &DueRules) -> Result<Touched, ReadError> {
+    async fn touch(
+        reader: &BlockReader,
+        block: &OpenLogs,
+        due: &DueRules,
+        _: &MemoryBudget,
+    ) -> Result<Touched, Error> {
         let mut streams = RoaringBitmap::new();
         streams.insert_range(0..block.footer.streams().len() as u32);
         let all = (&streams, TimeRange::ALL);
-        touched(reader, block, all, due.rules.iter(), &QueryStats::default()).await
+        Ok(touched(reader, block, all, due.rules.iter(), &QueryStats::default()).await?)
     }
 
     fn is_untouched(touched: &Touched) -> bool {

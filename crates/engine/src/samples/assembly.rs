@@ -19,6 +19,8 @@ pub(super) struct SampleAssembly {
     /// Until the block is complete.
     writer: Option<BlockWriter>,
     ordinal: usize,
+    /// How far it has come in the exemplars.
+    exemplar: usize,
     duplicates: u64,
 }
 
@@ -31,7 +33,8 @@ impl SampleAssembly {
         for at in &plan.present {
             series.push(plan.series.pairs(*at as usize))?;
         }
-        Ok(Self { plan, writer: Some(BlockWriter::new(options, series)), ordinal: 0, duplicates: 0 })
+        let writer = Some(BlockWriter::new(options, series));
+        Ok(Self { plan, writer, ordinal: 0, exemplar: 0, duplicates: 0 })
     }
 }
 
@@ -49,6 +52,19 @@ impl Assembly for SampleAssembly {
             self.duplicates += duplicates;
             written += samples.rows() as u64 * SAMPLE_BYTES;
             self.ordinal += 1;
+        }
+        loop {
+            if written >= STEP_BYTES {
+                writer.take_output(out);
+                return Ok(None);
+            }
+            let next = self.plan.exemplars.next(&mut self.exemplar, self.plan.times_ms);
+            let Some(series) = next else { break };
+            written += series.memory_bytes();
+            writer.push_exemplars(series)?;
+        }
+        if let Some(head) = &self.plan.metadata_of {
+            head.samples().each_metadata(&self.plan.tenant, |one| writer.push_metadata(one))?;
         }
         let summary = self.writer.take().ok_or(ENDED)?.finish(out)?;
         Ok(Some(Assembled { summary, duplicates: self.duplicates }))

@@ -1,5 +1,6 @@
 //! Which blocks the samples of a head become: one per tenant and two hours, or per day for old samples in
-//! small amounts.
+//! small amounts. Exemplars go with the samples of their time, and make a block where there are none. What is
+//! told of metric families belongs to no time: it goes into the latest block of the tenant.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -9,9 +10,10 @@ use sandur_format::Error as FormatError;
 use sandur_model::{Dataset, Signal, TenantId, TimeRange};
 
 use super::assembly::SampleAssembly;
-use super::head::{SampleHead, SelectedSeries};
+use super::head::{FlushedExemplars, SelectedSeries};
 use super::{MILLISECOND_NS, SAMPLE_BYTES};
 use crate::assembly::{Assembly, Plan};
+use crate::head::Head;
 use crate::windows::{slot_ns, windows};
 
 /// One block to be written.
@@ -25,6 +27,10 @@ pub(super) struct SamplePlan {
     pub(super) series: Arc<SelectedSeries>,
     /// Those that have samples here.
     pub(super) present: Vec<u32>,
+    /// All exemplars of the tenant.
+    pub(super) exemplars: Arc<FlushedExemplars>,
+    /// The head whose metadata go into this block.
+    pub(super) metadata_of: Option<Arc<Head>>,
 }
 
 impl Plan for SamplePlan {
@@ -45,28 +51,39 @@ impl Plan for SamplePlan {
     }
 }
 
-/// The blocks that the samples of a head become, by tenant and window.
-pub(crate) fn plan_blocks(head: &SampleHead) -> Vec<Box<dyn Plan>> {
-    head.tenants().into_iter().flat_map(|tenant| plan_tenant(head, tenant)).collect()
+/// The blocks that the samples of a head become, by tenant and window. What belongs to no time belongs to
+/// `now_ns`.
+pub(crate) fn plan_blocks(head: &Arc<Head>, now_ns: i64) -> Vec<Box<dyn Plan>> {
+    let tenants = head.samples().tenants();
+    tenants.into_iter().flat_map(|tenant| plan_tenant(head, tenant, now_ns)).collect()
 }
 
-fn plan_tenant(head: &SampleHead, tenant: TenantId) -> Vec<Box<dyn Plan>> {
-    let series = Arc::new(head.select(&tenant, &[], TimeRange::ALL));
-    let mut slots: BTreeMap<i64, u64> = BTreeMap::new();
+fn plan_tenant(head: &Arc<Head>, tenant: TenantId, now_ns: i64) -> Vec<Box<dyn Plan>> {
+    let slot_ns = slot_ns(Signal::Metrics);
+    let series = Arc::new(head.samples().select(&tenant, &[], TimeRange::ALL));
+    let exemplars = Arc::new(head.samples().flushed_exemplars(&tenant, slot_ns / MILLISECOND_NS));
+    let mut slots: BTreeMap<i64, u64> = exemplars.slots().iter().map(|slot| (*slot, 0)).collect();
     let slots_of: Vec<Box<[i64]>> =
         (0..series.len()).map(|at| count_slots(&series, at, &mut slots)).collect();
-    let slot_ns = slot_ns(Signal::Metrics);
+    let has_metadata = head.samples().has_metadata(&tenant);
+    if has_metadata && slots.is_empty() {
+        slots.insert(now_ns.div_euclid(slot_ns), 0);
+    }
     let plan = |(window, rows): (TimeRange, TimeRange)| {
         let slots_here = rows.start.div_euclid(slot_ns)..rows.end.div_euclid(slot_ns);
         let has_rows = |at: &usize| slots_of[*at].iter().any(|slot| slots_here.contains(slot));
         let present = (0..series.len()).filter(has_rows).map(|at| at as u32).collect();
         let raw_bytes = slots.range(slots_here.clone()).map(|(_, rows)| rows * SAMPLE_BYTES).sum();
-        let (tenant, series) = (tenant.clone(), Arc::clone(&series));
-        let times_ms = rows.milliseconds();
-        Box::new(SamplePlan { tenant, window, times_ms, raw_bytes, series, present }) as Box<dyn Plan>
+        let (tenant, series, exemplars) = (tenant.clone(), Arc::clone(&series), Arc::clone(&exemplars));
+        let (times_ms, metadata_of) = (rows.milliseconds(), None);
+        SamplePlan { tenant, window, times_ms, raw_bytes, series, present, exemplars, metadata_of }
     };
     let all: BTreeSet<i64> = slots.keys().copied().collect();
-    windows(&all, slot_ns).into_iter().map(plan).collect()
+    let mut plans: Vec<SamplePlan> = windows(&all, slot_ns).into_iter().map(plan).collect();
+    if let Some(last) = plans.last_mut().filter(|_| has_metadata) {
+        last.metadata_of = Some(Arc::clone(head));
+    }
+    plans.into_iter().map(|plan| Box::new(plan) as Box<dyn Plan>).collect()
 }
 
 /// The slots that a series has samples in, which are counted.
@@ -87,23 +104,23 @@ fn count_slots(series: &SelectedSeries, at: usize, counts: &mut BTreeMap<i64, u6
 
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
     use sandur_base::{Id, MemoryBudget};
-    use sandur_model::{Labels, SampleBatch};
+    use sandur_model::{Batch, Exemplar, Labels, MetricMetadata, SampleBatch};
 
     use super::*;
-    use crate::samples::head::push_bytes;
+    use crate::head::push_bytes;
     use sandur_model::DAY_NS;
 
     const HOUR_MS: i64 = 3_600_000;
 
     fn plans(samples: &[(&str, i64)]) -> Vec<(i64, i64, u64, usize)> {
-        let head = SampleHead::new(Id(1), 0);
         let mut batch = SampleBatch::new(TenantId::default_tenant());
         for (pod, time) in samples {
             batch.push(Arc::new(Labels::from_pairs([("pod", *pod)])), [(*time, 1.0)]);
         }
-        let memory = MemoryBudget::root("test", u64::MAX).reserve(push_bytes(&batch)).unwrap();
-        head.insert(0, &batch, memory);
+        let head = head_of(batch);
         let described = |plan: Box<dyn Plan>| {
             let (window, raw) = (plan.window(), plan.raw_bytes());
             let mut assembly = plan.begin(LogPosition::default()).unwrap();
@@ -117,7 +134,34 @@ mod tests {
             let hours = |ns: i64| ns / 1_000_000 / HOUR_MS;
             (hours(window.start), hours(window.length_ns()), done.summary.rows, done.summary.streams as usize)
         };
-        plan_blocks(&head).into_iter().map(described).collect()
+        plan_blocks(&head, 0).into_iter().map(described).collect()
+    }
+
+    fn head_of(batch: SampleBatch) -> Arc<Head> {
+        let head = Arc::new(Head::new(Id(1), 0, Duration::ZERO));
+        let batch = Batch::Metrics(batch);
+        let memory = MemoryBudget::root("test", u64::MAX).reserve(push_bytes(&batch)).unwrap();
+        head.insert(0, batch, memory);
+        head
+    }
+
+    #[test]
+    fn exemplars_without_samples_and_metadata_without_times_have_blocks_too() {
+        let mut batch = SampleBatch::new(TenantId::default_tenant());
+        batch.push(Arc::new(Labels::from_pairs([("pod", "a")])), []);
+        for timestamp in [HOUR_MS, 9 * HOUR_MS] {
+            batch.push_exemplar(Exemplar { labels: Labels::default(), value: 1.0, timestamp });
+        }
+        let told = MetricMetadata { family: "up".into(), ..MetricMetadata::default() };
+        batch.metadata.push(told.clone());
+        let windows = |batch, now_ns| -> Vec<i64> {
+            let plans = plan_blocks(&head_of(batch), now_ns);
+            plans.iter().map(|plan| plan.window().start / 1_000_000 / HOUR_MS).collect()
+        };
+        assert_eq!(windows(batch, 0), [0, 8]);
+        let mut batch = SampleBatch::new(TenantId::default_tenant());
+        batch.metadata.push(told);
+        assert_eq!(windows(batch, 7 * HOUR_MS * 1_000_000), [6]);
     }
 
     #[test]

@@ -1,6 +1,7 @@
 //! What delete requests hide of samples: times of series.
 //!
-//! A rule names series by matchers and a range of time; no sample has to be looked at.
+//! A rule names series by matchers and a range of time; no sample has to be looked at. Exemplars have to,
+//! since no index knows them.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -8,6 +9,7 @@ use std::sync::Arc;
 use foldhash::fast::RandomState;
 use roaring::RoaringBitmap;
 use sandur_format::block::BlockIndex;
+use sandur_format::sample_block::SeriesExemplars;
 use sandur_model::{Labels, matches_all};
 
 use super::OpenSamples;
@@ -29,12 +31,16 @@ pub(super) fn times_of<'a>(rules: impl Iterator<Item = &'a Arc<Rule>>, labels: &
 }
 
 /// What rules do to a block.
-#[derive(Debug, Default)]
+#[derive(Default)]
 pub(crate) struct HiddenSamples {
     /// Series of which every sample is hidden.
     pub(super) gone: RoaringBitmap,
     /// The hidden times of the others that have some.
     pub(super) partly: HashMap<u32, Vec<Times>, RandomState>,
+    /// The rules that may hide exemplars.
+    pub(super) rules: Vec<Arc<Rule>>,
+    /// Whether they hide some.
+    pub(super) has_hidden_exemplars: bool,
 }
 
 impl HiddenSamples {
@@ -49,7 +55,11 @@ impl HiddenSamples {
             if !rule.range.touches(block.meta.min_ts, block.meta.max_ts) {
                 continue;
             }
-            let selected = block.footer.select(rule.selector.matchers());
+            let matchers = rule.selector.matchers();
+            if block.footer.exemplars().iter().any(|page| page.may_hold(matchers, rule.range)) {
+                hidden.rules.push(Arc::clone(rule));
+            }
+            let selected = block.footer.select(matchers);
             for series in selected.map_err(|reason| ReadError::damaged(&block.meta, reason))? {
                 let of = table.stats(series);
                 if of.rows == 0 || !rule.range.touches(of.min_ts, of.max_ts) {
@@ -68,7 +78,13 @@ impl HiddenSamples {
 
     /// Whether nothing is hidden.
     pub(super) fn is_nothing(&self) -> bool {
-        self.gone.is_empty() && self.partly.is_empty()
+        self.gone.is_empty() && self.partly.is_empty() && !self.has_hidden_exemplars
+    }
+
+    /// Takes the exemplars out that rules hide.
+    pub(super) fn drop_exemplars(&self, of: &mut SeriesExemplars) {
+        let times = times_of(self.rules.iter(), &of.labels);
+        of.exemplars.retain(|one| !hides(&times, one.timestamp));
     }
 
     /// The hidden times of a series that is not gone.

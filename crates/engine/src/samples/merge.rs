@@ -3,6 +3,7 @@
 //! Of samples of one series and instant the first input's stays, which is that of the rows that came first.
 //! Samples that deletes hide are left out; a group of hidden series alone is not even read, and a series of
 //! which nothing is left is not part of the result. One group of each input is in memory, and one series.
+//! Exemplars and metadata come last ([`merge_beside`](super::merge_beside)).
 
 use std::cmp::Ordering;
 use std::sync::Arc;
@@ -20,8 +21,10 @@ use sandur_format::sample_block::{
 use sandur_query::QueryStats;
 
 use super::OpenSamples;
+use super::exemplars::are_some_hidden;
 use super::hidden::HiddenSamples;
 use super::join::{FloatPart, HistogramPart, JoinedHistograms, Lists, join_floats, join_histograms, visible};
+use super::merge_beside::{BesideMerger, BesideRef, BesideStep, fetch};
 use super::times::read_times;
 use crate::block_reader::{BlockReader, ReadError};
 use crate::error::Error;
@@ -38,6 +41,23 @@ const STEP_ROWS: u64 = 1 << 18;
 pub(crate) struct GroupRef {
     input: usize,
     group: usize,
+}
+
+/// What a merge asks for.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum PageRef {
+    /// Samples.
+    Group(GroupRef),
+    /// Exemplars or metadata.
+    Beside(BesideRef),
+}
+
+/// What it is given.
+pub(crate) enum PageBytes {
+    /// Samples.
+    Group(GroupBytes),
+    /// Exemplars or metadata.
+    Beside(Bytes),
 }
 
 /// A group as it is stored, and the lists of times that its pages need.
@@ -185,7 +205,10 @@ impl Input {
 pub(crate) struct Merger {
     inputs: Vec<Input>,
     writer: Option<BlockWriter>,
-    supplied: Option<GroupBytes>,
+    supplied: Option<PageBytes>,
+    beside: BesideMerger,
+    /// The page of it that was asked for.
+    asked: Option<BesideRef>,
     handed_bytes: u64,
     rows: u64,
     budget: MemoryBudget,
@@ -214,6 +237,8 @@ impl Merger {
             inputs: blocks.iter().zip(hidden).zip(ordinals).map(input).collect(),
             writer: Some(BlockWriter::new(options, series)),
             supplied: None,
+            beside: BesideMerger::new(blocks),
+            asked: None,
             handed_bytes: 0,
             rows: 0,
             budget,
@@ -315,10 +340,21 @@ impl Merger {
         Ok(true)
     }
 
-    fn finish(&mut self) -> Result<Step<GroupRef>, Error> {
+    /// Does something of the exemplars and metadata.
+    fn step_beside(&mut self) -> Result<BesideStep, Error> {
+        if let (Some(asked), Some(PageBytes::Beside(bytes))) = (self.asked.take(), self.supplied.take()) {
+            self.beside.supply(asked, &bytes, &self.budget)?;
+        }
+        let writer = self.writer.as_mut().expect("the writer is there until the merge is finished");
+        let inputs = &self.inputs;
+        self.beside.step(writer, |input| &inputs[input].hidden)
+    }
+
+    fn finish(&mut self) -> Result<Step<PageRef>, Error> {
         let internal = |error: FormatError| Error::Internal(error.to_string());
         let writer = self.writer.take();
         let writer = writer.ok_or_else(|| Error::Internal("a merge was finished twice".to_owned()))?;
+        self.counts.beside = writer.beside();
         let mut output = Vec::new();
         let summary = writer.finish(&mut output).map_err(internal)?;
         let before = self.inputs.iter().map(|input| input.block.meta.rows).sum();
@@ -328,24 +364,33 @@ impl Merger {
 }
 
 impl Merge for Merger {
-    type Page = GroupRef;
-    type Bytes = GroupBytes;
+    type Page = PageRef;
+    type Bytes = PageBytes;
 
-    fn step(&mut self) -> Result<Step<GroupRef>, Error> {
+    fn step(&mut self) -> Result<Step<PageRef>, Error> {
         loop {
             if let Some(output) = self.output() {
                 return Ok(Step::Output(output));
             }
             if let Some(group) = self.group_due()? {
-                let Some(bytes) = self.supplied.take() else { return Ok(Step::Need(group)) };
+                let Some(PageBytes::Group(bytes)) = self.supplied.take() else {
+                    return Ok(Step::Need(PageRef::Group(group)));
+                };
                 self.open(group, bytes)?;
             } else if !self.write_series()? {
-                return self.finish();
+                match self.step_beside()? {
+                    BesideStep::Wrote => self.rows += 1,
+                    BesideStep::Done => return self.finish(),
+                    BesideStep::Need(page) => {
+                        self.asked = Some(page);
+                        return Ok(Step::Need(PageRef::Beside(page)));
+                    }
+                }
             }
         }
     }
 
-    fn supply(&mut self, bytes: GroupBytes) {
+    fn supply(&mut self, bytes: PageBytes) {
         self.supplied = Some(bytes);
     }
 }
@@ -422,8 +467,18 @@ impl Merging for SampleMerging {
         reader.open(meta, &QueryStats::default()).await
     }
 
-    async fn touch(_: &BlockReader, block: &OpenSamples, due: &DueRules) -> Result<HiddenSamples, ReadError> {
-        HiddenSamples::of_block(block, due.rules.iter())
+    async fn touch(
+        reader: &BlockReader,
+        block: &OpenSamples,
+        due: &DueRules,
+        budget: &MemoryBudget,
+    ) -> Result<HiddenSamples, Error> {
+        let mut hidden = HiddenSamples::of_block(block, due.rules.iter())?;
+        // A block that is written again because of samples loses hidden exemplars as well.
+        if hidden.is_nothing() {
+            hidden.has_hidden_exemplars = are_some_hidden(reader, block, &hidden.rules, budget).await?;
+        }
+        Ok(hidden)
     }
 
     fn is_untouched(touched: &HiddenSamples) -> bool {
@@ -444,8 +499,12 @@ impl Merging for SampleMerging {
     async fn fetch(
         reader: &BlockReader,
         inputs: &[Arc<OpenSamples>],
-        GroupRef { input, group: number }: GroupRef,
-    ) -> Result<GroupBytes, Error> {
+        page: PageRef,
+    ) -> Result<PageBytes, Error> {
+        let GroupRef { input, group: number } = match page {
+            PageRef::Group(group) => group,
+            PageRef::Beside(page) => return Ok(PageBytes::Beside(fetch(reader, inputs, page).await?)),
+        };
         let block = &inputs[input];
         let piece = block.footer.groups()[number].piece;
         let times: Vec<_> = block.footer.time_pages_of(&[number as u32]);
@@ -461,6 +520,6 @@ impl Merging for SampleMerging {
         }
         let group =
             stored.into_iter().next().ok_or_else(|| Error::Internal("a piece has no answer".to_owned()))?;
-        Ok(GroupBytes { group: group.bytes, times })
+        Ok(PageBytes::Group(GroupBytes { group: group.bytes, times }))
     }
 }

@@ -4,11 +4,15 @@
 //! signal of its own: its paths are series.
 
 mod assembly;
+mod beside;
+mod exemplars;
 pub(crate) mod flush_plan;
 pub mod head;
 mod hidden;
 mod join;
 mod merge;
+mod merge_beside;
+mod metadata;
 mod scan;
 mod source;
 mod times;

@@ -1,17 +1,18 @@
 //! The engine as a source of metric queries: scans, and which series there are.
 
-use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use sandur_base::BoxFuture;
 use sandur_format::sample_block::Footer;
-use sandur_model::{Exemplar, Labels, Matcher, MetricMetadata, Signal, StreamId, TenantId, TimeRange};
+use sandur_model::{Labels, Matcher, Signal, StreamId, TenantId, TimeRange};
 use sandur_query::{
     Error, Exemplars, Holding, Indexed, Metadata, MetadataSelection, QueryContext, SampleScan,
-    SampleSelection, SampleSource, SeriesExemplars, Versions,
+    SampleSelection, SampleSource, Versions,
 };
 
+use super::exemplars::{Wanted, read_exemplars};
 use super::head::MatchingSeries;
+use super::metadata::read_metadata;
 use super::scan::SeriesScan;
 use crate::block_reader::BlockReader;
 use crate::head::Head;
@@ -28,40 +29,6 @@ pub(crate) struct EngineSamples {
 impl EngineSamples {
     pub(crate) fn new(views: Arc<Views>, reader: BlockReader, rulebook: Arc<Rulebook>) -> Self {
         Self { series: SeriesReader::new(views, reader), rulebook }
-    }
-
-    fn exemplars_of(
-        &self,
-        context: &QueryContext,
-        any_of: &[Vec<Matcher>],
-        range: TimeRange,
-    ) -> Result<Exemplars, Error> {
-        let (view, tenant) = (self.series.view(context), context.tenant());
-        let most = view.heads.iter().map(|head| head.samples().beside_bytes(tenant)).sum();
-        let held = context.budget().reserve(most)?;
-        let mut found: BTreeMap<Labels, Vec<Exemplar>> = BTreeMap::new();
-        for head in &view.heads {
-            context.check()?;
-            for (labels, exemplars) in head.samples().exemplars(tenant, any_of, range) {
-                found.entry(labels).or_default().extend(exemplars);
-            }
-        }
-        let of_series = |(labels, mut exemplars): (Labels, Vec<Exemplar>)| {
-            exemplars.sort_by_key(|one| one.timestamp);
-            exemplars.dedup_by(|a, b| a.same(b));
-            SeriesExemplars { labels: Arc::new(labels), exemplars }
-        };
-        Ok(Exemplars { series: found.into_iter().map(of_series).collect(), held: Some(held) })
-    }
-
-    fn metadata_of(&self, context: &QueryContext, selection: &MetadataSelection) -> Result<Metadata, Error> {
-        let (view, tenant) = (self.series.view(context), context.tenant());
-        let most: u64 = view.heads.iter().map(|head| head.samples().beside_bytes(tenant)).sum();
-        let held = context.budget().reserve(2 * most)?;
-        let found: BTreeSet<MetricMetadata> =
-            view.heads.iter().flat_map(|head| head.samples().metadata(tenant)).collect();
-        let metrics = selection.of_sorted(&found).into_iter().cloned().collect();
-        Ok(Metadata { metrics, held: Some(held) })
     }
 }
 
@@ -135,7 +102,13 @@ impl SampleSource for EngineSamples {
         any_of: Vec<Vec<Matcher>>,
         range: TimeRange,
     ) -> BoxFuture<'a, Result<Exemplars, Error>> {
-        Box::pin(std::future::ready(self.exemplars_of(context, &any_of, range)))
+        Box::pin(async move {
+            let view = self.series.view(context);
+            let rules = self.rulebook.hiding(&view.snapshot, &SeriesReader::<Footer>::dataset(context));
+            rules.warn(context);
+            let wanted = Wanted { any_of, range };
+            read_exemplars(self.series.reader(), &view, &rules, context, wanted).await
+        })
     }
 
     fn metadata<'a>(
@@ -143,6 +116,9 @@ impl SampleSource for EngineSamples {
         context: &'a QueryContext,
         selection: MetadataSelection,
     ) -> BoxFuture<'a, Result<Metadata, Error>> {
-        Box::pin(std::future::ready(self.metadata_of(context, &selection)))
+        Box::pin(async move {
+            let view = self.series.view(context);
+            read_metadata(self.series.reader(), &view, context, &selection).await
+        })
     }
 }

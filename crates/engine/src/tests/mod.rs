@@ -1,6 +1,7 @@
 //! Whole engines over a directory and over a simulated bucket: what is acknowledged is found exactly
 //! once, whatever happens to the process.
 
+mod beside;
 mod bucket;
 mod cached;
 mod damage;

@@ -24,19 +24,17 @@ pub(crate) fn encode_whole(incarnation: Id, sequence: u64, records: &[Record]) -
     whole.freeze()
 }
 
-/// The batches of a frame that was read from `source`. None of them shares memory with it: a small batch
-/// must not keep a large file in memory.
-pub(crate) fn batches(frame: &Frame, source: &Bytes) -> Result<Vec<Batch>, FormatError> {
-    let mut batches = frame.batches()?;
-    for batch in &mut batches {
-        if let Batch::Logs(batch) = batch {
-            let arena = &mut batch.arena.bytes;
-            if source.as_ptr_range().contains(&arena.as_ptr()) {
-                *arena = Bytes::copy_from_slice(arena);
-            }
+/// A batch of a frame that was read from `source`. It does not share memory with it: a small batch must not
+/// keep a large file in memory.
+pub(crate) fn batch(frame: &Frame, record: usize, source: &Bytes) -> Result<Batch, FormatError> {
+    let mut batch = frame.batch(record)?;
+    if let Batch::Logs(batch) = &mut batch {
+        let arena = &mut batch.arena.bytes;
+        if source.as_ptr_range().contains(&arena.as_ptr()) {
+            *arena = Bytes::copy_from_slice(arena);
         }
     }
-    Ok(batches)
+    Ok(batch)
 }
 
 /// The frame of a segment object, which must be frame `id`.
@@ -147,8 +145,7 @@ mod tests {
     fn batches_do_not_keep_the_file_in_memory() {
         let bytes = Bytes::from(file(0..1));
         let found = of_file(WRITER, &bytes);
-        let batches = batches(&found.frames[0], &bytes).unwrap();
-        let Batch::Logs(batch) = &batches[0] else { panic!("logs") };
+        let Batch::Logs(batch) = batch(&found.frames[0], 0, &bytes).unwrap() else { panic!("logs") };
         assert!(!bytes.as_ptr_range().contains(&batch.arena.bytes.as_ptr()));
         assert_eq!(batch.rows(), 1);
     }

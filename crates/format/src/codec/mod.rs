@@ -6,6 +6,7 @@
 pub mod bitpack;
 pub mod checksum;
 pub mod compress;
+pub(crate) mod labels;
 pub mod numbers;
 pub mod reader;
 pub mod timestamps;

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use bytes::Bytes;
 use sandur_base::Id;
 use sandur_model::histogram::{Buckets, CounterReset, FloatHistogram};
-use sandur_model::{TenantId, TimeRange};
+use sandur_model::{Exemplar, Labels, MetricKind, MetricMetadata, TenantId, TimeRange};
 
 use super::*;
 use crate::block::{BlockIndex, BlockOrigin, SeriesList};
@@ -83,9 +83,43 @@ fn write_fixture() -> Vec<u8> {
         let starts = if series == 4 { &starts[..] } else { &[] };
         writer.push_floats(series, Floats { times: &times, values: &values, starts }).unwrap();
     }
+    exemplars().into_iter().for_each(|of| writer.push_exemplars(of).unwrap());
+    metadata().iter().for_each(|one| writer.push_metadata(one).unwrap());
     let mut out = Vec::new();
     writer.finish(&mut out).unwrap();
     out.concat()
+}
+
+/// Of a series of the block and of another one.
+fn exemplars() -> Vec<SeriesExemplars> {
+    let exemplar = |n: u64| Exemplar {
+        labels: match n % 3 {
+            0 => Labels::default(),
+            1 => {
+                Labels::from_pairs([("trace_id", format!("{:032x}", u128::from(n) * 0x9E37_79B9_7F4A_7C15))])
+            }
+            _ => Labels::from_pairs([("span_id", format!("{n:016x}")), ("trace_id", "é".to_owned())]),
+        },
+        value: if n == 3 { f64::from_bits(0x7ff0_0000_0000_0002) } else { n as f64 * 0.1 },
+        timestamp: 1_795_176_000_000 + n as i64 * 15_250,
+    };
+    let of = |labels: &[(&str, &str)], from, to| SeriesExemplars {
+        labels: Labels::from_pairs(labels.iter().copied()),
+        exemplars: (from..to).map(exemplar).collect(),
+    };
+    vec![of(SERIES[1], 0, 7), of(&[("__name__", "gone"), ("pod", "z")], 3, 5)]
+}
+
+fn metadata() -> Vec<MetricMetadata> {
+    let of = |family: &str, kind, unit: &str, help: &str| {
+        let (family, unit, help) = (family.into(), unit.into(), help.into());
+        MetricMetadata { family, kind, unit, help }
+    };
+    vec![
+        of("b", MetricKind::Histogram, "seconds", "Of b, in \"seconds\"."),
+        of("up", MetricKind::Gauge, "", "Whether it is up."),
+        of("up", MetricKind::Gauge, "", "Whether it was up."),
+    ]
 }
 
 #[test]
@@ -94,6 +128,10 @@ fn the_fixture_is_read_bit_for_bit() {
     assert_eq!((footer.info().version, footer.info().level, footer.info().rows), (2, 1, 300));
     assert_eq!(footer.info().tenant, TenantId::new("fixture").unwrap());
     assert_eq!(footer.origin(), Some(&origin()));
+    let beside = beside_of_object(&Bytes::from_static(VERSION_2), &footer).unwrap();
+    assert_eq!(format!("{beside:?}"), format!("{:?}", (exemplars(), metadata())));
+    let stale = beside.0[0].exemplars[3].value;
+    assert_eq!(stale.to_bits(), 0x7ff0_0000_0000_0002);
     let mut seen = [0u32; SERIES.len()];
     for page in pages {
         for run in &page.runs {

@@ -1,5 +1,5 @@
-//! The footer of a sample block: series, postings, groups of pages, lists of times, and what the block is
-//! made from.
+//! The footer of a sample block: series, postings, groups of pages, lists of times, what stands beside
+//! samples, and what the block is made from.
 
 use std::ops::Range;
 
@@ -7,10 +7,12 @@ use bytes::Bytes;
 use roaring::RoaringBitmap;
 use sandur_model::{MILLISECOND_NS, Signal, TimeRange};
 
+use super::exemplars::{self, ExemplarPage};
 use super::group::GroupEntry;
+use super::metadata::{self, MetadataPage};
 use super::times::TimePageEntry;
 use super::writer::BlockOptions;
-use super::{GROUP_PAGES_MAX, PART_GROUP, PART_TIMES, SAMPLE_BYTES, VERSION};
+use super::{GROUP_PAGES_MAX, PART_EXEMPLARS, PART_GROUP, PART_METADATA, PART_TIMES, SAMPLE_BYTES, VERSION};
 use crate::block::postings::Postings;
 use crate::block::{
     BlockIndex, BlockInfo, BlockSummary, HEADER_LEN, IndexBase, Layout, PART_FOOTER, SeriesTable,
@@ -26,14 +28,18 @@ const POSTINGS: u8 = 3;
 const GROUPS: u8 = 4;
 const ORIGIN: u8 = 5;
 const TIMES: u8 = 6;
+const EXEMPLARS: u8 = 20;
+const METADATA: u8 = 21;
 
-const SECTIONS: [(u8, &str); 6] = [
+const SECTIONS: [(u8, &str); 8] = [
     (META, "meta"),
     (SERIES, "series"),
     (POSTINGS, "postings"),
     (GROUPS, "groups"),
     (ORIGIN, "origin"),
     (TIMES, "times"),
+    (EXEMPLARS, "exemplars"),
+    (METADATA, "metadata"),
 ];
 
 /// Most times of a page of lists.
@@ -47,6 +53,17 @@ pub(super) const LAYOUT: Layout =
 pub(super) struct Parts<'a> {
     pub(super) groups: &'a [GroupEntry],
     pub(super) time_pages: &'a [TimePageEntry],
+    pub(super) exemplars: &'a [ExemplarPage],
+    pub(super) metadata: &'a [MetadataPage],
+}
+
+impl Parts<'_> {
+    /// First and last time in milliseconds of samples and exemplars; `None` when there is neither.
+    fn bounds_ms(&self) -> Option<(i64, i64)> {
+        let groups = self.groups.iter().map(|group| (group.min_ms, group.max_ms));
+        let exemplars = self.exemplars.iter().map(|page| (page.min_ms, page.max_ms));
+        groups.chain(exemplars).reduce(|(first, last), (min, max)| (first.min(min), last.max(max)))
+    }
 }
 
 /// The decoded footer of a block.
@@ -55,6 +72,8 @@ pub struct Footer {
     base: IndexBase,
     groups: Vec<GroupEntry>,
     time_pages: Vec<TimePageEntry>,
+    exemplars: Vec<ExemplarPage>,
+    metadata: Vec<MetadataPage>,
     pages: usize,
 }
 
@@ -77,11 +96,20 @@ impl BlockIndex for Footer {
         let (plain, offset) = sections.take(TIMES)?;
         let mut reader = Reader::new(PART_FOOTER, offset, &plain);
         let time_pages = get_time_pages(&mut reader)?;
-        check_pieces(&groups, &time_pages, &reader, trailer.footer.offset)?;
+        reader.finish()?;
+        let (plain, offset) = sections.take(EXEMPLARS)?;
+        let mut reader = Reader::new(PART_FOOTER, offset, &plain);
+        let exemplars = exemplars::get_directory(&mut reader, first_ms)?;
+        reader.finish()?;
+        let (plain, offset) = sections.take(METADATA)?;
+        let mut reader = Reader::new(PART_FOOTER, offset, &plain);
+        let metadata = metadata::get_directory(&mut reader)?;
         reader.finish()?;
         base.read_origin(&mut sections, ORIGIN)?;
         let pages = groups.iter().map(|group| group.pages as usize).sum();
-        Ok(Self { base, groups, time_pages, pages })
+        let footer = Self { base, groups, time_pages, exemplars, metadata, pages };
+        footer.check_pieces(trailer.footer.offset)?;
+        Ok(footer)
     }
 
     fn check_header(&self, bytes: &[u8]) -> Result<(), Error> {
@@ -102,13 +130,18 @@ impl BlockIndex for Footer {
 
     fn pieces(&self) -> Vec<(&'static str, Piece)> {
         let groups = self.groups.iter().map(|group| (PART_GROUP, group.piece));
-        groups.chain(self.time_pages.iter().map(|page| (PART_TIMES, page.piece))).collect()
+        let times = self.time_pages.iter().map(|page| (PART_TIMES, page.piece));
+        let exemplars = self.exemplars.iter().map(|page| (PART_EXEMPLARS, page.piece()));
+        let metadata = self.metadata.iter().map(|page| (PART_METADATA, page.piece()));
+        groups.chain(times).chain(exemplars).chain(metadata).collect()
     }
 
     fn memory_bytes(&self) -> u64 {
         let groups = self.groups.len() * size_of::<GroupEntry>() + size_of::<Self>();
         let times = self.time_pages.len() * size_of::<TimePageEntry>();
-        (groups + times) as u64 + self.base.memory_bytes()
+        let exemplars = self.exemplars.iter().map(ExemplarPage::entry_bytes).sum::<usize>();
+        let metadata = self.metadata.iter().map(MetadataPage::entry_bytes).sum::<usize>();
+        (groups + times + exemplars + metadata) as u64 + self.base.memory_bytes()
     }
 }
 
@@ -121,6 +154,34 @@ impl Footer {
     /// The pages of lists of times, by rising numbers of lists.
     pub fn time_pages(&self) -> &[TimePageEntry] {
         &self.time_pages
+    }
+
+    /// The pages of exemplars, by rising series.
+    pub fn exemplars(&self) -> &[ExemplarPage] {
+        &self.exemplars
+    }
+
+    /// The pages of metadata, sorted.
+    pub fn metadata(&self) -> &[MetadataPage] {
+        &self.metadata
+    }
+
+    /// Fails unless the parts fill the object up to its footer.
+    fn check_pieces(&self, footer_offset: u64) -> Result<(), Error> {
+        let mut pieces: Vec<Piece> = self.pieces().into_iter().map(|(_, piece)| piece).collect();
+        pieces.sort_unstable_by_key(|piece| piece.offset);
+        let malformed = |offset, what| Error::Malformed { part: PART_FOOTER, offset, what };
+        let mut at = HEADER_LEN;
+        for piece in pieces {
+            if piece.offset != at || piece.len == 0 {
+                return Err(malformed(at, "the parts of a block overlap or have gaps between them"));
+            }
+            at = at.saturating_add(u64::from(piece.len));
+        }
+        match at == footer_offset {
+            true => Ok(()),
+            false => Err(malformed(at, "the parts of a block do not end at its footer")),
+        }
     }
 
     /// Numbers of the groups that may hold samples of these series within the range, rising.
@@ -166,8 +227,8 @@ pub(super) fn put_footer(
 ) -> Result<(BlockSummary, Bytes), Error> {
     let groups = parts.groups;
     let rows = groups.iter().map(|group| group.rows).sum();
-    let first_ms = groups.iter().map(|group| group.min_ms).min().unwrap_or(0);
-    let last_ms = groups.iter().map(|group| group.max_ms).max().unwrap_or(0);
+    let window_ms = options.window.start.div_euclid(MILLISECOND_NS);
+    let (first_ms, last_ms) = parts.bounds_ms().unwrap_or((window_ms, window_ms));
     let mut summary = BlockSummary {
         rows,
         raw_bytes: rows * SAMPLE_BYTES,
@@ -197,6 +258,8 @@ pub(super) fn put_footer(
         POSTINGS => Postings::put(plain, series),
         GROUPS => put_groups(plain, groups, first_ms),
         TIMES => put_time_pages(plain, parts.time_pages),
+        EXEMPLARS => exemplars::put_directory(plain, parts.exemplars, first_ms),
+        METADATA => metadata::put_directory(plain, parts.metadata),
         _ => options.origin.put(plain),
     })?;
     summary.footer_len = bytes.len() as u32;
@@ -297,27 +360,4 @@ fn get_time_pages(reader: &mut Reader<'_>) -> Result<Vec<TimePageEntry>, Error> 
         first_list = next.ok_or_else(|| reader.malformed("a block has too many lists of times"))?;
     }
     Ok(pages)
-}
-
-/// Fails unless groups and pages of times fill the object up to its footer.
-fn check_pieces(
-    groups: &[GroupEntry],
-    time_pages: &[TimePageEntry],
-    reader: &Reader<'_>,
-    footer_offset: u64,
-) -> Result<(), Error> {
-    let groups = groups.iter().map(|group| group.piece);
-    let mut pieces: Vec<Piece> = groups.chain(time_pages.iter().map(|page| page.piece)).collect();
-    pieces.sort_unstable_by_key(|piece| piece.offset);
-    let mut at = HEADER_LEN;
-    for piece in pieces {
-        if piece.offset != at || piece.len == 0 {
-            return Err(reader.malformed("the parts of a block overlap or have gaps between them"));
-        }
-        at = at.saturating_add(u64::from(piece.len));
-    }
-    match at == footer_offset {
-        true => Ok(()),
-        false => Err(reader.malformed("the parts of a block do not end at its footer")),
-    }
 }

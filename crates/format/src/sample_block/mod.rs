@@ -1,28 +1,35 @@
 //! A sample block: one immutable object with the samples of one tenant and one time window.
 //!
-//! **Physical order.** Header; groups of pages, and between them pages of lists of times; footer; trailer.
+//! **Physical order.** Header; groups of pages, and between them pages of lists of times; pages of exemplars
+//! and of metadata; footer; trailer.
 //! The container is that of [`crate::block`], so is the series table with its postings. See
 //! `docs/formats/sample-block.md`.
 //!
 //! **Writing.** [`BlockWriter::new`] with the series in the order of [`crate::block::compare_series`]; their
-//! samples through [`BlockWriter::push_floats`] and [`BlockWriter::push_histograms`];
-//! [`BlockWriter::take_output`] now and then; [`BlockWriter::finish`].
+//! samples through [`BlockWriter::push_floats`] and [`BlockWriter::push_histograms`]; exemplars and metadata
+//! through [`BlockWriter::push_exemplars`] and [`BlockWriter::push_metadata`]; [`BlockWriter::take_output`]
+//! now and then; [`BlockWriter::finish`].
 //!
 //! **Reading.** [`Footer`] opened from the last `footer_len` bytes; the series table and the selection of
 //! series are those of [`crate::block::BlockIndex`]; [`Footer::groups_of`] for groups,
 //! [`GroupHead::decode`] for the pages of one, [`Footer::time_pages_of`] for the times of these,
-//! [`PageDecoder::decode`] for samples.
+//! [`PageDecoder::decode`] for samples; [`ExemplarPage`] and [`MetadataPage`] know nothing of the index.
 //!
 //! Invariants: the samples of a block are sorted by (series, time) over all pages, floats and histograms
 //! apart; each time of a series comes once in each; values are kept by their bits; every byte between header
 //! and footer has a checksum; a page is decoded from its own bytes, its group's head and its times;
 //! decoding bounds every allocation.
 
+mod beside;
+#[cfg(test)]
+mod beside_tests;
+mod exemplars;
 #[cfg(test)]
 mod fixture;
 mod footer;
 mod group;
 mod histograms;
+mod metadata;
 mod page;
 mod scaling;
 mod starts;
@@ -32,11 +39,13 @@ mod times;
 mod whole;
 mod writer;
 
+pub use exemplars::{EXEMPLARS_OF_SERIES_MAX, ExemplarPage, SeriesExemplars, exemplars_of_plain};
 pub use footer::{Footer, check_header};
 pub use group::{GroupEntry, GroupHead, OpenGroup, PageDecoder};
+pub use metadata::{MetadataPage, metadata_of_plain};
 pub use page::{PageEntry, Run, SamplePage, TimeLists, TimeTable};
 pub use times::TimePageEntry;
-pub use whole::pages_of_object;
+pub use whole::{beside_of_object, pages_of_object};
 pub use writer::{BlockOptions, BlockWriter, Floats, Histograms};
 
 /// The version that is written and read. Version 1 was never released.
@@ -55,3 +64,5 @@ const GROUP_PAGES_MAX: usize = 1 << 13;
 const PART_PAGE: &str = "sample page";
 const PART_GROUP: &str = "group of sample pages";
 const PART_TIMES: &str = "page of times";
+const PART_EXEMPLARS: &str = "page of exemplars";
+const PART_METADATA: &str = "page of metadata";

@@ -1,10 +1,12 @@
-//! All pages of a block that is in memory as a whole: for tools and tests.
+//! All pages of a block that is in memory as a whole, and what stands beside them: for tools and tests.
 
 use std::sync::Arc;
 
 use bytes::Bytes;
 
-use super::{Footer, OpenGroup, SamplePage, TimeTable};
+use sandur_model::MetricMetadata;
+
+use super::{Footer, OpenGroup, SamplePage, SeriesExemplars, TimeTable};
 use crate::block::BlockIndex;
 use crate::error::Error;
 
@@ -26,4 +28,20 @@ pub fn pages_of_object(object: &Bytes) -> Result<(Footer, Vec<SamplePage>), Erro
         }
     }
     Ok((footer, pages))
+}
+
+/// Decodes every exemplar and all metadata of an object, in order.
+pub fn beside_of_object(
+    object: &Bytes,
+    footer: &Footer,
+) -> Result<(Vec<SeriesExemplars>, Vec<MetricMetadata>), Error> {
+    let cut = |range: std::ops::Range<u64>| object.slice(range.start as usize..range.end as usize);
+    let (mut exemplars, mut metadata) = (Vec::new(), Vec::new());
+    for page in footer.exemplars() {
+        exemplars.append(&mut page.decode(&cut(page.piece().range()))?);
+    }
+    for page in footer.metadata() {
+        metadata.append(&mut page.decode(&cut(page.piece().range()))?);
+    }
+    Ok((exemplars, metadata))
 }

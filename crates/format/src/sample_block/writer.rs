@@ -3,10 +3,12 @@
 use std::sync::Arc;
 
 use bytes::Bytes;
-use sandur_model::{FloatHistogram, MILLISECOND_NS, TenantId, TimeRange};
+use sandur_model::{FloatHistogram, MILLISECOND_NS, MetricMetadata, TenantId, TimeRange};
 
+use super::exemplars::{ExemplarWriter, SeriesExemplars};
 use super::footer::{LAYOUT, Parts, put_footer};
 use super::group::{GroupDraft, GroupEntry};
+use super::metadata::MetadataWriter;
 use super::page::{Draft, DraftRun};
 use super::scaling::has_few_places;
 use super::times::{TimeLists, TimePageEntry};
@@ -145,6 +147,8 @@ pub struct BlockWriter {
     lists: TimeLists,
     groups: Vec<GroupEntry>,
     time_pages: Vec<TimePageEntry>,
+    exemplars: ExemplarWriter,
+    metadata: MetadataWriter,
     /// Series and time of the last float and of the last histogram.
     last: [Option<(u32, i64)>; 2],
     offset: u64,
@@ -168,6 +172,8 @@ impl BlockWriter {
             lists: TimeLists::default(),
             groups: Vec::new(),
             time_pages: Vec::new(),
+            exemplars: ExemplarWriter::default(),
+            metadata: MetadataWriter::default(),
             last: [None, None],
             offset: HEADER_LEN,
             output: vec![Bytes::from(LAYOUT.header())],
@@ -248,6 +254,51 @@ impl BlockWriter {
             row = end;
         }
         self.end_full_group()
+    }
+
+    /// Adds the exemplars of a series, which need not be one of the block's: by rising series, in any order
+    /// within one. Of more than a block keeps the newest stay.
+    pub fn push_exemplars(&mut self, series: SeriesExemplars) -> Result<(), Error> {
+        let out_of_range = |ms: i64| ms.checked_mul(MILLISECOND_NS).is_none();
+        if series.exemplars.iter().any(|one| out_of_range(one.timestamp)) {
+            return Err(Error::Misuse("the time of an exemplar is out of range"));
+        }
+        match self.exemplars.push(series)? {
+            true => self.end_exemplars(),
+            false => Ok(()),
+        }
+    }
+
+    /// Adds what is told of a metric family: sorted, each once.
+    pub fn push_metadata(&mut self, metadata: &MetricMetadata) -> Result<(), Error> {
+        match self.metadata.push(metadata)? {
+            true => self.end_metadata(),
+            false => Ok(()),
+        }
+    }
+
+    /// Exemplars and metadata that were added and kept.
+    pub fn beside(&self) -> u64 {
+        self.exemplars.exemplars() + self.metadata.metadata()
+    }
+
+    fn end_exemplars(&mut self) -> Result<(), Error> {
+        let page = self.exemplars.take_page(self.options.zstd_level, self.offset)?;
+        self.put(page);
+        Ok(())
+    }
+
+    fn end_metadata(&mut self) -> Result<(), Error> {
+        let page = self.metadata.take_page(self.options.zstd_level, self.offset)?;
+        self.put(page);
+        Ok(())
+    }
+
+    fn put(&mut self, page: Option<Bytes>) {
+        if let Some(bytes) = page {
+            self.offset += bytes.len() as u64;
+            self.output.push(bytes);
+        }
     }
 
     /// Counts samples; refuses those that are out of order.
@@ -403,8 +454,15 @@ impl BlockWriter {
         self.end_bundle()?;
         self.end_group()?;
         self.put_lists()?;
+        self.end_exemplars()?;
+        self.end_metadata()?;
         let table = self.series.finish(std::mem::take(&mut self.stats));
-        let parts = Parts { groups: &self.groups, time_pages: &self.time_pages };
+        let parts = Parts {
+            groups: &self.groups,
+            time_pages: &self.time_pages,
+            exemplars: &self.exemplars.pages,
+            metadata: &self.metadata.pages,
+        };
         let (summary, footer) = put_footer(&self.options, &table, parts, self.offset)?;
         out.append(&mut self.output);
         out.push(footer);

@@ -12,7 +12,8 @@ use sandur_model::{Entry, Labels, Level, LogBatch, Span, StreamEntries};
 
 use crate::codec::Reader;
 use crate::codec::bitpack::{BLOCK, get_packed, get_packed_u32, put_packed};
-use crate::codec::varint::{put_blob, put_varint, unzigzag, zigzag};
+use crate::codec::labels::{get_labels, put_labels};
+use crate::codec::varint::{put_varint, unzigzag, zigzag};
 use crate::error::Error;
 
 /// More entries than this are not in a batch: each takes at least one byte of text or of the request.
@@ -107,27 +108,6 @@ pub(crate) fn get_columns(reader: &mut Reader<'_>, arena_len: usize) -> Result<D
 }
 
 /// Appends labels: their number, then length and text of each name and value.
-pub(super) fn put_labels(out: &mut Vec<u8>, labels: &Labels) {
-    put_varint(out, labels.len() as u64);
-    for (name, value) in labels.iter() {
-        put_blob(out, name.as_bytes());
-        put_blob(out, value.as_bytes());
-    }
-}
-
-pub(super) fn get_labels(reader: &mut Reader<'_>) -> Result<Labels, Error> {
-    let count = reader.count("labels of a stream", reader.remaining())?;
-    let mut pairs = Vec::new();
-    for _ in 0..count {
-        let (name, value) = (reader.text()?, reader.text()?);
-        if value.is_empty() || pairs.last().is_some_and(|(before, _)| *before >= name) {
-            return Err(reader.malformed("labels are not sorted, or one is empty"));
-        }
-        pairs.push((name, value));
-    }
-    Ok(Labels::from_pairs(pairs))
-}
-
 fn get_spans(reader: &mut Reader<'_>, count: usize, arena_len: usize) -> Result<Vec<Span>, Error> {
     let starts = get_packed(reader, count, unzigzag)?;
     let lengths = get_packed_u32(reader, count)?;

@@ -86,13 +86,19 @@ impl Beside {
         self.exemplars.iter()
     }
 
+    /// The exemplar at a position among those.
+    pub(super) fn exemplar(&self, position: usize) -> Option<&Exemplar> {
+        self.exemplars.get(position).map(|one| &one.exemplar)
+    }
+
     /// Metadata and the last frame that brought it, sorted.
     pub(super) fn metadata(&self) -> impl Iterator<Item = (&MetricMetadata, u32)> {
         self.metadata.iter().map(|(metadata, frame)| (metadata, *frame))
     }
 
     /// Bytes of all of it.
-    pub(super) fn bytes(&self) -> u64 {
+    #[cfg(test)]
+    fn bytes(&self) -> u64 {
         self.bytes
     }
 }

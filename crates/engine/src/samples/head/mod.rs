@@ -17,6 +17,7 @@
 
 mod beside;
 mod columns;
+mod exemplars;
 mod matching;
 mod memory;
 mod order;
@@ -29,13 +30,12 @@ mod tenant;
 mod versions;
 
 use std::collections::BTreeMap;
+use std::ops::RangeInclusive;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
 
 use sandur_base::{Id, Reservation};
-use sandur_model::{
-    Exemplar, Labels, Matcher, MetricMetadata, SampleBatch, TenantId, TimeRange, matches_all,
-};
+use sandur_model::{DAY_NS, Matcher, MetricMetadata, SampleBatch, TenantId, TimeRange};
 use sandur_query::Holding;
 use xxhash_rust::xxh3::xxh3_128;
 
@@ -43,12 +43,17 @@ use super::{MILLISECOND_NS, SAMPLE_BYTES};
 use crate::head_totals::HeadTotals;
 use beside::HeadExemplar;
 pub use columns::SampleColumns;
+pub use exemplars::FlushedExemplars;
 pub use memory::push_bytes;
 use rows::FloatRow;
 pub use selected::{MatchingSeries, SelectedSeries};
 use table::Snapshot;
 use tenant::{Taken, TenantSamples};
 use versions::Slot;
+
+/// Times that a block can be made for: whole days around them must be times too.
+const STORABLE_MS: RangeInclusive<i64> =
+    (i64::MIN + 2 * DAY_NS) / MILLISECOND_NS..=(i64::MAX - 2 * DAY_NS) / MILLISECOND_NS;
 
 /// Samples in memory of consecutive WAL sequence numbers of one incarnation.
 pub struct SampleHead {
@@ -104,55 +109,32 @@ impl SampleHead {
         let mut grown = 0;
         for of in &batch.exemplars {
             let Some(series) = batch.series.get(of.series as usize) else { continue };
+            if !STORABLE_MS.contains(&of.exemplar.timestamp) {
+                continue;
+            }
             let (series, new_bytes) = tenant.intern_bare(series.id, &series.labels);
             let exemplar = HeadExemplar { series, frame, exemplar: of.exemplar.clone() };
+            tenant.widen_to(exemplar.exemplar.timestamp, exemplar.exemplar.timestamp);
             grown += new_bytes + tenant.beside().add_exemplar(exemplar);
         }
         let mut beside = tenant.beside();
         grown + batch.metadata.iter().map(|metadata| beside.add_metadata(frame, metadata)).sum::<u64>()
     }
 
-    /// Exemplars with a time in the range of series that pass all matchers of one of the lists (of all series
-    /// without a list), by series and time, each once.
-    pub fn exemplars(
+    /// Gives each of the tenant's metadata to `each`, sorted.
+    pub fn each_metadata<E>(
         &self,
         tenant: &TenantId,
-        any_of: &[Vec<Matcher>],
-        range: TimeRange,
-    ) -> Vec<(Labels, Vec<Exemplar>)> {
-        let Some(tenant) = self.tenant(tenant) else { return Vec::new() };
-        let (beside, snapshot) = (tenant.beside(), tenant.snapshot());
-        let mut by_series: BTreeMap<u32, Vec<Exemplar>> = BTreeMap::new();
-        for HeadExemplar { series, exemplar, .. } in beside.exemplars() {
-            if range.contains(exemplar.timestamp.saturating_mul(MILLISECOND_NS)) {
-                by_series.entry(*series).or_default().push(exemplar.clone());
-            }
-        }
-        drop(beside);
-        let labels = |(series, all): (u32, Vec<Exemplar>)| {
-            let labels = snapshot.labels(series);
-            let is_wanted = any_of.is_empty() || any_of.iter().any(|list| matches_all(list, &labels));
-            is_wanted.then_some((labels, all))
-        };
-        let mut found: Vec<_> = by_series.into_iter().filter_map(labels).collect();
-        found.sort_unstable_by(|a, b| a.0.cmp(&b.0));
-        for (_, all) in &mut found {
-            all.sort_by_key(|one| one.timestamp);
-            all.dedup_by(|a, b| a.same(b));
-        }
-        found
-    }
-
-    /// What is told of the tenant's metric families, sorted.
-    pub fn metadata(&self, tenant: &TenantId) -> Vec<MetricMetadata> {
-        let Some(tenant) = self.tenant(tenant) else { return Vec::new() };
+        mut each: impl FnMut(&MetricMetadata) -> Result<(), E>,
+    ) -> Result<(), E> {
+        let Some(tenant) = self.tenant(tenant) else { return Ok(()) };
         let beside = tenant.beside();
-        beside.metadata().map(|(metadata, _)| metadata.clone()).collect()
+        beside.metadata().try_for_each(|(metadata, _)| each(metadata))
     }
 
-    /// Bytes of the tenant's exemplars and metadata.
-    pub fn beside_bytes(&self, tenant: &TenantId) -> u64 {
-        self.tenant(tenant).map_or(0, |tenant| tenant.beside().bytes())
+    /// Whether anything is told of the tenant's metric families.
+    pub fn has_metadata(&self, tenant: &TenantId) -> bool {
+        self.tenant(tenant).is_some_and(|tenant| tenant.beside().metadata().next().is_some())
     }
 
     /// Keeps what pays for samples.
@@ -240,6 +222,7 @@ impl SampleHead {
                 let own = rest.tenant_for_insert(&id);
                 let (series, new_bytes) = own.intern_bare(snapshot.id(*series), &snapshot.labels(*series));
                 let exemplar = HeadExemplar { series, frame: frame - cut, exemplar: exemplar.clone() };
+                own.widen_to(exemplar.exemplar.timestamp, exemplar.exemplar.timestamp);
                 grown += new_bytes + own.beside().add_exemplar(exemplar);
             }
             for (metadata, frame) in beside.metadata().filter(|(_, frame)| *frame >= cut) {
@@ -249,7 +232,7 @@ impl SampleHead {
         grown
     }
 
-    /// First and last time, in nanoseconds, of a tenant's samples; `None` without samples.
+    /// First and last time, in nanoseconds, of a tenant's samples and exemplars; `None` without any.
     pub fn bounds(&self, tenant: &TenantId) -> Option<(i64, i64)> {
         let (first, last) = self.tenant(tenant)?.bounds_ms()?;
         Some((first.saturating_mul(MILLISECOND_NS), last.saturating_mul(MILLISECOND_NS)))

@@ -188,7 +188,8 @@ impl TenantSamples {
         self.widen_to(first, last);
     }
 
-    fn widen_to(&self, first_ms: i64, last_ms: i64) {
+    /// Makes the bounds hold these times.
+    pub(super) fn widen_to(&self, first_ms: i64, last_ms: i64) {
         self.first_ms.fetch_min(first_ms, Ordering::AcqRel);
         self.last_ms.fetch_max(last_ms, Ordering::AcqRel);
     }
@@ -203,7 +204,7 @@ impl TenantSamples {
         self.table().len()
     }
 
-    /// First and last time; `None` without samples.
+    /// First and last time of samples and exemplars; `None` without any.
     pub(super) fn bounds_ms(&self) -> Option<(i64, i64)> {
         let (first, last) = (self.first_ms.load(Ordering::Acquire), self.last_ms.load(Ordering::Acquire));
         (first <= last).then_some((first, last))

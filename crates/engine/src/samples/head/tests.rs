@@ -128,20 +128,51 @@ fn exemplars_and_metadata_are_found_and_cut_at_floors() {
     let (head, budget) = head_of(&frames);
     let tenant = TenantId::default_tenant();
     let ids = |head: &SampleHead, any_of: &[Vec<Matcher>], range| -> Vec<String> {
-        let found = head.exemplars(&tenant, any_of, range).into_iter();
-        found.flat_map(|(_, all)| all).map(|e| e.labels.get("trace_id").unwrap().to_owned()).collect()
+        let mut memory = MemoryBudget::root("query", 1 << 20).reserve(0).unwrap();
+        let mut found = head.exemplars(&tenant, any_of, range, &mut memory).unwrap();
+        assert_eq!(memory.bytes(), found.iter().map(|of| of.memory_bytes()).sum::<u64>());
+        found.sort_by(|a, b| a.labels.cmp(&b.labels));
+        found.iter_mut().for_each(|of| Exemplar::sort(&mut of.exemplars));
+        let all = found.into_iter().flat_map(|of| of.exemplars);
+        all.map(|one| one.labels.get("trace_id").unwrap().to_owned()).collect()
+    };
+    let told = |head: &SampleHead| {
+        let mut told = 0;
+        let each = |_: &MetricMetadata| -> Result<(), ()> {
+            told += 1;
+            Ok(())
+        };
+        head.each_metadata(&tenant, each).unwrap();
+        told
     };
     assert_eq!(ids(&head, &[], TimeRange::ALL), ["third", "first", "second"]);
     let up = vec![matcher("__name__", MatchOp::Equal, "up")];
     assert_eq!(ids(&head, &[up], TimeRange::new(0, 600_000_000)), ["first"]);
-    assert_eq!(head.metadata(&tenant).len(), 1);
+    assert_eq!(told(&head), 1);
     assert_eq!(found(&head, &[], TimeRange::ALL).len(), 1, "a series without samples is no answer");
     let rest = head.since_floor(9);
     assert_eq!(ids(&rest, &[], TimeRange::ALL), ["third", "second"]);
-    assert_eq!(rest.metadata(&tenant).len(), 1);
-    assert!(head.since_floor(11).metadata(&tenant).is_empty());
+    assert_eq!(told(&rest), 1);
+    assert_eq!(told(&head.since_floor(11)), 0);
     drop((head, rest));
     assert_eq!(budget.used(), 0);
+}
+
+#[test]
+fn exemplars_that_no_block_can_hold_are_not_taken_and_others_widen_the_bounds() {
+    let mut frame = batch(&[("up", "a", 1_000, 1.0)]);
+    for timestamp in [i64::MIN, i64::MAX, -5_000, 9_000] {
+        frame.push_exemplar(Exemplar { labels: Labels::default(), value: 1.0, timestamp });
+    }
+    let (head, _) = head_of(&[frame]);
+    let tenant = TenantId::default_tenant();
+    assert_eq!(head.bounds(&tenant), Some((-5_000_000_000, 9_000_000_000)));
+    let flushed = head.flushed_exemplars(&tenant, 7_200_000);
+    assert_eq!(flushed.slots().iter().copied().collect::<Vec<_>>(), [-1, 0]);
+    let mut at = 0;
+    let first = flushed.next(&mut at, (0, 7_199_999)).unwrap();
+    assert_eq!(first.exemplars.iter().map(|one| one.timestamp).collect::<Vec<_>>(), [9_000]);
+    assert!(flushed.next(&mut at, (0, 7_199_999)).is_none());
 }
 
 #[test]

@@ -6,8 +6,8 @@
 
 use sandur_model::{Exemplar, MetricKind, MetricMetadata, SampleBatch, SeriesExemplar};
 
-use super::super::columns::{get_labels, put_labels};
 use crate::codec::Reader;
+use crate::codec::labels::{get_labels, put_labels};
 use crate::codec::varint::{put_blob, put_signed, put_varint};
 use crate::error::Error;
 

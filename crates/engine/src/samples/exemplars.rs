@@ -1,0 +1,132 @@
+//! The exemplars that a query asks for, out of heads and blocks.
+//!
+//! Found ones are held until all are known, because a series may have some in each block: they are reserved
+//! one by one, and a page of a block is put away before the next ones are read.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use sandur_base::{Lane, MemoryBudget, Reservation};
+use sandur_cache::Hint;
+use sandur_format::Error as FormatError;
+use sandur_format::sample_block::{ExemplarPage, Footer, SeriesExemplars as Stored};
+use sandur_model::{Exemplar, Labels, MILLISECOND_NS, Matcher, TimeRange, matches_all};
+use sandur_query::{Error, Exemplars, QueryContext, QueryStats, SeriesExemplars};
+
+use super::OpenSamples;
+use super::beside::each_item;
+use super::hidden::{hides, times_of};
+use crate::block_reader::{BlockReader, ReadError, or_warn};
+use crate::error::Error as EngineError;
+use crate::rules::{Rule, Rules};
+use crate::series_reader::{OPEN_AT_ONCE, SeriesReader};
+use crate::view::View;
+
+/// What is asked for.
+pub(super) struct Wanted {
+    /// Series that pass all matchers of one of the lists; all without a list.
+    pub(super) any_of: Vec<Vec<Matcher>>,
+    /// Exemplars with a time in it.
+    pub(super) range: TimeRange,
+}
+
+impl Wanted {
+    fn may_be_in(&self, page: &ExemplarPage) -> bool {
+        match self.any_of.is_empty() {
+            true => page.may_hold(&[], self.range),
+            false => self.any_of.iter().any(|list| page.may_hold(list, self.range)),
+        }
+    }
+
+    fn has(&self, labels: &Labels) -> bool {
+        self.any_of.is_empty() || self.any_of.iter().any(|list| matches_all(list, labels))
+    }
+}
+
+/// Exemplars by series, and what pays for them.
+struct Found {
+    series: BTreeMap<Labels, Vec<Exemplar>>,
+    memory: Reservation,
+}
+
+impl Found {
+    fn add(&mut self, wanted: &Wanted, of: Stored) -> Result<(), Error> {
+        let Stored { labels, mut exemplars } = of;
+        exemplars.retain(|one| wanted.range.contains(one.timestamp.saturating_mul(MILLISECOND_NS)));
+        if exemplars.is_empty() || !wanted.has(&labels) {
+            return Ok(());
+        }
+        let of = Stored { labels, exemplars };
+        self.memory.grow(of.memory_bytes())?;
+        self.series.entry(of.labels).or_default().extend(of.exemplars);
+        Ok(())
+    }
+}
+
+/// The exemplars that are wanted and not hidden.
+pub(super) async fn read_exemplars(
+    reader: &BlockReader,
+    view: &View,
+    rules: &Rules,
+    context: &QueryContext,
+    wanted: Wanted,
+) -> Result<Exemplars, Error> {
+    let (memory, tenant) = (context.budget().reserve(0)?, context.tenant().clone());
+    let mut found = Found { series: BTreeMap::new(), memory };
+    for head in &view.heads {
+        context.check()?;
+        let all = head.samples().exemplars(&tenant, &wanted.any_of, wanted.range, &mut found.memory)?;
+        all.into_iter().for_each(|of| found.series.entry(of.labels).or_default().extend(of.exemplars));
+    }
+    for some in SeriesReader::<Footer>::blocks(view, context, wanted.range).chunks(OPEN_AT_ONCE) {
+        context.check()?;
+        for block in reader.open_all::<Footer>(some, context.stats()).await {
+            let Some(block) = or_warn(context, block)? else { continue };
+            let pages = block.footer.exemplars().iter().filter(|page| wanted.may_be_in(page));
+            let pages: Vec<ExemplarPage> = pages.cloned().collect();
+            each_item(reader, context, &block, pages, |of| found.add(&wanted, of)).await?;
+        }
+    }
+    let Found { series, memory } = found;
+    let visible = |(labels, mut exemplars): (Labels, Vec<Exemplar>)| {
+        let hidden = times_of(rules.between(wanted.range.start, wanted.range.end), &labels);
+        exemplars.retain(|one| !hides(&hidden, one.timestamp));
+        Exemplar::sort(&mut exemplars);
+        SeriesExemplars { labels: Arc::new(labels), exemplars }
+    };
+    let series = series.into_iter().map(visible).filter(|of| !of.exemplars.is_empty()).collect();
+    Ok(Exemplars { series, held: Some(memory) })
+}
+
+/// Whether rules hide exemplars of a block. Looks at one page at a time.
+pub(super) async fn are_some_hidden(
+    reader: &BlockReader,
+    block: &OpenSamples,
+    rules: &[Arc<Rule>],
+    budget: &MemoryBudget,
+) -> Result<bool, EngineError> {
+    let may_be_named =
+        |page: &&ExemplarPage| rules.iter().any(|rule| page.may_hold(rule.selector.matchers(), rule.range));
+    for page in block.footer.exemplars().iter().filter(may_be_named) {
+        let _memory = budget.reserve(page.memory_bytes())?;
+        let (hint, stats) = (Hint::Scan { bytes: u64::from(page.piece().len) }, QueryStats::default());
+        let stored = reader.pieces(&block.meta, &[page.piece()], hint, &stats).await?;
+        let (page, rules) = (page.clone(), rules.to_vec());
+        let look = move || -> Result<bool, FormatError> {
+            for stored in stored {
+                for of in page.decode(&stored.bytes)? {
+                    let times = times_of(rules.iter(), &of.labels);
+                    if of.exemplars.iter().any(|one| hides(&times, one.timestamp)) {
+                        return Ok(true);
+                    }
+                }
+            }
+            Ok(false)
+        };
+        let looked = reader.env.run_cpu(Lane::Background, look).await;
+        if looked.map_err(|reason| ReadError::damaged(&block.meta, reason))? {
+            return Ok(true);
+        }
+    }
+    Ok(false)
+}

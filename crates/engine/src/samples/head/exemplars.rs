@@ -1,0 +1,102 @@
+//! Exemplars of a head: those of a query, and those of a flush in the order in which blocks hold them.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use roaring::RoaringBitmap;
+use sandur_base::{OverBudget, Reservation};
+use sandur_format::sample_block::SeriesExemplars;
+use sandur_model::{Exemplar, MILLISECOND_NS, Matcher, TenantId, TimeRange, matches_all};
+
+use super::SampleHead;
+use super::beside::HeadExemplar;
+use super::table::Snapshot;
+use super::tenant::TenantSamples;
+
+/// Exemplars of a tenant of a head that takes no more: which series has which.
+#[derive(Default)]
+pub struct FlushedExemplars {
+    tenant: Option<Arc<TenantSamples>>,
+    snapshot: Snapshot,
+    /// Number of the series and position among all exemplars, in the order of series.
+    places: Vec<(u32, u32)>,
+    /// Whole slots of time that have some.
+    times_ms: BTreeSet<i64>,
+}
+
+impl SampleHead {
+    /// Exemplars with a time in the range of series that pass all matchers of one of the lists (of all series
+    /// without a list), in no order, a repeated one as often as it came. They are reserved first.
+    pub fn exemplars(
+        &self,
+        tenant: &TenantId,
+        any_of: &[Vec<Matcher>],
+        range: TimeRange,
+        memory: &mut Reservation,
+    ) -> Result<Vec<SeriesExemplars>, OverBudget> {
+        let Some(tenant) = self.tenant(tenant) else { return Ok(Vec::new()) };
+        let (beside, snapshot) = (tenant.beside(), tenant.snapshot());
+        // What a series is told of once: its place in the answer, or that it is not wanted.
+        let mut places: BTreeMap<u32, Option<usize>> = BTreeMap::new();
+        let mut found: Vec<SeriesExemplars> = Vec::new();
+        for HeadExemplar { series, exemplar, .. } in beside.exemplars() {
+            if !range.contains(exemplar.timestamp.saturating_mul(MILLISECOND_NS)) {
+                continue;
+            }
+            let place = match places.get(series) {
+                Some(place) => *place,
+                None => {
+                    let labels = snapshot.labels(*series);
+                    let is_wanted = any_of.is_empty() || any_of.iter().any(|list| matches_all(list, &labels));
+                    let place = is_wanted.then_some(found.len());
+                    if is_wanted {
+                        let of = SeriesExemplars { labels, exemplars: Vec::new() };
+                        memory.grow(of.memory_bytes())?;
+                        found.push(of);
+                    }
+                    places.insert(*series, place);
+                    place
+                }
+            };
+            if let Some(place) = place {
+                memory.grow(size_of::<Exemplar>() as u64 + exemplar.held_bytes())?;
+                found[place].exemplars.push(exemplar.clone());
+            }
+        }
+        Ok(found)
+    }
+
+    /// All exemplars of a tenant for a flush; a slot of time is so long.
+    pub(crate) fn flushed_exemplars(&self, tenant: &TenantId, slot_ms: i64) -> FlushedExemplars {
+        let Some(tenant) = self.tenant(tenant) else { return FlushedExemplars::default() };
+        let (beside, snapshot) = (tenant.beside(), tenant.snapshot());
+        let numbers: RoaringBitmap = beside.exemplars().map(|one| one.series).collect();
+        let sorted = tenant.sorted(&snapshot, &numbers);
+        let ranks: BTreeMap<u32, u32> = sorted.iter().copied().zip(0..).collect();
+        let mut places: Vec<(u32, u32)> = beside.exemplars().map(|one| one.series).zip(0..).collect();
+        places.sort_by_key(|(series, _)| ranks.get(series).copied());
+        let times_ms = beside.exemplars().map(|one| one.exemplar.timestamp.div_euclid(slot_ms)).collect();
+        drop(beside);
+        FlushedExemplars { tenant: Some(tenant), snapshot, places, times_ms }
+    }
+}
+
+impl FlushedExemplars {
+    /// Numbers of the slots of time that have some.
+    pub(crate) fn slots(&self) -> &BTreeSet<i64> {
+        &self.times_ms
+    }
+
+    /// The exemplars of the series whose first one stands at `at`, those from the first to the last of these
+    /// milliseconds; moves on to the next series. `None` after the last one.
+    pub(crate) fn next(&self, at: &mut usize, times_ms: (i64, i64)) -> Option<SeriesExemplars> {
+        let rest = self.places.get(*at..)?;
+        let (series, _) = rest.first()?;
+        let own = &rest[..rest.iter().take_while(|(of, _)| of == series).count()];
+        *at += own.len();
+        let beside = self.tenant.as_ref()?.beside();
+        let all = own.iter().filter_map(|(_, position)| beside.exemplar(*position as usize));
+        let within = all.filter(|one| (times_ms.0..=times_ms.1).contains(&one.timestamp));
+        Some(SeriesExemplars { labels: self.snapshot.labels(*series), exemplars: within.cloned().collect() })
+    }
+}

@@ -1,0 +1,196 @@
+//! Merging what stands beside samples: exemplars by series, then metadata by family.
+//!
+//! Of each input one page is in memory. Exemplars of a series are those of all inputs, each once, the newest
+//! if there are too many; those that deletes hide are left out. Of a family what was told last stays: all
+//! that the inputs of the latest window tell.
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+use sandur_base::{MemoryBudget, Reservation};
+use sandur_cache::Hint;
+use sandur_format::Error as FormatError;
+use sandur_format::block::compare_series;
+use sandur_format::codec::Piece;
+use sandur_format::sample_block::{BlockWriter, ExemplarPage, MetadataPage, SeriesExemplars};
+use sandur_model::MetricMetadata;
+use sandur_query::QueryStats;
+
+use super::OpenSamples;
+use super::beside::BesidePage;
+use super::hidden::HiddenSamples;
+use crate::block_reader::{BlockReader, ReadError};
+use crate::error::Error;
+
+/// Different things that a merge keeps of one family: senders do not tell more of one in earnest.
+const METADATA_OF_FAMILY_MAX: usize = 16;
+
+/// A page of an input.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct BesideRef {
+    input: usize,
+    piece: Piece,
+}
+
+/// What a step did.
+pub(super) enum BesideStep {
+    /// It needs a page.
+    Need(BesideRef),
+    /// It wrote something, or passed something over.
+    Wrote,
+    /// Nothing is left.
+    Done,
+}
+
+/// The pages of one input, of which one is decoded.
+struct Pages<P: BesidePage> {
+    left: std::vec::IntoIter<P>,
+    /// The page that was asked for.
+    asked: Option<P>,
+    items: std::iter::Peekable<std::vec::IntoIter<P::Item>>,
+    memory: Option<Reservation>,
+}
+
+impl<P: BesidePage> Pages<P> {
+    fn new(pages: &[P]) -> Self {
+        let items = Vec::new().into_iter().peekable();
+        Self { left: pages.to_vec().into_iter(), asked: None, items, memory: None }
+    }
+
+    /// The page that must be read before the next item is known.
+    fn due(&mut self) -> Option<Piece> {
+        if self.items.peek().is_some() {
+            return None;
+        }
+        self.memory = None;
+        if self.asked.is_none() {
+            self.asked = self.left.next();
+        }
+        self.asked.as_ref().map(P::piece)
+    }
+
+    fn supply(&mut self, bytes: &Bytes, budget: &MemoryBudget) -> Result<Result<(), FormatError>, Error> {
+        let Some(page) = self.asked.take() else { return Ok(Ok(())) };
+        self.memory = Some(budget.reserve(page.memory_bytes())?);
+        Ok(page.decode(bytes).map(|items| self.items = items.into_iter().peekable()))
+    }
+}
+
+/// What is told of the family that is being merged.
+#[derive(Default)]
+struct Family {
+    /// The end of the window that it is from.
+    end: i64,
+    told: Vec<MetricMetadata>,
+}
+
+/// Merges exemplars and metadata of blocks.
+pub(super) struct BesideMerger {
+    blocks: Vec<Arc<OpenSamples>>,
+    exemplars: Vec<Pages<ExemplarPage>>,
+    metadata: Vec<Pages<MetadataPage>>,
+    family: Family,
+}
+
+impl BesideMerger {
+    pub(super) fn new(blocks: &[Arc<OpenSamples>]) -> Self {
+        Self {
+            blocks: blocks.to_vec(),
+            exemplars: blocks.iter().map(|block| Pages::new(block.footer.exemplars())).collect(),
+            metadata: blocks.iter().map(|block| Pages::new(block.footer.metadata())).collect(),
+            family: Family::default(),
+        }
+    }
+
+    /// Takes the page that was asked for.
+    pub(super) fn supply(
+        &mut self,
+        BesideRef { input, .. }: BesideRef,
+        bytes: &Bytes,
+        budget: &MemoryBudget,
+    ) -> Result<(), Error> {
+        let decoded = match self.exemplars[input].asked.is_some() {
+            true => self.exemplars[input].supply(bytes, budget)?,
+            false => self.metadata[input].supply(bytes, budget)?,
+        };
+        decoded.map_err(|reason| ReadError::damaged(&self.blocks[input].meta, reason).into())
+    }
+
+    /// Writes the next series or metadata; `hidden` is what deletes take out of each input.
+    pub(super) fn step<'h>(
+        &mut self,
+        writer: &mut BlockWriter,
+        hidden: impl Fn(usize) -> &'h HiddenSamples,
+    ) -> Result<BesideStep, Error> {
+        if let Some(page) = due(&mut self.exemplars) {
+            return Ok(BesideStep::Need(page));
+        }
+        let internal = |error: FormatError| Error::Internal(error.to_string());
+        if let Some(series) = self.next_series(hidden) {
+            writer.push_exemplars(series).map_err(internal)?;
+            return Ok(BesideStep::Wrote);
+        }
+        if let Some(page) = due(&mut self.metadata) {
+            return Ok(BesideStep::Need(page));
+        }
+        let Some((end, one)) = self.next_metadata() else {
+            self.end_family(writer).map_err(internal)?;
+            return Ok(BesideStep::Done);
+        };
+        if self.family.told.first().is_none_or(|told| told.family != one.family) {
+            self.end_family(writer).map_err(internal)?;
+            self.family.end = end;
+        }
+        if end > self.family.end {
+            self.family = Family { end, told: Vec::new() };
+        }
+        let told = &mut self.family.told;
+        if end == self.family.end && told.len() < METADATA_OF_FAMILY_MAX && told.last() != Some(&one) {
+            told.push(one);
+        }
+        Ok(BesideStep::Wrote)
+    }
+
+    /// The exemplars of the first series that any input has.
+    fn next_series<'h>(&mut self, hidden: impl Fn(usize) -> &'h HiddenSamples) -> Option<SeriesExemplars> {
+        let firsts = self.exemplars.iter_mut().filter_map(|pages| pages.items.peek());
+        let labels = firsts.map(|of| &of.labels).min_by(|a, b| compare_series(a.iter(), b.iter()))?.clone();
+        let mut all = SeriesExemplars { labels, exemplars: Vec::new() };
+        for (input, pages) in self.exemplars.iter_mut().enumerate() {
+            if let Some(mut of) = pages.items.next_if(|of| of.labels == all.labels) {
+                hidden(input).drop_exemplars(&mut of);
+                all.exemplars.append(&mut of.exemplars);
+            }
+        }
+        Some(all)
+    }
+
+    /// The first metadata that any input has, and the end of that input's window.
+    fn next_metadata(&mut self) -> Option<(i64, MetricMetadata)> {
+        let firsts = self.metadata.iter_mut().enumerate();
+        let firsts = firsts.filter_map(|(input, pages)| Some((pages.items.peek()?.clone(), input)));
+        let (_, input) = firsts.min()?;
+        Some((self.blocks[input].meta.window.end, self.metadata[input].items.next()?))
+    }
+
+    fn end_family(&mut self, writer: &mut BlockWriter) -> Result<(), FormatError> {
+        std::mem::take(&mut self.family.told).iter().try_for_each(|one| writer.push_metadata(one))
+    }
+}
+
+fn due<P: BesidePage>(inputs: &mut [Pages<P>]) -> Option<BesideRef> {
+    inputs.iter_mut().enumerate().find_map(|(input, pages)| Some(BesideRef { input, piece: pages.due()? }))
+}
+
+/// A page that a merge asked for.
+pub(super) async fn fetch(
+    reader: &BlockReader,
+    inputs: &[Arc<OpenSamples>],
+    BesideRef { input, piece }: BesideRef,
+) -> Result<Bytes, Error> {
+    // A merge reads its inputs once, and they go away afterwards.
+    let (hint, stats) = (Hint::Scan { bytes: u64::MAX }, QueryStats::default());
+    let stored = reader.pieces(&inputs[input].meta, &[piece], hint, &stats).await?;
+    let stored = stored.into_iter().next();
+    Ok(stored.ok_or_else(|| Error::Internal("a piece has no answer".to_owned()))?.bytes)
+}

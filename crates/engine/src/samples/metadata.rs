@@ -1,0 +1,91 @@
+//! What is told of metric families, out of heads and blocks.
+//!
+//! What was told last counts: of a family all that heads know, else all that the blocks of its latest window
+//! know. Blocks whose window ended more than a day before the latest one are not asked, so that the call
+//! costs the same however long metrics are kept.
+
+use std::cmp::Reverse;
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use sandur_base::Reservation;
+use sandur_format::catalog_entry::BlockMeta;
+use sandur_format::sample_block::{Footer, MetadataPage};
+use sandur_model::{DAY_NS, MetricMetadata, TimeRange};
+use sandur_query::{Error, Metadata, MetadataSelection, QueryContext};
+
+use super::beside::each_item;
+use crate::block_reader::{BlockReader, or_warn};
+use crate::series_reader::{OPEN_AT_ONCE, SeriesReader};
+use crate::view::View;
+
+/// Bytes of a family beside its texts: the name once more, its place and that of what is told.
+const FAMILY_BYTES: u64 = 128;
+
+/// What is told of each family, by the end of the window that it is from; that of heads is the latest of all.
+struct Told<'s> {
+    selection: &'s MetadataSelection,
+    families: BTreeMap<Box<str>, (i64, BTreeSet<MetricMetadata>)>,
+    memory: Reservation,
+}
+
+impl Told<'_> {
+    /// Adds metadata; what is from the latest windows comes first.
+    fn add(&mut self, end: i64, one: &MetricMetadata) -> Result<(), Error> {
+        let is_wanted = self.selection.family.as_deref().is_none_or(|family| *family == *one.family);
+        match self.families.get_mut(&one.family) {
+            _ if !is_wanted => {}
+            Some((known_end, all)) if *known_end == end => {
+                if !all.contains(one) {
+                    self.memory.grow(one.memory_bytes() + FAMILY_BYTES)?;
+                    all.insert(one.clone());
+                }
+            }
+            Some(_) => {}
+            None => {
+                self.memory.grow(one.memory_bytes() + one.family.len() as u64 + FAMILY_BYTES)?;
+                self.families.insert(one.family.clone(), (end, BTreeSet::from([one.clone()])));
+            }
+        }
+        Ok(())
+    }
+}
+
+/// The metadata that are asked for.
+pub(super) async fn read_metadata(
+    reader: &BlockReader,
+    view: &View,
+    context: &QueryContext,
+    selection: &MetadataSelection,
+) -> Result<Metadata, Error> {
+    let mut told = Told { selection, families: BTreeMap::new(), memory: context.budget().reserve(0)? };
+    for head in &view.heads {
+        context.check()?;
+        head.samples().each_metadata(context.tenant(), |one| told.add(i64::MAX, one))?;
+    }
+    for some in latest_blocks(view, context).chunks(OPEN_AT_ONCE) {
+        context.check()?;
+        for block in reader.open_all::<Footer>(some, context.stats()).await {
+            let Some(block) = or_warn(context, block)? else { continue };
+            let may_tell = |page: &&MetadataPage| {
+                selection.family.as_deref().is_none_or(|family| page.may_tell_of(family))
+            };
+            let pages: Vec<MetadataPage> = block.footer.metadata().iter().filter(may_tell).cloned().collect();
+            let end = block.meta.window.end;
+            each_item(reader, context, &block, pages, |one| told.add(end, &one)).await?;
+        }
+    }
+    let Told { families, memory, .. } = told;
+    let all = families.values().flat_map(|(_, all)| all);
+    let metrics = selection.of_sorted(all).into_iter().cloned().collect();
+    Ok(Metadata { metrics, held: Some(memory) })
+}
+
+/// The blocks of the last day that has some, the latest window first.
+fn latest_blocks(view: &View, context: &QueryContext) -> Vec<Arc<BlockMeta>> {
+    let mut blocks = SeriesReader::<Footer>::blocks(view, context, TimeRange::ALL);
+    let latest = blocks.iter().map(|block| block.window.end).max().unwrap_or(i64::MIN);
+    blocks.retain(|block| block.window.end > latest.saturating_sub(DAY_NS));
+    blocks.sort_by_key(|block| (Reverse(block.window.end), block.id));
+    blocks
+}
