@@ -4,15 +4,17 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use bytes::Bytes;
-use sandur_format::block::{BlockIndex, HEADER_LEN, SeriesStats};
+use sandur_format::block::{BlockIndex, HEADER_LEN};
 use sandur_format::catalog_entry::BlockMeta;
 use sandur_format::codec::Piece;
 use sandur_format::log_block::Wanted;
 use sandur_format::needle::SLICES;
+use sandur_format::sample_block::index::SeriesSpan;
 use sandur_format::sample_block::{OpenGroup, SamplePage, TimeLists, TimeTable};
 use sandur_format::{BlockFooter, log_block, sample_block};
-use sandur_model::MILLISECOND_NS;
 use sandur_store::{Intent, Store};
+
+use crate::check_index::IndexCheck;
 
 /// Bytes that are read at once.
 const READ_BYTES: u64 = 8 << 20;
@@ -55,11 +57,11 @@ async fn check_logs(object: &Object<'_>, footer: &log_block::Footer) -> Result<u
     Ok(count)
 }
 
-/// Reads every page, and compares what the footer says of each series with the samples that there are:
+/// Reads every page, and compares what the index says of each series with the samples that there are:
 /// queries believe it.
 async fn check_samples(object: &Object<'_>, footer: &sample_block::Footer) -> Result<u64, String> {
     let (mut window, mut times_window) = (Window::of(object), Window::of(object));
-    let mut series = vec![SeriesStats::default(); footer.series().len()];
+    let mut series = vec![SeriesSpan::default(); footer.series_count()];
     let mut known = KnownTimes::default();
     for (number, entry) in (0..).zip(footer.groups()) {
         let times = known.of_group(footer, number, &mut times_window).await?;
@@ -80,19 +82,8 @@ async fn check_samples(object: &Object<'_>, footer: &sample_block::Footer) -> Re
         let bytes = times_window.read(page.piece).await?;
         page.decode(&bytes).map_err(|e| e.to_string())?;
     }
-    for (ordinal, found) in (0..).zip(&series) {
-        let said = footer.series().stats(ordinal);
-        let fields = |stats: &SeriesStats| (stats.rows, stats.min_ts, stats.max_ts);
-        if fields(said) != fields(found) {
-            let labels = footer.series().labels(ordinal);
-            return Err(format!(
-                "its footer says of series {labels} (samples, first and last time) {:?}, its pages {:?}",
-                fields(said),
-                fields(found)
-            ));
-        }
-    }
-    Ok((footer.page_count() + footer.time_pages().len()) as u64)
+    let parts = IndexCheck::new(footer.index(), Window::of(object)).run(&series).await?;
+    Ok((footer.page_count() + footer.time_pages().len()) as u64 + parts)
 }
 
 /// The lists of times that the last group needed: the next one mostly needs the same.
@@ -126,25 +117,25 @@ impl KnownTimes {
 
 fn count_samples(
     page: &SamplePage,
-    series: &mut [SeriesStats],
+    series: &mut [SeriesSpan],
     newest: &mut BTreeMap<u32, i64>,
 ) -> Result<(), String> {
     for run in &page.runs {
-        let stats = series.get_mut(run.series as usize).ok_or("it names a series that the block has not")?;
+        let span = series.get_mut(run.series as usize).ok_or("it names a series that the block has not")?;
         let (Some(first), Some(last)) = (run.times.first(), run.times.last()) else { continue };
-        let (first, last) = (first.saturating_mul(MILLISECOND_NS), last.saturating_mul(MILLISECOND_NS));
+        let (first, last) = (*first, *last);
         // A series may go on from the page before.
         if newest.insert(run.series, last).is_some_and(|newest| newest >= first) {
             return Err("the times of a series do not rise from one page to the next".to_owned());
         }
-        stats.min_ts = stats.min_ts.min(first);
-        stats.max_ts = stats.max_ts.max(last);
-        stats.rows += run.times.len() as u64;
+        span.min_ms = span.min_ms.min(first);
+        span.max_ms = span.max_ms.max(last);
+        span.rows += run.times.len() as u64;
     }
     Ok(())
 }
 
-struct Object<'a> {
+pub(crate) struct Object<'a> {
     store: &'a Store,
     path: String,
     size: u64,
@@ -157,7 +148,7 @@ impl Object<'_> {
 }
 
 /// Reads an object in large steps while pieces are asked for in rising order.
-struct Window<'a> {
+pub(crate) struct Window<'a> {
     object: &'a Object<'a>,
     start: u64,
     bytes: Bytes,
@@ -168,7 +159,7 @@ impl<'a> Window<'a> {
         Self { object, start: 0, bytes: Bytes::new() }
     }
 
-    async fn read(&mut self, piece: Piece) -> Result<Bytes, String> {
+    pub(crate) async fn read(&mut self, piece: Piece) -> Result<Bytes, String> {
         let (offset, len) = (piece.offset, u64::from(piece.len));
         let end = self.start + self.bytes.len() as u64;
         if offset < self.start || piece.end() > end {

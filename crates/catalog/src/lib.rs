@@ -68,6 +68,7 @@ mod catalog;
 mod chain;
 mod check;
 mod check_block;
+mod check_index;
 mod check_report;
 mod check_wal;
 mod checkpoint;

@@ -29,6 +29,10 @@ pub enum Piece {
     GroupHead(u64),
     /// The lists of times that begin at this offset.
     Times(u64),
+    /// The page of series with this number.
+    Series(u32),
+    /// The page of texts with this address in its index.
+    Texts(u64),
 }
 
 /// A cached value: of which type it is follows from the piece and the signal of the block.

@@ -197,7 +197,7 @@ impl Compactor {
         let (tenant, window, level) = (dataset.tenant.clone(), merge.window, merge.level);
         let target = Target { tenant, window, level, origin };
         let merger = M::merger(&inputs, touched, target, self.budget.clone());
-        let merger = merger.map_err(|error| Error::Internal(error.to_string()))?;
+        let merger = merger?;
         let mut meta = block_meta::unwritten(self.env.new_id(), work.incarnation, &dataset, window, level);
         let written = self.write::<M>(merger, &inputs, &meta).await;
         let (summary, counts) = match written {
@@ -258,7 +258,7 @@ impl Compactor {
             let (returned, step) = self.env.run_cpu(Lane::Background, job).await;
             merger = returned;
             match step? {
-                Step::Need(page) => merger.supply(M::fetch(&self.reader, inputs, page).await?),
+                Step::Need(page) => merger.supply(M::fetch(&self.reader, inputs, page, &self.budget).await?),
                 Step::Output(pieces) => upload.write(pieces, false).await?,
                 Step::Finished(pieces, summary, counts) => {
                     upload.write(pieces, true).await?;

@@ -4,12 +4,11 @@
 use std::sync::Arc;
 
 use roaring::RoaringBitmap;
-use sandur_format::block::BlockIndex;
 use sandur_model::{Matcher, TenantId};
 use sandur_query::{Error, QueryContext};
 
 use crate::head::Head;
-use crate::open_block::OpenBlock;
+use crate::logs::block::OpenLogs;
 
 /// Steps of regular expressions that are quicker done than handed to the CPU pool.
 const FEW_STEPS: usize = 100_000;
@@ -25,10 +24,10 @@ fn steps(matchers: &[Matcher], bytes_of: impl Fn(&str) -> usize) -> usize {
     matchers.iter().map(steps).fold(0, usize::saturating_add)
 }
 
-/// The matching series of a block; the inner error says how the block is damaged.
-pub(crate) async fn in_block<F: BlockIndex>(
+/// The matching streams of a block; the inner error says how the block is damaged.
+pub(crate) async fn in_block(
     context: &QueryContext,
-    block: &Arc<OpenBlock<F>>,
+    block: &Arc<OpenLogs>,
     matchers: &[Matcher],
 ) -> Result<Result<RoaringBitmap, sandur_format::Error>, Error> {
     if steps(matchers, |name| block.footer.value_bytes(name)) <= FEW_STEPS {

@@ -10,7 +10,6 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use sandur_base::MemoryBudget;
-use sandur_format::Error as FormatError;
 use sandur_format::block::{BlockOrigin, BlockSummary};
 use sandur_format::catalog_entry::BlockMeta;
 use sandur_model::{TenantId, TimeRange};
@@ -102,7 +101,7 @@ pub(crate) trait Merging: Send + Sync + 'static {
     /// What rules do to a block.
     fn touch(
         reader: &BlockReader,
-        block: &Self::Block,
+        block: &Arc<Self::Block>,
         due: &DueRules,
         budget: &MemoryBudget,
     ) -> impl Future<Output = Result<Self::Touched, Error>> + Send;
@@ -116,12 +115,13 @@ pub(crate) trait Merging: Send + Sync + 'static {
         touched: Vec<Self::Touched>,
         target: Target,
         budget: MemoryBudget,
-    ) -> Result<Self::Merger, FormatError>;
+    ) -> Result<Self::Merger, Error>;
 
-    /// A page that the merge asked for.
+    /// A page that the merge asked for; its memory is of the budget.
     fn fetch(
         reader: &BlockReader,
         inputs: &[Arc<Self::Block>],
         page: <Self::Merger as Merge>::Page,
+        budget: &MemoryBudget,
     ) -> impl Future<Output = Result<<Self::Merger as Merge>::Bytes, Error>> + Send;
 }

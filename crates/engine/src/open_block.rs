@@ -7,6 +7,7 @@ use std::sync::{Arc, OnceLock};
 use futures_util::future::join_all;
 use sandur_format::block::BlockIndex;
 use sandur_format::catalog_entry::BlockMeta;
+use sandur_format::log_block;
 use sandur_model::{Labels, StreamId};
 use sandur_query::QueryStats;
 
@@ -22,7 +23,7 @@ pub struct OpenBlock<F> {
     ids: Arc<OnceLock<Box<[StreamId]>>>,
 }
 
-impl<F: BlockIndex> OpenBlock<F> {
+impl<F> OpenBlock<F> {
     /// The same block as another snapshot describes it.
     fn with_meta(self: Arc<Self>, meta: &Arc<BlockMeta>) -> Arc<Self> {
         if Arc::ptr_eq(&self.meta, meta) {
@@ -31,10 +32,12 @@ impl<F: BlockIndex> OpenBlock<F> {
         let (meta, footer, ids) = (Arc::clone(meta), Arc::clone(&self.footer), Arc::clone(&self.ids));
         Arc::new(Self { meta, footer, ids })
     }
+}
 
-    /// The identity of a series (a stream, in a block of logs) of the block.
+impl OpenBlock<log_block::Footer> {
+    /// The identity of a stream of the block.
     pub fn series_id(&self, ordinal: u32) -> StreamId {
-        let series = self.footer.series();
+        let series = self.footer.streams();
         let id = |n| Labels::from_pairs(series.pairs(n)).stream_id();
         self.ids.get_or_init(|| (0..series.len() as u32).map(id).collect())[ordinal as usize]
     }
@@ -53,7 +56,7 @@ impl BlockReader {
             return Ok(open.with_meta(meta));
         }
         let footer: F = self.footer(meta, stats).await?;
-        let weight = footer.memory_bytes() + footer.series().len() as u64 * size_of::<StreamId>() as u64;
+        let weight = footer.memory_bytes();
         let open = OpenBlock { meta: Arc::clone(meta), footer: Arc::new(footer), ids: Arc::default() };
         let open = Arc::new(open);
         self.cache.insert(meta.id, Piece::Footer, Arc::clone(&open), weight);

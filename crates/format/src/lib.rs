@@ -24,16 +24,17 @@
 //!
 //! ```
 //! use bytes::Bytes;
-//! use sandur_format::block::{BlockIndex, SeriesList};
-//! use sandur_format::sample_block::{BlockOptions, BlockWriter, Floats, Footer, OpenGroup, TimeTable};
+//! use sandur_format::block::BlockIndex;
+//! use sandur_format::sample_block::{
+//!     BlockOptions, BlockWriter, Floats, Footer, OpenGroup, TimeTable, WholeSeries,
+//! };
 //! use sandur_model::{MatchOp, Matcher, TenantId, TimeRange};
 //!
 //! # fn main() -> Result<(), Box<dyn std::error::Error>> {
-//! let mut series = SeriesList::default();
-//! series.push([("__name__", "up"), ("pod", "a")].into_iter())?;
-//! series.push([("__name__", "up"), ("pod", "b")].into_iter())?;
 //! let hour = TimeRange::new(0, 3_600_000_000_000);
-//! let mut writer = BlockWriter::new(BlockOptions::new(TenantId::new("acme")?, hour, 0), series);
+//! let mut writer = BlockWriter::new(BlockOptions::new(TenantId::new("acme")?, hour, 0));
+//! writer.push_series([("__name__", "up"), ("pod", "a")].into_iter())?;
+//! writer.push_series([("__name__", "up"), ("pod", "b")].into_iter())?;
 //! writer.push_floats(0, Floats { times: &[15_000, 30_000], values: &[1.0, 1.0], starts: &[] })?;
 //! writer.push_floats(1, Floats { times: &[15_000, 30_000], values: &[0.0, 1.0], starts: &[] })?;
 //! let mut pieces = Vec::new();
@@ -43,7 +44,8 @@
 //!
 //! // A reader has the offset of the footer from the catalog, and fetches groups and times one by one.
 //! let footer = Footer::open(object.slice(summary.footer_offset as usize..))?;
-//! let pod_b = footer.select(&[Matcher::new("pod", MatchOp::Equal, "b")?])?;
+//! let series = WholeSeries::of_object(&object, &footer)?;
+//! let pod_b = series.select(&[Matcher::new("pod", MatchOp::Equal, "b")?]);
 //! let groups = footer.groups_of(&pod_b, hour);
 //! let mut times = TimeTable::default();
 //! for number in footer.time_pages_of(&groups) {
@@ -55,7 +57,7 @@
 //! let page = &group.head().pages()[group.head().pages_of(&pod_b, hour)[0] as usize];
 //! let page = group.head().decoder().decode(page, &group.page_bytes(page), &times, false)?;
 //! let run = page.runs.iter().find(|run| pod_b.contains(run.series)).expect("its page has a run of it");
-//! assert_eq!(footer.series().labels(run.series).get("pod"), Some("b"));
+//! assert_eq!(series.labels(run.series).get("pod"), Some("b"));
 //! assert_eq!((run.times[1], page.values[run.start as usize + 1]), (30_000, 1.0));
 //! # Ok(())
 //! # }

@@ -55,7 +55,7 @@ pub use histogram::FloatHistogram;
 pub use labels::{Labels, LabelsError, StreamId};
 pub use level::Level;
 pub use limits::{BlockedQuery, CompiledPattern, DeletionMode, Limits};
-pub use matcher::{MatchOp, Matcher, MatcherError, matches_all};
+pub use matcher::{MatchOp, Matcher, MatcherError, MatcherForm, matches_all};
 pub use metric_limits::{MetricLimits, TranslationStrategy};
 pub use metric_metadata::{MetricKind, MetricMetadata};
 pub use page::{LineColumn, LogPage, MetadataColumn, MetadataValues, StreamRun, Suspect};

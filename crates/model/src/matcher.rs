@@ -60,6 +60,22 @@ impl Pattern {
     }
 }
 
+/// What a matcher looks for, before its operator turns the answer round: enough to find values in a sorted
+/// list without looking at all of them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum MatcherForm<'a> {
+    /// One of these values, which are sorted.
+    Values(&'a [Box<str>]),
+    /// Values with this beginning.
+    Start(&'a str),
+    /// Every value.
+    Anything,
+    /// Every value but the empty one.
+    NotEmpty,
+    /// What only looking at a value tells.
+    Other,
+}
+
 /// A matcher whose regular expression is not valid.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("invalid regular expression '{pattern}' in the matcher on '{name}': {reason}")]
@@ -100,6 +116,20 @@ impl Matcher {
     /// What it compares with.
     pub fn value(&self) -> &str {
         &self.value
+    }
+
+    /// What it looks for, whatever its operator makes of it.
+    pub fn form(&self) -> MatcherForm<'_> {
+        match &self.pattern {
+            Pattern::None => MatcherForm::Values(std::slice::from_ref(&self.value)),
+            Pattern::Plain(plain) => plain.form(),
+            Pattern::Regex(_) => MatcherForm::Other,
+        }
+    }
+
+    /// Whether its operator passes what it looks for not.
+    pub fn is_negated(&self) -> bool {
+        matches!(self.op, MatchOp::NotEqual | MatchOp::NotRegex)
     }
 
     /// Bytes that it takes beside its text.
@@ -178,6 +208,25 @@ impl Eq for Matcher {}
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_form_says_what_is_looked_for() {
+        let form = |op, value: &str| match Matcher::new("app", op, value).unwrap().form() {
+            MatcherForm::Values(values) => values.join(","),
+            MatcherForm::Start(start) => format!("{start}..."),
+            other => format!("{other:?}"),
+        };
+        let found = [
+            form(MatchOp::NotEqual, "a.*"),
+            form(MatchOp::Regex, "b|a"),
+            form(MatchOp::NotRegex, "api-.*"),
+            form(MatchOp::Regex, ".*"),
+            form(MatchOp::Regex, ".+"),
+            form(MatchOp::Regex, ".*x"),
+            form(MatchOp::Regex, "a[0-9]+"),
+        ];
+        assert_eq!(found, ["a.*", "a,b", "api-...", "Anything", "NotEmpty", "Other", "Other"]);
+    }
 
     #[test]
     fn operators_follow_prometheus() {

@@ -10,6 +10,8 @@ use std::sync::Arc;
 use regex_syntax::hir::{Class, Hir, HirKind, Look};
 use sandur_base::job::Held;
 
+use crate::matcher::MatcherForm;
+
 /// Values of a list; longer lists stay expressions.
 const VALUES_MAX: usize = 1_024;
 
@@ -77,6 +79,17 @@ impl PlainPattern {
             Form::StartsWith(start) => value.starts_with(&**start),
             Form::EndsWith(end) => value.ends_with(&**end),
             Form::Contains(part) => value.contains(&**part),
+        }
+    }
+
+    /// What it looks for.
+    pub fn form(&self) -> MatcherForm<'_> {
+        match &self.form {
+            Form::Anything => MatcherForm::Anything,
+            Form::NotEmpty => MatcherForm::NotEmpty,
+            Form::OneOf(values) => MatcherForm::Values(values),
+            Form::StartsWith(start) => MatcherForm::Start(start),
+            Form::EndsWith(_) | Form::Contains(_) => MatcherForm::Other,
         }
     }
 

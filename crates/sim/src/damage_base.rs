@@ -8,7 +8,6 @@ use anyhow::{Context, Result, ensure};
 use bytes::Bytes;
 use sandur_base::Env;
 use sandur_catalog::{Catalog, Snapshot};
-use sandur_format::block::BlockIndex;
 use sandur_format::log_block::Wanted;
 use sandur_format::wal_segment::FrameReader;
 use sandur_format::{BlockFooter, sample_block};
@@ -255,9 +254,11 @@ fn rows_of_block(bytes: &Bytes) -> Result<Vec<String>> {
             }
         }
         BlockFooter::Metrics(footer) => {
+            let series = sample_block::WholeSeries::of_object(bytes, &footer)?;
             for page in sample_block::pages_of_object(bytes)?.1 {
                 for run in &page.runs {
-                    let stream = footer.series().label(run.series, "stream").unwrap_or_default();
+                    let labels = series.labels(run.series);
+                    let stream = labels.get("stream").unwrap_or_default();
                     let values = page.values.get(run.rows()).unwrap_or_default();
                     found.extend(values.iter().map(|value| sample_line(stream, *value as u64)));
                 }

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use bytes::Bytes;
 use sandur_base::{Env, Id};
 use sandur_catalog::{Catalog, CheckReport, LogPosition, Repair, Severity, check, check_block};
-use sandur_format::block::{BlockOrigin, BlockSummary, SeriesList};
+use sandur_format::block::{BlockOrigin, BlockSummary};
 use sandur_format::catalog_entry::{BlockMeta, Edit};
 use sandur_format::wal_segment::{FrameId, Record, encode_fence, encode_frame};
 use sandur_format::{log_block, sample_block};
@@ -37,11 +37,10 @@ fn samples(meta: &mut BlockMeta, origin: BlockOrigin, value: f64) -> Bytes {
     meta.dataset = Dataset::metrics(tenant());
     let mut options = sample_block::BlockOptions::new(tenant(), meta.window, meta.level);
     (options.page_rows, options.origin) = (50, origin);
-    let mut list = SeriesList::default();
+    let mut writer = sample_block::BlockWriter::new(options);
     for app in ["a", "b"] {
-        list.push([("__name__", "up"), ("app", app)].into_iter()).unwrap();
+        writer.push_series([("__name__", "up"), ("app", app)].into_iter()).unwrap();
     }
-    let mut writer = sample_block::BlockWriter::new(options, list);
     for series in 0..2 {
         let times: Vec<i64> = (0..60).map(|n| meta.window.start / 1_000_000 + n * 1_000).collect();
         let values: Vec<f64> = (0..60).map(|n| value + f64::from(n)).collect();
@@ -155,7 +154,11 @@ async fn sound_blocks_and_wal_of_both_signals_are_looked_at() {
     for meta in &scene.blocks {
         pieces.push(check_block(&scene.store, meta).await.unwrap());
     }
-    assert_eq!(pieces, [5, 5, 0], "every page of samples and of their times was decoded");
+    assert_eq!(
+        pieces,
+        [11, 11, 0],
+        "every page of samples and of their times and part of the index was decoded"
+    );
 }
 
 /// Every byte of a block of samples is under a checksum or a rule that the check compares.

@@ -5,7 +5,6 @@ use std::sync::Arc;
 use roaring::RoaringBitmap;
 use sandur_base::MemoryBudget;
 use sandur_cache::Hint;
-use sandur_format::Error as FormatError;
 use sandur_format::catalog_entry::BlockMeta;
 use sandur_format::log_block::BlockOptions;
 use sandur_model::TimeRange;
@@ -33,7 +32,7 @@ impl Merging for LogMerging {
 
     async fn touch(
         reader: &BlockReader,
-        block: &OpenLogs,
+        block: &Arc<OpenLogs>,
         due: &DueRules,
         _: &MemoryBudget,
     ) -> Result<Touched, Error> {
@@ -52,16 +51,18 @@ impl Merging for LogMerging {
         touched: Vec<Touched>,
         target: Target,
         budget: MemoryBudget,
-    ) -> Result<Merger, FormatError> {
+    ) -> Result<Merger, Error> {
         let mut options = BlockOptions::new(target.tenant, target.window, target.level);
         options.origin = target.origin;
-        Merger::new(inputs.to_vec(), touched, options, budget)
+        let merger = Merger::new(inputs.to_vec(), touched, options, budget);
+        merger.map_err(|error| Error::Internal(error.to_string()))
     }
 
     async fn fetch(
         reader: &BlockReader,
         inputs: &[Arc<OpenLogs>],
         page: PageRef,
+        _: &MemoryBudget,
     ) -> Result<PageBytes, Error> {
         let stats = QueryStats::default();
         let input = &inputs[page.input];

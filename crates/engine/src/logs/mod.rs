@@ -4,7 +4,7 @@
 //! nothing of lines.
 
 mod assembly;
-mod block;
+pub(crate) mod block;
 pub(crate) mod flush_plan;
 pub mod head;
 mod mask;
@@ -12,6 +12,7 @@ mod merge;
 mod merging;
 mod pages;
 mod scan;
+mod series_index;
 mod suspects;
 mod tail;
 mod touched;

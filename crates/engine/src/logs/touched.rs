@@ -6,7 +6,6 @@
 use std::sync::Arc;
 
 use roaring::RoaringBitmap;
-use sandur_format::block::BlockIndex;
 use sandur_format::log_block::PageEntry;
 use sandur_model::TimeRange;
 use sandur_query::QueryStats;

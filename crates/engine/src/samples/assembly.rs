@@ -5,7 +5,7 @@ use std::sync::Arc;
 use bytes::Bytes;
 use sandur_catalog::LogPosition;
 use sandur_format::Error as FormatError;
-use sandur_format::block::{BlockOrigin, SeriesList};
+use sandur_format::block::BlockOrigin;
 use sandur_format::sample_block::{BlockOptions, BlockWriter, Floats, Histograms};
 
 use super::SAMPLE_BYTES;
@@ -29,11 +29,7 @@ impl SampleAssembly {
     pub(super) fn begin(plan: SamplePlan, seen: LogPosition) -> Result<Self, FormatError> {
         let mut options = BlockOptions::new(plan.tenant.clone(), plan.window, 0);
         options.origin = BlockOrigin { seen, ..BlockOrigin::default() };
-        let mut series = SeriesList::default();
-        for at in &plan.present {
-            series.push(plan.series.pairs(*at as usize))?;
-        }
-        let writer = Some(BlockWriter::new(options, series));
+        let writer = Some(BlockWriter::new(options));
         Ok(Self { plan, writer, ordinal: 0, exemplar: 0, duplicates: 0 })
     }
 }
@@ -48,7 +44,8 @@ impl Assembly for SampleAssembly {
                 return Ok(None);
             }
             let (samples, duplicates) = self.plan.series.samples(*at as usize, self.plan.times_ms);
-            push(writer, self.ordinal as u32, &samples)?;
+            let series = writer.push_series(self.plan.series.pairs(*at as usize))?;
+            push(writer, series, &samples)?;
             self.duplicates += duplicates;
             written += samples.rows() as u64 * SAMPLE_BYTES;
             self.ordinal += 1;

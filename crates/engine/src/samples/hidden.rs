@@ -8,13 +8,16 @@ use std::sync::Arc;
 
 use foldhash::fast::RandomState;
 use roaring::RoaringBitmap;
-use sandur_format::block::BlockIndex;
 use sandur_format::sample_block::SeriesExemplars;
+use sandur_format::sample_block::index::SeriesSpan;
 use sandur_model::{Labels, matches_all};
 
 use super::OpenSamples;
-use crate::block_reader::ReadError;
+use super::index::{IndexError, IndexReader};
 use crate::rules::Rule;
+
+/// Pages of series that are looked at together.
+const PAGES_AT_ONCE: usize = 64;
 
 /// Times in milliseconds, both ends included.
 pub(super) type Times = (i64, i64);
@@ -45,30 +48,30 @@ pub(crate) struct HiddenSamples {
 
 impl HiddenSamples {
     /// Applies the rules to a block. Those that it is known to be clean of are left out.
-    pub(super) fn of_block<'a>(
-        block: &OpenSamples,
+    pub(super) async fn of_block<'a>(
+        block: &Arc<OpenSamples>,
+        reader: &IndexReader,
         rules: impl Iterator<Item = &'a Arc<Rule>>,
-    ) -> Result<Self, ReadError> {
-        let (mut hidden, table) = (Self::default(), block.footer.series());
+    ) -> Result<Self, IndexError> {
+        let mut hidden = Self::default();
         let clean_of = block.meta.deletes_through;
         for rule in rules.filter(|rule| rule.started.is_none_or(|at| at > clean_of)) {
-            if !rule.range.touches(block.meta.min_ts, block.meta.max_ts) {
+            let range = rule.range;
+            if !range.touches(block.meta.min_ts, block.meta.max_ts) {
                 continue;
             }
             let matchers = rule.selector.matchers();
             if block.footer.exemplars().iter().any(|page| page.may_hold(matchers, rule.range)) {
                 hidden.rules.push(Arc::clone(rule));
             }
-            let selected = block.footer.select(matchers);
-            for series in selected.map_err(|reason| ReadError::damaged(&block.meta, reason))? {
-                let of = table.stats(series);
-                if of.rows == 0 || !rule.range.touches(of.min_ts, of.max_ts) {
-                    continue;
-                }
-                if rule.range.covers(of.min_ts, of.max_ts) {
-                    hidden.gone.insert(series);
-                } else {
-                    hidden.partly.entry(series).or_default().push(rule.range.milliseconds());
+            let series = reader.select(matchers).await?;
+            let series = reader.touching(series, range).await?;
+            for some in reader.pages_of(&series).chunks(PAGES_AT_ONCE) {
+                let is_covered = move |span: &SeriesSpan| span.is_covered_by(range);
+                let (gone, partly) = reader.each_span(some, &series, is_covered).await?;
+                hidden.gone |= gone;
+                for series in partly {
+                    hidden.partly.entry(series).or_default().push(range.milliseconds());
                 }
             }
         }

@@ -1,8 +1,11 @@
 //! Merging sample blocks: all of them are read side by side in the order of series.
 //!
+//! The next series is the first of those that the inputs are at, by its labels, which are read a page of series
+//! at a time.
 //! Of samples of one series and instant the first input's stays, which is that of the rows that came first.
 //! Samples that deletes hide are left out; a group of hidden series alone is not even read, and a series of
-//! which nothing is left is not part of the result. One group of each input is in memory, and one series.
+//! which nothing is left is not part of the result. One group of each input is in memory, and one series;
+//! of the result the distinct values of its labels.
 //! Exemplars and metadata come last ([`merge_beside`](super::merge_beside)).
 
 use std::cmp::Ordering;
@@ -13,8 +16,9 @@ use futures_util::future::try_join;
 use sandur_base::{MemoryBudget, Reservation};
 use sandur_cache::Hint;
 use sandur_format::Error as FormatError;
-use sandur_format::block::{BlockIndex, SeriesList, SeriesTable, compare_series};
+use sandur_format::block::compare_series;
 use sandur_format::catalog_entry::BlockMeta;
+use sandur_format::sample_block::index::PAGE_SERIES;
 use sandur_format::sample_block::{
     BlockOptions, BlockWriter, Floats, Histograms, OpenGroup, SamplePage, TimeTable,
 };
@@ -23,6 +27,7 @@ use sandur_query::QueryStats;
 use super::OpenSamples;
 use super::exemplars::are_some_hidden;
 use super::hidden::HiddenSamples;
+use super::index::{HeldPage, IndexReader};
 use super::join::{FloatPart, HistogramPart, JoinedHistograms, Lists, join_floats, join_histograms, visible};
 use super::merge_beside::{BesideMerger, BesideRef, BesideStep, fetch};
 use super::times::read_times;
@@ -31,8 +36,6 @@ use crate::error::Error;
 use crate::merging::{Merge, MergeCounts, Merging, OUTPUT_BYTES, Step, Target};
 use crate::rules::DueRules;
 
-/// The ordinal of a series that the result does not have.
-const NO_SERIES: u32 = u32::MAX;
 /// Samples of a step at most: some tens of milliseconds.
 const STEP_ROWS: u64 = 1 << 18;
 
@@ -48,6 +51,8 @@ pub(crate) struct GroupRef {
 pub(crate) enum PageRef {
     /// Samples.
     Group(GroupRef),
+    /// Labels: the page of this input with this number.
+    Series(usize, u32),
     /// Exemplars or metadata.
     Beside(BesideRef),
 }
@@ -56,6 +61,8 @@ pub(crate) enum PageRef {
 pub(crate) enum PageBytes {
     /// Samples.
     Group(GroupBytes),
+    /// Labels.
+    Series(HeldPage),
     /// Exemplars or metadata.
     Beside(Bytes),
 }
@@ -70,8 +77,8 @@ pub(crate) struct GroupBytes {
 struct Input {
     block: Arc<OpenSamples>,
     hidden: HiddenSamples,
-    /// For each series its ordinal in the result, or [`NO_SERIES`].
-    ordinals: Vec<u32>,
+    /// Labels of the current series and of others near it.
+    labels: Option<HeldPage>,
     /// The next group to be read.
     next_group: usize,
     open: Option<Open>,
@@ -167,6 +174,19 @@ impl Input {
         carried.or_else(|| self.open.as_ref().and_then(Open::series))
     }
 
+    /// The page of labels that must be read before the current series is known.
+    fn page_due(&self) -> Option<u32> {
+        let series = self.series()?;
+        let holds = self.labels.as_ref().is_some_and(|held| held.page.holds(series));
+        (!holds).then_some(series / PAGE_SERIES)
+    }
+
+    /// The labels of the current series, once they were read.
+    fn pairs(&self) -> Option<impl Iterator<Item = (&str, &str)> + Clone> {
+        let series = self.series()?;
+        self.labels.as_ref().filter(|held| held.page.holds(series)).map(|held| held.page.pairs(series))
+    }
+
     /// Whether the group that is open ends within its current series.
     fn goes_on(&self, open: &Open) -> bool {
         let next = self.block.footer.groups().get(self.next_group);
@@ -205,6 +225,8 @@ impl Input {
 pub(crate) struct Merger {
     inputs: Vec<Input>,
     writer: Option<BlockWriter>,
+    /// For the index of the result.
+    index: Reservation,
     supplied: Option<PageBytes>,
     beside: BesideMerger,
     /// The page of it that was asked for.
@@ -221,21 +243,19 @@ impl Merger {
         hidden: Vec<HiddenSamples>,
         options: BlockOptions,
         budget: MemoryBudget,
-    ) -> Result<Self, FormatError> {
-        let tables: Vec<_> =
-            blocks.iter().zip(&hidden).map(|(block, h)| (block.footer.series(), h)).collect();
-        let (series, ordinals) = merge_tables(&tables)?;
-        let input = |((block, hidden), ordinals): ((&Arc<OpenSamples>, HiddenSamples), Vec<u32>)| Input {
+    ) -> Result<Self, Error> {
+        let input = |(block, hidden): (&Arc<OpenSamples>, HiddenSamples)| Input {
             block: Arc::clone(block),
             hidden,
-            ordinals,
+            labels: None,
             next_group: 0,
             open: None,
             carried: None,
         };
         Ok(Self {
-            inputs: blocks.iter().zip(hidden).zip(ordinals).map(input).collect(),
-            writer: Some(BlockWriter::new(options, series)),
+            inputs: blocks.iter().zip(hidden).map(input).collect(),
+            writer: Some(BlockWriter::new(options)),
+            index: budget.reserve(0)?,
             supplied: None,
             beside: BesideMerger::new(blocks),
             asked: None,
@@ -246,15 +266,16 @@ impl Merger {
         })
     }
 
-    fn output(&mut self) -> Option<Vec<Bytes>> {
-        let writer = self.writer.as_mut()?;
+    fn output(&mut self) -> Result<Option<Vec<Bytes>>, Error> {
+        let Some(writer) = self.writer.as_mut() else { return Ok(None) };
         if writer.written_bytes() - self.handed_bytes < OUTPUT_BYTES && self.rows < STEP_ROWS {
-            return None;
+            return Ok(None);
         }
         (self.handed_bytes, self.rows) = (writer.written_bytes(), 0);
+        self.index.resize(writer.index_memory_bytes())?;
         let mut output = Vec::new();
         writer.take_output(&mut output);
-        Some(output)
+        Ok(Some(output))
     }
 
     /// The group that must be read before the next series is known as a whole. Groups without a series that
@@ -275,8 +296,8 @@ impl Merger {
                 if input.carried.as_ref().is_some_and(|carried| carried.series != entry.first_series) {
                     break;
                 }
-                let series = entry.first_series as usize..=entry.last_series as usize;
-                if input.ordinals[series].iter().any(|ordinal| *ordinal != NO_SERIES) {
+                let gone = input.hidden.gone.range_cardinality(entry.first_series..=entry.last_series);
+                if gone <= u64::from(entry.last_series - entry.first_series) {
                     return Ok(Some(GroupRef { input: number, group: input.next_group }));
                 }
                 self.counts.deleted += entry.rows;
@@ -300,9 +321,9 @@ impl Merger {
             let decoded =
                 decoder.decode(page, &stored.page_bytes(page), &bytes.times, false).map_err(damage)?;
             for (at, run) in decoded.runs.iter().enumerate() {
-                match input.ordinals[run.series as usize] {
-                    NO_SERIES => self.counts.deleted += run.times.len() as u64,
-                    _ => open.runs.push((run.series, open.pages.len(), at)),
+                match input.hidden.gone.contains(run.series) {
+                    true => self.counts.deleted += run.times.len() as u64,
+                    false => open.runs.push((run.series, open.pages.len(), at)),
                 }
             }
             open.pages.push(decoded);
@@ -314,12 +335,33 @@ impl Merger {
         Ok(())
     }
 
+    /// The page of labels that must be read before the next series is known.
+    fn page_due(&self) -> Option<PageRef> {
+        let due = |(number, input): (usize, &Input)| Some(PageRef::Series(number, input.page_due()?));
+        self.inputs.iter().enumerate().find_map(due)
+    }
+
+    /// The inputs that are at the next series.
+    fn at_next_series(&self) -> Vec<usize> {
+        let mut members: Vec<usize> = Vec::new();
+        for (number, input) in self.inputs.iter().enumerate() {
+            let Some(pairs) = input.pairs() else { continue };
+            let first = members.first().and_then(|first| self.inputs[*first].pairs());
+            match first.map_or(Ordering::Less, |first| compare_series(pairs, first)) {
+                Ordering::Less => members = vec![number],
+                Ordering::Equal => members.push(number),
+                Ordering::Greater => {}
+            }
+        }
+        members
+    }
+
     /// Writes the next series; `false` when there is none.
     fn write_series(&mut self) -> Result<bool, Error> {
-        let ordinal = |input: &Input| input.series().map(|series| input.ordinals[series as usize]);
-        let Some(next) = self.inputs.iter().filter_map(ordinal).min() else { return Ok(false) };
+        let members = self.at_next_series();
+        let Some(first) = members.first() else { return Ok(false) };
         let mut parts = Parts::default();
-        for input in self.inputs.iter().filter(|input| ordinal(input) == Some(next)) {
+        for input in members.iter().map(|number| &self.inputs[*number]) {
             input.carried.iter().for_each(|carried| carried.add(&mut parts));
             if let Some(open) = input.open.as_ref().filter(|open| open.series() == input.series()) {
                 open.add(&input.hidden, &mut parts);
@@ -329,11 +371,17 @@ impl Merger {
         let before = parts.floats.iter().map(|part| part.rows.len()).sum::<usize>()
             + parts.histograms.iter().map(|part| part.times.len()).sum::<usize>();
         let writer = self.writer.as_mut().expect("the writer is there until the merge is finished");
-        let written = write(writer, next, parts).map_err(|error| Error::Internal(error.to_string()))?;
-        self.counts.duplicates += (before - written) as u64;
-        self.rows += before as u64;
-        for input in self.inputs.iter_mut() {
-            if let Some(series) = input.series().filter(|series| input.ordinals[*series as usize] == next) {
+        let internal = |error: FormatError| Error::Internal(error.to_string());
+        if let Some(pairs) = self.inputs[*first].pairs().filter(|_| before > 0) {
+            let ordinal = writer.push_series(pairs).map_err(internal)?;
+            let written = write(writer, ordinal, parts).map_err(internal)?;
+            self.counts.duplicates += (before - written) as u64;
+        }
+        // A series without samples is work as well.
+        self.rows += before as u64 + 1;
+        for number in members {
+            let input = &mut self.inputs[number];
+            if let Some(series) = input.series() {
                 input.pass(series);
             }
         }
@@ -369,7 +417,7 @@ impl Merge for Merger {
 
     fn step(&mut self) -> Result<Step<PageRef>, Error> {
         loop {
-            if let Some(output) = self.output() {
+            if let Some(output) = self.output()? {
                 return Ok(Step::Output(output));
             }
             if let Some(group) = self.group_due()? {
@@ -377,6 +425,13 @@ impl Merge for Merger {
                     return Ok(Step::Need(PageRef::Group(group)));
                 };
                 self.open(group, bytes)?;
+            } else if let Some(page) = self.page_due() {
+                let Some(PageBytes::Series(held)) = self.supplied.take() else {
+                    return Ok(Step::Need(page));
+                };
+                if let PageRef::Series(input, _) = page {
+                    self.inputs[input].labels = Some(held);
+                }
             } else if !self.write_series()? {
                 match self.step_beside()? {
                     BesideStep::Wrote => self.rows += 1,
@@ -420,41 +475,6 @@ fn damaged(meta: &BlockMeta, reason: FormatError) -> Error {
     Error::Damaged { path: meta.path(), reason: reason.to_string() }
 }
 
-/// The series of all tables that stay, and for each table the ordinals of its series among them.
-fn merge_tables(
-    tables: &[(&SeriesTable, &HiddenSamples)],
-) -> Result<(SeriesList, Vec<Vec<u32>>), FormatError> {
-    let mut list = SeriesList::default();
-    let mut ordinals: Vec<Vec<u32>> = tables.iter().map(|(table, _)| vec![NO_SERIES; table.len()]).collect();
-    let mut next: Vec<u32> = tables.iter().map(|(table, hidden)| next_kept(table, hidden, 0)).collect();
-    loop {
-        let left = |at: &usize| (next[*at] as usize) < tables[*at].0.len();
-        let compare =
-            |a: &usize, b: &usize| compare_pairs((tables[*a].0, next[*a]), (tables[*b].0, next[*b]));
-        let Some(first) = (0..tables.len()).filter(left).min_by(compare) else { break };
-        let (table, ordinal) = (tables[first].0, next[first]);
-        let in_result = list.push(table.pairs(ordinal))?;
-        for at in first..tables.len() {
-            let (of, hidden) = tables[at];
-            if (next[at] as usize) < of.len() && compare_pairs((table, ordinal), (of, next[at])).is_eq() {
-                ordinals[at][next[at] as usize] = in_result;
-                next[at] = next_kept(of, hidden, next[at] + 1);
-            }
-        }
-    }
-    Ok((list, ordinals))
-}
-
-/// The first series from `from` on that has samples which are not all hidden.
-fn next_kept(table: &SeriesTable, hidden: &HiddenSamples, from: u32) -> u32 {
-    let kept = |n: &u32| table.stats(*n).rows > 0 && !hidden.gone.contains(*n);
-    (from..table.len() as u32).find(kept).unwrap_or(table.len() as u32)
-}
-
-fn compare_pairs((a, n): (&SeriesTable, u32), (b, m): (&SeriesTable, u32)) -> Ordering {
-    compare_series(a.pairs(n), b.pairs(m))
-}
-
 /// Merges of sample blocks.
 pub(crate) struct SampleMerging;
 
@@ -469,11 +489,12 @@ impl Merging for SampleMerging {
 
     async fn touch(
         reader: &BlockReader,
-        block: &OpenSamples,
+        block: &Arc<OpenSamples>,
         due: &DueRules,
         budget: &MemoryBudget,
     ) -> Result<HiddenSamples, Error> {
-        let mut hidden = HiddenSamples::of_block(block, due.rules.iter())?;
+        let index = IndexReader::for_upkeep(reader, budget, block);
+        let mut hidden = HiddenSamples::of_block(block, &index, due.rules.iter()).await?;
         // A block that is written again because of samples loses hidden exemplars as well.
         if hidden.is_nothing() {
             hidden.has_hidden_exemplars = are_some_hidden(reader, block, &hidden.rules, budget).await?;
@@ -490,7 +511,7 @@ impl Merging for SampleMerging {
         touched: Vec<HiddenSamples>,
         target: Target,
         budget: MemoryBudget,
-    ) -> Result<Merger, FormatError> {
+    ) -> Result<Merger, Error> {
         let mut options = BlockOptions::new(target.tenant, target.window, target.level);
         options.origin = target.origin;
         Merger::new(inputs, touched, options, budget)
@@ -500,9 +521,14 @@ impl Merging for SampleMerging {
         reader: &BlockReader,
         inputs: &[Arc<OpenSamples>],
         page: PageRef,
+        budget: &MemoryBudget,
     ) -> Result<PageBytes, Error> {
         let GroupRef { input, group: number } = match page {
             PageRef::Group(group) => group,
+            PageRef::Series(input, page) => {
+                let index = IndexReader::for_upkeep(reader, budget, &inputs[input]);
+                return Ok(PageBytes::Series(index.page(page, false).await?));
+            }
             PageRef::Beside(page) => return Ok(PageBytes::Beside(fetch(reader, inputs, page).await?)),
         };
         let block = &inputs[input];

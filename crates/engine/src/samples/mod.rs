@@ -9,11 +9,13 @@ mod exemplars;
 pub(crate) mod flush_plan;
 pub mod head;
 mod hidden;
+mod index;
 mod join;
 mod merge;
 mod merge_beside;
 mod metadata;
 mod scan;
+mod series_index;
 mod source;
 mod times;
 

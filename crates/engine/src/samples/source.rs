@@ -42,10 +42,6 @@ impl IndexedSignal for Footer {
 }
 
 impl SeriesInHead for MatchingSeries {
-    fn len(&self) -> usize {
-        self.len()
-    }
-
     fn id(&self, at: usize) -> StreamId {
         self.id(at)
     }

@@ -1,22 +1,18 @@
-//! What the footers of blocks of every signal have in common: what the block is, and which series it holds.
+//! What the footers of blocks of every signal have in common: what the block is, and where its pieces are.
 
 use std::fmt::Debug;
 use std::ops::Range;
 
 use bytes::Bytes;
-use roaring::RoaringBitmap;
-use sandur_model::{Matcher, Signal};
+use sandur_model::Signal;
 
-use super::container::{PART_FOOTER, Sections, Trailer};
-use super::postings::{Postings, select};
-use super::{BlockInfo, BlockOrigin, Layout, SectionInfo, SeriesTable};
-use crate::codec::{Piece, Reader};
+use super::container::{Sections, Trailer};
+use super::{BlockInfo, BlockOrigin, Layout, SectionInfo};
+use crate::codec::Piece;
 use crate::error::Error;
 
-/// Sections that footers of every signal have, by their ids.
+/// The section that footers of every signal have, by its id.
 const META: u8 = 1;
-const SERIES: u8 = 2;
-const POSTINGS: u8 = 3;
 
 /// The decoded footer of a block of any signal.
 pub trait BlockIndex: Debug + Send + Sync + 'static {
@@ -39,6 +35,9 @@ pub trait BlockIndex: Debug + Send + Sync + 'static {
 
     /// What is the same in footers of every signal.
     fn base(&self) -> &IndexBase;
+
+    /// Number of series (of streams, in a block of logs).
+    fn series_count(&self) -> usize;
 
     /// Number of pages.
     fn page_count(&self) -> usize;
@@ -64,22 +63,6 @@ pub trait BlockIndex: Debug + Send + Sync + 'static {
         self.base().offset + u64::from(self.base().stored_bytes)
     }
 
-    /// The series (the streams, in a block of logs) by ordinal, in the order of the block.
-    fn series(&self) -> &SeriesTable {
-        &self.base().series
-    }
-
-    /// Bytes of the distinct values of a label.
-    fn value_bytes(&self, name: &str) -> usize {
-        let column = self.series().column(name);
-        column.map_or(0, |column| column.values.iter().map(|value| value.len()).sum())
-    }
-
-    /// Ordinals of the series whose labels pass all matchers.
-    fn select(&self, matchers: &[Matcher]) -> Result<RoaringBitmap, Error> {
-        select(self.series(), &self.base().postings, matchers)
-    }
-
     /// What the block was made from; `None` in blocks of logs of before version 4.
     fn origin(&self) -> Option<&BlockOrigin> {
         self.base().origin.as_ref()
@@ -97,8 +80,6 @@ pub struct IndexBase {
     info: BlockInfo,
     offset: u64,
     stored_bytes: u32,
-    series: SeriesTable,
-    postings: Postings,
     origin: Option<BlockOrigin>,
     sections: Vec<SectionInfo>,
 }
@@ -112,30 +93,13 @@ impl IndexBase {
     ) -> Result<(Self, Trailer, Sections<'a>), Error> {
         let (trailer, mut sections) = layout.open(bytes, body)?;
         let info = BlockInfo::get(&sections.take(META)?.0, trailer.version)?;
-        let (plain, offset) = sections.take(SERIES)?;
-        let mut reader = Reader::new(PART_FOOTER, offset, &plain);
-        let series = SeriesTable::get(&mut reader, info.min_ts)?;
-        reader.finish()?;
-        let postings = Postings::get(sections.take(POSTINGS)?.0, &series)?;
         let (offset, stored_bytes) = (trailer.footer.offset, bytes.len() as u32);
-        let base = Self {
-            info,
-            offset,
-            stored_bytes,
-            series,
-            postings,
-            origin: None,
-            sections: sections.infos.clone(),
-        };
+        let base = Self { info, offset, stored_bytes, origin: None, sections: sections.infos.clone() };
         Ok((base, trailer, sections))
     }
 
     pub(crate) fn info(&self) -> &BlockInfo {
         &self.info
-    }
-
-    pub(crate) fn series(&self) -> &SeriesTable {
-        &self.series
     }
 
     /// Reads what the block was made from out of a section.
@@ -147,6 +111,6 @@ impl IndexBase {
 
     /// Bytes held in memory. Sections that are stored as they are keep the whole footer alive.
     pub(crate) fn memory_bytes(&self) -> u64 {
-        self.series.memory_bytes() + self.postings.memory_bytes() + u64::from(self.stored_bytes)
+        u64::from(self.stored_bytes)
     }
 }

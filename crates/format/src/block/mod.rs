@@ -1,6 +1,8 @@
-//! What blocks of every signal share: container, series table, postings, and what a block says of itself.
+//! What blocks of every signal share: container, order of series, and what a block says of itself; and the
+//! table of streams of blocks of logs.
 //!
-//! A stream of logs and a series of metrics are both a label set: here they are series.
+//! A stream of logs and a series of metrics are both a label set: here they are series. Blocks of samples have
+//! many more of them and read them by parts: see [`crate::sample_block::index`].
 
 mod container;
 mod index;
@@ -8,8 +10,8 @@ mod info;
 mod origin;
 pub(crate) mod postings;
 mod series;
-mod series_list;
 mod series_order;
+mod streams;
 
 pub use container::{HEADER_LEN, SectionInfo, TRAILER_LEN};
 pub(crate) use container::{Layout, PART_FOOTER};
@@ -17,5 +19,5 @@ pub use index::{BlockIndex, IndexBase};
 pub use info::{BlockInfo, BlockSummary};
 pub use origin::BlockOrigin;
 pub use series::{SeriesStats, SeriesTable};
-pub use series_list::SeriesList;
 pub use series_order::{BOUND_NAME, METRIC_NAME, compare_series};
+pub(crate) use streams::StreamIndex;

@@ -74,7 +74,7 @@ impl BlockMeta {
             rows: info.rows,
             raw_bytes: info.raw_bytes,
             size: index.object_bytes(),
-            streams: index.series().len() as u32,
+            streams: index.series_count() as u32,
             pages: index.page_count() as u32,
             footer_offset: index.offset(),
             footer_len: index.object_bytes().saturating_sub(index.offset()) as u32,

@@ -5,10 +5,13 @@
 use std::ops::Range;
 
 use bytes::Bytes;
-use sandur_model::Signal;
+use roaring::RoaringBitmap;
+use sandur_model::{Matcher, Signal};
 
 use crate::block::postings::Postings;
-use crate::block::{BlockIndex, BlockInfo, BlockSummary, IndexBase, Layout, PART_FOOTER, SeriesTable};
+use crate::block::{
+    BlockIndex, BlockInfo, BlockSummary, IndexBase, Layout, PART_FOOTER, SeriesTable, StreamIndex,
+};
 use crate::codec::varint::put_varint;
 use crate::codec::{Piece, Reader};
 use crate::error::Error;
@@ -54,6 +57,7 @@ pub(super) const LAYOUT: Layout = Layout {
 #[derive(Debug)]
 pub struct Footer {
     base: IndexBase,
+    streams: StreamIndex,
     pages: Vec<PageEntry>,
     segments: Vec<FilterSegment>,
     minutes: MinuteCounts,
@@ -68,7 +72,8 @@ impl BlockIndex for Footer {
     fn open(bytes: Bytes) -> Result<Self, Error> {
         let mut body = Bytes::new();
         let (mut base, trailer, mut sections) = IndexBase::open(&LAYOUT, &bytes, &mut body)?;
-        let streams = base.series().len() as u32;
+        let index = StreamIndex::get(&mut sections, base.info().min_ts)?;
+        let streams = index.table().len() as u32;
         let (plain, offset) = sections.take(PAGES)?;
         let mut reader = Reader::new(PART_FOOTER, offset, &plain);
         let pages = get_pages(&mut reader, base.info().min_ts, streams, trailer.footer.offset)?;
@@ -87,7 +92,7 @@ impl BlockIndex for Footer {
         if trailer.version >= ORIGIN_SINCE {
             base.read_origin(&mut sections, ORIGIN)?;
         }
-        Ok(Self { base, pages, segments, minutes, metadata_keys })
+        Ok(Self { base, streams: index, pages, segments, minutes, metadata_keys })
     }
 
     fn check_header(&self, bytes: &[u8]) -> Result<(), Error> {
@@ -100,6 +105,10 @@ impl BlockIndex for Footer {
 
     fn base(&self) -> &IndexBase {
         &self.base
+    }
+
+    fn series_count(&self) -> usize {
+        self.streams().len()
     }
 
     fn page_count(&self) -> usize {
@@ -119,14 +128,24 @@ impl BlockIndex for Footer {
         let pages = self.pages.len() * size_of::<PageEntry>() + size_of::<Self>();
         let segments: u64 = self.segments.iter().map(FilterSegment::memory_bytes).sum();
         let parts = self.minutes.memory_bytes() + self.metadata_keys.memory_bytes();
-        pages as u64 + segments + parts + self.base.memory_bytes()
+        pages as u64 + segments + parts + self.streams.memory_bytes() + self.base.memory_bytes()
     }
 }
 
 impl Footer {
     /// The streams by ordinal.
     pub fn streams(&self) -> &SeriesTable {
-        self.series()
+        self.streams.table()
+    }
+
+    /// Bytes of the distinct values of a label.
+    pub fn value_bytes(&self, name: &str) -> usize {
+        self.streams.value_bytes(name)
+    }
+
+    /// Ordinals of the streams whose labels pass all matchers.
+    pub fn select(&self, matchers: &[Matcher]) -> Result<RoaringBitmap, Error> {
+        self.streams.select(matchers)
     }
 
     /// The pages in the order in which they are stored.

@@ -7,11 +7,11 @@ use proptest::prelude::*;
 use sandur_model::{Exemplar, Labels, MatchOp, Matcher, MetricKind, MetricMetadata, TenantId, TimeRange};
 
 use super::*;
-use crate::block::{BlockIndex, SeriesList, compare_series};
+use crate::block::{BlockIndex, compare_series};
 
 fn writer() -> BlockWriter {
     let options = BlockOptions::new(TenantId::default_tenant(), TimeRange::new(0, 7_200_000_000_000), 1);
-    BlockWriter::new(options, SeriesList::default())
+    BlockWriter::new(options)
 }
 
 fn block_of(exemplars: &[SeriesExemplars], metadata: &[MetricMetadata]) -> (Bytes, Footer) {

@@ -8,10 +8,10 @@ use sandur_model::histogram::{Buckets, CounterReset, FloatHistogram};
 use sandur_model::{Exemplar, Labels, MetricKind, MetricMetadata, TenantId, TimeRange};
 
 use super::*;
-use crate::block::{BlockIndex, BlockOrigin, SeriesList};
+use crate::block::{BlockIndex, BlockOrigin};
 use crate::catalog_entry::LogPosition;
 
-const VERSION_2: &[u8] = include_bytes!("../../fixtures/sample-block-v2.bin");
+const VERSION_3: &[u8] = include_bytes!("../../fixtures/sample-block-v3.bin");
 
 const SERIES: [&[(&str, &str)]; 5] = [
     &[("__name__", "b_bucket"), ("le", "0.5"), ("pod", "a")],
@@ -63,12 +63,9 @@ fn write_fixture() -> Vec<u8> {
     let window = TimeRange::new(1_795_176_000_000_000_000, 1_795_183_200_000_000_000);
     let mut options = BlockOptions::new(tenant, window, 1);
     (options.page_rows, options.origin) = (50, origin());
-    let mut list = SeriesList::default();
+    let mut writer = BlockWriter::new(options);
     for labels in SERIES {
-        list.push(labels.iter().copied()).unwrap();
-    }
-    let mut writer = BlockWriter::new(options, list);
-    for series in 0..SERIES.len() as u32 {
+        let series = writer.push_series(labels.iter().copied()).unwrap();
         let samples: Vec<(i64, u64, i64)> = (0..60).map(|n| sample(series, n)).collect();
         let times: Vec<i64> = samples.iter().map(|sample| sample.0).collect();
         if series == NATIVE {
@@ -124,14 +121,19 @@ fn metadata() -> Vec<MetricMetadata> {
 
 #[test]
 fn the_fixture_is_read_bit_for_bit() {
-    let (footer, pages) = pages_of_object(&Bytes::from_static(VERSION_2)).unwrap();
-    assert_eq!((footer.info().version, footer.info().level, footer.info().rows), (2, 1, 300));
+    let (footer, pages) = pages_of_object(&Bytes::from_static(VERSION_3)).unwrap();
+    assert_eq!((footer.info().version, footer.info().level, footer.info().rows), (3, 1, 300));
     assert_eq!(footer.info().tenant, TenantId::new("fixture").unwrap());
     assert_eq!(footer.origin(), Some(&origin()));
-    let beside = beside_of_object(&Bytes::from_static(VERSION_2), &footer).unwrap();
+    let beside = beside_of_object(&Bytes::from_static(VERSION_3), &footer).unwrap();
     assert_eq!(format!("{beside:?}"), format!("{:?}", (exemplars(), metadata())));
     let stale = beside.0[0].exemplars[3].value;
     assert_eq!(stale.to_bits(), 0x7ff0_0000_0000_0002);
+    let series = WholeSeries::of_object(&Bytes::from_static(VERSION_3), &footer).unwrap();
+    for (ordinal, labels) in (0..).zip(SERIES) {
+        assert_eq!(series.labels(ordinal), sandur_model::Labels::from_pairs(labels.iter().copied()));
+        assert_eq!(series.span(ordinal).rows, 60);
+    }
     let mut seen = [0u32; SERIES.len()];
     for page in pages {
         for run in &page.runs {
@@ -155,19 +157,19 @@ fn the_fixture_is_read_bit_for_bit() {
 }
 
 #[test]
-fn a_block_of_version_1_is_refused() {
-    let mut old = VERSION_2.to_vec();
+fn a_block_of_version_2_is_refused() {
+    let mut old = VERSION_3.to_vec();
     let at = old.len() - 12;
-    old[at..at + 2].copy_from_slice(&1u16.to_le_bytes());
+    old[at..at + 2].copy_from_slice(&2u16.to_le_bytes());
     let trailer = old.len() - crate::block::TRAILER_LEN;
     let crc = crate::codec::crc32c(&old[trailer..trailer + 20]);
     old[trailer + 20..trailer + 24].copy_from_slice(&crc.to_le_bytes());
     let error = pages_of_object(&Bytes::from(old)).unwrap_err();
-    assert!(matches!(error, crate::Error::Version { found: 1, .. }), "{error}");
+    assert!(matches!(error, crate::Error::Version { found: 2, .. }), "{error}");
 }
 
 #[test]
 #[ignore = "writes the fixture, for a new version of the format only"]
 fn write_the_fixture() {
-    std::fs::write("fixtures/sample-block-v2.bin", write_fixture()).unwrap();
+    std::fs::write("fixtures/sample-block-v3.bin", write_fixture()).unwrap();
 }

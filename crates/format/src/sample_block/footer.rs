@@ -2,6 +2,7 @@
 //! samples, and what the block is made from.
 
 use std::ops::Range;
+use std::sync::Arc;
 
 use bytes::Bytes;
 use roaring::RoaringBitmap;
@@ -9,35 +10,37 @@ use sandur_model::{MILLISECOND_NS, Signal, TimeRange};
 
 use super::exemplars::{self, ExemplarPage};
 use super::group::GroupEntry;
+use super::index::{Index, IndexSections, PART_INDEX};
 use super::metadata::{self, MetadataPage};
 use super::times::TimePageEntry;
 use super::writer::BlockOptions;
 use super::{GROUP_PAGES_MAX, PART_EXEMPLARS, PART_GROUP, PART_METADATA, PART_TIMES, SAMPLE_BYTES, VERSION};
-use crate::block::postings::Postings;
-use crate::block::{
-    BlockIndex, BlockInfo, BlockSummary, HEADER_LEN, IndexBase, Layout, PART_FOOTER, SeriesTable,
-};
+use crate::block::{BlockIndex, BlockInfo, BlockSummary, HEADER_LEN, IndexBase, Layout, PART_FOOTER};
 use crate::codec::bitpack::{get_packed, get_packed_u32, put_packed};
 use crate::codec::varint::put_varint;
 use crate::codec::{Piece, Reader};
 use crate::error::Error;
 
 const META: u8 = 1;
-const SERIES: u8 = 2;
-const POSTINGS: u8 = 3;
 const GROUPS: u8 = 4;
 const ORIGIN: u8 = 5;
 const TIMES: u8 = 6;
+const SERIES: u8 = 10;
+const LABELS: u8 = 11;
+const AREAS: u8 = 12;
+const PARTS: u8 = 13;
 const EXEMPLARS: u8 = 20;
 const METADATA: u8 = 21;
 
-const SECTIONS: [(u8, &str); 8] = [
+const SECTIONS: [(u8, &str); 10] = [
     (META, "meta"),
-    (SERIES, "series"),
-    (POSTINGS, "postings"),
     (GROUPS, "groups"),
     (ORIGIN, "origin"),
     (TIMES, "times"),
+    (SERIES, "series"),
+    (LABELS, "labels"),
+    (AREAS, "areas"),
+    (PARTS, "parts"),
     (EXEMPLARS, "exemplars"),
     (METADATA, "metadata"),
 ];
@@ -51,6 +54,7 @@ pub(super) const LAYOUT: Layout =
 
 /// What is between header and footer.
 pub(super) struct Parts<'a> {
+    pub(super) index: &'a Index,
     pub(super) groups: &'a [GroupEntry],
     pub(super) time_pages: &'a [TimePageEntry],
     pub(super) exemplars: &'a [ExemplarPage],
@@ -70,6 +74,7 @@ impl Parts<'_> {
 #[derive(Debug)]
 pub struct Footer {
     base: IndexBase,
+    index: Arc<Index>,
     groups: Vec<GroupEntry>,
     time_pages: Vec<TimePageEntry>,
     exemplars: Vec<ExemplarPage>,
@@ -91,7 +96,10 @@ impl BlockIndex for Footer {
         let (plain, offset) = sections.take(GROUPS)?;
         let mut reader = Reader::new(PART_FOOTER, offset, &plain);
         let first_ms = base.info().min_ts.div_euclid(MILLISECOND_NS);
-        let groups = get_groups(&mut reader, first_ms, base.series().len() as u32)?;
+        let in_footer = sections.take(PARTS)?.0;
+        let (series, labels, areas) = (sections.take(SERIES)?, sections.take(LABELS)?, sections.take(AREAS)?);
+        let index = Index::get(IndexSections { series, labels, areas, in_footer }, first_ms)?;
+        let groups = get_groups(&mut reader, first_ms, index.series())?;
         reader.finish()?;
         let (plain, offset) = sections.take(TIMES)?;
         let mut reader = Reader::new(PART_FOOTER, offset, &plain);
@@ -107,7 +115,7 @@ impl BlockIndex for Footer {
         reader.finish()?;
         base.read_origin(&mut sections, ORIGIN)?;
         let pages = groups.iter().map(|group| group.pages as usize).sum();
-        let footer = Self { base, groups, time_pages, exemplars, metadata, pages };
+        let footer = Self { base, index: Arc::new(index), groups, time_pages, exemplars, metadata, pages };
         footer.check_pieces(trailer.footer.offset)?;
         Ok(footer)
     }
@@ -124,6 +132,10 @@ impl BlockIndex for Footer {
         &self.base
     }
 
+    fn series_count(&self) -> usize {
+        self.index.series() as usize
+    }
+
     fn page_count(&self) -> usize {
         self.pages
     }
@@ -133,7 +145,8 @@ impl BlockIndex for Footer {
         let times = self.time_pages.iter().map(|page| (PART_TIMES, page.piece));
         let exemplars = self.exemplars.iter().map(|page| (PART_EXEMPLARS, page.piece()));
         let metadata = self.metadata.iter().map(|page| (PART_METADATA, page.piece()));
-        groups.chain(times).chain(exemplars).chain(metadata).collect()
+        let index = self.index.pieces().map(|piece| (PART_INDEX, piece));
+        groups.chain(times).chain(exemplars).chain(metadata).chain(index).collect()
     }
 
     fn memory_bytes(&self) -> u64 {
@@ -141,11 +154,17 @@ impl BlockIndex for Footer {
         let times = self.time_pages.len() * size_of::<TimePageEntry>();
         let exemplars = self.exemplars.iter().map(ExemplarPage::entry_bytes).sum::<usize>();
         let metadata = self.metadata.iter().map(MetadataPage::entry_bytes).sum::<usize>();
-        (groups + times + exemplars + metadata) as u64 + self.base.memory_bytes()
+        let parts = (groups + times + exemplars + metadata) as u64;
+        parts + self.base.memory_bytes() + self.index.memory_bytes()
     }
 }
 
 impl Footer {
+    /// Where the parts of the index are.
+    pub fn index(&self) -> &Arc<Index> {
+        &self.index
+    }
+
     /// The groups in the order of their series.
     pub fn groups(&self) -> &[GroupEntry] {
         &self.groups
@@ -215,13 +234,16 @@ pub(super) fn touches(range: TimeRange, min_ms: i64, max_ms: i64) -> bool {
 
 /// Compares the first bytes of a block.
 pub fn check_header(bytes: &[u8]) -> Result<(), Error> {
-    LAYOUT.check_header(bytes)
+    LAYOUT.check_header(bytes)?;
+    match Reader::new(PART_FOOTER, 4, &bytes[4..]).u16()? {
+        VERSION => Ok(()),
+        found => Err(Error::Version { part: PART_FOOTER, found, supported: VERSION }),
+    }
 }
 
 /// The footer and trailer that stand at `offset`.
 pub(super) fn put_footer(
     options: &BlockOptions,
-    series: &SeriesTable,
     parts: Parts<'_>,
     offset: u64,
 ) -> Result<(BlockSummary, Bytes), Error> {
@@ -234,7 +256,7 @@ pub(super) fn put_footer(
         raw_bytes: rows * SAMPLE_BYTES,
         min_ts: first_ms.saturating_mul(MILLISECOND_NS),
         max_ts: last_ms.saturating_mul(MILLISECOND_NS),
-        streams: series.len() as u32,
+        streams: parts.index.series(),
         pages: groups.iter().map(|group| group.pages).sum(),
         footer_offset: offset,
         footer_len: 0,
@@ -254,8 +276,10 @@ pub(super) fn put_footer(
     };
     let bytes = LAYOUT.put_footer(offset, options.zstd_level, |id, plain| match id {
         META => info.put(plain),
-        SERIES => series.put(plain, summary.min_ts),
-        POSTINGS => Postings::put(plain, series),
+        SERIES => parts.index.put_series(plain, first_ms),
+        LABELS => parts.index.put_labels(plain),
+        AREAS => parts.index.put_areas(plain),
+        PARTS => plain.extend_from_slice(parts.index.in_footer()),
         GROUPS => put_groups(plain, groups, first_ms),
         TIMES => put_time_pages(plain, parts.time_pages),
         EXEMPLARS => exemplars::put_directory(plain, parts.exemplars, first_ms),

@@ -1,17 +1,17 @@
 //! A sample block: one immutable object with the samples of one tenant and one time window.
 //!
-//! **Physical order.** Header; groups of pages, and between them pages of lists of times; pages of exemplars
-//! and of metadata; footer; trailer.
-//! The container is that of [`crate::block`], so is the series table with its postings. See
-//! `docs/formats/sample-block.md`.
+//! **Physical order.** Header; groups of pages, and between them pages of lists of times and parts of the index;
+//! pages of exemplars and of metadata; the rest of the index; footer; trailer. The container is that of
+//! [`crate::block`]; which series there are is told by the [`index`], whose parts are in the footer when they
+//! are small. See `docs/formats/sample-block.md`.
 //!
-//! **Writing.** [`BlockWriter::new`] with the series in the order of [`crate::block::compare_series`]; their
-//! samples through [`BlockWriter::push_floats`] and [`BlockWriter::push_histograms`]; exemplars and metadata
-//! through [`BlockWriter::push_exemplars`] and [`BlockWriter::push_metadata`]; [`BlockWriter::take_output`]
-//! now and then; [`BlockWriter::finish`].
+//! **Writing.** [`BlockWriter::push_series`] with series in the order of [`crate::block::compare_series`]; their
+//! samples through [`BlockWriter::push_floats`] and [`BlockWriter::push_histograms`], those of a series at any
+//! time after it; exemplars and metadata through [`BlockWriter::push_exemplars`] and
+//! [`BlockWriter::push_metadata`]; [`BlockWriter::take_output`] now and then; [`BlockWriter::finish`].
 //!
-//! **Reading.** [`Footer`] opened from the last `footer_len` bytes; the series table and the selection of
-//! series are those of [`crate::block::BlockIndex`]; [`Footer::groups_of`] for groups,
+//! **Reading.** [`Footer`] opened from the last `footer_len` bytes; [`Footer::index`] for series;
+//! [`Footer::groups_of`] for groups,
 //! [`GroupHead::decode`] for the pages of one, [`Footer::time_pages_of`] for the times of these,
 //! [`PageDecoder::decode`] for samples; [`ExemplarPage`] and [`MetadataPage`] know nothing of the index.
 //!
@@ -29,6 +29,7 @@ mod fixture;
 mod footer;
 mod group;
 mod histograms;
+pub mod index;
 mod metadata;
 mod page;
 mod scaling;
@@ -37,6 +38,7 @@ mod starts;
 mod tests;
 mod times;
 mod whole;
+mod whole_series;
 mod writer;
 
 pub use exemplars::{EXEMPLARS_OF_SERIES_MAX, ExemplarPage, SeriesExemplars, exemplars_of_plain};
@@ -46,10 +48,11 @@ pub use metadata::{MetadataPage, metadata_of_plain};
 pub use page::{PageEntry, Run, SamplePage, TimeLists, TimeTable};
 pub use times::TimePageEntry;
 pub use whole::{beside_of_object, pages_of_object};
+pub use whole_series::WholeSeries;
 pub use writer::{BlockOptions, BlockWriter, Floats, Histograms};
 
-/// The version that is written and read. Version 1 was never released.
-pub const VERSION: u16 = 2;
+/// The version that is written and read. Those before were never released.
+pub const VERSION: u16 = 3;
 /// Most samples of a page.
 pub const PAGE_ROWS_MAX: u32 = 1 << 13;
 /// Most times of a list, which is that of one run of a page.

@@ -9,7 +9,7 @@ use sandur_model::histogram::{Buckets, FloatHistogram};
 use sandur_model::{MatchOp, Matcher, TenantId, TimeRange};
 
 use super::*;
-use crate::block::{BlockIndex, BlockSummary, SeriesList, compare_series};
+use crate::block::{BlockIndex, BlockSummary, compare_series};
 
 /// Milliseconds that fit into nanoseconds.
 const TIME_MAX: i64 = i64::MAX / 1_000_000;
@@ -29,11 +29,10 @@ fn sorted(samples: &Samples) -> Vec<(Vec<(&str, &str)>, &BTreeMap<i64, u64>)> {
 fn block_of(samples: &Samples, page_rows: u32) -> (Bytes, BlockSummary) {
     let mut options = BlockOptions::new(TenantId::default_tenant(), TimeRange::ALL, 1);
     (options.page_rows, options.group_rows) = (page_rows, u64::from(page_rows) * 5);
-    let (mut list, series) = (SeriesList::default(), sorted(samples));
+    let (mut writer, series) = (BlockWriter::new(options), sorted(samples));
     for (labels, _) in &series {
-        list.push(labels.iter().copied()).unwrap();
+        writer.push_series(labels.iter().copied()).unwrap();
     }
-    let mut writer = BlockWriter::new(options, list);
     for (ordinal, (_, rows)) in series.iter().enumerate() {
         let times: Vec<i64> = rows.keys().copied().collect();
         let values: Vec<f64> = rows.values().map(|bits| f64::from_bits(*bits)).collect();
@@ -55,9 +54,10 @@ fn open(block: &Bytes, summary: &BlockSummary) -> Footer {
 fn read(block: &Bytes) -> Result<Samples, crate::Error> {
     let mut found = Samples::new();
     let (footer, pages) = pages_of_object(block)?;
+    let series = WholeSeries::of_object(block, &footer)?;
     for page in pages {
         for run in &page.runs {
-            let labels = footer.series().labels(run.series);
+            let labels = series.labels(run.series);
             let key = (labels.get("__name__").unwrap().to_owned(), labels.get("le").unwrap().to_owned());
             let samples = run.times.iter().zip(&page.values[run.rows()]);
             found.entry(key).or_default().extend(samples.map(|(time, value)| (*time, value.to_bits())));
@@ -96,7 +96,8 @@ fn groups_and_pages_are_found_by_series_and_time() {
     let footer = open(&block, &summary);
     assert!(footer.groups().len() > 3, "{}", footer.groups().len());
     let one = Matcher::new("le", MatchOp::Equal, "30").unwrap();
-    let series = footer.select(&[one]).unwrap();
+    let whole = WholeSeries::of_object(&block, &footer).unwrap();
+    let series = whole.select(&[one]);
     assert_eq!(series.iter().collect::<Vec<_>>(), [30]);
     let groups = footer.groups_of(&series, TimeRange::ALL);
     assert!((1..=2).contains(&groups.len()), "{groups:?}");
@@ -106,7 +107,7 @@ fn groups_and_pages_are_found_by_series_and_time() {
     assert!(!group.head().pages_of(&series, TimeRange::ALL).is_empty());
     assert!(group.head().pages_of(&series, TimeRange::new(0, 1)).is_empty());
     let late = TimeRange::new(1_795_176_000_000_000_000 + 40 * 15_000_000_000, i64::MAX);
-    let all = footer.select(&[]).unwrap();
+    let all = whole.select(&[]);
     assert!(footer.groups_of(&all, late).len() < footer.groups().len());
     assert!(footer.groups_of(&series, TimeRange::new(0, 1)).is_empty());
     assert!(footer.groups_of(&Default::default(), TimeRange::ALL).is_empty());
@@ -115,10 +116,11 @@ fn groups_and_pages_are_found_by_series_and_time() {
 #[test]
 fn disorder_is_refused() {
     let options = BlockOptions::new(TenantId::default_tenant(), TimeRange::ALL, 0);
-    let mut list = SeriesList::default();
-    list.push([("pod", "a")].into_iter()).unwrap();
-    list.push([("pod", "b")].into_iter()).unwrap();
-    let mut writer = BlockWriter::new(options, list);
+    let mut writer = BlockWriter::new(options);
+    writer.push_series([("pod", "a")].into_iter()).unwrap();
+    writer.push_series([("pod", "b")].into_iter()).unwrap();
+    assert!(writer.push_series([("pod", "a")].into_iter()).is_err(), "not after the last one");
+    assert!(writer.push_series([("pod", "b")].into_iter()).is_err(), "the same again");
     let mut push = |series, times: &[i64]| {
         let values = vec![1.0; times.len()];
         writer.push_floats(series, Floats { times, values: &values, starts: &[] })
@@ -182,13 +184,12 @@ fn histogram(shape: u8, n: u32, counts: f64) -> Arc<FloatHistogram> {
 
 #[test]
 fn histograms_come_back_beside_floats_of_the_same_series() {
-    let mut list = SeriesList::default();
-    for pod in ["a", "b", "c"] {
-        list.push([("pod", pod)].into_iter()).unwrap();
-    }
     let mut options = BlockOptions::new(TenantId::default_tenant(), TimeRange::ALL, 1);
     (options.page_rows, options.group_rows) = (40, 90);
-    let mut writer = BlockWriter::new(options, list);
+    let mut writer = BlockWriter::new(options);
+    for pod in ["a", "b", "c"] {
+        writer.push_series([("pod", pod)].into_iter()).unwrap();
+    }
     let all: Vec<Arc<FloatHistogram>> =
         (0..100).map(|n| histogram((n / 30) as u8 * 3, n, if n < 50 { 2.0 } else { 0.3 })).collect();
     let times: Vec<i64> = (0..100).map(|n| n * 1_000).collect();

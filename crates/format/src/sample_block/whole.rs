@@ -3,14 +3,13 @@
 use std::sync::Arc;
 
 use bytes::Bytes;
-
 use sandur_model::MetricMetadata;
 
 use super::{Footer, OpenGroup, SamplePage, SeriesExemplars, TimeTable};
 use crate::block::BlockIndex;
 use crate::error::Error;
 
-/// Decodes every page of an object, in order.
+/// Decodes every page of samples of an object, in order.
 pub fn pages_of_object(object: &Bytes) -> Result<(Footer, Vec<SamplePage>), Error> {
     let footer = Footer::locate(object, object.len() as u64)?;
     let footer = Footer::open(object.slice(footer.start as usize..footer.end as usize))?;

@@ -8,12 +8,14 @@ use sandur_model::{FloatHistogram, MILLISECOND_NS, MetricMetadata, TenantId, Tim
 use super::exemplars::{ExemplarWriter, SeriesExemplars};
 use super::footer::{LAYOUT, Parts, put_footer};
 use super::group::{GroupDraft, GroupEntry};
+use super::index::{Area, IndexWriter, SeriesSpan, WrittenArea};
 use super::metadata::MetadataWriter;
 use super::page::{Draft, DraftRun};
 use super::scaling::has_few_places;
 use super::times::{TimeLists, TimePageEntry};
-use super::{GROUP_PAGES_MAX, PAGE_ROWS_MAX, SAMPLE_BYTES};
-use crate::block::{BlockOrigin, BlockSummary, HEADER_LEN, SeriesList, SeriesStats};
+use super::{GROUP_PAGES_MAX, PAGE_ROWS_MAX};
+use crate::block::{BlockOrigin, BlockSummary, HEADER_LEN};
+use crate::codec::Piece;
 use crate::error::Error;
 
 /// Short runs share a page until it has so many samples: its head and checksum take some thirty bytes.
@@ -137,8 +139,7 @@ fn append_starts(all: &mut Vec<i64>, rows: usize, starts: &[i64], more: usize) {
 /// Writes one block.
 pub struct BlockWriter {
     options: BlockOptions,
-    series: SeriesList,
-    stats: Vec<SeriesStats>,
+    index: IndexWriter,
     bundle: Vec<Pending>,
     bundle_rows: usize,
     floats: Filling<f64>,
@@ -156,14 +157,13 @@ pub struct BlockWriter {
 }
 
 impl BlockWriter {
-    /// A writer of samples of these series.
-    pub fn new(mut options: BlockOptions, series: SeriesList) -> Self {
+    /// A writer of a block without series.
+    pub fn new(mut options: BlockOptions) -> Self {
         options.page_rows = options.page_rows.clamp(1, PAGE_ROWS_MAX);
         options.group_rows = options.group_rows.clamp(1, 1 << 20);
         Self {
-            stats: vec![SeriesStats::default(); series.len()],
+            index: IndexWriter::new(options.zstd_level),
             options,
-            series,
             bundle: Vec::new(),
             bundle_rows: 0,
             floats: Filling::default(),
@@ -180,6 +180,15 @@ impl BlockWriter {
         }
     }
 
+    /// Adds a series and gives its ordinal. Its labels are sorted by name and come after those of the series
+    /// before in the order of [`crate::block::compare_series`].
+    pub fn push_series<'a>(
+        &mut self,
+        labels: impl Iterator<Item = (&'a str, &'a str)> + Clone,
+    ) -> Result<u32, Error> {
+        self.index.push(labels)
+    }
+
     /// Adds float samples: by rising series, and by rising time within a series.
     pub fn push_floats(&mut self, series: u32, floats: Floats<'_>) -> Result<(), Error> {
         let Floats { times, values, starts } = floats;
@@ -192,7 +201,7 @@ impl BlockWriter {
         self.account(series, times, 0)?;
         let waiting = self.bundle.last().map(|pending| pending.series);
         let goes_on = waiting.is_some_and(|last| {
-            last == series || (last + 1 == series && self.series.continues_histogram(series))
+            last == series || (last + 1 == series && self.index.continues_histogram(series))
         });
         if !goes_on || self.bundle_rows >= BUNDLE_ROWS {
             self.end_bundle()?;
@@ -309,14 +318,15 @@ impl BlockWriter {
         if !rises || !others || self.last[kind].is_some_and(|last| last >= (series, first)) {
             return Err(Error::Misuse("the samples of a block must be sorted and distinct"));
         }
-        let stats = self.stats.get_mut(series as usize);
-        let stats = stats.ok_or(Error::Misuse("a sample names a series that the block does not have"))?;
-        let bounds = first.checked_mul(MILLISECOND_NS).zip(last.checked_mul(MILLISECOND_NS));
-        let (first, last_ns) = bounds.ok_or(Error::Misuse("the time of a sample is out of range"))?;
-        stats.min_ts = stats.min_ts.min(first);
-        stats.max_ts = stats.max_ts.max(last_ns);
-        stats.rows += times.len() as u64;
-        stats.bytes = stats.rows * SAMPLE_BYTES;
+        if first.checked_mul(MILLISECOND_NS).is_none() || last.checked_mul(MILLISECOND_NS).is_none() {
+            return Err(Error::Misuse("the time of a sample is out of range"));
+        }
+        let span = SeriesSpan { rows: times.len() as u64, min_ms: first, max_ms: last };
+        self.index.count(series, span)?;
+        if let Some(area) = self.index.full_area() {
+            let area = store_area(&mut self.offset, &mut self.output, area);
+            self.index.stored(area);
+        }
         self.last[kind] = Some((series, last));
         Ok(())
     }
@@ -444,6 +454,16 @@ impl BlockWriter {
         out.append(&mut self.output);
     }
 
+    /// Bytes that distinct values of labels and lists of series take until the block is closed.
+    pub fn index_memory_bytes(&self) -> u64 {
+        self.index.memory_bytes()
+    }
+
+    /// How many series there are so far.
+    pub fn series(&self) -> u32 {
+        self.index.len()
+    }
+
     /// Bytes of the object so far, what is in memory not included.
     pub fn written_bytes(&self) -> u64 {
         self.offset
@@ -456,16 +476,31 @@ impl BlockWriter {
         self.put_lists()?;
         self.end_exemplars()?;
         self.end_metadata()?;
-        let table = self.series.finish(std::mem::take(&mut self.stats));
+        let (offset, output) = (&mut self.offset, &mut self.output);
+        let index = self.index.finish(|area| store_area(offset, output, area))?;
         let parts = Parts {
+            index: &index,
             groups: &self.groups,
             time_pages: &self.time_pages,
             exemplars: &self.exemplars.pages,
             metadata: &self.metadata.pages,
         };
-        let (summary, footer) = put_footer(&self.options, &table, parts, self.offset)?;
+        let (summary, footer) = put_footer(&self.options, parts, self.offset)?;
         out.append(&mut self.output);
         out.push(footer);
         Ok(summary)
     }
+}
+
+/// Puts an area of the index at the end of the object, each part by itself.
+fn store_area(offset: &mut u64, output: &mut Vec<Bytes>, area: WrittenArea) -> Area {
+    let WrittenArea { address, bytes, ends } = area;
+    let piece = Piece::of(*offset, &bytes);
+    *offset = piece.end();
+    let mut start = 0;
+    for end in ends {
+        output.push(bytes.slice(start..end));
+        start = end;
+    }
+    Area { piece, address }
 }

@@ -46,10 +46,6 @@ impl IndexedSignal for Footer {
 }
 
 impl SeriesInHead for Vec<StreamBounds> {
-    fn len(&self) -> usize {
-        Vec::len(self)
-    }
-
     fn id(&self, at: usize) -> StreamId {
         self[at].id
     }

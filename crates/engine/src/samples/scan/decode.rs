@@ -60,9 +60,8 @@ pub(super) fn decode(
         if samples.times.is_empty() && samples.histogram_times.is_empty() {
             continue;
         }
-        let (holder, ordinal) = one.members[0];
         let mut ids = Vec::new();
-        holders[holder].each_label(ordinal, |name, value| {
+        one.each_label(holders, |name, value| {
             if selection.wants(name) {
                 ids.push((texts.id(name), texts.id(value)));
             }
@@ -155,7 +154,7 @@ impl Assembly<'_> {
                         self.add_run(page, run, hidden, &mut floats, &mut histograms);
                     }
                 }
-                holder @ Holder::Head { series } => {
+                Holder::Head { series } => {
                     let times = (self.selection.first_ms, self.selection.last_ms);
                     let (mut columns, _) = series.samples(*ordinal as usize, times);
                     let times = self.lists.shared(std::mem::take(&mut columns.timestamps));
@@ -163,7 +162,7 @@ impl Assembly<'_> {
                     let histograms =
                         columns.histograms.iter().map(|one| self.histogram(&one.histogram)).collect();
                     let histogram_starts = columns.histograms.iter().map(|one| one.start).collect();
-                    let hidden = self.hidden_in_head(holder, *ordinal);
+                    let hidden = self.hidden_in_head(found);
                     from_heads.push(FromHead {
                         times,
                         columns,
@@ -204,13 +203,13 @@ impl Assembly<'_> {
         })
     }
 
-    fn hidden_in_head(&self, holder: &Holder, ordinal: u32) -> Vec<Times> {
+    fn hidden_in_head(&self, found: &Found) -> Vec<Times> {
         let range = self.selection.range();
         let mut rules = self.rules.between(range.start, range.end.saturating_sub(1)).peekable();
         if rules.peek().is_none() {
             return Vec::new();
         }
-        times_of(rules, &holder.labels(ordinal))
+        times_of(rules, &found.labels(self.holders))
     }
 
     fn add_run<'p>(

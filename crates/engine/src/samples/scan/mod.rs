@@ -1,7 +1,7 @@
 //! Reading samples: the matching series of blocks and heads in batches, each series once with all samples.
 //!
 //! **Life of a scan.** [`SeriesScan::open`] takes a view, opens the footers of the blocks of the range and
-//! selects series by their postings. Every holder of series (block or head) has them sorted by labels, so
+//! selects series by their indexes. Every holder of series (block or head) has them sorted by labels, so
 //! [`walk`] finds the next series by looking at the first one that is left of each holder: nothing is kept
 //! of series that were not reached yet but a bitmap for each block. For a batch of them [`fetch`] reads the
 //! pages that hold them, of all blocks at once and while the batch before is used, and [`decode`] puts their
@@ -19,8 +19,8 @@ mod walk;
 use std::cmp::Reverse;
 use std::sync::Arc;
 
+use roaring::RoaringBitmap;
 use sandur_base::{BoxFuture, Reservation, Task};
-use sandur_format::block::BlockIndex;
 use sandur_format::catalog_entry::BlockMeta;
 use sandur_format::sample_block::Footer;
 use sandur_model::{Matcher, TenantId, TimeRange};
@@ -32,7 +32,8 @@ use sandur_query::{
 use super::OpenSamples;
 use super::head::SelectedSeries;
 use super::hidden::HiddenSamples;
-use crate::block_reader::{BlockReader, ReadError, or_warn};
+use super::index::{IndexError, IndexReader, or_warn};
+use crate::block_reader::{self, BlockReader};
 use crate::head::Head;
 use crate::matching;
 use crate::rules::Rules;
@@ -49,15 +50,8 @@ const SERIES_BYTES: u64 = 200;
 
 /// A block or a head, with the series of it that match.
 pub(super) enum Holder {
-    Block {
-        block: Arc<OpenSamples>,
-        hidden: HiddenSamples,
-        /// Ordinals, rising.
-        series: Vec<u32>,
-    },
-    Head {
-        series: SelectedSeries,
-    },
+    Block { block: Arc<OpenSamples>, hidden: HiddenSamples },
+    Head { series: Arc<SelectedSeries> },
 }
 
 /// A running scan.
@@ -66,10 +60,12 @@ pub(crate) struct SeriesScan {
     context: QueryContext,
     selection: Arc<SampleSelection>,
     rules: Rules,
-    walk: Walk,
+    holders: Arc<Vec<Holder>>,
+    /// Unless it is away with the batch that is read.
+    walk: Option<Walk>,
     /// The next batch, which is read while the one before it is used.
-    ahead: Option<Reading>,
-    /// For the ordinals of the holders.
+    ahead: Option<Task<Ahead>>,
+    /// For the places of series in heads.
     _memory: Reservation,
 }
 
@@ -85,15 +81,17 @@ impl SeriesScan {
         let (matchers, range) = (&selection.matchers, selection.range());
         let blocks = blocks_of(view, context, range);
         let mut memory = context.budget().reserve(0)?;
-        let mut holders = Vec::new();
+        let (mut holders, mut walk) = (Vec::new(), Walk::new(context));
         for some in blocks.chunks(OPEN_AT_ONCE) {
             context.check()?;
             for block in reader.open_all(some, context.stats()).await {
-                let Some(block) = or_warn(context, block)? else { continue };
-                let holder = select(context, block, matchers, range, &rules).await?;
-                if let Some(holder) = holder {
-                    memory.grow(holder.len() as u64 * size_of::<u32>() as u64)?;
-                    holders.push(holder);
+                let Some(block) = block_reader::or_warn(context, block)? else { continue };
+                QueryStats::add(&context.stats().blocks_opened, 1);
+                let index = IndexReader::new(reader, context, &block);
+                let selected = or_warn(context, select(&block, &index, matchers, range, &rules).await)?;
+                if let Some((series, hidden)) = selected.filter(|(series, _)| !series.is_empty()) {
+                    walk.add_block(index, series)?;
+                    holders.push(Holder::Block { block, hidden });
                 }
             }
         }
@@ -104,30 +102,34 @@ impl SeriesScan {
         for series in matching::in_heads(context, &view.heads, matchers, look).await? {
             if !series.is_empty() {
                 memory.grow(series.len() as u64 * size_of::<usize>() as u64)?;
+                let series = Arc::new(series);
+                walk.add_head(Arc::clone(&series));
                 holders.push(Holder::Head { series });
             }
         }
         let (reader, context, selection) = (reader.clone(), context.clone(), Arc::new(selection));
-        Ok(Self { reader, context, selection, rules, walk: Walk::new(holders), ahead: None, _memory: memory })
+        let (holders, walk) = (Arc::new(holders), Some(walk));
+        Ok(Self { reader, context, selection, rules, holders, walk, ahead: None, _memory: memory })
     }
 
     /// The next series; `None` after the last one. Series without samples in the range are left out, so a
     /// batch may be empty.
     async fn take(&mut self) -> Result<Option<SeriesBatch>, Error> {
         self.context.check()?;
-        let Some(Reading { found, task }) = self.ahead.take().or_else(|| self.read_next()) else {
-            return Ok(None);
-        };
-        let fetched = task.join().await.map_err(|error| Error::Internal(error.to_string()))?;
+        let Some(task) = self.ahead.take().or_else(|| self.read_next()) else { return Ok(None) };
+        let Ahead { walk, found, fetched } =
+            task.join().await.map_err(|error| Error::Internal(error.to_string()))?;
+        self.walk = Some(walk);
         let fetched = match fetched {
             // Read ahead while the batch before it was still in use: that one is gone by now.
-            Err(Error::OverBudget(_)) => self.fetcher().fetch(found).await?,
+            Err(Error::OverBudget(_)) => self.read_again(found).await?,
             fetched => fetched?,
         };
+        let Some(fetched) = fetched else { return Ok(None) };
         self.ahead = self.read_next();
         QueryStats::add(&self.context.stats().streams, fetched.found.len() as u64);
         let (holders, selection, rules) =
-            (self.walk.holders(), Arc::clone(&self.selection), self.rules.clone());
+            (Arc::clone(&self.holders), Arc::clone(&self.selection), self.rules.clone());
         let Fetched { found, blocks, mut memory } = fetched;
         let work = move || Ok(decode(&holders, &found, &blocks, &selection, &rules)?);
         let Decoded { mut batch, damaged } = self.context.compute(work).await?;
@@ -138,25 +140,45 @@ impl SeriesScan {
     }
 
     fn fetcher(&self) -> Fetcher {
-        let (reader, context, holders) = (self.reader.clone(), self.context.clone(), self.walk.holders());
+        let (reader, context, holders) =
+            (self.reader.clone(), self.context.clone(), Arc::clone(&self.holders));
         Fetcher { reader, context, holders, range: self.selection.range() }
     }
 
-    /// Begins to read the next batch.
-    fn read_next(&mut self) -> Option<Reading> {
-        let found = Arc::new(self.walk.take(BATCH_SERIES, BATCH_ROWS));
+    /// Begins to read the next batch, unless there was none after the last one.
+    fn read_next(&mut self) -> Option<Task<Ahead>> {
+        let (mut walk, fetcher) = (self.walk.take()?, self.fetcher());
+        let read = async move {
+            let found = match walk.take(BATCH_SERIES, BATCH_ROWS).await {
+                Ok(found) if found.is_empty() => return Ahead { walk, found: None, fetched: Ok(None) },
+                Ok(found) => Arc::new(found),
+                Err(error) => return Ahead { walk, found: None, fetched: Err(error) },
+            };
+            let fetched = fetcher.fetch(Arc::clone(&found)).await.map(Some);
+            Ahead { walk, found: Some(found), fetched }
+        };
+        Some(self.context.env().spawn("fetch samples", read))
+    }
+
+    async fn read_again(&mut self, found: Option<Arc<Vec<Found>>>) -> Result<Option<Fetched>, Error> {
+        let found = match (found, &mut self.walk) {
+            (Some(found), _) => found,
+            (None, Some(walk)) => Arc::new(walk.take(BATCH_SERIES, BATCH_ROWS).await?),
+            (None, None) => return Ok(None),
+        };
         if found.is_empty() {
-            return None;
+            return Ok(None);
         }
-        let read = self.fetcher().fetch(Arc::clone(&found));
-        Some(Reading { found, task: self.context.env().spawn("fetch samples", read) })
+        self.fetcher().fetch(found).await.map(Some)
     }
 }
 
-/// A batch that is being read.
-struct Reading {
-    found: Arc<Vec<Found>>,
-    task: Task<Result<Fetched, Error>>,
+/// A batch that was read ahead; none after the last one.
+struct Ahead {
+    walk: Walk,
+    /// Its series, if they were found.
+    found: Option<Arc<Vec<Found>>>,
+    fetched: Result<Option<Fetched>, Error>,
 }
 
 impl SampleScan for SeriesScan {
@@ -186,25 +208,18 @@ fn blocks_of(view: &View, context: &QueryContext, range: TimeRange) -> Vec<Arc<B
     blocks
 }
 
-/// The series of a block that match; `None` when there is none, or the block is damaged.
+/// The series of a block that match and may have samples in the range, and what is hidden of them.
 async fn select(
-    context: &QueryContext,
-    block: Arc<OpenSamples>,
+    block: &Arc<OpenSamples>,
+    index: &IndexReader,
     matchers: &[Matcher],
     range: TimeRange,
     rules: &Rules,
-) -> Result<Option<Holder>, Error> {
-    QueryStats::add(&context.stats().blocks_opened, 1);
-    let selected = matching::in_block(context, &block, matchers).await?;
-    let rules = rules.clone();
-    let work = move || {
-        let selected = selected.map_err(|reason| ReadError::damaged(&block.meta, reason))?;
-        let mut series = block.footer.series().touching(selected, range);
-        let rules = rules.between(block.meta.min_ts, block.meta.max_ts);
-        let hidden = HiddenSamples::of_block(&block, rules)?;
-        series -= &hidden.gone;
-        Ok::<_, ReadError>(Holder::Block { block, hidden, series: series.iter().collect() })
-    };
-    let holder = context.compute(move || Ok(work())).await?;
-    Ok(or_warn(context, holder)?.filter(|holder| holder.len() > 0))
+) -> Result<(RoaringBitmap, HiddenSamples), IndexError> {
+    let selected = index.select(matchers).await?;
+    let mut series = index.touching(selected, range).await?;
+    let rules = rules.between(block.meta.min_ts, block.meta.max_ts);
+    let hidden = HiddenSamples::of_block(block, index, rules).await?;
+    series -= &hidden.gone;
+    Ok((series, hidden))
 }

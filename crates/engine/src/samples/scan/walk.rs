@@ -1,22 +1,36 @@
 //! The series of all holders in the order in which blocks hold them.
+//!
+//! Of the series of a block that were not reached yet a set of ordinals is kept, and the labels of one page of
+//! series.
 
 use std::cmp::Ordering;
+use std::iter::Peekable;
 use std::sync::Arc;
 
-use sandur_format::block::{BlockIndex, compare_series};
+use futures_util::future::join_all;
+use roaring::RoaringBitmap;
+use sandur_base::Reservation;
+use sandur_format::block::compare_series;
 use sandur_model::Labels;
-use sandur_query::TEXT_BYTES;
+use sandur_query::{Error, QueryContext, TEXT_BYTES};
 
 use super::{Holder, SERIES_BYTES};
 use crate::samples::SAMPLE_BYTES;
+use crate::samples::head::SelectedSeries;
+use crate::samples::index::{HeldPage, IndexReader, or_warn};
 
 /// Bytes that a label takes beside its texts: as ids and texts of the batch.
 const LABEL_BYTES: u64 = 2 * TEXT_BYTES + 8;
+/// Pages of series of a block are kept decoded when no more of them are wanted.
+const KEPT_PAGES: usize = 4;
 
 /// A series, and where it is.
 pub(super) struct Found {
-    /// Holders in the order in which they had their rows, and the series' place in each.
+    /// Holders in the order in which they had their rows, and the series' place in each: its ordinal in a
+    /// block, its position in a head's selection.
     pub(super) members: Vec<(usize, u32)>,
+    /// The page with its labels, when the first holder is a block.
+    page: Option<HeldPage>,
     /// Bytes of its labels in a batch.
     label_bytes: u64,
     rows: u64,
@@ -35,121 +49,211 @@ impl Found {
         let members = self.members.len() as u64 * 16;
         SERIES_BYTES + self.label_bytes + members + self.head_rows * 2 * SAMPLE_BYTES
     }
+
+    /// Calls `each` with its labels.
+    pub(super) fn each_label<'a>(&'a self, holders: &'a [Holder], mut each: impl FnMut(&'a str, &'a str)) {
+        let Some((number, place)) = self.members.first() else { return };
+        match (&holders[*number], &self.page) {
+            (Holder::Head { series }, _) => series.pairs(*place as usize).for_each(|(n, v)| each(n, v)),
+            (Holder::Block { .. }, Some(held)) => held.page.pairs(*place).for_each(|(n, v)| each(n, v)),
+            (Holder::Block { .. }, None) => {}
+        }
+    }
+
+    /// Its labels.
+    pub(super) fn labels(&self, holders: &[Holder]) -> Labels {
+        let mut pairs = Vec::new();
+        self.each_label(holders, |name, value| pairs.push((name, value)));
+        Labels::from_pairs(pairs)
+    }
 }
 
-impl Holder {
-    /// Series that match.
-    pub(super) fn len(&self) -> usize {
+/// How far a scan has come in one holder.
+enum Cursor {
+    Block {
+        reader: IndexReader,
+        series: Box<Peekable<roaring::bitmap::IntoIter>>,
+        /// Of the next series, once it was read.
+        page: Option<HeldPage>,
+        /// Whether pages are kept decoded.
+        keep: bool,
+        /// For the set of series.
+        _memory: Reservation,
+    },
+    Head {
+        series: Arc<SelectedSeries>,
+        next: usize,
+    },
+}
+
+impl Cursor {
+    /// The place of the next series in its holder.
+    fn next(&mut self) -> Option<u32> {
         match self {
-            Self::Block { series, .. } => series.len(),
-            Self::Head { series } => series.len(),
+            Self::Block { series, .. } => series.peek().copied(),
+            Self::Head { series, next } => (*next < series.len()).then_some(*next as u32),
         }
     }
 
-    /// The series' place in the holder: its ordinal in the block, its position in the head's selection.
-    fn ordinal(&self, at: usize) -> u32 {
+    fn pass(&mut self) {
         match self {
-            Self::Block { series, .. } => series[at],
-            Self::Head { .. } => at as u32,
+            Self::Block { series, .. } => drop(series.next()),
+            Self::Head { next, .. } => *next += 1,
         }
     }
 
-    fn rows(&self, at: usize) -> u64 {
+    fn rows(&self, place: u32) -> u64 {
         match self {
-            Self::Block { block, series, .. } => block.footer.series().stats(series[at]).rows,
-            Self::Head { series } => series.rows(at) as u64,
+            Self::Block { page, .. } => page.as_ref().map_or(0, |held| held.page.span(place).rows),
+            Self::Head { series, .. } => series.rows(place as usize) as u64,
         }
     }
 
-    /// Calls `each` with the labels of a series, which is named by its place as [`Found`] has it.
-    pub(super) fn each_label<'a>(&'a self, ordinal: u32, mut each: impl FnMut(&'a str, &'a str)) {
-        match self {
-            Self::Block { block, .. } => block.footer.series().pairs(ordinal).for_each(|(n, v)| each(n, v)),
-            Self::Head { series } => series.pairs(ordinal as usize).for_each(|(n, v)| each(n, v)),
-        }
-    }
-
-    /// The labels of a series, which is named by its place as [`Found`] has it.
-    pub(super) fn labels(&self, ordinal: u32) -> Labels {
-        match self {
-            Self::Block { block, .. } => Labels::from_pairs(block.footer.series().pairs(ordinal)),
-            Self::Head { series } => series.labels(ordinal as usize),
-        }
-    }
-
-    fn compare(&self, at: usize, other: &Self, other_at: usize) -> Ordering {
+    fn compare(&self, place: u32, other: &Self, other_place: u32) -> Ordering {
         match (self, other) {
-            (Self::Block { block, series, .. }, Self::Block { block: block_b, series: series_b, .. }) => {
-                let (a, b) = (block.footer.series(), block_b.footer.series());
-                compare_series(a.pairs(series[at]), b.pairs(series_b[other_at]))
+            (Self::Block { page: Some(a), .. }, Self::Block { page: Some(b), .. }) => {
+                compare_series(a.page.pairs(place), b.page.pairs(other_place))
             }
-            (Self::Block { block, series, .. }, Self::Head { series: head }) => {
-                compare_series(block.footer.series().pairs(series[at]), head.pairs(other_at))
+            (Self::Block { page: Some(a), .. }, Self::Head { series: b, .. }) => {
+                compare_series(a.page.pairs(place), b.pairs(other_place as usize))
             }
-            (Self::Head { series: head }, Self::Block { block, series, .. }) => {
-                compare_series(head.pairs(at), block.footer.series().pairs(series[other_at]))
+            (Self::Head { series: a, .. }, Self::Block { page: Some(b), .. }) => {
+                compare_series(a.pairs(place as usize), b.page.pairs(other_place))
             }
-            (Self::Head { series: a }, Self::Head { series: b }) => {
-                compare_series(a.pairs(at), b.pairs(other_at))
+            (Self::Head { series: a, .. }, Self::Head { series: b, .. }) => {
+                compare_series(a.pairs(place as usize), b.pairs(other_place as usize))
             }
+            // The page of the next series is read before it is compared.
+            (a, b) => a.has_page().cmp(&b.has_page()),
+        }
+    }
+
+    fn has_page(&self) -> bool {
+        !matches!(self, Self::Block { page: None, .. })
+    }
+
+    /// The number of the page that must be read before the next series is known.
+    fn page_due(&mut self) -> Option<u32> {
+        let next = self.next()?;
+        match self {
+            Self::Block { page, .. } => {
+                let holds = page.as_ref().is_some_and(|held| held.page.holds(next));
+                (!holds).then_some(next / sandur_format::sample_block::index::PAGE_SERIES)
+            }
+            Self::Head { .. } => None,
         }
     }
 }
 
 /// How far a scan has come in each of its holders.
 pub(super) struct Walk {
-    holders: Arc<Vec<Holder>>,
-    next: Vec<usize>,
+    context: QueryContext,
+    cursors: Vec<Cursor>,
+    /// Series that were found for the next batch.
+    found: Vec<Found>,
+    rows: u64,
 }
 
 impl Walk {
-    pub(super) fn new(holders: Vec<Holder>) -> Self {
-        Self { next: vec![0; holders.len()], holders: Arc::new(holders) }
+    pub(super) fn new(context: &QueryContext) -> Self {
+        Self { context: context.clone(), cursors: Vec::new(), found: Vec::new(), rows: 0 }
     }
 
-    pub(super) fn holders(&self) -> Arc<Vec<Holder>> {
-        Arc::clone(&self.holders)
+    /// Adds these series of a block, which is the next holder.
+    pub(super) fn add_block(&mut self, reader: IndexReader, series: RoaringBitmap) -> Result<(), Error> {
+        // A set that is walked through is taken apart container by container.
+        let memory = self.context.budget().reserve(series.serialized_size() as u64 + 512)?;
+        let keep = reader.pages_of(&series).len() <= KEPT_PAGES;
+        let series = Box::new(series.into_iter().peekable());
+        self.cursors.push(Cursor::Block { reader, series, page: None, keep, _memory: memory });
+        Ok(())
     }
 
-    /// The next series: at most so many, and no further one when they have so many samples.
-    pub(super) fn take(&mut self, series_max: usize, rows_max: u64) -> Vec<Found> {
-        let (mut all, mut rows) = (Vec::new(), 0);
-        while all.len() < series_max && rows < rows_max {
+    /// Adds series of a head, which is the next holder.
+    pub(super) fn add_head(&mut self, series: Arc<SelectedSeries>) {
+        self.cursors.push(Cursor::Head { series, next: 0 });
+    }
+
+    /// The next series: at most so many, and no further one when they have so many samples. After a failure
+    /// it can be asked again.
+    pub(super) async fn take(&mut self, series_max: usize, rows_max: u64) -> Result<Vec<Found>, Error> {
+        while self.found.len() < series_max && self.rows < rows_max {
+            self.read_pages().await?;
             let Some(found) = self.next_series() else { break };
-            rows += found.rows;
-            all.push(found);
+            self.rows += found.rows;
+            self.found.push(found);
         }
-        all
+        self.rows = 0;
+        Ok(std::mem::take(&mut self.found))
+    }
+
+    /// Reads the pages of series that the next series of each holder are in, at the same time. A block whose
+    /// page cannot be had has no further series.
+    async fn read_pages(&mut self) -> Result<(), Error> {
+        let due: Vec<(usize, u32)> =
+            self.cursors.iter_mut().enumerate().filter_map(|(at, one)| Some((at, one.page_due()?))).collect();
+        if due.is_empty() {
+            return Ok(());
+        }
+        self.context.check()?;
+        let read = due.iter().map(|(at, number)| {
+            let cursor = &mut self.cursors[*at];
+            let of = match cursor {
+                Cursor::Block { reader, page, keep, .. } => {
+                    *page = None;
+                    Some((reader.clone(), *keep))
+                }
+                Cursor::Head { .. } => None,
+            };
+            async move {
+                match of {
+                    Some((reader, keep)) => reader.page(*number, keep).await.map(Some),
+                    None => Ok(None),
+                }
+            }
+        });
+        let read = join_all(read.collect::<Vec<_>>()).await;
+        for ((at, _), held) in due.into_iter().zip(read) {
+            let held = or_warn(&self.context, held)?.flatten();
+            if let Cursor::Block { page, series, .. } = &mut self.cursors[at] {
+                if held.is_none() {
+                    **series = RoaringBitmap::new().into_iter().peekable();
+                }
+                *page = held;
+            }
+        }
+        Ok(())
     }
 
     fn next_series(&mut self) -> Option<Found> {
-        let mut members: Vec<usize> = Vec::new();
-        for (number, holder) in self.holders.iter().enumerate() {
-            let at = self.next[number];
-            if at >= holder.len() {
-                continue;
-            }
-            let with_first = |first: &usize| holder.compare(at, &self.holders[*first], self.next[*first]);
+        let mut members: Vec<(usize, u32)> = Vec::new();
+        for number in 0..self.cursors.len() {
+            let Some(place) = self.cursors[number].next() else { continue };
+            let with_first =
+                |first: &(usize, u32)| self.cursors[number].compare(place, &self.cursors[first.0], first.1);
             match members.first().map_or(Ordering::Less, with_first) {
-                Ordering::Less => members = vec![number],
-                Ordering::Equal => members.push(number),
+                Ordering::Less => members = vec![(number, place)],
+                Ordering::Equal => members.push((number, place)),
                 Ordering::Greater => {}
             }
         }
-        let first = *members.first()?;
-        let mut found = Found { members: Vec::new(), label_bytes: 0, rows: 0, head_rows: 0 };
-        let ordinal = self.holders[first].ordinal(self.next[first]);
-        self.holders[first].each_label(ordinal, |name, value| {
-            found.label_bytes += (name.len() + value.len()) as u64 + LABEL_BYTES;
-        });
-        for number in members {
-            let (holder, at) = (&self.holders[number], self.next[number]);
-            found.members.push((number, holder.ordinal(at)));
-            let rows = holder.rows(at);
-            found.rows += rows;
-            found.head_rows += if matches!(holder, Holder::Head { .. }) { rows } else { 0 };
-            self.next[number] += 1;
+        let (first, place) = *members.first()?;
+        let bytes_of = |(name, value): (&str, &str)| (name.len() + value.len()) as u64 + LABEL_BYTES;
+        let (page, label_bytes) = match &self.cursors[first] {
+            Cursor::Block { page, .. } => {
+                let bytes = page.iter().flat_map(|held| held.page.pairs(place)).map(bytes_of).sum();
+                (page.clone(), bytes)
+            }
+            Cursor::Head { series, .. } => (None, series.pairs(place as usize).map(bytes_of).sum()),
+        };
+        let (mut rows, mut head_rows) = (0, 0);
+        for (number, place) in &members {
+            let cursor = &mut self.cursors[*number];
+            let own = cursor.rows(*place);
+            rows += own;
+            head_rows += if matches!(cursor, Cursor::Head { .. }) { own } else { 0 };
+            cursor.pass();
         }
-        Some(found)
+        Some(Found { members, page, label_bytes, rows, head_rows })
     }
 }

@@ -10,6 +10,7 @@ use sandur_format::sample_block::{OpenGroup, SAMPLE_BYTES, TimeTable};
 use sandur_format::{BlockFooter, sample_block};
 use sandur_model::{MILLISECOND_NS, Signal};
 
+use super::series::SeriesPages;
 use crate::cli::moment;
 use crate::cli::target::Object;
 use crate::failed_command::Failed;
@@ -31,7 +32,7 @@ async fn read_footer(object: &Object) -> Result<BlockFooter, String> {
 pub async fn show(object: &Object, rows: usize) -> Result<ExitCode, Failed> {
     let failed = |e: String| Failed::new(format!("'{}': {e}", object.path));
     let footer = read_footer(object).await.map_err(failed)?;
-    show_index(object, footer.index(), rows);
+    show_index(object, footer.index());
     match &footer {
         BlockFooter::Logs(footer) => show_logs(object, footer, rows).await.map_err(failed)?,
         BlockFooter::Metrics(footer) => show_samples(object, footer, rows).await.map_err(failed)?,
@@ -39,8 +40,8 @@ pub async fn show(object: &Object, rows: usize) -> Result<ExitCode, Failed> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// What blocks of both signals have: facts, sections, series.
-fn show_index(object: &Object, footer: &dyn BlockIndex, most: usize) {
+/// What blocks of both signals have: facts, sections, the number of series.
+fn show_index(object: &Object, footer: &dyn BlockIndex) {
     let (info, signal) = (footer.info(), footer.signal());
     println!("block {}, {signal}, format version {}", object.path, info.version);
     println!("  tenant   {}, level {}, zstd {}", info.tenant, info.level, info.zstd_level);
@@ -60,16 +61,16 @@ fn show_index(object: &Object, footer: &dyn BlockIndex, most: usize) {
         let (stored, plain) = (ByteSize(section.stored_bytes.into()), ByteSize(section.plain_bytes.into()));
         println!("  {:<10} {stored} stored, {plain} plain", section.name);
     }
-    let table = footer.series();
-    println!("{series}: {}", table.len());
-    for ordinal in 0..table.len().min(most) {
+    println!("{series}: {}", footer.series_count());
+}
+
+async fn show_logs(object: &Object, footer: &log_block::Footer, rows: usize) -> Result<(), String> {
+    let table = footer.streams();
+    for ordinal in 0..table.len().min(rows) {
         let stats = table.stats(ordinal as u32);
         println!("  {} {} rows, {}", table.labels(ordinal as u32), stats.rows, ByteSize(stats.bytes));
     }
     println!("pages: {}", footer.page_count());
-}
-
-async fn show_logs(object: &Object, footer: &log_block::Footer, rows: usize) -> Result<(), String> {
     for page in footer.pages().iter().take(rows) {
         println!(
             "  {:>5}  {} to {}  {} rows, {} lines in {}, {} other columns, codec {}",
@@ -89,6 +90,9 @@ async fn show_logs(object: &Object, footer: &log_block::Footer, rows: usize) -> 
 }
 
 async fn show_samples(object: &Object, footer: &sample_block::Footer, rows: usize) -> Result<(), String> {
+    let mut series = SeriesPages::new(object, footer);
+    series.show(rows).await?;
+    println!("pages: {}", footer.page_count());
     let moment_ms = |ms: i64| moment::show(ms.saturating_mul(MILLISECOND_NS));
     for (number, group) in footer.groups().iter().enumerate().take(rows) {
         println!(
@@ -120,7 +124,7 @@ async fn show_samples(object: &Object, footer: &sample_block::Footer, rows: usiz
     let page = page.map_err(|e| e.to_string())?;
     let samples = page.runs.iter().flat_map(|run| run.rows().zip(&**run.times).map(move |at| (run, at)));
     for (run, (row, time)) in samples.take(rows) {
-        let labels = footer.series().labels(run.series);
+        let labels = series.page_of(run.series).await?.labels(run.series);
         match page.histograms.get(row) {
             None => println!("  {} {labels} {}", moment_ms(*time), page.values[row]),
             Some(histogram) => println!("  {} {labels} {histogram}", moment_ms(*time)),

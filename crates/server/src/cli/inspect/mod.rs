@@ -2,6 +2,7 @@
 
 mod block;
 mod catalog;
+mod series;
 mod wal;
 
 use std::process::ExitCode;

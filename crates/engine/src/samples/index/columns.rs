@@ -1,0 +1,215 @@
+//! Checking matchers on the columns of series: for what would take longer to find by lists.
+//!
+//! Each value is looked at once. A page of series whose values all pass, or all fail, is not looked at series
+//! by series.
+
+use roaring::RoaringBitmap;
+use sandur_format::sample_block::index::{Column, ColumnNumbers, Index, Label, Part, TextRef};
+use sandur_model::Matcher;
+
+use super::dictionary::Passing;
+use super::{IndexError, IndexReader, memory_of, plain_of};
+
+/// Pages of series that are checked at once.
+const PAGES_AT_ONCE: usize = 64;
+/// Bytes that a page of numbers takes at most while it is checked.
+const PAGE_BYTES: u64 = 40 << 10;
+
+/// What is known of the values of a label.
+#[derive(Clone, Debug)]
+pub(super) struct Verdicts {
+    label: usize,
+    matcher: Matcher,
+    without: bool,
+    /// Numbers that were looked at; `None`: all.
+    known: Option<RoaringBitmap>,
+    passing: RoaringBitmap,
+}
+
+/// The numbers of one page.
+enum PageNumbers {
+    Missing,
+    Constant(u32),
+    Each(ColumnNumbers),
+}
+
+impl Verdicts {
+    /// Nothing is known.
+    pub(super) fn unknown(label: usize, matcher: &Matcher) -> Self {
+        let (without, matcher) = (matcher.matches_empty(), matcher.clone());
+        Self { label, matcher, without, known: Some(RoaringBitmap::new()), passing: RoaringBitmap::new() }
+    }
+
+    /// Everything is known.
+    pub(super) fn known(passing: Passing, matcher: &Matcher) -> Self {
+        let Passing { label, numbers, without } = passing;
+        Self { label, matcher: matcher.clone(), without, known: None, passing: numbers }
+    }
+
+    /// Numbers of these pages that were not looked at yet.
+    fn unknown_of(&self, pages: &[(u32, PageNumbers)]) -> RoaringBitmap {
+        let Some(known) = &self.known else { return RoaringBitmap::new() };
+        let mut unknown = RoaringBitmap::new();
+        for (_, numbers) in pages {
+            match numbers {
+                PageNumbers::Missing => {}
+                PageNumbers::Constant(number) => _ = unknown.insert(*number),
+                PageNumbers::Each(numbers) => unknown |= RoaringBitmap::from_iter(&numbers.distinct),
+            }
+        }
+        unknown - known
+    }
+
+    /// The series of a page among these that pass.
+    fn check(&self, index: &Index, page: u32, numbers: &PageNumbers, series: &mut RoaringBitmap) {
+        let of = index.series_of(page);
+        let passes = |number: u32| self.passing.contains(number);
+        let (distinct, rows) = match numbers {
+            PageNumbers::Missing => {
+                if !self.without {
+                    series.remove_range(of);
+                }
+                return;
+            }
+            PageNumbers::Constant(number) => {
+                if !passes(*number) {
+                    series.remove_range(of);
+                }
+                return;
+            }
+            PageNumbers::Each(numbers) => (&numbers.distinct, &numbers.rows),
+        };
+        let verdicts: Vec<bool> =
+            std::iter::once(self.without).chain(distinct.iter().map(|number| passes(*number))).collect();
+        let of_values = &verdicts[1..];
+        if of_values.iter().all(|passes| *passes) && (self.without || !rows.contains(&0)) {
+            return;
+        }
+        if !self.without && of_values.iter().all(|passes| !passes) {
+            series.remove_range(of);
+            return;
+        }
+        let fails = |ordinal: &u32| !verdicts[usize::from(rows[(ordinal - of.start) as usize])];
+        let gone: Vec<u32> = series.range(of.clone()).filter(fails).collect();
+        // They rise: a set of them is made at once.
+        if let Ok(gone) = RoaringBitmap::from_sorted_iter(gone) {
+            *series -= gone;
+        }
+    }
+}
+
+/// Stored bytes of the columns of a label that checking series on some pages reads.
+pub(super) fn columns_cost(label: &Label, pages: &[u32]) -> u64 {
+    let part = |page: &u32| match label.column(*page) {
+        Some(Column::Each(part)) => u64::from(part.len),
+        _ => 0,
+    };
+    pages.iter().map(part).sum()
+}
+
+impl IndexReader {
+    /// The series among these whose values pass.
+    pub(super) async fn checked(
+        &self,
+        mut series: RoaringBitmap,
+        mut verdicts: Verdicts,
+    ) -> Result<RoaringBitmap, IndexError> {
+        let label = verdicts.label;
+        let values = u64::from(self.index().labels()[label].values());
+        let _memory = self.reserve(values / 4 + 1024)?;
+        for some in self.pages_of(&series).chunks(PAGES_AT_ONCE) {
+            self.check()?;
+            let parts: Vec<Part> = some
+                .iter()
+                .filter_map(|page| match self.index().labels()[label].column(*page) {
+                    Some(Column::Each(part)) => Some(*part),
+                    _ => None,
+                })
+                .collect();
+            let _memory = self.reserve(memory_of(&parts) + parts.len() as u64 * PAGE_BYTES)?;
+            let stored = self.stored(&parts).await?;
+            let pages = some.to_vec();
+            let plain = plain_of(&parts);
+            let read = move |index: &Index| numbers_of(index, label, &pages, &stored);
+            let numbers = self.decode(plain, read).await?;
+            let unknown = verdicts.unknown_of(&numbers);
+            if !unknown.is_empty() {
+                verdicts = self.judged(verdicts, unknown).await?;
+            }
+            let mut of_pages = self.of_pages(&series, some);
+            let pages = some.to_vec();
+            let work = move |index: &Index| {
+                numbers
+                    .iter()
+                    .for_each(|(page, numbers)| verdicts.check(index, *page, numbers, &mut of_pages));
+                Ok((verdicts, of_pages))
+            };
+            let passing;
+            (verdicts, passing) = self.decode(pages.len() as u64 * PAGE_BYTES, work).await?;
+            pages.iter().for_each(|page| _ = series.remove_range(self.index().series_of(*page)));
+            series |= passing;
+        }
+        Ok(series)
+    }
+
+    /// What is known once these values were looked at as well.
+    async fn judged(&self, mut verdicts: Verdicts, numbers: RoaringBitmap) -> Result<Verdicts, IndexError> {
+        let label = verdicts.label;
+        let of = &self.index().labels()[label];
+        let mut pages: Vec<TextRef> = Vec::new();
+        for number in &numbers {
+            let Some((page, _)) = of.text_page_of(number) else { continue };
+            if pages.last().is_none_or(|last| last.page != page) {
+                pages.push(TextRef { label, page });
+            }
+        }
+        for some in pages.chunks(PAGES_AT_ONCE) {
+            let mut memory = self.reserve(0)?;
+            let texts = self.texts(some.to_vec(), &mut memory).await?;
+            let numbers = numbers.clone();
+            let bytes: u64 = texts.iter().map(|(_, page)| page.text_bytes() as u64).sum();
+            let steps = verdicts.matcher.steps_per_byte().max(1) as u64;
+            let work = move |index: &Index| {
+                for (text, page) in texts {
+                    let of = &index.labels()[text.label].text_pages()[text.page];
+                    let first = of.first + 1;
+                    for number in numbers.range(first..first.saturating_add(of.count)) {
+                        let value = page.get((number - first) as usize);
+                        let _ = sandur_base::job::spend(value.len() + 16);
+                        if verdicts.matcher.matches(value) {
+                            verdicts.passing.insert(number);
+                        }
+                        verdicts.known.iter_mut().for_each(|known| _ = known.insert(number));
+                    }
+                }
+                Ok(verdicts)
+            };
+            verdicts = self.decode(bytes.saturating_mul(steps), work).await?;
+        }
+        Ok(verdicts)
+    }
+}
+
+fn numbers_of(
+    index: &Index,
+    label: usize,
+    pages: &[u32],
+    stored: &[bytes::Bytes],
+) -> Result<Vec<(u32, PageNumbers)>, sandur_format::Error> {
+    let label = &index.labels()[label];
+    let mut stored = stored.iter();
+    let mut all = Vec::with_capacity(pages.len());
+    for page in pages {
+        let numbers = match label.column(*page) {
+            None => PageNumbers::Missing,
+            Some(Column::Constant(number)) => PageNumbers::Constant(*number),
+            Some(Column::Each(part)) => {
+                let Some(stored) = stored.next() else { break };
+                let (plain, count) = (part.open(stored)?, index.series_of(*page).len());
+                PageNumbers::Each(ColumnNumbers::decode(part, &plain, count, label.values())?)
+            }
+        };
+        all.push((*page, numbers));
+    }
+    Ok(all)
+}

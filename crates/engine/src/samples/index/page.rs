@@ -1,0 +1,157 @@
+//! Pages of series: labels and what series hold, of 4,096 series at a time.
+
+use std::sync::Arc;
+
+use roaring::RoaringBitmap;
+use sandur_base::Reservation;
+use sandur_format::sample_block::index::{Part, SeriesColumns, SeriesPage, TextPage, TextRef};
+use sandur_model::{MILLISECOND_NS, TimeRange};
+
+use super::{IndexError, IndexReader, memory_of, open_all, plain_of};
+use crate::block_cache::Piece;
+
+/// Pages of texts of a label with more of them are not kept decoded.
+const KEPT_TEXT_PAGES: usize = 16;
+/// Pages of series that are read at once to see which series hold something.
+const SPANS_AT_ONCE: usize = 256;
+
+/// A page of series, and what pays for it.
+#[derive(Clone)]
+pub(crate) struct HeldPage {
+    pub(crate) page: Arc<SeriesPage>,
+    _memory: Arc<Reservation>,
+}
+
+impl IndexReader {
+    /// A page of series with all labels; it is kept decoded when few pages are wanted.
+    pub(crate) async fn page(&self, number: u32, keep: bool) -> Result<HeldPage, IndexError> {
+        let (cache, id) = (self.reader.cache(), self.block.meta.id);
+        if let Some(page) = cache.get::<SeriesPage>(id, Piece::Series(number)) {
+            let memory = self.reserve(page.memory_bytes())?;
+            return Ok(HeldPage { page, _memory: Arc::new(memory) });
+        }
+        self.check()?;
+        let parts = SeriesColumns::parts(self.index(), number, &|_| true);
+        let mut memory = self.reserve(memory_of(&parts))?;
+        let stored = self.stored(&parts).await?;
+        let plain = plain_of(&parts);
+        let work =
+            move |index: &_| SeriesColumns::decode(index, number, &|_| true, &open_all(&parts, &stored)?);
+        let columns = self.decode(plain, work).await?;
+        memory.grow(columns.memory_bytes())?;
+        let texts = self.texts(columns.texts(self.index()), &mut memory).await?;
+        let bytes = texts.iter().map(|(_, page)| page.memory_bytes()).sum();
+        let page = self.decode(bytes, move |index| columns.finish(index, &texts)).await?;
+        memory.resize(page.memory_bytes())?;
+        let page = Arc::new(page);
+        if keep {
+            cache.insert(id, Piece::Series(number), Arc::clone(&page), page.memory_bytes());
+        }
+        Ok(HeldPage { page, _memory: Arc::new(memory) })
+    }
+
+    /// Pages of texts, those that are not known read together.
+    pub(super) async fn texts(
+        &self,
+        wanted: Vec<TextRef>,
+        memory: &mut Reservation,
+    ) -> Result<Vec<(TextRef, Arc<TextPage>)>, IndexError> {
+        let (cache, id, index) = (self.reader.cache(), self.block.meta.id, self.index());
+        let entry = |text: &TextRef| &index.labels()[text.label].text_pages()[text.page];
+        let is_kept = |text: &TextRef| index.labels()[text.label].text_pages().len() <= KEPT_TEXT_PAGES;
+        memory.grow(wanted.iter().map(|text| entry(text).memory_bytes()).sum())?;
+        let key = |text: &TextRef| Piece::Texts(entry(text).part.address);
+        let known: Vec<Option<Arc<TextPage>>> =
+            wanted.iter().map(|text| if is_kept(text) { cache.get(id, key(text)) } else { None }).collect();
+        let unknown: Vec<TextRef> =
+            wanted.iter().zip(&known).filter(|(_, known)| known.is_none()).map(|(text, _)| *text).collect();
+        let parts: Vec<Part> = unknown.iter().map(|text| entry(text).part).collect();
+        let stored = self.stored(&parts).await?;
+        let work = {
+            let unknown = unknown.clone();
+            move |index: &sandur_format::sample_block::index::Index| {
+                let page = |(text, stored): (&TextRef, &bytes::Bytes)| {
+                    let of = &index.labels()[text.label].text_pages()[text.page];
+                    index.texts(of, &of.part.open(stored)?).map(Arc::new)
+                };
+                unknown.iter().zip(&stored).map(page).collect::<Result<Vec<_>, _>>()
+            }
+        };
+        let read = self.decode(plain_of(&parts), work).await?;
+        for (text, page) in unknown.iter().zip(&read).filter(|(text, _)| is_kept(text)) {
+            cache.insert(id, key(text), Arc::clone(page), page.memory_bytes());
+        }
+        let mut read = read.into_iter();
+        let all = wanted.into_iter().zip(known);
+        Ok(all.filter_map(|(text, known)| Some((text, known.or_else(|| read.next())?))).collect())
+    }
+
+    /// Those of the series that may have samples within a range.
+    pub(crate) async fn touching(
+        &self,
+        mut series: RoaringBitmap,
+        range: TimeRange,
+    ) -> Result<RoaringBitmap, IndexError> {
+        let mut across = Vec::new();
+        for (number, page) in (0..).zip(self.index().pages()) {
+            let of = self.index().series_of(number);
+            let is_empty = page.min_ms > page.max_ms;
+            let ns = |ms: i64| ms.saturating_mul(MILLISECOND_NS);
+            if series.range_cardinality(of.clone()) == 0 {
+                continue;
+            }
+            if is_empty || !range.touches(ns(page.min_ms), ns(page.max_ms)) {
+                series.remove_range(of);
+            } else if !page.is_full || !range.covers(ns(page.min_ms), ns(page.max_ms)) {
+                across.push(number);
+            }
+        }
+        for some in across.chunks(SPANS_AT_ONCE) {
+            self.check()?;
+            let (gone, _) = self.each_span(some, &series, move |span| !span.touches(range)).await?;
+            series -= gone;
+        }
+        Ok(series)
+    }
+
+    /// The series among those of some pages whose spans pass a test, and those that do not.
+    pub(crate) async fn each_span(
+        &self,
+        pages: &[u32],
+        series: &RoaringBitmap,
+        test: impl Fn(&sandur_format::sample_block::index::SeriesSpan) -> bool + Send + 'static,
+    ) -> Result<(RoaringBitmap, RoaringBitmap), IndexError> {
+        let parts: Vec<Part> = pages.iter().map(|page| self.index().pages()[*page as usize].spans).collect();
+        let _memory = self.reserve(memory_of(&parts) + pages.len() as u64 * 1024)?;
+        let stored = self.stored(&parts).await?;
+        let (pages, series) = (pages.to_vec(), self.of_pages(series, pages));
+        let plain = plain_of(&parts);
+        let work = move |index: &sandur_format::sample_block::index::Index| {
+            let (mut passing, mut failing) = (RoaringBitmap::new(), RoaringBitmap::new());
+            for ((page, part), stored) in pages.iter().zip(&parts).zip(&stored) {
+                let spans = index.spans(*page, &part.open(stored)?)?;
+                let of = index.series_of(*page);
+                for ordinal in series.range(of.clone()) {
+                    let passes = test(&spans[(ordinal - of.start) as usize]);
+                    let to = if passes { &mut passing } else { &mut failing };
+                    to.insert(ordinal);
+                }
+            }
+            Ok((passing, failing))
+        };
+        self.decode(plain, work).await
+    }
+
+    /// Those of the series that are in some pages.
+    pub(super) fn of_pages(&self, series: &RoaringBitmap, pages: &[u32]) -> RoaringBitmap {
+        let mut of_pages = RoaringBitmap::new();
+        pages.iter().for_each(|page| _ = of_pages.insert_range(self.index().series_of(*page)));
+        of_pages & series
+    }
+
+    /// The pages that hold some of the series, rising.
+    pub(crate) fn pages_of(&self, series: &RoaringBitmap) -> Vec<u32> {
+        let holds = |page: &u32| series.range_cardinality(self.index().series_of(*page)) > 0;
+        (0..self.index().pages().len() as u32).filter(holds).collect()
+    }
+}

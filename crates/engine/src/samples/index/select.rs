@@ -1,0 +1,240 @@
+//! Which series of a block pass all matchers.
+//!
+//! Whatever reads least goes first. Values are looked up where that takes a few pages of texts, and the lists of
+//! the value with the shortest ones are read. From then on each matcher is answered by lists or by the columns
+//! of the series that are left, whichever are shorter; when these series are in a few pages, by their labels.
+
+use roaring::RoaringBitmap;
+use sandur_format::sample_block::index::{Index, Label, PageRef, Part};
+use sandur_model::Matcher;
+
+use super::columns::{Verdicts, columns_cost};
+use super::dictionary::{Lookup, Passing};
+use super::{IndexError, IndexReader, memory_of, plain_of};
+
+/// Series in at most so many pages are looked at one by one.
+const FEW_PAGES: usize = 2;
+/// Pages of lists that are read at once.
+const LISTS_AT_ONCE: usize = 64;
+
+/// A matcher that was not applied yet.
+struct Open<'a> {
+    matcher: &'a Matcher,
+    label: usize,
+    lookup: Lookup,
+    /// The values that pass, when they are known, and the stored bytes of their lists.
+    passing: Option<(Passing, u64)>,
+}
+
+/// How a matcher is answered by lists.
+struct Lists {
+    /// Numbers of the values whose lists are read.
+    numbers: RoaringBitmap,
+    /// Whether these series are taken away instead of kept.
+    taken_away: bool,
+    /// Whether the list of all series with the label is read: the others stay, or only these.
+    with_all: bool,
+}
+
+impl Lists {
+    fn of(passing: &Passing, label: &Label) -> Self {
+        match passing.fewer_fail(label) {
+            true => Self { numbers: passing.failing(label), taken_away: true, with_all: !passing.without },
+            false => Self { numbers: passing.numbers.clone(), taken_away: false, with_all: passing.without },
+        }
+    }
+
+    fn pages(&self, label: &Label) -> Vec<usize> {
+        pages_of(label, &self.numbers, self.with_all)
+    }
+
+    fn cost(&self, label: &Label) -> u64 {
+        self.pages(label).iter().map(|page| u64::from(label.list_pages()[*page].part.len)).sum()
+    }
+}
+
+fn pages_of(label: &Label, numbers: &RoaringBitmap, with_all: bool) -> Vec<usize> {
+    let holds = |page: &PageRef| {
+        (with_all && page.first == 0)
+            || numbers.range_cardinality(page.first.max(1)..page.first.saturating_add(page.count)) > 0
+    };
+    let pages = label.list_pages().iter().enumerate();
+    pages.filter(|(_, page)| holds(page)).map(|(at, _)| at).collect()
+}
+
+impl IndexReader {
+    /// Ordinals of the series whose labels pass all matchers.
+    pub(crate) async fn select(&self, matchers: &[Matcher]) -> Result<RoaringBitmap, IndexError> {
+        let index = self.index();
+        // Sets of series, as far as they are no runs.
+        let _memory = self.reserve(u64::from(index.series()) / 2 + (16 << 10))?;
+        let mut selected = RoaringBitmap::new();
+        selected.insert_range(0..index.series());
+        let mut open: Vec<Open<'_>> = Vec::new();
+        for matcher in matchers {
+            match index.labels().binary_search_by(|label| (**label.name()).cmp(matcher.name())) {
+                Ok(label) => {
+                    let lookup = Lookup::of(&index.labels()[label], matcher);
+                    open.push(Open { matcher, label, lookup, passing: None });
+                }
+                Err(_) if matcher.matches_empty() => {}
+                Err(_) => return Ok(RoaringBitmap::new()),
+            }
+        }
+        if index.pages().len() <= FEW_PAGES {
+            let pages = self.pages_of(&selected);
+            return self.looked_at(selected, &pages, matchers.to_vec()).await;
+        }
+        for one in &mut open {
+            if one.lookup.is_quick(&index.labels()[one.label]) {
+                self.look_up(one).await?;
+            }
+        }
+        while !open.is_empty() && !selected.is_empty() {
+            self.check()?;
+            let pages = self.pages_of(&selected);
+            if pages.len() <= FEW_PAGES {
+                let rest: Vec<Matcher> = open.iter().map(|one| one.matcher.clone()).collect();
+                return self.looked_at(selected, &pages, rest).await;
+            }
+            let cheapest = (0..open.len()).min_by_key(|at| self.cost(&open[*at], &pages));
+            let one = open.swap_remove(cheapest.unwrap_or(0));
+            selected = self.applied(selected, one, &pages).await?;
+        }
+        Ok(selected)
+    }
+
+    async fn look_up(&self, one: &mut Open<'_>) -> Result<(), IndexError> {
+        let label = &self.index().labels()[one.label];
+        let passing = self.passing(one.label, one.matcher, &one.lookup).await?;
+        let cost = Lists::of(&passing, label).cost(label);
+        one.passing = Some((passing, cost));
+        Ok(())
+    }
+
+    /// Stored bytes that answering a matcher reads, for series on some pages.
+    fn cost(&self, one: &Open<'_>, pages: &[u32]) -> u64 {
+        let label = &self.index().labels()[one.label];
+        let columns = columns_cost(label, pages);
+        match &one.passing {
+            Some((_, lists)) => columns.min(*lists),
+            None => columns + texts_cost(label),
+        }
+    }
+
+    async fn applied(
+        &self,
+        selected: RoaringBitmap,
+        mut one: Open<'_>,
+        pages: &[u32],
+    ) -> Result<RoaringBitmap, IndexError> {
+        let label = &self.index().labels()[one.label];
+        let columns = columns_cost(label, pages);
+        // Of few series few values are looked at; else all of them, page by page and each once.
+        if one.passing.is_none() && selected.len() >= u64::from(label.values()) {
+            self.look_up(&mut one).await?;
+        }
+        match one.passing {
+            None => self.checked(selected, Verdicts::unknown(one.label, one.matcher)).await,
+            Some((passing, lists)) if columns < lists => {
+                self.checked(selected, Verdicts::known(passing, one.matcher)).await
+            }
+            Some((passing, _)) => self.narrowed(selected, passing).await,
+        }
+    }
+
+    /// The series among these that pass, by lists.
+    async fn narrowed(
+        &self,
+        mut selected: RoaringBitmap,
+        passing: Passing,
+    ) -> Result<RoaringBitmap, IndexError> {
+        let label = &self.index().labels()[passing.label];
+        let lists = Lists::of(&passing, label);
+        let _memory = self.reserve(u64::from(label.values()) / 8 + 1024)?;
+        let (mut some, mut all) = (RoaringBitmap::new(), RoaringBitmap::new());
+        for pages in lists.pages(label).chunks(LISTS_AT_ONCE) {
+            self.check()?;
+            (some, all) = self.add_lists(passing.label, pages, &lists, (some, all)).await?;
+        }
+        match (lists.taken_away, lists.with_all) {
+            (true, false) => selected -= some,
+            (true, true) => {
+                selected &= all;
+                selected -= some;
+            }
+            (false, false) => selected &= some,
+            // Those without the label, and some of those with it.
+            (false, true) => selected -= all - some,
+        }
+        Ok(selected)
+    }
+
+    /// Adds the series of the lists of some pages: of values, and of all that have the label.
+    async fn add_lists(
+        &self,
+        label: usize,
+        pages: &[usize],
+        lists: &Lists,
+        (mut some, mut all): (RoaringBitmap, RoaringBitmap),
+    ) -> Result<(RoaringBitmap, RoaringBitmap), IndexError> {
+        let of = &self.index().labels()[label];
+        let parts: Vec<Part> = pages.iter().map(|page| of.list_pages()[*page].part).collect();
+        let tables: u64 = pages.iter().map(|page| u64::from(of.list_pages()[*page].count) * 16).sum();
+        let _memory = self.reserve(memory_of(&parts) + tables)?;
+        let stored = self.stored(&parts).await?;
+        let (pages, numbers, with_all) = (pages.to_vec(), lists.numbers.clone(), lists.with_all);
+        let plain = plain_of(&parts);
+        let work = move |index: &Index| {
+            let label = &index.labels()[label];
+            for ((page, part), stored) in pages.iter().zip(&parts).zip(&stored) {
+                let of = &label.list_pages()[*page];
+                let lists = index.lists(of, &part.open(stored)?)?;
+                if with_all && of.first == 0 {
+                    lists.add(0, index.series(), &mut all)?;
+                }
+                for number in numbers.range(of.first.max(1)..of.first.saturating_add(of.count)) {
+                    let at = (number - of.first) as usize;
+                    let _ = sandur_base::job::spend(lists.counts()[at] as usize);
+                    lists.add(at, index.series(), &mut some)?;
+                }
+            }
+            Ok((some, all))
+        };
+        self.decode(plain, work).await
+    }
+
+    /// The series of a few pages that pass, by looking at each.
+    async fn looked_at(
+        &self,
+        selected: RoaringBitmap,
+        pages: &[u32],
+        matchers: Vec<Matcher>,
+    ) -> Result<RoaringBitmap, IndexError> {
+        let mut passing = RoaringBitmap::new();
+        for number in pages {
+            let held = self.page(*number, true).await?;
+            let mut of = self.of_pages(&selected, &[*number]);
+            let matchers = matchers.clone();
+            let steps = matchers.iter().map(Matcher::steps_per_byte).sum::<usize>().max(1) as u64;
+            let cost = held.page.memory_bytes().saturating_mul(steps);
+            let work = move |_: &Index| {
+                for matcher in &matchers {
+                    held.page.retain(&mut of, matcher.name(), |value| {
+                        // A job that is stopped gives an answer that nobody uses.
+                        let _ = sandur_base::job::spend(value.len() + 16);
+                        matcher.matches(value)
+                    });
+                }
+                Ok(of)
+            };
+            passing |= self.decode(cost, work).await?;
+        }
+        Ok(passing)
+    }
+}
+
+/// Stored bytes of all texts of a label.
+fn texts_cost(label: &Label) -> u64 {
+    label.sorted_pages().iter().map(|page| u64::from(page.part.len)).sum()
+}

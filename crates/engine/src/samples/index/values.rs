@@ -1,0 +1,167 @@
+//! Names and values of labels of some of the series of a block.
+
+use roaring::RoaringBitmap;
+use sandur_base::Reservation;
+use sandur_format::sample_block::index::{Column, ColumnNumbers, Index, Label, Part, TextPage};
+
+use super::{IndexError, IndexReader, memory_of, plain_of};
+
+/// Columns that are read at once.
+const COLUMNS_AT_ONCE: usize = 64;
+/// Pages of texts that are read at once.
+const TEXTS_AT_ONCE: usize = 8;
+
+/// Values of one label in the order of texts, read page by page.
+pub(crate) struct ValueStream {
+    reader: IndexReader,
+    label: usize,
+    next_page: usize,
+    /// Numbers of the wanted values; `None`: all.
+    wanted: Option<RoaringBitmap>,
+    read: std::collections::VecDeque<TextPage>,
+    memory: Reservation,
+}
+
+impl IndexReader {
+    /// The values of a label that these series have; `None` when there is none.
+    pub(crate) async fn values(
+        &self,
+        name: &str,
+        series: &RoaringBitmap,
+    ) -> Result<Option<ValueStream>, IndexError> {
+        let labels = self.index().labels();
+        let Ok(label) = labels.binary_search_by(|label| (**label.name()).cmp(name)) else { return Ok(None) };
+        let wanted = match series.len() == u64::from(self.index().series()) {
+            true => None,
+            false => Some(self.numbers(label, series).await?),
+        };
+        if wanted.as_ref().is_some_and(RoaringBitmap::is_empty) {
+            return Ok(None);
+        }
+        let memory = self.reserve(wanted.as_ref().map_or(0, |wanted| wanted.serialized_size() as u64))?;
+        let (reader, read) = (self.clone(), std::collections::VecDeque::new());
+        Ok(Some(ValueStream { reader, label, next_page: 0, wanted, read, memory }))
+    }
+
+    /// The numbers of the values that these series have of a label.
+    async fn numbers(&self, label: usize, series: &RoaringBitmap) -> Result<RoaringBitmap, IndexError> {
+        let of = &self.index().labels()[label];
+        let mut numbers = RoaringBitmap::new();
+        let _memory = self.reserve(u64::from(of.values()) / 4 + 1024)?;
+        for some in self.pages_of(series).chunks(COLUMNS_AT_ONCE) {
+            self.check()?;
+            let mut columns: Vec<(u32, Part)> = Vec::new();
+            for page in some {
+                match of.column(*page) {
+                    Some(Column::Constant(number)) => _ = numbers.insert(*number),
+                    Some(Column::Each(part)) => columns.push((*page, *part)),
+                    None => {}
+                }
+            }
+            let parts: Vec<Part> = columns.iter().map(|(_, part)| *part).collect();
+            let _memory = self.reserve(memory_of(&parts) + parts.len() as u64 * (24 << 10))?;
+            let stored = self.stored(&parts).await?;
+            let series = self.of_pages(series, some);
+            let work = move |index: &Index| {
+                for ((page, part), stored) in columns.iter().zip(&stored) {
+                    let of = index.series_of(*page);
+                    let values = index.labels()[label].values();
+                    let column = ColumnNumbers::decode(part, &part.open(stored)?, of.len(), values)?;
+                    numbers |= numbers_among(&column, &series, of);
+                }
+                Ok(numbers)
+            };
+            numbers = self.decode(plain_of(&parts), work).await?;
+        }
+        Ok(numbers)
+    }
+
+    /// The names of the labels that at least one of these series has, sorted.
+    pub(crate) async fn names(&self, series: &RoaringBitmap) -> Result<Vec<std::sync::Arc<str>>, IndexError> {
+        let index = self.index();
+        let pages = self.pages_of(series);
+        let is_all = series.len() == u64::from(index.series());
+        let mut names = Vec::new();
+        for label in index.labels() {
+            let is_constant = |page: &u32| matches!(label.column(*page), Some(Column::Constant(_)));
+            let mut is_there = is_all || pages.iter().any(is_constant);
+            if !is_there && pages.iter().any(|page| label.column(*page).is_some()) {
+                is_there = !(self.with_label(label).await? & series).is_empty();
+            }
+            if is_there {
+                names.push(std::sync::Arc::clone(label.name()));
+            }
+        }
+        Ok(names)
+    }
+
+    /// All series with a label.
+    async fn with_label(&self, label: &Label) -> Result<RoaringBitmap, IndexError> {
+        let Some(page) = label.list_pages().first().copied() else { return Ok(RoaringBitmap::new()) };
+        let _memory = self.reserve(page.memory_bytes() + u64::from(self.index().series()) / 8)?;
+        let stored = self.stored(&[page.part]).await?;
+        let work = move |index: &Index| {
+            let mut all = RoaringBitmap::new();
+            index.lists(&page, &page.part.open(&stored[0])?)?.add(0, index.series(), &mut all)?;
+            Ok(all)
+        };
+        self.decode(u64::from(page.part.plain), work).await
+    }
+}
+
+/// The numbers that some of the series of a page have.
+fn numbers_among(column: &ColumnNumbers, series: &RoaringBitmap, of: std::ops::Range<u32>) -> RoaringBitmap {
+    if series.range_cardinality(of.clone()) == of.len() as u64 {
+        return RoaringBitmap::from_iter(&column.distinct);
+    }
+    let mut met = vec![false; column.distinct.len() + 1];
+    for ordinal in series.range(of.clone()) {
+        met[usize::from(column.rows[(ordinal - of.start) as usize])] = true;
+    }
+    column.distinct.iter().zip(&met[1..]).filter(|(_, met)| **met).map(|(number, _)| *number).collect()
+}
+
+impl ValueStream {
+    /// The next values; `None` after the last. A page is never empty.
+    pub(crate) async fn next(&mut self) -> Result<Option<TextPage>, IndexError> {
+        loop {
+            if let Some(page) = self.read.pop_front() {
+                return Ok(Some(page));
+            }
+            let label = &self.reader.index().labels()[self.label];
+            let end = label.sorted_pages().len().min(self.next_page + TEXTS_AT_ONCE);
+            if self.next_page >= end {
+                return Ok(None);
+            }
+            self.reader.check()?;
+            let of = &label.sorted_pages()[self.next_page..end];
+            let parts: Vec<Part> = of.iter().map(|page| page.part).collect();
+            let own = self.wanted.as_ref().map_or(0, |wanted| wanted.serialized_size() as u64);
+            self.memory.resize(own + of.iter().map(|page| page.memory_bytes() * 2).sum::<u64>())?;
+            let stored = self.reader.stored(&parts).await?;
+            let (label, first, wanted) = (self.label, self.next_page, self.wanted.take());
+            self.next_page = end;
+            let work = move |index: &Index| {
+                let mut pages = std::collections::VecDeque::new();
+                for (at, (part, stored)) in parts.iter().zip(&stored).enumerate() {
+                    let of = &index.labels()[label];
+                    let (texts, numbers) = index.sorted_texts(of, first + at, &part.open(stored)?)?;
+                    let page = match &wanted {
+                        None => texts,
+                        Some(wanted) => {
+                            let is_wanted = |(_, number): &(&str, u32)| wanted.contains(*number);
+                            let some = texts.iter().zip(numbers).filter(is_wanted);
+                            some.map(|(text, _)| text).collect()
+                        }
+                    };
+                    if !page.is_empty() {
+                        pages.push_back(page);
+                    }
+                }
+                Ok((pages, wanted))
+            };
+            let plain = end as u64 * 4096;
+            (self.read, self.wanted) = self.reader.decode(plain, work).await?;
+        }
+    }
+}

@@ -1,0 +1,235 @@
+//! What the footer tells of a label: where its texts, its lists of series and its columns are.
+//!
+//! Values are numbered from 1 on as they first appear in the order of series, so that series that stand side
+//! by side have values that stand side by side. Texts are stored in that order, and once more sorted by text
+//! with their numbers, unless both orders are the same.
+
+use std::sync::Arc;
+
+use super::part::{Part, get_parts, put_parts};
+use super::texts::TextPage;
+use crate::codec::Reader;
+use crate::codec::bitpack::{get_packed_u32, put_packed};
+use crate::codec::varint::{put_blob, put_varint};
+use crate::error::Error;
+
+/// Most bytes of the first texts of all pages of a label.
+const FIRSTS_BYTES_MAX: usize = 1 << 28;
+
+/// A page of texts or of lists.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct PageRef {
+    /// Where it is.
+    pub part: Part,
+    /// How many texts or lists come before it.
+    pub first: u32,
+    /// How many it holds.
+    pub count: u32,
+    /// Bytes of its texts; the number of entries of the longest list.
+    pub bytes: u32,
+}
+
+impl PageRef {
+    /// Bytes that reading and decoding it takes.
+    pub fn memory_bytes(&self) -> u64 {
+        self.part.memory_bytes() + u64::from(self.bytes) + u64::from(self.count) * 16
+    }
+}
+
+/// The values that the series of one page have.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Column {
+    /// All series have the value with this number.
+    Constant(u32),
+    /// A number for each; 0 where the label is missing.
+    Each(Part),
+}
+
+/// A label.
+#[derive(Clone, Debug, Default)]
+pub struct Label {
+    pub(super) name: Arc<str>,
+    pub(super) values: u32,
+    /// In the order of numbers.
+    pub(super) texts: Vec<PageRef>,
+    /// In the order of texts; empty when the two are the same.
+    pub(super) sorted: Vec<PageRef>,
+    /// The first text of each page in the order of texts.
+    pub(super) firsts: TextPage,
+    /// The first list is that of all series that have the label, then one for each value.
+    pub(super) lists: Vec<PageRef>,
+    /// By the number of the page of series; a page without the label has none.
+    pub(super) columns: Vec<(u32, Column)>,
+}
+
+impl Label {
+    /// Its name.
+    pub fn name(&self) -> &Arc<str> {
+        &self.name
+    }
+
+    /// How many values it has.
+    pub fn values(&self) -> u32 {
+        self.values
+    }
+
+    /// Whether the order of numbers is that of texts.
+    pub fn is_in_order(&self) -> bool {
+        self.sorted.is_empty()
+    }
+
+    /// Pages of texts in the order of texts.
+    pub fn sorted_pages(&self) -> &[PageRef] {
+        if self.sorted.is_empty() { &self.texts } else { &self.sorted }
+    }
+
+    /// Pages of texts in the order of numbers.
+    pub fn text_pages(&self) -> &[PageRef] {
+        &self.texts
+    }
+
+    /// Pages of lists.
+    pub fn list_pages(&self) -> &[PageRef] {
+        &self.lists
+    }
+
+    /// The page of texts in the order of texts that may hold this one.
+    pub fn sorted_page_of(&self, text: &str) -> Option<usize> {
+        let at = self.firsts.lower_bound(text);
+        match at < self.firsts.len() && self.firsts.get(at) == text {
+            true => Some(at),
+            false => at.checked_sub(1),
+        }
+    }
+
+    /// The pages of texts in the order of texts that may hold some with this beginning.
+    pub fn sorted_pages_from(&self, start: &str) -> std::ops::Range<usize> {
+        let from = self.firsts.lower_bound(start).saturating_sub(1);
+        let beyond = |at: &usize| {
+            let first = self.firsts.get(*at);
+            first > start && !first.starts_with(start)
+        };
+        let end = (from..self.firsts.len()).find(beyond).unwrap_or(self.firsts.len());
+        from..end
+    }
+
+    /// The page that holds the text with this number (from 1 on), and its position there.
+    pub fn text_page_of(&self, number: u32) -> Option<(usize, usize)> {
+        place_of(&self.texts, number.checked_sub(1)?)
+    }
+
+    /// The page that holds a list (0: of all series with the label), and its position there.
+    pub fn list_page_of(&self, list: u32) -> Option<(usize, usize)> {
+        place_of(&self.lists, list)
+    }
+
+    /// The values of the series of a page; `None` when none has the label.
+    pub fn column(&self, page: u32) -> Option<&Column> {
+        let at = self.columns.binary_search_by_key(&page, |(page, _)| *page).ok()?;
+        Some(&self.columns[at].1)
+    }
+
+    /// Pages of series with the label, and their columns.
+    pub fn columns(&self) -> &[(u32, Column)] {
+        &self.columns
+    }
+
+    /// Every part that belongs to it, for tools that check.
+    pub fn parts(&self) -> impl Iterator<Item = Part> {
+        let pages = self.texts.iter().chain(&self.sorted).chain(&self.lists).map(|page| page.part);
+        pages.chain(self.columns.iter().filter_map(|(_, column)| match column {
+            Column::Each(part) => Some(*part),
+            Column::Constant(_) => None,
+        }))
+    }
+
+    pub(super) fn memory_bytes(&self) -> u64 {
+        let pages = self.texts.len() + self.sorted.len() + self.lists.len();
+        let columns = self.columns.len() * size_of::<(u32, Column)>();
+        (pages * size_of::<PageRef>() + columns + size_of::<Self>()) as u64 + self.firsts.memory_bytes()
+    }
+
+    pub(super) fn put(&self, out: &mut Vec<u8>) {
+        put_blob(out, self.name.as_bytes());
+        put_varint(out, u64::from(self.values));
+        put_pages(out, &self.texts);
+        put_pages(out, &self.sorted);
+        put_varint(out, self.firsts.text_bytes() as u64);
+        TextPage::put(out, self.firsts.iter());
+        put_pages(out, &self.lists);
+        put_varint(out, self.columns.len() as u64);
+        put_packed(out, &self.columns.iter().map(|(page, _)| u64::from(*page)).collect::<Vec<_>>());
+        let constant = |(_, column): &(u32, Column)| match column {
+            Column::Constant(number) => u64::from(*number),
+            Column::Each(_) => 0,
+        };
+        put_packed(out, &self.columns.iter().map(constant).collect::<Vec<_>>());
+        let part = |(_, column): &(u32, Column)| match column {
+            Column::Constant(_) => None,
+            Column::Each(part) => Some(*part),
+        };
+        put_parts(out, &self.columns.iter().filter_map(part).collect::<Vec<_>>());
+    }
+
+    /// Reads a label of a block with so many pages of series.
+    pub(super) fn get(reader: &mut Reader<'_>, pages: u32) -> Result<Self, Error> {
+        let name = Arc::from(reader.text()?);
+        let values = reader.varint32()?;
+        let (texts, sorted) = (get_pages(reader)?, get_pages(reader)?);
+        let firsts_bytes = reader.count("bytes of the first texts of a label", FIRSTS_BYTES_MAX)?;
+        let count = if sorted.is_empty() { texts.len() } else { sorted.len() };
+        let firsts = TextPage::get_page(reader, count, firsts_bytes)?;
+        let lists = get_pages(reader)?;
+        let count = reader.count("columns of a label", pages as usize)?;
+        let of_pages = get_packed_u32(reader, count)?;
+        let constants = get_packed_u32(reader, count)?;
+        let each = constants.iter().filter(|constant| **constant == 0).count();
+        let mut parts = get_parts(reader, each)?.into_iter();
+        let column = |(page, constant): (&u32, &u32)| match constant {
+            0 => parts.next().map(|part| (*page, Column::Each(part))),
+            number => Some((*page, Column::Constant(*number))),
+        };
+        let columns: Vec<(u32, Column)> = of_pages.iter().zip(&constants).filter_map(column).collect();
+        let all = |pages: &[PageRef]| pages.last().map_or(0, |page| u64::from(page.first + page.count));
+        let valid = values > 0
+            && all(&texts) == u64::from(values)
+            && (sorted.is_empty() || all(&sorted) == u64::from(values))
+            && all(&lists) == u64::from(values) + 1
+            && constants.iter().all(|constant| *constant <= values)
+            && of_pages.windows(2).all(|pair| pair[0] < pair[1])
+            && of_pages.last().is_none_or(|last| *last < pages);
+        if !valid {
+            return Err(reader.malformed("the pages of a label are not those of its values"));
+        }
+        Ok(Self { name, values, texts, sorted, firsts, lists, columns })
+    }
+}
+
+fn place_of(pages: &[PageRef], number: u32) -> Option<(usize, usize)> {
+    let at = pages.partition_point(|page| page.first <= number).checked_sub(1)?;
+    let within = number - pages[at].first;
+    (within < pages[at].count).then_some((at, within as usize))
+}
+
+fn put_pages(out: &mut Vec<u8>, pages: &[PageRef]) {
+    put_varint(out, pages.len() as u64);
+    put_parts(out, &pages.iter().map(|page| page.part).collect::<Vec<_>>());
+    put_packed(out, &pages.iter().map(|page| u64::from(page.count)).collect::<Vec<_>>());
+    put_packed(out, &pages.iter().map(|page| u64::from(page.bytes)).collect::<Vec<_>>());
+}
+
+fn get_pages(reader: &mut Reader<'_>) -> Result<Vec<PageRef>, Error> {
+    // Every page has a checksum of four bytes.
+    let count = reader.count("pages of a label", reader.remaining() / 4)?;
+    let parts = get_parts(reader, count)?;
+    let (counts, bytes) = (get_packed_u32(reader, count)?, get_packed_u32(reader, count)?);
+    let mut first = 0u32;
+    let mut pages = Vec::with_capacity(count);
+    for (n, part) in parts.into_iter().enumerate() {
+        let (count, bytes) = (counts[n], bytes[n]);
+        pages.push(PageRef { part, first, count, bytes });
+        let next = first.checked_add(count).filter(|_| count > 0);
+        first = next.ok_or_else(|| reader.malformed("a page of a label holds nothing or too much"))?;
+    }
+    Ok(pages)
+}

@@ -1,0 +1,218 @@
+//! Parts of the index, which are read one by one, and the areas of the object that hold them.
+//!
+//! A part is under a checksum and is compressed by itself. Its address counts through all areas in the order
+//! in which they were written: a writer names parts before it knows where their area will stand. The last
+//! area is in the footer when it is small.
+
+use bytes::Bytes;
+
+use crate::block::PART_FOOTER;
+use crate::codec::bitpack::{get_packed, get_packed_u32, put_packed};
+use crate::codec::{Piece, Reader, compress, crc32c};
+use crate::error::Error;
+
+/// Most plain bytes of a part.
+pub(crate) const PART_BYTES_MAX: usize = 1 << 25;
+/// An area is closed when it has so many bytes.
+const AREA_BYTES: usize = 1 << 20;
+/// Errors name parts by this.
+pub(crate) const PART_INDEX: &str = "part of the index";
+
+/// A part of the index.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Part {
+    /// Where it begins: counted through the areas.
+    pub address: u64,
+    /// Stored bytes.
+    pub len: u32,
+    /// crc32c of the stored bytes.
+    pub crc: u32,
+    /// Plain bytes.
+    pub plain: u32,
+}
+
+impl Part {
+    /// Bytes that reading and opening it takes.
+    pub fn memory_bytes(&self) -> u64 {
+        u64::from(self.len) + u64::from(self.plain)
+    }
+
+    /// The plain bytes from the stored ones, after comparing checksums.
+    pub fn open(&self, stored: &Bytes) -> Result<Bytes, Error> {
+        let piece = Piece { offset: self.address, len: self.len, crc: self.crc };
+        piece.check(PART_INDEX, stored)?;
+        let mut reader = Reader::new(PART_INDEX, self.address, stored);
+        let codec = reader.u8()?;
+        if self.plain as usize > PART_BYTES_MAX {
+            let (found, limit) = (u64::from(self.plain), PART_BYTES_MAX as u64);
+            return Err(Error::TooLarge { part: PART_INDEX, what: "its plain length", found, limit });
+        }
+        let body = stored.slice(1..);
+        match codec {
+            compress::STORED if body.len() == self.plain as usize => Ok(body),
+            compress::STORED => Err(reader.malformed("a part has another length than the stored one")),
+            compress::ZSTD => {
+                let plain = compress::get_zstd(&body, self.plain as usize, PART_INDEX, self.address)?;
+                Ok(Bytes::from(plain))
+            }
+            codec => Err(Error::UnknownCodec { part: PART_INDEX, offset: self.address, codec }),
+        }
+    }
+}
+
+/// Appends the fields of parts in columns.
+pub(super) fn put_parts(out: &mut Vec<u8>, parts: &[Part]) {
+    let mut column = |value: &dyn Fn(&Part) -> u64| {
+        put_packed(out, &parts.iter().map(value).collect::<Vec<_>>());
+    };
+    column(&|part| part.address);
+    column(&|part| u64::from(part.len));
+    column(&|part| u64::from(part.crc));
+    column(&|part| u64::from(part.plain));
+}
+
+/// Reads so many parts; the caller bounds their number.
+pub(super) fn get_parts(reader: &mut Reader<'_>, count: usize) -> Result<Vec<Part>, Error> {
+    let addresses = get_packed(reader, count, |address| address)?;
+    let mut column = || get_packed_u32(reader, count);
+    let (lengths, checksums, plains) = (column()?, column()?, column()?);
+    let part =
+        |n: usize| Part { address: addresses[n], len: lengths[n], crc: checksums[n], plain: plains[n] };
+    Ok((0..count).map(part).collect())
+}
+
+/// A stretch of the object with parts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Area {
+    pub(crate) piece: Piece,
+    /// Address of its first byte.
+    pub(crate) address: u64,
+}
+
+/// Where parts are.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Areas {
+    /// By rising address, without a gap.
+    pub(crate) stored: Vec<Area>,
+    /// What is in the footer: it follows the others.
+    pub(crate) in_footer: Bytes,
+}
+
+/// Where a part is.
+#[derive(Clone, Debug)]
+pub enum Place {
+    /// In the object before the footer.
+    Object(Piece),
+    /// In the footer: its stored bytes.
+    Footer(Bytes),
+}
+
+impl Areas {
+    fn stored_end(&self) -> u64 {
+        self.stored.last().map_or(0, |area| area.address + u64::from(area.piece.len))
+    }
+
+    pub(crate) fn locate(&self, part: &Part) -> Result<Place, Error> {
+        let outside = || Error::Malformed {
+            part: PART_INDEX,
+            offset: part.address,
+            what: "a part of the index lies in no area",
+        };
+        let len = u64::from(part.len);
+        if let Some(start) = part.address.checked_sub(self.stored_end()) {
+            let end = start.checked_add(len).filter(|end| *end <= self.in_footer.len() as u64);
+            let end = end.ok_or_else(outside)?;
+            return Ok(Place::Footer(self.in_footer.slice(start as usize..end as usize)));
+        }
+        let at = self.stored.partition_point(|area| area.address <= part.address).checked_sub(1);
+        let area = &self.stored[at.ok_or_else(outside)?];
+        let start = part.address - area.address;
+        if start + len > u64::from(area.piece.len) {
+            return Err(outside());
+        }
+        Ok(Place::Object(Piece { offset: area.piece.offset + start, len: part.len, crc: part.crc }))
+    }
+
+    pub(crate) fn put(&self, out: &mut Vec<u8>) {
+        crate::codec::varint::put_varint(out, self.stored.len() as u64);
+        let mut column = |value: &dyn Fn(&Area) -> u64| {
+            put_packed(out, &self.stored.iter().map(value).collect::<Vec<_>>());
+        };
+        column(&|area| area.piece.offset);
+        column(&|area| u64::from(area.piece.len));
+        column(&|area| u64::from(area.piece.crc));
+    }
+
+    pub(crate) fn get(reader: &mut Reader<'_>, in_footer: Bytes) -> Result<Self, Error> {
+        // Every area has a checksum of four bytes.
+        let count = reader.count("areas of an index", reader.remaining() / 4)?;
+        let offsets = get_packed(reader, count, |offset| offset)?;
+        let (lengths, checksums) = (get_packed_u32(reader, count)?, get_packed_u32(reader, count)?);
+        let (mut address, mut stored) = (0, Vec::with_capacity(count));
+        for n in 0..count {
+            let piece = Piece { offset: offsets[n], len: lengths[n], crc: checksums[n] };
+            if piece.offset.checked_add(u64::from(piece.len)).is_none() {
+                return Err(Error::Malformed { part: PART_FOOTER, offset: 0, what: "an area has no end" });
+            }
+            stored.push(Area { piece, address });
+            address += u64::from(piece.len);
+        }
+        Ok(Self { stored, in_footer })
+    }
+}
+
+/// Parts on their way into areas.
+#[derive(Debug, Default)]
+pub(super) struct AreaWriter {
+    bytes: Vec<u8>,
+    /// Where the parts of the open area end.
+    ends: Vec<usize>,
+    /// Address of the open area.
+    address: u64,
+}
+
+/// The parts of an area: each is handed out apart, so that each can be kept apart.
+pub(crate) struct WrittenArea {
+    pub(crate) address: u64,
+    pub(crate) bytes: Bytes,
+    pub(crate) ends: Vec<usize>,
+}
+
+impl AreaWriter {
+    pub(super) fn put(&mut self, plain: &[u8], level: i32) -> Result<Part, Error> {
+        if plain.len() > PART_BYTES_MAX {
+            let (found, limit) = (plain.len() as u64, PART_BYTES_MAX as u64);
+            return Err(Error::TooLarge { part: PART_INDEX, what: "its plain length", found, limit });
+        }
+        let start = self.bytes.len();
+        self.bytes.push(0);
+        let codec = compress::put_smaller(&mut self.bytes, plain, level);
+        self.bytes[start] = codec;
+        self.ends.push(self.bytes.len());
+        Ok(Part {
+            address: self.address + start as u64,
+            len: (self.bytes.len() - start) as u32,
+            crc: crc32c(&self.bytes[start..]),
+            plain: plain.len() as u32,
+        })
+    }
+
+    pub(super) fn is_full(&self) -> bool {
+        self.bytes.len() >= AREA_BYTES
+    }
+
+    pub(super) fn open_bytes(&self) -> usize {
+        self.bytes.len()
+    }
+
+    /// Closes the open area, if there is something in it.
+    pub(super) fn take(&mut self) -> Option<WrittenArea> {
+        if self.bytes.is_empty() {
+            return None;
+        }
+        let (bytes, ends) = (std::mem::take(&mut self.bytes), std::mem::take(&mut self.ends));
+        let address = self.address;
+        self.address += bytes.len() as u64;
+        Some(WrittenArea { address, bytes: Bytes::from(bytes), ends })
+    }
+}

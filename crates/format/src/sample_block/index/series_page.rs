@@ -1,0 +1,345 @@
+//! Pages of series: labels in columns, and what each series holds.
+//!
+//! A column is a packed number of a value for each series, 0 where the label is missing. Spans are packed per
+//! series: samples, first time less the page's, last time less the first (milliseconds).
+//!
+//! **Reading.** [`SeriesColumns::parts`] for what is to be read, [`SeriesColumns::decode`], then
+//! [`SeriesColumns::texts`] for the pages of texts that the values are in, then [`SeriesColumns::finish`].
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+use roaring::RoaringBitmap;
+use sandur_model::{Labels, MILLISECOND_NS, TimeRange};
+
+use super::part::{PART_INDEX, Part};
+use super::{Column, Index, TextPage};
+use crate::codec::Reader;
+use crate::codec::bitpack::{get_packed, get_packed_u32, put_packed};
+use crate::error::Error;
+
+/// Numbers that lie so close are told apart by a table of them.
+const NEAR: u32 = 1 << 14;
+
+/// What a series holds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct SeriesSpan {
+    /// Samples.
+    pub rows: u64,
+    /// First time in milliseconds; [`i64::MAX`] when there are no samples.
+    pub min_ms: i64,
+    /// Last time; [`i64::MIN`] when there are no samples.
+    pub max_ms: i64,
+}
+
+impl Default for SeriesSpan {
+    fn default() -> Self {
+        Self { rows: 0, min_ms: i64::MAX, max_ms: i64::MIN }
+    }
+}
+
+impl SeriesSpan {
+    /// Whether it may have samples within a range.
+    pub fn touches(&self, range: TimeRange) -> bool {
+        let ns = |ms: i64| ms.saturating_mul(MILLISECOND_NS);
+        self.rows > 0 && range.touches(ns(self.min_ms), ns(self.max_ms))
+    }
+
+    /// Whether all its samples are within a range.
+    pub fn is_covered_by(&self, range: TimeRange) -> bool {
+        let ns = |ms: i64| ms.saturating_mul(MILLISECOND_NS);
+        range.covers(ns(self.min_ms), ns(self.max_ms))
+    }
+}
+
+pub(super) fn put_spans(out: &mut Vec<u8>, spans: &[SeriesSpan], first_ms: i64) {
+    let mut column = |value: &dyn Fn(&SeriesSpan) -> u64| {
+        put_packed(out, &spans.iter().map(value).collect::<Vec<_>>());
+    };
+    column(&|span| span.rows);
+    column(&|span| if span.rows == 0 { 0 } else { span.min_ms.wrapping_sub(first_ms) as u64 });
+    column(&|span| if span.rows == 0 { 0 } else { span.max_ms.wrapping_sub(span.min_ms) as u64 });
+}
+
+pub(super) fn get_spans(
+    plain: &[u8],
+    count: usize,
+    first_ms: i64,
+    address: u64,
+) -> Result<Vec<SeriesSpan>, Error> {
+    let mut reader = Reader::new(PART_INDEX, address, plain);
+    let rows = get_packed(&mut reader, count, |rows| rows)?;
+    let firsts = get_packed(&mut reader, count, |after| first_ms.wrapping_add(after as i64))?;
+    let lengths = get_packed(&mut reader, count, |length| length as i64)?;
+    reader.finish()?;
+    let span = |n: usize| match rows[n] {
+        0 => SeriesSpan::default(),
+        rows => SeriesSpan { rows, min_ms: firsts[n], max_ms: firsts[n].wrapping_add(lengths[n]) },
+    };
+    Ok((0..count).map(span).collect())
+}
+
+/// A page of texts that a page of series needs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct TextRef {
+    /// Position of the label in the index.
+    pub label: usize,
+    /// Number of its page of texts.
+    pub page: usize,
+}
+
+/// Numbers of values of one label.
+#[derive(Debug)]
+enum Numbers {
+    Constant(u32),
+    Each(ColumnNumbers),
+}
+
+/// The numbers that the series of a page have of one label.
+#[derive(Debug)]
+pub struct ColumnNumbers {
+    /// Distinct numbers but 0, rising.
+    pub distinct: Vec<u32>,
+    /// For each series 0, or one more than the position of its number.
+    pub rows: Box<[u16]>,
+}
+
+/// Columns of a page of series, whose texts are still to be found.
+#[derive(Debug)]
+pub struct SeriesColumns {
+    page: u32,
+    labels: Vec<(usize, Numbers)>,
+    spans: Vec<SeriesSpan>,
+}
+
+/// Whether a label is wanted.
+type Wanted<'a> = &'a (dyn Fn(&str) -> bool + Send + Sync);
+
+impl SeriesColumns {
+    /// The parts that must be read of a page for some labels: spans first, then columns.
+    pub fn parts(index: &Index, page: u32, wanted: Wanted<'_>) -> Vec<Part> {
+        let mut parts = vec![index.pages[page as usize].spans];
+        let columns = index.labels.iter().filter(|label| wanted(&label.name));
+        parts.extend(columns.filter_map(|label| match label.column(page) {
+            Some(Column::Each(part)) => Some(*part),
+            _ => None,
+        }));
+        parts
+    }
+
+    /// Decodes the plain bytes of these parts.
+    pub fn decode(index: &Index, page: u32, wanted: Wanted<'_>, plain: &[Bytes]) -> Result<Self, Error> {
+        let of = &index.pages[page as usize];
+        let count = index.series_of(page).len();
+        let mut plain = plain.iter();
+        let mut next = || plain.next().map_or(&[][..], |bytes| bytes);
+        let spans = get_spans(next(), count, of.min_ms, of.spans.address)?;
+        let mut labels = Vec::new();
+        for (at, label) in index.labels.iter().enumerate().filter(|(_, label)| wanted(&label.name)) {
+            match label.column(page) {
+                None => {}
+                Some(Column::Constant(number)) => labels.push((at, Numbers::Constant(*number))),
+                Some(Column::Each(part)) => {
+                    let numbers = ColumnNumbers::decode(part, next(), count, label.values)?;
+                    labels.push((at, Numbers::Each(numbers)));
+                }
+            }
+        }
+        Ok(Self { page, labels, spans })
+    }
+
+    /// The pages of texts that the values are in.
+    pub fn texts(&self, index: &Index) -> Vec<TextRef> {
+        let mut needed: Vec<TextRef> = Vec::new();
+        for (label, numbers) in &self.labels {
+            let numbers = match numbers {
+                Numbers::Constant(number) => std::slice::from_ref(number),
+                Numbers::Each(numbers) => &numbers.distinct,
+            };
+            for number in numbers {
+                let Some((page, _)) = index.labels[*label].text_page_of(*number) else { continue };
+                let text = TextRef { label: *label, page };
+                if needed.last() != Some(&text) {
+                    needed.push(text);
+                }
+            }
+        }
+        needed
+    }
+
+    /// The page with its texts, which are in these pages: those that were asked for, in order.
+    pub fn finish(self, index: &Index, texts: &[(TextRef, Arc<TextPage>)]) -> Result<SeriesPage, Error> {
+        let missing =
+            || Error::Malformed { part: PART_INDEX, offset: 0, what: "a value has no text in its page" };
+        let mut columns = Vec::with_capacity(self.labels.len());
+        let mut texts = texts.iter().peekable();
+        for (at, numbers) in self.labels {
+            let label = &index.labels[at];
+            let (numbers, rows) = match numbers {
+                Numbers::Constant(number) => (vec![number], None),
+                Numbers::Each(ColumnNumbers { distinct, rows }) => (distinct, Some(rows)),
+            };
+            let mut values = TextPage::default();
+            for number in &numbers {
+                let (page, within) = label.text_page_of(*number).ok_or_else(missing)?;
+                while texts.peek().is_some_and(|(text, _)| (text.label, text.page) < (at, page)) {
+                    texts.next();
+                }
+                let found = texts.peek().filter(|(text, _)| (text.label, text.page) == (at, page));
+                let (_, found) = found.ok_or_else(missing)?;
+                if within >= found.len() {
+                    return Err(missing());
+                }
+                values.push(found.get(within));
+            }
+            columns.push(SeriesColumn { name: Arc::clone(&label.name), values, rows });
+        }
+        Ok(SeriesPage { first: index.series_of(self.page).start, columns, spans: self.spans })
+    }
+
+    /// Bytes that it takes at most with its texts, when these are in pages of such sizes.
+    pub fn memory_bytes(&self) -> u64 {
+        let columns = self.labels.iter().map(|(_, numbers)| match numbers {
+            Numbers::Constant(_) => 64,
+            Numbers::Each(numbers) => numbers.memory_bytes(),
+        });
+        columns.sum::<u64>() + (self.spans.len() * size_of::<SeriesSpan>()) as u64
+    }
+}
+
+impl ColumnNumbers {
+    /// The numbers of a column of so many series, each at most `values`.
+    pub fn decode(part: &Part, plain: &[u8], count: usize, values: u32) -> Result<Self, Error> {
+        let mut reader = Reader::new(PART_INDEX, part.address, plain);
+        let numbers = get_packed_u32(&mut reader, count)?;
+        if numbers.iter().any(|number| *number > values) {
+            return Err(reader.malformed("a column names a value that is not there"));
+        }
+        reader.finish()?;
+        Ok(Self::of(&numbers))
+    }
+
+    fn of(numbers: &[u32]) -> Self {
+        let present = || numbers.iter().copied().filter(|number| *number > 0);
+        let (low, high) = (present().min().unwrap_or(1), present().max().unwrap_or(1));
+        if high - low >= NEAR {
+            let mut distinct: Vec<u32> = present().collect();
+            distinct.sort_unstable();
+            distinct.dedup();
+            let place = |number: &u32| match number {
+                0 => 0,
+                number => distinct.binary_search(number).map_or(0, |at| at as u16 + 1),
+            };
+            let rows = numbers.iter().map(place).collect();
+            return Self { distinct, rows };
+        }
+        let mut table = vec![0u16; (high - low) as usize + 1];
+        present().for_each(|number| table[(number - low) as usize] = 1);
+        let mut distinct = Vec::new();
+        for (at, slot) in table.iter_mut().enumerate().filter(|(_, slot)| **slot == 1) {
+            distinct.push(low + at as u32);
+            *slot = distinct.len() as u16;
+        }
+        let row = |number: &u32| number.checked_sub(low).map_or(0, |at| table[at as usize]);
+        Self { rows: numbers.iter().map(row).collect(), distinct }
+    }
+
+    /// Bytes that they take.
+    pub fn memory_bytes(&self) -> u64 {
+        (self.distinct.len() * 4 + self.rows.len() * 2 + size_of::<Self>()) as u64
+    }
+}
+
+/// One label over the series of a page.
+#[derive(Debug)]
+struct SeriesColumn {
+    name: Arc<str>,
+    values: TextPage,
+    /// For each series 0, or one more than the position of its value; `None`: all have the only one.
+    rows: Option<Box<[u16]>>,
+}
+
+impl SeriesColumn {
+    fn value(&self, row: usize) -> Option<&str> {
+        match &self.rows {
+            None => Some(self.values.get(0)),
+            Some(rows) => usize::from(rows[row]).checked_sub(1).map(|at| self.values.get(at)),
+        }
+    }
+}
+
+/// Some of the series of a block by ordinal, with the labels that were asked for.
+#[derive(Debug)]
+pub struct SeriesPage {
+    first: u32,
+    columns: Vec<SeriesColumn>,
+    spans: Vec<SeriesSpan>,
+}
+
+impl SeriesPage {
+    /// The ordinals of its series.
+    pub fn series(&self) -> std::ops::Range<u32> {
+        self.first..self.first + self.spans.len() as u32
+    }
+
+    /// Whether it holds a series.
+    pub fn holds(&self, ordinal: u32) -> bool {
+        self.series().contains(&ordinal)
+    }
+
+    /// The labels of a series, by name.
+    ///
+    /// # Panics
+    /// When the page does not hold it, as the others.
+    pub fn pairs(&self, ordinal: u32) -> impl Iterator<Item = (&str, &str)> + Clone {
+        let row = (ordinal - self.first) as usize;
+        self.columns.iter().filter_map(move |column| Some((&*column.name, column.value(row)?)))
+    }
+
+    /// The value of a label of a series.
+    pub fn label(&self, ordinal: u32, name: &str) -> Option<&str> {
+        let column = self.columns.iter().find(|column| *column.name == *name)?;
+        column.value((ordinal - self.first) as usize)
+    }
+
+    /// Leaves those of the series whose value of a label passes; a missing one is the empty text. Each value
+    /// is looked at once. The page holds all of them.
+    pub fn retain(&self, series: &mut RoaringBitmap, name: &str, passes: impl Fn(&str) -> bool) {
+        let column = self.columns.iter().find(|column| *column.name == *name);
+        let verdicts: Vec<bool> = std::iter::once("")
+            .chain(column.iter().flat_map(|column| column.values.iter()))
+            .map(passes)
+            .collect();
+        let rows = match column.map(|column| &column.rows) {
+            Some(Some(rows)) => rows,
+            of_all => {
+                if !verdicts[usize::from(of_all.is_some())] {
+                    series.clear();
+                }
+                return;
+            }
+        };
+        let fails = |ordinal: &u32| !verdicts[usize::from(rows[(ordinal - self.first) as usize])];
+        let gone: Vec<u32> = series.iter().filter(fails).collect();
+        *series -= RoaringBitmap::from_iter(gone);
+    }
+
+    /// The label set of a series.
+    pub fn labels(&self, ordinal: u32) -> Labels {
+        Labels::from_pairs(self.pairs(ordinal))
+    }
+
+    /// What a series holds.
+    pub fn span(&self, ordinal: u32) -> &SeriesSpan {
+        &self.spans[(ordinal - self.first) as usize]
+    }
+
+    /// Bytes that it takes.
+    pub fn memory_bytes(&self) -> u64 {
+        let column = |column: &SeriesColumn| {
+            let rows = column.rows.as_ref().map_or(0, |rows| rows.len() * 2);
+            column.values.memory_bytes() + (rows + size_of::<SeriesColumn>()) as u64
+        };
+        self.columns.iter().map(column).sum::<u64>() + (self.spans.len() * size_of::<SeriesSpan>()) as u64
+    }
+}
