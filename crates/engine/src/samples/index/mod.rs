@@ -11,6 +11,8 @@ mod columns;
 mod dictionary;
 mod page;
 mod select;
+#[cfg(test)]
+mod tests;
 mod values;
 
 use std::sync::Arc;

@@ -1,0 +1,264 @@
+//! Indexes read by parts against all series looked at one by one, and against damage.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use roaring::RoaringBitmap;
+use sandur_base::{Env, MemoryBudget};
+use sandur_cache::Cache;
+use sandur_catalog::LogPosition;
+use sandur_format::block::{BlockOrigin, compare_series};
+use sandur_format::catalog_entry::BlockMeta;
+use sandur_format::sample_block::{BlockOptions, BlockWriter, Floats, Footer, WholeSeries};
+use sandur_model::{Dataset, MatchOp, Matcher, TenantId, TimeRange};
+use sandur_query::{Error, QueryContext, QueryStats};
+use sandur_store::{Intent, Store, StoreOptions};
+
+use super::{IndexError, IndexReader};
+use crate::block_bytes::BlockBytes;
+use crate::block_cache::BlockCache;
+use crate::block_meta;
+use crate::block_reader::BlockReader;
+use crate::samples::OpenSamples;
+
+type Pairs = Vec<(String, String)>;
+
+/// A block in a store, and how it is read.
+struct Scene {
+    env: Env,
+    store: Store,
+    reader: BlockReader,
+    meta: Arc<BlockMeta>,
+    object: Bytes,
+}
+
+fn pairs(labels: &Pairs) -> impl Iterator<Item = (&str, &str)> + Clone {
+    labels.iter().map(|(name, value)| (name.as_str(), value.as_str()))
+}
+
+/// A block of these series; each has a sample at its ordinal's second, but those of every seventh.
+fn block_of(series: &[Pairs]) -> (Bytes, sandur_format::block::BlockSummary) {
+    let mut options = BlockOptions::new(TenantId::default_tenant(), TimeRange::ALL, 1);
+    options.origin = BlockOrigin { seen: LogPosition::default(), ..BlockOrigin::default() };
+    let mut writer = BlockWriter::new(options);
+    for labels in series {
+        let ordinal = writer.push_series(pairs(labels)).unwrap();
+        if ordinal % 7 != 0 {
+            let times = [i64::from(ordinal) * 1_000];
+            writer.push_floats(ordinal, Floats { times: &times, values: &[1.0], starts: &[] }).unwrap();
+        }
+    }
+    let mut out = Vec::new();
+    let summary = writer.finish(&mut out).unwrap();
+    (Bytes::from(out.concat()), summary)
+}
+
+impl Scene {
+    async fn new(mut series: Vec<Pairs>) -> Self {
+        series.sort_by(|a, b| compare_series(pairs(a), pairs(b)));
+        series.dedup();
+        let (object, summary) = block_of(&series);
+        let env = Env::simulated(3, 0);
+        let store = Store::open("memory://", env.clone(), StoreOptions::default()).await.unwrap();
+        let dataset = Dataset::metrics(TenantId::default_tenant());
+        let mut meta = block_meta::unwritten(env.new_id(), env.new_id(), &dataset, TimeRange::ALL, 1);
+        block_meta::fill(&mut meta, &summary);
+        store.put(&meta.path(), object.clone(), Intent::block()).await.unwrap();
+        let cache = Cache::in_memory(&env, 64 << 20);
+        let bytes = BlockBytes::new(env.clone(), store.clone(), cache.clone());
+        let reader = BlockReader::new(env.clone(), bytes, Arc::new(BlockCache::new(cache)));
+        Self { env, store, reader, meta: Arc::new(meta), object }
+    }
+
+    fn context(&self, limit: u64) -> QueryContext {
+        let budget = MemoryBudget::root("query", limit);
+        QueryContext::new(self.env.clone(), TenantId::default_tenant(), budget, Duration::from_secs(60))
+    }
+
+    async fn open(&self) -> Arc<OpenSamples> {
+        self.reader.open::<Footer>(&self.meta, &QueryStats::default()).await.unwrap()
+    }
+
+    async fn index(&self, context: &QueryContext) -> IndexReader {
+        IndexReader::new(&self.reader, context, &self.open().await)
+    }
+
+    async fn whole(&self) -> WholeSeries {
+        WholeSeries::of_object(&self.object, &self.open().await.footer).unwrap()
+    }
+}
+
+/// Numbers that look random.
+struct Random(u64);
+
+impl Random {
+    fn below(&mut self, n: u64) -> u64 {
+        self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        (self.0 >> 33) % n
+    }
+}
+
+/// Series of a site: some metrics of many pods, labels that some lack, values in no order.
+fn site(metrics: u64, pods: u64, seed: u64) -> Vec<Pairs> {
+    let mut random = Random(seed);
+    let mut all = Vec::new();
+    for metric in 0..metrics {
+        for pod in 0..pods {
+            let label = |name: &str, value: String| (name.to_owned(), value);
+            let mut labels = vec![
+                label("__name__", format!("metric_{metric}")),
+                label("app", format!("app-{}", pod % 13)),
+            ];
+            if random.below(3) == 0 {
+                labels.push(label("mode", ["idle", "user", "system"][random.below(3) as usize].to_owned()));
+            }
+            labels.push(label("node", format!("n{}", (pod * 7) % 91)));
+            labels.push(label("pod", format!("pod-{:x}-{pod}", (pod * 2_654_435_761) % 65_537)));
+            if metric == 1 {
+                labels.push(label("rare", "yes".to_owned()));
+            }
+            all.push(labels);
+        }
+    }
+    all
+}
+
+fn some_matcher(random: &mut Random) -> Matcher {
+    let ops = [MatchOp::Equal, MatchOp::NotEqual, MatchOp::Regex, MatchOp::NotRegex];
+    let (name, values): (&str, &[&str]) = match random.below(7) {
+        0 => ("__name__", &["metric_0", "metric_1|metric_3", "metric_.*", "metric_[12]", "", ".+"]),
+        1 => ("app", &["app-1", "app-1.*", "app-2|app-12|nothing", ".*-3", "", "x"]),
+        2 => ("mode", &["idle", "", "idle|user", ".+", ".*", "s.*m", "|idle"]),
+        3 => ("node", &["n1", "n1.*", "n[0-9]", "n90|n7", ""]),
+        4 => ("pod", &["pod-0-0", "pod-.*-77", "pod-a.*", ".*1.*", "", "pod-.+"]),
+        5 => ("rare", &["yes", "", "no", ".*"]),
+        _ => ("absent", &["", "x", ".*", ".+"]),
+    };
+    let value = values[random.below(values.len() as u64) as usize];
+    Matcher::new(name, ops[random.below(4) as usize], value).unwrap()
+}
+
+async fn agree(series: Vec<Pairs>, tries: usize) -> usize {
+    let scene = Scene::new(series).await;
+    let (context, whole) = (scene.context(64 << 20), scene.whole().await);
+    let index = scene.index(&context).await;
+    let (mut random, mut found) = (Random(5), 0);
+    for _ in 0..tries {
+        let matchers: Vec<Matcher> = (0..1 + random.below(4)).map(|_| some_matcher(&mut random)).collect();
+        let selected = index.select(&matchers).await.unwrap();
+        assert_eq!(selected, whole.select(&matchers), "{matchers:?}");
+        let from = random.below(whole.len() as u64 + 1) as i64;
+        let range = TimeRange::new(from * 1_000_000_000, (from + 3_000) * 1_000_000_000);
+        let touching = index.touching(selected.clone(), range).await.unwrap();
+        let expected = selected.iter().filter(|ordinal| whole.span(*ordinal).touches(range));
+        assert_eq!(touching, expected.collect::<RoaringBitmap>());
+        let names = index.names(&touching).await.unwrap();
+        let sets: Vec<_> = touching.iter().map(|ordinal| whole.labels(ordinal)).collect();
+        let mut expected: Vec<&str> = sets.iter().flat_map(|set| set.iter().map(|(name, _)| name)).collect();
+        expected.sort_unstable();
+        expected.dedup();
+        assert!(names.iter().map(|name| &**name).eq(expected.iter().copied()), "{names:?}");
+        for name in ["pod", "mode", "absent"] {
+            let mut expected: Vec<&str> = sets.iter().filter_map(|set| set.get(name)).collect();
+            expected.sort_unstable();
+            expected.dedup();
+            let mut values = Vec::new();
+            if let Some(mut stream) = index.values(name, &touching).await.unwrap() {
+                while let Some(page) = stream.next().await.unwrap() {
+                    values.extend(page.iter().map(str::to_owned));
+                }
+            }
+            assert_eq!(values, expected, "{name} of {matchers:?}");
+        }
+        found += selected.len() as usize;
+    }
+    assert_eq!(context.budget().used(), 0, "everything that was reserved is given back");
+    found
+}
+
+#[tokio::test]
+async fn selections_of_many_pages_are_those_of_each_series_looked_at() {
+    let found = agree(site(5, 4_000, 1), 150).await;
+    assert!(found > 100_000, "{found}");
+}
+
+#[tokio::test]
+async fn selections_of_a_few_series_are_those_of_each_series_looked_at() {
+    assert!(agree(site(4, 30, 2), 200).await > 1_000);
+    agree(Vec::new(), 10).await;
+}
+
+/// Lists of 10 matchers that each select nearly everything are not held side by side.
+#[tokio::test]
+async fn ten_matchers_that_select_much_take_little_memory() {
+    let scene = Scene::new(site(8, 5_000, 3)).await;
+    let texts = ["app", "node", "pod"];
+    let mut matchers: Vec<Matcher> =
+        texts.iter().map(|name| Matcher::new(*name, MatchOp::Regex, ".+").unwrap()).collect();
+    matchers.extend(texts.iter().map(|name| Matcher::new(*name, MatchOp::NotEqual, "x").unwrap()));
+    matchers.extend(texts.iter().map(|name| Matcher::new(*name, MatchOp::NotRegex, "y.*z").unwrap()));
+    matchers.push(Matcher::new("__name__", MatchOp::Regex, "metric_.*").unwrap());
+    let context = scene.context(2 << 20);
+    let selected = scene.index(&context).await.select(&matchers).await.unwrap();
+    assert_eq!(selected.len(), 40_000);
+    assert!(context.budget().peak() < 2 << 20);
+}
+
+#[tokio::test]
+async fn a_query_that_is_too_small_is_refused_by_its_budget() {
+    let scene = Scene::new(site(5, 4_000, 1)).await;
+    let context = scene.context(8 << 10);
+    let index = scene.index(&context).await;
+    let refused = index.select(&[Matcher::new("pod", MatchOp::Regex, ".*7.*").unwrap()]).await.unwrap_err();
+    let IndexError::Query(Error::OverBudget(refusal)) = refused else { panic!("{refused:?}") };
+    assert_eq!(refusal.budget, "query");
+    let refused = index.page(0, false).await.err().unwrap();
+    assert!(matches!(refused, IndexError::Query(Error::OverBudget(_))), "{refused:?}");
+}
+
+/// Whatever part of the index is damaged, the answer is right, or the block is named.
+#[tokio::test]
+async fn a_damaged_part_of_an_index_is_an_error_that_names_the_block() {
+    let scene = Scene::new(site(3, 16_000, 4)).await;
+    let footer = Arc::clone(&scene.open().await.footer);
+    let matchers = [
+        Matcher::new("pod", MatchOp::Regex, ".*7.*").unwrap(),
+        Matcher::new("mode", MatchOp::NotEqual, "idle").unwrap(),
+    ];
+    let expected = scene.whole().await.select(&matchers);
+    let mut noticed = 0;
+    for (number, part) in footer.index().parts().enumerate().step_by(3) {
+        let sandur_format::sample_block::index::Place::Object(piece) = footer.index().locate(&part).unwrap()
+        else {
+            panic!("the index is not in the footer")
+        };
+        let mut damaged = scene.object.to_vec();
+        damaged[piece.offset as usize + number % piece.len as usize] ^= 0x40;
+        scene.store.put(&scene.meta.path(), damaged.into(), Intent::block()).await.unwrap();
+        let fresh = Cache::in_memory(&scene.env, 64 << 20);
+        let bytes = BlockBytes::new(scene.env.clone(), scene.store.clone(), fresh.clone());
+        let reader = BlockReader::new(scene.env.clone(), bytes, Arc::new(BlockCache::new(fresh)));
+        let context = scene.context(64 << 20);
+        let block = reader.open::<Footer>(&scene.meta, context.stats()).await.unwrap();
+        let index = IndexReader::new(&reader, &context, &block);
+        let everything = async {
+            let selected = index.select(&matchers).await?;
+            assert_eq!(selected, expected);
+            index.touching(selected.clone(), TimeRange::new(0, 5_000_000_000)).await?;
+            for page in index.pages_of(&selected) {
+                index.page(page, false).await?;
+            }
+            Ok::<_, IndexError>(())
+        };
+        match everything.await {
+            Ok(()) => {}
+            Err(IndexError::Block(error)) => {
+                assert!(error.to_string().contains(&scene.meta.path()), "{error}");
+                noticed += 1;
+            }
+            Err(error) => panic!("{error:?}"),
+        }
+    }
+    assert!(noticed > 10, "{noticed}");
+}
