@@ -1,18 +1,18 @@
 //! Goal: no acknowledged entry or sample is lost or doubled, none that was deleted comes back, whatever the
 //! store and the processes do.
 //!
-//! Method: fifty seeds of the simulation, and one seed twice; `cargo xtask sim` runs thousands.
+//! Method: twenty-four seeds of the simulation, and one seed twice; `cargo xtask sim` runs thousands.
 
 #[test]
-fn fifty_seeds_hold_every_invariant() {
+fn seeds_hold_every_invariant() {
     let (mut acknowledged, mut deleted, mut kills) = (0, 0, 0);
-    for seed in 1..=50 {
+    for seed in 1..=24 {
         let outcome = sandur_sim::run(seed).unwrap_or_else(|error| panic!("{error:#}"));
         acknowledged += outcome.acknowledged;
         deleted += outcome.deleted;
         kills += outcome.kills;
     }
-    let real = acknowledged > 1_000 && deleted > 100 && kills > 20;
+    let real = acknowledged > 500 && deleted > 50 && kills > 10;
     assert!(real, "{acknowledged} rows, {deleted} deleted, {kills} kills: the runs were real");
 }
 

@@ -265,10 +265,10 @@ fn damage_plain(bytes: &[u8], raw_len: usize, at: usize, change: u8) -> Vec<u8> 
 
 #[test]
 fn damage_behind_the_compression_is_survived() {
-    let rows = service(&[0, 1, 2, 3, 4], 120);
+    let rows = service(&[0, 1, 2, 3, 4], 60);
     let bytes = rows.encoded().unwrap();
     for at in 0..3_000 {
-        for change in [1, 2, 0x40, 0x80, 0xff] {
+        for change in [1, 0x40, 0x80, 0xff] {
             survives(&damage_plain(&bytes, rows.text.len(), at, change), &rows);
         }
     }
